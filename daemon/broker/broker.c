@@ -1,0 +1,90 @@
+#include "daemon/broker/broker.h"
+
+static const struct broker_ops *
+ops_of(const struct broker *broker)
+{
+	return ((const struct broker_base *)broker)->ops;
+}
+
+void
+broker_set_events(struct broker *broker, const struct broker_events *events)
+{
+	((struct broker_base *)broker)->events = *events;
+}
+
+void
+broker_start(struct broker *broker)
+{
+	ops_of(broker)->start(broker);
+}
+
+void
+broker_stop(struct broker *broker)
+{
+	ops_of(broker)->stop(broker);
+}
+
+void
+broker_free(struct broker *broker)
+{
+	if (broker == NULL)
+		return;
+	ops_of(broker)->stop(broker);
+	ops_of(broker)->free(broker);
+}
+
+void
+broker_get_info(const struct broker *broker, struct broker_info *ret)
+{
+	ops_of(broker)->get_info(broker, ret);
+}
+
+uint64_t
+broker_lane_take(struct broker *broker, enum broker_link link)
+{
+	return ops_of(broker)->lane_take(broker, link);
+}
+
+void
+broker_lane_put(struct broker *broker, uint64_t lane)
+{
+	ops_of(broker)->lane_put(broker, lane);
+}
+
+void
+broker_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	ops_of(broker)->claim(broker, lane, queue, done);
+}
+
+void
+broker_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	ops_of(broker)->check(broker, lane, queue, done);
+}
+
+void
+broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	ops_of(broker)->drop(broker, lane, queue, done);
+}
+
+void
+broker_declare_slot(struct broker *broker, uint64_t lane, const char *queue,
+    struct broker_done done)
+{
+	ops_of(broker)->declare_slot(broker, lane, queue, done);
+}
+
+void
+broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	ops_of(broker)->delete_slot(broker, lane, queue, done);
+}
+
+void
+broker_probe(struct broker *broker, const char *const *queues, size_t count,
+    struct broker_probe_done done)
+{
+	ops_of(broker)->probe(broker, queues, count, done);
+}

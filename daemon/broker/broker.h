@@ -1,0 +1,166 @@
+/*
+ * The seam between the lock engine and the broker. The engine speaks here in the scheme's own words
+ * (claim, check, drop, probe), never in frames; every answer comes by callback, so that the engine is
+ * deterministic given answers and a clock. Two implementations: amqp_broker (RabbitMQ) and
+ * memory_broker (the same semantics in memory).
+ *
+ * Two links (AMQP connections): the hold link carries the Bs and nothing that could hurt them; the
+ * side link, opened when first needed, carries everything else and may die at any time.
+ *
+ * Rules every implementation keeps:
+ * - A callback is never made from inside the call that asked for it; it comes from the event loop.
+ * - Every request is answered exactly once. Requests on one lane are performed and answered in order;
+ *   across lanes there is no order.
+ * - When a request fails in a way that closes its lane (404, 405, 403, ...), those behind it on that
+ *   lane were not performed and are answered BROKER_SKIPPED, then the lane_closed event comes unless
+ *   the lane was put back in the meantime.
+ * - Silence is not an answer. There are no deadlines here but the probe's: who asks keeps its own.
+ * - When a link dies: its state is set, then its unanswered requests are answered BROKER_UNKNOWN in
+ *   the order of their sending, then the link event comes. Its lanes are gone without further events.
+ *   Nothing pending survives its link.
+ */
+#ifndef BROKER_BROKER_H
+#define BROKER_BROKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum broker_link {
+	BROKER_HOLD, /* the Bs: claim, check, drop. Never publishes, consumes or administers */
+	BROKER_SIDE  /* probes, administration with its mutex; expendable */
+};
+
+enum broker_state {
+	BROKER_DOWN,  /* being (re)connected; the side link also while it is not needed */
+	BROKER_UP,
+	BROKER_DENIED /* the broker refused us in words: credentials, vhost, permission. Tries go on */
+};
+
+enum broker_answer {
+	BROKER_OK,      /* declared and ours / present / deleted */
+	BROKER_ABSENT,  /* 404, or a mandatory publish returned */
+	BROKER_LOCKED,  /* 405: somebody else's exclusive queue */
+	BROKER_REFUSED, /* another error that closed the lane (403, 406, ...): see code and text */
+	BROKER_SKIPPED, /* not performed: the lane was closed before its turn */
+	BROKER_UNKNOWN  /* performed or not, nobody knows: the link died, nack, or silence */
+};
+
+struct broker_reply {
+	enum broker_answer answer;
+	bool lane_open;   /* the lane can be used on; false = it is gone */
+	int64_t sent_at;  /* clock time just before the request was handed to the link */
+	int code;         /* AMQP reply-code of the failure; 0 = none */
+	const char *text; /* the broker's own words, "" when none; borrowed for the callback */
+};
+
+/* Who wants the answer: an id, never a pointer to what may be gone by then. */
+struct broker_done {
+	void (*fn)(void *ctx, uint64_t id, const struct broker_reply *reply);
+	void *ctx;
+	uint64_t id;
+};
+
+struct broker_probe_done {
+	/* answers[i]: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN for the i-th queue; borrowed */
+	void (*fn)(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count);
+	void *ctx;
+	uint64_t id;
+};
+
+struct broker_events {
+	void (*link)(void *ctx, enum broker_link link, enum broker_state state, const char *why);
+	/* A lane that is in use was closed by the broker or for a failed request. */
+	void (*lane_closed)(void *ctx, uint64_t lane, int code, const char *text);
+	void *ctx;
+};
+
+/* What is known of the broker now; strings are borrowed and "" while unknown. */
+struct broker_info {
+	enum broker_state hold, side;
+	bool side_blocked;         /* connection.blocked: an alarm */
+	const char *why;           /* of a DOWN or DENIED hold link, in the broker's or system's words */
+	const char *host;          /* host:port the links go to */
+	const char *product, *version, *cluster;
+	int heartbeat;             /* seconds, negotiated */
+	unsigned lanes, lanes_max; /* of the hold link: open now, and the most there can be */
+	bool persistent;           /* false: memory_broker */
+	/* The server may delete a fresh B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
+	bool deletes_by_name;
+};
+
+struct broker; /* an implementation, which starts with struct broker_base */
+
+struct broker_ops {
+	void (*start)(struct broker *broker);
+	void (*stop)(struct broker *broker);
+	void (*free)(struct broker *broker);
+	void (*get_info)(const struct broker *broker, struct broker_info *ret);
+	uint64_t (*lane_take)(struct broker *broker, enum broker_link link);
+	void (*lane_put)(struct broker *broker, uint64_t lane);
+	void (*claim)(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*check)(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*drop)(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*declare_slot)(struct broker *broker, uint64_t lane, const char *queue,
+	    struct broker_done done);
+	void (*delete_slot)(struct broker *broker, uint64_t lane, const char *queue,
+	    struct broker_done done);
+	void (*probe)(struct broker *broker, const char *const *queues, size_t count,
+	    struct broker_probe_done done);
+};
+
+struct broker_base {
+	const struct broker_ops *ops;
+	struct broker_events events; /* set by broker_set_events */
+};
+
+/* Before start. The one listener is the lock engine. */
+void broker_set_events(struct broker *broker, const struct broker_events *events);
+/* Connects the hold link and keeps it connected until stop. */
+void broker_start(struct broker *broker);
+/* Closes both links for good; nothing is answered and no event comes any more. */
+void broker_stop(struct broker *broker);
+void broker_free(struct broker *broker); /* stops first; NULL is fine */
+void broker_get_info(const struct broker *broker, struct broker_info *ret);
+
+/* Most queues in one probe. */
+#define BROKER_PROBE_MAX 1024
+
+/*
+ * A lane (AMQP channel) of a link, from the pool of idle open ones or opened now; its id, never used
+ * twice. 0: the hold link is not up, or has no lane left (see broker_get_info). A lane of the side
+ * link can always be had: the link is brought up for it, and what was asked meanwhile is sent then, or
+ * answered BROKER_UNKNOWN when it cannot be brought up in time.
+ */
+uint64_t broker_lane_take(struct broker *broker, enum broker_link link);
+/* Gives a lane back. Nothing may be unanswered on it. An id that is gone is fine. */
+void broker_lane_put(struct broker *broker, uint64_t lane);
+
+/*
+ * On a lane; requests made in one pass of the loop go out in one flush. A lane that is gone answers
+ * BROKER_SKIPPED (or BROKER_UNKNOWN, when its link died).
+ */
+
+/* queue.declare, exclusive. OK: ours (RabbitMQ also says so of one that this link had already). */
+void broker_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+/* queue.declare, passive: OK, ABSENT, or LOCKED (an exclusive queue of another connection). */
+void broker_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+/* queue.delete, answered after delete-ok; OK too when there was no such queue. */
+void broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+/*
+ * Administration, side link only. A durable A queue, x-max-length 0. One that exists with other
+ * arguments is used as it is: OK (the 406 closes the lane: lane_open tells).
+ */
+void broker_declare_slot(struct broker *broker, uint64_t lane, const char *queue,
+    struct broker_done done);
+void broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue,
+    struct broker_done done);
+/*
+ * Which of up to BROKER_PROBE_MAX queues exist: mandatory publish with confirm, all in one flush on
+ * the side link, which is brought up for it. Return and ack: ABSENT. Ack: OK, perhaps just deleted.
+ * Nack, no answer by the deadline, or no side link: UNKNOWN. The names are copied.
+ */
+void broker_probe(struct broker *broker, const char *const *queues, size_t count,
+    struct broker_probe_done done);
+
+#endif

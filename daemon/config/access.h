@@ -1,0 +1,48 @@
+/*
+ * Who may do what: rules read top to bottom, the first that matches decides. Without any rule that
+ * matches, the built-in ones: whoever may open the socket may acquire, verify, release, look; what
+ * changes semaphores for others needs root, the daemon's own uid, or the admin group.
+ *
+ *	rule = allow|deny  WHO  METHODS  NAMES
+ *	WHO	any, user:NAME, uid:N, group:NAME, gid:N
+ *	METHODS	*, or methods separated by commas
+ *	NAMES	a pattern of fnmatch(3)
+ */
+#ifndef CONFIG_ACCESS_H
+#define CONFIG_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Who a peer is, by the kernel's word (SO_PEERCRED, SO_PEERGROUPS). */
+struct access_subject {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+	gid_t *groups; /* supplementary */
+	size_t group_count;
+};
+
+/* What a method needs when no rule says. A column of the dispatch table. */
+enum access_privilege {
+	ACCESS_ANYONE, /* whoever may open the socket */
+	ACCESS_ADMIN   /* root, the daemon's own uid, the admin group */
+};
+
+struct access_rules;
+
+struct access_rules *access_rules_new(void);
+void access_rules_free(struct access_rules *rules);
+/* Appends a rule. NULL, or why the text is no rule (static); unknown users and groups are errors. */
+const char *access_rules_add(struct access_rules *rules, const char *text)
+    __attribute__((warn_unused_result));
+/* The group whose members are admins; one that does not exist admits nobody. */
+void access_rules_set_admin_group(struct access_rules *rules, const char *group);
+/* The rules as they were given, for --print-config: the i-th, or NULL past the end. */
+const char *access_rules_get(const struct access_rules *rules, size_t i);
+/* name: the lock's name, NULL for methods that name none (they match any pattern). */
+bool access_allowed(const struct access_rules *rules, const struct access_subject *subject,
+    const char *method, enum access_privilege privilege, const char *name);
+
+#endif

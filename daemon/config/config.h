@@ -1,0 +1,90 @@
+/*
+ * The daemon's configuration: /etc/lockbroker/lockbrokerd.conf (ini), every key also a long option,
+ * the option wins. Read whole, validated whole, and only then used: a reload that finds a mistake
+ * changes nothing. Keys, their kinds, defaults and texts stand in one table (keys.c), from which
+ * --help, --print-config and the manual's lists are made.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/base/log.h"
+#include "daemon/config/access.h"
+
+#define CONFIG_PATH "/etc/lockbroker/lockbrokerd.conf"
+
+/* One host of the broker list, from amqp://user:password@host:port/vhost or amqps://... */
+struct config_broker {
+	bool tls;
+	char *host;
+	int port;
+	char *vhost;
+	char *user, *password; /* guest/guest when the URL names no user */
+};
+
+/* Every pointer is owned. Durations in ns. */
+struct config {
+	char *socket;            /* path */
+	unsigned socket_mode;    /* 0660 */
+	char *socket_group;      /* "" = leave it */
+	bool memory;             /* broker = memory: */
+	struct config_broker *brokers;
+	size_t broker_count;
+	char *password_file;     /* "" = none; $CREDENTIALS_DIRECTORY/broker-password is looked at too */
+	char *sasl;              /* "plain", "external" */
+	char *tls_ca, *tls_cert, *tls_key; /* paths; "" = the system's CAs, no client certificate */
+	int heartbeat;           /* seconds */
+	int64_t margin;          /* 0 = a fifth of heartbeat */
+	int64_t connect_timeout;
+	int64_t request_timeout;
+	int64_t probe_timeout;
+	int64_t side_idle;
+	int64_t reprobe;
+	int64_t stop_timeout;
+	int max_races;
+	char *naming;            /* "amqp-locks", "amqp-locks-python" */
+	int max_locks_per_peer, max_waits_per_peer, max_requests_per_peer, max_peers_per_uid;
+	char *admin_group;
+	enum log_level log_level;
+	struct access_rules *access;
+};
+
+/* What main was asked to do besides, or instead of, running. */
+enum config_action {
+	CONFIG_RUN,
+	CONFIG_CHECK,   /* --check-config */
+	CONFIG_PRINT,   /* --print-config */
+	CONFIG_HELP,
+	CONFIG_VERSION
+};
+
+/* Why a configuration is not usable: "FILE:LINE: KEY: what", or "--KEY: what". */
+struct config_error {
+	char text[512];
+};
+
+/*
+ * Reads options, then the file they name (a missing default file is fine, a missing named one not),
+ * and validates the whole. NULL and *ret_error on failure. argv is kept for reloads by the caller; a
+ * password in a --broker URL is blanked in it (after being taken), and warned of by log_warning.
+ */
+struct config *config_load(int argc, char *argv[], enum config_action *ret_action,
+    struct config_error *ret_error) __attribute__((warn_unused_result));
+void config_free(struct config *config);
+
+/* Writes the configuration as a file that would give it; passwords are shown as "***". */
+void config_print(const struct config *config, FILE *to);
+/* --help: usage and all keys. */
+void config_help(FILE *to);
+/*
+ * Compares: calls `say` with each key that differs and cannot be changed without a restart, and
+ * returns how many there were.
+ */
+int config_unreloadable(const struct config *running, const struct config *wanted,
+    void (*say)(void *ctx, const char *key), void *ctx);
+
+#endif

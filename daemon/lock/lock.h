@@ -1,0 +1,144 @@
+/*
+ * The lock engine as its callers see it: requests of local peers in, exactly one answer each out, and
+ * notices about what peers hold. Owns the registry, the queues of waiting requests and the broker's
+ * lanes in use. Knows no sockets, no JSON, no AMQP: a broker (broker.h), timers and a seed go in, so
+ * that a simulation runs the very same code.
+ *
+ * Peers and their requests are numbers that the caller chose; locks are numbers that the engine
+ * chooses and never uses twice. A number that is gone is a normal thing, not an error.
+ */
+#ifndef LOCK_LOCK_H
+#define LOCK_LOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/base/timers.h"
+#include "daemon/broker/broker.h"
+#include "protocol/lockname.h"
+#include "protocol/reason.h"
+
+struct lock_engine;
+
+/* How queue names are made (seeds/000, "A" and "B" Queues). */
+enum lock_naming {
+	LOCK_NAMING_AMQP_LOCKS,       /* {name}-{slot}-A, {name}-{slot}-B, admin {name}, mutex {name}-M */
+	LOCK_NAMING_AMQP_LOCKS_PYTHON /* {name}-A-{slot}, {name}-B-{slot}, admin and mutex {name} */
+};
+
+/* What can be changed while the engine runs (reload), but for naming. */
+struct lock_settings {
+	enum lock_naming naming;
+	unsigned max_races;        /* lost races of one acquire, then `contended` */
+	int64_t reprobe;           /* ns between looks at a full semaphore; each is jittered */
+	int64_t request_timeout;   /* ns until a request that does not wait by itself gives up */
+	size_t max_locks_per_peer;
+	size_t max_waits_per_peer;
+};
+
+/* Who asks; the strings are the peer's own words (NULL = none) and are copied. */
+struct lock_party {
+	uid_t uid;
+	pid_t pid;
+	const char *who, *why, *command;
+};
+
+struct lock_acquire {
+	const char *name;
+	enum lock_kind kind;
+	int64_t timeout; /* ns; 0 = try; DURATION_FOREVER */
+	int priority;
+	bool progress;   /* wants LOCK_NOTICE_WAITING */
+	struct lock_party party;
+};
+
+/* The one answer to a request. Strings are borrowed for the call. */
+struct lock_answer {
+	enum reason reason;  /* REASON_NONE: done */
+	const char *text;    /* what went wrong, the broker's words included; NULL: the reason's own */
+	const char *name;    /* of the lock or semaphore; NULL when the request named none that exists */
+	enum lock_kind kind;
+	uint64_t lock;       /* acquire, verify: the hold */
+	int slot;            /* acquire, verify: from 1; 0 = takes none */
+	int64_t waited;      /* acquire: ns from request to grant */
+	int slots;           /* size, create; would-block, timeout: size as last seen; -1 = not known */
+	int holders;         /* would-block, timeout: as last seen; -1 = not known */
+	int waiting;         /* would-block, timeout: requests waiting here; -1 = not known */
+};
+
+enum lock_notice_kind {
+	LOCK_NOTICE_LOST,    /* the hold has ended */
+	LOCK_NOTICE_REVOKED, /* the slot was taken out of service; the hold goes on until released */
+	LOCK_NOTICE_WAITING, /* request: it waits now, or its position changed */
+	LOCK_NOTICE_BROKER   /* the hold link's state changed: to every peer that waits or holds */
+};
+
+struct lock_notice {
+	enum lock_notice_kind kind;
+	uint64_t lock;       /* lost, revoked */
+	const char *name;    /* lost, revoked, waiting */
+	int slot;            /* lost, revoked */
+	enum reason reason;  /* lost: lost, broker-unavailable, draining */
+	const char *text;    /* lost: the broker's words, "" when none; broker: why */
+	uint64_t request;    /* waiting */
+	int position;        /* waiting: from 1 */
+	int holders;         /* waiting; -1 = not known */
+	enum broker_state state; /* broker */
+};
+
+/* Where answers and notices go. Either may come from inside a call of the engine or from the loop. */
+struct lock_listener {
+	void (*answer)(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
+	void (*notice)(void *ctx, uint64_t peer, const struct lock_notice *notice);
+	void *ctx;
+};
+
+/* broker and timers are borrowed and outlive the engine, which becomes the broker's listener. */
+struct lock_engine *lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
+    const struct lock_settings *settings, const struct lock_listener *listener);
+/* After broker_stop(). Answers nobody. */
+void lock_engine_free(struct lock_engine *engine);
+void lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings);
+
+/* Requests: `request` is unique within the peer while it is unanswered. */
+void lock_acquire(struct lock_engine *engine, uint64_t peer, uint64_t request,
+    const struct lock_acquire *acquire);
+/* Ends the peer's waiting acquire `meant` with `cancelled`; false when there is none such. */
+bool lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant);
+/* To any peer of the uid that holds it (uid 0 sees all); others get not-held. */
+void lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
+/* Only by the peer that holds it. Answered after delete-ok. */
+void lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock);
+void lock_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind, int slots, bool exist_ok);
+void lock_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+
+/*
+ * The peer hung up: its holds are released, what is in flight for it is released as soon as it turns
+ * out to be ours. Its acquires end unanswered; its other requests are still answered.
+ */
+void lock_peer_gone(struct lock_engine *engine, uint64_t peer);
+
+/* Orderly stop: refuses new acquires and ends waiting ones with `draining`; holds stay. */
+void lock_drain(struct lock_engine *engine);
+/* Takes away what is left: each holder is told `lost` (draining), then its slot is released. */
+void lock_abandon(struct lock_engine *engine);
+/*
+ * True when nothing is held and nothing in flight could still become held: every claim and every
+ * delete has been answered.
+ */
+bool lock_quiet(const struct lock_engine *engine);
+
+struct lock_counts {
+	size_t holds;      /* held now, revoked ones included */
+	size_t waiting;    /* acquires not answered yet */
+	size_t in_flight;  /* claims and deletes not answered yet */
+	uint64_t granted, refused, released, lost; /* since the start */
+	uint64_t b_vanished; /* Bs that were gone when checked again (broker.h, deletes_by_name) */
+};
+void lock_get_counts(const struct lock_engine *engine, struct lock_counts *ret);
+
+#endif
