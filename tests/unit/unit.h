@@ -1,0 +1,26 @@
+/*
+ * What every unit test program shares: one main() that runs suites and says TAP.
+ */
+#ifndef TESTS_UNIT_UNIT_H
+#define TESTS_UNIT_UNIT_H
+
+#include <check.h>
+#include <stdlib.h>
+
+/* Runs the suites made by the makers in turn; the exit status says whether all passed. */
+static inline int
+unit_run(Suite *(*const makers[])(void), size_t count)
+{
+	SRunner *runner = srunner_create(NULL);
+	int failed;
+
+	for (size_t i = 0; i < count; i++)
+		srunner_add_suite(runner, makers[i]());
+	srunner_set_tap(runner, "-");
+	srunner_run_all(runner, CK_SILENT);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+#endif
