@@ -1,0 +1,240 @@
+#include "daemon/base/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* write(2) of up to PIPE_BUF bytes to a pipe is whole or not at all (pipe(7)). */
+#define LINE_SIZE PIPE_BUF
+/* Room before the text: timestamp, level word. */
+#define PREFIX_SIZE 64
+
+/* One log per process. */
+static struct {
+	enum log_level level;
+	void (*sink)(void *ctx, enum log_level level, const char *line);
+	void *sink_ctx; /* borrowed */
+	uint64_t dropped;
+} the_log = {.level = LOG_LEVEL_INFO};
+
+void
+log_set_level(enum log_level level)
+{
+	the_log.level = level;
+}
+
+void
+log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx)
+{
+	the_log.sink = sink;
+	the_log.sink_ctx = ctx;
+}
+
+static const char *
+level_word(enum log_level level)
+{
+	switch (level) {
+	case LOG_LEVEL_ERROR:
+		return "error";
+	case LOG_LEVEL_WARNING:
+		return "warning";
+	case LOG_LEVEL_INFO:
+		return "info";
+	case LOG_LEVEL_DEBUG:
+		return "debug";
+	}
+	return "?";
+}
+
+/* The priorities of syslog(3), which sd-daemon(3) puts in front of a line. */
+static int
+level_priority(enum log_level level)
+{
+	switch (level) {
+	case LOG_LEVEL_ERROR:
+		return 3;
+	case LOG_LEVEL_WARNING:
+		return 4;
+	case LOG_LEVEL_INFO:
+		return 6;
+	case LOG_LEVEL_DEBUG:
+		return 7;
+	}
+	return 3;
+}
+
+/* Whether stderr is the stream that the journal gave us (systemd.exec(5), $JOURNAL_STREAM). */
+static bool
+is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat status;
+
+	if (stream == NULL || sscanf(stream, "%llu:%llu", &device, &inode) != 2)
+		return false;
+	return fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device &&
+	       status.st_ino == inode;
+}
+
+static void
+make_prefix(char prefix[PREFIX_SIZE], enum log_level level)
+{
+	struct timespec now = {0};
+	struct tm utc = {0};
+	char time[24];
+
+	if (is_journal()) {
+		snprintf(prefix, PREFIX_SIZE, "<%d>", level_priority(level));
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
+	snprintf(
+	    prefix, PREFIX_SIZE, "%s.%03ldZ %s: ", time, now.tv_nsec / 1000000, level_word(level));
+}
+
+/*
+ * Whether stderr took the line. It may be shared with other programs, so O_NONBLOCK is not ours to
+ * set; instead we write only what poll(2) says there is room for. One that nobody reads is left alone:
+ * writing to it would be a SIGPIPE.
+ */
+static bool
+write_line(enum log_level level, const char *text)
+{
+	struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+	char line[LINE_SIZE], prefix[PREFIX_SIZE];
+	ssize_t written;
+	int len;
+
+	if (poll(&fd, 1, 0) != 1 || (fd.revents & ~POLLOUT) != 0)
+		return false;
+	make_prefix(prefix, level);
+	len = snprintf(line, sizeof(line), "%s%s\n", prefix, text);
+	do {
+		written = write(STDERR_FILENO, line, (size_t)len);
+	} while (written < 0 && errno == EINTR);
+	return written >= 0;
+}
+
+static void
+write_all(enum log_level level, const char *text)
+{
+	char note[80];
+
+	if (the_log.dropped > 0) {
+		snprintf(note, sizeof(note), "%ju log lines were dropped: stderr was full",
+		    (uintmax_t)the_log.dropped);
+		if (write_line(LOG_LEVEL_WARNING, note))
+			the_log.dropped = 0;
+	}
+	if (the_log.dropped > 0 || !write_line(level, text))
+		the_log.dropped++;
+}
+
+static __attribute__((format(printf, 2, 0))) void
+log_line(enum log_level level, const char *format, va_list args)
+{
+	char text[LINE_SIZE - PREFIX_SIZE - 1];
+	int saved = errno, len;
+
+	if (level > the_log.level)
+		return;
+	len = vsnprintf(text, sizeof(text), format, args);
+	if (len >= (int)sizeof(text))
+		strcpy(text + sizeof(text) - sizeof("..."), "...");
+	/* One event, one line, whatever slipped through unquoted. */
+	for (char *c = text; *c != '\0'; c++) {
+		if (iscntrl((unsigned char)*c))
+			*c = ' ';
+	}
+	if (the_log.sink != NULL)
+		the_log.sink(the_log.sink_ctx, level, text);
+	else
+		write_all(level, text);
+	errno = saved;
+}
+
+void
+log_error(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line(LOG_LEVEL_ERROR, format, args);
+	va_end(args);
+}
+
+void
+log_warning(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line(LOG_LEVEL_WARNING, format, args);
+	va_end(args);
+}
+
+void
+log_info(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line(LOG_LEVEL_INFO, format, args);
+	va_end(args);
+}
+
+void
+log_debug(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line(LOG_LEVEL_DEBUG, format, args);
+	va_end(args);
+}
+
+static bool
+is_plain(unsigned char byte)
+{
+	return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\'' && byte != '\\';
+}
+
+const char *
+log_quote(char buf[LOG_QUOTE_MAX], const char *bytes, size_t len)
+{
+	static const char cut[] = "...";
+	size_t used = 0, last = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		unsigned char byte = (unsigned char)bytes[i];
+		size_t wanted = is_plain(byte) ? 1 : 4;
+
+		/* The last place where a cut would still fit. */
+		if (used + sizeof(cut) <= LOG_QUOTE_MAX)
+			last = used;
+		if (used + wanted >= LOG_QUOTE_MAX) {
+			memcpy(buf + last, cut, sizeof(cut));
+			return buf;
+		}
+		if (wanted == 1)
+			buf[used] = (char)byte;
+		else
+			snprintf(buf + used, 5, "\\x%02x", byte);
+		used += wanted;
+	}
+	buf[used] = '\0';
+	return buf;
+}
