@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+"""A private RabbitMQ node for tests and quickstart, from Debian's rabbitmq-server package.
+
+Everything lives below one folder: database, logs, configuration, Erlang cookie, certificates. The
+node listens on 127.0.0.1 alone and has an epmd of its own. Works as root and as an ordinary user.
+
+    with Rabbit() as rabbit:            # a temporary folder, gone at the end
+        connect(rabbit.url)
+
+    rabbit.py run [OPTIONS] -- COMMAND  # COMMAND with LOCKBROKER_AMQP_URL set; its exit status
+    rabbit.py start [OPTIONS] DIR       # a node that lives below DIR; prints its URL when it is up
+    rabbit.py stop|kill|freeze|thaw DIR # ends it in order | by SIGKILL | SIGSTOP | SIGCONT
+    rabbit.py ctl DIR ARGUMENT...       # rabbitmqctl of that node
+
+A node that was stopped or killed can be started again: same ports, same data. COMMAND of `run` finds
+LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE
+and LOCKBROKER_RABBIT_PY (this file) in its environment.
+"""
+import argparse
+import ctypes
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = "/usr/lib/rabbitmq/bin"  # /usr/sbin has wrappers that insist on the user rabbitmq
+UP_TIMEOUT = 90
+DOWN_TIMEOUT = 30
+# More descriptors than this only cost memory: the Erlang VM sizes a table by the limit.
+FILES_MAX = 65536
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+
+
+class RabbitError(Exception):
+    pass
+
+
+def missing():
+    """Why no node can be started here; None when one can."""
+    if not os.access(f"{BIN}/rabbitmq-server", os.X_OK):
+        return f"no {BIN}/rabbitmq-server (Debian: rabbitmq-server)"
+    if shutil.which("epmd") is None:
+        return "no epmd (Debian: erlang-base)"
+    return None
+
+
+def free_ports(count):
+    """Ports that nobody uses now, below the range from which the kernel takes those of outgoing
+    connections: a client that tries to connect while the node is down could get the node's own
+    port there, connect to itself, and keep the node from coming back."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        low = int(f.read().split()[0])
+    held = []
+    try:
+        while len(held) < count:
+            s = socket.socket()
+            try:
+                s.bind(("127.0.0.1", random.randrange(max(1024, low // 2), low)))
+            except OSError:
+                s.close()
+                continue
+            held.append(s)
+        return [s.getsockname()[1] for s in held]
+    finally:
+        for s in held:
+            s.close()
+
+
+def process_born(pid):
+    """The start time of a living process, which tells it from a later one of the same number."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            fields = f.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def wait_until(what, seconds, predicate):
+    deadline = time.monotonic() + seconds
+    while not predicate():
+        if time.monotonic() > deadline:
+            raise RabbitError(f"{what}: not within {seconds} s")
+        time.sleep(0.05)
+
+
+def write_file(path, text, mode=0o600):
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+class Certificates:
+    """A CA, certificates it signed, and files of them below a folder."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.ca = os.path.join(directory, "ca.pem")
+        os.makedirs(directory, exist_ok=True)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def _openssl(self, *args):
+        done = subprocess.run(["openssl", *args], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=False)
+        if done.returncode != 0:
+            raise RabbitError(f"openssl {' '.join(args)}: {done.stderr}")
+
+    def make_ca(self):
+        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                      "-nodes", "-days", "30", "-subj", "/CN=lockbroker test CA",
+                      "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+                      "-keyout", self.path("ca.key"), "-out", self.ca)
+        return self.ca
+
+    def make(self, name, cn, san=""):
+        """A certificate for cn and the subject alternative names ("DNS:a,IP:b"): (cert, key)."""
+        cert, key = self.path(name + ".pem"), self.path(name + ".key")
+        request, extensions = self.path(name + ".csr"), self.path(name + ".ext")
+        write_file(extensions, "basicConstraints=CA:FALSE\n"
+                   "extendedKeyUsage=serverAuth,clientAuth\n"
+                   + (f"subjectAltName={san}\n" if san else ""))
+        self._openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                      "-subj", f"/CN={cn}", "-keyout", key, "-out", request)
+        self._openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.path("ca.key"),
+                      "-CAcreateserial", "-days", "30", "-extfile", extensions, "-out", cert)
+        return cert, key
+
+
+class Rabbit:
+    """One node. directory: where it lives (made when missing, kept); None: a temporary one that is
+    removed by close(). config: more lines of rabbitmq.conf; plugins: what to enable; tls: listen for
+    TLS too, with a certificate for the names in san; env: more of the node's environment."""
+
+    def __init__(self, directory=None, config="", plugins=(), tls=False,
+                 san="DNS:localhost,IP:127.0.0.1", env=None):
+        self.temporary = directory is None
+        self.directory = os.path.abspath(directory) if directory else tempfile.mkdtemp(
+            prefix="lockbroker-rabbit-")
+        self._children = []
+        path = self._path("node.json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                self.state = json.load(f)
+            return
+        ports = free_ports(4 if tls else 3)
+        self.state = {
+            "node": f"lockbroker{ports[0]}@localhost", "port": ports[0], "dist_port": ports[1],
+            "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
+            "env": env or {}, "epmd": None, "beam": None,
+        }
+        try:
+            self._write_files(config, san)
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- what tests ask for ----
+
+    @property
+    def port(self):
+        return self.state["port"]
+
+    @property
+    def node(self):
+        return self.state["node"]
+
+    @property
+    def url(self):
+        return f"amqp://guest:guest@127.0.0.1:{self.port}"
+
+    @property
+    def tls_port(self):
+        return self.state["tls_port"]
+
+    @property
+    def tls_url(self):
+        return f"amqps://guest:guest@localhost:{self.tls_port}"
+
+    @property
+    def certificates(self):
+        """With tls: ca, and the files server.pem, client.pem (CN=client), each with its .key."""
+        return Certificates(self._path("tls"))
+
+    @property
+    def pid(self):
+        """The process id of the node (beam); None when it does not run."""
+        return self._living("beam")
+
+    @property
+    def log(self):
+        with open(self._path("log/node.log"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    # ---- its life ----
+
+    def start(self):
+        if self.pid is not None:
+            return self
+        reason = missing()
+        if reason is not None:
+            raise RabbitError(reason)
+        if self._living("epmd") is None:
+            self._spawn("epmd", ["epmd", "-port", str(self.state["epmd_port"]),
+                                 "-address", "127.0.0.1"])
+            wait_until("epmd", 10, lambda: self._listens(self.state["epmd_port"]))
+        self._spawn("beam", [f"{BIN}/rabbitmq-server"])
+        try:
+            wait_until("RabbitMQ", UP_TIMEOUT, self._is_up)
+        except RabbitError as e:
+            out = self._tail("log/console") + self._tail("log/node.log")
+            self.kill()
+            raise RabbitError(f"{e}\n{out}") from e
+        return self
+
+    def stop(self):
+        """In order: its clients are told (320)."""
+        self._end("beam", signal.SIGTERM)
+        self._end_epmd()
+
+    def kill(self):
+        """SIGKILL: no goodbye to anybody."""
+        self._end("beam", signal.SIGKILL)
+        self._end_epmd()
+
+    def freeze(self):
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def close(self):
+        self.kill()
+        if self.temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def ctl(self, *args, check=True, timeout=60):
+        """rabbitmqctl; its output."""
+        done = subprocess.run([f"{BIN}/rabbitmqctl", "-q", "-n", self.node, *args],
+                              env=self._environment(), stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
+                              check=False)
+        if check and done.returncode != 0:
+            raise RabbitError(f"rabbitmqctl {' '.join(args)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *exc):
+        self.close()
+
+    # ---- inside ----
+
+    def _path(self, name):
+        return os.path.join(self.directory, name)
+
+    def _tail(self, name):
+        try:
+            with open(self._path(name), encoding="utf-8", errors="replace") as f:
+                return f.read()[-4000:]
+        except OSError:
+            return ""
+
+    def _write_files(self, config, san):
+        for name in ("log", "home", "mnesia"):
+            os.makedirs(self._path(name), exist_ok=True)
+        lines = [
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}",
+            "log.console = false",
+            "log.file.level = info",
+            # The alarms are for tests that raise them, not for a disk that is nearly full.
+            "disk_free_limit.absolute = 1MB",
+        ]
+        if self.tls_port:
+            certs = self.certificates
+            certs.make_ca()
+            server_cert, server_key = certs.make("server", "localhost", san)
+            certs.make("client", "client")
+            lines += [
+                f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}",
+                f"ssl_options.cacertfile = {certs.ca}",
+                f"ssl_options.certfile = {server_cert}",
+                f"ssl_options.keyfile = {server_key}",
+                "ssl_options.verify = verify_peer",
+                "ssl_options.fail_if_no_peer_cert = false",
+                "ssl_cert_login_from = common_name",
+            ]
+        if "rabbitmq_auth_mechanism_ssl" in self.state["plugins"]:
+            lines += ["auth_mechanisms.1 = PLAIN", "auth_mechanisms.2 = EXTERNAL"]
+        write_file(self._path("rabbitmq.conf"), "\n".join(lines) + "\n" + config + "\n")
+        write_file(self._path("enabled_plugins"), f"[{','.join(self.state['plugins'])}].\n")
+        write_file(self._path("env.conf"), "")
+        self._save()
+
+    def _save(self):
+        write_file(self._path("node.json.new"), json.dumps(self.state))
+        os.rename(self._path("node.json.new"), self._path("node.json"))
+
+    def _reload(self):
+        """The node may have been ended and started again by another process (`kill DIR`)."""
+        try:
+            with open(self._path("node.json"), encoding="utf-8") as f:
+                self.state = json.load(f)
+        except OSError:
+            pass
+
+    def _environment(self):
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith(("RABBITMQ_", "ERL_")) and k not in ("NOTIFY_SOCKET",)}
+        env.update({
+            "HOME": self._path("home"),
+            "LANG": "C.UTF-8",
+            "ERL_EPMD_PORT": str(self.state["epmd_port"]),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_CRASH_DUMP_BYTES": "0",
+            "RABBITMQ_NODENAME": self.node,
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self.state["dist_port"]),
+            "RABBITMQ_MNESIA_BASE": self._path("mnesia"),
+            "RABBITMQ_LOG_BASE": self._path("log"),
+            "RABBITMQ_LOGS": self._path("log/node.log"),
+            "RABBITMQ_PID_FILE": self._path("beam.pid"),
+            "RABBITMQ_CONFIG_FILE": self._path("rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": self._path("env.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": self._path("enabled_plugins"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": self._path("mnesia/config"),
+            # Idle schedulers sleep at once: tests share few cores.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
+                "+sbwt none +sbwtdcpu none +sbwtdio none "
+                "-kernel inet_dist_use_interface {127,0,0,1}",
+            # The script becomes the VM: the child's process id is the node's.
+            "RUNNING_UNDER_SYSTEMD": "true",
+        })
+        env.update(self.state["env"])
+        return env
+
+    def _spawn(self, what, argv):
+        def before_exec():
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            want = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+            if soft == resource.RLIM_INFINITY or soft != want:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
+            if self.temporary:  # nobody is left to end it when this process is killed
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+        with open(self._path("log/console"), "ab") as console:
+            child = subprocess.Popen(argv, env=self._environment(), cwd=self.directory,
+                                     stdin=subprocess.DEVNULL, stdout=console, stderr=console,
+                                     start_new_session=True, preexec_fn=before_exec)
+        self._children.append(child)
+        self.state[what] = [child.pid, process_born(child.pid)]
+        self._save()
+
+    def _living(self, what):
+        self._reload()
+        if self.state[what] is None:
+            return None
+        pid, born = self.state[what]
+        for child in self._children:
+            if child.pid == pid:
+                child.poll()
+        return pid if process_born(pid) == born else None
+
+    def _end(self, what, how):
+        pid = self._living(what)
+        if pid is None:
+            return
+        os.kill(pid, signal.SIGCONT)
+        os.kill(pid, how)
+        try:
+            wait_until(f"end of {what}", DOWN_TIMEOUT, lambda: self._living(what) is None)
+        except RabbitError:
+            os.kill(pid, signal.SIGKILL)
+            wait_until(f"end of {what}", DOWN_TIMEOUT, lambda: self._living(what) is None)
+
+    def _end_epmd(self):
+        self._end("epmd", signal.SIGKILL)
+
+    @staticmethod
+    def _listens(port):
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", port)) == 0
+
+    def _is_up(self):
+        """Whether it answers the protocol header: its listeners open last."""
+        if self.pid is None:
+            raise RabbitError("RabbitMQ ended while it started")
+        for port in filter(None, (self.tls_port, self.port)):
+            if not self._listens(port):
+                return False
+        with socket.socket() as s:
+            s.settimeout(2)
+            try:
+                s.connect(("127.0.0.1", self.port))
+                s.sendall(PROTOCOL_HEADER)
+                return s.recv(1) == b"\x01"
+            except OSError:
+                return False
+
+
+def make_node(options, directory):
+    return Rabbit(directory, config="\n".join(options.config), plugins=options.plugin,
+                  tls=options.tls, san=options.san)
+
+
+def run(options):
+    def interrupted(signum, _frame):
+        raise SystemExit(128 + signum)
+
+    for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, interrupted)
+    with make_node(options, None) as rabbit:
+        env = dict(os.environ, LOCKBROKER_AMQP_URL=rabbit.url,
+                   LOCKBROKER_RABBIT_DIR=rabbit.directory, LOCKBROKER_RABBIT_NODE=rabbit.node,
+                   LOCKBROKER_RABBIT_PY=os.path.abspath(__file__))
+        if rabbit.tls_port:
+            env["LOCKBROKER_AMQPS_URL"] = rabbit.tls_url
+        child = subprocess.Popen(options.command, env=env)
+        try:
+            status = child.wait()
+        except BaseException:
+            child.terminate()
+            child.wait()
+            raise
+        return status if status >= 0 else 128 - status
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ("run", "start"):
+        sub = verbs.add_parser(verb)
+        sub.add_argument("--tls", action="store_true", help="listen for TLS too")
+        sub.add_argument("--san", default="DNS:localhost,IP:127.0.0.1",
+                         help="names in the server's certificate")
+        sub.add_argument("--config", action="append", default=[], metavar="LINE",
+                         help="one more line of rabbitmq.conf")
+        sub.add_argument("--plugin", action="append", default=[])
+        if verb == "run":
+            sub.add_argument("command", nargs=argparse.REMAINDER)
+        else:
+            sub.add_argument("directory")
+    for verb in ("stop", "kill", "freeze", "thaw", "ctl"):
+        sub = verbs.add_parser(verb)
+        sub.add_argument("directory")
+        if verb == "ctl":
+            sub.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    if options.verb == "run":
+        options.command = options.command[options.command[:1] == ["--"]:]
+        if not options.command:
+            parser.error("no COMMAND")
+        return run(options)
+    if options.verb == "start":
+        os.makedirs(options.directory, exist_ok=True)
+        print(make_node(options, options.directory).start().url)
+        return 0
+    if not os.path.exists(os.path.join(options.directory, "node.json")):
+        raise RabbitError(f"{options.directory}: no node lives there")
+    rabbit = Rabbit(options.directory)
+    if options.verb == "ctl":
+        sys.stdout.write(rabbit.ctl(*options.arguments))
+    else:
+        getattr(rabbit, options.verb)()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RabbitError as e:
+        sys.exit(f"rabbit.py: {e}")
