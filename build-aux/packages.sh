@@ -1,0 +1,63 @@
+# Installs the Debian packages that the two commands need; sourced by ./quickstart and ./check.
+#
+#	lb_install_packages SET...	SET is build, broker or test
+#
+# Nothing is done, and no privilege asked for, when everything is there already.
+# The server of rabbitmq-server is kept from starting: both commands start a private node themselves.
+
+lb_packages_build='build-essential autoconf automake libtool pkg-config librabbitmq-dev libevent-dev libcjson-dev
+	libinih-dev libsystemd-dev libssl-dev uthash-dev python3'
+lb_packages_broker='rabbitmq-server'
+lb_packages_test='check clang-format openssl systemd socat mandoc procps git'
+
+lb_missing_packages() {
+	for lb_package in "$@"; do
+		case $(dpkg-query -W -f '${db:Status-Abbrev}' "$lb_package" 2>/dev/null) in
+		ii*) ;;
+		*) printf '%s ' "$lb_package" ;;
+		esac
+	done
+}
+
+# lb_apt COMMAND...: as root, or through sudo.
+lb_apt() {
+	if [ "$(id -u)" -eq 0 ]; then
+		env DEBIAN_FRONTEND=noninteractive "$@"
+	elif command -v sudo >/dev/null 2>&1; then
+		sudo env DEBIAN_FRONTEND=noninteractive "$@"
+	else
+		echo "not root and no sudo here; as root, run: apt-get install $lb_missing" >&2
+		return 1
+	fi
+}
+
+lb_install_packages() {
+	lb_wanted=
+	for lb_set in "$@"; do
+		case $lb_set in
+		build) lb_wanted="$lb_wanted $lb_packages_build" ;;
+		broker) lb_wanted="$lb_wanted $lb_packages_broker" ;;
+		test) lb_wanted="$lb_wanted $lb_packages_test" ;;
+		esac
+	done
+	# shellcheck disable=SC2086 # a list of words
+	lb_missing=$(lb_missing_packages $lb_wanted)
+	[ -n "$lb_missing" ] || return 0
+	if ! command -v apt-get >/dev/null 2>&1; then
+		echo "this needs Debian's packages: $lb_missing" >&2
+		return 1
+	fi
+	echo "installing with apt-get: $lb_missing"
+	lb_policy=
+	if [ ! -e /usr/sbin/policy-rc.d ]; then
+		# Debian's own switch against starting services while installing (invoke-rc.d).
+		lb_policy=/usr/sbin/policy-rc.d
+		lb_apt sh -c 'printf "#!/bin/sh\n[ \"\$1\" = rabbitmq-server ] && exit 101\nexit 0\n" >"$1" && chmod 755 "$1"' \
+			sh "$lb_policy" || return 1
+	fi
+	# shellcheck disable=SC2086 # a list of words
+	{ lb_apt apt-get update -q && lb_apt apt-get install -q -y --no-install-recommends $lb_missing; } >&2
+	lb_status=$?
+	[ -z "$lb_policy" ] || lb_apt rm -f "$lb_policy"
+	return $lb_status
+}
