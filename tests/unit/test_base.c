@@ -1,0 +1,749 @@
+/*
+ * daemon/base: timers over a clock of our own, memory, jitter and backoff, the log, notices to the
+ * service manager.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/backoff.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/notify.h"
+#include "daemon/base/timers.h"
+#include "tests/unit/unit.h"
+
+/* ---- timers ---- */
+
+#define FIRED_MAX 64
+
+static int64_t fake_time;
+static uint64_t fired[FIRED_MAX];
+static size_t fired_count;
+
+static int64_t
+fake_now(void *ctx)
+{
+	(void)ctx;
+	return fake_time;
+}
+
+static const struct clock fake_clock = {.now = fake_now};
+static struct timers *timers;
+static struct timer spare;
+
+static void
+note(void *ctx, uint64_t id)
+{
+	(void)ctx;
+	ck_assert_uint_lt(fired_count, FIRED_MAX);
+	fired[fired_count++] = id;
+}
+
+static void
+timers_setup(void)
+{
+	fake_time = 1000;
+	fired_count = 0;
+	timers = timers_new(&fake_clock);
+}
+
+static void
+timers_teardown(void)
+{
+	timers_free(timers);
+}
+
+START_TEST(timers_fire_in_order_of_time)
+{
+	static const int64_t times[] = {1500, 1100, 1900, 1300, 1000, 1700, 1200, 1050};
+	enum { COUNT = sizeof(times) / sizeof(times[0]) };
+	struct timer timer[COUNT];
+
+	for (size_t i = 0; i < COUNT; i++) {
+		timer_init(&timer[i], note, NULL, (uint64_t)times[i]);
+		timers_set(timers, &timer[i], times[i]);
+	}
+	ck_assert_int_eq(timers_next(timers), 1000);
+	fake_time = 1499;
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 5);
+	ck_assert_int_eq(timers_next(timers), 1500);
+	fake_time = 1900;
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, COUNT);
+	for (size_t i = 1; i < COUNT; i++)
+		ck_assert_uint_lt(fired[i - 1], fired[i]);
+	ck_assert_int_eq(timers_next(timers), INT64_MAX);
+}
+END_TEST
+
+START_TEST(timers_of_one_time_fire_in_order_of_setting)
+{
+	struct timer timer[20];
+
+	for (uint64_t i = 0; i < 20; i++) {
+		timer_init(&timer[i], note, NULL, i);
+		timers_set(timers, &timer[i], 1000);
+	}
+	/* Setting again, though to the same time, sends it to the end. */
+	timers_set(timers, &timer[3], 1000);
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 20);
+	for (size_t i = 0; i < 19; i++)
+		ck_assert_uint_eq(fired[i], i < 3 ? i : i + 1);
+	ck_assert_uint_eq(fired[19], 3);
+}
+END_TEST
+
+START_TEST(timers_agree_with_a_sorted_list)
+{
+	enum { COUNT = 60 };
+	struct timer timer[COUNT];
+	int64_t times[COUNT];
+	struct jitter jitter;
+	size_t set = 0;
+
+	jitter_init(&jitter, 7);
+	for (size_t i = 0; i < COUNT; i++)
+		timer_init(&timer[i], note, NULL, i);
+	for (int round = 0; round < 2000; round++) {
+		size_t i = (size_t)jitter_below(&jitter, COUNT);
+
+		if (jitter_below(&jitter, 3) == 0)
+			timers_cancel(timers, &timer[i]);
+		else
+			timers_set(timers, &timer[i], 1000 + jitter_below(&jitter, 500));
+	}
+	for (size_t i = 0; i < COUNT; i++) {
+		set += timer_is_set(&timer[i]) ? 1 : 0;
+		times[i] = timer[i].when;
+	}
+	fake_time = 2000;
+	timers_run(timers);
+	ck_assert_uint_gt(set, 0);
+	ck_assert_uint_eq(fired_count, set);
+	for (size_t i = 1; i < fired_count; i++)
+		ck_assert_int_le(times[fired[i - 1]], times[fired[i]]);
+}
+END_TEST
+
+START_TEST(timers_move_both_ways)
+{
+	struct timer early, late;
+
+	timer_init(&early, note, NULL, 1);
+	timer_init(&late, note, NULL, 2);
+	timers_set(timers, &early, 1100);
+	timers_set(timers, &late, 1200);
+	timers_set(timers, &early, 1300);
+	ck_assert_int_eq(timers_next(timers), 1200);
+	timers_set(timers, &early, 1050);
+	ck_assert_int_eq(timers_next(timers), 1050);
+	fake_time = 1300;
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 2);
+	ck_assert_uint_eq(fired[0], 1);
+	ck_assert_uint_eq(fired[1], 2);
+}
+END_TEST
+
+START_TEST(timers_cancelled_do_not_fire)
+{
+	struct timer timer[8];
+
+	for (uint64_t i = 0; i < 8; i++) {
+		timer_init(&timer[i], note, NULL, i);
+		timers_set(timers, &timer[i], 1000 + (int64_t)i);
+	}
+	timers_cancel(timers, &timer[0]);
+	timers_cancel(timers, &timer[5]);
+	timers_cancel(timers, &timer[7]);
+	ck_assert(!timer_is_set(&timer[5]));
+	timers_cancel(timers, &timer[5]); /* not set: nothing happens */
+	fake_time = 2000;
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 5);
+	ck_assert_uint_eq(fired[0], 1);
+	ck_assert_uint_eq(fired[4], 6);
+}
+END_TEST
+
+static void
+note_and_set_spare(void *ctx, uint64_t id)
+{
+	note(ctx, id);
+	timers_set(timers, &spare, 0);
+}
+
+START_TEST(timers_set_while_firing_wait_for_the_next_run)
+{
+	struct timer timer[2];
+
+	timer_init(&spare, note, NULL, 9);
+	timer_init(&timer[0], note_and_set_spare, NULL, 1);
+	timer_init(&timer[1], note, NULL, 2);
+	timers_set(timers, &timer[0], 900);
+	timers_set(timers, &timer[1], 950);
+	timers_run(timers);
+	/* The spare's time has passed and comes before all others, but its turn has not come. */
+	ck_assert_uint_eq(fired_count, 2);
+	ck_assert_uint_eq(fired[1], 2);
+	ck_assert(timer_is_set(&spare));
+	ck_assert_int_eq(timers_next(timers), 0);
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 3);
+	ck_assert_uint_eq(fired[2], 9);
+}
+END_TEST
+
+static void
+note_and_set_itself(void *ctx, uint64_t id)
+{
+	note(ctx, id);
+	timers_set(timers, &spare, fake_time);
+}
+
+START_TEST(timers_that_set_themselves_do_not_hold_the_run)
+{
+	timer_init(&spare, note_and_set_itself, NULL, 1);
+	timers_set(timers, &spare, 1000);
+	timers_run(timers);
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 2);
+	timers_cancel(timers, &spare);
+}
+END_TEST
+
+static struct timer victim, moved;
+
+static void
+note_and_disturb(void *ctx, uint64_t id)
+{
+	note(ctx, id);
+	ck_assert(timer_is_set(&victim) && timer_is_set(&moved));
+	timers_cancel(timers, &victim);
+	timers_set(timers, &moved, 1500);
+	ck_assert(!timer_is_set(&victim));
+	ck_assert_int_eq(timers_next(timers), 1000);
+}
+
+START_TEST(timers_due_can_be_cancelled_and_moved_by_one_that_fires)
+{
+	struct timer first, last;
+
+	timer_init(&first, note_and_disturb, NULL, 1);
+	timer_init(&victim, note, NULL, 2);
+	timer_init(&moved, note, NULL, 3);
+	timer_init(&last, note, NULL, 4);
+	timers_set(timers, &first, 1000);
+	timers_set(timers, &victim, 1000);
+	timers_set(timers, &moved, 1000);
+	timers_set(timers, &last, 1000);
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 2);
+	ck_assert_uint_eq(fired[1], 4);
+	fake_time = 1500;
+	timers_run(timers);
+	ck_assert_uint_eq(fired_count, 3);
+	ck_assert_uint_eq(fired[2], 3);
+}
+END_TEST
+
+START_TEST(clock_boottime_goes_forward)
+{
+	int64_t before = clock_now(&clock_boottime), after;
+	struct timespec now;
+
+	ck_assert_int_eq(clock_gettime(CLOCK_BOOTTIME, &now), 0);
+	after = clock_now(&clock_boottime);
+	ck_assert_int_le(before, now.tv_sec * NSEC_PER_SEC + now.tv_nsec);
+	ck_assert_int_le(now.tv_sec * NSEC_PER_SEC + now.tv_nsec, after);
+}
+END_TEST
+
+/* ---- mem ---- */
+
+START_TEST(mem_is_zeroed_grown_and_copied)
+{
+	unsigned char *bytes = mem_alloc(100);
+	char *text;
+
+	for (size_t i = 0; i < 100; i++)
+		ck_assert_uint_eq(bytes[i], 0);
+	bytes[99] = 7;
+	bytes = mem_grow(bytes, 50, 4);
+	ck_assert_uint_eq(bytes[99], 7);
+	bytes[199] = 1;
+	free(bytes);
+	free(mem_alloc(0));
+	text = mem_printf("%s-%d-A", "backup", 12);
+	ck_assert_str_eq(text, "backup-12-A");
+	free(text);
+	text = mem_strdup("");
+	ck_assert_str_eq(text, "");
+	free(text);
+	ck_assert_ptr_null(mem_strdup(NULL));
+}
+END_TEST
+
+START_TEST(mem_that_cannot_be_had_ends_the_process)
+{
+	log_set_sink(NULL, NULL);
+	free(mem_grow(NULL, SIZE_MAX / 2, 3));
+}
+END_TEST
+
+/* ---- jitter and backoff ---- */
+
+START_TEST(jitter_replays_from_its_seed)
+{
+	struct jitter one, two, other;
+	int differing = 0;
+
+	jitter_init(&one, 42);
+	jitter_init(&two, 42);
+	jitter_init(&other, UINT64_C(42) | UINT64_C(1) << 63);
+	for (int i = 0; i < 100; i++) {
+		int64_t drawn = jitter_below(&one, INT64_MAX);
+
+		ck_assert_int_eq(drawn, jitter_below(&two, INT64_MAX));
+		differing += drawn != jitter_below(&other, INT64_MAX);
+	}
+	ck_assert_int_gt(differing, 90);
+}
+END_TEST
+
+START_TEST(jitter_stays_below_its_bound_and_reaches_all_of_it)
+{
+	int seen[10] = {0};
+	int64_t most = 0;
+	struct jitter jitter;
+
+	jitter_init(&jitter, 1);
+	ck_assert_int_eq(jitter_below(&jitter, 0), 0);
+	ck_assert_int_eq(jitter_below(&jitter, -5), 0);
+	ck_assert_int_eq(jitter_below(&jitter, 1), 0);
+	for (int i = 0; i < 10000; i++) {
+		int64_t drawn = jitter_below(&jitter, 10);
+
+		ck_assert(drawn >= 0 && drawn < 10);
+		seen[drawn]++;
+	}
+	/* 1000 each; 6 sigma of a fair one are 180. */
+	for (int i = 0; i < 10; i++)
+		ck_assert(seen[i] > 800 && seen[i] < 1200);
+	for (int i = 0; i < 100; i++) {
+		int64_t drawn = jitter_below(&jitter, INT64_MAX);
+
+		ck_assert_int_ge(drawn, 0);
+		most = drawn > most ? drawn : most;
+	}
+	ck_assert_int_gt(most, INT64_MAX / 2);
+}
+END_TEST
+
+START_TEST(backoff_doubles_up_to_its_ceiling)
+{
+	int64_t ceiling = 100, longest = 0;
+	struct backoff backoff;
+	struct jitter jitter;
+
+	jitter_init(&jitter, 3);
+	backoff_init(&backoff, 100, 750);
+	for (int i = 0; i < 200; i++) {
+		int64_t wait = backoff_next(&backoff, &jitter);
+
+		ck_assert(wait >= 0 && wait <= ceiling);
+		ceiling = ceiling * 2 < 750 ? ceiling * 2 : 750;
+		ck_assert_int_eq(backoff.ceiling, ceiling);
+		longest = wait > longest ? wait : longest;
+	}
+	ck_assert_int_gt(longest, 700);
+	backoff_reset(&backoff);
+	ck_assert_int_le(backoff_next(&backoff, &jitter), 100);
+}
+END_TEST
+
+START_TEST(backoff_does_not_overflow)
+{
+	struct backoff backoff;
+	struct jitter jitter;
+
+	jitter_init(&jitter, 3);
+	backoff_init(&backoff, 1, INT64_MAX - 1);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_ge(backoff_next(&backoff, &jitter), 0);
+	ck_assert_int_eq(backoff.ceiling, INT64_MAX - 1);
+}
+END_TEST
+
+/* ---- log ---- */
+
+static char sunk[8192];
+static int sunk_count;
+static enum log_level sunk_level;
+
+static void
+sink(void *ctx, enum log_level level, const char *line)
+{
+	ck_assert_ptr_eq(ctx, &sunk);
+	snprintf(sunk, sizeof(sunk), "%s", line);
+	sunk_level = level;
+	sunk_count++;
+}
+
+START_TEST(log_goes_to_the_sink_by_level)
+{
+	log_set_sink(sink, &sunk);
+	log_debug("not said by default");
+	ck_assert_int_eq(sunk_count, 0);
+	errno = ENOENT;
+	log_info("granted %s slot %d", "backup", 3);
+	ck_assert_int_eq(errno, ENOENT);
+	ck_assert_str_eq(sunk, "granted backup slot 3");
+	ck_assert_int_eq(sunk_level, LOG_LEVEL_INFO);
+	log_set_level(LOG_LEVEL_WARNING);
+	log_info("not said");
+	ck_assert_int_eq(sunk_count, 1);
+	log_warning("w");
+	ck_assert_int_eq(sunk_level, LOG_LEVEL_WARNING);
+	log_error("e");
+	ck_assert_int_eq(sunk_level, LOG_LEVEL_ERROR);
+	log_set_level(LOG_LEVEL_DEBUG);
+	log_debug("d");
+	ck_assert_int_eq(sunk_level, LOG_LEVEL_DEBUG);
+	ck_assert_int_eq(sunk_count, 4);
+}
+END_TEST
+
+START_TEST(log_keeps_an_event_on_one_line_and_cuts_it)
+{
+	char text[6000];
+
+	log_set_sink(sink, &sunk);
+	log_info("the broker said: %s", "404\nERROR forged\tline\x7f");
+	ck_assert_str_eq(sunk, "the broker said: 404 ERROR forged line ");
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	log_info("%s", text);
+	ck_assert_uint_lt(strlen(sunk), PIPE_BUF);
+	ck_assert_uint_gt(strlen(sunk), PIPE_BUF - 100);
+	ck_assert_str_eq(sunk + strlen(sunk) - 4, "x...");
+}
+END_TEST
+
+/* Puts the writing end of a new pipe in stderr's place; returns the reading end. */
+static int
+stderr_to_pipe(int *ret_saved)
+{
+	int ends[2];
+
+	ck_assert_int_eq(pipe(ends), 0);
+	*ret_saved = dup(STDERR_FILENO);
+	ck_assert_int_eq(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[1]);
+	log_set_sink(NULL, NULL);
+	return ends[0];
+}
+
+static void
+stderr_back(int saved)
+{
+	ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+}
+
+static size_t
+read_some(int fd, char *buf, size_t size)
+{
+	ssize_t len = read(fd, buf, size - 1);
+
+	ck_assert_int_gt(len, 0);
+	buf[len] = '\0';
+	return (size_t)len;
+}
+
+START_TEST(log_to_stderr_has_time_and_level)
+{
+	int saved, fd, year, month, day, used = 0;
+	char line[256];
+
+	unsetenv("JOURNAL_STREAM");
+	fd = stderr_to_pipe(&saved);
+	log_warning("slow %s", "peer");
+	stderr_back(saved);
+	read_some(fd, line, sizeof(line));
+	ck_assert_int_eq(
+	    sscanf(line, "%4d-%2d-%2dT%*2d:%*2d:%*2d.%*3dZ %n", &year, &month, &day, &used), 3);
+	ck_assert_int_gt(year, 2020);
+	ck_assert_str_eq(line + used, "warning: slow peer\n");
+	close(fd);
+}
+END_TEST
+
+START_TEST(log_to_the_journal_has_priorities)
+{
+	char stream[64], text[256];
+	struct stat status;
+	int saved, fd;
+
+	fd = stderr_to_pipe(&saved);
+	ck_assert_int_eq(fstat(STDERR_FILENO, &status), 0);
+	snprintf(
+	    stream, sizeof(stream), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_set_level(LOG_LEVEL_DEBUG);
+	log_error("a");
+	log_warning("b");
+	log_info("c");
+	log_debug("d");
+	/* Of another stream than stderr: not the journal. */
+	snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)status.st_dev,
+	    (uintmax_t)status.st_ino + 1);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_info("e");
+	stderr_back(saved);
+	read_some(fd, text, sizeof(text));
+	ck_assert_msg(strncmp(text, "<3>a\n<4>b\n<6>c\n<7>d\n2", 21) == 0, "%s", text);
+	ck_assert_ptr_nonnull(strstr(text, "Z info: e\n"));
+	close(fd);
+}
+END_TEST
+
+START_TEST(log_to_a_full_pipe_does_not_block_and_counts)
+{
+	char text[1 << 17];
+	int saved, fd;
+
+	unsetenv("JOURNAL_STREAM");
+	fd = stderr_to_pipe(&saved);
+	/* Check's timeout ends the test when one of these blocks. */
+	ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+	ck_assert_int_ge(fcntl(STDERR_FILENO, F_SETPIPE_SZ, 4096), 4096);
+	memset(text, 'x', 4000);
+	text[4000] = '\0';
+	log_info("%s", text);
+	log_info("lost 1");
+	log_info("lost 2");
+	log_info("lost 3");
+	ck_assert_int_eq(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+	ck_assert_int_ge(fcntl(STDERR_FILENO, F_SETPIPE_SZ, 65536), 65536);
+	log_info("room again");
+	stderr_back(saved);
+	read_some(fd, text, sizeof(text));
+	ck_assert_ptr_null(strstr(text, "lost"));
+	ck_assert_ptr_nonnull(strstr(text, "warning: 3 log lines were dropped"));
+	ck_assert_ptr_nonnull(strstr(text, "info: room again\n"));
+	close(fd);
+}
+END_TEST
+
+START_TEST(log_to_a_pipe_without_reader_is_no_signal)
+{
+	int saved, fd;
+
+	fd = stderr_to_pipe(&saved);
+	close(fd);
+	log_error("nobody reads this");
+	stderr_back(saved);
+}
+END_TEST
+
+START_TEST(log_quote_escapes)
+{
+	static const char bytes[] = "a\"b'c\\d\n\x01\x7f\xc3\xa9 ~\0z";
+	char buf[LOG_QUOTE_MAX];
+
+	ck_assert_str_eq(log_quote(buf, bytes, sizeof(bytes) - 1),
+	    "a\\x22b\\x27c\\x5cd\\x0a\\x01\\x7f\\xc3\\xa9 ~\\x00z");
+	ck_assert_str_eq(log_quote(buf, "", 0), "");
+	ck_assert_str_eq(log_quote(buf, NULL, 0), "");
+	ck_assert_ptr_eq(log_quote(buf, "x", 1), buf);
+}
+END_TEST
+
+START_TEST(log_quote_cuts_between_escapes)
+{
+	char bytes[300], buf[LOG_QUOTE_MAX], wanted[LOG_QUOTE_MAX];
+
+	/* 255 characters fit as they are, 256 are cut. */
+	memset(bytes, 'a', sizeof(bytes));
+	memset(wanted, 'a', sizeof(wanted));
+	wanted[255] = '\0';
+	ck_assert_str_eq(log_quote(buf, bytes, 255), wanted);
+	strcpy(wanted + 252, "...");
+	ck_assert_str_eq(log_quote(buf, bytes, 256), wanted);
+	/* 63 escapes are 252 characters: the 64th does not fit, and is not cut in its middle. */
+	memset(bytes, '\n', sizeof(bytes));
+	for (int i = 0; i < 63; i++)
+		strcpy(wanted + (size_t)4 * (size_t)i, "\\x0a");
+	ck_assert_str_eq(log_quote(buf, bytes, 63), wanted);
+	strcat(wanted, "...");
+	ck_assert_str_eq(log_quote(buf, bytes, 64), wanted);
+	/* The cut takes an escape whole that stands in its way. */
+	bytes[0] = bytes[1] = 'a';
+	log_quote(buf, bytes, 300);
+	ck_assert_uint_eq(strlen(buf), 2 + 62 * 4 + 3);
+	ck_assert_str_eq(buf + strlen(buf) - 7, "\\x0a...");
+	/* Something that just fits behind a place where a cut would still have fitted. */
+	memset(bytes, 'a', 251);
+	bytes[251] = '\n';
+	log_quote(buf, bytes, 252);
+	ck_assert_uint_eq(strlen(buf), 255);
+	ck_assert_str_eq(buf + 250, "a\\x0a");
+}
+END_TEST
+
+/* ---- notify ---- */
+
+static char notify_dir[] = "/tmp/lockbroker-test-XXXXXX";
+static struct sockaddr_un notify_address = {.sun_family = AF_UNIX};
+static int notify_fd;
+
+static void
+notify_setup(void)
+{
+	strcpy(notify_dir + sizeof(notify_dir) - 7, "XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(notify_dir));
+	snprintf(notify_address.sun_path, sizeof(notify_address.sun_path), "%s/notify", notify_dir);
+	notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	ck_assert_int_ge(notify_fd, 0);
+	ck_assert_int_eq(
+	    bind(notify_fd, (struct sockaddr *)&notify_address, sizeof(notify_address)), 0);
+	setenv("NOTIFY_SOCKET", notify_address.sun_path, 1);
+}
+
+static void
+notify_teardown(void)
+{
+	close(notify_fd);
+	unlink(notify_address.sun_path);
+	rmdir(notify_dir);
+	unsetenv("NOTIFY_SOCKET");
+}
+
+static const char *
+notified(void)
+{
+	static char text[2048];
+
+	read_some(notify_fd, text, sizeof(text));
+	return text;
+}
+
+START_TEST(notify_says_each_state)
+{
+	long long usec = 0;
+	char text[2000];
+
+	notify_ready();
+	ck_assert_str_eq(notified(), "READY=1");
+	notify_stopping();
+	ck_assert_str_eq(notified(), "STOPPING=1");
+	notify_watchdog();
+	ck_assert_str_eq(notified(), "WATCHDOG=1");
+	notify_reloading();
+	ck_assert_int_eq(sscanf(notified(), "RELOADING=1\nMONOTONIC_USEC=%lld", &usec), 1);
+	ck_assert_int_gt(usec, 0);
+	notify_status("broker %s, %d holds", "up\nREADY=0", 3);
+	ck_assert_str_eq(notified(), "STATUS=broker up READY=0, 3 holds");
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	notify_status("%s", text);
+	ck_assert_uint_lt(strlen(notified()), 600);
+}
+END_TEST
+
+START_TEST(notify_without_listener_is_silent)
+{
+	unsetenv("NOTIFY_SOCKET");
+	notify_ready();
+	notify_status("x");
+	setenv("NOTIFY_SOCKET", "/nonexistent/socket", 1);
+	notify_ready();
+	ck_assert_int_eq(recv(notify_fd, (char[1]){0}, 1, 0), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+}
+END_TEST
+
+START_TEST(notify_watchdog_is_fed_at_half_its_time)
+{
+	unsetenv("WATCHDOG_PID");
+	unsetenv("WATCHDOG_USEC");
+	ck_assert_int_eq(notify_watchdog_interval(), 0);
+	setenv("WATCHDOG_USEC", "30000000", 1);
+	ck_assert_int_eq(notify_watchdog_interval(), 15 * NSEC_PER_SEC);
+	/* Meant for another process. */
+	setenv("WATCHDOG_PID", "1", 1);
+	ck_assert_int_eq(notify_watchdog_interval(), 0);
+}
+END_TEST
+
+static Suite *
+base_suite(void)
+{
+	Suite *suite = suite_create("base");
+	TCase *tcase = tcase_create("timers");
+
+	tcase_add_checked_fixture(tcase, timers_setup, timers_teardown);
+	tcase_add_test(tcase, timers_fire_in_order_of_time);
+	tcase_add_test(tcase, timers_of_one_time_fire_in_order_of_setting);
+	tcase_add_test(tcase, timers_agree_with_a_sorted_list);
+	tcase_add_test(tcase, timers_move_both_ways);
+	tcase_add_test(tcase, timers_cancelled_do_not_fire);
+	tcase_add_test(tcase, timers_set_while_firing_wait_for_the_next_run);
+	tcase_add_test(tcase, timers_that_set_themselves_do_not_hold_the_run);
+	tcase_add_test(tcase, timers_due_can_be_cancelled_and_moved_by_one_that_fires);
+	tcase_add_test(tcase, clock_boottime_goes_forward);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("memory");
+	tcase_add_test(tcase, mem_is_zeroed_grown_and_copied);
+	tcase_add_test_raise_signal(tcase, mem_that_cannot_be_had_ends_the_process, SIGABRT);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("backoff");
+	tcase_add_test(tcase, jitter_replays_from_its_seed);
+	tcase_add_test(tcase, jitter_stays_below_its_bound_and_reaches_all_of_it);
+	tcase_add_test(tcase, backoff_doubles_up_to_its_ceiling);
+	tcase_add_test(tcase, backoff_does_not_overflow);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("log");
+	tcase_add_test(tcase, log_goes_to_the_sink_by_level);
+	tcase_add_test(tcase, log_keeps_an_event_on_one_line_and_cuts_it);
+	tcase_add_test(tcase, log_to_stderr_has_time_and_level);
+	tcase_add_test(tcase, log_to_the_journal_has_priorities);
+	tcase_add_test(tcase, log_to_a_full_pipe_does_not_block_and_counts);
+	tcase_add_test(tcase, log_to_a_pipe_without_reader_is_no_signal);
+	tcase_add_test(tcase, log_quote_escapes);
+	tcase_add_test(tcase, log_quote_cuts_between_escapes);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("notify");
+	tcase_add_checked_fixture(tcase, notify_setup, notify_teardown);
+	tcase_add_test(tcase, notify_says_each_state);
+	tcase_add_test(tcase, notify_without_listener_is_silent);
+	tcase_add_test(tcase, notify_watchdog_is_fed_at_half_its_time);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	static Suite *(*const makers[])(void) = {base_suite};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
