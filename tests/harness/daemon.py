@@ -27,8 +27,8 @@ SOURCE = os.environ.get("top_srcdir") or os.path.dirname(
 
 # What must never be in a log, whatever a test expects.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
-# Lines of level warning or worse: the daemon's own words, or journald's priorities.
-TROUBLE = re.compile(r"^(?:<[0-4]>|(?:lockbrokerd: )?(?:error|warning): )", re.IGNORECASE)
+# Lines of level warning or worse (daemon/base/log.c), and what is said before there is a log.
+TROUBLE = re.compile(r"^(?:<[0-4]>|\d{4}-\S+Z (?:error|warning): |lockbrokerd: )")
 # Not the caller's: a daemon under test listens to its own options alone.
 FOREIGN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID",
            "LISTEN_FDNAMES", "CREDENTIALS_DIRECTORY", "JOURNAL_STREAM")

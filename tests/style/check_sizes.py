@@ -1,0 +1,45 @@
+"""A file that is too long is two files; a function that is too long is two functions."""
+
+import unittest
+
+import tap
+from tree import sources, text
+
+FILE_MAX = 600
+# What wants a reason, and what no reason excuses.
+FUNCTION_LONG, FUNCTION_MAX = 60, 100
+
+
+def functions(path):
+    """(first line, number of lines) of each function body: KNF has its braces in the first column."""
+    began = None
+    for number, line in enumerate(text(path).split("\n"), 1):
+        if line == "{":
+            began = number
+        elif line == "}" and began is not None:
+            yield began, number - began + 1
+            began = None
+
+
+class Sizes(unittest.TestCase):
+    def test_files(self):
+        wrong = [f"{path}: {lines} lines" for path in sources(".c", ".h")
+                 if (lines := text(path).count("\n")) > FILE_MAX]
+        self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
+    def test_functions(self):
+        wrong = []
+        for path in sources(".c", rooms=("protocol", "daemon", "client")):
+            for began, lines in functions(path):
+                if lines > FUNCTION_LONG:
+                    print(f"{path}:{began}: a function of {lines} lines")
+                if lines > FUNCTION_MAX:
+                    wrong.append(f"{path}:{began}: {lines} lines")
+        self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
+    def test_main_is_small(self):
+        self.assertLess(text("daemon/main.c").count("\n"), 80)
+
+
+if __name__ == "__main__":
+    tap.main()
