@@ -4,8 +4,9 @@
  * strings at \u0000 and looks members up without regard to case; here all of that is an error.
  *
  * A value is a struct cJSON, opaque outside json.c. Trees are owned by whoever parsed or made them.
- * Makers that run out of memory latch: every json_add to a NULL object is a no-op, and json_print of
- * NULL is NULL, so that only the end of a chain needs a look.
+ * Makers that run out of memory latch: every json_add to a NULL object is a no-op, a value that could
+ * not be made spoils what it was to be added to, and json_print of NULL or of anything spoilt is NULL,
+ * so that only the end of a chain needs a look.
  */
 #ifndef PROTOCOL_JSON_H
 #define PROTOCOL_JSON_H
@@ -17,14 +18,17 @@
 struct cJSON;
 
 #define JSON_DEPTH_MAX 16
+/* Members of one object: looking for duplicates compares each with each. */
+#define JSON_MEMBERS_MAX 256
 
 struct json_error {
-	size_t at;         /* byte offset in the text */
-	const char *what;  /* static */
+	size_t at;	  /* byte offset in the text */
+	const char *what; /* static */
+	bool no_memory;	  /* the text may be fine */
 };
 
 /*
- * Parses one whole text. NULL and *ret_error on failure (what "out of memory" included). Duplicate
+ * Parses one whole text. NULL and *ret_error on failure (out of memory included). Duplicate
  * keys are refused at every level.
  */
 struct cJSON *json_parse(const char *text, size_t len, struct json_error *ret_error)
@@ -50,13 +54,16 @@ struct cJSON *json_copy(const struct cJSON *value);
 /* Making. */
 struct cJSON *json_new_object(void);
 struct cJSON *json_new_array(void);
-void json_add_string(struct cJSON *object, const char *name, const char *value); /* NULL: null */
+/* NULL: null. Bytes that are not UTF-8 (a broker's words may be anything) become U+FFFD. */
+void json_add_string(struct cJSON *object, const char *name, const char *value);
 void json_add_number(struct cJSON *object, const char *name, double value);
 void json_add_integer(struct cJSON *object, const char *name, int64_t value);
 void json_add_bool(struct cJSON *object, const char *name, bool value);
 void json_add_null(struct cJSON *object, const char *name);
 /* Takes value, whatever happens; a NULL value latches: the object cannot be printed any more. */
 void json_add(struct cJSON *object, const char *name, struct cJSON *value);
+/* Moves the members of `from` to the end of object; takes from, a NULL one latches. */
+void json_add_members(struct cJSON *object, struct cJSON *from);
 void json_append(struct cJSON *array, struct cJSON *value);
 void json_append_string(struct cJSON *array, const char *value);
 /* On one line, without line end; malloc'ed, the caller frees. NULL when out of memory. */

@@ -34,7 +34,7 @@ enum line_status line_reader_feed(struct line_reader *reader, const void *bytes,
  * The next line without its end, borrowed until the next feed or next. Followed by a NUL byte;
  * may hold NULs itself.
  */
-enum line_status line_reader_next(struct line_reader *reader, const char **ret_line, size_t *ret_len)
-    __attribute__((warn_unused_result));
+enum line_status line_reader_next(struct line_reader *reader, const char **ret_line,
+    size_t *ret_len) __attribute__((warn_unused_result));
 
 #endif

@@ -1,0 +1,273 @@
+#include "protocol/methods.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct method_params, member)
+#define KINDS_ALL                                                                                  \
+	(METHODS_KIND_BIT(LOCK_KIND_SEMAPHORE) | METHODS_KIND_BIT(LOCK_KIND_MUTEX) |               \
+	    METHODS_KIND_BIT(LOCK_KIND_PERSISTENT_MUTEX))
+/* A true mutex is its holder's queue: there is nothing to create. */
+#define KINDS_STORED                                                                               \
+	(METHODS_KIND_BIT(LOCK_KIND_SEMAPHORE) | METHODS_KIND_BIT(LOCK_KIND_PERSISTENT_MUTEX))
+#define WORDS(word)                                                                                \
+	{                                                                                          \
+		.name = #word, .type = PARAM_STRING, .offset = AT(word), .max = METHODS_WORDS_MAX  \
+	}
+#define NAME                                                                                       \
+	{                                                                                          \
+		.name = "name", .type = PARAM_NAME, .required = true, .offset = AT(name)           \
+	}
+#define LOCK                                                                                       \
+	{                                                                                          \
+		.name = "lock", .type = PARAM_STRING, .required = true, .offset = AT(lock),        \
+		.min = 1, .max = METHODS_LOCK_MAX                                                  \
+	}
+
+static const struct param_spec acquire_params[] = {
+    NAME,
+    {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_ALL},
+    {.name = "timeout", .type = PARAM_DURATION, .offset = AT(timeout)},
+    {.name = "priority", .type = PARAM_INTEGER, .offset = AT(priority), .min = -100, .max = 100},
+    {.name = "progress", .type = PARAM_BOOL, .offset = AT(progress)},
+    WORDS(who),
+    WORDS(why),
+    WORDS(command),
+    {.name = NULL},
+};
+
+static const struct param_spec lock_params[] = {LOCK, {.name = NULL}};
+
+static const struct param_spec cancel_params[] = {
+    {.name = "id", .type = PARAM_ID, .required = true, .offset = AT(id)},
+    {.name = NULL},
+};
+
+static const struct param_spec create_params[] = {
+    NAME,
+    {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_STORED},
+    {.name = "slots",
+	.type = PARAM_INTEGER,
+	.offset = AT(slots),
+	.min = 1,
+	.max = METHODS_SLOTS_MAX},
+    {.name = "exist_ok", .type = PARAM_BOOL, .offset = AT(exist_ok)},
+    {.name = NULL},
+};
+
+static const struct param_spec name_params[] = {NAME, {.name = NULL}};
+
+static const struct param_spec ping_params[] = {
+    {.name = "broker", .type = PARAM_BOOL, .offset = AT(broker)},
+    {.name = NULL},
+};
+
+static const struct param_spec no_params[] = {{.name = NULL}};
+
+static const struct method_spec methods[] = {
+    {.name = "acquire", .params = acquire_params, .waits = true},
+    {.name = "verify", .params = lock_params},
+    {.name = "release", .params = lock_params},
+    {.name = "cancel", .params = cancel_params},
+    {.name = "create", .params = create_params},
+    {.name = "destroy", .params = name_params},
+    {.name = "size", .params = name_params},
+    {.name = "info", .params = no_params},
+    {.name = "ping", .params = ping_params},
+    {.name = "rpc.discover", .params = no_params},
+    {.name = NULL},
+};
+
+const struct method_spec *
+method_find(const char *name)
+{
+	for (const struct method_spec *method = methods; method->name != NULL; method++)
+		if (strcmp(method->name, name) == 0)
+			return method;
+	return NULL;
+}
+
+const struct method_spec *
+method_all(void)
+{
+	return methods;
+}
+
+/* ---- decoding: each says what it wants in *wanted when the value is not that ---- */
+
+struct wanted {
+	char text[160];
+};
+
+static bool
+want(struct wanted *wanted, const char *text)
+{
+	snprintf(wanted->text, sizeof wanted->text, "%s", text);
+	return false;
+}
+
+static bool
+decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
+{
+	const char *name, *error;
+
+	if (!json_string(value, &name))
+		return want(wanted, "must be a string");
+	error = lockname_error(name, strlen(name));
+	if (error != NULL)
+		return want(wanted, error);
+	*ret = name;
+	return true;
+}
+
+static bool
+decode_kind(const struct param_spec *spec, const struct cJSON *value, enum lock_kind *ret,
+    struct wanted *wanted)
+{
+	static const enum lock_kind kinds[] = {
+	    LOCK_KIND_SEMAPHORE, LOCK_KIND_MUTEX, LOCK_KIND_PERSISTENT_MUTEX};
+	const char *word = "";
+	int used;
+
+	json_string(value, &word);
+	used = snprintf(wanted->text, sizeof wanted->text, "must be one of");
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if ((spec->kinds & METHODS_KIND_BIT(kinds[i])) == 0)
+			continue;
+		if (strcmp(word, lock_kind_word(kinds[i])) == 0) {
+			*ret = kinds[i];
+			return true;
+		}
+		used += snprintf(wanted->text + used, sizeof wanted->text - (size_t)used, " \"%s\"",
+		    lock_kind_word(kinds[i]));
+	}
+	return false;
+}
+
+static bool
+decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
+{
+	double seconds;
+
+	if (json_is_null(value)) {
+		*ret = DURATION_FOREVER;
+		return true;
+	}
+	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS) {
+		snprintf(wanted->text, sizeof wanted->text,
+		    "must be a number of seconds from 0 to %d, or null (for ever)",
+		    DURATION_MAX_SECONDS);
+		return false;
+	}
+	*ret = duration_from_seconds(seconds);
+	return true;
+}
+
+static bool
+decode_integer(
+    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
+{
+	int64_t integer;
+
+	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
+		snprintf(wanted->text, sizeof wanted->text, "must be an integer from %d to %d",
+		    spec->min, spec->max);
+		return false;
+	}
+	*ret = (int)integer;
+	return true;
+}
+
+static bool
+decode_string(const struct param_spec *spec, const struct cJSON *value, const char **ret,
+    struct wanted *wanted)
+{
+	const char *string;
+
+	if (!json_string(value, &string) || strlen(string) < (size_t)spec->min ||
+	    strlen(string) > (size_t)spec->max) {
+		snprintf(wanted->text, sizeof wanted->text, "must be a string of %d to %d bytes",
+		    spec->min, spec->max);
+		return false;
+	}
+	*ret = string;
+	return true;
+}
+
+static bool
+decode(const struct param_spec *spec, const struct cJSON *value, struct method_params *params,
+    struct wanted *wanted)
+{
+	void *at = (char *)params + spec->offset;
+
+	switch (spec->type) {
+	case PARAM_NAME:
+		return decode_name(value, at, wanted);
+	case PARAM_KIND:
+		return decode_kind(spec, value, at, wanted);
+	case PARAM_DURATION:
+		return decode_duration(value, at, wanted);
+	case PARAM_INTEGER:
+		return decode_integer(spec, value, at, wanted);
+	case PARAM_BOOL:
+		return json_bool(value, at) || want(wanted, "must be true or false");
+	case PARAM_STRING:
+		return decode_string(spec, value, at, wanted);
+	case PARAM_ID:
+		return message_id_read(value, at) ||
+		       want(wanted, "must be the id of a request: a string or an integer");
+	}
+	return want(wanted, "is of a type unknown here");
+}
+
+static bool
+refuse(struct message_error *error, const struct method_spec *method, const char *parameter,
+    const char *what)
+{
+	char name[64];
+
+	message_escape(name, sizeof name, parameter);
+	message_error_set(
+	    error, REASON_INVALID_PARAMS, "%s: parameter '%s' %s", method->name, name, what);
+	message_escape(error->parameter, sizeof error->parameter, parameter);
+	return false;
+}
+
+static const struct param_spec *
+find_param(const struct method_spec *method, const char *name)
+{
+	for (const struct param_spec *spec = method->params; spec->name != NULL; spec++)
+		if (strcmp(spec->name, name) == 0)
+			return spec;
+	return NULL;
+}
+
+bool
+method_params_parse(const struct method_spec *method, const struct cJSON *params,
+    struct method_params *ret, struct message_error *ret_error)
+{
+	struct method_params decoded = {
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = DURATION_FOREVER,
+	    .slots = 1,
+	    .id.kind = MESSAGE_ID_NULL,
+	};
+	const struct param_spec *spec;
+	const struct cJSON *member;
+	struct wanted wanted;
+
+	for (member = json_first(params); member != NULL; member = json_next(member)) {
+		spec = find_param(method, json_name(member));
+		if (spec == NULL)
+			return refuse(ret_error, method, json_name(member), "is unknown");
+		if (!decode(spec, member, &decoded, &wanted))
+			return refuse(ret_error, method, spec->name, wanted.text);
+	}
+	for (spec = method->params; spec->name != NULL; spec++)
+		if (spec->required && json_get(params, spec->name) == NULL)
+			return refuse(ret_error, method, spec->name, "is missing");
+	if (decoded.kind == LOCK_KIND_PERSISTENT_MUTEX && decoded.slots != 1)
+		return refuse(ret_error, method, "slots", "must be 1 for a persistent-mutex");
+	*ret = decoded;
+	return true;
+}
