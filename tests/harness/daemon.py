@@ -19,11 +19,10 @@ import subprocess
 import tempfile
 import time
 
+import wire
 from wait import wait_until
 
 BUILD = os.environ.get("top_builddir", "build")
-SOURCE = os.environ.get("top_srcdir") or os.path.dirname(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # What must never be in a log, whatever a test expects.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
@@ -150,6 +149,20 @@ class Daemon:
 
     def reload(self):
         self.signal(signal.SIGHUP)
+
+    def wait_broker(self, within=20.0):
+        """Waits until the broker answers through it."""
+        def answers():
+            peer = wire.Wire(self.socket)
+            try:
+                return peer.call("ping", broker=True)["broker"]["state"] == "up"
+            except wire.WireError as error:
+                if error.reason != "broker-unavailable":
+                    raise
+                return False
+            finally:
+                peer.hang_up()
+        wait_until(answers, within, "the broker answers")
 
     # ---- looking at it ----
 

@@ -1,5 +1,8 @@
 """A peer with nothing but a socket: lines out, parsed lines in, every wait with a deadline.
 
+Every message that comes in is held against protocol/openrpc.json, and a request that is not as
+described there must not succeed.
+
 	peer = Wire(daemon)			# closed at the end of the test
 	held = peer.call("acquire", name="db", timeout=0)
 	first = peer.request("size", name="db")	# pipelining: only sends
@@ -12,6 +15,7 @@ import json
 import socket
 import time
 
+import openrpc
 from wait import wait_until  # noqa: F401 (tests import it from here)
 
 WITHIN = 10.0
@@ -44,7 +48,7 @@ class Wire:
         self.rest = b""
         self.replies = collections.deque()
         self.notifications = collections.deque()
-        self.methods = {}  # by id: what was asked
+        self.methods = {}  # by id: what was asked, and whether it may succeed
         self.last_id = 0
 
     # ---- out ----
@@ -66,7 +70,7 @@ class Wire:
         if id is None:
             self.last_id += 1
             id = self.last_id
-        self.methods[id] = method
+        self.methods[id] = method, openrpc.load().is_request(method, params)
         message = {"jsonrpc": "2.0", "id": id, "method": method}
         if params:
             message["params"] = params
@@ -94,7 +98,16 @@ class Wire:
         line, self.rest = self.rest.split(b"\n", 1)
         message = json.loads(line.decode("utf-8"))
         assert message["jsonrpc"] == "2.0", message
+        self._check(message)
         return message
+
+    def _check(self, message):
+        if "method" in message:
+            openrpc.load().check_notification(message)
+            return
+        method, fits = self.methods.pop(message["id"], (None, True))
+        openrpc.load().check_reply(method, message)
+        assert fits or "error" in message, f"{method} should have been refused: {message}"
 
     def _take(self, queue, wanted, end):
         """The first message of a queue that is wanted, reading until there is one."""
@@ -117,7 +130,7 @@ class Wire:
     def reply(self, id, within=WITHIN):
         """The reply to one request, as it came; others are kept."""
         message = self._take(self.replies, lambda m: m["id"] == id, time.monotonic() + within)
-        assert message is not None, f"no reply to {self.methods.get(id)} within {within} s"
+        assert message is not None, f"no reply to {self.methods.get(id, id)} within {within} s"
         return message
 
     def answer(self, id, within=WITHIN):

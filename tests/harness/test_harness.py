@@ -1,0 +1,120 @@
+"""The harness's own judgement: what must be refused is refused."""
+
+import unittest
+
+import openrpc
+import tap
+from daemon import FATAL, TROUBLE
+from schema import Mismatch, Schema
+
+DOCUMENT = {"parts": {"count": {"type": "integer", "minimum": 0, "maximum": 9}}}
+
+
+class Schemas(unittest.TestCase):
+    def fits(self, value, schema):
+        Schema(DOCUMENT).check(value, schema)
+
+    def fails(self, value, schema):
+        with self.assertRaises(Mismatch):
+            Schema(DOCUMENT).check(value, schema)
+
+    def test_types(self):
+        self.fits(1, {"type": "integer"})
+        self.fits(None, {"type": ["string", "null"]})
+        self.fails(True, {"type": "integer"})
+        self.fails(1.5, {"type": "integer"})
+        self.fails("1", {"type": ["integer", "null"]})
+
+    def test_references_and_bounds(self):
+        self.fits(9, {"$ref": "#/parts/count"})
+        self.fails(10, {"$ref": "#/parts/count"})
+        self.fails(-1, {"$ref": "#/parts/count"})
+
+    def test_objects(self):
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+                  "additionalProperties": False}
+        self.fits({"a": ""}, schema)
+        self.fails({}, schema)
+        self.fails({"a": 1}, schema)
+        self.fails({"a": "", "b": 1}, schema)
+
+    def test_closed_objects(self):
+        schema = {"properties": {"a": {"type": "string"}}}
+        self.fits({"b": 1}, schema)
+        with self.assertRaises(Mismatch):
+            Schema(DOCUMENT, closed=True).check({"b": 1}, schema)
+
+    def test_lists_words_and_choices(self):
+        self.fits([1, 2], {"items": {"type": "integer"}})
+        self.fails([1, "2"], {"items": {"type": "integer"}})
+        self.fails("x", {"enum": ["y", 1]})
+        self.fails(True, {"const": 1})
+        self.fails("abc", {"maxLength": 2})
+        self.fails("abc", {"pattern": "^[xyz]"})
+        self.fits("abc", {"pattern": "^[abc]+$"})
+        self.fails("abc\n", {"pattern": "^[abc]+$"})
+        self.fails(1, {"oneOf": [{"type": "integer"}, {"type": "number"}]})
+        self.fails("", {"anyOf": [{"type": "integer"}, {"type": "null"}]})
+
+    def test_an_unknown_keyword_is_an_error(self):
+        self.fails(1, {"multipleOf": 1})
+
+
+class Messages(unittest.TestCase):
+    def setUp(self):
+        self.held = openrpc.load()
+
+    def error(self, word, **data):
+        part = self.held.errors[word]
+        return {"jsonrpc": "2.0", "id": 1, "error": {
+            "code": part["code"], "message": "x",
+            "data": {"reason": word, "retry": part["x-data"]["properties"]["retry"]["const"], **data}}}
+
+    def test_requests(self):
+        self.assertTrue(self.held.is_request("acquire", {"name": "a", "timeout": None}))
+        self.assertFalse(self.held.is_request("acquire", {}))
+        self.assertFalse(self.held.is_request("acquire", {"name": "a", "tmeout": 1}))
+        self.assertFalse(self.held.is_request("aquire", {"name": "a"}))
+
+    def test_results(self):
+        good = {"jsonrpc": "2.0", "id": 1, "result": {"name": "a", "slots": 1}}
+        self.held.check_reply("size", good)
+        for result in ({"name": "a"}, {"name": "a", "slots": "1"}, {"name": "a", "slots": 1, "x": 2}):
+            with self.assertRaises(Mismatch):
+                self.held.check_reply("size", dict(good, result=result))
+
+    def test_errors(self):
+        self.held.check_reply("size", self.error("no-such-lock"))
+        self.held.check_reply("size", self.error("invalid-params", parameter="name"))
+        for wrong in (self.error("would-block", slots=1, holders=1, waiting=0),  # not one of size's
+                      self.error("no-such-lock", retry=True),
+                      self.error("invalid-params")):
+            with self.assertRaises(Mismatch):
+                self.held.check_reply("size", wrong)
+
+    def test_notifications(self):
+        good = {"lock": "1", "name": "a", "slot": 1, "reason": "lost"}
+        self.held.check_notification({"jsonrpc": "2.0", "method": "lost", "params": good})
+        for method, params in (("lost", dict(good, reason="tired")), ("found", good)):
+            with self.assertRaises(Mismatch):
+                self.held.check_notification({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+class Logs(unittest.TestCase):
+    def test_what_is_trouble(self):
+        for line in ("2026-01-01T00:00:00.000Z warning: x", "2026-01-01T00:00:00.000Z error: x",
+                     "<4>x", "lockbrokerd: --socket: too long"):
+            self.assertRegex(line, TROUBLE)
+        for line in ("2026-01-01T00:00:00.000Z info: warning: x", "<6>x"):
+            self.assertNotRegex(line, TROUBLE)
+
+    def test_what_is_fatal(self):
+        for line in ("lockbrokerd: a.c:3: f: Assertion `x' failed.",
+                     "==1==ERROR: AddressSanitizer: heap-use-after-free",
+                     "==1==ERROR: LeakSanitizer: detected memory leaks",
+                     "a.c:3:1: runtime error: signed integer overflow"):
+            self.assertRegex(line, FATAL)
+
+
+if __name__ == "__main__":
+    tap.main()
