@@ -6,7 +6,11 @@
  *	rule = allow|deny  WHO  METHODS  NAMES
  *	WHO	any, user:NAME, uid:N, group:NAME, gid:N
  *	METHODS	*, or methods separated by commas
- *	NAMES	a pattern of fnmatch(3)
+ *	NAMES	a pattern of fnmatch(3), in which * matches slashes too
+ *
+ * A method that names no lock meets any pattern of a rule that allows, but only * of one that denies,
+ * and only * when it needs the admin privilege: a rule about some names neither shuts a peer out of
+ * `info` nor hands it what concerns every name.
  */
 #ifndef CONFIG_ACCESS_H
 #define CONFIG_ACCESS_H
@@ -34,14 +38,17 @@ struct access_rules;
 
 struct access_rules *access_rules_new(void);
 void access_rules_free(struct access_rules *rules);
-/* Appends a rule. NULL, or why the text is no rule (static); unknown users and groups are errors. */
+/*
+ * Appends a rule. NULL, or why the text is no rule (static); unknown users, groups and methods are
+ * errors. Users and groups are looked up here and never again.
+ */
 const char *access_rules_add(struct access_rules *rules, const char *text)
     __attribute__((warn_unused_result));
 /* The group whose members are admins; one that does not exist admits nobody. */
 void access_rules_set_admin_group(struct access_rules *rules, const char *group);
 /* The rules as they were given, for --print-config: the i-th, or NULL past the end. */
 const char *access_rules_get(const struct access_rules *rules, size_t i);
-/* name: the lock's name, NULL for methods that name none (they match any pattern). */
+/* name: the lock's name, NULL for methods that name none. */
 bool access_allowed(const struct access_rules *rules, const struct access_subject *subject,
     const char *method, enum access_privilege privilege, const char *name);
 

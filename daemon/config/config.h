@@ -23,22 +23,24 @@ struct config_broker {
 	char *host;
 	int port;
 	char *vhost;
-	char *user, *password; /* guest/guest when the URL names no user */
+	char *user, *password; /* guest/guest when nothing says otherwise */
+	bool password_given;   /* the URL itself has the password */
 };
 
 /* Every pointer is owned. Durations in ns. */
 struct config {
-	char *socket;            /* path */
-	unsigned socket_mode;    /* 0660 */
-	char *socket_group;      /* "" = leave it */
-	bool memory;             /* broker = memory: */
+	char *socket;	      /* path */
+	unsigned socket_mode; /* 0660 */
+	char *socket_group;   /* "" = leave it */
+	bool memory;	      /* broker = memory: */
 	struct config_broker *brokers;
 	size_t broker_count;
-	char *password_file;     /* "" = none; $CREDENTIALS_DIRECTORY/broker-password is looked at too */
-	char *sasl;              /* "plain", "external" */
+	char
+	    *password_file; /* "" = none; $CREDENTIALS_DIRECTORY/broker-password is looked at too */
+	char *sasl;	    /* "plain", "external" */
 	char *tls_ca, *tls_cert, *tls_key; /* paths; "" = the system's CAs, no client certificate */
-	int heartbeat;           /* seconds */
-	int64_t margin;          /* 0 = a fifth of heartbeat */
+	int heartbeat;			   /* seconds */
+	int64_t margin;			   /* 0 = a fifth of heartbeat */
 	int64_t connect_timeout;
 	int64_t request_timeout;
 	int64_t probe_timeout;
@@ -46,35 +48,48 @@ struct config {
 	int64_t reprobe;
 	int64_t stop_timeout;
 	int max_races;
-	char *naming;            /* "amqp-locks", "amqp-locks-python" */
+	char *naming; /* "amqp-locks", "amqp-locks-python" */
 	int max_locks_per_peer, max_waits_per_peer, max_requests_per_peer, max_peers_per_uid;
 	char *admin_group;
 	enum log_level log_level;
 	struct access_rules *access;
+	/* The command line as it was, passwords included: config_reload() reads it again. */
+	int arg_count;
+	char **args;
 };
 
 /* What main was asked to do besides, or instead of, running. */
 enum config_action {
 	CONFIG_RUN,
-	CONFIG_CHECK,   /* --check-config */
-	CONFIG_PRINT,   /* --print-config */
+	CONFIG_CHECK, /* --check-config */
+	CONFIG_PRINT, /* --print-config */
 	CONFIG_HELP,
 	CONFIG_VERSION
 };
 
-/* Why a configuration is not usable: "FILE:LINE: KEY: what", or "--KEY: what". */
+/* Why a configuration is not usable: "FILE:LINE: KEY: what", "--KEY: what", "KEY (default): what". */
 struct config_error {
 	char text[512];
 };
 
 /*
  * Reads options, then the file they name (a missing default file is fine, a missing named one not),
- * and validates the whole. NULL and *ret_error on failure. argv is kept for reloads by the caller; a
- * password in a --broker URL is blanked in it (after being taken), and warned of by log_warning.
+ * and validates the whole. NULL and *ret_error on failure. A password in a --broker URL is blanked in
+ * argv (after being taken), and warned of by log_warning. CONFIG_HELP and CONFIG_VERSION read no file
+ * and give the defaults.
+ *
+ * The password of a broker: the one in its URL; else password-file; else the credential
+ * $CREDENTIALS_DIRECTORY/broker-password; else, for a URL that names no user, guest.
  */
 struct config *config_load(int argc, char *argv[], enum config_action *ret_action,
     struct config_error *ret_error) __attribute__((warn_unused_result));
-void config_free(struct config *config);
+/*
+ * The same options and the file anew, for SIGHUP. A new configuration, to be compared with the running
+ * one by config_unreloadable(); NULL and *ret_error on failure.
+ */
+struct config *config_reload(const struct config *running, struct config_error *ret_error)
+    __attribute__((warn_unused_result));
+void config_free(struct config *config); /* NULL is fine */
 
 /* Writes the configuration as a file that would give it; passwords are shown as "***". */
 void config_print(const struct config *config, FILE *to);

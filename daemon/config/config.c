@@ -1,0 +1,386 @@
+#include "daemon/config/config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/config/file.h"
+#include "daemon/config/keys.h"
+#include "daemon/config/options.h"
+#include "daemon/config/password.h"
+#include "daemon/config/url.h"
+
+#define SECOND INT64_C(1000000000)
+
+/* A configuration in the making, and where each of its values came from. */
+struct loading {
+	struct config *config; /* owned until loaded */
+	struct config_error *error;
+	const char *path; /* borrowed */
+	int lines
+	    [KEY_COUNT_MAX]; /* by key_index(): 0 = default, -1 = option, else the file's line */
+};
+
+/* ---- making and freeing ---- */
+
+static struct config *
+config_new(int argc, char *argv[])
+{
+	struct config *config = mem_alloc(sizeof(*config));
+	char error[KEY_ERROR_MAX];
+
+	config->access = access_rules_new();
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		if (!key_parse(key, key->fallback, config, error))
+			abort(); /* the table's own default is wrong */
+	}
+	config->arg_count = argc;
+	config->args = mem_alloc(sizeof(char *) * ((size_t)argc + 1));
+	for (int i = 0; i < argc; i++)
+		config->args[i] = mem_strdup(argv[i]);
+	return config;
+}
+
+void
+config_free(struct config *config)
+{
+	if (config == NULL)
+		return;
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		if (key->kind == KEY_STRING || key->kind == KEY_WORD)
+			free(*(char **)((char *)config + key->offset));
+	}
+	for (size_t i = 0; i < config->broker_count; i++)
+		url_done(&config->brokers[i]);
+	free(config->brokers);
+	access_rules_free(config->access);
+	for (int i = 0; i < config->arg_count; i++) {
+		explicit_bzero(config->args[i], strlen(config->args[i]));
+		free(config->args[i]);
+	}
+	free(config->args);
+	free(config);
+}
+
+/* ---- errors ---- */
+
+/* "FILE:LINE: KEY: what", "--KEY: what" or "KEY (default): what". */
+static bool fail(struct loading *l, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool
+fail(struct loading *l, const char *name, const char *format, ...)
+{
+	const struct config_key *key = key_find(name);
+	int line = l->lines[key_index(key)];
+	char *to = l->error->text;
+	size_t size = sizeof(l->error->text), used;
+	va_list ap;
+
+	if (line > 0)
+		snprintf(to, size, "%s:%d: %s: ", l->path, line, name);
+	else
+		snprintf(to, size, line < 0 ? "--%s: " : "%s (default): ", name);
+	used = strlen(to);
+	va_start(ap, format);
+	vsnprintf(to + used, size - used, format, ap);
+	va_end(ap);
+	return false;
+}
+
+/* ---- reading ---- */
+
+static bool
+take_from_file(void *ctx, const char *section, const char *name, const char *value, int line,
+    char *error, size_t size)
+{
+	struct loading *l = ctx;
+	const struct config_key *key = key_find(name);
+	const char *what;
+
+	if (strcmp(section, "access") == 0) {
+		what = strcmp(name, "rule") != 0 ? "there is no such key; [access] has only rule"
+						 : access_rules_add(l->config->access, value);
+		snprintf(error, size, "%s", what == NULL ? "" : what);
+		return what == NULL;
+	}
+	if (key == NULL) {
+		snprintf(error, size, "there is no such key");
+		return false;
+	}
+	if (l->lines[key_index(key)] != 0) {
+		snprintf(error, size, "was given before, in line %d", l->lines[key_index(key)]);
+		return false;
+	}
+	l->lines[key_index(key)] = line;
+	return key_parse(key, value, l->config, error);
+}
+
+static bool
+take_options(struct loading *l, const struct options *options)
+{
+	char error[KEY_ERROR_MAX];
+
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		const char *text = options->texts[key_index(key)];
+
+		if (text == NULL)
+			continue;
+		l->lines[key_index(key)] = -1;
+		if (!key_parse(key, text, l->config, error))
+			return fail(l, key->name, "%s", error);
+	}
+	return true;
+}
+
+/* For the brokers whose URL has none: password-file, else the credential. */
+static bool
+take_password(struct loading *l)
+{
+	struct config *config = l->config;
+	bool from_file = *config->password_file != '\0', wanted = false;
+	char *path, *password;
+	const char *what;
+
+	for (size_t i = 0; i < config->broker_count; i++)
+		wanted |= !config->brokers[i].password_given;
+	path = from_file ? mem_strdup(config->password_file) : password_credential();
+	if (!wanted || path == NULL) {
+		free(path);
+		return true;
+	}
+	password = password_read(path, &what);
+	if (password == NULL) {
+		if (from_file)
+			fail(l, "password-file", "%s: %s", path, what);
+		else
+			fail(l, "broker", "the credential %s: %s", path, what);
+		free(path);
+		return false;
+	}
+	for (size_t i = 0; i < config->broker_count; i++) {
+		struct config_broker *broker = &config->brokers[i];
+
+		if (broker->password_given)
+			continue;
+		free(broker->password);
+		broker->password = mem_strdup(password);
+	}
+	explicit_bzero(password, strlen(password));
+	free(password);
+	free(path);
+	return true;
+}
+
+/* ---- whether values go together ---- */
+
+static bool
+check_brokers(struct loading *l)
+{
+	const struct config *config = l->config;
+	bool external = strcmp(config->sasl, "external") == 0;
+
+	for (size_t i = 0; i < config->broker_count; i++) {
+		const struct config_broker *broker = &config->brokers[i];
+
+		/* Two vhosts are two worlds of queues: both would grant the same lock. */
+		if (strcmp(broker->vhost, config->brokers[0].vhost) != 0)
+			return fail(l, "broker",
+			    "URL %zu names another vhost than the first: all "
+			    "have to be ways to one",
+			    i + 1);
+		if (!external && broker->password == NULL)
+			return fail(l, "broker",
+			    "URL %zu names a user, and no password is given: use "
+			    "password-file or the credential broker-password",
+			    i + 1);
+		if (external && !broker->tls)
+			return fail(l, "sasl",
+			    "external needs TLS: URL %zu of broker is not amqps://", i + 1);
+	}
+	if (external && config->broker_count > 0 && *config->tls_cert == '\0')
+		return fail(
+		    l, "sasl", "external needs a client certificate: set tls-cert and tls-key");
+	return true;
+}
+
+static bool
+check_tls_file(struct loading *l, const char *key, const char *path)
+{
+	if (*path == '\0' || access(path, R_OK) == 0)
+		return true;
+	return fail(l, key, "%s: %s", path, strerror(errno));
+}
+
+static bool
+check_tls(struct loading *l)
+{
+	const struct config *config = l->config;
+
+	if (config->memory)
+		return true;
+	if (*config->tls_cert != '\0' && *config->tls_key == '\0')
+		return fail(l, "tls-cert", "needs tls-key beside it");
+	if (*config->tls_key != '\0' && *config->tls_cert == '\0')
+		return fail(l, "tls-key", "needs tls-cert beside it");
+	return check_tls_file(l, "tls-ca", config->tls_ca) &&
+	       check_tls_file(l, "tls-cert", config->tls_cert) &&
+	       check_tls_file(l, "tls-key", config->tls_key);
+}
+
+/*
+ * A hold is lost two heartbeats less the margin after the last answer was asked for, and the next
+ * answer is asked for a third of a heartbeat later: if that comes too late every hold is lost.
+ */
+static bool
+check_times(struct loading *l)
+{
+	const struct config *config = l->config;
+	int64_t heartbeat = config->heartbeat * SECOND;
+	int64_t left = 2 * heartbeat - config->margin, needed = heartbeat / 3 + SECOND / 2;
+
+	if (left <= needed)
+		return fail(l, "margin",
+		    "a hold would be lost 2 * %d - %.3f = %.3f s after an answer of "
+		    "the broker; the next is asked for after %d / 3 s and may take 0.5 s, %.3f s "
+		    "together: want a margin below %.3f s",
+		    config->heartbeat, (double)config->margin / SECOND, (double)left / SECOND,
+		    config->heartbeat, (double)needed / SECOND,
+		    (double)(2 * heartbeat - needed) / SECOND);
+	if (config->probe_timeout >= config->request_timeout)
+		return fail(l, "probe-timeout",
+		    "%.3f s is not less than request-timeout, %.3f s: a "
+		    "request would be over before its probe is",
+		    (double)config->probe_timeout / SECOND,
+		    (double)config->request_timeout / SECOND);
+	return true;
+}
+
+static bool
+check_groups(struct loading *l)
+{
+	if (*l->config->socket_group != '\0' && getgrnam(l->config->socket_group) == NULL)
+		return fail(l, "socket-group", "there is no group %s", l->config->socket_group);
+	return true;
+}
+
+/* ---- loading ---- */
+
+static struct config *
+load(int argc, char *argv[], const struct options *options, struct config_error *ret_error)
+{
+	struct loading l = {.error = ret_error};
+	bool named = options->path != NULL;
+
+	l.config = config_new(argc, argv);
+	l.path = named ? options->path : CONFIG_PATH;
+	if (options->action == CONFIG_HELP || options->action == CONFIG_VERSION)
+		return l.config;
+	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
+	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_times(&l) &&
+	    check_groups(&l)) {
+		access_rules_set_admin_group(l.config->access, l.config->admin_group);
+		return l.config;
+	}
+	config_free(l.config);
+	return NULL;
+}
+
+struct config *
+config_load(int argc, char *argv[], enum config_action *ret_action, struct config_error *ret_error)
+{
+	struct config *config;
+	struct options options;
+	char *url;
+
+	if (!options_parse(argc, argv, &options, ret_error))
+		return NULL;
+	config = load(argc, argv, &options, ret_error);
+	url = options.texts[key_index(key_find("broker"))];
+	if (url != NULL && url_blank(url))
+		log_warning(
+		    "--broker: others can read a password on the command line before it is "
+		    "blanked there; password-file and the credential broker-password are safe");
+	if (config != NULL)
+		*ret_action = options.action;
+	return config;
+}
+
+struct config *
+config_reload(const struct config *running, struct config_error *ret_error)
+{
+	struct options options;
+
+	if (!options_parse(running->arg_count, running->args, &options, ret_error))
+		return NULL;
+	return load(running->arg_count, running->args, &options, ret_error);
+}
+
+/* ---- showing and comparing ---- */
+
+void
+config_print(const struct config *config, FILE *to)
+{
+	const char *rule;
+
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		char *text = key_format(key, config, false);
+
+		fprintf(to, "%s = %s\n", key->name, text);
+		free(text);
+	}
+	fprintf(to, "\n[access]\n");
+	for (size_t i = 0; (rule = access_rules_get(config->access, i)) != NULL; i++)
+		fprintf(to, "rule = %s\n", rule);
+}
+
+void
+config_help(FILE *to)
+{
+	options_help(to);
+}
+
+/* Passwords that came from beside the URLs. */
+static bool
+same_passwords(const struct config *a, const struct config *b)
+{
+	for (size_t i = 0; i < a->broker_count && i < b->broker_count; i++) {
+		const char *one = a->brokers[i].password, *other = b->brokers[i].password;
+
+		if ((one == NULL) != (other == NULL) || (one != NULL && strcmp(one, other) != 0))
+			return false;
+	}
+	return true;
+}
+
+int
+config_unreloadable(const struct config *running, const struct config *wanted,
+    void (*say)(void *ctx, const char *key), void *ctx)
+{
+	int count = 0;
+
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		char *one, *other;
+		bool same;
+
+		if (key->reloadable)
+			continue;
+		one = key_format(key, running, true);
+		other = key_format(key, wanted, true);
+		same = strcmp(one, other) == 0;
+		if (key->kind == KEY_BROKERS)
+			same = same && same_passwords(running, wanted);
+		free(one);
+		free(other);
+		if (!same) {
+			say(ctx, key->name);
+			count++;
+		}
+	}
+	return count;
+}

@@ -1,0 +1,185 @@
+#include "daemon/config/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ini.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+
+/* inih cuts section names at 50 bytes, this buffer's size. */
+#define FILE_SECTION_MAX 50
+
+struct reading {
+	const char *path;
+	const char *at, *end; /* what inih has not read yet */
+	int line;	      /* the one it read last, from 1 */
+	int failed;	      /* the line of the first error; 0 = none */
+	char what[384];
+	file_handler *handler;
+	void *ctx;
+};
+
+static void
+reading_fail(struct reading *r, const char *what)
+{
+	r->failed = r->line;
+	snprintf(r->what, sizeof(r->what), "%s", what);
+}
+
+/*
+ * Whole in memory before parsing: what has no end (a device, a pipe that nobody closes) or grows
+ * meanwhile is refused here.
+ */
+static char *
+slurp(const char *path, bool may_be_missing, size_t *ret_len, const char **ret_what)
+{
+	struct stat st;
+	ssize_t n;
+	size_t len = 0;
+	char *buf;
+	/* O_NONBLOCK: opening a FIFO would wait for its writer. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	*ret_len = 0;
+	*ret_what = NULL;
+	if (fd < 0) {
+		if (errno == ENOENT && may_be_missing)
+			return mem_strdup("");
+		*ret_what = strerror(errno);
+		return NULL;
+	}
+	buf = mem_alloc(FILE_SIZE_MAX + 1);
+	if (fstat(fd, &st) != 0)
+		*ret_what = strerror(errno);
+	else if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+		*ret_what = "not a file";
+	while (*ret_what == NULL) {
+		n = read(fd, buf + len, FILE_SIZE_MAX + 1 - len);
+		if (n == 0)
+			break;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			*ret_what = strerror(errno);
+		else if ((len += (size_t)n) > FILE_SIZE_MAX)
+			*ret_what = "larger than 1 MiB";
+	}
+	close(fd);
+	if (*ret_what != NULL) {
+		free(buf);
+		return NULL;
+	}
+	*ret_len = len;
+	return buf;
+}
+
+/*
+ * A section header, which inih tells of only when keys follow, and whose rest of the line it skips.
+ */
+static void
+check_section(struct reading *r, const char *line, size_t len)
+{
+	char quoted[LOG_QUOTE_MAX], what[sizeof(r->what)];
+
+	while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
+		len--;
+	if (len == strlen("[access]") && memcmp(line, "[access]", len) == 0)
+		return;
+	snprintf(what, sizeof(what), "%s: there is no such section; the only one is [access]",
+	    log_quote(quoted, line, len));
+	reading_fail(r, what);
+}
+
+/* The reader that inih asks for lines: as fgets(), and counts. */
+static char *
+next_line(char *str, int num, void *stream)
+{
+	struct reading *r = stream;
+	const char *newline, *text;
+	size_t len;
+
+	if (r->failed != 0 || r->at == r->end)
+		return NULL;
+	newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
+	len = newline == NULL ? (size_t)(r->end - r->at) : (size_t)(newline - r->at) + 1;
+	r->line++;
+	/* inih would take the rest of a long line for the next one. */
+	if (len > (size_t)num - 1)
+		reading_fail(r, "the line is too long");
+	else if (memchr(r->at, '\0', len) != NULL)
+		reading_fail(r, "the line has a NUL byte");
+	if (r->failed != 0)
+		return NULL;
+	for (text = r->at; text < r->at + len && (*text == ' ' || *text == '\t'); text++)
+		continue;
+	if (*text == '[')
+		check_section(r, text, len - (size_t)(text - r->at));
+	if (r->failed != 0)
+		return NULL;
+	memcpy(str, r->at, len);
+	str[len] = '\0';
+	r->at += len;
+	return str;
+}
+
+static int
+take_value(void *user, const char *section, const char *key, const char *value)
+{
+	struct reading *r = user;
+	char error[320] = "", what[sizeof(r->what)], quoted[LOG_QUOTE_MAX];
+
+	if (r->handler(r->ctx, section, key, value, r->line, error, sizeof(error)))
+		return 1;
+	snprintf(what, sizeof(what), "%.48s: %s", log_quote(quoted, key, strlen(key)), error);
+	reading_fail(r, what);
+	return 0;
+}
+
+bool
+file_read(const char *path, bool may_be_missing, file_handler *handler, void *ctx,
+    struct config_error *ret_error)
+{
+	struct reading r = {.path = path, .handler = handler, .ctx = ctx};
+	const char *what;
+	size_t len;
+	char *text = slurp(path, may_be_missing, &len, &what);
+	int bad;
+
+	if (text == NULL) {
+		snprintf(ret_error->text, sizeof(ret_error->text), "%s: %s", path, what);
+		return false;
+	}
+	r.at = text;
+	r.end = text + len;
+	/*
+	 * Debian's inih can be set at run time. As it comes, it cuts lines at 200 bytes, values at
+	 * " ;", and takes an indented line for more of the one above.
+	 */
+	ini_use_stack = false;
+	ini_max_line = FILE_LINE_MAX;
+	ini_initial_alloc = FILE_LINE_MAX;
+	ini_allow_realloc = false;
+	ini_allow_multiline = false;
+	ini_allow_inline_comments = false;
+	bad = ini_parse_stream(next_line, &r, take_value, &r);
+	explicit_bzero(text, len);
+	free(text);
+	/* inih goes on after a line that it does not understand; an error of ours may be later. */
+	if (bad > 0 && (r.failed == 0 || bad < r.failed)) {
+		r.line = bad;
+		reading_fail(&r, "neither `key = value`, [section] nor comment");
+	}
+	if (bad < 0 || r.failed != 0) {
+		snprintf(ret_error->text, sizeof(ret_error->text), "%s:%d: %s", path, r.failed,
+		    r.failed != 0 ? r.what : "out of memory");
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,112 @@
+#include "daemon/config/keys.h"
+
+#include <string.h>
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+#define HOUR (3600 * SECOND)
+
+static const char *const sasl_words[] = {"plain", "external", NULL};
+static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", NULL};
+/* In the order of enum log_level. */
+static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
+
+#define AT(field) offsetof(struct config, field)
+
+/* clang-format off */
+const struct config_key config_keys[] = {
+	{"socket", KEY_STRING, AT(socket), "/run/lockbroker/lockbroker.sock", "PATH", 1, 107,
+	    NULL, false,
+	    "The Unix socket on which peers are served. Not used when systemd hands over a socket."},
+	{"socket-mode", KEY_MODE, AT(socket_mode), "0660", "MODE", 0, 0777, NULL, false,
+	    "The socket's permissions, octal: who may write to it may ask for locks."},
+	{"socket-group", KEY_STRING, AT(socket_group), "", "GROUP", 0, 64, NULL, false,
+	    "The socket's group. Empty: the one that the daemon runs as."},
+	{"broker", KEY_BROKERS, 0, "amqp://localhost", "URL[,URL...]", 0, 0, NULL, false,
+	    "The RabbitMQ to keep the locks in: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// "
+	    "for TLS. Special characters are written %XX, IPv6 addresses in brackets. The port is "
+	    "5672 or, with TLS, 5671 when not given, the vhost /. More than one URL: hosts of one "
+	    "cluster, tried in turn. Or memory: for a broker inside the daemon, for this host "
+	    "alone, which forgets everything when the daemon ends: for development."},
+	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, false,
+	    "A file whose one line is the password for every broker URL that has none. When this is "
+	    "empty the systemd credential broker-password is used if there is one."},
+	{"sasl", KEY_WORD, AT(sasl), "plain", "MECHANISM", 0, 0, sasl_words, false,
+	    "How to log in: plain sends user and password, external lets the TLS client "
+	    "certificate speak."},
+	{"tls-ca", KEY_STRING, AT(tls_ca), "", "PATH", 0, 1024, NULL, false,
+	    "Certificates (PEM) that the broker's certificate has to descend from. Empty: the "
+	    "system's."},
+	{"tls-cert", KEY_STRING, AT(tls_cert), "", "PATH", 0, 1024, NULL, false,
+	    "The daemon's own certificate (PEM) to show to the broker. Empty: none."},
+	{"tls-key", KEY_STRING, AT(tls_key), "", "PATH", 0, 1024, NULL, false,
+	    "The private key (PEM) of tls-cert."},
+	{"heartbeat", KEY_INTEGER, AT(heartbeat), "10", "SECONDS", 1, 60, NULL, false,
+	    "The AMQP heartbeat. RabbitMQ takes the locks of a host that it does not hear from for "
+	    "two to three of them. 5 to 20 is sensible: less takes short delays for deaths, more "
+	    "keeps the locks of dead hosts for minutes."},
+	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
+	    "How long before RabbitMQ could give a slot to somebody else its holder is told that it "
+	    "is lost: two heartbeats less this after the last answer. 0: a fifth of the heartbeat."},
+	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
+	    100 * MS, 300 * SECOND, NULL, false,
+	    "How long TCP, TLS and AMQP handshake together may take before the next host or a new "
+	    "try."},
+	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
+	    100 * MS, 300 * SECOND, NULL, true,
+	    "How long a request that does not wait by itself may take until it is answered "
+	    "broker-unavailable. Longer than probe-timeout."},
+	{"probe-timeout", KEY_DURATION, AT(probe_timeout), "5", "SECONDS",
+	    10 * MS, 60 * SECOND, NULL, false,
+	    "How long to wait for the broker to say whether queues exist before that counts as not "
+	    "known."},
+	{"side-idle", KEY_DURATION, AT(side_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
+	    "After how long without use the second connection to the broker is closed."},
+	{"reprobe", KEY_DURATION, AT(reprobe), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
+	    "How often, on average, a waiting request looks for slots that became free without a "
+	    "word, as those of a host that crashed."},
+	{"stop-timeout", KEY_DURATION, AT(stop_timeout), "30", "SECONDS", 0, HOUR, NULL, true,
+	    "How long holders have to release when the daemon is told to stop; what is left then is "
+	    "taken away. The unit's TimeoutStopSec has to be longer."},
+	{"max-races", KEY_INTEGER, AT(max_races), "16", "N", 1, 1000, NULL, true,
+	    "How many times an acquire may find a free slot taken from under it by somebody else "
+	    "before it is answered contended."},
+	{"naming", KEY_WORD, AT(naming), "amqp-locks", "PRESET", 0, 0, naming_words, false,
+	    "How queues are named: as the program amqp-locks names them, or as its Python relative "
+	    "does. Everybody who shares locks has to use the same."},
+	{"max-locks-per-peer", KEY_INTEGER, AT(max_locks_per_peer), "1024", "N", 1, 65535, NULL, true,
+	    "How many locks one connection to the socket may hold."},
+	{"max-waits-per-peer", KEY_INTEGER, AT(max_waits_per_peer), "1024", "N", 1, 65535, NULL, true,
+	    "How many requests of one connection may wait for locks."},
+	{"max-requests-per-peer", KEY_INTEGER, AT(max_requests_per_peer), "64", "N", 1, 65535, NULL,
+	    true,
+	    "How many requests of one connection are worked on at once, those that wait not counted. "
+	    "More are read only when one has been answered."},
+	{"max-peers-per-uid", KEY_INTEGER, AT(max_peers_per_uid), "20000", "N", 1, 1000000, NULL, true,
+	    "How many connections the processes of one user may have open."},
+	{"admin-group", KEY_STRING, AT(admin_group), "lockbroker-admin", "GROUP", 0, 64, NULL, true,
+	    "The group whose members may, besides root and the daemon's own user, do what changes "
+	    "semaphores for everybody. A group that does not exist has no members; empty: no group."},
+	{"log-level", KEY_LEVEL, AT(log_level), "info", "LEVEL", 0, 0, level_words, true,
+	    "The least grave messages that are logged."},
+	{0},
+};
+/* clang-format on */
+
+_Static_assert(sizeof(config_keys) / sizeof(config_keys[0]) <= KEY_COUNT_MAX, "KEY_COUNT_MAX");
+
+const struct config_key *
+key_find(const char *name)
+{
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		if (strcmp(key->name, name) == 0)
+			return key;
+	}
+	return NULL;
+}
+
+size_t
+key_index(const struct config_key *key)
+{
+	return (size_t)(key - config_keys);
+}

@@ -1,0 +1,166 @@
+#include "daemon/config/options.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+
+#define HELP_WIDTH 78
+#define HELP_INDENT 10
+
+enum {
+	OPTION_CONFIG = 256,
+	OPTION_CHECK,
+	OPTION_PRINT,
+	OPTION_HELP,
+	OPTION_VERSION,
+	OPTION_KEYS /* this and above: the keys, by index */
+};
+
+static const struct {
+	int value;
+	const char *name, *arg, *help;
+} others[] = {
+    {OPTION_CONFIG, "config", "FILE", "Read this file instead of " CONFIG_PATH "."},
+    {OPTION_CHECK, "check-config", NULL,
+	"Read and check the configuration, say what is wrong with it, and end: with status 0 or "
+	"78."},
+    {OPTION_PRINT, "print-config", NULL,
+	"Write the configuration as it results from file and options, without passwords, and end."},
+    {OPTION_VERSION, "version", NULL, "Write the version and end."},
+    {OPTION_HELP, "help", NULL, "Write this and end."},
+};
+#define OTHERS (sizeof(others) / sizeof(others[0]))
+
+static void
+fill(struct option options[])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < OTHERS; i++) {
+		options[n].name = others[i].name;
+		options[n].has_arg = others[i].arg != NULL ? required_argument : no_argument;
+		options[n++].val = others[i].value;
+	}
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		options[n].name = key->name;
+		options[n].has_arg = required_argument;
+		options[n++].val = OPTION_KEYS + (int)key_index(key);
+	}
+}
+
+static void
+take(struct options *options, int option)
+{
+	switch (option) {
+	case OPTION_CONFIG:
+		options->path = optarg;
+		break;
+	case OPTION_CHECK:
+		options->action = CONFIG_CHECK;
+		break;
+	case OPTION_PRINT:
+		options->action = CONFIG_PRINT;
+		break;
+	case OPTION_HELP:
+		options->action = CONFIG_HELP;
+		break;
+	case OPTION_VERSION:
+		options->action = CONFIG_VERSION;
+		break;
+	default:
+		options->texts[option - OPTION_KEYS] = optarg;
+		break;
+	}
+}
+
+/* The argument without its value, which may be a URL with a password. */
+static bool
+complain(const char *arg, const char *what, struct config_error *ret_error)
+{
+	char quoted[LOG_QUOTE_MAX];
+
+	snprintf(ret_error->text, sizeof(ret_error->text), "%s: %s",
+	    log_quote(quoted, arg, strcspn(arg, "=")), what);
+	return false;
+}
+
+bool
+options_parse(int argc, char *argv[], struct options *ret, struct config_error *ret_error)
+{
+	struct option options[OTHERS + KEY_COUNT_MAX + 1] = {0};
+	struct options found = {.action = CONFIG_RUN};
+	int option;
+
+	fill(options);
+	optind = 0; /* getopt(3): start anew, for a second command line in one process */
+	opterr = 0;
+	/* help and version end the reading: what follows does not matter any more. */
+	while (found.action != CONFIG_HELP && found.action != CONFIG_VERSION) {
+		/* +: in order, so that argv stays as it is. The colon tells a missing value apart. */
+		option = getopt_long(argc, argv, "+:", options, NULL);
+		if (option == -1)
+			break;
+		if (option == ':')
+			return complain(argv[optind - 1], "needs a value", ret_error);
+		if (option == '?' && optopt >= OPTION_CONFIG)
+			return complain(argv[optind - 1], "takes no value", ret_error);
+		if (option == '?')
+			return complain(argv[optind > 1 ? optind - 1 : 1],
+			    "no such option; see --help", ret_error);
+		take(&found, option);
+	}
+	if (found.action != CONFIG_HELP && found.action != CONFIG_VERSION && optind < argc)
+		return complain(argv[optind], "an option was expected; see --help", ret_error);
+	*ret = found;
+	return true;
+}
+
+/* Words to lines, indented. */
+static void
+put_wrapped(FILE *to, const char *text)
+{
+	size_t column = 0;
+
+	while (*text != '\0') {
+		size_t len = strcspn(text, " ");
+
+		if (column > 0 && column + 1 + len > HELP_WIDTH) {
+			fputc('\n', to);
+			column = 0;
+		}
+		if (column == 0)
+			column = (size_t)fprintf(to, "%*s", HELP_INDENT, "");
+		else
+			column += (size_t)fprintf(to, " ");
+		column += (size_t)fprintf(to, "%.*s", (int)len, text);
+		text += len;
+		text += *text == ' ';
+	}
+	fputc('\n', to);
+}
+
+void
+options_help(FILE *to)
+{
+	fprintf(to,
+	    "Usage: lockbrokerd [OPTION...]\n"
+	    "Gives the processes of this host distributed locks, which it keeps in RabbitMQ.\n\n");
+	for (size_t i = 0; i < OTHERS; i++) {
+		fprintf(to, "  --%s%s%s\n", others[i].name, others[i].arg != NULL ? " " : "",
+		    others[i].arg != NULL ? others[i].arg : "");
+		put_wrapped(to, others[i].help);
+	}
+	fprintf(to, "\nEach of these is a key of the file, too; an option overrules it:\n");
+	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
+		char *range = key_range(key);
+
+		fprintf(to, "  --%s %s\n", key->name, key->arg);
+		put_wrapped(to, key->help);
+		fprintf(to, "%*s(%s; default: %s)\n", HELP_INDENT, "", range,
+		    *key->fallback == '\0' ? "empty" : key->fallback);
+		free(range);
+	}
+	fprintf(to, "\nlockbrokerd(8), lockbrokerd.conf(5)\n");
+}

@@ -1,0 +1,575 @@
+/*
+ * daemon/config: files, options, their precedence, passwords, validation of the whole, printing and
+ * comparing.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/config/config.h"
+#include "daemon/config/file.h"
+#include "daemon/config/keys.h"
+#include "tests/unit/unit.h"
+
+static char dir[64], conf[96];
+static int warnings;
+static enum config_action action;
+static struct config_error error;
+
+static void
+count_warning(void *ctx, enum log_level level, const char *line)
+{
+	(void)ctx;
+	(void)line;
+	warnings += level == LOG_LEVEL_WARNING;
+}
+
+static void
+write_bytes(const char *path, const void *bytes, size_t len, mode_t mode)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_uint_eq(fwrite(bytes, 1, len, f), len);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq(chmod(path, mode), 0);
+}
+
+static void
+write_conf(const char *text)
+{
+	write_bytes(conf, text, strlen(text), 0600);
+}
+
+static char *
+in_dir(const char *name)
+{
+	return mem_printf("%s/%s", dir, name);
+}
+
+static void
+setup(void)
+{
+	strcpy(dir, "/tmp/test_config.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(conf, sizeof(conf), "%s/c", dir);
+	unsetenv("CREDENTIALS_DIRECTORY");
+	warnings = 0;
+	log_set_sink(count_warning, NULL);
+	memset(&error, 0, sizeof(error));
+}
+
+static void
+teardown(void)
+{
+	static const char *const names[] = {"c", "p", "broker-password", "printed"};
+
+	log_set_sink(NULL, NULL);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *path = in_dir(names[i]);
+
+		unlink(path);
+		free(path);
+	}
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+
+#define ARGS_MAX 8
+
+/* Loads with options (ending with NULL), which are copied: they may be blanked. */
+static struct config *
+load_list(const char *const *list)
+{
+	char *args[ARGS_MAX + 2] = {mem_strdup("lockbrokerd")};
+	int count = 1;
+	struct config *config;
+
+	for (; list[count - 1] != NULL; count++) {
+		ck_assert_int_lt(count, ARGS_MAX);
+		args[count] = mem_strdup(list[count - 1]);
+	}
+	config = config_load(count, args, &action, &error);
+	for (int i = 0; i < count; i++)
+		free(args[i]);
+	return config;
+}
+#define LOAD(...) load_list((const char *const[]){__VA_ARGS__, NULL})
+
+/* Loads a file's text. */
+static struct config *
+load_text(const char *text)
+{
+	write_conf(text);
+	return LOAD("--config", conf);
+}
+
+static void
+assert_error(const char *want)
+{
+	ck_assert_msg(strstr(error.text, want) != NULL, "want \"%s\" in \"%s\"", want, error.text);
+}
+
+START_TEST(defaults)
+{
+	struct config *config = LOAD("--config", "/dev/null");
+
+	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_int_eq(action, CONFIG_RUN);
+	ck_assert_str_eq(config->socket, "/run/lockbroker/lockbroker.sock");
+	ck_assert_uint_eq(config->socket_mode, 0660);
+	ck_assert_int_eq(config->heartbeat, 10);
+	ck_assert_int_eq(config->stop_timeout, INT64_C(30000000000));
+	ck_assert_int_eq(config->log_level, LOG_LEVEL_INFO);
+	ck_assert_uint_eq(config->broker_count, 1);
+	ck_assert_str_eq(config->brokers[0].host, "localhost");
+	ck_assert_int_eq(config->brokers[0].port, 5672);
+	ck_assert_str_eq(config->brokers[0].vhost, "/");
+	ck_assert_str_eq(config->brokers[0].user, "guest");
+	ck_assert_str_eq(config->brokers[0].password, "guest");
+	config_free(config);
+}
+END_TEST
+
+/* ---- files ---- */
+
+static const struct {
+	const char *text, *want; /* part of the error */
+} bad_files[] = {
+    {"hartbeat = 5\n", ":1: hartbeat: there is no such key"},
+    {"# c\n\nheartbeat = 5\n heartbeat = 6\n", ":4: heartbeat: was given before, in line 3"},
+    {"heartbeat = 0\n", ":1: heartbeat: '0': want a number from 1 to 60"},
+    {"heartbeat = 61\n", ":1: heartbeat: '61'"},
+    {"heartbeat = -1\n", ":1: heartbeat: '-1'"},
+    {"heartbeat = 5 ; five\n", ":1: heartbeat: '5 ; five'"},
+    {"heartbeat =\n", ":1: heartbeat: ''"},
+    {"heartbeat = 99999999999999999999\n", ":1: heartbeat:"},
+    {"heartbeat = 5.5\n", ":1: heartbeat:"},
+    {"\nmargin = soon\n", ":2: margin: 'soon': want seconds from 0 to 60"},
+    {"socket-mode = 0888\n", ":1: socket-mode: '0888': want an octal number up to 0777"},
+    {"socket-mode = 7777\n", ":1: socket-mode:"},
+    {"socket =\n", ":1: socket:"},
+    {"socket-group = no-such-group-here\n", ":1: socket-group: there is no group"},
+    {"naming = python\n", ":1: naming: 'python': want one of amqp-locks, amqp-locks-python"},
+    {"log-level = loud\n", ":1: log-level: 'loud': want one of error, warning, info, debug"},
+    {"sasl = none\n", ":1: sasl:"},
+    {"admin-group = a\tb\n", ":1: admin-group: has a control character"},
+    {"foo\n", ":1: neither"},
+    {"heartbeat = 5\nfoo\nbar = 1\n", ":2: neither"},
+    {"[access\n", ":1:"},
+    {"[acess]\n", ":1: [acess]: there is no such section"},
+    {"[access] x\n", ":1: [access] x: there is no such section"},
+    {"[]\n", ":1: []: there is no such section"},
+    {"[access]\nheartbeat = 5\n", ":2: heartbeat: there is no such key; [access] has only rule"},
+    {"rule = allow any * *\n", ":1: rule: there is no such key"},
+    {"[access]\nrule = allow any * *\nrule = alow any * *\n", ":3: rule: a rule starts with"},
+    {"config = x\n", ":1: config: there is no such key"},
+    /* The whole. */
+    {"heartbeat = 5\nmargin = 8\n",
+	":2: margin: a hold would be lost 2 * 5 - 8.000 = 2.000 s after an answer of the broker; "
+	"the next is asked for after 5 / 3 s and may take 0.5 s, 2.167 s together: want a margin "
+	"below 7.833 s"},
+    {"probe-timeout = 10\n", ":1: probe-timeout: 10.000 s is not less than request-timeout"},
+    {"request-timeout = 5\n", "probe-timeout (default): 5.000 s is not less"},
+    {"tls-cert = /dev/null\n", ":1: tls-cert: needs tls-key"},
+    {"tls-key = /dev/null\n", ":1: tls-key: needs tls-cert"},
+    {"tls-ca = /no/such/ca\n", ":1: tls-ca: /no/such/ca: No such file or directory"},
+    {"broker = amqps://h\nsasl = external\n", ":2: sasl: external needs a client certificate"},
+    {"broker = amqp://h\nsasl = external\ntls-cert = /dev/null\ntls-key = /dev/null\n",
+	":2: sasl: external needs TLS: URL 1"},
+    {"broker = amqp://a/x,amqp://b/y\n", ":1: broker: URL 2 names another vhost"},
+    {"broker = amqp://u@h\n", ":1: broker: URL 1 names a user, and no password is given"},
+    {"password-file = /no/such\n", ":1: password-file: /no/such: No such file or directory"},
+};
+
+START_TEST(a_bad_file)
+{
+	struct config *config = load_text(bad_files[_i].text);
+
+	ck_assert_ptr_null(config);
+	ck_assert_msg(strncmp(error.text, conf, strlen(conf)) == 0 ||
+			  strstr(bad_files[_i].want, "(default)") != NULL,
+	    "%s", error.text);
+	assert_error(bad_files[_i].want);
+}
+END_TEST
+
+START_TEST(bad_bytes)
+{
+	char *text = mem_alloc(FILE_SIZE_MAX + 2);
+
+	write_bytes(conf, "heartbeat = 5\nmar\0gin = 1\n", 26, 0600);
+	ck_assert_ptr_null(LOAD("--config", conf));
+	assert_error(":2: the line has a NUL byte");
+	memset(text, '#', FILE_SIZE_MAX + 1);
+	write_bytes(conf, text, FILE_LINE_MAX, 0600);
+	ck_assert_ptr_null(LOAD("--config", conf));
+	assert_error(":1: the line is too long");
+	memset(text, '\n', FILE_SIZE_MAX + 1);
+	write_bytes(conf, text, FILE_SIZE_MAX + 1, 0600);
+	ck_assert_ptr_null(LOAD("--config", conf));
+	assert_error("larger than 1 MiB");
+	free(text);
+	ck_assert_ptr_null(LOAD("--config", "/dev/zero"));
+	ck_assert_ptr_null(LOAD("--config", dir));
+	assert_error("not a file");
+	ck_assert_ptr_null(LOAD("--config", "/no/such/file"));
+	assert_error("/no/such/file: No such file or directory");
+	/* Nobody will ever write to it. */
+	unlink(conf);
+	ck_assert_int_eq(mkfifo(conf, 0600), 0);
+	ck_assert_ptr_null(LOAD("--config", conf));
+	assert_error("not a file");
+}
+END_TEST
+
+START_TEST(good_files)
+{
+	struct config *config = load_text("\xef\xbb\xbf; c\r\n"
+					  "  heartbeat = 5\r\n"
+					  "\tmargin=2.5\r\n"
+					  "stop-timeout: 2m\n"
+					  "socket-mode = 600\n"
+					  "socket-group = root\n"
+					  "log-level = debug\n"
+					  "[access]\n"
+					  "rule = allow any * *\n"
+					  "[access]\n"
+					  "rule = deny uid:7 acquire,release x#y;z");
+
+	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_int_eq(config->heartbeat, 5);
+	ck_assert_int_eq(config->margin, INT64_C(2500000000));
+	ck_assert_int_eq(config->stop_timeout, INT64_C(120000000000));
+	ck_assert_uint_eq(config->socket_mode, 0600);
+	ck_assert_int_eq(config->log_level, LOG_LEVEL_DEBUG);
+	ck_assert_str_eq(access_rules_get(config->access, 0), "allow any * *");
+	ck_assert_str_eq(access_rules_get(config->access, 1), "deny uid:7 acquire,release x#y;z");
+	ck_assert_ptr_null(access_rules_get(config->access, 2));
+	config_free(config);
+}
+END_TEST
+
+/* ---- options ---- */
+
+START_TEST(bad_options)
+{
+	ck_assert_ptr_null(LOAD("--hartbeat", "5"));
+	assert_error("--hartbeat: no such option");
+	ck_assert_ptr_null(LOAD("--passphrase=secret"));
+	ck_assert_ptr_null(strstr(error.text, "secret"));
+	ck_assert_ptr_null(LOAD("-x"));
+	assert_error("-x: no such option");
+	ck_assert_ptr_null(LOAD("--heartbeat"));
+	assert_error("--heartbeat: needs a value");
+	ck_assert_ptr_null(LOAD("--check-config=yes"));
+	assert_error("--check-config: takes no value");
+	ck_assert_ptr_null(LOAD("--heartbeat", "x", "--config", "/dev/null"));
+	assert_error("--heartbeat: 'x': want a number from 1 to 60");
+	ck_assert_ptr_null(LOAD("--config", "/dev/null", "start"));
+	assert_error("start: an option was expected");
+	ck_assert_ptr_null(LOAD("--config", "/dev/null", "--heartbeat=5", "--margin", "8"));
+	assert_error("--margin: a hold would be lost");
+}
+END_TEST
+
+START_TEST(options_win)
+{
+	struct config *config;
+
+	write_conf("heartbeat = 5\nbroker = amqp://one\nmax-races = 3\n");
+	config = LOAD("--config", conf, "--heartbeat", "7", "--broker=memory:", "--check-config");
+	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_int_eq(action, CONFIG_CHECK);
+	ck_assert_int_eq(config->heartbeat, 7);
+	ck_assert(config->memory);
+	ck_assert_uint_eq(config->broker_count, 0);
+	ck_assert_int_eq(config->max_races, 3);
+	config_free(config);
+	/* A mistake in the file is one though an option overrules it. */
+	write_conf("heartbeat = many\n");
+	ck_assert_ptr_null(LOAD("--config", conf, "--heartbeat", "7"));
+	/* The last of a kind counts. */
+	config = LOAD("--config", "/dev/null", "--heartbeat", "7", "--heartbeat", "8");
+	ck_assert_int_eq(config->heartbeat, 8);
+	config_free(config);
+}
+END_TEST
+
+START_TEST(help_reads_no_file)
+{
+	static const struct {
+		const char *option;
+		enum config_action action;
+	} cases[] = {{"--help", CONFIG_HELP}, {"--version", CONFIG_VERSION}};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct config *config = LOAD("--config", "/no/such", cases[i].option, "--nonsense");
+
+		ck_assert_msg(config != NULL, "%s", error.text);
+		ck_assert_int_eq(action, cases[i].action);
+		config_free(config);
+	}
+}
+END_TEST
+
+START_TEST(help_has_every_key)
+{
+	char *text = NULL, *option;
+	size_t len;
+	FILE *to = open_memstream(&text, &len);
+	int rows = 0;
+
+	config_help(to);
+	fclose(to);
+	for (const struct config_key *key = config_keys; key->name != NULL; key++, rows++) {
+		option = mem_printf("\n  --%s %s\n", key->name, key->arg);
+		ck_assert_msg(strstr(text, option) != NULL, "--%s", key->name);
+		free(option);
+	}
+	ck_assert_int_gt(rows, 20);
+	for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+		ck_assert_msg(strlen(line) <= 100, "%s", line);
+	free(text);
+}
+END_TEST
+
+/* ---- passwords ---- */
+
+START_TEST(password_is_blanked)
+{
+	char name[] = "lockbrokerd", key[] = "--broker=amqp://u:geheim@h,amqps://v:x%40y@[::1]/z";
+	char other[] = "--config=/dev/null";
+	char *args[] = {name, other, key, NULL};
+	struct config *config = config_load(3, args, &action, &error), *again;
+
+	ck_assert_msg(config == NULL, "two vhosts were taken");
+	ck_assert_str_eq(key, "--broker=amqp://u:******@h,amqps://v:*****@[::1]/z");
+	ck_assert_int_eq(warnings, 1);
+	strcpy(key, "--broker=amqp://u:geheim@h,amqps://v:x%40y@[::1]");
+	config = config_load(3, args, &action, &error);
+	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_str_eq(key, "--broker=amqp://u:******@h,amqps://v:*****@[::1]");
+	ck_assert_str_eq(config->brokers[0].password, "geheim");
+	ck_assert_str_eq(config->brokers[1].password, "x@y");
+	ck_assert_str_eq(config->brokers[1].host, "::1");
+	ck_assert_int_eq(config->brokers[1].port, 5671);
+	/* A reload knows them still, and does not warn again. */
+	again = config_reload(config, &error);
+	ck_assert_msg(again != NULL, "%s", error.text);
+	ck_assert_str_eq(again->brokers[0].password, "geheim");
+	ck_assert_int_eq(warnings, 2);
+	config_free(again);
+	config_free(config);
+	/* In a file it needs no blanking, and without one there is nothing to warn of. */
+	config_free(load_text("broker = amqp://u:geheim@h\n"));
+	config_free(LOAD("--config", "/dev/null", "--broker", "amqp://h"));
+	ck_assert_int_eq(warnings, 2);
+}
+END_TEST
+
+START_TEST(password_precedence)
+{
+	char *file = in_dir("p"), *credential = in_dir("broker-password");
+	const char *const broker = "amqp://a:url@h,amqp://b@h,amqp://h";
+	struct config *config;
+
+	write_bytes(credential, "cred", 4, 0400);
+	ck_assert_int_eq(setenv("CREDENTIALS_DIRECTORY", dir, 1), 0);
+	config = LOAD("--config", "/dev/null", "--broker", broker);
+	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_str_eq(config->brokers[0].password, "url");
+	ck_assert_str_eq(config->brokers[1].password, "cred");
+	ck_assert_str_eq(config->brokers[2].user, "guest");
+	ck_assert_str_eq(config->brokers[2].password, "cred");
+	config_free(config);
+	write_bytes(file, "file\r\n", 6, 0400);
+	warnings = 0;
+	config = LOAD("--config", "/dev/null", "--broker", "amqp://b@h", "--password-file", file);
+	ck_assert_msg(config != NULL, "%s", error.text);
+	ck_assert_str_eq(config->brokers[0].password, "file");
+	ck_assert_int_eq(warnings, 0);
+	config_free(config);
+	write_bytes(file, "file\n", 5, 0444);
+	config_free(LOAD("--config", "/dev/null", "--password-file", file));
+	ck_assert_int_eq(warnings, 1);
+	/* A directory without the credential is as none. */
+	unlink(credential);
+	config = LOAD("--config", "/dev/null");
+	ck_assert_str_eq(config->brokers[0].password, "guest");
+	config_free(config);
+	free(file);
+	free(credential);
+}
+END_TEST
+
+START_TEST(bad_password_files)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+		const char *want;
+	} cases[] = {
+	    {"", 0, "holds no password"},
+	    {"\n", 1, "holds no password"},
+	    {"a\nb\n", 4, "holds more than one line"},
+	    {"a\n\n", 3, "holds more than one line"},
+	    {"a\0b\n", 4, "holds a NUL byte"},
+	};
+	char *file = in_dir("p"), long_line[300];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		write_bytes(file, cases[i].bytes, cases[i].len, 0600);
+		ck_assert_ptr_null(LOAD("--config", "/dev/null", "--password-file", file));
+		assert_error("--password-file: ");
+		assert_error(cases[i].want);
+	}
+	memset(long_line, 'x', sizeof(long_line));
+	write_bytes(file, long_line, 256, 0600);
+	ck_assert_ptr_null(LOAD("--config", "/dev/null", "--password-file", file));
+	assert_error("more than 255 bytes");
+	/* Not needed, not read. */
+	config_free(LOAD("--config", "/dev/null", "--password-file", file, "--broker", "memory:"));
+	free(file);
+}
+END_TEST
+
+/* ---- printing and comparing ---- */
+
+static char *
+print_text(const struct config *config)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *to = open_memstream(&text, &len);
+
+	config_print(config, to);
+	ck_assert_int_eq(fclose(to), 0);
+	return text;
+}
+
+static const char *const printable[] = {
+    "",
+    "heartbeat = 5\nmargin = 1.25\nreprobe = 0.05\nsocket-mode = 0600\nadmin-group =\n",
+    "broker = amqps://[::1]:7/a%2Fb%2Cc,amqps://h%2Da:5671/a%2Fb%2Cc\nnaming = amqp-locks-python\n",
+    "broker = memory:\nlog-level = error\nsocket = /a b;c#d\n",
+    "[access]\nrule = allow user:root create,destroy a;b#*\nrule = deny any * *\n",
+};
+
+START_TEST(what_is_printed_loads)
+{
+	struct config *config = load_text(printable[_i]), *again;
+	char *text, *twice;
+
+	ck_assert_msg(config != NULL, "%s", error.text);
+	text = print_text(config);
+	again = load_text(text);
+	ck_assert_msg(again != NULL, "%s\n%s", error.text, text);
+	twice = print_text(again);
+	ck_assert_str_eq(text, twice);
+	ck_assert_int_eq(config_unreloadable(config, again, NULL, NULL), 0);
+	free(text);
+	free(twice);
+	config_free(config);
+	config_free(again);
+}
+END_TEST
+
+START_TEST(no_password_is_printed)
+{
+	struct config *config = load_text("broker = amqp://us%65r:ge%2Fheim@h:1/v\n");
+	char *text = print_text(config);
+
+	ck_assert_ptr_nonnull(strstr(text, "broker = amqp://user:***@h:1/v\n"));
+	/* Nor does what was printed pass for the real thing. */
+	ck_assert_ptr_null(load_text(text));
+	assert_error("broker: URL 1: the password is asterisks");
+	free(text);
+	config_free(config);
+}
+END_TEST
+
+static void
+say(void *ctx, const char *key)
+{
+	strcat(ctx, key);
+	strcat(ctx, " ");
+}
+
+START_TEST(what_a_reload_cannot_change)
+{
+	struct config *running, *wanted;
+	char said[256] = "";
+
+	write_conf("broker = amqp://h\n");
+	running = LOAD("--config", conf, "--heartbeat", "6");
+	ck_assert_msg(running != NULL, "%s", error.text);
+	write_conf("broker = amqp://h,amqp://i\nheartbeat = 9\nside-idle = 1\nmax-races = 9\n"
+		   "log-level = debug\n[access]\nrule = allow any * *\n");
+	wanted = config_reload(running, &error);
+	ck_assert_msg(wanted != NULL, "%s", error.text);
+	ck_assert_int_eq(wanted->heartbeat, 6);
+	ck_assert_int_eq(wanted->max_races, 9);
+	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 2);
+	ck_assert_str_eq(said, "broker side-idle ");
+	config_free(wanted);
+	write_conf("nonsense\n");
+	ck_assert_ptr_null(config_reload(running, &error));
+	config_free(running);
+}
+END_TEST
+
+START_TEST(a_new_password_is_a_change)
+{
+	char *file = in_dir("p"), said[64] = "";
+	struct config *running, *wanted;
+
+	write_bytes(file, "one\n", 4, 0600);
+	running = LOAD("--config", "/dev/null", "--password-file", file);
+	write_bytes(file, "two\n", 4, 0600);
+	wanted = config_reload(running, &error);
+	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 1);
+	ck_assert_str_eq(said, "broker ");
+	config_free(wanted);
+	config_free(running);
+	free(file);
+}
+END_TEST
+
+static Suite *
+config_suite(void)
+{
+	Suite *suite = suite_create("config");
+	TCase *tc = tcase_create("config");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, defaults);
+	tcase_add_loop_test(tc, a_bad_file, 0, (int)(sizeof(bad_files) / sizeof(bad_files[0])));
+	tcase_add_test(tc, bad_bytes);
+	tcase_add_test(tc, good_files);
+	tcase_add_test(tc, bad_options);
+	tcase_add_test(tc, options_win);
+	tcase_add_test(tc, help_reads_no_file);
+	tcase_add_test(tc, help_has_every_key);
+	tcase_add_test(tc, password_is_blanked);
+	tcase_add_test(tc, password_precedence);
+	tcase_add_test(tc, bad_password_files);
+	tcase_add_loop_test(
+	    tc, what_is_printed_loads, 0, (int)(sizeof(printable) / sizeof(printable[0])));
+	tcase_add_test(tc, no_password_is_printed);
+	tcase_add_test(tc, what_a_reload_cannot_change);
+	tcase_add_test(tc, a_new_password_is_a_change);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {config_suite};
+
+	return unit_run(makers, 1);
+}
