@@ -38,20 +38,13 @@ struct lock_settings {
 	size_t max_waits_per_peer;
 };
 
-/* Who asks; the strings are the peer's own words (NULL = none) and are copied. */
-struct lock_party {
-	uid_t uid;
-	pid_t pid;
-	const char *who, *why, *command;
-};
-
 struct lock_acquire {
 	const char *name;
 	enum lock_kind kind;
 	int64_t timeout; /* ns; 0 = try; DURATION_FOREVER */
 	int priority;
 	bool progress;   /* wants LOCK_NOTICE_WAITING */
-	struct lock_party party;
+	uid_t uid;       /* whose holds these are: decides who may verify them */
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */
@@ -71,15 +64,16 @@ struct lock_answer {
 enum lock_notice_kind {
 	LOCK_NOTICE_LOST,    /* the hold has ended */
 	LOCK_NOTICE_REVOKED, /* the slot was taken out of service; the hold goes on until released */
+	LOCK_NOTICE_VANISHED,/* B was gone and is claimed again; for the log, not for the peer */
 	LOCK_NOTICE_WAITING, /* request: it waits now, or its position changed */
 	LOCK_NOTICE_BROKER   /* the hold link's state changed: to every peer that waits or holds */
 };
 
 struct lock_notice {
 	enum lock_notice_kind kind;
-	uint64_t lock;       /* lost, revoked */
-	const char *name;    /* lost, revoked, waiting */
-	int slot;            /* lost, revoked */
+	uint64_t lock;       /* lost, revoked, vanished */
+	const char *name;    /* lost, revoked, vanished, waiting */
+	int slot;            /* lost, revoked, vanished */
 	enum reason reason;  /* lost: lost, broker-unavailable, draining */
 	const char *text;    /* lost: the broker's words, "" when none; broker: why */
 	uint64_t request;    /* waiting */
@@ -88,7 +82,11 @@ struct lock_notice {
 	enum broker_state state; /* broker */
 };
 
-/* Where answers and notices go. Either may come from inside a call of the engine or from the loop. */
+/*
+ * Where answers and notices go. Either may come from inside a call of the engine or from the loop; the
+ * listener must not call the engine from inside (asserted): a peer that it cannot serve any more is
+ * given up later, in a pass of its own.
+ */
 struct lock_listener {
 	void (*answer)(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
 	void (*notice)(void *ctx, uint64_t peer, const struct lock_notice *notice);
