@@ -53,7 +53,7 @@ struct lock_answer {
 	const char *text;    /* what went wrong, the broker's words included; NULL: the reason's own */
 	const char *name;    /* of the lock or semaphore; NULL when the request named none that exists */
 	enum lock_kind kind;
-	uint64_t lock;       /* acquire, verify: the hold */
+	uint64_t lock;       /* acquire, verify, release: the hold */
 	int slot;            /* acquire, verify: from 1; 0 = takes none */
 	int64_t waited;      /* acquire: ns from request to grant */
 	int slots;           /* size, create; would-block, timeout: size as last seen; -1 = not known */
