@@ -1,0 +1,338 @@
+#include "daemon/peer/conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/peer/credentials.h"
+#include "daemon/peer/requests.h"
+#include "protocol/message.h"
+
+#define READ_SIZE (16 * 1024)
+
+static void conn_event(evutil_socket_t fd, short what, void *ctx);
+
+static const char *
+state_name(enum conn_state state)
+{
+	switch (state) {
+	case CONN_OPEN:
+		return "open";
+	case CONN_ENDING:
+		return "ending";
+	case CONN_DEAD:
+		return "dead";
+	}
+	return "?";
+}
+
+static void
+conn_set_state(struct conn *conn, enum conn_state state)
+{
+	assert(state > conn->state);
+	log_debug("peer %llu: %s -> %s", (unsigned long long)conn->id, state_name(conn->state),
+	    state_name(state));
+	conn->state = state;
+}
+
+struct conn *
+conn_new(struct conn_room *room, int fd, uint64_t id)
+{
+	struct conn *conn = mem_alloc(sizeof(*conn));
+
+	conn->room = room;
+	conn->id = id;
+	conn->fd = fd;
+	conn->state = CONN_OPEN;
+	if (!credentials_read(fd, &conn->subject)) {
+		int saved = errno;
+
+		close(fd);
+		free(conn);
+		errno = saved;
+		return NULL;
+	}
+	conn->requests = requests_new();
+	conn->in = line_reader_new(LINE_MAX_IN);
+	conn->out = evbuffer_new();
+	conn->event = event_new(room->base, fd, EV_READ | EV_PERSIST, conn_event, conn);
+	conn->interest = EV_READ;
+	if (conn->in == NULL || conn->out == NULL || conn->event == NULL ||
+	    event_add(conn->event, NULL) != 0) {
+		log_error("out of memory");
+		abort();
+	}
+	return conn;
+}
+
+static void
+tell_gone(struct conn *conn)
+{
+	if (conn->told_gone)
+		return;
+	conn->told_gone = true;
+	conn->room->gone(conn->room->ctx, conn);
+}
+
+void
+conn_free(struct conn *conn)
+{
+	if (conn == NULL)
+		return;
+	assert(!conn->is_due);
+	tell_gone(conn);
+	if (conn->fd >= 0)
+		close(conn->fd);
+	event_free(conn->event);
+	evbuffer_free(conn->out);
+	line_reader_free(conn->in);
+	requests_free(conn->requests);
+	credentials_done(&conn->subject);
+	free(conn);
+}
+
+static bool
+conn_is_throttled(const struct conn *conn)
+{
+	return requests_answering(conn->requests) >= conn->room->max_requests;
+}
+
+/* The one place that computes what the loop watches the socket for. */
+static void
+conn_watch(struct conn *conn)
+{
+	short interest = 0;
+
+	if (conn->state == CONN_OPEN && conn_is_throttled(conn)) {
+		if (!conn->half_closed)
+			interest |= EV_CLOSED;
+	} else if (conn->state == CONN_OPEN && !conn->lines_left) {
+		interest |= EV_READ;
+	}
+	if (conn->state != CONN_DEAD && !conn->is_due && evbuffer_get_length(conn->out) > 0)
+		interest |= EV_WRITE;
+	if (interest == conn->interest)
+		return;
+	event_del(conn->event);
+	conn->interest = interest;
+	if (interest == 0)
+		return;
+	if (event_assign(conn->event, conn->room->base, conn->fd, interest | EV_PERSIST, conn_event,
+		conn) != 0 ||
+	    event_add(conn->event, NULL) != 0)
+		conn_kill(conn, "its socket cannot be watched");
+}
+
+static void
+conn_make_due(struct conn *conn)
+{
+	if (conn->is_due || conn->state == CONN_DEAD)
+		return;
+	conn->is_due = true;
+	TAILQ_INSERT_TAIL(&conn->room->due, conn, due);
+}
+
+void
+conn_kill(struct conn *conn, const char *why)
+{
+	if (conn->state == CONN_DEAD)
+		return;
+	conn_set_state(conn, CONN_DEAD);
+	if (why != NULL)
+		log_warning("peer %llu (uid %u, pid %d) is closed: %s",
+		    (unsigned long long)conn->id, (unsigned)conn->subject.uid,
+		    (int)conn->subject.pid, why);
+	event_del(conn->event);
+	conn->interest = 0;
+	/* Out of the loop's sight and of the peer's at once, though freed only later. */
+	close(conn->fd);
+	conn->fd = -1;
+	if (conn->is_due) {
+		conn->is_due = false;
+		TAILQ_REMOVE(&conn->room->due, conn, due);
+	}
+	TAILQ_INSERT_TAIL(&conn->room->dead, conn, dead);
+}
+
+/* The peer has said all it will say: what it holds and waits for goes now, what it is owed it gets. */
+static void
+conn_end(struct conn *conn)
+{
+	conn_set_state(conn, CONN_ENDING);
+	tell_gone(conn);
+	conn_make_due(conn);
+}
+
+void
+conn_send(struct conn *conn, char *line)
+{
+	size_t len;
+
+	if (conn->state == CONN_DEAD) {
+		free(line);
+		return;
+	}
+	if (line == NULL) {
+		conn_kill(conn, "out of memory");
+		return;
+	}
+	len = strlen(line);
+	if (evbuffer_get_length(conn->out) + len > CONN_OUT_MAX)
+		conn_kill(conn, "it does not read what it is sent");
+	else if (evbuffer_add(conn->out, line, len) != 0)
+		conn_kill(conn, "out of memory");
+	else
+		conn_make_due(conn);
+	free(line);
+}
+
+void
+conn_answered(struct conn *conn)
+{
+	conn_make_due(conn);
+}
+
+bool
+conn_is_owed(const struct conn *conn)
+{
+	return requests_count(conn->requests) > 0;
+}
+
+static void
+refuse_long_line(struct conn *conn)
+{
+	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
+	struct message_error error = {
+	    .reason = REASON_INVALID_REQUEST,
+	    .text = "the line is longer than 65536 bytes",
+	};
+
+	_Static_assert(LINE_MAX_IN == 65536, "the text says so");
+	conn_send(conn, message_error_line(&nobody, &error, NULL));
+}
+
+/* Hands on what whole lines there are, as many as one pass and the requests being answered allow. */
+static void
+conn_drain(struct conn *conn)
+{
+	const char *line;
+	size_t len;
+
+	for (int taken = 0; taken < CONN_LINES_A_PASS; taken++) {
+		if (conn->state != CONN_OPEN || conn_is_throttled(conn))
+			return;
+		switch (line_reader_next(conn->in, &line, &len)) {
+		case LINE_READY:
+			conn->room->line(conn->room->ctx, conn, line, len);
+			break;
+		case LINE_NONE:
+			conn->lines_left = false;
+			return;
+		case LINE_TOO_LONG:
+			refuse_long_line(conn);
+			if (conn->state == CONN_OPEN)
+				conn_end(conn);
+			return;
+		case LINE_NO_MEMORY:
+			conn_kill(conn, "out of memory");
+			return;
+		}
+	}
+	conn_make_due(conn);
+}
+
+/*
+ * Whether the peer closed its socket, or only its sending side: the kernel says POLLHUP when both
+ * directions are shut (unix_poll), and only then is there nobody to read an answer.
+ */
+static bool
+is_hung_up(int fd)
+{
+	struct pollfd poller = {.fd = fd};
+
+	return poll(&poller, 1, 0) == 1 && (poller.revents & POLLHUP) != 0;
+}
+
+static void
+conn_read(struct conn *conn)
+{
+	char bytes[READ_SIZE];
+	ssize_t got = read(conn->fd, bytes, sizeof(bytes));
+
+	if (got < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_kill(conn, errno == ECONNRESET ? NULL : strerror(errno));
+		return;
+	}
+	if (got == 0) {
+		/* All whole lines before it have been handed on: nothing is read while some are left. */
+		if (is_hung_up(conn->fd))
+			conn_kill(conn, NULL);
+		else
+			conn_end(conn);
+		return;
+	}
+	if (line_reader_feed(conn->in, bytes, (size_t)got) != LINE_NONE) {
+		conn_kill(conn, "out of memory");
+		return;
+	}
+	conn->lines_left = true;
+	conn_drain(conn);
+}
+
+static void
+conn_write(struct conn *conn)
+{
+	while (evbuffer_get_length(conn->out) > 0) {
+		if (evbuffer_write(conn->out, conn->fd) >= 0)
+			continue;
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN)
+			conn_kill(
+			    conn, errno == EPIPE || errno == ECONNRESET ? NULL : strerror(errno));
+		return;
+	}
+	if (conn->state == CONN_ENDING && !conn_is_owed(conn))
+		conn_kill(conn, NULL);
+}
+
+static void
+conn_event(evutil_socket_t fd, short what, void *ctx)
+{
+	struct conn *conn = ctx;
+
+	(void)fd;
+	if ((what & EV_CLOSED) != 0 && conn->state == CONN_OPEN && conn_is_throttled(conn)) {
+		if (is_hung_up(conn->fd))
+			conn_kill(conn, NULL);
+		else
+			conn->half_closed = true;
+	}
+	if ((what & EV_READ) != 0 && conn->state == CONN_OPEN && !conn->lines_left)
+		conn_read(conn);
+	if ((what & EV_WRITE) != 0 && conn->state != CONN_DEAD)
+		conn_write(conn);
+	if (conn->state != CONN_DEAD)
+		conn_watch(conn);
+}
+
+void
+conn_visit(struct conn *conn)
+{
+	assert(!conn->is_due);
+	if (conn->state == CONN_OPEN && conn->lines_left)
+		conn_drain(conn);
+	if (conn->state != CONN_DEAD)
+		conn_write(conn);
+	if (conn->state != CONN_DEAD)
+		conn_watch(conn);
+}

@@ -1,0 +1,95 @@
+/*
+ * One local peer: its socket, who it is, lines in, lines out, and the requests it is still owed
+ * answers to. Input and output are bounded. Knows nothing of methods or locks: lines go to the room's
+ * `line`, the end of the peer's side to `gone`.
+ *
+ *	socket -> line reader -> room.line ...  conn_send -> out -> socket
+ *
+ * No function here frees a conn: conn_kill() unhooks it and puts it on the dead list, and the owner of
+ * the room (peers) frees it after the pass of the loop. What outlives a callback refers to conn->id.
+ */
+#ifndef PEER_CONN_H
+#define PEER_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/config/access.h"
+#include "protocol/line.h"
+
+struct event;
+struct event_base;
+struct evbuffer;
+struct requests;
+
+/* Complete lines taken from one peer in one pass: the others have their turn then. */
+#define CONN_LINES_A_PASS 32
+/* Bytes that a peer may leave unread. */
+#define CONN_OUT_MAX LINE_MAX_OUT
+
+enum conn_state {
+	CONN_OPEN,   /* read, unless too much of it is being answered */
+	CONN_ENDING, /* `gone` was told; nothing is read; dies when all it is owed is written */
+	CONN_DEAD    /* on the dead list; fd closed; nothing is called for it but its end */
+};
+
+struct conn;
+TAILQ_HEAD(conn_list, conn);
+
+/* What the conns of a daemon share. */
+struct conn_room {
+	struct event_base *base; /* borrowed */
+	struct conn_list due;	 /* to be visited (conn_visit) after this pass of the loop */
+	struct conn_list dead;	 /* to be freed after it */
+	size_t max_requests;	 /* being answered, for each peer; above it that peer is not read */
+	/* Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. */
+	void (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
+	void (*gone)(
+	    void *ctx, struct conn *conn); /* once for every conn, at the latest when freed */
+	void *ctx;
+};
+
+struct conn {
+	uint64_t id; /* never used twice */
+	struct access_subject subject;
+	struct requests *requests; /* owned; added to and removed from by dispatch */
+	enum conn_state state;
+
+	/* conn.c's own */
+	struct conn_room *room; /* borrowed */
+	int fd;			/* -1 when dead */
+	struct event *event;	/* owned */
+	short interest;		/* what event is added for; 0 = not added */
+	struct line_reader *in; /* owned */
+	struct evbuffer *out;	/* owned */
+	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
+	bool half_closed; /* seen while the peer was not read: no use in watching for it again */
+	bool told_gone;
+	bool is_due;
+	TAILQ_ENTRY(conn) due;	/* while is_due */
+	TAILQ_ENTRY(conn) dead; /* while CONN_DEAD */
+
+	UT_hash_handle by_id; /* peers.c's */
+};
+
+/* Takes fd, which is non-blocking. NULL, with fd closed and errno, when the kernel says nothing of it. */
+struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);
+/* Not for a conn on one of the room's lists. Tells `gone` if that is still owed. */
+void conn_free(struct conn *conn);
+
+/* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */
+void conn_send(struct conn *conn, char *line);
+/* A request was taken from conn->requests. */
+void conn_answered(struct conn *conn);
+/* Whether there are requests it has no answer to yet. */
+bool conn_is_owed(const struct conn *conn);
+/* The one door out. `why` is logged when the peer is not the one who left. */
+void conn_kill(struct conn *conn, const char *why);
+/* After a pass: takes lines that are left, writes what is to be sent. */
+void conn_visit(struct conn *conn);
+
+#endif

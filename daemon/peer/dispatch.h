@@ -1,0 +1,34 @@
+/*
+ * From lines to the engine and back: one table says for each method who may call it, what it does and
+ * how its answer looks. Checks a request (protocol), the privilege (config), hands it to the engine,
+ * and turns the engine's answers and notices into lines for the peers. Owns the journal and nothing
+ * else; peers, engine, broker and configuration are borrowed.
+ */
+#ifndef PEER_DISPATCH_H
+#define PEER_DISPATCH_H
+
+#include "daemon/config/config.h"
+#include "daemon/lock/lock.h"
+#include "daemon/peer/peers.h"
+
+struct dispatch;
+
+/*
+ * run: drawn at random at each start; it is in every lock's id. config outlives the dispatch: what
+ * cannot be reloaded is always read there.
+ */
+struct dispatch *dispatch_new(const struct clock *clock, uint32_t run, const struct config *config);
+void dispatch_free(struct dispatch *dispatch);
+
+/* What peers_new() and lock_engine_new() want. */
+struct peers_handler dispatch_peers_handler(struct dispatch *dispatch);
+struct lock_listener dispatch_lock_listener(struct dispatch *dispatch);
+/* Before the first line comes. */
+void dispatch_wire(struct dispatch *dispatch, struct peers *peers, struct lock_engine *engine,
+    const struct broker *broker);
+/* After a reload: what can be reloaded is read there, until the next. */
+void dispatch_set_config(struct dispatch *dispatch, const struct config *config);
+/* Tells every peer that the daemon stops, and how long it waits for them (ns). */
+void dispatch_drain(struct dispatch *dispatch, int64_t grace);
+
+#endif

@@ -1,0 +1,149 @@
+#include "daemon/peer/requests.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/mem.h"
+
+/* An id as bytes: 7 and "7" are two ids. */
+struct id_key {
+	char text[1 + MESSAGE_ID_MAX + 1];
+};
+
+struct record {
+	struct request request; /* first: what callers see */
+	struct id_key key;
+	UT_hash_handle by_number, by_id;
+};
+
+struct requests {
+	struct record *by_number, *by_id; /* owned, by both tables together */
+	uint64_t last;
+	size_t answering;
+};
+
+static void
+key_make(struct id_key *key, const struct message_id *id)
+{
+	switch (id->kind) {
+	case MESSAGE_ID_NULL:
+		snprintf(key->text, sizeof(key->text), "n");
+		break;
+	case MESSAGE_ID_INTEGER:
+		snprintf(key->text, sizeof(key->text), "i%" PRId64, id->integer);
+		break;
+	case MESSAGE_ID_STRING:
+		snprintf(key->text, sizeof(key->text), "s%s", id->string);
+		break;
+	}
+}
+
+struct requests *
+requests_new(void)
+{
+	return mem_alloc(sizeof(struct requests));
+}
+
+static void
+record_remove(struct requests *requests, struct record *record)
+{
+	if (!record->request.waits)
+		requests->answering--;
+	HASH_DELETE(by_number, requests->by_number, record);
+	HASH_DELETE(by_id, requests->by_id, record);
+	free(record);
+}
+
+void
+requests_free(struct requests *requests)
+{
+	struct record *record, *next;
+
+	if (requests == NULL)
+		return;
+	HASH_ITER (by_number, requests->by_number, record, next)
+		record_remove(requests, record);
+	assert(requests->by_id == NULL && requests->answering == 0);
+	free(requests);
+}
+
+const struct request *
+requests_add(struct requests *requests, const struct message_id *id, const struct dispatch_row *row,
+    bool waits)
+{
+	struct record *record;
+
+	if (requests_find_id(requests, id) != NULL)
+		return NULL;
+	record = mem_alloc(sizeof(*record));
+	record->request = (struct request){
+	    .number = ++requests->last,
+	    .id = *id,
+	    .row = row,
+	    .waits = waits,
+	};
+	key_make(&record->key, id);
+	HASH_ADD(by_number, requests->by_number, request.number, sizeof(uint64_t), record);
+	HASH_ADD_KEYPTR(by_id, requests->by_id, record->key.text, strlen(record->key.text), record);
+	if (!waits)
+		requests->answering++;
+	return &record->request;
+}
+
+const struct request *
+requests_find(const struct requests *requests, uint64_t number)
+{
+	struct record *record;
+
+	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
+	return record == NULL ? NULL : &record->request;
+}
+
+const struct request *
+requests_find_id(const struct requests *requests, const struct message_id *id)
+{
+	struct record *record;
+	struct id_key key;
+
+	key_make(&key, id);
+	HASH_FIND(by_id, requests->by_id, key.text, strlen(key.text), record);
+	return record == NULL ? NULL : &record->request;
+}
+
+void
+requests_remove(struct requests *requests, uint64_t number)
+{
+	struct record *record;
+
+	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
+	if (record != NULL)
+		record_remove(requests, record);
+}
+
+void
+requests_remove_all(struct requests *requests, const struct dispatch_row *row)
+{
+	struct record *record, *next;
+
+	HASH_ITER (by_number, requests->by_number, record, next) {
+		if (record->request.row == row)
+			record_remove(requests, record);
+	}
+}
+
+size_t
+requests_count(const struct requests *requests)
+{
+	return HASH_CNT(by_number, requests->by_number);
+}
+
+size_t
+requests_answering(const struct requests *requests)
+{
+	return requests->answering;
+}

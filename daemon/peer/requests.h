@@ -1,0 +1,43 @@
+/*
+ * The requests of one peer that are not answered yet: which id on the wire belongs to which number in
+ * the engine, and how many of them count as being answered. Owns its records; knows neither sockets
+ * nor the engine.
+ */
+#ifndef PEER_REQUESTS_H
+#define PEER_REQUESTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/message.h"
+
+struct requests;
+struct dispatch_row; /* a method: dispatch.c's */
+
+struct request {
+	uint64_t number;
+	struct message_id id;
+	const struct dispatch_row *row; /* static */
+	bool waits;			/* by design: does not count as being answered */
+};
+
+struct requests *requests_new(void);
+void requests_free(struct requests *requests);
+
+/* NULL when a request with that id is unanswered still. Borrowed until it is removed. */
+const struct request *requests_add(struct requests *requests, const struct message_id *id,
+    const struct dispatch_row *row, bool waits);
+/* NULL when there is none such. */
+const struct request *requests_find(const struct requests *requests, uint64_t number);
+const struct request *requests_find_id(
+    const struct requests *requests, const struct message_id *id);
+void requests_remove(struct requests *requests, uint64_t number);
+/* Forgets those of a method: the engine will not answer them any more. */
+void requests_remove_all(struct requests *requests, const struct dispatch_row *row);
+
+size_t requests_count(const struct requests *requests);
+/* Those that do not wait by design. */
+size_t requests_answering(const struct requests *requests);
+
+#endif

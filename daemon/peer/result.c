@@ -1,0 +1,275 @@
+#include "daemon/peer/result.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/duration.h"
+#include "protocol/json.h"
+
+const char *
+result_lock_id(char buf[RESULT_LOCK_SIZE], uint32_t run, uint64_t lock)
+{
+	snprintf(buf, RESULT_LOCK_SIZE, "%08" PRIx32 "-%" PRIu64, run, lock);
+	return buf;
+}
+
+bool
+result_lock_parse(const char *text, uint32_t run, uint64_t *ret_lock)
+{
+	char again[RESULT_LOCK_SIZE];
+	const char *dash = strchr(text, '-');
+	uint64_t lock;
+
+	if (dash == NULL)
+		return false;
+	lock = strtoull(dash + 1, NULL, 10);
+	/* Written again it must be the same text: so there is no second spelling of an id. */
+	if (strcmp(result_lock_id(again, run, lock), text) != 0)
+		return false;
+	*ret_lock = lock;
+	return true;
+}
+
+static void
+add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
+{
+	char id[RESULT_LOCK_SIZE];
+
+	json_add_string(object, "lock", result_lock_id(id, facts->run, lock));
+}
+
+static void
+add_slot(struct cJSON *object, int slot)
+{
+	if (slot > 0)
+		json_add_integer(object, "slot", slot);
+	else
+		json_add_null(object, "slot");
+}
+
+/* Numbers of which -1 says that they are not known. */
+static void
+add_count(struct cJSON *object, const char *name, int count)
+{
+	if (count >= 0)
+		json_add_integer(object, name, count);
+	else
+		json_add_null(object, name);
+}
+
+struct cJSON *
+result_verify(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = json_new_object();
+
+	add_lock(result, facts, answer->lock);
+	json_add_string(result, "name", answer->name);
+	json_add_string(result, "kind", lock_kind_word(answer->kind));
+	add_slot(result, answer->slot);
+	return result;
+}
+
+struct cJSON *
+result_acquire(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = result_verify(facts, answer);
+	struct cJSON *lease = json_new_object();
+
+	json_add_number(result, "waited", duration_to_seconds(answer->waited));
+	json_add_integer(lease, "heartbeat", facts->heartbeat);
+	json_add_number(lease, "margin", duration_to_seconds(facts->margin));
+	json_add(result, "lease", lease);
+	return result;
+}
+
+struct cJSON *
+result_release(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = json_new_object();
+
+	add_lock(result, facts, answer->lock);
+	return result;
+}
+
+struct cJSON *
+result_create(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = json_new_object();
+
+	(void)facts;
+	json_add_string(result, "name", answer->name);
+	json_add_string(result, "kind", lock_kind_word(answer->kind));
+	add_count(result, "slots", answer->slots);
+	return result;
+}
+
+struct cJSON *
+result_destroy(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = json_new_object();
+
+	(void)facts;
+	json_add_string(result, "name", answer->name);
+	return result;
+}
+
+struct cJSON *
+result_size(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = json_new_object();
+
+	(void)facts;
+	json_add_string(result, "name", answer->name);
+	add_count(result, "slots", answer->slots);
+	return result;
+}
+
+/* The broker's words may be any bytes; those of the wire are printable. */
+static void
+copy_printable(char *to, size_t size, const char *from)
+{
+	size_t len = 0;
+
+	for (; from[len] != '\0' && len < size - 1; len++)
+		to[len] = from[len] >= ' ' && from[len] <= '~' ? from[len] : '?';
+	to[len] = '\0';
+}
+
+struct cJSON *
+result_error(const struct lock_answer *answer, struct message_error *ret_error)
+{
+	const char *text = answer->text;
+	struct cJSON *data;
+
+	if (text == NULL || text[0] == '\0')
+		text = reason_message(answer->reason);
+	*ret_error = (struct message_error){.reason = answer->reason};
+	copy_printable(ret_error->text, sizeof(ret_error->text), text);
+	if (answer->reason != REASON_WOULD_BLOCK && answer->reason != REASON_TIMEOUT &&
+	    answer->reason != REASON_ALREADY_EXISTS)
+		return NULL;
+	data = json_new_object();
+	add_count(data, "slots", answer->slots);
+	if (answer->reason == REASON_ALREADY_EXISTS)
+		return data;
+	add_count(data, "holders", answer->holders);
+	add_count(data, "waiting", answer->waiting);
+	return data;
+}
+
+const char *
+result_broker_word(enum broker_state state)
+{
+	switch (state) {
+	case BROKER_DOWN:
+		return "down";
+	case BROKER_UP:
+		return "up";
+	case BROKER_DENIED:
+		return "denied";
+	}
+	return "?";
+}
+
+static struct cJSON *
+notice_end(const struct result_facts *facts, const struct lock_notice *notice)
+{
+	struct cJSON *params = json_new_object();
+
+	add_lock(params, facts, notice->lock);
+	json_add_string(params, "name", notice->name);
+	add_slot(params, notice->slot);
+	json_add_string(params, "reason", reason_word(notice->reason));
+	return params;
+}
+
+static struct cJSON *
+notice_waiting(const struct lock_notice *notice, const struct message_id *id)
+{
+	struct cJSON *params = json_new_object();
+
+	if (id->kind == MESSAGE_ID_INTEGER)
+		json_add_integer(params, "id", id->integer);
+	else
+		json_add_string(params, "id", id->string);
+	json_add_integer(params, "position", notice->position);
+	add_count(params, "holders", notice->holders);
+	return params;
+}
+
+static struct cJSON *
+notice_broker(const struct lock_notice *notice)
+{
+	struct cJSON *params = json_new_object();
+	char why[MESSAGE_ERROR_MAX];
+
+	copy_printable(why, sizeof(why), notice->text == NULL ? "" : notice->text);
+	json_add_string(params, "state", result_broker_word(notice->state));
+	json_add_string(params, "why", why);
+	return params;
+}
+
+const char *
+result_notice(const struct result_facts *facts, const struct lock_notice *notice,
+    const struct message_id *id, struct cJSON **ret_params)
+{
+	switch (notice->kind) {
+	case LOCK_NOTICE_LOST:
+		*ret_params = notice_end(facts, notice);
+		return "lost";
+	case LOCK_NOTICE_REVOKED:
+		*ret_params = notice_end(facts, notice);
+		return "revoked";
+	case LOCK_NOTICE_WAITING:
+		*ret_params = notice_waiting(notice, id);
+		return "waiting";
+	case LOCK_NOTICE_BROKER:
+		*ret_params = notice_broker(notice);
+		return "broker";
+	case LOCK_NOTICE_VANISHED:
+		break;
+	}
+	return NULL;
+}
+
+struct cJSON *
+result_broker(const struct broker_info *info)
+{
+	struct cJSON *result = json_new_object(), *side = json_new_object();
+	char why[MESSAGE_ERROR_MAX];
+
+	copy_printable(why, sizeof(why), info->why == NULL ? "" : info->why);
+	json_add_string(result, "state", result_broker_word(info->hold));
+	json_add_string(result, "why", why);
+	json_add_string(result, "host", info->host);
+	json_add_string(result, "product", info->product);
+	json_add_string(result, "version", info->version);
+	json_add_string(result, "cluster", info->cluster);
+	json_add_integer(result, "heartbeat", info->heartbeat);
+	json_add_integer(result, "lanes", info->lanes);
+	json_add_integer(result, "lanes_max", info->lanes_max);
+	json_add_bool(result, "persistent", info->persistent);
+	json_add_string(side, "state", result_broker_word(info->side));
+	json_add_bool(side, "blocked", info->side_blocked);
+	json_add(result, "side", side);
+	return result;
+}
+
+struct cJSON *
+result_counts(const struct lock_counts *counts, size_t peers)
+{
+	struct cJSON *result = json_new_object();
+
+	json_add_integer(result, "holds", (int64_t)counts->holds);
+	json_add_integer(result, "waiting", (int64_t)counts->waiting);
+	json_add_integer(result, "in_flight", (int64_t)counts->in_flight);
+	json_add_integer(result, "granted", (int64_t)counts->granted);
+	json_add_integer(result, "refused", (int64_t)counts->refused);
+	json_add_integer(result, "released", (int64_t)counts->released);
+	json_add_integer(result, "lost", (int64_t)counts->lost);
+	json_add_integer(result, "b_vanished", (int64_t)counts->b_vanished);
+	json_add_integer(result, "peers", (int64_t)peers);
+	return result;
+}

@@ -1,0 +1,52 @@
+/*
+ * What the engine answers and says, as the JSON of the wire (PROTOCOL.md, "Methods", "Notifications").
+ * Pure: values in, trees out; the caller owns them.
+ */
+#ifndef PEER_RESULT_H
+#define PEER_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/lock/lock.h"
+#include "protocol/message.h"
+
+struct cJSON;
+
+/* What results show besides the answer itself. */
+struct result_facts {
+	uint32_t run;	/* random, drawn at start: a lock's id names this run of the daemon */
+	int heartbeat;	/* seconds, as negotiated */
+	int64_t margin; /* ns */
+};
+
+#define RESULT_LOCK_SIZE 32
+/* A lock's id on the wire, "IIIIIIII-N". Returns buf. */
+const char *result_lock_id(char buf[RESULT_LOCK_SIZE], uint32_t run, uint64_t lock);
+/* False for anything that this run's daemon would not have written. */
+bool result_lock_parse(const char *text, uint32_t run, uint64_t *ret_lock);
+
+struct cJSON *result_acquire(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_verify(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_release(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_create(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_destroy(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_size(const struct result_facts *facts, const struct lock_answer *answer);
+
+/* An answer that is an error: what to say of it, and its data (NULL: none of its own). */
+struct cJSON *result_error(const struct lock_answer *answer, struct message_error *ret_error);
+
+/* "up", "down", "denied". Static. */
+const char *result_broker_word(enum broker_state state);
+/*
+ * Notices: the notification's method (static) and its params; NULL for a notice that is not for the
+ * peer. `id` is that of the waiting request.
+ */
+const char *result_notice(const struct result_facts *facts, const struct lock_notice *notice,
+    const struct message_id *id, struct cJSON **ret_params);
+/* The broker as `info` shows it. */
+struct cJSON *result_broker(const struct broker_info *info);
+/* counts of `info`. */
+struct cJSON *result_counts(const struct lock_counts *counts, size_t peers);
+
+#endif

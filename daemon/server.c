@@ -1,0 +1,489 @@
+#include "daemon/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sysexits.h>
+
+#include <event2/event.h>
+
+#include "config.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/notify.h"
+#include "daemon/broker/memory_broker.h"
+#include "daemon/peer/dispatch.h"
+#include "daemon/peer/listener.h"
+#include "daemon/peer/peers.h"
+#include "daemon/server_settings.h"
+#include "protocol/duration.h"
+
+/*
+ * The loop looks at the clock at least so often: libevent waits by a clock that stands still while the
+ * machine sleeps, and deadlines go on.
+ */
+#define WAIT_MAX NSEC_PER_SEC
+/* Lanes that memory: has, as many as a RabbitMQ connection has channels. */
+#define MEMORY_LANES 2047
+
+enum server_state {
+	SERVER_STARTING, /* nobody is served yet */
+	SERVER_RUNNING,
+	SERVER_DRAINING, /* nobody new is let in; holders have the stop timeout to release */
+	SERVER_CLEARING, /* what was left has been taken away; the broker's answers are awaited */
+	SERVER_STOPPED	 /* the loop ends */
+};
+
+enum { SIGNALS = 3 };
+
+struct server {
+	enum server_state state;
+	struct config *started; /* owned; what only a restart changes */
+	struct config *config;	/* owned; the same one until a reload */
+
+	struct event_base *base; /* owned, as all that follow */
+	struct event *wake;	 /* ends the loop's wait */
+	struct event *signals[SIGNALS];
+	struct timers *timers;
+	struct timer stop;	    /* while DRAINING, CLEARING */
+	struct timer watchdog;	    /* while it is wanted */
+	struct memory_world *world; /* NULL on RabbitMQ */
+	struct broker *broker;
+	struct lock_engine *engine;
+	struct dispatch *dispatch;
+	struct peers *peers;
+	struct listener *listener;
+
+	enum broker_state broker_state; /* as said last */
+	char *broker_why;		/* owned; NULL = nothing said yet */
+};
+
+static const char *
+state_name(enum server_state state)
+{
+	switch (state) {
+	case SERVER_STARTING:
+		return "starting";
+	case SERVER_RUNNING:
+		return "running";
+	case SERVER_DRAINING:
+		return "draining";
+	case SERVER_CLEARING:
+		return "clearing";
+	case SERVER_STOPPED:
+		return "stopped";
+	}
+	return "?";
+}
+
+static void
+server_set_state(struct server *server, enum server_state state)
+{
+	assert(state > server->state);
+	log_debug("server: %s -> %s", state_name(server->state), state_name(state));
+	server->state = state;
+}
+
+static void
+timer_in(struct server *server, struct timer *timer, int64_t wait)
+{
+	timers_set(server->timers, timer, clock_now(&clock_boottime) + wait);
+}
+
+/* ---- stopping ---- */
+
+static void
+server_clear(struct server *server)
+{
+	server_set_state(server, SERVER_CLEARING);
+	lock_abandon(server->engine);
+	timer_in(server, &server->stop, server->config->request_timeout);
+}
+
+static void
+server_drain(struct server *server, const char *signal_name)
+{
+	int64_t grace = server->config->stop_timeout;
+	struct lock_counts counts;
+
+	lock_get_counts(server->engine, &counts);
+	log_info("%s: stopping; %zu locks are held, their holders have %.0f s", signal_name,
+	    counts.holds, duration_to_seconds(grace));
+	server_set_state(server, SERVER_DRAINING);
+	notify_stopping();
+	listener_close(server->listener);
+	dispatch_drain(server->dispatch, grace);
+	lock_drain(server->engine);
+	timer_in(server, &server->stop, grace);
+}
+
+static void
+stop_timer_fired(void *ctx, uint64_t id)
+{
+	struct server *server = ctx;
+	struct lock_counts counts;
+
+	(void)id;
+	lock_get_counts(server->engine, &counts);
+	if (server->state == SERVER_DRAINING) {
+		log_warning("the stop timeout is over: %zu locks are taken away", counts.holds);
+		server_clear(server);
+	} else if (server->state == SERVER_CLEARING) {
+		log_warning(
+		    "the broker has not answered %zu requests; it frees the locks itself when "
+		    "the connection closes",
+		    counts.in_flight);
+		server_set_state(server, SERVER_STOPPED);
+	}
+}
+
+/* A second signal: nobody is waited for, closing the connection makes the broker free what is left. */
+static void
+server_stop_at_once(struct server *server, const char *signal_name)
+{
+	log_info("%s again: stopping at once", signal_name);
+	if (server->state == SERVER_DRAINING)
+		lock_abandon(server->engine);
+	server_set_state(server, SERVER_STOPPED);
+}
+
+static void
+conn_count_owed(void *ctx, struct conn *conn)
+{
+	*(size_t *)ctx += conn_is_owed(conn);
+}
+
+/* After each pass; peers_due: peers have more to do. */
+static void
+server_check_stopped(struct server *server, bool peers_due)
+{
+	size_t owed = 0;
+
+	if ((server->state != SERVER_DRAINING && server->state != SERVER_CLEARING) || peers_due ||
+	    !lock_quiet(server->engine))
+		return;
+	peers_each(server->peers, conn_count_owed, &owed);
+	if (owed == 0 || server->state == SERVER_CLEARING)
+		server_set_state(server, SERVER_STOPPED);
+}
+
+/* ---- reloading ---- */
+
+static void
+say_unreloadable(void *ctx, const char *key)
+{
+	(void)ctx;
+	log_warning("reload: %s changes only with a restart", key);
+}
+
+static void
+server_apply(struct server *server)
+{
+	const struct config *config = server->config;
+	struct lock_settings settings = server_lock_settings(server->started, config);
+
+	log_set_level(config->log_level);
+	lock_engine_set(server->engine, &settings);
+	dispatch_set_config(server->dispatch, config);
+	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer,
+	    (size_t)config->max_peers_per_uid);
+}
+
+static void
+server_reload(struct server *server)
+{
+	struct config_error error;
+	struct config *wanted, *old = server->config;
+
+	notify_reloading();
+	wanted = config_reload(server->started, &error);
+	if (wanted == NULL) {
+		log_error("reload: %s; nothing is changed", error.text);
+	} else {
+		config_unreloadable(server->started, wanted, say_unreloadable, NULL);
+		server->config = wanted;
+		server_apply(server);
+		if (old != server->started)
+			config_free(old);
+		log_info("reloaded");
+	}
+	notify_ready();
+}
+
+static void
+signal_came(evutil_socket_t signo, short what, void *ctx)
+{
+	struct server *server = ctx;
+	const char *name = signo == SIGTERM ? "SIGTERM" : "SIGINT";
+
+	(void)what;
+	if (signo == SIGHUP) {
+		if (server->state == SERVER_RUNNING)
+			server_reload(server);
+	} else if (server->state == SERVER_RUNNING) {
+		server_drain(server, name);
+	} else if (server->state != SERVER_STOPPED) {
+		server_stop_at_once(server, name);
+	}
+}
+
+/* ---- telling ---- */
+
+static void
+watchdog_fired(void *ctx, uint64_t id)
+{
+	struct server *server = ctx;
+
+	(void)id;
+	notify_watchdog();
+	timer_in(server, &server->watchdog, notify_watchdog_interval());
+}
+
+/* Says to log and service manager how the broker is, when that has changed. */
+static void
+server_tell_broker(struct server *server)
+{
+	char why[LOG_QUOTE_MAX];
+	struct broker_info info;
+
+	broker_get_info(server->broker, &info);
+	if (server->broker_why != NULL && info.hold == server->broker_state &&
+	    strcmp(server->broker_why, info.why) == 0)
+		return;
+	log_quote(why, info.why, strlen(info.why));
+	server->broker_state = info.hold;
+	free(server->broker_why);
+	server->broker_why = mem_strdup(info.why);
+	switch (info.hold) {
+	case BROKER_UP:
+		log_info("the broker is up: %s, %s %s", info.host, info.product, info.version);
+		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
+		break;
+	case BROKER_DOWN:
+		if (why[0] != '\0')
+			log_warning("the broker is down: %s", why);
+		notify_status("broker down: %s", why[0] != '\0' ? why : "connecting");
+		break;
+	case BROKER_DENIED:
+		log_error("the broker refuses us: %s", why);
+		notify_status("broker denied: %s", why);
+		break;
+	}
+}
+
+/* ---- starting ---- */
+
+static void
+wake_came(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd;
+	(void)what;
+	(void)ctx;
+}
+
+static void
+accepted(void *ctx, int fd)
+{
+	struct server *server = ctx;
+
+	peers_add(server->peers, fd);
+}
+
+/* Every peer is a descriptor: as many as the administrator lets us have. */
+static void
+raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+		log_warning("the limit of open files stays low: %s", strerror(errno));
+}
+
+static uint64_t
+draw(void)
+{
+	uint64_t drawn;
+
+	if (getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn)) {
+		log_error("no random numbers: %s", strerror(errno));
+		abort();
+	}
+	return drawn;
+}
+
+static bool
+server_init_loop(struct server *server)
+{
+	static const int signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+
+	signal(SIGPIPE, SIG_IGN);
+	server->base = event_base_new();
+	if (server->base == NULL)
+		return false;
+	server->wake = evtimer_new(server->base, wake_came, NULL);
+	for (size_t i = 0; i < SIGNALS; i++) {
+		server->signals[i] = evsignal_new(server->base, signals[i], signal_came, server);
+		if (server->signals[i] == NULL || event_add(server->signals[i], NULL) != 0)
+			return false;
+	}
+	server->timers = timers_new(&clock_boottime);
+	timer_init(&server->stop, stop_timer_fired, server, 0);
+	timer_init(&server->watchdog, watchdog_fired, server, 0);
+	return server->wake != NULL;
+}
+
+static bool
+server_init_broker(struct server *server, char **ret_error)
+{
+	const struct config *config = server->started;
+
+	if (!config->memory) {
+		server->broker =
+		    server_amqp_broker(server->base, server->timers, draw(), config, ret_error);
+		return server->broker != NULL;
+	}
+	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");
+	server->world = memory_world_new(server->timers, NULL);
+	server->broker = memory_broker_new(server->world, config->heartbeat, MEMORY_LANES);
+	return true;
+}
+
+static void
+server_wire(struct server *server)
+{
+	struct lock_settings settings = server_lock_settings(server->started, server->config);
+	struct peers_handler handler;
+	struct lock_listener answers;
+
+	server->dispatch = dispatch_new(&clock_boottime, (uint32_t)draw(), server->started);
+	handler = dispatch_peers_handler(server->dispatch);
+	answers = dispatch_lock_listener(server->dispatch);
+	server->peers = peers_new(server->base, &handler);
+	server->engine =
+	    lock_engine_new(server->broker, server->timers, draw(), &settings, &answers);
+	dispatch_wire(server->dispatch, server->peers, server->engine, server->broker);
+	server->listener = listener_new(server->base, server->timers, accepted, server);
+	server_apply(server);
+}
+
+/* EX_OK when it serves; else the exit status, and the log says why. */
+static int
+server_start(struct server *server)
+{
+	const struct listener_address address = {
+	    .path = server->started->socket,
+	    .mode = server->started->socket_mode,
+	    .group = server->started->socket_group,
+	};
+	char *error = NULL;
+	int status = EX_OK;
+
+	raise_file_limit();
+	if (!server_init_loop(server)) {
+		log_error("the event loop cannot be made: %s", strerror(errno));
+		return EX_OSERR;
+	}
+	if (!server_init_broker(server, &error))
+		status = EX_CONFIG;
+	if (status == EX_OK) {
+		server_wire(server);
+		if (!listener_open(server->listener, &address, &error))
+			status = EX_UNAVAILABLE;
+	}
+	if (status != EX_OK) {
+		log_error("%s", error);
+		free(error);
+		return status;
+	}
+	broker_start(server->broker);
+	server_set_state(server, SERVER_RUNNING);
+	log_info("lockbrokerd %s serves", PACKAGE_VERSION);
+	server_tell_broker(server);
+	notify_ready();
+	if (notify_watchdog_interval() > 0)
+		watchdog_fired(server, 0);
+	return EX_OK;
+}
+
+/* Peers go first, while the engine is there to hear of it; then those below, from the top. */
+static void
+server_done(struct server *server)
+{
+	listener_free(server->listener);
+	peers_free(server->peers);
+	if (server->broker != NULL)
+		broker_stop(server->broker);
+	lock_engine_free(server->engine);
+	dispatch_free(server->dispatch);
+	broker_free(server->broker);
+	memory_world_free(server->world);
+	if (server->timers != NULL) {
+		timers_cancel(server->timers, &server->stop);
+		timers_cancel(server->timers, &server->watchdog);
+		timers_free(server->timers);
+	}
+	for (size_t i = 0; i < SIGNALS; i++) {
+		if (server->signals[i] != NULL)
+			event_free(server->signals[i]);
+	}
+	if (server->wake != NULL)
+		event_free(server->wake);
+	if (server->base != NULL)
+		event_base_free(server->base);
+	free(server->broker_why);
+	if (server->config != server->started)
+		config_free(server->config);
+	config_free(server->started);
+}
+
+/* ---- running ---- */
+
+/* One pass: waits for what comes first, unless peers are due. Returns whether peers are due again. */
+static bool
+server_pass(struct server *server, bool peers_due)
+{
+	int64_t wait = timers_next(server->timers);
+	struct timeval tv;
+
+	wait = wait == INT64_MAX ? WAIT_MAX : wait - clock_now(&clock_boottime);
+	if (wait > WAIT_MAX)
+		wait = WAIT_MAX;
+	if (peers_due || wait <= 0) {
+		event_base_loop(server->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	} else {
+		tv.tv_sec = wait / NSEC_PER_SEC;
+		tv.tv_usec = (wait % NSEC_PER_SEC + 999) / 1000;
+		evtimer_add(server->wake, &tv);
+		event_base_loop(server->base, EVLOOP_ONCE);
+	}
+	timers_run(server->timers);
+	server_tell_broker(server);
+	return peers_visit(server->peers);
+}
+
+int
+server_run(struct config *config)
+{
+	struct server server = {.state = SERVER_STARTING, .started = config, .config = config};
+	int status = server_start(&server);
+	bool peers_due = false;
+
+	while (status == EX_OK && server.state != SERVER_STOPPED) {
+		peers_due = server_pass(&server, peers_due);
+		server_check_stopped(&server, peers_due);
+	}
+	if (status == EX_OK) {
+		/* What was said last, as `lost`, is still to be sent. */
+		peers_visit(server.peers);
+		log_info("stopped");
+	}
+	server_done(&server);
+	return status;
+}

@@ -1,0 +1,823 @@
+/*
+ * The peer room without an engine: requests, results, connections over a socketpair, the listener.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/peer/listener.h"
+#include "daemon/peer/listener_socket.h"
+#include "daemon/peer/peers.h"
+#include "daemon/peer/requests.h"
+#include "daemon/peer/result.h"
+#include "protocol/json.h"
+
+/* ---- requests ---- */
+
+static const struct message_id seven = {.kind = MESSAGE_ID_INTEGER, .integer = 7};
+static const struct message_id seven_text = {.kind = MESSAGE_ID_STRING, .string = "7"};
+
+START_TEST(requests_tell_ids_apart)
+{
+	struct requests *requests = requests_new();
+	const struct request *first = requests_add(requests, &seven, NULL, false);
+	const struct request *second = requests_add(requests, &seven_text, NULL, true);
+
+	ck_assert_ptr_nonnull(first);
+	ck_assert_ptr_nonnull(second);
+	ck_assert_uint_ne(first->number, second->number);
+	ck_assert_ptr_null(requests_add(requests, &seven, NULL, false));
+	ck_assert_ptr_eq(requests_find_id(requests, &seven_text), second);
+	ck_assert_ptr_eq(requests_find(requests, first->number), first);
+	ck_assert_uint_eq(requests_count(requests), 2);
+	ck_assert_uint_eq(requests_answering(requests), 1);
+	requests_remove(requests, first->number);
+	ck_assert_ptr_null(requests_find_id(requests, &seven));
+	ck_assert_uint_eq(requests_answering(requests), 0);
+	ck_assert_ptr_nonnull(requests_add(requests, &seven, NULL, false));
+	requests_free(requests);
+}
+END_TEST
+
+START_TEST(requests_never_use_a_number_twice)
+{
+	struct requests *requests = requests_new();
+	uint64_t number = requests_add(requests, &seven, NULL, false)->number;
+
+	requests_remove(requests, number);
+	requests_remove(requests, number);
+	ck_assert_uint_ne(requests_add(requests, &seven, NULL, false)->number, number);
+	ck_assert_ptr_null(requests_find(requests, number));
+	requests_free(requests);
+}
+END_TEST
+
+START_TEST(requests_of_one_row_go_together)
+{
+	/* Rows are told apart by their address alone. */
+	const struct dispatch_row *one = (const struct dispatch_row *)&seven;
+	const struct dispatch_row *other = (const struct dispatch_row *)&seven_text;
+	struct requests *requests = requests_new();
+
+	requests_add(requests, &seven, one, true);
+	requests_add(requests, &seven_text, other, false);
+	requests_remove_all(requests, one);
+	ck_assert_ptr_null(requests_find_id(requests, &seven));
+	ck_assert_ptr_nonnull(requests_find_id(requests, &seven_text));
+	requests_free(requests);
+}
+END_TEST
+
+/* ---- results ---- */
+
+START_TEST(lock_ids_have_one_spelling)
+{
+	static const char *const wrong[] = {"", "-", "5", "0000abcd", "0000abcd-", "0000abcd-07",
+	    "0000abcd-+7", "0000abcd- 7", "0000abcd-7 ", "0000ABCD-7", "abcd-7", "00000000-7",
+	    "0000abcd-7x", "0000abcd-18446744073709551617", "0000abcd--7", "x000abcd-7"};
+	char text[RESULT_LOCK_SIZE];
+	uint64_t lock = 0;
+
+	ck_assert_str_eq(result_lock_id(text, 0xabcd, 7), "0000abcd-7");
+	ck_assert(result_lock_parse("0000abcd-7", 0xabcd, &lock));
+	ck_assert_uint_eq(lock, 7);
+	ck_assert(result_lock_parse("0000abcd-18446744073709551615", 0xabcd, &lock));
+	ck_assert_uint_eq(lock, UINT64_MAX);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ck_assert_msg(!result_lock_parse(wrong[i], 0xabcd, &lock), "%s", wrong[i]);
+}
+END_TEST
+
+static void
+assert_json(struct cJSON *value, const char *wanted)
+{
+	char *text = json_print(value);
+
+	ck_assert_str_eq(text, wanted);
+	free(text);
+	json_free(value);
+}
+
+START_TEST(results_have_the_shapes_of_the_wire)
+{
+	const struct result_facts facts = {
+	    .run = 0x12, .heartbeat = 10, .margin = 2 * NSEC_PER_SEC};
+	const struct lock_answer answer = {
+	    .name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .lock = 3,
+	    .slot = 2,
+	    .waited = NSEC_PER_SEC / 2,
+	    .slots = 4,
+	};
+	struct lock_answer mutex = answer;
+
+	assert_json(result_acquire(&facts, &answer),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
+	    "\"waited\":0.5,\"lease\":{\"heartbeat\":10,\"margin\":2}}");
+	mutex.kind = LOCK_KIND_MUTEX;
+	mutex.slot = 0;
+	assert_json(result_verify(&facts, &mutex),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"mutex\",\"slot\":null}");
+	assert_json(result_release(&facts, &answer), "{\"lock\":\"00000012-3\"}");
+	assert_json(
+	    result_create(&facts, &answer), "{\"name\":\"db\",\"kind\":\"semaphore\",\"slots\":4}");
+	assert_json(result_destroy(&facts, &answer), "{\"name\":\"db\"}");
+	assert_json(result_size(&facts, &answer), "{\"name\":\"db\",\"slots\":4}");
+}
+END_TEST
+
+START_TEST(errors_say_what_is_known)
+{
+	struct lock_answer answer = {
+	    .reason = REASON_WOULD_BLOCK, .slots = 3, .holders = -1, .waiting = 0};
+	struct message_error error;
+
+	assert_json(result_error(&answer, &error), "{\"slots\":3,\"holders\":null,\"waiting\":0}");
+	ck_assert_str_eq(error.text, reason_message(REASON_WOULD_BLOCK));
+	answer.reason = REASON_ALREADY_EXISTS;
+	assert_json(result_error(&answer, &error), "{\"slots\":3}");
+	answer.reason = REASON_BROKER_DENIED;
+	answer.text = "ACCESS_REFUSED - 'a'\r\n\xff";
+	ck_assert_ptr_null(result_error(&answer, &error));
+	ck_assert_str_eq(error.text, "ACCESS_REFUSED - 'a'???");
+	ck_assert_int_eq(error.reason, REASON_BROKER_DENIED);
+}
+END_TEST
+
+START_TEST(notices_become_notifications)
+{
+	const struct result_facts facts = {.run = 0x12};
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+	    .lock = 3,
+	    .name = "db",
+	    .slot = 2,
+	    .reason = REASON_DRAINING,
+	    .text = "x"};
+	struct cJSON *params = NULL;
+
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lost");
+	assert_json(
+	    params, "{\"lock\":\"00000012-3\",\"name\":\"db\",\"slot\":2,\"reason\":\"draining\"}");
+	notice.kind = LOCK_NOTICE_WAITING;
+	notice.position = 1;
+	notice.holders = -1;
+	ck_assert_str_eq(result_notice(&facts, &notice, &seven_text, &params), "waiting");
+	assert_json(params, "{\"id\":\"7\",\"position\":1,\"holders\":null}");
+	notice.kind = LOCK_NOTICE_BROKER;
+	notice.state = BROKER_DENIED;
+	notice.text = "no\nway";
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "broker");
+	assert_json(params, "{\"state\":\"denied\",\"why\":\"no?way\"}");
+	notice.kind = LOCK_NOTICE_VANISHED;
+	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
+}
+END_TEST
+
+/* ---- connections ---- */
+
+static struct event_base *base;
+static struct peers *peers;
+static int lines, gones;   /* how many came */
+static uint64_t last_peer; /* whose line came last */
+static char last_line[64];
+static bool keeps, keeps_waiting; /* each line is a request that is not answered */
+static bool kills;		  /* each line is its peer's end */
+static char logged[512];
+
+static void
+line_came(void *ctx, struct conn *conn, const char *line, size_t len)
+{
+	struct message_id id = {.kind = MESSAGE_ID_INTEGER, .integer = ++lines};
+
+	(void)ctx;
+	last_peer = conn->id;
+	snprintf(last_line, sizeof(last_line), "%.*s", (int)len, line);
+	if (keeps)
+		requests_add(conn->requests, &id, NULL, keeps_waiting);
+	if (kills)
+		conn_kill(conn, "the test says so");
+}
+
+static void
+peer_gone(void *ctx, struct conn *conn)
+{
+	(void)ctx;
+	ck_assert_uint_ne(conn->id, 0);
+	gones++;
+}
+
+static void
+log_came(void *ctx, enum log_level level, const char *line)
+{
+	(void)ctx;
+	if (level <= LOG_LEVEL_WARNING)
+		snprintf(logged, sizeof(logged), "%s", line);
+}
+
+static void
+peers_setup(void)
+{
+	const struct peers_handler handler = {.line = line_came, .gone = peer_gone};
+
+	signal(SIGPIPE, SIG_IGN);
+	log_set_sink(log_came, NULL);
+	base = event_base_new();
+	peers = peers_new(base, &handler);
+}
+
+static void
+peers_teardown(void)
+{
+	peers_free(peers);
+	event_base_free(base);
+	log_set_sink(NULL, NULL);
+}
+
+/* The test's end of a new peer's socket. */
+static int
+peer_new(void)
+{
+	int ends[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	peers_add(peers, ends[0]);
+	return ends[1];
+}
+
+static bool
+pass(void)
+{
+	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	return peers_visit(peers);
+}
+
+static void
+passes(void)
+{
+	for (int i = 0; i < 8; i++)
+		pass();
+}
+
+static void
+say(int fd, const char *text)
+{
+	ck_assert_int_eq(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* What the peer was sent; "" when nothing. *ret_end: end of file came after it. */
+static const char *
+heard(int fd, bool *ret_end)
+{
+	static char text[1024];
+	ssize_t got = read(fd, text, sizeof(text) - 1);
+	char more;
+
+	text[got > 0 ? got : 0] = '\0';
+	if (got > 0)
+		got = read(fd, &more, 1);
+	/* Closed with something unread is a reset. */
+	*ret_end = got == 0 || (got < 0 && errno == ECONNRESET);
+	return text;
+}
+
+START_TEST(a_pass_takes_so_many_lines_of_a_peer)
+{
+	int one = peer_new(), other = peer_new();
+
+	for (int i = 0; i < 3 * CONN_LINES_A_PASS; i++)
+		say(one, "x\n");
+	say(other, "other\n");
+	/* Each peer has its turn in the first pass, whatever one of them sent. */
+	ck_assert(pass());
+	ck_assert_int_ge(lines, CONN_LINES_A_PASS + 1);
+	ck_assert_int_le(lines, 2 * CONN_LINES_A_PASS + 1);
+	passes();
+	ck_assert_int_eq(lines, 3 * CONN_LINES_A_PASS + 1);
+	ck_assert(!pass());
+	close(one);
+	close(other);
+}
+END_TEST
+
+START_TEST(lines_come_in_pieces)
+{
+	int fd = peer_new();
+
+	say(fd, "on");
+	passes();
+	ck_assert_int_eq(lines, 0);
+	say(fd, "e\r\n\n\ntw");
+	passes();
+	ck_assert_int_eq(lines, 1);
+	ck_assert_str_eq(last_line, "one");
+	say(fd, "o\n");
+	passes();
+	ck_assert_str_eq(last_line, "two");
+	close(fd);
+}
+END_TEST
+
+START_TEST(too_many_requests_being_answered_stop_the_reading)
+{
+	int fd = peer_new();
+	struct conn *conn;
+
+	keeps = true;
+	peers_set_limits(peers, 2, 10);
+	say(fd, "a\nb\nc\nd\n");
+	passes();
+	ck_assert_int_eq(lines, 2);
+	conn = peers_find(peers, last_peer);
+	requests_remove(conn->requests, 1);
+	conn_answered(conn);
+	passes();
+	ck_assert_int_eq(lines, 3);
+	ck_assert_str_eq(last_line, "c");
+	requests_remove(conn->requests, 2);
+	requests_remove(conn->requests, 3);
+	conn_answered(conn);
+	passes();
+	ck_assert_int_eq(lines, 4);
+	say(fd, "e\n");
+	passes();
+	ck_assert_int_eq(lines, 5);
+	close(fd);
+}
+END_TEST
+
+START_TEST(waiting_requests_do_not_stop_the_reading)
+{
+	int fd = peer_new();
+
+	keeps = keeps_waiting = true;
+	peers_set_limits(peers, 2, 10);
+	say(fd, "a\nb\nc\nd\n");
+	passes();
+	ck_assert_int_eq(lines, 4);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_hang_up_is_seen_while_nothing_is_read)
+{
+	int fd = peer_new();
+
+	keeps = true;
+	peers_set_limits(peers, 1, 10);
+	say(fd, "a\nb\n");
+	passes();
+	ck_assert_int_eq(lines, 1);
+	close(fd);
+	passes();
+	ck_assert_int_eq(gones, 1);
+	ck_assert_uint_eq(peers_count(peers), 0);
+	ck_assert_int_eq(lines, 1);
+}
+END_TEST
+
+START_TEST(a_half_close_while_nothing_is_read_waits_its_turn)
+{
+	int fd = peer_new();
+	struct conn *conn;
+
+	keeps = true;
+	peers_set_limits(peers, 1, 10);
+	say(fd, "a\nb\n");
+	shutdown(fd, SHUT_WR);
+	passes();
+	ck_assert_int_eq(gones, 0);
+	ck_assert(!pass());
+	conn = peers_find(peers, last_peer);
+	keeps = false;
+	requests_remove(conn->requests, 1);
+	conn_answered(conn);
+	passes();
+	ck_assert_int_eq(lines, 2);
+	ck_assert_int_eq(gones, 1);
+	ck_assert_uint_eq(peers_count(peers), 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_half_close_still_gets_its_answers)
+{
+	int fd = peer_new();
+	struct conn *conn;
+	bool end;
+
+	keeps = true;
+	say(fd, "a\nunfinished");
+	shutdown(fd, SHUT_WR);
+	passes();
+	/* What it holds goes at once; the line that has no end never was one. */
+	ck_assert_int_eq(gones, 1);
+	ck_assert_int_eq(lines, 1);
+	ck_assert_str_eq(heard(fd, &end), "");
+	ck_assert(!end);
+	conn = peers_find(peers, last_peer);
+	ck_assert_ptr_nonnull(conn);
+	conn_send(conn, mem_strdup("answer\n"));
+	requests_remove(conn->requests, 1);
+	conn_answered(conn);
+	passes();
+	ck_assert_str_eq(heard(fd, &end), "answer\n");
+	ck_assert(end);
+	ck_assert_int_eq(gones, 1);
+	ck_assert_uint_eq(peers_count(peers), 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_full_close_ends_at_once)
+{
+	int fd = peer_new();
+
+	keeps = true;
+	say(fd, "a\n");
+	close(fd);
+	passes();
+	ck_assert_int_eq(lines, 1);
+	ck_assert_int_eq(gones, 1);
+	ck_assert_uint_eq(peers_count(peers), 0);
+	ck_assert_str_eq(logged, "");
+}
+END_TEST
+
+START_TEST(a_line_that_is_too_long_ends_the_peer_with_an_error)
+{
+	int fd = peer_new(), flags = fcntl(fd, F_GETFL);
+	char *much = mem_alloc(LINE_MAX_IN + 1);
+	size_t sent = 0;
+	const char *text;
+	bool end;
+
+	ck_assert_int_eq(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+	memset(much, 'x', LINE_MAX_IN + 1);
+	while (sent < LINE_MAX_IN + 1) {
+		ssize_t n = write(fd, much + sent, LINE_MAX_IN + 1 - sent);
+
+		if (n > 0)
+			sent += (size_t)n;
+		pass();
+	}
+	passes();
+	text = heard(fd, &end);
+	ck_assert_ptr_nonnull(strstr(text, "-32600"));
+	ck_assert_ptr_nonnull(strstr(text, "\"id\":null"));
+	ck_assert(end);
+	ck_assert_int_eq(lines, 0);
+	ck_assert_int_eq(gones, 1);
+	free(much);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_peer_that_does_not_read_is_closed)
+{
+	int fd = peer_new();
+	char *line = mem_alloc(65537);
+	struct conn *conn;
+	uint64_t id;
+
+	memset(line, 'x', 65535);
+	line[65535] = '\n';
+	say(fd, "a\n");
+	passes();
+	id = last_peer;
+	for (int i = 0; i < 2 * CONN_OUT_MAX / 65536 && (conn = peers_find(peers, id)) != NULL;
+	     i++) {
+		conn_send(conn, mem_strdup(line));
+		pass();
+	}
+	ck_assert_ptr_null(peers_find(peers, id));
+	ck_assert_int_eq(gones, 1);
+	ck_assert_ptr_nonnull(strstr(logged, "does not read"));
+	free(line);
+	close(fd);
+}
+END_TEST
+
+START_TEST(output_that_waits_is_sent_when_there_is_room)
+{
+	int fd = peer_new();
+	char *line = mem_alloc(1024 * 1024 + 1), buf[65536];
+	size_t got = 0;
+	ssize_t n;
+
+	memset(line, 'x', 1024 * 1024 - 1);
+	line[1024 * 1024 - 1] = '\n';
+	say(fd, "a\n");
+	passes();
+	conn_send(peers_find(peers, last_peer), mem_strdup(line));
+	for (int i = 0; i < 1000 && got < 1024 * 1024; i++) {
+		pass();
+		while ((n = read(fd, buf, sizeof(buf))) > 0)
+			got += (size_t)n;
+	}
+	ck_assert_uint_eq(got, 1024 * 1024);
+	ck_assert_ptr_nonnull(peers_find(peers, last_peer));
+	free(line);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_peer_may_be_killed_by_its_own_line)
+{
+	int fd = peer_new();
+	bool end;
+
+	kills = true;
+	say(fd, "a\nb\n");
+	pass();
+	ck_assert_int_eq(lines, 1);
+	ck_assert_int_eq(gones, 1);
+	ck_assert_uint_eq(peers_count(peers), 0);
+	ck_assert_ptr_nonnull(strstr(logged, "the test says so"));
+	heard(fd, &end);
+	ck_assert(read(fd, &(char){0}, 1) <= 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_uid_has_so_many_peers)
+{
+	int first, second, third;
+	const char *text;
+	bool end;
+
+	peers_set_limits(peers, 10, 2);
+	first = peer_new();
+	second = peer_new();
+	third = peer_new();
+	passes();
+	ck_assert_uint_eq(peers_count(peers), 2);
+	text = heard(third, &end);
+	ck_assert_ptr_nonnull(strstr(text, "too-many-requests"));
+	ck_assert(end);
+	close(third);
+	close(first);
+	passes();
+	third = peer_new();
+	passes();
+	ck_assert_uint_eq(peers_count(peers), 2);
+	ck_assert_str_eq(heard(third, &end), "");
+	ck_assert(!end);
+	close(second);
+	close(third);
+}
+END_TEST
+
+/* ---- the listening socket ---- */
+
+static char folder[64], path[108];
+static struct listener_file file;
+
+static void
+folder_setup(void)
+{
+	log_set_sink(log_came, NULL);
+	snprintf(folder, sizeof(folder), "/tmp/lb-unit-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/s", folder);
+}
+
+static void
+folder_teardown(void)
+{
+	unlink(path);
+	ck_assert_int_eq(rmdir(folder), 0);
+	log_set_sink(NULL, NULL);
+}
+
+static int
+make(const char *where, char **ret_error)
+{
+	const struct listener_address address = {.path = where, .mode = 0620, .group = ""};
+
+	return listener_socket_make(&address, &file, ret_error);
+}
+
+START_TEST(a_socket_is_made_and_removed)
+{
+	struct stat found;
+	char *error = NULL;
+	mode_t mask = umask(0);
+	int fd = make(path, &error);
+
+	ck_assert_msg(fd >= 0, "%s", error);
+	ck_assert_uint_eq(umask(mask), 0); /* it is as it was */
+	ck_assert_int_eq(lstat(path, &found), 0);
+	ck_assert(S_ISSOCK(found.st_mode));
+	ck_assert_uint_eq(found.st_mode & 07777, 0620);
+	ck_assert_int_ne(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+	listener_file_remove(&file);
+	ck_assert_int_ne(lstat(path, &found), 0);
+	listener_file_remove(&file);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_stale_socket_is_replaced)
+{
+	char *error = NULL;
+	int fd = make(path, &error);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd); /* and the file stays, as after a crash */
+	free(file.path);
+	fd = make(path, &error);
+	ck_assert_msg(fd >= 0, "%s", error);
+	listener_file_remove(&file);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_live_socket_is_left_alone)
+{
+	struct listener_file second = {0};
+	const struct listener_address address = {.path = path, .mode = 0600, .group = ""};
+	char *error = NULL, pid[32];
+	struct stat before, after;
+	int fd = make(path, &error);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(lstat(path, &before), 0);
+	ck_assert_int_eq(listener_socket_make(&address, &second, &error), -2);
+	snprintf(pid, sizeof(pid), "pid %d (", (int)getpid());
+	ck_assert_msg(strstr(error, pid) != NULL, "%s", error);
+	ck_assert_int_eq(lstat(path, &after), 0);
+	ck_assert_uint_eq(before.st_ino, after.st_ino);
+	ck_assert_ptr_null(second.path);
+	free(error);
+	listener_file_remove(&file);
+	close(fd);
+}
+END_TEST
+
+START_TEST(what_is_no_socket_is_left_alone)
+{
+	char *error = NULL;
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
+
+	close(fd);
+	ck_assert_int_eq(make(path, &error), -2);
+	ck_assert_ptr_nonnull(strstr(error, "no socket"));
+	ck_assert_int_eq(access(path, F_OK), 0);
+	free(error);
+}
+END_TEST
+
+START_TEST(a_path_has_a_length)
+{
+	char much[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+	char *error = NULL;
+	int fd;
+
+	memset(much, 'x', sizeof(much) - 1);
+	much[sizeof(much) - 1] = '\0';
+	memcpy(much, path, strlen(path));
+	ck_assert_int_eq(make(much, &error), -2);
+	ck_assert_ptr_nonnull(strstr(error, "107"));
+	free(error);
+	much[sizeof(much) - 2] = '\0'; /* one less just fits */
+	fd = make(much, &error);
+	ck_assert_msg(fd >= 0, "%s", error);
+	listener_file_remove(&file);
+	close(fd);
+}
+END_TEST
+
+START_TEST(only_the_own_file_is_removed)
+{
+	char *error = NULL;
+	int fd = make(path, &error), other;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(unlink(path), 0);
+	/* Kept open while the other is made, or that might get the same inode. */
+	other = open(path, O_CREAT | O_WRONLY, 0600);
+	listener_file_remove(&file);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	close(other);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_group_that_is_not_there_is_said)
+{
+	const struct listener_address address = {
+	    .path = path, .mode = 0660, .group = "no-such-group-here"};
+	char *error = NULL;
+
+	ck_assert_int_eq(listener_socket_make(&address, &file, &error), -2);
+	ck_assert_ptr_nonnull(strstr(error, "no-such-group-here"));
+	ck_assert_int_ne(access(path, F_OK), 0);
+	free(error);
+}
+END_TEST
+
+static int accepted_fd = -1;
+
+static void
+take_accepted(void *ctx, int fd)
+{
+	(void)ctx;
+	accepted_fd = fd;
+}
+
+START_TEST(the_listener_accepts_until_it_is_closed)
+{
+	const struct listener_address address = {.path = path, .mode = 0600, .group = ""};
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct timers *timers = timers_new(&clock_boottime);
+	struct listener *listener;
+	char *error = NULL;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	base = event_base_new();
+	listener = listener_new(base, timers, take_accepted, NULL);
+	ck_assert_msg(listener_open(listener, &address, &error), "%s", error);
+	snprintf(name.sun_path, sizeof(name.sun_path), "%s", path);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	ck_assert_int_ge(accepted_fd, 0);
+	ck_assert_int_ne(fcntl(accepted_fd, F_GETFL) & O_NONBLOCK, 0);
+	ck_assert_int_ne(fcntl(accepted_fd, F_GETFD) & FD_CLOEXEC, 0);
+	listener_close(listener);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	listener_free(listener);
+	close(accepted_fd);
+	close(fd);
+	timers_free(timers);
+	event_base_free(base);
+}
+END_TEST
+
+static Suite *
+peer_suite(void)
+{
+	Suite *suite = suite_create("peer");
+	TCase *tcase = tcase_create("requests and results");
+
+	tcase_add_test(tcase, requests_tell_ids_apart);
+	tcase_add_test(tcase, requests_never_use_a_number_twice);
+	tcase_add_test(tcase, requests_of_one_row_go_together);
+	tcase_add_test(tcase, lock_ids_have_one_spelling);
+	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
+	tcase_add_test(tcase, errors_say_what_is_known);
+	tcase_add_test(tcase, notices_become_notifications);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("connections");
+	tcase_add_checked_fixture(tcase, peers_setup, peers_teardown);
+	tcase_add_test(tcase, a_pass_takes_so_many_lines_of_a_peer);
+	tcase_add_test(tcase, lines_come_in_pieces);
+	tcase_add_test(tcase, too_many_requests_being_answered_stop_the_reading);
+	tcase_add_test(tcase, waiting_requests_do_not_stop_the_reading);
+	tcase_add_test(tcase, a_hang_up_is_seen_while_nothing_is_read);
+	tcase_add_test(tcase, a_half_close_while_nothing_is_read_waits_its_turn);
+	tcase_add_test(tcase, a_half_close_still_gets_its_answers);
+	tcase_add_test(tcase, a_full_close_ends_at_once);
+	tcase_add_test(tcase, a_line_that_is_too_long_ends_the_peer_with_an_error);
+	tcase_add_test(tcase, a_peer_that_does_not_read_is_closed);
+	tcase_add_test(tcase, output_that_waits_is_sent_when_there_is_room);
+	tcase_add_test(tcase, a_peer_may_be_killed_by_its_own_line);
+	tcase_add_test(tcase, a_uid_has_so_many_peers);
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("listener");
+	tcase_add_checked_fixture(tcase, folder_setup, folder_teardown);
+	tcase_add_test(tcase, a_socket_is_made_and_removed);
+	tcase_add_test(tcase, a_stale_socket_is_replaced);
+	tcase_add_test(tcase, a_live_socket_is_left_alone);
+	tcase_add_test(tcase, what_is_no_socket_is_left_alone);
+	tcase_add_test(tcase, a_path_has_a_length);
+	tcase_add_test(tcase, only_the_own_file_is_removed);
+	tcase_add_test(tcase, a_group_that_is_not_there_is_said);
+	tcase_add_test(tcase, the_listener_accepts_until_it_is_closed);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	static Suite *(*const makers[])(void) = {peer_suite};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
