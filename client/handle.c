@@ -1,0 +1,386 @@
+#include "client/handle.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/transport.h"
+
+/* Read in one pass at most this often, so that a flood of notices cannot keep a caller for ever. */
+#define READS_A_PASS 64
+
+static const char *
+code_sentence(int code)
+{
+	enum reason reason = reason_from_code(code);
+
+	if (reason != REASON_NONE)
+		return reason_message(reason);
+	switch ((enum lb_code)code) {
+	case LB_NO_MEMORY:
+		return "out of memory";
+	case LB_BAD_ARGUMENT:
+		return "an argument is not valid";
+	case LB_NO_DAEMON:
+		return "nobody listens on the socket";
+	case LB_NO_ACCESS:
+		return "the socket may not be opened";
+	case LB_DEADLINE:
+		return "the daemon did not answer in time";
+	case LB_CLOSED:
+		return "the connection to the daemon is closed";
+	case LB_BAD_ANSWER:
+		return "the daemon's answer makes no sense";
+	case LB_FORKED:
+		return "the handle belongs to the process that made it";
+	case LB_BUSY:
+		return "not to be called from within the callback";
+	default:
+		return "it failed";
+	}
+}
+
+int
+handle_fail(struct lb *lb, int code, const char *format, ...)
+{
+	va_list args;
+
+	lb->code = code;
+	if (format == NULL) {
+		snprintf(lb->message, sizeof(lb->message), "%s", code_sentence(code));
+		return code;
+	}
+	va_start(args, format);
+	vsnprintf(lb->message, sizeof(lb->message), format, args);
+	va_end(args);
+	return code;
+}
+
+/* Not handle_fail(): the outcome of the call that the callback interrupts must stay. */
+static int
+usable(const struct lb *lb)
+{
+	if (lb->pid != getpid())
+		return LB_FORKED;
+	return lb->in_callback ? LB_BUSY : LB_OK;
+}
+
+int
+handle_enter(struct lb *lb)
+{
+	int code = usable(lb);
+
+	if (code != LB_OK)
+		return code;
+	message_answer_done(&lb->last);
+	lb->last = (struct message_answer){.tree = NULL};
+	free(lb->shown);
+	lb->shown = NULL;
+	lb->code = LB_OK;
+	lb->message[0] = '\0';
+	return LB_OK;
+}
+
+/* Gives queued events to the callback, if there is one. */
+static void
+tell(struct lb *lb)
+{
+	const struct lb_event *event;
+
+	if (lb->fn == NULL || lb->in_callback)
+		return;
+	lb->in_callback = true;
+	while ((event = holds_next(&lb->holds)) != NULL) {
+		lb->told++;
+		lb->fn(lb, event, lb->arg);
+	}
+	lb->in_callback = false;
+}
+
+int
+handle_break(struct lb *lb, int code, const char *text)
+{
+	if (lb->fd < 0)
+		return code;
+	/* Shut, not only closed: the daemon must release what we call lost, copies of the fd or not. */
+	transport_shutdown(lb->fd);
+	close(lb->fd);
+	lb->fd = -1;
+	if (holds_closed(&lb->holds, code, text) != LB_OK && code == LB_CLOSED)
+		code = LB_NO_MEMORY;
+	handle_fail(lb, code, "%s", code == LB_NO_MEMORY ? code_sentence(code) : text);
+	session_free(lb->session);
+	lb->session = NULL;
+	return code;
+}
+
+/* ---- answers ---- */
+
+/* An error as lb_error_json() and LB_EVENT_REFUSED show it; NULL when out of memory. */
+static char *
+error_text(const struct message_answer *answer)
+{
+	struct cJSON *object = json_new_object();
+	char *text;
+
+	json_add_integer(object, "code", answer->code);
+	json_add_string(object, "message", answer->text);
+	if (answer->content != NULL)
+		json_add(object, "data", json_copy(answer->content));
+	text = json_print(object);
+	json_free(object);
+	return text;
+}
+
+/* The number of a refusal; a word newer than this library is told by its text alone. */
+static int
+refusal_code(const struct message_answer *answer)
+{
+	return reason_from_code(answer->code) != REASON_NONE ? answer->code : LB_INTERNAL;
+}
+
+static int
+settle_started(struct lb *lb, const struct session_event *event)
+{
+	struct lb_lock *lock;
+	char *json;
+	int code;
+
+	if (event->answer.kind == MESSAGE_ERROR)
+		return holds_answered(&lb->holds, event->id, NULL, refusal_code(&event->answer),
+		    event->answer.text, error_text(&event->answer));
+	code = holds_grant(&lb->holds, lb, event->answer.content, &lock);
+	if (code != LB_OK)
+		return code;
+	json = json_print(event->answer.content);
+	return holds_answered(&lb->holds, event->id, lock, LB_OK, "", json);
+}
+
+/* A grant that nobody waits for any more. */
+static int
+give_back(struct lb *lb, const struct cJSON *grant)
+{
+	struct cJSON *params = json_new_object();
+	const char *id;
+	int64_t request;
+
+	if (!json_string(json_get(grant, "lock"), &id)) {
+		json_free(params);
+		return LB_BAD_ANSWER;
+	}
+	json_add_string(params, "lock", id);
+	return handle_ask(lb, "release", params, CALL_IGNORED, &request);
+}
+
+static int
+settle(struct lb *lb, struct session_event *event)
+{
+	struct message_answer *answer = &event->answer;
+	int code = LB_OK;
+
+	if (answer->kind == MESSAGE_NOTIFICATION) {
+		code = holds_notice(&lb->holds, answer->method, answer->content);
+	} else {
+		switch ((enum call_tag)event->tag) {
+		case CALL_WAITED:
+			assert(event->id == lb->awaited);
+			lb->awaited = 0;
+			lb->last = *answer;
+			return LB_OK;
+		case CALL_STARTED:
+			code = settle_started(lb, event);
+			break;
+		case CALL_ACQUIRE_IGNORED:
+			if (answer->kind == MESSAGE_RESULT)
+				code = give_back(lb, answer->content);
+			break;
+		case CALL_IGNORED:
+			break;
+		}
+	}
+	message_answer_done(answer);
+	return code;
+}
+
+/* Settles every whole line that was read. */
+static int
+settle_all(struct lb *lb)
+{
+	struct session_event event;
+	int code;
+
+	for (;;) {
+		switch (session_next(lb->session, &event)) {
+		case SESSION_OK:
+			return LB_OK;
+		case SESSION_BROKEN:
+			return handle_break(lb, LB_BAD_ANSWER, session_why(lb->session));
+		case SESSION_NO_MEMORY:
+			return handle_break(lb, LB_NO_MEMORY, code_sentence(LB_NO_MEMORY));
+		case SESSION_EVENT:
+			break;
+		}
+		code = settle(lb, &event);
+		if (code != LB_OK)
+			return handle_break(lb, code, code_sentence(code));
+	}
+}
+
+/* ---- bytes ---- */
+
+static int
+move_in(struct lb *lb)
+{
+	char bytes[16 * 1024];
+	ssize_t received;
+	int code;
+
+	for (int reads = 0; reads < READS_A_PASS; reads++) {
+		received = transport_receive(lb->fd, bytes, sizeof(bytes));
+		if (received == -EAGAIN)
+			return LB_OK;
+		if (received <= 0)
+			return handle_break(lb, LB_CLOSED,
+			    received == 0 ? "the daemon closed the connection"
+					  : strerror((int)-received));
+		if (session_input(lb->session, bytes, (size_t)received) != SESSION_OK)
+			return handle_break(lb, LB_NO_MEMORY, code_sentence(LB_NO_MEMORY));
+		code = settle_all(lb);
+		if (code != LB_OK)
+			return code;
+	}
+	return LB_OK;
+}
+
+static int
+move_out(struct lb *lb)
+{
+	const char *bytes;
+	ssize_t sent;
+	size_t len;
+
+	while (bytes = session_output(lb->session, &len), len > 0) {
+		sent = transport_send(lb->fd, bytes, len);
+		if (sent == -EAGAIN)
+			return LB_OK;
+		if (sent < 0) {
+			/* What the daemon said before it closed is still to be read. */
+			int code = move_in(lb);
+
+			return code != LB_OK ? code
+					     : handle_break(lb, LB_CLOSED, strerror((int)-sent));
+		}
+		session_sent(lb->session, (size_t)sent);
+	}
+	return LB_OK;
+}
+
+int
+handle_move(struct lb *lb)
+{
+	int code;
+
+	if (lb->fd < 0)
+		return handle_fail(lb, LB_CLOSED, NULL);
+	code = move_out(lb);
+	if (code == LB_OK)
+		code = move_in(lb);
+	/* What was read may have asked for more to be sent (give_back). */
+	if (code == LB_OK)
+		code = move_out(lb);
+	tell(lb);
+	return code;
+}
+
+int
+handle_wait(struct lb *lb, int64_t deadline)
+{
+	size_t unsent;
+	int error;
+
+	if (lb->fd < 0)
+		return handle_fail(lb, LB_CLOSED, NULL);
+	session_output(lb->session, &unsent);
+	error = transport_poll(lb->fd, unsent > 0 ? POLLIN | POLLOUT : POLLIN, deadline);
+	if (error == ETIMEDOUT)
+		return handle_fail(lb, LB_DEADLINE, NULL);
+	if (error != 0)
+		return handle_fail(lb, LB_SYSTEM, "poll: %s", strerror(error));
+	return handle_move(lb);
+}
+
+/* ---- requests ---- */
+
+int
+handle_ask(
+    struct lb *lb, const char *method, struct cJSON *params, enum call_tag tag, int64_t *ret_id)
+{
+	if (lb->fd < 0) {
+		json_free(params);
+		return handle_fail(lb, LB_CLOSED, NULL);
+	}
+	if (session_request(lb->session, method, params, (int)tag, ret_id) != SESSION_OK)
+		return handle_fail(lb, LB_NO_MEMORY, NULL);
+	return LB_OK;
+}
+
+int
+handle_call(
+    struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
+{
+	int64_t deadline = transport_deadline(timeout_ms);
+	int code = handle_ask(lb, method, params, CALL_WAITED, &lb->awaited);
+
+	if (code != LB_OK)
+		return code;
+	if (ret_asked != NULL)
+		*ret_asked = lb->awaited;
+	code = handle_move(lb);
+	while (code == LB_OK && lb->awaited != 0)
+		code = handle_wait(lb, deadline);
+	/* awaited 0: the answer came, if in the same breath as the end of the connection. */
+	if (lb->awaited != 0) {
+		if (lb->session != NULL)
+			session_retag(lb->session, lb->awaited, CALL_IGNORED);
+		lb->awaited = 0;
+		return code;
+	}
+	if (lb->last.kind == MESSAGE_ERROR)
+		return handle_fail(lb, refusal_code(&lb->last), "%s", lb->last.text);
+	lb->code = LB_OK;
+	lb->message[0] = '\0';
+	return LB_OK;
+}
+
+const char *
+lb_message(const struct lb *lb)
+{
+	if (lb == NULL)
+		return code_sentence(LB_NO_MEMORY);
+	return lb->pid == getpid() ? lb->message : code_sentence(LB_FORKED);
+}
+
+const char *
+lb_result_json(struct lb *lb)
+{
+	if (usable(lb) != LB_OK || lb->last.tree == NULL || lb->last.kind != MESSAGE_RESULT)
+		return NULL;
+	free(lb->shown);
+	lb->shown = json_print(lb->last.content);
+	return lb->shown;
+}
+
+const char *
+lb_error_json(struct lb *lb)
+{
+	if (usable(lb) != LB_OK || lb->last.tree == NULL || lb->last.kind != MESSAGE_ERROR)
+		return NULL;
+	free(lb->shown);
+	lb->shown = error_text(&lb->last);
+	return lb->shown;
+}

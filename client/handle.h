@@ -1,0 +1,64 @@
+/*
+ * struct lb as the library's own files see it: one socket, one session over it, what it holds, and
+ * the one blocking call that may be going on. handle.c moves bytes and settles answers; the calls
+ * of the public header are made of handle_call().
+ */
+#ifndef CLIENT_HANDLE_H
+#define CLIENT_HANDLE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "client/holds.h"
+#include "client/session.h"
+
+/* What an unanswered request is for (session_request's tag). */
+enum call_tag {
+	CALL_WAITED,	     /* handle_call() waits for it */
+	CALL_STARTED,	     /* lb_acquire_start(): its end is an event */
+	CALL_IGNORED,	     /* nobody waits any more, and nothing comes of it */
+	CALL_ACQUIRE_IGNORED /* nobody waits any more; a grant is given back */
+};
+
+struct lb {
+	pid_t pid;		 /* who may use it */
+	int fd;			 /* -1 = no connection */
+	char *path;		 /* owned; NULL before lb_connect() */
+	struct session *session; /* owned; NULL without a connection */
+	struct holds holds;
+	void (*fn)(struct lb *lb, const struct lb_event *event, void *arg);
+	void *arg; /* borrowed from the program */
+	bool in_callback;
+	uint64_t told;		    /* events given to fn so far */
+	int64_t awaited;	    /* id that handle_call() waits for; 0 = none, or answered */
+	struct message_answer last; /* owned; the last call's answer, tree NULL = none */
+	char *shown;		    /* owned; what lb_result_json() or lb_error_json() lent out */
+	int code;		    /* the last call's */
+	char message[512];
+};
+
+/* Notes the code and its sentence (format NULL: the code's own), for lb_message(); returns code. */
+int handle_fail(struct lb *lb, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/*
+ * What each public call starts with: forgets the last call's outcome. LB_FORKED or LB_BUSY when the
+ * handle cannot be used here and now.
+ */
+int handle_enter(struct lb *lb) __attribute__((warn_unused_result));
+/* Closes; what was held is lost and the program told so. Returns code. */
+int handle_break(struct lb *lb, int code, const char *text);
+/* Sends and reads what is possible now. */
+int handle_move(struct lb *lb) __attribute__((warn_unused_result));
+/* Waits until something can be sent or read, and moves it. LB_DEADLINE. */
+int handle_wait(struct lb *lb, int64_t deadline) __attribute__((warn_unused_result));
+/* Makes a request; params taken. */
+int handle_ask(struct lb *lb, const char *method, struct cJSON *params, enum call_tag tag,
+    int64_t *ret_id) __attribute__((warn_unused_result));
+/*
+ * Asks and waits for the answer, which then is lb->last; params taken. *ret_asked (may be NULL) is
+ * the request's id as soon as it was asked. A request given up on is CALL_IGNORED.
+ */
+int handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms,
+    int64_t *ret_asked) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,335 @@
+#include "client/holds.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More milliseconds than any duration of the wire has (DURATION_MAX_SECONDS). */
+#define MS_MAX 1e12
+
+void
+holds_init(struct holds *holds)
+{
+	TAILQ_INIT(&holds->locks);
+	TAILQ_INIT(&holds->events);
+	holds->shown = NULL;
+}
+
+static void
+event_free(struct hold_event *event)
+{
+	if (event == NULL)
+		return;
+	free(event->json);
+	free(event);
+}
+
+void
+holds_done(struct holds *holds)
+{
+	struct hold_event *event;
+	struct lb_lock *lock;
+
+	while ((event = TAILQ_FIRST(&holds->events)) != NULL) {
+		TAILQ_REMOVE(&holds->events, event, entry);
+		event_free(event);
+	}
+	event_free(holds->shown);
+	holds->shown = NULL;
+	while ((lock = TAILQ_FIRST(&holds->locks)) != NULL)
+		holds_free_lock(holds, lock);
+}
+
+/* ---- reading what the daemon says ---- */
+
+static const char *
+string_of(const struct cJSON *object, const char *name)
+{
+	const char *value;
+
+	return json_string(json_get(object, name), &value) ? value : "";
+}
+
+static bool
+copy_string(const struct cJSON *object, const char *name, char *ret, size_t size)
+{
+	const char *value = string_of(object, name);
+	size_t len = strlen(value);
+
+	if (len == 0 || len >= size)
+		return false;
+	memcpy(ret, value, len + 1);
+	return true;
+}
+
+static int64_t
+integer_of(const struct cJSON *object, const char *name, int64_t otherwise)
+{
+	int64_t value;
+
+	return json_integer(json_get(object, name), &value) ? value : otherwise;
+}
+
+/* A count or a number of something, which is never negative. */
+static int
+count_of(const struct cJSON *object, const char *name, int otherwise)
+{
+	int64_t value = integer_of(object, name, -1);
+
+	return value >= 0 && value <= INT_MAX ? (int)value : otherwise;
+}
+
+static int64_t
+ms_of(const struct cJSON *object, const char *name)
+{
+	double seconds;
+
+	if (!json_number(json_get(object, name), &seconds) || !(seconds > 0))
+		return 0;
+	return (int64_t)(seconds * 1000 < MS_MAX ? seconds * 1000 : MS_MAX);
+}
+
+static bool
+ended(const struct lb_lock *lock)
+{
+	return lock->state == LB_LOCK_LOST || lock->state == LB_LOCK_RELEASED;
+}
+
+/* One that has not ended goes first: what has may be an earlier connection's. */
+static struct lb_lock *
+find(struct holds *holds, const struct cJSON *params)
+{
+	const char *id = string_of(params, "lock");
+	struct lb_lock *lock, *found = NULL;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		if (strcmp(lock->id, id) != 0)
+			continue;
+		if (!ended(lock))
+			return lock;
+		found = lock;
+	}
+	return found;
+}
+
+int
+holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result, struct lb_lock **ret)
+{
+	const struct lb_lock *twin = find(holds, result);
+	struct lb_lock *lock = calloc(1, sizeof(*lock));
+	const struct cJSON *slot = json_get(result, "slot");
+
+	if (lock == NULL)
+		return LB_NO_MEMORY;
+	lock->lb = lb;
+	lock->state = LB_LOCK_HELD;
+	lock->slot = count_of(result, "slot", 0);
+	lock->waited_ms = ms_of(result, "waited");
+	lock->heartbeat_ms = ms_of(json_get(result, "lease"), "heartbeat");
+	if (!copy_string(result, "lock", lock->id, sizeof(lock->id)) ||
+	    !copy_string(result, "name", lock->name, sizeof(lock->name)) ||
+	    (twin != NULL && !ended(twin)) || (lock->slot < 1 && !json_is_null(slot))) {
+		free(lock);
+		return LB_BAD_ANSWER;
+	}
+	lock->json = json_print(result);
+	if (lock->json == NULL) {
+		free(lock);
+		return LB_NO_MEMORY;
+	}
+	TAILQ_INSERT_TAIL(&holds->locks, lock, entry);
+	*ret = lock;
+	return LB_OK;
+}
+
+void
+holds_free_lock(struct holds *holds, struct lb_lock *lock)
+{
+	struct hold_event *event;
+
+	TAILQ_FOREACH (event, &holds->events, entry)
+		if (event->event.lock == lock)
+			event->event.lock = NULL;
+	if (holds->shown != NULL && holds->shown->event.lock == lock)
+		holds->shown->event.lock = NULL;
+	TAILQ_REMOVE(&holds->locks, lock, entry);
+	free(lock->json);
+	free(lock);
+}
+
+/* ---- events ---- */
+
+static struct hold_event *
+event_new(enum lb_event_type type, int code, const char *reason, const char *text)
+{
+	struct hold_event *event = calloc(1, sizeof(*event));
+
+	if (event == NULL)
+		return NULL;
+	event->event = (struct lb_event){
+	    .type = type,
+	    .code = code,
+	    .reason = event->reason,
+	    .text = event->text,
+	    .json = "{}",
+	    .holders = -1,
+	};
+	snprintf(event->reason, sizeof(event->reason), "%s", reason);
+	snprintf(event->text, sizeof(event->text), "%s", text);
+	return event;
+}
+
+/* Of these only the newest says anything, and they would otherwise pile up without bound. */
+static bool
+supersedes(const struct lb_event *newer, const struct lb_event *older)
+{
+	return newer->type == older->type && newer->request == older->request &&
+	       (newer->type == LB_EVENT_WAITING || newer->type == LB_EVENT_BROKER ||
+		   newer->type == LB_EVENT_DRAINING);
+}
+
+static void
+push(struct holds *holds, struct hold_event *event)
+{
+	struct hold_event *older;
+
+	TAILQ_FOREACH (older, &holds->events, entry) {
+		if (supersedes(&event->event, &older->event)) {
+			/* Safe: the loop ends here. At most one such event is queued. */
+			TAILQ_REMOVE(&holds->events, older, entry);
+			event_free(older);
+			break;
+		}
+	}
+	TAILQ_INSERT_TAIL(&holds->events, event, entry);
+}
+
+int
+holds_answered(struct holds *holds, int64_t request, struct lb_lock *lock, int code,
+    const char *text, char *json)
+{
+	struct hold_event *event = event_new(
+	    lock != NULL ? LB_EVENT_GRANTED : LB_EVENT_REFUSED, code, lb_code_word(code), text);
+
+	if (event == NULL || json == NULL) {
+		free(json);
+		event_free(event);
+		return LB_NO_MEMORY;
+	}
+	event->json = json;
+	event->event.json = json;
+	event->event.lock = lock;
+	event->event.request = request;
+	push(holds, event);
+	return LB_OK;
+}
+
+/* The hold has ended: only the first to say so is heard. */
+static int
+lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *text, char *json)
+{
+	struct hold_event *event;
+
+	if (ended(lock)) {
+		free(json);
+		return LB_OK;
+	}
+	lock->state = LB_LOCK_LOST;
+	event = event_new(LB_EVENT_LOST, LB_LOST, reason, text);
+	if (event == NULL) {
+		free(json);
+		return LB_NO_MEMORY;
+	}
+	event->event.lock = lock;
+	if (json != NULL)
+		event->event.json = event->json = json;
+	push(holds, event);
+	return LB_OK;
+}
+
+static const struct {
+	const char *method;
+	enum lb_event_type type;
+	int code;
+} notices[] = {
+    {"lost", LB_EVENT_LOST, LB_LOST},
+    {"revoked", LB_EVENT_REVOKED, LB_REVOKED},
+    {"waiting", LB_EVENT_WAITING, LB_OK},
+    {"broker", LB_EVENT_BROKER, LB_OK},
+    {"draining", LB_EVENT_DRAINING, LB_DRAINING},
+};
+
+int
+holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
+{
+	const char *reason = string_of(params, "reason");
+	struct lb_lock *lock = find(holds, params);
+	struct hold_event *event;
+	size_t i = 0;
+	char *json;
+
+	while (i < sizeof(notices) / sizeof(notices[0]) && strcmp(notices[i].method, method) != 0)
+		i++;
+	if (i == sizeof(notices) / sizeof(notices[0]))
+		return LB_OK;
+	if (!json_is_object(params))
+		return LB_BAD_ANSWER;
+	json = json_print(params);
+	if (json == NULL)
+		return LB_NO_MEMORY;
+	if (notices[i].type == LB_EVENT_LOST && lock != NULL)
+		return lose(holds, lock, reason, string_of(params, "why"), json);
+	if (notices[i].type == LB_EVENT_REVOKED && lock != NULL) {
+		if (lock->state != LB_LOCK_HELD) {
+			free(json);
+			return LB_OK;
+		}
+		lock->state = LB_LOCK_REVOKED;
+	}
+	if (notices[i].type == LB_EVENT_BROKER)
+		reason = string_of(params, "state");
+	event = event_new(notices[i].type, notices[i].code, reason, string_of(params, "why"));
+	if (event == NULL) {
+		free(json);
+		return LB_NO_MEMORY;
+	}
+	event->event.json = event->json = json;
+	event->event.lock = lock;
+	event->event.request = integer_of(params, "id", 0);
+	event->event.position = count_of(params, "position", 0);
+	event->event.holders = count_of(params, "holders", -1);
+	event->event.grace_ms = ms_of(params, "grace");
+	push(holds, event);
+	return LB_OK;
+}
+
+int
+holds_closed(struct holds *holds, int code, const char *text)
+{
+	struct hold_event *event;
+	struct lb_lock *lock;
+	int result = LB_OK;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry)
+		if (lose(holds, lock, "closed", text, NULL) != LB_OK)
+			result = LB_NO_MEMORY;
+	event = event_new(LB_EVENT_CLOSED, code, lb_code_word(code), text);
+	if (event == NULL)
+		return LB_NO_MEMORY;
+	push(holds, event);
+	return result;
+}
+
+const struct lb_event *
+holds_next(struct holds *holds)
+{
+	struct hold_event *event = TAILQ_FIRST(&holds->events);
+
+	event_free(holds->shown);
+	holds->shown = event;
+	if (event == NULL)
+		return NULL;
+	TAILQ_REMOVE(&holds->events, event, entry);
+	return &event->event;
+}

@@ -1,0 +1,316 @@
+#include "client/lockbroker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/handle.h"
+#include "client/transport.h"
+#include "config.h"
+
+const char *
+lb_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+const char *
+lb_code_word(int code)
+{
+	enum reason reason = reason_from_code(code);
+
+	if (reason != REASON_NONE)
+		return reason_word(reason);
+	switch ((enum lb_code)code) {
+	case LB_OK:
+		return "ok";
+	case LB_NO_MEMORY:
+		return "no-memory";
+	case LB_BAD_ARGUMENT:
+		return "bad-argument";
+	case LB_NO_DAEMON:
+		return "no-daemon";
+	case LB_NO_ACCESS:
+		return "no-access";
+	case LB_DEADLINE:
+		return "deadline";
+	case LB_CLOSED:
+		return "closed";
+	case LB_BAD_ANSWER:
+		return "bad-answer";
+	case LB_FORKED:
+		return "forked";
+	case LB_BUSY:
+		return "busy";
+	case LB_SYSTEM:
+		return "system";
+	default:
+		return "unknown";
+	}
+}
+
+/* ---- the handle ---- */
+
+struct lb *
+lb_new(void)
+{
+	struct lb *lb = calloc(1, sizeof(*lb));
+
+	if (lb == NULL)
+		return NULL;
+	lb->pid = getpid();
+	lb->fd = -1;
+	holds_init(&lb->holds);
+	return lb;
+}
+
+void
+lb_forget(struct lb *lb)
+{
+	if (lb == NULL)
+		return;
+	if (lb->fd >= 0)
+		close(lb->fd);
+	session_free(lb->session);
+	holds_done(&lb->holds);
+	message_answer_done(&lb->last);
+	free(lb->shown);
+	free(lb->path);
+	free(lb);
+}
+
+void
+lb_free(struct lb *lb)
+{
+	if (lb != NULL && lb->fd >= 0 && lb->pid == getpid())
+		transport_shutdown(lb->fd);
+	lb_forget(lb);
+}
+
+static int
+connect_failed(struct lb *lb, int error)
+{
+	const char *words = strerror(error);
+
+	switch (error) {
+	case ENOENT:
+	case ENOTDIR:
+	case ECONNREFUSED:
+		return handle_fail(lb, LB_NO_DAEMON, "%s: %s", lb->path, words);
+	case EACCES:
+	case EPERM:
+		return handle_fail(lb, LB_NO_ACCESS, "%s: %s", lb->path, words);
+	case ENAMETOOLONG:
+		return handle_fail(
+		    lb, LB_BAD_ARGUMENT, "%s: too long for a socket's path", lb->path);
+	case ETIMEDOUT:
+		return handle_fail(lb, LB_DEADLINE, "%s: the daemon accepts nobody", lb->path);
+	case ENOMEM:
+		return handle_fail(lb, LB_NO_MEMORY, NULL);
+	default:
+		return handle_fail(lb, LB_SYSTEM, "%s: %s", lb->path, words);
+	}
+}
+
+int
+lb_connect(struct lb *lb, const char *path, int64_t timeout_ms)
+{
+	int code = handle_enter(lb);
+	int error, fd;
+	char *copy;
+
+	if (code != LB_OK)
+		return code;
+	if (lb->fd >= 0)
+		return handle_fail(lb, LB_BAD_ARGUMENT, "there is a connection already");
+	if (path == NULL || path[0] == '\0')
+		path = secure_getenv("LOCKBROKER_SOCKET");
+	if (path == NULL || path[0] == '\0')
+		path = LB_DEFAULT_SOCKET;
+	copy = strdup(path);
+	if (copy == NULL)
+		return handle_fail(lb, LB_NO_MEMORY, NULL);
+	free(lb->path);
+	lb->path = copy;
+	error = transport_connect(lb->path, transport_deadline(timeout_ms), &fd);
+	if (error != 0)
+		return connect_failed(lb, error);
+	lb->session = session_new();
+	if (lb->session == NULL) {
+		close(fd);
+		return handle_fail(lb, LB_NO_MEMORY, NULL);
+	}
+	lb->fd = fd;
+	return LB_OK;
+}
+
+const char *
+lb_socket_path(const struct lb *lb)
+{
+	return lb->path;
+}
+
+/* ---- acquire ---- */
+
+static const char *
+options_error(const char *name, const struct lb_options *options)
+{
+	if (name == NULL)
+		return "no name";
+	if (lockname_error(name, strlen(name)) != NULL)
+		return lockname_error(name, strlen(name));
+	if (options->size < sizeof(*options))
+		return "options without LB_OPTIONS_INIT";
+	if (options->kind < LB_SEMAPHORE || options->kind > LB_PERSISTENT_MUTEX)
+		return "no such kind of lock";
+	if (options->timeout_ms > INT64_C(1000) * DURATION_MAX_SECONDS)
+		return "the timeout is too long";
+	return NULL;
+}
+
+static struct cJSON *
+acquire_params(const char *name, const struct lb_options *options)
+{
+	struct cJSON *params = json_new_object();
+
+	json_add_string(params, "name", name);
+	if (options->kind != LB_SEMAPHORE)
+		json_add_string(params, "kind", lock_kind_word((enum lock_kind)options->kind));
+	if (options->timeout_ms >= 0)
+		json_add_number(params, "timeout", (double)options->timeout_ms / 1000);
+	if (options->priority != 0)
+		json_add_integer(params, "priority", options->priority);
+	if (options->progress != 0)
+		json_add_bool(params, "progress", true);
+	if (options->who != NULL)
+		json_add_string(params, "who", options->who);
+	if (options->why != NULL)
+		json_add_string(params, "why", options->why);
+	if (options->command != NULL)
+		json_add_string(params, "command", options->command);
+	return params;
+}
+
+static const struct lb_options options_default = LB_OPTIONS_INIT;
+
+int
+lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, struct lb_lock **ret)
+{
+	int code = handle_enter(lb);
+	int64_t asked, ignored;
+	struct cJSON *params;
+	const char *wrong;
+
+	if (code != LB_OK)
+		return code;
+	if (options == NULL)
+		options = &options_default;
+	wrong = options_error(name, options);
+	if (wrong != NULL)
+		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
+	code = handle_call(lb, "acquire", acquire_params(name, options),
+	    options->timeout_ms < 0 ? LB_FOREVER : options->timeout_ms + LB_ANSWER_GRACE, &asked);
+	if (code == LB_DEADLINE) {
+		session_retag(lb->session, asked, CALL_ACQUIRE_IGNORED);
+		params = json_new_object();
+		json_add_integer(params, "id", asked);
+		if (handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored) != LB_OK)
+			return LB_NO_MEMORY;
+		return handle_fail(lb, LB_DEADLINE, NULL);
+	}
+	if (code != LB_OK)
+		return code;
+	code = holds_grant(&lb->holds, lb, lb->last.content, ret);
+	return code == LB_OK ? code : handle_break(lb, code, "the grant makes no sense");
+}
+
+int
+lb_acquire_start(
+    struct lb *lb, const char *name, const struct lb_options *options, int64_t *ret_request)
+{
+	int code = handle_enter(lb);
+	const char *wrong;
+
+	if (code != LB_OK)
+		return code;
+	if (options == NULL)
+		options = &options_default;
+	wrong = options_error(name, options);
+	if (wrong != NULL)
+		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
+	return handle_ask(lb, "acquire", acquire_params(name, options), CALL_STARTED, ret_request);
+}
+
+int
+lb_cancel(struct lb *lb, int64_t request)
+{
+	int code = handle_enter(lb);
+	struct cJSON *params;
+	int64_t ignored;
+
+	if (code != LB_OK)
+		return code;
+	if (lb->session == NULL || session_tag(lb->session, request) != CALL_STARTED)
+		return handle_fail(lb, LB_BAD_ARGUMENT, "that request has ended");
+	params = json_new_object();
+	json_add_integer(params, "id", request);
+	return handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored);
+}
+
+/* ---- events ---- */
+
+int
+lb_fd(const struct lb *lb)
+{
+	return lb->fd;
+}
+
+short
+lb_poll_events(const struct lb *lb)
+{
+	size_t unsent = 0;
+
+	if (lb->session != NULL)
+		session_output(lb->session, &unsent);
+	return unsent > 0 ? POLLIN | POLLOUT : POLLIN;
+}
+
+int
+lb_dispatch(struct lb *lb)
+{
+	int code = handle_enter(lb);
+
+	return code != LB_OK ? code : handle_move(lb);
+}
+
+int
+lb_wait(struct lb *lb, int64_t timeout_ms)
+{
+	int64_t deadline = transport_deadline(timeout_ms);
+	int code = handle_enter(lb);
+	uint64_t told = lb->told;
+
+	if (code == LB_OK && TAILQ_EMPTY(&lb->holds.events))
+		code = handle_move(lb);
+	while (code == LB_OK && TAILQ_EMPTY(&lb->holds.events) && lb->told == told)
+		code = handle_wait(lb, deadline);
+	return code;
+}
+
+const struct lb_event *
+lb_event_next(struct lb *lb)
+{
+	if (lb->pid != getpid() || lb->in_callback)
+		return NULL;
+	return holds_next(&lb->holds);
+}
+
+void
+lb_set_callback(
+    struct lb *lb, void (*fn)(struct lb *lb, const struct lb_event *event, void *arg), void *arg)
+{
+	lb->fn = fn;
+	lb->arg = arg;
+}

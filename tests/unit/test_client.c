@@ -1,0 +1,844 @@
+/*
+ * liblockbroker: its core by tables of bytes, its calls against a socket whose other end is held by
+ * the test itself. Request ids count from 1 a connection, so answers can be there before the question.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/lockbroker.h"
+#include "client/session.h"
+#include "client/transport.h"
+#include "protocol/line.h"
+#include "tests/unit/unit.h"
+
+/* ---- the session ---- */
+
+static int64_t
+ask(struct session *session, const char *method, int tag)
+{
+	int64_t id = 0;
+
+	ck_assert_int_eq(session_request(session, method, NULL, tag, &id), SESSION_OK);
+	return id;
+}
+
+START_TEST(requests_become_bytes)
+{
+	struct session *session = session_new();
+	struct cJSON *params = json_new_object();
+	const char *expected =
+	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"size\",\"params\":{\"name\":\"db\"}}\n";
+	int64_t id = 0;
+	size_t len;
+
+	json_add_string(params, "name", "db");
+	ck_assert_int_eq(session_request(session, "size", params, 0, &id), SESSION_OK);
+	ck_assert_int_eq(id, 1);
+	ck_assert_mem_eq(session_output(session, &len), expected, strlen(expected));
+	ck_assert_uint_eq(len, strlen(expected));
+	session_sent(session, 10);
+	ck_assert_mem_eq(session_output(session, &len), expected + 10, len);
+	ck_assert_int_eq(ask(session, "ping", 0), 2);
+	session_sent(session, strlen(expected) - 10);
+	ck_assert_mem_eq(session_output(session, &len), "{\"jsonrpc\":\"2.0\",\"id\":2", 23);
+	session_free(session);
+}
+END_TEST
+
+/* What comes in after requests 1 (tag 11) and 2 (tag 22), and what that is. */
+static const struct incoming {
+	const char *bytes;
+	enum session_status status;
+	enum message_kind kind;
+	int64_t id;
+	int tag;
+} incoming[] = {
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n", SESSION_EVENT, MESSAGE_RESULT, 1, 11},
+    {"\r\n\n{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"new\":[1]},\"more\":1}\r\n", SESSION_EVENT,
+	MESSAGE_RESULT, 2, 22},
+    {"{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":1,\"message\":\"m\",\"data\":{}}}\n",
+	SESSION_EVENT, MESSAGE_ERROR, 2, 22},
+    {"{\"jsonrpc\":\"2.0\",\"method\":\"lost\",\"params\":{}}\n", SESSION_EVENT,
+	MESSAGE_NOTIFICATION, 0, -1},
+    {"{\"jsonrpc\":\"2.0\",\"method\":\"draining\"}\n", SESSION_EVENT, MESSAGE_NOTIFICATION, 0, -1},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"res", SESSION_OK, MESSAGE_RESULT, 0, 0},
+    {"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"result\":{}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"m\"}}\n",
+	SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"HTTP/1.1 400 Bad Request\r\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"[]\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"{\"jsonrpc\":\"2.0\",\"id\":1}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+    {"{\"id\":1,\"result\":{\"a\":\xff\xfe}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
+};
+
+/* Fed whole, and byte by byte. */
+static void
+feed(const struct incoming *row, bool whole)
+{
+	struct session *session = session_new();
+	struct session_event event = {.tag = 0};
+	enum session_status status = SESSION_OK;
+	size_t len = strlen(row->bytes);
+
+	ask(session, "acquire", 11);
+	ask(session, "release", 22);
+	for (size_t at = 0; at < len && status == SESSION_OK; at += whole ? len : 1) {
+		ck_assert_int_eq(
+		    session_input(session, row->bytes + at, whole ? len : 1), SESSION_OK);
+		status = session_next(session, &event);
+	}
+	ck_assert_int_eq(status, row->status);
+	if (status == SESSION_EVENT) {
+		ck_assert_int_eq(event.answer.kind, row->kind);
+		ck_assert_int_eq(event.id, row->id);
+		ck_assert_int_eq(event.tag, row->tag);
+		message_answer_done(&event.answer);
+		ck_assert_int_eq(session_next(session, &event), SESSION_OK);
+	}
+	if (status == SESSION_BROKEN) {
+		ck_assert_int_gt(strlen(session_why(session)), 0);
+		ck_assert_int_eq(session_input(session, "\n", 1), SESSION_BROKEN);
+		ck_assert_int_eq(session_next(session, &event), SESSION_BROKEN);
+	}
+	session_free(session);
+}
+
+START_TEST(bytes_become_events)
+{
+	feed(&incoming[_i], true);
+	feed(&incoming[_i], false);
+}
+END_TEST
+
+START_TEST(an_answer_counts_once)
+{
+	const char *answer = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
+	struct session *session = session_new();
+	struct session_event event;
+
+	ask(session, "ping", 5);
+	session_retag(session, 1, 6);
+	ck_assert_int_eq(session_tag(session, 1), 6);
+	ck_assert_int_eq(session_input(session, answer, strlen(answer)), SESSION_OK);
+	ck_assert_int_eq(session_input(session, answer, strlen(answer)), SESSION_OK);
+	ck_assert_int_eq(session_next(session, &event), SESSION_EVENT);
+	ck_assert_int_eq(event.tag, 6);
+	ck_assert_int_eq(session_tag(session, 1), -1);
+	message_answer_done(&event.answer);
+	ck_assert_int_eq(session_next(session, &event), SESSION_BROKEN);
+	session_free(session);
+}
+END_TEST
+
+START_TEST(many_requests_are_told_apart)
+{
+	struct session *session = session_new();
+	struct session_event event;
+	char line[64];
+
+	for (int i = 1; i <= 1000; i++)
+		ck_assert_int_eq(ask(session, "ping", i * 2), i);
+	for (int i = 1000; i >= 1; i -= 3) {
+		int len = snprintf(
+		    line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{}}\n", i);
+
+		ck_assert_int_eq(session_input(session, line, (size_t)len), SESSION_OK);
+		ck_assert_int_eq(session_next(session, &event), SESSION_EVENT);
+		ck_assert_int_eq(event.id, i);
+		ck_assert_int_eq(event.tag, i * 2);
+		message_answer_done(&event.answer);
+	}
+	session_free(session);
+}
+END_TEST
+
+START_TEST(a_line_without_end_breaks_it)
+{
+	static char filler[64 * 1024];
+	struct session *session = session_new();
+	enum session_status status = SESSION_OK;
+	struct session_event event;
+	size_t fed = 0;
+
+	memset(filler, ' ', sizeof(filler));
+	while (status == SESSION_OK && fed < 2 * (size_t)LINE_MAX_OUT) {
+		ck_assert_int_eq(session_input(session, filler, sizeof(filler)), SESSION_OK);
+		fed += sizeof(filler);
+		status = session_next(session, &event);
+	}
+	ck_assert_int_eq(status, SESSION_BROKEN);
+	session_free(session);
+}
+END_TEST
+
+/* ---- the library, and the daemon's end of its socket ---- */
+
+static char folder[64], path[96];
+static int listener, daemon_end;
+static struct lb *lb;
+
+static void
+listen_at(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	snprintf(folder, sizeof(folder), "/tmp/lb-unit-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/s", folder);
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(listener, 4), 0);
+}
+
+static void
+setup(void)
+{
+	listen_at();
+	lb = lb_new();
+	ck_assert_int_eq(lb_connect(lb, path, 1000), LB_OK);
+	daemon_end = accept(listener, NULL, NULL);
+	ck_assert_int_ge(daemon_end, 0);
+}
+
+static void
+teardown(void)
+{
+	lb_free(lb);
+	if (daemon_end >= 0)
+		close(daemon_end);
+	close(listener);
+	unlink(path);
+	rmdir(folder);
+}
+
+static void
+say(const char *line)
+{
+	ck_assert_int_eq(write(daemon_end, line, strlen(line)), (ssize_t)strlen(line));
+	ck_assert_int_eq(write(daemon_end, "\n", 1), 1);
+}
+
+static void
+hang_up(void)
+{
+	close(daemon_end);
+	daemon_end = -1;
+}
+
+/* Reads what the library sent so far. */
+static const char *
+heard(void)
+{
+	static char bytes[8192];
+	ssize_t got = recv(daemon_end, bytes, sizeof(bytes) - 1, MSG_DONTWAIT);
+
+	bytes[got > 0 ? got : 0] = '\0';
+	return bytes;
+}
+
+#define GRANT(id, lock)                                                                            \
+	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{\"lock\":\"" lock                          \
+	"\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,\"waited\":0.25,"                    \
+	"\"lease\":{\"heartbeat\":10,\"margin\":2}}}"
+#define NOTICE(method, params)                                                                     \
+	"{\"jsonrpc\":\"2.0\",\"method\":\"" method "\",\"params\":{" params "}}"
+#define LOST(lock)                                                                                 \
+	NOTICE("lost", "\"lock\":\"" lock "\",\"name\":\"db\",\"slot\":2,\"reason\":\"lost\"")
+
+static struct lb_lock *
+acquired(void)
+{
+	struct lb_lock *lock = NULL;
+
+	say(GRANT("1", "a-1"));
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_OK);
+	return lock;
+}
+
+START_TEST(acquire_verify_release)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *lock = NULL;
+
+	options.timeout_ms = 1500;
+	options.why = "na\xc3\xafve";
+	options.who = "\xff";
+	say(GRANT("1", "a-1"));
+	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_OK);
+	ck_assert_str_eq(heard(),
+	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"acquire\",\"params\":{\"name\":\"db\","
+	    "\"timeout\":1.5,\"who\":\"\xef\xbf\xbd\",\"why\":\"na\xc3\xafve\"}}\n");
+	ck_assert_str_eq(lb_lock_id(lock), "a-1");
+	ck_assert_str_eq(lb_lock_name(lock), "db");
+	ck_assert_int_eq(lb_lock_slot(lock), 2);
+	ck_assert_int_eq(lb_lock_waited(lock), 250);
+	ck_assert_int_eq(lb_lock_heartbeat(lock), 10000);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_HELD);
+	ck_assert_ptr_nonnull(strstr(lb_lock_json(lock), "\"margin\":2"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-1\",\"slot\":2}}");
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_OK);
+	ck_assert_str_eq(lb_result_json(lb), "{\"lock\":\"a-1\",\"slot\":2}");
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"lock\":\"a-1\"}}");
+	ck_assert_int_eq(lb_release(lock, 1000), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_RELEASED);
+	heard();
+	ck_assert_int_eq(lb_release(lock, 1000), LB_NOT_HELD);
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_NOT_HELD);
+	ck_assert_str_eq(heard(), "");
+	lb_lock_free(lock);
+}
+END_TEST
+
+/* Every number of the wire is its own code, with the daemon's words; unknown ones are internal. */
+static const struct {
+	int code;
+	const char *word;
+	int expected;
+} refusals[] = {
+    {1, "would-block", LB_WOULD_BLOCK},
+    {2, "timeout", LB_TIMEOUT},
+    {3, "contended", LB_CONTENDED},
+    {4, "cancelled", LB_CANCELLED},
+    {5, "no-such-lock", LB_NO_SUCH_LOCK},
+    {6, "already-exists", LB_ALREADY_EXISTS},
+    {7, "not-held", LB_NOT_HELD},
+    {8, "lost", LB_LOST},
+    {9, "revoked", LB_REVOKED},
+    {10, "permission-denied", LB_PERMISSION_DENIED},
+    {11, "too-many-requests", LB_TOO_MANY_REQUESTS},
+    {12, "too-many-locks", LB_TOO_MANY_LOCKS},
+    {13, "too-many-waiters", LB_TOO_MANY_WAITERS},
+    {14, "draining", LB_DRAINING},
+    {15, "broker-unavailable", LB_BROKER_UNAVAILABLE},
+    {16, "broker-blocked", LB_BROKER_BLOCKED},
+    {17, "broker-denied", LB_BROKER_DENIED},
+    {-32601, "method-not-found", LB_METHOD_NOT_FOUND},
+    {-32602, "invalid-params", LB_INVALID_PARAMS},
+    {-32603, "internal", LB_INTERNAL},
+    {4711, "internal", LB_INTERNAL},
+};
+
+START_TEST(refusals_keep_their_number_and_words)
+{
+	struct lb_lock *lock = NULL;
+	char line[320], error[256];
+
+	snprintf(error, sizeof(error),
+	    "{\"code\":%d,\"message\":\"not now\",\"data\":{\"reason\":\"x\",\"retry\":true}}",
+	    refusals[_i].code);
+	snprintf(line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":%s}", error);
+	say(line);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), refusals[_i].expected);
+	ck_assert_ptr_null(lock);
+	ck_assert_str_eq(lb_code_word(refusals[_i].expected), refusals[_i].word);
+	ck_assert_str_eq(lb_message(lb), "not now");
+	ck_assert_str_eq(lb_error_json(lb), error);
+	ck_assert_ptr_null(lb_result_json(lb));
+	ck_assert_int_ge(lb_fd(lb), 0);
+}
+END_TEST
+
+static const char *const senseless[] = {
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":[]}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"a-1\",\"name\":\"db\"}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":7,\"name\":\"db\",\"slot\":1}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"\",\"name\":\"db\",\"slot\":1}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"a\",\"name\":\"db\",\"slot\":-1}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"a\",\"name\":\"db\",\"slot\":1e300}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"lock\":\"a\",\"name\":\"db\",\"slot\":\"1\"}}",
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"slot\":1,\"name\":\"db\",\"lock\":\""
+    "0123456789012345678901234567890123456789012345678901234567890123456789\"}}",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"lost\",\"params\":[]}",
+    "garbage",
+};
+
+START_TEST(a_senseless_answer_closes)
+{
+	struct lb_lock *lock = NULL;
+
+	say(senseless[_i]);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_BAD_ANSWER);
+	ck_assert_ptr_null(lock);
+	ck_assert_int_eq(lb_fd(lb), -1);
+	ck_assert_int_gt(strlen(lb_message(lb)), 0);
+	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_CLOSED);
+}
+END_TEST
+
+START_TEST(bad_arguments_send_nothing)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *lock = NULL;
+	int slots = -1;
+
+	ck_assert_int_eq(lb_acquire(lb, "a b", NULL, &lock), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_acquire(lb, NULL, NULL, &lock), LB_BAD_ARGUMENT);
+	options = (struct lb_options){.size = 8};
+	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_create(lb, "db", 0, 0, 1000), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_create(lb, "db", 10001, 0, 1000), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_size(lb, "", 1000, &slots), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_call(lb, "ping", "[]", 1000, NULL), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_call(lb, "ping", "{\"a\":1,}", 1000, NULL), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_verify_id(lb, "", 1000, NULL), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_cancel(lb, 1), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_connect(lb, path, 1000), LB_BAD_ARGUMENT);
+	ck_assert_ptr_null(lock);
+	ck_assert_int_eq(slots, -1);
+	ck_assert_str_eq(heard(), "");
+}
+END_TEST
+
+START_TEST(administration)
+{
+	char *json = NULL;
+	int slots = 0;
+
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"name\":\"db\",\"slots\":3}}");
+	ck_assert_int_eq(lb_create(lb, "db", 3, 1, 1000), LB_OK);
+	ck_assert_ptr_nonnull(strstr(
+	    heard(), "\"create\",\"params\":{\"name\":\"db\",\"slots\":3,\"exist_ok\":true}}"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"name\":\"db\",\"slots\":3}}");
+	ck_assert_int_eq(lb_size(lb, "db", 1000, &slots), LB_OK);
+	ck_assert_int_eq(slots, 3);
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"name\":\"db\",\"slots\":\"many\"}}");
+	ck_assert_int_eq(lb_size(lb, "db", 1000, &slots), LB_BAD_ANSWER);
+	say("{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{\"name\":\"db\"}}");
+	ck_assert_int_eq(lb_destroy(lb, "db", 1000), LB_OK);
+	say("{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{\"any\":[1,null]}}");
+	ck_assert_int_eq(lb_call(lb, "thing", "{\"x\": {\"y\": 1.5}}", 1000, &json), LB_OK);
+	ck_assert_str_eq(json, "{\"any\":[1,null]}");
+	free(json);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"thing\",\"params\":{\"x\":{\"y\":1.5}}}"));
+}
+END_TEST
+
+START_TEST(a_silent_daemon_is_a_deadline_and_its_late_answer_nothing)
+{
+	int64_t began = transport_now();
+
+	ck_assert_int_eq(lb_ping(lb, 0, 30), LB_DEADLINE);
+	ck_assert_int_ge(transport_now() - began, 30);
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"late\":1}}");
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"early\":1}}");
+	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);
+	ck_assert_str_eq(lb_result_json(lb), "{\"early\":1}");
+	ck_assert_ptr_null(lb_event_next(lb));
+}
+END_TEST
+
+START_TEST(a_late_grant_is_given_back)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *lock = NULL;
+
+	options.timeout_ms = 0;
+	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_DEADLINE);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"method\":\"cancel\",\"params\":{\"id\":1}}\n"));
+	say(GRANT("1", "a-9"));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_ptr_nonnull(
+	    strstr(heard(), "\"method\":\"release\",\"params\":{\"lock\":\"a-9\"}}\n"));
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_ptr_null(lock);
+}
+END_TEST
+
+START_TEST(the_last_words_before_a_close_are_heard)
+{
+	struct lb_lock *lock = NULL;
+
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":14,\"message\":\"stopping\","
+	    "\"data\":{}}}");
+	hang_up();
+	/* No SIGPIPE either: it would end this test. */
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_DRAINING);
+	ck_assert_str_eq(lb_message(lb), "stopping");
+	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_CLOSED);
+	ck_assert_int_eq(lb_fd(lb), -1);
+}
+END_TEST
+
+static const struct lb_event *
+event(enum lb_event_type type)
+{
+	const struct lb_event *next = lb_event_next(lb);
+
+	ck_assert_ptr_nonnull(next);
+	ck_assert_int_eq(next->type, type);
+	return next;
+}
+
+START_TEST(a_hold_is_lost_once)
+{
+	struct lb_lock *lock = acquired();
+	const struct lb_event *lost;
+
+	say(LOST("a-1"));
+	say(LOST("a-1"));
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+	lost = event(LB_EVENT_LOST);
+	ck_assert_ptr_eq(lost->lock, lock);
+	ck_assert_str_eq(lost->reason, "lost");
+	hang_up();
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_CLOSED);
+	event(LB_EVENT_CLOSED);
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_release(lock, 1000), LB_LOST);
+}
+END_TEST
+
+START_TEST(the_end_of_the_connection_is_the_end_of_its_holds)
+{
+	struct lb_lock *first = acquired(), *second = NULL;
+
+	say(GRANT("2", "a-2"));
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &second), LB_OK);
+	say(NOTICE("lost", ""));
+	hang_up();
+	ck_assert_int_eq(lb_dispatch(lb), LB_CLOSED);
+	ck_assert_int_eq(lb_lock_state(first), LB_LOCK_LOST);
+	ck_assert_int_eq(lb_lock_state(second), LB_LOCK_LOST);
+	ck_assert_ptr_null(event(LB_EVENT_LOST)->lock);
+	ck_assert_ptr_eq(event(LB_EVENT_LOST)->lock, first);
+	lb_lock_free(second);
+	ck_assert_ptr_null(event(LB_EVENT_LOST)->lock);
+	ck_assert_int_eq(event(LB_EVENT_CLOSED)->code, LB_CLOSED);
+	/* A new connection on the same handle, with ids of its own. */
+	ck_assert_int_eq(lb_connect(lb, path, 1000), LB_OK);
+	daemon_end = accept(listener, NULL, NULL);
+	ck_assert_ptr_nonnull(acquired());
+	ck_assert_int_eq(lb_lock_state(first), LB_LOCK_LOST);
+}
+END_TEST
+
+START_TEST(revoked_is_a_mark)
+{
+	struct lb_lock *lock = acquired();
+
+	say(NOTICE(
+	    "revoked", "\"lock\":\"a-1\",\"name\":\"db\",\"slot\":2,\"reason\":\"revoked\""));
+	say(NOTICE(
+	    "revoked", "\"lock\":\"a-1\",\"name\":\"db\",\"slot\":2,\"reason\":\"revoked\""));
+	say(NOTICE("from-the-future", "\"lock\":\"a-1\""));
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	ck_assert_ptr_eq(event(LB_EVENT_REVOKED)->lock, lock);
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_REVOKED);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":9,\"message\":\"m\",\"data\":{}}}");
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_REVOKED);
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
+	ck_assert_int_eq(lb_release(lock, 1000), LB_OK);
+}
+END_TEST
+
+START_TEST(waiting_is_told_and_can_be_withdrawn)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	const struct lb_event *next;
+	int64_t request = 0;
+
+	options.progress = 1;
+	ck_assert_int_eq(lb_acquire_start(lb, "db", &options, &request), LB_OK);
+	ck_assert_int_eq(lb_poll_events(lb), POLLIN | POLLOUT);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_poll_events(lb), POLLIN);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"progress\":true"));
+	say(NOTICE("waiting", "\"id\":1,\"position\":2,\"holders\":3"));
+	say(NOTICE("broker", "\"state\":\"down\",\"why\":\"connection refused\""));
+	say(NOTICE("waiting", "\"id\":1,\"position\":1,\"holders\":null"));
+	say(NOTICE("draining", "\"grace\":2.5"));
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	next = event(LB_EVENT_BROKER);
+	ck_assert_str_eq(next->reason, "down");
+	ck_assert_str_eq(next->text, "connection refused");
+	next = event(LB_EVENT_WAITING);
+	ck_assert_int_eq(next->request, request);
+	ck_assert_int_eq(next->position, 1);
+	ck_assert_int_eq(next->holders, -1);
+	ck_assert_str_eq(next->json, "{\"id\":1,\"position\":1,\"holders\":null}");
+	ck_assert_int_eq(event(LB_EVENT_DRAINING)->grace_ms, 2500);
+	ck_assert_int_eq(lb_cancel(lb, request), LB_OK);
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":4,\"message\":\"m\",\"data\":{}}}");
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"cancelled\":true}}");
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"cancel\",\"params\":{\"id\":1}}"));
+	next = event(LB_EVENT_REFUSED);
+	ck_assert_int_eq(next->code, LB_CANCELLED);
+	ck_assert_int_eq(next->request, request);
+	ck_assert_int_eq(lb_wait(lb, 20), LB_DEADLINE);
+	ck_assert_int_eq(lb_cancel(lb, request), LB_BAD_ARGUMENT);
+}
+END_TEST
+
+START_TEST(a_started_acquire_ends_in_a_grant)
+{
+	const struct lb_event *next;
+	int64_t request = 0;
+
+	ck_assert_int_eq(lb_acquire_start(lb, "db", NULL, &request), LB_OK);
+	say(GRANT("1", "a-1"));
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	next = event(LB_EVENT_GRANTED);
+	ck_assert_int_eq(next->request, request);
+	ck_assert_str_eq(lb_lock_id(next->lock), "a-1");
+	ck_assert_int_eq(lb_lock_state(next->lock), LB_LOCK_HELD);
+}
+END_TEST
+
+static int told, told_busy;
+
+static void
+tell(struct lb *handle, const struct lb_event *next, void *arg)
+{
+	ck_assert_ptr_eq(arg, &told);
+	ck_assert_int_eq(next->type, LB_EVENT_LOST);
+	ck_assert_int_eq(lb_lock_state(next->lock), LB_LOCK_LOST);
+	told++;
+	told_busy += lb_ping(handle, 0, 1000) == LB_BUSY;
+	told_busy += lb_release(next->lock, 1000) == LB_BUSY;
+	told_busy += lb_event_next(handle) == NULL;
+}
+
+START_TEST(a_callback_is_called_in_the_middle_of_a_call)
+{
+	acquired();
+	lb_set_callback(lb, tell, &told);
+	say(LOST("a-1"));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}");
+	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);
+	ck_assert_int_eq(told, 1);
+	ck_assert_int_eq(told_busy, 3);
+	ck_assert_ptr_null(lb_event_next(lb));
+}
+END_TEST
+
+static void
+interrupted(int signo)
+{
+	(void)signo;
+}
+
+START_TEST(calls_go_on_after_a_signal)
+{
+	struct sigaction action = {.sa_handler = interrupted};
+	int64_t began = transport_now();
+	pid_t self = getpid(), child;
+	int status;
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	child = fork();
+	if (child == 0) {
+		for (int i = 0; i < 20; i++) {
+			kill(self, SIGUSR1);
+			poll(NULL, 0, 2);
+		}
+		_exit(0);
+	}
+	ck_assert_int_eq(lb_ping(lb, 0, 60), LB_DEADLINE);
+	ck_assert_int_ge(transport_now() - began, 60);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+}
+END_TEST
+
+/* What a forked child does with the handle; its exit status says whether that came out right. */
+static int
+forked_forget(struct lb_lock *lock)
+{
+	bool refused = lb_ping(lb, 0, 1000) == LB_FORKED && lb_release(lock, 1000) == LB_FORKED &&
+		       lb_dispatch(lb) == LB_FORKED && strlen(lb_message(lb)) > 0;
+
+	lb_forget(lb);
+	return refused ? 0 : 1;
+}
+
+static int
+forked_free(struct lb_lock *lock)
+{
+	(void)lock;
+	lb_free(lb);
+	return 0;
+}
+
+static int (*const forked[])(struct lb_lock *) = {forked_forget, forked_free};
+
+START_TEST(a_child_cannot_end_its_parents_hold)
+{
+	struct lb_lock *lock = acquired();
+	pid_t child = fork();
+	int status = -1;
+
+	if (child == 0)
+		_exit(forked[_i](lock));
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}");
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_OK);
+}
+END_TEST
+
+START_TEST(the_parents_free_ends_its_hold_whatever_copies_there_are)
+{
+	struct pollfd end = {.fd = daemon_end, .events = POLLIN};
+	int gate[2], status;
+	pid_t child;
+
+	acquired();
+	heard();
+	ck_assert_int_eq(pipe(gate), 0);
+	child = fork();
+	if (child == 0) {
+		char byte;
+
+		close(gate[1]);
+		_exit(read(gate[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	lb_free(lb);
+	lb = NULL;
+	ck_assert_int_eq(poll(&end, 1, 1000), 1);
+	ck_assert_int_eq(recv(daemon_end, &status, 1, MSG_DONTWAIT), 0);
+	close(gate[0]);
+	close(gate[1]);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(connecting)
+{
+	static char endless[200];
+	struct lb *other = lb_new();
+
+	memset(endless, 'x', sizeof(endless) - 1);
+	ck_assert_int_eq(lb_ping(other, 0, 1000), LB_CLOSED);
+	ck_assert_int_eq(lb_connect(other, endless, 1000), LB_BAD_ARGUMENT);
+	setenv("LOCKBROKER_SOCKET", "/nonexistent/s", 1);
+	ck_assert_int_eq(lb_connect(other, NULL, 1000), LB_NO_DAEMON);
+	ck_assert_str_eq(lb_socket_path(other), "/nonexistent/s");
+	ck_assert_ptr_nonnull(strstr(lb_message(other), "/nonexistent/s: No such file"));
+	close(listener);
+	ck_assert_int_eq(lb_connect(other, path, 1000), LB_NO_DAEMON);
+	ck_assert_ptr_nonnull(strstr(lb_message(other), "refused"));
+	unlink(path);
+	rmdir(folder);
+	listen_at();
+	setenv("LOCKBROKER_SOCKET", path, 1);
+	ck_assert_int_eq(lb_connect(other, "", 1000), LB_OK);
+	ck_assert_str_eq(lb_socket_path(other), path);
+	lb_free(other);
+}
+END_TEST
+
+START_TEST(a_full_backlog_is_a_deadline)
+{
+	struct lb *others[16];
+	int code = LB_OK, count = 0;
+
+	while (code == LB_OK && count < 16) {
+		others[count] = lb_new();
+		code = lb_connect(others[count++], path, 40);
+	}
+	ck_assert_int_eq(code, LB_DEADLINE);
+	while (count > 0)
+		lb_free(others[--count]);
+}
+END_TEST
+
+static int
+collect(const char *at, const char *value, void *arg)
+{
+	char *all = arg;
+	size_t len = strlen(all);
+
+	snprintf(all + len, 256 - len, "%s=%s;", at, value);
+	return strcmp(at, "stop") == 0 ? 7 : 0;
+}
+
+START_TEST(json_is_visited_in_order)
+{
+	char all[256] = "";
+
+	ck_assert_int_eq(
+	    lb_json_each("{\"a\":1,\"b\":{\"c\":\"x\",\"d\":[true,null,{\"e\":1.5}],\"f\":{}},"
+			 "\"g\":-9007199254740991}",
+		collect, all),
+	    0);
+	ck_assert_str_eq(all, "a=1;b.c=x;b.d.0=true;b.d.1=;b.d.2.e=1.5;g=-9007199254740991;");
+	all[0] = '\0';
+	ck_assert_int_eq(lb_json_each("{\"stop\":0,\"after\":1}", collect, all), 7);
+	ck_assert_str_eq(all, "stop=0;");
+	ck_assert_int_eq(lb_json_each("{", collect, all), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_json_each(NULL, collect, all), LB_BAD_ARGUMENT);
+}
+END_TEST
+
+static Suite *
+session_suite(void)
+{
+	Suite *suite = suite_create("session");
+	TCase *tcase = tcase_create("session");
+
+	tcase_add_test(tcase, requests_become_bytes);
+	tcase_add_loop_test(tcase, bytes_become_events, 0, sizeof(incoming) / sizeof(incoming[0]));
+	tcase_add_test(tcase, an_answer_counts_once);
+	tcase_add_test(tcase, many_requests_are_told_apart);
+	tcase_add_test(tcase, a_line_without_end_breaks_it);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+static Suite *
+library_suite(void)
+{
+	Suite *suite = suite_create("library");
+	TCase *tcase = tcase_create("library");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, acquire_verify_release);
+	tcase_add_loop_test(
+	    tcase, refusals_keep_their_number_and_words, 0, sizeof(refusals) / sizeof(refusals[0]));
+	tcase_add_loop_test(
+	    tcase, a_senseless_answer_closes, 0, sizeof(senseless) / sizeof(senseless[0]));
+	tcase_add_test(tcase, bad_arguments_send_nothing);
+	tcase_add_test(tcase, administration);
+	tcase_add_test(tcase, a_silent_daemon_is_a_deadline_and_its_late_answer_nothing);
+	tcase_add_test(tcase, a_late_grant_is_given_back);
+	tcase_add_test(tcase, the_last_words_before_a_close_are_heard);
+	tcase_add_test(tcase, a_hold_is_lost_once);
+	tcase_add_test(tcase, the_end_of_the_connection_is_the_end_of_its_holds);
+	tcase_add_test(tcase, revoked_is_a_mark);
+	tcase_add_test(tcase, waiting_is_told_and_can_be_withdrawn);
+	tcase_add_test(tcase, a_started_acquire_ends_in_a_grant);
+	tcase_add_test(tcase, a_callback_is_called_in_the_middle_of_a_call);
+	tcase_add_test(tcase, calls_go_on_after_a_signal);
+	tcase_add_loop_test(tcase, a_child_cannot_end_its_parents_hold, 0, 2);
+	tcase_add_test(tcase, the_parents_free_ends_its_hold_whatever_copies_there_are);
+	tcase_add_test(tcase, connecting);
+	tcase_add_test(tcase, a_full_backlog_is_a_deadline);
+	tcase_add_test(tcase, json_is_visited_in_order);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {session_suite, library_suite};
+
+	return unit_run(makers, 2);
+}
