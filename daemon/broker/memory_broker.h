@@ -26,10 +26,18 @@ struct memory_world;
 struct memory_nature {
 	/* ns that an answer takes; called once a request. Plain: 0 (the next pass of the loop). */
 	int64_t (*delay)(void *ctx);
-	/* Whether a request, performed or not, is never answered. Plain: no. */
+	/*
+	 * Whether a request is performed but never answered; what comes behind it on its lane is then
+	 * neither. Called once a request. Plain: no.
+	 */
 	bool (*silent)(void *ctx);
+	/* Whether the publish that looks for one queue is nacked. Plain: no. */
+	bool (*nacks)(void *ctx);
 	void *ctx;
 };
+
+/* A probe is UNKNOWN after so long, and so is what waits for a side link that does not come up. */
+#define MEMORY_PROBE_TIMEOUT (5 * NSEC_PER_SEC)
 
 struct memory_world *memory_world_new(struct timers *timers, const struct memory_nature *nature);
 void memory_world_free(struct memory_world *world); /* after its brokers */
@@ -39,7 +47,10 @@ struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsi
 
 /* ---- for tests and the simulation ---- */
 
-/* Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue). */
+/*
+ * Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue; for one of a foreign
+ * connection, or of a broker that was freed, an address that is no broker's).
+ */
 bool memory_world_has(const struct memory_world *world, const char *queue,
     const struct broker **ret_owner);
 /* Every queue, in no order. */
@@ -50,11 +61,15 @@ bool memory_world_put(struct memory_world *world, const char *queue, bool exclus
 /* Deletes behind everybody's back; false when there was none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
 /*
- * The link dies. The daemon notices now; the world frees its exclusive queues after `notice` ns
- * (0 = at once). It is up again after `back` ns; negative: not until memory_broker_restore().
+ * The link dies. The daemon notices now; the world after `notice` ns (0 = at once): until then it
+ * performs what had been sent, and only then frees the exclusive queues. The link is up again after
+ * `back` ns (the side link when it is next used); negative: not until memory_broker_restore(). Of a
+ * link that is not up only the way back changes: so a test begins with a broker out of reach.
  */
 void memory_broker_cut(struct broker *broker, enum broker_link link, int64_t notice, int64_t back,
     const char *why);
+/* As a cut without a way back, by a broker that says why: BROKER_DENIED until restored. */
+void memory_broker_deny(struct broker *broker, enum broker_link link, const char *why);
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 /* Closes a lane as the server would, e.g. 406 at consumer timeout. */
 void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);

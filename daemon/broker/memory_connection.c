@@ -1,0 +1,679 @@
+#include "daemon/broker/memory_connection.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+
+enum connection_state {
+	CONNECTION_OPENING, /* requests wait unsent */
+	CONNECTION_UP,
+	CONNECTION_LOST, /* the client is gone, the world has not noticed: all is answered */
+	CONNECTION_DEAD	 /* freed when the calls that are in progress have returned */
+};
+
+struct memory_connection {
+	struct memory_owner owner; /* first: the world's view */
+	struct broker *broker;	   /* borrowed; until lost */
+	enum connection_state state;
+	unsigned busy;			/* calls in progress that may call back */
+	struct lane *lanes;		/* owned; hash by id */
+	unsigned usable;		/* lanes that are OPEN or FAILED */
+	TAILQ_HEAD(, request) requests; /* owned; in order of sending */
+	struct timer notice;		/* LOST: when the world notices */
+};
+
+enum lane_state {
+	LANE_OPEN,
+	LANE_FAILED, /* the broker has closed it, the client does not know yet: nothing is performed */
+	LANE_CLOSED, /* the client is being told: out of use */
+	LANE_PUT     /* the same, and given back meanwhile: no event is owed */
+};
+
+struct lane {
+	uint64_t id;
+	struct memory_connection *connection; /* borrowed */
+	enum lane_state state;
+	bool stalled;	    /* a silent request is on it: what comes behind is not performed */
+	int64_t perform_at; /* of the last request sent: none behind it comes sooner */
+	int64_t answer_at;  /* the same for answers */
+	TAILQ_HEAD(, request) requests; /* borrowed; unanswered, in order */
+	struct timer close; /* FAILED by the broker's own doing: when the client hears of it */
+	int close_code;
+	char *close_text; /* owned */
+	UT_hash_handle hh;
+};
+
+enum request_state {
+	REQUEST_WAITING, /* the connection is not up */
+	REQUEST_SENT,
+	REQUEST_PERFORMED
+};
+
+/* A method on a lane, or a probe. Once answered it lives on only in a connection that is LOST. */
+struct request {
+	struct memory_connection *connection; /* borrowed */
+	struct lane *lane;		      /* borrowed; NULL: a probe */
+	enum request_state state;
+	int64_t sent_at;
+	enum memory_method method;
+	char *queue; /* owned */
+	struct broker_done done;
+	struct memory_verdict verdict; /* PERFORMED */
+	struct probe *probe;	       /* owned; NULL: a method */
+	struct timer perform, answer;
+	TAILQ_ENTRY(request) of_connection, of_lane;
+};
+
+struct probe {
+	struct broker_probe_done done;
+	size_t count, performed;
+	char **queues;		     /* owned, each too */
+	enum broker_answer *answers; /* owned */
+	bool silent;
+	struct timer second_half; /* of the performing: queues are not looked at all at once */
+	struct timer deadline;
+};
+
+static struct timers *
+timers_of(const struct memory_connection *connection)
+{
+	return memory_world_timers(connection->owner.world);
+}
+
+static int64_t
+now_of(const struct memory_connection *connection)
+{
+	return clock_now(timers_clock(timers_of(connection)));
+}
+
+/* ---- requests ---- */
+
+static void
+probe_free(struct timers *timers, struct probe *probe)
+{
+	if (probe == NULL)
+		return;
+	timers_cancel(timers, &probe->second_half);
+	timers_cancel(timers, &probe->deadline);
+	for (size_t i = 0; i < probe->count; i++)
+		free(probe->queues[i]);
+	free(probe->queues);
+	free(probe->answers);
+	free(probe);
+}
+
+static void
+request_free(struct request *request)
+{
+	struct timers *timers = timers_of(request->connection);
+
+	timers_cancel(timers, &request->perform);
+	timers_cancel(timers, &request->answer);
+	TAILQ_REMOVE(&request->connection->requests, request, of_connection);
+	if (request->lane != NULL)
+		TAILQ_REMOVE(&request->lane->requests, request, of_lane);
+	probe_free(timers, request->probe);
+	free(request->queue);
+	free(request);
+}
+
+static void
+lane_set_state(struct lane *lane, enum lane_state state)
+{
+	assert(state > lane->state);
+	if (lane->state < LANE_CLOSED && state >= LANE_CLOSED)
+		lane->connection->usable--;
+	lane->state = state;
+}
+
+static void
+lane_free(struct lane *lane)
+{
+	assert(TAILQ_EMPTY(&lane->requests));
+	timers_cancel(timers_of(lane->connection), &lane->close);
+	HASH_DEL(lane->connection->lanes, lane);
+	free(lane->close_text);
+	free(lane);
+}
+
+/* ---- the connection's own life ---- */
+
+static void
+connection_set_state(struct memory_connection *connection, enum connection_state state)
+{
+	assert(state > connection->state);
+	connection->state = state;
+}
+
+static void
+connection_enter(struct memory_connection *connection)
+{
+	connection->busy++;
+}
+
+/* Frees a dead one; nothing of the connection may be touched after. */
+static void
+connection_leave(struct memory_connection *connection)
+{
+	struct request *request;
+	struct lane *lane, *next;
+
+	if (--connection->busy > 0 || connection->state != CONNECTION_DEAD)
+		return;
+	while ((request = TAILQ_FIRST(&connection->requests)) != NULL)
+		request_free(request);
+	HASH_ITER (hh, connection->lanes, lane, next) {
+		lane_free(lane);
+	}
+	timers_cancel(timers_of(connection), &connection->notice);
+	memory_owner_done(&connection->owner);
+	free(connection);
+}
+
+void
+memory_connection_free(struct memory_connection *connection)
+{
+	if (connection == NULL)
+		return;
+	connection_enter(connection);
+	if (connection->state != CONNECTION_DEAD)
+		connection_set_state(connection, CONNECTION_DEAD);
+	memory_owner_release(&connection->owner);
+	connection_leave(connection);
+}
+
+static void
+on_world_free(struct memory_owner *owner)
+{
+	struct memory_connection *connection = (struct memory_connection *)owner;
+
+	/* A broker's own connection would be left with a broker that points at it. */
+	assert(connection->state == CONNECTION_LOST);
+	memory_connection_free(connection);
+}
+
+static void
+on_notice(void *ctx, uint64_t id)
+{
+	(void)id;
+	memory_connection_free(ctx);
+}
+
+static bool
+is_up(const struct memory_connection *connection)
+{
+	return connection->state == CONNECTION_UP;
+}
+
+/* ---- performing: the broker's side ---- */
+
+static void
+perform_method(struct request *request)
+{
+	struct memory_owner *owner = &request->connection->owner;
+
+	switch (request->method) {
+	case MEMORY_CLAIM:
+		request->verdict = memory_owner_claim(owner, request->queue);
+		break;
+	case MEMORY_CHECK:
+		request->verdict = memory_owner_check(owner, request->queue);
+		break;
+	case MEMORY_DROP:
+	case MEMORY_DELETE_SLOT:
+		request->verdict = memory_owner_delete(owner, request->queue);
+		break;
+	case MEMORY_DECLARE_SLOT:
+		request->verdict = memory_owner_declare(owner, request->queue);
+		break;
+	}
+	if (request->verdict.code != 0)
+		lane_set_state(request->lane, LANE_FAILED);
+}
+
+static void
+on_perform(void *ctx, uint64_t id)
+{
+	struct request *request = ctx;
+
+	(void)id;
+	if (request->lane->state != LANE_OPEN)
+		return; /* not performed: closing the lane will answer it */
+	request->state = REQUEST_PERFORMED;
+	perform_method(request);
+}
+
+/* A publish does not mind whose queue it reaches: exclusive ones are routed to as well. */
+static void
+perform_probe(struct request *request, size_t until)
+{
+	struct memory_world *world = request->connection->owner.world;
+	struct probe *probe = request->probe;
+
+	for (; probe->performed < until; probe->performed++) {
+		enum broker_answer *answer = &probe->answers[probe->performed];
+
+		if (memory_world_nacks(world))
+			*answer = BROKER_UNKNOWN;
+		else if (memory_world_has(world, probe->queues[probe->performed], NULL))
+			*answer = BROKER_OK;
+		else
+			*answer = BROKER_ABSENT;
+	}
+}
+
+static void
+on_probe_first(void *ctx, uint64_t id)
+{
+	struct request *request = ctx;
+
+	(void)id;
+	if (!memory_world_blocked(request->connection->owner.world))
+		perform_probe(request, request->probe->count / 2);
+}
+
+static void
+on_probe_second(void *ctx, uint64_t id)
+{
+	struct request *request = ctx;
+
+	(void)id;
+	if (!memory_world_blocked(request->connection->owner.world))
+		perform_probe(request, request->probe->count);
+	if (request->probe->performed == request->probe->count)
+		request->state = REQUEST_PERFORMED;
+}
+
+/* ---- answering: the client's side ---- */
+
+/*
+ * The request is gone from all lists when the client hears its answer; only a lost connection keeps
+ * it, for what is still to be performed.
+ */
+static void
+request_tell(
+    struct request *request, enum broker_answer answer, int code, const char *text, bool lane_open)
+{
+	struct broker_reply reply = {
+	    .answer = answer,
+	    .lane_open = lane_open,
+	    .sent_at = request->sent_at,
+	    .code = code,
+	    .text = text,
+	};
+	struct broker_done done = request->done;
+
+	if (request->connection->state == CONNECTION_LOST)
+		timers_cancel(timers_of(request->connection), &request->answer);
+	else
+		request_free(request);
+	done.fn(done.ctx, done.id, &reply);
+}
+
+static void
+probe_tell(struct request *request)
+{
+	struct probe *probe = request->probe;
+	struct timers *timers = timers_of(request->connection);
+
+	request->probe = NULL;
+	request_free(request);
+	probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
+	probe_free(timers, probe);
+}
+
+static void
+probe_tell_unknown(struct request *request)
+{
+	for (size_t i = 0; i < request->probe->count; i++)
+		request->probe->answers[i] = BROKER_UNKNOWN;
+	probe_tell(request);
+}
+
+/*
+ * The client learns that the lane is closed: whatever is still unanswered on it is answered, in order,
+ * then the event comes. Every answer may give the lane back, or end the connection.
+ */
+static void
+lane_tell_closed(struct lane *lane, int code, const char *text)
+{
+	struct memory_connection *connection = lane->connection;
+	struct request *request;
+	uint64_t id = lane->id;
+
+	while (is_up(connection) && (request = TAILQ_FIRST(&lane->requests)) != NULL) {
+		request_tell(request,
+		    request->state == REQUEST_PERFORMED ? BROKER_UNKNOWN : BROKER_SKIPPED, code,
+		    text, false);
+	}
+	if (!is_up(connection))
+		return;
+	if (lane->state == LANE_CLOSED) {
+		const struct broker_events *events =
+		    &((struct broker_base *)connection->broker)->events;
+
+		events->lane_closed(events->ctx, id, code, text);
+	}
+	if (is_up(connection))
+		lane_free(lane);
+}
+
+static void
+on_answer(void *ctx, uint64_t id)
+{
+	struct request *request = ctx;
+	struct memory_connection *connection = request->connection;
+	struct memory_verdict verdict = request->verdict;
+	struct lane *lane = request->lane;
+
+	(void)id;
+	if (request->state != REQUEST_PERFORMED)
+		return; /* its lane was closed before its turn: that will answer it */
+	connection_enter(connection);
+	if (verdict.code == 0) {
+		request_tell(request, verdict.answer, 0, "", true);
+	} else {
+		lane_set_state(lane, LANE_CLOSED);
+		timers_cancel(timers_of(connection), &lane->close);
+		request_tell(request, verdict.answer, verdict.code, verdict.text, false);
+		if (is_up(connection))
+			lane_tell_closed(lane, verdict.code, verdict.text);
+	}
+	connection_leave(connection);
+}
+
+static void
+on_lane_close(void *ctx, uint64_t id)
+{
+	struct lane *lane = ctx;
+	struct memory_connection *connection = lane->connection;
+
+	(void)id;
+	connection_enter(connection);
+	lane_set_state(lane, LANE_CLOSED);
+	lane_tell_closed(lane, lane->close_code, lane->close_text);
+	connection_leave(connection);
+}
+
+static void
+on_probe_answer(void *ctx, uint64_t id)
+{
+	struct request *request = ctx;
+	struct memory_connection *connection = request->connection;
+
+	(void)id;
+	if (request->state != REQUEST_PERFORMED)
+		return; /* held back by an alarm */
+	connection_enter(connection);
+	probe_tell(request);
+	connection_leave(connection);
+}
+
+static void
+on_probe_deadline(void *ctx, uint64_t id)
+{
+	struct request *request = ctx;
+	struct memory_connection *connection = request->connection;
+
+	(void)id;
+	connection_enter(connection);
+	probe_tell_unknown(request);
+	connection_leave(connection);
+}
+
+/* ---- sending ---- */
+
+static int64_t
+later_of(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void
+method_send(struct request *request, int64_t delay, bool silent)
+{
+	struct timers *timers = timers_of(request->connection);
+	struct lane *lane = request->lane;
+
+	lane->perform_at = later_of(lane->perform_at, request->sent_at + delay / 2);
+	lane->answer_at = later_of(lane->answer_at, request->sent_at + delay);
+	if (lane->stalled)
+		return;
+	timers_set(timers, &request->perform, lane->perform_at);
+	if (silent)
+		lane->stalled = true;
+	else
+		timers_set(timers, &request->answer, lane->answer_at);
+}
+
+static void
+probe_send(struct request *request, int64_t delay, bool silent)
+{
+	struct timers *timers = timers_of(request->connection);
+
+	timers_set(timers, &request->perform, request->sent_at + delay / 4);
+	timers_set(timers, &request->probe->second_half, request->sent_at + delay / 2);
+	request->probe->silent = silent;
+	if (!silent)
+		timers_set(timers, &request->answer, request->sent_at + delay);
+}
+
+static void
+request_send(struct request *request)
+{
+	struct memory_connection *connection = request->connection;
+	int64_t delay = memory_world_delay(connection->owner.world);
+	bool silent = memory_world_silent(connection->owner.world);
+
+	assert(delay >= 0);
+	request->state = REQUEST_SENT;
+	request->sent_at = now_of(connection);
+	if (request->probe == NULL)
+		method_send(request, delay, silent);
+	else
+		probe_send(request, delay, silent);
+}
+
+/* The alarm is over: what it held back is read now. */
+static void
+on_unblocked(struct memory_owner *owner)
+{
+	struct memory_connection *connection = (struct memory_connection *)owner;
+	struct timers *timers = timers_of(connection);
+	struct request *request;
+
+	if (!is_up(connection))
+		return;
+	TAILQ_FOREACH (request, &connection->requests, of_connection) {
+		struct probe *probe = request->probe;
+
+		if (probe == NULL || request->state == REQUEST_PERFORMED ||
+		    timer_is_set(&probe->second_half))
+			continue;
+		timers_set(timers, &probe->second_half, now_of(connection));
+		if (!probe->silent)
+			timers_set(timers, &request->answer, now_of(connection));
+	}
+}
+
+/* ---- what the broker asks for ---- */
+
+struct memory_connection *
+memory_connection_new(struct memory_world *world, struct broker *broker)
+{
+	struct memory_connection *connection = mem_alloc(sizeof(*connection));
+
+	connection->broker = broker;
+	connection->owner.free = on_world_free;
+	connection->owner.unblocked = on_unblocked;
+	memory_owner_init(&connection->owner, world, broker);
+	TAILQ_INIT(&connection->requests);
+	timer_init(&connection->notice, on_notice, connection, 0);
+	return connection;
+}
+
+void
+memory_connection_up(struct memory_connection *connection)
+{
+	struct request *request;
+
+	connection_set_state(connection, CONNECTION_UP);
+	TAILQ_FOREACH (request, &connection->requests, of_connection)
+		request_send(request);
+}
+
+void
+memory_connection_lose(struct memory_connection *connection, int64_t notice)
+{
+	bool was_up = is_up(connection);
+	struct request *request, *next;
+	struct lane *lane;
+
+	connection_enter(connection);
+	connection_set_state(connection, CONNECTION_LOST);
+	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next)
+		timers_cancel(timers_of(connection), &lane->close);
+	/* The broker deletes exclusive queues before any client can learn of it. */
+	if (notice <= 0)
+		memory_owner_release(&connection->owner);
+	/* What an answer makes the client ask for goes elsewhere, so only the current one may go. */
+	TAILQ_FOREACH_SAFE (request, &connection->requests, of_connection, next) {
+		if (request->probe != NULL)
+			probe_tell_unknown(request);
+		else
+			request_tell(request, BROKER_UNKNOWN, 0, "", false);
+		if (connection->state == CONNECTION_DEAD)
+			break;
+	}
+	if (connection->state == CONNECTION_LOST && was_up && notice > 0)
+		timers_set(timers_of(connection), &connection->notice, now_of(connection) + notice);
+	else if (connection->state == CONNECTION_LOST)
+		connection_set_state(connection, CONNECTION_DEAD);
+	connection_leave(connection);
+}
+
+unsigned
+memory_connection_lanes(const struct memory_connection *connection)
+{
+	return connection->usable;
+}
+
+static struct lane *
+lane_find(const struct memory_connection *connection, uint64_t id)
+{
+	struct lane *lane;
+
+	HASH_FIND(hh, connection->lanes, &id, sizeof(id), lane);
+	return lane;
+}
+
+void
+memory_connection_lane_open(struct memory_connection *connection, uint64_t id)
+{
+	struct lane *lane = mem_alloc(sizeof(*lane));
+
+	lane->id = id;
+	lane->connection = connection;
+	TAILQ_INIT(&lane->requests);
+	timer_init(&lane->close, on_lane_close, lane, 0);
+	HASH_ADD_KEYPTR(hh, connection->lanes, &lane->id, sizeof(lane->id), lane);
+	connection->usable++;
+}
+
+void
+memory_connection_lane_put(struct memory_connection *connection, uint64_t id)
+{
+	struct lane *lane = lane_find(connection, id);
+
+	if (lane == NULL || lane->state == LANE_PUT)
+		return;
+	if (lane->state == LANE_CLOSED) {
+		lane_set_state(lane, LANE_PUT);
+		return;
+	}
+	assert(TAILQ_EMPTY(&lane->requests));
+	lane_set_state(lane, LANE_PUT);
+	lane_free(lane);
+}
+
+void
+memory_connection_lane_close(
+    struct memory_connection *connection, uint64_t id, int code, const char *text)
+{
+	struct lane *lane = lane_find(connection, id);
+	int64_t when = now_of(connection);
+	const struct request *request;
+
+	if (!is_up(connection) || lane == NULL || lane->state != LANE_OPEN)
+		return;
+	lane_set_state(lane, LANE_FAILED);
+	lane->close_code = code;
+	lane->close_text = mem_strdup(text);
+	/* The answers that are on their way come first. */
+	TAILQ_FOREACH (request, &lane->requests, of_lane) {
+		if (request->state == REQUEST_PERFORMED && timer_is_set(&request->answer))
+			when = later_of(when, request->answer.when);
+	}
+	timers_set(timers_of(connection), &lane->close, when);
+}
+
+static struct request *
+request_new(struct memory_connection *connection, void (*perform)(void *ctx, uint64_t id),
+    void (*answer)(void *ctx, uint64_t id))
+{
+	struct request *request = mem_alloc(sizeof(*request));
+
+	request->connection = connection;
+	request->sent_at = now_of(connection);
+	timer_init(&request->perform, perform, request, 0);
+	timer_init(&request->answer, answer, request, 0);
+	TAILQ_INSERT_TAIL(&connection->requests, request, of_connection);
+	return request;
+}
+
+bool
+memory_connection_request(struct memory_connection *connection, uint64_t id,
+    enum memory_method method, const char *queue, struct broker_done done)
+{
+	struct lane *lane = lane_find(connection, id);
+	struct request *request;
+
+	if (lane == NULL || lane->state >= LANE_CLOSED)
+		return false;
+	request = request_new(connection, on_perform, on_answer);
+	request->lane = lane;
+	TAILQ_INSERT_TAIL(&lane->requests, request, of_lane);
+	request->method = method;
+	request->queue = mem_strdup(queue);
+	request->done = done;
+	if (is_up(connection))
+		request_send(request);
+	return true;
+}
+
+void
+memory_connection_probe(struct memory_connection *connection, const char *const *queues,
+    size_t count, struct broker_probe_done done)
+{
+	struct request *request = request_new(connection, on_probe_first, on_probe_answer);
+	struct probe *probe = mem_alloc(sizeof(*probe));
+
+	request->probe = probe;
+	probe->done = done;
+	probe->count = count;
+	probe->queues = mem_grow(NULL, count, sizeof(*probe->queues));
+	probe->answers = mem_grow(NULL, count, sizeof(*probe->answers));
+	for (size_t i = 0; i < count; i++)
+		probe->queues[i] = mem_strdup(queues[i]);
+	timer_init(&probe->second_half, on_probe_second, request, 0);
+	timer_init(&probe->deadline, on_probe_deadline, request, 0);
+	timers_set(
+	    timers_of(connection), &probe->deadline, now_of(connection) + MEMORY_PROBE_TIMEOUT);
+	if (is_up(connection))
+		request_send(request);
+}

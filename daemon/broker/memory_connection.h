@@ -1,0 +1,55 @@
+/*
+ * One connection to the in-memory broker, from its opening until the broker side has noticed its end:
+ * its lanes, and the requests on their way. When a request is performed and when it is answered are
+ * two things: half of the delay lies before, half behind, and a connection that the client has lost
+ * goes on performing what had been sent until the world notices.
+ *
+ * Owns lanes and requests. Knows nothing of links that come back: that is memory_broker.c.
+ */
+#ifndef BROKER_MEMORY_CONNECTION_H
+#define BROKER_MEMORY_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/broker/broker.h"
+#include "daemon/broker/memory_world.h"
+
+struct memory_connection;
+
+enum memory_method {
+	MEMORY_CLAIM,
+	MEMORY_CHECK,
+	MEMORY_DROP,
+	MEMORY_DECLARE_SLOT,
+	MEMORY_DELETE_SLOT
+};
+
+/* Not up yet: requests wait. broker: borrowed, starts with struct broker_base, hears of lanes. */
+struct memory_connection *memory_connection_new(struct memory_world *world, struct broker *broker);
+/* An orderly close: queues are freed now, nobody is answered. May be called from an answer. NULL is fine. */
+void memory_connection_free(struct memory_connection *connection);
+/* Sends what has waited. */
+void memory_connection_up(struct memory_connection *connection);
+/*
+ * The client has lost it: answers all that is unanswered with UNKNOWN. From then on it belongs to the
+ * world, which notices after `notice` ns.
+ */
+void memory_connection_lose(struct memory_connection *connection, int64_t notice);
+
+/* Lanes that can be used. */
+unsigned memory_connection_lanes(const struct memory_connection *connection);
+void memory_connection_lane_open(struct memory_connection *connection, uint64_t lane);
+/* An id that is gone is fine. */
+void memory_connection_lane_put(struct memory_connection *connection, uint64_t lane);
+void memory_connection_lane_close(struct memory_connection *connection, uint64_t lane, int code,
+    const char *text);
+
+/* False: there is no such lane. */
+bool memory_connection_request(struct memory_connection *connection, uint64_t lane,
+    enum memory_method method, const char *queue, struct broker_done done);
+void memory_connection_probe(struct memory_connection *connection, const char *const *queues,
+    size_t count, struct broker_probe_done done);
+
+#endif

@@ -1,0 +1,315 @@
+#include "daemon/broker/memory_world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/mem.h"
+
+struct memory_queue {
+	char *name;		    /* owned */
+	struct memory_owner *owner; /* exclusive to it; NULL: a plain queue */
+	TAILQ_ENTRY(memory_queue) of_owner;
+	UT_hash_handle hh;
+};
+
+struct memory_world {
+	struct timers *timers; /* borrowed */
+	struct memory_nature nature;
+	struct memory_queue *queues;	   /* owned; hash by name */
+	TAILQ_HEAD(, memory_owner) owners; /* the living ones */
+	struct memory_owner foreign;	   /* a connection that no broker of ours has */
+	bool blocked;
+	bool deletes_by_name;
+};
+
+struct memory_world *
+memory_world_new(struct timers *timers, const struct memory_nature *nature)
+{
+	struct memory_world *world = mem_alloc(sizeof(*world));
+
+	world->timers = timers;
+	if (nature != NULL)
+		world->nature = *nature;
+	TAILQ_INIT(&world->owners);
+	memory_owner_init(&world->foreign, world, NULL);
+	return world;
+}
+
+void
+memory_world_free(struct memory_world *world)
+{
+	struct memory_owner *owner, *next_owner;
+	struct memory_queue *queue, *next;
+
+	if (world == NULL)
+		return;
+	/* Lost connections whose end the world was still to notice. An owner's end touches no other. */
+	TAILQ_FOREACH_SAFE (owner, &world->owners, entry, next_owner) {
+		if (owner->free != NULL)
+			owner->free(owner);
+	}
+	memory_owner_done(&world->foreign);
+	assert(TAILQ_EMPTY(&world->owners));
+	HASH_ITER (hh, world->queues, queue, next) {
+		HASH_DEL(world->queues, queue);
+		free(queue->name);
+		free(queue);
+	}
+	free(world);
+}
+
+struct timers *
+memory_world_timers(const struct memory_world *world)
+{
+	return world->timers;
+}
+
+bool
+memory_world_blocked(const struct memory_world *world)
+{
+	return world->blocked;
+}
+
+bool
+memory_world_deletes_by_name(const struct memory_world *world)
+{
+	return world->deletes_by_name;
+}
+
+void
+memory_world_set_deletes_by_name(struct memory_world *world, bool does)
+{
+	world->deletes_by_name = does;
+}
+
+int64_t
+memory_world_delay(const struct memory_world *world)
+{
+	return world->nature.delay == NULL ? 0 : world->nature.delay(world->nature.ctx);
+}
+
+bool
+memory_world_silent(const struct memory_world *world)
+{
+	return world->nature.silent != NULL && world->nature.silent(world->nature.ctx);
+}
+
+bool
+memory_world_nacks(const struct memory_world *world)
+{
+	return world->nature.nacks != NULL && world->nature.nacks(world->nature.ctx);
+}
+
+void
+memory_world_block(struct memory_world *world, bool blocked)
+{
+	struct memory_owner *owner;
+
+	world->blocked = blocked;
+	if (blocked)
+		return;
+	TAILQ_FOREACH (owner, &world->owners, entry) {
+		if (owner->unblocked != NULL)
+			owner->unblocked(owner);
+	}
+}
+
+void
+memory_world_forget(struct memory_world *world, const struct broker *broker)
+{
+	struct memory_owner *owner;
+
+	TAILQ_FOREACH (owner, &world->owners, entry) {
+		if (owner->broker == broker)
+			owner->broker = NULL;
+	}
+}
+
+/* ---- queues ---- */
+
+static struct memory_queue *
+queue_find(const struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue;
+
+	HASH_FIND_STR(world->queues, name, queue);
+	return queue;
+}
+
+static void
+queue_new(struct memory_world *world, const char *name, struct memory_owner *owner)
+{
+	struct memory_queue *queue = mem_alloc(sizeof(*queue));
+
+	queue->name = mem_strdup(name);
+	queue->owner = owner;
+	if (owner != NULL)
+		TAILQ_INSERT_TAIL(&owner->queues, queue, of_owner);
+	HASH_ADD_KEYPTR(hh, world->queues, queue->name, strlen(queue->name), queue);
+}
+
+static void
+queue_free(struct memory_world *world, struct memory_queue *queue)
+{
+	if (queue->owner != NULL)
+		TAILQ_REMOVE(&queue->owner->queues, queue, of_owner);
+	HASH_DEL(world->queues, queue);
+	free(queue->name);
+	free(queue);
+}
+
+/* Not NULL, and no broker's address: an exclusive queue of a connection that is not (or no longer) ours. */
+static const struct broker *
+owner_seen(const struct memory_queue *queue)
+{
+	if (queue->owner == NULL)
+		return NULL;
+	if (queue->owner->broker == NULL)
+		return (const struct broker *)(const void *)&queue->owner->world->foreign;
+	return queue->owner->broker;
+}
+
+bool
+memory_world_has(
+    const struct memory_world *world, const char *name, const struct broker **ret_owner)
+{
+	const struct memory_queue *queue = queue_find(world, name);
+
+	if (queue == NULL)
+		return false;
+	if (ret_owner != NULL)
+		*ret_owner = owner_seen(queue);
+	return true;
+}
+
+void
+memory_world_each(const struct memory_world *world,
+    void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx)
+{
+	const struct memory_queue *queue;
+
+	for (queue = world->queues; queue != NULL; queue = queue->hh.next)
+		fn(ctx, queue->name, owner_seen(queue));
+}
+
+bool
+memory_world_put(struct memory_world *world, const char *name, bool exclusive)
+{
+	if (queue_find(world, name) != NULL)
+		return false;
+	queue_new(world, name, exclusive ? &world->foreign : NULL);
+	return true;
+}
+
+bool
+memory_world_remove(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = queue_find(world, name);
+
+	if (queue == NULL)
+		return false;
+	queue_free(world, queue);
+	return true;
+}
+
+/* ---- owners, and what they ask for ---- */
+
+void
+memory_owner_init(
+    struct memory_owner *owner, struct memory_world *world, const struct broker *broker)
+{
+	owner->world = world;
+	owner->broker = broker;
+	TAILQ_INIT(&owner->queues);
+	TAILQ_INSERT_TAIL(&world->owners, owner, entry);
+}
+
+void
+memory_owner_release(struct memory_owner *owner)
+{
+	struct memory_queue *queue;
+
+	while ((queue = TAILQ_FIRST(&owner->queues)) != NULL)
+		queue_free(owner->world, queue);
+}
+
+void
+memory_owner_done(struct memory_owner *owner)
+{
+	memory_owner_release(owner);
+	TAILQ_REMOVE(&owner->world->owners, owner, entry);
+}
+
+static const struct memory_verdict done = {.answer = BROKER_OK, .text = ""};
+static const struct memory_verdict not_found = {
+    .answer = BROKER_ABSENT, .code = 404, .text = "NOT_FOUND - no such queue"};
+static const struct memory_verdict locked = {.answer = BROKER_LOCKED,
+    .code = 405,
+    .text = "RESOURCE_LOCKED - exclusive to another connection, or declared otherwise"};
+static const struct memory_verdict reserved = {
+    .answer = BROKER_REFUSED, .code = 403, .text = "ACCESS_REFUSED - reserved queue name"};
+
+static bool
+is_reserved(const char *name)
+{
+	return strncmp(name, "amq.", strlen("amq.")) == 0;
+}
+
+/*
+ * A declare that says exclusive meets a queue that is not, or the other way round: 405, even of the
+ * own connection (RabbitMQ 3.10, check_exclusive_access, strict).
+ */
+struct memory_verdict
+memory_owner_claim(struct memory_owner *owner, const char *name)
+{
+	const struct memory_queue *queue = queue_find(owner->world, name);
+
+	if (is_reserved(name))
+		return reserved;
+	if (queue == NULL)
+		queue_new(owner->world, name, owner);
+	else if (queue->owner != owner)
+		return locked;
+	return done;
+}
+
+struct memory_verdict
+memory_owner_declare(struct memory_owner *owner, const char *name)
+{
+	const struct memory_queue *queue = queue_find(owner->world, name);
+
+	if (is_reserved(name))
+		return reserved;
+	if (queue == NULL)
+		queue_new(owner->world, name, NULL);
+	else if (queue->owner != NULL)
+		return locked;
+	return done;
+}
+
+struct memory_verdict
+memory_owner_check(struct memory_owner *owner, const char *name)
+{
+	const struct memory_queue *queue = queue_find(owner->world, name);
+
+	if (queue == NULL)
+		return not_found;
+	if (queue->owner != NULL && queue->owner != owner)
+		return locked;
+	return done;
+}
+
+struct memory_verdict
+memory_owner_delete(struct memory_owner *owner, const char *name)
+{
+	struct memory_queue *queue = queue_find(owner->world, name);
+
+	if (queue != NULL && queue->owner != NULL && queue->owner != owner)
+		return locked;
+	if (queue != NULL)
+		queue_free(owner->world, queue);
+	return done;
+}

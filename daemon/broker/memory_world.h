@@ -1,0 +1,60 @@
+/*
+ * The queues of the in-memory broker and who has them: what a RabbitMQ node knows and no client does.
+ * Shared by the files of memory_broker only. Knows owners (connections), never lanes, links or
+ * callbacks of the engine.
+ */
+#ifndef BROKER_MEMORY_WORLD_H
+#define BROKER_MEMORY_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/base/timers.h"
+#include "daemon/broker/broker.h"
+#include "daemon/broker/memory_broker.h"
+
+struct memory_queue;
+
+/* A connection as the world sees it: exclusive queues are its own, and go with it. */
+struct memory_owner {
+	struct memory_world *world;  /* borrowed */
+	const struct broker *broker; /* borrowed; NULL when it is gone or was never ours */
+	/* The world is freed: so is this. NULL only for the world's own foreign connection. */
+	void (*free)(struct memory_owner *owner);
+	/* The alarm is over. */
+	void (*unblocked)(struct memory_owner *owner);
+	TAILQ_HEAD(, memory_queue) queues; /* exclusive ones; the world owns them */
+	TAILQ_ENTRY(memory_owner) entry;
+};
+
+/* Links the owner into the world; free and unblocked are the caller's to set before. */
+void memory_owner_init(struct memory_owner *owner, struct memory_world *world,
+    const struct broker *broker);
+/* Deletes its exclusive queues. */
+void memory_owner_release(struct memory_owner *owner);
+void memory_owner_done(struct memory_owner *owner);
+
+/* How the world takes a method; code 0 when it is no error. */
+struct memory_verdict {
+	enum broker_answer answer;
+	int code;
+	const char *text; /* static */
+};
+
+struct memory_verdict memory_owner_claim(struct memory_owner *owner, const char *name);
+struct memory_verdict memory_owner_check(struct memory_owner *owner, const char *name);
+struct memory_verdict memory_owner_delete(struct memory_owner *owner, const char *name);
+struct memory_verdict memory_owner_declare(struct memory_owner *owner, const char *name);
+
+struct timers *memory_world_timers(const struct memory_world *world);
+bool memory_world_blocked(const struct memory_world *world);
+bool memory_world_deletes_by_name(const struct memory_world *world);
+/* The nature's choices. */
+int64_t memory_world_delay(const struct memory_world *world);
+bool memory_world_silent(const struct memory_world *world);
+bool memory_world_nacks(const struct memory_world *world);
+/* The broker is being freed: what it leaves behind is nobody's that is known. */
+void memory_world_forget(struct memory_world *world, const struct broker *broker);
+
+#endif
