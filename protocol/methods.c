@@ -114,8 +114,10 @@ decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
 	if (!json_string(value, &name))
 		return want(wanted, "must be a string");
 	error = lockname_error(name, strlen(name));
-	if (error != NULL)
-		return want(wanted, error);
+	if (error != NULL) {
+		snprintf(wanted->text, sizeof wanted->text, "is refused: %s", error);
+		return false;
+	}
 	*ret = name;
 	return true;
 }
@@ -130,7 +132,7 @@ decode_kind(const struct param_spec *spec, const struct cJSON *value, enum lock_
 	int used;
 
 	json_string(value, &word);
-	used = snprintf(wanted->text, sizeof wanted->text, "must be one of");
+	used = snprintf(wanted->text, sizeof wanted->text, "must be one of:");
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		if ((spec->kinds & METHODS_KIND_BIT(kinds[i])) == 0)
 			continue;

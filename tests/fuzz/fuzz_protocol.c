@@ -1,0 +1,132 @@
+/*
+ * Bytes from the socket through line, json, message and methods. The first byte says how the rest is
+ * cut into reads. Besides not crashing: what was accepted can be printed, and reads back the same.
+ *
+ *	make fuzz-protocol && ./fuzz-protocol -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/protocol
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/line.h"
+#include "protocol/message.h"
+#include "protocol/methods.h"
+#include "tests/fuzz/fuzz.h"
+
+#define LINE_MAX_HERE 2048
+
+static void
+must(bool fine, const char *what)
+{
+	if (fine)
+		return;
+	fprintf(stderr, "fuzz_protocol: %s\n", what);
+	abort();
+}
+
+static void
+check_json(const char *line, size_t len)
+{
+	struct json_error error = {0};
+	struct cJSON *value = json_parse(line, len, &error), *again;
+	char *printed, *reprinted;
+
+	if (value == NULL) {
+		must(error.what != NULL && error.at <= len, "an error without place");
+		return;
+	}
+	printed = json_print(value);
+	must(printed != NULL && strchr(printed, '\n') == NULL, "cannot be printed on one line");
+	again = json_parse(printed, strlen(printed), &error);
+	must(again != NULL, "what was printed is refused");
+	reprinted = json_print(again);
+	must(reprinted != NULL && strcmp(printed, reprinted) == 0, "is printed in another way");
+	free(printed);
+	free(reprinted);
+	json_free(value);
+	json_free(again);
+}
+
+static void
+check_answer(const char *line, size_t len)
+{
+	struct message_answer answer;
+	const char *what = NULL;
+
+	if (message_parse_answer(line, len, &answer, &what))
+		message_answer_done(&answer);
+	else
+		must(what != NULL, "an answer is refused without a reason");
+}
+
+/* An answer of ours to a request must read back, with the request's id. */
+static void
+check_reply(char *line, const struct message_id *id)
+{
+	struct message_answer answer;
+	const char *what;
+
+	must(line != NULL, "an answer cannot be made");
+	must(message_parse_answer(line, strlen(line), &answer, &what), "our own answer is refused");
+	must(message_id_equal(&answer.id, id), "the id is not echoed");
+	message_answer_done(&answer);
+	free(line);
+}
+
+static void
+check_request(const char *line, size_t len)
+{
+	struct message_request request;
+	struct message_error error;
+	const struct method_spec *method;
+	struct method_params params;
+
+	if (!message_parse_request(line, len, &request, &error)) {
+		check_reply(message_error_line(&request.id, &error, NULL), &request.id);
+		return;
+	}
+	method = method_find(request.method);
+	if (method != NULL && !method_params_parse(method, request.params, &params, &error)) {
+		must(error.parameter[0] != '\0', "no parameter is named");
+		check_reply(message_error_line(&request.id, &error, NULL), &request.id);
+	} else {
+		check_reply(message_result_line(&request.id, json_new_object()), &request.id);
+	}
+	message_request_done(&request);
+}
+
+/* False when the stream cannot go on. */
+static bool
+drain(struct line_reader *reader)
+{
+	enum line_status status;
+	const char *line;
+	size_t len;
+
+	while ((status = line_reader_next(reader, &line, &len)) == LINE_READY) {
+		must(len > 0 && len < LINE_MAX_HERE && line[len] == '\0', "not a line");
+		check_json(line, len);
+		check_request(line, len);
+		check_answer(line, len);
+	}
+	return status == LINE_NONE;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct line_reader *reader = line_reader_new(LINE_MAX_HERE);
+	size_t step;
+
+	must(reader != NULL, "out of memory");
+	step = size > 0 ? (size_t)data[0] + 1 : 1;
+	for (size_t at = 1; at < size; at += step) {
+		size_t n = size - at < step ? size - at : step;
+
+		must(line_reader_feed(reader, data + at, n) == LINE_NONE, "out of memory");
+		if (!drain(reader))
+			break;
+	}
+	line_reader_free(reader);
+	return 0;
+}

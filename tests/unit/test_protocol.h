@@ -1,0 +1,16 @@
+/*
+ * The suites of tests/unit/test_protocol, one file a module of protocol/.
+ */
+#ifndef TESTS_UNIT_TEST_PROTOCOL_H
+#define TESTS_UNIT_TEST_PROTOCOL_H
+
+#include <check.h>
+
+Suite *json_suite(void);
+Suite *line_suite(void);
+Suite *message_suite(void);
+Suite *methods_suite(void);
+Suite *openrpc_suite(void);
+Suite *words_suite(void); /* duration, lockname, reason */
+
+#endif

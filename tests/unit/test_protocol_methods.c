@@ -1,0 +1,217 @@
+#include "tests/unit/test_protocol.h"
+
+#include <string.h>
+
+#include "protocol/methods.h"
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof(table)[0]))
+#define X16 "xxxxxxxxxxxxxxxx"
+#define X128 X16 X16 X16 X16 X16 X16 X16 X16
+
+static struct cJSON *
+parse(const char *text)
+{
+	struct json_error error = {0};
+	struct cJSON *value = json_parse(text, strlen(text), &error);
+
+	ck_assert_msg(value != NULL, "%s: %s at %zu", text, error.what, error.at);
+	return value;
+}
+
+/* The tree is the caller's to free: strings are borrowed from it. */
+static struct method_params
+decode(const char *method, struct cJSON *tree)
+{
+	struct method_params params;
+	struct message_error error;
+
+	ck_assert_msg(
+	    method_params_parse(method_find(method), tree, &params, &error), "%s", error.text);
+	return params;
+}
+
+static const struct {
+	const char *method, *params, *parameter, *text;
+} bad[] = {
+    {"acquire", NULL, "name", "acquire: parameter 'name' is missing"},
+    {"acquire", "{}", "name", "acquire: parameter 'name' is missing"},
+    {"acquire", "{\"name\":7}", "name", "acquire: parameter 'name' must be a string"},
+    {"acquire", "{\"name\":null}", "name", "acquire: parameter 'name' must be a string"},
+    {"acquire", "{\"name\":\"\"}", "name",
+	"acquire: parameter 'name' is refused: a lock name must not be empty"},
+    {"size", "{\"name\":\"db-1-A\"}", "name",
+	"size: parameter 'name' is refused: a lock name must not end in -A, -B, -W, -G, -U, -M, "
+	"-A-<digits> or -B-<digits>"},
+    {"acquire", "{\"name\":\"db\",\"Timeout\":1}", "Timeout",
+	"acquire: parameter 'Timeout' is unknown"},
+    {"acquire", "{\"name\":\"db\",\"slots\":1}", "slots", "acquire: parameter 'slots' is unknown"},
+    {"info", "{\"\\u00e4\\n\":1}", "\\xc3\\xa4\\x0a",
+	"info: parameter '\\xc3\\xa4\\x0a' is unknown"},
+    {"info", "{\"" X128 "\":1}", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+	"info: parameter '" X16 X16 X16 "xxxxxxxxxxxxxxx' is unknown"},
+    {"acquire", "{\"name\":\"db\",\"kind\":\"Mutex\"}", "kind",
+	"acquire: parameter 'kind' must be one of: \"semaphore\" \"mutex\" \"persistent-mutex\""},
+    {"acquire", "{\"name\":\"db\",\"kind\":1}", "kind",
+	"acquire: parameter 'kind' must be one of: \"semaphore\" \"mutex\" \"persistent-mutex\""},
+    {"create", "{\"name\":\"db\",\"kind\":\"mutex\"}", "kind",
+	"create: parameter 'kind' must be one of: \"semaphore\" \"persistent-mutex\""},
+    {"create", "{\"name\":\"db\",\"kind\":\"persistent-mutex\",\"slots\":2}", "slots",
+	"create: parameter 'slots' must be 1 for a persistent-mutex"},
+    {"create", "{\"name\":\"db\",\"slots\":0}", "slots",
+	"create: parameter 'slots' must be an integer from 1 to 10000"},
+    {"create", "{\"name\":\"db\",\"slots\":10001}", "slots",
+	"create: parameter 'slots' must be an integer from 1 to 10000"},
+    {"create", "{\"name\":\"db\",\"slots\":1.5}", "slots",
+	"create: parameter 'slots' must be an integer from 1 to 10000"},
+    {"create", "{\"name\":\"db\",\"slots\":\"2\"}", "slots",
+	"create: parameter 'slots' must be an integer from 1 to 10000"},
+    {"create", "{\"name\":\"db\",\"slots\":4294967297}", "slots",
+	"create: parameter 'slots' must be an integer from 1 to 10000"},
+    {"create", "{\"name\":\"db\",\"exist_ok\":1}", "exist_ok",
+	"create: parameter 'exist_ok' must be true or false"},
+    {"acquire", "{\"name\":\"db\",\"timeout\":-1}", "timeout",
+	"acquire: parameter 'timeout' must be a number of seconds from 0 to 315360000, or null "
+	"(for ever)"},
+    {"acquire", "{\"name\":\"db\",\"timeout\":315360000.1}", "timeout",
+	"acquire: parameter 'timeout' must be a number of seconds from 0 to 315360000, or null "
+	"(for ever)"},
+    {"acquire", "{\"name\":\"db\",\"timeout\":\"1s\"}", "timeout",
+	"acquire: parameter 'timeout' must be a number of seconds from 0 to 315360000, or null "
+	"(for ever)"},
+    {"acquire", "{\"name\":\"db\",\"priority\":101}", "priority",
+	"acquire: parameter 'priority' must be an integer from -100 to 100"},
+    {"acquire", "{\"name\":\"db\",\"priority\":null}", "priority",
+	"acquire: parameter 'priority' must be an integer from -100 to 100"},
+    {"acquire", "{\"name\":\"db\",\"progress\":\"yes\"}", "progress",
+	"acquire: parameter 'progress' must be true or false"},
+    {"acquire", "{\"name\":\"db\",\"who\":1}", "who",
+	"acquire: parameter 'who' must be a string of 0 to 256 bytes"},
+    {"acquire", "{\"name\":\"db\",\"command\":\"" X128 X128 "x\"}", "command",
+	"acquire: parameter 'command' must be a string of 0 to 256 bytes"},
+    {"verify", "{}", "lock", "verify: parameter 'lock' is missing"},
+    {"release", "{\"lock\":\"\"}", "lock",
+	"release: parameter 'lock' must be a string of 1 to 64 bytes"},
+    {"release", "{\"lock\":\"" X16 X16 X16 X16 "x\"}", "lock",
+	"release: parameter 'lock' must be a string of 1 to 64 bytes"},
+    {"cancel", "{\"id\":null}", "id",
+	"cancel: parameter 'id' must be the id of a request: a string or an integer"},
+    {"cancel", "{\"id\":1.5}", "id",
+	"cancel: parameter 'id' must be the id of a request: a string or an integer"},
+    {"ping", "{\"broker\":0}", "broker", "ping: parameter 'broker' must be true or false"},
+    {"rpc.discover", "{\"x\":1}", "x", "rpc.discover: parameter 'x' is unknown"},
+};
+
+START_TEST(bad_params_are_refused_by_name)
+{
+	struct cJSON *tree = bad[_i].params == NULL ? NULL : parse(bad[_i].params);
+	struct method_params params, untouched;
+	struct message_error error;
+
+	memset(&params, 0xa5, sizeof params);
+	untouched = params;
+	ck_assert(!method_params_parse(method_find(bad[_i].method), tree, &params, &error));
+	ck_assert_int_eq(error.reason, REASON_INVALID_PARAMS);
+	ck_assert_str_eq(error.parameter, bad[_i].parameter);
+	ck_assert_str_eq(error.text, bad[_i].text);
+	ck_assert_mem_eq(&params, &untouched, sizeof params);
+	json_free(tree);
+}
+END_TEST
+
+START_TEST(params_have_defaults)
+{
+	struct cJSON *tree = parse("{\"name\":\"db\"}");
+	struct method_params params = decode("acquire", tree);
+
+	ck_assert_str_eq(params.name, "db");
+	ck_assert_int_eq(params.kind, LOCK_KIND_SEMAPHORE);
+	ck_assert_int_eq(params.timeout, DURATION_FOREVER);
+	ck_assert_int_eq(params.wait, 0);
+	ck_assert_int_eq(params.priority, 0);
+	ck_assert(!params.progress && !params.broker && !params.exist_ok);
+	ck_assert_ptr_null(params.who);
+	ck_assert_ptr_null(params.why);
+	ck_assert_ptr_null(params.command);
+	ck_assert_ptr_null(params.lock);
+	ck_assert_int_eq(decode("create", tree).slots, 1);
+	ck_assert_int_eq(decode("ping", NULL).id.kind, MESSAGE_ID_NULL);
+	json_free(tree);
+}
+END_TEST
+
+START_TEST(params_are_decoded)
+{
+	struct cJSON *tree = parse("{\"name\":\"db\",\"kind\":\"mutex\",\"timeout\":0.25,"
+				   "\"priority\":-100,\"progress\":true,\"who\":\"a\","
+				   "\"why\":\"" X128 X128 "\",\"command\":\"\"}");
+	struct method_params params = decode("acquire", tree);
+
+	ck_assert_int_eq(params.kind, LOCK_KIND_MUTEX);
+	ck_assert_int_eq(params.timeout, 250000000);
+	ck_assert_int_eq(params.priority, -100);
+	ck_assert(params.progress);
+	ck_assert_str_eq(params.who, "a");
+	ck_assert_uint_eq(strlen(params.why), METHODS_WORDS_MAX);
+	ck_assert_str_eq(params.command, "");
+	json_free(tree);
+
+	tree = parse("{\"name\":\"db\",\"timeout\":null}");
+	ck_assert_int_eq(decode("acquire", tree).timeout, DURATION_FOREVER);
+	json_free(tree);
+	tree = parse("{\"name\":\"db\",\"timeout\":0}");
+	ck_assert_int_eq(decode("acquire", tree).timeout, 0);
+	json_free(tree);
+}
+END_TEST
+
+START_TEST(params_of_the_other_methods_are_decoded)
+{
+	struct cJSON *tree = parse("{\"name\":\"db\",\"slots\":10000,\"exist_ok\":true}");
+	struct method_params params = decode("create", tree);
+
+	ck_assert_int_eq(params.slots, 10000);
+	ck_assert(params.exist_ok);
+	json_free(tree);
+	tree = parse("{\"lock\":\"5f3a9c01-17\"}");
+	ck_assert_str_eq(decode("verify", tree).lock, "5f3a9c01-17");
+	ck_assert_str_eq(decode("release", tree).lock, "5f3a9c01-17");
+	json_free(tree);
+	tree = parse("{\"id\":\"seven\"}");
+	ck_assert_str_eq(decode("cancel", tree).id.string, "seven");
+	json_free(tree);
+	tree = parse("{\"id\":-7}");
+	ck_assert_int_eq(decode("cancel", tree).id.integer, -7);
+	json_free(tree);
+	tree = parse("{\"broker\":true}");
+	ck_assert(decode("ping", tree).broker);
+	json_free(tree);
+}
+END_TEST
+
+START_TEST(methods_are_found_by_their_name_alone)
+{
+	ck_assert_str_eq(method_find("acquire")->name, "acquire");
+	ck_assert_ptr_null(method_find("Acquire"));
+	ck_assert_ptr_null(method_find(""));
+	ck_assert_ptr_null(method_find("acquire "));
+	for (const struct method_spec *method = method_all(); method->name != NULL; method++) {
+		ck_assert_ptr_eq(method_find(method->name), method);
+		ck_assert_int_eq(method->waits, strcmp(method->name, "acquire") == 0);
+	}
+}
+END_TEST
+
+Suite *
+methods_suite(void)
+{
+	Suite *suite = suite_create("methods");
+	TCase *tcase = tcase_create("params");
+
+	tcase_add_loop_test(tcase, bad_params_are_refused_by_name, 0, COUNT(bad));
+	tcase_add_test(tcase, params_have_defaults);
+	tcase_add_test(tcase, params_are_decoded);
+	tcase_add_test(tcase, params_of_the_other_methods_are_decoded);
+	tcase_add_test(tcase, methods_are_found_by_their_name_alone);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
