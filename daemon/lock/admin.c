@@ -1,0 +1,520 @@
+#include "daemon/lock/admin.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/lock/count.h"
+#include "protocol/methods.h"
+
+/* How long to wait for another administrator before asking again; up to twice that, by chance. */
+#define BUSY_AGAIN (50 * NSEC_PER_MSEC)
+/* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
+#define DECLARES_MOST 64
+
+enum admin_state {
+	ADMIN_BUSY,	 /* another administrator is at work: the timer tries again */
+	ADMIN_LOCKING,	 /* the mutex is being claimed */
+	ADMIN_COUNTING,	 /* ours; the maximum is being determined */
+	ADMIN_DECLARING, /* A[1..confirmed] of `target` are there, `unanswered` more asked for */
+	ADMIN_DELETING,	 /* A[left] is being deleted, those above it are gone */
+	ADMIN_UNLOCKING	 /* the mutex is being dropped, then the outcome is told */
+};
+
+struct admin {
+	uint64_t op; /* the request, which may have been answered by its deadline; the key */
+	enum admin_state state;
+	char *name; /* owned */
+	bool destroys;
+	bool exist_ok;
+	int target;			 /* create: slots wanted */
+	int found;			 /* slots that there were */
+	int confirmed, unanswered, left; /* see the states */
+	uint64_t lane;			 /* of the side link; 0 = none, or it died */
+	enum reason outcome;
+	char text[256];	    /* of the outcome; "" = the reason's own */
+	struct timer again; /* BUSY */
+	UT_hash_handle by_op;
+};
+
+static void lock_mutex(struct lock_engine *engine, struct admin *admin);
+static void go_on(struct lock_engine *engine, struct admin *admin);
+
+static struct admin *
+admin_find(const struct lock_engine *engine, uint64_t op)
+{
+	struct admin *admin;
+
+	HASH_FIND(by_op, engine->admins, &op, sizeof(op), admin);
+	return admin;
+}
+
+static bool
+change_is_allowed(enum admin_state from, enum admin_state to)
+{
+	switch (from) {
+	case ADMIN_BUSY:
+		return to == ADMIN_LOCKING;
+	case ADMIN_LOCKING:
+		return to == ADMIN_BUSY || to == ADMIN_COUNTING;
+	case ADMIN_COUNTING:
+		return to == ADMIN_DECLARING || to == ADMIN_DELETING || to == ADMIN_UNLOCKING;
+	case ADMIN_DECLARING:
+	case ADMIN_DELETING:
+		return to == ADMIN_UNLOCKING;
+	case ADMIN_UNLOCKING:
+		return false;
+	}
+	return false;
+}
+
+static void
+admin_set_state(struct admin *admin, enum admin_state state)
+{
+	assert(change_is_allowed(admin->state, state));
+	admin->state = state;
+}
+
+static void
+admin_free(struct lock_engine *engine, struct admin *admin)
+{
+	timers_cancel(engine->timers, &admin->again);
+	HASH_DELETE(by_op, engine->admins, admin);
+	free(admin->name);
+	free(admin);
+}
+
+/* The end: the lane goes back, the peer is told. */
+static void
+finish(struct lock_engine *engine, struct admin *admin)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, admin->name, false);
+	struct lock_answer answer = engine_refusal(admin->outcome, admin->text);
+	char *name = admin->name;
+	uint64_t op = admin->op;
+
+	if (admin->text[0] == '\0')
+		answer.text = NULL;
+	answer.name = name;
+	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
+	if (semaphore != NULL) {
+		/* What was known of its slots is old news. */
+		semaphore_forget(semaphore);
+		engine_poke(engine, semaphore);
+	}
+	if (admin->lane != 0)
+		broker_lane_put(engine->broker, admin->lane);
+	admin->name = NULL;
+	admin_free(engine, admin);
+	engine_op_end(engine, op, &answer);
+	free(name);
+}
+
+static void
+set_outcome(struct admin *admin, enum reason reason, const char *text)
+{
+	admin->outcome = reason;
+	snprintf(admin->text, sizeof(admin->text), "%s", text != NULL ? text : "");
+}
+
+/* ---- the mutex ---- */
+
+/* The lane of the work, replaced when it died. */
+static uint64_t
+lane_of(struct lock_engine *engine, struct admin *admin)
+{
+	if (admin->lane == 0)
+		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
+	return admin->lane;
+}
+
+static void
+on_unlocked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+
+	assert(admin != NULL && admin->state == ADMIN_UNLOCKING);
+	if (reply->answer == BROKER_SKIPPED)
+		return; /* admin_lane_closed() sends it again */
+	/* Dropped, or gone with the side link, or refused: then the link's idle end frees it. */
+	finish(engine, admin);
+}
+
+static void
+send_unlock(struct lock_engine *engine, struct admin *admin)
+{
+	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
+
+	broker_drop(engine->broker, lane_of(engine, admin), mutex.text,
+	    (struct broker_done){on_unlocked, engine, admin->op});
+}
+
+/* Lets the mutex go, then tells the outcome. */
+static void
+unlock(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
+{
+	set_outcome(admin, reason, text);
+	admin_set_state(admin, ADMIN_UNLOCKING);
+	send_unlock(engine, admin);
+}
+
+/* The link died under the work: the mutex went with it. */
+static void
+abandon(struct lock_engine *engine, struct admin *admin)
+{
+	set_outcome(admin, REASON_BROKER_UNAVAILABLE,
+	    "the connection to the broker was lost before all was done");
+	finish(engine, admin);
+}
+
+static bool
+is_busy_here(const struct lock_engine *engine, const struct admin *admin)
+{
+	for (const struct admin *other = engine->admins; other != NULL; other = other->by_op.next) {
+		if (other != admin && other->state != ADMIN_BUSY &&
+		    strcmp(other->name, admin->name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+try_again(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+
+	assert(admin != NULL && admin->state == ADMIN_BUSY);
+	lock_mutex(engine, admin);
+}
+
+static void
+wait_for_other(struct lock_engine *engine, struct admin *admin)
+{
+	struct op *op = engine_op_find(engine, admin->op);
+
+	if (op != NULL) {
+		op->late = REASON_TIMEOUT;
+		op->late_text = "another administrator is at work on it";
+	}
+	timers_set(engine->timers, &admin->again,
+	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
+}
+
+static void
+on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
+{
+	struct admin *admin = admin_find(engine, id);
+	char text[sizeof(admin->text)];
+
+	assert(admin != NULL && admin->state == ADMIN_COUNTING);
+	if (slots < 0) {
+		snprintf(text, sizeof(text),
+		    "the broker did not say whether slot %d exists; nothing was changed",
+		    unknown_slot);
+		unlock(engine, admin, REASON_BROKER_UNAVAILABLE, text);
+		return;
+	}
+	admin->found = slots;
+	if (admin->destroys && slots == 0) {
+		unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
+	} else if (admin->destroys) {
+		admin->left = slots;
+		admin_set_state(admin, ADMIN_DELETING);
+		go_on(engine, admin);
+	} else if (slots > 0 && !(admin->exist_ok && slots == admin->target)) {
+		snprintf(text, sizeof(text), "it exists already, with %d slots", slots);
+		unlock(engine, admin, REASON_ALREADY_EXISTS, text);
+	} else if (slots > 0) {
+		unlock(engine, admin, REASON_NONE, NULL);
+	} else {
+		admin_set_state(admin, ADMIN_DECLARING);
+		go_on(engine, admin);
+	}
+}
+
+static void
+on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+
+	assert(admin != NULL && admin->state == ADMIN_LOCKING);
+	switch (reply->answer) {
+	case BROKER_OK:
+		admin_set_state(admin, ADMIN_COUNTING);
+		count_start(engine, admin->name, on_counted, admin->op);
+		break;
+	case BROKER_LOCKED:
+		broker_lane_put(engine->broker, admin->lane);
+		admin->lane = 0;
+		admin_set_state(admin, ADMIN_BUSY);
+		wait_for_other(engine, admin);
+		break;
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		set_outcome(admin, REASON_BROKER_DENIED, reply->text);
+		finish(engine, admin);
+		break;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		set_outcome(admin, REASON_BROKER_UNAVAILABLE, reply->text);
+		finish(engine, admin);
+		break;
+	}
+}
+
+static void
+lock_mutex(struct lock_engine *engine, struct admin *admin)
+{
+	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
+
+	if (engine_op_find(engine, admin->op) == NULL) {
+		/* Answered by its deadline while another administrator was at work. */
+		finish(engine, admin);
+		return;
+	}
+	if (is_busy_here(engine, admin)) {
+		wait_for_other(engine, admin);
+		return;
+	}
+	admin_set_state(admin, ADMIN_LOCKING);
+	admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
+	broker_claim(engine->broker, admin->lane, mutex.text,
+	    (struct broker_done){on_locked, engine, admin->op});
+}
+
+/* ---- the work ---- */
+
+static void
+work_failed(struct lock_engine *engine, struct admin *admin, const struct broker_reply *reply)
+{
+	char text[sizeof(admin->text)];
+
+	snprintf(text, sizeof(text), "%s %d of %d slots, then: %s",
+	    admin->destroys ? "deleted" : "declared",
+	    admin->destroys ? admin->found - admin->left : admin->confirmed,
+	    admin->destroys ? admin->found : admin->target, reply->text);
+	unlock(engine, admin, REASON_BROKER_DENIED, text);
+}
+
+static void
+on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+
+	if (admin == NULL || admin->state != ADMIN_DECLARING)
+		return; /* failed and over */
+	admin->unanswered--;
+	switch (reply->answer) {
+	case BROKER_OK:
+		admin->confirmed++;
+		if (reply->lane_open)
+			go_on(engine, admin);
+		break;
+	case BROKER_SKIPPED: /* admin_lane_closed() sends it again */
+		break;
+	case BROKER_ABSENT:
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+		work_failed(engine, admin, reply);
+		break;
+	case BROKER_UNKNOWN:
+		abandon(engine, admin);
+		break;
+	}
+}
+
+static void
+on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+
+	assert(admin != NULL && admin->state == ADMIN_DELETING);
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+		admin->left--;
+		if (reply->lane_open)
+			go_on(engine, admin);
+		break;
+	case BROKER_SKIPPED: /* admin_lane_closed() sends it again */
+		break;
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+		work_failed(engine, admin, reply);
+		break;
+	case BROKER_UNKNOWN:
+		abandon(engine, admin);
+		break;
+	}
+}
+
+/* The next step of the work, or its end. */
+static void
+go_on(struct lock_engine *engine, struct admin *admin)
+{
+	enum lock_naming naming = engine->settings.naming;
+	struct broker_done declared = {on_declared, engine, admin->op};
+	struct broker_done deleted = {on_deleted, engine, admin->op};
+	struct op *op = engine_op_find(engine, admin->op);
+
+	if (op != NULL) {
+		op->late = REASON_BROKER_UNAVAILABLE;
+		op->late_text = NULL;
+		engine_op_progress(engine, op);
+	}
+	if (admin->destroys) {
+		if (admin->left == 0)
+			unlock(engine, admin, REASON_NONE, NULL);
+		else
+			broker_delete_slot(engine->broker, lane_of(engine, admin),
+			    queue_name_a(naming, admin->name, admin->left).text, deleted);
+		return;
+	}
+	if (admin->confirmed == admin->target) {
+		unlock(engine, admin, REASON_NONE, NULL);
+		return;
+	}
+	while (admin->confirmed + admin->unanswered < admin->target &&
+	       admin->unanswered < DECLARES_MOST) {
+		int slot = admin->confirmed + ++admin->unanswered;
+
+		broker_declare_slot(engine->broker, lane_of(engine, admin),
+		    queue_name_a(naming, admin->name, slot).text, declared);
+	}
+}
+
+/* ---- the doors ---- */
+
+static struct admin *
+admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	struct admin *admin = mem_alloc(sizeof(*admin));
+
+	admin->op = engine_op_new(engine, peer, request)->id;
+	admin->state = ADMIN_BUSY;
+	admin->name = mem_strdup(name);
+	timer_init(&admin->again, try_again, engine, admin->op);
+	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
+	return admin;
+}
+
+/* Nothing can be administered without the broker: true when the peer was told so. */
+static bool
+refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct lock_answer answer;
+	struct broker_info info;
+
+	if (engine->link == BROKER_UP)
+		return false;
+	broker_get_info(engine->broker, &info);
+	answer = engine_refusal(
+	    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
+	    info.why);
+	engine_tell(engine, peer, request, &answer);
+	return true;
+}
+
+void
+admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind, int slots, bool exist_ok)
+{
+	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
+	struct admin *admin;
+
+	if (kind == LOCK_KIND_MUTEX)
+		answer.text = "kind: a true mutex is there without being created";
+	else if (kind == LOCK_KIND_PERSISTENT_MUTEX && slots != 1)
+		answer.text = "slots: a persistent mutex has one slot";
+	else if (slots < 1 || slots > METHODS_SLOTS_MAX)
+		answer.text = "slots: between 1 and 10000";
+	if (answer.text != NULL) {
+		engine_tell(engine, peer, request, &answer);
+		return;
+	}
+	if (refused_for_link(engine, peer, request))
+		return;
+	admin = admin_new(engine, peer, request, name);
+	admin->target = slots;
+	admin->exist_ok = exist_ok;
+	lock_mutex(engine, admin);
+}
+
+void
+admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	struct admin *admin;
+
+	if (refused_for_link(engine, peer, request))
+		return;
+	admin = admin_new(engine, peer, request, name);
+	admin->destroys = true;
+	lock_mutex(engine, admin);
+}
+
+static void
+on_sized(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+	char text[128];
+
+	answer.slots = slots;
+	if (slots == 0) {
+		answer.reason = REASON_NO_SUCH_LOCK;
+	} else if (slots < 0) {
+		snprintf(text, sizeof(text), "the broker did not say whether slot %d exists",
+		    unknown_slot);
+		answer.reason = REASON_BROKER_UNAVAILABLE;
+		answer.text = text;
+	}
+	engine_op_end(engine, id, &answer);
+}
+
+void
+admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	if (refused_for_link(engine, peer, request))
+		return;
+	count_start(engine, name, on_sized, engine_op_new(engine, peer, request)->id);
+}
+
+void
+admin_lane_closed(struct lock_engine *engine, uint64_t lane)
+{
+	struct admin *admin = engine->admins;
+
+	while (admin != NULL && admin->lane != lane)
+		admin = admin->by_op.next;
+	if (admin == NULL)
+		return;
+	admin->lane = 0;
+	switch (admin->state) {
+	case ADMIN_DECLARING:
+	case ADMIN_DELETING:
+		go_on(engine, admin);
+		break;
+	case ADMIN_UNLOCKING:
+		send_unlock(engine, admin);
+		break;
+	case ADMIN_BUSY:
+	case ADMIN_LOCKING:
+	case ADMIN_COUNTING:
+		break;
+	}
+}
+
+void
+admin_free_all(struct lock_engine *engine)
+{
+	struct admin *admin, *next;
+
+	HASH_ITER (by_op, engine->admins, admin, next)
+		admin_free(engine, admin);
+}

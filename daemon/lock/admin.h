@@ -1,0 +1,27 @@
+/*
+ * Lock administration (seeds/000): creating and destroying a semaphore under its administration mutex,
+ * which lives on the side link like the operations that it guards; and asking its size.
+ *
+ *	claim the mutex		(405: another administrator; tried again until the deadline)
+ *	determine the maximum	(count.h; unknown: nothing is changed)
+ *	create: declare A[1] .. A[C], ascending, in flights
+ *	destroy: delete A[C] .. A[1], descending, each after the delete-ok of the one before
+ *	drop the mutex, answer
+ *
+ * Between administrators of one daemon RabbitMQ does not arbitrate (they share the side link): the
+ * list of those at work does.
+ */
+#ifndef LOCK_ADMIN_H
+#define LOCK_ADMIN_H
+
+#include "daemon/lock/engine.h"
+
+void admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind, int slots, bool exist_ok);
+void admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+void admin_lane_closed(struct lock_engine *engine, uint64_t lane);
+/* Frees what is left; the engine goes. */
+void admin_free_all(struct lock_engine *engine);
+
+#endif

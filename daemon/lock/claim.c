@@ -1,0 +1,132 @@
+#include "daemon/lock/claim.h"
+
+#include <assert.h>
+
+#include "daemon/lock/keep.h"
+
+struct queue_name
+claim_queue(const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+{
+	if (kind == LOCK_KIND_MUTEX)
+		return queue_name_mutex(engine->settings.naming, name);
+	return queue_name_b(engine->settings.naming, name, slot);
+}
+
+/* What became of the hold itself by the time its acquire is told. */
+enum claim_end {
+	CLAIM_END_GONE,	  /* B is not ours: the reservation ends */
+	CLAIM_END_DROPPED /* B is ours and not wanted: it goes back */
+};
+
+/* The claim came to nothing. */
+static void
+fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum claim_outcome outcome,
+    const struct broker_reply *reply)
+{
+	uint64_t acquire = hold->acquire;
+	hold_claimed_fn *claimed = hold->claimed;
+	int slot = hold->slot;
+
+	hold->acquire = 0;
+	switch (end) {
+	case CLAIM_END_GONE:
+		engine_hold_end(engine, hold, false);
+		break;
+	case CLAIM_END_DROPPED:
+		keep_drop(engine, hold);
+		break;
+	}
+	if (acquire != 0)
+		claimed(engine, acquire, slot, outcome, NULL, reply);
+}
+
+static void
+win(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
+{
+	if (hold->acquire == 0)
+		keep_drop(engine, hold);
+	else
+		hold->claimed(engine, hold->acquire, hold->slot, CLAIM_WON, hold, reply);
+}
+
+static void
+on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	assert(hold != NULL && hold->state == HOLD_CLAIMING);
+	switch (reply->answer) {
+	case BROKER_OK:
+		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0)
+			win(engine, hold, reply);
+		else
+			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
+		break;
+	case BROKER_LOCKED:
+		fail(engine, hold, CLAIM_END_GONE, CLAIM_LOST, reply);
+		break;
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		fail(engine, hold, CLAIM_END_GONE, CLAIM_REFUSED, reply);
+		break;
+	case BROKER_SKIPPED:
+		fail(engine, hold, CLAIM_END_GONE, CLAIM_AGAIN, reply);
+		break;
+	case BROKER_UNKNOWN: /* the link died; its event ends this hold and sends the acquire back */
+		break;
+	}
+}
+
+static void
+on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	if (hold == NULL || hold->state != HOLD_CHECKING)
+		return; /* the claim failed, or nobody wanted it any more */
+	switch (reply->answer) {
+	case BROKER_OK:
+		win(engine, hold, reply);
+		break;
+	case BROKER_ABSENT:
+		fail(engine, hold, CLAIM_END_DROPPED, CLAIM_NO_SLOT, reply);
+		break;
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+		fail(engine, hold, CLAIM_END_DROPPED, CLAIM_REFUSED, reply);
+		break;
+	case BROKER_SKIPPED:
+		fail(engine, hold, CLAIM_END_DROPPED, CLAIM_AGAIN, reply);
+		break;
+	case BROKER_UNKNOWN:
+		break;
+	}
+}
+
+uint64_t
+claim_start(struct lock_engine *engine, uint64_t acquire, const char *name, enum lock_kind kind,
+    int slot, hold_claimed_fn *claimed)
+{
+	struct queue_name b = claim_queue(engine, name, kind, slot);
+	uint64_t lane = broker_lane_take(engine->broker, BROKER_HOLD);
+	struct hold *hold;
+
+	if (lane == 0)
+		return 0;
+	hold = hold_new(
+	    &engine->holds, engine_id(engine), &b, name, kind, kind == LOCK_KIND_MUTEX ? 0 : slot);
+	hold->lane = lane;
+	hold->acquire = acquire;
+	hold->claimed = claimed;
+	broker_claim(
+	    engine->broker, lane, b.text, (struct broker_done){on_claimed, engine, hold->id});
+	if (kind != LOCK_KIND_MUTEX) {
+		struct queue_name a = queue_name_a(engine->settings.naming, name, slot);
+
+		broker_check(engine->broker, lane, a.text,
+		    (struct broker_done){on_checked, engine, hold->id});
+	}
+	return hold->id;
+}

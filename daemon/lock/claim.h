@@ -1,0 +1,26 @@
+/*
+ * One flight for one slot, on one lane of the hold link:
+ *
+ *	-> declare B[slot], exclusive		<- declare-ok, or 405: lost the race
+ *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot
+ *
+ * Both go out together; the answers come in order, so an A that is seen was there after B was ours
+ * (invariant 2). A true mutex is the first line alone. Whoever asked may be gone by the answer: then
+ * the B that turns out to be ours is dropped (invariant 3).
+ */
+#ifndef LOCK_CLAIM_H
+#define LOCK_CLAIM_H
+
+#include "daemon/lock/engine.h"
+
+/* The B that a claim of this slot would take. slot is ignored for a true mutex. */
+struct queue_name claim_queue(
+    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
+/*
+ * Reserves the slot, which must not be reserved, and sends the flight. Returns the hold's id, and
+ * `claimed` is called once, later; or 0 when no lane is left, and nothing was done.
+ */
+uint64_t claim_start(struct lock_engine *engine, uint64_t acquire, const char *name,
+    enum lock_kind kind, int slot, hold_claimed_fn *claimed);
+
+#endif

@@ -1,0 +1,311 @@
+#include "daemon/lock/engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+
+uint64_t
+engine_id(struct lock_engine *engine)
+{
+	return ++engine->last_id;
+}
+
+int64_t
+engine_now(const struct lock_engine *engine)
+{
+	return clock_now(timers_clock(engine->timers));
+}
+
+/* ---- peers ---- */
+
+struct lock_peer *
+engine_peer_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct lock_peer *peer;
+
+	HASH_FIND(by_id, engine->peers, &id, sizeof(id), peer);
+	return peer;
+}
+
+struct lock_peer *
+engine_peer(struct lock_engine *engine, uint64_t id)
+{
+	struct lock_peer *peer = engine_peer_find(engine, id);
+
+	if (peer == NULL) {
+		peer = mem_alloc(sizeof(*peer));
+		peer->id = id;
+		TAILQ_INIT(&peer->holds);
+		TAILQ_INIT(&peer->waiters);
+		HASH_ADD(by_id, engine->peers, id, sizeof(peer->id), peer);
+	}
+	return peer;
+}
+
+static void
+peer_free_if_idle(struct lock_engine *engine, struct lock_peer *peer)
+{
+	if (peer->hold_count > 0 || peer->waiter_count > 0)
+		return;
+	HASH_DELETE(by_id, engine->peers, peer);
+	free(peer);
+}
+
+void
+engine_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer)
+{
+	struct lock_peer *entry = engine_peer(engine, peer);
+
+	assert(hold->peer == 0);
+	hold->peer = peer;
+	TAILQ_INSERT_TAIL(&entry->holds, hold, of_peer);
+	entry->hold_count++;
+}
+
+void
+engine_hold_detach(struct lock_engine *engine, struct hold *hold)
+{
+	struct lock_peer *entry;
+
+	if (hold->peer == 0)
+		return;
+	entry = engine_peer_find(engine, hold->peer);
+	TAILQ_REMOVE(&entry->holds, hold, of_peer);
+	entry->hold_count--;
+	hold->peer = 0;
+	peer_free_if_idle(engine, entry);
+}
+
+/* ---- waiters ---- */
+
+void
+engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_peer *entry = engine_peer(engine, waiter->peer);
+
+	HASH_ADD(by_id, engine->waiters, id, sizeof(waiter->id), waiter);
+	TAILQ_INSERT_TAIL(&entry->waiters, waiter, of_peer);
+	entry->waiter_count++;
+	semaphore_line_join(waiter->semaphore, waiter);
+}
+
+struct waiter *
+engine_waiter_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct waiter *waiter;
+
+	HASH_FIND(by_id, engine->waiters, &id, sizeof(id), waiter);
+	return waiter;
+}
+
+void
+engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_peer *entry = engine_peer_find(engine, waiter->peer);
+	struct hold *claimed = hold_find(&engine->holds, waiter->hold);
+
+	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
+	if (claimed != NULL)
+		claimed->acquire = 0;
+	timers_cancel(engine->timers, &waiter->deadline);
+	timers_cancel(engine->timers, &waiter->rest);
+	semaphore_line_leave(waiter->semaphore, waiter);
+	engine_poke(engine, waiter->semaphore);
+	HASH_DELETE(by_id, engine->waiters, waiter);
+	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
+	entry->waiter_count--;
+	peer_free_if_idle(engine, entry);
+	free(waiter);
+}
+
+/* ---- answers and notices ---- */
+
+void
+engine_tell(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_answer *answer)
+{
+	assert(!engine->telling);
+	engine->telling = true;
+	engine->listener.answer(engine->listener.ctx, peer, request, answer);
+	engine->telling = false;
+}
+
+void
+engine_waiter_end(
+    struct lock_engine *engine, struct waiter *waiter, const struct lock_answer *answer)
+{
+	uint64_t peer = waiter->peer, request = waiter->request;
+
+	if (answer->reason == REASON_NONE)
+		engine->total.granted++;
+	else
+		engine->total.refused++;
+	engine_waiter_free(engine, waiter);
+	engine_tell(engine, peer, request, answer);
+}
+
+void
+engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notice *notice)
+{
+	assert(!engine->telling);
+	engine->telling = true;
+	engine->listener.notice(engine->listener.ctx, peer, notice);
+	engine->telling = false;
+}
+
+struct lock_answer
+engine_refusal(enum reason reason, const char *text)
+{
+	return (struct lock_answer){
+	    .reason = reason, .text = text, .slots = -1, .holders = -1, .waiting = -1};
+}
+
+struct lock_answer
+engine_full(const struct semaphore *semaphore, enum reason reason)
+{
+	struct lock_answer answer = engine_refusal(reason, NULL);
+
+	answer.name = semaphore->name;
+	answer.slots = semaphore->complete ? semaphore->size : -1;
+	answer.holders = semaphore_holders(semaphore);
+	answer.waiting = (int)semaphore->waiting - 1; /* without the one that is answered */
+	return answer;
+}
+
+/* ---- requests that do not wait by themselves ---- */
+
+static void
+op_too_late(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	const struct op *op = engine_op_find(engine, id);
+	struct lock_answer answer = engine_refusal(
+	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
+
+	engine_op_end(engine, id, &answer);
+}
+
+struct op *
+engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct op *op = mem_alloc(sizeof(*op));
+
+	op->id = engine_id(engine);
+	op->peer = peer;
+	op->request = request;
+	op->late = REASON_BROKER_UNAVAILABLE;
+	timer_init(&op->deadline, op_too_late, engine, op->id);
+	HASH_ADD(by_id, engine->ops, id, sizeof(op->id), op);
+	engine_op_progress(engine, op);
+	return op;
+}
+
+struct op *
+engine_op_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct op *op;
+
+	HASH_FIND(by_id, engine->ops, &id, sizeof(id), op);
+	return op;
+}
+
+void
+engine_op_progress(struct lock_engine *engine, struct op *op)
+{
+	timers_set(
+	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
+}
+
+void
+engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer *answer)
+{
+	struct op *op = engine_op_find(engine, id);
+	uint64_t peer, request;
+
+	if (op == NULL)
+		return;
+	peer = op->peer;
+	request = op->request;
+	timers_cancel(engine->timers, &op->deadline);
+	HASH_DELETE(by_id, engine->ops, op);
+	free(op);
+	engine_tell(engine, peer, request, answer);
+}
+
+/* ---- semaphores ---- */
+
+static void
+reprobe_due(void *ctx, uint64_t id)
+{
+	struct semaphore *semaphore = ctx;
+
+	(void)id;
+	engine_poke(semaphore->engine, semaphore);
+}
+
+struct semaphore *
+engine_semaphore_find(const struct lock_engine *engine, const char *name, bool mutex)
+{
+	char *key = semaphore_key(name, mutex);
+	struct semaphore *semaphore;
+
+	HASH_FIND(by_key, engine->semaphores, key, strlen(key), semaphore);
+	free(key);
+	return semaphore;
+}
+
+struct semaphore *
+engine_semaphore(struct lock_engine *engine, const char *name, bool mutex)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
+
+	if (semaphore == NULL) {
+		semaphore = semaphore_new(name, mutex);
+		semaphore->engine = engine;
+		timer_init(&semaphore->reprobe, reprobe_due, semaphore, 0);
+		HASH_ADD_KEYPTR(
+		    by_key, engine->semaphores, semaphore->key, strlen(semaphore->key), semaphore);
+	}
+	return semaphore;
+}
+
+void
+engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	timers_cancel(engine->timers, &semaphore->reprobe);
+	HASH_DELETE(by_key, engine->semaphores, semaphore);
+	semaphore_free(semaphore);
+}
+
+void
+engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	if (semaphore->poked)
+		return;
+	semaphore->poked = true;
+	TAILQ_INSERT_TAIL(&engine->poked, semaphore, of_poked);
+	if (!timer_is_set(&engine->serve))
+		timers_set(engine->timers, &engine->serve, engine_now(engine));
+}
+
+/* ---- the end of a reservation ---- */
+
+void
+engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
+{
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+
+	if (semaphore != NULL) {
+		semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot, !free_now);
+		semaphore->look.overtaken |= free_now;
+		engine_poke(engine, semaphore);
+	}
+	if (hold->lane != 0)
+		broker_lane_put(engine->broker, hold->lane);
+	timers_cancel(engine->timers, &hold->timer);
+	engine_hold_detach(engine, hold);
+	hold_free(&engine->holds, hold);
+}

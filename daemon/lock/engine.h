@@ -1,0 +1,120 @@
+/*
+ * The inside of the lock engine, shared by the files of this folder: its tables, and the few doors
+ * through which every file passes. Who includes this sees everything; who is outside lock/ includes
+ * lock.h.
+ *
+ * The files, from the bottom up:
+ *	names, hold, semaphore		what there is
+ *	engine				tables, answers, pokes: used by all below
+ *	keep				a hold from its grant to its end
+ *	claim				one flight for one slot
+ *	acquire, verify, release	the lock client of seeds/000
+ *	count, admin			its lock administration
+ *	lock				lock.h: the doors from outside, and the broker's events
+ */
+#ifndef LOCK_ENGINE_H
+#define LOCK_ENGINE_H
+
+#include "daemon/base/backoff.h"
+#include "daemon/lock/hold.h"
+#include "daemon/lock/lock.h"
+#include "daemon/lock/semaphore.h"
+
+/* A local peer that holds or waits; there is one only while it does. */
+struct lock_peer {
+	uint64_t id;
+	struct hold_list holds;
+	struct waiter_list waiters;
+	size_t hold_count, waiter_count;
+	UT_hash_handle by_id;
+};
+
+/* A request that does not wait by itself: verify, release, create, destroy, size. */
+struct op {
+	uint64_t id;
+	uint64_t peer, request;
+	struct timer deadline;
+	enum reason late;      /* what it is answered when the deadline passes */
+	const char *late_text; /* static; NULL: that the broker did not answer */
+	UT_hash_handle by_id;
+};
+
+struct verify;
+struct count;
+struct admin;
+
+struct lock_engine {
+	struct broker *broker; /* borrowed */
+	struct timers *timers; /* borrowed */
+	struct lock_settings settings;
+	struct lock_listener listener;
+	struct jitter jitter;
+	uint64_t last_id;	/* holds, waiters, ops, probes: all from one series */
+	enum broker_state link; /* of the hold link, as the last event said */
+	bool draining;
+	bool telling; /* the listener is being called: it must not call back */
+	struct hold_table holds;
+	struct waiter *waiters;	      /* by id */
+	struct semaphore *looks;      /* by probe: those with a look in progress */
+	struct lock_peer *peers;      /* by id */
+	struct semaphore *semaphores; /* by key */
+	struct op *ops;		      /* by id */
+	struct verify *verifies;      /* of verify.c */
+	struct count *counts;	      /* of count.c */
+	struct admin *admins;	      /* of admin.c */
+	struct semaphore_list poked;
+	struct timer serve;	  /* set while somebody is poked */
+	struct lock_counts total; /* the counters of the past; the present is counted */
+};
+
+/* A number never given before. */
+uint64_t engine_id(struct lock_engine *engine);
+int64_t engine_now(const struct lock_engine *engine);
+
+/* Frees the waiter, unanswered: its peer is gone. */
+void engine_waiter_free(struct lock_engine *engine, struct waiter *waiter);
+/* The one door for answers to acquires: frees the waiter, and answers. */
+void engine_waiter_end(
+    struct lock_engine *engine, struct waiter *waiter, const struct lock_answer *answer);
+/* The one door for answers to the rest: ends the op. An op that is gone is fine. */
+void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_answer *answer);
+struct op *engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request);
+struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
+/* Progress was made: the deadline starts anew. */
+void engine_op_progress(struct lock_engine *engine, struct op *op);
+struct waiter *engine_waiter_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
+/* An answer without either. */
+void engine_tell(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_answer *answer);
+void engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notice *notice);
+
+/* An answer that says no: the reason, and words about it (borrowed; NULL = the reason's own). */
+struct lock_answer engine_refusal(enum reason reason, const char *text);
+/* The same, with what is known of the semaphore: for would-block and timeout. */
+struct lock_answer engine_full(const struct semaphore *semaphore, enum reason reason);
+
+/* The peer's entry, made when there is none. It goes when it neither holds nor waits. */
+struct lock_peer *engine_peer(struct lock_engine *engine, uint64_t id);
+struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
+/* Makes the hold the peer's; and nobody's again. */
+void engine_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer);
+void engine_hold_detach(struct lock_engine *engine, struct hold *hold);
+void engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter);
+
+/* The semaphore (or mutex) of a name, made when there is none; find: or NULL. */
+struct semaphore *engine_semaphore(struct lock_engine *engine, const char *name, bool mutex);
+struct semaphore *engine_semaphore_find(
+    const struct lock_engine *engine, const char *name, bool mutex);
+/* Forgets a name: nobody may wait for it, and no look may be in progress. */
+void engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore);
+/* Something changed that may let its line move: it is served in the next pass of the timers. */
+void engine_poke(struct lock_engine *engine, struct semaphore *semaphore);
+
+/*
+ * The hold's B is known to be gone: ends the reservation and lets the line of its name move. `free_now`:
+ * the slot is free as far as anybody knows (it was deleted); else somebody else has it, or nobody can
+ * tell.
+ */
+void engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now);
+
+#endif

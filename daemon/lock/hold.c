@@ -1,0 +1,114 @@
+#include "daemon/lock/hold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+
+struct hold *
+hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, const char *name,
+    enum lock_kind kind, int slot)
+{
+	struct hold *hold;
+
+	assert(hold_find_queue(table, b->text) == NULL);
+	hold = mem_alloc(sizeof(*hold));
+	hold->id = id;
+	hold->state = HOLD_CLAIMING;
+	hold->b = *b;
+	hold->name = mem_strdup(name);
+	hold->kind = kind;
+	hold->slot = slot;
+	HASH_ADD(by_id, table->by_id, id, sizeof(hold->id), hold);
+	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
+	table->count[hold->state]++;
+	return hold;
+}
+
+void
+hold_free(struct hold_table *table, struct hold *hold)
+{
+	assert(!timer_is_set(&hold->timer));
+	table->count[hold->state]--;
+	HASH_DELETE(by_id, table->by_id, hold);
+	HASH_DELETE(by_queue, table->by_queue, hold);
+	free(hold->name);
+	free(hold);
+}
+
+struct hold *
+hold_find(const struct hold_table *table, uint64_t id)
+{
+	struct hold *hold;
+
+	HASH_FIND(by_id, table->by_id, &id, sizeof(id), hold);
+	return hold;
+}
+
+struct hold *
+hold_find_queue(const struct hold_table *table, const char *queue)
+{
+	struct hold *hold;
+
+	HASH_FIND(by_queue, table->by_queue, queue, strlen(queue), hold);
+	return hold;
+}
+
+struct hold *
+hold_find_lane(const struct hold_table *table, uint64_t lane)
+{
+	for (struct hold *hold = table->by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->lane == lane)
+			return hold;
+	}
+	return NULL;
+}
+
+static bool
+change_is_allowed(enum hold_state from, enum hold_state to)
+{
+	switch (from) {
+	case HOLD_CLAIMING:
+		/* straight to HELD: a true mutex has no A to look at */
+		return to == HOLD_CHECKING || to == HOLD_HELD || to == HOLD_DROPPING;
+	case HOLD_CHECKING:
+		return to == HOLD_HELD || to == HOLD_DROPPING;
+	case HOLD_HELD:
+		return to == HOLD_RECLAIMING || to == HOLD_DROPPING;
+	case HOLD_RECLAIMING:
+		return to == HOLD_HELD || to == HOLD_DROPPING;
+	case HOLD_DROPPING:
+		return false;
+	}
+	return false;
+}
+
+void
+hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state)
+{
+	assert(change_is_allowed(hold->state, state));
+	table->count[hold->state]--;
+	table->count[state]++;
+	hold->state = state;
+	hold_sane(hold);
+}
+
+void
+hold_sane(const struct hold *hold)
+{
+	assert(hold->kind == LOCK_KIND_MUTEX ? hold->slot == 0 : hold->slot > 0);
+	switch (hold->state) {
+	case HOLD_CLAIMING:
+	case HOLD_CHECKING:
+		assert(hold->releasing == 0 && !hold->revoked);
+		break;
+	case HOLD_HELD:
+	case HOLD_RECLAIMING:
+		assert(hold->peer != 0 && hold->acquire == 0 && hold->releasing == 0);
+		break;
+	case HOLD_DROPPING:
+		assert(hold->acquire == 0);
+		break;
+	}
+}

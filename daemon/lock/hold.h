@@ -1,0 +1,96 @@
+/*
+ * Holds: everything this daemon has, may have, or is giving back. A hold exists from before its B's
+ * declare is sent until that B is *known* to be gone (delete-ok, 404 or 405 on the claim, or the death
+ * of the hold link), and while it exists its B is reserved: nobody here claims it a second time.
+ *
+ * That is invariant 1, and the reason is RabbitMQ's: a connection may declare its own exclusive queue
+ * again, so between the peers of one daemon only this table arbitrates.
+ *
+ *	          claim ok            A seen                 release, peer gone
+ *	CLAIMING ---------> CHECKING --------> HELD ----------------------------> DROPPING ---> gone
+ *	   |                   |               |  ^                                  ^    delete-ok
+ *	   | 405, link died    | A gone, or    |  | claimed again                    |
+ *	   v                   | nobody wants  v  |                                  |
+ *	  gone                 | it any more  RECLAIMING --- 405: lost --> gone      |
+ *	                       +-----------------------------------------------------+
+ *
+ * The link's death ends every hold, from every state.
+ */
+#ifndef LOCK_HOLD_H
+#define LOCK_HOLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uthash.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/base/timers.h"
+#include "daemon/lock/lock.h"
+#include "daemon/lock/names.h"
+
+enum hold_state {
+	HOLD_CLAIMING, /* B's declare is sent and not answered: maybe ours. Nobody was told anything */
+	HOLD_CHECKING,	 /* B is ours; A not yet seen since. Nobody was told anything */
+	HOLD_HELD,	 /* B is ours, A was seen after it, the peer was told */
+	HOLD_RECLAIMING, /* as HELD, but B was found gone and its declare is sent again */
+	HOLD_DROPPING /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
+};
+
+struct lock_engine;
+struct hold;
+
+enum claim_outcome {
+	CLAIM_WON,     /* B is ours and A was seen after it: the hold may be granted */
+	CLAIM_LOST,    /* somebody else was faster */
+	CLAIM_NO_SLOT, /* there is no A; B goes again */
+	CLAIM_REFUSED, /* the broker will not have it: see the reply */
+	CLAIM_AGAIN    /* nothing was learned: the lane died before its turn */
+};
+
+/* How a claim ended. hold: of CLAIM_WON only, and now the receiver's to grant; else NULL. */
+typedef void hold_claimed_fn(struct lock_engine *engine, uint64_t acquire, int slot,
+    enum claim_outcome outcome, struct hold *hold, const struct broker_reply *reply);
+
+struct hold {
+	uint64_t id;
+	enum hold_state state;
+	struct queue_name b; /* B[slot], or a true mutex' queue */
+	char *name;	     /* owned */
+	enum lock_kind kind;
+	int slot;		  /* 0 for a true mutex */
+	uint64_t lane;		  /* 0: it died and was not replaced yet */
+	uint64_t peer;		  /* 0: nobody (its peer hung up) */
+	uint64_t acquire;	  /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
+	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
+	uint64_t releasing;	  /* DROPPING: the release to be answered; 0 = none */
+	bool revoked;		  /* A was seen gone: a mark, not an end (invariant 5) */
+	unsigned rechecks;	  /* checks of B done since it was declared (invariant 10) */
+	struct timer timer;	  /* HELD: next check of B; DROPPING: delete to be sent again */
+	uid_t uid;		  /* of the peer; decides who may verify */
+	UT_hash_handle by_id, by_queue;
+	TAILQ_ENTRY(hold) of_peer;
+};
+
+TAILQ_HEAD(hold_list, hold);
+
+struct hold_table {
+	struct hold *by_id, *by_queue;
+	size_t count[HOLD_DROPPING + 1]; /* by state */
+};
+
+/* Reserves B: it must not be reserved yet. The hold starts CLAIMING. */
+struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b,
+    const char *name, enum lock_kind kind, int slot);
+/* Ends the reservation. B must be known to be gone. Its timer must not be set. */
+void hold_free(struct hold_table *table, struct hold *hold);
+struct hold *hold_find(const struct hold_table *table, uint64_t id);		 /* or NULL */
+struct hold *hold_find_queue(const struct hold_table *table, const char *queue); /* or NULL */
+struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);	 /* or NULL */
+/* The one way a hold's state changes: asserts that the change is in the picture above. */
+void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
+/* Asserts what is always true of a hold. */
+void hold_sane(const struct hold *hold);
+
+#endif

@@ -1,0 +1,322 @@
+#include "daemon/lock/keep.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+
+/*
+ * When B is looked at again on a server that may have deleted it by name just after its declare: 5 ms
+ * and 50 ms after the claim (RabbitMQ issue #15276; it was seen 1 ms, at most 30 ms, after declare-ok).
+ */
+static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
+#define RECHECKS (sizeof(recheck_after) / sizeof(recheck_after[0]))
+
+/* How long a delete waits that could not be sent, or was refused. */
+#define DROP_AGAIN (1 * NSEC_PER_SEC)
+
+static void send_recheck(struct lock_engine *engine, struct hold *hold);
+static void send_reclaim(struct lock_engine *engine, struct hold *hold);
+static void send_drop(struct lock_engine *engine, struct hold *hold);
+
+static void
+timer_fired(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	assert(hold != NULL);
+	switch (hold->state) {
+	case HOLD_HELD:
+		send_recheck(engine, hold);
+		break;
+	case HOLD_RECLAIMING:
+		send_reclaim(engine, hold);
+		break;
+	case HOLD_DROPPING:
+		send_drop(engine, hold);
+		break;
+	case HOLD_CLAIMING:
+	case HOLD_CHECKING:
+		assert(!"a hold that is not granted has no timer");
+		break;
+	}
+}
+
+static void
+timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
+{
+	timers_set(engine->timers, &hold->timer, engine_now(engine) + wait);
+}
+
+uint64_t
+keep_lane(struct lock_engine *engine, struct hold *hold)
+{
+	if (hold->lane == 0)
+		hold->lane = broker_lane_take(engine->broker, BROKER_HOLD);
+	return hold->lane;
+}
+
+/* ---- looking at B again (invariant 10) ---- */
+
+static void
+schedule_recheck(struct lock_engine *engine, struct hold *hold)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if (!info.deletes_by_name || hold->rechecks >= RECHECKS)
+		return;
+	timer_in(engine, hold,
+	    recheck_after[hold->rechecks] -
+		(hold->rechecks > 0 ? recheck_after[hold->rechecks - 1] : 0));
+}
+
+void
+keep_start(struct lock_engine *engine, struct hold *hold)
+{
+	assert(hold->state == HOLD_HELD);
+	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	hold->rechecks = 0;
+	schedule_recheck(engine, hold);
+}
+
+static void
+on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	if (hold == NULL || hold->state != HOLD_HELD)
+		return;
+	switch (reply->answer) {
+	case BROKER_OK:
+		hold->rechecks++;
+		schedule_recheck(engine, hold);
+		break;
+	case BROKER_ABSENT:
+		keep_b_vanished(engine, hold);
+		break;
+	case BROKER_LOCKED:
+		keep_lost(engine, hold, "the slot's queue belongs to another connection");
+		break;
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED:
+		schedule_recheck(engine, hold);
+		break;
+	case BROKER_UNKNOWN: /* the link's end is told by its own event */
+		break;
+	}
+}
+
+static void
+send_recheck(struct lock_engine *engine, struct hold *hold)
+{
+	if (keep_lane(engine, hold) == 0)
+		timer_in(engine, hold, recheck_after[0]);
+	else
+		broker_check(engine->broker, hold->lane, hold->b.text,
+		    (struct broker_done){on_rechecked, engine, hold->id});
+}
+
+/* ---- B was gone: claim it again ---- */
+
+static void
+on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	if (hold == NULL || hold->state != HOLD_RECLAIMING)
+		return;
+	switch (reply->answer) {
+	case BROKER_OK:
+		hold_set_state(&engine->holds, hold, HOLD_HELD);
+		keep_start(engine, hold);
+		break;
+	case BROKER_LOCKED:
+		keep_lost(engine, hold, "the slot's queue vanished and somebody else took it");
+		break;
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		keep_lost(engine, hold, reply->text);
+		break;
+	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
+	case BROKER_UNKNOWN:
+		break;
+	}
+}
+
+static void
+send_reclaim(struct lock_engine *engine, struct hold *hold)
+{
+	if (keep_lane(engine, hold) == 0)
+		timer_in(engine, hold, recheck_after[0]);
+	else
+		broker_claim(engine->broker, hold->lane, hold->b.text,
+		    (struct broker_done){on_reclaimed, engine, hold->id});
+}
+
+void
+keep_b_vanished(struct lock_engine *engine, struct hold *hold)
+{
+	struct lock_notice notice = {
+	    .kind = LOCK_NOTICE_VANISHED, .lock = hold->id, .name = hold->name, .slot = hold->slot};
+
+	if (hold->state != HOLD_HELD)
+		return;
+	engine->total.b_vanished++;
+	timers_cancel(engine->timers, &hold->timer);
+	/* The 404 closed the lane: the claim goes out when the lane has been seen closed. */
+	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
+	engine_notice(engine, hold->peer, &notice);
+}
+
+void
+keep_revoke(struct lock_engine *engine, struct hold *hold)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_REVOKED,
+	    .lock = hold->id,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	    .reason = REASON_REVOKED};
+
+	if (hold->revoked || hold->state == HOLD_DROPPING)
+		return;
+	hold->revoked = true;
+	engine_notice(engine, hold->peer, &notice);
+}
+
+/* ---- the end: released ---- */
+
+static void
+answer_release(struct lock_engine *engine, uint64_t op, const struct hold *hold, enum reason reason,
+    const char *text)
+{
+	struct lock_answer answer = engine_refusal(reason, text);
+
+	answer.lock = hold->id;
+	answer.name = hold->name;
+	answer.slot = hold->slot;
+	engine_op_end(engine, op, &answer);
+}
+
+static void
+on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	if (hold == NULL)
+		return;
+	assert(hold->state == HOLD_DROPPING);
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+		engine->total.released++;
+		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+		engine_hold_end(engine, hold, true);
+		break;
+	case BROKER_LOCKED:
+		keep_lost(engine, hold, "the slot's queue belongs to another connection");
+		break;
+	case BROKER_REFUSED:
+		/* The slot stays reserved: B is there until the link dies or we may delete it. */
+		answer_release(engine, hold->releasing, hold, REASON_BROKER_DENIED, reply->text);
+		hold->releasing = 0;
+		timer_in(engine, hold, DROP_AGAIN);
+		break;
+	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
+	case BROKER_UNKNOWN: /* keep_link_died() ends it; a drop is never sent on a new link */
+		break;
+	}
+}
+
+static void
+send_drop(struct lock_engine *engine, struct hold *hold)
+{
+	if (keep_lane(engine, hold) == 0)
+		timer_in(engine, hold, DROP_AGAIN);
+	else
+		broker_drop(engine->broker, hold->lane, hold->b.text,
+		    (struct broker_done){on_dropped, engine, hold->id});
+}
+
+void
+keep_drop(struct lock_engine *engine, struct hold *hold)
+{
+	timers_cancel(engine->timers, &hold->timer);
+	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	engine_hold_detach(engine, hold);
+	hold->acquire = 0;
+	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
+	send_drop(engine, hold);
+}
+
+/* ---- the end: lost ---- */
+
+void
+keep_lost(struct lock_engine *engine, struct hold *hold, const char *why)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+	    .lock = hold->id,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	    .reason = REASON_LOST,
+	    .text = why};
+
+	/* The peer is told before the slot goes to anybody here (invariant 4). */
+	engine->total.lost++;
+	if (hold->peer != 0)
+		engine_notice(engine, hold->peer, &notice);
+	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
+	engine_hold_end(engine, hold, false);
+}
+
+void
+keep_link_died(struct lock_engine *engine, const char *why)
+{
+	struct hold *hold;
+
+	while ((hold = engine->holds.by_id) != NULL) {
+		hold->lane = 0; /* gone with the link */
+		switch (hold->state) {
+		case HOLD_CLAIMING:
+		case HOLD_CHECKING:
+			engine_hold_end(engine, hold, false);
+			break;
+		case HOLD_HELD:
+		case HOLD_RECLAIMING:
+		case HOLD_DROPPING:
+			keep_lost(engine, hold, why);
+			break;
+		}
+	}
+}
+
+/* ---- the lane ---- */
+
+void
+keep_lane_closed(struct lock_engine *engine, uint64_t lane)
+{
+	struct hold *hold = hold_find_lane(&engine->holds, lane);
+
+	if (hold == NULL)
+		return;
+	hold->lane = 0;
+	if (timer_is_set(&hold->timer))
+		return; /* it comes to it by itself */
+	switch (hold->state) {
+	case HOLD_RECLAIMING:
+		send_reclaim(engine, hold);
+		break;
+	case HOLD_DROPPING:
+		send_drop(engine, hold);
+		break;
+	case HOLD_CLAIMING:
+	case HOLD_CHECKING:
+	case HOLD_HELD:
+		break;
+	}
+}

@@ -1,0 +1,31 @@
+/*
+ * A hold from its grant to its end: B checked again, claimed again when it was gone, revoked, lost,
+ * dropped; and its lane, which may die under it and is replaced while the hold goes on. Closing a
+ * channel frees nothing (invariant 6): only a delete does, and only its delete-ok says so.
+ */
+#ifndef LOCK_KEEP_H
+#define LOCK_KEEP_H
+
+#include "daemon/lock/engine.h"
+
+/* The hold was granted just now: from here on it is looked after. */
+void keep_start(struct lock_engine *engine, struct hold *hold);
+/* The hold's lane, replaced when it died; 0: none is left now. */
+uint64_t keep_lane(struct lock_engine *engine, struct hold *hold);
+/* B was answered 404: it is claimed again under the same reservation, or the hold is lost. */
+void keep_b_vanished(struct lock_engine *engine, struct hold *hold);
+/* A was answered 404: the mark, and the notice to the peer, once (invariant 5). */
+void keep_revoke(struct lock_engine *engine, struct hold *hold);
+/* Gives B back: sends its delete, again when the lane dies before it was answered. */
+void keep_drop(struct lock_engine *engine, struct hold *hold);
+/*
+ * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends
+ * it and tells its peer, or answers the release that was waiting for delete-ok.
+ */
+void keep_lost(struct lock_engine *engine, struct hold *hold, const char *why);
+/* The lane died (after the answers to all that was asked on it): what was owed is sent on a new one. */
+void keep_lane_closed(struct lock_engine *engine, uint64_t lane);
+/* The hold link died and every B with it. */
+void keep_link_died(struct lock_engine *engine, const char *why);
+
+#endif

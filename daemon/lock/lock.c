@@ -1,0 +1,237 @@
+#include "daemon/lock/lock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/lock/acquire.h"
+#include "daemon/lock/admin.h"
+#include "daemon/lock/count.h"
+#include "daemon/lock/engine.h"
+#include "daemon/lock/keep.h"
+#include "daemon/lock/release.h"
+#include "daemon/lock/verify.h"
+
+/* ---- the broker's events ---- */
+
+static void
+tell_all_peers(struct lock_engine *engine, enum broker_state state, const char *why)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
+	struct lock_peer *peer, *next;
+
+	HASH_ITER (by_id, engine->peers, peer, next)
+		engine_notice(engine, peer->id, &notice);
+}
+
+static void
+on_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
+{
+	struct lock_engine *engine = ctx;
+
+	if (link != BROKER_HOLD)
+		return; /* what was asked on the side link has been answered one by one */
+	engine->link = state;
+	tell_all_peers(engine, state, why);
+	if (state != BROKER_UP)
+		keep_link_died(engine, why);
+	acquire_link_changed(engine, why);
+}
+
+static void
+on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+{
+	struct lock_engine *engine = ctx;
+
+	(void)code;
+	(void)text;
+	/* In this order: what verify asks goes behind what keep claims again, on the same new lane. */
+	keep_lane_closed(engine, lane);
+	verify_lane_closed(engine, lane);
+	admin_lane_closed(engine, lane);
+}
+
+/* ---- the engine ---- */
+
+static void
+serve_poked(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct semaphore_list poked = TAILQ_HEAD_INITIALIZER(poked);
+	struct semaphore *semaphore;
+
+	(void)id;
+	/* Who is poked meanwhile is served in the next pass: this one ends. */
+	TAILQ_CONCAT(&poked, &engine->poked, of_poked);
+	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
+		TAILQ_REMOVE(&poked, semaphore, of_poked);
+		semaphore->poked = false;
+		acquire_serve(engine, semaphore);
+	}
+}
+
+struct lock_engine *
+lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
+    const struct lock_settings *settings, const struct lock_listener *listener)
+{
+	struct lock_engine *engine = mem_alloc(sizeof(*engine));
+
+	engine->broker = broker;
+	engine->timers = timers;
+	engine->settings = *settings;
+	engine->listener = *listener;
+	engine->link = BROKER_DOWN;
+	jitter_init(&engine->jitter, seed);
+	TAILQ_INIT(&engine->poked);
+	timer_init(&engine->serve, serve_poked, engine, 0);
+	broker_set_events(broker,
+	    &(struct broker_events){.link = on_link, .lane_closed = on_lane_closed, .ctx = engine});
+	return engine;
+}
+
+void
+lock_engine_free(struct lock_engine *engine)
+{
+	struct semaphore *semaphore;
+	struct hold *hold;
+	struct op *op, *next;
+
+	if (engine == NULL)
+		return;
+	while (engine->waiters != NULL)
+		engine_waiter_free(engine, engine->waiters);
+	while ((hold = engine->holds.by_id) != NULL) {
+		hold->lane = 0;
+		engine_hold_end(engine, hold, false);
+	}
+	verify_free_all(engine);
+	admin_free_all(engine);
+	count_free_all(engine);
+	HASH_ITER (by_id, engine->ops, op, next) {
+		timers_cancel(engine->timers, &op->deadline);
+		HASH_DELETE(by_id, engine->ops, op);
+		free(op);
+	}
+	HASH_CLEAR(by_probe, engine->looks);
+	timers_cancel(engine->timers, &engine->serve);
+	while ((semaphore = engine->semaphores) != NULL)
+		engine_semaphore_end(engine, semaphore);
+	free(engine);
+}
+
+void
+lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings)
+{
+	assert(settings->naming == engine->settings.naming);
+	engine->settings = *settings;
+}
+
+/* ---- requests ---- */
+
+void
+lock_acquire(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)
+{
+	assert(!engine->telling && peer != 0);
+	acquire_start(engine, peer, request, acquire);
+}
+
+bool
+lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
+{
+	struct lock_peer *entry = engine_peer_find(engine, peer);
+	struct lock_answer answer = engine_refusal(REASON_CANCELLED, NULL);
+	struct waiter *waiter;
+
+	assert(!engine->telling);
+	if (entry == NULL)
+		return false;
+	TAILQ_FOREACH (waiter, &entry->waiters, of_peer) {
+		if (waiter->request == meant)
+			break;
+	}
+	if (waiter == NULL)
+		return false;
+	answer.name = waiter->semaphore->name;
+	engine_waiter_end(engine, waiter, &answer);
+	return true;
+}
+
+void
+lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
+{
+	assert(!engine->telling);
+	verify_start(engine, peer, request, lock, uid);
+}
+
+void
+lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
+{
+	assert(!engine->telling && peer != 0);
+	release_start(engine, peer, request, lock);
+}
+
+void
+lock_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind, int slots, bool exist_ok)
+{
+	assert(!engine->telling);
+	admin_create(engine, peer, request, name, kind, slots, exist_ok);
+}
+
+void
+lock_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	assert(!engine->telling);
+	admin_destroy(engine, peer, request, name);
+}
+
+void
+lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	assert(!engine->telling);
+	admin_size(engine, peer, request, name);
+}
+
+void
+lock_peer_gone(struct lock_engine *engine, uint64_t peer)
+{
+	assert(!engine->telling);
+	release_peer(engine, peer);
+}
+
+/* ---- the stop ---- */
+
+void
+lock_drain(struct lock_engine *engine)
+{
+	struct lock_answer answer = engine_refusal(REASON_DRAINING, NULL);
+
+	assert(!engine->telling);
+	engine->draining = true;
+	acquire_end_all(engine, &answer);
+}
+
+void
+lock_abandon(struct lock_engine *engine)
+{
+	assert(!engine->telling);
+	release_all(engine, REASON_DRAINING);
+}
+
+bool
+lock_quiet(const struct lock_engine *engine)
+{
+	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL;
+}
+
+void
+lock_get_counts(const struct lock_engine *engine, struct lock_counts *ret)
+{
+	const size_t *count = engine->holds.count;
+
+	*ret = engine->total;
+	ret->holds = count[HOLD_HELD] + count[HOLD_RECLAIMING];
+	ret->in_flight = count[HOLD_CLAIMING] + count[HOLD_CHECKING] + count[HOLD_DROPPING];
+	ret->waiting = HASH_CNT(by_id, engine->waiters);
+}

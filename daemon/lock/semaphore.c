@@ -1,0 +1,121 @@
+#include "daemon/lock/semaphore.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+
+struct semaphore *
+semaphore_new(const char *name, bool mutex)
+{
+	struct semaphore *semaphore = mem_alloc(sizeof(*semaphore));
+
+	semaphore->name = mem_strdup(name);
+	semaphore->key = semaphore_key(name, mutex);
+	semaphore->mutex = mutex;
+	TAILQ_INIT(&semaphore->line);
+	semaphore_forget(semaphore);
+	return semaphore;
+}
+
+void
+semaphore_free(struct semaphore *semaphore)
+{
+	assert(TAILQ_EMPTY(&semaphore->line) && !semaphore->poked);
+	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
+	free(semaphore->name);
+	free(semaphore->key);
+	free(semaphore->busy);
+	free(semaphore);
+}
+
+char *
+semaphore_key(const char *name, bool mutex)
+{
+	/* '=' is in no lock name */
+	return mem_printf("%s%s", name, mutex ? "=M" : "");
+}
+
+bool
+semaphore_is_fresh(const struct semaphore *semaphore, int64_t now, int64_t interval)
+{
+	return semaphore->seen != INT64_MIN && now - semaphore->seen < interval;
+}
+
+void
+semaphore_forget(struct semaphore *semaphore)
+{
+	semaphore->seen = INT64_MIN;
+	semaphore->look.overtaken = true; /* what a look in progress finds is only half of it */
+	semaphore_saw_size(semaphore, 0, false);
+}
+
+void
+semaphore_saw_size(struct semaphore *semaphore, int size, bool complete)
+{
+	if (size > semaphore->room) {
+		semaphore->busy = mem_grow(semaphore->busy, (size_t)size, 1);
+		semaphore->room = size;
+	}
+	if (size > semaphore->size)
+		memset(semaphore->busy + semaphore->size, 1, (size_t)(size - semaphore->size));
+	semaphore->size = size;
+	semaphore->complete = complete;
+}
+
+void
+semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
+{
+	if (slot >= 1 && slot <= semaphore->size)
+		semaphore->busy[slot - 1] = busy;
+}
+
+int
+semaphore_holders(const struct semaphore *semaphore)
+{
+	int holders = 0;
+
+	if (!semaphore->complete)
+		return -1;
+	for (int i = 0; i < semaphore->size; i++)
+		holders += semaphore->busy[i];
+	return holders;
+}
+
+void
+semaphore_line_join(struct semaphore *semaphore, struct waiter *waiter)
+{
+	struct waiter *ahead;
+
+	semaphore->waiting++;
+	TAILQ_FOREACH_REVERSE(ahead, &semaphore->line, waiter_list, of_line)
+	{
+		if (ahead->priority >= waiter->priority) {
+			TAILQ_INSERT_AFTER(&semaphore->line, ahead, waiter, of_line);
+			return;
+		}
+	}
+	TAILQ_INSERT_HEAD(&semaphore->line, waiter, of_line);
+}
+
+void
+semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter)
+{
+	TAILQ_REMOVE(&semaphore->line, waiter, of_line);
+	semaphore->waiting--;
+}
+
+int
+semaphore_line_position(const struct semaphore *semaphore, const struct waiter *waiter)
+{
+	int position = 1;
+	const struct waiter *other;
+
+	TAILQ_FOREACH (other, &semaphore->line, of_line) {
+		if (other == waiter)
+			break;
+		position++;
+	}
+	return position;
+}

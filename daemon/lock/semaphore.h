@@ -1,0 +1,114 @@
+/*
+ * What this daemon knows of one name: its slots as last seen, and the line of acquires that wait for
+ * one of them here. A true mutex is kept in the same way: one slot, no A.
+ *
+ * The knowledge is a hint that saves round trips, never a grant: a claim and a look at A decide. It is
+ * fresh for one re-probe interval after a contiguous probe, and dropped when the links change.
+ */
+#ifndef LOCK_SEMAPHORE_H
+#define LOCK_SEMAPHORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/base/timers.h"
+#include "daemon/lock/lock.h"
+
+/* One acquire that is not answered yet. */
+enum waiter_state {
+	WAITER_QUEUED,	 /* its turn comes when a slot is seen free; nothing is in flight for it */
+	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the line */
+	WAITER_RESTING	 /* lost a race; its timer sends it back to QUEUED */
+};
+
+struct semaphore;
+
+struct waiter {
+	uint64_t id;
+	enum waiter_state state;
+	uint64_t peer, request;
+	struct semaphore *semaphore; /* borrowed; outlives its waiters */
+	enum lock_kind kind;
+	int priority;
+	int64_t timeout; /* ns as asked; 0 = try */
+	int64_t started; /* clock time */
+	bool progress;
+	bool waiting; /* a whole look found nothing for it: the wait has begun */
+	uid_t uid;
+	unsigned races; /* lost so far */
+	uint64_t
+	    joined;    /* the semaphore's look in progress, or last, when it came or lost a race */
+	int direct;    /* probes cannot be had: next slot to claim unseen; 0 = not so */
+	uint64_t hold; /* CLAIMING; else 0 */
+	struct timer deadline, rest;
+	UT_hash_handle by_id;
+	TAILQ_ENTRY(waiter) of_line, of_peer;
+};
+
+TAILQ_HEAD(waiter_list, waiter);
+
+/* A look: probes of a growing window, until a gap, or until everybody in the line has a slot. */
+enum look_state {
+	LOOK_OVER,    /* none yet, or the last one was made use of */
+	LOOK_PROBING, /* a window is being probed */
+	LOOK_SEEN     /* the window's answers are in; acquire has not looked at them */
+};
+
+struct look {
+	enum look_state state;
+	uint64_t number;  /* of the look in progress, or of the last one */
+	uint64_t probe;	  /* PROBING: its number; else 0 */
+	int first, count; /* its window */
+	int64_t started;  /* clock time just before the first window was sent */
+	bool unknown;	  /* some answer was unknown: "full" cannot be said */
+	bool overtaken;	  /* a slot was freed here meanwhile: "full" may be old news */
+};
+
+struct semaphore {
+	char *name;		    /* owned */
+	struct lock_engine *engine; /* borrowed: whose table it is in */
+	bool mutex;		    /* true mutex: one slot, no A */
+	int size;		    /* contiguous slots seen; of a mutex 1 */
+	bool complete;		    /* a gap was seen above `size`; else there may be more */
+	int64_t seen;		    /* when the last contiguous probe was sent; INT64_MIN = never */
+	unsigned char
+	    *busy; /* owned; busy[slot - 1]: seen taken, or lost to somebody; `room` of them */
+	int room;
+	struct look look;
+	struct waiter_list line; /* by priority, then arrival */
+	size_t waiting;		 /* of line */
+	struct timer reprobe;
+	bool poked;
+	TAILQ_ENTRY(semaphore) of_poked;
+	char *key; /* owned: name, with a mark for mutexes */
+	UT_hash_handle by_key, by_probe;
+};
+
+TAILQ_HEAD(semaphore_list, semaphore);
+
+struct semaphore *semaphore_new(const char *name, bool mutex);
+/* Nobody may wait, nothing may be set. */
+void semaphore_free(struct semaphore *semaphore);
+/* The key under which a name is kept; malloc'ed. */
+char *semaphore_key(const char *name, bool mutex);
+
+/* Whether what is known was seen less than `interval` ns ago. */
+bool semaphore_is_fresh(const struct semaphore *semaphore, int64_t now, int64_t interval);
+void semaphore_forget(struct semaphore *semaphore);
+/* Says that slots 1..size exist, and whether there is certainly none above. */
+void semaphore_saw_size(struct semaphore *semaphore, int size, bool complete);
+/* Slots outside 1..size are ignored. */
+void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
+/* How many of the known slots were seen taken; -1 when the size is not known whole. */
+int semaphore_holders(const struct semaphore *semaphore);
+
+/* Behind everybody of the same or a higher priority. */
+void semaphore_line_join(struct semaphore *semaphore, struct waiter *waiter);
+void semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter);
+/* From 1. */
+int semaphore_line_position(const struct semaphore *semaphore, const struct waiter *waiter);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Verifying a held lock. seeds/000 looks at A alone; that B is still ours is looked at too, because a
+ * B can vanish (broker.h, deletes_by_name), and a missing B is a lost lock:
+ *
+ *	-> declare B[slot], passive	<- ours; 404: gone, claim it again, then look again; 405: lost
+ *	-> declare A[slot], passive	<- held; 404: revoked
+ */
+#ifndef LOCK_VERIFY_H
+#define LOCK_VERIFY_H
+
+#include "daemon/lock/engine.h"
+
+void verify_start(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
+/* The lane died after the answers to all that was asked on it: those unfinished ask again. */
+void verify_lane_closed(struct lock_engine *engine, uint64_t lane);
+/* Frees what is left; the engine goes. */
+void verify_free_all(struct lock_engine *engine);
+
+#endif
