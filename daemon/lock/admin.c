@@ -15,12 +15,12 @@
 #define DECLARES_MOST 64
 
 enum admin_state {
-	ADMIN_BUSY,	 /* another administrator is at work: the timer tries again */
-	ADMIN_LOCKING,	 /* the mutex is being claimed */
-	ADMIN_COUNTING,	 /* ours; the maximum is being determined */
+	ADMIN_BUSY,      /* another administrator is at work: the timer tries again */
+	ADMIN_LOCKING,   /* the mutex is being claimed */
+	ADMIN_COUNTING,  /* ours; the maximum is being determined */
 	ADMIN_DECLARING, /* A[1..confirmed] of `target` are there, `unanswered` more asked for */
-	ADMIN_DELETING,	 /* A[left] is being deleted, those above it are gone */
-	ADMIN_UNLOCKING	 /* the mutex is being dropped, then the outcome is told */
+	ADMIN_DELETING,  /* A[left] is being deleted, those above it are gone */
+	ADMIN_UNLOCKING  /* the mutex is being dropped, then the outcome is told */
 };
 
 struct admin {
@@ -29,12 +29,12 @@ struct admin {
 	char *name; /* owned */
 	bool destroys;
 	bool exist_ok;
-	int target;			 /* create: slots wanted */
-	int found;			 /* slots that there were */
+	int target;                      /* create: slots wanted */
+	int found;                       /* slots that there were */
 	int confirmed, unanswered, left; /* see the states */
-	uint64_t lane;			 /* of the side link; 0 = none, or it died */
+	uint64_t lane;                   /* of the side link; 0 = none, or it died */
 	enum reason outcome;
-	char text[256];	    /* of the outcome; "" = the reason's own */
+	char text[256];     /* of the outcome; "" = the reason's own */
 	struct timer again; /* BUSY */
 	UT_hash_handle by_op;
 };

@@ -14,7 +14,7 @@ claim_queue(const struct lock_engine *engine, const char *name, enum lock_kind k
 
 /* What became of the hold itself by the time its acquire is told. */
 enum claim_end {
-	CLAIM_END_GONE,	  /* B is not ours: the reservation ends */
+	CLAIM_END_GONE,   /* B is not ours: the reservation ends */
 	CLAIM_END_DROPPED /* B is ours and not wanted: it goes back */
 };
 

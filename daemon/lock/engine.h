@@ -49,21 +49,21 @@ struct lock_engine {
 	struct lock_settings settings;
 	struct lock_listener listener;
 	struct jitter jitter;
-	uint64_t last_id;	/* holds, waiters, ops, probes: all from one series */
+	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
 	enum broker_state link; /* of the hold link, as the last event said */
 	bool draining;
 	bool telling; /* the listener is being called: it must not call back */
 	struct hold_table holds;
-	struct waiter *waiters;	      /* by id */
+	struct waiter *waiters;       /* by id */
 	struct semaphore *looks;      /* by probe: those with a look in progress */
 	struct lock_peer *peers;      /* by id */
 	struct semaphore *semaphores; /* by key */
-	struct op *ops;		      /* by id */
+	struct op *ops;               /* by id */
 	struct verify *verifies;      /* of verify.c */
-	struct count *counts;	      /* of count.c */
-	struct admin *admins;	      /* of admin.c */
+	struct count *counts;         /* of count.c */
+	struct admin *admins;         /* of admin.c */
 	struct semaphore_list poked;
-	struct timer serve;	  /* set while somebody is poked */
+	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */
 };
 

@@ -32,8 +32,8 @@
 
 enum hold_state {
 	HOLD_CLAIMING, /* B's declare is sent and not answered: maybe ours. Nobody was told anything */
-	HOLD_CHECKING,	 /* B is ours; A not yet seen since. Nobody was told anything */
-	HOLD_HELD,	 /* B is ours, A was seen after it, the peer was told */
+	HOLD_CHECKING,   /* B is ours; A not yet seen since. Nobody was told anything */
+	HOLD_HELD,       /* B is ours, A was seen after it, the peer was told */
 	HOLD_RECLAIMING, /* as HELD, but B was found gone and its declare is sent again */
 	HOLD_DROPPING /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
 };
@@ -57,18 +57,18 @@ struct hold {
 	uint64_t id;
 	enum hold_state state;
 	struct queue_name b; /* B[slot], or a true mutex' queue */
-	char *name;	     /* owned */
+	char *name;          /* owned */
 	enum lock_kind kind;
-	int slot;		  /* 0 for a true mutex */
-	uint64_t lane;		  /* 0: it died and was not replaced yet */
-	uint64_t peer;		  /* 0: nobody (its peer hung up) */
-	uint64_t acquire;	  /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
+	int slot;                 /* 0 for a true mutex */
+	uint64_t lane;            /* 0: it died and was not replaced yet */
+	uint64_t peer;            /* 0: nobody (its peer hung up) */
+	uint64_t acquire;         /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
-	uint64_t releasing;	  /* DROPPING: the release to be answered; 0 = none */
-	bool revoked;		  /* A was seen gone: a mark, not an end (invariant 5) */
-	unsigned rechecks;	  /* checks of B done since it was declared (invariant 10) */
-	struct timer timer;	  /* HELD: next check of B; DROPPING: delete to be sent again */
-	uid_t uid;		  /* of the peer; decides who may verify */
+	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
+	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
+	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
+	struct timer timer;       /* HELD: next check of B; DROPPING: delete to be sent again */
+	uid_t uid;                /* of the peer; decides who may verify */
 	UT_hash_handle by_id, by_queue;
 	TAILQ_ENTRY(hold) of_peer;
 };
@@ -85,9 +85,9 @@ struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_
     const char *name, enum lock_kind kind, int slot);
 /* Ends the reservation. B must be known to be gone. Its timer must not be set. */
 void hold_free(struct hold_table *table, struct hold *hold);
-struct hold *hold_find(const struct hold_table *table, uint64_t id);		 /* or NULL */
+struct hold *hold_find(const struct hold_table *table, uint64_t id);             /* or NULL */
 struct hold *hold_find_queue(const struct hold_table *table, const char *queue); /* or NULL */
-struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);	 /* or NULL */
+struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);      /* or NULL */
 /* The one way a hold's state changes: asserts that the change is in the picture above. */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
 /* Asserts what is always true of a hold. */

@@ -24,16 +24,16 @@ struct lock_engine;
 
 /* How queue names are made (seeds/000, "A" and "B" Queues). */
 enum lock_naming {
-	LOCK_NAMING_AMQP_LOCKS,       /* {name}-{slot}-A, {name}-{slot}-B, admin {name}, mutex {name}-M */
+	LOCK_NAMING_AMQP_LOCKS, /* {name}-{slot}-A, {name}-{slot}-B, admin {name}, mutex {name}-M */
 	LOCK_NAMING_AMQP_LOCKS_PYTHON /* {name}-A-{slot}, {name}-B-{slot}, admin and mutex {name} */
 };
 
 /* What can be changed while the engine runs (reload), but for naming. */
 struct lock_settings {
 	enum lock_naming naming;
-	unsigned max_races;        /* lost races of one acquire, then `contended` */
-	int64_t reprobe;           /* ns between looks at a full semaphore; each is jittered */
-	int64_t request_timeout;   /* ns until a request that does not wait by itself gives up */
+	unsigned max_races;      /* lost races of one acquire, then `contended` */
+	int64_t reprobe;         /* ns between looks at a full semaphore; each is jittered */
+	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
 };
@@ -43,42 +43,42 @@ struct lock_acquire {
 	enum lock_kind kind;
 	int64_t timeout; /* ns; 0 = try; DURATION_FOREVER */
 	int priority;
-	bool progress;   /* wants LOCK_NOTICE_WAITING */
-	uid_t uid;       /* whose holds these are: decides who may verify them */
+	bool progress; /* wants LOCK_NOTICE_WAITING */
+	uid_t uid;     /* whose holds these are: decides who may verify them */
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */
 struct lock_answer {
-	enum reason reason;  /* REASON_NONE: done */
-	const char *text;    /* what went wrong, the broker's words included; NULL: the reason's own */
-	const char *name;    /* of the lock or semaphore; NULL when the request named none that exists */
+	enum reason reason; /* REASON_NONE: done */
+	const char *text;   /* what went wrong, in words; NULL: the reason's own */
+	const char *name;   /* of the lock or semaphore; NULL: not known */
 	enum lock_kind kind;
-	uint64_t lock;       /* acquire, verify, release: the hold */
-	int slot;            /* acquire, verify: from 1; 0 = takes none */
-	int64_t waited;      /* acquire: ns from request to grant */
-	int slots;           /* size, create; would-block, timeout: size as last seen; -1 = not known */
-	int holders;         /* would-block, timeout: as last seen; -1 = not known */
-	int waiting;         /* would-block, timeout: requests waiting here; -1 = not known */
+	uint64_t lock;  /* acquire, verify, release: the hold */
+	int slot;       /* acquire, verify: from 1; 0 = takes none */
+	int64_t waited; /* acquire: ns from request to grant */
+	int slots;      /* size, create; would-block, timeout: size as last seen; -1 = not known */
+	int holders;    /* would-block, timeout: as last seen; -1 = not known */
+	int waiting;    /* would-block, timeout: requests waiting here; -1 = not known */
 };
 
 enum lock_notice_kind {
 	LOCK_NOTICE_LOST,    /* the hold has ended */
 	LOCK_NOTICE_REVOKED, /* the slot was taken out of service; the hold goes on until released */
-	LOCK_NOTICE_VANISHED,/* B was gone and is claimed again; for the log, not for the peer */
-	LOCK_NOTICE_WAITING, /* request: it waits now, or its position changed */
-	LOCK_NOTICE_BROKER   /* the hold link's state changed: to every peer that waits or holds */
+	LOCK_NOTICE_VANISHED, /* B was gone and is claimed again; for the log, not for the peer */
+	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position changed */
+	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
 };
 
 struct lock_notice {
 	enum lock_notice_kind kind;
-	uint64_t lock;       /* lost, revoked, vanished */
-	const char *name;    /* lost, revoked, vanished, waiting */
-	int slot;            /* lost, revoked, vanished */
-	enum reason reason;  /* lost: lost, broker-unavailable, draining */
-	const char *text;    /* lost: the broker's words, "" when none; broker: why */
-	uint64_t request;    /* waiting */
-	int position;        /* waiting: from 1 */
-	int holders;         /* waiting; -1 = not known */
+	uint64_t lock;           /* lost, revoked, vanished */
+	const char *name;        /* lost, revoked, vanished, waiting */
+	int slot;                /* lost, revoked, vanished */
+	enum reason reason;      /* lost: lost, broker-unavailable, draining */
+	const char *text;        /* lost: the broker's words, "" when none; broker: why */
+	uint64_t request;        /* waiting */
+	int position;            /* waiting: from 1 */
+	int holders;             /* waiting; -1 = not known */
 	enum broker_state state; /* broker */
 };
 
@@ -88,7 +88,8 @@ struct lock_notice {
  * given up later, in a pass of its own.
  */
 struct lock_listener {
-	void (*answer)(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
+	void (*answer)(
+	    void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
 	void (*notice)(void *ctx, uint64_t peer, const struct lock_notice *notice);
 	void *ctx;
 };
@@ -106,7 +107,8 @@ void lock_acquire(struct lock_engine *engine, uint64_t peer, uint64_t request,
 /* Ends the peer's waiting acquire `meant` with `cancelled`; false when there is none such. */
 bool lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant);
 /* To any peer of the uid that holds it (uid 0 sees all); others get not-held. */
-void lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
+void lock_verify(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
 /* Only by the peer that holds it. Answered after delete-ok. */
 void lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock);
 void lock_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
@@ -131,9 +133,9 @@ void lock_abandon(struct lock_engine *engine);
 bool lock_quiet(const struct lock_engine *engine);
 
 struct lock_counts {
-	size_t holds;      /* held now, revoked ones included */
-	size_t waiting;    /* acquires not answered yet */
-	size_t in_flight;  /* claims and deletes not answered yet */
+	size_t holds;                              /* held now, revoked ones included */
+	size_t waiting;                            /* acquires not answered yet */
+	size_t in_flight;                          /* claims and deletes not answered yet */
 	uint64_t granted, refused, released, lost; /* since the start */
 	uint64_t b_vanished; /* Bs that were gone when checked again (broker.h, deletes_by_name) */
 };

@@ -19,9 +19,9 @@
 
 /* One acquire that is not answered yet. */
 enum waiter_state {
-	WAITER_QUEUED,	 /* its turn comes when a slot is seen free; nothing is in flight for it */
+	WAITER_QUEUED,   /* its turn comes when a slot is seen free; nothing is in flight for it */
 	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the line */
-	WAITER_RESTING	 /* lost a race; its timer sends it back to QUEUED */
+	WAITER_RESTING   /* lost a race; its timer sends it back to QUEUED */
 };
 
 struct semaphore;
@@ -60,26 +60,26 @@ enum look_state {
 struct look {
 	enum look_state state;
 	uint64_t number;  /* of the look in progress, or of the last one */
-	uint64_t probe;	  /* PROBING: its number; else 0 */
+	uint64_t probe;   /* PROBING: its number; else 0 */
 	int first, count; /* its window */
 	int64_t started;  /* clock time just before the first window was sent */
-	bool unknown;	  /* some answer was unknown: "full" cannot be said */
-	bool overtaken;	  /* a slot was freed here meanwhile: "full" may be old news */
+	bool unknown;     /* some answer was unknown: "full" cannot be said */
+	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
 };
 
 struct semaphore {
-	char *name;		    /* owned */
+	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed: whose table it is in */
-	bool mutex;		    /* true mutex: one slot, no A */
-	int size;		    /* contiguous slots seen; of a mutex 1 */
-	bool complete;		    /* a gap was seen above `size`; else there may be more */
-	int64_t seen;		    /* when the last contiguous probe was sent; INT64_MIN = never */
+	bool mutex;                 /* true mutex: one slot, no A */
+	int size;                   /* contiguous slots seen; of a mutex 1 */
+	bool complete;              /* a gap was seen above `size`; else there may be more */
+	int64_t seen;               /* when the last contiguous probe was sent; INT64_MIN = never */
 	unsigned char
 	    *busy; /* owned; busy[slot - 1]: seen taken, or lost to somebody; `room` of them */
 	int room;
 	struct look look;
 	struct waiter_list line; /* by priority, then arrival */
-	size_t waiting;		 /* of line */
+	size_t waiting;          /* of line */
 	struct timer reprobe;
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
