@@ -143,26 +143,25 @@ static bool
 take_password(struct loading *l)
 {
 	struct config *config = l->config;
-	bool from_file = *config->password_file != '\0', wanted = false;
-	char *path, *password;
+	bool wanted = false;
+	char *password;
 	const char *what;
 
 	for (size_t i = 0; i < config->broker_count; i++)
 		wanted |= !config->brokers[i].password_given;
-	path = from_file ? mem_strdup(config->password_file) : password_credential();
-	if (!wanted || path == NULL) {
-		free(path);
+	if (!wanted)
 		return true;
+	if (*config->password_file != '\0') {
+		password = password_read(config->password_file, &what);
+		if (password == NULL)
+			return fail(l, "password-file", "%s: %s", config->password_file, what);
+	} else {
+		password = password_credential(&what);
+		if (password == NULL && what != NULL)
+			return fail(l, "broker", "the credential broker-password: %s", what);
 	}
-	password = password_read(path, &what);
-	if (password == NULL) {
-		if (from_file)
-			fail(l, "password-file", "%s: %s", path, what);
-		else
-			fail(l, "broker", "the credential %s: %s", path, what);
-		free(path);
-		return false;
-	}
+	if (password == NULL)
+		return true;
 	for (size_t i = 0; i < config->broker_count; i++) {
 		struct config_broker *broker = &config->brokers[i];
 
@@ -173,7 +172,6 @@ take_password(struct loading *l)
 	}
 	explicit_bzero(password, strlen(password));
 	free(password);
-	free(path);
 	return true;
 }
 

@@ -13,11 +13,13 @@
 /* As a part of a broker URL. */
 #define PASSWORD_MAX 255
 
+static const char nothing[] = "holds no password";
+
 static const char *
 check(const char *text, size_t len)
 {
 	if (len == 0)
-		return "holds no password";
+		return nothing;
 	if (memchr(text, '\n', len) != NULL)
 		return "holds more than one line";
 	if (len > PASSWORD_MAX)
@@ -62,16 +64,20 @@ password_read(const char *path, const char **ret_what)
 }
 
 char *
-password_credential(void)
+password_credential(const char **ret_what)
 {
 	const char *dir = getenv("CREDENTIALS_DIRECTORY");
-	char *path;
+	char *path, *password = NULL;
 
+	*ret_what = NULL;
 	if (dir == NULL || *dir == '\0')
 		return NULL;
 	path = mem_printf("%s/broker-password", dir);
-	if (access(path, F_OK) == 0)
-		return path;
+	if (access(path, F_OK) == 0) {
+		password = password_read(path, ret_what);
+		if (password == NULL && *ret_what == nothing)
+			*ret_what = NULL;
+	}
 	free(path);
-	return NULL;
+	return password;
 }

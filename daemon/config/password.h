@@ -12,7 +12,10 @@
  * strerror) when it is not to be had. A file that everybody may read is warned of.
  */
 char *password_read(const char *path, const char **ret_what) __attribute__((warn_unused_result));
-/* Where the credential is; NULL when systemd handed none over. Owned by the caller. */
-char *password_credential(void);
+/*
+ * The credential broker-password. NULL with *ret_what NULL when systemd handed none over, or one with
+ * nothing in it: the default that the unit gives it, so that its file may be missing.
+ */
+char *password_credential(const char **ret_what) __attribute__((warn_unused_result));
 
 #endif

@@ -377,7 +377,7 @@ START_TEST(password_precedence)
 	const char *const broker = "amqp://a:url@h,amqp://b@h,amqp://h";
 	struct config *config;
 
-	write_bytes(credential, "cred", 4, 0400);
+	write_bytes(credential, "cred", 4, 0600);
 	ck_assert_int_eq(setenv("CREDENTIALS_DIRECTORY", dir, 1), 0);
 	config = LOAD("--config", "/dev/null", "--broker", broker);
 	ck_assert_msg(config != NULL, "%s", error.text);
@@ -396,7 +396,14 @@ START_TEST(password_precedence)
 	write_bytes(file, "file\n", 5, 0444);
 	config_free(LOAD("--config", "/dev/null", "--password-file", file));
 	ck_assert_int_eq(warnings, 1);
-	/* A directory without the credential is as none. */
+	write_bytes(credential, "a\nb\n", 4, 0600);
+	ck_assert_ptr_null(LOAD("--config", "/dev/null"));
+	assert_error("broker (default): the credential broker-password: holds more than one line");
+	/* What the unit gives when there is none. */
+	write_bytes(credential, "\n", 1, 0600);
+	config = LOAD("--config", "/dev/null");
+	ck_assert_str_eq(config->brokers[0].password, "guest");
+	config_free(config);
 	unlink(credential);
 	config = LOAD("--config", "/dev/null");
 	ck_assert_str_eq(config->brokers[0].password, "guest");
