@@ -1,0 +1,39 @@
+"""Peers of one daemon after three slots, without a RabbitMQ: the registry alone arbitrates (the broker
+would let one connection declare its own queue again), and hang-ups come at any moment.
+"""
+
+import unittest
+
+import tap
+from daemon import Daemon
+from hammer import hammer, most_at_once, overlaps
+from wire import Wire, wait_until
+
+
+class Hammer(unittest.TestCase):
+    deadline = 60
+
+    def test_never_two_holders_of_a_slot(self):
+        daemon = Daemon(self, "--log-level", "warning")
+        daemon.wait_broker()
+        watcher = Wire(daemon)
+        watcher.call("create", name="hammer", slots=3)
+        hammer(self, [daemon], "hammer", 3, 20, 2)
+        wait_until(lambda: watcher.call("info")["counts"]["holds"] == 0, 5, "nothing is held")
+        counts = watcher.call("info")["counts"]
+        self.assertEqual((counts["waiting"], counts["in_flight"], counts["lost"]), (0, 0, 0))
+        self.assertEqual(counts["granted"], counts["released"])
+
+
+class Arithmetic(unittest.TestCase):
+    """That the hammer can fail: its own judgement of spans."""
+
+    def test_overlaps_are_seen(self):
+        self.assertEqual(len(overlaps([(1, 3, 1), (2, 4, 1)])), 1)
+        self.assertEqual(overlaps([(1, 2, 1), (2, 4, 1), (5, 6, 1)]), [])
+        self.assertEqual(most_at_once([(1, 5, 1), (2, 3, 2), (2.5, 4, 3)]), 3)
+        self.assertEqual(most_at_once([(1, 2, 1), (2, 3, 1)]), 1)
+
+
+if __name__ == "__main__":
+    tap.main()
