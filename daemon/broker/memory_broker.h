@@ -51,13 +51,15 @@ struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsi
  * Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue; for one of a foreign
  * connection, or of a broker that was freed, an address that is no broker's).
  */
-bool memory_world_has(const struct memory_world *world, const char *queue,
-    const struct broker **ret_owner);
+bool memory_world_has(
+    const struct memory_world *world, const char *queue, const struct broker **ret_owner);
 /* Every queue, in no order. */
 void memory_world_each(const struct memory_world *world,
     void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx);
 /* A foreign client's doing: a plain queue or one held by a foreign connection; false when it exists. */
 bool memory_world_put(struct memory_world *world, const char *queue, bool exclusive);
+/* The same, a plain queue that declare_slot uses as it is, at the price of its lane. */
+bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 /* Deletes behind everybody's back; false when there was none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
 /*
@@ -66,8 +68,8 @@ bool memory_world_remove(struct memory_world *world, const char *queue);
  * `back` ns (the side link when it is next used); negative: not until memory_broker_restore(). Of a
  * link that is not up only the way back changes: so a test begins with a broker out of reach.
  */
-void memory_broker_cut(struct broker *broker, enum broker_link link, int64_t notice, int64_t back,
-    const char *why);
+void memory_broker_cut(
+    struct broker *broker, enum broker_link link, int64_t notice, int64_t back, const char *why);
 /* As a cut without a way back, by a broker that says why: BROKER_DENIED until restored. */
 void memory_broker_deny(struct broker *broker, enum broker_link link, const char *why);
 void memory_broker_restore(struct broker *broker, enum broker_link link);

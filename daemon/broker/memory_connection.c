@@ -2,12 +2,12 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <uthash.h>
 
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/memory_probe.h"
 
 enum connection_state {
 	CONNECTION_OPENING, /* requests wait unsent */
@@ -64,19 +64,9 @@ struct request {
 	char *queue; /* owned */
 	struct broker_done done;
 	struct memory_verdict verdict; /* PERFORMED */
-	struct probe *probe;	       /* owned; NULL: a method */
+	struct memory_probe *probe;    /* owned; NULL: a method */
 	struct timer perform, answer;
 	TAILQ_ENTRY(request) of_connection, of_lane;
-};
-
-struct probe {
-	struct broker_probe_done done;
-	size_t count, performed;
-	char **queues;		     /* owned, each too */
-	enum broker_answer *answers; /* owned */
-	bool silent;
-	struct timer second_half; /* of the performing: queues are not looked at all at once */
-	struct timer deadline;
 };
 
 static struct timers *
@@ -94,20 +84,6 @@ now_of(const struct memory_connection *connection)
 /* ---- requests ---- */
 
 static void
-probe_free(struct timers *timers, struct probe *probe)
-{
-	if (probe == NULL)
-		return;
-	timers_cancel(timers, &probe->second_half);
-	timers_cancel(timers, &probe->deadline);
-	for (size_t i = 0; i < probe->count; i++)
-		free(probe->queues[i]);
-	free(probe->queues);
-	free(probe->answers);
-	free(probe);
-}
-
-static void
 request_free(struct request *request)
 {
 	struct timers *timers = timers_of(request->connection);
@@ -117,7 +93,7 @@ request_free(struct request *request)
 	TAILQ_REMOVE(&request->connection->requests, request, of_connection);
 	if (request->lane != NULL)
 		TAILQ_REMOVE(&request->lane->requests, request, of_lane);
-	probe_free(timers, request->probe);
+	memory_probe_free(request->probe);
 	free(request->queue);
 	free(request);
 }
@@ -248,47 +224,6 @@ on_perform(void *ctx, uint64_t id)
 	perform_method(request);
 }
 
-/* A publish does not mind whose queue it reaches: exclusive ones are routed to as well. */
-static void
-perform_probe(struct request *request, size_t until)
-{
-	struct memory_world *world = request->connection->owner.world;
-	struct probe *probe = request->probe;
-
-	for (; probe->performed < until; probe->performed++) {
-		enum broker_answer *answer = &probe->answers[probe->performed];
-
-		if (memory_world_nacks(world))
-			*answer = BROKER_UNKNOWN;
-		else if (memory_world_has(world, probe->queues[probe->performed], NULL))
-			*answer = BROKER_OK;
-		else
-			*answer = BROKER_ABSENT;
-	}
-}
-
-static void
-on_probe_first(void *ctx, uint64_t id)
-{
-	struct request *request = ctx;
-
-	(void)id;
-	if (!memory_world_blocked(request->connection->owner.world))
-		perform_probe(request, request->probe->count / 2);
-}
-
-static void
-on_probe_second(void *ctx, uint64_t id)
-{
-	struct request *request = ctx;
-
-	(void)id;
-	if (!memory_world_blocked(request->connection->owner.world))
-		perform_probe(request, request->probe->count);
-	if (request->probe->performed == request->probe->count)
-		request->state = REQUEST_PERFORMED;
-}
-
 /* ---- answering: the client's side ---- */
 
 /*
@@ -315,24 +250,15 @@ request_tell(
 	done.fn(done.ctx, done.id, &reply);
 }
 
+/* The request is gone when the client hears of its probe. */
 static void
 probe_tell(struct request *request)
 {
-	struct probe *probe = request->probe;
-	struct timers *timers = timers_of(request->connection);
+	struct memory_probe *probe = request->probe;
 
 	request->probe = NULL;
 	request_free(request);
-	probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
-	probe_free(timers, probe);
-}
-
-static void
-probe_tell_unknown(struct request *request)
-{
-	for (size_t i = 0; i < request->probe->count; i++)
-		request->probe->answers[i] = BROKER_UNKNOWN;
-	probe_tell(request);
+	memory_probe_tell(probe);
 }
 
 /*
@@ -401,28 +327,13 @@ on_lane_close(void *ctx, uint64_t id)
 }
 
 static void
-on_probe_answer(void *ctx, uint64_t id)
+on_probe_over(void *ctx)
 {
 	struct request *request = ctx;
 	struct memory_connection *connection = request->connection;
 
-	(void)id;
-	if (request->state != REQUEST_PERFORMED)
-		return; /* held back by an alarm */
 	connection_enter(connection);
 	probe_tell(request);
-	connection_leave(connection);
-}
-
-static void
-on_probe_deadline(void *ctx, uint64_t id)
-{
-	struct request *request = ctx;
-	struct memory_connection *connection = request->connection;
-
-	(void)id;
-	connection_enter(connection);
-	probe_tell_unknown(request);
 	connection_leave(connection);
 }
 
@@ -435,11 +346,23 @@ later_of(int64_t a, int64_t b)
 }
 
 static void
-method_send(struct request *request, int64_t delay, bool silent)
+request_send(struct request *request)
 {
-	struct timers *timers = timers_of(request->connection);
+	struct memory_connection *connection = request->connection;
+	struct timers *timers = timers_of(connection);
 	struct lane *lane = request->lane;
+	int64_t delay;
+	bool silent;
 
+	if (request->probe != NULL) {
+		memory_probe_send(request->probe);
+		return;
+	}
+	delay = memory_world_delay(connection->owner.world);
+	silent = memory_world_silent(connection->owner.world);
+	assert(delay >= 0);
+	request->state = REQUEST_SENT;
+	request->sent_at = now_of(connection);
 	lane->perform_at = later_of(lane->perform_at, request->sent_at + delay / 2);
 	lane->answer_at = later_of(lane->answer_at, request->sent_at + delay);
 	if (lane->stalled)
@@ -452,52 +375,16 @@ method_send(struct request *request, int64_t delay, bool silent)
 }
 
 static void
-probe_send(struct request *request, int64_t delay, bool silent)
-{
-	struct timers *timers = timers_of(request->connection);
-
-	timers_set(timers, &request->perform, request->sent_at + delay / 4);
-	timers_set(timers, &request->probe->second_half, request->sent_at + delay / 2);
-	request->probe->silent = silent;
-	if (!silent)
-		timers_set(timers, &request->answer, request->sent_at + delay);
-}
-
-static void
-request_send(struct request *request)
-{
-	struct memory_connection *connection = request->connection;
-	int64_t delay = memory_world_delay(connection->owner.world);
-	bool silent = memory_world_silent(connection->owner.world);
-
-	assert(delay >= 0);
-	request->state = REQUEST_SENT;
-	request->sent_at = now_of(connection);
-	if (request->probe == NULL)
-		method_send(request, delay, silent);
-	else
-		probe_send(request, delay, silent);
-}
-
-/* The alarm is over: what it held back is read now. */
-static void
 on_unblocked(struct memory_owner *owner)
 {
 	struct memory_connection *connection = (struct memory_connection *)owner;
-	struct timers *timers = timers_of(connection);
 	struct request *request;
 
 	if (!is_up(connection))
 		return;
 	TAILQ_FOREACH (request, &connection->requests, of_connection) {
-		struct probe *probe = request->probe;
-
-		if (probe == NULL || request->state == REQUEST_PERFORMED ||
-		    timer_is_set(&probe->second_half))
-			continue;
-		timers_set(timers, &probe->second_half, now_of(connection));
-		if (!probe->silent)
-			timers_set(timers, &request->answer, now_of(connection));
+		if (request->probe != NULL)
+			memory_probe_unblocked(request->probe);
 	}
 }
 
@@ -544,7 +431,7 @@ memory_connection_lose(struct memory_connection *connection, int64_t notice)
 	/* What an answer makes the client ask for goes elsewhere, so only the current one may go. */
 	TAILQ_FOREACH_SAFE (request, &connection->requests, of_connection, next) {
 		if (request->probe != NULL)
-			probe_tell_unknown(request);
+			probe_tell(request);
 		else
 			request_tell(request, BROKER_UNKNOWN, 0, "", false);
 		if (connection->state == CONNECTION_DEAD)
@@ -623,15 +510,14 @@ memory_connection_lane_close(
 }
 
 static struct request *
-request_new(struct memory_connection *connection, void (*perform)(void *ctx, uint64_t id),
-    void (*answer)(void *ctx, uint64_t id))
+request_new(struct memory_connection *connection)
 {
 	struct request *request = mem_alloc(sizeof(*request));
 
 	request->connection = connection;
 	request->sent_at = now_of(connection);
-	timer_init(&request->perform, perform, request, 0);
-	timer_init(&request->answer, answer, request, 0);
+	timer_init(&request->perform, on_perform, request, 0);
+	timer_init(&request->answer, on_answer, request, 0);
 	TAILQ_INSERT_TAIL(&connection->requests, request, of_connection);
 	return request;
 }
@@ -645,7 +531,7 @@ memory_connection_request(struct memory_connection *connection, uint64_t id,
 
 	if (lane == NULL || lane->state >= LANE_CLOSED)
 		return false;
-	request = request_new(connection, on_perform, on_answer);
+	request = request_new(connection);
 	request->lane = lane;
 	TAILQ_INSERT_TAIL(&lane->requests, request, of_lane);
 	request->method = method;
@@ -660,20 +546,10 @@ void
 memory_connection_probe(struct memory_connection *connection, const char *const *queues,
     size_t count, struct broker_probe_done done)
 {
-	struct request *request = request_new(connection, on_probe_first, on_probe_answer);
-	struct probe *probe = mem_alloc(sizeof(*probe));
+	struct request *request = request_new(connection);
 
-	request->probe = probe;
-	probe->done = done;
-	probe->count = count;
-	probe->queues = mem_grow(NULL, count, sizeof(*probe->queues));
-	probe->answers = mem_grow(NULL, count, sizeof(*probe->answers));
-	for (size_t i = 0; i < count; i++)
-		probe->queues[i] = mem_strdup(queues[i]);
-	timer_init(&probe->second_half, on_probe_second, request, 0);
-	timer_init(&probe->deadline, on_probe_deadline, request, 0);
-	timers_set(
-	    timers_of(connection), &probe->deadline, now_of(connection) + MEMORY_PROBE_TIMEOUT);
+	request->probe =
+	    memory_probe_new(connection->owner.world, queues, count, done, on_probe_over, request);
 	if (is_up(connection))
 		request_send(request);
 }

@@ -43,8 +43,8 @@ unsigned memory_connection_lanes(const struct memory_connection *connection);
 void memory_connection_lane_open(struct memory_connection *connection, uint64_t lane);
 /* An id that is gone is fine. */
 void memory_connection_lane_put(struct memory_connection *connection, uint64_t lane);
-void memory_connection_lane_close(struct memory_connection *connection, uint64_t lane, int code,
-    const char *text);
+void memory_connection_lane_close(
+    struct memory_connection *connection, uint64_t lane, int code, const char *text);
 
 /* False: there is no such lane. */
 bool memory_connection_request(struct memory_connection *connection, uint64_t lane,

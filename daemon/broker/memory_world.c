@@ -11,6 +11,7 @@
 struct memory_queue {
 	char *name;		    /* owned */
 	struct memory_owner *owner; /* exclusive to it; NULL: a plain queue */
+	bool otherwise;		    /* with arguments that no slot has */
 	TAILQ_ENTRY(memory_queue) of_owner;
 	UT_hash_handle hh;
 };
@@ -139,7 +140,7 @@ queue_find(const struct memory_world *world, const char *name)
 	return queue;
 }
 
-static void
+static struct memory_queue *
 queue_new(struct memory_world *world, const char *name, struct memory_owner *owner)
 {
 	struct memory_queue *queue = mem_alloc(sizeof(*queue));
@@ -149,6 +150,7 @@ queue_new(struct memory_world *world, const char *name, struct memory_owner *own
 	if (owner != NULL)
 		TAILQ_INSERT_TAIL(&owner->queues, queue, of_owner);
 	HASH_ADD_KEYPTR(hh, world->queues, queue->name, strlen(queue->name), queue);
+	return queue;
 }
 
 static void
@@ -205,6 +207,15 @@ memory_world_put(struct memory_world *world, const char *name, bool exclusive)
 }
 
 bool
+memory_world_put_otherwise(struct memory_world *world, const char *name)
+{
+	if (queue_find(world, name) != NULL)
+		return false;
+	queue_new(world, name, NULL)->otherwise = true;
+	return true;
+}
+
+bool
 memory_world_remove(struct memory_world *world, const char *name)
 {
 	struct memory_queue *queue = queue_find(world, name);
@@ -251,6 +262,9 @@ static const struct memory_verdict locked = {.answer = BROKER_LOCKED,
     .text = "RESOURCE_LOCKED - exclusive to another connection, or declared otherwise"};
 static const struct memory_verdict reserved = {
     .answer = BROKER_REFUSED, .code = 403, .text = "ACCESS_REFUSED - reserved queue name"};
+/* What broker.h makes of the 406: the queue is there, the lane is not. */
+static const struct memory_verdict otherwise = {
+    .answer = BROKER_OK, .code = 406, .text = "PRECONDITION_FAILED - declared otherwise"};
 
 static bool
 is_reserved(const char *name)
@@ -287,6 +301,8 @@ memory_owner_declare(struct memory_owner *owner, const char *name)
 		queue_new(owner->world, name, NULL);
 	else if (queue->owner != NULL)
 		return locked;
+	else if (queue->otherwise)
+		return otherwise;
 	return done;
 }
 

@@ -29,8 +29,8 @@ struct memory_owner {
 };
 
 /* Links the owner into the world; free and unblocked are the caller's to set before. */
-void memory_owner_init(struct memory_owner *owner, struct memory_world *world,
-    const struct broker *broker);
+void memory_owner_init(
+    struct memory_owner *owner, struct memory_world *world, const struct broker *broker);
 /* Deletes its exclusive queues. */
 void memory_owner_release(struct memory_owner *owner);
 void memory_owner_done(struct memory_owner *owner);

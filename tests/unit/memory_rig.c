@@ -1,0 +1,298 @@
+#include "tests/unit/memory_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/unit.h"
+
+struct rig rig;
+struct memory_world *world;
+struct broker *one, *two;
+
+static int64_t
+rig_now(void *ctx)
+{
+	(void)ctx;
+	return rig.now;
+}
+
+static const struct clock rig_clock = {.now = rig_now};
+
+static void
+see(const char *what)
+{
+	size_t used = strlen(rig.seen);
+
+	ck_assert(!rig.in_call);
+	ck_assert_uint_lt(used + strlen(what) + 2, sizeof(rig.seen));
+	snprintf(rig.seen + used, sizeof(rig.seen) - used, "%s%s", used == 0 ? "" : " ", what);
+}
+
+static const char *
+answer_word(enum broker_answer answer)
+{
+	switch (answer) {
+	case BROKER_OK:
+		return "ok";
+	case BROKER_ABSENT:
+		return "absent";
+	case BROKER_LOCKED:
+		return "locked";
+	case BROKER_REFUSED:
+		return "refused";
+	case BROKER_SKIPPED:
+		return "skipped";
+	case BROKER_UNKNOWN:
+		return "unknown";
+	}
+	return "?";
+}
+
+static void
+on_done(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	char text[64];
+
+	(void)ctx;
+	snprintf(text, sizeof(text), "%d=%s%s", (int)id, answer_word(reply->answer),
+	    reply->lane_open ? "" : "!");
+	see(text);
+	rig.sent_at[id] = reply->sent_at;
+	ck_assert_ptr_nonnull(reply->text);
+	if (id == rig.react_to && rig.reaction != NULL) {
+		rig.react_to = 0;
+		rig.reaction();
+	}
+}
+
+static void
+on_probe(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	char text[256];
+	size_t used = (size_t)snprintf(text, sizeof(text), "p%d", (int)id);
+
+	(void)ctx;
+	for (size_t i = 0; i < count; i++) {
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%c%s",
+		    i == 0 ? '=' : ',', answer_word(answers[i]));
+	}
+	see(text);
+}
+
+static void
+on_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
+{
+	const struct broker *broker = ctx;
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s%s:%s%s%s", broker == two ? "two." : "",
+	    link == BROKER_HOLD ? "hold" : "side",
+	    state == BROKER_UP	   ? "up"
+	    : state == BROKER_DOWN ? "down"
+				   : "denied",
+	    *why != '\0' ? ":" : "", why);
+	see(text);
+}
+
+static void
+on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+{
+	char what[64];
+
+	(void)ctx;
+	ck_assert_str_ne(text, "");
+	rig.closed_lane = lane;
+	snprintf(what, sizeof(what), "closed:%d", code);
+	see(what);
+}
+
+/* ---- the nature's plan ---- */
+
+static int64_t
+planned_delay(void *ctx)
+{
+	(void)ctx;
+	return rig.delays_used < RIG_PLAN ? rig.delays[rig.delays_used++] : 0;
+}
+
+static bool
+planned_silence(void *ctx)
+{
+	(void)ctx;
+	return rig.silences_used < RIG_PLAN && rig.silences[rig.silences_used++];
+}
+
+static bool
+planned_nack(void *ctx)
+{
+	(void)ctx;
+	return rig.nacks_used < RIG_PLAN && rig.nacks[rig.nacks_used++];
+}
+
+/* ---- fixtures ---- */
+
+struct broker *
+rig_broker_new(unsigned lanes_max)
+{
+	struct broker *broker = memory_broker_new(world, 10, lanes_max);
+	struct broker_events events = {
+	    .link = on_link, .lane_closed = on_lane_closed, .ctx = broker};
+
+	broker_set_events(broker, &events);
+	return broker;
+}
+
+void
+rig_new(const struct memory_nature *nature)
+{
+	static const struct memory_nature planned = {
+	    .delay = planned_delay, .silent = planned_silence, .nacks = planned_nack};
+
+	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
+	rig.timers = timers_new(&rig_clock);
+	world = memory_world_new(rig.timers, nature == NULL ? &planned : nature);
+	one = rig_broker_new(3);
+	two = rig_broker_new(2047);
+}
+
+void
+rig_start(void)
+{
+	rig.in_call = true;
+	broker_start(one);
+	broker_start(two);
+	rig.in_call = false;
+	run();
+	ck_saw("hold:up two.hold:up");
+}
+
+void
+rig_free(void)
+{
+	broker_free(one);
+	broker_free(two);
+	memory_world_free(world);
+	ck_assert_int_eq(timers_next(rig.timers), INT64_MAX);
+	timers_free(rig.timers);
+}
+
+void
+rig_setup(void)
+{
+	rig_new(NULL);
+	rig_start();
+}
+
+void
+rig_setup_unstarted(void)
+{
+	rig_new(NULL);
+}
+
+void
+rig_teardown(void)
+{
+	rig_free();
+	ck_saw("");
+}
+
+void
+run(void)
+{
+	timers_run(rig.timers);
+}
+
+void
+pass(int64_t ns)
+{
+	int64_t until = rig.now + ns;
+
+	while (timers_next(rig.timers) <= until) {
+		if (timers_next(rig.timers) > rig.now)
+			rig.now = timers_next(rig.timers);
+		run();
+	}
+	rig.now = until;
+}
+
+/* ---- calls of the seam ---- */
+
+struct broker_done
+done(uint64_t id)
+{
+	return (struct broker_done){.fn = on_done, .id = id};
+}
+
+void
+claim(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_claim(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+void
+check(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_check(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+void
+drop(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_drop(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+void
+declare_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_declare_slot(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+void
+delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_delete_slot(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+void
+probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id)
+{
+	rig.in_call = true;
+	broker_probe(broker, queues, count, (struct broker_probe_done){.fn = on_probe, .id = id});
+	rig.in_call = false;
+}
+
+uint64_t
+take(struct broker *broker, enum broker_link link)
+{
+	uint64_t lane;
+
+	rig.in_call = true;
+	lane = broker_lane_take(broker, link);
+	rig.in_call = false;
+	return lane;
+}
+
+bool
+exists(const char *queue)
+{
+	return memory_world_has(world, queue, NULL);
+}
+
+const struct broker *
+owner_of(const char *queue)
+{
+	const struct broker *owner = NULL;
+
+	ck_assert(memory_world_has(world, queue, &owner));
+	return owner;
+}

@@ -1,0 +1,73 @@
+/*
+ * Two daemons' memory_brokers over one world and a clock of our own. Whatever comes back is written
+ * down in order, in short: "1=ok" is the answer to request 1, "2=locked!" one whose lane is gone with
+ * it, "p3=ok,absent" a probe, "closed:405" a lane closed by the broker, "hold:up" a link. Nothing may
+ * come back from inside a call that asks for it: the rig checks that of every call made through it.
+ */
+#ifndef TESTS_UNIT_MEMORY_RIG_H
+#define TESTS_UNIT_MEMORY_RIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/timers.h"
+#include "daemon/broker/broker.h"
+#include "daemon/broker/memory_broker.h"
+
+#define MSEC NSEC_PER_MSEC
+#define RIG_PLAN 16
+
+struct rig {
+	int64_t now;
+	struct timers *timers;
+	char seen[4096];
+	bool in_call; /* nothing may be called back */
+	int64_t sent_at[300];
+	uint64_t closed_lane;
+	/* What a test does from inside the answer to the request of that number, once. */
+	uint64_t react_to;
+	void (*reaction)(void);
+	/* The plan of the nature: for the requests to come, in order; then plain. */
+	int64_t delays[RIG_PLAN];
+	bool silences[RIG_PLAN], nacks[RIG_PLAN];
+	size_t delays_used, silences_used, nacks_used;
+};
+
+extern struct rig rig;
+extern struct memory_world *world;
+extern struct broker *one, *two; /* one has 3 lanes; two's requests are numbered from 100 */
+
+/* With nature NULL: the plan. */
+void rig_new(const struct memory_nature *nature);
+void rig_start(void);
+void rig_free(void);
+/* Fixtures: started, and teardown that wants to have seen nothing unexpected. */
+void rig_setup(void);
+void rig_setup_unstarted(void);
+void rig_teardown(void);
+struct broker *rig_broker_new(unsigned lanes_max);
+
+/* One pass of the loop. */
+void run(void);
+/* All that falls due in so many ns, at its own time. */
+void pass(int64_t ns);
+/* What was seen since the last call. */
+#define ck_saw(wanted)                                                                             \
+	do {                                                                                       \
+		ck_assert_str_eq(rig.seen, (wanted));                                              \
+		rig.seen[0] = '\0';                                                                \
+	} while (0)
+
+struct broker_done done(uint64_t id);
+void claim(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void check(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void drop(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void declare_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id);
+uint64_t take(struct broker *broker, enum broker_link link);
+bool exists(const char *queue);
+const struct broker *owner_of(const char *queue);
+
+#endif

@@ -1,0 +1,386 @@
+/*
+ * memory_broker: links that come up, die, are noticed late and come back; the side link.
+ */
+#include "daemon/broker/broker.h"
+#include "daemon/broker/memory_broker.h"
+#include "tests/unit/memory_rig.h"
+#include "tests/unit/unit.h"
+
+/* ---- links ---- */
+
+START_TEST(a_cut_answers_unknown_in_order_then_tells)
+{
+	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	struct broker_info info;
+
+	rig.delays[0] = 50 * MSEC;
+	rig.delays[1] = 10 * MSEC;
+	rig.delays[2] = 10 * MSEC;
+	claim(one, lane, "q", 1);
+	claim(one, other, "r", 2);
+	check(one, lane, "q", 3);
+	pass(1 * MSEC);
+	memory_broker_cut(one, BROKER_HOLD, 0, 100 * MSEC, "reset");
+	ck_saw("1=unknown! 2=unknown! 3=unknown! hold:down:reset");
+	broker_get_info(one, &info);
+	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert_str_eq(info.why, "reset");
+	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
+	/* Lanes of a link that died. */
+	claim(one, lane, "q", 4);
+	broker_lane_put(one, other);
+	pass(99 * MSEC);
+	ck_saw("4=unknown!");
+	pass(1 * MSEC);
+	ck_saw("hold:up");
+	claim(one, lane, "q", 5);
+	pass(0);
+	ck_saw("5=unknown!");
+	/* Noticed at once: what had not been performed never is. */
+	ck_assert(!exists("q"));
+	ck_assert(!exists("r"));
+}
+END_TEST
+
+static void
+look_at_state(void)
+{
+	struct broker_info info;
+
+	broker_get_info(one, &info);
+	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert_uint_eq(info.lanes, 0);
+	/* The broker deletes before any client can learn of it. */
+	ck_assert(!exists("held"));
+}
+
+START_TEST(a_cut_sets_the_state_first)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	claim(one, lane, "held", 1);
+	run();
+	rig.delays[1] = 10 * MSEC;
+	check(one, lane, "held", 2);
+	rig.reaction = look_at_state;
+	rig.react_to = 2;
+	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+	ck_assert_uint_eq(rig.react_to, 0);
+	ck_saw("1=ok 2=unknown! hold:down:reset");
+}
+END_TEST
+
+START_TEST(a_cut_noticed_late_keeps_the_queues_till_then)
+{
+	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+
+	claim(one, lane, "q", 1);
+	run();
+	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, 0, "timed out");
+	pass(0);
+	ck_saw("1=ok hold:down:timed out hold:up");
+	/* Our own old queue looks like another holder. */
+	lane = take(one, BROKER_HOLD);
+	claim(one, lane, "q", 2);
+	claim(two, rival, "q", 101);
+	pass(499 * MSEC);
+	ck_saw("2=locked! closed:405 101=locked! closed:405");
+	ck_assert_ptr_eq(owner_of("q"), one);
+	pass(1 * MSEC);
+	ck_assert(!exists("q"));
+}
+END_TEST
+
+START_TEST(what_was_sent_before_the_cut_may_still_be_performed)
+{
+	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+
+	rig.delays[0] = 20 * MSEC;
+	rig.delays[1] = 20 * MSEC;
+	rig.delays[2] = 20 * MSEC;
+	claim(one, lane, "late", 1);
+	check(one, other, "none", 2);
+	claim(one, other, "skipped", 3);
+	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, -1, "timed out");
+	ck_saw("1=unknown! 2=unknown! 3=unknown! hold:down:timed out");
+	ck_assert(!exists("late"));
+	pass(10 * MSEC);
+	ck_assert_ptr_eq(owner_of("late"), one);
+	ck_assert(!exists("skipped"));
+	pass(490 * MSEC);
+	ck_assert(!exists("late"));
+	ck_saw("");
+}
+END_TEST
+
+START_TEST(a_killed_daemon_leaves_its_queues_until_noticed)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	claim(one, lane, "q", 1);
+	run();
+	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, -1, "killed");
+	ck_saw("1=ok hold:down:killed");
+	broker_free(one);
+	ck_assert_ptr_nonnull(owner_of("q"));
+	ck_assert_ptr_ne(owner_of("q"), one);
+	pass(500 * MSEC);
+	ck_assert(!exists("q"));
+	one = rig_broker_new(3);
+	/* And a world may end before it has noticed. */
+	lane = take(two, BROKER_HOLD);
+	claim(two, lane, "q", 101);
+	run();
+	memory_broker_cut(two, BROKER_HOLD, 500 * MSEC, -1, "killed");
+	ck_saw("101=ok two.hold:down:killed");
+}
+END_TEST
+
+START_TEST(a_cut_link_stays_down_until_restored)
+{
+	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+	ck_saw("hold:down:reset");
+	pass(3600 * NSEC_PER_SEC);
+	ck_saw("");
+	memory_broker_restore(one, BROKER_HOLD);
+	run();
+	ck_saw("hold:up");
+	memory_broker_restore(one, BROKER_HOLD); /* up: nothing happens */
+	run();
+	ck_saw("");
+}
+END_TEST
+
+START_TEST(out_of_reach_from_the_start)
+{
+	struct broker_info info;
+
+	memory_broker_cut(one, BROKER_HOLD, 0, -1, "refused");
+	broker_start(one);
+	ck_saw("");
+	run();
+	ck_saw("hold:down:refused");
+	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
+	memory_broker_deny(one, BROKER_HOLD, "ACCESS_REFUSED");
+	ck_saw("hold:denied:ACCESS_REFUSED");
+	broker_get_info(one, &info);
+	ck_assert_int_eq(info.hold, BROKER_DENIED);
+	ck_assert_str_eq(info.why, "ACCESS_REFUSED");
+	memory_broker_restore(one, BROKER_HOLD);
+	run();
+	ck_saw("hold:up");
+}
+END_TEST
+
+static void
+stop_one(void)
+{
+	broker_stop(one);
+}
+
+START_TEST(stop_is_the_end_of_all_answers)
+{
+	uint64_t lane = take(one, BROKER_HOLD), side = take(one, BROKER_SIDE);
+	static const char *const queues[] = {"q"};
+
+	claim(one, lane, "q", 1);
+	run();
+	ck_saw("side:up 1=ok");
+	rig.delays[1] = 10 * MSEC;
+	claim(one, lane, "r", 2);
+	check(one, side, "q", 3);
+	probe(one, queues, 1, 4);
+	claim(one, take(one, BROKER_HOLD), "s", 5);
+	broker_stop(one);
+	ck_assert(!exists("q"));
+	claim(one, lane, "t", 6);
+	broker_lane_put(one, lane);
+	ck_assert_uint_eq(take(one, BROKER_SIDE), 0);
+	pass(10 * NSEC_PER_SEC);
+	ck_saw("");
+}
+END_TEST
+
+START_TEST(stop_from_inside_an_answer)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	check(one, lane, "none", 1);
+	claim(one, lane, "q", 2);
+	rig.reaction = stop_one;
+	rig.react_to = 1;
+	run();
+	ck_saw("1=absent!");
+	lane = take(two, BROKER_HOLD);
+	check(two, lane, "none", 101);
+	check(two, lane, "none", 102);
+	run();
+	ck_saw("101=absent! 102=skipped! closed:404");
+}
+END_TEST
+
+START_TEST(stop_from_inside_an_answer_of_a_dying_link)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	rig.delays[0] = rig.delays[1] = 10 * MSEC;
+	check(one, lane, "none", 1);
+	claim(one, lane, "q", 2);
+	rig.reaction = stop_one;
+	rig.react_to = 1;
+	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, 0, "reset");
+	pass(NSEC_PER_SEC);
+	ck_saw("1=unknown!");
+}
+END_TEST
+
+static void
+cut_one(void)
+{
+	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+}
+
+START_TEST(cut_from_inside_an_answer)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	check(one, lane, "none", 1);
+	claim(one, lane, "q", 2);
+	rig.reaction = cut_one;
+	rig.react_to = 1;
+	run();
+	ck_saw("1=absent! 2=unknown! hold:down:reset");
+}
+END_TEST
+
+/* ---- the side link ---- */
+
+START_TEST(the_side_link_comes_up_when_it_is_needed)
+{
+	struct broker_info info;
+	uint64_t lane;
+
+	pass(NSEC_PER_SEC);
+	broker_get_info(one, &info);
+	ck_assert_int_eq(info.side, BROKER_DOWN);
+	lane = take(one, BROKER_SIDE);
+	rig.in_call = true;
+	declare_slot(one, lane, "a", 1);
+	declare_slot(one, lane, "a", 2);
+	delete_slot(one, lane, "a", 3);
+	delete_slot(one, lane, "a", 4);
+	declare_slot(one, lane, "b", 5);
+	rig.in_call = false;
+	pass(0);
+	ck_saw("side:up 1=ok 2=ok 3=ok 4=ok 5=ok");
+	ck_assert(!exists("a"));
+	ck_assert_ptr_null(owner_of("b"));
+	/* An exclusive queue cannot be declared otherwise, nor can another's be deleted. */
+	claim(one, lane, "m", 6);
+	declare_slot(one, lane, "m", 7);
+	pass(0);
+	ck_saw("6=ok 7=locked! closed:405");
+	ck_assert_ptr_eq(owner_of("m"), one);
+}
+END_TEST
+
+START_TEST(the_side_link_comes_back_when_it_is_next_used)
+{
+	uint64_t lane = take(one, BROKER_SIDE), hold = take(one, BROKER_HOLD);
+	static const char *const queues[] = {"q"};
+
+	claim(one, hold, "q", 1);
+	pass(0);
+	ck_saw("side:up 1=ok");
+	rig.delays[1] = 10 * MSEC;
+	rig.delays[2] = 10 * MSEC;
+	check(one, lane, "q", 2);
+	probe(one, queues, 1, 3);
+	memory_broker_cut(one, BROKER_SIDE, 0, 100 * MSEC, "reset");
+	ck_saw("2=unknown! p3=unknown side:down:reset");
+	/* Holds stay, and nobody brings it back for nothing. */
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	ck_assert_ptr_eq(owner_of("q"), one);
+	probe(one, queues, 1, 4);
+	pass(0);
+	ck_saw("side:up p4=ok");
+	memory_broker_cut(one, BROKER_SIDE, 0, 100 * MSEC, "reset");
+	ck_saw("side:down:reset");
+	probe(one, queues, 1, 5);
+	pass(99 * MSEC);
+	ck_saw("");
+	pass(1 * MSEC);
+	ck_saw("side:up p5=ok");
+}
+END_TEST
+
+START_TEST(a_side_link_that_does_not_come_up_is_unknown_in_time)
+{
+	static const char *const queues[] = {"q"};
+	uint64_t lane;
+
+	memory_broker_cut(one, BROKER_SIDE, 0, -1, "unreachable");
+	lane = take(one, BROKER_SIDE);
+	ck_assert_uint_ne(lane, 0);
+	check(one, lane, "q", 1);
+	check(one, lane, "q", 2);
+	pass(MEMORY_PROBE_TIMEOUT - 1);
+	ck_saw("");
+	probe(one, queues, 1, 3);
+	pass(1);
+	ck_saw("1=unknown! 2=unknown! p3=unknown side:down:unreachable");
+	check(one, lane, "q", 4);
+	probe(one, queues, 1, 5);
+	pass(1 * MSEC);
+	ck_saw("4=unknown!");
+	memory_broker_restore(one, BROKER_SIDE);
+	pass(0);
+	ck_saw("side:up p5=absent");
+}
+END_TEST
+
+static TCase *
+tcase_new(Suite *suite, const char *name)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
+	suite_add_tcase(suite, tcase);
+	return tcase;
+}
+
+static Suite *
+memory_links_suite(void)
+{
+	Suite *suite = suite_create("memory_links");
+	TCase *tcase = tcase_new(suite, "links");
+
+	tcase_add_test(tcase, a_cut_answers_unknown_in_order_then_tells);
+	tcase_add_test(tcase, a_cut_sets_the_state_first);
+	tcase_add_test(tcase, a_cut_noticed_late_keeps_the_queues_till_then);
+	tcase_add_test(tcase, what_was_sent_before_the_cut_may_still_be_performed);
+	tcase_add_test(tcase, a_killed_daemon_leaves_its_queues_until_noticed);
+	tcase_add_test(tcase, a_cut_link_stays_down_until_restored);
+	tcase_add_test(tcase, stop_is_the_end_of_all_answers);
+	tcase_add_test(tcase, stop_from_inside_an_answer);
+	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
+	tcase_add_test(tcase, cut_from_inside_an_answer);
+	tcase = tcase_new(suite, "side");
+	tcase_add_test(tcase, the_side_link_comes_up_when_it_is_needed);
+	tcase_add_test(tcase, the_side_link_comes_back_when_it_is_next_used);
+	tcase_add_test(tcase, a_side_link_that_does_not_come_up_is_unknown_in_time);
+	tcase = tcase_create("start");
+	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
+	tcase_add_test(tcase, out_of_reach_from_the_start);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	static Suite *(*const makers[])(void) = {memory_links_suite};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
