@@ -18,7 +18,7 @@ struct access_rule {
 	char *words; /* owned: a copy of text, cut into words */
 	bool allow;
 	enum access_who who;
-	uint32_t id;	     /* uid or gid */
+	uint32_t id;         /* uid or gid */
 	const char *methods; /* in words: "*", or with commas before, between and after */
 	const char *pattern; /* in words */
 };

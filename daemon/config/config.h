@@ -29,18 +29,18 @@ struct config_broker {
 
 /* Every pointer is owned. Durations in ns. */
 struct config {
-	char *socket;	      /* path */
+	char *socket;         /* path */
 	unsigned socket_mode; /* 0660 */
 	char *socket_group;   /* "" = leave it */
-	bool memory;	      /* broker = memory: */
+	bool memory;          /* broker = memory: */
 	struct config_broker *brokers;
 	size_t broker_count;
 	char
 	    *password_file; /* "" = none; $CREDENTIALS_DIRECTORY/broker-password is looked at too */
-	char *sasl;	    /* "plain", "external" */
+	char *sasl;         /* "plain", "external" */
 	char *tls_ca, *tls_cert, *tls_key; /* paths; "" = the system's CAs, no client certificate */
-	int heartbeat;			   /* seconds */
-	int64_t margin;			   /* 0 = a fifth of heartbeat */
+	int heartbeat;                     /* seconds */
+	int64_t margin;                    /* 0 = a fifth of heartbeat */
 	int64_t connect_timeout;
 	int64_t request_timeout;
 	int64_t probe_timeout;

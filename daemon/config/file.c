@@ -19,8 +19,8 @@
 struct reading {
 	const char *path;
 	const char *at, *end; /* what inih has not read yet */
-	int line;	      /* the one it read last, from 1 */
-	int failed;	      /* the line of the first error; 0 = none */
+	int line;             /* the one it read last, from 1 */
+	int failed;           /* the line of the first error; 0 = none */
 	char what[384];
 	file_handler *handler;
 	void *ctx;

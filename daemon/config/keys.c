@@ -17,7 +17,7 @@ static const char *const level_words[] = {"error", "warning", "info", "debug", N
 const struct config_key config_keys[] = {
 	{"socket", KEY_STRING, AT(socket), "/run/lockbroker/lockbroker.sock", "PATH", 1, 107,
 	    NULL, false,
-	    "The Unix socket on which peers are served. Not used when systemd hands over a socket."},
+	    "The Unix socket at which peers are served. Not used when systemd hands over a socket."},
 	{"socket-mode", KEY_MODE, AT(socket_mode), "0660", "MODE", 0, 0777, NULL, false,
 	    "The socket's permissions, octal: who may write to it may ask for locks."},
 	{"socket-group", KEY_STRING, AT(socket_group), "", "GROUP", 0, 64, NULL, false,
@@ -46,8 +46,8 @@ const struct config_key config_keys[] = {
 	    "two to three of them. 5 to 20 is sensible: less takes short delays for deaths, more "
 	    "keeps the locks of dead hosts for minutes."},
 	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
-	    "How long before RabbitMQ could give a slot to somebody else its holder is told that it "
-	    "is lost: two heartbeats less this after the last answer. 0: a fifth of the heartbeat."},
+	    "How long before RabbitMQ could give a slot to somebody else it counts as lost: the lease "
+	    "of a hold is two heartbeats less this after the last answer. 0: a fifth of the heartbeat."},
 	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, false,
 	    "How long TCP, TLS and AMQP handshake together may take before the next host or a new "

@@ -25,10 +25,10 @@ enum key_kind {
 struct config_key {
 	const char *name; /* in the file; with -- in front, the option */
 	enum key_kind kind;
-	size_t offset;		  /* in struct config */
-	const char *fallback;	  /* the default, as text */
-	const char *arg;	  /* what the manual calls the value */
-	int64_t min, max;	  /* numbers, ns for durations; KEY_STRING: bytes */
+	size_t offset;            /* in struct config */
+	const char *fallback;     /* the default, as text */
+	const char *arg;          /* what the manual calls the value */
+	int64_t min, max;         /* numbers, ns for durations; KEY_STRING: bytes */
 	const char *const *words; /* ends with NULL */
 	bool reloadable;
 	const char *help; /* plain text, one line, whole sentences */

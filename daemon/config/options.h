@@ -12,7 +12,7 @@
 
 struct options {
 	enum config_action action;
-	const char *path;	    /* --config; NULL = not given. Borrowed from argv */
+	const char *path;           /* --config; NULL = not given. Borrowed from argv */
 	char *texts[KEY_COUNT_MAX]; /* by key_index(); NULL = not given. Borrowed from argv */
 };
 

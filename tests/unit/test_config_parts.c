@@ -139,7 +139,7 @@ static const struct {
 	const char *url, *host;
 	int port;
 	const char *user, *password, *vhost; /* password: NULL = none was given to a user */
-	const char *printed;		     /* with the password */
+	const char *printed;                 /* with the password */
 } good_urls[] = {
     {"amqp://h", "h", 5672, "guest", "guest", "/", "amqp://h:5672/%2F"},
     {"amqp://h/", "h", 5672, "guest", "guest", "/", "amqp://h:5672/%2F"},
