@@ -91,13 +91,10 @@ static void
 finish(struct lock_engine *engine, struct admin *admin)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, admin->name, false);
-	struct lock_answer answer = engine_refusal(admin->outcome, admin->text);
-	char *name = admin->name;
-	uint64_t op = admin->op;
+	struct lock_answer answer =
+	    engine_refusal(admin->outcome, admin->text[0] != '\0' ? admin->text : NULL);
 
-	if (admin->text[0] == '\0')
-		answer.text = NULL;
-	answer.name = name;
+	answer.name = admin->name;
 	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
 	if (semaphore != NULL) {
 		/* What was known of its slots is old news. */
@@ -106,10 +103,8 @@ finish(struct lock_engine *engine, struct admin *admin)
 	}
 	if (admin->lane != 0)
 		broker_lane_put(engine->broker, admin->lane);
-	admin->name = NULL;
+	engine_op_end(engine, admin->op, &answer);
 	admin_free(engine, admin);
-	engine_op_end(engine, op, &answer);
-	free(name);
 }
 
 static void
