@@ -275,9 +275,6 @@ void
 engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	timers_cancel(engine->timers, &semaphore->reprobe);
-	if (semaphore->poked)
-		TAILQ_REMOVE(&engine->poked, semaphore, of_poked);
-	semaphore->poked = false;
 	HASH_DELETE(by_key, engine->semaphores, semaphore);
 	semaphore_free(semaphore);
 }

@@ -23,7 +23,7 @@ void
 semaphore_free(struct semaphore *semaphore)
 {
 	assert(TAILQ_EMPTY(&semaphore->line) && !semaphore->poked);
-	assert(!timer_is_set(&semaphore->reprobe));
+	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
 	free(semaphore->name);
 	free(semaphore->key);
 	free(semaphore->busy);
