@@ -107,8 +107,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		assert(verify->b_ours);
-		/* One that is being dropped was still held when it was asked about: in order. */
-		if (hold == NULL)
+		if (hold == NULL || hold->state == HOLD_DROPPING)
 			finish(engine, verify, REASON_NOT_HELD, NULL);
 		else
 			finish(engine, verify, REASON_NONE, NULL);
