@@ -35,7 +35,7 @@ enum server_state {
 	SERVER_RUNNING,
 	SERVER_DRAINING, /* nobody new is let in; holders have the stop timeout to release */
 	SERVER_CLEARING, /* what was left has been taken away; the broker's answers are awaited */
-	SERVER_STOPPED	 /* the loop ends */
+	SERVER_STOPPED   /* the loop ends */
 };
 
 enum { SIGNALS = 3 };
@@ -43,14 +43,14 @@ enum { SIGNALS = 3 };
 struct server {
 	enum server_state state;
 	struct config *started; /* owned; what only a restart changes */
-	struct config *config;	/* owned; the same one until a reload */
+	struct config *config;  /* owned; the same one until a reload */
 
 	struct event_base *base; /* owned, as all that follow */
-	struct event *wake;	 /* ends the loop's wait */
+	struct event *wake;      /* ends the loop's wait */
 	struct event *signals[SIGNALS];
 	struct timers *timers;
-	struct timer stop;	    /* while DRAINING, CLEARING */
-	struct timer watchdog;	    /* while it is wanted */
+	struct timer stop;          /* while DRAINING, CLEARING */
+	struct timer watchdog;      /* while it is wanted */
 	struct memory_world *world; /* NULL on RabbitMQ */
 	struct broker *broker;
 	struct lock_engine *engine;
@@ -59,7 +59,7 @@ struct server {
 	struct listener *listener;
 
 	enum broker_state broker_state; /* as said last */
-	char *broker_why;		/* owned; NULL = nothing said yet */
+	char *broker_why;               /* owned; NULL = nothing said yet */
 };
 
 static const char *
@@ -345,9 +345,8 @@ server_init_broker(struct server *server, char **ret_error)
 	const struct config *config = server->started;
 
 	if (!config->memory) {
-		server->broker =
-		    server_amqp_broker(server->base, server->timers, draw(), config, ret_error);
-		return server->broker != NULL;
+		*ret_error = mem_printf("only the broker memory: is there");
+		return false;
 	}
 	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");
 	server->world = memory_world_new(server->timers, NULL);

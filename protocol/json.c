@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,29 @@ find_duplicate(const struct cJSON *value, size_t *keys)
 	return false;
 }
 
+/* Makes large integers raw, as new_integer() does, so that they are printed as they were read. */
+static bool
+keep_large_integers(struct cJSON *value)
+{
+	double number = value->valuedouble;
+	struct cJSON *child;
+	char text[24];
+
+	if (cJSON_IsNumber(value) && fabs(number) > (double)INTEGER_PRINTED &&
+	    fabs(number) <= (double)INTEGER_MAX && number == trunc(number)) {
+		snprintf(text, sizeof text, "%.0f", number);
+		value->valuestring = strdup(text);
+		if (value->valuestring == NULL)
+			return false;
+		value->type = cJSON_Raw;
+	}
+	cJSON_ArrayForEach (child, value) {
+		if (!keep_large_integers(child))
+			return false;
+	}
+	return true;
+}
+
 struct cJSON *
 json_parse(const char *text, size_t len, struct json_error *ret_error)
 {
@@ -60,6 +84,11 @@ json_parse(const char *text, size_t len, struct json_error *ret_error)
 		cJSON_Delete(value);
 		*ret_error = (struct json_error){
 		    .at = json_scan_key(text, len, keys), .what = "duplicate member name"};
+		return NULL;
+	}
+	if (!keep_large_integers(value)) {
+		cJSON_Delete(value);
+		*ret_error = (struct json_error){.what = "out of memory", .no_memory = true};
 		return NULL;
 	}
 	return value;

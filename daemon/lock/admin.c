@@ -29,6 +29,7 @@ struct admin {
 	char *name; /* owned */
 	bool destroys;
 	bool exist_ok;
+	enum lock_kind kind;             /* create: as asked */
 	int target;                      /* create: slots wanted */
 	int found;                       /* slots that there were */
 	int confirmed, unanswered, left; /* see the states */
@@ -98,6 +99,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 	if (admin->text[0] == '\0')
 		answer.text = NULL;
 	answer.name = name;
+	answer.kind = admin->kind;
 	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
 	if (semaphore != NULL) {
 		/* What was known of its slots is old news. */
@@ -205,11 +207,12 @@ wait_for_other(struct lock_engine *engine, struct admin *admin)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
+on_counted(struct lock_engine *engine, uint64_t id, const char *name, int slots, int unknown_slot)
 {
 	struct admin *admin = admin_find(engine, id);
 	char text[sizeof(admin->text)];
 
+	(void)name;
 	assert(admin != NULL && admin->state == ADMIN_COUNTING);
 	if (slots < 0) {
 		snprintf(text, sizeof(text),
@@ -442,6 +445,7 @@ admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	if (refused_for_link(engine, peer, request))
 		return;
 	admin = admin_new(engine, peer, request, name);
+	admin->kind = kind;
 	admin->target = slots;
 	admin->exist_ok = exist_ok;
 	lock_mutex(engine, admin);
@@ -460,11 +464,12 @@ admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const
 }
 
 static void
-on_sized(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
+on_sized(struct lock_engine *engine, uint64_t id, const char *name, int slots, int unknown_slot)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 	char text[128];
 
+	answer.name = name;
 	answer.slots = slots;
 	if (slots == 0) {
 		answer.reason = REASON_NO_SUCH_LOCK;

@@ -114,6 +114,8 @@ lock_engine_free(struct lock_engine *engine)
 	}
 	HASH_CLEAR(by_probe, engine->looks);
 	timers_cancel(engine->timers, &engine->serve);
+	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
+		semaphore->poked = false; /* nobody is served any more */
 	while ((semaphore = engine->semaphores) != NULL)
 		engine_semaphore_end(engine, semaphore);
 	free(engine);

@@ -107,7 +107,8 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		assert(verify->b_ours);
-		if (hold == NULL || hold->state == HOLD_DROPPING)
+		/* One that is being dropped was still held when it was asked about: in order. */
+		if (hold == NULL)
 			finish(engine, verify, REASON_NOT_HELD, NULL);
 		else
 			finish(engine, verify, REASON_NONE, NULL);

@@ -210,12 +210,10 @@ static void
 refuse_long_line(struct conn *conn)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
-	struct message_error error = {
-	    .reason = REASON_INVALID_REQUEST,
-	    .text = "the line is longer than 65536 bytes",
-	};
+	struct message_error error;
 
-	_Static_assert(LINE_MAX_IN == 65536, "the text says so");
+	message_error_set(
+	    &error, REASON_INVALID_REQUEST, "the line is longer than %d bytes", LINE_MAX_IN);
 	conn_send(conn, message_error_line(&nobody, &error, NULL));
 }
 

@@ -43,9 +43,9 @@ TAILQ_HEAD(conn_list, conn);
 /* What the conns of a daemon share. */
 struct conn_room {
 	struct event_base *base; /* borrowed */
-	struct conn_list due;	 /* to be visited (conn_visit) after this pass of the loop */
-	struct conn_list dead;	 /* to be freed after it */
-	size_t max_requests;	 /* being answered, for each peer; above it that peer is not read */
+	struct conn_list due;    /* to be visited (conn_visit) after this pass of the loop */
+	struct conn_list dead;   /* to be freed after it */
+	size_t max_requests;     /* being answered, for each peer; above it that peer is not read */
 	/* Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. */
 	void (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	void (*gone)(
@@ -61,16 +61,16 @@ struct conn {
 
 	/* conn.c's own */
 	struct conn_room *room; /* borrowed */
-	int fd;			/* -1 when dead */
-	struct event *event;	/* owned */
-	short interest;		/* what event is added for; 0 = not added */
+	int fd;                 /* -1 when dead */
+	struct event *event;    /* owned */
+	short interest;         /* what event is added for; 0 = not added */
 	struct line_reader *in; /* owned */
-	struct evbuffer *out;	/* owned */
+	struct evbuffer *out;   /* owned */
 	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
 	bool half_closed; /* seen while the peer was not read: no use in watching for it again */
 	bool told_gone;
 	bool is_due;
-	TAILQ_ENTRY(conn) due;	/* while is_due */
+	TAILQ_ENTRY(conn) due;  /* while is_due */
 	TAILQ_ENTRY(conn) dead; /* while CONN_DEAD */
 
 	UT_hash_handle by_id; /* peers.c's */

@@ -52,6 +52,15 @@ reply(struct conn *conn, const struct request *request, struct cJSON *result)
 	conn_answered(conn);
 }
 
+static void
+refuse(struct conn *conn, const struct request *request, const struct message_error *error,
+    struct cJSON *data)
+{
+	send_error(conn, &request->id, error, data);
+	requests_remove(conn->requests, request->number);
+	conn_answered(conn);
+}
+
 /* ---- the methods ---- */
 
 static void
@@ -74,12 +83,10 @@ do_acquire(struct dispatch *dispatch, struct conn *conn, const struct request *r
 static void
 refuse_unknown_lock(struct conn *conn, const struct request *request)
 {
-	struct message_error error = {.reason = REASON_NOT_HELD};
+	struct message_error error;
 
-	snprintf(error.text, sizeof(error.text), "no such lock is held");
-	send_error(conn, &request->id, &error, NULL);
-	requests_remove(conn->requests, request->number);
-	conn_answered(conn);
+	message_error_set(&error, REASON_NOT_HELD, "no such lock is held");
+	refuse(conn, request, &error, NULL);
 }
 
 static void
@@ -123,6 +130,15 @@ static void
 do_create(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
+	struct message_error error;
+
+	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->slots != 1) {
+		message_error_set(
+		    &error, REASON_INVALID_PARAMS, "slots: a persistent mutex has one");
+		snprintf(error.parameter, sizeof(error.parameter), "slots");
+		refuse(conn, request, &error, NULL);
+		return;
+	}
 	lock_create(dispatch->engine, conn->id, request->number, params->name, params->kind,
 	    params->slots, params->exist_ok);
 }
@@ -231,8 +247,7 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 	if (access_allowed(
 		dispatch->config->access, &conn->subject, row->method, row->privilege, name))
 		return true;
-	*ret_error = (struct message_error){.reason = REASON_PERMISSION_DENIED};
-	snprintf(ret_error->text, sizeof(ret_error->text), "%s%s%s is not allowed to uid %u",
+	message_error_set(ret_error, REASON_PERMISSION_DENIED, "%s%s%s is not allowed to uid %u",
 	    row->method, name == NULL ? "" : " of ", name == NULL ? "" : name,
 	    (unsigned)conn->subject.uid);
 	return false;
@@ -247,20 +262,19 @@ dispatch_request(
 	const struct dispatch_row *row = row_find(message->method);
 	const struct request *request;
 	struct method_params params;
-	struct message_error error = {0};
+	struct message_error error;
+	char quoted[64];
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
-		error.reason = REASON_INVALID_REQUEST;
-		snprintf(error.text, sizeof(error.text),
+		message_error_set(&error, REASON_INVALID_REQUEST,
 		    "a request with the same id is not answered yet");
 		send_error(conn, &nobody, &error, NULL);
 		return;
 	}
 	if (spec == NULL || row == NULL) {
-		error.reason = REASON_METHOD_NOT_FOUND;
-		snprintf(
-		    error.text, sizeof(error.text), "%s", reason_message(REASON_METHOD_NOT_FOUND));
+		message_error_set(&error, REASON_METHOD_NOT_FOUND, "there is no method '%s'",
+		    message_escape(quoted, sizeof(quoted), message->method));
 		send_error(conn, &message->id, &error, NULL);
 		return;
 	}
@@ -346,9 +360,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		return;
 	}
 	content = result_error(answer, &error);
-	send_error(conn, &request->id, &error, content);
-	requests_remove(conn->requests, number);
-	conn_answered(conn);
+	refuse(conn, request, &error, content);
 }
 
 static void

@@ -29,8 +29,8 @@ struct holder {
 
 struct journal {
 	const struct clock *clock; /* borrowed */
-	struct hold *by_lock;	   /* owned */
-	struct holder *holders;	   /* owned */
+	struct hold *by_lock;      /* owned */
+	struct holder *holders;    /* owned */
 };
 
 struct journal *

@@ -19,11 +19,11 @@
 
 struct listener {
 	struct event_base *base; /* borrowed */
-	struct timers *timers;	 /* borrowed */
+	struct timers *timers;   /* borrowed */
 	void (*accepted)(void *ctx, int fd);
 	void *ctx; /* borrowed */
 
-	int fd;		     /* -1 = closed */
+	int fd;              /* -1 = closed */
 	struct event *event; /* owned; NULL when closed */
 	struct timer resume; /* set while pausing */
 	bool complained;     /* of a shortage that is not over yet */

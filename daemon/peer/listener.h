@@ -15,7 +15,7 @@ struct listener;
 
 struct listener_address {
 	const char *path;
-	unsigned mode;	   /* of the file, e.g. 0660 */
+	unsigned mode;     /* of the file, e.g. 0660 */
 	const char *group; /* "" = leave it */
 };
 

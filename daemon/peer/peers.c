@@ -1,7 +1,6 @@
 #include "daemon/peer/peers.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +19,7 @@ struct uid_count {
 
 struct peers {
 	struct conn_room room;
-	struct conn *by_id;	/* owned */
+	struct conn *by_id;     /* owned */
 	struct uid_count *uids; /* owned */
 	uint64_t last;
 	size_t max_per_uid;
@@ -115,10 +114,10 @@ static void
 turn_away(int fd, uid_t uid, size_t max)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
-	struct message_error error = {.reason = REASON_TOO_MANY_REQUESTS};
+	struct message_error error;
 	char *line;
 
-	snprintf(error.text, sizeof(error.text),
+	message_error_set(&error, REASON_TOO_MANY_REQUESTS,
 	    "uid %u has %zu connections, which is all it may have", (unsigned)uid, max);
 	line = message_error_line(&nobody, &error, NULL);
 	if (line != NULL && send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)

@@ -19,7 +19,7 @@ struct request {
 	uint64_t number;
 	struct message_id id;
 	const struct dispatch_row *row; /* static */
-	bool waits;			/* by design: does not count as being answered */
+	bool waits;                     /* by design: does not count as being answered */
 };
 
 struct requests *requests_new(void);

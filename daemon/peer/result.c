@@ -126,17 +126,6 @@ result_size(const struct result_facts *facts, const struct lock_answer *answer)
 	return result;
 }
 
-/* The broker's words may be any bytes; those of the wire are printable. */
-static void
-copy_printable(char *to, size_t size, const char *from)
-{
-	size_t len = 0;
-
-	for (; from[len] != '\0' && len < size - 1; len++)
-		to[len] = from[len] >= ' ' && from[len] <= '~' ? from[len] : '?';
-	to[len] = '\0';
-}
-
 struct cJSON *
 result_error(const struct lock_answer *answer, struct message_error *ret_error)
 {
@@ -145,8 +134,9 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 
 	if (text == NULL || text[0] == '\0')
 		text = reason_message(answer->reason);
+	/* The broker's words may be any bytes; those of the wire are printable. */
 	*ret_error = (struct message_error){.reason = answer->reason};
-	copy_printable(ret_error->text, sizeof(ret_error->text), text);
+	message_escape(ret_error->text, sizeof(ret_error->text), text);
 	if (answer->reason != REASON_WOULD_BLOCK && answer->reason != REASON_TIMEOUT &&
 	    answer->reason != REASON_ALREADY_EXISTS)
 		return NULL;
@@ -205,7 +195,7 @@ notice_broker(const struct lock_notice *notice)
 	struct cJSON *params = json_new_object();
 	char why[MESSAGE_ERROR_MAX];
 
-	copy_printable(why, sizeof(why), notice->text == NULL ? "" : notice->text);
+	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
 	json_add_string(params, "state", result_broker_word(notice->state));
 	json_add_string(params, "why", why);
 	return params;
@@ -240,7 +230,7 @@ result_broker(const struct broker_info *info)
 	struct cJSON *result = json_new_object(), *side = json_new_object();
 	char why[MESSAGE_ERROR_MAX];
 
-	copy_printable(why, sizeof(why), info->why == NULL ? "" : info->why);
+	message_escape(why, sizeof(why), info->why == NULL ? "" : info->why);
 	json_add_string(result, "state", result_broker_word(info->hold));
 	json_add_string(result, "why", why);
 	json_add_string(result, "host", info->host);

@@ -1,0 +1,239 @@
+"""How the daemon comes to its socket: made, taken over, handed over; and what it says then."""
+
+import grp
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import unittest
+
+import tap
+from daemon import Daemon, program
+from wait import wait_until
+from wire import Wire
+
+UNUSABLE = 69  # EX_UNAVAILABLE
+
+
+class Door(unittest.TestCase):
+    def refused(self, daemon, pattern):
+        """The daemon does not start, and says why."""
+        daemon.expect(pattern)
+        daemon.launch()
+        daemon.wait_exit(UNUSABLE)
+        self.assertRegex(daemon.log(), pattern)
+
+    def test_the_file(self):
+        daemon = Daemon(self)
+        made = os.stat(daemon.socket)
+        self.assertTrue(stat.S_ISSOCK(made.st_mode))
+        self.assertEqual(stat.S_IMODE(made.st_mode), 0o660)
+        daemon.stop()
+        self.assertFalse(os.path.exists(daemon.socket))
+
+    def test_mode_and_group(self):
+        group = os.getgid()
+        daemon = Daemon(self, "--socket-mode", "0600", "--socket-group", grp.getgrgid(group).gr_name)
+        made = os.stat(daemon.socket)
+        self.assertEqual((stat.S_IMODE(made.st_mode), made.st_gid), (0o600, group))
+
+    def test_a_stale_file_is_replaced(self):
+        daemon = Daemon(self)
+        daemon.kill()
+        self.assertTrue(os.path.exists(daemon.socket))
+        daemon.start()
+        self.assertEqual(Wire(daemon).call("ping"), {})
+
+    def test_a_live_one_is_left_alone(self):
+        first = Daemon(self)
+        peer = Wire(first)
+        peer.call("acquire", name="m", kind="mutex", timeout=0)
+        second = Daemon(self, start=False)
+        second.command[second.command.index("--socket") + 1] = first.socket
+        self.refused(second, rf"pid {first.pid} \(lockbrokerd\) listens there already")
+        self.assertEqual(Wire(first).error("acquire", name="m", kind="mutex", timeout=0).reason,
+                         "would-block")
+
+    def test_of_many_that_start_at_once_one_serves(self):
+        daemon = Daemon(self)
+        daemon.kill()  # and its file is stale
+        command = daemon.command
+        others = [subprocess.Popen(command, env=daemon.env, stdin=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True) for _ in range(6)]
+        try:
+            wait_until(lambda: sum(p.poll() is None for p in others) == 1, 20)
+            winner = next(p for p in others if p.poll() is None)
+            wait_until(lambda: self.pid_of(daemon.socket) == winner.pid)
+        finally:
+            for p in others:
+                p.terminate()
+            said = [p.communicate()[1] for p in others]
+        self.assertEqual(sorted(p.returncode for p in others), [0] + [UNUSABLE] * 5, said)
+
+    def pid_of(self, path):
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(path)
+                s.settimeout(10)
+                s.sendall(b'{"id":1,"method":"info"}\n')
+                return int(re.search(rb'"pid":(\d+)', s.recv(4096)).group(1))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return None
+
+    def test_a_file_that_is_no_socket_is_left_alone(self):
+        daemon = Daemon(self, start=False)
+        with open(daemon.socket, "w", encoding="ascii") as file:
+            file.write("mine")
+        self.refused(daemon, "exists and is no socket")
+        with open(daemon.socket, encoding="ascii") as file:
+            self.assertEqual(file.read(), "mine")
+
+    def test_a_folder_that_is_not_there(self):
+        daemon = Daemon(self, start=False)
+        daemon.command[daemon.command.index("--socket") + 1] = daemon.dir + "/none/s"
+        self.refused(daemon, "none: No such file or directory")
+
+    def test_somebody_elses_file_is_not_removed_at_the_end(self):
+        daemon = Daemon(self)
+        os.rename(daemon.socket, daemon.socket + ".kept")
+        with open(daemon.socket, "w", encoding="ascii"):
+            pass
+        daemon.stop()
+        self.assertTrue(os.path.exists(daemon.socket))
+        os.unlink(daemon.socket)
+
+
+class Activation(unittest.TestCase):
+    def test_a_socket_handed_over_is_used_and_stays(self):
+        daemon = Daemon(self, activate=True)
+        self.assertEqual(Wire(daemon).call("ping"), {})
+        daemon.stop()
+        self.assertTrue(os.path.exists(daemon.socket))
+        daemon.start()  # the next one gets the same
+        self.assertEqual(Wire(daemon).call("ping"), {})
+
+    def test_a_peer_that_came_before_the_daemon(self):
+        daemon = Daemon(self, activate=True)
+        daemon.stop()
+        early = Wire(daemon)
+        asked = early.request("ping")
+        daemon.start()
+        self.assertEqual(early.answer(asked), {})
+
+    def hand_over(self, *sockets):
+        """Starts the daemon with these as 3, 4, ...; what it says, and its status."""
+        daemon = Daemon(self, start=False)
+        fds = [s.fileno() for s in sockets]
+        moves = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(fds))
+        script = f'export LISTEN_PID=$$ LISTEN_FDS={len(fds)}; exec "$@" {moves}'
+        done = subprocess.run(["/bin/bash", "-c", script, "sh"] + daemon.command, env=daemon.env,
+                              pass_fds=fds, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, timeout=20, check=False)
+        self.assertFalse(os.path.exists(daemon.socket))
+        return done.returncode, done.stderr
+
+    def bound(self, kind, listen=False):
+        s = socket.socket(socket.AF_UNIX, kind)
+        self.addCleanup(s.close)
+        s.bind("")  # an abstract address of its own
+        if listen:
+            s.listen()
+        return s
+
+    def test_what_is_handed_over_must_be_one_listening_stream_socket(self):
+        internet = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.addCleanup(internet.close)
+        internet.bind(("127.0.0.1", 0))
+        internet.listen()
+        for wrong in (internet, self.bound(socket.SOCK_DGRAM),
+                      self.bound(socket.SOCK_STREAM)):
+            with self.subTest(wrong):
+                status, said = self.hand_over(wrong)
+                self.assertEqual(status, UNUSABLE, said)
+                self.assertIn("no listening Unix stream socket", said)
+        status, said = self.hand_over(self.bound(socket.SOCK_STREAM, listen=True), self.bound(socket.SOCK_STREAM, listen=True))
+        self.assertEqual(status, UNUSABLE, said)
+        self.assertIn("2 sockets", said)
+
+
+class Telling(unittest.TestCase):
+    def test_ready_comes_when_it_listens_and_status_follows(self):
+        daemon = Daemon(self, start=False)
+        daemon.launch()
+        daemon.wait_notice("READY=1", 20)
+        self.assertEqual(Wire(daemon).call("ping"), {})
+        daemon.wait_notice("STATUS=broker up")
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_exit()
+        self.assertIn("STOPPING=1", daemon.read_notices())
+
+    def test_a_daemon_that_cannot_listen_is_not_ready(self):
+        daemon = Daemon(self, start=False, expect=["no socket"])
+        with open(daemon.socket, "w", encoding="ascii"):
+            pass
+        daemon.launch()
+        daemon.wait_exit(UNUSABLE)
+        self.assertNotIn("READY=1", daemon.read_notices())
+
+    def test_the_watchdog_is_fed_by_the_loop(self):
+        daemon = Daemon(self, env={"WATCHDOG_USEC": "200000"})
+        wait_until(lambda: daemon.read_notices().count("WATCHDOG=1") >= 4, 5)
+        daemon.freeze()
+        daemon.read_notices()
+        count = daemon.notices.count("WATCHDOG=1")
+        peer = Wire(daemon)
+        self.assertTrue(peer.quiet(0.3))
+        self.assertEqual(daemon.read_notices().count("WATCHDOG=1"), count)
+        daemon.thaw()
+        wait_until(lambda: daemon.read_notices().count("WATCHDOG=1") > count, 5)
+
+    def test_without_a_watchdog_none_is_fed(self):
+        daemon = Daemon(self)
+        Wire(daemon).call("ping")
+        self.assertNotIn("WATCHDOG=1", daemon.read_notices())
+
+
+class Idle(unittest.TestCase):
+    def test_an_idle_daemon_sleeps(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        peer.call("acquire", name="m", kind="mutex", timeout=0)
+        half = Wire(daemon)
+        waiting = half.request("acquire", name="m", kind="mutex")
+        before = daemon.cpu()
+        self.assertTrue(peer.quiet(1.0))
+        self.assertLess(daemon.cpu() - before, 0.2)
+        peer.hang_up()
+        half.answer(waiting)
+
+
+class Options(unittest.TestCase):
+    def run_daemon(self, *options):
+        return subprocess.run([program("lockbrokerd"), *options], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=20, check=False)
+
+    def test_actions(self):
+        done = self.run_daemon("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"^lockbrokerd \d+\.\d+\.\d+\n$")
+        done = self.run_daemon("--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("--max-peers-per-uid", done.stdout)
+        done = self.run_daemon("--config", "/dev/null", "--print-config")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("heartbeat", done.stdout)
+        self.assertEqual(self.run_daemon("--config", "/dev/null", "--check-config").returncode, 0)
+
+    def test_a_wrong_configuration_is_78(self):
+        for options in (["--no-such-option"], ["--heartbeat", "soon"], ["--config", "/no/such"],
+                        ["--socket", "/tmp/" + "x" * 120]):
+            with self.subTest(options):
+                done = self.run_daemon(*options)
+                self.assertEqual(done.returncode, 78)
+                self.assertRegex(done.stderr, r"^lockbrokerd: .+\n$")
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,275 @@
+"""Peers as they come and go: half-closed, hanging up in every state, too slow, too many."""
+
+import json
+import os
+import resource
+import socket
+import time
+import unittest
+
+import tap
+from daemon import Daemon
+from wait import wait_until
+from wire import Wire
+
+SOON = 0.1  # seconds in which the slot of a peer that hung up must be free
+
+
+def line(id, method, **params):
+    return json.dumps({"id": id, "method": method, "params": params}).encode() + b"\n"
+
+
+class HangUp(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self)
+        self.watcher = Wire(self.daemon)
+        self.watcher.call("create", name="db")
+
+    def assert_free(self, name="db", **params):
+        """The slot can be had, soon, and nothing is left of those who had it."""
+        began = time.monotonic()
+        lock = self.watcher.call("acquire", name=name, timeout=SOON, **params)["lock"]
+        self.assertLess(time.monotonic() - began, SOON)
+        self.watcher.call("release", lock=lock)
+        wait_until(lambda: self.watcher.call("info")["counts"]["peers"] == 1)
+        counts = self.watcher.call("info")["counts"]
+        self.assertEqual((counts["holds"], counts["waiting"], counts["in_flight"]), (0, 0, 0))
+
+    def test_while_it_holds(self):
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="db", timeout=0)
+        peer.hang_up()
+        self.assert_free()
+
+    def test_while_it_holds_a_mutex(self):
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="m", kind="mutex", timeout=0)
+        peer.hang_up()
+        self.assert_free("m", kind="mutex")
+
+    def test_while_its_acquire_is_in_flight(self):
+        for _ in range(20):
+            peer = Wire(self.daemon)
+            peer.request("acquire", name="db", timeout=0)
+            peer.hang_up()
+            self.assert_free()
+
+    def test_while_its_acquire_waits(self):
+        holder = Wire(self.daemon)
+        holder.call("acquire", name="db", timeout=0)
+        peer = Wire(self.daemon)
+        peer.request("acquire", name="db", progress=True)
+        wait_until(lambda: self.watcher.call("info")["counts"]["waiting"] == 1)
+        peer.hang_up()
+        wait_until(lambda: self.watcher.call("info")["counts"]["waiting"] == 0)
+        holder.hang_up()
+        self.assert_free()
+
+    def test_while_its_release_is_in_flight(self):
+        peer = Wire(self.daemon)
+        lock = peer.call("acquire", name="db", timeout=0)["lock"]
+        peer.request("release", lock=lock)
+        peer.hang_up()
+        self.assert_free()
+
+    def test_while_it_creates(self):
+        peer = Wire(self.daemon)
+        peer.request("create", name="other", slots=3)
+        peer.hang_up()
+        # What was asked is done all the same.
+        wait_until(lambda: "error" not in self.watcher.reply(
+            self.watcher.request("size", name="other")))
+        self.assertEqual(self.watcher.call("size", name="other")["slots"], 3)
+
+    def test_in_the_middle_of_a_line(self):
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="db", timeout=0)
+        peer.send_bytes(b'{"id":1,"meth')
+        peer.hang_up()
+        self.assert_free()
+
+    def test_before_it_said_anything(self):
+        for _ in range(20):
+            Wire(self.daemon).hang_up()
+        self.assert_free()
+
+    def test_with_answers_unread(self):
+        peer = Wire(self.daemon)
+        peer.request("acquire", name="db", timeout=0)
+        for _ in range(50):
+            peer.request("info")
+        peer.hang_up()
+        self.assert_free()
+
+    def test_with_many_requests_behind(self):
+        peer = Wire(self.daemon)
+        peer.send_bytes(b"".join(line(i, "acquire", name="db") for i in range(1, 300)))
+        peer.hang_up()
+        wait_until(lambda: self.watcher.call("info")["counts"]["peers"] == 1)
+        self.assert_free()
+
+    def test_a_waiter_gets_it(self):
+        holder = Wire(self.daemon)
+        holder.call("acquire", name="m", kind="mutex", timeout=0)
+        waiter = Wire(self.daemon)
+        waiting = waiter.request("acquire", name="m", kind="mutex", timeout=20)
+        wait_until(lambda: self.watcher.call("info")["counts"]["waiting"] == 1)
+        holder.hang_up()
+        self.assertEqual(waiter.answer(waiting)["name"], "m")
+
+
+class HalfClose(unittest.TestCase):
+    """As `printf ... | socat - UNIX:...` does."""
+
+    def setUp(self):
+        self.daemon = Daemon(self)
+        self.watcher = Wire(self.daemon)
+        self.watcher.call("create", name="db")
+
+    def talk(self, *lines):
+        """All replies to lines that are followed by a half-close."""
+        peer = Wire(self.daemon)
+        peer.send_bytes(b"".join(lines))
+        peer.socket.shutdown(socket.SHUT_WR)
+        peer.wait_closed()
+        return {reply["id"]: reply for reply in peer.replies}
+
+    def test_answers_are_still_written(self):
+        replies = self.talk(line(1, "ping"), line(2, "size", name="db"), line(3, "info"),
+                            line(4, "create", name="other", slots=50), line(5, "nonsense"))
+        self.assertEqual(sorted(replies), [1, 2, 3, 4, 5])
+        self.assertEqual(replies[2]["result"], {"name": "db", "slots": 1})
+        self.assertEqual(replies[4]["result"]["slots"], 50)
+
+    def test_many_requests_are_all_answered(self):
+        replies = self.talk(*(line(i, "size", name="db") for i in range(1000)))
+        self.assertEqual(sorted(replies), list(range(1000)))
+        self.assertFalse([reply for reply in replies.values() if "error" in reply])
+
+    def test_what_is_held_goes_at_once(self):
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="db", timeout=0)
+        peer.socket.shutdown(socket.SHUT_WR)
+        self.watcher.call("acquire", name="db", timeout=SOON)
+        peer.wait_closed()
+
+    def test_an_acquire_ends_with_it(self):
+        self.talk(line(1, "acquire", name="db"))
+        self.assertEqual(self.watcher.call("info")["counts"]["holds"], 0)
+        self.watcher.call("acquire", name="db", timeout=SOON)
+
+    def test_a_line_without_end_is_no_request(self):
+        self.assertEqual(self.talk(line(1, "ping"), b'{"id":2,"method":"ping"}').keys(), {1})
+
+
+class Limits(unittest.TestCase):
+    def test_a_peer_that_does_not_read_is_closed(self):
+        daemon = Daemon(self, expect=["does not read"])
+        peer = Wire(daemon)
+        peer.call("acquire", name="m", kind="mutex", timeout=0)
+        request = line("d", "rpc.discover")
+        peer.socket.settimeout(0.05)
+        try:
+            while not daemon.log().count("does not read"):
+                try:
+                    peer.socket.send(request * 100)
+                except TimeoutError:
+                    pass
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        daemon.wait_log(r"peer \d+ \(uid \d+, pid \d+\) is closed: it does not read")
+        Wire(daemon).call("acquire", name="m", kind="mutex", timeout=SOON)
+        self.assertLess(daemon.rss(), 512 * 1024)
+
+    def test_waiting_requests_are_bounded_and_stop_nothing(self):
+        daemon = Daemon(self, "--max-waits-per-peer", "2", "--max-requests-per-peer", "1")
+        peer = Wire(daemon)
+        lock = peer.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        waiting = [peer.request("acquire", name="m", kind="mutex") for _ in range(2)]
+        self.assertEqual(peer.error("acquire", name="m", kind="mutex").reason, "too-many-waiters")
+        self.assertEqual(peer.call("ping"), {})
+        self.assertEqual(peer.call("verify", lock=lock)["lock"], lock)
+        peer.call("release", lock=lock)
+        self.assertEqual(peer.answer(waiting[0])["name"], "m")
+
+    def test_one_request_at_a_time_answers_all(self):
+        daemon = Daemon(self, "--max-requests-per-peer", "1")
+        peer = Wire(daemon)
+        peer.call("create", name="db")
+        asked = [peer.request("size", name="db") for _ in range(200)]
+        for id in asked:
+            self.assertEqual(peer.answer(id)["slots"], 1)
+
+    def test_locks_are_bounded(self):
+        daemon = Daemon(self, "--max-locks-per-peer", "2")
+        peer = Wire(daemon)
+        for name in ("a", "b"):
+            peer.call("acquire", name=name, kind="mutex", timeout=0)
+        self.assertEqual(peer.error("acquire", name="c", kind="mutex", timeout=0).reason,
+                         "too-many-locks")
+        Wire(daemon).call("acquire", name="c", kind="mutex", timeout=0)
+
+    def test_peers_of_a_uid_are_bounded(self):
+        daemon = Daemon(self, "--max-peers-per-uid", "3", expect=["too many connections"])
+        peers = [Wire(daemon) for _ in range(3)]
+        for peer in peers:
+            peer.call("ping")
+        with socket.socket(socket.AF_UNIX) as turned_away:
+            turned_away.connect(daemon.socket)
+            turned_away.settimeout(10)
+            said = b""
+            while data := turned_away.recv(4096):
+                said += data
+        reply = json.loads(said)
+        self.assertIsNone(reply["id"])
+        self.assertEqual(reply["error"]["data"], {"reason": "too-many-requests", "retry": True})
+        self.assertIn(f"uid {os.getuid()}", reply["error"]["message"])
+        peers[0].hang_up()
+        wait_until(lambda: peers[1].call("info")["counts"]["peers"] == 2)
+        self.assertEqual(Wire(daemon).call("ping"), {})
+
+    def test_many_peers_each_with_a_hold(self):
+        daemon = Daemon(self)
+        watcher = Wire(daemon)
+        peers = [Wire(daemon) for _ in range(300)]
+        asked = [peer.request("acquire", name=f"m{i}", kind="mutex", timeout=0)
+                 for i, peer in enumerate(peers)]
+        for peer, id in zip(peers, asked):
+            peer.answer(id)
+        counts = watcher.call("info")["counts"]
+        self.assertEqual((counts["holds"], counts["peers"]), (300, 301))
+        for peer in peers:
+            peer.hang_up()
+        wait_until(lambda: watcher.call("info")["counts"]["peers"] == 1)
+        self.assertEqual(watcher.call("info")["counts"]["holds"], 0)
+
+
+class OutOfFiles(unittest.TestCase):
+    def test_accepting_pauses_and_goes_on(self):
+        daemon = Daemon(self, expect=["no peer can be accepted"])
+        first = Wire(daemon)
+        first.call("ping")
+        _, before = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (daemon.fds() + 2, before))
+        peers = [Wire(daemon) for _ in range(5)]
+        served = peers[:2]
+        for peer in served:
+            peer.call("ping")
+        daemon.wait_log("no peer can be accepted for now: Too many open files")
+        asked = [peer.request("ping") for peer in peers[2:]]
+        cpu, began = daemon.cpu(), time.monotonic()
+        while time.monotonic() - began < 0.5:
+            first.call("ping")  # those who are in are served
+            self.assertTrue(peers[4].quiet(0.05))
+        self.assertLess(daemon.cpu() - cpu, 0.25)
+        self.assertEqual(len(list(daemon.log().split("no peer can be accepted"))), 2)
+        served[0].hang_up()
+        self.assertEqual(peers[2].answer(asked[0]), {})
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (before, before))
+        for peer, id in zip(peers[3:], asked[1:]):
+            self.assertEqual(peer.answer(id), {})
+        daemon.wait_log("peers are accepted again")
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,171 @@
+"""Orderly stops, disorderly ones, and reloads."""
+
+import os
+import signal
+import socket
+import time
+import unittest
+
+import tap
+from daemon import Daemon
+from wait import wait_until
+from wire import Closed, Wire
+
+
+class Stop(unittest.TestCase):
+    def test_nothing_held_ends_at_once(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        peer.call("ping")
+        began = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        self.assertEqual(peer.notification("draining"), {"grace": 30})
+        daemon.wait_exit()
+        self.assertLess(time.monotonic() - began, 5)
+        peer.wait_closed()
+
+    def test_sigint_is_as_good(self):
+        daemon = Daemon(self)
+        daemon.signal(signal.SIGINT)
+        daemon.wait_exit()
+
+    def test_holders_have_their_time(self):
+        daemon = Daemon(self)
+        holder, waiter, other = Wire(daemon), Wire(daemon), Wire(daemon)
+        lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        waiting = waiter.request("acquire", name="m", kind="mutex")
+        wait_until(lambda: other.call("info")["counts"]["waiting"] == 1)
+        daemon.signal(signal.SIGTERM)
+        for peer in (holder, waiter, other):
+            self.assertEqual(peer.notification("draining"), {"grace": 30})
+        self.assertEqual(waiter.reply(waiting)["error"]["data"]["reason"], "draining")
+        self.assertEqual(other.error("acquire", name="x", kind="mutex", timeout=0).reason,
+                         "draining")
+        self.assertTrue(other.call("info")["draining"])
+        self.assertFalse(os.path.exists(daemon.socket))
+        with self.assertRaises((ConnectionRefusedError, FileNotFoundError)):
+            Wire(daemon)
+        # The slot is its holder's until it lets go.
+        self.assertEqual(holder.call("verify", lock=lock)["lock"], lock)
+        self.assertTrue(daemon.running())
+        self.assertEqual(holder.call("release", lock=lock), {"lock": lock})
+        daemon.wait_exit()
+
+    def test_a_holder_that_hangs_up_lets_it_end(self):
+        daemon = Daemon(self)
+        holder = Wire(daemon)
+        holder.call("acquire", name="m", kind="mutex", timeout=0)
+        daemon.signal(signal.SIGTERM)
+        holder.notification("draining")
+        holder.hang_up()
+        daemon.wait_exit()
+
+    def test_after_the_stop_timeout_the_rest_is_taken(self):
+        daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout is over"])
+        holder = Wire(daemon)
+        lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        began = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        self.assertEqual(holder.notification("draining"), {"grace": 0.3})
+        lost = holder.notification("lost")
+        self.assertGreaterEqual(time.monotonic() - began, 0.28)
+        self.assertEqual((lost["lock"], lost["reason"]), (lock, "draining"))
+        daemon.wait_exit()
+
+    def test_a_second_signal_does_not_wait(self):
+        daemon = Daemon(self)
+        holder = Wire(daemon)
+        lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        daemon.signal(signal.SIGTERM)
+        holder.notification("draining")
+        daemon.signal(signal.SIGTERM)
+        self.assertEqual(holder.notification("lost")["lock"], lock)
+        daemon.wait_exit()
+        daemon.wait_log("SIGTERM again: stopping at once")
+
+    def test_peers_in_every_state(self):
+        daemon = Daemon(self, "--stop-timeout", "0.2", expect=["the stop timeout is over"])
+        peers = [Wire(daemon) for _ in range(20)]
+        peers[0].call("create", name="db", slots=3)
+        for peer in peers:
+            peer.request("acquire", name="db")
+            peer.request("acquire", name="m", kind="mutex")
+            peer.request("size", name="db")
+            peer.send_bytes(b'{"id":')
+        peers[0].socket.shutdown(socket.SHUT_WR)
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_exit()
+        for peer in peers:
+            peer.wait_closed()
+
+    def test_requests_before_the_signal_are_answered(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        asked = peer.request("create", name="big", slots=200)
+        other = Wire(daemon)
+        other.call("ping")
+        daemon.signal(signal.SIGTERM)
+        try:
+            self.assertEqual(peer.answer(asked)["slots"], 200)
+        except Closed:
+            self.fail("closed before its answer")
+        daemon.wait_exit()
+
+
+class Reload(unittest.TestCase):
+    def test_what_can_change_changes(self):
+        daemon = Daemon(self, config="max-locks-per-peer = 1\n")
+        peer = Wire(daemon)
+        peer.call("acquire", name="a", kind="mutex", timeout=0)
+        self.assertEqual(peer.error("acquire", name="b", kind="mutex", timeout=0).reason,
+                         "too-many-locks")
+        daemon.write_config("max-locks-per-peer = 2\n[access]\nrule = deny any size *\n")
+        daemon.reload()
+        daemon.wait_log(r"\breloaded\b")
+        peer.call("acquire", name="b", kind="mutex", timeout=0)
+        self.assertEqual(peer.call("info")["limits"]["locks_per_peer"], 2)
+        self.assertEqual(peer.error("size", name="x").reason, "permission-denied")
+        notices = daemon.read_notices()
+        self.assertIn("RELOADING=1", notices)
+        self.assertEqual(notices.count("READY=1"), 2)
+        self.assertLess(notices.index("RELOADING=1"), len(notices) - notices[::-1].index("READY=1"))
+
+    def test_what_cannot_change_is_said_each_time(self):
+        daemon = Daemon(self, config="heartbeat = 10\n", expect=["heartbeat"])
+        daemon.write_config("heartbeat = 11\nmax-waits-per-peer = 7\n")
+        for times in (1, 2):
+            daemon.reload()
+            daemon.wait_log("heartbeat changes only with a restart", count=times)
+        wait_until(lambda: daemon.log().count("reloaded") == 2)
+        info = Wire(daemon).call("info")
+        self.assertEqual(info["broker"]["heartbeat"], 10)
+        self.assertEqual(info["limits"]["waits_per_peer"], 7)
+
+    def test_a_mistake_changes_nothing(self):
+        daemon = Daemon(self, config="max-waits-per-peer = 7\n", expect=["reload: "])
+        daemon.write_config("max-waits-per-peer = 8\nnonsense = 1\n")
+        daemon.reload()
+        daemon.wait_log(r"reload: .*conf:2: nonsense: .*nothing is changed")
+        self.assertEqual(Wire(daemon).call("info")["limits"]["waits_per_peer"], 7)
+
+    def test_holds_stay(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        lock = peer.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        for times in (1, 2, 3):
+            daemon.reload()
+            wait_until(lambda: daemon.log().count("reloaded") == times)
+        self.assertEqual(peer.call("verify", lock=lock)["lock"], lock)
+
+    def test_limits_of_peers(self):
+        daemon = Daemon(self, config="max-peers-per-uid = 1\n", expect=["too many connections"])
+        first = Wire(daemon)
+        first.call("ping")
+        daemon.write_config("max-peers-per-uid = 2\n")
+        daemon.reload()
+        daemon.wait_log(r"\breloaded\b")
+        self.assertEqual(Wire(daemon).call("ping"), {})
+
+
+if __name__ == "__main__":
+    tap.main()
