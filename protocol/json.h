@@ -22,9 +22,9 @@ struct cJSON;
 #define JSON_MEMBERS_MAX 256
 
 struct json_error {
-	size_t at;	  /* byte offset in the text */
+	size_t at;        /* byte offset in the text */
 	const char *what; /* static */
-	bool no_memory;	  /* the text may be fine */
+	bool no_memory;   /* the text may be fine */
 };
 
 /*

@@ -7,7 +7,7 @@ struct scan {
 	const char *text;
 	size_t len;
 	size_t at;
-	size_t keys;	 /* seen so far */
+	size_t keys;     /* seen so far */
 	size_t want_key; /* the key whose place is asked for; SIZE_MAX = none */
 	size_t key_at;
 	const char *what; /* first error; NULL = none */

@@ -13,7 +13,7 @@
 struct line_reader {
 	char *data; /* owned */
 	size_t cap;
-	size_t start;	/* of the first line that was not handed out */
+	size_t start;   /* of the first line that was not handed out */
 	size_t scanned; /* no LF from start to here */
 	size_t len;
 	size_t max;

@@ -18,7 +18,7 @@ const char *lockname_error(const char *name, size_t len);
 
 enum lock_kind {
 	LOCK_KIND_SEMAPHORE,
-	LOCK_KIND_MUTEX,	   /* true mutex: one exclusive queue, no administration */
+	LOCK_KIND_MUTEX,           /* true mutex: one exclusive queue, no administration */
 	LOCK_KIND_PERSISTENT_MUTEX /* slot 1 of a semaphore of one slot */
 };
 

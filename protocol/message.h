@@ -30,7 +30,7 @@ bool message_id_read(const struct cJSON *value, struct message_id *ret)
 struct message_error {
 	enum reason reason;
 	char text[MESSAGE_ERROR_MAX]; /* says what and where; made of printable characters */
-	char parameter[32];	      /* data.parameter of REASON_INVALID_PARAMS; "" = none */
+	char parameter[32];           /* data.parameter of REASON_INVALID_PARAMS; "" = none */
 };
 
 /* Sets reason and text (parameter to none); what is too long for the text is cut off. */
@@ -46,9 +46,9 @@ char *message_escape(char *buf, size_t size, const char *bytes);
 
 struct message_request {
 	struct message_id id;
-	const char *method;	    /* borrowed from tree */
+	const char *method;         /* borrowed from tree */
 	const struct cJSON *params; /* borrowed from tree; NULL when left out */
-	struct cJSON *tree;	    /* owned */
+	struct cJSON *tree;         /* owned */
 };
 
 /*
@@ -83,7 +83,7 @@ struct message_answer {
 	const char *method;   /* notification; borrowed from tree */
 	/* result, params or error.data; the last two may be NULL; borrowed */
 	const struct cJSON *content;
-	int code;	    /* error */
+	int code;           /* error */
 	const char *text;   /* error.message; borrowed */
 	struct cJSON *tree; /* owned */
 };

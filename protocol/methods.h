@@ -25,28 +25,28 @@
  * given here. Strings are borrowed from the request's tree.
  */
 struct method_params {
-	const char *name;		 /* valid lock name */
-	enum lock_kind kind;		 /* LOCK_KIND_SEMAPHORE */
-	int64_t timeout;		 /* ns; DURATION_FOREVER; 0 = try */
-	int64_t wait;			 /* ns; 0 (do not wait); DURATION_FOREVER for null */
-	int priority;			 /* -100..100, higher first; 0 */
-	int slots;			 /* 0..METHODS_SLOTS_MAX; 1 */
-	bool exist_ok;			 /* false */
-	bool progress;			 /* false */
-	bool broker;			 /* ping: false */
-	const char *lock;		 /* the id that a grant carried */
-	struct message_id id;		 /* cancel: the request meant */
+	const char *name;                /* valid lock name */
+	enum lock_kind kind;             /* LOCK_KIND_SEMAPHORE */
+	int64_t timeout;                 /* ns; DURATION_FOREVER; 0 = try */
+	int64_t wait;                    /* ns; 0 (do not wait); DURATION_FOREVER for null */
+	int priority;                    /* -100..100, higher first; 0 */
+	int slots;                       /* 0..METHODS_SLOTS_MAX; 1 */
+	bool exist_ok;                   /* false */
+	bool progress;                   /* false */
+	bool broker;                     /* ping: false */
+	const char *lock;                /* the id that a grant carried */
+	struct message_id id;            /* cancel: the request meant */
 	const char *who, *why, *command; /* NULL */
 };
 
 enum param_type {
-	PARAM_NAME,	/* const char *: lock name */
-	PARAM_KIND,	/* enum lock_kind */
+	PARAM_NAME,     /* const char *: lock name */
+	PARAM_KIND,     /* enum lock_kind */
 	PARAM_DURATION, /* int64_t ns: a number of seconds, or null = for ever */
-	PARAM_INTEGER,	/* int, between min and max */
-	PARAM_BOOL,	/* bool */
-	PARAM_STRING,	/* const char *: at most max bytes */
-	PARAM_ID	/* struct message_id */
+	PARAM_INTEGER,  /* int, between min and max */
+	PARAM_BOOL,     /* bool */
+	PARAM_STRING,   /* const char *: at most max bytes */
+	PARAM_ID        /* struct message_id */
 };
 
 #define METHODS_KIND_BIT(kind) (1U << (kind))
@@ -55,8 +55,8 @@ struct param_spec {
 	const char *name;
 	enum param_type type;
 	bool required;
-	size_t offset;	/* in struct method_params */
-	int min, max;	/* PARAM_INTEGER: value; PARAM_STRING: bytes */
+	size_t offset;  /* in struct method_params */
+	int min, max;   /* PARAM_INTEGER: value; PARAM_STRING: bytes */
 	unsigned kinds; /* PARAM_KIND: the allowed ones, METHODS_KIND_BIT() each */
 };
 

@@ -1,0 +1,201 @@
+"""client/examples/lockbroker_client.py against a daemon, as a library and as a command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+import unittest.mock
+
+import tap
+from daemon import Daemon, clean_environment
+from openrpc import SOURCE
+from wait import wait_until
+
+EXAMPLES = os.path.join(SOURCE, "client", "examples")
+sys.path.insert(0, EXAMPLES)
+import lockbroker_client as client  # noqa: E402
+
+# Some tests still hold a lock when the daemon's stop timeout is over.
+STOPPED_HARD = ["the stop timeout is over"]
+
+
+class Library(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self, "--stop-timeout", "0.5", expect=STOPPED_HARD)
+        self.one = self.connect()
+        self.two = self.connect()
+        self.one.call("create", name="db", slots=2)
+
+    def connect(self):
+        broker = client.LockBroker(self.daemon.socket)
+        self.addCleanup(broker.close)
+        return broker
+
+    def holds(self):
+        return self.two.call("info")["counts"]["holds"]
+
+    def test_acquire_verify_release(self):
+        lock = self.one.acquire("db", timeout=5, who="me", why="test", command="none")
+        self.assertEqual((lock.name, lock.kind, lock.slot in (1, 2)), ("db", "semaphore", True))
+        lock.verify()
+        lock.release()
+        self.assertFalse(lock.held)
+        with self.assertRaises(client.Lost) as caught:
+            lock.verify()
+        self.assertEqual((caught.exception.code, caught.exception.reason), (7, "not-held"))
+        with self.assertRaises(client.Lost):
+            lock.release()
+
+    def test_a_block_releases_also_when_it_fails(self):
+        with self.assertRaises(ZeroDivisionError):
+            with self.one.acquire("db", timeout=0):
+                self.assertEqual(self.holds(), 1)
+                raise ZeroDivisionError
+        self.assertEqual(self.holds(), 0)
+        with self.one.acquire("report", kind="mutex") as lock:
+            self.assertIsNone(lock.slot)
+
+    def test_errors_are_exceptions(self):
+        self.one.acquire("db", timeout=0)
+        self.one.acquire("db", timeout=0)
+        with self.assertRaises(client.NotAcquired) as caught:
+            self.two.acquire("db", timeout=0)
+        self.assertEqual(caught.exception.reason, "would-block")
+        self.assertTrue(caught.exception.retry)
+        self.assertEqual(caught.exception.data["slots"], 2)
+        with self.assertRaises(client.NotAcquired) as caught:
+            self.two.acquire("db", timeout=0.05)
+        self.assertEqual(caught.exception.reason, "timeout")
+        with self.assertRaises(client.NoSuchLock):
+            self.two.acquire("nothing")
+        with self.assertRaises(client.Error) as caught:
+            self.two.acquire("db", tiemout=1)
+        self.assertEqual((caught.exception.code, caught.exception.data["parameter"]),
+                         (-32602, "tiemout"))
+        with self.assertRaises(client.Error) as caught:
+            self.two.call("aquire", name="db")
+        self.assertEqual(caught.exception.code, -32601)
+
+    def test_pipelining(self):
+        waits = [self.one.request("acquire", name="db") for _ in range(2)]
+        waits.append(self.one.request("acquire", name="db", progress=True))
+        pings = [self.one.request("ping") for _ in range(200)]
+        for ping in reversed(pings):
+            self.assertEqual(self.one.result(ping, within=10), {})
+        first, second = self.one.granted(waits[0]), self.one.granted(waits[1])
+        self.assertEqual({first.slot, second.slot}, {1, 2})
+        with self.assertRaises(TimeoutError):
+            self.one.result(waits[2], within=0)
+        note = self.one.notification(within=10)
+        self.assertEqual((note.method, note.params["id"]), ("waiting", waits[2]))
+        first.release()
+        self.assertEqual(self.one.granted(waits[2]).slot, first.slot)
+
+    def test_a_hang_up_releases(self):
+        self.one.acquire("db", timeout=0)
+        lock = self.one.acquire("db", timeout=0)
+        waiting = self.two.request("acquire", name="db")
+        self.one.close()
+        self.assertFalse(lock.held)
+        self.assertEqual(self.two.granted(waiting).name, "db")
+        with self.assertRaises(OSError):
+            self.one.call("ping")
+
+    def test_an_abandoned_acquire_leaves_nothing(self):
+        held = [self.two.acquire("db", timeout=0) for _ in range(2)]
+        waiting, granted = (self.one.request("acquire", name="db") for _ in range(2))
+        self.one.abandon(waiting)
+        held[0].release()
+        # It is held, though nobody here has read the grant.
+        wait_until(lambda: self.holds() == 2, within=10)
+        self.one.abandon(granted)
+        held[1].release()
+        wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0, within=10)
+
+    def test_an_interrupt_gives_up_the_acquire(self):
+        held = [self.two.acquire("db", timeout=0) for _ in range(2)]
+        request = self.one.request("acquire", name="db")
+        with unittest.mock.patch.object(self.one, "_receive", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.one.granted(request)
+        for lock in held:
+            lock.release()
+        wait_until(lambda: self.one.call("ping") == {} and self.holds() == 0, within=10)
+        self.assertEqual(self.two.call("info")["counts"]["waiting"], 0)
+
+    def test_an_orderly_stop_is_told_and_what_stays_is_lost(self):
+        lock = self.one.acquire("db", timeout=0)
+        self.daemon.signal(signal.SIGTERM)
+        note = self.one.notification(within=10)
+        self.assertEqual((note.method, note.params), ("draining", {"grace": 0.5}))
+        self.assertTrue(lock.held)
+        with self.assertRaises(client.Unavailable) as caught:
+            self.one.acquire("db")
+        self.assertEqual(caught.exception.reason, "draining")
+        note = self.one.notification(within=10)
+        self.assertEqual((note.method, note.params["lock"], note.params["reason"]),
+                         ("lost", lock.id, "draining"))
+        self.assertFalse(lock.held)
+        with self.assertRaises(client.Disconnected):
+            self.one.notification(within=10)
+        self.daemon.wait_exit()
+
+    def test_the_end_of_the_daemon_is_the_end_of_the_hold(self):
+        lock = self.one.acquire("db", timeout=0)
+        self.daemon.kill()
+        with self.assertRaises(client.Disconnected):
+            self.one.notification(within=10)
+        self.assertFalse(lock.held)
+        with self.assertRaises(client.Disconnected):
+            self.one.call("ping")
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self, "--stop-timeout", "0.5", expect=STOPPED_HARD)
+        self.broker = client.LockBroker(self.daemon.socket)
+        self.addCleanup(self.broker.close)
+        self.broker.call("create", name="db")
+
+    def run_client(self, *arguments):
+        process = subprocess.Popen(
+            ["/usr/bin/python3", os.path.join(EXAMPLES, "lockbroker_client.py"), *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=clean_environment(LOCKBROKER_SOCKET=self.daemon.socket))
+        self.addCleanup(process.__exit__, None, None, None)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_holds_until_its_input_ends(self):
+        holder = self.run_client("db")
+        grant = json.loads(holder.stdout.readline())
+        self.assertEqual((grant["name"], grant["slot"]), ("db", 1))
+        self.broker.call("verify", lock=grant["lock"])
+        refused = self.run_client("db", "0")
+        self.assertEqual(refused.communicate()[1], "db: every slot is taken\n")
+        self.assertEqual(refused.returncode, 75)
+        self.assertEqual(holder.communicate(timeout=10), ("", ""))
+        self.assertEqual(holder.returncode, 0)
+        with self.broker.acquire("db", timeout=0):
+            pass
+
+    def test_says_what_is_wrong(self):
+        process = self.run_client("nothing", "0")
+        self.assertEqual(process.communicate()[1], "nothing: there is no such lock\n")
+        self.assertEqual(process.returncode, 66)
+        process = self.run_client()
+        process.communicate()
+        self.assertEqual(process.returncode, 64)
+
+    def test_ends_when_the_lock_is_lost(self):
+        holder = self.run_client("db")
+        holder.stdout.readline()
+        self.daemon.signal(signal.SIGTERM)
+        self.assertEqual(holder.wait(10), 79)
+        self.daemon.wait_exit()
+
+
+if __name__ == "__main__":
+    tap.main()
