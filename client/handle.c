@@ -375,12 +375,30 @@ lb_result_json(struct lb *lb)
 	return lb->shown;
 }
 
+/* For what went wrong on this side alone, in the same form. */
+static char *
+own_error_text(const struct lb *lb)
+{
+	struct cJSON *object = json_new_object();
+	struct cJSON *data = json_new_object();
+	char *text;
+
+	json_add_integer(object, "code", lb->code);
+	json_add_string(object, "message", lb->message);
+	json_add_string(data, "reason", lb_code_word(lb->code));
+	json_add(object, "data", data);
+	text = json_print(object);
+	json_free(object);
+	return text;
+}
+
 const char *
 lb_error_json(struct lb *lb)
 {
-	if (usable(lb) != LB_OK || lb->last.tree == NULL || lb->last.kind != MESSAGE_ERROR)
+	if (usable(lb) != LB_OK || lb->code == LB_OK)
 		return NULL;
 	free(lb->shown);
-	lb->shown = error_text(&lb->last);
+	lb->shown = lb->last.tree != NULL && lb->last.kind == MESSAGE_ERROR ? error_text(&lb->last)
+									    : own_error_text(lb);
 	return lb->shown;
 }

@@ -237,13 +237,13 @@ lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *
 	}
 	lock->state = LB_LOCK_LOST;
 	event = event_new(LB_EVENT_LOST, LB_LOST, reason, text);
-	if (event == NULL) {
+	if (event == NULL || json == NULL) {
 		free(json);
+		event_free(event);
 		return LB_NO_MEMORY;
 	}
 	event->event.lock = lock;
-	if (json != NULL)
-		event->event.json = event->json = json;
+	event->event.json = event->json = json;
 	push(holds, event);
 	return LB_OK;
 }
@@ -304,6 +304,25 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	return LB_OK;
 }
 
+/* What the daemon would have said, had it had the time. */
+static char *
+closed_json(const struct lb_lock *lock)
+{
+	struct cJSON *params = json_new_object();
+	char *json;
+
+	json_add_string(params, "lock", lock->id);
+	json_add_string(params, "name", lock->name);
+	if (lock->slot > 0)
+		json_add_integer(params, "slot", lock->slot);
+	else
+		json_add_null(params, "slot");
+	json_add_string(params, "reason", "closed");
+	json = json_print(params);
+	json_free(params);
+	return json;
+}
+
 int
 holds_closed(struct holds *holds, int code, const char *text)
 {
@@ -312,7 +331,7 @@ holds_closed(struct holds *holds, int code, const char *text)
 	int result = LB_OK;
 
 	TAILQ_FOREACH (lock, &holds->locks, entry)
-		if (lose(holds, lock, "closed", text, NULL) != LB_OK)
+		if (lose(holds, lock, "closed", text, closed_json(lock)) != LB_OK)
 			result = LB_NO_MEMORY;
 	event = event_new(LB_EVENT_CLOSED, code, lb_code_word(code), text);
 	if (event == NULL)

@@ -126,8 +126,8 @@ LB_PUBLIC const char *lb_socket_path(const struct lb *lb);
 /* What went wrong last, as one sentence without line end. Borrowed until the next call. Not NULL. */
 LB_PUBLIC const char *lb_message(const struct lb *lb);
 /*
- * The last call's result or error ({"code", "message", "data"}) as the wire had it, on one line.
- * NULL when there was none of that kind, or out of memory. Borrowed until the next call.
+ * The last call's result as the wire had it, or its error as {"code", "message", "data"}, on one
+ * line. NULL when it did not end that way, or out of memory. Borrowed until the next call.
  */
 LB_PUBLIC const char *lb_result_json(struct lb *lb);
 LB_PUBLIC const char *lb_error_json(struct lb *lb);
@@ -230,8 +230,9 @@ struct lb_event {
 	int64_t request;      /* of lb_acquire_start(), 0 = none */
 	const char *reason;   /* a word, "" = none */
 	const char *text;     /* a sentence, "" = none */
-	const char
-	    *json;    /* as the wire had it: an object on one line; "{}" = it was not on the wire */
+	const char *
+	    json; /* as the wire had it: an object on one line; "{}" = it was not on the wire (but a LOST
+	                       * that comes of the end of the connection is there, with "closed") */
 	int position; /* from 1 */
 	int holders;  /* -1 = not known */
 	int64_t grace_ms;

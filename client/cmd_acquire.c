@@ -1,0 +1,147 @@
+/* lockbroker acquire: holds a lock for somebody who cannot be run under it. */
+#include "client/commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+#include "client/output.h"
+#include "client/waiting.h"
+#include "client/watch.h"
+
+#define RELEASE_TIMEOUT_MS 5000
+
+enum { GOING_ON = -1 };
+
+/* 'text', for any shell. */
+static void
+print_quoted(const char *variable, const char *text)
+{
+	printf("%s='", variable);
+	for (; *text != '\0'; text++) {
+		if (*text == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*text);
+	}
+	puts("'");
+}
+
+static void
+print_grant(const struct options *options, struct lb *lb, const struct lb_lock *lock)
+{
+	char slot[16] = "";
+
+	if (!options->shell) {
+		print_json(lb_lock_json(lock));
+		fflush(stdout);
+		return;
+	}
+	if (lb_lock_slot(lock) > 0)
+		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(lock));
+	print_quoted("LOCKBROKER_NAME", lb_lock_name(lock));
+	print_quoted("LOCKBROKER_SLOT", slot);
+	print_quoted("LOCKBROKER_LOCK", lb_lock_id(lock));
+	print_quoted("LOCKBROKER_SOCKET", lb_socket_path(lb));
+	fflush(stdout);
+}
+
+/* What ends the hold from the daemon's side: an exit status, or GOING_ON. */
+static int
+heed(struct lb *lb, const char *name)
+{
+	const struct lb_event *event;
+
+	while ((event = lb_event_next(lb)) != NULL) {
+		switch (event->type) {
+		case LB_EVENT_LOST:
+			say("%s: lost (%s)", name, event->reason);
+			return EXIT_STATUS_LOST;
+		case LB_EVENT_DRAINING:
+			say("%s: lockbrokerd is stopping", name);
+			return EXIT_STATUS_UNREACHABLE;
+		case LB_EVENT_REVOKED:
+			say("%s: its slot was taken out of service", name);
+			break;
+		case LB_EVENT_GRANTED:
+		case LB_EVENT_REFUSED:
+		case LB_EVENT_WAITING:
+		case LB_EVENT_BROKER:
+		case LB_EVENT_CLOSED:
+			break;
+		}
+	}
+	return GOING_ON;
+}
+
+static bool
+asked_to_end(const struct signals *signals)
+{
+	bool terminal;
+	int signo;
+
+	while ((signo = signals_next(signals, &terminal)) != 0) {
+		if (signal_ends(signo))
+			return true;
+		if (signo == SIGTSTP)
+			kill(getpid(), SIGSTOP);
+	}
+	return false;
+}
+
+/* Reads away what came. True at the end. */
+static bool
+input_ended(void)
+{
+	char bytes[4096];
+	ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
+
+	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Until stdin ends, a signal, or the end of the hold. */
+static int
+hold(struct lb *lb, const char *name, const struct signals *signals)
+{
+	/* A service's stdin is /dev/null, which ended long ago: there only signals end it. */
+	bool service = getenv("NOTIFY_SOCKET") != NULL;
+	const struct watch watch = {
+	    .lb = lb, .signals = signals, .input = service ? -1 : STDIN_FILENO};
+	int status = heed(lb, name);
+
+	while (status == GOING_ON) {
+		bool input = watch_sleep(&watch, WATCH_NEVER);
+
+		status = heed(lb, name);
+		if (status == GOING_ON && (asked_to_end(signals) || (input && input_ended())))
+			status = EXIT_STATUS_OK;
+	}
+	return status;
+}
+
+int
+cmd_acquire(const struct options *options, char *operands[])
+{
+	const char *name = operands[0];
+	struct lb *lb = lb_new();
+	struct signals signals;
+	struct lb_lock *lock;
+	int status, code;
+
+	if (lb == NULL)
+		return say_failure(NULL, LB_NO_MEMORY, options, name);
+	status = waiting_acquire(lb, options, name, NULL, &signals, &lock);
+	if (status == 0) {
+		(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", name);
+		print_grant(options, lb, lock);
+		status = hold(lb, name, &signals);
+		code = status == EXIT_STATUS_LOST ? LB_OK : lb_release(lock, RELEASE_TIMEOUT_MS);
+		if (code != LB_OK)
+			status = say_failure(lb, code, options, name);
+	}
+	lb_free(lb);
+	return status;
+}

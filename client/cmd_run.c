@@ -1,0 +1,378 @@
+/*
+ * lockbroker run: a command under a lock. Owns the connection, the child and the time at which KILL
+ * follows TERM. Acts first and talks afterwards: stderr may block, the lock does not wait.
+ */
+#include "client/commands.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+#include "client/output.h"
+#include "client/run_child.h"
+#include "client/waiting.h"
+#include "client/watch.h"
+
+#define RELEASE_TIMEOUT_MS 5000
+/* The default of --kill-after: a part of the heartbeat that the grant names, with an upper end. */
+#define KILL_AFTER_TENTHS 4
+#define KILL_AFTER_MOST_MS 5000
+#define KILL_AFTER_NO_LEASE_MS 4000
+/* KILL comes this long before an orderly stopped daemon's patience ends, or a quarter of it. */
+#define DRAIN_RESERVE_MS 1000
+/* Bytes of the command line that others can read; the wire takes 256. */
+#define WORDS_SIZE 256
+
+enum run_state {
+	RUN_GOING,  /* the child runs, and nothing is wrong with the lock */
+	RUN_ENDING, /* it was told to end; KILL follows at kill_at */
+	RUN_KILLING /* KILL was sent; whoever still turns up gets it too */
+};
+
+struct run {
+	const struct options *options; /* borrowed */
+	const char *name;	       /* borrowed */
+	struct lb *lb;		       /* owned */
+	struct lb_lock *lock;	       /* the handle's */
+	struct signals signals;
+	struct child child;
+	enum run_state state;
+	int64_t told_at, kill_at; /* RUN_ENDING */
+	int64_t kill_after_ms;
+	int verdict; /* exit status instead of the child's own; 0 = none */
+};
+
+static void
+run_set_state(struct run *run, enum run_state state)
+{
+	assert(state > run->state || (state == RUN_ENDING && run->state == RUN_ENDING));
+	run->state = state;
+}
+
+/* ---- the ladder: a signal, then KILL ---- */
+
+static void
+end_by(struct run *run, int64_t kill_at)
+{
+	int64_t now = watch_now();
+
+	if (run->state == RUN_KILLING)
+		return;
+	if (run->state == RUN_GOING) {
+		child_signal_all(&run->child, run->options->signal);
+		/* What is stopped cannot end in its own way. */
+		child_signal_all(&run->child, SIGCONT);
+		run->told_at = now;
+		run->kill_at = WATCH_NEVER;
+	}
+	run_set_state(run, RUN_ENDING);
+	if (kill_at < run->kill_at)
+		run->kill_at = kill_at;
+}
+
+/* At once, and KILL kill_after later: counted from the first signal, if one was sent before. */
+static void
+end_now(struct run *run)
+{
+	int64_t from = run->state == RUN_ENDING ? run->told_at : watch_now();
+
+	end_by(run, from + run->kill_after_ms);
+}
+
+static void
+kill_when_due(struct run *run)
+{
+	if (run->state == RUN_ENDING && watch_now() >= run->kill_at)
+		run_set_state(run, RUN_KILLING);
+	/* Again after each end: the children of what was killed have become ours. */
+	if (run->state == RUN_KILLING)
+		child_signal_all(&run->child, SIGKILL);
+}
+
+static void
+react(struct run *run, const struct reaction *reaction)
+{
+	switch (reaction->kind) {
+	case REACTION_KILL:
+		end_now(run);
+		break;
+	case REACTION_SIGNAL:
+		child_signal_all(&run->child, reaction->signal);
+		break;
+	case REACTION_RUN:
+		child_shell(reaction->command, &run->signals);
+		break;
+	case REACTION_IGNORE:
+		break;
+	}
+}
+
+/* ---- what the daemon says ---- */
+
+/* The slot is free for others already. */
+static void
+lost(struct run *run, const struct lb_event *event)
+{
+	run->verdict = EXIT_STATUS_LOST;
+	react(run, &run->options->on_lost);
+	status_line(run->options, "lost", event->json);
+	say("%s: lost (%s)", run->name, *event->reason != '\0' ? event->reason : "no reason given");
+}
+
+static void
+revoked(struct run *run, const struct lb_event *event)
+{
+	const struct reaction *reaction = &run->options->on_revoke;
+
+	if (reaction->kind != REACTION_IGNORE && run->verdict == 0)
+		run->verdict = EXIT_STATUS_REVOKED;
+	react(run, reaction);
+	status_line(run->options, "revoked", event->json);
+	say("%s: its slot was taken out of service", run->name);
+}
+
+/*
+ * The daemon stops and keeps the slot for grace_ms: nothing is lost when all is gone by then, so the
+ * child has that long. Who does not want to be killed for a loss is not killed for this either.
+ */
+static void
+draining(struct run *run, const struct lb_event *event)
+{
+	int64_t reserve =
+	    event->grace_ms / 4 < DRAIN_RESERVE_MS ? event->grace_ms / 4 : DRAIN_RESERVE_MS;
+
+	if (run->options->on_lost.kind == REACTION_KILL)
+		end_by(run, watch_in(event->grace_ms - reserve));
+	else if (run->options->on_lost.kind == REACTION_SIGNAL)
+		react(run, &run->options->on_lost);
+	status_line(run->options, "draining", event->json);
+	say("%s: lockbrokerd is stopping", run->name);
+}
+
+static void
+heed(struct run *run)
+{
+	const struct lb_event *event;
+
+	while ((event = lb_event_next(run->lb)) != NULL) {
+		switch (event->type) {
+		case LB_EVENT_LOST:
+			lost(run, event);
+			break;
+		case LB_EVENT_REVOKED:
+			revoked(run, event);
+			break;
+		case LB_EVENT_DRAINING:
+			draining(run, event);
+			break;
+		case LB_EVENT_CLOSED: /* after LOST */
+			if (run->options->verbose)
+				say("%s: %s", run->name, event->text);
+			break;
+		case LB_EVENT_BROKER:
+			if (run->options->verbose)
+				say("%s: the broker is %s", run->name, event->reason);
+			break;
+		case LB_EVENT_GRANTED:
+		case LB_EVENT_REFUSED:
+		case LB_EVENT_WAITING:
+			break;
+		}
+	}
+}
+
+/* ---- while the child runs ---- */
+
+static void
+heed_signals(struct run *run)
+{
+	bool terminal;
+	int signo;
+
+	while ((signo = signals_next(&run->signals, &terminal)) != 0) {
+		if (signo == SIGCHLD)
+			continue;
+		/* In one group with us, the child has had it from the terminal too. */
+		if (terminal && run->options->foreground)
+			continue;
+		child_signal(&run->child, signo);
+	}
+}
+
+/* Until everything that was started is gone. */
+static void
+supervise(struct run *run)
+{
+	const struct watch watch = {.lb = run->lb, .signals = &run->signals, .input = -1};
+	enum child_news news;
+
+	while ((news = child_reap(&run->child)) != CHILD_ALL_GONE) {
+		if (news == CHILD_STOPPED && run->state == RUN_GOING)
+			child_stop_with(&run->child);
+		heed_signals(run);
+		heed(run);
+		kill_when_due(run);
+		watch_sleep(&watch, run->state == RUN_ENDING ? run->kill_at : WATCH_NEVER);
+	}
+}
+
+static void
+give_back(struct run *run)
+{
+	int code;
+
+	if (lb_lock_state(run->lock) == LB_LOCK_LOST)
+		return;
+	code = lb_release(run->lock, RELEASE_TIMEOUT_MS);
+	/* It says so only now, but it was lost while the child still worked. */
+	if (code == LB_LOST)
+		run->verdict = EXIT_STATUS_LOST;
+	if (code == LB_OK)
+		status_line(run->options, "released", lb_result_json(run->lb));
+	else
+		say("%s: release: %s", run->name, lb_message(run->lb));
+}
+
+/* ---- before ---- */
+
+static int64_t
+kill_after(const struct run *run)
+{
+	int64_t heartbeat = lb_lock_heartbeat(run->lock);
+
+	if (run->options->kill_after_ms >= 0)
+		return run->options->kill_after_ms;
+	if (heartbeat == 0)
+		return KILL_AFTER_NO_LEASE_MS;
+	heartbeat = heartbeat * KILL_AFTER_TENTHS / 10;
+	return heartbeat < KILL_AFTER_MOST_MS ? heartbeat : KILL_AFTER_MOST_MS;
+}
+
+static bool
+set_environment(const struct run *run)
+{
+	const char *path = lb_socket_path(run->lb);
+	char slot[16] = "", whole[PATH_MAX];
+
+	if (lb_lock_slot(run->lock) > 0)
+		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(run->lock));
+	/* The child may go elsewhere. */
+	if (realpath(path, whole) != NULL)
+		path = whole;
+	return setenv("LOCKBROKER_NAME", run->name, 1) == 0 &&
+	       setenv("LOCKBROKER_SLOT", slot, 1) == 0 &&
+	       setenv("LOCKBROKER_LOCK", lb_lock_id(run->lock), 1) == 0 &&
+	       setenv("LOCKBROKER_SOCKET", path, 1) == 0;
+}
+
+/* The command line as one text, cut to what the wire takes. */
+static void
+join_words(char *const argv[], char words[WORDS_SIZE])
+{
+	size_t len = 0;
+
+	for (size_t i = 0; argv[i] != NULL && len < WORDS_SIZE - 1; i++) {
+		const char *space = i > 0 ? " " : "";
+
+		len += (size_t)snprintf(words + len, WORDS_SIZE - len, "%s%s", space, argv[i]);
+	}
+	/* Plain ASCII: cut anywhere, it is whole, and no byte grows on its way. */
+	for (char *byte = words; *byte != '\0'; byte++)
+		if (*byte < ' ' || *byte > '~')
+			*byte = '?';
+}
+
+static void
+warn_when_inside(const char *name)
+{
+	const char *outer = getenv("LOCKBROKER_NAME");
+
+	if (outer != NULL && strcmp(outer, name) == 0)
+		say("%s: this is inside a run that holds a slot of %s already; waiting for another "
+		    "one "
+		    "may take for ever",
+		    name, name);
+}
+
+static int
+run_locked(struct run *run, char *argv[])
+{
+	char words[WORDS_SIZE];
+	int status;
+
+	join_words(argv, words);
+	warn_when_inside(run->name);
+	status =
+	    waiting_acquire(run->lb, run->options, run->name, words, &run->signals, &run->lock);
+	if (status != 0)
+		return status;
+	status_line(run->options, "granted", lb_lock_json(run->lock));
+	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", run->name);
+	if (run->options->verbose)
+		say("%s: granted after %.3f s", run->name,
+		    (double)lb_lock_waited(run->lock) / 1000);
+	run->kill_after_ms = kill_after(run);
+	if (!set_environment(run) ||
+	    !child_start(&run->child, argv, run->options->foreground, &run->signals))
+		return EXIT_STATUS_INTERNAL;
+	supervise(run);
+	child_done(&run->child);
+	give_back(run);
+	return run->verdict != 0 ? run->verdict : run->child.status;
+}
+
+/* COMMAND and its arguments, or the shell with -c; NULL after telling what is wrong. */
+static char **
+choose_command(const struct options *options, char *operands[], char *shell[4])
+{
+	char **command = operands + 1;
+	bool marked = *command != NULL && strcmp(*command, "--") == 0;
+
+	command += marked ? 1 : 0;
+	if (options->shell_command != NULL) {
+		if (*command != NULL) {
+			say("run: either -c STRING or COMMAND");
+			return NULL;
+		}
+		shell[0] = "/bin/sh";
+		shell[1] = "-c";
+		shell[2] = (char *)options->shell_command;
+		shell[3] = NULL;
+		return shell;
+	}
+	if (*command == NULL) {
+		say("run: no COMMAND (see lockbroker run --help)");
+		return NULL;
+	}
+	/* flock(1) has it the other way round: not to be taken for a program's name. */
+	if (!marked && (*command)[0] == '-') {
+		say("run: %s: options go before NAME", *command);
+		return NULL;
+	}
+	return command;
+}
+
+int
+cmd_run(const struct options *options, char *operands[])
+{
+	struct run run = {.options = options, .name = operands[0], .lb = NULL};
+	char *shell[4], exit_json[32];
+	char **argv = choose_command(options, operands, shell);
+	int status;
+
+	if (argv == NULL)
+		return EXIT_STATUS_USAGE;
+	run.lb = lb_new();
+	if (run.lb == NULL)
+		return say_failure(NULL, LB_NO_MEMORY, options, run.name);
+	status = run_locked(&run, argv);
+	snprintf(exit_json, sizeof(exit_json), "{\"status\":%d}", status);
+	status_line(options, "exit", exit_json);
+	lb_free(run.lb);
+	return status;
+}

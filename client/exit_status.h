@@ -1,0 +1,27 @@
+/*
+ * What the command exits with besides a child's own status: sysexits(3) where it has a fitting one.
+ */
+#ifndef CLIENT_EXIT_STATUS_H
+#define CLIENT_EXIT_STATUS_H
+
+enum exit_status {
+	EXIT_STATUS_OK = 0,
+	EXIT_STATUS_USAGE = 64,
+	EXIT_STATUS_NOT_HELD = 65,
+	EXIT_STATUS_NO_SUCH_LOCK = 66,
+	EXIT_STATUS_UNREACHABLE = 69, /* daemon or broker; stopping, or blocked */
+	EXIT_STATUS_INTERNAL = 70,
+	EXIT_STATUS_EXISTS = 73,
+	EXIT_STATUS_NOT_ACQUIRED = 75, /* taken, contended, too many, or not in time */
+	EXIT_STATUS_DENIED = 77,
+	EXIT_STATUS_LOST = 79,
+	EXIT_STATUS_REVOKED = 81,
+	EXIT_STATUS_NOT_EXECUTABLE = 126,
+	EXIT_STATUS_NOT_FOUND = 127,
+	EXIT_STATUS_SIGNAL = 128 /* plus its number */
+};
+
+/* The status for a library's code (enum lb_code). */
+enum exit_status exit_status_of(int code);
+
+#endif

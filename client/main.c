@@ -1,0 +1,90 @@
+/* lockbroker: the table of subcommands, and the way to them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client/commands.h"
+#include "client/exit_status.h"
+#include "client/lockbroker.h"
+#include "client/output.h"
+
+static const struct command commands[] = {
+    {"run", "NAME [--] COMMAND [ARGUMENT...]", "Runs a command while holding a lock", FOR_RUN, 1,
+	-1, cmd_run},
+    {"acquire", "NAME", "Prints the grant and holds the lock until stdin ends or a signal comes",
+	FOR_ACQUIRE, 1, 1, cmd_acquire},
+    {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", 0, 0, 1,
+	cmd_verify},
+    {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told", FOR_CREATE, 1, 2,
+	cmd_create},
+    {"destroy", "NAME", "Removes a semaphore", 0, 1, 1, cmd_destroy},
+    {"size", "NAME", "Prints how many slots a semaphore has", 0, 1, 1, cmd_size},
+    {"info", "", "Prints how the daemon and its broker are", 0, 0, 0, cmd_info},
+    {"ping", "", "Asks whether the daemon answers", FOR_PING, 0, 0, cmd_ping},
+    {"call", "METHOD [JSON]", "Calls a method of the wire with an object of parameters", 0, 1, 2,
+	cmd_call},
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void
+help(FILE *to)
+{
+	fputs("Usage: lockbroker SUBCOMMAND [OPTIONS] [OPERANDS]\n"
+	      "Distributed locks, by way of this host's lockbrokerd.\n\n",
+	    to);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fputs("\nlockbroker SUBCOMMAND --help tells its options.\n", to);
+}
+
+static const struct command *
+find(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static int
+perform(const struct command *command, int argc, char *argv[])
+{
+	struct options options;
+	int first = options_parse(command, argc, argv, &options);
+	int status;
+
+	if (first < 0)
+		return EXIT_STATUS_USAGE;
+	if (options.help) {
+		options_help(command, stdout);
+		return EXIT_STATUS_OK;
+	}
+	status = command->perform(&options, argv + first);
+	/* What could not be written was not said. */
+	if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+		say("stdout: %m");
+		return status != EXIT_STATUS_OK ? status : EXIT_STATUS_INTERNAL;
+	}
+	return status;
+}
+
+int
+main(int argc, char *argv[])
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	const struct command *command = find(name);
+
+	if (command != NULL)
+		return perform(command, argc - 1, argv + 1);
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+		help(stdout);
+		return EXIT_STATUS_OK;
+	}
+	if (strcmp(name, "--version") == 0) {
+		printf("lockbroker %s\n", lb_version());
+		return EXIT_STATUS_OK;
+	}
+	if (argc > 1)
+		say("%s: no such subcommand", name);
+	help(stderr);
+	return EXIT_STATUS_USAGE;
+}

@@ -1,0 +1,59 @@
+/*
+ * The command line of every subcommand: one table of options, from which getopt_long(3) reads and
+ * --help is written. Owns nothing: strings are borrowed from argv.
+ */
+#ifndef CLIENT_OPTIONS_H
+#define CLIENT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What is done when the lock is lost or its slot revoked. */
+struct reaction {
+	enum { REACTION_KILL, REACTION_IGNORE, REACTION_SIGNAL, REACTION_RUN } kind;
+	int signal;	     /* REACTION_SIGNAL */
+	const char *command; /* REACTION_RUN: for the shell */
+};
+
+struct options {
+	const char *socket; /* NULL: as lb_connect() */
+	bool json, verbose, help;
+	int64_t wait_ms;     /* 0 = try; LB_FOREVER */
+	int conflict_status; /* instead of EXIT_STATUS_NOT_ACQUIRED */
+	int create;	     /* slots to create the lock with when there is none; 0 = do not */
+	bool mutex;
+	int priority;
+	const char *who, *why;
+	const char *shell_command; /* -c */
+	int signal;		   /* what a loss sends first */
+	int64_t kill_after_ms;	   /* -1: from the lease */
+	bool foreground;
+	struct reaction on_lost, on_revoke;
+	int status_fd; /* -1 = none */
+	bool shell;    /* acquire: assignments instead of JSON */
+	bool exist_ok; /* create */
+	bool broker;   /* ping */
+};
+
+/* Which subcommand takes an option. */
+enum option_user { FOR_RUN = 1, FOR_ACQUIRE = 2, FOR_CREATE = 4, FOR_PING = 8, FOR_ALL = 255 };
+
+struct command {
+	const char *name;
+	const char *operands; /* as --help shows them */
+	const char *summary;
+	enum option_user user; /* 0: only what all take */
+	int least, most;       /* operands; most -1 = any number */
+	int (*perform)(const struct options *options, char *operands[]); /* NULL-terminated */
+};
+
+/*
+ * Reads the options that follow argv[0], the subcommand's name; they end at the first operand.
+ * The index of that, or -1 after telling stderr what is wrong.
+ */
+int options_parse(const struct command *command, int argc, char *argv[], struct options *ret);
+/* The subcommand's --help. */
+void options_help(const struct command *command, FILE *to);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * What the command says: sentences on stderr, errors in words or as JSON, lines of events for
+ * --status-fd. Nothing here blocks for longer than stderr does, and --status-fd never blocks.
+ */
+#ifndef CLIENT_OUTPUT_H
+#define CLIENT_OUTPUT_H
+
+#include "client/lockbroker.h"
+#include "client/options.h"
+
+/* "lockbroker: ..." on stderr. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Tells why the handle's last call failed and what helps; returns the exit status for its code. */
+int say_failure(struct lb *lb, int code, const struct options *options, const char *name);
+/* The same for an acquire that ended in an event. */
+int say_refusal(const struct lb_event *event, const struct options *options, const char *name);
+/* One line on --status-fd, if there is one: {"event": what, and the members of json}. */
+void status_line(const struct options *options, const char *what, const char *json);
+/* A result on stdout: one line. */
+void print_json(const char *json);
+/* Prints "path: value" for each value in it. */
+void print_members(const char *json);
+
+#endif

@@ -1,0 +1,166 @@
+#include "client/run_child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+#include "client/output.h"
+
+/* ---- starting ---- */
+
+/* In the child: never returns. */
+static _Noreturn void
+become(char *argv[], pid_t parent, const struct signals *signals)
+{
+	/* A parent that died before the prctl would be missed: then somebody else is the parent. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+		_exit(EXIT_STATUS_INTERNAL);
+	signals_restore(signals);
+	execvp(argv[0], argv);
+	say("%s: %m", argv[0]);
+	_exit(errno == ENOENT ? EXIT_STATUS_NOT_FOUND : EXIT_STATUS_NOT_EXECUTABLE);
+}
+
+/* The terminal is ours to give when we have its foreground and are not a part of a pipeline. */
+static bool
+has_terminal(void)
+{
+	return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
+	       tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+bool
+child_start(struct child *child, char *argv[], bool foreground, const struct signals *signals)
+{
+	pid_t parent = getpid();
+
+	*child =
+	    (struct child){.own_group = !foreground, .terminal = !foreground && has_terminal()};
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+		say("prctl: %m");
+		return false;
+	}
+	child->pid = fork();
+	if (child->pid < 0) {
+		say("fork: %m");
+		return false;
+	}
+	/* Both do it, so that it is done whoever comes first. */
+	if (child->own_group)
+		setpgid(child->pid, child->pid);
+	if (child->pid > 0)
+		return true;
+	if (child->terminal)
+		tcsetpgrp(STDIN_FILENO, getpgrp());
+	become(argv, parent, signals);
+}
+
+void
+child_shell(const char *string, const struct signals *signals)
+{
+	char *argv[] = {"/bin/sh", "-c", (char *)string, NULL};
+	pid_t parent = getpid();
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		say("fork: %m");
+		return;
+	}
+	setpgid(pid, pid);
+	if (pid == 0)
+		become(argv, parent, signals);
+}
+
+/* ---- signals ---- */
+
+/*
+ * Signals every child of ours, orphans that became ours included, but for the group `except`.
+ * /proc names them; without it (hidepid, a chroot) only the group is reached.
+ */
+static void
+signal_children(int signo, pid_t except)
+{
+	FILE *file = fopen("/proc/thread-self/children", "re");
+	int pid;
+
+	if (file == NULL)
+		return;
+	while (fscanf(file, "%d", &pid) == 1)
+		if (except == 0 || getpgid(pid) != except)
+			kill(pid, signo);
+	fclose(file);
+}
+
+void
+child_signal(const struct child *child, int signo)
+{
+	if (child->pid == 0)
+		signal_children(signo, 0);
+	else
+		kill(child->own_group ? -child->pid : child->pid, signo);
+}
+
+void
+child_signal_all(const struct child *child, int signo)
+{
+	child_signal(child, signo);
+	/* The group's number is safe to use only while the child that leads it is not reaped. */
+	if (child->pid != 0)
+		signal_children(signo, child->own_group ? child->pid : 0);
+}
+
+/* ---- the end ---- */
+
+static bool
+is_job_control(int signo)
+{
+	return signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+}
+
+enum child_news
+child_reap(struct child *child)
+{
+	enum child_news news = CHILD_NOTHING;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (pid != child->pid)
+			continue;
+		if (WIFSTOPPED(status)) {
+			/* A plain SIGSTOP is between the child and who sent it: we go on watching. */
+			if (is_job_control(WSTOPSIG(status)))
+				news = CHILD_STOPPED;
+			continue;
+		}
+		child->pid = 0;
+		child->status = WIFSIGNALED(status) ? EXIT_STATUS_SIGNAL + WTERMSIG(status)
+						    : WEXITSTATUS(status);
+	}
+	return pid < 0 && errno == ECHILD ? CHILD_ALL_GONE : news;
+}
+
+void
+child_stop_with(struct child *child)
+{
+	if (child->terminal)
+		tcsetpgrp(STDIN_FILENO, getpgrp());
+	kill(getpid(), SIGSTOP);
+	/* Continued: in the foreground by fg, or in the background by bg. */
+	if (child->terminal && tcgetpgrp(STDIN_FILENO) == getpgrp())
+		tcsetpgrp(STDIN_FILENO, child->pid);
+	child_signal(child, SIGCONT);
+}
+
+void
+child_done(struct child *child)
+{
+	if (child->terminal)
+		tcsetpgrp(STDIN_FILENO, getpgrp());
+}

@@ -1,0 +1,75 @@
+#include "client/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+static const int others[] = {SIGTSTP, SIGCONT};
+
+bool
+signal_ends(int signo)
+{
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (ending[i] == signo)
+			return true;
+	return false;
+}
+
+static void
+hold_unless_ignored(sigset_t *held, const int *list, size_t count)
+{
+	struct sigaction action;
+
+	for (size_t i = 0; i < count; i++)
+		if (sigaction(list[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(held, list[i]);
+}
+
+bool
+signals_hold(struct signals *signals)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+
+	sigemptyset(&signals->held);
+	hold_unless_ignored(&signals->held, ending, sizeof(ending) / sizeof(ending[0]));
+	hold_unless_ignored(&signals->held, others, sizeof(others) / sizeof(others[0]));
+	sigaddset(&signals->held, SIGCHLD);
+	/* An ignored SIGCHLD would have the kernel reap our children (wait(2)). */
+	sigaction(SIGCHLD, &action, &signals->child);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, &signals->broken_pipe);
+	signals->fd = signalfd(-1, &signals->held, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* Blocked, SIGTTOU does not stop us when we move the terminal between groups (tcsetpgrp(3)). */
+	sigaddset(&signals->held, SIGTTOU);
+	return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &signals->held, &signals->mask) == 0;
+}
+
+int
+signals_next(const struct signals *signals, bool *ret_terminal)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signals->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return 0;
+	*ret_terminal = info.ssi_code == SI_KERNEL;
+	return (int)info.ssi_signo;
+}
+
+void
+signals_restore(const struct signals *signals)
+{
+	sigaction(SIGCHLD, &signals->child, NULL);
+	sigaction(SIGPIPE, &signals->broken_pipe, NULL);
+	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
+}
+
+void
+signals_hold_again(const struct signals *signals)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+
+	sigprocmask(SIG_BLOCK, &signals->held, NULL);
+	sigaction(SIGCHLD, &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
+}

@@ -1,0 +1,28 @@
+/*
+ * The signals that the command takes into its own hands: blocked, and read one by one in the poll
+ * loop. Signals that were ignored when the command started stay so (nohup(1)).
+ */
+#ifndef CLIENT_SIGNALS_H
+#define CLIENT_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+struct signals {
+	int fd; /* to poll; owned */
+	sigset_t held;
+	sigset_t mask;			     /* as the command was started with */
+	struct sigaction child, broken_pipe; /* likewise */
+};
+
+/* false: errno. */
+bool signals_hold(struct signals *signals);
+/* The next one that came, 0 = none. *ret_terminal: the terminal sent it, to the whole group. */
+int signals_next(const struct signals *signals, bool *ret_terminal);
+/* Back to how the command was started: for a child before exec, or while something may block. */
+void signals_restore(const struct signals *signals);
+void signals_hold_again(const struct signals *signals);
+/* Whether it is one that asks to end, as against CHLD, CONT, TSTP. */
+bool signal_ends(int signo);
+
+#endif

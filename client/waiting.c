@@ -1,0 +1,191 @@
+#include "client/waiting.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+#include "client/output.h"
+#include "client/watch.h"
+
+#define CONNECT_TIMEOUT_MS 10000
+#define CREATE_TIMEOUT_MS 30000
+
+struct waiting {
+	struct lb *lb; /* borrowed, as all of these */
+	const struct options *options;
+	const struct signals *signals;
+	const char *name;
+	struct lb_options ask;
+	int64_t began, until;
+	bool verbose; /* say how it stands */
+	bool created;
+};
+
+enum { GOING_ON = -1 };
+
+static void
+tell_position(const struct waiting *waiting, const struct lb_event *event)
+{
+	long long seconds = (watch_now() - waiting->began) / 1000;
+	char holders[32] = "";
+
+	if (event->holders >= 0)
+		snprintf(holders, sizeof(holders), ", %d hold it", event->holders);
+	status_line(waiting->options, "waiting", event->json);
+	(void)sd_notifyf(
+	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
+	if (waiting->verbose)
+		say("%s: waiting, position %d%s (%lld s)", waiting->name, event->position, holders,
+		    seconds);
+}
+
+static void
+tell_broker(const struct waiting *waiting, const struct lb_event *event)
+{
+	(void)sd_notifyf(
+	    0, "STATUS=waiting for %s: the broker is %s", waiting->name, event->reason);
+	if (waiting->verbose)
+		say("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
+		    *event->text != '\0' ? ": " : "", event->text);
+}
+
+static int
+ask(struct waiting *waiting)
+{
+	int64_t request;
+	int code = lb_acquire_start(waiting->lb, waiting->name, &waiting->ask, &request);
+
+	if (code != LB_OK)
+		return say_failure(waiting->lb, code, waiting->options, waiting->name);
+	return GOING_ON;
+}
+
+/* Creates the lock and asks again. A lock that others created meanwhile is as good. */
+static int
+create(struct waiting *waiting)
+{
+	int code;
+
+	waiting->created = true;
+	signals_restore(waiting->signals);
+	code =
+	    lb_create(waiting->lb, waiting->name, waiting->options->create, 1, CREATE_TIMEOUT_MS);
+	signals_hold_again(waiting->signals);
+	if (code != LB_OK && code != LB_ALREADY_EXISTS)
+		return say_failure(waiting->lb, code, waiting->options, waiting->name);
+	return ask(waiting);
+}
+
+static int
+refused(struct waiting *waiting, const struct lb_event *event)
+{
+	if (event->code == LB_NO_SUCH_LOCK && waiting->options->create > 0 && !waiting->created)
+		return create(waiting);
+	return say_refusal(event, waiting->options, waiting->name);
+}
+
+/* What the daemon said: 0 granted, an exit status, or GOING_ON. */
+static int
+heed(struct waiting *waiting, struct lb_lock **ret)
+{
+	const struct lb_event *event;
+	int status = GOING_ON;
+
+	while (status == GOING_ON && (event = lb_event_next(waiting->lb)) != NULL) {
+		switch (event->type) {
+		case LB_EVENT_GRANTED:
+			*ret = event->lock;
+			return 0;
+		case LB_EVENT_REFUSED:
+			status = refused(waiting, event);
+			break;
+		case LB_EVENT_CLOSED:
+			status = say_refusal(event, waiting->options, waiting->name);
+			break;
+		case LB_EVENT_WAITING:
+			tell_position(waiting, event);
+			break;
+		case LB_EVENT_BROKER:
+			tell_broker(waiting, event);
+			break;
+		case LB_EVENT_DRAINING: /* a refusal follows */
+		case LB_EVENT_LOST:
+		case LB_EVENT_REVOKED:
+			break;
+		}
+	}
+	return status;
+}
+
+/* The exit status for a signal that ends the waiting, or GOING_ON. */
+static int
+heed_signals(const struct waiting *waiting)
+{
+	bool terminal;
+	int signo;
+
+	while ((signo = signals_next(waiting->signals, &terminal)) != 0) {
+		if (signal_ends(signo))
+			return EXIT_STATUS_SIGNAL + signo;
+		if (signo == SIGTSTP)
+			kill(getpid(), SIGSTOP);
+	}
+	return GOING_ON;
+}
+
+static int
+wait_for_it(struct waiting *waiting, struct lb_lock **ret)
+{
+	const struct watch watch = {.lb = waiting->lb, .signals = waiting->signals, .input = -1};
+	int status = ask(waiting);
+
+	while (status == GOING_ON) {
+		/* Signals first: one that comes with the grant still finds nothing started. */
+		status = heed_signals(waiting);
+		if (status == GOING_ON)
+			status = heed(waiting, ret);
+		if (status == GOING_ON && watch_now() >= waiting->until) {
+			say("%s: the daemon does not answer", waiting->name);
+			status = waiting->options->conflict_status;
+		}
+		if (status == GOING_ON)
+			watch_sleep(&watch, waiting->until);
+	}
+	return status;
+}
+
+int
+waiting_acquire(struct lb *lb, const struct options *options, const char *name, const char *command,
+    struct signals *signals, struct lb_lock **ret)
+{
+	struct waiting waiting = {
+	    .lb = lb,
+	    .options = options,
+	    .signals = signals,
+	    .name = name,
+	    .ask = LB_OPTIONS_INIT,
+	    .verbose = options->verbose || isatty(STDERR_FILENO) == 1,
+	};
+	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS);
+
+	if (code != LB_OK)
+		return say_failure(lb, code, options, NULL);
+	if (!signals_hold(signals)) {
+		say("signals: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
+	waiting.ask.timeout_ms = options->wait_ms;
+	waiting.ask.kind = options->mutex ? LB_MUTEX : LB_SEMAPHORE;
+	waiting.ask.priority = options->priority;
+	waiting.ask.progress = options->wait_ms != 0;
+	waiting.ask.who = options->who;
+	waiting.ask.why = options->why;
+	waiting.ask.command = command;
+	waiting.began = watch_now();
+	waiting.until =
+	    options->wait_ms < 0 ? WATCH_NEVER : watch_in(options->wait_ms + LB_ANSWER_GRACE);
+	return wait_for_it(&waiting, ret);
+}
