@@ -294,13 +294,15 @@ config_load(int argc, char *argv[], enum config_action *ret_action, struct confi
 {
 	struct config *config;
 	struct options options;
-	char *url;
+	bool met = false;
 
 	if (!options_parse(argc, argv, &options, ret_error))
 		return NULL;
 	config = load(argc, argv, &options, ret_error);
-	url = options.texts[key_index(key_find("broker"))];
-	if (url != NULL && url_blank(url))
+	/* All arguments: a --broker that a later one overrules has a password, too. */
+	for (int i = 1; i < argc; i++)
+		met |= url_blank(argv[i]);
+	if (met)
 		log_warning(
 		    "--broker: others can read a password on the command line before it is "
 		    "blanked there; password-file and the credential broker-password are safe");
