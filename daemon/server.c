@@ -115,6 +115,7 @@ server_drain(struct server *server, const char *signal_name)
 	    counts.holds, duration_to_seconds(grace));
 	server_set_state(server, SERVER_DRAINING);
 	notify_stopping();
+	notify_status("stopping: %zu locks are held", counts.holds);
 	listener_close(server->listener);
 	dispatch_drain(server->dispatch, grace);
 	lock_drain(server->engine);

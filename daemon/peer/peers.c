@@ -14,6 +14,7 @@
 struct uid_count {
 	uid_t uid;
 	size_t count;
+	bool complained; /* of its being full, which it is still */
 	UT_hash_handle hh;
 };
 
@@ -41,16 +42,7 @@ peers_new(struct event_base *base, const struct peers_handler *handler)
 	return peers;
 }
 
-static size_t
-uid_count(const struct peers *peers, uid_t uid)
-{
-	struct uid_count *entry;
-
-	HASH_FIND(hh, peers->uids, &uid, sizeof(uid), entry);
-	return entry == NULL ? 0 : entry->count;
-}
-
-static void
+static struct uid_count *
 uid_add(struct peers *peers, uid_t uid)
 {
 	struct uid_count *entry;
@@ -62,6 +54,7 @@ uid_add(struct peers *peers, uid_t uid)
 		HASH_ADD(hh, peers->uids, uid, sizeof(uid), entry);
 	}
 	entry->count++;
+	return entry;
 }
 
 static void
@@ -70,7 +63,9 @@ uid_remove(struct peers *peers, uid_t uid)
 	struct uid_count *entry;
 
 	HASH_FIND(hh, peers->uids, &uid, sizeof(uid), entry);
-	if (--entry->count > 0)
+	if (--entry->count < peers->max_per_uid)
+		entry->complained = false;
+	if (entry->count > 0)
 		return;
 	HASH_DELETE(hh, peers->uids, entry);
 	free(entry);
@@ -109,16 +104,19 @@ peers_set_limits(struct peers *peers, size_t max_requests, size_t max_per_uid)
 	peers->max_per_uid = max_per_uid;
 }
 
-/* One line before the door is shut; it fits an empty socket's buffer. */
+/* One line before the door is shut; it fits an empty socket's buffer. Logged once until it is over. */
 static void
-turn_away(int fd, uid_t uid, size_t max)
+turn_away(int fd, struct uid_count *entry, size_t max)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 	struct message_error error;
 	char *line;
 
 	message_error_set(&error, REASON_TOO_MANY_REQUESTS,
-	    "uid %u has %zu connections, which is all it may have", (unsigned)uid, max);
+	    "uid %u has %zu connections, which is all it may have", (unsigned)entry->uid, max);
+	if (!entry->complained)
+		log_warning("peers are turned away: %s", error.text);
+	entry->complained = true;
 	line = message_error_line(&nobody, &error, NULL);
 	if (line != NULL && send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a peer turned away did not hear why: %s", strerror(errno));
@@ -129,6 +127,7 @@ void
 peers_add(struct peers *peers, int fd)
 {
 	struct conn *conn = conn_new(&peers->room, fd, ++peers->last);
+	struct uid_count *entry;
 
 	if (conn == NULL) {
 		log_warning(
@@ -136,11 +135,11 @@ peers_add(struct peers *peers, int fd)
 		return;
 	}
 	HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);
-	if (uid_count(peers, conn->subject.uid) >= peers->max_per_uid) {
-		turn_away(fd, conn->subject.uid, peers->max_per_uid);
-		conn_kill(conn, "its uid has too many connections");
+	entry = uid_add(peers, conn->subject.uid);
+	if (entry->count > peers->max_per_uid) {
+		turn_away(fd, entry, peers->max_per_uid);
+		conn_kill(conn, NULL);
 	}
-	uid_add(peers, conn->subject.uid);
 }
 
 struct conn *

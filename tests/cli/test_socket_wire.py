@@ -1,7 +1,10 @@
 """The wire as a peer with nothing but a socket sees it: what is taken, what is refused, and how."""
 
+import grp
 import json
+import os
 import random
+import socket
 import unittest
 
 import openrpc
@@ -268,6 +271,58 @@ class Looking(WireCase):
         self.daemon.wait_log(r"refused m: .*would-block")
         self.daemon.wait_log(r"released m: .*held \d")
         self.daemon.wait_log(r"released m: .*its peer has ended")
+
+
+class Users(unittest.TestCase):
+    """Peers of another uid; only root can be one."""
+
+    NOBODY = 65534
+
+    def as_user(self, daemon, groups, method, **params):
+        """The reply to a request that another user sends, with supplementary groups."""
+        inside, outside = socket.socketpair()
+        with inside, outside:
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.setgroups(groups)
+                    os.setgid(self.NOBODY)
+                    os.setuid(self.NOBODY)
+                    peer = socket.socket(socket.AF_UNIX)
+                    peer.connect(daemon.socket)
+                    peer.sendall(json.dumps({"id": 1, "method": method, "params": params}).encode()
+                                 + b"\n")
+                    inside.sendall(peer.recv(65536))
+                finally:
+                    os._exit(0)
+            inside.close()
+            reply = json.loads(outside.recv(65536))
+            os.waitpid(child, 0)
+        openrpc.load().check_reply(method, reply)
+        return reply
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_who_may_do_what(self):
+        group = grp.getgrgid(0).gr_name
+        daemon = Daemon(self, "--socket-mode", "0666", "--admin-group", group)
+        os.chmod(daemon.dir, 0o711)
+        root = Wire(daemon)
+        root.call("create", name="db")
+        lock = root.call("acquire", name="db", timeout=0)["lock"]
+        for method, params, reason in (
+                ("create", {"name": "x"}, "permission-denied"),
+                ("destroy", {"name": "db"}, "permission-denied"),
+                ("verify", {"lock": lock}, "not-held"),
+                ("release", {"lock": lock}, "not-held"),
+                ("acquire", {"name": "db", "timeout": 0}, "would-block")):
+            with self.subTest(method):
+                reply = self.as_user(daemon, [], method, **params)
+                self.assertEqual(reply["error"]["data"]["reason"], reason)
+        reply = self.as_user(daemon, [], "size", name="db")
+        self.assertEqual(reply["result"]["slots"], 1)
+        # A supplementary group is enough to be an administrator.
+        reply = self.as_user(daemon, [7, 0, 9], "create", name="x")
+        self.assertEqual(reply["result"]["slots"], 1)
 
 
 class Rules(unittest.TestCase):

@@ -13,7 +13,7 @@ SOURCE = os.environ.get("top_srcdir") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # What any request, and bytes that are no request, may be answered with.
 EVERYWHERE = {"ParseError", "InvalidRequest", "MethodNotFound"}
-WITHOUT_ID = {"parse-error", "invalid-request"}
+WITHOUT_ID = {"parse-error", "invalid-request", "too-many-requests"}
 
 
 class OpenRPC:

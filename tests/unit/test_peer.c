@@ -3,7 +3,9 @@
  */
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +15,7 @@
 
 #include <event2/event.h>
 
+#include "daemon/peer/credentials.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/listener_socket.h"
 #include "daemon/peer/requests.h"
@@ -178,6 +181,35 @@ START_TEST(notices_become_notifications)
 	assert_json(params, "{\"state\":\"denied\",\"why\":\"no\\\\x0away\"}");
 	notice.kind = LOCK_NOTICE_VANISHED;
 	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
+}
+END_TEST
+
+/* ---- credentials ---- */
+
+START_TEST(credentials_are_the_kernels)
+{
+	struct access_subject subject = {0};
+	gid_t groups[64];
+	int ends[2], count;
+
+	for (gid_t i = 0; i < 40; i++)
+		groups[i] = 5000 + i;
+	/* More than are asked for at first; who may not set them has the ones they have. */
+	if (setgroups(40, groups) != 0)
+		ck_assert_int_eq(errno, EPERM);
+	count = getgroups(64, groups);
+	ck_assert_int_ge(count, 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	ck_assert(credentials_read(ends[0], &subject));
+	ck_assert_uint_eq(subject.uid, geteuid());
+	ck_assert_uint_eq(subject.gid, getegid());
+	ck_assert_int_eq(subject.pid, getpid());
+	ck_assert_uint_eq(subject.group_count, count);
+	ck_assert_mem_eq(subject.groups, groups, (size_t)count * sizeof(gid_t));
+	credentials_done(&subject);
+	close(ends[1]);
+	close(ends[0]);
+	ck_assert(!credentials_read(ends[0], &subject));
 }
 END_TEST
 
@@ -380,6 +412,7 @@ peer_suite(void)
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
 	tcase_add_test(tcase, errors_say_what_is_known);
 	tcase_add_test(tcase, notices_become_notifications);
+	tcase_add_test(tcase, credentials_are_the_kernels);
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("listener");
