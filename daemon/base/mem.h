@@ -7,9 +7,9 @@
 
 #include <stddef.h>
 
-void *mem_alloc(size_t size);			      /* zeroed */
+void *mem_alloc(size_t size);                         /* zeroed */
 void *mem_grow(void *old, size_t count, size_t size); /* realloc of count * size, checked */
-char *mem_strdup(const char *s);		      /* NULL stays NULL */
+char *mem_strdup(const char *s);                      /* NULL stays NULL */
 char *mem_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -17,7 +17,7 @@
  */
 struct timers {
 	const struct clock *clock; /* borrowed */
-	struct timer **heap;	   /* owned; the timers are borrowed */
+	struct timer **heap;       /* owned; the timers are borrowed */
 	size_t count, room;
 	struct timer **due; /* owned; of the run that goes on */
 	size_t due_count, due_next, due_room;

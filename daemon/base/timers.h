@@ -14,11 +14,11 @@
 
 struct timer {
 	void (*fire)(void *ctx, uint64_t id);
-	void *ctx;	/* borrowed */
-	uint64_t id;	/* handed to fire */
-	int64_t when;	/* clock time; meaningful while set */
+	void *ctx;      /* borrowed */
+	uint64_t id;    /* handed to fire */
+	int64_t when;   /* clock time; meaningful while set */
 	uint64_t order; /* timers due at one time fire in the order in which they were set */
-	size_t place;	/* where timers.c keeps it; 0 = not set */
+	size_t place;   /* where timers.c keeps it; 0 = not set */
 };
 
 struct timers;

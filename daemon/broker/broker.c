@@ -70,8 +70,8 @@ broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct brok
 }
 
 void
-broker_declare_slot(struct broker *broker, uint64_t lane, const char *queue,
-    struct broker_done done)
+broker_declare_slot(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	ops_of(broker)->declare_slot(broker, lane, queue, done);
 }
@@ -83,8 +83,8 @@ broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue, stru
 }
 
 void
-broker_probe(struct broker *broker, const char *const *queues, size_t count,
-    struct broker_probe_done done)
+broker_probe(
+    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
 {
 	ops_of(broker)->probe(broker, queues, count, done);
 }

@@ -32,7 +32,7 @@ enum broker_link {
 };
 
 enum broker_state {
-	BROKER_DOWN,  /* being (re)connected; the side link also while it is not needed */
+	BROKER_DOWN, /* being (re)connected; the side link also while it is not needed */
 	BROKER_UP,
 	BROKER_DENIED /* the broker refused us in words: credentials, vhost, permission. Tries go on */
 };
@@ -78,9 +78,9 @@ struct broker_events {
 /* What is known of the broker now; strings are borrowed and "" while unknown. */
 struct broker_info {
 	enum broker_state hold, side;
-	bool side_blocked;         /* connection.blocked: an alarm */
-	const char *why;           /* of a DOWN or DENIED hold link, in the broker's or system's words */
-	const char *host;          /* host:port the links go to */
+	bool side_blocked; /* connection.blocked: an alarm */
+	const char *why;   /* of a DOWN or DENIED hold link, in the broker's or system's words */
+	const char *host;  /* host:port the links go to */
 	const char *product, *version, *cluster;
 	int heartbeat;             /* seconds, negotiated */
 	unsigned lanes, lanes_max; /* of the hold link: open now, and the most there can be */
@@ -98,13 +98,16 @@ struct broker_ops {
 	void (*get_info)(const struct broker *broker, struct broker_info *ret);
 	uint64_t (*lane_take)(struct broker *broker, enum broker_link link);
 	void (*lane_put)(struct broker *broker, uint64_t lane);
-	void (*claim)(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*check)(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*drop)(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*declare_slot)(struct broker *broker, uint64_t lane, const char *queue,
-	    struct broker_done done);
-	void (*delete_slot)(struct broker *broker, uint64_t lane, const char *queue,
-	    struct broker_done done);
+	void (*claim)(
+	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*check)(
+	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*drop)(
+	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*declare_slot)(
+	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*delete_slot)(
+	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
 	void (*probe)(struct broker *broker, const char *const *queues, size_t count,
 	    struct broker_probe_done done);
 };
@@ -151,16 +154,16 @@ void broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct
  * Administration, side link only. A durable A queue, x-max-length 0. One that exists with other
  * arguments is used as it is: OK (the 406 closes the lane: lane_open tells).
  */
-void broker_declare_slot(struct broker *broker, uint64_t lane, const char *queue,
-    struct broker_done done);
-void broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue,
-    struct broker_done done);
+void broker_declare_slot(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+void broker_delete_slot(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
 /*
  * Which of up to BROKER_PROBE_MAX queues exist: mandatory publish with confirm, all in one flush on
  * the side link, which is brought up for it. Return and ack: ABSENT. Ack: OK, perhaps just deleted.
  * Nack, no answer by the deadline, or no side link: UNKNOWN. The names are copied.
  */
-void broker_probe(struct broker *broker, const char *const *queues, size_t count,
-    struct broker_probe_done done);
+void broker_probe(
+    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
 
 #endif

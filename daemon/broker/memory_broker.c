@@ -23,13 +23,13 @@ struct link {
 	/* Owned. The hold link's is there while it is UP; the side link's from its first use on. */
 	struct memory_connection *connection;
 	struct memory_connection *losing; /* borrowed: its requests are being answered UNKNOWN */
-	bool held;			  /* cannot come up until restored */
-	int64_t earliest;		  /* not up before that */
+	bool held;                        /* cannot come up until restored */
+	int64_t earliest;                 /* not up before that */
 	struct timer up;
 	struct timer
-	    give_up;	  /* of a side link that is wanted: its requests have waited long enough */
+	    give_up;      /* of a side link that is wanted: its requests have waited long enough */
 	uint64_t died_at; /* lanes numbered up to that went with a link */
-	char *why;	  /* owned; "" while UP */
+	char *why;        /* owned; "" while UP */
 };
 
 /* A request on a lane that is gone. */

@@ -13,18 +13,18 @@ enum connection_state {
 	CONNECTION_OPENING, /* requests wait unsent */
 	CONNECTION_UP,
 	CONNECTION_LOST, /* the client is gone, the world has not noticed: all is answered */
-	CONNECTION_DEAD	 /* freed when the calls that are in progress have returned */
+	CONNECTION_DEAD  /* freed when the calls that are in progress have returned */
 };
 
 struct memory_connection {
 	struct memory_owner owner; /* first: the world's view */
-	struct broker *broker;	   /* borrowed; until lost */
+	struct broker *broker;     /* borrowed; until lost */
 	enum connection_state state;
-	unsigned busy;			/* calls in progress that may call back */
-	struct lane *lanes;		/* owned; hash by id */
-	unsigned usable;		/* lanes that are OPEN or FAILED */
+	unsigned busy;                  /* calls in progress that may call back */
+	struct lane *lanes;             /* owned; hash by id */
+	unsigned usable;                /* lanes that are OPEN or FAILED */
 	TAILQ_HEAD(, request) requests; /* owned; in order of sending */
-	struct timer notice;		/* LOST: when the world notices */
+	struct timer notice;            /* LOST: when the world notices */
 };
 
 enum lane_state {
@@ -38,7 +38,7 @@ struct lane {
 	uint64_t id;
 	struct memory_connection *connection; /* borrowed */
 	enum lane_state state;
-	bool stalled;	    /* a silent request is on it: what comes behind is not performed */
+	bool stalled;       /* a silent request is on it: what comes behind is not performed */
 	int64_t perform_at; /* of the last request sent: none behind it comes sooner */
 	int64_t answer_at;  /* the same for answers */
 	TAILQ_HEAD(, request) requests; /* borrowed; unanswered, in order */
@@ -57,7 +57,7 @@ enum request_state {
 /* A method on a lane, or a probe. Once answered it lives on only in a connection that is LOST. */
 struct request {
 	struct memory_connection *connection; /* borrowed */
-	struct lane *lane;		      /* borrowed; NULL: a probe */
+	struct lane *lane;                    /* borrowed; NULL: a probe */
 	enum request_state state;
 	int64_t sent_at;
 	enum memory_method method;
@@ -305,7 +305,6 @@ on_answer(void *ctx, uint64_t id)
 		request_tell(request, verdict.answer, 0, "", true);
 	} else {
 		lane_set_state(lane, LANE_CLOSED);
-		timers_cancel(timers_of(connection), &lane->close);
 		request_tell(request, verdict.answer, verdict.code, verdict.text, false);
 		if (is_up(connection))
 			lane_tell_closed(lane, verdict.code, verdict.text);

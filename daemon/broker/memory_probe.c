@@ -9,7 +9,7 @@ enum probe_state {
 	PROBE_WAITING, /* the link is not up */
 	PROBE_SENT,
 	PROBE_PERFORMED, /* every queue was looked at */
-	PROBE_ANSWERED	 /* and the confirms have come back */
+	PROBE_ANSWERED   /* and the confirms have come back */
 };
 
 struct memory_probe {
@@ -19,10 +19,10 @@ struct memory_probe {
 	void (*over)(void *ctx);
 	void *ctx; /* borrowed */
 	size_t count;
-	size_t performed;	     /* queues that were looked at */
-	char **queues;		     /* owned, each too */
+	size_t performed;            /* queues that were looked at */
+	char **queues;               /* owned, each too */
 	enum broker_answer *answers; /* owned */
-	bool silent;		     /* no confirm will come */
+	bool silent;                 /* no confirm will come */
 	struct timer first_half, second_half, answer, deadline;
 };
 

@@ -9,9 +9,9 @@
 #include "daemon/base/mem.h"
 
 struct memory_queue {
-	char *name;		    /* owned */
+	char *name;                 /* owned */
 	struct memory_owner *owner; /* exclusive to it; NULL: a plain queue */
-	bool otherwise;		    /* with arguments that no slot has */
+	bool otherwise;             /* with arguments that no slot has */
 	TAILQ_ENTRY(memory_queue) of_owner;
 	UT_hash_handle hh;
 };
@@ -19,9 +19,9 @@ struct memory_queue {
 struct memory_world {
 	struct timers *timers; /* borrowed */
 	struct memory_nature nature;
-	struct memory_queue *queues;	   /* owned; hash by name */
+	struct memory_queue *queues;       /* owned; hash by name */
 	TAILQ_HEAD(, memory_owner) owners; /* the living ones */
-	struct memory_owner foreign;	   /* a connection that no broker of ours has */
+	struct memory_owner foreign;       /* a connection that no broker of ours has */
 	bool blocked;
 	bool deletes_by_name;
 };

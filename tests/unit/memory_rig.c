@@ -87,7 +87,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 
 	snprintf(text, sizeof(text), "%s%s:%s%s%s", broker == two ? "two." : "",
 	    link == BROKER_HOLD ? "hold" : "side",
-	    state == BROKER_UP	   ? "up"
+	    state == BROKER_UP     ? "up"
 	    : state == BROKER_DOWN ? "down"
 				   : "denied",
 	    *why != '\0' ? ":" : "", why);

@@ -1,6 +1,7 @@
 /*
  * memory_broker: links that come up, die, are noticed late and come back; the side link.
  */
+#include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/memory_broker.h"
 #include "tests/unit/memory_rig.h"
@@ -340,6 +341,155 @@ START_TEST(a_side_link_that_does_not_come_up_is_unknown_in_time)
 }
 END_TEST
 
+/* ---- anything goes ---- */
+
+#define ASKED_MAX 400
+
+static struct asked {
+	uint64_t lane; /* 0: a probe */
+	int answers;
+} asked[ASKED_MAX];
+static uint64_t asked_count;
+static struct jitter chance;
+
+static void
+count_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	(void)ctx;
+	ck_assert(!rig.in_call);
+	ck_assert_int_eq(asked[id].answers++, 0);
+	/* All that was asked before on that lane has been answered. */
+	for (uint64_t i = 0; i < id; i++)
+		ck_assert(asked[i].lane != asked[id].lane || asked[i].answers == 1);
+	/* Neither answer leaves a lane behind. */
+	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
+		ck_assert(!reply->lane_open);
+}
+
+static void
+count_probe(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	(void)ctx;
+	(void)answers;
+	ck_assert(!rig.in_call);
+	ck_assert_uint_eq(count, 2);
+	ck_assert_int_eq(asked[id].answers++, 0);
+}
+
+static void
+ask_something(uint64_t *lanes)
+{
+	static const char *const queues[] = {"q", "r"};
+	const char *queue = queues[jitter_below(&chance, 2)];
+	uint64_t which = (uint64_t)jitter_below(&chance, 4), id = asked_count++;
+	struct broker_done counted = {.fn = count_answer, .id = id};
+
+	ck_assert_uint_lt(id, ASKED_MAX);
+	asked[id] = (struct asked){.lane = lanes[which]};
+	switch (lanes[which] == 0 ? 3 : jitter_below(&chance, 4)) {
+	case 0:
+		broker_claim(two, lanes[which], queue, counted);
+		break;
+	case 1:
+		broker_check(two, lanes[which], queue, counted);
+		break;
+	case 2:
+		broker_drop(two, lanes[which], queue, counted);
+		break;
+	default:
+		asked[id].lane = 0;
+		broker_probe(
+		    two, queues, 2, (struct broker_probe_done){.fn = count_probe, .id = id});
+		break;
+	}
+}
+
+static void
+trouble(const uint64_t *lanes)
+{
+	enum broker_link link = jitter_below(&chance, 2) == 0 ? BROKER_HOLD : BROKER_SIDE;
+	uint64_t lane = lanes[jitter_below(&chance, 4)];
+
+	switch (jitter_below(&chance, 5)) {
+	case 0:
+		memory_broker_cut(two, link, jitter_below(&chance, 20 * MSEC),
+		    jitter_below(&chance, 20 * MSEC), "reset");
+		break;
+	case 1:
+		memory_broker_deny(two, link, "ACCESS_REFUSED");
+		break;
+	case 2:
+		if (lane != 0)
+			memory_broker_close_lane(two, lane, 406, "PRECONDITION_FAILED");
+		break;
+	case 3:
+		memory_world_block(world, jitter_below(&chance, 2) == 0);
+		break;
+	case 4:
+		if (!memory_world_remove(world, "q"))
+			memory_world_put(world, "q", true);
+		break;
+	}
+}
+
+static int64_t
+any_delay(void *ctx)
+{
+	(void)ctx;
+	return jitter_below(&chance, 10 * MSEC);
+}
+
+static bool
+seldom(void *ctx)
+{
+	(void)ctx;
+	return jitter_below(&chance, 20) == 0;
+}
+
+/* Lanes that were closed or died are asked on, too: 4 of them, replaced now and then. */
+static void
+random_step(uint64_t *lanes)
+{
+	static const enum broker_link links[] = {
+	    BROKER_HOLD, BROKER_HOLD, BROKER_HOLD, BROKER_SIDE};
+	int64_t which = jitter_below(&chance, 4);
+
+	rig.in_call = true;
+	if (jitter_below(&chance, 4) == 0)
+		lanes[which] = broker_lane_take(two, links[which]);
+	ask_something(lanes);
+	rig.in_call = false;
+	if (jitter_below(&chance, 10) == 0)
+		trouble(lanes);
+	if (jitter_below(&chance, 20) == 0) {
+		memory_broker_restore(two, BROKER_HOLD);
+		memory_broker_restore(two, BROKER_SIDE);
+	}
+	pass(jitter_below(&chance, 4 * MSEC));
+	rig.seen[0] = '\0';
+}
+
+START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
+{
+	static const struct memory_nature nature = {
+	    .delay = any_delay, .silent = seldom, .nacks = seldom};
+	uint64_t lanes[4] = {0};
+
+	jitter_init(&chance, (uint64_t)_i);
+	asked_count = 0;
+	rig_new(&nature);
+	rig_start();
+	for (int step = 0; step < 300; step++)
+		random_step(lanes);
+	memory_broker_cut(two, BROKER_HOLD, 0, -1, "end");
+	memory_broker_cut(two, BROKER_SIDE, 0, -1, "end");
+	pass(MEMORY_PROBE_TIMEOUT);
+	for (uint64_t id = 0; id < asked_count; id++)
+		ck_assert_msg(asked[id].answers == 1, "request %d", (int)id);
+	rig_free();
+}
+END_TEST
+
 static TCase *
 tcase_new(Suite *suite, const char *name)
 {
@@ -373,6 +523,10 @@ memory_links_suite(void)
 	tcase = tcase_create("start");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
 	tcase_add_test(tcase, out_of_reach_from_the_start);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("anything");
+	tcase_add_loop_test(
+	    tcase, whatever_happens_each_request_is_answered_once_and_in_order, 0, 20);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -1,0 +1,231 @@
+#include "tests/unit/lock_world.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct lock_settings world_settings = {
+    .naming = LOCK_NAMING_AMQP_LOCKS,
+    .max_races = 16,
+    .reprobe = 5 * NSEC_PER_SEC,
+    .request_timeout = 10 * NSEC_PER_SEC,
+    .max_locks_per_peer = 1024,
+    .max_waits_per_peer = 1024,
+};
+
+static int64_t
+now_of(void *ctx)
+{
+	return ((struct lock_world *)ctx)->now;
+}
+
+static int64_t
+delay_of(void *ctx)
+{
+	return ((struct lock_world *)ctx)->delay;
+}
+
+/* ---- what the engines say ---- */
+
+static struct said *
+record(struct world_daemon *daemon, uint64_t peer, const char *text)
+{
+	struct lock_world *world = daemon->world;
+	struct said *said;
+
+	ck_assert_uint_lt(world->said_count, RECORDS);
+	said = &world->said[world->said_count++];
+	memset(said, 0, sizeof(*said));
+	said->daemon = daemon->number;
+	said->peer = peer;
+	said->at = world->now;
+	snprintf(said->text, sizeof(said->text), "%s", text != NULL ? text : "");
+	return said;
+}
+
+static void
+on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer)
+{
+	struct said *said = record(ctx, peer, answer->text);
+
+	said->request = request;
+	said->reason = answer->reason;
+	said->lock = answer->lock;
+	said->slot = answer->slot;
+	said->slots = answer->slots;
+	said->holders = answer->holders;
+	said->waiting = answer->waiting;
+}
+
+static void
+on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
+{
+	struct said *said = record(ctx, peer, notice->text);
+
+	said->notice = true;
+	said->kind = notice->kind;
+	said->reason = notice->reason;
+	said->lock = notice->lock;
+	said->slot = notice->slot;
+}
+
+/* ---- the world ---- */
+
+struct lock_world *
+world_new(void)
+{
+	struct lock_world *world = calloc(1, sizeof(*world));
+
+	world->now = 1000 * NSEC_PER_SEC;
+	world->delay = NSEC_PER_MSEC;
+	world->clock = (struct clock){now_of, world};
+	world->timers = timers_new(&world->clock);
+	world->nature = (struct memory_nature){.delay = delay_of, .ctx = world};
+	world->memory = memory_world_new(world->timers, &world->nature);
+	for (int i = 0; i < DAEMONS; i++) {
+		struct world_daemon *daemon = &world->daemon[i];
+		struct lock_listener listener = {on_answer, on_notice, daemon};
+
+		daemon->world = world;
+		daemon->number = i;
+		daemon->broker = memory_broker_new(world->memory, 10, 100);
+		daemon->engine = lock_engine_new(
+		    daemon->broker, world->timers, 1 + (uint64_t)i, &world_settings, &listener);
+		broker_start(daemon->broker);
+	}
+	world_pass(world, NSEC_PER_MSEC);
+	return world;
+}
+
+void
+world_free(struct lock_world *world)
+{
+	for (int i = 0; i < DAEMONS; i++) {
+		broker_stop(world->daemon[i].broker);
+		lock_engine_free(world->daemon[i].engine);
+		broker_free(world->daemon[i].broker);
+	}
+	memory_world_free(world->memory);
+	timers_free(world->timers);
+	free(world);
+}
+
+bool
+world_step(struct lock_world *world, int64_t ns)
+{
+	int64_t next = timers_next(world->timers);
+
+	if (next == INT64_MAX || next > world->now + ns)
+		return false;
+	if (next > world->now)
+		world->now = next;
+	timers_run(world->timers);
+	return true;
+}
+
+void
+world_pass(struct lock_world *world, int64_t ns)
+{
+	int64_t end = world->now + ns;
+
+	while (world_step(world, end - world->now))
+		continue;
+	world->now = end;
+}
+
+void
+world_make(struct lock_world *world, const char *name, int slots)
+{
+	char queue[256];
+
+	for (int i = 1; i <= slots; i++) {
+		snprintf(queue, sizeof(queue), "%s-%d-A", name, i);
+		ck_assert(memory_world_put(world->memory, queue, false));
+	}
+}
+
+bool
+world_b(const struct lock_world *world, const char *name, int slot, int daemon)
+{
+	const struct broker *owner;
+	char queue[256];
+
+	snprintf(queue, sizeof(queue), "%s-%d-B", name, slot);
+	if (!memory_world_has(world->memory, queue, &owner))
+		return false;
+	return daemon < 0 || owner == world->daemon[daemon].broker;
+}
+
+static void
+count_b(void *ctx, const char *queue, const struct broker *owner)
+{
+	size_t len = strlen(queue);
+
+	(void)owner;
+	*(int *)ctx += len > 2 && strcmp(queue + len - 2, "-B") == 0;
+}
+
+int
+world_b_count(const struct lock_world *world)
+{
+	int count = 0;
+
+	memory_world_each(world->memory, count_b, &count);
+	return count;
+}
+
+/* ---- requests and answers ---- */
+
+void
+world_acquire(struct lock_world *world, int daemon, uint64_t peer, uint64_t request,
+    const char *name, int64_t timeout)
+{
+	struct lock_acquire acquire = {
+	    .name = name, .kind = LOCK_KIND_SEMAPHORE, .timeout = timeout, .uid = 1000};
+
+	lock_acquire(world->daemon[daemon].engine, peer, request, &acquire);
+}
+
+const struct said *
+world_answer(const struct lock_world *world, int daemon, uint64_t peer, uint64_t request)
+{
+	const struct said *found = NULL;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->notice || said->daemon != daemon || said->peer != peer ||
+		    said->request != request)
+			continue;
+		ck_assert_msg(found == NULL, "request %d was answered twice", (int)request);
+		found = said;
+	}
+	return found;
+}
+
+const struct said *
+world_await(struct lock_world *world, int daemon, uint64_t peer, uint64_t request)
+{
+	int64_t end = world->now + 60 * NSEC_PER_SEC;
+	const struct said *answer;
+
+	while ((answer = world_answer(world, daemon, peer, request)) == NULL)
+		ck_assert_msg(world_step(world, end - world->now), "request %d was not answered",
+		    (int)request);
+	return answer;
+}
+
+int
+world_notices(const struct lock_world *world, int daemon, uint64_t peer, enum lock_notice_kind kind)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		count += said->notice && said->daemon == daemon && said->peer == peer &&
+			 said->kind == kind;
+	}
+	return count;
+}

@@ -1,0 +1,77 @@
+/*
+ * A small world for tests of the lock engine: a clock that stands still until told, one memory_world,
+ * up to two daemons (an engine over a memory_broker each), and a record of all that they said.
+ */
+#ifndef TESTS_UNIT_LOCK_WORLD_H
+#define TESTS_UNIT_LOCK_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/broker/memory_broker.h"
+#include "daemon/lock/lock.h"
+#include "protocol/duration.h"
+
+#define DAEMONS 2
+#define RECORDS 4096
+
+struct said {
+	int daemon;
+	uint64_t peer, request;
+	bool notice;
+	enum reason reason;
+	enum lock_notice_kind kind;
+	uint64_t lock;
+	int slot, slots, holders, waiting;
+	int64_t at;
+	char text[256];
+};
+
+struct world_daemon {
+	struct lock_world *world;
+	int number;
+	struct broker *broker;
+	struct lock_engine *engine;
+};
+
+struct lock_world {
+	int64_t now;
+	struct clock clock;
+	struct timers *timers;
+	struct memory_world *memory;
+	struct memory_nature nature;
+	int64_t delay; /* ns that every answer takes */
+	struct world_daemon daemon[DAEMONS];
+	struct said said[RECORDS];
+	size_t said_count;
+};
+
+/* A world with both daemons' hold links up; settings with which they start are the defaults. */
+struct lock_world *world_new(void);
+extern const struct lock_settings world_settings;
+void world_free(struct lock_world *world);
+/* What follows in time: lets `ns` pass, firing what is due on the way. */
+void world_pass(struct lock_world *world, int64_t ns);
+/* Fires the next timer only; false when it lies more than `ns` ahead (or there is none). */
+bool world_step(struct lock_world *world, int64_t ns);
+/* A semaphore of so many slots, made behind everybody's back. */
+void world_make(struct lock_world *world, const char *name, int slots);
+/* Whether a B exists, and (daemon >= 0) is that daemon's. */
+bool world_b(const struct lock_world *world, const char *name, int slot, int daemon);
+/* How many Bs there are in all. */
+int world_b_count(const struct lock_world *world);
+
+void world_acquire(struct lock_world *world, int daemon, uint64_t peer, uint64_t request,
+    const char *name, int64_t timeout);
+/* The answer to a request; NULL: none yet. Fails the test when there are two. */
+const struct said *world_answer(
+    const struct lock_world *world, int daemon, uint64_t peer, uint64_t request);
+/* How many notices of a kind a peer got. */
+int world_notices(
+    const struct lock_world *world, int daemon, uint64_t peer, enum lock_notice_kind kind);
+/* Lets time pass until the request is answered, at most 60 s, and returns the answer. */
+const struct said *world_await(
+    struct lock_world *world, int daemon, uint64_t peer, uint64_t request);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * The suites of the lock engine's tests, one a file.
+ */
+#ifndef TESTS_UNIT_TEST_LOCK_H
+#define TESTS_UNIT_TEST_LOCK_H
+
+#include <check.h>
+
+Suite *suite_lock_acquire(void);
+Suite *suite_lock_keep(void);
+Suite *suite_lock_admin(void);
+
+#endif

@@ -1,0 +1,429 @@
+/*
+ * Acquire and release by simulation over memory_broker: who gets a slot, who does not, and what the
+ * world holds afterwards.
+ */
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define TRY 0
+#define SECOND NSEC_PER_SEC
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static const struct said *
+acquire(int daemon, uint64_t peer, uint64_t request, const char *name, int64_t timeout)
+{
+	world_acquire(world, daemon, peer, request, name, timeout);
+	return world_await(world, daemon, peer, request);
+}
+
+START_TEST(a_free_slot_is_granted_and_its_b_is_ours)
+{
+	const struct said *answer;
+
+	world_make(world, "db", 3);
+	answer = acquire(0, 1, 1, "db", TRY);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert_uint_ne(answer->lock, 0);
+	ck_assert(world_b(world, "db", 1, 0));
+	answer = acquire(1, 1, 1, "db", TRY);
+	ck_assert_int_eq(answer->slot, 2);
+	ck_assert(world_b(world, "db", 2, 1));
+}
+END_TEST
+
+START_TEST(a_name_without_slots_is_no_lock)
+{
+	ck_assert_int_eq(acquire(0, 1, 1, "nix", TRY)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_int_eq(acquire(0, 1, 2, "nix", 5 * SECOND)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(slots_above_a_gap_do_not_exist)
+{
+	world_make(world, "db", 3);
+	ck_assert(memory_world_remove(world->memory, "db-2-A"));
+	ck_assert_int_eq(acquire(0, 1, 1, "db", TRY)->slot, 1);
+	ck_assert_int_eq(acquire(0, 1, 2, "db", TRY)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+START_TEST(full_is_said_with_size_and_holders)
+{
+	const struct said *answer;
+
+	world_make(world, "db", 2);
+	acquire(0, 1, 1, "db", TRY);
+	acquire(1, 1, 1, "db", TRY);
+	answer = acquire(0, 2, 1, "db", TRY);
+	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
+	ck_assert_int_eq(answer->slots, 2);
+	ck_assert_int_eq(answer->holders, 2);
+	ck_assert_int_eq(answer->waiting, 0);
+}
+END_TEST
+
+START_TEST(more_slots_than_one_window_are_all_found)
+{
+	world_make(world, "big", 60);
+	for (uint64_t i = 1; i <= 60; i++)
+		ck_assert_int_eq(acquire(0, i, 1, "big", TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(0, 61, 1, "big", TRY)->reason, REASON_WOULD_BLOCK);
+	ck_assert_int_eq(world_b_count(world), 60);
+	/* ... and by somebody who looks at it all at once */
+	for (uint64_t i = 1; i <= 60; i++)
+		lock_peer_gone(world->daemon[0].engine, i);
+	world_pass(world, SECOND);
+	for (uint64_t i = 1; i <= 61; i++)
+		world_acquire(world, 1, i, 1, "big", TRY);
+	for (uint64_t i = 1; i <= 60; i++)
+		ck_assert_int_eq(world_await(world, 1, i, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 1, 61, 1)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+START_TEST(release_is_answered_when_b_is_gone)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	lock_release(world->daemon[0].engine, 1, 2, lock);
+	while (world_answer(world, 0, 1, 2) == NULL) {
+		ck_assert(world_step(world, SECOND));
+	}
+	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert(!world_b(world, "db", 1, -1));
+	lock_release(world->daemon[0].engine, 1, 3, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NOT_HELD);
+}
+END_TEST
+
+START_TEST(only_the_holder_releases)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	lock_release(world->daemon[0].engine, 2, 1, lock);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NOT_HELD);
+	ck_assert(world_b(world, "db", 1, 0));
+}
+END_TEST
+
+START_TEST(two_peers_of_one_daemon_never_share_a_slot)
+{
+	int granted = 0;
+
+	/* RabbitMQ lets the link declare its own B twice: only the reservation keeps them apart. */
+	world_make(world, "db", 1);
+	for (uint64_t peer = 1; peer <= 5; peer++)
+		world_acquire(world, 0, peer, 1, "db", TRY);
+	for (uint64_t peer = 1; peer <= 5; peer++)
+		granted += world_await(world, 0, peer, 1)->reason == REASON_NONE;
+	ck_assert_int_eq(granted, 1);
+}
+END_TEST
+
+START_TEST(a_slot_is_reserved_until_delete_ok)
+{
+	uint64_t lock;
+	const struct said *answer;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	/* The delete takes its time; a claim of the same slot on another lane would overtake it. */
+	world->delay = 100 * NSEC_PER_MSEC;
+	lock_release(world->daemon[0].engine, 1, 2, lock);
+	world->delay = NSEC_PER_MSEC;
+	world_acquire(world, 0, 2, 1, "db", 30 * SECOND);
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_ptr_nonnull(world_answer(world, 0, 1, 2));
+	ck_assert_int_ge(answer->at, world_answer(world, 0, 1, 2)->at);
+	ck_assert_msg(world_b(world, "db", 1, 0), "granted, and no B");
+	world_pass(world, SECOND);
+	ck_assert_msg(world_b(world, "db", 1, 0), "granted, and B vanished");
+}
+END_TEST
+
+START_TEST(a_waiter_gets_what_is_released_here)
+{
+	uint64_t lock;
+	const struct said *answer;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
+	lock_release(world->daemon[0].engine, 1, 2, lock);
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_lt(answer->at - world_answer(world, 0, 1, 2)->at, SECOND / 10);
+}
+END_TEST
+
+START_TEST(a_waiter_gets_what_is_released_elsewhere)
+{
+	uint64_t lock;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	lock = acquire(1, 1, 1, "db", TRY)->lock;
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	lock_release(world->daemon[1].engine, 1, 2, lock);
+	released = world_await(world, 1, 1, 2)->at;
+	ck_assert_int_lt(
+	    world_await(world, 0, 2, 1)->at - released, world_settings.reprobe + SECOND);
+}
+END_TEST
+
+START_TEST(waiters_go_in_order_within_priority)
+{
+	uint64_t lock, order[4];
+	size_t count = 0;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 9, 1, "db", TRY)->lock;
+	for (uint64_t peer = 1; peer <= 4; peer++) {
+		struct lock_acquire wanted = {.name = "db",
+		    .kind = LOCK_KIND_SEMAPHORE,
+		    .timeout = DURATION_FOREVER,
+		    .priority = peer >= 3 ? 10 : 0};
+
+		lock_acquire(world->daemon[0].engine, peer, 1, &wanted);
+	}
+	world_pass(world, SECOND);
+	lock_release(world->daemon[0].engine, 9, 2, lock);
+	while (count < 4) {
+		ck_assert(world_step(world, 60 * SECOND));
+		for (uint64_t peer = 1; peer <= 4; peer++) {
+			const struct said *answer = world_answer(world, 0, peer, 1);
+			bool seen = answer == NULL;
+
+			for (size_t i = 0; i < count; i++)
+				seen |= order[i] == peer;
+			if (seen)
+				continue;
+			order[count++] = peer;
+			lock_release(world->daemon[0].engine, peer, 2, answer->lock);
+		}
+	}
+	ck_assert_uint_eq(order[0], 3);
+	ck_assert_uint_eq(order[1], 4);
+	ck_assert_uint_eq(order[2], 1);
+	ck_assert_uint_eq(order[3], 2);
+}
+END_TEST
+
+START_TEST(a_wait_ends_at_its_deadline)
+{
+	const struct said *answer;
+
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	answer = acquire(0, 2, 1, "db", 3 * SECOND);
+	ck_assert_int_eq(answer->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(answer->slots, 1);
+	ck_assert_int_eq(answer->holders, 1);
+	ck_assert_int_eq(answer->at, world->now);
+}
+END_TEST
+
+START_TEST(a_claim_that_comes_late_is_dropped)
+{
+	world_make(world, "db", 1);
+	/* The name is known, so that the claim is the first thing sent; it takes longer than we wait. */
+	acquire(0, 9, 1, "db", TRY);
+	lock_peer_gone(world->daemon[0].engine, 9);
+	world_pass(world, NSEC_PER_SEC);
+	world->delay = 4 * SECOND;
+	world_acquire(world, 0, 1, 1, "db", SECOND);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
+	ck_assert(!lock_quiet(world->daemon[0].engine));
+	world->delay = NSEC_PER_MSEC;
+	world_pass(world, 30 * SECOND);
+	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(who_hangs_up_loses_all_in_every_state)
+{
+	world_make(world, "db", 2);
+	/* One peer holds, claims and waits; it is gone after every possible number of steps. */
+	for (int steps = 0; steps < 40; steps++) {
+		world_acquire(world, 0, 7, 1, "db", DURATION_FOREVER);
+		world_acquire(world, 0, 7, 2, "db", DURATION_FOREVER);
+		world_acquire(world, 0, 7, 3, "db", DURATION_FOREVER);
+		for (int i = 0; i < steps; i++)
+			world_step(world, 10 * NSEC_PER_MSEC);
+		lock_peer_gone(world->daemon[0].engine, 7);
+		world_pass(world, SECOND);
+		ck_assert_int_eq(world_b_count(world), 0);
+		ck_assert(lock_quiet(world->daemon[0].engine));
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+START_TEST(cancel_ends_a_wait_once)
+{
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	world_acquire(world, 0, 2, 5, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	ck_assert(lock_cancel(world->daemon[0].engine, 2, 5));
+	ck_assert(!lock_cancel(world->daemon[0].engine, 2, 5));
+	ck_assert(!lock_cancel(world->daemon[0].engine, 1, 1));
+	ck_assert_int_eq(world_answer(world, 0, 2, 5)->reason, REASON_CANCELLED);
+}
+END_TEST
+
+START_TEST(too_many_lost_races_are_contended)
+{
+	struct lock_settings settings = world_settings;
+	struct lock_counts counts;
+
+	settings.max_races = 3;
+	lock_engine_set(world->daemon[0].engine, &settings);
+	world_make(world, "db", 1);
+	world->delay = 10 * NSEC_PER_MSEC;
+	world_acquire(world, 0, 1, 1, "db", TRY);
+	/* Whenever a claim is sent somebody takes the slot before it arrives, then leaves again. */
+	while (world_answer(world, 0, 1, 1) == NULL) {
+		lock_get_counts(world->daemon[0].engine, &counts);
+		if (counts.in_flight > 0)
+			memory_world_put(world->memory, "db-1-B", true);
+		else
+			memory_world_remove(world->memory, "db-1-B");
+		ck_assert(world_step(world, 60 * SECOND));
+	}
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_CONTENDED);
+}
+END_TEST
+
+START_TEST(limits_are_kept_and_said)
+{
+	struct lock_settings settings = world_settings;
+
+	settings.max_locks_per_peer = 2;
+	settings.max_waits_per_peer = 2;
+	lock_engine_set(world->daemon[0].engine, &settings);
+	world_make(world, "db", 3);
+	acquire(0, 1, 1, "db", TRY);
+	acquire(0, 1, 2, "db", TRY);
+	ck_assert_int_eq(acquire(0, 1, 3, "db", TRY)->reason, REASON_TOO_MANY_LOCKS);
+	acquire(1, 1, 1, "db", TRY);
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_acquire(world, 0, 2, 2, "db", DURATION_FOREVER);
+	ck_assert_int_eq(acquire(0, 2, 3, "db", TRY)->reason, REASON_TOO_MANY_WAITERS);
+}
+END_TEST
+
+START_TEST(no_lane_left_is_too_many_locks)
+{
+	world_make(world, "big", 101);
+	for (uint64_t i = 1; i <= 100; i++)
+		ck_assert_int_eq(acquire(0, i, 1, "big", TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(acquire(0, 101, 1, "big", TRY)->reason, REASON_TOO_MANY_LOCKS);
+	ck_assert_int_eq(world_b_count(world), 100);
+}
+END_TEST
+
+START_TEST(a_slot_of_a_known_name_is_one_flight)
+{
+	struct broker_info before, after;
+	const struct said *answer;
+
+	world_make(world, "db", 3);
+	acquire(0, 1, 1, "db", TRY);
+	/* An answer takes 1 ms: claim and check together, and no probe in front of them. */
+	answer = acquire(0, 2, 1, "db", TRY);
+	broker_get_info(world->daemon[0].broker, &before);
+	world_acquire(world, 0, 3, 1, "db", TRY);
+	answer = world_await(world, 0, 3, 1);
+	broker_get_info(world->daemon[0].broker, &after);
+	ck_assert_int_eq(answer->slot, 3);
+	ck_assert_uint_eq(after.lanes, before.lanes + 1);
+}
+END_TEST
+
+START_TEST(mutex_and_persistent_mutex)
+{
+	struct lock_acquire mutex = {.name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = TRY};
+	struct lock_acquire persistent = {
+	    .name = "db", .kind = LOCK_KIND_PERSISTENT_MUTEX, .timeout = TRY};
+	uint64_t lock;
+
+	lock_acquire(world->daemon[0].engine, 1, 1, &mutex);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->slot, 0);
+	ck_assert(memory_world_has(world->memory, "upgrade-M", NULL));
+	lock_acquire(world->daemon[1].engine, 1, 1, &mutex);
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_WOULD_BLOCK);
+	lock_release(world->daemon[0].engine, 1, 2, world_answer(world, 0, 1, 1)->lock);
+	world_await(world, 0, 1, 2);
+	lock_acquire(world->daemon[1].engine, 1, 2, &mutex);
+	ck_assert_int_eq(world_await(world, 1, 1, 2)->reason, REASON_NONE);
+
+	lock_acquire(world->daemon[0].engine, 2, 1, &persistent);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NO_SUCH_LOCK);
+	world_make(world, "db", 2);
+	lock_acquire(world->daemon[0].engine, 2, 2, &persistent);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->slot, 1);
+	lock = world_answer(world, 0, 2, 2)->lock;
+	lock_acquire(world->daemon[0].engine, 2, 3, &persistent);
+	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_WOULD_BLOCK);
+	lock_release(world->daemon[0].engine, 2, 4, lock);
+	ck_assert_int_eq(world_await(world, 0, 2, 4)->reason, REASON_NONE);
+}
+END_TEST
+
+Suite *
+suite_lock_acquire(void)
+{
+	Suite *suite = suite_create("lock: acquire and release");
+	TCase *tc = tcase_create("acquire");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_free_slot_is_granted_and_its_b_is_ours);
+	tcase_add_test(tc, a_name_without_slots_is_no_lock);
+	tcase_add_test(tc, slots_above_a_gap_do_not_exist);
+	tcase_add_test(tc, full_is_said_with_size_and_holders);
+	tcase_add_test(tc, more_slots_than_one_window_are_all_found);
+	tcase_add_test(tc, release_is_answered_when_b_is_gone);
+	tcase_add_test(tc, only_the_holder_releases);
+	tcase_add_test(tc, two_peers_of_one_daemon_never_share_a_slot);
+	tcase_add_test(tc, a_slot_is_reserved_until_delete_ok);
+	tcase_add_test(tc, a_waiter_gets_what_is_released_here);
+	tcase_add_test(tc, a_waiter_gets_what_is_released_elsewhere);
+	tcase_add_test(tc, waiters_go_in_order_within_priority);
+	tcase_add_test(tc, a_wait_ends_at_its_deadline);
+	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);
+	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
+	tcase_add_test(tc, cancel_ends_a_wait_once);
+	tcase_add_test(tc, too_many_lost_races_are_contended);
+	tcase_add_test(tc, limits_are_kept_and_said);
+	tcase_add_test(tc, no_lane_left_is_too_many_locks);
+	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
+	tcase_add_test(tc, mutex_and_persistent_mutex);
+	suite_add_tcase(suite, tc);
+	return suite;
+}

@@ -1,0 +1,179 @@
+/*
+ * Creating, destroying and sizing semaphores by simulation over memory_broker.
+ */
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND NSEC_PER_SEC
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static const struct said *
+create(int daemon, uint64_t request, const char *name, int slots, bool exist_ok)
+{
+	lock_create(
+	    world->daemon[daemon].engine, 1, request, name, LOCK_KIND_SEMAPHORE, slots, exist_ok);
+	return world_await(world, daemon, 1, request);
+}
+
+static int
+count_slots(const char *name)
+{
+	char queue[256];
+	int count = 0;
+
+	do
+		snprintf(queue, sizeof(queue), "%s-%d-A", name, ++count);
+	while (memory_world_has(world->memory, queue, NULL));
+	return count - 1;
+}
+
+START_TEST(create_size_destroy)
+{
+	ck_assert_int_eq(create(0, 1, "db", 200, false)->reason, REASON_NONE);
+	ck_assert_int_eq(count_slots("db"), 200);
+	lock_size(world->daemon[1].engine, 1, 1, "db");
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->slots, 200);
+	lock_destroy(world->daemon[1].engine, 1, 2, "db");
+	ck_assert_int_eq(world_await(world, 1, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(count_slots("db"), 0);
+	lock_size(world->daemon[0].engine, 1, 2, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NO_SUCH_LOCK);
+	lock_destroy(world->daemon[0].engine, 1, 3, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_msg(!memory_world_has(world->memory, "db", NULL), "the admin mutex is left");
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
+START_TEST(what_exists_is_not_created_again)
+{
+	create(0, 1, "db", 3, false);
+	ck_assert_int_eq(create(1, 1, "db", 3, false)->reason, REASON_ALREADY_EXISTS);
+	ck_assert_int_eq(world_answer(world, 1, 1, 1)->slots, 3);
+	ck_assert_int_eq(create(1, 2, "db", 3, true)->reason, REASON_NONE);
+	ck_assert_int_eq(create(1, 3, "db", 4, true)->reason, REASON_ALREADY_EXISTS);
+	ck_assert_int_eq(count_slots("db"), 3);
+}
+END_TEST
+
+START_TEST(what_makes_no_sense_is_refused)
+{
+	struct lock_engine *engine = world->daemon[0].engine;
+
+	lock_create(engine, 1, 1, "m", LOCK_KIND_MUTEX, 1, false);
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_INVALID_PARAMS);
+	lock_create(engine, 1, 2, "m", LOCK_KIND_PERSISTENT_MUTEX, 2, false);
+	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_INVALID_PARAMS);
+	lock_create(engine, 1, 3, "m", LOCK_KIND_SEMAPHORE, 0, false);
+	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_INVALID_PARAMS);
+	lock_create(engine, 1, 4, "m", LOCK_KIND_PERSISTENT_MUTEX, 1, false);
+	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_busy_mutex_is_waited_for_then_named)
+{
+	int64_t before;
+
+	memory_world_put(world->memory, "db", true);
+	before = world->now;
+	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_TIMEOUT);
+	ck_assert_int_ge(world->now - before, world_settings.request_timeout);
+	ck_assert_int_eq(count_slots("db"), 0);
+	lock_create(world->daemon[0].engine, 1, 2, "db", LOCK_KIND_SEMAPHORE, 1, false);
+	world_pass(world, SECOND);
+	memory_world_remove(world->memory, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(administrators_of_one_daemon_go_one_by_one)
+{
+	int made = 0;
+
+	/* They share the side link, on which each could declare the mutex again. */
+	for (uint64_t request = 1; request <= 4; request++)
+		lock_create(world->daemon[0].engine, 1, request, "db", LOCK_KIND_SEMAPHORE,
+		    (int)request, false);
+	for (uint64_t request = 1; request <= 4; request++)
+		made += world_await(world, 0, 1, request)->reason == REASON_NONE;
+	ck_assert_int_eq(made, 1);
+	ck_assert_int_eq(count_slots("db"), 1);
+}
+END_TEST
+
+START_TEST(an_unknown_answer_changes_nothing)
+{
+	create(0, 1, "db", 2, false);
+	memory_world_block(world->memory, true);
+	lock_destroy(world->daemon[0].engine, 1, 2, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 2)->text, "slot 1"));
+	ck_assert_int_eq(count_slots("db"), 2);
+}
+END_TEST
+
+START_TEST(the_side_link_dies_at_every_step)
+{
+	for (int steps = 0; steps < 30; steps++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "s%d", steps);
+		lock_create(world->daemon[0].engine, 1, 1, name, LOCK_KIND_SEMAPHORE, 5, false);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		world_await(world, 0, 1, 1);
+		world_pass(world, 20 * SECOND);
+		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert(!memory_world_has(world->memory, name, NULL));
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+START_TEST(nothing_is_administered_without_the_broker)
+{
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	world_pass(world, SECOND);
+	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_str_eq(world_answer(world, 0, 1, 1)->text, "gone fishing");
+	lock_size(world->daemon[0].engine, 1, 2, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
+}
+END_TEST
+
+Suite *
+suite_lock_admin(void)
+{
+	Suite *suite = suite_create("lock: administration");
+	TCase *tc = tcase_create("admin");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, create_size_destroy);
+	tcase_add_test(tc, what_exists_is_not_created_again);
+	tcase_add_test(tc, what_makes_no_sense_is_refused);
+	tcase_add_test(tc, a_busy_mutex_is_waited_for_then_named);
+	tcase_add_test(tc, administrators_of_one_daemon_go_one_by_one);
+	tcase_add_test(tc, an_unknown_answer_changes_nothing);
+	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, nothing_is_administered_without_the_broker);
+	suite_add_tcase(suite, tc);
+	return suite;
+}

@@ -1,0 +1,333 @@
+/*
+ * A hold between its grant and its end, by simulation over memory_broker: verified, revoked, vanished,
+ * lost, its lane dying under it; the hold link going and coming; the orderly stop.
+ */
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <string.h>
+
+#define TRY 0
+#define SECOND NSEC_PER_SEC
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+	world_make(world, "db", 1);
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+/* Peer 1 of daemon 0 holds db's only slot. */
+static uint64_t
+held(void)
+{
+	world_acquire(world, 0, 1, 1, "db", TRY);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	return world_await(world, 0, 1, 1)->lock;
+}
+
+static enum reason
+verify(uint64_t lock, uint64_t request)
+{
+	lock_verify(engine(0), 1, request, lock, 1000);
+	return world_await(world, 0, 1, request)->reason;
+}
+
+START_TEST(verify_says_held_and_to_whom)
+{
+	uint64_t lock = held();
+
+	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
+	ck_assert_int_eq(world_answer(world, 0, 1, 2)->slot, 1);
+	ck_assert_int_eq(verify(lock + 1, 3), REASON_NOT_HELD);
+	lock_verify(engine(0), 2, 1, lock, 1000); /* another peer of the uid */
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	lock_verify(engine(0), 2, 2, lock, 1001);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NOT_HELD);
+	lock_verify(engine(0), 2, 3, lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(revoked_is_a_mark_that_stays)
+{
+	uint64_t lock = held();
+
+	memory_world_remove(world->memory, "db-1-A");
+	ck_assert_int_eq(verify(lock, 2), REASON_REVOKED);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+	ck_assert(world_b(world, "db", 1, 0));
+	world_make(world, "db", 1);
+	ck_assert_int_eq(verify(lock, 3), REASON_REVOKED);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+	lock_release(engine(0), 1, 4, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(a_vanished_b_is_claimed_again)
+{
+	uint64_t lock = held();
+	struct lock_counts counts;
+
+	memory_world_remove(world->memory, "db-1-B");
+	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
+	ck_assert(world_b(world, "db", 1, 0));
+	lock_get_counts(engine(0), &counts);
+	ck_assert_uint_eq(counts.b_vanished, 1);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(a_b_that_somebody_else_has_is_lost)
+{
+	uint64_t lock = held();
+
+	memory_world_remove(world->memory, "db-1-B");
+	memory_world_put(world->memory, "db-1-B", true);
+	ck_assert_int_eq(verify(lock, 2), REASON_LOST);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(verify(lock, 3), REASON_NOT_HELD);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+START_TEST(verifies_in_a_row_survive_a_vanished_b)
+{
+	uint64_t lock = held();
+
+	memory_world_remove(world->memory, "db-1-B");
+	for (uint64_t i = 2; i < 8; i++)
+		lock_verify(engine(0), 1, i, lock, 1000);
+	for (uint64_t i = 2; i < 8; i++)
+		ck_assert_int_eq(world_await(world, 0, 1, i)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(old_servers_are_checked_twice_after_the_claim)
+{
+	struct lock_counts counts;
+
+	memory_world_set_deletes_by_name(world->memory, true);
+	held();
+	/* A dying rival's declare deletes the new B by name (RabbitMQ issue #15276). */
+	memory_world_remove(world->memory, "db-1-B");
+	world_pass(world, 15 * NSEC_PER_MSEC);
+	ck_assert(world_b(world, "db", 1, 0));
+	memory_world_remove(world->memory, "db-1-B");
+	world_pass(world, 100 * NSEC_PER_MSEC);
+	ck_assert(world_b(world, "db", 1, 0));
+	lock_get_counts(engine(0), &counts);
+	ck_assert_uint_eq(counts.b_vanished, 2);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_VANISHED), 2);
+}
+END_TEST
+
+START_TEST(old_servers_a_taken_b_is_lost_at_once)
+{
+	memory_world_set_deletes_by_name(world->memory, true);
+	held();
+	memory_world_remove(world->memory, "db-1-B");
+	memory_world_put(world->memory, "db-1-B", true);
+	world_pass(world, 15 * NSEC_PER_MSEC);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
+START_TEST(new_servers_are_not_asked_again)
+{
+	held();
+	memory_world_remove(world->memory, "db-1-B");
+	world_pass(world, SECOND);
+	ck_assert(!world_b(world, "db", 1, -1));
+}
+END_TEST
+
+START_TEST(a_lane_that_dies_is_replaced)
+{
+	uint64_t lock = held();
+
+	/* A verify whose A is gone costs the lane; what comes next finds another. */
+	memory_world_remove(world->memory, "db-1-A");
+	verify(lock, 2);
+	world_pass(world, SECOND);
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(a_release_behind_a_dying_verify_is_sent_again)
+{
+	uint64_t lock = held();
+
+	memory_world_remove(world->memory, "db-1-A");
+	lock_verify(engine(0), 1, 2, lock, 1000);
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(the_link_dies_and_every_hold_is_lost_once)
+{
+	uint64_t lock = held();
+
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_acquire(world, 0, 3, 1, "db", TRY);
+	world_pass(world, NSEC_PER_MSEC / 2);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "the cable was cut");
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_str_eq(world_await(world, 0, 3, 1)->text, "the cable was cut");
+	ck_assert_int_eq(verify(lock, 9), REASON_NOT_HELD);
+	/* Newcomers: a try is told at once, who has patience waits for the link. */
+	world_acquire(world, 0, 4, 1, "db", TRY);
+	ck_assert_int_eq(world_answer(world, 0, 4, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
+	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	ck_assert(world_b(world, "db", 1, 0));
+}
+END_TEST
+
+START_TEST(the_link_dies_at_every_step_and_nothing_is_left)
+{
+	for (int steps = 0; steps < 60; steps++) {
+		uint64_t peer = 100 + (uint64_t)steps;
+		const struct said *answer;
+
+		world_acquire(world, 0, peer, 1, "db", 20 * SECOND);
+		for (int i = 0; i < steps; i++) {
+			world_step(world, SECOND);
+			answer = world_answer(world, 0, peer, 1);
+			if (answer != NULL && world_answer(world, 0, peer, 2) == NULL &&
+			    world->now > answer->at)
+				lock_release(engine(0), peer, 2, answer->lock);
+		}
+		memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+		ck_assert_int_eq(world_await(world, 0, peer, 1)->reason, REASON_NONE);
+		lock_peer_gone(engine(0), peer);
+		world_pass(world, 2 * SECOND);
+		ck_assert(lock_quiet(engine(0)));
+		ck_assert_int_eq(world_b_count(world), 0);
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+START_TEST(a_release_that_the_link_s_death_overtakes_is_lost)
+{
+	uint64_t lock = held();
+
+	lock_release(engine(0), 1, 2, lock);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(our_own_old_b_is_waited_for)
+{
+	held();
+	/* The broker notices the death of the old link only 20 s later. */
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 20 * SECOND, 0, "cut");
+	world_acquire(world, 0, 2, 1, "db", 60 * SECOND);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_broker_that_denies_is_quoted_at_once)
+{
+	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
+	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "ACCESS_REFUSED - go away");
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_DENIED);
+	ck_assert_str_eq(world_await(world, 0, 1, 1)->text, "ACCESS_REFUSED - go away");
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_BROKER_DENIED);
+}
+END_TEST
+
+START_TEST(without_probes_slots_are_claimed_unseen)
+{
+	world_make(world, "big", 3);
+	memory_world_block(world->memory, true);
+	for (uint64_t peer = 1; peer <= 2; peer++) {
+		world_acquire(world, 0, peer, 1, "big", 30 * SECOND);
+		ck_assert_int_eq(world_await(world, 0, peer, 1)->reason, REASON_NONE);
+	}
+	world_acquire(world, 1, 1, 1, "big", 30 * SECOND);
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->slot, 3);
+	world_acquire(world, 1, 2, 1, "nix", 30 * SECOND);
+	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_NO_SUCH_LOCK);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_b_count(world), 3);
+}
+END_TEST
+
+START_TEST(drain_refuses_and_holds_stay_until_abandoned)
+{
+	uint64_t lock = held();
+
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	lock_drain(engine(0));
+	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_DRAINING);
+	world_acquire(world, 0, 3, 1, "db", TRY);
+	ck_assert_int_eq(world_answer(world, 0, 3, 1)->reason, REASON_DRAINING);
+	ck_assert(!lock_quiet(engine(0)));
+	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
+	lock_abandon(engine(0));
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
+	ck_assert(!lock_quiet(engine(0)));
+	world_pass(world, SECOND);
+	ck_assert(lock_quiet(engine(0)));
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+Suite *
+suite_lock_keep(void)
+{
+	Suite *suite = suite_create("lock: from grant to end");
+	TCase *tc = tcase_create("keep");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, verify_says_held_and_to_whom);
+	tcase_add_test(tc, revoked_is_a_mark_that_stays);
+	tcase_add_test(tc, a_vanished_b_is_claimed_again);
+	tcase_add_test(tc, a_b_that_somebody_else_has_is_lost);
+	tcase_add_test(tc, verifies_in_a_row_survive_a_vanished_b);
+	tcase_add_test(tc, old_servers_are_checked_twice_after_the_claim);
+	tcase_add_test(tc, old_servers_a_taken_b_is_lost_at_once);
+	tcase_add_test(tc, new_servers_are_not_asked_again);
+	tcase_add_test(tc, a_lane_that_dies_is_replaced);
+	tcase_add_test(tc, a_release_behind_a_dying_verify_is_sent_again);
+	tcase_add_test(tc, the_link_dies_and_every_hold_is_lost_once);
+	tcase_add_test(tc, the_link_dies_at_every_step_and_nothing_is_left);
+	tcase_add_test(tc, a_release_that_the_link_s_death_overtakes_is_lost);
+	tcase_add_test(tc, our_own_old_b_is_waited_for);
+	tcase_add_test(tc, a_broker_that_denies_is_quoted_at_once);
+	tcase_add_test(tc, without_probes_slots_are_claimed_unseen);
+	tcase_add_test(tc, drain_refuses_and_holds_stay_until_abandoned);
+	suite_add_tcase(suite, tc);
+	return suite;
+}

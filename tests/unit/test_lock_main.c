@@ -1,0 +1,10 @@
+#include "tests/unit/test_lock.h"
+#include "tests/unit/unit.h"
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {suite_lock_acquire, suite_lock_keep, suite_lock_admin};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
