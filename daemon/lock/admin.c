@@ -92,13 +92,11 @@ static void
 finish(struct lock_engine *engine, struct admin *admin)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, admin->name, false);
-	struct lock_answer answer = engine_refusal(admin->outcome, admin->text);
-	char *name = admin->name;
-	uint64_t op = admin->op;
+	struct lock_answer answer = engine_refusal(admin->outcome, NULL);
 
-	if (admin->text[0] == '\0')
-		answer.text = NULL;
-	answer.name = name;
+	if (admin->text[0] != '\0')
+		answer.text = admin->text;
+	answer.name = admin->name;
 	answer.kind = admin->kind;
 	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
 	if (semaphore != NULL) {
@@ -108,10 +106,9 @@ finish(struct lock_engine *engine, struct admin *admin)
 	}
 	if (admin->lane != 0)
 		broker_lane_put(engine->broker, admin->lane);
-	admin->name = NULL;
+	/* The answer borrows the words of the admin, which therefore goes last. */
+	engine_op_end(engine, admin->op, &answer);
 	admin_free(engine, admin);
-	engine_op_end(engine, op, &answer);
-	free(name);
 }
 
 static void
