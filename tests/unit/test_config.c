@@ -31,8 +31,10 @@ count_warning(void *ctx, enum log_level level, const char *line)
 static void
 write_bytes(const char *path, const void *bytes, size_t len, mode_t mode)
 {
-	FILE *f = fopen(path, "w");
+	FILE *f;
 
+	unlink(path); /* it may be read-only */
+	f = fopen(path, "w");
 	ck_assert_ptr_nonnull(f);
 	ck_assert_uint_eq(fwrite(bytes, 1, len, f), len);
 	ck_assert_int_eq(fclose(f), 0);
