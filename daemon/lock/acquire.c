@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/lock/admin.h"
 #include "daemon/lock/claim.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/look.h"
@@ -149,6 +150,8 @@ acquire_start(
 	waiter->progress = acquire->progress;
 	waiter->uid = acquire->uid;
 	waiter->joined = waiter->semaphore->look.number;
+	if (acquire->kind != LOCK_KIND_MUTEX)
+		waiter->behind = admin_of_peer(engine, peer, acquire->name);
 	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
 	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
 	engine_waiter_attach(engine, waiter);
@@ -411,6 +414,13 @@ was_looked_for(const struct waiter *waiter)
 	return waiter->joined < waiter->semaphore->look.number;
 }
 
+/* Whether a slot may be claimed for the waiter now. */
+static bool
+has_turn(const struct waiter *waiter)
+{
+	return waiter->state == WAITER_QUEUED && waiter->behind == 0;
+}
+
 /* Claims what can be claimed, in the order of the line. Returns how many got nothing. */
 static size_t
 serve_line(struct lock_engine *engine, struct semaphore *semaphore)
@@ -423,7 +433,7 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 		bool unseen = waiter->direct != 0;
 		int slot = 0;
 
-		if (waiter->state != WAITER_QUEUED)
+		if (!has_turn(waiter))
 			continue;
 		if (unseen)
 			slot = unseen_slot(engine, waiter);
@@ -448,7 +458,7 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 
 	look_end(semaphore);
 	TAILQ_FOREACH_SAFE (waiter, &semaphore->line, of_line, next) {
-		if (waiter->state == WAITER_QUEUED && waiter->direct == 0 && was_looked_for(waiter))
+		if (has_turn(waiter) && waiter->direct == 0 && was_looked_for(waiter))
 			judge_look(engine, waiter);
 	}
 }
@@ -461,8 +471,7 @@ wants_look(const struct semaphore *semaphore)
 	bool due = !timer_is_set(&semaphore->reprobe);
 
 	TAILQ_FOREACH (waiter, &semaphore->line, of_line) {
-		if (waiter->state == WAITER_QUEUED && waiter->direct == 0 &&
-		    (due || !was_looked_for(waiter)))
+		if (has_turn(waiter) && waiter->direct == 0 && (due || !was_looked_for(waiter)))
 			return true;
 	}
 	return false;

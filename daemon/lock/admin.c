@@ -14,10 +14,13 @@
 /* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
 #define DECLARES_MOST 64
 
+enum admin_work { ADMIN_CREATE, ADMIN_DESTROY, ADMIN_SIZE };
+
 enum admin_state {
-	ADMIN_BUSY,      /* another administrator is at work: the timer tries again */
+	ADMIN_QUEUED,    /* behind an older one of the name here; it goes on when that is done */
+	ADMIN_BUSY,      /* an administrator elsewhere has the mutex: the timer tries again */
 	ADMIN_LOCKING,   /* the mutex is being claimed */
-	ADMIN_COUNTING,  /* ours; the maximum is being determined */
+	ADMIN_COUNTING,  /* it is ours, or not needed; the maximum is being determined */
 	ADMIN_DECLARING, /* A[1..confirmed] of `target` are there, `unanswered` more asked for */
 	ADMIN_DELETING,  /* A[left] is being deleted, those above it are gone */
 	ADMIN_UNLOCKING  /* the mutex is being dropped, then the outcome is told */
@@ -25,9 +28,10 @@ enum admin_state {
 
 struct admin {
 	uint64_t op; /* the request, which may have been answered by its deadline; the key */
+	enum admin_work work;
 	enum admin_state state;
+	uint64_t peer;
 	char *name; /* owned */
-	bool destroys;
 	bool exist_ok;
 	enum lock_kind kind;             /* create: as asked */
 	int target;                      /* create: slots wanted */
@@ -40,7 +44,7 @@ struct admin {
 	UT_hash_handle by_op;
 };
 
-static void lock_mutex(struct lock_engine *engine, struct admin *admin);
+static void begin(struct lock_engine *engine, struct admin *admin);
 static void go_on(struct lock_engine *engine, struct admin *admin);
 
 static struct admin *
@@ -56,6 +60,8 @@ static bool
 change_is_allowed(enum admin_state from, enum admin_state to)
 {
 	switch (from) {
+	case ADMIN_QUEUED:
+		return to == ADMIN_LOCKING || to == ADMIN_COUNTING;
 	case ADMIN_BUSY:
 		return to == ADMIN_LOCKING;
 	case ADMIN_LOCKING:
@@ -87,6 +93,38 @@ admin_free(struct lock_engine *engine, struct admin *admin)
 	free(admin);
 }
 
+/*
+ * Whether an older request on the name comes first: those that change it go one by one, and those of
+ * one peer keep their order.
+ */
+static bool
+stands_behind(const struct lock_engine *engine, const struct admin *admin)
+{
+	for (const struct admin *other = engine->admins; other != NULL; other = other->by_op.next) {
+		if (other->op < admin->op && strcmp(other->name, admin->name) == 0 &&
+		    (other->peer == admin->peer ||
+			(other->work != ADMIN_SIZE && admin->work != ADMIN_SIZE)))
+			return true;
+	}
+	return false;
+}
+
+/* Those whose turn has come, in the order in which they came. */
+static void
+begin_queued(struct lock_engine *engine)
+{
+	struct admin *admin;
+
+	do {
+		for (admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
+			if (admin->state == ADMIN_QUEUED && !stands_behind(engine, admin))
+				break;
+		}
+		if (admin != NULL)
+			begin(engine, admin); /* it is not queued any more: this ends */
+	} while (admin != NULL);
+}
+
 /* The end: the lane goes back, the peer is told. */
 static void
 finish(struct lock_engine *engine, struct admin *admin)
@@ -99,9 +137,10 @@ finish(struct lock_engine *engine, struct admin *admin)
 	answer.name = admin->name;
 	answer.kind = admin->kind;
 	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
-	if (semaphore != NULL) {
+	if (semaphore != NULL && admin->work != ADMIN_SIZE) {
 		/* What was known of its slots is old news. */
 		semaphore_forget(semaphore);
+		semaphore_line_let_on(semaphore, admin->op);
 		engine_poke(engine, semaphore);
 	}
 	if (admin->lane != 0)
@@ -109,6 +148,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 	/* The answer borrows the words of the admin, which therefore goes last. */
 	engine_op_end(engine, admin->op, &answer);
 	admin_free(engine, admin);
+	begin_queued(engine);
 }
 
 static void
@@ -169,17 +209,6 @@ abandon(struct lock_engine *engine, struct admin *admin)
 	finish(engine, admin);
 }
 
-static bool
-is_busy_here(const struct lock_engine *engine, const struct admin *admin)
-{
-	for (const struct admin *other = engine->admins; other != NULL; other = other->by_op.next) {
-		if (other != admin && other->state != ADMIN_BUSY &&
-		    strcmp(other->name, admin->name) == 0)
-			return true;
-	}
-	return false;
-}
-
 static void
 try_again(void *ctx, uint64_t id)
 {
@@ -187,11 +216,12 @@ try_again(void *ctx, uint64_t id)
 	struct admin *admin = admin_find(engine, id);
 
 	assert(admin != NULL && admin->state == ADMIN_BUSY);
-	lock_mutex(engine, admin);
+	begin(engine, admin);
 }
 
+/* From now on it is another administrator that keeps the peer waiting. */
 static void
-wait_for_other(struct lock_engine *engine, struct admin *admin)
+blame_other(struct lock_engine *engine, const struct admin *admin)
 {
 	struct op *op = engine_op_find(engine, admin->op);
 
@@ -199,29 +229,39 @@ wait_for_other(struct lock_engine *engine, struct admin *admin)
 		op->late = REASON_TIMEOUT;
 		op->late_text = "another administrator is at work on it";
 	}
-	timers_set(engine->timers, &admin->again,
-	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
+}
+
+/* The size is all that was asked for. */
+static void
+tell_size(struct lock_engine *engine, struct admin *admin, int slots, const char *unknown)
+{
+	admin->target = slots;
+	if (slots < 0)
+		set_outcome(admin, REASON_BROKER_UNAVAILABLE, unknown);
+	else if (slots == 0)
+		set_outcome(admin, REASON_NO_SUCH_LOCK, NULL);
+	finish(engine, admin);
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, const char *name, int slots, int unknown_slot)
+on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
 {
 	struct admin *admin = admin_find(engine, id);
 	char text[sizeof(admin->text)];
 
-	(void)name;
 	assert(admin != NULL && admin->state == ADMIN_COUNTING);
-	if (slots < 0) {
+	if (slots < 0)
 		snprintf(text, sizeof(text),
 		    "the broker did not say whether slot %d exists; nothing was changed",
 		    unknown_slot);
-		unlock(engine, admin, REASON_BROKER_UNAVAILABLE, text);
-		return;
-	}
 	admin->found = slots;
-	if (admin->destroys && slots == 0) {
+	if (admin->work == ADMIN_SIZE) {
+		tell_size(engine, admin, slots, text);
+	} else if (slots < 0) {
+		unlock(engine, admin, REASON_BROKER_UNAVAILABLE, text);
+	} else if (admin->work == ADMIN_DESTROY && slots == 0) {
 		unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
-	} else if (admin->destroys) {
+	} else if (admin->work == ADMIN_DESTROY) {
 		admin->left = slots;
 		admin_set_state(admin, ADMIN_DELETING);
 		go_on(engine, admin);
@@ -252,7 +292,9 @@ on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		broker_lane_put(engine->broker, admin->lane);
 		admin->lane = 0;
 		admin_set_state(admin, ADMIN_BUSY);
-		wait_for_other(engine, admin);
+		blame_other(engine, admin);
+		timers_set(engine->timers, &admin->again,
+		    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
 		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
@@ -268,23 +310,23 @@ on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-lock_mutex(struct lock_engine *engine, struct admin *admin)
+begin(struct lock_engine *engine, struct admin *admin)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
 
 	if (engine_op_find(engine, admin->op) == NULL) {
-		/* Answered by its deadline while another administrator was at work. */
-		finish(engine, admin);
-		return;
+		finish(engine, admin); /* answered by its deadline meanwhile: nothing is done */
+	} else if (stands_behind(engine, admin)) {
+		blame_other(engine, admin);
+	} else if (admin->work == ADMIN_SIZE) {
+		admin_set_state(admin, ADMIN_COUNTING);
+		count_start(engine, admin->name, on_counted, admin->op);
+	} else {
+		admin_set_state(admin, ADMIN_LOCKING);
+		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
+		broker_claim(engine->broker, admin->lane, mutex.text,
+		    (struct broker_done){on_locked, engine, admin->op});
 	}
-	if (is_busy_here(engine, admin)) {
-		wait_for_other(engine, admin);
-		return;
-	}
-	admin_set_state(admin, ADMIN_LOCKING);
-	admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
-	broker_claim(engine->broker, admin->lane, mutex.text,
-	    (struct broker_done){on_locked, engine, admin->op});
 }
 
 /* ---- the work ---- */
@@ -295,9 +337,9 @@ work_failed(struct lock_engine *engine, struct admin *admin, const struct broker
 	char text[sizeof(admin->text)];
 
 	snprintf(text, sizeof(text), "%s %d of %d slots, then: %s",
-	    admin->destroys ? "deleted" : "declared",
-	    admin->destroys ? admin->found - admin->left : admin->confirmed,
-	    admin->destroys ? admin->found : admin->target, reply->text);
+	    admin->work == ADMIN_DESTROY ? "deleted" : "declared",
+	    admin->work == ADMIN_DESTROY ? admin->found - admin->left : admin->confirmed,
+	    admin->work == ADMIN_DESTROY ? admin->found : admin->target, reply->text);
 	unlock(engine, admin, REASON_BROKER_DENIED, text);
 }
 
@@ -369,7 +411,7 @@ go_on(struct lock_engine *engine, struct admin *admin)
 		op->late_text = NULL;
 		engine_op_progress(engine, op);
 	}
-	if (admin->destroys) {
+	if (admin->work == ADMIN_DESTROY) {
 		if (admin->left == 0)
 			unlock(engine, admin, REASON_NONE, NULL);
 		else
@@ -393,12 +435,15 @@ go_on(struct lock_engine *engine, struct admin *admin)
 /* ---- the doors ---- */
 
 static struct admin *
-admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, enum admin_work work,
+    const char *name)
 {
 	struct admin *admin = mem_alloc(sizeof(*admin));
 
 	admin->op = engine_op_new(engine, peer, request)->id;
-	admin->state = ADMIN_BUSY;
+	admin->work = work;
+	admin->state = ADMIN_QUEUED;
+	admin->peer = peer;
 	admin->name = mem_strdup(name);
 	timer_init(&admin->again, try_again, engine, admin->op);
 	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
@@ -441,50 +486,38 @@ admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	}
 	if (refused_for_link(engine, peer, request))
 		return;
-	admin = admin_new(engine, peer, request, name);
+	admin = admin_new(engine, peer, request, ADMIN_CREATE, name);
 	admin->kind = kind;
 	admin->target = slots;
 	admin->exist_ok = exist_ok;
-	lock_mutex(engine, admin);
+	begin(engine, admin);
 }
 
 void
 admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
 {
-	struct admin *admin;
-
-	if (refused_for_link(engine, peer, request))
-		return;
-	admin = admin_new(engine, peer, request, name);
-	admin->destroys = true;
-	lock_mutex(engine, admin);
-}
-
-static void
-on_sized(struct lock_engine *engine, uint64_t id, const char *name, int slots, int unknown_slot)
-{
-	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
-	char text[128];
-
-	answer.name = name;
-	answer.slots = slots;
-	if (slots == 0) {
-		answer.reason = REASON_NO_SUCH_LOCK;
-	} else if (slots < 0) {
-		snprintf(text, sizeof(text), "the broker did not say whether slot %d exists",
-		    unknown_slot);
-		answer.reason = REASON_BROKER_UNAVAILABLE;
-		answer.text = text;
-	}
-	engine_op_end(engine, id, &answer);
+	if (!refused_for_link(engine, peer, request))
+		begin(engine, admin_new(engine, peer, request, ADMIN_DESTROY, name));
 }
 
 void
 admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
 {
-	if (refused_for_link(engine, peer, request))
-		return;
-	count_start(engine, name, on_sized, engine_op_new(engine, peer, request)->id);
+	if (!refused_for_link(engine, peer, request))
+		begin(engine, admin_new(engine, peer, request, ADMIN_SIZE, name));
+}
+
+uint64_t
+admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name)
+{
+	uint64_t youngest = 0;
+
+	for (const struct admin *admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
+		if (admin->peer == peer && admin->work != ADMIN_SIZE &&
+		    strcmp(admin->name, name) == 0 && admin->op > youngest)
+			youngest = admin->op;
+	}
+	return youngest;
 }
 
 void
@@ -505,6 +538,7 @@ admin_lane_closed(struct lock_engine *engine, uint64_t lane)
 	case ADMIN_UNLOCKING:
 		send_unlock(engine, admin);
 		break;
+	case ADMIN_QUEUED:
 	case ADMIN_BUSY:
 	case ADMIN_LOCKING:
 	case ADMIN_COUNTING:

@@ -8,8 +8,9 @@
  *	destroy: delete A[C] .. A[1], descending, each after the delete-ok of the one before
  *	drop the mutex, answer
  *
- * Between administrators of one daemon RabbitMQ does not arbitrate (they share the side link): the
- * list of those at work does.
+ * Between administrators of one daemon RabbitMQ does not arbitrate (they share the side link): here
+ * they go one by one, in the order in which they came. Requests of one peer on one name keep their
+ * order, whatever they are (PROTOCOL.md).
  */
 #ifndef LOCK_ADMIN_H
 #define LOCK_ADMIN_H
@@ -20,6 +21,8 @@ void admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, c
     enum lock_kind kind, int slots, bool exist_ok);
 void admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+/* The youngest create or destroy of the peer on the name that is not done; 0: none. */
+uint64_t admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name);
 void admin_lane_closed(struct lock_engine *engine, uint64_t lane);
 /* Frees what is left; the engine goes. */
 void admin_free_all(struct lock_engine *engine);

@@ -22,9 +22,12 @@ static void probe_window(struct lock_engine *engine, struct count *count);
 static void
 finish(struct lock_engine *engine, struct count *count, int slots, int unknown_slot)
 {
-	count->done(engine, count->whose, count->name, slots, unknown_slot);
+	count_done_fn *done = count->done;
+	uint64_t whose = count->whose;
+
 	free(count->name);
 	free(count);
+	done(engine, whose, slots, unknown_slot);
 }
 
 static void

@@ -12,8 +12,7 @@
  * slots: how many there are; -1: an answer was unknown, and `unknown_slot` is the slot. name: whose,
  * borrowed for the call.
  */
-typedef void count_done_fn(
-    struct lock_engine *engine, uint64_t id, const char *name, int slots, int unknown_slot);
+typedef void count_done_fn(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot);
 
 /* `done` is called once, later, with `id`. */
 void count_start(struct lock_engine *engine, const char *name, count_done_fn *done, uint64_t id);

@@ -106,6 +106,19 @@ semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter)
 	semaphore->waiting--;
 }
 
+void
+semaphore_line_let_on(struct semaphore *semaphore, uint64_t admin)
+{
+	struct waiter *waiter;
+
+	TAILQ_FOREACH (waiter, &semaphore->line, of_line) {
+		if (waiter->behind != admin)
+			continue;
+		waiter->behind = 0;
+		waiter->joined = semaphore->look.number; /* looks before this one saw too little */
+	}
+}
+
 int
 semaphore_line_position(const struct semaphore *semaphore, const struct waiter *waiter)
 {

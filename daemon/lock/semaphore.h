@@ -33,6 +33,7 @@ struct waiter {
 	struct semaphore *semaphore; /* borrowed; outlives its waiters */
 	enum lock_kind kind;
 	int priority;
+	uint64_t behind; /* a create or destroy of the peer that comes first; 0 = none */
 	int64_t timeout; /* ns as asked; 0 = try */
 	int64_t started; /* clock time */
 	bool progress;
@@ -108,6 +109,8 @@ int semaphore_holders(const struct semaphore *semaphore);
 /* Behind everybody of the same or a higher priority. */
 void semaphore_line_join(struct semaphore *semaphore, struct waiter *waiter);
 void semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter);
+/* Those who had to stand behind the create or destroy `admin` may go on: it is done. */
+void semaphore_line_let_on(struct semaphore *semaphore, uint64_t admin);
 /* From 1. */
 int semaphore_line_position(const struct semaphore *semaphore, const struct waiter *waiter);
 

@@ -118,6 +118,25 @@ START_TEST(administrators_of_one_daemon_go_one_by_one)
 }
 END_TEST
 
+START_TEST(requests_of_one_peer_on_one_name_keep_their_order)
+{
+	struct lock_engine *engine = world->daemon[0].engine;
+
+	lock_create(engine, 1, 1, "db", LOCK_KIND_SEMAPHORE, 2, false);
+	lock_size(engine, 1, 2, "db");
+	world_acquire(world, 0, 1, 3, "db", 0);
+	lock_destroy(engine, 1, 4, "db");
+	lock_size(engine, 1, 5, "db");
+	world_acquire(world, 0, 1, 6, "db", 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->slots, 2);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 5)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_int_eq(world_await(world, 0, 1, 6)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
 START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
@@ -171,6 +190,7 @@ suite_lock_admin(void)
 	tcase_add_test(tc, what_makes_no_sense_is_refused);
 	tcase_add_test(tc, a_busy_mutex_is_waited_for_then_named);
 	tcase_add_test(tc, administrators_of_one_daemon_go_one_by_one);
+	tcase_add_test(tc, requests_of_one_peer_on_one_name_keep_their_order);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, nothing_is_administered_without_the_broker);
