@@ -184,6 +184,15 @@ class Rabbit:
     def tls_url(self):
         return f"amqps://guest:guest@localhost:{self.tls_port}"
 
+    def variables(self):
+        """What `run` puts into the environment."""
+        env = {"LOCKBROKER_AMQP_URL": self.url, "LOCKBROKER_RABBIT_DIR": self.directory,
+               "LOCKBROKER_RABBIT_NODE": self.node,
+               "LOCKBROKER_RABBIT_PY": os.path.abspath(__file__)}
+        if self.tls_port:
+            env["LOCKBROKER_AMQPS_URL"] = self.tls_url
+        return env
+
     @property
     def certificates(self):
         """With tls: ca, and the files server.pem, client.pem (CN=client), each with its .key."""
@@ -423,12 +432,7 @@ def run(options):
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, interrupted)
     with make_node(options, None) as rabbit:
-        env = dict(os.environ, LOCKBROKER_AMQP_URL=rabbit.url,
-                   LOCKBROKER_RABBIT_DIR=rabbit.directory, LOCKBROKER_RABBIT_NODE=rabbit.node,
-                   LOCKBROKER_RABBIT_PY=os.path.abspath(__file__))
-        if rabbit.tls_port:
-            env["LOCKBROKER_AMQPS_URL"] = rabbit.tls_url
-        child = subprocess.Popen(options.command, env=env)
+        child = subprocess.Popen(options.command, env=dict(os.environ, **rabbit.variables()))
         try:
             status = child.wait()
         except BaseException:
