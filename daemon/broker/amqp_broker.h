@@ -25,13 +25,14 @@ struct amqp_host {
 struct amqp_settings {
 	const struct amqp_host *hosts;
 	size_t host_count;
-	bool external;              /* SASL EXTERNAL instead of PLAIN */
-	const char *tls_ca, *tls_cert, *tls_key; /* PEM files; NULL or "": system CAs, no certificate */
-	int heartbeat;              /* seconds, asked for; the server may lower it */
-	int64_t connect_timeout;    /* TCP, TLS and AMQP handshake together */
+	bool external; /* SASL EXTERNAL instead of PLAIN */
+	/* PEM files; NULL or "": system CAs, no certificate. */
+	const char *tls_ca, *tls_cert, *tls_key;
+	int heartbeat;           /* seconds, asked for; the server may lower it */
+	int64_t connect_timeout; /* TCP, TLS and AMQP handshake together */
 	int64_t probe_timeout;
-	int64_t side_idle;          /* the side link is closed after so long without use */
-	const char *name;           /* connection_name in the management UI: "lockbrokerd HOST" */
+	int64_t side_idle; /* the side link is closed after so long without use */
+	const char *name;  /* connection_name in the management UI: "lockbrokerd HOST" */
 };
 
 /* NULL and *ret_error (malloc'ed text) when the TLS files cannot be used. base, timers: borrowed. */
@@ -41,10 +42,10 @@ struct broker *amqp_broker_new(struct event_base *base, struct timers *timers, u
 /* Frames that the broker's links have sent and received, by kind: what tests and metrics read. */
 struct amqp_counts {
 	uint64_t sent_methods, sent_publishes, sent_consumes, received_methods;
-	uint64_t flushes;        /* writes begun on an idle link */
+	uint64_t flushes; /* writes begun on an idle link */
 	uint64_t lanes_opened, lanes_closed_by_broker;
 };
-void amqp_broker_get_counts(const struct broker *broker, enum broker_link link,
-    struct amqp_counts *ret);
+void amqp_broker_get_counts(
+    const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
 
 #endif

@@ -1,0 +1,468 @@
+#include "daemon/broker/amqp_broker.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/broker/amqp_keeper.h"
+#include "daemon/broker/amqp_probe.h"
+#include "daemon/broker/amqp_tls.h"
+
+struct amqp_broker {
+	struct broker_base base; /* first: this is a struct broker */
+	struct timers *timers;   /* borrowed */
+	struct amqp_settings settings;
+	struct amqp_host *hosts; /* owned, and its strings; settings.hosts is the same */
+	SSL_CTX *tls;            /* owned; NULL when no host wants it */
+	struct jitter jitter;
+	struct amqp_keeper *hold, *side; /* owned */
+	struct amqp_probes *probes;      /* owned */
+	char *cluster;                   /* owned; the first one seen, NULL before */
+	char *product, *version;         /* owned; of the hold link's server */
+	char *host_text;                 /* owned; host:port, made by get_info */
+	bool blocked;
+	bool stopped;
+	int64_t side_used;      /* clock time of the last use of the side link */
+	struct timer side_idle; /* while it is up */
+	struct timer side_wait; /* it is needed, and the hold link is not up to say where */
+};
+
+static struct amqp_broker *
+of(struct broker *broker)
+{
+	return (struct amqp_broker *)broker;
+}
+
+static int64_t
+now(const struct amqp_broker *amqp)
+{
+	return clock_now(timers_clock(amqp->timers));
+}
+
+static struct amqp_keeper *
+keeper_of(const struct amqp_broker *amqp, enum broker_link link)
+{
+	return link == BROKER_HOLD ? amqp->hold : amqp->side;
+}
+
+static struct amqp_lanes *
+lanes_of(const struct amqp_broker *amqp, uint64_t lane)
+{
+	/* The lowest bit of an id (amqp_lane.c). */
+	return amqp_keeper_lanes(lane & 1 ? amqp->side : amqp->hold);
+}
+
+/* ---- the side link, on demand ---- */
+
+static bool
+side_in_use(const struct amqp_broker *amqp)
+{
+	return amqp_lanes_in_use(amqp_keeper_lanes(amqp->side)) || amqp_probes_in_use(amqp->probes);
+}
+
+/* Both links go to one host at a time: it follows the hold link. */
+static void
+side_needed(struct amqp_broker *amqp)
+{
+	if (amqp->stopped)
+		return;
+	amqp->side_used = now(amqp);
+	if (amqp_keeper_state(amqp->hold) == BROKER_UP) {
+		timers_cancel(amqp->timers, &amqp->side_wait);
+		amqp_keeper_need(amqp->side, amqp_keeper_host(amqp->hold));
+	} else if (amqp_keeper_is_idle(amqp->side) && !timer_is_set(&amqp->side_wait)) {
+		timers_set(amqp->timers, &amqp->side_wait,
+		    amqp->side_used + amqp->settings.connect_timeout);
+	}
+}
+
+static void
+on_side_wait(void *ctx, uint64_t id)
+{
+	struct amqp_broker *amqp = ctx;
+
+	(void)id;
+	if (!amqp_keeper_is_idle(amqp->side))
+		return;
+	amqp_lanes_fail(amqp_keeper_lanes(amqp->side));
+	amqp_probes_fail(amqp->probes);
+}
+
+static void
+on_side_idle(void *ctx, uint64_t id)
+{
+	struct amqp_broker *amqp = ctx;
+	int64_t due = amqp->side_used + amqp->settings.side_idle;
+
+	(void)id;
+	if (side_in_use(amqp))
+		due = now(amqp) + amqp->settings.side_idle;
+	if (due > now(amqp))
+		timers_set(amqp->timers, &amqp->side_idle, due);
+	else
+		amqp_keeper_rest(amqp->side, "not needed any more");
+}
+
+/* ---- the keepers' events ---- */
+
+/* A list of hosts that are not one cluster would grant one slot twice. */
+static char *
+on_vet(void *ctx, const struct amqp_server *server)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (amqp->cluster == NULL || strcmp(amqp->cluster, server->cluster) == 0)
+		return NULL;
+	return mem_printf("this host is of cluster \"%s\", not of \"%s\", which was seen first",
+	    server->cluster, amqp->cluster);
+}
+
+static void
+hold_up(struct amqp_broker *amqp)
+{
+	const struct amqp_server *server = amqp_link_server(amqp_keeper_link(amqp->hold));
+
+	if (amqp->cluster == NULL)
+		amqp->cluster = mem_strdup(server->cluster);
+	free(amqp->product);
+	free(amqp->version);
+	amqp->product = mem_strdup(server->product);
+	amqp->version = mem_strdup(server->version);
+	if (amqp_keeper_host(amqp->side) != amqp_keeper_host(amqp->hold))
+		amqp_keeper_drop(amqp->side, "the hold link goes to another host now");
+	if (side_in_use(amqp))
+		side_needed(amqp);
+}
+
+static void
+on_up(void *ctx, enum broker_link which)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (which == BROKER_HOLD) {
+		hold_up(amqp);
+		return;
+	}
+	amqp->side_used = now(amqp);
+	timers_set(amqp->timers, &amqp->side_idle, now(amqp) + amqp->settings.side_idle);
+	amqp_probes_go(amqp->probes);
+}
+
+static void
+on_down(void *ctx, enum broker_link which)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (which == BROKER_HOLD)
+		return;
+	amqp->blocked = false;
+	timers_cancel(amqp->timers, &amqp->side_idle);
+	amqp_probes_fail(amqp->probes);
+}
+
+static void
+on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
+{
+	struct amqp_broker *amqp = ctx;
+	char quoted[LOG_QUOTE_MAX];
+
+	/* The hold link never publishes: no alarm stops it. */
+	if (which == BROKER_HOLD)
+		return;
+	amqp->blocked = blocked;
+	if (blocked)
+		log_warning(
+		    "the broker takes no messages: %s", log_quote(quoted, why, strlen(why)));
+	else
+		log_info("the broker takes messages again");
+}
+
+static void
+on_changed(void *ctx, enum broker_link which, enum broker_state state, const char *why)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (!amqp->stopped && amqp->base.events.link != NULL)
+		amqp->base.events.link(amqp->base.events.ctx, which, state, why);
+}
+
+static void
+on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (amqp->base.events.lane_closed != NULL)
+		amqp->base.events.lane_closed(amqp->base.events.ctx, lane, code, text);
+}
+
+/* ---- operations ---- */
+
+static void
+amqp_start(struct broker *broker)
+{
+	amqp_keeper_keep(of(broker)->hold);
+}
+
+static void
+amqp_stop(struct broker *broker)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp->stopped = true;
+	timers_cancel(amqp->timers, &amqp->side_idle);
+	timers_cancel(amqp->timers, &amqp->side_wait);
+	amqp_probes_silence(amqp->probes);
+	amqp_keeper_quit(amqp->side);
+	amqp_keeper_quit(amqp->hold);
+}
+
+static void
+free_hosts(struct amqp_broker *amqp)
+{
+	for (size_t i = 0; i < amqp->settings.host_count; i++) {
+		free((char *)amqp->hosts[i].host);
+		free((char *)amqp->hosts[i].vhost);
+		free((char *)amqp->hosts[i].user);
+		free((char *)amqp->hosts[i].password);
+	}
+	free(amqp->hosts);
+	free((char *)amqp->settings.name);
+}
+
+static void
+amqp_free(struct broker *broker)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp_probes_free(amqp->probes);
+	amqp_keeper_free(amqp->side);
+	amqp_keeper_free(amqp->hold);
+	SSL_CTX_free(amqp->tls);
+	free_hosts(amqp);
+	free(amqp->cluster);
+	free(amqp->product);
+	free(amqp->version);
+	free(amqp->host_text);
+	free(amqp);
+}
+
+/*
+ * RabbitMQ before 4.1.8, and 4.2.0 to 4.2.2: the late declare of a dying connection can delete the next
+ * owner's queue by its name (rabbitmq-server issue 15276). What does not say what it is, may.
+ */
+static bool
+deletes_by_name(const struct amqp_broker *amqp)
+{
+	int major, minor, patch;
+
+	if (amqp->version == NULL || strcmp(amqp->product, "RabbitMQ") != 0 ||
+	    sscanf(amqp->version, "%d.%d.%d", &major, &minor, &patch) != 3)
+		return true;
+	if (major != 4)
+		return major < 4;
+	if (minor == 1)
+		return patch < 8;
+	if (minor == 2)
+		return patch < 3;
+	return minor < 1;
+}
+
+static void
+amqp_get_info(const struct broker *broker, struct broker_info *ret)
+{
+	struct amqp_broker *amqp = of((struct broker *)broker);
+	const struct amqp_host *host = &amqp->hosts[amqp_keeper_host(amqp->hold)];
+	const struct amqp_link *link = amqp_keeper_link(amqp->hold);
+
+	free(amqp->host_text);
+	amqp->host_text = strchr(host->host, ':') != NULL
+			      ? mem_printf("[%s]:%d", host->host, host->port)
+			      : mem_printf("%s:%d", host->host, host->port);
+	*ret = (struct broker_info){
+	    .hold = amqp_keeper_state(amqp->hold),
+	    .side = amqp_keeper_state(amqp->side),
+	    .side_blocked = amqp->blocked,
+	    .why = amqp_keeper_why(amqp->hold),
+	    .host = amqp->host_text,
+	    .product = amqp->product != NULL ? amqp->product : "",
+	    .version = amqp->version != NULL ? amqp->version : "",
+	    .cluster = amqp->cluster != NULL ? amqp->cluster : "",
+	    .heartbeat = link != NULL ? amqp_link_heartbeat(link) : amqp->settings.heartbeat,
+	    .lanes = amqp_lanes_open(amqp_keeper_lanes(amqp->hold)),
+	    .lanes_max = amqp_lanes_max(amqp_keeper_lanes(amqp->hold)),
+	    .persistent = true,
+	    .deletes_by_name = deletes_by_name(amqp),
+	};
+}
+
+static uint64_t
+amqp_lane_take(struct broker *broker, enum broker_link link)
+{
+	struct amqp_broker *amqp = of(broker);
+	uint64_t lane = amqp_lanes_take(amqp_keeper_lanes(keeper_of(amqp, link)));
+
+	if (link == BROKER_SIDE)
+		side_needed(amqp);
+	return lane;
+}
+
+static void
+amqp_lane_put(struct broker *broker, uint64_t lane)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	if (lane & 1)
+		amqp->side_used = now(amqp);
+	amqp_lanes_put(lanes_of(amqp, lane), lane);
+}
+
+static void
+amqp_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_CLAIM, queue, done);
+}
+
+static void
+amqp_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_CHECK, queue, done);
+}
+
+static void
+amqp_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_DROP, queue, done);
+}
+
+static void
+amqp_declare_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	assert(lane & 1);
+	amqp_lanes_request(
+	    lanes_of(of(broker), lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+}
+
+static void
+amqp_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	assert(lane & 1);
+	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
+}
+
+static void
+amqp_probe(
+    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp_probes_ask(amqp->probes, queues, count, amqp->blocked, done);
+	side_needed(amqp);
+}
+
+static const struct broker_ops amqp_ops = {
+    .start = amqp_start,
+    .stop = amqp_stop,
+    .free = amqp_free,
+    .get_info = amqp_get_info,
+    .lane_take = amqp_lane_take,
+    .lane_put = amqp_lane_put,
+    .claim = amqp_claim,
+    .check = amqp_check,
+    .drop = amqp_drop,
+    .declare_slot = amqp_declare_slot,
+    .delete_slot = amqp_delete_slot,
+    .probe = amqp_probe,
+};
+
+/* ---- life ---- */
+
+static void
+copy_settings(struct amqp_broker *amqp, const struct amqp_settings *settings)
+{
+	amqp->settings = *settings;
+	amqp->settings.name = mem_strdup(settings->name);
+	/* Used up by amqp_broker_new. */
+	amqp->settings.tls_ca = amqp->settings.tls_cert = amqp->settings.tls_key = NULL;
+	amqp->hosts = mem_alloc(settings->host_count * sizeof(*amqp->hosts));
+	for (size_t i = 0; i < settings->host_count; i++) {
+		const struct amqp_host *host = &settings->hosts[i];
+
+		amqp->hosts[i] = *host;
+		amqp->hosts[i].host = mem_strdup(host->host);
+		amqp->hosts[i].vhost = mem_strdup(host->vhost);
+		amqp->hosts[i].user = mem_strdup(host->user != NULL ? host->user : "");
+		amqp->hosts[i].password = mem_strdup(host->password != NULL ? host->password : "");
+	}
+	amqp->settings.hosts = amqp->hosts;
+}
+
+static bool
+wants_tls(const struct amqp_settings *settings)
+{
+	for (size_t i = 0; i < settings->host_count; i++)
+		if (settings->hosts[i].tls)
+			return true;
+	return false;
+}
+
+static struct amqp_keeper *
+new_keeper(struct amqp_broker *amqp, struct event_base *base, enum broker_link which)
+{
+	const struct amqp_keeper_config config = {
+	    .base = base,
+	    .timers = amqp->timers,
+	    .settings = &amqp->settings,
+	    .tls = amqp->tls,
+	    .jitter = &amqp->jitter,
+	    .which = which,
+	};
+	const struct amqp_keeper_events events = {
+	    .vet = on_vet,
+	    .blocked = on_blocked,
+	    .up = on_up,
+	    .down = on_down,
+	    .changed = on_changed,
+	    .lane_closed = on_lane_closed,
+	    .ctx = amqp,
+	};
+
+	return amqp_keeper_new(&config, &events);
+}
+
+struct broker *
+amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
+    const struct amqp_settings *settings, char **ret_error)
+{
+	struct amqp_broker *amqp;
+	SSL_CTX *tls = NULL;
+
+	assert(settings->host_count > 0);
+	if (wants_tls(settings)) {
+		tls = amqp_tls_new(
+		    settings->tls_ca, settings->tls_cert, settings->tls_key, ret_error);
+		if (tls == NULL)
+			return NULL;
+	}
+	amqp = mem_alloc(sizeof(*amqp));
+	amqp->base.ops = &amqp_ops;
+	amqp->timers = timers;
+	amqp->tls = tls;
+	copy_settings(amqp, settings);
+	jitter_init(&amqp->jitter, seed);
+	timer_init(&amqp->side_idle, on_side_idle, amqp, 0);
+	timer_init(&amqp->side_wait, on_side_wait, amqp, 0);
+	amqp->hold = new_keeper(amqp, base, BROKER_HOLD);
+	amqp->side = new_keeper(amqp, base, BROKER_SIDE);
+	amqp->probes =
+	    amqp_probes_new(timers, amqp_keeper_lanes(amqp->side), settings->probe_timeout);
+	return (struct broker *)amqp;
+}
+
+void
+amqp_broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret)
+{
+	*ret = *amqp_keeper_counts(keeper_of((const struct amqp_broker *)broker, link));
+}

@@ -1,0 +1,33 @@
+/*
+ * The first words of a connection: who the server says it is (connection.start), and who we are and
+ * what we can do (connection.start-ok, SASL PLAIN or EXTERNAL).
+ */
+#ifndef BROKER_AMQP_LOGIN_H
+#define BROKER_AMQP_LOGIN_H
+
+#include <stdbool.h>
+
+#include <amqp.h>
+#include <amqp_framing.h>
+
+struct evbuffer;
+
+/* From the server's properties; "" where it says nothing. */
+struct amqp_server {
+	char *product, *version, *cluster; /* owned */
+};
+
+void amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *start);
+void amqp_server_done(struct amqp_server *server); /* zeroed is fine */
+
+struct amqp_login {
+	const char *name; /* connection_name */
+	const char *user, *password;
+	bool external;
+};
+
+/* Appends start-ok. NULL, or why it cannot be (malloc'ed). */
+char *amqp_login_put(struct evbuffer *out, const amqp_connection_start_t *start,
+    const struct amqp_login *login) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,408 @@
+#include "daemon/broker/amqp_probe.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+
+/*
+ * Probes that were given up are kept until their confirms come; when so many have piled up the channel
+ * is replaced. A queue without its majority never confirms.
+ */
+#define GIVEN_UP_MAX 16
+
+enum place { PLACE_OPEN, PLACE_RETURNED, PLACE_DONE };
+
+struct probe {
+	TAILQ_ENTRY(probe) in_all;
+	struct amqp_probes *probes; /* borrowed */
+	struct broker_probe_done done;
+	size_t count, left;          /* left: places that are not DONE */
+	uint64_t first_tag;          /* 0 = not sent yet */
+	bool given_up;               /* answered at its deadline, its confirms are still to come */
+	char **queues;               /* owned, and each; NULL once sent */
+	enum place *places;          /* owned */
+	enum broker_answer *answers; /* owned */
+	struct timer deadline;
+};
+TAILQ_HEAD(probe_list, probe);
+
+struct amqp_probes {
+	struct timers *timers;    /* borrowed */
+	struct amqp_lanes *lanes; /* borrowed */
+	int64_t timeout;
+	struct probe_list all; /* owned; the sent ones first, by tag */
+	unsigned given_up;
+	uint64_t last_tag; /* of the channel */
+	uint16_t channel;  /* 0 = none open */
+	bool returning;    /* basic.return came, its content header not yet */
+	struct amqp_tap tap;
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_probes *probes)
+{
+	return clock_now(timers_clock(probes->timers));
+}
+
+static void
+free_queues(struct probe *probe)
+{
+	if (probe->queues == NULL)
+		return;
+	for (size_t i = 0; i < probe->count; i++)
+		free(probe->queues[i]);
+	free(probe->queues);
+	probe->queues = NULL;
+}
+
+/* It must be off the list. */
+static void
+probe_free(struct probe *probe)
+{
+	struct amqp_probes *probes = probe->probes;
+
+	timers_cancel(probes->timers, &probe->deadline);
+	if (probe->given_up)
+		probes->given_up--;
+	free_queues(probe);
+	free(probe->places);
+	free(probe->answers);
+	free(probe);
+}
+
+/* The places that are still open stay BROKER_UNKNOWN, as they began. */
+static void
+probe_answer(struct probe *probe)
+{
+	if (!probe->probes->silent && !probe->given_up)
+		probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
+}
+
+/* Answers and frees each of a list made of probes->all: what the answers ask anew is not in it. */
+static void
+answer_all(struct probe_list *list)
+{
+	struct probe *probe;
+
+	while ((probe = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, probe, in_all);
+		probe_answer(probe);
+		probe_free(probe);
+	}
+}
+
+/* ---- sending ---- */
+
+static bool
+open_channel(struct amqp_probes *probes)
+{
+	amqp_confirm_select_t select = {0};
+
+	if (probes->channel != 0)
+		return true;
+	probes->channel = amqp_lanes_tap(probes->lanes, &probes->tap);
+	if (probes->channel == 0)
+		return false;
+	probes->last_tag = 0;
+	probes->returning = false;
+	amqp_link_send(
+	    amqp_lanes_link(probes->lanes), probes->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
+	return true;
+}
+
+/*
+ * One message: transient, without content, dropped at once where there is a queue (expiration 0). A
+ * return carries no tag, so the message carries it: two probes may ask for one queue at once.
+ */
+static void
+publish(struct amqp_probes *probes, const char *queue)
+{
+	char tag[24];
+	amqp_basic_publish_t fields = {
+	    .routing_key = amqp_cstring_bytes(queue),
+	    .mandatory = 1,
+	};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
+		      AMQP_BASIC_CORRELATION_ID_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
+	    .expiration = amqp_cstring_bytes("0"),
+	};
+
+	snprintf(tag, sizeof(tag), "%" PRIu64, ++probes->last_tag);
+	properties.correlation_id = amqp_cstring_bytes(tag);
+	amqp_link_publish(amqp_lanes_link(probes->lanes), probes->channel, &fields, &properties);
+}
+
+/* When there is no channel left it stays unsent, and ends at its deadline. */
+static void
+probe_send(struct amqp_probes *probes, struct probe *probe)
+{
+	if (!open_channel(probes))
+		return;
+	probe->first_tag = probes->last_tag + 1;
+	for (size_t i = 0; i < probe->count; i++)
+		publish(probes, probe->queues[i]);
+	free_queues(probe);
+}
+
+/* ---- confirms ---- */
+
+/* The sent probe that a tag belongs to. */
+static struct probe *
+find_tag(const struct amqp_probes *probes, uint64_t tag)
+{
+	struct probe *probe;
+
+	TAILQ_FOREACH (probe, &probes->all, in_all)
+		if (probe->first_tag != 0 && tag >= probe->first_tag &&
+		    tag - probe->first_tag < probe->count)
+			return probe;
+	return NULL;
+}
+
+static void
+settle(struct probe *probe, size_t i, bool acked)
+{
+	if (probe->places[i] == PLACE_DONE)
+		return;
+	if (acked)
+		probe->answers[i] = probe->places[i] == PLACE_RETURNED ? BROKER_ABSENT : BROKER_OK;
+	probe->places[i] = PLACE_DONE;
+	probe->left--;
+}
+
+/* Those that have nothing open any more are answered. */
+static void
+finish(struct amqp_probes *probes)
+{
+	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct probe *probe, *next;
+
+	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
+		if (probe->left > 0)
+			continue;
+		TAILQ_REMOVE(&probes->all, probe, in_all);
+		TAILQ_INSERT_TAIL(&ready, probe, in_all);
+	}
+	answer_all(&ready);
+}
+
+/* False: confirms what was never sent. */
+static bool
+take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked)
+{
+	struct probe *probe;
+
+	if (tag > probes->last_tag || (tag == 0 && !multiple))
+		return false;
+	if (!multiple) {
+		probe = find_tag(probes, tag);
+		if (probe != NULL)
+			settle(probe, (size_t)(tag - probe->first_tag), acked);
+	} else {
+		if (tag == 0)
+			tag = probes->last_tag;
+		TAILQ_FOREACH (probe, &probes->all, in_all)
+			for (size_t i = 0; probe->first_tag != 0 && i < probe->count &&
+					   probe->first_tag + i <= tag;
+			     i++)
+				settle(probe, i, acked);
+	}
+	finish(probes);
+	return true;
+}
+
+static bool
+take_returned(struct amqp_probes *probes, const amqp_basic_properties_t *properties)
+{
+	const amqp_bytes_t *bytes = &properties->correlation_id;
+	struct probe *probe;
+	uint64_t tag = 0;
+
+	if (!probes->returning || !(properties->_flags & AMQP_BASIC_CORRELATION_ID_FLAG) ||
+	    bytes->len == 0 || bytes->len > 19)
+		return false;
+	probes->returning = false;
+	for (size_t i = 0; i < bytes->len; i++) {
+		char digit = ((const char *)bytes->bytes)[i];
+
+		if (digit < '0' || digit > '9')
+			return false;
+		tag = tag * 10 + (uint64_t)(digit - '0');
+	}
+	if (tag == 0 || tag > probes->last_tag)
+		return false;
+	probe = find_tag(probes, tag);
+	if (probe != NULL && probe->places[tag - probe->first_tag] == PLACE_OPEN)
+		probe->places[tag - probe->first_tag] = PLACE_RETURNED;
+	return true;
+}
+
+static bool
+on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_probes *probes = ctx;
+
+	if (frame->type == AMQP_FRAME_HEADER)
+		return take_returned(probes, frame->fields);
+	switch (frame->method) {
+	case AMQP_CONFIRM_SELECT_OK_METHOD:
+		return true;
+	case AMQP_BASIC_RETURN_METHOD:
+		probes->returning = true;
+		return true;
+	case AMQP_BASIC_ACK_METHOD: {
+		const amqp_basic_ack_t *ack = frame->fields;
+
+		return take_confirm(probes, ack->delivery_tag, ack->multiple, true);
+	}
+	case AMQP_BASIC_NACK_METHOD: {
+		const amqp_basic_nack_t *nack = frame->fields;
+
+		return take_confirm(probes, nack->delivery_tag, nack->multiple, false);
+	}
+	default:
+		return false;
+	}
+}
+
+/* ---- giving up ---- */
+
+/* The channel is gone: what was sent on it will not be confirmed. */
+static void
+channel_lost(struct amqp_probes *probes)
+{
+	struct probe_list sent = TAILQ_HEAD_INITIALIZER(sent);
+	struct probe *probe, *next;
+
+	probes->channel = 0;
+	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
+		if (probe->first_tag == 0)
+			continue;
+		TAILQ_REMOVE(&probes->all, probe, in_all);
+		TAILQ_INSERT_TAIL(&sent, probe, in_all);
+	}
+	answer_all(&sent);
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	log_warning("the broker refuses to be probed: %s (%d)", text, code);
+	channel_lost(ctx);
+}
+
+static void
+on_deadline(void *ctx, uint64_t id)
+{
+	struct probe *probe = ctx;
+	struct amqp_probes *probes = probe->probes;
+
+	(void)id;
+	probe_answer(probe);
+	if (probe->first_tag == 0) {
+		TAILQ_REMOVE(&probes->all, probe, in_all);
+		probe_free(probe);
+		return;
+	}
+	probe->given_up = true;
+	if (++probes->given_up <= GIVEN_UP_MAX)
+		return;
+	amqp_lanes_untap(probes->lanes, probes->channel);
+	channel_lost(probes);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t count, bool hopeless,
+    struct broker_probe_done done)
+{
+	struct probe *probe = mem_alloc(sizeof(*probe));
+
+	assert(count > 0 && count <= BROKER_PROBE_MAX);
+	probe->probes = probes;
+	probe->done = done;
+	probe->count = probe->left = count;
+	probe->places = mem_alloc(count * sizeof(*probe->places));
+	probe->answers = mem_alloc(count * sizeof(*probe->answers));
+	probe->queues = mem_alloc(count * sizeof(*probe->queues));
+	for (size_t i = 0; i < count; i++) {
+		assert(strlen(queues[i]) <= UINT8_MAX);
+		probe->queues[i] = mem_strdup(queues[i]);
+		probe->answers[i] = BROKER_UNKNOWN;
+	}
+	timer_init(&probe->deadline, on_deadline, probe, 0);
+	timers_set(
+	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
+	TAILQ_INSERT_TAIL(&probes->all, probe, in_all);
+	if (amqp_lanes_link(probes->lanes) != NULL && !hopeless)
+		probe_send(probes, probe);
+}
+
+bool
+amqp_probes_in_use(const struct amqp_probes *probes)
+{
+	struct probe *probe;
+
+	TAILQ_FOREACH (probe, &probes->all, in_all)
+		if (!probe->given_up)
+			return true;
+	return false;
+}
+
+void
+amqp_probes_go(struct amqp_probes *probes)
+{
+	struct probe *probe;
+
+	TAILQ_FOREACH (probe, &probes->all, in_all)
+		probe_send(probes, probe);
+}
+
+void
+amqp_probes_fail(struct amqp_probes *probes)
+{
+	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
+
+	probes->channel = 0;
+	TAILQ_CONCAT(&lost, &probes->all, in_all);
+	answer_all(&lost);
+}
+
+struct amqp_probes *
+amqp_probes_new(struct timers *timers, struct amqp_lanes *lanes, int64_t timeout)
+{
+	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
+
+	probes->timers = timers;
+	probes->lanes = lanes;
+	probes->timeout = timeout;
+	probes->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = probes};
+	TAILQ_INIT(&probes->all);
+	return probes;
+}
+
+void
+amqp_probes_silence(struct amqp_probes *probes)
+{
+	probes->silent = true;
+}
+
+void
+amqp_probes_free(struct amqp_probes *probes)
+{
+	if (probes == NULL)
+		return;
+	amqp_probes_silence(probes);
+	amqp_probes_fail(probes);
+	free(probes);
+}

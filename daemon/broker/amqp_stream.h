@@ -1,0 +1,47 @@
+/*
+ * A stream of bytes to a host: the name looked up, each of its addresses tried in turn, TLS on top when
+ * asked for. Ends in a bufferevent that its owner reads and writes, or in words that say what failed.
+ * Owns lookup, socket and bufferevent; knows no AMQP and no deadlines. Relies on SIGPIPE being ignored.
+ */
+#ifndef BROKER_AMQP_STREAM_H
+#define BROKER_AMQP_STREAM_H
+
+#include <stdbool.h>
+
+#include <openssl/ssl.h>
+
+struct bufferevent;
+struct evbuffer;
+struct event_base;
+
+enum amqp_stream_state {
+	AMQP_STREAM_RESOLVING,  /* lookup is under way */
+	AMQP_STREAM_CONNECTING, /* the socket of the current address is connecting */
+	AMQP_STREAM_TLS,        /* connected; the bufferevent shakes hands */
+	AMQP_STREAM_READY,      /* bytes go both ways */
+	AMQP_STREAM_DEAD        /* failed or shut down; nothing is called any more */
+};
+
+struct amqp_stream_events {
+	void (*ready)(void *ctx);
+	/* There is more in `in`; takes what it can use. May shut the stream down, not free it. */
+	void (*bytes)(void *ctx, struct evbuffer *in);
+	void (*failed)(void *ctx, const char *why);
+	void *ctx; /* borrowed */
+};
+
+struct amqp_stream;
+
+/* host: borrowed for as long as the stream lives; tls: borrowed, NULL = plain TCP. No call from here. */
+struct amqp_stream *amqp_stream_new(struct event_base *base, const char *host, int port,
+    SSL_CTX *tls, const struct amqp_stream_events *events);
+/* Not from inside a call of events. */
+void amqp_stream_free(struct amqp_stream *stream);
+enum amqp_stream_state amqp_stream_state(const struct amqp_stream *stream);
+const char *amqp_stream_state_name(enum amqp_stream_state state); /* static */
+/* What is appended goes out in one write at the end of the loop's pass. Only while READY. */
+struct evbuffer *amqp_stream_output(struct amqp_stream *stream);
+/* Writes what the socket takes at once, then shuts it down. */
+void amqp_stream_shutdown(struct amqp_stream *stream);
+
+#endif

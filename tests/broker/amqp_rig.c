@@ -1,0 +1,285 @@
+#include "tests/broker/amqp_rig.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <amqp.h>
+#include <event2/event.h>
+
+#define BROKERS 8
+
+struct event_base *rig_base;
+struct timers *rig_timers;
+struct rig_answer rig_answers[RIG_ANSWERS];
+
+static struct rig_broker brokers[BROKERS];
+static size_t broker_count;
+static unsigned asked, answered;
+static bool in_call;
+static char url[512];
+static enum broker_answer probe_answers[BROKER_PROBE_MAX];
+static unsigned probes_answered;
+
+void
+rig_setup(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	rig_base = event_base_new();
+	rig_timers = timers_new(&clock_boottime);
+	memset(brokers, 0, sizeof(brokers));
+	memset(rig_answers, 0, sizeof(rig_answers));
+	broker_count = 0;
+	asked = answered = probes_answered = 0;
+	in_call = false;
+}
+
+void
+rig_teardown(void)
+{
+	for (size_t i = 0; i < broker_count; i++) {
+		in_call = true;
+		broker_free(brokers[i].broker);
+		in_call = false;
+	}
+	for (unsigned i = 0; i < asked; i++)
+		ck_assert_uint_le(rig_answers[i].times, 1);
+	timers_free(rig_timers);
+	event_base_free(rig_base);
+}
+
+int64_t
+rig_now(void)
+{
+	return clock_now(&clock_boottime);
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd;
+	(void)what;
+	(void)ctx;
+}
+
+void
+rig_pass(void)
+{
+	int64_t wait = timers_next(rig_timers) - rig_now();
+	struct timeval tv = {0};
+
+	if (wait > 20 * NSEC_PER_MSEC)
+		wait = 20 * NSEC_PER_MSEC;
+	if (wait > 0)
+		tv.tv_usec = (suseconds_t)(wait / 1000 + 1);
+	event_base_once(rig_base, -1, EV_TIMEOUT, on_tick, NULL, &tv);
+	event_base_loop(rig_base, EVLOOP_ONCE);
+	timers_run(rig_timers);
+}
+
+/* ---- what comes back ---- */
+
+static void
+on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct rig_answer *answer = &rig_answers[id];
+
+	(void)ctx;
+	ck_assert(!in_call);
+	ck_assert_uint_lt(id, asked);
+	answer->times++;
+	answer->order = answered++;
+	answer->reply = *reply;
+	snprintf(answer->text, sizeof(answer->text), "%s", reply->text);
+	answer->reply.text = answer->text;
+}
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	(void)ctx;
+	(void)id;
+	ck_assert(!in_call);
+	memcpy(probe_answers, answers, count * sizeof(*answers));
+	probes_answered++;
+}
+
+static void
+on_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
+{
+	struct rig_broker *rig = ctx;
+
+	ck_assert(!in_call);
+	rig->events[link]++;
+	rig->state[link] = state;
+	snprintf(rig->why[link], sizeof(rig->why[link]), "%s", why);
+}
+
+static void
+on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+{
+	struct rig_broker *rig = ctx;
+
+	ck_assert(!in_call);
+	ck_assert_ptr_nonnull(text);
+	rig->lanes_closed++;
+	rig->closed_lane = lane;
+	rig->closed_code = code;
+}
+
+/* ---- brokers ---- */
+
+struct amqp_host
+rig_host(void)
+{
+	struct amqp_connection_info info;
+	const char *given = getenv("LOCKBROKER_AMQP_URL");
+
+	ck_assert_msg(
+	    given != NULL, "LOCKBROKER_AMQP_URL is not set: run by tests/harness/rabbit.py");
+	snprintf(url, sizeof(url), "%s", given);
+	ck_assert_int_eq(amqp_parse_url(url, &info), AMQP_STATUS_OK);
+	return (struct amqp_host){
+	    .host = info.host,
+	    .port = info.port,
+	    .vhost = info.vhost,
+	    .user = info.user,
+	    .password = info.password,
+	};
+}
+
+struct amqp_settings
+rig_settings(const struct amqp_host *hosts, size_t count)
+{
+	return (struct amqp_settings){
+	    .hosts = hosts,
+	    .host_count = count,
+	    .heartbeat = 10,
+	    .connect_timeout = 10 * NSEC_PER_SEC,
+	    .probe_timeout = 2 * NSEC_PER_SEC,
+	    .side_idle = 60 * NSEC_PER_SEC,
+	    .name = "lockbrokerd test",
+	};
+}
+
+struct rig_broker *
+rig_open(const struct amqp_settings *settings)
+{
+	struct rig_broker *rig = &brokers[broker_count++];
+	const struct broker_events events = {
+	    .link = on_link,
+	    .lane_closed = on_lane_closed,
+	    .ctx = rig,
+	};
+	char *error = NULL;
+
+	ck_assert_uint_le(broker_count, BROKERS);
+	in_call = true;
+	rig->broker = amqp_broker_new(rig_base, rig_timers, broker_count, settings, &error);
+	ck_assert_msg(rig->broker != NULL, "%s", error);
+	broker_set_events(rig->broker, &events);
+	broker_start(rig->broker);
+	in_call = false;
+	return rig;
+}
+
+struct rig_broker *
+rig_open_up(void)
+{
+	const struct amqp_host host = rig_host();
+	const struct amqp_settings settings = rig_settings(&host, 1);
+	struct rig_broker *rig = rig_open(&settings);
+
+	rig_wait(rig->state[BROKER_HOLD] == BROKER_UP);
+	return rig;
+}
+
+struct broker_info
+rig_info(const struct rig_broker *rig)
+{
+	struct broker_info info;
+
+	broker_get_info(rig->broker, &info);
+	return info;
+}
+
+struct amqp_counts
+rig_counts(const struct rig_broker *rig, enum broker_link link)
+{
+	struct amqp_counts counts;
+
+	amqp_broker_get_counts(rig->broker, link, &counts);
+	return counts;
+}
+
+/* ---- requests ---- */
+
+unsigned
+rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue)
+{
+	struct broker_done done = {.fn = on_answer, .id = asked++};
+
+	ck_assert_uint_le(asked, RIG_ANSWERS);
+	in_call = true;
+	operation(rig->broker, lane, queue, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+uint64_t
+rig_take(struct rig_broker *rig, enum broker_link link)
+{
+	uint64_t lane;
+
+	in_call = true;
+	lane = broker_lane_take(rig->broker, link);
+	in_call = false;
+	return lane;
+}
+
+void
+rig_put(struct rig_broker *rig, uint64_t lane)
+{
+	in_call = true;
+	broker_lane_put(rig->broker, lane);
+	in_call = false;
+}
+
+const struct rig_answer *
+rig_answer(unsigned number)
+{
+	rig_wait(rig_answers[number].times > 0);
+	return &rig_answers[number];
+}
+
+const enum broker_answer *
+rig_probe(struct rig_broker *rig, const char *const *queues, size_t count)
+{
+	struct broker_probe_done done = {.fn = on_probed};
+	unsigned before = probes_answered;
+
+	in_call = true;
+	broker_probe(rig->broker, queues, count, done);
+	in_call = false;
+	rig_wait(probes_answered > before);
+	return probe_answers;
+}
+
+void
+rig_rabbit(const char *format, ...)
+{
+	const char *script = getenv("LOCKBROKER_RABBIT_PY"), *dir = getenv("LOCKBROKER_RABBIT_DIR");
+	char words[512], verb[32], command[1500];
+	va_list args;
+	int at = 0;
+
+	ck_assert(script != NULL && dir != NULL);
+	va_start(args, format);
+	vsnprintf(words, sizeof(words), format, args);
+	va_end(args);
+	ck_assert_int_eq(sscanf(words, "%31s %n", verb, &at), 1);
+	snprintf(command, sizeof(command), "python3 '%s' %s '%s' %s >/dev/null", script, verb, dir,
+	    words + at);
+	ck_assert_msg(system(command) == 0, "failed: %s", command);
+}

@@ -1,0 +1,95 @@
+/*
+ * What the tests of the AMQP side share: an event loop, timers run from it as the server does, brokers
+ * over one RabbitMQ (or a server of the test's own), and every answer written down by the number of the
+ * request. Checks of every call that nothing is called back from inside it.
+ */
+#ifndef TESTS_BROKER_AMQP_RIG_H
+#define TESTS_BROKER_AMQP_RIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/timers.h"
+#include "daemon/broker/amqp_broker.h"
+#include "tests/unit/unit.h"
+
+#define RIG_ANSWERS 4096
+
+struct rig_answer {
+	unsigned times; /* answered; must end as 1 */
+	unsigned order; /* of all answers */
+	struct broker_reply reply;
+	char text[256];
+};
+
+/* One daemon's broker, and what it was told. */
+struct rig_broker {
+	struct broker *broker;
+	unsigned events[2]; /* link events, by link */
+	enum broker_state state[2];
+	char why[2][512];
+	unsigned lanes_closed;
+	uint64_t closed_lane;
+	int closed_code;
+};
+
+extern struct event_base *rig_base;
+extern struct timers *rig_timers;
+extern struct rig_answer rig_answers[RIG_ANSWERS];
+
+/* Fixture of every test case. Teardown frees what rig_open made. */
+void rig_setup(void);
+void rig_teardown(void);
+
+/* For the RabbitMQ of $LOCKBROKER_AMQP_URL; its strings live to the end of the test. */
+struct amqp_host rig_host(void);
+struct amqp_settings rig_settings(const struct amqp_host *hosts, size_t count);
+/* Made and started; freed by teardown. */
+struct rig_broker *rig_open(const struct amqp_settings *settings);
+/* rig_open over rig_host, hold link up. */
+struct rig_broker *rig_open_up(void);
+struct broker_info rig_info(const struct rig_broker *rig);
+struct amqp_counts rig_counts(const struct rig_broker *rig, enum broker_link link);
+
+/* One pass of the loop, at most 20 ms. */
+void rig_pass(void);
+int64_t rig_now(void);
+/* Passes until the condition holds; fails the test when it does not in so many seconds. */
+#define rig_wait_for(seconds, condition)                                                           \
+	do {                                                                                       \
+		int64_t rig_end = rig_now() + (seconds)*NSEC_PER_SEC;                              \
+		while (!(condition)) {                                                             \
+			ck_assert_msg(rig_now() < rig_end, "not in time: %s", #condition);         \
+			rig_pass();                                                                \
+		}                                                                                  \
+	} while (0)
+#define rig_wait(condition) rig_wait_for(10, condition)
+
+/* Requests: their number. */
+typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
+unsigned rig_ask(
+    struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue);
+uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
+void rig_put(struct rig_broker *rig, uint64_t lane);
+/* Waits for the answer. */
+const struct rig_answer *rig_answer(unsigned number);
+/* Asks, waits, and wants that answer. */
+#define rig_want(rig, operation, lane, queue, wanted)                                              \
+	ck_assert_int_eq(                                                                          \
+	    rig_answer(rig_ask((rig), (operation), (lane), (queue)))->reply.answer, (wanted))
+/* Probes; waits; answers are valid until the next. */
+const enum broker_answer *rig_probe(
+    struct rig_broker *rig, const char *const *queues, size_t count);
+
+/* The harness's rabbit.py with these words and the node's folder; waits, and wants success. */
+void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The suites. */
+Suite *lanes_suite(void);
+Suite *probes_suite(void);
+Suite *links_suite(void);
+Suite *denied_suite(void);
+Suite *tls_suite(void);
+
+#endif

@@ -1,0 +1,12 @@
+/*
+ * The AMQP side against a real RabbitMQ; started by test_amqp.py.
+ */
+#include "tests/broker/amqp_rig.h"
+
+int
+main(void)
+{
+	static Suite *(*const makers[])(void) = {lanes_suite};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
