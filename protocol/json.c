@@ -54,7 +54,7 @@ keep_large_integers(struct cJSON *value)
 
 	if (cJSON_IsNumber(value) && fabs(number) > (double)INTEGER_PRINTED &&
 	    fabs(number) <= (double)INTEGER_MAX && number == trunc(number)) {
-		snprintf(text, sizeof text, "%.0f", number);
+		snprintf(text, sizeof(text), "%.0f", number);
 		value->valuestring = strdup(text);
 		if (value->valuestring == NULL)
 			return false;
@@ -232,7 +232,7 @@ new_integer(int64_t value)
 
 	if (value >= -INTEGER_PRINTED && value <= INTEGER_PRINTED)
 		return cJSON_CreateNumber((double)value);
-	snprintf(text, sizeof text, "%" PRId64, value);
+	snprintf(text, sizeof(text), "%" PRId64, value);
 	number = cJSON_CreateRaw(text);
 	if (number != NULL)
 		number->valuedouble = (double)value;
@@ -259,6 +259,7 @@ json_add_string(struct cJSON *object, const char *name, const char *value)
 void
 json_add_number(struct cJSON *object, const char *name, double value)
 {
+	assert(isfinite(value)); /* JSON has no word for others, cJSON would say null */
 	json_add(object, name, cJSON_CreateNumber(value));
 }
 

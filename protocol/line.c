@@ -22,7 +22,7 @@ struct line_reader {
 struct line_reader *
 line_reader_new(size_t max)
 {
-	struct line_reader *reader = calloc(1, sizeof *reader);
+	struct line_reader *reader = calloc(1, sizeof(*reader));
 
 	assert(max > 0);
 	if (reader != NULL)

@@ -30,7 +30,7 @@ lockname_error(const char *name, size_t len)
 	if (len > LOCKNAME_MAX)
 		return "a lock name has at most 200 bytes";
 	for (size_t i = 0; i < len; i++)
-		if (memchr(allowed, name[i], sizeof allowed - 1) == NULL)
+		if (memchr(allowed, name[i], sizeof(allowed) - 1) == NULL)
 			return "a lock name is made of letters, digits and . _ : / -";
 	if (len >= 4 && memcmp(name, "amq.", 4) == 0)
 		return "a lock name must not start with amq.";

@@ -49,7 +49,7 @@ message_error_set(struct message_error *error, enum reason reason, const char *f
 	error->reason = reason;
 	error->parameter[0] = '\0';
 	va_start(ap, format);
-	vsnprintf(error->text, sizeof error->text, format, ap);
+	vsnprintf(error->text, sizeof(error->text), format, ap);
 	va_end(ap);
 }
 
@@ -102,7 +102,7 @@ check_members(const struct cJSON *tree, struct message_error *ret_error)
 			continue;
 		message_error_set(ret_error, REASON_INVALID_REQUEST,
 		    "a request has no member '%s' (only jsonrpc, id, method, params)",
-		    message_escape(name, sizeof name, known));
+		    message_escape(name, sizeof(name), known));
 		return false;
 	}
 	return true;

@@ -102,7 +102,7 @@ struct wanted {
 static bool
 want(struct wanted *wanted, const char *text)
 {
-	snprintf(wanted->text, sizeof wanted->text, "%s", text);
+	snprintf(wanted->text, sizeof(wanted->text), "%s", text);
 	return false;
 }
 
@@ -115,7 +115,7 @@ decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
 		return want(wanted, "must be a string");
 	error = lockname_error(name, strlen(name));
 	if (error != NULL) {
-		snprintf(wanted->text, sizeof wanted->text, "is refused: %s", error);
+		snprintf(wanted->text, sizeof(wanted->text), "is refused: %s", error);
 		return false;
 	}
 	*ret = name;
@@ -132,16 +132,16 @@ decode_kind(const struct param_spec *spec, const struct cJSON *value, enum lock_
 	int used;
 
 	json_string(value, &word);
-	used = snprintf(wanted->text, sizeof wanted->text, "must be one of:");
-	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+	used = snprintf(wanted->text, sizeof(wanted->text), "must be one of:");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if ((spec->kinds & METHODS_KIND_BIT(kinds[i])) == 0)
 			continue;
 		if (strcmp(word, lock_kind_word(kinds[i])) == 0) {
 			*ret = kinds[i];
 			return true;
 		}
-		used += snprintf(wanted->text + used, sizeof wanted->text - (size_t)used, " \"%s\"",
-		    lock_kind_word(kinds[i]));
+		used += snprintf(wanted->text + used, sizeof(wanted->text) - (size_t)used,
+		    " \"%s\"", lock_kind_word(kinds[i]));
 	}
 	return false;
 }
@@ -156,7 +156,7 @@ decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
 		return true;
 	}
 	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS) {
-		snprintf(wanted->text, sizeof wanted->text,
+		snprintf(wanted->text, sizeof(wanted->text),
 		    "must be a number of seconds from 0 to %d, or null (for ever)",
 		    DURATION_MAX_SECONDS);
 		return false;
@@ -172,7 +172,7 @@ decode_integer(
 	int64_t integer;
 
 	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
-		snprintf(wanted->text, sizeof wanted->text, "must be an integer from %d to %d",
+		snprintf(wanted->text, sizeof(wanted->text), "must be an integer from %d to %d",
 		    spec->min, spec->max);
 		return false;
 	}
@@ -188,7 +188,7 @@ decode_string(const struct param_spec *spec, const struct cJSON *value, const ch
 
 	if (!json_string(value, &string) || strlen(string) < (size_t)spec->min ||
 	    strlen(string) > (size_t)spec->max) {
-		snprintf(wanted->text, sizeof wanted->text, "must be a string of %d to %d bytes",
+		snprintf(wanted->text, sizeof(wanted->text), "must be a string of %d to %d bytes",
 		    spec->min, spec->max);
 		return false;
 	}
@@ -228,10 +228,10 @@ refuse(struct message_error *error, const struct method_spec *method, const char
 {
 	char name[64];
 
-	message_escape(name, sizeof name, parameter);
+	message_escape(name, sizeof(name), parameter);
 	message_error_set(
 	    error, REASON_INVALID_PARAMS, "%s: parameter '%s' %s", method->name, name, what);
-	message_escape(error->parameter, sizeof error->parameter, parameter);
+	message_escape(error->parameter, sizeof(error->parameter), parameter);
 	return false;
 }
 

@@ -85,7 +85,7 @@ reason_word(enum reason reason)
 enum reason
 reason_from_word(const char *word)
 {
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strcmp(word, reason_word(all[i])) == 0)
 			return all[i];
 	return REASON_NONE;
@@ -94,7 +94,7 @@ reason_from_word(const char *word)
 enum reason
 reason_from_code(int code)
 {
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (code == (int)all[i])
 			return all[i];
 	return REASON_NONE;

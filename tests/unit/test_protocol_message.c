@@ -1,5 +1,6 @@
 #include "tests/unit/test_protocol.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,7 @@ START_TEST(good_lines_are_read_and_ids_echoed)
 	    "%s: %s", good[_i].line, error.text);
 	ck_assert_str_eq(request.method, "ping");
 	line = message_result_line(&request.id, json_new_object());
-	snprintf(expected, sizeof expected, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}\n",
+	snprintf(expected, sizeof(expected), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}\n",
 	    good[_i].answer);
 	ck_assert_str_eq(line, expected);
 	free(line);
@@ -145,7 +146,7 @@ START_TEST(params_are_lent)
 	struct message_error error;
 	const char *value = NULL;
 
-	ck_assert(message_parse_request(line, sizeof line - 1, &request, &error));
+	ck_assert(message_parse_request(line, sizeof(line) - 1, &request, &error));
 	ck_assert(json_string(json_get(request.params, "a"), &value));
 	ck_assert_str_eq(value, "b");
 	message_request_done(&request);
@@ -204,13 +205,13 @@ START_TEST(error_texts_are_cut_and_printable)
 	struct message_error error;
 	char long_text[2 * MESSAGE_ERROR_MAX], buf[12];
 
-	memset(long_text, 'x', sizeof long_text - 1);
-	long_text[sizeof long_text - 1] = '\0';
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
 	message_error_set(&error, REASON_INTERNAL, "%s", long_text);
 	ck_assert_uint_eq(strlen(error.text), MESSAGE_ERROR_MAX - 1);
-	ck_assert_str_eq(message_escape(buf, sizeof buf, "a\x7f\nb"), "a\\x7f\\x0ab");
-	ck_assert_str_eq(message_escape(buf, sizeof buf, "abcdefgh\xff"), "abcdefgh");
-	ck_assert_str_eq(message_escape(buf, sizeof buf, "abcdefghijklm"), "abcdefghijk");
+	ck_assert_str_eq(message_escape(buf, sizeof(buf), "a\x7f\nb"), "a\\x7f\\x0ab");
+	ck_assert_str_eq(message_escape(buf, sizeof(buf), "abcdefgh\xff"), "abcdefgh");
+	ck_assert_str_eq(message_escape(buf, sizeof(buf), "abcdefghijklm"), "abcdefghijk");
 }
 END_TEST
 
@@ -261,19 +262,19 @@ START_TEST(answers_are_read)
 	const char *what, *lock;
 	int64_t slots;
 
-	ck_assert(message_parse_answer(result, sizeof result - 1, &answer, &what));
+	ck_assert(message_parse_answer(result, sizeof(result) - 1, &answer, &what));
 	ck_assert_int_eq(answer.kind, MESSAGE_RESULT);
 	ck_assert(answer.id.kind == MESSAGE_ID_INTEGER && answer.id.integer == 5);
 	ck_assert(json_integer(json_get(answer.content, "slots"), &slots) && slots == 2);
 	message_answer_done(&answer);
 
-	ck_assert(message_parse_answer(note, sizeof note - 1, &answer, &what));
+	ck_assert(message_parse_answer(note, sizeof(note) - 1, &answer, &what));
 	ck_assert_int_eq(answer.kind, MESSAGE_NOTIFICATION);
 	ck_assert_str_eq(answer.method, "lost");
 	ck_assert(json_string(json_get(answer.content, "lock"), &lock));
 	message_answer_done(&answer);
 
-	ck_assert(message_parse_answer(bare, sizeof bare - 1, &answer, &what));
+	ck_assert(message_parse_answer(bare, sizeof(bare) - 1, &answer, &what));
 	ck_assert_int_eq(answer.kind, MESSAGE_ERROR);
 	ck_assert_int_eq(answer.id.kind, MESSAGE_ID_NULL);
 	ck_assert_int_eq(answer.code, REASON_PARSE_ERROR);
@@ -308,6 +309,87 @@ START_TEST(what_is_no_answer_is_refused)
 }
 END_TEST
 
+/* How many allocations of cJSON succeed before all others fail. */
+static int budget;
+
+static void *
+scarce_malloc(size_t size)
+{
+	return budget-- > 0 ? malloc(size) : NULL;
+}
+
+static char *
+make_line(int kind)
+{
+	const struct message_id id = {.kind = MESSAGE_ID_STRING, .string = "a"};
+	const struct message_error error = {
+	    .reason = REASON_INVALID_PARAMS, .text = "x", .parameter = "name"};
+	struct cJSON *content = json_new_object();
+
+	json_add_integer(content, "n", 1);
+	switch (kind) {
+	case 0:
+		return message_result_line(&id, content);
+	case 1:
+		/* NULL is no data here, so want of memory for it has to be seen before. */
+		return content == NULL ? NULL : message_error_line(&id, &error, content);
+	case 2:
+		return message_notification_line("lost", content);
+	default:
+		return content == NULL ? NULL : message_request_line(7, "size", content);
+	}
+}
+
+static const char *const lines[] = {
+    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"n\":1}}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"error\":{\"code\":-32602,\"message\":\"x\","
+    "\"data\":{\"reason\":\"invalid-params\",\"retry\":false,\"parameter\":\"name\",\"n\":1}}}\n",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"lost\",\"params\":{\"n\":1}}\n",
+    "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"size\",\"params\":{\"n\":1}}\n",
+};
+
+START_TEST(out_of_memory_is_a_whole_line_or_none)
+{
+	cJSON_Hooks hooks = {.malloc_fn = scarce_malloc, .free_fn = free};
+	char *line = NULL;
+	int refused = 0;
+
+	cJSON_InitHooks(&hooks);
+	while (line == NULL && refused < 1000) {
+		budget = refused;
+		line = make_line(_i);
+		refused += line == NULL;
+	}
+	cJSON_InitHooks(NULL);
+	ck_assert_int_gt(refused, 8);
+	ck_assert_str_eq(line, lines[_i]);
+	free(line);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_no_fault_of_the_peer)
+{
+	static const char line[] = "{\"id\":1,\"method\":\"ping\",\"params\":{}}";
+	cJSON_Hooks hooks = {.malloc_fn = scarce_malloc, .free_fn = free};
+	struct message_request request;
+	struct message_error error;
+	bool read = false;
+	int refused = 0;
+
+	cJSON_InitHooks(&hooks);
+	while (!read && refused < 1000) {
+		budget = refused;
+		read = message_parse_request(line, sizeof(line) - 1, &request, &error);
+		ck_assert(read || error.reason == REASON_INTERNAL);
+		refused += !read;
+	}
+	cJSON_InitHooks(NULL);
+	ck_assert(read);
+	ck_assert_int_gt(refused, 5);
+	message_request_done(&request);
+}
+END_TEST
+
 Suite *
 message_suite(void)
 {
@@ -327,6 +409,11 @@ message_suite(void)
 	tcase_add_test(tcase, requests_are_made_and_read);
 	tcase_add_test(tcase, answers_are_read);
 	tcase_add_loop_test(tcase, what_is_no_answer_is_refused, 0, COUNT(no_answers));
+	suite_add_tcase(suite, tcase);
+
+	tcase = tcase_create("out of memory");
+	tcase_add_loop_test(tcase, out_of_memory_is_a_whole_line_or_none, 0, COUNT(lines));
+	tcase_add_test(tcase, out_of_memory_is_no_fault_of_the_peer);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

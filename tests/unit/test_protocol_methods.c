@@ -107,13 +107,13 @@ START_TEST(bad_params_are_refused_by_name)
 	struct method_params params, untouched;
 	struct message_error error;
 
-	memset(&params, 0xa5, sizeof params);
+	memset(&params, 0xa5, sizeof(params));
 	untouched = params;
 	ck_assert(!method_params_parse(method_find(bad[_i].method), tree, &params, &error));
 	ck_assert_int_eq(error.reason, REASON_INVALID_PARAMS);
 	ck_assert_str_eq(error.parameter, bad[_i].parameter);
 	ck_assert_str_eq(error.text, bad[_i].text);
-	ck_assert_mem_eq(&params, &untouched, sizeof params);
+	ck_assert_mem_eq(&params, &untouched, sizeof(params));
 	json_free(tree);
 }
 END_TEST

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
 #include "protocol/methods.h"
 
 static struct cJSON *doc;
@@ -47,7 +48,7 @@ follow(const char *ref)
 	const struct cJSON *found = NULL;
 	char copy[128], *section, *name;
 
-	ck_assert_uint_lt(strlen(ref), sizeof copy);
+	ck_assert_uint_lt(strlen(ref), sizeof(copy));
 	strcpy(copy, ref);
 	ck_assert_int_eq(strncmp(copy, "#/components/", 13), 0);
 	section = copy + 13;
@@ -179,6 +180,7 @@ START_TEST(the_description_has_the_methods_of_the_table)
 	}
 	ck_assert_uint_eq(count(described), rows);
 	ck_assert_int_eq(strncmp(text_of(doc, "openrpc"), "1.", 2), 0);
+	ck_assert_str_eq(text_of(json_get(doc, "info"), "version"), PACKAGE_VERSION);
 }
 END_TEST
 

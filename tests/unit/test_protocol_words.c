@@ -91,7 +91,7 @@ START_TEST(lock_names_have_a_length)
 {
 	char name[LOCKNAME_MAX + 1];
 
-	memset(name, 'x', sizeof name);
+	memset(name, 'x', sizeof(name));
 	ck_assert_ptr_null(lockname_error(name, LOCKNAME_MAX));
 	ck_assert_ptr_nonnull(lockname_error(name, LOCKNAME_MAX + 1));
 	name[3] = '\0';
