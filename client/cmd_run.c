@@ -36,9 +36,9 @@ enum run_state {
 
 struct run {
 	const struct options *options; /* borrowed */
-	const char *name;	       /* borrowed */
-	struct lb *lb;		       /* owned */
-	struct lb_lock *lock;	       /* the handle's */
+	const char *name;              /* borrowed */
+	struct lb *lb;                 /* owned */
+	struct lb_lock *lock;          /* the handle's */
 	struct signals signals;
 	struct child child;
 	enum run_state state;
@@ -209,13 +209,18 @@ static void
 supervise(struct run *run)
 {
 	const struct watch watch = {.lb = run->lb, .signals = &run->signals, .input = -1};
-	enum child_news news;
 
-	while ((news = child_reap(&run->child)) != CHILD_ALL_GONE) {
-		if (news == CHILD_STOPPED && run->state == RUN_GOING)
-			child_stop_with(&run->child);
+	for (;;) {
+		enum child_news news;
+
+		/* A SIGCHLD is read before its child is reaped, or the last one would go unnoticed. */
 		heed_signals(run);
 		heed(run);
+		news = child_reap(&run->child);
+		if (news == CHILD_ALL_GONE)
+			return;
+		if (news == CHILD_STOPPED && run->state == RUN_GOING)
+			child_stop_with(&run->child);
 		kill_when_due(run);
 		watch_sleep(&watch, run->state == RUN_ENDING ? run->kill_at : WATCH_NEVER);
 	}
@@ -287,16 +292,14 @@ join_words(char *const argv[], char words[WORDS_SIZE])
 			*byte = '?';
 }
 
+/* Waiting for what the outer run holds may take for ever. */
 static void
-warn_when_inside(const char *name)
+warn_when_inside(const struct run *run)
 {
 	const char *outer = getenv("LOCKBROKER_NAME");
 
-	if (outer != NULL && strcmp(outer, name) == 0)
-		say("%s: this is inside a run that holds a slot of %s already; waiting for another "
-		    "one "
-		    "may take for ever",
-		    name, name);
+	if (outer != NULL && strcmp(outer, run->name) == 0 && run->options->wait_ms != 0)
+		say("%s: this is inside a run that holds a slot of it already", run->name);
 }
 
 static int
@@ -306,10 +309,10 @@ run_locked(struct run *run, char *argv[])
 	int status;
 
 	join_words(argv, words);
-	warn_when_inside(run->name);
+	warn_when_inside(run);
 	status =
 	    waiting_acquire(run->lb, run->options, run->name, words, &run->signals, &run->lock);
-	if (status != 0)
+	if (run->lock == NULL)
 		return status;
 	status_line(run->options, "granted", lb_lock_json(run->lock));
 	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", run->name);

@@ -14,26 +14,26 @@
 
 /* What an unanswered request is for (session_request's tag). */
 enum call_tag {
-	CALL_WAITED,	     /* handle_call() waits for it */
-	CALL_STARTED,	     /* lb_acquire_start(): its end is an event */
-	CALL_IGNORED,	     /* nobody waits any more, and nothing comes of it */
+	CALL_WAITED,         /* handle_call() waits for it */
+	CALL_STARTED,        /* lb_acquire_start(): its end is an event */
+	CALL_IGNORED,        /* nobody waits any more, and nothing comes of it */
 	CALL_ACQUIRE_IGNORED /* nobody waits any more; a grant is given back */
 };
 
 struct lb {
-	pid_t pid;		 /* who may use it */
-	int fd;			 /* -1 = no connection */
-	char *path;		 /* owned; NULL before lb_connect() */
+	pid_t pid;               /* who may use it */
+	int fd;                  /* -1 = no connection */
+	char *path;              /* owned; NULL before lb_connect() */
 	struct session *session; /* owned; NULL without a connection */
 	struct holds holds;
 	void (*fn)(struct lb *lb, const struct lb_event *event, void *arg);
 	void *arg; /* borrowed from the program */
 	bool in_callback;
-	uint64_t told;		    /* events given to fn so far */
-	int64_t awaited;	    /* id that handle_call() waits for; 0 = none, or answered */
+	uint64_t told;              /* events given to fn so far */
+	int64_t awaited;            /* id that handle_call() waits for; 0 = none, or answered */
 	struct message_answer last; /* owned; the last call's answer, tree NULL = none */
-	char *shown;		    /* owned; what lb_result_json() or lb_error_json() lent out */
-	int code;		    /* the last call's */
+	char *shown;                /* owned; what lb_result_json() or lb_error_json() lent out */
+	int code;                   /* the last call's */
 	char message[512];
 };
 

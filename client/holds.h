@@ -35,7 +35,7 @@ struct hold_event {
 struct holds {
 	TAILQ_HEAD(, lb_lock) locks;
 	TAILQ_HEAD(, hold_event) events; /* oldest first */
-	struct hold_event *shown;	 /* owned; what lb_event_next() lent out */
+	struct hold_event *shown;        /* owned; what lb_event_next() lent out */
 };
 
 void holds_init(struct holds *holds);

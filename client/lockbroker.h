@@ -58,14 +58,14 @@ extern "C" {
 enum lb_code {
 	LB_OK = 0,
 	LB_WOULD_BLOCK = 1, /* all slots are taken, and the timeout was 0 */
-	LB_TIMEOUT = 2,	    /* all slots were taken until the timeout */
+	LB_TIMEOUT = 2,     /* all slots were taken until the timeout */
 	LB_CONTENDED = 3,   /* lost too many races; trying again may help */
 	LB_CANCELLED = 4,   /* by lb_cancel() */
 	LB_NO_SUCH_LOCK = 5,
 	LB_ALREADY_EXISTS = 6,
 	LB_NOT_HELD = 7, /* nothing is held under that id */
-	LB_LOST = 8,	 /* the hold has ended without being released */
-	LB_REVOKED = 9,	 /* held on, but its slot was taken out of service */
+	LB_LOST = 8,     /* the hold has ended without being released */
+	LB_REVOKED = 9,  /* held on, but its slot was taken out of service */
 	LB_PERMISSION_DENIED = 10,
 	LB_TOO_MANY_REQUESTS = 11,
 	LB_TOO_MANY_LOCKS = 12,
@@ -79,10 +79,10 @@ enum lb_code {
 	LB_NO_DAEMON = -3,    /* no such socket, or nobody listens on it */
 	LB_NO_ACCESS = -4,    /* this user may not open the socket */
 	LB_DEADLINE = -5, /* the daemon did not answer in time; what was asked may have been done */
-	LB_CLOSED = -6,	  /* the connection is not there (any more), nor is what it held */
+	LB_CLOSED = -6,   /* the connection is not there (any more), nor is what it held */
 	LB_BAD_ANSWER = -7, /* what came back is not the protocol; the connection was closed */
-	LB_FORKED = -8,	    /* the handle was made by another process */
-	LB_BUSY = -9,	    /* called from within the callback */
+	LB_FORKED = -8,     /* the handle was made by another process */
+	LB_BUSY = -9,       /* called from within the callback */
 	LB_SYSTEM = -10,    /* the system refused something; lb_message() has errno's words */
 	LB_PARSE_ERROR = -32700,
 	LB_INVALID_REQUEST = -32600,
@@ -96,7 +96,7 @@ LB_PUBLIC const char *lb_code_word(int code);
 /* The library's version, "1.2.3". Static. */
 LB_PUBLIC const char *lb_version(void);
 
-struct lb;	/* a connection */
+struct lb;      /* a connection */
 struct lb_lock; /* a grant; belongs to its handle */
 
 /* ---- the handle ---- */
@@ -136,17 +136,17 @@ LB_PUBLIC const char *lb_error_json(struct lb *lb);
 
 enum lb_kind {
 	LB_SEMAPHORE = 0,
-	LB_MUTEX = 1,		/* a mutex that needs no create */
+	LB_MUTEX = 1,           /* a mutex that needs no create */
 	LB_PERSISTENT_MUTEX = 2 /* slot 1 of a semaphore of one slot */
 };
 
 /* How to acquire. Start from LB_OPTIONS_INIT; new members come at the end. */
 struct lb_options {
-	size_t size;			 /* sizeof(struct lb_options) */
-	int64_t timeout_ms;		 /* 0 tries */
-	int kind;			 /* enum lb_kind */
-	int priority;			 /* -100 to 100, higher first */
-	int progress;			 /* not 0: tell of LB_EVENT_WAITING */
+	size_t size;                     /* sizeof(struct lb_options) */
+	int64_t timeout_ms;              /* 0 tries */
+	int kind;                        /* enum lb_kind */
+	int priority;                    /* -100 to 100, higher first */
+	int progress;                    /* not 0: tell of LB_EVENT_WAITING */
 	const char *who, *why, *command; /* this side's own words for others to read; NULL = none */
 };
 #define LB_OPTIONS_INIT                                                                            \
@@ -204,10 +204,10 @@ LB_PUBLIC enum lb_lock_state lb_lock_state(const struct lb_lock *lock);
 /* Strings are borrowed from the lock. */
 LB_PUBLIC const char *lb_lock_id(const struct lb_lock *lock);
 LB_PUBLIC const char *lb_lock_name(const struct lb_lock *lock);
-LB_PUBLIC int lb_lock_slot(const struct lb_lock *lock);		 /* from 1; 0 = takes none */
-LB_PUBLIC int64_t lb_lock_waited(const struct lb_lock *lock);	 /* ms from asking to grant */
+LB_PUBLIC int lb_lock_slot(const struct lb_lock *lock);          /* from 1; 0 = takes none */
+LB_PUBLIC int64_t lb_lock_waited(const struct lb_lock *lock);    /* ms from asking to grant */
 LB_PUBLIC int64_t lb_lock_heartbeat(const struct lb_lock *lock); /* ms; 0 = no lease */
-LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock);	 /* the grant as the wire had it */
+LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock);  /* the grant as the wire had it */
 
 /* ---- what happens meanwhile ---- */
 
@@ -225,7 +225,7 @@ enum lb_event_type {
 
 struct lb_event {
 	enum lb_event_type type;
-	int code;	      /* enum lb_code */
+	int code;             /* enum lb_code */
 	struct lb_lock *lock; /* NULL: none, or already freed */
 	int64_t request;      /* of lb_acquire_start(), 0 = none */
 	const char *reason;   /* a word, "" = none */

@@ -35,7 +35,7 @@ static const struct option_row {
 	int id; /* the letter, or enum option_id */
 	const char *name;
 	const char *argument; /* NULL = takes none; "[...]" = may be left out */
-	int users;	      /* enum option_user */
+	int users;            /* enum option_user */
 	const char *help;
 } rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock"},
@@ -90,7 +90,7 @@ options_help(const struct command *command, FILE *to)
 			snprintf(letter, sizeof(letter), "-%c,", row->id);
 		snprintf(left, sizeof(left), "%s --%s%s%.*s%s", letter, row->name,
 		    row->argument == NULL ? ""
-		    : optional		  ? "[="
+		    : optional            ? "[="
 					  : "=",
 		    row->argument == NULL ? 0 : (int)strlen(row->argument) - 2 * optional,
 		    row->argument == NULL ? "" : row->argument + optional, optional ? "]" : "");
@@ -268,7 +268,7 @@ make_tables(const struct command *command, struct getopt_tables *ret)
 	*letter++ = ':';
 	for (size_t i = 0; i < ROWS; i++) {
 		const struct option_row *row = &rows[i];
-		int argument = row->argument == NULL	 ? no_argument
+		int argument = row->argument == NULL     ? no_argument
 			       : row->argument[0] == '[' ? optional_argument
 							 : required_argument;
 

@@ -12,7 +12,7 @@
 /* What is done when the lock is lost or its slot revoked. */
 struct reaction {
 	enum { REACTION_KILL, REACTION_IGNORE, REACTION_SIGNAL, REACTION_RUN } kind;
-	int signal;	     /* REACTION_SIGNAL */
+	int signal;          /* REACTION_SIGNAL */
 	const char *command; /* REACTION_RUN: for the shell */
 };
 
@@ -21,13 +21,13 @@ struct options {
 	bool json, verbose, help;
 	int64_t wait_ms;     /* 0 = try; LB_FOREVER */
 	int conflict_status; /* instead of EXIT_STATUS_NOT_ACQUIRED */
-	int create;	     /* slots to create the lock with when there is none; 0 = do not */
+	int create;          /* slots to create the lock with when there is none; 0 = do not */
 	bool mutex;
 	int priority;
 	const char *who, *why;
 	const char *shell_command; /* -c */
-	int signal;		   /* what a loss sends first */
-	int64_t kill_after_ms;	   /* -1: from the lease */
+	int signal;                /* what a loss sends first */
+	int64_t kill_after_ms;     /* -1: from the lease */
 	bool foreground;
 	struct reaction on_lost, on_revoke;
 	int status_fd; /* -1 = none */

@@ -30,7 +30,7 @@ say_which_group(const char *path)
 	const struct group *group = NULL;
 	struct stat status;
 
-	if (stat(path, &status) == 0 && (status.st_mode & S_IWGRP) != 0)
+	if (stat(path, &status) == 0 && (status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
 		group = getgrgid(status.st_gid);
 	say("%s may be opened by the group %s: add the user to it (adduser USER %s) and log in "
 	    "anew",

@@ -11,10 +11,10 @@
 #include "client/signals.h"
 
 struct child {
-	pid_t pid;	/* 0 = reaped */
+	pid_t pid;      /* 0 = reaped */
 	bool own_group; /* and its number is pid */
-	bool terminal;	/* its group has the terminal's foreground */
-	int status;	/* when reaped: exit status, 128 + n for a signal */
+	bool terminal;  /* its group has the terminal's foreground */
+	int status;     /* when reaped: exit status, 128 + n for a signal */
 };
 
 enum child_news {

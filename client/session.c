@@ -15,7 +15,7 @@ struct pending {
 
 struct session {
 	struct line_reader *in; /* owned */
-	char *out;		/* owned; out_len bytes unsent */
+	char *out;              /* owned; out_len bytes unsent */
 	size_t out_len, out_size;
 	struct pending *pending; /* owned; in no order */
 	size_t pending_len, pending_size;

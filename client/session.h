@@ -17,15 +17,15 @@
 struct session;
 
 enum session_status {
-	SESSION_OK,	/* session_next: nothing more until more bytes come */
-	SESSION_EVENT,	/* session_next: one event */
+	SESSION_OK,     /* session_next: nothing more until more bytes come */
+	SESSION_EVENT,  /* session_next: one event */
 	SESSION_BROKEN, /* session_why() says why */
 	SESSION_NO_MEMORY
 };
 
 struct session_event {
 	struct message_answer answer; /* owned: message_answer_done() */
-	int64_t id;		      /* of the request answered; 0 for a notification */
+	int64_t id;                   /* of the request answered; 0 for a notification */
 	int tag;
 };
 

@@ -11,7 +11,7 @@
 struct signals {
 	int fd; /* to poll; owned */
 	sigset_t held;
-	sigset_t mask;			     /* as the command was started with */
+	sigset_t mask;                       /* as the command was started with */
 	struct sigaction child, broken_pipe; /* likewise */
 };
 

@@ -24,6 +24,7 @@ struct waiting {
 	bool created;
 };
 
+/* No exit status yet. */
 enum { GOING_ON = -1 };
 
 static void
@@ -87,7 +88,7 @@ refused(struct waiting *waiting, const struct lb_event *event)
 	return say_refusal(event, waiting->options, waiting->name);
 }
 
-/* What the daemon said: 0 granted, an exit status, or GOING_ON. */
+/* What the daemon said: an exit status, or GOING_ON; or the lock. */
 static int
 heed(struct waiting *waiting, struct lb_lock **ret)
 {
@@ -98,7 +99,7 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		switch (event->type) {
 		case LB_EVENT_GRANTED:
 			*ret = event->lock;
-			return 0;
+			return EXIT_STATUS_OK;
 		case LB_EVENT_REFUSED:
 			status = refused(waiting, event);
 			break;
@@ -171,6 +172,7 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	};
 	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS);
 
+	*ret = NULL;
 	if (code != LB_OK)
 		return say_failure(lb, code, options, NULL);
 	if (!signals_hold(signals)) {

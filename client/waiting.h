@@ -10,8 +10,8 @@
 #include "client/signals.h"
 
 /*
- * 0 and *ret, or the exit status after telling why. `command` (NULL = none) is for others to read.
- * From the connection on, the signals are held.
+ * The lock in *ret, or NULL there and the exit status after telling why (which -E may have made 0).
+ * `command` (NULL = none) is for others to read. From the connection on, the signals are held.
  */
 int waiting_acquire(struct lb *lb, const struct options *options, const char *name,
     const char *command, struct signals *signals, struct lb_lock **ret);

@@ -13,9 +13,9 @@
 #define WATCH_NEVER INT64_MAX
 
 struct watch {
-	struct lb *lb;		       /* borrowed */
+	struct lb *lb;                 /* borrowed */
 	const struct signals *signals; /* borrowed */
-	int input;		       /* watched for reading too; -1 = none */
+	int input;                     /* watched for reading too; -1 = none */
 };
 
 /* Milliseconds of CLOCK_BOOTTIME. */
