@@ -250,9 +250,10 @@ server_tell_broker(struct server *server)
 {
 	char why[LOG_QUOTE_MAX];
 	struct broker_info info;
+	bool first = server->broker_why == NULL;
 
 	broker_get_info(server->broker, &info);
-	if (server->broker_why != NULL && info.hold == server->broker_state &&
+	if (!first && info.hold == server->broker_state &&
 	    strcmp(server->broker_why, info.why) == 0)
 		return;
 	log_quote(why, info.why, strlen(info.why));
@@ -265,7 +266,8 @@ server_tell_broker(struct server *server)
 		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
 		break;
 	case BROKER_DOWN:
-		if (why[0] != '\0')
+		/* At the start it is down because nobody has tried yet. */
+		if (!first)
 			log_warning("the broker is down: %s", why);
 		notify_status("broker down: %s", why[0] != '\0' ? why : "connecting");
 		break;
@@ -346,8 +348,9 @@ server_init_broker(struct server *server, char **ret_error)
 	const struct config *config = server->started;
 
 	if (!config->memory) {
-		*ret_error = mem_printf("only the broker memory: is there");
-		return false;
+		server->broker =
+		    server_amqp_broker(server->base, server->timers, draw(), config, ret_error);
+		return server->broker != NULL;
 	}
 	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");
 	server->world = memory_world_new(server->timers, NULL);

@@ -1,6 +1,10 @@
 #include "daemon/server_settings.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/mem.h"
 
 struct lock_settings
 server_lock_settings(const struct config *started, const struct config *config)
@@ -15,4 +19,46 @@ server_lock_settings(const struct config *started, const struct config *config)
 	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
 	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,
 	};
+}
+
+struct broker *
+server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed,
+    const struct config *config, char **ret_error)
+{
+	struct amqp_host *hosts = mem_grow(NULL, config->broker_count, sizeof(*hosts));
+	char machine[256] = "?", *name;
+	struct amqp_settings settings;
+	struct broker *broker;
+
+	for (size_t i = 0; i < config->broker_count; i++) {
+		const struct config_broker *from = &config->brokers[i];
+
+		hosts[i] = (struct amqp_host){
+		    .tls = from->tls,
+		    .host = from->host,
+		    .port = from->port,
+		    .vhost = from->vhost,
+		    .user = from->user,
+		    .password = from->password,
+		};
+	}
+	gethostname(machine, sizeof(machine) - 1);
+	name = mem_printf("lockbrokerd %s", machine);
+	settings = (struct amqp_settings){
+	    .hosts = hosts,
+	    .host_count = config->broker_count,
+	    .external = strcmp(config->sasl, "external") == 0,
+	    .tls_ca = config->tls_ca,
+	    .tls_cert = config->tls_cert,
+	    .tls_key = config->tls_key,
+	    .heartbeat = config->heartbeat,
+	    .connect_timeout = config->connect_timeout,
+	    .probe_timeout = config->probe_timeout,
+	    .side_idle = config->side_idle,
+	    .name = name,
+	};
+	broker = amqp_broker_new(base, timers, seed, &settings, ret_error);
+	free(name);
+	free(hosts);
+	return broker;
 }

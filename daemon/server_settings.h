@@ -4,11 +4,16 @@
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
 
+#include "daemon/broker/amqp_broker.h"
 #include "daemon/config/config.h"
 #include "daemon/lock/lock.h"
 
 /* `started` has what only a restart changes, `config` the rest; they may be the same. */
 struct lock_settings server_lock_settings(
     const struct config *started, const struct config *config);
+
+/* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
+struct broker *server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed,
+    const struct config *config, char **ret_error);
 
 #endif
