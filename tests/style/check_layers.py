@@ -80,6 +80,28 @@ class Layers(unittest.TestCase):
         public = "client/lockbroker.h"
         self.none([what for ours, what in includes(public) if ours])
 
+    def test_the_command_is_made_of_the_public_library(self):
+        listed = re.search(r"^lockbroker_SOURCES = (.*?[^\\])$", text("Makefile.am"),
+                           re.MULTILINE | re.DOTALL).group(1)
+        files = {word for word in listed.split() if word.startswith("client/")}
+        self.assertIn("client/main.c", files)
+        # Durations are read as the daemon reads them.
+        known = files | {"client/lockbroker.h", "protocol/duration.h"}
+        self.none([f"{path} includes {what}" for path in files
+                   for ours, what in includes(path)
+                   if ours and what != "config.h" and what not in known])
+
+    def test_every_file_is_explained(self):
+        """docs/ARCHITECTURE.md names each module, and none that is not there."""
+        section = text("docs/ARCHITECTURE.md").partition("\n## Files\n")[2].partition("\n## ")[0]
+        first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        named = {os.path.splitext(word)[0] for cell in first_cells
+                 for word in re.findall(r"`([^`]+)`", cell)}
+        there = {os.path.splitext(os.path.basename(path))[0] for path in self.product
+                 if "/examples/" not in path}
+        self.assertEqual(there - named, set(), "not in docs/ARCHITECTURE.md")
+        self.assertEqual(named - there - {"openrpc", "PROTOCOL"}, set(), "no such file")
+
     def test_own_header_comes_first(self):
         wrong = []
         for path in sources(".c"):
