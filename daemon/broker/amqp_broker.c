@@ -167,15 +167,13 @@ static void
 on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 {
 	struct amqp_broker *amqp = ctx;
-	char quoted[LOG_QUOTE_MAX];
 
 	/* The hold link never publishes: no alarm stops it. */
 	if (which == BROKER_HOLD)
 		return;
 	amqp->blocked = blocked;
 	if (blocked)
-		log_warning(
-		    "the broker takes no messages: %s", log_quote(quoted, why, strlen(why)));
+		log_warning("the broker takes no messages: %s", why);
 	else
 		log_info("the broker takes messages again");
 }

@@ -62,9 +62,6 @@ keeper_set_state(struct amqp_keeper *keeper, enum broker_state state, char *why)
 static void
 log_state(const struct amqp_keeper *keeper, bool news)
 {
-	char quoted[LOG_QUOTE_MAX];
-
-	log_quote(quoted, keeper->why, strlen(keeper->why));
 	switch (keeper->state) {
 	case BROKER_UP:
 		log_info("%s up: %s:%d, %s %s, cluster %s, heartbeat %d s", keeper_name(keeper),
@@ -75,17 +72,17 @@ log_state(const struct amqp_keeper *keeper, bool news)
 		break;
 	case BROKER_DOWN:
 		if (news && keeper->config.which == BROKER_HOLD)
-			log_warning("hold link down: %s", quoted);
+			log_warning("hold link down: %s", keeper->why);
 		else if (news)
-			log_info("side link down: %s", quoted);
+			log_info("side link down: %s", keeper->why);
 		else
-			log_debug("%s still down: %s", keeper_name(keeper), quoted);
+			log_debug("%s still down: %s", keeper_name(keeper), keeper->why);
 		break;
 	case BROKER_DENIED:
 		if (news)
-			log_error("%s refused by the broker: %s", keeper_name(keeper), quoted);
+			log_error("%s refused by the broker: %s", keeper_name(keeper), keeper->why);
 		else
-			log_debug("%s still refused: %s", keeper_name(keeper), quoted);
+			log_debug("%s still refused: %s", keeper_name(keeper), keeper->why);
 		break;
 	}
 }
@@ -151,8 +148,7 @@ plan_next(struct amqp_keeper *keeper, bool was_up)
 }
 
 static void
-on_dead(void *ctx, struct amqp_link *link, bool denied, int code, amqp_method_number_t blamed,
-    const char *why)
+on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *why)
 {
 	struct amqp_keeper *keeper = ctx;
 	bool news, was_up = keeper->state == BROKER_UP;
@@ -164,7 +160,7 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, amqp_method_nu
 	}
 	assert(link == keeper->link);
 	keeper->link = NULL;
-	if (code == AMQP_NOT_ALLOWED && blamed == AMQP_CHANNEL_OPEN_METHOD)
+	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
 	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
 	    mem_printf("%s:%d: %s", current_host(keeper)->host, current_host(keeper)->port, why));

@@ -503,10 +503,14 @@ void
 amqp_lanes_learn_limit(struct amqp_lanes *lanes)
 {
 	struct lane *lane;
-	unsigned open = 0;
+	unsigned open = 0, opening = 0;
 
-	TAILQ_FOREACH (lane, &lanes->all, in_all)
+	TAILQ_FOREACH (lane, &lanes->all, in_all) {
 		open += lane->state == LANE_OPEN || lane->state == LANE_CLOSING;
+		opening += lane->state == LANE_OPENING;
+	}
+	if (opening == 0)
+		return;
 	lanes->limit = open > 0 ? open : 1;
 	log_warning("the broker allows no more than %u channels on this link", lanes->limit);
 }

@@ -42,7 +42,10 @@ struct amqp_link *amqp_lanes_link(const struct amqp_lanes *lanes);
  * BROKER_UNKNOWN, in the order in which it was sent. Not from inside amqp_lanes_frame.
  */
 void amqp_lanes_fail(struct amqp_lanes *lanes);
-/* The server refused one more channel (530, which ended the link): never have as many again. */
+/*
+ * The link ended with 530, which names no method: when a channel was being opened, that was one too
+ * many (a limit of the user's or the node's), and so many are never tried again.
+ */
 void amqp_lanes_learn_limit(struct amqp_lanes *lanes);
 /* A frame of any channel but 0. */
 void amqp_lanes_frame(struct amqp_lanes *lanes, const struct amqp_frame *frame);

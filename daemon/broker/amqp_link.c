@@ -35,7 +35,6 @@ struct amqp_link {
 	struct timer death;    /* at once, while `dead` is still to be told */
 	bool denied;
 	int code;
-	amqp_method_number_t blamed;
 	char *why; /* owned; DEAD */
 };
 
@@ -115,8 +114,7 @@ on_death(void *ctx, uint64_t id)
 	struct amqp_link *link = ctx;
 
 	(void)id;
-	link->events.dead(
-	    link->events.ctx, link, link->denied, link->code, link->blamed, link->why);
+	link->events.dead(link->events.ctx, link, link->denied, link->code, link->why);
 }
 
 /* ---- sending ---- */
@@ -283,7 +281,6 @@ take_close(struct amqp_link *link, const amqp_connection_close_t *close)
 	char *text = amqp_frame_words(close->reply_text);
 
 	link->code = close->reply_code;
-	link->blamed = (amqp_method_number_t)close->class_id << 16 | close->method_id;
 	link->denied = login && (close->reply_code == AMQP_ACCESS_REFUSED ||
 				    close->reply_code == AMQP_INVALID_PATH ||
 				    close->reply_code == AMQP_NOT_ALLOWED);

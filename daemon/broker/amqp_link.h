@@ -38,10 +38,9 @@ struct amqp_link_events {
 	void (*blocked)(void *ctx, bool blocked, const char *why);
 	/*
 	 * denied: the broker refused us in words (user, vhost, permission). code: of connection.close,
-	 * 0 = there was none; method: the one that it blames.
+	 * 0 = there was none.
 	 */
-	void (*dead)(void *ctx, struct amqp_link *link, bool denied, int code,
-	    amqp_method_number_t method, const char *why);
+	void (*dead)(void *ctx, struct amqp_link *link, bool denied, int code, const char *why);
 	void *ctx;
 };
 

@@ -6,7 +6,8 @@
 int
 main(void)
 {
-	static Suite *(*const makers[])(void) = {lanes_suite};
+	static Suite *(*const makers[])(void) = {
+	    lanes_suite, probes_suite, links_suite, denied_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -1,0 +1,224 @@
+/*
+ * Links of RabbitMQ that die: who is told what, in which order, and how they come back.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/broker/amqp_rig.h"
+
+/* A port where nobody listens. */
+static int
+dead_port(void)
+{
+	struct sockaddr_in address = {
+	    .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	close(fd);
+	return ntohs(address.sin_port);
+}
+
+START_TEST(test_closed_by_an_administrator)
+{
+	struct rig_broker *one = rig_open_up();
+	uint64_t lane = rig_take(one, BROKER_HOLD), side = rig_take(one, BROKER_SIDE);
+	unsigned late;
+
+	rig_want(one, broker_claim, lane, "admin-1-B", BROKER_OK);
+	rig_want(one, broker_claim, side, "admin", BROKER_OK);
+	rig_rabbit("ctl close_all_connections 'maintenance work'");
+	rig_wait(one->events[BROKER_HOLD] >= 2 && one->events[BROKER_SIDE] >= 2);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_SIDE], "CONNECTION_FORCED"));
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_SIDE], "maintenance work"));
+	ck_assert_uint_eq(one->lanes_closed, 0);
+	late = rig_ask(one, broker_check, lane, "admin-1-B");
+	ck_assert_int_eq(rig_answer(late)->reply.answer, BROKER_UNKNOWN);
+	rig_put(one, lane);
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	/* Nothing of the old link is left. */
+	rig_want(one, broker_check, rig_take(one, BROKER_HOLD), "admin-1-B", BROKER_ABSENT);
+	rig_want(one, broker_claim, rig_take(one, BROKER_SIDE), "admin", BROKER_OK);
+}
+END_TEST
+
+/* Requests that are on their way end unknown, in the order of their sending, the state set before. */
+START_TEST(test_node_killed_in_flight)
+{
+	struct rig_broker *one = rig_open_up();
+	uint64_t lanes[3];
+	unsigned asked[6];
+
+	for (int i = 0; i < 3; i++)
+		lanes[i] = rig_take(one, BROKER_HOLD);
+	rig_want(one, broker_claim, lanes[0], "flight-0-B", BROKER_OK);
+	rig_rabbit("freeze");
+	for (int i = 0; i < 6; i++)
+		asked[i] = rig_ask(one, broker_claim, lanes[(i * 2) % 3], "flight-1-B");
+	for (int i = 0; i < 10; i++)
+		rig_pass();
+	rig_rabbit("kill");
+	for (int i = 0; i < 6; i++) {
+		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_UNKNOWN);
+		ck_assert(!rig_answer(asked[i])->reply.lane_open);
+		if (i > 0)
+			ck_assert_uint_lt(
+			    rig_answer(asked[i - 1])->order, rig_answer(asked[i])->order);
+	}
+	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
+	ck_assert_str_ne(rig_info(one).why, "");
+	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(one->lanes_closed, 0);
+	rig_rabbit("start");
+	rig_wait_for(30, one->state[BROKER_HOLD] == BROKER_UP);
+	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "flight-0-B", BROKER_OK);
+}
+END_TEST
+
+/* Silence is death after two heartbeats, as seen by this end. */
+START_TEST(test_frozen_node)
+{
+	const struct amqp_host host = rig_host();
+	struct amqp_settings settings = rig_settings(&host, 1);
+	struct rig_broker *one;
+	int64_t before;
+
+	settings.heartbeat = 1;
+	settings.connect_timeout = NSEC_PER_SEC;
+	one = rig_open(&settings);
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	/* Alive for longer than the broker would bear without our heartbeats. */
+	for (int64_t end = rig_now() + 4 * NSEC_PER_SEC; rig_now() < end;)
+		rig_pass();
+	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+	rig_rabbit("freeze");
+	before = rig_now();
+	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no byte from the broker for 2 s"));
+	ck_assert_int_lt(rig_now() - before, 3 * NSEC_PER_SEC);
+	/* The kernel still accepts connections for it. */
+	rig_wait(strstr(one->why[BROKER_HOLD], "no connection within 1 s (waiting for") != NULL);
+	rig_rabbit("thaw");
+	rig_wait_for(30, one->state[BROKER_HOLD] == BROKER_UP);
+}
+END_TEST
+
+START_TEST(test_second_host)
+{
+	struct amqp_host hosts[2] = {rig_host(), rig_host()};
+	const struct amqp_settings settings = rig_settings(hosts, 2);
+	struct rig_broker *one;
+	char expected[64];
+
+	hosts[0].port = dead_port();
+	one = rig_open(&settings);
+	rig_wait(one->events[BROKER_HOLD] == 1);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "Connection refused"));
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	snprintf(expected, sizeof(expected), "127.0.0.1:%d", hosts[1].port);
+	ck_assert_str_eq(rig_info(one).host, expected);
+	/* The side link goes where the hold link is. */
+	rig_want(one, broker_check, rig_take(one, BROKER_SIDE), "none", BROKER_ABSENT);
+}
+END_TEST
+
+START_TEST(test_names_of_hosts)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1"};
+	struct amqp_host host = rig_host();
+	const struct amqp_settings settings = rig_settings(&host, 1);
+
+	for (size_t i = 0; i < 2; i++) {
+		struct rig_broker *one;
+
+		host.host = names[i];
+		one = rig_open(&settings);
+		rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	}
+	host.host = "no-such-host.invalid";
+	{
+		struct rig_broker *one = rig_open(&settings);
+
+		rig_wait_for(30, one->events[BROKER_HOLD] == 1);
+		ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
+		ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no-such-host.invalid"));
+	}
+}
+END_TEST
+
+/* A user's limit of channels ends the link; what it taught is kept. */
+START_TEST(test_limit_of_channels)
+{
+	struct rig_broker *one;
+	uint64_t lanes[6];
+	unsigned asked[6];
+
+	rig_rabbit("ctl set_user_limits guest '{\"max-channels\": 5}'");
+	one = rig_open_up();
+	for (int i = 0; i < 6; i++) {
+		lanes[i] = rig_take(one, BROKER_HOLD);
+		asked[i] = rig_ask(one, broker_claim, lanes[i], "limit-1-B");
+	}
+	rig_wait(one->events[BROKER_HOLD] >= 2);
+	rig_rabbit("ctl clear_user_limits guest all");
+	ck_assert_int_eq(rig_answer(asked[5])->reply.answer, BROKER_UNKNOWN);
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	ck_assert_uint_eq(rig_info(one).lanes_max, 5);
+	for (int i = 0; i < 5; i++)
+		ck_assert_uint_ne(lanes[i] = rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	rig_put(one, lanes[0]);
+	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+}
+END_TEST
+
+/* Nobody is told anything any more, what was in flight included, and the queues are free. */
+START_TEST(test_stop)
+{
+	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
+	uint64_t lane = rig_take(one, BROKER_HOLD);
+	unsigned events = one->events[BROKER_HOLD], claim;
+
+	rig_want(one, broker_claim, lane, "stop-1-B", BROKER_OK);
+	rig_want(one, broker_claim, rig_take(one, BROKER_SIDE), "stop", BROKER_OK);
+	claim = rig_ask(one, broker_claim, lane, "stop-2-B");
+	broker_stop(one->broker);
+	for (int i = 0; i < 200; i++) {
+		const struct rig_answer *answer =
+		    rig_answer(rig_ask(two, broker_check, rig_take(two, BROKER_HOLD), "stop-1-B"));
+
+		if (answer->reply.answer == BROKER_ABSENT)
+			break;
+		ck_assert_int_lt(i, 199);
+	}
+	ck_assert_uint_eq(one->events[BROKER_HOLD], events);
+	ck_assert_uint_eq(rig_answers[claim].times, 0);
+}
+END_TEST
+
+Suite *
+links_suite(void)
+{
+	Suite *suite = suite_create("links");
+	TCase *tcase = tcase_create("links");
+
+	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
+	tcase_set_timeout(tcase, 90);
+	tcase_add_test(tcase, test_closed_by_an_administrator);
+	tcase_add_test(tcase, test_node_killed_in_flight);
+	tcase_add_test(tcase, test_frozen_node);
+	tcase_add_test(tcase, test_second_host);
+	tcase_add_test(tcase, test_names_of_hosts);
+	tcase_add_test(tcase, test_limit_of_channels);
+	tcase_add_test(tcase, test_stop);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
