@@ -1,5 +1,6 @@
 """How the daemon comes to its socket: made, taken over, handed over; and what it says then."""
 
+import fcntl
 import grp
 import os
 import re
@@ -7,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import time
 import unittest
 
 import tap
@@ -71,6 +73,21 @@ class Door(unittest.TestCase):
                 p.terminate()
             said = [p.communicate()[1] for p in others]
         self.assertEqual(sorted(p.returncode for p in others), [0] + [UNUSABLE] * 5, said)
+
+    def test_who_looks_and_replaces_does_so_alone(self):
+        daemon = Daemon(self)
+        daemon.kill()
+        stale = os.stat(daemon.socket).st_ino
+        folder = os.open(daemon.dir, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        daemon.launch()
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            self.assertEqual(os.stat(daemon.socket).st_ino, stale)
+        self.assertNotIn("READY=1", daemon.read_notices())
+        fcntl.flock(folder, fcntl.LOCK_UN)
+        daemon.wait_notice("READY=1", 20)
 
     def pid_of(self, path):
         try:
