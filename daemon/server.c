@@ -244,36 +244,28 @@ watchdog_fired(void *ctx, uint64_t id)
 	timer_in(server, &server->watchdog, notify_watchdog_interval());
 }
 
-/* Says to log and service manager how the broker is, when that has changed. */
+/* Tells the service manager how the broker is, when that has changed; the log has it from the broker. */
 static void
 server_tell_broker(struct server *server)
 {
-	char why[LOG_QUOTE_MAX];
 	struct broker_info info;
-	bool first = server->broker_why == NULL;
 
 	broker_get_info(server->broker, &info);
-	if (!first && info.hold == server->broker_state &&
+	if (server->broker_why != NULL && info.hold == server->broker_state &&
 	    strcmp(server->broker_why, info.why) == 0)
 		return;
-	log_quote(why, info.why, strlen(info.why));
 	server->broker_state = info.hold;
 	free(server->broker_why);
 	server->broker_why = mem_strdup(info.why);
 	switch (info.hold) {
 	case BROKER_UP:
-		log_info("the broker is up: %s, %s %s", info.host, info.product, info.version);
 		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
 		break;
 	case BROKER_DOWN:
-		/* At the start it is down because nobody has tried yet. */
-		if (!first)
-			log_warning("the broker is down: %s", why);
-		notify_status("broker down: %s", why[0] != '\0' ? why : "connecting");
+		notify_status("broker down: %s", info.why[0] != '\0' ? info.why : "connecting");
 		break;
 	case BROKER_DENIED:
-		log_error("the broker refuses us: %s", why);
-		notify_status("broker denied: %s", why);
+		notify_status("broker denied: %s", info.why);
 		break;
 	}
 }
