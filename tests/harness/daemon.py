@@ -195,9 +195,12 @@ class Daemon:
 
     def wait_log(self, pattern, within=5.0, count=1):
         """Waits until the log matches pattern that many times; returns the last match."""
-        found = wait_until(
-            lambda: (m := list(re.finditer(pattern, self.log(), re.MULTILINE)))[count - 1:] and m,
-            within, f"the log says {pattern!r}")
+        try:
+            found = wait_until(
+                lambda: (m := list(re.finditer(pattern, self.log(), re.MULTILINE)))[count - 1:] and m,
+                within, f"the log says {pattern!r}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says\n{self.log()}") from None
         return found[-1]
 
     def expect(self, *patterns):
