@@ -1,0 +1,107 @@
+"""A daemon that does what no lockbrokerd does: it says what a test tells it to, byte by byte.
+
+	fake = Fake(self, acquire=b"garbage\\n")
+
+Each method has what is said when it is asked: bytes as they are, an object that becomes the result, a
+function of (request, connection) that does what it likes, None for silence, or Fake.CLOSE. Methods
+that are not named are answered as a good daemon would.
+"""
+
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+
+from wait import wait_until
+
+GRANT = {"lock": "f-1", "name": "db", "kind": "semaphore", "slot": 1, "waited": 0.0,
+         "lease": {"heartbeat": 10, "margin": 2}}
+
+
+class Fake:
+    CLOSE = object()
+
+    def __init__(self, test, **script):
+        self.script = {"acquire": GRANT, "release": {"lock": "f-1"}, "create": {}, "ping": {}, **script}
+        self.requests = []
+        self.connections = []
+        self.dir = tempfile.mkdtemp(prefix="lb-fake-")
+        self.socket = os.path.join(self.dir, "s")
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.socket)
+        self.listener.listen(8)
+        test.addCleanup(self._teardown)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        try:
+            with connection.makefile("rb") as lines:
+                for line in lines:
+                    request = json.loads(line)
+                    self.requests.append(request)
+                    self._say(self.script[request["method"]], request, connection)
+        except OSError:
+            pass
+
+    def _say(self, what, request, connection):
+        if callable(what):
+            what = what(request, connection)
+        if what is self.CLOSE:
+            connection.shutdown(socket.SHUT_RDWR)
+        elif isinstance(what, bytes):
+            connection.sendall(what)
+        elif what is not None:
+            connection.sendall(reply(request, result=what))
+
+    def asked(self, method):
+        """The requests of that method so far."""
+        return [request for request in self.requests if request["method"] == method]
+
+    def wait_asked(self, method, count=1):
+        wait_until(lambda: len(self.asked(method)) >= count, what=f"{method} is asked")
+
+    def say(self, data):
+        """To the newest connection: bytes, or a notification (method, params)."""
+        if isinstance(data, tuple):
+            data = notification(*data)
+        self.connections[-1].sendall(data)
+
+    def close(self):
+        self.connections[-1].shutdown(socket.SHUT_RDWR)
+
+    def _teardown(self):
+        # shutdown, not only close: accept() and recv() of the threads return.
+        for one in self.connections + [self.listener]:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            one.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def line(message):
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+
+def reply(request, **what):
+    return line({"id": request["id"], **what})
+
+
+def notification(method, params):
+    return line({"method": method, "params": params})
+
+
+def error(code, reason, message="no", **data):
+    return {"code": code, "message": message, "data": {"reason": reason, "retry": False, **data}}

@@ -1,0 +1,210 @@
+"""The other subcommands of lockbroker: what they print, what they exit with, what they hold."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import unittest
+
+import tap
+from cli import Job, command
+from daemon import Daemon
+from wait import wait_until
+from wire import Wire
+
+
+class CommandCase(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self)
+
+    def lockbroker(self, *argv, status=0, **more):
+        return command(self, self.daemon, *argv, status=status, **more)
+
+    def start(self, *argv, **more):
+        return Job(self, self.daemon, *argv, **more)
+
+    def free(self, name="db"):
+        return self.start("run", "-n", name, "true").wait() == 0
+
+
+class Usage(unittest.TestCase):
+    def test_help_goes_to_stdout(self):
+        job = command(self, None, "--help")
+        subcommands = [line.split()[0] for line in job.out.splitlines() if line.startswith("  ")]
+        self.assertIn("run", subcommands)
+        for subcommand in subcommands:
+            with self.subTest(subcommand=subcommand):
+                job = command(self, None, subcommand, "--help")
+                self.assertIn(f"Usage: lockbroker {subcommand}", job.out)
+                self.assertIn("--socket", job.out)
+                self.assertEqual(job.err, "")
+                self.assertEqual(command(self, None, subcommand, "-h").out, job.out)
+
+    def test_version(self):
+        self.assertRegex(command(self, None, "--version").out, r"^lockbroker \d+\.\d+\.\d+\n$")
+
+    def test_mistakes(self):
+        for argv in ((), ("nonsense",), ("create",), ("create", "a", "b"), ("create", "a", "0"),
+                     ("create", "a", "10001"), ("create", "a", "1", "2"), ("size",), ("size", "a", "b"),
+                     ("destroy",), ("info", "a"), ("ping", "a"), ("call",), ("verify",),
+                     ("verify", "a", "b"), ("acquire",), ("acquire", "a", "b"), ("size", "--create", "a"),
+                     ("create", "-n", "a"), ("run", "--shell", "a", "b"), ("-n", "run", "a", "b")):
+            with self.subTest(argv=argv):
+                job = command(self, "/nonexistent/s", *argv, status=64)
+                self.assertEqual(job.out, "")
+                self.assertTrue(job.err)
+
+    def test_a_full_stdout_is_told(self):
+        daemon = Daemon(self)
+        with open("/dev/full", "wb") as full:
+            script = 'exec "$0" ping >/dev/full'
+            job = Job(self, daemon, "-c", script, Job(self, daemon, "--version").process.args[0],
+                      binary="/bin/sh")
+            job.wait(70)
+            self.assertTrue(full.writable())
+        self.assertIn("stdout: No space left", job.err)
+
+
+class Simple(CommandCase):
+    def test_create_size_destroy(self):
+        self.assertEqual(self.lockbroker("create", "db", "3").out, "")
+        self.assertEqual(self.lockbroker("size", "db").out, "3\n")
+        self.assertEqual(self.lockbroker("size", "--json", "db").json(), {"name": "db", "slots": 3})
+        self.assertIn("exists", self.lockbroker("create", "db", "3", status=73).err)
+        self.lockbroker("create", "--exist-ok", "db", "3")
+        self.lockbroker("create", "--exist-ok", "db", "4", status=73)
+        self.lockbroker("destroy", "db")
+        self.lockbroker("size", "db", status=66)
+        self.lockbroker("destroy", "db", status=66)
+
+    def test_errors_as_json(self):
+        job = self.lockbroker("size", "--json", "missing", status=66)
+        self.assertEqual(json.loads(job.err)["error"]["code"], 5)
+        job = command(self, "/nonexistent/s", "ping", "--json", status=69)
+        self.assertEqual(json.loads(job.err)["error"]["data"], {"reason": "no-daemon"})
+
+    def test_ping(self):
+        self.assertIn("answered", self.lockbroker("ping").out)
+        self.assertIn("broker.state: up", self.lockbroker("ping", "--broker").out)
+        self.assertEqual(self.lockbroker("ping", "--json", "--broker").json()["broker"]["state"], "up")
+
+    def test_info(self):
+        info = self.lockbroker("info", "--json").json()
+        self.assertEqual(info["pid"], self.daemon.pid)
+        self.assertIn(f"pid: {self.daemon.pid}\n", self.lockbroker("info").out)
+        self.assertIn("broker.state: up\n", self.lockbroker("info").out)
+
+    def test_call(self):
+        self.lockbroker("create", "db")
+        self.assertEqual(self.lockbroker("call", "size", '{"name": "db"}').json(), {"name": "db", "slots": 1})
+        self.assertIn("nonsense", self.lockbroker("call", "nonsense", status=64).err)
+        self.assertIn("name", self.lockbroker("call", "size", status=64).err)
+        self.lockbroker("call", "size", "[]", status=64)
+        self.assertIn("byte 1", self.lockbroker("call", "size", "{", status=64).err)
+        self.lockbroker("call", "size", '{"name": "missing"}', status=66)
+        # It holds what it got until it ends, and that is at once.
+        self.lockbroker("call", "acquire", '{"name": "db", "timeout": 0}')
+        wait_until(self.free, what="it is free")
+
+    def test_verify(self):
+        peer = Wire(self.daemon)
+        peer.call("create", name="db")
+        lock = peer.call("acquire", name="db", timeout=0)["lock"]
+        self.assertEqual(self.lockbroker("verify", lock).out, "held, slot 1\n")
+        self.assertEqual(self.lockbroker("verify", env={"LOCKBROKER_LOCK": lock}).out, "held, slot 1\n")
+        self.assertEqual(self.lockbroker("verify", "--json", lock).json()["slot"], 1)
+        peer.call("release", lock=lock)
+        self.lockbroker("verify", lock, status=65)
+
+
+class Acquire(CommandCase):
+    def setUp(self):
+        super().setUp()
+        self.lockbroker("create", "db")
+
+    def test_prints_the_grant_and_holds_until_stdin_ends(self):
+        job = self.start("acquire", "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        grant = job.json()
+        self.assertEqual((grant["name"], grant["slot"], grant["kind"]), ("db", 1, "semaphore"))
+        self.assertEqual(self.lockbroker("verify", grant["lock"]).out, "held, slot 1\n")
+        job.process.stdin.write(b"bytes that mean nothing\n")
+        job.process.stdin.flush()
+        self.assertFalse(self.free())
+        job.process.stdin.close()
+        job.wait(0)
+        self.assertTrue(self.free())
+
+    def test_assignments_for_a_shell(self):
+        directory = os.path.join(self.daemon.dir, "it's here")
+        os.mkdir(directory)
+        path = os.path.join(directory, "s")
+        os.symlink(self.daemon.socket, path)
+        job = self.start("acquire", "--shell", "--socket", path, "db", stdin=subprocess.PIPE)
+        job.wait_out("LOCKBROKER_SOCKET")
+        script = job.out + 'echo "$LOCKBROKER_NAME $LOCKBROKER_SLOT $LOCKBROKER_LOCK $LOCKBROKER_SOCKET"'
+        said = subprocess.run(["sh", "-c", script], check=True, stdout=subprocess.PIPE, text=True).stdout
+        name, slot, lock, socket_path = said.rstrip("\n").split(" ", 3)
+        self.assertEqual((name, slot, socket_path), ("db", "1", path))
+        self.lockbroker("verify", lock)
+        job.process.stdin.close()
+        job.wait(0)
+
+    def test_a_signal_ends_the_hold(self):
+        for name in ("HUP", "INT", "TERM"):
+            with self.subTest(name=name):
+                job = self.start("acquire", "db", stdin=subprocess.PIPE)
+                job.wait_out("\n")
+                job.signal(getattr(signal, "SIG" + name))
+                job.wait(0)
+                job.process.stdin.close()
+                self.assertTrue(self.free())
+
+    def test_a_signal_ends_the_waiting(self):
+        peer = Wire(self.daemon)
+        peer.call("acquire", name="db", timeout=0)
+        job = self.start("acquire", "db", stdin=subprocess.PIPE)
+        self.daemon.wait_log("requested db", count=2)
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        job.process.stdin.close()
+        self.lockbroker("acquire", "-n", "db", status=75)
+        self.lockbroker("acquire", "-w", "0.1", "db", status=75)
+
+    def test_the_end_of_the_daemon(self):
+        job = self.start("acquire", "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        self.daemon.kill()
+        job.wait(79)
+        job.process.stdin.close()
+        self.assertIn("lost", job.err)
+
+    def test_an_orderly_stop_of_the_daemon(self):
+        job = self.start("acquire", "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        self.daemon.stop()
+        job.wait(69)
+        job.process.stdin.close()
+        self.assertRegex(self.daemon.log(), "released db")
+
+    def test_as_a_service_only_a_signal_ends_it(self):
+        path = os.path.join(self.daemon.dir, "job-notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.bind(path)
+            notify.settimeout(10)
+            job = self.start("acquire", "db", env={"NOTIFY_SOCKET": path})
+            self.assertEqual(notify.recv(4096).decode(), "READY=1\nSTATUS=holding db")
+            self.assertFalse(self.free())
+            self.assertTrue(job.running())
+            job.signal(signal.SIGTERM)
+            job.wait(0)
+
+    def test_creates_what_is_missing(self):
+        job = self.start("acquire", "--create=2", "new")
+        job.wait(0)
+        self.assertEqual(self.lockbroker("size", "new").out, "2\n")
+
+
+if __name__ == "__main__":
+    tap.main()

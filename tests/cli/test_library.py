@@ -1,0 +1,113 @@
+"""liblockbroker as others get it: installed, found by pkg-config, compiled and linked by C and C++;
+which symbols it shows; the example against a daemon."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import tap
+from cli import Job, command
+from daemon import BUILD, Daemon, clean_environment
+
+SOURCE = os.environ.get("top_srcdir", ".")
+EXAMPLE = os.path.join(SOURCE, "client", "examples", "hold.c")
+HEADER = os.path.join(SOURCE, "client", "lockbroker.h")
+MAP = os.path.join(SOURCE, "client", "liblockbroker.map")
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+
+
+def text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def run(*argv, **more):
+    done = subprocess.run(argv, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, env=clean_environment(**more))
+    if done.returncode != 0:
+        raise AssertionError(f"{argv} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    deadline = 120
+
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(prefix="lb-library-")
+        make = ("make", "-s", "-C", BUILD, "install-libLTLIBRARIES", "install-includeHEADERS",
+                "install-pkgconfigDATA", f"prefix={cls.dir}", f"exec_prefix={cls.dir}",
+                f"libdir={cls.dir}/lib", f"includedir={cls.dir}/include")
+        run(*make, MAKEFLAGS="")
+        # A sanitized library wants a sanitized program.
+        flags = re.search(r"^SANITIZER_CFLAGS = (.*)$", text(os.path.join(BUILD, "Makefile")), re.MULTILINE)
+        cls.sanitizers = flags.group(1).split()
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.dir, ignore_errors=True)
+
+    def setUp(self):
+        self.library = os.path.join(self.dir, "lib", "liblockbroker.so")
+
+    def compile(self, compiler, *flags):
+        pc = text(os.path.join(self.dir, "lib", "pkgconfig", "lockbroker.pc"))
+        # The file that is installed there names the prefix that was configured.
+        pc = re.sub(r"^(prefix|exec_prefix|libdir|includedir)=.*$", "", pc, flags=re.MULTILINE)
+        config = os.path.join(self.dir, "pc")
+        os.makedirs(config, exist_ok=True)
+        with open(os.path.join(config, "lockbroker.pc"), "w", encoding="utf-8") as file:
+            file.write(f"libdir={self.dir}/lib\nincludedir={self.dir}/include\n{pc}")
+        asked = run("pkg-config", "--cflags", "--libs", "lockbroker", PKG_CONFIG_PATH=config).split()
+        program = os.path.join(self.dir, f"hold-{compiler}")
+        run(compiler, *flags, *STRICT, *self.sanitizers, "-o", program, EXAMPLE, *asked,
+            f"-Wl,-rpath,{self.dir}/lib")
+        return program
+
+    def hold(self, compiler, *flags):
+        program = self.compile(compiler, *flags)
+        daemon = Daemon(self)
+        command(self, daemon, "create", "db", "2")
+        job = Job(self, daemon, "db", binary=program, stdin=subprocess.PIPE)
+        job.wait_out("holding slot 1 of db\n")
+        job.process.stdin.close()
+        job.wait(0)
+        self.assertTrue(job.out.endswith("released\n"))
+        job = Job(self, daemon, "missing", binary=program)
+        job.wait(1)
+        self.assertEqual(job.err, "missing: there is no such lock\n")
+        job = Job(self, daemon, "db", "0", binary=program, stdin=subprocess.PIPE)
+        job.wait_out("holding")
+        daemon.kill()
+        job.wait(2)
+        job.process.stdin.close()
+        self.assertIn("lost: closed", job.out)
+
+    def test_the_example_in_c(self):
+        self.hold("cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L")
+
+    def test_the_example_in_cpp(self):
+        self.hold("c++", "-xc++", "-std=c++11")
+
+    def test_the_header_alone(self):
+        for compiler, flags in (("cc", ("-xc", "-std=c99")), ("cc", ("-xc", "-std=c11")),
+                                ("c++", ("-xc++", "-std=c++98", "-Wno-long-long")), ("c++", ("-xc++", "-std=c++20"))):
+            with self.subTest(flags=flags):
+                run(compiler, *flags, *STRICT, "-fsyntax-only", "-include", HEADER, "/dev/null")
+
+    def test_only_what_the_map_names_is_shown(self):
+        shown = {line.split()[-1] for line in run("nm", "-D", "--defined-only", self.library).splitlines()}
+        named = set(re.findall(r"^\t(lb_\w+);$", text(MAP), re.MULTILINE))
+        declared = set(re.findall(r"\b(lb_\w+)\(", re.sub(r"/\*.*?\*/", "", text(HEADER), flags=re.DOTALL)))
+        self.assertEqual(shown, {name + "@@LOCKBROKER_0.1" for name in named} | {"LOCKBROKER_0.1"})
+        self.assertEqual(named, declared)
+
+    def test_only_one_header_is_installed(self):
+        self.assertEqual(os.listdir(os.path.join(self.dir, "include")), ["lockbroker.h"])
+
+
+if __name__ == "__main__":
+    tap.main()

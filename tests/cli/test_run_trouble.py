@@ -1,0 +1,274 @@
+"""lockbroker run against a daemon that misbehaves, or that does what the real one cannot do yet."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import tap
+from cli import Job, command, gone
+from fake import GRANT, Fake, error, line, reply
+from wait import wait_until
+
+LOCK = {"lock": "f-1", "name": "db", "slot": 1}
+SLEEPER = 'trap "echo got {0}; exit 9" {0}; echo pid $$; while :; do sleep 0.05; done'
+STUBBORN = 'trap "" TERM; echo pid $$; while :; do sleep 0.05; done'
+
+
+class TroubleCase(unittest.TestCase):
+    def run_to_end(self, fake, *argv, status):
+        return command(self, fake, "run", *argv, status=status)
+
+    def start(self, fake, *argv, **more):
+        job = Job(self, fake, "run", *argv, **more)
+        job.wait_out("pid ")
+        return job
+
+
+class Answers(TroubleCase):
+    """What comes instead of a grant."""
+
+    def test_nonsense(self):
+        for what in (b"garbage\n", b"\xff\xfe\n", b"{}\n", b"[]\n", b"7\n", b"{\"jsonrpc\":\n",
+                     line({"id": 1}), line({"id": 99, "result": GRANT}),
+                     line({"id": "1", "result": GRANT}), line({"id": None, "result": GRANT}),
+                     line({"id": 1, "result": {**GRANT, "lock": 7}}),
+                     line({"id": 1, "result": {**GRANT, "slot": "one"}}),
+                     line({"id": 1, "result": {**GRANT, "lock": "x" * 65}}),
+                     line({"id": 1, "result": {**GRANT, "name": "x" * 201}}),
+                     b"[" * 100000 + b"\n",
+                     line({"id": None, "error": error(-32700, "parse-error", "not JSON")})):
+            with self.subTest(what=what[:60]):
+                job = self.run_to_end(Fake(self, acquire=what), "db", "echo", "never", status=70)
+                self.assertEqual(job.out, "")
+                self.assertTrue(job.err)
+
+    def test_the_end(self):
+        for what in (Fake.CLOSE, lambda request, connection: connection.sendall(
+                reply(request, result=GRANT)[:-20]) or Fake.CLOSE):
+            job = self.run_to_end(Fake(self, acquire=what), "db", "echo", "never", status=69)
+            self.assertEqual(job.out, "")
+
+    def test_last_words_before_the_end(self):
+        def stopping(request, connection):
+            connection.sendall(reply(request, error=error(14, "draining", "lockbrokerd is stopping")))
+            return Fake.CLOSE
+        job = self.run_to_end(Fake(self, acquire=stopping), "db", "true", status=69)
+        self.assertIn("lockbrokerd is stopping", job.err)
+
+    def test_more_than_is_known(self):
+        def generous(request, connection):
+            connection.sendall(line({"method": "news", "params": {"new": [1]}}))
+            connection.sendall(b"\r\n\n" + line({"method": "lost", "params": {**LOCK, "lock": "f-0"}}))
+            return reply(request, result={**GRANT, "new": {"more": True}}, more=1)
+        self.run_to_end(Fake(self, acquire=generous), "db", "sh", "-c", "exit 3", status=3)
+
+    def test_a_word_by_itself(self):
+        def slow(request, connection):
+            for byte in reply(request, result=GRANT):
+                connection.sendall(bytes([byte]))
+        self.run_to_end(Fake(self, acquire=slow), "db", "true", status=0)
+
+    def test_every_refusal_has_its_status(self):
+        for code, reason, status in (
+                (1, "would-block", 75), (2, "timeout", 75), (3, "contended", 75), (4, "cancelled", 75),
+                (5, "no-such-lock", 66), (10, "permission-denied", 77), (11, "too-many-requests", 75),
+                (12, "too-many-locks", 75), (13, "too-many-waiters", 75), (14, "draining", 69),
+                (15, "broker-unavailable", 69), (16, "broker-blocked", 69), (17, "broker-denied", 77),
+                (-32601, "method-not-found", 64), (-32602, "invalid-params", 64),
+                (-32603, "internal", 70), (4711, "from-the-future", 70)):
+            with self.subTest(reason=reason):
+                fake = Fake(self, acquire=lambda request, _, e=error(code, reason, "the words"):
+                            reply(request, error=e))
+                self.assertIn("the words", self.run_to_end(fake, "db", "true", status=status).err)
+                self.run_to_end(fake, "-E", "4", "db", "true", status=4 if status == 75 else status)
+
+    def test_silence(self):
+        began = time.monotonic()
+        job = self.run_to_end(Fake(self, acquire=None), "-w", "0.1", "db", "true", status=75)
+        self.assertIn("does not answer", job.err)
+        self.assertGreaterEqual(time.monotonic() - began, 5)
+
+    def test_what_is_asked(self):
+        fake = Fake(self)
+        self.run_to_end(fake, "-w", "1.5", "--priority", "-3", "--who", "me", "--why", "b\u00e4ckup",
+                        "--mutex", "db", "echo", "a\tb", "x" * 400, status=0)
+        asked = fake.asked("acquire")[0]["params"]
+        self.assertEqual(asked.pop("command"), ("echo a?b " + "x" * 400)[:255])
+        self.assertEqual(asked, {"name": "db", "kind": "mutex", "timeout": 1.5, "priority": -3,
+                                 "progress": True, "who": "me", "why": "b\u00e4ckup"})
+        self.run_to_end(fake, "-n", "db", "true", status=0)
+        self.assertEqual(fake.asked("acquire")[1]["params"], {"name": "db", "timeout": 0, "command": "true"})
+
+    def test_create_happens_once(self):
+        fake = Fake(self, acquire=lambda request, _: reply(request, error=error(5, "no-such-lock")))
+        self.run_to_end(fake, "--create=7", "db", "true", status=66)
+        self.assertEqual([r["params"] for r in fake.asked("create")],
+                         [{"name": "db", "slots": 7, "exist_ok": True}])
+        self.assertEqual(len(fake.asked("acquire")), 2)
+
+
+class WhileRunning(TroubleCase):
+    def test_every_kind_of_loss(self):
+        for what in (("lost", {**LOCK, "reason": "broker-unavailable"}), b"garbage\n",
+                     line({"id": 77, "result": {}}), b"x" * 5000000, Fake.CLOSE):
+            with self.subTest(what=str(what)[:40]):
+                fake = Fake(self)
+                job = self.start(fake, "db", "bash", "-c", SLEEPER.format("TERM"))
+                if what is Fake.CLOSE:
+                    fake.close()
+                else:
+                    try:
+                        fake.say(what)
+                    except OSError:
+                        pass  # it hangs up in the middle of too long a line
+                job.wait(79)
+                self.assertIn("got TERM", job.out)
+                self.assertEqual(fake.asked("release"), [])
+
+    def test_a_loss_in_the_same_breath_as_the_grant(self):
+        def both(request, connection):
+            connection.sendall(reply(request, result=GRANT) +
+                               line({"method": "lost", "params": {**LOCK, "reason": "lost"}}))
+        job = Job(self, Fake(self, acquire=both), "run", "db", "sleep", "60")
+        job.wait(79)
+
+    def test_a_loss_that_the_release_tells(self):
+        fake = Fake(self, release=lambda request, _: reply(request, error=error(8, "lost")))
+        self.run_to_end(fake, "db", "true", status=79)
+
+    def test_a_release_that_is_not_answered(self):
+        job = self.run_to_end(Fake(self, release=None), "db", "sh", "-c", "exit 3", status=3)
+        self.assertIn("release", job.err)
+
+    def test_lost_is_told_on_the_status_fd(self):
+        read, write = os.pipe()
+        fake = Fake(self)
+        job = self.start(fake, "--status-fd", str(write), "db", "bash", "-c", SLEEPER.format("TERM"),
+                         fds=(write,))
+        os.close(write)
+        fake.say(("lost", {**LOCK, "reason": "lost"}))
+        job.wait(79)
+        with open(read, encoding="utf-8") as lines:
+            granted, lost, ended = (json.loads(one) for one in lines)
+        self.assertEqual(granted, {"event": "granted", **GRANT})
+        self.assertEqual(lost, {"event": "lost", **LOCK, "reason": "lost"})
+        self.assertEqual(ended, {"event": "exit", "status": 79})
+
+    def test_revoked_is_ignored(self):
+        read, write = os.pipe()
+        fake = Fake(self)
+        job = self.start(fake, "db", "sh", "-c", "echo pid $$; read x; exit 3", stdin=read)
+        fake.say(("revoked", {**LOCK, "reason": "revoked"}))
+        wait_until(lambda: "out of service" in job.err, what="it says so")
+        os.write(write, b"\n")
+        job.wait(3)
+        os.close(read)
+        os.close(write)
+        self.assertEqual(len(fake.asked("release")), 1)
+
+    def test_revoked_and_acted_on(self):
+        for reaction, name in (("kill", "TERM"), ("signal:USR2", "USR2")):
+            with self.subTest(reaction=reaction):
+                fake = Fake(self)
+                job = self.start(fake, f"--on-revoke={reaction}", "db", "bash", "-c", SLEEPER.format(name))
+                fake.say(("revoked", {**LOCK, "reason": "revoked"}))
+                job.wait(81)
+                self.assertIn("got " + name, job.out)
+                self.assertEqual(len(fake.asked("release")), 1)
+
+    def test_revoked_and_stubborn(self):
+        fake = Fake(self)
+        job = self.start(fake, "--on-revoke=kill", "-k", "0.2", "db", "bash", "-c", STUBBORN)
+        fake.say(("revoked", {**LOCK, "reason": "revoked"}))
+        job.wait(81)
+
+    def test_a_loss_outranks_a_revoke(self):
+        fake = Fake(self)
+        job = self.start(fake, "--on-revoke=kill", "-k", "0.4", "db", "bash", "-c", STUBBORN)
+        fake.say(("revoked", {**LOCK, "reason": "revoked"}))
+        fake.close()
+        job.wait(79)
+
+    def test_a_stop_that_ends_before_its_grace(self):
+        fake = Fake(self)
+        job = self.start(fake, "-k", "0.3", "db", "bash", "-c", STUBBORN)
+        began = time.monotonic()
+        fake.say(("draining", {"grace": 60}))
+        wait_until(lambda: "is stopping" in job.err, what="it says so")
+        fake.close()
+        # What is lost now was told to end long enough ago, but for the rest of kill-after.
+        job.wait(79)
+        self.assertLess(time.monotonic() - began, 5)
+
+    def test_kill_after_zero(self):
+        fake = Fake(self)
+        job = self.start(fake, "-k", "0", "db", "bash", "-c", STUBBORN)
+        fake.close()
+        job.wait(79)
+
+    def test_kill_after_follows_the_heartbeat(self):
+        fake = Fake(self, acquire={**GRANT, "lease": {"heartbeat": 1, "margin": 0.2}})
+        job = self.start(fake, "db", "bash", "-c", STUBBORN)
+        began = time.monotonic()
+        fake.close()
+        job.wait(79)
+        self.assertGreaterEqual(time.monotonic() - began, 0.4)
+        self.assertLess(time.monotonic() - began, 2)
+
+    def test_descendants_do_not_escape_the_kill(self):
+        # Each in a session of its own, each the child of the one before.
+        script = 'trap "" TERM; echo pid $$; if [ "$1" -gt 0 ]; then setsid bash "$0" $(($1 - 1)) & fi; ' \
+            'while :; do sleep 0.05; done'
+        fake = Fake(self)
+        path = os.path.join(fake.dir, "script")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(script)
+        job = Job(self, fake, "run", "-k", "0.1", "db", "bash", path, "4")
+        wait_until(lambda: job.out.count("pid ") == 5, what="five generations")
+        fake.close()
+        job.wait(79)
+        for pid in job.out.replace("pid", "").split():
+            self.assertTrue(gone(int(pid)), job.out)
+
+    def test_a_stopped_daemon_delays_no_signal(self):
+        fake = Fake(self, release=None)
+        job = self.start(fake, "db", "bash", "-c", SLEEPER.format("TERM"))
+        job.signal(signal.SIGTERM)
+        wait_until(lambda: "got TERM" in job.out, 2, "the child got it")
+        job.wait(9)
+
+    def test_stderr_that_is_full_delays_no_loss(self):
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        try:
+            while True:
+                os.write(write, b"x" * 65536)
+        except BlockingIOError:
+            os.set_blocking(write, True)
+        fake = Fake(self)
+        job = self.start(fake, "db", "bash", "-c", SLEEPER.format("TERM") + " 2>/dev/null",
+                         preexec_fn=lambda: os.dup2(write, 2))
+        fake.close()
+        job.wait_out("got TERM", 5)
+        wait_until(lambda: not job.running() or os.read(read, 65536), what="it ends once stderr is read")
+        os.close(write)
+        while os.read(read, 65536):
+            pass
+        job.wait(79)
+        os.close(read)
+
+
+class Mutex(TroubleCase):
+    def test_a_lock_without_slot(self):
+        fake = Fake(self, acquire={**GRANT, "kind": "mutex", "slot": None})
+        job = command(self, fake, "run", "--mutex", "db", "sh", "-c", 'echo "[$LOCKBROKER_SLOT]"')
+        self.assertEqual(job.out, "[]\n")
+        job = command(self, fake, "acquire", "--shell", "db", stdin=subprocess.DEVNULL)
+        self.assertIn("LOCKBROKER_SLOT=''\n", job.out)
+
+
+if __name__ == "__main__":
+    tap.main()
