@@ -1,270 +1,19 @@
 /*
- * liblockbroker: its core by tables of bytes, its calls against a socket whose other end is held by
- * the test itself. Request ids count from 1 a connection, so answers can be there before the question.
+ * The calls of liblockbroker: what they ask, what they make of answers, deadlines, forks, and connecting.
  */
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/lockbroker.h"
-#include "client/session.h"
 #include "client/transport.h"
-#include "protocol/line.h"
+#include "tests/unit/client_rig.h"
 #include "tests/unit/unit.h"
-
-/* ---- the session ---- */
-
-static int64_t
-ask(struct session *session, const char *method, int tag)
-{
-	int64_t id = 0;
-
-	ck_assert_int_eq(session_request(session, method, NULL, tag, &id), SESSION_OK);
-	return id;
-}
-
-START_TEST(requests_become_bytes)
-{
-	struct session *session = session_new();
-	struct cJSON *params = json_new_object();
-	const char *expected =
-	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"size\",\"params\":{\"name\":\"db\"}}\n";
-	int64_t id = 0;
-	size_t len;
-
-	json_add_string(params, "name", "db");
-	ck_assert_int_eq(session_request(session, "size", params, 0, &id), SESSION_OK);
-	ck_assert_int_eq(id, 1);
-	ck_assert_mem_eq(session_output(session, &len), expected, strlen(expected));
-	ck_assert_uint_eq(len, strlen(expected));
-	session_sent(session, 10);
-	ck_assert_mem_eq(session_output(session, &len), expected + 10, len);
-	ck_assert_int_eq(ask(session, "ping", 0), 2);
-	session_sent(session, strlen(expected) - 10);
-	ck_assert_mem_eq(session_output(session, &len), "{\"jsonrpc\":\"2.0\",\"id\":2", 23);
-	session_free(session);
-}
-END_TEST
-
-/* What comes in after requests 1 (tag 11) and 2 (tag 22), and what that is. */
-static const struct incoming {
-	const char *bytes;
-	enum session_status status;
-	enum message_kind kind;
-	int64_t id;
-	int tag;
-} incoming[] = {
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n", SESSION_EVENT, MESSAGE_RESULT, 1, 11},
-    {"\r\n\n{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"new\":[1]},\"more\":1}\r\n", SESSION_EVENT,
-	MESSAGE_RESULT, 2, 22},
-    {"{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":1,\"message\":\"m\",\"data\":{}}}\n",
-	SESSION_EVENT, MESSAGE_ERROR, 2, 22},
-    {"{\"jsonrpc\":\"2.0\",\"method\":\"lost\",\"params\":{}}\n", SESSION_EVENT,
-	MESSAGE_NOTIFICATION, 0, -1},
-    {"{\"jsonrpc\":\"2.0\",\"method\":\"draining\"}\n", SESSION_EVENT, MESSAGE_NOTIFICATION, 0, -1},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1,\"res", SESSION_OK, MESSAGE_RESULT, 0, 0},
-    {"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"result\":{}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"m\"}}\n",
-	SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"HTTP/1.1 400 Bad Request\r\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"[]\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"{\"jsonrpc\":\"2.0\",\"id\":1}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-    {"{\"id\":1,\"result\":{\"a\":\xff\xfe}}\n", SESSION_BROKEN, MESSAGE_RESULT, 0, 0},
-};
-
-/* Fed whole, and byte by byte. */
-static void
-feed(const struct incoming *row, bool whole)
-{
-	struct session *session = session_new();
-	struct session_event event = {.tag = 0};
-	enum session_status status = SESSION_OK;
-	size_t len = strlen(row->bytes);
-
-	ask(session, "acquire", 11);
-	ask(session, "release", 22);
-	for (size_t at = 0; at < len && status == SESSION_OK; at += whole ? len : 1) {
-		ck_assert_int_eq(
-		    session_input(session, row->bytes + at, whole ? len : 1), SESSION_OK);
-		status = session_next(session, &event);
-	}
-	ck_assert_int_eq(status, row->status);
-	if (status == SESSION_EVENT) {
-		ck_assert_int_eq(event.answer.kind, row->kind);
-		ck_assert_int_eq(event.id, row->id);
-		ck_assert_int_eq(event.tag, row->tag);
-		message_answer_done(&event.answer);
-		ck_assert_int_eq(session_next(session, &event), SESSION_OK);
-	}
-	if (status == SESSION_BROKEN) {
-		ck_assert_int_gt(strlen(session_why(session)), 0);
-		ck_assert_int_eq(session_input(session, "\n", 1), SESSION_BROKEN);
-		ck_assert_int_eq(session_next(session, &event), SESSION_BROKEN);
-	}
-	session_free(session);
-}
-
-START_TEST(bytes_become_events)
-{
-	feed(&incoming[_i], true);
-	feed(&incoming[_i], false);
-}
-END_TEST
-
-START_TEST(an_answer_counts_once)
-{
-	const char *answer = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
-	struct session *session = session_new();
-	struct session_event event;
-
-	ask(session, "ping", 5);
-	session_retag(session, 1, 6);
-	ck_assert_int_eq(session_tag(session, 1), 6);
-	ck_assert_int_eq(session_input(session, answer, strlen(answer)), SESSION_OK);
-	ck_assert_int_eq(session_input(session, answer, strlen(answer)), SESSION_OK);
-	ck_assert_int_eq(session_next(session, &event), SESSION_EVENT);
-	ck_assert_int_eq(event.tag, 6);
-	ck_assert_int_eq(session_tag(session, 1), -1);
-	message_answer_done(&event.answer);
-	ck_assert_int_eq(session_next(session, &event), SESSION_BROKEN);
-	session_free(session);
-}
-END_TEST
-
-START_TEST(many_requests_are_told_apart)
-{
-	struct session *session = session_new();
-	struct session_event event;
-	char line[64];
-
-	for (int i = 1; i <= 1000; i++)
-		ck_assert_int_eq(ask(session, "ping", i * 2), i);
-	for (int i = 1000; i >= 1; i -= 3) {
-		int len = snprintf(
-		    line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{}}\n", i);
-
-		ck_assert_int_eq(session_input(session, line, (size_t)len), SESSION_OK);
-		ck_assert_int_eq(session_next(session, &event), SESSION_EVENT);
-		ck_assert_int_eq(event.id, i);
-		ck_assert_int_eq(event.tag, i * 2);
-		message_answer_done(&event.answer);
-	}
-	session_free(session);
-}
-END_TEST
-
-START_TEST(a_line_without_end_breaks_it)
-{
-	static char filler[64 * 1024];
-	struct session *session = session_new();
-	enum session_status status = SESSION_OK;
-	struct session_event event;
-	size_t fed = 0;
-
-	memset(filler, ' ', sizeof(filler));
-	while (status == SESSION_OK && fed < 2 * (size_t)LINE_MAX_OUT) {
-		ck_assert_int_eq(session_input(session, filler, sizeof(filler)), SESSION_OK);
-		fed += sizeof(filler);
-		status = session_next(session, &event);
-	}
-	ck_assert_int_eq(status, SESSION_BROKEN);
-	session_free(session);
-}
-END_TEST
-
-/* ---- the library, and the daemon's end of its socket ---- */
-
-static char folder[64], path[96];
-static int listener, daemon_end;
-static struct lb *lb;
-
-static void
-listen_at(void)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-	snprintf(folder, sizeof(folder), "/tmp/lb-unit-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/s", folder);
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(listen(listener, 4), 0);
-}
-
-static void
-setup(void)
-{
-	listen_at();
-	lb = lb_new();
-	ck_assert_int_eq(lb_connect(lb, path, 1000), LB_OK);
-	daemon_end = accept(listener, NULL, NULL);
-	ck_assert_int_ge(daemon_end, 0);
-}
-
-static void
-teardown(void)
-{
-	lb_free(lb);
-	if (daemon_end >= 0)
-		close(daemon_end);
-	close(listener);
-	unlink(path);
-	rmdir(folder);
-}
-
-static void
-say(const char *line)
-{
-	ck_assert_int_eq(write(daemon_end, line, strlen(line)), (ssize_t)strlen(line));
-	ck_assert_int_eq(write(daemon_end, "\n", 1), 1);
-}
-
-static void
-hang_up(void)
-{
-	close(daemon_end);
-	daemon_end = -1;
-}
-
-/* Reads what the library sent so far. */
-static const char *
-heard(void)
-{
-	static char bytes[8192];
-	ssize_t got = recv(daemon_end, bytes, sizeof(bytes) - 1, MSG_DONTWAIT);
-
-	bytes[got > 0 ? got : 0] = '\0';
-	return bytes;
-}
-
-#define GRANT(id, lock)                                                                            \
-	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{\"lock\":\"" lock                          \
-	"\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,\"waited\":0.25,"                    \
-	"\"lease\":{\"heartbeat\":10,\"margin\":2}}}"
-#define NOTICE(method, params)                                                                     \
-	"{\"jsonrpc\":\"2.0\",\"method\":\"" method "\",\"params\":{" params "}}"
-#define LOST(lock)                                                                                 \
-	NOTICE("lost", "\"lock\":\"" lock "\",\"name\":\"db\",\"slot\":2,\"reason\":\"lost\"")
-
-static struct lb_lock *
-acquired(void)
-{
-	struct lb_lock *lock = NULL;
-
-	say(GRANT("1", "a-1"));
-	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_OK);
-	return lock;
-}
 
 START_TEST(acquire_verify_release)
 {
@@ -472,161 +221,6 @@ START_TEST(the_last_words_before_a_close_are_heard)
 }
 END_TEST
 
-static const struct lb_event *
-event(enum lb_event_type type)
-{
-	const struct lb_event *next = lb_event_next(lb);
-
-	ck_assert_ptr_nonnull(next);
-	ck_assert_int_eq(next->type, type);
-	return next;
-}
-
-START_TEST(a_hold_is_lost_once)
-{
-	struct lb_lock *lock = acquired();
-	const struct lb_event *lost;
-
-	say(LOST("a-1"));
-	say(LOST("a-1"));
-	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
-	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
-	lost = event(LB_EVENT_LOST);
-	ck_assert_ptr_eq(lost->lock, lock);
-	ck_assert_str_eq(lost->reason, "lost");
-	hang_up();
-	ck_assert_int_eq(lb_wait(lb, 1000), LB_CLOSED);
-	event(LB_EVENT_CLOSED);
-	ck_assert_ptr_null(lb_event_next(lb));
-	ck_assert_int_eq(lb_release(lock, 1000), LB_LOST);
-}
-END_TEST
-
-START_TEST(the_end_of_the_connection_is_the_end_of_its_holds)
-{
-	struct lb_lock *first = acquired(), *second = NULL;
-
-	say(GRANT("2", "a-2"));
-	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &second), LB_OK);
-	say(NOTICE("lost", ""));
-	hang_up();
-	ck_assert_int_eq(lb_dispatch(lb), LB_CLOSED);
-	ck_assert_int_eq(lb_lock_state(first), LB_LOCK_LOST);
-	ck_assert_int_eq(lb_lock_state(second), LB_LOCK_LOST);
-	ck_assert_ptr_null(event(LB_EVENT_LOST)->lock);
-	ck_assert_ptr_eq(event(LB_EVENT_LOST)->lock, first);
-	lb_lock_free(second);
-	ck_assert_ptr_null(event(LB_EVENT_LOST)->lock);
-	ck_assert_int_eq(event(LB_EVENT_CLOSED)->code, LB_CLOSED);
-	/* A new connection on the same handle, with ids of its own. */
-	ck_assert_int_eq(lb_connect(lb, path, 1000), LB_OK);
-	daemon_end = accept(listener, NULL, NULL);
-	ck_assert_ptr_nonnull(acquired());
-	ck_assert_int_eq(lb_lock_state(first), LB_LOCK_LOST);
-}
-END_TEST
-
-START_TEST(revoked_is_a_mark)
-{
-	struct lb_lock *lock = acquired();
-
-	say(NOTICE(
-	    "revoked", "\"lock\":\"a-1\",\"name\":\"db\",\"slot\":2,\"reason\":\"revoked\""));
-	say(NOTICE(
-	    "revoked", "\"lock\":\"a-1\",\"name\":\"db\",\"slot\":2,\"reason\":\"revoked\""));
-	say(NOTICE("from-the-future", "\"lock\":\"a-1\""));
-	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
-	ck_assert_ptr_eq(event(LB_EVENT_REVOKED)->lock, lock);
-	ck_assert_ptr_null(lb_event_next(lb));
-	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_REVOKED);
-	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":9,\"message\":\"m\",\"data\":{}}}");
-	ck_assert_int_eq(lb_verify(lock, 1000), LB_REVOKED);
-	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
-	ck_assert_int_eq(lb_release(lock, 1000), LB_OK);
-}
-END_TEST
-
-START_TEST(waiting_is_told_and_can_be_withdrawn)
-{
-	struct lb_options options = LB_OPTIONS_INIT;
-	const struct lb_event *next;
-	int64_t request = 0;
-
-	options.progress = 1;
-	ck_assert_int_eq(lb_acquire_start(lb, "db", &options, &request), LB_OK);
-	ck_assert_int_eq(lb_poll_events(lb), POLLIN | POLLOUT);
-	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
-	ck_assert_int_eq(lb_poll_events(lb), POLLIN);
-	ck_assert_ptr_nonnull(strstr(heard(), "\"progress\":true"));
-	say(NOTICE("waiting", "\"id\":1,\"position\":2,\"holders\":3"));
-	say(NOTICE("broker", "\"state\":\"down\",\"why\":\"connection refused\""));
-	say(NOTICE("waiting", "\"id\":1,\"position\":1,\"holders\":null"));
-	say(NOTICE("draining", "\"grace\":2.5"));
-	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
-	next = event(LB_EVENT_BROKER);
-	ck_assert_str_eq(next->reason, "down");
-	ck_assert_str_eq(next->text, "connection refused");
-	next = event(LB_EVENT_WAITING);
-	ck_assert_int_eq(next->request, request);
-	ck_assert_int_eq(next->position, 1);
-	ck_assert_int_eq(next->holders, -1);
-	ck_assert_str_eq(next->json, "{\"id\":1,\"position\":1,\"holders\":null}");
-	ck_assert_int_eq(event(LB_EVENT_DRAINING)->grace_ms, 2500);
-	ck_assert_int_eq(lb_cancel(lb, request), LB_OK);
-	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":4,\"message\":\"m\",\"data\":{}}}");
-	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"cancelled\":true}}");
-	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
-	ck_assert_ptr_nonnull(strstr(heard(), "\"cancel\",\"params\":{\"id\":1}}"));
-	next = event(LB_EVENT_REFUSED);
-	ck_assert_int_eq(next->code, LB_CANCELLED);
-	ck_assert_int_eq(next->request, request);
-	ck_assert_int_eq(lb_wait(lb, 20), LB_DEADLINE);
-	ck_assert_int_eq(lb_cancel(lb, request), LB_BAD_ARGUMENT);
-}
-END_TEST
-
-START_TEST(a_started_acquire_ends_in_a_grant)
-{
-	const struct lb_event *next;
-	int64_t request = 0;
-
-	ck_assert_int_eq(lb_acquire_start(lb, "db", NULL, &request), LB_OK);
-	say(GRANT("1", "a-1"));
-	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
-	next = event(LB_EVENT_GRANTED);
-	ck_assert_int_eq(next->request, request);
-	ck_assert_str_eq(lb_lock_id(next->lock), "a-1");
-	ck_assert_int_eq(lb_lock_state(next->lock), LB_LOCK_HELD);
-}
-END_TEST
-
-static int told, told_busy;
-
-static void
-tell(struct lb *handle, const struct lb_event *next, void *arg)
-{
-	ck_assert_ptr_eq(arg, &told);
-	ck_assert_int_eq(next->type, LB_EVENT_LOST);
-	ck_assert_int_eq(lb_lock_state(next->lock), LB_LOCK_LOST);
-	told++;
-	told_busy += lb_ping(handle, 0, 1000) == LB_BUSY;
-	told_busy += lb_release(next->lock, 1000) == LB_BUSY;
-	told_busy += lb_event_next(handle) == NULL;
-}
-
-START_TEST(a_callback_is_called_in_the_middle_of_a_call)
-{
-	acquired();
-	lb_set_callback(lb, tell, &told);
-	say(LOST("a-1"));
-	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}");
-	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);
-	ck_assert_int_eq(told, 1);
-	ck_assert_int_eq(told_busy, 3);
-	ck_assert_ptr_null(lb_event_next(lb));
-}
-END_TEST
-
 static void
 interrupted(int signo)
 {
@@ -735,7 +329,7 @@ START_TEST(connecting)
 	ck_assert_ptr_nonnull(strstr(lb_message(other), "refused"));
 	unlink(path);
 	rmdir(folder);
-	listen_at();
+	client_rig_listen();
 	setenv("LOCKBROKER_SOCKET", path, 1);
 	ck_assert_int_eq(lb_connect(other, "", 1000), LB_OK);
 	ck_assert_str_eq(lb_socket_path(other), path);
@@ -787,28 +381,13 @@ START_TEST(json_is_visited_in_order)
 END_TEST
 
 static Suite *
-session_suite(void)
+calls_suite(void)
 {
-	Suite *suite = suite_create("session");
-	TCase *tcase = tcase_create("session");
-
-	tcase_add_test(tcase, requests_become_bytes);
-	tcase_add_loop_test(tcase, bytes_become_events, 0, sizeof(incoming) / sizeof(incoming[0]));
-	tcase_add_test(tcase, an_answer_counts_once);
-	tcase_add_test(tcase, many_requests_are_told_apart);
-	tcase_add_test(tcase, a_line_without_end_breaks_it);
-	suite_add_tcase(suite, tcase);
-	return suite;
-}
-
-static Suite *
-library_suite(void)
-{
-	Suite *suite = suite_create("library");
-	TCase *tcase = tcase_create("library");
+	Suite *suite = suite_create("calls");
+	TCase *tcase = tcase_create("calls");
 
 	tcase_set_timeout(tcase, 20);
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, client_rig_up, client_rig_down);
 	tcase_add_test(tcase, acquire_verify_release);
 	tcase_add_loop_test(
 	    tcase, refusals_keep_their_number_and_words, 0, sizeof(refusals) / sizeof(refusals[0]));
@@ -819,12 +398,6 @@ library_suite(void)
 	tcase_add_test(tcase, a_silent_daemon_is_a_deadline_and_its_late_answer_nothing);
 	tcase_add_test(tcase, a_late_grant_is_given_back);
 	tcase_add_test(tcase, the_last_words_before_a_close_are_heard);
-	tcase_add_test(tcase, a_hold_is_lost_once);
-	tcase_add_test(tcase, the_end_of_the_connection_is_the_end_of_its_holds);
-	tcase_add_test(tcase, revoked_is_a_mark);
-	tcase_add_test(tcase, waiting_is_told_and_can_be_withdrawn);
-	tcase_add_test(tcase, a_started_acquire_ends_in_a_grant);
-	tcase_add_test(tcase, a_callback_is_called_in_the_middle_of_a_call);
 	tcase_add_test(tcase, calls_go_on_after_a_signal);
 	tcase_add_loop_test(tcase, a_child_cannot_end_its_parents_hold, 0, 2);
 	tcase_add_test(tcase, the_parents_free_ends_its_hold_whatever_copies_there_are);
@@ -838,7 +411,7 @@ library_suite(void)
 int
 main(void)
 {
-	Suite *(*const makers[])(void) = {session_suite, library_suite};
+	Suite *(*const makers[])(void) = {calls_suite};
 
-	return unit_run(makers, 2);
+	return unit_run(makers, 1);
 }

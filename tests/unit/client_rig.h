@@ -1,0 +1,38 @@
+/*
+ * A liblockbroker handle whose daemon is the test itself. Request ids count from 1 a connection, so an
+ * answer can lie in the socket before its question is asked.
+ */
+#ifndef TESTS_UNIT_CLIENT_RIG_H
+#define TESTS_UNIT_CLIENT_RIG_H
+
+#include "client/lockbroker.h"
+
+extern struct lb *lb;
+extern int listener,
+    daemon_end; /* the socket at path; the daemon's end of the connection, -1 = closed */
+extern char folder[64], path[96];
+
+/* A listening socket in a folder of its own. */
+void client_rig_listen(void);
+/* The fixture: a listening socket, and a handle that is connected to it. */
+void client_rig_up(void);
+void client_rig_down(void);
+
+/* One line from the daemon. */
+void say(const char *line);
+void hang_up(void);
+/* What the library sent since the last time. */
+const char *heard(void);
+/* The grant of lock "a-1" to request 1. */
+struct lb_lock *acquired(void);
+
+#define GRANT(id, lock)                                                                            \
+	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{\"lock\":\"" lock                          \
+	"\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,\"waited\":0.25,"                    \
+	"\"lease\":{\"heartbeat\":10,\"margin\":2}}}"
+#define NOTICE(method, params)                                                                     \
+	"{\"jsonrpc\":\"2.0\",\"method\":\"" method "\",\"params\":{" params "}}"
+#define LOST(lock)                                                                                 \
+	NOTICE("lost", "\"lock\":\"" lock "\",\"name\":\"db\",\"slot\":2,\"reason\":\"lost\"")
+
+#endif
