@@ -80,7 +80,7 @@ class Command(unittest.TestCase):
 class Running(unittest.TestCase):
     def test_password_is_blanked(self):
         # An option that a later one overrules is no exception.
-        daemon = Daemon(self, "--broker=memory:", broker="amqp://u:geheim@h/v",
+        daemon = Daemon(self, "--broker", "amqp://u:geheim@h/v", "--broker=memory:", broker=None,
                         expect=["--broker: others can read a password"])
         arguments = Path(f"/proc/{daemon.pid}/cmdline").read_bytes().split(b"\0")
         self.assertIn(b"amqp://u:******@h/v", arguments)

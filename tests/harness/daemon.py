@@ -1,6 +1,6 @@
 """One lockbrokerd of the build tree, with a temporary folder, socket and log of its own.
 
-	daemon = Daemon(self)				# broker = memory:
+	daemon = Daemon(self)				# --broker memory:
 	daemon = Daemon(self, "--heartbeat", "5", broker=rabbit.url)
 	daemon = Daemon(self, config="log_level = debug\\n", broker=None)
 
@@ -65,20 +65,24 @@ class Daemon:
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(os.path.join(self.dir, "notify"))
         self.env = clean_environment(NOTIFY_SOCKET=os.path.join(self.dir, "notify"), **(env or {}))
-        # A URL may hold a password, which is warned of on a command line.
+        self.command = [program("lockbrokerd"), "--config", self.config_path,
+                        "--socket", self.socket]
         self.config_head = ""
         if broker is not None:
             broker = broker if isinstance(broker, str) else ",".join(broker)
-            self.config_head = f"broker = {broker}\n"
+            if "@" in broker:
+                # It may hold a password, which is warned of on a command line.
+                self.config_head = f"broker = {broker}\n"
+            else:
+                self.command += ["--broker", broker]
+        self.command += options
         self.write_config(config)
-        self.command = [program("lockbrokerd"), "--config", self.config_path,
-                        "--socket", self.socket, *options]
         test.addCleanup(self._teardown)
         if start:
             self.start()
 
     def write_config(self, text):
-        """Replaces the configuration file but for the broker; reload() makes the daemon read it."""
+        """Replaces the configuration file (but for the broker); reload() makes it be read."""
         with open(self.config_path, "w", encoding="utf-8") as file:
             file.write(self.config_head + text)
         os.chmod(self.config_path, 0o600)
