@@ -19,7 +19,7 @@ static size_t broker_count;
 static unsigned asked, answered;
 static bool in_call;
 static char url[512];
-static enum broker_answer probe_answers[BROKER_PROBE_MAX];
+static enum broker_answer probe_answers[BROKER_PROBE_MAX]; /* of the last */
 static unsigned probes_answered;
 
 void
@@ -253,15 +253,34 @@ rig_answer(unsigned number)
 	return &rig_answers[number];
 }
 
-const enum broker_answer *
-rig_probe(struct rig_broker *rig, const char *const *queues, size_t count)
+void
+rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count)
 {
 	struct broker_probe_done done = {.fn = on_probed};
-	unsigned before = probes_answered;
 
 	in_call = true;
 	broker_probe(rig->broker, queues, count, done);
 	in_call = false;
+}
+
+unsigned
+rig_probes_answered(void)
+{
+	return probes_answered;
+}
+
+const enum broker_answer *
+rig_probe_answers(void)
+{
+	return probe_answers;
+}
+
+const enum broker_answer *
+rig_probe(struct rig_broker *rig, const char *const *queues, size_t count)
+{
+	unsigned before = probes_answered;
+
+	rig_ask_probe(rig, queues, count);
 	rig_wait(probes_answered > before);
 	return probe_answers;
 }

@@ -78,7 +78,11 @@ const struct rig_answer *rig_answer(unsigned number);
 #define rig_want(rig, operation, lane, queue, wanted)                                              \
 	ck_assert_int_eq(                                                                          \
 	    rig_answer(rig_ask((rig), (operation), (lane), (queue)))->reply.answer, (wanted))
-/* Probes; waits; answers are valid until the next. */
+/* Asks only; how many probes have been answered; the answers of the last. */
+void rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count);
+unsigned rig_probes_answered(void);
+const enum broker_answer *rig_probe_answers(void);
+/* Asks and waits; the answers are valid until the next. */
 const enum broker_answer *rig_probe(
     struct rig_broker *rig, const char *const *queues, size_t count);
 
@@ -91,5 +95,6 @@ Suite *probes_suite(void);
 Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
+Suite *scripted_suite(void);
 
 #endif

@@ -1,0 +1,375 @@
+/*
+ * What RabbitMQ does rarely, or never when a test looks: told by a server that says just that.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/broker/evil_server.h"
+
+static struct evbuffer *bytes;
+
+static void
+setup(void)
+{
+	evil_setup();
+	bytes = evbuffer_new();
+}
+
+static void
+teardown(void)
+{
+	evbuffer_free(bytes);
+	evil_teardown();
+}
+
+/* Sends what was put together since the last time. */
+static void
+say(void)
+{
+	evil_send(bytes);
+}
+
+static struct rig_broker *
+open_tuned(int channel_max, int heartbeat)
+{
+	struct rig_broker *one;
+
+	put_start(evil.greeting, "PLAIN", "one");
+	put_tune(evil.greeting, channel_max, 131072, heartbeat);
+	put_open_ok(evil.greeting);
+	one = evil_open();
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	return one;
+}
+
+START_TEST(test_heartbeat_is_negotiated)
+{
+	static const int wishes[][2] = {{3, 3}, {0, 10}, {60, 10}};
+	struct rig_broker *one = open_tuned(0, wishes[_i][0]);
+
+	ck_assert_int_eq(rig_info(one).heartbeat, wishes[_i][1]);
+	ck_assert_uint_eq(rig_info(one).lanes_max, 65535);
+}
+END_TEST
+
+/* Two a heartbeat, while nothing else is sent; then two heartbeats of silence are enough. */
+START_TEST(test_heartbeats_are_sent)
+{
+	struct rig_broker *one = open_tuned(0, 1);
+
+	rig_wait(evil_saw(0, 0) == 3);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no byte from the broker for 2 s"));
+}
+END_TEST
+
+/* The hold link has no lane more than the broker allows; one that is put back is there again. */
+START_TEST(test_no_lane_left)
+{
+	struct rig_broker *one = open_tuned(3, 0);
+	uint64_t lanes[3];
+
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_ne(lanes[i] = rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_info(one).lanes_max, 3);
+	rig_put(one, lanes[1]);
+	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+}
+END_TEST
+
+/* On the side link, who finds no lane left waits for one. */
+START_TEST(test_side_lane_waits)
+{
+	struct rig_broker *one = open_tuned(1, 0);
+	uint64_t first = rig_take(one, BROKER_SIDE), second = rig_take(one, BROKER_SIDE);
+	unsigned asked = rig_ask(one, broker_check, first, "a");
+	unsigned waits = rig_ask(one, broker_check, second, "b");
+
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(bytes, 1, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_ABSENT);
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
+	ck_assert_uint_eq(rig_answers[waits].times, 0);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(waits)->reply.answer, BROKER_OK);
+}
+END_TEST
+
+/* A lane closed for a reason of the broker's own: the request in line was not performed. */
+START_TEST(test_close_without_cause)
+{
+	struct rig_broker *one = evil_open_up();
+	uint64_t lane = rig_take(one, BROKER_HOLD);
+	unsigned claim = rig_ask(one, broker_claim, lane, "cause-1-B");
+
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(bytes, 1, 406, "PRECONDITION_FAILED - timeout", 0);
+	say();
+	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_SKIPPED);
+	ck_assert_uint_eq(one->lanes_closed, 1);
+	ck_assert_int_eq(one->closed_code, 406);
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
+}
+END_TEST
+
+/*
+ * Nine lanes put back: one too many for the pool is closed, and its number is not used before close-ok,
+ * also when the broker's own close crosses ours.
+ */
+START_TEST(test_number_waits_for_close_ok)
+{
+	enum { LANES = 9 };
+	struct rig_broker *one = open_tuned(LANES, 0);
+	uint64_t lanes[LANES];
+	unsigned asked[LANES];
+	uint16_t closed;
+
+	for (uint16_t i = 0; i < LANES; i++) {
+		lanes[i] = rig_take(one, BROKER_HOLD);
+		asked[i] = rig_ask(one, broker_claim, lanes[i], "pool-B");
+		put_bare(bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
+		put_bare(bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
+	}
+	rig_wait(evil_saw(LANES, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	say();
+	for (int i = 0; i < LANES; i++) {
+		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
+		rig_put(one, lanes[i]);
+	}
+	closed = LANES; /* the last that was put back */
+	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	for (int i = 0; i < LANES - 1; i++)
+		ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	put_channel_close(bytes, closed, 406, "PRECONDITION_FAILED - timeout", 0);
+	say();
+	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
+	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	put_bare(bytes, closed, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	say();
+	rig_wait(rig_info(one).lanes == LANES - 1);
+	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	ck_assert_uint_eq(one->lanes_closed, 0);
+}
+END_TEST
+
+/* An idle lane that the broker closes is nobody's loss. */
+START_TEST(test_idle_lane_closed)
+{
+	struct rig_broker *one = evil_open_up();
+	uint64_t lane = rig_take(one, BROKER_HOLD);
+	unsigned claim = rig_ask(one, broker_claim, lane, "idle-B");
+
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_OK);
+	rig_put(one, lane);
+	put_channel_close(bytes, 1, 541, "INTERNAL_ERROR", 0);
+	say();
+	rig_wait(rig_info(one).lanes == 0);
+	ck_assert_uint_eq(one->lanes_closed, 0);
+	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), "idle-B");
+	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 2);
+}
+END_TEST
+
+/* ---- probes ---- */
+
+static const char *const queues[] = {"a", "b", "c", "d", "e"};
+
+static void
+put_confirm(bool ack, uint64_t tag, bool multiple)
+{
+	amqp_basic_ack_t acked = {.delivery_tag = tag, .multiple = multiple};
+	amqp_basic_nack_t nacked = {.delivery_tag = tag, .multiple = multiple};
+
+	if (ack)
+		put_method(bytes, 1, AMQP_BASIC_ACK_METHOD, &acked);
+	else
+		put_method(bytes, 1, AMQP_BASIC_NACK_METHOD, &nacked);
+}
+
+static void
+put_return(const char *tag)
+{
+	amqp_basic_return_t returned = {
+	    .reply_code = 312,
+	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
+	};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_CORRELATION_ID_FLAG,
+	    .correlation_id = amqp_cstring_bytes(tag),
+	};
+
+	put_method(bytes, 1, AMQP_BASIC_RETURN_METHOD, &returned);
+	ck_assert(amqp_frame_put_header(bytes, 1, 0, &properties));
+}
+
+/* A broker whose side link has been asked so many queues; the channel is open, nothing confirmed. */
+static struct rig_broker *
+probing(size_t count)
+{
+	struct rig_broker *one = evil_open_up();
+
+	rig_ask_probe(one, queues, count);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == count);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	return one;
+}
+
+/* Acks for many, nacks, returns in between; confirms out of order. */
+START_TEST(test_confirms)
+{
+	struct rig_broker *one = probing(5);
+	const enum broker_answer *answers;
+
+	put_return("2");
+	put_confirm(false, 5, false);
+	put_return("4");
+	put_confirm(true, 3, true);
+	say();
+	for (int i = 0; i < 3; i++)
+		rig_pass();
+	ck_assert_uint_eq(rig_probes_answered(), 0);
+	put_confirm(true, 4, false);
+	say();
+	rig_wait(rig_probes_answered() == 1);
+	answers = rig_probe_answers();
+	ck_assert_int_eq(answers[0], BROKER_OK);
+	ck_assert_int_eq(answers[1], BROKER_ABSENT);
+	ck_assert_int_eq(answers[2], BROKER_OK);
+	ck_assert_int_eq(answers[3], BROKER_ABSENT);
+	ck_assert_int_eq(answers[4], BROKER_UNKNOWN);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+}
+END_TEST
+
+/* Late confirms belong to the probe that was given up, not to the next one. */
+START_TEST(test_silence_then_late_confirms)
+{
+	struct rig_broker *one = probing(2);
+
+	put_confirm(true, 1, false);
+	say();
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_OK);
+	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
+	rig_ask_probe(one, queues, 1);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 3);
+	put_confirm(true, 2, false);
+	put_return("3");
+	put_confirm(true, 3, true);
+	say();
+	rig_wait(rig_probes_answered() == 2);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_ABSENT);
+}
+END_TEST
+
+/* A channel full of probes that nobody will confirm is replaced. */
+START_TEST(test_silent_channel_is_replaced)
+{
+	struct rig_broker *one = probing(1);
+
+	say();
+	for (unsigned i = 1; i <= 17; i++) {
+		rig_wait(rig_probes_answered() == i);
+		ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
+		if (i < 17)
+			rig_ask_probe(one, queues, 1);
+	}
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	rig_ask_probe(one, queues, 1);
+	rig_wait(evil_saw(2, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+}
+END_TEST
+
+static void
+put_tag_never_sent(void)
+{
+	put_confirm(true, 3, false);
+}
+
+static void
+put_tag_0(void)
+{
+	put_confirm(true, 0, false);
+}
+
+static void
+put_return_never_sent(void)
+{
+	put_return("3");
+}
+
+static void
+put_return_of_nothing(void)
+{
+	put_return("");
+}
+
+static void
+put_return_of_words(void)
+{
+	put_return("1x");
+}
+
+static void
+put_header_alone(void)
+{
+	amqp_basic_properties_t properties = {0};
+
+	ck_assert(amqp_frame_put_header(bytes, 1, 0, &properties));
+}
+
+static void (*const lies[])(void) = {put_tag_never_sent, put_tag_0, put_return_never_sent,
+    put_return_of_nothing, put_return_of_words, put_header_alone};
+
+/* A confirm that cannot be: nothing on this link can be believed. */
+START_TEST(test_lies)
+{
+	struct rig_broker *one = probing(2);
+
+	lies[_i]();
+	say();
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
+	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
+	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN && one->events[BROKER_SIDE] == 2);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+}
+END_TEST
+
+Suite *
+scripted_suite(void)
+{
+	Suite *suite = suite_create("scripted");
+	TCase *tcase = tcase_create("scripted");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, test_heartbeat_is_negotiated, 0, 3);
+	tcase_add_test(tcase, test_heartbeats_are_sent);
+	tcase_add_test(tcase, test_no_lane_left);
+	tcase_add_test(tcase, test_side_lane_waits);
+	tcase_add_test(tcase, test_close_without_cause);
+	tcase_add_test(tcase, test_number_waits_for_close_ok);
+	tcase_add_test(tcase, test_idle_lane_closed);
+	tcase_add_test(tcase, test_confirms);
+	tcase_add_test(tcase, test_silence_then_late_confirms);
+	tcase_add_test(tcase, test_silent_channel_is_replaced);
+	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
