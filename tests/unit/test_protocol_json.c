@@ -269,7 +269,7 @@ START_TEST(integers_are_exact_up_to_2_53)
 	static const int64_t values[] = {0, 1, -1, 999999999999999, 1000000000000000,
 	    9007199254740990, 9007199254740991, -9007199254740991};
 	struct cJSON *object = json_new_object(), *back;
-	char *printed, name[8];
+	char *printed, name[16];
 	int64_t value;
 
 	for (int i = 0; i < COUNT(values); i++) {
