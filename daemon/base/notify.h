@@ -1,6 +1,6 @@
 /*
- * What the service manager is told (sd_notify(3)); silent where none listens. Never blocks long
- * enough to matter: a datagram to a local socket.
+ * What the service manager is told (sd_notify(3)); silent where none listens. A manager that does not
+ * read misses something: what changes the service's state waits 200 ms for room, the rest not at all.
  */
 #ifndef BASE_NOTIFY_H
 #define BASE_NOTIFY_H

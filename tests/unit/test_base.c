@@ -328,6 +328,18 @@ START_TEST(notify_says_each_state)
 }
 END_TEST
 
+START_TEST(notify_to_a_manager_that_does_not_read_ends)
+{
+	int64_t began = clock_now(&clock_boottime);
+
+	/* More than any queue of datagrams holds (net.unix.max_dgram_qlen). */
+	for (int i = 0; i < 10000; i++)
+		notify_watchdog();
+	notify_ready();
+	ck_assert_int_lt(clock_now(&clock_boottime) - began, 3 * NSEC_PER_SEC);
+}
+END_TEST
+
 START_TEST(notify_without_listener_is_silent)
 {
 	unsetenv("NOTIFY_SOCKET");
@@ -377,6 +389,7 @@ base_suite(void)
 	tcase = tcase_create("notify");
 	tcase_add_checked_fixture(tcase, notify_setup, notify_teardown);
 	tcase_add_test(tcase, notify_says_each_state);
+	tcase_add_test(tcase, notify_to_a_manager_that_does_not_read_ends);
 	tcase_add_test(tcase, notify_without_listener_is_silent);
 	tcase_add_test(tcase, notify_watchdog_is_fed_at_half_its_time);
 	suite_add_tcase(suite, tcase);
