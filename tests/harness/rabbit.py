@@ -387,8 +387,9 @@ class Rabbit:
         pid = self._living(what)
         if pid is None:
             return
-        os.kill(pid, signal.SIGCONT)
         os.kill(pid, how)
+        if how != signal.SIGKILL:  # which works on a frozen node, and must not thaw it
+            os.kill(pid, signal.SIGCONT)
         try:
             wait_until(f"end of {what}", DOWN_TIMEOUT, lambda: self._living(what) is None)
         except RabbitError:
