@@ -2,9 +2,8 @@
 moment their peer, their daemon or their broker is gone; the broker's refusals are passed on in words.
 """
 
-import json
 import os
-import signal
+import re
 import statistics
 import subprocess
 import time
@@ -12,6 +11,7 @@ import unittest
 
 import tap
 from daemon import Daemon, clean_environment, program
+from openrpc import SOURCE
 from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
@@ -144,17 +144,19 @@ class Held(Main):
         wait_until(lambda: not slot_queues(RABBIT, name), 30, "no B is left")
 
     def test_least_permissions(self):
-        """What README.md says a daemon needs."""
+        """What README.md says a daemon needs, for all of its work and for taking slots alone."""
+        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
+            everything, taking = re.findall(r"'(.+?)' '(.+?)' '(.+?)'", file.read())
         RABBIT.ctl("add_vhost", "locks")
         RABBIT.ctl("add_user", "lockbroker", "secret")
-        RABBIT.ctl("set_permissions", "-p", "locks", "lockbroker", ".*", r"^amq\.default$", "^$")
-        everything = self.daemon(url=f"amqp://lockbroker:secret@127.0.0.1:{RABBIT.port}/locks")
-        name = self.create(everything, 2)
-        self.use(everything, name)
+        RABBIT.ctl("set_permissions", "-p", "locks", "lockbroker", *everything)
+        admin = self.daemon(url=f"amqp://lockbroker:secret@127.0.0.1:{RABBIT.port}/locks")
+        name = self.create(admin, 2)
+        self.use(admin, name)
 
         # One that only takes and gives back: no A, no administration.
         RABBIT.ctl("add_user", "worker", "secret")
-        RABBIT.ctl("set_permissions", "-p", "locks", "worker", ".-([0-9]+-B|M)$", r"^amq\.default$", "^$")
+        RABBIT.ctl("set_permissions", "-p", "locks", "worker", *taking)
         worker = self.daemon(url=f"amqp://worker:secret@127.0.0.1:{RABBIT.port}/locks",
                              expect=["ACCESS_REFUSED"])
         self.use(worker, name)
