@@ -1,150 +1,22 @@
-"""Peers that do anything in any order, from a seed: every request is answered once, as described, and
-when all have hung up nothing is left."""
+"""Peers that do anything in any order (tests/harness/chaos.py), on memory:, with wide and narrow limits."""
 
-import os
-import random
-import socket
 import unittest
 
 import tap
+from chaos import SEED, chaos
 from daemon import Daemon
-from wait import wait_until
-from wire import Closed, Wire
-
-SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "1120"))
-NAMES = ("db", "big", "gone")
-MUTEXES = ("m", "n")
-
-
-class Peer:
-    """One connection; remembers what it asked and what it holds."""
-
-    def __init__(self, daemon, dice):
-        self.wire = Wire(daemon)
-        self.dice = dice
-        self.asked = {}
-        self.locks = []
-        self.ended = False
-
-    def ask(self, method, **params):
-        self.asked[self.wire.request(method, **params)] = method
-
-    def acquire(self):
-        params = {"timeout": self.dice.choice((0, 0.01, 0.5, None)),
-                  "priority": self.dice.randrange(-3, 4), "progress": self.dice.random() < 0.3}
-        if self.dice.random() < 0.4:
-            params.update(name=self.dice.choice(MUTEXES), kind="mutex")
-        else:
-            params.update(name=self.dice.choice(NAMES))
-        self.ask("acquire", **params)
-
-    def cancel(self):
-        """By hand: request() has an `id` of its own."""
-        self.wire.last_id += 1
-        self.asked[self.wire.last_id] = "cancel"
-        self.wire.methods[self.wire.last_id] = "cancel", True
-        self.wire.send_line({"id": self.wire.last_id, "method": "cancel",
-                             "params": {"id": self.dice.randrange(1, self.wire.last_id + 1)}})
-
-    def with_lock(self, method):
-        lock = self.dice.choice(self.locks) if self.locks else "00000000-1"
-        self.ask(method, lock=lock)
-
-    def act(self):
-        roll = self.dice.random()
-        if roll < 0.40:
-            self.acquire()
-        elif roll < 0.60:
-            self.with_lock("release")
-        elif roll < 0.70:
-            self.with_lock("verify")
-        elif roll < 0.80:
-            self.cancel()
-        elif roll < 0.86:
-            self.ask("size", name=self.dice.choice(NAMES))
-        elif roll < 0.90:
-            self.ask("create", name=self.dice.choice(NAMES), slots=self.dice.randrange(1, 5),
-                     exist_ok=True)
-        elif roll < 0.92:
-            self.ask("destroy", name="gone")
-        elif roll < 0.96:
-            self.ask("info")
-        else:
-            self.wire.send_bytes(self.dice.choice((b"\n", b"{}\n", b"[1]\n", b'{"id":"x"}\n', b"}\n")))
-
-    def read(self):
-        """Takes what has come; whatever is answered was asked, and only once."""
-        try:
-            self.wire.pump()
-        except Closed:
-            self.ended = True
-        while self.wire.replies:
-            reply = self.wire.replies.popleft()
-            if reply["id"] is None or reply["id"] == "x":
-                continue
-            method = self.asked.pop(reply["id"])
-            if method == "acquire" and "result" in reply:
-                self.locks.append(reply["result"]["lock"])
-            elif method == "release" and "result" in reply:
-                self.locks.remove(reply["result"]["lock"])
-        self.wire.notifications.clear()
-
-    def leave(self):
-        if self.dice.random() < 0.3:
-            self.wire.socket.shutdown(socket.SHUT_WR)
-            self.wire.wait_closed()
-            self.read()
-            # A peer that ended its side is owed all but its acquires.
-            assert not set(self.asked.values()) - {"acquire"}, self.asked
-        elif self.dice.random() < 0.3:
-            self.wire.send_bytes(b'{"id":1,"method":')
-        self.wire.hang_up()
 
 
 class Chaos(unittest.TestCase):
     deadline = 120
 
-    def run_with(self, seed, *options):
-        dice = random.Random(seed)
-        daemon = Daemon(self, *options)
-        watcher = Wire(daemon)
-        peers = []
-        for step in range(2500):
-            if len(peers) < 25 and dice.random() < 0.1:
-                peers.append(Peer(daemon, dice))
-            if not peers:
-                continue
-            peer = dice.choice(peers)
-            peer.act()
-            if dice.random() < 0.3:
-                dice.choice(peers).read()
-            if dice.random() < 0.03:
-                peers.remove(peer)
-                peer.leave()
-            if step % 500 == 250:
-                daemon.reload()
-        for peer in peers:
-            peer.read()
-            self.assertFalse(peer.ended)
-            peer.leave()
-        wait_until(lambda: watcher.call("info")["counts"]["peers"] == 1, 10)
-        wait_until(lambda: not any(watcher.call("info")["counts"][count]
-                                   for count in ("holds", "waiting", "in_flight")), 10)
-        counts = watcher.call("info")["counts"]
-        # Claims of peers that left meanwhile are released without having been granted.
-        self.assertLessEqual(counts["granted"], counts["released"], counts)
-        self.assertGreater(counts["granted"], 100)
-        for name in MUTEXES:
-            watcher.call("acquire", name=name, kind="mutex", timeout=1)
-
     def test_with_the_usual_limits(self):
-        print(f"seed {SEED}")
-        self.run_with(SEED)
+        chaos(self, [Daemon(self)], SEED, 2500)
 
     def test_with_narrow_limits(self):
-        print(f"seed {SEED}")
-        self.run_with(SEED + 1, "--max-requests-per-peer", "1", "--max-waits-per-peer", "2",
-                      "--max-locks-per-peer", "2")
+        daemon = Daemon(self, "--max-requests-per-peer", "1", "--max-waits-per-peer", "2",
+                        "--max-locks-per-peer", "2")
+        chaos(self, [daemon], SEED, 2500)
 
 
 if __name__ == "__main__":
