@@ -1,0 +1,75 @@
+/*
+ * Fuzz target: what a broker sends, from the socket's bytes to decoded frames and the login. The first
+ * byte says in what pieces the rest arrives.
+ *
+ *	make fuzz-amqp && ./fuzz-amqp -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/amqp
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include "daemon/broker/amqp_frame.h"
+#include "daemon/broker/amqp_login.h"
+#include "tests/fuzz/fuzz.h"
+
+static void
+log_in(const amqp_connection_start_t *start)
+{
+	const struct amqp_login login = {.name = "fuzz", .user = "guest", .password = "guest"};
+	struct evbuffer *out = evbuffer_new();
+	struct amqp_server server;
+
+	amqp_server_init(&server, start);
+	amqp_server_done(&server);
+	free(amqp_login_put(out, start, &login));
+	evbuffer_free(out);
+}
+
+/* Reads all that the daemon reads of a frame. */
+static void
+use(struct amqp_decoder *decoder, const struct amqp_frame *frame)
+{
+	const amqp_channel_close_t *channel_close = frame->fields;
+	const amqp_connection_close_t *close = frame->fields;
+	const amqp_basic_properties_t *properties = frame->fields;
+
+	if (frame->type == AMQP_FRAME_HEADER &&
+	    (properties->_flags & AMQP_BASIC_CORRELATION_ID_FLAG) != 0)
+		free(amqp_frame_words(properties->correlation_id));
+	switch (frame->method) {
+	case AMQP_CONNECTION_START_METHOD:
+		log_in(frame->fields);
+		break;
+	case AMQP_CONNECTION_TUNE_METHOD:
+		amqp_decoder_tune(decoder, 2047, AMQP_FRAME_MAX);
+		break;
+	case AMQP_CONNECTION_CLOSE_METHOD:
+		free(amqp_frame_words(close->reply_text));
+		break;
+	case AMQP_CHANNEL_CLOSE_METHOD:
+		free(amqp_frame_words(channel_close->reply_text));
+		break;
+	default:
+		break;
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct amqp_decoder *decoder = amqp_decoder_new();
+	struct evbuffer *in = evbuffer_new();
+	size_t piece = size > 0 && data[0] > 0 ? data[0] : size;
+
+	for (size_t at = 1; at < size; at += piece) {
+		struct amqp_frame frame;
+
+		evbuffer_add(in, data + at, size - at < piece ? size - at : piece);
+		while (amqp_decoder_next(decoder, in, &frame) == AMQP_DECODER_FRAME)
+			use(decoder, &frame);
+	}
+	evbuffer_free(in);
+	amqp_decoder_free(decoder);
+	return 0;
+}
