@@ -248,8 +248,12 @@ lb_call(
 		return code;
 	if (method == NULL || method[0] == '\0')
 		return handle_fail(lb, LB_BAD_ARGUMENT, "no method");
-	if (params_json != NULL) {
+	if (params_json == NULL) {
+		params = json_new_object();
+	} else {
 		params = json_parse(params_json, strlen(params_json), &error);
+		if (params == NULL && error.no_memory)
+			return handle_fail(lb, LB_NO_MEMORY, NULL);
 		if (params == NULL)
 			return handle_fail(
 			    lb, LB_BAD_ARGUMENT, "params: byte %zu: %s", error.at, error.what);
@@ -337,7 +341,7 @@ lb_json_each(
 		return LB_BAD_ARGUMENT;
 	tree = json_parse(json, strlen(json), &error);
 	if (tree == NULL)
-		return LB_BAD_ARGUMENT;
+		return error.no_memory ? LB_NO_MEMORY : LB_BAD_ARGUMENT;
 	result = visit_all(&walk, tree, 0);
 	json_free(tree);
 	return result;

@@ -1,6 +1,6 @@
 /*
  * lockbroker run: a command under a lock. Owns the connection, the child and the time at which KILL
- * follows TERM. Acts first and talks afterwards: stderr may block, the lock does not wait.
+ * follows TERM. Acts first and talks afterwards, and never waits for who should listen.
  */
 #include "client/commands.h"
 
@@ -121,7 +121,8 @@ lost(struct run *run, const struct lb_event *event)
 	run->verdict = EXIT_STATUS_LOST;
 	react(run, &run->options->on_lost);
 	status_line(run->options, "lost", event->json);
-	say("%s: lost (%s)", run->name, *event->reason != '\0' ? event->reason : "no reason given");
+	say_in_passing(
+	    "%s: lost (%s)", run->name, *event->reason != '\0' ? event->reason : "no reason given");
 }
 
 static void
@@ -133,7 +134,7 @@ revoked(struct run *run, const struct lb_event *event)
 		run->verdict = EXIT_STATUS_REVOKED;
 	react(run, reaction);
 	status_line(run->options, "revoked", event->json);
-	say("%s: its slot was taken out of service", run->name);
+	say_in_passing("%s: its slot was taken out of service", run->name);
 }
 
 /*
@@ -151,7 +152,7 @@ draining(struct run *run, const struct lb_event *event)
 	else if (run->options->on_lost.kind == REACTION_SIGNAL)
 		react(run, &run->options->on_lost);
 	status_line(run->options, "draining", event->json);
-	say("%s: lockbrokerd is stopping", run->name);
+	say_in_passing("%s: lockbrokerd is stopping", run->name);
 }
 
 static void
@@ -172,11 +173,11 @@ heed(struct run *run)
 			break;
 		case LB_EVENT_CLOSED: /* after LOST */
 			if (run->options->verbose)
-				say("%s: %s", run->name, event->text);
+				say_in_passing("%s: %s", run->name, event->text);
 			break;
 		case LB_EVENT_BROKER:
 			if (run->options->verbose)
-				say("%s: the broker is %s", run->name, event->reason);
+				say_in_passing("%s: the broker is %s", run->name, event->reason);
 			break;
 		case LB_EVENT_GRANTED:
 		case LB_EVENT_REFUSED:
@@ -240,7 +241,7 @@ give_back(struct run *run)
 	if (code == LB_OK)
 		status_line(run->options, "released", lb_result_json(run->lb));
 	else
-		say("%s: release: %s", run->name, lb_message(run->lb));
+		say_in_passing("%s: release: %s", run->name, lb_message(run->lb));
 }
 
 /* ---- before ---- */
@@ -317,7 +318,7 @@ run_locked(struct run *run, char *argv[])
 	status_line(run->options, "granted", lb_lock_json(run->lock));
 	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", run->name);
 	if (run->options->verbose)
-		say("%s: granted after %.3f s", run->name,
+		say_in_passing("%s: granted after %.3f s", run->name,
 		    (double)lb_lock_waited(run->lock) / 1000);
 	run->kill_after_ms = kill_after(run);
 	if (!set_environment(run) ||

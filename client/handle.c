@@ -113,6 +113,7 @@ handle_break(struct lb *lb, int code, const char *text)
 	lb->fd = -1;
 	if (holds_closed(&lb->holds, code, text) != LB_OK && code == LB_CLOSED)
 		code = LB_NO_MEMORY;
+	lb->ended = code;
 	handle_fail(lb, code, "%s", code == LB_NO_MEMORY ? code_sentence(code) : text);
 	session_free(lb->session);
 	lb->session = NULL;
@@ -324,7 +325,8 @@ handle_ask(
 		json_free(params);
 		return handle_fail(lb, LB_CLOSED, NULL);
 	}
-	if (session_request(lb->session, method, params, (int)tag, ret_id) != SESSION_OK)
+	if (params == NULL ||
+	    session_request(lb->session, method, params, (int)tag, ret_id) != SESSION_OK)
 		return handle_fail(lb, LB_NO_MEMORY, NULL);
 	return LB_OK;
 }

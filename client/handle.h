@@ -23,6 +23,7 @@ enum call_tag {
 struct lb {
 	pid_t pid;               /* who may use it */
 	int fd;                  /* -1 = no connection */
+	int ended;               /* why there is none any more */
 	char *path;              /* owned; NULL before lb_connect() */
 	struct session *session; /* owned; NULL without a connection */
 	struct holds holds;
@@ -51,7 +52,7 @@ int handle_break(struct lb *lb, int code, const char *text);
 int handle_move(struct lb *lb) __attribute__((warn_unused_result));
 /* Waits until something can be sent or read, and moves it. LB_DEADLINE. */
 int handle_wait(struct lb *lb, int64_t deadline) __attribute__((warn_unused_result));
-/* Makes a request; params taken. */
+/* Makes a request; params taken, NULL means that there was no memory to make them. */
 int handle_ask(struct lb *lb, const char *method, struct cJSON *params, enum call_tag tag,
     int64_t *ret_id) __attribute__((warn_unused_result));
 /*

@@ -222,6 +222,9 @@ lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, st
 	}
 	if (code != LB_OK)
 		return code;
+	/* The end of the connection came in the same breath: what it granted is gone already. */
+	if (lb->fd < 0)
+		return handle_fail(lb, lb->ended, NULL);
 	code = holds_grant(&lb->holds, lb, lb->last.content, ret);
 	return code == LB_OK ? code : handle_break(lb, code, "the grant makes no sense");
 }

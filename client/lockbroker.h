@@ -288,7 +288,7 @@ LB_PUBLIC int lb_call(struct lb *lb, const char *method, const char *params_json
 /*
  * Calls visit for each value in a JSON text that is no object or array itself, in order: path like
  * "lease.heartbeat" or "holders.0.pid", value as text (strings unquoted, null as ""). Stops when
- * visit returns other than 0, and returns that; LB_BAD_ARGUMENT when the text is not JSON.
+ * visit returns other than 0, and returns that; LB_BAD_ARGUMENT when the text is not JSON, LB_NO_MEMORY.
  */
 LB_PUBLIC int lb_json_each(
     const char *json, int (*visit)(const char *path, const char *value, void *arg), void *arg);

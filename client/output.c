@@ -23,6 +23,28 @@ say(const char *format, ...)
 	fprintf(stderr, "lockbroker: %s\n", line);
 }
 
+/* A pipe that is ready takes PIPE_BUF bytes (pipe(7)): more than what is written here at a time. */
+static bool
+takes_a_line(int fd)
+{
+	struct pollfd ready = {.fd = fd, .events = POLLOUT};
+
+	return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0;
+}
+
+void
+say_in_passing(const char *format, ...)
+{
+	char line[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	if (takes_a_line(STDERR_FILENO))
+		dprintf(STDERR_FILENO, "lockbroker: %s\n", line);
+}
+
 /* The group that may open the socket, as far as this user can see it. */
 static void
 say_which_group(const char *path)
@@ -82,24 +104,18 @@ say_refusal(const struct lb_event *event, const struct options *options, const c
 void
 status_line(const struct options *options, const char *what, const char *json)
 {
-	struct pollfd fd = {.fd = options->status_fd, .events = POLLOUT};
 	bool more = strlen(json) > 2;
 	char *line;
 	int len;
 
-	if (options->status_fd < 0)
-		return;
-	/*
-	 * A reader that does not read must not keep the watch over a lost lock from acting: the line
-	 * is dropped. A pipe that is ready takes PIPE_BUF bytes, which is more than any line has.
-	 */
-	if (poll(&fd, 1, 0) != 1 || (fd.revents & POLLOUT) == 0)
+	/* A reader that does not read must not keep us from acting: it misses the line. */
+	if (options->status_fd < 0 || !takes_a_line(options->status_fd))
 		return;
 	len = asprintf(&line, "{\"event\":\"%s\"%s%s\n", what, more ? "," : "", json + 1);
 	if (len < 0)
 		return;
 	if (write(options->status_fd, line, (size_t)len) < 0)
-		say("--status-fd: %m");
+		say_in_passing("--status-fd: %m");
 	free(line);
 }
 

@@ -10,6 +10,8 @@
 
 /* "lockbroker: ..." on stderr. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for who must not be kept from acting: dropped when stderr would block. */
+void say_in_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Tells why the handle's last call failed and what helps; returns the exit status for its code. */
 int say_failure(struct lb *lb, int code, const struct options *options, const char *name);
 /* The same for an acquire that ended in an event. */

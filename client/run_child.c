@@ -69,7 +69,7 @@ child_shell(const char *string, const struct signals *signals)
 	pid_t pid = fork();
 
 	if (pid < 0) {
-		say("fork: %m");
+		say_in_passing("fork: %m");
 		return;
 	}
 	setpgid(pid, pid);

@@ -216,7 +216,8 @@ session_next(struct session *session, struct session_event *ret)
 		break;
 	}
 	if (!message_parse_answer(line, len, &event.answer, &what))
-		return break_with(session, "a line that is no answer", what);
+		return what == NULL ? SESSION_NO_MEMORY
+				    : break_with(session, "a line that is no answer", what);
 	status = settle(session, &event);
 	if (status == SESSION_EVENT)
 		*ret = event;

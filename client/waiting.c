@@ -24,6 +24,15 @@ struct waiting {
 	bool created;
 };
 
+/* What the deadline of our own says; LB_ANSWER_GRACE after that of the daemon. */
+static const struct lb_event silence = {
+    .type = LB_EVENT_REFUSED,
+    .code = LB_DEADLINE,
+    .text = "the daemon does not answer",
+    .json = "{\"code\":-5,\"message\":\"the daemon does not answer\","
+	    "\"data\":{\"reason\":\"deadline\"}}",
+};
+
 /* No exit status yet. */
 enum { GOING_ON = -1 };
 
@@ -39,8 +48,8 @@ tell_position(const struct waiting *waiting, const struct lb_event *event)
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
 	if (waiting->verbose)
-		say("%s: waiting, position %d%s (%lld s)", waiting->name, event->position, holders,
-		    seconds);
+		say_in_passing("%s: waiting, position %d%s (%lld s)", waiting->name,
+		    event->position, holders, seconds);
 }
 
 static void
@@ -49,7 +58,7 @@ tell_broker(const struct waiting *waiting, const struct lb_event *event)
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: the broker is %s", waiting->name, event->reason);
 	if (waiting->verbose)
-		say("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
+		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
 		    *event->text != '\0' ? ": " : "", event->text);
 }
 
@@ -98,6 +107,8 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 	while (status == GOING_ON && (event = lb_event_next(waiting->lb)) != NULL) {
 		switch (event->type) {
 		case LB_EVENT_GRANTED:
+			if (lb_lock_state(event->lock) == LB_LOCK_LOST)
+				break;
 			*ret = event->lock;
 			return EXIT_STATUS_OK;
 		case LB_EVENT_REFUSED:
@@ -112,8 +123,11 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		case LB_EVENT_BROKER:
 			tell_broker(waiting, event);
 			break;
+		case LB_EVENT_LOST: /* in the same breath as it was granted */
+			say("%s: lost as soon as it was got (%s)", waiting->name, event->reason);
+			status = EXIT_STATUS_LOST;
+			break;
 		case LB_EVENT_DRAINING: /* a refusal follows */
-		case LB_EVENT_LOST:
 		case LB_EVENT_REVOKED:
 			break;
 		}
@@ -149,8 +163,7 @@ wait_for_it(struct waiting *waiting, struct lb_lock **ret)
 		if (status == GOING_ON)
 			status = heed(waiting, ret);
 		if (status == GOING_ON && watch_now() >= waiting->until) {
-			say("%s: the daemon does not answer", waiting->name);
-			status = waiting->options->conflict_status;
+			status = say_refusal(&silence, waiting->options, waiting->name);
 		}
 		if (status == GOING_ON)
 			watch_sleep(&watch, waiting->until);

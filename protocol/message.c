@@ -232,8 +232,8 @@ message_parse_answer(
 	answer.tree = json_parse(line, len, &where);
 	what = answer.tree == NULL ? where.what : read_answer(answer.tree, &answer);
 	if (what != NULL) {
+		*ret_what = answer.tree == NULL && where.no_memory ? NULL : what;
 		json_free(answer.tree);
-		*ret_what = what;
 		return false;
 	}
 	*ret = answer;

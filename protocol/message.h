@@ -88,7 +88,10 @@ struct message_answer {
 	struct cJSON *tree; /* owned */
 };
 
-/* Reads what the daemon sent; ignores members it does not know. False: *ret_what is why (static). */
+/*
+ * Reads what the daemon sent; ignores members it does not know. False: *ret_what is why (static), or
+ * NULL when out of memory.
+ */
 bool message_parse_answer(const char *line, size_t len, struct message_answer *ret,
     const char **ret_what) __attribute__((warn_unused_result));
 void message_answer_done(struct message_answer *answer);

@@ -132,8 +132,8 @@ class WhileRunning(TroubleCase):
         def both(request, connection):
             connection.sendall(reply(request, result=GRANT) +
                                line({"method": "lost", "params": {**LOCK, "reason": "lost"}}))
-        job = Job(self, Fake(self, acquire=both), "run", "db", "sleep", "60")
-        job.wait(79)
+        job = command(self, Fake(self, acquire=both), "run", "db", "echo", "never", status=79)
+        self.assertEqual(job.out, "")
 
     def test_a_loss_that_the_release_tells(self):
         fake = Fake(self, release=lambda request, _: reply(request, error=error(8, "lost")))
@@ -240,7 +240,7 @@ class WhileRunning(TroubleCase):
         wait_until(lambda: "got TERM" in job.out, 2, "the child got it")
         job.wait(9)
 
-    def test_stderr_that_is_full_delays_no_loss(self):
+    def test_stderr_that_is_full_delays_nothing(self):
         read, write = os.pipe()
         os.set_blocking(write, False)
         try:
@@ -249,16 +249,14 @@ class WhileRunning(TroubleCase):
         except BlockingIOError:
             os.set_blocking(write, True)
         fake = Fake(self)
-        job = self.start(fake, "db", "bash", "-c", SLEEPER.format("TERM") + " 2>/dev/null",
+        job = self.start(fake, "-k", "0.2", "db", "bash", "-c", STUBBORN,
                          preexec_fn=lambda: os.dup2(write, 2))
+        pid = int(job.out.split()[1])
         fake.close()
-        job.wait_out("got TERM", 5)
-        wait_until(lambda: not job.running() or os.read(read, 65536), what="it ends once stderr is read")
-        os.close(write)
-        while os.read(read, 65536):
-            pass
+        wait_until(lambda: gone(pid), 5, "the child is killed")
         job.wait(79)
         os.close(read)
+        os.close(write)
 
 
 class Mutex(TroubleCase):

@@ -126,6 +126,17 @@ START_TEST(a_senseless_answer_closes)
 }
 END_TEST
 
+START_TEST(a_grant_with_the_end_of_the_connection_is_none)
+{
+	struct lb_lock *lock = NULL;
+
+	say(GRANT("1", "a-1"));
+	hang_up();
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_CLOSED);
+	ck_assert_ptr_null(lock);
+}
+END_TEST
+
 START_TEST(bad_arguments_send_nothing)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
@@ -393,6 +404,7 @@ calls_suite(void)
 	    tcase, refusals_keep_their_number_and_words, 0, sizeof(refusals) / sizeof(refusals[0]));
 	tcase_add_loop_test(
 	    tcase, a_senseless_answer_closes, 0, sizeof(senseless) / sizeof(senseless[0]));
+	tcase_add_test(tcase, a_grant_with_the_end_of_the_connection_is_none);
 	tcase_add_test(tcase, bad_arguments_send_nothing);
 	tcase_add_test(tcase, administration);
 	tcase_add_test(tcase, a_silent_daemon_is_a_deadline_and_its_late_answer_nothing);
