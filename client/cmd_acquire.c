@@ -58,6 +58,8 @@ heed(struct lb *lb, const char *name)
 	while ((event = lb_event_next(lb)) != NULL) {
 		switch (event->type) {
 		case LB_EVENT_LOST:
+			if (event->lock == NULL)
+				break;
 			say("%s: lost (%s)", name, event->reason);
 			return EXIT_STATUS_LOST;
 		case LB_EVENT_DRAINING:

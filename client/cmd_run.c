@@ -163,10 +163,12 @@ heed(struct run *run)
 	while ((event = lb_event_next(run->lb)) != NULL) {
 		switch (event->type) {
 		case LB_EVENT_LOST:
-			lost(run, event);
+			if (event->lock == run->lock)
+				lost(run, event);
 			break;
 		case LB_EVENT_REVOKED:
-			revoked(run, event);
+			if (event->lock == run->lock)
+				revoked(run, event);
 			break;
 		case LB_EVENT_DRAINING:
 			draining(run, event);

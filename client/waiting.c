@@ -124,6 +124,8 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 			tell_broker(waiting, event);
 			break;
 		case LB_EVENT_LOST: /* in the same breath as it was granted */
+			if (event->lock == NULL)
+				break;
 			say("%s: lost as soon as it was got (%s)", waiting->name, event->reason);
 			status = EXIT_STATUS_LOST;
 			break;

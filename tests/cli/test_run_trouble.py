@@ -62,7 +62,8 @@ class Answers(TroubleCase):
         def generous(request, connection):
             connection.sendall(line({"method": "news", "params": {"new": [1]}}))
             connection.sendall(b"\r\n\n" + line({"method": "lost", "params": {**LOCK, "lock": "f-0"}}))
-            return reply(request, result={**GRANT, "new": {"more": True}}, more=1)
+            connection.sendall(reply(request, result={**GRANT, "new": {"more": True}}, more=1))
+            connection.sendall(line({"method": "lost", "params": {**LOCK, "lock": "f-2"}}))
         self.run_to_end(Fake(self, acquire=generous), "db", "sh", "-c", "exit 3", status=3)
 
     def test_a_word_by_itself(self):
