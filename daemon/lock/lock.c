@@ -9,6 +9,7 @@
 #include "daemon/lock/count.h"
 #include "daemon/lock/engine.h"
 #include "daemon/lock/keep.h"
+#include "daemon/lock/look.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/verify.h"
 
@@ -112,7 +113,7 @@ lock_engine_free(struct lock_engine *engine)
 		HASH_DELETE(by_id, engine->ops, op);
 		free(op);
 	}
-	HASH_CLEAR(by_probe, engine->looks);
+	look_end_all(engine);
 	timers_cancel(engine->timers, &engine->serve);
 	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
 		semaphore->poked = false; /* nobody is served any more */

@@ -162,6 +162,17 @@ look_continue(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
+look_end_all(struct lock_engine *engine)
+{
+	struct semaphore *semaphore, *next;
+
+	HASH_ITER (by_probe, engine->looks, semaphore, next) {
+		HASH_DELETE(by_probe, engine->looks, semaphore);
+		look_set_state(semaphore, LOOK_SEEN);
+	}
+}
+
+void
 look_end(struct semaphore *semaphore)
 {
 	look_set_state(semaphore, LOOK_OVER);

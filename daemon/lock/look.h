@@ -16,5 +16,7 @@ void look_start(struct lock_engine *engine, struct semaphore *semaphore);
 void look_continue(struct lock_engine *engine, struct semaphore *semaphore);
 /* What was seen has been made use of. */
 void look_end(struct semaphore *semaphore);
+/* Ends those in progress, whose answers do not come any more: the engine goes. */
+void look_end_all(struct lock_engine *engine);
 
 #endif

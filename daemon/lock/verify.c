@@ -110,6 +110,9 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 		/* One that is being dropped was still held when it was asked about: in order. */
 		if (hold == NULL)
 			finish(engine, verify, REASON_NOT_HELD, NULL);
+		else if (hold->revoked)
+			/* Another verify saw A gone meanwhile; it came back (invariant 5). */
+			finish(engine, verify, REASON_REVOKED, NULL);
 		else
 			finish(engine, verify, REASON_NONE, NULL);
 		break;

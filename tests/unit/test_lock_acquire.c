@@ -365,6 +365,14 @@ START_TEST(a_slot_of_a_known_name_is_one_flight)
 }
 END_TEST
 
+START_TEST(the_engine_may_go_in_the_middle_of_a_look)
+{
+	world_acquire(world, 0, 1, 1, "db", TRY);
+	world_pass(world, 0); /* the probes are on their way, and teardown comes */
+	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
+}
+END_TEST
+
 START_TEST(mutex_and_persistent_mutex)
 {
 	struct lock_acquire mutex = {.name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = TRY};
@@ -423,6 +431,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, limits_are_kept_and_said);
 	tcase_add_test(tc, no_lane_left_is_too_many_locks);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
+	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
 	tcase_add_test(tc, mutex_and_persistent_mutex);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -80,6 +80,21 @@ START_TEST(revoked_is_a_mark_that_stays)
 }
 END_TEST
 
+START_TEST(a_verify_that_was_asked_before_does_not_undo_revoked)
+{
+	uint64_t lock = held();
+
+	memory_world_remove(world->memory, "db-1-A");
+	lock_verify(engine(0), 1, 2, lock, 1000);
+	lock_verify(engine(0), 1, 3, lock, 1000);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
+	/* The 404 closed the lane under the second one, which asks again and sees A. */
+	memory_world_put(world->memory, "db-1-A", false);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_REVOKED);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+}
+END_TEST
+
 START_TEST(a_vanished_b_is_claimed_again)
 {
 	uint64_t lock = held();
@@ -313,6 +328,7 @@ suite_lock_keep(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, verify_says_held_and_to_whom);
 	tcase_add_test(tc, revoked_is_a_mark_that_stays);
+	tcase_add_test(tc, a_verify_that_was_asked_before_does_not_undo_revoked);
 	tcase_add_test(tc, a_vanished_b_is_claimed_again);
 	tcase_add_test(tc, a_b_that_somebody_else_has_is_lost);
 	tcase_add_test(tc, verifies_in_a_row_survive_a_vanished_b);
