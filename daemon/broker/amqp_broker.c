@@ -22,7 +22,6 @@ struct amqp_broker {
 	struct amqp_probes *probes;      /* owned */
 	char *cluster;                   /* owned; the first one seen, NULL before */
 	char *product, *version;         /* owned; of the hold link's server */
-	char *host_text;                 /* owned; host:port, made by get_info */
 	bool blocked;
 	bool stopped;
 	int64_t side_used;      /* clock time of the last use of the side link */
@@ -243,7 +242,6 @@ amqp_free(struct broker *broker)
 	free(amqp->cluster);
 	free(amqp->product);
 	free(amqp->version);
-	free(amqp->host_text);
 	free(amqp);
 }
 
@@ -272,19 +270,14 @@ static void
 amqp_get_info(const struct broker *broker, struct broker_info *ret)
 {
 	struct amqp_broker *amqp = of((struct broker *)broker);
-	const struct amqp_host *host = &amqp->hosts[amqp_keeper_host(amqp->hold)];
 	const struct amqp_link *link = amqp_keeper_link(amqp->hold);
 
-	free(amqp->host_text);
-	amqp->host_text = strchr(host->host, ':') != NULL
-			      ? mem_printf("[%s]:%d", host->host, host->port)
-			      : mem_printf("%s:%d", host->host, host->port);
 	*ret = (struct broker_info){
 	    .hold = amqp_keeper_state(amqp->hold),
 	    .side = amqp_keeper_state(amqp->side),
 	    .side_blocked = amqp->blocked,
 	    .why = amqp_keeper_why(amqp->hold),
-	    .host = amqp->host_text,
+	    .host = amqp_keeper_host_text(amqp->hold),
 	    .product = amqp->product != NULL ? amqp->product : "",
 	    .version = amqp->version != NULL ? amqp->version : "",
 	    .cluster = amqp->cluster != NULL ? amqp->cluster : "",

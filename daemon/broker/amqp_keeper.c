@@ -18,7 +18,8 @@ struct amqp_keeper {
 	struct amqp_link *leaving; /* owned; closed politely, nothing of it counts any more */
 	struct amqp_counts counts;
 	enum broker_state state;
-	char *why; /* owned */
+	char *why;       /* owned */
+	char *host_text; /* owned; made when asked for */
 	size_t host;
 	bool keep;
 	struct backoff backoff;
@@ -47,6 +48,17 @@ current_host(const struct amqp_keeper *keeper)
 	return &keeper->config.settings->hosts[keeper->host];
 }
 
+const char *
+amqp_keeper_host_text(struct amqp_keeper *keeper)
+{
+	const struct amqp_host *host = current_host(keeper);
+
+	free(keeper->host_text);
+	keeper->host_text = mem_printf(
+	    strchr(host->host, ':') != NULL ? "[%s]:%d" : "%s:%d", host->host, host->port);
+	return keeper->host_text;
+}
+
 /* Takes why. True when there is something new to tell. */
 static bool
 keeper_set_state(struct amqp_keeper *keeper, enum broker_state state, char *why)
@@ -60,13 +72,12 @@ keeper_set_state(struct amqp_keeper *keeper, enum broker_state state, char *why)
 }
 
 static void
-log_state(const struct amqp_keeper *keeper, bool news)
+log_state(struct amqp_keeper *keeper, bool news)
 {
 	switch (keeper->state) {
 	case BROKER_UP:
-		log_info("%s up: %s:%d, %s %s, cluster %s, heartbeat %d s", keeper_name(keeper),
-		    current_host(keeper)->host, current_host(keeper)->port,
-		    amqp_link_server(keeper->link)->product,
+		log_info("%s up: %s, %s %s, cluster %s, heartbeat %d s", keeper_name(keeper),
+		    amqp_keeper_host_text(keeper), amqp_link_server(keeper->link)->product,
 		    amqp_link_server(keeper->link)->version,
 		    amqp_link_server(keeper->link)->cluster, amqp_link_heartbeat(keeper->link));
 		break;
@@ -163,7 +174,7 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
 	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
-	    mem_printf("%s:%d: %s", current_host(keeper)->host, current_host(keeper)->port, why));
+	    mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));
 	log_state(keeper, news);
 	plan_next(keeper, was_up);
 	amqp_lanes_fail(keeper->lanes);
@@ -343,5 +354,6 @@ amqp_keeper_free(struct amqp_keeper *keeper)
 	amqp_link_free(keeper->link);
 	amqp_link_free(keeper->leaving);
 	free(keeper->why);
+	free(keeper->host_text);
 	free(keeper);
 }

@@ -58,6 +58,8 @@ enum broker_state amqp_keeper_state(const struct amqp_keeper *keeper);
 const char *amqp_keeper_why(const struct amqp_keeper *keeper); /* "" while UP */
 size_t amqp_keeper_host(const struct amqp_keeper *keeper);     /* connected, or tried next */
 bool amqp_keeper_is_idle(const struct amqp_keeper *keeper);    /* no link, and none is being made */
+/* Of that host: host:port, as in a URL. Borrowed until the next call. */
+const char *amqp_keeper_host_text(struct amqp_keeper *keeper);
 /* NULL unless UP. */
 const struct amqp_link *amqp_keeper_link(const struct amqp_keeper *keeper);
 const struct amqp_counts *amqp_keeper_counts(const struct amqp_keeper *keeper);

@@ -451,8 +451,8 @@ amqp_link_new(const struct amqp_link_config *config, const struct amqp_link_even
 	timer_init(&link->beat, on_beat, link, 0);
 	timer_init(&link->deadline, on_deadline, link, 0);
 	timer_init(&link->death, on_death, link, 0);
-	link->stream = amqp_stream_new(
-	    config->base, config->host->host, config->host->port, config->tls, &stream_events);
+	link->stream = amqp_stream_new(config->base, config->host->host, config->host->port,
+	    config->tls, config->settings->connect_timeout, &stream_events);
 	timers_set(config->timers, &link->deadline,
 	    clock_now(timers_clock(config->timers)) + config->settings->connect_timeout);
 	return link;

@@ -41,6 +41,7 @@ struct amqp_probes {
 	uint64_t last_tag; /* of the channel */
 	uint16_t channel;  /* 0 = none open */
 	bool returning;    /* basic.return came, its content header not yet */
+	bool complained;   /* of being refused, on this link */
 	struct amqp_tap tap;
 	bool silent;
 };
@@ -296,8 +297,12 @@ channel_lost(struct amqp_probes *probes)
 static void
 on_closed(void *ctx, int code, const char *text)
 {
-	log_warning("the broker refuses to be probed: %s (%d)", text, code);
-	channel_lost(ctx);
+	struct amqp_probes *probes = ctx;
+
+	if (!probes->complained)
+		log_warning("the broker refuses to be probed: %s (%d)", text, code);
+	probes->complained = true;
+	channel_lost(probes);
 }
 
 static void
@@ -374,6 +379,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
 	probes->channel = 0;
+	probes->complained = false;
 	TAILQ_CONCAT(&lost, &probes->all, in_all);
 	answer_all(&lost);
 }

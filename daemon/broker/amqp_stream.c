@@ -17,6 +17,7 @@
 #include <event2/event.h>
 #include <openssl/err.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_resolve.h"
@@ -31,6 +32,7 @@ struct amqp_stream {
 	struct amqp_resolve *resolve; /* owned; while RESOLVING */
 	struct addrinfo *addresses;   /* owned */
 	struct addrinfo *address;     /* the one that is tried, in addresses */
+	struct timeval patience;      /* for all of them, then for each */
 	int fd;                       /* owned while CONNECTING, then the bufferevent's */
 	struct event *event;          /* owned; while CONNECTING, and the failure of a start */
 	struct bufferevent *bev;      /* owned; TLS, READY, and kept until free */
@@ -149,8 +151,9 @@ on_connected(evutil_socket_t fd, short what, void *ctx)
 	socklen_t len = sizeof(int);
 	int error = 0;
 
-	(void)what;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+	if (what & EV_TIMEOUT)
+		error = ETIMEDOUT;
+	else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	event_free(stream->event);
 	stream->event = NULL;
@@ -179,10 +182,13 @@ connect_begin(struct amqp_stream *stream, const struct addrinfo *address)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (connect(fd, address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
 		stream->event = event_new(stream->base, fd, EV_WRITE, on_connected, stream);
-		if (stream->event != NULL && event_add(stream->event, NULL) == 0) {
+		if (stream->event != NULL && event_add(stream->event, &stream->patience) == 0) {
 			stream->fd = fd;
 			return 0;
 		}
+		if (stream->event != NULL)
+			event_free(stream->event);
+		stream->event = NULL;
 		errno = ENOMEM;
 	}
 	error = errno;
@@ -206,6 +212,20 @@ connect_next(struct amqp_stream *stream)
 }
 
 static void
+share_patience(struct amqp_stream *stream)
+{
+	int64_t usec = stream->patience.tv_sec * INT64_C(1000000) + stream->patience.tv_usec;
+	int64_t count = 0;
+
+	for (const struct addrinfo *at = stream->addresses; at != NULL; at = at->ai_next)
+		count++;
+	if (count > 1)
+		usec /= count;
+	stream->patience.tv_sec = (time_t)(usec / 1000000);
+	stream->patience.tv_usec = (suseconds_t)(usec % 1000000);
+}
+
+static void
 on_resolved(void *ctx, struct addrinfo *addresses, const char *why)
 {
 	struct amqp_stream *stream = ctx;
@@ -223,6 +243,7 @@ on_resolved(void *ctx, struct addrinfo *addresses, const char *why)
 		return;
 	}
 	stream->addresses = stream->address = addresses;
+	share_patience(stream);
 	stream_set_state(stream, AMQP_STREAM_CONNECTING);
 	connect_next(stream);
 }
@@ -236,7 +257,7 @@ on_no_resolve(evutil_socket_t fd, short what, void *ctx)
 }
 
 struct amqp_stream *
-amqp_stream_new(struct event_base *base, const char *host, int port, SSL_CTX *tls,
+amqp_stream_new(struct event_base *base, const char *host, int port, SSL_CTX *tls, int64_t patience,
     const struct amqp_stream_events *events)
 {
 	struct amqp_stream *stream = mem_alloc(sizeof(*stream));
@@ -245,6 +266,8 @@ amqp_stream_new(struct event_base *base, const char *host, int port, SSL_CTX *tl
 	stream->base = base;
 	stream->host = host;
 	stream->tls = tls;
+	stream->patience.tv_sec = (time_t)(patience / NSEC_PER_SEC);
+	stream->patience.tv_usec = (suseconds_t)(patience % NSEC_PER_SEC / 1000);
 	stream->events = *events;
 	stream->fd = -1;
 	stream->resolve = amqp_resolve_new(base, host, port, on_resolved, stream);

@@ -6,7 +6,7 @@
 #ifndef BROKER_AMQP_STREAM_H
 #define BROKER_AMQP_STREAM_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
 #include <openssl/ssl.h>
 
@@ -32,9 +32,13 @@ struct amqp_stream_events {
 
 struct amqp_stream;
 
-/* host: borrowed for as long as the stream lives; tls: borrowed, NULL = plain TCP. No call from here. */
+/*
+ * host: borrowed for as long as the stream lives; tls: borrowed, NULL = plain TCP. patience: ns, shared
+ * out among the name's addresses, so that one that never answers leaves time for the next. No call of
+ * events from here.
+ */
 struct amqp_stream *amqp_stream_new(struct event_base *base, const char *host, int port,
-    SSL_CTX *tls, const struct amqp_stream_events *events);
+    SSL_CTX *tls, int64_t patience, const struct amqp_stream_events *events);
 /* Not from inside a call of events. */
 void amqp_stream_free(struct amqp_stream *stream);
 enum amqp_stream_state amqp_stream_state(const struct amqp_stream *stream);

@@ -13,6 +13,7 @@
 struct event_base *rig_base;
 struct timers *rig_timers;
 struct rig_answer rig_answers[RIG_ANSWERS];
+void (*rig_reaction)(unsigned number);
 
 static struct rig_broker brokers[BROKERS];
 static size_t broker_count;
@@ -33,6 +34,7 @@ rig_setup(void)
 	broker_count = 0;
 	asked = answered = probes_answered = 0;
 	in_call = false;
+	rig_reaction = NULL;
 }
 
 void
@@ -93,6 +95,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	answer->reply = *reply;
 	snprintf(answer->text, sizeof(answer->text), "%s", reply->text);
 	answer->reply.text = answer->text;
+	if (rig_reaction != NULL)
+		rig_reaction((unsigned)id);
 }
 
 static void

@@ -37,6 +37,8 @@ struct rig_broker {
 extern struct event_base *rig_base;
 extern struct timers *rig_timers;
 extern struct rig_answer rig_answers[RIG_ANSWERS];
+/* What a test does from inside each answer; NULL = nothing. */
+extern void (*rig_reaction)(unsigned number);
 
 /* Fixture of every test case. Teardown frees what rig_open made. */
 void rig_setup(void);

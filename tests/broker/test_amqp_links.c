@@ -154,28 +154,37 @@ START_TEST(test_names_of_hosts)
 }
 END_TEST
 
-/* A user's limit of channels ends the link; what it taught is kept. */
+/*
+ * A user's limit of channels ends the link; what it taught is kept. RabbitMQ counts channels a little
+ * later than it opens them, so that the limit may be overrun by some.
+ */
 START_TEST(test_limit_of_channels)
 {
 	struct rig_broker *one;
-	uint64_t lanes[6];
-	unsigned asked[6];
+	unsigned had = 0;
+	uint64_t lane;
 
 	rig_rabbit("ctl set_user_limits guest '{\"max-channels\": 5}'");
 	one = rig_open_up();
-	for (int i = 0; i < 6; i++) {
-		lanes[i] = rig_take(one, BROKER_HOLD);
-		asked[i] = rig_ask(one, broker_claim, lanes[i], "limit-1-B");
+	for (;;) {
+		enum broker_answer answer;
+
+		lane = rig_take(one, BROKER_HOLD);
+		ck_assert_uint_ne(lane, 0);
+		answer = rig_answer(rig_ask(one, broker_claim, lane, "limit-1-B"))->reply.answer;
+		if (answer == BROKER_UNKNOWN)
+			break;
+		ck_assert_int_eq(answer, BROKER_OK);
+		ck_assert_uint_lt(++had, 1000);
 	}
-	rig_wait(one->events[BROKER_HOLD] >= 2);
 	rig_rabbit("ctl clear_user_limits guest all");
-	ck_assert_int_eq(rig_answer(asked[5])->reply.answer, BROKER_UNKNOWN);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
-	ck_assert_uint_eq(rig_info(one).lanes_max, 5);
-	for (int i = 0; i < 5; i++)
-		ck_assert_uint_ne(lanes[i] = rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_ge(had, 5);
+	rig_wait(one->events[BROKER_HOLD] >= 2 && one->state[BROKER_HOLD] == BROKER_UP);
+	ck_assert_uint_eq(rig_info(one).lanes_max, had);
+	for (unsigned i = 0; i < had; i++)
+		ck_assert_uint_ne(lane = rig_take(one, BROKER_HOLD), 0);
 	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	rig_put(one, lanes[0]);
+	rig_put(one, lane);
 	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
 }
 END_TEST

@@ -183,6 +183,109 @@ START_TEST(test_idle_lane_closed)
 }
 END_TEST
 
+/* ---- from inside an answer ---- */
+
+static struct rig_broker *reacting;
+static uint64_t reacting_lane;
+static unsigned asked_inside;
+
+/* A claim refused, a check behind it; whatever the first answer does about it. */
+static unsigned
+refused_claim(void (*reaction)(unsigned))
+{
+	unsigned claim;
+
+	reacting = evil_open_up();
+	reacting_lane = rig_take(reacting, BROKER_HOLD);
+	claim = rig_ask(reacting, broker_claim, reacting_lane, "react-B");
+	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
+	rig_reaction = reaction;
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(bytes, 1, 405, "RESOURCE_LOCKED", AMQP_QUEUE_DECLARE_METHOD);
+	say();
+	rig_wait(rig_answers[claim].times == 1);
+	return claim;
+}
+
+static void
+react_put(unsigned number)
+{
+	(void)number;
+	broker_lane_put(reacting->broker, reacting_lane);
+}
+
+START_TEST(test_put_back_by_the_answer)
+{
+	unsigned claim = refused_claim(react_put);
+
+	ck_assert_int_eq(rig_answers[claim].reply.answer, BROKER_LOCKED);
+	ck_assert_int_eq(rig_answer(claim + 1)->reply.answer, BROKER_SKIPPED);
+	for (int i = 0; i < 3; i++)
+		rig_pass();
+	ck_assert_uint_eq(reacting->lanes_closed, 0);
+}
+END_TEST
+
+static void
+react_ask(unsigned number)
+{
+	if (number == 0)
+		asked_inside = rig_ask(reacting, broker_claim, reacting_lane, "react-again-B");
+}
+
+/* Behind what was asked before it, and not from inside the asking. */
+START_TEST(test_asked_by_the_answer)
+{
+	unsigned claim = refused_claim(react_ask);
+
+	ck_assert_int_eq(rig_answer(asked_inside)->reply.answer, BROKER_SKIPPED);
+	ck_assert_uint_lt(rig_answer(claim + 1)->order, rig_answer(asked_inside)->order);
+	ck_assert_uint_eq(reacting->lanes_closed, 1);
+}
+END_TEST
+
+static void
+react_stop(unsigned number)
+{
+	(void)number;
+	broker_stop(reacting->broker);
+}
+
+START_TEST(test_stopped_by_the_answer)
+{
+	unsigned claim = refused_claim(react_stop);
+
+	for (int i = 0; i < 5; i++)
+		rig_pass();
+	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
+	ck_assert_uint_eq(reacting->lanes_closed, 0);
+	ck_assert_uint_eq(reacting->events[BROKER_HOLD], 1);
+}
+END_TEST
+
+/* The same, when it is the link's death that answers. */
+START_TEST(test_stopped_by_the_death)
+{
+	unsigned claim;
+
+	reacting = evil_open_up();
+	reacting_lane = rig_take(reacting, BROKER_HOLD);
+	claim = rig_ask(reacting, broker_claim, reacting_lane, "react-B");
+	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
+	rig_reaction = react_stop;
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
+	evil_hang_up();
+	rig_wait(rig_answers[claim].times == 1);
+	for (int i = 0; i < 20; i++)
+		rig_pass();
+	ck_assert_int_eq(rig_info(reacting).hold, BROKER_DOWN);
+	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
+	ck_assert_uint_eq(reacting->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(evil.accepted, 1);
+}
+END_TEST
+
 /* ---- probes ---- */
 
 static const char *const queues[] = {"a", "b", "c", "d", "e"};
@@ -366,6 +469,10 @@ scripted_suite(void)
 	tcase_add_test(tcase, test_close_without_cause);
 	tcase_add_test(tcase, test_number_waits_for_close_ok);
 	tcase_add_test(tcase, test_idle_lane_closed);
+	tcase_add_test(tcase, test_put_back_by_the_answer);
+	tcase_add_test(tcase, test_asked_by_the_answer);
+	tcase_add_test(tcase, test_stopped_by_the_answer);
+	tcase_add_test(tcase, test_stopped_by_the_death);
 	tcase_add_test(tcase, test_confirms);
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);
