@@ -30,15 +30,15 @@ print_quoted(const char *variable, const char *text)
 	puts("'");
 }
 
-static void
+/* False: nobody could be told, so nobody needs it. */
+static bool
 print_grant(const struct options *options, struct lb *lb, const struct lb_lock *lock)
 {
 	char slot[16] = "";
 
 	if (!options->shell) {
 		print_json(lb_lock_json(lock));
-		fflush(stdout);
-		return;
+		return fflush(stdout) == 0;
 	}
 	if (lb_lock_slot(lock) > 0)
 		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(lock));
@@ -46,7 +46,7 @@ print_grant(const struct options *options, struct lb *lb, const struct lb_lock *
 	print_quoted("LOCKBROKER_SLOT", slot);
 	print_quoted("LOCKBROKER_LOCK", lb_lock_id(lock));
 	print_quoted("LOCKBROKER_SOCKET", lb_socket_path(lb));
-	fflush(stdout);
+	return fflush(stdout) == 0;
 }
 
 /* What ends the hold from the daemon's side: an exit status, or GOING_ON. */
@@ -124,6 +124,22 @@ hold(struct lb *lb, const char *name, const struct signals *signals)
 	return status;
 }
 
+static int
+hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *options,
+    const struct signals *signals)
+{
+	const char *name = lb_lock_name(lock);
+	int status = EXIT_STATUS_INTERNAL, code;
+
+	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", name);
+	if (print_grant(options, lb, lock))
+		status = hold(lb, name, signals);
+	if (status == EXIT_STATUS_LOST)
+		return status;
+	code = lb_release(lock, RELEASE_TIMEOUT_MS);
+	return code == LB_OK ? status : say_failure(lb, code, options, name);
+}
+
 int
 cmd_acquire(const struct options *options, char *operands[])
 {
@@ -131,19 +147,13 @@ cmd_acquire(const struct options *options, char *operands[])
 	struct lb *lb = lb_new();
 	struct signals signals;
 	struct lb_lock *lock;
-	int status, code;
+	int status;
 
 	if (lb == NULL)
 		return say_failure(NULL, LB_NO_MEMORY, options, name);
 	status = waiting_acquire(lb, options, name, NULL, &signals, &lock);
-	if (status == 0) {
-		(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", name);
-		print_grant(options, lb, lock);
-		status = hold(lb, name, &signals);
-		code = status == EXIT_STATUS_LOST ? LB_OK : lb_release(lock, RELEASE_TIMEOUT_MS);
-		if (code != LB_OK)
-			status = say_failure(lb, code, options, name);
-	}
+	if (lock != NULL)
+		status = hold_and_release(lb, lock, options, &signals);
 	lb_free(lb);
 	return status;
 }

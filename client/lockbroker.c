@@ -195,6 +195,14 @@ acquire_params(const char *name, const struct lb_options *options)
 
 static const struct lb_options options_default = LB_OPTIONS_INIT;
 
+static int64_t
+acquire_patience(const struct lb_options *options)
+{
+	if (options->timeout_ms < 0)
+		return LB_FOREVER;
+	return options->timeout_ms == 0 ? LB_TRY_PATIENCE : options->timeout_ms + LB_ANSWER_GRACE;
+}
+
 int
 lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, struct lb_lock **ret)
 {
@@ -210,8 +218,8 @@ lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, st
 	wrong = options_error(name, options);
 	if (wrong != NULL)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
-	code = handle_call(lb, "acquire", acquire_params(name, options),
-	    options->timeout_ms < 0 ? LB_FOREVER : options->timeout_ms + LB_ANSWER_GRACE, &asked);
+	code = handle_call(
+	    lb, "acquire", acquire_params(name, options), acquire_patience(options), &asked);
 	if (code == LB_DEADLINE) {
 		session_retag(lb->session, asked, CALL_ACQUIRE_IGNORED);
 		params = json_new_object();

@@ -51,8 +51,12 @@ extern "C" {
 #define LB_FOREVER INT64_C(-1)
 /* Where lb_connect(lb, NULL, ...) goes when $LOCKBROKER_SOCKET is not set. */
 #define LB_DEFAULT_SOCKET "/run/lockbroker/lockbroker.sock"
-/* How long after the timeout of an acquire its answer may come before the library gives up. */
+/*
+ * When the library gives up on the daemon: so long after the timeout of an acquire; and after asking
+ * for one that only tries, to which the daemon's broker may take its request-timeout (10 s) to answer.
+ */
 #define LB_ANSWER_GRACE INT64_C(5000)
+#define LB_TRY_PATIENCE INT64_C(15000)
 
 /* What a call comes back with. Positive ones and those from -32000 down are the wire's own numbers. */
 enum lb_code {
@@ -157,8 +161,8 @@ struct lb_options {
 /*
  * Acquires and blocks until granted or refused; options NULL means LB_OPTIONS_INIT. *ret belongs to
  * the handle. Besides the wire's codes: LB_BAD_ARGUMENT, LB_CLOSED, LB_BAD_ANSWER, LB_NO_MEMORY,
- * LB_BUSY, LB_FORKED, and LB_DEADLINE when the daemon is silent LB_ANSWER_GRACE after the timeout (a
- * grant that comes later is given back).
+ * LB_BUSY, LB_FORKED, and LB_DEADLINE when the daemon is silent for too long (LB_ANSWER_GRACE,
+ * LB_TRY_PATIENCE; a grant that comes later is given back).
  */
 LB_PUBLIC int lb_acquire(struct lb *lb, const char *name, const struct lb_options *options,
     struct lb_lock **ret) LB_CHECK;

@@ -24,7 +24,7 @@ struct waiting {
 	bool created;
 };
 
-/* What the deadline of our own says; LB_ANSWER_GRACE after that of the daemon. */
+/* What our own deadline says, some time after the daemon should have said something. */
 static const struct lb_event silence = {
     .type = LB_EVENT_REFUSED,
     .code = LB_DEADLINE,
@@ -202,7 +202,8 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	waiting.ask.why = options->why;
 	waiting.ask.command = command;
 	waiting.began = watch_now();
-	waiting.until =
-	    options->wait_ms < 0 ? WATCH_NEVER : watch_in(options->wait_ms + LB_ANSWER_GRACE);
+	waiting.until = watch_in(options->wait_ms > 0    ? options->wait_ms + LB_ANSWER_GRACE
+				 : options->wait_ms == 0 ? LB_TRY_PATIENCE
+							 : LB_FOREVER);
 	return wait_for_it(&waiting, ret);
 }

@@ -188,6 +188,16 @@ class Acquire(CommandCase):
         job.process.stdin.close()
         self.assertRegex(self.daemon.log(), "released db")
 
+    def test_a_grant_that_cannot_be_told_is_given_back(self):
+        read, write = os.pipe()
+        job = self.start("-c", 'exec "$0" acquire db >/dev/full', self.start("--version").process.args[0],
+                         binary="/bin/sh", stdin=read)
+        job.wait(70)
+        os.close(read)
+        os.close(write)
+        self.assertIn("stdout", job.err)
+        self.assertTrue(self.free())
+
     def test_as_a_service_only_a_signal_ends_it(self):
         path = os.path.join(self.daemon.dir, "job-notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:

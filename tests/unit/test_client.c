@@ -204,7 +204,7 @@ START_TEST(a_late_grant_is_given_back)
 	struct lb_options options = LB_OPTIONS_INIT;
 	struct lb_lock *lock = NULL;
 
-	options.timeout_ms = 0;
+	options.timeout_ms = 1;
 	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_DEADLINE);
 	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
 	ck_assert_ptr_nonnull(strstr(heard(), "\"method\":\"cancel\",\"params\":{\"id\":1}}\n"));
