@@ -212,6 +212,28 @@ class Telling(unittest.TestCase):
         self.assertNotIn("WATCHDOG=1", daemon.read_notices())
 
 
+class WithoutBroker(unittest.TestCase):
+    def test_it_starts_says_so_and_stops(self):
+        # Nothing listens on a port that was just bound and never listened on.
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        daemon = Daemon(self, broker=f"amqp://127.0.0.1:{taken.getsockname()[1]}",
+                        expect=["hold link down"])
+        daemon.wait_notice("STATUS=broker down: .*refused")
+        peer = Wire(daemon)
+        self.assertEqual(peer.call("ping", broker=True), {"broker": {"state": "down"}})
+        self.assertRegex(peer.call("info")["broker"]["why"], "refused")
+        for kind in ("semaphore", "mutex"):
+            error = peer.error("acquire", name="x", kind=kind, timeout=0)
+            self.assertEqual((error.reason, error.retry), ("broker-unavailable", True))
+        self.assertEqual(peer.error("create", name="x").reason, "broker-unavailable")
+        waiting = peer.request("acquire", name="x", timeout=0.2)
+        self.assertEqual(peer.reply(waiting)["error"]["data"]["reason"], "broker-unavailable")
+        daemon.stop()
+        peer.wait_closed()
+
+
 class Idle(unittest.TestCase):
     def test_an_idle_daemon_sleeps(self):
         daemon = Daemon(self)

@@ -1,0 +1,322 @@
+/*
+ * A script of what three peers, the clock and the broker do, a line each, over the real peer room,
+ * engine and memory broker, in virtual time:
+ *
+ *	A{"id":1,...}	peer A sends the rest of the line and LF; B and C too
+ *	a{"id":		the same without LF
+ *	!A  /A  <A	A hangs up, ends its sending side, reads what it got
+ *	+500		half a second passes
+ *	~h  ~s		the hold link, the side link dies; it is back 100 ms later
+ *	~b  ~u		an alarm begins, ends
+ *	*		the daemon is told to stop
+ *
+ * An @ in what is sent stands for the lock that was read of last. Besides not crashing: what a peer gets
+ * is messages, and when all have hung up the engine comes to rest and holds no queue any more.
+ *
+ *	make fuzz-peer && ./fuzz-peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "daemon/base/log.h"
+#include "daemon/broker/memory_broker.h"
+#include "daemon/peer/dispatch.h"
+#include "protocol/line.h"
+#include "protocol/message.h"
+#include "protocol/methods.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { PEERS = 3 };
+
+static int64_t now; /* virtual */
+static struct event_base *base;
+static struct timers *timers;
+static struct memory_world *world;
+static struct broker *broker;
+static struct lock_engine *engine;
+static struct dispatch *dispatch;
+static struct peers *peers;
+static struct config *config;
+static bool draining;
+static char last_lock[METHODS_LOCK_MAX + 1];
+
+static struct {
+	int fd; /* -1 = not connected */
+	bool half_closed;
+	struct line_reader *reader;
+} ends[PEERS];
+
+static void
+must(bool fine, const char *what)
+{
+	if (fine)
+		return;
+	fprintf(stderr, "fuzz_peer: %s\n", what);
+	abort();
+}
+
+static int64_t
+read_now(void *ctx)
+{
+	(void)ctx;
+	return now;
+}
+
+static const struct clock virtual_clock = {.now = read_now};
+
+static void
+swallow(void *ctx, enum log_level level, const char *line)
+{
+	(void)ctx;
+	(void)level;
+	(void)line;
+}
+
+static void
+begin(void)
+{
+	const struct lock_settings settings = {
+	    .max_races = 16,
+	    .reprobe = 5 * NSEC_PER_SEC,
+	    .request_timeout = 10 * NSEC_PER_SEC,
+	    .max_locks_per_peer = 3,
+	    .max_waits_per_peer = 3,
+	};
+	struct peers_handler handler;
+	struct lock_listener listener;
+
+	now = NSEC_PER_SEC;
+	draining = false;
+	last_lock[0] = '\0';
+	base = event_base_new();
+	timers = timers_new(&virtual_clock);
+	world = memory_world_new(timers, NULL);
+	broker = memory_broker_new(world, 10, 8);
+	dispatch = dispatch_new(&virtual_clock, 0, config);
+	handler = dispatch_peers_handler(dispatch);
+	listener = dispatch_lock_listener(dispatch);
+	peers = peers_new(base, &handler);
+	engine = lock_engine_new(broker, timers, 1, &settings, &listener);
+	dispatch_wire(dispatch, peers, engine, broker);
+	peers_set_limits(peers, 2, 100);
+	broker_start(broker);
+	for (int i = 0; i < PEERS; i++)
+		ends[i].fd = -1;
+}
+
+/* Passes of the loop until nothing is to be done at this time. */
+static void
+settle(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		timers_run(timers);
+		if (!peers_visit(peers) && timers_next(timers) > now &&
+		    event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) == 0 && i > 3)
+			return;
+	}
+	must(false, "the loop does not come to rest");
+}
+
+static void
+pass_time(int64_t ns)
+{
+	int64_t until = now + ns;
+
+	settle();
+	while (timers_next(timers) <= until) {
+		now = timers_next(timers);
+		settle();
+	}
+	now = until;
+	settle();
+}
+
+static void
+remember_lock(const struct message_answer *answer)
+{
+	const char *lock;
+
+	if (answer->kind == MESSAGE_RESULT && json_string(json_get(answer->content, "lock"), &lock))
+		snprintf(last_lock, sizeof(last_lock), "%s", lock);
+}
+
+static void
+take(int which)
+{
+	struct message_answer answer;
+	char bytes[65536];
+	const char *line, *what;
+	size_t len;
+	ssize_t got;
+
+	while (ends[which].fd >= 0 && (got = read(ends[which].fd, bytes, sizeof(bytes))) > 0) {
+		must(line_reader_feed(ends[which].reader, bytes, (size_t)got) == LINE_NONE,
+		    "memory");
+		while (line_reader_next(ends[which].reader, &line, &len) == LINE_READY) {
+			must(message_parse_answer(line, len, &answer, &what), "no message");
+			remember_lock(&answer);
+			message_answer_done(&answer);
+		}
+	}
+}
+
+static void
+hang_up(int which)
+{
+	if (ends[which].fd < 0)
+		return;
+	close(ends[which].fd);
+	line_reader_free(ends[which].reader);
+	ends[which].fd = -1;
+}
+
+/* Bytes with the last lock in the place of each @; what is too long is the script's bad luck, too. */
+static size_t
+put_lock(char *to, size_t size, const char *text, size_t len)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < len && used + sizeof(last_lock) < size; i++) {
+		if (text[i] == '@')
+			used += (size_t)snprintf(to + used, size - used, "%s", last_lock);
+		else
+			to[used++] = text[i];
+	}
+	return used;
+}
+
+static void
+say(int which, const char *text, size_t len)
+{
+	static char bytes[2 * LINE_MAX_IN];
+	size_t size = put_lock(bytes, sizeof(bytes), text, len);
+	int pair[2];
+
+	if (ends[which].fd < 0) {
+		must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0, "no socket");
+		peers_add(peers, pair[0]);
+		ends[which].fd = pair[1];
+		ends[which].half_closed = false;
+		ends[which].reader = line_reader_new(LINE_MAX_OUT);
+	}
+	/* A pipe that is full or shut is the script's bad luck. */
+	if (!ends[which].half_closed && write(ends[which].fd, bytes, size) < 0)
+		take(which);
+}
+
+static void
+broker_does(char what)
+{
+	if (what == 'h' || what == 's')
+		memory_broker_cut(
+		    broker, what == 'h' ? BROKER_HOLD : BROKER_SIDE, 0, 100 * NSEC_PER_MSEC, "cut");
+	else if (what == 'b' || what == 'u')
+		memory_world_block(world, what == 'b');
+}
+
+/* One line of the script; text[len] is there, and an LF when `whole`. */
+static void
+act(const char *text, size_t len, bool whole)
+{
+	int which = len > 1 && text[1] >= 'A' && text[1] < 'A' + PEERS ? text[1] - 'A' : 0;
+	char op = len > 0 ? text[0] : ' ';
+
+	if (op >= 'A' && op < 'A' + PEERS) {
+		say(op - 'A', text + 1, len - 1 + whole);
+	} else if (op >= 'a' && op < 'a' + PEERS) {
+		say(op - 'a', text + 1, len - 1);
+	} else if (op == '!') {
+		hang_up(which);
+	} else if (op == '/' && ends[which].fd >= 0) {
+		shutdown(ends[which].fd, SHUT_WR);
+		ends[which].half_closed = true;
+	} else if (op == '<') {
+		take(which);
+	} else if (op == '+') {
+		pass_time(strtoll(text + 1, NULL, 10) % 100000 * NSEC_PER_MSEC);
+	} else if (op == '~' && len > 1) {
+		broker_does(text[1]);
+	} else if (op == '*' && !draining) {
+		draining = true;
+		dispatch_drain(dispatch, NSEC_PER_SEC);
+		lock_drain(engine);
+	}
+	settle();
+}
+
+static void
+is_left(void *ctx, const char *queue, const struct broker *owner)
+{
+	(void)ctx;
+	(void)queue;
+	must(owner != broker, "an exclusive queue is left behind");
+}
+
+static void
+end(void)
+{
+	for (int i = 0; i < PEERS; i++) {
+		take(i);
+		hang_up(i);
+	}
+	memory_world_block(world, false);
+	pass_time(60 * NSEC_PER_SEC);
+	must(peers_count(peers) == 0, "a peer is left");
+	must(lock_quiet(engine), "the engine does not come to rest");
+	memory_world_each(world, is_left, NULL);
+	peers_free(peers);
+	broker_stop(broker);
+	lock_engine_free(engine);
+	dispatch_free(dispatch);
+	broker_free(broker);
+	memory_world_free(world);
+	timers_free(timers);
+	event_base_free(base);
+}
+
+static void
+load_config(void)
+{
+	char *args[] = {"lockbrokerd", "--config=/dev/null", "--broker=memory:", NULL};
+	enum config_action action;
+	struct config_error error;
+
+	signal(SIGPIPE, SIG_IGN);
+	log_set_sink(swallow, NULL);
+	config = config_load(3, args, &action, &error);
+	must(config != NULL, error.text);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *script = malloc(size + 1);
+	size_t at = 0;
+
+	must(script != NULL, "memory");
+	if (size > 0)
+		memcpy(script, data, size);
+	script[size] = '\0';
+	if (config == NULL)
+		load_config();
+	begin();
+	settle();
+	while (at < size) {
+		char *lf = memchr(script + at, '\n', size - at);
+		size_t len = lf == NULL ? size - at : (size_t)(lf - script) - at;
+
+		act(script + at, len, lf != NULL);
+		at += len + 1;
+	}
+	end();
+	free(script);
+	return 0;
+}
