@@ -1,6 +1,7 @@
 #include "client/run_child.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +15,43 @@
 
 /* ---- starting ---- */
 
+/*
+ * Whether there is such a program, if one that cannot be executed. execvp(3) says EACCES also when a
+ * folder of $PATH cannot be searched, where a shell goes on and says "not found".
+ */
+static bool
+exists(const char *name)
+{
+	const char *path = getenv("PATH");
+	char file[PATH_MAX];
+
+	if (path == NULL || strchr(name, '/') != NULL)
+		return true;
+	for (const char *end; *path != '\0'; path = *end == ':' ? end + 1 : end) {
+		end = strchrnul(path, ':');
+		snprintf(file, sizeof(file), "%.*s/%s", (int)(end - path), path, name);
+		if (access(file, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* In the child: never returns. */
 static _Noreturn void
 become(char *argv[], pid_t parent, const struct signals *signals)
 {
+	int error;
+
 	/* A parent that died before the prctl would be missed: then somebody else is the parent. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
 		_exit(EXIT_STATUS_INTERNAL);
 	signals_restore(signals);
 	execvp(argv[0], argv);
-	say("%s: %m", argv[0]);
-	_exit(errno == ENOENT ? EXIT_STATUS_NOT_FOUND : EXIT_STATUS_NOT_EXECUTABLE);
+	error = errno;
+	if (error == EACCES && !exists(argv[0]))
+		error = ENOENT;
+	say("%s: %s", argv[0], strerror(error));
+	_exit(error == ENOENT ? EXIT_STATUS_NOT_FOUND : EXIT_STATUS_NOT_EXECUTABLE);
 }
 
 /* The terminal is ours to give when we have its foreground and are not a part of a pipeline. */

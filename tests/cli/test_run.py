@@ -60,7 +60,12 @@ class Status(RunCase):
         self.assertIn("/nonexistent: No such file or directory", job.err)
         job = self.run_to_end("db", "/etc/passwd", status=126)
         self.assertIn("Permission denied", job.err)
-        self.run_to_end("db", "no-such-program-anywhere", status=127)
+        # A folder that cannot be searched is no reason to say that the program cannot be executed.
+        closed = os.path.join(self.daemon.dir, "closed")
+        os.mkdir(closed, 0)
+        for path in ("/nonexistent:/usr/bin", "/etc/passwd:/usr/bin", f"{closed}:/usr/bin"):
+            self.run_to_end("db", "no-such-program-anywhere", status=127, env={"PATH": path})
+        self.run_to_end("db", "passwd", status=126, env={"PATH": "/nonexistent:/etc"})
         self.assertFalse(self.taken())
 
     def test_wrong_options(self):
