@@ -119,6 +119,24 @@ START_TEST(test_close_without_cause)
 }
 END_TEST
 
+/* A broker that blames no method for what can have no other cause. */
+START_TEST(test_refused_without_blame)
+{
+	static const struct {
+		int code;
+		enum broker_answer answer;
+	} refusals[] = {{404, BROKER_ABSENT}, {405, BROKER_LOCKED}};
+	struct rig_broker *one = evil_open_up();
+	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_HOLD), "blame-1-B");
+
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(bytes, 1, refusals[_i].code, "no", 0);
+	say();
+	ck_assert_int_eq(rig_answer(check)->reply.answer, refusals[_i].answer);
+}
+END_TEST
+
 /*
  * Nine lanes put back: one too many for the pool is closed, and its number is not used before close-ok,
  * also when the broker's own close crosses ours.
@@ -467,6 +485,7 @@ scripted_suite(void)
 	tcase_add_test(tcase, test_no_lane_left);
 	tcase_add_test(tcase, test_side_lane_waits);
 	tcase_add_test(tcase, test_close_without_cause);
+	tcase_add_loop_test(tcase, test_refused_without_blame, 0, 2);
 	tcase_add_test(tcase, test_number_waits_for_close_ok);
 	tcase_add_test(tcase, test_idle_lane_closed);
 	tcase_add_test(tcase, test_put_back_by_the_answer);
