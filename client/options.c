@@ -31,13 +31,7 @@ enum option_id {
 	OPTION_WHY
 };
 
-static const struct option_row {
-	int id; /* the letter, or enum option_id */
-	const char *name;
-	const char *argument; /* NULL = takes none; "[...]" = may be left out */
-	int users;            /* enum option_user */
-	const char *help;
-} rows[] = {
+static const struct option_row rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock"},
     {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE, "wait no longer than that (90, 1.5, 2m, 1h)"},
     {'E', "conflict-exit-code", "N", FOR_RUN, "exit status when the lock was not got (75)"},
@@ -66,6 +60,12 @@ static const struct option_row {
     {'h', "help", NULL, FOR_ALL, "this text"},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+const struct option_row *
+options_row(size_t index)
+{
+	return index < ROWS ? &rows[index] : NULL;
+}
 
 static bool
 takes(const struct command *command, const struct option_row *row)

@@ -6,6 +6,7 @@
 #define CLIENT_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -55,5 +56,16 @@ struct command {
 int options_parse(const struct command *command, int argc, char *argv[], struct options *ret);
 /* The subcommand's --help. */
 void options_help(const struct command *command, FILE *to);
+
+/* A row of the table, for the manual that is made from it. */
+struct option_row {
+	int id; /* the letter, or a number above all letters */
+	const char *name;
+	const char *argument; /* NULL = takes none; "[...]" = may be left out */
+	int users;            /* enum option_user */
+	const char *help;
+};
+/* NULL after the last. */
+const struct option_row *options_row(size_t index);
 
 #endif

@@ -1,4 +1,4 @@
-"""The manuals: in good mdoc, and with every key."""
+"""The manuals: in good mdoc, with every key, subcommand, option, exit status, function and code."""
 
 import os
 import re
@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 
 import tap
+from daemon import clean_environment, program
 
 SOURCE = Path(os.environ["top_srcdir"])
 BUILT = Path(os.environ["top_builddir"])
@@ -32,9 +33,57 @@ def rendered(page):
     return re.sub(".\b", "", done.stdout)
 
 
+def help_of(*subcommand):
+    done = subprocess.run([program("lockbroker"), *subcommand, "--help"], stdout=subprocess.PIPE,
+                          env=clean_environment(), text=True, check=True)
+    return done.stdout
+
+
+def subcommands():
+    return re.findall(r"(?m)^  (\w+) +[A-Z]", help_of())
+
+
+def options(text, indent):
+    """The long options that a list has."""
+    return set(re.findall(rf"(?m)^{indent}(?:-\w, +|   +)?--([\w-]+)", text))
+
+
+def section(page, title):
+    """A section's or subsection's source."""
+    text = pages()[page].read_text()
+    start = re.search(rf"(?m)^\.S[hs] {title}$", text)
+    if start is None:
+        raise AssertionError(f"{page} has no section {title}")
+    return re.split(r"(?m)^\.S[hs] ", text[start.end():])[0]
+
+
+def options_of(source):
+    """The long options that a list in mdoc has."""
+    return set(re.findall(r"(?m)^\.It (?:Fl \w , )?Fl -([\w-]+)", source))
+
+
+def header():
+    """The library's header without its comments."""
+    return re.sub(r"/\*.*?\*/", " ", (SOURCE / "client/lockbroker.h").read_text(), flags=re.S)
+
+
+def one_space(text):
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def prototypes():
+    """Name -> (type, arguments) of the functions in the header."""
+    found = {}
+    for kind, name, rest in re.findall(r"LB_PUBLIC ([\w ]+?[ *]+)(lb_\w+)\((.*?)\)(?: LB_CHECK)?;",
+                                       header(), re.S):
+        found[name] = (one_space(kind), one_space(rest))
+    return found
+
+
 class Manuals(unittest.TestCase):
     def test_there_are_some(self):
-        self.assertLessEqual({"lockbrokerd.8", "lockbrokerd.conf.5"}, set(pages()))
+        self.assertLessEqual({"lockbroker.1", "lockbroker.3", "lockbrokerd.8", "lockbrokerd.conf.5"},
+                             set(pages()))
 
     def test_lint(self):
         for name, page in pages().items():
@@ -53,7 +102,7 @@ class Manuals(unittest.TestCase):
 
     def test_nothing_is_left_to_substitute(self):
         for name, page in pages().items():
-            self.assertNotRegex(page.read_text(), r"@[A-Z]+@", name)
+            self.assertNotRegex(page.read_text(), r"@[A-Z]+(:\w+)?@", name)
 
     def test_the_example_is_the_best_of_files(self):
         """Each key of the example exists."""
@@ -62,6 +111,80 @@ class Manuals(unittest.TestCase):
         used = re.findall(r"(?m)^([a-z-]+) = ", example)
         self.assertLessEqual(set(used) - {"rule"}, set(keys()))
         self.assertIn("rule", used)
+
+
+class Command(unittest.TestCase):
+    """lockbroker(1)."""
+
+    def test_every_subcommand(self):
+        self.assertGreater(len(subcommands()), 8)
+        described = re.findall(r"(?m)^\.It Cm (\w+)", section("lockbroker.1", "DESCRIPTION"))
+        self.assertEqual(described, subcommands())
+        synopsis = re.findall(r"(?m)^\.Cm (.*)$", section("lockbroker.1", "SYNOPSIS"))
+        self.assertEqual({word for line in synopsis for word in line.split(" | ")}, set(subcommands()))
+
+    def test_every_option(self):
+        common = options_of(section("lockbroker.1", "OPTIONS"))
+        self.assertLessEqual({"socket", "json", "help"}, common)
+        for name in subcommands():
+            has = options(help_of(name), "  ")
+            more = has - common
+            with self.subTest(name):
+                self.assertLessEqual(common, has)
+                if more:
+                    self.assertEqual(options_of(section("lockbroker.1", name)), more)
+
+    def test_every_exit_status(self):
+        statuses = re.findall(r"(?m)^\tEXIT_STATUS_\w+ = (\d+)",
+                              (SOURCE / "client/exit_status.h").read_text())
+        self.assertGreater(len(statuses), 10)
+        told = re.findall(r"(?m)^\.It (\d+)", section("lockbroker.1", "EXIT STATUS"))
+        self.assertEqual(told, statuses)
+
+    def test_every_variable_of_the_child(self):
+        told = section("lockbroker.1", "ENVIRONMENT")
+        for name in re.findall(r'setenv\("(\w+)"', (SOURCE / "client/cmd_run.c").read_text()):
+            self.assertIn(f".It Ev {name}\n", told)
+
+
+class Library(unittest.TestCase):
+    """lockbroker(3)."""
+
+    def test_every_function_as_it_is(self):
+        told = {}
+        synopsis = section("lockbroker.3", "SYNOPSIS")
+        for kind, how, rest in re.findall(r"(?m)^\.Ft (.*)\n\.F([no]) ((?:.*\n)(?:\.Fa .*\n)*)",
+                                          synopsis):
+            if how == "n":
+                name, _, arguments = rest.strip().partition(" ")
+                arguments = re.findall(r'"([^"]*)"', arguments) or arguments.split()
+            else:
+                name = rest.split("\n")[0]
+                arguments = re.findall(r'\.Fa "(.*)"', rest)
+                arguments += re.findall(r"(?m)^\.Fa (\w.*)$", rest)
+            told[name] = (kind, ", ".join(arguments))
+        self.assertGreater(len(told), 30)
+        self.assertEqual(told, prototypes())
+
+    def test_every_code_event_and_state(self):
+        text = pages()["lockbroker.3"].read_text()
+        names = re.findall(r"\b(LB_[A-Z_]+) = ", header().replace("\n", " "))
+        names = [re.sub(r"\s+", "", name) for name in names]
+        self.assertGreater(len(names), 45)
+        for name in names:
+            with self.subTest(name):
+                self.assertRegex(text, rf"(?m)^\.(?:It )?Dv (?:LB_\w+ , )*{name}\b")
+
+    def test_every_member_of_the_options(self):
+        members = re.search(r"struct lb_options \{(.*?)\}", header(), re.S).group(1)
+        names = re.findall(r"(\w+)\s*[;,]", members)
+        self.assertIn("priority", names)
+        told = re.findall(r"(?m)^\.It Fa (.*)$", section("lockbroker.3", "Acquiring and holding"))
+        self.assertEqual(set(names) - {"size"}, {name for line in told for name in line.split(" , ")})
+
+    def test_the_example_is_the_compiled_one(self):
+        code = (SOURCE / "client/examples/hold.c").read_text().split(" */\n", 1)[1]
+        self.assertIn(code, section("lockbroker.3", "EXAMPLES").replace("\\e", "\\"))
 
 
 if __name__ == "__main__":
