@@ -362,7 +362,9 @@ class Rabbit:
             want = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
             if soft == resource.RLIM_INFINITY or soft != want:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
-            if self.temporary:  # nobody is left to end it when this process is killed
+            # Nobody would be left to end it when this process is killed. It is the starting thread's
+            # end that counts: start a temporary node from one that lives as long.
+            if self.temporary:
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
         with open(self._path("log/console"), "ab") as console:
