@@ -173,7 +173,8 @@ class Library(unittest.TestCase):
         self.assertGreater(len(names), 45)
         for name in names:
             with self.subTest(name):
-                self.assertRegex(text, rf"(?m)^\.(?:It )?Dv (?:LB_\w+ , )*{name}\b")
+                found = re.search(rf"(?m)^\.(?:It )?Dv (?:LB_\w+ , )*{name}\b", text)
+                self.assertIsNotNone(found, name)
 
     def test_every_member_of_the_options(self):
         members = re.search(r"struct lb_options \{(.*?)\}", header(), re.S).group(1)
