@@ -252,6 +252,8 @@ class Rabbit:
 
     def ctl(self, *args, check=True, timeout=60):
         """rabbitmqctl; its output."""
+        if self.pid is None:
+            raise RabbitError(f"rabbitmqctl {' '.join(args)}: the node does not run")
         done = subprocess.run([f"{BIN}/rabbitmqctl", "-q", "-n", self.node, *args],
                               env=self._environment(), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
@@ -400,6 +402,11 @@ class Rabbit:
 
     def _end_epmd(self):
         self._end("epmd", signal.SIGKILL)
+        # rabbitmqctl starts another one when it finds none, for a node that died under its hands.
+        if self._listens(self.state["epmd_port"]):
+            subprocess.run(["epmd", "-port", str(self.state["epmd_port"]), "-kill"],
+                           env=self._environment(), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
     @staticmethod
     def _listens(port):
