@@ -61,10 +61,8 @@ say_which_group(const char *path)
 }
 
 static void
-say_what_helps(const char *path, int code, const char *name)
+say_what_helps(const char *path, int code)
 {
-	if (code == LB_NO_SUCH_LOCK && name != NULL)
-		say("create it: lockbroker create %s SLOTS, or use --create", name);
 	if (code == LB_NO_DAEMON)
 		say("lockbrokerd is not running, or listens elsewhere: systemctl status "
 		    "lockbrokerd, "
@@ -83,7 +81,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 		fprintf(stderr, "{\"error\":%s}\n", json);
 	} else {
 		say("%s%s%s", name != NULL ? name : "", name != NULL ? ": " : "", words);
-		say_what_helps(path, code, name);
+		say_what_helps(path, code);
 	}
 	return status == EXIT_STATUS_NOT_ACQUIRED ? options->conflict_status : status;
 }

@@ -92,9 +92,14 @@ create(struct waiting *waiting)
 static int
 refused(struct waiting *waiting, const struct lb_event *event)
 {
+	int status;
+
 	if (event->code == LB_NO_SUCH_LOCK && waiting->options->create > 0 && !waiting->created)
 		return create(waiting);
-	return say_refusal(event, waiting->options, waiting->name);
+	status = say_refusal(event, waiting->options, waiting->name);
+	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
+		say("create it: lockbroker create %s SLOTS, or use --create", waiting->name);
+	return status;
 }
 
 /* What the daemon said: an exit status, or GOING_ON; or the lock. */

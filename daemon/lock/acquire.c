@@ -88,6 +88,19 @@ deadline_passed(void *ctx, uint64_t id)
 	}
 }
 
+/* A wait that begins while the broker is away: the peer is told why nothing comes of it. */
+static void
+tell_broker(struct lock_engine *engine, uint64_t peer)
+{
+	struct broker_info info;
+	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER};
+
+	broker_get_info(engine->broker, &info);
+	notice.state = info.hold;
+	notice.text = info.why;
+	engine_notice(engine, peer, &notice);
+}
+
 static void
 rest_is_over(void *ctx, uint64_t id)
 {
@@ -159,10 +172,12 @@ acquire_start(
 		patience = engine->settings.request_timeout;
 	if (patience != DURATION_FOREVER)
 		timers_set(engine->timers, &waiter->deadline, now + patience);
-	if (engine->link == BROKER_DENIED || (engine->link == BROKER_DOWN && acquire->timeout == 0))
+	if (engine->link == BROKER_UP)
+		engine_poke(engine, waiter->semaphore);
+	else if (engine->link == BROKER_DENIED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
-		engine_poke(engine, waiter->semaphore);
+		tell_broker(engine, peer);
 }
 
 void

@@ -217,6 +217,8 @@ START_TEST(the_link_dies_and_every_hold_is_lost_once)
 	/* Newcomers: a try is told at once, who has patience waits for the link. */
 	world_acquire(world, 0, 4, 1, "db", TRY);
 	ck_assert_int_eq(world_answer(world, 0, 4, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	world_acquire(world, 0, 5, 1, "db", DURATION_FOREVER);
+	ck_assert_int_eq(world_notices(world, 0, 5, LOCK_NOTICE_BROKER), 1);
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
 	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
