@@ -275,6 +275,7 @@ amqp_get_info(const struct broker *broker, struct broker_info *ret)
 	*ret = (struct broker_info){
 	    .hold = amqp_keeper_state(amqp->hold),
 	    .side = amqp_keeper_state(amqp->side),
+	    .probes_refused = amqp_probes_refused(amqp->probes),
 	    .side_blocked = amqp->blocked,
 	    .why = amqp_keeper_why(amqp->hold),
 	    .host = amqp_keeper_host_text(amqp->hold),

@@ -41,7 +41,7 @@ struct amqp_probes {
 	uint64_t last_tag; /* of the channel */
 	uint16_t channel;  /* 0 = none open */
 	bool returning;    /* basic.return came, its content header not yet */
-	bool complained;   /* of being refused, on this link */
+	char *refused;     /* owned; the broker's words on this link; NULL = it has not refused */
 	struct amqp_tap tap;
 	bool silent;
 };
@@ -299,9 +299,10 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_probes *probes = ctx;
 
-	if (!probes->complained)
+	if (probes->refused == NULL) {
 		log_warning("the broker refuses to be probed: %s (%d)", text, code);
-	probes->complained = true;
+		probes->refused = mem_strdup(text);
+	}
 	channel_lost(probes);
 }
 
@@ -364,6 +365,12 @@ amqp_probes_in_use(const struct amqp_probes *probes)
 	return false;
 }
 
+const char *
+amqp_probes_refused(const struct amqp_probes *probes)
+{
+	return probes->refused != NULL ? probes->refused : "";
+}
+
 void
 amqp_probes_go(struct amqp_probes *probes)
 {
@@ -379,7 +386,8 @@ amqp_probes_fail(struct amqp_probes *probes)
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
 	probes->channel = 0;
-	probes->complained = false;
+	free(probes->refused);
+	probes->refused = NULL;
 	TAILQ_CONCAT(&lost, &probes->all, in_all);
 	answer_all(&lost);
 }

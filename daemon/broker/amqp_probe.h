@@ -31,6 +31,8 @@ void amqp_probes_silence(struct amqp_probes *probes);
 void amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t count,
     bool hopeless, struct broker_probe_done done);
 bool amqp_probes_in_use(const struct amqp_probes *probes); /* somebody waits for an answer */
+/* The broker's words where it has refused probes on this link; "" = it has not. Borrowed. */
+const char *amqp_probes_refused(const struct amqp_probes *probes);
 
 /* After amqp_lanes_attach: sends what waits. */
 void amqp_probes_go(struct amqp_probes *probes);

@@ -78,9 +78,11 @@ struct broker_events {
 /* What is known of the broker now; strings are borrowed and "" while unknown. */
 struct broker_info {
 	enum broker_state hold, side;
-	bool side_blocked; /* connection.blocked: an alarm */
-	const char *why;   /* of a DOWN or DENIED hold link, in the broker's or system's words */
-	const char *host;  /* host:port the links go to */
+	const char
+	    *probes_refused; /* the broker's words where it refuses probes; "" = it does not */
+	bool side_blocked;   /* connection.blocked: an alarm */
+	const char *why;     /* of a DOWN or DENIED hold link, in the broker's or system's words */
+	const char *host;    /* host:port the links go to */
 	const char *product, *version, *cluster;
 	int heartbeat;             /* seconds, negotiated */
 	unsigned lanes, lanes_max; /* of the hold link: open now, and the most there can be */

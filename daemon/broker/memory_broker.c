@@ -323,6 +323,7 @@ memory_get_info(const struct broker *base, struct broker_info *ret)
 	*ret = (struct broker_info){
 	    .hold = hold->state,
 	    .side = side->state,
+	    .probes_refused = "",
 	    .side_blocked = side->state == BROKER_UP && memory_world_blocked(broker->world),
 	    .why = hold->why,
 	    .host = "memory:",

@@ -388,19 +388,16 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 {
 	struct semaphore *semaphore = waiter->semaphore;
 	struct lock_answer full = engine_full(semaphore, REASON_WOULD_BLOCK);
-	struct broker_info info;
+	struct lock_answer unknown =
+	    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
 
+	unknown.name = semaphore->name;
 	if (waiter->timeout != 0) {
 		begin_wait(engine, waiter);
 	} else if (!semaphore->look.unknown || semaphore->complete) {
 		engine_waiter_end(engine, waiter, &full);
 	} else {
-		broker_get_info(engine->broker, &info);
-		if (info.side_blocked)
-			refuse(engine, waiter, REASON_BROKER_BLOCKED, NULL);
-		else
-			refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
-			    "the broker did not say which slots are taken");
+		engine_waiter_end(engine, waiter, &unknown);
 	}
 }
 

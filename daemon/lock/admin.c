@@ -233,14 +233,28 @@ blame_other(struct lock_engine *engine, const struct admin *admin)
 
 /* The size is all that was asked for. */
 static void
-tell_size(struct lock_engine *engine, struct admin *admin, int slots, const char *unknown)
+tell_size(struct lock_engine *engine, struct admin *admin, int slots)
 {
 	admin->target = slots;
-	if (slots < 0)
-		set_outcome(admin, REASON_BROKER_UNAVAILABLE, unknown);
-	else if (slots == 0)
+	if (slots == 0)
 		set_outcome(admin, REASON_NO_SUCH_LOCK, NULL);
 	finish(engine, admin);
+}
+
+static void
+tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
+{
+	char text[sizeof(admin->text)];
+	struct lock_answer unknown = engine_refusal_unknown(engine, text);
+
+	snprintf(text, sizeof(text),
+	    "the broker did not say whether slot %d exists; nothing was changed", slot);
+	if (admin->work == ADMIN_SIZE) {
+		set_outcome(admin, unknown.reason, unknown.text);
+		finish(engine, admin);
+		return;
+	}
+	unlock(engine, admin, unknown.reason, unknown.text);
 }
 
 static void
@@ -250,15 +264,11 @@ on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
 	char text[sizeof(admin->text)];
 
 	assert(admin != NULL && admin->state == ADMIN_COUNTING);
-	if (slots < 0)
-		snprintf(text, sizeof(text),
-		    "the broker did not say whether slot %d exists; nothing was changed",
-		    unknown_slot);
 	admin->found = slots;
-	if (admin->work == ADMIN_SIZE) {
-		tell_size(engine, admin, slots, text);
-	} else if (slots < 0) {
-		unlock(engine, admin, REASON_BROKER_UNAVAILABLE, text);
+	if (slots < 0) {
+		tell_unknown(engine, admin, unknown_slot);
+	} else if (admin->work == ADMIN_SIZE) {
+		tell_size(engine, admin, slots);
 	} else if (admin->work == ADMIN_DESTROY && slots == 0) {
 		unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
 	} else if (admin->work == ADMIN_DESTROY) {

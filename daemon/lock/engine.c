@@ -163,6 +163,18 @@ engine_refusal(enum reason reason, const char *text)
 }
 
 struct lock_answer
+engine_refusal_unknown(const struct lock_engine *engine, const char *text)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if (info.probes_refused[0] != '\0')
+		return engine_refusal(REASON_BROKER_DENIED, info.probes_refused);
+	return engine_refusal(
+	    info.side_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
+}
+
+struct lock_answer
 engine_full(const struct semaphore *semaphore, enum reason reason)
 {
 	struct lock_answer answer = engine_refusal(reason, NULL);

@@ -93,6 +93,12 @@ struct lock_answer engine_refusal(enum reason reason, const char *text);
 /* The same, with what is known of the semaphore: for would-block and timeout. */
 struct lock_answer engine_full(const struct semaphore *semaphore, enum reason reason);
 
+/*
+ * The refusal where the broker did not say whether a queue exists: an alarm, probes refused in its own
+ * words, or something unknown, of which `text` (borrowed) says what it was about.
+ */
+struct lock_answer engine_refusal_unknown(const struct lock_engine *engine, const char *text);
+
 /* The peer's entry, made when there is none. It goes when it neither holds nor waits. */
 struct lock_peer *engine_peer(struct lock_engine *engine, uint64_t id);
 struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id); /* or NULL */

@@ -267,6 +267,18 @@ class Broker(Main):
         self.assertIn(words, error.message)
         here.wait_log(words)
 
+    def test_missing_permission_to_probe(self):
+        RABBIT.ctl("add_vhost", "mute")
+        RABBIT.ctl("add_user", "mute", "secret")
+        RABBIT.ctl("set_permissions", "-p", "mute", "mute", ".*", "^$", "^$")
+        words = "ACCESS_REFUSED"
+        here = Wire(self.daemon(url=f"amqp://mute:secret@127.0.0.1:{RABBIT.port}/mute",
+                                expect=[words]))
+        for method in ("create", "size", "destroy"):
+            error = here.error(method, name="mute")
+            self.assertEqual(error.reason, "broker-denied", method)
+            self.assertIn(words, error.message)
+
 
 if __name__ == "__main__":
     tap.main()
