@@ -175,9 +175,10 @@ on_unlocked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct admin *admin = admin_find(engine, id);
 
-	assert(admin != NULL && admin->state == ADMIN_UNLOCKING);
-	if (reply->answer == BROKER_SKIPPED)
-		return; /* admin_lane_closed() sends it again */
+	/* Skipped: admin_lane_closed() sends it again, or did, and the link's death ended both. */
+	if (admin == NULL || reply->answer == BROKER_SKIPPED)
+		return;
+	assert(admin->state == ADMIN_UNLOCKING);
 	/* Dropped, or gone with the side link, or refused: then the link's idle end frees it. */
 	finish(engine, admin);
 }

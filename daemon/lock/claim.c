@@ -105,12 +105,22 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
+/* A hold whose lane died needs another to be verified and released on: no newcomer gets that one. */
+static bool
+has_room(const struct lock_engine *engine)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return HASH_CNT(by_id, engine->holds.by_id) < info.lanes_max;
+}
+
 uint64_t
 claim_start(struct lock_engine *engine, uint64_t acquire, const char *name, enum lock_kind kind,
     int slot, hold_claimed_fn *claimed)
 {
 	struct queue_name b = claim_queue(engine, name, kind, slot);
-	uint64_t lane = broker_lane_take(engine->broker, BROKER_HOLD);
+	uint64_t lane = has_room(engine) ? broker_lane_take(engine->broker, BROKER_HOLD) : 0;
 	struct hold *hold;
 
 	if (lane == 0)

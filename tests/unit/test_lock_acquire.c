@@ -347,6 +347,25 @@ START_TEST(no_lane_left_is_too_many_locks)
 }
 END_TEST
 
+START_TEST(a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died)
+{
+	uint64_t lock;
+
+	world_make(world, "big", 101);
+	lock = acquire(0, 1, 1, "big", TRY)->lock;
+	for (uint64_t i = 2; i <= 100; i++)
+		ck_assert_int_eq(acquire(0, i, 1, "big", TRY)->reason, REASON_NONE);
+	/* The verify that finds A gone costs the first hold its lane. */
+	memory_world_remove(world->memory, "big-1-A");
+	lock_verify(world->daemon[0].engine, 1, 2, lock, 1000);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
+	memory_world_put(world->memory, "big-1-A", false);
+	ck_assert_int_eq(acquire(0, 101, 1, "big", TRY)->reason, REASON_TOO_MANY_LOCKS);
+	lock_release(world->daemon[0].engine, 1, 3, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_slot_of_a_known_name_is_one_flight)
 {
 	struct broker_info before, after;
@@ -430,6 +449,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, too_many_lost_races_are_contended);
 	tcase_add_test(tc, limits_are_kept_and_said);
 	tcase_add_test(tc, no_lane_left_is_too_many_locks);
+	tcase_add_test(tc, a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
 	tcase_add_test(tc, mutex_and_persistent_mutex);

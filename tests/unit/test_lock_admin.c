@@ -142,7 +142,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 	create(0, 1, "db", 2, false);
 	memory_world_block(world->memory, true);
 	lock_destroy(world->daemon[0].engine, 1, 2, "db");
-	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 2)->text, "slot 1"));
 	ck_assert_int_eq(count_slots("db"), 2);
 }
@@ -159,6 +159,28 @@ START_TEST(the_side_link_dies_at_every_step)
 			world_step(world, SECOND);
 		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 		world_await(world, 0, 1, 1);
+		world_pass(world, 20 * SECOND);
+		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert(!memory_world_has(world->memory, name, NULL));
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+/* The refusal closes the lane, on which the mutex is dropped at once, and again when it is seen closed. */
+START_TEST(the_side_link_dies_behind_a_refused_delete)
+{
+	for (int steps = 0; steps < 30; steps++) {
+		char name[16], a[32];
+
+		snprintf(name, sizeof(name), "s%d", steps);
+		snprintf(a, sizeof(a), "%s-1-A", name);
+		memory_world_put(world->memory, a, true); /* 405 for everybody but its owner */
+		lock_destroy(world->daemon[0].engine, 1, 1, name);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		ck_assert_int_ne(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 		world_pass(world, 20 * SECOND);
 		ck_assert(lock_quiet(world->daemon[0].engine));
 		ck_assert(!memory_world_has(world->memory, name, NULL));
@@ -193,6 +215,7 @@ suite_lock_admin(void)
 	tcase_add_test(tc, requests_of_one_peer_on_one_name_keep_their_order);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, the_side_link_dies_behind_a_refused_delete);
 	tcase_add_test(tc, nothing_is_administered_without_the_broker);
 	suite_add_tcase(suite, tc);
 	return suite;
