@@ -367,43 +367,45 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 }
 
 static void
-begin_wait(struct lock_engine *engine, struct waiter *waiter)
+begin_wait(struct lock_engine *engine, struct waiter *waiter, int position)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_WAITING,
 	    .name = waiter->semaphore->name,
 	    .request = waiter->request,
-	    .position = semaphore_line_position(waiter->semaphore, waiter),
-	    .holders = semaphore_holders(waiter->semaphore)};
+	    .position = position};
 
 	waiter->direct = 0;
 	waiter->races = 0;
-	if (!waiter->waiting && waiter->progress)
+	if (!waiter->waiting && waiter->progress) {
+		notice.holders = semaphore_holders(waiter->semaphore);
 		engine_notice(engine, waiter->peer, &notice);
+	}
 	waiter->waiting = true;
 }
 
 /* Nothing is free for the waiter: it is told, or its wait begins. */
 static void
-find_nothing(struct lock_engine *engine, struct waiter *waiter)
+find_nothing(struct lock_engine *engine, struct waiter *waiter, int position)
 {
 	struct semaphore *semaphore = waiter->semaphore;
-	struct lock_answer full = engine_full(semaphore, REASON_WOULD_BLOCK);
-	struct lock_answer unknown =
-	    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+	struct lock_answer answer;
 
-	unknown.name = semaphore->name;
 	if (waiter->timeout != 0) {
-		begin_wait(engine, waiter);
-	} else if (!semaphore->look.unknown || semaphore->complete) {
-		engine_waiter_end(engine, waiter, &full);
-	} else {
-		engine_waiter_end(engine, waiter, &unknown);
+		begin_wait(engine, waiter, position);
+		return;
 	}
+	if (!semaphore->look.unknown || semaphore->complete)
+		answer = engine_full(semaphore, REASON_WOULD_BLOCK);
+	else
+		answer =
+		    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+	answer.name = semaphore->name;
+	engine_waiter_end(engine, waiter, &answer);
 }
 
 /* A look is over; it began after the waiter came, and left it with nothing. */
 static void
-judge_look(struct lock_engine *engine, struct waiter *waiter)
+judge_look(struct lock_engine *engine, struct waiter *waiter, int position)
 {
 	struct semaphore *semaphore = waiter->semaphore;
 
@@ -415,7 +417,7 @@ judge_look(struct lock_engine *engine, struct waiter *waiter)
 		waiter->direct = 1;
 		engine_poke(engine, semaphore);
 	} else {
-		find_nothing(engine, waiter);
+		find_nothing(engine, waiter, position);
 	}
 }
 
@@ -433,18 +435,24 @@ has_turn(const struct waiter *waiter)
 	return waiter->state == WAITER_QUEUED && waiter->behind == 0;
 }
 
-/* Claims what can be claimed, in the order of the line. Returns how many got nothing. */
+/*
+ * Claims what can be claimed, in the order of the line. Returns how many got nothing. Places in the
+ * line are counted on the way here and in end_look: a line has room for very many.
+ */
 static size_t
 serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct waiter *waiter, *next;
 	bool none_free = false;
 	size_t left = 0;
+	int position = 0;
 
 	TAILQ_FOREACH_SAFE (waiter, &semaphore->line, of_line, next) {
 		bool unseen = waiter->direct != 0;
+		size_t waiting = semaphore->waiting;
 		int slot = 0;
 
+		position++;
 		if (!has_turn(waiter))
 			continue;
 		if (unseen)
@@ -454,11 +462,13 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 		if (slot != 0) {
 			claim(engine, waiter, slot);
 		} else if (unseen) {
-			find_nothing(engine, waiter);
+			find_nothing(engine, waiter, position);
 		} else {
 			left++;
 			none_free |= waiter->kind != LOCK_KIND_PERSISTENT_MUTEX;
 		}
+		if (semaphore->waiting < waiting)
+			position--; /* it was refused */
 	}
 	return left;
 }
@@ -467,11 +477,17 @@ static void
 end_look(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct waiter *waiter, *next;
+	int position = 0;
 
 	look_end(semaphore);
 	TAILQ_FOREACH_SAFE (waiter, &semaphore->line, of_line, next) {
+		size_t waiting = semaphore->waiting;
+
+		position++;
 		if (has_turn(waiter) && waiter->direct == 0 && was_looked_for(waiter))
-			judge_look(engine, waiter);
+			judge_look(engine, waiter, position);
+		if (semaphore->waiting < waiting)
+			position--; /* it was refused */
 	}
 }
 

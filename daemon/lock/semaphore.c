@@ -118,17 +118,3 @@ semaphore_line_let_on(struct semaphore *semaphore, uint64_t admin)
 		waiter->joined = semaphore->look.number; /* looks before this one saw too little */
 	}
 }
-
-int
-semaphore_line_position(const struct semaphore *semaphore, const struct waiter *waiter)
-{
-	int position = 1;
-	const struct waiter *other;
-
-	TAILQ_FOREACH (other, &semaphore->line, of_line) {
-		if (other == waiter)
-			break;
-		position++;
-	}
-	return position;
-}

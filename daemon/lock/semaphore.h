@@ -111,7 +111,5 @@ void semaphore_line_join(struct semaphore *semaphore, struct waiter *waiter);
 void semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter);
 /* Those who had to stand behind the create or destroy `admin` may go on: it is done. */
 void semaphore_line_let_on(struct semaphore *semaphore, uint64_t admin);
-/* From 1. */
-int semaphore_line_position(const struct semaphore *semaphore, const struct waiter *waiter);
 
 #endif

@@ -68,6 +68,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	said->reason = notice->reason;
 	said->lock = notice->lock;
 	said->slot = notice->slot;
+	said->position = notice->position;
 }
 
 /* ---- the world ---- */

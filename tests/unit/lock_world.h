@@ -23,7 +23,7 @@ struct said {
 	enum reason reason;
 	enum lock_notice_kind kind;
 	uint64_t lock;
-	int slot, slots, holders, waiting;
+	int slot, slots, holders, waiting, position;
 	int64_t at;
 	char text[256];
 };

@@ -232,6 +232,42 @@ START_TEST(waiters_go_in_order_within_priority)
 }
 END_TEST
 
+/* A line of a hundred thousand was once served in ten seconds, in which no heartbeat was sent. */
+START_TEST(a_long_line_costs_no_more_than_its_length)
+{
+	struct lock_acquire wanted = {.name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = DURATION_FOREVER,
+	    .progress = true};
+	const uint64_t silent = 100000;
+	struct lock_counts counts;
+
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	for (uint64_t i = 0; i < silent; i++)
+		world_acquire(world, 0, 2 + i / 1000, 1 + i % 1000, "db", DURATION_FOREVER);
+	lock_acquire(world->daemon[0].engine, 200, 1, &wanted);
+	wanted.priority = 1;
+	lock_acquire(world->daemon[0].engine, 201, 1, &wanted);
+	world_acquire(world, 0, 202, 1, "db", TRY);
+	lock_acquire(world->daemon[0].engine, 203, 1, &wanted);
+	ck_assert_int_eq(world_await(world, 0, 202, 1)->reason, REASON_WOULD_BLOCK);
+	lock_get_counts(world->daemon[0].engine, &counts);
+	ck_assert_uint_eq(counts.waiting, silent + 3);
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->notice && said->kind == LOCK_NOTICE_WAITING)
+			ck_assert_int_eq(said->position, said->peer == 200   ? (int)silent + 3
+							 : said->peer == 201 ? 1
+									     : 2);
+	}
+	for (uint64_t peer = 200; peer <= 203; peer++)
+		ck_assert_int_eq(
+		    world_notices(world, 0, peer, LOCK_NOTICE_WAITING), peer != 202 ? 1 : 0);
+}
+END_TEST
+
 START_TEST(a_wait_ends_at_its_deadline)
 {
 	const struct said *answer;
@@ -442,6 +478,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_waiter_gets_what_is_released_here);
 	tcase_add_test(tc, a_waiter_gets_what_is_released_elsewhere);
 	tcase_add_test(tc, waiters_go_in_order_within_priority);
+	tcase_add_test(tc, a_long_line_costs_no_more_than_its_length);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
 	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);
 	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
