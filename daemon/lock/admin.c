@@ -42,6 +42,7 @@ struct admin {
 	char text[256];     /* of the outcome; "" = the reason's own */
 	struct timer again; /* BUSY */
 	UT_hash_handle by_op;
+	TAILQ_ENTRY(admin) of_line;
 };
 
 static void begin(struct lock_engine *engine, struct admin *admin);
@@ -65,7 +66,7 @@ change_is_allowed(enum admin_state from, enum admin_state to)
 	case ADMIN_BUSY:
 		return to == ADMIN_LOCKING;
 	case ADMIN_LOCKING:
-		return to == ADMIN_BUSY || to == ADMIN_COUNTING;
+		return to == ADMIN_BUSY || to == ADMIN_COUNTING || to == ADMIN_UNLOCKING;
 	case ADMIN_COUNTING:
 		return to == ADMIN_DECLARING || to == ADMIN_DELETING || to == ADMIN_UNLOCKING;
 	case ADMIN_DECLARING:
@@ -84,10 +85,19 @@ admin_set_state(struct admin *admin, enum admin_state state)
 	admin->state = state;
 }
 
+/* In the line are those that others may have to stand behind for long, and all who stand behind one. */
+static bool
+is_in_line(const struct admin *admin)
+{
+	return admin->work != ADMIN_SIZE || admin->state == ADMIN_QUEUED;
+}
+
 static void
 admin_free(struct lock_engine *engine, struct admin *admin)
 {
 	timers_cancel(engine->timers, &admin->again);
+	if (is_in_line(admin))
+		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
 	HASH_DELETE(by_op, engine->admins, admin);
 	free(admin->name);
 	free(admin);
@@ -95,15 +105,24 @@ admin_free(struct lock_engine *engine, struct admin *admin)
 
 /*
  * Whether an older request on the name comes first: those that change it go one by one, and those of
- * one peer keep their order.
+ * one peer keep their order, but for sizes among themselves.
  */
 static bool
 stands_behind(const struct lock_engine *engine, const struct admin *admin)
 {
-	for (const struct admin *other = engine->admins; other != NULL; other = other->by_op.next) {
-		if (other->op < admin->op && strcmp(other->name, admin->name) == 0 &&
-		    (other->peer == admin->peer ||
-			(other->work != ADMIN_SIZE && admin->work != ADMIN_SIZE)))
+	const struct admin *other;
+	bool change = admin->work != ADMIN_SIZE;
+
+	TAILQ_FOREACH (other, &engine->admin_line, of_line) {
+		if (other->op < admin->op && other->work != ADMIN_SIZE &&
+		    (change || other->peer == admin->peer) && strcmp(other->name, admin->name) == 0)
+			return true;
+	}
+	if (!change)
+		return false;
+	for (other = engine->admins; other != NULL; other = other->by_op.next) {
+		if (other->op < admin->op && other->peer == admin->peer &&
+		    strcmp(other->name, admin->name) == 0)
 			return true;
 	}
 	return false;
@@ -113,16 +132,12 @@ stands_behind(const struct lock_engine *engine, const struct admin *admin)
 static void
 begin_queued(struct lock_engine *engine)
 {
-	struct admin *admin;
+	struct admin *admin, *next;
 
-	do {
-		for (admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
-			if (admin->state == ADMIN_QUEUED && !stands_behind(engine, admin))
-				break;
-		}
-		if (admin != NULL)
-			begin(engine, admin); /* it is not queued any more: this ends */
-	} while (admin != NULL);
+	TAILQ_FOREACH_SAFE (admin, &engine->admin_line, of_line, next) {
+		if (admin->state == ADMIN_QUEUED && !stands_behind(engine, admin))
+			begin(engine, admin); /* it may leave the line, nobody else does */
+	}
 }
 
 /* The end: the lane goes back, the peer is told. */
@@ -296,6 +311,11 @@ on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	assert(admin != NULL && admin->state == ADMIN_LOCKING);
 	switch (reply->answer) {
 	case BROKER_OK:
+		if (engine_op_find(engine, admin->op) == NULL) {
+			/* Answered by its deadline meanwhile: nothing is done. */
+			unlock(engine, admin, REASON_BROKER_UNAVAILABLE, NULL);
+			break;
+		}
 		admin_set_state(admin, ADMIN_COUNTING);
 		count_start(engine, admin->name, on_counted, admin->op);
 		break;
@@ -325,11 +345,10 @@ begin(struct lock_engine *engine, struct admin *admin)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
 
-	if (engine_op_find(engine, admin->op) == NULL) {
-		finish(engine, admin); /* answered by its deadline meanwhile: nothing is done */
-	} else if (stands_behind(engine, admin)) {
+	if (stands_behind(engine, admin)) {
 		blame_other(engine, admin);
 	} else if (admin->work == ADMIN_SIZE) {
+		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
 		admin_set_state(admin, ADMIN_COUNTING);
 		count_start(engine, admin->name, on_counted, admin->op);
 	} else {
@@ -445,19 +464,32 @@ go_on(struct lock_engine *engine, struct admin *admin)
 
 /* ---- the doors ---- */
 
+/* Answered by its deadline before anything was done: then nothing is. */
+static void
+on_expired(struct lock_engine *engine, uint64_t op)
+{
+	struct admin *admin = admin_find(engine, op);
+
+	if (admin != NULL && (admin->state == ADMIN_QUEUED || admin->state == ADMIN_BUSY))
+		finish(engine, admin);
+}
+
 static struct admin *
 admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, enum admin_work work,
     const char *name)
 {
 	struct admin *admin = mem_alloc(sizeof(*admin));
+	struct op *op = engine_op_new(engine, peer, request);
 
-	admin->op = engine_op_new(engine, peer, request)->id;
+	op->expired = on_expired;
+	admin->op = op->id;
 	admin->work = work;
 	admin->state = ADMIN_QUEUED;
 	admin->peer = peer;
 	admin->name = mem_strdup(name);
 	timer_init(&admin->again, try_again, engine, admin->op);
 	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
+	TAILQ_INSERT_TAIL(&engine->admin_line, admin, of_line);
 	return admin;
 }
 
@@ -521,9 +553,10 @@ admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const ch
 uint64_t
 admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name)
 {
+	const struct admin *admin;
 	uint64_t youngest = 0;
 
-	for (const struct admin *admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
+	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
 		if (admin->peer == peer && admin->work != ADMIN_SIZE &&
 		    strcmp(admin->name, name) == 0 && admin->op > youngest)
 			youngest = admin->op;
@@ -534,10 +567,12 @@ admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name)
 void
 admin_lane_closed(struct lock_engine *engine, uint64_t lane)
 {
-	struct admin *admin = engine->admins;
+	struct admin *admin;
 
-	while (admin != NULL && admin->lane != lane)
-		admin = admin->by_op.next;
+	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
+		if (admin->lane == lane)
+			break;
+	}
 	if (admin == NULL)
 		return;
 	admin->lane = 0;

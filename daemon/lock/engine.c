@@ -195,8 +195,11 @@ op_too_late(void *ctx, uint64_t id)
 	const struct op *op = engine_op_find(engine, id);
 	struct lock_answer answer = engine_refusal(
 	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
+	void (*expired)(struct lock_engine *, uint64_t) = op->expired;
 
 	engine_op_end(engine, id, &answer);
+	if (expired != NULL)
+		expired(engine, id);
 }
 
 struct op *

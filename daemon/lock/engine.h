@@ -36,6 +36,8 @@ struct op {
 	struct timer deadline;
 	enum reason late;      /* what it is answered when the deadline passes */
 	const char *late_text; /* static; NULL: that the broker did not answer */
+	/* Told when the deadline has answered it; NULL: nobody. */
+	void (*expired)(struct lock_engine *engine, uint64_t op);
 	UT_hash_handle by_id;
 };
 
@@ -62,6 +64,7 @@ struct lock_engine {
 	struct verify *verifies;      /* of verify.c */
 	struct count *counts;         /* of count.c */
 	struct admin *admins;         /* of admin.c */
+	TAILQ_HEAD(, admin) admin_line;
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */

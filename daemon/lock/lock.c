@@ -84,6 +84,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->poked);
+	TAILQ_INIT(&engine->admin_line);
 	timer_init(&engine->serve, serve_poked, engine, 0);
 	broker_set_events(broker,
 	    &(struct broker_events){.link = on_link, .lane_closed = on_lane_closed, .ctx = engine});

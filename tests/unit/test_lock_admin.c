@@ -137,6 +137,40 @@ START_TEST(requests_of_one_peer_on_one_name_keep_their_order)
 }
 END_TEST
 
+/* Thousands of sizes at once were compared each with each, again and again, for twenty seconds. */
+START_TEST(many_sizes_at_once_do_not_wait_for_each_other)
+{
+	int64_t began;
+
+	create(0, 1, "db", 2, false);
+	began = world->now;
+	for (uint64_t i = 0; i < 60; i++)
+		for (uint64_t request = 2; request < 66; request++)
+			lock_size(world->daemon[0].engine, 1 + i, request, "db");
+	for (uint64_t i = 0; i < 60; i++)
+		ck_assert_int_eq(world_await(world, 0, 1 + i, 65)->slots, 2);
+	ck_assert_int_eq(world->now - began, world->delay);
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
+START_TEST(what_was_answered_too_late_is_not_done)
+{
+	world->delay = 2 * world_settings.request_timeout;
+	lock_create(world->daemon[0].engine, 1, 1, "db", LOCK_KIND_SEMAPHORE, 2, false);
+	lock_create(world->daemon[0].engine, 2, 1, "db", LOCK_KIND_SEMAPHORE, 3, false);
+	lock_size(world->daemon[0].engine, 1, 2, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_TIMEOUT);
+	world->delay = NSEC_PER_MSEC;
+	/* The mutex is ours only now. */
+	world_pass(world, 4 * world_settings.request_timeout);
+	ck_assert_int_eq(count_slots("db"), 0);
+	ck_assert(!memory_world_has(world->memory, "db", NULL));
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
 START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
@@ -213,6 +247,8 @@ suite_lock_admin(void)
 	tcase_add_test(tc, a_busy_mutex_is_waited_for_then_named);
 	tcase_add_test(tc, administrators_of_one_daemon_go_one_by_one);
 	tcase_add_test(tc, requests_of_one_peer_on_one_name_keep_their_order);
+	tcase_add_test(tc, many_sizes_at_once_do_not_wait_for_each_other);
+	tcase_add_test(tc, what_was_answered_too_late_is_not_done);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, the_side_link_dies_behind_a_refused_delete);
