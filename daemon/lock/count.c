@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
+#include "protocol/methods.h"
 
 #define WINDOW_FIRST 64
 #define WINDOW_MOST BROKER_PROBE_MAX
@@ -40,12 +41,14 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t wind
 	assert(count != NULL && window == (size_t)count->window);
 	HASH_DELETE(by_id, engine->counts, count);
 	for (int i = 0; i < count->window; i++) {
-		if (answers[i] == BROKER_OK)
+		int slot = count->first + i;
+
+		if (answers[i] == BROKER_OK && slot <= METHODS_SLOTS_MAX)
 			continue;
-		if (answers[i] == BROKER_ABSENT)
-			finish(engine, count, count->first + i - 1, 0);
+		if (answers[i] == BROKER_UNKNOWN)
+			finish(engine, count, -1, slot);
 		else
-			finish(engine, count, -1, count->first + i);
+			finish(engine, count, slot - 1, 0);
 		return;
 	}
 	count->first += count->window;

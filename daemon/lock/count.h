@@ -1,7 +1,7 @@
 /*
  * Determining the maximum number of slots (seeds/000): the A queues are probed in order, in windows,
  * each in one flush on the side link; the first that is absent ends it. Slots above a gap do not
- * count.
+ * count, nor do those above the most there may be (METHODS_SLOTS_MAX).
  */
 #ifndef LOCK_COUNT_H
 #define LOCK_COUNT_H

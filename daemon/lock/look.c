@@ -5,6 +5,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/lock/claim.h"
+#include "protocol/methods.h"
 
 /* The first window when nothing is known, and the largest; in slots, each of which costs two probes. */
 #define WINDOW_FIRST 8
@@ -56,7 +57,10 @@ take_mutex_answer(
 	semaphore->look.unknown = answer == BROKER_UNKNOWN;
 }
 
-/* answers: A and B of each slot of the window, in turn */
+/*
+ * answers: A and B of each slot of the window, in turn. Slots above the most there may be do not exist:
+ * a broker that says yes to everything is not asked for ever.
+ */
 static void
 take_slot_answers(
     struct lock_engine *engine, struct semaphore *semaphore, const enum broker_answer *answers)
@@ -67,6 +71,8 @@ take_slot_answers(
 		int slot = look->first + i;
 		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
 
+		if (slot > METHODS_SLOTS_MAX)
+			a = BROKER_ABSENT;
 		switch (a) {
 		case BROKER_ABSENT:
 			semaphore_saw_size(semaphore, slot - 1, true);

@@ -1,6 +1,7 @@
 /*
  * Creating, destroying and sizing semaphores by simulation over memory_broker.
  */
+#include "protocol/methods.h"
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 
@@ -171,6 +172,24 @@ START_TEST(what_was_answered_too_late_is_not_done)
 }
 END_TEST
 
+/* As a broker that says yes to every question would have it. */
+START_TEST(slots_end_at_the_most_there_may_be)
+{
+	char queue[256];
+
+	world_make(world, "db", METHODS_SLOTS_MAX + 300);
+	lock_size(world->daemon[0].engine, 1, 1, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->slots, METHODS_SLOTS_MAX);
+	for (int slot = 1; slot <= METHODS_SLOTS_MAX; slot++) {
+		snprintf(queue, sizeof(queue), "db-%d-B", slot);
+		memory_world_put(world->memory, queue, true);
+	}
+	world_acquire(world, 0, 1, 2, "db", 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_WOULD_BLOCK);
+	ck_assert_int_eq(world_answer(world, 0, 1, 2)->slots, METHODS_SLOTS_MAX);
+}
+END_TEST
+
 START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
@@ -249,6 +268,7 @@ suite_lock_admin(void)
 	tcase_add_test(tc, requests_of_one_peer_on_one_name_keep_their_order);
 	tcase_add_test(tc, many_sizes_at_once_do_not_wait_for_each_other);
 	tcase_add_test(tc, what_was_answered_too_late_is_not_done);
+	tcase_add_test(tc, slots_end_at_the_most_there_may_be);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, the_side_link_dies_behind_a_refused_delete);
