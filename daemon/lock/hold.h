@@ -64,6 +64,7 @@ struct hold {
 	uint64_t peer;            /* 0: nobody (its peer hung up) */
 	uint64_t acquire;         /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
+	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
 	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */

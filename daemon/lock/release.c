@@ -1,6 +1,7 @@
 #include "daemon/lock/release.h"
 
 #include "daemon/lock/keep.h"
+#include "daemon/lock/verify.h"
 
 void
 release_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
@@ -13,6 +14,7 @@ release_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint6
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
+	verify_send(engine, hold);
 	hold->releasing = engine_op_new(engine, peer, request)->id;
 	keep_drop(engine, hold);
 }

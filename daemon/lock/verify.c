@@ -9,51 +9,128 @@
 /* How often a lane may die under one verify before it gives up. */
 #define TRIES 4
 
-struct verify {
-	uint64_t op; /* the request; the key */
-	uint64_t hold;
-	uint64_t lane; /* on which it asked last */
-	unsigned tries;
-	bool again; /* the lane is closing: ask again on the next */
-	bool b_ours;
-	UT_hash_handle by_op;
+enum verify_state {
+	VERIFY_NEXT, /* another flight for the hold is out: who asks meanwhile is answered by this one */
+	VERIFY_ASKED, /* it is out, on `lane` */
+	VERIFY_AGAIN  /* `lane` is closing: it goes again on the next */
 };
 
+/* One flight. It answers those who asked before it was sent. */
+struct verify {
+	uint64_t id; /* the key */
+	enum verify_state state;
+	uint64_t hold;
+	uint64_t lane;
+	unsigned tries;
+	bool b_ours;
+	uint64_t next; /* the flight that follows when this one is over; 0 = none */
+	uint64_t *ops; /* owned; the requests, some of which their deadline may have answered */
+	size_t count, room;
+	UT_hash_handle by_id;
+};
+
+static const char link_lost[] = "the connection to the broker was lost";
+
+static void go(struct lock_engine *engine, struct verify *verify);
+
 static struct verify *
-verify_find(const struct lock_engine *engine, uint64_t op)
+verify_find(const struct lock_engine *engine, uint64_t id)
 {
 	struct verify *verify;
 
-	HASH_FIND(by_op, engine->verifies, &op, sizeof(op), verify);
+	HASH_FIND(by_id, engine->verifies, &id, sizeof(id), verify);
+	return verify;
+}
+
+static struct verify *
+verify_new(struct lock_engine *engine, struct hold *hold)
+{
+	struct verify *verify = mem_alloc(sizeof(*verify));
+
+	verify->id = engine_id(engine);
+	verify->state = VERIFY_NEXT;
+	verify->hold = hold->id;
+	hold->verify = verify->id;
+	HASH_ADD(by_id, engine->verifies, id, sizeof(verify->id), verify);
 	return verify;
 }
 
 static void
-finish(struct lock_engine *engine, struct verify *verify, enum reason reason, const char *text)
+verify_free(struct lock_engine *engine, struct verify *verify)
 {
-	const struct hold *hold = hold_find(&engine->holds, verify->hold);
+	HASH_DELETE(by_id, engine->verifies, verify);
+	free(verify->ops);
+	free(verify);
+}
+
+static void
+verify_set_state(struct verify *verify, enum verify_state state)
+{
+	assert(state != VERIFY_NEXT && state != verify->state);
+	verify->state = state;
+}
+
+static void
+verify_add(struct verify *verify, uint64_t op)
+{
+	if (verify->count == verify->room) {
+		verify->room = verify->room == 0 ? 1 : 2 * verify->room;
+		verify->ops = mem_grow(verify->ops, verify->room, sizeof(*verify->ops));
+	}
+	verify->ops[verify->count++] = op;
+}
+
+static void finish(struct lock_engine *engine, struct verify *verify,
+    const struct broker_reply *reply, enum reason reason, const char *text);
+
+/* The flight before it is over, after that reply (NULL: after none). */
+static void
+follow(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+{
+	struct hold *hold = hold_find(&engine->holds, verify->hold);
+
+	if (reply != NULL && reply->answer == BROKER_UNKNOWN) {
+		finish(engine, verify, reply, REASON_LOST, link_lost);
+	} else if (hold != NULL && reply != NULL && !reply->lane_open) {
+		verify->lane = hold->lane;
+		verify_set_state(verify, VERIFY_AGAIN);
+	} else {
+		go(engine, verify);
+	}
+}
+
+/* Answers those who asked; reply: the broker's, after which it is over; NULL: none. */
+static void
+finish(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply,
+    enum reason reason, const char *text)
+{
+	struct hold *hold = hold_find(&engine->holds, verify->hold);
 	struct lock_answer answer = engine_refusal(reason, text);
-	uint64_t op = verify->op;
+	struct verify *next = verify_find(engine, verify->next);
 
 	answer.lock = verify->hold;
 	if (hold != NULL) {
 		answer.name = hold->name;
 		answer.kind = hold->kind;
 		answer.slot = hold->slot;
+		if (hold->verify == verify->id)
+			hold->verify = 0;
 	}
-	HASH_DELETE(by_op, engine->verifies, verify);
-	free(verify);
-	engine_op_end(engine, op, &answer);
+	for (size_t i = 0; i < verify->count; i++)
+		engine_op_end(engine, verify->ops[i], &answer);
+	verify_free(engine, verify);
+	if (next != NULL && next->state == VERIFY_NEXT)
+		follow(engine, next, reply);
 }
 
 /* Not performed: asked again on the next lane, unless there is nothing left to ask about. */
 static void
-ask_again(struct lock_engine *engine, struct verify *verify)
+ask_again(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
 	if (hold_find(&engine->holds, verify->hold) == NULL)
-		finish(engine, verify, REASON_LOST, NULL);
+		finish(engine, verify, reply, REASON_LOST, NULL);
 	else
-		verify->again = true;
+		verify_set_state(verify, VERIFY_AGAIN);
 }
 
 static void
@@ -70,26 +147,26 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 		verify->b_ours = true;
 		if (hold != NULL && hold->kind == LOCK_KIND_MUTEX)
-			finish(engine, verify, REASON_NONE, NULL);
+			finish(engine, verify, reply, REASON_NONE, NULL);
 		break;
 	case BROKER_ABSENT:
 		if (hold != NULL)
 			keep_b_vanished(engine, hold);
-		ask_again(engine, verify);
+		ask_again(engine, verify, reply);
 		break;
 	case BROKER_LOCKED:
 		if (hold != NULL)
 			keep_lost(engine, hold, "the slot's queue belongs to another connection");
-		finish(engine, verify, REASON_LOST, NULL);
+		finish(engine, verify, reply, REASON_LOST, NULL);
 		break;
 	case BROKER_REFUSED:
-		finish(engine, verify, REASON_BROKER_DENIED, reply->text);
+		finish(engine, verify, reply, REASON_BROKER_DENIED, reply->text);
 		break;
 	case BROKER_SKIPPED:
-		ask_again(engine, verify);
+		ask_again(engine, verify, reply);
 		break;
 	case BROKER_UNKNOWN:
-		finish(engine, verify, REASON_LOST, "the connection to the broker was lost");
+		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
 	}
 }
@@ -101,7 +178,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct verify *verify = verify_find(engine, id);
 	struct hold *hold;
 
-	if (verify == NULL || verify->again)
+	if (verify == NULL || verify->state != VERIFY_ASKED)
 		return;
 	hold = hold_find(&engine->holds, verify->hold);
 	switch (reply->answer) {
@@ -109,27 +186,27 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 		assert(verify->b_ours);
 		/* One that is being dropped was still held when it was asked about: in order. */
 		if (hold == NULL)
-			finish(engine, verify, REASON_NOT_HELD, NULL);
+			finish(engine, verify, reply, REASON_NOT_HELD, NULL);
 		else if (hold->revoked)
 			/* Another verify saw A gone meanwhile; it came back (invariant 5). */
-			finish(engine, verify, REASON_REVOKED, NULL);
+			finish(engine, verify, reply, REASON_REVOKED, NULL);
 		else
-			finish(engine, verify, REASON_NONE, NULL);
+			finish(engine, verify, reply, REASON_NONE, NULL);
 		break;
 	case BROKER_ABSENT:
 		if (hold != NULL)
 			keep_revoke(engine, hold);
-		finish(engine, verify, REASON_REVOKED, NULL);
+		finish(engine, verify, reply, REASON_REVOKED, NULL);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-		finish(engine, verify, REASON_BROKER_DENIED, reply->text);
+		finish(engine, verify, reply, REASON_BROKER_DENIED, reply->text);
 		break;
 	case BROKER_SKIPPED:
-		ask_again(engine, verify);
+		ask_again(engine, verify, reply);
 		break;
 	case BROKER_UNKNOWN:
-		finish(engine, verify, REASON_LOST, "the connection to the broker was lost");
+		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
 	}
 }
@@ -137,22 +214,38 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
-	verify->again = false;
+	verify_set_state(verify, VERIFY_ASKED);
 	verify->b_ours = false;
 	verify->lane = keep_lane(engine, hold);
 	if (verify->lane == 0 || ++verify->tries > TRIES) {
-		finish(engine, verify, REASON_BROKER_UNAVAILABLE,
+		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
 		    "no channel to the broker stayed open long enough");
 		return;
 	}
 	broker_check(engine->broker, verify->lane, hold->b.text,
-	    (struct broker_done){on_b, engine, verify->op});
+	    (struct broker_done){on_b, engine, verify->id});
 	if (hold->kind != LOCK_KIND_MUTEX) {
 		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 
 		broker_check(engine->broker, verify->lane, a.text,
-		    (struct broker_done){on_a, engine, verify->op});
+		    (struct broker_done){on_a, engine, verify->id});
 	}
+}
+
+/* Asks, unless there is nothing to ask about any more. */
+static void
+go(struct lock_engine *engine, struct verify *verify)
+{
+	struct hold *hold = hold_find(&engine->holds, verify->hold);
+
+	if (hold == NULL)
+		finish(engine, verify, NULL, REASON_LOST, NULL);
+	else if (hold->state == HOLD_DROPPING)
+		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
+	else if (hold->revoked)
+		finish(engine, verify, NULL, REASON_REVOKED, NULL);
+	else
+		ask(engine, verify, hold);
 }
 
 void
@@ -160,7 +253,7 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 {
 	struct hold *hold = hold_find(&engine->holds, lock);
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
-	struct verify *verify;
+	struct verify *verify, *before;
 
 	if (hold == NULL || (hold->state != HOLD_HELD && hold->state != HOLD_RECLAIMING) ||
 	    (uid != 0 && uid != hold->uid)) {
@@ -176,30 +269,42 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
-	verify = mem_alloc(sizeof(*verify));
-	verify->op = engine_op_new(engine, peer, request)->id;
-	verify->hold = lock;
-	HASH_ADD(by_op, engine->verifies, op, sizeof(verify->op), verify);
-	ask(engine, verify, hold);
+	before = verify_find(engine, hold->verify);
+	verify = before != NULL && before->state == VERIFY_NEXT ? before : verify_new(engine, hold);
+	verify_add(verify, engine_op_new(engine, peer, request)->id);
+	if (before == NULL)
+		go(engine, verify);
+	else if (before != verify)
+		before->next = verify->id;
+}
+
+void
+verify_send(struct lock_engine *engine, struct hold *hold)
+{
+	struct verify *verify = verify_find(engine, hold->verify);
+
+	if (verify != NULL && verify->state == VERIFY_NEXT)
+		go(engine, verify);
+}
+
+static struct verify *
+find_again(const struct lock_engine *engine, uint64_t lane)
+{
+	struct verify *verify = engine->verifies;
+
+	while (verify != NULL && (verify->state != VERIFY_AGAIN || verify->lane != lane))
+		verify = verify->by_id.next;
+	return verify;
 }
 
 void
 verify_lane_closed(struct lock_engine *engine, uint64_t lane)
 {
-	struct verify *verify, *next;
+	struct verify *verify;
 
-	HASH_ITER (by_op, engine->verifies, verify, next) {
-		struct hold *hold = hold_find(&engine->holds, verify->hold);
-
-		if (!verify->again || verify->lane != lane)
-			continue;
-		if (hold == NULL)
-			finish(engine, verify, REASON_LOST, NULL);
-		else if (hold->state == HOLD_DROPPING)
-			finish(engine, verify, REASON_NOT_HELD, NULL);
-		else
-			ask(engine, verify, hold);
-	}
+	/* From the start each time: one that ends may take the one that follows it along. */
+	while ((verify = find_again(engine, lane)) != NULL)
+		go(engine, verify);
 }
 
 void
@@ -207,8 +312,6 @@ verify_free_all(struct lock_engine *engine)
 {
 	struct verify *verify, *next;
 
-	HASH_ITER (by_op, engine->verifies, verify, next) {
-		HASH_DELETE(by_op, engine->verifies, verify);
-		free(verify);
-	}
+	HASH_ITER (by_id, engine->verifies, verify, next)
+		verify_free(engine, verify);
 }

@@ -4,6 +4,9 @@
  *
  *	-> declare B[slot], passive	<- ours; 404: gone, claim it again, then look again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
+ *
+ * A hold has one such flight out and at most one more to follow, which answers all who asked in the
+ * meantime: however many ask, the hold link carries no more than that.
  */
 #ifndef LOCK_VERIFY_H
 #define LOCK_VERIFY_H
@@ -12,6 +15,8 @@
 
 void verify_start(
     struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
+/* The hold is about to be dropped: who asked before is still told what it was. */
+void verify_send(struct lock_engine *engine, struct hold *hold);
 /* The lane died after the answers to all that was asked on it: those unfinished ask again. */
 void verify_lane_closed(struct lock_engine *engine, uint64_t lane);
 /* Frees what is left; the engine goes. */

@@ -23,7 +23,10 @@ now_of(void *ctx)
 static int64_t
 delay_of(void *ctx)
 {
-	return ((struct lock_world *)ctx)->delay;
+	struct lock_world *world = ctx;
+
+	world->asked++;
+	return world->delay;
 }
 
 /* ---- what the engines say ---- */

@@ -41,7 +41,8 @@ struct lock_world {
 	struct timers *timers;
 	struct memory_world *memory;
 	struct memory_nature nature;
-	int64_t delay; /* ns that every answer takes */
+	int64_t delay;  /* ns that every answer takes */
+	unsigned asked; /* times that the broker was asked something */
 	struct world_daemon daemon[DAEMONS];
 	struct said said[RECORDS];
 	size_t said_count;

@@ -134,6 +134,66 @@ START_TEST(verifies_in_a_row_survive_a_vanished_b)
 }
 END_TEST
 
+/* With 1,200 connections of 64 verifies each the hold link was said not to be read, and closed. */
+START_TEST(many_verifies_are_two_flights)
+{
+	uint64_t lock = held();
+	unsigned before = world->asked;
+
+	for (uint64_t i = 0; i < 1000; i++)
+		lock_verify(engine(0), 1, 10 + i, lock, 1000);
+	for (uint64_t i = 0; i < 1000; i++)
+		ck_assert_int_eq(world_await(world, 0, 1, 10 + i)->reason, REASON_NONE);
+	ck_assert_uint_eq(world->asked - before, 4);
+	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
+}
+END_TEST
+
+START_TEST(verifies_before_a_release_are_told_held)
+{
+	uint64_t lock = held();
+
+	for (uint64_t i = 2; i < 6; i++)
+		lock_verify(engine(0), 1, i, lock, 1000);
+	lock_release(engine(0), 1, 6, lock);
+	lock_verify(engine(0), 1, 7, lock, 1000);
+	for (uint64_t i = 2; i < 7; i++)
+		ck_assert_int_eq(world_await(world, 0, 1, i)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 7)->reason, REASON_NOT_HELD);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+/* Those who asked while a flight was out are answered whatever becomes of it. */
+START_TEST(verifies_that_follow_are_all_answered)
+{
+	enum reason wanted[] = {REASON_LOST, REASON_REVOKED, REASON_LOST, REASON_NOT_HELD};
+	uint64_t lock = held();
+
+	for (uint64_t i = 2; i < 6; i++)
+		lock_verify(engine(0), 2, i, lock, 1000);
+	switch (_i) {
+	case 0: /* B is another's */
+		memory_world_remove(world->memory, "db-1-B");
+		memory_world_put(world->memory, "db-1-B", true);
+		break;
+	case 1: /* A is gone */
+		memory_world_remove(world->memory, "db-1-A");
+		break;
+	case 2: /* the link dies */
+		memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "cut");
+		break;
+	case 3: /* the holder hangs up */
+		lock_peer_gone(engine(0), 1);
+		break;
+	}
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, _i == 3 ? REASON_NONE : wanted[_i]);
+	for (uint64_t i = 3; i < 6; i++)
+		ck_assert_int_eq(world_await(world, 0, 2, i)->reason, wanted[_i]);
+	ck_assert_int_lt(world->now, 1010 * NSEC_PER_SEC);
+}
+END_TEST
+
 START_TEST(old_servers_are_checked_twice_after_the_claim)
 {
 	struct lock_counts counts;
@@ -334,6 +394,9 @@ suite_lock_keep(void)
 	tcase_add_test(tc, a_vanished_b_is_claimed_again);
 	tcase_add_test(tc, a_b_that_somebody_else_has_is_lost);
 	tcase_add_test(tc, verifies_in_a_row_survive_a_vanished_b);
+	tcase_add_test(tc, many_verifies_are_two_flights);
+	tcase_add_test(tc, verifies_before_a_release_are_told_held);
+	tcase_add_loop_test(tc, verifies_that_follow_are_all_answered, 0, 4);
 	tcase_add_test(tc, old_servers_are_checked_twice_after_the_claim);
 	tcase_add_test(tc, old_servers_a_taken_b_is_lost_at_once);
 	tcase_add_test(tc, new_servers_are_not_asked_again);
