@@ -322,6 +322,10 @@ on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_LOCKED:
 		broker_lane_put(engine->broker, admin->lane);
 		admin->lane = 0;
+		if (engine_op_find(engine, admin->op) == NULL) {
+			finish(engine, admin); /* as above */
+			break;
+		}
 		admin_set_state(admin, ADMIN_BUSY);
 		blame_other(engine, admin);
 		timers_set(engine->timers, &admin->again,

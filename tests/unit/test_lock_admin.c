@@ -173,6 +173,18 @@ START_TEST(what_was_answered_too_late_is_not_done)
 END_TEST
 
 /* As a broker that says yes to every question would have it. */
+START_TEST(what_was_answered_too_late_does_not_try_for_ever)
+{
+	/* The deadline passes while the mutex is being claimed, which somebody else has. */
+	memory_world_put(world->memory, "db", true);
+	world->delay = 2 * world_settings.request_timeout;
+	lock_create(world->daemon[0].engine, 1, 1, "db", LOCK_KIND_SEMAPHORE, 1, false);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	world_pass(world, 2 * world_settings.request_timeout);
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
 START_TEST(slots_end_at_the_most_there_may_be)
 {
 	char queue[256];
@@ -268,6 +280,7 @@ suite_lock_admin(void)
 	tcase_add_test(tc, requests_of_one_peer_on_one_name_keep_their_order);
 	tcase_add_test(tc, many_sizes_at_once_do_not_wait_for_each_other);
 	tcase_add_test(tc, what_was_answered_too_late_is_not_done);
+	tcase_add_test(tc, what_was_answered_too_late_does_not_try_for_ever);
 	tcase_add_test(tc, slots_end_at_the_most_there_may_be);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
