@@ -15,6 +15,11 @@
  * is replaced. A queue without its majority never confirms.
  */
 #define GIVEN_UP_MAX 16
+/*
+ * Messages on their way at once; who asks for more waits for confirms. With the longest names this is a
+ * third of the output at which a link is given up as one that is not read.
+ */
+#define UNCONFIRMED_MAX 16384
 
 enum place { PLACE_OPEN, PLACE_RETURNED, PLACE_DONE };
 
@@ -38,10 +43,11 @@ struct amqp_probes {
 	int64_t timeout;
 	struct probe_list all; /* owned; the sent ones first, by tag */
 	unsigned given_up;
-	uint64_t last_tag; /* of the channel */
-	uint16_t channel;  /* 0 = none open */
-	bool returning;    /* basic.return came, its content header not yet */
-	char *refused;     /* owned; the broker's words on this link; NULL = it has not refused */
+	size_t unconfirmed; /* messages on their way, but for those that were given up */
+	uint64_t last_tag;  /* of the channel */
+	uint16_t channel;   /* 0 = none open */
+	bool returning;     /* basic.return came, its content header not yet */
+	char *refused;      /* owned; the broker's words on this link; NULL = it has not refused */
 	struct amqp_tap tap;
 	bool silent;
 };
@@ -142,16 +148,29 @@ publish(struct amqp_probes *probes, const char *queue)
 	amqp_link_publish(amqp_lanes_link(probes->lanes), probes->channel, &fields, &properties);
 }
 
-/* When there is no channel left it stays unsent, and ends at its deadline. */
 static void
 probe_send(struct amqp_probes *probes, struct probe *probe)
 {
-	if (!open_channel(probes))
-		return;
 	probe->first_tag = probes->last_tag + 1;
 	for (size_t i = 0; i < probe->count; i++)
 		publish(probes, probe->queues[i]);
+	probes->unconfirmed += probe->count;
 	free_queues(probe);
+}
+
+/* In the order of asking. What cannot be sent waits, and ends at its deadline at the latest. */
+static void
+send_waiting(struct amqp_probes *probes)
+{
+	struct probe *probe;
+
+	TAILQ_FOREACH (probe, &probes->all, in_all) {
+		if (probe->first_tag != 0)
+			continue;
+		if (probes->unconfirmed + probe->count > UNCONFIRMED_MAX || !open_channel(probes))
+			return;
+		probe_send(probes, probe);
+	}
 }
 
 /* ---- confirms ---- */
@@ -178,6 +197,8 @@ settle(struct probe *probe, size_t i, bool acked)
 		probe->answers[i] = probe->places[i] == PLACE_RETURNED ? BROKER_ABSENT : BROKER_OK;
 	probe->places[i] = PLACE_DONE;
 	probe->left--;
+	if (!probe->given_up)
+		probe->probes->unconfirmed--;
 }
 
 /* Those that have nothing open any more are answered. */
@@ -188,6 +209,8 @@ finish(struct amqp_probes *probes)
 	struct probe *probe, *next;
 
 	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
+		if (probe->first_tag == 0)
+			break;
 		if (probe->left > 0)
 			continue;
 		TAILQ_REMOVE(&probes->all, probe, in_all);
@@ -218,6 +241,7 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 				settle(probe, i, acked);
 	}
 	finish(probes);
+	send_waiting(probes);
 	return true;
 }
 
@@ -285,6 +309,7 @@ channel_lost(struct amqp_probes *probes)
 	struct probe *probe, *next;
 
 	probes->channel = 0;
+	probes->unconfirmed = 0;
 	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
 		if (probe->first_tag == 0)
 			continue;
@@ -304,6 +329,7 @@ on_closed(void *ctx, int code, const char *text)
 		probes->refused = mem_strdup(text);
 	}
 	channel_lost(probes);
+	send_waiting(probes);
 }
 
 static void
@@ -320,10 +346,12 @@ on_deadline(void *ctx, uint64_t id)
 		return;
 	}
 	probe->given_up = true;
-	if (++probes->given_up <= GIVEN_UP_MAX)
-		return;
-	amqp_lanes_untap(probes->lanes, probes->channel);
-	channel_lost(probes);
+	probes->unconfirmed -= probe->left;
+	if (++probes->given_up > GIVEN_UP_MAX) {
+		amqp_lanes_untap(probes->lanes, probes->channel);
+		channel_lost(probes);
+	}
+	send_waiting(probes);
 }
 
 /* ---- outside ---- */
@@ -351,7 +379,7 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
 	TAILQ_INSERT_TAIL(&probes->all, probe, in_all);
 	if (amqp_lanes_link(probes->lanes) != NULL && !hopeless)
-		probe_send(probes, probe);
+		send_waiting(probes);
 }
 
 bool
@@ -374,10 +402,7 @@ amqp_probes_refused(const struct amqp_probes *probes)
 void
 amqp_probes_go(struct amqp_probes *probes)
 {
-	struct probe *probe;
-
-	TAILQ_FOREACH (probe, &probes->all, in_all)
-		probe_send(probes, probe);
+	send_waiting(probes);
 }
 
 void
@@ -386,6 +411,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
 	probes->channel = 0;
+	probes->unconfirmed = 0;
 	free(probes->refused);
 	probes->refused = NULL;
 	TAILQ_CONCAT(&lost, &probes->all, in_all);

@@ -57,6 +57,35 @@ START_TEST(test_a_thousand)
 }
 END_TEST
 
+/* More than the link's output has room for: it was closed as one that is not read. */
+START_TEST(test_more_than_fits_at_once)
+{
+	enum { PROBES = 60 };
+	struct amqp_host host = rig_host();
+	struct amqp_settings settings = rig_settings(&host, 1);
+	struct rig_broker *one;
+	static char names[BROKER_PROBE_MAX][250];
+	static const char *queues[BROKER_PROBE_MAX];
+
+	settings.probe_timeout = 30 * NSEC_PER_SEC;
+	one = rig_open(&settings);
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	for (int i = 0; i < BROKER_PROBE_MAX; i++) {
+		snprintf(names[i], sizeof(names[i]), "much-%0240d", i);
+		queues[i] = names[i];
+	}
+	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), names[7], BROKER_OK);
+	(void)rig_probe(one, queues, 1);
+	for (int i = 0; i < PROBES; i++)
+		rig_ask_probe(one, queues, BROKER_PROBE_MAX);
+	rig_wait_for(30, rig_probes_answered() == PROBES + 1);
+	for (int i = 0; i < BROKER_PROBE_MAX; i++)
+		ck_assert_int_eq(rig_probe_answers()[i], i == 7 ? BROKER_OK : BROKER_ABSENT);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_uint_eq(one->events[BROKER_SIDE], 1);
+}
+END_TEST
+
 /* What is asked of the side link before it is up is sent when it is. */
 START_TEST(test_side_link_on_demand)
 {
@@ -193,6 +222,7 @@ probes_suite(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_present_and_absent);
 	tcase_add_test(tcase, test_a_thousand);
+	tcase_add_test(tcase, test_more_than_fits_at_once);
 	tcase_add_test(tcase, test_side_link_on_demand);
 	tcase_add_test(tcase, test_side_link_before_the_hold_link);
 	tcase_add_test(tcase, test_slot_declared_otherwise);
