@@ -6,49 +6,16 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/lock/admin_work.h"
 #include "daemon/lock/count.h"
 #include "protocol/methods.h"
 
 /* How long to wait for another administrator before asking again; up to twice that, by chance. */
 #define BUSY_AGAIN (50 * NSEC_PER_MSEC)
-/* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
-#define DECLARES_MOST 64
-
-enum admin_work { ADMIN_CREATE, ADMIN_DESTROY, ADMIN_SIZE };
-
-enum admin_state {
-	ADMIN_QUEUED,    /* behind an older one of the name here; it goes on when that is done */
-	ADMIN_BUSY,      /* an administrator elsewhere has the mutex: the timer tries again */
-	ADMIN_LOCKING,   /* the mutex is being claimed */
-	ADMIN_COUNTING,  /* it is ours, or not needed; the maximum is being determined */
-	ADMIN_DECLARING, /* A[1..confirmed] of `target` are there, `unanswered` more asked for */
-	ADMIN_DELETING,  /* A[left] is being deleted, those above it are gone */
-	ADMIN_UNLOCKING  /* the mutex is being dropped, then the outcome is told */
-};
-
-struct admin {
-	uint64_t op; /* the request, which may have been answered by its deadline; the key */
-	enum admin_work work;
-	enum admin_state state;
-	uint64_t peer;
-	char *name; /* owned */
-	bool exist_ok;
-	enum lock_kind kind;             /* create: as asked */
-	int target;                      /* create: slots wanted */
-	int found;                       /* slots that there were */
-	int confirmed, unanswered, left; /* see the states */
-	uint64_t lane;                   /* of the side link; 0 = none, or it died */
-	enum reason outcome;
-	char text[256];     /* of the outcome; "" = the reason's own */
-	struct timer again; /* BUSY */
-	UT_hash_handle by_op;
-	TAILQ_ENTRY(admin) of_line;
-};
 
 static void begin(struct lock_engine *engine, struct admin *admin);
-static void go_on(struct lock_engine *engine, struct admin *admin);
 
-static struct admin *
+struct admin *
 admin_find(const struct lock_engine *engine, uint64_t op)
 {
 	struct admin *admin;
@@ -175,9 +142,8 @@ set_outcome(struct admin *admin, enum reason reason, const char *text)
 
 /* ---- the mutex ---- */
 
-/* The lane of the work, replaced when it died. */
-static uint64_t
-lane_of(struct lock_engine *engine, struct admin *admin)
+uint64_t
+admin_lane(struct lock_engine *engine, struct admin *admin)
 {
 	if (admin->lane == 0)
 		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
@@ -203,22 +169,20 @@ send_unlock(struct lock_engine *engine, struct admin *admin)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
 
-	broker_drop(engine->broker, lane_of(engine, admin), mutex.text,
+	broker_drop(engine->broker, admin_lane(engine, admin), mutex.text,
 	    (struct broker_done){on_unlocked, engine, admin->op});
 }
 
-/* Lets the mutex go, then tells the outcome. */
-static void
-unlock(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
+void
+admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
 {
 	set_outcome(admin, reason, text);
 	admin_set_state(admin, ADMIN_UNLOCKING);
 	send_unlock(engine, admin);
 }
 
-/* The link died under the work: the mutex went with it. */
-static void
-abandon(struct lock_engine *engine, struct admin *admin)
+void
+admin_abandon(struct lock_engine *engine, struct admin *admin)
 {
 	set_outcome(admin, REASON_BROKER_UNAVAILABLE,
 	    "the connection to the broker was lost before all was done");
@@ -270,7 +234,7 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 		finish(engine, admin);
 		return;
 	}
-	unlock(engine, admin, unknown.reason, unknown.text);
+	admin_unlock(engine, admin, unknown.reason, unknown.text);
 }
 
 static void
@@ -286,19 +250,19 @@ on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
 	} else if (admin->work == ADMIN_SIZE) {
 		tell_size(engine, admin, slots);
 	} else if (admin->work == ADMIN_DESTROY && slots == 0) {
-		unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
+		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
 	} else if (admin->work == ADMIN_DESTROY) {
 		admin->left = slots;
 		admin_set_state(admin, ADMIN_DELETING);
-		go_on(engine, admin);
+		admin_work_go_on(engine, admin);
 	} else if (slots > 0 && !(admin->exist_ok && slots == admin->target)) {
 		snprintf(text, sizeof(text), "it exists already, with %d slots", slots);
-		unlock(engine, admin, REASON_ALREADY_EXISTS, text);
+		admin_unlock(engine, admin, REASON_ALREADY_EXISTS, text);
 	} else if (slots > 0) {
-		unlock(engine, admin, REASON_NONE, NULL);
+		admin_unlock(engine, admin, REASON_NONE, NULL);
 	} else {
 		admin_set_state(admin, ADMIN_DECLARING);
-		go_on(engine, admin);
+		admin_work_go_on(engine, admin);
 	}
 }
 
@@ -313,7 +277,7 @@ on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 		if (engine_op_find(engine, admin->op) == NULL) {
 			/* Answered by its deadline meanwhile: nothing is done. */
-			unlock(engine, admin, REASON_BROKER_UNAVAILABLE, NULL);
+			admin_unlock(engine, admin, REASON_BROKER_UNAVAILABLE, NULL);
 			break;
 		}
 		admin_set_state(admin, ADMIN_COUNTING);
@@ -360,109 +324,6 @@ begin(struct lock_engine *engine, struct admin *admin)
 		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
 		broker_claim(engine->broker, admin->lane, mutex.text,
 		    (struct broker_done){on_locked, engine, admin->op});
-	}
-}
-
-/* ---- the work ---- */
-
-static void
-work_failed(struct lock_engine *engine, struct admin *admin, const struct broker_reply *reply)
-{
-	char text[sizeof(admin->text)];
-
-	snprintf(text, sizeof(text), "%s %d of %d slots, then: %s",
-	    admin->work == ADMIN_DESTROY ? "deleted" : "declared",
-	    admin->work == ADMIN_DESTROY ? admin->found - admin->left : admin->confirmed,
-	    admin->work == ADMIN_DESTROY ? admin->found : admin->target, reply->text);
-	unlock(engine, admin, REASON_BROKER_DENIED, text);
-}
-
-static void
-on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-
-	if (admin == NULL || admin->state != ADMIN_DECLARING)
-		return; /* failed and over */
-	admin->unanswered--;
-	switch (reply->answer) {
-	case BROKER_OK:
-		admin->confirmed++;
-		if (reply->lane_open)
-			go_on(engine, admin);
-		break;
-	case BROKER_SKIPPED: /* admin_lane_closed() sends it again */
-		break;
-	case BROKER_ABSENT:
-	case BROKER_LOCKED:
-	case BROKER_REFUSED:
-		work_failed(engine, admin, reply);
-		break;
-	case BROKER_UNKNOWN:
-		abandon(engine, admin);
-		break;
-	}
-}
-
-static void
-on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-
-	assert(admin != NULL && admin->state == ADMIN_DELETING);
-	switch (reply->answer) {
-	case BROKER_OK:
-	case BROKER_ABSENT:
-		admin->left--;
-		if (reply->lane_open)
-			go_on(engine, admin);
-		break;
-	case BROKER_SKIPPED: /* admin_lane_closed() sends it again */
-		break;
-	case BROKER_LOCKED:
-	case BROKER_REFUSED:
-		work_failed(engine, admin, reply);
-		break;
-	case BROKER_UNKNOWN:
-		abandon(engine, admin);
-		break;
-	}
-}
-
-/* The next step of the work, or its end. */
-static void
-go_on(struct lock_engine *engine, struct admin *admin)
-{
-	enum lock_naming naming = engine->settings.naming;
-	struct broker_done declared = {on_declared, engine, admin->op};
-	struct broker_done deleted = {on_deleted, engine, admin->op};
-	struct op *op = engine_op_find(engine, admin->op);
-
-	if (op != NULL) {
-		op->late = REASON_BROKER_UNAVAILABLE;
-		op->late_text = NULL;
-		engine_op_progress(engine, op);
-	}
-	if (admin->work == ADMIN_DESTROY) {
-		if (admin->left == 0)
-			unlock(engine, admin, REASON_NONE, NULL);
-		else
-			broker_delete_slot(engine->broker, lane_of(engine, admin),
-			    queue_name_a(naming, admin->name, admin->left).text, deleted);
-		return;
-	}
-	if (admin->confirmed == admin->target) {
-		unlock(engine, admin, REASON_NONE, NULL);
-		return;
-	}
-	while (admin->confirmed + admin->unanswered < admin->target &&
-	       admin->unanswered < DECLARES_MOST) {
-		int slot = admin->confirmed + ++admin->unanswered;
-
-		broker_declare_slot(engine->broker, lane_of(engine, admin),
-		    queue_name_a(naming, admin->name, slot).text, declared);
 	}
 }
 
@@ -583,7 +444,7 @@ admin_lane_closed(struct lock_engine *engine, uint64_t lane)
 	switch (admin->state) {
 	case ADMIN_DECLARING:
 	case ADMIN_DELETING:
-		go_on(engine, admin);
+		admin_work_go_on(engine, admin);
 		break;
 	case ADMIN_UNLOCKING:
 		send_unlock(engine, admin);
