@@ -32,7 +32,13 @@ waiter_change_is_allowed(enum waiter_state from, enum waiter_state to)
 static void
 waiter_set_state(struct waiter *waiter, enum waiter_state state)
 {
+	struct lock_peer *peer = engine_peer_find(waiter->semaphore->engine, waiter->peer);
+
 	assert(waiter_change_is_allowed(waiter->state, state));
+	if (waiter->state == WAITER_CLAIMING)
+		peer->claim_count--;
+	if (state == WAITER_CLAIMING)
+		peer->claim_count++;
 	waiter->state = state;
 	if (state != WAITER_CLAIMING)
 		waiter->hold = 0;
@@ -112,6 +118,8 @@ rest_is_over(void *ctx, uint64_t id)
 	engine_poke(engine, waiter->semaphore);
 }
 
+static const char peer_is_full[] = "this connection holds as many locks as it may";
+
 /* Why a new acquire is not even begun; REASON_NONE when it is. */
 static enum reason
 refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
@@ -124,7 +132,7 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 	if (entry == NULL)
 		return REASON_NONE;
 	if (entry->hold_count >= engine->settings.max_locks_per_peer) {
-		*ret_text = "this connection holds as many locks as it may";
+		*ret_text = peer_is_full;
 		return REASON_TOO_MANY_LOCKS;
 	}
 	if (entry->waiter_count >= engine->settings.max_waits_per_peer) {
@@ -305,9 +313,16 @@ on_claimed(struct lock_engine *engine, uint64_t acquire, int slot, enum claim_ou
 static void
 claim(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
-	uint64_t hold = claim_start(
-	    engine, waiter->id, waiter->semaphore->name, waiter->kind, slot, on_claimed);
+	const struct lock_peer *peer = engine_peer_find(engine, waiter->peer);
+	uint64_t hold;
 
+	/* Asked for one by one, it was below its limit each time. */
+	if (peer->hold_count + peer->claim_count >= engine->settings.max_locks_per_peer) {
+		refuse(engine, waiter, REASON_TOO_MANY_LOCKS, peer_is_full);
+		return;
+	}
+	hold = claim_start(
+	    engine, waiter->id, waiter->semaphore->name, waiter->kind, slot, on_claimed);
 	if (hold == 0) {
 		refuse(engine, waiter, REASON_TOO_MANY_LOCKS,
 		    "the daemon holds as many locks as the broker allows channels");

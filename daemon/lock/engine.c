@@ -116,6 +116,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
 	entry->waiter_count--;
+	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	peer_free_if_idle(engine, entry);
 	free(waiter);
 }

@@ -26,6 +26,7 @@ struct lock_peer {
 	struct hold_list holds;
 	struct waiter_list waiters;
 	size_t hold_count, waiter_count;
+	size_t claim_count; /* of the waiters, those that are CLAIMING */
 	UT_hash_handle by_id;
 };
 

@@ -373,6 +373,28 @@ START_TEST(limits_are_kept_and_said)
 }
 END_TEST
 
+START_TEST(a_limit_of_locks_is_kept_for_those_asked_for_at_once)
+{
+	struct lock_settings settings = world_settings;
+	int granted = 0, refused = 0;
+
+	settings.max_locks_per_peer = 2;
+	lock_engine_set(world->daemon[0].engine, &settings);
+	world_make(world, "db", 9);
+	for (uint64_t request = 1; request <= 6; request++)
+		world_acquire(world, 0, 1, request, "db", request % 2 ? TRY : DURATION_FOREVER);
+	for (uint64_t request = 1; request <= 6; request++) {
+		enum reason reason = world_await(world, 0, 1, request)->reason;
+
+		granted += reason == REASON_NONE;
+		refused += reason == REASON_TOO_MANY_LOCKS;
+	}
+	ck_assert_int_eq(granted, 2);
+	ck_assert_int_eq(refused, 4);
+	ck_assert_int_eq(world_b_count(world), 2);
+}
+END_TEST
+
 START_TEST(no_lane_left_is_too_many_locks)
 {
 	world_make(world, "big", 101);
@@ -485,6 +507,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, cancel_ends_a_wait_once);
 	tcase_add_test(tc, too_many_lost_races_are_contended);
 	tcase_add_test(tc, limits_are_kept_and_said);
+	tcase_add_test(tc, a_limit_of_locks_is_kept_for_those_asked_for_at_once);
 	tcase_add_test(tc, no_lane_left_is_too_many_locks);
 	tcase_add_test(tc, a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);

@@ -172,7 +172,6 @@ START_TEST(what_was_answered_too_late_is_not_done)
 }
 END_TEST
 
-/* As a broker that says yes to every question would have it. */
 START_TEST(what_was_answered_too_late_does_not_try_for_ever)
 {
 	/* The deadline passes while the mutex is being claimed, which somebody else has. */
@@ -185,6 +184,7 @@ START_TEST(what_was_answered_too_late_does_not_try_for_ever)
 }
 END_TEST
 
+/* As a broker that says yes to every question would have it. */
 START_TEST(slots_end_at_the_most_there_may_be)
 {
 	char queue[256];
