@@ -503,7 +503,8 @@ void
 amqp_lanes_learn_limit(struct amqp_lanes *lanes)
 {
 	struct lane *lane;
-	unsigned open = 0, opening = 0;
+	/* To probe and to administer takes two. Where that kills the side link, little is lost. */
+	unsigned least = lanes->config.which == BROKER_SIDE ? 2 : 1, open = 0, opening = 0;
 
 	TAILQ_FOREACH (lane, &lanes->all, in_all) {
 		open += lane->state == LANE_OPEN || lane->state == LANE_CLOSING;
@@ -511,8 +512,9 @@ amqp_lanes_learn_limit(struct amqp_lanes *lanes)
 	}
 	if (opening == 0)
 		return;
-	lanes->limit = open > 0 ? open : 1;
-	log_warning("the broker allows no more than %u channels on this link", lanes->limit);
+	lanes->limit = open > least ? open : least;
+	log_warning("the broker allows no more channels: this link uses at most %u from now on",
+	    lanes->limit);
 }
 
 /* ---- life ---- */

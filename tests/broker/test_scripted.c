@@ -472,6 +472,30 @@ START_TEST(test_lies)
 }
 END_TEST
 
+/*
+ * A user's limit of channels counts those of all links: the side link may find none left, once. It was
+ * left with one for ever, and needs two.
+ */
+START_TEST(test_side_link_without_a_channel)
+{
+	struct rig_broker *one = evil_open_up();
+	amqp_connection_close_t close = {
+	    .reply_code = AMQP_NOT_ALLOWED,
+	    .reply_text = amqp_cstring_bytes("NOT_ALLOWED - number of channels"),
+	};
+	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
+
+	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 1);
+	put_method(bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	say();
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNKNOWN);
+	for (int i = 0; i < 2; i++)
+		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
+	rig_wait(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD) == 1);
+	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+}
+END_TEST
+
 Suite *
 scripted_suite(void)
 {
@@ -495,6 +519,7 @@ scripted_suite(void)
 	tcase_add_test(tcase, test_confirms);
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);
+	tcase_add_test(tcase, test_side_link_without_a_channel);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;
