@@ -510,6 +510,42 @@ memory_broker_restore(struct broker *broker, enum broker_link which)
 }
 
 void
+memory_broker_freeze(struct broker *broker, enum broker_link which)
+{
+	const struct link *link = &memory_of(broker)->links[which];
+
+	if (link->state == BROKER_UP)
+		memory_connection_freeze(link->connection);
+}
+
+void
+memory_broker_forsake(struct broker *broker, enum broker_link which)
+{
+	const struct link *link = &memory_of(broker)->links[which];
+
+	if (link->state == BROKER_UP)
+		memory_connection_forsake(link->connection);
+}
+
+uint64_t
+memory_broker_connection(const struct broker *broker, enum broker_link which)
+{
+	const struct link *link = &((const struct memory_broker *)broker)->links[which];
+
+	return link->state == BROKER_UP ? memory_connection_number(link->connection) : 0;
+}
+
+void
+memory_broker_each_lane(const struct broker *broker, enum broker_link which,
+    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx)
+{
+	const struct link *link = &((const struct memory_broker *)broker)->links[which];
+
+	if (link->connection != NULL)
+		memory_connection_each_lane(link->connection, fn, ctx);
+}
+
+void
 memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
 {
 	const struct link *link = link_of_lane(memory_of(broker), lane);

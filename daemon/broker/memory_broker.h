@@ -19,6 +19,24 @@
 
 struct memory_world;
 
+enum memory_method {
+	MEMORY_CLAIM,
+	MEMORY_CHECK,
+	MEMORY_DROP,
+	MEMORY_DECLARE_SLOT,
+	MEMORY_DELETE_SLOT
+};
+
+/* A request as the world performed it. */
+struct memory_performed {
+	const struct broker *broker; /* NULL: it is gone */
+	uint64_t connection;         /* see memory_broker_connection() */
+	uint64_t lane;
+	enum memory_method method;
+	const char *queue; /* borrowed */
+	enum broker_answer answer;
+};
+
 /*
  * How the world behaves; the simulation and tests bring their own. A NULL hook is the plain one.
  * Every random choice is the hook's, so that a seed replays.
@@ -33,6 +51,10 @@ struct memory_nature {
 	bool (*silent)(void *ctx);
 	/* Whether the publish that looks for one queue is nacked. Plain: no. */
 	bool (*nacks)(void *ctx);
+	/* Whether a request is refused with 403. Called when it is performed. Plain: no. */
+	bool (*refuses)(void *ctx);
+	/* Hears of every request (but probes) just after it was performed. Plain: nobody does. */
+	void (*performed)(void *ctx, const struct memory_performed *what);
 	void *ctx;
 };
 
@@ -53,6 +75,8 @@ struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsi
  */
 bool memory_world_has(
     const struct memory_world *world, const char *queue, const struct broker **ret_owner);
+/* The number of the connection that has a queue to itself; 0: there is none such. */
+uint64_t memory_world_owner(const struct memory_world *world, const char *queue);
 /* Every queue, in no order. */
 void memory_world_each(const struct memory_world *world,
     void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx);
@@ -73,8 +97,25 @@ void memory_broker_cut(
 /* As a cut without a way back, by a broker that says why: BROKER_DENIED until restored. */
 void memory_broker_deny(struct broker *broker, enum broker_link link, const char *why);
 void memory_broker_restore(struct broker *broker, enum broker_link link);
+/*
+ * The two ends of a link that is up part without the daemon's noticing, until it is cut: nothing that
+ * it sends or has sent is performed any more, no answer comes. Frozen, the world keeps its exclusive
+ * queues; forsaken, it has given the connection up and freed them.
+ */
+void memory_broker_freeze(struct broker *broker, enum broker_link link);
+void memory_broker_forsake(struct broker *broker, enum broker_link link);
+/* The number of the link's connection, never used twice; 0: the link is not up. */
+uint64_t memory_broker_connection(const struct broker *broker, enum broker_link link);
+/* Every lane that can be used. silent: what is asked on it stays unanswered. */
+void memory_broker_each_lane(const struct broker *broker, enum broker_link link,
+    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx);
 /* Closes a lane as the server would, e.g. 406 at consumer timeout. */
 void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);
+/*
+ * The broker's node goes down and comes up at once: plain queues stay, exclusive ones are gone, nothing
+ * more is performed or answered on any connection. The daemons notice when they are cut.
+ */
+void memory_world_restart(struct memory_world *world);
 /* An alarm: probes are held back (unanswered until the probe deadline) while it lasts. */
 void memory_world_block(struct memory_world *world, bool blocked);
 /* Whether info says deletes_by_name. */

@@ -20,6 +20,7 @@ struct memory_connection {
 	struct memory_owner owner; /* first: the world's view */
 	struct broker *broker;     /* borrowed; until lost */
 	enum connection_state state;
+	bool frozen;                    /* UP: nothing is performed or answered any more */
 	unsigned busy;                  /* calls in progress that may call back */
 	struct lane *lanes;             /* owned; hash by id */
 	unsigned usable;                /* lanes that are OPEN or FAILED */
@@ -189,30 +190,6 @@ is_up(const struct memory_connection *connection)
 /* ---- performing: the broker's side ---- */
 
 static void
-perform_method(struct request *request)
-{
-	struct memory_owner *owner = &request->connection->owner;
-
-	switch (request->method) {
-	case MEMORY_CLAIM:
-		request->verdict = memory_owner_claim(owner, request->queue);
-		break;
-	case MEMORY_CHECK:
-		request->verdict = memory_owner_check(owner, request->queue);
-		break;
-	case MEMORY_DROP:
-	case MEMORY_DELETE_SLOT:
-		request->verdict = memory_owner_delete(owner, request->queue);
-		break;
-	case MEMORY_DECLARE_SLOT:
-		request->verdict = memory_owner_declare(owner, request->queue);
-		break;
-	}
-	if (request->verdict.code != 0)
-		lane_set_state(request->lane, LANE_FAILED);
-}
-
-static void
 on_perform(void *ctx, uint64_t id)
 {
 	struct request *request = ctx;
@@ -221,7 +198,10 @@ on_perform(void *ctx, uint64_t id)
 	if (request->lane->state != LANE_OPEN)
 		return; /* not performed: closing the lane will answer it */
 	request->state = REQUEST_PERFORMED;
-	perform_method(request);
+	request->verdict = memory_owner_perform(
+	    &request->connection->owner, request->lane->id, request->method, request->queue);
+	if (request->verdict.code != 0)
+		lane_set_state(request->lane, LANE_FAILED);
 }
 
 /* ---- answering: the client's side ---- */
@@ -353,6 +333,10 @@ request_send(struct request *request)
 	int64_t delay;
 	bool silent;
 
+	if (connection->frozen) {
+		request->state = REQUEST_SENT;
+		return;
+	}
 	if (request->probe != NULL) {
 		memory_probe_send(request->probe);
 		return;
@@ -379,12 +363,23 @@ on_unblocked(struct memory_owner *owner)
 	struct memory_connection *connection = (struct memory_connection *)owner;
 	struct request *request;
 
-	if (!is_up(connection))
+	if (!is_up(connection) || connection->frozen)
 		return;
 	TAILQ_FOREACH (request, &connection->requests, of_connection) {
 		if (request->probe != NULL)
 			memory_probe_unblocked(request->probe);
 	}
+}
+
+static void
+on_restarted(struct memory_owner *owner)
+{
+	struct memory_connection *connection = (struct memory_connection *)owner;
+
+	if (connection->state == CONNECTION_LOST)
+		memory_connection_free(connection);
+	else if (is_up(connection))
+		memory_connection_freeze(connection);
 }
 
 /* ---- what the broker asks for ---- */
@@ -397,6 +392,7 @@ memory_connection_new(struct memory_world *world, struct broker *broker)
 	connection->broker = broker;
 	connection->owner.free = on_world_free;
 	connection->owner.unblocked = on_unblocked;
+	connection->owner.restarted = on_restarted;
 	memory_owner_init(&connection->owner, world, broker);
 	TAILQ_INIT(&connection->requests);
 	timer_init(&connection->notice, on_notice, connection, 0);
@@ -441,6 +437,50 @@ memory_connection_lose(struct memory_connection *connection, int64_t notice)
 	else if (connection->state == CONNECTION_LOST)
 		connection_set_state(connection, CONNECTION_DEAD);
 	connection_leave(connection);
+}
+
+void
+memory_connection_freeze(struct memory_connection *connection)
+{
+	struct timers *timers = timers_of(connection);
+	struct request *request;
+	struct lane *lane;
+
+	assert(is_up(connection));
+	connection->frozen = true;
+	TAILQ_FOREACH (request, &connection->requests, of_connection) {
+		timers_cancel(timers, &request->perform);
+		timers_cancel(timers, &request->answer);
+		if (request->probe != NULL)
+			memory_probe_freeze(request->probe);
+	}
+	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next)
+		timers_cancel(timers, &lane->close);
+}
+
+void
+memory_connection_forsake(struct memory_connection *connection)
+{
+	memory_connection_freeze(connection);
+	memory_owner_release(&connection->owner);
+}
+
+uint64_t
+memory_connection_number(const struct memory_connection *connection)
+{
+	return connection->owner.number;
+}
+
+void
+memory_connection_each_lane(const struct memory_connection *connection,
+    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx)
+{
+	const struct lane *lane;
+
+	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next) {
+		if (lane->state <= LANE_FAILED)
+			fn(ctx, lane->id, lane->stalled || connection->frozen);
+	}
 }
 
 unsigned
@@ -495,7 +535,7 @@ memory_connection_lane_close(
 	int64_t when = now_of(connection);
 	const struct request *request;
 
-	if (!is_up(connection) || lane == NULL || lane->state != LANE_OPEN)
+	if (!is_up(connection) || connection->frozen || lane == NULL || lane->state != LANE_OPEN)
 		return;
 	lane_set_state(lane, LANE_FAILED);
 	lane->close_code = code;

@@ -18,14 +18,6 @@
 
 struct memory_connection;
 
-enum memory_method {
-	MEMORY_CLAIM,
-	MEMORY_CHECK,
-	MEMORY_DROP,
-	MEMORY_DECLARE_SLOT,
-	MEMORY_DELETE_SLOT
-};
-
 /* Not up yet: requests wait. broker: borrowed, starts with struct broker_base, hears of lanes. */
 struct memory_connection *memory_connection_new(struct memory_world *world, struct broker *broker);
 /* An orderly close: queues are freed now, nobody is answered. May be called from an answer. NULL is fine. */
@@ -38,6 +30,14 @@ void memory_connection_up(struct memory_connection *connection);
  */
 void memory_connection_lose(struct memory_connection *connection, int64_t notice);
 
+/* Up, but nothing is performed or answered any more. */
+void memory_connection_freeze(struct memory_connection *connection);
+/* The same, and the world has given it up: its exclusive queues are gone. */
+void memory_connection_forsake(struct memory_connection *connection);
+uint64_t memory_connection_number(const struct memory_connection *connection);
+
+void memory_connection_each_lane(const struct memory_connection *connection,
+    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx);
 /* Lanes that can be used. */
 unsigned memory_connection_lanes(const struct memory_connection *connection);
 void memory_connection_lane_open(struct memory_connection *connection, uint64_t lane);

@@ -159,6 +159,14 @@ memory_probe_send(struct memory_probe *probe)
 }
 
 void
+memory_probe_freeze(struct memory_probe *probe)
+{
+	timers_cancel(timers_of(probe), &probe->first_half);
+	timers_cancel(timers_of(probe), &probe->second_half);
+	timers_cancel(timers_of(probe), &probe->answer);
+}
+
+void
 memory_probe_unblocked(struct memory_probe *probe)
 {
 	int64_t now = now_of(probe);

@@ -23,6 +23,8 @@ struct memory_probe *memory_probe_new(struct memory_world *world, const char *co
 void memory_probe_free(struct memory_probe *probe); /* NULL is fine */
 /* On a link that is up; asks the nature. */
 void memory_probe_send(struct memory_probe *probe);
+/* Nothing more is performed or answered: only its deadline is left. */
+void memory_probe_freeze(struct memory_probe *probe);
 /* The alarm is over: what it held back is read now. */
 void memory_probe_unblocked(struct memory_probe *probe);
 /* Answers, UNKNOWN for each queue unless all is known and was sent back, and frees. */

@@ -22,6 +22,7 @@ struct memory_world {
 	struct memory_queue *queues;       /* owned; hash by name */
 	TAILQ_HEAD(, memory_owner) owners; /* the living ones */
 	struct memory_owner foreign;       /* a connection that no broker of ours has */
+	uint64_t last_owner;               /* the number of the last one */
 	bool blocked;
 	bool deletes_by_name;
 };
@@ -102,6 +103,19 @@ bool
 memory_world_nacks(const struct memory_world *world)
 {
 	return world->nature.nacks != NULL && world->nature.nacks(world->nature.ctx);
+}
+
+void
+memory_world_restart(struct memory_world *world)
+{
+	struct memory_owner *owner, *next;
+
+	/* An owner's end touches no other. */
+	TAILQ_FOREACH_SAFE (owner, &world->owners, entry, next) {
+		memory_owner_release(owner);
+		if (owner->restarted != NULL)
+			owner->restarted(owner);
+	}
 }
 
 void
@@ -187,6 +201,14 @@ memory_world_has(
 	return true;
 }
 
+uint64_t
+memory_world_owner(const struct memory_world *world, const char *name)
+{
+	const struct memory_queue *queue = queue_find(world, name);
+
+	return queue == NULL || queue->owner == NULL ? 0 : queue->owner->number;
+}
+
 void
 memory_world_each(const struct memory_world *world,
     void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx)
@@ -234,6 +256,7 @@ memory_owner_init(
 {
 	owner->world = world;
 	owner->broker = broker;
+	owner->number = ++world->last_owner;
 	TAILQ_INIT(&owner->queues);
 	TAILQ_INSERT_TAIL(&world->owners, owner, entry);
 }
@@ -266,6 +289,9 @@ static const struct memory_verdict reserved = {
 static const struct memory_verdict otherwise = {
     .answer = BROKER_OK, .code = 406, .text = "PRECONDITION_FAILED - declared otherwise"};
 
+static const struct memory_verdict refused = {
+    .answer = BROKER_REFUSED, .code = 403, .text = "ACCESS_REFUSED - access to queue refused"};
+
 static bool
 is_reserved(const char *name)
 {
@@ -276,8 +302,8 @@ is_reserved(const char *name)
  * A declare that says exclusive meets a queue that is not, or the other way round: 405, even of the
  * own connection (RabbitMQ 3.10, check_exclusive_access, strict).
  */
-struct memory_verdict
-memory_owner_claim(struct memory_owner *owner, const char *name)
+static struct memory_verdict
+claim(struct memory_owner *owner, const char *name)
 {
 	const struct memory_queue *queue = queue_find(owner->world, name);
 
@@ -290,8 +316,8 @@ memory_owner_claim(struct memory_owner *owner, const char *name)
 	return done;
 }
 
-struct memory_verdict
-memory_owner_declare(struct memory_owner *owner, const char *name)
+static struct memory_verdict
+declare(struct memory_owner *owner, const char *name)
 {
 	const struct memory_queue *queue = queue_find(owner->world, name);
 
@@ -306,8 +332,8 @@ memory_owner_declare(struct memory_owner *owner, const char *name)
 	return done;
 }
 
-struct memory_verdict
-memory_owner_check(struct memory_owner *owner, const char *name)
+static struct memory_verdict
+check(struct memory_owner *owner, const char *name)
 {
 	const struct memory_queue *queue = queue_find(owner->world, name);
 
@@ -318,8 +344,7 @@ memory_owner_check(struct memory_owner *owner, const char *name)
 	return done;
 }
 
-struct memory_verdict
-memory_owner_delete(struct memory_owner *owner, const char *name)
+static struct memory_verdict delete (struct memory_owner *owner, const char *name)
 {
 	struct memory_queue *queue = queue_find(owner->world, name);
 
@@ -328,4 +353,42 @@ memory_owner_delete(struct memory_owner *owner, const char *name)
 	if (queue != NULL)
 		queue_free(owner->world, queue);
 	return done;
+}
+
+static struct memory_verdict
+perform(struct memory_owner *owner, enum memory_method method, const char *name)
+{
+	switch (method) {
+	case MEMORY_CLAIM:
+		return claim(owner, name);
+	case MEMORY_CHECK:
+		return check(owner, name);
+	case MEMORY_DROP:
+	case MEMORY_DELETE_SLOT:
+		return delete (owner, name);
+	case MEMORY_DECLARE_SLOT:
+		return declare(owner, name);
+	}
+	abort();
+}
+
+struct memory_verdict
+memory_owner_perform(
+    struct memory_owner *owner, uint64_t lane, enum memory_method method, const char *name)
+{
+	const struct memory_nature *nature = &owner->world->nature;
+	bool refuses = nature->refuses != NULL && nature->refuses(nature->ctx);
+	struct memory_verdict verdict = refuses ? refused : perform(owner, method, name);
+	struct memory_performed what = {
+	    .broker = owner->broker,
+	    .connection = owner->number,
+	    .lane = lane,
+	    .method = method,
+	    .queue = name,
+	    .answer = verdict.answer,
+	};
+
+	if (nature->performed != NULL)
+		nature->performed(nature->ctx, &what);
+	return verdict;
 }

@@ -20,10 +20,13 @@ struct memory_queue;
 struct memory_owner {
 	struct memory_world *world;  /* borrowed */
 	const struct broker *broker; /* borrowed; NULL when it is gone or was never ours */
+	uint64_t number;             /* never used twice in a world */
 	/* The world is freed: so is this. NULL only for the world's own foreign connection. */
 	void (*free)(struct memory_owner *owner);
 	/* The alarm is over. */
 	void (*unblocked)(struct memory_owner *owner);
+	/* The node has restarted: its queues are gone. It may free the owner. */
+	void (*restarted)(struct memory_owner *owner);
 	TAILQ_HEAD(, memory_queue) queues; /* exclusive ones; the world owns them */
 	TAILQ_ENTRY(memory_owner) entry;
 };
@@ -42,10 +45,9 @@ struct memory_verdict {
 	const char *text; /* static */
 };
 
-struct memory_verdict memory_owner_claim(struct memory_owner *owner, const char *name);
-struct memory_verdict memory_owner_check(struct memory_owner *owner, const char *name);
-struct memory_verdict memory_owner_delete(struct memory_owner *owner, const char *name);
-struct memory_verdict memory_owner_declare(struct memory_owner *owner, const char *name);
+/* Performs a request that came on a lane, unless the nature has it refused; the nature hears of it. */
+struct memory_verdict memory_owner_perform(
+    struct memory_owner *owner, uint64_t lane, enum memory_method method, const char *queue);
 
 struct timers *memory_world_timers(const struct memory_world *world);
 bool memory_world_blocked(const struct memory_world *world);

@@ -1,0 +1,236 @@
+/*
+ * memory_broker: the two ends of a link part without the daemon's noticing; the node restarts; requests
+ * are refused; what the world tells about itself.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/broker/broker.h"
+#include "daemon/broker/memory_broker.h"
+#include "tests/unit/memory_rig.h"
+#include "tests/unit/unit.h"
+
+START_TEST(a_frozen_link_does_and_answers_nothing_and_keeps_its_queues)
+{
+	const char *const queues[] = {"q"};
+	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+
+	claim(one, lane, "q", 1);
+	pass(0);
+	rig.delays[1] = 10 * MSEC;
+	claim(one, lane, "r", 2);
+	pass(6 * MSEC);
+	ck_saw("1=ok");
+	memory_broker_freeze(one, BROKER_HOLD);
+	claim(one, lane, "s", 3);
+	claim(two, rival, "q", 101);
+	pass(100 * MSEC);
+	/* "r" was performed, and its answer is lost with what came after it. */
+	ck_assert_ptr_eq(owner_of("r"), one);
+	ck_assert(!exists("s"));
+	memory_broker_close_lane(one, lane, 406, "timeout");
+	pass(100 * MSEC);
+	ck_saw("101=locked! closed:405");
+	memory_broker_cut(one, BROKER_HOLD, 50 * MSEC, -1, "no heartbeat");
+	ck_saw("2=unknown! 3=unknown! hold:down:no heartbeat");
+	ck_assert(exists("q"));
+	pass(50 * MSEC);
+	ck_assert(!exists("q"));
+	ck_assert(!exists("s"));
+	/* A probe on a frozen side link is unknown at its deadline. */
+	probe(two, queues, 1, 102);
+	pass(0);
+	ck_saw("two.side:up p102=absent");
+	memory_broker_freeze(two, BROKER_SIDE);
+	probe(two, queues, 1, 103);
+	memory_world_block(world, true);
+	memory_world_block(world, false);
+	pass(MEMORY_PROBE_TIMEOUT - 1);
+	ck_saw("");
+	pass(1);
+	ck_saw("p103=unknown");
+}
+END_TEST
+
+START_TEST(a_link_frozen_in_the_middle_of_a_probe)
+{
+	const char *const queues[] = {"q"};
+
+	rig.delays[0] = 100 * MSEC;
+	probe(one, queues, 1, 1);
+	pass(60 * MSEC);
+	memory_broker_freeze(one, BROKER_SIDE);
+	pass(MEMORY_PROBE_TIMEOUT);
+	ck_saw("side:up p1=unknown");
+}
+END_TEST
+
+START_TEST(a_forsaken_link_has_lost_its_queues_before_it_knows)
+{
+	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+
+	claim(one, lane, "q", 1);
+	pass(0);
+	memory_broker_forsake(one, BROKER_HOLD);
+	claim(two, rival, "q", 101);
+	check(one, lane, "q", 2);
+	pass(MSEC);
+	ck_saw("1=ok 101=ok");
+	ck_assert_ptr_eq(owner_of("q"), two);
+	/* Its end, when it is noticed, does not touch what is another's now. */
+	memory_broker_cut(one, BROKER_HOLD, 10 * MSEC, 0, "reset");
+	pass(20 * MSEC);
+	ck_saw("2=unknown! hold:down:reset hold:up");
+	ck_assert_ptr_eq(owner_of("q"), two);
+	/* A link that is not up cannot part from anybody. */
+	memory_broker_forsake(one, BROKER_SIDE);
+	memory_broker_freeze(one, BROKER_SIDE);
+}
+END_TEST
+
+START_TEST(a_restart_frees_what_is_exclusive_and_keeps_what_is_durable)
+{
+	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+
+	memory_world_put(world, "a", false);
+	memory_world_put(world, "foreign", true);
+	claim(one, lane, "b", 1);
+	claim(two, rival, "old", 101);
+	pass(0);
+	memory_broker_cut(two, BROKER_HOLD, 500 * MSEC, 0, "reset");
+	pass(0);
+	ck_saw("1=ok 101=ok two.hold:down:reset two.hold:up");
+	memory_world_restart(world);
+	ck_assert(exists("a"));
+	ck_assert(!exists("foreign"));
+	ck_assert(!exists("b"));
+	ck_assert(!exists("old")); /* of a dead connection that had not been noticed */
+	check(one, lane, "a", 2);
+	pass(MSEC);
+	memory_broker_cut(one, BROKER_HOLD, 0, 0, "shutdown");
+	pass(0);
+	ck_saw("2=unknown! hold:down:shutdown hold:up");
+	lane = take(one, BROKER_HOLD);
+	claim(one, lane, "b", 3);
+	pass(0);
+	ck_saw("3=ok");
+	memory_world_remove(world, "a");
+}
+END_TEST
+
+static void
+count_lane(void *ctx, uint64_t lane, bool silent)
+{
+	unsigned *counts = ctx;
+
+	ck_assert_uint_ne(lane, 0);
+	counts[silent]++;
+}
+
+START_TEST(lanes_and_connections_are_known)
+{
+	uint64_t lane, first = memory_broker_connection(one, BROKER_HOLD);
+	unsigned counts[2] = {0, 0};
+
+	ck_assert_uint_ne(first, 0);
+	ck_assert_uint_ne(first, memory_broker_connection(two, BROKER_HOLD));
+	ck_assert_uint_eq(memory_broker_connection(one, BROKER_SIDE), 0);
+	lane = take(one, BROKER_HOLD);
+	take(one, BROKER_HOLD);
+	rig.silences[1] = true;
+	claim(one, lane, "q", 1);
+	pass(0);
+	ck_assert_uint_eq(memory_world_owner(world, "q"), first);
+	ck_assert_uint_eq(memory_world_owner(world, "none"), 0);
+	check(one, lane, "q", 2);
+	pass(0);
+	memory_broker_each_lane(one, BROKER_HOLD, count_lane, counts);
+	memory_broker_each_lane(one, BROKER_SIDE, count_lane, counts);
+	ck_assert_uint_eq(counts[false], 1);
+	ck_assert_uint_eq(counts[true], 1);
+	memory_broker_cut(one, BROKER_HOLD, 0, 0, "reset");
+	ck_assert_uint_eq(memory_broker_connection(one, BROKER_HOLD), 0);
+	pass(0);
+	ck_assert_uint_gt(memory_broker_connection(one, BROKER_HOLD), first);
+	ck_saw("1=ok 2=unknown! hold:down:reset hold:up");
+}
+END_TEST
+
+/* ---- hooks ---- */
+
+static bool refuse_next;
+static char performed[256];
+
+static bool
+refuse(void *ctx)
+{
+	bool refused = refuse_next;
+
+	(void)ctx;
+	refuse_next = false;
+	return refused;
+}
+
+static void
+hear(void *ctx, const struct memory_performed *what)
+{
+	size_t len = strlen(performed);
+
+	(void)ctx;
+	ck_assert_ptr_eq(what->broker, one);
+	ck_assert_uint_eq(what->connection, memory_broker_connection(one, BROKER_HOLD));
+	ck_assert_uint_ne(what->lane, 0);
+	snprintf(performed + len, sizeof(performed) - len, "%d:%s:%d ", (int)what->method,
+	    what->queue, (int)what->answer);
+}
+
+START_TEST(refused_requests_close_their_lane_and_all_are_heard_of)
+{
+	struct memory_nature nature = {.refuses = refuse, .performed = hear};
+	char wanted[256];
+	uint64_t lane;
+
+	performed[0] = '\0';
+	rig_new(&nature);
+	rig_start();
+	lane = take(one, BROKER_HOLD);
+	claim(one, lane, "q", 1);
+	pass(0);
+	refuse_next = true;
+	check(one, lane, "q", 2);
+	drop(one, lane, "q", 3);
+	pass(0);
+	ck_saw("1=ok 2=refused! 3=skipped! closed:403");
+	snprintf(wanted, sizeof(wanted), "%d:q:%d %d:q:%d ", MEMORY_CLAIM, BROKER_OK, MEMORY_CHECK,
+	    BROKER_REFUSED);
+	ck_assert_str_eq(performed, wanted);
+	rig_free();
+}
+END_TEST
+
+static Suite *
+memory_ends_suite(void)
+{
+	Suite *suite = suite_create("memory_ends");
+	TCase *tcase = tcase_create("ends");
+
+	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
+	tcase_add_test(tcase, a_frozen_link_does_and_answers_nothing_and_keeps_its_queues);
+	tcase_add_test(tcase, a_link_frozen_in_the_middle_of_a_probe);
+	tcase_add_test(tcase, a_forsaken_link_has_lost_its_queues_before_it_knows);
+	tcase_add_test(tcase, a_restart_frees_what_is_exclusive_and_keeps_what_is_durable);
+	tcase_add_test(tcase, lanes_and_connections_are_known);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("hooks");
+	tcase_add_test(tcase, refused_requests_close_their_lane_and_all_are_heard_of);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	static Suite *(*const makers[])(void) = {memory_ends_suite};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
