@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin.h"
 #include "daemon/lock/claim.h"
@@ -127,7 +128,7 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
 
 	*ret_text = NULL;
-	if (engine->draining)
+	if (engine->draining && !FAULT(DRAIN_LETS_IN))
 		return REASON_DRAINING;
 	if (entry == NULL)
 		return REASON_NONE;
@@ -178,7 +179,7 @@ acquire_start(
 	engine_waiter_attach(engine, waiter);
 	if (patience == 0)
 		patience = engine->settings.request_timeout;
-	if (patience != DURATION_FOREVER)
+	if (patience != DURATION_FOREVER && !FAULT(WAIT_WITHOUT_END))
 		timers_set(engine->timers, &waiter->deadline, now + patience);
 	if (engine->link == BROKER_UP)
 		engine_poke(engine, waiter->semaphore);
@@ -207,7 +208,8 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	struct waiter *waiter, *next;
 
 	HASH_ITER (by_id, engine->waiters, waiter, next) {
-		if (waiter->state == WAITER_CLAIMING && engine->link != BROKER_UP)
+		if (waiter->state == WAITER_CLAIMING && engine->link != BROKER_UP &&
+		    !FAULT(LINK_FORGETS_WAITER))
 			waiter_set_state(waiter, WAITER_QUEUED);
 		waiter->direct = 0;
 		waiter->joined = waiter->semaphore->look.number;
@@ -350,6 +352,8 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	const struct semaphore *semaphore = waiter->semaphore;
 	int count = waiter->kind == LOCK_KIND_SEMAPHORE ? semaphore->size : 1, first = 0;
 
+	if (FAULT(ANY_SLOT_WILL_DO))
+		count = semaphore->size;
 	if (count > semaphore->size ||
 	    !semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
 		return 0;

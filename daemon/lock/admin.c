@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin_work.h"
 #include "daemon/lock/count.h"
@@ -80,6 +81,8 @@ stands_behind(const struct lock_engine *engine, const struct admin *admin)
 	const struct admin *other;
 	bool change = admin->work != ADMIN_SIZE;
 
+	if (FAULT(ADMINS_TOGETHER))
+		return false;
 	TAILQ_FOREACH (other, &engine->admin_line, of_line) {
 		if (other->op < admin->op && other->work != ADMIN_SIZE &&
 		    (change || other->peer == admin->peer) && strcmp(other->name, admin->name) == 0)
@@ -322,6 +325,11 @@ begin(struct lock_engine *engine, struct admin *admin)
 	} else {
 		admin_set_state(admin, ADMIN_LOCKING);
 		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
+		if (FAULT(ADMIN_WITHOUT_MUTEX)) {
+			admin_set_state(admin, ADMIN_COUNTING);
+			count_start(engine, admin->name, on_counted, admin->op);
+			return;
+		}
 		broker_claim(engine->broker, admin->lane, mutex.text,
 		    (struct broker_done){on_locked, engine, admin->op});
 	}

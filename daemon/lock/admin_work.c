@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "daemon/base/fault.h"
+
 /* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
 #define DECLARES_MOST 64
 
@@ -72,6 +74,13 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
+/* The slot that destroy deletes next: from the top. */
+static int
+next_to_go(const struct admin *admin)
+{
+	return FAULT(DESTROY_ASCENDING) ? admin->found - admin->left + 1 : admin->left;
+}
+
 void
 admin_work_go_on(struct lock_engine *engine, struct admin *admin)
 {
@@ -90,7 +99,7 @@ admin_work_go_on(struct lock_engine *engine, struct admin *admin)
 			admin_unlock(engine, admin, REASON_NONE, NULL);
 		else
 			broker_delete_slot(engine->broker, admin_lane(engine, admin),
-			    queue_name_a(naming, admin->name, admin->left).text, deleted);
+			    queue_name_a(naming, admin->name, next_to_go(admin)).text, deleted);
 		return;
 	}
 	if (admin->confirmed == admin->target) {

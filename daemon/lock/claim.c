@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 
 struct queue_name
@@ -43,6 +44,11 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum cla
 static void
 win(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
 {
+	if (FAULT(CLAIM_FORGOTTEN) && hold->acquire == 0) {
+		hold->lane = 0; /* which is busy with A */
+		engine_hold_end(engine, hold, true);
+		return;
+	}
 	if (hold->acquire == 0)
 		keep_drop(engine, hold);
 	else
@@ -58,13 +64,16 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	assert(hold != NULL && hold->state == HOLD_CLAIMING);
 	switch (reply->answer) {
 	case BROKER_OK:
-		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0)
+		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0 || FAULT(NO_A_CHECK))
 			win(engine, hold, reply);
 		else
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		break;
 	case BROKER_LOCKED:
-		fail(engine, hold, CLAIM_END_GONE, CLAIM_LOST, reply);
+		if (FAULT(LOCKED_IS_OURS) && hold->kind == LOCK_KIND_MUTEX)
+			win(engine, hold, reply);
+		else
+			fail(engine, hold, CLAIM_END_GONE, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
@@ -100,7 +109,9 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_SKIPPED:
 		fail(engine, hold, CLAIM_END_DROPPED, CLAIM_AGAIN, reply);
 		break;
-	case BROKER_UNKNOWN:
+	case BROKER_UNKNOWN: /* as above */
+		if (FAULT(UNKNOWN_IS_SEEN))
+			win(engine, hold, reply);
 		break;
 	}
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "protocol/methods.h"
 
@@ -45,7 +46,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t wind
 
 		if (answers[i] == BROKER_OK && slot <= METHODS_SLOTS_MAX)
 			continue;
-		if (answers[i] == BROKER_UNKNOWN)
+		if (answers[i] == BROKER_UNKNOWN && !FAULT(COUNT_UNKNOWN_IS_ABSENT))
 			finish(engine, count, -1, slot);
 		else
 			finish(engine, count, slot - 1, 0);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 uint64_t
@@ -151,6 +152,8 @@ void
 engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notice *notice)
 {
 	assert(!engine->telling);
+	if (FAULT(NOT_TOLD) && notice->kind == LOCK_NOTICE_LOST)
+		return;
 	engine->telling = true;
 	engine->listener.notice(engine->listener.ctx, peer, notice);
 	engine->telling = false;
@@ -230,6 +233,8 @@ engine_op_find(const struct lock_engine *engine, uint64_t id)
 void
 engine_op_progress(struct lock_engine *engine, struct op *op)
 {
+	if (FAULT(NO_DEADLINE))
+		return;
 	timers_set(
 	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
 }
@@ -319,7 +324,7 @@ engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 		semaphore->look.overtaken |= free_now;
 		engine_poke(engine, semaphore);
 	}
-	if (hold->lane != 0)
+	if (hold->lane != 0 && !FAULT(LANE_LEAKED))
 		broker_lane_put(engine->broker, hold->lane);
 	timers_cancel(engine->timers, &hold->timer);
 	engine_hold_detach(engine, hold);

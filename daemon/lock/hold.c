@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 struct hold *
@@ -52,6 +53,10 @@ hold_find_queue(const struct hold_table *table, const char *queue)
 	struct hold *hold;
 
 	HASH_FIND(by_queue, table->by_queue, queue, strlen(queue), hold);
+	if (FAULT(NO_RESERVATION) && hold != NULL && hold->state <= HOLD_CHECKING)
+		return NULL;
+	if (FAULT(RESERVATION_ENDS_EARLY) && hold != NULL && hold->state == HOLD_DROPPING)
+		return NULL;
 	return hold;
 }
 

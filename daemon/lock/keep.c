@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 /*
@@ -66,7 +67,7 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	if (!info.deletes_by_name || hold->rechecks >= RECHECKS)
+	if (!info.deletes_by_name || hold->rechecks >= RECHECKS || FAULT(NO_RECHECK))
 		return;
 	timer_in(engine, hold,
 	    recheck_after[hold->rechecks] -
@@ -99,6 +100,8 @@ on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		keep_b_vanished(engine, hold);
 		break;
 	case BROKER_LOCKED:
+		if (FAULT(RECHECK_405_IGNORED))
+			break;
 		keep_lost(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_REFUSED:
@@ -229,6 +232,8 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
 	case BROKER_UNKNOWN: /* keep_link_died() ends it; a drop is never sent on a new link */
+		if (FAULT(DROP_UNKNOWN_IS_DONE))
+			answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 		break;
 	}
 }
@@ -252,6 +257,10 @@ keep_drop(struct lock_engine *engine, struct hold *hold)
 	hold->acquire = 0;
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
 	send_drop(engine, hold);
+	if (FAULT(RELEASED_EARLY))
+		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+	if (FAULT(LANE_PUT_EARLY))
+		broker_lane_put(engine->broker, hold->lane);
 }
 
 /* ---- the end: lost ---- */
@@ -277,10 +286,16 @@ keep_lost(struct lock_engine *engine, struct hold *hold, const char *why)
 void
 keep_link_died(struct lock_engine *engine, const char *why)
 {
-	struct hold *hold;
+	struct hold *hold, *next;
 
-	while ((hold = engine->holds.by_id) != NULL) {
+	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		hold->lane = 0; /* gone with the link */
+		if (FAULT(HOLD_OUTLIVES_LINK) && hold->state == HOLD_HELD)
+			continue;
+		if (FAULT(DROP_ON_NEW_LINK) && hold->state == HOLD_DROPPING) {
+			timer_in(engine, hold, DROP_AGAIN);
+			continue;
+		}
 		switch (hold->state) {
 		case HOLD_CLAIMING:
 		case HOLD_CHECKING:
@@ -312,11 +327,15 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		send_reclaim(engine, hold);
 		break;
 	case HOLD_DROPPING:
-		send_drop(engine, hold);
+		if (!FAULT(DROP_NOT_RESENT))
+			send_drop(engine, hold);
+		break;
+	case HOLD_HELD:
+		if (FAULT(LANE_DEATH_IS_LOSS))
+			keep_lost(engine, hold, "");
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
-	case HOLD_HELD:
 		break;
 	}
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/claim.h"
 #include "protocol/methods.h"
@@ -71,7 +72,8 @@ take_slot_answers(
 		int slot = look->first + i;
 		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
 
-		if (slot > METHODS_SLOTS_MAX)
+		if (slot > METHODS_SLOTS_MAX ||
+		    (FAULT(PROBE_UNKNOWN_IS_ABSENT) && a == BROKER_UNKNOWN))
 			a = BROKER_ABSENT;
 		switch (a) {
 		case BROKER_ABSENT:

@@ -1,5 +1,6 @@
 #include "daemon/lock/release.h"
 
+#include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/verify.h"
 
@@ -10,7 +11,8 @@ release_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint6
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 
 	/* Nobody's (0) while it is claimed or dropped: only what was granted can be released. */
-	if (hold == NULL || hold->peer != peer) {
+	if (hold == NULL ||
+	    (hold->peer != peer && !(FAULT(RELEASE_BY_ANYBODY) && hold->peer != 0))) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}

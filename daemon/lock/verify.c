@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/keep.h"
 
@@ -146,7 +147,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		verify->b_ours = true;
-		if (hold != NULL && hold->kind == LOCK_KIND_MUTEX)
+		if (hold != NULL && (hold->kind == LOCK_KIND_MUTEX || FAULT(VERIFY_B_ONLY)))
 			finish(engine, verify, reply, REASON_NONE, NULL);
 		break;
 	case BROKER_ABSENT:
@@ -187,7 +188,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 		/* One that is being dropped was still held when it was asked about: in order. */
 		if (hold == NULL)
 			finish(engine, verify, reply, REASON_NOT_HELD, NULL);
-		else if (hold->revoked)
+		else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS))
 			/* Another verify saw A gone meanwhile; it came back (invariant 5). */
 			finish(engine, verify, reply, REASON_REVOKED, NULL);
 		else
@@ -215,15 +216,16 @@ static void
 ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(verify, VERIFY_ASKED);
-	verify->b_ours = false;
+	verify->b_ours = FAULT(VERIFY_A_ONLY);
 	verify->lane = keep_lane(engine, hold);
 	if (verify->lane == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
 		    "no channel to the broker stayed open long enough");
 		return;
 	}
-	broker_check(engine->broker, verify->lane, hold->b.text,
-	    (struct broker_done){on_b, engine, verify->id});
+	if (!FAULT(VERIFY_A_ONLY) || hold->kind == LOCK_KIND_MUTEX)
+		broker_check(engine->broker, verify->lane, hold->b.text,
+		    (struct broker_done){on_b, engine, verify->id});
 	if (hold->kind != LOCK_KIND_MUTEX) {
 		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 
@@ -242,7 +244,7 @@ go(struct lock_engine *engine, struct verify *verify)
 		finish(engine, verify, NULL, REASON_LOST, NULL);
 	else if (hold->state == HOLD_DROPPING)
 		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
-	else if (hold->revoked)
+	else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS))
 		finish(engine, verify, NULL, REASON_REVOKED, NULL);
 	else
 		ask(engine, verify, hold);
@@ -256,11 +258,11 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 	struct verify *verify, *before;
 
 	if (hold == NULL || (hold->state != HOLD_HELD && hold->state != HOLD_RECLAIMING) ||
-	    (uid != 0 && uid != hold->uid)) {
+	    (uid != 0 && uid != hold->uid && !FAULT(VERIFY_FOR_ANYBODY))) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
-	if (hold->revoked) {
+	if (hold->revoked && !FAULT(REVOKED_ENDS)) {
 		/* It stays revoked though A may have come back (invariant 5). */
 		answer = engine_refusal(REASON_REVOKED, NULL);
 		answer.lock = hold->id;
@@ -270,7 +272,10 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 		return;
 	}
 	before = verify_find(engine, hold->verify);
-	verify = before != NULL && before->state == VERIFY_NEXT ? before : verify_new(engine, hold);
+	if (before != NULL && (before->state == VERIFY_NEXT || FAULT(VERIFY_JOINS_FLIGHT)))
+		verify = before;
+	else
+		verify = verify_new(engine, hold);
 	verify_add(verify, engine_op_new(engine, peer, request)->id);
 	if (before == NULL)
 		go(engine, verify);

@@ -1,0 +1,61 @@
+/*
+ * Deliberate faults: each is a mistake that the lock engine must not make and that the simulation must
+ * find (make sim-faults). In every other build FAULT() is false and leaves no code behind. One is
+ * active at a time.
+ */
+#ifndef BASE_FAULT_H
+#define BASE_FAULT_H
+
+#ifdef LOCKBROKER_FAULTS
+
+/* Name, and the mistake in words. */
+#define FAULTS(X)                                                                                  \
+	X(NO_RESERVATION, "no local reservation before the declare is answered")                   \
+	X(RESERVATION_ENDS_EARLY, "reservation ended at the release request")                      \
+	X(NO_A_CHECK, "no check of A after the claim")                                             \
+	X(ANY_SLOT_WILL_DO, "a persistent mutex granted another slot than its own")                \
+	X(LOCKED_IS_OURS, "a claim refused 405 taken as ours")                                     \
+	X(UNKNOWN_IS_SEEN, "an answer lost with its link taken as yes")                            \
+	X(CLAIM_FORGOTTEN, "an in-flight declare forgotten at its deadline")                       \
+	X(PROBE_UNKNOWN_IS_ABSENT, "nack or silence taken as absent, looking for a slot")          \
+	X(COUNT_UNKNOWN_IS_ABSENT, "nack or silence taken as absent, determining the maximum")     \
+	X(RELEASED_EARLY, "\"released\" said before delete-ok")                                    \
+	X(QUIET_EARLY, "a daemon that is quiet before its deletes are answered")                   \
+	X(DROP_UNKNOWN_IS_DONE, "\"released\" said when the link died before delete-ok")           \
+	X(DROP_ON_NEW_LINK, "a drop re-sent on a new link")                                        \
+	X(DROP_NOT_RESENT, "a drop not re-sent when its lane died before its turn")                \
+	X(LANE_PUT_EARLY, "a lane reused while its delete is open")                                \
+	X(LANE_LEAKED, "a lane not given back at the end of a hold")                               \
+	X(LANE_DEATH_IS_LOSS, "a lane's death taken as loss")                                      \
+	X(HOLD_OUTLIVES_LINK, "a hold kept after the loss of its link")                            \
+	X(LINK_FORGETS_WAITER, "an acquire in flight forgotten when its link dies")                \
+	X(NOT_TOLD, "a slot that goes on without its old peer having been told")                   \
+	X(VERIFY_A_ONLY, "verify of A only")                                                       \
+	X(VERIFY_B_ONLY, "verify of B only")                                                       \
+	X(REVOKED_ENDS, "a revoked hold held again when A comes back")                             \
+	X(VERIFY_JOINS_FLIGHT, "a verify answered by what was asked before it")                    \
+	X(VERIFY_UNREVOKES, "a verify in flight that undoes revoked")                              \
+	X(NO_RECHECK, "B not looked at again on a server that deletes by name")                    \
+	X(RECHECK_405_IGNORED, "B seen to be somebody else's, and nothing done about it")          \
+	X(NO_DEADLINE, "a request without a deadline")                                             \
+	X(WAIT_WITHOUT_END, "an acquire without its deadline")                                     \
+	X(RELEASE_BY_ANYBODY, "a lock released by a peer that does not hold it")                   \
+	X(VERIFY_FOR_ANYBODY, "a lock verified for another user than its holder's")                \
+	X(DRAIN_LETS_WAIT, "a draining daemon that lets acquires wait")                            \
+	X(DRAIN_LETS_IN, "a draining daemon that still grants")                                    \
+	X(ADMIN_WITHOUT_MUTEX, "As changed without the administration mutex")                      \
+	X(ADMINS_TOGETHER, "two administrators of one daemon at work at once")                     \
+	X(DESTROY_ASCENDING, "a semaphore destroyed from its first slot up")
+
+#define FAULT_ENUMERATOR(name, words) FAULT_##name,
+enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };
+#undef FAULT_ENUMERATOR
+
+extern enum fault fault_active;
+#define FAULT(name) (fault_active == FAULT_##name)
+
+#else
+#define FAULT(name) 0
+#endif
+
+#endif
