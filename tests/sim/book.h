@@ -1,0 +1,66 @@
+/*
+ * What the peers know: the requests that they have not had an answer to, and the locks that they
+ * believe they hold. Small arrays; an entry's place changes when another goes.
+ */
+#ifndef TESTS_SIM_BOOK_H
+#define TESTS_SIM_BOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "protocol/lockname.h"
+
+#define REQUESTS_MAX 48
+#define BELIEFS_MAX 96
+
+enum request_what { ASK_ACQUIRE, ASK_VERIFY, ASK_RELEASE, ASK_CREATE, ASK_DESTROY, ASK_SIZE };
+
+struct ask {
+	enum request_what what;
+	int daemon;
+	uint64_t peer, request;
+	int name, slot; /* slot: verify, release */
+	enum lock_kind kind;
+	uint64_t lock;       /* verify, release */
+	int64_t timeout;     /* acquire */
+	int slots;           /* create */
+	int64_t due;         /* answered by then; INT64_MAX = no limit */
+	uint64_t since;      /* moment */
+	uint64_t connection; /* verify, release: of the hold */
+	bool held;           /* verify, release: when it was asked */
+	bool revoked;        /* verify: when it was asked, or told since */
+};
+
+/* A peer believes that it holds this, from the grant to its release request, `lost`, or its end. */
+struct belief {
+	int daemon;
+	uint64_t peer, lock;
+	int name, slot;
+	enum lock_kind kind;
+	uid_t uid;
+	uint64_t connection; /* of the grant */
+	bool revoked;        /* it was told so */
+};
+
+struct book {
+	struct ask asks[REQUESTS_MAX];
+	size_t ask_count;
+	struct belief beliefs[BELIEFS_MAX];
+	size_t belief_count;
+	int64_t next_due; /* no ask is due earlier */
+};
+
+/* Full: no more is to be asked. */
+bool book_is_full(const struct book *book);
+struct ask *book_ask(struct book *book, const struct ask *ask);
+struct ask *book_find_ask(struct book *book, int daemon, uint64_t peer, uint64_t request);
+void book_end_ask(struct book *book, struct ask *ask);
+void book_believe(struct book *book, const struct belief *belief);
+struct belief *book_find_belief(struct book *book, int daemon, uint64_t lock);
+void book_end_belief(struct book *book, struct belief *belief);
+/* The peer hung up (0: all of the daemon's, which is gone): what it believed is over. */
+void book_peer_gone(struct book *book, int daemon, uint64_t peer);
+
+#endif

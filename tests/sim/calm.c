@@ -1,0 +1,145 @@
+#include "tests/sim/calm.h"
+
+#include "tests/sim/check.h"
+#include "tests/sim/clients.h"
+#include "tests/sim/trouble.h"
+
+static bool
+is_over(const struct sim *sim)
+{
+	return sim->violation[0] != '\0';
+}
+
+/* Until every request that has a deadline is answered. */
+static void
+pass_until_answered(struct sim *sim)
+{
+	for (;;) {
+		int64_t last = 0;
+
+		for (size_t i = 0; i < sim->book.ask_count; i++) {
+			int64_t due = sim->book.asks[i].due;
+
+			if (due != INT64_MAX && due > last)
+				last = due;
+		}
+		if (last == 0 || is_over(sim) || !sim_next(sim, last + 1))
+			break;
+	}
+}
+
+static void
+verify_all(struct sim *sim)
+{
+	/* A verify that is answered at once may end the belief: backwards. */
+	for (size_t i = sim->book.belief_count; i-- > 0;) {
+		if (i < sim->book.belief_count)
+			client_verify(sim, &sim->book.beliefs[i]);
+	}
+	pass_until_answered(sim);
+	if (!is_over(sim))
+		check_verified(sim);
+}
+
+static void
+release_all(struct sim *sim)
+{
+	while (sim->book.belief_count > 0 && !book_is_full(&sim->book))
+		client_release(sim, &sim->book.beliefs[0]);
+}
+
+/* Those who wait get what the others give back, each within two looks. */
+static void
+serve_all(struct sim *sim)
+{
+	int64_t round = sim->plan.settings.reprobe / 4 + 4 * NSEC_PER_MSEC;
+	int rounds = 0;
+
+	release_all(sim);
+	pass_until_answered(sim);
+	while (!is_over(sim) && sim->book.ask_count + sim->book.belief_count > 0) {
+		size_t waiting = sim->book.ask_count;
+
+		sim_pass(sim, round);
+		release_all(sim);
+		if (sim->book.ask_count < waiting)
+			rounds = 0;
+		else if (++rounds > 16)
+			check_fail(sim, 0, "somebody waits, and what it waits for is free");
+	}
+}
+
+/* A delete that was refused, or for which there was no lane, is sent again after a second. */
+static void
+pass_until_quiet(struct sim *sim)
+{
+	int64_t until = sim->now + 2 * NSEC_PER_SEC;
+	bool quiet = false;
+
+	while (!quiet && !is_over(sim) && sim->now < until) {
+		sim_pass(sim, 50 * NSEC_PER_MSEC);
+		quiet = true;
+		for (int i = 0; i < sim->plan.daemons; i++)
+			quiet &= lock_quiet(sim->daemons[i].engine);
+	}
+}
+
+/* A try is granted at once now, and so nothing is reserved that nobody has. */
+static void
+try_all(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	int slots = truth_size(&sim->truth, name);
+	struct sim_daemon *daemon =
+	    &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
+
+	if (daemon->draining || (unsigned)slots > sim->plan.lanes_max ||
+	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
+		return;
+	for (int i = 0; i < slots; i++)
+		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0);
+	pass_until_answered(sim);
+	if (!is_over(sim) && sim->book.belief_count != (size_t)slots)
+		check_fail(sim, 0, "of %d free slots of %s %zu were granted", slots,
+		    queue_lock(name), sim->book.belief_count);
+	release_all(sim);
+	pass_until_answered(sim);
+}
+
+/*
+ * After so long dead links' Bs are gone and the living links up, late answers have come, Bs were looked
+ * at again.
+ */
+static int64_t
+settling_time(const struct sim *sim)
+{
+	int64_t time = 3 * HEARTBEAT + 100 * NSEC_PER_MSEC;
+
+	if (sim->plan.troubles & 1U << TROUBLE_LATE)
+		time += TROUBLE_LATEST * sim->plan.settings.request_timeout;
+	if (sim->plan.troubles & 1U << TROUBLE_SILENCE)
+		time += MEMORY_PROBE_TIMEOUT;
+	return time;
+}
+
+void
+calm_down(struct sim *sim)
+{
+	trouble_end(sim);
+	sim_pass(sim, settling_time(sim));
+	if (!is_over(sim))
+		check_healed(sim);
+	if (!is_over(sim))
+		pass_until_answered(sim);
+	if (!is_over(sim))
+		verify_all(sim);
+	if (!is_over(sim))
+		serve_all(sim);
+	pass_until_quiet(sim);
+	if (!is_over(sim))
+		try_all(sim);
+	pass_until_quiet(sim);
+	if (!is_over(sim))
+		check_quiet(sim);
+}

@@ -1,0 +1,231 @@
+#include "tests/sim/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/reason.h"
+
+void
+check_fail(struct sim *sim, unsigned number, const char *format, ...)
+{
+	va_list args;
+
+	if (sim->violation[0] != '\0')
+		return;
+	sim->number = number;
+	va_start(args, format);
+	vsnprintf(sim->violation, sizeof(sim->violation), format, args);
+	va_end(args);
+}
+
+/* ---- when the world performs ---- */
+
+/* Invariant 1: RabbitMQ lets a link declare what it has already, so nobody here may ask for it. */
+void
+check_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
+{
+	if (sim->truth.names[id.name].slots[id.slot].owner == what->connection)
+		check_fail(sim, 1, "connection %d claimed %s, which it had already",
+		    (int)what->connection, what->queue);
+}
+
+/*
+ * Nothing pending survives its link, so no link drops what it did not claim; and whoever holds it was
+ * told before (invariant 4).
+ */
+void
+check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id)
+{
+	if (deeds == NULL)
+		return; /* of a link that its daemon has lost: what was sent is sent */
+	if (deeds->claimed <= deeds->dropped)
+		check_fail(sim, 1, "daemon %d dropped %s, which this link had not claimed",
+		    daemon + 1, queue_text(id));
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->daemon == daemon && belief->name == id.name && belief->slot == id.slot)
+			check_fail(sim, 4, "%s was dropped while lock %d still believes in it",
+			    queue_text(id), (int)belief->lock);
+	}
+}
+
+/* Administrators of one daemon share its side link: they take turns here, not at the broker. */
+void
+check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
+{
+	if (sim->truth.names[id.name].admin == what->connection)
+		check_fail(sim, 0, "two administrators of %s on connection %d", what->queue,
+		    (int)what->connection);
+}
+
+/* As are changed under the administration mutex. */
+void
+check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id)
+{
+	if (memory_world_owner(sim->world, queue_lock(id.name)) != what->connection)
+		check_fail(sim, 0, "connection %d changed %s without its administration mutex",
+		    (int)what->connection, what->queue);
+}
+
+/* Create goes up and destroy down, each after the one before: there is never a gap. */
+void
+check_contiguous(struct sim *sim, int name)
+{
+	const struct truth_name *of = &sim->truth.names[name];
+
+	if (of->meddled)
+		return;
+	for (int slot = truth_size(&sim->truth, name) + 1; slot <= SLOTS_MAX; slot++) {
+		if (of->slots[slot].a)
+			check_fail(sim, 0, "%s is there above a gap", queue_a(name, slot));
+	}
+}
+
+/* ---- always ---- */
+
+/*
+ * Invariant 4: a peer believes that it holds a slot only while B is its daemon's link's, or while nobody
+ * could have told it: its daemon has not noticed the link's death, or B was deleted behind its back.
+ * As B has one owner, no two of those who need no such excuse ever hold one slot.
+ */
+static void
+check_belief(struct sim *sim, const struct belief *belief)
+{
+	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
+	uint64_t connection = truth_hold_connection(sim, belief->daemon);
+
+	if (belief->connection != connection) {
+		check_fail(sim, 4, "lock %d of daemon %d outlived its link", (int)belief->lock,
+		    belief->daemon + 1);
+		return;
+	}
+	if (memory_world_owner(sim->world, queue_b(belief->name, belief->slot)) == connection ||
+	    sim->truth.forsaken[belief->daemon] == connection ||
+	    slot->removed > slot->deeds[belief->daemon].claimed)
+		return;
+	check_fail(sim, 4, "lock %d of daemon %d believes it holds %s, which is not its",
+	    (int)belief->lock, belief->daemon + 1, queue_b(belief->name, belief->slot));
+}
+
+/* Every request is answered or ended by its deadline. */
+static void
+check_dues(struct sim *sim)
+{
+	struct book *book = &sim->book;
+
+	if (sim->now <= book->next_due)
+		return;
+	book->next_due = INT64_MAX;
+	for (size_t i = 0; i < book->ask_count; i++) {
+		if (book->asks[i].due < sim->now)
+			check_fail(sim, 3, "request %d of peer %d of daemon %d is not answered",
+			    (int)book->asks[i].request, (int)book->asks[i].peer,
+			    book->asks[i].daemon + 1);
+		else if (book->asks[i].due < book->next_due)
+			book->next_due = book->asks[i].due;
+	}
+}
+
+void
+check_step(struct sim *sim)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++)
+		check_belief(sim, &sim->book.beliefs[i]);
+	check_dues(sim);
+}
+
+/* No slot is free while somebody works, so nothing is left when the daemon says so: it may go now. */
+void
+check_stopped(struct sim *sim, const struct sim_daemon *daemon)
+{
+	if (!lock_quiet(daemon->engine))
+		return;
+	for (int name = 0; name < sim->plan.names; name++) {
+		for (int slot = 0; slot <= SLOTS_MAX; slot++) {
+			if (truth_is_ours(sim, daemon->number, name, slot))
+				check_fail(sim, 6, "daemon %d is quiet, and has %s",
+				    daemon->number + 1, queue_b(name, slot));
+		}
+	}
+}
+
+/* ---- when all is still ---- */
+
+/* Invariant 10: on a server that deletes by name B is looked at again until it is safe. */
+void
+check_healed(struct sim *sim)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+		const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
+
+		if (slot->by_name == belief->connection &&
+		    slot->removed > slot->deeds[belief->daemon].claimed)
+			check_fail(sim, 10, "%s was deleted by name, and nobody noticed",
+			    queue_b(belief->name, belief->slot));
+	}
+}
+
+/* Invariant 5, 10: who has just verified is not deceived. */
+void
+check_verified(struct sim *sim)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (!belief->revoked &&
+		    !truth_is_ours(sim, belief->daemon, belief->name, belief->slot))
+			check_fail(sim, 10, "%s was verified, and is not ours",
+			    queue_b(belief->name, belief->slot));
+	}
+}
+
+static void
+count_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)lane;
+	(void)silent;
+	(*(size_t *)ctx)++;
+}
+
+static void
+look_at_queue(void *ctx, const char *queue, const struct broker *owner)
+{
+	const struct sim *sim = ctx;
+	struct queue_id id = queue_find(queue);
+
+	if (owner != NULL && !(id.part == QUEUE_ADMIN && sim->truth.names[id.name].admin_stayed))
+		check_fail(ctx, 3, "%s is left behind", queue);
+}
+
+static void
+check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
+{
+	struct lock_counts counts;
+	size_t hold_lanes = 0, side_lanes = 0;
+
+	memory_broker_each_lane(daemon->broker, BROKER_HOLD, count_lane, &hold_lanes);
+	memory_broker_each_lane(daemon->broker, BROKER_SIDE, count_lane, &side_lanes);
+	lock_get_counts(daemon->engine, &counts);
+	if (!lock_quiet(daemon->engine))
+		check_fail(sim, 0, "daemon %d says that it is not quiet", daemon->number + 1);
+	else if (hold_lanes + side_lanes > 0)
+		check_fail(sim, 0,
+		    "daemon %d leaked %zu lanes of the hold link, %zu of the side link",
+		    daemon->number + 1, hold_lanes, side_lanes);
+	else if (counts.holds + counts.waiting + counts.in_flight > 0)
+		check_fail(sim, 0, "daemon %d counts holds that are none", daemon->number + 1);
+	else if (counts.granted != daemon->granted)
+		check_fail(sim, 0, "daemon %d counts %d grants, its peers %d", daemon->number + 1,
+		    (int)counts.granted, (int)daemon->granted);
+}
+
+void
+check_quiet(struct sim *sim)
+{
+	for (int i = 0; i < sim->plan.daemons; i++)
+		check_daemon_quiet(sim, &sim->daemons[i]);
+	memory_world_each(sim->world, look_at_queue, sim);
+}

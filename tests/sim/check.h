@@ -1,0 +1,43 @@
+/*
+ * The invariants of docs/ARCHITECTURE.md ("Invariants"), held against the world's own truth. One function each for
+ * what is checked when something happens, and check_step() for what holds always. The first
+ * violation is kept in the sim; nothing else is changed here.
+ */
+#ifndef TESTS_SIM_CHECK_H
+#define TESTS_SIM_CHECK_H
+
+#include "tests/sim/sim.h"
+
+/* When the world performed a request. deeds: NULL when it was not on a daemon's present hold link. */
+void check_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
+void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id);
+void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
+void check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id);
+void check_contiguous(struct sim *sim, int name);
+
+/* When a daemon answered; ask: what was asked, NULL when nothing was. */
+void check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer);
+/* When a daemon told a peer something; and that its acquire waits. */
+void check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer);
+void check_waiting(struct sim *sim, const struct ask *ask);
+/* When a daemon told a peer about a lock; belief: NULL when it holds no such lock. */
+void check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *belief,
+    const struct lock_notice *notice);
+
+/* After every step. */
+void check_step(struct sim *sim);
+/* When a daemon is to be ended after an orderly stop. */
+void check_stopped(struct sim *sim, const struct sim_daemon *daemon);
+/* All has been still for a while. */
+void check_healed(struct sim *sim);
+/* All is still, and every lock that is believed to be held was just verified. */
+void check_verified(struct sim *sim);
+/* All is still, and nobody holds or wants anything. */
+void check_quiet(struct sim *sim);
+
+/* number: of the invariant; 0: none of the numbered ones. */
+void check_fail(struct sim *sim, unsigned number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,372 @@
+#include "tests/sim/check.h"
+
+#include "protocol/reason.h"
+
+/* ---- acquire ---- */
+
+/* Invariant 2: B declared, then A seen, on one lane of the link that is up now. */
+static void
+check_grant_was_claimed(struct sim *sim, int daemon, int name, int slot)
+{
+	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
+
+	if (deeds->connection != truth_hold_connection(sim, daemon) ||
+	    deeds->claimed <= deeds->dropped)
+		check_fail(
+		    sim, 2, "granted %s, which this link has not claimed", queue_b(name, slot));
+	else if (slot != 0 &&
+		 (deeds->a_seen < deeds->claimed || deeds->a_seen_lane != deeds->claimed_lane))
+		check_fail(sim, 2, "granted %s, and A was not seen since it was claimed",
+		    queue_b(name, slot));
+}
+
+/* Invariant 1: between local peers the registry alone arbitrates. */
+static void
+check_grant_is_the_only_one(struct sim *sim, int daemon, int name, int slot)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->daemon == daemon && belief->name == name && belief->slot == slot)
+			check_fail(sim, 1, "granted %s, which lock %d of the same daemon holds",
+			    queue_b(name, slot), (int)belief->lock);
+	}
+}
+
+/* Invariant 8: ids are never used twice. */
+static bool
+was_given(struct sim_daemon *daemon, uint64_t lock)
+{
+	uint64_t bit = UINT64_C(1) << lock % 64;
+	bool given;
+
+	if (lock >= GIVEN_MOST)
+		return false;
+	given = (daemon->given[lock / 64] & bit) != 0;
+	daemon->given[lock / 64] |= bit;
+	return given;
+}
+
+static void
+check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer)
+{
+	int name = queue_lock_find(answer->name);
+
+	if (name != ask->name || answer->kind != ask->kind)
+		check_fail(sim, 3, "asked for %s, granted %s", queue_lock(ask->name), answer->name);
+	else if (answer->slot < 0 || answer->slot > SLOTS_MAX ||
+		 (answer->slot == 0) != (ask->kind == LOCK_KIND_MUTEX) ||
+		 (ask->kind == LOCK_KIND_PERSISTENT_MUTEX && answer->slot != 1))
+		check_fail(sim, 3, "granted slot %d", answer->slot);
+	else if (daemon->draining)
+		check_fail(sim, 3, "granted by a daemon that is being stopped");
+	else if (was_given(daemon, answer->lock))
+		check_fail(sim, 8, "lock %d was given twice", (int)answer->lock);
+	if (sim->violation[0] != '\0')
+		return;
+	check_grant_was_claimed(sim, daemon->number, name, answer->slot);
+	check_grant_is_the_only_one(sim, daemon->number, name, answer->slot);
+}
+
+/* Whether A[slot] was absent at some time since. */
+static bool
+was_absent(const struct sim *sim, int name, int slot, uint64_t since)
+{
+	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+
+	return !of->a || of->a_came >= since;
+}
+
+/* A nack or silence is unknown, never absent. */
+static void
+check_no_such_lock(struct sim *sim, const struct ask *ask)
+{
+	if (ask->kind == LOCK_KIND_MUTEX || !was_absent(sim, ask->name, 1, ask->since))
+		check_fail(sim, 0, "no-such-lock, but %s was there all the time",
+		    ask->kind == LOCK_KIND_MUTEX ? "a true mutex" : queue_a(ask->name, 1));
+}
+
+static bool
+there_was_an_alarm(const struct sim *sim, uint64_t since)
+{
+	return sim->alarm || sim->alarm_ended >= since;
+}
+
+static void
+check_refused(
+    struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, enum reason reason)
+{
+	bool right = true;
+
+	switch (reason) {
+	case REASON_WOULD_BLOCK:
+		right = ask->timeout == 0;
+		break;
+	case REASON_TIMEOUT:
+		right = ask->timeout != 0 && sim->now == ask->due;
+		break;
+	case REASON_CANCELLED:
+		right = daemon->cancelled;
+		break;
+	case REASON_NO_SUCH_LOCK:
+		check_no_such_lock(sim, ask);
+		break;
+	case REASON_DRAINING:
+		right = daemon->draining;
+		break;
+	case REASON_BROKER_DENIED:
+		right = sim->truth.refusals + sim->truth.denials > 0;
+		break;
+	case REASON_BROKER_BLOCKED:
+		right = ask->timeout == 0 && there_was_an_alarm(sim, ask->since);
+		break;
+	case REASON_BROKER_UNAVAILABLE:
+	case REASON_CONTENDED:
+		break;
+	case REASON_TOO_MANY_WAITERS:
+		right = sim->plan.settings.max_waits_per_peer <= PLAN_FEW;
+		break;
+	case REASON_TOO_MANY_LOCKS:
+		right = sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
+			(sim->plan.troubles & 1U << TROUBLE_FEW_LANES) != 0;
+		break;
+	default:
+		right = false;
+	}
+	if (!right)
+		check_fail(sim, 3, "acquire was answered %s", reason_word(reason));
+}
+
+/* ---- release, verify ---- */
+
+/* Invariant 6: "released" is never said before the delete was performed. */
+static void
+check_released(struct sim *sim, const struct ask *ask, enum reason reason)
+{
+	const struct truth_deeds *deeds = truth_deeds(sim, ask->daemon, ask->name, ask->slot);
+	bool right = false;
+
+	switch (reason) {
+	case REASON_NONE:
+		right = ask->held && deeds->connection == ask->connection &&
+			deeds->dropped > ask->since;
+		break;
+	case REASON_NOT_HELD:
+		right = !ask->held;
+		break;
+	case REASON_LOST:
+		right = ask->held && !truth_is_ours(sim, ask->daemon, ask->name, ask->slot);
+		break;
+	case REASON_BROKER_DENIED:
+		right = sim->truth.refusals > 0;
+		break;
+	case REASON_BROKER_UNAVAILABLE:
+		right = sim->now == ask->due;
+		break;
+	default:
+		break;
+	}
+	if (!right)
+		check_fail(sim, 6, "release of %s was answered %s", queue_b(ask->name, ask->slot),
+		    reason_word(reason));
+}
+
+/* "held" means that B and A were both seen since it was asked, and that it is not revoked. */
+static bool
+verify_may_say_held(const struct sim *sim, const struct ask *ask, const struct belief *belief)
+{
+	const struct truth_deeds *deeds = truth_deeds(sim, ask->daemon, ask->name, ask->slot);
+
+	return ask->held && !ask->revoked && (belief == NULL || !belief->revoked) &&
+	       deeds->connection == ask->connection && deeds->b_seen > ask->since &&
+	       (ask->slot == 0 || deeds->a_seen > ask->since);
+}
+
+static void
+check_verify(struct sim *sim, const struct ask *ask, enum reason reason)
+{
+	const struct belief *belief = book_find_belief(&sim->book, ask->daemon, ask->lock);
+	const struct truth_deeds *deeds = truth_deeds(sim, ask->daemon, ask->name, ask->slot);
+	bool right = false;
+
+	switch (reason) {
+	case REASON_NONE:
+		right = verify_may_say_held(sim, ask, belief);
+		break;
+	case REASON_NOT_HELD:
+		right = !ask->held || belief == NULL;
+		break;
+	case REASON_REVOKED:
+		right = ask->held && ask->slot != 0 &&
+			(ask->revoked || (belief != NULL && belief->revoked) ||
+			    deeds->a_absent > ask->since);
+		break;
+	case REASON_LOST:
+		right = ask->held &&
+			(belief == NULL || !truth_is_ours(sim, ask->daemon, ask->name, ask->slot));
+		break;
+	case REASON_BROKER_DENIED:
+		right = sim->truth.refusals > 0;
+		break;
+	case REASON_BROKER_UNAVAILABLE:
+		right = ask->held;
+		break;
+	default:
+		break;
+	}
+	if (!right)
+		check_fail(sim, reason == REASON_NONE ? 5 : 4, "verify of %s was answered %s",
+		    ask->lock == 0 ? "nothing" : queue_b(ask->name, ask->slot),
+		    reason_word(reason));
+}
+
+/* ---- administration ---- */
+
+static void
+check_admin_done(struct sim *sim, const struct ask *ask)
+{
+	const struct truth_name *of = &sim->truth.names[ask->name];
+	int wanted = ask->what == ASK_CREATE ? ask->slots : 0;
+
+	/* Only while it had the mutex nobody else could change what it did. */
+	if (of->meddled || of->unlocked[ask->daemon] <= ask->since)
+		return;
+	if (of->unlocked_size[ask->daemon] != wanted)
+		check_fail(sim, 0, "%s was made to have %d slots, but had %d",
+		    queue_lock(ask->name), wanted, of->unlocked_size[ask->daemon]);
+}
+
+static void
+check_admin(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	const struct truth_name *of = &sim->truth.names[ask->name];
+	int size = truth_size(&sim->truth, ask->name);
+	bool same = of->changed < ask->since, right = true;
+
+	switch (answer->reason) {
+	case REASON_NONE:
+		if (ask->what != ASK_SIZE)
+			check_admin_done(sim, ask);
+		else
+			right = !same || answer->slots == size;
+		break;
+	case REASON_NO_SUCH_LOCK:
+		right = ask->what != ASK_CREATE && was_absent(sim, ask->name, 1, ask->since);
+		break;
+	case REASON_ALREADY_EXISTS:
+		right = ask->what == ASK_CREATE && (!same || size > 0);
+		break;
+	case REASON_BROKER_DENIED:
+		right = sim->truth.refusals + sim->truth.denials > 0;
+		break;
+	case REASON_BROKER_BLOCKED:
+		right = there_was_an_alarm(sim, ask->since);
+		break;
+	case REASON_TIMEOUT:
+	case REASON_BROKER_UNAVAILABLE:
+		break;
+	default:
+		right = false;
+	}
+	if (!right)
+		check_fail(sim, 0, "administration of %s (%d slots) was answered %s",
+		    queue_lock(ask->name), size, reason_word(answer->reason));
+}
+
+/* Invariant 3, 4: every request is answered once, what it was asked. */
+void
+check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer)
+{
+	if (ask == NULL) {
+		check_fail(
+		    sim, 3, "an answer that nobody waits for: %s", reason_word(answer->reason));
+		return;
+	}
+	switch (ask->what) {
+	case ASK_ACQUIRE:
+		if (answer->reason == REASON_NONE)
+			check_grant(sim, daemon, ask, answer);
+		else
+			check_refused(sim, daemon, ask, answer->reason);
+		break;
+	case ASK_RELEASE:
+		check_released(sim, ask, answer->reason);
+		break;
+	case ASK_VERIFY:
+		check_verify(sim, ask, answer->reason);
+		break;
+	case ASK_CREATE:
+	case ASK_DESTROY:
+	case ASK_SIZE:
+		check_admin(sim, ask, answer);
+		break;
+	}
+}
+
+/* ---- notices ---- */
+
+/* Nobody speaks to who has hung up. */
+void
+check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer)
+{
+	for (int i = 0; i < PEERS_MAX; i++) {
+		if (daemon->peers[i].id == peer)
+			return;
+	}
+	check_fail(sim, 3, "peer %d of daemon %d hung up and was told something", (int)peer,
+	    daemon->number + 1);
+}
+
+void
+check_waiting(struct sim *sim, const struct ask *ask)
+{
+	if (ask == NULL || ask->what != ASK_ACQUIRE || ask->timeout == 0)
+		check_fail(sim, 3, "told to wait for something that it does not wait for");
+}
+
+/* Invariant 4: a hold ends once, and not for nothing. */
+static void
+check_lost(struct sim *sim, const struct sim_daemon *daemon, const struct belief *belief,
+    enum reason reason)
+{
+	if (reason == REASON_DRAINING && !daemon->abandoned)
+		check_fail(sim, 4, "taken away without an order");
+	else if (reason == REASON_LOST &&
+		 truth_is_ours(sim, daemon->number, belief->name, belief->slot))
+		check_fail(sim, 4, "told to have lost %s, which is still ours",
+		    queue_b(belief->name, belief->slot));
+}
+
+void
+check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *belief,
+    const struct lock_notice *notice)
+{
+	const struct truth_slot *slot;
+
+	if (belief == NULL) {
+		check_fail(sim, 4, "a notice about lock %d, which nobody holds", (int)notice->lock);
+		return;
+	}
+	slot = &sim->truth.names[belief->name].slots[belief->slot];
+	switch (notice->kind) {
+	case LOCK_NOTICE_LOST:
+		check_lost(sim, daemon, belief, notice->reason);
+		break;
+	case LOCK_NOTICE_REVOKED: /* invariant 5: once, and when A was seen gone */
+		if (belief->revoked ||
+		    slot->deeds[daemon->number].a_absent <= slot->deeds[daemon->number].claimed)
+			check_fail(sim, 5, "told that %s is revoked, which it is not",
+			    queue_b(belief->name, belief->slot));
+		break;
+	case LOCK_NOTICE_VANISHED:
+		if (slot->removed <= slot->deeds[daemon->number].claimed)
+			check_fail(sim, 10, "%s is said to have vanished",
+			    queue_b(belief->name, belief->slot));
+		break;
+	case LOCK_NOTICE_WAITING:
+	case LOCK_NOTICE_BROKER:
+		break;
+	}
+}

@@ -1,0 +1,315 @@
+#include "tests/sim/clients.h"
+
+#include <assert.h>
+
+#include "protocol/duration.h"
+#include "tests/sim/check.h"
+#include "tests/sim/daemons.h"
+
+static struct sim_daemon *
+any_daemon(struct sim *sim)
+{
+	return &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
+}
+
+static const struct sim_peer *
+any_peer(struct sim *sim, const struct sim_daemon *daemon)
+{
+	return &daemon->peers[dice_below(&sim->dice, (uint64_t)sim->plan.peers)];
+}
+
+static int
+any_name(struct sim *sim)
+{
+	return (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+}
+
+static const struct belief *
+any_belief(struct sim *sim)
+{
+	if (sim->book.belief_count == 0)
+		return NULL;
+	return &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
+}
+
+/* Takes down what is about to be asked; the answer may come at once. */
+static uint64_t
+ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, struct ask what)
+{
+	what.daemon = daemon->number;
+	what.peer = peer;
+	what.request = ++daemon->last_request;
+	what.since = ++sim->truth.moment;
+	book_ask(&sim->book, &what);
+	return what.request;
+}
+
+/* ---- locks ---- */
+
+static int64_t
+any_timeout(struct sim *sim)
+{
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+
+	if (roll < 40)
+		return 0;
+	if (roll < 60)
+		return DURATION_FOREVER;
+	if (roll < 80)
+		return 1 + (int64_t)dice_below(&sim->dice, 20 * NSEC_PER_MSEC);
+	return 1 + (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_SEC);
+}
+
+static enum lock_kind
+any_kind(struct sim *sim)
+{
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+
+	if (roll < 75)
+		return LOCK_KIND_SEMAPHORE;
+	return roll < 88 ? LOCK_KIND_PERSISTENT_MUTEX : LOCK_KIND_MUTEX;
+}
+
+bool
+client_acquire(
+    struct sim *sim, struct sim_daemon *daemon, int name, enum lock_kind kind, int64_t timeout)
+{
+	const struct sim_peer *peer = any_peer(sim, daemon);
+	int64_t patience = timeout == 0 ? sim->plan.settings.request_timeout : timeout;
+	struct lock_acquire acquire = {
+	    .name = queue_lock(name),
+	    .kind = kind,
+	    .timeout = timeout,
+	    .priority = dice_percent(&sim->dice, 20) ? (int)dice_below(&sim->dice, 3) - 1 : 0,
+	    .progress = dice_percent(&sim->dice, 20),
+	    .uid = peer->uid,
+	};
+	uint64_t request;
+
+	if (book_is_full(&sim->book))
+		return false;
+	request = ask(sim, daemon, peer->id,
+	    (struct ask){
+		.what = ASK_ACQUIRE,
+		.name = name,
+		.kind = kind,
+		.timeout = timeout,
+		.due = patience == DURATION_FOREVER ? INT64_MAX : sim->now + patience,
+	    });
+	NOTE(sim, .text = "{p} of {d} asks for {q}, {w}, timeout {t} (request {n})",
+	    .daemon = daemon->number, .peer = peer->id, .queue = queue_lock(name),
+	    .word = lock_kind_word(kind), .time = timeout, .n = (int64_t)request);
+	lock_acquire(daemon->engine, peer->id, request, &acquire);
+	return true;
+}
+
+static void
+cancel(struct sim *sim)
+{
+	const struct ask *meant =
+	    sim->book.ask_count == 0 ? NULL
+				     : &sim->book.asks[dice_below(&sim->dice, sim->book.ask_count)];
+	struct sim_daemon *daemon;
+	uint64_t peer, request;
+
+	if (meant == NULL || meant->what != ASK_ACQUIRE)
+		return;
+	daemon = &sim->daemons[meant->daemon];
+	peer = meant->peer;
+	request = meant->request;
+	NOTE(sim, .text = "{p} of {d} cancels request {n}", .daemon = daemon->number, .peer = peer,
+	    .n = (int64_t)request);
+	sim->truth.moment++;
+	daemon->cancelled = true;
+	if (!lock_cancel(daemon->engine, peer, request))
+		check_fail(sim, 3, "request %d cannot be cancelled", (int)request);
+	else if (book_find_ask(&sim->book, daemon->number, peer, request) != NULL)
+		check_fail(sim, 3, "request %d was cancelled without an answer", (int)request);
+	daemon->cancelled = false;
+}
+
+static void
+verify_as(struct sim *sim, const struct belief *belief, uint64_t peer, uid_t uid, bool held)
+{
+	struct sim_daemon *daemon = &sim->daemons[belief->daemon];
+	uint64_t lock = belief->lock, request;
+
+	if (book_is_full(&sim->book))
+		return;
+	request = ask(sim, daemon, peer,
+	    (struct ask){
+		.what = ASK_VERIFY,
+		.name = belief->name,
+		.slot = belief->slot,
+		.lock = lock,
+		.connection = belief->connection,
+		.held = held,
+		.revoked = belief->revoked,
+		.due = sim->now + sim->plan.settings.request_timeout,
+	    });
+	NOTE(sim, .text = "{p} of {d} verifies lock {n} (request {m})", .daemon = daemon->number,
+	    .peer = peer, .n = (int64_t)lock, .m = (int64_t)request);
+	lock_verify(daemon->engine, peer, request, lock, uid);
+}
+
+void
+client_verify(struct sim *sim, const struct belief *belief)
+{
+	verify_as(sim, belief, belief->peer, belief->uid, true);
+}
+
+static void
+verify(struct sim *sim)
+{
+	const struct belief *belief = any_belief(sim);
+	const struct sim_daemon *daemon = any_daemon(sim);
+	struct belief nothing = {.daemon = daemon->number, .lock = 1 + dice_below(&sim->dice, 99)};
+	const struct sim_peer *peer;
+
+	if (belief == NULL || dice_percent(&sim->dice, 5)) {
+		peer = any_peer(sim, daemon);
+		if (book_find_belief(&sim->book, daemon->number, nothing.lock) == NULL)
+			verify_as(sim, &nothing, peer->id, 0, false);
+		return;
+	}
+	peer = any_peer(sim, &sim->daemons[belief->daemon]);
+	if (dice_percent(&sim->dice, 80))
+		client_verify(sim, belief);
+	else if (dice_percent(&sim->dice, 30))
+		verify_as(sim, belief, peer->id, 0, true);
+	else
+		verify_as(sim, belief, peer->id, peer->uid, peer->uid == belief->uid);
+}
+
+static void
+release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
+{
+	struct sim_daemon *daemon = &sim->daemons[belief->daemon];
+	uint64_t lock = belief->lock, request;
+	bool held = belief->peer == peer;
+
+	if (book_is_full(&sim->book))
+		return;
+	request = ask(sim, daemon, peer,
+	    (struct ask){
+		.what = ASK_RELEASE,
+		.name = belief->name,
+		.slot = belief->slot,
+		.lock = lock,
+		.connection = belief->connection,
+		.held = held,
+		.due = sim->now + sim->plan.settings.request_timeout,
+	    });
+	NOTE(sim, .text = "{p} of {d} releases lock {n} (request {m})", .daemon = daemon->number,
+	    .peer = peer, .n = (int64_t)lock, .m = (int64_t)request);
+	/* Whoever asks for its end does not believe in it any more. */
+	if (held)
+		book_end_belief(&sim->book, book_find_belief(&sim->book, daemon->number, lock));
+	lock_release(daemon->engine, peer, request, lock);
+}
+
+void
+client_release(struct sim *sim, const struct belief *belief)
+{
+	release_as(sim, belief, belief->peer);
+}
+
+static void
+release(struct sim *sim)
+{
+	const struct belief *belief = any_belief(sim);
+
+	if (belief == NULL)
+		return;
+	if (dice_percent(&sim->dice, 95))
+		client_release(sim, belief);
+	else
+		release_as(sim, belief, any_peer(sim, &sim->daemons[belief->daemon])->id);
+}
+
+static void
+hang_up(struct sim *sim)
+{
+	struct sim_daemon *daemon = any_daemon(sim);
+	int peer = (int)dice_below(&sim->dice, (uint64_t)sim->plan.peers);
+
+	NOTE(sim, .text = "{p} of {d} hangs up", .daemon = daemon->number,
+	    .peer = daemon->peers[peer].id);
+	sim->truth.moment++;
+	daemon_hang_up(daemon, peer);
+}
+
+/* ---- administration ---- */
+
+static void
+administer(struct sim *sim, enum request_what what)
+{
+	struct sim_daemon *daemon = any_daemon(sim);
+	const struct sim_peer *peer = any_peer(sim, daemon);
+	int name = any_name(sim), slots = 1 + (int)dice_below(&sim->dice, 3);
+	int64_t once = sim->plan.settings.request_timeout;
+	uint64_t request;
+
+	if (book_is_full(&sim->book))
+		return;
+	if (dice_percent(&sim->dice, 5))
+		slots = 1 + (int)dice_below(&sim->dice, SLOTS_MAX);
+	request = ask(sim, daemon, peer->id,
+	    (struct ask){
+		.what = what,
+		.name = name,
+		.slots = slots,
+		/* Every slot that is done is progress, from which the time counts anew. */
+		.due = sim->now + (what == ASK_SIZE ? 1 : 3 + SLOTS_MAX) * once,
+	    });
+	NOTE(sim, .text = "{p} of {d}: {w} {q}, {n} slots (request {m})", .daemon = daemon->number,
+	    .peer = peer->id,
+	    .word = what == ASK_CREATE    ? "create"
+		    : what == ASK_DESTROY ? "destroy"
+					  : "size of",
+	    .queue = queue_lock(name), .n = slots, .m = (int64_t)request);
+	if (what == ASK_CREATE)
+		lock_create(daemon->engine, peer->id, request, queue_lock(name),
+		    LOCK_KIND_SEMAPHORE, slots, dice_percent(&sim->dice, 50));
+	else if (what == ASK_DESTROY)
+		lock_destroy(daemon->engine, peer->id, request, queue_lock(name));
+	else
+		lock_size(daemon->engine, peer->id, request, queue_lock(name));
+}
+
+/* A daemon's configuration is read again. */
+static void
+reload(struct sim *sim)
+{
+	struct lock_settings settings = sim->plan.settings;
+
+	settings.reprobe -= (int64_t)dice_below(&sim->dice, (uint64_t)settings.reprobe / 2);
+	settings.max_races = 1 + (unsigned)dice_below(&sim->dice, 16);
+	lock_engine_set(any_daemon(sim)->engine, &settings);
+}
+
+void
+client_step(struct sim *sim)
+{
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+
+	if (roll < 40)
+		client_acquire(
+		    sim, any_daemon(sim), any_name(sim), any_kind(sim), any_timeout(sim));
+	else if (roll < 62)
+		release(sim);
+	else if (roll < 76)
+		verify(sim);
+	else if (roll < 82)
+		cancel(sim);
+	else if (roll < 88)
+		hang_up(sim);
+	else if (roll < 93)
+		administer(sim, ASK_CREATE);
+	else if (roll < 97)
+		administer(sim, ASK_DESTROY);
+	else if (roll < 99)
+		administer(sim, ASK_SIZE);
+	else
+		reload(sim);
+}

@@ -1,0 +1,18 @@
+/*
+ * What peers and administrators do, by chance.
+ */
+#ifndef TESTS_SIM_CLIENTS_H
+#define TESTS_SIM_CLIENTS_H
+
+#include "tests/sim/sim.h"
+
+/* One thing, of one peer of one daemon. */
+void client_step(struct sim *sim);
+
+void client_verify(struct sim *sim, const struct belief *belief);
+void client_release(struct sim *sim, const struct belief *belief);
+/* A try for any slot; false: there is too much going on to ask. */
+bool client_acquire(
+    struct sim *sim, struct sim_daemon *daemon, int name, enum lock_kind kind, int64_t timeout);
+
+#endif

@@ -1,0 +1,223 @@
+#include "tests/sim/schedule.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/calm.h"
+#include "tests/sim/check.h"
+#include "tests/sim/clients.h"
+#include "tests/sim/daemons.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/trouble.h"
+
+/* Of a schedule that does not come to an end: so many things happen in none that does. */
+#define EVENTS_MOST 200000
+
+/* The one that runs; big, so not on the stack, and one is enough. */
+static struct sim sim_of_schedule;
+
+static int64_t
+sim_now(void *ctx)
+{
+	return ((struct sim *)ctx)->now;
+}
+
+bool
+sim_next(struct sim *sim, int64_t until)
+{
+	int64_t next = timers_next(sim->timers);
+
+	if (next > until) {
+		sim->now = until;
+		return false;
+	}
+	if (next > sim->now)
+		sim->now = next;
+	sim->truth.moment++;
+	timers_run(sim->timers);
+	check_step(sim);
+	if (sim->truth.moment > EVENTS_MOST)
+		check_fail(sim, 0, "it goes on and on");
+	return true;
+}
+
+void
+sim_pass(struct sim *sim, int64_t ns)
+{
+	int64_t until = sim->now + ns;
+
+	while (sim->violation[0] == '\0' && sim_next(sim, until))
+		continue;
+}
+
+/* ---- the plan ---- */
+
+static unsigned
+any_troubles(struct dice *dice)
+{
+	unsigned roll = (unsigned)dice_below(dice, 100), troubles = 0;
+
+	if (roll < 15)
+		return 0;
+	if (roll < 40)
+		return 1U << dice_below(dice, TROUBLES);
+	for (int i = 0; i < TROUBLES; i++) {
+		if (dice_percent(dice, roll < 80 ? 20 : 50))
+			troubles |= 1U << i;
+	}
+	return troubles;
+}
+
+static struct plan
+any_plan(struct dice *dice)
+{
+	struct plan plan = {
+	    .daemons = 2 + (int)dice_below(dice, DAEMONS_MAX - 1),
+	    .names = 1 + (int)dice_below(dice, NAMES),
+	    .peers = 2 + (int)dice_below(dice, PEERS_MAX - 1),
+	    .troubles = any_troubles(dice),
+	    .loudness = 2 + (unsigned)dice_below(dice, 15),
+	    .usual = NSEC_PER_MSEC << dice_below(dice, 4),
+	    .lanes_max = 1000,
+	    .settings =
+		{
+		    .naming = LOCK_NAMING_AMQP_LOCKS,
+		    .max_races = 16,
+		    .reprobe = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
+		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
+		    .max_locks_per_peer = 1000,
+		    .max_waits_per_peer = 1000,
+		},
+	};
+
+	if (dice_percent(dice, 10)) /* longer than a probe takes at most */
+		plan.settings.request_timeout = MEMORY_PROBE_TIMEOUT + NSEC_PER_SEC;
+	if (dice_percent(dice, 20))
+		plan.settings.max_races = 1;
+	if (dice_percent(dice, 5))
+		plan.settings.max_locks_per_peer = PLAN_FEW;
+	if (dice_percent(dice, 5))
+		plan.settings.max_waits_per_peer = PLAN_FEW;
+	if (plan.troubles & 1U << TROUBLE_FEW_LANES)
+		plan.lanes_max = 1 + (unsigned)dice_below(dice, 4);
+	return plan;
+}
+
+static void
+put_slots(struct sim *sim)
+{
+	for (int name = 0; name < sim->plan.names; name++) {
+		int slots = (int)dice_below(&sim->dice, 4);
+
+		if (dice_percent(&sim->dice, 4))
+			slots = SLOTS_MAX;
+		for (int slot = 1; slot <= slots; slot++)
+			truth_put_a(sim, name, slot, false);
+		sim->truth.names[name].meddled = false;
+	}
+}
+
+static void
+start(struct sim *sim, uint64_t seed, bool aloud)
+{
+	struct memory_nature nature;
+
+	memset(sim, 0, sizeof(*sim));
+	sim->seed = seed;
+	sim->dice.state = seed;
+	sim->plan = any_plan(&sim->dice);
+	sim->now = 1000 * NSEC_PER_SEC;
+	sim->clock = (struct clock){sim_now, sim};
+	sim->timers = timers_new(&sim->clock);
+	sim->book.next_due = INT64_MAX;
+	trace_start(&sim->trace, sim->now, aloud);
+	trouble_init(sim, &nature);
+	sim->world = memory_world_new(sim->timers, &nature);
+	memory_world_set_deletes_by_name(sim->world, sim_has(sim, TROUBLE_BY_NAME));
+	put_slots(sim);
+	for (int i = 0; i < sim->plan.daemons; i++)
+		daemon_start(sim, i);
+}
+
+static void
+end(struct sim *sim)
+{
+	timers_cancel(sim->timers, &sim->by_name);
+	timers_cancel(sim->timers, &sim->a_back);
+	for (int i = 0; i < sim->plan.daemons; i++)
+		daemon_kill(&sim->daemons[i]);
+	memory_world_free(sim->world);
+	timers_free(sim->timers);
+}
+
+/* ---- the steps ---- */
+
+/* Mostly so little that much is in flight at the next step. */
+static void
+pass_time(struct sim *sim)
+{
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+	int64_t ns = NSEC_PER_MSEC;
+
+	if (roll < 50) {
+		sim_next(sim, sim->now + NSEC_PER_SEC);
+		return;
+	}
+	if (roll >= 98)
+		ns = 2 * NSEC_PER_SEC;
+	else if (roll >= 92)
+		ns = 200 * NSEC_PER_MSEC;
+	else if (roll >= 75)
+		ns = 20 * NSEC_PER_MSEC;
+	sim_pass(sim, (int64_t)dice_below(&sim->dice, (uint64_t)ns));
+}
+
+static void
+step(struct sim *sim)
+{
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+
+	sim->steps++;
+	if (roll < 50)
+		pass_time(sim);
+	else if (roll < 50 + sim->plan.loudness)
+		trouble_step(sim);
+	else
+		client_step(sim);
+	check_step(sim);
+}
+
+struct verdict
+schedule_run(uint64_t seed, bool aloud)
+{
+	struct sim *sim = &sim_of_schedule;
+
+	start(sim, seed, aloud);
+	while (sim->violation[0] == '\0' && sim->steps < SCHEDULE_STEPS)
+		step(sim);
+	if (sim->violation[0] == '\0')
+		calm_down(sim);
+	end(sim);
+	return (struct verdict){
+	    .violation = sim->violation,
+	    .number = sim->number,
+	    .steps = sim->steps,
+	    .digest = sim->trace.digest,
+	};
+}
+
+void
+schedule_print(const char *why)
+{
+	const struct sim *sim = &sim_of_schedule;
+
+	trace_print(&sim->trace, stdout);
+	printf("# seed %" PRIu64 ": ", sim->seed);
+	if (why == NULL && sim->number != 0)
+		printf("invariant %u: ", sim->number);
+	printf("%s\n# all of it: make sim SEEDS=1 VERBOSE=1 FROM=%" PRIu64 "\n",
+	    why != NULL ? why : sim->violation, sim->seed);
+	fflush(stdout);
+}

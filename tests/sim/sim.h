@@ -1,0 +1,136 @@
+/*
+ * One schedule: some daemons' lock engines over one memory_world in virtual time, their peers, and
+ * what befalls them, all drawn from a seed. The parts, from the bottom up:
+ *	dice, queues, trace	chance, names, words
+ *	truth			what the world knows: who claimed, checked, dropped what, and when
+ *	book			what the peers know: requests unanswered, locks they believe they hold
+ *	check			the invariants
+ *	daemons, clients, trouble, calm		who acts
+ *	schedule		from a seed to a verdict
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/broker/memory_broker.h"
+#include "daemon/lock/lock.h"
+#include "tests/sim/book.h"
+#include "tests/sim/dice.h"
+#include "tests/sim/trace.h"
+#include "tests/sim/truth.h"
+
+#define DAEMONS_MAX 4
+#define PEERS_MAX 4
+#define LINKS 2
+#define FOREIGN_MAX 4
+/* A limit on what one peer may have, where it has one. */
+#define PLAN_FEW 2
+/* Locks' numbers above that are not looked at. */
+#define GIVEN_MOST 4096
+
+/* The server drops a silent peer after two to three of these. */
+#define HEARTBEAT (500 * NSEC_PER_MSEC)
+
+enum trouble {
+	TROUBLE_CUT,       /* a link dies, the daemon knows first */
+	TROUBLE_FORSAKE,   /* a link dies, the broker knows first */
+	TROUBLE_FREEZE,    /* a link falls silent, both ends find out by heartbeat */
+	TROUBLE_RESTART,   /* of the broker */
+	TROUBLE_ALARM,     /* probes are held back */
+	TROUBLE_DENY,      /* wrong credentials, then right ones again */
+	TROUBLE_SILENCE,   /* lanes fall silent */
+	TROUBLE_NACK,      /* probes of single queues are nacked */
+	TROUBLE_REFUSE,    /* 403 */
+	TROUBLE_LATE,      /* answers that take longer than anybody waits */
+	TROUBLE_CLOSE,     /* lanes are closed with 406 */
+	TROUBLE_LOSE_B,    /* a B is deleted behind its holder's back */
+	TROUBLE_LOSE_A,    /* As are deleted and brought back behind everybody's back */
+	TROUBLE_FOREIGN,   /* foreign clients take and leave Bs, mutexes, admin mutexes */
+	TROUBLE_BY_NAME,   /* the known server bug */
+	TROUBLE_KILL,      /* a daemon is killed and started again */
+	TROUBLE_DRAIN,     /* a daemon is stopped in order and started again */
+	TROUBLE_FEW_LANES, /* the broker allows few channels */
+	TROUBLES
+};
+
+/* What is fixed for the whole schedule. */
+struct plan {
+	int daemons, names, peers;
+	unsigned troubles;  /* bits */
+	unsigned loudness;  /* per cent of the steps that are troubles */
+	int64_t usual;      /* ns: most answers take up to so long */
+	unsigned lanes_max; /* of a hold link */
+	struct lock_settings settings;
+};
+
+struct sim_peer {
+	uint64_t id;
+	uid_t uid;
+};
+
+struct sim_daemon {
+	struct sim *sim;
+	int number;
+	struct broker *broker;
+	struct lock_engine *engine;
+	struct sim_peer peers[PEERS_MAX];
+	uint64_t last_peer, last_request;
+	uint64_t given[GIVEN_MOST / 64]; /* bits: the numbers of the locks granted so far */
+	bool draining, abandoned;
+	bool cancelled; /* the answer being heard is that of a cancel */
+	bool denied[LINKS];
+	struct timer cut[LINKS], forsake[LINKS];
+	uint64_t granted; /* as its peers counted */
+};
+
+struct sim {
+	uint64_t seed;
+	struct dice dice;
+	struct plan plan;
+	int64_t now;
+	struct clock clock;
+	struct timers *timers;
+	struct memory_world *world;
+	struct sim_daemon daemons[DAEMONS_MAX];
+	struct truth truth;
+	struct book book;
+	struct trace trace;
+	bool alarm, calm;
+	uint64_t alarm_ended; /* moment of the last one's end */
+	/* A B that is going to be deleted by name, and the moment of its claim. */
+	struct timer by_name;
+	struct queue_id by_name_queue;
+	uint64_t by_name_claim;
+	/* An A that somebody deleted and is going to bring back. */
+	struct timer a_back;
+	struct queue_id a_back_queue;
+	/* What foreign clients have to themselves. */
+	struct queue_id foreign[FOREIGN_MAX];
+	size_t foreign_count;
+	uint64_t steps;      /* done so far */
+	unsigned number;     /* of the invariant violated; 0 = of none of the numbered ones */
+	char violation[200]; /* "" = none */
+};
+
+/* Notes it, with the time. */
+#define NOTE(sim, ...) trace_note(&(sim)->trace, (struct note){.at = (sim)->now, __VA_ARGS__})
+
+_Static_assert(DAEMONS_MAX == TRUTH_DAEMONS, "the truth is kept of every daemon");
+
+static inline bool
+sim_has(const struct sim *sim, enum trouble trouble)
+{
+	return !sim->calm && (sim->plan.troubles & 1U << trouble) != 0;
+}
+
+/*
+ * Lets time pass, at most until `until`: the next thing that is due happens and all is checked. False:
+ * nothing is due by then.
+ */
+bool sim_next(struct sim *sim, int64_t until);
+/* The same until nothing is due by then, or an invariant is violated. */
+void sim_pass(struct sim *sim, int64_t ns);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * What the world knows and no daemon does: which requests were performed, for whom and in which order;
+ * which As there are; what was done behind everybody's back. Moments are numbers that grow with
+ * everything that happens.
+ */
+#ifndef TESTS_SIM_TRUTH_H
+#define TESTS_SIM_TRUTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/broker/memory_broker.h"
+#include "tests/sim/queues.h"
+
+#define TRUTH_DAEMONS 4
+
+/* What one daemon's present hold link had performed about one slot; moments, 0 = never. */
+struct truth_deeds {
+	uint64_t connection;
+	uint64_t claimed, claimed_lane; /* the last declare of B that made it its own */
+	uint64_t dropped;
+	uint64_t b_seen; /* the last passive declare that was OK */
+	uint64_t a_seen, a_seen_lane;
+	uint64_t a_absent;
+};
+
+struct truth_slot {
+	/* The connection that claimed B last; 0: it dropped it, or it was removed. And when. */
+	uint64_t owner, claimed;
+	int64_t claimed_at;
+	/* When B was removed behind everybody's back last. */
+	uint64_t removed;
+	/* Whose it was, if it was the server's bug, which the engine is to find out. */
+	uint64_t by_name;
+	/* Whether A is there, and since when. */
+	bool a;
+	uint64_t a_came;
+	struct truth_deeds deeds[TRUTH_DAEMONS];
+};
+
+struct truth_name {
+	struct truth_slot slots[SLOTS_KNOWN + 1];
+	uint64_t admin; /* the connection that claimed the admin mutex and did not try to drop it */
+	bool admin_stayed; /* a drop of it was refused: it is there until its link goes */
+	uint64_t changed;  /* moment of the last change of its As */
+	bool meddled;      /* some change of its As was not an administrator's */
+	/* By daemon: when it let the admin mutex go (0: has it, or lost it), how many slots there were. */
+	uint64_t unlocked[TRUTH_DAEMONS];
+	int unlocked_size[TRUTH_DAEMONS];
+};
+
+struct truth {
+	uint64_t moment;
+	struct truth_name names[NAMES];
+	uint64_t forsaken[TRUTH_DAEMONS]; /* the hold connection that the world has given up */
+	uint64_t refusals, denials;       /* how often so far */
+};
+
+struct sim;
+
+/* The hook: takes down what was performed and checks it. ctx: struct sim. */
+void truth_performed(void *ctx, const struct memory_performed *what);
+/* Behind everybody's back. False: nothing to do. otherwise: with arguments that no A has. */
+bool truth_put_a(struct sim *sim, int name, int slot, bool otherwise);
+bool truth_remove_a(struct sim *sim, int name, int slot);
+bool truth_remove_b(struct sim *sim, int name, int slot, bool by_name);
+/* Of the daemon's hold link, as the daemon sees it; 0: it has none. */
+uint64_t truth_hold_connection(const struct sim *sim, int daemon);
+const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
+/* Whether B is the daemon's, now. */
+bool truth_is_ours(const struct sim *sim, int daemon, int name, int slot);
+/* How many As there are without a gap. */
+int truth_size(const struct truth *truth, int name);
+
+#endif
