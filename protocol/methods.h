@@ -15,6 +15,8 @@
 
 /* Most slots of a semaphore (PROTOCOL.md, "slots"). */
 #define METHODS_SLOTS_MAX 10000
+/* The highest priority, and with a minus the lowest (PROTOCOL.md, "priority"). */
+#define METHODS_PRIORITY_MOST 100
 /* Bytes of the peer's own words: who, why, command. */
 #define METHODS_WORDS_MAX 256
 /* Bytes of a lock id ("lock"). */

@@ -42,9 +42,9 @@ struct lock_acquire {
 	const char *name;
 	enum lock_kind kind;
 	int64_t timeout; /* ns; 0 = try; DURATION_FOREVER */
-	int priority;
-	bool progress; /* wants LOCK_NOTICE_WAITING */
-	uid_t uid;     /* whose holds these are: decides who may verify them */
+	int priority;    /* at most METHODS_PRIORITY_MOST, either way */
+	bool progress;   /* wants LOCK_NOTICE_WAITING */
+	uid_t uid;       /* whose holds these are: decides who may verify them */
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "protocol/methods.h"
 
 struct semaphore *
 semaphore_new(const char *name, bool mutex)
@@ -27,6 +28,7 @@ semaphore_free(struct semaphore *semaphore)
 	free(semaphore->name);
 	free(semaphore->key);
 	free(semaphore->busy);
+	free(semaphore->last);
 	free(semaphore);
 }
 
@@ -83,25 +85,62 @@ semaphore_holders(const struct semaphore *semaphore)
 	return holders;
 }
 
+static size_t
+rank(int priority)
+{
+	assert(priority >= -METHODS_PRIORITY_MOST && priority <= METHODS_PRIORITY_MOST);
+	return (size_t)(priority + METHODS_PRIORITY_MOST);
+}
+
+/* The first time that somebody goes ahead of somebody else. */
+static void
+index_line(struct semaphore *semaphore)
+{
+	struct waiter *waiter;
+
+	semaphore->last = mem_alloc((rank(METHODS_PRIORITY_MOST) + 1) * sizeof(*semaphore->last));
+	TAILQ_FOREACH (waiter, &semaphore->line, of_line)
+		semaphore->last[rank(waiter->priority)] = waiter;
+}
+
+/* The last of those who go before a newcomer of that priority; NULL: nobody does. */
+static struct waiter *
+last_before(struct semaphore *semaphore, int priority)
+{
+	struct waiter *last = TAILQ_LAST(&semaphore->line, waiter_list);
+
+	if (last == NULL || last->priority >= priority)
+		return last;
+	if (semaphore->last == NULL)
+		index_line(semaphore);
+	last = NULL;
+	for (size_t i = rank(priority); last == NULL && i <= rank(METHODS_PRIORITY_MOST); i++)
+		last = semaphore->last[i];
+	return last;
+}
+
 void
 semaphore_line_join(struct semaphore *semaphore, struct waiter *waiter)
 {
-	struct waiter *ahead;
+	struct waiter *before = last_before(semaphore, waiter->priority);
 
 	semaphore->waiting++;
-	TAILQ_FOREACH_REVERSE(ahead, &semaphore->line, waiter_list, of_line)
-	{
-		if (ahead->priority >= waiter->priority) {
-			TAILQ_INSERT_AFTER(&semaphore->line, ahead, waiter, of_line);
-			return;
-		}
-	}
-	TAILQ_INSERT_HEAD(&semaphore->line, waiter, of_line);
+	if (before != NULL)
+		TAILQ_INSERT_AFTER(&semaphore->line, before, waiter, of_line);
+	else
+		TAILQ_INSERT_HEAD(&semaphore->line, waiter, of_line);
+	if (semaphore->last != NULL)
+		semaphore->last[rank(waiter->priority)] = waiter;
 }
 
 void
 semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter)
 {
+	struct waiter *before = TAILQ_PREV(waiter, waiter_list, of_line);
+
+	if (semaphore->last != NULL && semaphore->last[rank(waiter->priority)] == waiter)
+		semaphore->last[rank(waiter->priority)] =
+		    before != NULL && before->priority == waiter->priority ? before : NULL;
 	TAILQ_REMOVE(&semaphore->line, waiter, of_line);
 	semaphore->waiting--;
 }

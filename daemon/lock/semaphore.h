@@ -80,7 +80,9 @@ struct semaphore {
 	int room;
 	struct look look;
 	struct waiter_list line; /* by priority, then arrival */
-	size_t waiting;          /* of line */
+	/* owned; of each priority the last in the line; NULL until there are two priorities */
+	struct waiter **last;
+	size_t waiting; /* of line */
 	struct timer reprobe;
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;

@@ -2,6 +2,7 @@
  * Acquire and release by simulation over memory_broker: who gets a slot, who does not, and what the
  * world holds afterwards.
  */
+#include "protocol/methods.h"
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 
@@ -268,6 +269,39 @@ START_TEST(a_long_line_costs_no_more_than_its_length)
 }
 END_TEST
 
+/* Each of the second half went past the whole first half to find its place. */
+START_TEST(a_long_line_is_passed_at_once)
+{
+	struct lock_acquire wanted = {
+	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .timeout = DURATION_FOREVER};
+	const uint64_t each = 60000;
+	uint64_t lock, first = 2 + each / 1000;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	for (uint64_t i = 0; i < 2 * each; i++) {
+		wanted.priority = i < each ? -METHODS_PRIORITY_MOST : METHODS_PRIORITY_MOST;
+		lock_acquire(world->daemon[0].engine, 2 + i / 1000, 1 + i % 1000, &wanted);
+	}
+	/* In order all the same, also when the last of a priority has left. */
+	ck_assert(lock_cancel(world->daemon[0].engine, 1 + 2 * each / 1000, 1000));
+	wanted.priority = METHODS_PRIORITY_MOST - 1;
+	lock_acquire(world->daemon[0].engine, 1000, 1, &wanted);
+	for (uint64_t peer = first; peer < 2 + 2 * each / 1000; peer++) {
+		lock_release(world->daemon[0].engine, peer == first ? 1 : peer - 1, 2000, lock);
+		lock = world_await(world, 0, peer, 1)->lock;
+		ck_assert_uint_ne(lock, 0);
+		for (uint64_t request = 2; request <= 1000; request++)
+			lock_cancel(world->daemon[0].engine, peer, request);
+		world->said_count = 0;
+	}
+	lock_release(world->daemon[0].engine, 1 + 2 * each / 1000, 2000, lock);
+	ck_assert_int_eq(world_await(world, 0, 1000, 1)->reason, REASON_NONE);
+	lock_release(world->daemon[0].engine, 1000, 2, world_answer(world, 0, 1000, 1)->lock);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_wait_ends_at_its_deadline)
 {
 	const struct said *answer;
@@ -501,6 +535,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_waiter_gets_what_is_released_elsewhere);
 	tcase_add_test(tc, waiters_go_in_order_within_priority);
 	tcase_add_test(tc, a_long_line_costs_no_more_than_its_length);
+	tcase_add_test(tc, a_long_line_is_passed_at_once);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
 	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);
 	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
