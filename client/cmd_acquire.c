@@ -2,6 +2,8 @@
 #include "client/commands.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <systemd/sd-daemon.h>
@@ -16,9 +18,9 @@
 
 enum { GOING_ON = -1 };
 
-/* 'text', for any shell. */
+/* As ssh-agent(1) -s: for any shell, and for what it starts. */
 static void
-print_quoted(const char *variable, const char *text)
+print_assignment(const char *variable, const char *text, const char *end)
 {
 	printf("%s='", variable);
 	for (; *text != '\0'; text++) {
@@ -27,26 +29,36 @@ print_quoted(const char *variable, const char *text)
 		else
 			putchar(*text);
 	}
-	puts("'");
+	printf("'; export %s;%s", variable, end);
+}
+
+/* On one line, so that a script that goes on reading knows when it has all. */
+static void
+print_assignments(const struct lb *lb, const struct lb_lock *lock)
+{
+	const char *path = lb_socket_path(lb);
+	char slot[16] = "", whole[PATH_MAX];
+
+	if (lb_lock_slot(lock) > 0)
+		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(lock));
+	/* The shell may go elsewhere. */
+	if (path[0] != '/' && realpath(path, whole) != NULL)
+		path = whole;
+	print_assignment("LOCKBROKER_NAME", lb_lock_name(lock), " ");
+	print_assignment("LOCKBROKER_SLOT", slot, " ");
+	print_assignment("LOCKBROKER_LOCK", lb_lock_id(lock), " ");
+	print_assignment("LOCKBROKER_SOCKET", path, "\n");
 }
 
 /* False: nobody could be told, so nobody needs it. */
 static bool
 print_grant(const struct options *options, struct lb *lb, const struct lb_lock *lock)
 {
-	char slot[16] = "";
-
-	if (!options->shell) {
+	if (options->shell)
+		print_assignments(lb, lock);
+	else
 		print_json(lb_lock_json(lock));
-		return fflush(stdout) == 0;
-	}
-	if (lb_lock_slot(lock) > 0)
-		snprintf(slot, sizeof(slot), "%d", lb_lock_slot(lock));
-	print_quoted("LOCKBROKER_NAME", lb_lock_name(lock));
-	print_quoted("LOCKBROKER_SLOT", slot);
-	print_quoted("LOCKBROKER_LOCK", lb_lock_id(lock));
-	print_quoted("LOCKBROKER_SOCKET", lb_socket_path(lb));
-	return fflush(stdout) == 0;
+	return print_done();
 }
 
 /* What ends the hold from the daemon's side: an exit status, or GOING_ON. */
@@ -60,7 +72,7 @@ heed(struct lb *lb, const char *name)
 		case LB_EVENT_LOST:
 			if (event->lock == NULL)
 				break;
-			say("%s: lost (%s)", name, event->reason);
+			say_lost(name, event);
 			return EXIT_STATUS_LOST;
 		case LB_EVENT_DRAINING:
 			say("%s: lockbrokerd is stopping", name);
@@ -104,6 +116,15 @@ input_ended(void)
 	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/* At its end before anybody can have closed it on purpose, as /dev/null is. */
+static bool
+input_ended_before(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	return poll(&input, 1, 0) == 1 && input_ended();
+}
+
 /* Until stdin ends, a signal, or the end of the hold. */
 static int
 hold(struct lb *lb, const char *name, const struct signals *signals)
@@ -114,6 +135,10 @@ hold(struct lb *lb, const char *name, const struct signals *signals)
 	    .lb = lb, .signals = signals, .input = service ? -1 : STDIN_FILENO};
 	int status = heed(lb, name);
 
+	if (!service && input_ended_before()) {
+		say("%s: standard input is at its end, so the lock is released at once", name);
+		return status == GOING_ON ? EXIT_STATUS_OK : status;
+	}
 	while (status == GOING_ON) {
 		bool input = watch_sleep(&watch, WATCH_NEVER);
 
@@ -129,7 +154,7 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
     const struct signals *signals)
 {
 	const char *name = lb_lock_name(lock);
-	int status = EXIT_STATUS_INTERNAL, code;
+	int status = EXIT_STATUS_IO, code;
 
 	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", name);
 	if (print_grant(options, lb, lock))

@@ -25,6 +25,8 @@
 #define KILL_AFTER_NO_LEASE_MS 4000
 /* KILL comes this long before an orderly stopped daemon's patience ends, or a quarter of it. */
 #define DRAIN_RESERVE_MS 1000
+/* What the command leaves behind has so long to end before it is spoken of. */
+#define LEFT_BEHIND_MS 1000
 /* Bytes of the command line that others can read; the wire takes 256. */
 #define WORDS_SIZE 256
 
@@ -44,6 +46,8 @@ struct run {
 	enum run_state state;
 	int64_t told_at, kill_at; /* RUN_ENDING */
 	int64_t kill_after_ms;
+	int64_t
+	    left_at; /* when to tell what is left behind; 0 = the command goes on; NEVER = told */
 	int verdict; /* exit status instead of the child's own; 0 = none */
 };
 
@@ -121,8 +125,7 @@ lost(struct run *run, const struct lb_event *event)
 	run->verdict = EXIT_STATUS_LOST;
 	react(run, &run->options->on_lost);
 	status_line(run->options, "lost", event->json);
-	say_in_passing(
-	    "%s: lost (%s)", run->name, *event->reason != '\0' ? event->reason : "no reason given");
+	say_lost(run->name, event);
 }
 
 static void
@@ -207,6 +210,36 @@ heed_signals(struct run *run)
 	}
 }
 
+/* The command has ended, and the lock stays for those that it left behind: not in silence. */
+static void
+tell_left_behind(struct run *run)
+{
+	char json[32];
+	int count;
+
+	if (run->child.pid != 0)
+		return;
+	if (run->left_at == 0)
+		run->left_at = watch_in(LEFT_BEHIND_MS);
+	if (watch_now() < run->left_at)
+		return;
+	run->left_at = WATCH_NEVER;
+	count = child_left_behind(&run->child);
+	snprintf(json, sizeof(json), "{\"processes\":%d}", count);
+	status_line(run->options, "left-behind", json);
+	if (run->options->verbose || isatty(STDERR_FILENO) == 1)
+		say_in_passing("%s: waiting for %d process%s that it started", run->name, count,
+		    count == 1 ? "" : "es");
+}
+
+static int64_t
+wake_at(const struct run *run)
+{
+	int64_t at = run->state == RUN_ENDING ? run->kill_at : WATCH_NEVER;
+
+	return run->left_at != 0 && run->left_at < at ? run->left_at : at;
+}
+
 /* Until everything that was started is gone. */
 static void
 supervise(struct run *run)
@@ -225,7 +258,8 @@ supervise(struct run *run)
 		if (news == CHILD_STOPPED && run->state == RUN_GOING)
 			child_stop_with(&run->child);
 		kill_when_due(run);
-		watch_sleep(&watch, run->state == RUN_ENDING ? run->kill_at : WATCH_NEVER);
+		tell_left_behind(run);
+		watch_sleep(&watch, wake_at(run));
 	}
 }
 

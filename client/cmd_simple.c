@@ -82,7 +82,7 @@ cmd_verify(const struct options *options, char *operands[])
 	char *lock[] = {operands[0] != NULL ? operands[0] : getenv("LOCKBROKER_LOCK"), NULL};
 	const struct asking asking = {.name = lock[0], .ask = ask_verify};
 
-	if (lock[0] == NULL) {
+	if (lock[0] == NULL || lock[0][0] == '\0') {
 		say("verify: no LOCK, and $LOCKBROKER_LOCK is not set");
 		return EXIT_STATUS_USAGE;
 	}

@@ -12,6 +12,7 @@ enum exit_status {
 	EXIT_STATUS_UNREACHABLE = 69, /* daemon or broker; stopping, or blocked */
 	EXIT_STATUS_INTERNAL = 70,
 	EXIT_STATUS_EXISTS = 73,
+	EXIT_STATUS_IO = 74,           /* what there was to print could not be written */
 	EXIT_STATUS_NOT_ACQUIRED = 75, /* taken, contended, too many, or not in time */
 	EXIT_STATUS_DENIED = 77,
 	EXIT_STATUS_LOST = 79,

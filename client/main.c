@@ -9,19 +9,27 @@
 
 static const struct command commands[] = {
     {"run", "NAME [--] COMMAND [ARGUMENT...]", "Runs a command while holding a lock", FOR_RUN, 1,
-	-1, cmd_run},
+	-1, cmd_run,
+	"The lock is given back when all that COMMAND has started is gone, not only COMMAND: what "
+	"goes\n"
+	"into the background, with setsid(1) too, keeps it. When `run` itself gets KILL only "
+	"COMMAND\n"
+	"dies with it, and what that has started goes on without the lock."},
     {"acquire", "NAME", "Prints the grant and holds the lock until stdin ends or a signal comes",
-	FOR_ACQUIRE, 1, 1, cmd_acquire},
-    {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", 0, 0, 1,
-	cmd_verify},
+	FOR_ACQUIRE, 1, 1, cmd_acquire,
+	"When stdin is at its end from the start, as in `</dev/null`, the lock is released at "
+	"once."},
+    {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", 0, 0, 1, cmd_verify,
+	NULL},
     {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told", FOR_CREATE, 1, 2,
-	cmd_create},
-    {"destroy", "NAME", "Removes a semaphore", 0, 1, 1, cmd_destroy},
-    {"size", "NAME", "Prints how many slots a semaphore has", 0, 1, 1, cmd_size},
-    {"info", "", "Prints how the daemon and its broker are", 0, 0, 0, cmd_info},
-    {"ping", "", "Asks whether the daemon answers", FOR_PING, 0, 0, cmd_ping},
+	cmd_create, NULL},
+    {"destroy", "NAME", "Removes a semaphore", 0, 1, 1, cmd_destroy, NULL},
+    {"size", "NAME", "Prints how many slots a semaphore has", 0, 1, 1, cmd_size, NULL},
+    {"info", "", "Prints how the daemon and its broker are", 0, 0, 0, cmd_info, NULL},
+    {"ping", "", "Asks whether the daemon answers", FOR_PING, 0, 0, cmd_ping, NULL},
     {"call", "METHOD [JSON]", "Calls a method of the wire with an object of parameters", 0, 1, 2,
-	cmd_call},
+	cmd_call,
+	"What is acquired by a call is given back when the call ends, and that is at once."},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -56,35 +64,58 @@ perform(const struct command *command, int argc, char *argv[])
 		return EXIT_STATUS_USAGE;
 	if (options.help) {
 		options_help(command, stdout);
-		return EXIT_STATUS_OK;
+		return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 	}
 	status = command->perform(&options, argv + first);
 	/* What could not be written was not said. */
-	if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-		say("stdout: %m");
-		return status != EXIT_STATUS_OK ? status : EXIT_STATUS_INTERNAL;
+	return print_done() || status != EXIT_STATUS_OK ? status : EXIT_STATUS_IO;
+}
+
+/* NULL after telling that there is none. */
+static const struct command *
+find_or_tell(const char *name)
+{
+	const struct command *command = find(name);
+
+	if (command == NULL)
+		say("%s: no such subcommand", name);
+	return command;
+}
+
+/* --help, -h, help [SUBCOMMAND] */
+static int
+cmd_help(const char *name)
+{
+	const struct command *command;
+
+	if (name == NULL) {
+		help(stdout);
+	} else if ((command = find_or_tell(name)) != NULL) {
+		options_help(command, stdout);
+	} else {
+		help(stderr);
+		return EXIT_STATUS_USAGE;
 	}
-	return status;
+	return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 }
 
 int
 main(int argc, char *argv[])
 {
 	const char *name = argc > 1 ? argv[1] : "";
-	const struct command *command = find(name);
+	const struct command *command;
 
-	if (command != NULL)
-		return perform(command, argc - 1, argv + 1);
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-		help(stdout);
-		return EXIT_STATUS_OK;
-	}
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		return cmd_help(NULL);
+	if (strcmp(name, "help") == 0)
+		return cmd_help(argv[2]);
 	if (strcmp(name, "--version") == 0) {
 		printf("lockbroker %s\n", lb_version());
-		return EXIT_STATUS_OK;
+		return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 	}
-	if (argc > 1)
-		say("%s: no such subcommand", name);
+	command = argc > 1 ? find_or_tell(name) : NULL;
+	if (command != NULL)
+		return perform(command, argc - 1, argv + 1);
 	help(stderr);
 	return EXIT_STATUS_USAGE;
 }

@@ -1,16 +1,13 @@
 #include "client/options.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/exit_status.h"
 #include "client/lockbroker.h"
+#include "client/option_values.h"
 #include "client/output.h"
-#include "protocol/duration.h"
 
 /* Options without a letter are numbered above all letters. */
 enum option_id {
@@ -28,12 +25,16 @@ enum option_id {
 	OPTION_STATUS_FD,
 	OPTION_VERBOSE,
 	OPTION_WHO,
-	OPTION_WHY
+	OPTION_WHY,
+	OPTION_LAST
 };
+
+/* More of an unknown option than anybody needs to recognise it. */
+#define OPTION_TEXT_SIZE 80
 
 static const struct option_row rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock"},
-    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE, "wait no longer than that (90, 1.5, 2m, 1h)"},
+    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE, "wait no longer than DUR"},
     {'E', "conflict-exit-code", "N", FOR_RUN, "exit status when the lock was not got (75)"},
     {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,
 	"create the lock when there is none (with 1 slot)"},
@@ -51,7 +52,8 @@ static const struct option_row rows[] = {
     {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN, "no process group of its own for COMMAND"},
     {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write what happens to it, as lines of JSON"},
     {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "say what is done"},
-    {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print assignments for a shell instead of JSON"},
+    {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE,
+	"print assignments for a shell to eval, instead of JSON"},
     {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE, "fine if it exists with as many slots"},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up"},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
@@ -76,6 +78,8 @@ takes(const struct command *command, const struct option_row *row)
 void
 options_help(const struct command *command, FILE *to)
 {
+	bool durations = false;
+
 	fprintf(to, "Usage: lockbroker %s [OPTIONS]%s%s\n%s.\n\n", command->name,
 	    *command->operands != '\0' ? " " : "", command->operands, command->summary);
 	for (size_t i = 0; i < ROWS; i++) {
@@ -99,119 +103,31 @@ options_help(const struct command *command, FILE *to)
 			left[0] = '\0';
 		}
 		fprintf(to, "  %-32s %s\n", left, text);
+		durations |= row->argument != NULL && strcmp(row->argument, "DUR") == 0;
 	}
+	if (durations)
+		fputs("\nDUR: seconds, or a number with s, m, h or d behind it: 90, 1.5, 2m, 1h.\n",
+		    to);
+	if (command->notes != NULL)
+		fprintf(to, "\n%s\n", command->notes);
 }
 
-/* ---- arguments ---- */
+/* ---- what an option does ---- */
 
+/* False: it is none of those without an argument. */
 static bool
-parse_number(const char *text, long least, long most, int *ret)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (end == text || *end != '\0' || errno != 0 || value < least || value > most ||
-	    *text == ' ')
-		return false;
-	*ret = (int)value;
-	return true;
-}
-
-static bool
-parse_duration(const char *text, int64_t *ret_ms)
-{
-	int64_t ns;
-
-	if (duration_parse(text, &ns) != NULL)
-		return false;
-	*ret_ms = ns / 1000000 + (ns % 1000000 != 0);
-	return true;
-}
-
-static bool
-parse_signal(const char *text, int *ret)
-{
-	const char *name = strncasecmp(text, "SIG", 3) == 0 ? text + 3 : text;
-
-	if (parse_number(text, 1, SIGRTMAX, ret))
-		return true;
-	for (int signo = 1; signo < SIGRTMIN; signo++) {
-		const char *known = sigabbrev_np(signo);
-
-		if (known != NULL && strcasecmp(known, name) == 0) {
-			*ret = signo;
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool
-parse_reaction(const char *text, bool may_run, struct reaction *ret)
-{
-	int signo;
-
-	if (strcmp(text, "kill") == 0) {
-		*ret = (struct reaction){.kind = REACTION_KILL};
-	} else if (strcmp(text, "ignore") == 0) {
-		*ret = (struct reaction){.kind = REACTION_IGNORE};
-	} else if (strncmp(text, "signal:", 7) == 0 && parse_signal(text + 7, &signo)) {
-		*ret = (struct reaction){.kind = REACTION_SIGNAL, .signal = signo};
-	} else if (may_run && strncmp(text, "run:", 4) == 0 && text[4] != '\0') {
-		*ret = (struct reaction){.kind = REACTION_RUN, .command = text + 4};
-	} else {
-		return false;
-	}
-	return true;
-}
-
-/* A descriptor that can be written to; the child is not to have it, unless it is one of the usual. */
-static bool
-parse_descriptor(const char *text, int *ret)
-{
-	int fd, flags;
-
-	if (!parse_number(text, 1, 1 << 20, &fd))
-		return false;
-	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
-		return false;
-	if (fd > 2 && fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-		return false;
-	*ret = fd;
-	return true;
-}
-
-/* False: the argument is not valid. */
-static bool
-apply(int id, const char *argument, struct options *options)
+apply_flag(int id, struct options *options)
 {
 	switch (id) {
 	case 'n':
 		options->wait_ms = 0;
 		return true;
-	case 'w':
-		return parse_duration(argument, &options->wait_ms);
-	case 'E':
-		return parse_number(argument, 0, 255, &options->conflict_status);
-	case 'c':
-		options->shell_command = argument;
-		return true;
-	case 's':
-		return parse_signal(argument, &options->signal);
-	case 'k':
-		return parse_duration(argument, &options->kill_after_ms);
 	case 'h':
 		options->help = true;
 		return true;
 	case OPTION_BROKER:
 		options->broker = true;
 		return true;
-	case OPTION_CREATE:
-		options->create = 1;
-		return argument == NULL || parse_number(argument, 1, 10000, &options->create);
 	case OPTION_EXIST_OK:
 		options->exist_ok = true;
 		return true;
@@ -224,29 +140,57 @@ apply(int id, const char *argument, struct options *options)
 	case OPTION_MUTEX:
 		options->mutex = true;
 		return true;
-	case OPTION_ON_LOST:
-		return parse_reaction(argument, true, &options->on_lost);
-	case OPTION_ON_REVOKE:
-		return parse_reaction(argument, false, &options->on_revoke);
-	case OPTION_PRIORITY:
-		return parse_number(argument, -100, 100, &options->priority);
 	case OPTION_SHELL:
 		options->shell = true;
 		return true;
-	case OPTION_SOCKET:
-		options->socket = argument;
-		return true;
-	case OPTION_STATUS_FD:
-		return parse_descriptor(argument, &options->status_fd);
 	case OPTION_VERBOSE:
 		options->verbose = true;
 		return true;
+	default:
+		return false;
+	}
+}
+
+/* NULL, or what is wanted instead of that argument. */
+static const char *
+apply(int id, const char *argument, struct options *options)
+{
+	if (apply_flag(id, options))
+		return NULL;
+	switch (id) {
+	case 'w':
+		return option_duration(argument, &options->wait_ms);
+	case 'E':
+		return option_number(argument, 0, 255, "0 to 255", &options->conflict_status);
+	case 'c':
+		options->shell_command = argument;
+		return NULL;
+	case 's':
+		return option_signal(argument, &options->signal);
+	case 'k':
+		return option_duration(argument, &options->kill_after_ms);
+	case OPTION_CREATE:
+		options->create = 1;
+		return argument == NULL ? NULL
+					: option_number(argument, 1, 10000, "1 to 10000 slots",
+					      &options->create);
+	case OPTION_ON_LOST:
+		return option_reaction(argument, true, &options->on_lost);
+	case OPTION_ON_REVOKE:
+		return option_reaction(argument, false, &options->on_revoke);
+	case OPTION_PRIORITY:
+		return option_number(argument, -100, 100, "-100 to 100", &options->priority);
+	case OPTION_SOCKET:
+		options->socket = argument;
+		return NULL;
+	case OPTION_STATUS_FD:
+		return option_descriptor(argument, &options->status_fd);
 	case OPTION_WHO:
 		options->who = argument;
-		return true;
+		return NULL;
 	default:
 		options->why = argument;
-		return true;
+		return NULL;
 	}
 }
 
@@ -286,12 +230,41 @@ make_tables(const struct command *command, struct getopt_tables *ret)
 }
 
 static int
-refuse(const struct command *command, const char *what, const char *which)
+refuse(const struct command *command, const char *which, const char *what)
 {
-	say("%s: %s: %s (see lockbroker %s --help)", command->name, what, which, command->name);
+	say("%s: %s: %s (see lockbroker %s --help)", command->name, which, what, command->name);
 	return -1;
 }
 
+/* An option as it was written: by its long name, by its letter, or, when unknown, as a word. */
+static const char *
+written(char buf[OPTION_TEXT_SIZE], const struct option *name, int letter, const char *word)
+{
+	if (name != NULL)
+		snprintf(buf, OPTION_TEXT_SIZE, "--%s", name->name);
+	else if (letter > 0 && letter < OPTION_BROKER && strncmp(word, "--", 2) != 0)
+		snprintf(buf, OPTION_TEXT_SIZE, "-%c", letter);
+	else
+		snprintf(buf, OPTION_TEXT_SIZE, "%s", word);
+	return buf;
+}
+
+/* getopt_long(3) knows the option, but not with a value. */
+static const char *
+no_such(int known, const char *word)
+{
+	return known != 0 && strncmp(word, "--", 2) == 0 ? "takes no value" : "no such option";
+}
+
+static int
+refuse_value(
+    const struct command *command, const char *which, const char *value, const char *wanted)
+{
+	say("%s: %s: '%s': want %s", command->name, which, value, wanted);
+	return -1;
+}
+
+/* How many operands there may be tells apart what belongs to a COMMAND, which has options of its own. */
 static int
 check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
 {
@@ -300,17 +273,44 @@ check_operands(const struct command *command, int argc, char *argv[], const stru
 	if (options->help)
 		return optind;
 	if (count < command->least)
-		return refuse(command, "something is missing", command->operands);
+		return refuse(command, command->operands, "something is missing");
+	for (int i = optind + 1; command->most >= 0 && i < argc; i++) {
+		if (argv[i][0] != '-' || (argv[i][1] >= '0' && argv[i][1] <= '9'))
+			continue;
+		say("%s: %s: options go before %.*s", command->name, argv[i],
+		    (int)strcspn(command->operands, " "), command->operands);
+		return -1;
+	}
 	if (command->most >= 0 && count > command->most)
-		return refuse(command, "too much", argv[optind + command->most]);
+		return refuse(command, argv[optind + command->most], "too much");
 	return optind;
+}
+
+/* What contradicts itself. */
+static bool
+check_together(
+    const struct command *command, const bool given[OPTION_LAST], const struct options *options)
+{
+	if (given['n'] && given['w']) {
+		say("%s: either --nonblock or --wait", command->name);
+		return false;
+	}
+	if (options->mutex && options->create > 0) {
+		say("%s: --mutex with --create: a mutex needs no creating", command->name);
+		return false;
+	}
+	return true;
 }
 
 int
 options_parse(const struct command *command, int argc, char *argv[], struct options *ret)
 {
 	struct getopt_tables tables;
-	int id;
+	bool given[OPTION_LAST] = {false};
+	char which[OPTION_TEXT_SIZE];
+	const struct option *name;
+	const char *wanted;
+	int id, index;
 
 	*ret = (struct options){
 	    .wait_ms = LB_FOREVER,
@@ -324,13 +324,20 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	make_tables(command, &tables);
 	opterr = 0;
 	optind = 1;
-	while ((id = getopt_long(argc, argv, tables.letters, tables.names, NULL)) != -1) {
+	while (index = -1,
+	    (id = getopt_long(argc, argv, tables.letters, tables.names, &index)) != -1) {
+		name = index >= 0 ? &tables.names[index] : NULL;
+		written(which, name, id == '?' || id == ':' ? optopt : id, argv[optind - 1]);
 		if (id == '?')
-			return refuse(command, "no such option", argv[optind - 1]);
+			return refuse(command, which, no_such(optopt, argv[optind - 1]));
 		if (id == ':')
-			return refuse(command, "an argument is missing", argv[optind - 1]);
-		if (!apply(id, optarg, ret))
-			return refuse(command, "not a value for the option", optarg);
+			return refuse(command, which, "its value is missing");
+		wanted = apply(id, optarg, ret);
+		if (wanted != NULL)
+			return refuse_value(command, which, optarg, wanted);
+		given[id] = true;
 	}
+	if (!ret->help && !check_together(command, given, ret))
+		return -1;
 	return check_operands(command, argc, argv, ret);
 }

@@ -47,6 +47,7 @@ struct command {
 	enum option_user user; /* 0: only what all take */
 	int least, most;       /* operands; most -1 = any number */
 	int (*perform)(const struct options *options, char *operands[]); /* NULL-terminated */
+	const char *notes; /* what --help says below the options; NULL = nothing */
 };
 
 /*

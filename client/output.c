@@ -45,30 +45,68 @@ say_in_passing(const char *format, ...)
 		dprintf(STDERR_FILENO, "lockbroker: %s\n", line);
 }
 
-/* The group that may open the socket, as far as this user can see it. */
-static void
-say_which_group(const char *path)
+/* A group's name, or its number. */
+static const char *
+group_name(char buf[64], gid_t gid)
 {
-	const struct group *group = NULL;
-	struct stat status;
+	const struct group *group = getgrgid(gid);
 
-	if (stat(path, &status) == 0 && (status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
-		group = getgrgid(status.st_gid);
-	say("%s may be opened by the group %s: add the user to it (adduser USER %s) and log in "
-	    "anew",
-	    path, group != NULL ? group->gr_name : "lockbroker",
-	    group != NULL ? group->gr_name : "lockbroker");
+	if (group != NULL)
+		snprintf(buf, 64, "%s", group->gr_name);
+	else
+		snprintf(buf, 64, "%u", (unsigned)gid);
+	return buf;
+}
+
+/* Who may open the socket, as far as this user can see it. */
+static void
+say_who_may(const char *path)
+{
+	char group[64];
+	struct stat status;
+	unsigned mode;
+
+	if (stat(path, &status) != 0) {
+		say("a folder on the way to %s may not be entered", path);
+		return;
+	}
+	mode = status.st_mode & 0777;
+	group_name(group, status.st_gid);
+	if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
+		say("%s (mode %04o) may be opened by the group %s: add the user to it (adduser "
+		    "USER "
+		    "%s) and log in anew",
+		    path, mode, group, group);
+	else
+		say("%s (mode %04o, group %s) is not for any group of users: socket-group and "
+		    "socket-mode in lockbrokerd.conf(5), or SocketGroup= and SocketMode= of the "
+		    "service manager's socket, open it to one",
+		    path, mode, group);
 }
 
 static void
 say_what_helps(const char *path, int code)
 {
-	if (code == LB_NO_DAEMON)
+	struct stat status;
+
+	if (code == LB_NO_DAEMON && path != NULL && stat(path, &status) == 0 &&
+	    !S_ISSOCK(status.st_mode))
+		say("%s is a %s and no socket", path, S_ISDIR(status.st_mode) ? "folder" : "file");
+	else if (code == LB_NO_DAEMON)
 		say("lockbrokerd is not running, or listens elsewhere: systemctl status "
 		    "lockbrokerd, "
 		    "or --socket");
 	if (code == LB_NO_ACCESS && path != NULL)
-		say_which_group(path);
+		say_who_may(path);
+}
+
+/* Whether the words begin with what they are about: "size: parameter ..." */
+static bool
+names_itself(const char *words, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(words, name, len) == 0 && words[len] == ':';
 }
 
 static int
@@ -80,7 +118,10 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 	if (options->json && json != NULL) {
 		fprintf(stderr, "{\"error\":%s}\n", json);
 	} else {
-		say("%s%s%s", name != NULL ? name : "", name != NULL ? ": " : "", words);
+		if (name == NULL || names_itself(words, name))
+			say("%s", words);
+		else
+			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}
 	return status == EXIT_STATUS_NOT_ACQUIRED ? options->conflict_status : status;
@@ -118,16 +159,44 @@ status_line(const struct options *options, const char *what, const char *json)
 }
 
 void
+say_lost(const char *name, const struct lb_event *event)
+{
+	/* Of one queue that is gone nobody knows why. */
+	bool plain = *event->reason == '\0' || strcmp(event->reason, "lost") == 0;
+
+	if (*event->text != '\0')
+		say_in_passing("%s: lost: %s", name, event->text);
+	else if (plain)
+		say_in_passing("%s: lost: the slot is not this host's any more", name);
+	else
+		say_in_passing("%s: lost: %s", name, event->reason);
+}
+
+/* ---- stdout ---- */
+
+static bool stdout_broken;
+
+/* At the first failure, while errno is its own. */
+static void
+check_stdout(bool ok)
+{
+	if (ok || stdout_broken)
+		return;
+	stdout_broken = true;
+	say("stdout: %m");
+}
+
+void
 print_json(const char *json)
 {
-	printf("%s\n", json != NULL ? json : "null");
+	check_stdout(printf("%s\n", json != NULL ? json : "null") >= 0);
 }
 
 static int
 print_member(const char *path, const char *value, void *arg)
 {
 	(void)arg;
-	printf("%s: %s\n", path, value);
+	check_stdout(printf("%s: %s\n", path, value) >= 0);
 	return 0;
 }
 
@@ -135,4 +204,11 @@ void
 print_members(const char *json)
 {
 	(void)lb_json_each(json, print_member, NULL);
+}
+
+bool
+print_done(void)
+{
+	check_stdout(fflush(stdout) == 0 && ferror(stdout) == 0);
+	return !stdout_broken;
 }

@@ -18,9 +18,13 @@ int say_failure(struct lb *lb, int code, const struct options *options, const ch
 int say_refusal(const struct lb_event *event, const struct options *options, const char *name);
 /* One line on --status-fd, if there is one: {"event": what, and the members of json}. */
 void status_line(const struct options *options, const char *what, const char *json);
+/* Why the hold has ended, in words. */
+void say_lost(const char *name, const struct lb_event *event);
 /* A result on stdout: one line. */
 void print_json(const char *json);
 /* Prints "path: value" for each value in it. */
 void print_members(const char *json);
+/* Writes out what was printed. False after telling, once, that some of it could not be written. */
+bool print_done(void);
 
 #endif

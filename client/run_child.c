@@ -144,6 +144,20 @@ child_signal_all(const struct child *child, int signo)
 
 /* ---- the end ---- */
 
+int
+child_left_behind(const struct child *child)
+{
+	FILE *file = fopen("/proc/thread-self/children", "re");
+	int pid, count = 0;
+
+	if (file == NULL)
+		return 0;
+	while (fscanf(file, "%d", &pid) == 1)
+		count += pid != child->pid;
+	fclose(file);
+	return count;
+}
+
 static bool
 is_job_control(int signo)
 {

@@ -31,6 +31,11 @@ void child_shell(const char *string, const struct signals *signals);
 void child_signal(const struct child *child, int signo);
 /* To the child's group and to every orphan outside of it. */
 void child_signal_all(const struct child *child, int signo);
+/*
+ * How many processes there are besides the command itself that have to end first: its orphans, without
+ * what these have started. 0 also when /proc does not tell.
+ */
+int child_left_behind(const struct child *child);
 /* Reaps all that have ended. */
 enum child_news child_reap(struct child *child);
 /* The child has stopped: stops the command as well, until both are continued. */

@@ -43,7 +43,8 @@ tell_position(const struct waiting *waiting, const struct lb_event *event)
 	char holders[32] = "";
 
 	if (event->holders >= 0)
-		snprintf(holders, sizeof(holders), ", %d hold it", event->holders);
+		snprintf(holders, sizeof(holders), ", %d hold%s it", event->holders,
+		    event->holders == 1 ? "s" : "");
 	status_line(waiting->options, "waiting", event->json);
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
@@ -131,7 +132,7 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		case LB_EVENT_LOST: /* in the same breath as it was granted */
 			if (event->lock == NULL)
 				break;
-			say("%s: lost as soon as it was got (%s)", waiting->name, event->reason);
+			say_lost(waiting->name, event);
 			status = EXIT_STATUS_LOST;
 			break;
 		case LB_EVENT_DRAINING: /* a refusal follows */

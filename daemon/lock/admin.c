@@ -259,7 +259,8 @@ on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
 		admin_set_state(admin, ADMIN_DELETING);
 		admin_work_go_on(engine, admin);
 	} else if (slots > 0 && !(admin->exist_ok && slots == admin->target)) {
-		snprintf(text, sizeof(text), "it exists already, with %d slots", slots);
+		snprintf(text, sizeof(text), "it exists already, with %d slot%s", slots,
+		    slots == 1 ? "" : "s");
 		admin_unlock(engine, admin, REASON_ALREADY_EXISTS, text);
 	} else if (slots > 0) {
 		admin_unlock(engine, admin, REASON_NONE, NULL);

@@ -6,10 +6,11 @@ import signal
 import socket
 import subprocess
 import unittest
+from pathlib import Path
 
 import tap
 from cli import Job, command
-from daemon import Daemon
+from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
 
@@ -40,6 +41,9 @@ class Usage(unittest.TestCase):
                 self.assertIn("--socket", job.out)
                 self.assertEqual(job.err, "")
                 self.assertEqual(command(self, None, subcommand, "-h").out, job.out)
+                self.assertEqual(command(self, None, "help", subcommand).out, job.out)
+        self.assertEqual(command(self, None, "help").out, command(self, None, "--help").out)
+        self.assertIn("s, m, h or d", command(self, None, "acquire", "--help").out)
 
     def test_version(self):
         self.assertRegex(command(self, None, "--version").out, r"^lockbroker \d+\.\d+\.\d+\n$")
@@ -61,9 +65,39 @@ class Usage(unittest.TestCase):
             script = 'exec "$0" ping >/dev/full'
             job = Job(self, daemon, "-c", script, Job(self, daemon, "--version").process.args[0],
                       binary="/bin/sh")
-            job.wait(70)
+            job.wait(74)
             self.assertTrue(full.writable())
-        self.assertIn("stdout: No space left", job.err)
+            self.assertIn("stdout: No space left", job.err)
+            # More than fits into a buffer: the error is not the last call's.
+            job = Job(self, daemon, "-c", 'exec "$0" call rpc.discover >/dev/full', program("lockbroker"),
+                      binary="/bin/sh")
+            job.wait(74)
+            self.assertEqual(job.err, "lockbroker: stdout: No space left on device\n")
+
+    def test_mistakes_are_named(self):
+        for argv, text in (
+                (("run", "-E", "300", "a", "b"), "run: -E: '300': want 0 to 255"),
+                (("run", "--conflict-exit-code=x", "a", "b"), "run: --conflict-exit-code: 'x': want 0 to 255"),
+                (("run", "-w", "3x", "a", "b"), "run: -w: '3x': want seconds"),
+                (("run", "-nk", "x", "a", "b"), "run: -k: 'x': want seconds"),
+                (("run", "--create=0", "a", "b"), "run: --create: '0': want 1 to 10000"),
+                (("run", "--on-revoke=run:x", "a", "b"), "run: --on-revoke: 'run:x': want kill, ignore or"),
+                (("run", "-s", "NO", "a", "b"), "run: -s: 'NO': want a signal's name"),
+                (("run", "-w"), "run: -w: its value is missing"),
+                (("run", "--who"), "run: --who: its value is missing"),
+                (("run", "-nq", "a", "b"), "run: -q: no such option"),
+                (("run", "--quiet", "a", "b"), "run: --quiet: no such option"),
+                (("run", "--verbose=1", "a", "b"), "run: --verbose=1: takes no value"),
+                (("run", "-n", "-w", "3", "a", "b"), "run: either --nonblock or --wait"),
+                (("run", "--mutex", "--create", "a", "b"), "run: --mutex with --create"),
+                (("acquire", "a", "--verbose"), "acquire: --verbose: options go before NAME"),
+                (("create", "a", "--exist-ok"), "create: --exist-ok: options go before NAME"),
+                (("size", "a", "b"), "size: b: too much"),
+                (("help", "nonsense"), "nonsense: no such subcommand"),
+                (("verify",), "verify: no LOCK")):
+            with self.subTest(argv=argv):
+                job = command(self, "/nonexistent/s", *argv, status=64, env={"LOCKBROKER_LOCK": ""})
+                self.assertTrue(job.err.startswith("lockbroker: " + text), job.err)
 
 
 class Simple(CommandCase):
@@ -100,6 +134,7 @@ class Simple(CommandCase):
         self.assertEqual(self.lockbroker("call", "size", '{"name": "db"}').json(), {"name": "db", "slots": 1})
         self.assertIn("nonsense", self.lockbroker("call", "nonsense", status=64).err)
         self.assertIn("name", self.lockbroker("call", "size", status=64).err)
+        self.assertTrue(self.lockbroker("call", "size", status=64).err.startswith("lockbroker: size: parameter"))
         self.lockbroker("call", "size", "[]", status=64)
         self.assertIn("byte 1", self.lockbroker("call", "size", "{", status=64).err)
         self.lockbroker("call", "size", '{"name": "missing"}', status=66)
@@ -143,13 +178,49 @@ class Acquire(CommandCase):
         os.symlink(self.daemon.socket, path)
         job = self.start("acquire", "--shell", "--socket", path, "db", stdin=subprocess.PIPE)
         job.wait_out("LOCKBROKER_SOCKET")
-        script = job.out + 'echo "$LOCKBROKER_NAME $LOCKBROKER_SLOT $LOCKBROKER_LOCK $LOCKBROKER_SOCKET"'
+        self.assertEqual(job.out.count("\n"), 1)
+        script = job.out + 'sh -c \'echo "$LOCKBROKER_NAME $LOCKBROKER_SLOT $LOCKBROKER_LOCK $LOCKBROKER_SOCKET"\''
         said = subprocess.run(["sh", "-c", script], check=True, stdout=subprocess.PIPE, text=True).stdout
         name, slot, lock, socket_path = said.rstrip("\n").split(" ", 3)
         self.assertEqual((name, slot, socket_path), ("db", "1", path))
         self.lockbroker("verify", lock)
         job.process.stdin.close()
         job.wait(0)
+
+    def test_the_socket_for_a_shell_is_absolute(self):
+        job = self.start("acquire", "--shell", "--socket", "./s", "db", cwd=self.daemon.dir,
+                         binary=os.path.abspath(program("lockbroker")))
+        job.wait(0)
+        self.assertIn(f"LOCKBROKER_SOCKET='{self.daemon.socket}'", job.out)
+
+    def test_a_stdin_that_has_ended_is_told(self):
+        job = self.start("acquire", "db")
+        job.wait(0)
+        self.assertIn("db: standard input is at its end", job.err)
+        self.assertTrue(self.free())
+
+    def test_the_manuals_coprocess(self):
+        """The script in the manual does what it says, and what it starts does not keep the lock."""
+        text = (Path(os.environ["top_srcdir"]) / "man/lockbroker.1.in").read_text()
+        script = text.split("\ncoproc LOCK")[1].split(".Ed")[0]
+        script = "coproc LOCK" + script.replace("\nlockbroker verify", "\nread -r go; lockbroker verify")
+        path = os.path.dirname(os.path.abspath(program("lockbroker"))) + ":" + os.environ["PATH"]
+        job = self.start("-c", script, binary="/bin/bash", stdin=subprocess.PIPE, env={"PATH": path})
+        job.wait_out("working in slot 1")
+        self.assertFalse(self.free())
+        job.process.stdin.write(b"go\n")
+        job.process.stdin.close()
+        job.wait(0)
+        self.assertIn("held, slot 1", job.out)
+        self.assertTrue(self.free())
+        job = self.start("-c", script.replace("lockbroker verify", "sleep 60 & echo slept; kill -KILL $$"),
+                         binary="/bin/bash", stdin=subprocess.PIPE, env={"PATH": path})
+        job.wait_out("working in slot 1")
+        job.process.stdin.write(b"go\n")
+        job.process.stdin.close()
+        job.wait(-signal.SIGKILL)
+        wait_until(self.free, what="it is free")
+        os.killpg(job.pid, signal.SIGKILL)
 
     def test_a_signal_ends_the_hold(self):
         for name in ("HUP", "INT", "TERM"):
@@ -178,7 +249,7 @@ class Acquire(CommandCase):
         self.daemon.kill()
         job.wait(79)
         job.process.stdin.close()
-        self.assertIn("lost", job.err)
+        self.assertIn("db: lost: the daemon closed the connection\n", job.err)
 
     def test_an_orderly_stop_of_the_daemon(self):
         job = self.start("acquire", "db", stdin=subprocess.PIPE)
@@ -192,10 +263,10 @@ class Acquire(CommandCase):
         read, write = os.pipe()
         job = self.start("-c", 'exec "$0" acquire db >/dev/full', self.start("--version").process.args[0],
                          binary="/bin/sh", stdin=read)
-        job.wait(70)
+        job.wait(74)
         os.close(read)
         os.close(write)
-        self.assertIn("stdout", job.err)
+        self.assertEqual(job.err, "lockbroker: stdout: No space left on device\n")
         self.assertTrue(self.free())
 
     def test_as_a_service_only_a_signal_ends_it(self):

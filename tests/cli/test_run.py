@@ -130,15 +130,32 @@ class Door(unittest.TestCase):
             os.chmod(copy, 0o755)
             os.chmod(daemon.dir, 0o711)
             more = {"user": 65534, "group": 65534, "extra_groups": [], "binary": copy, "cwd": "/"}
-        os.chmod(daemon.socket, 0o600 if more else 0)
+        mode = 0o600 if more else 0
+        os.chmod(daemon.socket, mode)
         job = command(self, daemon, "run", "db", "true", status=77, **more)
         self.assertIn("Permission denied", job.err)
-        self.assertIn("the group lockbroker", job.err)
+        self.assertIn(f"(mode {mode:04o}, group ", job.err)
+        self.assertIn("socket-group", job.err)
+        self.assertNotIn("adduser", job.err)
         os.chmod(daemon.socket, 0o660)
         if more:
+            job = command(self, daemon, "run", "db", "true", status=77, **more)
+            self.assertIn("(mode 0660, group root) is not for any", job.err)
             os.chown(daemon.socket, -1, 1)
             job = command(self, daemon, "run", "db", "true", status=77, **more)
-            self.assertIn("the group daemon", job.err)
+            self.assertIn("(mode 0660) may be opened by the group daemon", job.err)
+            # The file is ours to run, but not the socket's folder ours to enter.
+            closed = os.path.join(daemon.dir, "closed")
+            os.mkdir(closed, 0o700)
+            job = command(self, closed + "/s", "run", "db", "true", status=77, **more)
+            self.assertIn("a folder on the way to", job.err)
+
+    def test_what_is_no_socket(self):
+        job = command(self, "/etc/passwd", "run", "db", "true", status=69)
+        self.assertIn("/etc/passwd is a file and no socket", job.err)
+        self.assertNotIn("systemctl", job.err)
+        job = command(self, "/etc", "info", status=69)
+        self.assertIn("/etc is a folder and no socket", job.err)
 
 
 class Child(RunCase):
@@ -271,6 +288,23 @@ class Reaper(RunCase):
         os.kill(orphan, signal.SIGKILL)
         job.wait(5)
         self.assertFalse(self.taken())
+
+    def test_who_is_left_behind_is_told_of_once(self):
+        read, write = os.pipe()
+        script = "setsid sleep 60 & echo pid $!; sleep 60 & echo $!; exit 5"
+        job = self.run_job("--verbose", "--status-fd", str(write), "db", "sh", "-c", script, fds=(write,))
+        os.close(write)
+        orphan = pid_of(job)
+        wait_until(lambda: "waiting" in job.err, what="it says so")
+        self.assertIn("db: waiting for 2 processes that it started\n", job.err)
+        for pid in orphan, int(job.out.split()[2]):
+            os.kill(pid, signal.SIGKILL)
+        job.wait(5)
+        self.assertEqual(job.err.count("waiting for"), 1)
+        with open(read, encoding="ascii") as file:
+            events = [json.loads(line) for line in file]
+        self.assertEqual([event["event"] for event in events], ["granted", "left-behind", "released", "exit"])
+        self.assertEqual(events[1], {"event": "left-behind", "processes": 2})
 
     def test_orphans_get_the_signals_too(self):
         job = self.run_job("db", "sh", "-c", "setsid sleep 60 & echo pid $!")
@@ -414,7 +448,7 @@ class Lost(RunCase):
         job.wait(79)
         self.assertLess(time.monotonic() - began, 2)
         self.assertIn("got TERM", job.out)
-        self.assertIn("db: lost (closed)", job.err)
+        self.assertIn("db: lost: the daemon closed the connection", job.err)
 
     def test_with_the_signal_of_choice(self):
         job = self.run_job("-s", "INT", "db", "bash", "-c", TRAP.format("INT"))

@@ -147,7 +147,7 @@ class OnATerminal(unittest.TestCase):
         peer = Wire(self.daemon)
         lock = peer.call("acquire", name="db", timeout=0)["lock"]
         terminal = Terminal(self, self.daemon, "run", "db", "echo", "mine")
-        terminal.wait_text("db: waiting, position 1, 1 hold it (0 s)")
+        terminal.wait_text("db: waiting, position 1, 1 holds it (0 s)")
         peer.call("release", lock=lock)
         terminal.wait_text("mine")
         terminal.wait(0)

@@ -266,7 +266,7 @@ class Mutex(TroubleCase):
         job = command(self, fake, "run", "--mutex", "db", "sh", "-c", 'echo "[$LOCKBROKER_SLOT]"')
         self.assertEqual(job.out, "[]\n")
         job = command(self, fake, "acquire", "--shell", "db", stdin=subprocess.DEVNULL)
-        self.assertIn("LOCKBROKER_SLOT=''\n", job.out)
+        self.assertIn("LOCKBROKER_SLOT=''; export", job.out)
 
 
 if __name__ == "__main__":

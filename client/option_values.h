@@ -1,0 +1,24 @@
+/*
+ * The arguments of options: text to values. Each returns NULL, or what is wanted instead (static, as it
+ * follows "want"), and then leaves *ret as it was. Owns nothing.
+ */
+#ifndef CLIENT_OPTION_VALUES_H
+#define CLIENT_OPTION_VALUES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/options.h"
+
+/* Decimal, no spaces; `wanted` names the range. */
+const char *option_number(const char *text, int least, int most, const char *wanted, int *ret);
+/* timeout(1)'s durations, to milliseconds, rounded up. */
+const char *option_duration(const char *text, int64_t *ret_ms);
+/* A name with or without SIG, or a number. */
+const char *option_signal(const char *text, int *ret);
+/* What to do at a loss; or, when may_run is false, at a revocation. */
+const char *option_reaction(const char *text, bool may_run, struct reaction *ret);
+/* A descriptor that is open for writing. From 3 on it becomes close-on-exec: it is not the child's. */
+const char *option_descriptor(const char *text, int *ret);
+
+#endif
