@@ -399,7 +399,12 @@ server_start(struct server *server)
 	}
 	broker_start(server->broker);
 	server_set_state(server, SERVER_RUNNING);
-	log_info("lockbrokerd %s serves", PACKAGE_VERSION);
+	if (server->started->file[0] != '\0')
+		log_info("lockbrokerd %s serves; configuration %s", PACKAGE_VERSION,
+		    server->started->file);
+	else
+		log_info("lockbrokerd %s serves; there is no configuration %s", PACKAGE_VERSION,
+		    CONFIG_PATH);
 	server_tell_broker(server);
 	notify_ready();
 	if (notify_watchdog_interval() > 0)

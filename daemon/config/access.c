@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@ struct access_rule {
 struct access_rules {
 	struct access_rule *list; /* owned */
 	size_t count;
+	char *admin_name; /* owned; NULL or "" = no admin group is wanted */
 	bool has_admin_group;
 	gid_t admin_group;
 };
@@ -51,6 +53,7 @@ access_rules_free(struct access_rules *rules)
 	for (size_t i = 0; i < rules->count; i++)
 		rule_done(&rules->list[i]);
 	free(rules->list);
+	free(rules->admin_name);
 	free(rules);
 }
 
@@ -171,6 +174,8 @@ access_rules_set_admin_group(struct access_rules *rules, const char *name)
 {
 	const struct group *group = *name == '\0' ? NULL : getgrnam(name);
 
+	free(rules->admin_name);
+	rules->admin_name = mem_strdup(name);
 	rules->has_admin_group = group != NULL;
 	if (group != NULL)
 		rules->admin_group = group->gr_gid;
@@ -233,17 +238,29 @@ name_matches(const struct access_rule *rule, enum access_privilege privilege, co
 	return strcmp(rule->pattern, "*") == 0;
 }
 
-bool
-access_allowed(const struct access_rules *rules, const struct access_subject *subject,
-    const char *method, enum access_privilege privilege, const char *name)
+/* The first that matches; NULL: the built-in ones decide. */
+static const struct access_rule *
+rule_for(const struct access_rules *rules, const struct access_subject *subject, const char *method,
+    enum access_privilege privilege, const char *name)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct access_rule *rule = &rules->list[i];
 
 		if (who_matches(rule, subject) && method_matches(rule->methods, method) &&
 		    name_matches(rule, privilege, name))
-			return rule->allow;
+			return rule;
 	}
+	return NULL;
+}
+
+bool
+access_allowed(const struct access_rules *rules, const struct access_subject *subject,
+    const char *method, enum access_privilege privilege, const char *name)
+{
+	const struct access_rule *rule = rule_for(rules, subject, method, privilege, name);
+
+	if (rule != NULL)
+		return rule->allow;
 	switch (privilege) {
 	case ACCESS_ANYONE:
 		return true;
@@ -252,4 +269,27 @@ access_allowed(const struct access_rules *rules, const struct access_subject *su
 		       (rules->has_admin_group && has_group(subject, rules->admin_group));
 	}
 	return false;
+}
+
+const char *
+access_explain(char buf[ACCESS_WHY_MAX], const struct access_rules *rules,
+    const struct access_subject *subject, const char *method, enum access_privilege privilege,
+    const char *name)
+{
+	const char *group = rules->admin_name != NULL ? rules->admin_name : "";
+
+	if (rule_for(rules, subject, method, privilege, name) != NULL)
+		snprintf(buf, ACCESS_WHY_MAX, "an access rule denies it");
+	else if (rules->has_admin_group)
+		snprintf(buf, ACCESS_WHY_MAX, "only root, the daemon's user and the group %s may",
+		    group);
+	else if (*group != '\0')
+		snprintf(buf, ACCESS_WHY_MAX,
+		    "only root and the daemon's user may, as the group %s (admin-group) did not "
+		    "exist "
+		    "when the configuration was read",
+		    group);
+	else
+		snprintf(buf, ACCESS_WHY_MAX, "only root and the daemon's user may");
+	return buf;
 }

@@ -36,6 +36,9 @@ enum access_privilege {
 
 struct access_rules;
 
+/* Has room for a group's name. */
+#define ACCESS_WHY_MAX 192
+
 struct access_rules *access_rules_new(void);
 void access_rules_free(struct access_rules *rules);
 /*
@@ -51,5 +54,9 @@ const char *access_rules_get(const struct access_rules *rules, size_t i);
 /* name: the lock's name, NULL for methods that name none. */
 bool access_allowed(const struct access_rules *rules, const struct access_subject *subject,
     const char *method, enum access_privilege privilege, const char *name);
+/* Of what is not allowed: why, and who may. */
+const char *access_explain(char buf[ACCESS_WHY_MAX], const struct access_rules *rules,
+    const struct access_subject *subject, const char *method, enum access_privilege privilege,
+    const char *name);
 
 #endif

@@ -59,6 +59,7 @@ config_free(struct config *config)
 		url_done(&config->brokers[i]);
 	free(config->brokers);
 	access_rules_free(config->access);
+	free(config->file);
 	for (int i = 0; i < config->arg_count; i++) {
 		explicit_bzero(config->args[i], strlen(config->args[i]));
 		free(config->args[i]);
@@ -279,6 +280,7 @@ load(int argc, char *argv[], const struct options *options, struct config_error 
 	l.path = named ? options->path : CONFIG_PATH;
 	if (options->action == CONFIG_HELP || options->action == CONFIG_VERSION)
 		return l.config;
+	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
 	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
 	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_times(&l) &&
 	    check_groups(&l)) {

@@ -29,6 +29,7 @@ struct config_broker {
 
 /* Every pointer is owned. Durations in ns. */
 struct config {
+	char *file;           /* that was read; "" = there is none */
 	char *socket;         /* path */
 	unsigned socket_mode; /* 0660 */
 	char *socket_group;   /* "" = leave it */

@@ -12,6 +12,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "protocol/message.h"
 
 /* inih cuts section names at 50 bytes, this buffer's size. */
 #define FILE_SECTION_MAX 50
@@ -133,11 +134,11 @@ static int
 take_value(void *user, const char *section, const char *key, const char *value)
 {
 	struct reading *r = user;
-	char error[320] = "", what[sizeof(r->what)], quoted[LOG_QUOTE_MAX];
+	char error[320] = "", what[sizeof(r->what)], shown[48];
 
 	if (r->handler(r->ctx, section, key, value, r->line, error, sizeof(error)))
 		return 1;
-	snprintf(what, sizeof(what), "%.48s: %s", log_quote(quoted, key, strlen(key)), error);
+	snprintf(what, sizeof(what), "%s: %s", message_escape(shown, sizeof(shown), key), error);
 	reading_fail(r, what);
 	return 0;
 }

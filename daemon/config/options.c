@@ -10,10 +10,10 @@
 #define HELP_INDENT 10
 
 enum {
+	OPTION_HELP = 'h',
 	OPTION_CONFIG = 256,
 	OPTION_CHECK,
 	OPTION_PRINT,
-	OPTION_HELP,
 	OPTION_VERSION,
 	OPTION_KEYS /* this and above: the keys, by index */
 };
@@ -99,7 +99,7 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_error *
 	/* help and version end the reading: what follows does not matter any more. */
 	while (found.action != CONFIG_HELP && found.action != CONFIG_VERSION) {
 		/* +: in order, so that argv stays as it is. The colon tells a missing value apart. */
-		option = getopt_long(argc, argv, "+:", options, NULL);
+		option = getopt_long(argc, argv, "+:h", options, NULL);
 		if (option == -1)
 			break;
 		if (option == ':')
@@ -148,7 +148,8 @@ options_help(FILE *to)
 	    "Usage: lockbrokerd [OPTION...]\n"
 	    "Gives the processes of this host distributed locks, which it keeps in RabbitMQ.\n\n");
 	for (size_t i = 0; i < OTHERS; i++) {
-		fprintf(to, "  --%s%s%s\n", others[i].name, others[i].arg != NULL ? " " : "",
+		fprintf(to, "  %s--%s%s%s\n", others[i].value == OPTION_HELP ? "-h, " : "",
+		    others[i].name, others[i].arg != NULL ? " " : "",
 		    others[i].arg != NULL ? others[i].arg : "");
 		put_wrapped(to, others[i].help);
 	}

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/config/url.h"
 #include "protocol/duration.h"
+#include "protocol/message.h"
 
 /* A field of a config by its offset. */
 static void *
@@ -62,10 +62,10 @@ static bool
 out_of_range(const struct config_key *key, const char *text, char error[KEY_ERROR_MAX])
 {
 	char *range = key_range(key);
-	char quoted[LOG_QUOTE_MAX];
+	char shown[64];
 
-	snprintf(
-	    error, KEY_ERROR_MAX, "'%.64s': want %s", log_quote(quoted, text, strlen(text)), range);
+	snprintf(error, KEY_ERROR_MAX, "'%s': want %s", message_escape(shown, sizeof(shown), text),
+	    range);
 	free(range);
 	return false;
 }

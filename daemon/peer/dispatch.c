@@ -139,6 +139,7 @@ do_create(struct dispatch *dispatch, struct conn *conn, const struct request *re
 		refuse(conn, request, &error, NULL);
 		return;
 	}
+	journal_asked(dispatch->journal, conn, "create", params->name, params->slots);
 	lock_create(dispatch->engine, conn->id, request->number, params->name, params->kind,
 	    params->slots, params->exist_ok);
 }
@@ -147,6 +148,7 @@ static void
 do_destroy(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
+	journal_asked(dispatch->journal, conn, "destroy", params->name, 0);
 	lock_destroy(dispatch->engine, conn->id, request->number, params->name);
 }
 
@@ -244,12 +246,16 @@ static bool
 request_allowed(const struct dispatch *dispatch, const struct conn *conn,
     const struct dispatch_row *row, const char *name, struct message_error *ret_error)
 {
-	if (access_allowed(
-		dispatch->config->access, &conn->subject, row->method, row->privilege, name))
+	const struct access_rules *rules = dispatch->config->access;
+	char why[ACCESS_WHY_MAX];
+
+	if (access_allowed(rules, &conn->subject, row->method, row->privilege, name))
 		return true;
-	message_error_set(ret_error, REASON_PERMISSION_DENIED, "%s%s%s is not allowed to uid %u",
-	    row->method, name == NULL ? "" : " of ", name == NULL ? "" : name,
-	    (unsigned)conn->subject.uid);
+	access_explain(why, rules, &conn->subject, row->method, row->privilege, name);
+	journal_denied(dispatch->journal, conn, row->method, name, why);
+	message_error_set(ret_error, REASON_PERMISSION_DENIED,
+	    "%s%s%.80s is not allowed to uid %u: %s", row->method, name == NULL ? "" : " of ",
+	    name == NULL ? "" : name, (unsigned)conn->subject.uid, why);
 	return false;
 }
 
@@ -339,6 +345,8 @@ journal_answer(struct dispatch *dispatch, const struct conn *conn, const struct 
 		journal_refused(dispatch->journal, conn, answer);
 	else if (row->handle == do_release && answer->reason == REASON_NONE)
 		journal_released(dispatch->journal, answer->lock);
+	else if (row->privilege == ACCESS_ADMIN)
+		journal_changed(dispatch->journal, conn, row->method, answer);
 }
 
 static void

@@ -156,6 +156,61 @@ journal_refused(struct journal *journal, const struct conn *conn, const struct l
 	    log_quote(text, words, strlen(words)));
 }
 
+/* ---- administration ---- */
+
+/* ", 3 slots", or "" where there are none to speak of. */
+static const char *
+slots_words(char buf[24], int slots)
+{
+	buf[0] = '\0';
+	if (slots > 0)
+		snprintf(buf, 24, ", %d slot%s", slots, slots == 1 ? "" : "s");
+	return buf;
+}
+
+void
+journal_asked(struct journal *journal, const struct conn *conn, const char *method,
+    const char *name, int slots)
+{
+	char buf[24];
+
+	(void)journal;
+	log_info("requested %s of %s: peer %" PRIu64 ", uid %u, pid %d%s", method, name, conn->id,
+	    (unsigned)conn->subject.uid, (int)conn->subject.pid, slots_words(buf, slots));
+}
+
+void
+journal_changed(struct journal *journal, const struct conn *conn, const char *method,
+    const struct lock_answer *answer)
+{
+	const char *name = answer->name == NULL ? "a semaphore" : answer->name;
+	const char *words = answer->text == NULL ? "" : answer->text;
+	char text[LOG_QUOTE_MAX], slots[24];
+
+	(void)journal;
+	if (answer->reason == REASON_NONE)
+		log_info("done %s of %s: peer %" PRIu64 ", uid %u, pid %d%s", method, name,
+		    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
+		    slots_words(slots, answer->slots));
+	else
+		log_info("refused %s of %s: peer %" PRIu64 ", uid %u, pid %d, %s%s%s", method, name,
+		    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
+		    reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
+		    log_quote(text, words, strlen(words)));
+}
+
+void
+journal_denied(struct journal *journal, const struct conn *conn, const char *method,
+    const char *name, const char *why)
+{
+	(void)journal;
+	log_info("denied %s%s%s: peer %" PRIu64 ", uid %u, pid %d: %s", method,
+	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
+	    (unsigned)conn->subject.uid, (int)conn->subject.pid, why);
+}
+
+/* ---- the ends of holds ---- */
+
 static struct hold *
 hold_find(const struct journal *journal, uint64_t lock)
 {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -91,10 +92,26 @@ listener_accept(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
+/* Its own name: one that was handed over need not be the configuration's. */
+static void
+tell_socket(int fd, bool inherited)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	socklen_t size = sizeof(name);
+	char quoted[LOG_QUOTE_MAX];
+
+	if (getsockname(fd, (struct sockaddr *)&name, &size) != 0)
+		return;
+	log_info("listening at %s%s",
+	    log_quote(quoted, name.sun_path, strnlen(name.sun_path, sizeof(name.sun_path))),
+	    inherited ? ", the service manager's socket" : "");
+}
+
 bool
 listener_open(struct listener *listener, const struct listener_address *address, char **ret_error)
 {
 	int fd = listener_socket_inherit(ret_error);
+	bool inherited = fd >= 0;
 
 	if (fd == -1)
 		fd = listener_socket_make(address, &listener->file, ret_error);
@@ -108,6 +125,7 @@ listener_open(struct listener *listener, const struct listener_address *address,
 		listener_close(listener);
 		return false;
 	}
+	tell_socket(fd, inherited);
 	return true;
 }
 

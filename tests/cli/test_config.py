@@ -37,6 +37,14 @@ class Command(unittest.TestCase):
             self.assertEqual(err, f"lockbrokerd: {self.conf}:2: heartbeat: '90': want a number "
                                   "from 1 to 60\n")
 
+    def test_quotes_are_shown_as_they_are(self):
+        self.conf.write_text("heartbeat = \"5\"\n")
+        self.assertEqual(run("--config", str(self.conf))[2],
+                         f"lockbrokerd: {self.conf}:1: heartbeat: '\"5\"': want a number from 1 to 60\n")
+        self.conf.write_text("\"heartbeat\" = 5\n")
+        self.assertEqual(run("--config", str(self.conf))[2],
+                         f"lockbrokerd: {self.conf}:1: \"heartbeat\": there is no such key\n")
+
     def test_a_mistake_in_the_options(self):
         for options, text in (
                 (["--hartbeat", "5"], "--hartbeat: no such option"),
@@ -72,6 +80,7 @@ class Command(unittest.TestCase):
         status, out, err = run("--help")
         self.assertEqual((status, err), (0, ""))
         self.assertIn("--heartbeat SECONDS", out)
+        self.assertEqual(run("-h"), (0, out, ""))
         status, out, err = run("--version")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"^lockbrokerd [0-9.]+\n$")
@@ -121,6 +130,11 @@ class Running(unittest.TestCase):
         self.assertEqual(peer.error("acquire", name="test/b", kind="mutex", timeout=0).reason,
                          "permission-denied")
         peer.call("create", name="prod/a", kind="semaphore", slots=1)
+
+    def test_what_it_serves_is_told(self):
+        daemon = Daemon(self)
+        daemon.wait_log(f"info: listening at {daemon.socket}$")
+        daemon.wait_log(f"info: lockbrokerd [0-9.]+ serves; configuration {daemon.config_path}$")
 
     def test_socket_mode(self):
         daemon = Daemon(self, "--socket-mode", "0600")

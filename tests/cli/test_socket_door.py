@@ -126,6 +126,7 @@ class Activation(unittest.TestCase):
     def test_a_socket_handed_over_is_used_and_stays(self):
         daemon = Daemon(self, activate=True)
         self.assertEqual(Wire(daemon).call("ping"), {})
+        daemon.wait_log(f"listening at {daemon.socket}, the service manager's socket$")
         daemon.stop()
         self.assertTrue(os.path.exists(daemon.socket))
         daemon.start()  # the next one gets the same

@@ -318,11 +318,32 @@ class Users(unittest.TestCase):
             with self.subTest(method):
                 reply = self.as_user(daemon, [], method, **params)
                 self.assertEqual(reply["error"]["data"]["reason"], reason)
+                if reason == "permission-denied":
+                    self.assertIn(f"only root, the daemon's user and the group {group} may",
+                                  reply["error"]["message"])
+                    daemon.wait_log(rf"denied {method} of \w+: peer \d+, uid {self.NOBODY}, pid \d+: only root")
         reply = self.as_user(daemon, [], "size", name="db")
         self.assertEqual(reply["result"]["slots"], 1)
         # A supplementary group is enough to be an administrator.
         reply = self.as_user(daemon, [7, 0, 9], "create", name="x")
         self.assertEqual(reply["result"]["slots"], 1)
+
+
+class Journal(unittest.TestCase):
+    def test_changes_of_semaphores(self):
+        daemon = Daemon(self)
+        peer = Wire(daemon)
+        who = rf"peer \d+, uid {os.getuid()}, pid {os.getpid()}"
+        peer.call("create", name="db", slots=3)
+        daemon.wait_log(f"info: requested create of db: {who}, 3 slots$")
+        daemon.wait_log(f"info: done create of db: {who}, 3 slots$")
+        peer.error("create", name="db")
+        daemon.wait_log(f"info: refused create of db: {who}, already-exists: it exists already, with 3 slots$")
+        peer.call("destroy", name="db")
+        daemon.wait_log(f"info: requested destroy of db: {who}$")
+        daemon.wait_log(f"info: done destroy of db: {who}$")
+        self.assertEqual(peer.error("destroy", name="db").reason, "no-such-lock")
+        daemon.wait_log(f"info: refused destroy of db: {who}, no-such-lock$")
 
 
 class Rules(unittest.TestCase):
@@ -334,7 +355,10 @@ class Rules(unittest.TestCase):
             peer.call("create", name="secret-1")
         self.assertEqual(caught.exception.reason, "permission-denied")
         self.assertIn("secret-1", caught.exception.message)
+        self.assertIn("an access rule denies it", caught.exception.message)
+        daemon.wait_log(rf"denied create of secret-1: peer \d+, uid {os.getuid()}, pid {os.getpid()}: an access")
         self.assertEqual(peer.error("acquire", name="secret-1").reason, "permission-denied")
+        daemon.wait_log(r"denied acquire of secret-1: ")
         self.assertEqual(peer.error("info").reason, "permission-denied")
         self.assertEqual(peer.error("acquire", name="secret-1", x=1).code, PARAMS)
         self.assertEqual(peer.call("create", name="open")["slots"], 1)

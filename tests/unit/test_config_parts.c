@@ -115,6 +115,32 @@ START_TEST(who_may_what)
 }
 END_TEST
 
+START_TEST(why_not)
+{
+	static const struct {
+		const char *group, *rule, *want;
+	} whys[] = {
+	    {"root", NULL, "only root, the daemon's user and the group root may"},
+	    {"", NULL, "only root and the daemon's user may"},
+	    {"no-such-group-here", NULL,
+		"only root and the daemon's user may, as the group no-such-group-here "
+		"(admin-group) did not exist when the configuration was read"},
+	    {"root", "deny any create *", "an access rule denies it"},
+	};
+	struct access_rules *rules = access_rules_new();
+	const struct access_subject subject = {.uid = OTHER, .gid = 9};
+	char why[ACCESS_WHY_MAX];
+
+	access_rules_set_admin_group(rules, whys[_i].group);
+	if (whys[_i].rule != NULL)
+		ck_assert_ptr_null(access_rules_add(rules, whys[_i].rule));
+	ck_assert(!access_allowed(rules, &subject, "create", ACCESS_ADMIN, "x"));
+	ck_assert_str_eq(
+	    access_explain(why, rules, &subject, "create", ACCESS_ADMIN, "x"), whys[_i].want);
+	access_rules_free(rules);
+}
+END_TEST
+
 START_TEST(admin_group_that_is_none)
 {
 	static const char *const groups[] = {"", "no-such-group-here"};
@@ -282,6 +308,7 @@ access_suite(void)
 
 	tcase_add_loop_test(tc, a_bad_rule, 0, (int)(sizeof(bad_rules) / sizeof(bad_rules[0])));
 	tcase_add_loop_test(tc, who_may_what, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+	tcase_add_loop_test(tc, why_not, 0, 4);
 	tcase_add_test(tc, admin_group_that_is_none);
 	suite_add_tcase(suite, tc);
 	return suite;
