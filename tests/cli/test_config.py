@@ -60,6 +60,13 @@ class Command(unittest.TestCase):
         self.conf.write_text("broker = memory:\n")
         self.assertEqual(run("--check-config", "--config", str(self.conf)), (0, "", ""))
 
+    def test_the_installed_example(self):
+        (self.dir / "broker-password").write_text("geheim\n")
+        (self.dir / "broker-password").chmod(0o600)
+        example = Path(os.environ["top_srcdir"]) / "docs/examples/lockbrokerd.conf"
+        self.assertEqual(run("--check-config", "--config", str(example),
+                             CREDENTIALS_DIRECTORY=str(self.dir)), (0, "", ""))
+
     def test_print(self):
         self.conf.write_text("broker = amqp://u:geheim@h/v\nmax-races = 3\n"
                              "[access]\nrule = deny uid:7 * *\n")

@@ -498,3 +498,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except RabbitError as e:
         sys.exit(f"rabbit.py: {e}")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
