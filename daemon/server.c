@@ -111,11 +111,11 @@ server_drain(struct server *server, const char *signal_name)
 	struct lock_counts counts;
 
 	lock_get_counts(server->engine, &counts);
-	log_info("%s: stopping; %zu locks are held, their holders have %.0f s", signal_name,
+	log_info("%s: stopping; locks held: %zu; their holders have %.0f s", signal_name,
 	    counts.holds, duration_to_seconds(grace));
 	server_set_state(server, SERVER_DRAINING);
 	notify_stopping();
-	notify_status("stopping: %zu locks are held", counts.holds);
+	notify_status("stopping; locks held: %zu", counts.holds);
 	listener_close(server->listener);
 	dispatch_drain(server->dispatch, grace);
 	lock_drain(server->engine);
@@ -131,12 +131,12 @@ stop_timer_fired(void *ctx, uint64_t id)
 	(void)id;
 	lock_get_counts(server->engine, &counts);
 	if (server->state == SERVER_DRAINING) {
-		log_warning("the stop timeout is over: %zu locks are taken away", counts.holds);
+		log_warning("the stop timeout is over; locks taken away: %zu", counts.holds);
 		server_clear(server);
 	} else if (server->state == SERVER_CLEARING) {
-		log_warning(
-		    "the broker has not answered %zu requests; it frees the locks itself when "
-		    "the connection closes",
+		log_warning("requests that the broker has not answered: %zu; it frees the locks "
+			    "itself when "
+			    "the connection closes",
 		    counts.in_flight);
 		server_set_state(server, SERVER_STOPPED);
 	}
