@@ -264,7 +264,7 @@ refuse_value(
 	return -1;
 }
 
-/* How many operands there may be tells apart what belongs to a COMMAND, which has options of its own. */
+/* With any number of operands the rest is a COMMAND, whose options are its own. */
 static int
 check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
 {
