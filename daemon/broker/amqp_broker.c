@@ -354,6 +354,15 @@ amqp_probe(
 	side_needed(amqp);
 }
 
+static void
+amqp_reset(struct broker *broker, enum broker_link link, const char *why)
+{
+	struct amqp_keeper *keeper = keeper_of(of(broker), link);
+
+	if (amqp_keeper_state(keeper) == BROKER_UP)
+		amqp_keeper_drop(keeper, why);
+}
+
 static const struct broker_ops amqp_ops = {
     .start = amqp_start,
     .stop = amqp_stop,
@@ -367,6 +376,7 @@ static const struct broker_ops amqp_ops = {
     .declare_slot = amqp_declare_slot,
     .delete_slot = amqp_delete_slot,
     .probe = amqp_probe,
+    .reset = amqp_reset,
 };
 
 /* ---- life ---- */

@@ -50,7 +50,10 @@ void amqp_keeper_keep(struct amqp_keeper *keeper);
 void amqp_keeper_need(struct amqp_keeper *keeper, size_t host);
 /* Side link, up and unused: closes it politely. */
 void amqp_keeper_rest(struct amqp_keeper *keeper, const char *why);
-/* Side link: ends it, if there is one, and any try to make one; `down` comes from the loop. */
+/*
+ * Ends the link, if there is one, and (side link) any try to make one; `down` comes from the loop.
+ * The hold link is made anew after that.
+ */
 void amqp_keeper_drop(struct amqp_keeper *keeper, const char *why);
 
 struct amqp_lanes *amqp_keeper_lanes(const struct amqp_keeper *keeper);

@@ -34,6 +34,12 @@ broker_free(struct broker *broker)
 }
 
 void
+broker_reset(struct broker *broker, enum broker_link link, const char *why)
+{
+	ops_of(broker)->reset(broker, link, why);
+}
+
+void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
 	ops_of(broker)->get_info(broker, ret);

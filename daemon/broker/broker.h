@@ -112,6 +112,7 @@ struct broker_ops {
 	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
 	void (*probe)(struct broker *broker, const char *const *queues, size_t count,
 	    struct broker_probe_done done);
+	void (*reset)(struct broker *broker, enum broker_link link, const char *why);
 };
 
 struct broker_base {
@@ -126,6 +127,11 @@ void broker_start(struct broker *broker);
 /* Closes both links for good; nothing is answered and no event comes any more. */
 void broker_stop(struct broker *broker);
 void broker_free(struct broker *broker); /* stops first; NULL is fine */
+/*
+ * Closes a link, as if it had died for that reason, and makes it anew. The answers and the event that
+ * a death brings come from the loop, as ever. A link that is not up is left alone.
+ */
+void broker_reset(struct broker *broker, enum broker_link link, const char *why);
 void broker_get_info(const struct broker *broker, struct broker_info *ret);
 
 /* Most queues in one probe. */

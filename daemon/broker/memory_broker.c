@@ -429,6 +429,15 @@ memory_probe(
 	memory_connection_probe(side->connection, queues, count, done);
 }
 
+static void
+memory_reset(struct broker *broker, enum broker_link which, const char *why)
+{
+	struct link *link = &memory_of(broker)->links[which];
+
+	if (link->state == BROKER_UP)
+		link_lose(link, BROKER_DOWN, 0, why);
+}
+
 static const struct broker_ops memory_ops = {
     .start = memory_start,
     .stop = memory_stop,
@@ -442,6 +451,7 @@ static const struct broker_ops memory_ops = {
     .declare_slot = memory_declare_slot,
     .delete_slot = memory_delete_slot,
     .probe = memory_probe,
+    .reset = memory_reset,
 };
 
 struct broker *

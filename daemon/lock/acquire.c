@@ -8,7 +8,9 @@
 #include "daemon/lock/admin.h"
 #include "daemon/lock/claim.h"
 #include "daemon/lock/keep.h"
+#include "daemon/lock/lease.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/pulse.h"
 #include "protocol/duration.h"
 #include "protocol/methods.h"
 
@@ -170,6 +172,7 @@ acquire_start(
 	waiter->timeout = acquire->timeout;
 	waiter->started = now;
 	waiter->progress = acquire->progress;
+	waiter->lease = acquire->lease;
 	waiter->uid = acquire->uid;
 	waiter->joined = waiter->semaphore->look.number;
 	if (acquire->kind != LOCK_KIND_MUTEX)
@@ -231,11 +234,22 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
+	if (!lease_is_good(engine)) {
+		/*
+		 * The answer took so long that the broker may have freed B since. The end of the link is
+		 * on its way, and sends this acquire back to the line.
+		 */
+		pulse_run_out(engine);
+		return;
+	}
 	hold->acquire = 0;
+	hold->wants_lease = waiter->lease;
 	hold->uid = waiter->uid;
 	engine_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
 	keep_start(engine, hold);
+	pulse_start(engine);
+	answer.safe_until = lease_until(engine);
 	answer.lock = hold->id;
 	answer.name = hold->name;
 	answer.kind = hold->kind;

@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
+#include "daemon/lock/lease.h"
 
 struct queue_name
 claim_queue(const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
@@ -62,6 +63,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct hold *hold = hold_find(&engine->holds, id);
 
 	assert(hold != NULL && hold->state == HOLD_CLAIMING);
+	lease_answered(engine, reply);
 	switch (reply->answer) {
 	case BROKER_OK:
 		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0 || FAULT(NO_A_CHECK))
@@ -93,6 +95,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
+	lease_answered(engine, reply);
 	if (hold == NULL || hold->state != HOLD_CHECKING)
 		return; /* the claim failed, or nobody wanted it any more */
 	switch (reply->answer) {

@@ -6,7 +6,9 @@
  * The files, from the bottom up:
  *	names, hold, semaphore		what there is
  *	engine				tables, answers, pokes: used by all below
+ *	lease				how long the holds are certainly there
  *	keep				a hold from its grant to its end
+ *	pulse				keeps the lease going, and ends it
  *	claim				one flight for one slot
  *	acquire, verify, release	the lock client of seeds/000
  *	count, admin			its lock administration
@@ -46,6 +48,19 @@ struct verify;
 struct count;
 struct admin;
 
+enum lease_state {
+	LEASE_NONE,   /* nothing has been answered on this link */
+	LEASE_GOOD,   /* something sent less than a heartbeat ago has been answered */
+	LEASE_SUSPECT /* not so; the holders were told */
+};
+
+struct lease {
+	enum lease_state state;
+	int64_t from; /* clock time at which the newest answered question was sent; 0 = none was */
+	uint64_t pulsed; /* the hold whose B was looked at last */
+	struct timer pulse, watch;
+};
+
 struct lock_engine {
 	struct broker *broker; /* borrowed */
 	struct timers *timers; /* borrowed */
@@ -56,6 +71,7 @@ struct lock_engine {
 	enum broker_state link; /* of the hold link, as the last event said */
 	bool draining;
 	bool telling; /* the listener is being called: it must not call back */
+	struct lease lease;
 	struct hold_table holds;
 	struct waiter *waiters;       /* by id */
 	struct semaphore *looks;      /* by probe: those with a look in progress */

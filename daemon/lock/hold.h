@@ -66,6 +66,7 @@ struct hold {
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
 	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
+	bool wants_lease;         /* its peer asked to hear of the lease */
 	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
 	struct timer timer;       /* HELD: next check of B; DROPPING: delete to be sent again */

@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/lease.h"
 
 /*
  * When B is looked at again on a server that may have deleted it by name just after its declare: 5 ms
@@ -83,19 +84,13 @@ keep_start(struct lock_engine *engine, struct hold *hold)
 	schedule_recheck(engine, hold);
 }
 
-static void
-on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
+void
+keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
 {
-	struct lock_engine *engine = ctx;
-	struct hold *hold = hold_find(&engine->holds, id);
-
+	lease_answered(engine, reply);
 	if (hold == NULL || hold->state != HOLD_HELD)
 		return;
 	switch (reply->answer) {
-	case BROKER_OK:
-		hold->rechecks++;
-		schedule_recheck(engine, hold);
-		break;
 	case BROKER_ABSENT:
 		keep_b_vanished(engine, hold);
 		break;
@@ -104,13 +99,27 @@ on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
 			break;
 		keep_lost(engine, hold, "the slot's queue belongs to another connection");
 		break;
+	case BROKER_OK:
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED:
-		schedule_recheck(engine, hold);
-		break;
 	case BROKER_UNKNOWN: /* the link's end is told by its own event */
 		break;
 	}
+}
+
+static void
+on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold;
+
+	keep_b_answered(engine, hold_find(&engine->holds, id), reply);
+	hold = hold_find(&engine->holds, id);
+	if (hold == NULL || hold->state != HOLD_HELD || reply->answer == BROKER_UNKNOWN)
+		return;
+	if (reply->answer == BROKER_OK)
+		hold->rechecks++;
+	schedule_recheck(engine, hold);
 }
 
 static void
@@ -131,6 +140,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
+	lease_answered(engine, reply);
 	if (hold == NULL || hold->state != HOLD_RECLAIMING)
 		return;
 	switch (reply->answer) {
@@ -211,6 +221,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
+	lease_answered(engine, reply);
 	if (hold == NULL)
 		return;
 	assert(hold->state == HOLD_DROPPING);
@@ -288,6 +299,7 @@ keep_link_died(struct lock_engine *engine, const char *why)
 {
 	struct hold *hold, *next;
 
+	lease_end(engine);
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		hold->lane = 0; /* gone with the link */
 		if (FAULT(HOLD_OUTLIVES_LINK) && hold->state == HOLD_HELD)

@@ -12,6 +12,9 @@
 void keep_start(struct lock_engine *engine, struct hold *hold);
 /* The hold's lane, replaced when it died; 0: none is left now. */
 uint64_t keep_lane(struct lock_engine *engine, struct hold *hold);
+/* What a look at B found, whoever looked; hold: NULL when it is gone by now. */
+void keep_b_answered(
+    struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply);
 /* B was answered 404: it is claimed again under the same reservation, or the hold is lost. */
 void keep_b_vanished(struct lock_engine *engine, struct hold *hold);
 /* A was answered 404: the mark, and the notice to the peer, once (invariant 5). */

@@ -11,6 +11,7 @@
 #include "daemon/lock/engine.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/verify.h"
 
@@ -87,6 +88,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	TAILQ_INIT(&engine->poked);
 	TAILQ_INIT(&engine->admin_line);
 	timer_init(&engine->serve, serve_poked, engine, 0);
+	pulse_init(engine);
 	broker_set_events(broker,
 	    &(struct broker_events){.link = on_link, .lane_closed = on_lane_closed, .ctx = engine});
 	return engine;
@@ -107,6 +109,7 @@ lock_engine_free(struct lock_engine *engine)
 		hold->lane = 0;
 		engine_hold_end(engine, hold, false);
 	}
+	pulse_done(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
 	count_free_all(engine);

@@ -33,6 +33,7 @@ struct lock_settings {
 	enum lock_naming naming;
 	unsigned max_races;      /* lost races of one acquire, then `contended` */
 	int64_t reprobe;         /* ns between looks at a full semaphore; each is jittered */
+	int64_t margin;          /* ns by which a hold is lost before the broker could free it */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
@@ -44,6 +45,7 @@ struct lock_acquire {
 	int64_t timeout; /* ns; 0 = try; DURATION_FOREVER */
 	int priority;    /* at most METHODS_PRIORITY_MOST, either way */
 	bool progress;   /* wants LOCK_NOTICE_WAITING */
+	bool lease;      /* wants LOCK_NOTICE_LEASE */
 	uid_t uid;       /* whose holds these are: decides who may verify them */
 };
 
@@ -56,15 +58,20 @@ struct lock_answer {
 	uint64_t lock;  /* acquire, verify, release: the hold */
 	int slot;       /* acquire, verify: from 1; 0 = takes none */
 	int64_t waited; /* acquire: ns from request to grant */
-	int slots;      /* size, create; would-block, timeout: size as last seen; -1 = not known */
-	int holders;    /* would-block, timeout: as last seen; -1 = not known */
-	int waiting;    /* would-block, timeout: requests waiting here; -1 = not known */
+	/* acquire, verify: clock time until which the hold is certainly there, if nothing more is heard */
+	int64_t safe_until;
+	int slots;   /* size, create; would-block, timeout: size as last seen; -1 = not known */
+	int holders; /* would-block, timeout: as last seen; -1 = not known */
+	int waiting; /* would-block, timeout: requests waiting here; -1 = not known */
 };
 
 enum lock_notice_kind {
 	LOCK_NOTICE_LOST,    /* the hold has ended */
 	LOCK_NOTICE_REVOKED, /* the slot was taken out of service; the hold goes on until released */
 	LOCK_NOTICE_VANISHED, /* B was gone and is claimed again; for the log, not for the peer */
+	LOCK_NOTICE_SUSPECT,  /* the broker has not answered for a heartbeat; the hold goes on */
+	LOCK_NOTICE_RESTORED, /* it has answered again */
+	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
 	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position changed */
 	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
 };
@@ -80,6 +87,7 @@ struct lock_notice {
 	int position;            /* waiting: from 1 */
 	int holders;             /* waiting; -1 = not known */
 	enum broker_state state; /* broker */
+	int64_t safe_until;      /* lease */
 };
 
 /*

@@ -33,11 +33,11 @@ struct waiter {
 	struct semaphore *semaphore; /* borrowed; outlives its waiters */
 	enum lock_kind kind;
 	int priority;
-	uint64_t behind; /* a create or destroy of the peer that comes first; 0 = none */
-	int64_t timeout; /* ns as asked; 0 = try */
-	int64_t started; /* clock time */
-	bool progress;
-	bool waiting; /* a whole look found nothing for it: the wait has begun */
+	uint64_t behind;      /* a create or destroy of the peer that comes first; 0 = none */
+	int64_t timeout;      /* ns as asked; 0 = try */
+	int64_t started;      /* clock time */
+	bool progress, lease; /* as asked */
+	bool waiting;         /* a whole look found nothing for it: the wait has begun */
 	uid_t uid;
 	unsigned races; /* lost so far */
 	uint64_t

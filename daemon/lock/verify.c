@@ -6,6 +6,8 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/keep.h"
+#include "daemon/lock/lease.h"
+#include "daemon/lock/pulse.h"
 
 /* How often a lane may die under one verify before it gives up. */
 #define TRIES 4
@@ -110,6 +112,7 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	struct verify *next = verify_find(engine, verify->next);
 
 	answer.lock = verify->hold;
+	answer.safe_until = lease_until(engine);
 	if (hold != NULL) {
 		answer.name = hold->name;
 		answer.kind = hold->kind;
@@ -122,6 +125,25 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	verify_free(engine, verify);
 	if (next != NULL && next->state == VERIFY_NEXT)
 		follow(engine, next, reply);
+}
+
+/* The broker has said yes to all: it is held, if the hold is still there and its lease, too. */
+static void
+finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
+    const struct broker_reply *reply)
+{
+	/* One that is being dropped was still held when it was asked about: in order. */
+	if (hold == NULL) {
+		finish(engine, verify, reply, REASON_NOT_HELD, NULL);
+	} else if (!lease_is_good(engine)) {
+		finish(engine, verify, reply, REASON_LOST, NULL);
+		pulse_run_out(engine);
+	} else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS)) {
+		/* Another verify saw A gone meanwhile; it came back (invariant 5). */
+		finish(engine, verify, reply, REASON_REVOKED, NULL);
+	} else {
+		finish(engine, verify, reply, REASON_NONE, NULL);
+	}
 }
 
 /* Not performed: asked again on the next lane, unless there is nothing left to ask about. */
@@ -141,6 +163,8 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct verify *verify = verify_find(engine, id);
 	struct hold *hold;
 
+	keep_b_answered(
+	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
 	if (verify == NULL)
 		return;
 	hold = hold_find(&engine->holds, verify->hold);
@@ -148,16 +172,12 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 		verify->b_ours = true;
 		if (hold != NULL && (hold->kind == LOCK_KIND_MUTEX || FAULT(VERIFY_B_ONLY)))
-			finish(engine, verify, reply, REASON_NONE, NULL);
+			finish_held(engine, verify, hold, reply);
 		break;
 	case BROKER_ABSENT:
-		if (hold != NULL)
-			keep_b_vanished(engine, hold);
 		ask_again(engine, verify, reply);
 		break;
 	case BROKER_LOCKED:
-		if (hold != NULL)
-			keep_lost(engine, hold, "the slot's queue belongs to another connection");
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		break;
 	case BROKER_REFUSED:
@@ -179,20 +199,14 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct verify *verify = verify_find(engine, id);
 	struct hold *hold;
 
+	lease_answered(engine, reply);
 	if (verify == NULL || verify->state != VERIFY_ASKED)
 		return;
 	hold = hold_find(&engine->holds, verify->hold);
 	switch (reply->answer) {
 	case BROKER_OK:
 		assert(verify->b_ours);
-		/* One that is being dropped was still held when it was asked about: in order. */
-		if (hold == NULL)
-			finish(engine, verify, reply, REASON_NOT_HELD, NULL);
-		else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS))
-			/* Another verify saw A gone meanwhile; it came back (invariant 5). */
-			finish(engine, verify, reply, REASON_REVOKED, NULL);
-		else
-			finish(engine, verify, reply, REASON_NONE, NULL);
+		finish_held(engine, verify, hold, reply);
 		break;
 	case BROKER_ABSENT:
 		if (hold != NULL)

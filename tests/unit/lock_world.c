@@ -29,6 +29,12 @@ delay_of(void *ctx)
 	return world->delay;
 }
 
+static bool
+silent_of(void *ctx)
+{
+	return ((struct lock_world *)ctx)->silent;
+}
+
 /* ---- what the engines say ---- */
 
 static struct said *
@@ -59,6 +65,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->slots = answer->slots;
 	said->holders = answer->holders;
 	said->waiting = answer->waiting;
+	said->safe_until = answer->safe_until;
 }
 
 static void
@@ -68,6 +75,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 
 	said->notice = true;
 	said->kind = notice->kind;
+	said->safe_until = notice->safe_until;
 	said->reason = notice->reason;
 	said->lock = notice->lock;
 	said->slot = notice->slot;
@@ -85,7 +93,8 @@ world_new(void)
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
 	world->timers = timers_new(&world->clock);
-	world->nature = (struct memory_nature){.delay = delay_of, .ctx = world};
+	world->nature =
+	    (struct memory_nature){.delay = delay_of, .silent = silent_of, .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->nature);
 	for (int i = 0; i < DAEMONS; i++) {
 		struct world_daemon *daemon = &world->daemon[i];

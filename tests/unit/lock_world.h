@@ -24,7 +24,7 @@ struct said {
 	enum lock_notice_kind kind;
 	uint64_t lock;
 	int slot, slots, holders, waiting, position;
-	int64_t at;
+	int64_t at, safe_until;
 	char text[256];
 };
 
@@ -43,6 +43,7 @@ struct lock_world {
 	struct memory_nature nature;
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */
+	bool silent;    /* nothing that is sent is answered */
 	struct world_daemon daemon[DAEMONS];
 	struct said said[RECORDS];
 	size_t said_count;

@@ -1,0 +1,91 @@
+#include "daemon/lock/lease.h"
+
+#include <assert.h>
+
+static int64_t
+heartbeat(const struct lock_engine *engine)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return info.heartbeat * NSEC_PER_SEC;
+}
+
+int64_t
+lease_until(const struct lock_engine *engine)
+{
+	if (engine->lease.state == LEASE_NONE)
+		return INT64_MIN;
+	return engine->lease.from + 2 * heartbeat(engine) - engine->settings.margin;
+}
+
+int64_t
+lease_suspect_at(const struct lock_engine *engine)
+{
+	return engine->lease.from + heartbeat(engine);
+}
+
+bool
+lease_is_good(const struct lock_engine *engine)
+{
+	return engine->link == BROKER_UP && engine_now(engine) < lease_until(engine);
+}
+
+static bool
+change_is_allowed(enum lease_state from, enum lease_state to)
+{
+	switch (from) {
+	case LEASE_NONE:
+		return to == LEASE_GOOD;
+	case LEASE_GOOD:
+		return to == LEASE_SUSPECT || to == LEASE_NONE;
+	case LEASE_SUSPECT:
+		return to == LEASE_GOOD || to == LEASE_NONE;
+	}
+	return false;
+}
+
+static void
+tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
+{
+	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		struct lock_notice notice = {
+		    .kind = kind, .lock = hold->id, .name = hold->name, .slot = hold->slot};
+
+		if (hold->peer != 0)
+			engine_notice(engine, hold->peer, &notice);
+	}
+}
+
+void
+lease_set_state(struct lock_engine *engine, enum lease_state state)
+{
+	enum lease_state old = engine->lease.state;
+
+	assert(change_is_allowed(old, state));
+	engine->lease.state = state;
+	if (state == LEASE_SUSPECT)
+		tell_holders(engine, LOCK_NOTICE_SUSPECT);
+	else if (state == LEASE_GOOD && old == LEASE_SUSPECT)
+		tell_holders(engine, LOCK_NOTICE_RESTORED);
+}
+
+void
+lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
+{
+	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
+		return; /* said by our side of the link */
+	/* Answers of several lanes come in any order: the newest question counts. */
+	if (reply->sent_at > engine->lease.from)
+		engine->lease.from = reply->sent_at;
+	if (engine->lease.state != LEASE_GOOD && engine_now(engine) < lease_suspect_at(engine))
+		lease_set_state(engine, LEASE_GOOD);
+}
+
+void
+lease_end(struct lock_engine *engine)
+{
+	if (engine->lease.state != LEASE_NONE)
+		lease_set_state(engine, LEASE_NONE);
+	engine->lease.from = 0;
+}

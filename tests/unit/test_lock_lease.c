@@ -1,0 +1,214 @@
+/*
+ * The lease by simulation over memory_broker: kept going by the pulse, suspect, restored, run out; and
+ * that no use of a hold trusts a timer (invariant 7). Heartbeat 10 s, margin 2 s.
+ */
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <string.h>
+
+#define SECOND NSEC_PER_SEC
+#define HEARTBEAT (10 * SECOND)
+#define MARGIN (2 * SECOND)
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	struct lock_settings settings = world_settings;
+
+	world = world_new();
+	world_make(world, "db", 3);
+	settings.margin = MARGIN;
+	lock_engine_set(world->daemon[0].engine, &settings);
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static const struct said *
+acquire(uint64_t peer, int64_t timeout)
+{
+	struct lock_acquire wanted = {.name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = timeout,
+	    .lease = true,
+	    .uid = 1000};
+
+	lock_acquire(world->daemon[0].engine, peer, 1, &wanted);
+	return world_await(world, 0, peer, 1);
+}
+
+static int
+notices(uint64_t peer, enum lock_notice_kind kind)
+{
+	return world_notices(world, 0, peer, kind);
+}
+
+/* Nothing that is sent from now on is answered. */
+static void
+fall_silent(void)
+{
+	world->silent = true;
+}
+
+START_TEST(a_grant_says_until_when_it_is_safe)
+{
+	int64_t before = world->now;
+	const struct said *answer = acquire(1, 0);
+
+	/* Counted from the sending of the claim, not from its answer. */
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_gt(answer->safe_until, before + 2 * HEARTBEAT - MARGIN);
+	ck_assert_int_lt(answer->safe_until, answer->at + 2 * HEARTBEAT - MARGIN);
+	lock_verify(world->daemon[0].engine, 1, 2, answer->lock, 1000);
+	ck_assert_int_gt(world_await(world, 0, 1, 2)->safe_until, answer->safe_until);
+}
+END_TEST
+
+START_TEST(the_pulse_keeps_it_going)
+{
+	acquire(1, 0);
+	world_pass(world, 10 * HEARTBEAT);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 0);
+	ck_assert_int_ge(notices(1, LOCK_NOTICE_LEASE), 28);
+	ck_assert_int_le(notices(1, LOCK_NOTICE_LEASE), 31);
+	ck_assert_int_gt(world->said[world->said_count - 1].safe_until,
+	    world->now + 2 * HEARTBEAT - MARGIN - HEARTBEAT / 3 - SECOND);
+}
+END_TEST
+
+START_TEST(the_pulse_goes_round_all_held_bs)
+{
+	acquire(1, 0);
+	acquire(2, 0);
+	acquire(3, 0);
+	for (int slot = 1; slot <= 3; slot++) {
+		char queue[16] = "db-?-B";
+
+		queue[3] = (char)('0' + slot);
+		ck_assert(memory_world_remove(world->memory, queue));
+	}
+	world_pass(world, HEARTBEAT + SECOND);
+	ck_assert_int_eq(world_b_count(world), 3);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_VANISHED), 1);
+	ck_assert_int_eq(notices(3, LOCK_NOTICE_VANISHED), 1);
+}
+END_TEST
+
+START_TEST(nothing_is_sent_while_nothing_is_held)
+{
+	lock_release(world->daemon[0].engine, 1, 2, acquire(1, 0)->lock);
+	world_await(world, 0, 1, 2);
+	world_pass(world, HEARTBEAT);
+	ck_assert_msg(timers_next(world->timers) - world->now > HEARTBEAT, "something is to come");
+}
+END_TEST
+
+START_TEST(silence_makes_it_suspect_and_then_lost_in_time)
+{
+	int64_t until = acquire(1, 0)->safe_until;
+
+	fall_silent();
+	world_pass(world, until - MARGIN / 2 - world->now);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	world_pass(world, until - world->now);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	/* The link is made anew, and serves again. */
+	world->silent = false;
+	ck_assert_int_eq(acquire(2, 60 * SECOND)->reason, REASON_NONE);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
+START_TEST(an_answer_restores_it)
+{
+	acquire(1, 0);
+	world->delay = HEARTBEAT + 3 * SECOND; /* of the first pulse */
+	world_pass(world, HEARTBEAT / 3 + SECOND);
+	world->delay = NSEC_PER_MSEC; /* the second waits behind it on its lane */
+	world_pass(world, 3 * HEARTBEAT);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link)
+{
+	uint64_t lock = acquire(1, 0)->lock;
+
+	acquire(2, 0);
+	acquire(3, 0);
+	world_acquire(world, 0, 4, 1, "db", 60 * SECOND);
+	world_pass(world, SECOND);
+	/* The first is released and the waiter claims the slot; then the daemon sleeps. */
+	lock_release(world->daemon[0].engine, 1, 2, lock);
+	while (!world_b(world, "db", 1, 0) || world_answer(world, 0, 1, 2) == NULL)
+		ck_assert(world_step(world, SECOND));
+	world->now += 3 * HEARTBEAT;
+	world_step(world, 0);
+	ck_assert_ptr_null(world_answer(world, 0, 4, 1));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(notices(3, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(world_await(world, 0, 4, 1)->reason, REASON_NONE);
+	ck_assert(world_b(world, "db", world_answer(world, 0, 4, 1)->slot, 0));
+}
+END_TEST
+
+START_TEST(a_claim_answered_too_late_is_not_granted)
+{
+	const struct said *answer;
+
+	acquire(1, 0);
+	lock_peer_gone(world->daemon[0].engine, 1);
+	world_pass(world, SECOND);
+	world->delay = 2 * HEARTBEAT; /* of the claim and the look at A */
+	world_acquire(world, 0, 2, 1, "db", 60 * SECOND);
+	world_pass(world, SECOND);
+	world->delay = NSEC_PER_MSEC;
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_gt(answer->safe_until, answer->at);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_b_count(world), 1);
+}
+END_TEST
+
+START_TEST(a_verify_answered_too_late_is_lost)
+{
+	uint64_t lock = acquire(1, 0)->lock;
+
+	lock_verify(world->daemon[0].engine, 1, 2, lock, 1000);
+	world->now += 2 * HEARTBEAT;
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+}
+END_TEST
+
+Suite *
+suite_lock_lease(void)
+{
+	Suite *suite = suite_create("lock: the lease");
+	TCase *tc = tcase_create("lease");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_grant_says_until_when_it_is_safe);
+	tcase_add_test(tc, the_pulse_keeps_it_going);
+	tcase_add_test(tc, the_pulse_goes_round_all_held_bs);
+	tcase_add_test(tc, nothing_is_sent_while_nothing_is_held);
+	tcase_add_test(tc, silence_makes_it_suspect_and_then_lost_in_time);
+	tcase_add_test(tc, an_answer_restores_it);
+	tcase_add_test(tc, a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link);
+	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
+	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
