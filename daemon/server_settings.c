@@ -13,6 +13,7 @@ server_lock_settings(const struct config *started, const struct config *config)
 
 	return (struct lock_settings){
 	    .naming = python ? LOCK_NAMING_AMQP_LOCKS_PYTHON : LOCK_NAMING_AMQP_LOCKS,
+	    .margin = started->margin,
 	    .max_races = (unsigned)config->max_races,
 	    .reprobe = config->reprobe,
 	    .request_timeout = config->request_timeout,

@@ -34,6 +34,7 @@ static const struct param_spec acquire_params[] = {
 	.min = -METHODS_PRIORITY_MOST,
 	.max = METHODS_PRIORITY_MOST},
     {.name = "progress", .type = PARAM_BOOL, .offset = AT(progress)},
+    {.name = "lease", .type = PARAM_BOOL, .offset = AT(lease)},
     WORDS(who),
     WORDS(why),
     WORDS(command),

@@ -35,6 +35,7 @@ struct method_params {
 	int slots;                       /* 0..METHODS_SLOTS_MAX; 1 */
 	bool exist_ok;                   /* false */
 	bool progress;                   /* false */
+	bool lease;                      /* false */
 	bool broker;                     /* ping: false */
 	const char *lock;                /* the id that a grant carried */
 	struct message_id id;            /* cancel: the request meant */

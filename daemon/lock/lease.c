@@ -12,11 +12,17 @@ heartbeat(const struct lock_engine *engine)
 }
 
 int64_t
+lease_margin(const struct lock_engine *engine)
+{
+	return engine->settings.margin > 0 ? engine->settings.margin : heartbeat(engine) / 5;
+}
+
+int64_t
 lease_until(const struct lock_engine *engine)
 {
 	if (engine->lease.state == LEASE_NONE)
 		return INT64_MIN;
-	return engine->lease.from + 2 * heartbeat(engine) - engine->settings.margin;
+	return engine->lease.from + 2 * heartbeat(engine) - lease_margin(engine);
 }
 
 int64_t

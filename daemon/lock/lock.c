@@ -11,6 +11,7 @@
 #include "daemon/lock/engine.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/lease.h"
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/verify.h"
@@ -234,6 +235,12 @@ lock_quiet(const struct lock_engine *engine)
 	if (FAULT(QUIET_EARLY) && engine->holds.count[HOLD_HELD] == 0)
 		return true;
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL;
+}
+
+int64_t
+lock_margin(const struct lock_engine *engine)
+{
+	return lease_margin(engine);
 }
 
 void

@@ -33,7 +33,7 @@ struct lock_settings {
 	enum lock_naming naming;
 	unsigned max_races;      /* lost races of one acquire, then `contended` */
 	int64_t reprobe;         /* ns between looks at a full semaphore; each is jittered */
-	int64_t margin;          /* ns by which a hold is lost before the broker could free it */
+	int64_t margin;          /* lock_margin(); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
@@ -81,7 +81,7 @@ struct lock_notice {
 	uint64_t lock;           /* lost, revoked, vanished */
 	const char *name;        /* lost, revoked, vanished, waiting */
 	int slot;                /* lost, revoked, vanished */
-	enum reason reason;      /* lost: lost, broker-unavailable, draining */
+	enum reason reason;      /* lost: lost, draining */
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
 	uint64_t request;        /* waiting */
 	int position;            /* waiting: from 1 */
@@ -139,6 +139,9 @@ void lock_abandon(struct lock_engine *engine);
  * delete has been answered.
  */
 bool lock_quiet(const struct lock_engine *engine);
+
+/* ns by which a hold is lost before the broker could free it: as set, or a fifth of the heartbeat. */
+int64_t lock_margin(const struct lock_engine *engine);
 
 struct lock_counts {
 	size_t holds;                              /* held now, revoked ones included */

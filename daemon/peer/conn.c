@@ -93,6 +93,7 @@ conn_free(struct conn *conn)
 		close(conn->fd);
 	event_free(conn->event);
 	evbuffer_free(conn->out);
+	free(conn->newest);
 	line_reader_free(conn->in);
 	requests_free(conn->requests);
 	credentials_done(&conn->subject);
@@ -195,6 +196,32 @@ conn_send(struct conn *conn, char *line)
 }
 
 void
+conn_send_newest(struct conn *conn, char *line)
+{
+	if (conn->state == CONN_DEAD || line == NULL) {
+		conn_send(conn, line);
+		return;
+	}
+	free(conn->newest);
+	conn->newest = line;
+	conn_make_due(conn);
+}
+
+/* Out is empty: what was kept back has its turn. */
+static bool
+conn_take_newest(struct conn *conn)
+{
+	char *line = conn->newest;
+	bool taken = evbuffer_add(conn->out, line, strlen(line)) == 0;
+
+	conn->newest = NULL;
+	free(line);
+	if (!taken)
+		conn_kill(conn, "out of memory");
+	return taken;
+}
+
+void
 conn_answered(struct conn *conn)
 {
 	conn_make_due(conn);
@@ -289,7 +316,9 @@ conn_read(struct conn *conn)
 static void
 conn_write(struct conn *conn)
 {
-	while (evbuffer_get_length(conn->out) > 0) {
+	while (evbuffer_get_length(conn->out) > 0 || conn->newest != NULL) {
+		if (evbuffer_get_length(conn->out) == 0 && !conn_take_newest(conn))
+			return;
 		if (evbuffer_write(conn->out, conn->fd) >= 0)
 			continue;
 		if (errno == EINTR)

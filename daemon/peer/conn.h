@@ -66,6 +66,7 @@ struct conn {
 	short interest;         /* what event is added for; 0 = not added */
 	struct line_reader *in; /* owned */
 	struct evbuffer *out;   /* owned */
+	char *newest;           /* owned; sent when out is empty; NULL = none */
 	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
 	bool half_closed; /* seen while the peer was not read: no use in watching for it again */
 	bool told_gone;
@@ -83,6 +84,11 @@ void conn_free(struct conn *conn);
 
 /* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */
 void conn_send(struct conn *conn, char *line);
+/*
+ * The same for news that the next such line makes old: while the peer has something left to read only
+ * the newest one is kept, and sent behind that.
+ */
+void conn_send_newest(struct conn *conn, char *line);
 /* A request was taken from conn->requests. */
 void conn_answered(struct conn *conn);
 /* Whether there are requests it has no answer to yet. */

@@ -73,6 +73,7 @@ do_acquire(struct dispatch *dispatch, struct conn *conn, const struct request *r
 	    .timeout = params->timeout,
 	    .priority = params->priority,
 	    .progress = params->progress,
+	    .lease = params->lease,
 	    .uid = conn->subject.uid,
 	};
 
@@ -325,13 +326,13 @@ static struct result_facts
 facts(const struct dispatch *dispatch)
 {
 	struct broker_info info;
-	int64_t margin = dispatch->started->margin;
 
 	broker_get_info(dispatch->broker, &info);
 	return (struct result_facts){
 	    .run = dispatch->run,
+	    .now = clock_now(dispatch->clock),
 	    .heartbeat = info.heartbeat,
-	    .margin = margin > 0 ? margin : info.heartbeat * NSEC_PER_SEC / 5,
+	    .margin = lock_margin(dispatch->engine),
 	};
 }
 
@@ -390,7 +391,9 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 			return;
 	}
 	method = result_notice(&known, notice, request == NULL ? NULL : &request->id, &params);
-	if (method != NULL)
+	if (notice->kind == LOCK_NOTICE_LEASE)
+		conn_send_newest(conn, message_notification_line(method, params));
+	else if (method != NULL)
 		conn_send(conn, message_notification_line(method, params));
 }
 

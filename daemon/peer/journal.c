@@ -253,6 +253,13 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 	case LOCK_NOTICE_VANISHED:
 		hold_log(journal, "vanished and claimed again", hold, "");
 		break;
+	case LOCK_NOTICE_SUSPECT:
+		hold_log(journal, "suspect", hold, "the broker has not answered for a heartbeat");
+		break;
+	case LOCK_NOTICE_RESTORED:
+		hold_log(journal, "restored", hold, "the broker has answered again");
+		break;
+	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
 	case LOCK_NOTICE_BROKER:
 		break;

@@ -59,8 +59,8 @@ add_count(struct cJSON *object, const char *name, int count)
 		json_add_null(object, name);
 }
 
-struct cJSON *
-result_verify(const struct result_facts *facts, const struct lock_answer *answer)
+static struct cJSON *
+new_hold(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = json_new_object();
 
@@ -71,13 +71,30 @@ result_verify(const struct result_facts *facts, const struct lock_answer *answer
 	return result;
 }
 
+static void
+add_safe(struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
+{
+	json_add_number(result, "safe_for", duration_to_seconds(answer->safe_until - facts->now));
+	json_add_number(result, "safe_until", duration_to_seconds(answer->safe_until));
+}
+
+struct cJSON *
+result_verify(const struct result_facts *facts, const struct lock_answer *answer)
+{
+	struct cJSON *result = new_hold(facts, answer);
+
+	add_safe(result, facts, answer);
+	return result;
+}
+
 struct cJSON *
 result_acquire(const struct result_facts *facts, const struct lock_answer *answer)
 {
-	struct cJSON *result = result_verify(facts, answer);
+	struct cJSON *result = new_hold(facts, answer);
 	struct cJSON *lease = json_new_object();
 
 	json_add_number(result, "waited", duration_to_seconds(answer->waited));
+	add_safe(result, facts, answer);
 	json_add_integer(lease, "heartbeat", facts->heartbeat);
 	json_add_number(lease, "margin", duration_to_seconds(facts->margin));
 	json_add(result, "lease", lease);
@@ -176,6 +193,35 @@ notice_end(const struct result_facts *facts, const struct lock_notice *notice)
 }
 
 static struct cJSON *
+notice_lost(const struct result_facts *facts, const struct lock_notice *notice)
+{
+	struct cJSON *params = notice_end(facts, notice);
+	char why[MESSAGE_ERROR_MAX];
+
+	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
+	json_add_string(params, "why", why);
+	return params;
+}
+
+static struct cJSON *
+notice_lock(const struct result_facts *facts, const struct lock_notice *notice)
+{
+	struct cJSON *params = json_new_object();
+
+	add_lock(params, facts, notice->lock);
+	return params;
+}
+
+static struct cJSON *
+notice_lease(const struct lock_notice *notice)
+{
+	struct cJSON *params = json_new_object();
+
+	json_add_number(params, "safe_until", duration_to_seconds(notice->safe_until));
+	return params;
+}
+
+static struct cJSON *
 notice_waiting(const struct lock_notice *notice, const struct message_id *id)
 {
 	struct cJSON *params = json_new_object();
@@ -207,11 +253,20 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 {
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		*ret_params = notice_end(facts, notice);
+		*ret_params = notice_lost(facts, notice);
 		return "lost";
 	case LOCK_NOTICE_REVOKED:
 		*ret_params = notice_end(facts, notice);
 		return "revoked";
+	case LOCK_NOTICE_SUSPECT:
+		*ret_params = notice_lock(facts, notice);
+		return "suspect";
+	case LOCK_NOTICE_RESTORED:
+		*ret_params = notice_lock(facts, notice);
+		return "restored";
+	case LOCK_NOTICE_LEASE:
+		*ret_params = notice_lease(notice);
+		return "lease";
 	case LOCK_NOTICE_WAITING:
 		*ret_params = notice_waiting(notice, id);
 		return "waiting";

@@ -16,6 +16,7 @@ struct cJSON;
 /* What results show besides the answer itself. */
 struct result_facts {
 	uint32_t run;   /* random, drawn at start: a lock's id names this run of the daemon */
+	int64_t now;    /* clock time */
 	int heartbeat;  /* seconds, as negotiated */
 	int64_t margin; /* ns */
 };

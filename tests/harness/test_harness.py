@@ -93,7 +93,7 @@ class Messages(unittest.TestCase):
                 self.held.check_reply("size", wrong)
 
     def test_notifications(self):
-        good = {"lock": "1", "name": "a", "slot": 1, "reason": "lost"}
+        good = {"lock": "1", "name": "a", "slot": 1, "reason": "lost", "why": ""}
         self.held.check_notification({"jsonrpc": "2.0", "method": "lost", "params": good})
         for method, params in (("lost", dict(good, reason="tired")), ("found", good)):
             with self.assertRaises(Mismatch):

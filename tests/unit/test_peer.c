@@ -111,24 +111,27 @@ assert_json(struct cJSON *value, const char *wanted)
 START_TEST(results_have_the_shapes_of_the_wire)
 {
 	const struct result_facts facts = {
-	    .run = 0x12, .heartbeat = 10, .margin = 2 * NSEC_PER_SEC};
+	    .run = 0x12, .now = NSEC_PER_SEC, .heartbeat = 10, .margin = 2 * NSEC_PER_SEC};
 	const struct lock_answer answer = {
 	    .name = "db",
 	    .kind = LOCK_KIND_SEMAPHORE,
 	    .lock = 3,
 	    .slot = 2,
 	    .waited = NSEC_PER_SEC / 2,
+	    .safe_until = 20 * NSEC_PER_SEC,
 	    .slots = 4,
 	};
 	struct lock_answer mutex = answer;
 
 	assert_json(result_acquire(&facts, &answer),
 	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
-	    "\"waited\":0.5,\"lease\":{\"heartbeat\":10,\"margin\":2}}");
+	    "\"waited\":0.5,\"safe_for\":19,\"safe_until\":20,\"lease\":{\"heartbeat\":10,"
+	    "\"margin\":2}}");
 	mutex.kind = LOCK_KIND_MUTEX;
 	mutex.slot = 0;
 	assert_json(result_verify(&facts, &mutex),
-	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"mutex\",\"slot\":null}");
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"mutex\",\"slot\":null,"
+	    "\"safe_for\":19,\"safe_until\":20}");
 	assert_json(result_release(&facts, &answer), "{\"lock\":\"00000012-3\"}");
 	assert_json(
 	    result_create(&facts, &answer), "{\"name\":\"db\",\"kind\":\"semaphore\",\"slots\":4}");
@@ -167,8 +170,16 @@ START_TEST(notices_become_notifications)
 	struct cJSON *params = NULL;
 
 	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lost");
-	assert_json(
-	    params, "{\"lock\":\"00000012-3\",\"name\":\"db\",\"slot\":2,\"reason\":\"draining\"}");
+	assert_json(params,
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"slot\":2,\"reason\":\"draining\","
+	    "\"why\":\"x\"}");
+	notice.kind = LOCK_NOTICE_SUSPECT;
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "suspect");
+	assert_json(params, "{\"lock\":\"00000012-3\"}");
+	notice.kind = LOCK_NOTICE_LEASE;
+	notice.safe_until = 3 * NSEC_PER_SEC / 2;
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lease");
+	assert_json(params, "{\"safe_until\":1.5}");
 	notice.kind = LOCK_NOTICE_WAITING;
 	notice.position = 1;
 	notice.holders = -1;

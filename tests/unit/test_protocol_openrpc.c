@@ -297,7 +297,8 @@ END_TEST
 
 START_TEST(the_description_has_results_and_notifications)
 {
-	static const char *const notes[] = {"lost", "revoked", "waiting", "broker", "draining"};
+	static const char *const notes[] = {
+	    "lost", "revoked", "suspect", "restored", "lease", "waiting", "broker", "draining"};
 	const struct cJSON *method = json_first(json_get(doc, "methods"));
 
 	for (; method != NULL; method = json_next(method)) {
