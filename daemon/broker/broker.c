@@ -40,6 +40,18 @@ broker_reset(struct broker *broker, enum broker_link link, const char *why)
 }
 
 void
+broker_watch(struct broker *broker, const char *queue)
+{
+	ops_of(broker)->watch(broker, queue);
+}
+
+void
+broker_unwatch(struct broker *broker, const char *queue)
+{
+	ops_of(broker)->unwatch(broker, queue);
+}
+
+void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
 	ops_of(broker)->get_info(broker, ret);

@@ -68,10 +68,19 @@ struct broker_probe_done {
 	uint64_t id;
 };
 
+/* What a watch has to say of its queue. A hint: whoever hears it looks for himself. */
+enum broker_news {
+	BROKER_WATCHED,  /* from now on its deletion is told; it may have happened before */
+	BROKER_HINT,     /* it may have been deleted: basic.cancel, or a 404 when the watch was placed */
+	BROKER_UNWATCHED /* the side link went: nothing is told until BROKER_WATCHED comes again */
+};
+
 struct broker_events {
 	void (*link)(void *ctx, enum broker_link link, enum broker_state state, const char *why);
 	/* A lane that is in use was closed by the broker or for a failed request. */
 	void (*lane_closed)(void *ctx, uint64_t lane, int code, const char *text);
+	/* Of a queue that is being watched; the name is borrowed. */
+	void (*watch)(void *ctx, const char *queue, enum broker_news news);
 	void *ctx;
 };
 
@@ -113,6 +122,8 @@ struct broker_ops {
 	void (*probe)(struct broker *broker, const char *const *queues, size_t count,
 	    struct broker_probe_done done);
 	void (*reset)(struct broker *broker, enum broker_link link, const char *why);
+	void (*watch)(struct broker *broker, const char *queue);
+	void (*unwatch)(struct broker *broker, const char *queue);
 };
 
 struct broker_base {
@@ -173,5 +184,16 @@ void broker_delete_slot(
  */
 void broker_probe(
     struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
+
+/*
+ * Watches a queue for its deletion: a consumer on the side link (prefetch 1; what is delivered to it is
+ * acknowledged late, so that probes do not become deliveries), which keeps that link up, and is placed
+ * anew when the link comes back. Its news come as events. A deletion can go unheard (followed at once
+ * by a re-creation), and a consumer can be cancelled without one: news are hints. A queue is watched
+ * once at most.
+ */
+void broker_watch(struct broker *broker, const char *queue);
+/* One that is not watched is left alone. No news of it come after this. */
+void broker_unwatch(struct broker *broker, const char *queue);
 
 #endif
