@@ -71,7 +71,7 @@ struct broker_probe_done {
 /* What a watch has to say of its queue. A hint: whoever hears it looks for himself. */
 enum broker_news {
 	BROKER_WATCHED,  /* from now on its deletion is told; it may have happened before */
-	BROKER_HINT,     /* it may have been deleted: basic.cancel, or a 404 when the watch was placed */
+	BROKER_HINT,     /* it may have been deleted (basic.cancel, or a 404): the watch is over */
 	BROKER_UNWATCHED /* the side link went: nothing is told until BROKER_WATCHED comes again */
 };
 
@@ -189,8 +189,8 @@ void broker_probe(
  * Watches a queue for its deletion: a consumer on the side link (prefetch 1; what is delivered to it is
  * acknowledged late, so that probes do not become deliveries), which keeps that link up, and is placed
  * anew when the link comes back. Its news come as events. A deletion can go unheard (followed at once
- * by a re-creation), and a consumer can be cancelled without one: news are hints. A queue is watched
- * once at most.
+ * by a re-creation), and a consumer can be cancelled without one: news are hints, and after BROKER_HINT
+ * whoever still wants a watch asks for it again. A queue is watched once at most.
  */
 void broker_watch(struct broker *broker, const char *queue);
 /* One that is not watched is left alone. No news of it come after this. */

@@ -11,6 +11,7 @@
 #include "daemon/lock/lease.h"
 #include "daemon/lock/look.h"
 #include "daemon/lock/pulse.h"
+#include "daemon/lock/watch.h"
 #include "protocol/duration.h"
 #include "protocol/methods.h"
 
@@ -249,6 +250,7 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
 	keep_start(engine, hold);
 	pulse_start(engine);
+	watch_start(engine, hold);
 	answer.safe_until = lease_until(engine);
 	answer.lock = hold->id;
 	answer.name = hold->name;

@@ -79,6 +79,31 @@ engine_hold_detach(struct lock_engine *engine, struct hold *hold)
 	peer_free_if_idle(engine, entry);
 }
 
+/* ---- watches ---- */
+
+void
+engine_hold_watch(struct lock_engine *engine, struct hold *hold, enum hold_watch watch)
+{
+	bool was_known = hold->watch != HOLD_WATCH_NONE, is_known = watch != HOLD_WATCH_NONE;
+
+	hold->watch = watch;
+	if (is_known && !was_known)
+		HASH_ADD_KEYPTR(
+		    by_watch, engine->watched, hold->a.text, strlen(hold->a.text), hold);
+	else if (was_known && !is_known)
+		HASH_DELETE(by_watch, engine->watched, hold);
+}
+
+void
+engine_hold_unwatch(struct lock_engine *engine, struct hold *hold)
+{
+	timers_cancel(engine->timers, &hold->watch_timer);
+	if (hold->watch == HOLD_WATCH_NONE)
+		return;
+	engine_hold_watch(engine, hold, HOLD_WATCH_NONE);
+	broker_unwatch(engine->broker, hold->a.text);
+}
+
 /* ---- waiters ---- */
 
 void
@@ -327,6 +352,7 @@ engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 	if (hold->lane != 0 && !FAULT(LANE_LEAKED))
 		broker_lane_put(engine->broker, hold->lane);
 	timers_cancel(engine->timers, &hold->timer);
+	engine_hold_unwatch(engine, hold);
 	engine_hold_detach(engine, hold);
 	hold_free(&engine->holds, hold);
 }

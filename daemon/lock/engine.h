@@ -9,6 +9,7 @@
  *	lease				how long the holds are certainly there
  *	keep				a hold from its grant to its end
  *	pulse				keeps the lease going, and ends it
+ *	watch				hears when A is deleted
  *	claim				one flight for one slot
  *	acquire, verify, release	the lock client of seeds/000
  *	count, admin			its lock administration
@@ -73,6 +74,7 @@ struct lock_engine {
 	bool telling; /* the listener is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
+	struct hold *watched;         /* by the name of A: those whose watch is asked for */
 	struct waiter *waiters;       /* by id */
 	struct semaphore *looks;      /* by probe: those with a look in progress */
 	struct lock_peer *peers;      /* by id */
@@ -125,6 +127,10 @@ struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id
 /* Makes the hold the peer's; and nobody's again. */
 void engine_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer);
 void engine_hold_detach(struct lock_engine *engine, struct hold *hold);
+/* The state of its watch; the broker is told by who changes it. */
+void engine_hold_watch(struct lock_engine *engine, struct hold *hold, enum hold_watch watch);
+/* Nothing more is to be told of its A. */
+void engine_hold_unwatch(struct lock_engine *engine, struct hold *hold);
 void engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter);
 
 /* The semaphore (or mutex) of a name, made when there is none; find: or NULL. */

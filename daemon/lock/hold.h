@@ -38,6 +38,13 @@ enum hold_state {
 	HOLD_DROPPING /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
 };
 
+/* The watch on A; see watch.h. */
+enum hold_watch {
+	HOLD_WATCH_NONE,   /* not asked for */
+	HOLD_WATCH_PLACED, /* asked for: not there yet, or not there now */
+	HOLD_WATCH_ON      /* a deletion of A is told */
+};
+
 struct lock_engine;
 struct hold;
 
@@ -67,11 +74,14 @@ struct hold {
 	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
 	bool wants_lease;         /* its peer asked to hear of the lease */
+	enum hold_watch watch;
+	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
+	struct timer watch_timer; /* watch is NONE: when it is to be placed */
 	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
 	struct timer timer;       /* HELD: next check of B; DROPPING: delete to be sent again */
 	uid_t uid;                /* of the peer; decides who may verify */
-	UT_hash_handle by_id, by_queue;
+	UT_hash_handle by_id, by_queue, by_watch;
 	TAILQ_ENTRY(hold) of_peer;
 };
 

@@ -264,6 +264,7 @@ keep_drop(struct lock_engine *engine, struct hold *hold)
 {
 	timers_cancel(engine->timers, &hold->timer);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	engine_hold_unwatch(engine, hold);
 	engine_hold_detach(engine, hold);
 	hold->acquire = 0;
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);

@@ -15,6 +15,7 @@
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/verify.h"
+#include "daemon/lock/watch.h"
 
 /* ---- the broker's events ---- */
 
@@ -74,6 +75,12 @@ serve_poked(void *ctx, uint64_t id)
 	}
 }
 
+static void
+on_watch(void *ctx, const char *queue, enum broker_news news)
+{
+	watch_news(ctx, queue, news);
+}
+
 struct lock_engine *
 lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
     const struct lock_settings *settings, const struct lock_listener *listener)
@@ -91,7 +98,8 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	timer_init(&engine->serve, serve_poked, engine, 0);
 	pulse_init(engine);
 	broker_set_events(broker,
-	    &(struct broker_events){.link = on_link, .lane_closed = on_lane_closed, .ctx = engine});
+	    &(struct broker_events){
+		.link = on_link, .lane_closed = on_lane_closed, .watch = on_watch, .ctx = engine});
 	return engine;
 }
 
