@@ -300,7 +300,7 @@ keep_link_died(struct lock_engine *engine, const char *why)
 {
 	struct hold *hold, *next;
 
-	lease_end(engine);
+	lease_end(engine, engine->holds.by_id != NULL);
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		hold->lane = 0; /* gone with the link */
 		if (FAULT(HOLD_OUTLIVES_LINK) && hold->state == HOLD_HELD)

@@ -12,6 +12,12 @@ heartbeat(const struct lock_engine *engine)
 }
 
 int64_t
+lease_notice_time(const struct lock_engine *engine)
+{
+	return 3 * heartbeat(engine);
+}
+
+int64_t
 lease_margin(const struct lock_engine *engine)
 {
 	return engine->settings.margin > 0 ? engine->settings.margin : heartbeat(engine) / 5;
@@ -89,9 +95,11 @@ lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 }
 
 void
-lease_end(struct lock_engine *engine)
+lease_end(struct lock_engine *engine, bool held)
 {
 	if (engine->lease.state != LEASE_NONE)
 		lease_set_state(engine, LEASE_NONE);
 	engine->lease.from = 0;
+	if (held)
+		engine->lease.recovered = engine_now(engine) + lease_notice_time(engine);
 }

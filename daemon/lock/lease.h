@@ -19,10 +19,12 @@
 
 /* Every answer that came over the hold link passes here first. */
 void lease_answered(struct lock_engine *engine, const struct broker_reply *reply);
-/* The link died: the next one earns a lease of its own. */
-void lease_end(struct lock_engine *engine);
+/* The link died: the next one earns a lease of its own. `held`: with something on it. */
+void lease_end(struct lock_engine *engine, bool held);
 /* Clock time at which holds are lost unless the broker answers meanwhile; INT64_MIN: no lease. */
 int64_t lease_until(const struct lock_engine *engine);
+/* ns after which, at the latest, a broker has noticed that a link is dead. */
+int64_t lease_notice_time(const struct lock_engine *engine);
 /* ns; see lock_margin(). */
 int64_t lease_margin(const struct lock_engine *engine);
 /* Clock time at which it becomes suspect unless the broker answers meanwhile. */

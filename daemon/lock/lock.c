@@ -246,6 +246,18 @@ lock_quiet(const struct lock_engine *engine)
 }
 
 int64_t
+lock_takeover(const struct lock_engine *engine)
+{
+	return lease_notice_time(engine) + engine->settings.reprobe;
+}
+
+bool
+lock_is_recovering(const struct lock_engine *engine)
+{
+	return engine_now(engine) < engine->lease.recovered;
+}
+
+int64_t
 lock_margin(const struct lock_engine *engine)
 {
 	return lease_margin(engine);

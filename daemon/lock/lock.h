@@ -140,6 +140,13 @@ void lock_abandon(struct lock_engine *engine);
  */
 bool lock_quiet(const struct lock_engine *engine);
 
+/* ns from the silent death of a holder's host until somebody elsewhere who waits has its slot, at worst. */
+int64_t lock_takeover(const struct lock_engine *engine);
+/*
+ * Whether Bs of a hold link that died may still be there, until the broker notices: they look like
+ * other holders.
+ */
+bool lock_is_recovering(const struct lock_engine *engine);
 /* ns by which a hold is lost before the broker could free it: as set, or a fifth of the heartbeat. */
 int64_t lock_margin(const struct lock_engine *engine);
 

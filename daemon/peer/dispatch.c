@@ -182,6 +182,7 @@ do_info(struct dispatch *dispatch, struct conn *conn, const struct request *requ
 {
 	const struct config *config = dispatch->config;
 	struct cJSON *result = json_new_object(), *limits = json_new_object();
+	struct cJSON *lease = json_new_object();
 	struct broker_info info;
 	struct lock_counts counts;
 
@@ -200,6 +201,10 @@ do_info(struct dispatch *dispatch, struct conn *conn, const struct request *requ
 	json_add_integer(limits, "requests_per_peer", config->max_requests_per_peer);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
+	json_add_number(lease, "margin", duration_to_seconds(lock_margin(dispatch->engine)));
+	json_add_number(lease, "takeover", duration_to_seconds(lock_takeover(dispatch->engine)));
+	json_add_bool(lease, "recovering", lock_is_recovering(dispatch->engine));
+	json_add(result, "lease", lease);
 	json_add(result, "counts", result_counts(&counts, peers_count(dispatch->peers)));
 	reply(conn, request, result);
 }
