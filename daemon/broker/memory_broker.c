@@ -7,6 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 #include "daemon/broker/memory_connection.h"
+#include "daemon/broker/memory_watch.h"
 #include "daemon/broker/memory_world.h"
 
 enum broker_phase {
@@ -49,7 +50,8 @@ struct memory_broker {
 	unsigned lanes_max;
 	uint64_t last_lane; /* number of the last lane taken */
 	struct link links[2];
-	TAILQ_HEAD(, stray) strays; /* owned */
+	TAILQ_HEAD(, stray) strays;     /* owned */
+	struct memory_watches *watches; /* owned */
 };
 
 static struct memory_broker *
@@ -127,7 +129,8 @@ link_tell(struct link *link)
 static bool
 link_is_wanted(const struct link *link)
 {
-	return link->which == BROKER_HOLD || link->connection != NULL;
+	return link->which == BROKER_HOLD || link->connection != NULL ||
+	       memory_watches_any(link->broker->watches);
 }
 
 /* Brings the link up as soon as it may be. */
@@ -161,6 +164,8 @@ on_up(void *ctx, uint64_t id)
 	link_set_state(link, BROKER_UP, "");
 	/* What has waited goes first, before what the listener asks for now. */
 	memory_connection_up(link->connection);
+	if (link->which == BROKER_SIDE)
+		memory_watches_up(link->broker->watches);
 	link_tell(link);
 }
 
@@ -178,6 +183,8 @@ link_lose(struct link *link, enum broker_state state, int64_t notice, const char
 	link_set_state(link, state, why);
 	memory_connection_lose(link->losing, notice);
 	link->losing = NULL;
+	if (link->which == BROKER_SIDE)
+		memory_watches_down(broker->watches);
 	if (broker->phase != PHASE_STARTED)
 		return; /* stopped by one of the answers */
 	link_schedule(link);
@@ -297,6 +304,7 @@ memory_stop(struct broker *base)
 	broker->phase = PHASE_STOPPED;
 	link_stop(&broker->links[BROKER_HOLD]);
 	link_stop(&broker->links[BROKER_SIDE]);
+	memory_watches_clear(broker->watches);
 	while ((stray = TAILQ_FIRST(&broker->strays)) != NULL)
 		stray_free(stray);
 }
@@ -308,6 +316,7 @@ memory_free(struct broker *base)
 
 	assert(broker->phase == PHASE_STOPPED);
 	memory_world_forget(broker->world, base);
+	memory_watches_free(broker->watches);
 	free(broker->links[BROKER_HOLD].why);
 	free(broker->links[BROKER_SIDE].why);
 	free(broker);
@@ -438,6 +447,23 @@ memory_reset(struct broker *broker, enum broker_link which, const char *why)
 		link_lose(link, BROKER_DOWN, 0, why);
 }
 
+static void
+memory_watch(struct broker *base, const char *queue)
+{
+	struct memory_broker *broker = memory_of(base);
+
+	if (broker->phase != PHASE_STARTED)
+		return;
+	memory_watches_add(broker->watches, queue);
+	link_schedule(&broker->links[BROKER_SIDE]);
+}
+
+static void
+memory_unwatch(struct broker *base, const char *queue)
+{
+	memory_watches_remove(memory_of(base)->watches, queue);
+}
+
 static const struct broker_ops memory_ops = {
     .start = memory_start,
     .stop = memory_stop,
@@ -452,6 +478,8 @@ static const struct broker_ops memory_ops = {
     .delete_slot = memory_delete_slot,
     .probe = memory_probe,
     .reset = memory_reset,
+    .watch = memory_watch,
+    .unwatch = memory_unwatch,
 };
 
 struct broker *
@@ -467,6 +495,7 @@ memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 	link_init(&broker->links[BROKER_HOLD], broker, BROKER_HOLD);
 	link_init(&broker->links[BROKER_SIDE], broker, BROKER_SIDE);
 	TAILQ_INIT(&broker->strays);
+	broker->watches = memory_watches_new(world, (struct broker *)broker);
 	return (struct broker *)broker;
 }
 
@@ -562,4 +591,17 @@ memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const c
 
 	if (link->connection != NULL)
 		memory_connection_lane_close(link->connection, lane, code, text);
+}
+
+void
+memory_broker_close_watches(struct broker *broker)
+{
+	struct memory_broker *memory = memory_of(broker);
+
+	if (memory->links[BROKER_SIDE].state != BROKER_UP)
+		return;
+	memory_watches_down(memory->watches);
+	/* Unless one of those who heard it ended the link. */
+	if (memory->links[BROKER_SIDE].state == BROKER_UP)
+		memory_watches_up(memory->watches);
 }

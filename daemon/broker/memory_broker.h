@@ -55,6 +55,8 @@ struct memory_nature {
 	bool (*refuses)(void *ctx);
 	/* Hears of every request (but probes) just after it was performed. Plain: nobody does. */
 	void (*performed)(void *ctx, const struct memory_performed *what);
+	/* Whether a watch does not hear of the deletion that it waits for. Asked of each. Plain: no. */
+	bool (*unheard)(void *ctx);
 	void *ctx;
 };
 
@@ -86,6 +88,8 @@ bool memory_world_put(struct memory_world *world, const char *queue, bool exclus
 bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 /* Deletes behind everybody's back; false when there was none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
+/* Ends every watch of a queue with a hint although it is there; false when there was none. */
+bool memory_world_cancel(struct memory_world *world, const char *queue);
 /*
  * The link dies. The daemon notices now; the world after `notice` ns (0 = at once): until then it
  * performs what had been sent, and only then frees the exclusive queues. The link is up again after
@@ -116,6 +120,8 @@ void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, co
  * more is performed or answered on any connection. The daemons notice when they are cut.
  */
 void memory_world_restart(struct memory_world *world);
+/* The same for the lane of the watches: they are told so, and placed anew. */
+void memory_broker_close_watches(struct broker *broker);
 /* An alarm: probes are held back (unanswered until the probe deadline) while it lasts. */
 void memory_world_block(struct memory_world *world, bool blocked);
 /* Whether info says deletes_by_name. */

@@ -9,9 +9,10 @@
 #include "daemon/base/mem.h"
 
 struct memory_queue {
-	char *name;                 /* owned */
-	struct memory_owner *owner; /* exclusive to it; NULL: a plain queue */
-	bool otherwise;             /* with arguments that no slot has */
+	char *name;                              /* owned */
+	struct memory_owner *owner;              /* exclusive to it; NULL: a plain queue */
+	bool otherwise;                          /* with arguments that no slot has */
+	TAILQ_HEAD(, memory_consumer) consumers; /* borrowed */
 	TAILQ_ENTRY(memory_queue) of_owner;
 	UT_hash_handle hh;
 };
@@ -161,6 +162,7 @@ queue_new(struct memory_world *world, const char *name, struct memory_owner *own
 
 	queue->name = mem_strdup(name);
 	queue->owner = owner;
+	TAILQ_INIT(&queue->consumers);
 	if (owner != NULL)
 		TAILQ_INSERT_TAIL(&owner->queues, queue, of_owner);
 	HASH_ADD_KEYPTR(hh, world->queues, queue->name, strlen(queue->name), queue);
@@ -168,8 +170,32 @@ queue_new(struct memory_world *world, const char *name, struct memory_owner *own
 }
 
 static void
+cancel_consumers(struct memory_queue *queue)
+{
+	struct memory_consumer *consumer;
+
+	while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
+		memory_consumer_leave(consumer);
+		consumer->cancelled(consumer);
+	}
+}
+
+static bool
+goes_unheard(const struct memory_world *world)
+{
+	return world->nature.unheard != NULL && world->nature.unheard(world->nature.ctx);
+}
+
+static void
 queue_free(struct memory_world *world, struct memory_queue *queue)
 {
+	struct memory_consumer *consumer, *next;
+
+	TAILQ_FOREACH_SAFE (consumer, &queue->consumers, of_queue, next) {
+		if (goes_unheard(world))
+			memory_consumer_leave(consumer);
+	}
+	cancel_consumers(queue);
 	if (queue->owner != NULL)
 		TAILQ_REMOVE(&queue->owner->queues, queue, of_owner);
 	HASH_DEL(world->queues, queue);
@@ -246,6 +272,43 @@ memory_world_remove(struct memory_world *world, const char *name)
 		return false;
 	queue_free(world, queue);
 	return true;
+}
+
+bool
+memory_world_cancel(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = queue_find(world, name);
+
+	if (queue == NULL || TAILQ_EMPTY(&queue->consumers))
+		return false;
+	cancel_consumers(queue);
+	return true;
+}
+
+/* ---- consumers ---- */
+
+enum broker_answer
+memory_consumer_join(struct memory_world *world, struct memory_consumer *consumer, const char *name)
+{
+	struct memory_queue *queue = queue_find(world, name);
+
+	assert(consumer->queue == NULL);
+	if (queue == NULL)
+		return BROKER_ABSENT;
+	if (queue->owner != NULL)
+		return BROKER_LOCKED;
+	consumer->queue = queue;
+	TAILQ_INSERT_TAIL(&queue->consumers, consumer, of_queue);
+	return BROKER_OK;
+}
+
+void
+memory_consumer_leave(struct memory_consumer *consumer)
+{
+	if (consumer->queue == NULL)
+		return;
+	TAILQ_REMOVE(&consumer->queue->consumers, consumer, of_queue);
+	consumer->queue = NULL;
 }
 
 /* ---- owners, and what they ask for ---- */

@@ -16,6 +16,14 @@
 
 struct memory_queue;
 
+/* Somebody who hears when a queue goes: a consumer. */
+struct memory_consumer {
+	/* It is no consumer any more (basic.cancel). Must not ask the world for anything but delays. */
+	void (*cancelled)(struct memory_consumer *consumer);
+	struct memory_queue *queue; /* borrowed; NULL: it is none */
+	TAILQ_ENTRY(memory_consumer) of_queue;
+};
+
 /* A connection as the world sees it: exclusive queues are its own, and go with it. */
 struct memory_owner {
 	struct memory_world *world;  /* borrowed */
@@ -48,6 +56,11 @@ struct memory_verdict {
 /* Performs a request that came on a lane, unless the nature has it refused; the nature hears of it. */
 struct memory_verdict memory_owner_perform(
     struct memory_owner *owner, uint64_t lane, enum memory_method method, const char *queue);
+
+/* BROKER_OK, ABSENT, or LOCKED (somebody's exclusive queue). */
+enum broker_answer memory_consumer_join(
+    struct memory_world *world, struct memory_consumer *consumer, const char *name);
+void memory_consumer_leave(struct memory_consumer *consumer); /* one that is none is left alone */
 
 struct timers *memory_world_timers(const struct memory_world *world);
 bool memory_world_blocked(const struct memory_world *world);
