@@ -41,6 +41,7 @@ lock_enter(struct lb_lock *lock)
 
 	if (code != LB_OK)
 		return code;
+	handle_lapse(lock->lb);
 	if (lock->state == LB_LOCK_LOST)
 		return handle_fail(lock->lb, LB_LOST, NULL);
 	if (lock->state == LB_LOCK_RELEASED)
@@ -54,20 +55,27 @@ call_lock(struct lb *lb, const char *method, const char *id, int64_t timeout_ms)
 	struct cJSON *params = json_new_object();
 
 	json_add_string(params, "lock", id);
-	return handle_call(lb, method, params, timeout_ms, NULL);
+	return handle_call(lb, method, params, timeout_ms);
 }
 
 int
 lb_verify(struct lb_lock *lock, int64_t timeout_ms)
 {
 	int code = lock_enter(lock);
+	struct lb *lb = lock->lb;
 
 	if (code != LB_OK)
 		return code;
-	code = call_lock(lock->lb, "verify", lock->id, timeout_ms);
-	/* A `lost` that came before the answer stands, whatever the answer says. */
-	if (code == LB_OK && lock->state == LB_LOCK_LOST)
-		return handle_fail(lock->lb, LB_LOST, NULL);
+	lb->about = lock;
+	code = call_lock(lb, "verify", lock->id, timeout_ms);
+	lb->about = NULL;
+	if (code == LB_OK && holds_renew(lock, lb->last.content) != LB_OK)
+		return handle_break(lb, LB_BAD_ANSWER, "the answer to verify makes no sense");
+	/* The answer may have lain unread until its lease was over. */
+	handle_lapse(lb);
+	/* A loss before the answer stands, whatever the answer says. */
+	if (lb->fd >= 0 && lock->state == LB_LOCK_LOST)
+		return handle_fail(lb, LB_LOST, NULL);
 	if (code == LB_OK && lock->state == LB_LOCK_REVOKED)
 		return handle_fail(lock->lb, LB_REVOKED, NULL);
 	return lock_answered(lock, code);
@@ -92,14 +100,37 @@ lb_verify_id(struct lb *lb, const char *id, int64_t timeout_ms, int *ret_slot)
 	return LB_OK;
 }
 
+/*
+ * Of a loss that this side alone knows of, the daemon need not: it may be that its word did not come
+ * through in time. Now that the program has done with the lock, nobody is to wait for the slot.
+ */
+static int
+give_up(struct lb_lock *lock)
+{
+	struct cJSON *params = json_new_object();
+	int64_t ignored;
+
+	lock->lapsed = false;
+	json_add_string(params, "lock", lock->id);
+	/* If it cannot be told the connection is gone, and the hold with it. */
+	if (handle_ask(lock->lb, "release", params, CALL_IGNORED, &ignored) == LB_OK &&
+	    handle_move(lock->lb) != LB_OK)
+		return LB_LOST;
+	return handle_fail(lock->lb, LB_LOST, NULL);
+}
+
 int
 lb_release(struct lb_lock *lock, int64_t timeout_ms)
 {
 	int code = lock_enter(lock);
 
+	if (code == LB_LOST && lock->lapsed)
+		return give_up(lock);
 	if (code != LB_OK)
 		return code;
+	lock->releasing = true;
 	code = call_lock(lock->lb, "release", lock->id, timeout_ms);
+	lock->releasing = false;
 	if (code == LB_OK)
 		lock->state = LB_LOCK_RELEASED;
 	return lock_answered(lock, code);
@@ -115,6 +146,7 @@ lb_lock_free(struct lb_lock *lock)
 enum lb_lock_state
 lb_lock_state(const struct lb_lock *lock)
 {
+	handle_lapse(lock->lb);
 	return lock->state;
 }
 
@@ -146,6 +178,18 @@ int64_t
 lb_lock_heartbeat(const struct lb_lock *lock)
 {
 	return lock->heartbeat_ms;
+}
+
+int64_t
+lb_lock_margin(const struct lb_lock *lock)
+{
+	return lock->margin_ms;
+}
+
+int64_t
+lb_lock_safe_until(const struct lb_lock *lock)
+{
+	return lock->safe_until != HOLDS_NO_LEASE ? lock->safe_until : -1;
 }
 
 const char *
@@ -184,7 +228,7 @@ lb_create(struct lb *lb, const char *name, int slots, int exist_ok, int64_t time
 	json_add_integer(params, "slots", slots);
 	if (exist_ok != 0)
 		json_add_bool(params, "exist_ok", true);
-	return handle_call(lb, "create", params, timeout_ms, NULL);
+	return handle_call(lb, "create", params, timeout_ms);
 }
 
 int
@@ -197,7 +241,7 @@ lb_destroy(struct lb *lb, const char *name, int64_t timeout_ms)
 		return code;
 	params = json_new_object();
 	json_add_string(params, "name", name);
-	return handle_call(lb, "destroy", params, timeout_ms, NULL);
+	return handle_call(lb, "destroy", params, timeout_ms);
 }
 
 int
@@ -211,7 +255,7 @@ lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *ret_slots)
 		return code;
 	params = json_new_object();
 	json_add_string(params, "name", name);
-	code = handle_call(lb, "size", params, timeout_ms, NULL);
+	code = handle_call(lb, "size", params, timeout_ms);
 	if (code != LB_OK)
 		return code;
 	if (!json_integer(json_get(lb->last.content, "slots"), &slots) || slots < 0 ||
@@ -232,7 +276,7 @@ lb_ping(struct lb *lb, int broker, int64_t timeout_ms)
 	params = json_new_object();
 	if (broker != 0)
 		json_add_bool(params, "broker", true);
-	return handle_call(lb, "ping", params, timeout_ms, NULL);
+	return handle_call(lb, "ping", params, timeout_ms);
 }
 
 int
@@ -262,7 +306,7 @@ lb_call(
 			return handle_fail(lb, LB_BAD_ARGUMENT, "params: no JSON object");
 		}
 	}
-	code = handle_call(lb, method, params, timeout_ms, NULL);
+	code = handle_call(lb, method, params, timeout_ms);
 	if (code != LB_OK || ret_json == NULL)
 		return code;
 	json = json_print(lb->last.content);

@@ -63,7 +63,7 @@ print_grant(const struct options *options, struct lb *lb, const struct lb_lock *
 
 /* What ends the hold from the daemon's side: an exit status, or GOING_ON. */
 static int
-heed(struct lb *lb, const char *name)
+heed(struct lb *lb, const struct options *options, const char *name)
 {
 	const struct lb_event *event;
 
@@ -79,6 +79,14 @@ heed(struct lb *lb, const char *name)
 			return EXIT_STATUS_UNREACHABLE;
 		case LB_EVENT_REVOKED:
 			say("%s: its slot was taken out of service", name);
+			break;
+		case LB_EVENT_SUSPECT:
+		case LB_EVENT_RESTORED:
+			say_holding(name, event->type == LB_EVENT_SUSPECT);
+			if (options->verbose)
+				say("%s: the broker %s", name,
+				    event->type == LB_EVENT_SUSPECT ? "does not answer"
+								    : "has answered again");
 			break;
 		case LB_EVENT_GRANTED:
 		case LB_EVENT_REFUSED:
@@ -127,13 +135,13 @@ input_ended_before(void)
 
 /* Until stdin ends, a signal, or the end of the hold. */
 static int
-hold(struct lb *lb, const char *name, const struct signals *signals)
+hold(struct lb *lb, const struct options *options, const char *name, const struct signals *signals)
 {
 	/* A service's stdin is /dev/null, which ended long ago: there only signals end it. */
 	bool service = getenv("NOTIFY_SOCKET") != NULL;
 	const struct watch watch = {
 	    .lb = lb, .signals = signals, .input = service ? -1 : STDIN_FILENO};
-	int status = heed(lb, name);
+	int status = heed(lb, options, name);
 
 	if (!service && input_ended_before()) {
 		say("%s: standard input is at its end, so the lock is released at once", name);
@@ -142,7 +150,7 @@ hold(struct lb *lb, const char *name, const struct signals *signals)
 	while (status == GOING_ON) {
 		bool input = watch_sleep(&watch, WATCH_NEVER);
 
-		status = heed(lb, name);
+		status = heed(lb, options, name);
 		if (status == GOING_ON && (asked_to_end(signals) || (input && input_ended())))
 			status = EXIT_STATUS_OK;
 	}
@@ -158,7 +166,7 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 
 	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", name);
 	if (print_grant(options, lb, lock))
-		status = hold(lb, name, signals);
+		status = hold(lb, options, name, signals);
 	if (status == EXIT_STATUS_LOST)
 		return status;
 	code = lb_release(lock, RELEASE_TIMEOUT_MS);

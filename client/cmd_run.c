@@ -128,6 +128,19 @@ lost(struct run *run, const struct lb_event *event)
 	say_lost(run->name, event);
 }
 
+/* Whether the broker answers. Nothing is to be done about it: the lease says when. */
+static void
+suspect(const struct run *run, const struct lb_event *event)
+{
+	bool silent = event->type == LB_EVENT_SUSPECT;
+
+	status_line(run->options, silent ? "suspect" : "restored", event->json);
+	say_holding(run->name, silent);
+	if (run->options->verbose)
+		say_in_passing("%s: the broker %s", run->name,
+		    silent ? "does not answer" : "has answered again");
+}
+
 static void
 revoked(struct run *run, const struct lb_event *event)
 {
@@ -175,6 +188,10 @@ heed(struct run *run)
 			break;
 		case LB_EVENT_DRAINING:
 			draining(run, event);
+			break;
+		case LB_EVENT_SUSPECT:
+		case LB_EVENT_RESTORED:
+			suspect(run, event);
 			break;
 		case LB_EVENT_CLOSED: /* after LOST */
 			if (run->options->verbose)

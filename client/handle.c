@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "client/transport.h"
 
 /* Read in one pass at most this often, so that a flood of notices cannot keep a caller for ever. */
@@ -162,6 +163,18 @@ settle_started(struct lb *lb, const struct session_event *event)
 	return holds_answered(&lb->holds, event->id, lock, LB_OK, "", json);
 }
 
+/* The answer that handle_acquire() waits for. */
+static int
+settle_acquired(struct lb *lb, const struct session_event *event)
+{
+	assert(event->id == lb->awaited);
+	lb->awaited = 0;
+	lb->last = event->answer;
+	if (event->answer.kind == MESSAGE_ERROR)
+		return LB_OK;
+	return holds_grant(&lb->holds, lb, event->answer.content, &lb->granted);
+}
+
 /* A grant that nobody waits for any more. */
 static int
 give_back(struct lb *lb, const struct cJSON *grant)
@@ -193,6 +206,8 @@ settle(struct lb *lb, struct session_event *event)
 			lb->awaited = 0;
 			lb->last = *answer;
 			return LB_OK;
+		case CALL_ACQUIRE_WAITED:
+			return settle_acquired(lb, event);
 		case CALL_STARTED:
 			code = settle_started(lb, event);
 			break;
@@ -281,6 +296,25 @@ move_out(struct lb *lb)
 	return LB_OK;
 }
 
+/* By a clock that is read after all else: what was read may be older than it looks. */
+static int
+lapse(struct lb *lb)
+{
+	if (holds_lapse(&lb->holds, client_clock_now()) == LB_OK)
+		return LB_OK;
+	return handle_break(lb, LB_NO_MEMORY, code_sentence(LB_NO_MEMORY));
+}
+
+void
+handle_lapse(struct lb *lb)
+{
+	if (lb->pid != getpid() || client_clock_now() < holds_safe_until(&lb->holds))
+		return;
+	/* The callback comes after reading. */
+	if (lb->in_callback || lb->fd < 0 || move_in(lb) == LB_OK)
+		(void)lapse(lb);
+}
+
 int
 handle_move(struct lb *lb)
 {
@@ -294,6 +328,8 @@ handle_move(struct lb *lb)
 	/* What was read may have asked for more to be sent (give_back). */
 	if (code == LB_OK)
 		code = move_out(lb);
+	if (code == LB_OK)
+		code = lapse(lb);
 	tell(lb);
 	return code;
 }
@@ -301,16 +337,18 @@ handle_move(struct lb *lb)
 int
 handle_wait(struct lb *lb, int64_t deadline)
 {
+	int64_t due = holds_safe_until(&lb->holds);
 	size_t unsent;
 	int error;
 
 	if (lb->fd < 0)
 		return handle_fail(lb, LB_CLOSED, NULL);
 	session_output(lb->session, &unsent);
-	error = transport_poll(lb->fd, unsent > 0 ? POLLIN | POLLOUT : POLLIN, deadline);
-	if (error == ETIMEDOUT)
+	error = transport_poll(
+	    lb->fd, unsent > 0 ? POLLIN | POLLOUT : POLLIN, due < deadline ? due : deadline);
+	if (error == ETIMEDOUT && deadline <= due)
 		return handle_fail(lb, LB_DEADLINE, NULL);
-	if (error != 0)
+	if (error != 0 && error != ETIMEDOUT)
 		return handle_fail(lb, LB_SYSTEM, "poll: %s", strerror(error));
 	return handle_move(lb);
 }
@@ -331,20 +369,18 @@ handle_ask(
 	return LB_OK;
 }
 
-int
-handle_call(
-    struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
+/* Waits for the answer to what lb->awaited was asked. */
+static int
+await(struct lb *lb, int64_t deadline)
 {
-	int64_t deadline = transport_deadline(timeout_ms);
-	int code = handle_ask(lb, method, params, CALL_WAITED, &lb->awaited);
+	int code = handle_move(lb);
 
-	if (code != LB_OK)
-		return code;
-	if (ret_asked != NULL)
-		*ret_asked = lb->awaited;
-	code = handle_move(lb);
-	while (code == LB_OK && lb->awaited != 0)
-		code = handle_wait(lb, deadline);
+	while (code == LB_OK && lb->awaited != 0) {
+		if (lb->about != NULL && lb->about->state == LB_LOCK_LOST)
+			code = handle_fail(lb, LB_LOST, NULL);
+		else
+			code = handle_wait(lb, deadline);
+	}
 	/* awaited 0: the answer came, if in the same breath as the end of the connection. */
 	if (lb->awaited != 0) {
 		if (lb->session != NULL)
@@ -357,6 +393,28 @@ handle_call(
 	lb->code = LB_OK;
 	lb->message[0] = '\0';
 	return LB_OK;
+}
+
+int
+handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms)
+{
+	int64_t deadline = transport_deadline(timeout_ms);
+	int code = handle_ask(lb, method, params, CALL_WAITED, &lb->awaited);
+
+	return code == LB_OK ? await(lb, deadline) : code;
+}
+
+int
+handle_acquire(struct lb *lb, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
+{
+	int64_t deadline = transport_deadline(timeout_ms);
+	int code = handle_ask(lb, "acquire", params, CALL_ACQUIRE_WAITED, &lb->awaited);
+
+	lb->granted = NULL;
+	if (code != LB_OK)
+		return code;
+	*ret_asked = lb->awaited;
+	return await(lb, deadline);
 }
 
 const char *

@@ -15,6 +15,7 @@
 /* What an unanswered request is for (session_request's tag). */
 enum call_tag {
 	CALL_WAITED,         /* handle_call() waits for it */
+	CALL_ACQUIRE_WAITED, /* handle_acquire() does */
 	CALL_STARTED,        /* lb_acquire_start(): its end is an event */
 	CALL_IGNORED,        /* nobody waits any more, and nothing comes of it */
 	CALL_ACQUIRE_IGNORED /* nobody waits any more; a grant is given back */
@@ -30,11 +31,13 @@ struct lb {
 	void (*fn)(struct lb *lb, const struct lb_event *event, void *arg);
 	void *arg; /* borrowed from the program */
 	bool in_callback;
-	uint64_t told;              /* events given to fn so far */
-	int64_t awaited;            /* id that handle_call() waits for; 0 = none, or answered */
-	struct message_answer last; /* owned; the last call's answer, tree NULL = none */
-	char *shown;                /* owned; what lb_result_json() or lb_error_json() lent out */
-	int code;                   /* the last call's */
+	uint64_t told;           /* events given to fn so far */
+	int64_t awaited;         /* id that handle_call() waits for; 0 = none, or answered */
+	struct lb_lock *granted; /* by the answer that handle_acquire() waited for; the holds' */
+	const struct lb_lock *about; /* whose loss ends handle_call()'s waiting; NULL = none's */
+	struct message_answer last;  /* owned; the last call's answer, tree NULL = none */
+	char *shown;                 /* owned; what lb_result_json() or lb_error_json() lent out */
+	int code;                    /* the last call's */
 	char message[512];
 };
 
@@ -48,18 +51,29 @@ int handle_fail(struct lb *lb, int code, const char *format, ...)
 int handle_enter(struct lb *lb) __attribute__((warn_unused_result));
 /* Closes; what was held is lost and the program told so. Returns code. */
 int handle_break(struct lb *lb, int code, const char *text);
-/* Sends and reads what is possible now. */
+/* Sends and reads what is possible now, and loses what by then is not safe any more. */
 int handle_move(struct lb *lb) __attribute__((warn_unused_result));
-/* Waits until something can be sent or read, and moves it. LB_DEADLINE. */
+/*
+ * Loses what is not safe any more by a fresh clock. What lies unread may have renewed it long ago, so it
+ * is read first. For who uses a hold without having read; tells no callback.
+ */
+void handle_lapse(struct lb *lb);
+/* Waits until something can be sent or read, or a hold is over, and moves it. LB_DEADLINE. */
 int handle_wait(struct lb *lb, int64_t deadline) __attribute__((warn_unused_result));
 /* Makes a request; params taken, NULL means that there was no memory to make them. */
 int handle_ask(struct lb *lb, const char *method, struct cJSON *params, enum call_tag tag,
     int64_t *ret_id) __attribute__((warn_unused_result));
 /*
- * Asks and waits for the answer, which then is lb->last; params taken. *ret_asked (may be NULL) is
- * the request's id as soon as it was asked. A request given up on is CALL_IGNORED.
+ * Asks and waits for the answer, which then is lb->last; params taken. A request given up on is
+ * CALL_IGNORED.
  */
-int handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms,
-    int64_t *ret_asked) __attribute__((warn_unused_result));
+int handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms)
+    __attribute__((warn_unused_result));
+/*
+ * The same for an acquire: *ret_asked is the request's id as soon as it was asked, and lb->granted is the lock, made while the answer is read, so that what is said
+ * about it behind the answer finds it. It may have been lost by then.
+ */
+int handle_acquire(struct lb *lb, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -90,6 +90,22 @@ ms_of(const struct cJSON *object, const char *name)
 	return (int64_t)(seconds * 1000 < MS_MAX ? seconds * 1000 : MS_MAX);
 }
 
+/* *ret stays when there is none. False: it is something else than a time. */
+static bool
+read_safe_until(const struct cJSON *object, int64_t *ret)
+{
+	const struct cJSON *member = json_get(object, "safe_until");
+	double seconds;
+
+	if (member == NULL || json_is_null(member))
+		return true;
+	if (!json_number(member, &seconds))
+		return false;
+	/* Rounded down: never later than the daemon's. */
+	*ret = seconds > 0 ? ms_of(object, "safe_until") : 0;
+	return true;
+}
+
 static bool
 ended(const struct lb_lock *lock)
 {
@@ -127,9 +143,12 @@ holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result, stru
 	lock->slot = count_of(result, "slot", 0);
 	lock->waited_ms = ms_of(result, "waited");
 	lock->heartbeat_ms = ms_of(json_get(result, "lease"), "heartbeat");
+	lock->margin_ms = ms_of(json_get(result, "lease"), "margin");
+	lock->safe_until = HOLDS_NO_LEASE;
 	if (!copy_string(result, "lock", lock->id, sizeof(lock->id)) ||
 	    !copy_string(result, "name", lock->name, sizeof(lock->name)) ||
-	    (twin != NULL && !ended(twin)) || (lock->slot < 1 && !json_is_null(slot))) {
+	    (twin != NULL && !ended(twin)) || (lock->slot < 1 && !json_is_null(slot)) ||
+	    !read_safe_until(result, &lock->safe_until)) {
 		free(lock);
 		return LB_BAD_ANSWER;
 	}
@@ -180,10 +199,19 @@ event_new(enum lb_event_type type, int code, const char *reason, const char *tex
 	return event;
 }
 
+/* Whether the broker answers: one follows the other, for a lock. */
+static bool
+is_doubt(enum lb_event_type type)
+{
+	return type == LB_EVENT_SUSPECT || type == LB_EVENT_RESTORED;
+}
+
 /* Of these only the newest says anything, and they would otherwise pile up without bound. */
 static bool
 supersedes(const struct lb_event *newer, const struct lb_event *older)
 {
+	if (is_doubt(newer->type) && is_doubt(older->type))
+		return newer->lock == older->lock;
 	return newer->type == older->type && newer->request == older->request &&
 	       (newer->type == LB_EVENT_WAITING || newer->type == LB_EVENT_BROKER ||
 		   newer->type == LB_EVENT_DRAINING);
@@ -225,6 +253,26 @@ holds_answered(struct holds *holds, int64_t request, struct lb_lock *lock, int c
 	return LB_OK;
 }
 
+/* What the daemon would have said, had it been able to. */
+static char *
+lost_json(const struct lb_lock *lock, const char *reason, const char *why)
+{
+	struct cJSON *params = json_new_object();
+	char *json;
+
+	json_add_string(params, "lock", lock->id);
+	json_add_string(params, "name", lock->name);
+	if (lock->slot > 0)
+		json_add_integer(params, "slot", lock->slot);
+	else
+		json_add_null(params, "slot");
+	json_add_string(params, "reason", reason);
+	json_add_string(params, "why", why);
+	json = json_print(params);
+	json_free(params);
+	return json;
+}
+
 /* The hold has ended: only the first to say so is heard. */
 static int
 lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *text, char *json)
@@ -258,7 +306,84 @@ static const struct {
     {"waiting", LB_EVENT_WAITING, LB_OK},
     {"broker", LB_EVENT_BROKER, LB_OK},
     {"draining", LB_EVENT_DRAINING, LB_DRAINING},
+    {"suspect", LB_EVENT_SUSPECT, LB_OK},
+    {"restored", LB_EVENT_RESTORED, LB_OK},
 };
+
+/* ---- the lease ---- */
+
+/*
+ * What was safe until then stays so: a newer word only adds to it. And what has ended does not come
+ * back, as the program was told, and may have told others.
+ */
+static void
+renew(struct lb_lock *lock, int64_t until)
+{
+	if (!ended(lock) && lock->safe_until < until)
+		lock->safe_until = until;
+}
+
+int
+holds_renew(struct lb_lock *lock, const struct cJSON *answer)
+{
+	int64_t until = INT64_MIN;
+
+	if (!read_safe_until(answer, &until))
+		return LB_BAD_ANSWER;
+	renew(lock, until);
+	return LB_OK;
+}
+
+static int
+renew_all(struct holds *holds, const struct cJSON *params)
+{
+	int64_t until = INT64_MIN;
+	struct lb_lock *lock;
+
+	if (!read_safe_until(params, &until))
+		return LB_BAD_ANSWER;
+	TAILQ_FOREACH (lock, &holds->locks, entry)
+		renew(lock, until);
+	return LB_OK;
+}
+
+/* Of what has ended nothing can pass any more, and what is on its way back needs no protection. */
+static int64_t
+lapses_at(const struct lb_lock *lock)
+{
+	return ended(lock) || lock->releasing ? HOLDS_NO_LEASE : lock->safe_until;
+}
+
+int64_t
+holds_safe_until(const struct holds *holds)
+{
+	int64_t first = HOLDS_NO_LEASE;
+	const struct lb_lock *lock;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry)
+		if (lapses_at(lock) < first)
+			first = lapses_at(lock);
+	return first;
+}
+
+int
+holds_lapse(struct holds *holds, int64_t now)
+{
+	static const char why[] = "the daemon did not say in time that the broker still answers";
+	struct lb_lock *lock;
+	int result = LB_OK;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		if (lapses_at(lock) > now)
+			continue;
+		lock->lapsed = true;
+		if (lose(holds, lock, "lease", why, lost_json(lock, "lease", why)) != LB_OK)
+			result = LB_NO_MEMORY;
+	}
+	return result;
+}
+
+/* ---- what the daemon says unasked ---- */
 
 int
 holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
@@ -269,12 +394,16 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	size_t i = 0;
 	char *json;
 
+	if (strcmp(method, "lease") == 0)
+		return renew_all(holds, params);
 	while (i < sizeof(notices) / sizeof(notices[0]) && strcmp(notices[i].method, method) != 0)
 		i++;
 	if (i == sizeof(notices) / sizeof(notices[0]))
 		return LB_OK;
 	if (!json_is_object(params))
 		return LB_BAD_ANSWER;
+	if (is_doubt(notices[i].type) && (lock == NULL || ended(lock)))
+		return LB_OK;
 	json = json_print(params);
 	if (json == NULL)
 		return LB_NO_MEMORY;
@@ -304,25 +433,6 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	return LB_OK;
 }
 
-/* What the daemon would have said, had it had the time. */
-static char *
-closed_json(const struct lb_lock *lock)
-{
-	struct cJSON *params = json_new_object();
-	char *json;
-
-	json_add_string(params, "lock", lock->id);
-	json_add_string(params, "name", lock->name);
-	if (lock->slot > 0)
-		json_add_integer(params, "slot", lock->slot);
-	else
-		json_add_null(params, "slot");
-	json_add_string(params, "reason", "closed");
-	json = json_print(params);
-	json_free(params);
-	return json;
-}
-
 int
 holds_closed(struct holds *holds, int code, const char *text)
 {
@@ -330,9 +440,11 @@ holds_closed(struct holds *holds, int code, const char *text)
 	struct lb_lock *lock;
 	int result = LB_OK;
 
-	TAILQ_FOREACH (lock, &holds->locks, entry)
-		if (lose(holds, lock, "closed", text, closed_json(lock)) != LB_OK)
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		lock->lapsed = false;
+		if (lose(holds, lock, "closed", text, lost_json(lock, "closed", text)) != LB_OK)
 			result = LB_NO_MEMORY;
+	}
 	event = event_new(LB_EVENT_CLOSED, code, lb_code_word(code), text);
 	if (event == NULL)
 		return LB_NO_MEMORY;

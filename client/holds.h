@@ -13,6 +13,8 @@
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
 
+#define HOLDS_NO_LEASE INT64_MAX
+
 struct lb_lock {
 	TAILQ_ENTRY(lb_lock) entry;
 	struct lb *lb; /* borrowed; the handle */
@@ -20,8 +22,11 @@ struct lb_lock {
 	char id[METHODS_LOCK_MAX + 1];
 	char name[LOCKNAME_MAX + 1];
 	int slot;
-	int64_t waited_ms, heartbeat_ms;
-	char *json; /* owned */
+	int64_t waited_ms, heartbeat_ms, margin_ms;
+	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
+	bool lapsed;        /* lost because safe_until passed: the connection may hold it still */
+	bool releasing;     /* asked for: no longer protected, so no lease matters */
+	char *json;         /* owned */
 };
 
 struct hold_event {
@@ -54,6 +59,15 @@ int holds_notice(struct holds *holds, const char *method, const struct cJSON *pa
     __attribute__((warn_unused_result));
 /* The connection is gone: a LOST for each hold, then CLOSED. */
 int holds_closed(struct holds *holds, int code, const char *text)
+    __attribute__((warn_unused_result));
+/*
+ * The lease: when the first of what is held is lost unless it is renewed (HOLDS_NO_LEASE: never); the
+ * loss of all for which that time has come; and the daemon's newer word for one lock, from an answer
+ * about it. A word that comes after the loss is not heard.
+ */
+int64_t holds_safe_until(const struct holds *holds);
+int holds_lapse(struct holds *holds, int64_t now) __attribute__((warn_unused_result));
+int holds_renew(struct lb_lock *lock, const struct cJSON *answer)
     __attribute__((warn_unused_result));
 void holds_free_lock(struct holds *holds, struct lb_lock *lock);
 /* The oldest event, borrowed until the next call; NULL = none. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "client/handle.h"
 #include "client/transport.h"
 #include "config.h"
@@ -176,6 +177,7 @@ acquire_params(const char *name, const struct lb_options *options)
 	struct cJSON *params = json_new_object();
 
 	json_add_string(params, "name", name);
+	json_add_bool(params, "lease", true);
 	if (options->kind != LB_SEMAPHORE)
 		json_add_string(params, "kind", lock_kind_word((enum lock_kind)options->kind));
 	if (options->timeout_ms >= 0)
@@ -218,8 +220,7 @@ lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, st
 	wrong = options_error(name, options);
 	if (wrong != NULL)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
-	code = handle_call(
-	    lb, "acquire", acquire_params(name, options), acquire_patience(options), &asked);
+	code = handle_acquire(lb, acquire_params(name, options), acquire_patience(options), &asked);
 	if (code == LB_DEADLINE) {
 		session_retag(lb->session, asked, CALL_ACQUIRE_IGNORED);
 		params = json_new_object();
@@ -230,11 +231,17 @@ lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, st
 	}
 	if (code != LB_OK)
 		return code;
-	/* The end of the connection came in the same breath: what it granted is gone already. */
+	/* The end, of the connection or of the hold, came in the same breath as the grant. */
 	if (lb->fd < 0)
-		return handle_fail(lb, lb->ended, NULL);
-	code = holds_grant(&lb->holds, lb, lb->last.content, ret);
-	return code == LB_OK ? code : handle_break(lb, code, "the grant makes no sense");
+		code = lb->ended;
+	else if (lb->granted->state == LB_LOCK_LOST)
+		code = LB_LOST;
+	if (code != LB_OK) {
+		lb_lock_free(lb->granted);
+		return handle_fail(lb, code, NULL);
+	}
+	*ret = lb->granted;
+	return LB_OK;
 }
 
 int
@@ -289,6 +296,22 @@ lb_poll_events(const struct lb *lb)
 }
 
 int
+lb_timeout(const struct lb *lb)
+{
+	int64_t due = holds_safe_until(&lb->holds), left;
+
+	/* What a getter found out is still to be told. */
+	if (lb->fn != NULL && !TAILQ_EMPTY(&lb->holds.events))
+		return 0;
+	if (due == HOLDS_NO_LEASE)
+		return -1;
+	left = due - client_clock_now();
+	if (left <= 0)
+		return 0;
+	return left < TRANSPORT_POLL_LONGEST_MS ? (int)left : TRANSPORT_POLL_LONGEST_MS;
+}
+
+int
 lb_dispatch(struct lb *lb)
 {
 	int code = handle_enter(lb);
@@ -315,6 +338,7 @@ lb_event_next(struct lb *lb)
 {
 	if (lb->pid != getpid() || lb->in_callback)
 		return NULL;
+	handle_lapse(lb);
 	return holds_next(&lb->holds);
 }
 

@@ -23,6 +23,12 @@
  * last copy is closed, a parent that dies does not free the lock while such a child lives. The child
  * cannot use the handle (every call there is LB_FORKED) and should lb_forget() it at once.
  *
+ * The lease: the daemon says with a grant, and again and again, until when the broker certainly keeps
+ * the slot (lb_lock_safe_until()). When that time passes without a newer word the library loses the
+ * lock by itself, LB_EVENT_LOST with the reason "lease", and nothing brings it back: the daemon may be
+ * stopped, or this process may have been. It can do so only when it is called, so a program that has no
+ * thread in lb_wait() polls for no longer than lb_timeout().
+ *
  * Times are milliseconds as int64_t; LB_FOREVER waits without end, 0 tries. They are counted on
  * CLOCK_BOOTTIME, so time asleep counts. Calls go on after EINTR.
  *
@@ -179,7 +185,8 @@ LB_PUBLIC int lb_acquire_start(struct lb *lb, const char *name, const struct lb_
 LB_PUBLIC int lb_cancel(struct lb *lb, int64_t request) LB_CHECK;
 /*
  * Asks the daemon whether the hold stands. LB_OK, LB_LOST or LB_NOT_HELD, LB_REVOKED (held, but to
- * be given up soon), LB_CLOSED; or it cannot say: LB_BROKER_UNAVAILABLE, LB_DEADLINE. Blocks.
+ * be given up soon), LB_CLOSED; or it cannot say: LB_BROKER_UNAVAILABLE, LB_DEADLINE. Blocks, but not
+ * past the end of the lease; a lock that is lost already is not asked about.
  */
 LB_PUBLIC int lb_verify(struct lb_lock *lock, int64_t timeout_ms) LB_CHECK;
 /* The same for an id of any connection of this user; *ret_slot (may be NULL) is 0 for none. */
@@ -187,7 +194,8 @@ LB_PUBLIC int lb_verify_id(
     struct lb *lb, const char *id, int64_t timeout_ms, int *ret_slot) LB_CHECK;
 /*
  * Ends the hold; blocks until others can have the slot. The object stays, as LB_LOCK_RELEASED. After
- * LB_DEADLINE the release may still happen.
+ * LB_DEADLINE the release may still happen. LB_LOST does not block; for a lock that the library lost by
+ * its lease the daemon is told, as it may hold it still.
  */
 LB_PUBLIC int lb_release(struct lb_lock *lock, int64_t timeout_ms);
 /*
@@ -203,7 +211,10 @@ enum lb_lock_state {
 	LB_LOCK_RELEASED = 4
 };
 
-/* As far as read: reading is done by every blocking call and by lb_dispatch(). */
+/*
+ * As far as read, and by a fresh clock: reading is done by every blocking call, by lb_dispatch(), and here
+ * when the lease has passed as far as was read.
+ */
 LB_PUBLIC enum lb_lock_state lb_lock_state(const struct lb_lock *lock);
 /* Strings are borrowed from the lock. */
 LB_PUBLIC const char *lb_lock_id(const struct lb_lock *lock);
@@ -211,7 +222,10 @@ LB_PUBLIC const char *lb_lock_name(const struct lb_lock *lock);
 LB_PUBLIC int lb_lock_slot(const struct lb_lock *lock);          /* from 1; 0 = takes none */
 LB_PUBLIC int64_t lb_lock_waited(const struct lb_lock *lock);    /* ms from asking to grant */
 LB_PUBLIC int64_t lb_lock_heartbeat(const struct lb_lock *lock); /* ms; 0 = no lease */
-LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock);  /* the grant as the wire had it */
+LB_PUBLIC int64_t lb_lock_margin(const struct lb_lock *lock);
+/* ms of CLOCK_BOOTTIME, as far as read: until then the broker keeps the slot; -1 = no lease. */
+LB_PUBLIC int64_t lb_lock_safe_until(const struct lb_lock *lock);
+LB_PUBLIC const char *lb_lock_json(const struct lb_lock *lock); /* the grant as the wire had it */
 
 /* ---- what happens meanwhile ---- */
 
@@ -224,7 +238,9 @@ enum lb_event_type {
 	LB_EVENT_BROKER = 6,   /* reason: the state of the daemon's link to the broker; text */
 	LB_EVENT_DRAINING = 7, /* grace_ms: release until then, the daemon is stopping */
 	LB_EVENT_CLOSED =
-	    8 /* code, text: the connection is gone; comes after a LOST for each hold */
+	    8, /* code, text: the connection is gone; comes after a LOST for each hold */
+	LB_EVENT_SUSPECT = 9,  /* lock: the broker does not answer; lost at safe_until, unless */
+	LB_EVENT_RESTORED = 10 /* lock: it has answered again */
 };
 
 struct lb_event {
@@ -234,9 +250,11 @@ struct lb_event {
 	int64_t request;      /* of lb_acquire_start(), 0 = none */
 	const char *reason;   /* a word, "" = none */
 	const char *text;     /* a sentence, "" = none */
-	const char *
-	    json; /* as the wire had it: an object on one line; "{}" = it was not on the wire (but a LOST
-	                       * that comes of the end of the connection is there, with "closed") */
+	/*
+	 * As the wire had it: an object on one line; "{}" = it was not on the wire. But what the library
+	 * lost by itself is there as if it had been, with the reason "closed" or "lease".
+	 */
+	const char *json;
 	int position; /* from 1 */
 	int holders;  /* -1 = not known */
 	int64_t grace_ms;
@@ -250,19 +268,25 @@ struct lb_event {
 LB_PUBLIC int lb_fd(const struct lb *lb);
 LB_PUBLIC short lb_poll_events(const struct lb *lb);
 /*
+ * The longest that such a loop may wait before lb_dispatch() is due though the descriptor is quiet, as
+ * poll(2) takes it: 0 = now, -1 = for ever. A minute at most, as poll(2) does not count time asleep.
+ */
+LB_PUBLIC int lb_timeout(const struct lb *lb);
+/*
  * Sends and reads what is possible now; never blocks. What was read is queued as events, or given to
  * the callback. LB_CLOSED or LB_BAD_ANSWER when the connection has ended, LB_NO_MEMORY.
  */
 LB_PUBLIC int lb_dispatch(struct lb *lb);
 /*
- * Blocks until an event is queued, or was given to the callback. LB_DEADLINE when none came, or as
+ * Blocks until an event is queued, or was given to the callback, the loss by lease among them. LB_DEADLINE when none came, or as
  * lb_dispatch().
  */
 LB_PUBLIC int lb_wait(struct lb *lb, int64_t timeout_ms) LB_CHECK;
 /*
- * The oldest queued event, or NULL; never blocks or reads. Borrowed until the next lb_event_next(),
- * lb_lock_free() or lb_free(). The queue is bounded by what was asked and granted: of `waiting` (per
- * request), `broker` and `draining` only the newest is kept.
+ * The oldest queued event, or NULL; never blocks, and reads only as lb_lock_state() does. Borrowed until
+ * the next lb_event_next(), lb_lock_free() or lb_free(). The queue is bounded by what was asked and
+ * granted: of `waiting` (per request), `broker`, `draining`, and `suspect` with `restored` (per lock)
+ * only the newest is kept.
  */
 LB_PUBLIC const struct lb_event *lb_event_next(struct lb *lb);
 /*

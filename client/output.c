@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
@@ -170,6 +171,13 @@ say_lost(const char *name, const struct lb_event *event)
 		say_in_passing("%s: lost: the slot is not this host's any more", name);
 	else
 		say_in_passing("%s: lost: %s", name, event->reason);
+}
+
+void
+say_holding(const char *name, bool silent)
+{
+	(void)sd_notifyf(
+	    0, "STATUS=holding %s%s", name, silent ? ", but the broker does not answer" : "");
 }
 
 /* ---- stdout ---- */

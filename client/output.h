@@ -20,6 +20,8 @@ int say_refusal(const struct lb_event *event, const struct options *options, con
 void status_line(const struct options *options, const char *what, const char *json);
 /* Why the hold has ended, in words. */
 void say_lost(const char *name, const struct lb_event *event);
+/* To the service manager: that the lock is held, and whether the broker is silent about it. */
+void say_holding(const char *name, bool silent);
 /* A result on stdout: one line. */
 void print_json(const char *json);
 /* Prints "path: value" for each value in it. */

@@ -6,31 +6,17 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-/*
- * poll() counts on CLOCK_MONOTONIC, which stands still while the machine sleeps: one look a minute
- * bounds how late a deadline is seen after waking up.
- */
-#define POLL_LONGEST_MS 60000
-
-int64_t
-transport_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+#include "client/clock.h"
 
 int64_t
 transport_deadline(int64_t timeout_ms)
 {
 	int64_t deadline;
 
-	if (timeout_ms < 0 || __builtin_add_overflow(transport_now(), timeout_ms, &deadline))
+	if (timeout_ms < 0 || __builtin_add_overflow(client_clock_now(), timeout_ms, &deadline))
 		return TRANSPORT_NEVER;
 	return deadline;
 }
@@ -40,7 +26,7 @@ static int
 connect_until(int fd, const struct sockaddr_un *address, int64_t deadline)
 {
 	for (;;) {
-		int64_t left = deadline - transport_now();
+		int64_t left = deadline - client_clock_now();
 		struct timeval limit = {.tv_sec = 60};
 
 		if (deadline != TRANSPORT_NEVER && left < 60000) {
@@ -56,7 +42,7 @@ connect_until(int fd, const struct sockaddr_un *address, int64_t deadline)
 			return 0;
 		if (errno != EINTR && errno != EAGAIN)
 			return errno;
-		if (deadline != TRANSPORT_NEVER && transport_now() >= deadline)
+		if (deadline != TRANSPORT_NEVER && client_clock_now() >= deadline)
 			return ETIMEDOUT;
 	}
 }
@@ -112,11 +98,11 @@ transport_poll(int fd, short events, int64_t deadline)
 {
 	for (;;) {
 		struct pollfd poll_fd = {.fd = fd, .events = events};
-		int64_t left = POLL_LONGEST_MS;
+		int64_t left = TRANSPORT_POLL_LONGEST_MS;
 		int ready;
 
 		if (deadline != TRANSPORT_NEVER) {
-			int64_t until = deadline - transport_now();
+			int64_t until = deadline - client_clock_now();
 
 			if (until < left)
 				left = until > 0 ? until : 0;
@@ -126,7 +112,7 @@ transport_poll(int fd, short events, int64_t deadline)
 			return 0;
 		if (ready < 0 && errno != EINTR)
 			return errno;
-		if (deadline != TRANSPORT_NEVER && transport_now() >= deadline)
+		if (deadline != TRANSPORT_NEVER && client_clock_now() >= deadline)
 			return ETIMEDOUT;
 	}
 }

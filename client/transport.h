@@ -11,8 +11,12 @@
 
 /* Deadlines are ms of CLOCK_BOOTTIME. */
 #define TRANSPORT_NEVER INT64_MAX
+/*
+ * poll() counts on CLOCK_MONOTONIC, which stands still while the machine sleeps: one look a minute
+ * bounds how late a deadline is seen after waking up.
+ */
+#define TRANSPORT_POLL_LONGEST_MS 60000
 
-int64_t transport_now(void);
 /* now + timeout_ms; negative = TRANSPORT_NEVER. */
 int64_t transport_deadline(int64_t timeout_ms);
 

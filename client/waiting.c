@@ -137,6 +137,8 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 			break;
 		case LB_EVENT_DRAINING: /* a refusal follows */
 		case LB_EVENT_REVOKED:
+		case LB_EVENT_SUSPECT: /* of what is granted already: its own events tell how it ends */
+		case LB_EVENT_RESTORED:
 			break;
 		}
 	}

@@ -34,12 +34,13 @@ watch_sleep(const struct watch *watch, int64_t until)
 	    {.fd = lb_fd(watch->lb), .events = lb_poll_events(watch->lb)},
 	    {.fd = watch->input, .events = POLLIN},
 	};
-	int64_t left = SLEEP_LONGEST_MS;
+	int due = lb_timeout(watch->lb);
+	int64_t left = due >= 0 && due < SLEEP_LONGEST_MS ? due : SLEEP_LONGEST_MS;
 
 	if (until != WATCH_NEVER && until - watch_now() < left)
 		left = until > watch_now() ? until - watch_now() : 0;
 	if (poll(fds, 3, (int)left) <= 0)
-		return false;
+		return false; /* what lb_timeout() woke for is done by lb_event_next() */
 	/* What it returns comes again as LB_EVENT_CLOSED. */
 	if (fds[1].revents != 0)
 		(void)lb_dispatch(watch->lb);

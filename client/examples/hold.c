@@ -31,11 +31,10 @@ wait_for_something(struct lb *lb)
 	fds[0].events = lb_poll_events(lb);
 	fds[1].fd = STDIN_FILENO;
 	fds[1].events = POLLIN;
-	if (poll(fds, 2, -1) < 0)
+	if (poll(fds, 2, lb_timeout(lb)) < 0)
 		return 0;
-	/* What went wrong is told as an event. */
-	if (fds[0].revents != 0)
-		(void)lb_dispatch(lb);
+	/* Also when nothing came: the lease may be over. What went wrong is told as an event. */
+	(void)lb_dispatch(lb);
 	return fds[1].revents != 0 && read(STDIN_FILENO, bytes, sizeof(bytes)) <= 0;
 }
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import tap
@@ -88,6 +89,21 @@ class Installed(unittest.TestCase):
 
     def test_the_example_in_c(self):
         self.hold("cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L")
+
+    def test_the_example_and_a_daemon_that_is_frozen(self):
+        program = self.compile("cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L")
+        daemon = Daemon(self, "--heartbeat", "1")
+        command(self, daemon, "create", "db")
+        job = Job(self, daemon, "db", binary=program, stdin=subprocess.PIPE)
+        job.wait_out("holding slot 1 of db\n")
+        daemon.freeze()
+        began = time.monotonic()
+        job.wait(2)
+        # Two heartbeats after the last answer the broker may free the slot.
+        self.assertLess(time.monotonic(), began + 2)
+        self.assertIn("lost: lease", job.out)
+        job.process.stdin.close()
+        daemon.thaw()
 
     def test_the_example_in_cpp(self):
         self.hold("c++", "-xc++", "-std=c++11")

@@ -98,10 +98,11 @@ class Answers(TroubleCase):
                         "--mutex", "db", "echo", "a\tb", "x" * 400, status=0)
         asked = fake.asked("acquire")[0]["params"]
         self.assertEqual(asked.pop("command"), ("echo a?b " + "x" * 400)[:255])
-        self.assertEqual(asked, {"name": "db", "kind": "mutex", "timeout": 1.5, "priority": -3,
-                                 "progress": True, "who": "me", "why": "b\u00e4ckup"})
+        self.assertEqual(asked, {"name": "db", "kind": "mutex", "lease": True, "timeout": 1.5,
+                                 "priority": -3, "progress": True, "who": "me", "why": "b\u00e4ckup"})
         self.run_to_end(fake, "-n", "db", "true", status=0)
-        self.assertEqual(fake.asked("acquire")[1]["params"], {"name": "db", "timeout": 0, "command": "true"})
+        self.assertEqual(fake.asked("acquire")[1]["params"],
+                         {"name": "db", "lease": True, "timeout": 0, "command": "true"})
 
     def test_create_happens_once(self):
         fake = Fake(self, acquire=lambda request, _: reply(request, error=error(5, "no-such-lock")))

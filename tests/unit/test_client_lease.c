@@ -1,0 +1,476 @@
+/*
+ * The library's own end of the lease: what is not renewed in time is lost, whatever the daemon says and
+ * wherever this process was stopped. The linker puts a clock of ours in place of client_clock_now().
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/clock.h"
+#include "client/lockbroker.h"
+#include "tests/unit/client_rig.h"
+#include "tests/unit/unit.h"
+
+int64_t __real_client_clock_now(void);
+int64_t __wrap_client_clock_now(void);
+
+static int64_t shift;     /* ms that were slept through so far */
+static int looks_to_stop; /* when the clock has been read so often, a minute is slept through */
+
+#define LEASE 10000
+#define MINUTE 60000
+
+int64_t
+__wrap_client_clock_now(void)
+{
+	if (looks_to_stop > 0 && --looks_to_stop == 0)
+		shift += MINUTE;
+	return __real_client_clock_now() + shift;
+}
+
+/* A whole second, LEASE or up to one less from now: the wire's numbers come back as they went. */
+static int64_t
+ahead(int64_t ms)
+{
+	return (client_clock_now() + ms) / 1000 * 1000;
+}
+
+static void
+say_lease(int64_t safe_until)
+{
+	char line[256];
+
+	snprintf(
+	    line, sizeof(line), NOTICE("lease", "\"safe_until\":%.3f"), (double)safe_until / 1000);
+	say(line);
+}
+
+static void
+say_granted(int request, int64_t safe_until)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line),
+	    "{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{\"lock\":\"a-%d\",\"name\":\"db\","
+	    "\"slot\":2,\"safe_until\":%.3f,\"lease\":{\"heartbeat\":6,\"margin\":2}}}",
+	    request, request, (double)safe_until / 1000);
+	say(line);
+}
+
+static void
+say_verified(int request, int64_t safe_until)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line),
+	    "{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{\"slot\":2,\"safe_until\":%.3f}}", request,
+	    (double)safe_until / 1000);
+	say(line);
+}
+
+static struct lb_lock *
+leased(int64_t safe_until)
+{
+	struct lb_lock *lock = NULL;
+
+	say_granted(1, safe_until);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_OK);
+	heard();
+	return lock;
+}
+
+static void
+up(void)
+{
+	shift = looks_to_stop = 0;
+	client_rig_up();
+}
+
+static const struct lb_event *
+event(enum lb_event_type type)
+{
+	const struct lb_event *next = lb_event_next(lb);
+
+	ck_assert_ptr_nonnull(next);
+	ck_assert_int_eq(next->type, type);
+	return next;
+}
+
+START_TEST(the_newest_word_counts)
+{
+	int64_t until = ahead(LEASE);
+	struct lb_lock *first = leased(until), *second = NULL, *without = NULL;
+
+	ck_assert_int_eq(lb_lock_safe_until(first), until);
+	ck_assert_int_eq(lb_lock_margin(first), 2000);
+	say_granted(2, until + 1000);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &second), LB_OK);
+	say(GRANT("3", "a-3"));
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &without), LB_OK);
+	say_lease(until + 3000);
+	say_lease(until + 2000);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_lock_safe_until(first), until + 3000);
+	ck_assert_int_eq(lb_lock_safe_until(second), until + 3000);
+	ck_assert_int_eq(lb_lock_safe_until(without), -1);
+	say_verified(4, until + 5000);
+	ck_assert_int_eq(lb_verify(first, 1000), LB_OK);
+	ck_assert_int_eq(lb_lock_safe_until(first), until + 5000);
+	ck_assert_int_eq(lb_lock_safe_until(second), until + 3000);
+	ck_assert_ptr_null(lb_event_next(lb));
+	shift += LEASE + 3000;
+	ck_assert_int_eq(lb_lock_state(second), LB_LOCK_LOST);
+	ck_assert_int_eq(lb_lock_state(first), LB_LOCK_HELD);
+	shift += MINUTE;
+	ck_assert_int_eq(lb_lock_state(first), LB_LOCK_LOST);
+	ck_assert_int_eq(lb_lock_state(without), LB_LOCK_HELD);
+}
+END_TEST
+
+START_TEST(its_passing_is_a_loss_for_good)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+	const struct lb_event *lost;
+
+	shift += LEASE;
+	lost = event(LB_EVENT_LOST);
+	ck_assert_ptr_eq(lost->lock, lock);
+	ck_assert_int_eq(lost->code, LB_LOST);
+	ck_assert_str_eq(lost->reason, "lease");
+	ck_assert_str_ne(lost->text, "");
+	ck_assert_ptr_nonnull(strstr(lost->json,
+	    "{\"lock\":\"a-1\",\"name\":\"db\",\"slot\":2,\"reason\":\"lease\",\"why\":\""));
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+	say_lease(ahead(MINUTE));
+	say(LOST("a-1"));
+	say(NOTICE("suspect", "\"lock\":\"a-1\""));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+	ck_assert_int_eq(lb_timeout(lb), -1);
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_LOST);
+	ck_assert_str_eq(heard(), "");
+}
+END_TEST
+
+/* The daemon may hold it still for us: once, when the program has done with it, it is told. */
+START_TEST(a_release_after_it_is_told_and_not_waited_for)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+
+	shift += LEASE;
+	ck_assert_int_eq(lb_release(lock, LB_FOREVER), LB_LOST);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"release\",\"params\":{\"lock\":\"a-1\"}}"));
+	ck_assert_int_eq(lb_release(lock, LB_FOREVER), LB_LOST);
+	ck_assert_str_eq(heard(), "");
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-1\"}}");
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+}
+END_TEST
+
+static int
+by_state(struct lb_lock *lock)
+{
+	return lb_lock_state(lock) == LB_LOCK_LOST ? LB_LOST : LB_OK;
+}
+
+static int
+by_event(struct lb_lock *lock)
+{
+	(void)lock;
+	return lb_event_next(lb) != NULL ? LB_LOST : LB_OK;
+}
+
+static int
+by_dispatch(struct lb_lock *lock)
+{
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	return by_event(lock);
+}
+
+static int
+by_wait(struct lb_lock *lock)
+{
+	int code = lb_wait(lb, 20);
+
+	ck_assert_int_eq(code, lb_lock_state(lock) == LB_LOCK_LOST ? LB_OK : LB_DEADLINE);
+	return by_event(lock);
+}
+
+/* Asked, though not answered: it was not lost before. */
+static int
+by_verify(struct lb_lock *lock)
+{
+	int code = lb_verify(lock, 20);
+	bool asked = strstr(heard(), "\"verify\"") != NULL;
+
+	ck_assert_int_eq(code, asked ? LB_DEADLINE : LB_LOST);
+	return asked ? LB_OK : LB_LOST;
+}
+
+static int
+by_ping(struct lb_lock *lock)
+{
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}");
+	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);
+	return by_event(lock);
+}
+
+static int (*const doors[])(struct lb_lock *lock) = {
+    by_state, by_event, by_dispatch, by_wait, by_verify, by_ping};
+#define DOORS ((int)(sizeof(doors) / sizeof(doors[0])))
+
+/* Stopped for a minute in which the daemon went on: what lies unread is read before the clock decides. */
+START_TEST(what_was_renewed_unread_is_held)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+
+	say_lease(ahead(2 * LEASE));
+	say_lease(ahead(MINUTE + LEASE));
+	shift += MINUTE;
+	ck_assert_int_eq(doors[_i](lock), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_HELD);
+}
+END_TEST
+
+/* Stopped for a minute, in which the daemon fell silent, too. */
+START_TEST(what_lies_unread_for_too_long_renews_nothing)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+
+	say_lease(ahead(2 * LEASE));
+	shift += MINUTE;
+	ck_assert_int_eq(doors[_i](lock), LB_LOST);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+}
+END_TEST
+
+/* Wherever in the call this process is stopped. */
+START_TEST(an_answer_that_was_slept_over_is_not_fresh)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+	int looks;
+
+	say_verified(2, ahead(LEASE));
+	looks_to_stop = _i;
+	ck_assert_int_eq(lb_verify(lock, 1000), LB_LOST);
+	looks = _i - looks_to_stop;
+	/* Else the stop came after the call. */
+	ck_assert_int_eq(looks, _i);
+}
+END_TEST
+
+START_TEST(a_grant_that_was_slept_over_is_a_loss)
+{
+	struct lb_lock *lock = NULL;
+	int64_t request;
+
+	say_granted(1, ahead(LEASE));
+	shift += MINUTE;
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_LOST);
+	ck_assert_ptr_null(lock);
+	ck_assert_ptr_null(event(LB_EVENT_LOST)->lock);
+	ck_assert_int_eq(lb_acquire_start(lb, "db", NULL, &request), LB_OK);
+	say_granted(2, ahead(LEASE));
+	shift += MINUTE;
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	ck_assert_int_eq(lb_lock_state(event(LB_EVENT_GRANTED)->lock), LB_LOCK_LOST);
+	ck_assert_str_eq(event(LB_EVENT_LOST)->reason, "lease");
+}
+END_TEST
+
+START_TEST(a_loss_behind_the_grant_is_a_loss)
+{
+	struct lb_lock *lock = NULL;
+
+	say(GRANT("1", "a-1"));
+	say(LOST("a-1"));
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_LOST);
+	ck_assert_ptr_null(lock);
+	say(GRANT("2", "a-2"));
+	hang_up();
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_CLOSED);
+	ck_assert_ptr_null(lock);
+}
+END_TEST
+
+/* In real time, with a daemon that says nothing. */
+START_TEST(waiting_ends_when_it_passes)
+{
+	int64_t began = client_clock_now();
+	struct lb_lock *lock = leased(began + 150);
+
+	ck_assert_int_eq(lb_wait(lb, 10000), LB_OK);
+	ck_assert_str_eq(event(LB_EVENT_LOST)->reason, "lease");
+	ck_assert_int_ge(client_clock_now(), lb_lock_safe_until(lock));
+	ck_assert_int_lt(client_clock_now(), began + 5000);
+}
+END_TEST
+
+START_TEST(verify_is_answered_when_it_passes)
+{
+	int64_t began = client_clock_now();
+	struct lb_lock *lock = leased(began + 150);
+
+	ck_assert_int_eq(lb_verify(lock, LB_FOREVER), LB_LOST);
+	ck_assert_int_ge(client_clock_now(), lb_lock_safe_until(lock));
+	ck_assert_int_lt(client_clock_now(), began + 5000);
+	/* Its answer comes when nobody waits for it any more. */
+	say_verified(2, ahead(LEASE));
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}");
+	ck_assert_int_eq(lb_ping(lb, 0, 1000), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+}
+END_TEST
+
+static int told;
+
+static void
+tell(struct lb *handle, const struct lb_event *next, void *arg)
+{
+	(void)handle;
+	(void)arg;
+	ck_assert_int_eq(next->type, LB_EVENT_LOST);
+	told++;
+}
+
+START_TEST(a_callback_is_told_in_the_middle_of_a_call)
+{
+	told = 0;
+	leased(client_clock_now() + 100);
+	lb_set_callback(lb, tell, NULL);
+	ck_assert_int_eq(lb_ping(lb, 0, 300), LB_DEADLINE);
+	ck_assert_int_eq(told, 1);
+}
+END_TEST
+
+START_TEST(what_a_getter_found_is_told_by_the_next_dispatch)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+
+	told = 0;
+	lb_set_callback(lb, tell, NULL);
+	shift += LEASE;
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+	ck_assert_int_eq(told, 0);
+	ck_assert_int_eq(lb_timeout(lb), 0);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(told, 1);
+	ck_assert_int_eq(lb_timeout(lb), -1);
+}
+END_TEST
+
+START_TEST(timeout_is_what_is_left)
+{
+	int64_t until;
+	int left;
+
+	ck_assert_int_eq(lb_timeout(lb), -1);
+	until = ahead(LEASE);
+	leased(until);
+	left = lb_timeout(lb);
+	ck_assert_int_gt(left, LEASE - 3000);
+	ck_assert_int_le(left, LEASE);
+	say_lease(until + 2 * MINUTE);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_timeout(lb), MINUTE);
+	shift += 3 * MINUTE;
+	ck_assert_int_eq(lb_timeout(lb), 0);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_timeout(lb), -1);
+	event(LB_EVENT_LOST);
+}
+END_TEST
+
+/* What is on its way back protects nothing any more. */
+START_TEST(a_release_is_no_loss_when_it_passes_meanwhile)
+{
+	struct lb_lock *lock = leased(client_clock_now() + 100);
+
+	ck_assert_int_eq(lb_release(lock, 200), LB_DEADLINE);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+}
+END_TEST
+
+START_TEST(a_release_is_done_though_it_passed_meanwhile)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-1\"}}");
+	looks_to_stop = 2;
+	ck_assert_int_eq(lb_release(lock, LB_FOREVER), LB_OK);
+	ck_assert_int_eq(shift, MINUTE);
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_RELEASED);
+	ck_assert_ptr_null(lb_event_next(lb));
+}
+END_TEST
+
+START_TEST(suspect_and_restored)
+{
+	struct lb_lock *lock = leased(ahead(LEASE));
+
+	say(NOTICE("suspect", "\"lock\":\"a-1\""));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_ptr_eq(event(LB_EVENT_SUSPECT)->lock, lock);
+	say(NOTICE("restored", "\"lock\":\"a-1\""));
+	say(NOTICE("suspect", "\"lock\":\"a-1\""));
+	say(NOTICE("suspect", "\"lock\":\"another\""));
+	say(NOTICE("restored", "\"lock\":\"a-1\""));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_ptr_eq(event(LB_EVENT_RESTORED)->lock, lock);
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_HELD);
+}
+END_TEST
+
+START_TEST(no_time_is_no_answer)
+{
+	struct lb_lock *lock = NULL;
+
+	leased(ahead(LEASE));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-2\",\"name\":\"db\",\"slot\":1,"
+	    "\"safe_until\":\"soon\"}}");
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lock), LB_BAD_ANSWER);
+	ck_assert_int_eq(lb_fd(lb), -1);
+	ck_assert_str_eq(event(LB_EVENT_LOST)->reason, "closed");
+}
+END_TEST
+
+static Suite *
+lease_suite(void)
+{
+	Suite *suite = suite_create("lease");
+	TCase *tcase = tcase_create("lease");
+
+	tcase_set_timeout(tcase, 20);
+	tcase_add_checked_fixture(tcase, up, client_rig_down);
+	tcase_add_test(tcase, the_newest_word_counts);
+	tcase_add_test(tcase, its_passing_is_a_loss_for_good);
+	tcase_add_test(tcase, a_release_after_it_is_told_and_not_waited_for);
+	tcase_add_loop_test(tcase, what_was_renewed_unread_is_held, 0, DOORS);
+	tcase_add_loop_test(tcase, what_lies_unread_for_too_long_renews_nothing, 0, DOORS);
+	tcase_add_loop_test(tcase, an_answer_that_was_slept_over_is_not_fresh, 2, 5);
+	tcase_add_test(tcase, a_grant_that_was_slept_over_is_a_loss);
+	tcase_add_test(tcase, a_loss_behind_the_grant_is_a_loss);
+	tcase_add_test(tcase, waiting_ends_when_it_passes);
+	tcase_add_test(tcase, verify_is_answered_when_it_passes);
+	tcase_add_test(tcase, a_callback_is_told_in_the_middle_of_a_call);
+	tcase_add_test(tcase, what_a_getter_found_is_told_by_the_next_dispatch);
+	tcase_add_test(tcase, timeout_is_what_is_left);
+	tcase_add_test(tcase, a_release_is_no_loss_when_it_passes_meanwhile);
+	tcase_add_test(tcase, a_release_is_done_though_it_passed_meanwhile);
+	tcase_add_test(tcase, suspect_and_restored);
+	tcase_add_test(tcase, no_time_is_no_answer);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {lease_suite};
+
+	return unit_run(makers, 1);
+}
