@@ -15,14 +15,11 @@
 #include "client/exit_status.h"
 #include "client/output.h"
 #include "client/run_child.h"
+#include "client/run_lease.h"
 #include "client/waiting.h"
 #include "client/watch.h"
 
 #define RELEASE_TIMEOUT_MS 5000
-/* The default of --kill-after: a part of the heartbeat that the grant names, with an upper end. */
-#define KILL_AFTER_TENTHS 4
-#define KILL_AFTER_MOST_MS 5000
-#define KILL_AFTER_NO_LEASE_MS 4000
 /* KILL comes this long before an orderly stopped daemon's patience ends, or a quarter of it. */
 #define DRAIN_RESERVE_MS 1000
 /* What the command leaves behind has so long to end before it is spoken of. */
@@ -46,8 +43,9 @@ struct run {
 	enum run_state state;
 	int64_t told_at, kill_at; /* RUN_ENDING */
 	int64_t kill_after_ms;
+	bool lease_over; /* a signal was sent because no newer lease came */
 	int64_t
-	    left_at; /* when to tell what is left behind; 0 = the command goes on; NEVER = told */
+	    left_at; /* when to tell of who is left behind; 0: the command goes on; NEVER: told */
 	int verdict; /* exit status instead of the child's own; 0 = none */
 };
 
@@ -93,7 +91,7 @@ kill_when_due(struct run *run)
 {
 	if (run->state == RUN_ENDING && watch_now() >= run->kill_at)
 		run_set_state(run, RUN_KILLING);
-	/* Again after each end: the children of what was killed have become ours. */
+	/* Again after each end: see supervise(). */
 	if (run->state == RUN_KILLING)
 		child_signal_all(&run->child, SIGKILL);
 }
@@ -116,14 +114,61 @@ react(struct run *run, const struct reaction *reaction)
 	}
 }
 
+/* ---- the lease ---- */
+
+/* When it demands the next signal, as far as is known: run_lease.h has the picture. */
+static int64_t
+lease_step_at(const struct run *run)
+{
+	int64_t safe_until = lb_lock_safe_until(run->lock);
+
+	/* Once it is lost, lost() sees to it. */
+	if (run->options->on_lost.kind != REACTION_KILL || safe_until < 0 ||
+	    lb_lock_state(run->lock) == LB_LOCK_LOST)
+		return WATCH_NEVER;
+	switch (run->state) {
+	case RUN_GOING:
+		return safe_until - RUN_LEASE_RESERVE_MS - run->kill_after_ms;
+	case RUN_ENDING:
+		return safe_until - RUN_LEASE_RESERVE_MS;
+	case RUN_KILLING:
+		break;
+	}
+	return WATCH_NEVER;
+}
+
+/*
+ * Ends the child before the lease is over. A newer lease that comes after the signal does not take back
+ * the signal, nor KILL, which comes kill-after later.
+ */
+static void
+keep_lease(struct run *run)
+{
+	if (watch_now() < lease_step_at(run))
+		return;
+	/* A newer one may lie unread, as when this process was stopped. What went wrong comes as LOST. */
+	(void)lb_dispatch(run->lb);
+	if (watch_now() < lease_step_at(run))
+		return;
+	end_by(run, lb_lock_safe_until(run->lock) - RUN_LEASE_RESERVE_MS);
+	run->verdict = EXIT_STATUS_LOST;
+	if (!run->lease_over)
+		run_lease_say_over(run->options, run->lock, watch_now());
+	run->lease_over = true;
+}
+
 /* ---- what the daemon says ---- */
 
-/* The slot is free for others already. */
+/* The slot is free for others already, or, when the lease has ended it, may soon be. */
 static void
 lost(struct run *run, const struct lb_event *event)
 {
 	run->verdict = EXIT_STATUS_LOST;
-	react(run, &run->options->on_lost);
+	/* We woke too late for what keep_lease() does: the time for KILL is past. */
+	if (run->options->on_lost.kind == REACTION_KILL && strcmp(event->reason, "lease") == 0)
+		end_by(run, watch_now());
+	else
+		react(run, &run->options->on_lost);
 	status_line(run->options, "lost", event->json);
 	say_lost(run->name, event);
 }
@@ -249,11 +294,21 @@ tell_left_behind(struct run *run)
 		    count == 1 ? "" : "es");
 }
 
+static void
+act_on_time(struct run *run)
+{
+	keep_lease(run);
+	heed(run);
+	kill_when_due(run);
+}
+
 static int64_t
 wake_at(const struct run *run)
 {
-	int64_t at = run->state == RUN_ENDING ? run->kill_at : WATCH_NEVER;
+	int64_t at = lease_step_at(run);
 
+	if (run->state == RUN_ENDING && run->kill_at < at)
+		at = run->kill_at;
 	return run->left_at != 0 && run->left_at < at ? run->left_at : at;
 }
 
@@ -266,14 +321,19 @@ supervise(struct run *run)
 	for (;;) {
 		enum child_news news;
 
+		/* The clock first: any time may have passed, if this process was stopped. */
+		act_on_time(run);
 		/* A SIGCHLD is read before its child is reaped, or the last one would go unnoticed. */
 		heed_signals(run);
-		heed(run);
 		news = child_reap(&run->child);
 		if (news == CHILD_ALL_GONE)
 			return;
-		if (news == CHILD_STOPPED && run->state == RUN_GOING)
+		if (news == CHILD_STOPPED && run->state == RUN_GOING) {
 			child_stop_with(&run->child);
+			act_on_time(run);
+			child_go_on(&run->child);
+		}
+		/* The children of what was just reaped have become ours. */
 		kill_when_due(run);
 		tell_left_behind(run);
 		watch_sleep(&watch, wake_at(run));
@@ -285,7 +345,8 @@ give_back(struct run *run)
 {
 	int code;
 
-	if (lb_lock_state(run->lock) == LB_LOCK_LOST)
+	/* When nobody has answered for so long, nobody is waited for: the end of the connection does it. */
+	if (run->lease_over || lb_lock_state(run->lock) == LB_LOCK_LOST)
 		return;
 	code = lb_release(run->lock, RELEASE_TIMEOUT_MS);
 	/* It says so only now, but it was lost while the child still worked. */
@@ -298,19 +359,6 @@ give_back(struct run *run)
 }
 
 /* ---- before ---- */
-
-static int64_t
-kill_after(const struct run *run)
-{
-	int64_t heartbeat = lb_lock_heartbeat(run->lock);
-
-	if (run->options->kill_after_ms >= 0)
-		return run->options->kill_after_ms;
-	if (heartbeat == 0)
-		return KILL_AFTER_NO_LEASE_MS;
-	heartbeat = heartbeat * KILL_AFTER_TENTHS / 10;
-	return heartbeat < KILL_AFTER_MOST_MS ? heartbeat : KILL_AFTER_MOST_MS;
-}
 
 static bool
 set_environment(const struct run *run)
@@ -369,13 +417,23 @@ run_locked(struct run *run, char *argv[])
 	if (run->lock == NULL)
 		return status;
 	status_line(run->options, "granted", lb_lock_json(run->lock));
+	if (!run_lease_suffices(run->options, run->lock)) {
+		give_back(run);
+		return EXIT_STATUS_USAGE;
+	}
 	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", run->name);
 	if (run->options->verbose)
 		say_in_passing("%s: granted after %.3f s", run->name,
 		    (double)lb_lock_waited(run->lock) / 1000);
-	run->kill_after_ms = kill_after(run);
-	if (!set_environment(run) ||
-	    !child_start(&run->child, argv, run->options->foreground, &run->signals))
+	run->kill_after_ms = run_lease_kill_after(run->options, run->lock);
+	if (!set_environment(run))
+		return EXIT_STATUS_INTERNAL;
+	/* Where the lock got lost on the way here, nothing is started. */
+	if (lb_lock_state(run->lock) == LB_LOCK_LOST) {
+		say("%s: lost before the command was started", run->name);
+		return EXIT_STATUS_LOST;
+	}
+	if (!child_start(&run->child, argv, run->options->foreground, &run->signals))
 		return EXIT_STATUS_INTERNAL;
 	supervise(run);
 	child_done(&run->child);

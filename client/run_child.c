@@ -193,7 +193,12 @@ child_stop_with(struct child *child)
 	if (child->terminal)
 		tcsetpgrp(STDIN_FILENO, getpgrp());
 	kill(getpid(), SIGSTOP);
-	/* Continued: in the foreground by fg, or in the background by bg. */
+}
+
+void
+child_go_on(struct child *child)
+{
+	/* In the foreground by fg, or in the background by bg. */
 	if (child->terminal && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetpgrp(STDIN_FILENO, child->pid);
 	child_signal(child, SIGCONT);

@@ -38,8 +38,10 @@ void child_signal_all(const struct child *child, int signo);
 int child_left_behind(const struct child *child);
 /* Reaps all that have ended. */
 enum child_news child_reap(struct child *child);
-/* The child has stopped: stops the command as well, until both are continued. */
+/* The child has stopped: stops the command as well, and returns when that is continued. */
 void child_stop_with(struct child *child);
+/* Then the child is continued, too. */
+void child_go_on(struct child *child);
 /* Takes the terminal back. */
 void child_done(struct child *child);
 

@@ -1,0 +1,78 @@
+#include "client/run_lease.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "client/output.h"
+
+/* The default of --kill-after: a part of the heartbeat that the grant names, with an upper end. */
+#define KILL_AFTER_TENTHS 4
+#define KILL_AFTER_MOST_MS 5000
+#define KILL_AFTER_NO_LEASE_MS 4000
+/* What must be left before TERM: the daemon asks the broker so often, and the answer takes its time. */
+#define ASKING_PARTS 3
+#define ANSWER_MS 1000
+
+int64_t
+run_lease_kill_after(const struct options *options, const struct lb_lock *lock)
+{
+	int64_t heartbeat = lb_lock_heartbeat(lock);
+
+	if (options->kill_after_ms >= 0)
+		return options->kill_after_ms;
+	if (heartbeat == 0)
+		return KILL_AFTER_NO_LEASE_MS;
+	heartbeat = heartbeat * KILL_AFTER_TENTHS / 10;
+	return heartbeat < KILL_AFTER_MOST_MS ? heartbeat : KILL_AFTER_MOST_MS;
+}
+
+static double
+seconds(int64_t ms)
+{
+	return (double)ms / 1000;
+}
+
+bool
+run_lease_suffices(const struct options *options, const struct lb_lock *lock)
+{
+	int64_t heartbeat = lb_lock_heartbeat(lock), margin = lb_lock_margin(lock);
+	int64_t kill_after = run_lease_kill_after(options, lock);
+	int64_t whole = 2 * heartbeat - margin - RUN_LEASE_RESERVE_MS;
+	int64_t needed = heartbeat / ASKING_PARTS + ANSWER_MS;
+
+	if (options->on_lost.kind != REACTION_KILL || lb_lock_safe_until(lock) < 0 ||
+	    whole - kill_after >= needed)
+		return true;
+	say("%s: the first signal would have to go out 2 * %g (heartbeat) - %g (margin) - %g "
+	    "(kill-after) - %g = "
+	    "%.3f s after the broker was last asked; until it has answered again up to %g / %d + "
+	    "%g = %.3f s pass",
+	    lb_lock_name(lock), seconds(heartbeat), seconds(margin), seconds(kill_after),
+	    seconds(RUN_LEASE_RESERVE_MS), seconds(whole - kill_after), seconds(heartbeat),
+	    ASKING_PARTS, seconds(ANSWER_MS), seconds(needed));
+	if (whole < needed || options->kill_after_ms < 0)
+		say("lockbrokerd's heartbeat is too short, or its margin too long, to end a "
+		    "command in time");
+	if (whole >= needed)
+		say("want a --kill-after of at most %.3f s", seconds(whole - needed));
+	return false;
+}
+
+void
+run_lease_say_over(const struct options *options, const struct lb_lock *lock, int64_t now)
+{
+	int64_t silent =
+	    now - (lb_lock_safe_until(lock) + lb_lock_margin(lock) - 2 * lb_lock_heartbeat(lock));
+	time_t since = time(NULL) - (time_t)(silent / 1000);
+	char clock[16] = "?", json[256];
+	struct tm parts;
+
+	if (localtime_r(&since, &parts) != NULL)
+		strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
+	snprintf(json, sizeof(json), "{\"lock\":\"%s\",\"reason\":\"lease\",\"silent\":%.3f}",
+	    lb_lock_id(lock), seconds(silent));
+	status_line(options, "ending", json);
+	say_in_passing("%s: the broker has not answered since %s (%.1f s): the command is ended "
+		       "before the slot can be another's",
+	    lb_lock_name(lock), clock, seconds(silent));
+}

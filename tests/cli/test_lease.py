@@ -1,0 +1,272 @@
+"""The peer's own end of the lease: what `run` and `acquire` do when the daemon says nothing any more, or
+when they were stopped themselves."""
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+import unittest
+
+import tap
+from cli import Job, command, gone, state
+from daemon import Daemon
+from fake import GRANT, Fake, reply
+from wait import wait_until
+
+LOCK = {"lock": "f-1", "name": "db", "slot": 1}
+DEAF = 'trap "" TERM; echo pid $$; while :; do sleep 0.05; done'
+OBEDIENT = 'trap "echo got TERM; exit 0" TERM; echo pid $$; while :; do sleep 0.05; done'
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def granted(ahead, **more):
+    """For a Fake: a grant that is safe for so many seconds, from when it is asked for."""
+    return lambda request, _: reply(request, result={
+        **GRANT, "safe_for": ahead, "safe_until": now() + ahead, **more})
+
+
+class LeaseCase(unittest.TestCase):
+    def start(self, daemon, *argv, **more):
+        """A run, and the reading end of its --status-fd."""
+        read, write = os.pipe()
+        job = Job(self, daemon, "run", "--status-fd", str(write), *argv, fds=(write,), **more)
+        os.close(write)
+        lines = os.fdopen(read, encoding="utf-8")
+        self.addCleanup(lines.close)
+        job.wait_out("pid ")
+        return job, lines
+
+    def pid(self, job):
+        return int(job.out.split()[1])
+
+    def next(self, lines, event, within=10.0):
+        """The next line on the --status-fd, which must be that event."""
+        self.assertTrue(select.select([lines], [], [], within)[0], f"no {event} within {within} s")
+        line = json.loads(lines.readline())
+        self.assertEqual(line["event"], event)
+        return line
+
+
+class Frozen(LeaseCase):
+    """The daemon is stopped, and its connections stay open."""
+
+    heartbeat = 2
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--heartbeat", str(self.heartbeat))
+        command(self, self.daemon, "create", "db")
+
+    def test_a_deaf_command_is_gone_before_the_slot_can_be_free(self):
+        job, lines = self.start(self.daemon, "db", "sh", "-c", f"sh -c '{DEAF}' & {DEAF}")
+        wait_until(lambda: job.out.count("pid ") == 2, what="both are there")
+        lease = self.next(lines, "granted")
+        asked = lease["safe_until"] + lease["lease"]["margin"] - 2 * self.heartbeat
+        self.daemon.freeze()
+        frozen = now()
+        ending = self.next(lines, "ending")
+        # Since when nothing was heard: not before the grant, nor after the daemon could not any more.
+        silent_since = now() - ending["silent"]
+        self.assertGreaterEqual(silent_since, asked - 0.01)
+        self.assertLessEqual(silent_since, frozen)
+        pids = {int(word) for word in job.out.split() if word.isdigit()}
+        self.assertEqual(len(pids), 2)
+        self.assertFalse(any(gone(pid) for pid in pids))
+        wait_until(lambda: all(gone(pid) for pid in pids), 10, "they are killed")
+        self.assertLess(now(), silent_since + 2 * self.heartbeat)
+        job.wait(79)
+        self.daemon.thaw()
+
+    def test_a_command_that_ends_in_time_was_lost_too(self):
+        job, lines = self.start(self.daemon, "db", "sh", "-c", OBEDIENT)
+        self.next(lines, "granted")
+        self.daemon.freeze()
+        ending = self.next(lines, "ending")
+        job.wait(79)
+        self.assertIn("got TERM", job.out)
+        self.assertIn("db: the broker has not answered since ", job.err)
+        # The default kill-after of 0.8 s, and half a second, before the lease of 3.6 s is over.
+        self.assertGreaterEqual(ending["silent"], 2.3)
+        self.assertEqual(self.next(lines, "exit")["status"], 79)
+        self.daemon.thaw()
+
+    def test_a_freeze_that_is_short_costs_nothing(self):
+        read, write = os.pipe()
+        job, lines = self.start(self.daemon, "db", "sh", "-c", "echo pid $$; read x; exit 3", stdin=read)
+        os.close(read)
+        until = self.next(lines, "granted")["safe_until"]
+        self.daemon.freeze()
+        began = now()
+        wait_until(lambda: now() > began + 1.2, what="1.2 s pass")
+        self.daemon.thaw()
+        # Beyond what the grant promised: only newer leases carry it there.
+        wait_until(lambda: now() > until + 0.2, what="the first lease is over")
+        self.assertTrue(job.running(), job.err)
+        os.write(write, b"\n")
+        os.close(write)
+        job.wait(3)
+        self.assertEqual(job.err, "")
+        self.next(lines, "released")
+
+
+class FrozenAcquire(unittest.TestCase):
+    def test_acquire_ends(self):
+        daemon = Daemon(self, "--heartbeat", "1")
+        command(self, daemon, "create", "db")
+        read, write = os.pipe()
+        self.addCleanup(os.close, write)
+        job = Job(self, daemon, "acquire", "db", stdin=read)
+        os.close(read)
+        job.wait_out("safe_until")
+        until = job.json()["safe_until"]
+        # Newer leases carry it beyond the first.
+        wait_until(lambda: now() > until + 0.2, what="the first lease is over")
+        self.assertTrue(job.running(), job.err)
+        daemon.freeze()
+        frozen = now()
+        job.wait(79)
+        self.assertLess(now(), frozen + 2)
+        self.assertIn("db: lost (lease)", job.err)
+        daemon.thaw()
+
+
+class Refused(unittest.TestCase):
+    """A kill-after that leaves no time for the broker to answer."""
+
+    def refused(self, daemon, *argv):
+        job = command(self, daemon, "run", *argv, "db", "echo", "never", status=64)
+        self.assertEqual(job.out, "")
+        # The lock is free again at once.
+        command(self, daemon, "run", "-n", "--on-lost=ignore", "db", "true")
+        return job.err
+
+    def test_too_long(self):
+        daemon = Daemon(self)
+        command(self, daemon, "create", "db")
+        err = self.refused(daemon, "-k", "13.2")
+        self.assertIn("2 * 10 (heartbeat) - 2 (margin) - 13.2 (kill-after) - 0.5 = 4.300 s", err)
+        self.assertIn("10 / 3 + 1 = 4.333 s", err)
+        self.assertIn("--kill-after of at most 13.167 s", err)
+        self.assertNotIn("too short", err)
+        command(self, daemon, "run", "-k", "13.1", "db", "true")
+        command(self, daemon, "run", "-k", "1h", "--on-lost=signal:TERM", "db", "true")
+
+    def test_the_heartbeat_is_too_short(self):
+        daemon = Daemon(self, "--heartbeat", "1")
+        command(self, daemon, "create", "db")
+        for argv in ((), ("-k", "0")):
+            err = self.refused(daemon, *argv)
+            self.assertIn("heartbeat is too short", err)
+            self.assertNotIn("at most", err)
+
+
+class Silent(LeaseCase):
+    """A connection over which nothing comes."""
+
+    def test_other_reactions_come_with_the_loss(self):
+        for reaction, said in (("signal:USR1", "got USR1"), ("run:echo instead", "instead"), ("ignore", "")):
+            with self.subTest(reaction=reaction):
+                read, write = os.pipe()
+                fake = Fake(self, acquire=granted(0.8))
+                job, lines = self.start(
+                    fake, "--on-lost=" + reaction, "db", "bash", "-c",
+                    'trap "echo got USR1" USR1; echo pid $$; until read -t 0.05 x; do :; done', stdin=read)
+                os.close(read)
+                until = self.next(lines, "granted")["safe_until"]
+                lost = self.next(lines, "lost")
+                self.assertGreaterEqual(now(), until)
+                self.assertEqual({**lost, "why": ""}, {"event": "lost", **LOCK, "reason": "lease", "why": ""})
+                wait_until(lambda job=job, said=said: said in job.out, what=said)
+                self.assertFalse(gone(self.pid(job)))
+                os.write(write, b"\n")
+                os.close(write)
+                job.wait(79)
+                self.assertIn("db: lost (lease)", job.err)
+
+    def test_a_stop_of_the_daemon_is_not_longer_than_the_lease(self):
+        fake = Fake(self, acquire=granted(1.2))
+        job, lines = self.start(fake, "-k", "0.1", "db", "bash", "-c", DEAF)
+        fake.say(("draining", {"grace": 60}))
+        until = self.next(lines, "granted")["safe_until"]
+        self.next(lines, "draining")
+        wait_until(lambda: gone(self.pid(job)), 5, "it is killed")
+        self.assertLess(now(), until)
+        job.wait(79)
+
+    def test_the_end_of_the_lease_during_the_release_is_no_loss(self):
+        fake = Fake(self, acquire=granted(1.0), release=None)
+        job = command(self, fake, "run", "-k", "0.1", "db", "sh", "-c", "exit 3", status=3)
+        self.assertIn("release", job.err)
+        self.assertNotIn("lost", job.err)
+
+    def test_a_grant_that_comes_too_late(self):
+        for subcommand in (("run", "db", "echo", "never"), ("acquire", "db")):
+            job = command(self, Fake(self, acquire=granted(-1)), *subcommand, status=79)
+            self.assertEqual(job.out, "")
+            self.assertIn("lease", job.err)
+
+    def test_suspect_and_restored(self):
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(notify.close)
+        fake = Fake(self, acquire=granted(30))
+        path = os.path.join(fake.dir, "notify")
+        notify.bind(path)
+        notify.settimeout(10)
+        job, lines = self.start(fake, "--verbose", "db", "sh", "-c", OBEDIENT, env={"NOTIFY_SOCKET": path})
+        self.next(lines, "granted")
+        self.assertEqual(notify.recv(4096).decode(), "READY=1\nSTATUS=holding db")
+        for word, words, status in (
+                ("suspect", "the broker does not answer", "holding db, but the broker does not answer"),
+                ("restored", "the broker has answered again", "holding db")):
+            fake.say((word, {"lock": "f-1"}))
+            self.assertEqual(self.next(lines, word), {"event": word, "lock": "f-1"})
+            self.assertEqual(notify.recv(4096).decode(), "STATUS=" + status)
+            wait_until(lambda words=words: words in job.err, what=words)
+        job.signal(signal.SIGTERM)
+        job.wait(0)
+
+
+class Stopped(LeaseCase):
+    """`run` itself is stopped, and its command is not."""
+
+    def stopped(self, fake, script):
+        job, lines = self.start(fake, "-k", "0.2", "db", "bash", "-c", script)
+        until = self.next(lines, "granted")["safe_until"]
+        job.signal(signal.SIGSTOP)
+        wait_until(lambda: state(job.pid) == "T", what="it is stopped")
+        return job, until
+
+    def test_it_kills_as_soon_as_it_wakes(self):
+        fake = Fake(self, acquire=granted(1.2))
+        job, until = self.stopped(fake, DEAF)
+        fake.say(("lease", {"safe_until": until + 0.1}))
+        wait_until(lambda: now() > until + 0.2, what="the lease is over")
+        self.assertFalse(gone(self.pid(job)))
+        job.signal(signal.SIGCONT)
+        woken = now()
+        wait_until(lambda: gone(self.pid(job)), 5, "it is killed")
+        self.assertLess(now(), woken + 0.5)
+        job.wait(79)
+        self.assertIn("db: lost (lease)", job.err)
+
+    def test_what_came_meanwhile_counts(self):
+        fake = Fake(self, acquire=granted(1.2))
+        job, until = self.stopped(fake, OBEDIENT)
+        fake.say(("lease", {"safe_until": until + 0.1}))
+        fake.say(("lease", {"safe_until": until + 60}))
+        wait_until(lambda: now() > until + 0.2, what="the first lease is over")
+        job.signal(signal.SIGCONT)
+        job.signal(signal.SIGUSR1)
+        # It acts on a signal that came after: so it has looked at the clock before.
+        wait_until(lambda: gone(self.pid(job)), 5, "the signal was passed on")
+        self.assertNotIn("got TERM", job.out)
+        job.wait(128 + signal.SIGUSR1)
+        self.assertEqual(job.err, "")
+
+
+if __name__ == "__main__":
+    tap.main()
