@@ -3,7 +3,8 @@
 
     with LockBroker() as broker, broker.acquire("db", timeout=30) as lock:
         migrate()               # lock.slot says which slot
-        lock.verify()           # still ours? Lost or Revoked if not
+        lock.verify()           # still ours? Lost or Revoked if not; broker.read() and lock.held
+                                # say it without asking the broker
         write_the_result()
 
 One object is one connection, and a connection's end releases all that it holds. Use one per thread,
@@ -72,7 +73,8 @@ ERRORS = {
 
 @dataclasses.dataclass
 class Notification:
-    """What the daemon says unasked: lost, revoked, waiting, broker, draining."""
+    """What the daemon says unasked: lost, suspect, restored, revoked, waiting, broker, draining. A lost
+    with the reason "lease" is our own: the daemon did not say in time that the hold goes on."""
     method: str
     params: Dict[str, Any]
 
@@ -86,11 +88,16 @@ class Lock:
     kind: str
     slot: Optional[int]
     waited: float
+    safe_until: Optional[float]  # now() at which it is lost, unless a lease comes before
     held: bool = True
 
     def verify(self) -> None:
         """Asks the broker. Lost or Revoked when it is not simply held."""
-        self.broker.call("verify", lock=self.id)
+        result = self.broker.call("verify", lock=self.id)
+        self.broker.renew(self, result.get("safe_until"))
+        self.broker.read()
+        if not self.held:
+            raise Lost({"code": 8, "message": "the lock was lost", "data": {"reason": "lost"}})
 
     def release(self) -> None:
         """Returns when the broker has confirmed that the slot is free."""
@@ -112,6 +119,11 @@ class Lock:
             # What went wrong inside the block matters more than that the slot was gone by then.
             if kind is None:
                 raise
+
+
+def now() -> float:
+    """The clock of safe_until."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class LockBroker:
@@ -148,6 +160,11 @@ class LockBroker:
         """For select(): readable when there is something for notification(0)."""
         return self._socket.fileno()
 
+    def timeout(self) -> Optional[float]:
+        """For select(): in so many seconds notification(0) is due though nothing can be read."""
+        ends = [lock.safe_until for lock in self.locks.values() if lock.safe_until is not None]
+        return max(min(ends) - now(), 0.0) if ends else None
+
     # ---- requests and answers ----
 
     def request(self, method: str, **params: Any) -> int:
@@ -165,7 +182,7 @@ class LockBroker:
     def result(self, request_id: int, within: Optional[float] = None) -> Any:
         """The result of one request, or its Error. TimeoutError after `within` seconds: then the
         request is still under way, and result() may be called again."""
-        end = None if within is None else time.monotonic() + within
+        end = None if within is None else now() + within
         while request_id not in self._answers:
             if not self._receive(end):
                 raise TimeoutError(f"no answer within {within} s")
@@ -181,7 +198,7 @@ class LockBroker:
 
     def notification(self, within: Optional[float] = None) -> Optional[Notification]:
         """The next notification; None when `within` seconds pass without one."""
-        end = None if within is None else time.monotonic() + within
+        end = None if within is None else now() + within
         while not self.notifications:
             if not self._receive(end):
                 return None
@@ -192,7 +209,7 @@ class LockBroker:
     def acquire(self, name: str, timeout: Optional[float] = None, **params: Any) -> Lock:
         """Waits for a slot: for ever, `timeout` seconds, or not at all (0). More parameters as in
         PROTOCOL.md: kind, priority, progress, who, why, command."""
-        return self.granted(self.request("acquire", name=name, timeout=timeout, **params))
+        return self.granted(self.request("acquire", name=name, timeout=timeout, lease=True, **params))
 
     def granted(self, request_id: int) -> Lock:
         """The lock of an acquire that was sent by request()."""
@@ -204,9 +221,15 @@ class LockBroker:
             # Interrupted (Ctrl-C): a grant that nobody waits for any more must not stay.
             self.abandon(request_id)
             raise
-        lock = Lock(self, grant["lock"], grant["name"], grant["kind"], grant["slot"], grant["waited"])
+        lock = Lock(self, grant["lock"], grant["name"], grant["kind"], grant["slot"], grant["waited"],
+                    grant.get("safe_until"))
         self.locks[lock.id] = lock
         return lock
+
+    def renew(self, lock: Lock, safe_until: Optional[float]) -> None:
+        """What was safe until then stays so: a newer word only adds to it."""
+        if lock.safe_until is not None and safe_until is not None:
+            lock.safe_until = max(lock.safe_until, safe_until)
 
     def abandon(self, request_id: int) -> None:
         """Gives up an acquire; if it was granted nevertheless, the lock is released unseen."""
@@ -225,16 +248,25 @@ class LockBroker:
 
     # ---- what comes in ----
 
+    def read(self) -> None:
+        """Reads what is there. By then `held` says how things are."""
+        while self._receive(0.0):
+            pass
+
     def _receive(self, end: Optional[float]) -> bool:
-        """Reads one message; False when `end` passed without one."""
+        """Reads one message, or loses what is not safe any more; False when `end` passed without."""
         while b"\n" not in self._received:
-            left = None if end is None else max(end - time.monotonic(), 0.0)
+            waits = [self.timeout(), None if end is None else max(end - now(), 0.0)]
             # Zero means non-blocking to settimeout: what is there already is still read.
-            self._socket.settimeout(left)
+            self._socket.settimeout(min((wait for wait in waits if wait is not None), default=None))
             try:
                 data = self._socket.recv(65536)
             except (TimeoutError, BlockingIOError):
-                return False
+                if self._lapse():
+                    return True
+                if end is not None and now() >= end:
+                    return False
+                continue
             except ConnectionResetError:
                 data = b""
             if not data:
@@ -245,9 +277,24 @@ class LockBroker:
         self._take(json.loads(line))
         return True
 
+    def _lapse(self) -> bool:
+        """Loses what is not safe any more: by a fresh clock, when nothing is unread that may renew it."""
+        over = [lock for lock in self.locks.values()
+                if lock.safe_until is not None and now() >= lock.safe_until]
+        for lock in over:
+            self.forget(lock.id)
+            self.notifications.append(Notification("lost", {
+                "lock": lock.id, "name": lock.name, "slot": lock.slot, "reason": "lease",
+                "why": "the daemon did not say in time that the broker still answers"}))
+        return bool(over)
+
     def _take(self, message: Dict[str, Any]) -> None:
         if "method" in message:
             notification = Notification(message["method"], message.get("params", {}))
+            if notification.method == "lease":
+                for lock in self.locks.values():
+                    self.renew(lock, notification.params["safe_until"])
+                return
             if notification.method == "lost":
                 self.forget(notification.params["lock"])
             self.notifications.append(notification)
@@ -271,7 +318,7 @@ class LockBroker:
 def hold_until_input_ends(broker: LockBroker, lock: Lock) -> bool:
     """False when the lock was lost meanwhile."""
     while lock.held:
-        ready = select.select([sys.stdin, broker], [], [])[0]
+        ready = select.select([sys.stdin, broker], [], [], broker.timeout())[0]
         if sys.stdin in ready and not os.read(sys.stdin.fileno(), 4096):
             return True
         while broker.notification(0) is not None:

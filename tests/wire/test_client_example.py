@@ -142,6 +142,40 @@ class Library(unittest.TestCase):
             self.one.notification(within=10)
         self.daemon.wait_exit()
 
+    def frozen(self):
+        """A lock of a daemon that says nothing more."""
+        self.one.close()
+        self.daemon = Daemon(self, "--heartbeat", "1")
+        self.one = self.connect()
+        self.one.call("create", name="db")
+        lock = self.one.acquire("db", timeout=0)
+        first = lock.safe_until
+        # It is renewed, and that is no notification.
+        self.assertIsNone(self.one.notification(within=2))
+        self.assertTrue(lock.held)
+        self.assertGreater(lock.safe_until, first)
+        lock.verify()
+        self.daemon.freeze()
+        return lock
+
+    def test_a_frozen_daemon_is_a_loss_when_the_lease_is_over(self):
+        lock = self.frozen()
+        note = self.one.notification(within=10)
+        self.assertGreaterEqual(client.now(), lock.safe_until)
+        self.assertEqual((note.method, note.params["lock"], note.params["reason"]), ("lost", lock.id, "lease"))
+        self.assertFalse(lock.held)
+        self.daemon.thaw()
+        with self.assertRaises(client.Lost):
+            lock.verify()
+
+    def test_what_is_over_is_lost_though_an_answer_comes(self):
+        lock = self.frozen()
+        wait_until(lambda: client.now() > lock.safe_until)
+        self.assertTrue(lock.held)
+        self.one.read()
+        self.assertFalse(lock.held)
+        self.daemon.thaw()
+
     def test_the_end_of_the_daemon_is_the_end_of_the_hold(self):
         lock = self.one.acquire("db", timeout=0)
         self.daemon.kill()
