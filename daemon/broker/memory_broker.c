@@ -5,8 +5,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/base/queue.h"
 #include "daemon/broker/memory_connection.h"
+#include "daemon/broker/memory_stray.h"
 #include "daemon/broker/memory_watch.h"
 #include "daemon/broker/memory_world.h"
 
@@ -33,15 +33,6 @@ struct link {
 	char *why;        /* owned; "" while UP */
 };
 
-/* A request on a lane that is gone. */
-struct stray {
-	struct memory_broker *broker; /* borrowed */
-	struct broker_done done;
-	struct broker_reply reply;
-	struct timer timer;
-	TAILQ_ENTRY(stray) entry;
-};
-
 struct memory_broker {
 	struct broker_base base;    /* first */
 	struct memory_world *world; /* borrowed */
@@ -50,7 +41,7 @@ struct memory_broker {
 	unsigned lanes_max;
 	uint64_t last_lane; /* number of the last lane taken */
 	struct link links[2];
-	TAILQ_HEAD(, stray) strays;     /* owned */
+	struct memory_strays *strays;   /* owned; requests on lanes that are gone */
 	struct memory_watches *watches; /* owned */
 };
 
@@ -165,7 +156,7 @@ on_up(void *ctx, uint64_t id)
 	/* What has waited goes first, before what the listener asks for now. */
 	memory_connection_up(link->connection);
 	if (link->which == BROKER_SIDE)
-		memory_watches_up(link->broker->watches);
+		memory_watches_up(link->broker->watches, link->connection);
 	link_tell(link);
 }
 
@@ -240,44 +231,6 @@ link_stop(struct link *link)
 		link_set_state(link, BROKER_DOWN, "");
 }
 
-/* ---- strays ---- */
-
-static void
-stray_free(struct stray *stray)
-{
-	timers_cancel(timers_of(stray->broker), &stray->timer);
-	TAILQ_REMOVE(&stray->broker->strays, stray, entry);
-	free(stray);
-}
-
-static void
-on_stray(void *ctx, uint64_t id)
-{
-	struct stray *stray = ctx;
-	struct broker_reply reply = stray->reply;
-	struct broker_done done = stray->done;
-
-	(void)id;
-	stray_free(stray);
-	done.fn(done.ctx, done.id, &reply);
-}
-
-static void
-stray_new(struct memory_broker *broker, uint64_t lane, struct broker_done done)
-{
-	const struct link *link = link_of_lane(broker, lane);
-	struct stray *stray = mem_alloc(sizeof(*stray));
-
-	stray->broker = broker;
-	stray->done = done;
-	stray->reply.answer = lane >> 1 <= link->died_at ? BROKER_UNKNOWN : BROKER_SKIPPED;
-	stray->reply.sent_at = now_of(broker);
-	stray->reply.text = "";
-	TAILQ_INSERT_TAIL(&broker->strays, stray, entry);
-	timer_init(&stray->timer, on_stray, stray, 0);
-	timers_set(timers_of(broker), &stray->timer, now_of(broker));
-}
-
 /* ---- the seam's operations ---- */
 
 static void
@@ -297,7 +250,6 @@ static void
 memory_stop(struct broker *base)
 {
 	struct memory_broker *broker = memory_of(base);
-	struct stray *stray;
 
 	if (broker->phase == PHASE_STOPPED)
 		return;
@@ -305,8 +257,7 @@ memory_stop(struct broker *base)
 	link_stop(&broker->links[BROKER_HOLD]);
 	link_stop(&broker->links[BROKER_SIDE]);
 	memory_watches_clear(broker->watches);
-	while ((stray = TAILQ_FIRST(&broker->strays)) != NULL)
-		stray_free(stray);
+	memory_strays_clear(broker->strays);
 }
 
 static void
@@ -317,6 +268,7 @@ memory_free(struct broker *base)
 	assert(broker->phase == PHASE_STOPPED);
 	memory_world_forget(broker->world, base);
 	memory_watches_free(broker->watches);
+	memory_strays_free(broker->strays);
 	free(broker->links[BROKER_HOLD].why);
 	free(broker->links[BROKER_SIDE].why);
 	free(broker);
@@ -387,7 +339,8 @@ request(struct broker *base, uint64_t lane, enum memory_method method, const cha
 		return;
 	if (link->connection == NULL ||
 	    !memory_connection_request(link->connection, lane, method, queue, done))
-		stray_new(broker, lane, done);
+		memory_strays_add(broker->strays,
+		    lane >> 1 <= link->died_at ? BROKER_UNKNOWN : BROKER_SKIPPED, done);
 }
 
 static void
@@ -494,7 +447,7 @@ memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 	broker->lanes_max = lanes_max;
 	link_init(&broker->links[BROKER_HOLD], broker, BROKER_HOLD);
 	link_init(&broker->links[BROKER_SIDE], broker, BROKER_SIDE);
-	TAILQ_INIT(&broker->strays);
+	broker->strays = memory_strays_new(memory_world_timers(world));
 	broker->watches = memory_watches_new(world, (struct broker *)broker);
 	return (struct broker *)broker;
 }
@@ -596,12 +549,13 @@ memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const c
 void
 memory_broker_close_watches(struct broker *broker)
 {
-	struct memory_broker *memory = memory_of(broker);
+	const struct link *side = &memory_of(broker)->links[BROKER_SIDE];
+	const struct memory_connection *connection = side->connection;
 
-	if (memory->links[BROKER_SIDE].state != BROKER_UP)
+	if (side->state != BROKER_UP || memory_connection_is_frozen(connection))
 		return;
-	memory_watches_down(memory->watches);
+	memory_watches_down(memory_of(broker)->watches);
 	/* Unless one of those who heard it ended the link. */
-	if (memory->links[BROKER_SIDE].state == BROKER_UP)
-		memory_watches_up(memory->watches);
+	if (side->connection == connection && side->state == BROKER_UP)
+		memory_watches_up(memory_of(broker)->watches, connection);
 }

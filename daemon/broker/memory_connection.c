@@ -465,6 +465,12 @@ memory_connection_forsake(struct memory_connection *connection)
 	memory_owner_release(&connection->owner);
 }
 
+bool
+memory_connection_is_frozen(const struct memory_connection *connection)
+{
+	return connection->frozen;
+}
+
 uint64_t
 memory_connection_number(const struct memory_connection *connection)
 {

@@ -34,6 +34,7 @@ void memory_connection_lose(struct memory_connection *connection, int64_t notice
 void memory_connection_freeze(struct memory_connection *connection);
 /* The same, and the world has given it up: its exclusive queues are gone. */
 void memory_connection_forsake(struct memory_connection *connection);
+bool memory_connection_is_frozen(const struct memory_connection *connection);
 uint64_t memory_connection_number(const struct memory_connection *connection);
 
 void memory_connection_each_lane(const struct memory_connection *connection,

@@ -30,10 +30,10 @@ struct watch {
 };
 
 struct memory_watches {
-	struct memory_world *world;  /* borrowed */
-	struct broker *broker;       /* borrowed */
-	bool up;                     /* the link */
-	struct watch *by_queue;      /* owned */
+	struct memory_world *world;                 /* borrowed */
+	struct broker *broker;                      /* borrowed */
+	const struct memory_connection *connection; /* borrowed; NULL: the link is not up */
+	struct watch *by_queue;                     /* owned */
 	TAILQ_HEAD(, watch) in_turn; /* the same, in the order in which they were asked for */
 };
 
@@ -67,6 +67,13 @@ watch_set_state(struct watch *watch, enum watch_state state)
 		break;
 	}
 	watch->state = state;
+}
+
+/* Whether anything still comes through to the daemon, or from it. */
+static bool
+is_cut_off(const struct watch *watch)
+{
+	return memory_connection_is_frozen(watch->watches->connection);
 }
 
 /* Nothing of it is on its way any more. */
@@ -127,6 +134,8 @@ on_perform(void *ctx, uint64_t id)
 	struct watch *watch = ctx;
 
 	(void)id;
+	if (is_cut_off(watch))
+		return;
 	watch->found = memory_consumer_join(watch->watches->world, &watch->consumer, watch->queue);
 }
 
@@ -136,6 +145,8 @@ on_answer(void *ctx, uint64_t id)
 	struct watch *watch = ctx;
 
 	(void)id;
+	if (is_cut_off(watch))
+		return;
 	if (watch->found == BROKER_ABSENT) {
 		watch_end(watch);
 	} else if (watch->found == BROKER_OK) {
@@ -149,7 +160,8 @@ static void
 on_hint(void *ctx, uint64_t id)
 {
 	(void)id;
-	watch_end(ctx);
+	if (!is_cut_off(ctx))
+		watch_end(ctx);
 }
 
 static void
@@ -212,7 +224,7 @@ memory_watches_add(struct memory_watches *watches, const char *queue)
 	timer_init(&watch->hint, on_hint, watch, 0);
 	HASH_ADD_KEYPTR(hh, watches->by_queue, watch->queue, strlen(watch->queue), watch);
 	TAILQ_INSERT_TAIL(&watches->in_turn, watch, entry);
-	if (watches->up)
+	if (watches->connection != NULL)
 		watch_send(watch);
 }
 
@@ -226,11 +238,11 @@ memory_watches_remove(struct memory_watches *watches, const char *queue)
 }
 
 void
-memory_watches_up(struct memory_watches *watches)
+memory_watches_up(struct memory_watches *watches, const struct memory_connection *connection)
 {
 	struct watch *watch;
 
-	watches->up = true;
+	watches->connection = connection;
 	TAILQ_FOREACH (watch, &watches->in_turn, entry)
 		watch_send(watch);
 }
@@ -252,7 +264,7 @@ memory_watches_down(struct memory_watches *watches)
 {
 	struct watch *watch;
 
-	watches->up = false;
+	watches->connection = NULL;
 	TAILQ_FOREACH (watch, &watches->in_turn, entry) {
 		watch_halt(watch);
 		watch_set_state(watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
@@ -279,7 +291,7 @@ memory_watches_clear(struct memory_watches *watches)
 {
 	struct watch *watch;
 
-	watches->up = false;
+	watches->connection = NULL;
 	while ((watch = TAILQ_FIRST(&watches->in_turn)) != NULL)
 		watch_free(watch);
 }

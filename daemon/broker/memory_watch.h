@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "daemon/broker/broker.h"
+#include "daemon/broker/memory_connection.h"
 #include "daemon/broker/memory_world.h"
 
 struct memory_watches;
@@ -24,8 +25,8 @@ bool memory_watches_any(const struct memory_watches *watches);
 void memory_watches_add(struct memory_watches *watches, const char *queue);
 void memory_watches_remove(struct memory_watches *watches, const char *queue);
 
-/* The link is up: those that wait are placed. */
-void memory_watches_up(struct memory_watches *watches);
+/* The link is up, on that connection (borrowed until down): those that wait are placed. */
+void memory_watches_up(struct memory_watches *watches, const struct memory_connection *connection);
 /* It went: they wait again, and those that were placed hear of it. */
 void memory_watches_down(struct memory_watches *watches);
 

@@ -35,6 +35,17 @@ silent_of(void *ctx)
 	return ((struct lock_world *)ctx)->silent;
 }
 
+static bool
+unheard_of(void *ctx)
+{
+	struct lock_world *world = ctx;
+
+	if (world->deaf == 0)
+		return false;
+	world->deaf--;
+	return true;
+}
+
 /* ---- what the engines say ---- */
 
 static struct said *
@@ -93,8 +104,8 @@ world_new(void)
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
 	world->timers = timers_new(&world->clock);
-	world->nature =
-	    (struct memory_nature){.delay = delay_of, .silent = silent_of, .ctx = world};
+	world->nature = (struct memory_nature){
+	    .delay = delay_of, .silent = silent_of, .unheard = unheard_of, .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->nature);
 	for (int i = 0; i < DAEMONS; i++) {
 		struct world_daemon *daemon = &world->daemon[i];

@@ -44,6 +44,7 @@ struct lock_world {
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */
 	bool silent;    /* nothing that is sent is answered */
+	unsigned deaf;  /* so many deletions go unheard by a watch */
 	struct world_daemon daemon[DAEMONS];
 	struct said said[RECORDS];
 	size_t said_count;

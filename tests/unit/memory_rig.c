@@ -106,6 +106,21 @@ on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
 	see(what);
 }
 
+static void
+on_watch(void *ctx, const char *queue, enum broker_news news)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "%s%s:%s", ctx == two ? "two." : "",
+	    news == BROKER_WATCHED ? "watched"
+	    : news == BROKER_HINT  ? "hint"
+				   : "unwatched",
+	    queue);
+	see(what);
+	if (rig.heard != NULL)
+		rig.heard(queue, news);
+}
+
 /* ---- the nature's plan ---- */
 
 static int64_t
@@ -129,6 +144,13 @@ planned_nack(void *ctx)
 	return rig.nacks_used < RIG_PLAN && rig.nacks[rig.nacks_used++];
 }
 
+static bool
+planned_deafness(void *ctx)
+{
+	(void)ctx;
+	return rig.deafnesses_used < RIG_PLAN && rig.deafnesses[rig.deafnesses_used++];
+}
+
 /* ---- fixtures ---- */
 
 struct broker *
@@ -136,7 +158,7 @@ rig_broker_new(unsigned lanes_max)
 {
 	struct broker *broker = memory_broker_new(world, 10, lanes_max);
 	struct broker_events events = {
-	    .link = on_link, .lane_closed = on_lane_closed, .ctx = broker};
+	    .link = on_link, .lane_closed = on_lane_closed, .watch = on_watch, .ctx = broker};
 
 	broker_set_events(broker, &events);
 	return broker;
@@ -145,8 +167,10 @@ rig_broker_new(unsigned lanes_max)
 void
 rig_new(const struct memory_nature *nature)
 {
-	static const struct memory_nature planned = {
-	    .delay = planned_delay, .silent = planned_silence, .nacks = planned_nack};
+	static const struct memory_nature planned = {.delay = planned_delay,
+	    .silent = planned_silence,
+	    .nacks = planned_nack,
+	    .unheard = planned_deafness};
 
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
 	rig.timers = timers_new(&rig_clock);
@@ -280,6 +304,22 @@ take(struct broker *broker, enum broker_link link)
 	lane = broker_lane_take(broker, link);
 	rig.in_call = false;
 	return lane;
+}
+
+void
+watch(struct broker *broker, const char *queue)
+{
+	rig.in_call = true;
+	broker_watch(broker, queue);
+	rig.in_call = false;
+}
+
+void
+unwatch(struct broker *broker, const char *queue)
+{
+	rig.in_call = true;
+	broker_unwatch(broker, queue);
+	rig.in_call = false;
 }
 
 bool

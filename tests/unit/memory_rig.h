@@ -1,7 +1,7 @@
 /*
  * Two daemons' memory_brokers over one world and a clock of our own. Whatever comes back is written
  * down in order, in short: "1=ok" is the answer to request 1, "2=locked!" one whose lane is gone with
- * it, "p3=ok,absent" a probe, "closed:405" a lane closed by the broker, "hold:up" a link. Nothing may
+ * it, "p3=ok,absent" a probe, "closed:405" a lane closed by the broker, "hold:up" a link, "hint:a" a watch's news. Nothing may
  * come back from inside a call that asks for it: the rig checks that of every call made through it.
  */
 #ifndef TESTS_UNIT_MEMORY_RIG_H
@@ -30,8 +30,10 @@ struct rig {
 	void (*reaction)(void);
 	/* The plan of the nature: for the requests to come, in order; then plain. */
 	int64_t delays[RIG_PLAN];
-	bool silences[RIG_PLAN], nacks[RIG_PLAN];
-	size_t delays_used, silences_used, nacks_used;
+	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
+	size_t delays_used, silences_used, nacks_used, deafnesses_used;
+	/* What a test does from inside each piece of a watch's news. */
+	void (*heard)(const char *queue, enum broker_news news);
 };
 
 extern struct rig rig;
@@ -67,6 +69,8 @@ void declare_slot(struct broker *broker, uint64_t lane, const char *queue, uint6
 void delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
 void probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id);
 uint64_t take(struct broker *broker, enum broker_link link);
+void watch(struct broker *broker, const char *queue);
+void unwatch(struct broker *broker, const char *queue);
 bool exists(const char *queue);
 const struct broker *owner_of(const char *queue);
 

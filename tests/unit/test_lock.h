@@ -10,5 +10,6 @@ Suite *suite_lock_acquire(void);
 Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_admin(void);
+Suite *suite_lock_watch(void);
 
 #endif

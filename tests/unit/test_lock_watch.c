@@ -1,0 +1,237 @@
+/*
+ * Revoked in time: the engine's watches over memory_broker. Every answer takes 1 ms, and so does every
+ * cancel.
+ */
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define MSEC NSEC_PER_MSEC
+#define SECOND NSEC_PER_SEC
+/* A hint, a look, and the watch's own delays. */
+#define SOON (5 * MSEC)
+
+static struct lock_world *world;
+
+/* Peer 1 of daemon 0 holds db, slot 1. */
+static void
+setup(void)
+{
+	world = world_new();
+	world_make(world, "db", 1);
+	world_acquire(world, 0, 1, 1, "db", 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static int
+revoked(void)
+{
+	return world_notices(world, 0, 1, LOCK_NOTICE_REVOKED);
+}
+
+static void delete (void)
+{
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+}
+
+static enum reason
+verify(uint64_t request)
+{
+	lock_verify(world->daemon[0].engine, 1, request, world_answer(world, 0, 1, 1)->lock, 1000);
+	return world_await(world, 0, 1, request)->reason;
+}
+
+static void
+release(uint64_t request)
+{
+	lock_release(world->daemon[0].engine, 1, request, world_answer(world, 0, 1, 1)->lock);
+	ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
+}
+
+START_TEST(a_deletion_is_told_at_once)
+{
+	world_pass(world, SECOND);
+	ck_assert_int_eq(revoked(), 0);
+	delete ();
+	world_pass(world, SOON);
+	ck_assert_int_eq(revoked(), 1);
+	/* A mark, told once, and B stays. */
+	world_pass(world, 10 * SECOND);
+	ck_assert_int_eq(revoked(), 1);
+	ck_assert(world_b(world, "db", 1, 0));
+	ck_assert_int_eq(verify(2), REASON_REVOKED);
+	release(3);
+}
+END_TEST
+
+/* Nobody hears of it; the look that every watch begins with finds it. */
+START_TEST(deleted_before_the_watch_is_there)
+{
+	delete ();
+	world_pass(world, 10 * MSEC + SOON);
+	ck_assert_int_eq(revoked(), 1);
+}
+END_TEST
+
+START_TEST(a_hint_without_a_deletion_changes_nothing)
+{
+	world_pass(world, SECOND);
+	for (int i = 0; i < 5; i++) {
+		ck_assert(memory_world_cancel(world->memory, "db-1-A"));
+		world_pass(world, SECOND + SOON);
+	}
+	ck_assert_int_eq(revoked(), 0);
+	ck_assert_int_eq(verify(2), REASON_NONE);
+	/* It was asked for again each time. */
+	delete ();
+	world_pass(world, SOON);
+	ck_assert_int_eq(revoked(), 1);
+}
+END_TEST
+
+START_TEST(deleted_while_the_side_link_is_away)
+{
+	world_pass(world, SECOND);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	delete ();
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(revoked(), 0);
+	memory_broker_restore(world->daemon[0].broker, BROKER_SIDE);
+	world_pass(world, SOON);
+	ck_assert_int_eq(revoked(), 1);
+}
+END_TEST
+
+START_TEST(deleted_while_their_lane_is_closed)
+{
+	world_pass(world, SECOND);
+	memory_broker_close_watches(world->daemon[0].broker);
+	delete ();
+	world_pass(world, SOON);
+	ck_assert_int_eq(revoked(), 1);
+}
+END_TEST
+
+/* Nearly 10 ms, in none of which there is a consumer. */
+START_TEST(a_short_hold_is_not_watched)
+{
+	for (int i = 0; i < 99; i++) {
+		ck_assert(!memory_world_cancel(world->memory, "db-1-A"));
+		world_pass(world, MSEC / 10);
+	}
+	release(2);
+	for (int i = 0; i < 20; i++) {
+		ck_assert(!memory_world_cancel(world->memory, "db-1-A"));
+		world_pass(world, MSEC);
+	}
+	/* A longer one is. */
+	world_acquire(world, 0, 1, 3, "db", 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+	world_pass(world, 10 * MSEC + SOON);
+	ck_assert(memory_world_cancel(world->memory, "db-1-A"));
+}
+END_TEST
+
+START_TEST(a_watch_ends_with_its_hold)
+{
+	world_pass(world, SECOND);
+	release(2);
+	ck_assert(!memory_world_cancel(world->memory, "db-1-A"));
+	delete ();
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(revoked(), 0);
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
+/* Deleted and made again, and the watch heard neither: the hold was never in danger. */
+START_TEST(deleted_and_made_again_unheard)
+{
+	world_pass(world, SECOND);
+	world->deaf = 1;
+	delete ();
+	world_make(world, "db", 1);
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(revoked(), 0);
+	ck_assert_int_eq(verify(2), REASON_NONE);
+	/* The next watch hears of the next deletion. */
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	world_pass(world, SOON);
+	delete ();
+	world_pass(world, SOON);
+	ck_assert_int_eq(revoked(), 1);
+}
+END_TEST
+
+/* Deleted unheard: whoever looks is told. */
+START_TEST(deleted_unheard)
+{
+	world_pass(world, SECOND);
+	world->deaf = 1;
+	delete ();
+	world_pass(world, SECOND);
+	ck_assert_int_eq(revoked(), 0);
+	ck_assert_int_eq(verify(2), REASON_REVOKED);
+	ck_assert_int_eq(revoked(), 1);
+}
+END_TEST
+
+/* The lane on which A is looked at dies before its turn, at each step from the deletion on. */
+START_TEST(revoked_under_a_dying_lane)
+{
+	world_pass(world, SECOND);
+	delete ();
+	for (int i = 0; i < _i; i++)
+		world_step(world, SOON);
+	/* Lanes of the hold link have even ids; one that is none is left alone. */
+	for (uint64_t lane = 2; lane < 20; lane += 2)
+		memory_broker_close_lane(
+		    world->daemon[0].broker, lane, 406, "PRECONDITION_FAILED - timeout");
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(revoked(), 1);
+	ck_assert_int_eq(verify(2), REASON_REVOKED);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+/* Every end of a hold at every step of a watch: nothing is left that could tell of it. */
+START_TEST(let_go_at_every_step)
+{
+	world_pass(world, SECOND);
+	delete ();
+	for (int i = 0; i < _i; i++)
+		world_step(world, SOON);
+	lock_peer_gone(world->daemon[0].engine, 1);
+	world_pass(world, 5 * SECOND);
+	ck_assert_int_le(revoked(), 1);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
+Suite *
+suite_lock_watch(void)
+{
+	Suite *suite = suite_create("watch");
+	TCase *tc = tcase_create("watch");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_deletion_is_told_at_once);
+	tcase_add_test(tc, deleted_before_the_watch_is_there);
+	tcase_add_test(tc, a_hint_without_a_deletion_changes_nothing);
+	tcase_add_test(tc, deleted_while_the_side_link_is_away);
+	tcase_add_test(tc, deleted_while_their_lane_is_closed);
+	tcase_add_test(tc, a_short_hold_is_not_watched);
+	tcase_add_test(tc, a_watch_ends_with_its_hold);
+	tcase_add_test(tc, deleted_and_made_again_unheard);
+	tcase_add_test(tc, deleted_unheard);
+	tcase_add_loop_test(tc, revoked_under_a_dying_lane, 0, 8);
+	tcase_add_loop_test(tc, let_go_at_every_step, 0, 8);
+	suite_add_tcase(suite, tc);
+	return suite;
+}

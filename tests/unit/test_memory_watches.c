@@ -1,0 +1,313 @@
+/*
+ * Watches over the memory broker, as broker.h promises them.
+ */
+#include "tests/unit/memory_rig.h"
+#include "tests/unit/unit.h"
+
+/* Two watched queues; `one` has nothing else on its side link. */
+static void
+setup(void)
+{
+	rig_setup();
+	ck_assert(memory_world_put(world, "a", false));
+	ck_assert(memory_world_put(world, "b", false));
+	watch(one, "a");
+	watch(one, "b");
+	pass(0);
+	ck_saw("side:up watched:a watched:b");
+}
+
+START_TEST(deletions_are_heard_whoever_deletes)
+{
+	uint64_t lane = take(two, BROKER_SIDE);
+
+	delete_slot(two, lane, "a", 100);
+	pass(0);
+	ck_saw("two.side:up 100=ok hint:a");
+	ck_assert(memory_world_remove(world, "b"));
+	ck_saw("");
+	pass(0);
+	ck_saw("hint:b");
+	/* The watch is over. */
+	ck_assert(memory_world_put(world, "a", false));
+	ck_assert(memory_world_remove(world, "a"));
+	pass(MSEC);
+}
+END_TEST
+
+START_TEST(each_hears_for_itself)
+{
+	watch(two, "a");
+	pass(0);
+	ck_saw("two.side:up two.watched:a");
+	ck_assert(memory_world_remove(world, "a"));
+	pass(0);
+	ck_saw("hint:a two.hint:a");
+}
+END_TEST
+
+START_TEST(a_watch_takes_its_time)
+{
+	ck_assert(memory_world_put(world, "c", false));
+	rig.delays[rig.delays_used] = 10 * MSEC;
+	rig.delays[rig.delays_used + 1] = 3 * MSEC;
+	watch(one, "c");
+	pass(10 * MSEC - 1);
+	ck_saw("");
+	pass(1);
+	ck_saw("watched:c");
+	ck_assert(memory_world_remove(world, "c"));
+	pass(3 * MSEC - 1);
+	ck_saw("");
+	pass(1);
+	ck_saw("hint:c");
+}
+END_TEST
+
+/* Before the consume is performed: absent. After: cancelled, though its answer comes first. */
+START_TEST(deleted_while_it_is_placed)
+{
+	rig.delays[rig.delays_used] = 10 * MSEC;
+	rig.delays[rig.delays_used + 1] = 10 * MSEC;
+	unwatch(one, "a");
+	unwatch(one, "b");
+	watch(one, "a");
+	watch(one, "b");
+	pass(4 * MSEC);
+	ck_assert(memory_world_remove(world, "a"));
+	pass(2 * MSEC);
+	ck_assert(memory_world_remove(world, "b"));
+	pass(4 * MSEC);
+	ck_saw("hint:a watched:b hint:b");
+}
+END_TEST
+
+START_TEST(absent_is_a_hint)
+{
+	watch(one, "none");
+	pass(0);
+	ck_saw("hint:none");
+}
+END_TEST
+
+START_TEST(watched_once_at_most)
+{
+	watch(one, "a");
+	pass(0);
+	ck_saw("");
+	ck_assert(memory_world_remove(world, "a"));
+	pass(0);
+	ck_saw("hint:a");
+}
+END_TEST
+
+START_TEST(unwatched_and_nothing_is_told)
+{
+	unwatch(one, "a");
+	unwatch(one, "a");
+	unwatch(one, "none");
+	ck_assert(memory_world_remove(world, "a"));
+	/* Also of a cancel that is on its way. */
+	rig.delays[rig.delays_used] = 5 * MSEC;
+	ck_assert(memory_world_remove(world, "b"));
+	pass(MSEC);
+	unwatch(one, "b");
+	pass(10 * MSEC);
+	ck_saw("");
+}
+END_TEST
+
+START_TEST(the_side_link_goes_and_comes)
+{
+	uint64_t lane = take(one, BROKER_SIDE);
+
+	check(one, lane, "a", 1);
+	memory_broker_cut(one, BROKER_SIDE, 0, 20 * MSEC, "cut");
+	ck_saw("1=unknown! unwatched:a unwatched:b side:down:cut");
+	ck_assert(memory_world_remove(world, "a"));
+	pass(20 * MSEC - 1);
+	ck_saw("");
+	/* It comes back by itself, for them. */
+	pass(1);
+	ck_saw("side:up hint:a watched:b");
+	/* Cut while it is on its way: nothing was there to be told of. */
+	rig.delays[rig.delays_used] = 10 * MSEC;
+	watch(one, "a");
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	ck_saw("unwatched:b side:down:cut");
+	pass(0);
+	ck_saw("side:up watched:b hint:a");
+}
+END_TEST
+
+START_TEST(the_hold_link_has_no_part_in_it)
+{
+	memory_broker_cut(one, BROKER_HOLD, 0, 0, "cut");
+	ck_saw("hold:down:cut");
+	pass(0);
+	ck_saw("hold:up");
+	ck_assert(memory_world_remove(world, "a"));
+	pass(0);
+	ck_saw("hint:a");
+}
+END_TEST
+
+START_TEST(cancelled_without_a_deletion)
+{
+	ck_assert(memory_world_cancel(world, "a"));
+	ck_assert(!memory_world_cancel(world, "a"));
+	ck_assert(!memory_world_cancel(world, "none"));
+	pass(0);
+	ck_saw("hint:a");
+	ck_assert(exists("a"));
+	watch(one, "a");
+	pass(0);
+	ck_saw("watched:a");
+}
+END_TEST
+
+START_TEST(a_deletion_unheard)
+{
+	rig.deafnesses[0] = true;
+	ck_assert(memory_world_remove(world, "a"));
+	ck_assert(memory_world_put(world, "a", false));
+	ck_assert(memory_world_remove(world, "a"));
+	pass(MSEC);
+	ck_saw("");
+	/* What the next link finds. */
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	ck_saw("unwatched:a unwatched:b side:down:cut side:up hint:a watched:b");
+}
+END_TEST
+
+/* Nothing comes through any more, not even what is on its way, until it is cut. */
+START_TEST(a_link_whose_ends_have_parted)
+{
+	rig.delays[rig.delays_used] = 5 * MSEC;
+	rig.delays[rig.delays_used + 1] = 5 * MSEC;
+	watch(one, "none");
+	ck_assert(memory_world_cancel(world, "a"));
+	pass(MSEC);
+	if (_i == 0)
+		memory_broker_freeze(one, BROKER_SIDE);
+	else if (_i == 1)
+		memory_broker_forsake(one, BROKER_SIDE);
+	else
+		memory_world_restart(world);
+	ck_assert(memory_world_remove(world, "b"));
+	watch(one, "c");
+	memory_broker_close_watches(one);
+	pass(10 * MSEC);
+	ck_saw("");
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	ck_saw("unwatched:a unwatched:b side:down:cut");
+	pass(0);
+	ck_saw("side:up watched:a hint:b hint:none hint:c");
+}
+END_TEST
+
+/* Consumer timeout: the lane that they are on is closed, the link stays. */
+START_TEST(their_lane_is_closed)
+{
+	memory_broker_close_watches(one);
+	ck_saw("unwatched:a unwatched:b");
+	pass(0);
+	ck_saw("watched:a watched:b");
+	memory_broker_close_watches(two);
+	ck_assert(memory_world_remove(world, "a"));
+	pass(0);
+	ck_saw("hint:a");
+}
+END_TEST
+
+static void
+unwatch_both(const char *queue, enum broker_news news)
+{
+	(void)queue;
+	(void)news;
+	broker_unwatch(one, "a");
+	broker_unwatch(one, "b");
+}
+
+static void
+watch_again(const char *queue, enum broker_news news)
+{
+	if (news == BROKER_HINT && exists(queue))
+		broker_watch(one, queue);
+}
+
+static void
+stop_it(const char *queue, enum broker_news news)
+{
+	(void)queue;
+	(void)news;
+	broker_stop(one);
+}
+
+START_TEST(what_its_hearer_may_do)
+{
+	rig.heard = watch_again;
+	ck_assert(memory_world_cancel(world, "a"));
+	pass(0);
+	ck_saw("hint:a watched:a");
+	rig.heard = unwatch_both;
+	memory_broker_close_watches(one);
+	pass(0);
+	ck_saw("unwatched:b");
+	rig.heard = NULL;
+	watch(one, "a");
+	watch(one, "b");
+	pass(0);
+	ck_saw("watched:a watched:b");
+	rig.heard = stop_it;
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(MSEC);
+	ck_saw("unwatched:a");
+}
+END_TEST
+
+START_TEST(after_the_stop_nothing_is_told)
+{
+	broker_stop(one);
+	unwatch(one, "a");
+	watch(one, "a");
+	ck_assert(memory_world_remove(world, "a"));
+	ck_assert(memory_world_remove(world, "b"));
+	pass(MSEC);
+}
+END_TEST
+
+static Suite *
+suite_watches(void)
+{
+	Suite *suite = suite_create("memory watches");
+	TCase *tc = tcase_create("watches");
+
+	tcase_add_checked_fixture(tc, setup, rig_teardown);
+	tcase_add_test(tc, deletions_are_heard_whoever_deletes);
+	tcase_add_test(tc, each_hears_for_itself);
+	tcase_add_test(tc, a_watch_takes_its_time);
+	tcase_add_test(tc, deleted_while_it_is_placed);
+	tcase_add_test(tc, absent_is_a_hint);
+	tcase_add_test(tc, watched_once_at_most);
+	tcase_add_test(tc, unwatched_and_nothing_is_told);
+	tcase_add_test(tc, the_side_link_goes_and_comes);
+	tcase_add_test(tc, the_hold_link_has_no_part_in_it);
+	tcase_add_test(tc, cancelled_without_a_deletion);
+	tcase_add_test(tc, a_deletion_unheard);
+	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 3);
+	tcase_add_test(tc, their_lane_is_closed);
+	tcase_add_test(tc, what_its_hearer_may_do);
+	tcase_add_test(tc, after_the_stop_nothing_is_told);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {suite_watches};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
