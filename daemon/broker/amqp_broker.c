@@ -10,6 +10,7 @@
 #include "daemon/broker/amqp_keeper.h"
 #include "daemon/broker/amqp_probe.h"
 #include "daemon/broker/amqp_tls.h"
+#include "daemon/broker/amqp_watch.h"
 
 struct amqp_broker {
 	struct broker_base base; /* first: this is a struct broker */
@@ -20,6 +21,7 @@ struct amqp_broker {
 	struct jitter jitter;
 	struct amqp_keeper *hold, *side; /* owned */
 	struct amqp_probes *probes;      /* owned */
+	struct amqp_watches *watches;    /* owned */
 	char *cluster;                   /* owned; the first one seen, NULL before */
 	char *product, *version;         /* owned; of the hold link's server */
 	bool blocked;
@@ -59,7 +61,8 @@ lanes_of(const struct amqp_broker *amqp, uint64_t lane)
 static bool
 side_in_use(const struct amqp_broker *amqp)
 {
-	return amqp_lanes_in_use(amqp_keeper_lanes(amqp->side)) || amqp_probes_in_use(amqp->probes);
+	return amqp_lanes_in_use(amqp_keeper_lanes(amqp->side)) ||
+	       amqp_probes_in_use(amqp->probes) || amqp_watches_any(amqp->watches);
 }
 
 /* Both links go to one host at a time: it follows the hold link. */
@@ -148,6 +151,7 @@ on_up(void *ctx, enum broker_link which)
 	amqp->side_used = now(amqp);
 	timers_set(amqp->timers, &amqp->side_idle, now(amqp) + amqp->settings.side_idle);
 	amqp_probes_go(amqp->probes);
+	amqp_watches_go(amqp->watches);
 }
 
 static void
@@ -160,6 +164,10 @@ on_down(void *ctx, enum broker_link which)
 	amqp->blocked = false;
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	amqp_probes_fail(amqp->probes);
+	amqp_watches_fail(amqp->watches, amqp_keeper_code(amqp->side));
+	/* Who waits for an answer has got it; who watches goes on watching. */
+	if (amqp_watches_any(amqp->watches))
+		side_needed(amqp);
 }
 
 static void
@@ -195,6 +203,15 @@ on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
 		amqp->base.events.lane_closed(amqp->base.events.ctx, lane, code, text);
 }
 
+static void
+on_watch_news(void *ctx, const char *queue, enum broker_news news)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (amqp->base.events.watch != NULL)
+		amqp->base.events.watch(amqp->base.events.ctx, queue, news);
+}
+
 /* ---- operations ---- */
 
 static void
@@ -212,6 +229,7 @@ amqp_stop(struct broker *broker)
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	timers_cancel(amqp->timers, &amqp->side_wait);
 	amqp_probes_silence(amqp->probes);
+	amqp_watches_silence(amqp->watches);
 	amqp_keeper_quit(amqp->side);
 	amqp_keeper_quit(amqp->hold);
 }
@@ -235,6 +253,7 @@ amqp_free(struct broker *broker)
 	struct amqp_broker *amqp = of(broker);
 
 	amqp_probes_free(amqp->probes);
+	amqp_watches_free(amqp->watches);
 	amqp_keeper_free(amqp->side);
 	amqp_keeper_free(amqp->hold);
 	SSL_CTX_free(amqp->tls);
@@ -363,6 +382,26 @@ amqp_reset(struct broker *broker, enum broker_link link, const char *why)
 		amqp_keeper_drop(keeper, why);
 }
 
+static void
+amqp_watch(struct broker *broker, const char *queue)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_watches_add(amqp->watches, queue);
+	side_needed(amqp);
+}
+
+static void
+amqp_unwatch(struct broker *broker, const char *queue)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp->side_used = now(amqp);
+	amqp_watches_remove(amqp->watches, queue);
+}
+
 static const struct broker_ops amqp_ops = {
     .start = amqp_start,
     .stop = amqp_stop,
@@ -377,6 +416,8 @@ static const struct broker_ops amqp_ops = {
     .delete_slot = amqp_delete_slot,
     .probe = amqp_probe,
     .reset = amqp_reset,
+    .watch = amqp_watch,
+    .unwatch = amqp_unwatch,
 };
 
 /* ---- life ---- */
@@ -434,6 +475,21 @@ new_keeper(struct amqp_broker *amqp, struct event_base *base, enum broker_link w
 	return amqp_keeper_new(&config, &events);
 }
 
+static struct amqp_watches *
+new_watches(struct amqp_broker *amqp)
+{
+	const struct amqp_watches_config config = {
+	    .timers = amqp->timers,
+	    .lanes = amqp_keeper_lanes(amqp->side),
+	    .jitter = &amqp->jitter,
+	    .ack_after = amqp->settings.ack_after,
+	    .news = on_watch_news,
+	    .ctx = amqp,
+	};
+
+	return amqp_watches_new(&config);
+}
+
 struct broker *
 amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
     const struct amqp_settings *settings, char **ret_error)
@@ -460,6 +516,7 @@ amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
 	amqp->side = new_keeper(amqp, base, BROKER_SIDE);
 	amqp->probes =
 	    amqp_probes_new(timers, amqp_keeper_lanes(amqp->side), settings->probe_timeout);
+	amqp->watches = new_watches(amqp);
 	return (struct broker *)amqp;
 }
 

@@ -32,6 +32,7 @@ struct amqp_settings {
 	int64_t connect_timeout; /* TCP, TLS and AMQP handshake together */
 	int64_t probe_timeout;
 	int64_t side_idle; /* the side link is closed after so long without use */
+	int64_t ack_after; /* what a watch is delivered is acknowledged then; 0: 20 s */
 	const char *name;  /* connection_name in the management UI: "lockbrokerd HOST" */
 };
 
@@ -42,7 +43,8 @@ struct broker *amqp_broker_new(struct event_base *base, struct timers *timers, u
 /* Frames that the broker's links have sent and received, by kind: what tests and metrics read. */
 struct amqp_counts {
 	uint64_t sent_methods, sent_publishes, sent_consumes, received_methods;
-	uint64_t flushes; /* writes begun on an idle link */
+	uint64_t flushes;    /* writes begun on an idle link */
+	uint64_t deliveries; /* basic.deliver */
 	uint64_t lanes_opened, lanes_closed_by_broker;
 };
 void amqp_broker_get_counts(

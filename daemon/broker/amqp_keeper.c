@@ -19,6 +19,7 @@ struct amqp_keeper {
 	struct amqp_counts counts;
 	enum broker_state state;
 	char *why;       /* owned */
+	int code;        /* of the connection.close that ended the last link */
 	char *host_text; /* owned; made when asked for */
 	size_t host;
 	bool keep;
@@ -171,6 +172,7 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	}
 	assert(link == keeper->link);
 	keeper->link = NULL;
+	keeper->code = code;
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
 	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
@@ -251,6 +253,7 @@ amqp_keeper_rest(struct amqp_keeper *keeper, const char *why)
 	keeper->leaving = keeper->link;
 	keeper->link = NULL;
 	amqp_link_close(keeper->leaving);
+	keeper->code = 0;
 	news = keeper_set_state(keeper, BROKER_DOWN, mem_strdup(why));
 	log_state(keeper, news);
 	amqp_lanes_fail(keeper->lanes);
@@ -282,6 +285,12 @@ const char *
 amqp_keeper_why(const struct amqp_keeper *keeper)
 {
 	return keeper->why;
+}
+
+int
+amqp_keeper_code(const struct amqp_keeper *keeper)
+{
+	return keeper->code;
 }
 
 size_t

@@ -59,8 +59,10 @@ void amqp_keeper_drop(struct amqp_keeper *keeper, const char *why);
 struct amqp_lanes *amqp_keeper_lanes(const struct amqp_keeper *keeper);
 enum broker_state amqp_keeper_state(const struct amqp_keeper *keeper);
 const char *amqp_keeper_why(const struct amqp_keeper *keeper); /* "" while UP */
-size_t amqp_keeper_host(const struct amqp_keeper *keeper);     /* connected, or tried next */
-bool amqp_keeper_is_idle(const struct amqp_keeper *keeper);    /* no link, and none is being made */
+/* Of the connection.close that ended the last link; 0 = there was none. */
+int amqp_keeper_code(const struct amqp_keeper *keeper);
+size_t amqp_keeper_host(const struct amqp_keeper *keeper);  /* connected, or tried next */
+bool amqp_keeper_is_idle(const struct amqp_keeper *keeper); /* no link, and none is being made */
 /* Of that host: host:port, as in a URL. Borrowed until the next call. */
 const char *amqp_keeper_host_text(struct amqp_keeper *keeper);
 /* NULL unless UP. */

@@ -61,9 +61,9 @@ bool amqp_lanes_in_use(const struct amqp_lanes *lanes); /* any lane is taken */
 unsigned amqp_lanes_open(const struct amqp_lanes *lanes);
 unsigned amqp_lanes_max(const struct amqp_lanes *lanes); /* 0 while there is no link */
 
-/* A lane for another protocol than request and answer (amqp_probe). */
+/* A lane for another protocol than request and answer (amqp_probe, amqp_watch). */
 struct amqp_tap {
-	/* A method or content header. False: it must not come, which ends the link. */
+	/* A method or content header; bodies are dropped unread. False: it must not come, which ends the link. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);
 	/* Closed by the broker. Not called when the link dies. */
 	void (*closed)(void *ctx, int code, const char *text);

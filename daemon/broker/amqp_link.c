@@ -343,6 +343,8 @@ take_frame(struct amqp_link *link, const struct amqp_frame *frame)
 {
 	if (frame->type == AMQP_FRAME_METHOD)
 		link->config.counts->received_methods++;
+	if (frame->method == AMQP_BASIC_DELIVER_METHOD)
+		link->config.counts->deliveries++;
 	if (frame->type == AMQP_FRAME_HEARTBEAT)
 		return;
 	if (frame->channel == 0) {

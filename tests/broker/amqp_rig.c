@@ -132,6 +132,19 @@ on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
 	rig->closed_code = code;
 }
 
+static void
+on_watch(void *ctx, const char *queue, enum broker_news news)
+{
+	struct rig_broker *rig = ctx;
+	struct rig_news *told = &rig->news[rig->news_count];
+
+	ck_assert(!in_call);
+	ck_assert_uint_lt(rig->news_count++, RIG_NEWS);
+	snprintf(told->queue, sizeof(told->queue), "%s", queue);
+	told->news = news;
+	told->at = rig_now();
+}
+
 /* ---- brokers ---- */
 
 struct amqp_host
@@ -174,6 +187,7 @@ rig_open(const struct amqp_settings *settings)
 	const struct broker_events events = {
 	    .link = on_link,
 	    .lane_closed = on_lane_closed,
+	    .watch = on_watch,
 	    .ctx = rig,
 	};
 	char *error = NULL;
@@ -287,6 +301,33 @@ rig_probe(struct rig_broker *rig, const char *const *queues, size_t count)
 	rig_ask_probe(rig, queues, count);
 	rig_wait(probes_answered > before);
 	return probe_answers;
+}
+
+void
+rig_watch(struct rig_broker *rig, const char *queue)
+{
+	in_call = true;
+	broker_watch(rig->broker, queue);
+	in_call = false;
+}
+
+void
+rig_unwatch(struct rig_broker *rig, const char *queue)
+{
+	in_call = true;
+	broker_unwatch(rig->broker, queue);
+	in_call = false;
+}
+
+unsigned
+rig_told(const struct rig_broker *rig, const char *queue, enum broker_news news)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < rig->news_count; i++)
+		count += rig->news[i].news == news &&
+			 (queue == NULL || strcmp(rig->news[i].queue, queue) == 0);
+	return count;
 }
 
 void

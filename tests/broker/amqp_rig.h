@@ -23,6 +23,15 @@ struct rig_answer {
 	char text[256];
 };
 
+#define RIG_NEWS 4096
+
+/* Of a watch. */
+struct rig_news {
+	char queue[64];
+	enum broker_news news;
+	int64_t at;
+};
+
 /* One daemon's broker, and what it was told. */
 struct rig_broker {
 	struct broker *broker;
@@ -32,6 +41,8 @@ struct rig_broker {
 	unsigned lanes_closed;
 	uint64_t closed_lane;
 	int closed_code;
+	struct rig_news news[RIG_NEWS];
+	unsigned news_count;
 };
 
 extern struct event_base *rig_base;
@@ -88,6 +99,11 @@ const enum broker_answer *rig_probe_answers(void);
 const enum broker_answer *rig_probe(
     struct rig_broker *rig, const char *const *queues, size_t count);
 
+void rig_watch(struct rig_broker *rig, const char *queue);
+void rig_unwatch(struct rig_broker *rig, const char *queue);
+/* How often that was told; queue NULL: of any. */
+unsigned rig_told(const struct rig_broker *rig, const char *queue, enum broker_news news);
+
 /* The harness's rabbit.py with these words and the node's folder; waits, and wants success. */
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -97,6 +113,8 @@ Suite *probes_suite(void);
 Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
+Suite *watches_suite(void);
 Suite *scripted_suite(void);
+Suite *scripted_watches_suite(void);
 
 #endif

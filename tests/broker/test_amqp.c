@@ -7,7 +7,7 @@ int
 main(void)
 {
 	static Suite *(*const makers[])(void) = {
-	    lanes_suite, probes_suite, links_suite, denied_suite, tls_suite};
+	    lanes_suite, probes_suite, watches_suite, links_suite, denied_suite, tls_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -458,7 +458,8 @@ evil_suite(void)
 int
 main(void)
 {
-	static Suite *(*const makers[])(void) = {evil_suite, scripted_suite};
+	static Suite *(*const makers[])(void) = {
+	    evil_suite, scripted_suite, scripted_watches_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -38,6 +38,16 @@ use(struct amqp_decoder *decoder, const struct amqp_frame *frame)
 	    (properties->_flags & AMQP_BASIC_CORRELATION_ID_FLAG) != 0)
 		free(amqp_frame_words(properties->correlation_id));
 	switch (frame->method) {
+	case AMQP_BASIC_DELIVER_METHOD:
+		free(amqp_frame_words(((const amqp_basic_deliver_t *)frame->fields)->consumer_tag));
+		break;
+	case AMQP_BASIC_CANCEL_METHOD:
+		free(amqp_frame_words(((const amqp_basic_cancel_t *)frame->fields)->consumer_tag));
+		break;
+	case AMQP_BASIC_CONSUME_OK_METHOD:
+		free(amqp_frame_words(
+		    ((const amqp_basic_consume_ok_t *)frame->fields)->consumer_tag));
+		break;
 	case AMQP_CONNECTION_START_METHOD:
 		log_in(frame->fields);
 		break;

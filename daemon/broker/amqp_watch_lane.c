@@ -1,0 +1,260 @@
+#include "daemon/broker/amqp_watch_lane.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+
+/* Unacknowledged deliveries; of more, the oldest is acknowledged early. */
+#define UNACKED_MAX 1024
+
+struct ack {
+	TAILQ_ENTRY(ack) entry;
+	uint64_t delivery;
+	int64_t due;
+};
+
+static int64_t
+now(const struct amqp_watch_lane *lane)
+{
+	return clock_now(timers_clock(lane->timers));
+}
+
+static void
+send_method(const struct amqp_watch_lane *lane, amqp_method_number_t method, void *fields)
+{
+	struct amqp_link *link = amqp_lanes_link(lane->lanes);
+
+	/* There is none while others hear of the link's death before us. */
+	if (link != NULL)
+		amqp_link_send(link, lane->channel, method, fields);
+}
+
+/* ---- consumers and their tags: "w" and the number ---- */
+
+struct tag {
+	char text[24];
+};
+
+static struct tag
+tag_of(uint64_t consumer)
+{
+	struct tag tag;
+
+	snprintf(tag.text, sizeof(tag.text), "w%" PRIu64, consumer);
+	return tag;
+}
+
+/* 0: none of ours. */
+static uint64_t
+consumer_of(amqp_bytes_t tag)
+{
+	const char *text = tag.bytes;
+	uint64_t consumer = 0;
+
+	if (tag.len < 2 || tag.len > 20 || text[0] != 'w')
+		return 0;
+	for (size_t i = 1; i < tag.len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return 0;
+		consumer = consumer * 10 + (uint64_t)(text[i] - '0');
+	}
+	return consumer;
+}
+
+void
+amqp_watch_lane_consume(struct amqp_watch_lane *lane, uint64_t consumer, const char *queue)
+{
+	struct tag tag = tag_of(consumer);
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	};
+
+	assert(lane->unanswered == 0 && consumer != 0);
+	lane->unanswered = consumer;
+	lane->consumers++;
+	send_method(lane, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+static void
+send_cancel(struct amqp_watch_lane *lane, uint64_t consumer)
+{
+	struct tag tag = tag_of(consumer);
+	amqp_basic_cancel_t cancel = {
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	    .nowait = 1,
+	};
+
+	assert(lane->consumers > 0);
+	lane->consumers--;
+	send_method(lane, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+/*
+ * Never before consume-ok: RabbitMQ 3.10 passes that through the channel's own queue of messages, and a
+ * cancel that is read before it makes the channel crash (badkey in consumer_monitor) and ends the link
+ * with 541.
+ */
+void
+amqp_watch_lane_cancel(struct amqp_watch_lane *lane, uint64_t consumer)
+{
+	if (consumer == lane->unanswered)
+		lane->unwanted = true;
+	else
+		send_cancel(lane, consumer);
+}
+
+/* ---- deliveries ---- */
+
+static void
+ack_first(struct amqp_watch_lane *lane)
+{
+	struct ack *ack = TAILQ_FIRST(&lane->acks);
+	amqp_basic_ack_t fields = {.delivery_tag = ack->delivery};
+
+	send_method(lane, AMQP_BASIC_ACK_METHOD, &fields);
+	TAILQ_REMOVE(&lane->acks, ack, entry);
+	lane->ack_count--;
+	free(ack);
+}
+
+static void
+on_ack(void *ctx, uint64_t id)
+{
+	struct amqp_watch_lane *lane = ctx;
+	const struct ack *ack;
+
+	(void)id;
+	while ((ack = TAILQ_FIRST(&lane->acks)) != NULL && ack->due <= now(lane))
+		ack_first(lane);
+	if (ack != NULL)
+		timers_set(lane->timers, &lane->ack, ack->due);
+}
+
+static void
+ack_later(struct amqp_watch_lane *lane, uint64_t delivery)
+{
+	struct ack *ack = mem_alloc(sizeof(*ack));
+
+	ack->delivery = delivery;
+	ack->due = now(lane) + lane->ack_after;
+	TAILQ_INSERT_TAIL(&lane->acks, ack, entry);
+	if (++lane->ack_count > UNACKED_MAX)
+		ack_first(lane);
+	if (!timer_is_set(&lane->ack))
+		timers_set(lane->timers, &lane->ack, ack->due);
+}
+
+/* ---- frames ---- */
+
+static bool
+take_consume_ok(struct amqp_watch_lane *lane, uint64_t consumer)
+{
+	if (consumer == 0 || consumer != lane->unanswered)
+		return false;
+	lane->unanswered = 0;
+	if (lane->unwanted)
+		send_cancel(lane, consumer);
+	lane->unwanted = false;
+	lane->events.placed(lane->events.ctx, consumer);
+	return true;
+}
+
+/* What content there is does not matter: a header where one belongs is enough. */
+static bool
+take_header(struct amqp_watch_lane *lane)
+{
+	bool delivering = lane->delivering;
+
+	lane->delivering = false;
+	return delivering;
+}
+
+static bool
+on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_watch_lane *lane = ctx;
+
+	if (frame->type == AMQP_FRAME_HEADER)
+		return take_header(lane);
+	switch (frame->method) {
+	case AMQP_BASIC_QOS_OK_METHOD:
+		return true;
+	case AMQP_BASIC_CONSUME_OK_METHOD: {
+		const amqp_basic_consume_ok_t *ok = frame->fields;
+
+		return take_consume_ok(lane, consumer_of(ok->consumer_tag));
+	}
+	case AMQP_BASIC_CANCEL_METHOD: {
+		const amqp_basic_cancel_t *cancel = frame->fields;
+
+		lane->events.cancelled(lane->events.ctx, consumer_of(cancel->consumer_tag));
+		return true;
+	}
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		lane->delivering = true;
+		ack_later(lane, deliver->delivery_tag);
+		return true;
+	}
+	default:
+		return false;
+	}
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct amqp_watch_lane *lane = ctx;
+
+	lane->events.closed(lane->events.ctx, lane, lane->unanswered, code, text);
+}
+
+/* ---- life ---- */
+
+struct amqp_watch_lane *
+amqp_watch_lane_new(struct timers *timers, struct amqp_lanes *lanes, int64_t ack_after,
+    const struct amqp_watch_lane_events *events)
+{
+	struct amqp_watch_lane *lane = mem_alloc(sizeof(*lane));
+	amqp_basic_qos_t qos = {.prefetch_count = 1}; /* of each consumer: not global */
+
+	lane->timers = timers;
+	lane->lanes = lanes;
+	lane->ack_after = ack_after;
+	lane->events = *events;
+	lane->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = lane};
+	TAILQ_INIT(&lane->acks);
+	timer_init(&lane->ack, on_ack, lane, 0);
+	lane->channel = amqp_lanes_tap(lanes, &lane->tap);
+	if (lane->channel == 0) {
+		free(lane);
+		return NULL;
+	}
+	send_method(lane, AMQP_BASIC_QOS_METHOD, &qos);
+	return lane;
+}
+
+void
+amqp_watch_lane_free(struct amqp_watch_lane *lane)
+{
+	struct ack *ack;
+
+	while ((ack = TAILQ_FIRST(&lane->acks)) != NULL) {
+		TAILQ_REMOVE(&lane->acks, ack, entry);
+		free(ack);
+	}
+	timers_cancel(lane->timers, &lane->ack);
+	free(lane);
+}
+
+void
+amqp_watch_lane_close(struct amqp_watch_lane *lane)
+{
+	amqp_lanes_untap(lane->lanes, lane->channel);
+	amqp_watch_lane_free(lane);
+}

@@ -1,0 +1,277 @@
+/*
+ * Watches of a server that says just what a test wants: what RabbitMQ does rarely, or must not do.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/broker/evil_server.h"
+
+static struct evbuffer *bytes;
+static struct rig_broker *one;
+
+static void
+setup(void)
+{
+	evil_setup();
+	bytes = evbuffer_new();
+}
+
+static void
+teardown(void)
+{
+	evbuffer_free(bytes);
+	evil_teardown();
+}
+
+/* Sends what was put together since the last time. */
+static void
+say(void)
+{
+	evil_send(bytes);
+}
+
+static void
+put_consume_ok(uint16_t channel, const char *tag)
+{
+	amqp_basic_consume_ok_t ok = {.consumer_tag = amqp_cstring_bytes(tag)};
+
+	put_method(bytes, channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
+}
+
+static void
+put_cancel(const char *tag)
+{
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag), .nowait = 1};
+
+	put_method(bytes, 1, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+static void
+put_deliver(uint64_t delivery)
+{
+	amqp_basic_deliver_t deliver = {
+	    .consumer_tag = amqp_cstring_bytes("w1"),
+	    .delivery_tag = delivery,
+	    .routing_key = amqp_cstring_bytes("a"),
+	};
+
+	put_method(bytes, 1, AMQP_BASIC_DELIVER_METHOD, &deliver);
+}
+
+static void
+put_header(uint64_t size)
+{
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_CONTENT_TYPE_FLAG,
+	    .content_type = amqp_cstring_bytes("text/plain"),
+	};
+
+	ck_assert(amqp_frame_put_header(bytes, 1, size, &properties));
+}
+
+/* The consume of "a" on channel 1 has come. */
+static void
+asked_with(const struct amqp_settings *settings)
+{
+	put_friendly(evil.greeting);
+	one = rig_open(settings);
+	rig_watch(one, "a");
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+}
+
+static void
+asked(void)
+{
+	const struct amqp_settings settings = evil_settings();
+
+	asked_with(&settings);
+}
+
+static void
+placed(void)
+{
+	asked();
+	put_consume_ok(1, "w1");
+	say();
+	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 1);
+}
+
+/* Content in many frames, with other channels' between them, is dropped, and acknowledged late. */
+START_TEST(test_deliveries)
+{
+	struct amqp_settings settings = evil_settings();
+	static const char body[4000];
+	uint64_t lane;
+	unsigned check;
+	int64_t before;
+
+	settings.ack_after = 300 * NSEC_PER_MSEC;
+	asked_with(&settings);
+	put_consume_ok(1, "w1");
+	say();
+	lane = rig_take(one, BROKER_SIDE);
+	check = rig_ask(one, broker_check, lane, "b");
+	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	before = rig_now();
+	put_deliver(1);
+	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_header(3 * sizeof(body));
+	put_raw(bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
+	put_bare(bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
+	put_raw(bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
+	put_raw(bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
+	put_deliver(2);
+	put_header(0);
+	say();
+	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
+	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 2);
+	ck_assert_int_ge(rig_now() - before, settings.ack_after);
+	/* Owed also when the watch is over. */
+	put_deliver(3);
+	put_header(0);
+	say();
+	rig_unwatch(one, "a");
+	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 3);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+}
+END_TEST
+
+/* More than anybody keeps: the oldest are acknowledged early. */
+START_TEST(test_too_many_deliveries)
+{
+	placed();
+	for (uint64_t i = 1; i <= 1034; i++) {
+		put_deliver(i);
+		put_header(0);
+	}
+	say();
+	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 10);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+}
+END_TEST
+
+/* RabbitMQ's channel crashes when a cancel overtakes consume-ok, so ours waits for it. */
+START_TEST(test_cancel_waits_for_consume_ok)
+{
+	asked();
+	rig_unwatch(one, "a");
+	rig_watch(one, "a");
+	rig_wait(evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
+	put_consume_ok(1, "w1");
+	/* One that crosses ours is of no watch. */
+	put_cancel("w1");
+	put_cancel("w99999999999999999999");
+	put_cancel("");
+	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 2, AMQP_BASIC_QOS_OK_METHOD);
+	put_consume_ok(2, "w2");
+	say();
+	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
+	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 1);
+	ck_assert_uint_eq(one->news_count, 1);
+	/* Nothing is on the first channel, and it is kept for the next watch; the other goes then. */
+	rig_watch(one, "b");
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
+	rig_unwatch(one, "a");
+	rig_wait(evil_saw(2, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+}
+END_TEST
+
+/* A consume that blocks (a quorum queue without majority) costs the link: no haste to try again. */
+START_TEST(test_internal_error)
+{
+	amqp_connection_close_t close = {
+	    .reply_code = 541, .reply_text = amqp_cstring_bytes("INTERNAL_ERROR")};
+	unsigned accepted;
+
+	asked();
+	put_method(bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	accepted = evil.accepted;
+	say();
+	rig_wait(one->events[BROKER_SIDE] >= 2 && one->state[BROKER_SIDE] == BROKER_UP);
+	ck_assert_uint_gt(evil.accepted, accepted);
+	for (int i = 0; i < 20; i++)
+		rig_pass();
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 1);
+	ck_assert_uint_eq(one->news_count, 0);
+}
+END_TEST
+
+/* Any other death: at once. */
+START_TEST(test_hang_up)
+{
+	placed();
+	evil_hang_up();
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
+	ck_assert_uint_eq(rig_told(one, "a", BROKER_UNWATCHED), 1);
+	ck_assert_uint_eq(one->news_count, 2);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+	put_consume_ok(1, "w2");
+	say();
+	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 2);
+}
+END_TEST
+
+static void
+put_header_alone(void)
+{
+	put_header(0);
+}
+
+static void
+put_ok_of_another(void)
+{
+	put_consume_ok(1, "w7");
+}
+
+static void
+put_ok_twice(void)
+{
+	put_consume_ok(1, "w1");
+	put_consume_ok(1, "w1");
+}
+
+static void
+put_cancel_ok(void)
+{
+	put_bare(bytes, 1, AMQP_BASIC_CANCEL_OK_METHOD);
+}
+
+static void (*const lies[])(void) = {
+    put_header_alone, put_ok_of_another, put_ok_twice, put_cancel_ok};
+
+START_TEST(test_lies)
+{
+	asked();
+	lies[_i]();
+	say();
+	rig_wait(one->events[BROKER_SIDE] >= 2);
+	ck_assert_uint_eq(rig_told(one, "a", BROKER_UNWATCHED), rig_told(one, "a", BROKER_WATCHED));
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+}
+END_TEST
+
+Suite *
+scripted_watches_suite(void)
+{
+	Suite *suite = suite_create("scripted watches");
+	TCase *tcase = tcase_create("scripted watches");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, test_deliveries);
+	tcase_add_test(tcase, test_too_many_deliveries);
+	tcase_add_test(tcase, test_cancel_waits_for_consume_ok);
+	tcase_add_test(tcase, test_internal_error);
+	tcase_add_test(tcase, test_hang_up);
+	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
