@@ -33,8 +33,7 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		keep_revoke(engine, hold);
 		break;
 	case BROKER_SKIPPED: /* the lane died before its turn */
-		if (!timer_is_set(&hold->watch_timer))
-			watch_in(engine, hold, WATCH_AFTER);
+		watch_in(engine, hold, WATCH_AFTER);
 		break;
 	case BROKER_OK:
 	case BROKER_LOCKED:

@@ -365,6 +365,9 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 			check_fail(sim, 10, "%s is said to have vanished",
 			    queue_b(belief->name, belief->slot));
 		break;
+	case LOCK_NOTICE_SUSPECT:
+	case LOCK_NOTICE_RESTORED:
+	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
 	case LOCK_NOTICE_BROKER:
 		break;
