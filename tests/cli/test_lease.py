@@ -130,7 +130,7 @@ class FrozenAcquire(unittest.TestCase):
         frozen = now()
         job.wait(79)
         self.assertLess(now(), frozen + 2)
-        self.assertIn("db: lost (lease)", job.err)
+        self.assertIn("db: lost: the daemon did not say in time", job.err)
         daemon.thaw()
 
 
@@ -185,7 +185,7 @@ class Silent(LeaseCase):
                 os.write(write, b"\n")
                 os.close(write)
                 job.wait(79)
-                self.assertIn("db: lost (lease)", job.err)
+                self.assertIn("db: lost: the daemon did not say in time", job.err)
 
     def test_a_stop_of_the_daemon_is_not_longer_than_the_lease(self):
         fake = Fake(self, acquire=granted(1.2))
@@ -207,7 +207,7 @@ class Silent(LeaseCase):
         for subcommand in (("run", "db", "echo", "never"), ("acquire", "db")):
             job = command(self, Fake(self, acquire=granted(-1)), *subcommand, status=79)
             self.assertEqual(job.out, "")
-            self.assertIn("lease", job.err)
+            self.assertIn("did not say in time", job.err)
 
     def test_suspect_and_restored(self):
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -251,7 +251,7 @@ class Stopped(LeaseCase):
         wait_until(lambda: gone(self.pid(job)), 5, "it is killed")
         self.assertLess(now(), woken + 0.5)
         job.wait(79)
-        self.assertIn("db: lost (lease)", job.err)
+        self.assertIn("db: lost: the daemon did not say in time", job.err)
 
     def test_what_came_meanwhile_counts(self):
         fake = Fake(self, acquire=granted(1.2))
