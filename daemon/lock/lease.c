@@ -101,5 +101,11 @@ lease_end(struct lock_engine *engine, bool held)
 		lease_set_state(engine, LEASE_NONE);
 	engine->lease.from = 0;
 	if (held)
-		engine->lease.recovered = engine_now(engine) + lease_notice_time(engine);
+		lease_recover(engine);
+}
+
+void
+lease_recover(struct lock_engine *engine)
+{
+	engine->lease.recovered = engine_now(engine) + lease_notice_time(engine);
 }

@@ -21,6 +21,8 @@
 void lease_answered(struct lock_engine *engine, const struct broker_reply *reply);
 /* The link died: the next one earns a lease of its own. `held`: with something on it. */
 void lease_end(struct lock_engine *engine, bool held);
+/* From now on, until the broker has noticed, Bs of ours look like somebody else's. */
+void lease_recover(struct lock_engine *engine);
 /* Clock time at which holds are lost unless the broker answers meanwhile; INT64_MIN: no lease. */
 int64_t lease_until(const struct lock_engine *engine);
 /* ns after which, at the latest, a broker has noticed that a link is dead. */

@@ -125,6 +125,7 @@ pulse_run_out(struct lock_engine *engine)
 	snprintf(why, sizeof(why), "the lease ran out: no answer from the broker for %.1f s",
 	    duration_to_seconds(engine_now(engine) - engine->lease.from));
 	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
+	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		hold->lane = 0; /* it goes with the link */
 		if (hold->peer != 0)

@@ -118,8 +118,11 @@ START_TEST(silence_makes_it_suspect_and_then_lost_in_time)
 	world_pass(world, until - MARGIN / 2 - world->now);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert(!lock_is_recovering(world->daemon[0].engine));
 	world_pass(world, until - world->now);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	/* The broker need not have noticed: our old B may look like somebody else's. */
+	ck_assert(lock_is_recovering(world->daemon[0].engine));
 	/* The link is made anew, and serves again. */
 	world->silent = false;
 	ck_assert_int_eq(acquire(2, 60 * SECOND)->reason, REASON_NONE);
