@@ -110,11 +110,10 @@ begin_queued(struct lock_engine *engine)
 	}
 }
 
-/* The end: the lane goes back, the peer is told. */
+/* Once; the answer borrows the words of the admin. */
 static void
-finish(struct lock_engine *engine, struct admin *admin)
+tell_outcome(struct lock_engine *engine, const struct admin *admin)
 {
-	struct semaphore *semaphore = engine_semaphore_find(engine, admin->name, false);
 	struct lock_answer answer = engine_refusal(admin->outcome, NULL);
 
 	if (admin->text[0] != '\0')
@@ -122,6 +121,15 @@ finish(struct lock_engine *engine, struct admin *admin)
 	answer.name = admin->name;
 	answer.kind = admin->kind;
 	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
+	engine_op_end(engine, admin->op, &answer);
+}
+
+/* The end: the lane goes back, the peer is told. */
+static void
+finish(struct lock_engine *engine, struct admin *admin)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, admin->name, false);
+
 	if (semaphore != NULL && admin->work != ADMIN_SIZE) {
 		/* What was known of its slots is old news. */
 		semaphore_forget(semaphore);
@@ -130,8 +138,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 	}
 	if (admin->lane != 0)
 		broker_lane_put(engine->broker, admin->lane);
-	/* The answer borrows the words of the admin, which therefore goes last. */
-	engine_op_end(engine, admin->op, &answer);
+	tell_outcome(engine, admin);
 	admin_free(engine, admin);
 	begin_queued(engine);
 }
@@ -181,6 +188,9 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 {
 	set_outcome(admin, reason, text);
 	admin_set_state(admin, ADMIN_UNLOCKING);
+	/* RabbitMQ does not read the delete before the alarm is over; the peer need not wait for that. */
+	if (reason == REASON_BROKER_BLOCKED)
+		tell_outcome(engine, admin);
 	send_unlock(engine, admin);
 }
 
@@ -367,19 +377,25 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, enum admi
 	return admin;
 }
 
-/* Nothing can be administered without the broker: true when the peer was told so. */
+/*
+ * Nothing can be administered without the broker, or while it takes no messages: true when the peer was
+ * told so.
+ */
 static bool
 refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
 	struct lock_answer answer;
 	struct broker_info info;
 
-	if (engine->link == BROKER_UP)
-		return false;
 	broker_get_info(engine->broker, &info);
-	answer = engine_refusal(
-	    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
-	    info.why);
+	if (engine->link != BROKER_UP)
+		answer = engine_refusal(
+		    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
+		    info.why);
+	else if (info.side_blocked)
+		answer = engine_refusal(REASON_BROKER_BLOCKED, NULL);
+	else
+		return false;
 	engine_tell(engine, peer, request, &answer);
 	return true;
 }

@@ -202,9 +202,26 @@ START_TEST(slots_end_at_the_most_there_may_be)
 }
 END_TEST
 
+START_TEST(an_alarm_is_answered_at_once)
+{
+	int64_t began;
+
+	create(0, 1, "db", 2, false);
+	memory_world_block(world->memory, true);
+	began = world->now;
+	lock_destroy(world->daemon[0].engine, 1, 2, "db");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
+	ck_assert_int_eq(world->now, began);
+	ck_assert_int_eq(count_slots("db"), 2);
+}
+END_TEST
+
 START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
+	/* On a new side link nobody knows of the alarm before something is published. */
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	world_pass(world, SECOND);
 	memory_world_block(world->memory, true);
 	lock_destroy(world->daemon[0].engine, 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
@@ -282,6 +299,7 @@ suite_lock_admin(void)
 	tcase_add_test(tc, what_was_answered_too_late_is_not_done);
 	tcase_add_test(tc, what_was_answered_too_late_does_not_try_for_ever);
 	tcase_add_test(tc, slots_end_at_the_most_there_may_be);
+	tcase_add_test(tc, an_alarm_is_answered_at_once);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, the_side_link_dies_behind_a_refused_delete);
