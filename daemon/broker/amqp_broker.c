@@ -110,7 +110,10 @@ on_side_idle(void *ctx, uint64_t id)
 
 /* ---- the keepers' events ---- */
 
-/* A list of hosts that are not one cluster would grant one slot twice. */
+/*
+ * A list of hosts that are not one cluster would grant one slot twice. Nothing else in the server's
+ * properties tells clusters apart, and by default each node (3.10.8) makes the name up from its own.
+ */
 static char *
 on_vet(void *ctx, const struct amqp_server *server)
 {
@@ -118,7 +121,9 @@ on_vet(void *ctx, const struct amqp_server *server)
 
 	if (amqp->cluster == NULL || strcmp(amqp->cluster, server->cluster) == 0)
 		return NULL;
-	return mem_printf("this host is of cluster \"%s\", not of \"%s\", which was seen first",
+	return mem_printf("this host is of cluster \"%s\", not of \"%s\", which was seen first "
+			  "(the nodes of one cluster each say their own name until "
+			  "rabbitmqctl set_cluster_name gives it one)",
 	    server->cluster, amqp->cluster);
 }
 

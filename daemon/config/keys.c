@@ -26,7 +26,8 @@ const struct config_key config_keys[] = {
 	    "The RabbitMQ to keep the locks in: amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// "
 	    "for TLS. Special characters are written %XX, IPv6 addresses in brackets. The port is "
 	    "5672 or, with TLS, 5671 when not given, the vhost /. More than one URL: hosts of one "
-	    "cluster, tried in turn. Or memory: for a broker inside the daemon, for this host "
+	    "cluster, tried in turn, which all have to say the same name "
+	    "(rabbitmqctl set_cluster_name). Or memory: for a broker inside the daemon, for this host "
 	    "alone, which forgets everything when the daemon ends: for development."},
 	{"password-file", KEY_STRING, AT(password_file), "", "PATH", 0, 1024, NULL, false,
 	    "A file whose one line is the password for every broker URL that has none. When this is "
