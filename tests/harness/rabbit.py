@@ -137,14 +137,16 @@ class Certificates:
 class Rabbit:
     """One node. directory: where it lives (made when missing, kept); None: a temporary one that is
     removed by close(). config: more lines of rabbitmq.conf; plugins: what to enable; tls: listen for
-    TLS too, with a certificate for the names in san; env: more of the node's environment."""
+    TLS too, with a certificate for the names in san; env: more of the node's environment; join: a node
+    whose cluster it joins at its first start, and which must run then and end after it."""
 
     def __init__(self, directory=None, config="", plugins=(), tls=False,
-                 san="DNS:localhost,IP:127.0.0.1", env=None):
+                 san="DNS:localhost,IP:127.0.0.1", env=None, join=None):
         self.temporary = directory is None
         self.directory = os.path.abspath(directory) if directory else tempfile.mkdtemp(
             prefix="lockbroker-rabbit-")
         self._children = []
+        self.clustered = join is not None  # with one epmd for all of its nodes, the first one's
         path = self._path("node.json")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
@@ -156,6 +158,8 @@ class Rabbit:
             "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
             "env": env or {}, "epmd": None, "beam": None,
         }
+        if join is not None:
+            config += "\n" + self._prepare_to_join(join)
         try:
             self._write_files(config, san)
         except BaseException:
@@ -211,16 +215,24 @@ class Rabbit:
     # ---- its life ----
 
     def start(self):
+        self.launch()
+        return self.wait_up()
+
+    def launch(self):
+        """Starts it and does not wait."""
         if self.pid is not None:
             return self
         reason = missing()
         if reason is not None:
             raise RabbitError(reason)
-        if self._living("epmd") is None:
+        if not self._listens(self.state["epmd_port"]):
             self._spawn("epmd", ["epmd", "-port", str(self.state["epmd_port"]),
                                  "-address", "127.0.0.1"])
             wait_until("epmd", 10, lambda: self._listens(self.state["epmd_port"]))
         self._spawn("beam", [f"{BIN}/rabbitmq-server"])
+        return self
+
+    def wait_up(self):
         try:
             wait_until("RabbitMQ", UP_TIMEOUT, self._is_up)
         except RabbitError as e:
@@ -232,12 +244,14 @@ class Rabbit:
     def stop(self):
         """In order: its clients are told (320)."""
         self._end("beam", signal.SIGTERM)
-        self._end_epmd()
+        if not self.clustered:
+            self._end_epmd()
 
     def kill(self):
         """SIGKILL: no goodbye to anybody."""
         self._end("beam", signal.SIGKILL)
-        self._end_epmd()
+        if not self.clustered:
+            self._end_epmd()
 
     def freeze(self):
         os.kill(self.pid, signal.SIGSTOP)
@@ -247,6 +261,8 @@ class Rabbit:
 
     def close(self):
         self.kill()
+        if self.state["epmd"] is not None:
+            self._end_epmd()
         if self.temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -283,6 +299,14 @@ class Rabbit:
                 return f.read()[-4000:]
         except OSError:
             return ""
+
+    def _prepare_to_join(self, other):
+        """One epmd and one cookie for all nodes of a cluster; returns lines for rabbitmq.conf."""
+        other.clustered = True
+        self.state["epmd_port"] = other.state["epmd_port"]
+        os.makedirs(self._path("home"), exist_ok=True)
+        shutil.copy2(other._path("home/.erlang.cookie"), self._path("home/.erlang.cookie"))
+        return f"cluster_formation.classic_config.nodes.1 = {other.node}"
 
     def _write_files(self, config, san):
         for name in ("log", "home", "mnesia"):
