@@ -1,0 +1,120 @@
+"""While the broker has an alarm it stops reading from connections that publish: what the daemon has to
+publish for is answered broker-blocked, and everything else goes on, because the hold link never does.
+"""
+
+import time
+import unittest
+
+import tap
+from daemon import Daemon
+from rabbit import Rabbit
+from wait import wait_until
+from wire import Wire, WireError
+
+AT_ONCE = 1.0  # seconds
+RABBIT = Rabbit()
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
+
+def timed(test, peer, method, **params):
+    began = time.monotonic()
+    result = peer.call(method, **params)
+    took = time.monotonic() - began
+    test.assertLess(took, AT_ONCE, method)
+    print(f"{method}: {took * 1000:.1f} ms")
+    return result
+
+
+class Alarm(unittest.TestCase):
+    deadline = 90
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--reprobe", "2", "--probe-timeout", "1", broker=RABBIT.url,
+                             expect=["the broker takes no messages"])
+        self.daemon.wait_broker()
+        self.peer = Wire(self.daemon)
+        self.name = self.id().rpartition(".")[2]
+        self.full, self.unknown = self.name + "-full", self.name + "-unknown"
+        for name, slots in ((self.name, 2), (self.full, 1), (self.unknown, 1)):
+            self.peer.call("create", name=name, slots=slots)
+
+    def refusal(self, method, **params):
+        """The reason; None when it was not refused."""
+        try:
+            self.peer.call(method, **params)
+        except WireError as error:
+            return error.reason
+        return None
+
+    def side(self):
+        return self.peer.call("info")["broker"]["side"]
+
+    def goes_on_under(self, how, back):
+        """What needs no message, while nothing can be published."""
+        other = Daemon(self, broker=RABBIT.url)
+        other.wait_broker()
+        elsewhere = Wire(other)
+        elsewhere.call("acquire", name=self.full, timeout=0)
+        held = self.peer.call("acquire", name=self.name, timeout=0)["lock"]
+
+        self.addCleanup(RABBIT.ctl, *back)
+        RABBIT.ctl(*how)
+        timed(self, self.peer, "verify", lock=held)
+        timed(self, self.peer, "release", lock=held)
+        # The name is known: it is claimed without a look.
+        held = timed(self, self.peer, "acquire", name=self.name, timeout=0)["lock"]
+        timed(self, self.peer, "verify", lock=held)
+
+        # Who publishes first may still be served: only then does the broker look who publishes.
+        wait_until(lambda: self.refusal("size", name=self.unknown) == "broker-blocked", 5)
+        self.assertEqual(self.side(), {"state": "up", "blocked": True})
+        self.assertEqual(self.refusal("size", name=self.unknown), "broker-blocked")
+        self.assertEqual(self.refusal("create", name=self.name + "-new"), "broker-blocked")
+        # Where it cannot look it tries, one slot after the other, up to the first that is not there.
+        self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
+        # A free slot of a name that nothing is known of is claimed unseen.
+        unseen = timed(self, self.peer, "acquire", name=self.unknown, timeout=0)["lock"]
+        timed(self, self.peer, "release", lock=unseen)
+        timed(self, self.peer, "verify", lock=held)
+        timed(self, self.peer, "release", lock=held)
+        self.nothing_published_on_the_hold_link()
+
+        RABBIT.ctl(*back)
+        wait_until(lambda: not self.side()["blocked"], 10, "the alarm is over")
+        self.assertEqual(self.peer.call("size", name=self.unknown)["slots"], 1)
+        self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
+        self.assertNotIn("link down", self.daemon.log())
+        self.assertEqual(self.peer.call("info")["counts"]["lost"], 0)
+
+    def nothing_published_on_the_hold_link(self):
+        """By the broker's own words: what has published is blocked, and the connection that owns the Bs is
+        "blocking": it would be blocked with its first message. It has no channel that confirms."""
+        lanes = [line.split("\t") for line in
+                 RABBIT.ctl("list_channels", "connection", "confirm", "consumer_count").splitlines()]
+        states = dict(line.split("\t") for line in
+                      RABBIT.ctl("list_connections", "pid", "state").splitlines())
+        publishers = {lane[0] for lane in lanes if lane[1] == "true"}
+        holders = {line.split("\t")[1] for line in
+                   RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()
+                   if line.split("\t")[0].endswith("-B")}
+        self.assertTrue(holders)
+        self.assertTrue(publishers)
+        self.assertFalse(holders & publishers)
+        self.assertIn("blocked", [states[one] for one in publishers if one in states])
+        for one in holders:
+            self.assertEqual(states[one], "blocking")
+
+    def test_memory(self):
+        self.goes_on_under(("set_vm_memory_high_watermark", "0.0000001"),
+                           ("set_vm_memory_high_watermark", "0.4"))
+
+    def test_disk(self):
+        self.goes_on_under(("set_disk_free_limit", "1000000GB"), ("set_disk_free_limit", "1MB"))
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,260 @@
+"""What ends a connection to the broker, or keeps the daemon out: each ends every hold once, the peers
+are told why in the broker's own words, and when the cause is gone the daemon serves again."""
+
+import re
+import unittest
+
+import tap
+from daemon import Daemon
+from rabbit import Rabbit
+from wire import Wire, WireError, wait_until
+
+TROUBLE = ("hold link", "side link", "lost")
+RABBIT = Rabbit()
+USER, PASSWORD = "locksmith", "secret"
+HOLDS = 3
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
+
+class HardError(unittest.TestCase):
+    """A vhost and a user of its own, a daemon, and peers that hold: slots, and a mutex."""
+
+    deadline = 60
+
+    def setUp(self):
+        self.vhost = self.id().rpartition(".")[2]
+        self.user = f"{USER}-{self.vhost}"
+        self.admit()
+        self.daemon = Daemon(
+            self, "--reprobe", "0.3", "--probe-timeout", "2", expect=TROUBLE,
+            broker=f"amqp://{self.user}:{PASSWORD}@127.0.0.1:{RABBIT.port}/{self.vhost}")
+        self.daemon.wait_broker()
+        self.admin = Wire(self.daemon)
+        self.admin.call("create", name="db", slots=HOLDS + 1)
+        self.peers = [Wire(self.daemon) for _ in range(HOLDS)]
+        self.locks = [self.acquire(peer, n) for n, peer in enumerate(self.peers)]
+
+    def admit(self):
+        """add_vhost, add_user and set_permissions, in one go."""
+        RABBIT.ctl("eval", f"""
+            Vhost = <<"{self.vhost}">>, User = <<"{self.user}">>, All = <<".*">>, By = <<"tests">>,
+            ok = rabbit_vhost:add(Vhost, By),
+            ok = rabbit_auth_backend_internal:add_user(User, <<"{PASSWORD}">>, By),
+            ok = rabbit_auth_backend_internal:set_permissions(User, Vhost, All, All, All, By).""")
+
+    def permit(self):
+        RABBIT.ctl("set_permissions", "-p", self.vhost, self.user, ".*", ".*", ".*")
+
+    @staticmethod
+    def acquire(peer, number):
+        what = {"name": "db"} if number else {"name": "alone", "kind": "mutex"}
+        return peer.call("acquire", timeout=10, **what)["lock"]
+
+    # ---- what is done to it ----
+
+    def force_close(self, why="maintenance"):
+        RABBIT.ctl("close_all_connections", "--vhost", self.vhost, why)
+
+    def owner(self):
+        """The broker's name of the hold link."""
+        rows = RABBIT.ctl("list_queues", "-p", self.vhost, "name", "owner_pid").splitlines()
+        return next(row.split("\t")[1] for row in rows if row.startswith("alone-M"))
+
+    # ---- what must come of it ----
+
+    def all_lost(self, words):
+        for peer, lock in zip(self.peers, self.locks):
+            lost = peer.notification("lost")
+            self.assertEqual((lost["lock"], lost["reason"]), (lock, "lost"))
+            self.assertRegex(lost["why"], words)
+            self.assertIn(self.refusal(peer, "verify", lock=lock), ("not-held", "lost"))
+        print("lost:", lost["why"])
+
+    def all_kept(self):
+        for peer, lock in zip(self.peers, self.locks):
+            peer.call("verify", lock=lock)
+
+    def denied(self, words):
+        """Until somebody changes something: in the broker's words, at once also where it waits."""
+        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "denied", 10, "it is denied")
+        error = self.admin.error("acquire", name="db", timeout=30)
+        self.assertEqual(error.reason, "broker-denied")
+        self.assertRegex(error.message, words)
+        print("denied:", error.message)
+
+    def serves_again(self, create=False):
+        self.daemon.wait_broker(30)
+        if create:
+            self.admin.call("create", name="db", slots=HOLDS + 1)
+        locks = [self.acquire(peer, number) for number, peer in enumerate(self.peers)]
+        for peer, lock in zip(self.peers, locks):
+            peer.call("verify", lock=lock)
+        for peer, lock in zip(self.peers, locks):
+            peer.call("release", lock=lock)
+        self.once()
+
+    def once(self, lost=HOLDS):
+        for peer in self.peers:
+            peer.pump()
+            self.assertEqual([note for note in peer.notifications if note["method"] == "lost"], [])
+        counts = self.admin.call("info")["counts"]
+        self.assertEqual((counts["lost"], counts["holds"]), (lost, 0))
+
+    @staticmethod
+    def refusal(peer, method, **params):
+        try:
+            peer.call(method, **params)
+        except WireError as error:
+            return error.reason
+        return None
+
+
+class Closed(HardError):
+    """Connections that the broker ends. The daemon may come back at once."""
+
+    def test_all_connections_closed(self):
+        self.force_close("the operator says so")
+        self.all_lost("CONNECTION_FORCED - the operator says so")
+        self.serves_again()
+
+    def test_hold_link_closed(self):
+        RABBIT.ctl("close_connection", self.owner(), "this one alone")
+        self.all_lost("CONNECTION_FORCED - this one alone")
+        self.serves_again()
+
+    def test_side_link_closed(self):
+        """It is expendable: nobody loses anything."""
+        self.admin.call("size", name="db")
+        hold = self.owner()
+        side = [pid for pid, vhost in
+                (row.split("\t") for row in RABBIT.ctl("list_connections", "pid", "vhost").splitlines())
+                if vhost == self.vhost and pid != hold]
+        self.assertEqual(len(side), 1)
+        RABBIT.ctl("close_connection", side[0], "expendable")
+        self.daemon.wait_log("expendable")
+        self.all_kept()
+        self.assertEqual(self.admin.call("size", name="db")["slots"], HOLDS + 1)
+        self.assertEqual(self.admin.call("info")["counts"]["lost"], 0)
+
+    def test_internal_error(self):
+        """541, by ending the process of a channel of the hold link inside RabbitMQ."""
+        hold = self.owner()
+        channels = [row.split("\t") for row in RABBIT.ctl("list_channels", "connection", "pid").splitlines()]
+        victim = next(pid for connection, pid in channels if connection == hold)
+        RABBIT.ctl("eval", f'exit(rabbit_misc:string_to_pid("{victim}"), provoked).')
+        self.all_lost("INTERNAL_ERROR")
+        self.assertRegex(self.daemon.log(), "541")
+        self.serves_again()
+
+    def test_too_many_channels(self):
+        """530 in the middle of an acquire ends the holds; the daemon learns, and stays below it."""
+        self.daemon.expect("the broker allows no more channels")
+        channels = [row for row in RABBIT.ctl("list_channels", "user").splitlines() if row == self.user]
+        lanes = self.admin.call("info")["broker"]["lanes"]
+        RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(channels)}}}')
+        greedy = Wire(self.daemon)
+        asked = [greedy.request("acquire", name=f"m{n}", kind="mutex", timeout=20)
+                 for n in range(lanes + 2)]
+        self.all_lost("NOT_ALLOWED - number of channels opened for user")
+        answers = [self.outcome(greedy, one) for one in asked]
+        self.assertEqual((answers.count("granted"), answers.count("too-many-locks")), (lanes, 2))
+        self.assertEqual(len(re.findall("hold link down", self.daemon.log())), 1, self.daemon.log())
+        greedy.hang_up()
+        RABBIT.ctl("clear_user_limits", self.user, "all")
+        wait_until(lambda: self.admin.call("info")["counts"]["holds"] == 0)
+        self.serves_again()
+
+    @staticmethod
+    def outcome(peer, asked):
+        try:
+            peer.answer(asked, 30)
+        except WireError as error:
+            return error.reason
+        return "granted"
+
+
+class KeptOut(HardError):
+    """The daemon may not come back before somebody lets it."""
+
+    def test_vhost_deleted(self):
+        RABBIT.ctl("delete_vhost", self.vhost)
+        self.all_lost(f"vhost '{self.vhost}'")
+        self.denied(f"vhost {self.vhost} not found")
+        RABBIT.ctl("add_vhost", self.vhost)
+        self.permit()
+        self.serves_again(create=True)
+
+    def test_user_deleted(self):
+        RABBIT.ctl("delete_user", self.user)
+        self.all_lost(f"user '{self.user}'")
+        self.denied("ACCESS_REFUSED")
+        RABBIT.ctl("add_user", self.user, PASSWORD)
+        self.permit()
+        self.serves_again()
+
+    def test_password_changed(self):
+        """RabbitMQ asks for it at login alone."""
+        RABBIT.ctl("change_password", self.user, "another")
+        self.all_kept()
+        self.force_close()
+        self.all_lost("maintenance")
+        self.denied("ACCESS_REFUSED")
+        RABBIT.ctl("change_password", self.user, PASSWORD)
+        self.serves_again()
+
+    def test_permission_revoked(self):
+        """What is held stays held, nothing new is given; what is given back is, with the link."""
+        RABBIT.ctl("clear_permissions", "-p", self.vhost, self.user)
+        self.all_kept()
+        error = self.admin.error("acquire", name="other", kind="mutex", timeout=5)
+        self.assertEqual(error.reason, "broker-denied")
+        self.assertIn("ACCESS_REFUSED", error.message)
+        self.all_kept()
+        self.force_close()
+        self.all_lost("maintenance")
+        self.denied(f"access to vhost '{self.vhost}' refused")
+        self.permit()
+        self.serves_again()
+
+    def test_no_more_connections(self):
+        RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 0}')
+        self.all_kept()
+        self.force_close()
+        self.all_lost("maintenance")
+        self.denied("connection limit")
+        RABBIT.ctl("clear_vhost_limits", "-p", self.vhost)
+        self.serves_again()
+
+    def test_one_connection_alone(self):
+        """The hold link is the one; without the other, slots are claimed unseen."""
+        RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 1}')
+        self.force_close()
+        self.all_lost("maintenance")
+        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "up", 20, "it is back")
+        lock = self.peers[1].call("acquire", name="db", timeout=0)["lock"]
+        self.peers[1].call("verify", lock=lock)
+        self.peers[1].call("release", lock=lock)
+        self.assertIn(self.refusal(self.admin, "size", name="db"),
+                      ("broker-unavailable", "broker-denied"))
+        RABBIT.ctl("clear_vhost_limits", "-p", self.vhost)
+        wait_until(lambda: self.refusal(self.admin, "size", name="db") is None, 20)
+        self.serves_again()
+
+
+class Stopped(HardError):
+    def test_node_stopped(self):
+        RABBIT.stop()
+        self.all_lost("CONNECTION_FORCED - broker forced connection closure")
+        self.assertEqual(self.refusal(self.admin, "acquire", name="db", timeout=0), "broker-unavailable")
+        waiting = self.admin.request("acquire", name="db", timeout=60)
+        RABBIT.start()
+        self.admin.call("release", lock=self.admin.answer(waiting, 60)["lock"])
+        self.serves_again()
+
+
+if __name__ == "__main__":
+    tap.main()

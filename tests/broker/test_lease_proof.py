@@ -1,0 +1,345 @@
+"""A hold is known to be lost before the broker can free its slot, over a real RabbitMQ.
+
+In each round `lockbroker run` holds a slot with a child that is deaf to TERM and notes when it was last
+alive, and beside it a peer holds another slot of that daemon and hears its lease move. Then, for good,
+one of three falls silent: the broker (SIGSTOP), the network between the two (a proxy that passes
+nothing on and closes nothing), or the daemon (SIGSTOP). Two heartbeats after the last answered request
+the broker may free the slots: by then the child must be gone, and the peer told, where there is a daemon
+to tell it. Before that each of them is silent for 3 s, which must cost nobody a hold.
+
+Where the broker lives, another daemon waits for the slots and gets them when the broker frees them, which
+must be after the child's last sign of life. A daemon that wakes then, three heartbeats late, has a peer
+that waits for the slot that `run` gave up: it must not get it while the other one has it.
+
+LEASE_ROUNDS says how many rounds of each (3); `make lease-proof` makes it 20.
+"""
+
+import os
+import random
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+import tap
+from daemon import Daemon, clean_environment, program
+from proxy import Proxy
+from rabbit import Rabbit
+from wait import wait_until
+from wire import Wire
+
+HEARTBEAT = 5
+ROUNDS = int(os.environ.get("LEASE_ROUNDS", "3"))
+AT_ONCE = 4  # rounds of each kind; more would measure how busy the machine is
+SHORT = 3.0
+SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
+TROUBLE = ("hold link", "side link", "lost", "lease", "broker")
+
+# The child of the shell, and the shell itself, are deaf to TERM: only KILL of the whole group ends both.
+# (When the test has failed, its folder goes.)
+CHILD = """
+import os, struct, sys, time
+beat = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
+while os.path.exists(sys.argv[1]):
+    os.pwrite(beat, struct.pack("d", time.clock_gettime(time.CLOCK_BOOTTIME)), 0)
+    time.sleep(0.002)
+"""
+DEAF = 'trap "" TERM; "$0" -c "$1" "$2"; exit 1'
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Round:
+    """One daemon with what it holds. Kinds differ in who falls silent."""
+
+    kind = ""
+    daemon_lives = True
+
+    def __init__(self, test, number, url):
+        self.test = test
+        self.name = f"{self.kind}-{number}"
+        self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--reprobe", "0.5", broker=url,
+                             expect=TROUBLE)
+        self.beats = os.path.join(self.daemon.dir, "beats")
+        self.run = None
+        self.safe_until = 0.0  # as last told
+        self.lost_at = None
+        self.ended_at = None
+        self.peer = self.lock = self.margin = None
+
+    # ---- before ----
+
+    def hold(self):
+        self.daemon.wait_broker()
+        self.peer = Wire(self.daemon)
+        self.peer.call("create", name=self.name, slots=2)
+        grant = self.peer.call("acquire", name=self.name, timeout=5, lease=True)
+        self.lock = grant["lock"]
+        self.margin = grant["lease"]["margin"]
+        self.test.assertEqual(grant["lease"]["heartbeat"], HEARTBEAT)
+        self.run = subprocess.Popen(
+            [program("lockbroker"), "run", self.name, "--", "/bin/sh", "-c", DEAF, sys.executable,
+             CHILD, self.beats], env=clean_environment(LOCKBROKER_SOCKET=self.daemon.socket),
+            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.test.addCleanup(self.run.wait)
+        self.test.addCleanup(self.run.kill)
+
+    def wait_held(self):
+        wait_until(lambda: self.last_beat() or self.run.poll() is not None, 20, "the child lives")
+        self.test.assertIsNone(self.run.poll(), self.daemon.log())
+
+    def wait_lease(self):
+        """The lease is told when the pulse is answered: from then on what was told is what it is,
+        unless something else is asked."""
+        self.read()
+        self.safe_until = self.peer.notification("lease")["safe_until"]
+
+    # ---- while it is silent ----
+
+    def read(self):
+        """Takes what the peer and `run` have to say now."""
+        self.peer.pump()
+        while self.peer.notifications:
+            note = self.peer.notifications.popleft()
+            if note["method"] == "lease":
+                self.safe_until = max(self.safe_until, note["params"]["safe_until"])
+            elif note["method"] == "lost":
+                self.test.assertIsNone(self.lost_at, "lost is told once")
+                self.test.assertEqual(note["params"]["lock"], self.lock)
+                self.lost_at = now()
+        if self.ended_at is None and self.run.poll() is not None:
+            self.ended_at = now()
+
+    def last_beat(self):
+        try:
+            with open(self.beats, "rb") as file:
+                return struct.unpack("d", file.read(8))[0]
+        except (FileNotFoundError, struct.error):
+            return 0.0
+
+    def is_over(self):
+        self.read()
+        return self.ended_at is not None and (self.lost_at is not None or not self.daemon_lives)
+
+    # ---- afterwards ----
+
+    def freeable_at(self):
+        """Two heartbeats after the last answered request was sent."""
+        return self.safe_until + self.margin
+
+    def still_holds(self):
+        """After the short silence."""
+        self.read()
+        self.test.assertIsNone(self.lost_at, self.daemon.log())
+        self.test.assertIsNone(self.run.poll(), self.daemon.log())
+        self.peer.call("verify", lock=self.lock)
+        self.test.assertEqual(Wire(self.daemon).call("info")["counts"]["holds"], 2)
+
+    def judge(self):
+        """Of the long one."""
+        self.test.assertEqual(self.run.returncode, 79, self.daemon.log())
+        self.test.assertLess(self.last_beat(), self.freeable_at(), f"{self.name}: the child lived on")
+        self.test.assertLess(self.ended_at, self.freeable_at(), f"{self.name}: run lived on")
+        if self.daemon_lives:
+            self.test.assertLess(self.lost_at, self.freeable_at(), f"{self.name}: told late")
+
+    def after_answer(self, when):
+        """Seconds from the sending of the last answered request."""
+        return when - (self.freeable_at() - 2 * HEARTBEAT)
+
+
+class FrozenBroker(Round):
+    """All of them have the broker in common, and are at different points between two pulses."""
+
+    kind = "broker"
+
+    def settle(self):
+        wait_until(lambda: self.peer.error("verify", lock=self.lock).reason in ("lost", "not-held"))
+
+
+class Rivalled(Round):
+    """The broker lives: another daemon waits for both slots."""
+
+    def compete(self, rival):
+        self.cut_at = None
+        self.rival = Wire(rival)
+        self.asked = [self.rival.request("acquire", name=self.name, timeout=60) for _ in range(2)]
+        self.taken = []
+        self.taken_at = None
+
+    def is_over(self):
+        if self.asked and self.rival_has(self.asked[0]):
+            self.asked.pop(0)
+        return super().is_over() and not self.asked
+
+    def rival_has(self, asked):
+        self.rival.pump()
+        if not any(reply["id"] == asked for reply in self.rival.replies):
+            return False
+        self.taken.append(self.rival.answer(asked)["lock"])
+        self.taken_at = self.taken_at or now()
+        return True
+
+    def judge(self):
+        super().judge()
+        self.test.assertLess(self.last_beat(), self.taken_at, f"{self.name}: two holders")
+        for lock in self.taken:
+            self.rival.call("verify", lock=lock)
+
+
+class CutNetwork(Rivalled):
+    kind = "network"
+
+    def __init__(self, test, number, rabbit):
+        self.proxy = Proxy(test, rabbit.port)
+        super().__init__(test, number, f"amqp://guest:guest@127.0.0.1:{self.proxy.port}")
+
+    def silence(self):
+        self.proxy.cut()
+
+    def listen(self):
+        self.proxy.mend()
+
+    def judge(self):
+        super().judge()
+        # Had the lease been counted from later than the broker's last word, it would be too long.
+        self.test.assertLessEqual(self.freeable_at() - 2 * HEARTBEAT, self.proxy.last_from_broker)
+
+    def settle(self):
+        self.proxy.mend()
+        self.test.assertIn(self.peer.error("verify", lock=self.lock).reason, ("lost", "not-held"))
+        self.daemon.wait_broker()
+
+
+class FrozenDaemon(Rivalled):
+    kind = "daemon"
+    daemon_lives = False
+
+    def __init__(self, test, number, rabbit):
+        super().__init__(test, number, rabbit.url)
+
+    def hold(self):
+        super().hold()
+        self.wait_held()
+        self.waiter = Wire(self.daemon)
+        self.waiting = self.waiter.request("acquire", name=self.name, timeout=None)
+
+    def silence(self):
+        self.daemon.freeze()
+
+    def listen(self):
+        self.daemon.thaw()
+
+    def is_over(self):
+        return super().is_over() and now() >= self.cut_at + 3 * HEARTBEAT
+
+    def settle(self):
+        """It wakes, with the end of `run` and of its links to be read, and the waiter to be served."""
+        self.daemon.thaw()
+        self.peer.notification("lost")
+        self.daemon.wait_broker()
+        # Who comes after the waiter is refused, so that one had its turn too, on the new link.
+        late = Wire(self.daemon)
+        self.test.assertEqual(late.error("acquire", name=self.name, timeout=0).reason, "would-block")
+        self.waiter.pump()
+        self.test.assertEqual(list(self.waiter.replies), [], self.daemon.log())
+        for lock in self.taken:
+            self.rival.call("verify", lock=lock)
+        self.rival.call("release", lock=self.taken[0])
+        grant = self.waiter.answer(self.waiting)
+        self.waiter.call("release", lock=grant["lock"])
+        self.peer.pump()
+        self.test.assertFalse([note for note in self.peer.notifications if note["method"] == "lost"])
+
+
+class LeaseProof(unittest.TestCase):
+    deadline = 60 + 45 * ROUNDS
+
+    def test_lost_before_the_broker_frees(self):
+        print(f"LOCKBROKER_TEST_SEED={SEED}")
+        self.dice = random.Random(SEED)
+        self.lively, self.sleepy = Rabbit(), Rabbit()
+        for rabbit in (self.lively, self.sleepy):
+            self.addCleanup(rabbit.close)
+            rabbit.launch()
+        for rabbit in (self.lively, self.sleepy):
+            rabbit.wait_up()
+        self.rival = Daemon(self, "--reprobe", "0.2", broker=self.lively.url)
+        self.rival.wait_broker()
+        done = []
+        while len(done) < 3 * ROUNDS:
+            first = len(done) // 3
+            done += self.batch(range(first, min(first + AT_ONCE, ROUNDS)))
+        self.report(done)
+
+    def batch(self, numbers):
+        """Rounds of each kind side by side."""
+        asleep = [FrozenBroker(self, number, self.sleepy.url) for number in numbers]
+        others = [kind(self, number, self.lively) for number in numbers
+                  for kind in (CutNetwork, FrozenDaemon)]
+        rounds = asleep + others
+        for one in rounds:
+            one.hold()
+        for one in rounds:
+            one.wait_held()
+        self.short_silence(rounds, others)
+        for one in others:
+            one.compete(self.rival)
+        for one in rounds:
+            one.wait_lease()
+        self.long_silence(rounds, others)
+        for one in rounds:
+            one.judge()
+        self.sleepy.thaw()
+        for one in rounds:
+            one.settle()
+        for one in rounds:
+            one.daemon.stop()
+        return rounds
+
+    def short_silence(self, rounds, others):
+        self.sleepy.freeze()
+        for one in others:
+            one.silence()
+        time.sleep(SHORT)
+        self.sleepy.thaw()
+        for one in others:
+            one.listen()
+        for one in rounds:
+            one.still_holds()
+
+    def long_silence(self, rounds, others):
+        """Each falls silent at a moment of its own between two pulses."""
+        start = now()
+        due = sorted(((start + self.dice.uniform(0, HEARTBEAT / 3), one) for one in others),
+                     key=lambda pair: pair[0])
+        self.sleepy.freeze()
+        for when, one in due:
+            time.sleep(max(0, when - now()))
+            one.silence()
+            one.cut_at = now()
+        left = set(rounds)
+
+        def over():
+            left.difference_update([one for one in left if one.is_over()])
+            return not left
+        wait_until(over, 5 * HEARTBEAT, "every child is gone, and what must be told is told")
+
+    def report(self, rounds):
+        for kind in (FrozenBroker, CutNetwork, FrozenDaemon):
+            mine = [one for one in rounds if isinstance(one, kind)]
+            child = max(one.after_answer(max(one.last_beat(), one.ended_at)) for one in mine)
+            words = f"the child gone after {child:.2f} s at worst"
+            if kind.daemon_lives:
+                words += f", told after {max(one.after_answer(one.lost_at) for one in mine):.2f} s"
+            if issubclass(kind, Rivalled):
+                words += (", the slot somebody else's after "
+                          f"{min(one.after_answer(one.taken_at) for one in mine):.2f} s at least")
+            print(f"{kind.kind} silent, {len(mine)} rounds: {words}; {2 * HEARTBEAT} s allowed")
+
+
+if __name__ == "__main__":
+    tap.main()

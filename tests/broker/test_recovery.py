@@ -1,0 +1,122 @@
+"""After the connection to the broker was lost: what this daemon held looks taken until the broker notices,
+waiting requests go on, and with more than one host the next one of the cluster serves."""
+
+import unittest
+
+import tap
+from daemon import Daemon
+from proxy import Proxy
+from rabbit import Rabbit
+from wire import Wire, WireError, wait_until
+
+TROUBLE = ("hold link", "side link", "lost")
+HEARTBEAT = 1  # the least: a lease of 1.8 s
+
+
+class OldB(unittest.TestCase):
+    deadline = 60
+
+    def test_own_old_b_is_another_holder(self):
+        """The network swallows one connection; the broker believes it alive for as long as it is told
+        so, and a new one gets through."""
+        rabbit = self.enterContext(Rabbit())
+        proxy = Proxy(self, rabbit.port)
+        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--reprobe", "0.2", expect=TROUBLE,
+                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+        daemon.wait_broker()
+        peer = Wire(daemon)
+        peer.call("create", name="old", slots=1)
+        lock = peer.call("acquire", name="old", timeout=0)["lock"]
+        self.assertFalse(self.recovering(peer))
+
+        proxy.strand()
+        lost = peer.notification("lost", 5 * HEARTBEAT)
+        self.assertEqual(lost["lock"], lock)
+        self.assertIn("no answer from the broker", lost["why"])
+        waiting = peer.request("acquire", name="old", timeout=60)
+        daemon.wait_broker()
+        self.assertTrue(self.recovering(peer))
+        other = Wire(daemon)
+        self.assertEqual(other.error("acquire", name="old", timeout=0.5).reason, "timeout")
+        self.assertEqual(other.error("acquire", name="old", timeout=0).reason, "would-block")
+        self.assertEqual(list(peer.replies), [])
+
+        proxy.abandon()
+        grant = peer.answer(waiting, 10 * HEARTBEAT)
+        peer.call("verify", lock=grant["lock"])
+        wait_until(lambda: not self.recovering(peer), 5 * HEARTBEAT, "it has recovered")
+        self.assertEqual(peer.call("info")["counts"]["lost"], 1)
+
+    @staticmethod
+    def recovering(peer):
+        return peer.call("info")["lease"]["recovering"]
+
+
+class Hosts(unittest.TestCase):
+    deadline = 120
+
+    def setUp(self):
+        self.first = self.enterContext(Rabbit())
+        self.second = self.enterContext(Rabbit(join=self.first))
+        # Until it is given one, each node of a cluster has a name for it of its own.
+        self.first.ctl("set_cluster_name", "one cluster")
+        # A classic queue lives where it was declared: the As must outlive the first node.
+        self.admin = Wire(self.daemon(self.second.url))
+        self.admin.call("create", name="cluster", slots=2)
+
+    def daemon(self, *urls):
+        daemon = Daemon(self, "--reprobe", "0.3", broker=urls, expect=TROUBLE)
+        daemon.wait_broker()
+        return daemon
+
+    def host(self, peer):
+        return peer.call("info")["broker"]["host"]
+
+    def holder(self, daemon):
+        peer = Wire(daemon)
+        lock = peer.call("acquire", name="cluster", timeout=20)["lock"]
+        peer.call("verify", lock=lock)
+        return peer, lock
+
+    def test_failover(self):
+        here = self.daemon(self.first.url, self.second.url)
+        peer, lock = self.holder(here)
+        self.assertEqual(self.host(peer), f"127.0.0.1:{self.first.port}")
+        there, kept = self.holder(self.daemon(self.second.url))
+        self.assertEqual(self.admin.error("acquire", name="cluster", timeout=0).reason, "would-block")
+
+        self.first.kill()
+        self.assertEqual(peer.notification("lost")["lock"], lock)
+        here.wait_broker(60)
+        self.assertEqual(self.host(peer), f"127.0.0.1:{self.second.port}")
+        grant = peer.call("acquire", name="cluster", timeout=20)
+        peer.call("verify", lock=grant["lock"])
+        # Two slots, and both are held: the one on the node that lived was never lost.
+        there.call("verify", lock=kept)
+        self.assertEqual(self.admin.error("acquire", name="cluster", timeout=0).reason, "would-block")
+        self.refused_as_another_cluster(here, peer, grant["lock"])
+
+    def refused_as_another_cluster(self, daemon, peer, lock):
+        """The host that is left says that it belongs elsewhere."""
+        self.second.ctl("set_cluster_name", "another one")
+        peer.call("verify", lock=lock)
+        self.second.ctl("close_all_connections", "moved")
+        self.assertEqual(peer.notification("lost")["lock"], lock)
+        daemon.wait_log('this host is of cluster "another one"', 20)
+        self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-denied"))
+        self.assertNotEqual(peer.call("info")["broker"]["state"], "up")
+        self.second.ctl("set_cluster_name", "one cluster")
+        daemon.wait_broker(60)
+        peer.call("release", lock=peer.call("acquire", name="cluster", timeout=20)["lock"])
+
+    @staticmethod
+    def refusal(peer):
+        try:
+            peer.call("acquire", name="cluster", timeout=0)
+        except WireError as error:
+            return error.reason
+        return None
+
+
+if __name__ == "__main__":
+    tap.main()
