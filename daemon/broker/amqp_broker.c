@@ -159,13 +159,29 @@ on_up(void *ctx, enum broker_link which)
 	amqp_watches_go(amqp->watches);
 }
 
+/*
+ * A side link that is not up yet waits for the hold link: where the broker allows one connection alone,
+ * it would take its place.
+ */
+static void
+hold_down(struct amqp_broker *amqp)
+{
+	if (amqp_keeper_state(amqp->side) == BROKER_UP)
+		return;
+	amqp_keeper_drop(amqp->side, "the hold link is down");
+	if (side_in_use(amqp))
+		side_needed(amqp);
+}
+
 static void
 on_down(void *ctx, enum broker_link which)
 {
 	struct amqp_broker *amqp = ctx;
 
-	if (which == BROKER_HOLD)
+	if (which == BROKER_HOLD) {
+		hold_down(amqp);
 		return;
+	}
 	amqp->blocked = false;
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	amqp_probes_fail(amqp->probes);
