@@ -254,7 +254,23 @@ class Rabbit:
             self._end_epmd()
 
     def freeze(self):
+        """Returns when every thread has stopped: until then the node may still answer."""
         os.kill(self.pid, signal.SIGSTOP)
+        deadline = time.monotonic() + 10
+        while not self._is_stopped():
+            if time.monotonic() > deadline:
+                raise RabbitError("the node does not stop")
+            time.sleep(0.002)
+
+    def _is_stopped(self):
+        states = set()
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            try:
+                with open(f"/proc/{self.pid}/task/{task}/stat", encoding="ascii") as file:
+                    states.add(file.read().rpartition(")")[2].split()[0])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return states <= {"T"}
 
     def thaw(self):
         os.kill(self.pid, signal.SIGCONT)
