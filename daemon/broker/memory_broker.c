@@ -5,56 +5,16 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/memory_broker_inside.h"
 #include "daemon/broker/memory_connection.h"
 #include "daemon/broker/memory_stray.h"
 #include "daemon/broker/memory_watch.h"
 #include "daemon/broker/memory_world.h"
 
-enum broker_phase {
-	PHASE_NEW,
-	PHASE_STARTED,
-	PHASE_STOPPED /* nothing is answered any more */
-};
-
-/* A link, through all its connections. */
-struct link {
-	struct memory_broker *broker; /* borrowed */
-	enum broker_link which;
-	enum broker_state state;
-	/* Owned. The hold link's is there while it is UP; the side link's from its first use on. */
-	struct memory_connection *connection;
-	struct memory_connection *losing; /* borrowed: its requests are being answered UNKNOWN */
-	bool held;                        /* cannot come up until restored */
-	int64_t earliest;                 /* not up before that */
-	struct timer up;
-	struct timer
-	    give_up;      /* of a side link that is wanted: its requests have waited long enough */
-	uint64_t died_at; /* lanes numbered up to that went with a link */
-	char *why;        /* owned; "" while UP */
-};
-
-struct memory_broker {
-	struct broker_base base;    /* first */
-	struct memory_world *world; /* borrowed */
-	enum broker_phase phase;
-	int heartbeat;
-	unsigned lanes_max;
-	uint64_t last_lane; /* number of the last lane taken */
-	struct link links[2];
-	struct memory_strays *strays;   /* owned; requests on lanes that are gone */
-	struct memory_watches *watches; /* owned */
-};
-
-static struct memory_broker *
-memory_of(struct broker *broker)
-{
-	return (struct memory_broker *)broker;
-}
-
 static struct timers *
 timers_of(const struct memory_broker *broker)
 {
-	return memory_world_timers(broker->world);
+	return broker->timers;
 }
 
 static int64_t
@@ -150,14 +110,22 @@ on_up(void *ctx, uint64_t id)
 	}
 	timers_cancel(timers_of(link->broker), &link->give_up);
 	if (link->connection == NULL)
-		link->connection =
-		    memory_connection_new(link->broker->world, (struct broker *)link->broker);
+		link->connection = memory_connection_new(
+		    link->broker->world, link->broker->timers, (struct broker *)link->broker);
 	link_set_state(link, BROKER_UP, "");
 	/* What has waited goes first, before what the listener asks for now. */
 	memory_connection_up(link->connection);
 	if (link->which == BROKER_SIDE)
 		memory_watches_up(link->broker->watches, link->connection);
 	link_tell(link);
+}
+
+static void
+link_forget_reset(struct link *link)
+{
+	timers_cancel(timers_of(link->broker), &link->reset);
+	free(link->reset_why);
+	link->reset_why = NULL;
 }
 
 /* The link, up or opening, is lost: its requests are answered, then the listener is told. */
@@ -168,6 +136,7 @@ link_lose(struct link *link, enum broker_state state, int64_t notice, const char
 
 	timers_cancel(timers_of(broker), &link->give_up);
 	timers_cancel(timers_of(broker), &link->up);
+	link_forget_reset(link);
 	link->losing = link->connection;
 	link->connection = NULL;
 	link->died_at = broker->last_lane;
@@ -194,6 +163,20 @@ on_give_up(void *ctx, uint64_t id)
 	free(copy);
 }
 
+static void
+on_reset(void *ctx, uint64_t id)
+{
+	struct link *link = ctx;
+	char *why = link->reset_why;
+
+	(void)id;
+	link->reset_why = NULL;
+	link_lose(link, BROKER_DOWN,
+	    memory_world_notice(link->broker->world, (struct broker *)link->broker, link->which),
+	    why);
+	free(why);
+}
+
 /* The side link is needed: from now on it has a connection, and requests wait in it. */
 static void
 link_want(struct link *link)
@@ -202,7 +185,8 @@ link_want(struct link *link)
 
 	if (link->connection != NULL)
 		return;
-	link->connection = memory_connection_new(broker->world, (struct broker *)broker);
+	link->connection =
+	    memory_connection_new(broker->world, broker->timers, (struct broker *)broker);
 	timers_set(timers_of(broker), &link->give_up, now_of(broker) + MEMORY_PROBE_TIMEOUT);
 	link_schedule(link);
 }
@@ -215,6 +199,7 @@ link_init(struct link *link, struct memory_broker *broker, enum broker_link whic
 	link->state = BROKER_DOWN;
 	link->why = mem_strdup("");
 	timer_init(&link->up, on_up, link, 0);
+	timer_init(&link->reset, on_reset, link, 0);
 	timer_init(&link->give_up, on_give_up, link, 0);
 }
 
@@ -223,6 +208,7 @@ link_stop(struct link *link)
 {
 	timers_cancel(timers_of(link->broker), &link->up);
 	timers_cancel(timers_of(link->broker), &link->give_up);
+	link_forget_reset(link);
 	/* Stopped by an answer of a link that is being lost: the rest stays unanswered. */
 	memory_connection_free(link->losing);
 	memory_connection_free(link->connection);
@@ -394,10 +380,13 @@ memory_probe(
 static void
 memory_reset(struct broker *broker, enum broker_link which, const char *why)
 {
-	struct link *link = &memory_of(broker)->links[which];
+	struct memory_broker *memory = memory_of(broker);
+	struct link *link = &memory->links[which];
 
-	if (link->state == BROKER_UP)
-		link_lose(link, BROKER_DOWN, 0, why);
+	if (link->state != BROKER_UP || link->reset_why != NULL)
+		return;
+	link->reset_why = mem_strdup(why);
+	timers_set(timers_of(memory), &link->reset, now_of(memory));
 }
 
 static void
@@ -442,13 +431,14 @@ memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 
 	broker->base.ops = &memory_ops;
 	broker->world = world;
+	broker->timers = memory_world_timers(world);
 	broker->phase = PHASE_NEW;
 	broker->heartbeat = heartbeat;
 	broker->lanes_max = lanes_max;
 	link_init(&broker->links[BROKER_HOLD], broker, BROKER_HOLD);
 	link_init(&broker->links[BROKER_SIDE], broker, BROKER_SIDE);
-	broker->strays = memory_strays_new(memory_world_timers(world));
-	broker->watches = memory_watches_new(world, (struct broker *)broker);
+	broker->strays = memory_strays_new(broker->timers);
+	broker->watches = memory_watches_new(world, broker->timers, (struct broker *)broker);
 	return (struct broker *)broker;
 }
 
@@ -502,60 +492,10 @@ memory_broker_restore(struct broker *broker, enum broker_link which)
 }
 
 void
-memory_broker_freeze(struct broker *broker, enum broker_link which)
-{
-	const struct link *link = &memory_of(broker)->links[which];
-
-	if (link->state == BROKER_UP)
-		memory_connection_freeze(link->connection);
-}
-
-void
-memory_broker_forsake(struct broker *broker, enum broker_link which)
-{
-	const struct link *link = &memory_of(broker)->links[which];
-
-	if (link->state == BROKER_UP)
-		memory_connection_forsake(link->connection);
-}
-
-uint64_t
-memory_broker_connection(const struct broker *broker, enum broker_link which)
-{
-	const struct link *link = &((const struct memory_broker *)broker)->links[which];
-
-	return link->state == BROKER_UP ? memory_connection_number(link->connection) : 0;
-}
-
-void
-memory_broker_each_lane(const struct broker *broker, enum broker_link which,
-    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx)
-{
-	const struct link *link = &((const struct memory_broker *)broker)->links[which];
-
-	if (link->connection != NULL)
-		memory_connection_each_lane(link->connection, fn, ctx);
-}
-
-void
 memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
 {
 	const struct link *link = link_of_lane(memory_of(broker), lane);
 
 	if (link->connection != NULL)
 		memory_connection_lane_close(link->connection, lane, code, text);
-}
-
-void
-memory_broker_close_watches(struct broker *broker)
-{
-	const struct link *side = &memory_of(broker)->links[BROKER_SIDE];
-	const struct memory_connection *connection = side->connection;
-
-	if (side->state != BROKER_UP || memory_connection_is_frozen(connection))
-		return;
-	memory_watches_down(memory_of(broker)->watches);
-	/* Unless one of those who heard it ended the link. */
-	if (side->connection == connection && side->state == BROKER_UP)
-		memory_watches_up(memory_of(broker)->watches, connection);
 }

@@ -27,6 +27,9 @@ enum memory_method {
 	MEMORY_DELETE_SLOT
 };
 
+/* From a daemon to the world, and back. */
+enum memory_way { MEMORY_OUT = 1, MEMORY_IN = 2 };
+
 /* A request as the world performed it. */
 struct memory_performed {
 	const struct broker *broker; /* NULL: it is gone */
@@ -55,8 +58,10 @@ struct memory_nature {
 	bool (*refuses)(void *ctx);
 	/* Hears of every request (but probes) just after it was performed. Plain: nobody does. */
 	void (*performed)(void *ctx, const struct memory_performed *what);
-	/* Whether a watch does not hear of the deletion that it waits for. Asked of each. Plain: no. */
-	bool (*unheard)(void *ctx);
+	/* Whether a broker's watch does not hear of the deletion that it waits for. Plain: no. */
+	bool (*unheard)(void *ctx, const struct broker *broker, const char *queue);
+	/* ns until the world notices that a broker made a link anew by itself. Plain: 0. */
+	int64_t (*notice)(void *ctx, const struct broker *broker, enum broker_link link);
 	void *ctx;
 };
 
@@ -70,6 +75,9 @@ void memory_world_free(struct memory_world *world); /* after its brokers */
 struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max);
 
 /* ---- for tests and the simulation ---- */
+
+/* Before start: what this daemon hears comes by these (borrowed), so that it can be late or stopped. */
+void memory_broker_set_timers(struct broker *broker, struct timers *timers);
 
 /*
  * Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue; for one of a foreign
@@ -103,11 +111,16 @@ void memory_broker_deny(struct broker *broker, enum broker_link link, const char
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 /*
  * The two ends of a link that is up part without the daemon's noticing, until it is cut: nothing that
- * it sends or has sent is performed any more, no answer comes. Frozen, the world keeps its exclusive
- * queues; forsaken, it has given the connection up and freed them.
+ * it sends or has sent is performed any more. Frozen, no answer comes, and the world keeps its exclusive
+ * queues; forsaken, what it has answered still comes, and it has given the connection up and freed them.
  */
 void memory_broker_freeze(struct broker *broker, enum broker_link link);
 void memory_broker_forsake(struct broker *broker, enum broker_link link);
+/*
+ * Nothing arrives on these ways of a link that is up; what is sent meanwhile does when they are free
+ * again (0), in its order, but for probes. The world does not find out by itself.
+ */
+void memory_broker_block(struct broker *broker, enum broker_link link, unsigned ways);
 /* The number of the link's connection, never used twice; 0: the link is not up. */
 uint64_t memory_broker_connection(const struct broker *broker, enum broker_link link);
 /* Every lane that can be used. silent: what is asked on it stays unanswered. */
@@ -124,6 +137,8 @@ void memory_world_restart(struct memory_world *world);
 void memory_broker_close_watches(struct broker *broker);
 /* An alarm: probes are held back (unanswered until the probe deadline) while it lasts. */
 void memory_world_block(struct memory_world *world, bool blocked);
+/* Queues that are being watched, or are to be. */
+size_t memory_broker_watched(const struct broker *broker);
 /* Whether info says deletes_by_name. */
 void memory_world_set_deletes_by_name(struct memory_world *world, bool does);
 

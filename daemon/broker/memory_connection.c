@@ -3,94 +3,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include <uthash.h>
-
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/memory_connection_inside.h"
 #include "daemon/broker/memory_probe.h"
-
-enum connection_state {
-	CONNECTION_OPENING, /* requests wait unsent */
-	CONNECTION_UP,
-	CONNECTION_LOST, /* the client is gone, the world has not noticed: all is answered */
-	CONNECTION_DEAD  /* freed when the calls that are in progress have returned */
-};
-
-struct memory_connection {
-	struct memory_owner owner; /* first: the world's view */
-	struct broker *broker;     /* borrowed; until lost */
-	enum connection_state state;
-	bool frozen;                    /* UP: nothing is performed or answered any more */
-	unsigned busy;                  /* calls in progress that may call back */
-	struct lane *lanes;             /* owned; hash by id */
-	unsigned usable;                /* lanes that are OPEN or FAILED */
-	TAILQ_HEAD(, request) requests; /* owned; in order of sending */
-	struct timer notice;            /* LOST: when the world notices */
-};
-
-enum lane_state {
-	LANE_OPEN,
-	LANE_FAILED, /* the broker has closed it, the client does not know yet: nothing is performed */
-	LANE_CLOSED, /* the client is being told: out of use */
-	LANE_PUT     /* the same, and given back meanwhile: no event is owed */
-};
-
-struct lane {
-	uint64_t id;
-	struct memory_connection *connection; /* borrowed */
-	enum lane_state state;
-	bool stalled;       /* a silent request is on it: what comes behind is not performed */
-	int64_t perform_at; /* of the last request sent: none behind it comes sooner */
-	int64_t answer_at;  /* the same for answers */
-	TAILQ_HEAD(, request) requests; /* borrowed; unanswered, in order */
-	struct timer close; /* FAILED by the broker's own doing: when the client hears of it */
-	int close_code;
-	char *close_text; /* owned */
-	UT_hash_handle hh;
-};
-
-enum request_state {
-	REQUEST_WAITING, /* the connection is not up */
-	REQUEST_SENT,
-	REQUEST_PERFORMED
-};
-
-/* A method on a lane, or a probe. Once answered it lives on only in a connection that is LOST. */
-struct request {
-	struct memory_connection *connection; /* borrowed */
-	struct lane *lane;                    /* borrowed; NULL: a probe */
-	enum request_state state;
-	int64_t sent_at;
-	enum memory_method method;
-	char *queue; /* owned */
-	struct broker_done done;
-	struct memory_verdict verdict; /* PERFORMED */
-	struct memory_probe *probe;    /* owned; NULL: a method */
-	struct timer perform, answer;
-	TAILQ_ENTRY(request) of_connection, of_lane;
-};
-
-static struct timers *
-timers_of(const struct memory_connection *connection)
-{
-	return memory_world_timers(connection->owner.world);
-}
-
-static int64_t
-now_of(const struct memory_connection *connection)
-{
-	return clock_now(timers_clock(timers_of(connection)));
-}
 
 /* ---- requests ---- */
 
 static void
 request_free(struct request *request)
 {
-	struct timers *timers = timers_of(request->connection);
-
-	timers_cancel(timers, &request->perform);
-	timers_cancel(timers, &request->answer);
+	timers_cancel(timers_of(request->connection), &request->perform);
+	timers_cancel(request->connection->client, &request->answer);
 	TAILQ_REMOVE(&request->connection->requests, request, of_connection);
 	if (request->lane != NULL)
 		TAILQ_REMOVE(&request->lane->requests, request, of_lane);
@@ -112,7 +36,7 @@ static void
 lane_free(struct lane *lane)
 {
 	assert(TAILQ_EMPTY(&lane->requests));
-	timers_cancel(timers_of(lane->connection), &lane->close);
+	timers_cancel(lane->connection->client, &lane->close);
 	HASH_DEL(lane->connection->lanes, lane);
 	free(lane->close_text);
 	free(lane);
@@ -181,12 +105,6 @@ on_notice(void *ctx, uint64_t id)
 	memory_connection_free(ctx);
 }
 
-static bool
-is_up(const struct memory_connection *connection)
-{
-	return connection->state == CONNECTION_UP;
-}
-
 /* ---- performing: the broker's side ---- */
 
 static void
@@ -195,6 +113,8 @@ on_perform(void *ctx, uint64_t id)
 	struct request *request = ctx;
 
 	(void)id;
+	if (request->connection->blocked & MEMORY_OUT)
+		return; /* it is on its way until the way is free */
 	if (request->lane->state != LANE_OPEN)
 		return; /* not performed: closing the lane will answer it */
 	request->state = REQUEST_PERFORMED;
@@ -224,7 +144,7 @@ request_tell(
 	struct broker_done done = request->done;
 
 	if (request->connection->state == CONNECTION_LOST)
-		timers_cancel(timers_of(request->connection), &request->answer);
+		timers_cancel(request->connection->client, &request->answer);
 	else
 		request_free(request);
 	done.fn(done.ctx, done.id, &reply);
@@ -278,6 +198,13 @@ on_answer(void *ctx, uint64_t id)
 	struct lane *lane = request->lane;
 
 	(void)id;
+	if (connection->blocked & MEMORY_IN)
+		return; /* it is on its way until the way is free */
+	if (timer_is_set(&request->perform)) {
+		/* The client's timers ran before the world's. */
+		timers_set(connection->client, &request->answer, request->perform.when);
+		return;
+	}
 	if (request->state != REQUEST_PERFORMED)
 		return; /* its lane was closed before its turn: that will answer it */
 	connection_enter(connection);
@@ -299,6 +226,8 @@ on_lane_close(void *ctx, uint64_t id)
 	struct memory_connection *connection = lane->connection;
 
 	(void)id;
+	if (connection->blocked & MEMORY_IN)
+		return;
 	connection_enter(connection);
 	lane_set_state(lane, LANE_CLOSED);
 	lane_tell_closed(lane, lane->close_code, lane->close_text);
@@ -328,7 +257,6 @@ static void
 request_send(struct request *request)
 {
 	struct memory_connection *connection = request->connection;
-	struct timers *timers = timers_of(connection);
 	struct lane *lane = request->lane;
 	int64_t delay;
 	bool silent;
@@ -339,6 +267,8 @@ request_send(struct request *request)
 	}
 	if (request->probe != NULL) {
 		memory_probe_send(request->probe);
+		if (connection->blocked != 0)
+			memory_probe_freeze(request->probe);
 		return;
 	}
 	delay = memory_world_delay(connection->owner.world);
@@ -350,11 +280,13 @@ request_send(struct request *request)
 	lane->answer_at = later_of(lane->answer_at, request->sent_at + delay);
 	if (lane->stalled)
 		return;
-	timers_set(timers, &request->perform, lane->perform_at);
+	request->reaches = true;
+	request->returns = !silent;
+	timers_set(timers_of(connection), &request->perform, lane->perform_at);
 	if (silent)
 		lane->stalled = true;
 	else
-		timers_set(timers, &request->answer, lane->answer_at);
+		timers_set(connection->client, &request->answer, lane->answer_at);
 }
 
 static void
@@ -385,11 +317,12 @@ on_restarted(struct memory_owner *owner)
 /* ---- what the broker asks for ---- */
 
 struct memory_connection *
-memory_connection_new(struct memory_world *world, struct broker *broker)
+memory_connection_new(struct memory_world *world, struct timers *timers, struct broker *broker)
 {
 	struct memory_connection *connection = mem_alloc(sizeof(*connection));
 
 	connection->broker = broker;
+	connection->client = timers;
 	connection->owner.free = on_world_free;
 	connection->owner.unblocked = on_unblocked;
 	connection->owner.restarted = on_restarted;
@@ -419,7 +352,7 @@ memory_connection_lose(struct memory_connection *connection, int64_t notice)
 	connection_enter(connection);
 	connection_set_state(connection, CONNECTION_LOST);
 	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next)
-		timers_cancel(timers_of(connection), &lane->close);
+		timers_cancel(connection->client, &lane->close);
 	/* The broker deletes exclusive queues before any client can learn of it. */
 	if (notice <= 0)
 		memory_owner_release(&connection->owner);
@@ -437,38 +370,6 @@ memory_connection_lose(struct memory_connection *connection, int64_t notice)
 	else if (connection->state == CONNECTION_LOST)
 		connection_set_state(connection, CONNECTION_DEAD);
 	connection_leave(connection);
-}
-
-void
-memory_connection_freeze(struct memory_connection *connection)
-{
-	struct timers *timers = timers_of(connection);
-	struct request *request;
-	struct lane *lane;
-
-	assert(is_up(connection));
-	connection->frozen = true;
-	TAILQ_FOREACH (request, &connection->requests, of_connection) {
-		timers_cancel(timers, &request->perform);
-		timers_cancel(timers, &request->answer);
-		if (request->probe != NULL)
-			memory_probe_freeze(request->probe);
-	}
-	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next)
-		timers_cancel(timers, &lane->close);
-}
-
-void
-memory_connection_forsake(struct memory_connection *connection)
-{
-	memory_connection_freeze(connection);
-	memory_owner_release(&connection->owner);
-}
-
-bool
-memory_connection_is_frozen(const struct memory_connection *connection)
-{
-	return connection->frozen;
 }
 
 uint64_t
@@ -551,7 +452,7 @@ memory_connection_lane_close(
 		if (request->state == REQUEST_PERFORMED && timer_is_set(&request->answer))
 			when = later_of(when, request->answer.when);
 	}
-	timers_set(timers_of(connection), &lane->close, when);
+	timers_set(connection->client, &lane->close, when);
 }
 
 static struct request *
@@ -593,8 +494,8 @@ memory_connection_probe(struct memory_connection *connection, const char *const 
 {
 	struct request *request = request_new(connection);
 
-	request->probe =
-	    memory_probe_new(connection->owner.world, queues, count, done, on_probe_over, request);
+	request->probe = memory_probe_new(connection->owner.world, connection->client, queues,
+	    count, done, on_probe_over, request);
 	if (is_up(connection))
 		request_send(request);
 }

@@ -18,8 +18,12 @@
 
 struct memory_connection;
 
-/* Not up yet: requests wait. broker: borrowed, starts with struct broker_base, hears of lanes. */
-struct memory_connection *memory_connection_new(struct memory_world *world, struct broker *broker);
+/*
+ * Not up yet: requests wait. broker: borrowed, starts with struct broker_base, hears of lanes. timers:
+ * borrowed until lost; what the client hears comes by them, what the world does by the world's.
+ */
+struct memory_connection *memory_connection_new(
+    struct memory_world *world, struct timers *timers, struct broker *broker);
 /* An orderly close: queues are freed now, nobody is answered. May be called from an answer. NULL is fine. */
 void memory_connection_free(struct memory_connection *connection);
 /* Sends what has waited. */
@@ -32,7 +36,9 @@ void memory_connection_lose(struct memory_connection *connection, int64_t notice
 
 /* Up, but nothing is performed or answered any more. */
 void memory_connection_freeze(struct memory_connection *connection);
-/* The same, and the world has given it up: its exclusive queues are gone. */
+/* See memory_broker_block(). */
+void memory_connection_block(struct memory_connection *connection, unsigned ways);
+/* Nothing more is performed: the world has given it up, its exclusive queues are gone. */
 void memory_connection_forsake(struct memory_connection *connection);
 bool memory_connection_is_frozen(const struct memory_connection *connection);
 uint64_t memory_connection_number(const struct memory_connection *connection);

@@ -14,6 +14,7 @@ enum probe_state {
 
 struct memory_probe {
 	struct memory_world *world; /* borrowed */
+	struct timers *client;      /* borrowed */
 	enum probe_state state;
 	struct broker_probe_done done;
 	void (*over)(void *ctx);
@@ -89,6 +90,11 @@ on_answer(void *ctx, uint64_t id)
 	struct memory_probe *probe = ctx;
 
 	(void)id;
+	if (timer_is_set(&probe->second_half)) {
+		/* The client's timers ran before the world's. */
+		timers_set(probe->client, &probe->answer, probe->second_half.when);
+		return;
+	}
 	if (probe->state != PROBE_PERFORMED)
 		return; /* held back by an alarm */
 	probe_set_state(probe, PROBE_ANSWERED);
@@ -105,12 +111,13 @@ on_deadline(void *ctx, uint64_t id)
 }
 
 struct memory_probe *
-memory_probe_new(struct memory_world *world, const char *const *queues, size_t count,
-    struct broker_probe_done done, void (*over)(void *ctx), void *ctx)
+memory_probe_new(struct memory_world *world, struct timers *timers, const char *const *queues,
+    size_t count, struct broker_probe_done done, void (*over)(void *ctx), void *ctx)
 {
 	struct memory_probe *probe = mem_alloc(sizeof(*probe));
 
 	probe->world = world;
+	probe->client = timers;
 	probe->done = done;
 	probe->over = over;
 	probe->ctx = ctx;
@@ -123,7 +130,7 @@ memory_probe_new(struct memory_world *world, const char *const *queues, size_t c
 	timer_init(&probe->second_half, on_second_half, probe, 0);
 	timer_init(&probe->answer, on_answer, probe, 0);
 	timer_init(&probe->deadline, on_deadline, probe, 0);
-	timers_set(timers_of(probe), &probe->deadline, now_of(probe) + MEMORY_PROBE_TIMEOUT);
+	timers_set(probe->client, &probe->deadline, now_of(probe) + MEMORY_PROBE_TIMEOUT);
 	return probe;
 }
 
@@ -134,8 +141,8 @@ memory_probe_free(struct memory_probe *probe)
 		return;
 	timers_cancel(timers_of(probe), &probe->first_half);
 	timers_cancel(timers_of(probe), &probe->second_half);
-	timers_cancel(timers_of(probe), &probe->answer);
-	timers_cancel(timers_of(probe), &probe->deadline);
+	timers_cancel(probe->client, &probe->answer);
+	timers_cancel(probe->client, &probe->deadline);
 	for (size_t i = 0; i < probe->count; i++)
 		free(probe->queues[i]);
 	free(probe->queues);
@@ -155,7 +162,7 @@ memory_probe_send(struct memory_probe *probe)
 	timers_set(timers_of(probe), &probe->first_half, now + delay / 4);
 	timers_set(timers_of(probe), &probe->second_half, now + delay / 2);
 	if (!probe->silent)
-		timers_set(timers_of(probe), &probe->answer, now + delay);
+		timers_set(probe->client, &probe->answer, now + delay);
 }
 
 void
@@ -163,7 +170,7 @@ memory_probe_freeze(struct memory_probe *probe)
 {
 	timers_cancel(timers_of(probe), &probe->first_half);
 	timers_cancel(timers_of(probe), &probe->second_half);
-	timers_cancel(timers_of(probe), &probe->answer);
+	timers_cancel(probe->client, &probe->answer);
 }
 
 void
@@ -176,7 +183,7 @@ memory_probe_unblocked(struct memory_probe *probe)
 	timers_set(timers_of(probe), &probe->second_half, now);
 	/* An answer still to come at its own time comes behind it anyway. */
 	if (!probe->silent && !timer_is_set(&probe->answer))
-		timers_set(timers_of(probe), &probe->answer, now);
+		timers_set(probe->client, &probe->answer, now);
 }
 
 void

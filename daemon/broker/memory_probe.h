@@ -16,10 +16,11 @@ struct memory_probe;
 
 /*
  * Its deadline runs from now on. over: called from a timer when the answers are there or the deadline
- * has passed; it tells, or frees.
+ * has passed; it tells, or frees. timers: the client's, borrowed.
  */
-struct memory_probe *memory_probe_new(struct memory_world *world, const char *const *queues,
-    size_t count, struct broker_probe_done done, void (*over)(void *ctx), void *ctx);
+struct memory_probe *memory_probe_new(struct memory_world *world, struct timers *timers,
+    const char *const *queues, size_t count, struct broker_probe_done done, void (*over)(void *ctx),
+    void *ctx);
 void memory_probe_free(struct memory_probe *probe); /* NULL is fine */
 /* On a link that is up; asks the nature. */
 void memory_probe_send(struct memory_probe *probe);

@@ -9,6 +9,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/memory_connection.h"
 
 enum watch_state {
 	WATCH_WAITING, /* the link is not up */
@@ -31,6 +32,7 @@ struct watch {
 
 struct memory_watches {
 	struct memory_world *world;                 /* borrowed */
+	struct timers *client;                      /* borrowed */
 	struct broker *broker;                      /* borrowed */
 	const struct memory_connection *connection; /* borrowed; NULL: the link is not up */
 	struct watch *by_queue;                     /* owned */
@@ -69,7 +71,7 @@ watch_set_state(struct watch *watch, enum watch_state state)
 	watch->state = state;
 }
 
-/* Whether anything still comes through to the daemon, or from it. */
+/* Whether nothing comes through to the daemon any more, or from it. */
 static bool
 is_cut_off(const struct watch *watch)
 {
@@ -81,8 +83,8 @@ static void
 watch_halt(struct watch *watch)
 {
 	timers_cancel(timers_of(watch), &watch->perform);
-	timers_cancel(timers_of(watch), &watch->answer);
-	timers_cancel(timers_of(watch), &watch->hint);
+	timers_cancel(watch->watches->client, &watch->answer);
+	timers_cancel(watch->watches->client, &watch->hint);
 	memory_consumer_leave(&watch->consumer);
 }
 
@@ -147,6 +149,11 @@ on_answer(void *ctx, uint64_t id)
 	(void)id;
 	if (is_cut_off(watch))
 		return;
+	if (timer_is_set(&watch->perform)) {
+		/* The client's timers ran before the world's. */
+		timers_set(watch->watches->client, &watch->answer, watch->perform.when);
+		return;
+	}
 	if (watch->found == BROKER_ABSENT) {
 		watch_end(watch);
 	} else if (watch->found == BROKER_OK) {
@@ -177,7 +184,7 @@ on_cancelled(struct memory_consumer *consumer)
 	/* On one lane: not before the consume's own answer. */
 	if (timer_is_set(&watch->answer) && watch->answer.when > when)
 		when = watch->answer.when;
-	timers_set(timers_of(watch), &watch->hint, when);
+	timers_set(watch->watches->client, &watch->hint, when);
 }
 
 static void
@@ -188,7 +195,7 @@ watch_send(struct watch *watch)
 	watch_set_state(watch, WATCH_SENT);
 	timers_set(timers_of(watch), &watch->perform, now + delay / 2);
 	if (!memory_world_silent(watch->watches->world))
-		timers_set(timers_of(watch), &watch->answer, now + delay);
+		timers_set(watch->watches->client, &watch->answer, now + delay);
 }
 
 /* ---- outside ---- */
@@ -200,6 +207,12 @@ watch_find(const struct memory_watches *watches, const char *queue)
 
 	HASH_FIND_STR(watches->by_queue, queue, watch);
 	return watch;
+}
+
+size_t
+memory_watches_count(const struct memory_watches *watches)
+{
+	return HASH_COUNT(watches->by_queue);
 }
 
 bool
@@ -219,6 +232,7 @@ memory_watches_add(struct memory_watches *watches, const char *queue)
 	watch->watches = watches;
 	watch->queue = mem_strdup(queue);
 	watch->consumer.cancelled = on_cancelled;
+	watch->consumer.broker = watches->broker;
 	timer_init(&watch->perform, on_perform, watch, 0);
 	timer_init(&watch->answer, on_answer, watch, 0);
 	timer_init(&watch->hint, on_hint, watch, 0);
@@ -276,11 +290,12 @@ memory_watches_down(struct memory_watches *watches)
 }
 
 struct memory_watches *
-memory_watches_new(struct memory_world *world, struct broker *broker)
+memory_watches_new(struct memory_world *world, struct timers *timers, struct broker *broker)
 {
 	struct memory_watches *watches = mem_alloc(sizeof(*watches));
 
 	watches->world = world;
+	watches->client = timers;
 	watches->broker = broker;
 	TAILQ_INIT(&watches->in_turn);
 	return watches;

@@ -7,6 +7,7 @@
 #define BROKER_MEMORY_WATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "daemon/broker/broker.h"
 #include "daemon/broker/memory_connection.h"
@@ -14,12 +15,14 @@
 
 struct memory_watches;
 
-/* broker: borrowed, starts with struct broker_base, hears the news. */
-struct memory_watches *memory_watches_new(struct memory_world *world, struct broker *broker);
+/* broker: borrowed, starts with struct broker_base, hears the news, by those timers (borrowed). */
+struct memory_watches *memory_watches_new(
+    struct memory_world *world, struct timers *timers, struct broker *broker);
 void memory_watches_free(struct memory_watches *watches);
 /* Forgets them all, told by nobody. May be called from inside a piece of news. */
 void memory_watches_clear(struct memory_watches *watches);
 
+size_t memory_watches_count(const struct memory_watches *watches);
 bool memory_watches_any(const struct memory_watches *watches);
 /* One that is there already is left alone; so is, by remove, one that is not. */
 void memory_watches_add(struct memory_watches *watches, const char *queue);

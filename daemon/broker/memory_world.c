@@ -106,6 +106,14 @@ memory_world_nacks(const struct memory_world *world)
 	return world->nature.nacks != NULL && world->nature.nacks(world->nature.ctx);
 }
 
+int64_t
+memory_world_notice(
+    const struct memory_world *world, const struct broker *broker, enum broker_link link)
+{
+	return world->nature.notice == NULL ? 0
+					    : world->nature.notice(world->nature.ctx, broker, link);
+}
+
 void
 memory_world_restart(struct memory_world *world)
 {
@@ -181,9 +189,10 @@ cancel_consumers(struct memory_queue *queue)
 }
 
 static bool
-goes_unheard(const struct memory_world *world)
+goes_unheard(const struct memory_world *world, const struct memory_consumer *consumer)
 {
-	return world->nature.unheard != NULL && world->nature.unheard(world->nature.ctx);
+	return world->nature.unheard != NULL &&
+	       world->nature.unheard(world->nature.ctx, consumer->broker, consumer->queue->name);
 }
 
 static void
@@ -192,7 +201,7 @@ queue_free(struct memory_world *world, struct memory_queue *queue)
 	struct memory_consumer *consumer, *next;
 
 	TAILQ_FOREACH_SAFE (consumer, &queue->consumers, of_queue, next) {
-		if (goes_unheard(world))
+		if (goes_unheard(world, consumer))
 			memory_consumer_leave(consumer);
 	}
 	cancel_consumers(queue);

@@ -20,7 +20,8 @@ struct memory_queue;
 struct memory_consumer {
 	/* It is no consumer any more (basic.cancel). Must not ask the world for anything but delays. */
 	void (*cancelled)(struct memory_consumer *consumer);
-	struct memory_queue *queue; /* borrowed; NULL: it is none */
+	const struct broker *broker; /* borrowed; whose */
+	struct memory_queue *queue;  /* borrowed; NULL: it is none */
 	TAILQ_ENTRY(memory_consumer) of_queue;
 };
 
@@ -69,6 +70,8 @@ bool memory_world_deletes_by_name(const struct memory_world *world);
 int64_t memory_world_delay(const struct memory_world *world);
 bool memory_world_silent(const struct memory_world *world);
 bool memory_world_nacks(const struct memory_world *world);
+int64_t memory_world_notice(
+    const struct memory_world *world, const struct broker *broker, enum broker_link link);
 /* The broker is being freed: what it leaves behind is nobody's that is known. */
 void memory_world_forget(struct memory_world *world, const struct broker *broker);
 

@@ -36,10 +36,12 @@ silent_of(void *ctx)
 }
 
 static bool
-unheard_of(void *ctx)
+unheard_of(void *ctx, const struct broker *broker, const char *queue)
 {
 	struct lock_world *world = ctx;
 
+	(void)broker;
+	(void)queue;
 	if (world->deaf == 0)
 		return false;
 	world->deaf--;

@@ -145,9 +145,11 @@ planned_nack(void *ctx)
 }
 
 static bool
-planned_deafness(void *ctx)
+planned_deafness(void *ctx, const struct broker *broker, const char *queue)
 {
 	(void)ctx;
+	(void)broker;
+	(void)queue;
 	return rig.deafnesses_used < RIG_PLAN && rig.deafnesses[rig.deafnesses_used++];
 }
 

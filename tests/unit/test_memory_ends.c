@@ -208,6 +208,82 @@ START_TEST(refused_requests_close_their_lane_and_all_are_heard_of)
 }
 END_TEST
 
+START_TEST(what_is_held_back_on_its_way_arrives_when_that_is_free)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	claim(one, lane, "q", 1);
+	pass(0);
+	ck_saw("1=ok");
+	memory_broker_block(one, BROKER_HOLD, MEMORY_OUT);
+	claim(one, lane, "r", 2);
+	pass(100 * MSEC);
+	ck_saw("");
+	ck_assert(!exists("r"));
+	memory_broker_block(one, BROKER_HOLD, MEMORY_IN);
+	pass(100 * MSEC);
+	ck_saw("");
+	ck_assert(exists("r"));
+	check(one, lane, "nix", 3);
+	pass(100 * MSEC);
+	memory_broker_block(one, BROKER_HOLD, 0);
+	pass(MSEC);
+	ck_saw("2=ok 3=absent! closed:404");
+}
+END_TEST
+
+START_TEST(a_daemon_whose_timers_do_not_run_hears_later_what_was_done)
+{
+	struct timers *its = timers_new(timers_clock(rig.timers));
+	uint64_t lane;
+
+	memory_broker_set_timers(one, its);
+	broker_start(one);
+	pass(0);
+	ck_saw("");
+	timers_run(its);
+	ck_saw("hold:up");
+	lane = take(one, BROKER_HOLD);
+	claim(one, lane, "q", 1);
+	check(one, lane, "q", 2);
+	pass(100 * MSEC);
+	ck_saw("");
+	ck_assert_ptr_eq(owner_of("q"), one);
+	timers_run(its);
+	ck_saw("1=ok 2=ok");
+	broker_stop(one);
+	timers_free(its);
+}
+END_TEST
+
+static int64_t
+notice_late(void *ctx, const struct broker *broker, enum broker_link link)
+{
+	(void)ctx;
+	return broker == one && link == BROKER_HOLD ? 10 * MSEC : 0;
+}
+
+START_TEST(a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is)
+{
+	struct memory_nature nature = {.notice = notice_late};
+
+	rig_new(&nature);
+	rig_start();
+	claim(one, take(one, BROKER_HOLD), "q", 1);
+	pass(0);
+	ck_saw("1=ok");
+	broker_reset(one, BROKER_HOLD, "no answer");
+	broker_reset(one, BROKER_HOLD, "again");
+	ck_saw("");
+	pass(0);
+	ck_saw("hold:down:no answer hold:up");
+	ck_assert(exists("q"));
+	pass(10 * MSEC);
+	ck_assert(!exists("q"));
+	rig_free();
+}
+END_TEST
+
 static Suite *
 memory_ends_suite(void)
 {
@@ -220,8 +296,15 @@ memory_ends_suite(void)
 	tcase_add_test(tcase, a_forsaken_link_has_lost_its_queues_before_it_knows);
 	tcase_add_test(tcase, a_restart_frees_what_is_exclusive_and_keeps_what_is_durable);
 	tcase_add_test(tcase, lanes_and_connections_are_known);
+	tcase_add_test(tcase, what_is_held_back_on_its_way_arrives_when_that_is_free);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("unstarted");
+	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
+	tcase_add_test(tcase, a_daemon_whose_timers_do_not_run_hears_later_what_was_done);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("hooks");
+	tcase_add_test(
+	    tcase, a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is);
 	tcase_add_test(tcase, refused_requests_close_their_lane_and_all_are_heard_of);
 	suite_add_tcase(suite, tcase);
 	return suite;
