@@ -36,6 +36,24 @@
 	X(VERIFY_JOINS_FLIGHT, "a verify answered by what was asked before it")                    \
 	X(VERIFY_UNREVOKES, "a verify in flight that undoes revoked")                              \
 	X(NO_RECHECK, "B not looked at again on a server that deletes by name")                    \
+	X(CANCEL_IS_REVOKED, "basic.cancel taken as revoked")                                      \
+	X(HINT_NOT_LOOKED_INTO, "a watch's end that makes nobody look at A")                       \
+	X(WATCH_NOT_PLACED_AGAIN, "a watch not placed again after a hint")                         \
+	X(WATCH_LEAKED, "a watch that outlives its hold")                                          \
+	X(REVOKED_TWICE, "revoked told twice")                                                     \
+	X(GRANT_BY_TIMER, "lease enforced by the timer alone: granted after it")                   \
+	X(VERIFY_BY_TIMER, "lease enforced by the timer alone: verified after it")                 \
+	X(LEASE_FROM_ANSWER, "lease computed from the answer's time instead of the request's")     \
+	X(LEASE_OF_OLDER_ANSWER, "lease told from an older answer")                                \
+	X(LEASE_FROM_SKIPPED, "lease computed from a request that was not performed")              \
+	X(LEASE_WITHOUT_MARGIN, "the lease's margin forgotten")                                    \
+	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
+	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
+	X(SUSPECT_UNKNOWN, "restored told to who was not told suspect")                            \
+	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
+	X(STUCK_LANE_IGNORED, "a request unanswered for ever on a link that lives")                \
+	X(VERIFY_FORGOTTEN, "a verify of a true mutex forgotten when its hold was lost")           \
+	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
 	X(RECHECK_405_IGNORED, "B seen to be somebody else's, and nothing done about it")          \
 	X(NO_DEADLINE, "a request without a deadline")                                             \
 	X(WAIT_WITHOUT_END, "an acquire without its deadline")                                     \

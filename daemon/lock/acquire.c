@@ -235,11 +235,8 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
-	if (!lease_is_good(engine)) {
-		/*
-		 * The answer took so long that the broker may have freed B since. The end of the link is
-		 * on its way, and sends this acquire back to the line.
-		 */
+	if (!lease_is_good(engine) && !FAULT(GRANT_BY_TIMER)) {
+		/* B may have been freed since. The link's end sends this acquire back to the line. */
 		pulse_run_out(engine);
 		return;
 	}

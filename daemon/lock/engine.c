@@ -101,7 +101,8 @@ engine_hold_unwatch(struct lock_engine *engine, struct hold *hold)
 	if (hold->watch == HOLD_WATCH_NONE)
 		return;
 	engine_hold_watch(engine, hold, HOLD_WATCH_NONE);
-	broker_unwatch(engine->broker, hold->a.text);
+	if (!FAULT(WATCH_LEAKED))
+		broker_unwatch(engine->broker, hold->a.text);
 }
 
 /* ---- waiters ---- */

@@ -195,7 +195,7 @@ keep_revoke(struct lock_engine *engine, struct hold *hold)
 	    .slot = hold->slot,
 	    .reason = REASON_REVOKED};
 
-	if (hold->revoked || hold->state == HOLD_DROPPING)
+	if ((hold->revoked && !FAULT(REVOKED_TWICE)) || hold->state == HOLD_DROPPING)
 		return;
 	hold->revoked = true;
 	engine_notice(engine, hold->peer, &notice);

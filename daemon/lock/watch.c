@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 
@@ -46,7 +47,7 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 look(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->revoked)
+	if (hold->revoked && !FAULT(REVOKED_TWICE))
 		return;
 	if (keep_lane(engine, hold) == 0)
 		watch_in(engine, hold, WATCH_AGAIN);
@@ -100,8 +101,12 @@ watch_news(struct lock_engine *engine, const char *queue, enum broker_news news)
 		break;
 	case BROKER_HINT:
 		engine_hold_watch(engine, hold, HOLD_WATCH_NONE);
-		watch_in(engine, hold, WATCH_AGAIN);
-		look(engine, hold);
+		if (!FAULT(WATCH_NOT_PLACED_AGAIN))
+			watch_in(engine, hold, WATCH_AGAIN);
+		if (FAULT(CANCEL_IS_REVOKED))
+			keep_revoke(engine, hold);
+		else if (!FAULT(HINT_NOT_LOOKED_INTO))
+			look(engine, hold);
 		break;
 	}
 }
