@@ -290,7 +290,8 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	}
 	if (no_slot)
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
-	waiter->direct = slot + 1;
+	/* A true mutex has no number, and is tried as the first. */
+	waiter->direct = slot + (slot == 0 && !FAULT(MUTEX_UNSEEN_AGAIN) ? 2 : 1);
 	waiter_set_state(waiter, WAITER_QUEUED);
 }
 

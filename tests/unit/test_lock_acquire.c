@@ -484,6 +484,23 @@ START_TEST(the_engine_may_go_in_the_middle_of_a_look)
 }
 END_TEST
 
+START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_look)
+{
+	struct lock_acquire mutex = {
+	    .name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = 60 * NSEC_PER_SEC};
+	unsigned asked;
+
+	lock_acquire(world->daemon[1].engine, 1, 1, &mutex);
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
+	memory_world_block(world->memory, true);
+	lock_acquire(world->daemon[0].engine, 1, 1, &mutex);
+	asked = world->asked;
+	world_pass(world, 20 * NSEC_PER_SEC);
+	ck_assert_uint_lt(world->asked - asked, 30);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
+}
+END_TEST
+
 START_TEST(mutex_and_persistent_mutex)
 {
 	struct lock_acquire mutex = {.name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = TRY};
@@ -547,6 +564,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
+	tcase_add_test(tc, a_mutex_that_is_claimed_unseen_is_claimed_once_a_look);
 	tcase_add_test(tc, mutex_and_persistent_mutex);
 	suite_add_tcase(suite, tc);
 	return suite;
