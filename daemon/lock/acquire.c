@@ -263,7 +263,7 @@ rest(struct lock_engine *engine, struct waiter *waiter)
 {
 	int64_t ceiling = REST_FIRST;
 
-	for (unsigned i = 1; i < waiter->races && ceiling < REST_MOST; i++)
+	for (unsigned i = 1; i < waiter->races + waiter->skips && ceiling < REST_MOST; i++)
 		ceiling *= 2;
 	waiter_set_state(waiter, WAITER_RESTING);
 	timers_set(engine->timers, &waiter->rest,
@@ -321,7 +321,11 @@ on_claimed(struct lock_engine *engine, uint64_t acquire, int slot, enum claim_ou
 		refuse(engine, waiter, REASON_BROKER_DENIED, reply->text);
 		break;
 	case CLAIM_AGAIN:
-		send_back(waiter);
+		if (++waiter->skips > engine->settings.max_races)
+			refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
+			    "no channel to the broker stayed open long enough");
+		else
+			rest(engine, waiter);
 		break;
 	}
 }

@@ -40,6 +40,7 @@ struct waiter {
 	bool waiting;         /* a whole look found nothing for it: the wait has begun */
 	uid_t uid;
 	unsigned races; /* lost so far */
+	unsigned skips; /* claims that were not performed: their lane died */
 	uint64_t
 	    joined;    /* the semaphore's look in progress, or last, when it came or lost a race */
 	int direct;    /* probes cannot be had: next slot to claim unseen; 0 = not so */

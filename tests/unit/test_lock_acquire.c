@@ -501,6 +501,36 @@ START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_look)
 }
 END_TEST
 
+static void
+close_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)silent;
+	*(uint64_t *)ctx = lane;
+}
+
+/* A broker that closes every channel as soon as it is used. */
+START_TEST(a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever)
+{
+	struct broker *broker = world->daemon[0].broker;
+	unsigned asked;
+
+	world_make(world, "db", 1);
+	asked = world->asked;
+	world_acquire(world, 0, 1, 1, "db", 60 * NSEC_PER_SEC);
+	while (world_answer(world, 0, 1, 1) == NULL) {
+		uint64_t lane = 0;
+
+		ck_assert(world_step(world, NSEC_PER_SEC));
+		memory_broker_each_lane(broker, BROKER_HOLD, close_lane, &lane);
+		if (lane != 0)
+			memory_broker_close_lane(broker, lane, 406, "too bad");
+		ck_assert_uint_lt(world->asked - asked, 100);
+	}
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_gt(world->now - 1000 * NSEC_PER_SEC, 100 * NSEC_PER_MSEC);
+}
+END_TEST
+
 START_TEST(mutex_and_persistent_mutex)
 {
 	struct lock_acquire mutex = {.name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = TRY};
@@ -565,6 +595,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
 	tcase_add_test(tc, a_mutex_that_is_claimed_unseen_is_claimed_once_a_look);
+	tcase_add_test(tc, a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever);
 	tcase_add_test(tc, mutex_and_persistent_mutex);
 	suite_add_tcase(suite, tc);
 	return suite;
