@@ -26,6 +26,7 @@ struct verify {
 	uint64_t lane;
 	unsigned tries;
 	bool b_ours;
+	bool asks_a;   /* ASKED: A, too. A true mutex has none */
 	uint64_t next; /* the flight that follows when this one is over; 0 = none */
 	uint64_t *ops; /* owned; the requests, some of which their deadline may have answered */
 	size_t count, room;
@@ -135,7 +136,7 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	/* One that is being dropped was still held when it was asked about: in order. */
 	if (hold == NULL) {
 		finish(engine, verify, reply, REASON_NOT_HELD, NULL);
-	} else if (!lease_is_good(engine)) {
+	} else if (!lease_is_good(engine) && !FAULT(VERIFY_BY_TIMER)) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		pulse_run_out(engine);
 	} else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS)) {
@@ -171,7 +172,8 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		verify->b_ours = true;
-		if (hold != NULL && (hold->kind == LOCK_KIND_MUTEX || FAULT(VERIFY_B_ONLY)))
+		if ((!verify->asks_a && (hold != NULL || !FAULT(VERIFY_FORGOTTEN))) ||
+		    FAULT(VERIFY_B_ONLY))
 			finish_held(engine, verify, hold, reply);
 		break;
 	case BROKER_ABSENT:
@@ -240,7 +242,8 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	if (!FAULT(VERIFY_A_ONLY) || hold->kind == LOCK_KIND_MUTEX)
 		broker_check(engine->broker, verify->lane, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
-	if (hold->kind != LOCK_KIND_MUTEX) {
+	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
+	if (verify->asks_a) {
 		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 
 		broker_check(engine->broker, verify->lane, a.text,

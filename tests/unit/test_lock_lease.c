@@ -196,6 +196,32 @@ START_TEST(a_verify_answered_too_late_is_lost)
 }
 END_TEST
 
+static uint64_t
+release(uint64_t peer, uint64_t lock)
+{
+	lock_release(world->daemon[0].engine, peer, 2, lock);
+	world_await(world, 0, peer, 2);
+	return lock;
+}
+
+START_TEST(a_verify_of_a_mutex_that_was_just_lost_is_answered)
+{
+	struct lock_acquire mutex = {.name = "m", .kind = LOCK_KIND_MUTEX, .timeout = 0};
+	uint64_t lock;
+
+	lock_acquire(world->daemon[0].engine, 1, 1, &mutex);
+	lock = world_await(world, 0, 1, 1)->lock;
+	world_pass(world, HEARTBEAT / 2);
+	world->delay = HEARTBEAT - SECOND;
+	lock_verify(world->daemon[0].engine, 1, 2, lock, 0);
+	/* Woken, the daemon finds its lease over before it reads the answer. */
+	world->now += 2 * HEARTBEAT;
+	world_step(world, 0);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_NOT_HELD);
+}
+END_TEST
+
 Suite *
 suite_lock_lease(void)
 {
@@ -212,6 +238,7 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link);
 	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
 	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
+	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
