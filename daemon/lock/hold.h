@@ -74,6 +74,9 @@ struct hold {
 	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
 	bool wants_lease;         /* its peer asked to hear of the lease */
+	bool suspect;             /* its peer was told so */
+	int64_t
+	    asked; /* clock time since which a claim, pulse or delete is unanswered; 0: none is */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
 	struct timer watch_timer; /* watch is NONE: when it is to be placed */

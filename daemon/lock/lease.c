@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "daemon/base/fault.h"
+
 static int64_t
 heartbeat(const struct lock_engine *engine)
 {
@@ -28,7 +30,8 @@ lease_until(const struct lock_engine *engine)
 {
 	if (engine->lease.state == LEASE_NONE)
 		return INT64_MIN;
-	return engine->lease.from + 2 * heartbeat(engine) - lease_margin(engine);
+	return engine->lease.from + 2 * heartbeat(engine) -
+	       (FAULT(LEASE_WITHOUT_MARGIN) ? 0 : lease_margin(engine));
 }
 
 int64_t
@@ -57,15 +60,20 @@ change_is_allowed(enum lease_state from, enum lease_state to)
 	return false;
 }
 
+/* Those who came while it was suspect were not told so, and are not told that it is over. */
 static void
 tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 {
+	bool suspect = kind == LOCK_NOTICE_SUSPECT;
+
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		struct lock_notice notice = {
 		    .kind = kind, .lock = hold->id, .name = hold->name, .slot = hold->slot};
 
-		if (hold->peer != 0)
-			engine_notice(engine, hold->peer, &notice);
+		if (hold->peer == 0 || (hold->suspect == suspect && !FAULT(SUSPECT_UNKNOWN)))
+			continue;
+		hold->suspect = suspect;
+		engine_notice(engine, hold->peer, &notice);
 	}
 }
 
@@ -85,11 +93,14 @@ lease_set_state(struct lock_engine *engine, enum lease_state state)
 void
 lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 {
-	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
+	if ((reply->answer == BROKER_SKIPPED && !FAULT(LEASE_FROM_SKIPPED)) ||
+	    reply->answer == BROKER_UNKNOWN)
 		return; /* said by our side of the link */
 	/* Answers of several lanes come in any order: the newest question counts. */
-	if (reply->sent_at > engine->lease.from)
+	if (reply->sent_at > engine->lease.from || FAULT(LEASE_OF_OLDER_ANSWER))
 		engine->lease.from = reply->sent_at;
+	if (FAULT(LEASE_FROM_ANSWER))
+		engine->lease.from = engine_now(engine);
 	if (engine->lease.state != LEASE_GOOD && engine_now(engine) < lease_suspect_at(engine))
 		lease_set_state(engine, LEASE_GOOD);
 }

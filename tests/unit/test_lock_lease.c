@@ -204,6 +204,29 @@ release(uint64_t peer, uint64_t lock)
 	return lock;
 }
 
+START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
+{
+	const struct said *answer;
+
+	acquire(1, 0);
+	world_pass(world, SECOND);
+	world->silent = true; /* the first pulse */
+	world_pass(world, HEARTBEAT / 3);
+	world->silent = false;
+	world->delay = 12 * SECOND; /* of a claim */
+	world_acquire(world, 0, 2, 1, "db", 60 * SECOND);
+	world_pass(world, SECOND / 10);
+	world->delay = NSEC_PER_MSEC;
+	answer = world_await(world, 0, 2, 1);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 0);
+	world_pass(world, 2 * SECOND); /* the next pulse */
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
+	ck_assert_int_eq(notices(2, LOCK_NOTICE_RESTORED), 0);
+}
+END_TEST
+
 START_TEST(a_verify_of_a_mutex_that_was_just_lost_is_answered)
 {
 	struct lock_acquire mutex = {.name = "m", .kind = LOCK_KIND_MUTEX, .timeout = 0};
@@ -238,6 +261,7 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link);
 	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
 	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
+	tcase_add_test(tc, who_came_while_it_was_suspect_is_not_told_restored);
 	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);
 	suite_add_tcase(suite, tc);
 	return suite;
