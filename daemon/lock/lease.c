@@ -77,6 +77,32 @@ tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 	}
 }
 
+/*
+ * Every peer that asked for it hears of the new lease, once: of any answer's, or a lock whose own lane
+ * is stuck would seem lost while others keep the link alive; but not of each of many answers.
+ */
+static void
+tell_lease(struct lock_engine *engine)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE, .safe_until = lease_until(engine)};
+
+	if ((engine->lease.from - engine->lease.told < heartbeat(engine) / 3 &&
+		!FAULT(LEASE_OF_OLDER_ANSWER)) ||
+	    !lease_is_good(engine))
+		return;
+	engine->lease.told = engine->lease.from;
+	for (struct lock_peer *peer = engine->peers; peer != NULL; peer = peer->by_id.next) {
+		const struct hold *hold;
+
+		TAILQ_FOREACH (hold, &peer->holds, of_peer) {
+			if (hold->wants_lease)
+				break;
+		}
+		if (hold != NULL)
+			engine_notice(engine, peer->id, &notice);
+	}
+}
+
 void
 lease_set_state(struct lock_engine *engine, enum lease_state state)
 {
@@ -103,6 +129,7 @@ lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 		engine->lease.from = engine_now(engine);
 	if (engine->lease.state != LEASE_GOOD && engine_now(engine) < lease_suspect_at(engine))
 		lease_set_state(engine, LEASE_GOOD);
+	tell_lease(engine);
 }
 
 void

@@ -17,7 +17,7 @@
 
 #include "daemon/lock/engine.h"
 
-/* Every answer that came over the hold link passes here first. */
+/* Every answer that came over the hold link passes here first. Tells who asked for it of the new lease. */
 void lease_answered(struct lock_engine *engine, const struct broker_reply *reply);
 /* The link died: the next one earns a lease of its own. `held`: with something on it. */
 void lease_end(struct lock_engine *engine, bool held);

@@ -25,32 +25,12 @@ schedule_pulse(struct lock_engine *engine)
 	    engine_now(engine) + info.heartbeat * NSEC_PER_SEC / 3);
 }
 
-/* Every peer that asked for it hears of the new lease, once. */
-static void
-tell_lease(struct lock_engine *engine)
-{
-	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE, .safe_until = lease_until(engine)};
-
-	for (struct lock_peer *peer = engine->peers; peer != NULL; peer = peer->by_id.next) {
-		const struct hold *hold;
-
-		TAILQ_FOREACH (hold, &peer->holds, of_peer) {
-			if (hold->wants_lease)
-				break;
-		}
-		if (hold != NULL)
-			engine_notice(engine, peer->id, &notice);
-	}
-}
-
 static void
 on_pulse(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 
 	keep_b_answered(engine, hold_find(&engine->holds, id), reply);
-	if (is_needed(engine) && lease_is_good(engine))
-		tell_lease(engine);
 }
 
 /* The held B whose turn it is; NULL: none is held. */

@@ -227,6 +227,23 @@ START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
 }
 END_TEST
 
+/* One whose own channel is stuck would take itself for lost while others keep the link alive. */
+START_TEST(every_answer_moves_the_lease_that_is_told)
+{
+	acquire(1, 0);
+	world_pass(world, HEARTBEAT / 3 - SECOND);
+	world->silent = true; /* the first pulse */
+	world_pass(world, 2 * SECOND);
+	world->silent = false;
+	for (uint64_t peer = 2; peer < 7; peer++) {
+		release(peer, acquire(peer, 0)->lock);
+		world_pass(world, HEARTBEAT / 3);
+	}
+	ck_assert_int_ge(notices(1, LOCK_NOTICE_LEASE), 3);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
 START_TEST(a_verify_of_a_mutex_that_was_just_lost_is_answered)
 {
 	struct lock_acquire mutex = {.name = "m", .kind = LOCK_KIND_MUTEX, .timeout = 0};
@@ -262,6 +279,7 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
 	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
 	tcase_add_test(tc, who_came_while_it_was_suspect_is_not_told_restored);
+	tcase_add_test(tc, every_answer_moves_the_lease_that_is_told);
 	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);
 	suite_add_tcase(suite, tc);
 	return suite;
