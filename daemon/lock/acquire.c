@@ -241,12 +241,13 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 		return;
 	}
 	hold->acquire = 0;
+	hold->asked = 0;
 	hold->wants_lease = waiter->lease;
 	hold->uid = waiter->uid;
 	engine_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
 	keep_start(engine, hold);
-	pulse_start(engine);
+	pulse_granted(engine, hold);
 	watch_start(engine, hold);
 	answer.safe_until = lease_until(engine);
 	answer.lock = hold->id;

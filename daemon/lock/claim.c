@@ -5,6 +5,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/pulse.h"
 
 struct queue_name
 claim_queue(const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
@@ -144,6 +145,8 @@ claim_start(struct lock_engine *engine, uint64_t acquire, const char *name, enum
 	hold->lane = lane;
 	hold->acquire = acquire;
 	hold->claimed = claimed;
+	hold->asked = engine_now(engine);
+	pulse_start(engine);
 	broker_claim(
 	    engine->broker, lane, b.text, (struct broker_done){on_claimed, engine, hold->id});
 	if (kind != LOCK_KIND_MUTEX) {

@@ -58,7 +58,6 @@ enum lease_state {
 struct lease {
 	enum lease_state state;
 	int64_t from; /* clock time at which the newest answered question was sent; 0 = none was */
-	uint64_t pulsed;   /* the hold whose B was looked at last */
 	int64_t told; /* `from`, when those who asked to were told of it last */
 	int64_t recovered; /* clock time until which Bs of a dead link may be there */
 	struct timer pulse, watch;

@@ -75,6 +75,7 @@ struct hold {
 	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
 	bool wants_lease;         /* its peer asked to hear of the lease */
 	bool suspect;             /* its peer was told so */
+	uint64_t looked;          /* a number that tells who was looked at longest ago (pulse.h) */
 	int64_t
 	    asked; /* clock time since which a claim, pulse or delete is unanswered; 0: none is */
 	enum hold_watch watch;

@@ -145,6 +145,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	switch (reply->answer) {
 	case BROKER_OK:
+		hold->asked = 0;
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
 		keep_start(engine, hold);
 		break;
@@ -164,11 +165,14 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_reclaim(struct lock_engine *engine, struct hold *hold)
 {
-	if (keep_lane(engine, hold) == 0)
+	if (keep_lane(engine, hold) == 0) {
+		hold->asked = 0;
 		timer_in(engine, hold, recheck_after[0]);
-	else
-		broker_claim(engine->broker, hold->lane, hold->b.text,
-		    (struct broker_done){on_reclaimed, engine, hold->id});
+		return;
+	}
+	hold->asked = engine_now(engine);
+	broker_claim(engine->broker, hold->lane, hold->b.text,
+	    (struct broker_done){on_reclaimed, engine, hold->id});
 }
 
 void
@@ -180,6 +184,7 @@ keep_b_vanished(struct lock_engine *engine, struct hold *hold)
 	if (hold->state != HOLD_HELD)
 		return;
 	engine->total.b_vanished++;
+	hold->asked = 0;
 	timers_cancel(engine->timers, &hold->timer);
 	/* The 404 closed the lane: the claim goes out when the lane has been seen closed. */
 	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
@@ -225,6 +230,8 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (hold == NULL)
 		return;
 	assert(hold->state == HOLD_DROPPING);
+	if (reply->answer != BROKER_SKIPPED) /* or it is sent again by now */
+		hold->asked = 0;
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
@@ -252,11 +259,14 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_drop(struct lock_engine *engine, struct hold *hold)
 {
-	if (keep_lane(engine, hold) == 0)
+	if (keep_lane(engine, hold) == 0) {
+		hold->asked = 0;
 		timer_in(engine, hold, DROP_AGAIN);
-	else
-		broker_drop(engine->broker, hold->lane, hold->b.text,
-		    (struct broker_done){on_dropped, engine, hold->id});
+		return;
+	}
+	hold->asked = engine_now(engine);
+	broker_drop(engine->broker, hold->lane, hold->b.text,
+	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
 void

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "protocol/duration.h"
@@ -13,57 +14,106 @@ is_needed(const struct lock_engine *engine)
 	return engine->holds.count[HOLD_HELD] + engine->holds.count[HOLD_RECLAIMING] > 0;
 }
 
+/* Every hold is lost now, and the link is made anew. */
+static void
+give_up(struct lock_engine *engine, const char *why)
+{
+	struct hold *hold, *next;
+
+	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
+	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
+	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
+		hold->lane = 0; /* it goes with the link */
+		if (hold->peer != 0)
+			keep_lost(engine, hold, why);
+	}
+	if (!FAULT(LEASE_END_KEEPS_LINK))
+		broker_reset(engine->broker, BROKER_HOLD, why);
+}
+
 /* ---- the pulse ---- */
 
-static void
-schedule_pulse(struct lock_engine *engine)
+static int64_t
+heartbeat(const struct lock_engine *engine)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	timers_set(engine->timers, &engine->lease.pulse,
-	    engine_now(engine) + info.heartbeat * NSEC_PER_SEC / 3);
+	return info.heartbeat * NSEC_PER_SEC;
+}
+
+static void
+schedule_pulse(struct lock_engine *engine)
+{
+	timers_set(
+	    engine->timers, &engine->lease.pulse, engine_now(engine) + heartbeat(engine) / 3);
 }
 
 static void
 on_pulse(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
 
-	keep_b_answered(engine, hold_find(&engine->holds, id), reply);
+	if (hold != NULL && hold->state == HOLD_HELD)
+		hold->asked = 0;
+	keep_b_answered(engine, hold, reply);
 }
 
-/* The held B whose turn it is; NULL: none is held. */
+/*
+ * The held B that was looked at longest ago, and can be; NULL: there is none. Not the next by number:
+ * where locks come and go faster than the pulse, that would always be one of the young ones.
+ */
 static struct hold *
 next_in_rotation(struct lock_engine *engine)
 {
-	struct hold *first = NULL;
+	struct hold *next = NULL;
 
-	/* The table is in the order of the ids. */
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (hold->state != HOLD_HELD)
-			continue;
-		if (hold->id > engine->lease.pulsed)
-			return hold;
-		if (first == NULL)
-			first = hold;
+		if (hold->state == HOLD_HELD && hold->asked == 0 &&
+		    (next == NULL || hold->looked < next->looked) && keep_lane(engine, hold) != 0)
+			next = hold;
 	}
-	return first;
+	return next;
+}
+
+/*
+ * A claim or a delete may be performed late, or a channel be stuck; while nobody can tell, its slot is
+ * reserved, and only the end of the link clears that up. So a link on which anything stays unanswered for
+ * two heartbeats is as good as one on which everything does.
+ */
+static bool
+is_stuck(const struct lock_engine *engine)
+{
+	int64_t before = engine_now(engine) - 2 * heartbeat(engine);
+
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->asked != 0 && hold->asked <= before)
+			return true;
+	}
+	return false;
 }
 
 static void
 pulse_due(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
-	struct hold *hold = next_in_rotation(engine);
+	struct hold *hold;
 
 	(void)id;
-	if (!is_needed(engine))
+	if (engine->holds.by_id == NULL || engine->link != BROKER_UP)
 		return;
 	schedule_pulse(engine);
-	if (hold == NULL || keep_lane(engine, hold) == 0)
+	if (is_stuck(engine) && !FAULT(STUCK_LANE_IGNORED)) {
+		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
-	engine->lease.pulsed = hold->id;
+	}
+	hold = next_in_rotation(engine);
+	if (hold == NULL)
+		return;
+	if (!FAULT(PULSE_OF_ONE))
+		hold->looked = engine_id(engine);
+	hold->asked = engine_now(engine);
 	broker_check(engine->broker, hold->lane, hold->b.text,
 	    (struct broker_done){on_pulse, engine, hold->id});
 }
@@ -86,6 +136,8 @@ watch_due(void *ctx, uint64_t id)
 	if (!is_needed(engine))
 		return;
 	if (!lease_is_good(engine)) {
+		if (FAULT(LEASE_END_NOT_TOLD))
+			return;
 		pulse_run_out(engine);
 		return;
 	}
@@ -97,21 +149,13 @@ watch_due(void *ctx, uint64_t id)
 void
 pulse_run_out(struct lock_engine *engine)
 {
-	struct hold *hold, *next;
 	char why[96];
 
 	if (engine->link != BROKER_UP)
 		return; /* done already, or the link's own event did it */
 	snprintf(why, sizeof(why), "the lease ran out: no answer from the broker for %.1f s",
 	    duration_to_seconds(engine_now(engine) - engine->lease.from));
-	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
-	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
-	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		hold->lane = 0; /* it goes with the link */
-		if (hold->peer != 0)
-			keep_lost(engine, hold, why);
-	}
-	broker_reset(engine->broker, BROKER_HOLD, why);
+	give_up(engine, why);
 }
 
 /* ---- lifecycle ---- */
@@ -133,9 +177,15 @@ pulse_done(struct lock_engine *engine)
 void
 pulse_start(struct lock_engine *engine)
 {
-	assert(engine->lease.state != LEASE_NONE);
 	if (!timer_is_set(&engine->lease.pulse))
 		schedule_pulse(engine);
+}
+
+void
+pulse_granted(struct lock_engine *engine, struct hold *hold)
+{
+	assert(engine->lease.state != LEASE_NONE);
+	hold->looked = engine_id(engine);
 	if (!timer_is_set(&engine->lease.watch))
 		schedule_watch(engine);
 }

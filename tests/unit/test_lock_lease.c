@@ -204,6 +204,23 @@ release(uint64_t peer, uint64_t lock)
 	return lock;
 }
 
+START_TEST(the_pulse_reaches_an_old_hold_among_many_young_ones)
+{
+	uint64_t young;
+
+	acquire(1, 0);
+	world_pass(world, HEARTBEAT / 3 + SECOND); /* it was looked at once */
+	ck_assert(memory_world_remove(world->memory, "db-1-B"));
+	/* None of these is there for longer than between two pulses. */
+	for (uint64_t peer = 2; peer < 8; peer++) {
+		young = acquire(peer, 0)->lock;
+		world_pass(world, HEARTBEAT / 3);
+		release(peer, young);
+	}
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_VANISHED), 1);
+}
+END_TEST
+
 START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
 {
 	const struct said *answer;
@@ -244,6 +261,38 @@ START_TEST(every_answer_moves_the_lease_that_is_told)
 }
 END_TEST
 
+START_TEST(a_link_with_a_stuck_channel_is_made_anew)
+{
+	acquire(1, 0);
+	world->silent = true;
+	world_acquire(world, 0, 2, 1, "db", 0); /* its claim is never answered */
+	world_pass(world, SECOND);
+	world->silent = false;
+	world_pass(world, 2 * HEARTBEAT - 2 * SECOND);
+	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+	ck_assert_int_eq(world_b_count(world), 2); /* may be ours, and stays reserved */
+	world_pass(world, HEARTBEAT);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
+	ck_assert_int_eq(world_b_count(world), 0);
+	for (uint64_t peer = 3; peer < 6; peer++)
+		ck_assert_int_eq(acquire(peer, 0)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_stuck_delete_is_not_waited_for_for_ever)
+{
+	uint64_t lock = acquire(1, 0)->lock;
+
+	world->silent = true;
+	lock_release(world->daemon[0].engine, 1, 2, lock);
+	world_pass(world, SECOND);
+	world->silent = false;
+	world_pass(world, 3 * HEARTBEAT);
+	ck_assert(lock_quiet(world->daemon[0].engine));
+}
+END_TEST
+
 START_TEST(a_verify_of_a_mutex_that_was_just_lost_is_answered)
 {
 	struct lock_acquire mutex = {.name = "m", .kind = LOCK_KIND_MUTEX, .timeout = 0};
@@ -278,8 +327,11 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link);
 	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
 	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
+	tcase_add_test(tc, the_pulse_reaches_an_old_hold_among_many_young_ones);
 	tcase_add_test(tc, who_came_while_it_was_suspect_is_not_told_restored);
 	tcase_add_test(tc, every_answer_moves_the_lease_that_is_told);
+	tcase_add_test(tc, a_link_with_a_stuck_channel_is_made_anew);
+	tcase_add_test(tc, a_stuck_delete_is_not_waited_for_for_ever);
 	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);
 	suite_add_tcase(suite, tc);
 	return suite;
