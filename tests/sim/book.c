@@ -3,6 +3,12 @@
 #include <assert.h>
 
 bool
+book_is_believed(const struct belief *belief, int64_t now)
+{
+	return !belief->heeds || (!belief->over && now < belief->safe_until);
+}
+
+bool
 book_is_full(const struct book *book)
 {
 	return book->ask_count == REQUESTS_MAX ||

@@ -25,6 +25,7 @@ struct ask {
 	enum lock_kind kind;
 	uint64_t lock;       /* verify, release */
 	int64_t timeout;     /* acquire */
+	bool lease;          /* acquire: it heeds its lease */
 	int slots;           /* create */
 	int64_t due;         /* answered by then; INT64_MAX = no limit */
 	uint64_t since;      /* moment */
@@ -33,7 +34,10 @@ struct ask {
 	bool revoked;        /* verify: when it was asked, or told since */
 };
 
-/* A peer believes that it holds this, from the grant to its release request, `lost`, or its end. */
+/*
+ * What a peer was granted, until its release request, `lost`, or its end. It believes that it holds it;
+ * one that heeds its lease only as long as that lasts, whatever else it is told, as liblockbroker does.
+ */
 struct belief {
 	int daemon;
 	uint64_t peer, lock;
@@ -41,7 +45,15 @@ struct belief {
 	enum lock_kind kind;
 	uid_t uid;
 	uint64_t connection; /* of the grant */
-	bool revoked;        /* it was told so */
+	bool heeds, over;    /* its lease; which has passed */
+	int64_t safe_until, granted_at;
+	bool suspect; /* it was told so */
+	bool revoked; /* it was told so */
+	/* Its A was deleted, and the watch heard of it: the moment, and by when it must be told. 0: no */
+	uint64_t heard;
+	int64_t heard_due;
+	int64_t looked_at; /* B was looked at last */
+	int most;          /* locks that its daemon had since then, at most */
 };
 
 struct book {
@@ -52,6 +64,8 @@ struct book {
 	int64_t next_due; /* no ask is due earlier */
 };
 
+/* Whether its peer still works under it. */
+bool book_is_believed(const struct belief *belief, int64_t now);
 /* Full: no more is to be asked. */
 bool book_is_full(const struct book *book);
 struct ask *book_ask(struct book *book, const struct ask *ask);

@@ -119,7 +119,7 @@ settling_time(const struct sim *sim)
 	if (sim->plan.troubles & 1U << TROUBLE_LATE)
 		time += TROUBLE_LATEST * sim->plan.settings.request_timeout;
 	if (sim->plan.troubles & 1U << TROUBLE_SILENCE)
-		time += MEMORY_PROBE_TIMEOUT;
+		time += MEMORY_PROBE_TIMEOUT + (int64_t)sim->book.belief_count * (HEARTBEAT / 3);
 	return time;
 }
 
@@ -130,6 +130,8 @@ calm_down(struct sim *sim)
 	sim_pass(sim, settling_time(sim));
 	if (!is_over(sim))
 		check_healed(sim);
+	if (!is_over(sim))
+		check_watches(sim);
 	if (!is_over(sim))
 		pass_until_answered(sim);
 	if (!is_over(sim))

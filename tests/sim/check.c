@@ -5,6 +5,11 @@
 #include <string.h>
 
 #include "protocol/reason.h"
+#include "tests/sim/daemons.h"
+
+/* So many claims of one slot by one daemon are lost in so long, at most. */
+#define CLAIMS_MOST (2 * REQUESTS_MAX)
+#define CLAIMS_TIME (100 * NSEC_PER_MSEC)
 
 void
 check_fail(struct sim *sim, unsigned number, const char *format, ...)
@@ -30,6 +35,19 @@ check_claim(struct sim *sim, const struct memory_performed *what, struct queue_i
 		    (int)what->connection, what->queue);
 }
 
+/* Who loses a race rests, longer each time: even all of them together claim no more often than this. */
+void
+check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct queue_id id)
+{
+	if (sim->now - slot->lost_since[daemon] > CLAIMS_TIME) {
+		slot->lost_since[daemon] = sim->now;
+		slot->lost[daemon] = 0;
+	}
+	if (++slot->lost[daemon] > CLAIMS_MOST)
+		check_fail(
+		    sim, 0, "daemon %d claims %s without a rest", daemon + 1, queue_text(id));
+}
+
 /*
  * Nothing pending survives its link, so no link drops what it did not claim; and whoever holds it was
  * told before (invariant 4).
@@ -49,6 +67,14 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct 
 			check_fail(sim, 4, "%s was dropped while lock %d still believes in it",
 			    queue_text(id), (int)belief->lock);
 	}
+}
+
+/* Nothing is sent while nothing is held: whoever looks has claimed, and not dropped. */
+void
+check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
+{
+	if (deeds->claimed <= deeds->dropped && id.part == QUEUE_B)
+		check_fail(sim, 7, "looked at %s, which this link has not claimed", queue_text(id));
 }
 
 /* Administrators of one daemon share its side link: they take turns here, not at the broker. */
@@ -86,24 +112,39 @@ check_contiguous(struct sim *sim, int name)
 /* ---- always ---- */
 
 /*
- * Invariant 4: a peer believes that it holds a slot only while B is its daemon's link's, or while nobody
- * could have told it: its daemon has not noticed the link's death, or B was deleted behind its back.
- * As B has one owner, no two of those who need no such excuse ever hold one slot.
+ * B was deleted behind its holder's back: by name, or with a connection that the broker ended though it
+ * was not silent. And who does not heed its lease is not told that a silent one was given up.
  */
-static void
-check_belief(struct sim *sim, const struct belief *belief)
+bool
+check_is_excepted(const struct sim *sim, const struct belief *belief)
 {
 	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
+
+	return sim->truth.torn[belief->daemon] == belief->connection ||
+	       (!belief->heeds && sim->truth.forsaken[belief->daemon] == belief->connection) ||
+	       slot->removed > slot->deeds[belief->daemon].claimed;
+}
+
+/*
+ * Invariant 4: a peer believes that it holds a slot only while B is its daemon's link's. As B has one
+ * owner, no two of those who need no exception ever hold one slot.
+ */
+static void
+check_belief(struct sim *sim, struct belief *belief)
+{
 	uint64_t connection = truth_hold_connection(sim, belief->daemon);
+
+	belief->over |= !book_is_believed(belief, sim->now);
 
 	if (belief->connection != connection) {
 		check_fail(sim, 4, "lock %d of daemon %d outlived its link", (int)belief->lock,
 		    belief->daemon + 1);
 		return;
 	}
-	if (memory_world_owner(sim->world, queue_b(belief->name, belief->slot)) == connection ||
-	    sim->truth.forsaken[belief->daemon] == connection ||
-	    slot->removed > slot->deeds[belief->daemon].claimed)
+	check_lease(sim, belief);
+	if (belief->over ||
+	    memory_world_owner(sim->world, queue_b(belief->name, belief->slot)) == connection ||
+	    check_is_excepted(sim, belief))
 		return;
 	check_fail(sim, 4, "lock %d of daemon %d believes it holds %s, which is not its",
 	    (int)belief->lock, belief->daemon + 1, queue_b(belief->name, belief->slot));
@@ -119,12 +160,29 @@ check_dues(struct sim *sim)
 		return;
 	book->next_due = INT64_MAX;
 	for (size_t i = 0; i < book->ask_count; i++) {
-		if (book->asks[i].due < sim->now)
+		if (book->asks[i].due < sim->now &&
+		    daemon_is_behind(&sim->daemons[book->asks[i].daemon]))
+			book->next_due = sim->now;
+		else if (book->asks[i].due < sim->now)
 			check_fail(sim, 3, "request %d of peer %d of daemon %d is not answered",
 			    (int)book->asks[i].request, (int)book->asks[i].peer,
 			    book->asks[i].daemon + 1);
 		else if (book->asks[i].due < book->next_due)
 			book->next_due = book->asks[i].due;
+	}
+}
+
+/* Who verifies what is gone with its link does not wait for the deadline. */
+static void
+check_verifies(struct sim *sim)
+{
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct ask *ask = &sim->book.asks[i];
+
+		if (ask->what == ASK_VERIFY && ask->held &&
+		    ask->connection != truth_hold_connection(sim, ask->daemon))
+			check_fail(sim, 3, "request %d of daemon %d waits for a link that is gone",
+			    (int)ask->request, ask->daemon + 1);
 	}
 }
 
@@ -134,6 +192,7 @@ check_step(struct sim *sim)
 	for (size_t i = 0; i < sim->book.belief_count; i++)
 		check_belief(sim, &sim->book.beliefs[i]);
 	check_dues(sim);
+	check_verifies(sim);
 }
 
 /* No slot is free while somebody works, so nothing is left when the daemon says so: it may go now. */
@@ -153,7 +212,10 @@ check_stopped(struct sim *sim, const struct sim_daemon *daemon)
 
 /* ---- when all is still ---- */
 
-/* Invariant 10: on a server that deletes by name B is looked at again until it is safe. */
+/*
+ * Invariant 10: on a server that deletes by name B is looked at again until it is safe. Invariant 5: a
+ * deletion of A that was heard was told by now, unless A came back before anybody looked.
+ */
 void
 check_healed(struct sim *sim)
 {
@@ -165,6 +227,30 @@ check_healed(struct sim *sim)
 		    slot->removed > slot->deeds[belief->daemon].claimed)
 			check_fail(sim, 10, "%s was deleted by name, and nobody noticed",
 			    queue_b(belief->name, belief->slot));
+		if (belief->heard != 0 && !belief->revoked && slot->a_came < belief->heard)
+			check_fail(sim, 5, "%s was deleted, which was heard and not told",
+			    queue_a(belief->name, belief->slot));
+	}
+}
+
+/* Of all that is held and has an A, which is watched unless it is known to be gone. */
+void
+check_watches(struct sim *sim)
+{
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		size_t watched = memory_broker_watched(sim->daemons[i].broker), least = 0, most = 0;
+
+		for (size_t j = 0; j < sim->book.belief_count; j++) {
+			const struct belief *belief = &sim->book.beliefs[j];
+
+			if (belief->daemon != i || belief->slot == 0)
+				continue;
+			least += !belief->revoked;
+			most++;
+		}
+		if (watched < least || watched > most)
+			check_fail(sim, 5, "daemon %d watches %zu queues, and holds %zu slots",
+			    i + 1, watched, most);
 	}
 }
 
@@ -179,6 +265,10 @@ check_verified(struct sim *sim)
 		    !truth_is_ours(sim, belief->daemon, belief->name, belief->slot))
 			check_fail(sim, 10, "%s was verified, and is not ours",
 			    queue_b(belief->name, belief->slot));
+		if (!belief->revoked && belief->slot != 0 &&
+		    !sim->truth.names[belief->name].slots[belief->slot].a)
+			check_fail(sim, 5, "%s was verified, and is gone",
+			    queue_a(belief->name, belief->slot));
 	}
 }
 
@@ -215,6 +305,8 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 		check_fail(sim, 0,
 		    "daemon %d leaked %zu lanes of the hold link, %zu of the side link",
 		    daemon->number + 1, hold_lanes, side_lanes);
+	else if (memory_broker_watched(daemon->broker) > 0)
+		check_fail(sim, 5, "daemon %d watches what it does not hold", daemon->number + 1);
 	else if (counts.holds + counts.waiting + counts.in_flight > 0)
 		check_fail(sim, 0, "daemon %d counts holds that are none", daemon->number + 1);
 	else if (counts.granted != daemon->granted)

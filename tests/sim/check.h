@@ -10,6 +10,10 @@
 
 /* When the world performed a request. deeds: NULL when it was not on a daemon's present hold link. */
 void check_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
+/* A claim was lost. */
+void check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct queue_id id);
+/* The daemon's present hold link looked at a queue of a slot. */
+void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id);
 void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id);
 void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 void check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id);
@@ -25,12 +29,25 @@ void check_waiting(struct sim *sim, const struct ask *ask);
 void check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *belief,
     const struct lock_notice *notice);
 
+/* The daemon said until when a lock is safe; and told a peer, because it asked to hear of it. */
+void check_safe_until(struct sim *sim, struct sim_daemon *daemon, int64_t safe_until);
+void check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *peer,
+    const struct lock_notice *notice);
+/* Whether the daemon may say that a lock is lost although B is still ours. */
+bool check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon);
+/* Always: a lock and its lease, and that its B is looked at. */
+void check_lease(struct sim *sim, struct belief *belief);
+/* Whether a B may have been freed while its peer believes in it: what docs/SAFETY.md excepts. */
+bool check_is_excepted(const struct sim *sim, const struct belief *belief);
+
 /* After every step. */
 void check_step(struct sim *sim);
 /* When a daemon is to be ended after an orderly stop. */
 void check_stopped(struct sim *sim, const struct sim_daemon *daemon);
 /* All has been still for a while. */
 void check_healed(struct sim *sim);
+/* All is still: the watches are those of what is held. */
+void check_watches(struct sim *sim);
 /* All is still, and every lock that is believed to be held was just verified. */
 void check_verified(struct sim *sim);
 /* All is still, and nobody holds or wants anything. */

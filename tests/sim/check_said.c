@@ -20,16 +20,29 @@ check_grant_was_claimed(struct sim *sim, int daemon, int name, int slot)
 		    queue_b(name, slot));
 }
 
-/* Invariant 1: between local peers the registry alone arbitrates. */
+/* Invariant 1: between local peers the registry alone arbitrates, between daemons B. */
 static void
-check_grant_is_the_only_one(struct sim *sim, int daemon, int name, int slot)
+check_grant_is_the_only_one(struct sim *sim, const struct ask *ask, int slot)
 {
+	int daemon = ask->daemon, name = ask->name;
+	struct belief its = {.daemon = daemon,
+	    .name = name,
+	    .slot = slot,
+	    .heeds = ask->lease,
+	    .connection = truth_hold_connection(sim, daemon)};
+	bool is_deceived = check_is_excepted(sim, &its);
+
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 
 		if (belief->daemon == daemon && belief->name == name && belief->slot == slot)
 			check_fail(sim, 1, "granted %s, which lock %d of the same daemon holds",
 			    queue_b(name, slot), (int)belief->lock);
+		else if (belief->name == name && belief->slot == slot &&
+			 book_is_believed(belief, sim->now) && !is_deceived &&
+			 !check_is_excepted(sim, belief))
+			check_fail(sim, 4, "granted %s, which lock %d of daemon %d holds",
+			    queue_b(name, slot), (int)belief->lock, belief->daemon + 1);
 	}
 }
 
@@ -66,7 +79,8 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 	if (sim->violation[0] != '\0')
 		return;
 	check_grant_was_claimed(sim, daemon->number, name, answer->slot);
-	check_grant_is_the_only_one(sim, daemon->number, name, answer->slot);
+	check_grant_is_the_only_one(sim, ask, answer->slot);
+	check_safe_until(sim, daemon, answer->safe_until);
 }
 
 /* Whether A[slot] was absent at some time since. */
@@ -93,6 +107,14 @@ there_was_an_alarm(const struct sim *sim, uint64_t since)
 	return sim->alarm || sim->alarm_ended >= since;
 }
 
+/* At its deadline, or when the daemon could act again. */
+static bool
+is_due(const struct sim *sim, const struct ask *ask)
+{
+	return sim->now == ask->due ||
+	       (sim->now > ask->due && sim->now == sim->daemons[ask->daemon].woke);
+}
+
 static void
 check_refused(
     struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, enum reason reason)
@@ -104,7 +126,7 @@ check_refused(
 		right = ask->timeout == 0;
 		break;
 	case REASON_TIMEOUT:
-		right = ask->timeout != 0 && sim->now == ask->due;
+		right = ask->timeout != 0 && is_due(sim, ask);
 		break;
 	case REASON_CANCELLED:
 		right = daemon->cancelled;
@@ -156,13 +178,14 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 		right = !ask->held;
 		break;
 	case REASON_LOST:
-		right = ask->held && !truth_is_ours(sim, ask->daemon, ask->name, ask->slot);
+		right = ask->held && (!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
+					 check_lease_is_over(sim, &sim->daemons[ask->daemon]));
 		break;
 	case REASON_BROKER_DENIED:
 		right = sim->truth.refusals > 0;
 		break;
 	case REASON_BROKER_UNAVAILABLE:
-		right = sim->now == ask->due;
+		right = is_due(sim, ask);
 		break;
 	default:
 		break;
@@ -184,8 +207,10 @@ verify_may_say_held(const struct sim *sim, const struct ask *ask, const struct b
 }
 
 static void
-check_verify(struct sim *sim, const struct ask *ask, enum reason reason)
+check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer)
 {
+	enum reason reason = answer->reason;
 	const struct belief *belief = book_find_belief(&sim->book, ask->daemon, ask->lock);
 	const struct truth_deeds *deeds = truth_deeds(sim, ask->daemon, ask->name, ask->slot);
 	bool right = false;
@@ -193,6 +218,7 @@ check_verify(struct sim *sim, const struct ask *ask, enum reason reason)
 	switch (reason) {
 	case REASON_NONE:
 		right = verify_may_say_held(sim, ask, belief);
+		check_safe_until(sim, daemon, answer->safe_until);
 		break;
 	case REASON_NOT_HELD:
 		right = !ask->held || belief == NULL;
@@ -204,7 +230,8 @@ check_verify(struct sim *sim, const struct ask *ask, enum reason reason)
 		break;
 	case REASON_LOST:
 		right = ask->held &&
-			(belief == NULL || !truth_is_ours(sim, ask->daemon, ask->name, ask->slot));
+			(belief == NULL || !truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
+			    check_lease_is_over(sim, daemon));
 		break;
 	case REASON_BROKER_DENIED:
 		right = sim->truth.refusals > 0;
@@ -295,7 +322,7 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_released(sim, ask, answer->reason);
 		break;
 	case ASK_VERIFY:
-		check_verify(sim, ask, answer->reason);
+		check_verify(sim, daemon, ask, answer);
 		break;
 	case ASK_CREATE:
 	case ASK_DESTROY:
@@ -334,7 +361,8 @@ check_lost(struct sim *sim, const struct sim_daemon *daemon, const struct belief
 	if (reason == REASON_DRAINING && !daemon->abandoned)
 		check_fail(sim, 4, "taken away without an order");
 	else if (reason == REASON_LOST &&
-		 truth_is_ours(sim, daemon->number, belief->name, belief->slot))
+		 truth_is_ours(sim, daemon->number, belief->name, belief->slot) &&
+		 !check_lease_is_over(sim, daemon))
 		check_fail(sim, 4, "told to have lost %s, which is still ours",
 		    queue_b(belief->name, belief->slot));
 }
@@ -366,7 +394,11 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 			    queue_b(belief->name, belief->slot));
 		break;
 	case LOCK_NOTICE_SUSPECT:
-	case LOCK_NOTICE_RESTORED:
+	case LOCK_NOTICE_RESTORED: /* in turn */
+		if (belief->suspect == (notice->kind == LOCK_NOTICE_SUSPECT))
+			check_fail(sim, 7, "told twice that lock %d is %s", (int)belief->lock,
+			    belief->suspect ? "suspect" : "restored");
+		break;
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
 	case LOCK_NOTICE_BROKER:

@@ -82,11 +82,12 @@ client_acquire(
 	    .timeout = timeout,
 	    .priority = dice_percent(&sim->dice, 20) ? (int)dice_below(&sim->dice, 3) - 1 : 0,
 	    .progress = dice_percent(&sim->dice, 20),
+	    .lease = dice_percent(&sim->dice, 70),
 	    .uid = peer->uid,
 	};
 	uint64_t request;
 
-	if (book_is_full(&sim->book))
+	if (daemon->stopped || book_is_full(&sim->book))
 		return false;
 	request = ask(sim, daemon, peer->id,
 	    (struct ask){
@@ -94,6 +95,7 @@ client_acquire(
 		.name = name,
 		.kind = kind,
 		.timeout = timeout,
+		.lease = acquire.lease,
 		.due = patience == DURATION_FOREVER ? INT64_MAX : sim->now + patience,
 	    });
 	NOTE(sim, .text = "{p} of {d} asks for {q}, {w}, timeout {t} (request {n})",
@@ -115,6 +117,8 @@ cancel(struct sim *sim)
 	if (meant == NULL || meant->what != ASK_ACQUIRE)
 		return;
 	daemon = &sim->daemons[meant->daemon];
+	if (daemon->stopped)
+		return;
 	peer = meant->peer;
 	request = meant->request;
 	NOTE(sim, .text = "{p} of {d} cancels request {n}", .daemon = daemon->number, .peer = peer,
@@ -134,7 +138,7 @@ verify_as(struct sim *sim, const struct belief *belief, uint64_t peer, uid_t uid
 	struct sim_daemon *daemon = &sim->daemons[belief->daemon];
 	uint64_t lock = belief->lock, request;
 
-	if (book_is_full(&sim->book))
+	if (daemon->stopped || book_is_full(&sim->book))
 		return;
 	request = ask(sim, daemon, peer,
 	    (struct ask){
@@ -188,7 +192,7 @@ release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
 	uint64_t lock = belief->lock, request;
 	bool held = belief->peer == peer;
 
-	if (book_is_full(&sim->book))
+	if (daemon->stopped || book_is_full(&sim->book))
 		return;
 	request = ask(sim, daemon, peer,
 	    (struct ask){
@@ -233,6 +237,8 @@ hang_up(struct sim *sim)
 	struct sim_daemon *daemon = any_daemon(sim);
 	int peer = (int)dice_below(&sim->dice, (uint64_t)sim->plan.peers);
 
+	if (daemon->stopped)
+		return;
 	NOTE(sim, .text = "{p} of {d} hangs up", .daemon = daemon->number,
 	    .peer = daemon->peers[peer].id);
 	sim->truth.moment++;
@@ -250,7 +256,7 @@ administer(struct sim *sim, enum request_what what)
 	int64_t once = sim->plan.settings.request_timeout;
 	uint64_t request;
 
-	if (book_is_full(&sim->book))
+	if (daemon->stopped || book_is_full(&sim->book))
 		return;
 	if (dice_percent(&sim->dice, 5))
 		slots = 1 + (int)dice_below(&sim->dice, SLOTS_MAX);

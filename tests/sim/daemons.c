@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "tests/sim/check.h"
+#include "tests/sim/ways.h"
 
 /* ---- the ear ---- */
 
@@ -18,11 +19,22 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	    .slot = answer->slot,
 	    .kind = ask->kind,
 	    .connection = memory_broker_connection(daemon->broker, BROKER_HOLD),
+	    .heeds = ask->lease,
+	    .safe_until = answer->safe_until,
+	    .granted_at = sim->now,
 	};
 
 	for (int i = 0; i < PEERS_MAX; i++) {
-		if (daemon->peers[i].id == ask->peer)
-			belief.uid = daemon->peers[i].uid;
+		struct sim_peer *peer = &daemon->peers[i];
+
+		if (peer->id != ask->peer)
+			continue;
+		belief.uid = peer->uid;
+		/* What it was told of its lease holds for all that it has. */
+		if (belief.heeds && peer->safe_until > belief.safe_until)
+			belief.safe_until = peer->safe_until;
+		if (belief.heeds)
+			peer->safe_until = belief.safe_until;
 	}
 	daemon->granted++;
 	book_believe(&sim->book, &belief);
@@ -56,6 +68,9 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	    [LOCK_NOTICE_LOST] = "lost",
 	    [LOCK_NOTICE_REVOKED] = "revoked",
 	    [LOCK_NOTICE_VANISHED] = "vanished, claimed again",
+	    [LOCK_NOTICE_SUSPECT] = "suspect",
+	    [LOCK_NOTICE_RESTORED] = "restored",
+	    [LOCK_NOTICE_LEASE] = "its lease",
 	    [LOCK_NOTICE_WAITING] = "waiting",
 	    [LOCK_NOTICE_BROKER] = "the broker's state",
 	};
@@ -67,7 +82,12 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	if (notice->kind == LOCK_NOTICE_WAITING)
 		check_waiting(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
-	if (notice->kind == LOCK_NOTICE_BROKER || notice->kind == LOCK_NOTICE_WAITING)
+	for (int i = 0; i < PEERS_MAX && notice->kind == LOCK_NOTICE_LEASE; i++) {
+		if (daemon->peers[i].id == peer)
+			check_lease_notice(sim, daemon, &daemon->peers[i], notice);
+	}
+	if (notice->kind == LOCK_NOTICE_LEASE || notice->kind == LOCK_NOTICE_BROKER ||
+	    notice->kind == LOCK_NOTICE_WAITING)
 		return;
 	belief = book_find_belief(&sim->book, daemon->number, notice->lock);
 	if (belief != NULL && belief->peer != peer)
@@ -75,6 +95,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	check_notice(sim, daemon, belief, notice);
 	if (belief == NULL)
 		return;
+	if (notice->kind == LOCK_NOTICE_SUSPECT || notice->kind == LOCK_NOTICE_RESTORED)
+		belief->suspect = notice->kind == LOCK_NOTICE_SUSPECT;
 	if (notice->kind == LOCK_NOTICE_REVOKED) {
 		belief->revoked = true;
 		for (size_t i = 0; i < sim->book.ask_count; i++) {
@@ -86,79 +108,6 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	}
 	if (notice->kind == LOCK_NOTICE_LOST)
 		book_end_belief(&sim->book, belief);
-}
-
-/* ---- links ---- */
-
-void
-daemon_cut(struct sim_daemon *daemon, enum broker_link link, int64_t notice, int64_t back)
-{
-	struct sim *sim = daemon->sim;
-
-	timers_cancel(sim->timers, &daemon->cut[link]);
-	timers_cancel(sim->timers, &daemon->forsake[link]);
-	NOTE(sim, .text = "{d} notices that its {w} link is dead; the broker after {t}",
-	    .daemon = daemon->number, .word = link == BROKER_HOLD ? "hold" : "side",
-	    .time = notice);
-	if (!daemon->denied[link])
-		memory_broker_cut(daemon->broker, link, notice, back, "cut");
-}
-
-static void
-on_cut_hold(void *ctx, uint64_t id)
-{
-	(void)id;
-	daemon_cut(ctx, BROKER_HOLD, 0, 10 * NSEC_PER_MSEC);
-}
-
-static void
-on_cut_side(void *ctx, uint64_t id)
-{
-	(void)id;
-	daemon_cut(ctx, BROKER_SIDE, 0, 10 * NSEC_PER_MSEC);
-}
-
-static void
-on_forsake_hold(void *ctx, uint64_t id)
-{
-	(void)id;
-	daemon_forsake(ctx, BROKER_HOLD);
-}
-
-static void
-on_forsake_side(void *ctx, uint64_t id)
-{
-	(void)id;
-	daemon_forsake(ctx, BROKER_SIDE);
-}
-
-void
-daemon_is_forsaken(struct sim_daemon *daemon)
-{
-	uint64_t connection = memory_broker_connection(daemon->broker, BROKER_HOLD);
-
-	if (connection != 0)
-		daemon->sim->truth.forsaken[daemon->number] = connection;
-}
-
-void
-daemon_forsake(struct sim_daemon *daemon, enum broker_link link)
-{
-	struct sim *sim = daemon->sim;
-
-	NOTE(sim, .text = "the broker gives up the {w} link of {d}, which does not notice",
-	    .daemon = daemon->number, .word = link == BROKER_HOLD ? "hold" : "side");
-	if (link == BROKER_HOLD)
-		daemon_is_forsaken(daemon);
-	memory_broker_forsake(daemon->broker, link);
-}
-
-void
-daemon_freeze(struct sim_daemon *daemon, enum broker_link link)
-{
-	NOTE(daemon->sim, .text = "the {w} link of {d} falls silent", .daemon = daemon->number,
-	    .word = link == BROKER_HOLD ? "hold" : "side");
-	memory_broker_freeze(daemon->broker, link);
 }
 
 /* ---- life and death ---- */
@@ -177,14 +126,14 @@ daemon_start(struct sim *sim, int number)
 	struct lock_listener listener = {on_answer, on_notice, daemon};
 
 	*daemon = (struct sim_daemon){.sim = sim, .number = number};
+	daemon->heard = timers_new(&sim->clock);
+	daemon->own = timers_new(&sim->clock);
 	daemon->broker =
 	    memory_broker_new(sim->world, HEARTBEAT / NSEC_PER_SEC, sim->plan.lanes_max);
+	memory_broker_set_timers(daemon->broker, daemon->heard);
 	daemon->engine = lock_engine_new(
-	    daemon->broker, sim->timers, dice_next(&sim->dice), &sim->plan.settings, &listener);
-	timer_init(&daemon->cut[BROKER_HOLD], on_cut_hold, daemon, 0);
-	timer_init(&daemon->cut[BROKER_SIDE], on_cut_side, daemon, 0);
-	timer_init(&daemon->forsake[BROKER_HOLD], on_forsake_hold, daemon, 0);
-	timer_init(&daemon->forsake[BROKER_SIDE], on_forsake_side, daemon, 0);
+	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &listener);
+	ways_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);
 	broker_start(daemon->broker);
@@ -195,14 +144,13 @@ daemon_kill(struct sim_daemon *daemon)
 {
 	struct sim *sim = daemon->sim;
 
-	for (int link = 0; link < LINKS; link++) {
-		timers_cancel(sim->timers, &daemon->cut[link]);
-		timers_cancel(sim->timers, &daemon->forsake[link]);
-	}
+	ways_done(daemon);
 	book_peer_gone(&sim->book, daemon->number, 0);
 	broker_stop(daemon->broker);
 	lock_engine_free(daemon->engine);
 	broker_free(daemon->broker);
+	timers_free(daemon->own);
+	timers_free(daemon->heard);
 	daemon->broker = NULL;
 }
 
@@ -214,4 +162,11 @@ daemon_hang_up(struct sim_daemon *daemon, int peer)
 	book_peer_gone(&daemon->sim->book, daemon->number, id);
 	lock_peer_gone(daemon->engine, id);
 	peer_come(daemon, peer);
+}
+
+bool
+daemon_is_behind(const struct sim_daemon *daemon)
+{
+	return daemon->stopped || daemon->late || timers_next(daemon->heard) < daemon->sim->now ||
+	       timers_next(daemon->own) < daemon->sim->now;
 }

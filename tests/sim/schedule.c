@@ -24,11 +24,45 @@ sim_now(void *ctx)
 	return ((struct sim *)ctx)->now;
 }
 
+/* Who is next; of those who are due together, and of those who are behind, anyone. */
+struct turn {
+	struct timers *timers;
+	int64_t when;
+	unsigned count;
+};
+
+static void
+turn_of(struct sim *sim, struct turn *turn, struct timers *timers)
+{
+	int64_t when = timers_next(timers);
+
+	if (when < sim->now)
+		when = sim->now;
+	if (when > turn->when || when == INT64_MAX)
+		return;
+	if (when < turn->when)
+		turn->count = 0;
+	turn->when = when;
+	if (++turn->count == 1 || dice_below(&sim->dice, turn->count) == 0)
+		turn->timers = timers;
+}
+
 bool
 sim_next(struct sim *sim, int64_t until)
 {
-	int64_t next = timers_next(sim->timers);
+	struct turn turn = {.when = INT64_MAX};
+	int64_t next;
 
+	turn_of(sim, &turn, sim->timers);
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		const struct sim_daemon *daemon = &sim->daemons[i];
+
+		if (!daemon->stopped)
+			turn_of(sim, &turn, daemon->heard);
+		if (!daemon->stopped && !daemon->late)
+			turn_of(sim, &turn, daemon->own);
+	}
+	next = turn.when;
 	if (next > until) {
 		sim->now = until;
 		return false;
@@ -36,7 +70,7 @@ sim_next(struct sim *sim, int64_t until)
 	if (next > sim->now)
 		sim->now = next;
 	sim->truth.moment++;
-	timers_run(sim->timers);
+	timers_run(turn.timers);
 	check_step(sim);
 	if (sim->truth.moment > EVENTS_MOST)
 		check_fail(sim, 0, "it goes on and on");
@@ -165,8 +199,8 @@ pass_time(struct sim *sim)
 		sim_next(sim, sim->now + NSEC_PER_SEC);
 		return;
 	}
-	if (roll >= 98)
-		ns = 2 * NSEC_PER_SEC;
+	if (roll >= 97)
+		ns = 2 * HEARTBEAT;
 	else if (roll >= 92)
 		ns = 200 * NSEC_PER_MSEC;
 	else if (roll >= 75)

@@ -5,7 +5,7 @@
  *	truth			what the world knows: who claimed, checked, dropped what, and when
  *	book			what the peers know: requests unanswered, locks they believe they hold
  *	check			the invariants
- *	daemons, clients, trouble, calm		who acts
+ *	daemons, ways, clients, trouble, calm	who acts
  *	schedule		from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -31,12 +31,16 @@
 #define GIVEN_MOST 4096
 
 /* The server drops a silent peer after two to three of these. */
-#define HEARTBEAT (500 * NSEC_PER_MSEC)
+#define HEARTBEAT (1 * NSEC_PER_SEC)
+#define MARGIN (HEARTBEAT / 5)
+#define LEASE (2 * HEARTBEAT - MARGIN)
 
 enum trouble {
-	TROUBLE_CUT,       /* a link dies, the daemon knows first */
-	TROUBLE_FORSAKE,   /* a link dies, the broker knows first */
-	TROUBLE_FREEZE,    /* a link falls silent, both ends find out by heartbeat */
+	TROUBLE_CUT,     /* a link dies, the daemon knows first */
+	TROUBLE_FORSAKE, /* a link dies, the broker knows first */
+	TROUBLE_FREEZE, /* nothing arrives on a link, in one direction or both, for a while or ever */
+	TROUBLE_STOP,   /* a daemon is stopped, and goes on later */
+	TROUBLE_SUSPEND,   /* a daemon's timers are late, what it hears is not */
 	TROUBLE_RESTART,   /* of the broker */
 	TROUBLE_ALARM,     /* probes are held back */
 	TROUBLE_DENY,      /* wrong credentials, then right ones again */
@@ -47,6 +51,8 @@ enum trouble {
 	TROUBLE_CLOSE,     /* lanes are closed with 406 */
 	TROUBLE_LOSE_B,    /* a B is deleted behind its holder's back */
 	TROUBLE_LOSE_A,    /* As are deleted and brought back behind everybody's back */
+	TROUBLE_CANCEL,    /* watches end though nothing was deleted */
+	TROUBLE_UNHEARD,   /* watches do not hear of deletions */
 	TROUBLE_FOREIGN,   /* foreign clients take and leave Bs, mutexes, admin mutexes */
 	TROUBLE_BY_NAME,   /* the known server bug */
 	TROUBLE_KILL,      /* a daemon is killed and started again */
@@ -68,6 +74,7 @@ struct plan {
 struct sim_peer {
 	uint64_t id;
 	uid_t uid;
+	int64_t safe_until; /* as it was told last */
 };
 
 struct sim_daemon {
@@ -81,7 +88,20 @@ struct sim_daemon {
 	bool draining, abandoned;
 	bool cancelled; /* the answer being heard is that of a cancel */
 	bool denied[LINKS];
-	struct timer cut[LINKS], forsake[LINKS];
+	/* What it hears of the broker comes by `heard`, what it does by itself by `own`. */
+	struct timers *heard, *own;
+	bool stopped, late; /* neither are run; `own` are not */
+	int64_t slow_since; /* stopped or late: since then */
+	int64_t woke;       /* when that ended last */
+	int64_t disturbed;  /* when its pulse may have been held up or lost last */
+	int64_t safe_until; /* the most that it told anybody on this hold link */
+	unsigned blocked;   /* ways of its hold link */
+	struct timer wake, heal;
+	struct timer cut[LINKS];    /* `heard` */
+	struct timer starve[LINKS]; /* the world has read nothing for too long */
+	uint64_t starving[LINKS];   /* that connection */
+	int64_t patience[LINKS];    /* ns from what it read last */
+	int64_t silent_since[LINKS];
 	uint64_t granted; /* as its peers counted */
 };
 

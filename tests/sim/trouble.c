@@ -1,11 +1,16 @@
 #include "tests/sim/trouble.h"
 
 #include "tests/sim/check.h"
+#include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
+#include "tests/sim/ways.h"
 
 /* A B that the server's bug deletes is deleted so soon after its declare. */
 #define BY_NAME_WITHIN (30 * NSEC_PER_MSEC)
 #define BY_NAME_SLOTS 4
+
+/* The troubles that hold up what a watch has to say, or the look that follows. */
+#define NEWS_MAY_BE_LATE (~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL))
 
 /* ---- nature ---- */
 
@@ -48,6 +53,34 @@ refuses(void *ctx)
 	return sim_has(sim, TROUBLE_REFUSE) && dice_percent(&sim->dice, 2);
 }
 
+/* Of all that is deleted while a watch is there; what is heard has to be told. */
+static bool
+unheard(void *ctx, const struct broker *broker, const char *queue)
+{
+	struct sim *sim = ctx;
+	struct queue_id id = queue_find(queue);
+
+	if (sim_has(sim, TROUBLE_UNHEARD) && dice_percent(&sim->dice, 50)) {
+		NOTE(sim, .text = "a watch of {q} does not hear of its deletion",
+		    .queue = queue_text(id));
+		return true;
+	}
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		struct belief *belief = &sim->book.beliefs[i];
+
+		if (sim->daemons[belief->daemon].broker != broker || belief->name != id.name ||
+		    belief->slot != id.slot)
+			continue;
+		/* A consumer on a lane that is stuck hears nothing. */
+		if ((sim->plan.troubles & 1U << TROUBLE_SILENCE) == 0)
+			belief->heard = sim->truth.moment;
+		/* The cancel is delivered, then A is looked at behind what was asked before. */
+		if ((sim->plan.troubles & NEWS_MAY_BE_LATE) == 0)
+			belief->heard_due = sim->now + 3 * 10 * sim->plan.usual;
+	}
+	return false;
+}
+
 /* ---- links ---- */
 
 static struct sim_daemon *
@@ -77,39 +110,48 @@ any_back(struct sim *sim)
 
 /* The end of a link that the daemon sees first: the world keeps its Bs for up to three heartbeats. */
 static void
-cut(struct sim *sim)
+cut(struct sim *sim, struct sim_daemon *daemon)
 {
 	int64_t notice = 0;
 
 	if (dice_percent(&sim->dice, 60))
 		notice =
 		    any_time(sim, dice_percent(&sim->dice, 50) ? 5 * NSEC_PER_MSEC : 3 * HEARTBEAT);
-	daemon_cut(any_daemon(sim), any_link(sim), notice, any_back(sim));
+	ways_cut(daemon, any_link(sim), notice, any_back(sim));
 }
 
-/* The end of a link that the world sees first. */
-static void
-forsake(struct sim *sim)
+/* Mostly shorter than a lease, sometimes much longer. */
+static int64_t
+any_pause(struct sim *sim)
 {
-	struct sim_daemon *daemon = any_daemon(sim);
-	enum broker_link link = any_link(sim);
-
-	daemon_forsake(daemon, link);
-	timers_set(sim->timers, &daemon->cut[link], sim->now + any_time(sim, 3 * HEARTBEAT));
+	return any_time(sim, dice_percent(&sim->dice, 50) ? LEASE : 4 * HEARTBEAT);
 }
 
-/* Neither sees it until it misses the other's heartbeats. */
 static void
-freeze(struct sim *sim)
+freeze(struct sim *sim, struct sim_daemon *daemon)
 {
-	struct sim_daemon *daemon = any_daemon(sim);
-	enum broker_link link = any_link(sim);
+	unsigned ways = 1 + (unsigned)dice_below(&sim->dice, MEMORY_OUT | MEMORY_IN);
 
-	daemon_freeze(daemon, link);
-	timers_set(sim->timers, &daemon->forsake[link],
-	    sim->now + 2 * HEARTBEAT + any_time(sim, HEARTBEAT));
-	timers_set(sim->timers, &daemon->cut[link],
-	    sim->now + 2 * HEARTBEAT + any_time(sim, 2 * HEARTBEAT));
+	if (any_link(sim) == BROKER_SIDE)
+		ways_freeze_side(daemon);
+	else
+		ways_block(daemon, ways, dice_percent(&sim->dice, 70) ? any_pause(sim) : INT64_MAX);
+}
+
+/* Mostly while something is asked, whose answer it finds when it goes on. */
+static void
+stop_daemon(struct sim *sim, struct sim_daemon *daemon)
+{
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+	const struct belief *belief;
+
+	if (sim->book.belief_count > 0 && roll < 50) {
+		belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
+		daemon = &sim->daemons[belief->daemon];
+		client_verify(sim, belief);
+	}
+	if (!daemon->stopped && !daemon->late)
+		ways_stop(daemon, any_pause(sim));
 }
 
 static void
@@ -120,25 +162,27 @@ restart(struct sim *sim)
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		struct sim_daemon *daemon = &sim->daemons[i];
 
-		daemon_is_forsaken(daemon);
+		ways_is_torn(daemon);
 		for (int link = 0; link < LINKS; link++)
-			timers_set(sim->timers, &daemon->cut[link],
+			timers_set(daemon->heard, &daemon->cut[link],
 			    sim->now + any_time(sim, 20 * NSEC_PER_MSEC));
 	}
 	memory_world_restart(sim->world);
 }
 
 static void
-deny(struct sim *sim)
+deny(struct sim *sim, struct sim_daemon *daemon)
 {
-	struct sim_daemon *daemon = any_daemon(sim);
 	enum broker_link link = any_link(sim);
 
+	if (link == BROKER_HOLD && daemon->blocked != 0)
+		return; /* it would not hear of it */
 	NOTE(sim, .text = "{d} is {w}", .daemon = daemon->number,
 	    .word = daemon->denied[link] ? "let in again" : "denied");
 	sim->truth.denials++;
-	timers_cancel(sim->timers, &daemon->cut[link]);
-	timers_cancel(sim->timers, &daemon->forsake[link]);
+	timers_cancel(daemon->heard, &daemon->cut[link]);
+	if (link == BROKER_HOLD)
+		daemon->safe_until = 0;
 	if (daemon->denied[link])
 		memory_broker_restore(daemon->broker, link);
 	else
@@ -185,6 +229,7 @@ close_lane(struct sim *sim)
 		return;
 	NOTE(sim, .text = "the broker closes lane {n} of {d}: 406", .daemon = daemon->number,
 	    .n = (int64_t)lane);
+	daemon->disturbed = sim->now;
 	memory_broker_close_lane(daemon->broker, lane, 406, "PRECONDITION_FAILED - timeout");
 }
 
@@ -193,7 +238,7 @@ static void
 end_silence(struct sim *sim, struct sim_daemon *daemon, enum broker_link link)
 {
 	if (any_lane(sim, daemon, link, true) != 0)
-		daemon_cut(daemon, link, 0, 0);
+		ways_cut(daemon, link, 0, 0);
 }
 
 /* ---- queues ---- */
@@ -357,10 +402,8 @@ kill_daemon(struct sim *sim, struct sim_daemon *daemon)
 }
 
 static void
-stop_daemon(struct sim *sim)
+end_daemon(struct sim *sim, struct sim_daemon *daemon)
 {
-	struct sim_daemon *daemon = any_daemon(sim);
-
 	sim->truth.moment++;
 	if (!daemon->draining) {
 		NOTE(sim, .text = "{d} is told to stop", .daemon = daemon->number);
@@ -399,8 +442,25 @@ trouble_init(struct sim *sim, struct memory_nature *ret_nature)
 	    .nacks = nacks,
 	    .refuses = refuses,
 	    .performed = truth_performed,
+	    .unheard = unheard,
+	    .notice = ways_notice,
 	    .ctx = sim,
 	};
+}
+
+/* The watches of one A are cancelled, or those of a daemon end with their lane. */
+static void
+cancel_watches(struct sim *sim, struct sim_daemon *daemon)
+{
+	int name = any_name(sim), slot = 1 + (int)dice_below(&sim->dice, 3);
+
+	if (dice_percent(&sim->dice, 20) && !daemon->stopped) {
+		NOTE(sim, .text = "the watches of {d} end with their lane",
+		    .daemon = daemon->number);
+		memory_broker_close_watches(daemon->broker);
+	} else if (memory_world_cancel(sim->world, queue_a(name, slot))) {
+		NOTE(sim, .text = "the watches of {q} are cancelled", .queue = queue_a(name, slot));
+	}
 }
 
 static void
@@ -418,15 +478,26 @@ make(struct sim *sim, enum trouble trouble)
 {
 	struct sim_daemon *daemon = any_daemon(sim);
 
+	/* What a stopped daemon would have to hear or to do. */
+	if (daemon->stopped && (trouble == TROUBLE_CUT || trouble == TROUBLE_DENY ||
+				   trouble == TROUBLE_SILENCE || trouble == TROUBLE_DRAIN))
+		return;
 	switch (trouble) {
 	case TROUBLE_CUT:
-		cut(sim);
+		cut(sim, daemon);
 		break;
 	case TROUBLE_FORSAKE:
-		forsake(sim);
+		ways_tear(daemon, any_link(sim), any_time(sim, 3 * HEARTBEAT));
 		break;
 	case TROUBLE_FREEZE:
-		freeze(sim);
+		freeze(sim, daemon);
+		break;
+	case TROUBLE_STOP:
+		stop_daemon(sim, daemon);
+		break;
+	case TROUBLE_SUSPEND:
+		if (!daemon->stopped && !daemon->late)
+			ways_suspend(daemon, any_pause(sim));
 		break;
 	case TROUBLE_RESTART:
 		restart(sim);
@@ -435,7 +506,7 @@ make(struct sim *sim, enum trouble trouble)
 		alarm_changes(sim);
 		break;
 	case TROUBLE_DENY:
-		deny(sim);
+		deny(sim, daemon);
 		break;
 	case TROUBLE_SILENCE:
 		end_silence(sim, daemon, any_link(sim));
@@ -449,6 +520,9 @@ make(struct sim *sim, enum trouble trouble)
 	case TROUBLE_LOSE_A:
 		lose_a(sim);
 		break;
+	case TROUBLE_CANCEL:
+		cancel_watches(sim, daemon);
+		break;
 	case TROUBLE_FOREIGN:
 		foreign(sim);
 		break;
@@ -460,9 +534,10 @@ make(struct sim *sim, enum trouble trouble)
 			kill_daemon(sim, daemon);
 		break;
 	case TROUBLE_DRAIN:
-		stop_daemon(sim);
+		end_daemon(sim, daemon);
 		break;
 	case TROUBLE_NACK: /* these are in nature and in the plan */
+	case TROUBLE_UNHEARD:
 	case TROUBLE_REFUSE:
 	case TROUBLE_LATE:
 	case TROUBLE_FEW_LANES:
@@ -497,12 +572,11 @@ trouble_end(struct sim *sim)
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		struct sim_daemon *daemon = &sim->daemons[i];
 
+		ways_free(daemon);
 		for (int link = 0; link < LINKS; link++) {
 			daemon->denied[link] = false;
-			end_silence(sim, daemon, link);
-			if (timer_is_set(&daemon->cut[link]))
-				daemon_cut(daemon, link, 0, 0);
 			memory_broker_restore(daemon->broker, link);
 		}
+		end_silence(sim, daemon, BROKER_SIDE);
 	}
 }

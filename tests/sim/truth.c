@@ -69,12 +69,15 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 	struct truth_deeds *deeds = deeds_of(sim, daemon, what, id);
 	uint64_t moment = sim->truth.moment;
 
+	if (what->method == MEMORY_CLAIM && what->answer == BROKER_LOCKED && daemon >= 0)
+		check_claim_lost(sim, slot, daemon, id);
 	if (what->method == MEMORY_CLAIM && what->answer == BROKER_OK) {
 		check_claim(sim, what, id);
 		slot->owner = what->connection;
 		slot->claimed = moment;
 		slot->claimed_at = sim->now;
 		if (deeds != NULL) {
+			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
 			deeds->claimed_lane = what->lane;
 		}
@@ -85,6 +88,9 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 		if (deeds != NULL)
 			deeds->dropped = moment;
 	} else if (what->method == MEMORY_CHECK && deeds != NULL) {
+		check_look(sim, deeds, id);
+		if (id.part == QUEUE_B || what->answer != BROKER_OK)
+			deeds->looked_at = sim->now; /* or its lane is closed now */
 		if (id.part == QUEUE_B && what->answer == BROKER_OK)
 			deeds->b_seen = moment;
 		if (id.part == QUEUE_A && what->answer == BROKER_ABSENT)
@@ -161,6 +167,11 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	int daemon = daemon_of(sim, what->broker);
 
 	sim->truth.moment++;
+	sim->truth.performed++;
+	if (daemon >= 0 && what->connection == truth_hold_connection(sim, daemon)) {
+		sim->truth.reading[daemon] = what->connection;
+		sim->truth.read_at[daemon] = sim->now;
+	}
 	NOTE(sim, .text = answer_text(what->answer), .daemon = daemon,
 	    .n = (int64_t)what->connection, .m = (int64_t)what->lane,
 	    .word = method_word(what->method), .queue = queue_text(id));
@@ -208,6 +219,7 @@ truth_remove_b(struct sim *sim, int name, int slot, bool by_name)
 	if (!memory_world_remove(sim->world, queue_b(name, slot)))
 		return false;
 	of->removed = ++sim->truth.moment;
+	of->removed_at = sim->now;
 	of->by_name = by_name ? of->owner : 0;
 	of->owner = 0;
 	return true;
@@ -219,6 +231,14 @@ uint64_t
 truth_hold_connection(const struct sim *sim, int daemon)
 {
 	return memory_broker_connection(sim->daemons[daemon].broker, BROKER_HOLD);
+}
+
+int64_t
+truth_lease(const struct sim *sim, int daemon)
+{
+	if (sim->truth.reading[daemon] != truth_hold_connection(sim, daemon))
+		return INT64_MIN;
+	return sim->truth.read_at[daemon] + LEASE;
 }
 
 const struct truth_deeds *

@@ -19,7 +19,8 @@ struct truth_deeds {
 	uint64_t connection;
 	uint64_t claimed, claimed_lane; /* the last declare of B that made it its own */
 	uint64_t dropped;
-	uint64_t b_seen; /* the last passive declare that was OK */
+	uint64_t b_seen;   /* the last passive declare that was OK */
+	int64_t looked_at; /* when B was looked at last, or could not be */
 	uint64_t a_seen, a_seen_lane;
 	uint64_t a_absent;
 };
@@ -32,6 +33,10 @@ struct truth_slot {
 	uint64_t removed;
 	/* Whose it was, if it was the server's bug, which the engine is to find out. */
 	uint64_t by_name;
+	/* Claims by a daemon that were lost since then. */
+	int64_t lost_since[TRUTH_DAEMONS];
+	unsigned lost[TRUTH_DAEMONS];
+	int64_t removed_at;
 	/* Whether A is there, and since when. */
 	bool a;
 	uint64_t a_came;
@@ -53,7 +58,12 @@ struct truth {
 	uint64_t moment;
 	struct truth_name names[NAMES];
 	uint64_t forsaken[TRUTH_DAEMONS]; /* the hold connection that the world has given up */
-	uint64_t refusals, denials;       /* how often so far */
+	uint64_t torn[TRUTH_DAEMONS]; /* the same, though it was not silent for two heartbeats */
+	/* The last byte that the world has read of a hold connection, and of which. */
+	uint64_t reading[TRUTH_DAEMONS];
+	int64_t read_at[TRUTH_DAEMONS];
+	uint64_t performed;         /* requests so far */
+	uint64_t refusals, denials; /* how often so far */
 };
 
 struct sim;
@@ -69,6 +79,8 @@ uint64_t truth_hold_connection(const struct sim *sim, int daemon);
 const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
 /* Whether B is the daemon's, now. */
 bool truth_is_ours(const struct sim *sim, int daemon, int name, int slot);
+/* Until when no B of the daemon's hold link is freed for its silence, less the margin. */
+int64_t truth_lease(const struct sim *sim, int daemon);
 /* How many As there are without a gap. */
 int truth_size(const struct truth *truth, int name);
 

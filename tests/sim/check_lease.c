@@ -1,0 +1,140 @@
+#include "tests/sim/check.h"
+
+#include "tests/sim/daemons.h"
+
+/* A pulse is on its way so long at most, and as long behind what was asked before it on its lane. */
+#define LOOK_SLACK(sim) (2 * 10 * (sim)->plan.usual + 2 * NSEC_PER_MSEC)
+
+/* Lanes may be silent, late, closed again and again, or too few: then nothing says when B is looked at. */
+#define LOOKS_MAY_FAIL                                                                             \
+	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_LANES |                    \
+	    1U << TROUBLE_REFUSE)
+
+/* The troubles that do not hold up a look at B, or its answer. */
+#define LOOKS_ARE_PUNCTUAL                                                                         \
+	(1U << TROUBLE_BY_NAME | 1U << TROUBLE_FOREIGN | 1U << TROUBLE_CANCEL |                    \
+	    1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_NACK)
+/* Invariant 10: the last look at B after its claim, and what it takes. */
+#define RECHECKED_AFTER (50 * NSEC_PER_MSEC)
+
+static bool
+may_be_silent(const struct sim *sim)
+{
+	return (sim->plan.troubles & (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE)) != 0;
+}
+
+/*
+ * Invariant 7: no lease lasts beyond what the world can guarantee, and nothing is said to be held when
+ * it is over.
+ */
+void
+check_safe_until(struct sim *sim, struct sim_daemon *daemon, int64_t safe_until)
+{
+	if (safe_until > truth_lease(sim, daemon->number))
+		check_fail(sim, 7, "daemon %d says safe for %.1f ms, and it is for %.1f ms",
+		    daemon->number + 1, (double)(safe_until - sim->now) / 1e6,
+		    (double)(truth_lease(sim, daemon->number) - sim->now) / 1e6);
+	else if (safe_until <= sim->now)
+		check_fail(sim, 7, "daemon %d says safe %.1f ms after the lease's end",
+		    daemon->number + 1, (double)(sim->now - safe_until) / 1e6);
+	if (safe_until > daemon->safe_until)
+		daemon->safe_until = safe_until;
+}
+
+void
+check_lease_notice(struct sim *sim, struct sim_daemon *daemon, struct sim_peer *peer,
+    const struct lock_notice *notice)
+{
+	bool asked = false;
+
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->daemon != daemon->number || belief->peer != peer->id || !belief->heeds)
+			continue;
+		asked = true;
+		belief->safe_until = notice->safe_until;
+	}
+	if (!asked)
+		check_fail(sim, 7, "peer %d heard of a lease, and did not ask to", (int)peer->id);
+	if (notice->safe_until <= peer->safe_until)
+		check_fail(sim, 7, "the lease of peer %d went back", (int)peer->id);
+	peer->safe_until = notice->safe_until;
+	check_safe_until(sim, daemon, notice->safe_until);
+}
+
+bool
+check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon)
+{
+	return sim->now >= daemon->safe_until || may_be_silent(sim);
+}
+
+/* Invariant 7: lost at its deadline though nothing is heard, and its peer is kept informed until then. */
+static void
+check_lost_in_time(struct sim *sim, const struct belief *belief)
+{
+	int64_t late = sim->now - truth_lease(sim, belief->daemon);
+
+	if (late > 0)
+		check_fail(sim, 7, "lock %d of daemon %d outlived its lease by %.1f ms",
+		    (int)belief->lock, belief->daemon + 1, (double)late / 1e6);
+	else if (belief->heeds && sim->now - belief->safe_until > HEARTBEAT / 3)
+		check_fail(sim, 7, "the peer of lock %d of daemon %d was not told of its lease",
+		    (int)belief->lock, belief->daemon + 1);
+}
+
+/* The pulse goes round: a B that somebody deleted is found so soon. */
+static void
+check_looked_at(struct sim *sim, struct belief *belief)
+{
+	const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
+	const struct truth_deeds *deeds =
+	    truth_deeds(sim, belief->daemon, belief->name, belief->slot);
+	int64_t since = deeds->looked_at;
+	int holds = 0;
+
+	for (size_t i = 0; i < sim->book.belief_count; i++)
+		holds += sim->book.beliefs[i].daemon == belief->daemon;
+	if (daemon->disturbed > since)
+		since = daemon->disturbed;
+	if (since != belief->looked_at || holds > belief->most)
+		belief->most = holds;
+	belief->looked_at = since;
+	if (sim->now - since > belief->most * (HEARTBEAT / 3) + LOOK_SLACK(sim))
+		check_fail(sim, 7, "%s was not looked at for %.1f ms",
+		    queue_b(belief->name, belief->slot), (double)(sim->now - since) / 1e6);
+}
+
+/* Invariant 10: on a server that deletes by name B is looked at again just after the claim. */
+static void
+check_rechecked(struct sim *sim, const struct belief *belief)
+{
+	const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
+	int64_t since =
+	    slot->removed_at > belief->granted_at ? slot->removed_at : belief->granted_at;
+
+	if ((sim->plan.troubles & ~LOOKS_ARE_PUNCTUAL) == 0 &&
+	    slot->by_name == belief->connection &&
+	    slot->removed > slot->deeds[belief->daemon].claimed &&
+	    sim->now - since > RECHECKED_AFTER + 2 * LOOK_SLACK(sim))
+		check_fail(sim, 10, "%s was deleted by name, and nobody looked",
+		    queue_b(belief->name, belief->slot));
+}
+
+void
+check_lease(struct sim *sim, struct belief *belief)
+{
+	const struct sim_daemon *daemon = &sim->daemons[belief->daemon];
+
+	if (belief->heard_due != 0 && sim->now > belief->heard_due && !belief->revoked &&
+	    sim->truth.names[belief->name].slots[belief->slot].a_came < belief->heard)
+		check_fail(sim, 5, "%s was deleted, and nobody was told in time",
+		    queue_a(belief->name, belief->slot));
+	if (daemon_is_behind(daemon))
+		return;
+	check_rechecked(sim, belief);
+	check_lost_in_time(sim, belief);
+	if (daemon->blocked == 0 && (sim->plan.troubles & LOOKS_MAY_FAIL) == 0 &&
+	    sim->truth.forsaken[belief->daemon] != belief->connection)
+		check_looked_at(sim, belief);
+}
