@@ -7,6 +7,7 @@
 #include <check.h>
 
 Suite *suite_lock_acquire(void);
+Suite *suite_lock_limits(void);
 Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_admin(void);
