@@ -78,15 +78,17 @@ next_in_rotation(struct lock_engine *engine)
 }
 
 /*
- * A claim or a delete may be performed late, or a channel be stuck; while nobody can tell, its slot is
- * reserved, and only the end of the link clears that up. So a link on which anything stays unanswered for
- * two heartbeats is as good as one on which everything does.
+ * A claim or a delete may be performed late, or its channel be stuck: while nobody can tell, its slot
+ * stays reserved (the in-flight rule), and only the end of the link clears that up. Locks that are held
+ * are worth more than a slot that cannot be had: the link is ended for it only when nothing is held.
  */
 static bool
-is_stuck(const struct lock_engine *engine)
+is_stuck_for_nothing(const struct lock_engine *engine)
 {
 	int64_t before = engine_now(engine) - 2 * heartbeat(engine);
 
+	if (engine->holds.count[HOLD_HELD] + engine->holds.count[HOLD_RECLAIMING] > 0)
+		return false;
 	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (hold->asked != 0 && hold->asked <= before)
 			return true;
@@ -104,7 +106,7 @@ pulse_due(void *ctx, uint64_t id)
 	if (engine->holds.by_id == NULL || engine->link != BROKER_UP)
 		return;
 	schedule_pulse(engine);
-	if (is_stuck(engine) && !FAULT(STUCK_LANE_IGNORED)) {
+	if (is_stuck_for_nothing(engine) && !FAULT(STUCK_LANE_IGNORED)) {
 		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
 	}

@@ -563,6 +563,8 @@ trouble_step(struct sim *sim)
 void
 trouble_end(struct sim *sim)
 {
+	struct lock_counts counts;
+
 	NOTE(sim, .text = "the troubles are over");
 	sim->calm = true;
 	if (sim->alarm)
@@ -578,5 +580,9 @@ trouble_end(struct sim *sim)
 			memory_broker_restore(daemon->broker, link);
 		}
 		end_silence(sim, daemon, BROKER_SIDE);
+		/* The engine sees to this itself where nothing would be lost by it. */
+		lock_get_counts(daemon->engine, &counts);
+		if (counts.holds > 0)
+			end_silence(sim, daemon, BROKER_HOLD);
 	}
 }
