@@ -76,8 +76,7 @@ struct hold {
 	bool wants_lease;         /* its peer asked to hear of the lease */
 	bool suspect;             /* its peer was told so */
 	uint64_t looked;          /* a number that tells who was looked at longest ago (pulse.h) */
-	int64_t
-	    asked; /* clock time since which a claim, pulse or delete is unanswered; 0: none is */
+	int64_t asked; /* since when a claim, pulse or delete is unanswered; 0: none is */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
 	struct timer watch_timer; /* watch is NONE: when it is to be placed */

@@ -3,7 +3,7 @@
  * declare of the held B that was looked at longest ago, so that every B is seen again and again; and a
  * timer that wakes at the moments drawn in lease.h. The timers only wake: every use of a hold compares a
  * fresh clock with the lease, and calls pulse_run_out() when it finds it over. And while anything is
- * reserved, the pulse sees whether a claim, a look or a delete stays unanswered for two heartbeats.
+ * reserved and nothing held, it sees whether a claim or a delete stays unanswered for two heartbeats.
  */
 #ifndef LOCK_PULSE_H
 #define LOCK_PULSE_H
