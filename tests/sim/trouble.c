@@ -580,9 +580,9 @@ trouble_end(struct sim *sim)
 			memory_broker_restore(daemon->broker, link);
 		}
 		end_silence(sim, daemon, BROKER_SIDE);
-		/* The engine sees to this itself where nothing would be lost by it. */
+		/* The engine sees to this itself where nothing is held, nor going to be. */
 		lock_get_counts(daemon->engine, &counts);
-		if (counts.holds > 0)
+		if (counts.holds + counts.waiting > 0)
 			end_silence(sim, daemon, BROKER_HOLD);
 	}
 }
