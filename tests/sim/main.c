@@ -14,12 +14,8 @@
 #include "tests/sim/queues.h"
 #include "tests/sim/schedule.h"
 
-/* What a test may take; the sanitizers are slow. */
-#ifdef __SANITIZE_ADDRESS__
-#define SEEDS_OF_A_TEST 10000
-#else
+/* Schedules of one run of `make check`. */
 #define SEEDS_OF_A_TEST 20000
-#endif
 #define REPLAYS 100
 
 static void
