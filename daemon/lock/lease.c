@@ -4,8 +4,8 @@
 
 #include "daemon/base/fault.h"
 
-static int64_t
-heartbeat(const struct lock_engine *engine)
+int64_t
+lease_heartbeat(const struct lock_engine *engine)
 {
 	struct broker_info info;
 
@@ -16,13 +16,13 @@ heartbeat(const struct lock_engine *engine)
 int64_t
 lease_notice_time(const struct lock_engine *engine)
 {
-	return 3 * heartbeat(engine);
+	return 3 * lease_heartbeat(engine);
 }
 
 int64_t
 lease_margin(const struct lock_engine *engine)
 {
-	return engine->settings.margin > 0 ? engine->settings.margin : heartbeat(engine) / 5;
+	return engine->settings.margin > 0 ? engine->settings.margin : lease_heartbeat(engine) / 5;
 }
 
 int64_t
@@ -30,14 +30,14 @@ lease_until(const struct lock_engine *engine)
 {
 	if (engine->lease.state == LEASE_NONE)
 		return INT64_MIN;
-	return engine->lease.from + 2 * heartbeat(engine) -
+	return engine->lease.from + 2 * lease_heartbeat(engine) -
 	       (FAULT(LEASE_WITHOUT_MARGIN) ? 0 : lease_margin(engine));
 }
 
 int64_t
 lease_suspect_at(const struct lock_engine *engine)
 {
-	return engine->lease.from + heartbeat(engine);
+	return engine->lease.from + lease_heartbeat(engine);
 }
 
 bool
@@ -86,7 +86,7 @@ tell_lease(struct lock_engine *engine)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE, .safe_until = lease_until(engine)};
 
-	if ((engine->lease.from - engine->lease.told < heartbeat(engine) / 3 &&
+	if ((engine->lease.from - engine->lease.told < lease_heartbeat(engine) / 3 &&
 		!FAULT(LEASE_OF_OLDER_ANSWER)) ||
 	    !lease_is_good(engine))
 		return;

@@ -27,6 +27,8 @@ void lease_recover(struct lock_engine *engine);
 int64_t lease_until(const struct lock_engine *engine);
 /* ns after which, at the latest, a broker has noticed that a link is dead. */
 int64_t lease_notice_time(const struct lock_engine *engine);
+/* ns; as negotiated. */
+int64_t lease_heartbeat(const struct lock_engine *engine);
 /* ns; see lock_margin(). */
 int64_t lease_margin(const struct lock_engine *engine);
 /* Clock time at which it becomes suspect unless the broker answers meanwhile. */

@@ -33,20 +33,11 @@ give_up(struct lock_engine *engine, const char *why)
 
 /* ---- the pulse ---- */
 
-static int64_t
-heartbeat(const struct lock_engine *engine)
-{
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
-	return info.heartbeat * NSEC_PER_SEC;
-}
-
 static void
 schedule_pulse(struct lock_engine *engine)
 {
 	timers_set(
-	    engine->timers, &engine->lease.pulse, engine_now(engine) + heartbeat(engine) / 3);
+	    engine->timers, &engine->lease.pulse, engine_now(engine) + lease_heartbeat(engine) / 3);
 }
 
 static void
@@ -85,7 +76,7 @@ next_in_rotation(struct lock_engine *engine)
 static bool
 is_stuck_for_nothing(const struct lock_engine *engine)
 {
-	int64_t before = engine_now(engine) - 2 * heartbeat(engine);
+	int64_t before = engine_now(engine) - 2 * lease_heartbeat(engine);
 
 	if (engine->holds.count[HOLD_HELD] + engine->holds.count[HOLD_RECLAIMING] > 0)
 		return false;
