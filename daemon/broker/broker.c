@@ -1,5 +1,19 @@
 #include "daemon/broker/broker.h"
 
+const char *
+broker_state_word(enum broker_state state)
+{
+	switch (state) {
+	case BROKER_DOWN:
+		return "down";
+	case BROKER_UP:
+		return "up";
+	case BROKER_DENIED:
+		return "denied";
+	}
+	return "?";
+}
+
 static const struct broker_ops *
 ops_of(const struct broker *broker)
 {

@@ -37,6 +37,9 @@ enum broker_state {
 	BROKER_DENIED /* the broker refused us in words: credentials, vhost, permission. Tries go on */
 };
 
+/* "down", "up", "denied". Static. */
+const char *broker_state_word(enum broker_state state);
+
 enum broker_answer {
 	BROKER_OK,      /* declared and ours / present / deleted */
 	BROKER_ABSENT,  /* 404, or a mandatory publish returned */

@@ -40,20 +40,6 @@ link_of_lane(struct memory_broker *broker, uint64_t lane)
 
 /* ---- links ---- */
 
-static const char *
-state_word(enum broker_state state)
-{
-	switch (state) {
-	case BROKER_DOWN:
-		return "down";
-	case BROKER_UP:
-		return "up";
-	case BROKER_DENIED:
-		return "denied";
-	}
-	return "?";
-}
-
 static void
 link_set_state(struct link *link, enum broker_state state, const char *why)
 {
@@ -61,8 +47,8 @@ link_set_state(struct link *link, enum broker_state state, const char *why)
 
 	assert(state != BROKER_UP || link->state != BROKER_UP);
 	log_debug("memory broker: %s link: %s -> %s %s",
-	    link->which == BROKER_HOLD ? "hold" : "side", state_word(link->state),
-	    state_word(state), why);
+	    link->which == BROKER_HOLD ? "hold" : "side", broker_state_word(link->state),
+	    broker_state_word(state), why);
 	link->state = state;
 	free(link->why);
 	link->why = copy;

@@ -170,7 +170,7 @@ do_ping(struct dispatch *dispatch, struct conn *conn, const struct request *requ
 	if (params->broker) {
 		broker_get_info(dispatch->broker, &info);
 		broker = json_new_object();
-		json_add_string(broker, "state", result_broker_word(info.hold));
+		json_add_string(broker, "state", broker_state_word(info.hold));
 		json_add(result, "broker", broker);
 	}
 	reply(conn, request, result);

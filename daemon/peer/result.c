@@ -166,20 +166,6 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 	return data;
 }
 
-const char *
-result_broker_word(enum broker_state state)
-{
-	switch (state) {
-	case BROKER_DOWN:
-		return "down";
-	case BROKER_UP:
-		return "up";
-	case BROKER_DENIED:
-		return "denied";
-	}
-	return "?";
-}
-
 static struct cJSON *
 notice_end(const struct result_facts *facts, const struct lock_notice *notice)
 {
@@ -242,7 +228,7 @@ notice_broker(const struct lock_notice *notice)
 	char why[MESSAGE_ERROR_MAX];
 
 	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
-	json_add_string(params, "state", result_broker_word(notice->state));
+	json_add_string(params, "state", broker_state_word(notice->state));
 	json_add_string(params, "why", why);
 	return params;
 }
@@ -286,7 +272,7 @@ result_broker(const struct broker_info *info)
 	char why[MESSAGE_ERROR_MAX];
 
 	message_escape(why, sizeof(why), info->why == NULL ? "" : info->why);
-	json_add_string(result, "state", result_broker_word(info->hold));
+	json_add_string(result, "state", broker_state_word(info->hold));
 	json_add_string(result, "why", why);
 	json_add_string(result, "host", info->host);
 	json_add_string(result, "product", info->product);
@@ -296,7 +282,7 @@ result_broker(const struct broker_info *info)
 	json_add_integer(result, "lanes", info->lanes);
 	json_add_integer(result, "lanes_max", info->lanes_max);
 	json_add_bool(result, "persistent", info->persistent);
-	json_add_string(side, "state", result_broker_word(info->side));
+	json_add_string(side, "state", broker_state_word(info->side));
 	json_add_bool(side, "blocked", info->side_blocked);
 	json_add(result, "side", side);
 	return result;

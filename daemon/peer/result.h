@@ -37,8 +37,6 @@ struct cJSON *result_size(const struct result_facts *facts, const struct lock_an
 /* An answer that is an error: what to say of it, and its data (NULL: none of its own). */
 struct cJSON *result_error(const struct lock_answer *answer, struct message_error *ret_error);
 
-/* "up", "down", "denied". Static. */
-const char *result_broker_word(enum broker_state state);
 /*
  * Notices: the notification's method (static) and its params; NULL for a notice that is not for the
  * peer. `id` is that of the waiting request.
