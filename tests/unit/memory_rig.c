@@ -338,3 +338,13 @@ owner_of(const char *queue)
 	ck_assert(memory_world_has(world, queue, &owner));
 	return owner;
 }
+
+TCase *
+rig_tcase(Suite *suite, const char *name)
+{
+	TCase *tcase = tcase_create(name);
+
+	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
+	suite_add_tcase(suite, tcase);
+	return tcase;
+}

@@ -7,6 +7,7 @@
 #ifndef TESTS_UNIT_MEMORY_RIG_H
 #define TESTS_UNIT_MEMORY_RIG_H
 
+#include <check.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,5 +74,8 @@ void watch(struct broker *broker, const char *queue);
 void unwatch(struct broker *broker, const char *queue);
 bool exists(const char *queue);
 const struct broker *owner_of(const char *queue);
+
+/* A test case of the suite, with the rig as its fixture. */
+TCase *rig_tcase(Suite *suite, const char *name);
 
 #endif

@@ -489,39 +489,29 @@ START_TEST(every_queue_is_told)
 }
 END_TEST
 
-static TCase *
-tcase_new(Suite *suite, const char *name)
-{
-	TCase *tcase = tcase_create(name);
-
-	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
-	suite_add_tcase(suite, tcase);
-	return tcase;
-}
-
 static Suite *
 memory_broker_suite(void)
 {
 	Suite *suite = suite_create("memory_broker");
-	TCase *tcase = tcase_new(suite, "ownership");
+	TCase *tcase = rig_tcase(suite, "ownership");
 
 	tcase_add_test(tcase, exclusive_queues_belong_to_the_link);
 	tcase_add_test(tcase, putting_a_lane_back_frees_nothing);
 	tcase_add_test(tcase, drop_of_anothers_queue_is_locked);
 	tcase_add_test(tcase, foreign_clients_have_queues_too);
-	tcase = tcase_new(suite, "lanes");
+	tcase = rig_tcase(suite, "lanes");
 	tcase_add_test(tcase, a_failing_request_closes_its_lane_and_skips_what_follows);
 	tcase_add_test(tcase, no_event_for_a_lane_that_was_put_back);
 	tcase_add_test(tcase, an_answer_can_ask_again);
 	tcase_add_test(tcase, the_hold_link_has_lanes_max);
 	tcase_add_test(tcase, the_broker_closes_a_lane);
 	tcase_add_test(tcase, a_slot_declared_otherwise_is_used_at_the_price_of_the_lane);
-	tcase = tcase_new(suite, "time");
+	tcase = rig_tcase(suite, "time");
 	tcase_add_test(tcase, performed_half_way_answered_at_the_end);
 	tcase_add_test(tcase, order_is_kept_on_a_lane_and_not_across);
 	tcase_add_test(tcase, a_claim_may_succeed_after_the_asker_gave_up);
 	tcase_add_test(tcase, silence_performs_and_holds_its_lane);
-	tcase = tcase_new(suite, "probes");
+	tcase = rig_tcase(suite, "probes");
 	tcase_add_test(tcase, a_probe_tells_which_queues_exist);
 	tcase_add_test(tcase, a_probe_does_not_look_at_everything_at_once);
 	tcase_add_test(tcase, a_nack_is_unknown);

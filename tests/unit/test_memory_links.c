@@ -490,21 +490,11 @@ START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
 }
 END_TEST
 
-static TCase *
-tcase_new(Suite *suite, const char *name)
-{
-	TCase *tcase = tcase_create(name);
-
-	tcase_add_checked_fixture(tcase, rig_setup, rig_teardown);
-	suite_add_tcase(suite, tcase);
-	return tcase;
-}
-
 static Suite *
 memory_links_suite(void)
 {
 	Suite *suite = suite_create("memory_links");
-	TCase *tcase = tcase_new(suite, "links");
+	TCase *tcase = rig_tcase(suite, "links");
 
 	tcase_add_test(tcase, a_cut_answers_unknown_in_order_then_tells);
 	tcase_add_test(tcase, a_cut_sets_the_state_first);
@@ -516,7 +506,7 @@ memory_links_suite(void)
 	tcase_add_test(tcase, stop_from_inside_an_answer);
 	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
 	tcase_add_test(tcase, cut_from_inside_an_answer);
-	tcase = tcase_new(suite, "side");
+	tcase = rig_tcase(suite, "side");
 	tcase_add_test(tcase, the_side_link_comes_up_when_it_is_needed);
 	tcase_add_test(tcase, the_side_link_comes_back_when_it_is_next_used);
 	tcase_add_test(tcase, a_side_link_that_does_not_come_up_is_unknown_in_time);
