@@ -12,7 +12,7 @@ server_lock_settings(const struct config *started, const struct config *config)
 	bool python = strcmp(started->naming, "amqp-locks-python") == 0;
 
 	return (struct lock_settings){
-	    .naming = python ? LOCK_NAMING_AMQP_LOCKS_PYTHON : LOCK_NAMING_AMQP_LOCKS,
+	    .naming = python ? &queue_naming_amqp_locks_python : &queue_naming_amqp_locks,
 	    .margin = started->margin,
 	    .max_races = (unsigned)config->max_races,
 	    .reprobe = config->reprobe,

@@ -109,9 +109,36 @@ broker_declare_slot(
 }
 
 void
+broker_declare_marker(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	ops_of(broker)->declare_marker(broker, lane, queue, done);
+}
+
+void
 broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	ops_of(broker)->delete_slot(broker, lane, queue, done);
+}
+
+void
+broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done)
+{
+	ops_of(broker)->directory_read(broker, queue, done);
+}
+
+void
+broker_directory_enter(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
+{
+	ops_of(broker)->directory_enter(broker, queue, name, done);
+}
+
+void
+broker_directory_leave(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
+{
+	ops_of(broker)->directory_leave(broker, queue, name, done);
 }
 
 void

@@ -71,6 +71,14 @@ struct broker_probe_done {
 	uint64_t id;
 };
 
+/* reply->answer: OK or, with nothing done, REFUSED or UNKNOWN. names: what was read or removed; borrowed. */
+struct broker_names_done {
+	void (*fn)(void *ctx, uint64_t id, const struct broker_reply *reply,
+	    const char *const *names, size_t count);
+	void *ctx;
+	uint64_t id;
+};
+
 /* What a watch has to say of its queue. A hint: whoever hears it looks for himself. */
 enum broker_news {
 	BROKER_WATCHED,  /* from now on its deletion is told; it may have happened before */
@@ -120,8 +128,16 @@ struct broker_ops {
 	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
 	void (*declare_slot)(
 	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*declare_marker)(
+	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
 	void (*delete_slot)(
 	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+	void (*directory_read)(
+	    struct broker *broker, const char *queue, struct broker_names_done done);
+	void (*directory_enter)(struct broker *broker, const char *queue, const char *name,
+	    struct broker_names_done done);
+	void (*directory_leave)(struct broker *broker, const char *queue, const char *name,
+	    struct broker_names_done done);
 	void (*probe)(struct broker *broker, const char *const *queues, size_t count,
 	    struct broker_probe_done done);
 	void (*reset)(struct broker *broker, enum broker_link link, const char *why);
@@ -174,12 +190,36 @@ void broker_check(struct broker *broker, uint64_t lane, const char *queue, struc
 void broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
 /*
  * Administration, side link only. A durable A queue, x-max-length 0. One that exists with other
- * arguments is used as it is: OK (the 406 closes the lane: lane_open tells).
+ * arguments is used as it is: OK, with the 406 and the broker's words about the difference (it closes the
+ * lane: lane_open tells).
  */
 void broker_declare_slot(
     struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+/* The same of a marker: a durable classic queue, x-max-length 0, whatever the vhost's default type is. */
+void broker_declare_marker(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+/* A slot or a marker. OK too when there was none. */
 void broker_delete_slot(
     struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+
+/*
+ * A directory: a durable classic queue with one persistent message a name, as AMQP cannot list queues.
+ * On the side link; each makes its own lane. Whoever calls holds the directory's mutex: two at once see
+ * only part of the messages. Nothing is lost when the link dies in the middle; a name may then be there
+ * twice. Names of more than BROKER_NAME_MAX bytes, or not made of printable ASCII, are somebody else's
+ * messages and skipped.
+ */
+#define BROKER_NAME_MAX 200
+/* Most messages of a directory; more are REFUSED, in words. */
+#define BROKER_DIRECTORY_MAX 20000
+/* All names, in the order of their entry; a queue that is not there has none. */
+void broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done);
+/* Declares the queue if need be and adds a message, confirmed by the broker; names: that one. */
+void broker_directory_enter(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done);
+/* Removes every message of that name; names: those removed, each as often as it was there. */
+void broker_directory_leave(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done);
 /*
  * Which of up to BROKER_PROBE_MAX queues exist: mandatory publish with confirm, all in one flush on
  * the side link, which is brought up for it. Return and ack: ABSENT. Ack: OK, perhaps just deleted.

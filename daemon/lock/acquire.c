@@ -207,6 +207,22 @@ acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 }
 
 void
+acquire_admin_done(struct lock_engine *engine, const char *name, uint64_t admin, enum reason reason,
+    const char *text)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
+
+	(void)reason;
+	(void)text;
+	if (semaphore == NULL)
+		return;
+	/* What was known of its slots is old news. */
+	semaphore_forget(semaphore);
+	semaphore_line_let_on(semaphore, admin);
+	engine_poke(engine, semaphore);
+}
+
+void
 acquire_link_changed(struct lock_engine *engine, const char *why)
 {
 	struct waiter *waiter, *next;

@@ -25,5 +25,11 @@ void acquire_serve(struct lock_engine *engine, struct semaphore *semaphore);
 void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer);
 /* The hold link's state changed: those who cannot go on are answered, the others wait or go on. */
 void acquire_link_changed(struct lock_engine *engine, const char *why);
+/*
+ * A create or a change of `name` is over: those who stand behind it (`behind` is its number) go on, or,
+ * when it was theirs (admin_create_missing()) and failed, are refused. text: NULL = the reason's own.
+ */
+void acquire_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
+    enum reason reason, const char *text);
 
 #endif

@@ -7,8 +7,9 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/acquire.h"
 #include "daemon/lock/admin_work.h"
-#include "daemon/lock/count.h"
+#include "daemon/lock/survey.h"
 #include "protocol/methods.h"
 
 /* How long to wait for another administrator before asking again; up to twice that, by chance. */
@@ -128,14 +129,8 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 static void
 finish(struct lock_engine *engine, struct admin *admin)
 {
-	struct semaphore *semaphore = engine_semaphore_find(engine, admin->name, false);
-
-	if (semaphore != NULL && admin->work != ADMIN_SIZE) {
-		/* What was known of its slots is old news. */
-		semaphore_forget(semaphore);
-		semaphore_line_let_on(semaphore, admin->op);
-		engine_poke(engine, semaphore);
-	}
+	if (admin->work != ADMIN_SIZE)
+		acquire_admin_done(engine, admin->name, admin->op, admin->outcome, admin->text);
 	if (admin->lane != 0)
 		broker_lane_put(engine->broker, admin->lane);
 	tell_outcome(engine, admin);
@@ -251,15 +246,16 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, int slots, int unknown_slot)
+on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 {
 	struct admin *admin = admin_find(engine, id);
+	int slots = survey->unknown < 0 ? survey->slots : -1;
 	char text[sizeof(admin->text)];
 
 	assert(admin != NULL && admin->state == ADMIN_COUNTING);
 	admin->found = slots;
 	if (slots < 0) {
-		tell_unknown(engine, admin, unknown_slot);
+		tell_unknown(engine, admin, survey->unknown);
 	} else if (admin->work == ADMIN_SIZE) {
 		tell_size(engine, admin, slots);
 	} else if (admin->work == ADMIN_DESTROY && slots == 0) {
@@ -295,7 +291,7 @@ on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
 			break;
 		}
 		admin_set_state(admin, ADMIN_COUNTING);
-		count_start(engine, admin->name, on_counted, admin->op);
+		survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
 		break;
 	case BROKER_LOCKED:
 		broker_lane_put(engine->broker, admin->lane);
@@ -332,13 +328,13 @@ begin(struct lock_engine *engine, struct admin *admin)
 	} else if (admin->work == ADMIN_SIZE) {
 		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
 		admin_set_state(admin, ADMIN_COUNTING);
-		count_start(engine, admin->name, on_counted, admin->op);
+		survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
 	} else {
 		admin_set_state(admin, ADMIN_LOCKING);
 		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
 		if (FAULT(ADMIN_WITHOUT_MUTEX)) {
 			admin_set_state(admin, ADMIN_COUNTING);
-			count_start(engine, admin->name, on_counted, admin->op);
+			survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
 			return;
 		}
 		broker_claim(engine->broker, admin->lane, mutex.text,
@@ -401,17 +397,17 @@ refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request)
 }
 
 void
-admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind, int slots, bool exist_ok)
+admin_create(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
 	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
 	struct admin *admin;
 
-	if (kind == LOCK_KIND_MUTEX)
+	if (change->kind == LOCK_KIND_MUTEX)
 		answer.text = "kind: a true mutex is there without being created";
-	else if (kind == LOCK_KIND_PERSISTENT_MUTEX && slots != 1)
+	else if (change->kind == LOCK_KIND_PERSISTENT_MUTEX && change->slots != 1)
 		answer.text = "slots: a persistent mutex has one slot";
-	else if (slots < 1 || slots > METHODS_SLOTS_MAX)
+	else if (change->slots < 1 || change->slots > METHODS_SLOTS_MAX)
 		answer.text = "slots: between 1 and 10000";
 	if (answer.text != NULL) {
 		engine_tell(engine, peer, request, &answer);
@@ -419,18 +415,38 @@ admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	}
 	if (refused_for_link(engine, peer, request))
 		return;
-	admin = admin_new(engine, peer, request, ADMIN_CREATE, name);
-	admin->kind = kind;
-	admin->target = slots;
-	admin->exist_ok = exist_ok;
+	admin = admin_new(engine, peer, request, ADMIN_CREATE, change->name);
+	admin->kind = change->kind;
+	admin->target = change->slots;
+	admin->exist_ok = change->exist_ok;
 	begin(engine, admin);
 }
 
 void
-admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+admin_resize(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
+{
+	struct lock_answer answer = engine_refusal(REASON_INTERNAL, NULL);
+
+	(void)change;
+	engine_tell(engine, peer, request, &answer);
+}
+
+uint64_t
+admin_create_missing(struct lock_engine *engine, const char *name, int slots)
+{
+	(void)engine;
+	(void)name;
+	(void)slots;
+	return 0;
+}
+
+void
+admin_destroy(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
 	if (!refused_for_link(engine, peer, request))
-		begin(engine, admin_new(engine, peer, request, ADMIN_DESTROY, name));
+		begin(engine, admin_new(engine, peer, request, ADMIN_DESTROY, change->name));
 }
 
 void

@@ -17,9 +17,17 @@
 
 #include "daemon/lock/engine.h"
 
-void admin_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind, int slots, bool exist_ok);
-void admin_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+void admin_create(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
+void admin_resize(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
+void admin_destroy(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
+/*
+ * For acquires that want the semaphore to be there: creates it unless it exists. Returns a number, with
+ * which acquire_admin_done() is called once, later.
+ */
+uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int slots);
 void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /* The youngest create or destroy of the peer on the name that is not done; 0: none. */
 uint64_t admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name);

@@ -84,7 +84,7 @@ next_to_go(const struct admin *admin)
 void
 admin_work_go_on(struct lock_engine *engine, struct admin *admin)
 {
-	enum lock_naming naming = engine->settings.naming;
+	const struct queue_naming *naming = engine->settings.naming;
 	struct broker_done declared = {on_declared, engine, admin->op};
 	struct broker_done deleted = {on_deleted, engine, admin->op};
 	struct op *op = engine_op_find(engine, admin->op);

@@ -188,8 +188,12 @@ engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notic
 struct lock_answer
 engine_refusal(enum reason reason, const char *text)
 {
-	return (struct lock_answer){
-	    .reason = reason, .text = text, .slots = -1, .holders = -1, .waiting = -1};
+	return (struct lock_answer){.reason = reason,
+	    .text = text,
+	    .slots = -1,
+	    .target = -1,
+	    .holders = -1,
+	    .waiting = -1};
 }
 
 struct lock_answer

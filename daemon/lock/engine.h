@@ -12,7 +12,8 @@
  *	watch				hears when A is deleted
  *	claim				one flight for one slot
  *	acquire, verify, release	the lock client of seeds/000
- *	count, admin			its lock administration
+ *	survey, directory		what the broker says of a semaphore; which there are
+ *	admin, drain, fsck, list	its lock administration
  *	lock				lock.h: the doors from outside, and the broker's events
  */
 #ifndef LOCK_ENGINE_H
@@ -46,7 +47,10 @@ struct op {
 };
 
 struct verify;
-struct count;
+struct surveying;
+struct drain;
+struct fsck;
+struct listing;
 struct admin;
 
 enum lease_state {
@@ -82,7 +86,10 @@ struct lock_engine {
 	struct semaphore *semaphores; /* by key */
 	struct op *ops;               /* by id */
 	struct verify *verifies;      /* of verify.c */
-	struct count *counts;         /* of count.c */
+	struct surveying *surveys;    /* of survey.c */
+	struct drain *drains;         /* of drain.c */
+	struct fsck *fscks;           /* of fsck.c */
+	struct listing *listings;     /* of list.c */
 	struct admin *admins;         /* of admin.c */
 	TAILQ_HEAD(, admin) admin_line;
 	struct semaphore_list poked;

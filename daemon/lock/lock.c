@@ -7,13 +7,17 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
 #include "daemon/lock/admin.h"
-#include "daemon/lock/count.h"
+#include "daemon/lock/directory.h"
+#include "daemon/lock/drain.h"
 #include "daemon/lock/engine.h"
+#include "daemon/lock/fsck.h"
 #include "daemon/lock/keep.h"
-#include "daemon/lock/look.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/list.h"
+#include "daemon/lock/look.h"
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
+#include "daemon/lock/survey.h"
 #include "daemon/lock/verify.h"
 #include "daemon/lock/watch.h"
 
@@ -54,6 +58,7 @@ on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
 	keep_lane_closed(engine, lane);
 	verify_lane_closed(engine, lane);
 	admin_lane_closed(engine, lane);
+	directory_lane_closed(engine, lane);
 }
 
 /* ---- the engine ---- */
@@ -121,7 +126,11 @@ lock_engine_free(struct lock_engine *engine)
 	pulse_done(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
-	count_free_all(engine);
+	fsck_free_all(engine);
+	list_free_all(engine);
+	drain_free_all(engine);
+	directory_free_all(engine);
+	survey_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);
 		HASH_DELETE(by_id, engine->ops, op);
@@ -161,6 +170,8 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	struct waiter *waiter;
 
 	assert(!engine->telling);
+	if (drain_cancel(engine, peer, meant))
+		return true;
 	if (entry == NULL)
 		return false;
 	TAILQ_FOREACH (waiter, &entry->waiters, of_peer) {
@@ -189,18 +200,58 @@ lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 }
 
 void
-lock_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind, int slots, bool exist_ok)
+lock_create(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
 	assert(!engine->telling);
-	admin_create(engine, peer, request, name, kind, slots, exist_ok);
+	admin_create(engine, peer, request, change);
 }
 
 void
-lock_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+lock_resize(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
 	assert(!engine->telling);
-	admin_destroy(engine, peer, request, name);
+	admin_resize(engine, peer, request, change);
+}
+
+void
+lock_destroy(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
+{
+	assert(!engine->telling);
+	admin_destroy(engine, peer, request, change);
+}
+
+void
+lock_fsck(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair)
+{
+	assert(!engine->telling);
+	fsck_start(engine, peer, request, name, repair);
+}
+
+void
+lock_await(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await)
+{
+	assert(!engine->telling && peer != 0);
+	drain_await(engine, peer, request, await);
+}
+
+void
+lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind)
+{
+	assert(!engine->telling);
+	list_explain(engine, peer, request, name, kind);
+}
+
+void
+lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	assert(!engine->telling);
+	list_start(engine, peer, request);
 }
 
 void
@@ -214,6 +265,7 @@ void
 lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
+	drain_peer_gone(engine, peer);
 	release_peer(engine, peer);
 }
 
@@ -226,8 +278,10 @@ lock_drain(struct lock_engine *engine)
 
 	assert(!engine->telling);
 	engine->draining = true;
-	if (!FAULT(DRAIN_LETS_WAIT))
-		acquire_end_all(engine, &answer);
+	if (FAULT(DRAIN_LETS_WAIT))
+		return;
+	acquire_end_all(engine, &answer);
+	drain_end_all(engine, &answer);
 }
 
 void
@@ -235,6 +289,50 @@ lock_abandon(struct lock_engine *engine)
 {
 	assert(!engine->telling);
 	release_all(engine, REASON_DRAINING);
+}
+
+const char *
+lock_flaw_word(enum lock_flaw flaw)
+{
+	switch (flaw) {
+	case LOCK_FLAW_GAP:
+		return "gap";
+	case LOCK_FLAW_STRAY:
+		return "stray";
+	case LOCK_FLAW_ORPHAN:
+		return "orphan";
+	case LOCK_FLAW_ARGUMENTS:
+		return "arguments";
+	case LOCK_FLAW_TRANSIENT:
+		return "transient";
+	case LOCK_FLAW_MARKERS:
+		return "markers";
+	case LOCK_FLAW_NOT_LISTED:
+		return "not-listed";
+	case LOCK_FLAW_LISTED_MISSING:
+		return "listed-missing";
+	}
+	return "unknown";
+}
+
+const char *
+lock_verdict_word(enum lock_verdict verdict)
+{
+	switch (verdict) {
+	case LOCK_VERDICT_FREE:
+		return "free";
+	case LOCK_VERDICT_UNLIMITED:
+		return "unlimited";
+	case LOCK_VERDICT_FULL:
+		return "full";
+	case LOCK_VERDICT_GATE:
+		return "gate";
+	case LOCK_VERDICT_NO_SUCH_LOCK:
+		return "no-such-lock";
+	case LOCK_VERDICT_UNKNOWN:
+		return "unknown";
+	}
+	return "unknown";
 }
 
 bool

@@ -17,27 +17,25 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
+#include "daemon/lock/names.h"
 #include "protocol/lockname.h"
 #include "protocol/reason.h"
 
 struct lock_engine;
 
-/* How queue names are made (seeds/000, "A" and "B" Queues). */
-enum lock_naming {
-	LOCK_NAMING_AMQP_LOCKS, /* {name}-{slot}-A, {name}-{slot}-B, admin {name}, mutex {name}-M */
-	LOCK_NAMING_AMQP_LOCKS_PYTHON /* {name}-A-{slot}, {name}-B-{slot}, admin and mutex {name} */
-};
-
 /* What can be changed while the engine runs (reload), but for naming. */
 struct lock_settings {
-	enum lock_naming naming;
-	unsigned max_races;      /* lost races of one acquire, then `contended` */
+	const struct queue_naming *naming; /* borrowed */
+	unsigned max_races;                /* lost races of one acquire, then `contended` */
 	int64_t reprobe;         /* ns between looks at a full semaphore; each is jittered */
 	int64_t margin;          /* lock_margin(); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
 };
+
+/* Of slots: there are no slots to wait for. */
+#define LOCK_UNLIMITED (-2)
 
 struct lock_acquire {
 	const char *name;
@@ -46,7 +44,79 @@ struct lock_acquire {
 	int priority;    /* at most METHODS_PRIORITY_MOST, either way */
 	bool progress;   /* wants LOCK_NOTICE_WAITING */
 	bool lease;      /* wants LOCK_NOTICE_LEASE */
-	uid_t uid;       /* whose holds these are: decides who may verify them */
+	int create; /* how many slots it gets when there is no such semaphore; 0 = it stays so */
+	uid_t uid;  /* whose holds these are: decides who may verify them */
+};
+
+/* How a semaphore is created, changed, removed (seeds/000, "Lock Administration"). */
+struct lock_change {
+	const char *name;
+	enum lock_kind kind;                                          /* create */
+	enum { LOCK_SLOTS_TO, LOCK_SLOTS_ADD, LOCK_SLOTS_REMOVE } by; /* resize */
+	int slots;     /* create, resize: 0 = the gate, at which all wait; TO: or LOCK_UNLIMITED */
+	bool exist_ok; /* create: fine when it is there already with that many */
+	bool
+	    ascending; /* resize, destroy: slots go from the lowest up (seeds/000, "Swiss Cheese") */
+	int overshoot; /* how far above the size strays are looked for at least (seeds/000) */
+	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */
+	int64_t wait;
+	bool progress; /* wants LOCK_NOTICE_DRAIN while it waits for them */
+};
+
+/* Waits until somebody holds a slot, or nobody does; whether the slot exists is not asked. */
+struct lock_await {
+	const char *name;
+	int slot; /* from 1 */
+	bool taken;
+	int64_t timeout; /* ns; 0 = look once; DURATION_FOREVER */
+};
+
+/* What fsck looks for. */
+enum lock_flaw {
+	LOCK_FLAW_GAP,    /* a slot is missing below one that is there: those above do not count */
+	LOCK_FLAW_STRAY,  /* a slot above the gap */
+	LOCK_FLAW_ORPHAN, /* a holder of a slot that is not there: removed, or never declared */
+	LOCK_FLAW_ARGUMENTS,     /* declared with other arguments; used as it is */
+	LOCK_FLAW_TRANSIENT,     /* not durable: gone when the broker restarts */
+	LOCK_FLAW_MARKERS,       /* markers that contradict each other, or the slots */
+	LOCK_FLAW_NOT_LISTED,    /* it exists, and is not in the directory */
+	LOCK_FLAW_LISTED_MISSING /* it is in the directory, and does not exist */
+};
+/* "gap", "stray", "orphan", "arguments", "transient", "markers", "not-listed", "listed-missing". Static. */
+const char *lock_flaw_word(enum lock_flaw flaw);
+
+struct lock_finding {
+	enum lock_flaw flaw;
+	int slot;         /* 0: of none in particular */
+	const char *text; /* in words */
+	bool repaired;
+};
+
+/* A semaphore of the directory. */
+struct lock_row {
+	const char *name;
+	int slots; /* LOCK_UNLIMITED; -1: not known; 0 without a gate: it is listed and does not exist */
+	bool exists;
+	int busy; /* slots that are taken; -1: not known */
+};
+
+/* Why an acquire would succeed now, or not. */
+enum lock_verdict {
+	LOCK_VERDICT_FREE,      /* a slot is free */
+	LOCK_VERDICT_UNLIMITED, /* it needs none */
+	LOCK_VERDICT_FULL,      /* all slots are taken: it would wait */
+	LOCK_VERDICT_GATE,      /* there are none for the time being: it would wait */
+	LOCK_VERDICT_NO_SUCH_LOCK,
+	LOCK_VERDICT_UNKNOWN /* the broker did not say */
+};
+/* "free", "unlimited", "full", "gate", "no-such-lock", "unknown". Static. */
+const char *lock_verdict_word(enum lock_verdict verdict);
+
+struct lock_explanation {
+	enum lock_verdict verdict;
+	int slots, busy;   /* as lock_row */
+	int here, waiting; /* of the busy ones: held by this daemon; acquires that wait here */
+	int strays;        /* slots above a gap, which do not count: see fsck */
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */
@@ -56,13 +126,26 @@ struct lock_answer {
 	const char *name;   /* of the lock or semaphore; NULL: not known */
 	enum lock_kind kind;
 	uint64_t lock;  /* acquire, verify, release: the hold */
-	int slot;       /* acquire, verify: from 1; 0 = takes none */
+	int slot;       /* acquire, verify, await: from 1; 0 = takes none */
 	int64_t waited; /* acquire: ns from request to grant */
 	/* acquire, verify: clock time until which the hold is certainly there, if nothing more is heard */
+	/* 0: it takes no slot and has no lease */
 	int64_t safe_until;
-	int slots;   /* size, create; would-block, timeout: size as last seen; -1 = not known */
+	/* size, create, resize; would-block, timeout: size as last seen; LOCK_UNLIMITED; -1 = not known */
+	int slots;
+	/* create, resize: the size it was to get, refused or not; LOCK_UNLIMITED; -1 = not known */
+	int target;
 	int holders; /* would-block, timeout: as last seen; -1 = not known */
 	int waiting; /* would-block, timeout: requests waiting here; -1 = not known */
+	/* resize, destroy: slots removed whose holders are still there; NULL: none */
+	const int *held;
+	size_t held_count;
+	const struct lock_finding *findings; /* fsck */
+	size_t finding_count;
+	const struct lock_row *rows; /* list */
+	size_t row_count;
+	const struct lock_explanation *explanation; /* explain; else NULL */
+	const char *warning;                        /* done, but: in words; NULL: nothing to say */
 };
 
 enum lock_notice_kind {
@@ -73,6 +156,7 @@ enum lock_notice_kind {
 	LOCK_NOTICE_RESTORED, /* it has answered again */
 	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
 	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position changed */
+	LOCK_NOTICE_DRAIN,    /* request: which removed slots still have holders */
 	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
 };
 
@@ -83,9 +167,11 @@ struct lock_notice {
 	int slot;                /* lost, revoked, vanished */
 	enum reason reason;      /* lost: lost, draining */
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
-	uint64_t request;        /* waiting */
+	uint64_t request;        /* waiting, drain */
 	int position;            /* waiting: from 1 */
 	int holders;             /* waiting; -1 = not known */
+	const int *held;         /* drain: the slots */
+	size_t held_count;       /* drain */
 	enum broker_state state; /* broker */
 	int64_t safe_until;      /* lease */
 };
@@ -112,16 +198,31 @@ void lock_engine_set(struct lock_engine *engine, const struct lock_settings *set
 /* Requests: `request` is unique within the peer while it is unanswered. */
 void lock_acquire(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
-/* Ends the peer's waiting acquire `meant` with `cancelled`; false when there is none such. */
+/*
+ * Ends the peer's waiting request `meant` (an acquire, an await, a wait for holders) with `cancelled`;
+ * false when there is none such.
+ */
 bool lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant);
 /* To any peer of the uid that holds it (uid 0 sees all); others get not-held. */
 void lock_verify(
     struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
 /* Only by the peer that holds it. Answered after delete-ok. */
 void lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock);
-void lock_create(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind, int slots, bool exist_ok);
-void lock_destroy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+/* Administration, under the admin mutex of the name. */
+void lock_create(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
+void lock_resize(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
+void lock_destroy(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
+void lock_fsck(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair);
+/* Looking. */
+void lock_await(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await);
+void lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind);
+void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 
 /*

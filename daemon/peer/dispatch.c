@@ -131,6 +131,12 @@ static void
 do_create(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
+	const struct lock_change change = {
+	    .name = params->name,
+	    .kind = params->kind,
+	    .slots = params->slots,
+	    .exist_ok = params->exist_ok,
+	};
 	struct message_error error;
 
 	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->slots != 1) {
@@ -141,16 +147,17 @@ do_create(struct dispatch *dispatch, struct conn *conn, const struct request *re
 		return;
 	}
 	journal_asked(dispatch->journal, conn, "create", params->name, params->slots);
-	lock_create(dispatch->engine, conn->id, request->number, params->name, params->kind,
-	    params->slots, params->exist_ok);
+	lock_create(dispatch->engine, conn->id, request->number, &change);
 }
 
 static void
 do_destroy(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
+	const struct lock_change change = {.name = params->name};
+
 	journal_asked(dispatch->journal, conn, "destroy", params->name, 0);
-	lock_destroy(dispatch->engine, conn->id, request->number, params->name);
+	lock_destroy(dispatch->engine, conn->id, request->number, &change);
 }
 
 static void

@@ -261,6 +261,7 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 		break;
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
+	case LOCK_NOTICE_DRAIN:
 	case LOCK_NOTICE_BROKER:
 		break;
 	}

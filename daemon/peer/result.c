@@ -259,6 +259,7 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 	case LOCK_NOTICE_BROKER:
 		*ret_params = notice_broker(notice);
 		return "broker";
+	case LOCK_NOTICE_DRAIN:
 	case LOCK_NOTICE_VANISHED:
 		break;
 	}

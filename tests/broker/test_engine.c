@@ -28,7 +28,7 @@ struct side {
 };
 
 static const struct lock_settings settings = {
-    .naming = LOCK_NAMING_AMQP_LOCKS,
+    .naming = &queue_naming_amqp_locks,
     .max_races = 16,
     .reprobe = 5 * NSEC_PER_SEC,
     .request_timeout = 10 * NSEC_PER_SEC,
@@ -141,7 +141,9 @@ release(uint64_t peer)
 static void
 make(const char *name, int slots)
 {
-	lock_create(ours.engine, 1, ++ours.last_request, name, LOCK_KIND_SEMAPHORE, slots, false);
+	lock_create(ours.engine, 1, ++ours.last_request,
+	    &(struct lock_change){
+		.name = name, .kind = LOCK_KIND_SEMAPHORE, .slots = slots, .exist_ok = false});
 	await(1, ours.last_request);
 	ck_assert_int_eq(ours.peer[1].reason, REASON_NONE);
 }
@@ -149,7 +151,7 @@ make(const char *name, int slots)
 static void
 destroy(const char *name)
 {
-	lock_destroy(ours.engine, 1, ++ours.last_request, name);
+	lock_destroy(ours.engine, 1, ++ours.last_request, &(struct lock_change){.name = name});
 	await(1, ours.last_request);
 	ck_assert_int_eq(ours.peer[1].reason, REASON_NONE);
 }

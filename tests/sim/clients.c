@@ -275,10 +275,14 @@ administer(struct sim *sim, enum request_what what)
 					  : "size of",
 	    .queue = queue_lock(name), .n = slots, .m = (int64_t)request);
 	if (what == ASK_CREATE)
-		lock_create(daemon->engine, peer->id, request, queue_lock(name),
-		    LOCK_KIND_SEMAPHORE, slots, dice_percent(&sim->dice, 50));
+		lock_create(daemon->engine, peer->id, request,
+		    &(struct lock_change){.name = queue_lock(name),
+			.kind = LOCK_KIND_SEMAPHORE,
+			.slots = slots,
+			.exist_ok = dice_percent(&sim->dice, 50)});
 	else if (what == ASK_DESTROY)
-		lock_destroy(daemon->engine, peer->id, request, queue_lock(name));
+		lock_destroy(daemon->engine, peer->id, request,
+		    &(struct lock_change){.name = queue_lock(name)});
 	else
 		lock_size(daemon->engine, peer->id, request, queue_lock(name));
 }

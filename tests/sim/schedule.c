@@ -117,7 +117,7 @@ any_plan(struct dice *dice)
 	    .lanes_max = 1000,
 	    .settings =
 		{
-		    .naming = LOCK_NAMING_AMQP_LOCKS,
+		    .naming = &queue_naming_amqp_locks,
 		    .max_races = 16,
 		    .reprobe = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 const struct lock_settings world_settings = {
-    .naming = LOCK_NAMING_AMQP_LOCKS,
+    .naming = &queue_naming_amqp_locks,
     .max_races = 16,
     .reprobe = 5 * NSEC_PER_SEC,
     .request_timeout = 10 * NSEC_PER_SEC,

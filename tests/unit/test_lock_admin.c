@@ -27,8 +27,9 @@ teardown(void)
 static const struct said *
 create(int daemon, uint64_t request, const char *name, int slots, bool exist_ok)
 {
-	lock_create(
-	    world->daemon[daemon].engine, 1, request, name, LOCK_KIND_SEMAPHORE, slots, exist_ok);
+	lock_create(world->daemon[daemon].engine, 1, request,
+	    &(struct lock_change){
+		.name = name, .kind = LOCK_KIND_SEMAPHORE, .slots = slots, .exist_ok = exist_ok});
 	return world_await(world, daemon, 1, request);
 }
 
@@ -50,12 +51,12 @@ START_TEST(create_size_destroy)
 	ck_assert_int_eq(count_slots("db"), 200);
 	lock_size(world->daemon[1].engine, 1, 1, "db");
 	ck_assert_int_eq(world_await(world, 1, 1, 1)->slots, 200);
-	lock_destroy(world->daemon[1].engine, 1, 2, "db");
+	lock_destroy(world->daemon[1].engine, 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 1, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_eq(count_slots("db"), 0);
 	lock_size(world->daemon[0].engine, 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NO_SUCH_LOCK);
-	lock_destroy(world->daemon[0].engine, 1, 3, "db");
+	lock_destroy(world->daemon[0].engine, 1, 3, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NO_SUCH_LOCK);
 	ck_assert_msg(!memory_world_has(world->memory, "db", NULL), "the admin mutex is left");
 	ck_assert(lock_quiet(world->daemon[0].engine));
@@ -77,13 +78,21 @@ START_TEST(what_makes_no_sense_is_refused)
 {
 	struct lock_engine *engine = world->daemon[0].engine;
 
-	lock_create(engine, 1, 1, "m", LOCK_KIND_MUTEX, 1, false);
+	lock_create(engine, 1, 1,
+	    &(struct lock_change){
+		.name = "m", .kind = LOCK_KIND_MUTEX, .slots = 1, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_INVALID_PARAMS);
-	lock_create(engine, 1, 2, "m", LOCK_KIND_PERSISTENT_MUTEX, 2, false);
+	lock_create(engine, 1, 2,
+	    &(struct lock_change){
+		.name = "m", .kind = LOCK_KIND_PERSISTENT_MUTEX, .slots = 2, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_INVALID_PARAMS);
-	lock_create(engine, 1, 3, "m", LOCK_KIND_SEMAPHORE, 0, false);
+	lock_create(engine, 1, 3,
+	    &(struct lock_change){
+		.name = "m", .kind = LOCK_KIND_SEMAPHORE, .slots = 0, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_INVALID_PARAMS);
-	lock_create(engine, 1, 4, "m", LOCK_KIND_PERSISTENT_MUTEX, 1, false);
+	lock_create(engine, 1, 4,
+	    &(struct lock_change){
+		.name = "m", .kind = LOCK_KIND_PERSISTENT_MUTEX, .slots = 1, .exist_ok = false});
 	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NONE);
 }
 END_TEST
@@ -97,7 +106,9 @@ START_TEST(a_busy_mutex_is_waited_for_then_named)
 	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_TIMEOUT);
 	ck_assert_int_ge(world->now - before, world_settings.request_timeout);
 	ck_assert_int_eq(count_slots("db"), 0);
-	lock_create(world->daemon[0].engine, 1, 2, "db", LOCK_KIND_SEMAPHORE, 1, false);
+	lock_create(world->daemon[0].engine, 1, 2,
+	    &(struct lock_change){
+		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 1, .exist_ok = false});
 	world_pass(world, SECOND);
 	memory_world_remove(world->memory, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
@@ -110,8 +121,11 @@ START_TEST(administrators_of_one_daemon_go_one_by_one)
 
 	/* They share the side link, on which each could declare the mutex again. */
 	for (uint64_t request = 1; request <= 4; request++)
-		lock_create(world->daemon[0].engine, 1, request, "db", LOCK_KIND_SEMAPHORE,
-		    (int)request, false);
+		lock_create(world->daemon[0].engine, 1, request,
+		    &(struct lock_change){.name = "db",
+			.kind = LOCK_KIND_SEMAPHORE,
+			.slots = (int)request,
+			.exist_ok = false});
 	for (uint64_t request = 1; request <= 4; request++)
 		made += world_await(world, 0, 1, request)->reason == REASON_NONE;
 	ck_assert_int_eq(made, 1);
@@ -123,10 +137,12 @@ START_TEST(requests_of_one_peer_on_one_name_keep_their_order)
 {
 	struct lock_engine *engine = world->daemon[0].engine;
 
-	lock_create(engine, 1, 1, "db", LOCK_KIND_SEMAPHORE, 2, false);
+	lock_create(engine, 1, 1,
+	    &(struct lock_change){
+		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .exist_ok = false});
 	lock_size(engine, 1, 2, "db");
 	world_acquire(world, 0, 1, 3, "db", 0);
-	lock_destroy(engine, 1, 4, "db");
+	lock_destroy(engine, 1, 4, &(struct lock_change){.name = "db"});
 	lock_size(engine, 1, 5, "db");
 	world_acquire(world, 0, 1, 6, "db", 0);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
@@ -158,8 +174,12 @@ END_TEST
 START_TEST(what_was_answered_too_late_is_not_done)
 {
 	world->delay = 2 * world_settings.request_timeout;
-	lock_create(world->daemon[0].engine, 1, 1, "db", LOCK_KIND_SEMAPHORE, 2, false);
-	lock_create(world->daemon[0].engine, 2, 1, "db", LOCK_KIND_SEMAPHORE, 3, false);
+	lock_create(world->daemon[0].engine, 1, 1,
+	    &(struct lock_change){
+		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .exist_ok = false});
+	lock_create(world->daemon[0].engine, 2, 1,
+	    &(struct lock_change){
+		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 3, .exist_ok = false});
 	lock_size(world->daemon[0].engine, 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_TIMEOUT);
@@ -177,7 +197,9 @@ START_TEST(what_was_answered_too_late_does_not_try_for_ever)
 	/* The deadline passes while the mutex is being claimed, which somebody else has. */
 	memory_world_put(world->memory, "db", true);
 	world->delay = 2 * world_settings.request_timeout;
-	lock_create(world->daemon[0].engine, 1, 1, "db", LOCK_KIND_SEMAPHORE, 1, false);
+	lock_create(world->daemon[0].engine, 1, 1,
+	    &(struct lock_change){
+		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 1, .exist_ok = false});
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	world_pass(world, 2 * world_settings.request_timeout);
 	ck_assert(lock_quiet(world->daemon[0].engine));
@@ -209,7 +231,7 @@ START_TEST(an_alarm_is_answered_at_once)
 	create(0, 1, "db", 2, false);
 	memory_world_block(world->memory, true);
 	began = world->now;
-	lock_destroy(world->daemon[0].engine, 1, 2, "db");
+	lock_destroy(world->daemon[0].engine, 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_int_eq(world->now, began);
 	ck_assert_int_eq(count_slots("db"), 2);
@@ -223,7 +245,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 	world_pass(world, SECOND);
 	memory_world_block(world->memory, true);
-	lock_destroy(world->daemon[0].engine, 1, 2, "db");
+	lock_destroy(world->daemon[0].engine, 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 2)->text, "slot 1"));
 	ck_assert_int_eq(count_slots("db"), 2);
@@ -236,7 +258,9 @@ START_TEST(the_side_link_dies_at_every_step)
 		char name[16];
 
 		snprintf(name, sizeof(name), "s%d", steps);
-		lock_create(world->daemon[0].engine, 1, 1, name, LOCK_KIND_SEMAPHORE, 5, false);
+		lock_create(world->daemon[0].engine, 1, 1,
+		    &(struct lock_change){
+			.name = name, .kind = LOCK_KIND_SEMAPHORE, .slots = 5, .exist_ok = false});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
@@ -258,7 +282,7 @@ START_TEST(the_side_link_dies_behind_a_refused_delete)
 		snprintf(name, sizeof(name), "s%d", steps);
 		snprintf(a, sizeof(a), "%s-1-A", name);
 		memory_world_put(world->memory, a, true); /* 405 for everybody but its owner */
-		lock_destroy(world->daemon[0].engine, 1, 1, name);
+		lock_destroy(world->daemon[0].engine, 1, 1, &(struct lock_change){.name = name});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");

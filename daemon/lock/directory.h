@@ -1,0 +1,35 @@
+/*
+ * The directory of the names that exist, which AMQP cannot list: a durable queue (broker.h) under a
+ * mutex of its own, as whoever reads it holds all of its messages for a moment. Create enters a name,
+ * destroy takes it out; it says what was created, not what is there now: fsck compares.
+ *
+ *	claim the directory's mutex	(405: another daemon is at it; tried again, for a while)
+ *	read, enter or leave		(broker.h)
+ *	drop the mutex, tell
+ *
+ * Those of one daemon go one by one, as they share the side link.
+ */
+#ifndef LOCK_DIRECTORY_H
+#define LOCK_DIRECTORY_H
+
+#include "daemon/lock/engine.h"
+
+/*
+ * reason: REASON_NONE, or why nothing was done, with words. names, borrowed: read: all, each once, in
+ * the order of the alphabet; leave: those removed; enter: one.
+ */
+typedef void directory_done_fn(struct lock_engine *engine, uint64_t id, enum reason reason,
+    const char *text, const char *const *names, size_t count);
+
+/* `done` is called once, later, with `id`. */
+void directory_read(struct lock_engine *engine, directory_done_fn *done, uint64_t id);
+/* Unless it is there already. */
+void directory_enter(
+    struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
+void directory_leave(
+    struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
+void directory_lane_closed(struct lock_engine *engine, uint64_t lane);
+/* Frees what is left; the engine goes. */
+void directory_free_all(struct lock_engine *engine);
+
+#endif

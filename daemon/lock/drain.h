@@ -1,0 +1,37 @@
+/*
+ * Waiting on lock holders (seeds/000): until nobody holds the slots that an administrator removed, or
+ * until one slot is free, or taken. The Bs are probed, in one flush for all that are left, at growing
+ * intervals; one counts as gone when it was absent twice in a row, as the known bug of the server
+ * (broker.h, deletes_by_name) makes a B absent for a moment that is claimed again. No mutex is held
+ * meanwhile.
+ */
+#ifndef LOCK_DRAIN_H
+#define LOCK_DRAIN_H
+
+#include "daemon/lock/engine.h"
+
+/* Slots first..last of `name` were removed for `peer`'s `request`; their holders are waited for. */
+struct drain_order {
+	uint64_t peer, request;
+	const char *name; /* borrowed for the call */
+	int first, last;
+	int64_t timeout; /* ns; DURATION_FOREVER */
+	bool progress;
+	/* What is answered when they are gone; of a timeout, slots, target and warning. Words borrowed. */
+	const struct lock_answer *answer;
+};
+
+/* Answers the request once, later. */
+void drain_start(struct lock_engine *engine, const struct drain_order *order);
+void drain_await(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await);
+/* Ends a wait with `cancelled`; false: the peer has no such wait. */
+bool drain_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request);
+/* Ends all waits of the peer, unanswered. */
+void drain_peer_gone(struct lock_engine *engine, uint64_t peer);
+/* Ends all waits with `answer`; its name is each one's own. */
+void drain_end_all(struct lock_engine *engine, const struct lock_answer *answer);
+/* Frees what is left; the engine goes. */
+void drain_free_all(struct lock_engine *engine);
+
+#endif

@@ -1,0 +1,201 @@
+#include "daemon/lock/survey.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "protocol/methods.h"
+
+/* Queues in the first flush, markers aside, and in the largest. */
+#define WINDOW_FIRST 64
+#define WINDOW_MOST (BROKER_PROBE_MAX - 2)
+
+struct surveying {
+	uint64_t id; /* of the probe in flight */
+	char *name;  /* owned */
+	enum survey_depth depth;
+	int first, window; /* slots of the probe in flight */
+	struct survey found;
+	enum broker_answer *a, *b; /* owned; what `found` shows */
+	int room;
+	survey_done_fn *done;
+	uint64_t whose;
+	UT_hash_handle by_id;
+};
+
+static void
+surveying_free(struct surveying *surveying)
+{
+	free(surveying->name);
+	free(surveying->a);
+	free(surveying->b);
+	free(surveying);
+}
+
+static void
+finish(struct lock_engine *engine, struct surveying *surveying)
+{
+	surveying->found.a = surveying->a;
+	surveying->found.b = surveying->b;
+	surveying->done(engine, surveying->whose, &surveying->found);
+	surveying_free(surveying);
+}
+
+static size_t
+queues_per_slot(const struct surveying *surveying)
+{
+	return surveying->depth == SURVEY_SIZE ? 1 : 2;
+}
+
+static bool
+is_unknown(enum broker_answer answer)
+{
+	return answer == BROKER_UNKNOWN && !FAULT(COUNT_UNKNOWN_IS_ABSENT);
+}
+
+/* The markers come first in the first window. Returns the answers of the slots; NULL: unknown. */
+static const enum broker_answer *
+take_markers(struct surveying *surveying, const enum broker_answer *answers)
+{
+	struct survey *found = &surveying->found;
+
+	if (surveying->first > 1)
+		return answers;
+	if (is_unknown(answers[0]) || is_unknown(answers[1])) {
+		found->unknown = 0;
+		return NULL;
+	}
+	found->unlimited = answers[0] == BROKER_OK;
+	found->gate = answers[1] == BROKER_OK;
+	return answers + 2;
+}
+
+/* False: there is nothing more to be asked. */
+static bool
+take_slot(struct surveying *surveying, int slot, enum broker_answer a, enum broker_answer b)
+{
+	struct survey *found = &surveying->found;
+
+	if (is_unknown(a) || is_unknown(b)) {
+		found->unknown = slot;
+		return false;
+	}
+	surveying->a[slot - 1] = a;
+	if (surveying->b != NULL)
+		surveying->b[slot - 1] = b;
+	found->seen = slot;
+	if (a == BROKER_OK && found->slots == slot - 1)
+		found->slots = slot;
+	return slot < METHODS_SLOTS_MAX &&
+	       (surveying->depth == SURVEY_WHOLE || found->slots == slot);
+}
+
+static bool
+take_window(struct surveying *surveying, const enum broker_answer *answers)
+{
+	size_t per_slot = queues_per_slot(surveying);
+
+	for (int i = 0; i < surveying->window; i++) {
+		const enum broker_answer *its = answers + (size_t)i * per_slot;
+
+		if (!take_slot(surveying, surveying->first + i, its[0],
+			per_slot == 2 ? its[1] : BROKER_ABSENT))
+			return false;
+	}
+	return true;
+}
+
+static void probe_window(struct lock_engine *engine, struct surveying *surveying);
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct surveying *surveying;
+	int most;
+
+	(void)count;
+	HASH_FIND(by_id, engine->surveys, &id, sizeof(id), surveying);
+	assert(surveying != NULL);
+	HASH_DELETE(by_id, engine->surveys, surveying);
+	answers = take_markers(surveying, answers);
+	if (answers == NULL || !take_window(surveying, answers)) {
+		finish(engine, surveying);
+		return;
+	}
+	most = WINDOW_MOST / (int)queues_per_slot(surveying);
+	surveying->first += surveying->window;
+	surveying->window *= 4;
+	if (surveying->window > most)
+		surveying->window = most;
+	probe_window(engine, surveying);
+}
+
+static void
+make_room(struct surveying *surveying)
+{
+	int last = surveying->first + surveying->window - 1;
+
+	if (last <= surveying->room)
+		return;
+	surveying->a = mem_grow(surveying->a, (size_t)last, sizeof(*surveying->a));
+	if (surveying->depth != SURVEY_SIZE)
+		surveying->b = mem_grow(surveying->b, (size_t)last, sizeof(*surveying->b));
+	surveying->room = last;
+}
+
+static void
+probe_window(struct lock_engine *engine, struct surveying *surveying)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	size_t most = (size_t)surveying->window * queues_per_slot(surveying) + 2, count = 0;
+	struct queue_name *names = mem_alloc(most * sizeof(*names));
+	const char **texts = mem_alloc(most * sizeof(*texts));
+
+	if (surveying->first == 1) {
+		names[count++] = queue_name_unlimited(naming, surveying->name);
+		names[count++] = queue_name_gate(naming, surveying->name);
+	}
+	for (int slot = surveying->first; slot < surveying->first + surveying->window; slot++) {
+		names[count++] = queue_name_a(naming, surveying->name, slot);
+		if (surveying->depth != SURVEY_SIZE)
+			names[count++] = queue_name_b(naming, surveying->name, slot);
+	}
+	for (size_t i = 0; i < count; i++)
+		texts[i] = names[i].text;
+	make_room(surveying);
+	surveying->id = engine_id(engine);
+	HASH_ADD(by_id, engine->surveys, id, sizeof(surveying->id), surveying);
+	broker_probe(engine->broker, texts, count,
+	    (struct broker_probe_done){on_probed, engine, surveying->id});
+	free(texts);
+	free(names);
+}
+
+void
+survey_start(struct lock_engine *engine, const char *name, enum survey_depth depth,
+    survey_done_fn *done, uint64_t id)
+{
+	struct surveying *surveying = mem_alloc(sizeof(*surveying));
+
+	surveying->name = mem_strdup(name);
+	surveying->depth = depth;
+	surveying->first = 1;
+	surveying->window = WINDOW_FIRST / (int)queues_per_slot(surveying);
+	surveying->found.unknown = -1;
+	surveying->done = done;
+	surveying->whose = id;
+	probe_window(engine, surveying);
+}
+
+void
+survey_free_all(struct lock_engine *engine)
+{
+	struct surveying *surveying, *next;
+
+	HASH_ITER (by_id, engine->surveys, surveying, next) {
+		HASH_DELETE(by_id, engine->surveys, surveying);
+		surveying_free(surveying);
+	}
+}
