@@ -20,6 +20,7 @@
 #include "daemon/lock/survey.h"
 #include "daemon/lock/verify.h"
 #include "daemon/lock/watch.h"
+#include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
 
@@ -86,6 +87,14 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 	watch_news(ctx, queue, news);
 }
 
+static void
+take_settings(struct lock_engine *engine, const struct lock_settings *settings)
+{
+	engine->settings = *settings;
+	if (settings->slots_most == 0)
+		engine->settings.slots_most = METHODS_SLOTS_MAX;
+}
+
 struct lock_engine *
 lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
     const struct lock_settings *settings, const struct lock_listener *listener)
@@ -94,7 +103,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 
 	engine->broker = broker;
 	engine->timers = timers;
-	engine->settings = *settings;
+	take_settings(engine, settings);
 	engine->listener = *listener;
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
@@ -149,7 +158,7 @@ void
 lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings)
 {
 	assert(settings->naming == engine->settings.naming);
-	engine->settings = *settings;
+	take_settings(engine, settings);
 }
 
 /* ---- requests ---- */

@@ -32,6 +32,8 @@ struct lock_settings {
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
+	/* Slots of a semaphore; none above is looked for. 0: METHODS_SLOTS_MAX. The simulation has few. */
+	int slots_most;
 };
 
 /* Of slots: there are no slots to wait for. */

@@ -5,7 +5,6 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "protocol/methods.h"
 
 /* Queues in the first flush, markers aside, and in the largest. */
 #define WINDOW_FIRST 64
@@ -15,6 +14,7 @@ struct surveying {
 	uint64_t id; /* of the probe in flight */
 	char *name;  /* owned */
 	enum survey_depth depth;
+	int most;          /* slots that there may be */
 	int first, window; /* slots of the probe in flight */
 	struct survey found;
 	enum broker_answer *a, *b; /* owned; what `found` shows */
@@ -87,8 +87,7 @@ take_slot(struct surveying *surveying, int slot, enum broker_answer a, enum brok
 	found->seen = slot;
 	if (a == BROKER_OK && found->slots == slot - 1)
 		found->slots = slot;
-	return slot < METHODS_SLOTS_MAX &&
-	       (surveying->depth == SURVEY_WHOLE || found->slots == slot);
+	return slot < surveying->most && (surveying->depth == SURVEY_WHOLE || found->slots == slot);
 }
 
 static bool
@@ -149,10 +148,15 @@ static void
 probe_window(struct lock_engine *engine, struct surveying *surveying)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	size_t most = (size_t)surveying->window * queues_per_slot(surveying) + 2, count = 0;
-	struct queue_name *names = mem_alloc(most * sizeof(*names));
-	const char **texts = mem_alloc(most * sizeof(*texts));
+	size_t most, count = 0;
+	struct queue_name *names;
+	const char **texts;
 
+	if (surveying->window > surveying->most - surveying->first + 1)
+		surveying->window = surveying->most - surveying->first + 1;
+	most = (size_t)surveying->window * queues_per_slot(surveying) + 2;
+	names = mem_alloc(most * sizeof(*names));
+	texts = mem_alloc(most * sizeof(*texts));
 	if (surveying->first == 1) {
 		names[count++] = queue_name_unlimited(naming, surveying->name);
 		names[count++] = queue_name_gate(naming, surveying->name);
@@ -181,6 +185,7 @@ survey_start(struct lock_engine *engine, const char *name, enum survey_depth dep
 
 	surveying->name = mem_strdup(name);
 	surveying->depth = depth;
+	surveying->most = engine->settings.slots_most;
 	surveying->first = 1;
 	surveying->window = WINDOW_FIRST / (int)queues_per_slot(surveying);
 	surveying->found.unknown = -1;
