@@ -123,9 +123,10 @@ struct lock_explanation {
 
 /* The one answer to a request. Strings are borrowed for the call. */
 struct lock_answer {
-	enum reason reason; /* REASON_NONE: done */
-	const char *text;   /* what went wrong, in words; NULL: the reason's own */
-	const char *name;   /* of the lock or semaphore; NULL: not known */
+	enum reason reason;    /* REASON_NONE: done */
+	const char *text;      /* what went wrong, in words; NULL: the reason's own */
+	const char *parameter; /* invalid-params: which is wrong, as the wire names it */
+	const char *name;      /* of the lock or semaphore; NULL: not known */
 	enum lock_kind kind;
 	uint64_t lock;  /* acquire, verify, release: the hold */
 	int slot;       /* acquire, verify, await: from 1; 0 = takes none */
