@@ -378,6 +378,15 @@ amqp_declare_slot(struct broker *broker, uint64_t lane, const char *queue, struc
 }
 
 static void
+amqp_declare_marker(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	assert(lane & 1);
+	amqp_lanes_request(
+	    lanes_of(of(broker), lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+}
+
+static void
 amqp_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	assert(lane & 1);
@@ -434,6 +443,7 @@ static const struct broker_ops amqp_ops = {
     .check = amqp_check,
     .drop = amqp_drop,
     .declare_slot = amqp_declare_slot,
+    .declare_marker = amqp_declare_marker,
     .delete_slot = amqp_delete_slot,
     .probe = amqp_probe,
     .reset = amqp_reset,

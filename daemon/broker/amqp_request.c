@@ -9,6 +9,7 @@ method_of(enum amqp_request what)
 	case AMQP_REQUEST_CLAIM:
 	case AMQP_REQUEST_CHECK:
 	case AMQP_REQUEST_DECLARE_SLOT:
+	case AMQP_REQUEST_DECLARE_MARKER:
 		return AMQP_QUEUE_DECLARE_METHOD;
 	case AMQP_REQUEST_DROP:
 	case AMQP_REQUEST_DELETE_SLOT:
@@ -17,23 +18,38 @@ method_of(enum amqp_request what)
 	return 0;
 }
 
+/* Slots and markers: durable queues that keep no message. */
+static bool
+is_administration(enum amqp_request what)
+{
+	return what == AMQP_REQUEST_DECLARE_SLOT || what == AMQP_REQUEST_DECLARE_MARKER;
+}
+
 static void
 send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue)
 {
-	amqp_table_entry_t max_length = {
-	    .key = amqp_cstring_bytes("x-max-length"),
-	    .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 0},
+	/* Slots come without the second one, as other clients of the scheme declare them. */
+	amqp_table_entry_t arguments[] = {
+	    {
+		.key = amqp_cstring_bytes("x-max-length"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 0},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-queue-type"),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8,
+		    .value.bytes = amqp_cstring_bytes("classic")},
+	    },
 	};
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
 	    .passive = what == AMQP_REQUEST_CHECK,
 	    .exclusive = what == AMQP_REQUEST_CLAIM,
-	    .durable = what == AMQP_REQUEST_DECLARE_SLOT,
+	    .durable = is_administration(what),
 	};
 
-	if (what == AMQP_REQUEST_DECLARE_SLOT) {
-		declare.arguments.num_entries = 1;
-		declare.arguments.entries = &max_length;
+	if (is_administration(what)) {
+		declare.arguments.num_entries = what == AMQP_REQUEST_DECLARE_SLOT ? 1 : 2;
+		declare.arguments.entries = arguments;
 	}
 	amqp_link_send(link, channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
@@ -81,7 +97,7 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 		return BROKER_LOCKED;
 	case AMQP_PRECONDITION_FAILED:
 		/* "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue ...": it exists. */
-		if (what == AMQP_REQUEST_DECLARE_SLOT && strstr(text, "inequivalent arg") != NULL)
+		if (is_administration(what) && strstr(text, "inequivalent arg") != NULL)
 			return BROKER_OK;
 		return BROKER_REFUSED;
 	default:

@@ -14,6 +14,16 @@ broker_state_word(enum broker_state state)
 	return "?";
 }
 
+bool
+broker_is_name(const void *body, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (((const char *)body)[i] < ' ' || ((const char *)body)[i] > '~')
+			return false;
+	}
+	return len > 0 && len <= BROKER_NAME_MAX;
+}
+
 static const struct broker_ops *
 ops_of(const struct broker *broker)
 {

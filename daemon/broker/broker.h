@@ -71,7 +71,10 @@ struct broker_probe_done {
 	uint64_t id;
 };
 
-/* reply->answer: OK or, with nothing done, REFUSED or UNKNOWN. names: what was read or removed; borrowed. */
+/*
+ * reply->answer: OK, REFUSED (nothing was done), or UNKNOWN; lane_open says nothing. names: what was
+ * read, entered or removed; none unless OK. All borrowed.
+ */
 struct broker_names_done {
 	void (*fn)(void *ctx, uint64_t id, const struct broker_reply *reply,
 	    const char *const *names, size_t count);
@@ -212,6 +215,10 @@ void broker_delete_slot(
 #define BROKER_NAME_MAX 200
 /* Most messages of a directory; more are REFUSED, in words. */
 #define BROKER_DIRECTORY_MAX 20000
+/* Whether a message of so many bytes is a name. */
+bool broker_is_name(const void *body, size_t len);
+/* Text of the UNKNOWN with which an entry is answered, nothing done, while there is an alarm. */
+#define BROKER_ALARM_WORDS "the broker takes no messages now (an alarm)"
 /* All names, in the order of their entry; a queue that is not there has none. */
 void broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done);
 /* Declares the queue if need be and adds a message, confirmed by the broker; names: that one. */

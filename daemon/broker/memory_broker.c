@@ -343,10 +343,53 @@ memory_declare_slot(
 }
 
 static void
+memory_declare_marker(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+{
+	assert(link_of_lane(memory_of(broker), lane)->which == BROKER_SIDE);
+	request(broker, lane, MEMORY_DECLARE_MARKER, queue, done);
+}
+
+static void
 memory_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	assert(link_of_lane(memory_of(broker), lane)->which == BROKER_SIDE);
 	request(broker, lane, MEMORY_DELETE_SLOT, queue, done);
+}
+
+static void
+directory(struct broker *base, enum memory_method method, const char *queue, const char *name,
+    struct broker_names_done done)
+{
+	struct memory_broker *broker = memory_of(base);
+	struct link *side = &broker->links[BROKER_SIDE];
+	struct memory_call call = {.method = method, .queue = queue, .name = name};
+
+	if (broker->phase != PHASE_STARTED)
+		return;
+	link_want(side);
+	call.lane = lane_id(++broker->last_lane, BROKER_SIDE);
+	memory_connection_directory(side->connection, &call, done);
+}
+
+static void
+memory_directory_read(struct broker *broker, const char *queue, struct broker_names_done done)
+{
+	directory(broker, MEMORY_DIRECTORY_READ, queue, NULL, done);
+}
+
+static void
+memory_directory_enter(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
+{
+	directory(broker, MEMORY_DIRECTORY_ENTER, queue, name, done);
+}
+
+static void
+memory_directory_leave(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
+{
+	directory(broker, MEMORY_DIRECTORY_LEAVE, queue, name, done);
 }
 
 static void
@@ -403,7 +446,11 @@ static const struct broker_ops memory_ops = {
     .check = memory_check,
     .drop = memory_drop,
     .declare_slot = memory_declare_slot,
+    .declare_marker = memory_declare_marker,
     .delete_slot = memory_delete_slot,
+    .directory_read = memory_directory_read,
+    .directory_enter = memory_directory_enter,
+    .directory_leave = memory_directory_leave,
     .probe = memory_probe,
     .reset = memory_reset,
     .watch = memory_watch,

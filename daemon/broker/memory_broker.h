@@ -24,7 +24,11 @@ enum memory_method {
 	MEMORY_CHECK,
 	MEMORY_DROP,
 	MEMORY_DECLARE_SLOT,
-	MEMORY_DELETE_SLOT
+	MEMORY_DELETE_SLOT,
+	MEMORY_DECLARE_MARKER,
+	MEMORY_DIRECTORY_READ,
+	MEMORY_DIRECTORY_ENTER,
+	MEMORY_DIRECTORY_LEAVE
 };
 
 /* From a daemon to the world, and back. */
@@ -37,6 +41,7 @@ struct memory_performed {
 	uint64_t lane;
 	enum memory_method method;
 	const char *queue; /* borrowed */
+	const char *name;  /* borrowed; entered into or removed from a directory; NULL: none */
 	enum broker_answer answer;
 };
 
@@ -94,6 +99,13 @@ void memory_world_each(const struct memory_world *world,
 bool memory_world_put(struct memory_world *world, const char *queue, bool exclusive);
 /* The same, a plain queue that declare_slot uses as it is, at the price of its lane. */
 bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
+/* The same, and it is gone when the node restarts. */
+bool memory_world_put_transient(struct memory_world *world, const char *queue);
+/* A message, whoever wrote it, at the end of a queue; a directory is made where there is none. */
+void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
+/* The messages of a queue, in order. */
+void memory_world_each_message(const struct memory_world *world, const char *queue,
+    void (*fn)(void *ctx, const char *body), void *ctx);
 /* Deletes behind everybody's back; false when there was none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
 /* Ends every watch of a queue with a hint although it is there; false when there was none. */
@@ -129,13 +141,13 @@ void memory_broker_each_lane(const struct broker *broker, enum broker_link link,
 /* Closes a lane as the server would, e.g. 406 at consumer timeout. */
 void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);
 /*
- * The broker's node goes down and comes up at once: plain queues stay, exclusive ones are gone, nothing
- * more is performed or answered on any connection. The daemons notice when they are cut.
+ * The broker's node goes down and comes up at once: plain queues stay with their messages, exclusive and
+ * transient ones are gone, nothing more is performed or answered on any connection. The daemons notice when they are cut.
  */
 void memory_world_restart(struct memory_world *world);
 /* The same for the lane of the watches: they are told so, and placed anew. */
 void memory_broker_close_watches(struct broker *broker);
-/* An alarm: probes are held back (unanswered until the probe deadline) while it lasts. */
+/* An alarm: what publishes (probes, entries of a directory) is held back while it lasts. */
 void memory_world_block(struct memory_world *world, bool blocked);
 /* Queues that are being watched, or are to be. */
 size_t memory_broker_watched(const struct broker *broker);

@@ -19,7 +19,9 @@ request_free(struct request *request)
 	if (request->lane != NULL)
 		TAILQ_REMOVE(&request->lane->requests, request, of_lane);
 	memory_probe_free(request->probe);
+	memory_names_done(&request->verdict.names);
 	free(request->queue);
+	free(request->name);
 	free(request);
 }
 
@@ -119,7 +121,10 @@ on_perform(void *ctx, uint64_t id)
 		return; /* not performed: closing the lane will answer it */
 	request->state = REQUEST_PERFORMED;
 	request->verdict = memory_owner_perform(
-	    &request->connection->owner, request->lane->id, request->method, request->queue);
+	    &request->connection->owner, &(struct memory_call){.lane = request->lane->id,
+					     .method = request->method,
+					     .queue = request->queue,
+					     .name = request->name});
 	if (request->verdict.code != 0)
 		lane_set_state(request->lane, LANE_FAILED);
 }
@@ -141,13 +146,29 @@ request_tell(
 	    .code = code,
 	    .text = text,
 	};
+	struct memory_connection *connection = request->connection;
+	struct broker_names_done names_done = request->names_done;
 	struct broker_done done = request->done;
+	struct memory_names names = {0};
+	uint64_t lane = request->lane->id;
 
-	if (request->connection->state == CONNECTION_LOST)
-		timers_cancel(request->connection->client, &request->answer);
+	if (answer == BROKER_OK) {
+		names = request->verdict.names;
+		request->verdict.names = (struct memory_names){0};
+	}
+	if (connection->state == CONNECTION_LOST)
+		timers_cancel(connection->client, &request->answer);
 	else
 		request_free(request);
-	done.fn(done.ctx, done.id, &reply);
+	if (names_done.fn == NULL) {
+		done.fn(done.ctx, done.id, &reply);
+		return;
+	}
+	if (is_up(connection))
+		memory_connection_lane_put(connection, lane);
+	names_done.fn(
+	    names_done.ctx, names_done.id, &reply, (const char *const *)names.all, names.count);
+	memory_names_done(&names);
 }
 
 /* The request is gone when the client hears of its probe. */
@@ -209,7 +230,7 @@ on_answer(void *ctx, uint64_t id)
 		return; /* its lane was closed before its turn: that will answer it */
 	connection_enter(connection);
 	if (verdict.code == 0) {
-		request_tell(request, verdict.answer, 0, "", true);
+		request_tell(request, verdict.answer, 0, verdict.text, true);
 	} else {
 		lane_set_state(lane, LANE_CLOSED);
 		request_tell(request, verdict.answer, verdict.code, verdict.text, false);
@@ -468,6 +489,18 @@ request_new(struct memory_connection *connection)
 	return request;
 }
 
+static struct request *
+request_on_lane(struct lane *lane, enum memory_method method, const char *queue)
+{
+	struct request *request = request_new(lane->connection);
+
+	request->lane = lane;
+	TAILQ_INSERT_TAIL(&lane->requests, request, of_lane);
+	request->method = method;
+	request->queue = mem_strdup(queue);
+	return request;
+}
+
 bool
 memory_connection_request(struct memory_connection *connection, uint64_t id,
     enum memory_method method, const char *queue, struct broker_done done)
@@ -477,15 +510,25 @@ memory_connection_request(struct memory_connection *connection, uint64_t id,
 
 	if (lane == NULL || lane->state >= LANE_CLOSED)
 		return false;
-	request = request_new(connection);
-	request->lane = lane;
-	TAILQ_INSERT_TAIL(&lane->requests, request, of_lane);
-	request->method = method;
-	request->queue = mem_strdup(queue);
+	request = request_on_lane(lane, method, queue);
 	request->done = done;
 	if (is_up(connection))
 		request_send(request);
 	return true;
+}
+
+void
+memory_connection_directory(struct memory_connection *connection, const struct memory_call *call,
+    struct broker_names_done done)
+{
+	struct request *request;
+
+	memory_connection_lane_open(connection, call->lane);
+	request = request_on_lane(lane_find(connection, call->lane), call->method, call->queue);
+	request->name = mem_strdup(call->name);
+	request->names_done = done;
+	if (is_up(connection))
+		request_send(request);
 }
 
 void

@@ -56,6 +56,9 @@ void memory_connection_lane_close(
 /* False: there is no such lane. */
 bool memory_connection_request(struct memory_connection *connection, uint64_t lane,
     enum memory_method method, const char *queue, struct broker_done done);
+/* A directory's, on a new lane of that number, which is gone with the answer. */
+void memory_connection_directory(struct memory_connection *connection,
+    const struct memory_call *call, struct broker_names_done done);
 void memory_connection_probe(struct memory_connection *connection, const char *const *queues,
     size_t count, struct broker_probe_done done);
 

@@ -68,9 +68,11 @@ struct request {
 	bool reaches, returns; /* SENT: it is to be performed; and answered */
 	enum memory_method method;
 	char *queue; /* owned */
+	char *name;  /* owned; of a directory's request, may be NULL */
 	struct broker_done done;
-	struct memory_verdict verdict; /* PERFORMED */
-	struct memory_probe *probe;    /* owned; NULL: a method */
+	struct broker_names_done names_done; /* fn not NULL: of a directory, on a lane of its own */
+	struct memory_verdict verdict;       /* PERFORMED; its names owned */
+	struct memory_probe *probe;          /* owned; NULL: a method */
 	struct timer perform, answer;
 	TAILQ_ENTRY(request) of_connection, of_lane;
 };

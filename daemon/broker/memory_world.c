@@ -4,29 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "daemon/base/mem.h"
-
-struct memory_queue {
-	char *name;                              /* owned */
-	struct memory_owner *owner;              /* exclusive to it; NULL: a plain queue */
-	bool otherwise;                          /* with arguments that no slot has */
-	TAILQ_HEAD(, memory_consumer) consumers; /* borrowed */
-	TAILQ_ENTRY(memory_queue) of_owner;
-	UT_hash_handle hh;
-};
-
-struct memory_world {
-	struct timers *timers; /* borrowed */
-	struct memory_nature nature;
-	struct memory_queue *queues;       /* owned; hash by name */
-	TAILQ_HEAD(, memory_owner) owners; /* the living ones */
-	struct memory_owner foreign;       /* a connection that no broker of ours has */
-	uint64_t last_owner;               /* the number of the last one */
-	bool blocked;
-	bool deletes_by_name;
-};
+#include "daemon/broker/memory_world_inside.h"
 
 struct memory_world *
 memory_world_new(struct timers *timers, const struct memory_nature *nature)
@@ -58,6 +37,7 @@ memory_world_free(struct memory_world *world)
 	assert(TAILQ_EMPTY(&world->owners));
 	HASH_ITER (hh, world->queues, queue, next) {
 		HASH_DEL(world->queues, queue);
+		memory_names_done(&queue->messages);
 		free(queue->name);
 		free(queue);
 	}
@@ -118,7 +98,12 @@ void
 memory_world_restart(struct memory_world *world)
 {
 	struct memory_owner *owner, *next;
+	struct memory_queue *queue, *next_queue;
 
+	HASH_ITER (hh, world->queues, queue, next_queue) {
+		if (queue->kind == MEMORY_QUEUE_TRANSIENT)
+			memory_queue_free(world, queue);
+	}
 	/* An owner's end touches no other. */
 	TAILQ_FOREACH_SAFE (owner, &world->owners, entry, next) {
 		memory_owner_release(owner);
@@ -152,10 +137,28 @@ memory_world_forget(struct memory_world *world, const struct broker *broker)
 	}
 }
 
+/* ---- names ---- */
+
+void
+memory_names_add(struct memory_names *names, const char *name)
+{
+	names->all = mem_grow(names->all, names->count + 1, sizeof(*names->all));
+	names->all[names->count++] = mem_strdup(name);
+}
+
+void
+memory_names_done(struct memory_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->all[i]);
+	free(names->all);
+	*names = (struct memory_names){0};
+}
+
 /* ---- queues ---- */
 
-static struct memory_queue *
-queue_find(const struct memory_world *world, const char *name)
+struct memory_queue *
+memory_queue_find(const struct memory_world *world, const char *name)
 {
 	struct memory_queue *queue;
 
@@ -163,11 +166,14 @@ queue_find(const struct memory_world *world, const char *name)
 	return queue;
 }
 
-static struct memory_queue *
-queue_new(struct memory_world *world, const char *name, struct memory_owner *owner)
+struct memory_queue *
+memory_queue_new(
+    struct memory_world *world, const char *name, enum memory_kind kind, struct memory_owner *owner)
 {
 	struct memory_queue *queue = mem_alloc(sizeof(*queue));
 
+	assert((kind == MEMORY_QUEUE_EXCLUSIVE) == (owner != NULL));
+	queue->kind = kind;
 	queue->name = mem_strdup(name);
 	queue->owner = owner;
 	TAILQ_INIT(&queue->consumers);
@@ -195,8 +201,8 @@ goes_unheard(const struct memory_world *world, const struct memory_consumer *con
 	       world->nature.unheard(world->nature.ctx, consumer->broker, consumer->queue->name);
 }
 
-static void
-queue_free(struct memory_world *world, struct memory_queue *queue)
+void
+memory_queue_free(struct memory_world *world, struct memory_queue *queue)
 {
 	struct memory_consumer *consumer, *next;
 
@@ -208,6 +214,7 @@ queue_free(struct memory_world *world, struct memory_queue *queue)
 	if (queue->owner != NULL)
 		TAILQ_REMOVE(&queue->owner->queues, queue, of_owner);
 	HASH_DEL(world->queues, queue);
+	memory_names_done(&queue->messages);
 	free(queue->name);
 	free(queue);
 }
@@ -227,7 +234,7 @@ bool
 memory_world_has(
     const struct memory_world *world, const char *name, const struct broker **ret_owner)
 {
-	const struct memory_queue *queue = queue_find(world, name);
+	const struct memory_queue *queue = memory_queue_find(world, name);
 
 	if (queue == NULL)
 		return false;
@@ -239,7 +246,7 @@ memory_world_has(
 uint64_t
 memory_world_owner(const struct memory_world *world, const char *name)
 {
-	const struct memory_queue *queue = queue_find(world, name);
+	const struct memory_queue *queue = memory_queue_find(world, name);
 
 	return queue == NULL || queue->owner == NULL ? 0 : queue->owner->number;
 }
@@ -257,36 +264,71 @@ memory_world_each(const struct memory_world *world,
 bool
 memory_world_put(struct memory_world *world, const char *name, bool exclusive)
 {
-	if (queue_find(world, name) != NULL)
+	if (memory_queue_find(world, name) != NULL)
 		return false;
-	queue_new(world, name, exclusive ? &world->foreign : NULL);
+	if (exclusive)
+		memory_queue_new(world, name, MEMORY_QUEUE_EXCLUSIVE, &world->foreign);
+	else
+		memory_queue_new(world, name, MEMORY_QUEUE_SLOT, NULL);
+	return true;
+}
+
+static bool
+put(struct memory_world *world, const char *name, enum memory_kind kind)
+{
+	if (memory_queue_find(world, name) != NULL)
+		return false;
+	memory_queue_new(world, name, kind, NULL);
 	return true;
 }
 
 bool
 memory_world_put_otherwise(struct memory_world *world, const char *name)
 {
-	if (queue_find(world, name) != NULL)
-		return false;
-	queue_new(world, name, NULL)->otherwise = true;
-	return true;
+	return put(world, name, MEMORY_QUEUE_OTHERWISE);
+}
+
+bool
+memory_world_put_transient(struct memory_world *world, const char *name)
+{
+	return put(world, name, MEMORY_QUEUE_TRANSIENT);
+}
+
+void
+memory_world_publish(struct memory_world *world, const char *name, const char *body)
+{
+	struct memory_queue *queue = memory_queue_find(world, name);
+
+	if (queue == NULL)
+		queue = memory_queue_new(world, name, MEMORY_QUEUE_DIRECTORY, NULL);
+	memory_names_add(&queue->messages, body);
+}
+
+void
+memory_world_each_message(const struct memory_world *world, const char *name,
+    void (*fn)(void *ctx, const char *body), void *ctx)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+
+	for (size_t i = 0; queue != NULL && i < queue->messages.count; i++)
+		fn(ctx, queue->messages.all[i]);
 }
 
 bool
 memory_world_remove(struct memory_world *world, const char *name)
 {
-	struct memory_queue *queue = queue_find(world, name);
+	struct memory_queue *queue = memory_queue_find(world, name);
 
 	if (queue == NULL)
 		return false;
-	queue_free(world, queue);
+	memory_queue_free(world, queue);
 	return true;
 }
 
 bool
 memory_world_cancel(struct memory_world *world, const char *name)
 {
-	struct memory_queue *queue = queue_find(world, name);
+	struct memory_queue *queue = memory_queue_find(world, name);
 
 	if (queue == NULL || TAILQ_EMPTY(&queue->consumers))
 		return false;
@@ -299,7 +341,7 @@ memory_world_cancel(struct memory_world *world, const char *name)
 enum broker_answer
 memory_consumer_join(struct memory_world *world, struct memory_consumer *consumer, const char *name)
 {
-	struct memory_queue *queue = queue_find(world, name);
+	struct memory_queue *queue = memory_queue_find(world, name);
 
 	assert(consumer->queue == NULL);
 	if (queue == NULL)
@@ -339,7 +381,7 @@ memory_owner_release(struct memory_owner *owner)
 	struct memory_queue *queue;
 
 	while ((queue = TAILQ_FIRST(&owner->queues)) != NULL)
-		queue_free(owner->world, queue);
+		memory_queue_free(owner->world, queue);
 }
 
 void
@@ -347,120 +389,4 @@ memory_owner_done(struct memory_owner *owner)
 {
 	memory_owner_release(owner);
 	TAILQ_REMOVE(&owner->world->owners, owner, entry);
-}
-
-static const struct memory_verdict done = {.answer = BROKER_OK, .text = ""};
-static const struct memory_verdict not_found = {
-    .answer = BROKER_ABSENT, .code = 404, .text = "NOT_FOUND - no such queue"};
-static const struct memory_verdict locked = {.answer = BROKER_LOCKED,
-    .code = 405,
-    .text = "RESOURCE_LOCKED - exclusive to another connection, or declared otherwise"};
-static const struct memory_verdict reserved = {
-    .answer = BROKER_REFUSED, .code = 403, .text = "ACCESS_REFUSED - reserved queue name"};
-/* What broker.h makes of the 406: the queue is there, the lane is not. */
-static const struct memory_verdict otherwise = {
-    .answer = BROKER_OK, .code = 406, .text = "PRECONDITION_FAILED - declared otherwise"};
-
-static const struct memory_verdict refused = {
-    .answer = BROKER_REFUSED, .code = 403, .text = "ACCESS_REFUSED - access to queue refused"};
-
-static bool
-is_reserved(const char *name)
-{
-	return strncmp(name, "amq.", strlen("amq.")) == 0;
-}
-
-/*
- * A declare that says exclusive meets a queue that is not, or the other way round: 405, even of the
- * own connection (RabbitMQ 3.10, check_exclusive_access, strict).
- */
-static struct memory_verdict
-claim(struct memory_owner *owner, const char *name)
-{
-	const struct memory_queue *queue = queue_find(owner->world, name);
-
-	if (is_reserved(name))
-		return reserved;
-	if (queue == NULL)
-		queue_new(owner->world, name, owner);
-	else if (queue->owner != owner)
-		return locked;
-	return done;
-}
-
-static struct memory_verdict
-declare(struct memory_owner *owner, const char *name)
-{
-	const struct memory_queue *queue = queue_find(owner->world, name);
-
-	if (is_reserved(name))
-		return reserved;
-	if (queue == NULL)
-		queue_new(owner->world, name, NULL);
-	else if (queue->owner != NULL)
-		return locked;
-	else if (queue->otherwise)
-		return otherwise;
-	return done;
-}
-
-static struct memory_verdict
-check(struct memory_owner *owner, const char *name)
-{
-	const struct memory_queue *queue = queue_find(owner->world, name);
-
-	if (queue == NULL)
-		return not_found;
-	if (queue->owner != NULL && queue->owner != owner)
-		return locked;
-	return done;
-}
-
-static struct memory_verdict delete (struct memory_owner *owner, const char *name)
-{
-	struct memory_queue *queue = queue_find(owner->world, name);
-
-	if (queue != NULL && queue->owner != NULL && queue->owner != owner)
-		return locked;
-	if (queue != NULL)
-		queue_free(owner->world, queue);
-	return done;
-}
-
-static struct memory_verdict
-perform(struct memory_owner *owner, enum memory_method method, const char *name)
-{
-	switch (method) {
-	case MEMORY_CLAIM:
-		return claim(owner, name);
-	case MEMORY_CHECK:
-		return check(owner, name);
-	case MEMORY_DROP:
-	case MEMORY_DELETE_SLOT:
-		return delete (owner, name);
-	case MEMORY_DECLARE_SLOT:
-		return declare(owner, name);
-	}
-	abort();
-}
-
-struct memory_verdict
-memory_owner_perform(
-    struct memory_owner *owner, uint64_t lane, enum memory_method method, const char *name)
-{
-	const struct memory_nature *nature = &owner->world->nature;
-	bool refuses = nature->refuses != NULL && nature->refuses(nature->ctx);
-	struct memory_verdict verdict = refuses ? refused : perform(owner, method, name);
-	struct memory_performed what = {
-	    .broker = owner->broker,
-	    .connection = owner->number,
-	    .lane = lane,
-	    .method = method,
-	    .queue = name,
-	    .answer = verdict.answer,
-	};
-
-	if (nature->performed != NULL)
-		nature->performed(nature->ctx, &what);
-	return verdict;
 }

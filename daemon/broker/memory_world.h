@@ -7,6 +7,7 @@
 #define BROKER_MEMORY_WORLD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
@@ -15,6 +16,15 @@
 #include "daemon/broker/memory_broker.h"
 
 struct memory_queue;
+
+/* Names, or bodies of messages. */
+struct memory_names {
+	char **all; /* owned, and each */
+	size_t count;
+};
+
+void memory_names_add(struct memory_names *names, const char *name);
+void memory_names_done(struct memory_names *names); /* and it is empty after */
 
 /* Somebody who hears when a queue goes: a consumer. */
 struct memory_consumer {
@@ -47,16 +57,25 @@ void memory_owner_init(
 void memory_owner_release(struct memory_owner *owner);
 void memory_owner_done(struct memory_owner *owner);
 
-/* How the world takes a method; code 0 when it is no error. */
-struct memory_verdict {
-	enum broker_answer answer;
-	int code;
-	const char *text; /* static */
+/* What came on a lane. */
+struct memory_call {
+	uint64_t lane;
+	enum memory_method method;
+	const char *queue; /* borrowed */
+	const char *name;  /* borrowed; of a directory's request, else NULL */
 };
 
-/* Performs a request that came on a lane, unless the nature has it refused; the nature hears of it. */
+/* How the world takes a call. */
+struct memory_verdict {
+	enum broker_answer answer;
+	int code;                  /* 0: it is no error, else it closed the lane */
+	const char *text;          /* static */
+	struct memory_names names; /* of a directory; the caller's */
+};
+
+/* Performs it, unless the nature has it refused; the nature hears of it. (memory_methods.c) */
 struct memory_verdict memory_owner_perform(
-    struct memory_owner *owner, uint64_t lane, enum memory_method method, const char *queue);
+    struct memory_owner *owner, const struct memory_call *call);
 
 /* BROKER_OK, ABSENT, or LOCKED (somebody's exclusive queue). */
 enum broker_answer memory_consumer_join(

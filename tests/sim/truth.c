@@ -29,6 +29,14 @@ method_word(enum memory_method method)
 		return "declares, durable,";
 	case MEMORY_DELETE_SLOT:
 		return "deletes, as administrator,";
+	case MEMORY_DECLARE_MARKER:
+		return "declares, as marker,";
+	case MEMORY_DIRECTORY_READ:
+		return "reads the directory";
+	case MEMORY_DIRECTORY_ENTER:
+		return "enters a name into";
+	case MEMORY_DIRECTORY_LEAVE:
+		return "takes a name out of";
 	}
 	return "?";
 }
@@ -155,6 +163,10 @@ admin_method(struct sim *sim, int daemon, const struct memory_performed *what, s
 		break;
 	case MEMORY_DROP:
 	case MEMORY_CHECK:
+	case MEMORY_DECLARE_MARKER:
+	case MEMORY_DIRECTORY_READ:
+	case MEMORY_DIRECTORY_ENTER:
+	case MEMORY_DIRECTORY_LEAVE:
 		break;
 	}
 }
