@@ -273,16 +273,13 @@ void
 engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer *answer)
 {
 	struct op *op = engine_op_find(engine, id);
-	uint64_t peer, request;
 
 	if (op == NULL)
 		return;
-	peer = op->peer;
-	request = op->request;
 	timers_cancel(engine->timers, &op->deadline);
 	HASH_DELETE(by_id, engine->ops, op);
-	free(op);
-	engine_tell(engine, peer, request, answer);
+	engine_tell(engine, op->peer, op->request, answer);
+	free(op); /* after the answer, which may borrow its words */
 }
 
 /* ---- semaphores ---- */

@@ -12,6 +12,7 @@
  *	watch				hears when A is deleted
  *	claim				one flight for one slot
  *	acquire, verify, release	the lock client of seeds/000
+ *	mutex				the administration mutex: one administrator at a time
  *	survey, directory		what the broker says of a semaphore; which there are
  *	admin, drain, fsck, list	its lock administration
  *	lock				lock.h: the doors from outside, and the broker's events
@@ -40,13 +41,16 @@ struct op {
 	uint64_t peer, request;
 	struct timer deadline;
 	enum reason late;      /* what it is answered when the deadline passes */
-	const char *late_text; /* static; NULL: that the broker did not answer */
+	const char *late_text; /* static, or `words`; NULL: that the broker did not answer */
+	char words[128];
 	/* Told when the deadline has answered it; NULL: nobody. */
 	void (*expired)(struct lock_engine *engine, uint64_t op);
 	UT_hash_handle by_id;
 };
 
 struct verify;
+struct mutex;
+struct mutex_taker;
 struct surveying;
 struct drain;
 struct fsck;
@@ -86,11 +90,13 @@ struct lock_engine {
 	struct semaphore *semaphores; /* by key */
 	struct op *ops;               /* by id */
 	struct verify *verifies;      /* of verify.c */
-	struct surveying *surveys;    /* of survey.c */
-	struct drain *drains;         /* of drain.c */
-	struct fsck *fscks;           /* of fsck.c */
-	struct listing *listings;     /* of list.c */
-	struct admin *admins;         /* of admin.c */
+	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
+	struct mutex_taker *mutex_takers;         /* of mutex.c */
+	struct surveying *surveys;                /* of survey.c */
+	struct drain *drains;                     /* of drain.c */
+	struct fsck *fscks;                       /* of fsck.c */
+	struct listing *listings;                 /* of list.c */
+	struct admin *admins;                     /* of admin.c */
 	TAILQ_HEAD(, admin) admin_line;
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */

@@ -15,6 +15,7 @@
 #include "daemon/lock/lease.h"
 #include "daemon/lock/list.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/mutex.h"
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/survey.h"
@@ -39,8 +40,12 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 {
 	struct lock_engine *engine = ctx;
 
-	if (link != BROKER_HOLD)
-		return; /* what was asked on the side link has been answered one by one */
+	if (link != BROKER_HOLD) {
+		/* What was asked on the side link has been answered one by one. */
+		if (state != BROKER_UP)
+			mutex_link_died(engine, why);
+		return;
+	}
 	engine->link = state;
 	tell_all_peers(engine, state, why);
 	if (state != BROKER_UP)
@@ -58,6 +63,7 @@ on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
 	/* In this order: what verify asks goes behind what keep claims again, on the same new lane. */
 	keep_lane_closed(engine, lane);
 	verify_lane_closed(engine, lane);
+	mutex_lane_closed(engine, lane);
 	admin_lane_closed(engine, lane);
 	directory_lane_closed(engine, lane);
 }
@@ -139,6 +145,7 @@ lock_engine_free(struct lock_engine *engine)
 	list_free_all(engine);
 	drain_free_all(engine);
 	directory_free_all(engine);
+	mutex_free_all(engine);
 	survey_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);
@@ -349,7 +356,8 @@ lock_quiet(const struct lock_engine *engine)
 {
 	if (FAULT(QUIET_EARLY) && engine->holds.count[HOLD_HELD] == 0)
 		return true;
-	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL;
+	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
+	       engine->mutexes == NULL;
 }
 
 int64_t

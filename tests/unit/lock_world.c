@@ -36,6 +36,12 @@ silent_of(void *ctx)
 }
 
 static bool
+refuses_of(void *ctx)
+{
+	return ((struct lock_world *)ctx)->refuses;
+}
+
+static bool
 unheard_of(void *ctx, const struct broker *broker, const char *queue)
 {
 	struct lock_world *world = ctx;
@@ -106,8 +112,11 @@ world_new(void)
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
 	world->timers = timers_new(&world->clock);
-	world->nature = (struct memory_nature){
-	    .delay = delay_of, .silent = silent_of, .unheard = unheard_of, .ctx = world};
+	world->nature = (struct memory_nature){.delay = delay_of,
+	    .silent = silent_of,
+	    .refuses = refuses_of,
+	    .unheard = unheard_of,
+	    .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->nature);
 	for (int i = 0; i < DAEMONS; i++) {
 		struct world_daemon *daemon = &world->daemon[i];

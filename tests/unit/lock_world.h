@@ -44,6 +44,7 @@ struct lock_world {
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */
 	bool silent;    /* nothing that is sent is answered */
+	bool refuses;   /* everything is refused with 403 */
 	unsigned deaf;  /* so many deletions go unheard by a watch */
 	struct world_daemon daemon[DAEMONS];
 	struct said said[RECORDS];

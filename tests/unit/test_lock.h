@@ -10,6 +10,7 @@ Suite *suite_lock_acquire(void);
 Suite *suite_lock_limits(void);
 Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
+Suite *suite_lock_mutex(void);
 Suite *suite_lock_admin(void);
 Suite *suite_lock_watch(void);
 

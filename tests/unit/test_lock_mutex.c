@@ -1,0 +1,307 @@
+/*
+ * The administration mutex by simulation over memory_broker: among the administrators of one daemon,
+ * between two, and when lanes and links die.
+ */
+#include "daemon/lock/mutex.h"
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND NSEC_PER_SEC
+#define TAKERS 8
+
+/* What a taker was told, in order: H(eld), F(ree), L(ost), R(efused). */
+struct taker {
+	struct lock_engine *engine;
+	uint64_t id;
+	char told[8];
+	enum reason reason;
+	char text[128];
+};
+
+static struct lock_world *world;
+static struct taker takers[TAKERS];
+
+static void
+setup(void)
+{
+	world = world_new();
+	memset(takers, 0, sizeof(takers));
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static void
+told(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
+    const char *text)
+{
+	static const char letters[] = {'H', 'F', 'L', 'R'};
+
+	for (int i = 0; i < TAKERS; i++) {
+		struct taker *taker = &takers[i];
+
+		if (taker->engine != engine || taker->id != id)
+			continue;
+		taker->told[strlen(taker->told)] = letters[news];
+		taker->reason = reason;
+		snprintf(taker->text, sizeof(taker->text), "%s", text != NULL ? text : "");
+		return;
+	}
+	ck_abort_msg("a stranger was told");
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+static void
+take_with(int number, int daemon, uint64_t id)
+{
+	takers[number].engine = engine(daemon);
+	takers[number].id = id;
+	mutex_take(engine(daemon), "db", &(struct mutex_order){id, "test", told});
+}
+
+static void
+take(int number, int daemon)
+{
+	take_with(number, daemon, engine_id(engine(daemon)));
+}
+
+static void
+drop(int number)
+{
+	mutex_drop(takers[number].engine, takers[number].id);
+}
+
+static void
+leave(int number)
+{
+	mutex_leave(takers[number].engine, takers[number].id);
+}
+
+static void
+check_told(int number, const char *what)
+{
+	ck_assert_str_eq(takers[number].told, what);
+}
+
+static void
+check_gone(void)
+{
+	world_pass(world, 2 * SECOND);
+	ck_assert(!memory_world_has(world->memory, "db", NULL));
+	ck_assert(lock_quiet(engine(0)) && lock_quiet(engine(1)));
+}
+
+START_TEST(takers_of_one_daemon_go_in_their_order)
+{
+	for (int i = 0; i < 4; i++)
+		take(i, 0);
+	check_told(0, "");
+	for (int i = 0; i < 4; i++) {
+		world_pass(world, SECOND);
+		for (int other = 0; other < 4; other++)
+			check_told(other, other < i ? "HF" : other == i ? "H" : "");
+		drop(i);
+	}
+	check_gone();
+	check_told(3, "HF");
+}
+END_TEST
+
+START_TEST(takers_of_two_daemons_exclude_each_other)
+{
+	take(0, 0);
+	world_pass(world, SECOND);
+	take(1, 1);
+	world_pass(world, 5 * SECOND);
+	check_told(0, "H");
+	check_told(1, "");
+	drop(0);
+	world_pass(world, SECOND);
+	check_told(0, "HF");
+	check_told(1, "H");
+	leave(1);
+	check_gone();
+	check_told(1, "H");
+}
+END_TEST
+
+START_TEST(who_leaves_lets_the_next_on)
+{
+	memory_world_put(world->memory, "db", true);
+	take(0, 0);
+	take(1, 0);
+	leave(0); /* while it is claimed for it */
+	world_pass(world, SECOND);
+	take(2, 0);
+	leave(1); /* while another has it */
+	world_pass(world, SECOND);
+	memory_world_remove(world->memory, "db");
+	world_pass(world, SECOND);
+	check_told(0, "");
+	check_told(1, "");
+	check_told(2, "H");
+	take(3, 0);
+	drop(2);
+	leave(2); /* while it is dropped */
+	world_pass(world, SECOND);
+	check_told(2, "H");
+	check_told(3, "H");
+	leave(3);
+	check_gone();
+}
+END_TEST
+
+START_TEST(what_nobody_wants_any_more_is_not_kept)
+{
+	take(0, 0);
+	leave(0);
+	check_gone();
+	memory_world_put(world->memory, "db", true);
+	take(1, 0);
+	leave(1); /* its claim is lost */
+	world_pass(world, SECOND);
+	ck_assert(lock_quiet(engine(0)));
+	take(2, 0);
+	world_pass(world, SECOND);
+	leave(2); /* between two claims */
+	ck_assert(lock_quiet(engine(0)));
+	leave(2); /* gone already */
+	memory_world_remove(world->memory, "db");
+	check_gone();
+	check_told(0, "");
+	check_told(1, "");
+	check_told(2, "");
+}
+END_TEST
+
+START_TEST(the_death_of_the_link_ends_it)
+{
+	take(0, 0);
+	world_pass(world, SECOND);
+	take(1, 0);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	world_pass(world, SECOND);
+	check_told(0, "HL");
+	ck_assert_str_eq(takers[0].text, "cut");
+	ck_assert_int_eq(takers[0].reason, REASON_BROKER_UNAVAILABLE);
+	check_told(1, "H"); /* on the new one */
+	drop(1);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	check_gone();
+	check_told(1, "HF");
+	world->delay = SECOND;
+	take(2, 0);
+	world_pass(world, SECOND / 2); /* it has been declared, but not heard */
+	ck_assert(memory_world_has(world->memory, "db", NULL));
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	check_gone();
+	check_told(2, "R");
+	ck_assert_int_eq(takers[2].reason, REASON_BROKER_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(the_death_of_its_lane_does_not)
+{
+	uint64_t lane;
+
+	take(0, 0);
+	world_pass(world, SECOND);
+	lane = mutex_lane(engine(0), takers[0].id);
+	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "timeout");
+	world_pass(world, SECOND);
+	ck_assert(memory_world_has(world->memory, "db", NULL));
+	ck_assert_uint_ne(mutex_lane(engine(0), takers[0].id), lane);
+	memory_broker_close_lane(
+	    world->daemon[0].broker, mutex_lane(engine(0), takers[0].id), 406, "timeout");
+	drop(0); /* not performed: sent again */
+	check_gone();
+	check_told(0, "HF");
+}
+END_TEST
+
+START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
+{
+	take(0, 0);
+	world_pass(world, SECOND);
+	take(1, 0);
+	memory_broker_close_lane(
+	    world->daemon[0].broker, mutex_lane(engine(0), takers[0].id), 406, "timeout");
+	drop(0);
+	world_pass(world, 10 * NSEC_PER_MSEC); /* it was not performed, and is not sent again yet */
+	check_told(0, "H");
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	world_pass(world, 20 * NSEC_PER_MSEC);
+	check_told(0, "HF");
+	check_told(1, "H");
+	leave(1);
+	check_gone();
+}
+END_TEST
+
+START_TEST(what_the_broker_refuses_is_told)
+{
+	world->refuses = true;
+	take(0, 0);
+	take(1, 0);
+	check_gone();
+	check_told(0, "R");
+	check_told(1, "R");
+	ck_assert_int_eq(takers[0].reason, REASON_BROKER_DENIED);
+	ck_assert_ptr_nonnull(strstr(takers[0].text, "ACCESS_REFUSED"));
+}
+END_TEST
+
+/* Who waits for an administrator is told so at its deadline, and of one of this daemon, who that is. */
+START_TEST(the_deadline_says_who_is_at_work)
+{
+	take_with(0, 0, engine_op_new(engine(0), 7, 1)->id);
+	world_pass(world, SECOND);
+	take_with(1, 0, engine_op_new(engine(0), 8, 1)->id);
+	ck_assert_int_eq(world_await(world, 0, 8, 1)->reason, REASON_TIMEOUT);
+	ck_assert_str_eq(world_answer(world, 0, 8, 1)->text,
+	    "another administrator is at work on it: test, for peer 7 of this daemon");
+	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_BROKER_UNAVAILABLE);
+	leave(0);
+	leave(1);
+	take(2, 1);
+	world_pass(world, SECOND);
+	take_with(3, 0, engine_op_new(engine(0), 10, 1)->id);
+	ck_assert_str_eq(
+	    world_await(world, 0, 10, 1)->text, "another administrator is at work on it");
+	leave(2);
+	leave(3);
+	check_gone();
+}
+END_TEST
+
+Suite *
+suite_lock_mutex(void)
+{
+	Suite *suite = suite_create("lock: administration mutex");
+	TCase *tc = tcase_create("mutex");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, takers_of_one_daemon_go_in_their_order);
+	tcase_add_test(tc, takers_of_two_daemons_exclude_each_other);
+	tcase_add_test(tc, who_leaves_lets_the_next_on);
+	tcase_add_test(tc, what_nobody_wants_any_more_is_not_kept);
+	tcase_add_test(tc, the_death_of_the_link_ends_it);
+	tcase_add_test(tc, the_death_of_its_lane_does_not);
+	tcase_add_test(tc, what_was_all_but_dropped_is_free_when_the_link_dies);
+	tcase_add_test(tc, what_the_broker_refuses_is_told);
+	tcase_add_test(tc, the_deadline_says_who_is_at_work);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
