@@ -1,16 +1,11 @@
 /*
- * Acquiring a slot of a semaphore, the slot of a persistent mutex, or a true mutex (seeds/000,
- * "Acquiring a Lock"). All acquires of one name stand in one line and are served together:
+ * The life of an acquire (seeds/000, "Acquiring a Lock"), from the request to its one answer
+ * (invariant 3): it joins the line of its name, in which serve.h finds out what it may claim, and by
+ * which it is claimed here, in one flight (claim.h):
  *
- *	is a slot known to be free?  -> claim it: one flight on the hold link (claim.h)
- *	else look			-> probe A and B of a growing window, in one flush on the side link
- *		free slots		-> claim them, for the first in the line
- *		all taken		-> would-block, or wait: look again after a jittered interval
- *		no A[1]			-> no-such-lock
- *	lost the race for it		-> rest a random moment, look again; at most max_races times
- *	no probes to be had		-> claim slot after slot unseen
- *
- * A newcomer goes behind the line. Every acquire ends exactly once (invariant 3).
+ *	the slot is ours	-> granted
+ *	somebody was faster	-> rest a random moment, back to the line; at most max_races times
+ *	there is no such slot	-> the same
  */
 #ifndef LOCK_ACQUIRE_H
 #define LOCK_ACQUIRE_H
@@ -19,8 +14,11 @@
 
 void acquire_start(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
-/* Moves the line of a semaphore as far as it goes now. Called by the serve timer alone. */
-void acquire_serve(struct lock_engine *engine, struct semaphore *semaphore);
+/* Claims a slot that is not reserved for the waiter, or answers it when there is no room for that. */
+void acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot);
+/* Answers the waiter, which is gone then; text: NULL = the reason's own. */
+void acquire_refuse(
+    struct lock_engine *engine, struct waiter *waiter, enum reason reason, const char *text);
 /* Ends every acquire that waits, with the same answer. */
 void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer);
 /* The hold link's state changed: those who cannot go on are answered, the others wait or go on. */

@@ -115,7 +115,7 @@ engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter)
 	HASH_ADD(by_id, engine->waiters, id, sizeof(waiter->id), waiter);
 	TAILQ_INSERT_TAIL(&entry->waiters, waiter, of_peer);
 	entry->waiter_count++;
-	semaphore_line_join(waiter->semaphore, waiter);
+	line_join(&waiter->semaphore->line, waiter);
 }
 
 struct waiter *
@@ -125,6 +125,24 @@ engine_waiter_find(const struct lock_engine *engine, uint64_t id)
 
 	HASH_FIND(by_id, engine->waiters, &id, sizeof(id), waiter);
 	return waiter;
+}
+
+void
+engine_waiter_set_state(struct lock_engine *engine, struct waiter *waiter, enum waiter_state state)
+{
+	struct lock_peer *entry = engine_peer_find(engine, waiter->peer);
+
+	if (waiter->state == WAITER_CLAIMING)
+		entry->claim_count--;
+	if (state == WAITER_CLAIMING)
+		entry->claim_count++;
+	line_set_state(&waiter->semaphore->line, waiter, state);
+	if (state != WAITER_CLAIMING)
+		waiter->hold = 0;
+	if (state != WAITER_CLAIMING && state != WAITER_UNSEEN)
+		waiter->direct = 0;
+	if (state != WAITER_BEHIND)
+		waiter->behind = 0;
 }
 
 void
@@ -138,7 +156,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 		claimed->acquire = 0;
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
-	semaphore_line_leave(waiter->semaphore, waiter);
+	line_leave(&waiter->semaphore->line, waiter);
 	engine_poke(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
@@ -216,7 +234,8 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 	answer.name = semaphore->name;
 	answer.slots = semaphore->complete ? semaphore->size : -1;
 	answer.holders = semaphore_holders(semaphore);
-	answer.waiting = (int)semaphore->waiting - 1; /* without the one that is answered */
+	/* Without the one that is answered. */
+	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;
 	return answer;
 }
 

@@ -4,14 +4,14 @@
  * lock.h.
  *
  * The files, from the bottom up:
- *	names, hold, semaphore		what there is
+ *	names, hold, line, semaphore	what there is
  *	engine				tables, answers, pokes: used by all below
  *	lease				how long the holds are certainly there
  *	keep				a hold from its grant to its end
  *	pulse				keeps the lease going, and ends it
  *	watch				hears when A is deleted
  *	claim				one flight for one slot
- *	acquire, verify, release	the lock client of seeds/000
+ *	acquire, serve, verify, release	the lock client of seeds/000
  *	mutex				the administration mutex: one administrator at a time
  *	survey, directory		what the broker says of a semaphore; which there are
  *	admin, drain, fsck, list	its lock administration
@@ -146,6 +146,9 @@ void engine_hold_watch(struct lock_engine *engine, struct hold *hold, enum hold_
 /* Nothing more is to be told of its A. */
 void engine_hold_unwatch(struct lock_engine *engine, struct hold *hold);
 void engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter);
+/* The one way in which its state changes (line.h). */
+void engine_waiter_set_state(
+    struct lock_engine *engine, struct waiter *waiter, enum waiter_state state);
 
 /* The semaphore (or mutex) of a name, made when there is none; find: or NULL. */
 struct semaphore *engine_semaphore(struct lock_engine *engine, const char *name, bool mutex);

@@ -18,6 +18,7 @@
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
+#include "daemon/lock/serve.h"
 #include "daemon/lock/survey.h"
 #include "daemon/lock/verify.h"
 #include "daemon/lock/watch.h"
@@ -83,7 +84,7 @@ serve_poked(void *ctx, uint64_t id)
 	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
 		TAILQ_REMOVE(&poked, semaphore, of_poked);
 		semaphore->poked = false;
-		acquire_serve(engine, semaphore);
+		serve_line(engine, semaphore);
 	}
 }
 

@@ -6,7 +6,6 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/claim.h"
-#include "protocol/methods.h"
 
 /* The first window when nothing is known, and the largest; in slots, each of which costs two probes. */
 #define WINDOW_FIRST 8
@@ -72,7 +71,7 @@ take_slot_answers(
 		int slot = look->first + i;
 		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
 
-		if (slot > METHODS_SLOTS_MAX ||
+		if (slot > engine->settings.slots_most ||
 		    (FAULT(PROBE_UNKNOWN_IS_ABSENT) && a == BROKER_UNKNOWN))
 			a = BROKER_ABSENT;
 		switch (a) {

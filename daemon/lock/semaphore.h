@@ -1,6 +1,6 @@
 /*
- * What this daemon knows of one name: its slots as last seen, and the line of acquires that wait for
- * one of them here. A true mutex is kept in the same way: one slot, no A.
+ * What this daemon knows of one name: its slots as last seen, and the line (line.h) of those who wait
+ * for one of them here. A true mutex is kept in the same way: one slot, no A.
  *
  * The knowledge is a hint that saves round trips, never a grant: a claim and a look at A decide. It is
  * fresh for one re-probe interval after a contiguous probe, and dropped when the links change.
@@ -15,48 +15,13 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
-#include "daemon/lock/lock.h"
-
-/* One acquire that is not answered yet. */
-enum waiter_state {
-	WAITER_QUEUED,   /* its turn comes when a slot is seen free; nothing is in flight for it */
-	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the line */
-	WAITER_RESTING   /* lost a race; its timer sends it back to QUEUED */
-};
-
-struct semaphore;
-
-struct waiter {
-	uint64_t id;
-	enum waiter_state state;
-	uint64_t peer, request;
-	struct semaphore *semaphore; /* borrowed; outlives its waiters */
-	enum lock_kind kind;
-	int priority;
-	uint64_t behind;      /* a create or destroy of the peer that comes first; 0 = none */
-	int64_t timeout;      /* ns as asked; 0 = try */
-	int64_t started;      /* clock time */
-	bool progress, lease; /* as asked */
-	bool waiting;         /* a whole look found nothing for it: the wait has begun */
-	uid_t uid;
-	unsigned races; /* lost so far */
-	unsigned skips; /* claims that were not performed: their lane died */
-	uint64_t
-	    joined;    /* the semaphore's look in progress, or last, when it came or lost a race */
-	int direct;    /* probes cannot be had: next slot to claim unseen; 0 = not so */
-	uint64_t hold; /* CLAIMING; else 0 */
-	struct timer deadline, rest;
-	UT_hash_handle by_id;
-	TAILQ_ENTRY(waiter) of_line, of_peer;
-};
-
-TAILQ_HEAD(waiter_list, waiter);
+#include "daemon/lock/line.h"
 
 /* A look: probes of a growing window, until a gap, or until everybody in the line has a slot. */
 enum look_state {
 	LOOK_OVER,    /* none yet, or the last one was made use of */
 	LOOK_PROBING, /* a window is being probed */
-	LOOK_SEEN     /* the window's answers are in; acquire has not looked at them */
+	LOOK_SEEN     /* the window's answers are in; serve has not looked at them */
 };
 
 struct look {
@@ -80,11 +45,8 @@ struct semaphore {
 	    *busy; /* owned; busy[slot - 1]: seen taken, or lost to somebody; `room` of them */
 	int room;
 	struct look look;
-	struct waiter_list line; /* by priority, then arrival */
-	/* owned; of each priority the last in the line; NULL until there are two priorities */
-	struct waiter **last;
-	size_t waiting; /* of line */
-	struct timer reprobe;
+	struct line line;
+	struct timer reprobe; /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
 	char *key; /* owned: name, with a mark for mutexes */
@@ -108,11 +70,5 @@ void semaphore_saw_size(struct semaphore *semaphore, int size, bool complete);
 void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
 /* How many of the known slots were seen taken; -1 when the size is not known whole. */
 int semaphore_holders(const struct semaphore *semaphore);
-
-/* Behind everybody of the same or a higher priority. */
-void semaphore_line_join(struct semaphore *semaphore, struct waiter *waiter);
-void semaphore_line_leave(struct semaphore *semaphore, struct waiter *waiter);
-/* Those who had to stand behind the create or destroy `admin` may go on: it is done. */
-void semaphore_line_let_on(struct semaphore *semaphore, uint64_t admin);
 
 #endif

@@ -1,0 +1,225 @@
+#include "daemon/lock/line.h"
+
+#include <assert.h>
+
+/* ---- states ---- */
+
+static bool
+change_is_allowed(enum waiter_state from, enum waiter_state to)
+{
+	switch (from) {
+	case WAITER_BEHIND:
+	case WAITER_RESTING:
+		return to == WAITER_NEW;
+	case WAITER_NEW:
+		return to == WAITER_LOOKED || to == WAITER_CLAIMING;
+	case WAITER_LOOKED:
+		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_UNSEEN ||
+		       to == WAITER_CLAIMING;
+	case WAITER_WAITING:
+		return to == WAITER_NEW || to == WAITER_UNSEEN || to == WAITER_CLAIMING;
+	case WAITER_UNSEEN:
+		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_CLAIMING;
+	case WAITER_CLAIMING:
+		return to == WAITER_NEW || to == WAITER_UNSEEN || to == WAITER_RESTING;
+	}
+	return false;
+}
+
+/* ---- the tree ---- */
+
+static bool
+goes_before(const struct waiter *a, const struct waiter *b)
+{
+	return a->priority != b->priority ? a->priority > b->priority : a->id < b->id;
+}
+
+/* What makes it a heap, and so balanced as a rule: the number, scattered (splitmix64's finish). */
+static uint64_t
+weight(const struct waiter *waiter)
+{
+	uint64_t x = waiter->id;
+
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+static unsigned
+count(const struct waiter *root, unsigned states)
+{
+	unsigned sum = 0;
+
+	for (unsigned state = 0; root != NULL && state < WAITER_STATES; state++) {
+		if ((states & LINE_OF(state)) != 0)
+			sum += root->below[state];
+	}
+	return sum;
+}
+
+static void
+add_up(struct waiter *root)
+{
+	for (unsigned state = 0; state < WAITER_STATES; state++) {
+		root->below[state] = root->state == state ? 1 : 0;
+		if (root->left != NULL)
+			root->below[state] += root->left->below[state];
+		if (root->right != NULL)
+			root->below[state] += root->right->below[state];
+	}
+}
+
+/* Into those that go before `waiter` and those that go behind it. */
+static void
+split(struct waiter *root, const struct waiter *waiter, struct waiter **ret_before,
+    struct waiter **ret_behind)
+{
+	if (root == NULL) {
+		*ret_before = *ret_behind = NULL;
+	} else if (goes_before(root, waiter)) {
+		split(root->right, waiter, &root->right, ret_behind);
+		add_up(root);
+		*ret_before = root;
+	} else {
+		split(root->left, waiter, ret_before, &root->left);
+		add_up(root);
+		*ret_behind = root;
+	}
+}
+
+/* All of `before` go before all of `behind`. */
+static struct waiter *
+merge(struct waiter *before, struct waiter *behind)
+{
+	if (before == NULL || behind == NULL)
+		return before == NULL ? behind : before;
+	if (weight(before) > weight(behind)) {
+		before->right = merge(before->right, behind);
+		add_up(before);
+		return before;
+	}
+	behind->left = merge(before, behind->left);
+	add_up(behind);
+	return behind;
+}
+
+static struct waiter *
+insert(struct waiter *root, struct waiter *waiter)
+{
+	if (root == NULL || weight(waiter) > weight(root)) {
+		split(root, waiter, &waiter->left, &waiter->right);
+		add_up(waiter);
+		return waiter;
+	}
+	if (goes_before(waiter, root))
+		root->left = insert(root->left, waiter);
+	else
+		root->right = insert(root->right, waiter);
+	add_up(root);
+	return root;
+}
+
+static struct waiter *
+take_out(struct waiter *root, struct waiter *waiter)
+{
+	assert(root != NULL);
+	if (root == waiter)
+		return merge(root->left, root->right);
+	if (goes_before(waiter, root))
+		root->left = take_out(root->left, waiter);
+	else
+		root->right = take_out(root->right, waiter);
+	add_up(root);
+	return root;
+}
+
+static struct waiter *
+first_of(struct waiter *root, unsigned states)
+{
+	if (count(root, states) == 0)
+		return NULL;
+	while (count(root->left, states) > 0 || (states & LINE_OF(root->state)) == 0)
+		root = count(root->left, states) > 0 ? root->left : root->right;
+	return root;
+}
+
+static struct waiter *
+first_behind(struct waiter *root, const struct waiter *waiter, unsigned states)
+{
+	struct waiter *found;
+
+	if (count(root, states) == 0)
+		return NULL;
+	if (!goes_before(waiter, root))
+		return first_behind(root->right, waiter, states);
+	found = first_behind(root->left, waiter, states);
+	if (found != NULL)
+		return found;
+	return (states & LINE_OF(root->state)) != 0 ? root : first_of(root->right, states);
+}
+
+/* ---- the line ---- */
+
+void
+line_join(struct line *line, struct waiter *waiter)
+{
+	line->root = insert(line->root, waiter);
+}
+
+void
+line_leave(struct line *line, struct waiter *waiter)
+{
+	line->root = take_out(line->root, waiter);
+	waiter->left = waiter->right = NULL;
+}
+
+void
+line_set_state(struct line *line, struct waiter *waiter, enum waiter_state state)
+{
+	struct waiter *root = line->root;
+
+	assert(change_is_allowed(waiter->state, state));
+	for (;;) {
+		root->below[waiter->state]--;
+		root->below[state]++;
+		if (root == waiter)
+			break;
+		root = goes_before(waiter, root) ? root->left : root->right;
+	}
+	waiter->state = state;
+}
+
+unsigned
+line_count(const struct line *line, unsigned states)
+{
+	return count(line->root, states);
+}
+
+struct waiter *
+line_first(const struct line *line, unsigned states)
+{
+	return first_of(line->root, states);
+}
+
+struct waiter *
+line_next(const struct line *line, const struct waiter *waiter, unsigned states)
+{
+	return first_behind(line->root, waiter, states);
+}
+
+int
+line_position(const struct line *line, const struct waiter *waiter)
+{
+	const struct waiter *root = line->root;
+	int position = 1;
+
+	while (root != waiter) {
+		if (goes_before(waiter, root)) {
+			root = root->left;
+		} else {
+			position += 1 + (int)count(root->left, LINE_ALL);
+			root = root->right;
+		}
+	}
+	return position + (int)count(waiter->left, LINE_ALL);
+}

@@ -1,0 +1,91 @@
+/*
+ * The acquires that wait for one name here: a line by priority, then arrival. It is a search tree (a
+ * treap, each node with the number of waiters below it by state), so that who is first of those that
+ * can go on, and how many stand before one, costs no walk, however long the line is.
+ *
+ *	BEHIND --- the create or destroy is done ---> NEW
+ *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
+ *	NEW, LOOKED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
+ *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
+ *	LOOKED, WAITING --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
+ *
+ * When the links change, all but BEHIND and RESTING are NEW again.
+ */
+#ifndef LOCK_LINE_H
+#define LOCK_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uthash.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/base/timers.h"
+#include "daemon/lock/lock.h"
+
+enum waiter_state {
+	WAITER_BEHIND,   /* a create or destroy, `behind`, comes first */
+	WAITER_NEW,      /* no look has begun since it came, or was sent back */
+	WAITER_LOOKED,   /* a look that began after that is in progress */
+	WAITER_WAITING,  /* such a look is over and found nothing for it */
+	WAITER_UNSEEN,   /* probes cannot be had: slots are claimed for it unseen, next `direct` */
+	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the line */
+	WAITER_RESTING   /* lost a race; its timer sends it back */
+};
+#define WAITER_STATES (WAITER_RESTING + 1)
+
+/* Sets of states. */
+#define LINE_OF(state) (1U << (state))
+#define LINE_ALL (LINE_OF(WAITER_STATES) - 1)
+/* A slot that is seen free may be claimed for it. */
+#define LINE_READY (LINE_OF(WAITER_NEW) | LINE_OF(WAITER_LOOKED) | LINE_OF(WAITER_WAITING))
+
+struct semaphore;
+
+/* One acquire that is not answered yet. */
+struct waiter {
+	uint64_t id; /* by arrival */
+	enum waiter_state state;
+	uint64_t peer, request;
+	struct semaphore *semaphore; /* borrowed; outlives its waiters */
+	enum lock_kind kind;
+	int priority;
+	uint64_t behind;      /* BEHIND: a create or destroy of the peer; else 0 */
+	int64_t timeout;      /* ns as asked; 0 = try */
+	int64_t started;      /* clock time */
+	bool progress, lease; /* as asked */
+	bool told;            /* that it waits, where it wants to hear of that */
+	uid_t uid;
+	unsigned races; /* lost so far */
+	unsigned skips; /* claims that were not performed: their lane died */
+	int direct;     /* UNSEEN, and CLAIMING from there: next slot to claim; else 0 */
+	uint64_t hold;  /* CLAIMING; else 0 */
+	struct timer deadline, rest;
+	UT_hash_handle by_id;
+	TAILQ_ENTRY(waiter) of_peer;
+	/* of line.c: the tree; below[]: how many it holds from here down, itself among them */
+	struct waiter *left, *right;
+	unsigned below[WAITER_STATES];
+};
+
+TAILQ_HEAD(waiter_list, waiter);
+
+struct line {
+	struct waiter *root; /* borrowed; NULL: nobody waits */
+};
+
+/* Behind everybody of the same or a higher priority. */
+void line_join(struct line *line, struct waiter *waiter);
+void line_leave(struct line *line, struct waiter *waiter);
+/* The one way in which the state of a waiter in the line changes: asserts that it is in the picture. */
+void line_set_state(struct line *line, struct waiter *waiter, enum waiter_state state);
+/* How many are in one of `states`. */
+unsigned line_count(const struct line *line, unsigned states);
+/* The first of those, and the next one behind `waiter`, which is in the line; NULL: there is none. */
+struct waiter *line_first(const struct line *line, unsigned states);
+struct waiter *line_next(const struct line *line, const struct waiter *waiter, unsigned states);
+/* The waiter's place in the line, from 1. */
+int line_position(const struct line *line, const struct waiter *waiter);
+
+#endif

@@ -1,0 +1,236 @@
+#include "daemon/lock/serve.h"
+
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/lock/acquire.h"
+#include "daemon/lock/claim.h"
+#include "daemon/lock/look.h"
+
+#define NEW LINE_OF(WAITER_NEW)
+#define LOOKED LINE_OF(WAITER_LOOKED)
+#define UNSEEN LINE_OF(WAITER_UNSEEN)
+
+/* ---- slots that may be claimed ---- */
+
+static bool
+is_reserved(const struct lock_engine *engine, const struct waiter *waiter, int slot)
+{
+	struct queue_name b = claim_queue(engine, waiter->semaphore->name, waiter->kind, slot);
+
+	return hold_find_queue(&engine->holds, b.text) != NULL;
+}
+
+/* A slot that the waiter may claim by what is known; 0: none. */
+static int
+known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+	int count = waiter->kind == LOCK_KIND_SEMAPHORE ? semaphore->size : 1, first = 0;
+
+	if (FAULT(ANY_SLOT_WILL_DO))
+		count = semaphore->size;
+	if (count > semaphore->size)
+		return 0;
+	/* From the bottom (seeds/000: 1 makes the most sense); once that lost a race, from anywhere. */
+	if (waiter->races > 0)
+		first = (int)jitter_below(&engine->jitter, count);
+	for (int i = 0; i < count; i++) {
+		int slot = 1 + (first + i) % count;
+
+		if (!semaphore->busy[slot - 1] && !is_reserved(engine, waiter, slot))
+			return slot;
+	}
+	return 0;
+}
+
+/* The next slot to claim unseen, as probes cannot be had; 0: there is none, as far as is known. */
+static int
+unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+	int last = waiter->kind == LOCK_KIND_SEMAPHORE
+		       ? (semaphore->complete ? semaphore->size : engine->settings.slots_most)
+		       : 1;
+
+	for (int slot = waiter->direct; slot <= last; slot++) {
+		if (!is_reserved(engine, waiter, slot))
+			return slot;
+	}
+	return 0;
+}
+
+/* ---- what a look found ---- */
+
+static void
+begin_wait(struct lock_engine *engine, struct waiter *waiter)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+	struct lock_notice notice = {
+	    .kind = LOCK_NOTICE_WAITING, .name = semaphore->name, .request = waiter->request};
+
+	engine_waiter_set_state(engine, waiter, WAITER_WAITING);
+	waiter->races = 0;
+	if (waiter->told || !waiter->progress)
+		return;
+	waiter->told = true;
+	notice.position = line_position(&semaphore->line, waiter);
+	notice.holders = semaphore_holders(semaphore);
+	engine_notice(engine, waiter->peer, &notice);
+}
+
+/* Nothing is free for the waiter: it is told, or its wait begins. */
+static void
+find_nothing(struct lock_engine *engine, struct waiter *waiter)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+	struct lock_answer answer;
+
+	if (waiter->timeout != 0) {
+		begin_wait(engine, waiter);
+		return;
+	}
+	if (waiter->state != WAITER_UNSEEN || semaphore->complete)
+		answer = engine_full(semaphore, REASON_WOULD_BLOCK);
+	else
+		answer =
+		    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+	answer.name = semaphore->name;
+	engine_waiter_end(engine, waiter, &answer);
+}
+
+/* A look is over; it began after the waiter came, and left it with nothing. */
+static void
+judge_look(struct lock_engine *engine, struct waiter *waiter)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+
+	if (semaphore->complete && semaphore->size == 0) {
+		acquire_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
+	} else if (semaphore->look.overtaken) {
+		engine_waiter_set_state(engine, waiter, WAITER_NEW); /* look again */
+	} else if (semaphore->look.unknown) {
+		engine_waiter_set_state(engine, waiter, WAITER_UNSEEN);
+		waiter->direct = 1;
+	} else {
+		find_nothing(engine, waiter);
+	}
+}
+
+/*
+ * Those who were looked for are judged. Those whose wait had begun before stay as they are, unless the
+ * look says more than that there is nothing for them.
+ */
+static void
+end_look(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	unsigned who = LOOKED;
+	struct waiter *waiter, *next;
+
+	look_end(semaphore);
+	if (semaphore->look.unknown || (semaphore->complete && semaphore->size == 0))
+		who |= LINE_OF(WAITER_WAITING);
+	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
+		next = line_next(&semaphore->line, waiter, who);
+		judge_look(engine, waiter);
+	}
+	if (line_count(&semaphore->line, UNSEEN) > 0)
+		engine_poke(engine, semaphore);
+}
+
+/* ---- the line ---- */
+
+/* Claims what can be claimed, in the order of the line. */
+static void
+claim_what_is_free(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	unsigned who = UNSEEN;
+	struct waiter *waiter, *next;
+
+	if (semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
+		who |= LINE_READY;
+	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
+		bool unseen = waiter->state == WAITER_UNSEEN;
+		int slot = unseen ? unseen_slot(engine, waiter) : known_free_slot(engine, waiter);
+
+		next = line_next(&semaphore->line, waiter, who);
+		if (slot != 0) {
+			acquire_claim(engine, waiter, slot);
+		} else if (unseen) {
+			find_nothing(engine, waiter);
+		} else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1) {
+			/* Where this one finds none, nobody does. */
+			who = UNSEEN;
+			next = line_next(&semaphore->line, waiter, who);
+		}
+	}
+}
+
+static void
+schedule_reprobe(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	int64_t half = engine->settings.reprobe / 2;
+
+	if (semaphore->look.overtaken)
+		timers_cancel(engine->timers, &semaphore->reprobe);
+	else
+		timers_set(engine->timers, &semaphore->reprobe,
+		    engine_now(engine) + half + jitter_below(&engine->jitter, half));
+}
+
+/* If somebody came after the last one began, or waits and the time for another has come. */
+static void
+look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	unsigned who = timer_is_set(&semaphore->reprobe) ? NEW : LINE_READY;
+	struct waiter *waiter;
+
+	if (line_count(&semaphore->line, who) == 0)
+		return;
+	while ((waiter = line_first(&semaphore->line, NEW)) != NULL)
+		engine_waiter_set_state(engine, waiter, WAITER_LOOKED);
+	look_start(engine, semaphore);
+}
+
+/* Nobody waits: the name is kept while what is known of it is fresh, then forgotten. */
+static void
+rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	if (semaphore->look.state == LOOK_SEEN)
+		look_end(semaphore);
+	if (semaphore->look.state != LOOK_OVER)
+		return;
+	if (semaphore->size > 0 &&
+	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
+		timers_set(engine->timers, &semaphore->reprobe,
+		    semaphore->seen + engine->settings.reprobe);
+	else
+		engine_semaphore_end(engine, semaphore);
+}
+
+void
+serve_line(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	if (line_count(&semaphore->line, LINE_ALL) == 0) {
+		rest_in_peace(engine, semaphore);
+		return;
+	}
+	if (engine->link != BROKER_UP)
+		return;
+	claim_what_is_free(engine, semaphore);
+	switch (semaphore->look.state) {
+	case LOOK_PROBING:
+		return;
+	case LOOK_SEEN:
+		if (line_count(&semaphore->line, LINE_READY) > 0 && !look_is_whole(semaphore)) {
+			look_continue(engine, semaphore);
+			return;
+		}
+		end_look(engine, semaphore);
+		schedule_reprobe(engine, semaphore);
+		break;
+	case LOOK_OVER:
+		break;
+	}
+	look_if_wanted(engine, semaphore);
+}

@@ -1,0 +1,162 @@
+/*
+ * The line of those who wait, against a plain list that says the same.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/backoff.h"
+#include "daemon/lock/line.h"
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define MOST 200
+#define ROUNDS 4000
+
+struct model {
+	struct line line;
+	struct waiter *order[MOST]; /* as they stand */
+	size_t count;
+	struct jitter dice;
+	uint64_t last_id;
+};
+
+static void
+come(struct model *model)
+{
+	struct waiter *waiter = calloc(1, sizeof(*waiter));
+	size_t place = model->count;
+
+	waiter->id = ++model->last_id;
+	waiter->priority = (int)jitter_below(&model->dice, 5) - 2;
+	waiter->state = jitter_below(&model->dice, 4) == 0 ? WAITER_BEHIND : WAITER_NEW;
+	while (place > 0 && model->order[place - 1]->priority < waiter->priority)
+		place--;
+	memmove(model->order + place + 1, model->order + place,
+	    (model->count - place) * sizeof(struct waiter *));
+	model->order[place] = waiter;
+	model->count++;
+	line_join(&model->line, waiter);
+}
+
+static void
+go(struct model *model, size_t place)
+{
+	struct waiter *waiter = model->order[place];
+
+	line_leave(&model->line, waiter);
+	free(waiter);
+	model->count--;
+	memmove(model->order + place, model->order + place + 1,
+	    (model->count - place) * sizeof(struct waiter *));
+}
+
+static void
+change(struct model *model, size_t place)
+{
+	static const enum waiter_state next[WAITER_STATES] = {
+	    [WAITER_BEHIND] = WAITER_NEW,
+	    [WAITER_NEW] = WAITER_LOOKED,
+	    [WAITER_LOOKED] = WAITER_WAITING,
+	    [WAITER_WAITING] = WAITER_UNSEEN,
+	    [WAITER_UNSEEN] = WAITER_CLAIMING,
+	    [WAITER_CLAIMING] = WAITER_RESTING,
+	    [WAITER_RESTING] = WAITER_NEW,
+	};
+	struct waiter *waiter = model->order[place];
+
+	line_set_state(&model->line, waiter, next[waiter->state]);
+}
+
+/* The first from `place` on, by the plain list. */
+static const struct waiter *
+expected(const struct model *model, size_t place, unsigned states)
+{
+	for (; place < model->count; place++) {
+		if ((states & LINE_OF(model->order[place]->state)) != 0)
+			return model->order[place];
+	}
+	return NULL;
+}
+
+static void
+compare(const struct model *model)
+{
+	static const unsigned sets[] = {LINE_ALL, LINE_READY, LINE_OF(WAITER_BEHIND),
+	    LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING)};
+
+	for (size_t set = 0; set < sizeof(sets) / sizeof(sets[0]); set++) {
+		unsigned count = 0;
+
+		ck_assert_ptr_eq(
+		    line_first(&model->line, sets[set]), expected(model, 0, sets[set]));
+		for (size_t i = 0; i < model->count; i++) {
+			count += (sets[set] & LINE_OF(model->order[i]->state)) != 0;
+			ck_assert_ptr_eq(line_next(&model->line, model->order[i], sets[set]),
+			    expected(model, i + 1, sets[set]));
+		}
+		ck_assert_uint_eq(line_count(&model->line, sets[set]), count);
+	}
+	for (size_t i = 0; i < model->count; i++)
+		ck_assert_int_eq(line_position(&model->line, model->order[i]), (int)i + 1);
+}
+
+START_TEST(the_line_is_what_a_plain_list_says)
+{
+	struct model model = {.count = 0};
+
+	jitter_init(&model.dice, (uint64_t)_i + 1);
+	for (int round = 0; round < ROUNDS; round++) {
+		int64_t what = jitter_below(&model.dice, 10);
+
+		if (model.count < MOST && (model.count == 0 || what < 3))
+			come(&model);
+		else if (what < 5)
+			go(&model, (size_t)jitter_below(&model.dice, (int64_t)model.count));
+		else
+			change(&model, (size_t)jitter_below(&model.dice, (int64_t)model.count));
+		if (round % 100 == 0)
+			compare(&model);
+	}
+	while (model.count > 0)
+		go(&model, model.count - 1);
+	ck_assert_ptr_null(line_first(&model.line, LINE_ALL));
+}
+END_TEST
+
+/* Each poke once walked the whole line: as many again for everybody who was served. */
+START_TEST(those_who_wait_cost_nothing_while_others_are_served)
+{
+	const uint64_t waiters = 100000, served = 1000;
+	struct lock_world *world = world_new();
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	world_acquire(world, 0, 1, 1, "db", 0);
+	lock = world_await(world, 0, 1, 1)->lock;
+	for (uint64_t i = 0; i < waiters; i++)
+		world_acquire(world, 0, 2 + i / 1000, 1 + i % 1000, "db", DURATION_FOREVER);
+	world_pass(world, NSEC_PER_SEC);
+	lock_release(world->daemon[0].engine, 1, 2, lock);
+	for (uint64_t i = 0; i < served; i++) {
+		lock = world_await(world, 0, 2, 1 + i)->lock;
+		ck_assert_uint_ne(lock, 0);
+		world->said_count = 0;
+		/* And somebody comes, who is looked for. */
+		world_acquire(world, 0, 1, 3 + i, "db", DURATION_FOREVER);
+		lock_release(world->daemon[0].engine, 2, 2000, lock);
+	}
+	world_free(world);
+}
+END_TEST
+
+Suite *
+suite_lock_line(void)
+{
+	Suite *suite = suite_create("lock: line");
+	TCase *tc = tcase_create("line");
+
+	tcase_add_loop_test(tc, the_line_is_what_a_plain_list_says, 0, 4);
+	tcase_add_test(tc, those_who_wait_cost_nothing_while_others_are_served);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
