@@ -42,8 +42,9 @@ enum { SIGNALS = 3 };
 
 struct server {
 	enum server_state state;
-	struct config *started; /* owned; what only a restart changes */
-	struct config *config;  /* owned; the same one until a reload */
+	struct config *started;            /* owned; what only a restart changes */
+	struct config *config;             /* owned; the same one until a reload */
+	const struct queue_naming *naming; /* owned; as started says */
 
 	struct event_base *base; /* owned, as all that follow */
 	struct event *wake;      /* ends the loop's wait */
@@ -185,7 +186,8 @@ static void
 server_apply(struct server *server)
 {
 	const struct config *config = server->config;
-	struct lock_settings settings = server_lock_settings(server->started, config);
+	struct lock_settings settings =
+	    server_lock_settings(server->naming, server->started, config);
 
 	log_set_level(config->log_level);
 	lock_engine_set(server->engine, &settings);
@@ -353,10 +355,12 @@ server_init_broker(struct server *server, char **ret_error)
 static void
 server_wire(struct server *server)
 {
-	struct lock_settings settings = server_lock_settings(server->started, server->config);
+	struct lock_settings settings;
 	struct peers_handler handler;
 	struct lock_listener answers;
 
+	server->naming = server_naming(server->started);
+	settings = server_lock_settings(server->naming, server->started, server->config);
 	server->dispatch = dispatch_new(&clock_boottime, (uint32_t)draw(), server->started);
 	handler = dispatch_peers_handler(server->dispatch);
 	answers = dispatch_lock_listener(server->dispatch);
@@ -421,6 +425,7 @@ server_done(struct server *server)
 	if (server->broker != NULL)
 		broker_stop(server->broker);
 	lock_engine_free(server->engine);
+	queue_naming_free(server->naming);
 	dispatch_free(server->dispatch);
 	broker_free(server->broker);
 	memory_world_free(server->world);

@@ -6,13 +6,28 @@
 
 #include "daemon/base/mem.h"
 
-struct lock_settings
-server_lock_settings(const struct config *started, const struct config *config)
+const struct queue_naming *
+server_naming(const struct config *started)
 {
-	bool python = strcmp(started->naming, "amqp-locks-python") == 0;
+	struct template slot, holder;
+	char error[TEMPLATE_ERROR_MAX];
 
+	if (strcmp(started->naming, "amqp-locks") == 0)
+		return &queue_naming_amqp_locks;
+	if (strcmp(started->naming, "amqp-locks-python") == 0)
+		return &queue_naming_amqp_locks_python;
+	if (!template_parse(started->slot_queue, &slot, error) ||
+	    !template_parse(started->holder_queue, &holder, error))
+		abort(); /* the configuration was checked */
+	return queue_naming_new(&slot, &holder);
+}
+
+struct lock_settings
+server_lock_settings(
+    const struct queue_naming *naming, const struct config *started, const struct config *config)
+{
 	return (struct lock_settings){
-	    .naming = python ? &queue_naming_amqp_locks_python : &queue_naming_amqp_locks,
+	    .naming = naming,
 	    .margin = started->margin,
 	    .max_races = (unsigned)config->max_races,
 	    .reprobe = config->reprobe,

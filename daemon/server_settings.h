@@ -8,9 +8,11 @@
 #include "daemon/config/config.h"
 #include "daemon/lock/lock.h"
 
-/* `started` has what only a restart changes, `config` the rest; they may be the same. */
+/* How queues are named; owned by the caller, who frees it after the engine. */
+const struct queue_naming *server_naming(const struct config *started);
+/* `started` has what only a restart changes, `config` the rest; they may be the same. naming is borrowed. */
 struct lock_settings server_lock_settings(
-    const struct config *started, const struct config *config);
+    const struct queue_naming *naming, const struct config *started, const struct config *config);
 
 /* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
 struct broker *server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed,

@@ -13,6 +13,7 @@
 #include "daemon/config/keys.h"
 #include "daemon/config/options.h"
 #include "daemon/config/password.h"
+#include "daemon/config/template.h"
 #include "daemon/config/url.h"
 
 #define SECOND INT64_C(1000000000)
@@ -260,6 +261,39 @@ check_times(struct loading *l)
 	return true;
 }
 
+/* A template without `naming = custom` would be a mistake that nobody notices. */
+static bool
+check_template(struct loading *l, const char *key, const char *text, struct template *ret)
+{
+	bool custom = strcmp(l->config->naming, "custom") == 0;
+	char error[TEMPLATE_ERROR_MAX];
+
+	if (!custom && *text != '\0')
+		return fail(l, key, "is for naming = custom, and naming is %s", l->config->naming);
+	if (custom && *text == '\0')
+		return fail(l, key, "is needed when naming is custom");
+	if (custom && !template_parse(text, ret, error))
+		return fail(l, key, "%s: %s", text, error);
+	return true;
+}
+
+static bool
+check_naming(struct loading *l)
+{
+	const struct config *config = l->config;
+	struct template slot, holder;
+
+	if (!check_template(l, "slot-queue", config->slot_queue, &slot) ||
+	    !check_template(l, "holder-queue", config->holder_queue, &holder))
+		return false;
+	if (strcmp(config->naming, "custom") == 0 && !template_differ(&slot, &holder))
+		return fail(l, "holder-queue",
+		    "%s could make the same name as slot-queue, %s: they have to differ in what "
+		    "stands before {name}, or in what stands after it",
+		    config->holder_queue, config->slot_queue);
+	return true;
+}
+
 static bool
 check_groups(struct loading *l)
 {
@@ -283,7 +317,7 @@ load(int argc, char *argv[], const struct options *options, struct config_error 
 	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
 	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
 	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_times(&l) &&
-	    check_groups(&l)) {
+	    check_naming(&l) && check_groups(&l)) {
 		access_rules_set_admin_group(l.config->access, l.config->admin_group);
 		return l.config;
 	}

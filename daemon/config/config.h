@@ -49,7 +49,8 @@ struct config {
 	int64_t reprobe;
 	int64_t stop_timeout;
 	int max_races;
-	char *naming; /* "amqp-locks", "amqp-locks-python" */
+	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */
+	char *slot_queue, *holder_queue; /* custom: templates that go together; else "" */
 	int max_locks_per_peer, max_waits_per_peer, max_requests_per_peer, max_peers_per_uid;
 	char *admin_group;
 	enum log_level log_level;

@@ -2,12 +2,14 @@
 
 #include <string.h>
 
+#include "daemon/config/template.h"
+
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
 #define HOUR (3600 * SECOND)
 
 static const char *const sasl_words[] = {"plain", "external", NULL};
-static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", NULL};
+static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
 /* In the order of enum log_level. */
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
 
@@ -72,9 +74,14 @@ const struct config_key config_keys[] = {
 	{"max-races", KEY_INTEGER, AT(max_races), "16", "N", 1, 1000, NULL, true,
 	    "How many times an acquire may find a free slot taken from under it by somebody else "
 	    "before it is answered contended."},
-	{"naming", KEY_WORD, AT(naming), "amqp-locks", "PRESET", 0, 0, naming_words, false,
-	    "How queues are named: as the program amqp-locks names them, or as its Python relative "
-	    "does. Everybody who shares locks has to use the same."},
+	{"naming", KEY_WORD, AT(naming), "amqp-locks", "NAMING", 0, 0, naming_words, false,
+	    "How queues are named: as amqp-locks names them, as its Python relative does, or, with "
+	    "custom, as slot-queue and holder-queue say. Everybody who shares locks has to use the "
+	    "same."},
+	{"slot-queue", KEY_STRING, AT(slot_queue), "", "TEMPLATE", 0, TEMPLATE_SIZE, NULL, false,
+	    "The queue that is a slot, when naming is custom, as in {name}/{slot}/slot."},
+	{"holder-queue", KEY_STRING, AT(holder_queue), "", "TEMPLATE", 0, TEMPLATE_SIZE, NULL, false,
+	    "The queue that its holder has, when naming is custom, as in {name}/{slot}/holder."},
 	{"max-locks-per-peer", KEY_INTEGER, AT(max_locks_per_peer), "1024", "N", 1, 65535, NULL, true,
 	    "How many locks one connection to the socket may hold."},
 	{"max-waits-per-peer", KEY_INTEGER, AT(max_waits_per_peer), "1024", "N", 1, 65535, NULL, true,

@@ -1,11 +1,15 @@
 /*
- * The names of a lock's queues (seeds/000, "A" and "B" Queues), made from the preset in use. A name
- * made here fits AMQP's shortstr: LOCKNAME_MAX plus the longest suffix stays below 255 bytes.
+ * The names of a lock's queues (seeds/000, "A" and "B" Queues), made by templates: those of a preset, or
+ * of the configuration. No two queues of allowed names share one: not of two locks, not of one in two
+ * roles (but for the mutex and the admin mutex of amqp-locks-python, which are one on purpose). A name
+ * is allowed when lockname_error() and queue_name_refusal() have nothing against it.
  */
 #ifndef LOCK_NAMES_H
 #define LOCK_NAMES_H
 
-#define QUEUE_NAME_SIZE 256
+#include "daemon/config/template.h"
+
+#define QUEUE_NAME_SIZE (TEMPLATE_QUEUE_MAX + 1)
 
 /* How queue names are made. */
 struct queue_naming;
@@ -14,6 +18,15 @@ struct queue_naming;
 extern const struct queue_naming queue_naming_amqp_locks;
 /* {name}-A-{slot}, {name}-B-{slot}, admin and mutex {name} */
 extern const struct queue_naming queue_naming_amqp_locks_python;
+/* A[slot] and B[slot] as the templates say, which differ; the rest as in amqp-locks. */
+const struct queue_naming *queue_naming_new(const struct template *a, const struct template *b);
+void queue_naming_free(const struct queue_naming *naming); /* NULL is fine, and a preset stays */
+
+/*
+ * Why a lock must not have this name under this naming, though lockname_error() lets it (which was asked
+ * before); NULL: it may. Static. Under the presets there is no such name.
+ */
+const char *queue_name_refusal(const struct queue_naming *naming, const char *name);
 
 struct queue_name {
 	char text[QUEUE_NAME_SIZE];
@@ -31,8 +44,8 @@ struct queue_name queue_name_admin(const struct queue_naming *naming, const char
 struct queue_name queue_name_gate(const struct queue_naming *naming, const char *name);
 struct queue_name queue_name_unlimited(const struct queue_naming *naming, const char *name);
 /*
- * The directory of the names that exist under this naming, and its mutex. '=' is in no lock name, so no
- * lock has such a queue.
+ * The directory of the names that exist under this naming, and its mutex. '=' is in no lock name and in
+ * no template, so no lock has such a queue; and no other naming has this directory.
  */
 struct queue_name queue_name_directory(const struct queue_naming *naming);
 struct queue_name queue_name_directory_mutex(const struct queue_naming *naming);
