@@ -171,6 +171,12 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 
 /* ---- requests ---- */
 
+const char *
+lock_name_refusal(const struct lock_engine *engine, const char *name)
+{
+	return queue_name_refusal(engine->settings.naming, name);
+}
+
 void
 lock_acquire(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)

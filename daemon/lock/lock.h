@@ -198,6 +198,12 @@ struct lock_engine *lock_engine_new(struct broker *broker, struct timers *timers
 void lock_engine_free(struct lock_engine *engine);
 void lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings);
 
+/*
+ * Why no request may name this lock, though lockname_error() lets it; NULL: it may. Static. Asked before
+ * every request that names one.
+ */
+const char *lock_name_refusal(const struct lock_engine *engine, const char *name);
+
 /* Requests: `request` is unique within the peer while it is unanswered. */
 void lock_acquire(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);

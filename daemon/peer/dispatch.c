@@ -272,6 +272,19 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 	return false;
 }
 
+/* Which names there may be depends on how queues are named, so the parser of params cannot know. */
+static bool
+name_allowed(const struct dispatch *dispatch, const char *name, struct message_error *ret_error)
+{
+	const char *why = name == NULL ? NULL : lock_name_refusal(dispatch->engine, name);
+
+	if (why == NULL)
+		return true;
+	message_error_set(ret_error, REASON_INVALID_PARAMS, "name is refused: %s", why);
+	snprintf(ret_error->parameter, sizeof(ret_error->parameter), "name");
+	return false;
+}
+
 static void
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
@@ -298,6 +311,7 @@ dispatch_request(
 		return;
 	}
 	if (!method_params_parse(spec, message->params, &params, &error) ||
+	    !name_allowed(dispatch, params.name, &error) ||
 	    !request_allowed(dispatch, conn, row, params.name, &error)) {
 		send_error(conn, &message->id, &error, NULL);
 		return;
