@@ -1,7 +1,6 @@
 #include "daemon/lock/names.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +121,12 @@ queue_name_admin(const struct queue_naming *naming, const char *name)
 {
 	(void)naming; /* the same in every naming */
 	return plain_queue(name, "");
+}
+
+bool
+queue_naming_mutex_is_admin(const struct queue_naming *naming)
+{
+	return naming->mutex[0] == '\0';
 }
 
 struct queue_name

@@ -7,6 +7,8 @@
 #ifndef LOCK_NAMES_H
 #define LOCK_NAMES_H
 
+#include <stdbool.h>
+
 #include "daemon/config/template.h"
 
 #define QUEUE_NAME_SIZE (TEMPLATE_QUEUE_MAX + 1)
@@ -40,6 +42,8 @@ struct queue_name queue_name_b(const struct queue_naming *naming, const char *na
 struct queue_name queue_name_mutex(const struct queue_naming *naming, const char *name);
 /* The administration mutex of a semaphore. */
 struct queue_name queue_name_admin(const struct queue_naming *naming, const char *name);
+/* Whether that is also the queue of the true mutex of that name, as in amqp-locks-python. */
+bool queue_naming_mutex_is_admin(const struct queue_naming *naming);
 /* The markers: N-G, the gate at which all wait, and N-U, there are no slots to wait for. */
 struct queue_name queue_name_gate(const struct queue_naming *naming, const char *name);
 struct queue_name queue_name_unlimited(const struct queue_naming *naming, const char *name);
