@@ -59,19 +59,6 @@ deadline_passed(void *ctx, uint64_t id)
 	}
 }
 
-/* A wait that begins while the broker is away: the peer is told why nothing comes of it. */
-static void
-tell_broker(struct lock_engine *engine, uint64_t peer)
-{
-	struct broker_info info;
-	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER};
-
-	broker_get_info(engine->broker, &info);
-	notice.state = info.hold;
-	notice.text = info.why;
-	engine_notice(engine, peer, &notice);
-}
-
 static void
 rest_is_over(void *ctx, uint64_t id)
 {
@@ -100,8 +87,8 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 		*ret_text = peer_is_full;
 		return REASON_TOO_MANY_LOCKS;
 	}
-	if (entry->waiter_count >= engine->settings.max_waits_per_peer) {
-		*ret_text = "this connection waits for as many locks as it may";
+	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer) {
+		*ret_text = "this connection waits for as much as it may";
 		return REASON_TOO_MANY_WAITERS;
 	}
 	return REASON_NONE;
@@ -151,7 +138,7 @@ acquire_start(
 	else if (engine->link == BROKER_DENIED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
-		tell_broker(engine, peer);
+		engine_tell_broker(engine, peer);
 }
 
 void

@@ -1,46 +1,602 @@
 #include "daemon/lock/drain.h"
 
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "protocol/duration.h"
+
+/* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
+#define REST_FIRST (20 * NSEC_PER_MSEC)
+#define REST_MOST (500 * NSEC_PER_MSEC)
+/* Until the second look at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
+#define REST_RECLAIMED (100 * NSEC_PER_MSEC)
+
+enum drain_kind {
+	DRAIN_REMOVED, /* slots that are no more: until nobody holds them */
+	DRAIN_FREE,    /* one slot: until nobody holds it */
+	DRAIN_TAKEN    /* one slot: until somebody does */
+};
+
+enum drain_state {
+	DRAIN_RESTING, /* the timer is set */
+	DRAIN_LOOKING  /* a probe of slots left[at .. at + count - 1] is in flight */
+};
+
+enum slot_state {
+	SLOT_UNSEEN, /* nothing is known */
+	SLOT_HELD,
+	SLOT_ABSENT, /* in the last look at it, and not in the one before */
+	SLOT_GONE    /* in two looks in a row: it leaves */
+};
+
+struct drain_slot {
+	int slot;
+	enum slot_state state;
+};
+
+/* Of one name: its drains. */
+struct drained {
+	char *name; /* owned; the key */
+	TAILQ_HEAD(, drain) drains;
+	UT_hash_handle by_name;
+};
+
+struct drain {
+	uint64_t id;
+	uint64_t peer, request;
+	enum drain_kind kind;
+	enum drain_state state;
+	struct drained *of; /* its name's */
+	struct drain_slot *left;
+	size_t left_count, at, count;
+	unsigned looks; /* done */
+	bool known;     /* something was ever learned of a slot */
+	bool unknown;   /* of the look in progress or last: some answer was */
+	bool changed;   /* of what was told: who is left */
+	int64_t timeout, rest;
+	bool progress;
+	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
+	struct timer deadline, next;
+	UT_hash_handle by_id;
+	TAILQ_ENTRY(drain) of_name, of_peer;
+};
+
+static struct drain *
+drain_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct drain *drain;
+
+	HASH_FIND(by_id, engine->drains, &id, sizeof(id), drain);
+	return drain;
+}
+
+static struct drained *
+drained_find(const struct lock_engine *engine, const char *name)
+{
+	struct drained *drained;
+
+	HASH_FIND(by_name, engine->drained, name, strlen(name), drained);
+	return drained;
+}
+
+static void
+drain_set_state(struct drain *drain, enum drain_state state)
+{
+	assert(drain->state != state);
+	drain->state = state;
+}
+
+static void
+drain_free(struct lock_engine *engine, struct drain *drain)
+{
+	struct lock_peer *peer = engine_peer_find(engine, drain->peer);
+	struct drained *of = drain->of;
+
+	timers_cancel(engine->timers, &drain->deadline);
+	timers_cancel(engine->timers, &drain->next);
+	HASH_DELETE(by_id, engine->drains, drain);
+	TAILQ_REMOVE(&of->drains, drain, of_name);
+	if (TAILQ_EMPTY(&of->drains)) {
+		HASH_DELETE(by_name, engine->drained, of);
+		free(of->name);
+		free(of);
+	}
+	TAILQ_REMOVE(&peer->drains, drain, of_peer);
+	peer->drain_count--;
+	engine_peer_let_go(engine, peer);
+	free(drain->left);
+	free((char *)drain->answer.text);
+	free((char *)drain->answer.warning);
+	free(drain);
+}
+
+/* ---- what is told ---- */
+
+/* The slots that are left; of those absent once only with `all`. To be freed. */
+static int *
+slots_left(const struct drain *drain, bool all, size_t *ret_count)
+{
+	int *slots = mem_alloc((drain->left_count + 1) * sizeof(*slots));
+	size_t count = 0;
+
+	for (size_t i = 0; i < drain->left_count; i++) {
+		if (all || drain->left[i].state != SLOT_ABSENT)
+			slots[count++] = drain->left[i].slot;
+	}
+	*ret_count = count;
+	return slots;
+}
+
+/* Answers, and frees the drain; `answer` may borrow its words. */
+static void
+finish(struct lock_engine *engine, struct drain *drain, struct lock_answer *answer)
+{
+	uint64_t peer = drain->peer, request = drain->request;
+	int *held = NULL;
+
+	answer->name = drain->of->name;
+	if (drain->kind == DRAIN_REMOVED) {
+		answer->kind = drain->answer.kind;
+		answer->slots = drain->answer.slots;
+		answer->target = drain->answer.target;
+		answer->warning = drain->answer.warning;
+		if (answer->reason != REASON_NONE)
+			answer->held = held = slots_left(drain, true, &answer->held_count);
+	} else {
+		answer->slot = drain->left[0].slot;
+	}
+	engine_tell(engine, peer, request, answer);
+	free(held);
+	drain_free(engine, drain);
+}
+
+static void
+finish_refused(
+    struct lock_engine *engine, struct drain *drain, enum reason reason, const char *text)
+{
+	struct lock_answer answer = engine_refusal(reason, text);
+
+	finish(engine, drain, &answer);
+}
+
+static void
+finish_done(struct lock_engine *engine, struct drain *drain)
+{
+	struct lock_answer answer =
+	    drain->kind == DRAIN_REMOVED ? drain->answer : engine_refusal(REASON_NONE, NULL);
+
+	finish(engine, drain, &answer);
+}
+
+/* The broker did not say. */
+static void
+finish_unknown(struct lock_engine *engine, struct drain *drain)
+{
+	struct lock_answer answer =
+	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
+
+	if (drain->kind == DRAIN_REMOVED && answer.reason == REASON_BROKER_UNAVAILABLE)
+		answer.text = "the broker did not say whether the removed slots are held";
+	finish(engine, drain, &answer);
+}
+
+static void
+finish_timeout(struct lock_engine *engine, struct drain *drain)
+{
+	static const char *const of_one[] = {"", "somebody holds it still", "nobody holds it yet"};
+	char text[96];
+
+	snprintf(text, sizeof(text), "%s", of_one[drain->kind]);
+	if (drain->kind == DRAIN_REMOVED)
+		snprintf(text, sizeof(text), "%zu of the removed slots %s still held",
+		    drain->left_count, drain->left_count == 1 ? "is" : "are");
+	finish_refused(engine, drain, REASON_TIMEOUT, text);
+}
+
+static void
+tell_progress(struct lock_engine *engine, struct drain *drain)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_DRAIN, .request = drain->request};
+	int *held;
+
+	if (!drain->progress || !drain->changed)
+		return;
+	drain->changed = false;
+	notice.name = drain->of->name;
+	notice.held = held = slots_left(drain, false, &notice.held_count);
+	if (notice.held_count > 0)
+		engine_notice(engine, drain->peer, &notice);
+	free(held);
+}
+
+/* ---- a look ---- */
+
+static void probe_next(struct lock_engine *engine, struct drain *drain);
+
+/* A slot that is reserved here is taken, whatever the broker says of its B. */
+static bool
+is_reserved(const struct lock_engine *engine, const struct drain *drain, int slot)
+{
+	struct queue_name b = queue_name_b(engine->settings.naming, drain->of->name, slot);
+
+	return hold_find_queue(&engine->holds, b.text) != NULL;
+}
+
+static void
+take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_slot *slot,
+    enum broker_answer answer)
+{
+	enum slot_state before = slot->state;
+
+	if (answer == BROKER_UNKNOWN) {
+		drain->unknown = true;
+		return;
+	}
+	drain->known = true;
+	if (answer == BROKER_OK ||
+	    (drain->kind != DRAIN_TAKEN && is_reserved(engine, drain, slot->slot)))
+		slot->state = SLOT_HELD;
+	else if (before == SLOT_ABSENT)
+		slot->state = SLOT_GONE;
+	else
+		slot->state = SLOT_ABSENT;
+	if ((before == SLOT_HELD) != (slot->state == SLOT_HELD))
+		drain->changed = true;
+}
+
+/* Those that are gone leave. Returns how many are absent for the first time. */
+static size_t
+sort_out(struct drain *drain)
+{
+	size_t kept = 0, absent = 0;
+
+	for (size_t i = 0; i < drain->left_count; i++) {
+		if (drain->left[i].state == SLOT_GONE)
+			continue;
+		absent += drain->left[i].state == SLOT_ABSENT;
+		drain->left[kept++] = drain->left[i];
+	}
+	drain->left_count = kept;
+	return absent;
+}
+
+static void
+rest(struct lock_engine *engine, struct drain *drain, bool confirms)
+{
+	struct broker_info info;
+	int64_t ns = drain->rest / 2 + jitter_below(&engine->jitter, drain->rest);
+
+	if (confirms) {
+		broker_get_info(engine->broker, &info);
+		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
+	} else {
+		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
+	}
+	drain_set_state(drain, DRAIN_RESTING);
+	timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
+}
+
+/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
+static bool
+is_over(const struct drain *drain)
+{
+	return drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD
+					  : drain->left_count == 0;
+}
+
+static void
+look_is_done(struct lock_engine *engine, struct drain *drain)
+{
+	bool is_try = drain->timeout == 0, confirms;
+	struct broker_info info;
+
+	confirms = drain->kind != DRAIN_TAKEN && sort_out(drain) > 0;
+	drain->looks++;
+	broker_get_info(engine->broker, &info);
+	if (is_over(drain))
+		finish_done(engine, drain);
+	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
+		finish_unknown(engine, drain);
+	else if (is_try && (!confirms || drain->looks == 2))
+		finish_timeout(engine, drain);
+	else {
+		tell_progress(engine, drain);
+		rest(engine, drain, confirms);
+	}
+}
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct drain *drain = drain_find(engine, id);
+
+	if (drain == NULL)
+		return; /* answered meanwhile */
+	assert(drain->state == DRAIN_LOOKING && count == drain->count);
+	for (size_t i = 0; i < count; i++)
+		take_answer(engine, drain, &drain->left[drain->at + i], answers[i]);
+	drain->at += count;
+	if (drain->at < drain->left_count)
+		probe_next(engine, drain);
+	else
+		look_is_done(engine, drain);
+}
+
+static void
+probe_next(struct lock_engine *engine, struct drain *drain)
+{
+	size_t count = drain->left_count - drain->at;
+	struct queue_name *names;
+	const char **texts;
+
+	if (count > BROKER_PROBE_MAX)
+		count = BROKER_PROBE_MAX;
+	names = mem_alloc(count * sizeof(*names));
+	texts = mem_alloc(count * sizeof(*texts));
+	for (size_t i = 0; i < count; i++) {
+		names[i] = queue_name_b(
+		    engine->settings.naming, drain->of->name, drain->left[drain->at + i].slot);
+		texts[i] = names[i].text;
+	}
+	drain->count = count;
+	broker_probe(
+	    engine->broker, texts, count, (struct broker_probe_done){on_probed, engine, drain->id});
+	free(texts);
+	free(names);
+}
+
+static void
+look(struct lock_engine *engine, struct drain *drain)
+{
+	drain_set_state(drain, DRAIN_LOOKING);
+	drain->at = 0;
+	drain->unknown = false;
+	probe_next(engine, drain);
+}
+
+static void
+rest_is_over(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+
+	look(engine, drain_find(engine, id));
+}
+
+static void
+deadline_passed(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct drain *drain = drain_find(engine, id);
+
+	if (drain->known && drain->timeout != 0)
+		finish_timeout(engine, drain);
+	else
+		finish_unknown(engine, drain);
+}
+
+/* ---- the doors ---- */
+
+/* Begins the wait. A peer that cannot know is told why nothing comes of it. */
+static void
+begin(struct lock_engine *engine, struct drain *drain)
+{
+	if (engine->link != BROKER_UP)
+		engine_tell_broker(engine, drain->peer);
+	look(engine, drain);
+}
+
+/* Why a wait is not even begun; REASON_NONE when it is. */
+static enum reason
+refusal_at_the_door(
+    const struct lock_engine *engine, uint64_t peer, int64_t timeout, struct lock_answer *ret)
+{
+	const struct lock_peer *entry = engine_peer_find(engine, peer);
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if (engine->draining && !FAULT(DRAIN_LETS_WAIT))
+		*ret = engine_refusal(REASON_DRAINING, NULL);
+	else if (entry != NULL &&
+		 entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer)
+		*ret = engine_refusal(
+		    REASON_TOO_MANY_WAITERS, "this connection waits for as much as it may");
+	else if (info.hold == BROKER_DENIED)
+		*ret = engine_refusal(REASON_BROKER_DENIED, info.why);
+	else if (engine->link != BROKER_UP && timeout == 0)
+		*ret = engine_refusal(REASON_BROKER_UNAVAILABLE, info.why);
+	else
+		*ret = engine_refusal(REASON_NONE, NULL);
+	return ret->reason;
+}
+
+static struct drained *
+drained_get(struct lock_engine *engine, const char *name)
+{
+	struct drained *drained = drained_find(engine, name);
+
+	if (drained == NULL) {
+		drained = mem_alloc(sizeof(*drained));
+		drained->name = mem_strdup(name);
+		TAILQ_INIT(&drained->drains);
+		HASH_ADD_KEYPTR(
+		    by_name, engine->drained, drained->name, strlen(drained->name), drained);
+	}
+	return drained;
+}
+
+static struct drain *
+drain_new(struct lock_engine *engine, const struct drain_order *order, enum drain_kind kind)
+{
+	struct drain *drain = mem_alloc(sizeof(*drain));
+	struct lock_peer *peer = engine_peer(engine, order->peer);
+
+	drain->id = engine_id(engine);
+	drain->peer = order->peer;
+	drain->request = order->request;
+	drain->kind = kind;
+	drain->state = DRAIN_RESTING;
+	drain->timeout = order->timeout;
+	drain->rest = REST_FIRST;
+	drain->progress = order->progress;
+	drain->left_count = (size_t)(order->last - order->first + 1);
+	drain->left = mem_alloc(drain->left_count * sizeof(*drain->left));
+	for (size_t i = 0; i < drain->left_count; i++)
+		drain->left[i].slot = order->first + (int)i;
+	if (order->answer != NULL) {
+		drain->answer = *order->answer;
+		drain->answer.text = mem_strdup(order->answer->text);
+		drain->answer.warning = mem_strdup(order->answer->warning);
+	}
+	drain->of = drained_get(engine, order->name);
+	TAILQ_INSERT_TAIL(&drain->of->drains, drain, of_name);
+	HASH_ADD(by_id, engine->drains, id, sizeof(drain->id), drain);
+	TAILQ_INSERT_TAIL(&peer->drains, drain, of_peer);
+	peer->drain_count++;
+	timer_init(&drain->next, rest_is_over, engine, drain->id);
+	timer_init(&drain->deadline, deadline_passed, engine, drain->id);
+	if (order->timeout != DURATION_FOREVER)
+		timers_set(engine->timers, &drain->deadline,
+		    engine_now(engine) +
+			(order->timeout != 0 ? order->timeout : engine->settings.request_timeout));
+	return drain;
+}
+
 void
 drain_start(struct lock_engine *engine, const struct drain_order *order)
 {
-	engine_tell(engine, order->peer, order->request, order->answer);
+	struct lock_answer answer;
+
+	assert(order->first >= 1 && order->last >= order->first);
+	if (refusal_at_the_door(engine, order->peer, order->timeout, &answer) == REASON_NONE) {
+		begin(engine, drain_new(engine, order, DRAIN_REMOVED));
+		return;
+	}
+	answer.name = order->name;
+	answer.kind = order->answer->kind;
+	answer.slots = order->answer->slots;
+	answer.target = order->answer->target;
+	answer.warning = order->answer->warning;
+	engine_tell(engine, order->peer, order->request, &answer);
 }
 
 void
 drain_await(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await)
 {
-	struct lock_answer answer = engine_refusal(REASON_INTERNAL, NULL);
+	struct drain_order order = {.peer = peer,
+	    .request = request,
+	    .name = await->name,
+	    .first = await->slot,
+	    .last = await->slot,
+	    .timeout = await->timeout};
+	struct lock_answer answer;
 
-	(void)await;
+	if (await->slot < 1 || await->slot > engine->settings.slots_most) {
+		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: there is none such");
+		answer.parameter = "slot";
+	} else if (refusal_at_the_door(engine, peer, await->timeout, &answer) == REASON_NONE) {
+		begin(engine, drain_new(engine, &order, await->taken ? DRAIN_TAKEN : DRAIN_FREE));
+		return;
+	}
+	answer.name = await->name;
 	engine_tell(engine, peer, request, &answer);
 }
 
 bool
 drain_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
-	(void)engine;
-	(void)peer;
-	(void)request;
+	struct lock_peer *entry = engine_peer_find(engine, peer);
+	struct drain *drain;
+
+	if (entry == NULL)
+		return false;
+	TAILQ_FOREACH (drain, &entry->drains, of_peer) {
+		if (drain->request == request) {
+			finish_refused(engine, drain, REASON_CANCELLED, NULL);
+			return true;
+		}
+	}
 	return false;
 }
 
 void
 drain_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
-	(void)engine;
-	(void)peer;
+	struct lock_peer *entry;
+
+	/* The entry goes with the last of what it holds and waits for. */
+	while ((entry = engine_peer_find(engine, peer)) != NULL && !TAILQ_EMPTY(&entry->drains))
+		drain_free(engine, TAILQ_FIRST(&entry->drains));
 }
 
 void
 drain_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 {
-	(void)engine;
-	(void)answer;
+	struct drain *drain, *next;
+
+	/* Answering calls nobody back into the engine: no other drain goes meanwhile. */
+	HASH_ITER (by_id, engine->drains, drain, next)
+		finish_refused(engine, drain, answer->reason, answer->text);
+}
+
+static bool
+waits_for(const struct drain *drain, int slot)
+{
+	size_t low = 0, high = drain->left_count; /* they are in order */
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (drain->left[middle].slot == slot)
+			return true;
+		if (drain->left[middle].slot < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+void
+drain_slot_freed(struct lock_engine *engine, const char *name, int slot)
+{
+	struct drained *drained = drained_find(engine, name);
+	struct drain *drain;
+
+	if (drained == NULL)
+		return;
+	TAILQ_FOREACH (drain, &drained->drains, of_name) {
+		if (drain->kind == DRAIN_TAKEN || !waits_for(drain, slot))
+			continue;
+		drain->rest = REST_FIRST;
+		if (drain->state == DRAIN_RESTING)
+			timers_set(engine->timers, &drain->next, engine_now(engine));
+	}
+}
+
+void
+drain_link_changed(struct lock_engine *engine, const char *why)
+{
+	struct drain *drain, *next;
+
+	HASH_ITER (by_id, engine->drains, drain, next) {
+		if (engine->link == BROKER_DENIED)
+			finish_refused(engine, drain, REASON_BROKER_DENIED, why);
+		else if (engine->link == BROKER_DOWN && drain->timeout == 0)
+			finish_refused(engine, drain, REASON_BROKER_UNAVAILABLE, why);
+	}
 }
 
 void
 drain_free_all(struct lock_engine *engine)
 {
-	(void)engine;
+	struct drain *drain, *next;
+
+	HASH_ITER (by_id, engine->drains, drain, next)
+		drain_free(engine, drain);
 }

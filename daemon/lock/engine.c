@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/drain.h"
 
 uint64_t
 engine_id(struct lock_engine *engine)
@@ -40,15 +41,16 @@ engine_peer(struct lock_engine *engine, uint64_t id)
 		peer->id = id;
 		TAILQ_INIT(&peer->holds);
 		TAILQ_INIT(&peer->waiters);
+		TAILQ_INIT(&peer->drains);
 		HASH_ADD(by_id, engine->peers, id, sizeof(peer->id), peer);
 	}
 	return peer;
 }
 
-static void
-peer_free_if_idle(struct lock_engine *engine, struct lock_peer *peer)
+void
+engine_peer_let_go(struct lock_engine *engine, struct lock_peer *peer)
 {
-	if (peer->hold_count > 0 || peer->waiter_count > 0)
+	if (peer->hold_count > 0 || peer->waiter_count > 0 || peer->drain_count > 0)
 		return;
 	HASH_DELETE(by_id, engine->peers, peer);
 	free(peer);
@@ -76,7 +78,7 @@ engine_hold_detach(struct lock_engine *engine, struct hold *hold)
 	TAILQ_REMOVE(&entry->holds, hold, of_peer);
 	entry->hold_count--;
 	hold->peer = 0;
-	peer_free_if_idle(engine, entry);
+	engine_peer_let_go(engine, entry);
 }
 
 /* ---- watches ---- */
@@ -162,7 +164,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
 	entry->waiter_count--;
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
-	peer_free_if_idle(engine, entry);
+	engine_peer_let_go(engine, entry);
 	free(waiter);
 }
 
@@ -201,6 +203,18 @@ engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notic
 	engine->telling = true;
 	engine->listener.notice(engine->listener.ctx, peer, notice);
 	engine->telling = false;
+}
+
+void
+engine_tell_broker(struct lock_engine *engine, uint64_t peer)
+{
+	struct broker_info info;
+	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER};
+
+	broker_get_info(engine->broker, &info);
+	notice.state = info.hold;
+	notice.text = info.why;
+	engine_notice(engine, peer, &notice);
 }
 
 struct lock_answer
@@ -370,6 +384,8 @@ engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 		semaphore->look.overtaken |= free_now;
 		engine_poke(engine, semaphore);
 	}
+	if (!mutex)
+		drain_slot_freed(engine, hold->name, hold->slot);
 	if (hold->lane != 0 && !FAULT(LANE_LEAKED))
 		broker_lane_put(engine->broker, hold->lane);
 	timers_cancel(engine->timers, &hold->timer);

@@ -25,17 +25,22 @@
 #include "daemon/lock/lock.h"
 #include "daemon/lock/semaphore.h"
 
+struct drain;
+struct drained;
+TAILQ_HEAD(drain_list, drain);
+
 /* A local peer that holds or waits; there is one only while it does. */
 struct lock_peer {
 	uint64_t id;
 	struct hold_list holds;
 	struct waiter_list waiters;
-	size_t hold_count, waiter_count;
+	struct drain_list drains; /* its waits for holders, and for slots */
+	size_t hold_count, waiter_count, drain_count;
 	size_t claim_count; /* of the waiters, those that are CLAIMING */
 	UT_hash_handle by_id;
 };
 
-/* A request that does not wait by itself: verify, release, create, destroy, size. */
+/* A request that does not wait by itself: all but acquire, and waits for holders and slots. */
 struct op {
 	uint64_t id;
 	uint64_t peer, request;
@@ -52,7 +57,6 @@ struct verify;
 struct mutex;
 struct mutex_taker;
 struct surveying;
-struct drain;
 struct fsck;
 struct listing;
 struct admin;
@@ -94,6 +98,7 @@ struct lock_engine {
 	struct mutex_taker *mutex_takers;         /* of mutex.c */
 	struct surveying *surveys;                /* of survey.c */
 	struct drain *drains;                     /* of drain.c */
+	struct drained *drained;                  /* of drain.c: by name */
 	struct fsck *fscks;                       /* of fsck.c */
 	struct listing *listings;                 /* of list.c */
 	struct admin *admins;                     /* of admin.c */
@@ -135,8 +140,12 @@ struct lock_answer engine_full(const struct semaphore *semaphore, enum reason re
  */
 struct lock_answer engine_refusal_unknown(const struct lock_engine *engine, const char *text);
 
+/* Of a wait that begins while the broker is away: the peer is told why nothing comes of it. */
+void engine_tell_broker(struct lock_engine *engine, uint64_t peer);
+
 /* The peer's entry, made when there is none. It goes when it neither holds nor waits. */
 struct lock_peer *engine_peer(struct lock_engine *engine, uint64_t id);
+void engine_peer_let_go(struct lock_engine *engine, struct lock_peer *peer); /* it may go now */
 struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
 /* Makes the hold the peer's; and nobody's again. */
 void engine_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer);

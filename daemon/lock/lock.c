@@ -52,6 +52,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	if (state != BROKER_UP)
 		keep_link_died(engine, why);
 	acquire_link_changed(engine, why);
+	drain_link_changed(engine, why);
 }
 
 static void

@@ -1,6 +1,7 @@
 #include "tests/unit/lock_world.h"
 
 #include <check.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,51 @@ record(struct world_daemon *daemon, uint64_t peer, const char *text)
 	return said;
 }
 
+static void add_detail(struct said *said, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+add_detail(struct said *said, const char *format, ...)
+{
+	size_t len = strlen(said->detail);
+	va_list args;
+
+	if (len > 0 && len + 1 < sizeof(said->detail))
+		said->detail[len++] = ' ';
+	va_start(args, format);
+	vsnprintf(said->detail + len, sizeof(said->detail) - len, format, args);
+	va_end(args);
+}
+
+/* "1 2 3" */
+static void
+add_held(struct said *said, const int *held, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		add_detail(said, "%d", held[i]);
+}
+
+/*
+ * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy. Explanation:
+ * "full 3/3 here 1 waiting 0 strays 0".
+ */
+static void
+add_shown(struct said *said, const struct lock_answer *answer)
+{
+	const struct lock_explanation *why = answer->explanation;
+
+	for (size_t i = 0; i < answer->finding_count; i++)
+		add_detail(said, "%s:%d%s", lock_flaw_word(answer->findings[i].flaw),
+		    answer->findings[i].slot, answer->findings[i].repaired ? "!" : "");
+	for (size_t i = 0; i < answer->row_count; i++)
+		add_detail(said, "%s=%d/%d%s", answer->rows[i].name, answer->rows[i].slots,
+		    answer->rows[i].busy, answer->rows[i].exists ? "" : "-");
+	if (why != NULL)
+		add_detail(said, "%s %d/%d here %d waiting %d strays %d",
+		    lock_verdict_word(why->verdict), why->slots, why->busy, why->here, why->waiting,
+		    why->strays);
+}
+
 static void
 on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer)
 {
@@ -84,6 +130,8 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->slots = answer->slots;
 	said->holders = answer->holders;
 	said->waiting = answer->waiting;
+	add_held(said, answer->held, answer->held_count);
+	add_shown(said, answer);
 	said->safe_until = answer->safe_until;
 }
 
@@ -99,6 +147,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	said->lock = notice->lock;
 	said->slot = notice->slot;
 	said->position = notice->position;
+	said->request = notice->request;
+	add_held(said, notice->held, notice->held_count);
 }
 
 /* ---- the world ---- */

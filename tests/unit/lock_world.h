@@ -26,6 +26,8 @@ struct said {
 	int slot, slots, holders, waiting, position;
 	int64_t at, safe_until;
 	char text[256];
+	char
+	    detail[512]; /* slots held, findings, rows or an explanation, in short (lock_world.c) */
 };
 
 struct world_daemon {

@@ -12,6 +12,7 @@ Suite *suite_lock_line(void);
 Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);
+Suite *suite_lock_drain(void);
 Suite *suite_lock_admin(void);
 Suite *suite_lock_watch(void);
 

@@ -1,0 +1,473 @@
+/*
+ * Waiting on lock holders, and for a slot to be free or taken, by simulation over memory_broker.
+ */
+#include "daemon/lock/drain.h"
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND NSEC_PER_SEC
+#define MSEC NSEC_PER_MSEC
+#define FOREVER DURATION_FOREVER
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+}
+
+static void
+teardown(void)
+{
+	for (int i = 0; i < DAEMONS; i++) {
+		ck_assert_ptr_null(world->daemon[i].engine->drains);
+		ck_assert_ptr_null(world->daemon[i].engine->drained);
+	}
+	world_free(world);
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+static void
+put_b(int slot)
+{
+	char queue[32];
+
+	snprintf(queue, sizeof(queue), "db-%d-B", slot);
+	ck_assert(memory_world_put(world->memory, queue, true));
+}
+
+static void
+remove_b(int slot)
+{
+	char queue[32];
+
+	snprintf(queue, sizeof(queue), "db-%d-B", slot);
+	ck_assert(memory_world_remove(world->memory, queue));
+}
+
+static void
+await(int daemon, uint64_t peer, uint64_t request, int slot, bool taken, int64_t timeout)
+{
+	lock_await(engine(daemon), peer, request,
+	    &(struct lock_await){.name = "db", .slot = slot, .taken = taken, .timeout = timeout});
+}
+
+/* Slots first..last were removed; what is answered then is of a resize to 1. */
+static void
+drain(uint64_t peer, uint64_t request, int first, int last, int64_t timeout)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+
+	answer.slots = 1;
+	answer.target = 1;
+	drain_start(engine(0), &(struct drain_order){.peer = peer,
+				   .request = request,
+				   .name = "db",
+				   .first = first,
+				   .last = last,
+				   .timeout = timeout,
+				   .progress = true,
+				   .answer = &answer});
+}
+
+static const struct said *
+answer(uint64_t peer, uint64_t request)
+{
+	return world_answer(world, 0, peer, request);
+}
+
+static void
+check_reason(uint64_t peer, uint64_t request, enum reason reason)
+{
+	ck_assert_ptr_nonnull(answer(peer, request));
+	ck_assert_int_eq(answer(peer, request)->reason, reason);
+}
+
+/* What the peer was told of who is left, the youngest notice. */
+static const char *
+told(uint64_t peer)
+{
+	for (size_t i = world->said_count; i-- > 0;) {
+		if (world->said[i].notice && world->said[i].peer == peer &&
+		    world->said[i].kind == LOCK_NOTICE_DRAIN)
+			return world->said[i].detail;
+	}
+	return "";
+}
+
+START_TEST(slots_that_nobody_holds_are_gone_at_once)
+{
+	int64_t began = world->now;
+
+	drain(1, 1, 2, 5, FOREVER);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(answer(1, 1)->slots, 1);
+	ck_assert_int_lt(world->now - began, 50 * MSEC);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 0);
+}
+END_TEST
+
+START_TEST(holders_are_waited_for_and_told_of)
+{
+	put_b(2);
+	put_b(4);
+	drain(1, 1, 2, 5, FOREVER);
+	world_pass(world, 5 * SECOND);
+	ck_assert_ptr_null(answer(1, 1));
+	ck_assert_str_eq(told(1), "2 4");
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 1);
+	remove_b(2);
+	world_pass(world, 5 * SECOND);
+	ck_assert_str_eq(told(1), "4");
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 2);
+	remove_b(4);
+	world_pass(world, SECOND);
+	check_reason(1, 1, REASON_NONE);
+	ck_assert_str_eq(answer(1, 1)->detail, "");
+}
+END_TEST
+
+/* As the known bug of the server has it: B goes, and its holder claims it again. */
+START_TEST(absent_once_is_not_gone)
+{
+	memory_world_set_deletes_by_name(world->memory, true);
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	drain(1, 2, 1, 1, FOREVER);
+	for (int i = 0; i < 20; i++) {
+		world_pass(world, SECOND);
+		remove_b(1);
+		world_pass(
+		    world, 60 * MSEC); /* rests are of up to 750 ms: a look falls into some */
+		put_b(1);
+	}
+	ck_assert_int_ge(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 1);
+	ck_assert_ptr_null(answer(1, 1));
+	ck_assert_ptr_null(answer(1, 2));
+	remove_b(1);
+	world_pass(world, 2 * SECOND);
+	check_reason(1, 1, REASON_NONE);
+	check_reason(1, 2, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_deadline_says_who_is_left)
+{
+	int64_t began = world->now;
+
+	put_b(2);
+	put_b(3);
+	drain(1, 1, 2, 3, 3 * SECOND);
+	await(0, 1, 2, 2, false, 3 * SECOND);
+	await(0, 1, 3, 7, true, 3 * SECOND);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(world->now - began, 3 * SECOND);
+	ck_assert_str_eq(answer(1, 1)->detail, "2 3");
+	ck_assert_str_eq(answer(1, 1)->text, "2 of the removed slots are still held");
+	ck_assert_int_eq(answer(1, 1)->slots, 1);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(answer(1, 2)->slot, 2);
+	ck_assert_str_eq(answer(1, 2)->text, "somebody holds it still");
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
+	ck_assert_str_eq(answer(1, 3)->text, "nobody holds it yet");
+}
+END_TEST
+
+START_TEST(without_time_it_looks)
+{
+	int64_t began = world->now;
+
+	put_b(2);
+	drain(1, 1, 2, 3, 0);
+	drain(1, 2, 3, 4, 0);
+	await(0, 1, 3, 2, true, 0);
+	await(0, 1, 4, 2, false, 0);
+	await(0, 1, 5, 1, true, 0);
+	await(0, 1, 6, 1, false, 0);
+	world_pass(world, 100 * MSEC);
+	check_reason(1, 1, REASON_TIMEOUT);
+	ck_assert_str_eq(answer(1, 1)->detail, "2");
+	check_reason(1, 2, REASON_NONE);
+	check_reason(1, 3, REASON_NONE);
+	check_reason(1, 4, REASON_TIMEOUT);
+	check_reason(1, 5, REASON_TIMEOUT);
+	check_reason(1, 6, REASON_NONE);
+	ck_assert_int_eq(world->now - began, 100 * MSEC);
+}
+END_TEST
+
+START_TEST(a_slot_is_taken_that_was_not_there_yet)
+{
+	await(0, 1, 1, 2, true, FOREVER);
+	world_pass(world, 5 * SECOND);
+	world_make(world, "db", 2);
+	world_pass(world, 5 * SECOND);
+	ck_assert_ptr_null(answer(1, 1));
+	put_b(2);
+	world_pass(world, SECOND);
+	check_reason(1, 1, REASON_NONE);
+	ck_assert_int_eq(answer(1, 1)->slot, 2);
+}
+END_TEST
+
+START_TEST(what_ends_here_is_seen_at_once)
+{
+	uint64_t lock;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	world_acquire(world, 0, 1, 1, "db", 0);
+	lock = world_await(world, 0, 1, 1)->lock;
+	await(0, 2, 1, 1, false, FOREVER);
+	drain(3, 1, 1, 1, FOREVER);
+	world_pass(world, 10 * SECOND);
+	lock_release(engine(0), 1, 2, lock);
+	released = world->now;
+	world_await(world, 0, 2, 1);
+	world_await(world, 0, 3, 1);
+	ck_assert_int_lt(world->now - released, 50 * MSEC);
+}
+END_TEST
+
+/* Its B is gone, and will be claimed again as soon as somebody looks. */
+START_TEST(what_is_reserved_here_is_held)
+{
+	world_make(world, "db", 1);
+	world_acquire(world, 0, 1, 1, "db", 0);
+	world_await(world, 0, 1, 1);
+	remove_b(1);
+	await(0, 2, 1, 1, false, 0);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_TIMEOUT);
+	ck_assert(!world_b(world, "db", 1, 0));
+}
+END_TEST
+
+START_TEST(two_peers_wait_for_the_same_slots)
+{
+	put_b(2);
+	drain(1, 1, 2, 3, FOREVER);
+	drain(2, 1, 1, 2, FOREVER);
+	world_pass(world, 2 * SECOND);
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, 2 * SECOND);
+	remove_b(2);
+	world_pass(world, SECOND);
+	ck_assert_ptr_null(answer(1, 1));
+	check_reason(2, 1, REASON_NONE);
+}
+END_TEST
+
+START_TEST(what_is_waited_for_can_be_cancelled)
+{
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	drain(1, 2, 1, 2, FOREVER);
+	ck_assert(!lock_cancel(engine(0), 2, 1));
+	ck_assert(!lock_cancel(engine(0), 1, 3));
+	ck_assert(lock_cancel(engine(0), 1, 1)); /* with a look in flight */
+	check_reason(1, 1, REASON_CANCELLED);
+	world_pass(world, 3 * SECOND);
+	ck_assert(lock_cancel(engine(0), 1, 2));
+	check_reason(1, 2, REASON_CANCELLED);
+	ck_assert_str_eq(answer(1, 2)->detail, "1");
+	ck_assert(!lock_cancel(engine(0), 1, 2));
+}
+END_TEST
+
+START_TEST(waits_of_a_peer_are_limited)
+{
+	struct lock_settings settings = world_settings;
+
+	settings.max_waits_per_peer = 2;
+	lock_engine_set(engine(0), &settings);
+	world_make(world, "db", 1);
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	drain(1, 2, 1, 1, FOREVER);
+	await(0, 1, 3, 1, false, FOREVER);
+	check_reason(1, 3, REASON_TOO_MANY_WAITERS);
+	drain(1, 4, 1, 1, FOREVER);
+	check_reason(1, 4, REASON_TOO_MANY_WAITERS);
+	ck_assert_int_eq(answer(1, 4)->slots, 1);
+	world_acquire(world, 0, 1, 5, "db", FOREVER);
+	check_reason(1, 5, REASON_TOO_MANY_WAITERS);
+	await(0, 2, 1, 1, false, FOREVER);
+	ck_assert_ptr_null(answer(2, 1));
+	lock_cancel(engine(0), 1, 1);
+	world_acquire(world, 0, 1, 6, "db", FOREVER);
+	await(0, 1, 7, 1, false, FOREVER);
+	check_reason(1, 7, REASON_TOO_MANY_WAITERS);
+	lock_peer_gone(engine(0), 1);
+	lock_peer_gone(engine(0), 2);
+}
+END_TEST
+
+START_TEST(a_daemon_that_stops_waits_for_nobody)
+{
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	drain(1, 2, 1, 1, FOREVER);
+	world_pass(world, SECOND);
+	ck_assert(lock_quiet(engine(0)));
+	lock_drain(engine(0));
+	check_reason(1, 1, REASON_DRAINING);
+	check_reason(1, 2, REASON_DRAINING);
+	ck_assert_str_eq(answer(1, 2)->detail, "1");
+	await(0, 1, 3, 1, false, FOREVER);
+	check_reason(1, 3, REASON_DRAINING);
+	drain(1, 4, 1, 1, FOREVER);
+	check_reason(1, 4, REASON_DRAINING);
+}
+END_TEST
+
+START_TEST(a_broker_that_is_away_is_waited_for)
+{
+	put_b(1);
+	await(0, 1, 1, 1, false, 60 * SECOND);
+	drain(1, 2, 1, 1, FOREVER);
+	world_pass(world, 2 * SECOND);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	world_pass(world, SECOND);
+	await(0, 2, 1, 1, false, 0);
+	check_reason(2, 1, REASON_BROKER_UNAVAILABLE);
+	await(0, 2, 2, 1, false, 10 * SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 2, LOCK_NOTICE_BROKER), 1);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_BROKER_UNAVAILABLE);
+	remove_b(1);
+	world_pass(world, 10 * SECOND);
+	ck_assert_ptr_null(answer(1, 1));
+	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
+	memory_broker_restore(world->daemon[0].broker, BROKER_SIDE);
+	world_pass(world, 10 * SECOND);
+	check_reason(1, 1, REASON_NONE);
+	check_reason(1, 2, REASON_NONE);
+}
+END_TEST
+
+START_TEST(what_was_known_before_the_broker_went_is_a_timeout)
+{
+	put_b(1);
+	await(0, 1, 1, 1, false, 10 * SECOND);
+	await(0, 1, 2, 1, false, 0);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
+	check_reason(1, 2, REASON_BROKER_UNAVAILABLE); /* it does not wait */
+	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
+	world_pass(world, 2 * SECOND);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
+}
+END_TEST
+
+START_TEST(what_is_denied_is_said_at_once)
+{
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	world_pass(world, SECOND);
+	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "no vhost");
+	check_reason(1, 1, REASON_BROKER_DENIED);
+	ck_assert_str_eq(answer(1, 1)->text, "no vhost");
+	await(0, 1, 2, 1, false, FOREVER);
+	check_reason(1, 2, REASON_BROKER_DENIED);
+}
+END_TEST
+
+START_TEST(an_alarm_is_waited_for)
+{
+	put_b(1);
+	memory_world_block(world->memory, true);
+	await(0, 1, 1, 1, true, FOREVER);
+	await(0, 1, 2, 1, true, 0);
+	world_pass(world, 20 * SECOND);
+	ck_assert_ptr_null(answer(1, 1));
+	check_reason(1, 2, REASON_BROKER_BLOCKED);
+	memory_world_block(world->memory, false);
+	world_pass(world, 6 * SECOND);
+	check_reason(1, 1, REASON_NONE);
+}
+END_TEST
+
+/* More than fit into one probe. */
+START_TEST(thousands_are_looked_at_in_several_probes)
+{
+	put_b(1);
+	put_b(1025);
+	put_b(10000);
+	drain(1, 1, 1, 10000, FOREVER);
+	world_pass(world, 5 * SECOND);
+	ck_assert_str_eq(told(1), "1 1025 10000");
+	remove_b(1025);
+	world_pass(world, 5 * SECOND);
+	ck_assert_str_eq(told(1), "1 10000");
+	remove_b(1);
+	remove_b(10000);
+	world_pass(world, SECOND);
+	check_reason(1, 1, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_slot_that_cannot_be_is_refused)
+{
+	await(0, 1, 1, 0, true, 0);
+	check_reason(1, 1, REASON_INVALID_PARAMS);
+	await(0, 1, 2, 10001, true, 0);
+	check_reason(1, 2, REASON_INVALID_PARAMS);
+}
+END_TEST
+
+/* Looks become rare: half a second apart, more or less. */
+START_TEST(looks_are_at_growing_intervals)
+{
+	unsigned before;
+
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	world_pass(world, SECOND);
+	before = world->asked;
+	world_pass(world, 100 * SECOND);
+	ck_assert_uint_ge(world->asked - before, 100 * 1000 / 750);
+	ck_assert_uint_le(world->asked - before, 100 * 1000 / 250 + 1);
+	lock_peer_gone(engine(0), 1);
+}
+END_TEST
+
+Suite *
+suite_lock_drain(void)
+{
+	Suite *suite = suite_create("lock: waiting for holders");
+	TCase *tc = tcase_create("drain");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, slots_that_nobody_holds_are_gone_at_once);
+	tcase_add_test(tc, holders_are_waited_for_and_told_of);
+	tcase_add_test(tc, absent_once_is_not_gone);
+	tcase_add_test(tc, a_deadline_says_who_is_left);
+	tcase_add_test(tc, without_time_it_looks);
+	tcase_add_test(tc, a_slot_is_taken_that_was_not_there_yet);
+	tcase_add_test(tc, what_ends_here_is_seen_at_once);
+	tcase_add_test(tc, what_is_reserved_here_is_held);
+	tcase_add_test(tc, two_peers_wait_for_the_same_slots);
+	tcase_add_test(tc, what_is_waited_for_can_be_cancelled);
+	tcase_add_test(tc, waits_of_a_peer_are_limited);
+	tcase_add_test(tc, a_daemon_that_stops_waits_for_nobody);
+	tcase_add_test(tc, a_broker_that_is_away_is_waited_for);
+	tcase_add_test(tc, what_was_known_before_the_broker_went_is_a_timeout);
+	tcase_add_test(tc, what_is_denied_is_said_at_once);
+	tcase_add_test(tc, an_alarm_is_waited_for);
+	tcase_add_test(tc, thousands_are_looked_at_in_several_probes);
+	tcase_add_test(tc, a_slot_that_cannot_be_is_refused);
+	tcase_add_test(tc, looks_are_at_growing_intervals);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
