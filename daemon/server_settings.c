@@ -17,7 +17,8 @@ server_naming(const struct config *started)
 	if (strcmp(started->naming, "amqp-locks-python") == 0)
 		return &queue_naming_amqp_locks_python;
 	if (!template_parse(started->slot_queue, &slot, error) ||
-	    !template_parse(started->holder_queue, &holder, error))
+	    !template_parse(started->holder_queue, &holder, error) ||
+	    !template_differ(&slot, &holder))
 		abort(); /* the configuration was checked */
 	return queue_naming_new(&slot, &holder);
 }

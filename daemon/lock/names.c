@@ -39,7 +39,6 @@ queue_naming_new(const struct template *a, const struct template *b)
 	struct queue_naming *naming = mem_alloc(sizeof(*naming));
 	int len;
 
-	assert(template_differ(a, b));
 	naming->a = *a;
 	naming->b = *b;
 	naming->mutex = "-M";

@@ -20,7 +20,7 @@ struct queue_naming;
 extern const struct queue_naming queue_naming_amqp_locks;
 /* {name}-A-{slot}, {name}-B-{slot}, admin and mutex {name} */
 extern const struct queue_naming queue_naming_amqp_locks_python;
-/* A[slot] and B[slot] as the templates say, which differ; the rest as in amqp-locks. */
+/* A[slot] and B[slot] as the templates say, which template_differ(); the rest as in amqp-locks. */
 const struct queue_naming *queue_naming_new(const struct template *a, const struct template *b);
 void queue_naming_free(const struct queue_naming *naming); /* NULL is fine, and a preset stays */
 
