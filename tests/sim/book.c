@@ -9,6 +9,12 @@ book_is_believed(const struct belief *belief, int64_t now)
 }
 
 bool
+book_waits(const struct ask *ask)
+{
+	return ask->what == ASK_ACQUIRE || ask->what == ASK_AWAIT || ask->order.wait != 0;
+}
+
+bool
 book_is_full(const struct book *book)
 {
 	return book->ask_count == REQUESTS_MAX ||
@@ -79,9 +85,14 @@ book_peer_gone(struct book *book, int daemon, uint64_t peer)
 	for (size_t i = book->ask_count; i-- > 0;) {
 		struct ask *ask = &book->asks[i];
 
-		/* Its acquires end unanswered; its other requests are still answered. */
-		if (ask->daemon == daemon &&
-		    (peer == 0 || (ask->peer == peer && ask->what == ASK_ACQUIRE)))
+		if (ask->daemon != daemon || (peer != 0 && ask->peer != peer))
+			continue;
+		/* What waits ends unanswered; its other requests are still answered. */
+		if (peer == 0 || ask->what == ASK_ACQUIRE || ask->what == ASK_AWAIT) {
 			book_end_ask(book, ask);
+		} else if (book_waits(ask)) {
+			ask->gone = true; /* whether it waits already is the daemon's knowledge */
+			ask->due = INT64_MAX;
+		}
 	}
 }

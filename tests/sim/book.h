@@ -15,20 +15,51 @@
 #define REQUESTS_MAX 48
 #define BELIEFS_MAX 96
 
-enum request_what { ASK_ACQUIRE, ASK_VERIFY, ASK_RELEASE, ASK_CREATE, ASK_DESTROY, ASK_SIZE };
+/* From CREATE on: administration, and looking at what it did. */
+enum request_what {
+	ASK_ACQUIRE,
+	ASK_VERIFY,
+	ASK_RELEASE,
+	ASK_CREATE,
+	ASK_RESIZE,
+	ASK_DESTROY,
+	ASK_FSCK,
+	ASK_SIZE,
+	ASK_AWAIT,
+	ASK_LIST,
+	ASK_EXPLAIN
+};
+
+/* What an administrator was asked to do. */
+struct order {
+	enum request_what what; /* CREATE, RESIZE, DESTROY, FSCK; else nothing was */
+	int name;
+	enum { ORDER_TO, ORDER_ADD, ORDER_REMOVE } by; /* resize */
+	int slots;                                     /* create, resize; or LOCK_UNLIMITED */
+	bool exist_ok;                                 /* create */
+	bool ascending;                                /* resize, destroy */
+	int overshoot;                                 /* resize, destroy */
+	int64_t wait;                                  /* resize, destroy: for holders */
+	bool repair;                                   /* fsck */
+};
 
 struct ask {
 	enum request_what what;
 	int daemon;
 	uint64_t peer, request;
-	int name, slot; /* slot: verify, release */
+	int name, slot; /* slot: verify, release, await */
 	enum lock_kind kind;
-	uint64_t lock;       /* verify, release */
-	int64_t timeout;     /* acquire */
-	bool lease;          /* acquire: it heeds its lease */
-	int slots;           /* create */
-	int64_t due;         /* answered by then; INT64_MAX = no limit */
-	uint64_t since;      /* moment */
+	uint64_t lock;      /* verify, release */
+	int64_t timeout;    /* acquire */
+	bool lease;         /* acquire: it heeds its lease */
+	bool slotless;      /* verify, release: it takes no slot */
+	struct order order; /* of an administrator */
+	bool taken;         /* await: until it is; else until it is not */
+	bool was_taken;     /* await: when it was asked */
+	bool gone;          /* its peer is: it need not be answered */
+	unsigned claims; /* of an administrator: times that its daemon had got the mutex before */
+	int64_t due;     /* answered by then; INT64_MAX = no limit */
+	uint64_t since;  /* moment */
 	uint64_t connection; /* verify, release: of the hold */
 	bool held;           /* verify, release: when it was asked */
 	bool revoked;        /* verify: when it was asked, or told since */
@@ -45,6 +76,7 @@ struct belief {
 	enum lock_kind kind;
 	uid_t uid;
 	uint64_t connection; /* of the grant */
+	bool slotless;       /* it takes none: the semaphore is unlimited. slot is 0 */
 	bool heeds, over;    /* its lease; which has passed */
 	int64_t safe_until, granted_at;
 	bool suspect; /* it was told so */
@@ -66,6 +98,8 @@ struct book {
 
 /* Whether its peer still works under it. */
 bool book_is_believed(const struct belief *belief, int64_t now);
+/* Whether it ends with its peer, and can be cancelled. */
+bool book_waits(const struct ask *ask);
 /* Full: no more is to be asked. */
 bool book_is_full(const struct book *book);
 struct ask *book_ask(struct book *book, const struct ask *ask);

@@ -63,7 +63,8 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct 
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 
-		if (belief->daemon == daemon && belief->name == id.name && belief->slot == id.slot)
+		if (belief->daemon == daemon && belief->name == id.name &&
+		    belief->slot == id.slot && !belief->slotless)
 			check_fail(sim, 4, "%s was dropped while lock %d still believes in it",
 			    queue_text(id), (int)belief->lock);
 	}
@@ -75,38 +76,6 @@ check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 {
 	if (deeds->claimed <= deeds->dropped && id.part == QUEUE_B)
 		check_fail(sim, 7, "looked at %s, which this link has not claimed", queue_text(id));
-}
-
-/* Administrators of one daemon share its side link: they take turns here, not at the broker. */
-void
-check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
-{
-	if (sim->truth.names[id.name].admin == what->connection)
-		check_fail(sim, 0, "two administrators of %s on connection %d", what->queue,
-		    (int)what->connection);
-}
-
-/* As are changed under the administration mutex. */
-void
-check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id)
-{
-	if (memory_world_owner(sim->world, queue_lock(id.name)) != what->connection)
-		check_fail(sim, 0, "connection %d changed %s without its administration mutex",
-		    (int)what->connection, what->queue);
-}
-
-/* Create goes up and destroy down, each after the one before: there is never a gap. */
-void
-check_contiguous(struct sim *sim, int name)
-{
-	const struct truth_name *of = &sim->truth.names[name];
-
-	if (of->meddled)
-		return;
-	for (int slot = truth_size(&sim->truth, name) + 1; slot <= SLOTS_MAX; slot++) {
-		if (of->slots[slot].a)
-			check_fail(sim, 0, "%s is there above a gap", queue_a(name, slot));
-	}
 }
 
 /* ---- always ---- */
@@ -134,6 +103,8 @@ check_belief(struct sim *sim, struct belief *belief)
 {
 	uint64_t connection = truth_hold_connection(sim, belief->daemon);
 
+	if (belief->slotless)
+		return; /* it depends on no queue and no link */
 	belief->over |= !book_is_believed(belief, sim->now);
 
 	if (belief->connection != connection) {
@@ -179,7 +150,7 @@ check_verifies(struct sim *sim)
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		const struct ask *ask = &sim->book.asks[i];
 
-		if (ask->what == ASK_VERIFY && ask->held &&
+		if (ask->what == ASK_VERIFY && ask->held && !ask->slotless &&
 		    ask->connection != truth_hold_connection(sim, ask->daemon))
 			check_fail(sim, 3, "request %d of daemon %d waits for a link that is gone",
 			    (int)ask->request, ask->daemon + 1);
@@ -202,7 +173,7 @@ check_stopped(struct sim *sim, const struct sim_daemon *daemon)
 	if (!lock_quiet(daemon->engine))
 		return;
 	for (int name = 0; name < sim->plan.names; name++) {
-		for (int slot = 0; slot <= SLOTS_MAX; slot++) {
+		for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
 			if (truth_is_ours(sim, daemon->number, name, slot))
 				check_fail(sim, 6, "daemon %d is quiet, and has %s",
 				    daemon->number + 1, queue_b(name, slot));
@@ -223,6 +194,8 @@ check_healed(struct sim *sim)
 		const struct belief *belief = &sim->book.beliefs[i];
 		const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
 
+		if (belief->slotless)
+			continue;
 		if (slot->by_name == belief->connection &&
 		    slot->removed > slot->deeds[belief->daemon].claimed)
 			check_fail(sim, 10, "%s was deleted by name, and nobody noticed",
@@ -261,6 +234,8 @@ check_verified(struct sim *sim)
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 
+		if (belief->slotless)
+			continue;
 		if (!belief->revoked &&
 		    !truth_is_ours(sim, belief->daemon, belief->name, belief->slot))
 			check_fail(sim, 10, "%s was verified, and is not ours",

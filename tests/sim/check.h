@@ -17,14 +17,22 @@ void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_i
 void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id);
 void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 void check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id);
+void check_directory(struct sim *sim, const struct memory_performed *what);
 void check_contiguous(struct sim *sim, int name);
 
 /* When a daemon answered; ask: what was asked, NULL when nothing was. */
 void check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer);
+void check_admin(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer);
+/* Whether there was a moment since then at which there was no such lock; at which there was an alarm. */
+bool check_was_no_lock(const struct sim *sim, int name, uint64_t since);
+bool check_was_alarm(const struct sim *sim, uint64_t since);
 /* When a daemon told a peer something; and that its acquire waits. */
 void check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer);
 void check_waiting(struct sim *sim, const struct ask *ask);
+/* The same of an administrator, for holders. */
+void check_draining(struct sim *sim, const struct ask *ask);
 /* When a daemon told a peer about a lock; belief: NULL when it holds no such lock. */
 void check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *belief,
     const struct lock_notice *notice);

@@ -94,7 +94,8 @@ check_looked_at(struct sim *sim, struct belief *belief)
 	int holds = 0;
 
 	for (size_t i = 0; i < sim->book.belief_count; i++)
-		holds += sim->book.beliefs[i].daemon == belief->daemon;
+		holds +=
+		    sim->book.beliefs[i].daemon == belief->daemon && !sim->book.beliefs[i].slotless;
 	if (daemon->disturbed > since)
 		since = daemon->disturbed;
 	if (since != belief->looked_at || holds > belief->most)

@@ -35,6 +35,8 @@ check_grant_is_the_only_one(struct sim *sim, const struct ask *ask, int slot)
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 
+		if (belief->slotless)
+			continue;
 		if (belief->daemon == daemon && belief->name == name && belief->slot == slot)
 			check_fail(sim, 1, "granted %s, which lock %d of the same daemon holds",
 			    queue_b(name, slot), (int)belief->lock);
@@ -60,6 +62,19 @@ was_given(struct sim_daemon *daemon, uint64_t lock)
 	return given;
 }
 
+/* Who needs no slot: N-U was there. It has no lease, and no lane. */
+static void
+check_slotless(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	const struct truth_name *of = &sim->truth.names[ask->name];
+
+	if (!of->unlimited && of->unlimited_until < ask->since)
+		check_fail(sim, 14, "granted %s without a slot, and it was limited all the time",
+		    queue_lock(ask->name));
+	else if (answer->safe_until != 0)
+		check_fail(sim, 14, "a hold without a slot has a lease");
+}
+
 static void
 check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
@@ -68,9 +83,9 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 
 	if (name != ask->name || answer->kind != ask->kind)
 		check_fail(sim, 3, "asked for %s, granted %s", queue_lock(ask->name), answer->name);
-	else if (answer->slot < 0 || answer->slot > SLOTS_MAX ||
-		 (answer->slot == 0) != (ask->kind == LOCK_KIND_MUTEX) ||
-		 (ask->kind == LOCK_KIND_PERSISTENT_MUTEX && answer->slot != 1))
+	else if (answer->slot < 0 || answer->slot > SLOTS_KNOWN ||
+		 (ask->kind == LOCK_KIND_MUTEX && answer->slot != 0) ||
+		 (ask->kind == LOCK_KIND_PERSISTENT_MUTEX && answer->slot > 1))
 		check_fail(sim, 3, "granted slot %d", answer->slot);
 	else if (daemon->draining)
 		check_fail(sim, 3, "granted by a daemon that is being stopped");
@@ -78,31 +93,32 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_fail(sim, 8, "lock %d was given twice", (int)answer->lock);
 	if (sim->violation[0] != '\0')
 		return;
+	if (answer->slot == 0 && ask->kind != LOCK_KIND_MUTEX) {
+		check_slotless(sim, ask, answer);
+		return;
+	}
 	check_grant_was_claimed(sim, daemon->number, name, answer->slot);
 	check_grant_is_the_only_one(sim, ask, answer->slot);
 	check_safe_until(sim, daemon, answer->safe_until);
 }
 
-/* Whether A[slot] was absent at some time since. */
-static bool
-was_absent(const struct sim *sim, int name, int slot, uint64_t since)
+bool
+check_was_no_lock(const struct sim *sim, int name, uint64_t since)
 {
-	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
-
-	return !of->a || of->a_came >= since;
+	return !truth_exists(&sim->truth, name) || sim->truth.names[name].came >= since;
 }
 
 /* A nack or silence is unknown, never absent. */
 static void
 check_no_such_lock(struct sim *sim, const struct ask *ask)
 {
-	if (ask->kind == LOCK_KIND_MUTEX || !was_absent(sim, ask->name, 1, ask->since))
+	if (ask->kind == LOCK_KIND_MUTEX || !check_was_no_lock(sim, ask->name, ask->since))
 		check_fail(sim, 0, "no-such-lock, but %s was there all the time",
-		    ask->kind == LOCK_KIND_MUTEX ? "a true mutex" : queue_a(ask->name, 1));
+		    ask->kind == LOCK_KIND_MUTEX ? "a true mutex" : queue_lock(ask->name));
 }
 
-static bool
-there_was_an_alarm(const struct sim *sim, uint64_t since)
+bool
+check_was_alarm(const struct sim *sim, uint64_t since)
 {
 	return sim->alarm || sim->alarm_ended >= since;
 }
@@ -141,7 +157,7 @@ check_refused(
 		right = sim->truth.refusals + sim->truth.denials > 0;
 		break;
 	case REASON_BROKER_BLOCKED:
-		right = ask->timeout == 0 && there_was_an_alarm(sim, ask->since);
+		right = ask->timeout == 0 && check_was_alarm(sim, ask->since);
 		break;
 	case REASON_BROKER_UNAVAILABLE:
 	case REASON_CONTENDED:
@@ -171,21 +187,25 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 
 	switch (reason) {
 	case REASON_NONE:
-		right = ask->held && deeds->connection == ask->connection &&
-			deeds->dropped > ask->since;
+		if (ask->slotless)
+			right = ask->held;
+		else
+			right = ask->held && deeds->connection == ask->connection &&
+				deeds->dropped > ask->since;
 		break;
 	case REASON_NOT_HELD:
 		right = !ask->held;
 		break;
 	case REASON_LOST:
-		right = ask->held && (!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
-					 check_lease_is_over(sim, &sim->daemons[ask->daemon]));
+		right = ask->held && !ask->slotless &&
+			(!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
+			    check_lease_is_over(sim, &sim->daemons[ask->daemon]));
 		break;
 	case REASON_BROKER_DENIED:
-		right = sim->truth.refusals > 0;
+		right = sim->truth.refusals > 0 && !ask->slotless;
 		break;
 	case REASON_BROKER_UNAVAILABLE:
-		right = is_due(sim, ask);
+		right = is_due(sim, ask) && !ask->slotless;
 		break;
 	default:
 		break;
@@ -204,6 +224,19 @@ verify_may_say_held(const struct sim *sim, const struct ask *ask, const struct b
 	return ask->held && !ask->revoked && (belief == NULL || !belief->revoked) &&
 	       deeds->connection == ask->connection && deeds->b_seen > ask->since &&
 	       (ask->slot == 0 || deeds->a_seen > ask->since);
+}
+
+/* What is held without a slot is held until it is released. */
+static void
+check_verify_slotless(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	const struct belief *belief = book_find_belief(&sim->book, ask->daemon, ask->lock);
+
+	if (answer->reason == REASON_NONE
+		? !ask->held || answer->slot != 0 || answer->safe_until != 0
+		: answer->reason != REASON_NOT_HELD || (ask->held && belief != NULL))
+		check_fail(sim, 14, "verify of a hold without a slot was answered %s",
+		    reason_word(answer->reason));
 }
 
 static void
@@ -248,59 +281,6 @@ check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		    reason_word(reason));
 }
 
-/* ---- administration ---- */
-
-static void
-check_admin_done(struct sim *sim, const struct ask *ask)
-{
-	const struct truth_name *of = &sim->truth.names[ask->name];
-	int wanted = ask->what == ASK_CREATE ? ask->slots : 0;
-
-	/* Only while it had the mutex nobody else could change what it did. */
-	if (of->meddled || of->unlocked[ask->daemon] <= ask->since)
-		return;
-	if (of->unlocked_size[ask->daemon] != wanted)
-		check_fail(sim, 0, "%s was made to have %d slots, but had %d",
-		    queue_lock(ask->name), wanted, of->unlocked_size[ask->daemon]);
-}
-
-static void
-check_admin(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
-{
-	const struct truth_name *of = &sim->truth.names[ask->name];
-	int size = truth_size(&sim->truth, ask->name);
-	bool same = of->changed < ask->since, right = true;
-
-	switch (answer->reason) {
-	case REASON_NONE:
-		if (ask->what != ASK_SIZE)
-			check_admin_done(sim, ask);
-		else
-			right = !same || answer->slots == size;
-		break;
-	case REASON_NO_SUCH_LOCK:
-		right = ask->what != ASK_CREATE && was_absent(sim, ask->name, 1, ask->since);
-		break;
-	case REASON_ALREADY_EXISTS:
-		right = ask->what == ASK_CREATE && (!same || size > 0);
-		break;
-	case REASON_BROKER_DENIED:
-		right = sim->truth.refusals + sim->truth.denials > 0;
-		break;
-	case REASON_BROKER_BLOCKED:
-		right = there_was_an_alarm(sim, ask->since);
-		break;
-	case REASON_TIMEOUT:
-	case REASON_BROKER_UNAVAILABLE:
-		break;
-	default:
-		right = false;
-	}
-	if (!right)
-		check_fail(sim, 0, "administration of %s (%d slots) was answered %s",
-		    queue_lock(ask->name), size, reason_word(answer->reason));
-}
-
 /* Invariant 3, 4: every request is answered once, what it was asked. */
 void
 check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
@@ -322,12 +302,20 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_released(sim, ask, answer->reason);
 		break;
 	case ASK_VERIFY:
-		check_verify(sim, daemon, ask, answer);
+		if (ask->slotless)
+			check_verify_slotless(sim, ask, answer);
+		else
+			check_verify(sim, daemon, ask, answer);
 		break;
 	case ASK_CREATE:
+	case ASK_RESIZE:
 	case ASK_DESTROY:
+	case ASK_FSCK:
 	case ASK_SIZE:
-		check_admin(sim, ask, answer);
+	case ASK_AWAIT:
+	case ASK_LIST:
+	case ASK_EXPLAIN:
+		check_admin(sim, daemon, ask, answer);
 		break;
 	}
 }
@@ -375,6 +363,11 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 
 	if (belief == NULL) {
 		check_fail(sim, 4, "a notice about lock %d, which nobody holds", (int)notice->lock);
+		return;
+	}
+	if (belief->slotless) {
+		if (notice->reason != REASON_DRAINING || !daemon->abandoned)
+			check_fail(sim, 14, "a hold without a slot was told that it is no more");
 		return;
 	}
 	slot = &sim->truth.names[belief->name].slots[belief->slot];

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "protocol/duration.h"
+#include "tests/sim/admins.h"
 #include "tests/sim/check.h"
 #include "tests/sim/daemons.h"
 
@@ -32,9 +33,8 @@ any_belief(struct sim *sim)
 	return &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
 }
 
-/* Takes down what is about to be asked; the answer may come at once. */
-static uint64_t
-ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, struct ask what)
+uint64_t
+client_ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, struct ask what)
 {
 	what.daemon = daemon->number;
 	what.peer = peer;
@@ -63,7 +63,8 @@ any_timeout(struct sim *sim)
 static enum lock_kind
 any_kind(struct sim *sim)
 {
-	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+	/* In amqp-locks-python a true mutex is the administration mutex of its name: it is asked for seldom. */
+	unsigned roll = (unsigned)dice_below(&sim->dice, sim->plan.python ? 88 : 100);
 
 	if (roll < 75)
 		return LOCK_KIND_SEMAPHORE;
@@ -83,13 +84,16 @@ client_acquire(
 	    .priority = dice_percent(&sim->dice, 20) ? (int)dice_below(&sim->dice, 3) - 1 : 0,
 	    .progress = dice_percent(&sim->dice, 20),
 	    .lease = dice_percent(&sim->dice, 70),
+	    .create = kind == LOCK_KIND_SEMAPHORE && dice_percent(&sim->dice, 10)
+			  ? 1 + (int)dice_below(&sim->dice, 2)
+			  : 0,
 	    .uid = peer->uid,
 	};
 	uint64_t request;
 
 	if (daemon->stopped || book_is_full(&sim->book))
 		return false;
-	request = ask(sim, daemon, peer->id,
+	request = client_ask(sim, daemon, peer->id,
 	    (struct ask){
 		.what = ASK_ACQUIRE,
 		.name = name,
@@ -105,31 +109,38 @@ client_acquire(
 	return true;
 }
 
+void
+client_cancel(struct sim *sim, const struct ask *meant)
+{
+	struct sim_daemon *daemon = &sim->daemons[meant->daemon];
+	uint64_t peer = meant->peer, request = meant->request;
+	/* An administrator who is still at work cannot be stopped. */
+	bool must = meant->what == ASK_ACQUIRE || meant->what == ASK_AWAIT;
+
+	if (daemon->stopped)
+		return;
+	NOTE(sim, .text = "{p} of {d} cancels request {n}", .daemon = daemon->number, .peer = peer,
+	    .n = (int64_t)request);
+	sim->truth.moment++;
+	daemon->cancelled = true;
+	if (!lock_cancel(daemon->engine, peer, request)) {
+		if (must)
+			check_fail(sim, 3, "request %d cannot be cancelled", (int)request);
+	} else if (book_find_ask(&sim->book, daemon->number, peer, request) != NULL) {
+		check_fail(sim, 3, "request %d was cancelled without an answer", (int)request);
+	}
+	daemon->cancelled = false;
+}
+
 static void
 cancel(struct sim *sim)
 {
 	const struct ask *meant =
 	    sim->book.ask_count == 0 ? NULL
 				     : &sim->book.asks[dice_below(&sim->dice, sim->book.ask_count)];
-	struct sim_daemon *daemon;
-	uint64_t peer, request;
 
-	if (meant == NULL || meant->what != ASK_ACQUIRE)
-		return;
-	daemon = &sim->daemons[meant->daemon];
-	if (daemon->stopped)
-		return;
-	peer = meant->peer;
-	request = meant->request;
-	NOTE(sim, .text = "{p} of {d} cancels request {n}", .daemon = daemon->number, .peer = peer,
-	    .n = (int64_t)request);
-	sim->truth.moment++;
-	daemon->cancelled = true;
-	if (!lock_cancel(daemon->engine, peer, request))
-		check_fail(sim, 3, "request %d cannot be cancelled", (int)request);
-	else if (book_find_ask(&sim->book, daemon->number, peer, request) != NULL)
-		check_fail(sim, 3, "request %d was cancelled without an answer", (int)request);
-	daemon->cancelled = false;
+	if (meant != NULL && book_waits(meant) && !meant->gone)
+		client_cancel(sim, meant);
 }
 
 static void
@@ -140,12 +151,13 @@ verify_as(struct sim *sim, const struct belief *belief, uint64_t peer, uid_t uid
 
 	if (daemon->stopped || book_is_full(&sim->book))
 		return;
-	request = ask(sim, daemon, peer,
+	request = client_ask(sim, daemon, peer,
 	    (struct ask){
 		.what = ASK_VERIFY,
 		.name = belief->name,
 		.slot = belief->slot,
 		.lock = lock,
+		.slotless = belief->slotless,
 		.connection = belief->connection,
 		.held = held,
 		.revoked = belief->revoked,
@@ -194,12 +206,13 @@ release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
 
 	if (daemon->stopped || book_is_full(&sim->book))
 		return;
-	request = ask(sim, daemon, peer,
+	request = client_ask(sim, daemon, peer,
 	    (struct ask){
 		.what = ASK_RELEASE,
 		.name = belief->name,
 		.slot = belief->slot,
 		.lock = lock,
+		.slotless = belief->slotless,
 		.connection = belief->connection,
 		.held = held,
 		.due = sim->now + sim->plan.settings.request_timeout,
@@ -245,47 +258,7 @@ hang_up(struct sim *sim)
 	daemon_hang_up(daemon, peer);
 }
 
-/* ---- administration ---- */
-
-static void
-administer(struct sim *sim, enum request_what what)
-{
-	struct sim_daemon *daemon = any_daemon(sim);
-	const struct sim_peer *peer = any_peer(sim, daemon);
-	int name = any_name(sim), slots = 1 + (int)dice_below(&sim->dice, 3);
-	int64_t once = sim->plan.settings.request_timeout;
-	uint64_t request;
-
-	if (daemon->stopped || book_is_full(&sim->book))
-		return;
-	if (dice_percent(&sim->dice, 5))
-		slots = 1 + (int)dice_below(&sim->dice, SLOTS_MAX);
-	request = ask(sim, daemon, peer->id,
-	    (struct ask){
-		.what = what,
-		.name = name,
-		.slots = slots,
-		/* Every slot that is done is progress, from which the time counts anew. */
-		.due = sim->now + (what == ASK_SIZE ? 1 : 3 + SLOTS_MAX) * once,
-	    });
-	NOTE(sim, .text = "{p} of {d}: {w} {q}, {n} slots (request {m})", .daemon = daemon->number,
-	    .peer = peer->id,
-	    .word = what == ASK_CREATE    ? "create"
-		    : what == ASK_DESTROY ? "destroy"
-					  : "size of",
-	    .queue = queue_lock(name), .n = slots, .m = (int64_t)request);
-	if (what == ASK_CREATE)
-		lock_create(daemon->engine, peer->id, request,
-		    &(struct lock_change){.name = queue_lock(name),
-			.kind = LOCK_KIND_SEMAPHORE,
-			.slots = slots,
-			.exist_ok = dice_percent(&sim->dice, 50)});
-	else if (what == ASK_DESTROY)
-		lock_destroy(daemon->engine, peer->id, request,
-		    &(struct lock_change){.name = queue_lock(name)});
-	else
-		lock_size(daemon->engine, peer->id, request, queue_lock(name));
-}
+/* ---- all of them ---- */
 
 /* A daemon's configuration is read again. */
 static void
@@ -314,12 +287,10 @@ client_step(struct sim *sim)
 		cancel(sim);
 	else if (roll < 88)
 		hang_up(sim);
-	else if (roll < 93)
-		administer(sim, ASK_CREATE);
-	else if (roll < 97)
-		administer(sim, ASK_DESTROY);
+	else if (roll < 95)
+		admins_step(sim);
 	else if (roll < 99)
-		administer(sim, ASK_SIZE);
+		admins_look(sim);
 	else
 		reload(sim);
 }

@@ -9,6 +9,9 @@
 /* One thing, of one peer of one daemon. */
 void client_step(struct sim *sim);
 
+/* Takes down what is about to be asked, and numbers it; the answer may come at once. */
+uint64_t client_ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, struct ask what);
+void client_cancel(struct sim *sim, const struct ask *meant);
 void client_verify(struct sim *sim, const struct belief *belief);
 void client_release(struct sim *sim, const struct belief *belief);
 /* A try for any slot; false: there is too much going on to ask. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "tests/sim/admins.h"
 #include "tests/sim/check.h"
 #include "tests/sim/ways.h"
 
@@ -19,11 +20,13 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	    .slot = answer->slot,
 	    .kind = ask->kind,
 	    .connection = memory_broker_connection(daemon->broker, BROKER_HOLD),
+	    .slotless = answer->slot == 0 && ask->kind != LOCK_KIND_MUTEX,
 	    .heeds = ask->lease,
 	    .safe_until = answer->safe_until,
 	    .granted_at = sim->now,
 	};
 
+	belief.heeds &= !belief.slotless;
 	for (int i = 0; i < PEERS_MAX; i++) {
 		struct sim_peer *peer = &daemon->peers[i];
 
@@ -56,6 +59,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 		return;
 	if (ask->what == ASK_ACQUIRE && answer->reason == REASON_NONE)
 		believe(daemon, ask, answer);
+	admins_heard(sim, ask, answer->reason);
 	book_end_ask(&sim->book, ask);
 }
 
@@ -72,6 +76,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	    [LOCK_NOTICE_RESTORED] = "restored",
 	    [LOCK_NOTICE_LEASE] = "its lease",
 	    [LOCK_NOTICE_WAITING] = "waiting",
+	    [LOCK_NOTICE_DRAIN] = "holders",
 	    [LOCK_NOTICE_BROKER] = "the broker's state",
 	};
 	struct belief *belief;
@@ -82,12 +87,15 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	if (notice->kind == LOCK_NOTICE_WAITING)
 		check_waiting(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
+	if (notice->kind == LOCK_NOTICE_DRAIN)
+		check_draining(
+		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
 	for (int i = 0; i < PEERS_MAX && notice->kind == LOCK_NOTICE_LEASE; i++) {
 		if (daemon->peers[i].id == peer)
 			check_lease_notice(sim, daemon, &daemon->peers[i], notice);
 	}
 	if (notice->kind == LOCK_NOTICE_LEASE || notice->kind == LOCK_NOTICE_BROKER ||
-	    notice->kind == LOCK_NOTICE_WAITING)
+	    notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN)
 		return;
 	belief = book_find_belief(&sim->book, daemon->number, notice->lock);
 	if (belief != NULL && belief->peer != peer)

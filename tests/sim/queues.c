@@ -6,21 +6,56 @@
 #include <string.h>
 
 #define TEXT_SIZE 16
+#define DIRECTORY "lockbroker="
 
-static char locks[NAMES][TEXT_SIZE];
-static char a_texts[NAMES][SLOTS_KNOWN + 1][TEXT_SIZE], b_texts[NAMES][SLOTS_KNOWN + 1][TEXT_SIZE];
+/* The names by one template. */
+struct texts {
+	char a[NAMES][SLOTS_KNOWN + 1][TEXT_SIZE], b[NAMES][SLOTS_KNOWN + 1][TEXT_SIZE];
+	char directory[2 * TEXT_SIZE], directory_mutex[2 * TEXT_SIZE];
+};
+
+static char locks[NAMES][TEXT_SIZE], gates[NAMES][TEXT_SIZE], unlimiteds[NAMES][TEXT_SIZE];
+static struct texts plain, python;
+static const struct texts *used = &plain;
+
+static void
+make_slots(int name, int slot)
+{
+	char letter = (char)('a' + name);
+
+	snprintf(plain.a[name][slot], TEXT_SIZE, "%c-%d-A", letter, slot);
+	snprintf(plain.b[name][slot], TEXT_SIZE, "%c-%d-B", letter, slot);
+	snprintf(python.a[name][slot], TEXT_SIZE, "%c-A-%d", letter, slot);
+	snprintf(python.b[name][slot], TEXT_SIZE, "%c-B-%d", letter, slot);
+}
+
+static void
+make_directory(struct texts *texts, const char *naming)
+{
+	snprintf(texts->directory, sizeof(texts->directory), DIRECTORY "%s", naming);
+	snprintf(texts->directory_mutex, sizeof(texts->directory_mutex), DIRECTORY "%s=M", naming);
+}
 
 void
 queues_init(void)
 {
 	for (int name = 0; name < NAMES; name++) {
 		snprintf(locks[name], TEXT_SIZE, "%c", 'a' + name);
-		snprintf(b_texts[name][0], TEXT_SIZE, "%c-M", 'a' + name);
-		for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
-			snprintf(a_texts[name][slot], TEXT_SIZE, "%c-%d-A", 'a' + name, slot);
-			snprintf(b_texts[name][slot], TEXT_SIZE, "%c-%d-B", 'a' + name, slot);
-		}
+		snprintf(gates[name], TEXT_SIZE, "%c-G", 'a' + name);
+		snprintf(unlimiteds[name], TEXT_SIZE, "%c-U", 'a' + name);
+		snprintf(plain.b[name][0], TEXT_SIZE, "%c-M", 'a' + name);
+		snprintf(python.b[name][0], TEXT_SIZE, "%c", 'a' + name);
+		for (int slot = 1; slot <= SLOTS_KNOWN; slot++)
+			make_slots(name, slot);
 	}
+	make_directory(&plain, "amqp-locks");
+	make_directory(&python, "amqp-locks-python");
+}
+
+void
+queues_use(bool use_python)
+{
+	used = use_python ? &python : &plain;
 }
 
 const char *
@@ -32,13 +67,37 @@ queue_lock(int name)
 const char *
 queue_a(int name, int slot)
 {
-	return a_texts[name][slot];
+	return used->a[name][slot];
 }
 
 const char *
 queue_b(int name, int slot)
 {
-	return b_texts[name][slot];
+	return used->b[name][slot];
+}
+
+const char *
+queue_gate(int name)
+{
+	return gates[name];
+}
+
+const char *
+queue_unlimited(int name)
+{
+	return unlimiteds[name];
+}
+
+const char *
+queue_directory(void)
+{
+	return used->directory;
+}
+
+const char *
+queue_directory_mutex(void)
+{
+	return used->directory_mutex;
 }
 
 const char *
@@ -51,6 +110,14 @@ queue_text(struct queue_id id)
 		return queue_b(id.name, id.slot);
 	case QUEUE_ADMIN:
 		return queue_lock(id.name);
+	case QUEUE_GATE:
+		return queue_gate(id.name);
+	case QUEUE_UNLIMITED:
+		return queue_unlimited(id.name);
+	case QUEUE_DIRECTORY:
+		return queue_directory();
+	case QUEUE_DIRECTORY_MUTEX:
+		return queue_directory_mutex();
 	}
 	abort();
 }
@@ -64,18 +131,56 @@ queue_lock_find(const char *name)
 	return found;
 }
 
+/* What a letter stands for; a number is a slot's, as in amqp-locks. */
+static enum queue_part
+part_of(char letter)
+{
+	switch (letter) {
+	case 'A':
+		return QUEUE_A;
+	case 'G':
+		return QUEUE_GATE;
+	case 'U':
+		return QUEUE_UNLIMITED;
+	default:
+		return QUEUE_B; /* the true mutex, too */
+	}
+}
+
+static int
+read_slot(const char **at)
+{
+	int slot = 0;
+
+	while (**at >= '0' && **at <= '9')
+		slot = slot * 10 + *(*at)++ - '0';
+	return slot;
+}
+
 struct queue_id
 queue_find(const char *queue)
 {
 	struct queue_id id = {.part = QUEUE_ADMIN, .name = queue[0] - 'a'};
 	const char *at = queue + 2;
 
+	if (strncmp(queue, DIRECTORY, strlen(DIRECTORY)) == 0) {
+		bool mutex = strcmp(queue, used->directory_mutex) == 0;
+
+		assert(mutex || strcmp(queue, used->directory) == 0);
+		return (struct queue_id){mutex ? QUEUE_DIRECTORY_MUTEX : QUEUE_DIRECTORY, 0, 0};
+	}
 	assert(id.name >= 0 && id.name < NAMES);
 	if (queue[1] == '\0')
 		return id;
-	while (*at >= '0' && *at <= '9')
-		id.slot = id.slot * 10 + *at++ - '0';
-	id.part = *at == '-' && at[1] == 'A' ? QUEUE_A : QUEUE_B;
+	/* a-1-A, a-A-1, a-M */
+	id.slot = read_slot(&at);
+	if (id.slot > 0)
+		at++;
+	id.part = part_of(*at++);
+	if (*at == '-') {
+		at++;
+		id.slot = read_slot(&at);
+	}
 	assert(id.slot <= SLOTS_KNOWN && strcmp(queue_text(id), queue) == 0);
 	return id;
 }

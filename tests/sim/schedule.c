@@ -9,6 +9,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
+#include "tests/sim/fuse.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trouble.h"
 
@@ -71,6 +72,7 @@ sim_next(struct sim *sim, int64_t until)
 		sim->now = next;
 	sim->truth.moment++;
 	timers_run(turn.timers);
+	truth_see_links(sim);
 	check_step(sim);
 	if (sim->truth.moment > EVENTS_MOST)
 		check_fail(sim, 0, "it goes on and on");
@@ -123,6 +125,7 @@ any_plan(struct dice *dice)
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
 		    .max_locks_per_peer = 1000,
 		    .max_waits_per_peer = 1000,
+		    .slots_most = SLOTS_KNOWN,
 		},
 	};
 
@@ -134,6 +137,9 @@ any_plan(struct dice *dice)
 		plan.settings.max_locks_per_peer = PLAN_FEW;
 	if (dice_percent(dice, 5))
 		plan.settings.max_waits_per_peer = PLAN_FEW;
+	plan.python = dice_percent(dice, 15);
+	if (plan.python)
+		plan.settings.naming = &queue_naming_amqp_locks_python;
 	if (plan.troubles & 1U << TROUBLE_FEW_LANES)
 		plan.lanes_max = 1 + (unsigned)dice_below(dice, 4);
 	return plan;
@@ -147,9 +153,7 @@ put_slots(struct sim *sim)
 
 		if (dice_percent(&sim->dice, 4))
 			slots = SLOTS_MAX;
-		for (int slot = 1; slot <= slots; slot++)
-			truth_put_a(sim, name, slot, false);
-		sim->truth.names[name].meddled = false;
+		truth_begin(sim, name, slots);
 	}
 }
 
@@ -170,6 +174,7 @@ start(struct sim *sim, uint64_t seed, bool aloud)
 	trouble_init(sim, &nature);
 	sim->world = memory_world_new(sim->timers, &nature);
 	memory_world_set_deletes_by_name(sim->world, sim_has(sim, TROUBLE_BY_NAME));
+	queues_use(sim->plan.python);
 	put_slots(sim);
 	for (int i = 0; i < sim->plan.daemons; i++)
 		daemon_start(sim, i);
@@ -180,6 +185,7 @@ end(struct sim *sim)
 {
 	timers_cancel(sim->timers, &sim->by_name);
 	timers_cancel(sim->timers, &sim->a_back);
+	fuse_done(sim);
 	for (int i = 0; i < sim->plan.daemons; i++)
 		daemon_kill(&sim->daemons[i]);
 	memory_world_free(sim->world);

@@ -5,7 +5,7 @@
  *	truth			what the world knows: who claimed, checked, dropped what, and when
  *	book			what the peers know: requests unanswered, locks they believe they hold
  *	check			the invariants
- *	daemons, ways, clients, trouble, calm	who acts
+ *	daemons, ways, clients, admins, fuse, trouble, calm	who acts
  *	schedule		from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -58,6 +58,7 @@ enum trouble {
 	TROUBLE_KILL,      /* a daemon is killed and started again */
 	TROUBLE_DRAIN,     /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_LANES, /* the broker allows few channels */
+	TROUBLE_FUSE, /* a daemon is killed, or its side link, just after a step of administration */
 	TROUBLES
 };
 
@@ -68,6 +69,7 @@ struct plan {
 	unsigned loudness;  /* per cent of the steps that are troubles */
 	int64_t usual;      /* ns: most answers take up to so long */
 	unsigned lanes_max; /* of a hold link */
+	bool python;        /* the names of amqp-locks-python */
 	struct lock_settings settings;
 };
 
@@ -126,6 +128,12 @@ struct sim {
 	/* An A that somebody deleted and is going to bring back. */
 	struct timer a_back;
 	struct queue_id a_back_queue;
+	/* So many steps of administration after which this daemon burns; 0: none is to. */
+	unsigned fuse_steps;
+	int fuse_daemon;
+	struct timer fuse;
+	/* What was asked of each name last that changes it, and not done as far as anybody knows. */
+	struct order unfinished[NAMES];
 	/* What foreign clients have to themselves. */
 	struct queue_id foreign[FOREIGN_MAX];
 	size_t foreign_count;

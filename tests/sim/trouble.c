@@ -3,6 +3,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
+#include "tests/sim/fuse.h"
 #include "tests/sim/ways.h"
 
 /* A B that the server's bug deletes is deleted so soon after its declare. */
@@ -68,8 +69,8 @@ unheard(void *ctx, const struct broker *broker, const char *queue)
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		struct belief *belief = &sim->book.beliefs[i];
 
-		if (sim->daemons[belief->daemon].broker != broker || belief->name != id.name ||
-		    belief->slot != id.slot)
+		if (sim->daemons[belief->daemon].broker != broker || id.part != QUEUE_A ||
+		    belief->name != id.name || belief->slot != id.slot)
 			continue;
 		/* A consumer on a lane that is stuck hears nothing. */
 		if ((sim->plan.troubles & 1U << TROUBLE_SILENCE) == 0)
@@ -252,8 +253,7 @@ any_name(struct sim *sim)
 static void
 put_foreign(struct sim *sim, struct queue_id id)
 {
-	if (sim->foreign_count == FOREIGN_MAX ||
-	    !memory_world_put(sim->world, queue_text(id), true))
+	if (sim->foreign_count == FOREIGN_MAX || !truth_put_foreign(sim, id))
 		return;
 	NOTE(sim, .text = "a foreign client takes {q}", .queue = queue_text(id));
 	sim->foreign[sim->foreign_count++] = id;
@@ -278,8 +278,10 @@ foreign(struct sim *sim)
 	}
 	if (dice_percent(&sim->dice, 15))
 		id.part = QUEUE_ADMIN;
+	else if (dice_percent(&sim->dice, 5))
+		id = (struct queue_id){.part = QUEUE_DIRECTORY_MUTEX};
 	else
-		id.slot = (int)dice_below(&sim->dice, 4);
+		id.slot = (sim->plan.python ? 1 : 0) + (int)dice_below(&sim->dice, 3);
 	put_foreign(sim, id);
 }
 
@@ -306,7 +308,8 @@ lose_b(struct sim *sim)
 	belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
 	name = belief->name;
 	slot = belief->slot;
-	if (is_foreign(sim, name, slot) || !truth_remove_b(sim, name, slot, false))
+	if (belief->slotless || is_foreign(sim, name, slot) ||
+	    !truth_remove_b(sim, name, slot, false))
 		return;
 	NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue_b(name, slot));
 	if (dice_percent(&sim->dice, 30))
@@ -436,6 +439,7 @@ trouble_init(struct sim *sim, struct memory_nature *ret_nature)
 {
 	timer_init(&sim->by_name, on_by_name, sim, 0);
 	timer_init(&sim->a_back, on_a_back, sim, 0);
+	fuse_init(sim);
 	*ret_nature = (struct memory_nature){
 	    .delay = delay,
 	    .silent = silent,
@@ -535,6 +539,9 @@ make(struct sim *sim, enum trouble trouble)
 		break;
 	case TROUBLE_DRAIN:
 		end_daemon(sim, daemon);
+		break;
+	case TROUBLE_FUSE:
+		fuse_light(sim);
 		break;
 	case TROUBLE_NACK: /* these are in nature and in the plan */
 	case TROUBLE_UNHEARD:

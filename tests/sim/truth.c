@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/sim/check.h"
+#include "tests/sim/fuse.h"
 #include "tests/sim/sim.h"
 
 static int
@@ -30,9 +31,9 @@ method_word(enum memory_method method)
 	case MEMORY_DELETE_SLOT:
 		return "deletes, as administrator,";
 	case MEMORY_DECLARE_MARKER:
-		return "declares, as marker,";
+		return "declares, as a marker,";
 	case MEMORY_DIRECTORY_READ:
-		return "reads the directory";
+		return "reads";
 	case MEMORY_DIRECTORY_ENTER:
 		return "enters a name into";
 	case MEMORY_DIRECTORY_LEAVE:
@@ -82,6 +83,7 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 	if (what->method == MEMORY_CLAIM && what->answer == BROKER_OK) {
 		check_claim(sim, what, id);
 		slot->owner = what->connection;
+		slot->b_came = moment;
 		slot->claimed = moment;
 		slot->claimed_at = sim->now;
 		if (deeds != NULL) {
@@ -110,17 +112,50 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 	}
 }
 
+/* ---- what administrators do ---- */
+
 static void
-change_a(struct sim *sim, int name, int slot, bool there)
+has_changed(struct sim *sim, int name, bool existed)
+{
+	struct truth_name *of = &sim->truth.names[name];
+
+	of->changed = sim->truth.moment;
+	if (!existed && truth_exists(&sim->truth, name))
+		of->came = sim->truth.moment;
+}
+
+/* by: the daemon; -1 = nobody of ours. */
+static void
+change_a(struct sim *sim, int name, int slot, bool there, int by)
 {
 	struct truth_slot *of = &sim->truth.names[name].slots[slot];
+	bool existed = truth_exists(&sim->truth, name);
 
 	if (of->a == there)
 		return;
 	of->a = there;
-	sim->truth.names[name].changed = sim->truth.moment;
-	if (there)
+	if (there) {
 		of->a_came = sim->truth.moment;
+	} else {
+		of->a_gone = sim->truth.moment;
+		of->a_gone_by = by;
+	}
+	has_changed(sim, name, existed);
+}
+
+static void
+change_marker(struct sim *sim, struct queue_id id, bool there)
+{
+	struct truth_name *of = &sim->truth.names[id.name];
+	bool *marker = id.part == QUEUE_GATE ? &of->gate : &of->unlimited;
+	bool existed = truth_exists(&sim->truth, id.name);
+
+	if (*marker == there)
+		return;
+	*marker = there;
+	if (id.part == QUEUE_UNLIMITED && !there)
+		of->unlimited_until = sim->truth.moment;
+	has_changed(sim, id.name, existed);
 }
 
 /* The daemon is done, even if the broker does not let it drop the mutex. */
@@ -134,48 +169,118 @@ admin_unlocked(struct sim *sim, int daemon, const struct memory_performed *what,
 	if (of->admin == what->connection)
 		of->admin = 0;
 	if (daemon >= 0) {
-		of->unlocked[daemon] = sim->truth.moment;
-		of->unlocked_size[daemon] = truth_size(&sim->truth, name);
+		of->work[daemon].unlocked = sim->truth.moment;
+		of->work[daemon].left = truth_shape(&sim->truth, name);
+	}
+}
+
+static void
+admin_locked(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
+{
+	struct truth_name *of = &sim->truth.names[id.name];
+
+	check_admin_claim(sim, what, id);
+	of->admin = what->connection;
+	if (daemon >= 0) {
+		of->work[daemon].locked = sim->truth.moment;
+		of->work[daemon].claims++;
+		of->work[daemon].found = truth_shape(&sim->truth, id.name);
 	}
 }
 
 static void
 admin_method(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
 {
-	struct truth_name *name = &sim->truth.names[id.name];
+	bool there = what->method != MEMORY_DELETE_SLOT;
 
-	if (what->method == MEMORY_DROP)
+	if (id.part == QUEUE_ADMIN && what->method == MEMORY_DROP)
 		admin_unlocked(sim, daemon, what, id.name);
 	if (what->answer != BROKER_OK)
 		return;
-	switch (what->method) {
-	case MEMORY_CLAIM:
-		check_admin_claim(sim, what, id);
-		name->admin = what->connection;
-		if (daemon >= 0)
-			name->unlocked[daemon] = 0;
+	switch (id.part) {
+	case QUEUE_ADMIN:
+		if (what->method == MEMORY_CLAIM)
+			admin_locked(sim, daemon, what, id);
 		break;
-	case MEMORY_DECLARE_SLOT:
-	case MEMORY_DELETE_SLOT:
+	case QUEUE_A:
 		check_admin_work(sim, what, id);
-		change_a(sim, id.name, id.slot, what->method == MEMORY_DECLARE_SLOT);
+		change_a(sim, id.name, id.slot, there, daemon);
 		check_contiguous(sim, id.name);
 		break;
-	case MEMORY_DROP:
-	case MEMORY_CHECK:
-	case MEMORY_DECLARE_MARKER:
-	case MEMORY_DIRECTORY_READ:
-	case MEMORY_DIRECTORY_ENTER:
-	case MEMORY_DIRECTORY_LEAVE:
+	case QUEUE_GATE:
+	case QUEUE_UNLIMITED:
+		check_admin_work(sim, what, id);
+		change_marker(sim, id, there);
+		break;
+	case QUEUE_B:
+	case QUEUE_DIRECTORY:
+	case QUEUE_DIRECTORY_MUTEX:
 		break;
 	}
+}
+
+struct entries {
+	const char *name;
+	unsigned count;
+};
+
+static void
+count_entry(void *ctx, const char *body)
+{
+	struct entries *entries = ctx;
+
+	entries->count += strcmp(body, entries->name) == 0;
+}
+
+static unsigned
+entries_of(const struct sim *sim, int name)
+{
+	struct entries entries = {.name = queue_lock(name)};
+
+	memory_world_each_message(sim->world, queue_directory(), count_entry, &entries);
+	return entries.count;
+}
+
+static void
+directory_method(struct sim *sim, const struct memory_performed *what)
+{
+	struct truth_name *of;
+	int name;
+
+	check_directory(sim, what);
+	if (what->answer != BROKER_OK || what->name == NULL)
+		return;
+	name = queue_lock_find(what->name);
+	of = &sim->truth.names[name];
+	of->entries = entries_of(sim, name);
+	of->listed = sim->truth.moment;
+}
+
+/* Which mutex of amqp-locks-python is meant: only hold links claim true ones. */
+static struct queue_id
+which(const struct sim *sim, const struct memory_performed *what)
+{
+	struct queue_id id = queue_find(what->queue);
+
+	if (id.part == QUEUE_ADMIN && sim->plan.python && what->connection < TRUTH_CONNECTIONS &&
+	    (sim->truth.holds[what->connection / 64] & UINT64_C(1) << what->connection % 64) != 0)
+		id.part = QUEUE_B;
+	return id;
+}
+
+static bool
+is_administration(enum memory_method method, enum queue_part part)
+{
+	return part == QUEUE_ADMIN || part == QUEUE_DIRECTORY || part == QUEUE_DIRECTORY_MUTEX ||
+	       method == MEMORY_DECLARE_SLOT || method == MEMORY_DELETE_SLOT ||
+	       method == MEMORY_DECLARE_MARKER;
 }
 
 void
 truth_performed(void *ctx, const struct memory_performed *what)
 {
 	struct sim *sim = ctx;
-	struct queue_id id = queue_find(what->queue);
+	struct queue_id id = which(sim, what);
 	int daemon = daemon_of(sim, what->broker);
 
 	sim->truth.moment++;
@@ -189,14 +294,59 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	    .word = method_word(what->method), .queue = queue_text(id));
 	if (what->answer == BROKER_REFUSED)
 		sim->truth.refusals++;
-	if (id.part == QUEUE_ADMIN || what->method == MEMORY_DECLARE_SLOT ||
-	    what->method == MEMORY_DELETE_SLOT)
+	if (id.part == QUEUE_DIRECTORY)
+		directory_method(sim, what);
+	else if (is_administration(what->method, id.part))
 		admin_method(sim, daemon, what, id);
 	else
 		slot_method(sim, daemon, what, id);
+	if (is_administration(what->method, id.part))
+		fuse_step(sim, daemon);
+}
+
+void
+truth_see_links(struct sim *sim)
+{
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		uint64_t connection = truth_hold_connection(sim, i);
+
+		if (connection < TRUTH_CONNECTIONS)
+			sim->truth.holds[connection / 64] |= UINT64_C(1) << connection % 64;
+	}
 }
 
 /* ---- behind everybody's back ---- */
+
+void
+truth_begin(struct sim *sim, int name, int slots)
+{
+	for (int slot = 1; slot <= slots; slot++) {
+		memory_world_put(sim->world, queue_a(name, slot), false);
+		change_a(sim, name, slot, true, -1);
+	}
+	if (slots == 0)
+		return;
+	memory_world_publish(sim->world, queue_directory(), queue_lock(name));
+	sim->truth.names[name].entries = 1;
+}
+
+bool
+truth_put_foreign(struct sim *sim, struct queue_id id)
+{
+	if (!memory_world_put(sim->world, queue_text(id), true))
+		return false;
+	sim->truth.moment++;
+	if (id.part == QUEUE_B)
+		sim->truth.names[id.name].slots[id.slot].b_came = sim->truth.moment;
+	return true;
+}
+
+static void
+meddle(struct sim *sim, int name)
+{
+	sim->truth.names[name].meddled_at = ++sim->truth.moment;
+	sim->truth.names[name].meddled = true;
+}
 
 bool
 truth_put_a(struct sim *sim, int name, int slot, bool otherwise)
@@ -206,9 +356,8 @@ truth_put_a(struct sim *sim, int name, int slot, bool otherwise)
 	if (otherwise ? !memory_world_put_otherwise(sim->world, queue)
 		      : !memory_world_put(sim->world, queue, false))
 		return false;
-	sim->truth.moment++;
-	sim->truth.names[name].meddled = true;
-	change_a(sim, name, slot, true);
+	meddle(sim, name);
+	change_a(sim, name, slot, true, -1);
 	return true;
 }
 
@@ -217,9 +366,8 @@ truth_remove_a(struct sim *sim, int name, int slot)
 {
 	if (!memory_world_remove(sim->world, queue_a(name, slot)))
 		return false;
-	sim->truth.moment++;
-	sim->truth.names[name].meddled = true;
-	change_a(sim, name, slot, false);
+	meddle(sim, name);
+	change_a(sim, name, slot, false, -1);
 	return true;
 }
 
@@ -272,7 +420,31 @@ truth_size(const struct truth *truth, int name)
 {
 	int size = 0;
 
-	while (size < SLOTS_MAX && truth->names[name].slots[size + 1].a)
+	while (size < SLOTS_KNOWN && truth->names[name].slots[size + 1].a)
 		size++;
 	return size;
+}
+
+struct truth_shape
+truth_shape(const struct truth *truth, int name)
+{
+	const struct truth_name *of = &truth->names[name];
+	struct truth_shape shape = {
+	    .unlimited = of->unlimited,
+	    .gate = of->gate,
+	    .size = truth_size(truth, name),
+	    .listed = of->entries > 0,
+	};
+
+	for (int slot = shape.size + 1; slot <= SLOTS_KNOWN; slot++)
+		shape.strays += of->slots[slot].a;
+	return shape;
+}
+
+bool
+truth_exists(const struct truth *truth, int name)
+{
+	const struct truth_name *of = &truth->names[name];
+
+	return of->unlimited || of->gate || of->slots[1].a;
 }

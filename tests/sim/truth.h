@@ -13,6 +13,8 @@
 #include "tests/sim/queues.h"
 
 #define TRUTH_DAEMONS 4
+/* Those with greater numbers are taken for side links. */
+#define TRUTH_CONNECTIONS 4096
 
 /* What one daemon's present hold link had performed about one slot; moments, 0 = never. */
 struct truth_deeds {
@@ -37,21 +39,43 @@ struct truth_slot {
 	int64_t lost_since[TRUTH_DAEMONS];
 	unsigned lost[TRUTH_DAEMONS];
 	int64_t removed_at;
-	/* Whether A is there, and since when. */
+	/* When B came last: before that it was absent. */
+	uint64_t b_came;
+	/* Whether A is there, and since when; when it was deleted last, and by which daemon, or -1. */
 	bool a;
-	uint64_t a_came;
+	uint64_t a_came, a_gone;
+	int a_gone_by;
 	struct truth_deeds deeds[TRUTH_DAEMONS];
+};
+
+/* What there is of a semaphore at one time. */
+struct truth_shape {
+	bool unlimited, gate; /* markers */
+	int size, strays;     /* As without a gap, and above it */
+	bool listed;          /* in the directory */
+};
+
+/* How a daemon found a name when it got its admin mutex, and left it when it let that go. */
+struct truth_work {
+	uint64_t locked, unlocked; /* moments of the last time; 0 = never */
+	unsigned claims;           /* times that it got it */
+	struct truth_shape found, left;
 };
 
 struct truth_name {
 	struct truth_slot slots[SLOTS_KNOWN + 1];
+	bool unlimited, gate;
+	uint64_t unlimited_until; /* moment: N-U was deleted last */
+	uint64_t came; /* there is such a lock since this moment, if there is: A[1] or a marker */
+	unsigned entries; /* of the directory */
 	uint64_t admin; /* the connection that claimed the admin mutex and did not try to drop it */
 	bool admin_stayed; /* a drop of it was refused: it is there until its link goes */
-	uint64_t changed;  /* moment of the last change of its As */
-	bool meddled;      /* some change of its As was not an administrator's */
-	/* By daemon: when it let the admin mutex go (0: has it, or lost it), how many slots there were. */
-	uint64_t unlocked[TRUTH_DAEMONS];
-	int unlocked_size[TRUTH_DAEMONS];
+	uint64_t changed;  /* moment of the last change of its As and markers */
+	uint64_t listed;   /* moment of the last change of its entries */
+	bool meddled;      /* some change of its As was not an administrator's, and is not mended */
+	uint64_t meddled_at; /* moment of the last such */
+	bool ascending; /* somebody was told to let the lowest slots go first: there may be gaps */
+	struct truth_work work[TRUTH_DAEMONS];
 };
 
 struct truth {
@@ -62,6 +86,8 @@ struct truth {
 	/* The last byte that the world has read of a hold connection, and of which. */
 	uint64_t reading[TRUTH_DAEMONS];
 	int64_t read_at[TRUTH_DAEMONS];
+	/* Bits, by number: the connections that are, or were, hold links. */
+	uint64_t holds[TRUTH_CONNECTIONS / 64];
 	uint64_t performed;         /* requests so far */
 	uint64_t refusals, denials; /* how often so far */
 };
@@ -70,6 +96,10 @@ struct sim;
 
 /* The hook: takes down what was performed and checks it. ctx: struct sim. */
 void truth_performed(void *ctx, const struct memory_performed *what);
+/* Before the schedule begins: a semaphore of so many slots, in the directory. */
+void truth_begin(struct sim *sim, int name, int slots);
+/* Somebody takes a B, or another queue, to himself. */
+bool truth_put_foreign(struct sim *sim, struct queue_id id);
 /* Behind everybody's back. False: nothing to do. otherwise: with arguments that no A has. */
 bool truth_put_a(struct sim *sim, int name, int slot, bool otherwise);
 bool truth_remove_a(struct sim *sim, int name, int slot);
@@ -83,5 +113,10 @@ bool truth_is_ours(const struct sim *sim, int daemon, int name, int slot);
 int64_t truth_lease(const struct sim *sim, int daemon);
 /* How many As there are without a gap. */
 int truth_size(const struct truth *truth, int name);
+struct truth_shape truth_shape(const struct truth *truth, int name);
+/* Whether an acquire finds such a lock at all. */
+bool truth_exists(const struct truth *truth, int name);
+/* After every step: which connections are hold links. */
+void truth_see_links(struct sim *sim);
 
 #endif
