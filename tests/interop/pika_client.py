@@ -1,0 +1,217 @@
+"""Another client of the scheme: seeds/000 and the true mutex of seeds/003, step by step as they are
+written, with another AMQP library and in one thread. It shares no code with lockbroker, and must not: what
+it does is what the daemon has to get along with.
+
+	pika_client.py URL NAMING	# one object a line in, one a line out: {"do": "acquire", "name": "n"}
+	pika_client.py URL NAMING hammer NAME SECONDS SEED	# prints what it held, as JSON
+
+NAMING is amqp-locks ({name}-{slot}-A) or amqp-locks-python ({name}-A-{slot}). Runs under /usr/bin/python3,
+which has Debian's pika.
+"""
+
+import json
+import random
+import sys
+import time
+
+import pika
+from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker, UnroutableError
+
+RESOURCE_LOCKED = 405
+NOT_FOUND = 404
+MOST_RACES = 50  # "a maximum number of failed second-stage lock acquire attempts"
+
+
+class Naming:
+    def __init__(self, word):
+        self.python = {"amqp-locks": False, "amqp-locks-python": True}[word]
+
+    def a(self, name, slot):
+        return f"{name}-A-{slot}" if self.python else f"{name}-{slot}-A"
+
+    def b(self, name, slot):
+        return f"{name}-B-{slot}" if self.python else f"{name}-{slot}-B"
+
+    def admin(self, name):
+        return name
+
+    def mutex(self, name):
+        return name if self.python else f"{name}-M"
+
+
+class Client:
+    def __init__(self, url, naming):
+        self.naming = Naming(naming)
+        self.url = url
+        self.connect()
+
+    def connect(self):
+        # Its locks must not outlive it, nor may a busy machine end it: heartbeats are long.
+        parameters = pika.URLParameters(self.url + "?heartbeat=600")
+        self.connection = pika.BlockingConnection(parameters)
+        self.open_channel()
+
+    def open_channel(self):
+        self.channel = self.connection.channel()
+        self.channel.confirm_delivery()
+
+    # ---- Determining Queue Existence ----
+
+    def exists(self, queue):
+        """By publishing, with confirms: no channel breaks."""
+        try:
+            self.channel.basic_publish("", queue, b"", mandatory=True)
+        except UnroutableError:
+            return False
+        return True
+
+    def exists_passively(self, queue):
+        """By passive declaration: a channel breaks when there is none, or another has it."""
+        try:
+            self.channel.queue_declare(queue, passive=True)
+            return True
+        except ChannelClosedByBroker as error:
+            self.open_channel()
+            if error.reply_code not in (NOT_FOUND, RESOURCE_LOCKED):
+                raise
+            return error.reply_code == RESOURCE_LOCKED
+
+    def declare_exclusive(self, queue):
+        """Whether it is ours now."""
+        try:
+            self.channel.queue_declare(queue, exclusive=True)
+            return True
+        except ChannelClosedByBroker as error:
+            self.open_channel()
+            if error.reply_code != RESOURCE_LOCKED:
+                raise
+            return False
+
+    # ---- Determining the Maximum Number of Slots ----
+
+    def size(self, name):
+        slots = 0
+        while self.exists(self.naming.a(name, slots + 1)):
+            slots += 1
+        return slots
+
+    # ---- Lock Administration: each under take_admin() ----
+
+    def take_admin(self, name):
+        return self.declare_exclusive(self.naming.admin(name))
+
+    def drop_admin(self, name):
+        self.channel.queue_delete(self.naming.admin(name))
+
+    def create(self, name, slots, durable=True, arguments=None):
+        for slot in range(1, slots + 1):
+            self.channel.queue_declare(self.naming.a(name, slot), durable=durable,
+                                       arguments=arguments)
+
+    def resize(self, name, slots):
+        """Adding Slots, every one of them (the seed names only the last); Removing Slots."""
+        before = self.size(name)
+        for slot in range(before + 1, slots + 1):
+            self.channel.queue_declare(self.naming.a(name, slot), durable=True)
+        for slot in range(before, slots, -1):
+            self.channel.queue_delete(self.naming.a(name, slot))
+
+    def destroy(self, name):
+        self.resize(name, 0)
+
+    # ---- Lock Clients ----
+
+    def acquire(self, name):
+        """The slot; None: lock-acquire failure."""
+        races, slot = 0, 1
+        while races < MOST_RACES:
+            if not self.exists(self.naming.a(name, slot)):
+                return None
+            if self.exists(self.naming.b(name, slot)):
+                slot += 1
+            elif self.declare_exclusive(self.naming.b(name, slot)):
+                # "It is recommended that clients verify their held lock before returning success."
+                if self.verify(name, slot):
+                    return slot
+                self.release(name, slot)
+                return None
+            else:
+                races, slot = races + 1, 1
+        return None
+
+    def verify(self, name, slot):
+        return self.exists(self.naming.a(name, slot))
+
+    def release(self, name, slot):
+        """Deleting B; to close the channel frees nothing, whatever the seed says."""
+        self.channel.queue_delete(self.naming.b(name, slot))
+
+    def held(self, name, slot):
+        """Waiting on Lock Holders: whether somebody has the slot."""
+        return self.exists(self.naming.b(name, slot))
+
+    def acquire_mutex(self, name):
+        return self.declare_exclusive(self.naming.mutex(name))
+
+    def release_mutex(self, name):
+        self.channel.queue_delete(self.naming.mutex(name))
+
+    # ---- the hammer (tests/harness/hammer.py) ----
+
+    def hang_up(self):
+        """Its connection goes, and with it what it holds."""
+        self.connection.close()
+        self.connect()
+
+    def hammer(self, name, seconds, seed):
+        """Takes and gives back until the time is over; what it held, as (from, to, slot)."""
+        dice = random.Random(seed)
+        until = time.monotonic() + seconds
+        spans, refused, hung_up, revoked = [], 0, 0, 0
+        while time.monotonic() < until:
+            slot = self.acquire(name)
+            if slot is None:
+                refused += 1
+                time.sleep(dice.random() * 0.005)
+                continue
+            began = time.monotonic()
+            time.sleep(dice.random() * 0.004)
+            if not self.verify(name, slot):
+                revoked += 1
+            spans.append((began, time.monotonic(), slot))
+            if dice.random() < 0.05:
+                hung_up += 1
+                self.hang_up()
+            else:
+                self.release(name, slot)
+            # Others have a try: it polls, and would win every race.
+            time.sleep(dice.random() * 0.004)
+        self.connection.close()
+        return {"spans": spans, "refused": refused, "hung_up": hung_up, "revoked": revoked}
+
+
+def serve(client):
+    for line in sys.stdin:
+        words = json.loads(line)
+        do = words.pop("do")
+        try:
+            answer = {"result": getattr(client, do)(**words)}
+        except (AMQPConnectionError, ChannelClosedByBroker) as error:
+            answer = {"error": repr(error)}
+        print(json.dumps(answer), flush=True)
+    client.connection.close()
+
+
+def main():
+    client = Client(*sys.argv[1:3])
+    if len(sys.argv) == 3:
+        serve(client)
+    else:
+        name, seconds, seed = sys.argv[4:]
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(json.dumps(client.hammer(name, float(seconds), int(seed))))
+
+
+if __name__ == "__main__":
+    main()
