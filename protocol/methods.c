@@ -24,17 +24,36 @@
 		.min = 1, .max = METHODS_LOCK_MAX                                                  \
 	}
 
+#define INTEGER(word, from, to)                                                                    \
+	{                                                                                          \
+		.name = #word, .type = PARAM_INTEGER, .offset = AT(word), .min = (from),           \
+		.max = (to)                                                                        \
+	}
+#define BOOL(word)                                                                                 \
+	{                                                                                          \
+		.name = #word, .type = PARAM_BOOL, .offset = AT(word)                              \
+	}
+#define ORDER                                                                                      \
+	{                                                                                          \
+		.name = "order", .type = PARAM_WORD, .offset = AT(order), .words = orders          \
+	}
+#define WAIT                                                                                       \
+	{                                                                                          \
+		.name = "wait", .type = PARAM_DURATION, .offset = AT(wait)                         \
+	}
+
+/* In the order of enum method_order and enum method_slot_state. */
+static const char *const orders[] = {"descending", "ascending", NULL};
+static const char *const slot_states[] = {"free", "taken", NULL};
+
 static const struct param_spec acquire_params[] = {
     NAME,
     {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_ALL},
     {.name = "timeout", .type = PARAM_DURATION, .offset = AT(timeout)},
-    {.name = "priority",
-	.type = PARAM_INTEGER,
-	.offset = AT(priority),
-	.min = -METHODS_PRIORITY_MOST,
-	.max = METHODS_PRIORITY_MOST},
-    {.name = "progress", .type = PARAM_BOOL, .offset = AT(progress)},
-    {.name = "lease", .type = PARAM_BOOL, .offset = AT(lease)},
+    INTEGER(priority, -METHODS_PRIORITY_MOST, METHODS_PRIORITY_MOST),
+    INTEGER(create, 1, METHODS_SLOTS_MAX),
+    BOOL(progress),
+    BOOL(lease),
     WORDS(who),
     WORDS(why),
     WORDS(command),
@@ -51,32 +70,91 @@ static const struct param_spec cancel_params[] = {
 static const struct param_spec create_params[] = {
     NAME,
     {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_STORED},
+    {.name = "slots", .type = PARAM_SLOTS, .offset = AT(slots), .max = METHODS_SLOTS_MAX},
+    INTEGER(overshoot, 0, METHODS_SLOTS_MAX),
+    BOOL(exist_ok),
+    {.name = NULL},
+};
+
+static const struct param_spec destroy_params[] = {
+    NAME,
+    ORDER,
+    INTEGER(overshoot, 0, METHODS_SLOTS_MAX),
+    WAIT,
+    BOOL(progress),
+    {.name = NULL},
+};
+
+static const struct param_spec resize_params[] = {
+    NAME,
     {.name = "slots",
-	.type = PARAM_INTEGER,
+	.type = PARAM_SLOTS,
+	.choice = true,
 	.offset = AT(slots),
+	.max = METHODS_SLOTS_MAX},
+    {.name = "add",
+	.type = PARAM_INTEGER,
+	.choice = true,
+	.offset = AT(add),
 	.min = 1,
 	.max = METHODS_SLOTS_MAX},
-    {.name = "exist_ok", .type = PARAM_BOOL, .offset = AT(exist_ok)},
+    {.name = "remove",
+	.type = PARAM_INTEGER,
+	.choice = true,
+	.offset = AT(remove),
+	.min = 1,
+	.max = METHODS_SLOTS_MAX},
+    ORDER,
+    INTEGER(overshoot, 0, METHODS_SLOTS_MAX),
+    WAIT,
+    BOOL(progress),
     {.name = NULL},
 };
 
 static const struct param_spec name_params[] = {NAME, {.name = NULL}};
 
-static const struct param_spec ping_params[] = {
-    {.name = "broker", .type = PARAM_BOOL, .offset = AT(broker)},
+static const struct param_spec await_params[] = {
+    NAME,
+    {.name = "slot",
+	.type = PARAM_INTEGER,
+	.required = true,
+	.offset = AT(slot),
+	.min = 1,
+	.max = METHODS_SLOTS_MAX},
+    {.name = "state",
+	.type = PARAM_WORD,
+	.required = true,
+	.offset = AT(state),
+	.words = slot_states},
+    {.name = "timeout", .type = PARAM_DURATION, .offset = AT(timeout)},
     {.name = NULL},
 };
+
+static const struct param_spec fsck_params[] = {NAME, BOOL(repair), {.name = NULL}};
+
+static const struct param_spec explain_params[] = {
+    NAME,
+    {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_ALL},
+    {.name = NULL},
+};
+
+static const struct param_spec ping_params[] = {BOOL(broker), {.name = NULL}};
 
 static const struct param_spec no_params[] = {{.name = NULL}};
 
 static const struct method_spec methods[] = {
-    {.name = "acquire", .params = acquire_params, .waits = true},
+    {.name = "acquire", .params = acquire_params, .wait = METHOD_WAITS},
     {.name = "verify", .params = lock_params},
     {.name = "release", .params = lock_params},
     {.name = "cancel", .params = cancel_params},
     {.name = "create", .params = create_params},
-    {.name = "destroy", .params = name_params},
+    {.name = "destroy", .params = destroy_params, .wait = METHOD_WAITS_IF_TOLD},
+    {.name = "resize", .params = resize_params, .wait = METHOD_WAITS_IF_TOLD},
     {.name = "size", .params = name_params},
+    {.name = "await", .params = await_params, .wait = METHOD_WAITS},
+    {.name = "fsck", .params = fsck_params},
+    {.name = "explain", .params = explain_params},
+    {.name = "list", .params = no_params},
     {.name = "info", .params = no_params},
     {.name = "ping", .params = ping_params},
     {.name = "rpc.discover", .params = no_params},
@@ -96,6 +174,20 @@ const struct method_spec *
 method_all(void)
 {
 	return methods;
+}
+
+bool
+method_waits(const struct method_spec *method, const struct method_params *params)
+{
+	switch (method->wait) {
+	case METHOD_ANSWERS:
+		return false;
+	case METHOD_WAITS:
+		return true;
+	case METHOD_WAITS_IF_TOLD:
+		return params->wait != 0;
+	}
+	return false;
 }
 
 /* ---- decoding: each says what it wants in *wanted when the value is not that ---- */
@@ -186,6 +278,46 @@ decode_integer(
 }
 
 static bool
+decode_slots(
+    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
+{
+	const char *word;
+	int64_t integer;
+
+	if (json_string(value, &word) && strcmp(word, "unlimited") == 0) {
+		*ret = METHODS_UNLIMITED;
+		return true;
+	}
+	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
+		snprintf(wanted->text, sizeof(wanted->text),
+		    "must be an integer from %d to %d, or \"unlimited\"", spec->min, spec->max);
+		return false;
+	}
+	*ret = (int)integer;
+	return true;
+}
+
+static bool
+decode_word(
+    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
+{
+	const char *word = "";
+	int used;
+
+	json_string(value, &word);
+	used = snprintf(wanted->text, sizeof(wanted->text), "must be one of:");
+	for (int i = 0; spec->words[i] != NULL; i++) {
+		if (strcmp(word, spec->words[i]) == 0) {
+			*ret = i;
+			return true;
+		}
+		used += snprintf(wanted->text + used, sizeof(wanted->text) - (size_t)used,
+		    " \"%s\"", spec->words[i]);
+	}
+	return false;
+}
+
+static bool
 decode_string(const struct param_spec *spec, const struct cJSON *value, const char **ret,
     struct wanted *wanted)
 {
@@ -216,6 +348,10 @@ decode(const struct param_spec *spec, const struct cJSON *value, struct method_p
 		return decode_duration(value, at, wanted);
 	case PARAM_INTEGER:
 		return decode_integer(spec, value, at, wanted);
+	case PARAM_SLOTS:
+		return decode_slots(spec, value, at, wanted);
+	case PARAM_WORD:
+		return decode_word(spec, value, at, wanted);
 	case PARAM_BOOL:
 		return json_bool(value, at) || want(wanted, "must be true or false");
 	case PARAM_STRING:
@@ -249,6 +385,51 @@ find_param(const struct method_spec *method, const char *name)
 	return NULL;
 }
 
+/* What is given must be all that is required, and one of those of which one is to be given. */
+static bool
+check_presence(
+    const struct method_spec *method, const struct cJSON *params, struct message_error *ret_error)
+{
+	const struct param_spec *chosen = NULL, *choice = NULL;
+	char what[64];
+
+	for (const struct param_spec *spec = method->params; spec->name != NULL; spec++) {
+		bool given = json_get(params, spec->name) != NULL;
+
+		if (spec->required && !given)
+			return refuse(ret_error, method, spec->name, "is missing");
+		if (!spec->choice)
+			continue;
+		if (choice == NULL)
+			choice = spec;
+		if (given && chosen != NULL) {
+			snprintf(what, sizeof(what), "must not be given together with '%s'",
+			    chosen->name);
+			return refuse(ret_error, method, spec->name, what);
+		}
+		if (given)
+			chosen = spec;
+	}
+	if (choice != NULL && chosen == NULL)
+		return refuse(ret_error, method, choice->name, "is missing, or one in its place");
+	return true;
+}
+
+/* What the kind leaves to choose. */
+static bool
+check_kind(const struct method_spec *method, const struct method_params *params,
+    struct message_error *ret_error)
+{
+	if (params->kind == LOCK_KIND_MUTEX && params->create != 0)
+		return refuse(ret_error, method, "create",
+		    "must be left out for a mutex, which is there without being created");
+	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->create > 1)
+		return refuse(ret_error, method, "create", "must be 1 for a persistent-mutex");
+	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->slots != 1)
+		return refuse(ret_error, method, "slots", "must be 1 for a persistent-mutex");
+	return true;
+}
+
 bool
 method_params_parse(const struct method_spec *method, const struct cJSON *params,
     struct method_params *ret, struct message_error *ret_error)
@@ -270,11 +451,8 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 		if (!decode(spec, member, &decoded, &wanted))
 			return refuse(ret_error, method, spec->name, wanted.text);
 	}
-	for (spec = method->params; spec->name != NULL; spec++)
-		if (spec->required && json_get(params, spec->name) == NULL)
-			return refuse(ret_error, method, spec->name, "is missing");
-	if (decoded.kind == LOCK_KIND_PERSISTENT_MUTEX && decoded.slots != 1)
-		return refuse(ret_error, method, "slots", "must be 1 for a persistent-mutex");
+	if (!check_presence(method, params, ret_error) || !check_kind(method, &decoded, ret_error))
+		return false;
 	*ret = decoded;
 	return true;
 }

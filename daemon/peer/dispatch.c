@@ -4,38 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "config.h"
-#include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/peer/journal.h"
-#include "daemon/peer/requests.h"
-#include "daemon/peer/result.h"
-#include "protocol/methods.h"
-
-struct dispatch {
-	const struct clock *clock;    /* borrowed, as all down to broker */
-	const struct config *started; /* for what does not change without a restart */
-	const struct config *config;  /* for the rest */
-	struct peers *peers;
-	struct lock_engine *engine;
-	const struct broker *broker;
-	struct journal *journal; /* owned */
-	uint32_t run;
-	int64_t started_at;
-	bool draining;
-};
-
-struct dispatch_row {
-	const char *method;
-	enum access_privilege privilege;
-	/* Answers at once with reply(), or hands the request to the engine. May not touch it later. */
-	void (*handle)(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-	    const struct method_params *params);
-	/* The result of the engine's answer; NULL where handle answers. */
-	struct cJSON *(*result)(const struct result_facts *facts, const struct lock_answer *answer);
-};
+#include "daemon/peer/handlers.h"
 
 static void
 send_error(struct conn *conn, const struct message_id *id, const struct message_error *error,
@@ -44,16 +15,16 @@ send_error(struct conn *conn, const struct message_id *id, const struct message_
 	conn_send(conn, message_error_line(id, error, data));
 }
 
-static void
-reply(struct conn *conn, const struct request *request, struct cJSON *result)
+void
+dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *result)
 {
 	conn_send(conn, message_result_line(&request->id, result));
 	requests_remove(conn->requests, request->number);
 	conn_answered(conn);
 }
 
-static void
-refuse(struct conn *conn, const struct request *request, const struct message_error *error,
+void
+dispatch_refuse(struct conn *conn, const struct request *request, const struct message_error *error,
     struct cJSON *data)
 {
 	send_error(conn, &request->id, error, data);
@@ -61,185 +32,41 @@ refuse(struct conn *conn, const struct request *request, const struct message_er
 	conn_answered(conn);
 }
 
-/* ---- the methods ---- */
+/* ---- the methods: who may call them, what they do, how their answers look ---- */
 
-static void
-do_acquire(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
+static bool
+asks_to_create(const struct method_params *params)
 {
-	const struct lock_acquire acquire = {
-	    .name = params->name,
-	    .kind = params->kind,
-	    .timeout = params->timeout,
-	    .priority = params->priority,
-	    .progress = params->progress,
-	    .lease = params->lease,
-	    .uid = conn->subject.uid,
-	};
-
-	journal_requested(dispatch->journal, conn, params);
-	lock_acquire(dispatch->engine, conn->id, request->number, &acquire);
+	return params->create > 0;
 }
 
-static void
-refuse_unknown_lock(struct conn *conn, const struct request *request)
+static bool
+asks_to_repair(const struct method_params *params)
 {
-	struct message_error error;
-
-	message_error_set(&error, REASON_NOT_HELD, "no such lock is held");
-	refuse(conn, request, &error, NULL);
-}
-
-static void
-do_verify(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	uint64_t lock;
-
-	if (result_lock_parse(params->lock, dispatch->run, &lock))
-		lock_verify(dispatch->engine, conn->id, request->number, lock, conn->subject.uid);
-	else
-		refuse_unknown_lock(conn, request);
-}
-
-static void
-do_release(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	uint64_t lock;
-
-	if (result_lock_parse(params->lock, dispatch->run, &lock))
-		lock_release(dispatch->engine, conn->id, request->number, lock);
-	else
-		refuse_unknown_lock(conn, request);
-}
-
-static void
-do_cancel(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	const struct request *meant = requests_find_id(conn->requests, &params->id);
-	struct cJSON *result = json_new_object();
-
-	/* The request meant gets its own answer, `cancelled`, from the engine. */
-	json_add_bool(result, "cancelled",
-	    meant != NULL && lock_cancel(dispatch->engine, conn->id, meant->number));
-	reply(conn, request, result);
-}
-
-static void
-do_create(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	const struct lock_change change = {
-	    .name = params->name,
-	    .kind = params->kind,
-	    .slots = params->slots,
-	    .exist_ok = params->exist_ok,
-	};
-	struct message_error error;
-
-	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->slots != 1) {
-		message_error_set(
-		    &error, REASON_INVALID_PARAMS, "slots: a persistent mutex has one");
-		snprintf(error.parameter, sizeof(error.parameter), "slots");
-		refuse(conn, request, &error, NULL);
-		return;
-	}
-	journal_asked(dispatch->journal, conn, "create", params->name, params->slots);
-	lock_create(dispatch->engine, conn->id, request->number, &change);
-}
-
-static void
-do_destroy(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	const struct lock_change change = {.name = params->name};
-
-	journal_asked(dispatch->journal, conn, "destroy", params->name, 0);
-	lock_destroy(dispatch->engine, conn->id, request->number, &change);
-}
-
-static void
-do_size(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	lock_size(dispatch->engine, conn->id, request->number, params->name);
-}
-
-static void
-do_ping(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	struct cJSON *result = json_new_object(), *broker;
-	struct broker_info info;
-
-	if (params->broker) {
-		broker_get_info(dispatch->broker, &info);
-		broker = json_new_object();
-		json_add_string(broker, "state", broker_state_word(info.hold));
-		json_add(result, "broker", broker);
-	}
-	reply(conn, request, result);
-}
-
-static void
-do_info(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	const struct config *config = dispatch->config;
-	struct cJSON *result = json_new_object(), *limits = json_new_object();
-	struct cJSON *lease = json_new_object();
-	struct broker_info info;
-	struct lock_counts counts;
-
-	(void)params;
-	broker_get_info(dispatch->broker, &info);
-	lock_get_counts(dispatch->engine, &counts);
-	json_add_string(result, "version", PACKAGE_VERSION);
-	json_add_integer(result, "pid", getpid());
-	json_add_number(result, "uptime",
-	    duration_to_seconds(clock_now(dispatch->clock) - dispatch->started_at));
-	json_add_bool(result, "draining", dispatch->draining);
-	json_add_string(result, "naming", dispatch->started->naming);
-	json_add_integer(limits, "line", LINE_MAX_IN);
-	json_add_integer(limits, "locks_per_peer", config->max_locks_per_peer);
-	json_add_integer(limits, "waits_per_peer", config->max_waits_per_peer);
-	json_add_integer(limits, "requests_per_peer", config->max_requests_per_peer);
-	json_add(result, "limits", limits);
-	json_add(result, "broker", result_broker(&info));
-	json_add_number(lease, "margin", duration_to_seconds(lock_margin(dispatch->engine)));
-	json_add_number(lease, "takeover", duration_to_seconds(lock_takeover(dispatch->engine)));
-	json_add_bool(lease, "recovering", lock_is_recovering(dispatch->engine));
-	json_add(result, "lease", lease);
-	json_add(result, "counts", result_counts(&counts, peers_count(dispatch->peers)));
-	reply(conn, request, result);
-}
-
-static void
-do_discover(struct dispatch *dispatch, struct conn *conn, const struct request *request,
-    const struct method_params *params)
-{
-	struct json_error error;
-	struct cJSON *description = json_parse(openrpc_json, strlen(openrpc_json), &error);
-
-	(void)dispatch;
-	(void)params;
-	/* NULL only for want of memory, which ends the peer: the text is ours and tested. */
-	reply(conn, request, description);
+	return params->repair;
 }
 
 static const struct dispatch_row rows[] = {
-    {"acquire", ACCESS_ANYONE, do_acquire, result_acquire},
-    {"verify", ACCESS_ANYONE, do_verify, result_verify},
-    {"release", ACCESS_ANYONE, do_release, result_release},
-    {"cancel", ACCESS_ANYONE, do_cancel, NULL},
-    {"create", ACCESS_ADMIN, do_create, result_create},
-    {"destroy", ACCESS_ADMIN, do_destroy, result_destroy},
-    {"size", ACCESS_ANYONE, do_size, result_size},
-    {"ping", ACCESS_ANYONE, do_ping, NULL},
-    {"info", ACCESS_ANYONE, do_info, NULL},
-    {"rpc.discover", ACCESS_ANYONE, do_discover, NULL},
+    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .journal = JOURNAL_ACQUIRE,
+	.asks_more = asks_to_create, .more_method = "create", .more_privilege = ACCESS_ADMIN,
+	.more_called = "acquire with create"},
+    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .journal = JOURNAL_NOTHING},
+    {"release", ACCESS_ANYONE, handle_release, result_release, .journal = JOURNAL_RELEASE},
+    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .journal = JOURNAL_NOTHING},
+    {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
+    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
+    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
+    {"size", ACCESS_ANYONE, handle_size, result_size, .journal = JOURNAL_LOOK},
+    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
+    {"fsck", ACCESS_ANYONE, handle_fsck, result_fsck, .journal = JOURNAL_CHANGE,
+	.asks_more = asks_to_repair, .more_method = "fsck", .more_privilege = ACCESS_ADMIN,
+	.more_called = "fsck with repair"},
+    {"explain", ACCESS_ANYONE, handle_explain, result_explain, .journal = JOURNAL_LOOK,
+	.hindrance = handle_hindrance},
+    {"list", ACCESS_ANYONE, handle_list, result_list, .journal = JOURNAL_LOOK},
+    {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
+    {"info", ACCESS_ANYONE, handle_info, NULL, .journal = JOURNAL_NOTHING},
+    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .journal = JOURNAL_NOTHING},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -256,20 +83,34 @@ row_find(const char *method)
 /* ---- requests in ---- */
 
 static bool
-request_allowed(const struct dispatch *dispatch, const struct conn *conn,
-    const struct dispatch_row *row, const char *name, struct message_error *ret_error)
+right_to(const struct dispatch *dispatch, const struct conn *conn, const char *method,
+    enum access_privilege privilege, const char *called, const char *name,
+    struct message_error *ret_error)
 {
 	const struct access_rules *rules = dispatch->config->access;
 	char why[ACCESS_WHY_MAX];
 
-	if (access_allowed(rules, &conn->subject, row->method, row->privilege, name))
+	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
-	access_explain(why, rules, &conn->subject, row->method, row->privilege, name);
-	journal_denied(dispatch->journal, conn, row->method, name, why);
+	access_explain(why, rules, &conn->subject, method, privilege, name);
+	journal_denied(dispatch->journal, conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED,
-	    "%s%s%.80s is not allowed to uid %u: %s", row->method, name == NULL ? "" : " of ",
+	    "%s%s%.80s is not allowed to uid %u: %s", called, name == NULL ? "" : " of ",
 	    name == NULL ? "" : name, (unsigned)conn->subject.uid, why);
 	return false;
+}
+
+static bool
+request_allowed(const struct dispatch *dispatch, const struct conn *conn,
+    const struct dispatch_row *row, const struct method_params *params,
+    struct message_error *ret_error)
+{
+	if (!right_to(
+		dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error))
+		return false;
+	return row->asks_more == NULL || !row->asks_more(params) ||
+	       right_to(dispatch, conn, row->more_method, row->more_privilege, row->more_called,
+		   params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */
@@ -285,6 +126,17 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 	return false;
 }
 
+/* Whether a peer that waits that much may wait for one thing more. */
+static bool
+may_wait(const struct dispatch *dispatch, const struct conn *conn, struct message_error *ret_error)
+{
+	if (requests_waiting(conn->requests) < (size_t)dispatch->config->max_waits_per_peer)
+		return true;
+	message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
+	    "this connection has as many requests waiting as it may");
+	return false;
+}
+
 static void
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
@@ -296,6 +148,7 @@ dispatch_request(
 	struct method_params params;
 	struct message_error error;
 	char quoted[64];
+	bool waits;
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
@@ -312,12 +165,18 @@ dispatch_request(
 	}
 	if (!method_params_parse(spec, message->params, &params, &error) ||
 	    !name_allowed(dispatch, params.name, &error) ||
-	    !request_allowed(dispatch, conn, row, params.name, &error)) {
+	    !request_allowed(dispatch, conn, row, &params, &error)) {
 		send_error(conn, &message->id, &error, NULL);
 		return;
 	}
-	request = requests_add(conn->requests, &message->id, row, spec->waits);
+	waits = method_waits(spec, &params);
+	if (waits && !may_wait(dispatch, conn, &error)) {
+		send_error(conn, &message->id, &error, NULL);
+		return;
+	}
+	request = requests_add(conn->requests, &message->id, row, waits);
 	assert(request != NULL);
+	journal_request(dispatch->journal, row->journal, conn, row->method, &params);
 	row->handle(dispatch, conn, request, &params);
 }
 
@@ -341,15 +200,15 @@ on_gone(void *ctx, struct conn *conn)
 	struct dispatch *dispatch = ctx;
 
 	/* The engine ends these unanswered. */
-	requests_remove_all(conn->requests, row_find("acquire"));
+	requests_remove_waiting(conn->requests);
 	journal_gone(dispatch->journal, conn->id);
 	lock_peer_gone(dispatch->engine, conn->id);
 }
 
 /* ---- answers and notices out: called from inside the engine, which nothing here may call ---- */
 
-static struct result_facts
-facts(const struct dispatch *dispatch)
+struct result_facts
+dispatch_facts(const struct dispatch *dispatch)
 {
 	struct broker_info info;
 
@@ -363,39 +222,30 @@ facts(const struct dispatch *dispatch)
 }
 
 static void
-journal_answer(struct dispatch *dispatch, const struct conn *conn, const struct dispatch_row *row,
-    const struct lock_answer *answer)
-{
-	if (row->handle == do_acquire && answer->reason == REASON_NONE)
-		journal_granted(dispatch->journal, conn, answer);
-	else if (row->handle == do_acquire)
-		journal_refused(dispatch->journal, conn, answer);
-	else if (row->handle == do_release && answer->reason == REASON_NONE)
-		journal_released(dispatch->journal, answer->lock);
-	else if (row->privilege == ACCESS_ADMIN)
-		journal_changed(dispatch->journal, conn, row->method, answer);
-}
-
-static void
 on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *answer)
 {
 	struct dispatch *dispatch = ctx;
 	struct conn *conn = peers_find(dispatch->peers, peer);
+	const struct dispatch_row *row;
 	const struct request *request;
-	struct result_facts known;
+	struct result_facts facts;
 	struct message_error error;
-	struct cJSON *content;
+	struct cJSON *data;
+	char words[HANDLERS_WORDS_MAX];
 
 	if (conn == NULL || (request = requests_find(conn->requests, number)) == NULL)
 		return;
-	journal_answer(dispatch, conn, request->row, answer);
-	if (answer->reason == REASON_NONE) {
-		known = facts(dispatch);
-		reply(conn, request, request->row->result(&known, answer));
+	row = request->row;
+	journal_answer(dispatch->journal, row->journal, conn, row->method, answer);
+	if (answer->reason != REASON_NONE) {
+		data = result_error(answer, &error);
+		dispatch_refuse(conn, request, &error, data);
 		return;
 	}
-	content = result_error(answer, &error);
-	refuse(conn, request, &error, content);
+	facts = dispatch_facts(dispatch);
+	if (row->hindrance != NULL)
+		facts.hindrance = row->hindrance(words, dispatch, conn, answer->name);
+	dispatch_reply(conn, request, row->result(&facts, answer));
 }
 
 static void
@@ -404,19 +254,19 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	struct dispatch *dispatch = ctx;
 	struct conn *conn = peers_find(dispatch->peers, peer);
 	const struct request *request = NULL;
-	struct result_facts known = facts(dispatch);
+	struct result_facts facts = dispatch_facts(dispatch);
 	struct cJSON *params = NULL;
 	const char *method;
 
 	journal_notice(dispatch->journal, notice);
 	if (conn == NULL)
 		return;
-	if (notice->kind == LOCK_NOTICE_WAITING) {
+	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN) {
 		request = requests_find(conn->requests, notice->request);
 		if (request == NULL)
 			return;
 	}
-	method = result_notice(&known, notice, request == NULL ? NULL : &request->id, &params);
+	method = result_notice(&facts, notice, request == NULL ? NULL : &request->id, &params);
 	if (notice->kind == LOCK_NOTICE_LEASE)
 		conn_send_newest(conn, message_notification_line(method, params));
 	else if (method != NULL)

@@ -99,25 +99,35 @@ hold_log(const struct journal *journal, const char *what, const struct hold *hol
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
-void
-journal_requested(
-    struct journal *journal, const struct conn *conn, const struct method_params *params)
+/* "for ever", or "5.000 s". */
+static const char *
+time_words(char buf[32], int64_t ns)
 {
-	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32] = "for ever";
+	if (ns == DURATION_FOREVER)
+		snprintf(buf, 32, "for ever");
+	else
+		snprintf(buf, 32, "%.3f s", duration_to_seconds(ns));
+	return buf;
+}
 
-	(void)journal;
-	if (params->timeout != DURATION_FOREVER)
-		snprintf(wait, sizeof(wait), "%.3f s", duration_to_seconds(params->timeout));
-	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s", params->name,
-	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid, wait,
-	    params->who == NULL ? "" : ", who ",
+static void
+acquire_requested(const struct conn *conn, const struct method_params *params)
+{
+	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "";
+
+	if (params->create > 0)
+		snprintf(create, sizeof(create), ", creates it with %d slot%s when it is missing",
+		    params->create, params->create == 1 ? "" : "s");
+	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
+	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
+	    time_words(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
 	    params->why == NULL ? "" : log_quote(why, params->why, strlen(params->why)));
 }
 
-void
-journal_granted(struct journal *journal, const struct conn *conn, const struct lock_answer *answer)
+static void
+acquire_granted(struct journal *journal, const struct conn *conn, const struct lock_answer *answer)
 {
 	struct hold *hold = mem_alloc(sizeof(*hold));
 	struct holder *holder = holder_find(journal, conn->id);
@@ -143,13 +153,12 @@ journal_granted(struct journal *journal, const struct conn *conn, const struct l
 	    (int)hold->pid, duration_to_seconds(answer->waited));
 }
 
-void
-journal_refused(struct journal *journal, const struct conn *conn, const struct lock_answer *answer)
+static void
+acquire_refused(const struct conn *conn, const struct lock_answer *answer)
 {
 	char text[LOG_QUOTE_MAX];
 	const char *words = answer->text == NULL ? "" : answer->text;
 
-	(void)journal;
 	log_info("refused %s: peer %" PRIu64 ", uid %u, pid %d, %s%s%s",
 	    answer->name == NULL ? "a lock" : answer->name, conn->id, (unsigned)conn->subject.uid,
 	    (int)conn->subject.pid, reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
@@ -158,45 +167,121 @@ journal_refused(struct journal *journal, const struct conn *conn, const struct l
 
 /* ---- administration ---- */
 
-/* ", 3 slots", or "" where there are none to speak of. */
+/* Has room for all that what_words() and outcome_words() may say. */
+#define WHAT_MAX 192
+#define LINE_SIZE 1024
+
+/* "3 slots", or "unlimited". */
 static const char *
-slots_words(char buf[24], int slots)
+count_words(char buf[24], int slots)
 {
-	buf[0] = '\0';
-	if (slots > 0)
-		snprintf(buf, 24, ", %d slot%s", slots, slots == 1 ? "" : "s");
+	if (slots == LOCK_UNLIMITED)
+		snprintf(buf, 24, "unlimited");
+	else
+		snprintf(buf, 24, "%d slot%s", slots, slots == 1 ? "" : "s");
 	return buf;
 }
 
-void
-journal_asked(struct journal *journal, const struct conn *conn, const char *method,
-    const char *name, int slots)
+/* Changes are worth a line each, looks are not. */
+static void
+log_line(enum journal_kind kind, const char *line)
 {
-	char buf[24];
-
-	(void)journal;
-	log_info("requested %s of %s: peer %" PRIu64 ", uid %u, pid %d%s", method, name, conn->id,
-	    (unsigned)conn->subject.uid, (int)conn->subject.pid, slots_words(buf, slots));
+	if (kind == JOURNAL_CHANGE)
+		log_info("%s", line);
+	else
+		log_debug("%s", line);
 }
 
-void
-journal_changed(struct journal *journal, const struct conn *conn, const char *method,
+/* What a request names beside the method and the name; "" for nothing. Returns buf. */
+static const char *
+what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
+{
+	char slots[24], wait[32];
+	int used = 0;
+
+	buf[0] = '\0';
+	if (params->add > 0)
+		used = snprintf(buf, WHAT_MAX, ", adds %d", params->add);
+	else if (params->remove > 0)
+		used = snprintf(buf, WHAT_MAX, ", removes %d", params->remove);
+	else if (strcmp(method, "create") == 0)
+		used = snprintf(buf, WHAT_MAX, ", %s", count_words(slots, params->slots));
+	else if (strcmp(method, "resize") == 0)
+		used = snprintf(buf, WHAT_MAX, ", to %s", count_words(slots, params->slots));
+	if (params->order == METHOD_ORDER_ASCENDING)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", ascending");
+	if (params->overshoot > 0)
+		used += snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", overshoot %d", params->overshoot);
+	if (params->exist_ok)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", may exist");
+	if (params->repair)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", repairs");
+	if (params->wait != 0)
+		snprintf(buf + used, WHAT_MAX - (size_t)used, ", waits %s for holders",
+		    time_words(wait, params->wait));
+	return buf;
+}
+
+static void
+log_requested(enum journal_kind kind, const struct conn *conn, const char *method,
+    const struct method_params *params)
+{
+	char line[LINE_SIZE], what[WHAT_MAX];
+
+	snprintf(line, sizeof(line), "requested %s%s%s: peer %" PRIu64 ", uid %u, pid %d%s", method,
+	    params->name == NULL ? "" : " of ", params->name == NULL ? "" : params->name, conn->id,
+	    (unsigned)conn->subject.uid, (int)conn->subject.pid, what_words(what, method, params));
+	log_line(kind, line);
+}
+
+/* Whether the size is what the method is about. */
+static bool
+is_about_size(const char *method)
+{
+	return strcmp(method, "create") == 0 || strcmp(method, "resize") == 0 ||
+	       strcmp(method, "size") == 0;
+}
+
+/* What is known of the semaphore by then. */
+static const char *
+outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *answer)
+{
+	char number[24];
+	int used = 0;
+
+	buf[0] = '\0';
+	if (is_about_size(method) && answer->target != -1 && answer->target != answer->slots)
+		used += snprintf(buf, WHAT_MAX, ", target %s", count_words(number, answer->target));
+	if (is_about_size(method) && answer->slots != -1)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", %s",
+		    count_words(number, answer->slots));
+	if (answer->held_count > 0)
+		used += snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", %zu still held", answer->held_count);
+	if (answer->finding_count > 0)
+		snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", %zu findings", answer->finding_count);
+	return buf;
+}
+
+static void
+log_ended(enum journal_kind kind, const struct conn *conn, const char *method,
     const struct lock_answer *answer)
 {
-	const char *name = answer->name == NULL ? "a semaphore" : answer->name;
-	const char *words = answer->text == NULL ? "" : answer->text;
-	char text[LOG_QUOTE_MAX], slots[24];
+	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
+	char line[LINE_SIZE], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
 
-	(void)journal;
-	if (answer->reason == REASON_NONE)
-		log_info("done %s of %s: peer %" PRIu64 ", uid %u, pid %d%s", method, name,
-		    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
-		    slots_words(slots, answer->slots));
-	else
-		log_info("refused %s of %s: peer %" PRIu64 ", uid %u, pid %d, %s%s%s", method, name,
-		    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
-		    reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
-		    log_quote(text, words, strlen(words)));
+	if (words == NULL)
+		words = "";
+	snprintf(line, sizeof(line), "%s %s%s%s: peer %" PRIu64 ", uid %u, pid %d%s%s%s%s%s",
+	    answer->reason == REASON_NONE ? "done" : "refused", method,
+	    answer->name == NULL ? "" : " of ", answer->name == NULL ? "" : answer->name, conn->id,
+	    (unsigned)conn->subject.uid, (int)conn->subject.pid,
+	    outcome_words(outcome, method, answer), answer->reason == REASON_NONE ? "" : ", ",
+	    answer->reason == REASON_NONE ? "" : reason_word(answer->reason),
+	    words[0] == '\0' ? "" : ": ", log_quote(text, words, strlen(words)));
+	log_line(kind, line);
 }
 
 void
@@ -220,8 +305,8 @@ hold_find(const struct journal *journal, uint64_t lock)
 	return hold;
 }
 
-void
-journal_released(struct journal *journal, uint64_t lock)
+static void
+hold_released(struct journal *journal, uint64_t lock)
 {
 	struct hold *hold = hold_find(journal, lock);
 
@@ -229,6 +314,51 @@ journal_released(struct journal *journal, uint64_t lock)
 		return;
 	hold_log(journal, "released", hold, "");
 	hold_forget(journal, hold);
+}
+
+/* ---- requests and their answers ---- */
+
+void
+journal_request(struct journal *journal, enum journal_kind kind, const struct conn *conn,
+    const char *method, const struct method_params *params)
+{
+	(void)journal;
+	switch (kind) {
+	case JOURNAL_NOTHING:
+	case JOURNAL_RELEASE:
+		return;
+	case JOURNAL_ACQUIRE:
+		acquire_requested(conn, params);
+		return;
+	case JOURNAL_CHANGE:
+	case JOURNAL_LOOK:
+		log_requested(kind, conn, method, params);
+		return;
+	}
+}
+
+void
+journal_answer(struct journal *journal, enum journal_kind kind, const struct conn *conn,
+    const char *method, const struct lock_answer *answer)
+{
+	switch (kind) {
+	case JOURNAL_NOTHING:
+		return;
+	case JOURNAL_ACQUIRE:
+		if (answer->reason == REASON_NONE)
+			acquire_granted(journal, conn, answer);
+		else
+			acquire_refused(conn, answer);
+		return;
+	case JOURNAL_RELEASE:
+		if (answer->reason == REASON_NONE)
+			hold_released(journal, answer->lock);
+		return;
+	case JOURNAL_CHANGE:
+	case JOURNAL_LOOK:
+		log_ended(kind, conn, method, answer);
+		return;
+	}
 }
 
 void

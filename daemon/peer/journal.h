@@ -1,6 +1,7 @@
 /*
  * The log lines of a lock's life: requested, granted, refused, released, revoked, lost, each with name,
- * slot, uid, pid and age; and those of changes to semaphores, and of who was not allowed what. Owns what it must remember of a hold for that; decides nothing.
+ * slot, uid, pid and age; those of changes to semaphores; and of who was not allowed what. Owns what it
+ * must remember of a hold for that; decides nothing.
  */
 #ifndef PEER_JOURNAL_H
 #define PEER_JOURNAL_H
@@ -15,19 +16,22 @@ struct method_params;
 struct journal *journal_new(const struct clock *clock);
 void journal_free(struct journal *journal);
 
-void journal_requested(
-    struct journal *journal, const struct conn *conn, const struct method_params *params);
-void journal_granted(
-    struct journal *journal, const struct conn *conn, const struct lock_answer *answer);
-void journal_refused(
-    struct journal *journal, const struct conn *conn, const struct lock_answer *answer);
-void journal_released(struct journal *journal, uint64_t lock);
+/* What of a method's life goes into the log. A column of the dispatch table. */
+enum journal_kind {
+	JOURNAL_NOTHING,
+	JOURNAL_ACQUIRE, /* requested, and granted or refused */
+	JOURNAL_RELEASE, /* the end of a hold */
+	JOURNAL_CHANGE,  /* what changes semaphores for others: asked for, and done or refused */
+	JOURNAL_LOOK     /* the same of what only looks, at debug */
+};
+
+/* It is handed on now. */
+void journal_request(struct journal *journal, enum journal_kind kind, const struct conn *conn,
+    const char *method, const struct method_params *params);
+/* It has ended; what its peer is told. */
+void journal_answer(struct journal *journal, enum journal_kind kind, const struct conn *conn,
+    const char *method, const struct lock_answer *answer);
 void journal_notice(struct journal *journal, const struct lock_notice *notice);
-/* What changes semaphores for others, when it is asked for and how it ended. slots 0: no matter. */
-void journal_asked(struct journal *journal, const struct conn *conn, const char *method,
-    const char *name, int slots);
-void journal_changed(struct journal *journal, const struct conn *conn, const char *method,
-    const struct lock_answer *answer);
 /* Refused by the access rules; name may be NULL. */
 void journal_denied(struct journal *journal, const struct conn *conn, const char *method,
     const char *name, const char *why);

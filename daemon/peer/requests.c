@@ -126,12 +126,12 @@ requests_remove(struct requests *requests, uint64_t number)
 }
 
 void
-requests_remove_all(struct requests *requests, const struct dispatch_row *row)
+requests_remove_waiting(struct requests *requests)
 {
 	struct record *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
-		if (record->request.row == row)
+		if (record->request.waits)
 			record_remove(requests, record);
 	}
 }
@@ -146,4 +146,10 @@ size_t
 requests_answering(const struct requests *requests)
 {
 	return requests->answering;
+}
+
+size_t
+requests_waiting(const struct requests *requests)
+{
+	return requests_count(requests) - requests->answering;
 }

@@ -13,7 +13,7 @@
 #include "protocol/message.h"
 
 struct requests;
-struct dispatch_row; /* a method: dispatch.c's */
+struct dispatch_row; /* a method: handlers.h */
 
 struct request {
 	uint64_t number;
@@ -33,11 +33,13 @@ const struct request *requests_find(const struct requests *requests, uint64_t nu
 const struct request *requests_find_id(
     const struct requests *requests, const struct message_id *id);
 void requests_remove(struct requests *requests, uint64_t number);
-/* Forgets those of a method: the engine will not answer them any more. */
-void requests_remove_all(struct requests *requests, const struct dispatch_row *row);
+/* Forgets those that wait by design: the engine will not answer them any more. */
+void requests_remove_waiting(struct requests *requests);
 
 size_t requests_count(const struct requests *requests);
 /* Those that do not wait by design. */
 size_t requests_answering(const struct requests *requests);
+/* Those that do. */
+size_t requests_waiting(const struct requests *requests);
 
 #endif

@@ -40,8 +40,8 @@ add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
 	json_add_string(object, "lock", result_lock_id(id, facts->run, lock));
 }
 
-static void
-add_slot(struct cJSON *object, int slot)
+void
+result_add_slot(struct cJSON *object, int slot)
 {
 	if (slot > 0)
 		json_add_integer(object, "slot", slot);
@@ -49,11 +49,12 @@ add_slot(struct cJSON *object, int slot)
 		json_add_null(object, "slot");
 }
 
-/* Numbers of which -1 says that they are not known. */
-static void
-add_count(struct cJSON *object, const char *name, int count)
+void
+result_add_count(struct cJSON *object, const char *name, int count)
 {
-	if (count >= 0)
+	if (count == LOCK_UNLIMITED)
+		json_add_string(object, name, "unlimited");
+	else if (count >= 0)
 		json_add_integer(object, name, count);
 	else
 		json_add_null(object, name);
@@ -67,13 +68,18 @@ new_hold(const struct result_facts *facts, const struct lock_answer *answer)
 	add_lock(result, facts, answer->lock);
 	json_add_string(result, "name", answer->name);
 	json_add_string(result, "kind", lock_kind_word(answer->kind));
-	add_slot(result, answer->slot);
+	result_add_slot(result, answer->slot);
 	return result;
 }
 
 static void
 add_safe(struct cJSON *result, const struct result_facts *facts, const struct lock_answer *answer)
 {
+	if (answer->safe_until == 0) {
+		json_add_null(result, "safe_for");
+		json_add_null(result, "safe_until");
+		return;
+	}
 	json_add_number(result, "safe_for", duration_to_seconds(answer->safe_until - facts->now));
 	json_add_number(result, "safe_until", duration_to_seconds(answer->safe_until));
 }
@@ -91,10 +97,15 @@ struct cJSON *
 result_acquire(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = new_hold(facts, answer);
-	struct cJSON *lease = json_new_object();
+	struct cJSON *lease;
 
 	json_add_number(result, "waited", duration_to_seconds(answer->waited));
 	add_safe(result, facts, answer);
+	if (answer->safe_until == 0) {
+		json_add_null(result, "lease");
+		return result;
+	}
+	lease = json_new_object();
 	json_add_integer(lease, "heartbeat", facts->heartbeat);
 	json_add_number(lease, "margin", duration_to_seconds(facts->margin));
 	json_add(result, "lease", lease);
@@ -110,61 +121,59 @@ result_release(const struct result_facts *facts, const struct lock_answer *answe
 	return result;
 }
 
-struct cJSON *
-result_create(const struct result_facts *facts, const struct lock_answer *answer)
-{
-	struct cJSON *result = json_new_object();
+/* ---- errors ---- */
 
-	(void)facts;
-	json_add_string(result, "name", answer->name);
-	json_add_string(result, "kind", lock_kind_word(answer->kind));
-	add_count(result, "slots", answer->slots);
-	return result;
+/* Whether an error of that reason tells the size; of those that are about slots, more. */
+static bool
+says_size(enum reason reason)
+{
+	return reason == REASON_WOULD_BLOCK || reason == REASON_TIMEOUT ||
+	       reason == REASON_ALREADY_EXISTS;
 }
 
-struct cJSON *
-result_destroy(const struct result_facts *facts, const struct lock_answer *answer)
+/* Slots with holders: how many there are, and which (the first of them). */
+static void
+add_held(struct cJSON *object, const char *name, const int *held, size_t count)
 {
-	struct cJSON *result = json_new_object();
+	struct cJSON *holders = json_new_array(), *holder;
 
-	(void)facts;
-	json_add_string(result, "name", answer->name);
-	return result;
-}
-
-struct cJSON *
-result_size(const struct result_facts *facts, const struct lock_answer *answer)
-{
-	struct cJSON *result = json_new_object();
-
-	(void)facts;
-	json_add_string(result, "name", answer->name);
-	add_count(result, "slots", answer->slots);
-	return result;
+	json_add_integer(object, "left", (int64_t)count);
+	for (size_t i = 0; i < count && i < RESULT_HOLDERS_MAX; i++) {
+		holder = json_new_object();
+		result_add_slot(holder, held[i]);
+		json_append(holders, holder);
+	}
+	json_add(object, name, holders);
 }
 
 struct cJSON *
 result_error(const struct lock_answer *answer, struct message_error *ret_error)
 {
 	const char *text = answer->text;
-	struct cJSON *data;
+	struct cJSON *data = json_new_object();
 
 	if (text == NULL || text[0] == '\0')
 		text = reason_message(answer->reason);
 	/* The broker's words may be any bytes; those of the wire are printable. */
 	*ret_error = (struct message_error){.reason = answer->reason};
 	message_escape(ret_error->text, sizeof(ret_error->text), text);
-	if (answer->reason != REASON_WOULD_BLOCK && answer->reason != REASON_TIMEOUT &&
-	    answer->reason != REASON_ALREADY_EXISTS)
-		return NULL;
-	data = json_new_object();
-	add_count(data, "slots", answer->slots);
-	if (answer->reason == REASON_ALREADY_EXISTS)
-		return data;
-	add_count(data, "holders", answer->holders);
-	add_count(data, "waiting", answer->waiting);
+	if (answer->reason == REASON_INVALID_PARAMS && answer->parameter != NULL)
+		message_escape(
+		    ret_error->parameter, sizeof(ret_error->parameter), answer->parameter);
+	if (says_size(answer->reason))
+		result_add_count(data, "slots", answer->slots);
+	if (answer->reason == REASON_WOULD_BLOCK || answer->reason == REASON_TIMEOUT) {
+		result_add_count(data, "holders", answer->holders);
+		result_add_count(data, "waiting", answer->waiting);
+	}
+	if (answer->target != -1)
+		result_add_count(data, "target", answer->target);
+	if (answer->held != NULL)
+		add_held(data, "held", answer->held, answer->held_count);
 	return data;
 }
+
+/* ---- notices ---- */
 
 static struct cJSON *
 notice_end(const struct result_facts *facts, const struct lock_notice *notice)
@@ -173,7 +182,7 @@ notice_end(const struct result_facts *facts, const struct lock_notice *notice)
 
 	add_lock(params, facts, notice->lock);
 	json_add_string(params, "name", notice->name);
-	add_slot(params, notice->slot);
+	result_add_slot(params, notice->slot);
 	json_add_string(params, "reason", reason_word(notice->reason));
 	return params;
 }
@@ -207,17 +216,33 @@ notice_lease(const struct lock_notice *notice)
 	return params;
 }
 
+static void
+add_id(struct cJSON *object, const struct message_id *id)
+{
+	if (id->kind == MESSAGE_ID_INTEGER)
+		json_add_integer(object, "id", id->integer);
+	else
+		json_add_string(object, "id", id->string);
+}
+
 static struct cJSON *
 notice_waiting(const struct lock_notice *notice, const struct message_id *id)
 {
 	struct cJSON *params = json_new_object();
 
-	if (id->kind == MESSAGE_ID_INTEGER)
-		json_add_integer(params, "id", id->integer);
-	else
-		json_add_string(params, "id", id->string);
+	add_id(params, id);
 	json_add_integer(params, "position", notice->position);
-	add_count(params, "holders", notice->holders);
+	result_add_count(params, "holders", notice->holders);
+	return params;
+}
+
+static struct cJSON *
+notice_drain(const struct lock_notice *notice, const struct message_id *id)
+{
+	struct cJSON *params = json_new_object();
+
+	add_id(params, id);
+	add_held(params, "holders", notice->held, notice->held_count);
 	return params;
 }
 
@@ -260,6 +285,8 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		*ret_params = notice_broker(notice);
 		return "broker";
 	case LOCK_NOTICE_DRAIN:
+		*ret_params = notice_drain(notice, id);
+		return "drain";
 	case LOCK_NOTICE_VANISHED:
 		break;
 	}

@@ -19,7 +19,17 @@ struct result_facts {
 	int64_t now;    /* clock time */
 	int heartbeat;  /* seconds, as negotiated */
 	int64_t margin; /* ns */
+	/* explain: what is in an acquire's way whatever slots there are, in words; NULL: nothing */
+	const char *hindrance;
 };
+
+/*
+ * How many a result lists at most; how many it leaves out it says (`more`, `left`). With names of the
+ * longest kind a list stays well below LINE_MAX_OUT.
+ */
+#define RESULT_ROWS_MAX 10000
+#define RESULT_FINDINGS_MAX 1000
+#define RESULT_HOLDERS_MAX 1000
 
 #define RESULT_LOCK_SIZE 32
 /* A lock's id on the wire, "IIIIIIII-N". Returns buf. */
@@ -30,9 +40,16 @@ bool result_lock_parse(const char *text, uint32_t run, uint64_t *ret_lock);
 struct cJSON *result_acquire(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_verify(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_release(const struct result_facts *facts, const struct lock_answer *answer);
+/* Those of administration: result_admin.c. */
 struct cJSON *result_create(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_destroy(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_resize(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_size(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_await(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_fsck(const struct result_facts *facts, const struct lock_answer *answer);
+/* Of an answer without explanation all that the engine would say is null. */
+struct cJSON *result_explain(const struct result_facts *facts, const struct lock_answer *answer);
+struct cJSON *result_list(const struct result_facts *facts, const struct lock_answer *answer);
 
 /* An answer that is an error: what to say of it, and its data (NULL: none of its own). */
 struct cJSON *result_error(const struct lock_answer *answer, struct message_error *ret_error);
@@ -43,6 +60,10 @@ struct cJSON *result_error(const struct lock_answer *answer, struct message_erro
  */
 const char *result_notice(const struct result_facts *facts, const struct lock_notice *notice,
     const struct message_id *id, struct cJSON **ret_params);
+/* A number as lock.h has them: null for -1, which is not known, and "unlimited" for LOCK_UNLIMITED. */
+void result_add_count(struct cJSON *object, const char *name, int count);
+/* A slot, or null for 0. */
+void result_add_slot(struct cJSON *object, int slot);
 /* The broker as `info` shows it. */
 struct cJSON *result_broker(const struct broker_info *info);
 /* counts of `info`. */

@@ -83,7 +83,7 @@ BAD_PARAMS = [
     ("release", {"lock": "x" * 65}, "lock"),
     ("cancel", {}, "id"),
     ("cancel", {"id": None}, "id"),
-    ("create", {"name": "x", "slots": 0}, "slots"),
+    ("create", {"name": "x", "slots": -1}, "slots"),
     ("create", {"name": "x", "slots": 10001}, "slots"),
     ("create", {"name": "x", "kind": "mutex"}, "kind"),
     ("create", {"name": "x", "exist_ok": "yes"}, "exist_ok"),
@@ -338,7 +338,7 @@ class Journal(unittest.TestCase):
         daemon.wait_log(f"info: requested create of db: {who}, 3 slots$")
         daemon.wait_log(f"info: done create of db: {who}, 3 slots$")
         peer.error("create", name="db")
-        daemon.wait_log(f"info: refused create of db: {who}, already-exists: it exists already, with 3 slots$")
+        daemon.wait_log(f"info: refused create of db: {who}, .*already-exists: it exists already, with 3 slots$")
         peer.call("destroy", name="db")
         daemon.wait_log(f"info: requested destroy of db: {who}$")
         daemon.wait_log(f"info: done destroy of db: {who}$")

@@ -33,8 +33,13 @@ class OpenRPC:
         return (isinstance(params, dict)
                 and params.keys() <= described.keys()
                 and all(name in params for name, param in described.items() if param["required"])
+                and self.is_one_of(self.methods[method].get("x-one-of"), params)
                 and all(self.schema.accepts(value, described[name]["schema"], name)
                         for name, value in params.items()))
+
+    def is_one_of(self, names, params):
+        """names: of these params exactly one is to be given; None: there are none such."""
+        return names is None or len(params.keys() & set(names)) == 1
 
     def check_reply(self, method, message):
         """method: what was asked; None when the request was none, or not ours to know."""

@@ -1,5 +1,5 @@
 /*
- * The peer room without an engine: requests, results, the listener. (Connections: test_conn.c)
+ * The peer room without an engine: requests, credentials, the listener. (Connections: test_conn.c)
  */
 #include "tests/unit/unit.h"
 
@@ -19,8 +19,6 @@
 #include "daemon/peer/listener.h"
 #include "daemon/peer/listener_socket.h"
 #include "daemon/peer/requests.h"
-#include "daemon/peer/result.h"
-#include "protocol/json.h"
 
 /* ---- requests ---- */
 
@@ -62,136 +60,19 @@ START_TEST(requests_never_use_a_number_twice)
 }
 END_TEST
 
-START_TEST(requests_of_one_row_go_together)
+START_TEST(requests_that_wait_are_counted_and_go_together)
 {
-	/* Rows are told apart by their address alone. */
-	const struct dispatch_row *one = (const struct dispatch_row *)&seven;
-	const struct dispatch_row *other = (const struct dispatch_row *)&seven_text;
 	struct requests *requests = requests_new();
 
-	requests_add(requests, &seven, one, true);
-	requests_add(requests, &seven_text, other, false);
-	requests_remove_all(requests, one);
+	requests_add(requests, &seven, NULL, true);
+	requests_add(requests, &seven_text, NULL, false);
+	ck_assert_uint_eq(requests_waiting(requests), 1);
+	requests_remove_waiting(requests);
 	ck_assert_ptr_null(requests_find_id(requests, &seven));
 	ck_assert_ptr_nonnull(requests_find_id(requests, &seven_text));
+	ck_assert_uint_eq(requests_waiting(requests), 0);
+	ck_assert_uint_eq(requests_answering(requests), 1);
 	requests_free(requests);
-}
-END_TEST
-
-/* ---- results ---- */
-
-START_TEST(lock_ids_have_one_spelling)
-{
-	static const char *const wrong[] = {"", "-", "5", "0000abcd", "0000abcd-", "0000abcd-07",
-	    "0000abcd-+7", "0000abcd- 7", "0000abcd-7 ", "0000ABCD-7", "abcd-7", "00000000-7",
-	    "0000abcd-7x", "0000abcd-18446744073709551617", "0000abcd--7", "x000abcd-7"};
-	char text[RESULT_LOCK_SIZE];
-	uint64_t lock = 0;
-
-	ck_assert_str_eq(result_lock_id(text, 0xabcd, 7), "0000abcd-7");
-	ck_assert(result_lock_parse("0000abcd-7", 0xabcd, &lock));
-	ck_assert_uint_eq(lock, 7);
-	ck_assert(result_lock_parse("0000abcd-18446744073709551615", 0xabcd, &lock));
-	ck_assert_uint_eq(lock, UINT64_MAX);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		ck_assert_msg(!result_lock_parse(wrong[i], 0xabcd, &lock), "%s", wrong[i]);
-}
-END_TEST
-
-static void
-assert_json(struct cJSON *value, const char *wanted)
-{
-	char *text = json_print(value);
-
-	ck_assert_str_eq(text, wanted);
-	free(text);
-	json_free(value);
-}
-
-START_TEST(results_have_the_shapes_of_the_wire)
-{
-	const struct result_facts facts = {
-	    .run = 0x12, .now = NSEC_PER_SEC, .heartbeat = 10, .margin = 2 * NSEC_PER_SEC};
-	const struct lock_answer answer = {
-	    .name = "db",
-	    .kind = LOCK_KIND_SEMAPHORE,
-	    .lock = 3,
-	    .slot = 2,
-	    .waited = NSEC_PER_SEC / 2,
-	    .safe_until = 20 * NSEC_PER_SEC,
-	    .slots = 4,
-	};
-	struct lock_answer mutex = answer;
-
-	assert_json(result_acquire(&facts, &answer),
-	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
-	    "\"waited\":0.5,\"safe_for\":19,\"safe_until\":20,\"lease\":{\"heartbeat\":10,"
-	    "\"margin\":2}}");
-	mutex.kind = LOCK_KIND_MUTEX;
-	mutex.slot = 0;
-	assert_json(result_verify(&facts, &mutex),
-	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"mutex\",\"slot\":null,"
-	    "\"safe_for\":19,\"safe_until\":20}");
-	assert_json(result_release(&facts, &answer), "{\"lock\":\"00000012-3\"}");
-	assert_json(
-	    result_create(&facts, &answer), "{\"name\":\"db\",\"kind\":\"semaphore\",\"slots\":4}");
-	assert_json(result_destroy(&facts, &answer), "{\"name\":\"db\"}");
-	assert_json(result_size(&facts, &answer), "{\"name\":\"db\",\"slots\":4}");
-}
-END_TEST
-
-START_TEST(errors_say_what_is_known)
-{
-	struct lock_answer answer = {
-	    .reason = REASON_WOULD_BLOCK, .slots = 3, .holders = -1, .waiting = 0};
-	struct message_error error;
-
-	assert_json(result_error(&answer, &error), "{\"slots\":3,\"holders\":null,\"waiting\":0}");
-	ck_assert_str_eq(error.text, reason_message(REASON_WOULD_BLOCK));
-	answer.reason = REASON_ALREADY_EXISTS;
-	assert_json(result_error(&answer, &error), "{\"slots\":3}");
-	answer.reason = REASON_BROKER_DENIED;
-	answer.text = "ACCESS_REFUSED - 'a'\r\n\xff";
-	ck_assert_ptr_null(result_error(&answer, &error));
-	ck_assert_str_eq(error.text, "ACCESS_REFUSED - 'a'\\x0d\\x0a\\xff");
-	ck_assert_int_eq(error.reason, REASON_BROKER_DENIED);
-}
-END_TEST
-
-START_TEST(notices_become_notifications)
-{
-	const struct result_facts facts = {.run = 0x12};
-	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
-	    .lock = 3,
-	    .name = "db",
-	    .slot = 2,
-	    .reason = REASON_DRAINING,
-	    .text = "x"};
-	struct cJSON *params = NULL;
-
-	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lost");
-	assert_json(params,
-	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"slot\":2,\"reason\":\"draining\","
-	    "\"why\":\"x\"}");
-	notice.kind = LOCK_NOTICE_SUSPECT;
-	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "suspect");
-	assert_json(params, "{\"lock\":\"00000012-3\"}");
-	notice.kind = LOCK_NOTICE_LEASE;
-	notice.safe_until = 3 * NSEC_PER_SEC / 2;
-	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lease");
-	assert_json(params, "{\"safe_until\":1.5}");
-	notice.kind = LOCK_NOTICE_WAITING;
-	notice.position = 1;
-	notice.holders = -1;
-	ck_assert_str_eq(result_notice(&facts, &notice, &seven_text, &params), "waiting");
-	assert_json(params, "{\"id\":\"7\",\"position\":1,\"holders\":null}");
-	notice.kind = LOCK_NOTICE_BROKER;
-	notice.state = BROKER_DENIED;
-	notice.text = "no\nway";
-	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "broker");
-	assert_json(params, "{\"state\":\"denied\",\"why\":\"no\\\\x0away\"}");
-	notice.kind = LOCK_NOTICE_VANISHED;
-	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
 }
 END_TEST
 
@@ -414,15 +295,11 @@ static Suite *
 peer_suite(void)
 {
 	Suite *suite = suite_create("peer");
-	TCase *tcase = tcase_create("requests and results");
+	TCase *tcase = tcase_create("requests");
 
 	tcase_add_test(tcase, requests_tell_ids_apart);
 	tcase_add_test(tcase, requests_never_use_a_number_twice);
-	tcase_add_test(tcase, requests_of_one_row_go_together);
-	tcase_add_test(tcase, lock_ids_have_one_spelling);
-	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
-	tcase_add_test(tcase, errors_say_what_is_known);
-	tcase_add_test(tcase, notices_become_notifications);
+	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);
 	tcase_add_test(tcase, credentials_are_the_kernels);
 	suite_add_tcase(suite, tcase);
 

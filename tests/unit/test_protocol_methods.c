@@ -57,16 +57,79 @@ static const struct {
 	"create: parameter 'kind' must be one of: \"semaphore\" \"persistent-mutex\""},
     {"create", "{\"name\":\"db\",\"kind\":\"persistent-mutex\",\"slots\":2}", "slots",
 	"create: parameter 'slots' must be 1 for a persistent-mutex"},
-    {"create", "{\"name\":\"db\",\"slots\":0}", "slots",
-	"create: parameter 'slots' must be an integer from 1 to 10000"},
+    {"create", "{\"name\":\"db\",\"slots\":-1}", "slots",
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
     {"create", "{\"name\":\"db\",\"slots\":10001}", "slots",
-	"create: parameter 'slots' must be an integer from 1 to 10000"},
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
     {"create", "{\"name\":\"db\",\"slots\":1.5}", "slots",
-	"create: parameter 'slots' must be an integer from 1 to 10000"},
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
     {"create", "{\"name\":\"db\",\"slots\":\"2\"}", "slots",
-	"create: parameter 'slots' must be an integer from 1 to 10000"},
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
+    {"create", "{\"name\":\"db\",\"slots\":\"Unlimited\"}", "slots",
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
+    {"create", "{\"name\":\"db\",\"slots\":null}", "slots",
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
     {"create", "{\"name\":\"db\",\"slots\":4294967297}", "slots",
-	"create: parameter 'slots' must be an integer from 1 to 10000"},
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
+    {"create", "{\"name\":\"db\",\"slots\":4294967294}", "slots",
+	"create: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
+    {"create", "{\"name\":\"db\",\"kind\":\"persistent-mutex\",\"slots\":0}", "slots",
+	"create: parameter 'slots' must be 1 for a persistent-mutex"},
+    {"create", "{\"name\":\"db\",\"kind\":\"persistent-mutex\",\"slots\":\"unlimited\"}", "slots",
+	"create: parameter 'slots' must be 1 for a persistent-mutex"},
+    {"create", "{\"name\":\"db\",\"overshoot\":-1}", "overshoot",
+	"create: parameter 'overshoot' must be an integer from 0 to 10000"},
+    {"create", "{\"name\":\"db\",\"wait\":1}", "wait", "create: parameter 'wait' is unknown"},
+    {"acquire", "{\"name\":\"db\",\"create\":0}", "create",
+	"acquire: parameter 'create' must be an integer from 1 to 10000"},
+    {"acquire", "{\"name\":\"db\",\"create\":10001}", "create",
+	"acquire: parameter 'create' must be an integer from 1 to 10000"},
+    {"acquire", "{\"name\":\"db\",\"create\":\"unlimited\"}", "create",
+	"acquire: parameter 'create' must be an integer from 1 to 10000"},
+    {"acquire", "{\"name\":\"db\",\"create\":true}", "create",
+	"acquire: parameter 'create' must be an integer from 1 to 10000"},
+    {"acquire", "{\"name\":\"db\",\"create\":2,\"kind\":\"persistent-mutex\"}", "create",
+	"acquire: parameter 'create' must be 1 for a persistent-mutex"},
+    {"acquire", "{\"name\":\"db\",\"create\":1,\"kind\":\"mutex\"}", "create",
+	"acquire: parameter 'create' must be left out for a mutex, which is there without being "
+	"created"},
+    {"destroy", "{\"name\":\"db\",\"order\":\"up\"}", "order",
+	"destroy: parameter 'order' must be one of: \"descending\" \"ascending\""},
+    {"destroy", "{\"name\":\"db\",\"order\":1}", "order",
+	"destroy: parameter 'order' must be one of: \"descending\" \"ascending\""},
+    {"destroy", "{\"name\":\"db\",\"wait\":-1}", "wait",
+	"destroy: parameter 'wait' must be a number of seconds from 0 to 315360000, or null (for "
+	"ever)"},
+    {"resize", "{\"name\":\"db\"}", "slots",
+	"resize: parameter 'slots' is missing, or one in its place"},
+    {"resize", "{\"slots\":1}", "name", "resize: parameter 'name' is missing"},
+    {"resize", "{\"name\":\"db\",\"add\":1,\"remove\":1}", "remove",
+	"resize: parameter 'remove' must not be given together with 'add'"},
+    {"resize", "{\"name\":\"db\",\"remove\":1,\"slots\":1}", "remove",
+	"resize: parameter 'remove' must not be given together with 'slots'"},
+    {"resize", "{\"name\":\"db\",\"slots\":-2}", "slots",
+	"resize: parameter 'slots' must be an integer from 0 to 10000, or \"unlimited\""},
+    {"resize", "{\"name\":\"db\",\"add\":0}", "add",
+	"resize: parameter 'add' must be an integer from 1 to 10000"},
+    {"resize", "{\"name\":\"db\",\"add\":\"unlimited\"}", "add",
+	"resize: parameter 'add' must be an integer from 1 to 10000"},
+    {"resize", "{\"name\":\"db\",\"remove\":-1}", "remove",
+	"resize: parameter 'remove' must be an integer from 1 to 10000"},
+    {"resize", "{\"name\":\"db\",\"remove\":10001}", "remove",
+	"resize: parameter 'remove' must be an integer from 1 to 10000"},
+    {"resize", "{\"name\":\"db\",\"slots\":1,\"kind\":\"semaphore\"}", "kind",
+	"resize: parameter 'kind' is unknown"},
+    {"await", "{\"name\":\"db\",\"slot\":1}", "state", "await: parameter 'state' is missing"},
+    {"await", "{\"name\":\"db\",\"state\":\"free\"}", "slot", "await: parameter 'slot' is missing"},
+    {"await", "{\"name\":\"db\",\"slot\":0,\"state\":\"free\"}", "slot",
+	"await: parameter 'slot' must be an integer from 1 to 10000"},
+    {"await", "{\"name\":\"db\",\"slot\":1,\"state\":\"held\"}", "state",
+	"await: parameter 'state' must be one of: \"free\" \"taken\""},
+    {"fsck", "{\"name\":\"db\",\"repair\":1}", "repair",
+	"fsck: parameter 'repair' must be true or false"},
+    {"explain", "{\"name\":\"db\",\"kind\":\"gate\"}", "kind",
+	"explain: parameter 'kind' must be one of: \"semaphore\" \"mutex\" \"persistent-mutex\""},
+    {"list", "{\"name\":\"db\"}", "name", "list: parameter 'name' is unknown"},
     {"create", "{\"name\":\"db\",\"exist_ok\":1}", "exist_ok",
 	"create: parameter 'exist_ok' must be true or false"},
     {"acquire", "{\"name\":\"db\",\"timeout\":-1}", "timeout",
@@ -128,7 +191,11 @@ START_TEST(params_have_defaults)
 	ck_assert_int_eq(params.timeout, DURATION_FOREVER);
 	ck_assert_int_eq(params.wait, 0);
 	ck_assert_int_eq(params.priority, 0);
-	ck_assert(!params.progress && !params.broker && !params.exist_ok);
+	ck_assert(!params.progress && !params.broker && !params.exist_ok && !params.repair);
+	ck_assert_int_eq(params.create, 0);
+	ck_assert_int_eq(decode("destroy", tree).wait, 0);
+	ck_assert_int_eq(decode("destroy", tree).order, METHOD_ORDER_DESCENDING);
+	ck_assert_int_eq(decode("destroy", tree).overshoot, 0);
 	ck_assert_ptr_null(params.who);
 	ck_assert_ptr_null(params.why);
 	ck_assert_ptr_null(params.command);
@@ -172,6 +239,24 @@ START_TEST(params_of_the_other_methods_are_decoded)
 	ck_assert_int_eq(params.slots, 10000);
 	ck_assert(params.exist_ok);
 	json_free(tree);
+	tree = parse("{\"name\":\"db\",\"slots\":\"unlimited\"}");
+	ck_assert_int_eq(decode("create", tree).slots, METHODS_UNLIMITED);
+	params = decode("resize", tree);
+	ck_assert_int_eq(params.slots, METHODS_UNLIMITED);
+	ck_assert(params.add == 0 && params.remove == 0);
+	json_free(tree);
+	tree = parse("{\"name\":\"db\",\"remove\":10000,\"order\":\"ascending\",\"overshoot\":7,"
+		     "\"wait\":null}");
+	params = decode("resize", tree);
+	ck_assert(params.add == 0 && params.remove == 10000);
+	ck_assert_int_eq(params.order, METHOD_ORDER_ASCENDING);
+	ck_assert_int_eq(params.overshoot, 7);
+	ck_assert_int_eq(params.wait, DURATION_FOREVER);
+	json_free(tree);
+	tree = parse("{\"name\":\"db\",\"slot\":3,\"state\":\"taken\",\"timeout\":0}");
+	params = decode("await", tree);
+	ck_assert(params.slot == 3 && params.state == METHOD_SLOT_TAKEN && params.timeout == 0);
+	json_free(tree);
 	tree = parse("{\"lock\":\"5f3a9c01-17\"}");
 	ck_assert_str_eq(decode("verify", tree).lock, "5f3a9c01-17");
 	ck_assert_str_eq(decode("release", tree).lock, "5f3a9c01-17");
@@ -194,10 +279,26 @@ START_TEST(methods_are_found_by_their_name_alone)
 	ck_assert_ptr_null(method_find("Acquire"));
 	ck_assert_ptr_null(method_find(""));
 	ck_assert_ptr_null(method_find("acquire "));
-	for (const struct method_spec *method = method_all(); method->name != NULL; method++) {
+	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
 		ck_assert_ptr_eq(method_find(method->name), method);
-		ck_assert_int_eq(method->waits, strcmp(method->name, "acquire") == 0);
+}
+END_TEST
+
+START_TEST(some_methods_wait_by_design)
+{
+	static const char *const always[] = {"acquire", "await"};
+	static const char *const when_told[] = {"destroy", "resize"};
+	const struct method_params plain = {.wait = 0}, told = {.wait = 1};
+	size_t waiting = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert(method_waits(method_find(always[i]), &plain));
+		ck_assert(!method_waits(method_find(when_told[i]), &plain));
+		ck_assert(method_waits(method_find(when_told[i]), &told));
 	}
+	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
+		waiting += method_waits(method, &told);
+	ck_assert_uint_eq(waiting, 4);
 }
 END_TEST
 
@@ -211,6 +312,7 @@ methods_suite(void)
 	tcase_add_test(tcase, params_have_defaults);
 	tcase_add_test(tcase, params_are_decoded);
 	tcase_add_test(tcase, params_of_the_other_methods_are_decoded);
+	tcase_add_test(tcase, some_methods_wait_by_design);
 	tcase_add_test(tcase, methods_are_found_by_their_name_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;

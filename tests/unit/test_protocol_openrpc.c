@@ -132,6 +132,26 @@ expect_kinds(const struct param_spec *spec, const struct cJSON *schema)
 }
 
 static void
+expect_range(const struct param_spec *spec, const struct cJSON *schema)
+{
+	expect_types(schema, "integer", NULL);
+	ck_assert_int_eq(integer_of(schema, "minimum"), spec->min);
+	ck_assert_int_eq(integer_of(schema, "maximum"), spec->max);
+}
+
+static void
+expect_words(const struct param_spec *spec, const struct cJSON *schema)
+{
+	const struct cJSON *words = json_get(schema, "enum");
+	size_t i = 0;
+
+	expect_types(schema, "string", NULL);
+	for (; spec->words[i] != NULL; i++)
+		ck_assert(lists(words, spec->words[i]));
+	ck_assert_uint_eq(count(words), i);
+}
+
+static void
 expect_schema(const struct param_spec *spec, const struct cJSON *schema)
 {
 	switch (spec->type) {
@@ -149,9 +169,16 @@ expect_schema(const struct param_spec *spec, const struct cJSON *schema)
 		ck_assert_int_eq(integer_of(schema, "maximum"), DURATION_MAX_SECONDS);
 		return;
 	case PARAM_INTEGER:
-		expect_types(schema, "integer", NULL);
-		ck_assert_int_eq(integer_of(schema, "minimum"), spec->min);
-		ck_assert_int_eq(integer_of(schema, "maximum"), spec->max);
+		expect_range(spec, schema);
+		return;
+	case PARAM_SLOTS:
+		ck_assert_uint_eq(count(json_get(schema, "oneOf")), 2);
+		expect_range(spec, json_first(json_get(schema, "oneOf")));
+		ck_assert_str_eq(text_of(json_next(json_first(json_get(schema, "oneOf"))), "const"),
+		    "unlimited");
+		return;
+	case PARAM_WORD:
+		expect_words(spec, schema);
 		return;
 	case PARAM_BOOL:
 		expect_types(schema, "boolean", NULL);
@@ -200,12 +227,52 @@ START_TEST(the_description_has_the_params_of_the_table)
 			ck_assert(json_bool(json_get(param, "required"), &required));
 			ck_assert_int_eq(required, spec->required);
 			expect_schema(spec, resolve(json_get(param, "schema")));
+			ck_assert_int_eq(
+			    lists(json_get(described, "x-one-of"), spec->name), spec->choice);
 			rows++;
 		}
 		ck_assert_uint_eq(count(params), rows);
 	}
 }
 END_TEST
+
+/* Something that a required param takes. */
+static void
+add_some(struct cJSON *object, const struct param_spec *spec)
+{
+	switch (spec->type) {
+	case PARAM_INTEGER:
+	case PARAM_SLOTS:
+		json_add_integer(object, spec->name, spec->max);
+		return;
+	case PARAM_WORD:
+		json_add_string(object, spec->name, spec->words[0]);
+		return;
+	case PARAM_NAME:
+	case PARAM_KIND:
+	case PARAM_DURATION:
+	case PARAM_BOOL:
+	case PARAM_STRING:
+	case PARAM_ID:
+		json_add_string(object, spec->name, "x");
+		return;
+	}
+}
+
+/* All that is required, of a choice the first; both objects. */
+static void
+add_required(const struct method_spec *method, struct cJSON *bare, struct cJSON *full)
+{
+	bool chosen = false;
+
+	for (const struct param_spec *spec = method->params; spec->name != NULL; spec++) {
+		if (!spec->required && (!spec->choice || chosen))
+			continue;
+		chosen |= spec->choice;
+		add_some(bare, spec);
+		add_some(full, spec);
+	}
+}
 
 /* The defaults that the description promises are those that decoding gives. */
 START_TEST(the_description_has_the_defaults_of_the_table)
@@ -217,19 +284,14 @@ START_TEST(the_description_has_the_defaults_of_the_table)
 		struct method_params by_bare, by_full;
 		struct message_error error;
 
+		add_required(method, bare, full);
 		for (; param != NULL; param = json_next(param)) {
 			const char *name = text_of(param, "name");
 			const struct cJSON *value =
 			    json_get(resolve(json_get(param, "schema")), "default");
-			bool required = false;
 
-			ck_assert(json_bool(json_get(param, "required"), &required));
-			if (required) {
-				json_add_string(bare, name, "x");
-				json_add_string(full, name, "x");
-			} else if (value != NULL) {
+			if (value != NULL && json_get(full, name) == NULL)
 				json_add(full, name, json_copy(value));
-			}
 		}
 		ck_assert(method_params_parse(method, bare, &by_bare, &error));
 		ck_assert_msg(
@@ -240,6 +302,10 @@ START_TEST(the_description_has_the_defaults_of_the_table)
 		ck_assert_int_eq(by_bare.slots, by_full.slots);
 		ck_assert_int_eq(by_bare.exist_ok, by_full.exist_ok);
 		ck_assert_int_eq(by_bare.progress, by_full.progress);
+		ck_assert_int_eq(by_bare.wait, by_full.wait);
+		ck_assert_int_eq(by_bare.overshoot, by_full.overshoot);
+		ck_assert_int_eq(by_bare.order, by_full.order);
+		ck_assert_int_eq(by_bare.repair, by_full.repair);
 		ck_assert_int_eq(by_bare.broker, by_full.broker);
 		json_free(bare);
 		json_free(full);
@@ -297,8 +363,8 @@ END_TEST
 
 START_TEST(the_description_has_results_and_notifications)
 {
-	static const char *const notes[] = {
-	    "lost", "revoked", "suspect", "restored", "lease", "waiting", "broker", "draining"};
+	static const char *const notes[] = {"lost", "revoked", "suspect", "restored", "lease",
+	    "waiting", "drain", "broker", "draining"};
 	const struct cJSON *method = json_first(json_get(doc, "methods"));
 
 	for (; method != NULL; method = json_next(method)) {

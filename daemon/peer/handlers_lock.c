@@ -1,0 +1,65 @@
+#include "daemon/peer/handlers.h"
+
+void
+handle_acquire(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params)
+{
+	const struct lock_acquire acquire = {
+	    .name = params->name,
+	    .kind = params->kind,
+	    .timeout = params->timeout,
+	    .priority = params->priority,
+	    .progress = params->progress,
+	    .lease = params->lease,
+	    .create = params->create,
+	    .uid = conn->subject.uid,
+	};
+
+	lock_acquire(dispatch->engine, conn->id, request->number, &acquire);
+}
+
+static void
+refuse_unknown_lock(struct conn *conn, const struct request *request)
+{
+	struct message_error error;
+
+	message_error_set(&error, REASON_NOT_HELD, "no such lock is held");
+	dispatch_refuse(conn, request, &error, NULL);
+}
+
+void
+handle_verify(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params)
+{
+	uint64_t lock;
+
+	if (result_lock_parse(params->lock, dispatch->run, &lock))
+		lock_verify(dispatch->engine, conn->id, request->number, lock, conn->subject.uid);
+	else
+		refuse_unknown_lock(conn, request);
+}
+
+void
+handle_release(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params)
+{
+	uint64_t lock;
+
+	if (result_lock_parse(params->lock, dispatch->run, &lock))
+		lock_release(dispatch->engine, conn->id, request->number, lock);
+	else
+		refuse_unknown_lock(conn, request);
+}
+
+void
+handle_cancel(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params)
+{
+	const struct request *meant = requests_find_id(conn->requests, &params->id);
+	struct cJSON *result = json_new_object();
+
+	/* The request meant gets its own answer, `cancelled`, from the engine. */
+	json_add_bool(result, "cancelled",
+	    meant != NULL && lock_cancel(dispatch->engine, conn->id, meant->number));
+	dispatch_reply(conn, request, result);
+}

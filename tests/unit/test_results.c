@@ -1,0 +1,322 @@
+/*
+ * What the engine says, as JSON: results, errors, notifications.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/peer/result.h"
+#include "protocol/json.h"
+#include "protocol/line.h"
+
+static const struct message_id seven = {.kind = MESSAGE_ID_INTEGER, .integer = 7};
+static const struct message_id seven_text = {.kind = MESSAGE_ID_STRING, .string = "7"};
+
+START_TEST(lock_ids_have_one_spelling)
+{
+	static const char *const wrong[] = {"", "-", "5", "0000abcd", "0000abcd-", "0000abcd-07",
+	    "0000abcd-+7", "0000abcd- 7", "0000abcd-7 ", "0000ABCD-7", "abcd-7", "00000000-7",
+	    "0000abcd-7x", "0000abcd-18446744073709551617", "0000abcd--7", "x000abcd-7"};
+	char text[RESULT_LOCK_SIZE];
+	uint64_t lock = 0;
+
+	ck_assert_str_eq(result_lock_id(text, 0xabcd, 7), "0000abcd-7");
+	ck_assert(result_lock_parse("0000abcd-7", 0xabcd, &lock));
+	ck_assert_uint_eq(lock, 7);
+	ck_assert(result_lock_parse("0000abcd-18446744073709551615", 0xabcd, &lock));
+	ck_assert_uint_eq(lock, UINT64_MAX);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ck_assert_msg(!result_lock_parse(wrong[i], 0xabcd, &lock), "%s", wrong[i]);
+}
+END_TEST
+
+static void
+assert_json(struct cJSON *value, const char *wanted)
+{
+	char *text = json_print(value);
+
+	ck_assert_str_eq(text, wanted);
+	free(text);
+	json_free(value);
+}
+
+START_TEST(results_have_the_shapes_of_the_wire)
+{
+	const struct result_facts facts = {
+	    .run = 0x12, .now = NSEC_PER_SEC, .heartbeat = 10, .margin = 2 * NSEC_PER_SEC};
+	const struct lock_answer answer = {
+	    .name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .lock = 3,
+	    .slot = 2,
+	    .waited = NSEC_PER_SEC / 2,
+	    .safe_until = 20 * NSEC_PER_SEC,
+	    .slots = 4,
+	};
+	struct lock_answer mutex = answer;
+
+	assert_json(result_acquire(&facts, &answer),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":2,"
+	    "\"waited\":0.5,\"safe_for\":19,\"safe_until\":20,\"lease\":{\"heartbeat\":10,"
+	    "\"margin\":2}}");
+	mutex.kind = LOCK_KIND_MUTEX;
+	mutex.slot = 0;
+	assert_json(result_verify(&facts, &mutex),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"mutex\",\"slot\":null,"
+	    "\"safe_for\":19,\"safe_until\":20}");
+	/* No slot, no lease: an unlimited semaphore. */
+	mutex.kind = LOCK_KIND_SEMAPHORE;
+	mutex.safe_until = 0;
+	assert_json(result_acquire(&facts, &mutex),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":null,"
+	    "\"waited\":0.5,\"safe_for\":null,\"safe_until\":null,\"lease\":null}");
+	assert_json(result_verify(&facts, &mutex),
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"kind\":\"semaphore\",\"slot\":null,"
+	    "\"safe_for\":null,\"safe_until\":null}");
+	assert_json(result_release(&facts, &answer), "{\"lock\":\"00000012-3\"}");
+	assert_json(
+	    result_create(&facts, &answer), "{\"name\":\"db\",\"kind\":\"semaphore\",\"slots\":4}");
+	assert_json(result_destroy(&facts, &answer), "{\"name\":\"db\"}");
+	assert_json(result_size(&facts, &answer), "{\"name\":\"db\",\"slots\":4}");
+}
+END_TEST
+
+START_TEST(results_of_administration)
+{
+	const struct result_facts facts = {0};
+	struct lock_answer answer = {
+	    .name = "db", .slot = 3, .slots = LOCK_UNLIMITED, .target = 5, .warning = "and so"};
+
+	assert_json(result_create(&facts, &answer),
+	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"slots\":\"unlimited\",\"warning\":\"and "
+	    "so\"}");
+	assert_json(result_destroy(&facts, &answer), "{\"name\":\"db\",\"warning\":\"and so\"}");
+	assert_json(result_resize(&facts, &answer),
+	    "{\"name\":\"db\",\"slots\":\"unlimited\",\"target\":5,\"warning\":\"and so\"}");
+	assert_json(result_size(&facts, &answer), "{\"name\":\"db\",\"slots\":\"unlimited\"}");
+	assert_json(result_await(&facts, &answer), "{\"name\":\"db\",\"slot\":3}");
+	answer.slots = answer.target = 0;
+	answer.warning = NULL;
+	assert_json(result_resize(&facts, &answer), "{\"name\":\"db\",\"slots\":0,\"target\":0}");
+}
+END_TEST
+
+START_TEST(results_of_fsck_list_what_was_found)
+{
+	static struct lock_finding many[RESULT_FINDINGS_MAX + 2];
+	const struct lock_finding findings[] = {
+	    {.flaw = LOCK_FLAW_GAP, .slot = 4, .text = "a\n", .repaired = true},
+	    {.flaw = LOCK_FLAW_NOT_LISTED, .text = "b"}};
+	struct lock_answer answer = {.name = "db"};
+	struct cJSON *result;
+	int64_t more = 0;
+
+	assert_json(result_fsck(&(struct result_facts){0}, &answer),
+	    "{\"name\":\"db\",\"clean\":true,\"findings\":[],\"more\":0}");
+	answer.findings = findings;
+	answer.finding_count = 2;
+	assert_json(result_fsck(&(struct result_facts){0}, &answer),
+	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"flaw\":\"gap\",\"slot\":4,\"text\":"
+	    "\"a\\\\x0a\",\"repaired\":true},{\"flaw\":\"not-listed\",\"slot\":null,\"text\":\"b\","
+	    "\"repaired\":false}],\"more\":0}");
+	answer.findings = many;
+	answer.finding_count = RESULT_FINDINGS_MAX + 2;
+	result = result_fsck(&(struct result_facts){0}, &answer);
+	ck_assert(json_integer(json_get(result, "more"), &more));
+	ck_assert_int_eq(more, 2);
+	json_free(result);
+}
+END_TEST
+
+START_TEST(a_list_stays_below_the_longest_line)
+{
+	static struct lock_row rows[RESULT_ROWS_MAX + 1];
+	char name[LOCKNAME_MAX + 1];
+	struct lock_answer answer = {.rows = rows, .row_count = RESULT_ROWS_MAX + 1};
+	struct cJSON *result;
+	int64_t more = 0;
+	char *line;
+
+	assert_json(result_list(&(struct result_facts){0}, &(struct lock_answer){0}),
+	    "{\"semaphores\":[],\"more\":0}");
+	rows[0] = (struct lock_row){.name = "db", .slots = -1, .busy = -1, .exists = true};
+	assert_json(result_list(&(struct result_facts){0},
+			&(struct lock_answer){.rows = rows, .row_count = 1}),
+	    "{\"semaphores\":[{\"name\":\"db\",\"slots\":null,\"busy\":null,\"exists\":true}],"
+	    "\"more\":0}");
+	memset(name, 'x', LOCKNAME_MAX);
+	name[LOCKNAME_MAX] = '\0';
+	for (size_t i = 0; i < RESULT_ROWS_MAX + 1; i++)
+		rows[i] = (struct lock_row){.name = name, .slots = LOCK_UNLIMITED, .busy = 10000};
+	result = result_list(&(struct result_facts){0}, &answer);
+	ck_assert(json_integer(json_get(result, "more"), &more));
+	ck_assert_int_eq(more, 1);
+	line = message_result_line(&seven, result);
+	ck_assert_uint_lt(strlen(line), LINE_MAX_OUT);
+	free(line);
+}
+END_TEST
+
+/* The text of an explanation. */
+static const char *
+explained(struct lock_explanation why, enum lock_kind kind, const char *hindrance)
+{
+	static char text[1024];
+	const struct lock_answer answer = {.name = "db", .kind = kind, .explanation = &why};
+	struct cJSON *result =
+	    result_explain(&(struct result_facts){.hindrance = hindrance}, &answer);
+	const char *words = NULL;
+
+	ck_assert(json_string(json_get(result, "text"), &words));
+	snprintf(text, sizeof(text), "%s", words);
+	json_free(result);
+	return text;
+}
+
+START_TEST(explanations_are_sentences)
+{
+	const struct lock_explanation free_one = {
+	    .verdict = LOCK_VERDICT_FREE, .slots = 3, .busy = 1, .strays = 2};
+	const struct lock_answer answer = {.name = "db", .explanation = &free_one};
+	const struct lock_answer unknown = {.name = "db"};
+	const struct result_facts stopping = {.hindrance = "it stops\n"};
+
+	assert_json(result_explain(&(struct result_facts){0}, &answer),
+	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
+	    "\"here\":0,\"waiting\":0,\"strays\":2,\"text\":\"1 of 3 slots are taken: an acquire "
+	    "gets a free one; 2 more above a gap do not count (see fsck)\"}");
+	assert_json(result_explain(&stopping, &unknown),
+	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
+	    "\"here\":null,\"waiting\":null,\"strays\":null,\"text\":\"it stops\\\\x0a\"}");
+	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
+	    "no; the mutex is free: an acquire gets it; 2 more above a gap do not count (see "
+	    "fsck)");
+	ck_assert_str_eq(
+	    explained((struct lock_explanation){.verdict = LOCK_VERDICT_FULL, .here = 1},
+		LOCK_KIND_MUTEX, NULL),
+	    "the mutex is held by a peer of this daemon: an acquire waits until its holder is "
+	    "gone");
+	ck_assert_str_eq(explained(
+			     (struct lock_explanation){
+				 .verdict = LOCK_VERDICT_FULL, .slots = 3, .busy = 3, .here = -1},
+			     LOCK_KIND_SEMAPHORE, NULL),
+	    "all of its slots (3) are taken, an unknown number of them by peers of this daemon: an "
+	    "acquire waits until one is released");
+	for (enum lock_verdict verdict = LOCK_VERDICT_FREE; verdict <= LOCK_VERDICT_UNKNOWN;
+	     verdict++)
+		for (int kind = LOCK_KIND_SEMAPHORE; kind <= LOCK_KIND_PERSISTENT_MUTEX; kind++)
+			ck_assert_uint_gt(
+			    strlen(explained((struct lock_explanation){.verdict = verdict},
+				(enum lock_kind)kind, NULL)),
+			    20);
+}
+END_TEST
+
+START_TEST(errors_say_what_is_known)
+{
+	const int held[] = {3, 5};
+	struct lock_answer answer = {
+	    .reason = REASON_WOULD_BLOCK, .slots = 3, .target = -1, .holders = -1, .waiting = 0};
+	struct message_error error;
+
+	assert_json(result_error(&answer, &error), "{\"slots\":3,\"holders\":null,\"waiting\":0}");
+	ck_assert_str_eq(error.text, reason_message(REASON_WOULD_BLOCK));
+	answer.reason = REASON_ALREADY_EXISTS;
+	assert_json(result_error(&answer, &error), "{\"slots\":3}");
+	answer.slots = answer.target = LOCK_UNLIMITED;
+	assert_json(
+	    result_error(&answer, &error), "{\"slots\":\"unlimited\",\"target\":\"unlimited\"}");
+	answer = (struct lock_answer){.reason = REASON_TIMEOUT,
+	    .slots = 2,
+	    .target = 2,
+	    .holders = -1,
+	    .waiting = -1,
+	    .held = held,
+	    .held_count = 2};
+	assert_json(result_error(&answer, &error),
+	    "{\"slots\":2,\"holders\":null,\"waiting\":null,\"target\":2,\"left\":2,"
+	    "\"held\":[{\"slot\":3},{\"slot\":5}]}");
+	answer = (struct lock_answer){
+	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
+	assert_json(result_error(&answer, &error), "{}");
+	ck_assert_str_eq(error.parameter, "add");
+	answer.reason = REASON_BROKER_DENIED;
+	answer.text = "ACCESS_REFUSED - 'a'\r\n\xff";
+	assert_json(result_error(&answer, &error), "{}");
+	ck_assert_str_eq(error.text, "ACCESS_REFUSED - 'a'\\x0d\\x0a\\xff");
+	ck_assert_str_eq(error.parameter, "");
+	ck_assert_int_eq(error.reason, REASON_BROKER_DENIED);
+}
+END_TEST
+
+START_TEST(notices_become_notifications)
+{
+	const struct result_facts facts = {.run = 0x12};
+	const int held[] = {4, 6};
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+	    .lock = 3,
+	    .name = "db",
+	    .slot = 2,
+	    .reason = REASON_DRAINING,
+	    .text = "x"};
+	struct cJSON *params = NULL;
+
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lost");
+	assert_json(params,
+	    "{\"lock\":\"00000012-3\",\"name\":\"db\",\"slot\":2,\"reason\":\"draining\","
+	    "\"why\":\"x\"}");
+	notice.kind = LOCK_NOTICE_SUSPECT;
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "suspect");
+	assert_json(params, "{\"lock\":\"00000012-3\"}");
+	notice.kind = LOCK_NOTICE_LEASE;
+	notice.safe_until = 3 * NSEC_PER_SEC / 2;
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "lease");
+	assert_json(params, "{\"safe_until\":1.5}");
+	notice.kind = LOCK_NOTICE_WAITING;
+	notice.position = 1;
+	notice.holders = -1;
+	ck_assert_str_eq(result_notice(&facts, &notice, &seven_text, &params), "waiting");
+	assert_json(params, "{\"id\":\"7\",\"position\":1,\"holders\":null}");
+	notice.kind = LOCK_NOTICE_DRAIN;
+	ck_assert_str_eq(result_notice(&facts, &notice, &seven, &params), "drain");
+	assert_json(params, "{\"id\":7,\"left\":0,\"holders\":[]}");
+	notice.held = held;
+	notice.held_count = 2;
+	result_notice(&facts, &notice, &seven, &params);
+	assert_json(params, "{\"id\":7,\"left\":2,\"holders\":[{\"slot\":4},{\"slot\":6}]}");
+	notice.kind = LOCK_NOTICE_BROKER;
+	notice.state = BROKER_DENIED;
+	notice.text = "no\nway";
+	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "broker");
+	assert_json(params, "{\"state\":\"denied\",\"why\":\"no\\\\x0away\"}");
+	notice.kind = LOCK_NOTICE_VANISHED;
+	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
+}
+END_TEST
+
+static Suite *
+results_suite(void)
+{
+	Suite *suite = suite_create("results");
+	TCase *tcase = tcase_create("results");
+
+	tcase_add_test(tcase, lock_ids_have_one_spelling);
+	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
+	tcase_add_test(tcase, results_of_administration);
+	tcase_add_test(tcase, results_of_fsck_list_what_was_found);
+	tcase_add_test(tcase, a_list_stays_below_the_longest_line);
+	tcase_add_test(tcase, explanations_are_sentences);
+	tcase_add_test(tcase, errors_say_what_is_known);
+	tcase_add_test(tcase, notices_become_notifications);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	static Suite *(*const makers[])(void) = {results_suite};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
