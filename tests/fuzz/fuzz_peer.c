@@ -83,6 +83,7 @@ static void
 begin(void)
 {
 	const struct lock_settings settings = {
+	    .naming = &queue_naming_amqp_locks,
 	    .max_races = 16,
 	    .reprobe = 5 * NSEC_PER_SEC,
 	    .request_timeout = 10 * NSEC_PER_SEC,
