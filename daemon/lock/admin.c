@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
 #include "daemon/lock/admin_work.h"
+#include "daemon/lock/drain.h"
+#include "daemon/lock/mutex.h"
 #include "daemon/lock/survey.h"
-#include "protocol/methods.h"
 
-/* How long to wait for another administrator before asking again; up to twice that, by chance. */
-#define BUSY_AGAIN (50 * NSEC_PER_MSEC)
-
-static void begin(struct lock_engine *engine, struct admin *admin);
+/* seeds/000, "Swiss Cheese Semaphores" */
+static const char ascending_warning[] = "in ascending order: had it failed halfway, the slots "
+					"above would have stayed, and their holders "
+					"with them, until somebody removes them (overshoot)";
 
 struct admin *
 admin_find(const struct lock_engine *engine, uint64_t op)
@@ -32,14 +32,11 @@ change_is_allowed(enum admin_state from, enum admin_state to)
 	switch (from) {
 	case ADMIN_QUEUED:
 		return to == ADMIN_LOCKING || to == ADMIN_COUNTING;
-	case ADMIN_BUSY:
-		return to == ADMIN_LOCKING;
 	case ADMIN_LOCKING:
-		return to == ADMIN_BUSY || to == ADMIN_COUNTING || to == ADMIN_UNLOCKING;
+		return to == ADMIN_COUNTING;
 	case ADMIN_COUNTING:
-		return to == ADMIN_DECLARING || to == ADMIN_DELETING || to == ADMIN_UNLOCKING;
-	case ADMIN_DECLARING:
-	case ADMIN_DELETING:
+		return to == ADMIN_WORKING || to == ADMIN_UNLOCKING;
+	case ADMIN_WORKING:
 		return to == ADMIN_UNLOCKING;
 	case ADMIN_UNLOCKING:
 		return false;
@@ -58,46 +55,48 @@ admin_set_state(struct admin *admin, enum admin_state state)
 static bool
 is_in_line(const struct admin *admin)
 {
-	return admin->work != ADMIN_SIZE || admin->state == ADMIN_QUEUED;
+	return !admin->size_only || admin->state == ADMIN_QUEUED;
 }
 
 static void
 admin_free(struct lock_engine *engine, struct admin *admin)
 {
-	timers_cancel(engine->timers, &admin->again);
 	if (is_in_line(admin))
 		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
 	HASH_DELETE(by_op, engine->admins, admin);
+	free(admin->sweep.slots);
 	free(admin->name);
 	free(admin);
 }
 
-/*
- * Whether an older request on the name comes first: those that change it go one by one, and those of
- * one peer keep their order, but for sizes among themselves.
- */
+/* ---- requests of one peer on one name keep their order, but for sizes among themselves ---- */
+
+static bool
+is_older_of_peer(const struct admin *other, const struct admin *admin)
+{
+	return other->op < admin->op && other->peer == admin->peer &&
+	       strcmp(other->name, admin->name) == 0;
+}
+
 static bool
 stands_behind(const struct lock_engine *engine, const struct admin *admin)
 {
 	const struct admin *other;
-	bool change = admin->work != ADMIN_SIZE;
 
-	if (FAULT(ADMINS_TOGETHER))
-		return false;
 	TAILQ_FOREACH (other, &engine->admin_line, of_line) {
-		if (other->op < admin->op && other->work != ADMIN_SIZE &&
-		    (change || other->peer == admin->peer) && strcmp(other->name, admin->name) == 0)
+		if (!other->size_only && is_older_of_peer(other, admin))
 			return true;
 	}
-	if (!change)
+	if (admin->size_only)
 		return false;
 	for (other = engine->admins; other != NULL; other = other->by_op.next) {
-		if (other->op < admin->op && other->peer == admin->peer &&
-		    strcmp(other->name, admin->name) == 0)
+		if (is_older_of_peer(other, admin))
 			return true;
 	}
 	return false;
 }
+
+static void begin(struct lock_engine *engine, struct admin *admin);
 
 /* Those whose turn has come, in the order in which they came. */
 static void
@@ -111,32 +110,7 @@ begin_queued(struct lock_engine *engine)
 	}
 }
 
-/* Once; the answer borrows the words of the admin. */
-static void
-tell_outcome(struct lock_engine *engine, const struct admin *admin)
-{
-	struct lock_answer answer = engine_refusal(admin->outcome, NULL);
-
-	if (admin->text[0] != '\0')
-		answer.text = admin->text;
-	answer.name = admin->name;
-	answer.kind = admin->kind;
-	answer.slots = admin->outcome == REASON_NONE ? admin->target : admin->found;
-	engine_op_end(engine, admin->op, &answer);
-}
-
-/* The end: the lane goes back, the peer is told. */
-static void
-finish(struct lock_engine *engine, struct admin *admin)
-{
-	if (admin->work != ADMIN_SIZE)
-		acquire_admin_done(engine, admin->name, admin->op, admin->outcome, admin->text);
-	if (admin->lane != 0)
-		broker_lane_put(engine->broker, admin->lane);
-	tell_outcome(engine, admin);
-	admin_free(engine, admin);
-	begin_queued(engine);
-}
+/* ---- the end ---- */
 
 static void
 set_outcome(struct admin *admin, enum reason reason, const char *text)
@@ -145,87 +119,134 @@ set_outcome(struct admin *admin, enum reason reason, const char *text)
 	snprintf(admin->text, sizeof(admin->text), "%s", text != NULL ? text : "");
 }
 
-/* ---- the mutex ---- */
-
-uint64_t
-admin_lane(struct lock_engine *engine, struct admin *admin)
+/* What is said of it whatever became of it. Borrows the words of the admin. */
+static void
+fill(const struct admin *admin, struct lock_answer *answer)
 {
-	if (admin->lane == 0)
-		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
-	return admin->lane;
+	answer->name = admin->name;
+	answer->kind = admin->kind;
+	answer->slots = admin->found;
+	answer->target = admin->target;
 }
 
-static void
-on_unlocked(void *ctx, uint64_t id, const struct broker_reply *reply)
+static struct lock_answer
+outcome_of(const struct admin *admin)
 {
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
+	struct lock_answer answer =
+	    engine_refusal(admin->outcome, admin->text[0] != '\0' ? admin->text : NULL);
 
-	/* Skipped: admin_lane_closed() sends it again, or did, and the link's death ended both. */
-	if (admin == NULL || reply->answer == BROKER_SKIPPED)
+	fill(admin, &answer);
+	if (admin->outcome == REASON_INVALID_PARAMS)
+		answer.parameter = admin->plan.parameter;
+	if (admin->outcome != REASON_NONE)
+		return answer;
+	if (!admin->size_only)
+		answer.slots = admin->order.work == PLAN_DESTROY ? 0 : admin->target;
+	if (admin->order.ascending && admin->order.overshoot == 0)
+		answer.warning = ascending_warning;
+	return answer;
+}
+
+/* Once. Whoever wants to wait for the holders of what was removed is answered when they are gone. */
+static void
+tell_outcome(struct lock_engine *engine, const struct admin *admin)
+{
+	struct lock_answer answer = outcome_of(admin);
+	struct op *op = engine_op_find(engine, admin->op);
+	struct drain_order drain = {.name = admin->name,
+	    .first = admin->target > 0 ? admin->target + 1 : 1,
+	    .last = admin->highest,
+	    .timeout = admin->wait,
+	    .progress = admin->progress,
+	    .answer = &answer};
+
+	if (op == NULL)
+		return; /* by its deadline */
+	if (admin->outcome != REASON_NONE || admin->wait == 0 || drain.last < drain.first) {
+		engine_op_end(engine, admin->op, &answer);
 		return;
-	assert(admin->state == ADMIN_UNLOCKING);
-	/* Dropped, or gone with the side link, or refused: then the link's idle end frees it. */
-	finish(engine, admin);
+	}
+	drain.peer = op->peer;
+	drain.request = op->request;
+	engine_op_leave(engine, op);
+	drain_start(engine, &drain);
 }
 
+/* Nothing of it is in flight any more. */
 static void
-send_unlock(struct lock_engine *engine, struct admin *admin)
+finish(struct lock_engine *engine, struct admin *admin)
 {
-	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
-
-	broker_drop(engine->broker, admin_lane(engine, admin), mutex.text,
-	    (struct broker_done){on_unlocked, engine, admin->op});
+	if (!admin->size_only)
+		acquire_admin_done(engine, admin->name, admin->op, admin->outcome,
+		    admin->text[0] != '\0' ? admin->text : NULL);
+	tell_outcome(engine, admin);
+	admin_free(engine, admin);
+	begin_queued(engine);
 }
 
 void
 admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
 {
+	struct lock_answer answer;
+
 	set_outcome(admin, reason, text);
 	admin_set_state(admin, ADMIN_UNLOCKING);
 	/* RabbitMQ does not read the delete before the alarm is over; the peer need not wait for that. */
-	if (reason == REASON_BROKER_BLOCKED)
-		tell_outcome(engine, admin);
-	send_unlock(engine, admin);
-}
-
-void
-admin_abandon(struct lock_engine *engine, struct admin *admin)
-{
-	set_outcome(admin, REASON_BROKER_UNAVAILABLE,
-	    "the connection to the broker was lost before all was done");
-	finish(engine, admin);
-}
-
-static void
-try_again(void *ctx, uint64_t id)
-{
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
-
-	assert(admin != NULL && admin->state == ADMIN_BUSY);
-	begin(engine, admin);
-}
-
-/* From now on it is another administrator that keeps the peer waiting. */
-static void
-blame_other(struct lock_engine *engine, const struct admin *admin)
-{
-	struct op *op = engine_op_find(engine, admin->op);
-
-	if (op != NULL) {
-		op->late = REASON_TIMEOUT;
-		op->late_text = "another administrator is at work on it";
+	if (reason == REASON_BROKER_BLOCKED) {
+		answer = outcome_of(admin);
+		engine_op_end(engine, admin->op, &answer);
 	}
+	mutex_drop(engine, admin->op);
 }
+
+/* The deadline's answer. */
+static void
+say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
+{
+	struct admin *admin = admin_find(engine, op);
+	char text[sizeof(admin->text)];
+	struct lock_answer unknown;
+
+	switch (admin->state) {
+	case ADMIN_UNLOCKING:
+		/* All is done but for the mutex. */
+		*answer = outcome_of(admin);
+		return;
+	case ADMIN_WORKING:
+		unknown = engine_refusal_unknown(engine, answer->text);
+		admin_work_say(admin, unknown.text, text, sizeof(text));
+		set_outcome(admin, unknown.reason, text);
+		break;
+	case ADMIN_QUEUED:
+	case ADMIN_LOCKING:
+	case ADMIN_COUNTING:
+		set_outcome(admin, answer->reason, answer->text);
+		break;
+	}
+	answer->reason = admin->outcome;
+	answer->text = admin->text;
+	fill(admin, answer);
+}
+
+/* Answered by its deadline before anything was done: then nothing is. */
+static void
+on_expired(struct lock_engine *engine, uint64_t op)
+{
+	struct admin *admin = admin_find(engine, op);
+
+	if (admin->state == ADMIN_LOCKING)
+		mutex_leave(engine, op);
+	if (admin->state == ADMIN_QUEUED || admin->state == ADMIN_LOCKING)
+		finish(engine, admin);
+}
+
+/* ---- the way in ---- */
 
 /* The size is all that was asked for. */
 static void
-tell_size(struct lock_engine *engine, struct admin *admin, int slots)
+tell_size(struct lock_engine *engine, struct admin *admin, const struct survey *survey)
 {
-	admin->target = slots;
-	if (slots == 0)
-		set_outcome(admin, REASON_NO_SUCH_LOCK, NULL);
+	set_outcome(admin, survey_exists(survey) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 	finish(engine, admin);
 }
 
@@ -233,11 +254,17 @@ static void
 tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 {
 	char text[sizeof(admin->text)];
-	struct lock_answer unknown = engine_refusal_unknown(engine, text);
+	struct lock_answer unknown;
 
-	snprintf(text, sizeof(text),
-	    "the broker did not say whether slot %d exists; nothing was changed", slot);
-	if (admin->work == ADMIN_SIZE) {
+	if (slot > 0)
+		snprintf(text, sizeof(text),
+		    "the broker did not say whether slot %d exists; nothing was changed", slot);
+	else
+		snprintf(text, sizeof(text),
+		    "the broker did not say whether its markers or slot 1 exist; nothing was "
+		    "changed");
+	unknown = engine_refusal_unknown(engine, text);
+	if (admin->size_only) {
 		set_outcome(admin, unknown.reason, unknown.text);
 		finish(engine, admin);
 		return;
@@ -249,70 +276,58 @@ static void
 on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 {
 	struct admin *admin = admin_find(engine, id);
-	int slots = survey->unknown < 0 ? survey->slots : -1;
-	char text[sizeof(admin->text)];
+	struct plan_found found = {survey->unlimited, survey->gate, survey->slots};
 
-	assert(admin != NULL && admin->state == ADMIN_COUNTING);
-	admin->found = slots;
-	if (slots < 0) {
+	if (admin == NULL)
+		return; /* the mutex went with the link meanwhile */
+	if (survey->unknown >= 0) {
 		tell_unknown(engine, admin, survey->unknown);
-	} else if (admin->work == ADMIN_SIZE) {
-		tell_size(engine, admin, slots);
-	} else if (admin->work == ADMIN_DESTROY && slots == 0) {
-		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
-	} else if (admin->work == ADMIN_DESTROY) {
-		admin->left = slots;
-		admin_set_state(admin, ADMIN_DELETING);
-		admin_work_go_on(engine, admin);
-	} else if (slots > 0 && !(admin->exist_ok && slots == admin->target)) {
-		snprintf(text, sizeof(text), "it exists already, with %d slot%s", slots,
-		    slots == 1 ? "" : "s");
-		admin_unlock(engine, admin, REASON_ALREADY_EXISTS, text);
-	} else if (slots > 0) {
-		admin_unlock(engine, admin, REASON_NONE, NULL);
-	} else {
-		admin_set_state(admin, ADMIN_DECLARING);
-		admin_work_go_on(engine, admin);
+		return;
 	}
+	if (survey_exists(survey))
+		admin->found = survey_size(survey);
+	if (admin->size_only) {
+		tell_size(engine, admin, survey);
+		return;
+	}
+	admin->plan = plan_make(&admin->order, &found);
+	admin->target = admin->plan.target;
+	if (admin->plan.refusal != REASON_NONE) {
+		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
+		return;
+	}
+	admin_set_state(admin, ADMIN_WORKING);
+	admin_work_go_on(engine, admin);
 }
 
 static void
-on_locked(void *ctx, uint64_t id, const struct broker_reply *reply)
+determine_maximum(struct lock_engine *engine, struct admin *admin)
 {
-	struct lock_engine *engine = ctx;
-	struct admin *admin = admin_find(engine, id);
+	admin_set_state(admin, ADMIN_COUNTING);
+	survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
+}
 
-	assert(admin != NULL && admin->state == ADMIN_LOCKING);
-	switch (reply->answer) {
-	case BROKER_OK:
-		if (engine_op_find(engine, admin->op) == NULL) {
-			/* Answered by its deadline meanwhile: nothing is done. */
-			admin_unlock(engine, admin, REASON_BROKER_UNAVAILABLE, NULL);
-			break;
-		}
-		admin_set_state(admin, ADMIN_COUNTING);
-		survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
+static void
+on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
+    const char *text)
+{
+	struct admin *admin = admin_find(engine, id);
+	char said[sizeof(admin->text)];
+
+	switch (news) {
+	case MUTEX_HELD:
+		determine_maximum(engine, admin);
 		break;
-	case BROKER_LOCKED:
-		broker_lane_put(engine->broker, admin->lane);
-		admin->lane = 0;
-		if (engine_op_find(engine, admin->op) == NULL) {
-			finish(engine, admin); /* as above */
-			break;
-		}
-		admin_set_state(admin, ADMIN_BUSY);
-		blame_other(engine, admin);
-		timers_set(engine->timers, &admin->again,
-		    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
-		break;
-	case BROKER_ABSENT:
-	case BROKER_REFUSED:
-		set_outcome(admin, REASON_BROKER_DENIED, reply->text);
+	case MUTEX_FREE:
 		finish(engine, admin);
 		break;
-	case BROKER_SKIPPED:
-	case BROKER_UNKNOWN:
-		set_outcome(admin, REASON_BROKER_UNAVAILABLE, reply->text);
+	case MUTEX_LOST:
+		admin_work_say(admin, "the connection to the broker was lost", said, sizeof(said));
+		set_outcome(admin, reason, said);
+		finish(engine, admin);
+		break;
+	case MUTEX_REFUSED:
+		set_outcome(admin, reason, text);
 		finish(engine, admin);
 		break;
 	}
@@ -323,62 +338,55 @@ begin(struct lock_engine *engine, struct admin *admin)
 {
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
 
-	if (stands_behind(engine, admin)) {
-		blame_other(engine, admin);
-	} else if (admin->work == ADMIN_SIZE) {
+	if (admin->size_only) {
 		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
-		admin_set_state(admin, ADMIN_COUNTING);
-		survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
-	} else {
-		admin_set_state(admin, ADMIN_LOCKING);
-		admin->lane = broker_lane_take(engine->broker, BROKER_SIDE);
-		if (FAULT(ADMIN_WITHOUT_MUTEX)) {
-			admin_set_state(admin, ADMIN_COUNTING);
-			survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
-			return;
-		}
-		broker_claim(engine->broker, admin->lane, mutex.text,
-		    (struct broker_done){on_locked, engine, admin->op});
+		determine_maximum(engine, admin);
+		return;
 	}
-}
-
-/* ---- the doors ---- */
-
-/* Answered by its deadline before anything was done: then nothing is. */
-static void
-on_expired(struct lock_engine *engine, uint64_t op)
-{
-	struct admin *admin = admin_find(engine, op);
-
-	if (admin != NULL && (admin->state == ADMIN_QUEUED || admin->state == ADMIN_BUSY))
-		finish(engine, admin);
+	admin_set_state(admin, ADMIN_LOCKING);
+	plan_words(&admin->order, admin->what, sizeof(admin->what));
+	mutex_take(engine, mutex.text, &(struct mutex_order){admin->op, admin->what, on_mutex});
 }
 
 static struct admin *
-admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, enum admin_work work,
-    const char *name)
+admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
 {
 	struct admin *admin = mem_alloc(sizeof(*admin));
 	struct op *op = engine_op_new(engine, peer, request);
 
+	op->fill = say_late;
 	op->expired = on_expired;
 	admin->op = op->id;
-	admin->work = work;
 	admin->state = ADMIN_QUEUED;
 	admin->peer = peer;
 	admin->name = mem_strdup(name);
-	timer_init(&admin->again, try_again, engine, admin->op);
+	admin->found = admin->target = -1;
 	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
 	TAILQ_INSERT_TAIL(&engine->admin_line, admin, of_line);
 	return admin;
 }
+
+static void
+start(struct lock_engine *engine, struct admin *admin)
+{
+	if (stands_behind(engine, admin)) {
+		struct op *op = engine_op_find(engine, admin->op);
+
+		op->late = REASON_TIMEOUT;
+		op->late_text = "an older request of the same connection on it is not done";
+		return;
+	}
+	begin(engine, admin);
+}
+
+/* ---- the doors ---- */
 
 /*
  * Nothing can be administered without the broker, or while it takes no messages: true when the peer was
  * told so.
  */
 static bool
-refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request)
+refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request, int target)
 {
 	struct lock_answer answer;
 	struct broker_info info;
@@ -392,68 +400,86 @@ refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request)
 		answer = engine_refusal(REASON_BROKER_BLOCKED, NULL);
 	else
 		return false;
+	answer.target = target;
 	engine_tell(engine, peer, request, &answer);
 	return true;
+}
+
+static void
+change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
+    const struct lock_change *change)
+{
+	struct plan_order order = plan_order(work, change, engine->settings.slots_most);
+	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
+	int target = work != PLAN_DESTROY && order.by == PLAN_TO ? order.slots : -1;
+	struct admin *admin;
+
+	answer.text = plan_nonsense(&order, change->kind, &answer.parameter);
+	answer.target = target;
+	if (answer.text != NULL) {
+		engine_tell(engine, peer, request, &answer);
+		return;
+	}
+	if (refused_for_link(engine, peer, request, target))
+		return;
+	admin = admin_new(engine, peer, request, change->name);
+	admin->order = order;
+	admin->target = target;
+	admin->kind = change->kind;
+	admin->wait = work == PLAN_CREATE ? 0 : change->wait;
+	admin->progress = change->progress;
+	start(engine, admin);
 }
 
 void
 admin_create(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
-	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
-	struct admin *admin;
-
-	if (change->kind == LOCK_KIND_MUTEX)
-		answer.text = "kind: a true mutex is there without being created";
-	else if (change->kind == LOCK_KIND_PERSISTENT_MUTEX && change->slots != 1)
-		answer.text = "slots: a persistent mutex has one slot";
-	else if (change->slots < 1 || change->slots > METHODS_SLOTS_MAX)
-		answer.text = "slots: between 1 and 10000";
-	if (answer.text != NULL) {
-		engine_tell(engine, peer, request, &answer);
-		return;
-	}
-	if (refused_for_link(engine, peer, request))
-		return;
-	admin = admin_new(engine, peer, request, ADMIN_CREATE, change->name);
-	admin->kind = change->kind;
-	admin->target = change->slots;
-	admin->exist_ok = change->exist_ok;
-	begin(engine, admin);
+	change_start(engine, peer, request, PLAN_CREATE, change);
 }
 
 void
 admin_resize(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
-	struct lock_answer answer = engine_refusal(REASON_INTERNAL, NULL);
-
-	(void)change;
-	engine_tell(engine, peer, request, &answer);
-}
-
-uint64_t
-admin_create_missing(struct lock_engine *engine, const char *name, int slots)
-{
-	(void)engine;
-	(void)name;
-	(void)slots;
-	return 0;
+	change_start(engine, peer, request, PLAN_RESIZE, change);
 }
 
 void
 admin_destroy(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
 {
-	if (!refused_for_link(engine, peer, request))
-		begin(engine, admin_new(engine, peer, request, ADMIN_DESTROY, change->name));
+	change_start(engine, peer, request, PLAN_DESTROY, change);
+}
+
+uint64_t
+admin_create_missing(struct lock_engine *engine, const char *name, int slots)
+{
+	struct admin *admin;
+
+	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
+		if (!admin->size_only && admin->order.work == PLAN_CREATE_MISSING &&
+		    strcmp(admin->name, name) == 0)
+			return admin->op;
+	}
+	admin = admin_new(engine, 0, 0, name);
+	admin->order = plan_order(PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots},
+	    engine->settings.slots_most);
+	admin->target = slots;
+	start(engine, admin);
+	return admin->op;
 }
 
 void
 admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
 {
-	if (!refused_for_link(engine, peer, request))
-		begin(engine, admin_new(engine, peer, request, ADMIN_SIZE, name));
+	struct admin *admin;
+
+	if (refused_for_link(engine, peer, request, -1))
+		return;
+	admin = admin_new(engine, peer, request, name);
+	admin->size_only = true;
+	start(engine, admin);
 }
 
 uint64_t
@@ -463,39 +489,11 @@ admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name)
 	uint64_t youngest = 0;
 
 	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
-		if (admin->peer == peer && admin->work != ADMIN_SIZE &&
-		    strcmp(admin->name, name) == 0 && admin->op > youngest)
+		if (admin->peer == peer && !admin->size_only && strcmp(admin->name, name) == 0 &&
+		    admin->op > youngest)
 			youngest = admin->op;
 	}
 	return youngest;
-}
-
-void
-admin_lane_closed(struct lock_engine *engine, uint64_t lane)
-{
-	struct admin *admin;
-
-	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
-		if (admin->lane == lane)
-			break;
-	}
-	if (admin == NULL)
-		return;
-	admin->lane = 0;
-	switch (admin->state) {
-	case ADMIN_DECLARING:
-	case ADMIN_DELETING:
-		admin_work_go_on(engine, admin);
-		break;
-	case ADMIN_UNLOCKING:
-		send_unlock(engine, admin);
-		break;
-	case ADMIN_QUEUED:
-	case ADMIN_BUSY:
-	case ADMIN_LOCKING:
-	case ADMIN_COUNTING:
-		break;
-	}
 }
 
 void

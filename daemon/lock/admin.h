@@ -1,16 +1,15 @@
 /*
- * Lock administration (seeds/000): creating and destroying a semaphore under its administration mutex,
- * which lives on the side link like the operations that it guards; and asking its size.
+ * Lock administration (seeds/000): creating, resizing and destroying a semaphore under its
+ * administration mutex, and asking its size.
  *
- *	claim the mutex		(405: another administrator; tried again until the deadline)
- *	determine the maximum	(count.h; unknown: nothing is changed)
- *	create: declare A[1] .. A[C], ascending, in flights
- *	destroy: delete A[C] .. A[1], descending, each after the delete-ok of the one before
- *	drop the mutex, answer
+ *	take the mutex		(mutex.h: behind those of this daemon, and of others, until the deadline)
+ *	determine the maximum	(survey.h; unknown: nothing is changed)
+ *	make the plan		(admin_plan.h: what there is, what is wanted -> the steps)
+ *	do its steps		(admin_work.h)
+ *	drop the mutex
+ *	wait for holders	(drain.h, when asked to), answer
  *
- * Between administrators of one daemon RabbitMQ does not arbitrate (they share the side link): here
- * they go one by one, in the order in which they came. Requests of one peer on one name keep their
- * order, whatever they are (PROTOCOL.md).
+ * Requests of one peer on one name keep their order, whatever they are (PROTOCOL.md).
  */
 #ifndef LOCK_ADMIN_H
 #define LOCK_ADMIN_H
@@ -25,13 +24,12 @@ void admin_destroy(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
 /*
  * For acquires that want the semaphore to be there: creates it unless it exists. Returns a number, with
- * which acquire_admin_done() is called once, later.
+ * which acquire_admin_done() is called once, later; of one that is being created so already, its number.
  */
 uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int slots);
 void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
-/* The youngest create or destroy of the peer on the name that is not done; 0: none. */
+/* The youngest of the peer's changes of the name that is not done; 0: none. */
 uint64_t admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name);
-void admin_lane_closed(struct lock_engine *engine, uint64_t lane);
 /* Frees what is left; the engine goes. */
 void admin_free_all(struct lock_engine *engine);
 

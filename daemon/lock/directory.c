@@ -1,34 +1,279 @@
 #include "daemon/lock/directory.h"
 
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/lock/mutex.h"
+
+enum directory_state {
+	DIRECTORY_LOCKING,  /* in the line of the mutex */
+	DIRECTORY_READING,  /* all names are being read */
+	DIRECTORY_ENTERING, /* the name was not among them */
+	DIRECTORY_LEAVING,
+	DIRECTORY_UNLOCKING /* told; the mutex is being dropped */
+};
+
+enum directory_work { DIRECTORY_READ, DIRECTORY_ENTER, DIRECTORY_LEAVE };
+
+struct directory {
+	uint64_t id;
+	enum directory_work work;
+	enum directory_state state;
+	char *name;              /* owned; NULL: read */
+	directory_done_fn *done; /* NULL: told */
+	uint64_t whose;
+	struct timer deadline;
+	UT_hash_handle by_id;
+};
+
+static struct directory *
+directory_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct directory *directory;
+
+	HASH_FIND(by_id, engine->directories, &id, sizeof(id), directory);
+	return directory;
+}
+
+static bool
+change_is_allowed(enum directory_state from, enum directory_state to)
+{
+	switch (from) {
+	case DIRECTORY_LOCKING:
+		return to == DIRECTORY_READING || to == DIRECTORY_LEAVING;
+	case DIRECTORY_READING:
+		return to == DIRECTORY_ENTERING || to == DIRECTORY_UNLOCKING;
+	case DIRECTORY_ENTERING:
+	case DIRECTORY_LEAVING:
+		return to == DIRECTORY_UNLOCKING;
+	case DIRECTORY_UNLOCKING:
+		return false;
+	}
+	return false;
+}
+
+static void
+directory_set_state(struct directory *directory, enum directory_state state)
+{
+	assert(change_is_allowed(directory->state, state));
+	directory->state = state;
+}
+
+static void
+directory_free(struct lock_engine *engine, struct directory *directory)
+{
+	timers_cancel(engine->timers, &directory->deadline);
+	HASH_DELETE(by_id, engine->directories, directory);
+	free(directory->name);
+	free(directory);
+}
+
+/* Once: the deadline, or the end. */
+static void
+tell(struct lock_engine *engine, struct directory *directory, enum reason reason, const char *text,
+    const char *const *names, size_t count)
+{
+	directory_done_fn *done = directory->done;
+
+	timers_cancel(engine->timers, &directory->deadline);
+	directory->done = NULL;
+	if (done != NULL)
+		done(engine, directory->whose, reason, text, names, count);
+}
+
+static void
+refuse(
+    struct lock_engine *engine, struct directory *directory, enum reason reason, const char *text)
+{
+	char *words = mem_printf("the directory of names: %s", text);
+
+	tell(engine, directory, reason, words, NULL, 0);
+	free(words);
+}
+
+static void
+too_late(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct directory *directory = directory_find(engine, id);
+	struct lock_answer unknown =
+	    engine_refusal_unknown(engine, "the broker did not answer in time");
+
+	if (directory->state != DIRECTORY_LOCKING) {
+		refuse(engine, directory, unknown.reason, unknown.text);
+		return; /* what is in flight is answered first */
+	}
+	mutex_leave(engine, id);
+	refuse(engine, directory, REASON_TIMEOUT, "another administrator is at work on it");
+	directory_free(engine, directory);
+}
+
+/* ---- the work ---- */
+
+/* The mutex goes first: what the one who is told asks for next stands behind it. */
+static void
+finish(
+    struct lock_engine *engine, struct directory *directory, const char *const *names, size_t count)
+{
+	directory_set_state(directory, DIRECTORY_UNLOCKING);
+	mutex_drop(engine, directory->id);
+	tell(engine, directory, REASON_NONE, NULL, names, count);
+}
+
+static bool
+is_among(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void
+finish_read(
+    struct lock_engine *engine, struct directory *directory, const char *const *names, size_t count)
+{
+	const char **sorted = mem_grow(NULL, count + 1, sizeof(*sorted));
+	size_t unique = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = names[i];
+	qsort(sorted, count, sizeof(*sorted), compare);
+	for (size_t i = 0; i < count; i++) {
+		if (unique == 0 || strcmp(sorted[unique - 1], sorted[i]) != 0)
+			sorted[unique++] = sorted[i];
+	}
+	finish(engine, directory, sorted, unique);
+	free(sorted);
+}
+
+static void
+on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *const *names,
+    size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct directory *directory = directory_find(engine, id);
+	struct queue_name queue = queue_name_directory(engine->settings.naming);
+	struct lock_answer unknown = engine_refusal_unknown(engine, reply->text);
+
+	if (directory == NULL)
+		return; /* the mutex went with the link */
+	if (reply->answer != BROKER_OK) {
+		if (reply->answer == BROKER_REFUSED)
+			unknown = engine_refusal(REASON_BROKER_DENIED, reply->text);
+		directory_set_state(directory, DIRECTORY_UNLOCKING);
+		mutex_drop(engine, id);
+		refuse(engine, directory, unknown.reason, unknown.text);
+		return;
+	}
+	if (directory->work == DIRECTORY_READ) {
+		finish_read(engine, directory, names, count);
+	} else if (directory->state == DIRECTORY_READING &&
+		   !is_among(directory->name, names, count)) {
+		directory_set_state(directory, DIRECTORY_ENTERING);
+		broker_directory_enter(engine->broker, queue.text, directory->name,
+		    (struct broker_names_done){on_answer, engine, id});
+	} else if (directory->work == DIRECTORY_ENTER) {
+		finish(engine, directory, (const char *const[]){directory->name}, 1);
+	} else {
+		finish(engine, directory, names, count);
+	}
+}
+
+static void
+begin(struct lock_engine *engine, struct directory *directory)
+{
+	struct queue_name queue = queue_name_directory(engine->settings.naming);
+	struct broker_names_done done = {on_answer, engine, directory->id};
+
+	switch (directory->work) {
+	case DIRECTORY_READ:
+	case DIRECTORY_ENTER:
+		directory_set_state(directory, DIRECTORY_READING);
+		broker_directory_read(engine->broker, queue.text, done);
+		break;
+	case DIRECTORY_LEAVE:
+		directory_set_state(directory, DIRECTORY_LEAVING);
+		broker_directory_leave(engine->broker, queue.text, directory->name, done);
+		break;
+	}
+}
+
+static void
+on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
+    const char *text)
+{
+	struct directory *directory = directory_find(engine, id);
+
+	switch (news) {
+	case MUTEX_HELD:
+		begin(engine, directory);
+		return;
+	case MUTEX_FREE:
+		break;
+	case MUTEX_LOST:
+	case MUTEX_REFUSED:
+		refuse(engine, directory, reason, text);
+		break;
+	}
+	directory_free(engine, directory);
+}
+
+/* ---- the doors ---- */
+
+static void
+start(struct lock_engine *engine, enum directory_work work, const char *name,
+    directory_done_fn *done, uint64_t whose)
+{
+	struct directory *directory = mem_alloc(sizeof(*directory));
+	struct queue_name mutex = queue_name_directory_mutex(engine->settings.naming);
+
+	directory->id = engine_id(engine);
+	directory->work = work;
+	directory->state = DIRECTORY_LOCKING;
+	directory->name = mem_strdup(name);
+	directory->done = done;
+	directory->whose = whose;
+	timer_init(&directory->deadline, too_late, engine, directory->id);
+	timers_set(engine->timers, &directory->deadline,
+	    engine_now(engine) + engine->settings.request_timeout);
+	HASH_ADD(by_id, engine->directories, id, sizeof(directory->id), directory);
+	mutex_take(engine, mutex.text,
+	    &(struct mutex_order){directory->id, "the directory of names", on_mutex});
+}
+
 void
 directory_read(struct lock_engine *engine, directory_done_fn *done, uint64_t id)
 {
-	done(engine, id, REASON_NONE, NULL, NULL, 0);
+	start(engine, DIRECTORY_READ, NULL, done, id);
 }
 
 void
 directory_enter(struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id)
 {
-	(void)name;
-	done(engine, id, REASON_NONE, NULL, NULL, 0);
+	start(engine, DIRECTORY_ENTER, name, done, id);
 }
 
 void
 directory_leave(struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id)
 {
-	(void)name;
-	done(engine, id, REASON_NONE, NULL, NULL, 0);
-}
-
-void
-directory_lane_closed(struct lock_engine *engine, uint64_t lane)
-{
-	(void)engine;
-	(void)lane;
+	start(engine, DIRECTORY_LEAVE, name, done, id);
 }
 
 void
 directory_free_all(struct lock_engine *engine)
 {
-	(void)engine;
+	struct directory *directory, *next;
+
+	HASH_ITER (by_id, engine->directories, directory, next)
+		directory_free(engine, directory);
 }

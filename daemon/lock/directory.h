@@ -3,11 +3,11 @@
  * mutex of its own, as whoever reads it holds all of its messages for a moment. Create enters a name,
  * destroy takes it out; it says what was created, not what is there now: fsck compares.
  *
- *	claim the directory's mutex	(405: another daemon is at it; tried again, for a while)
+ *	take the directory's mutex	(mutex.h: behind those of this daemon, and of others)
  *	read, enter or leave		(broker.h)
- *	drop the mutex, tell
+ *	tell, drop the mutex
  *
- * Those of one daemon go one by one, as they share the side link.
+ * Each has a deadline of its own, so that whoever waits for it hears why before his passes.
  */
 #ifndef LOCK_DIRECTORY_H
 #define LOCK_DIRECTORY_H
@@ -28,7 +28,6 @@ void directory_enter(
     struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
 void directory_leave(
     struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
-void directory_lane_closed(struct lock_engine *engine, uint64_t lane);
 /* Frees what is left; the engine goes. */
 void directory_free_all(struct lock_engine *engine);
 

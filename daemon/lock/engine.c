@@ -264,6 +264,8 @@ op_too_late(void *ctx, uint64_t id)
 	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
 	void (*expired)(struct lock_engine *, uint64_t) = op->expired;
 
+	if (op->fill != NULL)
+		op->fill(engine, id, &answer);
 	engine_op_end(engine, id, &answer);
 	if (expired != NULL)
 		expired(engine, id);
@@ -303,6 +305,14 @@ engine_op_progress(struct lock_engine *engine, struct op *op)
 }
 
 void
+engine_op_leave(struct lock_engine *engine, struct op *op)
+{
+	timers_cancel(engine->timers, &op->deadline);
+	HASH_DELETE(by_id, engine->ops, op);
+	free(op);
+}
+
+void
 engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer *answer)
 {
 	struct op *op = engine_op_find(engine, id);
@@ -311,7 +321,8 @@ engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer 
 		return;
 	timers_cancel(engine->timers, &op->deadline);
 	HASH_DELETE(by_id, engine->ops, op);
-	engine_tell(engine, op->peer, op->request, answer);
+	if (op->peer != 0)
+		engine_tell(engine, op->peer, op->request, answer);
 	free(op); /* after the answer, which may borrow its words */
 }
 

@@ -43,11 +43,13 @@ struct lock_peer {
 /* A request that does not wait by itself: all but acquire, and waits for holders and slots. */
 struct op {
 	uint64_t id;
-	uint64_t peer, request;
+	uint64_t peer, request; /* peer 0: the engine's own, answered to nobody */
 	struct timer deadline;
 	enum reason late;      /* what it is answered when the deadline passes */
 	const char *late_text; /* static, or `words`; NULL: that the broker did not answer */
 	char words[128];
+	/* Adds what is known to the deadline's answer; NULL: nothing is. */
+	void (*fill)(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer);
 	/* Told when the deadline has answered it; NULL: nobody. */
 	void (*expired)(struct lock_engine *engine, uint64_t op);
 	UT_hash_handle by_id;
@@ -60,6 +62,7 @@ struct surveying;
 struct fsck;
 struct listing;
 struct admin;
+struct directory;
 
 enum lease_state {
 	LEASE_NONE,   /* nothing has been answered on this link */
@@ -102,6 +105,7 @@ struct lock_engine {
 	struct fsck *fscks;                       /* of fsck.c */
 	struct listing *listings;                 /* of list.c */
 	struct admin *admins;                     /* of admin.c */
+	struct directory *directories;            /* of directory.c */
 	TAILQ_HEAD(, admin) admin_line;
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
@@ -119,6 +123,8 @@ void engine_waiter_end(
     struct lock_engine *engine, struct waiter *waiter, const struct lock_answer *answer);
 /* The one door for answers to the rest: ends the op. An op that is gone is fine. */
 void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_answer *answer);
+/* Ends the op unanswered: from now on the request is somebody else's to answer. */
+void engine_op_leave(struct lock_engine *engine, struct op *op);
 struct op *engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request);
 struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
 /* Progress was made: the deadline starts anew. */

@@ -66,8 +66,6 @@ on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
 	keep_lane_closed(engine, lane);
 	verify_lane_closed(engine, lane);
 	mutex_lane_closed(engine, lane);
-	admin_lane_closed(engine, lane);
-	directory_lane_closed(engine, lane);
 }
 
 /* ---- the engine ---- */

@@ -390,6 +390,15 @@ mutex_lane(struct lock_engine *engine, uint64_t id)
 }
 
 void
+mutex_lane_gone(struct lock_engine *engine, uint64_t id)
+{
+	const struct mutex_taker *taker = taker_find(engine, id);
+
+	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
+	lane_put(engine, taker->mutex);
+}
+
+void
 mutex_lane_closed(struct lock_engine *engine, uint64_t lane)
 {
 	struct mutex *mutex;

@@ -38,7 +38,8 @@ struct mutex_order {
 	 * while another administrator is at work says so.
 	 */
 	uint64_t id;
-	const char *what; /* static: what is going on, for those who wait for it: "resize" */
+	/* Borrowed until the last news: what goes on, for those who wait: "a resize to 5" */
+	const char *what;
 	mutex_news_fn *told;
 };
 
@@ -53,6 +54,8 @@ void mutex_leave(struct lock_engine *engine, uint64_t id);
  * was closed. Not to be put back.
  */
 uint64_t mutex_lane(struct lock_engine *engine, uint64_t id);
+/* HELD: an answer said that the lane is closed, and nothing is unanswered on it. */
+void mutex_lane_gone(struct lock_engine *engine, uint64_t id);
 
 void mutex_lane_closed(struct lock_engine *engine, uint64_t lane);
 /* The side link died; what was asked on it has been answered. */

@@ -88,7 +88,7 @@ START_TEST(what_makes_no_sense_is_refused)
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_INVALID_PARAMS);
 	lock_create(engine, 1, 3,
 	    &(struct lock_change){
-		.name = "m", .kind = LOCK_KIND_SEMAPHORE, .slots = 0, .exist_ok = false});
+		.name = "m", .kind = LOCK_KIND_SEMAPHORE, .slots = -1, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_INVALID_PARAMS);
 	lock_create(engine, 1, 4,
 	    &(struct lock_change){

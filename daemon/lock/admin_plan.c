@@ -1,0 +1,328 @@
+#include "daemon/lock/admin_plan.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+
+/* Slots above the size that are looked at for strays, at least. */
+#define SWEEP_LEAST 256
+
+/* ---- orders ---- */
+
+struct plan_order
+plan_order(enum plan_work work, const struct lock_change *change, int most)
+{
+	struct plan_order order = {.work = work,
+	    .by = PLAN_TO,
+	    .slots = work == PLAN_DESTROY ? 0 : change->slots,
+	    .exist_ok = change->exist_ok,
+	    .ascending = change->ascending && (work == PLAN_RESIZE || work == PLAN_DESTROY),
+	    .overshoot = change->overshoot,
+	    .most = most};
+
+	if (work != PLAN_RESIZE)
+		return order;
+	switch (change->by) {
+	case LOCK_SLOTS_TO:
+		break;
+	case LOCK_SLOTS_ADD:
+		order.by = PLAN_ADD;
+		break;
+	case LOCK_SLOTS_REMOVE:
+		order.by = PLAN_REMOVE;
+		break;
+	}
+	return order;
+}
+
+const char *
+plan_nonsense(const struct plan_order *order, enum lock_kind kind, const char **ret_parameter)
+{
+	bool create = order->work == PLAN_CREATE;
+
+	*ret_parameter = "kind";
+	if (create && kind == LOCK_KIND_MUTEX)
+		return "a true mutex is there without being created";
+	*ret_parameter = "overshoot";
+	if (order->overshoot < 0)
+		return "it is below 0";
+	*ret_parameter = "slots";
+	if (create && kind == LOCK_KIND_PERSISTENT_MUTEX && order->slots != 1)
+		return "a persistent mutex has one slot";
+	if (order->by == PLAN_TO && order->slots == LOCK_UNLIMITED)
+		return NULL;
+	if (order->by == PLAN_TO && order->slots > order->most)
+		return "it is more than there may be";
+	if (order->by != PLAN_TO)
+		*ret_parameter = order->by == PLAN_ADD ? "add" : "remove";
+	return order->slots < 0 ? "it is below 0" : NULL;
+}
+
+void
+plan_words(const struct plan_order *order, char *ret_text, size_t size)
+{
+	switch (order->work) {
+	case PLAN_CREATE:
+		snprintf(ret_text, size, "a create");
+		return;
+	case PLAN_CREATE_MISSING:
+		snprintf(ret_text, size, "a create on first use");
+		return;
+	case PLAN_DESTROY:
+		snprintf(ret_text, size, "a destroy");
+		return;
+	case PLAN_RESIZE:
+		break;
+	}
+	if (order->by != PLAN_TO)
+		snprintf(ret_text, size, "a resize by %s%d", order->by == PLAN_ADD ? "+" : "-",
+		    order->slots);
+	else if (order->slots == LOCK_UNLIMITED)
+		snprintf(ret_text, size, "a resize to unlimited");
+	else
+		snprintf(ret_text, size, "a resize to %d", order->slots);
+}
+
+/* ---- steps ---- */
+
+static void
+add_slots(struct plan *plan, enum step_kind kind, int first, int last)
+{
+	assert(plan->count < PLAN_STEPS_MAX);
+	plan->steps[plan->count++] = (struct step){kind, first, last};
+}
+
+static void
+add(struct plan *plan, enum step_kind kind)
+{
+	add_slots(plan, kind, 0, 0);
+}
+
+static void
+add_sweep(struct plan *plan, const struct plan_order *order, int size)
+{
+	int window = order->overshoot > SWEEP_LEAST ? order->overshoot : SWEEP_LEAST;
+
+	if (window > order->most - size)
+		window = order->most - size;
+	if (window > 0)
+		add_slots(plan, STEP_SWEEP, size + 1, size + window);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct plan *plan, enum reason reason, const char *format, ...)
+{
+	va_list args;
+
+	plan->refusal = reason;
+	va_start(args, format);
+	vsnprintf(plan->text, sizeof(plan->text), format, args);
+	va_end(args);
+}
+
+static bool
+exists(const struct plan_found *found)
+{
+	return found->unlimited || found->gate || found->slots > 0;
+}
+
+/*
+ * From `from` slots to `to`, and none above. The sweep before: beside new slots strays would count as
+ * slots, and where the broker does not say what there is, nothing is changed. The one after finds what
+ * an administrator who died had still under way.
+ */
+static void
+add_change(struct plan *plan, const struct plan_order *order, int from, int to)
+{
+	if (from != to)
+		add_sweep(plan, order, from < to ? to : from);
+	if (from < to)
+		add_slots(plan, STEP_DECLARE_SLOTS, from + 1, to);
+	else if (from > to && order->ascending)
+		add_slots(plan, STEP_DELETE_SLOTS, to + 1, from);
+	else if (from > to)
+		add_slots(plan, STEP_DELETE_SLOTS, from, to + 1);
+	add_sweep(plan, order, to);
+}
+
+/* ---- create ---- */
+
+static void
+refuse_existing(struct plan *plan, const struct plan_found *found)
+{
+	if (found->unlimited)
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
+	else
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with %d slot%s",
+		    found->slots, found->slots == 1 ? "" : "s");
+}
+
+/* It is entered before it is there: what exists is never hidden. */
+static void
+create_new(struct plan *plan, const struct plan_order *order)
+{
+	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
+
+	add_sweep(plan, order, size);
+	add(plan, STEP_ENTER);
+	if (order->slots == LOCK_UNLIMITED) {
+		add(plan, STEP_DECLARE_UNLIMITED);
+		return;
+	}
+	/* Beside slots, the gate says that they are not all there yet; one is there, or is not. */
+	if (size != 1)
+		add(plan, STEP_DECLARE_GATE);
+	if (size == 0)
+		return;
+	add_slots(plan, STEP_DECLARE_SLOTS, 1, size);
+	add_sweep(plan, order, size);
+	if (size != 1)
+		add(plan, STEP_DELETE_GATE);
+}
+
+/* It is there, and may be, if it is what was asked for, or one that was left half done. */
+static void
+create_again(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	int size = order->slots;
+	bool same = found->unlimited ? size == LOCK_UNLIMITED : size == found->slots;
+	bool half_done = !found->unlimited && found->gate && size > 0 && found->slots <= size;
+
+	if (half_done) {
+		add_sweep(plan, order, size);
+		add(plan, STEP_ENTER);
+		if (found->slots < size)
+			add_slots(plan, STEP_DECLARE_SLOTS, found->slots + 1, size);
+		add_sweep(plan, order, size);
+		add(plan, STEP_DELETE_GATE);
+	} else if (same) {
+		add(plan, STEP_ENTER);
+	} else {
+		refuse_existing(plan, found);
+	}
+}
+
+static void
+plan_create(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	plan->target = order->slots;
+	if (!exists(found))
+		create_new(plan, order);
+	else if (order->work == PLAN_CREATE_MISSING)
+		return;
+	else if (order->exist_ok)
+		create_again(plan, order, found);
+	else
+		refuse_existing(plan, found);
+}
+
+/* ---- resize ---- */
+
+/* What is asked relative to the size becomes a size, which a second run can be asked for. */
+static int
+resize_target(const struct plan_order *order, const struct plan_found *found)
+{
+	switch (order->by) {
+	case PLAN_TO:
+		return order->slots;
+	case PLAN_ADD:
+		return order->slots > INT_MAX - found->slots ? INT_MAX
+							     : found->slots + order->slots;
+	case PLAN_REMOVE:
+		return order->slots > found->slots ? 0 : found->slots - order->slots;
+	}
+	abort();
+}
+
+static void
+plan_resize(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	if (order->by == PLAN_TO)
+		plan->target = order->slots;
+	if (!exists(found)) {
+		refuse(plan, REASON_NO_SUCH_LOCK, "%s", "");
+		return;
+	}
+	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
+	if (order->by != PLAN_TO && found->unlimited) {
+		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited: say a number of slots");
+		return;
+	}
+	plan->target = resize_target(order, found);
+	if (plan->target > order->most) {
+		refuse(plan, REASON_INVALID_PARAMS, "that makes %d, and there may be %d",
+		    plan->target, order->most);
+		return;
+	}
+
+	if (plan->target == LOCK_UNLIMITED) {
+		if (!found->unlimited)
+			add(plan, STEP_DECLARE_UNLIMITED);
+		if (found->gate)
+			add(plan, STEP_DELETE_GATE);
+		return; /* the slots stay, for when it is limited again */
+	}
+	if (plan->target == 0 && !found->gate)
+		add(plan, STEP_DECLARE_GATE);
+	add_change(plan, order, found->slots, plan->target);
+	if (plan->target > 0 && found->gate)
+		add(plan, STEP_DELETE_GATE);
+	if (found->unlimited)
+		add(plan, STEP_DELETE_UNLIMITED);
+}
+
+/* ---- destroy ---- */
+
+/* It leaves the directory when it is gone: what exists is never hidden. */
+static void
+plan_destroy(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	struct plan_order its = *order;
+
+	its.ascending |= FAULT(DESTROY_ASCENDING);
+	plan->vain = !exists(found); /* unless a destroy that died has left something */
+	add_change(plan, &its, found->slots, 0);
+	if (found->gate)
+		add(plan, STEP_DELETE_GATE);
+	if (found->unlimited)
+		add(plan, STEP_DELETE_UNLIMITED);
+	add(plan, STEP_LEAVE);
+}
+
+struct plan
+plan_make(const struct plan_order *order, const struct plan_found *found)
+{
+	struct plan plan = {.refusal = REASON_NONE, .target = -1};
+
+	switch (order->work) {
+	case PLAN_CREATE:
+	case PLAN_CREATE_MISSING:
+		plan_create(&plan, order, found);
+		break;
+	case PLAN_RESIZE:
+		plan_resize(&plan, order, found);
+		break;
+	case PLAN_DESTROY:
+		plan_destroy(&plan, order, found);
+		break;
+	}
+	return plan;
+}
+
+int
+plan_slots(const struct plan *plan, enum step_kind kind)
+{
+	int slots = 0;
+
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct step *step = &plan->steps[i];
+
+		if (step->kind == kind)
+			slots += abs(step->last - step->first) + 1;
+	}
+	return slots;
+}
