@@ -1,0 +1,271 @@
+#include "protocol/methods.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Decoding: each function says what it wants in *wanted when the value is not that. */
+
+struct wanted {
+	char text[160];
+};
+
+static bool
+want(struct wanted *wanted, const char *text)
+{
+	snprintf(wanted->text, sizeof(wanted->text), "%s", text);
+	return false;
+}
+
+static bool
+decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
+{
+	const char *name, *error;
+
+	if (!json_string(value, &name))
+		return want(wanted, "must be a string");
+	error = lockname_error(name, strlen(name));
+	if (error != NULL) {
+		snprintf(wanted->text, sizeof(wanted->text), "is refused: %s", error);
+		return false;
+	}
+	*ret = name;
+	return true;
+}
+
+static bool
+decode_kind(const struct param_spec *spec, const struct cJSON *value, enum lock_kind *ret,
+    struct wanted *wanted)
+{
+	static const enum lock_kind kinds[] = {
+	    LOCK_KIND_SEMAPHORE, LOCK_KIND_MUTEX, LOCK_KIND_PERSISTENT_MUTEX};
+	const char *word = "";
+	int used;
+
+	json_string(value, &word);
+	used = snprintf(wanted->text, sizeof(wanted->text), "must be one of:");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if ((spec->kinds & METHODS_KIND_BIT(kinds[i])) == 0)
+			continue;
+		if (strcmp(word, lock_kind_word(kinds[i])) == 0) {
+			*ret = kinds[i];
+			return true;
+		}
+		used += snprintf(wanted->text + used, sizeof(wanted->text) - (size_t)used,
+		    " \"%s\"", lock_kind_word(kinds[i]));
+	}
+	return false;
+}
+
+static bool
+decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
+{
+	double seconds;
+
+	if (json_is_null(value)) {
+		*ret = DURATION_FOREVER;
+		return true;
+	}
+	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS) {
+		snprintf(wanted->text, sizeof(wanted->text),
+		    "must be a number of seconds from 0 to %d, or null (for ever)",
+		    DURATION_MAX_SECONDS);
+		return false;
+	}
+	*ret = duration_from_seconds(seconds);
+	return true;
+}
+
+static bool
+decode_integer(
+    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
+{
+	int64_t integer;
+
+	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
+		snprintf(wanted->text, sizeof(wanted->text), "must be an integer from %d to %d",
+		    spec->min, spec->max);
+		return false;
+	}
+	*ret = (int)integer;
+	return true;
+}
+
+static bool
+decode_slots(
+    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
+{
+	const char *word;
+	int64_t integer;
+
+	if (json_string(value, &word) && strcmp(word, "unlimited") == 0) {
+		*ret = METHODS_UNLIMITED;
+		return true;
+	}
+	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
+		snprintf(wanted->text, sizeof(wanted->text),
+		    "must be an integer from %d to %d, or \"unlimited\"", spec->min, spec->max);
+		return false;
+	}
+	*ret = (int)integer;
+	return true;
+}
+
+static bool
+decode_word(
+    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
+{
+	const char *word = "";
+	int used;
+
+	json_string(value, &word);
+	used = snprintf(wanted->text, sizeof(wanted->text), "must be one of:");
+	for (int i = 0; spec->words[i] != NULL; i++) {
+		if (strcmp(word, spec->words[i]) == 0) {
+			*ret = i;
+			return true;
+		}
+		used += snprintf(wanted->text + used, sizeof(wanted->text) - (size_t)used,
+		    " \"%s\"", spec->words[i]);
+	}
+	return false;
+}
+
+static bool
+decode_string(const struct param_spec *spec, const struct cJSON *value, const char **ret,
+    struct wanted *wanted)
+{
+	const char *string;
+
+	if (!json_string(value, &string) || strlen(string) < (size_t)spec->min ||
+	    strlen(string) > (size_t)spec->max) {
+		snprintf(wanted->text, sizeof(wanted->text), "must be a string of %d to %d bytes",
+		    spec->min, spec->max);
+		return false;
+	}
+	*ret = string;
+	return true;
+}
+
+static bool
+decode(const struct param_spec *spec, const struct cJSON *value, struct method_params *params,
+    struct wanted *wanted)
+{
+	void *at = (char *)params + spec->offset;
+
+	switch (spec->type) {
+	case PARAM_NAME:
+		return decode_name(value, at, wanted);
+	case PARAM_KIND:
+		return decode_kind(spec, value, at, wanted);
+	case PARAM_DURATION:
+		return decode_duration(value, at, wanted);
+	case PARAM_INTEGER:
+		return decode_integer(spec, value, at, wanted);
+	case PARAM_SLOTS:
+		return decode_slots(spec, value, at, wanted);
+	case PARAM_WORD:
+		return decode_word(spec, value, at, wanted);
+	case PARAM_BOOL:
+		return json_bool(value, at) || want(wanted, "must be true or false");
+	case PARAM_STRING:
+		return decode_string(spec, value, at, wanted);
+	case PARAM_ID:
+		return message_id_read(value, at) ||
+		       want(wanted, "must be the id of a request: a string or an integer");
+	}
+	return want(wanted, "is of a type unknown here");
+}
+
+static bool
+refuse(struct message_error *error, const struct method_spec *method, const char *parameter,
+    const char *what)
+{
+	char name[64];
+
+	message_escape(name, sizeof(name), parameter);
+	message_error_set(
+	    error, REASON_INVALID_PARAMS, "%s: parameter '%s' %s", method->name, name, what);
+	message_escape(error->parameter, sizeof(error->parameter), parameter);
+	return false;
+}
+
+static const struct param_spec *
+find_param(const struct method_spec *method, const char *name)
+{
+	for (const struct param_spec *spec = method->params; spec->name != NULL; spec++)
+		if (strcmp(spec->name, name) == 0)
+			return spec;
+	return NULL;
+}
+
+/* What is given must be all that is required, and one of those of which one is to be given. */
+static bool
+check_presence(
+    const struct method_spec *method, const struct cJSON *params, struct message_error *ret_error)
+{
+	const struct param_spec *chosen = NULL, *choice = NULL;
+	char what[64];
+
+	for (const struct param_spec *spec = method->params; spec->name != NULL; spec++) {
+		bool given = json_get(params, spec->name) != NULL;
+
+		if (spec->required && !given)
+			return refuse(ret_error, method, spec->name, "is missing");
+		if (!spec->choice)
+			continue;
+		if (choice == NULL)
+			choice = spec;
+		if (given && chosen != NULL) {
+			snprintf(what, sizeof(what), "must not be given together with '%s'",
+			    chosen->name);
+			return refuse(ret_error, method, spec->name, what);
+		}
+		if (given)
+			chosen = spec;
+	}
+	if (choice != NULL && chosen == NULL)
+		return refuse(ret_error, method, choice->name, "is missing, or one in its place");
+	return true;
+}
+
+/* What the kind leaves to choose. */
+static bool
+check_kind(const struct method_spec *method, const struct method_params *params,
+    struct message_error *ret_error)
+{
+	if (params->kind == LOCK_KIND_MUTEX && params->create != 0)
+		return refuse(ret_error, method, "create",
+		    "must be left out for a mutex, which is there without being created");
+	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->create > 1)
+		return refuse(ret_error, method, "create", "must be 1 for a persistent-mutex");
+	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->slots != 1)
+		return refuse(ret_error, method, "slots", "must be 1 for a persistent-mutex");
+	return true;
+}
+
+bool
+method_params_parse(const struct method_spec *method, const struct cJSON *params,
+    struct method_params *ret, struct message_error *ret_error)
+{
+	struct method_params decoded = {
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = DURATION_FOREVER,
+	    .slots = 1,
+	    .id.kind = MESSAGE_ID_NULL,
+	};
+	const struct param_spec *spec;
+	const struct cJSON *member;
+	struct wanted wanted;
+
+	for (member = json_first(params); member != NULL; member = json_next(member)) {
+		spec = find_param(method, json_name(member));
+		if (spec == NULL)
+			return refuse(ret_error, method, json_name(member), "is unknown");
+		if (!decode(spec, member, &decoded, &wanted))
+			return refuse(ret_error, method, spec->name, wanted.text);
+	}
+	if (!check_presence(method, params, ret_error) || !check_kind(method, &decoded, ret_error))
+		return false;
+	*ret = decoded;
+	return true;
+}
