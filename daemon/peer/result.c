@@ -170,6 +170,8 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 		result_add_count(data, "target", answer->target);
 	if (answer->held != NULL)
 		add_held(data, "held", answer->held, answer->held_count);
+	if (answer->warning != NULL)
+		json_add_string(data, "warning", answer->warning);
 	return data;
 }
 

@@ -233,10 +233,11 @@ START_TEST(errors_say_what_is_known)
 	    .holders = -1,
 	    .waiting = -1,
 	    .held = held,
-	    .held_count = 2};
+	    .held_count = 2,
+	    .warning = "and so"};
 	assert_json(result_error(&answer, &error),
 	    "{\"slots\":2,\"holders\":null,\"waiting\":null,\"target\":2,\"left\":2,"
-	    "\"held\":[{\"slot\":3},{\"slot\":5}]}");
+	    "\"held\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");
