@@ -143,12 +143,16 @@ finish_read(
     struct lock_engine *engine, struct directory *directory, const char *const *names, size_t count)
 {
 	const char **sorted = mem_grow(NULL, count + 1, sizeof(*sorted));
-	size_t unique = 0;
+	size_t allowed = 0, unique = 0;
 
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = names[i];
-	qsort(sorted, count, sizeof(*sorted), compare);
+	/* Anybody can put a message there. */
 	for (size_t i = 0; i < count; i++) {
+		if (lockname_error(names[i], strlen(names[i])) == NULL &&
+		    queue_name_refusal(engine->settings.naming, names[i]) == NULL)
+			sorted[allowed++] = names[i];
+	}
+	qsort(sorted, allowed, sizeof(*sorted), compare);
+	for (size_t i = 0; i < allowed; i++) {
 		if (unique == 0 || strcmp(sorted[unique - 1], sorted[i]) != 0)
 			sorted[unique++] = sorted[i];
 	}

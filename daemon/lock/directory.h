@@ -15,8 +15,8 @@
 #include "daemon/lock/engine.h"
 
 /*
- * reason: REASON_NONE, or why nothing was done, with words. names, borrowed: read: all, each once, in
- * the order of the alphabet; leave: those removed; enter: one.
+ * reason: REASON_NONE, or why nothing was done, with words. names, borrowed: read: all that locks
+ * can have, each once, in the order of the alphabet; leave: those removed; enter: one.
  */
 typedef void directory_done_fn(struct lock_engine *engine, uint64_t id, enum reason reason,
     const char *text, const char *const *names, size_t count);
