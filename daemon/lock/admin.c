@@ -147,6 +147,20 @@ outcome_of(const struct admin *admin)
 	return answer;
 }
 
+/* The lowest slot that it may have removed, if it did; admin->highest is the highest. */
+static int
+lowest_removed(const struct admin *admin)
+{
+	return admin->target > 0 ? admin->target + 1 : 1;
+}
+
+static bool
+waits_for_holders(const struct admin *admin)
+{
+	return admin->outcome == REASON_NONE && admin->wait != 0 &&
+	       admin->highest >= lowest_removed(admin);
+}
+
 /* Once. Whoever wants to wait for the holders of what was removed is answered when they are gone. */
 static void
 tell_outcome(struct lock_engine *engine, const struct admin *admin)
@@ -154,7 +168,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 	struct lock_answer answer = outcome_of(admin);
 	struct op *op = engine_op_find(engine, admin->op);
 	struct drain_order drain = {.name = admin->name,
-	    .first = admin->target > 0 ? admin->target + 1 : 1,
+	    .first = lowest_removed(admin),
 	    .last = admin->highest,
 	    .timeout = admin->wait,
 	    .progress = admin->progress,
@@ -162,7 +176,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 
 	if (op == NULL)
 		return; /* by its deadline */
-	if (admin->outcome != REASON_NONE || admin->wait == 0 || drain.last < drain.first) {
+	if (!waits_for_holders(admin)) {
 		engine_op_end(engine, admin->op, &answer);
 		return;
 	}
@@ -209,8 +223,13 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 
 	switch (admin->state) {
 	case ADMIN_UNLOCKING:
-		/* All is done but for the mutex. */
+		/* All is done but for the mutex, without which nobody waits for holders. */
 		*answer = outcome_of(admin);
+		if (waits_for_holders(admin)) {
+			answer->reason = REASON_BROKER_UNAVAILABLE;
+			answer->text = "all was done, but for waiting for holders: "
+				       "the broker did not answer in time";
+		}
 		return;
 	case ADMIN_WORKING:
 		unknown = engine_refusal_unknown(engine, answer->text);
@@ -494,6 +513,17 @@ admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name)
 			youngest = admin->op;
 	}
 	return youngest;
+}
+
+void
+admin_peer_gone(struct lock_engine *engine, uint64_t peer)
+{
+	struct admin *admin;
+
+	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
+		if (admin->peer == peer)
+			admin->wait = 0;
+	}
 }
 
 void

@@ -30,6 +30,8 @@ uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int 
 void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /* The youngest of the peer's changes of the name that is not done; 0: none. */
 uint64_t admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name);
+/* What it asked for is still done; the holders of what that removes are waited for by nobody. */
+void admin_peer_gone(struct lock_engine *engine, uint64_t peer);
 /* Frees what is left; the engine goes. */
 void admin_free_all(struct lock_engine *engine);
 

@@ -288,6 +288,7 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
 	drain_peer_gone(engine, peer);
+	admin_peer_gone(engine, peer);
 	release_peer(engine, peer);
 }
 

@@ -442,6 +442,56 @@ START_TEST(looks_are_at_growing_intervals)
 }
 END_TEST
 
+static void
+destroy_and_wait(uint64_t peer, uint64_t request)
+{
+	lock_destroy(engine(0), peer, request,
+	    &(struct lock_change){.name = "db", .wait = FOREVER, .progress = true});
+}
+
+/* A peer that hung up while its slots were being removed waits for nobody. */
+START_TEST(who_hangs_up_before_the_wait_begins_is_told_nothing)
+{
+	for (int steps = 0; steps < 60; steps++) {
+		world_make(world, "db", 1);
+		put_b(1);
+		destroy_and_wait(1, 1);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		world->said_count = 0;
+		lock_peer_gone(engine(0), 1);
+		world_pass(world, 2 * SECOND);
+		ck_assert_ptr_null(engine(0)->drains);
+		ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 0);
+		world->said_count = 0;
+		remove_b(1);
+	}
+}
+END_TEST
+
+/* The answer of a deadline that passes while the mutex is dropped does not say that they are gone. */
+START_TEST(a_silent_broker_does_not_end_the_wait_for_holders)
+{
+	for (int steps = 0; steps < 60; steps++) {
+		world_make(world, "db", 1);
+		put_b(1);
+		destroy_and_wait(1, 1);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		world->silent = true;
+		world_pass(world, 3 * world_settings.request_timeout);
+		ck_assert(answer(1, 1) == NULL || answer(1, 1)->reason != REASON_NONE);
+		world->silent = false;
+		lock_peer_gone(engine(0), 1);
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		world_pass(world, 10 * SECOND);
+		world->said_count = 0;
+		memory_world_remove(world->memory, "db-1-A");
+		remove_b(1);
+	}
+}
+END_TEST
+
 Suite *
 suite_lock_drain(void)
 {
@@ -468,6 +518,8 @@ suite_lock_drain(void)
 	tcase_add_test(tc, thousands_are_looked_at_in_several_probes);
 	tcase_add_test(tc, a_slot_that_cannot_be_is_refused);
 	tcase_add_test(tc, looks_are_at_growing_intervals);
+	tcase_add_test(tc, who_hangs_up_before_the_wait_begins_is_told_nothing);
+	tcase_add_test(tc, a_silent_broker_does_not_end_the_wait_for_holders);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
