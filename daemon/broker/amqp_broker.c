@@ -1,29 +1,30 @@
 #include "daemon/broker/amqp_broker.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/amqp_directory.h"
 #include "daemon/broker/amqp_keeper.h"
 #include "daemon/broker/amqp_probe.h"
+#include "daemon/broker/amqp_settings.h"
 #include "daemon/broker/amqp_tls.h"
 #include "daemon/broker/amqp_watch.h"
 
 struct amqp_broker {
-	struct broker_base base; /* first: this is a struct broker */
-	struct timers *timers;   /* borrowed */
-	struct amqp_settings settings;
-	struct amqp_host *hosts; /* owned, and its strings; settings.hosts is the same */
-	SSL_CTX *tls;            /* owned; NULL when no host wants it */
+	struct broker_base base;       /* first: this is a struct broker */
+	struct timers *timers;         /* borrowed */
+	struct amqp_settings settings; /* owned copy */
+	SSL_CTX *tls;                  /* owned; NULL when no host wants it */
 	struct jitter jitter;
-	struct amqp_keeper *hold, *side; /* owned */
-	struct amqp_probes *probes;      /* owned */
-	struct amqp_watches *watches;    /* owned */
-	char *cluster;                   /* owned; the first one seen, NULL before */
-	char *product, *version;         /* owned; of the hold link's server */
+	struct amqp_keeper *hold, *side;  /* owned */
+	struct amqp_probes *probes;       /* owned */
+	struct amqp_directory *directory; /* owned */
+	struct amqp_watches *watches;     /* owned */
+	char *cluster;                    /* owned; the first one seen, NULL before */
+	char *product, *version;          /* owned; of the hold link's server */
 	bool blocked;
 	bool stopped;
 	int64_t side_used;      /* clock time of the last use of the side link */
@@ -62,7 +63,8 @@ static bool
 side_in_use(const struct amqp_broker *amqp)
 {
 	return amqp_lanes_in_use(amqp_keeper_lanes(amqp->side)) ||
-	       amqp_probes_in_use(amqp->probes) || amqp_watches_any(amqp->watches);
+	       amqp_probes_in_use(amqp->probes) || amqp_directory_in_use(amqp->directory) ||
+	       amqp_watches_any(amqp->watches);
 }
 
 /* Both links go to one host at a time: it follows the hold link. */
@@ -91,6 +93,7 @@ on_side_wait(void *ctx, uint64_t id)
 		return;
 	amqp_lanes_fail(amqp_keeper_lanes(amqp->side));
 	amqp_probes_fail(amqp->probes);
+	amqp_directory_fail(amqp->directory);
 }
 
 static void
@@ -156,6 +159,7 @@ on_up(void *ctx, enum broker_link which)
 	amqp->side_used = now(amqp);
 	timers_set(amqp->timers, &amqp->side_idle, now(amqp) + amqp->settings.side_idle);
 	amqp_probes_go(amqp->probes);
+	amqp_directory_go(amqp->directory);
 	amqp_watches_go(amqp->watches);
 }
 
@@ -185,6 +189,7 @@ on_down(void *ctx, enum broker_link which)
 	amqp->blocked = false;
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	amqp_probes_fail(amqp->probes);
+	amqp_directory_fail(amqp->directory);
 	amqp_watches_fail(amqp->watches, amqp_keeper_code(amqp->side));
 	/* Who waits for an answer has got it; who watches goes on watching. */
 	if (amqp_watches_any(amqp->watches))
@@ -250,22 +255,10 @@ amqp_stop(struct broker *broker)
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	timers_cancel(amqp->timers, &amqp->side_wait);
 	amqp_probes_silence(amqp->probes);
+	amqp_directory_silence(amqp->directory);
 	amqp_watches_silence(amqp->watches);
 	amqp_keeper_quit(amqp->side);
 	amqp_keeper_quit(amqp->hold);
-}
-
-static void
-free_hosts(struct amqp_broker *amqp)
-{
-	for (size_t i = 0; i < amqp->settings.host_count; i++) {
-		free((char *)amqp->hosts[i].host);
-		free((char *)amqp->hosts[i].vhost);
-		free((char *)amqp->hosts[i].user);
-		free((char *)amqp->hosts[i].password);
-	}
-	free(amqp->hosts);
-	free((char *)amqp->settings.name);
 }
 
 static void
@@ -274,36 +267,16 @@ amqp_free(struct broker *broker)
 	struct amqp_broker *amqp = of(broker);
 
 	amqp_probes_free(amqp->probes);
+	amqp_directory_free(amqp->directory);
 	amqp_watches_free(amqp->watches);
 	amqp_keeper_free(amqp->side);
 	amqp_keeper_free(amqp->hold);
 	SSL_CTX_free(amqp->tls);
-	free_hosts(amqp);
+	amqp_settings_done(&amqp->settings);
 	free(amqp->cluster);
 	free(amqp->product);
 	free(amqp->version);
 	free(amqp);
-}
-
-/*
- * RabbitMQ before 4.1.8, and 4.2.0 to 4.2.2: the late declare of a dying connection can delete the next
- * owner's queue by its name (rabbitmq-server issue 15276). What does not say what it is, may.
- */
-static bool
-deletes_by_name(const struct amqp_broker *amqp)
-{
-	int major, minor, patch;
-
-	if (amqp->version == NULL || strcmp(amqp->product, "RabbitMQ") != 0 ||
-	    sscanf(amqp->version, "%d.%d.%d", &major, &minor, &patch) != 3)
-		return true;
-	if (major != 4)
-		return major < 4;
-	if (minor == 1)
-		return patch < 8;
-	if (minor == 2)
-		return patch < 3;
-	return minor < 1;
 }
 
 static void
@@ -326,7 +299,7 @@ amqp_get_info(const struct broker *broker, struct broker_info *ret)
 	    .lanes = amqp_lanes_open(amqp_keeper_lanes(amqp->hold)),
 	    .lanes_max = amqp_lanes_max(amqp_keeper_lanes(amqp->hold)),
 	    .persistent = true,
-	    .deletes_by_name = deletes_by_name(amqp),
+	    .deletes_by_name = amqp_server_deletes_by_name(amqp->product, amqp->version),
 	};
 }
 
@@ -404,6 +377,35 @@ amqp_probe(
 }
 
 static void
+amqp_read_directory(struct broker *broker, const char *queue, struct broker_names_done done)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp_directory_read(amqp->directory, queue, done);
+	side_needed(amqp);
+}
+
+static void
+amqp_enter_directory(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp_directory_enter(amqp->directory, queue, name, amqp->blocked, done);
+	side_needed(amqp);
+}
+
+static void
+amqp_leave_directory(
+    struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp_directory_leave(amqp->directory, queue, name, done);
+	side_needed(amqp);
+}
+
+static void
 amqp_reset(struct broker *broker, enum broker_link link, const char *why)
 {
 	struct amqp_keeper *keeper = keeper_of(of(broker), link);
@@ -445,6 +447,9 @@ static const struct broker_ops amqp_ops = {
     .declare_slot = amqp_declare_slot,
     .declare_marker = amqp_declare_marker,
     .delete_slot = amqp_delete_slot,
+    .directory_read = amqp_read_directory,
+    .directory_enter = amqp_enter_directory,
+    .directory_leave = amqp_leave_directory,
     .probe = amqp_probe,
     .reset = amqp_reset,
     .watch = amqp_watch,
@@ -452,35 +457,6 @@ static const struct broker_ops amqp_ops = {
 };
 
 /* ---- life ---- */
-
-static void
-copy_settings(struct amqp_broker *amqp, const struct amqp_settings *settings)
-{
-	amqp->settings = *settings;
-	amqp->settings.name = mem_strdup(settings->name);
-	/* Used up by amqp_broker_new. */
-	amqp->settings.tls_ca = amqp->settings.tls_cert = amqp->settings.tls_key = NULL;
-	amqp->hosts = mem_alloc(settings->host_count * sizeof(*amqp->hosts));
-	for (size_t i = 0; i < settings->host_count; i++) {
-		const struct amqp_host *host = &settings->hosts[i];
-
-		amqp->hosts[i] = *host;
-		amqp->hosts[i].host = mem_strdup(host->host);
-		amqp->hosts[i].vhost = mem_strdup(host->vhost);
-		amqp->hosts[i].user = mem_strdup(host->user != NULL ? host->user : "");
-		amqp->hosts[i].password = mem_strdup(host->password != NULL ? host->password : "");
-	}
-	amqp->settings.hosts = amqp->hosts;
-}
-
-static bool
-wants_tls(const struct amqp_settings *settings)
-{
-	for (size_t i = 0; i < settings->host_count; i++)
-		if (settings->hosts[i].tls)
-			return true;
-	return false;
-}
 
 static struct amqp_keeper *
 new_keeper(struct amqp_broker *amqp, struct event_base *base, enum broker_link which)
@@ -529,7 +505,7 @@ amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
 	SSL_CTX *tls = NULL;
 
 	assert(settings->host_count > 0);
-	if (wants_tls(settings)) {
+	if (amqp_settings_want_tls(settings)) {
 		tls = amqp_tls_new(
 		    settings->tls_ca, settings->tls_cert, settings->tls_key, ret_error);
 		if (tls == NULL)
@@ -539,7 +515,7 @@ amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
 	amqp->base.ops = &amqp_ops;
 	amqp->timers = timers;
 	amqp->tls = tls;
-	copy_settings(amqp, settings);
+	amqp_settings_copy(&amqp->settings, settings);
 	jitter_init(&amqp->jitter, seed);
 	timer_init(&amqp->side_idle, on_side_idle, amqp, 0);
 	timer_init(&amqp->side_wait, on_side_wait, amqp, 0);
@@ -547,6 +523,7 @@ amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
 	amqp->side = new_keeper(amqp, base, BROKER_SIDE);
 	amqp->probes =
 	    amqp_probes_new(timers, amqp_keeper_lanes(amqp->side), settings->probe_timeout);
+	amqp->directory = amqp_directory_new(timers, amqp_keeper_lanes(amqp->side));
 	amqp->watches = new_watches(amqp);
 	return (struct broker *)amqp;
 }

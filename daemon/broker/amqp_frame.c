@@ -141,6 +141,8 @@ decode(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_fra
 	ret->type = decoded.frame_type;
 	ret->method = 0;
 	ret->fields = NULL;
+	ret->body_size = 0;
+	ret->body = amqp_empty_bytes;
 	if (ret->type == AMQP_FRAME_METHOD) {
 		ret->method = decoded.payload.method.id;
 		ret->fields = decoded.payload.method.decoded;
@@ -149,6 +151,9 @@ decode(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_fra
 			return spoil(
 			    decoder, "content of class", decoded.payload.properties.class_id);
 		ret->fields = decoded.payload.properties.decoded;
+		ret->body_size = decoded.payload.properties.body_size;
+	} else if (ret->type == AMQP_FRAME_BODY) {
+		ret->body = decoded.payload.body_fragment;
 	}
 	if (!decoder->started && ret->method != AMQP_CONNECTION_START_METHOD)
 		return spoil(decoder, "the first frame is not connection.start but", ret->method);
@@ -229,6 +234,22 @@ amqp_frame_put_header(
 	put_u32(payload + 4, (uint32_t)(body_size >> 32));
 	put_u32(payload + 8, (uint32_t)body_size);
 	return put_frame(out, AMQP_FRAME_HEADER, channel, bytes, fixed + (size_t)len);
+}
+
+bool
+amqp_frame_put_body(struct evbuffer *out, uint16_t channel, amqp_bytes_t body, size_t max)
+{
+	uint8_t bytes[AMQP_FRAME_MAX];
+	const size_t most = max - HEADER_SIZE - END_SIZE;
+
+	assert(max <= sizeof(bytes) && max > HEADER_SIZE + END_SIZE);
+	for (size_t at = 0, len; at < body.len; at += len) {
+		len = body.len - at < most ? body.len - at : most;
+		memcpy(bytes + HEADER_SIZE, (const uint8_t *)body.bytes + at, len);
+		if (!put_frame(out, AMQP_FRAME_BODY, channel, bytes, len))
+			return false;
+	}
+	return true;
 }
 
 void

@@ -29,6 +29,8 @@ struct amqp_frame {
 	amqp_method_number_t method; /* AMQP_FRAME_METHOD */
 	/* Decoded: a method's struct, or a header's amqp_basic_properties_t. Until the next frame. */
 	const void *fields;
+	uint64_t body_size; /* _HEADER: bytes that follow in _BODY frames */
+	amqp_bytes_t body;  /* _BODY; until the next frame */
 };
 
 enum amqp_decoder_status {
@@ -53,6 +55,9 @@ bool amqp_frame_put_method(struct evbuffer *out, uint16_t channel, amqp_method_n
     void *fields) __attribute__((warn_unused_result));
 bool amqp_frame_put_header(struct evbuffer *out, uint16_t channel, uint64_t body_size,
     amqp_basic_properties_t *properties) __attribute__((warn_unused_result));
+/* As many frames, of at most `max` bytes each, as it takes; none for no bytes. */
+bool amqp_frame_put_body(struct evbuffer *out, uint16_t channel, amqp_bytes_t body, size_t max)
+    __attribute__((warn_unused_result));
 void amqp_frame_put_heartbeat(struct evbuffer *out);
 
 /* The broker's words as a string of ours: what is not printable ASCII becomes '?'. */

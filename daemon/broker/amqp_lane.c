@@ -333,6 +333,15 @@ amqp_lanes_untap(struct amqp_lanes *lanes, uint16_t channel)
 	lane_close(lanes, lane);
 }
 
+void
+amqp_lanes_close_tap(struct amqp_lanes *lanes, uint16_t channel)
+{
+	struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+
+	assert(lane != NULL && lane->tap != NULL);
+	lane_close(lanes, lane);
+}
+
 /* ---- frames ---- */
 
 /* The requests of a lane that the broker closed are answered, then its user is told. */
@@ -359,26 +368,37 @@ lane_bury(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close_
 	lane_free(lanes, lane);
 }
 
+/* NULL: nobody wants to know. */
+static void
+tap_closed(const struct amqp_tap *tap, int code, amqp_bytes_t words)
+{
+	char *text = amqp_frame_words(words);
+
+	if (tap != NULL)
+		tap->closed(tap->ctx, code, text);
+	free(text);
+}
+
 static void
 take_close(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close_t *close)
 {
 	amqp_channel_close_ok_t close_ok = {0};
 	const struct amqp_tap *tap = lane->tap;
-	char *text;
 
 	amqp_link_send(lanes->link, lane->channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
 	/* It crossed ours, which is still to be answered. */
-	if (lane->state == LANE_CLOSING)
+	if (lane->state == LANE_CLOSING) {
+		lane->tap = NULL;
+		tap_closed(tap, close->reply_code, close->reply_text);
 		return;
+	}
 	lanes->config.counts->lanes_closed_by_broker++;
 	amqp_numbers_give_back(&lanes->numbers, lane->channel);
 	if (lane->id != 0) {
 		lane_bury(lanes, lane, close);
 	} else if (tap != NULL) {
-		text = amqp_frame_words(close->reply_text);
 		lane_free(lanes, lane);
-		tap->closed(tap->ctx, close->reply_code, text);
-		free(text);
+		tap_closed(tap, close->reply_code, close->reply_text);
 	} else {
 		TAILQ_REMOVE(&lanes->idle, lane, in_idle);
 		lanes->idle_count--;
@@ -390,8 +410,11 @@ take_close(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close
 static void
 take_close_ok(struct amqp_lanes *lanes, struct lane *lane)
 {
+	const struct amqp_tap *tap = lane->tap;
+
 	amqp_numbers_give_back(&lanes->numbers, lane->channel);
 	lane_free(lanes, lane);
+	tap_closed(tap, 0, amqp_empty_bytes);
 	waiting_go(lanes);
 }
 
@@ -431,7 +454,7 @@ take_content(struct lane *lane, const struct amqp_frame *frame)
 		return true;
 	if (lane->tap == NULL)
 		return false;
-	return frame->type == AMQP_FRAME_BODY || lane->tap->frame(lane->tap->ctx, frame);
+	return lane->tap->frame(lane->tap->ctx, frame);
 }
 
 void

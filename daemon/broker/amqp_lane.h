@@ -61,11 +61,11 @@ bool amqp_lanes_in_use(const struct amqp_lanes *lanes); /* any lane is taken */
 unsigned amqp_lanes_open(const struct amqp_lanes *lanes);
 unsigned amqp_lanes_max(const struct amqp_lanes *lanes); /* 0 while there is no link */
 
-/* A lane for another protocol than request and answer (amqp_probe, amqp_watch). */
+/* A lane for another protocol than request and answer (amqp_probe, amqp_watch, amqp_directory). */
 struct amqp_tap {
-	/* A method or content header; bodies are dropped unread. False: it must not come, which ends the link. */
+	/* A method, content header or body. False: it must not come, which ends the link. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);
-	/* Closed by the broker. Not called when the link dies. */
+	/* Closed by the broker; code 0: after amqp_lanes_close_tap. Not called when the link dies. */
 	void (*closed)(void *ctx, int code, const char *text);
 	void *ctx; /* borrowed */
 };
@@ -74,5 +74,7 @@ struct amqp_tap {
 uint16_t amqp_lanes_tap(struct amqp_lanes *lanes, const struct amqp_tap *tap);
 /* Closes it; the tap hears no more. */
 void amqp_lanes_untap(struct amqp_lanes *lanes, uint16_t channel);
+/* Closes it; the tap hears nothing but `closed`, when that is done. */
+void amqp_lanes_close_tap(struct amqp_lanes *lanes, uint16_t channel);
 
 #endif

@@ -27,6 +27,7 @@ struct amqp_link {
 	struct amqp_decoder *decoder; /* owned */
 	struct amqp_server server;
 	unsigned channel_max;
+	size_t frame_max;
 	int heartbeat;
 	int64_t last_read;     /* clock time of the last byte that came */
 	bool sent;             /* something was sent since the last beat */
@@ -172,7 +173,7 @@ amqp_link_send(struct amqp_link *link, uint16_t channel, amqp_method_number_t me
 
 void
 amqp_link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fields,
-    amqp_basic_properties_t *properties)
+    amqp_basic_properties_t *properties, amqp_bytes_t body)
 {
 	assert(link->config.which != BROKER_HOLD);
 	if (link->state != AMQP_LINK_UP)
@@ -180,7 +181,8 @@ amqp_link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t
 	link->config.counts->sent_publishes++;
 	put_method(link, channel, AMQP_BASIC_PUBLISH_METHOD, fields);
 	if (link->state == AMQP_LINK_UP &&
-	    !amqp_frame_put_header(output(link), channel, 0, properties))
+	    (!amqp_frame_put_header(output(link), channel, body.len, properties) ||
+		!amqp_frame_put_body(output(link), channel, body, link->frame_max)))
 		amqp_link_fail(link, "a message cannot be sent: too long for AMQP");
 }
 
@@ -251,6 +253,7 @@ take_tune(struct amqp_link *link, const amqp_connection_tune_t *tune)
 		return;
 	}
 	link->channel_max = channel_max;
+	link->frame_max = frame_max;
 	link->heartbeat = (int)heartbeat;
 	link_set_state(link, AMQP_LINK_OPEN);
 	put_method(link, 0, AMQP_CONNECTION_TUNE_OK_METHOD, &tune_ok);

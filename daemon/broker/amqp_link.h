@@ -68,9 +68,9 @@ int amqp_link_heartbeat(const struct amqp_link *link);        /* seconds, negoti
 /* While UP, else nothing happens. A method that cannot be encoded kills the link. */
 void amqp_link_send(
     struct amqp_link *link, uint16_t channel, amqp_method_number_t method, void *fields);
-/* basic.publish with a body of no bytes. */
+/* basic.publish, header and body. */
 void amqp_link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fields,
-    amqp_basic_properties_t *properties);
+    amqp_basic_properties_t *properties, amqp_bytes_t body);
 
 /* The broker did what it must not: ends the link. */
 void amqp_link_fail(struct amqp_link *link, const char *format, ...)

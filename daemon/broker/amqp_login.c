@@ -2,6 +2,7 @@
 
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,23 @@ amqp_server_done(struct amqp_server *server)
 	free(server->product);
 	free(server->version);
 	free(server->cluster);
+}
+
+bool
+amqp_server_deletes_by_name(const char *product, const char *version)
+{
+	int major, minor, patch;
+
+	if (version == NULL || strcmp(product, "RabbitMQ") != 0 ||
+	    sscanf(version, "%d.%d.%d", &major, &minor, &patch) != 3)
+		return true;
+	if (major != 4)
+		return major < 4;
+	if (minor == 1)
+		return patch < 8;
+	if (minor == 2)
+		return patch < 3;
+	return minor < 1;
 }
 
 /* Whether a word stands in a list separated by spaces. */

@@ -19,6 +19,11 @@ struct amqp_server {
 
 void amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *start);
 void amqp_server_done(struct amqp_server *server); /* zeroed is fine */
+/*
+ * RabbitMQ before 4.1.8, and 4.2.0 to 4.2.2: the late declare of a dying connection can delete the next
+ * owner's queue by its name (rabbitmq-server issue 15276). What does not say what it is (version NULL), may.
+ */
+bool amqp_server_deletes_by_name(const char *product, const char *version);
 
 struct amqp_login {
 	const char *name; /* connection_name */

@@ -9,6 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/amqp_content.h"
 
 /*
  * Probes that were given up are kept until their confirms come; when so many have piled up the channel
@@ -46,8 +47,8 @@ struct amqp_probes {
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
 	uint64_t last_tag;  /* of the channel */
 	uint16_t channel;   /* 0 = none open */
-	bool returning;     /* basic.return came, its content header not yet */
-	char *refused;      /* owned; the broker's words on this link; NULL = it has not refused */
+	struct amqp_content returned;
+	char *refused; /* owned; the broker's words on this link; NULL = it has not refused */
 	struct amqp_tap tap;
 	bool silent;
 };
@@ -118,7 +119,7 @@ open_channel(struct amqp_probes *probes)
 	if (probes->channel == 0)
 		return false;
 	probes->last_tag = 0;
-	probes->returning = false;
+	amqp_content_init(&probes->returned, 0);
 	amqp_link_send(
 	    amqp_lanes_link(probes->lanes), probes->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	return true;
@@ -145,7 +146,8 @@ publish(struct amqp_probes *probes, const char *queue)
 
 	snprintf(tag, sizeof(tag), "%" PRIu64, ++probes->last_tag);
 	properties.correlation_id = amqp_cstring_bytes(tag);
-	amqp_link_publish(amqp_lanes_link(probes->lanes), probes->channel, &fields, &properties);
+	amqp_link_publish(amqp_lanes_link(probes->lanes), probes->channel, &fields, &properties,
+	    amqp_empty_bytes);
 }
 
 static void
@@ -245,24 +247,17 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 	return true;
 }
 
+/* A message that came back, whole: its tag is what we put into it. */
 static bool
-take_returned(struct amqp_probes *probes, const amqp_basic_properties_t *properties)
+take_returned(struct amqp_probes *probes, const char *digits)
 {
-	const amqp_bytes_t *bytes = &properties->correlation_id;
 	struct probe *probe;
 	uint64_t tag = 0;
 
-	if (!probes->returning || !(properties->_flags & AMQP_BASIC_CORRELATION_ID_FLAG) ||
-	    bytes->len == 0 || bytes->len > 19)
+	if (strlen(digits) > 19 || strspn(digits, "0123456789") != strlen(digits))
 		return false;
-	probes->returning = false;
-	for (size_t i = 0; i < bytes->len; i++) {
-		char digit = ((const char *)bytes->bytes)[i];
-
-		if (digit < '0' || digit > '9')
-			return false;
-		tag = tag * 10 + (uint64_t)(digit - '0');
-	}
+	for (; *digits != '\0'; digits++)
+		tag = tag * 10 + (uint64_t)(*digits - '0');
 	if (tag == 0 || tag > probes->last_tag)
 		return false;
 	probe = find_tag(probes, tag);
@@ -272,18 +267,31 @@ take_returned(struct amqp_probes *probes, const amqp_basic_properties_t *propert
 }
 
 static bool
+take_content(struct amqp_probes *probes, const struct amqp_frame *frame)
+{
+	switch (amqp_content_take(&probes->returned, frame)) {
+	case AMQP_CONTENT_MORE:
+		return true;
+	case AMQP_CONTENT_WHOLE:
+		return take_returned(probes, probes->returned.correlation_id);
+	case AMQP_CONTENT_BAD:
+		return false;
+	}
+	abort();
+}
+
+static bool
 on_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_probes *probes = ctx;
 
-	if (frame->type == AMQP_FRAME_HEADER)
-		return take_returned(probes, frame->fields);
+	if (frame->type != AMQP_FRAME_METHOD)
+		return take_content(probes, frame);
 	switch (frame->method) {
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_RETURN_METHOD:
-		probes->returning = true;
-		return true;
+		return amqp_content_announce(&probes->returned);
 	case AMQP_BASIC_ACK_METHOD: {
 		const amqp_basic_ack_t *ack = frame->fields;
 

@@ -163,23 +163,13 @@ take_consume_ok(struct amqp_watch_lane *lane, uint64_t consumer)
 	return true;
 }
 
-/* What content there is does not matter: a header where one belongs is enough. */
-static bool
-take_header(struct amqp_watch_lane *lane)
-{
-	bool delivering = lane->delivering;
-
-	lane->delivering = false;
-	return delivering;
-}
-
 static bool
 on_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_watch_lane *lane = ctx;
 
-	if (frame->type == AMQP_FRAME_HEADER)
-		return take_header(lane);
+	if (frame->type != AMQP_FRAME_METHOD)
+		return amqp_content_take(&lane->delivered, frame) != AMQP_CONTENT_BAD;
 	switch (frame->method) {
 	case AMQP_BASIC_QOS_OK_METHOD:
 		return true;
@@ -197,9 +187,8 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
-		lane->delivering = true;
 		ack_later(lane, deliver->delivery_tag);
-		return true;
+		return amqp_content_announce(&lane->delivered);
 	}
 	default:
 		return false;
@@ -228,6 +217,7 @@ amqp_watch_lane_new(struct timers *timers, struct amqp_lanes *lanes, int64_t ack
 	lane->ack_after = ack_after;
 	lane->events = *events;
 	lane->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = lane};
+	amqp_content_init(&lane->delivered, 0);
 	TAILQ_INIT(&lane->acks);
 	timer_init(&lane->ack, on_ack, lane, 0);
 	lane->channel = amqp_lanes_tap(lanes, &lane->tap);
@@ -249,6 +239,7 @@ amqp_watch_lane_free(struct amqp_watch_lane *lane)
 		free(ack);
 	}
 	timers_cancel(lane->timers, &lane->ack);
+	amqp_content_done(&lane->delivered);
 	free(lane);
 }
 

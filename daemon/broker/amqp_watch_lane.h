@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
+#include "daemon/broker/amqp_content.h"
 #include "daemon/broker/amqp_lane.h"
 
 /* Consumers on one channel: as many are placed anew when one of them is refused. */
@@ -42,10 +43,10 @@ struct amqp_watch_lane {
 	struct amqp_watch_lane_events events;
 	struct amqp_tap tap;
 	uint16_t channel;
-	unsigned consumers;  /* that are there or being placed */
-	uint64_t unanswered; /* the consumer whose consume-ok is to come; 0 = none */
-	bool unwanted;       /* it is to be cancelled then */
-	bool delivering;     /* basic.deliver came, its content header not yet */
+	unsigned consumers;            /* that are there or being placed */
+	uint64_t unanswered;           /* the consumer whose consume-ok is to come; 0 = none */
+	bool unwanted;                 /* it is to be cancelled then */
+	struct amqp_content delivered; /* which does not matter: it is only counted */
 	int64_t ack_after;
 	TAILQ_HEAD(, ack) acks; /* owned; what was delivered, by age */
 	unsigned ack_count;

@@ -19,7 +19,7 @@ request_free(struct request *request)
 	if (request->lane != NULL)
 		TAILQ_REMOVE(&request->lane->requests, request, of_lane);
 	memory_probe_free(request->probe);
-	memory_names_done(&request->verdict.names);
+	name_list_done(&request->verdict.names);
 	free(request->queue);
 	free(request->name);
 	free(request);
@@ -149,12 +149,12 @@ request_tell(
 	struct memory_connection *connection = request->connection;
 	struct broker_names_done names_done = request->names_done;
 	struct broker_done done = request->done;
-	struct memory_names names = {0};
+	struct name_list names = {0};
 	uint64_t lane = request->lane->id;
 
 	if (answer == BROKER_OK) {
 		names = request->verdict.names;
-		request->verdict.names = (struct memory_names){0};
+		request->verdict.names = (struct name_list){0};
 	}
 	if (connection->state == CONNECTION_LOST)
 		timers_cancel(connection->client, &request->answer);
@@ -168,7 +168,7 @@ request_tell(
 		memory_connection_lane_put(connection, lane);
 	names_done.fn(
 	    names_done.ctx, names_done.id, &reply, (const char *const *)names.all, names.count);
-	memory_names_done(&names);
+	name_list_done(&names);
 }
 
 /* The request is gone when the client hears of its probe. */

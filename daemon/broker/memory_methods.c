@@ -115,8 +115,8 @@ directory_enter(struct memory_owner *owner, const struct memory_call *call)
 	verdict = declare(owner, call->queue, MEMORY_QUEUE_DIRECTORY);
 	if (verdict.code != 0)
 		return directory_refused(verdict);
-	memory_names_add(&memory_queue_find(owner->world, call->queue)->messages, call->name);
-	memory_names_add(&verdict.names, call->name);
+	name_list_add(&memory_queue_find(owner->world, call->queue)->messages, call->name);
+	name_list_add(&verdict.names, call->name);
 	return verdict;
 }
 
@@ -126,7 +126,7 @@ directory_go_through(struct memory_owner *owner, const struct memory_call *call)
 {
 	struct memory_queue *queue = memory_queue_find(owner->world, call->queue);
 	struct memory_verdict verdict = done;
-	struct memory_names *messages;
+	struct name_list *messages;
 	size_t left = 0;
 
 	if (queue == NULL)
@@ -141,7 +141,7 @@ directory_go_through(struct memory_owner *owner, const struct memory_call *call)
 
 		if (call->name == NULL ? broker_is_name(body, strlen(body))
 				       : strcmp(body, call->name) == 0)
-			memory_names_add(&verdict.names, body);
+			name_list_add(&verdict.names, body);
 		if (call->name != NULL && strcmp(body, call->name) == 0)
 			free(body);
 		else

@@ -37,7 +37,7 @@ memory_world_free(struct memory_world *world)
 	assert(TAILQ_EMPTY(&world->owners));
 	HASH_ITER (hh, world->queues, queue, next) {
 		HASH_DEL(world->queues, queue);
-		memory_names_done(&queue->messages);
+		name_list_done(&queue->messages);
 		free(queue->name);
 		free(queue);
 	}
@@ -137,24 +137,6 @@ memory_world_forget(struct memory_world *world, const struct broker *broker)
 	}
 }
 
-/* ---- names ---- */
-
-void
-memory_names_add(struct memory_names *names, const char *name)
-{
-	names->all = mem_grow(names->all, names->count + 1, sizeof(*names->all));
-	names->all[names->count++] = mem_strdup(name);
-}
-
-void
-memory_names_done(struct memory_names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->all[i]);
-	free(names->all);
-	*names = (struct memory_names){0};
-}
-
 /* ---- queues ---- */
 
 struct memory_queue *
@@ -214,7 +196,7 @@ memory_queue_free(struct memory_world *world, struct memory_queue *queue)
 	if (queue->owner != NULL)
 		TAILQ_REMOVE(&queue->owner->queues, queue, of_owner);
 	HASH_DEL(world->queues, queue);
-	memory_names_done(&queue->messages);
+	name_list_done(&queue->messages);
 	free(queue->name);
 	free(queue);
 }
@@ -301,7 +283,7 @@ memory_world_publish(struct memory_world *world, const char *name, const char *b
 
 	if (queue == NULL)
 		queue = memory_queue_new(world, name, MEMORY_QUEUE_DIRECTORY, NULL);
-	memory_names_add(&queue->messages, body);
+	name_list_add(&queue->messages, body);
 }
 
 void

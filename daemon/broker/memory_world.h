@@ -14,17 +14,9 @@
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
 #include "daemon/broker/memory_broker.h"
+#include "daemon/broker/name_list.h"
 
 struct memory_queue;
-
-/* Names, or bodies of messages. */
-struct memory_names {
-	char **all; /* owned, and each */
-	size_t count;
-};
-
-void memory_names_add(struct memory_names *names, const char *name);
-void memory_names_done(struct memory_names *names); /* and it is empty after */
 
 /* Somebody who hears when a queue goes: a consumer. */
 struct memory_consumer {
@@ -68,9 +60,9 @@ struct memory_call {
 /* How the world takes a call. */
 struct memory_verdict {
 	enum broker_answer answer;
-	int code;                  /* 0: it is no error, else it closed the lane */
-	const char *text;          /* static */
-	struct memory_names names; /* of a directory; the caller's */
+	int code;               /* 0: it is no error, else it closed the lane */
+	const char *text;       /* static */
+	struct name_list names; /* of a directory; the caller's */
 };
 
 /* Performs it, unless the nature has it refused; the nature hears of it. (memory_methods.c) */

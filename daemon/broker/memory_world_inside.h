@@ -22,7 +22,7 @@ struct memory_queue {
 	char *name;                 /* owned */
 	struct memory_owner *owner; /* exclusive to it; NULL: a plain queue */
 	enum memory_kind kind;
-	struct memory_names messages;            /* the bodies of what it holds, in order */
+	struct name_list messages;               /* the bodies of what it holds, in order */
 	TAILQ_HEAD(, memory_consumer) consumers; /* borrowed */
 	TAILQ_ENTRY(memory_queue) of_owner;
 	UT_hash_handle hh;

@@ -45,8 +45,10 @@ rig_teardown(void)
 		broker_free(brokers[i].broker);
 		in_call = false;
 	}
-	for (unsigned i = 0; i < asked; i++)
+	for (unsigned i = 0; i < asked; i++) {
 		ck_assert_uint_le(rig_answers[i].times, 1);
+		name_list_done(&rig_answers[i].names);
+	}
 	timers_free(rig_timers);
 	event_base_free(rig_base);
 }
@@ -97,6 +99,16 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	answer->reply.text = answer->text;
 	if (rig_reaction != NULL)
 		rig_reaction((unsigned)id);
+}
+
+static void
+on_names(void *ctx, uint64_t id, const struct broker_reply *reply, const char *const *names,
+    size_t count)
+{
+	ck_assert(reply->answer == BROKER_OK || count == 0);
+	for (size_t i = 0; i < count; i++)
+		name_list_add(&rig_answers[id].names, names[i]);
+	on_answer(ctx, id, reply);
 }
 
 static void
@@ -241,6 +253,44 @@ rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t lane, const c
 	ck_assert_uint_le(asked, RIG_ANSWERS);
 	in_call = true;
 	operation(rig->broker, lane, queue, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+static struct broker_names_done
+names_done(void)
+{
+	ck_assert_uint_lt(asked, RIG_ANSWERS);
+	in_call = true;
+	return (struct broker_names_done){.fn = on_names, .id = asked++};
+}
+
+unsigned
+rig_read(struct rig_broker *rig, const char *queue)
+{
+	struct broker_names_done done = names_done();
+
+	broker_directory_read(rig->broker, queue, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+unsigned
+rig_enter(struct rig_broker *rig, const char *queue, const char *name)
+{
+	struct broker_names_done done = names_done();
+
+	broker_directory_enter(rig->broker, queue, name, done);
+	in_call = false;
+	return (unsigned)done.id;
+}
+
+unsigned
+rig_leave(struct rig_broker *rig, const char *queue, const char *name)
+{
+	struct broker_names_done done = names_done();
+
+	broker_directory_leave(rig->broker, queue, name, done);
 	in_call = false;
 	return (unsigned)done.id;
 }

@@ -12,6 +12,7 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/broker/amqp_broker.h"
+#include "daemon/broker/name_list.h"
 #include "tests/unit/unit.h"
 
 #define RIG_ANSWERS 4096
@@ -21,6 +22,7 @@ struct rig_answer {
 	unsigned order; /* of all answers */
 	struct broker_reply reply;
 	char text[256];
+	struct name_list names; /* of a directory */
 };
 
 #define RIG_NEWS 4096
@@ -85,6 +87,10 @@ unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
 void rig_put(struct rig_broker *rig, uint64_t lane);
+/* Of a directory, the same. */
+unsigned rig_read(struct rig_broker *rig, const char *queue);
+unsigned rig_enter(struct rig_broker *rig, const char *queue, const char *name);
+unsigned rig_leave(struct rig_broker *rig, const char *queue, const char *name);
 /* Waits for the answer. */
 const struct rig_answer *rig_answer(unsigned number);
 /* Asks, waits, and wants that answer. */
@@ -114,7 +120,9 @@ Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
+Suite *directory_suite(void);
 Suite *scripted_suite(void);
+Suite *scripted_directory_suite(void);
 Suite *scripted_watches_suite(void);
 
 #endif

@@ -9,9 +9,13 @@
 
 #include <event2/buffer.h>
 
+#include "daemon/broker/amqp_content.h"
 #include "daemon/broker/amqp_frame.h"
 #include "daemon/broker/amqp_login.h"
 #include "tests/fuzz/fuzz.h"
+
+/* Of a message, are kept. */
+#define BODY_MAX 8
 
 static void
 log_in(const amqp_connection_start_t *start)
@@ -26,17 +30,31 @@ log_in(const amqp_connection_start_t *start)
 	evbuffer_free(out);
 }
 
+/* As a channel that asked for messages: what does not belong there ends it, and another begins. */
+static void
+assemble(struct amqp_content *content, const struct amqp_frame *frame)
+{
+	bool good = true;
+
+	if (frame->type == AMQP_FRAME_HEADER || frame->type == AMQP_FRAME_BODY)
+		good = amqp_content_take(content, frame) != AMQP_CONTENT_BAD;
+	else if (frame->method == AMQP_BASIC_DELIVER_METHOD ||
+		 frame->method == AMQP_BASIC_GET_OK_METHOD ||
+		 frame->method == AMQP_BASIC_RETURN_METHOD)
+		good = amqp_content_announce(content);
+	if (!good) {
+		amqp_content_done(content);
+		amqp_content_init(content, BODY_MAX);
+	}
+}
+
 /* Reads all that the daemon reads of a frame. */
 static void
 use(struct amqp_decoder *decoder, const struct amqp_frame *frame)
 {
 	const amqp_channel_close_t *channel_close = frame->fields;
 	const amqp_connection_close_t *close = frame->fields;
-	const amqp_basic_properties_t *properties = frame->fields;
 
-	if (frame->type == AMQP_FRAME_HEADER &&
-	    (properties->_flags & AMQP_BASIC_CORRELATION_ID_FLAG) != 0)
-		free(amqp_frame_words(properties->correlation_id));
 	switch (frame->method) {
 	case AMQP_BASIC_DELIVER_METHOD:
 		free(amqp_frame_words(((const amqp_basic_deliver_t *)frame->fields)->consumer_tag));
@@ -70,15 +88,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct amqp_decoder *decoder = amqp_decoder_new();
 	struct evbuffer *in = evbuffer_new();
+	struct amqp_content content;
 	size_t piece = size > 0 && data[0] > 0 ? data[0] : size;
 
+	amqp_content_init(&content, BODY_MAX);
 	for (size_t at = 1; at < size; at += piece) {
 		struct amqp_frame frame;
 
 		evbuffer_add(in, data + at, size - at < piece ? size - at : piece);
-		while (amqp_decoder_next(decoder, in, &frame) == AMQP_DECODER_FRAME)
+		while (amqp_decoder_next(decoder, in, &frame) == AMQP_DECODER_FRAME) {
+			assemble(&content, &frame);
 			use(decoder, &frame);
+		}
 	}
+	amqp_content_done(&content);
 	evbuffer_free(in);
 	amqp_decoder_free(decoder);
 	return 0;

@@ -1,0 +1,87 @@
+#include "tests/broker/foreign.h"
+
+#include <amqp.h>
+#include <amqp_tcp_socket.h>
+
+#include "tests/broker/amqp_rig.h"
+
+#define CHANNEL 1
+
+static amqp_connection_state_t foreign;
+
+static void
+want(amqp_rpc_reply_t reply)
+{
+	ck_assert_int_eq(reply.reply_type, AMQP_RESPONSE_NORMAL);
+}
+
+void
+foreign_open(void)
+{
+	const struct amqp_host host = rig_host();
+	amqp_socket_t *sock;
+
+	foreign = amqp_new_connection();
+	sock = amqp_tcp_socket_new(foreign);
+	ck_assert_int_eq(amqp_socket_open(sock, host.host, host.port), AMQP_STATUS_OK);
+	want(amqp_login(foreign, host.vhost, 0, AMQP_DEFAULT_FRAME_SIZE, 0, AMQP_SASL_METHOD_PLAIN,
+	    host.user, host.password));
+	amqp_channel_open(foreign, CHANNEL);
+	want(amqp_get_rpc_reply(foreign));
+}
+
+void
+foreign_close(void)
+{
+	want(amqp_connection_close(foreign, AMQP_REPLY_SUCCESS));
+	amqp_destroy_connection(foreign);
+}
+
+void
+foreign_declare(const char *queue, bool durable, const char *type)
+{
+	amqp_table_entry_t entry = {
+	    .key = amqp_cstring_bytes("x-queue-type"),
+	    .value = {.kind = AMQP_FIELD_KIND_UTF8,
+		.value.bytes = amqp_cstring_bytes(type != NULL ? type : "")},
+	};
+	amqp_table_t arguments = {.num_entries = type != NULL, .entries = &entry};
+
+	amqp_queue_declare(
+	    foreign, CHANNEL, amqp_cstring_bytes(queue), 0, durable, 0, 0, arguments);
+	want(amqp_get_rpc_reply(foreign));
+}
+
+void
+foreign_delete(const char *queue)
+{
+	amqp_queue_delete(foreign, CHANNEL, amqp_cstring_bytes(queue), 0, 0);
+	want(amqp_get_rpc_reply(foreign));
+}
+
+void
+foreign_publish(const char *queue, const void *body, size_t len)
+{
+	const amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
+	};
+
+	ck_assert_int_eq(
+	    amqp_basic_publish(foreign, CHANNEL, amqp_empty_bytes, amqp_cstring_bytes(queue), 0, 0,
+		&properties, (amqp_bytes_t){.len = len, .bytes = (void *)body}),
+	    AMQP_STATUS_OK);
+}
+
+void
+foreign_get(const char *queue, unsigned count)
+{
+	for (; count > 0; count--) {
+		amqp_message_t message;
+
+		want(amqp_basic_get(foreign, CHANNEL, amqp_cstring_bytes(queue), 0));
+		want(amqp_read_message(foreign, CHANNEL, &message, 0));
+		amqp_destroy_message(&message);
+		amqp_maybe_release_buffers(foreign);
+	}
+}

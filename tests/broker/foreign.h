@@ -1,0 +1,22 @@
+/*
+ * Another client of the test's RabbitMQ, which knows nothing of ours: rabbitmq-c's blocking calls on one
+ * connection with one channel. What fails fails the test.
+ */
+#ifndef TESTS_BROKER_FOREIGN_H
+#define TESTS_BROKER_FOREIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One at a time. */
+void foreign_open(void);
+void foreign_close(void);
+/* type: x-queue-type, NULL = none is said. */
+void foreign_declare(const char *queue, bool durable, const char *type);
+void foreign_delete(const char *queue);
+/* Persistent. */
+void foreign_publish(const char *queue, const void *body, size_t len);
+/* As many messages as that, unacknowledged. */
+void foreign_get(const char *queue, unsigned count);
+
+#endif
