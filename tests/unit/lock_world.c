@@ -128,6 +128,8 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->lock = answer->lock;
 	said->slot = answer->slot;
 	said->slots = answer->slots;
+	said->target = answer->target;
+	said->warned = answer->warning != NULL;
 	said->holders = answer->holders;
 	said->waiting = answer->waiting;
 	add_held(said, answer->held, answer->held_count);
@@ -153,6 +155,28 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 
 /* ---- the world ---- */
 
+static void
+daemon_start(struct lock_world *world, int number)
+{
+	struct world_daemon *daemon = &world->daemon[number];
+	struct lock_listener listener = {on_answer, on_notice, daemon};
+
+	daemon->world = world;
+	daemon->number = number;
+	daemon->broker = memory_broker_new(world->memory, 10, 100);
+	daemon->engine = lock_engine_new(
+	    daemon->broker, world->timers, 1 + (uint64_t)number, &world_settings, &listener);
+	broker_start(daemon->broker);
+}
+
+static void
+daemon_stop(struct world_daemon *daemon)
+{
+	broker_stop(daemon->broker);
+	lock_engine_free(daemon->engine);
+	broker_free(daemon->broker);
+}
+
 struct lock_world *
 world_new(void)
 {
@@ -168,29 +192,25 @@ world_new(void)
 	    .unheard = unheard_of,
 	    .ctx = world};
 	world->memory = memory_world_new(world->timers, &world->nature);
-	for (int i = 0; i < DAEMONS; i++) {
-		struct world_daemon *daemon = &world->daemon[i];
-		struct lock_listener listener = {on_answer, on_notice, daemon};
-
-		daemon->world = world;
-		daemon->number = i;
-		daemon->broker = memory_broker_new(world->memory, 10, 100);
-		daemon->engine = lock_engine_new(
-		    daemon->broker, world->timers, 1 + (uint64_t)i, &world_settings, &listener);
-		broker_start(daemon->broker);
-	}
+	for (int i = 0; i < DAEMONS; i++)
+		daemon_start(world, i);
 	world_pass(world, NSEC_PER_MSEC);
 	return world;
 }
 
 void
+world_kill(struct lock_world *world, int daemon)
+{
+	daemon_stop(&world->daemon[daemon]);
+	daemon_start(world, daemon);
+	world_pass(world, NSEC_PER_MSEC);
+}
+
+void
 world_free(struct lock_world *world)
 {
-	for (int i = 0; i < DAEMONS; i++) {
-		broker_stop(world->daemon[i].broker);
-		lock_engine_free(world->daemon[i].engine);
-		broker_free(world->daemon[i].broker);
-	}
+	for (int i = 0; i < DAEMONS; i++)
+		daemon_stop(&world->daemon[i]);
 	memory_world_free(world->memory);
 	timers_free(world->timers);
 	free(world);

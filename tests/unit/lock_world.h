@@ -23,7 +23,8 @@ struct said {
 	enum reason reason;
 	enum lock_notice_kind kind;
 	uint64_t lock;
-	int slot, slots, holders, waiting, position;
+	int slot, slots, target, holders, waiting, position;
+	bool warned; /* it is done, but */
 	int64_t at, safe_until;
 	char text[256];
 	char
@@ -57,6 +58,8 @@ struct lock_world {
 struct lock_world *world_new(void);
 extern const struct lock_settings world_settings;
 void world_free(struct lock_world *world);
+/* A daemon dies, as by SIGKILL, and is started again. */
+void world_kill(struct lock_world *world, int daemon);
 /* What follows in time: lets `ns` pass, firing what is due on the way. */
 void world_pass(struct lock_world *world, int64_t ns);
 /* Fires the next timer only; false when it lies more than `ns` ahead (or there is none). */

@@ -14,6 +14,10 @@ Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);
 Suite *suite_lock_drain(void);
 Suite *suite_lock_admin(void);
+Suite *suite_lock_plan(void);
+Suite *suite_lock_resize(void);
+Suite *suite_lock_cut(void);
+Suite *suite_lock_directory(void);
 Suite *suite_lock_watch(void);
 
 #endif
