@@ -176,7 +176,7 @@ dispatch_request(
 	}
 	request = requests_add(conn->requests, &message->id, row, waits);
 	assert(request != NULL);
-	journal_request(dispatch->journal, row->journal, conn, row->method, &params);
+	journal_request(dispatch->journal, row->journal, conn, request, row->method, &params);
 	row->handle(dispatch, conn, request, &params);
 }
 
@@ -194,15 +194,29 @@ on_line(void *ctx, struct conn *conn, const char *line, size_t len)
 	message_request_done(&message);
 }
 
+/* A peer that is gone. */
+struct leaver {
+	struct dispatch *dispatch;
+	uint64_t peer;
+};
+
+static void
+leave(void *ctx, const struct request *request)
+{
+	const struct leaver *leaver = ctx;
+
+	journal_left(leaver->dispatch->journal, leaver->peer, request->number);
+}
+
 static void
 on_gone(void *ctx, struct conn *conn)
 {
-	struct dispatch *dispatch = ctx;
+	struct leaver leaver = {.dispatch = ctx, .peer = conn->id};
 
 	/* The engine ends these unanswered. */
-	requests_remove_waiting(conn->requests);
-	journal_gone(dispatch->journal, conn->id);
-	lock_peer_gone(dispatch->engine, conn->id);
+	requests_remove_waiting(conn->requests, leave, &leaver);
+	journal_gone(leaver.dispatch->journal, conn->id);
+	lock_peer_gone(leaver.dispatch->engine, conn->id);
 }
 
 /* ---- answers and notices out: called from inside the engine, which nothing here may call ---- */
@@ -233,10 +247,12 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	struct cJSON *data;
 	char words[HANDLERS_WORDS_MAX];
 
-	if (conn == NULL || (request = requests_find(conn->requests, number)) == NULL)
+	if (conn == NULL || (request = requests_find(conn->requests, number)) == NULL) {
+		journal_unheard(dispatch->journal, peer, number, answer);
 		return;
+	}
 	row = request->row;
-	journal_answer(dispatch->journal, row->journal, conn, row->method, answer);
+	journal_answer(dispatch->journal, row->journal, conn, request, row->method, answer);
 	if (answer->reason != REASON_NONE) {
 		data = result_error(answer, &error);
 		dispatch_refuse(conn, request, &error, data);

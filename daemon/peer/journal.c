@@ -7,6 +7,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/peer/journal_change.h"
+#include "daemon/peer/requests.h"
 #include "protocol/methods.h"
 
 struct hold {
@@ -31,6 +33,7 @@ struct journal {
 	const struct clock *clock; /* borrowed */
 	struct hold *by_lock;      /* owned */
 	struct holder *holders;    /* owned */
+	struct changes *changes;   /* owned */
 };
 
 struct journal *
@@ -39,6 +42,7 @@ journal_new(const struct clock *clock)
 	struct journal *journal = mem_alloc(sizeof(*journal));
 
 	journal->clock = clock;
+	journal->changes = changes_new();
 	return journal;
 }
 
@@ -75,6 +79,7 @@ journal_free(struct journal *journal)
 		return;
 	HASH_ITER (by_lock, journal->by_lock, hold, next)
 		hold_forget(journal, hold);
+	changes_free(journal->changes);
 	free(journal);
 }
 
@@ -99,17 +104,6 @@ hold_log(const struct journal *journal, const char *what, const struct hold *hol
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
-/* "for ever", or "5.000 s". */
-static const char *
-time_words(char buf[32], int64_t ns)
-{
-	if (ns == DURATION_FOREVER)
-		snprintf(buf, 32, "for ever");
-	else
-		snprintf(buf, 32, "%.3f s", duration_to_seconds(ns));
-	return buf;
-}
-
 static void
 acquire_requested(const struct conn *conn, const struct method_params *params)
 {
@@ -120,7 +114,7 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 		    params->create, params->create == 1 ? "" : "s");
 	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
 	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
-	    time_words(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
+	    journal_change_time(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
 	    params->why == NULL ? "" : log_quote(why, params->why, strlen(params->why)));
@@ -165,125 +159,6 @@ acquire_refused(const struct conn *conn, const struct lock_answer *answer)
 	    log_quote(text, words, strlen(words)));
 }
 
-/* ---- administration ---- */
-
-/* Has room for all that what_words() and outcome_words() may say. */
-#define WHAT_MAX 192
-#define LINE_SIZE 1024
-
-/* "3 slots", or "unlimited". */
-static const char *
-count_words(char buf[24], int slots)
-{
-	if (slots == LOCK_UNLIMITED)
-		snprintf(buf, 24, "unlimited");
-	else
-		snprintf(buf, 24, "%d slot%s", slots, slots == 1 ? "" : "s");
-	return buf;
-}
-
-/* Changes are worth a line each, looks are not. */
-static void
-log_line(enum journal_kind kind, const char *line)
-{
-	if (kind == JOURNAL_CHANGE)
-		log_info("%s", line);
-	else
-		log_debug("%s", line);
-}
-
-/* What a request names beside the method and the name; "" for nothing. Returns buf. */
-static const char *
-what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
-{
-	char slots[24], wait[32];
-	int used = 0;
-
-	buf[0] = '\0';
-	if (params->add > 0)
-		used = snprintf(buf, WHAT_MAX, ", adds %d", params->add);
-	else if (params->remove > 0)
-		used = snprintf(buf, WHAT_MAX, ", removes %d", params->remove);
-	else if (strcmp(method, "create") == 0)
-		used = snprintf(buf, WHAT_MAX, ", %s", count_words(slots, params->slots));
-	else if (strcmp(method, "resize") == 0)
-		used = snprintf(buf, WHAT_MAX, ", to %s", count_words(slots, params->slots));
-	if (params->order == METHOD_ORDER_ASCENDING)
-		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", ascending");
-	if (params->overshoot > 0)
-		used += snprintf(
-		    buf + used, WHAT_MAX - (size_t)used, ", overshoot %d", params->overshoot);
-	if (params->exist_ok)
-		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", may exist");
-	if (params->repair)
-		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", repairs");
-	if (params->wait != 0)
-		snprintf(buf + used, WHAT_MAX - (size_t)used, ", waits %s for holders",
-		    time_words(wait, params->wait));
-	return buf;
-}
-
-static void
-log_requested(enum journal_kind kind, const struct conn *conn, const char *method,
-    const struct method_params *params)
-{
-	char line[LINE_SIZE], what[WHAT_MAX];
-
-	snprintf(line, sizeof(line), "requested %s%s%s: peer %" PRIu64 ", uid %u, pid %d%s", method,
-	    params->name == NULL ? "" : " of ", params->name == NULL ? "" : params->name, conn->id,
-	    (unsigned)conn->subject.uid, (int)conn->subject.pid, what_words(what, method, params));
-	log_line(kind, line);
-}
-
-/* Whether the size is what the method is about. */
-static bool
-is_about_size(const char *method)
-{
-	return strcmp(method, "create") == 0 || strcmp(method, "resize") == 0 ||
-	       strcmp(method, "size") == 0;
-}
-
-/* What is known of the semaphore by then. */
-static const char *
-outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *answer)
-{
-	char number[24];
-	int used = 0;
-
-	buf[0] = '\0';
-	if (is_about_size(method) && answer->target != -1 && answer->target != answer->slots)
-		used += snprintf(buf, WHAT_MAX, ", target %s", count_words(number, answer->target));
-	if (is_about_size(method) && answer->slots != -1)
-		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", %s",
-		    count_words(number, answer->slots));
-	if (answer->held_count > 0)
-		used += snprintf(
-		    buf + used, WHAT_MAX - (size_t)used, ", %zu still held", answer->held_count);
-	if (answer->finding_count > 0)
-		snprintf(
-		    buf + used, WHAT_MAX - (size_t)used, ", %zu findings", answer->finding_count);
-	return buf;
-}
-
-static void
-log_ended(enum journal_kind kind, const struct conn *conn, const char *method,
-    const struct lock_answer *answer)
-{
-	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
-	char line[LINE_SIZE], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
-
-	if (words == NULL)
-		words = "";
-	snprintf(line, sizeof(line), "%s %s%s%s: peer %" PRIu64 ", uid %u, pid %d%s%s%s%s%s",
-	    answer->reason == REASON_NONE ? "done" : "refused", method,
-	    answer->name == NULL ? "" : " of ", answer->name == NULL ? "" : answer->name, conn->id,
-	    (unsigned)conn->subject.uid, (int)conn->subject.pid,
-	    outcome_words(outcome, method, answer), answer->reason == REASON_NONE ? "" : ", ",
-	    answer->reason == REASON_NONE ? "" : reason_word(answer->reason),
-	    words[0] == '\0' ? "" : ": ", log_quote(text, words, strlen(words)));
-	log_line(kind, line);
-}
-
 void
 journal_denied(struct journal *journal, const struct conn *conn, const char *method,
     const char *name, const char *why)
@@ -320,9 +195,8 @@ hold_released(struct journal *journal, uint64_t lock)
 
 void
 journal_request(struct journal *journal, enum journal_kind kind, const struct conn *conn,
-    const char *method, const struct method_params *params)
+    const struct request *request, const char *method, const struct method_params *params)
 {
-	(void)journal;
 	switch (kind) {
 	case JOURNAL_NOTHING:
 	case JOURNAL_RELEASE:
@@ -331,15 +205,17 @@ journal_request(struct journal *journal, enum journal_kind kind, const struct co
 		acquire_requested(conn, params);
 		return;
 	case JOURNAL_CHANGE:
+		changes_add(journal->changes, conn, request, method, params);
+		return;
 	case JOURNAL_LOOK:
-		log_requested(kind, conn, method, params);
+		look_requested(conn, request, method, params);
 		return;
 	}
 }
 
 void
 journal_answer(struct journal *journal, enum journal_kind kind, const struct conn *conn,
-    const char *method, const struct lock_answer *answer)
+    const struct request *request, const char *method, const struct lock_answer *answer)
 {
 	switch (kind) {
 	case JOURNAL_NOTHING:
@@ -354,11 +230,26 @@ journal_answer(struct journal *journal, enum journal_kind kind, const struct con
 		if (answer->reason == REASON_NONE)
 			hold_released(journal, answer->lock);
 		return;
-	case JOURNAL_CHANGE:
 	case JOURNAL_LOOK:
-		log_ended(kind, conn, method, answer);
+		look_ended(conn, request, method, answer);
+		return;
+	case JOURNAL_CHANGE:
+		changes_end(journal->changes, conn->id, request->number, answer);
 		return;
 	}
+}
+
+void
+journal_left(struct journal *journal, uint64_t peer, uint64_t number)
+{
+	changes_leave(journal->changes, peer, number);
+}
+
+void
+journal_unheard(
+    struct journal *journal, uint64_t peer, uint64_t number, const struct lock_answer *answer)
+{
+	changes_end(journal->changes, peer, number, answer);
 }
 
 void
@@ -402,7 +293,6 @@ journal_gone(struct journal *journal, uint64_t peer)
 {
 	struct holder *holder;
 	struct hold *hold;
-
 	/* The last one takes the holder with it. */
 	while ((holder = holder_find(journal, peer)) != NULL) {
 		hold = TAILQ_FIRST(&holder->holds);

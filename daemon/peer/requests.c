@@ -126,13 +126,16 @@ requests_remove(struct requests *requests, uint64_t number)
 }
 
 void
-requests_remove_waiting(struct requests *requests)
+requests_remove_waiting(
+    struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx)
 {
 	struct record *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
-		if (record->request.waits)
-			record_remove(requests, record);
+		if (!record->request.waits)
+			continue;
+		left(ctx, &record->request);
+		record_remove(requests, record);
 	}
 }
 

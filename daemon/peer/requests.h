@@ -33,8 +33,9 @@ const struct request *requests_find(const struct requests *requests, uint64_t nu
 const struct request *requests_find_id(
     const struct requests *requests, const struct message_id *id);
 void requests_remove(struct requests *requests, uint64_t number);
-/* Forgets those that wait by design: the engine will not answer them any more. */
-void requests_remove_waiting(struct requests *requests);
+/* Forgets those that wait by design, telling `left` of each: the engine will not answer them any more. */
+void requests_remove_waiting(
+    struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
 
 size_t requests_count(const struct requests *requests);
 /* Those that do not wait by design. */

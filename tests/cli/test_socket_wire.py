@@ -345,6 +345,39 @@ class Journal(unittest.TestCase):
         self.assertEqual(peer.error("destroy", name="db").reason, "no-such-lock")
         daemon.wait_log(f"info: refused destroy of db: {who}, no-such-lock$")
 
+    def test_what_is_asked_of_a_change_is_said(self):
+        daemon = Daemon(self, "--log-level", "debug")
+        peer = Wire(daemon)
+        peer.call("create", name="db", slots="unlimited", exist_ok=True)
+        daemon.wait_log("info: requested create of db: peer .*, unlimited, may exist$")
+        daemon.wait_log("info: done create of db: peer .*, unlimited$")
+        peer.call("resize", name="db", slots=4, order="ascending", wait=1.5)
+        daemon.wait_log("info: requested resize of db: peer .*, to 4 slots, ascending, waits 1.500 s for holders$")
+        daemon.wait_log("info: done resize of db: peer .*, 4 slots: .")
+        peer.call("resize", name="db", remove=2, overshoot=7)
+        daemon.wait_log("info: requested resize of db: peer .*, removes 2, overshoot 7$")
+        daemon.wait_log("info: done resize of db: peer .*, 2 slots$")
+        peer.error("resize", name="db", add=9999)
+        daemon.wait_log("info: requested resize of db: peer .*, adds 9999$")
+        daemon.wait_log("info: refused resize of db: peer .*, target 10001 slots, 2 slots, invalid-params: ")
+        peer.call("size", name="db")
+        daemon.wait_log(r"debug: requested size of db: peer \d+, uid \d+, pid \d+$")
+        daemon.wait_log(r"debug: done size of db: peer \d+, uid \d+, pid \d+, 2 slots$")
+
+    def test_a_change_is_told_to_its_end_though_its_peer_is_gone(self):
+        daemon = Daemon(self)
+        peer, other = Wire(daemon), Wire(daemon)
+        peer.call("create", name="db", slots=1)
+        peer.call("acquire", name="db")
+        other.request("destroy", name="db", wait=None)
+        peer.notification("revoked")
+        other.hang_up()
+        daemon.wait_log("info: left destroy of db: peer .*, its peer has ended$")
+        other = Wire(daemon)
+        other.send_line({"id": 1, "method": "create", "params": {"name": "new", "slots": 300}})
+        other.hang_up()
+        daemon.wait_log("info: done create of new: peer .*, 300 slots$")
+
 
 class Rules(unittest.TestCase):
     def test_a_rule_decides_before_anything_happens(self):

@@ -60,14 +60,21 @@ START_TEST(requests_never_use_a_number_twice)
 }
 END_TEST
 
+static void
+remember(void *ctx, const struct request *request)
+{
+	*(uint64_t *)ctx += request->number;
+}
+
 START_TEST(requests_that_wait_are_counted_and_go_together)
 {
 	struct requests *requests = requests_new();
+	uint64_t waiting = requests_add(requests, &seven, NULL, true)->number, left = 0;
 
-	requests_add(requests, &seven, NULL, true);
 	requests_add(requests, &seven_text, NULL, false);
 	ck_assert_uint_eq(requests_waiting(requests), 1);
-	requests_remove_waiting(requests);
+	requests_remove_waiting(requests, remember, &left);
+	ck_assert_uint_eq(left, waiting);
 	ck_assert_ptr_null(requests_find_id(requests, &seven));
 	ck_assert_ptr_nonnull(requests_find_id(requests, &seven_text));
 	ck_assert_uint_eq(requests_waiting(requests), 0);
