@@ -87,6 +87,10 @@ class Client:
                 raise
             return False
 
+    def publish(self, queue, text):
+        """Something that nobody asked for."""
+        self.channel.basic_publish("", queue, text.encode(), mandatory=True)
+
     # ---- Determining the Maximum Number of Slots ----
 
     def size(self, name):
@@ -108,8 +112,12 @@ class Client:
             self.channel.queue_declare(self.naming.a(name, slot), durable=durable,
                                        arguments=arguments)
 
+    def add_to_the_letter(self, name, slots):
+        """Adding Slots, as it is written: "declaring the `A` queue for C + X", and no other."""
+        self.channel.queue_declare(self.naming.a(name, self.size(name) + slots), durable=True)
+
     def resize(self, name, slots):
-        """Adding Slots, every one of them (the seed names only the last); Removing Slots."""
+        """Adding Slots, every one of them, as it must be meant; Removing Slots."""
         before = self.size(name)
         for slot in range(before + 1, slots + 1):
             self.channel.queue_declare(self.naming.a(name, slot), durable=True)
@@ -198,6 +206,8 @@ def serve(client):
             answer = {"result": getattr(client, do)(**words)}
         except (AMQPConnectionError, ChannelClosedByBroker) as error:
             answer = {"error": repr(error)}
+            if client.connection.is_open and not client.channel.is_open:
+                client.open_channel()
         print(json.dumps(answer), flush=True)
     client.connection.close()
 

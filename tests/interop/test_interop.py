@@ -1,14 +1,18 @@
 """One semaphore, used and administered by the daemon and by a client of another make, in both presets."""
 
+import random
+import threading
 import unittest
 
 import tap
 from daemon import Daemon
 from foreign import Foreign
+from hammer import SEED
 from rabbit import Rabbit
 from wire import Wire, wait_until
 
 RABBIT = Rabbit()
+ROUNDS = 20  # of each of those who administer at once
 
 # How somebody else may have declared A: nothing of it is lockbroker's way.
 MADE_OTHERWISE = {
@@ -23,6 +27,23 @@ MADE_OTHERWISE = {
 def setUpModule():
     unittest.addModuleCleanup(RABBIT.close)
     RABBIT.start()
+
+
+class Resizer(threading.Thread):
+    """One administrator at a daemon, with a mind that changes."""
+
+    def __init__(self, peer, name, seed):
+        super().__init__(daemon=True)
+        self.peer, self.wanted, self.dice = peer, name, random.Random(seed)
+        self.last = self.failure = None
+
+    def run(self):
+        try:
+            for _ in range(ROUNDS):
+                self.last = self.dice.randint(1, 12)
+                self.peer.call("resize", name=self.wanted, slots=self.last)
+        except Exception as error:  # pylint: disable=broad-except
+            self.failure = f"{type(error).__name__}: {error}"
 
 
 class Together:
@@ -138,6 +159,61 @@ class Together:
         self.foreign.release(name=self.name, slot=1)
         self.assertEqual(peer.call("acquire", name=self.name, timeout=0)["slot"], 1)
 
+    def test_one_administers_at_a_time(self):
+        peer = Wire(self.daemon("--request-timeout", "1", "--probe-timeout", "0.5"))
+        self.assertTrue(self.foreign.take_admin(name=self.name))
+        self.assertEqual(self.refused(peer, "create", slots=2), "timeout")
+        self.assertEqual(self.slots(), [])
+        creating = peer.request("create", name=self.name, slots=2)
+        self.foreign.drop_admin(name=self.name)
+        self.assertEqual(peer.answer(creating)["slots"], 2)
+        self.assertTrue(self.foreign.take_admin(name=self.name))
+        self.foreign.drop_admin(name=self.name)
+
+    def test_the_daemon_waits_for_holders_of_the_other_kind(self):
+        peer = Wire(self.daemon())
+        peer.call("create", name=self.name, slots=3)
+        for slot in (1, 2, 3):
+            self.assertEqual(self.foreign.acquire(name=self.name), slot)
+        error = peer.error("resize", name=self.name, slots=1, wait=0.3)
+        self.assertEqual((error.reason, error.data["target"]), ("timeout", 1))
+        self.assertEqual([row["slot"] for row in error.data["held"]], [2, 3])
+        # The size is what was asked for, whoever still holds what.
+        self.assertEqual(self.slots(), [1])
+        self.assertEqual([self.foreign.verify(name=self.name, slot=slot) for slot in (1, 2, 3)],
+                         [True, False, False])
+        peer.call("resize", name=self.name, slots=3)
+        resizing = peer.request("resize", name=self.name, slots=1, wait=None)
+        for slot in (2, 3):
+            self.assertTrue(peer.quiet(0.2), "it waits")
+            self.foreign.release(name=self.name, slot=slot)
+        self.assertEqual(peer.answer(resizing)["slots"], 1)
+        self.assertTrue(self.foreign.verify(name=self.name, slot=1))
+
+    def test_administrators_of_both_kinds_at_once(self):
+        """Random sizes from two daemons and the other client: one of them is what is left."""
+        print(f"HAMMER_SEED={SEED}")
+        daemons = [self.daemon() for _ in range(2)]
+        Wire(daemons[0]).call("create", name=self.name, slots=1)
+        resizers = [Resizer(Wire(daemon), self.name, SEED + i) for i, daemon in enumerate(daemons)]
+        for resizer in resizers:
+            resizer.start()
+        dice = random.Random(SEED + len(resizers))
+        for _ in range(ROUNDS):
+            last = dice.randint(1, 12)
+            wait_until(lambda: self.foreign.take_admin(name=self.name), 30, "the mutex is free")
+            self.foreign.resize(name=self.name, slots=last)
+            self.foreign.drop_admin(name=self.name)
+        for resizer in resizers:
+            resizer.join(60)
+            self.assertFalse(resizer.is_alive())
+            self.assertIsNone(resizer.failure)
+        left = self.foreign.size(name=self.name)
+        self.assertIn(left, [last] + [resizer.last for resizer in resizers])
+        self.assertEqual(self.slots(), list(range(1, left + 1)))
+        self.assertEqual([Wire(daemon).call("size", name=self.name)["slots"]
+                          for daemon in daemons], [left, left])
+
 
 class AmqpLocks(Together, unittest.TestCase):
     naming = "amqp-locks"
@@ -145,6 +221,19 @@ class AmqpLocks(Together, unittest.TestCase):
 
 class AmqpLocksPython(Together, unittest.TestCase):
     naming = "amqp-locks-python"
+
+
+class Templates(unittest.TestCase):
+    def test_another_ones_names_by_templates(self):
+        daemon = Daemon(self, config="naming = custom\nslot-queue = {name}-A-{slot}\n"
+                        "holder-queue = {name}-B-{slot}\n", broker=RABBIT.url)
+        daemon.wait_broker()
+        peer, foreign = Wire(daemon), Foreign(self, RABBIT.url, "amqp-locks-python")
+        peer.call("create", name="templates", slots=2)
+        self.assertEqual(foreign.acquire(name="templates"), 1)
+        self.assertEqual(peer.call("acquire", name="templates", timeout=0)["slot"], 2)
+        self.assertIsNone(foreign.acquire(name="templates"))
+        peer.call("destroy", name="templates")
 
 
 if __name__ == "__main__":

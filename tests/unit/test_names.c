@@ -459,7 +459,7 @@ START_TEST(templates_that_are_let_share_no_queue)
 {
 	int used = 0, refused = 0, alike = 0;
 
-	while (used < 100) {
+	while (used < 60) {
 		char slot_queue[80], holder_queue[80], error[TEMPLATE_ERROR_MAX];
 		const struct queue_naming *naming;
 		struct template a, b;
