@@ -12,6 +12,8 @@
 #include "daemon/lock/watch.h"
 #include "protocol/duration.h"
 
+#define BEHIND LINE_OF(WAITER_BEHIND)
+
 /* Ceilings of the random rest after a lost race: doubled with each, from the first to the last. */
 #define REST_FIRST (2 * NSEC_PER_MSEC)
 #define REST_MOST (256 * NSEC_PER_MSEC)
@@ -119,6 +121,9 @@ acquire_start(
 	    engine_semaphore(engine, acquire->name, acquire->kind == LOCK_KIND_MUTEX);
 	waiter->priority = acquire->priority;
 	waiter->timeout = acquire->timeout;
+	waiter->create = acquire->kind == LOCK_KIND_PERSISTENT_MUTEX && acquire->create != 0
+			     ? 1
+			     : acquire->create;
 	waiter->started = now;
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;
@@ -154,6 +159,26 @@ acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 	}
 }
 
+/*
+ * Whether who waits for a semaphore to be made goes back to the line although it was not. Of what may
+ * be otherwise at the next look, a deadline makes an end; a try has no time for more than one.
+ */
+static bool
+may_be_made_yet(const struct waiter *waiter, enum reason reason)
+{
+	switch (reason) {
+	case REASON_NONE:
+	case REASON_ALREADY_EXISTS:
+	case REASON_TIMEOUT: /* of another administrator, who is at work on it; not the waiter's own */
+		return true;
+	case REASON_BROKER_BLOCKED:
+	case REASON_BROKER_UNAVAILABLE:
+		return waiter->timeout != 0;
+	default:
+		return false;
+	}
+}
+
 void
 acquire_admin_done(struct lock_engine *engine, const char *name, uint64_t admin, enum reason reason,
     const char *text)
@@ -161,18 +186,25 @@ acquire_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
 	struct waiter *waiter, *next;
 
-	(void)reason;
-	(void)text;
+	bool theirs;
+
 	if (semaphore == NULL)
 		return;
-	/* What was known of its slots is old news. */
-	semaphore_forget(semaphore);
-	for (waiter = line_first(&semaphore->line, LINE_OF(WAITER_BEHIND)); waiter != NULL;
-	     waiter = next) {
-		next = line_next(&semaphore->line, waiter, LINE_OF(WAITER_BEHIND));
-		if (waiter->behind == admin)
+	theirs = semaphore->creating == admin;
+	if (theirs)
+		semaphore->creating = 0;
+	for (waiter = line_first(&semaphore->line, BEHIND); waiter != NULL; waiter = next) {
+		next = line_next(&semaphore->line, waiter, BEHIND);
+		if (waiter->behind != admin)
+			continue;
+		if (theirs && !may_be_made_yet(waiter, reason))
+			acquire_refuse(engine, waiter, reason, text);
+		else
 			engine_waiter_set_state(engine, waiter, WAITER_NEW);
 	}
+	/* What was known of it is old news: those who wait are looked for, too. */
+	semaphore_forget(semaphore);
+	timers_cancel(engine->timers, &semaphore->reprobe);
 	engine_poke(engine, semaphore);
 }
 
@@ -216,13 +248,67 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	}
 }
 
-/* ---- one claim ---- */
+void
+acquire_create(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct semaphore *semaphore = waiter->semaphore;
+
+	if (semaphore->creating == 0)
+		semaphore->creating = admin_create_missing(engine, semaphore->name, waiter->create);
+	if (semaphore->creating == 0) {
+		acquire_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
+		return;
+	}
+	engine_waiter_set_state(engine, waiter, WAITER_BEHIND);
+	waiter->behind = semaphore->creating;
+}
+
+/* ---- granted ---- */
+
+static void
+tell_granted(struct lock_engine *engine, struct waiter *waiter, const struct hold *hold)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+
+	hold_sane(hold);
+	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine);
+	answer.lock = hold->id;
+	answer.name = hold->name;
+	answer.kind = hold->kind;
+	answer.slot = hold->slot;
+	answer.waited = engine_now(engine) - waiter->started;
+	engine_waiter_end(engine, waiter, &answer);
+}
+
+/* Asked for one by one, it was below its limit each time. False: it is not, and the waiter is gone. */
+static bool
+peer_has_room(struct lock_engine *engine, struct waiter *waiter)
+{
+	const struct lock_peer *peer = engine_peer_find(engine, waiter->peer);
+
+	if (peer->hold_count + peer->claim_count < engine->settings.max_locks_per_peer)
+		return true;
+	acquire_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, peer_is_full);
+	return false;
+}
+
+void
+acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct hold *hold;
+
+	if (!peer_has_room(engine, waiter))
+		return;
+	hold = hold_new_slotless(
+	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);
+	hold->uid = waiter->uid;
+	engine_hold_attach(engine, hold, waiter->peer);
+	tell_granted(engine, waiter, hold);
+}
 
 static void
 grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
-	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
-
 	if (!lease_is_good(engine) && !FAULT(GRANT_BY_TIMER)) {
 		/* B may have been freed since. The link's end sends this acquire back to the line. */
 		pulse_run_out(engine);
@@ -237,15 +323,11 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 	keep_start(engine, hold);
 	pulse_granted(engine, hold);
 	watch_start(engine, hold);
-	answer.safe_until = lease_until(engine);
-	answer.lock = hold->id;
-	answer.name = hold->name;
-	answer.kind = hold->kind;
-	answer.slot = hold->slot;
-	answer.waited = engine_now(engine) - waiter->started;
 	waiter->hold = 0;
-	engine_waiter_end(engine, waiter, &answer);
+	tell_granted(engine, waiter, hold);
 }
+
+/* ---- one claim ---- */
 
 static void
 rest(struct lock_engine *engine, struct waiter *waiter)
@@ -269,19 +351,24 @@ lose_race(struct lock_engine *engine, struct waiter *waiter)
 		rest(engine, waiter);
 }
 
-/* The same where slots are claimed unseen: each is tried once, up to the first that is not there. */
+/*
+ * The same where slots are claimed unseen: each is tried once, up to the first that is not there. That
+ * there is no slot 1 does not mean that there is no such lock, as its markers cannot be seen.
+ */
 static void
 go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
 {
 	if (no_slot && slot == 1) {
-		acquire_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
-		return;
-	}
-	if (no_slot)
+		waiter->semaphore->nature = SEMAPHORE_DARK;
+		semaphore_saw_size(waiter->semaphore, 0, false);
+	} else if (no_slot && waiter->semaphore->nature != SEMAPHORE_DARK) {
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
+	}
 	engine_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	/* A true mutex has no number, and is tried as the first. */
 	waiter->direct = slot + (slot == 0 && !FAULT(MUTEX_UNSEEN_AGAIN) ? 2 : 1);
+	if (no_slot)
+		waiter->direct = engine->settings.slots_most + 1;
 }
 
 static void
@@ -322,14 +409,10 @@ on_claimed(struct lock_engine *engine, uint64_t acquire, int slot, enum claim_ou
 void
 acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
-	const struct lock_peer *peer = engine_peer_find(engine, waiter->peer);
 	uint64_t hold;
 
-	/* Asked for one by one, it was below its limit each time. */
-	if (peer->hold_count + peer->claim_count >= engine->settings.max_locks_per_peer) {
-		acquire_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, peer_is_full);
+	if (!peer_has_room(engine, waiter))
 		return;
-	}
 	hold = claim_start(
 	    engine, waiter->id, waiter->semaphore->name, waiter->kind, slot, on_claimed);
 	if (hold == 0) {

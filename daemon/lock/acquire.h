@@ -6,6 +6,8 @@
  *	the slot is ours	-> granted
  *	somebody was faster	-> rest a random moment, back to the line; at most max_races times
  *	there is no such slot	-> the same
+ *
+ * Where there are no slots to wait for it is granted without one.
  */
 #ifndef LOCK_ACQUIRE_H
 #define LOCK_ACQUIRE_H
@@ -16,6 +18,10 @@ void acquire_start(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
 /* Claims a slot that is not reserved for the waiter, or answers it when there is no room for that. */
 void acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot);
+/* Grants the lock without a slot, whatever the waiter's state; nothing on the broker stands for it. */
+void acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter);
+/* There is no such lock: has it made as the waiter asked for (its `create` is not 0). */
+void acquire_create(struct lock_engine *engine, struct waiter *waiter);
 /* Answers the waiter, which is gone then; text: NULL = the reason's own. */
 void acquire_refuse(
     struct lock_engine *engine, struct waiter *waiter, enum reason reason, const char *text);
@@ -25,7 +31,8 @@ void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answe
 void acquire_link_changed(struct lock_engine *engine, const char *why);
 /*
  * A create or a change of `name` is over: those who stand behind it (`behind` is its number) go on, or,
- * when it was theirs (admin_create_missing()) and failed, are refused. text: NULL = the reason's own.
+ * when it was theirs (admin_create_missing()) and failed for good, are refused. Everybody else in the
+ * line is looked for. text: NULL = the reason's own.
  */
 void acquire_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
     enum reason reason, const char *text);

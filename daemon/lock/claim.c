@@ -127,7 +127,7 @@ has_room(const struct lock_engine *engine)
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return HASH_CNT(by_id, engine->holds.by_id) < info.lanes_max;
+	return hold_count_on_link(&engine->holds) < info.lanes_max;
 }
 
 uint64_t

@@ -384,18 +384,28 @@ engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* ---- the end of a reservation ---- */
 
-void
-engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
+static void
+let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
 
-	if (semaphore != NULL) {
-		semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot, !free_now);
-		semaphore->look.overtaken |= free_now;
-		engine_poke(engine, semaphore);
-	}
-	if (!mutex)
+	if (semaphore == NULL)
+		return;
+	/* A was seen gone: it is looked for before anybody claims it. */
+	semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot, !free_now || hold->revoked);
+	if (free_now && hold->revoked)
+		timers_cancel(engine->timers, &semaphore->reprobe);
+	semaphore->look.overtaken |= free_now;
+	engine_poke(engine, semaphore);
+}
+
+void
+engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
+{
+	if (hold->state != HOLD_SLOTLESS)
+		let_line_move(engine, hold, free_now);
+	if (hold->slot != 0)
 		drain_slot_freed(engine, hold->name, hold->slot);
 	if (hold->lane != 0 && !FAULT(LANE_LEAKED))
 		broker_lane_put(engine->broker, hold->lane);

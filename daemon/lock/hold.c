@@ -7,6 +7,21 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
+static struct hold *
+add(struct hold_table *table, uint64_t id, enum hold_state state, const char *name,
+    enum lock_kind kind)
+{
+	struct hold *hold = mem_alloc(sizeof(*hold));
+
+	hold->id = id;
+	hold->state = state;
+	hold->name = mem_strdup(name);
+	hold->kind = kind;
+	HASH_ADD(by_id, table->by_id, id, sizeof(hold->id), hold);
+	table->count[hold->state]++;
+	return hold;
+}
+
 struct hold *
 hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, const char *name,
     enum lock_kind kind, int slot)
@@ -14,17 +29,17 @@ hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, cons
 	struct hold *hold;
 
 	assert(hold_find_queue(table, b->text) == NULL);
-	hold = mem_alloc(sizeof(*hold));
-	hold->id = id;
-	hold->state = HOLD_CLAIMING;
+	hold = add(table, id, HOLD_CLAIMING, name, kind);
 	hold->b = *b;
-	hold->name = mem_strdup(name);
-	hold->kind = kind;
 	hold->slot = slot;
-	HASH_ADD(by_id, table->by_id, id, sizeof(hold->id), hold);
 	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
-	table->count[hold->state]++;
 	return hold;
+}
+
+struct hold *
+hold_new_slotless(struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind)
+{
+	return add(table, id, HOLD_SLOTLESS, name, kind);
 }
 
 void
@@ -33,7 +48,8 @@ hold_free(struct hold_table *table, struct hold *hold)
 	assert(!timer_is_set(&hold->timer));
 	table->count[hold->state]--;
 	HASH_DELETE(by_id, table->by_id, hold);
-	HASH_DELETE(by_queue, table->by_queue, hold);
+	if (hold->state != HOLD_SLOTLESS)
+		HASH_DELETE(by_queue, table->by_queue, hold);
 	free(hold->name);
 	free(hold);
 }
@@ -70,6 +86,12 @@ hold_find_lane(const struct hold_table *table, uint64_t lane)
 	return NULL;
 }
 
+size_t
+hold_count_on_link(const struct hold_table *table)
+{
+	return HASH_CNT(by_id, table->by_id) - table->count[HOLD_SLOTLESS];
+}
+
 static bool
 change_is_allowed(enum hold_state from, enum hold_state to)
 {
@@ -84,6 +106,7 @@ change_is_allowed(enum hold_state from, enum hold_state to)
 	case HOLD_RECLAIMING:
 		return to == HOLD_HELD || to == HOLD_DROPPING;
 	case HOLD_DROPPING:
+	case HOLD_SLOTLESS:
 		return false;
 	}
 	return false;
@@ -102,7 +125,10 @@ hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state stat
 void
 hold_sane(const struct hold *hold)
 {
-	assert(hold->kind == LOCK_KIND_MUTEX ? hold->slot == 0 : hold->slot > 0);
+	bool takes_slot = hold->state != HOLD_SLOTLESS;
+
+	assert((hold->slot > 0) == (takes_slot && hold->kind != LOCK_KIND_MUTEX));
+	assert((hold->b.text[0] != '\0') == takes_slot);
 	switch (hold->state) {
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
@@ -114,6 +140,10 @@ hold_sane(const struct hold *hold)
 		break;
 	case HOLD_DROPPING:
 		assert(hold->acquire == 0);
+		break;
+	case HOLD_SLOTLESS:
+		assert(hold->peer != 0 && hold->lane == 0 && !hold->revoked && !hold->wants_lease);
+		assert(hold->watch == HOLD_WATCH_NONE && !timer_is_set(&hold->timer));
 		break;
 	}
 }

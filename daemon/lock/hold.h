@@ -15,6 +15,9 @@
  *	                       +-----------------------------------------------------+
  *
  * The link's death ends every hold, from every state.
+ *
+ * A hold that takes no slot is none of this: nothing of it is on the broker, so nothing but its release,
+ * or its peer's hang-up, ends it (SLOTLESS).
  */
 #ifndef LOCK_HOLD_H
 #define LOCK_HOLD_H
@@ -35,8 +38,10 @@ enum hold_state {
 	HOLD_CHECKING,   /* B is ours; A not yet seen since. Nobody was told anything */
 	HOLD_HELD,       /* B is ours, A was seen after it, the peer was told */
 	HOLD_RECLAIMING, /* as HELD, but B was found gone and its declare is sent again */
-	HOLD_DROPPING /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
+	HOLD_DROPPING, /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
+	HOLD_SLOTLESS  /* the peer was told; no B, no lane, no watch, no lease */
 };
+#define HOLD_STATES (HOLD_SLOTLESS + 1)
 
 /* The watch on A; see watch.h. */
 enum hold_watch {
@@ -63,10 +68,10 @@ typedef void hold_claimed_fn(struct lock_engine *engine, uint64_t acquire, int s
 struct hold {
 	uint64_t id;
 	enum hold_state state;
-	struct queue_name b; /* B[slot], or a true mutex' queue */
+	struct queue_name b; /* B[slot], or a true mutex' queue; SLOTLESS: empty */
 	char *name;          /* owned */
 	enum lock_kind kind;
-	int slot;                 /* 0 for a true mutex */
+	int slot;                 /* 0 for a true mutex, and SLOTLESS */
 	uint64_t lane;            /* 0: it died and was not replaced yet */
 	uint64_t peer;            /* 0: nobody (its peer hung up) */
 	uint64_t acquire;         /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
@@ -92,17 +97,22 @@ TAILQ_HEAD(hold_list, hold);
 
 struct hold_table {
 	struct hold *by_id, *by_queue;
-	size_t count[HOLD_DROPPING + 1]; /* by state */
+	size_t count[HOLD_STATES]; /* by state */
 };
 
 /* Reserves B: it must not be reserved yet. The hold starts CLAIMING. */
 struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b,
     const char *name, enum lock_kind kind, int slot);
+/* One that takes no slot, and stays SLOTLESS; it reserves nothing. */
+struct hold *hold_new_slotless(
+    struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind);
 /* Ends the reservation. B must be known to be gone. Its timer must not be set. */
 void hold_free(struct hold_table *table, struct hold *hold);
 struct hold *hold_find(const struct hold_table *table, uint64_t id);             /* or NULL */
 struct hold *hold_find_queue(const struct hold_table *table, const char *queue); /* or NULL */
 struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);      /* or NULL */
+/* How many have a B on the hold link, or may have. */
+size_t hold_count_on_link(const struct hold_table *table);
 /* The one way a hold's state changes: asserts that the change is in the picture above. */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
 /* Asserts what is always true of a hold. */

@@ -41,7 +41,8 @@ timer_fired(void *ctx, uint64_t id)
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
-		assert(!"a hold that is not granted has no timer");
+	case HOLD_SLOTLESS:
+		assert(!"only a B that was granted is looked at again");
 		break;
 	}
 }
@@ -269,9 +270,22 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
+/* There is nothing to be deleted. */
+static void
+let_go(struct lock_engine *engine, struct hold *hold)
+{
+	engine->total.released++;
+	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+	engine_hold_end(engine, hold, false);
+}
+
 void
 keep_drop(struct lock_engine *engine, struct hold *hold)
 {
+	if (hold->state == HOLD_SLOTLESS) {
+		let_go(engine, hold);
+		return;
+	}
 	timers_cancel(engine->timers, &hold->timer);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
 	engine_hold_unwatch(engine, hold);
@@ -310,7 +324,7 @@ keep_link_died(struct lock_engine *engine, const char *why)
 {
 	struct hold *hold, *next;
 
-	lease_end(engine, engine->holds.by_id != NULL);
+	lease_end(engine, hold_count_on_link(&engine->holds) > 0);
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		hold->lane = 0; /* gone with the link */
 		if (FAULT(HOLD_OUTLIVES_LINK) && hold->state == HOLD_HELD)
@@ -328,6 +342,8 @@ keep_link_died(struct lock_engine *engine, const char *why)
 		case HOLD_RECLAIMING:
 		case HOLD_DROPPING:
 			keep_lost(engine, hold, why);
+			break;
+		case HOLD_SLOTLESS:
 			break;
 		}
 	}
@@ -359,6 +375,7 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
+	case HOLD_SLOTLESS:
 		break;
 	}
 }

@@ -19,7 +19,10 @@ void keep_b_answered(
 void keep_b_vanished(struct lock_engine *engine, struct hold *hold);
 /* A was answered 404: the mark, and the notice to the peer, once (invariant 5). */
 void keep_revoke(struct lock_engine *engine, struct hold *hold);
-/* Gives B back: sends its delete, again when the lane dies before it was answered. */
+/*
+ * Gives B back: sends its delete, again when the lane dies before it was answered. What takes no slot
+ * ends at once.
+ */
 void keep_drop(struct lock_engine *engine, struct hold *hold);
 /*
  * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends

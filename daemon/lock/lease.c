@@ -70,7 +70,9 @@ tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 		struct lock_notice notice = {
 		    .kind = kind, .lock = hold->id, .name = hold->name, .slot = hold->slot};
 
-		if (hold->peer == 0 || (hold->suspect == suspect && !FAULT(SUSPECT_UNKNOWN)))
+		if (hold->peer == 0 || hold->state == HOLD_SLOTLESS)
+			continue;
+		if (hold->suspect == suspect && !FAULT(SUSPECT_UNKNOWN))
 			continue;
 		hold->suspect = suspect;
 		engine_notice(engine, hold->peer, &notice);

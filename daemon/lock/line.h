@@ -3,11 +3,12 @@
  * treap, each node with the number of waiters below it by state), so that who is first of those that
  * can go on, and how many stand before one, costs no walk, however long the line is.
  *
- *	BEHIND --- the create or destroy is done ---> NEW
+ *	BEHIND --- the create, change or destroy is done ---> NEW
  *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
  *	NEW, LOOKED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
  *	LOOKED, WAITING --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
+ *	LOOKED, WAITING --- there is no such lock, and it is made ---> BEHIND
  *
  * When the links change, all but BEHIND and RESTING are NEW again.
  */
@@ -25,7 +26,7 @@
 #include "daemon/lock/lock.h"
 
 enum waiter_state {
-	WAITER_BEHIND,   /* a create or destroy, `behind`, comes first */
+	WAITER_BEHIND,   /* an administrator, `behind`, comes first */
 	WAITER_NEW,      /* no look has begun since it came, or was sent back */
 	WAITER_LOOKED,   /* a look that began after that is in progress */
 	WAITER_WAITING,  /* such a look is over and found nothing for it */
@@ -51,8 +52,9 @@ struct waiter {
 	struct semaphore *semaphore; /* borrowed; outlives its waiters */
 	enum lock_kind kind;
 	int priority;
-	uint64_t behind;      /* BEHIND: a create or destroy of the peer; else 0 */
+	uint64_t behind;      /* BEHIND: one of the peer, or one that makes the semaphore; else 0 */
 	int64_t timeout;      /* ns as asked; 0 = try */
+	int create;           /* slots to make it with when there is no such lock; 0 = not */
 	int64_t started;      /* clock time */
 	bool progress, lease; /* as asked */
 	bool told;            /* that it waits, where it wants to hear of that */

@@ -34,7 +34,8 @@ look_set_state(struct semaphore *semaphore, enum look_state state)
 bool
 look_is_whole(const struct semaphore *semaphore)
 {
-	return semaphore->complete || semaphore->look.unknown;
+	return semaphore->complete || semaphore->look.unknown ||
+	       semaphore->nature == SEMAPHORE_UNLIMITED;
 }
 
 /* A slot that is reserved here is taken, whatever the broker says of its B. */
@@ -45,6 +46,82 @@ is_reserved(struct lock_engine *engine, const struct semaphore *semaphore, int s
 	struct queue_name b = claim_queue(engine, semaphore->name, kind, slot);
 
 	return hold_find_queue(&engine->holds, b.text) != NULL;
+}
+
+bool
+look_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	return semaphore->mutex && queue_naming_mutex_is_admin(engine->settings.naming);
+}
+
+static bool
+asks_for_markers(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	return semaphore->look.first == 1 &&
+	       (!semaphore->mutex || look_is_guarded(engine, semaphore));
+}
+
+/* ---- what is asked ---- */
+
+/* The queues of a window, in order. */
+struct queues {
+	struct queue_name names[2 * WINDOW_MOST + 3];
+	const char *texts[2 * WINDOW_MOST + 3];
+	size_t count;
+};
+
+static void
+add(struct queues *queues, struct queue_name name)
+{
+	queues->names[queues->count] = name;
+	queues->texts[queues->count] = queues->names[queues->count].text;
+	queues->count++;
+}
+
+static void
+add_slots(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct queues *queues)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	const struct look *look = &semaphore->look;
+
+	for (int slot = look->first; !semaphore->mutex && slot < look->first + look->count;
+	     slot++) {
+		add(queues, queue_name_a(naming, semaphore->name, slot));
+		add(queues, queue_name_b(naming, semaphore->name, slot));
+	}
+	if (semaphore->mutex && look_is_guarded(engine, semaphore))
+		add(queues, queue_name_a(naming, semaphore->name, 1));
+	if (semaphore->mutex)
+		add(queues, queue_name_mutex(naming, semaphore->name));
+}
+
+static struct queues *
+list_queues(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	struct queues *queues = mem_alloc(sizeof(*queues));
+
+	if (!asks_for_markers(engine, semaphore)) {
+		add_slots(engine, semaphore, queues);
+		return queues;
+	}
+	add(queues, queue_name_gate(naming, semaphore->name));
+	add(queues, queue_name_unlimited(naming, semaphore->name));
+	add_slots(engine, semaphore, queues);
+	add(queues, queue_name_gate(naming, semaphore->name));
+	return queues;
+}
+
+/* ---- what was answered ---- */
+
+/* Unknown goes before absent: where it counts that something is not there. */
+static enum broker_answer
+either(enum broker_answer one, enum broker_answer other)
+{
+	if (one == BROKER_OK || other == BROKER_OK)
+		return BROKER_OK;
+	return one == BROKER_ABSENT ? other : one;
 }
 
 static void
@@ -92,6 +169,58 @@ take_slot_answers(
 	}
 }
 
+/* A name that has any of `others` is a semaphore; what is not known to be none is not claimed. */
+static void
+take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
+    enum broker_answer others, enum broker_answer mutex)
+{
+	switch (others) {
+	case BROKER_OK:
+		semaphore->nature = SEMAPHORE_NO_MUTEX;
+		semaphore_saw_size(semaphore, 0, true);
+		break;
+	case BROKER_ABSENT:
+		take_mutex_answer(engine, semaphore, mutex);
+		break;
+	default:
+		semaphore->look.unknown = true;
+		semaphore_saw_size(semaphore, 0, false);
+		break;
+	}
+}
+
+static void
+take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
+    const enum broker_answer *answers, size_t count)
+{
+	enum broker_answer gate = either(answers[0], answers[count - 1]), unlimited = answers[1];
+	const enum broker_answer *slots = answers + 2;
+
+	if (FAULT(PROBE_UNKNOWN_IS_ABSENT)) {
+		gate = gate == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
+		unlimited = unlimited == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
+	}
+	if (semaphore->mutex) {
+		take_guarded_answers(
+		    engine, semaphore, either(either(gate, unlimited), slots[0]), slots[1]);
+		return;
+	}
+	if (unlimited == BROKER_OK) {
+		semaphore->nature = SEMAPHORE_UNLIMITED;
+		semaphore_saw_size(semaphore, 0, false);
+		return;
+	}
+	take_slot_answers(engine, semaphore, slots);
+	semaphore->look.unknown |= unlimited != BROKER_ABSENT;
+	if (semaphore->size > 0)
+		return;
+	if (gate == BROKER_OK)
+		semaphore->nature = SEMAPHORE_GATE;
+	semaphore->look.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
+	if (semaphore->look.unknown)
+		semaphore_saw_size(semaphore, 0, false);
+}
+
 static void
 on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
@@ -99,12 +228,15 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	struct semaphore *semaphore;
 
 	HASH_FIND(by_probe, engine->looks, &id, sizeof(id), semaphore);
-	assert(semaphore != NULL &&
-	       count == (size_t)semaphore->look.count * (semaphore->mutex ? 1 : 2));
+	assert(semaphore != NULL);
 	HASH_DELETE(by_probe, engine->looks, semaphore);
 	look_set_state(semaphore, LOOK_SEEN);
 	semaphore->seen = semaphore->look.started;
-	if (semaphore->mutex)
+	if (semaphore->look.first == 1)
+		semaphore->nature = SEMAPHORE_PLAIN;
+	if (asks_for_markers(engine, semaphore))
+		take_first_window(engine, semaphore, answers, count);
+	else if (semaphore->mutex)
 		take_mutex_answer(engine, semaphore, answers[0]);
 	else
 		take_slot_answers(engine, semaphore, answers);
@@ -114,30 +246,17 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 static void
 probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first, int count)
 {
-	size_t per_slot = semaphore->mutex ? 1 : 2, queues = (size_t)count * per_slot;
-	struct queue_name *names = mem_alloc(queues * sizeof(*names));
-	const char **texts = mem_alloc(queues * sizeof(*texts));
+	struct queues *queues;
 
-	for (int i = 0; i < count; i++) {
-		if (semaphore->mutex) {
-			names[i] = queue_name_mutex(engine->settings.naming, semaphore->name);
-			continue;
-		}
-		names[2 * i] = queue_name_a(engine->settings.naming, semaphore->name, first + i);
-		names[2 * i + 1] =
-		    queue_name_b(engine->settings.naming, semaphore->name, first + i);
-	}
-	for (size_t i = 0; i < queues; i++)
-		texts[i] = names[i].text;
 	semaphore->look.first = first;
 	semaphore->look.count = count;
 	semaphore->look.probe = engine_id(engine);
 	look_set_state(semaphore, LOOK_PROBING);
 	HASH_ADD(by_probe, engine->looks, look.probe, sizeof(semaphore->look.probe), semaphore);
-	broker_probe(engine->broker, texts, queues,
+	queues = list_queues(engine, semaphore);
+	broker_probe(engine->broker, queues->texts, queues->count,
 	    (struct broker_probe_done){on_probed, engine, semaphore->look.probe});
-	free(texts);
-	free(names);
+	free(queues);
 }
 
 void

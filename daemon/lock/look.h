@@ -1,13 +1,24 @@
 /*
  * A look at a semaphore: which of its slots exist, which are taken. Probes go out in windows that
  * double, each in one flush on the side link; slots above a gap do not exist. What was seen goes into
- * the semaphore, and its line is poked after each window: acquire.c says whether it wants another.
+ * the semaphore, and its line is poked after each window: serve.c says whether it wants another.
+ *
+ * The first window asks for the markers, too, in an order in which no administrator at work (each of
+ * whom makes the new state before ending the old one) can make the name look as if it were not there:
+ *
+ *	N-G, N-U, A[1] B[1] A[2] ..., N-G once more
+ *
+ * They count as unlimited, then A[1], then the gate. Of a true mutex there is its one queue to look at;
+ * where that is the administration mutex of the name (names.h), markers and A[1] are asked for as well:
+ * a name that has any of them is a semaphore.
  */
 #ifndef LOCK_LOOK_H
 #define LOCK_LOOK_H
 
 #include "daemon/lock/engine.h"
 
+/* Whether the mutex of the name is also what its administrators claim: it is never claimed unseen. */
+bool look_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore);
 /* Whether the look has come to an end by itself: a gap, or an answer that is unknown. */
 bool look_is_whole(const struct semaphore *semaphore);
 /* Begins a look at slot 1. The last one must be over. */

@@ -24,7 +24,7 @@ give_up(struct lock_engine *engine, const char *why)
 	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		hold->lane = 0; /* it goes with the link */
-		if (hold->peer != 0)
+		if (hold->peer != 0 && hold->state != HOLD_SLOTLESS)
 			keep_lost(engine, hold, why);
 	}
 	if (!FAULT(LEASE_END_KEEPS_LINK))
@@ -94,7 +94,7 @@ pulse_due(void *ctx, uint64_t id)
 	struct hold *hold;
 
 	(void)id;
-	if (engine->holds.by_id == NULL || engine->link != BROKER_UP)
+	if (hold_count_on_link(&engine->holds) == 0 || engine->link != BROKER_UP)
 		return;
 	schedule_pulse(engine);
 	if (is_stuck_for_nothing(engine) && !FAULT(STUCK_LANE_IGNORED)) {

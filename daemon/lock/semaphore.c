@@ -46,6 +46,7 @@ void
 semaphore_forget(struct semaphore *semaphore)
 {
 	semaphore->seen = INT64_MIN;
+	semaphore->nature = SEMAPHORE_PLAIN;
 	semaphore->look.overtaken = true; /* what a look in progress finds is only half of it */
 	semaphore_saw_size(semaphore, 0, false);
 }

@@ -24,6 +24,16 @@ enum look_state {
 	LOOK_SEEN     /* the window's answers are in; serve has not looked at them */
 };
 
+/* What the name is by its markers (names.h), as last looked at. */
+enum semaphore_nature {
+	SEMAPHORE_PLAIN,     /* it has the slots that were seen, if any */
+	SEMAPHORE_GATE,      /* it has none for the time being: all wait */
+	SEMAPHORE_UNLIMITED, /* it is held without a slot; those that it has do not count */
+	SEMAPHORE_DARK,      /* there is no slot 1; whether that means anything could not be seen */
+	/* Of a true mutex whose queue is an administration mutex, too: that of a semaphore. */
+	SEMAPHORE_NO_MUTEX
+};
+
 struct look {
 	enum look_state state;
 	uint64_t number;  /* of the look in progress, or of the last one */
@@ -38,14 +48,16 @@ struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed: whose table it is in */
 	bool mutex;                 /* true mutex: one slot, no A */
-	int size;                   /* contiguous slots seen; of a mutex 1 */
-	bool complete;              /* a gap was seen above `size`; else there may be more */
-	int64_t seen;               /* when the last contiguous probe was sent; INT64_MIN = never */
+	enum semaphore_nature nature;
+	int size;      /* contiguous slots seen; of a mutex 1 */
+	bool complete; /* a gap was seen above `size`; else there may be more */
+	int64_t seen;  /* when the last contiguous probe was sent; INT64_MIN = never */
 	unsigned char
 	    *busy; /* owned; busy[slot - 1]: seen taken, or lost to somebody; `room` of them */
 	int room;
 	struct look look;
 	struct line line;
+	uint64_t creating;    /* an admin at work for those who wanted it made; 0: none is */
 	struct timer reprobe; /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;

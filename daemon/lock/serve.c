@@ -90,7 +90,7 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 		begin_wait(engine, waiter);
 		return;
 	}
-	if (waiter->state != WAITER_UNSEEN || semaphore->complete)
+	if (semaphore->complete)
 		answer = engine_full(semaphore, REASON_WOULD_BLOCK);
 	else
 		answer =
@@ -99,21 +99,60 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 	engine_waiter_end(engine, waiter, &answer);
 }
 
-/* A look is over; it began after the waiter came, and left it with nothing. */
-static void
-judge_look(struct lock_engine *engine, struct waiter *waiter)
-{
-	const struct semaphore *semaphore = waiter->semaphore;
+enum verdict {
+	VERDICT_NOTHING,   /* nothing is free */
+	VERDICT_UNLIMITED, /* it is held without a slot */
+	VERDICT_MISSING,   /* there is no such lock */
+	VERDICT_NO_MUTEX,  /* the mutex of that name is a semaphore's */
+	VERDICT_OLD,       /* what was found is old news */
+	VERDICT_UNSEEN     /* there was nothing to be seen: slots are claimed all the same */
+};
 
-	if (semaphore->complete && semaphore->size == 0) {
-		acquire_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
-	} else if (semaphore->look.overtaken) {
-		engine_waiter_set_state(engine, waiter, WAITER_NEW); /* look again */
-	} else if (semaphore->look.unknown) {
+/* What a look that is over says to those whom it left with nothing. */
+static enum verdict
+find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	if (semaphore->nature == SEMAPHORE_UNLIMITED)
+		return VERDICT_UNLIMITED;
+	if (semaphore->nature == SEMAPHORE_NO_MUTEX)
+		return VERDICT_NO_MUTEX;
+	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
+		return VERDICT_MISSING;
+	if (semaphore->look.overtaken)
+		return VERDICT_OLD;
+	if (semaphore->look.unknown && !look_is_guarded(engine, semaphore))
+		return VERDICT_UNSEEN;
+	return VERDICT_NOTHING;
+}
+
+static void
+judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
+{
+	switch (verdict) {
+	case VERDICT_NOTHING:
+		find_nothing(engine, waiter);
+		break;
+	case VERDICT_UNLIMITED:
+		acquire_grant_slotless(engine, waiter);
+		break;
+	case VERDICT_MISSING:
+		if (waiter->create != 0)
+			acquire_create(engine, waiter);
+		else
+			acquire_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
+		break;
+	case VERDICT_NO_MUTEX:
+		acquire_refuse(engine, waiter, REASON_ALREADY_EXISTS,
+		    "a semaphore has that name, and its administration mutex is the queue of "
+		    "this mutex");
+		break;
+	case VERDICT_OLD:
+		engine_waiter_set_state(engine, waiter, WAITER_NEW);
+		break;
+	case VERDICT_UNSEEN:
 		engine_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 		waiter->direct = 1;
-	} else {
-		find_nothing(engine, waiter);
+		break;
 	}
 }
 
@@ -124,15 +163,16 @@ judge_look(struct lock_engine *engine, struct waiter *waiter)
 static void
 end_look(struct lock_engine *engine, struct semaphore *semaphore)
 {
+	enum verdict verdict = find_verdict(engine, semaphore);
 	unsigned who = LOOKED;
 	struct waiter *waiter, *next;
 
 	look_end(semaphore);
-	if (semaphore->look.unknown || (semaphore->complete && semaphore->size == 0))
+	if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LINE_OF(WAITER_WAITING);
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, who);
-		judge_look(engine, waiter);
+		judge(engine, waiter, verdict);
 	}
 	if (line_count(&semaphore->line, UNSEEN) > 0)
 		engine_poke(engine, semaphore);
@@ -140,15 +180,25 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* ---- the line ---- */
 
+/* Those to whom a slot may be given by what is known. */
+static unsigned
+served_by_knowledge(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	if (!semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
+		return 0;
+	if (!look_is_guarded(engine, semaphore))
+		return LINE_READY;
+	/* What nobody has looked at since the waiter came may be a semaphore by now. */
+	return semaphore->look.state == LOOK_PROBING ? 0 : LOOKED | LINE_OF(WAITER_WAITING);
+}
+
 /* Claims what can be claimed, in the order of the line. */
 static void
 claim_what_is_free(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	unsigned who = UNSEEN;
+	unsigned who = UNSEEN | served_by_knowledge(engine, semaphore);
 	struct waiter *waiter, *next;
 
-	if (semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
-		who |= LINE_READY;
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		bool unseen = waiter->state == WAITER_UNSEEN;
 		int slot = unseen ? unseen_slot(engine, waiter) : known_free_slot(engine, waiter);

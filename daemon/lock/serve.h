@@ -4,10 +4,15 @@
  *
  *	is a slot known to be free?  -> it is claimed for the first who can use it (acquire.h)
  *	else look			-> probe A and B of a growing window, in one flush on the side link
+ *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the line
- *		all taken		-> would-block, or wait: look again after a jittered interval
- *		no A[1]			-> no-such-lock
+ *		all taken, or a gate	-> would-block, or wait: look again after a jittered interval
+ *		nothing there		-> no-such-lock, or it is made first
  *	no probes to be had		-> claim slot after slot unseen
+ *
+ * Unseen, neither gate nor unlimited can be told from a lock that is not there: those who find no slot
+ * then wait, or are told that the broker did not say. And a name that is unlimited is held by slot, as
+ * far as it has any.
  *
  * A newcomer goes behind the line. A line may have very many in it: what is done here costs by those who
  * move, not by those who wait.

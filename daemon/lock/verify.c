@@ -267,6 +267,27 @@ go(struct lock_engine *engine, struct verify *verify)
 		ask(engine, verify, hold);
 }
 
+static bool
+is_granted(const struct hold *hold)
+{
+	return hold->state == HOLD_HELD || hold->state == HOLD_RECLAIMING ||
+	       hold->state == HOLD_SLOTLESS;
+}
+
+/* What is known here is all that there is to know. */
+static void
+answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum reason reason,
+    const struct hold *hold)
+{
+	struct lock_answer answer = engine_refusal(reason, NULL);
+
+	answer.lock = hold->id;
+	answer.name = hold->name;
+	answer.kind = hold->kind;
+	answer.slot = hold->slot;
+	engine_tell(engine, peer, request, &answer);
+}
+
 void
 verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
 {
@@ -274,18 +295,18 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 	struct verify *verify, *before;
 
-	if (hold == NULL || (hold->state != HOLD_HELD && hold->state != HOLD_RECLAIMING) ||
+	if (hold == NULL || !is_granted(hold) ||
 	    (uid != 0 && uid != hold->uid && !FAULT(VERIFY_FOR_ANYBODY))) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
+	if (hold->state == HOLD_SLOTLESS) {
+		answer_at_once(engine, peer, request, REASON_NONE, hold);
+		return;
+	}
 	if (hold->revoked && !FAULT(REVOKED_ENDS)) {
 		/* It stays revoked though A may have come back (invariant 5). */
-		answer = engine_refusal(REASON_REVOKED, NULL);
-		answer.lock = hold->id;
-		answer.name = hold->name;
-		answer.slot = hold->slot;
-		engine_tell(engine, peer, request, &answer);
+		answer_at_once(engine, peer, request, REASON_REVOKED, hold);
 		return;
 	}
 	before = verify_find(engine, hold->verify);

@@ -5,6 +5,8 @@
  *	-> declare B[slot], passive	<- ours; 404: gone, claim it again, then look again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
  *
+ * A hold that takes no slot is there as long as this table says so: nobody is asked.
+ *
  * A hold has one such flight out and at most one more to follow, which answers all who asked in the
  * meantime: however many ask, the hold link carries no more than that.
  */

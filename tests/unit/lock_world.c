@@ -43,6 +43,16 @@ refuses_of(void *ctx)
 }
 
 static bool
+nacks_of(void *ctx)
+{
+	struct lock_world *world = ctx;
+
+	if (world->on_probe != NULL)
+		world->on_probe(world);
+	return false;
+}
+
+static bool
 unheard_of(void *ctx, const struct broker *broker, const char *queue)
 {
 	struct lock_world *world = ctx;
@@ -160,12 +170,14 @@ daemon_start(struct lock_world *world, int number)
 {
 	struct world_daemon *daemon = &world->daemon[number];
 	struct lock_listener listener = {on_answer, on_notice, daemon};
+	struct lock_settings settings = world_settings;
 
+	settings.naming = world->naming;
 	daemon->world = world;
 	daemon->number = number;
 	daemon->broker = memory_broker_new(world->memory, 10, 100);
 	daemon->engine = lock_engine_new(
-	    daemon->broker, world->timers, 1 + (uint64_t)number, &world_settings, &listener);
+	    daemon->broker, world->timers, 1 + (uint64_t)number, &settings, &listener);
 	broker_start(daemon->broker);
 }
 
@@ -180,14 +192,22 @@ daemon_stop(struct world_daemon *daemon)
 struct lock_world *
 world_new(void)
 {
+	return world_new_named(world_settings.naming);
+}
+
+struct lock_world *
+world_new_named(const struct queue_naming *naming)
+{
 	struct lock_world *world = calloc(1, sizeof(*world));
 
+	world->naming = naming;
 	world->now = 1000 * NSEC_PER_SEC;
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
 	world->timers = timers_new(&world->clock);
 	world->nature = (struct memory_nature){.delay = delay_of,
 	    .silent = silent_of,
+	    .nacks = nacks_of,
 	    .refuses = refuses_of,
 	    .unheard = unheard_of,
 	    .ctx = world};

@@ -44,11 +44,14 @@ struct lock_world {
 	struct timers *timers;
 	struct memory_world *memory;
 	struct memory_nature nature;
+	const struct queue_naming *naming;
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */
 	bool silent;    /* nothing that is sent is answered */
-	bool refuses;   /* everything is refused with 403 */
-	unsigned deaf;  /* so many deletions go unheard by a watch */
+	/* called before each single queue of a probe is looked at; NULL: nothing is */
+	void (*on_probe)(struct lock_world *world);
+	bool refuses;  /* everything is refused with 403 */
+	unsigned deaf; /* so many deletions go unheard by a watch */
 	struct world_daemon daemon[DAEMONS];
 	struct said said[RECORDS];
 	size_t said_count;
@@ -56,6 +59,8 @@ struct lock_world {
 
 /* A world with both daemons' hold links up; settings with which they start are the defaults. */
 struct lock_world *world_new(void);
+/* The same, with another way of naming queues. */
+struct lock_world *world_new_named(const struct queue_naming *naming);
 extern const struct lock_settings world_settings;
 void world_free(struct lock_world *world);
 /* A daemon dies, as by SIGKILL, and is started again. */

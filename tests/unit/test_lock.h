@@ -9,6 +9,8 @@
 Suite *suite_lock_acquire(void);
 Suite *suite_lock_limits(void);
 Suite *suite_lock_line(void);
+Suite *suite_lock_markers(void);
+Suite *suite_lock_missing(void);
 Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);

@@ -355,8 +355,14 @@ START_TEST(without_probes_slots_are_claimed_unseen)
 	}
 	world_acquire(world, 1, 1, 1, "big", 30 * SECOND);
 	ck_assert_int_eq(world_await(world, 1, 1, 1)->slot, 3);
-	world_acquire(world, 1, 2, 1, "nix", 30 * SECOND);
-	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_NO_SUCH_LOCK);
+	/* Without a slot it may be a gate, or unlimited, and that cannot be seen. */
+	world_acquire(world, 1, 2, 1, "nix", TRY);
+	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_BROKER_BLOCKED);
+	world_acquire(world, 1, 2, 2, "nix", 30 * SECOND);
+	ck_assert_int_eq(world_await(world, 1, 2, 2)->reason, REASON_TIMEOUT);
+	world_acquire(world, 1, 2, 3, "nix", DURATION_FOREVER);
+	memory_world_block(world->memory, false);
+	ck_assert_int_eq(world_await(world, 1, 2, 3)->reason, REASON_NO_SUCH_LOCK);
 	world_pass(world, SECOND);
 	ck_assert_int_eq(world_b_count(world), 3);
 }

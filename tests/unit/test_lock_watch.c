@@ -199,6 +199,54 @@ START_TEST(revoked_under_a_dying_lane)
 }
 END_TEST
 
+/* Its B is free then, and there is no A: nobody claims it, and nobody claims it over and over. */
+START_TEST(a_revoked_slot_is_not_offered_when_it_is_released)
+{
+	unsigned asked;
+
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	/* A gate keeps the name, or the waiter would be told that there is no such lock. */
+	memory_world_put(world->memory, "db-G", false);
+	delete ();
+	world_pass(world, SOON);
+	ck_assert_int_eq(revoked(), 1);
+	release(2);
+	asked = world->asked;
+	world_pass(world, 20 * SECOND);
+	ck_assert_uint_lt(world->asked - asked, 20); /* a look each re-probe interval */
+	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
+	ck_assert_int_eq(world_b_count(world), 0);
+	world_make(world, "db", 1);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->slot, 1);
+}
+END_TEST
+
+START_TEST(a_slot_that_comes_back_is_nobody_else_s_before_its_old_holder_is_gone)
+{
+	world_pass(world, SECOND);
+	delete ();
+	world_pass(world, SOON);
+	world_make(world, "db", 1);
+	world_pass(world, 2 * SECOND);
+	ck_assert_int_eq(verify(2), REASON_REVOKED);
+	for (int daemon = 0; daemon < DAEMONS; daemon++) {
+		world_acquire(world, daemon, 3, 1, "db", 0);
+		ck_assert_int_eq(world_await(world, daemon, 3, 1)->reason, REASON_WOULD_BLOCK);
+	}
+	world_acquire(world, 0, 4, 1, "db", DURATION_FOREVER);
+	world_pass(world, 20 * SECOND);
+	ck_assert_ptr_null(world_answer(world, 0, 4, 1));
+	ck_assert(world_b(world, "db", 1, 0));
+	release(3);
+	/* Who waits here is looked for at once. */
+	world_pass(world, SOON);
+	ck_assert_int_eq(world_answer(world, 0, 4, 1)->slot, 1);
+	ck_assert_int_eq(revoked(), 1);
+	ck_assert_int_eq(world_notices(world, 0, 4, LOCK_NOTICE_REVOKED), 0);
+}
+END_TEST
+
 /* Every end of a hold at every step of a watch: nothing is left that could tell of it. */
 START_TEST(let_go_at_every_step)
 {
@@ -230,6 +278,8 @@ suite_lock_watch(void)
 	tcase_add_test(tc, a_watch_ends_with_its_hold);
 	tcase_add_test(tc, deleted_and_made_again_unheard);
 	tcase_add_test(tc, deleted_unheard);
+	tcase_add_test(tc, a_revoked_slot_is_not_offered_when_it_is_released);
+	tcase_add_test(tc, a_slot_that_comes_back_is_nobody_else_s_before_its_old_holder_is_gone);
 	tcase_add_loop_test(tc, revoked_under_a_dying_lane, 0, 8);
 	tcase_add_loop_test(tc, let_go_at_every_step, 0, 8);
 	suite_add_tcase(suite, tc);

@@ -1,0 +1,247 @@
+/*
+ * Acquires that have a missing semaphore made.
+ */
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define TRY 0
+#define SECOND NSEC_PER_SEC
+#define STEP (20 * NSEC_PER_MSEC)
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static void
+ask(int daemon, uint64_t peer, uint64_t request, int create, int64_t timeout)
+{
+	struct lock_acquire wanted = {.name = "db",
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = timeout,
+	    .create = create,
+	    .uid = 1000};
+
+	lock_acquire(world->daemon[daemon].engine, peer, request, &wanted);
+}
+
+static enum reason
+reason_of(int daemon, uint64_t peer, uint64_t request)
+{
+	return world_await(world, daemon, peer, request)->reason;
+}
+
+static bool
+has(const char *queue)
+{
+	return memory_world_has(world->memory, queue, NULL);
+}
+
+START_TEST(what_is_missing_is_made_once_for_all_who_want_it)
+{
+	ask(0, 1, 1, 2, TRY);
+	ask(0, 2, 1, 5, TRY);
+	ask(0, 3, 1, 2, TRY);
+	ask(0, 4, 1, 0, TRY);
+	ask(0, 5, 1, 0, DURATION_FOREVER);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
+	ck_assert_int_eq(reason_of(0, 3, 1), REASON_WOULD_BLOCK);
+	ck_assert_int_eq(reason_of(0, 4, 1), REASON_NO_SUCH_LOCK);
+	ck_assert_int_eq(reason_of(0, 5, 1), REASON_NO_SUCH_LOCK);
+	ck_assert(has("db-2-A") && !has("db-3-A") && !has("db-G"));
+	/* Now it is there, and `create` says nothing. */
+	ask(0, 6, 1, 9, TRY);
+	ck_assert_int_eq(reason_of(0, 6, 1), REASON_WOULD_BLOCK);
+	ck_assert(!has("db-3-A"));
+	world_pass(world, SECOND);
+	ck_assert(!has("db"));
+}
+END_TEST
+
+START_TEST(who_comes_while_it_is_made_waits_for_that)
+{
+	ask(0, 1, 1, 1, DURATION_FOREVER);
+	while (!has("db"))
+		ck_assert(world_step(world, SECOND));
+	ask(0, 2, 1, 1, DURATION_FOREVER);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
+	lock_peer_gone(world->daemon[0].engine, 1);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_persistent_mutex_is_made_with_one_slot)
+{
+	struct lock_acquire wanted = {
+	    .name = "db", .kind = LOCK_KIND_PERSISTENT_MUTEX, .timeout = TRY, .create = 5};
+
+	lock_acquire(world->daemon[0].engine, 1, 1, &wanted);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->slot, 1);
+	ck_assert(has("db-1-A") && !has("db-2-A"));
+}
+END_TEST
+
+START_TEST(a_gate_is_not_missing)
+{
+	memory_world_put(world->memory, "db-G", false);
+	ask(0, 1, 1, 2, TRY);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_WOULD_BLOCK);
+	ck_assert(!has("db-1-A"));
+}
+END_TEST
+
+START_TEST(two_daemons_make_one)
+{
+	for (uint64_t peer = 1; peer <= 2; peer++) {
+		for (int daemon = 0; daemon < DAEMONS; daemon++)
+			ask(daemon, peer, 1, 4, DURATION_FOREVER);
+	}
+	for (uint64_t peer = 1; peer <= 2; peer++) {
+		for (int daemon = 0; daemon < DAEMONS; daemon++)
+			ck_assert_int_eq(reason_of(daemon, peer, 1), REASON_NONE);
+	}
+	ck_assert_int_eq(world_b_count(world), 4);
+	ck_assert(has("db-4-A") && !has("db-5-A") && !has("db-G"));
+}
+END_TEST
+
+/* Another administrator is at work on it, for longer than a request may take. */
+START_TEST(who_waits_for_ever_outlasts_another_administrator)
+{
+	memory_world_put(world->memory, "db", true);
+	ask(0, 1, 1, 1, DURATION_FOREVER);
+	ask(0, 2, 1, 1, TRY);
+	ask(0, 3, 1, 1, 15 * SECOND);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(reason_of(0, 3, 1), REASON_TIMEOUT);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
+	memory_world_remove(world->memory, "db");
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
+}
+END_TEST
+
+START_TEST(in_an_alarm_nothing_is_made)
+{
+	memory_world_block(world->memory, true);
+	ask(0, 1, 1, 1, TRY);
+	ask(0, 2, 1, 1, DURATION_FOREVER);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_BROKER_BLOCKED);
+	world_pass(world, 30 * SECOND);
+	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
+	memory_world_block(world->memory, false);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
+}
+END_TEST
+
+START_TEST(who_may_not_make_it_is_told)
+{
+	world->refuses = true;
+	ask(0, 1, 1, 1, DURATION_FOREVER);
+	ask(0, 2, 1, 1, TRY);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_BROKER_DENIED);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_BROKER_DENIED);
+}
+END_TEST
+
+/*
+ * What died before its first slot looks like a gate, which is nobody's to open but an administrator's: who
+ * waits is served when that was done.
+ */
+static void
+complete(void)
+{
+	struct lock_change change = {
+	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .exist_ok = true};
+
+	world_pass(world, 2 * world_settings.reprobe);
+	if (world_answer(world, 0, 1, 1) != NULL)
+		return;
+	ck_assert(has("db-G") && !has("db-1-A"));
+	lock_create(world->daemon[0].engine, 3, 1, &change);
+	ck_assert_int_eq(reason_of(0, 3, 1), REASON_NONE);
+}
+
+/* Either link dies after every step: it is made all the same, for those who wait. */
+static void
+cut_at_every_step(enum broker_link link)
+{
+	bool done = false;
+
+	for (int steps = 0; !done; steps++) {
+		world_free(world);
+		world = world_new();
+		ask(0, 1, 1, 2, DURATION_FOREVER);
+		ask(0, 2, 1, 2, DURATION_FOREVER);
+		for (int i = 0; i < steps; i++)
+			world_step(world, STEP);
+		done = world_answer(world, 0, 2, 1) != NULL;
+		memory_broker_cut(world->daemon[0].broker, link, 0, STEP, "cut");
+		complete();
+		ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
+		ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
+		ck_assert(has("db-2-A") && !has("db-3-A"));
+		world_pass(world, SECOND);
+		ck_assert(!has("db"));
+	}
+}
+
+START_TEST(the_side_link_dies_at_every_step)
+{
+	cut_at_every_step(BROKER_SIDE);
+}
+END_TEST
+
+START_TEST(the_hold_link_dies_at_every_step)
+{
+	cut_at_every_step(BROKER_HOLD);
+}
+END_TEST
+
+START_TEST(who_wanted_it_hangs_up_at_every_step)
+{
+	for (int steps = 0; steps < 60; steps++) {
+		world_free(world);
+		world = world_new();
+		ask(0, 1, 1, 1, DURATION_FOREVER);
+		for (int i = 0; i < steps; i++)
+			world_step(world, STEP);
+		lock_peer_gone(world->daemon[0].engine, 1);
+		world_pass(world, 2 * SECOND);
+		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert_int_eq(world_b_count(world), 0);
+		ck_assert(!has("db") && !has("db-G"));
+	}
+}
+END_TEST
+
+Suite *
+suite_lock_missing(void)
+{
+	Suite *suite = suite_create("lock: missing");
+	TCase *tc = tcase_create("missing");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, what_is_missing_is_made_once_for_all_who_want_it);
+	tcase_add_test(tc, who_comes_while_it_is_made_waits_for_that);
+	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);
+	tcase_add_test(tc, a_gate_is_not_missing);
+	tcase_add_test(tc, two_daemons_make_one);
+	tcase_add_test(tc, who_waits_for_ever_outlasts_another_administrator);
+	tcase_add_test(tc, in_an_alarm_nothing_is_made);
+	tcase_add_test(tc, who_may_not_make_it_is_told);
+	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, the_hold_link_dies_at_every_step);
+	tcase_add_test(tc, who_wanted_it_hangs_up_at_every_step);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
