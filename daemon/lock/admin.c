@@ -8,6 +8,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
 #include "daemon/lock/admin_work.h"
+#include "daemon/lock/directory.h"
 #include "daemon/lock/drain.h"
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/survey.h"
@@ -341,6 +342,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		finish(engine, admin);
 		break;
 	case MUTEX_LOST:
+		directory_forget(engine, id);
 		admin_work_say(admin, "the connection to the broker was lost", said, sizeof(said));
 		set_outcome(admin, reason, said);
 		finish(engine, admin);

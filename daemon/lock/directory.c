@@ -181,6 +181,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	}
 	if (directory->work == DIRECTORY_READ) {
 		finish_read(engine, directory, names, count);
+	} else if (directory->done == NULL) {
+		finish(engine, directory, NULL, 0); /* nobody waits for it: nothing more is done */
 	} else if (directory->state == DIRECTORY_READING &&
 		   !is_among(directory->name, names, count)) {
 		directory_set_state(directory, DIRECTORY_ENTERING);
@@ -271,6 +273,22 @@ void
 directory_leave(struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id)
 {
 	start(engine, DIRECTORY_LEAVE, name, done, id);
+}
+
+void
+directory_forget(struct lock_engine *engine, uint64_t id)
+{
+	struct directory *directory, *next;
+
+	HASH_ITER (by_id, engine->directories, directory, next) {
+		if (directory->whose != id || directory->done == NULL)
+			continue;
+		directory->done = NULL;
+		if (directory->state != DIRECTORY_LOCKING)
+			continue; /* what is in flight is answered first */
+		mutex_leave(engine, directory->id);
+		directory_free(engine, directory);
+	}
 }
 
 void

@@ -28,6 +28,11 @@ void directory_enter(
     struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
 void directory_leave(
     struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
+/*
+ * Who asked with `id` has lost the administration mutex under which it did: what has not begun is not
+ * done any more, and nobody is told.
+ */
+void directory_forget(struct lock_engine *engine, uint64_t id);
 /* Frees what is left; the engine goes. */
 void directory_free_all(struct lock_engine *engine);
 

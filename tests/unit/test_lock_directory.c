@@ -254,6 +254,26 @@ START_TEST(the_side_link_dies_at_every_step)
 }
 END_TEST
 
+/* What it was to leave was made again meanwhile, under a mutex that is another's now. */
+START_TEST(a_destroy_that_lost_its_mutex_takes_nothing_out)
+{
+	lock_create(engine(0), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert(memory_world_put(world->memory, mutex().text, true));
+	lock_destroy(engine(0), 1, 2, &(struct lock_change){.name = "db"});
+	while (memory_world_has(world->memory, "db-1-A", NULL))
+		ck_assert(world_step(world, SECOND));
+	world_pass(world, SECOND / 2);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_world_remove(world->memory, mutex().text);
+	lock_create(engine(1), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
+	world_pass(world, 20 * SECOND);
+	ck_assert_int_ne(world_answer(world, 0, 1, 2)->reason, REASON_NONE);
+	expect_names(0, 1, "db");
+}
+END_TEST
+
 Suite *
 suite_lock_directory(void)
 {
@@ -270,6 +290,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, an_alarm_is_said_so);
 	tcase_add_test(tc, a_refusal_is_said_so);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
