@@ -9,6 +9,7 @@
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/pulse.h"
+#include "daemon/lock/turn.h"
 #include "daemon/lock/watch.h"
 #include "protocol/duration.h"
 
@@ -129,7 +130,7 @@ acquire_start(
 	waiter->lease = acquire->lease;
 	waiter->uid = acquire->uid;
 	if (acquire->kind != LOCK_KIND_MUTEX)
-		waiter->behind = admin_of_peer(engine, peer, acquire->name);
+		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
 	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
 	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
 	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);

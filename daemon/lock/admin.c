@@ -12,6 +12,7 @@
 #include "daemon/lock/drain.h"
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/survey.h"
+#include "daemon/lock/turn.h"
 
 /* seeds/000, "Swiss Cheese Semaphores" */
 static const char ascending_warning[] = "in ascending order: had it failed halfway, the slots "
@@ -52,63 +53,13 @@ admin_set_state(struct admin *admin, enum admin_state state)
 	admin->state = state;
 }
 
-/* In the line are those that others may have to stand behind for long, and all who stand behind one. */
-static bool
-is_in_line(const struct admin *admin)
-{
-	return !admin->size_only || admin->state == ADMIN_QUEUED;
-}
-
 static void
 admin_free(struct lock_engine *engine, struct admin *admin)
 {
-	if (is_in_line(admin))
-		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
 	HASH_DELETE(by_op, engine->admins, admin);
 	free(admin->sweep.slots);
 	free(admin->name);
 	free(admin);
-}
-
-/* ---- requests of one peer on one name keep their order, but for sizes among themselves ---- */
-
-static bool
-is_older_of_peer(const struct admin *other, const struct admin *admin)
-{
-	return other->op < admin->op && other->peer == admin->peer &&
-	       strcmp(other->name, admin->name) == 0;
-}
-
-static bool
-stands_behind(const struct lock_engine *engine, const struct admin *admin)
-{
-	const struct admin *other;
-
-	TAILQ_FOREACH (other, &engine->admin_line, of_line) {
-		if (!other->size_only && is_older_of_peer(other, admin))
-			return true;
-	}
-	if (admin->size_only)
-		return false;
-	for (other = engine->admins; other != NULL; other = other->by_op.next) {
-		if (is_older_of_peer(other, admin))
-			return true;
-	}
-	return false;
-}
-
-static void begin(struct lock_engine *engine, struct admin *admin);
-
-/* Those whose turn has come, in the order in which they came. */
-static void
-begin_queued(struct lock_engine *engine)
-{
-	struct admin *admin, *next;
-
-	TAILQ_FOREACH_SAFE (admin, &engine->admin_line, of_line, next) {
-		if (admin->state == ADMIN_QUEUED && !stands_behind(engine, admin))
-			begin(engine, admin); /* it may leave the line, nobody else does */
-	}
 }
 
 /* ---- the end ---- */
@@ -195,8 +146,8 @@ finish(struct lock_engine *engine, struct admin *admin)
 		acquire_admin_done(engine, admin->name, admin->op, admin->outcome,
 		    admin->text[0] != '\0' ? admin->text : NULL);
 	tell_outcome(engine, admin);
+	turn_end(engine, &admin->turn);
 	admin_free(engine, admin);
-	begin_queued(engine);
 }
 
 void
@@ -355,12 +306,12 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 }
 
 static void
-begin(struct lock_engine *engine, struct admin *admin)
+begin(struct lock_engine *engine, uint64_t op)
 {
+	struct admin *admin = admin_find(engine, op);
 	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
 
 	if (admin->size_only) {
-		TAILQ_REMOVE(&engine->admin_line, admin, of_line);
 		determine_maximum(engine, admin);
 		return;
 	}
@@ -383,21 +334,19 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	admin->name = mem_strdup(name);
 	admin->found = admin->target = -1;
 	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
-	TAILQ_INSERT_TAIL(&engine->admin_line, admin, of_line);
 	return admin;
 }
 
 static void
 start(struct lock_engine *engine, struct admin *admin)
 {
-	if (stands_behind(engine, admin)) {
-		struct op *op = engine_op_find(engine, admin->op);
-
-		op->late = REASON_TIMEOUT;
-		op->late_text = "an older request of the same connection on it is not done";
-		return;
-	}
-	begin(engine, admin);
+	admin->turn = (struct turn){
+	    .op = admin->op,
+	    .work = admin->size_only ? TURN_LOOKS : TURN_CHANGES,
+	    .begin = begin,
+	};
+	if (turn_take(engine, &admin->turn, admin->peer, admin->name))
+		begin(engine, admin->op);
 }
 
 /* ---- the doors ---- */
@@ -410,16 +359,8 @@ static bool
 refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request, int target)
 {
 	struct lock_answer answer;
-	struct broker_info info;
 
-	broker_get_info(engine->broker, &info);
-	if (engine->link != BROKER_UP)
-		answer = engine_refusal(
-		    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
-		    info.why);
-	else if (info.side_blocked)
-		answer = engine_refusal(REASON_BROKER_BLOCKED, NULL);
-	else
+	if (!engine_refusal_for_link(engine, &answer))
 		return false;
 	answer.target = target;
 	engine_tell(engine, peer, request, &answer);
@@ -478,7 +419,7 @@ admin_create_missing(struct lock_engine *engine, const char *name, int slots)
 {
 	struct admin *admin;
 
-	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
+	for (admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
 		if (!admin->size_only && admin->order.work == PLAN_CREATE_MISSING &&
 		    strcmp(admin->name, name) == 0)
 			return admin->op;
@@ -503,26 +444,12 @@ admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const ch
 	start(engine, admin);
 }
 
-uint64_t
-admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name)
-{
-	const struct admin *admin;
-	uint64_t youngest = 0;
-
-	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
-		if (admin->peer == peer && !admin->size_only && strcmp(admin->name, name) == 0 &&
-		    admin->op > youngest)
-			youngest = admin->op;
-	}
-	return youngest;
-}
-
 void
 admin_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	struct admin *admin;
 
-	TAILQ_FOREACH (admin, &engine->admin_line, of_line) {
+	for (admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
 		if (admin->peer == peer)
 			admin->wait = 0;
 	}

@@ -9,7 +9,7 @@
  *	drop the mutex
  *	wait for holders	(drain.h, when asked to), answer
  *
- * Requests of one peer on one name keep their order, whatever they are (PROTOCOL.md).
+ * Requests of one peer on one name keep their order (turn.h).
  */
 #ifndef LOCK_ADMIN_H
 #define LOCK_ADMIN_H
@@ -28,8 +28,6 @@ void admin_destroy(
  */
 uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int slots);
 void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
-/* The youngest of the peer's changes of the name that is not done; 0: none. */
-uint64_t admin_of_peer(const struct lock_engine *engine, uint64_t peer, const char *name);
 /* What it asked for is still done; the holders of what that removes are waited for by nobody. */
 void admin_peer_gone(struct lock_engine *engine, uint64_t peer);
 /* Frees what is left; the engine goes. */

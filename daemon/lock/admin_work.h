@@ -9,9 +9,10 @@
 
 #include "daemon/lock/admin_plan.h"
 #include "daemon/lock/engine.h"
+#include "daemon/lock/turn.h"
 
 enum admin_state {
-	ADMIN_QUEUED,   /* behind an older request of its peer on the name */
+	ADMIN_QUEUED,   /* behind an older request of its peer on the name (turn.h) */
 	ADMIN_LOCKING,  /* in the line of the mutex */
 	ADMIN_COUNTING, /* it is ours, or not needed; the maximum is being determined */
 	ADMIN_WORKING,  /* at `step` of the plan */
@@ -54,7 +55,7 @@ struct admin {
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
-	TAILQ_ENTRY(admin) of_line;
+	struct turn turn;
 };
 
 /* Of admin.c. */

@@ -240,6 +240,23 @@ engine_refusal_unknown(const struct lock_engine *engine, const char *text)
 	    info.side_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
 }
 
+bool
+engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *ret_refusal)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if (engine->link != BROKER_UP)
+		*ret_refusal = engine_refusal(
+		    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
+		    info.why);
+	else if (info.side_blocked)
+		*ret_refusal = engine_refusal(REASON_BROKER_BLOCKED, NULL);
+	else
+		return false;
+	return true;
+}
+
 struct lock_answer
 engine_full(const struct semaphore *semaphore, enum reason reason)
 {

@@ -12,6 +12,7 @@
  *	watch				hears when A is deleted
  *	claim				one flight for one slot
  *	acquire, serve, verify, release	the lock client of seeds/000
+ *	turn				requests of one peer on one name, in their order
  *	mutex				the administration mutex: one administrator at a time
  *	survey, directory		what the broker says of a semaphore; which there are
  *	admin, drain, fsck, list	its lock administration
@@ -56,6 +57,7 @@ struct op {
 };
 
 struct verify;
+struct turn_line;
 struct mutex;
 struct mutex_taker;
 struct surveying;
@@ -97,6 +99,7 @@ struct lock_engine {
 	struct semaphore *semaphores; /* by key */
 	struct op *ops;               /* by id */
 	struct verify *verifies;      /* of verify.c */
+	struct turn_line *turns;      /* of turn.c */
 	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
 	struct mutex_taker *mutex_takers;         /* of mutex.c */
 	struct surveying *surveys;                /* of survey.c */
@@ -106,7 +109,6 @@ struct lock_engine {
 	struct listing *listings;                 /* of list.c */
 	struct admin *admins;                     /* of admin.c */
 	struct directory *directories;            /* of directory.c */
-	TAILQ_HEAD(, admin) admin_line;
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */
@@ -148,6 +150,12 @@ struct lock_answer engine_refusal_unknown(const struct lock_engine *engine, cons
 
 /* Of a wait that begins while the broker is away: the peer is told why nothing comes of it. */
 void engine_tell_broker(struct lock_engine *engine, uint64_t peer);
+
+/*
+ * Administration and looking need the broker, and one that takes messages: false when it is there. Else
+ * the refusal that says so; its words are borrowed from the broker.
+ */
+bool engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *ret_refusal);
 
 /* The peer's entry, made when there is none. It goes when it neither holds nor waits. */
 struct lock_peer *engine_peer(struct lock_engine *engine, uint64_t id);

@@ -20,6 +20,7 @@
 #include "daemon/lock/release.h"
 #include "daemon/lock/serve.h"
 #include "daemon/lock/survey.h"
+#include "daemon/lock/turn.h"
 #include "daemon/lock/verify.h"
 #include "daemon/lock/watch.h"
 #include "protocol/methods.h"
@@ -114,7 +115,6 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->poked);
-	TAILQ_INIT(&engine->admin_line);
 	timer_init(&engine->serve, serve_poked, engine, 0);
 	pulse_init(engine);
 	broker_set_events(broker,
@@ -146,6 +146,7 @@ lock_engine_free(struct lock_engine *engine)
 	drain_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
+	turn_free_all(engine);
 	survey_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);

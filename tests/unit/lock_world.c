@@ -49,7 +49,9 @@ nacks_of(void *ctx)
 
 	if (world->on_probe != NULL)
 		world->on_probe(world);
-	return false;
+	if (world->nacks == 0)
+		return false;
+	return --world->nacks == 0;
 }
 
 static bool
@@ -144,6 +146,8 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->waiting = answer->waiting;
 	add_held(said, answer->held, answer->held_count);
 	add_shown(said, answer);
+	said->more = answer->findings_more;
+	said->rows = answer->row_count;
 	said->safe_until = answer->safe_until;
 }
 
@@ -257,6 +261,32 @@ world_pass(struct lock_world *world, int64_t ns)
 	while (world_step(world, end - world->now))
 		continue;
 	world->now = end;
+}
+
+struct lanes {
+	uint64_t ids[64];
+	size_t count;
+};
+
+static void
+add_lane(void *ctx, uint64_t lane, bool silent)
+{
+	struct lanes *lanes = ctx;
+
+	(void)silent;
+	ck_assert_uint_lt(lanes->count, sizeof(lanes->ids) / sizeof(lanes->ids[0]));
+	lanes->ids[lanes->count++] = lane;
+}
+
+void
+world_close_lanes(struct lock_world *world, int daemon, enum broker_link link)
+{
+	struct lanes lanes = {.count = 0};
+
+	memory_broker_each_lane(world->daemon[daemon].broker, link, add_lane, &lanes);
+	for (size_t i = 0; i < lanes.count; i++)
+		memory_broker_close_lane(
+		    world->daemon[daemon].broker, lanes.ids[i], 406, "PRECONDITION_FAILED");
 }
 
 void

@@ -24,7 +24,8 @@ struct said {
 	enum lock_notice_kind kind;
 	uint64_t lock;
 	int slot, slots, target, holders, waiting, position;
-	bool warned; /* it is done, but */
+	bool warned;       /* it is done, but */
+	size_t more, rows; /* findings that are not listed; rows that are */
 	int64_t at, safe_until;
 	char text[256];
 	char
@@ -50,8 +51,9 @@ struct lock_world {
 	bool silent;    /* nothing that is sent is answered */
 	/* called before each single queue of a probe is looked at; NULL: nothing is */
 	void (*on_probe)(struct lock_world *world);
-	bool refuses;  /* everything is refused with 403 */
-	unsigned deaf; /* so many deletions go unheard by a watch */
+	bool refuses;   /* everything is refused with 403 */
+	unsigned nacks; /* of the queues that are probed, the so many-th is nacked; 0: none is */
+	unsigned deaf;  /* so many deletions go unheard by a watch */
 	struct world_daemon daemon[DAEMONS];
 	struct said said[RECORDS];
 	size_t said_count;
@@ -69,6 +71,8 @@ void world_kill(struct lock_world *world, int daemon);
 void world_pass(struct lock_world *world, int64_t ns);
 /* Fires the next timer only; false when it lies more than `ns` ahead (or there is none). */
 bool world_step(struct lock_world *world, int64_t ns);
+/* The server closes every lane of a link that is in use. */
+void world_close_lanes(struct lock_world *world, int daemon, enum broker_link link);
 /* A semaphore of so many slots, made behind everybody's back. */
 void world_make(struct lock_world *world, const char *name, int slots);
 /* Whether a B exists, and (daemon >= 0) is that daemon's. */

@@ -15,6 +15,8 @@ Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);
 Suite *suite_lock_drain(void);
+Suite *suite_lock_fsck(void);
+Suite *suite_lock_list(void);
 Suite *suite_lock_admin(void);
 Suite *suite_lock_plan(void);
 Suite *suite_lock_resize(void);

@@ -1,0 +1,556 @@
+/*
+ * What is wrong with a semaphore, and mending it, by simulation over memory_broker.
+ */
+#include "daemon/lock/fsck.h"
+#include "protocol/methods.h"
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND NSEC_PER_SEC
+
+static struct lock_world *world;
+static uint64_t last_request;
+
+/* Few slots that there may be: the whole of them is looked at again and again. */
+static void
+setup(void)
+{
+	struct lock_settings settings = world_settings;
+
+	world = world_new();
+	settings.slots_most = 40;
+	for (int i = 0; i < DAEMONS; i++)
+		lock_engine_set(world->daemon[i].engine, &settings);
+	last_request = 100;
+}
+
+static void
+setup_whole(void)
+{
+	world = world_new();
+	last_request = 100;
+}
+
+static void
+teardown(void)
+{
+	for (int i = 0; i < DAEMONS; i++) {
+		ck_assert_ptr_null(world->daemon[i].engine->fscks);
+		ck_assert(lock_quiet(world->daemon[i].engine));
+	}
+	world_free(world);
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+/* A[slot] or B[slot]; slot 0: the marker of that letter. */
+static const char *
+queue(char letter, int slot)
+{
+	static char text[64];
+
+	if (slot > 0)
+		snprintf(text, sizeof(text), "db-%d-%c", slot, letter);
+	else
+		snprintf(text, sizeof(text), "db-%c", letter);
+	return text;
+}
+
+static void
+put(char letter, int slot)
+{
+	ck_assert(memory_world_put(world->memory, queue(letter, slot), false));
+}
+
+static void
+put_b(int slot)
+{
+	ck_assert(memory_world_put(world->memory, queue('B', slot), true));
+}
+
+static void
+take_away(char letter, int slot)
+{
+	ck_assert(memory_world_remove(world->memory, queue(letter, slot)));
+}
+
+static bool
+has(char letter, int slot)
+{
+	return memory_world_has(world->memory, queue(letter, slot), NULL);
+}
+
+static void
+enter(const char *name)
+{
+	memory_world_publish(
+	    world->memory, queue_name_directory(&queue_naming_amqp_locks).text, name);
+}
+
+/* A semaphore that nothing is wrong with. */
+static void
+make(int slots)
+{
+	world_make(world, "db", slots);
+	enter("db");
+}
+
+static void
+ask(uint64_t request, bool repair)
+{
+	lock_fsck(engine(0), 1, request, "db", repair);
+}
+
+static const struct said *
+run(bool repair)
+{
+	ask(++last_request, repair);
+	return world_await(world, 0, 1, last_request);
+}
+
+static void
+check_run(bool repair, const char *findings)
+{
+	const struct said *answer = run(repair);
+
+	ck_assert_msg(answer->reason == REASON_NONE, "%s", answer->text);
+	ck_assert_str_eq(answer->detail, findings);
+}
+
+static int
+size(void)
+{
+	lock_size(engine(1), 1, ++last_request, "db");
+	return world_await(world, 1, 1, last_request)->slots;
+}
+
+/* Everything there is, in one sum: whether anything was changed. */
+static void
+add_queue(void *ctx, const char *name, const struct broker *owner)
+{
+	unsigned long sum = owner != NULL;
+
+	for (; *name != '\0'; name++)
+		sum = 31 * sum + (unsigned char)*name;
+	*(unsigned long *)ctx += sum;
+}
+
+static unsigned long
+sum_of_all(void)
+{
+	unsigned long sum = 0;
+
+	memory_world_each(world->memory, add_queue, &sum);
+	return sum;
+}
+
+START_TEST(a_sound_semaphore_is_clean)
+{
+	make(3);
+	check_run(false, "");
+	check_run(true, "");
+	ck_assert_int_eq(size(), 3);
+	/* Holders and waiters are nothing wrong. */
+	world_acquire(world, 0, 2, 1, "db", 0);
+	world_await(world, 0, 2, 1);
+	check_run(true, "");
+	lock_peer_gone(engine(0), 2);
+	world_pass(world, SECOND);
+}
+END_TEST
+
+START_TEST(what_there_is_not_is_said_so)
+{
+	ck_assert_int_eq(run(true)->reason, REASON_NO_SUCH_LOCK);
+	put('G', 0);
+	enter("db");
+	ck_assert_int_eq(run(true)->reason, REASON_NONE);
+	ck_assert_int_eq(world_answer(world, 0, 1, last_request)->slots, 0);
+}
+END_TEST
+
+START_TEST(gaps_and_strays)
+{
+	make(10);
+	take_away('A', 4);
+	take_away('A', 6);
+	take_away('A', 7);
+	put('A', METHODS_SLOTS_MAX);
+	check_run(false, "gap:4 stray:5 gap:6 stray:8 stray:9 stray:10 gap:11 stray:10000");
+	check_run(true, "gap:4! stray:5! gap:6! stray:8! stray:9! stray:10! gap:11! stray:10000!");
+	ck_assert_int_eq(size(), 3);
+	ck_assert(!has('A', 8));
+	check_run(false, "");
+}
+END_TEST
+
+START_TEST(strays_alone)
+{
+	put('A', 2);
+	check_run(false, "gap:1 stray:2");
+	check_run(true, "gap:1! stray:2!");
+	ck_assert_int_eq(run(false)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
+START_TEST(a_holder_of_no_slot_has_to_leave)
+{
+	make(2);
+	put_b(1);
+	put_b(5);
+	check_run(true, "orphan:5");
+	ck_assert(has('B', 5));
+	take_away('B', 5);
+	check_run(false, "");
+}
+END_TEST
+
+START_TEST(slots_declared_otherwise_are_used_as_they_are)
+{
+	make(1);
+	for (int slot = 2; slot <= 40; slot++) {
+		if (slot % 10 == 0)
+			ck_assert(memory_world_put_otherwise(world->memory, queue('A', slot)));
+		else
+			put('A', slot);
+	}
+	check_run(false, "arguments:10 arguments:20 arguments:30 arguments:40");
+	check_run(true, "arguments:10 arguments:20 arguments:30 arguments:40");
+	ck_assert_int_eq(size(), 40);
+}
+END_TEST
+
+START_TEST(a_slot_that_is_some_connections_own_is_seen)
+{
+	make(1);
+	ck_assert(memory_world_put(world->memory, "db-2-A", true));
+	ck_assert(memory_world_put(world->memory, "db-4-A", true));
+	put('A', 5);
+	check_run(false, "arguments:2 gap:3 stray:4 arguments:4 stray:5");
+	check_run(true, "arguments:2 gap:3 stray:4 arguments:4 stray:5!");
+}
+END_TEST
+
+START_TEST(transient_slots_are_made_anew)
+{
+	make(1);
+	ck_assert(memory_world_put_transient(world->memory, "db-2-A"));
+	ck_assert(memory_world_put_transient(world->memory, "db-3-A"));
+	put('A', 4);
+	put_b(3);
+	put_b(4);
+	check_run(false, "transient:2 transient:3");
+	check_run(true, "transient:2! transient:3"); /* that one is held */
+	ck_assert_int_eq(size(), 4);
+	take_away('B', 3);
+	check_run(true, "transient:3!");
+	check_run(false, "");
+	memory_world_restart(world->memory);
+	ck_assert(has('A', 2) && has('A', 3));
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "restarted");
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "restarted");
+}
+END_TEST
+
+START_TEST(markers_that_contradict)
+{
+	make(2);
+	put('G', 0);
+	check_run(false, "markers:0");
+	check_run(true, "markers:0!");
+	check_run(false, "");
+	ck_assert_int_eq(size(), 2);
+	put('U', 0);
+	check_run(false, "");
+	put('G', 0);
+	check_run(true, "markers:0!");
+	check_run(false, "");
+	ck_assert_int_eq(size(), LOCK_UNLIMITED);
+}
+END_TEST
+
+START_TEST(the_directory_is_put_right)
+{
+	world_make(world, "db", 2);
+	enter("other");
+	check_run(false, "not-listed:0");
+	check_run(true, "not-listed:0!");
+	check_run(false, "");
+	take_away('A', 2);
+	take_away('A', 1);
+	check_run(false, "listed-missing:0");
+	check_run(true, "listed-missing:0!");
+	ck_assert_int_eq(run(false)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
+/* One of everything. */
+static void
+wreck(void)
+{
+	world_make(world, "db", 5);
+	take_away('A', 4);
+	take_away('A', 2);
+	ck_assert(memory_world_put_transient(world->memory, "db-2-A"));
+	put_b(7);
+	put('G', 0);
+}
+
+static const char wrecked[] = "markers:0 not-listed:0 transient:2 gap:4 stray:5 orphan:7";
+
+START_TEST(without_repair_nothing_is_changed)
+{
+	unsigned long before;
+
+	wreck();
+	before = sum_of_all();
+	check_run(false, wrecked);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(sum_of_all(), before);
+}
+END_TEST
+
+START_TEST(all_at_once_is_mended)
+{
+	wreck();
+	check_run(true, "markers:0! not-listed:0! transient:2! gap:4! stray:5! orphan:7");
+	check_run(false, "orphan:7");
+	ck_assert_int_eq(size(), 3);
+}
+END_TEST
+
+/* Whatever was begun: the next repair ends with a clean one. */
+START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_mended)
+{
+	bool done = false;
+
+	for (int steps = 0; !done; steps++) {
+		wreck();
+		ask(++last_request, true);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		done = world_answer(world, 0, 1, last_request) != NULL;
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		world_await(world, 0, 1, last_request);
+		world_pass(world, 20 * SECOND);
+		ck_assert(lock_quiet(engine(0)));
+		ck_assert(!memory_world_has(world->memory, "db", NULL));
+		ck_assert_int_eq(run(true)->reason, REASON_NONE);
+		check_run(false, "orphan:7");
+		take_away('B', 7);
+		lock_destroy(engine(0), 1, ++last_request, &(struct lock_change){.name = "db"});
+		ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+		world->said_count = 0;
+		ck_assert_int_lt(steps, 500);
+	}
+}
+END_TEST
+
+START_TEST(the_lane_dies_at_any_step)
+{
+	const struct said *answer;
+	bool done = false;
+
+	for (int steps = 0; !done; steps++) {
+		wreck();
+		ask(++last_request, true);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		done = world_answer(world, 0, 1, last_request) != NULL;
+		world_close_lanes(world, 0, BROKER_SIDE);
+		answer = world_await(world, 0, 1, last_request);
+		/* The directory has a lane of its own. */
+		ck_assert(answer->reason == REASON_NONE || strstr(answer->text, "directory"));
+		world_pass(world, SECOND);
+		ck_assert_int_eq(run(true)->reason, REASON_NONE);
+		check_run(false, "orphan:7");
+		take_away('B', 7);
+		lock_destroy(engine(0), 1, ++last_request, &(struct lock_change){.name = "db"});
+		ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+		world->said_count = 0;
+		ck_assert_int_lt(steps, 500);
+	}
+}
+END_TEST
+
+START_TEST(the_admin_mutex_keeps_others_out)
+{
+	make(2);
+	/* Of the same daemon, which could declare the queue again. */
+	for (uint64_t i = 0; i < 3; i++)
+		lock_fsck(engine(0), 2 + i, 1, "db", true);
+	lock_resize(engine(0), 9, 1, &(struct lock_change){.name = "db", .slots = 5});
+	for (uint64_t i = 0; i < 3; i++) {
+		ck_assert_int_eq(world_await(world, 0, 2 + i, 1)->reason, REASON_NONE);
+		ck_assert_int_eq(world_answer(world, 0, 2 + i, 1)->slots, 2);
+	}
+	ck_assert_int_eq(world_await(world, 0, 9, 1)->reason, REASON_NONE);
+	/* Of another. */
+	memory_world_put(world->memory, "db", true);
+	ck_assert_int_eq(run(false)->reason, REASON_TIMEOUT);
+	memory_world_remove(world->memory, "db");
+	check_run(false, "");
+}
+END_TEST
+
+/* In the order of a connection's requests, whatever they are. */
+START_TEST(it_keeps_its_place_among_the_requests_of_its_peer)
+{
+	put('A', 2);
+	ask(1, true); /* takes the stray away */
+	lock_create(engine(0), 1, 2, &(struct lock_change){.name = "db", .slots = 2});
+	ask(3, false);
+	lock_size(engine(0), 1, 4, "db");
+	take_away('A', 2);
+	lock_resize(engine(0), 1, 5, &(struct lock_change){.name = "db", .slots = 3});
+	ask(6, false);
+	world_acquire(world, 0, 1, 7, "db", 0);
+	world_await(world, 0, 1, 7);
+	for (uint64_t request = 1; request < 7; request++) {
+		ck_assert_ptr_nonnull(world_answer(world, 0, 1, request));
+		ck_assert_ptr_nonnull(world_answer(world, 0, 1, request + 1));
+		ck_assert(
+		    world_answer(world, 0, 1, request) < world_answer(world, 0, 1, request + 1));
+	}
+	ck_assert_int_eq(world_answer(world, 0, 1, 4)->slots, 2);
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, SECOND);
+}
+END_TEST
+
+START_TEST(an_unknown_answer_changes_nothing)
+{
+	unsigned long before;
+
+	wreck();
+	world_pass(world, SECOND);
+	before = sum_of_all();
+	world->nacks = 1;
+	ck_assert_int_eq(run(true)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(
+	    strstr(world_answer(world, 0, 1, last_request)->text, "markers exist; nothing was"));
+	world->nacks = 1 + 2 + 2; /* markers, slot 1 */
+	ck_assert_int_eq(run(true)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, last_request)->text,
+	    "slot 2 exists, or is held; nothing was"));
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(sum_of_all(), before);
+}
+END_TEST
+
+START_TEST(what_the_broker_refuses_is_told)
+{
+	make(2);
+	world->refuses = true;
+	ck_assert_int_eq(run(true)->reason, REASON_BROKER_DENIED);
+	world->refuses = false;
+	check_run(true, "");
+}
+END_TEST
+
+/* It stops in the middle, and leaves nothing in flight behind its mutex. */
+START_TEST(what_was_answered_too_late_goes_no_further)
+{
+	bool done = false;
+
+	for (int steps = 0; !done; steps++) {
+		wreck();
+		ask(++last_request, true);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		done = world_answer(world, 0, 1, last_request) != NULL;
+		world->delay = 3 * world_settings.request_timeout;
+		world_await(world, 0, 1, last_request);
+		world->delay = NSEC_PER_MSEC;
+		world_pass(world, 10 * world_settings.request_timeout);
+		ck_assert(lock_quiet(engine(0)));
+		ck_assert(!memory_world_has(world->memory, "db", NULL));
+		ck_assert_int_eq(run(true)->reason, REASON_NONE);
+		check_run(false, "orphan:7");
+		take_away('B', 7);
+		lock_destroy(engine(0), 1, ++last_request, &(struct lock_change){.name = "db"});
+		ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+		world->said_count = 0;
+		ck_assert_int_lt(steps, 500);
+	}
+}
+END_TEST
+
+START_TEST(an_alarm_is_answered_at_once)
+{
+	make(2);
+	check_run(false, "");
+	memory_world_block(world->memory, true);
+	ask(1, false);
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_BLOCKED);
+	memory_world_block(world->memory, false);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	ask(2, false);
+	ck_assert_str_eq(world_answer(world, 0, 1, 2)->text, "gone fishing");
+}
+END_TEST
+
+/* An answer of 10,000 findings would not fit into a line. */
+START_TEST(thousands_of_findings_are_counted)
+{
+	for (int slot = 2; slot <= METHODS_SLOTS_MAX; slot++)
+		put('A', slot);
+	ck_assert_int_eq(run(false)->reason, REASON_NONE);
+	ck_assert_uint_eq(world_answer(world, 0, 1, last_request)->more, METHODS_SLOTS_MAX - 1000);
+	ck_assert_int_eq(run(true)->reason, REASON_NONE);
+	ck_assert_int_eq(run(true)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
+START_TEST(its_peer_may_go)
+{
+	wreck();
+	ask(1, true);
+	lock_peer_gone(engine(0), 1);
+	world_await(world, 0, 1, 1);
+	check_run(false, "orphan:7");
+}
+END_TEST
+
+Suite *
+suite_lock_fsck(void)
+{
+	Suite *suite = suite_create("lock: fsck");
+	TCase *tc = tcase_create("fsck"), *whole = tcase_create("of 10,000 slots");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_sound_semaphore_is_clean);
+	tcase_add_test(tc, what_there_is_not_is_said_so);
+	tcase_add_test(tc, strays_alone);
+	tcase_add_test(tc, a_holder_of_no_slot_has_to_leave);
+	tcase_add_test(tc, slots_declared_otherwise_are_used_as_they_are);
+	tcase_add_test(tc, a_slot_that_is_some_connections_own_is_seen);
+	tcase_add_test(tc, transient_slots_are_made_anew);
+	tcase_add_test(tc, markers_that_contradict);
+	tcase_add_test(tc, the_directory_is_put_right);
+	tcase_add_test(tc, without_repair_nothing_is_changed);
+	tcase_add_test(tc, all_at_once_is_mended);
+	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_mended);
+	tcase_add_test(tc, the_lane_dies_at_any_step);
+	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
+	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
+	tcase_add_test(tc, an_unknown_answer_changes_nothing);
+	tcase_add_test(tc, what_the_broker_refuses_is_told);
+	tcase_add_test(tc, what_was_answered_too_late_goes_no_further);
+	tcase_add_test(tc, an_alarm_is_answered_at_once);
+	tcase_add_test(tc, its_peer_may_go);
+	suite_add_tcase(suite, tc);
+	tcase_add_checked_fixture(whole, setup_whole, teardown);
+	tcase_add_test(whole, gaps_and_strays);
+	tcase_add_test(whole, thousands_of_findings_are_counted);
+	suite_add_tcase(suite, whole);
+	return suite;
+}

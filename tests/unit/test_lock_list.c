@@ -1,0 +1,284 @@
+/*
+ * Looking at every semaphore, and at one as an acquire would find it, by simulation over memory_broker.
+ */
+#include "daemon/lock/list.h"
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND NSEC_PER_SEC
+
+static struct lock_world *world;
+static uint64_t last_request;
+
+static void
+setup(void)
+{
+	world = world_new();
+	last_request = 100;
+}
+
+static void
+teardown(void)
+{
+	for (int i = 0; i < DAEMONS; i++)
+		ck_assert_ptr_null(world->daemon[i].engine->listings);
+	world_free(world);
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+static void
+put(const char *queue, bool exclusive)
+{
+	ck_assert(memory_world_put(world->memory, queue, exclusive));
+}
+
+static void
+enter(const char *name)
+{
+	memory_world_publish(
+	    world->memory, queue_name_directory(&queue_naming_amqp_locks).text, name);
+}
+
+static void
+acquire(int daemon, const char *name, enum lock_kind kind, int64_t timeout)
+{
+	lock_acquire(engine(daemon), 2, ++last_request,
+	    &(struct lock_acquire){.name = name, .kind = kind, .timeout = timeout});
+	world_pass(world, SECOND);
+}
+
+static void
+check_list(const char *rows)
+{
+	lock_list(engine(1), 1, ++last_request);
+	ck_assert_int_eq(world_await(world, 1, 1, last_request)->reason, REASON_NONE);
+	ck_assert_str_eq(world_answer(world, 1, 1, last_request)->detail, rows);
+}
+
+static void
+check_explain(const char *name, enum lock_kind kind, const char *what)
+{
+	lock_explain(engine(0), 1, ++last_request, name, kind);
+	ck_assert_int_eq(world_await(world, 0, 1, last_request)->reason, REASON_NONE);
+	ck_assert_str_eq(world_answer(world, 0, 1, last_request)->detail, what);
+}
+
+/* As explain has it: verdict, slots/busy, of these here, waiting here, strays. */
+static void
+check_semaphore(const char *what)
+{
+	check_explain("db", LOCK_KIND_SEMAPHORE, what);
+}
+
+static void
+release_all(void)
+{
+	lock_peer_gone(engine(0), 2);
+	lock_peer_gone(engine(1), 2);
+	world_pass(world, SECOND);
+}
+
+START_TEST(all_are_listed_with_their_size_and_holders)
+{
+	check_list("");
+	enter("stage");
+	enter("db");
+	enter("free");
+	enter("closed");
+	enter("gone");
+	enter("db"); /* twice, as after a link that died */
+	world_make(world, "db", 3);
+	world_make(world, "stage", 1);
+	world_make(world, "free", 2);
+	put("free-U", false);
+	put("closed-G", false);
+	put("db-2-B", true);
+	put("db-4-B", true); /* of no slot that counts */
+	acquire(0, "db", LOCK_KIND_SEMAPHORE, 0);
+	check_list("closed=0/0 db=3/2 free=-2/0 gone=0/0- stage=1/0");
+	release_all();
+}
+END_TEST
+
+/* More than are looked at at once, some with more slots than one flush shows. */
+START_TEST(hundreds_are_listed_in_order)
+{
+	char name[16];
+	int before;
+
+	for (int i = 299; i >= 0; i--) {
+		snprintf(name, sizeof(name), "s%03d", i);
+		enter(name);
+		world_make(world, name, i % 100);
+	}
+	lock_list(engine(0), 1, 1);
+	before = (int)world->asked;
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_gt((int)world->asked, before);
+	ck_assert_uint_eq(world_answer(world, 0, 1, 1)->rows, 300);
+	ck_assert_int_eq(
+	    strncmp(world_answer(world, 0, 1, 1)->detail, "s000=0/0- s001=1/0 s002=2/0", 27), 0);
+}
+END_TEST
+
+START_TEST(what_the_broker_does_not_say_is_not_known)
+{
+	enter("a");
+	enter("b");
+	enter("c");
+	world_make(world, "a", 1);
+	world_make(world, "b", 1);
+	world_make(world, "c", 1);
+	/* The world performs the first half of each probe, 33 queues, then the others. */
+	world->nacks = 33 + 3; /* behind two markers: the first slot of the second */
+	check_list("a=1/0 b=-1/-1 c=1/0");
+}
+END_TEST
+
+START_TEST(a_list_that_takes_too_long_is_given_up)
+{
+	enter("a");
+	memory_world_put(
+	    world->memory, queue_name_directory_mutex(&queue_naming_amqp_locks).text, true);
+	lock_list(engine(0), 1, 1);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
+	memory_world_remove(
+	    world->memory, queue_name_directory_mutex(&queue_naming_amqp_locks).text);
+	/* In the middle of its rows. */
+	lock_list(engine(0), 1, 2);
+	while (engine(0)->surveys == NULL)
+		ck_assert(world_step(world, SECOND));
+	world->silent = true;
+	lock_list(engine(0), 1, 3);
+	ck_assert_int_ne(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+	world_await(world, 0, 1, 2);
+	world->silent = false;
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	world_pass(world, 20 * SECOND);
+	check_list("a=0/0-");
+}
+END_TEST
+
+START_TEST(without_the_broker_nothing_is_looked_at)
+{
+	world_make(world, "db", 1);
+	check_semaphore("free 1/0 here 0 waiting 0 strays 0");
+	memory_world_block(world->memory, true);
+	lock_list(engine(0), 1, 1);
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_BLOCKED);
+	lock_explain(engine(0), 1, 2, "db", LOCK_KIND_SEMAPHORE);
+	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
+	memory_world_block(world->memory, false);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	lock_list(engine(0), 1, 3);
+	ck_assert_str_eq(world_answer(world, 0, 1, 3)->text, "gone fishing");
+	lock_explain(engine(0), 1, 4, "db", LOCK_KIND_MUTEX);
+	ck_assert_int_eq(world_answer(world, 0, 1, 4)->reason, REASON_BROKER_UNAVAILABLE);
+}
+END_TEST
+
+START_TEST(the_link_dies_at_every_step)
+{
+	enter("a");
+	enter("b");
+	world_make(world, "a", 2);
+	for (int steps = 0; steps < 20; steps++) {
+		lock_list(engine(0), 1, 1);
+		lock_explain(engine(0), 1, 2, "a", LOCK_KIND_SEMAPHORE);
+		lock_explain(engine(0), 1, 3, "a", LOCK_KIND_MUTEX);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		for (uint64_t request = 1; request <= 3; request++)
+			world_await(world, 0, 1, request);
+		world->said_count = 0;
+		world_pass(world, 20 * SECOND);
+	}
+}
+END_TEST
+
+START_TEST(why_an_acquire_would_not_succeed)
+{
+	check_semaphore("no-such-lock 0/0 here 0 waiting 0 strays 0");
+	put("db-G", false);
+	check_semaphore("gate 0/0 here 0 waiting 0 strays 0");
+	world_make(world, "db", 2);
+	acquire(0, "db", LOCK_KIND_SEMAPHORE, 0);
+	check_semaphore("free 2/1 here 1 waiting 0 strays 0");
+	acquire(1, "db", LOCK_KIND_SEMAPHORE, 0);
+	acquire(0, "db", LOCK_KIND_SEMAPHORE, DURATION_FOREVER);
+	check_semaphore("full 2/2 here 1 waiting 1 strays 0");
+	put("db-4-A", false);
+	put("db-10000-A", false);
+	check_semaphore("full 2/2 here 1 waiting 1 strays 2");
+	put("db-U", false);
+	check_semaphore("unlimited -2/2 here 1 waiting 1 strays 2");
+	release_all();
+}
+END_TEST
+
+START_TEST(a_persistent_mutex_is_slot_one_alone)
+{
+	world_make(world, "db", 3);
+	put("db-2-B", true);
+	check_explain("db", LOCK_KIND_PERSISTENT_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
+	put("db-1-B", true);
+	check_explain("db", LOCK_KIND_PERSISTENT_MUTEX, "full 1/1 here 0 waiting 0 strays 0");
+	check_explain(
+	    "else", LOCK_KIND_PERSISTENT_MUTEX, "no-such-lock 0/0 here 0 waiting 0 strays 0");
+}
+END_TEST
+
+START_TEST(a_true_mutex_is_one_queue)
+{
+	world_make(world, "db", 3);
+	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
+	acquire(0, "db", LOCK_KIND_MUTEX, 0);
+	acquire(0, "db", LOCK_KIND_MUTEX, DURATION_FOREVER);
+	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 1 strays 0");
+	release_all();
+	put("db-M", true);
+	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 0 waiting 0 strays 0");
+	check_semaphore("free 3/0 here 0 waiting 0 strays 0");
+}
+END_TEST
+
+START_TEST(an_unknown_answer_is_said)
+{
+	world_make(world, "db", 2);
+	world->nacks = 2 + 3; /* A[2] */
+	check_semaphore("unknown -1/-1 here 0 waiting 0 strays -1");
+	world->nacks = 1;
+	check_explain("db", LOCK_KIND_MUTEX, "unknown 1/-1 here 0 waiting 0 strays 0");
+}
+END_TEST
+
+Suite *
+suite_lock_list(void)
+{
+	Suite *suite = suite_create("lock: list and explain");
+	TCase *tc = tcase_create("list");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, all_are_listed_with_their_size_and_holders);
+	tcase_add_test(tc, hundreds_are_listed_in_order);
+	tcase_add_test(tc, what_the_broker_does_not_say_is_not_known);
+	tcase_add_test(tc, a_list_that_takes_too_long_is_given_up);
+	tcase_add_test(tc, without_the_broker_nothing_is_looked_at);
+	tcase_add_test(tc, the_link_dies_at_every_step);
+	tcase_add_test(tc, why_an_acquire_would_not_succeed);
+	tcase_add_test(tc, a_persistent_mutex_is_slot_one_alone);
+	tcase_add_test(tc, a_true_mutex_is_one_queue);
+	tcase_add_test(tc, an_unknown_answer_is_said);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
