@@ -164,6 +164,9 @@ request_tell(
 		done.fn(done.ctx, done.id, &reply);
 		return;
 	}
+	/* Its lane was its own: what the broker closed it for, it says to this. */
+	if (answer == BROKER_SKIPPED)
+		reply.answer = BROKER_REFUSED;
 	if (is_up(connection))
 		memory_connection_lane_put(connection, lane);
 	names_done.fn(

@@ -38,15 +38,22 @@ foreign_close(void)
 }
 
 void
-foreign_declare(const char *queue, bool durable, const char *type)
+foreign_declare(const char *queue, bool durable, const char *type, bool empty)
 {
-	amqp_table_entry_t entry = {
-	    .key = amqp_cstring_bytes("x-queue-type"),
-	    .value = {.kind = AMQP_FIELD_KIND_UTF8,
-		.value.bytes = amqp_cstring_bytes(type != NULL ? type : "")},
-	};
-	amqp_table_t arguments = {.num_entries = type != NULL, .entries = &entry};
+	amqp_table_entry_t entries[2];
+	amqp_table_t arguments = {.entries = entries};
 
+	if (type != NULL)
+		entries[arguments.num_entries++] = (amqp_table_entry_t){
+		    .key = amqp_cstring_bytes("x-queue-type"),
+		    .value = {.kind = AMQP_FIELD_KIND_UTF8,
+			.value.bytes = amqp_cstring_bytes(type)},
+		};
+	if (empty)
+		entries[arguments.num_entries++] = (amqp_table_entry_t){
+		    .key = amqp_cstring_bytes("x-max-length"),
+		    .value = {.kind = AMQP_FIELD_KIND_I32},
+		};
 	amqp_queue_declare(
 	    foreign, CHANNEL, amqp_cstring_bytes(queue), 0, durable, 0, 0, arguments);
 	want(amqp_get_rpc_reply(foreign));

@@ -11,8 +11,8 @@
 /* One at a time. */
 void foreign_open(void);
 void foreign_close(void);
-/* type: x-queue-type, NULL = none is said. */
-void foreign_declare(const char *queue, bool durable, const char *type);
+/* type: x-queue-type, NULL = none is said; empty: it says x-max-length 0, too. */
+void foreign_declare(const char *queue, bool durable, const char *type, bool empty);
 void foreign_delete(const char *queue);
 /* Persistent. */
 void foreign_publish(const char *queue, const void *body, size_t len);

@@ -74,7 +74,7 @@ START_TEST(test_three_thousand_names)
 	char name[32];
 
 	foreign_open();
-	foreign_declare("dir-many", true, "classic");
+	foreign_declare("dir-many", true, "classic", false);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "name-%d", i);
 		foreign_publish("dir-many", name, strlen(name));
@@ -113,7 +113,7 @@ START_TEST(test_messages_that_are_no_names)
 	memset(longest, 'n', sizeof(longest));
 	longest[BROKER_NAME_MAX + 1] = '\0';
 	foreign_open();
-	foreign_declare("dir-foreign", true, "classic");
+	foreign_declare("dir-foreign", true, "classic", false);
 	foreign_publish("dir-foreign", "a", 1);
 	foreign_publish("dir-foreign", "", 0);
 	foreign_publish("dir-foreign", body, HUGE_BODY);
@@ -185,7 +185,7 @@ START_TEST(test_the_link_dies_while_a_name_is_removed)
 	char name[32];
 
 	foreign_open();
-	foreign_declare("dir-cut", true, "classic");
+	foreign_declare("dir-cut", true, "classic", false);
 	for (int i = 0; i <= MANY; i++) {
 		snprintf(name, sizeof(name), "name-%d", i);
 		foreign_publish("dir-cut", name, strlen(name));
@@ -264,7 +264,7 @@ START_TEST(test_refused)
 	answer = want_answer(rig_enter(one, "dir-exclusive", "a"), BROKER_REFUSED);
 	ck_assert_int_eq(answer->reply.code, 405);
 	foreign_open();
-	foreign_declare("dir-transient", false, "classic");
+	foreign_declare("dir-transient", false, "classic", false);
 	foreign_publish("dir-transient", "a", 1);
 	foreign_close();
 	/* Read it can be; but it is no place for a name. */
@@ -279,13 +279,43 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* Queues of administration that others declared: used as they are, and the difference is said. */
+START_TEST(test_markers_and_slots_of_others)
+{
+	struct rig_broker *one = rig_open_up();
+	uint64_t lane = rig_take(one, BROKER_SIDE);
+	const struct rig_answer *answer;
+
+	rig_want(one, broker_declare_marker, lane, "marker-U", BROKER_OK);
+	rig_want(one, broker_declare_marker, lane, "marker-U", BROKER_OK);
+	rig_want(one, broker_check, lane, "marker-U", BROKER_OK);
+	rig_want(one, broker_delete_slot, lane, "marker-U", BROKER_OK);
+	foreign_open();
+	foreign_declare("marker-U", true, "quorum", true);
+	foreign_declare("marker-1-A", false, NULL, true);
+	answer = want_answer(rig_ask(one, broker_declare_marker, lane, "marker-U"), BROKER_OK);
+	ck_assert(!answer->reply.lane_open);
+	ck_assert_int_eq(answer->reply.code, 406);
+	/* It said what it wants. */
+	ck_assert_ptr_nonnull(strstr(answer->text, "inequivalent arg 'x-queue-type'"));
+	ck_assert_ptr_nonnull(strstr(answer->text, "'classic'"));
+	lane = rig_take(one, BROKER_SIDE);
+	answer = want_answer(rig_ask(one, broker_declare_slot, lane, "marker-1-A"), BROKER_OK);
+	ck_assert_int_eq(answer->reply.code, 406);
+	ck_assert_ptr_nonnull(strstr(answer->text, "inequivalent arg 'durable'"));
+	foreign_delete("marker-U");
+	foreign_close();
+}
+END_TEST
+
+/* The tenth of a second that it takes was minutes, when it was put back by nacks. */
 START_TEST(test_more_than_may_be)
 {
 	struct rig_broker *one = rig_open_up();
 	const struct rig_answer *answer;
 
 	foreign_open();
-	foreign_declare("dir-full", true, "classic");
+	foreign_declare("dir-full", true, "classic", false);
 	for (int i = 0; i < BROKER_DIRECTORY_MAX; i++)
 		foreign_publish("dir-full", "a", 1);
 	want_answer(rig_enter(one, "dir-full", "b"), BROKER_OK);
@@ -340,6 +370,7 @@ directory_suite(void)
 	tcase_add_test(tcase, test_the_link_dies_while_a_name_is_removed);
 	tcase_add_test(tcase, test_asked_from_inside_an_answer);
 	tcase_add_test(tcase, test_refused);
+	tcase_add_test(tcase, test_markers_and_slots_of_others);
 	tcase_add_test(tcase, test_more_than_may_be);
 	tcase_add_test(tcase, test_alarm_and_restart);
 	suite_add_tcase(suite, tcase);

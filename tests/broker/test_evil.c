@@ -459,7 +459,7 @@ int
 main(void)
 {
 	static Suite *(*const makers[])(void) = {
-	    evil_suite, scripted_suite, scripted_watches_suite};
+	    evil_suite, scripted_suite, scripted_watches_suite, scripted_directory_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

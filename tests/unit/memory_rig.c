@@ -49,6 +49,18 @@ answer_word(enum broker_answer answer)
 }
 
 static void
+answered(uint64_t id, const struct broker_reply *reply)
+{
+	rig.sent_at[id] = reply->sent_at;
+	ck_assert_ptr_nonnull(reply->text);
+	snprintf(rig.text, sizeof(rig.text), "%s", reply->text);
+	if (id == rig.react_to && rig.reaction != NULL) {
+		rig.react_to = 0;
+		rig.reaction();
+	}
+}
+
+static void
 on_done(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	char text[64];
@@ -57,12 +69,25 @@ on_done(void *ctx, uint64_t id, const struct broker_reply *reply)
 	snprintf(text, sizeof(text), "%d=%s%s", (int)id, answer_word(reply->answer),
 	    reply->lane_open ? "" : "!");
 	see(text);
-	rig.sent_at[id] = reply->sent_at;
-	ck_assert_ptr_nonnull(reply->text);
-	if (id == rig.react_to && rig.reaction != NULL) {
-		rig.react_to = 0;
-		rig.reaction();
-	}
+	answered(id, reply);
+}
+
+static void
+on_names(void *ctx, uint64_t id, const struct broker_reply *reply, const char *const *names,
+    size_t count)
+{
+	char text[256];
+	size_t used =
+	    (size_t)snprintf(text, sizeof(text), "%d=%s", (int)id, answer_word(reply->answer));
+
+	(void)ctx;
+	ck_assert(reply->answer == BROKER_OK || count == 0);
+	for (size_t i = 0; i < count; i++)
+		used += (size_t)snprintf(
+		    text + used, sizeof(text) - used, "%c%s", i == 0 ? '(' : ',', names[i]);
+	snprintf(text + used, sizeof(text) - used, "%s", count > 0 ? ")" : "");
+	see(text);
+	answered(id, reply);
 }
 
 static void
@@ -286,6 +311,44 @@ delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id
 {
 	rig.in_call = true;
 	broker_delete_slot(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+void
+declare_marker(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_declare_marker(broker, lane, queue, done(id));
+	rig.in_call = false;
+}
+
+static struct broker_names_done
+names_done(uint64_t id)
+{
+	return (struct broker_names_done){.fn = on_names, .id = id};
+}
+
+void
+read_names(struct broker *broker, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_directory_read(broker, queue, names_done(id));
+	rig.in_call = false;
+}
+
+void
+enter_name(struct broker *broker, const char *queue, const char *name, uint64_t id)
+{
+	rig.in_call = true;
+	broker_directory_enter(broker, queue, name, names_done(id));
+	rig.in_call = false;
+}
+
+void
+leave_name(struct broker *broker, const char *queue, const char *name, uint64_t id)
+{
+	rig.in_call = true;
+	broker_directory_leave(broker, queue, name, names_done(id));
 	rig.in_call = false;
 }
 

@@ -25,6 +25,7 @@ struct rig {
 	char seen[4096];
 	bool in_call; /* nothing may be called back */
 	int64_t sent_at[300];
+	char text[128]; /* of the last answer */
 	uint64_t closed_lane;
 	/* What a test does from inside the answer to the request of that number, once. */
 	uint64_t react_to;
@@ -67,8 +68,13 @@ void claim(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
 void check(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
 void drop(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
 void declare_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void declare_marker(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
 void delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
 void probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id);
+/* Of a directory: the answer is "1=ok(a,b)". */
+void read_names(struct broker *broker, const char *queue, uint64_t id);
+void enter_name(struct broker *broker, const char *queue, const char *name, uint64_t id);
+void leave_name(struct broker *broker, const char *queue, const char *name, uint64_t id);
 uint64_t take(struct broker *broker, enum broker_link link);
 void watch(struct broker *broker, const char *queue);
 void unwatch(struct broker *broker, const char *queue);

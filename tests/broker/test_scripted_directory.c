@@ -1,0 +1,368 @@
+/*
+ * A directory on a server that says just what a test wants: what RabbitMQ does rarely, or must not do.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/broker/evil_server.h"
+
+static struct evbuffer *bytes;
+static struct rig_broker *one;
+
+static void
+setup(void)
+{
+	evil_setup();
+	bytes = evbuffer_new();
+	put_friendly(evil.greeting);
+	one = evil_open();
+}
+
+static void
+teardown(void)
+{
+	evbuffer_free(bytes);
+	evil_teardown();
+}
+
+/* Sends what was put together since the last time. */
+static void
+say(void)
+{
+	evil_send(bytes);
+}
+
+static void
+put_declare_ok(uint32_t count)
+{
+	amqp_queue_declare_ok_t ok = {.queue = amqp_cstring_bytes("dir"), .message_count = count};
+
+	put_method(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
+}
+
+static void
+put_get_ok(uint64_t delivery, uint32_t left)
+{
+	amqp_basic_get_ok_t ok = {.delivery_tag = delivery,
+	    .routing_key = amqp_cstring_bytes("dir"),
+	    .message_count = left};
+
+	put_method(bytes, 1, AMQP_BASIC_GET_OK_METHOD, &ok);
+}
+
+static void
+put_get_empty(void)
+{
+	amqp_basic_get_empty_t empty = {0};
+
+	put_method(bytes, 1, AMQP_BASIC_GET_EMPTY_METHOD, &empty);
+}
+
+static void
+put_header(uint64_t size)
+{
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG, .delivery_mode = 2};
+
+	ck_assert(amqp_frame_put_header(bytes, 1, size, &properties));
+}
+
+static void
+put_body(const char *body)
+{
+	put_raw(bytes, AMQP_FRAME_BODY, 1, body, strlen(body));
+}
+
+static void
+put_message(uint64_t delivery, uint32_t left, const char *body)
+{
+	put_get_ok(delivery, left);
+	put_header(strlen(body));
+	put_body(body);
+}
+
+/* A request is out on channel 1, and `count` messages are said to be there. */
+static unsigned
+begun(unsigned number, uint32_t count)
+{
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_declare_ok(count);
+	say();
+	rig_wait(evil_saw(1, AMQP_BASIC_GET_METHOD) == count + 1);
+	return number;
+}
+
+static void
+want_unknown(unsigned number, const char *why)
+{
+	ck_assert_int_eq(rig_answer(number)->reply.answer, BROKER_UNKNOWN);
+	ck_assert_uint_eq(rig_answer(number)->names.count, 0);
+	rig_wait(one->events[BROKER_SIDE] >= 2);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_SIDE], why));
+}
+
+/* A body in pieces, with another channel's frames between them; one that is too long for a name. */
+START_TEST(test_pieces)
+{
+	unsigned read = begun(rig_read(one, "dir"), 3), check;
+	static const char much[4000] = "much";
+	uint64_t lane = rig_take(one, BROKER_SIDE);
+
+	check = rig_ask(one, broker_check, lane, "b");
+	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_get_ok(1, 2);
+	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_header(6);
+	put_body("ab");
+	put_bare(bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
+	put_body("cde");
+	put_body("f");
+	put_get_ok(2, 1);
+	put_header(3 * sizeof(much));
+	for (int i = 0; i < 3; i++)
+		put_raw(bytes, AMQP_FRAME_BODY, 1, much, sizeof(much));
+	put_message(3, 0, "g");
+	put_get_empty();
+	say();
+	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
+	ck_assert_uint_eq(rig_answers[read].times, 0);
+	/* What the consume brings does not matter any more. */
+	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_OK);
+	ck_assert_uint_eq(rig_answers[read].names.count, 2);
+	ck_assert_str_eq(rig_answers[read].names.all[0], "abcdef");
+	ck_assert_str_eq(rig_answers[read].names.all[1], "g");
+}
+END_TEST
+
+/* More than were said to be there: they are asked for until there is none. */
+START_TEST(test_more_than_was_said)
+{
+	unsigned leave = begun(rig_leave(one, "dir", "b"), 0);
+
+	put_message(1, 1, "a");
+	say();
+	rig_wait(evil_saw(1, AMQP_BASIC_GET_METHOD) == 3);
+	put_message(2, 0, "b");
+	put_get_empty();
+	say();
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_GET_METHOD), 3);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_OK);
+	ck_assert_uint_eq(rig_answers[leave].names.count, 1);
+}
+END_TEST
+
+/* Empty, and yet another one behind it: it came meanwhile, and counts. */
+START_TEST(test_one_that_came_meanwhile)
+{
+	unsigned read = begun(rig_read(one, "dir"), 1);
+
+	put_get_empty();
+	put_message(1, 0, "late");
+	say();
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_OK);
+	ck_assert_str_eq(rig_answers[read].names.all[0], "late");
+}
+END_TEST
+
+/* The queue goes while it is read: nothing was done, in the broker's words. */
+START_TEST(test_closed_while_reading)
+{
+	unsigned leave = begun(rig_leave(one, "dir", "a"), 5);
+
+	put_message(1, 4, "a");
+	put_channel_close(bytes, 1, 404, "NOT_FOUND - no queue 'dir'", AMQP_BASIC_GET_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_REFUSED);
+	ck_assert_int_eq(rig_answers[leave].reply.code, 404);
+	ck_assert_str_eq(rig_answers[leave].text, "NOT_FOUND - no queue 'dir'");
+	ck_assert_uint_eq(rig_answers[leave].names.count, 0);
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
+	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+}
+END_TEST
+
+/* The broker's close crosses ours, behind which the acks are: who knows whether it read them. */
+START_TEST(test_closes_cross)
+{
+	unsigned leave = begun(rig_leave(one, "dir", "a"), 1), check;
+
+	check = rig_ask(one, broker_check, rig_take(one, BROKER_SIDE), "b");
+	put_message(1, 0, "a");
+	put_get_empty();
+	say();
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_channel_close(
+	    bytes, 1, 403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_UNKNOWN);
+	ck_assert_int_eq(rig_answers[leave].reply.code, 403);
+	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
+	/* The number is free again. */
+	leave = rig_leave(one, "dir", "a");
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(bytes, 1, 404, "NOT_FOUND - no queue", AMQP_QUEUE_DECLARE_METHOD);
+	say();
+	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_OK);
+	ck_assert_uint_eq(one->lanes_closed, 0);
+}
+END_TEST
+
+START_TEST(test_entry_is_not_taken)
+{
+	unsigned enter = rig_enter(one, "dir", "a");
+	amqp_basic_nack_t nack = {.delivery_tag = 1};
+
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	put_declare_ok(0);
+	put_method(bytes, 1, AMQP_BASIC_NACK_METHOD, &nack);
+	say();
+	ck_assert_int_eq(rig_answer(enter)->reply.answer, BROKER_UNKNOWN);
+	ck_assert_str_eq(rig_answers[enter].text, "the broker did not take the message");
+	ck_assert_uint_eq(rig_answers[enter].names.count, 0);
+}
+END_TEST
+
+/* Between declare-ok and confirm: the message may be there. Before declare-ok: it is not. */
+START_TEST(test_closed_while_entering)
+{
+	unsigned enter = rig_enter(one, "dir", "a");
+
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	if (_i == 0)
+		put_declare_ok(0);
+	put_channel_close(bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+	say();
+	ck_assert_int_eq(
+	    rig_answer(enter)->reply.answer, _i == 0 ? BROKER_UNKNOWN : BROKER_REFUSED);
+	ck_assert_int_eq(rig_answers[enter].reply.code, 406);
+}
+END_TEST
+
+/* There is a channel less than it takes. */
+START_TEST(test_no_channel_left)
+{
+	unsigned read;
+
+	evbuffer_drain(evil.greeting, evbuffer_get_length(evil.greeting));
+	put_start(evil.greeting, "PLAIN", "one");
+	put_tune(evil.greeting, 1, 8192, 10);
+	put_open_ok(evil.greeting);
+	(void)rig_ask(one, broker_check, rig_take(one, BROKER_SIDE), "b");
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	read = rig_read(one, "dir");
+	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_UNKNOWN);
+	ck_assert_str_eq(rig_answers[read].text, "the side link has no channel left");
+}
+END_TEST
+
+/* The link goes in the middle of each state; what waits for the next one is served by that. */
+START_TEST(test_link_dies)
+{
+	unsigned number;
+
+	if (_i == 0) {
+		number = rig_enter(one, "dir", "a");
+		rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	} else {
+		number = begun(rig_read(one, "dir"), 2);
+		put_message(1, 1, "a");
+		if (_i == 2)
+			put_get_empty();
+		if (_i == 2)
+			put_get_empty();
+		say();
+		if (_i == 2)
+			rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
+	}
+	evil_hang_up();
+	want_unknown(number, "closed by the other end");
+}
+END_TEST
+
+/* What the broker must not say; the link ends with these words. */
+static const char *const nonsense[] = {
+    "AMQP_BASIC_GET_OK_METHOD",     /* a second one before the content of the first */
+    "AMQP_BASIC_GET_EMPTY_METHOD",  /* the same */
+    "content on channel 1",         /* more than its header says */
+    "content on channel 1",         /* that was not announced */
+    "AMQP_BASIC_ACK_METHOD",        /* of nothing */
+    "AMQP_QUEUE_DECLARE_OK_METHOD", /* a second one */
+};
+
+START_TEST(test_nonsense)
+{
+	unsigned read = begun(rig_read(one, "dir"), 1);
+
+	switch (_i) {
+	case 0:
+		put_get_ok(1, 0);
+		put_get_ok(2, 0);
+		break;
+	case 1:
+		put_get_ok(1, 0);
+		put_get_empty();
+		break;
+	case 2:
+		put_get_ok(1, 0);
+		put_header(1);
+		put_body("ab");
+		break;
+	case 3:
+		put_header(1);
+		break;
+	case 4:
+		put_bare(bytes, 1, AMQP_BASIC_ACK_METHOD);
+		break;
+	default:
+		put_declare_ok(1);
+		break;
+	}
+	say();
+	want_unknown(read, nonsense[_i]);
+}
+END_TEST
+
+Suite *
+scripted_directory_suite(void)
+{
+	Suite *suite = suite_create("scripted directory");
+	TCase *tcase = tcase_create("scripted directory");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, test_pieces);
+	tcase_add_test(tcase, test_more_than_was_said);
+	tcase_add_test(tcase, test_one_that_came_meanwhile);
+	tcase_add_test(tcase, test_closed_while_reading);
+	tcase_add_test(tcase, test_closes_cross);
+	tcase_add_test(tcase, test_entry_is_not_taken);
+	tcase_add_loop_test(tcase, test_closed_while_entering, 0, 2);
+	tcase_add_test(tcase, test_no_channel_left);
+	tcase_add_loop_test(tcase, test_link_dies, 0, 3);
+	tcase_add_loop_test(tcase, test_nonsense, 0, (int)(sizeof(nonsense) / sizeof(nonsense[0])));
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
