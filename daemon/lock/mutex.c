@@ -116,7 +116,11 @@ blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 	op->late_text = op->words;
 	snprintf(op->words, sizeof(op->words), "another administrator is at work on it");
 	other = owner == NULL ? NULL : engine_op_find(engine, owner->order.id);
-	if (other != NULL)
+	if (other != NULL && other->peer == 0)
+		snprintf(op->words, sizeof(op->words),
+		    "another administrator is at work on it: %s, by this daemon",
+		    owner->order.what);
+	else if (other != NULL)
 		snprintf(op->words, sizeof(op->words),
 		    "another administrator is at work on it: %s, for peer %llu of this daemon",
 		    owner->order.what, (unsigned long long)other->peer);

@@ -375,6 +375,11 @@ START_TEST(who_is_at_work_is_said)
 	    "another administrator is at work on it: a resize to 1, for peer 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_NONE);
 	ck_assert_str_eq(admin_state(world, "db"), "1 listed");
+	admin_create_missing(engine(0), "x", 600);
+	lock_resize(engine(0), 8, 2, &(struct lock_change){.name = "x", .slots = 3});
+	world->silent = true;
+	ck_assert_str_eq(world_await(world, 0, 8, 2)->text,
+	    "another administrator is at work on it: a create on first use, by this daemon");
 }
 END_TEST
 
