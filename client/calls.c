@@ -198,72 +198,7 @@ lb_lock_json(const struct lb_lock *lock)
 	return lock->json;
 }
 
-/* ---- administration ---- */
-
-/* handle_enter(), and whether name may be a lock's. */
-static int
-name_enter(struct lb *lb, const char *name)
-{
-	int code = handle_enter(lb);
-	const char *wrong;
-
-	if (code != LB_OK)
-		return code;
-	wrong = name != NULL ? lockname_error(name, strlen(name)) : "no name";
-	return wrong != NULL ? handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong) : LB_OK;
-}
-
-int
-lb_create(struct lb *lb, const char *name, int slots, int exist_ok, int64_t timeout_ms)
-{
-	int code = name_enter(lb, name);
-	struct cJSON *params;
-
-	if (code != LB_OK)
-		return code;
-	if (slots < 1 || slots > METHODS_SLOTS_MAX)
-		return handle_fail(lb, LB_BAD_ARGUMENT, "slots: 1 to %d", METHODS_SLOTS_MAX);
-	params = json_new_object();
-	json_add_string(params, "name", name);
-	json_add_integer(params, "slots", slots);
-	if (exist_ok != 0)
-		json_add_bool(params, "exist_ok", true);
-	return handle_call(lb, "create", params, timeout_ms);
-}
-
-int
-lb_destroy(struct lb *lb, const char *name, int64_t timeout_ms)
-{
-	int code = name_enter(lb, name);
-	struct cJSON *params;
-
-	if (code != LB_OK)
-		return code;
-	params = json_new_object();
-	json_add_string(params, "name", name);
-	return handle_call(lb, "destroy", params, timeout_ms);
-}
-
-int
-lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *ret_slots)
-{
-	int code = name_enter(lb, name);
-	struct cJSON *params;
-	int64_t slots;
-
-	if (code != LB_OK)
-		return code;
-	params = json_new_object();
-	json_add_string(params, "name", name);
-	code = handle_call(lb, "size", params, timeout_ms);
-	if (code != LB_OK)
-		return code;
-	if (!json_integer(json_get(lb->last.content, "slots"), &slots) || slots < 0 ||
-	    slots > INT_MAX)
-		return handle_fail(lb, LB_BAD_ANSWER, "the daemon's size is no number of slots");
-	*ret_slots = (int)slots;
-	return LB_OK;
-}
+/* ---- and everything else ---- */
 
 int
 lb_ping(struct lb *lb, int broker, int64_t timeout_ms)

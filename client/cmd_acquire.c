@@ -93,6 +93,7 @@ heed(struct lb *lb, const struct options *options, const char *name)
 		case LB_EVENT_WAITING:
 		case LB_EVENT_BROKER:
 		case LB_EVENT_CLOSED:
+		case LB_EVENT_DRAIN:
 			break;
 		}
 	}

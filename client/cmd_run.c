@@ -195,7 +195,10 @@ revoked(struct run *run, const struct lb_event *event)
 		run->verdict = EXIT_STATUS_REVOKED;
 	react(run, reaction);
 	status_line(run->options, "revoked", event->json);
-	say_in_passing("%s: its slot was taken out of service", run->name);
+	/* Who lets the command go on has chosen not to mind. */
+	if (reaction->kind != REACTION_IGNORE || run->options->verbose ||
+	    isatty(STDERR_FILENO) == 1)
+		say_in_passing("%s: its slot was taken out of service", run->name);
 }
 
 /*
@@ -249,6 +252,7 @@ heed(struct run *run)
 		case LB_EVENT_GRANTED:
 		case LB_EVENT_REFUSED:
 		case LB_EVENT_WAITING:
+		case LB_EVENT_DRAIN:
 			break;
 		}
 	}

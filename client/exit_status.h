@@ -6,6 +6,7 @@
 
 enum exit_status {
 	EXIT_STATUS_OK = 0,
+	EXIT_STATUS_FOUND = 1, /* fsck: something is wrong, and not mended */
 	EXIT_STATUS_USAGE = 64,
 	EXIT_STATUS_NOT_HELD = 65,
 	EXIT_STATUS_NO_SUCH_LOCK = 66,

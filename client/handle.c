@@ -395,6 +395,14 @@ await(struct lb *lb, int64_t deadline)
 	return LB_OK;
 }
 
+int64_t
+handle_patience(int64_t timeout_ms)
+{
+	if (timeout_ms < 0)
+		return LB_FOREVER;
+	return timeout_ms == 0 ? LB_TRY_PATIENCE : timeout_ms + LB_ANSWER_GRACE;
+}
+
 int
 handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms)
 {

@@ -63,6 +63,8 @@ int handle_wait(struct lb *lb, int64_t deadline) __attribute__((warn_unused_resu
 /* Makes a request; params taken, NULL means that there was no memory to make them. */
 int handle_ask(struct lb *lb, const char *method, struct cJSON *params, enum call_tag tag,
     int64_t *ret_id) __attribute__((warn_unused_result));
+/* How long to wait for the answer to what itself waits for up to timeout_ms (LB_ANSWER_GRACE). */
+int64_t handle_patience(int64_t timeout_ms);
 /*
  * Asks and waits for the answer, which then is lb->last; params taken. A request given up on is
  * CALL_IGNORED.

@@ -214,7 +214,7 @@ supersedes(const struct lb_event *newer, const struct lb_event *older)
 		return newer->lock == older->lock;
 	return newer->type == older->type && newer->request == older->request &&
 	       (newer->type == LB_EVENT_WAITING || newer->type == LB_EVENT_BROKER ||
-		   newer->type == LB_EVENT_DRAINING);
+		   newer->type == LB_EVENT_DRAINING || newer->type == LB_EVENT_DRAIN);
 }
 
 static void
@@ -306,6 +306,7 @@ static const struct {
     {"waiting", LB_EVENT_WAITING, LB_OK},
     {"broker", LB_EVENT_BROKER, LB_OK},
     {"draining", LB_EVENT_DRAINING, LB_DRAINING},
+    {"drain", LB_EVENT_DRAIN, LB_OK},
     {"suspect", LB_EVENT_SUSPECT, LB_OK},
     {"restored", LB_EVENT_RESTORED, LB_OK},
 };
@@ -427,7 +428,8 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	event->event.lock = lock;
 	event->event.request = integer_of(params, "id", 0);
 	event->event.position = count_of(params, "position", 0);
-	event->event.holders = count_of(params, "holders", -1);
+	event->event.holders =
+	    count_of(params, event->event.type == LB_EVENT_DRAIN ? "left" : "holders", -1);
 	event->event.grace_ms = ms_of(params, "grace");
 	push(holds, event);
 	return LB_OK;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -155,19 +156,42 @@ lb_socket_path(const struct lb *lb)
 
 /* ---- acquire ---- */
 
-static const char *
-options_error(const char *name, const struct lb_options *options)
+const char *
+lb_kind_word(int kind)
 {
-	if (name == NULL)
-		return "no name";
-	if (lockname_error(name, strlen(name)) != NULL)
-		return lockname_error(name, strlen(name));
-	if (options->size < sizeof(*options))
+	if (kind < LB_SEMAPHORE || kind > LB_PERSISTENT_MUTEX)
+		return NULL;
+	return lock_kind_word((enum lock_kind)kind);
+}
+
+const char *
+lb_name_error(const char *name)
+{
+	return name != NULL ? lockname_error(name, strlen(name)) : "no name";
+}
+
+static const struct lb_options options_default = LB_OPTIONS_INIT;
+
+/*
+ * Programs compiled with an earlier header have fewer members: the rest is as by default. NULL, or what is
+ * wrong.
+ */
+static const char *
+options_take(const struct lb_options *given, const char *name, struct lb_options *ret)
+{
+	*ret = options_default;
+	if (given != NULL && given->size < offsetof(struct lb_options, create))
 		return "options without LB_OPTIONS_INIT";
-	if (options->kind < LB_SEMAPHORE || options->kind > LB_PERSISTENT_MUTEX)
+	if (given != NULL)
+		memcpy(ret, given, given->size < sizeof(*ret) ? given->size : sizeof(*ret));
+	if (lb_name_error(name) != NULL)
+		return lb_name_error(name);
+	if (lb_kind_word(ret->kind) == NULL)
 		return "no such kind of lock";
-	if (options->timeout_ms > INT64_C(1000) * DURATION_MAX_SECONDS)
+	if (ret->timeout_ms > INT64_C(1000) * DURATION_MAX_SECONDS)
 		return "the timeout is too long";
+	if (ret->create < 0 || ret->create > METHODS_SLOTS_MAX)
+		return "create: 1 to 10000 slots";
 	return NULL;
 }
 
@@ -179,11 +203,13 @@ acquire_params(const char *name, const struct lb_options *options)
 	json_add_string(params, "name", name);
 	json_add_bool(params, "lease", true);
 	if (options->kind != LB_SEMAPHORE)
-		json_add_string(params, "kind", lock_kind_word((enum lock_kind)options->kind));
+		json_add_string(params, "kind", lb_kind_word(options->kind));
 	if (options->timeout_ms >= 0)
 		json_add_number(params, "timeout", (double)options->timeout_ms / 1000);
 	if (options->priority != 0)
 		json_add_integer(params, "priority", options->priority);
+	if (options->create != 0)
+		json_add_integer(params, "create", options->create);
 	if (options->progress != 0)
 		json_add_bool(params, "progress", true);
 	if (options->who != NULL)
@@ -195,32 +221,22 @@ acquire_params(const char *name, const struct lb_options *options)
 	return params;
 }
 
-static const struct lb_options options_default = LB_OPTIONS_INIT;
-
-static int64_t
-acquire_patience(const struct lb_options *options)
-{
-	if (options->timeout_ms < 0)
-		return LB_FOREVER;
-	return options->timeout_ms == 0 ? LB_TRY_PATIENCE : options->timeout_ms + LB_ANSWER_GRACE;
-}
-
 int
 lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, struct lb_lock **ret)
 {
 	int code = handle_enter(lb);
+	struct lb_options taken;
 	int64_t asked, ignored;
 	struct cJSON *params;
 	const char *wrong;
 
 	if (code != LB_OK)
 		return code;
-	if (options == NULL)
-		options = &options_default;
-	wrong = options_error(name, options);
+	wrong = options_take(options, name, &taken);
 	if (wrong != NULL)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
-	code = handle_acquire(lb, acquire_params(name, options), acquire_patience(options), &asked);
+	code = handle_acquire(
+	    lb, acquire_params(name, &taken), handle_patience(taken.timeout_ms), &asked);
 	if (code == LB_DEADLINE) {
 		session_retag(lb->session, asked, CALL_ACQUIRE_IGNORED);
 		params = json_new_object();
@@ -249,16 +265,15 @@ lb_acquire_start(
     struct lb *lb, const char *name, const struct lb_options *options, int64_t *ret_request)
 {
 	int code = handle_enter(lb);
+	struct lb_options taken;
 	const char *wrong;
 
 	if (code != LB_OK)
 		return code;
-	if (options == NULL)
-		options = &options_default;
-	wrong = options_error(name, options);
+	wrong = options_take(options, name, &taken);
 	if (wrong != NULL)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
-	return handle_ask(lb, "acquire", acquire_params(name, options), CALL_STARTED, ret_request);
+	return handle_ask(lb, "acquire", acquire_params(name, &taken), CALL_STARTED, ret_request);
 }
 
 int

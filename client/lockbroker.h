@@ -150,7 +150,12 @@ enum lb_kind {
 	LB_PERSISTENT_MUTEX = 2 /* slot 1 of a semaphore of one slot */
 };
 
-/* How to acquire. Start from LB_OPTIONS_INIT; new members come at the end. */
+/* The wire's word of a kind ("persistent-mutex"); NULL when there is no such kind. Static. */
+LB_PUBLIC const char *lb_kind_word(int kind);
+/* NULL when it may be a lock's name, else why not, static. The daemon's configuration may rule out more. */
+LB_PUBLIC const char *lb_name_error(const char *name);
+
+/* How to acquire. Start from LB_OPTIONS_INIT; new members come at the end, and `size` tells which there are. */
 struct lb_options {
 	size_t size;                     /* sizeof(struct lb_options) */
 	int64_t timeout_ms;              /* 0 tries */
@@ -158,10 +163,11 @@ struct lb_options {
 	int priority;                    /* -100 to 100, higher first */
 	int progress;                    /* not 0: tell of LB_EVENT_WAITING */
 	const char *who, *why, *command; /* this side's own words for others to read; NULL = none */
+	int create; /* slots to create it with when there is none, 1 to 10,000; 0 = do not */
 };
 #define LB_OPTIONS_INIT                                                                            \
 	{                                                                                          \
-		sizeof(struct lb_options), LB_FOREVER, LB_SEMAPHORE, 0, 0, NULL, NULL, NULL        \
+		sizeof(struct lb_options), LB_FOREVER, LB_SEMAPHORE, 0, 0, NULL, NULL, NULL, 0     \
 	}
 
 /*
@@ -219,7 +225,8 @@ LB_PUBLIC enum lb_lock_state lb_lock_state(const struct lb_lock *lock);
 /* Strings are borrowed from the lock. */
 LB_PUBLIC const char *lb_lock_id(const struct lb_lock *lock);
 LB_PUBLIC const char *lb_lock_name(const struct lb_lock *lock);
-LB_PUBLIC int lb_lock_slot(const struct lb_lock *lock);          /* from 1; 0 = takes none */
+/* From 1; 0 = takes none: a mutex, or what was granted while its semaphore was unlimited. */
+LB_PUBLIC int lb_lock_slot(const struct lb_lock *lock);
 LB_PUBLIC int64_t lb_lock_waited(const struct lb_lock *lock);    /* ms from asking to grant */
 LB_PUBLIC int64_t lb_lock_heartbeat(const struct lb_lock *lock); /* ms; 0 = no lease */
 LB_PUBLIC int64_t lb_lock_margin(const struct lb_lock *lock);
@@ -239,8 +246,10 @@ enum lb_event_type {
 	LB_EVENT_DRAINING = 7, /* grace_ms: release until then, the daemon is stopping */
 	LB_EVENT_CLOSED =
 	    8, /* code, text: the connection is gone; comes after a LOST for each hold */
-	LB_EVENT_SUSPECT = 9,  /* lock: the broker does not answer; lost at safe_until, unless */
-	LB_EVENT_RESTORED = 10 /* lock: it has answered again */
+	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; lost at safe_until, unless */
+	LB_EVENT_RESTORED = 10, /* lock: it has answered again */
+	/* holders, json: so many removed slots are still held, for a change that waits for them */
+	LB_EVENT_DRAIN = 11
 };
 
 struct lb_event {
@@ -299,11 +308,59 @@ LB_PUBLIC void lb_set_callback(
 
 /* ---- administration, and everything else. All of these block. ---- */
 
-/* slots: 1 to 10,000. exist_ok not 0: one that exists with that many is LB_OK. */
-LB_PUBLIC int lb_create(
-    struct lb *lb, const char *name, int slots, int exist_ok, int64_t timeout_ms) LB_CHECK;
-LB_PUBLIC int lb_destroy(struct lb *lb, const char *name, int64_t timeout_ms) LB_CHECK;
+/*
+ * Numbers of slots: 0 to 10,000, or LB_UNLIMITED, which is larger than any number. With 0 the semaphore is a
+ * gate at which all who ask wait; with LB_UNLIMITED whoever asks is granted at once, without a slot.
+ */
+#define LB_UNLIMITED 2147483647
+
+/*
+ * How to create, resize or destroy. Start from LB_CHANGE_INIT; new members come at the end, and `size` tells
+ * which there are. A member that does not concern a call is not looked at.
+ */
+struct lb_change {
+	size_t size;  /* sizeof(struct lb_change) */
+	int kind;     /* create: LB_SEMAPHORE or LB_PERSISTENT_MUTEX */
+	int exist_ok; /* create, not 0: one that exists with that many slots is LB_OK */
+	/*
+	 * resize, destroy: how long to wait for those who hold a removed slot, on top of timeout_ms; 0 does
+	 * not wait. LB_TIMEOUT: the slots are removed, and some still held; lb_error_json() has them.
+	 */
+	int64_t wait_ms;
+	int progress;  /* resize, destroy, not 0: tell of LB_EVENT_DRAIN meanwhile */
+	int ascending; /* resize, destroy, not 0: slots go from the lowest up */
+	int overshoot; /* look for slots so far above the size, 0 to 10,000, and remove them */
+};
+#define LB_CHANGE_INIT                                                                             \
+	{                                                                                          \
+		sizeof(struct lb_change), LB_SEMAPHORE, 0, 0, 0, 0, 0                              \
+	}
+
+/*
+ * All four need the right to administrate (LB_PERMISSION_DENIED), and can be called again after an error or a
+ * LB_DEADLINE, when what they do may be half done: the same call completes it. lb_resize_by() becomes an
+ * absolute number as soon as the daemon knows the present one; after an error call lb_resize() with that, which
+ * lb_error_json() has as data.target. `how` NULL means LB_CHANGE_INIT. A daemon that has something to say about
+ * what it did says so in lb_result_json(), as "warning".
+ */
+LB_PUBLIC int lb_create(struct lb *lb, const char *name, int slots, const struct lb_change *how,
+    int64_t timeout_ms) LB_CHECK;
+LB_PUBLIC int lb_resize(struct lb *lb, const char *name, int slots, const struct lb_change *how,
+    int64_t timeout_ms) LB_CHECK;
+/* by: slots to add, or, below 0, to remove (10,000 at most, and not 0); there are never fewer than 0. *ret_slots (may be NULL): the new number. */
+LB_PUBLIC int lb_resize_by(struct lb *lb, const char *name, int by, const struct lb_change *how,
+    int64_t timeout_ms, int *ret_slots) LB_CHECK;
+LB_PUBLIC int lb_destroy(
+    struct lb *lb, const char *name, const struct lb_change *how, int64_t timeout_ms) LB_CHECK;
 LB_PUBLIC int lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *ret_slots) LB_CHECK;
+
+enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_TAKEN = 1 };
+/*
+ * Blocks until the slot (from 1) is in that state, whether or not it exists. LB_TIMEOUT when it was not by
+ * timeout_ms, LB_WOULD_BLOCK when that is 0.
+ */
+LB_PUBLIC int lb_await(struct lb *lb, const char *name, int slot, enum lb_slot_state state,
+    int64_t timeout_ms) LB_CHECK;
 /* broker not 0: there and back to the broker too. */
 LB_PUBLIC int lb_ping(struct lb *lb, int broker, int64_t timeout_ms) LB_CHECK;
 /*

@@ -22,9 +22,34 @@ static const struct command commands[] = {
     {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", 0, 0, 1, cmd_verify,
 	NULL},
     {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told", FOR_CREATE, 1, 2,
-	cmd_create, NULL},
-    {"destroy", "NAME", "Removes a semaphore", 0, 1, 1, cmd_destroy, NULL},
-    {"size", "NAME", "Prints how many slots a semaphore has", 0, 1, 1, cmd_size, NULL},
+	cmd_create,
+	"SLOTS: 0 to 10000; 0 is a gate at which all who ask wait. Or `unlimited`: who asks is "
+	"granted "
+	"at\n"
+	"once."},
+    {"resize", "NAME SLOTS", "Changes the number of slots: N, +N, -N or unlimited", FOR_RESIZE, 2,
+	2, cmd_resize,
+	"+N and -N print the number of slots that there are then. Who holds a slot that is removed "
+	"goes "
+	"on\n"
+	"until it is done, and is told. Removing all (0) makes a gate at which all who ask wait."},
+    {"destroy", "NAME", "Removes a semaphore", FOR_DESTROY, 1, 1, cmd_destroy,
+	"Who holds a slot goes on until it is done, and is told."},
+    {"size", "NAME", "Prints how many slots a semaphore has, or `unlimited`", 0, 1, 1, cmd_size,
+	NULL},
+    {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `taken`", FOR_AWAIT, 3, 3,
+	cmd_await, "Whether the slot exists is not asked: one that was removed can be waited for."},
+    {"list", "", "Prints every semaphore, how many slots it has and how many are taken", 0, 0, 0,
+	cmd_list,
+	"On a terminal a table; else a line each, with tabs between: name, slots, taken.\n"
+	"`?`: not known. `missing`: listed, but it does not exist (see fsck)."},
+    {"fsck", "NAME", "Looks for what is wrong with a semaphore, and mends it", FOR_FSCK, 1, 1,
+	cmd_fsck,
+	"On a terminal a table; else a line each, with tabs between: what, slot, whether it was "
+	"mended,\n"
+	"in words. Exits with 1 when something was found and not mended."},
+    {"explain", "NAME", "Tells why an acquire would not succeed now", FOR_EXPLAIN, 1, 1,
+	cmd_explain, NULL},
     {"info", "", "Prints how the daemon and its broker are", 0, 0, 0, cmd_info, NULL},
     {"ping", "", "Asks whether the daemon answers", FOR_PING, 0, 0, cmd_ping, NULL},
     {"call", "METHOD [JSON]", "Calls a method of the wire with an object of parameters", 0, 1, 2,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lockbroker.h"
 #include "protocol/duration.h"
 
 const char *
@@ -21,6 +22,18 @@ option_number(const char *text, int least, int most, const char *wanted, int *re
 		return wanted;
 	*ret = (int)value;
 	return NULL;
+}
+
+const char *
+option_slots(const char *text, int *ret)
+{
+	static const char wanted[] = "a number of slots, 0 to 10000, or unlimited";
+
+	if (strcmp(text, "unlimited") == 0) {
+		*ret = LB_UNLIMITED;
+		return NULL;
+	}
+	return *text < '0' || *text > '9' ? wanted : option_number(text, 0, 10000, wanted, ret);
 }
 
 const char *
@@ -70,6 +83,20 @@ option_reaction(const char *text, bool may_run, struct reaction *ret)
 			       : "kill, ignore or signal:SIG";
 	}
 	return NULL;
+}
+
+const char *
+option_kind(const char *text, int *ret)
+{
+	const char *word;
+
+	for (int kind = 0; (word = lb_kind_word(kind)) != NULL; kind++) {
+		if (strcmp(word, text) == 0) {
+			*ret = kind;
+			return NULL;
+		}
+	}
+	return "semaphore, mutex or persistent-mutex";
 }
 
 const char *

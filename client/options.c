@@ -11,15 +11,20 @@
 
 /* Options without a letter are numbered above all letters. */
 enum option_id {
-	OPTION_BROKER = 256,
+	OPTION_ASCENDING = 256,
+	OPTION_BROKER,
 	OPTION_CREATE,
+	OPTION_DRAIN,
 	OPTION_EXIST_OK,
 	OPTION_FOREGROUND,
 	OPTION_JSON,
+	OPTION_KIND,
 	OPTION_MUTEX,
 	OPTION_ON_LOST,
 	OPTION_ON_REVOKE,
+	OPTION_OVERSHOOT,
 	OPTION_PRIORITY,
+	OPTION_REPAIR,
 	OPTION_SHELL,
 	OPTION_SOCKET,
 	OPTION_STATUS_FD,
@@ -28,17 +33,25 @@ enum option_id {
 	OPTION_WHY,
 	OPTION_LAST
 };
+#define OPTION_FIRST_LONG OPTION_ASCENDING
 
 /* More of an unknown option than anybody needs to recognise it. */
 #define OPTION_TEXT_SIZE 80
 
 static const struct option_row rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock"},
-    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE, "wait no longer than DUR"},
+    {'n', "nonblock", NULL, FOR_AWAIT, "look once, and do not wait"},
+    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait no longer than DUR"},
+    {OPTION_DRAIN, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
+	"wait until nobody holds a removed slot, no longer than DUR"},
     {'E', "conflict-exit-code", "N", FOR_RUN, "exit status when the lock was not got (75)"},
     {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,
 	"create the lock when there is none (with 1 slot)"},
-    {OPTION_MUTEX, "mutex", NULL, FOR_RUN | FOR_ACQUIRE, "a mutex, which needs no create"},
+    {OPTION_KIND, "kind", "KIND", FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
+	"semaphore (default), persistent-mutex, mutex"},
+    {OPTION_KIND, "kind", "KIND", FOR_CREATE, "semaphore (default), persistent-mutex"},
+    {OPTION_MUTEX, "mutex", NULL, FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
+	"a mutex, which needs no create: --kind=mutex"},
     {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
 	"-100 to 100, higher is served first (0)"},
     {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who holds it, for others to read"},
@@ -55,6 +68,11 @@ static const struct option_row rows[] = {
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE,
 	"print assignments for a shell to eval, instead of JSON"},
     {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE, "fine if it exists with as many slots"},
+    {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
+	"remove slots from the lowest up, not from the highest down"},
+    {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
+	"look for strays up to N slots above the size (256)"},
+    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found"},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up"},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
 	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")"},
@@ -90,7 +108,7 @@ options_help(const struct command *command, FILE *to)
 
 		if (!takes(command, row))
 			continue;
-		if (row->id < OPTION_BROKER)
+		if (row->id < OPTION_FIRST_LONG)
 			snprintf(letter, sizeof(letter), "-%c,", row->id);
 		snprintf(left, sizeof(left), "%s --%s%s%.*s%s", letter, row->name,
 		    row->argument == NULL ? ""
@@ -103,7 +121,7 @@ options_help(const struct command *command, FILE *to)
 			left[0] = '\0';
 		}
 		fprintf(to, "  %-32s %s\n", left, text);
-		durations |= row->argument != NULL && strcmp(row->argument, "DUR") == 0;
+		durations |= row->argument != NULL && strstr(row->argument, "DUR") != NULL;
 	}
 	if (durations)
 		fputs("\nDUR: seconds, or a number with s, m, h or d behind it: 90, 1.5, 2m, 1h.\n",
@@ -125,6 +143,9 @@ apply_flag(int id, struct options *options)
 	case 'h':
 		options->help = true;
 		return true;
+	case OPTION_ASCENDING:
+		options->ascending = true;
+		return true;
 	case OPTION_BROKER:
 		options->broker = true;
 		return true;
@@ -138,7 +159,10 @@ apply_flag(int id, struct options *options)
 		options->json = true;
 		return true;
 	case OPTION_MUTEX:
-		options->mutex = true;
+		options->kind = LB_MUTEX;
+		return true;
+	case OPTION_REPAIR:
+		options->repair = true;
 		return true;
 	case OPTION_SHELL:
 		options->shell = true;
@@ -174,10 +198,17 @@ apply(int id, const char *argument, struct options *options)
 		return argument == NULL ? NULL
 					: option_number(argument, 1, 10000, "1 to 10000 slots",
 					      &options->create);
+	case OPTION_DRAIN:
+		options->drain_ms = LB_FOREVER;
+		return argument == NULL ? NULL : option_duration(argument, &options->drain_ms);
+	case OPTION_KIND:
+		return option_kind(argument, &options->kind);
 	case OPTION_ON_LOST:
 		return option_reaction(argument, true, &options->on_lost);
 	case OPTION_ON_REVOKE:
 		return option_reaction(argument, false, &options->on_revoke);
+	case OPTION_OVERSHOOT:
+		return option_number(argument, 0, 10000, "0 to 10000 slots", &options->overshoot);
 	case OPTION_PRIORITY:
 		return option_number(argument, -100, 100, "-100 to 100", &options->priority);
 	case OPTION_SOCKET:
@@ -219,7 +250,7 @@ make_tables(const struct command *command, struct getopt_tables *ret)
 		if (!takes(command, row))
 			continue;
 		*name++ = (struct option){.name = row->name, .has_arg = argument, .val = row->id};
-		if (row->id >= OPTION_BROKER)
+		if (row->id >= OPTION_FIRST_LONG)
 			continue;
 		*letter++ = (char)row->id;
 		if (argument == required_argument)
@@ -242,7 +273,7 @@ written(char buf[OPTION_TEXT_SIZE], const struct option *name, int letter, const
 {
 	if (name != NULL)
 		snprintf(buf, OPTION_TEXT_SIZE, "--%s", name->name);
-	else if (letter > 0 && letter < OPTION_BROKER && strncmp(word, "--", 2) != 0)
+	else if (letter > 0 && letter < OPTION_FIRST_LONG && strncmp(word, "--", 2) != 0)
 		snprintf(buf, OPTION_TEXT_SIZE, "-%c", letter);
 	else
 		snprintf(buf, OPTION_TEXT_SIZE, "%s", word);
@@ -268,6 +299,7 @@ refuse_value(
 static int
 check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
 {
+	bool bare_wait = options->drain_ms == LB_FOREVER;
 	int count = argc - optind;
 
 	if (options->help)
@@ -275,14 +307,17 @@ check_operands(const struct command *command, int argc, char *argv[], const stru
 	if (count < command->least)
 		return refuse(command, command->operands, "something is missing");
 	for (int i = optind + 1; command->most >= 0 && i < argc; i++) {
-		if (argv[i][0] != '-' || (argv[i][1] >= '0' && argv[i][1] <= '9'))
+		bool number = argv[i][1] >= '0' && argv[i][1] <= '9';
+
+		if (argv[i][0] != '-' || argv[i][1] == '\0' || number)
 			continue;
 		say("%s: %s: options go before %.*s", command->name, argv[i],
 		    (int)strcspn(command->operands, " "), command->operands);
 		return -1;
 	}
 	if (command->most >= 0 && count > command->most)
-		return refuse(command, argv[optind + command->most], "too much");
+		return refuse(command, argv[optind + command->most],
+		    bare_wait ? "too much, or is it --wait=DUR?" : "too much");
 	return optind;
 }
 
@@ -295,8 +330,21 @@ check_together(
 		say("%s: either --nonblock or --wait", command->name);
 		return false;
 	}
-	if (options->mutex && options->create > 0) {
+	if (given[OPTION_MUTEX] && given[OPTION_KIND]) {
+		say("%s: either --mutex or --kind", command->name);
+		return false;
+	}
+	if (options->kind == LB_MUTEX && command->user == FOR_CREATE) {
+		say("create: a mutex needs no creating: lockbroker run --mutex NAME COMMAND");
+		return false;
+	}
+	if (options->kind == LB_MUTEX && options->create > 0) {
 		say("%s: --mutex with --create: a mutex needs no creating", command->name);
+		return false;
+	}
+	if (options->kind == LB_PERSISTENT_MUTEX && options->create > 1) {
+		say("%s: --create=%d: a persistent-mutex has one slot", command->name,
+		    options->create);
 		return false;
 	}
 	return true;

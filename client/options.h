@@ -20,10 +20,11 @@ struct reaction {
 struct options {
 	const char *socket; /* NULL: as lb_connect() */
 	bool json, verbose, help;
-	int64_t wait_ms;     /* 0 = try; LB_FOREVER */
+	int64_t wait_ms;     /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
+	int64_t drain_ms;    /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
 	int conflict_status; /* instead of EXIT_STATUS_NOT_ACQUIRED */
 	int create;          /* slots to create the lock with when there is none; 0 = do not */
-	bool mutex;
+	int kind;            /* enum lb_kind */
 	int priority;
 	const char *who, *why;
 	const char *shell_command; /* -c */
@@ -34,11 +35,25 @@ struct options {
 	int status_fd; /* -1 = none */
 	bool shell;    /* acquire: assignments instead of JSON */
 	bool exist_ok; /* create */
-	bool broker;   /* ping */
+	bool ascending;
+	int overshoot;
+	bool repair; /* fsck */
+	bool broker; /* ping */
 };
 
 /* Which subcommand takes an option. */
-enum option_user { FOR_RUN = 1, FOR_ACQUIRE = 2, FOR_CREATE = 4, FOR_PING = 8, FOR_ALL = 255 };
+enum option_user {
+	FOR_RUN = 1,
+	FOR_ACQUIRE = 2,
+	FOR_CREATE = 4,
+	FOR_PING = 8,
+	FOR_RESIZE = 16,
+	FOR_DESTROY = 32,
+	FOR_AWAIT = 64,
+	FOR_FSCK = 128,
+	FOR_EXPLAIN = 256,
+	FOR_ALL = 511
+};
 
 struct command {
 	const char *name;

@@ -3,6 +3,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "client/exit_status.h"
+
 static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 static const int others[] = {SIGTSTP, SIGCONT};
 
@@ -63,13 +65,25 @@ signals_restore(const struct signals *signals)
 	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
 }
 
-void
-signals_hold_again(const struct signals *signals)
-{
-	struct sigaction action = {.sa_handler = SIG_DFL};
+static const volatile sig_atomic_t *line_open;
 
-	sigprocmask(SIG_BLOCK, &signals->held, NULL);
-	sigaction(SIGCHLD, &action, NULL);
-	action.sa_handler = SIG_IGN;
-	sigaction(SIGPIPE, &action, NULL);
+/* Nothing here but what a signal handler may do. */
+static void
+end_at_once(int signo)
+{
+	ssize_t ignored = *line_open != 0 ? write(STDERR_FILENO, "\n", 1) : 0;
+
+	(void)ignored;
+	_exit(EXIT_STATUS_SIGNAL + signo);
+}
+
+void
+signals_end_at_once(const volatile sig_atomic_t *open)
+{
+	struct sigaction action = {.sa_handler = end_at_once}, old;
+
+	line_open = open;
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(ending[i], &action, NULL);
 }

@@ -19,9 +19,14 @@ struct signals {
 bool signals_hold(struct signals *signals);
 /* The next one that came, 0 = none. *ret_terminal: the terminal sent it, to the whole group. */
 int signals_next(const struct signals *signals, bool *ret_terminal);
-/* Back to how the command was started: for a child before exec, or while something may block. */
+/* Back to how the command was started: for a child before exec. */
 void signals_restore(const struct signals *signals);
-void signals_hold_again(const struct signals *signals);
+/*
+ * For a subcommand that holds nothing: whatever asks to end does so at once, also in the middle of a call that
+ * blocks, with the exit status for it. While *line_open is not 0 there is a line on stderr that is to be
+ * ended first.
+ */
+void signals_end_at_once(const volatile sig_atomic_t *line_open);
 /* Whether it is one that asks to end, as against CHLD, CONT, TSTP. */
 bool signal_ends(int signo);
 

@@ -11,7 +11,6 @@
 #include "client/watch.h"
 
 #define CONNECT_TIMEOUT_MS 10000
-#define CREATE_TIMEOUT_MS 30000
 
 struct waiting {
 	struct lb *lb; /* borrowed, as all of these */
@@ -21,7 +20,6 @@ struct waiting {
 	struct lb_options ask;
 	int64_t began, until;
 	bool verbose; /* say how it stands */
-	bool created;
 };
 
 /* What our own deadline says, some time after the daemon should have said something. */
@@ -74,30 +72,11 @@ ask(struct waiting *waiting)
 	return GOING_ON;
 }
 
-/* Creates the lock and asks again. A lock that others created meanwhile is as good. */
-static int
-create(struct waiting *waiting)
-{
-	int code;
-
-	waiting->created = true;
-	signals_restore(waiting->signals);
-	code =
-	    lb_create(waiting->lb, waiting->name, waiting->options->create, 1, CREATE_TIMEOUT_MS);
-	signals_hold_again(waiting->signals);
-	if (code != LB_OK && code != LB_ALREADY_EXISTS)
-		return say_failure(waiting->lb, code, waiting->options, waiting->name);
-	return ask(waiting);
-}
-
 static int
 refused(struct waiting *waiting, const struct lb_event *event)
 {
-	int status;
+	int status = say_refusal(event, waiting->options, waiting->name);
 
-	if (event->code == LB_NO_SUCH_LOCK && waiting->options->create > 0 && !waiting->created)
-		return create(waiting);
-	status = say_refusal(event, waiting->options, waiting->name);
 	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
 		say("create it: lockbroker create %s SLOTS, or use --create", waiting->name);
 	return status;
@@ -139,6 +118,7 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		case LB_EVENT_REVOKED:
 		case LB_EVENT_SUSPECT: /* of what is granted already: its own events tell how it ends */
 		case LB_EVENT_RESTORED:
+		case LB_EVENT_DRAIN:
 			break;
 		}
 	}
@@ -203,7 +183,8 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 		return EXIT_STATUS_INTERNAL;
 	}
 	waiting.ask.timeout_ms = options->wait_ms;
-	waiting.ask.kind = options->mutex ? LB_MUTEX : LB_SEMAPHORE;
+	waiting.ask.kind = options->kind;
+	waiting.ask.create = options->create;
 	waiting.ask.priority = options->priority;
 	waiting.ask.progress = options->wait_ms != 0;
 	waiting.ask.who = options->who;

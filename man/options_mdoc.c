@@ -17,6 +17,11 @@ static const struct {
     {"run", FOR_RUN},
     {"acquire", FOR_ACQUIRE},
     {"create", FOR_CREATE},
+    {"resize", FOR_RESIZE},
+    {"destroy", FOR_DESTROY},
+    {"await", FOR_AWAIT},
+    {"fsck", FOR_FSCK},
+    {"explain", FOR_EXPLAIN},
     {"ping", FOR_PING},
     {"all", FOR_ALL},
 };
@@ -44,7 +49,8 @@ put_help(const struct option_row *row)
 {
 	const char *help = row->help;
 
-	if (row->argument != NULL && strcmp(row->argument, "WHAT") == 0)
+	if (row->argument != NULL &&
+	    (strcmp(row->argument, "WHAT") == 0 || strcmp(row->argument, "KIND") == 0))
 		printf("One of %c", *help);
 	else
 		putchar(toupper((unsigned char)*help));
@@ -81,6 +87,6 @@ main(int argc, char *argv[])
 		put_list(lists[i].user);
 		return fflush(stdout) == 0 ? EX_OK : EX_IOERR;
 	}
-	fprintf(stderr, "usage: options_mdoc run|acquire|create|ping|all\n");
+	fprintf(stderr, "usage: options_mdoc SUBCOMMAND|all\n");
 	return EX_USAGE;
 }

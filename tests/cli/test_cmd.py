@@ -49,7 +49,7 @@ class Usage(unittest.TestCase):
         self.assertRegex(command(self, None, "--version").out, r"^lockbroker \d+\.\d+\.\d+\n$")
 
     def test_mistakes(self):
-        for argv in ((), ("nonsense",), ("create",), ("create", "a", "b"), ("create", "a", "0"),
+        for argv in ((), ("nonsense",), ("create",), ("create", "a", "b"), ("create", "a", "-1"),
                      ("create", "a", "10001"), ("create", "a", "1", "2"), ("size",), ("size", "a", "b"),
                      ("destroy",), ("info", "a"), ("ping", "a"), ("call",), ("verify",),
                      ("verify", "a", "b"), ("acquire",), ("acquire", "a", "b"), ("size", "--create", "a"),

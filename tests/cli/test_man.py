@@ -176,12 +176,14 @@ class Library(unittest.TestCase):
                 found = re.search(rf"(?m)^\.(?:It )?Dv (?:LB_\w+ , )*{name}\b", text)
                 self.assertIsNotNone(found, name)
 
-    def test_every_member_of_the_options(self):
-        members = re.search(r"struct lb_options \{(.*?)\}", header(), re.S).group(1)
-        names = re.findall(r"(\w+)\s*[;,]", members)
-        self.assertIn("priority", names)
-        told = re.findall(r"(?m)^\.It Fa (.*)$", section("lockbroker.3", "Acquiring and holding"))
-        self.assertEqual(set(names) - {"size"}, {name for line in told for name in line.split(" , ")})
+    def test_every_member_of_what_calls_are_given(self):
+        for struct, title, one in (("lb_options", "Acquiring and holding", "priority"),
+                                   ("lb_change", "Administration", "overshoot")):
+            members = re.search(rf"struct {struct} \{{(.*?)\}}", header(), re.S).group(1)
+            names = re.findall(r"(\w+)\s*[;,]", members)
+            self.assertIn(one, names)
+            told = re.findall(r"(?m)^\.It Fa (.*)$", section("lockbroker.3", title))
+            self.assertEqual(set(names) - {"size"}, {name for line in told for name in line.split(" , ")})
 
     def test_the_example_is_the_compiled_one(self):
         code = (SOURCE / "client/examples/hold.c").read_text().split(" */\n", 1)[1]

@@ -1,86 +1,14 @@
 """lockbroker run on a terminal: whose foreground it is, Ctrl-C, Ctrl-Z, what it says while it waits."""
 
-import fcntl
 import os
-import pty
-import select
 import signal
-import termios
-import time
 import unittest
 
 import tap
-from cli import command, group, state
-from daemon import Daemon, FATAL, clean_environment, program
+from cli import Terminal, command, group, state
+from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
-
-
-class Terminal:
-    """A session of its own with a terminal, whose leader is the command."""
-
-    def __init__(self, test, daemon, *argv, after_fork=None):
-        self.text = ""
-        path = program("lockbroker")
-        environment = clean_environment(LOCKBROKER_SOCKET=daemon.socket)
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            try:
-                if after_fork is not None:
-                    after_fork()
-                os.execve(path, [path, *argv], environment)
-            finally:
-                os._exit(70)
-        self.ended = False
-        test.addCleanup(self._teardown)
-
-    def read(self):
-        """What it has shown so far, as the terminal turned it out."""
-        while select.select([self.fd], [], [], 0)[0]:
-            try:
-                data = os.read(self.fd, 65536)
-            except OSError:  # EIO: nobody has the other end any more
-                break
-            if not data:
-                break
-            self.text += data.decode("utf-8", "replace")
-        return self.text
-
-    def wait_text(self, text, count=1):
-        wait_until(lambda: self.read().count(text) >= count, 10, f"it shows {text!r}")
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def foreground(self):
-        return int.from_bytes(fcntl.ioctl(self.fd, termios.TIOCGPGRP, b"\0\0\0\0"), "little")
-
-    def wait_stopped(self):
-        def stopped():
-            pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
-            return pid == self.pid and os.WIFSTOPPED(status)
-        wait_until(stopped, 10, f"it stops: {self.read()!r}")
-
-    def wait(self, status):
-        end = time.monotonic() + 15
-        while time.monotonic() < end:
-            self.read()
-            pid, got = os.waitpid(self.pid, os.WNOHANG)
-            if pid == self.pid:
-                self.ended = True
-                self.read()
-                assert os.waitstatus_to_exitcode(got) == status, (got, self.text)
-                return
-            time.sleep(0.005)
-        raise AssertionError(f"it did not end: {self.text!r}")
-
-    def _teardown(self):
-        if not self.ended:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        os.close(self.fd)
-        if FATAL.search(self.text):
-            raise AssertionError(self.text)
 
 
 class OnATerminal(unittest.TestCase):

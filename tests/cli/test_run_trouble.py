@@ -104,12 +104,11 @@ class Answers(TroubleCase):
         self.assertEqual(fake.asked("acquire")[1]["params"],
                          {"name": "db", "lease": True, "timeout": 0, "command": "true"})
 
-    def test_create_happens_once(self):
+    def test_create_goes_with_the_acquire(self):
         fake = Fake(self, acquire=lambda request, _: reply(request, error=error(5, "no-such-lock")))
         self.run_to_end(fake, "--create=7", "db", "true", status=66)
-        self.assertEqual([r["params"] for r in fake.asked("create")],
-                         [{"name": "db", "slots": 7, "exist_ok": True}])
-        self.assertEqual(len(fake.asked("acquire")), 2)
+        self.assertEqual([r["params"]["create"] for r in fake.asked("acquire")], [7])
+        self.assertEqual(fake.asked("create"), [])
 
 
 class WhileRunning(TroubleCase):
@@ -160,15 +159,34 @@ class WhileRunning(TroubleCase):
         self.assertEqual(ended, {"event": "exit", "status": 79})
 
     def test_revoked_is_ignored(self):
-        read, write = os.pipe()
-        fake = Fake(self)
-        job = self.start(fake, "db", "sh", "-c", "echo pid $$; read x; exit 3", stdin=read)
-        fake.say(("revoked", {**LOCK, "reason": "revoked"}))
-        wait_until(lambda: "out of service" in job.err, what="it says so")
-        os.write(write, b"\n")
-        job.wait(3)
-        os.close(read)
-        os.close(write)
+        for options, says in (((), False), (("--verbose",), True)):
+            with self.subTest(options=options):
+                read, write = os.pipe()
+                told, tell = os.pipe()
+                fake = Fake(self)
+                job = self.start(fake, *options, "--status-fd", str(tell), "db", "sh", "-c",
+                                 "echo pid $$; read x; exit 3", stdin=read, fds=(tell,))
+                os.close(tell)
+                fake.say(("revoked", {**LOCK, "reason": "revoked"}))
+                with open(told, encoding="utf-8") as lines:
+                    self.assertIn("granted", lines.readline())
+                    self.assertIn("revoked", lines.readline())
+                    os.write(write, b"\n")
+                    job.wait(3)
+                os.close(read)
+                os.close(write)
+                self.assertEqual("db: its slot was taken out of service" in job.err, says, job.err)
+                self.assertEqual(len(fake.asked("release")), 1)
+
+    def test_no_lease_is_no_loss(self):
+        """A hold without a slot has no lease, so nothing ends it but its release and its connection."""
+        fake = Fake(self, acquire={**GRANT, "slot": None, "safe_for": None, "safe_until": None, "lease": None})
+        job = self.start(fake, "-k", "100", "db", "bash", "-c", SLEEPER.format("TERM"))
+        fake.say(("lease", {"safe_until": 0.001}))
+        fake.say(("broker", {"state": "down", "why": "gone"}))
+        job.signal(signal.SIGTERM)
+        job.wait(9)
+        self.assertNotIn("lost", job.err)
         self.assertEqual(len(fake.asked("release")), 1)
 
     def test_revoked_and_acted_on(self):

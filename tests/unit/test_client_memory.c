@@ -128,9 +128,25 @@ lose_a_fourth(void)
 	struct lb_lock *lock;
 	int code;
 
-	tell(RESULT("8", "\"lock\":\"a-8\",\"name\":\"db\",\"slot\":1,\"safe_until\":0.001"));
+	tell(RESULT("10", "\"lock\":\"a-8\",\"name\":\"db\",\"slot\":1,\"safe_until\":0.001"));
 	code = lb_acquire(lb, "db", NULL, &lock);
 	return code == LB_LOST ? LB_OK : code == LB_OK ? LB_INTERNAL : code;
+}
+
+static int
+administrate(void)
+{
+	struct lb_change how = LB_CHANGE_INIT;
+	int code, slots;
+
+	how.wait_ms = how.progress = how.ascending = how.overshoot = 1;
+	tell(NOTICE("drain", "\"id\":8,\"left\":1,\"holders\":[{\"slot\":2}]"));
+	tell(RESULT("8", "\"slots\":\"unlimited\""));
+	code = lb_resize_by(lb, "db", 2, &how, 1000, &slots);
+	if (code != LB_OK)
+		return code;
+	tell(RESULT("9", ""));
+	return lb_await(lb, "db", 1, LB_SLOT_TAKEN, 1000);
 }
 
 /* A life, until the first call that does not do what it should; that call's code. */
@@ -157,6 +173,8 @@ live(struct lb_lock **ret_lock)
 	if (code == LB_OK)
 		code = lb_json_each(json, visit, NULL);
 	free(json);
+	if (code == LB_OK)
+		code = administrate();
 	return code == LB_OK ? lose_a_fourth() : code;
 }
 

@@ -1,0 +1,286 @@
+/* The subcommands that look at semaphores: how large they are, what is wrong with them, who they let in. */
+#include "client/commands.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/asking.h"
+#include "client/exit_status.h"
+#include "client/option_values.h"
+#include "client/output.h"
+#include "client/progress.h"
+#include "client/table.h"
+
+/* So many semaphores, or slots, are looked at one after another. */
+#define LOOK_ANSWER_MS 600000
+
+/* ---- size ---- */
+
+static int
+ask_size(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+{
+	int slots;
+	int code = lb_size(lb, operands[0], ASKING_ANSWER_MS, &slots);
+
+	(void)ret_status;
+	if (code != LB_OK || asking_printed_json(lb, options))
+		return code;
+	if (slots == LB_UNLIMITED)
+		printf("unlimited\n");
+	else
+		printf("%d\n", slots);
+	return LB_OK;
+}
+
+int
+cmd_size(const struct options *options, char *operands[])
+{
+	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_size};
+
+	return asking_perform(&asking, options, operands);
+}
+
+/* ---- await ---- */
+
+static int
+ask_await(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+{
+	enum lb_slot_state state = strcmp(operands[2], "taken") == 0 ? LB_SLOT_TAKEN : LB_SLOT_FREE;
+	int slot = atoi(operands[1]), code;
+
+	(void)ret_status;
+	progress_begin(lb, operands[0]);
+	code = lb_await(lb, operands[0], slot, state, options->wait_ms);
+	progress_end(lb);
+	if (code == LB_OK)
+		asking_printed_json(lb, options);
+	return code;
+}
+
+int
+cmd_await(const struct options *options, char *operands[])
+{
+	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_await};
+	int slot;
+
+	if (option_number(operands[1], 1, 10000, "", &slot) != NULL) {
+		say("await: '%s': want the number of a slot, 1 to 10000", operands[1]);
+		return EXIT_STATUS_USAGE;
+	}
+	if (strcmp(operands[2], "free") != 0 && strcmp(operands[2], "taken") != 0) {
+		say("await: '%s': want free or taken", operands[2]);
+		return EXIT_STATUS_USAGE;
+	}
+	return asking_perform(&asking, options, operands);
+}
+
+/* ---- list, fsck ---- */
+
+#define COLUMNS(columns) (sizeof(columns) / sizeof(columns[0]))
+
+static const char *
+show_number(const char *value)
+{
+	return *value == '\0' ? "?" : value;
+}
+
+static const char *
+show_missing(const char *value)
+{
+	return strcmp(value, "false") == 0 ? "missing" : "";
+}
+
+static const struct table_column list_columns[] = {
+    {.title = "NAME", .member = "name"},
+    {.title = "SLOTS", .member = "slots", .number = true, .show = show_number},
+    {.title = "TAKEN", .member = "busy", .number = true, .show = show_number},
+    {.title = "", .member = "exists", .show = show_missing},
+};
+
+static const char *
+show_yes(const char *value)
+{
+	return strcmp(value, "true") == 0 ? "yes" : "no";
+}
+
+static const struct table_column fsck_columns[] = {
+    {.title = "FLAW", .member = "flaw"},
+    {.title = "SLOT", .member = "slot", .number = true},
+    {.title = "MENDED", .member = "repaired", .show = show_yes},
+    {.title = "WHAT", .member = "text"},
+};
+
+/* What did not fit into the answer: the daemon's lines have an end. */
+static int
+find_more(const char *path, const char *value, void *arg)
+{
+	if (strcmp(path, "more") == 0)
+		*(int *)arg = atoi(value);
+	return 0;
+}
+
+/* Without any, a word to who would see nothing. */
+static void
+print_rows(struct lb *lb, const char *array, const struct table_column *columns, size_t count,
+    const char *none, int *ret_status)
+{
+	const char *result = lb_result_json(lb);
+	int more = 0;
+	size_t rows;
+
+	if (!table_print(result, array, columns, count, &rows)) {
+		say("out of memory");
+		*ret_status = EXIT_STATUS_INTERNAL;
+		return;
+	}
+	if (rows == 0 && isatty(STDOUT_FILENO) == 1)
+		printf("%s\n", none);
+	(void)lb_json_each(result, find_more, &more);
+	if (more > 0)
+		say("and %d more, for which there is no room in one answer", more);
+}
+
+static int
+ask_list(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+{
+	int code = lb_call(lb, "list", NULL, LOOK_ANSWER_MS, NULL);
+
+	(void)operands;
+	if (code == LB_OK && !asking_printed_json(lb, options))
+		print_rows(lb, "semaphores", list_columns, COLUMNS(list_columns),
+		    "There are no semaphores.", ret_status);
+	return code;
+}
+
+int
+cmd_list(const struct options *options, char *operands[])
+{
+	const struct asking asking = {.ask = ask_list};
+
+	return asking_perform(&asking, options, operands);
+}
+
+/* Whether it may be a lock's name, which then needs no care in JSON; false after telling why not. */
+static bool
+good_name(const char *command, const char *name)
+{
+	const char *wrong = lb_name_error(name);
+
+	if (wrong != NULL)
+		say("%s: '%s': %s", command, name, wrong);
+	return wrong == NULL;
+}
+
+/* Calls a method that takes a good name and one thing more, as a member of JSON; "" = nothing. */
+static int
+call_about(struct lb *lb, const char *method, const char *name, const char *more)
+{
+	char params[512];
+
+	snprintf(params, sizeof(params), "{\"name\":\"%s\"%s}", name, more);
+	return lb_call(lb, method, params, LOOK_ANSWER_MS, NULL);
+}
+
+/* How many findings are not mended; of those that there is no room for, it is not known. */
+static int
+count_unmended(const char *path, const char *value, void *arg)
+{
+	const char *dot = strrchr(path, '.');
+	bool finding = strncmp(path, "findings.", 9) == 0;
+
+	if (finding && strcmp(dot, ".repaired") == 0 && strcmp(value, "true") != 0)
+		++*(int *)arg;
+	else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0)
+		++*(int *)arg;
+	return 0;
+}
+
+static int
+ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+{
+	const char *name = operands[0];
+	int code = call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "");
+	int unmended = 0;
+
+	if (code != LB_OK)
+		return code;
+	(void)lb_json_each(lb_result_json(lb), count_unmended, &unmended);
+	if (unmended > 0)
+		*ret_status = EXIT_STATUS_FOUND;
+	if (asking_printed_json(lb, options))
+		return LB_OK;
+	print_rows(lb, "findings", fsck_columns, COLUMNS(fsck_columns), "Nothing is wrong with it.",
+	    ret_status);
+	if (unmended > 0 && !options->repair)
+		say("%s: lockbroker fsck --repair %s mends what can be mended", name, name);
+	return LB_OK;
+}
+
+int
+cmd_fsck(const struct options *options, char *operands[])
+{
+	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_fsck};
+
+	if (!good_name("fsck", operands[0]))
+		return EXIT_STATUS_USAGE;
+	return asking_perform(&asking, options, operands);
+}
+
+/* ---- explain ---- */
+
+struct explanation {
+	char verdict[24];
+	char text[768];
+};
+
+static int
+read_explanation(const char *path, const char *value, void *arg)
+{
+	struct explanation *explanation = arg;
+
+	if (strcmp(path, "verdict") == 0)
+		snprintf(explanation->verdict, sizeof(explanation->verdict), "%s", value);
+	else if (strcmp(path, "text") == 0)
+		snprintf(explanation->text, sizeof(explanation->text), "%s", value);
+	return 0;
+}
+
+static int
+ask_explain(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+{
+	const char *name = operands[0];
+	char kind[48];
+	int code;
+	struct explanation explanation = {.verdict = ""};
+
+	snprintf(kind, sizeof(kind), ",\"kind\":\"%s\"", lb_kind_word(options->kind));
+	code = call_about(lb, "explain", name, options->kind != LB_SEMAPHORE ? kind : "");
+	if (code != LB_OK)
+		return code;
+	(void)lb_json_each(lb_result_json(lb), read_explanation, &explanation);
+	if (strcmp(explanation.verdict, "no-such-lock") == 0)
+		*ret_status = EXIT_STATUS_NO_SUCH_LOCK;
+	else if (*explanation.verdict == '\0' || strcmp(explanation.verdict, "unknown") == 0)
+		*ret_status = EXIT_STATUS_UNREACHABLE;
+	if (asking_printed_json(lb, options))
+		return LB_OK;
+	printf("%s: %s\n", name, explanation.text);
+	if (strcmp(explanation.verdict, "gate") == 0)
+		printf("To open it: lockbroker resize %s N\n", name);
+	else if (strcmp(explanation.verdict, "no-such-lock") == 0)
+		printf("To create it: lockbroker create %s SLOTS\n", name);
+	return LB_OK;
+}
+
+int
+cmd_explain(const struct options *options, char *operands[])
+{
+	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_explain};
+
+	if (!good_name("explain", operands[0]))
+		return EXIT_STATUS_USAGE;
+	return asking_perform(&asking, options, operands);
+}

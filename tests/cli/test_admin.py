@@ -1,0 +1,414 @@
+"""Administration by the command line, with a daemon: sizes, gates, what is unlimited, slots that are removed
+under their holders, waiting for these, and the kinds of lock."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+import tap
+from cli import Job, Terminal, command, gone
+from daemon import Daemon
+from wait import wait_until
+from wire import Wire
+
+SLEEPER = "trap 'exit 5' TERM; trap 'echo got USR2' USR2; echo pid $$; while :; do sleep 0.05; done"
+
+
+class AdminCase(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self)
+
+    def lockbroker(self, *argv, status=0, **more):
+        return command(self, self.daemon, *argv, status=status, **more)
+
+    def start(self, *argv, **more):
+        return Job(self, self.daemon, *argv, **more)
+
+    def size(self, name="db"):
+        return self.lockbroker("size", name).out.strip()
+
+    def hold(self, *options, name="db", script="echo pid $$; read x; exit 3"):
+        """A run that holds a slot, until end() is called."""
+        read, write = os.pipe()
+        self.addCleanup(os.close, write)
+        job = self.start("run", *options, name, "bash", "-c", script, stdin=read)
+        os.close(read)
+        job.wait_out("pid ")
+        job.end = lambda: os.write(write, b"\n")
+        return job
+
+
+class Sizes(AdminCase):
+    def test_create(self):
+        for slots in ("1", "300", "unlimited"):
+            with self.subTest(slots=slots):
+                name = "n" + slots
+                job = self.lockbroker("create", name, slots)
+                self.assertEqual((job.out, job.err), ("", ""))
+                self.assertEqual(self.size(name), slots)
+                self.lockbroker("create", name, slots, status=73)
+                self.lockbroker("create", "--exist-ok", name, slots)
+                err = self.lockbroker("create", "--exist-ok", name, "7", status=73).err
+                self.assertIn(f"lockbroker resize {name} 7", err)
+                self.assertEqual(self.size(name), slots)
+
+    def test_a_gate_is_as_good_as_a_create_that_was_cut_off(self):
+        self.lockbroker("create", "db", "0")
+        self.assertEqual(self.size(), "0")
+        self.lockbroker("create", "db", "3", status=73)
+        self.lockbroker("create", "--exist-ok", "db", "0")
+        self.assertEqual(self.size(), "0")
+        self.lockbroker("create", "--exist-ok", "db", "3")
+        self.assertEqual(self.size(), "3")
+
+    def test_resize(self):
+        self.lockbroker("create", "db", "3")
+        for wanted, printed, size in (("5", "", "5"), ("+2", "7\n", "7"), ("-3", "4\n", "4"), ("-10000", "0\n", "0"),
+                                      ("+2", "2\n", "2"), ("0", "", "0"), ("unlimited", "", "unlimited"),
+                                      ("unlimited", "", "unlimited"), ("4", "", "4"), ("4", "", "4")):
+            job = self.lockbroker("resize", "db", wanted)
+            self.assertEqual((job.out, job.err, self.size()), (printed, "", size), wanted)
+
+    def test_what_cannot_be(self):
+        self.lockbroker("create", "db", "3")
+        err = self.lockbroker("resize", "db", "+9998", status=64).err
+        self.assertIn("10000", err)
+        self.assertIn("lockbroker: db: it was to have 10001 slots\n", err)
+        self.assertEqual(self.size(), "3")
+        self.lockbroker("resize", "db", "unlimited")
+        self.assertIn("unlimited", self.lockbroker("resize", "db", "+1", status=64).err)
+        self.assertEqual(self.size(), "unlimited")
+        self.lockbroker("resize", "missing", "1", status=66)
+        self.lockbroker("destroy", "missing", status=66)
+        self.lockbroker("size", "missing", status=66)
+
+    def test_destroy(self):
+        for slots in ("0", "1", "20", "unlimited"):
+            self.lockbroker("create", "db", slots)
+            self.lockbroker("destroy", "db")
+            self.lockbroker("size", "db", status=66)
+
+    def test_ascending_warns(self):
+        self.lockbroker("create", "db", "9")
+        self.assertIn("lockbroker: db: ", self.lockbroker("resize", "--ascending", "db", "7").err)
+        self.assertIn("ascending", self.lockbroker("resize", "--json", "--ascending", "db", "5").json()["warning"])
+        self.assertEqual(self.lockbroker("resize", "--ascending", "--overshoot=10", "db", "3").err, "")
+        self.assertEqual(self.size(), "3")
+        self.assertIn("lockbroker: db: ", self.lockbroker("destroy", "--ascending", "db").err)
+
+    def test_json(self):
+        self.assertEqual(self.lockbroker("create", "--json", "db", "unlimited").json(),
+                         {"name": "db", "kind": "semaphore", "slots": "unlimited"})
+        self.assertEqual(self.lockbroker("resize", "--json", "db", "2").json(), {"name": "db", "slots": 2, "target": 2})
+        error = json.loads(self.lockbroker("resize", "--json", "db", "+9999", status=64).err)["error"]
+        self.assertEqual(error["data"]["reason"], "invalid-params")
+        self.assertEqual(self.lockbroker("destroy", "--json", "db").json(), {"name": "db"})
+
+    def test_who_may_not(self):
+        daemon = Daemon(self, config="[access]\nrule = deny any create,resize,destroy,fsck *\n", expect=("denied",))
+        for argv in (("create", "db"), ("resize", "db", "1"), ("destroy", "db"), ("fsck", "--repair", "db"),
+                     ("run", "--create", "db", "true"), ("acquire", "--create", "db")):
+            with self.subTest(argv=argv):
+                job = command(self, daemon, *argv, status=77)
+                self.assertRegex(job.err, r"not allowed to uid \d+: .*rule")
+        command(self, daemon, "run", "db", "true", status=66)
+
+
+class Removed(AdminCase):
+    """Slots that are taken out of service under who holds them."""
+
+    def setUp(self):
+        super().setUp()
+        self.lockbroker("create", "db", "1")
+
+    def revoke(self, how):
+        self.lockbroker(*(("destroy", "db") if how == "destroy" else ("resize", "db", "0")))
+
+    def test_ignored_it_goes_on_in_silence(self):
+        for how in ("resize", "destroy"):
+            job = self.hold()
+            self.revoke(how)
+            lock = self.daemon.wait_log("revoked db", count=1 if how == "resize" else 2)
+            self.assertIsNotNone(lock)
+            job.end()
+            job.wait(3)
+            self.assertEqual(job.err, "")
+            self.lockbroker("resize" if how == "resize" else "create", "db", "1")
+
+    def test_ignored_verbose_says_a_word(self):
+        job = self.hold("--verbose")
+        self.revoke("destroy")
+        wait_until(lambda: "db: its slot was taken out of service" in job.err, what="it says so")
+        job.end()
+        job.wait(3)
+
+    def test_ignored_on_a_terminal_says_a_word(self):
+        terminal = Terminal(self, self.daemon, "run", "db", "sh", "-c", "echo pid $$; read x; exit 3")
+        terminal.wait_text("pid ")
+        self.revoke("resize")
+        terminal.wait_text("db: its slot was taken out of service")
+        terminal.type("\n")
+        terminal.wait(3)
+
+    def test_killed(self):
+        for how in ("resize", "destroy"):
+            job = self.hold("--on-revoke=kill", script=SLEEPER)
+            began = time.monotonic()
+            self.revoke(how)
+            job.wait(81)
+            self.assertLess(time.monotonic() - began, 5)
+            self.assertIn("db: its slot was taken out of service", job.err)
+            self.lockbroker("resize" if how == "resize" else "create", "db", "1")
+            # It was given back.
+            self.lockbroker("run", "-n", "db", "true")
+
+    def test_signalled(self):
+        job = self.hold("--on-revoke=signal:USR2", script=SLEEPER)
+        self.revoke("destroy")
+        job.wait_out("got USR2")
+        self.assertTrue(job.running())
+        job.signal(signal.SIGTERM)
+        job.wait(81)
+
+    def test_verify(self):
+        job = self.hold(script='echo lock $LOCKBROKER_LOCK; echo pid $$; read x; exit 3')
+        lock = re.search(r"lock (\S+)", job.out).group(1)
+        self.assertEqual(self.lockbroker("verify", lock).out, "held, slot 1\n")
+        self.revoke("destroy")
+        self.lockbroker("verify", lock, status=81)
+        # It stays so, though the slot comes back.
+        self.lockbroker("create", "db", "1")
+        self.lockbroker("verify", lock, status=81)
+        self.lockbroker("run", "-n", "db", "true", status=75)
+        job.end()
+        job.wait(3)
+        self.lockbroker("run", "-n", "db", "true")
+
+    def test_acquire_says_so(self):
+        job = self.start("acquire", "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        self.revoke("destroy")
+        wait_until(lambda: "taken out of service" in job.err, what="it says so")
+        job.process.stdin.close()
+        job.wait(0)
+
+
+class Waiting(AdminCase):
+    def setUp(self):
+        super().setUp()
+        self.lockbroker("create", "db", "3")
+
+    def test_until_the_last_holder_is_gone(self):
+        for argv in (("resize", "--wait", "db", "0"), ("destroy", "--wait=1m", "db")):
+            with self.subTest(argv=argv):
+                holders = [self.hold(), self.hold()]
+                admin = self.start(*argv)
+                self.daemon.wait_log("revoked db", count=2)
+                holders[0].end()
+                holders[0].wait(3)
+                self.assertTrue(admin.running())
+                holders[1].end()
+                holders[1].wait(3)
+                admin.wait(0)
+                self.assertEqual((admin.out, admin.err), ("", ""))
+                if argv[0] == "resize":
+                    self.lockbroker("resize", "db", "3")
+
+    def test_nobody_to_wait_for(self):
+        self.lockbroker("resize", "--wait", "db", "1")
+        self.lockbroker("destroy", "--wait", "db")
+
+    def test_only_removed_slots_are_waited_for(self):
+        self.hold()
+        self.lockbroker("resize", "--wait=10", "db", "1")
+
+    def test_a_time_that_is_too_short(self):
+        for _ in range(3):
+            self.hold()
+        err = self.lockbroker("resize", "--wait=0.2", "db", "1", status=75).err
+        self.assertRegex(err, r"lockbroker: db: removed and still held: slots 2-3;")
+        self.assertEqual(self.size(), "1")
+        err = self.lockbroker("destroy", "--wait=0.2", "db", status=75).err
+        self.assertRegex(err, r"removed and still held: slot 1;")
+        self.lockbroker("size", "db", status=66)
+
+    def test_the_target_is_said_with_a_timeout(self):
+        for _ in range(3):
+            self.hold()
+        err = self.lockbroker("resize", "--wait=0.2", "db", "-2", status=75).err
+        self.assertIn("removed and still held: slots 2-3", err)
+        self.assertIn("lockbroker: db: it was to have 1 slot\n", err)
+
+    def test_a_signal_ends_it_and_leaves_nothing(self):
+        holder = self.hold()
+        for signo in (signal.SIGINT, signal.SIGTERM):
+            self.lockbroker("resize", "db", "1")
+            admin = self.start("resize", "--wait", "db", "0")
+            wait_until(lambda: self.size() == "0", what="the slots are removed")
+            admin.signal(signo)
+            admin.wait(128 + signo, within=2)
+            self.assertEqual(admin.err, "")
+            wait_until(lambda: self.lockbroker("info", "--json").json()["counts"]["peers"] == 2,
+                       what="only the holder is left")
+        # Nobody stands in the way of the next administrator.
+        self.lockbroker("resize", "db", "2")
+        holder.end()
+        holder.wait(3)
+
+    def test_it_blocks_no_other_administrator(self):
+        self.hold()
+        first = self.start("resize", "--wait", "db", "0")
+        wait_until(lambda: self.size() == "0", what="the slots are removed")
+        self.lockbroker("resize", "db", "5")
+        self.assertEqual(self.size(), "5")
+        self.assertTrue(first.running())
+
+    def test_progress_on_a_terminal(self):
+        holders = [self.hold(), self.hold()]
+        terminal = Terminal(self, self.daemon, "destroy", "--wait", "db")
+        terminal.wait_text("lockbroker: db: waiting for 2 holders: slots 1-2")
+        holders[1].end()
+        terminal.wait_text("lockbroker: db: waiting for 1 holder: slot 1")
+        holders[0].end()
+        terminal.wait(0)
+        self.assertNotIn("\n", terminal.text)
+
+    def test_await(self):
+        self.lockbroker("await", "-n", "db", "1", "free")
+        self.lockbroker("await", "-n", "db", "1", "taken", status=75)
+        self.lockbroker("await", "-w", "0.2", "db", "1", "taken", status=75)
+        taken = self.start("await", "db", "1", "taken")
+        holder = self.hold()
+        taken.wait(0)
+        self.lockbroker("await", "-n", "db", "1", "free", status=75)
+        # Of a slot that does not exist any more, too.
+        self.lockbroker("destroy", "db")
+        free = self.start("await", "db", "1", "free")
+        self.lockbroker("await", "-w", "0.2", "db", "1", "free", status=75)
+        self.assertTrue(free.running())
+        holder.end()
+        free.wait(0)
+
+    def test_a_signal_ends_await(self):
+        self.hold()
+        job = self.start("await", "db", "1", "free")
+        wait_until(lambda: self.lockbroker("info", "--json").json()["counts"]["peers"] == 3, what="it waits")
+        job.signal(signal.SIGINT)
+        job.wait(130, within=2)
+
+
+class Gate(AdminCase):
+    def test_all_wait_until_it_is_opened(self):
+        self.lockbroker("create", "db", "0")
+        self.lockbroker("run", "-n", "db", "true", status=75)
+        self.lockbroker("run", "-w", "0.2", "db", "true", status=75)
+        job = self.start("run", "db", "echo", "in")
+        self.daemon.wait_log("requested db", count=3)
+        self.assertTrue(job.running())
+        self.lockbroker("resize", "db", "1")
+        job.wait(0)
+        self.assertEqual(job.out, "in\n")
+
+    def test_who_is_in_goes_on(self):
+        self.lockbroker("create", "db", "1")
+        job = self.hold()
+        self.lockbroker("resize", "db", "0")
+        job.end()
+        job.wait(3)
+
+
+class Unlimited(AdminCase):
+    def setUp(self):
+        super().setUp()
+        self.lockbroker("create", "db", "unlimited")
+
+    def test_takes_no_slot(self):
+        self.assertEqual(self.lockbroker("run", "-n", "db", "sh", "-c", 'echo "[$LOCKBROKER_SLOT]"').out, "[]\n")
+        job = self.start("acquire", "--shell", "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        self.assertIn("LOCKBROKER_SLOT=''; export", job.out)
+        lock = re.search("LOCKBROKER_LOCK='(.*?)'", job.out).group(1)
+        self.assertEqual(self.lockbroker("verify", lock).out, "held, without a slot (unlimited)\n")
+        self.assertIsNone(self.lockbroker("verify", "--json", lock).json()["safe_until"])
+        job.process.stdin.close()
+        job.wait(0)
+        self.lockbroker("verify", lock, status=65)
+
+    def test_nobody_waits(self):
+        jobs = [self.hold() for _ in range(4)]
+        for job in jobs:
+            job.end()
+            job.wait(3)
+
+    def test_stays_when_the_size_changes(self):
+        job = self.hold()
+        self.lockbroker("resize", "--wait=5", "db", "1")
+        self.lockbroker("run", "-n", "db", "true")
+        self.lockbroker("destroy", "--wait=5", "db")
+        job.end()
+        job.wait(3)
+        self.assertEqual(job.err, "")
+
+    def test_what_takes_no_slot_is_not_lost_by_the_clock(self):
+        daemon = Daemon(self, "--heartbeat", "2")
+        command(self, daemon, "create", "db", "unlimited")
+        command(self, daemon, "create", "one", "1")
+        free = Job(self, daemon, "run", "db", "bash", "-c", SLEEPER)
+        held = Job(self, daemon, "run", "one", "bash", "-c", SLEEPER)
+        free.wait_out("pid ")
+        held.wait_out("pid ")
+        daemon.freeze()
+        # Two heartbeats, by which who holds a slot is gone.
+        held.wait(79)
+        self.assertTrue(free.running())
+        daemon.thaw()
+        free.signal(signal.SIGTERM)
+        free.wait(5)
+        self.assertNotIn("lost", free.err)
+
+    def test_a_daemon_that_ends_takes_it_along(self):
+        job = self.hold(script=SLEEPER)
+        pid = int(job.out.split()[1])
+        self.daemon.kill()
+        job.wait(79)
+        self.assertTrue(gone(pid))
+
+
+class Kinds(AdminCase):
+    def test_persistent_mutex(self):
+        kind = "--kind=persistent-mutex"
+        self.lockbroker("run", kind, "-n", "pm", "true", status=66)
+        self.lockbroker("create", kind, "pm")
+        self.assertEqual(self.lockbroker("run", kind, "pm", "sh", "-c", "echo $LOCKBROKER_SLOT").out, "1\n")
+        job = self.hold(kind, name="pm")
+        self.lockbroker("run", kind, "-n", "pm", "true", status=75)
+        # Slot 1 only, whatever else there is.
+        self.lockbroker("resize", "pm", "3")
+        self.lockbroker("run", kind, "-n", "pm", "true", status=75)
+        job.end()
+        job.wait(3)
+        self.lockbroker("resize", "pm", "0")
+        self.lockbroker("run", kind, "-n", "pm", "true", status=75)
+        self.lockbroker("resize", "pm", "1")
+        self.lockbroker("run", kind, "-n", "pm", "true")
+        self.lockbroker("destroy", "pm")
+        self.lockbroker("run", kind, "-n", "pm", "true", status=66)
+
+    def test_persistent_mutex_made_on_first_use(self):
+        job = self.start("acquire", "--kind=persistent-mutex", "--create", "pm")
+        job.wait(0)
+        self.assertEqual(json.loads(job.out)["kind"], "persistent-mutex")
+        self.assertEqual(self.size("pm"), "1")
+
+    def test_mutex(self):
+        self.assertEqual(self.lockbroker("run", "--kind=mutex", "m", "sh", "-c", 'echo "[$LOCKBROKER_SLOT]"').out, "[]\n")
+        Wire(self.daemon).call("acquire", name="m", kind="mutex", timeout=0)
+        self.lockbroker("run", "--mutex", "-n", "m", "true", status=75)
+
+
+if __name__ == "__main__":
+    tap.main()

@@ -1,0 +1,486 @@
+"""The subcommands that administrate, with a daemon that says what it is told to: what they ask, print and
+exit with, what a terminal shows while they wait, and that a signal ends them at once."""
+
+import json
+import signal
+import unittest
+
+import tap
+from cli import Job, Terminal, command
+from fake import Fake, error, reply
+from wait import wait_until
+
+# Reason -> (code, exit status).
+REASONS = {
+    "would-block": (1, 75), "timeout": (2, 75), "contended": (3, 75), "cancelled": (4, 75),
+    "no-such-lock": (5, 66), "already-exists": (6, 73), "permission-denied": (10, 77),
+    "too-many-waiters": (13, 75), "draining": (14, 69), "broker-unavailable": (15, 69),
+    "broker-blocked": (16, 69), "broker-denied": (17, 77), "method-not-found": (-32601, 64),
+    "invalid-params": (-32602, 64), "internal": (-32603, 70),
+}
+COMMANDS = (("create", "db"), ("resize", "db", "2"), ("resize", "db", "+2"), ("destroy", "db"), ("size", "db"),
+            ("await", "db", "1", "free"), ("list",), ("fsck", "db"), ("explain", "db"))
+
+
+def refusing(code, reason, message="no", **data):
+    return lambda request, _: reply(request, error=error(code, reason, message, **data))
+
+
+class FakeCase(unittest.TestCase):
+    def lockbroker(self, fake, *argv, status=0, **more):
+        return command(self, fake, *argv, status=status, **more)
+
+    def asked(self, *argv, result=None):
+        """The params of what is asked for that command line."""
+        fake = Fake(self, **{argv[0]: result or {"name": "db", "slots": 1, "target": 1}})
+        self.lockbroker(fake, *argv)
+        (request,) = fake.requests
+        self.assertEqual(request["method"], argv[0])
+        return request.get("params", {})
+
+
+class Asked(FakeCase):
+    def test_create(self):
+        for argv, params in (
+                (("db",), {"slots": 1}), (("db", "0"), {"slots": 0}), (("db", "10000"), {"slots": 10000}),
+                (("db", "unlimited"), {"slots": "unlimited"}),
+                (("--exist-ok", "--overshoot", "300", "db", "3"), {"slots": 3, "exist_ok": True, "overshoot": 300}),
+                (("--kind=semaphore", "db", "3"), {"slots": 3}),
+                (("--kind=persistent-mutex", "db"), {"kind": "persistent-mutex", "slots": 1}),
+                (("--kind=persistent-mutex", "--exist-ok", "db", "1"),
+                 {"kind": "persistent-mutex", "slots": 1, "exist_ok": True})):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.asked("create", *argv), {"name": "db", **params})
+
+    def test_resize(self):
+        for argv, params in (
+                (("db", "3"), {"slots": 3}), (("db", "0"), {"slots": 0}), (("db", "unlimited"), {"slots": "unlimited"}),
+                (("db", "+2"), {"add": 2}), (("db", "-2"), {"remove": 2}), (("--", "db", "-2"), {"remove": 2}),
+                (("--ascending", "--overshoot=9", "db", "-10000"),
+                 {"remove": 10000, "order": "ascending", "overshoot": 9}),
+                (("--wait", "db", "3"), {"slots": 3, "wait": None}),
+                (("--wait=1.5m", "db", "3"), {"slots": 3, "wait": 90}),
+                (("--wait=0", "db", "3"), {"slots": 3})):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.asked("resize", *argv), {"name": "db", **params})
+
+    def test_destroy(self):
+        for argv, params in (
+                (("db",), {}), (("--wait", "db"), {"wait": None}), (("--wait=2", "db"), {"wait": 2}),
+                (("--ascending", "--overshoot", "10000", "db"), {"order": "ascending", "overshoot": 10000})):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.asked("destroy", *argv), {"name": "db", **params})
+
+    def test_await(self):
+        for argv, params in (
+                (("db", "3", "free"), {"slot": 3, "state": "free"}),
+                (("-w", "2.5", "db", "10000", "taken"), {"slot": 10000, "state": "taken", "timeout": 2.5}),
+                (("-n", "db", "1", "free"), {"slot": 1, "state": "free", "timeout": 0})):
+            with self.subTest(argv=argv):
+                self.assertEqual(self.asked("await", *argv), {"name": "db", **params})
+
+    def test_list_fsck_explain(self):
+        self.assertEqual(self.asked("list", result={"semaphores": [], "more": 0}), {})
+        clean = {"name": "db", "clean": True, "findings": [], "more": 0}
+        self.assertEqual(self.asked("fsck", "db", result=clean), {"name": "db"})
+        self.assertEqual(self.asked("fsck", "--repair", "db", result=clean), {"name": "db", "repair": True})
+        free = {"name": "db", "verdict": "free", "text": "it is free"}
+        self.assertEqual(self.asked("explain", "db", result=free), {"name": "db"})
+        self.assertEqual(self.asked("explain", "--mutex", "db", result=free), {"name": "db", "kind": "mutex"})
+        self.assertEqual(self.asked("explain", "--kind=persistent-mutex", "db", result=free),
+                         {"name": "db", "kind": "persistent-mutex"})
+
+    def test_acquire_and_run(self):
+        for argv, params in (
+                (("--create",), {"create": 1}), (("--create=7",), {"create": 7}),
+                (("--kind=persistent-mutex", "--create"), {"kind": "persistent-mutex", "create": 1}),
+                (("--kind=mutex",), {"kind": "mutex"}), (("--mutex",), {"kind": "mutex"})):
+            with self.subTest(argv=argv):
+                fake = Fake(self)
+                self.lockbroker(fake, "run", "-n", *argv, "db", "true")
+                self.lockbroker(fake, "acquire", "-n", *argv, "db")
+                for request in fake.asked("acquire"):
+                    request["params"].pop("command", None)
+                    self.assertEqual(request["params"], {"name": "db", "lease": True, "timeout": 0, **params})
+                self.assertEqual(fake.asked("create"), [])
+
+
+class Mistakes(unittest.TestCase):
+    """What is wrong is told before anything is asked."""
+
+    def refused(self, *argv, text=""):
+        with self.subTest(argv=argv):
+            fake = Fake(self)
+            job = command(self, fake, *argv, status=64)
+            self.assertEqual((job.out, fake.requests), ("", []))
+            self.assertTrue(job.err.startswith("lockbroker: "), job.err)
+            self.assertIn(text, job.err)
+
+    def test_numbers_of_slots(self):
+        for slots in ("-1", "+3", "10001", "99999999999999999999", "3x", "0x3", "1.5", "", " 3", "Unlimited", "-"):
+            self.refused("create", "db", slots, text="want a number of slots, 0 to 10000, or unlimited")
+        for slots in ("+", "-", "+0", "-0", "+10001", "-99999999999999999999", "+3x", "+-3", "10001", "+unlimited",
+                      "", "3 "):
+            self.refused("resize", "db", slots, text="want N, +N, -N or unlimited")
+        for slot in ("0", "-1", "10001", "x", ""):
+            self.refused("await", "db", slot, "free", text="want the number of a slot, 1 to 10000")
+        for slots in ("-1", "10001", "x"):
+            self.refused("destroy", f"--overshoot={slots}", "db", text="--overshoot")
+        self.refused("run", "--create=0", "db", "true", text="--create")
+
+    def test_names(self):
+        for name in ("", "x" * 201, "a b", "b\u00e4", "a\"b", "a\\b", "a\nb", "amq.x", "db-1-A", "db-W", "db-G"):
+            for argv in COMMANDS:
+                if len(argv) > 1:
+                    self.refused(argv[0], name, *argv[2:], text="a lock name ")
+
+    def test_the_longest_name_is_fine(self):
+        fake = Fake(self, fsck={"name": "x" * 200, "clean": True, "findings": [], "more": 0})
+        command(self, fake, "create", "x" * 200)
+        command(self, fake, "fsck", "x" * 200)
+        self.assertEqual(fake.asked("fsck")[0]["params"]["name"], "x" * 200)
+
+    def test_options_and_operands(self):
+        for argv, text in (
+                (("create", "--kind=mutex", "db"), "create: a mutex needs no creating"),
+                (("create", "--kind=x", "db"), "create: --kind: 'x': want semaphore, mutex or persistent-mutex"),
+                (("create", "--kind=persistent-mutex", "db", "2"), "create: a persistent-mutex has one slot"),
+                (("create", "--kind=persistent-mutex", "db", "0"), "create: a persistent-mutex has one slot"),
+                (("run", "--kind=persistent-mutex", "--create=2", "db", "true"), "run: --create=2: a persistent"),
+                (("run", "--kind=mutex", "--create", "db", "true"), "run: --mutex with --create"),
+                (("run", "--kind=semaphore", "--mutex", "db", "true"), "run: either --mutex or --kind"),
+                (("create", "--wait", "db"), "create: --wait: no such option"),
+                (("create", "--ascending", "db"), "create: --ascending: no such option"),
+                (("resize", "db"), "resize: NAME SLOTS: something is missing"),
+                (("resize", "-2", "db"), "resize: -2: no such option"),
+                (("resize", "db", "-2", "3"), "resize: 3: too much"),
+                (("resize", "db", "--wait"), "resize: --wait: options go before NAME"),
+                (("resize", "--wait", "5s", "db", "2"), "resize: 2: too much, or is it --wait=DUR?"),
+                (("resize", "--wait=x", "db", "2"), "resize: --wait: 'x': want seconds"),
+                (("destroy", "--wait", "5s", "db"), "destroy: db: too much, or is it --wait=DUR?"),
+                (("destroy", "db", "2"), "destroy: 2: too much"),
+                (("await", "db", "1", "busy"), "await: 'busy': want free or taken"),
+                (("await", "db", "1"), "await: NAME SLOT STATE: something is missing"),
+                (("await", "-n", "-w", "3", "db", "1", "free"), "await: either --nonblock or --wait"),
+                (("list", "db"), "list: db: too much"),
+                (("fsck",), "fsck: NAME: something is missing"),
+                (("explain", "--repair", "db"), "explain: --repair: no such option")):
+            self.refused(*argv, text=text)
+
+
+class Told(FakeCase):
+    def test_every_reason_has_its_status(self):
+        for argv in COMMANDS:
+            for reason, (code, status) in REASONS.items():
+                with self.subTest(argv=argv, reason=reason):
+                    fake = Fake(self, **{argv[0]: refusing(code, reason, "words of the daemon")})
+                    job = self.lockbroker(fake, *argv, status=status)
+                    self.assertEqual(job.out, "")
+                    about = "" if argv[0] == "list" else "db: "
+                    self.assertTrue(job.err.startswith(f"lockbroker: {about}words of the daemon\n"), job.err)
+
+    def test_errors_as_json_are_nothing_else(self):
+        for argv in COMMANDS:
+            with self.subTest(argv=argv):
+                fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock", target=3, held=[{"slot": 1}])})
+                job = self.lockbroker(fake, argv[0], "--json", *argv[1:], status=66)
+                self.assertEqual(json.loads(job.err)["error"]["data"]["reason"], "no-such-lock")
+                self.assertEqual(job.err.count("\n"), 1)
+
+    def test_results_as_json(self):
+        for argv in COMMANDS:
+            with self.subTest(argv=argv):
+                result = {"name": "db", "slots": 3, "verdict": "free", "warning": "look", "more": 0, "new": [{}]}
+                job = self.lockbroker(Fake(self, **{argv[0]: result}), argv[0], "--json", *argv[1:])
+                self.assertEqual((job.json(), job.err), (result, ""))
+
+    def test_what_is_missing_can_be_created(self):
+        for argv in COMMANDS:
+            if argv[0] in ("create", "list"):
+                continue
+            with self.subTest(argv=argv):
+                fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock")})
+                err = self.lockbroker(fake, *argv, status=66).err
+                self.assertIn("`lockbroker list` tells which there are", err)
+                # But who wants it gone has what was wanted.
+                self.assertEqual("lockbroker create db SLOTS" in err, argv[0] != "destroy")
+
+    def test_what_exists_can_be_resized(self):
+        fake = Fake(self, create=refusing(6, "already-exists", "it has 2 slots", slots=2))
+        job = self.lockbroker(fake, "create", "--exist-ok", "db", "3", status=73)
+        self.assertEqual(job.err, "lockbroker: db: it has 2 slots\n"
+                         "lockbroker: to change its size: lockbroker resize db 3\n")
+
+    def test_a_warning_goes_to_stderr(self):
+        for argv in (("create", "db"), ("resize", "db", "2"), ("destroy", "db")):
+            with self.subTest(argv=argv):
+                fake = Fake(self, **{argv[0]: {"name": "db", "slots": 2, "target": 2, "warning": "mind the gap"}})
+                job = self.lockbroker(fake, *argv)
+                self.assertEqual((job.out, job.err), ("", "lockbroker: db: mind the gap\n"))
+
+    def test_a_relative_size_is_printed(self):
+        for size, slots in (("+2", 5), ("-2", 1), ("-10000", 0)):
+            fake = Fake(self, resize={"name": "db", "slots": slots, "target": slots})
+            self.assertEqual(self.lockbroker(fake, "resize", "db", size).out, f"{slots}\n")
+        fake = Fake(self, resize={"name": "db", "slots": 3, "target": 3})
+        self.assertEqual(self.lockbroker(fake, "resize", "db", "3").out, "")
+
+    def test_the_target_is_in_every_error_of_a_relative_one(self):
+        for reason, (code, status) in REASONS.items():
+            with self.subTest(reason=reason):
+                fake = Fake(self, resize=refusing(code, reason, target=7))
+                err = self.lockbroker(fake, "resize", "db", "+2", status=status).err
+                self.assertIn("db: it was to have 7 slots", err)
+                # What cannot be cannot be completed.
+                self.assertEqual("lockbroker resize db 7 completes that" in err, reason != "invalid-params")
+                self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "7", status=status).err)
+        err = self.lockbroker(Fake(self, resize=refusing(15, "broker-unavailable", target=1)), "resize", "db", "-1",
+                              status=69).err
+        self.assertIn("to have 1 slot: ", err)
+        # The daemon did not get so far as to know it.
+        fake = Fake(self, resize=refusing(15, "broker-unavailable"))
+        self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "+2", status=69).err)
+
+    def test_who_still_holds_at_the_timeout(self):
+        for held, words in (([4], "slot 4"), ([4, 5, 6, 9], "slots 4-6, 9"), ([6, 5, 4], "slots 4-6"),
+                            ([1, 3], "slots 1, 3")):
+            for argv in (("destroy", "--wait=1", "db"), ("resize", "--wait=1", "db", "1")):
+                with self.subTest(held=held, argv=argv):
+                    fake = Fake(self, **{argv[0]: refusing(2, "timeout", "the time is over", target=1, left=len(held),
+                                                       held=[{"slot": slot} for slot in held])})
+                    self.assertEqual(self.lockbroker(fake, *argv, status=75).err,
+                                     "lockbroker: db: the time is over\n"
+                                     f"lockbroker: db: removed and still held: {words}; to wait on: "
+                                     "lockbroker await db SLOT free\n")
+        many = list(range(1, 10000, 2))
+        fake = Fake(self, destroy=refusing(2, "timeout", held=[{"slot": slot} for slot in many]))
+        said = self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err.splitlines()[1]
+        listed = said.split("held: slots ")[1].split(" and ")[0].split(", ")
+        self.assertEqual(listed, [str(slot) for slot in many[:len(listed)]])
+        self.assertIn(f" and {len(many) - len(listed)} more;", said)
+        self.assertLess(len(said), 250)
+        # The wire lists a thousand.
+        fake = Fake(self, destroy=refusing(2, "timeout", left=4000,
+                                           held=[{"slot": slot} for slot in range(1, 1001)]))
+        self.assertIn("still held: slots 1-1000 and 3000 more;",
+                      self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err)
+
+    def test_a_wait_that_is_cut_off(self):
+        held = {"target": 1, "left": 1, "held": [{"slot": 2}], "warning": "mind the gap"}
+        for argv in (("destroy", "--wait", "db"), ("resize", "--wait", "db", "1")):
+            fake = Fake(self, **{argv[0]: refusing(14, "draining", "the daemon is stopping", **held)})
+            self.assertEqual(self.lockbroker(fake, *argv, status=69).err,
+                             "lockbroker: db: the daemon is stopping\n"
+                             "lockbroker: db: removed and still held: slot 2; to wait on: "
+                             "lockbroker await db SLOT free\nlockbroker: db: mind the gap\n")
+        # It is done, so there is nothing to complete.
+        fake = Fake(self, resize=refusing(2, "timeout", **held))
+        self.assertTrue(self.lockbroker(fake, "resize", "--wait=1", "db", "-1", status=75).err
+                        .endswith("lockbroker: db: it was to have 1 slot\n"))
+
+    def test_another_administrator(self):
+        text = "another administrator is at work (host a, pid 7)"
+        fake = Fake(self, resize=refusing(2, "timeout", text, target=5))
+        self.assertEqual(self.lockbroker(fake, "resize", "db", "+2", status=75).err,
+                         f"lockbroker: db: {text}\n"
+                         "lockbroker: db: it was to have 5 slots: lockbroker resize db 5 completes that\n")
+
+    def test_size(self):
+        for slots, text in ((0, "0\n"), (3, "3\n"), ("unlimited", "unlimited\n")):
+            fake = Fake(self, size={"name": "db", "slots": slots})
+            self.assertEqual(self.lockbroker(fake, "size", "db").out, text)
+        self.lockbroker(Fake(self, size={"name": "db", "slots": None}), "size", "db", status=70)
+
+    def test_verify_of_what_takes_no_slot(self):
+        for kind, text in (("mutex", "held\n"), ("semaphore", "held, without a slot (unlimited)\n")):
+            fake = Fake(self, verify={"lock": "x", "name": "db", "kind": kind, "slot": None, "safe_until": None})
+            self.assertEqual(self.lockbroker(fake, "verify", "x").out, text)
+
+    def test_the_daemon_ends_in_the_middle(self):
+        for argv in COMMANDS:
+            with self.subTest(argv=argv):
+                self.lockbroker(Fake(self, **{argv[0]: Fake.CLOSE}), *argv, status=69)
+
+
+ROWS = [{"name": "db", "slots": 3, "busy": 1, "exists": True},
+        {"name": "nightly/report", "slots": "unlimited", "busy": 0, "exists": True},
+        {"name": "gate", "slots": 0, "busy": 12, "exists": True},
+        {"name": "gone", "slots": 0, "busy": None, "exists": False},
+        {"name": "dark", "slots": None, "busy": None, "exists": True}]
+FINDING = {"flaw": "gap", "slot": 2, "text": "slot 2 is missing", "repaired": False}
+FINDINGS = [FINDING, {"flaw": "not-listed", "slot": None, "text": "it is not in the directory", "repaired": True}]
+
+
+class Tables(FakeCase):
+    def on_a_terminal(self, fake, *argv, status=0):
+        terminal = Terminal(self, fake, *argv, columns=200)
+        terminal.wait(status)
+        return terminal.text.replace("\r\n", "\n")
+
+    def test_list(self):
+        fake = Fake(self, list={"semaphores": ROWS, "more": 0})
+        job = self.lockbroker(fake, "list")
+        self.assertEqual(job.out, "db\t3\t1\t\nnightly/report\tunlimited\t0\t\ngate\t0\t12\t\n"
+                         "gone\t0\t?\tmissing\ndark\t?\t?\t\n")
+        self.assertEqual(job.err, "")
+        self.assertEqual(self.on_a_terminal(fake, "list"),
+                         "NAME                SLOTS  TAKEN  \n"
+                         "db                      3      1  \n"
+                         "nightly/report  unlimited      0  \n"
+                         "gate                    0     12  \n"
+                         "gone                    0      ?  missing\n"
+                         "dark                    ?      ?  \n")
+
+    def test_none(self):
+        fake = Fake(self, list={"semaphores": [], "more": 0},
+                    fsck={"name": "db", "clean": True, "findings": [], "more": 0})
+        self.assertEqual(self.lockbroker(fake, "list").out, "")
+        self.assertEqual(self.on_a_terminal(fake, "list"), "There are no semaphores.\n")
+        self.assertEqual(self.lockbroker(fake, "fsck", "db").out, "")
+        self.assertEqual(self.on_a_terminal(fake, "fsck", "db"), "Nothing is wrong with it.\n")
+
+    def test_more_than_fits(self):
+        fake = Fake(self, list={"semaphores": ROWS[:1], "more": 12})
+        self.assertIn("and 12 more", self.lockbroker(fake, "list").err)
+
+    def test_thousands(self):
+        rows = [{"name": f"n{i}", "slots": i, "busy": 0, "exists": True} for i in range(3000)]
+        out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list").out
+        self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t\n" for i in range(3000)))
+
+    def test_text_that_could_confuse(self):
+        finding = {**FINDING, "text": "a\tb\nc\x1b[2Jd\u0085e \u65e5\u672c na\u00efve", "new": 1}
+        fake = Fake(self, fsck={"name": "db", "clean": False, "findings": [finding], "more": 0})
+        self.assertEqual(self.lockbroker(fake, "fsck", "db", status=1).out,
+                         "gap\t2\tno\ta?b?c?[2Jd?e \u65e5\u672c na\u00efve\n")
+        self.assertIn("a?b?c?[2Jd?e \u65e5\u672c na\u00efve\n", self.on_a_terminal(fake, "fsck", "db", status=1))
+
+    def test_characters_that_are_wide_or_of_many_bytes(self):
+        rows = [{**ROWS[0], "name": name} for name in ("\u65e5\u672c", "na\u00efve", "plain")]
+        lines = self.on_a_terminal(Fake(self, list={"semaphores": rows, "more": 0}), "list").splitlines()
+        # Two columns a character, one, and one.
+        for line, begin in zip(lines, ("NAME   SLOTS  ", "\u65e5\u672c       3  ", "na\u00efve      3  ",
+                                       "plain      3  "), strict=True):
+            self.assertTrue(line.startswith(begin), lines)
+
+    def test_fsck(self):
+        for findings, more, status in (([], 0, 0), (FINDINGS[1:], 0, 0), (FINDINGS, 0, 1), (FINDINGS[1:], 7, 1)):
+            with self.subTest(findings=findings, more=more):
+                fake = Fake(self, fsck={"name": "db", "clean": not findings, "findings": findings, "more": more})
+                self.lockbroker(fake, "fsck", "--repair", "db", status=status)
+                self.lockbroker(fake, "fsck", "--repair", "--json", "db", status=status)
+        fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
+        job = self.lockbroker(fake, "fsck", "db", status=1)
+        self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
+        self.assertEqual(job.err, "lockbroker: db: lockbroker fsck --repair db mends what can be mended\n")
+        self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
+        self.assertEqual(self.on_a_terminal(fake, "fsck", "--repair", "db", status=1),
+                         "FLAW        SLOT  MENDED  WHAT\n"
+                         "gap            2  no      slot 2 is missing\n"
+                         "not-listed        yes     it is not in the directory\n")
+
+    def test_explain(self):
+        for verdict, status, more in (
+                ("free", 0, ""), ("unlimited", 0, ""), ("full", 0, ""),
+                ("gate", 0, "To open it: lockbroker resize db N\n"),
+                ("no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"), (None, 69, "")):
+            with self.subTest(verdict=verdict):
+                fake = Fake(self, explain={"name": "db", "verdict": verdict, "text": "so it is"})
+                self.assertEqual(self.lockbroker(fake, "explain", "db", status=status).out,
+                                 "db: so it is\n" + more)
+                self.lockbroker(fake, "explain", "--json", "db", status=status)
+
+
+def drain(left, *slots):
+    return ("drain", {"id": 1, "left": left, "holders": [{"slot": slot} for slot in slots]})
+
+
+class Waiting(FakeCase):
+    def draining(self, method="destroy", columns=None):
+        """A command that waits for holders on a terminal, and its daemon."""
+        fake = Fake(self, **{method: None})
+        operands = ("db", "1") if method == "resize" else ("db",)
+        terminal = Terminal(self, fake, method, "--wait", *operands, columns=columns)
+        fake.wait_asked(method)
+        return fake, terminal
+
+    def test_progress(self):
+        for method in ("destroy", "resize"):
+            fake, terminal = self.draining(method)
+            self.assertIs(fake.requests[0]["params"]["progress"], True)
+            fake.say(drain(3, 4, 5, 9))
+            first = "lockbroker: db: waiting for 3 holders: slots 4-5, 9"
+            terminal.wait_text(first)
+            fake.say(drain(1, 9))
+            second = "lockbroker: db: waiting for 1 holder: slot 9"
+            # What is left of the longer one is written over.
+            terminal.wait_text("\r" + second + " " * (len(first) - len(second)) + "\r" + second)
+            fake.say(reply(fake.requests[0], result={"name": "db"}))
+            terminal.wait(0)
+            # The line is taken away, and there never was a second one.
+            self.assertTrue(terminal.text.endswith("\r" + " " * len(second) + "\r"), terminal.text)
+            self.assertNotIn("\n", terminal.text)
+
+    def test_a_line_is_never_longer_than_the_terminal(self):
+        fake, terminal = self.draining(columns=40)
+        fake.say(drain(50, *range(1, 101, 2)))
+        fake.say(drain(1, 1))
+        terminal.wait_text("1 holder:")
+        for line in terminal.text.split("\r"):
+            self.assertLess(len(line), 40)
+
+    def test_an_error_has_a_line_of_its_own(self):
+        fake, terminal = self.draining()
+        fake.say(drain(1, 9))
+        terminal.wait_text("slot 9")
+        fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", held=[{"slot": 9}])))
+        terminal.wait(75)
+        self.assertIn("\rlockbroker: db: the time is over\r\nlockbroker: db: removed and still held: slot 9;",
+                      terminal.text)
+
+    def test_without_a_terminal_it_is_quiet(self):
+        fake = Fake(self, destroy=None)
+        job = Job(self, fake, "destroy", "--wait", "db")
+        fake.wait_asked("destroy")
+        self.assertNotIn("progress", fake.requests[0]["params"])
+        fake.say(drain(1, 9))
+        fake.say(reply(fake.requests[0], result={"name": "db"}))
+        job.wait(0)
+        self.assertEqual((job.out, job.err), ("", ""))
+
+    def test_interrupt_on_a_terminal(self):
+        fake, terminal = self.draining()
+        fake.say(drain(1, 9))
+        terminal.wait_text("slot 9")
+        terminal.type("\x03")
+        terminal.wait(130)
+        # What comes next begins on a line of its own.
+        self.assertTrue(terminal.text.endswith("\r\n"), terminal.text)
+
+    def test_any_signal_ends_it_at_once(self):
+        for argv in (("destroy", "--wait", "db"), ("resize", "--wait", "db", "1"), ("await", "db", "1", "free")):
+            for signo in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
+                          signal.SIGUSR2):
+                with self.subTest(argv=argv, signo=signo):
+                    ended = []
+                    fake = Fake(self, **{argv[0]: lambda _, connection: ended.append(connection.recv(1))})
+                    job = Job(self, fake, *argv)
+                    fake.wait_asked(argv[0])
+                    job.signal(signo)
+                    job.wait(128 + signo, within=2)
+                    # Nothing is left: the connection is gone.
+                    wait_until(lambda: ended == [b""], what="the daemon sees the end")
+                    self.assertEqual((job.out, job.err), ("", ""))
+
+    def test_a_signal_that_is_ignored_stays_so(self):
+        fake = Fake(self, **{"await": None})
+        job = Job(self, fake, "await", "db", "1", "free",
+                  preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        fake.wait_asked("await")
+        job.signal(signal.SIGHUP)
+        fake.say(reply(fake.requests[0], result={"name": "db", "slot": 1}))
+        job.wait(0)
+
+
+if __name__ == "__main__":
+    tap.main()
