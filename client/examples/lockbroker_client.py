@@ -73,8 +73,8 @@ ERRORS = {
 
 @dataclasses.dataclass
 class Notification:
-    """What the daemon says unasked: lost, suspect, restored, revoked, waiting, broker, draining. A lost
-    with the reason "lease" is our own: the daemon did not say in time that the hold goes on."""
+    """What the daemon says unasked: lost, suspect, restored, revoked, waiting, drain, broker, draining. A
+    lost with the reason "lease" is our own: the daemon did not say in time that the hold goes on."""
     method: str
     params: Dict[str, Any]
 
@@ -88,7 +88,8 @@ class Lock:
     kind: str
     slot: Optional[int]
     waited: float
-    safe_until: Optional[float]  # now() at which it is lost, unless a lease comes before
+    # now() at which it is lost, unless a lease comes before; None: it takes no slot, nothing can free it
+    safe_until: Optional[float]
     held: bool = True
 
     def verify(self) -> None:
@@ -208,7 +209,7 @@ class LockBroker:
 
     def acquire(self, name: str, timeout: Optional[float] = None, **params: Any) -> Lock:
         """Waits for a slot: for ever, `timeout` seconds, or not at all (0). More parameters as in
-        PROTOCOL.md: kind, priority, progress, who, why, command."""
+        PROTOCOL.md: kind, priority, create, progress, who, why, command."""
         return self.granted(self.request("acquire", name=name, timeout=timeout, lease=True, **params))
 
     def granted(self, request_id: int) -> Lock:

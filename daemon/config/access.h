@@ -8,6 +8,9 @@
  *	METHODS	*, or methods separated by commas
  *	NAMES	a pattern of fnmatch(3), in which * matches slashes too
  *
+ * A rule about `create` decides on `acquire` with `create`, too, and one about `fsck` on both of its
+ * forms; without a rule the one that repairs needs the privilege, the other does not.
+ *
  * A method that names no lock meets any pattern of a rule that allows, but only * of one that denies,
  * and only * when it needs the admin privilege: a rule about some names neither shuts a peer out of
  * `info` nor hands it what concerns every name.

@@ -312,6 +312,9 @@ class Users(unittest.TestCase):
         for method, params, reason in (
                 ("create", {"name": "x"}, "permission-denied"),
                 ("destroy", {"name": "db"}, "permission-denied"),
+                ("resize", {"name": "db", "slots": 2}, "permission-denied"),
+                ("fsck", {"name": "db", "repair": True}, "permission-denied"),
+                ("acquire", {"name": "db", "timeout": 0, "create": 1}, "permission-denied"),
                 ("verify", {"lock": lock}, "not-held"),
                 ("release", {"lock": lock}, "not-held"),
                 ("acquire", {"name": "db", "timeout": 0}, "would-block")):
@@ -321,7 +324,7 @@ class Users(unittest.TestCase):
                 if reason == "permission-denied":
                     self.assertIn(f"only root, the daemon's user and the group {group} may",
                                   reply["error"]["message"])
-                    daemon.wait_log(rf"denied {method} of \w+: peer \d+, uid {self.NOBODY}, pid \d+: only root")
+                    daemon.wait_log(rf"denied {method}( with \w+)? of \w+: peer \d+, uid {self.NOBODY}, pid \d+: only root")
         reply = self.as_user(daemon, [], "size", name="db")
         self.assertEqual(reply["result"]["slots"], 1)
         # A supplementary group is enough to be an administrator.
