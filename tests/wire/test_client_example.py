@@ -57,6 +57,16 @@ class Library(unittest.TestCase):
         with self.one.acquire("report", kind="mutex") as lock:
             self.assertIsNone(lock.slot)
 
+    def test_a_lock_that_comes_into_being_and_one_without_end(self):
+        with self.one.acquire("new", timeout=0, create=3) as lock:
+            self.assertEqual((lock.slot, self.two.call("size", name="new")["slots"]), (1, 3))
+        self.two.call("resize", name="new", slots="unlimited")
+        with self.one.acquire("new", timeout=0) as lock:
+            self.assertEqual((lock.slot, lock.safe_until, self.one.timeout()), (None, None, None))
+            lock.verify()
+            self.assertTrue(lock.held)
+        self.assertFalse(lock.held)
+
     def test_errors_are_exceptions(self):
         self.one.acquire("db", timeout=0)
         self.one.acquire("db", timeout=0)
