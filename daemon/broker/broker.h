@@ -208,9 +208,9 @@ void broker_delete_slot(
 /*
  * A directory: a durable classic queue with one persistent message a name, as AMQP cannot list queues.
  * On the side link; each makes its own lane. Whoever calls holds the directory's mutex: two at once see
- * only part of the messages, and so may, for a moment, whoever comes after a link that died in the middle.
- * Nothing is lost by that; a name may then be there twice. Names of more than BROKER_NAME_MAX bytes, or not made of printable ASCII, are somebody else's
- * messages and skipped.
+ * only part of the messages, and so may, for a moment, whoever comes after a link that died in the
+ * middle. Nothing is lost by that; a name may then be there twice. Names of more than BROKER_NAME_MAX
+ * bytes, or not made of printable ASCII, are somebody else's messages and skipped.
  */
 #define BROKER_NAME_MAX 200
 /* Most messages of a directory; more are REFUSED, in words. */
