@@ -108,10 +108,23 @@ ask_create(struct lb *lb, const struct options *options, char *operands[], int *
 static void
 create_failed(struct lb *lb, int code, char *operands[])
 {
+	const char *name = operands[0], *slots = operands[1] != NULL ? operands[1] : "1";
+
 	(void)lb;
-	if (code == LB_ALREADY_EXISTS)
-		say("to change its size: lockbroker resize %s %s", operands[0],
-		    operands[1] != NULL ? operands[1] : "1");
+	switch (code) {
+	case LB_ALREADY_EXISTS:
+		say("to change its size: lockbroker resize %s %s", name, slots);
+		break;
+	case LB_BROKER_BLOCKED:
+	case LB_BROKER_UNAVAILABLE:
+	case LB_CLOSED:
+	case LB_DEADLINE:
+		say("%s: whatever was done of it, lockbroker create --exist-ok %s %s completes it",
+		    name, name, slots);
+		break;
+	default:
+		break;
+	}
 }
 
 int

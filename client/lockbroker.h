@@ -155,7 +155,9 @@ LB_PUBLIC const char *lb_kind_word(int kind);
 /* NULL when it may be a lock's name, else why not, static. The daemon's configuration may rule out more. */
 LB_PUBLIC const char *lb_name_error(const char *name);
 
-/* How to acquire. Start from LB_OPTIONS_INIT; new members come at the end, and `size` tells which there are. */
+/*
+ * How to acquire. Start from LB_OPTIONS_INIT; new members come at the end, and `size` tells which there are.
+ */
 struct lb_options {
 	size_t size;                     /* sizeof(struct lb_options) */
 	int64_t timeout_ms;              /* 0 tries */
@@ -309,14 +311,14 @@ LB_PUBLIC void lb_set_callback(
 /* ---- administration, and everything else. All of these block. ---- */
 
 /*
- * Numbers of slots: 0 to 10,000, or LB_UNLIMITED, which is larger than any number. With 0 the semaphore is a
- * gate at which all who ask wait; with LB_UNLIMITED whoever asks is granted at once, without a slot.
+ * Numbers of slots: 0 to 10,000, or LB_UNLIMITED, which is larger than any number. With 0 the semaphore is
+ * a gate at which all who ask wait; with LB_UNLIMITED whoever asks is granted at once, without a slot.
  */
 #define LB_UNLIMITED 2147483647
 
 /*
- * How to create, resize or destroy. Start from LB_CHANGE_INIT; new members come at the end, and `size` tells
- * which there are. A member that does not concern a call is not looked at.
+ * How to create, resize or destroy. Start from LB_CHANGE_INIT; new members come at the end, and `size`
+ * tells which there are.
  */
 struct lb_change {
 	size_t size;  /* sizeof(struct lb_change) */
@@ -337,17 +339,20 @@ struct lb_change {
 	}
 
 /*
- * All four need the right to administrate (LB_PERMISSION_DENIED), and can be called again after an error or a
- * LB_DEADLINE, when what they do may be half done: the same call completes it. lb_resize_by() becomes an
- * absolute number as soon as the daemon knows the present one; after an error call lb_resize() with that, which
- * lb_error_json() has as data.target. `how` NULL means LB_CHANGE_INIT. A daemon that has something to say about
- * what it did says so in lb_result_json(), as "warning".
+ * All four need the right to administrate (LB_PERMISSION_DENIED), and can be called again after an error
+ * or a LB_DEADLINE, when what they do may be half done: the same call completes it, lb_create() with
+ * exist_ok. lb_resize_by() becomes an absolute number as soon as the daemon knows the present one; after an
+ * error call lb_resize() with that, which lb_error_json() has as data.target. `how` NULL means
+ * LB_CHANGE_INIT. What the daemon has to say about a success is in lb_result_json(), as "warning".
  */
 LB_PUBLIC int lb_create(struct lb *lb, const char *name, int slots, const struct lb_change *how,
     int64_t timeout_ms) LB_CHECK;
 LB_PUBLIC int lb_resize(struct lb *lb, const char *name, int slots, const struct lb_change *how,
     int64_t timeout_ms) LB_CHECK;
-/* by: slots to add, or, below 0, to remove (10,000 at most, and not 0); there are never fewer than 0. *ret_slots (may be NULL): the new number. */
+/*
+ * by: slots to add, or, below 0, to remove (10,000 at most, and not 0); there are never fewer than 0.
+ * *ret_slots (may be NULL): the new number.
+ */
 LB_PUBLIC int lb_resize_by(struct lb *lb, const char *name, int by, const struct lb_change *how,
     int64_t timeout_ms, int *ret_slots) LB_CHECK;
 LB_PUBLIC int lb_destroy(

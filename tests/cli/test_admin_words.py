@@ -211,6 +211,14 @@ class Told(FakeCase):
         self.assertEqual(job.err, "lockbroker: db: it has 2 slots\n"
                          "lockbroker: to change its size: lockbroker resize db 3\n")
 
+    def test_a_create_that_was_cut_off_can_be_completed(self):
+        words = "lockbroker create --exist-ok db 3 completes it"
+        for what in (refusing(15, "broker-unavailable"), refusing(16, "broker-blocked"), Fake.CLOSE):
+            job = self.lockbroker(Fake(self, create=what), "create", "db", "3", status=69)
+            self.assertIn(words, job.err)
+        job = self.lockbroker(Fake(self, create=refusing(10, "permission-denied")), "create", "db", "3", status=77)
+        self.assertNotIn("completes", job.err)
+
     def test_a_warning_goes_to_stderr(self):
         for argv in (("create", "db"), ("resize", "db", "2"), ("destroy", "db")):
             with self.subTest(argv=argv):
