@@ -15,6 +15,7 @@ struct table {
 	const char *array;
 	const struct table_column *columns; /* borrowed */
 	size_t count, rows;
+	size_t last;  /* what the daemon calls the last row */
 	char **cells; /* owned, each too; rows * count; NULL = the object has no such member */
 };
 
@@ -34,30 +35,35 @@ grow(struct table *table)
 	return true;
 }
 
-/* "ARRAY.ROW.MEMBER"; anything else in the result is no cell. */
+/*
+ * "ARRAY.ROW.MEMBER"; anything else in the result is no cell. Rows are counted here: their numbers are the
+ * daemon's, and how much memory they take is not its to say.
+ */
 static int
 take(const char *path, const char *value, void *arg)
 {
 	struct table *table = arg;
 	size_t len = strlen(table->array), row, column = 0;
-	char *end;
+	char *end, **cell;
 
 	if (strncmp(path, table->array, len) != 0 || path[len] != '.')
 		return 0;
 	row = strtoul(path + len + 1, &end, 10);
 	if (*end != '.')
 		return 0;
-	while (table->rows <= row)
-		if (!grow(table))
-			return LB_NO_MEMORY;
+	if ((table->rows == 0 || row != table->last) && !grow(table))
+		return LB_NO_MEMORY;
+	table->last = row;
 	while (column < table->count && strcmp(table->columns[column].member, end + 1) != 0)
 		column++;
 	if (column == table->count)
 		return 0;
 	if (table->columns[column].show != NULL)
 		value = table->columns[column].show(value);
-	table->cells[row * table->count + column] = strdup(value);
-	return table->cells[row * table->count + column] != NULL ? 0 : LB_NO_MEMORY;
+	cell = &table->cells[(table->rows - 1) * table->count + column];
+	free(*cell);
+	*cell = strdup(value);
+	return *cell != NULL ? 0 : LB_NO_MEMORY;
 }
 
 /* ---- to the terminal ---- */

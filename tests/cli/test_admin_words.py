@@ -356,6 +356,13 @@ class Tables(FakeCase):
         out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list").out
         self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t\n" for i in range(3000)))
 
+    def test_what_is_no_such_table(self):
+        for semaphores, out in (({"4000000000": ROWS[0]}, "db\t3\t1\t\n"), ([{}, ROWS[0]], "db\t3\t1\t\n"),
+                                ([[1], "x", None, {"name": {"a": 1}}], "\t\t\t\n"), ("x", ""), (None, "")):
+            with self.subTest(semaphores=semaphores):
+                fake = Fake(self, list={"semaphores": semaphores, "semaphores.0": {"name": "db"}, "more": 0})
+                self.assertIn(out, self.lockbroker(fake, "list").out)
+
     def test_text_that_could_confuse(self):
         finding = {**FINDING, "text": "a\tb\nc\x1b[2Jd\u0085e \u65e5\u672c na\u00efve", "new": 1}
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": [finding], "more": 0})
