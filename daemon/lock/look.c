@@ -65,8 +65,8 @@ asks_for_markers(const struct lock_engine *engine, const struct semaphore *semap
 
 /* The queues of a window, in order. */
 struct queues {
-	struct queue_name names[2 * WINDOW_MOST + 3];
-	const char *texts[2 * WINDOW_MOST + 3];
+	struct queue_name *names; /* owned; room for two a slot, and the markers */
+	const char **texts;       /* owned; of the names */
 	size_t count;
 };
 
@@ -96,20 +96,23 @@ add_slots(
 		add(queues, queue_name_mutex(naming, semaphore->name));
 }
 
-static struct queues *
+static struct queues
 list_queues(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	struct queues *queues = mem_alloc(sizeof(*queues));
+	size_t most = 2 * (size_t)semaphore->look.count + 3;
+	struct queues queues = {.names = mem_alloc(most * sizeof(*queues.names)),
+	    .texts = mem_alloc(most * sizeof(*queues.texts))};
+	bool markers = asks_for_markers(engine, semaphore);
 
-	if (!asks_for_markers(engine, semaphore)) {
-		add_slots(engine, semaphore, queues);
-		return queues;
+	if (markers) {
+		add(&queues, queue_name_gate(naming, semaphore->name));
+		add(&queues, queue_name_unlimited(naming, semaphore->name));
 	}
-	add(queues, queue_name_gate(naming, semaphore->name));
-	add(queues, queue_name_unlimited(naming, semaphore->name));
-	add_slots(engine, semaphore, queues);
-	add(queues, queue_name_gate(naming, semaphore->name));
+	add_slots(engine, semaphore, &queues);
+	if (markers)
+		add(&queues, queue_name_gate(naming, semaphore->name));
+	assert(queues.count <= most);
 	return queues;
 }
 
@@ -246,7 +249,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 static void
 probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first, int count)
 {
-	struct queues *queues;
+	struct queues queues;
 
 	semaphore->look.first = first;
 	semaphore->look.count = count;
@@ -254,9 +257,10 @@ probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first,
 	look_set_state(semaphore, LOOK_PROBING);
 	HASH_ADD(by_probe, engine->looks, look.probe, sizeof(semaphore->look.probe), semaphore);
 	queues = list_queues(engine, semaphore);
-	broker_probe(engine->broker, queues->texts, queues->count,
+	broker_probe(engine->broker, queues.texts, queues.count,
 	    (struct broker_probe_done){on_probed, engine, semaphore->look.probe});
-	free(queues);
+	free(queues.texts);
+	free(queues.names);
 }
 
 void
