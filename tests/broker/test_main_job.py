@@ -153,6 +153,13 @@ class Held(Main):
         admin = self.daemon(url=f"amqp://lockbroker:secret@127.0.0.1:{RABBIT.port}/locks")
         name = self.create(admin, 2)
         self.use(admin, name)
+        peer = Wire(admin)
+        for slots in ("unlimited", 0, 3, 2):
+            peer.call("resize", name=name, slots=slots)
+        self.assertEqual([row["name"] for row in peer.call("list")["semaphores"]], [name])
+        self.assertTrue(peer.call("fsck", name=name, repair=True)["clean"])
+        peer.call("create", name=name + "-3", slots=1)
+        peer.call("destroy", name=name + "-3")
 
         # One that only takes and gives back: no A, no administration.
         RABBIT.ctl("add_user", "worker", "secret")
@@ -160,9 +167,10 @@ class Held(Main):
         worker = self.daemon(url=f"amqp://worker:secret@127.0.0.1:{RABBIT.port}/locks",
                              expect=["ACCESS_REFUSED"])
         self.use(worker, name)
-        refused = Wire(worker).error("create", name=name + "-2", slots=1)
-        self.assertEqual(refused.reason, "broker-denied")
-        self.assertIn("ACCESS_REFUSED", refused.message)
+        for method, params in (("create", {"name": name + "-2", "slots": 1}), ("list", {})):
+            refused = Wire(worker).error(method, **params)
+            self.assertEqual(refused.reason, "broker-denied")
+            self.assertIn("ACCESS_REFUSED", refused.message)
 
     def use(self, daemon, name):
         peer = Wire(daemon)

@@ -190,6 +190,52 @@ class Together:
         self.assertEqual(peer.answer(resizing)["slots"], 1)
         self.assertTrue(self.foreign.verify(name=self.name, slot=1))
 
+    def test_sizes_that_the_scheme_does_not_know(self):
+        peer = Wire(self.daemon())
+        peer.call("create", name=self.name, slots=2)
+        peer.call("resize", name=self.name, slots="unlimited")
+        # To the other client the As are the size, as they ever were.
+        self.assertEqual(self.foreign.size(name=self.name), 2)
+        self.assertEqual(self.foreign.acquire(name=self.name), 1)
+        self.assertIsNone(peer.call("acquire", name=self.name, timeout=0)["slot"])
+        peer.call("resize", name=self.name, slots=0)
+        self.assertIsNone(self.foreign.acquire(name=self.name))
+        self.assertEqual(self.refused(peer, "acquire", timeout=0), "would-block")
+        # Whoever does not know the gate opens it by declaring slots.
+        self.foreign.under_admin("create", self.name, slots=2)
+        self.assertEqual(peer.call("acquire", name=self.name, timeout=0)["slot"], 2)
+        peer.call("destroy", name=self.name)
+
+    def test_adding_as_the_seed_has_it_leaves_a_gap_that_is_seen_and_mended(self):
+        peer = Wire(self.daemon())
+        self.foreign.under_admin("create", self.name, slots=2)
+        self.foreign.under_admin("add_to_the_letter", self.name, slots=2)
+        self.assertEqual(self.slots(), [1, 2, 4])
+        self.assertEqual(self.foreign.size(name=self.name), 2)
+        self.assertEqual(peer.call("size", name=self.name)["slots"], 2)
+        found = peer.call("fsck", name=self.name)
+        self.assertFalse(found["clean"])
+        self.assertIn(("stray", 4), {(one["flaw"], one["slot"]) for one in found["findings"]})
+        mended = peer.call("fsck", name=self.name, repair=True)["findings"]
+        self.assertEqual({(one["flaw"], one["slot"]): one["repaired"] for one in mended},
+                         {("gap", 3): True, ("stray", 4): True, ("not-listed", None): True,
+                          ("arguments", 1): False, ("arguments", 2): False,
+                          ("arguments", 4): True})
+        self.assertEqual(self.slots(), [1, 2])
+        self.assertIn(self.name, [one["name"] for one in peer.call("list")["semaphores"]])
+        # That another has declared them in its own way is no harm, and stays.
+        self.assertEqual({one["flaw"] for one in peer.call("fsck", name=self.name)["findings"]},
+                         {"arguments"})
+
+    def test_what_is_no_name_in_the_directory(self):
+        peer = Wire(self.daemon())
+        peer.call("create", name=self.name, slots=1)
+        for text in ("", "x" * 300, "amq.x", "x-1-A", "two words", "a\tb", "a\0b", "\u00e4"):
+            self.foreign.publish(queue=f"lockbroker={self.naming}", text=text)
+        names = {one["name"] for one in peer.call("list")["semaphores"]}
+        self.assertIn(self.name, names)
+        self.assertEqual({name for name in names if "/" not in name}, set())
+
     def test_administrators_of_both_kinds_at_once(self):
         """Random sizes from two daemons and the other client: one of them is what is left."""
         print(f"HAMMER_SEED={SEED}")
@@ -221,6 +267,14 @@ class AmqpLocks(Together, unittest.TestCase):
 
 class AmqpLocksPython(Together, unittest.TestCase):
     naming = "amqp-locks-python"
+
+    def test_a_mutex_of_a_name_with_slots(self):
+        """The mutex and the administration are one queue here: who held it would lock them out."""
+        peer = Wire(self.daemon())
+        peer.call("create", name=self.name, slots=1)
+        self.assertEqual(self.refused(peer, "acquire", kind="mutex", timeout=0), "already-exists")
+        self.assertTrue(self.foreign.take_admin(name=self.name))
+        self.foreign.drop_admin(name=self.name)
 
 
 class Templates(unittest.TestCase):
