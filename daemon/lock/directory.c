@@ -7,6 +7,9 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/mutex.h"
 
+/* Times that the broker is asked when the channel is closed under the question. */
+#define TRIES_MOST 3
+
 enum directory_state {
 	DIRECTORY_LOCKING,  /* in the line of the mutex */
 	DIRECTORY_READING,  /* all names are being read */
@@ -24,6 +27,7 @@ struct directory {
 	char *name;              /* owned; NULL: read */
 	directory_done_fn *done; /* NULL: told */
 	uint64_t whose;
+	unsigned tries;
 	struct timer deadline;
 	UT_hash_handle by_id;
 };
@@ -44,10 +48,11 @@ change_is_allowed(enum directory_state from, enum directory_state to)
 	case DIRECTORY_LOCKING:
 		return to == DIRECTORY_READING || to == DIRECTORY_LEAVING;
 	case DIRECTORY_READING:
-		return to == DIRECTORY_ENTERING || to == DIRECTORY_UNLOCKING;
-	case DIRECTORY_ENTERING:
+		return to != DIRECTORY_LOCKING && to != DIRECTORY_LEAVING;
+	case DIRECTORY_ENTERING: /* READING: again from the beginning */
+		return to == DIRECTORY_UNLOCKING || to == DIRECTORY_READING;
 	case DIRECTORY_LEAVING:
-		return to == DIRECTORY_UNLOCKING;
+		return to == DIRECTORY_UNLOCKING || to == DIRECTORY_LEAVING;
 	case DIRECTORY_UNLOCKING:
 		return false;
 	}
@@ -160,6 +165,22 @@ finish_read(
 	free(sorted);
 }
 
+/*
+ * The broker may have closed the channel for something else: what is to be is asked for again, from the
+ * beginning, as nobody knows how far it came.
+ */
+static bool
+may_try_again(const struct lock_engine *engine, const struct directory *directory)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return directory->done != NULL && directory->tries < TRIES_MOST && info.side == BROKER_UP &&
+	       !info.side_blocked;
+}
+
+static void begin(struct lock_engine *engine, struct directory *directory);
+
 static void
 on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *const *names,
     size_t count)
@@ -172,6 +193,10 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	if (directory == NULL)
 		return; /* the mutex went with the link */
 	if (reply->answer != BROKER_OK) {
+		if (may_try_again(engine, directory)) {
+			begin(engine, directory);
+			return;
+		}
 		if (reply->answer == BROKER_REFUSED)
 			unknown = engine_refusal(REASON_BROKER_DENIED, reply->text);
 		directory_set_state(directory, DIRECTORY_UNLOCKING);
@@ -201,6 +226,7 @@ begin(struct lock_engine *engine, struct directory *directory)
 	struct queue_name queue = queue_name_directory(engine->settings.naming);
 	struct broker_names_done done = {on_answer, engine, directory->id};
 
+	directory->tries++;
 	switch (directory->work) {
 	case DIRECTORY_READ:
 	case DIRECTORY_ENTER:

@@ -274,6 +274,35 @@ START_TEST(a_destroy_that_lost_its_mutex_takes_nothing_out)
 }
 END_TEST
 
+static void
+close_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)ctx;
+	(void)silent;
+	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "PRECONDITION_FAILED");
+}
+
+/* The broker's words about another matter were told as if it had refused this. */
+START_TEST(a_lane_dies_at_every_step)
+{
+	for (int steps = 0; steps < 24; steps++) {
+		memset(told, 0, sizeof(told));
+		directory_enter(engine(0), "db", on_done, 1);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		ck_assert_msg(await(1)->reason == REASON_NONE, "%s", told[1].text);
+		expect_names(0, 2, "db");
+		directory_leave(engine(0), "db", on_done, 3);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		ck_assert_msg(await(3)->reason == REASON_NONE, "%s", told[3].text);
+		expect_names(0, 4, "");
+	}
+}
+END_TEST
+
 Suite *
 suite_lock_directory(void)
 {
@@ -290,6 +319,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, an_alarm_is_said_so);
 	tcase_add_test(tc, a_refusal_is_said_so);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, a_lane_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
 	suite_add_tcase(suite, tc);
 	return suite;
