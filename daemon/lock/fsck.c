@@ -87,9 +87,7 @@ tell_outcome(struct lock_engine *engine, const struct fsck *fsck)
 	if (fsck->outcome == REASON_NONE) {
 		answer.slots = survey_size(&fsck->seen.survey);
 		answer.findings = findings->list;
-		answer.finding_count =
-		    findings->count < FSCK_FINDINGS_MOST ? findings->count : FSCK_FINDINGS_MOST;
-		answer.findings_more = findings->count - answer.finding_count;
+		answer.finding_count = findings->count;
 	}
 	engine_op_end(engine, fsck->op, &answer);
 }

@@ -18,9 +18,6 @@
 
 #include "daemon/lock/engine.h"
 
-/* Most findings that an answer lists. */
-#define FSCK_FINDINGS_MOST 1000
-
 void fsck_start(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair);
 /* Frees what is left; the engine goes. */

@@ -145,7 +145,6 @@ struct lock_answer {
 	size_t held_count;
 	const struct lock_finding *findings; /* fsck */
 	size_t finding_count;
-	size_t findings_more;        /* so many more than an answer lists */
 	const struct lock_row *rows; /* list */
 	size_t row_count;
 	const struct lock_explanation *explanation; /* explain; else NULL */

@@ -22,7 +22,7 @@ enum mutex_state {
 	MUTEX_CLAIMING, /* the declare is sent and not answered */
 	MUTEX_BUSY,     /* somebody elsewhere has it; the timer claims again */
 	MUTEX_OWNED,    /* ours, and the owner's */
-	MUTEX_DROPPING  /* the delete is sent and not answered, or its lane was closed: the timer */
+	MUTEX_DROPPING  /* the delete is sent and not answered, or was not performed: the timer */
 };
 
 struct mutex {
@@ -32,7 +32,7 @@ struct mutex {
 	uint64_t lane;             /* of the side link; 0 = none, or it was closed */
 	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
 	TAILQ_HEAD(, mutex_taker) line;
-	struct timer again; /* BUSY; DROPPING after a lane that was closed before its turn */
+	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
 	UT_hash_handle by_queue, by_id;
 };
 
@@ -233,7 +233,7 @@ claim_won(struct lock_engine *engine, struct mutex *mutex)
 	mutex->owner->order.told(engine, mutex->owner->order.id, MUTEX_HELD, REASON_NONE, NULL);
 }
 
-/* Another has it, or (SKIPPED) nothing was learned. */
+/* Another has it, or nothing was learned. */
 static void
 claim_lost(struct lock_engine *engine, struct mutex *mutex)
 {
@@ -253,6 +253,28 @@ claim_failed(struct lock_engine *engine, struct mutex *mutex, enum reason reason
 	go_on(engine, mutex);
 	if (first != NULL)
 		tell_end(engine, first, MUTEX_REFUSED, reason, text);
+}
+
+/* Its lane was closed by the server in the middle; the link, and what is declared on it, lives. */
+static bool
+lane_alone_died(const struct lock_engine *engine, enum broker_answer answer)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return answer == BROKER_SKIPPED || (answer == BROKER_UNKNOWN && info.side == BROKER_UP);
+}
+
+/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it any more. */
+static void
+claim_unheard(struct lock_engine *engine, struct mutex *mutex)
+{
+	if (!TAILQ_EMPTY(&mutex->line)) {
+		claim_lost(engine, mutex);
+		return;
+	}
+	mutex_set_state(mutex, MUTEX_DROPPING);
+	send_drop(engine, mutex);
 }
 
 static void
@@ -277,15 +299,16 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 			blame(engine, TAILQ_FIRST(&mutex->line)->order.id, NULL);
 		claim_lost(engine, mutex);
 		break;
-	case BROKER_SKIPPED:
-		claim_lost(engine, mutex);
-		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
 		claim_failed(engine, mutex, REASON_BROKER_DENIED, reply->text);
 		break;
+	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
-		claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
+		if (lane_alone_died(engine, reply->answer))
+			claim_unheard(engine, mutex);
+		else
+			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
 		break;
 	}
 }
@@ -300,11 +323,15 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	assert(mutex->state == MUTEX_DROPPING);
 	if (!reply->lane_open)
 		lane_put(engine, mutex);
-	if (reply->answer == BROKER_SKIPPED) {
-		set_again(engine, mutex);
+	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
+	if (reply->answer == BROKER_REFUSED)
+		broker_reset(
+		    engine->broker, BROKER_SIDE, "an administration mutex could not be dropped");
+	if (reply->answer == BROKER_REFUSED || lane_alone_died(engine, reply->answer)) {
+		set_again(engine, mutex); /* unless the link's death is told before */
 		return;
 	}
-	/* Dropped, or gone with the side link, or refused: then the link's idle end frees it. */
+	/* Dropped, or gone with the side link; or somebody else's, after that. */
 	mutex->owner = NULL;
 	go_on(engine, mutex);
 	if (owner != NULL)

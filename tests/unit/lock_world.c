@@ -146,7 +146,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->waiting = answer->waiting;
 	add_held(said, answer->held, answer->held_count);
 	add_shown(said, answer);
-	said->more = answer->findings_more;
+	said->findings = answer->finding_count;
 	said->rows = answer->row_count;
 	said->safe_until = answer->safe_until;
 }

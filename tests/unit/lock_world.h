@@ -24,8 +24,8 @@ struct said {
 	enum lock_notice_kind kind;
 	uint64_t lock;
 	int slot, slots, target, holders, waiting, position;
-	bool warned;       /* it is done, but */
-	size_t more, rows; /* findings that are not listed; rows that are */
+	bool warned;           /* it is done, but */
+	size_t findings, rows; /* how many */
 	int64_t at, safe_until;
 	char text[256];
 	char

@@ -263,6 +263,64 @@ START_TEST(what_the_broker_refuses_is_told)
 }
 END_TEST
 
+/* Something may keep the link up for ever: then nobody else could ever have it. */
+START_TEST(what_cannot_be_dropped_goes_with_its_link)
+{
+	uint64_t before;
+
+	take(0, 0);
+	world_pass(world, SECOND);
+	before = memory_broker_connection(world->daemon[0].broker, BROKER_SIDE);
+	take(1, 0);
+	broker_watch(world->daemon[0].broker, "db-1-A");
+	world->refuses = true;
+	drop(0);
+	world_pass(
+	    world, 3 * world->delay / 4); /* the world has answered, the daemon not heard it */
+	world->refuses = false;
+	world_pass(world, SECOND);
+	check_told(0, "HF");
+	check_told(1, "H");
+	ck_assert_uint_ne(memory_broker_connection(world->daemon[0].broker, BROKER_SIDE), before);
+	leave(1);
+	check_gone();
+}
+END_TEST
+
+/* It was performed, and the server closed the channel before it was answered. */
+START_TEST(what_was_not_heard_is_asked_again)
+{
+	world->silent = true;
+	take(0, 0);
+	world_pass(world, SECOND);
+	ck_assert(memory_world_has(world->memory, "db", NULL));
+	world_close_lanes(world, 0, BROKER_SIDE);
+	world->silent = false;
+	world_pass(world, SECOND);
+	check_told(0, "H");
+	world->silent = true;
+	drop(0);
+	world_pass(world, 10 * NSEC_PER_MSEC);
+	world_close_lanes(world, 0, BROKER_SIDE);
+	world->silent = false;
+	world_pass(world, SECOND);
+	check_told(0, "HF");
+	take(1, 1);
+	world_pass(world, SECOND);
+	world->silent = true;
+	take(2, 0);
+	world_pass(world, SECOND);
+	leave(2);
+	world_close_lanes(world, 0, BROKER_SIDE);
+	world->silent = false;
+	world_pass(world, SECOND);
+	check_told(1, "H");
+	check_told(2, "");
+	leave(1);
+	check_gone();
+}
+END_TEST
+
 /* Who waits for an administrator is told so at its deadline, and of one of this daemon, who that is. */
 START_TEST(the_deadline_says_who_is_at_work)
 {
@@ -301,6 +359,8 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, the_death_of_its_lane_does_not);
 	tcase_add_test(tc, what_was_all_but_dropped_is_free_when_the_link_dies);
 	tcase_add_test(tc, what_the_broker_refuses_is_told);
+	tcase_add_test(tc, what_cannot_be_dropped_goes_with_its_link);
+	tcase_add_test(tc, what_was_not_heard_is_asked_again);
 	tcase_add_test(tc, the_deadline_says_who_is_at_work);
 	suite_add_tcase(suite, tc);
 	return suite;
