@@ -33,9 +33,42 @@ order_word(const struct order *order)
 static int
 any_slots(struct sim *sim)
 {
-	if (dice_percent(&sim->dice, 5))
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+
+	if (roll < 12)
+		return 0;
+	if (roll < 22)
+		return LOCK_UNLIMITED;
+	if (roll < 26)
 		return 1 + (int)dice_below(&sim->dice, SLOTS_MAX);
 	return 1 + (int)dice_below(&sim->dice, 3);
+}
+
+/* The order in which slots go, what is looked for above them, and whether their holders are waited for. */
+static void
+any_manner(struct sim *sim, struct order *order)
+{
+	if (dice_percent(&sim->dice, 8)) {
+		order->ascending = true;
+		order->overshoot = (int)dice_below(&sim->dice, SLOTS_MAX);
+	}
+	if (dice_percent(&sim->dice, 30))
+		order->wait = dice_percent(&sim->dice, 30)
+				  ? DURATION_FOREVER
+				  : 1 + (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_SEC);
+}
+
+/* So few that nobody comes to have more slots than there are names for. */
+static void
+any_relative(struct sim *sim, struct order *order)
+{
+	bool adds =
+	    dice_percent(&sim->dice, 50) && truth_size(&sim->truth, order->name) < SLOTS_MAX / 2;
+
+	for (size_t i = 0; adds && i < sim->book.ask_count; i++)
+		adds = sim->book.asks[i].order.by != ORDER_ADD;
+	order->by = adds ? ORDER_ADD : ORDER_REMOVE;
+	order->slots = 1 + (int)dice_below(&sim->dice, 3);
 }
 
 static struct order
@@ -50,12 +83,23 @@ any_order(struct sim *sim)
 		if (dice_percent(&sim->dice, 25))
 			return sim->unfinished[order.name];
 	}
-	if (roll < 60) {
+	order.slots = any_slots(sim);
+	if (roll < 40) {
 		order.what = ASK_CREATE;
-		order.slots = any_slots(sim);
 		order.exist_ok = dice_percent(&sim->dice, 50);
-	} else {
+	} else if (roll < 75) {
+		order.what = ASK_RESIZE;
+		if (dice_percent(&sim->dice, 35))
+			any_relative(sim, &order);
+		any_manner(sim, &order);
+	} else if (roll < 92) {
 		order.what = ASK_DESTROY;
+		order.slots = 0;
+		any_manner(sim, &order);
+	} else {
+		order.what = ASK_FSCK;
+		order.slots = 0;
+		order.repair = dice_percent(&sim->dice, 60);
 	}
 	return order;
 }
@@ -126,6 +170,7 @@ admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order
 	if (daemon->stopped || book_is_full(&sim->book))
 		return false;
 	of->ascending |= order->ascending;
+	of->work[daemon->number].destroys += order->what == ASK_DESTROY;
 	if (order->what != ASK_FSCK)
 		sim->unfinished[order->name] = *order;
 	request = client_ask(sim, daemon, peer,
@@ -134,6 +179,8 @@ admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order
 		.name = order->name,
 		.order = *order,
 		.claims = of->work[daemon->number].claims,
+		.busy = of->admin != 0 &&
+			of->admin == memory_broker_connection(daemon->broker, BROKER_SIDE),
 		.due = due_of(sim, order),
 	    });
 	NOTE(sim, .text = "{p} of {d}: {w} {q}, {n} slots, wait {t} (request {m})",
@@ -157,7 +204,12 @@ void
 admins_heard(struct sim *sim, const struct ask *ask, enum reason reason)
 {
 	struct order *unfinished = &sim->unfinished[ask->name];
+	struct truth_work *work = &sim->truth.names[ask->name].work[ask->daemon];
 
+	if (ask->what == ASK_DESTROY) {
+		work->destroys--;
+		work->destroyed = sim->truth.moment;
+	}
 	if (ask->order.what == ASK_ACQUIRE || ask->order.what == ASK_FSCK)
 		return;
 	if (reason == REASON_NONE || ask->order.by != ORDER_TO)
@@ -168,22 +220,72 @@ admins_heard(struct sim *sim, const struct ask *ask, enum reason reason)
 
 /* ---- looking ---- */
 
+static void
+await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
+{
+	struct lock_await what = {
+	    .name = queue_lock((int)dice_below(&sim->dice, (uint64_t)sim->plan.names)),
+	    .slot = 1 + (int)dice_below(&sim->dice, 4),
+	    .taken = dice_percent(&sim->dice, 50),
+	    .timeout = dice_percent(&sim->dice, 20) ? DURATION_FOREVER
+		       : dice_percent(&sim->dice, 30)
+			   ? 0
+			   : 1 + (int64_t)dice_below(&sim->dice, NSEC_PER_SEC),
+	};
+	int name = queue_lock_find(what.name);
+	uint64_t request = client_ask(sim, daemon, peer,
+	    (struct ask){
+		.what = ASK_AWAIT,
+		.name = name,
+		.slot = what.slot,
+		.taken = what.taken,
+		.was_taken = memory_world_has(sim->world, queue_b(name, what.slot), NULL),
+		.timeout = what.timeout,
+		.due = what.timeout == DURATION_FOREVER
+			   ? INT64_MAX
+			   : sim->now + what.timeout + 2 * MEMORY_PROBE_TIMEOUT,
+	    });
+
+	NOTE(sim, .text = "{p} of {d} waits until {q} is {w}, timeout {t} (request {n})",
+	    .daemon = daemon->number, .peer = peer, .queue = queue_b(name, what.slot),
+	    .word = what.taken ? "taken" : "free", .time = what.timeout, .n = (int64_t)request);
+	lock_await(daemon->engine, peer, request, &what);
+}
+
 void
 admins_look(struct sim *sim)
 {
 	struct sim_daemon *daemon = any_daemon(sim);
 	uint64_t peer = any_peer(sim, daemon), request;
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
+	enum request_what what = roll < 40   ? ASK_SIZE
+				 : roll < 70 ? ASK_AWAIT
+				 : roll < 85 ? ASK_LIST
+					     : ASK_EXPLAIN;
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
 
 	if (daemon->stopped || book_is_full(&sim->book))
 		return;
+	if (what == ASK_AWAIT) {
+		await(sim, daemon, peer);
+		return;
+	}
 	request = client_ask(sim, daemon, peer,
 	    (struct ask){
-		.what = ASK_SIZE,
+		.what = what,
 		.name = name,
 		.due = due_of(sim, &(struct order){0}),
 	    });
-	NOTE(sim, .text = "{p} of {d}: size of {q} (request {m})", .daemon = daemon->number,
-	    .peer = peer, .queue = queue_lock(name), .m = (int64_t)request);
-	lock_size(daemon->engine, peer, request, queue_lock(name));
+	NOTE(sim, .text = "{p} of {d}: {w} of {q} (request {m})", .daemon = daemon->number,
+	    .peer = peer,
+	    .word = what == ASK_SIZE   ? "size"
+		    : what == ASK_LIST ? "list"
+				       : "explanation",
+	    .queue = queue_lock(name), .m = (int64_t)request);
+	if (what == ASK_SIZE)
+		lock_size(daemon->engine, peer, request, queue_lock(name));
+	else if (what == ASK_LIST)
+		lock_list(daemon->engine, peer, request);
+	else
+		lock_explain(daemon->engine, peer, request, queue_lock(name), LOCK_KIND_SEMAPHORE);
 }

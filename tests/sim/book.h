@@ -52,12 +52,14 @@ struct ask {
 	uint64_t lock;      /* verify, release */
 	int64_t timeout;    /* acquire */
 	bool lease;         /* acquire: it heeds its lease */
+	bool create;        /* acquire: it makes the semaphore when there is none */
 	bool slotless;      /* verify, release: it takes no slot */
 	struct order order; /* of an administrator */
 	bool taken;         /* await: until it is; else until it is not */
 	bool was_taken;     /* await: when it was asked */
 	bool gone;          /* its peer is: it need not be answered */
 	unsigned claims; /* of an administrator: times that its daemon had got the mutex before */
+	bool busy;       /* the same: it had it, for somebody else */
 	int64_t due;     /* answered by then; INT64_MAX = no limit */
 	uint64_t since;  /* moment */
 	uint64_t connection; /* verify, release: of the hold */

@@ -1,5 +1,6 @@
 #include "tests/sim/calm.h"
 
+#include "tests/sim/admins.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/trouble.h"
@@ -27,6 +28,67 @@ pass_until_answered(struct sim *sim)
 			break;
 	}
 }
+
+/* ---- administration ---- */
+
+static struct sim_daemon *
+any_willing(struct sim *sim)
+{
+	return &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
+}
+
+/* Its answer is checked when it comes. */
+static void
+administer(struct sim *sim, const struct order *order)
+{
+	if (!admins_ask(sim, any_willing(sim), order))
+		return;
+	pass_until_answered(sim);
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		if (sim->book.asks[i].order.what == order->what &&
+		    sim->book.asks[i].order.wait == 0)
+			check_fail(sim, 3, "an administrator was not answered, and all is still");
+	}
+}
+
+/* What came to no good end is told again, or repaired: either makes it whole. */
+static void
+mend(struct sim *sim, int name)
+{
+	struct truth_name *of = &sim->truth.names[name];
+	struct order again = sim->unfinished[name];
+	struct order repair = {.what = ASK_FSCK, .name = name, .repair = true};
+	struct order open = {.what = ASK_RESIZE, .name = name, .slots = 1};
+
+	again.exist_ok = again.what == ASK_CREATE;
+	again.wait = 0;
+	if (again.what != ASK_ACQUIRE && again.by == ORDER_TO && dice_percent(&sim->dice, 50))
+		administer(sim, &again);
+	if (!check_is_clean(sim, name) || dice_percent(&sim->dice, 10))
+		administer(sim, &repair);
+	of->meddled = of->ascending = false;
+	if (!is_over(sim))
+		check_mended(sim, name);
+	/* Who waits at a gate would wait for ever. */
+	if (!is_over(sim) && of->gate && truth_size(&sim->truth, name) == 0)
+		administer(sim, &open);
+}
+
+static void
+mend_all(struct sim *sim)
+{
+	/* Who waits for what may never come. */
+	for (size_t i = sim->book.ask_count; i-- > 0;) {
+		if (sim->book.asks[i].gone)
+			book_end_ask(&sim->book, &sim->book.asks[i]);
+		else if (sim->book.asks[i].what == ASK_AWAIT)
+			client_cancel(sim, &sim->book.asks[i]);
+	}
+	for (int name = 0; name < sim->plan.names && !is_over(sim); name++)
+		mend(sim, name);
+}
+
+/* ---- locks ---- */
 
 static void
 verify_all(struct sim *sim)
@@ -134,6 +196,8 @@ calm_down(struct sim *sim)
 		check_watches(sim);
 	if (!is_over(sim))
 		pass_until_answered(sim);
+	if (!is_over(sim))
+		mend_all(sim);
 	if (!is_over(sim))
 		verify_all(sim);
 	if (!is_over(sim))

@@ -18,6 +18,10 @@ void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, st
 void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 void check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 void check_directory(struct sim *sim, const struct memory_performed *what);
+/* When the last of it was deleted. */
+void check_gone(struct sim *sim, int name, int daemon);
+/* When its slots or its entry have changed. */
+void check_listed(struct sim *sim, int name);
 void check_contiguous(struct sim *sim, int name);
 
 /* When a daemon answered; ask: what was asked, NULL when nothing was. */
@@ -54,6 +58,10 @@ void check_step(struct sim *sim);
 void check_stopped(struct sim *sim, const struct sim_daemon *daemon);
 /* All has been still for a while. */
 void check_healed(struct sim *sim);
+/* Whether there is nothing about it for fsck to find. */
+bool check_is_clean(const struct sim *sim, int name);
+/* All is still, and it was repaired. */
+void check_mended(struct sim *sim, int name);
 /* All is still: the watches are those of what is held. */
 void check_watches(struct sim *sim);
 /* All is still, and every lock that is believed to be held was just verified. */

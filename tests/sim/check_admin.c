@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "protocol/reason.h"
+#include "tests/sim/probes.h"
 
 /* ---- when the world performs ---- */
 
-/* Administrators of one daemon share its side link: they take turns here, not at the broker. */
+/* Administrators of one daemon share its side link: they take turns here, not
+ * at the broker. */
 void
 check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
 {
@@ -33,7 +35,35 @@ check_directory(struct sim *sim, const struct memory_performed *what)
 		    (int)what->connection);
 }
 
-/* Slots come up from the first and go down from the last, each after the one before: there is no gap. */
+/* A semaphore is entered before its first slot is there, and taken out after
+ * its last is gone. */
+void
+check_listed(struct sim *sim, int name)
+{
+	const struct truth_name *of = &sim->truth.names[name];
+
+	if (!of->meddled && of->entries == 0 && truth_exists(&sim->truth, name))
+		check_fail(
+		    sim, 12, "%s is there, and the directory does not say so", queue_lock(name));
+}
+
+/*
+ * What is resized is there all the time: no acquire is told that there is no such lock. Only who
+ * destroys it makes an end of it, and had the mutex before that was answered.
+ */
+void
+check_gone(struct sim *sim, int name, int daemon)
+{
+	const struct truth_name *of = &sim->truth.names[name];
+	const struct truth_work *work = &of->work[daemon];
+
+	if (of->meddled_at < work->locked && work->destroys == 0 && work->destroyed < work->locked)
+		check_fail(
+		    sim, 12, "%s is gone for a moment, and nobody destroyed it", queue_lock(name));
+}
+
+/* Slots come up from the first and go down from the last, each after the one
+ * before: there is no gap. */
 void
 check_contiguous(struct sim *sim, int name)
 {
@@ -46,13 +76,14 @@ check_contiguous(struct sim *sim, int name)
 
 /* ---- what was done ---- */
 
-/* Nobody else had the mutex through this daemon since it was asked; what the daemon did is its doing. */
+/* Nobody else had the mutex through this daemon since it was asked; what the
+ * daemon did is its doing. */
 static bool
 is_alone(const struct sim *sim, const struct ask *ask)
 {
 	const struct truth_work *work = &sim->truth.names[ask->name].work[ask->daemon];
 
-	return work->claims == ask->claims + 1 && work->locked > ask->since;
+	return !ask->busy && work->claims == ask->claims + 1 && work->locked > ask->since;
 }
 
 /* Sizes as an administrator says them: the markers go before the slots. */
@@ -79,13 +110,11 @@ target_of(const struct order *order, const struct truth_shape *found)
 	return 0;
 }
 
+/* `target` slots were asked for. */
 static void
-check_shape(struct sim *sim, int name, const struct order *order, const struct truth_shape *left,
-    int target)
+check_shape(struct sim *sim, int name, const struct truth_shape *left, int target)
 {
-	bool gate = target == 0 && order->what != ASK_DESTROY;
-
-	if (left->unlimited != (target == LOCK_UNLIMITED) || left->gate != gate ||
+	if (left->unlimited != (target == LOCK_UNLIMITED) || left->gate != (target == 0) ||
 	    (target >= 0 && left->size != target))
 		check_fail(sim, 12, "%s was made to have %d slots, and had %d%s%s",
 		    queue_lock(name), target, left->size, left->gate ? ", a gate" : "",
@@ -95,12 +124,23 @@ check_shape(struct sim *sim, int name, const struct order *order, const struct t
 		    queue_lock(name), target, left->strays);
 }
 
-/* A create that finds all there changes nothing, and so looks for no strays. */
+static void
+check_destroyed(struct sim *sim, int name, const struct truth_shape *left)
+{
+	if (left->unlimited || left->gate || left->size > 0 || left->strays > 0)
+		check_fail(sim, 12, "%s was destroyed, and had %d slots, %d above a gap%s%s",
+		    queue_lock(name), left->size, left->strays, left->gate ? ", a gate" : "",
+		    left->unlimited ? ", no limit" : "");
+	else if (left->listed)
+		check_fail(sim, 12, "%s was destroyed, and is in the directory", queue_lock(name));
+}
+
+/* A create that finds all there changes nothing, and so looks for nothing that does not belong. */
 static bool
 found_all_there(const struct order *order, const struct truth_shape *found)
 {
 	return order->what == ASK_CREATE && size_of(found) == order->slots &&
-	       found->gate == (order->slots == 0);
+	       (found->unlimited || found->gate == (order->slots == 0));
 }
 
 static void
@@ -108,41 +148,50 @@ check_done(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 	const struct truth_work *work = &of->work[ask->daemon];
-	struct truth_shape left = work->left;
-	int target;
+	int target = target_of(&ask->order, &work->found);
 
 	/* Only while it had the mutex nobody else could change what it did. */
-	if (of->meddled || work->locked <= ask->since || work->unlocked <= work->locked)
+	if (of->meddled_at > ask->since || work->locked <= ask->since ||
+	    work->unlocked <= work->locked)
 		return;
 	/* Who waited for holders had let it go long ago. */
 	if (ask->order.wait != 0 && !is_alone(sim, ask))
 		return;
-	target = target_of(&ask->order, &work->found);
-	if (found_all_there(&ask->order, &work->found))
-		left.strays = 0;
-	check_shape(sim, ask->name, &ask->order, &left, target);
-	if (ask->what != ASK_DESTROY && answer->slots != target)
+	if (ask->what == ASK_DESTROY)
+		check_destroyed(sim, ask->name, &work->left);
+	else if (!found_all_there(&ask->order, &work->found))
+		check_shape(sim, ask->name, &work->left, target);
+	if (ask->what == ASK_CREATE && !work->left.listed)
+		check_fail(
+		    sim, 12, "%s was created, and is not in the directory", queue_lock(ask->name));
+	if (ask->what != ASK_DESTROY && (answer->target != target || answer->slots != target))
 		check_fail(sim, 12, "%s had %d slots, was to get %d, and is said to have %d of %d",
 		    queue_lock(ask->name), work->found.size, target, answer->slots, answer->target);
 }
 
-/* Waiting for holders: each slot that was removed has been free since. */
+/* Waiting for holders: each slot that was removed has been free since, and was seen to be so twice. */
 static void
 check_drained(struct sim *sim, const struct ask *ask)
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
+	uint64_t locked = of->work[ask->daemon].locked;
+	bool removed[SLOTS_KNOWN + 1] = {false}, any = false;
 
-	if (ask->order.wait == 0 || !is_alone(sim, ask))
+	if (ask->order.wait == 0 || ask->gone || !is_alone(sim, ask))
 		return;
 	for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
 		const struct truth_slot *its = &of->slots[slot];
 
-		if (its->a_gone > ask->since && its->a_gone_by == ask->daemon &&
-		    its->b_came < its->a_gone &&
+		removed[slot] = its->a_gone > locked && its->a_gone_by == ask->daemon;
+		any |= removed[slot];
+		if (removed[slot] && its->b_came < its->a_gone &&
 		    memory_world_has(sim->world, queue_b(ask->name, slot), NULL))
 			check_fail(sim, 13, "%s was waited for, and is still held",
 			    queue_b(ask->name, slot));
 	}
+	if (any && !probes_saw_gone(&sim->daemons[ask->daemon], ask->name, removed, ask->since))
+		check_fail(sim, 13, "the holders of removed slots of %s were not seen gone twice",
+		    queue_lock(ask->name));
 }
 
 /* The mutex is let go before holders are waited for. */
@@ -163,6 +212,60 @@ check_draining(struct sim *sim, const struct ask *ask)
 		    queue_lock(ask->name));
 }
 
+/* ---- fsck ---- */
+
+static bool
+has_flaw(const struct lock_answer *answer, enum lock_flaw flaw)
+{
+	for (size_t i = 0; i < answer->finding_count; i++) {
+		if (answer->findings[i].flaw == flaw)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_flaw(struct sim *sim, const struct ask *ask, const struct lock_answer *answer,
+    enum lock_flaw flaw, bool there)
+{
+	if (has_flaw(answer, flaw) != there)
+		check_fail(sim, 12, "fsck of %s %s: %s", queue_lock(ask->name),
+		    there ? "does not find" : "finds what is not there", lock_flaw_word(flaw));
+}
+
+static bool
+shape_is_clean(const struct truth_shape *shape, bool exists)
+{
+	return shape->strays == 0 && !(shape->gate && (shape->unlimited || shape->size > 0)) &&
+	       shape->listed == exists;
+}
+
+static void
+check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	const struct truth_name *of = &sim->truth.names[ask->name];
+	const struct truth_work *work = &of->work[ask->daemon];
+	const struct truth_shape *found = &work->found, *left = &work->left;
+	bool exists = found->unlimited || found->gate || found->size > 0;
+
+	if (of->meddled_at > ask->since || work->locked <= ask->since ||
+	    work->unlocked <= work->locked)
+		return;
+	check_flaw(sim, ask, answer, LOCK_FLAW_STRAY, found->strays > 0);
+	check_flaw(sim, ask, answer, LOCK_FLAW_GAP, found->strays > 0);
+	check_flaw(sim, ask, answer, LOCK_FLAW_MARKERS,
+	    found->gate && (found->unlimited || found->size > 0));
+	check_flaw(sim, ask, answer, LOCK_FLAW_NOT_LISTED, exists && !found->listed);
+	check_flaw(sim, ask, answer, LOCK_FLAW_LISTED_MISSING, !exists && found->listed);
+	/* Slots above a gap never counted. */
+	if (left->size != found->size || left->unlimited != found->unlimited)
+		check_fail(sim, 12, "fsck of %s made %d slots of %d", queue_lock(ask->name),
+		    left->size, found->size);
+	else if (ask->order.repair && !shape_is_clean(left, exists))
+		check_fail(
+		    sim, 12, "fsck has repaired %s, and left something", queue_lock(ask->name));
+}
+
 /* ---- who looks ---- */
 
 static void
@@ -174,6 +277,85 @@ check_size(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	if (of->changed < ask->since && answer->slots != size_of(&shape))
 		check_fail(sim, 12, "%s has %d slots, and is said to have %d",
 		    queue_lock(ask->name), size_of(&shape), answer->slots);
+}
+
+static void
+check_awaited(struct sim *sim, const struct ask *ask)
+{
+	const struct truth_slot *slot = &sim->truth.names[ask->name].slots[ask->slot];
+	bool has = memory_world_has(sim->world, queue_b(ask->name, ask->slot), NULL);
+	bool came = slot->b_came > ask->since;
+
+	bool slots[SLOTS_KNOWN + 1] = {false};
+
+	slots[ask->slot] = true;
+	if (ask->taken ? !ask->was_taken && !came : ask->was_taken && has && !came)
+		check_fail(sim, 13, "%s is said to be %s, and was not",
+		    queue_b(ask->name, ask->slot), ask->taken ? "taken" : "free");
+	else if (!ask->taken &&
+		 !probes_saw_gone(&sim->daemons[ask->daemon], ask->name, slots, ask->since))
+		check_fail(sim, 13, "%s is said to be free, and was not seen so twice",
+		    queue_b(ask->name, ask->slot));
+}
+
+static const struct lock_row *
+row_of(const struct lock_answer *answer, int name)
+{
+	for (size_t i = 0; i < answer->row_count; i++) {
+		if (strcmp(answer->rows[i].name, queue_lock(name)) == 0)
+			return &answer->rows[i];
+	}
+	return NULL;
+}
+
+static void
+check_list(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	for (int name = 0; name < sim->plan.names; name++) {
+		const struct truth_name *of = &sim->truth.names[name];
+		struct truth_shape shape = truth_shape(&sim->truth, name);
+		const struct lock_row *row = row_of(answer, name);
+
+		if (of->listed > ask->since)
+			continue;
+		if ((row != NULL) != shape.listed)
+			check_fail(sim, 12, "list says nothing right of %s", queue_lock(name));
+		else if (row != NULL && row->slots != -1 && of->changed < ask->since &&
+			 (row->exists != truth_exists(&sim->truth, name) ||
+			     (row->exists && row->slots != size_of(&shape))))
+			check_fail(sim, 12, "%s has %d slots, and is listed with %d",
+			    queue_lock(name), size_of(&shape), row->slots);
+	}
+}
+
+static void
+check_explained(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	const struct truth_name *of = &sim->truth.names[ask->name];
+	struct truth_shape shape = truth_shape(&sim->truth, ask->name);
+	bool right = of->changed > ask->since;
+
+	switch (answer->explanation->verdict) {
+	case LOCK_VERDICT_FREE:
+	case LOCK_VERDICT_FULL:
+		right |= !shape.unlimited && shape.size > 0;
+		break;
+	case LOCK_VERDICT_UNLIMITED:
+		right |= shape.unlimited;
+		break;
+	case LOCK_VERDICT_GATE:
+		right |= shape.gate && !shape.unlimited && shape.size == 0;
+		break;
+	case LOCK_VERDICT_NO_SUCH_LOCK:
+		right |= !truth_exists(&sim->truth, ask->name);
+		break;
+	case LOCK_VERDICT_UNKNOWN:
+		right = true;
+		break;
+	}
+	if (!right)
+		check_fail(sim, 12, "%s (%d slots) is explained as %s", queue_lock(ask->name),
+		    size_of(&shape), lock_verdict_word(answer->explanation->verdict));
 }
 
 /* ---- answers ---- */
@@ -188,13 +370,21 @@ check_success(struct sim *sim, const struct ask *ask, const struct lock_answer *
 		check_done(sim, ask, answer);
 		check_drained(sim, ask);
 		break;
+	case ASK_FSCK:
+		check_fsck(sim, ask, answer);
+		break;
 	case ASK_SIZE:
 		check_size(sim, ask, answer);
 		break;
-	case ASK_FSCK:
 	case ASK_AWAIT:
+		check_awaited(sim, ask);
+		break;
 	case ASK_LIST:
+		check_list(sim, ask, answer);
+		break;
 	case ASK_EXPLAIN:
+		check_explained(sim, ask, answer);
+		break;
 	case ASK_ACQUIRE:
 	case ASK_VERIFY:
 	case ASK_RELEASE:
@@ -225,12 +415,13 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 {
 	switch (reason) {
 	case REASON_NO_SUCH_LOCK:
-		return ask->what != ASK_CREATE && ask->what != ASK_FSCK && ask->what != ASK_LIST &&
-		       ask->what != ASK_AWAIT && check_was_no_lock(sim, ask->name, ask->since);
+		return ask->what != ASK_CREATE && ask->what != ASK_LIST && ask->what != ASK_AWAIT &&
+		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
 		return ask->what == ASK_CREATE && was_there(sim, ask);
-	case REASON_BROKER_DENIED:
-		return sim->truth.refusals + sim->truth.denials > 0;
+	case REASON_BROKER_DENIED: /* the lane of a directory's request may be closed under it */
+		return sim->truth.refusals + sim->truth.denials > 0 ||
+		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;
 	case REASON_BROKER_BLOCKED:
 		return check_was_alarm(sim, ask->since);
 	case REASON_INVALID_PARAMS:
@@ -249,14 +440,46 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 	}
 }
 
+/* An absolute target is said in every answer. */
+static void
+check_target(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+{
+	if ((ask->what == ASK_CREATE || (ask->what == ASK_RESIZE && ask->order.by == ORDER_TO)) &&
+	    answer->target != ask->order.slots)
+		check_fail(sim, 12, "%s was to get %d slots, and the answer says %d",
+		    queue_lock(ask->name), ask->order.slots, answer->target);
+}
+
 void
 check_admin(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
 {
+	check_target(sim, ask, answer);
 	if (answer->reason == REASON_NONE)
 		check_success(sim, ask, answer);
 	else if (!refusal_is_right(sim, daemon, ask, answer->reason))
 		check_fail(sim, 0, "administration of %s (%d slots) was answered %s",
 		    queue_lock(ask->name), truth_size(&sim->truth, ask->name),
 		    reason_word(answer->reason));
+}
+
+/* ---- when all is still ---- */
+
+bool
+check_is_clean(const struct sim *sim, int name)
+{
+	struct truth_shape shape = truth_shape(&sim->truth, name);
+
+	return shape_is_clean(&shape, truth_exists(&sim->truth, name));
+}
+
+void
+check_mended(struct sim *sim, int name)
+{
+	struct truth_shape shape = truth_shape(&sim->truth, name);
+
+	if (!check_is_clean(sim, name))
+		check_fail(sim, 12, "%s is not mended: %d slots, %d above a gap%s%s%s",
+		    queue_lock(name), shape.size, shape.strays, shape.gate ? ", a gate" : "",
+		    shape.unlimited ? ", no limit" : "", shape.listed ? ", listed" : "");
 }

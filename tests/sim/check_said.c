@@ -141,8 +141,8 @@ check_refused(
 	case REASON_WOULD_BLOCK:
 		right = ask->timeout == 0;
 		break;
-	case REASON_TIMEOUT:
-		right = ask->timeout != 0 && is_due(sim, ask);
+	case REASON_TIMEOUT: /* a try: another administrator was at work for as long as it waits */
+		right = is_due(sim, ask) && (ask->timeout != 0 || ask->create);
 		break;
 	case REASON_CANCELLED:
 		right = daemon->cancelled;

@@ -100,6 +100,7 @@ client_acquire(
 		.kind = kind,
 		.timeout = timeout,
 		.lease = acquire.lease,
+		.create = acquire.create > 0,
 		.due = patience == DURATION_FOREVER ? INT64_MAX : sim->now + patience,
 	    });
 	NOTE(sim, .text = "{p} of {d} asks for {q}, {w}, timeout {t} (request {n})",

@@ -4,6 +4,7 @@
 
 #include "tests/sim/admins.h"
 #include "tests/sim/check.h"
+#include "tests/sim/probes.h"
 #include "tests/sim/ways.h"
 
 /* ---- the ear ---- */
@@ -139,6 +140,7 @@ daemon_start(struct sim *sim, int number)
 	daemon->broker =
 	    memory_broker_new(sim->world, HEARTBEAT / NSEC_PER_SEC, sim->plan.lanes_max);
 	memory_broker_set_timers(daemon->broker, daemon->heard);
+	probes_watch(daemon);
 	daemon->engine = lock_engine_new(
 	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &listener);
 	ways_init(daemon);
@@ -157,9 +159,12 @@ daemon_kill(struct sim_daemon *daemon)
 	broker_stop(daemon->broker);
 	lock_engine_free(daemon->engine);
 	broker_free(daemon->broker);
+	probes_done(daemon);
 	timers_free(daemon->own);
 	timers_free(daemon->heard);
 	daemon->broker = NULL;
+	for (int name = 0; name < NAMES; name++)
+		sim->truth.names[name].work[daemon->number] = (struct truth_work){0};
 }
 
 void

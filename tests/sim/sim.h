@@ -3,6 +3,7 @@
  * what befalls them, all drawn from a seed. The parts, from the bottom up:
  *	dice, queues, trace	chance, names, words
  *	truth			what the world knows: who claimed, checked, dropped what, and when
+ *	probes			what a daemon saw of holders
  *	book			what the peers know: requests unanswered, locks they believe they hold
  *	check			the invariants
  *	daemons, ways, clients, admins, fuse, trouble, calm	who acts
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/queue.h"
 #include "daemon/broker/memory_broker.h"
 #include "daemon/lock/lock.h"
 #include "tests/sim/book.h"
@@ -79,6 +81,16 @@ struct sim_peer {
 	int64_t safe_until; /* as it was told last */
 };
 
+/* A wait for holders, as its probes showed: how often in a row each slot was seen absent, up to twice. */
+struct seen_wait {
+	uint64_t id; /* of the engine; 0: none */
+	int name;
+	uint64_t began; /* moment */
+	unsigned absent[SLOTS_KNOWN + 1];
+};
+
+#define WAITS_SEEN 6
+
 struct sim_daemon {
 	struct sim *sim;
 	int number;
@@ -105,6 +117,8 @@ struct sim_daemon {
 	int64_t patience[LINKS];    /* ns from what it read last */
 	int64_t silent_since[LINKS];
 	uint64_t granted; /* as its peers counted */
+	struct seen_wait waits[WAITS_SEEN];
+	TAILQ_HEAD(, probes_asked) asked; /* owned; probes that are not answered */
 };
 
 struct sim {

@@ -587,6 +587,9 @@ trouble_end(struct sim *sim)
 			memory_broker_restore(daemon->broker, link);
 		}
 		end_silence(sim, daemon, BROKER_SIDE);
+		/* A mutex that the broker would not delete goes with its link, as when that is idle. */
+		if (sim->truth.mutex_stayed)
+			ways_cut(daemon, BROKER_SIDE, 0, 0);
 		/* The engine sees to this itself where nothing is held, nor going to be. */
 		lock_get_counts(daemon->engine, &counts);
 		if (counts.holds + counts.waiting > 0)

@@ -114,17 +114,19 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 
 /* ---- what administrators do ---- */
 
+/* by: the daemon; -1 = nobody of ours. */
 static void
-has_changed(struct sim *sim, int name, bool existed)
+has_changed(struct sim *sim, int name, bool existed, int by)
 {
 	struct truth_name *of = &sim->truth.names[name];
 
 	of->changed = sim->truth.moment;
 	if (!existed && truth_exists(&sim->truth, name))
 		of->came = sim->truth.moment;
+	else if (existed && !truth_exists(&sim->truth, name) && by >= 0)
+		check_gone(sim, name, by);
 }
 
-/* by: the daemon; -1 = nobody of ours. */
 static void
 change_a(struct sim *sim, int name, int slot, bool there, int by)
 {
@@ -140,11 +142,11 @@ change_a(struct sim *sim, int name, int slot, bool there, int by)
 		of->a_gone = sim->truth.moment;
 		of->a_gone_by = by;
 	}
-	has_changed(sim, name, existed);
+	has_changed(sim, name, existed, by);
 }
 
 static void
-change_marker(struct sim *sim, struct queue_id id, bool there)
+change_marker(struct sim *sim, struct queue_id id, bool there, int by)
 {
 	struct truth_name *of = &sim->truth.names[id.name];
 	bool *marker = id.part == QUEUE_GATE ? &of->gate : &of->unlimited;
@@ -155,7 +157,7 @@ change_marker(struct sim *sim, struct queue_id id, bool there)
 	*marker = there;
 	if (id.part == QUEUE_UNLIMITED && !there)
 		of->unlimited_until = sim->truth.moment;
-	has_changed(sim, id.name, existed);
+	has_changed(sim, id.name, existed, by);
 }
 
 /* The daemon is done, even if the broker does not let it drop the mutex. */
@@ -164,8 +166,6 @@ admin_unlocked(struct sim *sim, int daemon, const struct memory_performed *what,
 {
 	struct truth_name *of = &sim->truth.names[name];
 
-	if (what->answer != BROKER_OK)
-		of->admin_stayed = true;
 	if (of->admin == what->connection)
 		of->admin = 0;
 	if (daemon >= 0) {
@@ -195,6 +195,8 @@ admin_method(struct sim *sim, int daemon, const struct memory_performed *what, s
 
 	if (id.part == QUEUE_ADMIN && what->method == MEMORY_DROP)
 		admin_unlocked(sim, daemon, what, id.name);
+	if (what->method == MEMORY_DROP)
+		sim->truth.mutex_stayed |= what->answer != BROKER_OK;
 	if (what->answer != BROKER_OK)
 		return;
 	switch (id.part) {
@@ -206,11 +208,13 @@ admin_method(struct sim *sim, int daemon, const struct memory_performed *what, s
 		check_admin_work(sim, what, id);
 		change_a(sim, id.name, id.slot, there, daemon);
 		check_contiguous(sim, id.name);
+		check_listed(sim, id.name);
 		break;
 	case QUEUE_GATE:
 	case QUEUE_UNLIMITED:
 		check_admin_work(sim, what, id);
-		change_marker(sim, id, there);
+		change_marker(sim, id, there, daemon);
+		check_listed(sim, id.name);
 		break;
 	case QUEUE_B:
 	case QUEUE_DIRECTORY:
@@ -254,6 +258,7 @@ directory_method(struct sim *sim, const struct memory_performed *what)
 	of = &sim->truth.names[name];
 	of->entries = entries_of(sim, name);
 	of->listed = sim->truth.moment;
+	check_listed(sim, name);
 }
 
 /* Which mutex of amqp-locks-python is meant: only hold links claim true ones. */

@@ -59,6 +59,8 @@ struct truth_shape {
 struct truth_work {
 	uint64_t locked, unlocked; /* moments of the last time; 0 = never */
 	unsigned claims;           /* times that it got it */
+	unsigned destroys;         /* orders to destroy it that are not answered */
+	uint64_t destroyed;        /* moment: one was answered last */
 	struct truth_shape found, left;
 };
 
@@ -69,10 +71,9 @@ struct truth_name {
 	uint64_t came; /* there is such a lock since this moment, if there is: A[1] or a marker */
 	unsigned entries; /* of the directory */
 	uint64_t admin; /* the connection that claimed the admin mutex and did not try to drop it */
-	bool admin_stayed; /* a drop of it was refused: it is there until its link goes */
-	uint64_t changed;  /* moment of the last change of its As and markers */
-	uint64_t listed;   /* moment of the last change of its entries */
-	bool meddled;      /* some change of its As was not an administrator's, and is not mended */
+	uint64_t changed; /* moment of the last change of its As and markers */
+	uint64_t listed;  /* moment of the last change of its entries */
+	bool meddled;     /* some change of its As was not an administrator's, and is not mended */
 	uint64_t meddled_at; /* moment of the last such */
 	bool ascending; /* somebody was told to let the lowest slots go first: there may be gaps */
 	struct truth_work work[TRUTH_DAEMONS];
@@ -88,6 +89,7 @@ struct truth {
 	int64_t read_at[TRUTH_DAEMONS];
 	/* Bits, by number: the connections that are, or were, hold links. */
 	uint64_t holds[TRUTH_CONNECTIONS / 64];
+	bool mutex_stayed;          /* a drop of one was refused: it is there until its link goes */
 	uint64_t performed;         /* requests so far */
 	uint64_t refusals, denials; /* how often so far */
 };

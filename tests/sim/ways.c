@@ -264,7 +264,8 @@ wake(struct sim_daemon *daemon)
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		struct ask *ask = &sim->book.asks[i];
 
-		if (ask->daemon == daemon->number && ask->what >= ASK_CREATE)
+		if (ask->daemon == daemon->number && ask->what >= ASK_CREATE &&
+		    ask->due != INT64_MAX)
 			ask->due += sim->now - daemon->slow_since;
 	}
 	update(daemon);

@@ -1,0 +1,122 @@
+#include "tests/sim/probes.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "tests/sim/queues.h"
+
+/* A probe that is not answered yet. */
+struct probes_asked {
+	struct sim_daemon *daemon;
+	struct broker_probe_done done; /* the engine's */
+	struct queue_id *queues;       /* owned */
+	TAILQ_ENTRY(probes_asked) entry;
+};
+
+/* The broker's own, and the same with our probe. */
+static const struct broker_ops *real;
+static struct broker_ops watched;
+/* Whose daemons these are: one schedule runs at a time. */
+static struct sim *running;
+
+/* The wait with that number; the oldest gives way to a new one. */
+static struct seen_wait *
+wait_of(struct sim_daemon *daemon, uint64_t id, int name)
+{
+	struct seen_wait *wait = NULL;
+
+	for (int i = 0; i < WAITS_SEEN; i++) {
+		if (daemon->waits[i].id == id)
+			return &daemon->waits[i];
+		if (wait == NULL || daemon->waits[i].id < wait->id)
+			wait = &daemon->waits[i];
+	}
+	*wait = (struct seen_wait){.id = id, .name = name, .began = daemon->sim->truth.moment};
+	return wait;
+}
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct probes_asked *asked = ctx;
+	struct sim_daemon *daemon = asked->daemon;
+	struct broker_probe_done done = asked->done;
+	struct seen_wait *wait = wait_of(daemon, id, asked->queues[0].name);
+
+	for (size_t i = 0; i < count; i++) {
+		unsigned *absent = &wait->absent[asked->queues[i].slot];
+
+		if (answers[i] == BROKER_ABSENT)
+			++*absent;
+		else if (answers[i] == BROKER_OK && *absent < 2)
+			*absent = 0;
+	}
+	TAILQ_REMOVE(&daemon->asked, asked, entry);
+	free(asked->queues);
+	free(asked);
+	done.fn(done.ctx, done.id, answers, count);
+}
+
+static void
+probe(struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
+{
+	struct sim_daemon *daemon = running->daemons;
+	struct probes_asked *asked;
+
+	while (daemon->broker != broker)
+		daemon++;
+	if (queue_find(queues[0]).part != QUEUE_B || queue_find(queues[0]).slot == 0) {
+		real->probe(broker, queues, count, done);
+		return;
+	}
+	asked = mem_alloc(sizeof(*asked));
+	asked->daemon = daemon;
+	asked->done = done;
+	asked->queues = mem_alloc(count * sizeof(*asked->queues));
+	for (size_t i = 0; i < count; i++)
+		asked->queues[i] = queue_find(queues[i]);
+	wait_of(daemon, done.id, asked->queues[0].name);
+	TAILQ_INSERT_TAIL(&daemon->asked, asked, entry);
+	real->probe(broker, queues, count, (struct broker_probe_done){on_probed, asked, done.id});
+}
+
+void
+probes_watch(struct sim_daemon *daemon)
+{
+	struct broker_base *base = (struct broker_base *)daemon->broker;
+
+	running = daemon->sim;
+	real = base->ops;
+	watched = *real;
+	watched.probe = probe;
+	base->ops = &watched;
+	TAILQ_INIT(&daemon->asked);
+}
+
+void
+probes_done(struct sim_daemon *daemon)
+{
+	struct probes_asked *asked;
+
+	while ((asked = TAILQ_FIRST(&daemon->asked)) != NULL) {
+		TAILQ_REMOVE(&daemon->asked, asked, entry);
+		free(asked->queues);
+		free(asked);
+	}
+}
+
+bool
+probes_saw_gone(const struct sim_daemon *daemon, int name, const bool *wanted, uint64_t since)
+{
+	for (int i = 0; i < WAITS_SEEN; i++) {
+		const struct seen_wait *wait = &daemon->waits[i];
+		bool all = wait->id != 0 && wait->name == name && wait->began >= since;
+
+		for (int slot = 1; all && slot <= SLOTS_KNOWN; slot++)
+			all = !wanted[slot] || wait->absent[slot] >= 2;
+		if (all)
+			return true;
+	}
+	return false;
+}
