@@ -357,11 +357,13 @@ class Tables(FakeCase):
         self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t\n" for i in range(3000)))
 
     def test_what_is_no_such_table(self):
-        for semaphores, out in (({"4000000000": ROWS[0]}, "db\t3\t1\t\n"), ([{}, ROWS[0]], "db\t3\t1\t\n"),
-                                ([[1], "x", None, {"name": {"a": 1}}], "\t\t\t\n"), ("x", ""), (None, "")):
-            with self.subTest(semaphores=semaphores):
-                fake = Fake(self, list={"semaphores": semaphores, "semaphores.0": {"name": "db"}, "more": 0})
-                self.assertIn(out, self.lockbroker(fake, "list").out)
+        row = "db\t3\t1\t\n"
+        for result, out in (({"semaphores": {"4000000000": ROWS[0]}}, row), ({"semaphores": [{}, ROWS[0]]}, row),
+                            ({"semaphores": [[1], "x", None, {"name": {"a": 1}}]}, "\t\t\t\n" * 2),
+                            ({"semaphores": [ROWS[0]], "semaphores.0": {"name": "other"}}, "other\t3\t1\t\n"),
+                            ({"semaphores": "x"}, ""), ({"semaphores": None}, ""), ({}, "")):
+            with self.subTest(result=result):
+                self.assertEqual(self.lockbroker(Fake(self, list=result), "list").out, out)
 
     def test_text_that_could_confuse(self):
         finding = {**FINDING, "text": "a\tb\nc\x1b[2Jd\u0085e \u65e5\u672c na\u00efve", "new": 1}
