@@ -79,6 +79,16 @@ begin_wait(struct lock_engine *engine, struct waiter *waiter)
 	engine_notice(engine, waiter->peer, &notice);
 }
 
+static const char *
+what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	if (look_is_guarded(engine, semaphore))
+		return "the broker did not say whether a semaphore has that name";
+	if (semaphore->nature == SEMAPHORE_DARK)
+		return "it has no slot 1, and the broker did not say whether that is a gate";
+	return "the broker did not say which slots are taken";
+}
+
 /* Nothing is free for the waiter: it is told, or its wait begins. */
 static void
 find_nothing(struct lock_engine *engine, struct waiter *waiter)
@@ -93,8 +103,7 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 	if (semaphore->complete)
 		answer = engine_full(semaphore, REASON_WOULD_BLOCK);
 	else
-		answer =
-		    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+		answer = engine_refusal_unknown(engine, what_is_unknown(engine, semaphore));
 	answer.name = semaphore->name;
 	engine_waiter_end(engine, waiter, &answer);
 }

@@ -358,6 +358,7 @@ START_TEST(without_probes_slots_are_claimed_unseen)
 	/* Without a slot it may be a gate, or unlimited, and that cannot be seen. */
 	world_acquire(world, 1, 2, 1, "nix", TRY);
 	ck_assert_int_eq(world_await(world, 1, 2, 1)->reason, REASON_BROKER_BLOCKED);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 1, 2, 1)->text, "gate"));
 	world_acquire(world, 1, 2, 2, "nix", 30 * SECOND);
 	ck_assert_int_eq(world_await(world, 1, 2, 2)->reason, REASON_TIMEOUT);
 	world_acquire(world, 1, 2, 3, "nix", DURATION_FOREVER);

@@ -1,6 +1,8 @@
 /*
  * Acquiring where markers say something: a gate, no limit, a mutex that is an administration mutex.
  */
+#include <string.h>
+
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 
@@ -379,6 +381,7 @@ START_TEST(such_a_mutex_is_not_claimed_unseen)
 {
 	memory_world_block(world->memory, true);
 	ck_assert_int_eq(acquire(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_BROKER_BLOCKED);
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 1)->text, "semaphore"));
 	ask(1, 2, LOCK_KIND_MUTEX, DURATION_FOREVER);
 	world_pass(world, 30 * SECOND);
 	ck_assert_ptr_null(world_answer(world, 0, 1, 2));
