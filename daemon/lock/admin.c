@@ -99,18 +99,26 @@ outcome_of(const struct admin *admin)
 	return answer;
 }
 
-/* The lowest slot that it may have removed, if it did; admin->highest is the highest. */
-static int
-lowest_removed(const struct admin *admin)
-{
-	return admin->target > 0 ? admin->target + 1 : 1;
-}
-
+/* Nothing is removed where there are no slots to wait for. */
 static bool
 waits_for_holders(const struct admin *admin)
 {
-	return admin->outcome == REASON_NONE && admin->wait != 0 &&
-	       admin->highest >= lowest_removed(admin);
+	return admin->outcome == REASON_NONE && admin->wait != 0 && admin->target != LOCK_UNLIMITED;
+}
+
+/* The slots whose holders are waited for: also of slots that were removed before, by whomever. */
+static struct drain_order
+drain_of(const struct admin *admin, const struct lock_answer *answer)
+{
+	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
+	    swept = size + PLAN_SWEEP_LEAST;
+
+	return (struct drain_order){.name = admin->name,
+	    .first = size + 1,
+	    .last = admin->highest > swept ? admin->highest : swept,
+	    .timeout = admin->wait,
+	    .progress = admin->progress,
+	    .answer = answer};
 }
 
 /* Once. Whoever wants to wait for the holders of what was removed is answered when they are gone. */
@@ -119,12 +127,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 {
 	struct lock_answer answer = outcome_of(admin);
 	struct op *op = engine_op_find(engine, admin->op);
-	struct drain_order drain = {.name = admin->name,
-	    .first = lowest_removed(admin),
-	    .last = admin->highest,
-	    .timeout = admin->wait,
-	    .progress = admin->progress,
-	    .answer = &answer};
+	struct drain_order drain = drain_of(admin, &answer);
 
 	if (op == NULL)
 		return; /* by its deadline */

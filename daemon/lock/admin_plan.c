@@ -8,9 +8,6 @@
 
 #include "daemon/base/fault.h"
 
-/* Slots above the size that are looked at for strays, at least. */
-#define SWEEP_LEAST 256
-
 /* ---- orders ---- */
 
 struct plan_order
@@ -105,7 +102,7 @@ add(struct plan *plan, enum step_kind kind)
 static void
 add_sweep(struct plan *plan, const struct plan_order *order, int size)
 {
-	int window = order->overshoot > SWEEP_LEAST ? order->overshoot : SWEEP_LEAST;
+	int window = order->overshoot > PLAN_SWEEP_LEAST ? order->overshoot : PLAN_SWEEP_LEAST;
 
 	if (window > order->most - size)
 		window = order->most - size;

@@ -12,6 +12,9 @@
 
 #include "daemon/lock/lock.h"
 
+/* Slots above the size that are looked at for strays, at least; and for holders that are waited for. */
+#define PLAN_SWEEP_LEAST 256
+
 enum plan_work {
 	PLAN_CREATE,
 	PLAN_CREATE_MISSING, /* for an acquire: what is there is left as it is */
