@@ -6,9 +6,9 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
-/* Queues in the first flush, markers aside, and in the largest. */
+/* Queues in the first flush, markers aside (there is room for them), and in the largest. */
 #define WINDOW_FIRST 64
-#define WINDOW_MOST (BROKER_PROBE_MAX - 2)
+#define WINDOW_MOST BROKER_PROBE_MAX
 
 struct surveying {
 	uint64_t id; /* of the probe in flight */
@@ -54,20 +54,23 @@ is_unknown(enum broker_answer answer)
 	return answer == BROKER_UNKNOWN && !FAULT(COUNT_UNKNOWN_IS_ABSENT);
 }
 
-/* The markers come first in the first window. Returns the answers of the slots; NULL: unknown. */
+/*
+ * The markers stand around the slots of the first window (survey.h). Returns the answers of the slots;
+ * NULL: a marker's is unknown.
+ */
 static const enum broker_answer *
-take_markers(struct surveying *surveying, const enum broker_answer *answers)
+take_markers(struct surveying *surveying, const enum broker_answer *answers, size_t count)
 {
 	struct survey *found = &surveying->found;
 
 	if (surveying->first > 1)
 		return answers;
-	if (is_unknown(answers[0]) || is_unknown(answers[1])) {
+	if (is_unknown(answers[0]) || is_unknown(answers[1]) || is_unknown(answers[count - 1])) {
 		found->unknown = 0;
 		return NULL;
 	}
-	found->unlimited = answers[0] == BROKER_OK;
-	found->gate = answers[1] == BROKER_OK;
+	found->gate = answers[0] == BROKER_OK || answers[count - 1] == BROKER_OK;
+	found->unlimited = answers[1] == BROKER_OK;
 	return answers + 2;
 }
 
@@ -114,11 +117,10 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	struct surveying *surveying;
 	int most;
 
-	(void)count;
 	HASH_FIND(by_id, engine->surveys, &id, sizeof(id), surveying);
 	assert(surveying != NULL);
 	HASH_DELETE(by_id, engine->surveys, surveying);
-	answers = take_markers(surveying, answers);
+	answers = take_markers(surveying, answers, count);
 	if (answers == NULL || !take_window(surveying, answers)) {
 		finish(engine, surveying);
 		return;
@@ -154,18 +156,20 @@ probe_window(struct lock_engine *engine, struct surveying *surveying)
 
 	if (surveying->window > surveying->most - surveying->first + 1)
 		surveying->window = surveying->most - surveying->first + 1;
-	most = (size_t)surveying->window * queues_per_slot(surveying) + 2;
+	most = (size_t)surveying->window * queues_per_slot(surveying) + 3;
 	names = mem_alloc(most * sizeof(*names));
 	texts = mem_alloc(most * sizeof(*texts));
 	if (surveying->first == 1) {
-		names[count++] = queue_name_unlimited(naming, surveying->name);
 		names[count++] = queue_name_gate(naming, surveying->name);
+		names[count++] = queue_name_unlimited(naming, surveying->name);
 	}
 	for (int slot = surveying->first; slot < surveying->first + surveying->window; slot++) {
 		names[count++] = queue_name_a(naming, surveying->name, slot);
 		if (surveying->depth != SURVEY_SIZE)
 			names[count++] = queue_name_b(naming, surveying->name, slot);
 	}
+	if (surveying->first == 1)
+		names[count++] = queue_name_gate(naming, surveying->name);
 	for (size_t i = 0; i < count; i++)
 		texts[i] = names[i].text;
 	make_room(surveying);

@@ -4,6 +4,9 @@
  * each in one flush on the side link; the first that is absent ends it. Slots above a gap do not count,
  * nor do those above the most there may be (lock_settings).
  *
+ * The first window is asked about in the order N-G, N-U, A[1] ..., N-G once more: whatever step of an
+ * administrator's work falls between two of them (admin_plan.h), one of them is there.
+ *
  * Acquires look for themselves (look.h): a window at a time, and no further than they must.
  */
 #ifndef LOCK_SURVEY_H

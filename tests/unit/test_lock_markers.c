@@ -159,11 +159,24 @@ change_between(struct lock_world *the_world)
 		ck_assert(memory_world_remove(the_world->memory, change->ended[i]));
 }
 
-START_TEST(a_lock_that_is_changed_meanwhile_is_never_missing)
+static enum reason
+try_it(void)
+{
+	return semaphore(1, 1, TRY)->reason;
+}
+
+static enum reason
+ask_its_size(void)
+{
+	lock_size(engine(0), 1, 1, "db");
+	return world_await(world, 0, 1, 1)->reason;
+}
+
+/* Asks while one change is made, after each number of probes in turn. */
+static void check_never_missing(enum reason (*look)(void))
 {
 	bool changed = true;
 
-	change = &changes[_i];
 	for (int after = 0; changed; after++) {
 		enum reason reason;
 
@@ -173,12 +186,19 @@ START_TEST(a_lock_that_is_changed_meanwhile_is_never_missing)
 			put(change->before[i]);
 		probes = after;
 		world->on_probe = change_between;
-		reason = semaphore(1, 1, TRY)->reason;
+		reason = look();
 		ck_assert_msg(reason == REASON_NONE || reason == REASON_WOULD_BLOCK,
-		    "%d after %d probes: %s", _i, after, reason_word(reason));
+		    "%d after %d probes: %s", (int)(change - changes), after, reason_word(reason));
 		changed = probes < 0;
 		ck_assert_int_lt(after, 100);
 	}
+}
+
+START_TEST(a_lock_that_is_changed_meanwhile_is_never_missing)
+{
+	change = &changes[_i];
+	check_never_missing(try_it);
+	check_never_missing(ask_its_size);
 }
 END_TEST
 
