@@ -2,6 +2,7 @@
 
 #include "client/exit_status.h"
 #include "client/output.h"
+#include "client/signals.h"
 
 #define CONNECT_TIMEOUT_MS 10000
 
@@ -11,6 +12,7 @@ asking_perform(const struct asking *asking, const struct options *options, char 
 	struct lb *lb = lb_new();
 	int code = LB_NO_MEMORY, status = EXIT_STATUS_OK;
 
+	signals_end_at_once();
 	if (lb != NULL)
 		code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS);
 	if (code != LB_OK) {

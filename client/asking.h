@@ -25,7 +25,7 @@ struct asking {
 /* What does not wait for anybody is answered by then. */
 #define ASKING_ANSWER_MS 60000
 
-/* Connects, asks, and returns the exit status. */
+/* Connects, asks, and returns the exit status. A signal ends it at once, the command too. */
 int asking_perform(const struct asking *asking, const struct options *options, char *operands[]);
 /* Prints the result as it came, and true, if that was asked for. */
 bool asking_printed_json(struct lb *lb, const struct options *options);

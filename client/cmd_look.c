@@ -11,7 +11,6 @@
 #include "client/exit_status.h"
 #include "client/option_values.h"
 #include "client/output.h"
-#include "client/progress.h"
 #include "client/table.h"
 
 /* So many semaphores, or slots, are looked at one after another. */
@@ -52,9 +51,7 @@ ask_await(struct lb *lb, const struct options *options, char *operands[], int *r
 	int slot = atoi(operands[1]), code;
 
 	(void)ret_status;
-	progress_begin(lb, operands[0]);
 	code = lb_await(lb, operands[0], slot, state, options->wait_ms);
-	progress_end(lb);
 	if (code == LB_OK)
 		asking_printed_json(lb, options);
 	return code;

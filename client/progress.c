@@ -1,6 +1,5 @@
 #include "client/progress.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,8 +12,8 @@
 #define WIDTH_USUAL 80
 #define LINE_SIZE 256
 
-/* How many columns the line takes that is there; a signal handler looks at it. */
-static volatile sig_atomic_t shown;
+/* How many columns the line takes that is there. */
+static int shown;
 static const char *about;
 
 static int
@@ -38,6 +37,7 @@ show(const char *line)
 	dprintf(STDERR_FILENO, "\r%.*s%*s\r%.*s", len, line, shown > len ? shown - len : 0, "", len,
 	    line);
 	shown = len;
+	signals_line_open(len > 0);
 }
 
 static void
@@ -67,7 +67,6 @@ progress_begin(struct lb *lb, const char *name)
 {
 	about = name;
 	shown = 0;
-	signals_end_at_once(&shown);
 	if (progress_wanted())
 		lb_set_callback(lb, heed, NULL);
 }

@@ -8,8 +8,8 @@
 #include "client/lockbroker.h"
 
 /*
- * From here on what the daemon tells of it while a call blocks is shown, and whatever asks to end ends the
- * command at once. Only one handle at a time; name is borrowed until progress_end(), which takes the line away.
+ * From here on what the daemon tells of it while a call blocks is shown. Only one handle at a time; name is
+ * borrowed until progress_end(), which takes the line away.
  */
 void progress_begin(struct lb *lb, const char *name);
 void progress_end(struct lb *lb);

@@ -65,25 +65,30 @@ signals_restore(const struct signals *signals)
 	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
 }
 
-static const volatile sig_atomic_t *line_open;
+static volatile sig_atomic_t line_open;
 
 /* Nothing here but what a signal handler may do. */
 static void
 end_at_once(int signo)
 {
-	ssize_t ignored = *line_open != 0 ? write(STDERR_FILENO, "\n", 1) : 0;
+	ssize_t ignored = line_open != 0 ? write(STDERR_FILENO, "\n", 1) : 0;
 
 	(void)ignored;
 	_exit(EXIT_STATUS_SIGNAL + signo);
 }
 
 void
-signals_end_at_once(const volatile sig_atomic_t *open)
+signals_end_at_once(void)
 {
 	struct sigaction action = {.sa_handler = end_at_once}, old;
 
-	line_open = open;
 	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(ending[i], &action, NULL);
+}
+
+void
+signals_line_open(bool open)
+{
+	line_open = open;
 }

@@ -22,11 +22,11 @@ int signals_next(const struct signals *signals, bool *ret_terminal);
 /* Back to how the command was started: for a child before exec. */
 void signals_restore(const struct signals *signals);
 /*
- * For a subcommand that holds nothing: whatever asks to end does so at once, also in the middle of a call that
- * blocks, with the exit status for it. While *line_open is not 0 there is a line on stderr that is to be
- * ended first.
+ * For a subcommand that holds nothing: from here on whatever asks to end does so at once, also in the middle of
+ * a call that blocks, with the exit status for it; after ending the line on stderr, if one is open.
  */
-void signals_end_at_once(const volatile sig_atomic_t *line_open);
+void signals_end_at_once(void);
+void signals_line_open(bool open);
 /* Whether it is one that asks to end, as against CHLD, CONT, TSTP. */
 bool signal_ends(int signo);
 
