@@ -7,65 +7,10 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/drain_look.h"
 #include "protocol/duration.h"
 
-/* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
-#define REST_FIRST (20 * NSEC_PER_MSEC)
-#define REST_MOST (500 * NSEC_PER_MSEC)
-/* Until the second look at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
-#define REST_RECLAIMED (100 * NSEC_PER_MSEC)
-
-enum drain_kind {
-	DRAIN_REMOVED, /* slots that are no more: until nobody holds them */
-	DRAIN_FREE,    /* one slot: until nobody holds it */
-	DRAIN_TAKEN    /* one slot: until somebody does */
-};
-
-enum drain_state {
-	DRAIN_RESTING, /* the timer is set */
-	DRAIN_LOOKING  /* a probe of slots left[at .. at + count - 1] is in flight */
-};
-
-enum slot_state {
-	SLOT_UNSEEN, /* nothing is known */
-	SLOT_HELD,
-	SLOT_ABSENT, /* in the last look at it, and not in the one before */
-	SLOT_GONE    /* in two looks in a row: it leaves */
-};
-
-struct drain_slot {
-	int slot;
-	enum slot_state state;
-};
-
-/* Of one name: its drains. */
-struct drained {
-	char *name; /* owned; the key */
-	TAILQ_HEAD(, drain) drains;
-	UT_hash_handle by_name;
-};
-
-struct drain {
-	uint64_t id;
-	uint64_t peer, request;
-	enum drain_kind kind;
-	enum drain_state state;
-	struct drained *of; /* its name's */
-	struct drain_slot *left;
-	size_t left_count, at, count;
-	unsigned looks; /* done */
-	bool known;     /* something was ever learned of a slot */
-	bool unknown;   /* of the look in progress or last: some answer was */
-	bool changed;   /* of what was told: who is left */
-	int64_t timeout, rest;
-	bool progress;
-	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
-	struct timer deadline, next;
-	UT_hash_handle by_id;
-	TAILQ_ENTRY(drain) of_name, of_peer;
-};
-
-static struct drain *
+struct drain *
 drain_find(const struct lock_engine *engine, uint64_t id)
 {
 	struct drain *drain;
@@ -81,13 +26,6 @@ drained_find(const struct lock_engine *engine, const char *name)
 
 	HASH_FIND(by_name, engine->drained, name, strlen(name), drained);
 	return drained;
-}
-
-static void
-drain_set_state(struct drain *drain, enum drain_state state)
-{
-	assert(drain->state != state);
-	drain->state = state;
 }
 
 static void
@@ -114,22 +52,7 @@ drain_free(struct lock_engine *engine, struct drain *drain)
 	free(drain);
 }
 
-/* ---- what is told ---- */
-
-/* The slots that are left; of those absent once only with `all`. To be freed. */
-static int *
-slots_left(const struct drain *drain, bool all, size_t *ret_count)
-{
-	int *slots = mem_alloc((drain->left_count + 1) * sizeof(*slots));
-	size_t count = 0;
-
-	for (size_t i = 0; i < drain->left_count; i++) {
-		if (all || drain->left[i].state != SLOT_ABSENT)
-			slots[count++] = drain->left[i].slot;
-	}
-	*ret_count = count;
-	return slots;
-}
+/* ---- the end ---- */
 
 /* Answers, and frees the drain; `answer` may borrow its words. */
 static void
@@ -145,7 +68,7 @@ finish(struct lock_engine *engine, struct drain *drain, struct lock_answer *answ
 		answer->target = drain->answer.target;
 		answer->warning = drain->answer.warning;
 		if (answer->reason != REASON_NONE)
-			answer->held = held = slots_left(drain, true, &answer->held_count);
+			answer->held = held = drain_slots_left(drain, true, &answer->held_count);
 	} else {
 		answer->slot = drain->left[0].slot;
 	}
@@ -163,8 +86,8 @@ finish_refused(
 	finish(engine, drain, &answer);
 }
 
-static void
-finish_done(struct lock_engine *engine, struct drain *drain)
+void
+drain_finish_done(struct lock_engine *engine, struct drain *drain)
 {
 	struct lock_answer answer =
 	    drain->kind == DRAIN_REMOVED ? drain->answer : engine_refusal(REASON_NONE, NULL);
@@ -173,8 +96,8 @@ finish_done(struct lock_engine *engine, struct drain *drain)
 }
 
 /* The broker did not say. */
-static void
-finish_unknown(struct lock_engine *engine, struct drain *drain)
+void
+drain_finish_unknown(struct lock_engine *engine, struct drain *drain)
 {
 	struct lock_answer answer =
 	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
@@ -184,8 +107,8 @@ finish_unknown(struct lock_engine *engine, struct drain *drain)
 	finish(engine, drain, &answer);
 }
 
-static void
-finish_timeout(struct lock_engine *engine, struct drain *drain)
+void
+drain_finish_timeout(struct lock_engine *engine, struct drain *drain)
 {
 	static const char *const of_one[] = {"", "somebody holds it still", "nobody holds it yet"};
 	char text[96];
@@ -198,185 +121,15 @@ finish_timeout(struct lock_engine *engine, struct drain *drain)
 }
 
 static void
-tell_progress(struct lock_engine *engine, struct drain *drain)
-{
-	struct lock_notice notice = {.kind = LOCK_NOTICE_DRAIN, .request = drain->request};
-	int *held;
-
-	if (!drain->progress || !drain->changed)
-		return;
-	drain->changed = false;
-	notice.name = drain->of->name;
-	notice.held = held = slots_left(drain, false, &notice.held_count);
-	if (notice.held_count > 0)
-		engine_notice(engine, drain->peer, &notice);
-	free(held);
-}
-
-/* ---- a look ---- */
-
-static void probe_next(struct lock_engine *engine, struct drain *drain);
-
-/* A slot that is reserved here is taken, whatever the broker says of its B. */
-static bool
-is_reserved(const struct lock_engine *engine, const struct drain *drain, int slot)
-{
-	struct queue_name b = queue_name_b(engine->settings.naming, drain->of->name, slot);
-
-	return hold_find_queue(&engine->holds, b.text) != NULL;
-}
-
-static void
-take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_slot *slot,
-    enum broker_answer answer)
-{
-	enum slot_state before = slot->state;
-
-	if (answer == BROKER_UNKNOWN) {
-		drain->unknown = true;
-		return;
-	}
-	drain->known = true;
-	if (answer == BROKER_OK ||
-	    (drain->kind != DRAIN_TAKEN && is_reserved(engine, drain, slot->slot)))
-		slot->state = SLOT_HELD;
-	else if (before == SLOT_ABSENT)
-		slot->state = SLOT_GONE;
-	else
-		slot->state = SLOT_ABSENT;
-	if ((before == SLOT_HELD) != (slot->state == SLOT_HELD))
-		drain->changed = true;
-}
-
-/* Those that are gone leave. Returns how many are absent for the first time. */
-static size_t
-sort_out(struct drain *drain)
-{
-	size_t kept = 0, absent = 0;
-
-	for (size_t i = 0; i < drain->left_count; i++) {
-		if (drain->left[i].state == SLOT_GONE)
-			continue;
-		absent += drain->left[i].state == SLOT_ABSENT;
-		drain->left[kept++] = drain->left[i];
-	}
-	drain->left_count = kept;
-	return absent;
-}
-
-static void
-rest(struct lock_engine *engine, struct drain *drain, bool confirms)
-{
-	struct broker_info info;
-	int64_t ns = drain->rest / 2 + jitter_below(&engine->jitter, drain->rest);
-
-	if (confirms) {
-		broker_get_info(engine->broker, &info);
-		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
-	} else {
-		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
-	}
-	drain_set_state(drain, DRAIN_RESTING);
-	timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
-}
-
-/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
-static bool
-is_over(const struct drain *drain)
-{
-	return drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD
-					  : drain->left_count == 0;
-}
-
-static void
-look_is_done(struct lock_engine *engine, struct drain *drain)
-{
-	bool is_try = drain->timeout == 0, confirms;
-	struct broker_info info;
-
-	confirms = drain->kind != DRAIN_TAKEN && sort_out(drain) > 0;
-	drain->looks++;
-	broker_get_info(engine->broker, &info);
-	if (is_over(drain))
-		finish_done(engine, drain);
-	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
-		finish_unknown(engine, drain);
-	else if (is_try && (!confirms || drain->looks == 2))
-		finish_timeout(engine, drain);
-	else {
-		tell_progress(engine, drain);
-		rest(engine, drain, confirms);
-	}
-}
-
-static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
-{
-	struct lock_engine *engine = ctx;
-	struct drain *drain = drain_find(engine, id);
-
-	if (drain == NULL)
-		return; /* answered meanwhile */
-	assert(drain->state == DRAIN_LOOKING && count == drain->count);
-	for (size_t i = 0; i < count; i++)
-		take_answer(engine, drain, &drain->left[drain->at + i], answers[i]);
-	drain->at += count;
-	if (drain->at < drain->left_count)
-		probe_next(engine, drain);
-	else
-		look_is_done(engine, drain);
-}
-
-static void
-probe_next(struct lock_engine *engine, struct drain *drain)
-{
-	size_t count = drain->left_count - drain->at;
-	struct queue_name *names;
-	const char **texts;
-
-	if (count > BROKER_PROBE_MAX)
-		count = BROKER_PROBE_MAX;
-	names = mem_alloc(count * sizeof(*names));
-	texts = mem_alloc(count * sizeof(*texts));
-	for (size_t i = 0; i < count; i++) {
-		names[i] = queue_name_b(
-		    engine->settings.naming, drain->of->name, drain->left[drain->at + i].slot);
-		texts[i] = names[i].text;
-	}
-	drain->count = count;
-	broker_probe(
-	    engine->broker, texts, count, (struct broker_probe_done){on_probed, engine, drain->id});
-	free(texts);
-	free(names);
-}
-
-static void
-look(struct lock_engine *engine, struct drain *drain)
-{
-	drain_set_state(drain, DRAIN_LOOKING);
-	drain->at = 0;
-	drain->unknown = false;
-	probe_next(engine, drain);
-}
-
-static void
-rest_is_over(void *ctx, uint64_t id)
-{
-	struct lock_engine *engine = ctx;
-
-	look(engine, drain_find(engine, id));
-}
-
-static void
 deadline_passed(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct drain *drain = drain_find(engine, id);
 
 	if (drain->known && drain->timeout != 0)
-		finish_timeout(engine, drain);
+		drain_finish_timeout(engine, drain);
 	else
-		finish_unknown(engine, drain);
+		drain_finish_unknown(engine, drain);
 }
 
 /* ---- the doors ---- */
@@ -387,7 +140,7 @@ begin(struct lock_engine *engine, struct drain *drain)
 {
 	if (engine->link != BROKER_UP)
 		engine_tell_broker(engine, drain->peer);
-	look(engine, drain);
+	drain_look(engine, drain);
 }
 
 /* Why a wait is not even begun; REASON_NONE when it is. */
@@ -439,9 +192,7 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 	drain->peer = order->peer;
 	drain->request = order->request;
 	drain->kind = kind;
-	drain->state = DRAIN_RESTING;
 	drain->timeout = order->timeout;
-	drain->rest = REST_FIRST;
 	drain->progress = order->progress;
 	drain->left_count = (size_t)(order->last - order->first + 1);
 	drain->left = mem_alloc(drain->left_count * sizeof(*drain->left));
@@ -457,7 +208,7 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 	HASH_ADD(by_id, engine->drains, id, sizeof(drain->id), drain);
 	TAILQ_INSERT_TAIL(&peer->drains, drain, of_peer);
 	peer->drain_count++;
-	timer_init(&drain->next, rest_is_over, engine, drain->id);
+	drain_look_init(engine, drain);
 	timer_init(&drain->deadline, deadline_passed, engine, drain->id);
 	if (order->timeout != DURATION_FOREVER)
 		timers_set(engine->timers, &drain->deadline,
@@ -469,11 +220,18 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 void
 drain_start(struct lock_engine *engine, const struct drain_order *order)
 {
+	struct drain_order possible = *order;
 	struct lock_answer answer;
 
 	assert(order->first >= 1 && order->last >= order->first);
+	if (possible.last > engine->settings.slots_most)
+		possible.last = engine->settings.slots_most;
+	if (possible.last < possible.first) {
+		engine_tell(engine, order->peer, order->request, order->answer);
+		return; /* there can be no such holders */
+	}
 	if (refusal_at_the_door(engine, order->peer, order->timeout, &answer) == REASON_NONE) {
-		begin(engine, drain_new(engine, order, DRAIN_REMOVED));
+		begin(engine, drain_new(engine, &possible, DRAIN_REMOVED));
 		return;
 	}
 	answer.name = order->name;
@@ -573,9 +331,7 @@ drain_slot_freed(struct lock_engine *engine, const char *name, int slot)
 	TAILQ_FOREACH (drain, &drained->drains, of_name) {
 		if (drain->kind == DRAIN_TAKEN || !waits_for(drain, slot))
 			continue;
-		drain->rest = REST_FIRST;
-		if (drain->state == DRAIN_RESTING)
-			timers_set(engine->timers, &drain->next, engine_now(engine));
+		drain_look_soon(engine, drain);
 	}
 }
 

@@ -13,7 +13,10 @@
 
 #include "daemon/lock/engine.h"
 
-/* Slots first..last of `name` were removed for `peer`'s `request`; their holders are waited for. */
+/*
+ * Slots first..last of `name` are no more; their holders are waited for, for `peer`'s `request`. Above
+ * the most slots that there may be nobody is looked for.
+ */
 struct drain_order {
 	uint64_t peer, request;
 	const char *name; /* borrowed for the call */
@@ -24,7 +27,7 @@ struct drain_order {
 	const struct lock_answer *answer;
 };
 
-/* Answers the request once: at once when the peer waits for too much, or the daemon stops; else later. */
+/* Answers the request once: at once when there is nothing to wait for, or it may not; else later. */
 void drain_start(struct lock_engine *engine, const struct drain_order *order);
 void drain_await(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await);

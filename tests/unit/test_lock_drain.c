@@ -417,6 +417,17 @@ START_TEST(thousands_are_looked_at_in_several_probes)
 }
 END_TEST
 
+/* As a resize to 10,000 asks for it: it looks a window above the size. */
+START_TEST(slots_that_cannot_be_are_not_looked_at)
+{
+	drain(1, 1, 10001, 10256, FOREVER);
+	check_reason(1, 1, REASON_NONE);
+	put_b(10001);
+	drain(1, 2, 10000, 10256, FOREVER);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_slot_that_cannot_be_is_refused)
 {
 	await(0, 1, 1, 0, true, 0);
@@ -516,6 +527,7 @@ suite_lock_drain(void)
 	tcase_add_test(tc, what_is_denied_is_said_at_once);
 	tcase_add_test(tc, an_alarm_is_waited_for);
 	tcase_add_test(tc, thousands_are_looked_at_in_several_probes);
+	tcase_add_test(tc, slots_that_cannot_be_are_not_looked_at);
 	tcase_add_test(tc, a_slot_that_cannot_be_is_refused);
 	tcase_add_test(tc, looks_are_at_growing_intervals);
 	tcase_add_test(tc, who_hangs_up_before_the_wait_begins_is_told_nothing);
