@@ -303,6 +303,30 @@ START_TEST(a_lane_dies_at_every_step)
 }
 END_TEST
 
+/* The same of an fsck, whatever of the directory it waits for. */
+START_TEST(an_fsck_that_lost_its_mutex_takes_nothing_out)
+{
+	for (int steps = 0; steps < 200; steps++) {
+		memory_world_publish(world->memory, directory().text, "db");
+		lock_fsck(engine(0), 1, 1, "db", true);
+		for (int i = 0; i < steps; i++)
+			world_step(world, SECOND);
+		memory_world_put(world->memory, mutex().text, true);
+		world_pass(world, SECOND / 2);
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_world_remove(world->memory, mutex().text);
+		lock_create(engine(1), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
+		ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
+		world_pass(world, 20 * SECOND);
+		memset(told, 0, sizeof(told));
+		expect_names(0, 1, "db");
+		lock_destroy(engine(1), 1, 2, &(struct lock_change){.name = "db"});
+		ck_assert_int_eq(world_await(world, 1, 1, 2)->reason, REASON_NONE);
+		world->said_count = 0;
+	}
+}
+END_TEST
+
 Suite *
 suite_lock_directory(void)
 {
@@ -321,6 +345,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, a_lane_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
+	tcase_add_test(tc, an_fsck_that_lost_its_mutex_takes_nothing_out);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
