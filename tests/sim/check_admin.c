@@ -26,13 +26,21 @@ check_admin_work(struct sim *sim, const struct memory_performed *what, struct qu
 		    (int)what->connection, what->queue);
 }
 
-/* Who reads a directory has all of its entries in hand for a moment. */
+/*
+ * Who reads a directory has all of its entries in hand for a moment. And a name comes and goes by who has
+ * its administration mutex, or had it on this link until nobody waited for that any more.
+ */
 void
-check_directory(struct sim *sim, const struct memory_performed *what)
+check_directory(struct sim *sim, int daemon, const struct memory_performed *what)
 {
 	if (memory_world_owner(sim->world, queue_directory_mutex()) != what->connection)
 		check_fail(sim, 11, "connection %d used the directory without its mutex",
 		    (int)what->connection);
+	else if (what->name != NULL && daemon >= 0 &&
+		 sim->truth.names[queue_lock_find(what->name)].work[daemon].connection !=
+		     what->connection)
+		check_fail(sim, 11, "connection %d changed the entry of %s without its mutex",
+		    (int)what->connection, what->name);
 }
 
 /* A semaphore is entered before its first slot is there, and taken out after

@@ -10,8 +10,9 @@
 void fuse_init(struct sim *sim);
 /* From now on so many steps are left to some daemon. */
 void fuse_light(struct sim *sim);
-/* The daemon (-1: none that lives) has made one. */
-void fuse_step(struct sim *sim, int daemon);
-void fuse_done(struct sim *sim);
+/* The daemon (-1: none that lives) has made one; stuck: it was told that somebody else is at work. */
+void fuse_step(struct sim *sim, int daemon, bool stuck);
+/* It does not burn any more. */
+void fuse_out(struct sim *sim);
 
 #endif

@@ -185,7 +185,7 @@ end(struct sim *sim)
 {
 	timers_cancel(sim->timers, &sim->by_name);
 	timers_cancel(sim->timers, &sim->a_back);
-	fuse_done(sim);
+	fuse_out(sim);
 	for (int i = 0; i < sim->plan.daemons; i++)
 		daemon_kill(&sim->daemons[i]);
 	memory_world_free(sim->world);

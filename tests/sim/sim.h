@@ -145,6 +145,7 @@ struct sim {
 	/* So many steps of administration after which this daemon burns; 0: none is to. */
 	unsigned fuse_steps;
 	int fuse_daemon;
+	bool fuse_foreign; /* until then somebody else has the directory's mutex */
 	struct timer fuse;
 	/* What was asked of each name last that changes it, and not done as far as anybody knows. */
 	struct order unfinished[NAMES];

@@ -160,6 +160,7 @@ restart(struct sim *sim)
 {
 	NOTE(sim, .text = "the broker restarts");
 	sim->foreign_count = 0;
+	sim->fuse_foreign = false;
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		struct sim_daemon *daemon = &sim->daemons[i];
 
@@ -278,7 +279,7 @@ foreign(struct sim *sim)
 	}
 	if (dice_percent(&sim->dice, 15))
 		id.part = QUEUE_ADMIN;
-	else if (dice_percent(&sim->dice, 5))
+	else if (dice_percent(&sim->dice, 15))
 		id = (struct queue_id){.part = QUEUE_DIRECTORY_MUTEX};
 	else
 		id.slot = (sim->plan.python ? 1 : 0) + (int)dice_below(&sim->dice, 3);
@@ -574,6 +575,7 @@ trouble_end(struct sim *sim)
 
 	NOTE(sim, .text = "the troubles are over");
 	sim->calm = true;
+	fuse_out(sim);
 	if (sim->alarm)
 		alarm_changes(sim);
 	while (sim->foreign_count > 0)

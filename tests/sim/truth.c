@@ -183,6 +183,7 @@ admin_locked(struct sim *sim, int daemon, const struct memory_performed *what, s
 	of->admin = what->connection;
 	if (daemon >= 0) {
 		of->work[daemon].locked = sim->truth.moment;
+		of->work[daemon].connection = what->connection;
 		of->work[daemon].claims++;
 		of->work[daemon].found = truth_shape(&sim->truth, id.name);
 	}
@@ -246,12 +247,12 @@ entries_of(const struct sim *sim, int name)
 }
 
 static void
-directory_method(struct sim *sim, const struct memory_performed *what)
+directory_method(struct sim *sim, int daemon, const struct memory_performed *what)
 {
 	struct truth_name *of;
 	int name;
 
-	check_directory(sim, what);
+	check_directory(sim, daemon, what);
 	if (what->answer != BROKER_OK || what->name == NULL)
 		return;
 	name = queue_lock_find(what->name);
@@ -300,13 +301,14 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	if (what->answer == BROKER_REFUSED)
 		sim->truth.refusals++;
 	if (id.part == QUEUE_DIRECTORY)
-		directory_method(sim, what);
+		directory_method(sim, daemon, what);
 	else if (is_administration(what->method, id.part))
 		admin_method(sim, daemon, what, id);
 	else
 		slot_method(sim, daemon, what, id);
 	if (is_administration(what->method, id.part))
-		fuse_step(sim, daemon);
+		fuse_step(
+		    sim, daemon, id.part == QUEUE_DIRECTORY_MUTEX && what->answer == BROKER_LOCKED);
 }
 
 void
