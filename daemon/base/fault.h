@@ -63,7 +63,28 @@
 	X(DRAIN_LETS_IN, "a draining daemon that still grants")                                    \
 	X(ADMIN_WITHOUT_MUTEX, "As changed without the administration mutex")                      \
 	X(ADMINS_TOGETHER, "two administrators of one daemon at work at once")                     \
-	X(DESTROY_ASCENDING, "a semaphore destroyed from its first slot up")
+	X(DESTROY_ASCENDING, "a semaphore destroyed from its first slot up")                       \
+	X(DECLARED_DESCENDING, "slots added from the last down")                                   \
+	X(GATE_OPENED_FIRST, "from zero, the gate deleted before the slots are there")             \
+	X(GATE_AFTER_SLOTS, "to zero, the slots deleted before the gate is there")                 \
+	X(GATE_UNHEEDED, "a gate taken for no lock at all")                                        \
+	X(GATE_IS_UNLIMITED, "a hold without a slot given at a gate")                              \
+	X(SLOTLESS_HAS_LINK, "a hold without a slot lost with the link")                           \
+	X(REVOKED_IS_FREE, "a slot given on while its revoked holder is still there")              \
+	X(STRAYS_LEFT, "strays above the new size not looked for")                                 \
+	X(HALF_MADE_IS_DONE, "a semaphore half created taken as created")                          \
+	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
+	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \
+	X(MUTEX_WHILE_WAITING, "the administration mutex kept while holders are waited for")       \
+	X(GONE_PEER_WAITS, "holders waited for on behalf of a peer that is gone")                  \
+	X(LATE_MUTEX_ENDS_WAIT, "no wait for holders where the mutex is dropped too late")         \
+	X(ABSENT_ONCE_IS_GONE, "a holder gone that was seen absent once")                          \
+	X(HOLDERS_BY_A, "a wait for holders that looks at the slots instead")                      \
+	X(NOT_LISTED, "a semaphore created and not entered into the directory")                    \
+	X(LEFT_TOO_EARLY, "a semaphore taken out of the directory before it is gone")              \
+	X(DIRECTORY_OUTLIVES_MUTEX,                                                                \
+	    "the directory changed after the administration mutex was lost")                       \
+	X(FSCK_FILLS_GAP, "fsck that mends a gap by adding slots")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };

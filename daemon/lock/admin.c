@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
 #include "daemon/lock/admin_work.h"
@@ -165,7 +166,10 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 		answer = outcome_of(admin);
 		engine_op_end(engine, admin->op, &answer);
 	}
-	mutex_drop(engine, admin->op);
+	if (FAULT(MUTEX_WHILE_WAITING) && waits_for_holders(admin))
+		tell_outcome(engine, admin);
+	else
+		mutex_drop(engine, admin->op);
 }
 
 /* The deadline's answer. */
@@ -180,7 +184,7 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 	case ADMIN_UNLOCKING:
 		/* All is done but for the mutex, without which nobody waits for holders. */
 		*answer = outcome_of(admin);
-		if (waits_for_holders(admin)) {
+		if (waits_for_holders(admin) && !FAULT(LATE_MUTEX_ENDS_WAIT)) {
 			answer->reason = REASON_BROKER_UNAVAILABLE;
 			answer->text = "all was done, but for waiting for holders: "
 				       "the broker did not answer in time";
@@ -258,6 +262,10 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 		tell_unknown(engine, admin, survey->unknown);
 		return;
 	}
+	if (FAULT(STALE_COUNT) && engine_semaphore_find(engine, admin->name, false) != NULL &&
+	    admin->order.by != PLAN_TO &&
+	    engine_semaphore_find(engine, admin->name, false)->size > 0)
+		found.slots = engine_semaphore_find(engine, admin->name, false)->size;
 	if (survey_exists(survey))
 		admin->found = survey_size(survey);
 	if (admin->size_only) {
@@ -296,7 +304,8 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		finish(engine, admin);
 		break;
 	case MUTEX_LOST:
-		directory_forget(engine, id);
+		if (!FAULT(DIRECTORY_OUTLIVES_MUTEX))
+			directory_forget(engine, id);
 		admin_work_say(admin, "the connection to the broker was lost", said, sizeof(said));
 		set_outcome(admin, reason, said);
 		finish(engine, admin);

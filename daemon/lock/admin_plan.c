@@ -106,7 +106,7 @@ add_sweep(struct plan *plan, const struct plan_order *order, int size)
 
 	if (window > order->most - size)
 		window = order->most - size;
-	if (window > 0)
+	if (window > 0 && !FAULT(STRAYS_LEFT))
 		add_slots(plan, STEP_SWEEP, size + 1, size + window);
 }
 
@@ -137,7 +137,9 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 {
 	if (from != to)
 		add_sweep(plan, order, from < to ? to : from);
-	if (from < to)
+	if (from < to && FAULT(DECLARED_DESCENDING))
+		add_slots(plan, STEP_DECLARE_SLOTS, to, from + 1);
+	else if (from < to)
 		add_slots(plan, STEP_DECLARE_SLOTS, from + 1, to);
 	else if (from > to && order->ascending)
 		add_slots(plan, STEP_DELETE_SLOTS, to + 1, from);
@@ -165,7 +167,8 @@ create_new(struct plan *plan, const struct plan_order *order)
 	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
 
 	add_sweep(plan, order, size);
-	add(plan, STEP_ENTER);
+	if (!FAULT(NOT_LISTED))
+		add(plan, STEP_ENTER);
 	if (order->slots == LOCK_UNLIMITED) {
 		add(plan, STEP_DECLARE_UNLIMITED);
 		return;
@@ -189,7 +192,7 @@ create_again(struct plan *plan, const struct plan_order *order, const struct pla
 	bool same = found->unlimited ? size == LOCK_UNLIMITED : size == found->slots;
 	bool half_done = !found->unlimited && found->gate && size > 0 && found->slots <= size;
 
-	if (half_done) {
+	if (half_done && !FAULT(HALF_MADE_IS_DONE)) {
 		add_sweep(plan, order, size);
 		add(plan, STEP_ENTER);
 		if (found->slots < size)
@@ -263,9 +266,13 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 			add(plan, STEP_DELETE_GATE);
 		return; /* the slots stay, for when it is limited again */
 	}
-	if (plan->target == 0 && !found->gate)
+	if (plan->target == 0 && !found->gate && !FAULT(GATE_AFTER_SLOTS))
 		add(plan, STEP_DECLARE_GATE);
+	if (FAULT(GATE_OPENED_FIRST) && plan->target > 0 && found->gate)
+		add(plan, STEP_DELETE_GATE);
 	add_change(plan, order, found->slots, plan->target);
+	if (FAULT(GATE_AFTER_SLOTS) && plan->target == 0 && !found->gate)
+		add(plan, STEP_DECLARE_GATE);
 	if (plan->target > 0 && found->gate)
 		add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)
@@ -281,6 +288,8 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 	struct plan_order its = *order;
 
 	its.ascending |= FAULT(DESTROY_ASCENDING);
+	if (FAULT(LEFT_TOO_EARLY))
+		add(plan, STEP_LEAVE);
 	plan->vain = !exists(found); /* unless a destroy that died has left something */
 	add_change(plan, &its, found->slots, 0);
 	if (found->gate)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/mutex.h"
@@ -353,6 +354,8 @@ step_on(struct lock_engine *engine, struct admin *admin)
 		declare_slots(engine, admin);
 		break;
 	case STEP_DELETE_SLOTS:
+		if (FAULT(MUTEX_DROPPED_EARLY) && admin->done == abs(step->last - step->first))
+			mutex_drop(engine, admin->op);
 		ask(engine, admin, broker_delete_slot,
 		    slot_queue(engine, admin, slot_after(step, admin->done)));
 		break;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 /* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
@@ -73,7 +74,7 @@ take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_
 	if (answer == BROKER_OK ||
 	    (drain->kind != DRAIN_TAKEN && is_reserved(engine, drain, slot->slot)))
 		slot->state = SLOT_HELD;
-	else if (before == SLOT_ABSENT)
+	else if (before == SLOT_ABSENT || FAULT(ABSENT_ONCE_IS_GONE))
 		slot->state = SLOT_GONE;
 	else
 		slot->state = SLOT_ABSENT;
@@ -172,7 +173,7 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	names = mem_alloc(count * sizeof(*names));
 	texts = mem_alloc(count * sizeof(*texts));
 	for (size_t i = 0; i < count; i++) {
-		names[i] = queue_name_b(
+		names[i] = (FAULT(HOLDERS_BY_A) ? queue_name_a : queue_name_b)(
 		    engine->settings.naming, drain->of->name, drain->left[drain->at + i].slot);
 		texts[i] = names[i].text;
 	}

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/lock/mutex.h"
 
 /* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
@@ -319,8 +320,15 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->unanswered++;
-	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
-	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
+	if (FAULT(FSCK_FILLS_GAP))
+		broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+		    queue_name_a(engine->settings.naming, fsck->name, fsck->seen.survey.slots + 1)
+			.text,
+		    (struct broker_done){on_deleted, engine, fsck->op});
+	else
+		broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+		    queue_of(engine, fsck).text,
+		    (struct broker_done){on_deleted, engine, fsck->op});
 }
 
 void

@@ -73,6 +73,8 @@ hold_find_queue(const struct hold_table *table, const char *queue)
 		return NULL;
 	if (FAULT(RESERVATION_ENDS_EARLY) && hold != NULL && hold->state == HOLD_DROPPING)
 		return NULL;
+	if (FAULT(REVOKED_IS_FREE) && hold != NULL && hold->revoked)
+		return NULL;
 	return hold;
 }
 

@@ -344,6 +344,8 @@ keep_link_died(struct lock_engine *engine, const char *why)
 			keep_lost(engine, hold, why);
 			break;
 		case HOLD_SLOTLESS:
+			if (FAULT(SLOTLESS_HAS_LINK))
+				keep_lost(engine, hold, why);
 			break;
 		}
 	}

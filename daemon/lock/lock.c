@@ -289,7 +289,8 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
 	drain_peer_gone(engine, peer);
-	admin_peer_gone(engine, peer);
+	if (!FAULT(GONE_PEER_WAITS))
+		admin_peer_gone(engine, peer);
 	release_peer(engine, peer);
 }
 

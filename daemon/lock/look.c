@@ -208,7 +208,7 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		    engine, semaphore, either(either(gate, unlimited), slots[0]), slots[1]);
 		return;
 	}
-	if (unlimited == BROKER_OK) {
+	if (unlimited == BROKER_OK || (FAULT(GATE_IS_UNLIMITED) && gate == BROKER_OK)) {
 		semaphore->nature = SEMAPHORE_UNLIMITED;
 		semaphore_saw_size(semaphore, 0, false);
 		return;
@@ -217,7 +217,7 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	semaphore->look.unknown |= unlimited != BROKER_ABSENT;
 	if (semaphore->size > 0)
 		return;
-	if (gate == BROKER_OK)
+	if (gate == BROKER_OK && !FAULT(GATE_UNHEEDED))
 		semaphore->nature = SEMAPHORE_GATE;
 	semaphore->look.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
 	if (semaphore->look.unknown)
