@@ -125,10 +125,14 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
 }
 
-/* It is over and told. Acquires that stood behind it look anew. */
+/*
+ * It is over and told. Acquires that stood behind it look anew; what it asked of the directory and has not
+ * begun is not done without the mutex.
+ */
 static void
 end(struct lock_engine *engine, struct fsck *fsck)
 {
+	directory_forget(engine, fsck->op);
 	acquire_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
 	turn_end(engine, &fsck->turn);
 	fsck_free(engine, fsck);
