@@ -10,6 +10,9 @@
 #include "daemon/lock/drain_look.h"
 #include "protocol/duration.h"
 
+/* How much later than its deadline a wait may end, for a second look at what was absent in the first. */
+#define CONFIRM_MOST (1 * NSEC_PER_SEC)
+
 struct drain *
 drain_find(const struct lock_engine *engine, uint64_t id)
 {
@@ -68,7 +71,7 @@ finish(struct lock_engine *engine, struct drain *drain, struct lock_answer *answ
 		answer->target = drain->answer.target;
 		answer->warning = drain->answer.warning;
 		if (answer->reason != REASON_NONE)
-			answer->held = held = drain_slots_left(drain, true, &answer->held_count);
+			answer->held = held = drain_slots_held(drain, &answer->held_count);
 	} else {
 		answer->slot = drain->left[0].slot;
 	}
@@ -107,16 +110,27 @@ drain_finish_unknown(struct lock_engine *engine, struct drain *drain)
 	finish(engine, drain, &answer);
 }
 
+static size_t
+count_held(const struct drain *drain)
+{
+	size_t held = 0;
+
+	for (size_t i = 0; i < drain->left_count; i++)
+		held += drain->left[i].state == SLOT_HELD;
+	return held;
+}
+
 void
 drain_finish_timeout(struct lock_engine *engine, struct drain *drain)
 {
 	static const char *const of_one[] = {"", "somebody holds it still", "nobody holds it yet"};
 	char text[96];
+	size_t held = count_held(drain);
 
 	snprintf(text, sizeof(text), "%s", of_one[drain->kind]);
 	if (drain->kind == DRAIN_REMOVED)
-		snprintf(text, sizeof(text), "%zu of the removed slots %s still held",
-		    drain->left_count, drain->left_count == 1 ? "is" : "are");
+		snprintf(text, sizeof(text), "%zu of the removed slots %s still held", held,
+		    held == 1 ? "is" : "are");
 	finish_refused(engine, drain, REASON_TIMEOUT, text);
 }
 
@@ -126,10 +140,15 @@ deadline_passed(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 	struct drain *drain = drain_find(engine, id);
 
-	if (drain->known && drain->timeout != 0)
-		drain_finish_timeout(engine, drain);
-	else
+	if (!drain->known || drain->timeout == 0) {
 		drain_finish_unknown(engine, drain);
+	} else if (count_held(drain) > 0 || drain->kind == DRAIN_TAKEN) {
+		drain_finish_timeout(engine, drain);
+	} else {
+		/* Nobody is known to hold what is left: the look that is due says so, or who does. */
+		drain->timeout = 0;
+		timers_set(engine->timers, &drain->deadline, engine_now(engine) + CONFIRM_MOST);
+	}
 }
 
 /* ---- the doors ---- */

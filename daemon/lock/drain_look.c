@@ -20,13 +20,13 @@ drain_set_state(struct drain *drain, enum drain_state state)
 }
 
 int *
-drain_slots_left(const struct drain *drain, bool all, size_t *ret_count)
+drain_slots_held(const struct drain *drain, size_t *ret_count)
 {
 	int *slots = mem_alloc((drain->left_count + 1) * sizeof(*slots));
 	size_t count = 0;
 
 	for (size_t i = 0; i < drain->left_count; i++) {
-		if (all || drain->left[i].state != SLOT_ABSENT)
+		if (drain->left[i].state == SLOT_HELD)
 			slots[count++] = drain->left[i].slot;
 	}
 	*ret_count = count;
@@ -43,7 +43,7 @@ tell_progress(struct lock_engine *engine, struct drain *drain)
 		return;
 	drain->changed = false;
 	notice.name = drain->of->name;
-	notice.held = held = drain_slots_left(drain, false, &notice.held_count);
+	notice.held = held = drain_slots_held(drain, &notice.held_count);
 	if (notice.held_count > 0)
 		engine_notice(engine, drain->peer, &notice);
 	free(held);
@@ -129,13 +129,12 @@ look_is_done(struct lock_engine *engine, struct drain *drain)
 	struct broker_info info;
 
 	confirms = drain->kind != DRAIN_TAKEN && sort_out(drain) > 0;
-	drain->looks++;
 	broker_get_info(engine->broker, &info);
 	if (is_over(drain))
 		drain_finish_done(engine, drain);
 	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
 		drain_finish_unknown(engine, drain);
-	else if (is_try && (!confirms || drain->looks == 2))
+	else if (is_try && !confirms)
 		drain_finish_timeout(engine, drain);
 	else {
 		tell_progress(engine, drain);

@@ -45,11 +45,11 @@ struct drain {
 	struct drained *of; /* its name's */
 	struct drain_slot *left;
 	size_t left_count, at, count;
-	unsigned looks; /* done */
-	bool known;     /* something was ever learned of a slot */
-	bool unknown;   /* of the look in progress or last: some answer was */
-	bool changed;   /* of what was told: who is left */
-	int64_t timeout, rest;
+	bool known;      /* something was ever learned of a slot */
+	bool unknown;    /* of the look in progress or last: some answer was */
+	bool changed;    /* of what was told: who is left */
+	int64_t timeout; /* 0: it ends with a look that leaves nothing to be confirmed */
+	int64_t rest;
 	bool progress;
 	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
 	struct timer deadline, next;
@@ -64,8 +64,8 @@ void drain_finish_timeout(struct lock_engine *engine, struct drain *drain);
 /* The broker did not say. */
 void drain_finish_unknown(struct lock_engine *engine, struct drain *drain);
 
-/* The slots that are left; of those absent once only with `all`. To be freed. */
-int *drain_slots_left(const struct drain *drain, bool all, size_t *ret_count);
+/* The slots that were held when they were looked at last. To be freed. */
+int *drain_slots_held(const struct drain *drain, size_t *ret_count);
 /* A new drain is resting. */
 void drain_look_init(struct lock_engine *engine, struct drain *drain);
 /* Looks, and again after rests, until it is over. It must be resting. */

@@ -206,6 +206,25 @@ START_TEST(without_time_it_looks)
 }
 END_TEST
 
+/* Two looks take longer than that: what was absent in the first is held by nobody as far as is known. */
+START_TEST(who_has_little_time_is_not_told_of_holders_that_are_none)
+{
+	memory_world_set_deletes_by_name(world->memory, true);
+	put_b(7);
+	await(0, 1, 1, 2, false, 5 * MSEC);
+	drain(1, 2, 2, 5, 5 * MSEC);
+	drain(1, 3, 6, 8, 5 * MSEC);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
+	ck_assert_str_eq(answer(1, 3)->text, "1 of the removed slots is still held");
+	ck_assert_str_eq(answer(1, 3)->detail, "7");
+	drain(1, 4, 6, 8, FOREVER);
+	ck_assert(lock_cancel(engine(0), 1, 4)); /* nothing was seen yet */
+	ck_assert_str_eq(answer(1, 4)->detail, "");
+}
+END_TEST
+
 START_TEST(a_slot_is_taken_that_was_not_there_yet)
 {
 	await(0, 1, 1, 2, true, FOREVER);
@@ -515,6 +534,7 @@ suite_lock_drain(void)
 	tcase_add_test(tc, absent_once_is_not_gone);
 	tcase_add_test(tc, a_deadline_says_who_is_left);
 	tcase_add_test(tc, without_time_it_looks);
+	tcase_add_test(tc, who_has_little_time_is_not_told_of_holders_that_are_none);
 	tcase_add_test(tc, a_slot_is_taken_that_was_not_there_yet);
 	tcase_add_test(tc, what_ends_here_is_seen_at_once);
 	tcase_add_test(tc, what_is_reserved_here_is_held);
