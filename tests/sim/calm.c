@@ -58,6 +58,7 @@ mend(struct sim *sim, int name)
 	struct truth_name *of = &sim->truth.names[name];
 	struct order again = sim->unfinished[name];
 	struct order repair = {.what = ASK_FSCK, .name = name, .repair = true};
+	struct order look = {.what = ASK_FSCK, .name = name};
 	struct order open = {.what = ASK_RESIZE, .name = name, .slots = 1};
 
 	again.exist_ok = again.what == ASK_CREATE;
@@ -66,6 +67,8 @@ mend(struct sim *sim, int name)
 		administer(sim, &again);
 	if (!check_is_clean(sim, name) || dice_percent(&sim->dice, 10))
 		administer(sim, &repair);
+	if (!is_over(sim) && dice_percent(&sim->dice, 5))
+		administer(sim, &look);
 	of->meddled = of->ascending = false;
 	if (!is_over(sim))
 		check_mended(sim, name);

@@ -177,22 +177,26 @@ check_done(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 		    queue_lock(ask->name), work->found.size, target, answer->slots, answer->target);
 }
 
-/* Waiting for holders: each slot that was removed has been free since, and was seen to be so twice. */
+/*
+ * Waiting for holders: each slot above the size, whoever removed it, has been free since; those that were
+ * removed now were seen to be so twice.
+ */
 static void
-check_drained(struct sim *sim, const struct ask *ask)
+check_drained(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 	uint64_t locked = of->work[ask->daemon].locked;
 	bool removed[SLOTS_KNOWN + 1] = {false}, any = false;
+	int size = ask->what == ASK_DESTROY ? 0 : answer->target;
 
-	if (ask->order.wait == 0 || ask->gone || !is_alone(sim, ask))
+	if (ask->order.wait == 0 || ask->gone || size == LOCK_UNLIMITED || !is_alone(sim, ask))
 		return;
-	for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
+	for (int slot = size + 1; slot <= SLOTS_KNOWN; slot++) {
 		const struct truth_slot *its = &of->slots[slot];
 
 		removed[slot] = its->a_gone > locked && its->a_gone_by == ask->daemon;
 		any |= removed[slot];
-		if (removed[slot] && its->b_came < its->a_gone &&
+		if (its->b_came < locked &&
 		    memory_world_has(sim->world, queue_b(ask->name, slot), NULL))
 			check_fail(sim, 13, "%s was waited for, and is still held",
 			    queue_b(ask->name, slot));
@@ -248,6 +252,20 @@ shape_is_clean(const struct truth_shape *shape, bool exists)
 	       shape->listed == exists;
 }
 
+/* A holder of a slot that is not there: both since then at least. */
+static bool
+has_orphan(const struct sim *sim, int name, uint64_t since)
+{
+	for (int slot = 1; slot <= SLOTS_KNOWN; slot++) {
+		const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+
+		if (!of->a && of->a_gone < since && of->b_came < since &&
+		    memory_world_has(sim->world, queue_b(name, slot), NULL))
+			return true;
+	}
+	return false;
+}
+
 static void
 check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
 {
@@ -265,6 +283,8 @@ check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	    found->gate && (found->unlimited || found->size > 0));
 	check_flaw(sim, ask, answer, LOCK_FLAW_NOT_LISTED, exists && !found->listed);
 	check_flaw(sim, ask, answer, LOCK_FLAW_LISTED_MISSING, !exists && found->listed);
+	if (has_orphan(sim, ask->name, work->locked) && !has_flaw(answer, LOCK_FLAW_ORPHAN))
+		check_fail(sim, 12, "fsck of %s does not find: orphan", queue_lock(ask->name));
 	/* Slots above a gap never counted. */
 	if (left->size != found->size || left->unlimited != found->unlimited)
 		check_fail(sim, 12, "fsck of %s made %d slots of %d", queue_lock(ask->name),
@@ -376,7 +396,7 @@ check_success(struct sim *sim, const struct ask *ask, const struct lock_answer *
 	case ASK_RESIZE:
 	case ASK_DESTROY:
 		check_done(sim, ask, answer);
-		check_drained(sim, ask);
+		check_drained(sim, ask, answer);
 		break;
 	case ASK_FSCK:
 		check_fsck(sim, ask, answer);
