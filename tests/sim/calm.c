@@ -77,6 +77,23 @@ mend(struct sim *sim, int name)
 		administer(sim, &open);
 }
 
+/* Where a true mutex is the administration mutex, too, who has it or waits for it keeps others out. */
+static void
+give_up_mutexes(struct sim *sim)
+{
+	for (size_t i = sim->book.ask_count; i-- > 0;) {
+		if (sim->book.asks[i].what == ASK_ACQUIRE &&
+		    sim->book.asks[i].kind == LOCK_KIND_MUTEX)
+			client_cancel(sim, &sim->book.asks[i]);
+	}
+	for (size_t i = sim->book.belief_count; i-- > 0;) {
+		if (sim->book.beliefs[i].kind == LOCK_KIND_MUTEX && !book_is_full(&sim->book))
+			client_release(sim, &sim->book.beliefs[i]);
+	}
+	pass_until_answered(sim);
+	sim_pass(sim, 10 * NSEC_PER_MSEC);
+}
+
 static void
 mend_all(struct sim *sim)
 {
@@ -87,6 +104,8 @@ mend_all(struct sim *sim)
 		else if (sim->book.asks[i].what == ASK_AWAIT)
 			client_cancel(sim, &sim->book.asks[i]);
 	}
+	if (sim->plan.python)
+		give_up_mutexes(sim);
 	for (int name = 0; name < sim->plan.names && !is_over(sim); name++)
 		mend(sim, name);
 }

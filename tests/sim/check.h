@@ -29,8 +29,9 @@ void check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *
     const struct lock_answer *answer);
 void check_admin(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer);
-/* Whether there was a moment since then at which there was no such lock; at which there was an alarm. */
+/* Whether there was a moment since then at which there was none; at which there was one; an alarm. */
 bool check_was_no_lock(const struct sim *sim, int name, uint64_t since);
+bool check_was_there(const struct sim *sim, int name, uint64_t since);
 bool check_was_alarm(const struct sim *sim, uint64_t since);
 /* When a daemon told a peer something; and that its acquire waits. */
 void check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer);

@@ -420,11 +420,10 @@ check_success(struct sim *sim, const struct ask *ask, const struct lock_answer *
 	}
 }
 
-static bool
-was_there(const struct sim *sim, const struct ask *ask)
+bool
+check_was_there(const struct sim *sim, int name, uint64_t since)
 {
-	return truth_exists(&sim->truth, ask->name) ||
-	       sim->truth.names[ask->name].changed > ask->since;
+	return truth_exists(&sim->truth, name) || sim->truth.names[name].changed > since;
 }
 
 /* Relative to what has no number, or to more than there may be. */
@@ -446,7 +445,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 		return ask->what != ASK_CREATE && ask->what != ASK_LIST && ask->what != ASK_AWAIT &&
 		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
-		return ask->what == ASK_CREATE && was_there(sim, ask);
+		return ask->what == ASK_CREATE && check_was_there(sim, ask->name, ask->since);
 	case REASON_BROKER_DENIED: /* the lane of a directory's request may be closed under it */
 		return sim->truth.refusals + sim->truth.denials > 0 ||
 		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;

@@ -97,6 +97,11 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_slotless(sim, ask, answer);
 		return;
 	}
+	if (sim->plan.python && ask->kind == LOCK_KIND_MUTEX &&
+	    !check_was_no_lock(sim, name, ask->since))
+		check_fail(sim, 11,
+		    "a true mutex was granted that is the administration mutex of %s",
+		    queue_lock(name));
 	check_grant_was_claimed(sim, daemon->number, name, answer->slot);
 	check_grant_is_the_only_one(sim, ask, answer->slot);
 	check_safe_until(sim, daemon, answer->safe_until);
@@ -149,6 +154,10 @@ check_refused(
 		break;
 	case REASON_NO_SUCH_LOCK:
 		check_no_such_lock(sim, ask);
+		break;
+	case REASON_ALREADY_EXISTS: /* as a semaphore, whose administration mutex that is */
+		right = ask->kind == LOCK_KIND_MUTEX && sim->plan.python &&
+			check_was_there(sim, ask->name, ask->since);
 		break;
 	case REASON_DRAINING:
 		right = daemon->draining;

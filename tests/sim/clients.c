@@ -63,8 +63,7 @@ any_timeout(struct sim *sim)
 static enum lock_kind
 any_kind(struct sim *sim)
 {
-	/* In amqp-locks-python a true mutex is the administration mutex of its name: it is asked for seldom. */
-	unsigned roll = (unsigned)dice_below(&sim->dice, sim->plan.python ? 88 : 100);
+	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
 
 	if (roll < 75)
 		return LOCK_KIND_SEMAPHORE;

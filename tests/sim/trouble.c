@@ -309,8 +309,8 @@ lose_b(struct sim *sim)
 	belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
 	name = belief->name;
 	slot = belief->slot;
-	if (belief->slotless || is_foreign(sim, name, slot) ||
-	    !truth_remove_b(sim, name, slot, false))
+	if (belief->slotless || !truth_is_ours(sim, belief->daemon, name, slot) ||
+	    is_foreign(sim, name, slot) || !truth_remove_b(sim, name, slot, false))
 		return;
 	NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue_b(name, slot));
 	if (dice_percent(&sim->dice, 30))
