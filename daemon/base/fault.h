@@ -76,6 +76,7 @@
 	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
 	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \
 	X(MUTEX_WHILE_WAITING, "the administration mutex kept while holders are waited for")       \
+	X(MUTEX_TAKES_ADMIN, "a true mutex that takes a semaphore's administration mutex")         \
 	X(GONE_PEER_WAITS, "holders waited for on behalf of a peer that is gone")                  \
 	X(LATE_MUTEX_ENDS_WAIT, "no wait for holders where the mutex is dropped too late")         \
 	X(ABSENT_ONCE_IS_GONE, "a holder gone that was seen absent once")                          \

@@ -204,8 +204,10 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		unlimited = unlimited == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
 	}
 	if (semaphore->mutex) {
-		take_guarded_answers(
-		    engine, semaphore, either(either(gate, unlimited), slots[0]), slots[1]);
+		take_guarded_answers(engine, semaphore,
+		    FAULT(MUTEX_TAKES_ADMIN) ? BROKER_ABSENT
+					     : either(either(gate, unlimited), slots[0]),
+		    slots[1]);
 		return;
 	}
 	if (unlimited == BROKER_OK || (FAULT(GATE_IS_UNLIMITED) && gate == BROKER_OK)) {
