@@ -269,7 +269,6 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 	case MUTEX_FREE:
 		break;
 	case MUTEX_LOST:
-		directory_forget(engine, id);
 		set_outcome(
 		    fsck, reason, "the connection to the broker was lost before all was done");
 		break;

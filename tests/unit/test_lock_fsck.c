@@ -484,28 +484,6 @@ START_TEST(what_was_answered_too_late_goes_no_further)
 }
 END_TEST
 
-/* The name that it was to take out was made again meanwhile, under a mutex that is another's now. */
-START_TEST(a_repair_that_lost_its_mutex_takes_nothing_out)
-{
-	struct queue_name busy = queue_name_directory_mutex(&queue_naming_amqp_locks);
-
-	enter("db");
-	put('A', 2);
-	ask(1, true);
-	while (has('A', 2))
-		ck_assert(world_step(world, SECOND));
-	ck_assert(memory_world_put(world->memory, busy.text, true));
-	world_pass(world, SECOND / 2);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
-	memory_world_remove(world->memory, busy.text);
-	lock_create(engine(1), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
-	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
-	world_pass(world, 20 * SECOND);
-	ck_assert_int_ne(world_answer(world, 0, 1, 1)->reason, REASON_NONE);
-	check_run(false, "");
-}
-END_TEST
-
 START_TEST(an_alarm_is_answered_at_once)
 {
 	make(2);
@@ -566,7 +544,6 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
 	tcase_add_test(tc, what_the_broker_refuses_is_told);
 	tcase_add_test(tc, what_was_answered_too_late_goes_no_further);
-	tcase_add_test(tc, a_repair_that_lost_its_mutex_takes_nothing_out);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);
 	tcase_add_test(tc, its_peer_may_go);
 	suite_add_tcase(suite, tc);
