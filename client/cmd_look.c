@@ -260,6 +260,8 @@ ask_explain(struct lb *lb, const struct options *options, char *operands[], int 
 	(void)lb_json_each(lb_result_json(lb), read_explanation, &explanation);
 	if (strcmp(explanation.verdict, "no-such-lock") == 0)
 		*ret_status = EXIT_STATUS_NO_SUCH_LOCK;
+	else if (strcmp(explanation.verdict, "already-exists") == 0)
+		*ret_status = EXIT_STATUS_EXISTS;
 	else if (*explanation.verdict == '\0' || strcmp(explanation.verdict, "unknown") == 0)
 		*ret_status = EXIT_STATUS_UNREACHABLE;
 	if (asking_printed_json(lb, options))

@@ -259,7 +259,7 @@ on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
@@ -282,25 +282,50 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	explain(engine, listing, &why);
 }
 
+static void
+probe_mutex(struct lock_engine *engine, const struct listing *listing)
+{
+	struct queue_name queue = queue_name_mutex(engine->settings.naming, listing->name);
+	const char *text = queue.text;
+
+	broker_probe(engine->broker, &text, 1,
+	    (struct broker_probe_done){on_mutex_probed, engine, listing->op});
+}
+
+/* Of a mutex whose queue is an administration mutex, too: whose? */
+static void
+on_guard_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
+{
+	struct listing *listing = listing_find(engine, id);
+	struct lock_explanation why = nothing_known;
+
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (found->unknown < 0 && !survey_exists(found)) {
+		probe_mutex(engine, listing);
+		return;
+	}
+	if (found->unknown < 0)
+		why = (struct lock_explanation){.verdict = LOCK_VERDICT_ALREADY_EXISTS};
+	explain(engine, listing, &why);
+}
+
 void
 list_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
     enum lock_kind kind)
 {
 	struct listing *listing = listing_new(engine, peer, request);
-	struct queue_name queue;
-	const char *text = queue.text;
 
 	if (listing == NULL)
 		return;
 	listing->name = mem_strdup(name);
 	listing->kind = kind;
-	if (kind != LOCK_KIND_MUTEX) {
+	if (kind != LOCK_KIND_MUTEX)
 		survey_start(engine, name, SURVEY_WHOLE, on_surveyed, listing->op);
-		return;
-	}
-	queue = queue_name_mutex(engine->settings.naming, name);
-	broker_probe(
-	    engine->broker, &text, 1, (struct broker_probe_done){on_probed, engine, listing->op});
+	else if (queue_naming_mutex_is_admin(engine->settings.naming))
+		survey_start(engine, name, SURVEY_SIZE, on_guard_surveyed, listing->op);
+	else
+		probe_mutex(engine, listing);
 }
 
 void

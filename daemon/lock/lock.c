@@ -354,6 +354,8 @@ lock_verdict_word(enum lock_verdict verdict)
 		return "gate";
 	case LOCK_VERDICT_NO_SUCH_LOCK:
 		return "no-such-lock";
+	case LOCK_VERDICT_ALREADY_EXISTS:
+		return "already-exists";
 	case LOCK_VERDICT_UNKNOWN:
 		return "unknown";
 	}

@@ -109,9 +109,11 @@ enum lock_verdict {
 	LOCK_VERDICT_FULL,      /* all slots are taken: it would wait */
 	LOCK_VERDICT_GATE,      /* there are none for the time being: it would wait */
 	LOCK_VERDICT_NO_SUCH_LOCK,
+	/* A mutex that cannot be: its queue is the administration mutex of a semaphore (names.h) */
+	LOCK_VERDICT_ALREADY_EXISTS,
 	LOCK_VERDICT_UNKNOWN /* the broker did not say */
 };
-/* "free", "unlimited", "full", "gate", "no-such-lock", "unknown". Static. */
+/* "free", "unlimited", "full", "gate", "no-such-lock", "already-exists", "unknown". Static. */
 const char *lock_verdict_word(enum lock_verdict verdict);
 
 struct lock_explanation {

@@ -163,6 +163,10 @@ explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 		snprintf(buf, size,
 		    "the mutex is held%s: an acquire waits until its holder is gone",
 		    why->here > 0 ? " by a peer of this daemon" : "");
+	else if (why->verdict == LOCK_VERDICT_ALREADY_EXISTS)
+		snprintf(buf, size,
+		    "a semaphore has that name, and its administration mutex is the queue of this "
+		    "mutex: an acquire is refused");
 	else
 		snprintf(buf, size, "the broker did not say whether the mutex is held");
 }
@@ -194,6 +198,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	case LOCK_VERDICT_NO_SUCH_LOCK:
 		snprintf(buf, size, "there is no such lock: it has to be created first");
 		return;
+	case LOCK_VERDICT_ALREADY_EXISTS: /* of a mutex alone */
 	case LOCK_VERDICT_UNKNOWN:
 		break;
 	}

@@ -400,7 +400,8 @@ class Tables(FakeCase):
         for verdict, status, more in (
                 ("free", 0, ""), ("unlimited", 0, ""), ("full", 0, ""),
                 ("gate", 0, "To open it: lockbroker resize db N\n"),
-                ("no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"), (None, 69, "")):
+                ("no-such-lock", 66, "To create it: lockbroker create db SLOTS\n"),
+                ("already-exists", 73, ""), (None, 69, "")):
             with self.subTest(verdict=verdict):
                 fake = Fake(self, explain={"name": "db", "verdict": verdict, "text": "so it is"})
                 self.assertEqual(self.lockbroker(fake, "explain", "db", status=status).out,

@@ -252,6 +252,27 @@ START_TEST(a_true_mutex_is_one_queue)
 }
 END_TEST
 
+/* As an acquire finds it: amqp-locks-python has one queue for both. */
+START_TEST(a_mutex_is_not_a_semaphore_s)
+{
+	world_free(world);
+	world = world_new_named(&queue_naming_amqp_locks_python);
+	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
+	put("db-G", false);
+	check_explain("db", LOCK_KIND_MUTEX, "already-exists 0/0 here 0 waiting 0 strays 0");
+	ck_assert(memory_world_remove(world->memory, "db-G"));
+	put("db-A-1", false);
+	check_explain("db", LOCK_KIND_MUTEX, "already-exists 0/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_SEMAPHORE, "free 1/0 here 0 waiting 0 strays 0");
+	world->nacks = 3;
+	check_explain("db", LOCK_KIND_MUTEX, "unknown -1/-1 here 0 waiting 0 strays -1");
+	ck_assert(memory_world_remove(world->memory, "db-A-1"));
+	acquire(0, "db", LOCK_KIND_MUTEX, 0);
+	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 0 strays 0");
+	release_all();
+}
+END_TEST
+
 START_TEST(an_unknown_answer_is_said)
 {
 	world_make(world, "db", 2);
@@ -278,6 +299,7 @@ suite_lock_list(void)
 	tcase_add_test(tc, why_an_acquire_would_not_succeed);
 	tcase_add_test(tc, a_persistent_mutex_is_slot_one_alone);
 	tcase_add_test(tc, a_true_mutex_is_one_queue);
+	tcase_add_test(tc, a_mutex_is_not_a_semaphore_s);
 	tcase_add_test(tc, an_unknown_answer_is_said);
 	suite_add_tcase(suite, tc);
 	return suite;
