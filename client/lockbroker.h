@@ -362,7 +362,7 @@ LB_PUBLIC int lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *
 enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_TAKEN = 1 };
 /*
  * Blocks until the slot (from 1) is in that state, whether or not it exists. LB_TIMEOUT when it was not by
- * timeout_ms, LB_WOULD_BLOCK when that is 0.
+ * timeout_ms, also when that is 0: then it looks, and does not wait.
  */
 LB_PUBLIC int lb_await(struct lb *lb, const char *name, int slot, enum lb_slot_state state,
     int64_t timeout_ms) LB_CHECK;

@@ -149,9 +149,10 @@ START_TEST(await)
 	say(RESULT("2", ""));
 	ck_assert_int_eq(lb_await(lb, "db", 10000, LB_SLOT_TAKEN, 2500), LB_OK);
 	asked("await", ",\"slot\":10000,\"state\":\"taken\",\"timeout\":2.5");
-	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":1,\"message\":\"it is taken\","
-	    "\"data\":{\"reason\":\"would-block\",\"retry\":true}}}");
-	ck_assert_int_eq(lb_await(lb, "db", 1, LB_SLOT_FREE, 0), LB_WOULD_BLOCK);
+	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":2,\"message\":\"somebody holds it "
+	    "still\","
+	    "\"data\":{\"reason\":\"timeout\",\"retry\":true}}}");
+	ck_assert_int_eq(lb_await(lb, "db", 1, LB_SLOT_FREE, 0), LB_TIMEOUT);
 	asked("await", ",\"slot\":1,\"state\":\"free\",\"timeout\":0");
 }
 END_TEST
