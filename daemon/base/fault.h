@@ -72,7 +72,7 @@
 	X(SLOTLESS_HAS_LINK, "a hold without a slot lost with the link")                           \
 	X(REVOKED_IS_FREE, "a slot given on while its revoked holder is still there")              \
 	X(STRAYS_LEFT, "strays above the new size not looked for")                                 \
-	X(HALF_MADE_IS_DONE, "a semaphore half created taken as created")                          \
+	X(FIRST_SLOT_FIRST, "a create that makes the first slot before the others")                \
 	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
 	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \
 	X(MUTEX_WHILE_WAITING, "the administration mutex kept while holders are waited for")       \

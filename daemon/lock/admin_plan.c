@@ -155,12 +155,17 @@ refuse_existing(struct plan *plan, const struct plan_found *found)
 {
 	if (found->unlimited)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
+	else if (found->slots == 0)
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and all wait at its gate");
 	else
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with %d slot%s",
 		    found->slots, found->slots == 1 ? "" : "s");
 }
 
-/* It is entered before it is there: what exists is never hidden. */
+/*
+ * It is entered before it is there: what exists is never hidden. A[1] comes last, and the semaphore with
+ * it: one that is half made is not there, and its slots are strays, which the next create makes its own.
+ */
 static void
 create_new(struct plan *plan, const struct plan_order *order)
 {
@@ -169,41 +174,31 @@ create_new(struct plan *plan, const struct plan_order *order)
 	add_sweep(plan, order, size);
 	if (!FAULT(NOT_LISTED))
 		add(plan, STEP_ENTER);
-	if (order->slots == LOCK_UNLIMITED) {
+	if (order->slots == LOCK_UNLIMITED)
 		add(plan, STEP_DECLARE_UNLIMITED);
-		return;
-	}
-	/* Beside slots, the gate says that they are not all there yet; one is there, or is not. */
-	if (size != 1)
+	else if (size == 0)
 		add(plan, STEP_DECLARE_GATE);
-	if (size == 0)
-		return;
-	add_slots(plan, STEP_DECLARE_SLOTS, 1, size);
-	add_sweep(plan, order, size);
-	if (size != 1)
-		add(plan, STEP_DELETE_GATE);
+	if (size > 0 && FAULT(FIRST_SLOT_FIRST))
+		add_slots(plan, STEP_DECLARE_SLOTS, 1, 1);
+	if (size > 1)
+		add_slots(plan, STEP_DECLARE_SLOTS, 2, size);
+	if (size > 0)
+		add_slots(plan, STEP_DECLARE_SLOTS, 1, 1);
+	if (size > 0)
+		add_sweep(plan, order, size);
 }
 
-/* It is there, and may be, if it is what was asked for, or one that was left half done. */
+/* It is there, and may be, if it is what was asked for. Nobody's gate is opened so. */
 static void
 create_again(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
-	int size = order->slots;
-	bool same = found->unlimited ? size == LOCK_UNLIMITED : size == found->slots;
-	bool half_done = !found->unlimited && found->gate && size > 0 && found->slots <= size;
+	bool same =
+	    found->unlimited ? order->slots == LOCK_UNLIMITED : order->slots == found->slots;
 
-	if (half_done && !FAULT(HALF_MADE_IS_DONE)) {
-		add_sweep(plan, order, size);
+	if (same)
 		add(plan, STEP_ENTER);
-		if (found->slots < size)
-			add_slots(plan, STEP_DECLARE_SLOTS, found->slots + 1, size);
-		add_sweep(plan, order, size);
-		add(plan, STEP_DELETE_GATE);
-	} else if (same) {
-		add(plan, STEP_ENTER);
-	} else {
+	else
 		refuse_existing(plan, found);
-	}
 }
 
 static void
@@ -320,6 +315,12 @@ plan_make(const struct plan_order *order, const struct plan_found *found)
 }
 
 int
+plan_step_slots(const struct step *step)
+{
+	return abs(step->last - step->first) + 1;
+}
+
+int
 plan_slots(const struct plan *plan, enum step_kind kind)
 {
 	int slots = 0;
@@ -328,7 +329,7 @@ plan_slots(const struct plan *plan, enum step_kind kind)
 		const struct step *step = &plan->steps[i];
 
 		if (step->kind == kind)
-			slots += abs(step->last - step->first) + 1;
+			slots += plan_step_slots(step);
 	}
 	return slots;
 }

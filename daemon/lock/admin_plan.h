@@ -76,5 +76,7 @@ void plan_words(const struct plan_order *order, char *ret_text, size_t size);
 struct plan plan_make(const struct plan_order *order, const struct plan_found *found);
 /* Slots that the steps of a kind declare or delete in all. */
 int plan_slots(const struct plan *plan, enum step_kind kind);
+/* How many a step is about; 1 for one that is about none. */
+int plan_step_slots(const struct step *step);
 
 #endif

@@ -278,11 +278,11 @@ slot_queue(const struct lock_engine *engine, const struct admin *admin, int slot
 	return queue_name_a(engine->settings.naming, admin->name, slot);
 }
 
-/* Ascending, and answered in that order: whatever ends it, the slots have no gap. */
+/* Ascending, and answered in that order: whatever ends it, these have no gap. */
 static void
 declare_slots(struct lock_engine *engine, struct admin *admin)
 {
-	int left = plan_slots(&admin->plan, STEP_DECLARE_SLOTS) - admin->declared;
+	int left = plan_step_slots(step_of(admin)) - admin->done;
 
 	while (admin->unanswered < left && admin->unanswered < DECLARES_MOST)
 		ask(engine, admin, broker_declare_slot,
@@ -327,7 +327,7 @@ step_on(struct lock_engine *engine, struct admin *admin)
 
 	if (step->kind == STEP_SWEEP)
 		return sweep_on(engine, admin);
-	if (admin->done > abs(step->last - step->first))
+	if (admin->done == plan_step_slots(step))
 		return false;
 	switch (step->kind) {
 	case STEP_SWEEP:

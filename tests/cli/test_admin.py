@@ -60,14 +60,15 @@ class Sizes(AdminCase):
                 self.assertIn(f"lockbroker resize {name} 7", err)
                 self.assertEqual(self.size(name), slots)
 
-    def test_a_gate_is_as_good_as_a_create_that_was_cut_off(self):
+    def test_nobodys_gate_is_opened_by_a_create(self):
         self.lockbroker("create", "db", "0")
         self.assertEqual(self.size(), "0")
         self.lockbroker("create", "db", "3", status=73)
         self.lockbroker("create", "--exist-ok", "db", "0")
         self.assertEqual(self.size(), "0")
-        self.lockbroker("create", "--exist-ok", "db", "3")
-        self.assertEqual(self.size(), "3")
+        err = self.lockbroker("create", "--exist-ok", "db", "3", status=73).err
+        self.assertIn("all wait at its gate", err)
+        self.assertEqual(self.size(), "0")
 
     def test_resize(self):
         self.lockbroker("create", "db", "3")

@@ -153,24 +153,6 @@ START_TEST(who_may_not_make_it_is_told)
 }
 END_TEST
 
-/*
- * What died before its first slot looks like a gate, which is nobody's to open but an administrator's: who
- * waits is served when that was done.
- */
-static void
-complete(void)
-{
-	struct lock_change change = {
-	    .name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .exist_ok = true};
-
-	world_pass(world, 2 * world_settings.reprobe);
-	if (world_answer(world, 0, 1, 1) != NULL)
-		return;
-	ck_assert(has("db-G") && !has("db-1-A"));
-	lock_create(world->daemon[0].engine, 3, 1, &change);
-	ck_assert_int_eq(reason_of(0, 3, 1), REASON_NONE);
-}
-
 /* Either link dies after every step: it is made all the same, for those who wait. */
 static void
 cut_at_every_step(enum broker_link link)
@@ -186,7 +168,6 @@ cut_at_every_step(enum broker_link link)
 			world_step(world, STEP);
 		done = world_answer(world, 0, 2, 1) != NULL;
 		memory_broker_cut(world->daemon[0].broker, link, 0, STEP, "cut");
-		complete();
 		ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
 		ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
 		ck_assert(has("db-2-A") && !has("db-3-A"));

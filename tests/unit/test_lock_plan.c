@@ -90,11 +90,11 @@ expect_all(struct plan_order order, const struct line *lines, size_t count)
 START_TEST(create)
 {
 	static const struct line lines[] = {
-	    {5, 0, 0, 0, 5, "?6-261 in G+ +1-5 ?6-261 G-"},
+	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {1, 0, 0, 0, 1, "?2-257 in +1-1 ?2-257"},
 	    {0, 0, 0, 0, 0, "?1-256 in G+"},
 	    {U, 0, 0, 0, U, "?1-256 in U+"},
-	    {MOST, 0, 0, 0, MOST, "in G+ +1-10000 G-"},
+	    {MOST, 0, 0, 0, MOST, "in +2-10000 +1-1"},
 	    {5, 0, 0, 5, 5, "already-exists"},
 	    {5, 0, 0, 3, 5, "already-exists"},
 	    {5, 0, 1, 3, 5, "already-exists"},
@@ -109,20 +109,19 @@ END_TEST
 START_TEST(create_unless_it_is_there)
 {
 	static const struct line lines[] = {
-	    {5, 0, 0, 0, 5, "?6-261 in G+ +1-5 ?6-261 G-"},
+	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {5, 0, 0, 5, 5, "in"},
 	    {0, 0, 1, 0, 0, "in"},
 	    {U, 1, 0, 0, U, "in"},
 	    {U, 1, 0, 3, U, "in"},
-	    /* Left half done: the gate stands beside too few. */
-	    {5, 0, 1, 0, 5, "?6-261 in +1-5 ?6-261 G-"},
-	    {5, 0, 1, 3, 5, "?6-261 in +4-5 ?6-261 G-"},
-	    {5, 0, 1, 5, 5, "?6-261 in ?6-261 G-"},
-	    {1, 0, 1, 0, 1, "?2-257 in +1-1 ?2-257 G-"},
+	    /* A resize is half done: whoever looks finds the slots. */
+	    {5, 0, 1, 5, 5, "in"},
 	    /* Another size. */
 	    {5, 0, 0, 3, 5, "already-exists"},
 	    {5, 0, 0, 6, 5, "already-exists"},
 	    {5, 0, 1, 6, 5, "already-exists"},
+	    {5, 0, 1, 0, 5, "already-exists"},
+	    {1, 0, 1, 0, 1, "already-exists"},
 	    {5, 1, 0, 5, 5, "already-exists"},
 	    {0, 0, 0, 3, 0, "already-exists"},
 	    {0, 0, 1, 3, 0, "already-exists"},
@@ -138,7 +137,7 @@ START_TEST(create_for_who_acquires_it)
 {
 	static const struct line lines[] = {
 	    {1, 0, 0, 0, 1, "?2-257 in +1-1 ?2-257"},
-	    {5, 0, 0, 0, 5, "?6-261 in G+ +1-5 ?6-261 G-"},
+	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {5, 0, 0, 3, 5, ""},
 	    {5, 0, 1, 0, 5, ""},
 	    {5, 0, 1, 3, 5, ""},
