@@ -195,10 +195,16 @@ create_again(struct plan *plan, const struct plan_order *order, const struct pla
 	bool same =
 	    found->unlimited ? order->slots == LOCK_UNLIMITED : order->slots == found->slots;
 
-	if (same)
-		add(plan, STEP_ENTER);
-	else
+	if (!same) {
 		refuse_existing(plan, found);
+		return;
+	}
+	/* Beside what is there the gate is what a resize has left that died; nobody heeds it. */
+	if (found->gate && order->slots != 0)
+		add_sweep(plan, order, found->slots);
+	add(plan, STEP_ENTER);
+	if (found->gate && order->slots != 0)
+		add(plan, STEP_DELETE_GATE);
 }
 
 static void

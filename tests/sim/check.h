@@ -23,6 +23,7 @@ void check_gone(struct sim *sim, int name, int daemon);
 /* When its slots or its entry have changed. */
 void check_listed(struct sim *sim, int name);
 void check_contiguous(struct sim *sim, int name);
+void check_whole(struct sim *sim, struct queue_id id, int daemon);
 
 /* When a daemon answered; ask: what was asked, NULL when nothing was. */
 void check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,

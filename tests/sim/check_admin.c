@@ -70,8 +70,10 @@ check_gone(struct sim *sim, int name, int daemon)
 		    sim, 12, "%s is gone for a moment, and nobody destroyed it", queue_lock(name));
 }
 
-/* Slots come up from the first and go down from the last, each after the one
- * before: there is no gap. */
+/*
+ * Slots come up from the first and go down from the last, each after the one before: there is no gap in
+ * what is there, or was just now.
+ */
 void
 check_contiguous(struct sim *sim, int name)
 {
@@ -80,6 +82,17 @@ check_contiguous(struct sim *sim, int name)
 	if (!of->meddled && !of->ascending && truth_shape(&sim->truth, name).strays > 0)
 		check_fail(sim, 12, "%s has %d slots above a gap", queue_lock(name),
 		    truth_shape(&sim->truth, name).strays);
+}
+
+/* An A is declared of what is there: what a create makes is there when all of it is. */
+void
+check_whole(struct sim *sim, struct queue_id id, int daemon)
+{
+	const struct truth_name *of = &sim->truth.names[id.name];
+	uint64_t locked = daemon >= 0 ? of->work[daemon].locked : 0;
+
+	if (locked > 0 && of->came > locked && of->meddled_at < locked && !of->slots[id.slot].a)
+		check_fail(sim, 12, "%s came to be before all of its slots", queue_lock(id.name));
 }
 
 /* ---- what was done ---- */

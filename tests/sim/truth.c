@@ -192,7 +192,7 @@ admin_locked(struct sim *sim, int daemon, const struct memory_performed *what, s
 static void
 admin_method(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
 {
-	bool there = what->method != MEMORY_DELETE_SLOT;
+	bool there = what->method != MEMORY_DELETE_SLOT, existed;
 
 	if (id.part == QUEUE_ADMIN && what->method == MEMORY_DROP)
 		admin_unlocked(sim, daemon, what, id.name);
@@ -207,8 +207,12 @@ admin_method(struct sim *sim, int daemon, const struct memory_performed *what, s
 		break;
 	case QUEUE_A:
 		check_admin_work(sim, what, id);
+		existed = truth_exists(&sim->truth, id.name);
+		if (there && existed)
+			check_whole(sim, id, daemon);
 		change_a(sim, id.name, id.slot, there, daemon);
-		check_contiguous(sim, id.name);
+		if (existed || truth_exists(&sim->truth, id.name))
+			check_contiguous(sim, id.name);
 		check_listed(sim, id.name);
 		break;
 	case QUEUE_GATE:

@@ -115,7 +115,8 @@ START_TEST(create_unless_it_is_there)
 	    {U, 1, 0, 0, U, "in"},
 	    {U, 1, 0, 3, U, "in"},
 	    /* A resize is half done: whoever looks finds the slots. */
-	    {5, 0, 1, 5, 5, "in"},
+	    {5, 0, 1, 5, 5, "?6-261 in G-"},
+	    {U, 1, 1, 0, U, "?1-256 in G-"},
 	    /* Another size. */
 	    {5, 0, 0, 3, 5, "already-exists"},
 	    {5, 0, 0, 6, 5, "already-exists"},

@@ -250,8 +250,9 @@ class HeldSlots(Administration):
         self.assertEqual((error.reason, error.data["target"], error.data["slots"]), ("timeout", 1, 1))
         self.assertEqual((error.data["left"], error.data["held"]), (2, [{"slot": 2}, {"slot": 3}]))
         error = self.admin.error("destroy", name="db", wait=0.05)
-        self.assertEqual((error.reason, error.data["left"]), ("timeout", 1))
-        self.assertEqual(error.data["held"], [{"slot": 1}])
+        # Those of the slots that were removed before are waited for, too.
+        self.assertEqual((error.reason, error.data["left"]), ("timeout", 3))
+        self.assertEqual(error.data["held"], [{"slot": 1}, {"slot": 2}, {"slot": 3}])
         self.assertEqual(self.admin.error("size", name="db").reason, "no-such-lock")
 
     def test_without_holders_nobody_waits(self):
