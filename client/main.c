@@ -1,6 +1,9 @@
 /* lockbroker: the table of subcommands, and the way to them. */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/commands.h"
 #include "client/exit_status.h"
@@ -124,12 +127,33 @@ cmd_help(const char *name)
 	return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 }
 
+/*
+ * A standard descriptor that is closed would be the number of the next one that is opened, and what is
+ * said to people would be said to the daemon, which hangs up on nonsense. What fills the gap can be read
+ * or written as little as one that is closed, and is closed for a COMMAND.
+ */
+static bool
+fill_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int wrong_way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", wrong_way | O_CLOEXEC) != fd)
+			return false;
+	}
+	return true;
+}
+
 int
 main(int argc, char *argv[])
 {
 	const char *name = argc > 1 ? argv[1] : "";
 	const struct command *command;
 
+	if (!fill_standard_descriptors()) {
+		say("/dev/null: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
 		return cmd_help(NULL);
 	if (strcmp(name, "help") == 0)

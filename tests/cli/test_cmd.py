@@ -269,6 +269,15 @@ class Acquire(CommandCase):
         self.assertEqual(job.err, "lockbroker: stdout: No space left on device\n")
         self.assertTrue(self.free())
 
+    def test_with_stdout_closed_the_grant_is_not_told_to_the_daemon(self):
+        read, write = os.pipe()
+        job = self.start("-c", 'exec "$0" acquire db >&-', program("lockbroker"), binary="/bin/sh", stdin=read)
+        job.wait(74)
+        os.close(read)
+        os.close(write)
+        self.assertEqual(job.err, "lockbroker: stdout: Bad file descriptor\n")
+        self.assertTrue(self.free())
+
     def test_as_a_service_only_a_signal_ends_it(self):
         path = os.path.join(self.daemon.dir, "job-notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:

@@ -11,7 +11,7 @@ import unittest
 
 import tap
 from cli import Job, command, gone, group, state
-from daemon import Daemon
+from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
 
@@ -53,6 +53,15 @@ class Status(RunCase):
                                ("kill -KILL $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139)):
             with self.subTest(script=script):
                 self.run_to_end("db", "sh", "-c", script, status=status)
+        self.assertFalse(self.taken())
+
+    def test_what_is_closed_at_the_start_is_not_the_connection(self):
+        # --verbose has something to say, and the command is given what there was.
+        for closed in ((2,), (0, 2), (0, 1, 2)):
+            with self.subTest(closed=closed):
+                look = "".join(f"[ ! -e /proc/$$/fd/{fd} ] || exit 1{fd}; " for fd in closed) + "exit 3"
+                run = 'exec "$0" run --verbose db sh -c "$1"' + "".join(f" {fd}>&-" for fd in closed)
+                Job(self, self.daemon, "-c", run, program("lockbroker"), look, binary="/bin/sh").wait(3)
         self.assertFalse(self.taken())
 
     def test_commands_that_cannot_be_started(self):
