@@ -105,15 +105,28 @@ ask_create(struct lb *lb, const struct options *options, char *operands[], int *
 	return code;
 }
 
+/* Whether what the error tells of has that size already. */
+static bool
+has_size(const char *error, const char *wanted)
+{
+	struct found found;
+	int slots = 0, there = 0;
+
+	(void)option_slots(wanted, &slots);
+	return option_slots(find(&found, error, "data.slots"), &there) == NULL && there == slots;
+}
+
 static void
 create_failed(struct lb *lb, int code, char *operands[])
 {
 	const char *name = operands[0], *slots = operands[1] != NULL ? operands[1] : "1";
 
-	(void)lb;
 	switch (code) {
 	case LB_ALREADY_EXISTS:
-		say("to change its size: lockbroker resize %s %s", name, slots);
+		if (has_size(lb_error_json(lb), slots))
+			say("--exist-ok makes that a success");
+		else
+			say("to change its size: lockbroker resize %s %s", name, slots);
 		break;
 	case LB_BROKER_BLOCKED:
 	case LB_BROKER_UNAVAILABLE:
@@ -205,6 +218,10 @@ resize_failed(struct lb *lb, int code, char *operands[])
 	struct found target;
 
 	slots = find(&target, error, "data.target");
+	if (relative && *slots == '\0' && (code == LB_CLOSED || code == LB_DEADLINE))
+		say("%s: how much of it was done is not known: lockbroker size %s tells how many "
+		    "slots there are, and lockbroker resize %s N makes them N",
+		    name, name, name);
 	if (!relative || *slots == '\0')
 		return;
 	if (done || code == LB_INVALID_PARAMS)

@@ -181,17 +181,27 @@ call_about(struct lb *lb, const char *method, const char *name, const char *more
 	return lb_call(lb, method, params, LOOK_ANSWER_MS, NULL);
 }
 
-/* How many findings are not mended; of those that there is no room for, it is not known. */
+/* Of findings; of those that there is no room for, it is not known, so they count. */
+struct tally {
+	int unmended;
+	int mendable; /* of a kind that --repair may mend */
+};
+
 static int
-count_unmended(const char *path, const char *value, void *arg)
+count_findings(const char *path, const char *value, void *arg)
 {
+	struct tally *tally = arg;
 	const char *dot = strrchr(path, '.');
 	bool finding = strncmp(path, "findings.", 9) == 0;
 
-	if (finding && strcmp(dot, ".repaired") == 0 && strcmp(value, "true") != 0)
-		++*(int *)arg;
-	else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0)
-		++*(int *)arg;
+	if (finding && strcmp(dot, ".repaired") == 0) {
+		tally->unmended += strcmp(value, "true") != 0;
+	} else if (finding && strcmp(dot, ".flaw") == 0) {
+		tally->mendable += strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0;
+	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
+		tally->unmended++;
+		tally->mendable++;
+	}
 	return 0;
 }
 
@@ -200,18 +210,18 @@ ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *re
 {
 	const char *name = operands[0];
 	int code = call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "");
-	int unmended = 0;
+	struct tally tally = {0, 0};
 
 	if (code != LB_OK)
 		return code;
-	(void)lb_json_each(lb_result_json(lb), count_unmended, &unmended);
-	if (unmended > 0)
+	(void)lb_json_each(lb_result_json(lb), count_findings, &tally);
+	if (tally.unmended > 0)
 		*ret_status = EXIT_STATUS_FOUND;
 	if (asking_printed_json(lb, options))
 		return LB_OK;
 	print_rows(lb, "findings", fsck_columns, COLUMNS(fsck_columns), "Nothing is wrong with it.",
 	    ret_status);
-	if (unmended > 0 && !options->repair)
+	if (tally.mendable > 0 && !options->repair)
 		say("%s: lockbroker fsck --repair %s mends what can be mended", name, name);
 	return LB_OK;
 }

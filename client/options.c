@@ -54,7 +54,7 @@ static const struct option_row rows[] = {
 	"a mutex, which needs no create: --kind=mutex"},
     {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
 	"-100 to 100, higher is served first (0)"},
-    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who holds it, for others to read"},
+    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who asks for it, for the daemon's log"},
     {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "and why"},
     {'c', "command", "STRING", FOR_RUN, "have the shell run STRING; then there is no COMMAND"},
     {'s', "signal", "SIG", FOR_RUN, "what a loss sends first (TERM)"},
@@ -175,6 +175,18 @@ apply_flag(int id, struct options *options)
 	}
 }
 
+/* How long holders are waited for: 0 is not at all, and who asks for a wait would take that for their end. */
+static const char *
+option_drain(const char *argument, int64_t *ret_ms)
+{
+	const char *wanted = NULL;
+
+	*ret_ms = LB_FOREVER;
+	if (argument != NULL)
+		wanted = option_duration(argument, ret_ms);
+	return *ret_ms == 0 ? "more than 0: without --wait nobody is waited for" : wanted;
+}
+
 /* NULL, or what is wanted instead of that argument. */
 static const char *
 apply(int id, const char *argument, struct options *options)
@@ -199,8 +211,7 @@ apply(int id, const char *argument, struct options *options)
 					: option_number(argument, 1, 10000, "1 to 10000 slots",
 					      &options->create);
 	case OPTION_DRAIN:
-		options->drain_ms = LB_FOREVER;
-		return argument == NULL ? NULL : option_duration(argument, &options->drain_ms);
+		return option_drain(argument, &options->drain_ms);
 	case OPTION_KIND:
 		return option_kind(argument, &options->kind);
 	case OPTION_ON_LOST:

@@ -59,8 +59,7 @@ class Asked(FakeCase):
                 (("--ascending", "--overshoot=9", "db", "-10000"),
                  {"remove": 10000, "order": "ascending", "overshoot": 9}),
                 (("--wait", "db", "3"), {"slots": 3, "wait": None}),
-                (("--wait=1.5m", "db", "3"), {"slots": 3, "wait": 90}),
-                (("--wait=0", "db", "3"), {"slots": 3})):
+                (("--wait=1.5m", "db", "3"), {"slots": 3, "wait": 90})):
             with self.subTest(argv=argv):
                 self.assertEqual(self.asked("resize", *argv), {"name": "db", **params})
 
@@ -157,6 +156,8 @@ class Mistakes(unittest.TestCase):
                 (("resize", "db", "--wait"), "resize: --wait: options go before NAME"),
                 (("resize", "--wait", "5s", "db", "2"), "resize: 2: too much, or is it --wait=DUR?"),
                 (("resize", "--wait=x", "db", "2"), "resize: --wait: 'x': want seconds"),
+                (("resize", "--wait=0", "db", "2"), "resize: --wait: '0': want more than 0"),
+                (("destroy", "--wait=0s", "db"), "destroy: --wait: '0s': want more than 0"),
                 (("destroy", "--wait", "5s", "db"), "destroy: db: too much, or is it --wait=DUR?"),
                 (("destroy", "db", "2"), "destroy: 2: too much"),
                 (("await", "db", "1", "busy"), "await: 'busy': want free or taken"),
@@ -211,6 +212,18 @@ class Told(FakeCase):
         self.assertEqual(job.err, "lockbroker: db: it has 2 slots\n"
                          "lockbroker: to change its size: lockbroker resize db 3\n")
 
+    def test_what_exists_as_it_is_wanted_needs_no_resize(self):
+        for slots, argv in ((2, ("2",)), (2, ("002",)), (1, ()), (0, ("0",)), ("unlimited", ("unlimited",))):
+            fake = Fake(self, create=refusing(6, "already-exists", "there is", slots=slots))
+            with self.subTest(slots=slots, argv=argv):
+                self.assertEqual(self.lockbroker(fake, "create", "db", *argv, status=73).err,
+                                 "lockbroker: db: there is\n"
+                                 "lockbroker: --exist-ok makes that a success\n")
+        for slots in (None, 1, 20, "unlimited"):
+            fake = Fake(self, create=refusing(6, "already-exists", slots=slots))
+            with self.subTest(slots=slots):
+                self.assertIn("lockbroker resize db 2\n", self.lockbroker(fake, "create", "db", "2", status=73).err)
+
     def test_a_create_that_was_cut_off_can_be_completed(self):
         words = "lockbroker create --exist-ok db 3 completes it"
         for what in (refusing(15, "broker-unavailable"), refusing(16, "broker-blocked"), Fake.CLOSE):
@@ -248,6 +261,10 @@ class Told(FakeCase):
         # The daemon did not get so far as to know it.
         fake = Fake(self, resize=refusing(15, "broker-unavailable"))
         self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "+2", status=69).err)
+        # It may have got that far, and could not say so.
+        for size, told in (("+2", True), ("-2", True), ("2", False)):
+            err = self.lockbroker(Fake(self, resize=Fake.CLOSE), "resize", "db", size, status=69).err
+            self.assertEqual("lockbroker size db" in err, told, err)
 
     def test_who_still_holds_at_the_timeout(self):
         for held, words in (([4], "slot 4"), ([4, 5, 6, 9], "slots 4-6, 9"), ([6, 5, 4], "slots 4-6"),
@@ -391,6 +408,15 @@ class Tables(FakeCase):
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
         self.assertEqual(job.err, "lockbroker: db: lockbroker fsck --repair db mends what can be mended\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
+        # What is never mended is no reason to try; what this lockbroker does not know may be one.
+        for flaws, more, told in ((("orphan", "arguments"), 0, False), (("orphan",), 3, True),
+                                  (("arguments", "transient"), 0, True), (("new-flaw",), 0, True)):
+            findings = [{**FINDING, "flaw": flaw} for flaw in flaws]
+            fake = Fake(self, fsck={"name": "db", "clean": False, "findings": findings, "more": more})
+            with self.subTest(flaws=flaws, more=more):
+                err = self.lockbroker(fake, "fsck", "db", status=1).err
+                self.assertEqual("fsck --repair db" in err, told)
+        fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
         self.assertEqual(self.on_a_terminal(fake, "fsck", "--repair", "db", status=1),
                          "FLAW        SLOT  MENDED  WHAT\n"
                          "gap            2  no      slot 2 is missing\n"
