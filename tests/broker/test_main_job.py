@@ -147,6 +147,8 @@ class Held(Main):
         """What README.md says a daemon needs, for all of its work and for taking slots alone."""
         with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
             everything, taking = re.findall(r"'(.+?)' '(.+?)' '(.+?)'", file.read())
+        with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
+            self.assertEqual(re.findall(r"'(.+?)' '(.+?)' '(.+?)'", file.read().replace(r"\e", "\\")), [everything])
         RABBIT.ctl("add_vhost", "locks")
         RABBIT.ctl("add_user", "lockbroker", "secret")
         RABBIT.ctl("set_permissions", "-p", "locks", "lockbroker", *everything)
