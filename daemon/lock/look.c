@@ -34,7 +34,9 @@ look_set_state(struct semaphore *semaphore, enum look_state state)
 bool
 look_is_whole(const struct semaphore *semaphore)
 {
-	return semaphore->complete || semaphore->look.unknown ||
+	bool forgotten = semaphore->seen == INT64_MIN;
+
+	return forgotten || semaphore->complete || semaphore->look.unknown ||
 	       semaphore->nature == SEMAPHORE_UNLIMITED;
 }
 

@@ -19,7 +19,7 @@
 
 /* Whether the mutex of the name is also what its administrators claim: it is never claimed unseen. */
 bool look_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore);
-/* Whether the look has come to an end by itself: a gap, or an answer that is unknown. */
+/* Whether the look has come to its end: a gap, an answer that is unknown, or what it saw was forgotten. */
 bool look_is_whole(const struct semaphore *semaphore);
 /* Begins a look at slot 1. The last one must be over. */
 void look_start(struct lock_engine *engine, struct semaphore *semaphore);

@@ -2,6 +2,7 @@
  * Acquire and release by simulation over memory_broker: who gets a slot, who does not, and what the
  * world holds afterwards.
  */
+#include "daemon/lock/engine.h"
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 
@@ -345,6 +346,30 @@ START_TEST(the_engine_may_go_in_the_middle_of_a_look)
 }
 END_TEST
 
+static const struct look *
+look_until(enum look_state state)
+{
+	const struct look *look;
+
+	do {
+		ck_assert(world_step(world, SECOND));
+		look = &engine_semaphore_find(world->daemon[0].engine, "db", false)->look;
+	} while (look->state != state);
+	return look;
+}
+
+/* It would ask for slots that cannot be, and take those before for taken. */
+START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
+{
+	world_make(world, "db", 1);
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
+	look_until(LOOK_SEEN);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "cut");
+	ck_assert_int_eq(look_until(LOOK_PROBING)->first, 1);
+}
+END_TEST
+
 START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_look)
 {
 	struct lock_acquire mutex = {
@@ -449,6 +474,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, too_many_lost_races_are_contended);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
+	tcase_add_test(tc, a_look_that_was_forgotten_does_not_go_on_where_it_was);
 	tcase_add_test(tc, a_mutex_that_is_claimed_unseen_is_claimed_once_a_look);
 	tcase_add_test(tc, a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever);
 	tcase_add_test(tc, mutex_and_persistent_mutex);
