@@ -264,6 +264,9 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 
 	answer.name = semaphore->name;
 	answer.slots = semaphore->complete ? semaphore->size : -1;
+	if (answer.slots == 0)
+		answer.text =
+		    "it has no slots for the time being"; /* which is not "all are taken" */
 	answer.holders = semaphore_holders(semaphore);
 	/* Without the one that is answered. */
 	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;

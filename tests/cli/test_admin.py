@@ -310,8 +310,9 @@ class Waiting(AdminCase):
 class Gate(AdminCase):
     def test_all_wait_until_it_is_opened(self):
         self.lockbroker("create", "db", "0")
-        self.lockbroker("run", "-n", "db", "true", status=75)
-        self.lockbroker("run", "-w", "0.2", "db", "true", status=75)
+        for patience in (("-n",), ("-w", "0.2")):
+            self.assertEqual(self.lockbroker("run", *patience, "db", "true", status=75).err,
+                             "lockbroker: db: it has no slots for the time being\n")
         job = self.start("run", "db", "echo", "in")
         self.daemon.wait_log("requested db", count=3)
         self.assertTrue(job.running())
