@@ -306,6 +306,14 @@ refuse_value(
 	return -1;
 }
 
+/* `--create 3 db`: the number would be the name of a lock, and db the command. */
+static bool
+is_lost_number(const char *option, const char *operand)
+{
+	return strcmp(option, "--create") == 0 && *operand != '\0' &&
+	       operand[strspn(operand, "0123456789")] == '\0';
+}
+
 /* With any number of operands the rest is a COMMAND, whose options are its own. */
 static int
 check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
@@ -317,6 +325,11 @@ check_operands(const struct command *command, int argc, char *argv[], const stru
 		return optind;
 	if (count < command->least)
 		return refuse(command, command->operands, "something is missing");
+	if (is_lost_number(argv[optind - 1], count > 0 ? argv[optind] : "")) {
+		say("%s: %s: is it --create=%s? (a lock of that name: --create -- %s)",
+		    command->name, argv[optind], argv[optind], argv[optind]);
+		return -1;
+	}
 	for (int i = optind + 1; command->most >= 0 && i < argc; i++) {
 		bool number = argv[i][1] >= '0' && argv[i][1] <= '9';
 

@@ -102,6 +102,12 @@ class Asked(FakeCase):
                     request["params"].pop("command", None)
                     self.assertEqual(request["params"], {"name": "db", "lease": True, "timeout": 0, **params})
                 self.assertEqual(fake.asked("create"), [])
+        # A number that is a name and not that of slots.
+        for argv in (("--create", "--", "3"), ("--create=1", "3")):
+            fake = Fake(self)
+            self.lockbroker(fake, "acquire", *argv)
+            (request,) = fake.asked("acquire")
+            self.assertEqual((request["params"]["name"], request["params"]["create"]), ("3", 1))
 
 
 class Mistakes(unittest.TestCase):
@@ -148,6 +154,8 @@ class Mistakes(unittest.TestCase):
                 (("run", "--kind=persistent-mutex", "--create=2", "db", "true"), "run: --create=2: a persistent"),
                 (("run", "--kind=mutex", "--create", "db", "true"), "run: --mutex with --create"),
                 (("run", "--kind=semaphore", "--mutex", "db", "true"), "run: either --mutex or --kind"),
+                (("run", "--create", "3", "db", "true"), "run: 3: is it --create=3? (a lock of that name:"),
+                (("acquire", "--create", "3"), "acquire: 3: is it --create=3?"),
                 (("create", "--wait", "db"), "create: --wait: no such option"),
                 (("create", "--ascending", "db"), "create: --ascending: no such option"),
                 (("resize", "db"), "resize: NAME SLOTS: something is missing"),
