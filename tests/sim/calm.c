@@ -91,12 +91,15 @@ give_up_mutexes(struct sim *sim)
 			client_release(sim, &sim->book.beliefs[i]);
 	}
 	pass_until_answered(sim);
-	sim_pass(sim, 10 * NSEC_PER_MSEC);
+	/* Who waits for it, its peer gone or not, has it now or gives up. */
+	sim_pass(sim, sim->plan.settings.request_timeout);
 }
 
 static void
 mend_all(struct sim *sim)
 {
+	if (sim->plan.python)
+		give_up_mutexes(sim);
 	/* Who waits for what may never come. */
 	for (size_t i = sim->book.ask_count; i-- > 0;) {
 		if (sim->book.asks[i].gone)
@@ -104,8 +107,6 @@ mend_all(struct sim *sim)
 		else if (sim->book.asks[i].what == ASK_AWAIT)
 			client_cancel(sim, &sim->book.asks[i]);
 	}
-	if (sim->plan.python)
-		give_up_mutexes(sim);
 	for (int name = 0; name < sim->plan.names && !is_over(sim); name++)
 		mend(sim, name);
 }
