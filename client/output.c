@@ -99,6 +99,8 @@ say_what_helps(const char *path, int code)
 		    "or --socket");
 	if (code == LB_NO_ACCESS && path != NULL)
 		say_who_may(path);
+	if (code == LB_BROKER_UNAVAILABLE)
+		say("that is lockbrokerd's connection to its broker: lockbroker info");
 }
 
 /* Whether the words begin with what they are about: "size: parameter ..." */

@@ -124,6 +124,11 @@ class Door(unittest.TestCase):
         job = command(self, daemon, "run", "db", "true", status=69)
         self.assertIn("Connection refused", job.err)
 
+    def test_the_daemon_has_no_broker(self):
+        daemon = Daemon(self, broker="amqp://127.0.0.1:1", expect=["hold link"])
+        job = command(self, daemon, "run", "-n", "db", "true", status=69)
+        self.assertIn("lockbroker info", job.err)
+
     def test_the_path_is_too_long(self):
         command(self, "/" + "x" * 200, "run", "db", "true", status=64)
 
