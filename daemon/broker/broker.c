@@ -157,3 +157,51 @@ broker_probe(
 {
 	ops_of(broker)->probe(broker, queues, count, done);
 }
+
+void
+broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+{
+	ops_of(broker)->line_join(broker, queue, priority, credit);
+}
+
+void
+broker_line_leave(struct broker *broker, const char *queue, int priority)
+{
+	ops_of(broker)->line_leave(broker, queue, priority);
+}
+
+void
+broker_line_wake(struct broker *broker, const char *queue, int slot)
+{
+	ops_of(broker)->line_wake(broker, queue, slot);
+}
+
+void
+broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+{
+	ops_of(broker)->line_count(broker, queue, done);
+}
+
+void
+broker_inbox_open(struct broker *broker)
+{
+	ops_of(broker)->inbox_open(broker);
+}
+
+void
+broker_inbox_close(struct broker *broker)
+{
+	ops_of(broker)->inbox_close(broker);
+}
+
+uint64_t
+broker_ask(struct broker *broker, const char *text, size_t len)
+{
+	return ops_of(broker)->ask(broker, text, len);
+}
+
+void
+broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len)
+{
+	ops_of(broker)->reply_to(broker, from, text, len);
+}

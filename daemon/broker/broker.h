@@ -82,11 +82,42 @@ struct broker_names_done {
 	uint64_t id;
 };
 
+/* consumers: of the queue, our own included; -1: not known. */
+struct broker_count_done {
+	void (*fn)(void *ctx, uint64_t id, int consumers);
+	void *ctx;
+	uint64_t id;
+};
+
 /* What a watch has to say of its queue. A hint: whoever hears it looks for himself. */
 enum broker_news {
 	BROKER_WATCHED,  /* from now on its deletion is told; it may have happened before */
 	BROKER_HINT,     /* it may have been deleted (basic.cancel, or a 404): the watch is over */
 	BROKER_UNWATCHED /* the side link went: nothing is told until BROKER_WATCHED comes again */
+};
+
+/* What a wait line has to say to one of its members; see broker_line_join(). */
+enum broker_line_news {
+	BROKER_LINE_JOINED, /* from now on hints come; those sent before may have gone elsewhere */
+	BROKER_LINE_HINT,   /* `slot` was freed, or may have been: look */
+	BROKER_LINE_LEFT /* no hints come until BROKER_LINE_JOINED comes again: the side link went */
+};
+
+struct broker_line_event {
+	const char *queue; /* borrowed */
+	int priority;
+	enum broker_line_news news;
+	int slot; /* HINT: from 1; 0 = no one in particular */
+};
+
+/* What another daemon asks of all, or answers; see broker_ask(). */
+struct broker_letter {
+	uint64_t from;  /* LETTER_ASKED: for broker_reply_to(), until that was called */
+	uint64_t asked; /* LETTER_REPLY: what broker_ask() returned */
+	const char
+	    *text; /* borrowed, NUL-terminated, UTF-8 not checked; at most BROKER_LETTER_MAX */
+	size_t len;
+	const char *user; /* of the broker's users, vouched for by it */
 };
 
 struct broker_events {
@@ -95,6 +126,11 @@ struct broker_events {
 	void (*lane_closed)(void *ctx, uint64_t lane, int code, const char *text);
 	/* Of a queue that is being watched; the name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
+	/* NULL where nobody joins lines. */
+	void (*line)(void *ctx, const struct broker_line_event *event);
+	/* Another daemon asks (also for its own questions it hears nothing), or answers. NULL: nobody cares. */
+	void (*asked)(void *ctx, const struct broker_letter *letter);
+	void (*replied)(void *ctx, const struct broker_letter *letter);
 	void *ctx;
 };
 
@@ -146,6 +182,14 @@ struct broker_ops {
 	void (*reset)(struct broker *broker, enum broker_link link, const char *why);
 	void (*watch)(struct broker *broker, const char *queue);
 	void (*unwatch)(struct broker *broker, const char *queue);
+	void (*line_join)(struct broker *broker, const char *queue, int priority, unsigned credit);
+	void (*line_leave)(struct broker *broker, const char *queue, int priority);
+	void (*line_wake)(struct broker *broker, const char *queue, int slot);
+	void (*line_count)(struct broker *broker, const char *queue, struct broker_count_done done);
+	void (*inbox_open)(struct broker *broker);
+	void (*inbox_close)(struct broker *broker);
+	uint64_t (*ask)(struct broker *broker, const char *text, size_t len);
+	void (*reply_to)(struct broker *broker, uint64_t from, const char *text, size_t len);
 };
 
 struct broker_base {
@@ -245,5 +289,44 @@ void broker_probe(
 void broker_watch(struct broker *broker, const char *queue);
 /* One that is not watched is left alone. No news of it come after this. */
 void broker_unwatch(struct broker *broker, const char *queue);
+
+/*
+ * A wait line: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
+ * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on a lane of its
+ * own of the side link, which it keeps up; the credit (prefetch) may be changed by joining again. The
+ * queue goes with its last consumer: a 404 between declare and consume is tried again. Lines without a
+ * lane (the side link has none left) are joined when there is one. Placed anew when the link comes back.
+ */
+void broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit);
+/* One that was not joined is left alone. No news of it come after this; hints unread go to others. */
+void broker_line_leave(struct broker *broker, const char *queue, int priority);
+/*
+ * Tells one member of a line, the next one of the highest priority, of a free slot: a message with a TTL
+ * of 2 s, not mandatory (no line, no waiter). Acknowledged by its receiver when it is read: it means
+ * *look*. While the side link is down or blocked hints are owed, each once, at most BROKER_OWED_MAX (the
+ * newest), and sent when it is up: it is brought up for that.
+ */
+#define BROKER_OWED_MAX 1024
+void broker_line_wake(struct broker *broker, const char *queue, int slot);
+/* How many members a line has, in all daemons, each priority counted; 0 when there is no such queue. */
+void broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done);
+
+/*
+ * Letters between the daemons of a vhost: a durable fanout exchange "lockbroker=ask", and for each daemon
+ * an inbox bound to it, a durable auto-delete classic queue named "lockbroker=inbox=<random>" with
+ * x-expires and x-max-length, on the side link. Letters carry the user-id that RabbitMQ checks, TTL 5 s,
+ * delivery-mode 1. One who is away hears nothing, and nothing is told of it: who asks has a deadline.
+ */
+#define BROKER_LETTER_MAX 61440
+/*
+ * Letters are heard while the inbox is open, which keeps the side link up; who asks opens it for a while
+ * (side_idle) by asking.
+ */
+void broker_inbox_open(struct broker *broker);
+void broker_inbox_close(struct broker *broker);
+/* Asks all other daemons; the number that their replies carry, never used twice. 0: not possible now. */
+uint64_t broker_ask(struct broker *broker, const char *text, size_t len);
+/* Answers a letter; several times is fine. One whose sender is gone, or that is long ago, goes nowhere. */
+void broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len);
 
 #endif
