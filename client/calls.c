@@ -214,33 +214,55 @@ lb_ping(struct lb *lb, int broker, int64_t timeout_ms)
 	return handle_call(lb, "ping", params, timeout_ms);
 }
 
-int
-lb_call(
-    struct lb *lb, const char *method, const char *params_json, int64_t timeout_ms, char **ret_json)
+/* The parameters of any method, as the program wrote them; *ret NULL: no memory to make them. */
+static int
+call_enter(struct lb *lb, const char *method, const char *params_json, struct cJSON **ret)
 {
 	int code = handle_enter(lb);
-	struct cJSON *params = NULL;
 	struct json_error error;
-	char *json;
+	struct cJSON *params;
 
 	if (code != LB_OK)
 		return code;
 	if (method == NULL || method[0] == '\0')
 		return handle_fail(lb, LB_BAD_ARGUMENT, "no method");
 	if (params_json == NULL) {
-		params = json_new_object();
-	} else {
-		params = json_parse(params_json, strlen(params_json), &error);
-		if (params == NULL && error.no_memory)
-			return handle_fail(lb, LB_NO_MEMORY, NULL);
-		if (params == NULL)
-			return handle_fail(
-			    lb, LB_BAD_ARGUMENT, "params: byte %zu: %s", error.at, error.what);
-		if (!json_is_object(params)) {
-			json_free(params);
-			return handle_fail(lb, LB_BAD_ARGUMENT, "params: no JSON object");
-		}
+		*ret = json_new_object();
+		return LB_OK;
 	}
+	params = json_parse(params_json, strlen(params_json), &error);
+	if (params == NULL && error.no_memory)
+		return handle_fail(lb, LB_NO_MEMORY, NULL);
+	if (params == NULL)
+		return handle_fail(
+		    lb, LB_BAD_ARGUMENT, "params: byte %zu: %s", error.at, error.what);
+	if (!json_is_object(params)) {
+		json_free(params);
+		return handle_fail(lb, LB_BAD_ARGUMENT, "params: no JSON object");
+	}
+	*ret = params;
+	return LB_OK;
+}
+
+int
+lb_call_start(struct lb *lb, const char *method, const char *params_json, int64_t *ret_request)
+{
+	struct cJSON *params;
+	int code = call_enter(lb, method, params_json, &params);
+
+	return code == LB_OK ? handle_ask(lb, method, params, CALL_ASKED, ret_request) : code;
+}
+
+int
+lb_call(
+    struct lb *lb, const char *method, const char *params_json, int64_t timeout_ms, char **ret_json)
+{
+	struct cJSON *params;
+	int code = call_enter(lb, method, params_json, &params);
+	char *json;
+
+	if (code != LB_OK)
+		return code;
 	code = handle_call(lb, method, params, timeout_ms);
 	if (code != LB_OK || ret_json == NULL)
 		return code;

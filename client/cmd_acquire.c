@@ -94,6 +94,7 @@ heed(struct lb *lb, const struct options *options, const char *name)
 		case LB_EVENT_BROKER:
 		case LB_EVENT_CLOSED:
 		case LB_EVENT_DRAIN:
+		case LB_EVENT_ANSWERED:
 			break;
 		}
 	}

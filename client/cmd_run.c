@@ -253,6 +253,7 @@ heed(struct run *run)
 		case LB_EVENT_REFUSED:
 		case LB_EVENT_WAITING:
 		case LB_EVENT_DRAIN:
+		case LB_EVENT_ANSWERED:
 			break;
 		}
 	}

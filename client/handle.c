@@ -147,20 +147,28 @@ refusal_code(const struct message_answer *answer)
 }
 
 static int
+settle_asked(struct lb *lb, const struct session_event *event)
+{
+	if (event->answer.kind == MESSAGE_ERROR)
+		return holds_answered(&lb->holds, LB_EVENT_ANSWERED, event->id,
+		    refusal_code(&event->answer), event->answer.text, error_text(&event->answer));
+	return holds_answered(
+	    &lb->holds, LB_EVENT_ANSWERED, event->id, LB_OK, "", json_print(event->answer.content));
+}
+
+static int
 settle_started(struct lb *lb, const struct session_event *event)
 {
 	struct lb_lock *lock;
-	char *json;
 	int code;
 
 	if (event->answer.kind == MESSAGE_ERROR)
-		return holds_answered(&lb->holds, event->id, NULL, refusal_code(&event->answer),
-		    event->answer.text, error_text(&event->answer));
+		return holds_answered(&lb->holds, LB_EVENT_REFUSED, event->id,
+		    refusal_code(&event->answer), event->answer.text, error_text(&event->answer));
 	code = holds_grant(&lb->holds, lb, event->answer.content, &lock);
 	if (code != LB_OK)
 		return code;
-	json = json_print(event->answer.content);
-	return holds_answered(&lb->holds, event->id, lock, LB_OK, "", json);
+	return holds_granted(&lb->holds, event->id, lock, json_print(event->answer.content));
 }
 
 /* The answer that handle_acquire() waits for. */
@@ -210,6 +218,9 @@ settle(struct lb *lb, struct session_event *event)
 			return settle_acquired(lb, event);
 		case CALL_STARTED:
 			code = settle_started(lb, event);
+			break;
+		case CALL_ASKED:
+			code = settle_asked(lb, event);
 			break;
 		case CALL_ACQUIRE_IGNORED:
 			if (answer->kind == MESSAGE_RESULT)

@@ -17,6 +17,7 @@ enum call_tag {
 	CALL_WAITED,         /* handle_call() waits for it */
 	CALL_ACQUIRE_WAITED, /* handle_acquire() does */
 	CALL_STARTED,        /* lb_acquire_start(): its end is an event */
+	CALL_ASKED,          /* lb_call_start(): its answer is an event */
 	CALL_IGNORED,        /* nobody waits any more, and nothing comes of it */
 	CALL_ACQUIRE_IGNORED /* nobody waits any more; a grant is given back */
 };

@@ -233,13 +233,10 @@ push(struct holds *holds, struct hold_event *event)
 	TAILQ_INSERT_TAIL(&holds->events, event, entry);
 }
 
-int
-holds_answered(struct holds *holds, int64_t request, struct lb_lock *lock, int code,
-    const char *text, char *json)
+static int
+answered(struct holds *holds, struct hold_event *event, int64_t request, struct lb_lock *lock,
+    char *json)
 {
-	struct hold_event *event = event_new(
-	    lock != NULL ? LB_EVENT_GRANTED : LB_EVENT_REFUSED, code, lb_code_word(code), text);
-
 	if (event == NULL || json == NULL) {
 		free(json);
 		event_free(event);
@@ -251,6 +248,21 @@ holds_answered(struct holds *holds, int64_t request, struct lb_lock *lock, int c
 	event->event.request = request;
 	push(holds, event);
 	return LB_OK;
+}
+
+int
+holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, int code,
+    const char *text, char *json)
+{
+	return answered(
+	    holds, event_new(type, code, lb_code_word(code), text), request, NULL, json);
+}
+
+int
+holds_granted(struct holds *holds, int64_t request, struct lb_lock *lock, char *json)
+{
+	return answered(holds, event_new(LB_EVENT_GRANTED, LB_OK, lb_code_word(LB_OK), ""), request,
+	    lock, json);
 }
 
 /* What the daemon would have said, had it been able to. */

@@ -251,14 +251,15 @@ enum lb_event_type {
 	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; lost at safe_until, unless */
 	LB_EVENT_RESTORED = 10, /* lock: it has answered again */
 	/* holders, json: so many removed slots are still held, for a change that waits for them */
-	LB_EVENT_DRAIN = 11
+	LB_EVENT_DRAIN = 11,
+	LB_EVENT_ANSWERED = 12 /* request, code, text, json: the result, or the error */
 };
 
 struct lb_event {
 	enum lb_event_type type;
 	int code;             /* enum lb_code */
 	struct lb_lock *lock; /* NULL: none, or already freed */
-	int64_t request;      /* of lb_acquire_start(), 0 = none */
+	int64_t request;      /* of lb_acquire_start() or lb_call_start(), 0 = none */
 	const char *reason;   /* a word, "" = none */
 	const char *text;     /* a sentence, "" = none */
 	/*
@@ -375,6 +376,12 @@ LB_PUBLIC int lb_ping(struct lb *lb, int broker, int64_t timeout_ms) LB_CHECK;
  */
 LB_PUBLIC int lb_call(struct lb *lb, const char *method, const char *params_json,
     int64_t timeout_ms, char **ret_json) LB_CHECK;
+/*
+ * The same without waiting: *ret_request comes back in one LB_EVENT_ANSWERED, unless the connection ends
+ * before (LB_EVENT_CLOSED). Without a deadline on this side. Does not block.
+ */
+LB_PUBLIC int lb_call_start(
+    struct lb *lb, const char *method, const char *params_json, int64_t *ret_request) LB_CHECK;
 /*
  * Calls visit for each value in a JSON text that is no object or array itself, in order: path like
  * "lease.heartbeat" or "holders.0.pid", value as text (strings unquoted, null as ""). Stops when

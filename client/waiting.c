@@ -119,6 +119,7 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		case LB_EVENT_SUSPECT: /* of what is granted already: its own events tell how it ends */
 		case LB_EVENT_RESTORED:
 		case LB_EVENT_DRAIN:
+		case LB_EVENT_ANSWERED:
 			break;
 		}
 	}

@@ -167,6 +167,44 @@ START_TEST(a_callback_is_called_in_the_middle_of_a_call)
 }
 END_TEST
 
+START_TEST(what_is_asked_without_waiting_is_answered_by_an_event)
+{
+	int64_t first = 0, second = 0, third = 0;
+	const struct lb_event *next;
+
+	ck_assert_int_eq(lb_call_start(lb, "", NULL, &first), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_call_start(lb, "list", "[]", &first), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_call_start(lb, "list", "{", &first), LB_BAD_ARGUMENT);
+	ck_assert_int_eq(lb_call_start(lb, "list", NULL, &first), LB_OK);
+	ck_assert_int_eq(lb_call_start(lb, "show", "{\"name\":\"db\"}", &second), LB_OK);
+	ck_assert_int_eq(lb_poll_events(lb), POLLIN | POLLOUT);
+	ck_assert_ptr_null(lb_event_next(lb));
+	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":10,\"message\":\"not you\","
+	    "\"data\":{\"reason\":\"permission-denied\"}}}");
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"semaphores\":[]}}");
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"show\",\"params\":{\"name\":\"db\"}}"));
+	next = event(LB_EVENT_ANSWERED);
+	ck_assert_int_eq(next->request, second);
+	ck_assert_int_eq(next->code, LB_PERMISSION_DENIED);
+	ck_assert_str_eq(next->reason, "permission-denied");
+	ck_assert_str_eq(next->text, "not you");
+	ck_assert_ptr_nonnull(strstr(next->json, "\"code\":10"));
+	next = event(LB_EVENT_ANSWERED);
+	ck_assert_int_eq(next->request, first);
+	ck_assert_int_eq(next->code, LB_OK);
+	ck_assert_str_eq(next->json, "{\"semaphores\":[]}");
+	/* It is no acquire, and ends with the connection. */
+	ck_assert_int_eq(lb_call_start(lb, "list", NULL, &third), LB_OK);
+	ck_assert_int_eq(lb_cancel(lb, third), LB_BAD_ARGUMENT);
+	hang_up();
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_CLOSED);
+	event(LB_EVENT_CLOSED);
+	ck_assert_ptr_null(lb_event_next(lb));
+	ck_assert_int_eq(lb_call_start(lb, "list", NULL, &third), LB_CLOSED);
+}
+END_TEST
+
 static Suite *
 events_suite(void)
 {
@@ -180,6 +218,7 @@ events_suite(void)
 	tcase_add_test(tcase, revoked_is_a_mark);
 	tcase_add_test(tcase, waiting_is_told_and_can_be_withdrawn);
 	tcase_add_test(tcase, a_started_acquire_ends_in_a_grant);
+	tcase_add_test(tcase, what_is_asked_without_waiting_is_answered_by_an_event);
 	tcase_add_test(tcase, a_callback_is_called_in_the_middle_of_a_call);
 	suite_add_tcase(suite, tcase);
 	return suite;

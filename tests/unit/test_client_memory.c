@@ -128,9 +128,23 @@ lose_a_fourth(void)
 	struct lb_lock *lock;
 	int code;
 
-	tell(RESULT("10", "\"lock\":\"a-8\",\"name\":\"db\",\"slot\":1,\"safe_until\":0.001"));
+	tell(RESULT("12", "\"lock\":\"a-8\",\"name\":\"db\",\"slot\":1,\"safe_until\":0.001"));
 	code = lb_acquire(lb, "db", NULL, &lock);
 	return code == LB_LOST ? LB_OK : code == LB_OK ? LB_INTERNAL : code;
+}
+
+/* A result and an error, as events that stay queued. */
+static int
+ask_beside(void)
+{
+	int64_t request;
+	int code = lb_call_start(lb, "thing", "{\"a\":[]}", &request);
+
+	if (code == LB_OK)
+		code = lb_call_start(lb, "other", NULL, &request);
+	tell(RESULT("8", "\"x\":1"));
+	tell("{\"jsonrpc\":\"2.0\",\"id\":9,\"error\":{\"code\":5,\"message\":\"m\",\"data\":{}}}");
+	return code == LB_OK ? lb_dispatch(lb) : code;
 }
 
 static int
@@ -140,12 +154,12 @@ administrate(void)
 	int code, slots;
 
 	how.wait_ms = how.progress = how.ascending = how.overshoot = 1;
-	tell(NOTICE("drain", "\"id\":8,\"left\":1,\"holders\":[{\"slot\":2}]"));
-	tell(RESULT("8", "\"slots\":\"unlimited\""));
+	tell(NOTICE("drain", "\"id\":10,\"left\":1,\"holders\":[{\"slot\":2}]"));
+	tell(RESULT("10", "\"slots\":\"unlimited\""));
 	code = lb_resize_by(lb, "db", 2, &how, 1000, &slots);
 	if (code != LB_OK)
 		return code;
-	tell(RESULT("9", ""));
+	tell(RESULT("11", ""));
 	return lb_await(lb, "db", 1, LB_SLOT_TAKEN, 1000);
 }
 
@@ -173,6 +187,8 @@ live(struct lb_lock **ret_lock)
 	if (code == LB_OK)
 		code = lb_json_each(json, visit, NULL);
 	free(json);
+	if (code == LB_OK)
+		code = ask_beside();
 	if (code == LB_OK)
 		code = administrate();
 	return code == LB_OK ? lose_a_fourth() : code;
