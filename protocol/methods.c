@@ -137,6 +137,33 @@ static const struct param_spec explain_params[] = {
     {.name = NULL},
 };
 
+static const struct param_spec watch_params[] = {
+    {.name = "name", .type = PARAM_NAME, .offset = AT(name)},
+    {.name = NULL},
+};
+
+static const struct param_spec grant_params[] = {
+    {.name = "waiter",
+	.type = PARAM_STRING,
+	.required = true,
+	.offset = AT(waiter),
+	.min = 1,
+	.max = METHODS_LOCK_MAX},
+    {.name = NULL},
+};
+
+static const struct param_spec deny_params[] = {
+    {.name = "waiter",
+	.type = PARAM_STRING,
+	.choice = true,
+	.offset = AT(waiter),
+	.min = 1,
+	.max = METHODS_LOCK_MAX},
+    {.name = "name", .type = PARAM_NAME, .choice = true, .offset = AT(name)},
+    BOOL(all),
+    {.name = NULL},
+};
+
 static const struct param_spec ping_params[] = {BOOL(broker), {.name = NULL}};
 
 static const struct param_spec no_params[] = {{.name = NULL}};
@@ -154,6 +181,10 @@ static const struct method_spec methods[] = {
     {.name = "fsck", .params = fsck_params},
     {.name = "explain", .params = explain_params},
     {.name = "list", .params = no_params},
+    {.name = "show", .params = name_params},
+    {.name = "watch", .params = watch_params, .wait = METHOD_WAITS},
+    {.name = "grant", .params = grant_params},
+    {.name = "deny", .params = deny_params},
     {.name = "info", .params = no_params},
     {.name = "ping", .params = ping_params},
     {.name = "rpc.discover", .params = no_params},

@@ -21,7 +21,7 @@
 #define METHODS_PRIORITY_MOST 100
 /* Bytes of the peer's own words: who, why, command. */
 #define METHODS_WORDS_MAX 256
-/* Bytes of a lock id ("lock"). */
+/* Bytes of a lock's or waiter's id ("lock", "waiter"). */
 #define METHODS_LOCK_MAX 64
 
 /* What PARAM_WORDs stand for: places in their lists. */
@@ -50,7 +50,9 @@ struct method_params {
 	bool progress;       /* false */
 	bool lease;          /* false */
 	bool broker;         /* ping: false */
+	bool all;            /* deny: all who wait for name; false */
 	const char *lock;    /* the id that a grant carried */
+	const char *waiter;  /* the id that a row carried; NULL = not given */
 	struct message_id id;            /* cancel: the request meant */
 	const char *who, *why, *command; /* NULL */
 };

@@ -243,6 +243,19 @@ check_kind(const struct method_spec *method, const struct method_params *params,
 	return true;
 }
 
+/* That a name stands for everybody who waits for it has to be said; of one, it makes no sense. */
+static bool
+check_all(const struct method_spec *method, const struct method_params *params,
+    struct message_error *ret_error)
+{
+	if (params->all == (params->waiter == NULL && params->name != NULL) ||
+	    find_param(method, "all") == NULL)
+		return true;
+	return refuse(ret_error, method, "all",
+	    params->all ? "must be left out with 'waiter'"
+			: "must be true with 'name': all who wait for it are meant");
+}
+
 bool
 method_params_parse(const struct method_spec *method, const struct cJSON *params,
     struct method_params *ret, struct message_error *ret_error)
@@ -264,7 +277,8 @@ method_params_parse(const struct method_spec *method, const struct cJSON *params
 		if (!decode(spec, member, &decoded, &wanted))
 			return refuse(ret_error, method, spec->name, wanted.text);
 	}
-	if (!check_presence(method, params, ret_error) || !check_kind(method, &decoded, ret_error))
+	if (!check_presence(method, params, ret_error) ||
+	    !check_kind(method, &decoded, ret_error) || !check_all(method, &decoded, ret_error))
 		return false;
 	*ret = decoded;
 	return true;

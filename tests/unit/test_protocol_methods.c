@@ -125,6 +125,19 @@ static const struct {
 	"await: parameter 'slot' must be an integer from 1 to 10000"},
     {"await", "{\"name\":\"db\",\"slot\":1,\"state\":\"held\"}", "state",
 	"await: parameter 'state' must be one of: \"free\" \"taken\""},
+    {"show", "{}", "name", "show: parameter 'name' is missing"},
+    {"grant", "{}", "waiter", "grant: parameter 'waiter' is missing"},
+    {"grant", "{\"waiter\":\"\"}", "waiter",
+	"grant: parameter 'waiter' must be a string of 1 to 64 bytes"},
+    {"deny", "{}", "waiter", "deny: parameter 'waiter' is missing, or one in its place"},
+    {"deny", "{\"all\":true}", "waiter",
+	"deny: parameter 'waiter' is missing, or one in its place"},
+    {"deny", "{\"name\":\"db\"}", "all",
+	"deny: parameter 'all' must be true with 'name': all who wait for it are meant"},
+    {"deny", "{\"waiter\":\"1-2\",\"all\":true}", "all",
+	"deny: parameter 'all' must be left out with 'waiter'"},
+    {"deny", "{\"waiter\":\"1-2\",\"name\":\"db\",\"all\":true}", "name",
+	"deny: parameter 'name' must not be given together with 'waiter'"},
     {"fsck", "{\"name\":\"db\",\"repair\":1}", "repair",
 	"fsck: parameter 'repair' must be true or false"},
     {"explain", "{\"name\":\"db\",\"kind\":\"gate\"}", "kind",
@@ -270,6 +283,18 @@ START_TEST(params_of_the_other_methods_are_decoded)
 	tree = parse("{\"broker\":true}");
 	ck_assert(decode("ping", tree).broker);
 	json_free(tree);
+	tree = parse("{\"waiter\":\"5f3a9c01-18\"}");
+	ck_assert_str_eq(decode("grant", tree).waiter, "5f3a9c01-18");
+	params = decode("deny", tree);
+	ck_assert(strcmp(params.waiter, "5f3a9c01-18") == 0 && params.name == NULL && !params.all);
+	json_free(tree);
+	tree = parse("{\"name\":\"db\",\"all\":true}");
+	params = decode("deny", tree);
+	ck_assert(strcmp(params.name, "db") == 0 && params.waiter == NULL && params.all);
+	json_free(tree);
+	tree = parse("{}");
+	ck_assert_ptr_null(decode("watch", tree).name);
+	json_free(tree);
 }
 END_TEST
 
@@ -286,19 +311,20 @@ END_TEST
 
 START_TEST(some_methods_wait_by_design)
 {
-	static const char *const always[] = {"acquire", "await"};
+	static const char *const always[] = {"acquire", "await", "watch"};
 	static const char *const when_told[] = {"destroy", "resize"};
 	const struct method_params plain = {.wait = 0}, told = {.wait = 1};
 	size_t waiting = 0;
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++)
 		ck_assert(method_waits(method_find(always[i]), &plain));
+	for (size_t i = 0; i < 2; i++) {
 		ck_assert(!method_waits(method_find(when_told[i]), &plain));
 		ck_assert(method_waits(method_find(when_told[i]), &told));
 	}
 	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
 		waiting += method_waits(method, &told);
-	ck_assert_uint_eq(waiting, 4);
+	ck_assert_uint_eq(waiting, 5);
 }
 END_TEST
 

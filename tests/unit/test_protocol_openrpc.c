@@ -307,6 +307,7 @@ START_TEST(the_description_has_the_defaults_of_the_table)
 		ck_assert_int_eq(by_bare.order, by_full.order);
 		ck_assert_int_eq(by_bare.repair, by_full.repair);
 		ck_assert_int_eq(by_bare.broker, by_full.broker);
+		ck_assert_int_eq(by_bare.all, by_full.all);
 		json_free(bare);
 		json_free(full);
 	}
@@ -364,7 +365,7 @@ END_TEST
 START_TEST(the_description_has_results_and_notifications)
 {
 	static const char *const notes[] = {"lost", "revoked", "suspect", "restored", "lease",
-	    "waiting", "drain", "broker", "draining"};
+	    "waiting", "drain", "row", "gone", "synced", "resync", "broker", "draining"};
 	const struct cJSON *method = json_first(json_get(doc, "methods"));
 
 	for (; method != NULL; method = json_next(method)) {
