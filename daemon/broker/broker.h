@@ -100,14 +100,16 @@ enum broker_news {
 enum broker_line_news {
 	BROKER_LINE_JOINED, /* from now on hints come; those sent before may have gone elsewhere */
 	BROKER_LINE_HINT,   /* `slot` was freed, or may have been: look */
-	BROKER_LINE_LEFT /* no hints come until BROKER_LINE_JOINED comes again: the side link went */
+	BROKER_LINE_LEFT, /* no hints come until BROKER_LINE_JOINED comes again: the side link went */
+	/* To who sent the hint of `slot`, member or not: there is no such line, nobody waits. */
+	BROKER_LINE_NOBODY
 };
 
 struct broker_line_event {
 	const char *queue; /* borrowed */
 	int priority;
 	enum broker_line_news news;
-	int slot; /* HINT: from 1; 0 = no one in particular */
+	int slot; /* HINT, NOBODY: from 1; 0 = no one in particular */
 };
 
 /* What another daemon asks of all, or answers; see broker_ask(). */
@@ -302,9 +304,10 @@ void broker_line_join(struct broker *broker, const char *queue, int priority, un
 void broker_line_leave(struct broker *broker, const char *queue, int priority);
 /*
  * Tells one member of a line, the next one of the highest priority, of a free slot: a message with a TTL
- * of 2 s, not mandatory (no line, no waiter). Acknowledged by its receiver when it is read: it means
- * *look*. While the side link is down or blocked hints are owed, each once, at most BROKER_OWED_MAX (the
- * newest), and sent when it is up: it is brought up for that.
+ * of 2 s, mandatory: where there is no line it is returned, and BROKER_LINE_NOBODY says so, or every slot
+ * that nobody waits for would be left alone here for a while after its release. Acknowledged by its
+ * receiver when it is read: it means *look*. While the side link is down or blocked hints are owed, each
+ * once, at most BROKER_OWED_MAX (the newest), and sent when it is up: it is brought up for that.
  */
 #define BROKER_OWED_MAX 1024
 void broker_line_wake(struct broker *broker, const char *queue, int slot);
