@@ -24,6 +24,20 @@ broker_is_name(const void *body, size_t len)
 	return len > 0 && len <= BROKER_NAME_MAX;
 }
 
+int
+broker_hint_slot(const void *body, size_t len)
+{
+	const char *digits = body;
+	int slot = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (digits[i] < '0' || digits[i] > '9' || slot > 10 * 1000)
+			return 0;
+		slot = 10 * slot + (digits[i] - '0');
+	}
+	return slot;
+}
+
 static const struct broker_ops *
 ops_of(const struct broker *broker)
 {

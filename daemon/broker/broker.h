@@ -100,7 +100,7 @@ enum broker_news {
 enum broker_line_news {
 	BROKER_LINE_JOINED, /* from now on hints come; those sent before may have gone elsewhere */
 	BROKER_LINE_HINT,   /* `slot` was freed, or may have been: look */
-	BROKER_LINE_LEFT, /* no hints come until BROKER_LINE_JOINED comes again: the side link went */
+	BROKER_LINE_LEFT,   /* no hints come until JOINED again: the link went, or it was put out */
 	/* To who sent the hint of `slot`, member or not: there is no such line, nobody waits. */
 	BROKER_LINE_NOBODY
 };
@@ -297,7 +297,10 @@ void broker_unwatch(struct broker *broker, const char *queue);
  * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on a lane of its
  * own of the side link, which it keeps up; the credit (prefetch) may be changed by joining again. The
  * queue goes with its last consumer: a 404 between declare and consume is tried again. Lines without a
- * lane (the side link has none left) are joined when there is one. Placed anew when the link comes back.
+ * lane (the side link has none left) are joined when there is one. A member is placed anew when the link
+ * comes back, and after a moment when the broker put it out (its lane closed, the queue deleted); one
+ * that is refused is tried again, rarely. BROKER_LINE_LEFT is told to who had BROKER_LINE_JOINED; joining
+ * again brings no news.
  */
 void broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit);
 /* One that was not joined is left alone. No news of it come after this; hints unread go to others. */
@@ -310,7 +313,10 @@ void broker_line_leave(struct broker *broker, const char *queue, int priority);
  * once, at most BROKER_OWED_MAX (the newest), and sent when it is up: it is brought up for that.
  */
 #define BROKER_OWED_MAX 1024
+#define BROKER_HINT_TTL (2 * INT64_C(1000000000)) /* ns */
 void broker_line_wake(struct broker *broker, const char *queue, int slot);
+/* The slot that a hint's body says; 0 for a body that is not ours, which means as much: look. */
+int broker_hint_slot(const void *body, size_t len);
 /* How many members a line has, in all daemons, each priority counted; 0 when there is no such queue. */
 void broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done);
 

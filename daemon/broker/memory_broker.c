@@ -7,6 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/memory_broker_inside.h"
 #include "daemon/broker/memory_connection.h"
+#include "daemon/broker/memory_line.h"
 #include "daemon/broker/memory_stray.h"
 #include "daemon/broker/memory_watch.h"
 #include "daemon/broker/memory_world.h"
@@ -38,6 +39,12 @@ link_of_lane(struct memory_broker *broker, uint64_t lane)
 	return &broker->links[lane & 1 ? BROKER_SIDE : BROKER_HOLD];
 }
 
+uint64_t
+memory_broker_new_lane(struct memory_broker *broker)
+{
+	return lane_id(++broker->last_lane, BROKER_SIDE);
+}
+
 /* ---- links ---- */
 
 static void
@@ -67,12 +74,12 @@ static bool
 link_is_wanted(const struct link *link)
 {
 	return link->which == BROKER_HOLD || link->connection != NULL ||
-	       memory_watches_any(link->broker->watches);
+	       memory_watches_any(link->broker->watches) ||
+	       memory_lines_want_link(link->broker->lines);
 }
 
-/* Brings the link up as soon as it may be. */
-static void
-link_schedule(struct link *link)
+void
+memory_link_schedule(struct link *link)
 {
 	struct timers *timers = timers_of(link->broker);
 	int64_t now = now_of(link->broker);
@@ -101,8 +108,10 @@ on_up(void *ctx, uint64_t id)
 	link_set_state(link, BROKER_UP, "");
 	/* What has waited goes first, before what the listener asks for now. */
 	memory_connection_up(link->connection);
-	if (link->which == BROKER_SIDE)
+	if (link->which == BROKER_SIDE) {
 		memory_watches_up(link->broker->watches, link->connection);
+		memory_lines_up(link->broker->lines, link->connection);
+	}
 	link_tell(link);
 }
 
@@ -127,13 +136,17 @@ link_lose(struct link *link, enum broker_state state, int64_t notice, const char
 	link->connection = NULL;
 	link->died_at = broker->last_lane;
 	link_set_state(link, state, why);
+	if (link->which == BROKER_SIDE)
+		memory_lines_down(broker->lines);
 	memory_connection_lose(link->losing, notice);
 	link->losing = NULL;
-	if (link->which == BROKER_SIDE)
+	if (link->which == BROKER_SIDE) {
 		memory_watches_down(broker->watches);
+		memory_lines_tell(broker->lines);
+	}
 	if (broker->phase != PHASE_STARTED)
 		return; /* stopped by one of the answers */
-	link_schedule(link);
+	memory_link_schedule(link);
 	link_tell(link);
 }
 
@@ -163,9 +176,8 @@ on_reset(void *ctx, uint64_t id)
 	free(why);
 }
 
-/* The side link is needed: from now on it has a connection, and requests wait in it. */
-static void
-link_want(struct link *link)
+void
+memory_link_want(struct link *link)
 {
 	struct memory_broker *broker = link->broker;
 
@@ -174,7 +186,7 @@ link_want(struct link *link)
 	link->connection =
 	    memory_connection_new(broker->world, broker->timers, (struct broker *)broker);
 	timers_set(timers_of(broker), &link->give_up, now_of(broker) + MEMORY_PROBE_TIMEOUT);
-	link_schedule(link);
+	memory_link_schedule(link);
 }
 
 static void
@@ -215,7 +227,7 @@ memory_start(struct broker *base)
 	broker->phase = PHASE_STARTED;
 	if (hold->held)
 		timers_set(timers_of(broker), &hold->up, now_of(broker));
-	link_schedule(hold);
+	memory_link_schedule(hold);
 }
 
 static void
@@ -229,6 +241,7 @@ memory_stop(struct broker *base)
 	link_stop(&broker->links[BROKER_HOLD]);
 	link_stop(&broker->links[BROKER_SIDE]);
 	memory_watches_clear(broker->watches);
+	memory_lines_clear(broker->lines);
 	memory_strays_clear(broker->strays);
 }
 
@@ -240,6 +253,7 @@ memory_free(struct broker *base)
 	assert(broker->phase == PHASE_STOPPED);
 	memory_world_forget(broker->world, base);
 	memory_watches_free(broker->watches);
+	memory_lines_free(broker->lines);
 	memory_strays_free(broker->strays);
 	free(broker->links[BROKER_HOLD].why);
 	free(broker->links[BROKER_SIDE].why);
@@ -281,7 +295,7 @@ memory_lane_take(struct broker *base, enum broker_link which)
 	if (broker->phase != PHASE_STARTED)
 		return 0;
 	if (which == BROKER_SIDE)
-		link_want(link);
+		memory_link_want(link);
 	else if (link->state != BROKER_UP ||
 		 memory_connection_lanes(link->connection) >= broker->lanes_max)
 		return 0;
@@ -299,20 +313,28 @@ memory_lane_put(struct broker *base, uint64_t lane)
 		memory_connection_lane_put(link->connection, lane);
 }
 
+void
+memory_broker_request(
+    struct memory_broker *broker, const struct memory_call *call, struct broker_done done)
+{
+	const struct link *link = link_of_lane(broker, call->lane);
+	uint64_t number = call->lane >> 1;
+
+	assert(number != 0 && number <= broker->last_lane);
+	if (broker->phase != PHASE_STARTED)
+		return;
+	if (link->connection == NULL || !memory_connection_request(link->connection, call, done))
+		memory_strays_add(broker->strays,
+		    number <= link->died_at ? BROKER_UNKNOWN : BROKER_SKIPPED, done);
+}
+
 static void
 request(struct broker *base, uint64_t lane, enum memory_method method, const char *queue,
     struct broker_done done)
 {
-	struct memory_broker *broker = memory_of(base);
-	const struct link *link = link_of_lane(broker, lane);
+	const struct memory_call call = {.lane = lane, .method = method, .queue = queue};
 
-	assert(lane >> 1 != 0 && lane >> 1 <= broker->last_lane);
-	if (broker->phase != PHASE_STARTED)
-		return;
-	if (link->connection == NULL ||
-	    !memory_connection_request(link->connection, lane, method, queue, done))
-		memory_strays_add(broker->strays,
-		    lane >> 1 <= link->died_at ? BROKER_UNKNOWN : BROKER_SKIPPED, done);
+	memory_broker_request(memory_of(base), &call, done);
 }
 
 static void
@@ -367,8 +389,8 @@ directory(struct broker *base, enum memory_method method, const char *queue, con
 
 	if (broker->phase != PHASE_STARTED)
 		return;
-	link_want(side);
-	call.lane = lane_id(++broker->last_lane, BROKER_SIDE);
+	memory_link_want(side);
+	call.lane = memory_broker_new_lane(broker);
 	memory_connection_directory(side->connection, &call, done);
 }
 
@@ -402,7 +424,7 @@ memory_probe(
 	assert(count > 0 && count <= BROKER_PROBE_MAX);
 	if (broker->phase != PHASE_STARTED)
 		return;
-	link_want(side);
+	memory_link_want(side);
 	memory_connection_probe(side->connection, queues, count, done);
 }
 
@@ -426,7 +448,7 @@ memory_watch(struct broker *base, const char *queue)
 	if (broker->phase != PHASE_STARTED)
 		return;
 	memory_watches_add(broker->watches, queue);
-	link_schedule(&broker->links[BROKER_SIDE]);
+	memory_link_schedule(&broker->links[BROKER_SIDE]);
 }
 
 static void
@@ -455,6 +477,10 @@ static const struct broker_ops memory_ops = {
     .reset = memory_reset,
     .watch = memory_watch,
     .unwatch = memory_unwatch,
+    .line_join = memory_broker_line_join,
+    .line_leave = memory_broker_line_leave,
+    .line_wake = memory_broker_line_wake,
+    .line_count = memory_broker_line_count,
 };
 
 struct broker *
@@ -472,6 +498,7 @@ memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 	link_init(&broker->links[BROKER_SIDE], broker, BROKER_SIDE);
 	broker->strays = memory_strays_new(broker->timers);
 	broker->watches = memory_watches_new(world, broker->timers, (struct broker *)broker);
+	broker->lines = memory_lines_new(broker);
 	return (struct broker *)broker;
 }
 
@@ -489,7 +516,7 @@ link_down(struct link *link, enum broker_state state, int64_t notice, const char
 	link_set_state(link, state, why);
 	if (state == BROKER_DENIED)
 		link_tell(link);
-	link_schedule(link);
+	memory_link_schedule(link);
 }
 
 void
@@ -521,7 +548,7 @@ memory_broker_restore(struct broker *broker, enum broker_link which)
 
 	link->held = false;
 	link->earliest = 0;
-	link_schedule(link);
+	memory_link_schedule(link);
 }
 
 void

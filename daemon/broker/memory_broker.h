@@ -28,7 +28,12 @@ enum memory_method {
 	MEMORY_DECLARE_MARKER,
 	MEMORY_DIRECTORY_READ,
 	MEMORY_DIRECTORY_ENTER,
-	MEMORY_DIRECTORY_LEAVE
+	MEMORY_DIRECTORY_LEAVE,
+	MEMORY_LINE_JOIN,   /* declares the line and consumes */
+	MEMORY_LINE_CREDIT, /* of one that joined */
+	MEMORY_LINE_LEAVE,
+	MEMORY_LINE_WAKE, /* ABSENT: there is no such line */
+	MEMORY_LINE_COUNT
 };
 
 /* From a daemon to the world, and back. */
@@ -42,6 +47,9 @@ struct memory_performed {
 	enum memory_method method;
 	const char *queue; /* borrowed */
 	const char *name;  /* borrowed; entered into or removed from a directory; NULL: none */
+	int priority;      /* LINE_JOIN */
+	unsigned credit;   /* LINE_JOIN, LINE_CREDIT */
+	int slot;          /* LINE_WAKE */
 	enum broker_answer answer;
 };
 
@@ -101,11 +109,18 @@ bool memory_world_put(struct memory_world *world, const char *queue, bool exclus
 bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 /* The same, and it is gone when the node restarts. */
 bool memory_world_put_transient(struct memory_world *world, const char *queue);
-/* A message, whoever wrote it, at the end of a queue; a directory is made where there is none. */
+/*
+ * A message, whoever wrote it, at the end of a queue; a directory is made where there is none. One of a
+ * wait line is delivered, and never over its time.
+ */
 void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
 /* The messages of a queue, in order. */
 void memory_world_each_message(const struct memory_world *world, const char *queue,
     void (*fn)(void *ctx, const char *body), void *ctx);
+/* The members of a wait line, as the world sees them: those whose death it has not noticed, too. */
+size_t memory_world_members(const struct memory_world *world, const char *queue);
+/* The hints in it that were delivered to nobody yet. */
+size_t memory_world_hints(const struct memory_world *world, const char *queue);
 /* Deletes behind everybody's back; false when there was none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
 /* Ends every watch of a queue with a hint although it is there; false when there was none. */
@@ -142,7 +157,8 @@ void memory_broker_each_lane(const struct broker *broker, enum broker_link link,
 void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);
 /*
  * The broker's node goes down and comes up at once: plain queues stay with their messages, exclusive and
- * transient ones are gone, nothing more is performed or answered on any connection. The daemons notice when they are cut.
+ * transient ones and wait lines are gone, nothing more is performed or answered on any connection. The
+ * daemons notice when they are cut.
  */
 void memory_world_restart(struct memory_world *world);
 /* The same for the lane of the watches: they are told so, and placed anew. */

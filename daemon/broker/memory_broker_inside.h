@@ -1,5 +1,5 @@
 /*
- * The inside of memory_broker, shared by its two files: the seam's operations with the life of the
+ * The inside of memory_broker, shared by its files: the seam's operations with the life of the
  * links, and what the simulation asks and does.
  */
 #ifndef BROKER_MEMORY_BROKER_INSIDE_H
@@ -7,7 +7,9 @@
 
 #include "daemon/broker/memory_broker.h"
 
+struct memory_call;
 struct memory_connection;
+struct memory_lines;
 struct memory_strays;
 struct memory_watches;
 
@@ -47,6 +49,7 @@ struct memory_broker {
 	struct link links[2];
 	struct memory_strays *strays;   /* owned; requests on lanes that are gone */
 	struct memory_watches *watches; /* owned */
+	struct memory_lines *lines;     /* owned */
 };
 
 static inline struct memory_broker *
@@ -54,5 +57,23 @@ memory_of(struct broker *broker)
 {
 	return (struct memory_broker *)broker;
 }
+
+/* The side link is needed: from now on it has a connection, and requests wait in it. */
+void memory_link_want(struct link *link);
+/* Brings the link up as soon as it may be, if it is wanted. */
+void memory_link_schedule(struct link *link);
+/* On a lane, or on one that is gone. */
+void memory_broker_request(
+    struct memory_broker *broker, const struct memory_call *call, struct broker_done done);
+/* The number of a lane of the side link that is to be opened. */
+uint64_t memory_broker_new_lane(struct memory_broker *broker);
+
+/* The seam's operations on wait lines. (memory_broker_post.c) */
+void memory_broker_line_join(
+    struct broker *broker, const char *queue, int priority, unsigned credit);
+void memory_broker_line_leave(struct broker *broker, const char *queue, int priority);
+void memory_broker_line_wake(struct broker *broker, const char *queue, int slot);
+void memory_broker_line_count(
+    struct broker *broker, const char *queue, struct broker_count_done done);
 
 #endif

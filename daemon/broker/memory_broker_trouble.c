@@ -4,6 +4,7 @@
 
 #include "daemon/broker/memory_broker_inside.h"
 #include "daemon/broker/memory_connection.h"
+#include "daemon/broker/memory_line.h"
 #include "daemon/broker/memory_stray.h"
 #include "daemon/broker/memory_watch.h"
 
@@ -18,6 +19,8 @@ memory_broker_set_timers(struct broker *base, struct timers *timers)
 	broker->strays = memory_strays_new(timers);
 	memory_watches_free(broker->watches);
 	broker->watches = memory_watches_new(broker->world, timers, base);
+	memory_lines_free(broker->lines);
+	broker->lines = memory_lines_new(broker);
 }
 
 void

@@ -6,6 +6,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 #include "daemon/broker/memory_connection_inside.h"
+#include "daemon/broker/memory_post.h"
 #include "daemon/broker/memory_probe.h"
 
 /* ---- requests ---- */
@@ -31,6 +32,8 @@ lane_set_state(struct lane *lane, enum lane_state state)
 	assert(state > lane->state);
 	if (lane->state < LANE_CLOSED && state >= LANE_CLOSED)
 		lane->connection->usable--;
+	if (lane->state == LANE_OPEN)
+		memory_post_leave(&lane->connection->owner, lane->id);
 	lane->state = state;
 }
 
@@ -70,6 +73,7 @@ connection_leave(struct memory_connection *connection)
 		return;
 	while ((request = TAILQ_FIRST(&connection->requests)) != NULL)
 		request_free(request);
+	memory_connection_deliveries_clear(connection);
 	HASH_ITER (hh, connection->lanes, lane, next) {
 		lane_free(lane);
 	}
@@ -120,11 +124,7 @@ on_perform(void *ctx, uint64_t id)
 	if (request->lane->state != LANE_OPEN)
 		return; /* not performed: closing the lane will answer it */
 	request->state = REQUEST_PERFORMED;
-	request->verdict = memory_owner_perform(
-	    &request->connection->owner, &(struct memory_call){.lane = request->lane->id,
-					     .method = request->method,
-					     .queue = request->queue,
-					     .name = request->name});
+	request->verdict = memory_owner_perform(&request->connection->owner, &request->call);
 	if (request->verdict.code != 0)
 		lane_set_state(request->lane, LANE_FAILED);
 }
@@ -148,7 +148,11 @@ request_tell(
 	};
 	struct memory_connection *connection = request->connection;
 	struct broker_names_done names_done = request->names_done;
+	struct broker_count_done count_done = request->count_done;
 	struct broker_done done = request->done;
+	int consumers = answer == BROKER_OK       ? request->verdict.consumers
+			: answer == BROKER_ABSENT ? 0
+						  : -1;
 	struct name_list names = {0};
 	uint64_t lane = request->lane->id;
 
@@ -160,7 +164,7 @@ request_tell(
 		timers_cancel(connection->client, &request->answer);
 	else
 		request_free(request);
-	if (names_done.fn == NULL) {
+	if (names_done.fn == NULL && count_done.fn == NULL) {
 		done.fn(done.ctx, done.id, &reply);
 		return;
 	}
@@ -169,8 +173,11 @@ request_tell(
 		reply.answer = BROKER_REFUSED;
 	if (is_up(connection))
 		memory_connection_lane_put(connection, lane);
-	names_done.fn(
-	    names_done.ctx, names_done.id, &reply, (const char *const *)names.all, names.count);
+	if (count_done.fn != NULL)
+		count_done.fn(count_done.ctx, count_done.id, consumers);
+	else
+		names_done.fn(names_done.ctx, names_done.id, &reply, (const char *const *)names.all,
+		    names.count);
 	name_list_done(&names);
 }
 
@@ -203,7 +210,9 @@ lane_tell_closed(struct lane *lane, int code, const char *text)
 	}
 	if (!is_up(connection))
 		return;
-	if (lane->state == LANE_CLOSED) {
+	if (lane->state == LANE_CLOSED && lane->hearer != NULL) {
+		lane->hearer->closed(lane->hearer->ctx, id);
+	} else if (lane->state == LANE_CLOSED) {
 		const struct broker_events *events =
 		    &((struct broker_base *)connection->broker)->events;
 
@@ -271,12 +280,6 @@ on_probe_over(void *ctx)
 
 /* ---- sending ---- */
 
-static int64_t
-later_of(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 static void
 request_send(struct request *request)
 {
@@ -296,7 +299,9 @@ request_send(struct request *request)
 		return;
 	}
 	delay = memory_world_delay(connection->owner.world);
-	silent = memory_world_silent(connection->owner.world);
+	/* A publish without a confirm is not answered by anybody: it cannot be found out to be silent. */
+	silent = request->call.method != MEMORY_LINE_WAKE &&
+		 memory_world_silent(connection->owner.world);
 	assert(delay >= 0);
 	request->state = REQUEST_SENT;
 	request->sent_at = now_of(connection);
@@ -350,8 +355,11 @@ memory_connection_new(struct memory_world *world, struct timers *timers, struct 
 	connection->owner.free = on_world_free;
 	connection->owner.unblocked = on_unblocked;
 	connection->owner.restarted = on_restarted;
+	connection->owner.delivered = memory_connection_delivered;
+	connection->owner.cancelled = memory_connection_cancelled;
 	memory_owner_init(&connection->owner, world, broker);
 	TAILQ_INIT(&connection->requests);
+	TAILQ_INIT(&connection->deliveries);
 	timer_init(&connection->notice, on_notice, connection, 0);
 	return connection;
 }
@@ -377,6 +385,7 @@ memory_connection_lose(struct memory_connection *connection, int64_t notice)
 	connection_set_state(connection, CONNECTION_LOST);
 	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next)
 		timers_cancel(connection->client, &lane->close);
+	memory_connection_deliveries_clear(connection);
 	/* The broker deletes exclusive queues before any client can learn of it. */
 	if (notice <= 0)
 		memory_owner_release(&connection->owner);
@@ -418,15 +427,6 @@ unsigned
 memory_connection_lanes(const struct memory_connection *connection)
 {
 	return connection->usable;
-}
-
-static struct lane *
-lane_find(const struct memory_connection *connection, uint64_t id)
-{
-	struct lane *lane;
-
-	HASH_FIND(hh, connection->lanes, &id, sizeof(id), lane);
-	return lane;
 }
 
 void
@@ -493,27 +493,28 @@ request_new(struct memory_connection *connection)
 }
 
 static struct request *
-request_on_lane(struct lane *lane, enum memory_method method, const char *queue)
+request_on_lane(struct lane *lane, const struct memory_call *call)
 {
 	struct request *request = request_new(lane->connection);
 
 	request->lane = lane;
 	TAILQ_INSERT_TAIL(&lane->requests, request, of_lane);
-	request->method = method;
-	request->queue = mem_strdup(queue);
+	request->call = *call;
+	request->call.queue = request->queue = mem_strdup(call->queue);
+	request->call.name = request->name = mem_strdup(call->name);
 	return request;
 }
 
 bool
-memory_connection_request(struct memory_connection *connection, uint64_t id,
-    enum memory_method method, const char *queue, struct broker_done done)
+memory_connection_request(
+    struct memory_connection *connection, const struct memory_call *call, struct broker_done done)
 {
-	struct lane *lane = lane_find(connection, id);
+	struct lane *lane = lane_find(connection, call->lane);
 	struct request *request;
 
 	if (lane == NULL || lane->state >= LANE_CLOSED)
 		return false;
-	request = request_on_lane(lane, method, queue);
+	request = request_on_lane(lane, call);
 	request->done = done;
 	if (is_up(connection))
 		request_send(request);
@@ -527,9 +528,21 @@ memory_connection_directory(struct memory_connection *connection, const struct m
 	struct request *request;
 
 	memory_connection_lane_open(connection, call->lane);
-	request = request_on_lane(lane_find(connection, call->lane), call->method, call->queue);
-	request->name = mem_strdup(call->name);
+	request = request_on_lane(lane_find(connection, call->lane), call);
 	request->names_done = done;
+	if (is_up(connection))
+		request_send(request);
+}
+
+void
+memory_connection_count(struct memory_connection *connection, const struct memory_call *call,
+    struct broker_count_done done)
+{
+	struct request *request;
+
+	memory_connection_lane_open(connection, call->lane);
+	request = request_on_lane(lane_find(connection, call->lane), call);
+	request->count_done = done;
 	if (is_up(connection))
 		request_send(request);
 }

@@ -53,12 +53,28 @@ void memory_connection_lane_put(struct memory_connection *connection, uint64_t l
 void memory_connection_lane_close(
     struct memory_connection *connection, uint64_t lane, int code, const char *text);
 
-/* False: there is no such lane. */
-bool memory_connection_request(struct memory_connection *connection, uint64_t lane,
-    enum memory_method method, const char *queue, struct broker_done done);
+/* Who reads what is delivered on a lane, and hears of the lane's end in the engine's place. */
+struct memory_hearer {
+	void (*arrived)(void *ctx, uint64_t lane, const struct memory_message *message);
+	/* basic.cancel */
+	void (*cancelled)(void *ctx, uint64_t lane);
+	/* The broker has closed the lane; it is to be put back. */
+	void (*closed)(void *ctx, uint64_t lane);
+	void *ctx;
+};
+/* NULL: nobody does any more. Borrowed while the lane is there. */
+void memory_connection_lane_hear(
+    struct memory_connection *connection, uint64_t lane, const struct memory_hearer *hearer);
+
+/* On call->lane; the call's texts are copied. False: there is no such lane. */
+bool memory_connection_request(
+    struct memory_connection *connection, const struct memory_call *call, struct broker_done done);
 /* A directory's, on a new lane of that number, which is gone with the answer. */
 void memory_connection_directory(struct memory_connection *connection,
     const struct memory_call *call, struct broker_names_done done);
+/* The same, of how many consumers a queue has. */
+void memory_connection_count(struct memory_connection *connection, const struct memory_call *call,
+    struct broker_count_done done);
 void memory_connection_probe(struct memory_connection *connection, const char *const *queues,
     size_t count, struct broker_probe_done done);
 

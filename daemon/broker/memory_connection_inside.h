@@ -1,5 +1,5 @@
 /*
- * The inside of memory_connection, shared by its two files: its life, and what befalls it.
+ * The inside of memory_connection, shared by its files: its life, what is delivered, and what befalls it.
  */
 #ifndef BROKER_MEMORY_CONNECTION_INSIDE_H
 #define BROKER_MEMORY_CONNECTION_INSIDE_H
@@ -9,6 +9,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/memory_connection.h"
 
+struct delivery;
 struct memory_probe;
 
 enum connection_state {
@@ -23,13 +24,14 @@ struct memory_connection {
 	struct broker *broker;     /* borrowed; until lost */
 	struct timers *client;     /* borrowed; until lost */
 	enum connection_state state;
-	bool frozen;                    /* UP: nothing is performed or answered any more */
-	unsigned blocked;               /* ways (enum memory_way) on which nothing arrives now */
-	unsigned busy;                  /* calls in progress that may call back */
-	struct lane *lanes;             /* owned; hash by id */
-	unsigned usable;                /* lanes that are OPEN or FAILED */
-	TAILQ_HEAD(, request) requests; /* owned; in order of sending */
-	struct timer notice;            /* LOST: when the world notices */
+	bool frozen;                       /* UP: nothing is performed or answered any more */
+	unsigned blocked;                  /* ways (enum memory_way) on which nothing arrives now */
+	unsigned busy;                     /* calls in progress that may call back */
+	struct lane *lanes;                /* owned; hash by id */
+	unsigned usable;                   /* lanes that are OPEN or FAILED */
+	TAILQ_HEAD(, request) requests;    /* owned; in order of sending */
+	TAILQ_HEAD(, delivery) deliveries; /* owned; in order of sending */
+	struct timer notice;               /* LOST: when the world notices */
 };
 
 enum lane_state {
@@ -49,7 +51,8 @@ struct lane {
 	TAILQ_HEAD(, request) requests; /* borrowed; unanswered, in order */
 	struct timer close; /* FAILED by the broker's own doing: when the client hears of it */
 	int close_code;
-	char *close_text; /* owned */
+	char *close_text;                   /* owned */
+	const struct memory_hearer *hearer; /* borrowed; NULL: what is delivered is not read */
 	UT_hash_handle hh;
 };
 
@@ -65,12 +68,12 @@ struct request {
 	struct lane *lane;                    /* borrowed; NULL: a probe */
 	enum request_state state;
 	int64_t sent_at;
-	bool reaches, returns; /* SENT: it is to be performed; and answered */
-	enum memory_method method;
-	char *queue; /* owned */
-	char *name;  /* owned; of a directory's request, may be NULL */
+	bool reaches, returns;   /* SENT: it is to be performed; and answered */
+	struct memory_call call; /* its texts: */
+	char *queue, *name;      /* owned; name: of a directory's request, may be NULL */
 	struct broker_done done;
 	struct broker_names_done names_done; /* fn not NULL: of a directory, on a lane of its own */
+	struct broker_count_done count_done; /* fn not NULL: a count, on a lane of its own */
 	struct memory_verdict verdict;       /* PERFORMED; its names owned */
 	struct memory_probe *probe;          /* owned; NULL: a method */
 	struct timer perform, answer;
@@ -87,6 +90,29 @@ static inline int64_t
 now_of(const struct memory_connection *connection)
 {
 	return clock_now(timers_clock(timers_of(connection)));
+}
+
+void memory_connection_delivered(
+    struct memory_owner *owner, uint64_t lane, const struct memory_message *message);
+void memory_connection_cancelled(struct memory_owner *owner, uint64_t lane);
+/* Nothing more arrives; what was held back arrives now; forgets them. */
+void memory_connection_deliveries_halt(struct memory_connection *connection);
+void memory_connection_deliveries_go_on(struct memory_connection *connection);
+void memory_connection_deliveries_clear(struct memory_connection *connection);
+
+static inline struct lane *
+lane_find(const struct memory_connection *connection, uint64_t id)
+{
+	struct lane *lane;
+
+	HASH_FIND(hh, connection->lanes, &id, sizeof(id), lane);
+	return lane;
+}
+
+static inline int64_t
+later_of(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
 }
 
 static inline bool

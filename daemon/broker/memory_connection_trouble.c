@@ -33,6 +33,7 @@ memory_connection_freeze(struct memory_connection *connection)
 		timers_cancel(connection->client, &request->answer);
 	for (lane = connection->lanes; lane != NULL; lane = lane->hh.next)
 		timers_cancel(connection->client, &lane->close);
+	memory_connection_deliveries_halt(connection);
 }
 
 void
@@ -93,4 +94,5 @@ memory_connection_block(struct memory_connection *connection, unsigned ways)
 			memory_probe_freeze(request->probe);
 	}
 	deliver(connection, now_of(connection));
+	memory_connection_deliveries_go_on(connection);
 }

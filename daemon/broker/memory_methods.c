@@ -1,9 +1,11 @@
 #include "daemon/broker/memory_world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/broker/memory_post.h"
 #include "daemon/broker/memory_world_inside.h"
 
 static const struct memory_verdict done = {.answer = BROKER_OK, .text = ""};
@@ -26,6 +28,8 @@ static const struct memory_verdict transient = {.answer = BROKER_OK,
 static const struct memory_verdict overfull = {
     .answer = BROKER_REFUSED, .code = 406, .text = "more messages than a directory may have"};
 static const struct memory_verdict alarmed = {.answer = BROKER_UNKNOWN, .text = BROKER_ALARM_WORDS};
+/* A mandatory publish to nobody: that closes no lane. */
+static const struct memory_verdict returned = {.answer = BROKER_ABSENT, .text = ""};
 static const struct memory_verdict refused = {
     .answer = BROKER_REFUSED, .code = 403, .text = "ACCESS_REFUSED - access to queue refused"};
 
@@ -98,7 +102,7 @@ static struct memory_verdict delete (struct memory_owner *owner, const char *nam
 
 /* What broker.h makes of a refusal. */
 static struct memory_verdict
-directory_refused(struct memory_verdict verdict)
+refusal(struct memory_verdict verdict)
 {
 	if (verdict.code != 0)
 		verdict.answer = BROKER_REFUSED;
@@ -114,7 +118,7 @@ directory_enter(struct memory_owner *owner, const struct memory_call *call)
 		return alarmed;
 	verdict = declare(owner, call->queue, MEMORY_QUEUE_DIRECTORY);
 	if (verdict.code != 0)
-		return directory_refused(verdict);
+		return refusal(verdict);
 	name_list_add(&memory_queue_find(owner->world, call->queue)->messages, call->name);
 	name_list_add(&verdict.names, call->name);
 	return verdict;
@@ -132,7 +136,7 @@ directory_go_through(struct memory_owner *owner, const struct memory_call *call)
 	if (queue == NULL)
 		return done;
 	if (queue->owner != NULL)
-		return directory_refused(locked);
+		return refusal(locked);
 	messages = &queue->messages;
 	if (messages->count > BROKER_DIRECTORY_MAX)
 		return overfull;
@@ -148,6 +152,47 @@ directory_go_through(struct memory_owner *owner, const struct memory_call *call)
 			messages->all[left++] = body;
 	}
 	messages->count = left;
+	return verdict;
+}
+
+/* ---- a wait line ---- */
+
+static struct memory_verdict
+line_join(struct memory_owner *owner, const struct memory_call *call)
+{
+	struct memory_verdict verdict = declare(owner, call->queue, MEMORY_QUEUE_LINE);
+
+	if (verdict.code != 0)
+		return refusal(verdict);
+	memory_post_read(memory_queue_find(owner->world, call->queue), owner, call->lane,
+	    call->priority, call->credit);
+	return verdict;
+}
+
+/* Mandatory. What is no line keeps no messages (x-max-length 0). */
+static struct memory_verdict
+line_wake(struct memory_owner *owner, const struct memory_call *call)
+{
+	struct memory_queue *queue = memory_queue_find(owner->world, call->queue);
+	int64_t now = clock_now(timers_clock(owner->world->timers));
+	char body[16];
+	int len = snprintf(body, sizeof(body), "%d", call->slot);
+
+	if (queue == NULL)
+		return returned;
+	if (queue->kind == MEMORY_QUEUE_LINE)
+		memory_post_publish(owner->world, queue, body, (size_t)len, now + BROKER_HINT_TTL);
+	return done;
+}
+
+static struct memory_verdict
+line_count(struct memory_owner *owner, const struct memory_call *call)
+{
+	struct memory_verdict verdict = check(owner, call->queue);
+
+	if (verdict.code == 0)
+		verdict.consumers =
+		    (int)memory_post_readers(memory_queue_find(owner->world, call->queue));
 	return verdict;
 }
 
@@ -172,6 +217,18 @@ perform(struct memory_owner *owner, const struct memory_call *call)
 	case MEMORY_DIRECTORY_READ:
 	case MEMORY_DIRECTORY_LEAVE:
 		return directory_go_through(owner, call);
+	case MEMORY_LINE_JOIN:
+		return line_join(owner, call);
+	case MEMORY_LINE_CREDIT:
+		memory_post_set_credit(owner, call->lane, call->credit);
+		return done;
+	case MEMORY_LINE_LEAVE:
+		memory_post_leave(owner, call->lane);
+		return done;
+	case MEMORY_LINE_WAKE:
+		return line_wake(owner, call);
+	case MEMORY_LINE_COUNT:
+		return line_count(owner, call);
 	}
 	abort();
 }
@@ -189,6 +246,9 @@ memory_owner_perform(struct memory_owner *owner, const struct memory_call *call)
 	    .method = call->method,
 	    .queue = call->queue,
 	    .name = call->name,
+	    .priority = call->priority,
+	    .credit = call->credit,
+	    .slot = call->slot,
 	    .answer = verdict.answer,
 	};
 

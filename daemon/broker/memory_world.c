@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/broker/memory_post.h"
 #include "daemon/broker/memory_world_inside.h"
 
 struct memory_world *
@@ -16,6 +17,7 @@ memory_world_new(struct timers *timers, const struct memory_nature *nature)
 	if (nature != NULL)
 		world->nature = *nature;
 	TAILQ_INIT(&world->owners);
+	TAILQ_INIT(&world->alarms);
 	memory_owner_init(&world->foreign, world, NULL);
 	return world;
 }
@@ -37,6 +39,7 @@ memory_world_free(struct memory_world *world)
 	assert(TAILQ_EMPTY(&world->owners));
 	HASH_ITER (hh, world->queues, queue, next) {
 		HASH_DEL(world->queues, queue);
+		memory_post_clear(queue, false);
 		name_list_done(&queue->messages);
 		free(queue->name);
 		free(queue);
@@ -101,7 +104,9 @@ memory_world_restart(struct memory_world *world)
 	struct memory_queue *queue, *next_queue;
 
 	HASH_ITER (hh, world->queues, queue, next_queue) {
-		if (queue->kind == MEMORY_QUEUE_TRANSIENT)
+		if (queue->kind == MEMORY_QUEUE_LINE)
+			memory_post_clear(queue, false);
+		if (queue->kind == MEMORY_QUEUE_LINE || queue->kind == MEMORY_QUEUE_TRANSIENT)
 			memory_queue_free(world, queue);
 	}
 	/* An owner's end touches no other. */
@@ -115,6 +120,7 @@ memory_world_restart(struct memory_world *world)
 void
 memory_world_block(struct memory_world *world, bool blocked)
 {
+	struct memory_alarm *alarm;
 	struct memory_owner *owner;
 
 	world->blocked = blocked;
@@ -124,6 +130,20 @@ memory_world_block(struct memory_world *world, bool blocked)
 		if (owner->unblocked != NULL)
 			owner->unblocked(owner);
 	}
+	TAILQ_FOREACH (alarm, &world->alarms, entry)
+		alarm->over(alarm);
+}
+
+void
+memory_alarm_heed(struct memory_world *world, struct memory_alarm *alarm)
+{
+	TAILQ_INSERT_TAIL(&world->alarms, alarm, entry);
+}
+
+void
+memory_alarm_ignore(struct memory_world *world, struct memory_alarm *alarm)
+{
+	TAILQ_REMOVE(&world->alarms, alarm, entry);
 }
 
 void
@@ -159,6 +179,8 @@ memory_queue_new(
 	queue->name = mem_strdup(name);
 	queue->owner = owner;
 	TAILQ_INIT(&queue->consumers);
+	TAILQ_INIT(&queue->ready);
+	TAILQ_INIT(&queue->readers);
 	if (owner != NULL)
 		TAILQ_INSERT_TAIL(&owner->queues, queue, of_owner);
 	HASH_ADD_KEYPTR(hh, world->queues, queue->name, strlen(queue->name), queue);
@@ -193,6 +215,7 @@ memory_queue_free(struct memory_world *world, struct memory_queue *queue)
 			memory_consumer_leave(consumer);
 	}
 	cancel_consumers(queue);
+	memory_post_clear(queue, true);
 	if (queue->owner != NULL)
 		TAILQ_REMOVE(&queue->owner->queues, queue, of_owner);
 	HASH_DEL(world->queues, queue);
@@ -283,6 +306,10 @@ memory_world_publish(struct memory_world *world, const char *name, const char *b
 
 	if (queue == NULL)
 		queue = memory_queue_new(world, name, MEMORY_QUEUE_DIRECTORY, NULL);
+	if (queue->kind == MEMORY_QUEUE_LINE) {
+		memory_post_publish(world, queue, body, strlen(body), INT64_MAX);
+		return;
+	}
 	name_list_add(&queue->messages, body);
 }
 
@@ -294,6 +321,22 @@ memory_world_each_message(const struct memory_world *world, const char *name,
 
 	for (size_t i = 0; queue != NULL && i < queue->messages.count; i++)
 		fn(ctx, queue->messages.all[i]);
+}
+
+size_t
+memory_world_members(const struct memory_world *world, const char *name)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+
+	return queue == NULL ? 0 : memory_post_readers(queue);
+}
+
+size_t
+memory_world_hints(const struct memory_world *world, const char *name)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+
+	return queue == NULL ? 0 : memory_post_messages(world, queue);
 }
 
 bool
@@ -354,6 +397,7 @@ memory_owner_init(
 	owner->broker = broker;
 	owner->number = ++world->last_owner;
 	TAILQ_INIT(&owner->queues);
+	TAILQ_INIT(&owner->readers);
 	TAILQ_INSERT_TAIL(&world->owners, owner, entry);
 }
 
@@ -364,6 +408,7 @@ memory_owner_release(struct memory_owner *owner)
 
 	while ((queue = TAILQ_FIRST(&owner->queues)) != NULL)
 		memory_queue_free(owner->world, queue);
+	memory_post_leave_all(owner);
 }
 
 void

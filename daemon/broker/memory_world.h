@@ -17,6 +17,8 @@
 #include "daemon/broker/name_list.h"
 
 struct memory_queue;
+struct memory_message;
+struct memory_reader;
 
 /* Somebody who hears when a queue goes: a consumer. */
 struct memory_consumer {
@@ -38,14 +40,20 @@ struct memory_owner {
 	void (*unblocked)(struct memory_owner *owner);
 	/* The node has restarted: its queues are gone. It may free the owner. */
 	void (*restarted)(struct memory_owner *owner);
-	TAILQ_HEAD(, memory_queue) queues; /* exclusive ones; the world owns them */
+	/* To its reader on that lane; the message is borrowed. Must not ask for anything but delays. */
+	void (*delivered)(
+	    struct memory_owner *owner, uint64_t lane, const struct memory_message *message);
+	/* Its reader on that lane is none any more (basic.cancel). The same. */
+	void (*cancelled)(struct memory_owner *owner, uint64_t lane);
+	TAILQ_HEAD(, memory_queue) queues;   /* exclusive ones; the world owns them */
+	TAILQ_HEAD(, memory_reader) readers; /* owned */
 	TAILQ_ENTRY(memory_owner) entry;
 };
 
 /* Links the owner into the world; free and unblocked are the caller's to set before. */
 void memory_owner_init(
     struct memory_owner *owner, struct memory_world *world, const struct broker *broker);
-/* Deletes its exclusive queues. */
+/* Deletes its exclusive queues; its readers leave. */
 void memory_owner_release(struct memory_owner *owner);
 void memory_owner_done(struct memory_owner *owner);
 
@@ -55,6 +63,9 @@ struct memory_call {
 	enum memory_method method;
 	const char *queue; /* borrowed */
 	const char *name;  /* borrowed; of a directory's request, else NULL */
+	int priority;      /* LINE_JOIN */
+	unsigned credit;   /* LINE_JOIN, LINE_CREDIT */
+	int slot;          /* LINE_WAKE */
 };
 
 /* How the world takes a call. */
@@ -63,6 +74,7 @@ struct memory_verdict {
 	int code;               /* 0: it is no error, else it closed the lane */
 	const char *text;       /* static */
 	struct name_list names; /* of a directory; the caller's */
+	int consumers;          /* LINE_COUNT */
 };
 
 /* Performs it, unless the nature has it refused; the nature hears of it. (memory_methods.c) */
@@ -73,6 +85,14 @@ struct memory_verdict memory_owner_perform(
 enum broker_answer memory_consumer_join(
     struct memory_world *world, struct memory_consumer *consumer, const char *name);
 void memory_consumer_leave(struct memory_consumer *consumer); /* one that is none is left alone */
+
+/* Hears that the alarm is over, while it is linked into the world. */
+struct memory_alarm {
+	void (*over)(struct memory_alarm *alarm);
+	TAILQ_ENTRY(memory_alarm) entry;
+};
+void memory_alarm_heed(struct memory_world *world, struct memory_alarm *alarm);
+void memory_alarm_ignore(struct memory_world *world, struct memory_alarm *alarm);
 
 struct timers *memory_world_timers(const struct memory_world *world);
 bool memory_world_blocked(const struct memory_world *world);

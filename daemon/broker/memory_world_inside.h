@@ -14,9 +14,12 @@ enum memory_kind {
 	MEMORY_QUEUE_EXCLUSIVE, /* `owner` has it */
 	MEMORY_QUEUE_SLOT,      /* or marker: durable, x-max-length 0 */
 	MEMORY_QUEUE_DIRECTORY, /* durable, and keeps its messages */
+	MEMORY_QUEUE_LINE,      /* durable and auto-delete; its messages are delivered */
 	MEMORY_QUEUE_TRANSIENT, /* as a slot, but gone when the node restarts */
 	MEMORY_QUEUE_OTHERWISE  /* durable, with arguments that none of ours has */
 };
+
+TAILQ_HEAD(memory_messages, memory_message);
 
 struct memory_queue {
 	char *name;                 /* owned */
@@ -24,6 +27,8 @@ struct memory_queue {
 	enum memory_kind kind;
 	struct name_list messages;               /* the bodies of what it holds, in order */
 	TAILQ_HEAD(, memory_consumer) consumers; /* borrowed */
+	struct memory_messages ready;            /* owned; of one that is delivered from */
+	TAILQ_HEAD(, memory_reader) readers;     /* borrowed; the same. The first is the next */
 	TAILQ_ENTRY(memory_queue) of_owner;
 	UT_hash_handle hh;
 };
@@ -35,8 +40,10 @@ struct memory_world {
 	TAILQ_HEAD(, memory_owner) owners; /* the living ones */
 	struct memory_owner foreign;       /* a connection that no broker of ours has */
 	uint64_t last_owner;               /* the number of the last one */
+	uint64_t last_tag;                 /* of the last message that was to be delivered */
 	bool blocked;
 	bool deletes_by_name;
+	TAILQ_HEAD(, memory_alarm) alarms; /* borrowed; who hears when the alarm is over */
 };
 
 /* NULL: there is none. */

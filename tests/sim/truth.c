@@ -38,6 +38,16 @@ method_word(enum memory_method method)
 		return "enters a name into";
 	case MEMORY_DIRECTORY_LEAVE:
 		return "takes a name out of";
+	case MEMORY_LINE_JOIN:
+		return "joins";
+	case MEMORY_LINE_CREDIT:
+		return "changes its credit in";
+	case MEMORY_LINE_LEAVE:
+		return "leaves";
+	case MEMORY_LINE_WAKE:
+		return "sends a hint to";
+	case MEMORY_LINE_COUNT:
+		return "counts the consumers of";
 	}
 	return "?";
 }

@@ -146,6 +146,34 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 		rig.heard(queue, news);
 }
 
+static void
+on_line(void *ctx, const struct broker_line_event *event)
+{
+	char what[96];
+
+	snprintf(what, sizeof(what), "%s%s:%s/%d", ctx == two ? "two." : "",
+	    event->news == BROKER_LINE_JOINED   ? "joined"
+	    : event->news == BROKER_LINE_HINT   ? "hint"
+	    : event->news == BROKER_LINE_NOBODY ? "nobody"
+						: "left",
+	    event->queue, event->priority);
+	if (event->news == BROKER_LINE_HINT || event->news == BROKER_LINE_NOBODY)
+		snprintf(what + strlen(what), sizeof(what) - strlen(what), "=%d", event->slot);
+	see(what);
+	if (rig.line_heard != NULL)
+		rig.line_heard(event);
+}
+
+static void
+on_count(void *ctx, uint64_t id, int consumers)
+{
+	char what[32];
+
+	(void)ctx;
+	snprintf(what, sizeof(what), "c%d=%d", (int)id, consumers);
+	see(what);
+}
+
 /* ---- the nature's plan ---- */
 
 static int64_t
@@ -184,8 +212,11 @@ struct broker *
 rig_broker_new(unsigned lanes_max)
 {
 	struct broker *broker = memory_broker_new(world, 10, lanes_max);
-	struct broker_events events = {
-	    .link = on_link, .lane_closed = on_lane_closed, .watch = on_watch, .ctx = broker};
+	struct broker_events events = {.link = on_link,
+	    .lane_closed = on_lane_closed,
+	    .watch = on_watch,
+	    .line = on_line,
+	    .ctx = broker};
 
 	broker_set_events(broker, &events);
 	return broker;
@@ -384,6 +415,38 @@ unwatch(struct broker *broker, const char *queue)
 {
 	rig.in_call = true;
 	broker_unwatch(broker, queue);
+	rig.in_call = false;
+}
+
+void
+join(struct broker *broker, const char *queue, int priority, unsigned credit)
+{
+	rig.in_call = true;
+	broker_line_join(broker, queue, priority, credit);
+	rig.in_call = false;
+}
+
+void
+leave(struct broker *broker, const char *queue, int priority)
+{
+	rig.in_call = true;
+	broker_line_leave(broker, queue, priority);
+	rig.in_call = false;
+}
+
+void
+wake(struct broker *broker, const char *queue, int slot)
+{
+	rig.in_call = true;
+	broker_line_wake(broker, queue, slot);
+	rig.in_call = false;
+}
+
+void
+count(struct broker *broker, const char *queue, uint64_t id)
+{
+	rig.in_call = true;
+	broker_line_count(broker, queue, (struct broker_count_done){.fn = on_count, .id = id});
 	rig.in_call = false;
 }
 

@@ -1,7 +1,8 @@
 /*
  * Two daemons' memory_brokers over one world and a clock of our own. Whatever comes back is written
  * down in order, in short: "1=ok" is the answer to request 1, "2=locked!" one whose lane is gone with
- * it, "p3=ok,absent" a probe, "closed:405" a lane closed by the broker, "hold:up" a link, "hint:a" a watch's news. Nothing may
+ * it, "p3=ok,absent" a probe, "closed:405" a lane closed by the broker, "hold:up" a link, "hint:a" a watch's news,
+ * "hint:w/5=3" those of a wait line (queue w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may
  * come back from inside a call that asks for it: the rig checks that of every call made through it.
  */
 #ifndef TESTS_UNIT_MEMORY_RIG_H
@@ -36,6 +37,8 @@ struct rig {
 	size_t delays_used, silences_used, nacks_used, deafnesses_used;
 	/* What a test does from inside each piece of a watch's news. */
 	void (*heard)(const char *queue, enum broker_news news);
+	/* The same of a wait line's. */
+	void (*line_heard)(const struct broker_line_event *event);
 };
 
 extern struct rig rig;
@@ -78,6 +81,10 @@ void leave_name(struct broker *broker, const char *queue, const char *name, uint
 uint64_t take(struct broker *broker, enum broker_link link);
 void watch(struct broker *broker, const char *queue);
 void unwatch(struct broker *broker, const char *queue);
+void join(struct broker *broker, const char *queue, int priority, unsigned credit);
+void leave(struct broker *broker, const char *queue, int priority);
+void wake(struct broker *broker, const char *queue, int slot);
+void count(struct broker *broker, const char *queue, uint64_t id);
 bool exists(const char *queue);
 const struct broker *owner_of(const char *queue);
 

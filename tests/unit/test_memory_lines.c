@@ -1,0 +1,506 @@
+/*
+ * Wait lines over the memory broker, as broker.h promises them.
+ */
+#include <stdio.h>
+
+#include "daemon/broker/memory_line.h"
+#include "tests/unit/memory_rig.h"
+#include "tests/unit/unit.h"
+
+/* Both wait in line w with priority 5. */
+static void
+setup(void)
+{
+	rig_setup();
+	join(one, "w", 5, 1);
+	pass(0);
+	ck_saw("side:up joined:w/5");
+	join(two, "w", 5, 1);
+	pass(0);
+	ck_saw("two.side:up two.joined:w/5");
+}
+
+START_TEST(members_of_one_priority_take_turns)
+{
+	for (int slot = 1; slot <= 4; slot++) {
+		wake(slot % 2 == 0 ? one : two, "w", slot);
+		pass(0);
+	}
+	ck_saw("hint:w/5=1 two.hint:w/5=2 hint:w/5=3 two.hint:w/5=4");
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 0);
+}
+END_TEST
+
+/* By priority, not by who came first; the next one only when those have enough. */
+START_TEST(priority_goes_first)
+{
+	join(one, "w", 9, 2);
+	join(two, "w", 1, 1);
+	pass(0);
+	ck_saw("joined:w/9 two.joined:w/1");
+	wake(one, "w", 1);
+	pass(0);
+	wake(one, "w", 2);
+	pass(0);
+	ck_saw("hint:w/9=1 hint:w/9=2");
+	/* All at once: two are unread when the third comes. */
+	for (int slot = 1; slot <= 6; slot++)
+		memory_world_publish(world, "w", "7");
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
+	pass(0);
+	ck_saw("hint:w/9=7 hint:w/9=7 hint:w/5=7 two.hint:w/5=7 two.hint:w/1=7 hint:w/9=7");
+}
+END_TEST
+
+START_TEST(a_hint_is_there_for_two_seconds)
+{
+	/* Of those who have no credit: their one hint is on its way for long. */
+	for (size_t i = 0; i < 2; i++)
+		rig.delays[rig.delays_used + i] = 10 * NSEC_PER_SEC;
+	memory_world_publish(world, "w", "1");
+	memory_world_publish(world, "w", "2");
+	wake(one, "w", 3);
+	pass(0);
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
+	pass(BROKER_HINT_TTL - 1);
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
+	pass(1);
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 0);
+	pass(10 * NSEC_PER_SEC);
+	ck_saw("hint:w/5=1 two.hint:w/5=2");
+}
+END_TEST
+
+START_TEST(at_most_so_many_and_the_oldest_go)
+{
+	for (size_t i = 0; i < 2; i++)
+		rig.delays[rig.delays_used + i] = NSEC_PER_SEC;
+	for (int i = 0; i < 2 + 64 + 3; i++) {
+		char body[16];
+
+		snprintf(body, sizeof(body), "%d", i);
+		memory_world_publish(world, "w", body);
+	}
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 64);
+	leave(two, "w", 5);
+	pass(NSEC_PER_SEC);
+	rig.seen[strlen("hint:w/5=0 hint:w/5=1 hint:w/5=6")] = '\0';
+	/* What two had not read comes first again, and pushes nobody out. */
+	ck_saw("hint:w/5=0 hint:w/5=1 hint:w/5=5");
+}
+END_TEST
+
+START_TEST(no_line_no_waiter)
+{
+	wake(one, "v", 1);
+	pass(0);
+	ck_saw("nobody:v/0=1");
+	ck_assert(!exists("v"));
+	/* Those that are owed, too; not those that may have come. */
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	ck_saw("left:w/5 side:down:cut");
+	wake(one, "v", 2);
+	pass(0);
+	ck_saw("side:up joined:w/5 nobody:v/0=2");
+	wake(one, "v", 3);
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	ck_saw("left:w/5 side:down:cut side:up joined:w/5");
+	/* Routed, and gone. */
+	ck_assert(memory_world_put(world, "plain", false));
+	wake(one, "plain", 1);
+	pass(0);
+	join(one, "plain", 0, 1);
+	pass(MSEC);
+	ck_saw("");
+}
+END_TEST
+
+START_TEST(it_goes_with_its_last_member)
+{
+	leave(one, "w", 5);
+	leave(one, "w", 5);
+	leave(one, "w", 4);
+	leave(one, "none", 5);
+	pass(0);
+	ck_assert(exists("w"));
+	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
+	wake(one, "w", 1);
+	pass(0);
+	ck_saw("two.hint:w/5=1");
+	leave(two, "w", 5);
+	pass(0);
+	ck_assert(!exists("w"));
+}
+END_TEST
+
+/* What comes to one that has left goes to the others. */
+START_TEST(who_leaves_reads_nothing)
+{
+	rig.delays[rig.delays_used + 1] = 10 * MSEC;
+	wake(two, "w", 1);
+	pass(MSEC);
+	ck_saw("");
+	leave(one, "w", 5);
+	pass(20 * MSEC);
+	ck_saw("two.hint:w/5=1");
+}
+END_TEST
+
+START_TEST(counted_by_everybody)
+{
+	join(two, "w", 9, 4);
+	pass(0);
+	ck_saw("two.joined:w/9");
+	count(one, "w", 1);
+	count(two, "w", 2);
+	count(two, "nobody", 3);
+	pass(0);
+	ck_saw("c1=3 c2=3 c3=0");
+	claim(two, take(two, BROKER_HOLD), "x", 100);
+	pass(0);
+	count(one, "x", 4);
+	pass(0);
+	ck_saw("100=ok c4=-1");
+	/* On its way when the link dies, and with a link that does not come. */
+	count(one, "w", 5);
+	memory_broker_cut(one, BROKER_SIDE, 0, -1, "cut");
+	ck_saw("c5=-1 left:w/5 side:down:cut");
+	count(one, "w", 6);
+	pass(MEMORY_PROBE_TIMEOUT);
+	ck_saw("c6=-1 side:down:cut");
+}
+END_TEST
+
+/* Credit is how many may be unread. */
+START_TEST(joined_again_with_another_credit)
+{
+	join(one, "w", 5, 3);
+	join(one, "w", 5, 3);
+	pass(0);
+	ck_saw("");
+	ck_assert_uint_eq(memory_world_members(world, "w"), 2);
+	leave(two, "w", 5);
+	pass(0);
+	for (size_t i = 0; i < 4; i++)
+		memory_world_publish(world, "w", "7");
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
+	pass(0);
+	ck_saw("hint:w/5=7 hint:w/5=7 hint:w/5=7 hint:w/5=7");
+	join(one, "w", 5, 1);
+	pass(0);
+	memory_world_publish(world, "w", "8");
+	memory_world_publish(world, "w", "9");
+	ck_assert_uint_eq(memory_world_hints(world, "w"), 1);
+	pass(0);
+	ck_saw("hint:w/5=8 hint:w/5=9");
+}
+END_TEST
+
+START_TEST(the_side_link_goes_and_comes)
+{
+	memory_broker_cut(one, BROKER_SIDE, 0, 20 * MSEC, "cut");
+	ck_saw("left:w/5 side:down:cut");
+	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
+	/* Owed, each once; others are there for it meanwhile. */
+	wake(one, "w", 1);
+	wake(one, "w", 2);
+	wake(one, "w", 1);
+	wake(two, "w", 3);
+	pass(20 * MSEC - 1);
+	ck_saw("two.hint:w/5=3");
+	pass(1);
+	ck_saw("side:up joined:w/5 two.hint:w/5=1 hint:w/5=2");
+}
+END_TEST
+
+/* Brought up for hints, though nobody waits here. */
+START_TEST(what_is_owed_brings_the_link_up)
+{
+	leave(one, "w", 5);
+	pass(0);
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	ck_saw("side:down:cut");
+	wake(one, "w", 1);
+	pass(0);
+	ck_saw("side:up two.hint:w/5=1");
+}
+END_TEST
+
+START_TEST(owed_during_an_alarm)
+{
+	memory_world_block(world, true);
+	wake(one, "w", 1);
+	wake(one, "w", 1);
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	memory_world_block(world, false);
+	pass(0);
+	ck_saw("hint:w/5=1");
+}
+END_TEST
+
+START_TEST(so_many_are_owed_at_most)
+{
+	memory_world_block(world, true);
+	leave(two, "w", 5);
+	for (int slot = 0; slot <= BROKER_OWED_MAX; slot++)
+		wake(one, "w", slot);
+	pass(0);
+	memory_world_block(world, false);
+	pass(0);
+	ck_assert_ptr_nonnull(strstr(rig.seen, "hint:w/5=1 "));
+	ck_assert_ptr_null(strstr(rig.seen, "hint:w/5=0"));
+	rig.seen[0] = '\0';
+}
+END_TEST
+
+/* A death that the world has not noticed: hints go to the dead until it does, then to the others. */
+START_TEST(the_dead_are_in_line_until_they_are_found_out)
+{
+	bool late = _i == 1;
+
+	memory_broker_cut(one, BROKER_SIDE, late ? 3 * NSEC_PER_SEC : NSEC_PER_SEC, -1, "cut");
+	ck_saw("left:w/5 side:down:cut");
+	wake(two, "w", 1);
+	pass(0);
+	ck_saw("");
+	ck_assert_uint_eq(memory_world_members(world, "w"), 2);
+	pass(3 * NSEC_PER_SEC);
+	ck_saw(late ? "" : "two.hint:w/5=1");
+	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
+}
+END_TEST
+
+START_TEST(a_link_whose_ends_have_parted)
+{
+	if (_i == 0)
+		memory_broker_freeze(one, BROKER_SIDE);
+	else
+		memory_broker_forsake(one, BROKER_SIDE);
+	wake(two, "w", 1);
+	wake(one, "w", 2);
+	join(one, "v", 0, 1);
+	join(one, "w", 5, 2);
+	count(one, "w", 3);
+	pass(NSEC_PER_SEC);
+	ck_saw(_i == 0 ? "" : "two.hint:w/5=1");
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	ck_saw("c3=-1 left:w/5 side:down:cut");
+	pass(0);
+	/* The one that was unread is told to somebody. */
+	ck_saw(_i == 0 ? "two.hint:w/5=1 side:up joined:w/5 joined:v/0"
+		       : "side:up joined:w/5 joined:v/0");
+}
+END_TEST
+
+START_TEST(nothing_arrives_for_a_while)
+{
+	memory_broker_block(one, BROKER_SIDE, MEMORY_IN);
+	wake(one, "w", 1);
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	memory_broker_block(one, BROKER_SIDE, 0);
+	pass(1);
+	ck_saw("hint:w/5=1");
+	memory_broker_block(one, BROKER_SIDE, MEMORY_OUT);
+	wake(one, "w", 2);
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	memory_broker_block(one, BROKER_SIDE, 0);
+	pass(1);
+	ck_saw("two.hint:w/5=2");
+}
+END_TEST
+
+START_TEST(the_node_restarts)
+{
+	memory_world_restart(world);
+	ck_assert(!exists("w"));
+	pass(MSEC);
+	ck_saw("");
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(two, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	ck_saw("left:w/5 side:down:cut two.left:w/5 two.side:down:cut "
+	       "side:up two.side:up joined:w/5 two.joined:w/5");
+}
+END_TEST
+
+static void
+close_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)ctx;
+	(void)silent;
+	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+}
+
+/* By a closed lane, or by the deletion of the queue. */
+START_TEST(put_out_by_the_broker)
+{
+	if (_i == 0)
+		memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+	else
+		ck_assert(memory_world_remove(world, "w"));
+	pass(0);
+	ck_saw(_i == 0 ? "left:w/5" : "left:w/5 two.left:w/5");
+	pass(MEMORY_LINE_AGAIN - 1);
+	ck_saw("");
+	pass(1);
+	ck_saw(_i == 0 ? "joined:w/5" : "joined:w/5 two.joined:w/5");
+	wake(one, "w", 1);
+	pass(0);
+	ck_saw(_i == 0 ? "two.hint:w/5=1" : "hint:w/5=1");
+}
+END_TEST
+
+START_TEST(refused_and_tried_rarely)
+{
+	ck_assert(memory_world_put(world, "v", false));
+	join(one, "v", 0, 1);
+	pass(MEMORY_LINE_RARELY - 1);
+	ck_assert(memory_world_remove(world, "v"));
+	ck_saw("");
+	pass(1);
+	ck_saw("joined:v/0");
+}
+END_TEST
+
+/* Lanes that are left behind would add up. */
+static void
+count_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)lane;
+	ck_assert(!silent);
+	++*(int *)ctx;
+}
+
+START_TEST(no_lane_is_left_behind)
+{
+	int lanes = 0;
+
+	join(one, "v", 1, 1);
+	leave(one, "v", 1);
+	join(one, "v", 1, 1);
+	join(one, "v", 1, 2);
+	wake(one, "v", 1);
+	count(one, "v", 1);
+	ck_assert(memory_world_remove(world, "w"));
+	leave(one, "v", 1);
+	pass(MSEC);
+	ck_saw("c1=1 left:w/5 two.left:w/5");
+	pass(MEMORY_LINE_AGAIN);
+	ck_saw("joined:w/5 two.joined:w/5");
+	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
+	ck_assert_int_eq(lanes, 1);
+	leave(one, "w", 5);
+	pass(0);
+	lanes = 0;
+	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
+	ck_assert_int_eq(lanes, 0);
+}
+END_TEST
+
+static void
+leave_all(const struct broker_line_event *event)
+{
+	(void)event;
+	broker_line_leave(one, "v", 0);
+	broker_line_leave(one, "w", 5);
+}
+
+static void
+stop_it(const struct broker_line_event *event)
+{
+	(void)event;
+	broker_stop(one);
+}
+
+static void
+wake_another(const struct broker_line_event *event)
+{
+	if (event->news == BROKER_LINE_HINT && event->slot < 3)
+		broker_line_wake(one, event->queue, event->slot + 1);
+}
+
+START_TEST(what_its_hearer_may_do)
+{
+	rig.line_heard = wake_another;
+	wake(one, "w", 1);
+	pass(0);
+	ck_saw("hint:w/5=1 two.hint:w/5=2 hint:w/5=3");
+	join(one, "v", 0, 1);
+	pass(0);
+	ck_saw("joined:v/0");
+	rig.line_heard = leave_all;
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	ck_saw("left:w/5 side:down:cut");
+	pass(MSEC);
+	ck_saw("");
+	join(one, "w", 5, 1);
+	join(one, "v", 0, 1);
+	rig.line_heard = NULL;
+	pass(0);
+	ck_saw("side:up joined:w/5 joined:v/0");
+	rig.line_heard = stop_it;
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(MSEC);
+	ck_saw("left:w/5");
+}
+END_TEST
+
+START_TEST(stopped_by_a_hint)
+{
+	rig.line_heard = stop_it;
+	wake(two, "w", 1);
+	pass(MSEC);
+	ck_saw("hint:w/5=1");
+	join(one, "w", 5, 1);
+	leave(one, "w", 5);
+	wake(one, "w", 5);
+	count(one, "w", 5);
+	pass(MSEC);
+}
+END_TEST
+
+static Suite *
+suite_lines(void)
+{
+	Suite *suite = suite_create("memory lines");
+	TCase *tc = tcase_create("lines");
+
+	tcase_add_checked_fixture(tc, setup, rig_teardown);
+	tcase_add_test(tc, members_of_one_priority_take_turns);
+	tcase_add_test(tc, priority_goes_first);
+	tcase_add_test(tc, a_hint_is_there_for_two_seconds);
+	tcase_add_test(tc, at_most_so_many_and_the_oldest_go);
+	tcase_add_test(tc, no_line_no_waiter);
+	tcase_add_test(tc, it_goes_with_its_last_member);
+	tcase_add_test(tc, who_leaves_reads_nothing);
+	tcase_add_test(tc, counted_by_everybody);
+	tcase_add_test(tc, joined_again_with_another_credit);
+	tcase_add_test(tc, the_side_link_goes_and_comes);
+	tcase_add_test(tc, what_is_owed_brings_the_link_up);
+	tcase_add_test(tc, owed_during_an_alarm);
+	tcase_add_test(tc, so_many_are_owed_at_most);
+	tcase_add_loop_test(tc, the_dead_are_in_line_until_they_are_found_out, 0, 2);
+	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 2);
+	tcase_add_test(tc, nothing_arrives_for_a_while);
+	tcase_add_test(tc, the_node_restarts);
+	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
+	tcase_add_test(tc, refused_and_tried_rarely);
+	tcase_add_test(tc, no_lane_is_left_behind);
+	tcase_add_test(tc, what_its_hearer_may_do);
+	tcase_add_test(tc, stopped_by_a_hint);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {suite_lines};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
