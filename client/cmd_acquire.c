@@ -95,6 +95,7 @@ heed(struct lb *lb, const struct options *options, const char *name)
 		case LB_EVENT_CLOSED:
 		case LB_EVENT_DRAIN:
 		case LB_EVENT_ANSWERED:
+		case LB_EVENT_WATCH:
 			break;
 		}
 	}

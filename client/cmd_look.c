@@ -11,6 +11,7 @@
 #include "client/exit_status.h"
 #include "client/option_values.h"
 #include "client/output.h"
+#include "client/row.h"
 #include "client/table.h"
 
 /* So many semaphores, or slots, are looked at one after another. */
@@ -93,9 +94,11 @@ show_missing(const char *value)
 static const struct table_column list_columns[] = {
     {.title = "NAME", .member = "name"},
     {.title = "SLOTS", .member = "slots", .number = true, .show = show_number},
-    {.title = "TAKEN", .member = "busy", .number = true, .show = show_number},
+    {.title = "BUSY", .member = "busy", .number = true, .show = show_number},
+    {.title = "WAITING", .member = "waiting", .number = true, .show = show_number},
     {.title = "", .member = "exists", .show = show_missing},
 };
+static const char *const list_arrays[] = {"semaphores", NULL};
 
 static const char *
 show_yes(const char *value)
@@ -109,26 +112,29 @@ static const struct table_column fsck_columns[] = {
     {.title = "MENDED", .member = "repaired", .show = show_yes},
     {.title = "WHAT", .member = "text"},
 };
+static const char *const fsck_arrays[] = {"findings", NULL};
 
-/* What did not fit into the answer: the daemon's lines have an end. */
+/* What did not fit into the answer, as the daemon's lines have an end; and who did not answer. */
 static int
 find_more(const char *path, const char *value, void *arg)
 {
 	if (strcmp(path, "more") == 0)
 		*(int *)arg = atoi(value);
+	else if (strncmp(path, "unknown_hosts.", 14) == 0)
+		say("%s does not answer: what waits there is missing", value);
 	return 0;
 }
 
 /* Without any, a word to who would see nothing. */
 static void
-print_rows(struct lb *lb, const char *array, const struct table_column *columns, size_t count,
-    const char *none, int *ret_status)
+print_rows(struct lb *lb, const char *const *arrays, const struct table_column *columns,
+    size_t count, const char *none, int *ret_status)
 {
 	const char *result = lb_result_json(lb);
 	int more = 0;
 	size_t rows;
 
-	if (!table_print(result, array, columns, count, &rows)) {
+	if (!table_print(result, arrays, columns, count, &rows)) {
 		say("out of memory");
 		*ret_status = EXIT_STATUS_INTERNAL;
 		return;
@@ -147,7 +153,7 @@ ask_list(struct lb *lb, const struct options *options, char *operands[], int *re
 
 	(void)operands;
 	if (code == LB_OK && !asking_printed_json(lb, options))
-		print_rows(lb, "semaphores", list_columns, COLUMNS(list_columns),
+		print_rows(lb, list_arrays, list_columns, COLUMNS(list_columns),
 		    "There are no semaphores.", ret_status);
 	return code;
 }
@@ -219,8 +225,8 @@ ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *re
 		*ret_status = EXIT_STATUS_FOUND;
 	if (asking_printed_json(lb, options))
 		return LB_OK;
-	print_rows(lb, "findings", fsck_columns, COLUMNS(fsck_columns), "Nothing is wrong with it.",
-	    ret_status);
+	print_rows(lb, fsck_arrays, fsck_columns, COLUMNS(fsck_columns),
+	    "Nothing is wrong with it.", ret_status);
 	if (tally.mendable > 0 && !options->repair)
 		say("%s: lockbroker fsck --repair %s mends what can be mended", name, name);
 	return LB_OK;
@@ -232,6 +238,92 @@ cmd_fsck(const struct options *options, char *operands[])
 	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_fsck};
 
 	if (!good_name("fsck", operands[0]))
+		return EXIT_STATUS_USAGE;
+	return asking_perform(&asking, options, operands);
+}
+
+/* ---- show ---- */
+
+static const char *
+show_age(const char *value)
+{
+	static char words[24];
+
+	row_age_words(*value != '\0' ? atof(value) : -1, words, sizeof(words));
+	return words;
+}
+
+static const char *
+show_revoked(const char *value)
+{
+	return strcmp(value, "true") == 0 ? "revoked" : "";
+}
+
+static const char *
+show_unknown(const char *value)
+{
+	return strcmp(value, "true") == 0 ? "unknown" : "";
+}
+
+static const struct table_column show_columns[] = {
+    {.title = "STATE", .member = "state"},
+    {.member = "revoked", .over = true, .show = show_revoked},
+    {.title = "SLOT", .member = "slot", .number = true},
+    {.title = "POSITION", .member = "position", .number = true},
+    {.title = "WHO", .member = "who"},
+    {.member = "unknown", .over = true, .show = show_unknown},
+    {.title = "WHY", .member = "why"},
+    {.title = "COMMAND", .member = "command"},
+    {.title = "UID", .member = "uid", .number = true},
+    {.title = "PID", .member = "pid", .number = true},
+    {.title = "HOST", .member = "host"},
+    {.title = "AGE", .member = "age", .number = true, .show = show_age},
+    {.title = "WAITER", .member = "waiter"},
+};
+static const char *const show_arrays[] = {"holders", "waiters", NULL};
+
+struct shown {
+	char slots[16], busy[16], waiting[16];
+};
+
+static int
+read_shown(const char *path, const char *value, void *arg)
+{
+	struct shown *shown = arg;
+
+	value = show_number(value);
+	if (strcmp(path, "slots") == 0)
+		snprintf(shown->slots, sizeof(shown->slots), "%s", value);
+	else if (strcmp(path, "busy") == 0)
+		snprintf(shown->busy, sizeof(shown->busy), "%s", value);
+	else if (strcmp(path, "waiting") == 0)
+		snprintf(shown->waiting, sizeof(shown->waiting), "%s", value);
+	return 0;
+}
+
+static int
+ask_show(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+{
+	int code = call_about(lb, "show", operands[0], "");
+	struct shown shown = {.slots = ""};
+
+	if (code != LB_OK || asking_printed_json(lb, options))
+		return code;
+	(void)lb_json_each(lb_result_json(lb), read_shown, &shown);
+	if (isatty(STDOUT_FILENO) == 1)
+		printf("%s: slots %s, busy %s, waiting %s\n", operands[0], shown.slots, shown.busy,
+		    shown.waiting);
+	print_rows(lb, show_arrays, show_columns, COLUMNS(show_columns),
+	    "Nobody holds it, and nobody waits.", ret_status);
+	return LB_OK;
+}
+
+int
+cmd_show(const struct options *options, char *operands[])
+{
+	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_show};
+
+	if (!good_name("show", operands[0]))
 		return EXIT_STATUS_USAGE;
 	return asking_perform(&asking, options, operands);
 }

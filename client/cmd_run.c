@@ -254,6 +254,7 @@ heed(struct run *run)
 		case LB_EVENT_WAITING:
 		case LB_EVENT_DRAIN:
 		case LB_EVENT_ANSWERED:
+		case LB_EVENT_WATCH:
 			break;
 		}
 	}

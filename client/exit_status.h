@@ -17,6 +17,7 @@ enum exit_status {
 	EXIT_STATUS_NOT_ACQUIRED = 75, /* taken, contended, too many, or not in time */
 	EXIT_STATUS_DENIED = 77,
 	EXIT_STATUS_LOST = 79,
+	EXIT_STATUS_TURNED_AWAY = 80, /* denied by an administrator while waiting */
 	EXIT_STATUS_REVOKED = 81,
 	EXIT_STATUS_NOT_EXECUTABLE = 126,
 	EXIT_STATUS_NOT_FOUND = 127,

@@ -206,6 +206,13 @@ is_doubt(enum lb_event_type type)
 	return type == LB_EVENT_SUSPECT || type == LB_EVENT_RESTORED;
 }
 
+/* Of these every one counts; there can be so many that none is looked at for each that comes. */
+static bool
+is_asked_for(enum lb_event_type type)
+{
+	return type == LB_EVENT_WATCH || type == LB_EVENT_ANSWERED;
+}
+
 /* Of these only the newest says anything, and they would otherwise pile up without bound. */
 static bool
 supersedes(const struct lb_event *newer, const struct lb_event *older)
@@ -223,6 +230,8 @@ push(struct holds *holds, struct hold_event *event)
 	struct hold_event *older;
 
 	TAILQ_FOREACH (older, &holds->events, entry) {
+		if (is_asked_for(event->event.type))
+			break;
 		if (supersedes(&event->event, &older->event)) {
 			/* Safe: the loop ends here. At most one such event is queued. */
 			TAILQ_REMOVE(&holds->events, older, entry);
@@ -321,6 +330,10 @@ static const struct {
     {"drain", LB_EVENT_DRAIN, LB_OK},
     {"suspect", LB_EVENT_SUSPECT, LB_OK},
     {"restored", LB_EVENT_RESTORED, LB_OK},
+    {"row", LB_EVENT_WATCH, LB_OK},
+    {"gone", LB_EVENT_WATCH, LB_OK},
+    {"synced", LB_EVENT_WATCH, LB_OK},
+    {"resync", LB_EVENT_WATCH, LB_OK},
 };
 
 /* ---- the lease ---- */
@@ -431,6 +444,8 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 	}
 	if (notices[i].type == LB_EVENT_BROKER)
 		reason = string_of(params, "state");
+	if (notices[i].type == LB_EVENT_WATCH)
+		reason = method;
 	event = event_new(notices[i].type, notices[i].code, reason, string_of(params, "why"));
 	if (event == NULL) {
 		free(json);

@@ -279,13 +279,14 @@ lb_acquire_start(
 int
 lb_cancel(struct lb *lb, int64_t request)
 {
-	int code = handle_enter(lb);
+	int code = handle_enter(lb), tag;
 	struct cJSON *params;
 	int64_t ignored;
 
 	if (code != LB_OK)
 		return code;
-	if (lb->session == NULL || session_tag(lb->session, request) != CALL_STARTED)
+	tag = lb->session != NULL ? session_tag(lb->session, request) : -1;
+	if (tag != CALL_STARTED && tag != CALL_ASKED)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "that request has ended");
 	params = json_new_object();
 	json_add_integer(params, "id", request);

@@ -187,8 +187,9 @@ LB_PUBLIC int lb_acquire(struct lb *lb, const char *name, const struct lb_option
 LB_PUBLIC int lb_acquire_start(struct lb *lb, const char *name, const struct lb_options *options,
     int64_t *ret_request) LB_CHECK;
 /*
- * Withdraws what lb_acquire_start() asked. Does not block: the request still ends in one event, with
- * LB_CANCELLED or, when the grant was faster, LB_EVENT_GRANTED. LB_BAD_ARGUMENT when it has ended.
+ * Withdraws what lb_acquire_start() asked, or lb_call_start() if that waits. Does not block: the request
+ * still ends in one event, with LB_CANCELLED or, when the grant was faster, LB_EVENT_GRANTED.
+ * LB_BAD_ARGUMENT when it has ended.
  */
 LB_PUBLIC int lb_cancel(struct lb *lb, int64_t request) LB_CHECK;
 /*
@@ -252,7 +253,9 @@ enum lb_event_type {
 	LB_EVENT_RESTORED = 10, /* lock: it has answered again */
 	/* holders, json: so many removed slots are still held, for a change that waits for them */
 	LB_EVENT_DRAIN = 11,
-	LB_EVENT_ANSWERED = 12 /* request, code, text, json: the result, or the error */
+	LB_EVENT_ANSWERED = 12, /* request, code, text, json: the result, or the error */
+	/* request, reason ("row", "gone", "synced", "resync"), json: of a "watch" that was asked for */
+	LB_EVENT_WATCH = 13
 };
 
 struct lb_event {
@@ -298,7 +301,7 @@ LB_PUBLIC int lb_wait(struct lb *lb, int64_t timeout_ms) LB_CHECK;
  * The oldest queued event, or NULL; never blocks, and reads only as lb_lock_state() does. Borrowed until
  * the next lb_event_next(), lb_lock_free() or lb_free(). The queue is bounded by what was asked and
  * granted: of `waiting` (per request), `broker`, `draining`, and `suspect` with `restored` (per lock)
- * only the newest is kept.
+ * only the newest is kept. What a "watch" tells is kept until it is taken, whatever there is.
  */
 LB_PUBLIC const struct lb_event *lb_event_next(struct lb *lb);
 /*

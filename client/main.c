@@ -42,10 +42,21 @@ static const struct command commands[] = {
 	NULL},
     {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `taken`", FOR_AWAIT, 3, 3,
 	cmd_await, "Whether the slot exists is not asked: one that was removed can be waited for."},
-    {"list", "", "Prints every semaphore, how many slots it has and how many are taken", 0, 0, 0,
+    {"list", "", "Prints every semaphore: its slots, how many are busy, how many wait", 0, 0, 0,
 	cmd_list,
-	"On a terminal a table; else a line each, with tabs between: name, slots, taken.\n"
+	"On a terminal a table; else a line each, with tabs between: name, slots, busy, waiting.\n"
 	"`?`: not known. `missing`: listed, but it does not exist (see fsck)."},
+    {"show", "NAME", "Prints who holds a lock and who waits for it, on all hosts", 0, 1, 1,
+	cmd_show,
+	"On a terminal a table; else a line each, with tabs between: state, slot, position, who, "
+	"why,\n"
+	"command, uid, pid, host, age, waiter."},
+    {"watch", "[NAME]", "Prints who holds and who waits, line by line as it changes", 0, 0, 1,
+	cmd_watch, NULL},
+    {"grant", "WAITER", "Lets one that waits start at once, without a slot", 0, 1, 1, cmd_grant,
+	"WAITER: the last column of lockbroker show."},
+    {"deny", "WAITER", "Lets one that waits fail, or with --all all that wait", FOR_DENY, 1, 1,
+	cmd_deny, "WAITER: the last column of lockbroker show; with --all the NAME of a lock."},
     {"fsck", "NAME", "Looks for what is wrong with a semaphore, and mends it", FOR_FSCK, 1, 1,
 	cmd_fsck,
 	"On a terminal a table; else a line each, with tabs between: what, slot, whether it was "

@@ -11,7 +11,8 @@
 
 /* Options without a letter are numbered above all letters. */
 enum option_id {
-	OPTION_ASCENDING = 256,
+	OPTION_ALL = 256,
+	OPTION_ASCENDING,
 	OPTION_BROKER,
 	OPTION_CREATE,
 	OPTION_DRAIN,
@@ -33,7 +34,7 @@ enum option_id {
 	OPTION_WHY,
 	OPTION_LAST
 };
-#define OPTION_FIRST_LONG OPTION_ASCENDING
+#define OPTION_FIRST_LONG OPTION_ALL
 
 /* More of an unknown option than anybody needs to recognise it. */
 #define OPTION_TEXT_SIZE 80
@@ -73,6 +74,7 @@ static const struct option_row rows[] = {
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
 	"look for strays up to N slots above the size (256)"},
     {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found"},
+    {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock of that name"},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up"},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
 	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")"},
@@ -142,6 +144,9 @@ apply_flag(int id, struct options *options)
 		return true;
 	case 'h':
 		options->help = true;
+		return true;
+	case OPTION_ALL:
+		options->all = true;
 		return true;
 	case OPTION_ASCENDING:
 		options->ascending = true;

@@ -39,6 +39,7 @@ struct options {
 	int overshoot;
 	bool repair; /* fsck */
 	bool broker; /* ping */
+	bool all;    /* deny */
 };
 
 /* Which subcommand takes an option. */
@@ -52,7 +53,8 @@ enum option_user {
 	FOR_AWAIT = 64,
 	FOR_FSCK = 128,
 	FOR_EXPLAIN = 256,
-	FOR_ALL = 511
+	FOR_DENY = 512,
+	FOR_ALL = 1023
 };
 
 struct command {

@@ -25,8 +25,8 @@ say(const char *format, ...)
 }
 
 /* A pipe that is ready takes PIPE_BUF bytes (pipe(7)): more than what is written here at a time. */
-static bool
-takes_a_line(int fd)
+bool
+output_ready(int fd)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLOUT};
 
@@ -42,7 +42,7 @@ say_in_passing(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	if (takes_a_line(STDERR_FILENO))
+	if (output_ready(STDERR_FILENO))
 		dprintf(STDERR_FILENO, "lockbroker: %s\n", line);
 }
 
@@ -151,7 +151,7 @@ status_line(const struct options *options, const char *what, const char *json)
 	int len;
 
 	/* A reader that does not read must not keep us from acting: it misses the line. */
-	if (options->status_fd < 0 || !takes_a_line(options->status_fd))
+	if (options->status_fd < 0 || !output_ready(options->status_fd))
 		return;
 	len = asprintf(&line, "{\"event\":\"%s\"%s%s\n", what, more ? "," : "", json + 1);
 	if (len < 0)

@@ -12,6 +12,8 @@
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for who must not be kept from acting: dropped when stderr would block. */
 void say_in_passing(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Whether a line can be written there without waiting for a reader. */
+bool output_ready(int fd);
 /* Tells why the handle's last call failed and what helps; returns the exit status for its code. */
 int say_failure(struct lb *lb, int code, const struct options *options, const char *name);
 /* The same for an acquire that ended in an event. */

@@ -5,17 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <wchar.h>
 
 #include "client/lockbroker.h"
+#include "client/text.h"
 
 #define GAP 2
+/* More bytes than any text of the wire has: a sentence, words of 256 bytes. */
+#define CELL_SIZE 4096
 
 struct table {
-	const char *array;
+	const char *const *arrays;          /* borrowed */
 	const struct table_column *columns; /* borrowed */
 	size_t count, rows;
-	size_t last;  /* what the daemon calls the last row */
+	const char *last_array; /* of the last row, and what the daemon calls that */
+	size_t last;
 	char **cells; /* owned, each too; rows * count; NULL = the object has no such member */
 };
 
@@ -35,6 +38,39 @@ grow(struct table *table)
 	return true;
 }
 
+/* The array that a path is of, and what is behind its name; NULL = none of those wanted. */
+static const char *
+array_of(const struct table *table, const char *path, const char **ret_rest)
+{
+	for (const char *const *array = table->arrays; *array != NULL; array++) {
+		size_t len = strlen(*array);
+
+		if (strncmp(path, *array, len) != 0 || path[len] != '.')
+			continue;
+		*ret_rest = path + len + 1;
+		return *array;
+	}
+	return NULL;
+}
+
+/* Puts a value into its cell of the last row. What stands over a column of its own has no cell. */
+static int
+fill(struct table *table, size_t column, const char *value)
+{
+	char **cell;
+
+	if (table->columns[column].show != NULL)
+		value = table->columns[column].show(value);
+	if (table->columns[column].over && *value == '\0')
+		return 0;
+	while (table->columns[column].over)
+		column--;
+	cell = &table->cells[(table->rows - 1) * table->count + column];
+	free(*cell);
+	*cell = strdup(value);
+	return *cell != NULL ? 0 : LB_NO_MEMORY;
+}
+
 /*
  * "ARRAY.ROW.MEMBER"; anything else in the result is no cell. Rows are counted here: their numbers are the
  * daemon's, and how much memory they take is not its to say.
@@ -42,28 +78,25 @@ grow(struct table *table)
 static int
 take(const char *path, const char *value, void *arg)
 {
+	const char *rest, *array = array_of(arg, path, &rest);
 	struct table *table = arg;
-	size_t len = strlen(table->array), row, column = 0;
-	char *end, **cell;
+	size_t row, column = 0;
+	char *end;
 
-	if (strncmp(path, table->array, len) != 0 || path[len] != '.')
+	if (array == NULL)
 		return 0;
-	row = strtoul(path + len + 1, &end, 10);
+	row = strtoul(rest, &end, 10);
 	if (*end != '.')
 		return 0;
-	if ((table->rows == 0 || row != table->last) && !grow(table))
-		return LB_NO_MEMORY;
-	table->last = row;
+	if (array != table->last_array || row != table->last) {
+		if (!grow(table))
+			return LB_NO_MEMORY;
+		table->last_array = array;
+		table->last = row;
+	}
 	while (column < table->count && strcmp(table->columns[column].member, end + 1) != 0)
 		column++;
-	if (column == table->count)
-		return 0;
-	if (table->columns[column].show != NULL)
-		value = table->columns[column].show(value);
-	cell = &table->cells[(table->rows - 1) * table->count + column];
-	free(*cell);
-	*cell = strdup(value);
-	return *cell != NULL ? 0 : LB_NO_MEMORY;
+	return column < table->count ? fill(table, column, value) : 0;
 }
 
 /* ---- to the terminal ---- */
@@ -76,43 +109,34 @@ cell(const struct table *table, size_t row, size_t column)
 	return text != NULL ? text : "";
 }
 
-/*
- * Writes it with what is no printable character replaced; returns how many columns it takes. to NULL only
- * counts.
- */
-static int
-put(const char *text, FILE *to)
+/* Cleaned; a cell is no longer than what the daemon's lines may have. */
+static void
+put(const char *text)
 {
-	mbstate_t state = {0};
-	int columns = 0;
+	char clean[CELL_SIZE];
 
-	while (*text != '\0') {
-		wchar_t character;
-		size_t len = mbrtowc(&character, text, strlen(text), &state);
-		bool whole = len != (size_t)-1 && len != (size_t)-2;
-		int width = whole ? wcwidth(character) : -1;
+	text_fit(clean, sizeof(clean), text, TEXT_WHOLE);
+	fputs(clean, stdout);
+}
 
-		if (!whole) {
-			memset(&state, 0, sizeof(state));
-			len = 1;
-		}
-		if (to != NULL && width < 0)
-			fputc('?', to);
-		else if (to != NULL)
-			fwrite(text, 1, len, to);
-		columns += width < 0 ? 1 : width;
-		text += len;
-	}
-	return columns;
+static size_t
+last_column(const struct table *table)
+{
+	size_t column = table->count - 1;
+
+	while (table->columns[column].over)
+		column--;
+	return column;
 }
 
 static int
 column_width(const struct table *table, size_t column)
 {
-	int widest = put(table->columns[column].title, NULL);
+	const struct table_column *shown = &table->columns[column];
+	int widest = shown->over ? 0 : text_columns(shown->title);
 
 	for (size_t row = 0; row < table->rows; row++) {
-		int width = put(cell(table, row, column), NULL);
+		int width = text_columns(cell(table, row, column));
 
 		if (width > widest)
 			widest = width;
@@ -123,12 +147,12 @@ column_width(const struct table *table, size_t column)
 static void
 put_aligned(const struct table *table, size_t column, int width, const char *text)
 {
-	int pad = width - put(text, NULL);
-	bool number = table->columns[column].number, last = column + 1 == table->count;
+	int pad = width - text_columns(text);
+	bool number = table->columns[column].number;
 
 	printf("%*s", number ? pad : 0, "");
-	put(text, stdout);
-	if (last)
+	put(text);
+	if (column == last_column(table))
 		putchar('\n');
 	else
 		printf("%*s", (number ? 0 : pad) + GAP, "");
@@ -138,10 +162,13 @@ static void
 print_aligned(const struct table *table, const int *widths)
 {
 	for (size_t column = 0; column < table->count; column++)
-		put_aligned(table, column, widths[column], table->columns[column].title);
+		if (!table->columns[column].over)
+			put_aligned(table, column, widths[column], table->columns[column].title);
 	for (size_t row = 0; row < table->rows; row++)
 		for (size_t column = 0; column < table->count; column++)
-			put_aligned(table, column, widths[column], cell(table, row, column));
+			if (!table->columns[column].over)
+				put_aligned(
+				    table, column, widths[column], cell(table, row, column));
 }
 
 static void
@@ -149,8 +176,10 @@ print_tabbed(const struct table *table)
 {
 	for (size_t row = 0; row < table->rows; row++) {
 		for (size_t column = 0; column < table->count; column++) {
-			put(cell(table, row, column), stdout);
-			putchar(column + 1 == table->count ? '\n' : '\t');
+			if (table->columns[column].over)
+				continue;
+			put(cell(table, row, column));
+			putchar(column == last_column(table) ? '\n' : '\t');
 		}
 	}
 }
@@ -164,10 +193,10 @@ free_table(struct table *table)
 }
 
 bool
-table_print(const char *json, const char *array, const struct table_column *columns, size_t count,
-    size_t *ret_rows)
+table_print(const char *json, const char *const *arrays, const struct table_column *columns,
+    size_t count, size_t *ret_rows)
 {
-	struct table table = {.array = array, .columns = columns, .count = count};
+	struct table table = {.arrays = arrays, .columns = columns, .count = count};
 	bool terminal = isatty(STDOUT_FILENO) == 1;
 	int *widths = calloc(count, sizeof(*widths));
 	bool ok = widths != NULL && lb_json_each(json, take, &table) == LB_OK;

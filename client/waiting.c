@@ -7,10 +7,36 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
+#include "client/holders.h"
 #include "client/output.h"
+#include "client/terminal_line.h"
 #include "client/watch.h"
 
 #define CONNECT_TIMEOUT_MS 10000
+/* How often the line on the terminal is written anew, and who holds the lock is asked at the most. */
+#define LINE_EVERY_MS 1000
+#define HOLDERS_EVERY_MS 2000
+/* One may have followed another without a change that is told. */
+#define HOLDERS_ANEW_MS 10000
+
+/* Whom there is to tell how it stands. */
+enum telling {
+	TELL_NOBODY,
+	TELL_LINES,   /* a line each time that it changes */
+	TELL_TERMINAL /* one line, which is written over */
+};
+
+/* What the line on the terminal says. */
+struct stand {
+	bool known;        /* the daemon has said something */
+	int position;      /* 0 = not known yet */
+	char holders[256]; /* how many, or who */
+	char broker[192];  /* what is wrong with it; "" = nothing */
+	int64_t shown_at, asked_at;
+	int64_t asking; /* the request about the holders; 0 = none */
+	bool stale;     /* they have changed since it was asked */
+	bool unheard;   /* who they are is not for us */
+};
 
 struct waiting {
 	struct lb *lb; /* borrowed, as all of these */
@@ -19,7 +45,8 @@ struct waiting {
 	const char *name;
 	struct lb_options ask;
 	int64_t began, until;
-	bool verbose; /* say how it stands */
+	enum telling telling;
+	struct stand stand;
 };
 
 /* What our own deadline says, some time after the daemon should have said something. */
@@ -34,10 +61,85 @@ static const struct lb_event silence = {
 /* No exit status yet. */
 enum { GOING_ON = -1 };
 
+/* ---- how it stands ---- */
+
+/* Erased before anything else is said. */
 static void
-tell_position(const struct waiting *waiting, const struct lb_event *event)
+show_line(struct waiting *waiting)
+{
+	const struct stand *stand = &waiting->stand;
+	long long seconds = (watch_now() - waiting->began) / 1000;
+	char line[1024];
+
+	if (*stand->broker != '\0')
+		snprintf(line, sizeof(line), "%s: waiting %lld s, the broker is %s", waiting->name,
+		    seconds, stand->broker);
+	else if (stand->position > 0)
+		snprintf(line, sizeof(line), "%s: waiting %lld s, position %d%s", waiting->name,
+		    seconds, stand->position, stand->holders);
+	else
+		snprintf(line, sizeof(line), "%s: waiting %lld s", waiting->name, seconds);
+	terminal_line_show(line);
+	waiting->stand.shown_at = watch_now();
+}
+
+/* Who holds it: asked beside, when that may have changed, and answered or not. */
+static void
+ask_holders(struct waiting *waiting)
+{
+	struct stand *stand = &waiting->stand;
+	char params[256];
+
+	if (stand->unheard || stand->asking != 0 ||
+	    watch_now() < stand->asked_at + (stand->stale ? HOLDERS_EVERY_MS : HOLDERS_ANEW_MS))
+		return;
+	stand->stale = false;
+	stand->asked_at = watch_now();
+	snprintf(params, sizeof(params), "{\"name\":\"%s\"}", waiting->name);
+	if (lb_call_start(waiting->lb, "show", params, &stand->asking) != LB_OK)
+		stand->asking = 0;
+}
+
+static void
+heed_holders(struct waiting *waiting, const struct lb_event *event)
+{
+	struct stand *stand = &waiting->stand;
+	char words[200];
+
+	if (event->request != stand->asking)
+		return;
+	stand->asking = 0;
+	/* Not allowed, or a daemon that does not know it: the number of them has to do. */
+	if (event->code == LB_PERMISSION_DENIED || event->code == LB_METHOD_NOT_FOUND)
+		stand->unheard = true;
+	if (event->code != LB_OK)
+		return;
+	holders_words(event->json, words, sizeof(words));
+	if (*words != '\0')
+		snprintf(stand->holders, sizeof(stand->holders), ", held by %s", words);
+	show_line(waiting);
+}
+
+/* From time to time, for the seconds and for what was put off; when the next time is. */
+static int64_t
+keep_line(struct waiting *waiting)
+{
+	int64_t next = waiting->stand.shown_at + LINE_EVERY_MS;
+
+	if (waiting->telling != TELL_TERMINAL || !waiting->stand.known)
+		return WATCH_NEVER;
+	ask_holders(waiting);
+	if (watch_now() < next)
+		return next;
+	show_line(waiting);
+	return waiting->stand.shown_at + LINE_EVERY_MS;
+}
+
+static void
+tell_position(struct waiting *waiting, const struct lb_event *event)
 {
 	long long seconds = (watch_now() - waiting->began) / 1000;
+	struct stand *stand = &waiting->stand;
 	char holders[32] = "";
 
 	if (event->holders >= 0)
@@ -46,20 +148,40 @@ tell_position(const struct waiting *waiting, const struct lb_event *event)
 	status_line(waiting->options, "waiting", event->json);
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
-	if (waiting->verbose)
+	if (waiting->telling == TELL_LINES)
 		say_in_passing("%s: waiting, position %d%s (%lld s)", waiting->name,
 		    event->position, holders, seconds);
+	if (waiting->telling != TELL_TERMINAL)
+		return;
+	stand->position = event->position;
+	/* Names stay until there are others: the number is less. */
+	if (strncmp(stand->holders, ", held by", 9) != 0 || event->holders <= 0)
+		snprintf(stand->holders, sizeof(stand->holders), "%s", holders);
+	stand->known = stand->stale = true;
+	show_line(waiting);
 }
 
 static void
-tell_broker(const struct waiting *waiting, const struct lb_event *event)
+tell_broker(struct waiting *waiting, const struct lb_event *event)
 {
+	struct stand *stand = &waiting->stand;
+
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: the broker is %s", waiting->name, event->reason);
-	if (waiting->verbose)
+	if (waiting->telling == TELL_LINES)
 		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
 		    *event->text != '\0' ? ": " : "", event->text);
+	if (waiting->telling != TELL_TERMINAL)
+		return;
+	stand->known = true;
+	stand->broker[0] = '\0';
+	if (strcmp(event->reason, "up") != 0)
+		snprintf(stand->broker, sizeof(stand->broker), "%.31s%s%.150s", event->reason,
+		    *event->text != '\0' ? ": " : "", event->text);
+	show_line(waiting);
 }
+
+/* ---- asking, and what comes of it ---- */
 
 static int
 ask(struct waiting *waiting)
@@ -72,11 +194,26 @@ ask(struct waiting *waiting)
 	return GOING_ON;
 }
 
+/* By an administrator, which is told apart from all that ends a waiting by itself. */
+static int
+find_denied(const char *path, const char *value, void *arg)
+{
+	if (strcmp(path, "data.denied") == 0)
+		*(bool *)arg = strcmp(value, "true") == 0;
+	return 0;
+}
+
 static int
 refused(struct waiting *waiting, const struct lb_event *event)
 {
-	int status = say_refusal(event, waiting->options, waiting->name);
+	bool denied = false;
+	int status;
 
+	terminal_line_erase();
+	status = say_refusal(event, waiting->options, waiting->name);
+	(void)lb_json_each(event->json, find_denied, &denied);
+	if (denied)
+		return EXIT_STATUS_TURNED_AWAY;
 	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
 		say("create it: lockbroker create %s SLOTS, or use --create", waiting->name);
 	return status;
@@ -100,6 +237,7 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 			status = refused(waiting, event);
 			break;
 		case LB_EVENT_CLOSED:
+			terminal_line_erase();
 			status = say_refusal(event, waiting->options, waiting->name);
 			break;
 		case LB_EVENT_WAITING:
@@ -108,9 +246,13 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		case LB_EVENT_BROKER:
 			tell_broker(waiting, event);
 			break;
+		case LB_EVENT_ANSWERED:
+			heed_holders(waiting, event);
+			break;
 		case LB_EVENT_LOST: /* in the same breath as it was granted */
 			if (event->lock == NULL)
 				break;
+			terminal_line_erase();
 			say_lost(waiting->name, event);
 			status = EXIT_STATUS_LOST;
 			break;
@@ -119,7 +261,7 @@ heed(struct waiting *waiting, struct lb_lock **ret)
 		case LB_EVENT_SUSPECT: /* of what is granted already: its own events tell how it ends */
 		case LB_EVENT_RESTORED:
 		case LB_EVENT_DRAIN:
-		case LB_EVENT_ANSWERED:
+		case LB_EVENT_WATCH:
 			break;
 		}
 	}
@@ -136,8 +278,10 @@ heed_signals(const struct waiting *waiting)
 	while ((signo = signals_next(waiting->signals, &terminal)) != 0) {
 		if (signal_ends(signo))
 			return EXIT_STATUS_SIGNAL + signo;
-		if (signo == SIGTSTP)
+		if (signo == SIGTSTP) {
+			terminal_line_erase();
 			kill(getpid(), SIGSTOP);
+		}
 	}
 	return GOING_ON;
 }
@@ -154,11 +298,16 @@ wait_for_it(struct waiting *waiting, struct lb_lock **ret)
 		if (status == GOING_ON)
 			status = heed(waiting, ret);
 		if (status == GOING_ON && watch_now() >= waiting->until) {
+			terminal_line_erase();
 			status = say_refusal(&silence, waiting->options, waiting->name);
 		}
-		if (status == GOING_ON)
-			watch_sleep(&watch, waiting->until);
+		if (status == GOING_ON) {
+			int64_t next = keep_line(waiting);
+
+			watch_sleep(&watch, next < waiting->until ? next : waiting->until);
+		}
 	}
+	terminal_line_erase();
 	return status;
 }
 
@@ -172,7 +321,10 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	    .signals = signals,
 	    .name = name,
 	    .ask = LB_OPTIONS_INIT,
-	    .verbose = options->verbose || isatty(STDERR_FILENO) == 1,
+	    .telling = terminal_line_possible() ? TELL_TERMINAL
+		       : options->verbose       ? TELL_LINES
+						: TELL_NOBODY,
+	    .stand.asked_at = -HOLDERS_ANEW_MS,
 	};
 	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS);
 

@@ -20,6 +20,7 @@ static const struct {
     {"resize", FOR_RESIZE},
     {"destroy", FOR_DESTROY},
     {"await", FOR_AWAIT},
+    {"deny", FOR_DENY},
     {"fsck", FOR_FSCK},
     {"explain", FOR_EXPLAIN},
     {"ping", FOR_PING},

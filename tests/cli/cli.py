@@ -125,15 +125,15 @@ class Job:
 class Terminal:
     """A session of its own with a terminal, whose leader is the command."""
 
-    def __init__(self, test, daemon, *argv, after_fork=None, columns=None):
+    def __init__(self, test, daemon, *argv, after_fork=None, columns=None, lines=24, env=None):
         self.text = ""
         path = program("lockbroker")
-        environment = clean_environment(LOCKBROKER_SOCKET=daemon.socket)
+        environment = clean_environment(LOCKBROKER_SOCKET=daemon.socket, **(env or {}))
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
                 if columns is not None:
-                    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+                    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
                 if after_fork is not None:
                     after_fork()
                 os.execve(path, [path, *argv], environment)
@@ -151,8 +151,12 @@ class Terminal:
                 break
             if not data:
                 break
-            self.text += data.decode("utf-8", "replace")
+            self.take(data)
         return self.text
+
+    def take(self, data):
+        """Bytes that it has shown."""
+        self.text += data.decode("utf-8", "replace")
 
     def wait_text(self, text, count=1):
         wait_until(lambda: self.read().count(text) >= count, 10, f"it shows {text!r}")

@@ -335,11 +335,13 @@ class Told(FakeCase):
                 self.lockbroker(Fake(self, **{argv[0]: Fake.CLOSE}), *argv, status=69)
 
 
-ROWS = [{"name": "db", "slots": 3, "busy": 1, "exists": True},
-        {"name": "nightly/report", "slots": "unlimited", "busy": 0, "exists": True},
-        {"name": "gate", "slots": 0, "busy": 12, "exists": True},
-        {"name": "gone", "slots": 0, "busy": None, "exists": False},
-        {"name": "dark", "slots": None, "busy": None, "exists": True}]
+# What is left of a line on a terminal goes (ECMA-48, EL).
+CLEAR = "\x1b[K"
+ROWS = [{"name": "db", "slots": 3, "busy": 1, "waiting": 4, "exists": True},
+        {"name": "nightly/report", "slots": "unlimited", "busy": 0, "waiting": 4, "exists": True},
+        {"name": "gate", "slots": 0, "busy": 12, "waiting": 4, "exists": True},
+        {"name": "gone", "slots": 0, "busy": None, "waiting": 4, "exists": False},
+        {"name": "dark", "slots": None, "busy": None, "waiting": 4, "exists": True}]
 FINDING = {"flaw": "gap", "slot": 2, "text": "slot 2 is missing", "repaired": False}
 FINDINGS = [FINDING, {"flaw": "not-listed", "slot": None, "text": "it is not in the directory", "repaired": True}]
 
@@ -353,16 +355,16 @@ class Tables(FakeCase):
     def test_list(self):
         fake = Fake(self, list={"semaphores": ROWS, "more": 0})
         job = self.lockbroker(fake, "list")
-        self.assertEqual(job.out, "db\t3\t1\t\nnightly/report\tunlimited\t0\t\ngate\t0\t12\t\n"
-                         "gone\t0\t?\tmissing\ndark\t?\t?\t\n")
+        self.assertEqual(job.out, "db\t3\t1\t4\t\nnightly/report\tunlimited\t0\t4\t\ngate\t0\t12\t4\t\n"
+                         "gone\t0\t?\t4\tmissing\ndark\t?\t?\t4\t\n")
         self.assertEqual(job.err, "")
         self.assertEqual(self.on_a_terminal(fake, "list"),
-                         "NAME                SLOTS  TAKEN  \n"
-                         "db                      3      1  \n"
-                         "nightly/report  unlimited      0  \n"
-                         "gate                    0     12  \n"
-                         "gone                    0      ?  missing\n"
-                         "dark                    ?      ?  \n")
+                         "NAME                SLOTS  BUSY  WAITING  \n"
+                         "db                      3     1        4  \n"
+                         "nightly/report  unlimited     0        4  \n"
+                         "gate                    0    12        4  \n"
+                         "gone                    0     ?        4  missing\n"
+                         "dark                    ?     ?        4  \n")
 
     def test_none(self):
         fake = Fake(self, list={"semaphores": [], "more": 0},
@@ -377,15 +379,15 @@ class Tables(FakeCase):
         self.assertIn("and 12 more", self.lockbroker(fake, "list").err)
 
     def test_thousands(self):
-        rows = [{"name": f"n{i}", "slots": i, "busy": 0, "exists": True} for i in range(3000)]
+        rows = [{"name": f"n{i}", "slots": i, "busy": 0, "waiting": 4, "exists": True} for i in range(3000)]
         out = self.lockbroker(Fake(self, list={"semaphores": rows, "more": 0}), "list").out
-        self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t\n" for i in range(3000)))
+        self.assertEqual(out, "".join(f"n{i}\t{i}\t0\t4\t\n" for i in range(3000)))
 
     def test_what_is_no_such_table(self):
-        row = "db\t3\t1\t\n"
+        row = "db\t3\t1\t4\t\n"
         for result, out in (({"semaphores": {"4000000000": ROWS[0]}}, row), ({"semaphores": [{}, ROWS[0]]}, row),
-                            ({"semaphores": [[1], "x", None, {"name": {"a": 1}}]}, "\t\t\t\n" * 2),
-                            ({"semaphores": [ROWS[0]], "semaphores.0": {"name": "other"}}, "other\t3\t1\t\n"),
+                            ({"semaphores": [[1], "x", None, {"name": {"a": 1}}]}, "\t\t\t\t\n" * 2),
+                            ({"semaphores": [ROWS[0]], "semaphores.0": {"name": "other"}}, "other\t3\t1\t4\t\n"),
                             ({"semaphores": "x"}, ""), ({"semaphores": None}, ""), ({}, "")):
             with self.subTest(result=result):
                 self.assertEqual(self.lockbroker(Fake(self, list=result), "list").out, out)
@@ -448,17 +450,17 @@ def drain(left, *slots):
 
 
 class Waiting(FakeCase):
-    def draining(self, method="destroy", columns=None):
+    def draining(self, method="destroy", term="xterm", columns=None):
         """A command that waits for holders on a terminal, and its daemon."""
         fake = Fake(self, **{method: None})
         operands = ("db", "1") if method == "resize" else ("db",)
-        terminal = Terminal(self, fake, method, "--wait", *operands, columns=columns)
+        terminal = Terminal(self, fake, method, "--wait", *operands, columns=columns, env={"TERM": term})
         fake.wait_asked(method)
         return fake, terminal
 
     def test_progress(self):
-        for method in ("destroy", "resize"):
-            fake, terminal = self.draining(method)
+        for method, term in (("destroy", "vt100"), ("resize", "dumb")):
+            fake, terminal = self.draining(method, term=term)
             self.assertIs(fake.requests[0]["params"]["progress"], True)
             fake.say(drain(3, 4, 5, 9))
             first = "lockbroker: db: waiting for 3 holders: slots 4-5, 9"
@@ -466,11 +468,13 @@ class Waiting(FakeCase):
             fake.say(drain(1, 9))
             second = "lockbroker: db: waiting for 1 holder: slot 9"
             # What is left of the longer one is written over.
-            terminal.wait_text("\r" + second + " " * (len(first) - len(second)) + "\r" + second)
+            terminal.wait_text("\r" + second + CLEAR if term != "dumb" else
+                               "\r" + second + " " * (len(first) - len(second)) + "\r" + second)
             fake.say(reply(fake.requests[0], result={"name": "db"}))
             terminal.wait(0)
             # The line is taken away, and there never was a second one.
-            self.assertTrue(terminal.text.endswith("\r" + " " * len(second) + "\r"), terminal.text)
+            end = "\r" + CLEAR if term != "dumb" else "\r" + " " * len(second) + "\r"
+            self.assertTrue(terminal.text.endswith(end), terminal.text)
             self.assertNotIn("\n", terminal.text)
 
     def test_a_line_is_never_longer_than_the_terminal(self):
@@ -479,7 +483,7 @@ class Waiting(FakeCase):
         fake.say(drain(1, 1))
         terminal.wait_text("1 holder:")
         for line in terminal.text.split("\r"):
-            self.assertLess(len(line), 40)
+            self.assertLess(len(line.replace(CLEAR, "")), 40)
 
     def test_an_error_has_a_line_of_its_own(self):
         fake, terminal = self.draining()
@@ -487,8 +491,8 @@ class Waiting(FakeCase):
         terminal.wait_text("slot 9")
         fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", held=[{"slot": 9}])))
         terminal.wait(75)
-        self.assertIn("\rlockbroker: db: the time is over\r\nlockbroker: db: removed and still held: slot 9;",
-                      terminal.text)
+        self.assertIn(f"\r{CLEAR}lockbroker: db: the time is over\r\n"
+                      "lockbroker: db: removed and still held: slot 9;", terminal.text)
 
     def test_without_a_terminal_it_is_quiet(self):
         fake = Fake(self, destroy=None)

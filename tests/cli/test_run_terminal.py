@@ -5,8 +5,11 @@ import signal
 import unittest
 
 import tap
-from cli import Terminal, command, group, state
+from cli import Job, Terminal, command, group, state
 from daemon import Daemon, program
+from fake import GRANT, error, reply
+from rows import Semaphores, row, unknown
+from screen import Screen
 from wait import wait_until
 from wire import Wire
 
@@ -75,7 +78,7 @@ class OnATerminal(unittest.TestCase):
         peer = Wire(self.daemon)
         lock = peer.call("acquire", name="db", timeout=0)["lock"]
         terminal = Terminal(self, self.daemon, "run", "db", "echo", "mine")
-        terminal.wait_text("db: waiting, position 1, 1 holds it (0 s)")
+        terminal.wait_text("db: waiting 0 s, position 1, ")
         peer.call("release", lock=lock)
         terminal.wait_text("mine")
         terminal.wait(0)
@@ -102,6 +105,116 @@ class OnATerminal(unittest.TestCase):
         terminal.type("\x03")
         terminal.wait(130)
         os.close(read)
+
+
+class TheLineThatWaits(unittest.TestCase):
+    """One line on stderr, written over, gone when the waiting is."""
+
+    def setUp(self):
+        self.fake = Semaphores(self, acquire=None, release={"lock": "f-1"})
+        self.fake.add("db", 1, row("busy", "w-1", slot=1, who="alice", why="backup"))
+
+    def start(self, *argv, **more):
+        screen = Screen(self, self.fake, *(argv or ("run", "db", "echo", "mine")), **more)
+        self.fake.wait_asked("acquire")
+        return screen
+
+    def waits(self, position, holders=1):
+        number = self.fake.asked("acquire")[0]["id"]
+        self.fake.say(("waiting", {"id": number, "position": position, "holders": holders}))
+
+    def grant(self):
+        self.fake.connections[-1].sendall(reply(self.fake.asked("acquire")[0], result=GRANT))
+
+    def test_says_position_holders_and_seconds_in_one_line(self):
+        screen = self.start()
+        self.waits(3)
+        first = screen.wait_row(r"^lockbroker: db: waiting \d+ s, position 3, held by alice \(backup\)$")
+        wait_until(lambda: screen.find("waiting") != first, 10, "the seconds go on")
+        screen.wait_row(r"^lockbroker: db: waiting [1-9]\d* s, position 3, held by alice \(backup\)$")
+        self.assertEqual([line for line in screen.rows() if line], [screen.find("waiting")])
+        self.waits(12)
+        screen.wait_row("position 12, held by alice")
+        self.waits(1)
+        screen.wait_row("position 1, held by alice")
+        self.grant()
+        screen.wait(0)
+        self.assertEqual([line for line in screen.rows() if line], ["mine"])
+
+    def test_asks_anew_when_the_holders_have_changed(self):
+        screen = self.start(columns=100)
+        self.waits(1)
+        screen.wait_row("held by alice")
+        self.fake.add("db", 5, row("busy", "w-2", slot=1, command="make"), unknown(2),
+                      row("busy", "w-3", slot=3, pid=77), row("busy", "w-4", slot=4), row("busy", "w-5", slot=5))
+        self.waits(1, 5)
+        screen.wait_row("position 1, held by make, unknown, pid 77, and 2 more$")
+        self.assertEqual(len(self.fake.asked("show")), 2)
+
+    def test_the_number_does_where_the_names_are_not_told(self):
+        self.fake.script["show"] = lambda request, connection: self.fake.refuse(
+            request, connection, error(10, "permission-denied"))
+        screen = self.start()
+        self.waits(2, 4)
+        screen.wait_row(r"waiting \d+ s, position 2, 4 hold it$")
+        self.waits(1, 1)
+        screen.wait_row(r"waiting \d+ s, position 1, 1 holds it$")
+        self.waits(1, None)
+        screen.wait_row("position 1$")
+        self.assertEqual(len(self.fake.asked("show")), 1)
+
+    def test_fits_a_narrow_terminal_and_follows_it(self):
+        screen = self.start(columns=30)
+        self.waits(1)
+        screen.wait_row(r"^lockbroker: db: waiting \d+ s,\u2026$")
+        screen.resize(60, 24)
+        screen.wait_row(r"^lockbroker: db: waiting \d+ s, position 1, held by alice \(\w*\u2026$")
+        screen.resize(8, 24)
+        screen.wait_row("^lockbr\u2026$")
+        screen.resize(100, 24)
+        screen.wait_row(r"held by alice \(backup\)$")
+        self.assertEqual(len([line for line in screen.rows() if line]), 1)
+
+    def test_words_of_others_stay_words(self):
+        self.fake.add("db", 1, row("busy", "w-1", slot=1, who="\x1b[2Jx\r\n", why="\u6f22\u5b57"))
+        screen = self.start()
+        self.waits(1)
+        screen.wait_row(r"held by \?\[2Jx\?\? \(\u6f22 ?\u5b57 ?\)$")
+
+    def test_the_broker_is_away(self):
+        screen = self.start()
+        self.fake.say(("broker", {"state": "down", "why": "connection refused"}))
+        screen.wait_row(r"waiting \d+ s, the broker is down: connection refused$")
+        self.fake.say(("broker", {"state": "up", "why": ""}))
+        screen.wait_row(r"waiting \d+ s$")
+        self.waits(1)
+        screen.wait_row("position 1, held by alice")
+
+    def test_is_gone_before_anything_else_is_said(self):
+        screen = self.start()
+        self.waits(1)
+        screen.wait_row("held by alice")
+        denied = error(4, "cancelled", "an administrator denied it", denied=True)
+        self.fake.connections[-1].sendall(reply(self.fake.asked("acquire")[0], error=denied))
+        screen.wait(80)
+        self.assertEqual([line for line in screen.rows() if line], ["lockbroker: db: an administrator denied it"])
+
+    def test_is_gone_after_a_signal(self):
+        screen = self.start("acquire", "db")
+        self.waits(1)
+        screen.wait_row("held by alice")
+        screen.type("\x03")
+        screen.wait(130)
+        self.assertIsNone(screen.find("waiting"))
+
+    def test_no_line_where_there_is_no_terminal(self):
+        job = Job(self, self.fake, "run", "db", "echo", "mine")
+        self.fake.wait_asked("acquire")
+        self.waits(1)
+        self.grant()
+        job.wait(0)
+        self.assertEqual((job.out, job.err), ("mine\n", ""))
+        self.assertEqual(self.fake.asked("show"), [])
 
 
 if __name__ == "__main__":

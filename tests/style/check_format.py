@@ -12,7 +12,8 @@ import tap
 from tree import ROOT, sources, text
 
 # The one program that is there for its library.
-ELSEWHERE = {"tests/interop/pika_client.py": ("pika",)}
+ELSEWHERE = {"tests/interop/pika_client.py": ("pika",),
+             "tests/cli/screen.py": ("pyte",)}
 SCRIPTS = ("quickstart", "check", ".ci/run", "build-aux/packages.sh")
 
 

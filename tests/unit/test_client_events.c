@@ -194,14 +194,44 @@ START_TEST(what_is_asked_without_waiting_is_answered_by_an_event)
 	ck_assert_int_eq(next->request, first);
 	ck_assert_int_eq(next->code, LB_OK);
 	ck_assert_str_eq(next->json, "{\"semaphores\":[]}");
-	/* It is no acquire, and ends with the connection. */
+	ck_assert_int_eq(lb_cancel(lb, first), LB_BAD_ARGUMENT);
+	/* It ends with the connection. */
 	ck_assert_int_eq(lb_call_start(lb, "list", NULL, &third), LB_OK);
-	ck_assert_int_eq(lb_cancel(lb, third), LB_BAD_ARGUMENT);
 	hang_up();
 	ck_assert_int_eq(lb_wait(lb, 1000), LB_CLOSED);
 	event(LB_EVENT_CLOSED);
 	ck_assert_ptr_null(lb_event_next(lb));
 	ck_assert_int_eq(lb_call_start(lb, "list", NULL, &third), LB_CLOSED);
+}
+END_TEST
+
+START_TEST(a_watch_tells_all_and_is_ended_by_cancel)
+{
+	const char *told_words[] = {"row", "row", "synced", "gone", "resync"};
+	const struct lb_event *next;
+	int64_t watch = 0;
+
+	ck_assert_int_eq(lb_call_start(lb, "watch", NULL, &watch), LB_OK);
+	say(NOTICE("row", "\"id\":1,\"row\":{\"waiter\":\"a\"}"));
+	say(NOTICE("row", "\"id\":1,\"row\":{\"waiter\":\"b\"}"));
+	say(NOTICE("synced", "\"id\":1"));
+	say(NOTICE("gone", "\"id\":1,\"waiter\":\"a\""));
+	say(NOTICE("resync", "\"id\":1"));
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	for (int i = 0; i < 5; i++) {
+		next = event(LB_EVENT_WATCH);
+		ck_assert_int_eq(next->request, watch);
+		ck_assert_str_eq(next->reason, told_words[i]);
+		if (i == 1)
+			ck_assert_str_eq(next->json, "{\"id\":1,\"row\":{\"waiter\":\"b\"}}");
+	}
+	ck_assert_int_eq(lb_cancel(lb, watch), LB_OK);
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":4,\"message\":\"m\",\"data\":{}}}");
+	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"cancel\",\"params\":{\"id\":1}}"));
+	next = event(LB_EVENT_ANSWERED);
+	ck_assert_int_eq(next->code, LB_CANCELLED);
+	ck_assert_int_eq(lb_cancel(lb, watch), LB_BAD_ARGUMENT);
 }
 END_TEST
 
@@ -219,6 +249,7 @@ events_suite(void)
 	tcase_add_test(tcase, waiting_is_told_and_can_be_withdrawn);
 	tcase_add_test(tcase, a_started_acquire_ends_in_a_grant);
 	tcase_add_test(tcase, what_is_asked_without_waiting_is_answered_by_an_event);
+	tcase_add_test(tcase, a_watch_tells_all_and_is_ended_by_cancel);
 	tcase_add_test(tcase, a_callback_is_called_in_the_middle_of_a_call);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -1,0 +1,102 @@
+"""Rows as `show` and `watch` tell of them, made up; and a daemon that has some (a Fake)."""
+
+from fake import Fake, error, notification, reply
+
+NOBODY = {"waiter": None, "lock": None, "state": "busy", "name": "db", "kind": "semaphore", "slot": None,
+          "position": None, "priority": None, "who": None, "why": None, "command": None, "host": None,
+          "uid": None, "pid": None, "since": None, "age": None, "revoked": False, "unknown": False}
+
+
+def row(state, waiter, **more):
+    """One of a process on some host."""
+    lock = f"l-{waiter}" if state in ("busy", "granted") else None
+    return {**NOBODY, "state": state, "waiter": waiter, "lock": lock, "host": "north", "uid": 1000, "pid": 4711,
+            "since": "2026-11-20T09:00:00Z", "age": 75.5,
+            "priority": 0 if state == "waiting" else None, **more}
+
+
+def unknown(slot, name="db"):
+    return {**NOBODY, "name": name, "slot": slot, "unknown": True}
+
+
+class Semaphores(Fake):
+    """Semaphores with slots and rows, which administration changes as a daemon would."""
+
+    def __init__(self, test, **script):
+        self.semaphores = {}  # name: {"slots", "rows"}
+        self.refusal = None  # what changes are answered with instead
+        super().__init__(test, **{"list": self.on_list, "show": self.on_show, "resize": self.on_resize,
+                                  "grant": self.on_grant, "deny": self.on_deny, **script})
+
+    def add(self, name, slots, *rows):
+        self.semaphores[name] = {"slots": slots, "rows": [{**one, "name": name} for one in rows]}
+
+    def _numbers(self, name):
+        one = self.semaphores[name]
+        return {"name": name, "slots": one["slots"],
+                "busy": sum(row["state"] == "busy" for row in one["rows"]),
+                "waiting": sum(row["state"] == "waiting" for row in one["rows"])}
+
+    def on_list(self, _request, _connection):
+        rows = [{**self._numbers(name), "exists": True} for name in list(self.semaphores)]
+        return {"semaphores": rows, "more": 0, "unknown_hosts": []}
+
+    def on_show(self, request, connection):
+        name = request["params"]["name"]
+        if name not in self.semaphores:
+            return self.refuse(request, connection, error(5, "no-such-lock", "there is no such lock"))
+        rows = self.semaphores[name]["rows"]
+        return {**self._numbers(name), "holders": [one for one in rows if one["state"] != "waiting"],
+                "waiters": [one for one in rows if one["state"] == "waiting"], "more": 0, "unknown_hosts": []}
+
+    def refuse(self, request, connection, what):
+        connection.sendall(reply(request, error=what))
+
+    def on_resize(self, request, connection):
+        if self.refusal is not None:
+            return self.refuse(request, connection, self.refusal)
+        params = request["params"]
+        one = self.semaphores[params["name"]]
+        if "slots" in params:
+            one["slots"] = params["slots"]
+        elif one["slots"] == "unlimited":
+            return self.refuse(request, connection, error(-32602, "invalid-params", "it is unlimited: say a number"))
+        else:
+            one["slots"] = max(0, one["slots"] + params.get("add", 0) - params.get("remove", 0))
+        return {"name": params["name"], "slots": one["slots"], "target": one["slots"]}
+
+    def _find(self, waiter):
+        for one in self.semaphores.values():
+            for found in one["rows"]:
+                if found["waiter"] == waiter and found["state"] == "waiting":
+                    return one, found
+        return None, None
+
+    def on_grant(self, request, connection):
+        if self.refusal is not None:
+            return self.refuse(request, connection, self.refusal)
+        _, found = self._find(request["params"]["waiter"])
+        if found is None:
+            return self.refuse(request, connection, error(7, "not-held", "nobody waits under that id"))
+        found.update(state="granted", position=None, age=0)
+        return {"waiter": found["waiter"], "name": found["name"], "host": found["host"]}
+
+    def on_deny(self, request, connection):
+        if self.refusal is not None:
+            return self.refuse(request, connection, self.refusal)
+        params = request["params"]
+        if "name" in params:
+            one = self.semaphores[params["name"]]
+            waiting = [found for found in one["rows"] if found["state"] == "waiting"]
+            one["rows"] = [found for found in one["rows"] if found["state"] != "waiting"]
+            return {"denied": len(waiting), "unknown_hosts": []}
+        one, found = self._find(params["waiter"])
+        if found is None:
+            return self.refuse(request, connection, error(7, "not-held", "nobody waits under that id"))
+        one["rows"].remove(found)
+        return {"denied": 1, "unknown_hosts": []}
+
+
+def watched(request, *told):
+    """The bytes of a watch: what it is told, and the notifications' methods."""
+    return b"".join(notification(method, {"id": request["id"], **params}) for method, params in told)

@@ -1,0 +1,206 @@
+"""lockbroker show, list, watch, grant, deny: rows as tables, lines and JSON, whatever is in them."""
+
+import json
+import os
+import unittest
+
+import tap
+from cli import Job, Terminal, command
+from fake import Fake, error, notification, reply
+from rows import Semaphores, row, unknown, watched
+
+
+class Show(unittest.TestCase):
+    def setUp(self):
+        self.fake = Semaphores(self)
+        self.fake.add("db", 2, row("busy", "w-1", slot=1, who="alice", why="backup", command="pg_dump"),
+                      unknown(2), row("granted", "w-2", who="bob"),
+                      row("waiting", "w-3", position=1, who="carol", host="south", pid=12),
+                      row("waiting", "w-4", position=2, priority=-5, age=7201.2))
+        self.fake.add("idle", "unlimited")
+
+    def test_a_line_a_row(self):
+        out = command(self, self.fake, "show", "db").out
+        self.assertEqual([line.split("\t") for line in out.splitlines()], [
+            ["busy", "1", "", "alice", "backup", "pg_dump", "1000", "4711", "north", "1m15s", "w-1"],
+            ["busy", "2", "", "unknown", "", "", "", "", "", "", ""],
+            ["granted", "", "", "bob", "", "", "1000", "4711", "north", "1m15s", "w-2"],
+            ["waiting", "", "1", "carol", "", "", "1000", "12", "south", "1m15s", "w-3"],
+            ["waiting", "", "2", "", "", "", "1000", "4711", "north", "2h00m", "w-4"]])
+
+    def test_a_table_on_a_terminal(self):
+        terminal = Terminal(self, self.fake, "show", "db", columns=200)
+        terminal.wait(0)
+        lines = terminal.read().replace("\r", "").splitlines()
+        self.assertEqual(lines[0], "db: slots 2, busy 2, waiting 2")
+        self.assertRegex(lines[1], r"^STATE +SLOT +POSITION +WHO +WHY +COMMAND +UID +PID +HOST +AGE +WAITER")
+        self.assertRegex(lines[2], r"^busy +1 +alice +backup +pg_dump +1000 +4711 +north +1m15s +w-1")
+        self.assertRegex(lines[5], r"^waiting +1 +carol +1000 +12 +south")
+        terminal = Terminal(self, self.fake, "show", "idle", columns=200)
+        terminal.wait_text("idle: slots unlimited, busy 0, waiting 0")
+        terminal.wait_text("Nobody holds it, and nobody waits.")
+        terminal.wait(0)
+
+    def test_json_is_the_answer(self):
+        shown = command(self, self.fake, "show", "--json", "db").json()
+        self.assertEqual(shown["waiters"][0], self.fake.semaphores["db"]["rows"][3])
+
+    def test_revoked_and_hosts_that_do_not_answer(self):
+        answer = {"name": "db", "slots": None, "busy": None, "waiting": 0, "more": 3,
+                  "holders": [row("busy", "w-1", slot=2, revoked=True)], "waiters": [],
+                  "unknown_hosts": ["west"]}
+        fake = Fake(self, show=answer)
+        job = command(self, fake, "show", "db")
+        self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
+        self.assertIn("west does not answer", job.err)
+        self.assertIn("and 3 more", job.err)
+        terminal = Terminal(self, fake, "show", "db")
+        terminal.wait_text("db: slots ?, busy ?, waiting 0")
+        terminal.wait(0)
+
+    def test_words_that_would_confuse_a_terminal(self):
+        self.fake.add("evil", 1, row("busy", "w-9", slot=1, who="\x1b[2J\tx\n", why="na\u00efve \u202ex",
+                                     command="\u6f22\u5b57"))
+        cells = command(self, self.fake, "show", "evil").out.rstrip("\n").split("\t")
+        self.assertEqual(cells[3:6], ["?[2J?x?", "na\u00efve ?x", "\u6f22\u5b57"])
+
+    def test_what_is_not_there(self):
+        job = command(self, self.fake, "show", "nothing", status=66)
+        self.assertIn("there is no such lock", job.err)
+        job = command(self, self.fake, "show", "a b", status=64)
+        self.assertIn("'a b'", job.err)
+        command(self, self.fake, "show", status=64)
+        command(self, self.fake, "show", "a", "b", status=64)
+        self.assertEqual(len(self.fake.asked("show")), 1)
+
+    def test_list_says_busy_and_waiting(self):
+        self.assertEqual(command(self, self.fake, "list").out, "db\t2\t2\t2\t\nidle\tunlimited\t0\t0\t\n")
+        terminal = Terminal(self, self.fake, "list")
+        terminal.wait_text("NAME")
+        terminal.wait(0)
+        self.assertRegex(terminal.text, r"NAME +SLOTS +BUSY +WAITING")
+
+
+class Steering(unittest.TestCase):
+    def setUp(self):
+        self.fake = Semaphores(self)
+        self.fake.add("db", 1, row("busy", "w-1", slot=1), row("waiting", "w-2", position=1),
+                      row("waiting", "w-3", position=2), row("waiting", 'w"\\4', position=3))
+
+    def test_grant(self):
+        self.assertEqual(command(self, self.fake, "grant", "w-2").out, "granted: db on north, without a slot\n")
+        granted = command(self, self.fake, "grant", "--json", 'w"\\4').json()
+        self.assertEqual(granted, {"waiter": 'w"\\4', "name": "db", "host": "north"})
+
+    def test_deny(self):
+        self.assertEqual(command(self, self.fake, "deny", "w-2").out, "denied: 1\n")
+        self.assertEqual(self.fake.asked("deny")[0]["params"], {"waiter": "w-2"})
+        self.assertEqual(command(self, self.fake, "deny", "--all", "db").out, "denied: 2\n")
+        self.assertEqual(self.fake.asked("deny")[1]["params"], {"name": "db", "all": True})
+        self.assertEqual(command(self, self.fake, "deny", "--all", "--json", "db").json()["denied"], 0)
+
+    def test_nobody_waits_there(self):
+        for subcommand in "grant", "deny":
+            job = command(self, self.fake, subcommand, "w-1", status=65)
+            self.assertIn("nobody waits under that id", job.err)
+            self.assertIn("lockbroker show NAME", job.err)
+        self.fake.refusal = error(10, "permission-denied", "you may not")
+        self.assertIn("you may not", command(self, self.fake, "deny", "w-2", status=77).err)
+
+    def test_wrong_operands(self):
+        asked = len(self.fake.requests)
+        for argv in (["grant"], ["grant", ""], ["grant", "x" * 65], ["grant", "a", "b"], ["grant", "--all", "db"],
+                     ["deny"], ["deny", "x" * 65], ["deny", "--all"], ["deny", "--all", "a b"]):
+            command(self, self.fake, *argv, status=64)
+        self.assertEqual(len(self.fake.requests), asked)
+
+    def test_a_denied_acquire_has_a_status_of_its_own(self):
+        denied = error(4, "cancelled", "an administrator denied it", denied=True)
+        fake = Fake(self, acquire=lambda request, connection: connection.sendall(reply(request, error=denied)))
+        job = command(self, fake, "run", "-E", "3", "db", "echo", "ran", status=80)
+        self.assertEqual(job.out, "")
+        self.assertIn("db: an administrator denied it", job.err)
+        command(self, fake, "acquire", "db", status=80)
+
+
+class Watch(unittest.TestCase):
+    ROW = row("waiting", "w-1", position=2, who="alice", why="backup")
+
+    def serve(self, *told, end=None):
+        def on_watch(request, connection):
+            connection.sendall(watched(request, *told))
+            if end is not None:
+                connection.sendall(reply(request, **end))
+        return Fake(self, watch=on_watch)
+
+    def test_lines(self):
+        fake = self.serve(("row", {"row": self.ROW}), ("row", {"row": row("busy", "w-2", slot=1, name="other")}),
+                          ("synced", {"more": 2, "unknown_hosts": ["west"]}),
+                          ("row", {"row": {**self.ROW, "state": "granted", "position": None}}),
+                          ("gone", {"waiter": "w-1"}), ("gone", {"waiter": "w-7"}), ("resync", {}),
+                          ("gone", {"waiter": "w-2"}))
+        job = Job(self, fake, "watch")
+        job.wait_out("gone: [w-2]\n")
+        self.assertEqual(job.out.splitlines(), [
+            "db: waiting, position 2, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]",
+            "other: busy, slot 1, somebody, uid 1000, pid 4711 on north, for 1m15s [w-2]",
+            "synced: 2 rows; what follows are changes",
+            "db: granted, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]",
+            "db: gone, alice [w-1]",
+            "gone: [w-7]",
+            "resync: too much at once; what there is follows anew",
+            "gone: [w-2]"])
+        self.assertIn("and 2 more", job.err)
+        self.assertIn("west does not answer", job.err)
+        self.assertNotIn("params", fake.asked("watch")[0].get("params", {}))
+        fake.say(notification("row", {"id": fake.requests[0]["id"], "row": self.ROW}))
+        job.wait_out("position 2, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]\n")
+        job.signal(15)
+        job.wait(143)
+
+    def test_json_is_what_the_wire_said(self):
+        fake = self.serve(("row", {"row": self.ROW}), ("synced", {"more": 0, "unknown_hosts": []}))
+        job = Job(self, fake, "watch", "--json", "db")
+        job.wait_out("synced")
+        self.assertEqual(fake.asked("watch")[0]["params"], {"name": "db"})
+        first, second = [json.loads(line) for line in job.out.splitlines()]
+        number = fake.requests[0]["id"]
+        self.assertEqual(first, {"jsonrpc": "2.0", "method": "row", "params": {"id": number, "row": self.ROW}})
+        self.assertEqual(second["method"], "synced")
+
+    def test_ends_with_the_daemon(self):
+        fake = self.serve(("row", {"row": self.ROW}))
+        job = Job(self, fake, "watch")
+        job.wait_out("alice")
+        fake.close()
+        job.wait(69)
+        self.assertIn("closed the connection", job.err)
+
+    def test_ends_with_a_word(self):
+        fake = self.serve(("row", {"row": self.ROW}), end={"error": error(14, "draining", "it is stopping")})
+        job = command(self, fake, "watch", status=69)
+        self.assertIn("alice", job.out)
+        self.assertIn("it is stopping", job.err)
+
+    def test_nobody_reads_it(self):
+        fake = self.serve(("row", {"row": self.ROW}))
+        with open("/dev/full", "wb") as full:
+            job = command(self, fake, "watch", status=74, preexec_fn=lambda: os.dup2(full.fileno(), 1))
+        self.assertIn("stdout", job.err)
+
+    def test_many_rows_at_once(self):
+        told = [("row", {"row": row("waiting", f"w-{i}", position=i + 1)}) for i in range(5000)]
+        fake = self.serve(*told, ("synced", {"more": 0, "unknown_hosts": []}))
+        job = Job(self, fake, "watch")
+        job.wait_out("synced: 5000 rows")
+        self.assertEqual(job.out.count("\n"), 5001)
+
+    def test_wrong_names(self):
+        fake = Fake(self)
+        command(self, fake, "watch", "a b", status=64)
+        command(self, fake, "watch", "a", "b", status=64)
+        self.assertEqual(fake.requests, [])
+
+
+if __name__ == "__main__":
+    tap.main()
