@@ -9,6 +9,7 @@
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/pulse.h"
+#include "daemon/lock/rows.h"
 #include "daemon/lock/turn.h"
 #include "daemon/lock/watch.h"
 #include "protocol/duration.h"
@@ -128,7 +129,7 @@ acquire_start(
 	waiter->started = now;
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;
-	waiter->uid = acquire->uid;
+	waiter->party = party_new(waiter->id, acquire);
 	if (acquire->kind != LOCK_KIND_MUTEX)
 		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
 	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
@@ -267,11 +268,12 @@ acquire_create(struct lock_engine *engine, struct waiter *waiter)
 /* ---- granted ---- */
 
 static void
-tell_granted(struct lock_engine *engine, struct waiter *waiter, const struct hold *hold)
+tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
 	hold_sane(hold);
+	rows_pass(engine, waiter, hold);
 	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine);
 	answer.lock = hold->id;
 	answer.name = hold->name;
@@ -294,15 +296,16 @@ peer_has_room(struct lock_engine *engine, struct waiter *waiter)
 }
 
 void
-acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter)
+acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool granted)
 {
 	struct hold *hold;
 
-	if (!peer_has_room(engine, waiter))
+	/* Who granted has looked, and is told. */
+	if (!granted && !peer_has_room(engine, waiter))
 		return;
 	hold = hold_new_slotless(
 	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);
-	hold->uid = waiter->uid;
+	hold->granted = granted;
 	engine_hold_attach(engine, hold, waiter->peer);
 	tell_granted(engine, waiter, hold);
 }
@@ -318,7 +321,6 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 	hold->acquire = 0;
 	hold->asked = 0;
 	hold->wants_lease = waiter->lease;
-	hold->uid = waiter->uid;
 	engine_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
 	keep_start(engine, hold);

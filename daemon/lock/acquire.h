@@ -18,8 +18,11 @@ void acquire_start(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
 /* Claims a slot that is not reserved for the waiter, or answers it when there is no room for that. */
 void acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot);
-/* Grants the lock without a slot, whatever the waiter's state; nothing on the broker stands for it. */
-void acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter);
+/*
+ * Grants the lock without a slot, whatever the waiter's state; nothing on the broker stands for it.
+ * `granted`: by an administrator, who has seen that its peer has room for it.
+ */
+void acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool granted);
 /* There is no such lock: has it made as the waiter asked for (its `create` is not 0). */
 void acquire_create(struct lock_engine *engine, struct waiter *waiter);
 /* Answers the waiter, which is gone then; text: NULL = the reason's own. */

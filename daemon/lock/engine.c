@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/drain.h"
+#include "daemon/lock/rows.h"
 
 uint64_t
 engine_id(struct lock_engine *engine)
@@ -74,6 +75,7 @@ engine_hold_detach(struct lock_engine *engine, struct hold *hold)
 
 	if (hold->peer == 0)
 		return;
+	rows_gone(engine, hold);
 	entry = engine_peer_find(engine, hold->peer);
 	TAILQ_REMOVE(&entry->holds, hold, of_peer);
 	entry->hold_count--;
@@ -118,6 +120,7 @@ engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter)
 	TAILQ_INSERT_TAIL(&entry->waiters, waiter, of_peer);
 	entry->waiter_count++;
 	line_join(&waiter->semaphore->line, waiter);
+	rows_waits(engine, waiter);
 }
 
 struct waiter *
@@ -153,6 +156,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	struct lock_peer *entry = engine_peer_find(engine, waiter->peer);
 	struct hold *claimed = hold_find(&engine->holds, waiter->hold);
 
+	rows_cancelled(engine, waiter);
 	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
 	if (claimed != NULL)
 		claimed->acquire = 0;
@@ -165,6 +169,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	entry->waiter_count--;
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	engine_peer_let_go(engine, entry);
+	party_free(waiter->party);
 	free(waiter);
 }
 

@@ -6,12 +6,14 @@
  * The files, from the bottom up:
  *	names, hold, line, semaphore	what there is
  *	engine				tables, answers, pokes: used by all below
+ *	party, rows			who holds and who waits, for who looks on
  *	lease				how long the holds are certainly there
  *	keep				a hold from its grant to its end
  *	pulse				keeps the lease going, and ends it
  *	watch				hears when A is deleted
  *	claim				one flight for one slot
  *	acquire, serve, verify, release	the lock client of seeds/000
+ *	grant				what an administrator does to who waits
  *	turn				requests of one peer on one name, in their order
  *	mutex				the administration mutex: one administrator at a time
  *	survey, directory		what the broker says of a semaphore; which there are

@@ -50,6 +50,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	HASH_DELETE(by_id, table->by_id, hold);
 	if (hold->state != HOLD_SLOTLESS)
 		HASH_DELETE(by_queue, table->by_queue, hold);
+	party_free(hold->party);
 	free(hold->name);
 	free(hold);
 }

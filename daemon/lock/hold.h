@@ -32,6 +32,7 @@
 #include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/names.h"
+#include "daemon/lock/party.h"
 
 enum hold_state {
 	HOLD_CLAIMING, /* B's declare is sent and not answered: maybe ours. Nobody was told anything */
@@ -88,7 +89,9 @@ struct hold {
 	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
 	struct timer timer;       /* HELD: next check of B; DROPPING: delete to be sent again */
-	uid_t uid;                /* of the peer; decides who may verify */
+	struct party *party;      /* owned; who was told that it holds; NULL: nobody yet */
+	int64_t since;            /* clock time: when that was */
+	bool granted;             /* SLOTLESS: by an administrator */
 	UT_hash_handle by_id, by_queue, by_watch;
 	TAILQ_ENTRY(hold) of_peer;
 };

@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/rows.h"
 
 /*
  * When B is looked at again on a server that may have deleted it by name just after its declare: 5 ms
@@ -204,6 +205,7 @@ keep_revoke(struct lock_engine *engine, struct hold *hold)
 	if ((hold->revoked && !FAULT(REVOKED_TWICE)) || hold->state == HOLD_DROPPING)
 		return;
 	hold->revoked = true;
+	rows_holds(engine, hold);
 	engine_notice(engine, hold->peer, &notice);
 }
 

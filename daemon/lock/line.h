@@ -24,6 +24,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
+#include "daemon/lock/party.h"
 
 enum waiter_state {
 	WAITER_BEHIND,   /* an administrator, `behind`, comes first */
@@ -58,11 +59,11 @@ struct waiter {
 	int64_t started;      /* clock time */
 	bool progress, lease; /* as asked */
 	bool told;            /* that it waits, where it wants to hear of that */
-	uid_t uid;
-	unsigned races; /* lost so far */
-	unsigned skips; /* claims that were not performed: their lane died */
-	int direct;     /* UNSEEN, and CLAIMING from there: next slot to claim; else 0 */
-	uint64_t hold;  /* CLAIMING; else 0 */
+	struct party *party;  /* owned; NULL: a hold has come of it */
+	unsigned races;       /* lost so far */
+	unsigned skips;       /* claims that were not performed: their lane died */
+	int direct;           /* UNSEEN, and CLAIMING from there: next slot to claim; else 0 */
+	uint64_t hold;        /* CLAIMING; else 0 */
 	struct timer deadline, rest;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(waiter) of_peer;

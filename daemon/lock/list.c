@@ -328,6 +328,44 @@ list_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 		probe_mutex(engine, listing);
 }
 
+static void
+on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
+{
+	struct listing *listing = listing_find(engine, id);
+	struct lock_answer answer;
+	int *busy;
+
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (found->unknown >= 0) {
+		answer =
+		    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+		finish(engine, listing, &answer);
+		return;
+	}
+	answer = engine_refusal(survey_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+	answer.slots = survey_size(found);
+	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
+	for (int slot = 1; slot <= found->slots; slot++) {
+		if (is_taken(engine, listing->name, slot, found->b[slot - 1]))
+			busy[answer.held_count++] = slot;
+	}
+	answer.held = busy;
+	finish(engine, listing, &answer);
+	free(busy);
+}
+
+void
+list_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	struct listing *listing = listing_new(engine, peer, request);
+
+	if (listing == NULL)
+		return;
+	listing->name = mem_strdup(name);
+	survey_start(engine, name, SURVEY_BUSY, on_counted, listing->op);
+}
+
 void
 list_free_all(struct lock_engine *engine)
 {

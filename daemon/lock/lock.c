@@ -11,6 +11,7 @@
 #include "daemon/lock/drain.h"
 #include "daemon/lock/engine.h"
 #include "daemon/lock/fsck.h"
+#include "daemon/lock/grant.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/list.h"
@@ -95,6 +96,24 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
+on_asked(void *ctx, const struct broker_letter *letter)
+{
+	const struct lock_engine *engine = ctx;
+
+	if (engine->listener.asked != NULL)
+		engine->listener.asked(engine->listener.ctx, letter);
+}
+
+static void
+on_replied(void *ctx, const struct broker_letter *letter)
+{
+	const struct lock_engine *engine = ctx;
+
+	if (engine->listener.replied != NULL)
+		engine->listener.replied(engine->listener.ctx, letter);
+}
+
+static void
 take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 {
 	engine->settings = *settings;
@@ -117,9 +136,12 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	TAILQ_INIT(&engine->poked);
 	timer_init(&engine->serve, serve_poked, engine, 0);
 	pulse_init(engine);
-	broker_set_events(broker,
-	    &(struct broker_events){
-		.link = on_link, .lane_closed = on_lane_closed, .watch = on_watch, .ctx = engine});
+	broker_set_events(broker, &(struct broker_events){.link = on_link,
+				      .lane_closed = on_lane_closed,
+				      .watch = on_watch,
+				      .asked = on_asked,
+				      .replied = on_replied,
+				      .ctx = engine});
 	return engine;
 }
 
@@ -132,6 +154,7 @@ lock_engine_free(struct lock_engine *engine)
 
 	if (engine == NULL)
 		return;
+	engine->listener.changed = NULL;
 	while (engine->waiters != NULL)
 		engine_waiter_free(engine, engine->waiters);
 	while ((hold = engine->holds.by_id) != NULL) {
@@ -282,6 +305,34 @@ lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 {
 	assert(!engine->telling);
 	admin_size(engine, peer, request, name);
+}
+
+void
+lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	assert(!engine->telling);
+	list_busy(engine, peer, request, name);
+}
+
+enum reason
+lock_grant(struct lock_engine *engine, uint64_t waiter)
+{
+	assert(!engine->telling);
+	return grant_slotless(engine, waiter);
+}
+
+enum reason
+lock_deny(struct lock_engine *engine, uint64_t waiter)
+{
+	assert(!engine->telling);
+	return grant_deny(engine, waiter);
+}
+
+size_t
+lock_deny_all(struct lock_engine *engine, const char *name)
+{
+	assert(!engine->telling);
+	return grant_deny_all(engine, name);
 }
 
 void

@@ -48,6 +48,8 @@ struct lock_acquire {
 	bool lease;      /* wants LOCK_NOTICE_LEASE */
 	int create; /* how many slots it gets when there is no such semaphore; 0 = it stays so */
 	uid_t uid;  /* whose holds these are: decides who may verify them */
+	pid_t pid;
+	const char *who, *why, *command; /* the peer's own words, for who looks on; NULL: none */
 };
 
 /* How a semaphore is created, changed, removed (seeds/000, "Lock Administration"). */
@@ -92,6 +94,32 @@ struct lock_finding {
 	int slot;         /* 0: of none in particular */
 	const char *text; /* in words */
 	bool repaired;
+};
+
+enum lock_party_state {
+	LOCK_PARTY_WAITING,
+	LOCK_PARTY_BUSY,      /* it holds */
+	LOCK_PARTY_GRANTED,   /* it holds, let in by lock_grant() */
+	LOCK_PARTY_CANCELLED, /* a change alone: it waited, and ended without a hold; GONE is next */
+	LOCK_PARTY_GONE       /* a change alone: it neither holds nor waits any more */
+};
+/* "waiting", "busy", "granted", "cancelled", "gone". Static. */
+const char *lock_party_word(enum lock_party_state state);
+
+/* Somebody who holds or waits here. Strings are borrowed for the call. */
+struct lock_party {
+	enum lock_party_state state;
+	uint64_t waiter; /* the number of its acquire, also when it holds: identifies the row */
+	uint64_t lock;   /* the hold; 0: it waits */
+	const char *name;
+	enum lock_kind kind;
+	int slot;               /* from 1; 0: none is taken */
+	int position, priority; /* while it waits; from 1 */
+	uid_t uid;
+	pid_t pid;
+	const char *who, *why, *command; /* NULL: none */
+	int64_t since;                   /* clock time: waits or holds since then */
+	bool revoked;
 };
 
 /* A semaphore of the directory. */
@@ -151,6 +179,7 @@ struct lock_answer {
 	size_t row_count;
 	const struct lock_explanation *explanation; /* explain; else NULL */
 	const char *warning;                        /* done, but: in words; NULL: nothing to say */
+	bool denied;                                /* cancelled: by lock_deny() */
 };
 
 enum lock_notice_kind {
@@ -191,6 +220,11 @@ struct lock_listener {
 	    void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
 	void (*notice)(void *ctx, uint64_t peer, const struct lock_notice *notice);
 	void *ctx;
+	/* A row has come, has changed, or is gone. NULL: nobody cares. */
+	void (*changed)(void *ctx, const struct lock_party *row);
+	/* The broker's letters (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
+	void (*asked)(void *ctx, const struct broker_letter *letter);
+	void (*replied)(void *ctx, const struct broker_letter *letter);
 };
 
 /* broker and timers are borrowed and outlive the engine, which becomes the broker's listener. */
@@ -235,6 +269,38 @@ void lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, c
     enum lock_kind kind);
 void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+/*
+ * Which slots of a semaphore are taken, as the broker says: answer.slots, and .held those whose B is
+ * there, ours included.
+ */
+void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
+
+/*
+ * Rows: of one name, or of all (NULL). Holders first, in no order; then who waits, name by name in the
+ * order of the line. May be called by the listener.
+ */
+void lock_each(const struct lock_engine *engine, const char *name,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
+/* Slots that are taken here though no row has them: being claimed, or given back. As lock_each(). */
+void lock_each_passing(
+    const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
+/*
+ * How many wait, for each name for which somebody does (twice for one that is a mutex, too). As
+ * lock_each().
+ */
+void lock_each_waiting(const struct lock_engine *engine,
+    void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx);
+
+/*
+ * Administration of who waits; `waiter` as in its row. REASON_NONE; NOT_HELD: nobody waits under that
+ * number. Their acquires are answered before these return.
+ * A hold without a slot at once, whatever it was doing; or TOO_MANY_LOCKS: of its peer, and it waits on.
+ */
+enum reason lock_grant(struct lock_engine *engine, uint64_t waiter);
+/* Ends it with `cancelled` (answer.denied). */
+enum reason lock_deny(struct lock_engine *engine, uint64_t waiter);
+/* All who wait for a name; returns how many. */
+size_t lock_deny_all(struct lock_engine *engine, const char *name);
 
 /*
  * The peer hung up: its holds are released, what is in flight for it is released as soon as it turns

@@ -142,7 +142,7 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 		find_nothing(engine, waiter);
 		break;
 	case VERDICT_UNLIMITED:
-		acquire_grant_slotless(engine, waiter);
+		acquire_grant_slotless(engine, waiter, false);
 		break;
 	case VERDICT_MISSING:
 		if (waiter->create != 0)

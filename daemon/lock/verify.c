@@ -296,7 +296,7 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 	struct verify *verify, *before;
 
 	if (hold == NULL || !is_granted(hold) ||
-	    (uid != 0 && uid != hold->uid && !FAULT(VERIFY_FOR_ANYBODY))) {
+	    (uid != 0 && uid != hold->party->uid && !FAULT(VERIFY_FOR_ANYBODY))) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}

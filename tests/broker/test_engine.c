@@ -75,7 +75,7 @@ setup(void)
 {
 	struct amqp_host host;
 	struct amqp_settings amqp;
-	struct lock_listener listener = {on_answer, on_notice, &ours};
+	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = &ours};
 	char *error;
 
 	rig_setup();

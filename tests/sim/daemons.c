@@ -132,7 +132,7 @@ void
 daemon_start(struct sim *sim, int number)
 {
 	struct sim_daemon *daemon = &sim->daemons[number];
-	struct lock_listener listener = {on_answer, on_notice, daemon};
+	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
 
 	*daemon = (struct sim_daemon){.sim = sim, .number = number};
 	daemon->heard = timers_new(&sim->clock);

@@ -141,6 +141,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->slot = answer->slot;
 	said->slots = answer->slots;
 	said->target = answer->target;
+	said->denied = answer->denied;
 	said->warned = answer->warning != NULL;
 	said->holders = answer->holders;
 	said->waiting = answer->waiting;
@@ -167,13 +168,27 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	add_held(said, notice->held, notice->held_count);
 }
 
+static void
+on_changed(void *ctx, const struct lock_party *row)
+{
+	struct lock_world *world = ((struct world_daemon *)ctx)->world;
+	size_t len = strlen(world->changes);
+
+	if (row->who == NULL)
+		return;
+	ck_assert_uint_lt(len + 64, sizeof(world->changes));
+	snprintf(world->changes + len, 64, "%s%s:%s", len > 0 ? " " : "", row->who,
+	    lock_party_word(row->state));
+}
+
 /* ---- the world ---- */
 
 static void
 daemon_start(struct lock_world *world, int number)
 {
 	struct world_daemon *daemon = &world->daemon[number];
-	struct lock_listener listener = {on_answer, on_notice, daemon};
+	struct lock_listener listener = {
+	    .answer = on_answer, .notice = on_notice, .ctx = daemon, .changed = on_changed};
 	struct lock_settings settings = world_settings;
 
 	settings.naming = world->naming;

@@ -24,7 +24,8 @@ struct said {
 	enum lock_notice_kind kind;
 	uint64_t lock;
 	int slot, slots, target, holders, waiting, position;
-	bool warned;           /* it is done, but */
+	bool warned; /* it is done, but */
+	bool denied;
 	size_t findings, rows; /* how many */
 	int64_t at, safe_until;
 	char text[256];
@@ -55,6 +56,8 @@ struct lock_world {
 	unsigned nacks; /* of the queues that are probed, the so many-th is nacked; 0: none is */
 	unsigned deaf;  /* so many deletions go unheard by a watch */
 	struct world_daemon daemon[DAEMONS];
+	/* what became of rows with words: "A:waiting A:busy A:gone", by their `who` */
+	char changes[4096];
 	struct said said[RECORDS];
 	size_t said_count;
 };

@@ -1,0 +1,37 @@
+#include "daemon/lock/party.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/lock/lock.h"
+
+static char *
+copy(const char *text)
+{
+	return text == NULL ? NULL : mem_strdup(text);
+}
+
+struct party *
+party_new(uint64_t waiter, const struct lock_acquire *acquire)
+{
+	struct party *party = mem_alloc(sizeof(*party));
+
+	party->waiter = waiter;
+	party->uid = acquire->uid;
+	party->pid = acquire->pid;
+	party->who = copy(acquire->who);
+	party->why = copy(acquire->why);
+	party->command = copy(acquire->command);
+	return party;
+}
+
+void
+party_free(struct party *party)
+{
+	if (party == NULL)
+		return;
+	free(party->who);
+	free(party->why);
+	free(party->command);
+	free(party);
+}

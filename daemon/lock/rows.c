@@ -1,0 +1,207 @@
+#include "daemon/lock/rows.h"
+
+#include <assert.h>
+#include <string.h>
+
+const char *
+lock_party_word(enum lock_party_state state)
+{
+	switch (state) {
+	case LOCK_PARTY_WAITING:
+		return "waiting";
+	case LOCK_PARTY_BUSY:
+		return "busy";
+	case LOCK_PARTY_GRANTED:
+		return "granted";
+	case LOCK_PARTY_CANCELLED:
+		return "cancelled";
+	case LOCK_PARTY_GONE:
+		return "gone";
+	}
+	return "unknown";
+}
+
+static struct lock_party
+row_of(const struct party *party, enum lock_party_state state)
+{
+	return (struct lock_party){.state = state,
+	    .waiter = party->waiter,
+	    .uid = party->uid,
+	    .pid = party->pid,
+	    .who = party->who,
+	    .why = party->why,
+	    .command = party->command};
+}
+
+static struct lock_party
+row_of_waiter(const struct waiter *waiter, enum lock_party_state state, int position)
+{
+	struct lock_party row = row_of(waiter->party, state);
+
+	row.name = waiter->semaphore->name;
+	row.kind = waiter->kind;
+	row.priority = waiter->priority;
+	row.position = position;
+	row.since = waiter->started;
+	return row;
+}
+
+static struct lock_party
+row_of_hold(const struct hold *hold, enum lock_party_state state)
+{
+	struct lock_party row = row_of(hold->party, state);
+
+	row.lock = hold->id;
+	row.name = hold->name;
+	row.kind = hold->kind;
+	row.slot = hold->slot;
+	row.since = hold->since;
+	row.revoked = hold->revoked;
+	return row;
+}
+
+/* Whether it is a row: its peer was told that it holds, and is there. */
+static bool
+is_row(const struct hold *hold)
+{
+	return hold->peer != 0 && hold->party != NULL;
+}
+
+static enum lock_party_state
+state_of(const struct hold *hold)
+{
+	return hold->granted ? LOCK_PARTY_GRANTED : LOCK_PARTY_BUSY;
+}
+
+/* ---- as they change ---- */
+
+static void
+tell(struct lock_engine *engine, const struct lock_party *row)
+{
+	bool telling = engine->telling;
+
+	if (engine->listener.changed == NULL)
+		return;
+	engine->telling = true;
+	engine->listener.changed(engine->listener.ctx, row);
+	engine->telling = telling;
+}
+
+void
+rows_waits(struct lock_engine *engine, const struct waiter *waiter)
+{
+	struct lock_party row;
+
+	if (engine->listener.changed == NULL)
+		return;
+	row = row_of_waiter(
+	    waiter, LOCK_PARTY_WAITING, line_position(&waiter->semaphore->line, waiter));
+	tell(engine, &row);
+}
+
+void
+rows_cancelled(struct lock_engine *engine, const struct waiter *waiter)
+{
+	struct lock_party row;
+
+	if (waiter->party == NULL)
+		return; /* it holds */
+	row = row_of_waiter(waiter, LOCK_PARTY_CANCELLED, 0);
+	tell(engine, &row);
+	row.state = LOCK_PARTY_GONE;
+	tell(engine, &row);
+}
+
+void
+rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+{
+	assert(waiter->party != NULL && hold->party == NULL && hold->peer != 0);
+	hold->party = waiter->party;
+	waiter->party = NULL;
+	hold->since = engine_now(engine);
+	rows_holds(engine, hold);
+}
+
+void
+rows_holds(struct lock_engine *engine, const struct hold *hold)
+{
+	struct lock_party row;
+
+	if (!is_row(hold))
+		return;
+	row = row_of_hold(hold, state_of(hold));
+	tell(engine, &row);
+}
+
+void
+rows_gone(struct lock_engine *engine, const struct hold *hold)
+{
+	struct lock_party row;
+
+	if (!is_row(hold))
+		return;
+	row = row_of_hold(hold, LOCK_PARTY_GONE);
+	tell(engine, &row);
+}
+
+/* ---- all of them ---- */
+
+static void
+each_waiter(const struct line *line, void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+{
+	const struct waiter *waiter;
+	struct lock_party row;
+	int position = 0;
+
+	for (waiter = line_first(line, LINE_ALL); waiter != NULL;
+	     waiter = line_next(line, waiter, LINE_ALL)) {
+		row = row_of_waiter(waiter, LOCK_PARTY_WAITING, ++position);
+		fn(ctx, &row);
+	}
+}
+
+void
+lock_each(const struct lock_engine *engine, const char *name,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+{
+	const struct semaphore *semaphore;
+	const struct hold *hold;
+	struct lock_party row;
+
+	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (!is_row(hold) || (name != NULL && strcmp(name, hold->name) != 0))
+			continue;
+		row = row_of_hold(hold, state_of(hold));
+		fn(ctx, &row);
+	}
+	for (semaphore = engine->semaphores; semaphore != NULL;
+	     semaphore = semaphore->by_key.next) {
+		if (name == NULL || strcmp(name, semaphore->name) == 0)
+			each_waiter(&semaphore->line, fn, ctx);
+	}
+}
+
+void
+lock_each_passing(
+    const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)
+{
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (!is_row(hold) && hold->slot != 0 && strcmp(name, hold->name) == 0)
+			fn(ctx, hold->slot);
+	}
+}
+
+void
+lock_each_waiting(const struct lock_engine *engine,
+    void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx)
+{
+	const struct semaphore *semaphore;
+	size_t waiting;
+
+	for (semaphore = engine->semaphores; semaphore != NULL;
+	     semaphore = semaphore->by_key.next) {
+		waiting = line_count(&semaphore->line, LINE_ALL);
+		if (waiting > 0)
+			fn(ctx, semaphore->name, waiting);
+	}
+}
