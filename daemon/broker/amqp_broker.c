@@ -6,10 +6,14 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/amqp_count.h"
 #include "daemon/broker/amqp_directory.h"
+#include "daemon/broker/amqp_hint.h"
 #include "daemon/broker/amqp_keeper.h"
+#include "daemon/broker/amqp_line.h"
 #include "daemon/broker/amqp_probe.h"
 #include "daemon/broker/amqp_settings.h"
+#include "daemon/broker/amqp_side.h"
 #include "daemon/broker/amqp_tls.h"
 #include "daemon/broker/amqp_watch.h"
 
@@ -19,12 +23,10 @@ struct amqp_broker {
 	struct amqp_settings settings; /* owned copy */
 	SSL_CTX *tls;                  /* owned; NULL when no host wants it */
 	struct jitter jitter;
-	struct amqp_keeper *hold, *side;  /* owned */
-	struct amqp_probes *probes;       /* owned */
-	struct amqp_directory *directory; /* owned */
-	struct amqp_watches *watches;     /* owned */
-	char *cluster;                    /* owned; the first one seen, NULL before */
-	char *product, *version;          /* owned; of the hold link's server */
+	struct amqp_keeper *hold, *side; /* owned */
+	struct amqp_side over;           /* what is done over the side link */
+	char *cluster;                   /* owned; the first one seen, NULL before */
+	char *product, *version;         /* owned; of the hold link's server */
 	bool blocked;
 	bool stopped;
 	int64_t side_used;      /* clock time of the last use of the side link */
@@ -62,9 +64,7 @@ lanes_of(const struct amqp_broker *amqp, uint64_t lane)
 static bool
 side_in_use(const struct amqp_broker *amqp)
 {
-	return amqp_lanes_in_use(amqp_keeper_lanes(amqp->side)) ||
-	       amqp_probes_in_use(amqp->probes) || amqp_directory_in_use(amqp->directory) ||
-	       amqp_watches_any(amqp->watches);
+	return amqp_lanes_in_use(amqp_keeper_lanes(amqp->side)) || amqp_side_in_use(&amqp->over);
 }
 
 /* Both links go to one host at a time: it follows the hold link. */
@@ -92,8 +92,7 @@ on_side_wait(void *ctx, uint64_t id)
 	if (!amqp_keeper_is_idle(amqp->side))
 		return;
 	amqp_lanes_fail(amqp_keeper_lanes(amqp->side));
-	amqp_probes_fail(amqp->probes);
-	amqp_directory_fail(amqp->directory);
+	amqp_side_give_up(&amqp->over);
 }
 
 static void
@@ -158,9 +157,7 @@ on_up(void *ctx, enum broker_link which)
 	}
 	amqp->side_used = now(amqp);
 	timers_set(amqp->timers, &amqp->side_idle, now(amqp) + amqp->settings.side_idle);
-	amqp_probes_go(amqp->probes);
-	amqp_directory_go(amqp->directory);
-	amqp_watches_go(amqp->watches);
+	amqp_side_go(&amqp->over);
 }
 
 /*
@@ -188,11 +185,9 @@ on_down(void *ctx, enum broker_link which)
 	}
 	amqp->blocked = false;
 	timers_cancel(amqp->timers, &amqp->side_idle);
-	amqp_probes_fail(amqp->probes);
-	amqp_directory_fail(amqp->directory);
-	amqp_watches_fail(amqp->watches, amqp_keeper_code(amqp->side));
+	amqp_side_fail(&amqp->over, amqp_keeper_code(amqp->side));
 	/* Who waits for an answer has got it; who watches goes on watching. */
-	if (amqp_watches_any(amqp->watches))
+	if (amqp_side_stays(&amqp->over))
 		side_needed(amqp);
 }
 
@@ -209,6 +204,7 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 		log_warning("the broker takes no messages: %s", why);
 	else
 		log_info("the broker takes messages again");
+	amqp_side_block(&amqp->over, blocked);
 }
 
 static void
@@ -238,6 +234,15 @@ on_watch_news(void *ctx, const char *queue, enum broker_news news)
 		amqp->base.events.watch(amqp->base.events.ctx, queue, news);
 }
 
+static void
+on_line_news(void *ctx, const struct broker_line_event *event)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (amqp->base.events.line != NULL)
+		amqp->base.events.line(amqp->base.events.ctx, event);
+}
+
 /* ---- operations ---- */
 
 static void
@@ -254,9 +259,7 @@ amqp_stop(struct broker *broker)
 	amqp->stopped = true;
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	timers_cancel(amqp->timers, &amqp->side_wait);
-	amqp_probes_silence(amqp->probes);
-	amqp_directory_silence(amqp->directory);
-	amqp_watches_silence(amqp->watches);
+	amqp_side_silence(&amqp->over);
 	amqp_keeper_quit(amqp->side);
 	amqp_keeper_quit(amqp->hold);
 }
@@ -266,9 +269,7 @@ amqp_free(struct broker *broker)
 {
 	struct amqp_broker *amqp = of(broker);
 
-	amqp_probes_free(amqp->probes);
-	amqp_directory_free(amqp->directory);
-	amqp_watches_free(amqp->watches);
+	amqp_side_done(&amqp->over);
 	amqp_keeper_free(amqp->side);
 	amqp_keeper_free(amqp->hold);
 	SSL_CTX_free(amqp->tls);
@@ -288,7 +289,7 @@ amqp_get_info(const struct broker *broker, struct broker_info *ret)
 	*ret = (struct broker_info){
 	    .hold = amqp_keeper_state(amqp->hold),
 	    .side = amqp_keeper_state(amqp->side),
-	    .probes_refused = amqp_probes_refused(amqp->probes),
+	    .probes_refused = amqp_probes_refused(amqp->over.probes),
 	    .side_blocked = amqp->blocked,
 	    .why = amqp_keeper_why(amqp->hold),
 	    .host = amqp_keeper_host_text(amqp->hold),
@@ -372,7 +373,7 @@ amqp_probe(
 {
 	struct amqp_broker *amqp = of(broker);
 
-	amqp_probes_ask(amqp->probes, queues, count, amqp->blocked, done);
+	amqp_probes_ask(amqp->over.probes, queues, count, amqp->blocked, done);
 	side_needed(amqp);
 }
 
@@ -381,7 +382,7 @@ amqp_read_directory(struct broker *broker, const char *queue, struct broker_name
 {
 	struct amqp_broker *amqp = of(broker);
 
-	amqp_directory_read(amqp->directory, queue, done);
+	amqp_directory_read(amqp->over.directory, queue, done);
 	side_needed(amqp);
 }
 
@@ -391,7 +392,7 @@ amqp_enter_directory(
 {
 	struct amqp_broker *amqp = of(broker);
 
-	amqp_directory_enter(amqp->directory, queue, name, amqp->blocked, done);
+	amqp_directory_enter(amqp->over.directory, queue, name, amqp->blocked, done);
 	side_needed(amqp);
 }
 
@@ -401,7 +402,7 @@ amqp_leave_directory(
 {
 	struct amqp_broker *amqp = of(broker);
 
-	amqp_directory_leave(amqp->directory, queue, name, done);
+	amqp_directory_leave(amqp->over.directory, queue, name, done);
 	side_needed(amqp);
 }
 
@@ -421,7 +422,7 @@ amqp_watch(struct broker *broker, const char *queue)
 
 	if (amqp->stopped)
 		return;
-	amqp_watches_add(amqp->watches, queue);
+	amqp_watches_add(amqp->over.watches, queue);
 	side_needed(amqp);
 }
 
@@ -431,7 +432,49 @@ amqp_unwatch(struct broker *broker, const char *queue)
 	struct amqp_broker *amqp = of(broker);
 
 	amqp->side_used = now(amqp);
-	amqp_watches_remove(amqp->watches, queue);
+	amqp_watches_remove(amqp->over.watches, queue);
+}
+
+static void
+amqp_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_lines_join(amqp->over.lines, queue, priority, credit);
+	side_needed(amqp);
+}
+
+static void
+amqp_line_leave(struct broker *broker, const char *queue, int priority)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	amqp->side_used = now(amqp);
+	amqp_lines_leave(amqp->over.lines, queue, priority);
+}
+
+static void
+amqp_line_wake(struct broker *broker, const char *queue, int slot)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_hints_send(amqp->over.hints, queue, slot);
+	side_needed(amqp);
+}
+
+static void
+amqp_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+{
+	struct amqp_broker *amqp = of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_counters_ask(amqp->over.counters, queue, done);
+	side_needed(amqp);
 }
 
 static const struct broker_ops amqp_ops = {
@@ -454,6 +497,10 @@ static const struct broker_ops amqp_ops = {
     .reset = amqp_reset,
     .watch = amqp_watch,
     .unwatch = amqp_unwatch,
+    .line_join = amqp_line_join,
+    .line_leave = amqp_line_leave,
+    .line_wake = amqp_line_wake,
+    .line_count = amqp_line_count,
 };
 
 /* ---- life ---- */
@@ -482,19 +529,20 @@ new_keeper(struct amqp_broker *amqp, struct event_base *base, enum broker_link w
 	return amqp_keeper_new(&config, &events);
 }
 
-static struct amqp_watches *
-new_watches(struct amqp_broker *amqp)
+static void
+init_side(struct amqp_broker *amqp)
 {
-	const struct amqp_watches_config config = {
+	const struct amqp_side_config config = {
 	    .timers = amqp->timers,
 	    .lanes = amqp_keeper_lanes(amqp->side),
 	    .jitter = &amqp->jitter,
-	    .ack_after = amqp->settings.ack_after,
-	    .news = on_watch_news,
+	    .settings = &amqp->settings,
+	    .watch_news = on_watch_news,
+	    .line_news = on_line_news,
 	    .ctx = amqp,
 	};
 
-	return amqp_watches_new(&config);
+	amqp_side_init(&amqp->over, &config);
 }
 
 struct broker *
@@ -521,10 +569,7 @@ amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
 	timer_init(&amqp->side_wait, on_side_wait, amqp, 0);
 	amqp->hold = new_keeper(amqp, base, BROKER_HOLD);
 	amqp->side = new_keeper(amqp, base, BROKER_SIDE);
-	amqp->probes =
-	    amqp_probes_new(timers, amqp_keeper_lanes(amqp->side), settings->probe_timeout);
-	amqp->directory = amqp_directory_new(timers, amqp_keeper_lanes(amqp->side));
-	amqp->watches = new_watches(amqp);
+	init_side(amqp);
 	return (struct broker *)amqp;
 }
 

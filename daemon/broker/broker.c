@@ -25,15 +25,14 @@ broker_is_name(const void *body, size_t len)
 }
 
 int
-broker_hint_slot(const void *body, size_t len)
+broker_hint_slot(const char *text)
 {
-	const char *digits = body;
 	int slot = 0;
 
-	for (size_t i = 0; i < len; i++) {
-		if (digits[i] < '0' || digits[i] > '9' || slot > 10 * 1000)
+	for (; *text != '\0'; text++) {
+		if (*text < '0' || *text > '9' || slot > 10 * 1000)
 			return 0;
-		slot = 10 * slot + (digits[i] - '0');
+		slot = 10 * slot + (*text - '0');
 	}
 	return slot;
 }

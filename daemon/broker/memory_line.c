@@ -240,8 +240,7 @@ on_arrived(void *ctx, uint64_t lane, const struct memory_message *message)
 	const struct member *member = member_on_lane(ctx, lane);
 
 	if (member != NULL)
-		member_tell(
-		    member, BROKER_LINE_HINT, broker_hint_slot(message->body, message->len));
+		member_tell(member, BROKER_LINE_HINT, broker_hint_slot(message->body));
 }
 
 /* The queue was deleted. Its lane is fit for use, but a new one is taken for each try. */

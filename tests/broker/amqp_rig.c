@@ -157,6 +157,31 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 	told->at = rig_now();
 }
 
+static void
+on_line(void *ctx, const struct broker_line_event *event)
+{
+	struct rig_broker *rig = ctx;
+	struct rig_line_news *told = &rig->lines[rig->line_count];
+
+	ck_assert(!in_call);
+	ck_assert_uint_lt(rig->line_count++, RIG_NEWS);
+	snprintf(told->queue, sizeof(told->queue), "%s", event->queue);
+	told->priority = event->priority;
+	told->slot = event->slot;
+	told->news = event->news;
+	told->at = rig_now();
+}
+
+static void
+on_counted(void *ctx, uint64_t id, int consumers)
+{
+	int *counted = ctx;
+
+	(void)id;
+	ck_assert(!in_call);
+	*counted = consumers;
+}
+
 /* ---- brokers ---- */
 
 struct amqp_host
@@ -200,6 +225,7 @@ rig_open(const struct amqp_settings *settings)
 	    .link = on_link,
 	    .lane_closed = on_lane_closed,
 	    .watch = on_watch,
+	    .line = on_line,
 	    .ctx = rig,
 	};
 	char *error = NULL;
@@ -377,6 +403,55 @@ rig_told(const struct rig_broker *rig, const char *queue, enum broker_news news)
 	for (unsigned i = 0; i < rig->news_count; i++)
 		count += rig->news[i].news == news &&
 			 (queue == NULL || strcmp(rig->news[i].queue, queue) == 0);
+	return count;
+}
+
+void
+rig_join(struct rig_broker *rig, const char *queue, int priority, unsigned credit)
+{
+	in_call = true;
+	broker_line_join(rig->broker, queue, priority, credit);
+	in_call = false;
+}
+
+void
+rig_leave_line(struct rig_broker *rig, const char *queue, int priority)
+{
+	in_call = true;
+	broker_line_leave(rig->broker, queue, priority);
+	in_call = false;
+}
+
+void
+rig_wake(struct rig_broker *rig, const char *queue, int slot)
+{
+	in_call = true;
+	broker_line_wake(rig->broker, queue, slot);
+	in_call = false;
+}
+
+int
+rig_count(struct rig_broker *rig, const char *queue)
+{
+	enum { NOT_YET = -2 };
+	int counted = NOT_YET;
+
+	in_call = true;
+	broker_line_count(
+	    rig->broker, queue, (struct broker_count_done){.fn = on_counted, .ctx = &counted});
+	in_call = false;
+	rig_wait_for(30, counted != NOT_YET);
+	return counted;
+}
+
+unsigned
+rig_line_told(const struct rig_broker *rig, const char *queue, enum broker_line_news news)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < rig->line_count; i++)
+		count += rig->lines[i].news == news &&
+			 (queue == NULL || strcmp(rig->lines[i].queue, queue) == 0);
 	return count;
 }
 

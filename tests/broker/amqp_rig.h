@@ -34,6 +34,14 @@ struct rig_news {
 	int64_t at;
 };
 
+/* Of a wait line. */
+struct rig_line_news {
+	char queue[64];
+	int priority, slot;
+	enum broker_line_news news;
+	int64_t at;
+};
+
 /* One daemon's broker, and what it was told. */
 struct rig_broker {
 	struct broker *broker;
@@ -45,6 +53,8 @@ struct rig_broker {
 	int closed_code;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
+	struct rig_line_news lines[RIG_NEWS];
+	unsigned line_count;
 };
 
 extern struct event_base *rig_base;
@@ -110,6 +120,14 @@ void rig_unwatch(struct rig_broker *rig, const char *queue);
 /* How often that was told; queue NULL: of any. */
 unsigned rig_told(const struct rig_broker *rig, const char *queue, enum broker_news news);
 
+void rig_join(struct rig_broker *rig, const char *queue, int priority, unsigned credit);
+void rig_leave_line(struct rig_broker *rig, const char *queue, int priority);
+void rig_wake(struct rig_broker *rig, const char *queue, int slot);
+/* Asks and waits. */
+int rig_count(struct rig_broker *rig, const char *queue);
+/* How often that was told of a line; queue NULL: of any. */
+unsigned rig_line_told(const struct rig_broker *rig, const char *queue, enum broker_line_news news);
+
 /* The harness's rabbit.py with these words and the node's folder; waits, and wants success. */
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -120,6 +138,7 @@ Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
+Suite *lines_suite(void);
 Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);

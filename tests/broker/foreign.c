@@ -60,6 +60,41 @@ foreign_declare(const char *queue, bool durable, const char *type, bool empty)
 }
 
 void
+foreign_line(const char *queue)
+{
+	amqp_table_entry_t entries[] = {
+	    {
+		.key = amqp_cstring_bytes("x-max-length"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 64},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-queue-type"),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8,
+		    .value.bytes = amqp_cstring_bytes("classic")},
+	    },
+	};
+
+	amqp_queue_declare(foreign, CHANNEL, amqp_cstring_bytes(queue), 0, 1, 0, 1,
+	    (amqp_table_t){.num_entries = 2, .entries = entries});
+	want(amqp_get_rpc_reply(foreign));
+}
+
+void
+foreign_consume(const char *queue, int priority)
+{
+	amqp_table_entry_t entry = {
+	    .key = amqp_cstring_bytes("x-priority"),
+	    .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = priority},
+	};
+
+	amqp_basic_qos(foreign, CHANNEL, 0, 1, 0);
+	want(amqp_get_rpc_reply(foreign));
+	amqp_basic_consume(foreign, CHANNEL, amqp_cstring_bytes(queue), amqp_empty_bytes, 0, 0, 0,
+	    (amqp_table_t){.num_entries = 1, .entries = &entry});
+	want(amqp_get_rpc_reply(foreign));
+}
+
+void
 foreign_delete(const char *queue)
 {
 	amqp_queue_delete(foreign, CHANNEL, amqp_cstring_bytes(queue), 0, 0);
@@ -77,6 +112,19 @@ foreign_publish(const char *queue, const void *body, size_t len)
 	ck_assert_int_eq(
 	    amqp_basic_publish(foreign, CHANNEL, amqp_empty_bytes, amqp_cstring_bytes(queue), 0, 0,
 		&properties, (amqp_bytes_t){.len = len, .bytes = (void *)body}),
+	    AMQP_STATUS_OK);
+}
+
+void
+foreign_hint(const char *queue, const char *correlation_id)
+{
+	const amqp_basic_properties_t properties = {
+	    ._flags = correlation_id != NULL ? AMQP_BASIC_CORRELATION_ID_FLAG : 0,
+	    .correlation_id = amqp_cstring_bytes(correlation_id != NULL ? correlation_id : ""),
+	};
+
+	ck_assert_int_eq(amqp_basic_publish(foreign, CHANNEL, amqp_empty_bytes,
+			     amqp_cstring_bytes(queue), 0, 0, &properties, amqp_empty_bytes),
 	    AMQP_STATUS_OK);
 }
 

@@ -13,9 +13,14 @@ void foreign_open(void);
 void foreign_close(void);
 /* type: x-queue-type, NULL = none is said; empty: it says x-max-length 0, too. */
 void foreign_declare(const char *queue, bool durable, const char *type, bool empty);
+/* A wait line, as ours are declared; and a consumer that reads nothing of what it is sent. */
+void foreign_line(const char *queue);
+void foreign_consume(const char *queue, int priority);
 void foreign_delete(const char *queue);
 /* Persistent. */
 void foreign_publish(const char *queue, const void *body, size_t len);
+/* Without a body; correlation_id: NULL = none. */
+void foreign_hint(const char *queue, const char *correlation_id);
 /* As many messages as that, unacknowledged. */
 void foreign_get(const char *queue, unsigned count);
 

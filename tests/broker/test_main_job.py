@@ -18,6 +18,8 @@ from wire import Wire, WireError, wait_until
 # While the broker is away, both of these are said; nothing else may be.
 BROKER_TROUBLE = "broker|amqp|link"
 RABBIT = Rabbit()
+# Three patterns after each other, on one line or several.
+RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
 
 
 def setUpModule():
@@ -146,9 +148,9 @@ class Held(Main):
     def test_least_permissions(self):
         """What README.md says a daemon needs, for all of its work and for taking slots alone."""
         with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
-            everything, taking = re.findall(r"'(.+?)' '(.+?)' '(.+?)'", file.read())
+            everything, taking = re.findall(RIGHTS, file.read())
         with open(os.path.join(SOURCE, "man/lockbrokerd.8.in"), encoding="utf-8") as file:
-            self.assertEqual(re.findall(r"'(.+?)' '(.+?)' '(.+?)'", file.read().replace(r"\e", "\\")), [everything])
+            self.assertEqual(re.findall(RIGHTS, file.read().replace(r"\e", "\\")), [everything])
         RABBIT.ctl("add_vhost", "locks")
         RABBIT.ctl("add_user", "lockbroker", "secret")
         RABBIT.ctl("set_permissions", "-p", "locks", "lockbroker", *everything)

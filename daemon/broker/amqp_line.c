@@ -1,0 +1,482 @@
+#include "daemon/broker/amqp_line.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/amqp_content.h"
+
+#define LENGTH_MAX 64
+/* After 404, a cancel, or a channel closed under a member: half of it to one and a half. */
+#define AGAIN (100 * NSEC_PER_MSEC)
+/* After any other refusal. */
+#define RARELY (30 * NSEC_PER_SEC)
+/* No channel number was left. */
+#define NO_LANE (1 * NSEC_PER_SEC)
+
+enum member_state {
+	MEMBER_WAITING, /* for the link, or for its time (again) */
+	MEMBER_JOINING, /* on a channel; its first consume is unanswered */
+	MEMBER_ON,      /* BROKER_LINE_JOINED was told; on a channel */
+	MEMBER_LOST     /* was ON, BROKER_LINE_LEFT is still to be told */
+};
+
+struct member {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(member) entry;
+	struct amqp_lines *lines; /* borrowed */
+	char *key;                /* owned; "PRIORITY QUEUE" */
+	const char *queue;        /* in the key */
+	int priority;
+	enum member_state state;
+	struct timer again;
+	unsigned credit; /* as wanted */
+	/* JOINING, ON: */
+	struct amqp_tap tap;
+	uint16_t channel;
+	unsigned asked;    /* credit of the consumer that was placed last */
+	uint64_t consumer; /* its number there, from 1 */
+	bool unanswered;   /* its consume-ok is to come */
+	uint64_t delivery; /* tag of what is being delivered */
+	struct amqp_content content;
+};
+
+struct amqp_lines {
+	struct amqp_lines_config config;
+	struct member *by_key;        /* owned */
+	TAILQ_HEAD(, member) in_turn; /* the same, in the order of joining */
+	bool complained;              /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_lines *lines)
+{
+	return clock_now(timers_clock(lines->config.timers));
+}
+
+/* ---- members ---- */
+
+static void
+member_set_state(struct member *member, enum member_state state)
+{
+	assert(state != MEMBER_JOINING || member->state == MEMBER_WAITING);
+	assert(state != MEMBER_ON || member->state == MEMBER_JOINING);
+	assert(state != MEMBER_LOST || member->state == MEMBER_ON);
+	assert(state != MEMBER_WAITING || member->state != MEMBER_ON);
+	member->state = state;
+}
+
+static struct member *
+member_find(const struct amqp_lines *lines, const char *queue, int priority)
+{
+	char *key = mem_printf("%d %s", priority, queue);
+	struct member *member;
+
+	HASH_FIND_STR(lines->by_key, key, member);
+	free(key);
+	return member;
+}
+
+/* Whoever hears it may join and leave lines, this one too. */
+static void
+member_tell(const struct member *member, enum broker_line_news news, int slot)
+{
+	const struct amqp_lines *lines = member->lines;
+	char *queue = mem_strdup(member->queue);
+	const struct broker_line_event event = {
+	    .queue = queue, .priority = member->priority, .news = news, .slot = slot};
+
+	if (!lines->silent)
+		lines->config.news(lines->config.ctx, &event);
+	free(queue);
+}
+
+/* Its channel is gone, or goes: nothing of it matters any more. */
+static void
+member_forget_channel(struct member *member)
+{
+	if (member->channel == 0)
+		return;
+	member->channel = 0;
+	amqp_content_done(&member->content);
+}
+
+static void
+member_close_channel(struct member *member)
+{
+	/* There is no link while others hear of its death before us. */
+	if (member->channel != 0 && amqp_lanes_link(member->lines->config.lanes) != NULL)
+		amqp_lanes_untap(member->lines->config.lanes, member->channel);
+	member_forget_channel(member);
+}
+
+static void
+member_free(struct member *member)
+{
+	struct amqp_lines *lines = member->lines;
+
+	timers_cancel(lines->config.timers, &member->again);
+	member_close_channel(member);
+	HASH_DEL(lines->by_key, member);
+	TAILQ_REMOVE(&lines->in_turn, member, entry);
+	free(member->key);
+	free(member);
+}
+
+/* Out of the line, on no channel any more; in again after about so long. */
+static void
+member_out(struct member *member, int64_t again)
+{
+	struct amqp_lines *lines = member->lines;
+	bool was_on = member->state == MEMBER_ON;
+
+	assert(member->channel == 0);
+	if (was_on)
+		member_set_state(member, MEMBER_LOST);
+	member_set_state(member, MEMBER_WAITING);
+	timers_set(lines->config.timers, &member->again,
+	    now(lines) + again / 2 + jitter_below(lines->config.jitter, again));
+	if (was_on)
+		member_tell(member, BROKER_LINE_LEFT, 0);
+}
+
+/* ---- sending ---- */
+
+static void
+send_method(const struct member *member, amqp_method_number_t method, void *fields)
+{
+	struct amqp_link *link = amqp_lanes_link(member->lines->config.lanes);
+
+	if (link != NULL)
+		amqp_link_send(link, member->channel, method, fields);
+}
+
+struct tag {
+	char text[24];
+};
+
+static struct tag
+tag_of(uint64_t consumer)
+{
+	struct tag tag;
+
+	snprintf(tag.text, sizeof(tag.text), "l%" PRIu64, consumer);
+	return tag;
+}
+
+static bool
+is_tag_of(amqp_bytes_t bytes, uint64_t consumer)
+{
+	struct tag tag = tag_of(consumer);
+
+	return bytes.len == strlen(tag.text) && memcmp(bytes.bytes, tag.text, bytes.len) == 0;
+}
+
+static void
+send_declare(const struct member *member)
+{
+	amqp_table_entry_t arguments[] = {
+	    {
+		.key = amqp_cstring_bytes("x-max-length"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = LENGTH_MAX},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-queue-type"),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8,
+		    .value.bytes = amqp_cstring_bytes("classic")},
+	    },
+	};
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(member->queue),
+	    .durable = 1,
+	    .auto_delete = 1,
+	    .arguments = {.num_entries = 2, .entries = arguments},
+	};
+
+	send_method(member, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+static void
+send_consume(struct member *member)
+{
+	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)member->credit};
+	struct tag tag = tag_of(++member->consumer);
+	amqp_table_entry_t priority = {
+	    .key = amqp_cstring_bytes("x-priority"),
+	    .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = member->priority},
+	};
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(member->queue),
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	    .arguments = {.num_entries = 1, .entries = &priority},
+	};
+
+	assert(!member->unanswered);
+	member->asked = member->credit;
+	member->unanswered = true;
+	send_method(member, AMQP_BASIC_QOS_METHOD, &qos);
+	send_method(member, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+static void
+send_cancel(const struct member *member, uint64_t consumer)
+{
+	struct tag tag = tag_of(consumer);
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag.text), .nowait = 1};
+
+	send_method(member, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+static void
+member_join(struct member *member)
+{
+	struct amqp_lines *lines = member->lines;
+
+	timers_cancel(lines->config.timers, &member->again);
+	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
+		return;
+	member->channel = amqp_lanes_tap(lines->config.lanes, &member->tap);
+	if (member->channel == 0) {
+		member_out(member, NO_LANE);
+		return;
+	}
+	member_set_state(member, MEMBER_JOINING);
+	member->consumer = 0;
+	member->unanswered = false;
+	amqp_content_init(&member->content, 0);
+	send_declare(member);
+	send_consume(member);
+}
+
+static void
+on_again(void *ctx, uint64_t id)
+{
+	(void)id;
+	member_join(ctx);
+}
+
+/* ---- frames ---- */
+
+static bool
+take_consume_ok(struct member *member, const amqp_basic_consume_ok_t *ok)
+{
+	if (!member->unanswered || !is_tag_of(ok->consumer_tag, member->consumer))
+		return false;
+	member->unanswered = false;
+	if (member->consumer > 1)
+		send_cancel(member, member->consumer - 1);
+	if (member->asked != member->credit)
+		send_consume(member);
+	if (member->state == MEMBER_JOINING) {
+		member_set_state(member, MEMBER_ON);
+		member_tell(member, BROKER_LINE_JOINED, 0);
+	}
+	return true;
+}
+
+/* By the broker: the line was deleted. Both consumers of one that changes its credit are told so. */
+static bool
+take_cancel(struct member *member)
+{
+	member_close_channel(member);
+	member_out(member, AGAIN);
+	return true;
+}
+
+static bool
+take_content(struct member *member, const struct amqp_frame *frame)
+{
+	amqp_basic_ack_t ack = {.delivery_tag = member->delivery};
+
+	switch (amqp_content_take(&member->content, frame)) {
+	case AMQP_CONTENT_MORE:
+		return true;
+	case AMQP_CONTENT_WHOLE:
+		send_method(member, AMQP_BASIC_ACK_METHOD, &ack);
+		member_tell(
+		    member, BROKER_LINE_HINT, broker_hint_slot(member->content.correlation_id));
+		return true;
+	case AMQP_CONTENT_BAD:
+		return false;
+	}
+	abort();
+}
+
+static bool
+on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct member *member = ctx;
+
+	if (frame->type != AMQP_FRAME_METHOD)
+		return take_content(member, frame);
+	switch (frame->method) {
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+	case AMQP_BASIC_QOS_OK_METHOD:
+		return true;
+	case AMQP_BASIC_CONSUME_OK_METHOD:
+		return take_consume_ok(member, frame->fields);
+	case AMQP_BASIC_CANCEL_METHOD:
+		return take_cancel(member);
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		member->delivery = deliver->delivery_tag;
+		return amqp_content_announce(&member->content);
+	}
+	default:
+		return false;
+	}
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct member *member = ctx;
+	struct amqp_lines *lines = member->lines;
+	bool refused = member->state == MEMBER_JOINING && code != AMQP_NOT_FOUND;
+
+	member_forget_channel(member);
+	if (refused && !lines->complained) {
+		log_warning(
+		    "the broker does not let this daemon wait in line: %s (%d)", text, code);
+		lines->complained = true;
+	}
+	member_out(member, refused ? RARELY : AGAIN);
+}
+
+/* ---- outside ---- */
+
+static struct member *
+member_new(struct amqp_lines *lines, const char *queue, int priority)
+{
+	struct member *member = mem_alloc(sizeof(*member));
+
+	assert(strlen(queue) <= UINT8_MAX);
+	member->lines = lines;
+	member->key = mem_printf("%d %s", priority, queue);
+	member->queue = strchr(member->key, ' ') + 1;
+	member->priority = priority;
+	member->state = MEMBER_WAITING;
+	member->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = member};
+	timer_init(&member->again, on_again, member, 0);
+	HASH_ADD_KEYPTR(hh, lines->by_key, member->key, strlen(member->key), member);
+	TAILQ_INSERT_TAIL(&lines->in_turn, member, entry);
+	return member;
+}
+
+void
+amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsigned credit)
+{
+	struct member *member = member_find(lines, queue, priority);
+
+	assert(credit <= UINT16_MAX);
+	if (member != NULL) {
+		member->credit = credit;
+		if (member->channel != 0 && !member->unanswered && member->asked != credit)
+			send_consume(member);
+		return;
+	}
+	member = member_new(lines, queue, priority);
+	member->credit = credit;
+	member_join(member);
+}
+
+void
+amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority)
+{
+	struct member *member = member_find(lines, queue, priority);
+
+	if (member != NULL)
+		member_free(member);
+}
+
+bool
+amqp_lines_any(const struct amqp_lines *lines)
+{
+	return lines->by_key != NULL;
+}
+
+void
+amqp_lines_go(struct amqp_lines *lines)
+{
+	struct member *member;
+
+	/* Nothing of this is told to anybody now. */
+	TAILQ_FOREACH (member, &lines->in_turn, entry) {
+		if (member->state == MEMBER_WAITING)
+			member_join(member);
+	}
+}
+
+static struct member *
+first_lost(const struct amqp_lines *lines)
+{
+	struct member *member;
+
+	TAILQ_FOREACH (member, &lines->in_turn, entry) {
+		if (member->state == MEMBER_LOST)
+			break;
+	}
+	return member;
+}
+
+void
+amqp_lines_fail(struct amqp_lines *lines)
+{
+	struct member *member;
+
+	lines->complained = false;
+	TAILQ_FOREACH (member, &lines->in_turn, entry) {
+		timers_cancel(lines->config.timers, &member->again);
+		member_forget_channel(member);
+		member_set_state(member, member->state == MEMBER_ON ? MEMBER_LOST : MEMBER_WAITING);
+	}
+	while ((member = first_lost(lines)) != NULL) {
+		member_set_state(member, MEMBER_WAITING);
+		member_tell(member, BROKER_LINE_LEFT, 0);
+	}
+}
+
+/* ---- life ---- */
+
+struct amqp_lines *
+amqp_lines_new(const struct amqp_lines_config *config)
+{
+	struct amqp_lines *lines = mem_alloc(sizeof(*lines));
+
+	lines->config = *config;
+	TAILQ_INIT(&lines->in_turn);
+	return lines;
+}
+
+void
+amqp_lines_silence(struct amqp_lines *lines)
+{
+	struct member *member;
+
+	lines->silent = true;
+	TAILQ_FOREACH (member, &lines->in_turn, entry)
+		timers_cancel(lines->config.timers, &member->again);
+}
+
+void
+amqp_lines_free(struct amqp_lines *lines)
+{
+	struct member *member;
+
+	if (lines == NULL)
+		return;
+	amqp_lines_silence(lines);
+	amqp_lines_fail(lines);
+	while ((member = TAILQ_FIRST(&lines->in_turn)) != NULL)
+		member_free(member);
+	free(lines);
+}

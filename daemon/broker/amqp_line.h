@@ -1,0 +1,51 @@
+/*
+ * Wait lines: members are consumers, each on a channel of its own of the side link's, so that a refusal
+ * is one member's alone and leaving is closing the channel: what was not read goes back to the queue.
+ *
+ *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
+ *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
+ *
+ *	WAITING ---- link, and its time ----> JOINING ---- consume-ok: JOINED ----> ON
+ *	   ^                                     |                                  |
+ *	   +---- refused, cancelled, the link went: LEFT to who was ON (LOST) ------+
+ *
+ * The line may go with its last member between declare and consume: 404, and tried again. A prefetch
+ * counts for consumers that come after it, so another credit takes another consumer, before the old one
+ * goes, lest the line does. (Prefetch for the whole channel is deprecated in RabbitMQ 4, and may be
+ * switched off there with 540, which ends the link.) Tags are "l" and a number.
+ */
+#ifndef BROKER_AMQP_LINE_H
+#define BROKER_AMQP_LINE_H
+
+#include <stdbool.h>
+
+#include "daemon/base/backoff.h"
+#include "daemon/broker/amqp_lane.h"
+
+struct amqp_lines;
+
+struct amqp_lines_config {
+	struct timers *timers;    /* borrowed, as all here */
+	struct amqp_lanes *lanes; /* the side link's */
+	struct jitter *jitter;
+	/* broker.h, line; any of the operations below may be called from inside. */
+	void (*news)(void *ctx, const struct broker_line_event *event);
+	void *ctx;
+};
+
+struct amqp_lines *amqp_lines_new(const struct amqp_lines_config *config);
+void amqp_lines_free(struct amqp_lines *lines); /* before lanes; NULL is fine */
+/* From now on nobody is told anything, and nothing is sent. */
+void amqp_lines_silence(struct amqp_lines *lines);
+
+/* As in broker.h. */
+void amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsigned credit);
+void amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority);
+bool amqp_lines_any(const struct amqp_lines *lines);
+
+/* After amqp_lanes_attach: members join. */
+void amqp_lines_go(struct amqp_lines *lines);
+/* After amqp_lanes_fail. */
+void amqp_lines_fail(struct amqp_lines *lines);
+
+#endif

@@ -1,0 +1,451 @@
+/*
+ * Wait lines over RabbitMQ: who is told next, for how long, how often, and by what a line comes and goes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/broker/amqp_rig.h"
+#include "tests/broker/foreign.h"
+
+#define MANY 200
+
+static struct rig_broker *one, *two, *three;
+
+static void
+setup(void)
+{
+	rig_setup();
+	one = rig_open_up();
+	two = rig_open_up();
+	three = rig_open_up();
+}
+
+static unsigned
+hints(const struct rig_broker *rig)
+{
+	return rig_line_told(rig, NULL, BROKER_LINE_HINT);
+}
+
+/* Of the last hint. */
+static const struct rig_line_news *
+last_hint(const struct rig_broker *rig)
+{
+	unsigned i = rig->line_count;
+
+	while (i > 0 && rig->lines[i - 1].news != BROKER_LINE_HINT)
+		i--;
+	ck_assert_uint_gt(i, 0);
+	return &rig->lines[i - 1];
+}
+
+static void
+joined(struct rig_broker *rig, const char *queue, int priority, unsigned credit)
+{
+	unsigned before = rig_line_told(rig, queue, BROKER_LINE_JOINED);
+
+	rig_join(rig, queue, priority, credit);
+	rig_wait(rig_line_told(rig, queue, BROKER_LINE_JOINED) == before + 1);
+}
+
+static void
+pass_for(int64_t ns)
+{
+	for (int64_t end = rig_now() + ns; rig_now() < end;)
+		rig_pass();
+}
+
+START_TEST(test_two_brokers_take_turns)
+{
+	joined(one, "turns-W", 5, 1);
+	joined(two, "turns-W", 5, 1);
+	for (int slot = 1; slot <= 40; slot++) {
+		const struct rig_broker *next = slot % 2 == 1 ? one : two;
+
+		rig_wake(three, "turns-W", slot);
+		rig_wait(hints(one) + hints(two) == (unsigned)slot);
+		ck_assert_int_eq(last_hint(next)->slot, slot);
+		ck_assert_int_eq(last_hint(next)->priority, 5);
+	}
+	ck_assert_uint_eq(hints(one), 20);
+	ck_assert_uint_eq(rig_line_told(three, NULL, BROKER_LINE_NOBODY), 0);
+	/* Nothing of it on the hold link. */
+	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_consumes, 0);
+	ck_assert_uint_eq(rig_counts(three, BROKER_HOLD).sent_publishes, 0);
+}
+END_TEST
+
+START_TEST(test_the_highest_priority_goes_first)
+{
+	joined(one, "first-W", 1, 4);
+	joined(two, "first-W", 9, 4);
+	joined(one, "first-W", 5, 4);
+	for (unsigned i = 1; i <= 20; i++) {
+		rig_wake(three, "first-W", 1);
+		rig_wait(hints(two) == i);
+	}
+	rig_leave_line(two, "first-W", 9);
+	rig_wait(rig_count(three, "first-W") == 2);
+	rig_wake(three, "first-W", 1);
+	rig_wait(hints(one) == 1);
+	ck_assert_int_eq(last_hint(one)->priority, 5);
+}
+END_TEST
+
+START_TEST(test_a_line_comes_and_goes_with_its_members)
+{
+	static const char *const queue = "comes-W";
+
+	ck_assert_int_eq(rig_count(three, queue), 0);
+	ck_assert_int_eq(rig_probe(three, &queue, 1)[0], BROKER_ABSENT);
+	joined(one, queue, 5, 1);
+	joined(one, queue, 7, 1);
+	joined(two, queue, 5, 1);
+	ck_assert_int_eq(rig_count(three, queue), 3);
+	rig_leave_line(one, queue, 7);
+	rig_leave_line(one, queue, 6);
+	rig_leave_line(one, queue, 5);
+	rig_wait(rig_count(three, queue) == 1);
+	rig_leave_line(two, queue, 5);
+	rig_wait(rig_count(three, queue) == 0);
+	ck_assert_int_eq(rig_probe(three, &queue, 1)[0], BROKER_ABSENT);
+	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_LEFT), 0);
+}
+END_TEST
+
+START_TEST(test_counts_of_what_is_no_line)
+{
+	uint64_t lane = rig_take(two, BROKER_HOLD);
+
+	rig_want(two, broker_claim, lane, "counts-1-B", BROKER_OK);
+	ck_assert_int_eq(rig_count(one, "counts-1-B"), -1);
+	ck_assert_int_eq(rig_count(one, "counts-none"), 0);
+	joined(one, "counts-W", 5, 1);
+	ck_assert_int_eq(rig_count(one, "counts-W"), 1);
+}
+END_TEST
+
+/* Many at once, each other one absent: each answer is to its own question. */
+static int counted[MANY];
+
+static void
+on_counted(void *ctx, uint64_t id, int consumers)
+{
+	(void)ctx;
+	ck_assert_int_eq(counted[id], -2);
+	counted[id] = consumers;
+}
+
+START_TEST(test_many_counts)
+{
+	joined(one, "many-W", 5, 1);
+	for (uint64_t i = 0; i < MANY; i++) {
+		counted[i] = -2;
+		broker_line_count(two->broker, i % 3 == 0 ? "many-W" : "many-none",
+		    (struct broker_count_done){.fn = on_counted, .id = i});
+	}
+	rig_wait(counted[MANY - 1] != -2);
+	for (int i = 0; i < MANY; i++)
+		ck_assert_int_eq(counted[i], i % 3 == 0);
+	for (uint64_t i = 0; i < MANY; i++) {
+		counted[i] = -2;
+		broker_line_count(
+		    two->broker, "many-W", (struct broker_count_done){.fn = on_counted, .id = i});
+	}
+	broker_reset(two->broker, BROKER_SIDE, "for the test");
+	rig_wait(two->state[BROKER_SIDE] == BROKER_DOWN);
+	for (int i = 0; i < MANY; i++)
+		ck_assert_int_eq(counted[i], -1);
+}
+END_TEST
+
+START_TEST(test_nobody_waits)
+{
+	static const char *const plain = "nobody-1-A";
+	uint64_t lane = rig_take(one, BROKER_SIDE);
+
+	for (int slot = 1; slot <= 3; slot++)
+		rig_wake(one, "nobody-W", slot);
+	rig_wait(rig_line_told(one, "nobody-W", BROKER_LINE_NOBODY) == 3);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(one->lines[i].slot, i + 1);
+	/* No hints of that are kept: who joins after hears nothing. */
+	joined(two, "nobody-W", 5, 1);
+	rig_want(one, broker_declare_slot, lane, plain, BROKER_OK);
+	rig_wake(one, plain, 1);
+	rig_want(one, broker_delete_slot, lane, plain, BROKER_OK);
+	pass_for(100 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(hints(two), 0);
+	ck_assert_uint_eq(one->line_count, 3);
+}
+END_TEST
+
+/* A member that does not read: its process is stopped, so to say. What it has is given back in the end. */
+START_TEST(test_a_hint_is_there_for_two_seconds)
+{
+	static const char *const queue = "ttl-W";
+	int64_t until;
+
+	/* Held by a consumer that reads nothing, and another queue's lane: as foreign as can be. */
+	foreign_open();
+	foreign_line(queue);
+	foreign_consume(queue, 9);
+	rig_wake(three, queue, 1); /* unread for good */
+	rig_wake(three, queue, 2); /* ready */
+	rig_wait(rig_count(three, queue) == 1);
+	joined(one, queue, 5, 4);
+	rig_wait(hints(one) == 1);
+	ck_assert_int_eq(last_hint(one)->slot, 2);
+	rig_leave_line(one, queue, 5);
+	rig_wait(rig_count(three, queue) == 1);
+	rig_wake(three, queue, 3);
+	until = rig_now() + BROKER_HINT_TTL;
+	while (rig_now() < until + NSEC_PER_SEC / 2)
+		rig_pass();
+	joined(one, queue, 5, 4);
+	/* Nor is that there which the other had not read. */
+	foreign_close();
+	rig_wait(rig_count(three, queue) == 1);
+	pass_for(100 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(hints(one), 1);
+}
+END_TEST
+
+/* The old consumer goes after the new one has come: the line is there all the time. */
+START_TEST(test_credit_changes)
+{
+	static const char *const queue = "credit-W";
+
+	joined(one, queue, 5, 1);
+	for (unsigned credit = 2; credit <= 12; credit++) {
+		rig_join(one, queue, 5, credit);
+		rig_wake(three, queue, (int)credit);
+	}
+	rig_wait(hints(one) == 11);
+	/* Placed once for all those that were wanted while another was being placed. */
+	rig_wait(rig_count(three, queue) == 1);
+	ck_assert_uint_lt(rig_counts(one, BROKER_SIDE).sent_consumes, 12);
+	rig_wake(three, queue, 2);
+	rig_wait(hints(one) == 12);
+	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_JOINED), 1);
+	ck_assert_uint_eq(rig_line_told(three, queue, BROKER_LINE_NOBODY), 0);
+	rig_leave_line(one, queue, 5);
+	rig_wait(rig_count(three, queue) == 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
+}
+END_TEST
+
+/* Joined and left at once, over and over, by two: with 404s between declare and consume, or none. */
+START_TEST(test_a_line_that_goes_while_others_join)
+{
+	static const char *const queue = "flicker-W";
+
+	for (int i = 0; i < 100; i++) {
+		rig_join(one, queue, 5, 1);
+		rig_join(two, queue, 5, 1);
+		if (i % 3 == 0)
+			rig_pass();
+		rig_leave_line(one, queue, 5);
+		if (i % 3 == 1)
+			rig_pass();
+		rig_leave_line(two, queue, 5);
+		rig_pass();
+	}
+	joined(one, queue, 5, 1);
+	joined(two, queue, 5, 1);
+	rig_wake(three, queue, 1);
+	rig_wait(hints(one) + hints(two) == 1);
+	ck_assert_int_eq(rig_count(three, queue), 2);
+	ck_assert_uint_eq(one->events[BROKER_SIDE], 1);
+}
+END_TEST
+
+START_TEST(test_the_side_link_goes_and_comes)
+{
+	static const char *const queue = "cut-W";
+
+	joined(one, queue, 5, 1);
+	joined(one, queue, 6, 1);
+	joined(two, queue, 5, 1);
+	broker_reset(one->broker, BROKER_SIDE, "for the test");
+	rig_wait(rig_line_told(one, queue, BROKER_LINE_LEFT) == 2);
+	/* Owed, each once. */
+	for (int i = 0; i < 3; i++) {
+		rig_wake(one, queue, 1);
+		rig_wake(one, queue, 2);
+		rig_wake(one, "cut-none-W", 1);
+	}
+	rig_wait(rig_line_told(one, queue, BROKER_LINE_JOINED) == 4);
+	rig_wait(hints(one) + hints(two) == 2);
+	rig_wait(rig_line_told(one, "cut-none-W", BROKER_LINE_NOBODY) == 1);
+	ck_assert_int_eq(rig_count(three, queue), 3);
+	pass_for(100 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(hints(one) + hints(two), 2);
+}
+END_TEST
+
+/* Nobody else needs the link. */
+START_TEST(test_the_link_is_brought_up_for_a_hint)
+{
+	joined(two, "brought-W", 5, 1);
+	ck_assert_uint_eq(one->events[BROKER_SIDE], 0);
+	rig_wake(one, "brought-W", 4);
+	rig_wait(hints(two) == 1);
+	ck_assert_int_eq(last_hint(two)->slot, 4);
+}
+END_TEST
+
+START_TEST(test_the_line_is_deleted)
+{
+	static const char *const queue = "deleted-W";
+
+	joined(one, queue, 5, 1);
+	joined(two, queue, 5, 1);
+	foreign_open();
+	foreign_delete(queue);
+	foreign_close();
+	rig_wait(rig_line_told(one, queue, BROKER_LINE_JOINED) == 2);
+	rig_wait(rig_line_told(two, queue, BROKER_LINE_JOINED) == 2);
+	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_LEFT), 1);
+	rig_wake(three, queue, 1);
+	rig_wait(hints(one) + hints(two) == 1);
+}
+END_TEST
+
+/* Whatever is written into the line by others means: look. */
+START_TEST(test_foreign_hints)
+{
+	static const struct {
+		const char *says;
+		int slot;
+	} tries[] = {{NULL, 0}, {"", 0}, {"7", 7}, {"12345678901234567890", 0}, {"x", 0}, {"-1", 0},
+	    {"1 ", 0}, {"10000", 10000}};
+	static const size_t count = sizeof(tries) / sizeof(tries[0]);
+	static char large[20000];
+
+	joined(one, "foreign-W", 5, 1);
+	foreign_open();
+	for (size_t i = 0; i < count; i++) {
+		foreign_hint("foreign-W", tries[i].says);
+		rig_wait(hints(one) == i + 1);
+		ck_assert_int_eq(last_hint(one)->slot, tries[i].slot);
+	}
+	memset(large, '1', sizeof(large));
+	foreign_publish("foreign-W", large, sizeof(large));
+	rig_wait(hints(one) == count + 1);
+	ck_assert_int_eq(last_hint(one)->slot, 0);
+	foreign_close();
+}
+END_TEST
+
+/* A queue of that name that is no line: refused, said once, and no other is the worse for it. */
+START_TEST(test_refused)
+{
+	foreign_open();
+	foreign_declare("refused-W", true, "classic", true);
+	rig_join(one, "refused-W", 5, 1);
+	joined(one, "refused-not-W", 5, 1);
+	pass_for(200 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(one->line_count, 1);
+	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 1);
+	rig_leave_line(one, "refused-W", 5);
+	foreign_delete("refused-W");
+	foreign_close();
+	joined(one, "refused-W", 5, 1);
+}
+END_TEST
+
+START_TEST(test_many_lines)
+{
+	static char names[MANY][32];
+	int64_t before = rig_now();
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof(names[i]), "many-%d-W", i);
+		rig_join(one, names[i], 0, 2);
+		rig_join(two, names[i], 0, 2);
+	}
+	rig_wait(rig_line_told(one, NULL, BROKER_LINE_JOINED) == MANY);
+	rig_wait(rig_line_told(two, NULL, BROKER_LINE_JOINED) == MANY);
+	ck_assert_int_lt(rig_now() - before, 10 * NSEC_PER_SEC);
+	for (int i = 0; i < MANY; i++)
+		rig_wake(three, names[i], i + 1);
+	rig_wait(hints(one) + hints(two) == MANY);
+	for (int i = 0; i < MANY; i++) {
+		rig_leave_line(one, names[i], 0);
+		rig_leave_line(two, names[i], 0);
+	}
+	for (int i = 0; i < MANY; i++)
+		rig_wait(rig_count(three, names[i]) == 0);
+}
+END_TEST
+
+/* Owed during an alarm; the hold link, and those who do not publish, go on. */
+START_TEST(test_alarm)
+{
+	static const char *const queue = "alarm-W";
+
+	joined(two, queue, 5, 1);
+	rig_wake(one, queue, 1);
+	rig_wait(hints(two) == 1);
+	rig_rabbit("ctl set_vm_memory_high_watermark 0");
+	/* The first publish after it comes through, and says so. */
+	rig_wake(one, queue, 2);
+	rig_wait(rig_info(one).side_blocked);
+	rig_wait(hints(two) == 2);
+	rig_wake(one, queue, 3);
+	rig_wake(one, queue, 3);
+	joined(three, queue, 4, 1);
+	pass_for(200 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(hints(two), 2);
+	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
+	rig_wait(hints(two) == 3);
+	ck_assert_int_eq(last_hint(two)->slot, 3);
+	pass_for(100 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(hints(two) + hints(three), 3);
+}
+END_TEST
+
+START_TEST(test_the_broker_restarts)
+{
+	static const char *const queue = "restart-W";
+
+	joined(one, queue, 5, 1);
+	joined(two, queue, 5, 1);
+	rig_rabbit("kill");
+	rig_wait(rig_line_told(one, queue, BROKER_LINE_LEFT) == 1);
+	rig_rabbit("start");
+	rig_wait_for(60, rig_line_told(one, queue, BROKER_LINE_JOINED) == 2);
+	rig_wait_for(60, rig_line_told(two, queue, BROKER_LINE_JOINED) == 2);
+	rig_wake(three, queue, 1);
+	rig_wait_for(60, hints(one) + hints(two) == 1);
+}
+END_TEST
+
+Suite *
+lines_suite(void)
+{
+	Suite *suite = suite_create("wait lines");
+	TCase *tcase = tcase_create("wait lines");
+
+	tcase_add_checked_fixture(tcase, setup, rig_teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, test_two_brokers_take_turns);
+	tcase_add_test(tcase, test_the_highest_priority_goes_first);
+	tcase_add_test(tcase, test_a_line_comes_and_goes_with_its_members);
+	tcase_add_test(tcase, test_counts_of_what_is_no_line);
+	tcase_add_test(tcase, test_many_counts);
+	tcase_add_test(tcase, test_nobody_waits);
+	tcase_add_test(tcase, test_a_hint_is_there_for_two_seconds);
+	tcase_add_test(tcase, test_credit_changes);
+	tcase_add_test(tcase, test_a_line_that_goes_while_others_join);
+	tcase_add_test(tcase, test_the_side_link_goes_and_comes);
+	tcase_add_test(tcase, test_the_link_is_brought_up_for_a_hint);
+	tcase_add_test(tcase, test_the_line_is_deleted);
+	tcase_add_test(tcase, test_foreign_hints);
+	tcase_add_test(tcase, test_refused);
+	tcase_add_test(tcase, test_many_lines);
+	tcase_add_test(tcase, test_alarm);
+	tcase_add_test(tcase, test_the_broker_restarts);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
