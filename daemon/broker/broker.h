@@ -119,7 +119,7 @@ struct broker_letter {
 	const char
 	    *text; /* borrowed, NUL-terminated, UTF-8 not checked; at most BROKER_LETTER_MAX */
 	size_t len;
-	const char *user; /* of the broker's users, vouched for by it */
+	const char *user; /* of the broker's users, vouched for by it; "": not said */
 };
 
 struct broker_events {
@@ -327,15 +327,19 @@ void broker_line_count(struct broker *broker, const char *queue, struct broker_c
  * delivery-mode 1. One who is away hears nothing, and nothing is told of it: who asks has a deadline.
  */
 #define BROKER_LETTER_MAX 61440
+#define BROKER_LETTER_TTL (5 * INT64_C(1000000000)) /* ns */
 /*
  * Letters are heard while the inbox is open, which keeps the side link up; who asks opens it for a while
  * (side_idle) by asking.
  */
 void broker_inbox_open(struct broker *broker);
 void broker_inbox_close(struct broker *broker);
-/* Asks all other daemons; the number that their replies carry, never used twice. 0: not possible now. */
+/*
+ * Asks all other daemons; the number that their replies carry, never used twice. It is sent when the
+ * inbox is open. 0: not now, there is an alarm.
+ */
 uint64_t broker_ask(struct broker *broker, const char *text, size_t len);
-/* Answers a letter; several times is fine. One whose sender is gone, or that is long ago, goes nowhere. */
+/* Answers a letter; several times is fine. Of one whose sender is gone, or long ago, nothing comes. */
 void broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len);
 
 #endif

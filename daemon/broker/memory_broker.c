@@ -7,6 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/memory_broker_inside.h"
 #include "daemon/broker/memory_connection.h"
+#include "daemon/broker/memory_letters.h"
 #include "daemon/broker/memory_line.h"
 #include "daemon/broker/memory_stray.h"
 #include "daemon/broker/memory_watch.h"
@@ -75,7 +76,8 @@ link_is_wanted(const struct link *link)
 {
 	return link->which == BROKER_HOLD || link->connection != NULL ||
 	       memory_watches_any(link->broker->watches) ||
-	       memory_lines_want_link(link->broker->lines);
+	       memory_lines_want_link(link->broker->lines) ||
+	       memory_letters_want_link(link->broker->letters);
 }
 
 void
@@ -111,6 +113,7 @@ on_up(void *ctx, uint64_t id)
 	if (link->which == BROKER_SIDE) {
 		memory_watches_up(link->broker->watches, link->connection);
 		memory_lines_up(link->broker->lines, link->connection);
+		memory_letters_up(link->broker->letters, link->connection);
 	}
 	link_tell(link);
 }
@@ -136,8 +139,10 @@ link_lose(struct link *link, enum broker_state state, int64_t notice, const char
 	link->connection = NULL;
 	link->died_at = broker->last_lane;
 	link_set_state(link, state, why);
-	if (link->which == BROKER_SIDE)
+	if (link->which == BROKER_SIDE) {
 		memory_lines_down(broker->lines);
+		memory_letters_down(broker->letters);
+	}
 	memory_connection_lose(link->losing, notice);
 	link->losing = NULL;
 	if (link->which == BROKER_SIDE) {
@@ -242,6 +247,7 @@ memory_stop(struct broker *base)
 	link_stop(&broker->links[BROKER_SIDE]);
 	memory_watches_clear(broker->watches);
 	memory_lines_clear(broker->lines);
+	memory_letters_clear(broker->letters);
 	memory_strays_clear(broker->strays);
 }
 
@@ -254,6 +260,7 @@ memory_free(struct broker *base)
 	memory_world_forget(broker->world, base);
 	memory_watches_free(broker->watches);
 	memory_lines_free(broker->lines);
+	memory_letters_free(broker->letters);
 	memory_strays_free(broker->strays);
 	free(broker->links[BROKER_HOLD].why);
 	free(broker->links[BROKER_SIDE].why);
@@ -481,6 +488,10 @@ static const struct broker_ops memory_ops = {
     .line_leave = memory_broker_line_leave,
     .line_wake = memory_broker_line_wake,
     .line_count = memory_broker_line_count,
+    .inbox_open = memory_broker_inbox_open,
+    .inbox_close = memory_broker_inbox_close,
+    .ask = memory_broker_ask,
+    .reply_to = memory_broker_reply_to,
 };
 
 struct broker *
@@ -499,6 +510,7 @@ memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 	broker->strays = memory_strays_new(broker->timers);
 	broker->watches = memory_watches_new(world, broker->timers, (struct broker *)broker);
 	broker->lines = memory_lines_new(broker);
+	broker->letters = memory_letters_new(broker);
 	return (struct broker *)broker;
 }
 

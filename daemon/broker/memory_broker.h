@@ -33,7 +33,11 @@ enum memory_method {
 	MEMORY_LINE_CREDIT, /* of one that joined */
 	MEMORY_LINE_LEAVE,
 	MEMORY_LINE_WAKE, /* ABSENT: there is no such line */
-	MEMORY_LINE_COUNT
+	MEMORY_LINE_COUNT,
+	MEMORY_INBOX_OPEN,
+	MEMORY_INBOX_CLOSE,
+	MEMORY_LETTER_ASK,  /* queue: the inbox of who asks */
+	MEMORY_LETTER_REPLY /* queue: the same. OK, too, when it is gone */
 };
 
 /* From a daemon to the world, and back. */
@@ -46,10 +50,12 @@ struct memory_performed {
 	uint64_t lane;
 	enum memory_method method;
 	const char *queue; /* borrowed */
-	const char *name;  /* borrowed; entered into or removed from a directory; NULL: none */
-	int priority;      /* LINE_JOIN */
-	unsigned credit;   /* LINE_JOIN, LINE_CREDIT */
-	int slot;          /* LINE_WAKE */
+	/* borrowed; entered into or removed from a directory, or the letter's text; NULL: none */
+	const char *name;
+	int priority;    /* LINE_JOIN */
+	unsigned credit; /* LINE_JOIN, LINE_CREDIT */
+	int slot;        /* LINE_WAKE */
+	uint64_t number; /* LETTER_ASK, LETTER_REPLY */
 	enum broker_answer answer;
 };
 
@@ -157,7 +163,7 @@ void memory_broker_each_lane(const struct broker *broker, enum broker_link link,
 void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);
 /*
  * The broker's node goes down and comes up at once: plain queues stay with their messages, exclusive and
- * transient ones and wait lines are gone, nothing more is performed or answered on any connection. The
+ * transient ones and wait lines and inboxes are gone, nothing more is performed or answered on any connection. The
  * daemons notice when they are cut.
  */
 void memory_world_restart(struct memory_world *world);

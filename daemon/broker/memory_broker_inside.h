@@ -9,6 +9,7 @@
 
 struct memory_call;
 struct memory_connection;
+struct memory_letters;
 struct memory_lines;
 struct memory_strays;
 struct memory_watches;
@@ -50,6 +51,7 @@ struct memory_broker {
 	struct memory_strays *strays;   /* owned; requests on lanes that are gone */
 	struct memory_watches *watches; /* owned */
 	struct memory_lines *lines;     /* owned */
+	struct memory_letters *letters; /* owned */
 };
 
 static inline struct memory_broker *
@@ -68,12 +70,16 @@ void memory_broker_request(
 /* The number of a lane of the side link that is to be opened. */
 uint64_t memory_broker_new_lane(struct memory_broker *broker);
 
-/* The seam's operations on wait lines. (memory_broker_post.c) */
+/* The seam's operations on wait lines, and with letters. (memory_broker_post.c) */
 void memory_broker_line_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
 void memory_broker_line_leave(struct broker *broker, const char *queue, int priority);
 void memory_broker_line_wake(struct broker *broker, const char *queue, int slot);
 void memory_broker_line_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
+void memory_broker_inbox_open(struct broker *broker);
+void memory_broker_inbox_close(struct broker *broker);
+uint64_t memory_broker_ask(struct broker *broker, const char *text, size_t len);
+void memory_broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len);
 
 #endif

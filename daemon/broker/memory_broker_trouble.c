@@ -4,6 +4,7 @@
 
 #include "daemon/broker/memory_broker_inside.h"
 #include "daemon/broker/memory_connection.h"
+#include "daemon/broker/memory_letters.h"
 #include "daemon/broker/memory_line.h"
 #include "daemon/broker/memory_stray.h"
 #include "daemon/broker/memory_watch.h"
@@ -21,6 +22,8 @@ memory_broker_set_timers(struct broker *base, struct timers *timers)
 	broker->watches = memory_watches_new(broker->world, timers, base);
 	memory_lines_free(broker->lines);
 	broker->lines = memory_lines_new(broker);
+	memory_letters_free(broker->letters);
+	broker->letters = memory_letters_new(broker);
 }
 
 void

@@ -280,6 +280,13 @@ on_probe_over(void *ctx)
 
 /* ---- sending ---- */
 
+static bool
+is_publish(enum memory_method method)
+{
+	return method == MEMORY_LINE_WAKE || method == MEMORY_LETTER_ASK ||
+	       method == MEMORY_LETTER_REPLY;
+}
+
 static void
 request_send(struct request *request)
 {
@@ -300,8 +307,7 @@ request_send(struct request *request)
 	}
 	delay = memory_world_delay(connection->owner.world);
 	/* A publish without a confirm is not answered by anybody: it cannot be found out to be silent. */
-	silent = request->call.method != MEMORY_LINE_WAKE &&
-		 memory_world_silent(connection->owner.world);
+	silent = !is_publish(request->call.method) && memory_world_silent(connection->owner.world);
 	assert(delay >= 0);
 	request->state = REQUEST_SENT;
 	request->sent_at = now_of(connection);

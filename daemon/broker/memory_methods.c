@@ -176,12 +176,13 @@ line_wake(struct memory_owner *owner, const struct memory_call *call)
 	struct memory_queue *queue = memory_queue_find(owner->world, call->queue);
 	int64_t now = clock_now(timers_clock(owner->world->timers));
 	char body[16];
-	int len = snprintf(body, sizeof(body), "%d", call->slot);
+	struct memory_message hint = {.body = body, .expires = now + BROKER_HINT_TTL};
 
+	hint.len = (size_t)snprintf(body, sizeof(body), "%d", call->slot);
 	if (queue == NULL)
 		return returned;
 	if (queue->kind == MEMORY_QUEUE_LINE)
-		memory_post_publish(owner->world, queue, body, (size_t)len, now + BROKER_HINT_TTL);
+		memory_post_publish(owner->world, queue, &hint);
 	return done;
 }
 
@@ -194,6 +195,58 @@ line_count(struct memory_owner *owner, const struct memory_call *call)
 		verdict.consumers =
 		    (int)memory_post_readers(memory_queue_find(owner->world, call->queue));
 	return verdict;
+}
+
+/* ---- letters ---- */
+
+static struct memory_verdict
+inbox_open(struct memory_owner *owner, const struct memory_call *call)
+{
+	struct memory_verdict verdict = declare(owner, call->queue, MEMORY_QUEUE_INBOX);
+
+	if (verdict.code != 0)
+		return refusal(verdict);
+	memory_post_read(memory_queue_find(owner->world, call->queue), owner, call->lane, 0, 0);
+	return verdict;
+}
+
+static struct memory_message
+letter_of(const struct memory_owner *owner, const struct memory_call *call)
+{
+	int64_t now = clock_now(timers_clock(owner->world->timers));
+
+	return (struct memory_message){
+	    .body = (char *)call->name,
+	    .len = strlen(call->name),
+	    .number = call->number,
+	    .expires = now + BROKER_LETTER_TTL,
+	};
+}
+
+/* A fanout exchange: all inboxes, that of who asks too. */
+static struct memory_verdict
+letter_ask(struct memory_owner *owner, const struct memory_call *call)
+{
+	struct memory_message letter = letter_of(owner, call);
+	struct memory_queue *queue;
+
+	letter.reply_to = (char *)call->queue;
+	for (queue = owner->world->queues; queue != NULL; queue = queue->hh.next) {
+		if (queue->kind == MEMORY_QUEUE_INBOX)
+			memory_post_publish(owner->world, queue, &letter);
+	}
+	return done;
+}
+
+static struct memory_verdict
+letter_reply(struct memory_owner *owner, const struct memory_call *call)
+{
+	struct memory_queue *queue = memory_queue_find(owner->world, call->queue);
+	struct memory_message letter = letter_of(owner, call);
+
+	if (queue != NULL && queue->kind == MEMORY_QUEUE_INBOX)
+		memory_post_publish(owner->world, queue, &letter);
+	return done;
 }
 
 /* ---- all ---- */
@@ -223,12 +276,19 @@ perform(struct memory_owner *owner, const struct memory_call *call)
 		memory_post_set_credit(owner, call->lane, call->credit);
 		return done;
 	case MEMORY_LINE_LEAVE:
+	case MEMORY_INBOX_CLOSE:
 		memory_post_leave(owner, call->lane);
 		return done;
 	case MEMORY_LINE_WAKE:
 		return line_wake(owner, call);
 	case MEMORY_LINE_COUNT:
 		return line_count(owner, call);
+	case MEMORY_INBOX_OPEN:
+		return inbox_open(owner, call);
+	case MEMORY_LETTER_ASK:
+		return letter_ask(owner, call);
+	case MEMORY_LETTER_REPLY:
+		return letter_reply(owner, call);
 	}
 	abort();
 }
@@ -249,6 +309,7 @@ memory_owner_perform(struct memory_owner *owner, const struct memory_call *call)
 	    .priority = call->priority,
 	    .credit = call->credit,
 	    .slot = call->slot,
+	    .number = call->number,
 	    .answer = verdict.answer,
 	};
 

@@ -11,24 +11,15 @@ now_of(const struct memory_world *world)
 	return clock_now(timers_clock(world->timers));
 }
 
-static struct memory_message *
-message_new(const char *body, size_t len)
-{
-	struct memory_message *message = mem_alloc(sizeof(*message));
-
-	message->body = mem_alloc(len + 1);
-	memcpy(message->body, body, len);
-	message->len = len;
-	return message;
-}
-
 struct memory_message *
 memory_message_copy(const struct memory_message *message)
 {
-	struct memory_message *copy = message_new(message->body, message->len);
+	struct memory_message *copy = mem_alloc(sizeof(*copy));
 
-	copy->tag = message->tag;
-	copy->expires = message->expires;
+	*copy = *message;
+	copy->body = mem_alloc(message->len + 1);
+	memcpy(copy->body, message->body, message->len);
+	copy->reply_to = mem_strdup(message->reply_to);
 	return copy;
 }
 
@@ -36,6 +27,7 @@ void
 memory_message_free(struct memory_message *message)
 {
 	free(message->body);
+	free(message->reply_to);
 	free(message);
 }
 
@@ -138,17 +130,22 @@ queue_deliver(const struct memory_world *world, struct memory_queue *queue)
 	}
 }
 
-void
-memory_post_publish(struct memory_world *world, struct memory_queue *queue, const char *body,
-    size_t len, int64_t expires)
+static size_t
+length_max(const struct memory_queue *queue)
 {
-	struct memory_message *message = message_new(body, len), *oldest;
+	return queue->kind == MEMORY_QUEUE_LINE ? MEMORY_LINE_LENGTH : MEMORY_INBOX_LENGTH;
+}
 
-	message->tag = ++world->last_tag;
-	message->expires = expires;
-	TAILQ_INSERT_TAIL(&queue->ready, message, entry);
+void
+memory_post_publish(
+    struct memory_world *world, struct memory_queue *queue, const struct memory_message *message)
+{
+	struct memory_message *copy = memory_message_copy(message), *oldest;
+
+	copy->tag = ++world->last_tag;
+	TAILQ_INSERT_TAIL(&queue->ready, copy, entry);
 	queue_deliver(world, queue);
-	while (ready_count(queue) > MEMORY_LINE_LENGTH) {
+	while (ready_count(queue) > length_max(queue)) {
 		oldest = TAILQ_FIRST(&queue->ready);
 		TAILQ_REMOVE(&queue->ready, oldest, entry);
 		memory_message_free(oldest);

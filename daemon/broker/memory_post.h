@@ -15,14 +15,17 @@
 #include "daemon/broker/memory_world.h"
 #include "daemon/broker/memory_world_inside.h"
 
-/* Most ready messages of a queue; the oldest go first. */
+/* Most ready messages of a line, of an inbox; the oldest go first. */
 #define MEMORY_LINE_LENGTH 64
+#define MEMORY_INBOX_LENGTH 256
 
 struct memory_message {
 	uint64_t tag; /* never used twice in a world */
 	char *body;   /* owned */
 	size_t len;
 	int64_t expires; /* clock time; INT64_MAX: never */
+	uint64_t number; /* of a letter */
+	char *reply_to;  /* owned; of a letter that is a question, else NULL */
 	TAILQ_ENTRY(memory_message) entry;
 };
 
@@ -51,9 +54,9 @@ void memory_post_leave(struct memory_owner *owner, uint64_t lane);
 void memory_post_leave_all(struct memory_owner *owner);
 /* What was delivered on that lane was read (basic.ack). */
 void memory_post_acknowledge(struct memory_owner *owner, uint64_t lane, uint64_t tag);
-/* Puts a message at the end of the queue. */
-void memory_post_publish(struct memory_world *world, struct memory_queue *queue, const char *body,
-    size_t len, int64_t expires);
+/* Puts a copy of the message, with a tag of its own, at the end of the queue. */
+void memory_post_publish(
+    struct memory_world *world, struct memory_queue *queue, const struct memory_message *message);
 size_t memory_post_readers(const struct memory_queue *queue);
 /* Ready ones: neither unread by somebody nor over their time. */
 size_t memory_post_messages(const struct memory_world *world, const struct memory_queue *queue);

@@ -97,6 +97,12 @@ memory_world_notice(
 					    : world->nature.notice(world->nature.ctx, broker, link);
 }
 
+static bool
+is_delivered_from(const struct memory_queue *queue)
+{
+	return queue->kind == MEMORY_QUEUE_LINE || queue->kind == MEMORY_QUEUE_INBOX;
+}
+
 void
 memory_world_restart(struct memory_world *world)
 {
@@ -104,9 +110,9 @@ memory_world_restart(struct memory_world *world)
 	struct memory_queue *queue, *next_queue;
 
 	HASH_ITER (hh, world->queues, queue, next_queue) {
-		if (queue->kind == MEMORY_QUEUE_LINE)
+		if (is_delivered_from(queue))
 			memory_post_clear(queue, false);
-		if (queue->kind == MEMORY_QUEUE_LINE || queue->kind == MEMORY_QUEUE_TRANSIENT)
+		if (is_delivered_from(queue) || queue->kind == MEMORY_QUEUE_TRANSIENT)
 			memory_queue_free(world, queue);
 	}
 	/* An owner's end touches no other. */
@@ -306,8 +312,10 @@ memory_world_publish(struct memory_world *world, const char *name, const char *b
 
 	if (queue == NULL)
 		queue = memory_queue_new(world, name, MEMORY_QUEUE_DIRECTORY, NULL);
-	if (queue->kind == MEMORY_QUEUE_LINE) {
-		memory_post_publish(world, queue, body, strlen(body), INT64_MAX);
+	if (is_delivered_from(queue)) {
+		memory_post_publish(world, queue,
+		    &(struct memory_message){
+			.body = (char *)body, .len = strlen(body), .expires = INT64_MAX});
 		return;
 	}
 	name_list_add(&queue->messages, body);

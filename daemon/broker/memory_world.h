@@ -66,6 +66,7 @@ struct memory_call {
 	int priority;      /* LINE_JOIN */
 	unsigned credit;   /* LINE_JOIN, LINE_CREDIT */
 	int slot;          /* LINE_WAKE */
+	uint64_t number;   /* LETTER_ASK, LETTER_REPLY */
 };
 
 /* How the world takes a call. */

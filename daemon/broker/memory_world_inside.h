@@ -15,6 +15,7 @@ enum memory_kind {
 	MEMORY_QUEUE_SLOT,      /* or marker: durable, x-max-length 0 */
 	MEMORY_QUEUE_DIRECTORY, /* durable, and keeps its messages */
 	MEMORY_QUEUE_LINE,      /* durable and auto-delete; its messages are delivered */
+	MEMORY_QUEUE_INBOX,     /* the same; what is asked goes to each */
 	MEMORY_QUEUE_TRANSIENT, /* as a slot, but gone when the node restarts */
 	MEMORY_QUEUE_OTHERWISE  /* durable, with arguments that none of ours has */
 };

@@ -48,6 +48,14 @@ method_word(enum memory_method method)
 		return "sends a hint to";
 	case MEMORY_LINE_COUNT:
 		return "counts the consumers of";
+	case MEMORY_INBOX_OPEN:
+		return "opens";
+	case MEMORY_INBOX_CLOSE:
+		return "closes";
+	case MEMORY_LETTER_ASK:
+		return "asks all, from";
+	case MEMORY_LETTER_REPLY:
+		return "replies to";
 	}
 	return "?";
 }

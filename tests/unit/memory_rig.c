@@ -165,6 +165,32 @@ on_line(void *ctx, const struct broker_line_event *event)
 }
 
 static void
+on_asked(void *ctx, const struct broker_letter *letter)
+{
+	char what[96];
+
+	ck_assert_uint_eq(strlen(letter->text), letter->len);
+	ck_assert_str_eq(letter->user, "memory");
+	rig.from = letter->from;
+	snprintf(what, sizeof(what), "%sasked:%.40s", ctx == two ? "two." : "", letter->text);
+	see(what);
+	if (rig.letter_heard != NULL)
+		rig.letter_heard(letter);
+}
+
+static void
+on_replied(void *ctx, const struct broker_letter *letter)
+{
+	char what[96];
+
+	snprintf(what, sizeof(what), "%sreplied:%d=%.40s", ctx == two ? "two." : "",
+	    (int)letter->asked, letter->text);
+	see(what);
+	if (rig.letter_heard != NULL)
+		rig.letter_heard(letter);
+}
+
+static void
 on_count(void *ctx, uint64_t id, int consumers)
 {
 	char what[32];
@@ -216,6 +242,8 @@ rig_broker_new(unsigned lanes_max)
 	    .lane_closed = on_lane_closed,
 	    .watch = on_watch,
 	    .line = on_line,
+	    .asked = on_asked,
+	    .replied = on_replied,
 	    .ctx = broker};
 
 	broker_set_events(broker, &events);
@@ -447,6 +475,25 @@ count(struct broker *broker, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
 	broker_line_count(broker, queue, (struct broker_count_done){.fn = on_count, .id = id});
+	rig.in_call = false;
+}
+
+uint64_t
+ask(struct broker *broker, const char *text)
+{
+	uint64_t number;
+
+	rig.in_call = true;
+	number = broker_ask(broker, text, strlen(text));
+	rig.in_call = false;
+	return number;
+}
+
+void
+reply(struct broker *broker, uint64_t from, const char *text)
+{
+	rig.in_call = true;
+	broker_reply_to(broker, from, text, strlen(text));
 	rig.in_call = false;
 }
 

@@ -39,6 +39,9 @@ struct rig {
 	void (*heard)(const char *queue, enum broker_news news);
 	/* The same of a wait line's. */
 	void (*line_heard)(const struct broker_line_event *event);
+	uint64_t from; /* of the last letter that asked; "asked:TEXT" */
+	/* The same of a letter; "replied:NUMBER=TEXT". */
+	void (*letter_heard)(const struct broker_letter *letter);
 };
 
 extern struct rig rig;
@@ -85,6 +88,8 @@ void join(struct broker *broker, const char *queue, int priority, unsigned credi
 void leave(struct broker *broker, const char *queue, int priority);
 void wake(struct broker *broker, const char *queue, int slot);
 void count(struct broker *broker, const char *queue, uint64_t id);
+uint64_t ask(struct broker *broker, const char *text);
+void reply(struct broker *broker, uint64_t from, const char *text);
 bool exists(const char *queue);
 const struct broker *owner_of(const char *queue);
 

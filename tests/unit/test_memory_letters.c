@@ -1,0 +1,385 @@
+/*
+ * Letters between daemons over the memory broker, as broker.h promises them.
+ */
+#include <stdio.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/broker/letter_senders.h"
+#include "daemon/broker/memory_letters.h"
+#include "tests/unit/memory_rig.h"
+#include "tests/unit/unit.h"
+
+/* Both hear letters. */
+static void
+setup(void)
+{
+	rig_setup();
+	broker_inbox_open(one);
+	broker_inbox_open(two);
+	pass(0);
+	ck_saw("side:up two.side:up");
+}
+
+START_TEST(asked_of_all_others_and_answered)
+{
+	struct broker *three = rig_broker_new(1);
+	uint64_t number = ask(one, "who waits?");
+
+	ck_assert_uint_eq(number, 1);
+	pass(0);
+	ck_saw("two.asked:who waits?");
+	reply(two, rig.from, "nobody");
+	reply(two, rig.from, "or somebody");
+	reply(two, rig.from + 1, "never asked");
+	reply(two, 0, "never asked");
+	pass(0);
+	ck_saw("replied:1=nobody replied:1=or somebody");
+	broker_start(three);
+	broker_inbox_open(three);
+	pass(0);
+	ck_saw("hold:up side:up");
+	ck_assert_uint_eq(ask(two, "again?"), 1);
+	pass(0);
+	ck_saw("asked:again? asked:again?");
+	ck_assert_uint_eq(ask(one, "and?"), 2);
+	pass(0);
+	ck_saw("two.asked:and? asked:and?");
+	broker_free(three);
+}
+END_TEST
+
+START_TEST(only_while_the_inbox_is_open)
+{
+	broker_inbox_close(two);
+	pass(0);
+	ask(one, "anybody?");
+	pass(0);
+	ck_saw("");
+	broker_inbox_open(two);
+	broker_inbox_close(two);
+	broker_inbox_open(two);
+	pass(0);
+	ask(one, "now?");
+	pass(0);
+	ck_saw("two.asked:now?");
+}
+END_TEST
+
+/* Who asks hears, for a while; it is sent when there is somewhere for the replies to go. */
+START_TEST(who_asks_opens_an_inbox)
+{
+	broker_inbox_close(one);
+	pass(0);
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	ck_saw("side:down:cut");
+	ask(one, "anybody?");
+	pass(0);
+	ck_saw("side:up two.asked:anybody?");
+	reply(two, rig.from, "me");
+	pass(0);
+	ck_saw("replied:1=me");
+	pass(MEMORY_LETTERS_IDLE - 1);
+	ask(two, "still there?");
+	pass(0);
+	ck_saw("asked:still there?");
+	pass(1);
+	ask(two, "and now?");
+	pass(0);
+	ck_saw("");
+	/* Open for good, once somebody wants that. */
+	broker_inbox_open(one);
+	pass(2 * MEMORY_LETTERS_IDLE);
+	ask(two, "and now?");
+	pass(0);
+	ck_saw("asked:and now?");
+}
+END_TEST
+
+START_TEST(a_reply_goes_nowhere_after_a_while)
+{
+	ask(one, "who?");
+	pass(0);
+	ck_saw("two.asked:who?");
+	pass(BROKER_LETTER_TTL - 1);
+	reply(two, rig.from, "me");
+	pass(0);
+	ck_saw("replied:1=me");
+	pass(1);
+	reply(two, rig.from, "still me");
+	pass(0);
+	ck_saw("");
+	/* To one that is gone. */
+	ask(one, "who?");
+	pass(0);
+	ck_saw("two.asked:who?");
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	reply(two, rig.from, "me");
+	pass(0);
+	ck_saw("side:down:cut side:up");
+}
+END_TEST
+
+START_TEST(a_question_waits_for_its_inbox_so_long_at_most)
+{
+	memory_broker_cut(one, BROKER_SIDE, 0, BROKER_LETTER_TTL, "cut");
+	ck_saw("side:down:cut");
+	ask(one, "late");
+	pass(1);
+	ask(one, "later");
+	pass(BROKER_LETTER_TTL);
+	ck_saw("side:up two.asked:later");
+}
+END_TEST
+
+START_TEST(nobody_asks_in_an_alarm)
+{
+	ask(one, "who?");
+	pass(0);
+	ck_saw("two.asked:who?");
+	memory_world_block(world, true);
+	ck_assert_uint_eq(ask(one, "who?"), 0);
+	reply(two, rig.from, "me");
+	pass(NSEC_PER_SEC);
+	memory_world_block(world, false);
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	ck_assert_uint_eq(ask(one, "who?"), 2);
+	pass(0);
+	ck_saw("two.asked:who?");
+}
+END_TEST
+
+START_TEST(the_longest_letter)
+{
+	char *text = mem_alloc(BROKER_LETTER_MAX + 1);
+
+	memset(text, 'x', BROKER_LETTER_MAX);
+	ask(one, text);
+	pass(0);
+	ck_saw("two.asked:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+	free(text);
+}
+END_TEST
+
+static char inbox[128];
+
+static void
+find_inbox(void *ctx, const char *queue, const struct broker *owner)
+{
+	(void)ctx;
+	(void)owner;
+	if (strncmp(queue, LETTER_INBOX, strlen(LETTER_INBOX)) == 0)
+		snprintf(inbox, sizeof(inbox), "%s", queue);
+}
+
+/* An inbox that is deleted, or whose lane is closed, is opened again; a link that is frozen hears nothing. */
+static void
+close_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)ctx;
+	(void)silent;
+	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+}
+
+START_TEST(the_inbox_is_lost)
+{
+	if (_i == 0) {
+		memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+	} else {
+		broker_inbox_close(two);
+		pass(0);
+		memory_world_each(world, find_inbox, NULL);
+		ck_assert(memory_world_remove(world, inbox));
+		broker_inbox_open(two);
+	}
+	pass(MEMORY_LETTERS_AGAIN - 1);
+	ask(two, "there?");
+	pass(0);
+	ck_saw("");
+	pass(1);
+	ask(two, "there?");
+	pass(0);
+	ck_saw("asked:there?");
+}
+END_TEST
+
+START_TEST(a_link_whose_ends_have_parted)
+{
+	memory_broker_freeze(one, BROKER_SIDE);
+	ask(two, "there?");
+	ask(one, "there?");
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	broker_inbox_close(one);
+	broker_inbox_open(one);
+	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	pass(0);
+	ck_saw("side:down:cut side:up");
+	ask(two, "there?");
+	pass(0);
+	ck_saw("asked:there?");
+	memory_world_restart(world);
+	ask(two, "there?");
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+}
+END_TEST
+
+static void
+answer_at_once(const struct broker_letter *letter)
+{
+	if (letter->from != 0)
+		broker_reply_to(two, letter->from, "here", 4);
+}
+
+static void
+close_both(const struct broker_letter *letter)
+{
+	(void)letter;
+	broker_inbox_close(one);
+	broker_inbox_close(two);
+}
+
+static void
+stop_two(const struct broker_letter *letter)
+{
+	(void)letter;
+	broker_stop(two);
+}
+
+START_TEST(what_its_hearer_may_do)
+{
+	rig.letter_heard = answer_at_once;
+	ask(one, "there?");
+	pass(0);
+	ck_saw("two.asked:there? replied:1=here");
+	rig.letter_heard = close_both;
+	ask(one, "there?");
+	pass(0);
+	ck_saw("two.asked:there?");
+	ask(one, "there?");
+	pass(0);
+	ck_saw("");
+	broker_inbox_open(two);
+	pass(0);
+	rig.letter_heard = stop_two;
+	ask(one, "there?");
+	pass(MSEC);
+	ck_saw("two.asked:there?");
+	ck_assert_uint_eq(ask(two, "there?"), 0);
+	reply(two, rig.from, "me");
+	broker_inbox_open(two);
+	broker_inbox_close(two);
+	pass(MSEC);
+}
+END_TEST
+
+static void
+count_lane(void *ctx, uint64_t lane, bool silent)
+{
+	(void)lane;
+	(void)silent;
+	++*(int *)ctx;
+}
+
+START_TEST(no_lane_is_left_behind)
+{
+	int lanes = 0;
+
+	ask(one, "a");
+	ask(one, "b");
+	pass(0);
+	ck_saw("two.asked:a two.asked:b");
+	reply(two, rig.from, "c");
+	pass(0);
+	ck_saw("replied:2=c");
+	broker_inbox_close(two);
+	pass(0);
+	memory_broker_each_lane(two, BROKER_SIDE, count_lane, &lanes);
+	ck_assert_int_eq(lanes, 0);
+	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
+	ck_assert_int_eq(lanes, 1);
+}
+END_TEST
+
+/* ---- letter_senders ---- */
+
+START_TEST(senders)
+{
+	struct letter_senders *table = letter_senders_new();
+	struct letter_sender sender;
+	static const struct {
+		const char *inbox, *number;
+		bool fine;
+	} tries[] = {
+	    {"lockbroker=inbox=1", "1", true},
+	    {"lockbroker=inbox=", "1", true},
+	    {"lockbroker=inbox", "1", false},
+	    {"batch-1-B", "1", false},
+	    {"", "1", false},
+	    {"xlockbroker=inbox=1", "1", false},
+	    {"lockbroker=inbox=1", "0", false},
+	    {"lockbroker=inbox=1", "", false},
+	    {"lockbroker=inbox=1", "-1", false},
+	    {"lockbroker=inbox=1", "1x", false},
+	    {"lockbroker=inbox=1", "12345678901234567890", false},
+	    {"lockbroker=inbox=1", "1234567890123456789", true},
+	};
+	uint64_t first = letter_senders_add(table, "lockbroker=inbox=a", "7", 0), last = first;
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
+		ck_assert_msg((letter_senders_add(table, tries[i].inbox, tries[i].number, 0) !=
+				  0) == tries[i].fine,
+		    "%s %s", tries[i].inbox, tries[i].number);
+	ck_assert(letter_senders_find(table, first, BROKER_LETTER_TTL - 1, &sender));
+	ck_assert_str_eq(sender.inbox, "lockbroker=inbox=a");
+	ck_assert_str_eq(sender.number, "7");
+	ck_assert(!letter_senders_find(table, first, BROKER_LETTER_TTL, &sender));
+	/* The oldest go. */
+	while (last < first + LETTER_SENDERS_MAX - 1)
+		last = letter_senders_add(table, "lockbroker=inbox=b", "8", 0);
+	ck_assert(letter_senders_find(table, first, 0, &sender));
+	last = letter_senders_add(table, "lockbroker=inbox=b", "8", 0);
+	ck_assert(!letter_senders_find(table, first, 0, &sender));
+	ck_assert(letter_senders_find(table, last, 0, &sender));
+	ck_assert(!letter_senders_find(table, last + 1, 0, &sender));
+	ck_assert(!letter_senders_find(table, 0, 0, &sender));
+	letter_senders_free(table);
+	letter_senders_free(NULL);
+}
+END_TEST
+
+static Suite *
+suite_letters(void)
+{
+	Suite *suite = suite_create("memory letters");
+	TCase *tc = tcase_create("letters");
+
+	tcase_add_checked_fixture(tc, setup, rig_teardown);
+	tcase_add_test(tc, asked_of_all_others_and_answered);
+	tcase_add_test(tc, only_while_the_inbox_is_open);
+	tcase_add_test(tc, who_asks_opens_an_inbox);
+	tcase_add_test(tc, a_reply_goes_nowhere_after_a_while);
+	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
+	tcase_add_test(tc, nobody_asks_in_an_alarm);
+	tcase_add_test(tc, the_longest_letter);
+	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
+	tcase_add_test(tc, a_link_whose_ends_have_parted);
+	tcase_add_test(tc, what_its_hearer_may_do);
+	tcase_add_test(tc, no_lane_is_left_behind);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("senders");
+	tcase_add_test(tc, senders);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {suite_letters};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}
