@@ -6,45 +6,13 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/amqp_count.h"
+#include "daemon/broker/amqp_broker_inside.h"
 #include "daemon/broker/amqp_directory.h"
-#include "daemon/broker/amqp_hint.h"
 #include "daemon/broker/amqp_keeper.h"
-#include "daemon/broker/amqp_line.h"
 #include "daemon/broker/amqp_probe.h"
 #include "daemon/broker/amqp_settings.h"
-#include "daemon/broker/amqp_side.h"
 #include "daemon/broker/amqp_tls.h"
 #include "daemon/broker/amqp_watch.h"
-
-struct amqp_broker {
-	struct broker_base base;       /* first: this is a struct broker */
-	struct timers *timers;         /* borrowed */
-	struct amqp_settings settings; /* owned copy */
-	SSL_CTX *tls;                  /* owned; NULL when no host wants it */
-	struct jitter jitter;
-	struct amqp_keeper *hold, *side; /* owned */
-	struct amqp_side over;           /* what is done over the side link */
-	char *cluster;                   /* owned; the first one seen, NULL before */
-	char *product, *version;         /* owned; of the hold link's server */
-	bool blocked;
-	bool stopped;
-	int64_t side_used;      /* clock time of the last use of the side link */
-	struct timer side_idle; /* while it is up */
-	struct timer side_wait; /* it is needed, and the hold link is not up to say where */
-};
-
-static struct amqp_broker *
-of(struct broker *broker)
-{
-	return (struct amqp_broker *)broker;
-}
-
-static int64_t
-now(const struct amqp_broker *amqp)
-{
-	return clock_now(timers_clock(amqp->timers));
-}
 
 static struct amqp_keeper *
 keeper_of(const struct amqp_broker *amqp, enum broker_link link)
@@ -68,12 +36,12 @@ side_in_use(const struct amqp_broker *amqp)
 }
 
 /* Both links go to one host at a time: it follows the hold link. */
-static void
-side_needed(struct amqp_broker *amqp)
+void
+amqp_broker_need_side(struct amqp_broker *amqp)
 {
 	if (amqp->stopped)
 		return;
-	amqp->side_used = now(amqp);
+	amqp->side_used = amqp_now(amqp);
 	if (amqp_keeper_state(amqp->hold) == BROKER_UP) {
 		timers_cancel(amqp->timers, &amqp->side_wait);
 		amqp_keeper_need(amqp->side, amqp_keeper_host(amqp->hold));
@@ -103,8 +71,8 @@ on_side_idle(void *ctx, uint64_t id)
 
 	(void)id;
 	if (side_in_use(amqp))
-		due = now(amqp) + amqp->settings.side_idle;
-	if (due > now(amqp))
+		due = amqp_now(amqp) + amqp->settings.side_idle;
+	if (due > amqp_now(amqp))
 		timers_set(amqp->timers, &amqp->side_idle, due);
 	else
 		amqp_keeper_rest(amqp->side, "not needed any more");
@@ -143,7 +111,16 @@ hold_up(struct amqp_broker *amqp)
 	if (amqp_keeper_host(amqp->side) != amqp_keeper_host(amqp->hold))
 		amqp_keeper_drop(amqp->side, "the hold link goes to another host now");
 	if (side_in_use(amqp))
-		side_needed(amqp);
+		amqp_broker_need_side(amqp);
+}
+
+/* By a certificate, the broker alone knows. */
+static const char *
+side_user(const struct amqp_broker *amqp)
+{
+	const struct amqp_settings *settings = &amqp->settings;
+
+	return settings->external ? NULL : settings->hosts[amqp_keeper_host(amqp->side)].user;
 }
 
 static void
@@ -155,9 +132,9 @@ on_up(void *ctx, enum broker_link which)
 		hold_up(amqp);
 		return;
 	}
-	amqp->side_used = now(amqp);
-	timers_set(amqp->timers, &amqp->side_idle, now(amqp) + amqp->settings.side_idle);
-	amqp_side_go(&amqp->over);
+	amqp->side_used = amqp_now(amqp);
+	timers_set(amqp->timers, &amqp->side_idle, amqp_now(amqp) + amqp->settings.side_idle);
+	amqp_side_go(&amqp->over, side_user(amqp));
 }
 
 /*
@@ -171,7 +148,7 @@ hold_down(struct amqp_broker *amqp)
 		return;
 	amqp_keeper_drop(amqp->side, "the hold link is down");
 	if (side_in_use(amqp))
-		side_needed(amqp);
+		amqp_broker_need_side(amqp);
 }
 
 static void
@@ -188,7 +165,7 @@ on_down(void *ctx, enum broker_link which)
 	amqp_side_fail(&amqp->over, amqp_keeper_code(amqp->side));
 	/* Who waits for an answer has got it; who watches goes on watching. */
 	if (amqp_side_stays(&amqp->over))
-		side_needed(amqp);
+		amqp_broker_need_side(amqp);
 }
 
 static void
@@ -243,18 +220,36 @@ on_line_news(void *ctx, const struct broker_line_event *event)
 		amqp->base.events.line(amqp->base.events.ctx, event);
 }
 
+static void
+on_asked(void *ctx, const struct broker_letter *letter)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (amqp->base.events.asked != NULL)
+		amqp->base.events.asked(amqp->base.events.ctx, letter);
+}
+
+static void
+on_replied(void *ctx, const struct broker_letter *letter)
+{
+	struct amqp_broker *amqp = ctx;
+
+	if (amqp->base.events.replied != NULL)
+		amqp->base.events.replied(amqp->base.events.ctx, letter);
+}
+
 /* ---- operations ---- */
 
 static void
 amqp_start(struct broker *broker)
 {
-	amqp_keeper_keep(of(broker)->hold);
+	amqp_keeper_keep(amqp_of(broker)->hold);
 }
 
 static void
 amqp_stop(struct broker *broker)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp->stopped = true;
 	timers_cancel(amqp->timers, &amqp->side_idle);
@@ -267,7 +262,7 @@ amqp_stop(struct broker *broker)
 static void
 amqp_free(struct broker *broker)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_side_done(&amqp->over);
 	amqp_keeper_free(amqp->side);
@@ -283,7 +278,7 @@ amqp_free(struct broker *broker)
 static void
 amqp_get_info(const struct broker *broker, struct broker_info *ret)
 {
-	struct amqp_broker *amqp = of((struct broker *)broker);
+	struct amqp_broker *amqp = amqp_of((struct broker *)broker);
 	const struct amqp_link *link = amqp_keeper_link(amqp->hold);
 
 	*ret = (struct broker_info){
@@ -307,40 +302,40 @@ amqp_get_info(const struct broker *broker, struct broker_info *ret)
 static uint64_t
 amqp_lane_take(struct broker *broker, enum broker_link link)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 	uint64_t lane = amqp_lanes_take(amqp_keeper_lanes(keeper_of(amqp, link)));
 
 	if (link == BROKER_SIDE)
-		side_needed(amqp);
+		amqp_broker_need_side(amqp);
 	return lane;
 }
 
 static void
 amqp_lane_put(struct broker *broker, uint64_t lane)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	if (lane & 1)
-		amqp->side_used = now(amqp);
+		amqp->side_used = amqp_now(amqp);
 	amqp_lanes_put(lanes_of(amqp, lane), lane);
 }
 
 static void
 amqp_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_CLAIM, queue, done);
+	amqp_lanes_request(lanes_of(amqp_of(broker), lane), lane, AMQP_REQUEST_CLAIM, queue, done);
 }
 
 static void
 amqp_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_CHECK, queue, done);
+	amqp_lanes_request(lanes_of(amqp_of(broker), lane), lane, AMQP_REQUEST_CHECK, queue, done);
 }
 
 static void
 amqp_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_DROP, queue, done);
+	amqp_lanes_request(lanes_of(amqp_of(broker), lane), lane, AMQP_REQUEST_DROP, queue, done);
 }
 
 static void
@@ -348,7 +343,7 @@ amqp_declare_slot(struct broker *broker, uint64_t lane, const char *queue, struc
 {
 	assert(lane & 1);
 	amqp_lanes_request(
-	    lanes_of(of(broker), lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+	    lanes_of(amqp_of(broker), lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
 }
 
 static void
@@ -357,59 +352,60 @@ amqp_declare_marker(
 {
 	assert(lane & 1);
 	amqp_lanes_request(
-	    lanes_of(of(broker), lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+	    lanes_of(amqp_of(broker), lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
 }
 
 static void
 amqp_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	assert(lane & 1);
-	amqp_lanes_request(lanes_of(of(broker), lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
+	amqp_lanes_request(
+	    lanes_of(amqp_of(broker), lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
 }
 
 static void
 amqp_probe(
     struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_probes_ask(amqp->over.probes, queues, count, amqp->blocked, done);
-	side_needed(amqp);
+	amqp_broker_need_side(amqp);
 }
 
 static void
 amqp_read_directory(struct broker *broker, const char *queue, struct broker_names_done done)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_directory_read(amqp->over.directory, queue, done);
-	side_needed(amqp);
+	amqp_broker_need_side(amqp);
 }
 
 static void
 amqp_enter_directory(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_directory_enter(amqp->over.directory, queue, name, amqp->blocked, done);
-	side_needed(amqp);
+	amqp_broker_need_side(amqp);
 }
 
 static void
 amqp_leave_directory(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_directory_leave(amqp->over.directory, queue, name, done);
-	side_needed(amqp);
+	amqp_broker_need_side(amqp);
 }
 
 static void
 amqp_reset(struct broker *broker, enum broker_link link, const char *why)
 {
-	struct amqp_keeper *keeper = keeper_of(of(broker), link);
+	struct amqp_keeper *keeper = keeper_of(amqp_of(broker), link);
 
 	if (amqp_keeper_state(keeper) == BROKER_UP)
 		amqp_keeper_drop(keeper, why);
@@ -418,63 +414,21 @@ amqp_reset(struct broker *broker, enum broker_link link, const char *why)
 static void
 amqp_watch(struct broker *broker, const char *queue)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
 	if (amqp->stopped)
 		return;
 	amqp_watches_add(amqp->over.watches, queue);
-	side_needed(amqp);
+	amqp_broker_need_side(amqp);
 }
 
 static void
 amqp_unwatch(struct broker *broker, const char *queue)
 {
-	struct amqp_broker *amqp = of(broker);
+	struct amqp_broker *amqp = amqp_of(broker);
 
-	amqp->side_used = now(amqp);
+	amqp->side_used = amqp_now(amqp);
 	amqp_watches_remove(amqp->over.watches, queue);
-}
-
-static void
-amqp_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
-{
-	struct amqp_broker *amqp = of(broker);
-
-	if (amqp->stopped)
-		return;
-	amqp_lines_join(amqp->over.lines, queue, priority, credit);
-	side_needed(amqp);
-}
-
-static void
-amqp_line_leave(struct broker *broker, const char *queue, int priority)
-{
-	struct amqp_broker *amqp = of(broker);
-
-	amqp->side_used = now(amqp);
-	amqp_lines_leave(amqp->over.lines, queue, priority);
-}
-
-static void
-amqp_line_wake(struct broker *broker, const char *queue, int slot)
-{
-	struct amqp_broker *amqp = of(broker);
-
-	if (amqp->stopped)
-		return;
-	amqp_hints_send(amqp->over.hints, queue, slot);
-	side_needed(amqp);
-}
-
-static void
-amqp_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
-{
-	struct amqp_broker *amqp = of(broker);
-
-	if (amqp->stopped)
-		return;
-	amqp_counters_ask(amqp->over.counters, queue, done);
-	side_needed(amqp);
 }
 
 static const struct broker_ops amqp_ops = {
@@ -497,10 +451,14 @@ static const struct broker_ops amqp_ops = {
     .reset = amqp_reset,
     .watch = amqp_watch,
     .unwatch = amqp_unwatch,
-    .line_join = amqp_line_join,
-    .line_leave = amqp_line_leave,
-    .line_wake = amqp_line_wake,
-    .line_count = amqp_line_count,
+    .line_join = amqp_broker_line_join,
+    .line_leave = amqp_broker_line_leave,
+    .line_wake = amqp_broker_line_wake,
+    .line_count = amqp_broker_line_count,
+    .inbox_open = amqp_broker_inbox_open,
+    .inbox_close = amqp_broker_inbox_close,
+    .ask = amqp_broker_ask,
+    .reply_to = amqp_broker_reply_to,
 };
 
 /* ---- life ---- */
@@ -539,6 +497,8 @@ init_side(struct amqp_broker *amqp)
 	    .settings = &amqp->settings,
 	    .watch_news = on_watch_news,
 	    .line_news = on_line_news,
+	    .asked = on_asked,
+	    .replied = on_replied,
 	    .ctx = amqp,
 	};
 

@@ -3,6 +3,7 @@
 #include "daemon/broker/amqp_count.h"
 #include "daemon/broker/amqp_directory.h"
 #include "daemon/broker/amqp_hint.h"
+#include "daemon/broker/amqp_letters.h"
 #include "daemon/broker/amqp_line.h"
 #include "daemon/broker/amqp_probe.h"
 #include "daemon/broker/amqp_watch.h"
@@ -31,6 +32,15 @@ amqp_side_init(struct amqp_side *side, const struct amqp_side_config *config)
 	    .news = config->line_news,
 	    .ctx = config->ctx,
 	};
+	const struct amqp_letters_config letters = {
+	    .timers = config->timers,
+	    .lanes = config->lanes,
+	    .jitter = config->jitter,
+	    .idle = config->settings->side_idle,
+	    .asked = config->asked,
+	    .replied = config->replied,
+	    .ctx = config->ctx,
+	};
 
 	side->probes =
 	    amqp_probes_new(config->timers, config->lanes, config->settings->probe_timeout);
@@ -39,6 +49,7 @@ amqp_side_init(struct amqp_side *side, const struct amqp_side_config *config)
 	side->lines = amqp_lines_new(&lines);
 	side->hints = amqp_hints_new(&hints);
 	side->counters = amqp_counters_new(config->timers, config->lanes);
+	side->letters = amqp_letters_new(&letters);
 }
 
 void
@@ -50,6 +61,7 @@ amqp_side_done(struct amqp_side *side)
 	amqp_lines_free(side->lines);
 	amqp_hints_free(side->hints);
 	amqp_counters_free(side->counters);
+	amqp_letters_free(side->letters);
 }
 
 void
@@ -61,13 +73,14 @@ amqp_side_silence(struct amqp_side *side)
 	amqp_lines_silence(side->lines);
 	amqp_hints_silence(side->hints);
 	amqp_counters_silence(side->counters);
+	amqp_letters_silence(side->letters);
 }
 
 bool
 amqp_side_stays(const struct amqp_side *side)
 {
 	return amqp_watches_any(side->watches) || amqp_lines_any(side->lines) ||
-	       amqp_hints_any(side->hints);
+	       amqp_hints_any(side->hints) || amqp_letters_any(side->letters);
 }
 
 bool
@@ -78,7 +91,7 @@ amqp_side_in_use(const struct amqp_side *side)
 }
 
 void
-amqp_side_go(struct amqp_side *side)
+amqp_side_go(struct amqp_side *side, const char *user)
 {
 	amqp_probes_go(side->probes);
 	amqp_directory_go(side->directory);
@@ -86,12 +99,14 @@ amqp_side_go(struct amqp_side *side)
 	amqp_lines_go(side->lines);
 	amqp_hints_go(side->hints);
 	amqp_counters_go(side->counters);
+	amqp_letters_go(side->letters, user);
 }
 
 void
 amqp_side_fail(struct amqp_side *side, int code)
 {
 	amqp_hints_fail(side->hints);
+	amqp_letters_fail(side->letters);
 	amqp_side_give_up(side);
 	amqp_watches_fail(side->watches, code);
 	amqp_lines_fail(side->lines);
@@ -109,4 +124,5 @@ void
 amqp_side_block(struct amqp_side *side, bool blocked)
 {
 	amqp_hints_block(side->hints, blocked);
+	amqp_letters_block(side->letters, blocked);
 }

@@ -1,6 +1,6 @@
 /*
  * Everything that is done over the side link but for requests on lanes: probes, the directory, watches,
- * wait lines. One list of them, so that all hear when the link comes, goes, or is blocked.
+ * wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
  */
 #ifndef BROKER_AMQP_SIDE_H
 #define BROKER_AMQP_SIDE_H
@@ -14,6 +14,7 @@
 struct amqp_counters;
 struct amqp_directory;
 struct amqp_hints;
+struct amqp_letters;
 struct amqp_lines;
 struct amqp_probes;
 struct amqp_watches;
@@ -25,6 +26,7 @@ struct amqp_side {
 	struct amqp_lines *lines;
 	struct amqp_hints *hints;
 	struct amqp_counters *counters;
+	struct amqp_letters *letters;
 };
 
 struct amqp_side_config {
@@ -34,6 +36,8 @@ struct amqp_side_config {
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
 	void (*line_news)(void *ctx, const struct broker_line_event *event);
+	void (*asked)(void *ctx, const struct broker_letter *letter);
+	void (*replied)(void *ctx, const struct broker_letter *letter);
 	void *ctx;
 };
 
@@ -47,8 +51,8 @@ bool amqp_side_in_use(const struct amqp_side *side);
 /* Of those, who stays when the link goes: it is to be made anew for them. */
 bool amqp_side_stays(const struct amqp_side *side);
 
-/* After amqp_lanes_attach: what waits is sent. */
-void amqp_side_go(struct amqp_side *side);
+/* After amqp_lanes_attach: what waits is sent. user: who the link logged in as; NULL: not known. */
+void amqp_side_go(struct amqp_side *side, const char *user);
 /* After amqp_lanes_fail; code: of connection.close, 0 = there was none. */
 void amqp_side_fail(struct amqp_side *side, int code);
 /* The link does not come up in time: who waits for an answer has waited enough. */

@@ -172,6 +172,35 @@ on_line(void *ctx, const struct broker_line_event *event)
 	told->at = rig_now();
 }
 
+uint64_t
+rig_sum(const char *text, size_t len)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < len; i++)
+		sum = sum * 31 + (unsigned char)text[i];
+	return sum;
+}
+
+static void
+on_letter(void *ctx, const struct broker_letter *letter)
+{
+	struct rig_broker *rig = ctx;
+	struct rig_letter *told = &rig->letters[rig->letter_count];
+
+	ck_assert(!in_call);
+	ck_assert_uint_lt(rig->letter_count++, RIG_LETTERS);
+	ck_assert_int_eq(letter->text[letter->len], '\0');
+	told->from = letter->from;
+	told->asked = letter->asked;
+	told->len = letter->len;
+	told->sum = rig_sum(letter->text, letter->len);
+	snprintf(told->text, sizeof(told->text), "%s", letter->text);
+	snprintf(told->user, sizeof(told->user), "%s", letter->user);
+	if (rig->answers && letter->from != 0)
+		broker_reply_to(rig->broker, letter->from, "here", 4);
+}
+
 static void
 on_counted(void *ctx, uint64_t id, int consumers)
 {
@@ -226,6 +255,8 @@ rig_open(const struct amqp_settings *settings)
 	    .lane_closed = on_lane_closed,
 	    .watch = on_watch,
 	    .line = on_line,
+	    .asked = on_letter,
+	    .replied = on_letter,
 	    .ctx = rig,
 	};
 	char *error = NULL;
@@ -453,6 +484,36 @@ rig_line_told(const struct rig_broker *rig, const char *queue, enum broker_line_
 		count += rig->lines[i].news == news &&
 			 (queue == NULL || strcmp(rig->lines[i].queue, queue) == 0);
 	return count;
+}
+
+void
+rig_inbox(struct rig_broker *rig, bool open)
+{
+	in_call = true;
+	if (open)
+		broker_inbox_open(rig->broker);
+	else
+		broker_inbox_close(rig->broker);
+	in_call = false;
+}
+
+uint64_t
+rig_ask_all(struct rig_broker *rig, const char *text, size_t len)
+{
+	uint64_t number;
+
+	in_call = true;
+	number = broker_ask(rig->broker, text, len);
+	in_call = false;
+	return number;
+}
+
+void
+rig_reply(struct rig_broker *rig, uint64_t from, const char *text, size_t len)
+{
+	in_call = true;
+	broker_reply_to(rig->broker, from, text, len);
+	in_call = false;
 }
 
 void

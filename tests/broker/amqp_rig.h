@@ -42,6 +42,16 @@ struct rig_line_news {
 	int64_t at;
 };
 
+#define RIG_LETTERS 1024
+
+struct rig_letter {
+	uint64_t from, asked;
+	char text[128]; /* its beginning */
+	size_t len;
+	uint64_t sum; /* of all its bytes */
+	char user[64];
+};
+
 /* One daemon's broker, and what it was told. */
 struct rig_broker {
 	struct broker *broker;
@@ -55,6 +65,9 @@ struct rig_broker {
 	unsigned news_count;
 	struct rig_line_news lines[RIG_NEWS];
 	unsigned line_count;
+	struct rig_letter letters[RIG_LETTERS];
+	unsigned letter_count;
+	bool answers; /* each question, by "here" */
 };
 
 extern struct event_base *rig_base;
@@ -128,6 +141,11 @@ int rig_count(struct rig_broker *rig, const char *queue);
 /* How often that was told of a line; queue NULL: of any. */
 unsigned rig_line_told(const struct rig_broker *rig, const char *queue, enum broker_line_news news);
 
+void rig_inbox(struct rig_broker *rig, bool open);
+uint64_t rig_ask_all(struct rig_broker *rig, const char *text, size_t len);
+void rig_reply(struct rig_broker *rig, uint64_t from, const char *text, size_t len);
+uint64_t rig_sum(const char *text, size_t len);
+
 /* The harness's rabbit.py with these words and the node's folder; waits, and wants success. */
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -139,6 +157,7 @@ Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
 Suite *lines_suite(void);
+Suite *letters_suite(void);
 Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);

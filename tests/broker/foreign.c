@@ -128,6 +128,49 @@ foreign_hint(const char *queue, const char *correlation_id)
 	    AMQP_STATUS_OK);
 }
 
+static amqp_bytes_t
+set(amqp_basic_properties_t *properties, amqp_flags_t flag, const char *value)
+{
+	if (value == NULL)
+		return amqp_empty_bytes;
+	properties->_flags |= flag;
+	return amqp_cstring_bytes(value);
+}
+
+bool
+foreign_write(const struct foreign_letter *letter)
+{
+	amqp_basic_properties_t properties = {0};
+
+	properties.correlation_id =
+	    set(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, letter->number);
+	properties.reply_to = set(&properties, AMQP_BASIC_REPLY_TO_FLAG, letter->reply_to);
+	properties.user_id = set(&properties, AMQP_BASIC_USER_ID_FLAG, letter->user);
+	ck_assert_int_eq(amqp_basic_publish(foreign, CHANNEL, amqp_cstring_bytes(letter->exchange),
+			     amqp_cstring_bytes(letter->key), 0, 0, &properties,
+			     amqp_cstring_bytes(letter->text)),
+	    AMQP_STATUS_OK);
+	/* Anything that is answered comes after the refusal. */
+	amqp_basic_qos(foreign, CHANNEL, 0, 1, 0);
+	return amqp_get_rpc_reply(foreign).reply_type == AMQP_RESPONSE_NORMAL;
+}
+
+unsigned
+foreign_count(const char *queue)
+{
+	const amqp_queue_declare_ok_t *ok = amqp_queue_declare(
+	    foreign, CHANNEL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
+
+	want(amqp_get_rpc_reply(foreign));
+	return ok->message_count;
+}
+
+void
+foreign_drop(void)
+{
+	amqp_destroy_connection(foreign);
+}
+
 void
 foreign_get(const char *queue, unsigned count)
 {

@@ -1,0 +1,535 @@
+#include "daemon/broker/amqp_letters.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/amqp_content.h"
+#include "daemon/broker/letter_senders.h"
+
+#define EXCHANGE "lockbroker=ask"
+/* BROKER_LETTER_TTL, in ms */
+#define EXPIRATION "5000"
+_Static_assert(BROKER_LETTER_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says");
+#define INBOX_EXPIRES 60000 /* ms */
+#define INBOX_LENGTH 256
+/* Unread letters on their way to us. */
+#define PREFETCH 64
+/* After the channel was closed under an open inbox; half of it to one and a half. */
+#define AGAIN (100 * NSEC_PER_MSEC)
+/* After it was refused. */
+#define RARELY (30 * NSEC_PER_SEC)
+/* No channel number was left. */
+#define NO_LANE (1 * NSEC_PER_SEC)
+
+enum inbox_state {
+	INBOX_CLOSED,
+	INBOX_WAITING, /* for the link, or for its time to be opened again */
+	INBOX_OPENING, /* consume-ok is to come */
+	INBOX_OPEN
+};
+
+/* Asked before the inbox was open. */
+struct question {
+	TAILQ_ENTRY(question) entry;
+	uint64_t number;
+	char *text; /* owned */
+	size_t len;
+	int64_t until;
+};
+
+struct amqp_letters {
+	struct amqp_letters_config config;
+	enum inbox_state state;
+	char inbox[64]; /* OPENING, OPEN; its name */
+	struct amqp_tap tap;
+	uint16_t channel;    /* OPENING, OPEN; else 0 */
+	const char *user;    /* borrowed; of the link; NULL: not said */
+	bool wanted;         /* by amqp_letters_open() */
+	struct timer asking; /* wanted by one who asks, until then */
+	struct timer again;
+	struct amqp_content content; /* while there is a channel */
+	uint64_t delivery;           /* tag of what is being delivered */
+	bool is_question;            /* it came by the exchange */
+	uint64_t last;               /* number of the last question */
+	TAILQ_HEAD(, question) waiting;
+	struct letter_senders *senders; /* owned */
+	bool blocked;
+	bool complained; /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_letters *letters)
+{
+	return clock_now(timers_clock(letters->config.timers));
+}
+
+static void
+inbox_set_state(struct amqp_letters *letters, enum inbox_state state)
+{
+	assert(state != INBOX_OPENING || letters->state == INBOX_WAITING);
+	assert(state != INBOX_OPEN || letters->state == INBOX_OPENING);
+	letters->state = state;
+}
+
+static bool
+is_wanted(const struct amqp_letters *letters)
+{
+	return letters->wanted || timer_is_set(&letters->asking);
+}
+
+static void
+send_method(const struct amqp_letters *letters, amqp_method_number_t method, void *fields)
+{
+	struct amqp_link *link = amqp_lanes_link(letters->config.lanes);
+
+	/* There is none while others hear of the link's death before us. */
+	if (link != NULL)
+		amqp_link_send(link, letters->channel, method, fields);
+}
+
+/* ---- publishing ---- */
+
+/* reply_to NULL: a reply. */
+static void
+publish(const struct amqp_letters *letters, const char *exchange, const char *to,
+    const char *number, const char *reply_to, amqp_bytes_t text)
+{
+	struct amqp_link *link = amqp_lanes_link(letters->config.lanes);
+	amqp_basic_publish_t fields = {
+	    .exchange = amqp_cstring_bytes(exchange), .routing_key = amqp_cstring_bytes(to)};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
+		      AMQP_BASIC_CORRELATION_ID_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
+	    .expiration = amqp_cstring_bytes(EXPIRATION),
+	    .correlation_id = amqp_cstring_bytes(number),
+	};
+
+	if (link == NULL)
+		return;
+	if (reply_to != NULL) {
+		properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
+		properties.reply_to = amqp_cstring_bytes(reply_to);
+	}
+	if (letters->user != NULL) {
+		properties._flags |= AMQP_BASIC_USER_ID_FLAG;
+		properties.user_id = amqp_cstring_bytes(letters->user);
+	}
+	amqp_link_publish(link, letters->channel, &fields, &properties, text);
+}
+
+static void
+question_free(struct amqp_letters *letters, struct question *question)
+{
+	TAILQ_REMOVE(&letters->waiting, question, entry);
+	free(question->text);
+	free(question);
+}
+
+static void
+forget_late(struct amqp_letters *letters)
+{
+	struct question *question;
+
+	while (
+	    (question = TAILQ_FIRST(&letters->waiting)) != NULL && question->until <= now(letters))
+		question_free(letters, question);
+}
+
+static void
+send_waiting(struct amqp_letters *letters)
+{
+	struct question *question;
+
+	forget_late(letters);
+	if (letters->state != INBOX_OPEN || letters->blocked)
+		return;
+	while ((question = TAILQ_FIRST(&letters->waiting)) != NULL) {
+		char number[24];
+
+		snprintf(number, sizeof(number), "%" PRIu64, question->number);
+		publish(letters, EXCHANGE, "", number, letters->inbox,
+		    (amqp_bytes_t){.len = question->len, .bytes = question->text});
+		question_free(letters, question);
+	}
+}
+
+/* ---- the inbox ---- */
+
+static void
+name_inbox(struct amqp_letters *letters)
+{
+	uint8_t random[16];
+	size_t used = strlen(LETTER_INBOX);
+	ssize_t got = getrandom(random, sizeof(random), 0);
+
+	/* So few bytes come whole, and without an interruption (getrandom(2)). */
+	assert(got == (ssize_t)sizeof(random));
+	memcpy(letters->inbox, LETTER_INBOX, used);
+	for (size_t i = 0; i < sizeof(random); i++, used += 2)
+		snprintf(letters->inbox + used, sizeof(letters->inbox) - used, "%02x", random[i]);
+}
+
+static void
+send_declares(const struct amqp_letters *letters)
+{
+	amqp_exchange_declare_t ask = {
+	    .exchange = amqp_cstring_bytes(EXCHANGE),
+	    .type = amqp_cstring_bytes("fanout"),
+	    .durable = 1,
+	};
+	amqp_table_entry_t arguments[] = {
+	    {
+		.key = amqp_cstring_bytes("x-expires"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = INBOX_EXPIRES},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-max-length"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = INBOX_LENGTH},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-queue-type"),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8,
+		    .value.bytes = amqp_cstring_bytes("classic")},
+	    },
+	};
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(letters->inbox),
+	    .durable = 1,
+	    .auto_delete = 1,
+	    .arguments = {.num_entries = 3, .entries = arguments},
+	};
+	amqp_queue_bind_t bind = {
+	    .queue = amqp_cstring_bytes(letters->inbox),
+	    .exchange = amqp_cstring_bytes(EXCHANGE),
+	};
+
+	send_method(letters, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
+	send_method(letters, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	send_method(letters, AMQP_QUEUE_BIND_METHOD, &bind);
+}
+
+static void
+send_consume(const struct amqp_letters *letters)
+{
+	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
+	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(letters->inbox)};
+
+	send_method(letters, AMQP_BASIC_QOS_METHOD, &qos);
+	send_method(letters, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+static void
+forget_channel(struct amqp_letters *letters)
+{
+	if (letters->channel == 0)
+		return;
+	letters->channel = 0;
+	amqp_content_done(&letters->content);
+}
+
+static void
+close_channel(struct amqp_letters *letters)
+{
+	if (letters->channel != 0 && amqp_lanes_link(letters->config.lanes) != NULL)
+		amqp_lanes_untap(letters->config.lanes, letters->channel);
+	forget_channel(letters);
+}
+
+static void
+open_later(struct amqp_letters *letters, int64_t again)
+{
+	inbox_set_state(letters, INBOX_WAITING);
+	timers_set(letters->config.timers, &letters->again,
+	    now(letters) + again / 2 + jitter_below(letters->config.jitter, again));
+}
+
+static void
+open_now(struct amqp_letters *letters)
+{
+	timers_cancel(letters->config.timers, &letters->again);
+	if (letters->silent || amqp_lanes_link(letters->config.lanes) == NULL)
+		return;
+	letters->channel = amqp_lanes_tap(letters->config.lanes, &letters->tap);
+	if (letters->channel == 0) {
+		open_later(letters, NO_LANE);
+		return;
+	}
+	inbox_set_state(letters, INBOX_OPENING);
+	amqp_content_init(&letters->content, BROKER_LETTER_MAX);
+	name_inbox(letters);
+	send_declares(letters);
+	send_consume(letters);
+}
+
+static void
+on_again(void *ctx, uint64_t id)
+{
+	(void)id;
+	open_now(ctx);
+}
+
+/* Opens or closes it, as it is wanted. */
+static void
+settle(struct amqp_letters *letters)
+{
+	if (is_wanted(letters) && letters->state == INBOX_CLOSED) {
+		inbox_set_state(letters, INBOX_WAITING);
+		open_now(letters);
+	} else if (!is_wanted(letters) && letters->state != INBOX_CLOSED) {
+		timers_cancel(letters->config.timers, &letters->again);
+		close_channel(letters);
+		inbox_set_state(letters, INBOX_CLOSED);
+	}
+}
+
+static void
+on_asked_enough(void *ctx, uint64_t id)
+{
+	(void)id;
+	settle(ctx);
+}
+
+/* ---- letters that come ---- */
+
+/* The text is ours: whoever hears it may close the inbox. */
+static void
+tell(struct amqp_letters *letters, struct broker_letter *letter)
+{
+	const struct amqp_content *content = &letters->content;
+
+	if (letters->is_question) {
+		letter->from = letter_senders_add(
+		    letters->senders, content->reply_to, content->correlation_id, now(letters));
+		if (letter->from != 0)
+			letters->config.asked(letters->config.ctx, letter);
+	} else {
+		letter->asked = letter_number(content->correlation_id);
+		if (letter->asked > 0 && letter->asked <= letters->last)
+			letters->config.replied(letters->config.ctx, letter);
+	}
+}
+
+static void
+take_letter(struct amqp_letters *letters)
+{
+	const struct amqp_content *content = &letters->content;
+	amqp_basic_ack_t ack = {.delivery_tag = letters->delivery};
+	struct broker_letter letter = {.len = (size_t)content->size};
+	char *text, *user;
+
+	send_method(letters, AMQP_BASIC_ACK_METHOD, &ack);
+	/* Our own question comes to us, too. */
+	if (letters->silent || content->size > BROKER_LETTER_MAX ||
+	    (letters->is_question && strcmp(content->reply_to, letters->inbox) == 0))
+		return;
+	text = mem_alloc(letter.len + 1);
+	memcpy(text, content->body, letter.len);
+	user = mem_strdup(content->user_id);
+	letter.text = text;
+	letter.user = user;
+	tell(letters, &letter);
+	free(text);
+	free(user);
+}
+
+static bool
+take_deliver(struct amqp_letters *letters, const amqp_basic_deliver_t *deliver)
+{
+	letters->delivery = deliver->delivery_tag;
+	letters->is_question = deliver->exchange.len > 0;
+	return amqp_content_announce(&letters->content);
+}
+
+static bool
+take_content(struct amqp_letters *letters, const struct amqp_frame *frame)
+{
+	switch (amqp_content_take(&letters->content, frame)) {
+	case AMQP_CONTENT_MORE:
+		return true;
+	case AMQP_CONTENT_WHOLE:
+		take_letter(letters);
+		return true;
+	case AMQP_CONTENT_BAD:
+		return false;
+	}
+	abort();
+}
+
+static bool
+on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_letters *letters = ctx;
+
+	if (frame->type != AMQP_FRAME_METHOD)
+		return take_content(letters, frame);
+	switch (frame->method) {
+	case AMQP_EXCHANGE_DECLARE_OK_METHOD:
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+	case AMQP_QUEUE_BIND_OK_METHOD:
+	case AMQP_BASIC_QOS_OK_METHOD:
+		return true;
+	case AMQP_BASIC_CONSUME_OK_METHOD:
+		if (letters->state != INBOX_OPENING)
+			return false;
+		inbox_set_state(letters, INBOX_OPEN);
+		send_waiting(letters);
+		return true;
+	case AMQP_BASIC_CANCEL_METHOD:
+		close_channel(letters);
+		open_later(letters, AGAIN);
+		return true;
+	case AMQP_BASIC_DELIVER_METHOD:
+		return take_deliver(letters, frame->fields);
+	default:
+		return false;
+	}
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct amqp_letters *letters = ctx;
+
+	forget_channel(letters);
+	/* "user_id property set to 'a' but authenticated user was 'b'": of a token, or an alias. */
+	if (code == AMQP_PRECONDITION_FAILED && strstr(text, "user_id") != NULL) {
+		letters->user = NULL;
+		open_later(letters, AGAIN);
+		return;
+	}
+	if (!letters->complained)
+		log_warning("the broker does not let daemons ask each other: %s (%d)", text, code);
+	letters->complained = true;
+	open_later(letters, RARELY);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_letters_open(struct amqp_letters *letters)
+{
+	letters->wanted = true;
+	settle(letters);
+}
+
+void
+amqp_letters_close(struct amqp_letters *letters)
+{
+	letters->wanted = false;
+	settle(letters);
+}
+
+bool
+amqp_letters_any(const struct amqp_letters *letters)
+{
+	return letters->state != INBOX_CLOSED;
+}
+
+uint64_t
+amqp_letters_ask(struct amqp_letters *letters, const char *text, size_t len)
+{
+	struct question *question;
+
+	assert(len <= BROKER_LETTER_MAX);
+	if (letters->blocked)
+		return 0;
+	question = mem_alloc(sizeof(*question));
+	question->number = ++letters->last;
+	question->text = mem_alloc(len + 1);
+	memcpy(question->text, text, len);
+	question->len = len;
+	question->until = now(letters) + BROKER_LETTER_TTL;
+	TAILQ_INSERT_TAIL(&letters->waiting, question, entry);
+	timers_set(letters->config.timers, &letters->asking, now(letters) + letters->config.idle);
+	settle(letters);
+	send_waiting(letters);
+	return letters->last;
+}
+
+void
+amqp_letters_reply(struct amqp_letters *letters, uint64_t from, const char *text, size_t len)
+{
+	struct letter_sender sender;
+
+	assert(len <= BROKER_LETTER_MAX);
+	if (letters->state != INBOX_OPEN || letters->blocked ||
+	    !letter_senders_find(letters->senders, from, now(letters), &sender))
+		return;
+	publish(letters, "", sender.inbox, sender.number, NULL,
+	    (amqp_bytes_t){.len = len, .bytes = (void *)text});
+}
+
+void
+amqp_letters_block(struct amqp_letters *letters, bool blocked)
+{
+	letters->blocked = blocked;
+	send_waiting(letters);
+}
+
+void
+amqp_letters_go(struct amqp_letters *letters, const char *user)
+{
+	letters->user = user;
+	if (letters->state == INBOX_WAITING)
+		open_now(letters);
+}
+
+void
+amqp_letters_fail(struct amqp_letters *letters)
+{
+	timers_cancel(letters->config.timers, &letters->again);
+	letters->blocked = false;
+	letters->complained = false;
+	forget_channel(letters);
+	if (letters->state != INBOX_CLOSED)
+		inbox_set_state(letters, INBOX_WAITING);
+}
+
+/* ---- life ---- */
+
+struct amqp_letters *
+amqp_letters_new(const struct amqp_letters_config *config)
+{
+	struct amqp_letters *letters = mem_alloc(sizeof(*letters));
+
+	letters->config = *config;
+	letters->state = INBOX_CLOSED;
+	letters->senders = letter_senders_new();
+	letters->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = letters};
+	timer_init(&letters->asking, on_asked_enough, letters, 0);
+	timer_init(&letters->again, on_again, letters, 0);
+	TAILQ_INIT(&letters->waiting);
+	return letters;
+}
+
+void
+amqp_letters_silence(struct amqp_letters *letters)
+{
+	letters->silent = true;
+	timers_cancel(letters->config.timers, &letters->asking);
+	timers_cancel(letters->config.timers, &letters->again);
+}
+
+void
+amqp_letters_free(struct amqp_letters *letters)
+{
+	struct question *question;
+
+	if (letters == NULL)
+		return;
+	amqp_letters_silence(letters);
+	amqp_letters_fail(letters);
+	while ((question = TAILQ_FIRST(&letters->waiting)) != NULL)
+		question_free(letters, question);
+	letter_senders_free(letters->senders);
+	free(letters);
+}
