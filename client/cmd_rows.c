@@ -8,27 +8,12 @@
 
 #include "client/asking.h"
 #include "client/exit_status.h"
+#include "client/json_params.h"
 #include "client/output.h"
 #include "client/row_lines.h"
 
 /* Bytes of a waiter's id on the wire. */
 #define WAITER_MAX 64
-/* A name or an id, each byte escaped, and what goes with it. */
-#define PARAMS_SIZE 512
-
-/* {"MEMBER":"VALUE" and more}. What is no UTF-8 in it the library refuses. */
-static void
-make_params(char *ret, size_t size, const char *member, const char *value, const char *more)
-{
-	size_t len = (size_t)snprintf(ret, size, "{\"%s\":\"", member);
-
-	for (; *value != '\0'; value++) {
-		if (*value == '"' || *value == '\\')
-			ret[len++] = '\\';
-		ret[len++] = *value;
-	}
-	snprintf(ret + len, size - len, "\"%s}", more);
-}
 
 /* ---- grant, deny ---- */
 
@@ -45,9 +30,9 @@ static int
 call_steering(
     struct lb *lb, const char *method, const char *member, const char *value, const char *more)
 {
-	char params[PARAMS_SIZE];
+	char params[JSON_PARAMS_SIZE];
 
-	make_params(params, sizeof(params), member, value, more);
+	json_params(params, member, value, more);
 	return lb_call(lb, method, params, ASKING_ANSWER_MS, NULL);
 }
 
@@ -160,7 +145,7 @@ static int
 ask_watch(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	struct row_lines *lines = row_lines_new();
-	char params[PARAMS_SIZE] = "{}";
+	char params[JSON_PARAMS_SIZE] = "{}";
 	int64_t request;
 	int code;
 
@@ -170,7 +155,7 @@ ask_watch(struct lb *lb, const struct options *options, char *operands[], int *r
 		return LB_OK;
 	}
 	if (operands[0] != NULL)
-		make_params(params, sizeof(params), "name", operands[0], "");
+		json_params(params, "name", operands[0], "");
 	code = lb_call_start(lb, "watch", params, &request);
 	/* What was said before the connection's end is printed before that is told. */
 	while (tell(lb, options, operands[0], lines, ret_status) && code == LB_OK)

@@ -17,6 +17,7 @@ int cmd_size(const struct options *options, char *operands[]);
 int cmd_await(const struct options *options, char *operands[]);
 int cmd_show(const struct options *options, char *operands[]);
 int cmd_watch(const struct options *options, char *operands[]);
+int cmd_top(const struct options *options, char *operands[]);
 int cmd_grant(const struct options *options, char *operands[]);
 int cmd_deny(const struct options *options, char *operands[]);
 int cmd_list(const struct options *options, char *operands[]);

@@ -53,6 +53,8 @@ static const struct command commands[] = {
 	"command, uid, pid, host, age, waiter."},
     {"watch", "[NAME]", "Prints who holds and who waits, line by line as it changes", 0, 0, 1,
 	cmd_watch, NULL},
+    {"top", "", "Shows semaphores and rows live, with keys to steer them", 0, 0, 0, cmd_top,
+	"? tells the keys. Where there is no terminal, and with --json, it does what watch does."},
     {"grant", "WAITER", "Lets one that waits start at once, without a slot", 0, 1, 1, cmd_grant,
 	"WAITER: the last column of lockbroker show."},
     {"deny", "WAITER", "Lets one that waits fail, or with --all all that wait", FOR_DENY, 1, 1,

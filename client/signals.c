@@ -46,6 +46,14 @@ signals_hold(struct signals *signals)
 	return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &signals->held, &signals->mask) == 0;
 }
 
+bool
+signals_hold_more(struct signals *signals, int signo)
+{
+	hold_unless_ignored(&signals->held, &signo, 1);
+	return signalfd(signals->fd, &signals->held, 0) >= 0 &&
+	       sigprocmask(SIG_BLOCK, &signals->held, NULL) == 0;
+}
+
 int
 signals_next(const struct signals *signals, bool *ret_terminal)
 {

@@ -17,6 +17,8 @@ struct signals {
 
 /* false: errno. */
 bool signals_hold(struct signals *signals);
+/* One more, for a subcommand of its own; like those: not when it is ignored. */
+bool signals_hold_more(struct signals *signals, int signo);
 /* The next one that came, 0 = none. *ret_terminal: the terminal sent it, to the whole group. */
 int signals_next(const struct signals *signals, bool *ret_terminal);
 /* Back to how the command was started: for a child before exec. */

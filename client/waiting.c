@@ -8,6 +8,7 @@
 
 #include "client/exit_status.h"
 #include "client/holders.h"
+#include "client/json_params.h"
 #include "client/output.h"
 #include "client/terminal_line.h"
 #include "client/watch.h"
@@ -88,14 +89,14 @@ static void
 ask_holders(struct waiting *waiting)
 {
 	struct stand *stand = &waiting->stand;
-	char params[256];
+	char params[JSON_PARAMS_SIZE];
 
 	if (stand->unheard || stand->asking != 0 ||
 	    watch_now() < stand->asked_at + (stand->stale ? HOLDERS_EVERY_MS : HOLDERS_ANEW_MS))
 		return;
 	stand->stale = false;
 	stand->asked_at = watch_now();
-	snprintf(params, sizeof(params), "{\"name\":\"%s\"}", waiting->name);
+	json_params(params, "name", waiting->name, "");
 	if (lb_call_start(waiting->lb, "show", params, &stand->asking) != LB_OK)
 		stand->asking = 0;
 }

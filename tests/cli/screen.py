@@ -1,6 +1,6 @@
 """The lockbroker command on a terminal whose screen a test can read (python3-pyte).
 
-	screen = Screen(self, daemon, "top")		# 80x24, an xterm that knows UTF-8
+	screen = Screen(self, daemon, "top")		# 80x24, with colours and UTF-8
 	screen.wait_row("db  .* 1 +0 +0")		# until a line of the screen matches
 	screen.type("+")
 	screen.resize(60, 20)
@@ -18,7 +18,9 @@ from wait import wait_until
 
 
 class Screen(Terminal):
-    def __init__(self, test, daemon, *argv, columns=80, lines=24, term="xterm-256color", locale="C.UTF-8", **more):
+    """The terminal is a console's: pyte lacks what others have more (xterm's REP)."""
+
+    def __init__(self, test, daemon, *argv, columns=80, lines=24, term="linux", locale="C.UTF-8", **more):
         self.screen = pyte.Screen(columns, lines)
         self.stream = pyte.ByteStream(self.screen)
         # What it restores at its end is looked for in the bytes: pyte has no second screen.

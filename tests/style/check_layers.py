@@ -27,6 +27,7 @@ LIBRARIES = {
     r"event2/.*": ("daemon/broker/amqp", "daemon/peer/", "daemon/server"),
     r"openssl/.*": ("daemon/broker/amqp",),
     r"ini\.h": ("daemon/config/",),
+    r"ncurses\.h|term\.h": ("client/top",),
     r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/server", "client/"),
 }
 # A header that includes more of our own headers than this wants to be everybody's.

@@ -1,0 +1,59 @@
+#include "client/top_help.h"
+
+static const struct {
+	int state; /* -1 = none */
+	const char *line;
+} help[] = {
+    {-1, "STATES"},
+    {ROW_WAITING, "waiting    waits for a slot, at that position in its host's queue"},
+    {ROW_BUSY, "busy       holds that slot"},
+    {ROW_GRANTED, "granted    holds without a slot: an administrator let it in"},
+    {ROW_CANCELLED, "cancelled  was denied a moment ago, and fails"},
+    {ROW_REVOKED, "revoked    holds a slot that was removed, until it is done"},
+    {ROW_UNKNOWN, "unknown    somebody holds that slot of whom no daemon knows"},
+    {-1, "missing: a semaphore that is listed but not there (lockbroker fsck)"},
+    {-1, "?: not known. unlimited, or the sign of infinity: nobody waits"},
+    {-1, ""},
+    {-1, "KEYS"},
+    {-1, "up down  k j  PgUp PgDn  Home End   select"},
+    {-1, "Tab, Enter     to the rows of the semaphore; Tab, Esc: back"},
+    {-1, "+ -            one slot more or less; - at 0 offers unlimited"},
+    {-1, "=              type the number of slots"},
+    {-1, "g              gate: 0 slots, all who ask wait; who holds goes on"},
+    {-1, "G, Enter       grant: who waits starts at once, without a slot"},
+    {-1, "d              deny: who waits fails with status 80"},
+    {-1, "D              deny all that wait for this semaphore"},
+    {-1, "/              filter this panel by a word; Esc: no filter"},
+    {-1, "Ctrl-L         draw anew"},
+    {-1, "q              quit"},
+};
+#define LINES (sizeof(help) / sizeof(help[0]))
+
+static const struct {
+	const char *utf8, *ascii;
+} icons[ROW_STATES] = {
+    [ROW_WAITING] = {"\xe2\x97\x8b", "o"},
+    [ROW_BUSY] = {"\xe2\x97\x8f", "*"},
+    [ROW_GRANTED] = {"\xe2\x97\x86", "+"},
+    [ROW_CANCELLED] = {"\xc3\x97", "x"},
+    [ROW_REVOKED] = {"\xe2\x96\xb2", "!"},
+    [ROW_UNKNOWN] = {"?", "?"},
+};
+
+const char *
+top_help_line(size_t index)
+{
+	return index < LINES ? help[index].line : NULL;
+}
+
+const char *
+top_help_icon(enum row_state state, bool utf8)
+{
+	return utf8 ? icons[state].utf8 : icons[state].ascii;
+}
+
+int
+top_help_state(size_t index)
+{
+	return index < LINES ? help[index].state : -1;
+}

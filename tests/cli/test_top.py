@@ -1,0 +1,444 @@
+"""lockbroker top on a terminal whose screen is read: what it shows, what its keys do, what goes wrong."""
+
+import os
+import re
+import signal
+import termios
+import unittest
+
+import tap
+from cli import Job, command, state
+from daemon import Daemon
+from fake import Fake, error
+from rows import Semaphores, row, unknown
+from screen import Screen
+from wait import wait_until
+from wire import Wire
+
+DOWN, UP, HOME, END, ESCAPE, ENTER = "\x1b[B", "\x1b[A", "\x1b[1~", "\x1b[4~", "\x1b", "\r"
+
+
+class Rows(unittest.TestCase):
+    """Over a daemon that is made up: three semaphores, and every state there is."""
+
+    def setUp(self):
+        self.fake = Semaphores(self)
+        self.fake.add("db", 1, row("busy", "w-1", slot=1, who="alice", why="backup", command="pg_dump"),
+                      row("waiting", "w-2", position=1, who="bob"), row("waiting", "w-3", position=2, who="carol"))
+        self.fake.add("nightly/report", "unlimited", row("granted", "w-5", who="dora"),
+                      row("busy", "w-6", slot=2, revoked=True), unknown(3))
+        self.fake.add("gate", 0, row("waiting", "w-9", position=1, who="eve"))
+
+    def start(self, **more):
+        screen = Screen(self, self.fake, "top", **more)
+        screen.wait_row("alice")
+        return screen
+
+    def into_rows(self, screen, downs=1):
+        screen.type("\t" + downs * "j")
+        screen.wait_row("^> . waiting")
+
+    def quit(self, screen):
+        screen.type("q")
+        screen.wait(0)
+
+
+class Shown(Rows):
+    def test_semaphores_and_the_rows_of_the_selected_one(self):
+        screen = self.start()
+        screen.wait_row("^lockbroker top   3 semaphores")
+        screen.wait_row("^  NAME +SLOTS +BUSY +WAITING$")
+        screen.wait_row("^> db +1 +1 +2$")
+        screen.wait_row("^  gate +0 +0 +1$")
+        screen.wait_row("^  nightly/report +\u221e +2 +0$")
+        screen.wait_row("^db   slots 1, busy 1, waiting 2$")
+        screen.wait_row("^  STATE +SLOT +WHO +WHY +COMMAND +HOST +PID +AGE$")
+        screen.wait_row("^> \u25cf busy +1 +alice +backup +pg_dump +north +4711 +1m15s$")
+        screen.wait_row("^  \u25cb waiting +#1 +bob +north +4711 +1m15s$")
+        screen.wait_row("^  \u25cb waiting +#2 +carol")
+        self.quit(screen)
+
+    def test_every_state(self):
+        screen = self.start()
+        screen.type("jj")
+        screen.wait_row("^nightly/report   slots \u221e, busy 2, waiting 0$")
+        screen.wait_row("^> \u25c6 granted +dora")
+        screen.wait_row("^  \u25b2 revoked +2 +north")
+        screen.wait_row(r"^  \? unknown +3 +unknown$")
+        screen.wait_no_row("alice")
+        self.quit(screen)
+
+    def test_follows_what_changes(self):
+        screen = self.start()
+        self.fake.add("batch", 7)
+        self.fake.add("db", 3, row("busy", "w-2", slot=1, who="bob"))
+        screen.wait_row("^  batch +7 +0 +0$")
+        # The selection stays with its semaphore.
+        screen.wait_row("^> db +3 +1 +0$")
+        screen.wait_row("^> \u25cf busy +1 +bob")
+        screen.wait_no_row("alice")
+        del self.fake.semaphores["db"]
+        screen.wait_no_row("bob")
+        screen.wait_row("^lockbroker top   3 semaphores")
+        self.quit(screen)
+
+    def test_selecting(self):
+        screen = self.start()
+        for keys, name in ((DOWN, "gate"), ("j", "nightly/report"), (DOWN, "nightly/report"), ("k", "gate"),
+                           (UP, "db"), (UP, "db"), ("\x1b[6~", "nightly/report"), ("\x1b[5~", "db"),
+                           (END, "nightly/report"), (HOME, "db")):
+            screen.type(keys)
+            screen.wait_row(f"^> {name} ")
+        screen.type("\t" + DOWN)
+        screen.wait_row("^> \u25cb waiting +#1 +bob")
+        # It goes with its row.
+        self.fake.semaphores["db"]["rows"].insert(1, row("busy", "w-0", slot=2, who="zoe", name="db"))
+        screen.wait_row("^  \u25cf busy +2 +zoe")
+        screen.wait_row("^> \u25cb waiting +#1 +bob")
+        self.quit(screen)
+
+    def test_more_than_fits_is_scrolled(self):
+        self.fake.add("db", 1, row("busy", "w-0", slot=1, who="alice"),
+                      *(row("waiting", f"w-{i}", position=i, who=f"who-{i}") for i in range(1, 300)))
+        for i in range(50):
+            self.fake.add(f"s{i:02}", i)
+        screen = self.start()
+        screen.wait_no_row("s49")
+        screen.type(END)
+        screen.wait_row("^> s49 ")
+        screen.type(HOME + "\t")
+        screen.wait_row("^> .* alice")
+        screen.type(END)
+        screen.wait_row(r"^> . waiting +#299 +who-299")
+        screen.wait_no_row("who-1 ")
+        screen.type(HOME)
+        screen.wait_row("who-1 ")
+        self.quit(screen)
+
+    def test_filters(self):
+        screen = self.start()
+        screen.type("/NIGHT")
+        screen.wait_row("^Filter: NIGHT_$")
+        screen.wait_row("^> nightly/report ")
+        screen.wait_no_row("^. (db|gate) ")
+        screen.wait_row("dora")
+        screen.type("x")
+        screen.wait_row("Nothing passes the filter")
+        screen.type("\x7f" + ENTER)
+        screen.wait_row("^lockbroker top   3 semaphores   filter: NIGHT$")
+        screen.type("\t/dora\r")
+        screen.wait_row("filter: dora$")
+        screen.wait_no_row("revoked")
+        screen.type(ESCAPE)
+        screen.wait_row("revoked")
+        screen.type(ESCAPE)
+        screen.type("/")
+        screen.wait_row("^Filter: NIGHT_")
+        screen.type(ESCAPE)
+        screen.wait_row("^  db ")
+        self.quit(screen)
+
+    def test_help_explains_every_state_and_key(self):
+        screen = self.start()
+        screen.type("?")
+        screen.wait_row("up and down scroll")
+        for word in "waiting", "busy", "granted", "cancelled", "revoked", "unknown":
+            screen.wait_row(f"^  . {word} +[a-z ]+")
+        screen.wait_row("^  q +quit")
+        for key in "+ -", "=", "g ", "G, Enter", "d ", "D ", "/", "Tab, Enter":
+            self.assertIsNotNone(screen.find("^  " + re.escape(key)), key)
+        screen.resize(60, 12)
+        screen.wait_row("^up and down scroll")
+        screen.wait_no_row("quit")
+        screen.type(30 * DOWN)
+        screen.wait_row("^  q +quit")
+        screen.type(30 * UP)
+        screen.wait_row("^  STATES")
+        screen.type("q")
+        screen.wait_row("alice")
+        self.quit(screen)
+
+    def test_sizes(self):
+        screen = self.start()
+        screen.resize(60, 20)
+        screen.wait_row("^  STATE +SLOT +WHO +HOST +PID +AGE$")
+        screen.wait_row(r"^\?:help")
+        self.assertTrue(all(len(line) <= 60 for line in screen.rows()))
+        screen.resize(200, 50)
+        screen.wait_row("^  STATE +SLOT +WHO +WHY +COMMAND +HOST +PID +AGE$")
+        wait_until(lambda: screen.rows()[49].startswith("?:help"), 10, "the last line is the keys'")
+        screen.wait_row("^> .* alice +backup +pg_dump")
+        screen.resize(39, 24)
+        screen.wait_row("^too small")
+        screen.resize(80, 9)
+        screen.wait_row("^too small")
+        screen.resize(1, 1)
+        screen.resize(40, 10)
+        screen.wait_row("alice")
+        screen.resize(80, 24)
+        screen.wait_row("^> .* alice +backup +pg_dump")
+        self.quit(screen)
+
+    def test_terminals_without_colours_and_without_utf8(self):
+        for term, locale, icon, unlimited in (
+                ("vt100", "C", r"\*", "unlimited"), ("vt220", "C.UTF-8", "\u25cf", "\u221e"),
+                ("linux", "C", r"\*", "unlimited")):
+            with self.subTest(term=term, locale=locale):
+                screen = self.start(term=term, locale=locale)
+                screen.wait_row(f"^> {icon} busy +1 +alice")
+                screen.wait_row(f"^  nightly/report +{unlimited} +2 +0$")
+                if term != "linux":
+                    self.assertNotRegex(screen.text, r"\x1b\[[0-9;]*3[0-7]m")
+                self.quit(screen)
+
+    def test_words_of_others_stay_words(self):
+        self.fake.add("db", 1, row("busy", "w-1", slot=1, who="\x1b[2Jalice\r\n\t", why="\u6f22\u5b57",
+                                   command="x" * 256, host="\u202ehost"))
+        screen = self.start()
+        screen.wait_row("\u25cf busy +1 +\\?\\[2Jalice")
+        screen.wait_row("^  NAME +SLOTS")
+        self.assertNotIn("\u202e", screen.text)
+        self.quit(screen)
+
+
+class Keys(Rows):
+    def test_more_and_fewer_slots(self):
+        screen = self.start()
+        screen.type("++")
+        screen.wait_row("^> db +3 ")
+        screen.wait_row("^db: slots 3$")
+        screen.type("-")
+        screen.wait_row("^> db +2 ")
+        self.assertEqual([request["params"] for request in self.fake.asked("resize")],
+                         [{"name": "db", "add": 1}] * 2 + [{"name": "db", "remove": 1}])
+        screen.type("=")
+        screen.wait_row(r"^Slots of db \(0 to 10000, unlimited\): _$")
+        screen.type("12x\x7f" + ENTER)
+        screen.wait_row("^> db +12 ")
+        self.quit(screen)
+
+    def test_below_none_is_without_limit_when_it_is_said_so(self):
+        screen = self.start()
+        screen.type("j-")
+        screen.wait_row("^gate has no slots. Unlimited, so that nobody waits")
+        screen.type("n")
+        screen.wait_row("^nothing was done")
+        screen.type("-y")
+        screen.wait_row("^> gate +\u221e ")
+        self.assertEqual([request["params"] for request in self.fake.asked("resize")],
+                         [{"name": "gate", "slots": "unlimited"}])
+        # From there there is no step: a number is asked for.
+        screen.type("-")
+        screen.wait_row("^Slots of gate")
+        screen.type("many" + ENTER)
+        screen.wait_row("^'many': want 0 to 10000, or unlimited$")
+        screen.type("+")
+        screen.wait_row("^Slots of gate")
+        screen.type("\x15" + "4" + ENTER)
+        screen.wait_row("^> gate +4 ")
+        self.quit(screen)
+
+    def test_gate(self):
+        screen = self.start()
+        screen.type("g")
+        screen.wait_row(r"^Close db: 0 slots, and all who ask wait\? \[y/N\]$")
+        # Any other key is a no, and does nothing else either.
+        screen.type("q")
+        screen.wait_row("^nothing was done")
+        screen.type("gy")
+        screen.wait_row("^> db +0 ")
+        screen.wait_row("^db is closed: all who ask wait$")
+        self.quit(screen)
+
+    def test_grant(self):
+        screen = self.start()
+        self.into_rows(screen)
+        screen.type("G")
+        screen.wait_row(r"^Grant db to bob at once, without a slot\? \[y/N\]$")
+        # He who was asked about is granted, whoever is selected by then.
+        self.fake.semaphores["db"]["rows"].insert(1, row("waiting", "w-0", position=1, who="ann", name="db"))
+        screen.wait_row("ann")
+        screen.type("y")
+        screen.wait_row("^> \u25c6 granted +bob")
+        screen.wait_row("^db: granted, without a slot$")
+        self.assertEqual(self.fake.asked("grant")[0]["params"], {"waiter": "w-2"})
+        screen.type(ENTER)
+        screen.wait_row("^select one that waits")
+        screen.type("j" + ENTER)
+        screen.wait_row("^Grant db to (ann|carol)")
+        screen.type(ESCAPE)
+        screen.wait_row("^nothing was done")
+        self.assertEqual(len(self.fake.asked("grant")), 1)
+        self.quit(screen)
+
+    def test_deny(self):
+        screen = self.start()
+        self.into_rows(screen, 2)
+        screen.type("d")
+        screen.wait_row(r"^Deny db to carol, so that it fails\? \[y/N\]$")
+        screen.type("y")
+        screen.wait_row("^> . cancelled +carol")
+        screen.wait_row("^db: denied to 1$")
+        screen.wait_no_row("carol")
+        self.assertEqual(self.fake.asked("deny")[0]["params"], {"waiter": "w-3"})
+        screen.type("D")
+        screen.wait_row(r"^Deny db to all 1 that wait\? \[y/N\]$")
+        screen.type("y")
+        screen.wait_no_row("bob")
+        self.assertEqual(self.fake.asked("deny")[1]["params"], {"name": "db", "all": True})
+        screen.wait_row("^> db +1 +1 +0$")
+        screen.type("D")
+        screen.wait_row("^nobody waits$")
+        self.quit(screen)
+
+    def test_what_is_refused_is_said(self):
+        screen = self.start()
+        self.fake.refusal = error(10, "permission-denied", "the group lockbroker-admin may")
+        screen.type("+")
+        screen.wait_row("^db: the group lockbroker-admin may$")
+        screen.wait_row("^> db +1 ")
+        self.fake.refusal = None
+        self.into_rows(screen)
+        screen.type("G")
+        screen.wait_row("^Grant")
+        self.fake.semaphores["db"]["rows"][1]["state"] = "busy"
+        screen.type("y")
+        screen.wait_row("^db: nobody waits under that id$")
+        self.quit(screen)
+
+    def test_keys_that_mean_nothing(self):
+        screen = self.start()
+        changes = len(self.fake.asked("resize"))
+        screen.type("zZ1\x01\x02\u00e9\x1bOP\x1b[200~")
+        screen.type("j")
+        screen.wait_row("^> gate ")
+        self.assertEqual(len(self.fake.asked("resize")), changes)
+        self.quit(screen)
+
+
+class Trouble(Rows):
+    def test_nothing_there(self):
+        self.fake.semaphores.clear()
+        screen = Screen(self, self.fake, "top")
+        screen.wait_row("There are no semaphores")
+        for key in "+-=gGdD\t\rGd":
+            screen.type(key)
+        screen.wait_row("^no semaphore is selected$")
+        self.quit(screen)
+
+    def test_the_daemon_refuses_to_tell(self):
+        screen = self.start()
+        self.fake.script["list"] = lambda request, connection: self.fake.refuse(
+            request, connection, error(15, "broker-unavailable", "the broker cannot be reached"))
+        screen.wait_row("^the broker cannot be reached$")
+        screen.wait_row("^> db +1 ")  # as it was
+        self.fake.script["list"] = self.fake.on_list
+        screen.wait_no_row("cannot be reached")
+        self.fake.script["show"] = {"what": ["is", "this"]}
+        screen.wait_row("answer makes no sense")
+        self.fake.script["show"] = self.fake.on_show
+        screen.wait_no_row("makes no sense")
+        self.quit(screen)
+
+    def test_a_silent_daemon_does_not_keep_the_keyboard(self):
+        screen = self.start()
+        self.fake.script["list"] = self.fake.script["show"] = self.fake.script["resize"] = None
+        screen.type("+j")
+        screen.wait_row("^> gate ")
+        screen.wait_row("^lockbrokerd has not answered for [3-9] s$")
+        screen.type("?")
+        screen.wait_row("KEYS")
+        screen.type("q")
+        screen.wait_row("has not answered")
+        self.quit(screen)
+
+    def test_garbage_is_the_end_of_a_connection_and_no_more(self):
+        screen = self.start()
+        self.fake.say(b"garbage\n")
+        screen.wait_row("^lockbrokerd is away, trying again: ")
+        screen.wait_no_row("is away")
+        screen.wait_row("alice")
+        self.assertEqual(len(self.fake.connections), 2)
+        self.quit(screen)
+
+    def test_restores_the_terminal_whatever_ends_it(self):
+        for end, status in ((lambda screen: screen.type("q"), 0), (lambda screen: screen.type("\x03"), 130),
+                            (lambda screen: os.kill(screen.pid, signal.SIGTERM), 143),
+                            (lambda screen: os.kill(screen.pid, signal.SIGHUP), 129),
+                            (lambda screen: screen.type("\x1c"), 131),
+                            (lambda screen: os.kill(screen.pid, signal.SIGUSR1), 138)):
+            with self.subTest(status=status):
+                screen = self.start(term="xterm")
+                before = termios.tcgetattr(screen.fd)
+                self.assertFalse(before[3] & termios.ICANON)
+                end(screen)
+                screen.wait(status)
+                self.assertTrue(screen.raw.rstrip().endswith((b"\x1b[?1l\x1b>", b"\x1b[23;0;0t")), screen.raw[-80:])
+                self.assertIn(b"\x1b[?1049l", screen.raw[-80:])
+                self.assertIn(b"\x1b[?12l\x1b[?25h", screen.raw[-80:])
+                after = termios.tcgetattr(screen.fd)
+                self.assertTrue(after[3] & termios.ICANON and after[3] & termios.ECHO)
+
+    def test_stop_and_continue(self):
+        screen = self.start(term="xterm")
+        screen.type("\x1a")
+        screen.wait_stopped()
+        screen.read()
+        self.assertIn(b"\x1b[?1049l", screen.raw[-80:])
+        screen.screen.reset()
+        os.kill(screen.pid, signal.SIGCONT)
+        screen.wait_row("^> .* alice")
+        wait_until(lambda: state(screen.pid) == "S", what="it goes on")
+        self.quit(screen)
+
+    def test_a_terminal_that_is_none(self):
+        for term in "dumb", "no-such-terminal", "":
+            screen = Screen(self, self.fake, "top", term=term)
+            screen.wait(64)
+            self.assertIn("lockbroker watch can", screen.text)
+
+    def test_without_a_terminal_it_is_watch(self):
+        fake = Fake(self, watch=None)
+        job = Job(self, fake, "top")
+        fake.wait_asked("watch")
+        fake.say(("synced", {"id": 1, "more": 0, "unknown_hosts": []}))
+        job.wait_out("synced: 0 rows")
+        job.signal(signal.SIGTERM)
+        job.wait(143)
+        screen = Screen(self, fake, "top", "--json")
+        fake.wait_asked("watch", 2)
+        fake.say(("synced", {"id": 1, "more": 0, "unknown_hosts": []}))
+        screen.wait_text('"method":"synced"')
+        command(self, fake, "top", "db", status=64)
+
+
+class OverADaemon(unittest.TestCase):
+    """The same over a lockbrokerd."""
+
+    def test_slots_and_its_end(self):
+        daemon = Daemon(self)
+        command(self, daemon, "create", "db", "2")
+        Wire(daemon).call("acquire", name="db", timeout=0)
+        screen = Screen(self, daemon, "top")
+        screen.wait_row("^> db +2 +1 ")
+        screen.type("+")
+        screen.wait_row("^> db +3 +1 ")
+        screen.type("gy")
+        screen.wait_row("^> db +0 +0 ")
+        screen.type("-y")
+        screen.wait_row("^> db +\u221e ")
+        daemon.kill()
+        screen.wait_row("^lockbrokerd is away, trying again: ")
+        screen.type("+")
+        screen.type("1" + ENTER)
+        screen.wait_row("away")
+        daemon.start()
+        command(self, daemon, "create", "other")
+        screen.wait_row("^> other +1 +0 ")
+        screen.wait_no_row("is away")
+        screen.type("q")
+        screen.wait(0)
+
+
+if __name__ == "__main__":
+    tap.main()
