@@ -47,6 +47,7 @@ struct config {
 	int64_t probe_timeout;
 	int64_t side_idle;
 	int64_t reprobe;
+	int64_t hint_grace;
 	int64_t stop_timeout;
 	int max_races;
 	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */

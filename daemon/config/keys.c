@@ -68,6 +68,10 @@ const struct config_key config_keys[] = {
 	{"reprobe", KEY_DURATION, AT(reprobe), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
 	    "How often, on average, a waiting request looks for slots that became free without a "
 	    "word, as those of a host that crashed."},
+	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,
+	    "For how long a slot that was freed here is left to whoever waits for it behind another "
+	    "daemon and was told. More where the daemons are further from the broker than a few "
+	    "milliseconds."},
 	{"stop-timeout", KEY_DURATION, AT(stop_timeout), "30", "SECONDS", 0, HOUR, NULL, true,
 	    "How long holders have to release when the daemon is told to stop; what is left then is "
 	    "taken away. The unit's TimeoutStopSec has to be longer."},

@@ -11,6 +11,7 @@
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/rows.h"
 #include "daemon/lock/turn.h"
+#include "daemon/lock/waitline.h"
 #include "daemon/lock/watch.h"
 #include "protocol/duration.h"
 
@@ -63,15 +64,33 @@ deadline_passed(void *ctx, uint64_t id)
 	}
 }
 
+void
+acquire_rest_ends(struct lock_engine *engine, struct waiter *waiter)
+{
+	if (waiter->state != WAITER_RESTING)
+		return;
+	timers_cancel(engine->timers, &waiter->rest);
+	engine_waiter_set_state(engine, waiter, WAITER_NEW);
+	engine_poke(engine, waiter->semaphore);
+}
+
+void
+acquire_rests_end(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct waiter *waiter;
+
+	while ((waiter = line_first(&semaphore->line, LINE_OF(WAITER_RESTING))) != NULL)
+		acquire_rest_ends(engine, waiter);
+}
+
 static void
 rest_is_over(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct waiter *waiter = engine_waiter_find(engine, id);
 
-	assert(waiter != NULL);
-	engine_waiter_set_state(engine, waiter, WAITER_NEW);
-	engine_poke(engine, waiter->semaphore);
+	assert(waiter != NULL && waiter->state == WAITER_RESTING);
+	acquire_rest_ends(engine, waiter);
 }
 
 static const char peer_is_full[] = "this connection holds as many locks as it may";
@@ -248,6 +267,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		semaphore_forget(s);
 		engine_poke(engine, s);
 	}
+	waitline_link_changed(engine);
 }
 
 void
@@ -333,15 +353,27 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 /* ---- one claim ---- */
 
 static void
+rest_for(struct lock_engine *engine, struct waiter *waiter, int64_t wait)
+{
+	engine_waiter_set_state(engine, waiter, WAITER_RESTING);
+	timers_set(engine->timers, &waiter->rest, engine_now(engine) + wait);
+}
+
+static void
 rest(struct lock_engine *engine, struct waiter *waiter)
 {
 	int64_t ceiling = REST_FIRST;
 
 	for (unsigned i = 1; i < waiter->races + waiter->skips && ceiling < REST_MOST; i++)
 		ceiling *= 2;
-	engine_waiter_set_state(engine, waiter, WAITER_RESTING);
-	timers_set(engine->timers, &waiter->rest,
-	    engine_now(engine) + jitter_below(&engine->jitter, ceiling));
+	rest_for(engine, waiter, jitter_below(&engine->jitter, ceiling));
+}
+
+void
+acquire_yield(struct lock_engine *engine, struct waiter *waiter)
+{
+	waiter->yielded = true;
+	rest_for(engine, waiter, engine->settings.hint_grace);
 }
 
 /* The slot went to somebody else, or was not there: another try, unless there were too many. */
@@ -361,6 +393,8 @@ lose_race(struct lock_engine *engine, struct waiter *waiter)
 static void
 go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
 {
+	struct look *look = &waiter->semaphore->look;
+
 	if (no_slot && slot == 1) {
 		waiter->semaphore->nature = SEMAPHORE_DARK;
 		semaphore_saw_size(waiter->semaphore, 0, false);
@@ -369,9 +403,10 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	}
 	engine_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	/* A true mutex has no number, and is tried as the first. */
-	waiter->direct = slot + (slot == 0 && !FAULT(MUTEX_UNSEEN_AGAIN) ? 2 : 1);
+	if (FAULT(MUTEX_UNSEEN_AGAIN) && slot == 0)
+		look->direct = 1;
 	if (no_slot)
-		waiter->direct = engine->settings.slots_most + 1;
+		look->direct = engine->settings.slots_most + 1;
 }
 
 static void
@@ -426,4 +461,19 @@ acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot)
 	engine_waiter_set_state(engine, waiter, WAITER_CLAIMING);
 	waiter->hold = hold;
 	semaphore_saw_slot(waiter->semaphore, slot, true);
+}
+
+void
+acquire_claim_unseen(struct lock_engine *engine, struct waiter *waiter, int slot)
+{
+	struct look *look = &waiter->semaphore->look;
+	uint64_t id = waiter->id;
+
+	look->direct = slot + 1;
+	acquire_claim(engine, waiter, slot);
+	waiter = engine_waiter_find(engine, id);
+	if (waiter == NULL)
+		return; /* it has no room */
+	look->claimer = id;
+	waiter->direct = slot;
 }

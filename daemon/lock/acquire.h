@@ -18,6 +18,13 @@ void acquire_start(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
 /* Claims a slot that is not reserved for the waiter, or answers it when there is no room for that. */
 void acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot);
+/* The same, of the slot that is next where probes cannot be had (serve.h). */
+void acquire_claim_unseen(struct lock_engine *engine, struct waiter *waiter, int slot);
+/* Leaves what is free to those who were told of it: the waiter, which was looked for, rests a moment. */
+void acquire_yield(struct lock_engine *engine, struct waiter *waiter);
+/* A waiter that rests, and all of the name's: they are back in the line. Others are left alone. */
+void acquire_rest_ends(struct lock_engine *engine, struct waiter *waiter);
+void acquire_rests_end(struct lock_engine *engine, struct semaphore *semaphore);
 /*
  * Grants the lock without a slot, whatever the waiter's state; nothing on the broker stands for it.
  * `granted`: by an administrator, who has seen that its peer has room for it.

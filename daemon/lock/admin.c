@@ -11,6 +11,7 @@
 #include "daemon/lock/admin_work.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/drain.h"
+#include "daemon/lock/hint.h"
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/survey.h"
 #include "daemon/lock/turn.h"
@@ -149,6 +150,9 @@ finish(struct lock_engine *engine, struct admin *admin)
 	if (!admin->size_only)
 		acquire_admin_done(engine, admin->name, admin->op, admin->outcome,
 		    admin->text[0] != '\0' ? admin->text : NULL);
+	if (!admin->size_only && admin->outcome == REASON_NONE)
+		hint_changed(engine, admin->name, admin->found,
+		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
 	tell_outcome(engine, admin);
 	turn_end(engine, &admin->turn);
 	admin_free(engine, admin);

@@ -104,6 +104,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		win(engine, hold, reply);
 		break;
 	case BROKER_ABSENT:
+		hold->revoked = true; /* nobody is told that this slot is free */
 		fail(engine, hold, CLAIM_END_DROPPED, CLAIM_NO_SLOT, reply);
 		break;
 	case BROKER_LOCKED:

@@ -7,7 +7,9 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/drain.h"
+#include "daemon/lock/hint.h"
 #include "daemon/lock/rows.h"
+#include "daemon/lock/waitline.h"
 
 uint64_t
 engine_id(struct lock_engine *engine)
@@ -142,10 +144,10 @@ engine_waiter_set_state(struct lock_engine *engine, struct waiter *waiter, enum 
 	if (state == WAITER_CLAIMING)
 		entry->claim_count++;
 	line_set_state(&waiter->semaphore->line, waiter, state);
-	if (state != WAITER_CLAIMING)
+	if (state != WAITER_CLAIMING) {
 		waiter->hold = 0;
-	if (state != WAITER_CLAIMING && state != WAITER_UNSEEN)
 		waiter->direct = 0;
+	}
 	if (state != WAITER_BEHIND)
 		waiter->behind = 0;
 }
@@ -163,6 +165,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
 	line_leave(&waiter->semaphore->line, waiter);
+	waitline_remove(engine, waiter);
 	engine_poke(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
@@ -392,6 +395,7 @@ void
 engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	timers_cancel(engine->timers, &semaphore->reprobe);
+	waitline_end(engine, semaphore);
 	HASH_DELETE(by_key, engine->semaphores, semaphore);
 	semaphore_free(semaphore);
 }
@@ -417,10 +421,13 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 
 	if (semaphore == NULL)
 		return;
-	/* A was seen gone: it is looked for before anybody claims it. */
-	semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot, !free_now || hold->revoked);
-	if (free_now && hold->revoked)
+	semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot,
+	    !free_now || hold->revoked || hint_is_spared(engine, hold->b.text));
+	if (free_now && hold->revoked) {
+		/* A was seen gone: it is looked for before anybody claims it. */
+		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->reprobe);
+	}
 	semaphore->look.overtaken |= free_now;
 	engine_poke(engine, semaphore);
 }

@@ -14,6 +14,7 @@
  *	claim				one flight for one slot
  *	acquire, serve, verify, release	the lock client of seeds/000
  *	grant				what an administrator does to who waits
+ *	waitline, hint			the line across daemons: our places in it, and who is woken
  *	turn				requests of one peer on one name, in their order
  *	mutex				the administration mutex: one administrator at a time
  *	survey, directory		what the broker says of a semaphore; which there are
@@ -65,6 +66,8 @@ struct mutex_taker;
 struct surveying;
 struct fsck;
 struct listing;
+struct spared;
+struct hint_question;
 struct admin;
 struct directory;
 
@@ -99,6 +102,7 @@ struct lock_engine {
 	struct semaphore *looks;      /* by probe: those with a look in progress */
 	struct lock_peer *peers;      /* by id */
 	struct semaphore *semaphores; /* by key */
+	struct semaphore *lines;      /* by wait line: those in whose line we have a place */
 	struct op *ops;               /* by id */
 	struct verify *verifies;      /* of verify.c */
 	struct turn_line *turns;      /* of turn.c */
@@ -111,6 +115,8 @@ struct lock_engine {
 	struct listing *listings;                 /* of list.c */
 	struct admin *admins;                     /* of admin.c */
 	struct directory *directories;            /* of directory.c */
+	struct spared *spared, *spared_by_hint;   /* of hint.c */
+	struct hint_question *hint_questions;     /* of hint.c */
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */

@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/hint.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/rows.h"
 
@@ -239,6 +240,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 	case BROKER_ABSENT:
 		engine->total.released++;
+		hint_freed(engine, hold);
 		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 		engine_hold_end(engine, hold, true);
 		break;

@@ -15,10 +15,9 @@ change_is_allowed(enum waiter_state from, enum waiter_state to)
 		return to == WAITER_LOOKED || to == WAITER_CLAIMING;
 	case WAITER_LOOKED:
 		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_UNSEEN ||
-		       to == WAITER_CLAIMING || to == WAITER_BEHIND;
+		       to == WAITER_CLAIMING || to == WAITER_RESTING || to == WAITER_BEHIND;
 	case WAITER_WAITING:
-		return to == WAITER_NEW || to == WAITER_UNSEEN || to == WAITER_CLAIMING ||
-		       to == WAITER_BEHIND;
+		return to == WAITER_NEW || to == WAITER_CLAIMING || to == WAITER_BEHIND;
 	case WAITER_UNSEEN:
 		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_CLAIMING;
 	case WAITER_CLAIMING:

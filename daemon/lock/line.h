@@ -7,7 +7,9 @@
  *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
  *	NEW, LOOKED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
- *	LOOKED, WAITING --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
+ *	LOOKED --- what is free is left to those who were told of it ---> RESTING
+ *	LOOKED --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
+ *	WAITING --- claimed for unseen, in vain ---> CLAIMING ---> UNSEEN
  *	LOOKED, WAITING --- there is no such lock, and it is made ---> BEHIND
  *
  * When the links change, all but BEHIND and RESTING are NEW again.
@@ -27,13 +29,13 @@
 #include "daemon/lock/party.h"
 
 enum waiter_state {
-	WAITER_BEHIND,   /* an administrator, `behind`, comes first */
-	WAITER_NEW,      /* no look has begun since it came, or was sent back */
-	WAITER_LOOKED,   /* a look that began after that is in progress */
-	WAITER_WAITING,  /* such a look is over and found nothing for it */
-	WAITER_UNSEEN,   /* probes cannot be had: slots are claimed for it unseen, next `direct` */
+	WAITER_BEHIND,  /* an administrator, `behind`, comes first */
+	WAITER_NEW,     /* no look has begun since it came, or was sent back */
+	WAITER_LOOKED,  /* a look that began after that is in progress */
+	WAITER_WAITING, /* such a look is over and found nothing for it */
+	WAITER_UNSEEN, /* probes cannot be had: slots are claimed for the line unseen, one by one */
 	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the line */
-	WAITER_RESTING   /* lost a race; its timer sends it back */
+	WAITER_RESTING   /* lost a race, or left a slot to others; its timer sends it back */
 };
 #define WAITER_STATES (WAITER_RESTING + 1)
 
@@ -44,6 +46,7 @@ enum waiter_state {
 #define LINE_READY (LINE_OF(WAITER_NEW) | LINE_OF(WAITER_LOOKED) | LINE_OF(WAITER_WAITING))
 
 struct semaphore;
+struct member;
 
 /* One acquire that is not answered yet. */
 struct waiter {
@@ -60,10 +63,12 @@ struct waiter {
 	bool progress, lease; /* as asked */
 	bool told;            /* that it waits, where it wants to hear of that */
 	struct party *party;  /* owned; NULL: a hold has come of it */
-	unsigned races;       /* lost so far */
-	unsigned skips;       /* claims that were not performed: their lane died */
-	int direct;           /* UNSEEN, and CLAIMING from there: next slot to claim; else 0 */
-	uint64_t hold;        /* CLAIMING; else 0 */
+	bool yielded;         /* it has left a slot to those who were told of it, for a moment */
+	struct member *member; /* of waitline.c, from when its wait began; else NULL */
+	unsigned races;        /* lost so far */
+	unsigned skips;        /* claims that were not performed: their lane died */
+	int direct;            /* CLAIMING: the slot, when it is claimed unseen; else 0 */
+	uint64_t hold;         /* CLAIMING; else 0 */
 	struct timer deadline, rest;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(waiter) of_peer;

@@ -12,6 +12,7 @@
 #include "daemon/lock/engine.h"
 #include "daemon/lock/fsck.h"
 #include "daemon/lock/grant.h"
+#include "daemon/lock/hint.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/list.h"
@@ -23,6 +24,7 @@
 #include "daemon/lock/survey.h"
 #include "daemon/lock/turn.h"
 #include "daemon/lock/verify.h"
+#include "daemon/lock/waitline.h"
 #include "daemon/lock/watch.h"
 #include "protocol/methods.h"
 
@@ -96,6 +98,12 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
+on_line(void *ctx, const struct broker_line_event *event)
+{
+	waitline_news(ctx, event);
+}
+
+static void
 on_asked(void *ctx, const struct broker_letter *letter)
 {
 	const struct lock_engine *engine = ctx;
@@ -141,6 +149,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 				      .watch = on_watch,
 				      .asked = on_asked,
 				      .replied = on_replied,
+				      .line = on_line,
 				      .ctx = engine});
 	return engine;
 }
@@ -171,6 +180,7 @@ lock_engine_free(struct lock_engine *engine)
 	mutex_free_all(engine);
 	turn_free_all(engine);
 	survey_free_all(engine);
+	hint_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);
 		HASH_DELETE(by_id, engine->ops, op);

@@ -27,8 +27,9 @@ struct lock_engine;
 struct lock_settings {
 	const struct queue_naming *naming; /* borrowed */
 	unsigned max_races;                /* lost races of one acquire, then `contended` */
-	int64_t reprobe;         /* ns between looks at a full semaphore; each is jittered */
-	int64_t margin;          /* lock_margin(); 0: a fifth of the heartbeat */
+	int64_t reprobe;    /* most ns between looks at a full semaphore; each is jittered */
+	int64_t hint_grace; /* ns for which a slot is left to those who were told that it is free */
+	int64_t margin;     /* lock_margin(); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;

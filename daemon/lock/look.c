@@ -6,6 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/claim.h"
+#include "daemon/lock/hint.h"
 
 /* The first window when nothing is known, and the largest; in slots, each of which costs two probes. */
 #define WINDOW_FIRST 8
@@ -37,17 +38,31 @@ look_is_whole(const struct semaphore *semaphore)
 	bool forgotten = semaphore->seen == INT64_MIN;
 
 	return forgotten || semaphore->complete || semaphore->look.unknown ||
-	       semaphore->nature == SEMAPHORE_UNLIMITED;
+	       semaphore->look.again || semaphore->nature == SEMAPHORE_UNLIMITED;
 }
 
-/* A slot that is reserved here is taken, whatever the broker says of its B. */
-static bool
-is_reserved(struct lock_engine *engine, const struct semaphore *semaphore, int slot)
+static struct queue_name
+b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
 {
-	enum lock_kind kind = semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE;
-	struct queue_name b = claim_queue(engine, semaphore->name, kind, slot);
+	return claim_queue(engine, semaphore->name,
+	    semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE, slot);
+}
 
-	return hold_find_queue(&engine->holds, b.text) != NULL;
+/*
+ * What the broker said of a slot's B. One that is reserved here is taken, whatever that was; and so, for
+ * the time being, is one that is left to those who were told of it.
+ */
+static void
+take_b_answer(
+    struct lock_engine *engine, struct semaphore *semaphore, int slot, enum broker_answer answer)
+{
+	struct queue_name b = b_of(engine, semaphore, slot);
+	bool taken = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
+	bool spared = !taken && hint_is_spared(engine, b.text);
+
+	semaphore->look.spared |= spared;
+	semaphore->look.unknown |= answer == BROKER_UNKNOWN;
+	semaphore_saw_slot(semaphore, slot, taken || spared);
 }
 
 bool
@@ -118,6 +133,37 @@ list_queues(const struct lock_engine *engine, const struct semaphore *semaphore)
 	return queues;
 }
 
+/* The slot whose B is the i-th that a re-probe asks for. */
+static int
+again_slot(const struct semaphore *semaphore, int i)
+{
+	return 1 + (semaphore->look.first - 1 + i) % semaphore->size;
+}
+
+/* Of a re-probe: first what would be news, then the Bs. */
+static struct queues
+list_again(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	const struct look *look = &semaphore->look;
+	size_t most = (size_t)look->count + 3;
+	struct queues queues = {.names = mem_alloc(most * sizeof(*queues.names)),
+	    .texts = mem_alloc(most * sizeof(*queues.texts))};
+
+	if (!semaphore->mutex || look_is_guarded(engine, semaphore)) {
+		int next = semaphore->mutex ? 1 : semaphore->size + 1;
+
+		add(&queues, queue_name_unlimited(naming, semaphore->name));
+		add(&queues, queue_name_a(naming, semaphore->name, next));
+	}
+	if (semaphore->nature == SEMAPHORE_GATE || look_is_guarded(engine, semaphore))
+		add(&queues, queue_name_gate(naming, semaphore->name));
+	for (int i = 0; i < look->count; i++)
+		add(&queues, b_of(engine, semaphore, again_slot(semaphore, i)));
+	assert(queues.count <= most);
+	return queues;
+}
+
 /* ---- what was answered ---- */
 
 /* Unknown goes before absent: where it counts that something is not there. */
@@ -134,9 +180,7 @@ take_mutex_answer(
     struct lock_engine *engine, struct semaphore *semaphore, enum broker_answer answer)
 {
 	semaphore_saw_size(semaphore, 1, true);
-	semaphore_saw_slot(
-	    semaphore, 1, answer != BROKER_ABSENT || is_reserved(engine, semaphore, 1));
-	semaphore->look.unknown = answer == BROKER_UNKNOWN;
+	take_b_answer(engine, semaphore, 1, answer);
 }
 
 /*
@@ -162,9 +206,7 @@ take_slot_answers(
 			return;
 		case BROKER_OK:
 			semaphore_saw_size(semaphore, slot, false);
-			semaphore_saw_slot(semaphore, slot,
-			    b != BROKER_ABSENT || is_reserved(engine, semaphore, slot));
-			look->unknown |= b == BROKER_UNKNOWN;
+			take_b_answer(engine, semaphore, slot, b);
 			break;
 		default:
 			semaphore_saw_size(semaphore, slot - 1, false);
@@ -228,6 +270,51 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		semaphore_saw_size(semaphore, 0, false);
 }
 
+/* A re-probe: whatever is there that was not, or the other way round, is found by a look. */
+static void
+take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
+    const enum broker_answer *answers, size_t count)
+{
+	struct look *look = &semaphore->look;
+	size_t others = count - (size_t)look->count;
+	bool changed = look_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
+
+	for (size_t i = 0; i < others; i++) {
+		bool was_there = semaphore->nature == SEMAPHORE_GATE && i == others - 1;
+
+		look->unknown |= answers[i] == BROKER_UNKNOWN;
+		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
+	}
+	if (changed) {
+		semaphore_forget(semaphore);
+		return;
+	}
+	for (int i = 0; i < look->count; i++)
+		take_b_answer(
+		    engine, semaphore, again_slot(semaphore, i), answers[others + (size_t)i]);
+}
+
+static void
+take_answers(struct lock_engine *engine, struct semaphore *semaphore,
+    const enum broker_answer *answers, size_t count)
+{
+	if (semaphore->look.again && !look_again_will_do(semaphore))
+		return; /* it was forgotten meanwhile */
+	semaphore->seen = semaphore->look.started;
+	if (semaphore->look.again) {
+		take_again_answers(engine, semaphore, answers, count);
+		return;
+	}
+	if (semaphore->look.first == 1)
+		semaphore->nature = SEMAPHORE_PLAIN;
+	if (asks_for_markers(engine, semaphore))
+		take_first_window(engine, semaphore, answers, count);
+	else if (semaphore->mutex)
+		take_mutex_answer(engine, semaphore, answers[0]);
+	else
+		take_slot_answers(engine, semaphore, answers);
+}
+
 static void
 on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
@@ -238,15 +325,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	assert(semaphore != NULL);
 	HASH_DELETE(by_probe, engine->looks, semaphore);
 	look_set_state(semaphore, LOOK_SEEN);
-	semaphore->seen = semaphore->look.started;
-	if (semaphore->look.first == 1)
-		semaphore->nature = SEMAPHORE_PLAIN;
-	if (asks_for_markers(engine, semaphore))
-		take_first_window(engine, semaphore, answers, count);
-	else if (semaphore->mutex)
-		take_mutex_answer(engine, semaphore, answers[0]);
-	else
-		take_slot_answers(engine, semaphore, answers);
+	take_answers(engine, semaphore, answers, count);
 	engine_poke(engine, semaphore);
 }
 
@@ -260,11 +339,24 @@ probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first,
 	semaphore->look.probe = engine_id(engine);
 	look_set_state(semaphore, LOOK_PROBING);
 	HASH_ADD(by_probe, engine->looks, look.probe, sizeof(semaphore->look.probe), semaphore);
-	queues = list_queues(engine, semaphore);
+	queues =
+	    semaphore->look.again ? list_again(engine, semaphore) : list_queues(engine, semaphore);
 	broker_probe(engine->broker, queues.texts, queues.count,
 	    (struct broker_probe_done){on_probed, engine, semaphore->look.probe});
 	free(queues.texts);
 	free(queues.names);
+}
+
+static void
+begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
+{
+	struct look *look = &semaphore->look;
+
+	assert(look->state == LOOK_OVER);
+	look->number++;
+	look->again = again;
+	look->unknown = look->overtaken = look->spared = false;
+	look->started = engine_now(engine);
 }
 
 void
@@ -273,16 +365,34 @@ look_start(struct lock_engine *engine, struct semaphore *semaphore)
 	/* One more than there were shows the gap, so that a full semaphore costs one flush. */
 	int window = semaphore->size + 1;
 
-	assert(semaphore->look.state == LOOK_OVER);
 	if (window < WINDOW_FIRST)
 		window = WINDOW_FIRST;
 	if (window > WINDOW_MOST)
 		window = WINDOW_MOST;
-	semaphore->look.number++;
-	semaphore->look.unknown = false;
-	semaphore->look.overtaken = false;
-	semaphore->look.started = engine_now(engine);
+	begin(engine, semaphore, false);
 	probe_window(engine, semaphore, 1, semaphore->mutex ? 1 : window);
+}
+
+bool
+look_again_will_do(const struct semaphore *semaphore)
+{
+	return semaphore->complete && semaphore->seen != INT64_MIN &&
+	       (semaphore->nature == SEMAPHORE_GATE ||
+		   (semaphore->nature == SEMAPHORE_PLAIN && semaphore->size > 0));
+}
+
+void
+look_again(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	int first = 1, count = semaphore->size;
+
+	assert(look_again_will_do(semaphore));
+	begin(engine, semaphore, true);
+	if (count > WINDOW_MOST) {
+		first += (int)jitter_below(&engine->jitter, count);
+		count = WINDOW_MOST;
+	}
+	probe_window(engine, semaphore, first, count);
 }
 
 void

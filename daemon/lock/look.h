@@ -21,6 +21,17 @@
 bool look_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore);
 /* Whether the look has come to its end: a gap, an answer that is unknown, or what it saw was forgotten. */
 bool look_is_whole(const struct semaphore *semaphore);
+/*
+ * A re-probe (design: "Waiting, without polling"), which costs the broker little while nothing happens:
+ * one window, in one flush, that asks whether what is known of a semaphore in which all is taken has
+ * changed. N-U, the A behind the last, and the Bs of its slots (of many a part, from a random one on); at
+ * the gate N-U, A[1] and N-G; of a true mutex its queue, and those three where it may be a semaphore's.
+ * If more has changed than a B, the semaphore is
+ * forgotten, and a look is due.
+ */
+void look_again(struct lock_engine *engine, struct semaphore *semaphore);
+/* Whether enough is known for that. */
+bool look_again_will_do(const struct semaphore *semaphore);
 /* Begins a look at slot 1. The last one must be over. */
 void look_start(struct lock_engine *engine, struct semaphore *semaphore);
 /* Probes the next window of a look that was seen and is not whole. */

@@ -9,7 +9,7 @@
 #include "daemon/base/mem.h"
 
 /* What is appended to a lock's name for the queues that have no slot. */
-static const char *const plain_suffixes[] = {"", "-M", "-W", "-G", "-U"};
+static const char *const plain_suffixes[] = {"", "-M", "-W", "-M-W", "-G", "-U"};
 #define PLAIN_SUFFIXES (sizeof(plain_suffixes) / sizeof(plain_suffixes[0]))
 
 struct queue_naming {
@@ -164,6 +164,21 @@ queue_name_unlimited(const struct queue_naming *naming, const char *name)
 {
 	(void)naming;
 	return plain_queue(name, "-U");
+}
+
+struct queue_name
+queue_name_line(const struct queue_naming *naming, const char *name)
+{
+	(void)naming;
+	return plain_queue(name, "-W");
+}
+
+struct queue_name
+queue_name_mutex_line(const struct queue_naming *naming, const char *name)
+{
+	(void)
+	    naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
+	return plain_queue(name, "-M-W");
 }
 
 struct queue_name

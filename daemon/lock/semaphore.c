@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/base/mem.h"
 
@@ -21,7 +20,7 @@ semaphore_new(const char *name, bool mutex)
 void
 semaphore_free(struct semaphore *semaphore)
 {
-	assert(semaphore->line.root == NULL && !semaphore->poked);
+	assert(semaphore->line.root == NULL && semaphore->members == NULL && !semaphore->poked);
 	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
 	free(semaphore->name);
 	free(semaphore->key);
@@ -48,6 +47,7 @@ semaphore_forget(struct semaphore *semaphore)
 	semaphore->seen = INT64_MIN;
 	semaphore->nature = SEMAPHORE_PLAIN;
 	semaphore->look.overtaken = true; /* what a look in progress finds is only half of it */
+	semaphore->look.direct = 0;
 	semaphore_saw_size(semaphore, 0, false);
 }
 
@@ -58,27 +58,32 @@ semaphore_saw_size(struct semaphore *semaphore, int size, bool complete)
 		semaphore->busy = mem_grow(semaphore->busy, (size_t)size, 1);
 		semaphore->room = size;
 	}
-	if (size > semaphore->size)
-		memset(semaphore->busy + semaphore->size, 1, (size_t)(size - semaphore->size));
-	semaphore->size = size;
+	for (; semaphore->size < size; semaphore->size++) {
+		semaphore->busy[semaphore->size] = 1;
+		semaphore->taken++;
+	}
+	for (; semaphore->size > size; semaphore->size--)
+		semaphore->taken -= semaphore->busy[semaphore->size - 1];
 	semaphore->complete = complete;
 }
 
 void
 semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
 {
-	if (slot >= 1 && slot <= semaphore->size)
-		semaphore->busy[slot - 1] = busy;
+	if (slot < 1 || slot > semaphore->size)
+		return;
+	semaphore->taken += busy - semaphore->busy[slot - 1];
+	semaphore->busy[slot - 1] = busy;
+}
+
+bool
+semaphore_has_free(const struct semaphore *semaphore)
+{
+	return semaphore->taken < semaphore->size;
 }
 
 int
 semaphore_holders(const struct semaphore *semaphore)
 {
-	int holders = 0;
-
-	if (!semaphore->complete)
-		return -1;
-	for (int i = 0; i < semaphore->size; i++)
-		holders += semaphore->busy[i];
-	return holders;
+	return semaphore->complete ? semaphore->taken : -1;
 }

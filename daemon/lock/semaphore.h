@@ -3,7 +3,7 @@
  * for one of them here. A true mutex is kept in the same way: one slot, no A.
  *
  * The knowledge is a hint that saves round trips, never a grant: a claim and a look at A decide. It is
- * fresh for one re-probe interval after a contiguous probe, and dropped when the links change.
+ * fresh for one re-probe interval after it was looked at, and dropped when the links change.
  */
 #ifndef LOCK_SEMAPHORE_H
 #define LOCK_SEMAPHORE_H
@@ -16,6 +16,9 @@
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
 #include "daemon/lock/line.h"
+#include "daemon/lock/names.h"
+
+struct member;
 
 /* A look: probes of a growing window, until a gap, or until everybody in the line has a slot. */
 enum look_state {
@@ -40,8 +43,13 @@ struct look {
 	uint64_t probe;   /* PROBING: its number; else 0 */
 	int first, count; /* its window */
 	int64_t started;  /* clock time just before the first window was sent */
+	bool again;       /* it is a re-probe (reprobe.h), not a look from slot 1 on */
 	bool unknown;     /* some answer was unknown: "full" cannot be said */
 	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
+	bool spared;      /* a slot was seen free that is left to those who were told of it */
+	/* While probes cannot be had: the next slot to claim unseen; 0: that is over, or has not begun */
+	int direct;
+	uint64_t claimer; /* the waiter for whom one is claimed so; it may be gone */
 };
 
 struct semaphore {
@@ -55,14 +63,19 @@ struct semaphore {
 	unsigned char
 	    *busy; /* owned; busy[slot - 1]: seen taken, or lost to somebody; `room` of them */
 	int room;
+	int taken; /* how many of the slots 1..size are busy */
 	struct look look;
 	struct line line;
+	struct queue_name line_queue; /* of its wait line */
+	struct member *members;       /* of waitline.c: our places in it, by priority */
+	int64_t pass_on_from;         /* clock time before which no hint is passed on */
+	unsigned spared;              /* of hint.c: slots left alone for the moment */
 	uint64_t creating;    /* an admin at work for those who wanted it made; 0: none is */
 	struct timer reprobe; /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
 	char *key; /* owned: name, with a mark for mutexes */
-	UT_hash_handle by_key, by_probe;
+	UT_hash_handle by_key, by_probe, by_line;
 };
 
 TAILQ_HEAD(semaphore_list, semaphore);
@@ -80,6 +93,8 @@ void semaphore_forget(struct semaphore *semaphore);
 void semaphore_saw_size(struct semaphore *semaphore, int size, bool complete);
 /* Slots outside 1..size are ignored. */
 void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
+/* Whether any of the known slots may be free. */
+bool semaphore_has_free(const struct semaphore *semaphore);
 /* How many of the known slots were seen taken; -1 when the size is not known whole. */
 int semaphore_holders(const struct semaphore *semaphore);
 

@@ -5,7 +5,9 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/acquire.h"
 #include "daemon/lock/claim.h"
+#include "daemon/lock/hint.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/waitline.h"
 
 #define NEW LINE_OF(WAITER_NEW)
 #define LOOKED LINE_OF(WAITER_LOOKED)
@@ -18,7 +20,7 @@ is_reserved(const struct lock_engine *engine, const struct waiter *waiter, int s
 {
 	struct queue_name b = claim_queue(engine, waiter->semaphore->name, waiter->kind, slot);
 
-	return hold_find_queue(&engine->holds, b.text) != NULL;
+	return hold_find_queue(&engine->holds, b.text) != NULL || hint_is_spared(engine, b.text);
 }
 
 /* A slot that the waiter may claim by what is known; 0: none. */
@@ -30,7 +32,7 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 
 	if (FAULT(ANY_SLOT_WILL_DO))
 		count = semaphore->size;
-	if (count > semaphore->size)
+	if (count > semaphore->size || !semaphore_has_free(semaphore))
 		return 0;
 	/* From the bottom (seeds/000: 1 makes the most sense); once that lost a race, from anywhere. */
 	if (waiter->races > 0)
@@ -53,7 +55,7 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 		       ? (semaphore->complete ? semaphore->size : engine->settings.slots_most)
 		       : 1;
 
-	for (int slot = waiter->direct; slot <= last; slot++) {
+	for (int slot = semaphore->look.direct; slot <= last; slot++) {
 		if (!is_reserved(engine, waiter, slot))
 			return slot;
 	}
@@ -70,6 +72,7 @@ begin_wait(struct lock_engine *engine, struct waiter *waiter)
 	    .kind = LOCK_NOTICE_WAITING, .name = semaphore->name, .request = waiter->request};
 
 	engine_waiter_set_state(engine, waiter, WAITER_WAITING);
+	waitline_add(engine, waiter);
 	waiter->races = 0;
 	if (waiter->told || !waiter->progress)
 		return;
@@ -98,6 +101,10 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 
 	if (waiter->timeout != 0) {
 		begin_wait(engine, waiter);
+		return;
+	}
+	if (semaphore->look.spared && !waiter->yielded && waiter->state == WAITER_LOOKED) {
+		acquire_yield(engine, waiter);
 		return;
 	}
 	if (semaphore->complete)
@@ -160,7 +167,6 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 		break;
 	case VERDICT_UNSEEN:
 		engine_waiter_set_state(engine, waiter, WAITER_UNSEEN);
-		waiter->direct = 1;
 		break;
 	}
 }
@@ -177,14 +183,64 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 	struct waiter *waiter, *next;
 
 	look_end(semaphore);
-	if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
+	if (verdict == VERDICT_UNSEEN)
+		semaphore->look.direct = 1;
+	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LINE_OF(WAITER_WAITING);
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, who);
 		judge(engine, waiter, verdict);
 	}
-	if (line_count(&semaphore->line, UNSEEN) > 0)
-		engine_poke(engine, semaphore);
+}
+
+/* ---- where nothing can be seen ---- */
+
+static bool
+is_claiming_unseen(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	const struct waiter *waiter = engine_waiter_find(engine, semaphore->look.claimer);
+
+	return waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0;
+}
+
+/* All slots have been tried, or nobody is left who wants one. */
+static void
+end_unseen(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct waiter *waiter;
+
+	semaphore->look.direct = 0;
+	while ((waiter = line_first(&semaphore->line, UNSEEN)) != NULL)
+		find_nothing(engine, waiter);
+}
+
+/*
+ * Claims the next slot for the first in the line who can use it. True: an answer is awaited, and until
+ * all slots have been tried nobody is looked for in another way.
+ */
+static bool
+claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	unsigned who = UNSEEN | LINE_OF(WAITER_WAITING);
+	struct waiter *waiter;
+	int slot;
+
+	if (semaphore->look.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
+		semaphore->look.direct = 1; /* what was tried before is old news */
+	while (semaphore->look.direct != 0 && !is_claiming_unseen(engine, semaphore)) {
+		waiter = line_first(&semaphore->line, who);
+		slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
+		/* One who wants slot 1 alone does not stop those behind. */
+		while (slot == 0 && waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX) {
+			waiter = line_next(&semaphore->line, waiter, who);
+			slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
+		}
+		if (slot != 0)
+			acquire_claim_unseen(engine, waiter, slot);
+		else
+			end_unseen(engine, semaphore);
+	}
+	return semaphore->look.direct != 0;
 }
 
 /* ---- the line ---- */
@@ -205,36 +261,53 @@ served_by_knowledge(const struct lock_engine *engine, const struct semaphore *se
 static void
 claim_what_is_free(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	unsigned who = UNSEEN | served_by_knowledge(engine, semaphore);
+	unsigned who = served_by_knowledge(engine, semaphore);
 	struct waiter *waiter, *next;
 
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
-		bool unseen = waiter->state == WAITER_UNSEEN;
-		int slot = unseen ? unseen_slot(engine, waiter) : known_free_slot(engine, waiter);
+		int slot = known_free_slot(engine, waiter);
 
 		next = line_next(&semaphore->line, waiter, who);
-		if (slot != 0) {
+		if (slot != 0)
 			acquire_claim(engine, waiter, slot);
-		} else if (unseen) {
-			find_nothing(engine, waiter);
-		} else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1) {
-			/* Where this one finds none, nobody does. */
-			who = UNSEEN;
-			next = line_next(&semaphore->line, waiter, who);
-		}
+		else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1)
+			return; /* where this one finds none, nobody does */
 	}
 }
 
 static void
 schedule_reprobe(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	int64_t half = engine->settings.reprobe / 2;
+	int64_t most = engine->settings.reprobe, least = most / 10 * 7;
 
 	if (semaphore->look.overtaken)
 		timers_cancel(engine->timers, &semaphore->reprobe);
 	else
 		timers_set(engine->timers, &semaphore->reprobe,
-		    engine_now(engine) + half + jitter_below(&engine->jitter, half));
+		    engine_now(engine) + least + jitter_below(&engine->jitter, most - least));
+}
+
+/*
+ * A slot that was freed here just now is left alone: within a moment it is known whether anybody was told
+ * of it, and whoever came a moment ago waits for that rather than looks.
+ */
+static bool
+is_about_to_know(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	const struct waiter *waiter = line_first(&semaphore->line, NEW);
+
+	return waiter != NULL && semaphore->spared > 0 &&
+	       engine_now(engine) - waiter->started < engine->settings.hint_grace &&
+	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe);
+}
+
+static bool
+cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return info.side_blocked && !look_is_guarded(engine, semaphore);
 }
 
 /* If somebody came after the last one began, or waits and the time for another has come. */
@@ -244,8 +317,20 @@ look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 	unsigned who = timer_is_set(&semaphore->reprobe) ? NEW : LINE_READY;
 	struct waiter *waiter;
 
-	if (line_count(&semaphore->line, who) == 0)
+	if (line_count(&semaphore->line, who) == 0 || is_about_to_know(engine, semaphore))
 		return;
+	if (line_count(&semaphore->line, NEW) == 0 && cannot_probe(engine, semaphore)) {
+		/* That nothing would be seen is known without asking. */
+		semaphore->look.overtaken = false;
+		semaphore->look.direct = 1;
+		schedule_reprobe(engine, semaphore);
+		claim_unseen(engine, semaphore);
+		return;
+	}
+	if (line_count(&semaphore->line, NEW) == 0 && look_again_will_do(semaphore)) {
+		look_again(engine, semaphore);
+		return;
+	}
 	while ((waiter = line_first(&semaphore->line, NEW)) != NULL)
 		engine_waiter_set_state(engine, waiter, WAITER_LOOKED);
 	look_start(engine, semaphore);
@@ -257,8 +342,10 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	if (semaphore->look.state == LOOK_SEEN)
 		look_end(semaphore);
-	if (semaphore->look.state != LOOK_OVER)
-		return;
+	semaphore->look.direct = 0;
+	if (semaphore->look.state != LOOK_OVER || semaphore->members != NULL ||
+	    semaphore->spared > 0)
+		return; /* it is poked when that is over */
 	if (semaphore->size > 0 &&
 	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
 		timers_set(engine->timers, &semaphore->reprobe,
@@ -291,5 +378,6 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 	case LOOK_OVER:
 		break;
 	}
-	look_if_wanted(engine, semaphore);
+	if (!claim_unseen(engine, semaphore))
+		look_if_wanted(engine, semaphore);
 }

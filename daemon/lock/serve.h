@@ -6,11 +6,14 @@
  *	else look			-> probe A and B of a growing window, in one flush on the side link
  *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the line
- *		all taken, or a gate	-> would-block, or wait: look again after a jittered interval
+ *		all taken, or a gate	-> would-block, or wait: a hint, or a re-probe after a jittered
+ *					   interval, makes it go on
+ *		left to others		-> a try waits for that moment (hint.h), once
  *		nothing there		-> no-such-lock, or it is made first
- *	no probes to be had		-> claim slot after slot unseen
+ *	no probes to be had		-> claim slot after slot unseen, for the first in the line
  *
- * Unseen, neither gate nor unlimited can be told from a lock that is not there: those who find no slot
+ * Unseen, one slot is claimed after the other, each once, however many wait; and again at each interval.
+ * Neither gate nor unlimited can be told from a lock that is not there: those who find no slot
  * then wait, or are told that the broker did not say. And a name that is unlimited is held by slot, as
  * far as it has any.
  *

@@ -31,6 +31,7 @@ static const struct lock_settings settings = {
     .naming = &queue_naming_amqp_locks,
     .max_races = 16,
     .reprobe = 5 * NSEC_PER_SEC,
+    .hint_grace = 5 * NSEC_PER_MSEC,
     .request_timeout = 10 * NSEC_PER_SEC,
     .max_locks_per_peer = 1024,
     .max_waits_per_peer = 1024,

@@ -86,6 +86,7 @@ begin(void)
 	    .naming = &queue_naming_amqp_locks,
 	    .max_races = 16,
 	    .reprobe = 5 * NSEC_PER_SEC,
+	    .hint_grace = 5 * NSEC_PER_MSEC,
 	    .request_timeout = 10 * NSEC_PER_SEC,
 	    .max_locks_per_peer = 3,
 	    .max_waits_per_peer = 3,

@@ -229,6 +229,9 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		try_all(sim);
 	pass_until_quiet(sim);
+	/* Places in wait lines are kept for a moment. */
+	if (!is_over(sim))
+		sim_pass(sim, 300 * NSEC_PER_MSEC);
 	if (!is_over(sim))
 		check_quiet(sim);
 }

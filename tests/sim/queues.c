@@ -15,6 +15,7 @@ struct texts {
 };
 
 static char locks[NAMES][TEXT_SIZE], gates[NAMES][TEXT_SIZE], unlimiteds[NAMES][TEXT_SIZE];
+static char lines[NAMES][2][TEXT_SIZE];
 static struct texts plain, python;
 static const struct texts *used = &plain;
 
@@ -43,6 +44,8 @@ queues_init(void)
 		snprintf(locks[name], TEXT_SIZE, "%c", 'a' + name);
 		snprintf(gates[name], TEXT_SIZE, "%c-G", 'a' + name);
 		snprintf(unlimiteds[name], TEXT_SIZE, "%c-U", 'a' + name);
+		snprintf(lines[name][0], TEXT_SIZE, "%c-W", 'a' + name);
+		snprintf(lines[name][1], TEXT_SIZE, "%c-M-W", 'a' + name);
 		snprintf(plain.b[name][0], TEXT_SIZE, "%c-M", 'a' + name);
 		snprintf(python.b[name][0], TEXT_SIZE, "%c", 'a' + name);
 		for (int slot = 1; slot <= SLOTS_KNOWN; slot++)
@@ -89,6 +92,12 @@ queue_unlimited(int name)
 }
 
 const char *
+queue_line(int name, bool mutex)
+{
+	return lines[name][mutex];
+}
+
+const char *
 queue_directory(void)
 {
 	return used->directory;
@@ -114,6 +123,8 @@ queue_text(struct queue_id id)
 		return queue_gate(id.name);
 	case QUEUE_UNLIMITED:
 		return queue_unlimited(id.name);
+	case QUEUE_LINE:
+		return queue_line(id.name, id.slot == 1);
 	case QUEUE_DIRECTORY:
 		return queue_directory();
 	case QUEUE_DIRECTORY_MUTEX:
@@ -172,6 +183,10 @@ queue_find(const char *queue)
 	assert(id.name >= 0 && id.name < NAMES);
 	if (queue[1] == '\0')
 		return id;
+	for (int mutex = 0; mutex < 2; mutex++) {
+		if (strcmp(queue, lines[id.name][mutex]) == 0)
+			return (struct queue_id){QUEUE_LINE, id.name, mutex};
+	}
 	/* a-1-A, a-A-1, a-M */
 	id.slot = read_slot(&at);
 	if (id.slot > 0)

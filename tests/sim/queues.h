@@ -18,6 +18,7 @@ enum queue_part {
 	QUEUE_ADMIN,
 	QUEUE_GATE,
 	QUEUE_UNLIMITED,
+	QUEUE_LINE, /* slot 1: of the true mutex */
 	QUEUE_DIRECTORY,
 	QUEUE_DIRECTORY_MUTEX
 };
@@ -38,6 +39,7 @@ const char *queue_a(int name, int slot);
 const char *queue_b(int name, int slot);
 const char *queue_gate(int name);
 const char *queue_unlimited(int name);
+const char *queue_line(int name, bool mutex);
 const char *queue_directory(void);
 const char *queue_directory_mutex(void);
 const char *queue_text(struct queue_id id);

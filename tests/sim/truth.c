@@ -240,6 +240,7 @@ admin_method(struct sim *sim, int daemon, const struct memory_performed *what, s
 		check_listed(sim, id.name);
 		break;
 	case QUEUE_B:
+	case QUEUE_LINE:
 	case QUEUE_DIRECTORY:
 	case QUEUE_DIRECTORY_MUTEX:
 		break;
@@ -324,6 +325,8 @@ truth_performed(void *ctx, const struct memory_performed *what)
 		sim->truth.refusals++;
 	if (id.part == QUEUE_DIRECTORY)
 		directory_method(sim, daemon, what);
+	else if (id.part == QUEUE_LINE)
+		return;
 	else if (is_administration(what->method, id.part))
 		admin_method(sim, daemon, what, id);
 	else

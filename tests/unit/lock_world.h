@@ -1,6 +1,6 @@
 /*
  * A small world for tests of the lock engine: a clock that stands still until told, one memory_world,
- * up to two daemons (an engine over a memory_broker each), and a record of all that they said.
+ * up to three daemons (an engine over a memory_broker each), and a record of all that they said.
  */
 #ifndef TESTS_UNIT_LOCK_WORLD_H
 #define TESTS_UNIT_LOCK_WORLD_H
@@ -13,7 +13,7 @@
 #include "daemon/lock/lock.h"
 #include "protocol/duration.h"
 
-#define DAEMONS 2
+#define DAEMONS 3
 #define RECORDS 4096
 
 struct said {
@@ -62,7 +62,7 @@ struct lock_world {
 	size_t said_count;
 };
 
-/* A world with both daemons' hold links up; settings with which they start are the defaults. */
+/* A world with all daemons' hold links up; settings with which they start are the defaults. */
 struct lock_world *world_new(void);
 /* The same, with another way of naming queues. */
 struct lock_world *world_new_named(const struct queue_naming *naming);

@@ -241,6 +241,7 @@ END_TEST
 START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
+	world_pass(world, SECOND);
 	/* On a new side link nobody knows of the alarm before something is published. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 	world_pass(world, SECOND);

@@ -103,11 +103,11 @@ END_TEST
 START_TEST(two_daemons_make_one)
 {
 	for (uint64_t peer = 1; peer <= 2; peer++) {
-		for (int daemon = 0; daemon < DAEMONS; daemon++)
+		for (int daemon = 0; daemon < 2; daemon++)
 			ask(daemon, peer, 1, 4, DURATION_FOREVER);
 	}
 	for (uint64_t peer = 1; peer <= 2; peer++) {
-		for (int daemon = 0; daemon < DAEMONS; daemon++)
+		for (int daemon = 0; daemon < 2; daemon++)
 			ck_assert_int_eq(reason_of(daemon, peer, 1), REASON_NONE);
 	}
 	ck_assert_int_eq(world_b_count(world), 4);

@@ -1,0 +1,590 @@
+/*
+ * Waiting across daemons: places in the broker's wait line, hints and who gets them, the moment for which
+ * a slot is left to others, and the re-probe that covers all that is not told.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define TRY 0
+#define SECOND NSEC_PER_SEC
+#define MS NSEC_PER_MSEC
+/* An answer takes 1 ms: a delete, a hint, a claim, and what a loop's pass adds. */
+#define SOON (8 * MS)
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+static const struct said *
+acquire(int daemon, uint64_t peer, uint64_t request, const char *name, int64_t timeout)
+{
+	world_acquire(world, daemon, peer, request, name, timeout);
+	return world_await(world, daemon, peer, request);
+}
+
+static void
+wait_with(int daemon, uint64_t peer, uint64_t request, enum lock_kind kind, int priority)
+{
+	struct lock_acquire wanted = {.name = "db",
+	    .kind = kind,
+	    .timeout = DURATION_FOREVER,
+	    .priority = priority,
+	    .progress = true};
+
+	lock_acquire(engine(daemon), peer, request, &wanted);
+}
+
+static void
+wait_for(int daemon, uint64_t peer, uint64_t request)
+{
+	wait_with(daemon, peer, request, LOCK_KIND_SEMAPHORE, 0);
+}
+
+static void
+release(int daemon, uint64_t peer, uint64_t request, uint64_t lock)
+{
+	lock_release(engine(daemon), peer, request, lock);
+	ck_assert_int_eq(world_await(world, daemon, peer, request)->reason, REASON_NONE);
+}
+
+static bool
+is_waiting(int daemon, uint64_t peer, uint64_t request)
+{
+	return world_answer(world, daemon, peer, request) == NULL;
+}
+
+/* ---- hints ---- */
+
+START_TEST(who_waits_elsewhere_is_woken_in_order)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	for (uint64_t peer = 1; peer <= 3; peer++) {
+		wait_for(1, peer, 1);
+		world_pass(world, SECOND / 10);
+	}
+	release(0, 1, 2, lock);
+	for (uint64_t peer = 1; peer <= 3; peer++) {
+		int64_t released = world->now;
+		const struct said *answer = world_await(world, 1, peer, 1);
+
+		ck_assert_int_eq(answer->reason, REASON_NONE);
+		ck_assert_int_le(answer->at - released, SOON);
+		ck_assert(peer == 3 || is_waiting(1, peer + 1, 1));
+		release(1, peer, 2, answer->lock);
+	}
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 0);
+}
+END_TEST
+
+START_TEST(one_place_for_each_priority_however_many_wait)
+{
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	for (uint64_t i = 0; i < 1000; i++)
+		wait_with(1, 1 + i, 1, LOCK_KIND_SEMAPHORE, i % 2 == 0 ? 0 : 5);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 2);
+	for (uint64_t i = 0; i < 1000; i++)
+		lock_peer_gone(engine(1), 1 + i);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 0);
+}
+END_TEST
+
+START_TEST(the_highest_priority_is_woken_first_across_daemons)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	wait_with(1, 1, 1, LOCK_KIND_SEMAPHORE, 0);
+	world_pass(world, SECOND);
+	wait_with(2, 1, 1, LOCK_KIND_SEMAPHORE, 7);
+	world_pass(world, SECOND);
+	release(0, 1, 2, lock);
+	lock = world_await(world, 2, 1, 1)->lock;
+	ck_assert(is_waiting(1, 1, 1));
+	release(2, 1, 2, lock);
+	ck_assert_uint_ne(world_await(world, 1, 1, 1)->lock, 0);
+}
+END_TEST
+
+START_TEST(a_true_mutex_has_a_line_of_its_own)
+{
+	struct lock_acquire wanted = {.name = "db", .kind = LOCK_KIND_MUTEX};
+	int64_t released;
+
+	world_make(world, "db", 1);
+	acquire(1, 9, 1, "db", TRY);
+	wait_for(2, 9, 1); /* of the semaphore of that name */
+	lock_acquire(engine(0), 1, 1, &wanted);
+	world_await(world, 0, 1, 1);
+	wait_with(1, 1, 1, LOCK_KIND_MUTEX, 0);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-M-W"), 1);
+	released = world->now;
+	release(0, 1, 2, world_answer(world, 0, 1, 1)->lock);
+	ck_assert_int_le(world_await(world, 1, 1, 1)->at - released, SOON);
+	ck_assert(is_waiting(2, 9, 1));
+}
+END_TEST
+
+START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	wait_for(2, 1, 1);
+	world_pass(world, SECOND);
+	/* Whose turn it is has just left, and keeps its place for a moment. */
+	ck_assert(lock_cancel(engine(1), 1, 1));
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 2);
+	lock_release(engine(0), 1, 2, lock);
+	ck_assert_int_le(world_await(world, 2, 1, 1)->at - world->now, SOON);
+	ck_assert_int_eq(world_answer(world, 2, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_lt(
+	    world_answer(world, 2, 1, 1)->at - world_answer(world, 0, 1, 2)->at, 2 * SOON);
+}
+END_TEST
+
+START_TEST(a_hint_is_owed_while_the_side_link_is_away)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	release(0, 1, 2, lock);
+	world_pass(world, SECOND / 10);
+	ck_assert(is_waiting(1, 1, 1));
+	memory_broker_restore(world->daemon[0].broker, BROKER_SIDE);
+	ck_assert_int_lt(
+	    world_await(world, 1, 1, 1)->at - world_answer(world, 0, 1, 2)->at, SECOND / 2);
+}
+END_TEST
+
+/* What was freed before the place in the line was there went to nobody: it is looked for once more. */
+START_TEST(freed_between_the_look_and_the_place_in_the_line)
+{
+	world_make(world, "db", 1);
+	for (int steps = 0; steps < 12; steps++) {
+		uint64_t lock = acquire(0, 1, 10 + (uint64_t)steps, "db", TRY)->lock;
+
+		wait_for(1, 1, 10 + (uint64_t)steps);
+		for (int i = 0; i < steps; i++)
+			world_step(world, 10 * MS);
+		lock_release(engine(0), 1, 100 + (uint64_t)steps, lock);
+		ck_assert_int_lt(world_await(world, 1, 1, 10 + (uint64_t)steps)->at -
+				     world_await(world, 0, 1, 100 + (uint64_t)steps)->at,
+		    2 * SOON);
+		lock_peer_gone(engine(1), 1);
+		world_pass(world, SECOND);
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+START_TEST(a_slot_that_came_back_is_told_when_its_old_holder_is_gone)
+{
+	uint64_t lock;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	world_pass(world, SECOND);
+	ck_assert(memory_world_remove(world->memory, "db-1-A"));
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+	world_make(world, "db", 1);
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(1, 1, 1));
+	released = world->now;
+	release(0, 1, 2, lock);
+	ck_assert_int_le(world_await(world, 1, 1, 1)->at - released, 2 * SOON);
+}
+END_TEST
+
+/* A hint alone grants nothing: somebody else has the slot. */
+START_TEST(a_hint_of_a_slot_that_is_taken_grants_nothing)
+{
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	broker_line_wake(world->daemon[2].broker, "db-W", 1);
+	broker_line_wake(world->daemon[2].broker, "db-W", 9);
+	broker_line_wake(world->daemon[2].broker, "db-W", 0);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(1, 1, 1));
+	ck_assert(world_b(world, "db", 1, 0));
+	ck_assert_int_eq(world_b_count(world), 1);
+}
+END_TEST
+
+/* ---- administrators ---- */
+
+static void
+resize(int daemon, uint64_t request, int slots)
+{
+	struct lock_change change = {.name = "db", .by = LOCK_SLOTS_TO, .slots = slots};
+
+	lock_resize(engine(daemon), 77, request, &change);
+	ck_assert_int_eq(world_await(world, daemon, 77, request)->reason, REASON_NONE);
+}
+
+START_TEST(added_slots_an_opened_gate_and_unlimited_are_told)
+{
+	static const int sizes[] = {3, 3, LOCK_UNLIMITED};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		uint64_t request = 10 * (i + 1);
+		struct lock_change gone = {.name = "db"};
+		int64_t done;
+
+		world_make(world, "db", 1);
+		acquire(0, 1, request, "db", TRY);
+		if (i == 1)
+			resize(2, request, 0);
+		wait_for(0, 2, request);
+		wait_for(1, 2, request);
+		world_pass(world, SECOND);
+		ck_assert(is_waiting(0, 2, request) && is_waiting(1, 2, request));
+		resize(2, request + 1, sizes[i]);
+		done = world->now;
+		ck_assert_int_le(world_await(world, 0, 2, request)->at - done, 3 * SOON);
+		ck_assert_int_le(world_await(world, 1, 2, request)->at - done, 3 * SOON);
+		for (uint64_t peer = 1; peer <= 2; peer++) {
+			lock_peer_gone(engine(0), peer);
+			lock_peer_gone(engine(1), peer);
+		}
+		lock_destroy(engine(2), 77, request + 2, &gone);
+		world_pass(world, SECOND);
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+START_TEST(who_waits_elsewhere_hears_that_it_is_destroyed)
+{
+	struct lock_change change = {.name = "db"};
+
+	world_make(world, "db", 1);
+	acquire(0, 1, 1, "db", TRY);
+	wait_for(0, 2, 1);
+	wait_for(1, 2, 1);
+	world_pass(world, SECOND);
+	lock_destroy(engine(2), 77, 1, &change);
+	world_await(world, 2, 77, 1);
+	world_pass(world, 3 * SOON);
+	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_int_eq(world_answer(world, 1, 2, 1)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
+/* ---- the moment for which a slot is left to others ---- */
+
+START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
+{
+	world_make(world, "db", 1);
+	world->delay = MS / 2;
+	for (uint64_t i = 1; i <= 20; i++) {
+		uint64_t lock = acquire(0, 1, 100 * i, "db", DURATION_FOREVER)->lock;
+
+		wait_for(1, 1, 100 * i);
+		world_pass(world, SECOND);
+		lock_release(engine(0), 1, 100 * i + 1, lock);
+		while (is_waiting(0, 1, 100 * i + 1))
+			world_step(world, SECOND);
+		/* From here on B is free, and the one who knows it first is here. */
+		world_acquire(world, 0, 2, 100 * i, "db", i % 2 == 0 ? TRY : DURATION_FOREVER);
+		lock = world_await(world, 1, 1, 100 * i)->lock;
+		ck_assert_uint_ne(lock, 0);
+		if (i % 2 == 0) {
+			ck_assert_int_eq(
+			    world_await(world, 0, 2, 100 * i)->reason, REASON_WOULD_BLOCK);
+			release(1, 1, 100 * i + 1, lock);
+		} else {
+			release(1, 1, 100 * i + 1, lock);
+			ck_assert_uint_ne(world_await(world, 0, 2, 100 * i)->lock, 0);
+		}
+		lock_peer_gone(engine(0), 2);
+		world_pass(world, SECOND);
+		world->said_count = 0;
+	}
+}
+END_TEST
+
+/* Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed down. */
+START_TEST(where_nobody_waits_nobody_is_waited_for)
+{
+	uint64_t lock;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	for (uint64_t i = 1; i <= 10; i++) {
+		release(0, 1, 2 * i, lock);
+		released = world->now;
+		lock = acquire(0, 1, 2 * i + 1, "db", i % 2 == 0 ? TRY : SECOND)->lock;
+		ck_assert_uint_ne(lock, 0);
+		/* the return of the hint, and the flight */
+		ck_assert_int_le(world->now - released, 2 * world->delay + MS / 10);
+	}
+}
+END_TEST
+
+START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
+{
+	uint64_t lock;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	/* It is woken, and does not hear it. */
+	memory_broker_freeze(world->daemon[1].broker, BROKER_SIDE);
+	release(0, 1, 2, lock);
+	released = world->now;
+	ck_assert_uint_ne(acquire(0, 2, 1, "db", SECOND)->lock, 0);
+	ck_assert_int_ge(world->now - released, world_settings.hint_grace - 2 * MS);
+	ck_assert_int_le(world->now - released, world_settings.hint_grace + 2 * SOON);
+}
+END_TEST
+
+/* ---- the re-probe ---- */
+
+START_TEST(a_foreign_holder_that_tells_nobody_is_found)
+{
+	int64_t left;
+
+	world_make(world, "db", 1);
+	ck_assert(memory_world_put(world->memory, "db-1-B", true));
+	for (uint64_t peer = 1; peer <= 100; peer++)
+		wait_for(0, peer, 1);
+	world_pass(world, 3 * SECOND);
+	memory_world_remove(world->memory, "db-1-B");
+	left = world->now;
+	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, world_settings.reprobe + SOON);
+}
+END_TEST
+
+START_TEST(a_holder_that_is_killed_is_found)
+{
+	int64_t killed;
+
+	world_make(world, "db", 1);
+	acquire(1, 1, 1, "db", TRY);
+	wait_for(0, 1, 1);
+	world_pass(world, 3 * SECOND);
+	killed = world->now;
+	world_kill(world, 1);
+	ck_assert_int_le(world_await(world, 0, 1, 1)->at - killed, world_settings.reprobe + SOON);
+}
+END_TEST
+
+static unsigned probed;
+
+static void
+count_probe(struct lock_world *of)
+{
+	(void)of;
+	probed++;
+}
+
+START_TEST(a_thousand_who_wait_cost_less_than_a_message_a_second)
+{
+	static const struct {
+		const char *there;
+		enum lock_kind kind;
+	} of[] = {{"db-1-A", LOCK_KIND_SEMAPHORE}, {"db-G", LOCK_KIND_SEMAPHORE},
+	    {"db-1-A", LOCK_KIND_MUTEX}};
+
+	memory_world_put(world->memory, of[_i].there, false);
+	memory_world_put(world->memory, "db-1-B", true);
+	memory_world_put(world->memory, "db-M", true);
+	for (uint64_t peer = 1; peer <= 1000; peer++)
+		wait_with(0, peer, 1, of[_i].kind, 0);
+	world_pass(world, SECOND);
+	world->on_probe = count_probe;
+	probed = world->asked = 0;
+	world_pass(world, 100 * SECOND);
+	ck_assert_uint_gt(probed, 15);
+	ck_assert_uint_lt(probed, 100);
+	/* Each flush of them is answered once; and nothing else is asked. */
+	ck_assert_uint_le(world->asked, probed);
+}
+END_TEST
+
+START_TEST(all_of_a_large_semaphore_is_looked_at_in_parts)
+{
+	int64_t left;
+	char b[32];
+
+	world_make(world, "db", 600);
+	for (int slot = 1; slot <= 600; slot++) {
+		snprintf(b, sizeof(b), "db-%d-B", slot);
+		memory_world_put(world->memory, b, true);
+	}
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	world->on_probe = count_probe;
+	probed = 0;
+	world_pass(world, world_settings.reprobe);
+	ck_assert_uint_le(probed, 2 * (256 + 2));
+	for (int slot = 1; slot <= 600; slot++) {
+		snprintf(b, sizeof(b), "db-%d-B", slot);
+		memory_world_remove(world->memory, b);
+	}
+	left = world->now;
+	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, world_settings.reprobe + SOON);
+}
+END_TEST
+
+START_TEST(what_administrators_did_unheard_is_found)
+{
+	static const char *const there[] = {"db-2-A", "db-U"};
+	int64_t done;
+
+	world_make(world, "db", 1);
+	memory_world_put(world->memory, "db-1-B", true);
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	memory_world_put(world->memory, there[_i], false);
+	done = world->now;
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - done, world_settings.reprobe + 2 * SOON);
+}
+END_TEST
+
+START_TEST(a_gate_that_opened_unheard_is_found)
+{
+	static const char *const there[] = {"db-1-A", "db-U", NULL};
+	int64_t done;
+
+	memory_world_put(world->memory, "db-G", false);
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	if (there[_i] != NULL)
+		memory_world_put(world->memory, there[_i], false);
+	memory_world_remove(world->memory, "db-G");
+	done = world->now;
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason,
+	    there[_i] != NULL ? REASON_NONE : REASON_NO_SUCH_LOCK);
+	ck_assert_int_le(world->now - done, world_settings.reprobe + 2 * SOON);
+}
+END_TEST
+
+/* ---- an alarm ---- */
+
+START_TEST(during_an_alarm_the_first_alone_claims)
+{
+	int64_t left;
+
+	world_make(world, "db", 2);
+	acquire(1, 1, 1, "db", TRY);
+	acquire(1, 1, 2, "db", TRY);
+	for (uint64_t peer = 1; peer <= 200; peer++)
+		wait_for(0, peer, 1);
+	world_pass(world, 3 * SECOND);
+	memory_world_block(world->memory, true);
+	world_pass(world, 10 * SECOND);
+	world->asked = 0;
+	world_pass(world, 100 * SECOND);
+	/* Each time both slots. */
+	ck_assert_uint_gt(world->asked, 2 * 20);
+	ck_assert_uint_lt(world->asked, 6 * 30);
+	world_kill(world, 1);
+	left = world->now;
+	for (uint64_t peer = 1; peer <= 2; peer++)
+		ck_assert_int_le(
+		    world_await(world, 0, peer, 1)->at - left, world_settings.reprobe + 2 * SOON);
+	ck_assert(is_waiting(0, 3, 1));
+}
+END_TEST
+
+START_TEST(the_line_is_left_and_joined_anew_with_the_links)
+{
+	uint64_t lock;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	memory_broker_cut(world->daemon[1].broker, BROKER_HOLD, 0, -1, "cut");
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 0);
+	memory_broker_restore(world->daemon[1].broker, BROKER_HOLD);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
+	memory_broker_cut(world->daemon[1].broker, BROKER_SIDE, 0, 100 * MS, "cut");
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
+	released = world->now;
+	release(0, 1, 2, lock);
+	ck_assert_int_le(world_await(world, 1, 1, 1)->at - released, SOON);
+}
+END_TEST
+
+Suite *
+suite_lock_wait(void)
+{
+	Suite *suite = suite_create("lock: wait");
+	TCase *tc = tcase_create("wait");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, who_waits_elsewhere_is_woken_in_order);
+	tcase_add_test(tc, one_place_for_each_priority_however_many_wait);
+	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
+	tcase_add_test(tc, a_true_mutex_has_a_line_of_its_own);
+	tcase_add_test(tc, a_hint_to_who_wants_nothing_any_more_is_passed_on);
+	tcase_add_test(tc, a_hint_is_owed_while_the_side_link_is_away);
+	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
+	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
+	tcase_add_test(tc, a_hint_of_a_slot_that_is_taken_grants_nothing);
+	tcase_add_test(tc, added_slots_an_opened_gate_and_unlimited_are_told);
+	tcase_add_test(tc, who_waits_elsewhere_hears_that_it_is_destroyed);
+	tcase_add_test(tc, a_newcomer_here_does_not_beat_who_was_woken_elsewhere);
+	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
+	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
+	tcase_add_test(tc, a_foreign_holder_that_tells_nobody_is_found);
+	tcase_add_test(tc, a_holder_that_is_killed_is_found);
+	tcase_add_loop_test(tc, a_thousand_who_wait_cost_less_than_a_message_a_second, 0, 3);
+	tcase_add_test(tc, all_of_a_large_semaphore_is_looked_at_in_parts);
+	tcase_add_loop_test(tc, what_administrators_did_unheard_is_found, 0, 2);
+	tcase_add_loop_test(tc, a_gate_that_opened_unheard_is_found, 0, 3);
+	tcase_add_test(tc, during_an_alarm_the_first_alone_claims);
+	tcase_add_test(tc, the_line_is_left_and_joined_anew_with_the_links);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
