@@ -59,6 +59,12 @@ memory_broker_watched(const struct broker *broker)
 	return memory_watches_count(((const struct memory_broker *)broker)->watches);
 }
 
+size_t
+memory_broker_joined(const struct broker *broker)
+{
+	return memory_lines_count(((const struct memory_broker *)broker)->lines);
+}
+
 uint64_t
 memory_broker_connection(const struct broker *broker, enum broker_link which)
 {

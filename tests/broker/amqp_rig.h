@@ -162,5 +162,6 @@ Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);
 Suite *scripted_watches_suite(void);
+Suite *scripted_lines_suite(void);
 
 #endif

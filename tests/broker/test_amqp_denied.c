@@ -75,6 +75,36 @@ START_TEST(test_user_without_permissions)
 }
 END_TEST
 
+/* What README.md says one needs who takes slots and waits for them: for the default naming. */
+START_TEST(test_user_who_takes_and_waits)
+{
+	struct amqp_host host = rig_host();
+	struct amqp_settings settings = rig_settings(&host, 1);
+	struct rig_broker *one, *two;
+
+	rig_rabbit("ctl add_user worker secret");
+	rig_rabbit("ctl set_permissions worker '.-([0-9]+-B|[MW])$|^lockbroker=(ask$|inbox=)' "
+		   "'^amq\\.default$|^lockbroker=(ask$|inbox=)' "
+		   "'.-[AW]$|^lockbroker=(ask$|inbox=)'");
+	host.user = "worker";
+	host.password = "secret";
+	one = rig_open(&settings);
+	two = rig_open(&settings);
+	rig_join(one, "worker-W", 5, 1);
+	rig_wait(rig_line_told(one, "worker-W", BROKER_LINE_JOINED) == 1);
+	rig_wake(two, "worker-W", 1);
+	rig_wait(rig_line_told(one, "worker-W", BROKER_LINE_HINT) == 1);
+	ck_assert_int_eq(rig_count(two, "worker-W"), 1);
+	one->answers = true;
+	rig_inbox(one, true);
+	rig_wait((rig_ask_all(two, "who?", 4), rig_pass(), two->letter_count > 0));
+	ck_assert_str_eq(two->letters[0].user, "worker");
+	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(two, BROKER_SIDE).lanes_closed_by_broker, 0);
+	rig_rabbit("ctl delete_user worker");
+}
+END_TEST
+
 Suite *
 denied_suite(void)
 {
@@ -86,6 +116,7 @@ denied_suite(void)
 	tcase_add_test(tcase, test_wrong_password);
 	tcase_add_test(tcase, test_missing_vhost_is_added);
 	tcase_add_test(tcase, test_user_without_permissions);
+	tcase_add_test(tcase, test_user_who_takes_and_waits);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

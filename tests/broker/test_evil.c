@@ -458,8 +458,8 @@ evil_suite(void)
 int
 main(void)
 {
-	static Suite *(*const makers[])(void) = {
-	    evil_suite, scripted_suite, scripted_watches_suite, scripted_directory_suite};
+	static Suite *(*const makers[])(void) = {evil_suite, scripted_suite, scripted_watches_suite,
+	    scripted_lines_suite, scripted_directory_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }
