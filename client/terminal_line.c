@@ -34,6 +34,15 @@ terminal_line_possible(void)
 	return isatty(STDERR_FILENO) == 1;
 }
 
+bool
+terminal_line_foreground(void)
+{
+	pid_t group = tcgetpgrp(STDERR_FILENO);
+
+	/* A terminal that is not the session's own has no groups. */
+	return group < 0 || group == getpgrp();
+}
+
 /* Emacs and others that call themselves dumb show escapes as they are. */
 static bool
 can_clear(void)
@@ -50,7 +59,7 @@ put(const char *text)
 	char line[LINE_SIZE];
 	int room = width() - 1, columns, pad;
 
-	if (!output_ready(STDERR_FILENO))
+	if (!output_ready(STDERR_FILENO) || !terminal_line_foreground())
 		return;
 	columns = text_fit(line, sizeof(line), text, room);
 	pad = (shown < room ? shown : room) - columns;

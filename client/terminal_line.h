@@ -10,6 +10,8 @@
 
 /* Whether there is a terminal to show it on. */
 bool terminal_line_possible(void);
+/* Whether it is ours now: a job in the background writes over nobody's prompt again and again. */
+bool terminal_line_foreground(void);
 /* "lockbroker: " and the text, in the place of what was shown before. */
 void terminal_line_show(const char *text);
 void terminal_line_erase(void);

@@ -313,6 +313,16 @@ heed_keys(struct top *top)
 
 /* ---- signals, and the loop ---- */
 
+/* As whoever uses the terminal from the background (SIGTTOU), which is held here. */
+static void
+stop_in_background(void)
+{
+	pid_t group;
+
+	while ((group = tcgetpgrp(STDIN_FILENO)) >= 0 && group != getpgrp())
+		kill(getpid(), SIGSTOP);
+}
+
 /* Exit status, or GOING_ON. */
 static int
 heed_signals(struct top *top)
@@ -327,6 +337,8 @@ heed_signals(struct top *top)
 			top_terminal_leave();
 			kill(getpid(), SIGSTOP);
 		}
+		if (signo == SIGCONT)
+			stop_in_background();
 		/* Whoever had the terminal meanwhile, and whatever size it has now. */
 		if (signo == SIGTSTP || signo == SIGCONT)
 			top_terminal_redraw();
@@ -374,6 +386,7 @@ perform(struct top *top)
 		say("signals: %m");
 		return EXIT_STATUS_INTERNAL;
 	}
+	stop_in_background();
 	if (!top_terminal_begin()) {
 		say("top: the terminal cannot do that (TERM=%s); lockbroker watch can",
 		    getenv("TERM") != NULL ? getenv("TERM") : "");

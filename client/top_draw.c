@@ -240,11 +240,16 @@ draw_panel(const struct top_view *view, enum top_panel panel, int y, int lines)
 
 /* ---- what is around them ---- */
 
+/* What else there is to say about a panel; nothing of what is "" or 0. */
 static void
-add_filter(char *line, size_t size, const char *filter)
+add_more(char *line, size_t size, int more, const char *filter, const char *silent)
 {
 	size_t len = strlen(line);
 
+	if (more > 0)
+		len += (size_t)snprintf(line + len, size - len, ", and %d more", more);
+	if (*silent != '\0')
+		len += (size_t)snprintf(line + len, size - len, "   no answer: %s", silent);
 	if (*filter != '\0')
 		snprintf(line + len, size - len, "   filter: %s", filter);
 }
@@ -257,7 +262,7 @@ draw_title(const struct top_model *model)
 
 	snprintf(line, sizeof(line), "lockbroker top   %zu semaphore%s", model->semaphores_count,
 	    model->semaphores_count == 1 ? "" : "s");
-	add_filter(line, sizeof(line), sight->filter);
+	add_more(line, sizeof(line), model->more, sight->filter, model->silent);
 	put_line(0, A_REVERSE, line);
 }
 
@@ -271,7 +276,7 @@ draw_about(const struct top_model *model, int y)
 		snprintf(line, sizeof(line), "%s   slots %s, busy %s, waiting %s", one->name,
 		    number_words(one->slots, slots), number_words(one->busy, busy),
 		    number_words(one->waiting, waiting));
-	add_filter(line, sizeof(line), model->sight[TOP_ROWS].filter);
+	add_more(line, sizeof(line), model->rows_more, model->sight[TOP_ROWS].filter, "");
 	put_line(y, A_REVERSE, line);
 }
 

@@ -53,8 +53,12 @@ set_away(struct top_link *link, const char *why, int64_t now)
 	link->state = TOP_LINK_AWAY;
 	link->retry_at = now + RETRY_MS;
 	link->list = link->show = (struct top_query){.request = 0};
-	memset(link->actions, 0, sizeof(link->actions));
 	link->said[0] = '\0';
+	for (size_t i = 0; i < TOP_ACTIONS_MOST; i++)
+		if (link->actions[i].request != 0)
+			top_link_say(link, true, "%s: lockbrokerd went away; it may have been done",
+			    link->actions[i].name);
+	memset(link->actions, 0, sizeof(link->actions));
 	snprintf(
 	    link->trouble, sizeof(link->trouble), "lockbrokerd is away, trying again: %.200s", why);
 }
@@ -140,7 +144,7 @@ top_link_act(struct top_link *link, const char *method, const char *params, cons
 	action->request = ask(link, method, params);
 	snprintf(action->name, sizeof(action->name), "%s", name);
 	snprintf(action->waiter, sizeof(action->waiter), "%s", waiter);
-	link->said[0] = '\0';
+	top_link_say(link, false, "%s: asked for", name);
 }
 
 /* ---- answers ---- */

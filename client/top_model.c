@@ -115,7 +115,8 @@ top_model_row(const struct top_model *model)
 struct list_read {
 	struct top_semaphore *items;
 	size_t count;
-	bool any; /* it is an answer to list */
+	int more; /* -1 = it is no answer to list */
+	char silent[TOP_SILENT_SIZE];
 };
 
 /* "ARRAY.N.MEMBER": grows *items when N is a new one. The member, or NULL. */
@@ -152,6 +153,14 @@ number(const char *value)
 	return *value == '\0' ? -1 : strcmp(value, "unlimited") == 0 ? LB_UNLIMITED : atoi(value);
 }
 
+static void
+add_word(char *words, size_t size, const char *word)
+{
+	size_t len = strlen(words);
+
+	snprintf(words + len, size - len, "%s%s", len > 0 ? ", " : "", word);
+}
+
 static int
 read_list(const char *path, const char *value, void *arg)
 {
@@ -163,7 +172,10 @@ read_list(const char *path, const char *value, void *arg)
 	struct top_semaphore *one;
 
 	read->items = items;
-	read->any |= strcmp(path, "more") == 0;
+	if (strcmp(path, "more") == 0)
+		read->more = atoi(value);
+	else if (strncmp(path, "unknown_hosts.", 14) == 0)
+		add_word(read->silent, sizeof(read->silent), value);
 	if (member == NULL)
 		return no_memory ? LB_NO_MEMORY : 0;
 	one = &read->items[read->count - 1];
@@ -192,10 +204,10 @@ top_model_list(struct top_model *model, const char *json)
 {
 	struct top_sight *sight = &model->sight[TOP_SEMAPHORES];
 	const struct top_semaphore *before = top_model_semaphore(model);
-	struct list_read read = {.items = NULL};
+	struct list_read read = {.more = -1};
 	char name[ROW_NAME_SIZE] = "";
 
-	if (lb_json_each(json, read_list, &read) != LB_OK || !read.any ||
+	if (lb_json_each(json, read_list, &read) != LB_OK || read.more < 0 ||
 	    !make_room(sight, read.count)) {
 		free(read.items);
 		return false;
@@ -207,6 +219,8 @@ top_model_list(struct top_model *model, const char *json)
 	free(model->semaphores);
 	model->semaphores = read.items;
 	model->semaphores_count = read.count;
+	model->more = read.more;
+	snprintf(model->silent, sizeof(model->silent), "%s", read.silent);
 	see(model, TOP_SEMAPHORES);
 	for (size_t i = 0; i < sight->count; i++)
 		if (strcmp(top_model_semaphore_at(model, i)->name, name) == 0)
@@ -223,7 +237,7 @@ struct rows_read {
 
 struct show_read {
 	struct rows_read holders, waiters;
-	bool any; /* it is an answer to show */
+	int more; /* -1 = it is no answer to show */
 };
 
 /* Into those of that array, if it is one of its rows. */
@@ -251,7 +265,8 @@ read_show(const char *path, const char *value, void *arg)
 	struct show_read *read = arg;
 	int code = read_row(&read->holders, "holders", path, value);
 
-	read->any |= strcmp(path, "more") == 0;
+	if (strcmp(path, "more") == 0)
+		read->more = atoi(value);
 	return code != 0 ? code : read_row(&read->waiters, "waiters", path, value);
 }
 
@@ -312,7 +327,7 @@ top_model_show(struct top_model *model, const char *name, const char *json, int6
 	const struct top_semaphore *wanted = top_model_semaphore(model);
 	struct top_sight *sight = &model->sight[TOP_ROWS];
 	const struct row *before = top_model_row(model);
-	struct show_read read = {.any = false};
+	struct show_read read = {.more = -1};
 	struct row selected, *rows = NULL;
 	size_t count;
 
@@ -325,7 +340,7 @@ top_model_show(struct top_model *model, const char *name, const char *json, int6
 		selected = *before;
 	snprintf(model->rows_of, sizeof(model->rows_of), "%s", name);
 	expire_cancelled(model, now);
-	if (lb_json_each(json, read_show, &read) == LB_OK && read.any)
+	if (lb_json_each(json, read_show, &read) == LB_OK && read.more >= 0)
 		rows = join(model, &read, &count);
 	free(read.holders.items);
 	free(read.waiters.items);
@@ -336,6 +351,7 @@ top_model_show(struct top_model *model, const char *name, const char *json, int6
 	free(model->rows);
 	model->rows = rows;
 	model->rows_count = count;
+	model->rows_more = read.more;
 	see(model, TOP_ROWS);
 	for (size_t i = 0; i < sight->count; i++)
 		if (same_row(top_model_row_at(model, i), &selected))
@@ -347,6 +363,7 @@ void
 top_model_forget_rows(struct top_model *model)
 {
 	model->rows_count = 0;
+	model->rows_more = 0;
 	model->rows_of[0] = '\0';
 	model->sight[TOP_ROWS].first = 0;
 	see(model, TOP_ROWS);

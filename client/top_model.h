@@ -21,6 +21,9 @@ enum top_panel { TOP_SEMAPHORES, TOP_ROWS };
 #define TOP_CANCELLED_MS 3000
 #define TOP_CANCELLED_MOST 16
 
+/* As many names of hosts as a line has room for. */
+#define TOP_SILENT_SIZE 128
+
 struct top_semaphore {
 	char name[ROW_NAME_SIZE];
 	int slots;         /* LB_UNLIMITED; -1 = not known */
@@ -47,7 +50,9 @@ struct top_model {
 	size_t semaphores_count;
 	struct row *rows; /* owned; holders, waiters, cancelled */
 	size_t rows_count;
-	char rows_of[ROW_NAME_SIZE]; /* "" = there are none yet */
+	char rows_of[ROW_NAME_SIZE];  /* "" = there are none yet */
+	int more, rows_more;          /* of both, that did not fit into the answers */
+	char silent[TOP_SILENT_SIZE]; /* hosts that did not answer: what waits there is missing */
 	struct top_cancelled cancelled[TOP_CANCELLED_MOST];
 	size_t cancelled_count;
 	struct top_sight sight[TOP_PANELS];

@@ -136,6 +136,14 @@ keep_line(struct waiting *waiting)
 	return waiting->stand.shown_at + LINE_EVERY_MS;
 }
 
+/* In the background of a terminal there is a line for each change, too. */
+static bool
+by_lines(const struct waiting *waiting)
+{
+	return waiting->telling == TELL_LINES ||
+	       (waiting->telling == TELL_TERMINAL && !terminal_line_foreground());
+}
+
 static void
 tell_position(struct waiting *waiting, const struct lb_event *event)
 {
@@ -149,7 +157,7 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 	status_line(waiting->options, "waiting", event->json);
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
-	if (waiting->telling == TELL_LINES)
+	if (by_lines(waiting))
 		say_in_passing("%s: waiting, position %d%s (%lld s)", waiting->name,
 		    event->position, holders, seconds);
 	if (waiting->telling != TELL_TERMINAL)
@@ -169,7 +177,7 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: the broker is %s", waiting->name, event->reason);
-	if (waiting->telling == TELL_LINES)
+	if (by_lines(waiting))
 		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
 		    *event->text != '\0' ? ": " : "", event->text);
 	if (waiting->telling != TELL_TERMINAL)

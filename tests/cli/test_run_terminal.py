@@ -207,6 +207,18 @@ class TheLineThatWaits(unittest.TestCase):
         screen.wait(130)
         self.assertIsNone(screen.find("waiting"))
 
+    def test_in_the_background_there_is_a_line_a_change(self):
+        self.fake.script["acquire"] = lambda request, _: GRANT if request["params"]["name"] == "first" else None
+        screen = Screen(self, self.fake, "run", "first", "bash", "-mc",
+                        f"{program('lockbroker')} run db echo mine & wait -f %1")
+        self.fake.wait_asked("acquire", 2)
+        for position in 2, 1:
+            self.fake.say(("waiting", {"id": 1, "position": position, "holders": 1}))
+            screen.wait_row(rf"^lockbroker: db: waiting, position {position}, 1 holds it \(\d+ s\)$")
+        self.fake.connections[-1].sendall(reply(self.fake.asked("acquire")[1], result={**GRANT, "lock": "f-2"}))
+        screen.wait(0)
+        self.assertNotIn("\x1b[K", screen.text)
+
     def test_no_line_where_there_is_no_terminal(self):
         job = Job(self, self.fake, "run", "db", "echo", "mine")
         self.fake.wait_asked("acquire")

@@ -8,8 +8,8 @@ import unittest
 
 import tap
 from cli import Job, command, state
-from daemon import Daemon
-from fake import Fake, error
+from daemon import Daemon, program
+from fake import GRANT, Fake, error
 from rows import Semaphores, row, unknown
 from screen import Screen
 from wait import wait_until
@@ -191,6 +191,15 @@ class Shown(Rows):
                     self.assertNotRegex(screen.text, r"\x1b\[[0-9;]*3[0-7]m")
                 self.quit(screen)
 
+    def test_what_is_missing_is_said(self):
+        self.fake.script["list"] = lambda request, connection: {
+            **self.fake.on_list(request, connection), "more": 5, "unknown_hosts": ["west", "east"]}
+        self.fake.script["show"] = lambda request, connection: {**self.fake.on_show(request, connection), "more": 7}
+        screen = self.start()
+        screen.wait_row("^lockbroker top   3 semaphores, and 5 more   no answer: west, east$")
+        screen.wait_row("^db   slots 1, busy 1, waiting 2, and 7 more$")
+        self.quit(screen)
+
     def test_words_of_others_stay_words(self):
         self.fake.add("db", 1, row("busy", "w-1", slot=1, who="\x1b[2Jalice\r\n\t", why="\u6f22\u5b57",
                                    command="x" * 256, host="\u202ehost"))
@@ -351,6 +360,28 @@ class Trouble(Rows):
         screen.type("q")
         screen.wait_row("has not answered")
         self.quit(screen)
+
+    def test_the_daemon_ends_before_it_answers(self):
+        screen = self.start()
+        self.fake.script["resize"] = Fake.CLOSE
+        screen.type("+")
+        screen.wait_row("^db: lockbrokerd went away; it may have been done$")
+        screen.wait_row("^> db +1 +1 +2$")
+        screen.type("j")
+        screen.wait_row("^> gate ")
+        self.quit(screen)
+
+    def test_in_the_background_it_stops_until_it_is_called(self):
+        # A shell with job control, which is the first to run on the terminal.
+        self.fake.script["acquire"] = GRANT
+        top = f"{program('lockbroker')} top"
+        screen = Screen(self, self.fake, "run", "first", "bash", "-mc", f"{top} & wait %1; jobs; read x; fg %1")
+        screen.wait_text("Stopped")
+        self.assertEqual(self.fake.asked("list"), [])
+        screen.type("\r")
+        screen.wait_row("^> .* alice")
+        screen.type("q")
+        screen.wait(0)
 
     def test_garbage_is_the_end_of_a_connection_and_no_more(self):
         screen = self.start()
