@@ -119,6 +119,21 @@ struct list_read {
 	char silent[TOP_SILENT_SIZE];
 };
 
+/* Room for one more, in steps that double: none when there is no memory. */
+static bool
+grow(void **items, size_t count, size_t size)
+{
+	void *grown;
+
+	if ((count & (count - 1)) != 0)
+		return true;
+	grown = realloc(*items, (count > 0 ? 2 * count : 1) * size);
+	if (grown == NULL)
+		return false;
+	*items = grown;
+	return true;
+}
+
 /* "ARRAY.N.MEMBER": grows *items when N is a new one. The member, or NULL. */
 static const char *
 element(const char *path, const char *array, size_t size, void **items, size_t *count,
@@ -127,7 +142,6 @@ element(const char *path, const char *array, size_t size, void **items, size_t *
 	size_t len = strlen(array);
 	unsigned long index;
 	char *member;
-	void *grown;
 
 	if (strncmp(path, array, len) != 0 || path[len] != '.')
 		return NULL;
@@ -136,13 +150,11 @@ element(const char *path, const char *array, size_t size, void **items, size_t *
 		return NULL;
 	if (index < *count)
 		return member + 1;
-	grown = realloc(*items, (*count + 1) * size);
-	if (grown == NULL) {
+	if (!grow(items, *count, size)) {
 		*ret_no_memory = true;
 		return NULL;
 	}
-	*items = grown;
-	memset((char *)grown + *count * size, 0, size);
+	memset((char *)*items + *count * size, 0, size);
 	++*count;
 	return member + 1;
 }

@@ -99,7 +99,7 @@ class Shown(Rows):
 
     def test_more_than_fits_is_scrolled(self):
         self.fake.add("db", 1, row("busy", "w-0", slot=1, who="alice"),
-                      *(row("waiting", f"w-{i}", position=i, who=f"who-{i}") for i in range(1, 300)))
+                      *(row("waiting", f"w-{i}", position=i, who=f"who-{i}") for i in range(1, 3000)))
         for i in range(50):
             self.fake.add(f"s{i:02}", i)
         screen = self.start()
@@ -109,7 +109,7 @@ class Shown(Rows):
         screen.type(HOME + "\t")
         screen.wait_row("^> .* alice")
         screen.type(END)
-        screen.wait_row(r"^> . waiting +#299 +who-299")
+        screen.wait_row(r"^> . waiting +#2999 +who-2999")
         screen.wait_no_row("who-1 ")
         screen.type(HOME)
         screen.wait_row("who-1 ")
