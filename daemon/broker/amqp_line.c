@@ -20,6 +20,9 @@
 #define RARELY (30 * NSEC_PER_SEC)
 /* No channel number was left. */
 #define NO_LANE (1 * NSEC_PER_SEC)
+/* Channels left to all else that is done over the link: most, and least. */
+#define OTHERS_MOST 16
+#define OTHERS_LEAST 2
 
 enum member_state {
 	MEMBER_WAITING, /* for the link, or for its time (again) */
@@ -235,6 +238,19 @@ send_cancel(const struct member *member, uint64_t consumer)
 	send_method(member, AMQP_BASIC_CANCEL_METHOD, &cancel);
 }
 
+/* Without a line one is served by looking now and then; without a probe by nobody. */
+static bool
+is_room(const struct amqp_lanes *lanes)
+{
+	unsigned max = amqp_lanes_max(lanes), others = max / 2;
+
+	if (others > OTHERS_MOST)
+		others = OTHERS_MOST;
+	if (others < OTHERS_LEAST)
+		others = OTHERS_LEAST;
+	return amqp_lanes_open(lanes) + others < max;
+}
+
 static void
 member_join(struct member *member)
 {
@@ -243,7 +259,8 @@ member_join(struct member *member)
 	timers_cancel(lines->config.timers, &member->again);
 	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
 		return;
-	member->channel = amqp_lanes_tap(lines->config.lanes, &member->tap);
+	if (is_room(lines->config.lanes))
+		member->channel = amqp_lanes_tap(lines->config.lanes, &member->tap);
 	if (member->channel == 0) {
 		member_out(member, NO_LANE);
 		return;

@@ -225,6 +225,31 @@ START_TEST(test_the_user_has_another_name)
 }
 END_TEST
 
+/* Few channels: half of them are left to those who probe and administer. */
+START_TEST(test_members_leave_channels_to_others)
+{
+	static const char *const queue = "a";
+	enum { FEW = 8, MANY = 20 };
+	unsigned consumes = 0;
+	char name[16];
+
+	evbuffer_drain(evil.greeting, evbuffer_get_length(evil.greeting));
+	put_start(evil.greeting, "PLAIN", "evil");
+	put_tune(evil.greeting, FEW, 8192, 10);
+	put_open_ok(evil.greeting);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "w%d", i);
+		rig_join(one, name, 0, 1);
+	}
+	rig_wait(evil_saw(FEW / 2, AMQP_BASIC_CONSUME_METHOD) == 1);
+	rig_ask_probe(one, &queue, 1);
+	rig_wait(evil_saw(FEW / 2 + 1, AMQP_CONFIRM_SELECT_METHOD) == 1);
+	for (uint16_t channel = 1; channel <= FEW; channel++)
+		consumes += evil_saw(channel, AMQP_BASIC_CONSUME_METHOD);
+	ck_assert_uint_eq(consumes, FEW / 2);
+}
+END_TEST
+
 static void
 lie_header_alone(void)
 {
@@ -284,6 +309,7 @@ scripted_lines_suite(void)
 	tcase_add_test(tcase, test_cancelled_with_a_hint_on_its_way);
 	tcase_add_test(tcase, test_a_hint_comes_back);
 	tcase_add_test(tcase, test_the_user_has_another_name);
+	tcase_add_test(tcase, test_members_leave_channels_to_others);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;
