@@ -124,7 +124,7 @@ place_words(const struct row *row, char *ret, size_t size)
 static void
 print_row(const struct row *row)
 {
-	char line[LINE_SIZE], whom[ROW_WORDS_SIZE], place[32], age[24];
+	char line[LINE_SIZE], whom[ROW_WORDS_SIZE], place[32], process[400] = "", age[24];
 
 	/* Whose process it is follows in any case. */
 	if (*row->who == '\0' && *row->command == '\0')
@@ -132,11 +132,13 @@ print_row(const struct row *row)
 	else
 		row_whom(row, whom, sizeof(whom));
 	place_words(row, place, sizeof(place));
+	if (row->pid >= 0)
+		snprintf(process, sizeof(process), ", uid %lld, pid %lld on %s",
+		    (long long)row->uid, (long long)row->pid, row->host);
 	row_age_words(row->age, age, sizeof(age));
-	snprintf(line, sizeof(line), "%s: %s,%s %s%s%s%s, uid %lld, pid %lld on %s, for %s [%s]",
-	    row->name, row_state_word(row->state), place, whom, *row->why != '\0' ? " (" : "",
-	    row->why, *row->why != '\0' ? ")" : "", (long long)row->uid, (long long)row->pid,
-	    row->host, age, row->waiter);
+	snprintf(line, sizeof(line), "%s: %s,%s %s%s%s%s%s, for %s [%s]", row->name,
+	    row_state_word(row->state), place, whom, *row->why != '\0' ? " (" : "", row->why,
+	    *row->why != '\0' ? ")" : "", process, age, row->waiter);
 	print_line(line);
 }
 

@@ -410,6 +410,14 @@ class Trouble(Rows):
                 after = termios.tcgetattr(screen.fd)
                 self.assertTrue(after[3] & termios.ICANON and after[3] & termios.ECHO)
 
+    def test_restores_the_terminal_after_a_crash(self):
+        screen = self.start(term="xterm")
+        os.kill(screen.pid, signal.SIGABRT)
+        screen.wait(-signal.SIGABRT)
+        self.assertIn(b"\x1b[?1049l", screen.raw[-40:])
+        self.assertIn(b"\x1b[?25h", screen.raw[-40:])
+        self.assertTrue(termios.tcgetattr(screen.fd)[3] & termios.ICANON)
+
     def test_stop_and_continue(self):
         screen = self.start(term="xterm")
         screen.type("\x1a")
