@@ -7,6 +7,7 @@
 	proxy.strand()		# the connections of now are cut for good, new ones are not; the broker
 				# goes on hearing heartbeats on them, so that it believes them alive
 	proxy.abandon()		# no more heartbeats on those
+	proxy.end_but_first()	# ends all connections but the oldest, which is a daemon's hold link
 """
 
 import os
@@ -74,6 +75,15 @@ class Proxy:
     def abandon(self):
         with self.lock:
             self.beating = False
+
+    def end_but_first(self):
+        """Returns how many it were."""
+        with self.lock:
+            for pair in self.pairs[1:]:
+                # The thread may be waiting for them: it reads their end, and closes.
+                pair.client.shutdown(socket.SHUT_RDWR)
+                pair.server.shutdown(socket.SHUT_RDWR)
+            return len(self.pairs) - 1
 
     # ---- the thread ----
 

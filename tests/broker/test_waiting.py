@@ -1,0 +1,273 @@
+"""Waiting over a real RabbitMQ, from the outside: without polling, in order, fairly, through whatever
+happens to the broker, the links and the daemons meanwhile.
+
+WAITING_SECONDS: how long links are killed and messages counted (default 6); `make waiting` takes longer.
+"""
+
+import os
+import re
+import statistics
+import threading
+import time
+import unittest
+
+import tap
+from daemon import Daemon
+from proxy import Proxy
+from rabbit import Rabbit
+from wire import Wire, WireError, wait_until
+
+SECONDS = float(os.environ.get("WAITING_SECONDS", "6"))
+TROUBLE = ("hold link", "side link", "broker|amqp")
+REPROBE = 5
+RABBIT = Rabbit()
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
+
+def messages_received(rabbit):
+    """How many messages the node has been sent since it started."""
+    said = rabbit.ctl("eval", "rabbit_global_counters:overview().")
+    return sum(int(count) for count in re.findall(r"messages_received_total => (\d+)", said))
+
+
+def line_members(rabbit, name):
+    rows = [row.split("\t") for row in rabbit.ctl("list_queues", "name", "consumers").splitlines()]
+    return sum(int(row[1]) for row in rows if row[0] == name + "-W")
+
+
+class Waiting(unittest.TestCase):
+    deadline = 180
+
+    def daemon(self, *options, rabbit=RABBIT, url=None, **more):
+        daemon = Daemon(self, "--reprobe", str(REPROBE), *options, broker=url or rabbit.url, **more)
+        daemon.wait_broker()
+        return daemon
+
+    def create(self, daemon, slots=1):
+        """A semaphore of a name that no other test uses."""
+        name = self.id().rpartition(".")[2]
+        Wire(daemon).call("create", name=name, slots=slots)
+        return name
+
+    def hold(self, daemon, name):
+        """A peer that holds a slot, and its lock."""
+        peer = Wire(daemon)
+        return peer, peer.call("acquire", name=name, timeout=0)["lock"]
+
+    def wait(self, peer, name, count=1, **params):
+        """Requests of a peer that wait, and are known to the broker to."""
+        asked = [peer.request("acquire", name=name, progress=True, **params) for _ in range(count)]
+        for _ in range(count):
+            peer.notification("waiting", within=60)
+        wait_until(lambda: line_members(RABBIT, name) > 0, 20, "the line is joined")
+        return asked
+
+
+class Quiet(Waiting):
+    def test_a_thousand_waiters_cost_less_than_a_message_a_second(self):
+        daemons = [self.daemon() for _ in range(3)]
+        name = self.create(daemons[0])
+        self.hold(daemons[0], name)
+        for daemon in daemons:
+            self.wait(Wire(daemon), name, 334)
+        wait_until(lambda: line_members(RABBIT, name) == 3, 20, "all daemons are in the line")
+        before, began = messages_received(RABBIT), time.monotonic()
+        time.sleep(max(SECONDS, 2 * REPROBE))
+        seconds, count = time.monotonic() - began, messages_received(RABBIT) - before
+        print(f"{count} messages in {seconds:.1f} s from 3 daemons with 1002 waiters")
+        self.assertLess(count / seconds / len(daemons), 1)
+
+
+class Woken(Waiting):
+    def test_in_order_on_one_daemon(self):
+        here, there = self.daemon(), self.daemon()
+        name = self.create(here)
+        holder, lock = self.hold(there, name)
+        peer = Wire(here)
+        low = self.wait(peer, name, 3)
+        high = self.wait(peer, name, 2, priority=5)
+        holder.call("release", lock=lock)
+        for asked in [*high, *low]:
+            grant = peer.answer(asked, within=1)
+            peer.call("release", lock=grant["lock"])
+
+    def test_within_milliseconds_across_daemons(self):
+        daemons = [self.daemon(), self.daemon()]
+        name = self.create(daemons[0])
+        holder, lock = self.hold(daemons[0], name)
+        took = []
+        for turn in range(1, 22):
+            other = Wire(daemons[turn % 2])
+            asked, = self.wait(other, name)
+            began = time.monotonic()
+            holder.request("release", lock=lock)
+            lock = other.answer(asked)["lock"]
+            took.append(time.monotonic() - began)
+            holder = other
+        print("ms:", [round(seconds * 1000, 1) for seconds in took])
+        self.assertLess(statistics.median(took), 0.1)
+
+    def test_a_killed_daemon_s_slot_is_found(self):
+        here, there = self.daemon(), self.daemon()
+        name = self.create(here)
+        self.hold(here, name)
+        waiter = Wire(there)
+        asked, = self.wait(waiter, name)
+        began = time.monotonic()
+        here.kill()
+        waiter.answer(asked, within=2 * REPROBE)
+        took = time.monotonic() - began
+        print(f"{took:.2f} s")
+        self.assertLess(took, REPROBE + 0.5)
+
+    def test_who_dies_during_the_hand_off_is_passed_over(self):
+        here = self.daemon()
+        name = self.create(here)
+        holder, lock = self.hold(here, name)
+        for turn in range(50):
+            first, second = Wire(here), Wire(here)
+            self.wait(first, name)
+            asked = second.request("acquire", name=name)
+            second.call("ping")
+            if turn % 2:  # in one breath, either way round
+                holder.request("release", lock=lock)
+                first.hang_up()
+            else:
+                first.hang_up()
+                holder.request("release", lock=lock)
+            lock = second.answer(asked, within=1)["lock"]
+            holder = second
+
+
+class Fair(Waiting):
+    def test_equal_shares_between_two_daemons(self):
+        daemons = [self.daemon(), self.daemon()]
+        name = self.create(daemons[0])
+        shares, grants, failures = [0, 0], 1000, []
+        start = threading.Barrier(8)
+
+        def work(which):
+            try:
+                peer = Wire(daemons[which])
+                start.wait(30)
+                while sum(shares) < grants:
+                    grant = peer.call("acquire", within=60, name=name)
+                    shares[which] += 1
+                    peer.call("release", lock=grant["lock"])
+            except (WireError, AssertionError) as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(number % 2,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(90)
+        self.assertEqual(failures, [])
+        print("shares:", shares)
+        self.assertLess(abs(shares[0] - shares[1]), 0.1 * sum(shares))
+
+    def test_a_newcomer_does_not_beat_who_was_woken(self):
+        here, there = self.daemon(), self.daemon()
+        name = self.create(here)
+        beaten, tries = 0, 100
+        newcomer, waiter = Wire(here), Wire(there)
+        for _ in range(tries):
+            lock = newcomer.call("acquire", name=name, timeout=5)["lock"]
+            asked = waiter.request("acquire", name=name, progress=True)
+            waiter.notification("waiting")
+            waiter.call("ping")
+            wait_until(lambda: there_waits(there), 5, "it waits")
+            newcomer.request("release", lock=lock)
+            try:
+                lock = newcomer.call("acquire", name=name, timeout=0)["lock"]
+                beaten += 1
+                newcomer.call("release", lock=lock)
+            except WireError as error:
+                self.assertEqual(error.reason, "would-block")
+            waiter.call("release", lock=waiter.answer(asked, within=10)["lock"])
+        print(f"{beaten} of {tries} tries were faster than the waiter that was woken")
+        self.assertLessEqual(beaten, 5)
+
+
+def there_waits(daemon):
+    return Wire(daemon).call("info")["counts"]["waiting"] == 1
+
+
+class Trouble(Waiting):
+    def test_ten_thousand_waiters_on_one_name(self):
+        here = self.daemon()
+        name = self.create(here)
+        holder, lock = self.hold(here, name)
+        before = here.rss()
+        peers = [Wire(here) for _ in range(10)]
+        asked = {peer: [peer.request("acquire", name=name) for _ in range(1000)] for peer in peers}
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 10000, 60, "all of them wait")
+        print(f"RSS {before} KiB, with 10,000 waiters {here.rss()} KiB")
+        cpu, began = here.cpu(), time.monotonic()
+        for _ in range(100):  # the line moves, and nobody is asked again
+            holder.call("release", lock=lock)
+            grant = peers[0].answer(asked[peers[0]].pop(0), within=10)
+            holder, lock = peers[0], grant["lock"]
+        print(f"100 hand-offs in {time.monotonic() - began:.2f} s, {here.cpu() - cpu:.2f} s of processor")
+        for peer in peers[1:]:
+            peer.hang_up()
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "those who went are forgotten")
+
+    def test_the_broker_restarts_under_a_thousand_waiters(self):
+        rabbit = Rabbit()
+        self.addCleanup(rabbit.close)
+        rabbit.start()
+        here = self.daemon(rabbit=rabbit, expect=TROUBLE)
+        name = self.create(here)
+        holder, _ = self.hold(here, name)
+        peer = Wire(here)
+        asked = [peer.request("acquire", name=name) for _ in range(1000)]
+        wait_until(lambda: holder.call("info")["counts"]["waiting"] == 1000, 30, "all wait")
+        rabbit.stop()
+        self.assertEqual(peer.notification("broker", within=30)["state"], "down")
+        self.assertEqual(holder.call("info")["counts"]["waiting"], 1000)
+        rabbit.start()
+        while peer.notification("broker", within=60)["state"] != "up":
+            pass
+        for one in asked:
+            peer.call("release", lock=peer.answer(one, within=60)["lock"])
+
+    def test_the_side_link_dies_again_and_again(self):
+        proxy = Proxy(self, RABBIT.port)
+        here = self.daemon(url=f"amqp://guest:guest@127.0.0.1:{proxy.port}", expect=TROUBLE)
+        there = self.daemon()
+        name = self.create(there)
+        holder, lock = self.hold(there, name)
+        peers = [Wire(here) for _ in range(100)] + [Wire(there) for _ in range(100)]
+        asked = {peer: peer.request("acquire", name=name) for peer in peers}
+        until, killed, served = time.monotonic() + SECONDS, 0, 0
+        longest, began = 0.0, time.monotonic()
+        next_kill = began
+        while time.monotonic() < until or asked:
+            if time.monotonic() >= next_kill and time.monotonic() < until:
+                killed += proxy.end_but_first()
+                next_kill += 0.2
+            if lock is not None:
+                holder.call("release", lock=lock)
+                lock, freed = None, time.monotonic()
+            for peer, one in list(asked.items()):
+                peer.pump()
+                if any(reply["id"] == one for reply in peer.replies):
+                    holder, lock = peer, peer.answer(one)["lock"]
+                    longest = max(longest, time.monotonic() - freed)
+                    served += 1
+                    del asked[peer]
+                    if time.monotonic() < until:
+                        asked[peer] = peer.request("acquire", name=name)
+                    break
+            self.assertLess(time.monotonic() - freed if lock is None else 0, REPROBE + 2, "a slot stays free")
+        print(f"{killed} side links killed in {SECONDS} s; {served} grants, the longest after {longest:.2f} s")
+        self.assertGreater(killed, SECONDS)
+
+
+if __name__ == "__main__":
+    tap.main()
