@@ -130,7 +130,8 @@ class Woken(Waiting):
         holder, lock = self.hold(here, name)
         for turn in range(50):
             first, second = Wire(here), Wire(here)
-            self.wait(first, name)
+            first.request("acquire", name=name, progress=True)
+            first.notification("waiting")
             asked = second.request("acquire", name=name)
             second.call("ping")
             if turn % 2:  # in one breath, either way round
