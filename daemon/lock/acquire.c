@@ -380,10 +380,14 @@ acquire_yield(struct lock_engine *engine, struct waiter *waiter)
 static void
 lose_race(struct lock_engine *engine, struct waiter *waiter)
 {
-	if (++waiter->races > engine->settings.max_races)
+	if (++waiter->races > engine->settings.max_races) {
 		acquire_refuse(engine, waiter, REASON_CONTENDED, NULL);
-	else
-		rest(engine, waiter);
+		return;
+	}
+	/* Where others wait for hints he would never be as fast as they are. */
+	if (waiter->timeout != 0)
+		waitline_add(engine, waiter);
+	rest(engine, waiter);
 }
 
 /*
