@@ -51,6 +51,7 @@ struct ask {
 	enum lock_kind kind;
 	uint64_t lock;      /* verify, release */
 	int64_t timeout;    /* acquire */
+	int priority;       /* acquire */
 	bool lease;         /* acquire: it heeds its lease */
 	bool create;        /* acquire: it makes the semaphore when there is none */
 	bool slotless;      /* verify, release: it takes no slot */
@@ -62,9 +63,13 @@ struct ask {
 	bool busy;       /* the same: it had it, for somebody else */
 	int64_t due;     /* answered by then; INT64_MAX = no limit */
 	uint64_t since;  /* moment */
+	/* acquire: nothing of its peer's comes first any more: the moment, and the time */
+	uint64_t ready;
+	int64_t ready_at;
+	unsigned overtaken;  /* acquire: who came later and stood no higher had the lock before */
 	uint64_t connection; /* verify, release: of the hold */
 	bool held;           /* verify, release: when it was asked */
-	bool revoked;        /* verify: when it was asked, or told since */
+	bool revoked;        /* verify, release: when it was asked, or told since */
 };
 
 /*
@@ -78,8 +83,8 @@ struct belief {
 	enum lock_kind kind;
 	uid_t uid;
 	uint64_t connection; /* of the grant */
-	bool slotless;       /* it takes none: the semaphore is unlimited. slot is 0 */
-	bool heeds, over;    /* its lease; which has passed */
+	bool slotless; /* it takes none: the semaphore is unlimited, or it was let in. slot is 0 */
+	bool heeds, over; /* its lease; which has passed */
 	int64_t safe_until, granted_at;
 	bool suspect; /* it was told so */
 	bool revoked; /* it was told so */

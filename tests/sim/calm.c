@@ -3,6 +3,7 @@
 #include "tests/sim/admins.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
+#include "tests/sim/crowd.h"
 #include "tests/sim/trouble.h"
 
 static bool
@@ -183,7 +184,7 @@ try_all(struct sim *sim)
 	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
 		return;
 	for (int i = 0; i < slots; i++)
-		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0);
+		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0, 0);
 	pass_until_answered(sim);
 	if (!is_over(sim) && sim->book.belief_count != (size_t)slots)
 		check_fail(sim, 0, "of %d free slots of %s %zu were granted", slots,
@@ -223,11 +224,16 @@ calm_down(struct sim *sim)
 		mend_all(sim);
 	if (!is_over(sim))
 		verify_all(sim);
+	sim->waits.settled = sim->now;
+	if (!is_over(sim))
+		crowd_waits(sim);
 	if (!is_over(sim))
 		serve_all(sim);
 	pass_until_quiet(sim);
 	if (!is_over(sim))
 		try_all(sim);
+	if (!is_over(sim))
+		crowd_takes_turns(sim);
 	pass_until_quiet(sim);
 	/* Places in wait lines are kept for a moment. */
 	if (!is_over(sim))

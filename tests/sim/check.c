@@ -164,6 +164,7 @@ check_step(struct sim *sim)
 		check_belief(sim, &sim->book.beliefs[i]);
 	check_dues(sim);
 	check_verifies(sim);
+	check_waits(sim);
 }
 
 /* No slot is free while somebody works, so nothing is left when the daemon says so: it may go now. */
@@ -184,12 +185,15 @@ check_stopped(struct sim *sim, const struct sim_daemon *daemon)
 /* ---- when all is still ---- */
 
 /*
+ * Rows are those who wait and who hold.
  * Invariant 10: on a server that deletes by name B is looked at again until it is safe. Invariant 5: a
  * deletion of A that was heard was told by now, unless A came back before anybody looked.
  */
 void
 check_healed(struct sim *sim)
 {
+	for (int i = 0; i < sim->plan.daemons; i++)
+		check_rows(sim, &sim->daemons[i]);
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 		const struct truth_slot *slot = &sim->truth.names[belief->name].slots[belief->slot];
@@ -206,6 +210,9 @@ check_healed(struct sim *sim)
 	}
 }
 
+/* All is still, and a watch asked for is placed within so long. */
+#define WATCH_TIME (100 * NSEC_PER_MSEC)
+
 /* Of all that is held and has an A, which is watched unless it is known to be gone. */
 void
 check_watches(struct sim *sim)
@@ -218,7 +225,7 @@ check_watches(struct sim *sim)
 
 			if (belief->daemon != i || belief->slot == 0)
 				continue;
-			least += !belief->revoked;
+			least += !belief->revoked && sim->now - belief->granted_at > WATCH_TIME;
 			most++;
 		}
 		if (watched < least || watched > most)

@@ -54,6 +54,21 @@ void check_lease(struct sim *sim, struct belief *belief);
 /* Whether a B may have been freed while its peer believes in it: what docs/SAFETY.md excepts. */
 bool check_is_excepted(const struct sim *sim, const struct belief *belief);
 
+/* When a daemon sends a claim, or a hint; and hears one of which it makes no use. slot 0: of the true mutex. */
+void check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_id id);
+void check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int slot);
+void check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name);
+/* A slot was granted that its daemon had already: it was handed on. */
+void check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer);
+/* Nobody who stood before it was passed over; of what takes a slot. */
+void check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, int slot);
+/* Always: nothing stays free while somebody waits who could have it; what was passed on has somebody. */
+void check_waits(struct sim *sim);
+/* So long all was as it is, and nothing happened: so many messages have been sent since `before`. */
+void check_idle(struct sim *sim, const uint64_t *before, int64_t time);
+/* Who waits and who holds here, as its rows say. */
+void check_rows(struct sim *sim, const struct sim_daemon *daemon);
+
 /* After every step. */
 void check_step(struct sim *sim);
 /* When a daemon is to be ended after an orderly stop. */

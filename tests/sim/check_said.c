@@ -6,14 +6,18 @@
 
 /* Invariant 2: B declared, then A seen, on one lane of the link that is up now. */
 static void
-check_grant_was_claimed(struct sim *sim, int daemon, int name, int slot)
+check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
 {
+	int slot = answer->slot;
 	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
+	const struct wait_seen *seen = &sim->waits.names[name].slots[slot].seen[daemon];
 
 	if (deeds->connection != truth_hold_connection(sim, daemon) ||
 	    deeds->claimed <= deeds->dropped)
 		check_fail(
 		    sim, 2, "granted %s, which this link has not claimed", queue_b(name, slot));
+	else if (seen->granted > deeds->claimed)
+		check_handed_on(sim, daemon, name, answer);
 	else if (slot != 0 &&
 		 (deeds->a_seen < deeds->claimed || deeds->a_seen_lane != deeds->claimed_lane))
 		check_fail(sim, 2, "granted %s, and A was not seen since it was claimed",
@@ -62,13 +66,14 @@ was_given(struct sim_daemon *daemon, uint64_t lock)
 	return given;
 }
 
-/* Who needs no slot: N-U was there. It has no lease, and no lane. */
+/* Who needs no slot: N-U was there, or it was let in. It has no lease, and no lane. */
 static void
-check_slotless(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+check_slotless(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer)
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 
-	if (!of->unlimited && of->unlimited_until < ask->since)
+	if (daemon->granting != ask->request && !of->unlimited && of->unlimited_until < ask->since)
 		check_fail(sim, 14, "granted %s without a slot, and it was limited all the time",
 		    queue_lock(ask->name));
 	else if (answer->safe_until != 0)
@@ -80,6 +85,7 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
 {
 	int name = queue_lock_find(answer->name);
+	struct wait_pass *pass = &sim->waits.pass;
 
 	if (name != ask->name || answer->kind != ask->kind)
 		check_fail(sim, 3, "asked for %s, granted %s", queue_lock(ask->name), answer->name);
@@ -93,8 +99,10 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_fail(sim, 8, "lock %d was given twice", (int)answer->lock);
 	if (sim->violation[0] != '\0')
 		return;
-	if (answer->slot == 0 && ask->kind != LOCK_KIND_MUTEX) {
-		check_slotless(sim, ask, answer);
+	if (daemon->granting == ask->request && (answer->slot != 0 || answer->safe_until != 0))
+		check_fail(sim, 14, "let in, and holds a slot");
+	if (answer->slot == 0 && (ask->kind != LOCK_KIND_MUTEX || answer->safe_until == 0)) {
+		check_slotless(sim, daemon, ask, answer);
 		return;
 	}
 	if (sim->plan.python && ask->kind == LOCK_KIND_MUTEX &&
@@ -102,8 +110,12 @@ check_grant(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		check_fail(sim, 11,
 		    "a true mutex was granted that is the administration mutex of %s",
 		    queue_lock(name));
-	check_grant_was_claimed(sim, daemon->number, name, answer->slot);
+	check_grant_was_claimed(sim, daemon->number, name, answer);
 	check_grant_is_the_only_one(sim, ask, answer->slot);
+	check_turn(sim, daemon, ask, answer->slot);
+	if (pass->owed && pass->daemon == daemon->number && pass->name == name &&
+	    pass->slot == answer->slot)
+		pass->owed = false;
 	check_safe_until(sim, daemon, answer->safe_until);
 }
 
@@ -137,9 +149,10 @@ is_due(const struct sim *sim, const struct ask *ask)
 }
 
 static void
-check_refused(
-    struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, enum reason reason)
+check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
+    const struct lock_answer *answer)
 {
+	enum reason reason = answer->reason;
 	bool right = true;
 
 	switch (reason) {
@@ -150,7 +163,9 @@ check_refused(
 		right = is_due(sim, ask) && (ask->timeout != 0 || ask->create);
 		break;
 	case REASON_CANCELLED:
-		right = daemon->cancelled;
+		right = answer->denied
+			    ? daemon->denying == ask->request || daemon->denying == UINT64_MAX
+			    : daemon->cancelled;
 		break;
 	case REASON_NO_SUCH_LOCK:
 		check_no_such_lock(sim, ask);
@@ -187,7 +202,27 @@ check_refused(
 
 /* ---- release, verify ---- */
 
-/* Invariant 6: "released" is never said before the delete was performed. */
+/*
+ * Nothing was deleted: then it was handed on. Whoever has it now is told before or just after; nobody
+ * gets what is revoked.
+ */
+static bool
+is_handed_on(struct sim *sim, const struct ask *ask)
+{
+	const struct wait_slot *slot = &sim->waits.names[ask->name].slots[ask->slot];
+	struct wait_pass *pass = &sim->waits.pass;
+
+	if (ask->revoked)
+		return false;
+	if (slot->seen[ask->daemon].granted < ask->since) {
+		if (pass->owed)
+			return false;
+		*pass = (struct wait_pass){true, ask->daemon, ask->name, ask->slot};
+	}
+	return true;
+}
+
+/* Invariant 6: "released" is never said before the delete was performed, or it was handed on. */
 static void
 check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 {
@@ -200,7 +235,7 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 			right = ask->held;
 		else
 			right = ask->held && deeds->connection == ask->connection &&
-				deeds->dropped > ask->since;
+				(deeds->dropped > ask->since || is_handed_on(sim, ask));
 		break;
 	case REASON_NOT_HELD:
 		right = !ask->held;
@@ -305,7 +340,7 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		if (answer->reason == REASON_NONE)
 			check_grant(sim, daemon, ask, answer);
 		else
-			check_refused(sim, daemon, ask, answer->reason);
+			check_refused(sim, daemon, ask, answer);
 		break;
 	case ASK_RELEASE:
 		check_released(sim, ask, answer->reason);

@@ -1,6 +1,9 @@
 #include "tests/sim/clients.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "protocol/duration.h"
 #include "tests/sim/admins.h"
@@ -40,6 +43,8 @@ client_ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, struct ask
 	what.peer = peer;
 	what.request = ++daemon->last_request;
 	what.since = ++sim->truth.moment;
+	what.ready = what.since;
+	what.ready_at = sim->now;
 	book_ask(&sim->book, &what);
 	return what.request;
 }
@@ -51,9 +56,9 @@ any_timeout(struct sim *sim)
 {
 	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
 
-	if (roll < 40)
+	if (roll < (sim->plan.crowd ? 10 : 40))
 		return 0;
-	if (roll < 60)
+	if (roll < 65)
 		return DURATION_FOREVER;
 	if (roll < 80)
 		return 1 + (int64_t)dice_below(&sim->dice, 20 * NSEC_PER_MSEC);
@@ -65,28 +70,36 @@ any_kind(struct sim *sim)
 {
 	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
 
-	if (roll < 75)
+	if (roll < (sim->plan.crowd ? 85 : 75))
 		return LOCK_KIND_SEMAPHORE;
 	return roll < 88 ? LOCK_KIND_PERSISTENT_MUTEX : LOCK_KIND_MUTEX;
 }
 
-bool
-client_acquire(
-    struct sim *sim, struct sim_daemon *daemon, int name, enum lock_kind kind, int64_t timeout)
+static int
+any_priority(struct sim *sim)
 {
+	return dice_percent(&sim->dice, 20) ? (int)dice_below(&sim->dice, 3) - 1 : 0;
+}
+
+bool
+client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_kind kind,
+    int64_t timeout, int priority)
+{
+	char who[24];
 	const struct sim_peer *peer = any_peer(sim, daemon);
 	int64_t patience = timeout == 0 ? sim->plan.settings.request_timeout : timeout;
 	struct lock_acquire acquire = {
 	    .name = queue_lock(name),
 	    .kind = kind,
 	    .timeout = timeout,
-	    .priority = dice_percent(&sim->dice, 20) ? (int)dice_below(&sim->dice, 3) - 1 : 0,
+	    .priority = priority,
 	    .progress = dice_percent(&sim->dice, 20),
 	    .lease = dice_percent(&sim->dice, 70),
 	    .create = kind == LOCK_KIND_SEMAPHORE && dice_percent(&sim->dice, 10)
 			  ? 1 + (int)dice_below(&sim->dice, 2)
 			  : 0,
 	    .uid = peer->uid,
+	    .who = who,
 	};
 	uint64_t request;
 
@@ -98,6 +111,7 @@ client_acquire(
 		.name = name,
 		.kind = kind,
 		.timeout = timeout,
+		.priority = priority,
 		.lease = acquire.lease,
 		.create = acquire.create > 0,
 		.due = patience == DURATION_FOREVER ? INT64_MAX : sim->now + patience,
@@ -105,6 +119,8 @@ client_acquire(
 	NOTE(sim, .text = "{p} of {d} asks for {q}, {w}, timeout {t} (request {n})",
 	    .daemon = daemon->number, .peer = peer->id, .queue = queue_lock(name),
 	    .word = lock_kind_word(kind), .time = timeout, .n = (int64_t)request);
+	/* By this its row is found. */
+	snprintf(who, sizeof(who), "%" PRIu64, request);
 	lock_acquire(daemon->engine, peer->id, request, &acquire);
 	return true;
 }
@@ -215,6 +231,7 @@ release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
 		.slotless = belief->slotless,
 		.connection = belief->connection,
 		.held = held,
+		.revoked = belief->revoked,
 		.due = sim->now + sim->plan.settings.request_timeout,
 	    });
 	NOTE(sim, .text = "{p} of {d} releases lock {n} (request {m})", .daemon = daemon->number,
@@ -258,6 +275,107 @@ hang_up(struct sim *sim)
 	daemon_hang_up(daemon, peer);
 }
 
+/* ---- administrators of who waits ---- */
+
+struct find_row {
+	uint64_t request, waiter;
+};
+
+static void
+find_row(void *ctx, const struct lock_party *row)
+{
+	struct find_row *find = ctx;
+
+	if (row->state == LOCK_PARTY_WAITING && strtoull(row->who, NULL, 10) == find->request)
+		find->waiter = row->waiter;
+}
+
+/* Whoever waits is let in, or turned away, at once; and nobody is so twice. */
+static void
+let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
+{
+	struct sim_daemon *daemon = &sim->daemons[meant->daemon];
+	struct find_row row = {.request = meant->request};
+	uint64_t peer = meant->peer;
+	enum reason reason;
+
+	lock_each(daemon->engine, queue_lock(meant->name), find_row, &row);
+	NOTE(sim, .text = "an administrator {w} request {n} of {d}", .daemon = daemon->number,
+	    .word = let_in ? "lets in" : "denies", .n = (int64_t)meant->request);
+	sim->truth.moment++;
+	if (row.waiter == 0)
+		check_fail(sim, 3, "request %d waits, and has no row", (int)meant->request);
+	daemon->granting = let_in ? row.request : 0;
+	daemon->denying = let_in ? 0 : row.request;
+	reason =
+	    let_in ? lock_grant(daemon->engine, row.waiter) : lock_deny(daemon->engine, row.waiter);
+	daemon->granting = daemon->denying = 0;
+	if (reason == REASON_TOO_MANY_LOCKS && let_in &&
+	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW)
+		return;
+	if (reason != REASON_NONE ||
+	    book_find_ask(&sim->book, daemon->number, peer, row.request) != NULL)
+		check_fail(sim, 3, "request %d was %s, and waits on", (int)row.request,
+		    let_in ? "let in" : "denied");
+	if (dice_percent(&sim->dice, 10) &&
+	    lock_deny(daemon->engine, row.waiter) != REASON_NOT_HELD)
+		check_fail(sim, 3, "request %d was denied and did not wait", (int)row.request);
+}
+
+/* In the same pass in which a slot is let go that may be its, now and then. */
+static void
+steer(struct sim *sim)
+{
+	const struct ask *meant = NULL;
+	const struct belief *belief = any_belief(sim);
+
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct ask *ask = &sim->book.asks[i];
+
+		if (ask->what == ASK_ACQUIRE && !sim->daemons[ask->daemon].stopped &&
+		    dice_below(&sim->dice, i + 1) == 0)
+			meant = ask;
+	}
+	if (meant == NULL)
+		return;
+	if (belief != NULL && belief->name == meant->name && !book_is_full(&sim->book) &&
+	    dice_percent(&sim->dice, 50)) {
+		uint64_t peer = meant->peer, request = meant->request;
+		int daemon = meant->daemon;
+
+		client_release(sim, belief);
+		meant = book_find_ask(&sim->book, daemon, peer, request);
+	}
+	if (meant == NULL)
+		return;
+	if (dice_percent(&sim->dice, 30))
+		client_cancel(sim, meant);
+	else
+		let_in_or_turn_away(sim, meant, dice_percent(&sim->dice, 50));
+}
+
+static void
+turn_all_away(struct sim *sim)
+{
+	struct sim_daemon *daemon = any_daemon(sim);
+	int name = any_name(sim);
+	size_t waiting = 0;
+
+	if (daemon->stopped)
+		return;
+	NOTE(sim, .text = "an administrator denies all of {q} at {d}", .daemon = daemon->number,
+	    .queue = queue_lock(name));
+	sim->truth.moment++;
+	for (size_t i = 0; i < sim->book.ask_count; i++)
+		waiting += sim->book.asks[i].what == ASK_ACQUIRE &&
+			   sim->book.asks[i].daemon == daemon->number &&
+			   sim->book.asks[i].name == name;
+	daemon->denying = UINT64_MAX;
+	if (lock_deny_all(daemon->engine, queue_lock(name)) != waiting)
+		check_fail(sim, 3, "not all of the %zu who waited were denied", waiting);
+	daemon->denying = 0;
+}
+
 /* ---- all of them ---- */
 
 /* A daemon's configuration is read again. */
@@ -265,10 +383,12 @@ static void
 reload(struct sim *sim)
 {
 	struct lock_settings settings = sim->plan.settings;
+	struct sim_daemon *daemon = any_daemon(sim);
 
 	settings.reprobe -= (int64_t)dice_below(&sim->dice, (uint64_t)settings.reprobe / 2);
 	settings.max_races = 1 + (unsigned)dice_below(&sim->dice, 16);
-	lock_engine_set(any_daemon(sim)->engine, &settings);
+	daemon->reprobe = settings.reprobe;
+	lock_engine_set(daemon->engine, &settings);
 }
 
 void
@@ -277,20 +397,24 @@ client_step(struct sim *sim)
 	unsigned roll = (unsigned)dice_below(&sim->dice, 100);
 
 	if (roll < 40)
-		client_acquire(
-		    sim, any_daemon(sim), any_name(sim), any_kind(sim), any_timeout(sim));
+		client_acquire(sim, any_daemon(sim), any_name(sim), any_kind(sim), any_timeout(sim),
+		    any_priority(sim));
 	else if (roll < 62)
 		release(sim);
 	else if (roll < 76)
 		verify(sim);
 	else if (roll < 82)
 		cancel(sim);
-	else if (roll < 88)
+	else if (roll < 86)
 		hang_up(sim);
-	else if (roll < 95)
+	else if (roll < 88)
+		steer(sim);
+	else if (roll < 94)
 		admins_step(sim);
-	else if (roll < 99)
+	else if (roll < 98)
 		admins_look(sim);
-	else
+	else if (roll < 99 || dice_percent(&sim->dice, 70))
 		reload(sim);
+	else
+		turn_all_away(sim);
 }

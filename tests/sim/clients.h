@@ -14,8 +14,8 @@ uint64_t client_ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, s
 void client_cancel(struct sim *sim, const struct ask *meant);
 void client_verify(struct sim *sim, const struct belief *belief);
 void client_release(struct sim *sim, const struct belief *belief);
-/* A try for any slot; false: there is too much going on to ask. */
-bool client_acquire(
-    struct sim *sim, struct sim_daemon *daemon, int name, enum lock_kind kind, int64_t timeout);
+/* False: there is too much going on to ask. */
+bool client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_kind kind,
+    int64_t timeout, int priority);
 
 #endif

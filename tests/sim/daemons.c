@@ -5,6 +5,7 @@
 #include "tests/sim/admins.h"
 #include "tests/sim/check.h"
 #include "tests/sim/probes.h"
+#include "tests/sim/tap.h"
 #include "tests/sim/ways.h"
 
 /* ---- the ear ---- */
@@ -21,7 +22,7 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	    .slot = answer->slot,
 	    .kind = ask->kind,
 	    .connection = memory_broker_connection(daemon->broker, BROKER_HOLD),
-	    .slotless = answer->slot == 0 && ask->kind != LOCK_KIND_MUTEX,
+	    .slotless = answer->slot == 0 && answer->safe_until == 0,
 	    .heeds = ask->lease,
 	    .safe_until = answer->safe_until,
 	    .granted_at = sim->now,
@@ -41,6 +42,9 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 			peer->safe_until = belief.safe_until;
 	}
 	daemon->granted++;
+	if (!belief.slotless)
+		sim->waits.names[ask->name].slots[belief.slot].seen[daemon->number].granted =
+		    ++sim->truth.moment;
 	book_believe(&sim->book, &belief);
 }
 
@@ -61,6 +65,15 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	if (ask->what == ASK_ACQUIRE && answer->reason == REASON_NONE)
 		believe(daemon, ask, answer);
 	admins_heard(sim, ask, answer->reason);
+	for (size_t i = 0; i < sim->book.ask_count && ask->order.what != ASK_ACQUIRE; i++) {
+		struct ask *other = &sim->book.asks[i];
+
+		if (other->daemon != ask->daemon || other->peer != peer ||
+		    other->name != ask->name || other->since < ask->since)
+			continue;
+		other->ready = ++sim->truth.moment;
+		other->ready_at = sim->now;
+	}
 	book_end_ask(&sim->book, ask);
 }
 
@@ -108,6 +121,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		belief->suspect = notice->kind == LOCK_NOTICE_SUSPECT;
 	if (notice->kind == LOCK_NOTICE_REVOKED) {
 		belief->revoked = true;
+		sim->waits.names[belief->name].slots[belief->slot].seen[daemon->number].revoked =
+		    ++sim->truth.moment;
 		for (size_t i = 0; i < sim->book.ask_count; i++) {
 			struct ask *ask = &sim->book.asks[i];
 
@@ -134,15 +149,18 @@ daemon_start(struct sim *sim, int number)
 	struct sim_daemon *daemon = &sim->daemons[number];
 	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
 
-	*daemon = (struct sim_daemon){.sim = sim, .number = number};
+	*daemon = (struct sim_daemon){
+	    .sim = sim, .number = number, .reprobe = sim->plan.settings.reprobe};
 	daemon->heard = timers_new(&sim->clock);
 	daemon->own = timers_new(&sim->clock);
 	daemon->broker =
 	    memory_broker_new(sim->world, HEARTBEAT / NSEC_PER_SEC, sim->plan.lanes_max);
 	memory_broker_set_timers(daemon->broker, daemon->heard);
 	probes_watch(daemon);
+	tap_broker(daemon);
 	daemon->engine = lock_engine_new(
 	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &listener);
+	tap_engine(daemon);
 	ways_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);
@@ -160,11 +178,14 @@ daemon_kill(struct sim_daemon *daemon)
 	lock_engine_free(daemon->engine);
 	broker_free(daemon->broker);
 	probes_done(daemon);
+	tap_done(daemon);
 	timers_free(daemon->own);
 	timers_free(daemon->heard);
 	daemon->broker = NULL;
-	for (int name = 0; name < NAMES; name++)
+	for (int name = 0; name < NAMES; name++) {
 		sim->truth.names[name].work[daemon->number] = (struct truth_work){0};
+		waits_forget(&sim->waits, daemon->number, name);
+	}
 }
 
 void

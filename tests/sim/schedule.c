@@ -138,6 +138,11 @@ any_plan(struct dice *dice)
 		plan.settings.max_locks_per_peer = PLAN_FEW;
 	if (dice_percent(dice, 5))
 		plan.settings.max_waits_per_peer = PLAN_FEW;
+	if (dice_percent(dice, 30)) /* as it is by default: what is not told takes long */
+		plan.settings.reprobe = 5 * NSEC_PER_SEC;
+	plan.crowd = dice_percent(dice, 35);
+	if (plan.crowd)
+		plan.names = 1;
 	plan.python = dice_percent(dice, 15);
 	if (plan.python)
 		plan.settings.naming = &queue_naming_amqp_locks_python;
@@ -170,6 +175,7 @@ start(struct sim *sim, uint64_t seed, bool aloud)
 	sim->now = 1000 * NSEC_PER_SEC;
 	sim->clock = (struct clock){sim_now, sim};
 	sim->timers = timers_new(&sim->clock);
+	sim->waits.settled = INT64_MAX;
 	sim->book.next_due = INT64_MAX;
 	trace_start(&sim->trace, sim->now, aloud);
 	trouble_init(sim, &nature);

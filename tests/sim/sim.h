@@ -3,10 +3,11 @@
  * what befalls them, all drawn from a seed. The parts, from the bottom up:
  *	dice, queues, trace	chance, names, words
  *	truth			what the world knows: who claimed, checked, dropped what, and when
+ *	waits, tap		what daemons say and hear of who waits
  *	probes			what a daemon saw of holders
  *	book			what the peers know: requests unanswered, locks they believe they hold
  *	check			the invariants
- *	daemons, ways, clients, admins, fuse, trouble, calm	who acts
+ *	daemons, ways, clients, admins, fuse, trouble, crowd, calm	who acts
  *	schedule		from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -16,12 +17,12 @@
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/broker/memory_broker.h"
 #include "daemon/lock/lock.h"
 #include "tests/sim/book.h"
 #include "tests/sim/dice.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/truth.h"
+#include "tests/sim/waits.h"
 
 #define DAEMONS_MAX 4
 #define PEERS_MAX 4
@@ -60,9 +61,14 @@ enum trouble {
 	TROUBLE_KILL,      /* a daemon is killed and started again */
 	TROUBLE_DRAIN,     /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_LANES, /* the broker allows few channels */
+	TROUBLE_LINES,     /* hints are lost, or are none; lines are deleted */
 	TROUBLE_FUSE, /* a daemon is killed, or its side link, just after a step of administration */
 	TROUBLES
 };
+
+/* The troubles that hold up what a watch has to say, or the look that follows. */
+#define NEWS_MAY_BE_LATE                                                                           \
+	(~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_LINES))
 
 /* What is fixed for the whole schedule. */
 struct plan {
@@ -71,6 +77,7 @@ struct plan {
 	unsigned loudness;  /* per cent of the steps that are troubles */
 	int64_t usual;      /* ns: most answers take up to so long */
 	unsigned lanes_max; /* of a hold link */
+	bool crowd;         /* most wait, for few names */
 	bool python;        /* the names of amqp-locks-python */
 	struct lock_settings settings;
 };
@@ -99,8 +106,11 @@ struct sim_daemon {
 	struct sim_peer peers[PEERS_MAX];
 	uint64_t last_peer, last_request;
 	uint64_t given[GIVEN_MOST / 64]; /* bits: the numbers of the locks granted so far */
+	int64_t reprobe;                 /* as it was told */
 	bool draining, abandoned;
 	bool cancelled; /* the answer being heard is that of a cancel */
+	/* The same of an administrator's, who grants or denies: the acquire's request; UINT64_MAX: all of a name's; 0: none's */
+	uint64_t granting, denying;
 	bool denied[LINKS];
 	/* What it hears of the broker comes by `heard`, what it does by itself by `own`. */
 	struct timers *heard, *own;
@@ -118,6 +128,10 @@ struct sim_daemon {
 	int64_t silent_since[LINKS];
 	uint64_t granted; /* as its peers counted */
 	struct seen_wait waits[WAITS_SEEN];
+	TAILQ_HEAD(, tap_count) counts; /* owned; members of lines being counted */
+	bool hearing;                   /* it hears news of a line */
+	bool
+	    counting; /* the answer being heard is one of those: it is an administrator's hints that follow */
 	TAILQ_HEAD(, probes_asked) asked; /* owned; probes that are not answered */
 };
 
@@ -131,6 +145,7 @@ struct sim {
 	struct memory_world *world;
 	struct sim_daemon daemons[DAEMONS_MAX];
 	struct truth truth;
+	struct waits waits;
 	struct book book;
 	struct trace trace;
 	bool alarm, calm;
@@ -160,7 +175,8 @@ struct sim {
 /* Notes it, with the time. */
 #define NOTE(sim, ...) trace_note(&(sim)->trace, (struct note){.at = (sim)->now, __VA_ARGS__})
 
-_Static_assert(DAEMONS_MAX == TRUTH_DAEMONS, "the truth is kept of every daemon");
+_Static_assert(DAEMONS_MAX == TRUTH_DAEMONS && DAEMONS_MAX == WAITS_DAEMONS,
+    "the truth is kept of every daemon");
 
 static inline bool
 sim_has(const struct sim *sim, enum trouble trouble)

@@ -4,14 +4,8 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/fuse.h"
+#include "tests/sim/meddle.h"
 #include "tests/sim/ways.h"
-
-/* A B that the server's bug deletes is deleted so soon after its declare. */
-#define BY_NAME_WITHIN (30 * NSEC_PER_MSEC)
-#define BY_NAME_SLOTS 4
-
-/* The troubles that hold up what a watch has to say, or the look that follows. */
-#define NEWS_MAY_BE_LATE (~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL))
 
 /* ---- nature ---- */
 
@@ -60,17 +54,26 @@ unheard(void *ctx, const struct broker *broker, const char *queue)
 {
 	struct sim *sim = ctx;
 	struct queue_id id = queue_find(queue);
+	struct wait_seen *sees;
+	int seen = 0;
 
+	if (id.part != QUEUE_A)
+		return false;
+	while (sim->daemons[seen].broker != broker)
+		seen++;
+	sees = &sim->waits.names[id.name].slots[id.slot].seen[seen];
 	if (sim_has(sim, TROUBLE_UNHEARD) && dice_percent(&sim->dice, 50)) {
+		sees->unheard = sim->truth.moment + 1;
 		NOTE(sim, .text = "a watch of {q} does not hear of its deletion",
 		    .queue = queue_text(id));
 		return true;
 	}
+	sees->heard = sim->truth.moment + 1;
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		struct belief *belief = &sim->book.beliefs[i];
 
-		if (sim->daemons[belief->daemon].broker != broker || id.part != QUEUE_A ||
-		    belief->name != id.name || belief->slot != id.slot)
+		if (belief->daemon != seen || id.part != QUEUE_A || belief->name != id.name ||
+		    belief->slot != id.slot)
 			continue;
 		/* A consumer on a lane that is stuck hears nothing. */
 		if ((sim->plan.troubles & 1U << TROUBLE_SILENCE) == 0)
@@ -243,158 +246,6 @@ end_silence(struct sim *sim, struct sim_daemon *daemon, enum broker_link link)
 		ways_cut(daemon, link, 0, 0);
 }
 
-/* ---- queues ---- */
-
-static int
-any_name(struct sim *sim)
-{
-	return (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
-}
-
-static void
-put_foreign(struct sim *sim, struct queue_id id)
-{
-	if (sim->foreign_count == FOREIGN_MAX || !truth_put_foreign(sim, id))
-		return;
-	NOTE(sim, .text = "a foreign client takes {q}", .queue = queue_text(id));
-	sim->foreign[sim->foreign_count++] = id;
-}
-
-static void
-end_foreign(struct sim *sim, size_t which)
-{
-	NOTE(sim, .text = "a foreign client leaves {q}", .queue = queue_text(sim->foreign[which]));
-	memory_world_remove(sim->world, queue_text(sim->foreign[which]));
-	sim->foreign[which] = sim->foreign[--sim->foreign_count];
-}
-
-static void
-foreign(struct sim *sim)
-{
-	struct queue_id id = {.part = QUEUE_B, .name = any_name(sim)};
-
-	if (sim->foreign_count > 0 && dice_percent(&sim->dice, 50)) {
-		end_foreign(sim, dice_below(&sim->dice, sim->foreign_count));
-		return;
-	}
-	if (dice_percent(&sim->dice, 15))
-		id.part = QUEUE_ADMIN;
-	else if (dice_percent(&sim->dice, 15))
-		id = (struct queue_id){.part = QUEUE_DIRECTORY_MUTEX};
-	else
-		id.slot = (sim->plan.python ? 1 : 0) + (int)dice_below(&sim->dice, 3);
-	put_foreign(sim, id);
-}
-
-static bool
-is_foreign(const struct sim *sim, int name, int slot)
-{
-	for (size_t i = 0; i < sim->foreign_count; i++) {
-		const struct queue_id *id = &sim->foreign[i];
-
-		if (id->part == QUEUE_B && id->name == name && id->slot == slot)
-			return true;
-	}
-	return false;
-}
-
-static void
-lose_b(struct sim *sim)
-{
-	const struct belief *belief;
-	int name, slot;
-
-	if (sim->book.belief_count == 0)
-		return;
-	belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
-	name = belief->name;
-	slot = belief->slot;
-	if (belief->slotless || !truth_is_ours(sim, belief->daemon, name, slot) ||
-	    is_foreign(sim, name, slot) || !truth_remove_b(sim, name, slot, false))
-		return;
-	NOTE(sim, .text = "{q} is deleted behind its holder's back", .queue = queue_b(name, slot));
-	if (dice_percent(&sim->dice, 30))
-		put_foreign(sim, (struct queue_id){QUEUE_B, name, slot});
-}
-
-static void
-bring_back_a(struct sim *sim, int name, int slot, bool otherwise)
-{
-	if (truth_put_a(sim, name, slot, otherwise))
-		NOTE(sim, .text = "{q} is declared by somebody", .queue = queue_a(name, slot));
-}
-
-static void
-on_a_back(void *ctx, uint64_t id)
-{
-	struct sim *sim = ctx;
-
-	(void)id;
-	bring_back_a(sim, sim->a_back_queue.name, sim->a_back_queue.slot, false);
-}
-
-static void
-lose_a(struct sim *sim)
-{
-	int name = any_name(sim), slot = 1 + (int)dice_below(&sim->dice, 3);
-	bool otherwise = dice_percent(&sim->dice, 20);
-	const struct belief *belief;
-
-	if (sim->book.belief_count > 0 && dice_percent(&sim->dice, 60)) {
-		belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
-		name = belief->name;
-		slot = belief->slot == 0 ? slot : belief->slot;
-	}
-	if (!truth_remove_a(sim, name, slot)) {
-		bring_back_a(sim, name, slot, otherwise);
-		return;
-	}
-	NOTE(sim, .text = "{q} is deleted by somebody", .queue = queue_a(name, slot));
-	if (!timer_is_set(&sim->a_back) && dice_percent(&sim->dice, 50)) {
-		sim->a_back_queue = (struct queue_id){QUEUE_A, name, slot};
-		timers_set(
-		    sim->timers, &sim->a_back, sim->now + any_time(sim, 4 * sim->plan.usual));
-	}
-}
-
-/* ---- the server's bug ---- */
-
-static void
-on_by_name(void *ctx, uint64_t id)
-{
-	struct sim *sim = ctx;
-	const struct queue_id *queue = &sim->by_name_queue;
-	const struct truth_slot *slot = &sim->truth.names[queue->name].slots[queue->slot];
-
-	(void)id;
-	if (slot->claimed != sim->by_name_claim || slot->owner == 0 ||
-	    memory_world_owner(sim->world, queue_text(*queue)) != slot->owner)
-		return;
-	NOTE(sim, .text = "{q} is deleted by name", .queue = queue_text(*queue));
-	truth_remove_b(sim, queue->name, queue->slot, true);
-	if (!sim->calm && dice_percent(&sim->dice, 30))
-		put_foreign(sim, *queue);
-}
-
-/* A B that was declared just now is to be deleted: whichever comes first, from a random one on. */
-static void
-delete_by_name(struct sim *sim)
-{
-	int name = any_name(sim), first = (int)dice_below(&sim->dice, BY_NAME_SLOTS);
-
-	for (int i = 0; i < BY_NAME_SLOTS; i++) {
-		int slot = (first + i) % BY_NAME_SLOTS;
-		const struct truth_slot *of = &sim->truth.names[name].slots[slot];
-		int64_t when = of->claimed_at + any_time(sim, BY_NAME_WITHIN);
-
-		if (of->owner == 0 || when < sim->now || timer_is_set(&sim->by_name))
-			continue;
-		sim->by_name_queue = (struct queue_id){QUEUE_B, name, slot};
-		sim->by_name_claim = of->claimed;
-		timers_set(sim->timers, &sim->by_name, when);
-	}
-}
-
 /* ---- daemons ---- */
 
 static void
@@ -438,8 +289,7 @@ end_daemon(struct sim *sim, struct sim_daemon *daemon)
 void
 trouble_init(struct sim *sim, struct memory_nature *ret_nature)
 {
-	timer_init(&sim->by_name, on_by_name, sim, 0);
-	timer_init(&sim->a_back, on_a_back, sim, 0);
+	meddle_init(sim);
 	fuse_init(sim);
 	*ret_nature = (struct memory_nature){
 	    .delay = delay,
@@ -457,7 +307,8 @@ trouble_init(struct sim *sim, struct memory_nature *ret_nature)
 static void
 cancel_watches(struct sim *sim, struct sim_daemon *daemon)
 {
-	int name = any_name(sim), slot = 1 + (int)dice_below(&sim->dice, 3);
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names),
+	    slot = 1 + (int)dice_below(&sim->dice, 3);
 
 	if (dice_percent(&sim->dice, 20) && !daemon->stopped) {
 		NOTE(sim, .text = "the watches of {d} end with their lane",
@@ -474,6 +325,8 @@ alarm_changes(struct sim *sim)
 	NOTE(sim, .text = "an alarm {w}", .word = sim->alarm ? "ends" : "begins");
 	if (sim->alarm)
 		sim->alarm_ended = sim->truth.moment;
+	else
+		sim->waits.alarm_began = sim->now;
 	sim->alarm = !sim->alarm;
 	memory_world_block(sim->world, sim->alarm);
 }
@@ -520,19 +373,19 @@ make(struct sim *sim, enum trouble trouble)
 		close_lane(sim);
 		break;
 	case TROUBLE_LOSE_B:
-		lose_b(sim);
+		meddle_lose_b(sim);
 		break;
 	case TROUBLE_LOSE_A:
-		lose_a(sim);
+		meddle_lose_a(sim);
 		break;
 	case TROUBLE_CANCEL:
 		cancel_watches(sim, daemon);
 		break;
 	case TROUBLE_FOREIGN:
-		foreign(sim);
+		meddle_foreign(sim);
 		break;
 	case TROUBLE_BY_NAME:
-		delete_by_name(sim);
+		meddle_by_name(sim);
 		break;
 	case TROUBLE_KILL:
 		if (dice_percent(&sim->dice, 40))
@@ -540,6 +393,9 @@ make(struct sim *sim, enum trouble trouble)
 		break;
 	case TROUBLE_DRAIN:
 		end_daemon(sim, daemon);
+		break;
+	case TROUBLE_LINES:
+		meddle_lines(sim);
 		break;
 	case TROUBLE_FUSE:
 		fuse_light(sim);
@@ -578,8 +434,7 @@ trouble_end(struct sim *sim)
 	fuse_out(sim);
 	if (sim->alarm)
 		alarm_changes(sim);
-	while (sim->foreign_count > 0)
-		end_foreign(sim, 0);
+	meddle_end(sim);
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		struct sim_daemon *daemon = &sim->daemons[i];
 

@@ -96,6 +96,8 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 	struct truth_deeds *deeds = deeds_of(sim, daemon, what, id);
 	uint64_t moment = sim->truth.moment;
 
+	if (daemon >= 0 && what->answer != BROKER_OK && what->method != MEMORY_DROP)
+		sim->waits.names[id.name].failed_at[daemon] = sim->now;
 	if (what->method == MEMORY_CLAIM && what->answer == BROKER_LOCKED && daemon >= 0)
 		check_claim_lost(sim, slot, daemon, id);
 	if (what->method == MEMORY_CLAIM && what->answer == BROKER_OK) {
@@ -111,6 +113,8 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 		}
 	} else if (what->method == MEMORY_DROP && what->answer == BROKER_OK) {
 		check_drop(sim, deeds, daemon, id);
+		if (deeds != NULL)
+			sim->waits.names[id.name].slots[id.slot].freed_at = sim->now;
 		if (slot->owner == what->connection)
 			slot->owner = 0;
 		if (deeds != NULL)
@@ -158,6 +162,7 @@ change_a(struct sim *sim, int name, int slot, bool there, int by)
 		of->a_came = sim->truth.moment;
 	} else {
 		of->a_gone = sim->truth.moment;
+		sim->waits.names[name].slots[slot].gone_at = sim->now;
 		of->a_gone_by = by;
 	}
 	has_changed(sim, name, existed, by);

@@ -1,0 +1,467 @@
+#include "tests/sim/check.h"
+
+#include "tests/sim/daemons.h"
+
+/* Who lost a race rests so long at most. */
+#define REST_MOST (256 * NSEC_PER_MSEC)
+/* At most one hint of a name is passed on in so long. */
+#define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
+/* When all is well, who waits has what is freed within so long: without a look of its own accord. */
+#define PROMPTLY (150 * NSEC_PER_MSEC + 2 * REST_MOST)
+/* So many who came later may have it before, one after the other, each while he was busy. */
+#define OVERTAKEN_MOST 24
+
+/* With these nothing says when somebody gets what is free: lanes are stuck, or too few; all is refused. */
+#define WAITS_MAY_FAIL                                                                             \
+	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_LANES |                    \
+	    1U << TROUBLE_REFUSE)
+/* With these nobody knows when it was heard that a claim failed, or one did without being performed. */
+#define ANSWERS_ARE_LATE                                                                           \
+	(1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP | 1U << TROUBLE_SUSPEND | 1U << TROUBLE_CLOSE | \
+	    1U << TROUBLE_NACK)
+/* With these a probe may have no answer before its deadline. */
+#define PROBES_MAY_HANG                                                                            \
+	(1U << TROUBLE_CUT | 1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |   \
+	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_DENY |                   \
+	    1U << TROUBLE_CLOSE | 1U << TROUBLE_FUSE | 1U << TROUBLE_ALARM)
+/* With these a daemon may believe in a watch that is none. */
+#define WATCHES_MAY_DECEIVE                                                                        \
+	(1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |                       \
+	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_SILENCE |                \
+	    1U << TROUBLE_LATE | 1U << TROUBLE_CUT)
+
+/* What was asked takes so long to be answered at most, and to be asked. */
+static int64_t
+answer_time(const struct sim *sim)
+{
+	return 10 * sim->plan.usual;
+}
+
+static bool
+is_few(const struct sim *sim)
+{
+	return sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
+	       sim->plan.settings.max_waits_per_peer <= PLAN_FEW;
+}
+
+/* ---- claims and hints ---- */
+
+/* Invariant 16: who has told others of a slot leaves it to them for a moment, unless nobody wants it. */
+void
+check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_id id)
+{
+	const struct wait_seen *seen =
+	    &sim->waits.names[id.name].slots[id.slot].seen[daemon->number];
+
+	if (seen->hinted_at != 0 && sim->now - seen->hinted_at < sim->plan.settings.hint_grace)
+		check_fail(sim, 16, "daemon %d claims %s %.1f ms after it told others of it",
+		    daemon->number + 1, queue_text(id), (double)(sim->now - seen->hinted_at) / 1e6);
+}
+
+static bool
+can_be_heard(const struct sim_daemon *daemon)
+{
+	struct broker_info info;
+
+	broker_get_info(daemon->broker, &info);
+	return info.side == BROKER_UP && !info.side_blocked;
+}
+
+static bool
+is_held(const struct sim *sim, int daemon, int name, int slot)
+{
+	for (size_t i = 0; i < sim->book.belief_count; i++) {
+		const struct belief *belief = &sim->book.beliefs[i];
+
+		if (belief->daemon == daemon && belief->name == name && belief->slot == slot)
+			return true;
+	}
+	return false;
+}
+
+/* Invariant 6: nobody is told of a slot before it is free. Who adds slots tells of all that were added. */
+void
+check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
+{
+	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+	const struct truth_deeds *deeds = &of->deeds[daemon->number];
+	struct wait_seen *seen = &sim->waits.names[name].slots[slot].seen[daemon->number];
+
+	if (daemon->counting || daemon->hearing || deeds->claimed == 0 ||
+	    deeds->connection != truth_hold_connection(sim, daemon->number))
+		return;
+	/* Of what was taken out of service and may have come back it is told later, when that was seen. */
+	if (deeds->claimed > deeds->dropped && seen->granted > deeds->claimed &&
+	    of->removed < deeds->claimed && seen->revoked == 0 && deeds->a_absent == 0 &&
+	    !is_held(sim, daemon->number, name, slot))
+		check_fail(sim, 6, "daemon %d tells others of %s, which it has", daemon->number + 1,
+		    queue_b(name, slot));
+	/* The first since it was freed; of what was taken out of service only where it came back. */
+	if (deeds->dropped < deeds->claimed || seen->hinted > deeds->dropped ||
+	    seen->revoked > seen->granted || deeds->a_absent > seen->granted)
+		return;
+	seen->hinted = sim->truth.moment;
+	if (can_be_heard(daemon))
+		seen->hinted_at = sim->now;
+}
+
+/*
+ * A hint was heard, and nothing came of it. Only where another was passed on just now it may lapse: the
+ * re-probe finds out.
+ */
+void
+check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name)
+{
+	struct wait_name *of = &sim->waits.names[name];
+
+	if (sim->now - of->passed_on_at[daemon->number] <= PASS_ON_AGAIN)
+		of->lapsed_at = sim->now;
+}
+
+/* ---- handed on ---- */
+
+/*
+ * Invariant 17: B is ours all the time (which is checked of everybody who holds), nobody told its last
+ * holder that it is revoked, the lease is good, and A was seen just now, or is watched.
+ */
+void
+check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
+{
+	const struct truth_slot *of = &sim->truth.names[name].slots[answer->slot];
+	const struct wait_slot *slot = &sim->waits.names[name].slots[answer->slot];
+	const struct wait_seen *seen = &slot->seen[daemon];
+	const struct truth_deeds *deeds = &of->deeds[daemon];
+	uint64_t looked = answer->slot == 0 ? deeds->b_seen : deeds->a_seen;
+	const char *queue = queue_b(name, answer->slot);
+
+	if (seen->revoked > seen->granted)
+		check_fail(sim, 17, "%s was handed on, and is revoked", queue);
+	else if (answer->safe_until - sim->now <= HEARTBEAT / 2 && looked < seen->granted &&
+		 (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
+		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
+		    (double)(answer->safe_until - sim->now) / 1e6);
+	if (answer->slot == 0 || of->a || sim->now - slot->gone_at <= 3 * answer_time(sim) ||
+	    seen->unheard == of->a_gone)
+		return;
+	if (seen->heard >= of->a_gone ? (sim->plan.troubles & NEWS_MAY_BE_LATE) == 0
+				      : (sim->plan.troubles & WATCHES_MAY_DECEIVE) == 0)
+		check_fail(sim, 17, "%s was handed on %.1f ms after its slot was gone", queue,
+		    (double)(sim->now - slot->gone_at) / 1e6);
+}
+
+/* ---- in their order ---- */
+
+struct passing {
+	int slot, count;
+};
+
+static void
+count_passing(void *ctx, int slot)
+{
+	struct passing *passing = ctx;
+
+	passing->count += slot != passing->slot;
+}
+
+/* An older change of its peer comes first, or it makes the semaphore. */
+static bool
+may_stand_behind(const struct sim *sim, const struct ask *ask)
+{
+	const struct truth_work *work = &sim->truth.names[ask->name].work[ask->daemon];
+
+	/* Or one of them is answered, and still has the mutex. */
+	if (ask->create || work->locked > work->unlocked)
+		return true;
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct ask *order = &sim->book.asks[i];
+
+		if (order->order.what != ASK_ACQUIRE && order->daemon == ask->daemon &&
+		    order->peer == ask->peer && order->name == ask->name &&
+		    order->since < ask->since)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_of_one_line(const struct ask *one, const struct ask *other)
+{
+	return other->what == ASK_ACQUIRE && one->daemon == other->daemon &&
+	       one->name == other->name &&
+	       (one->kind == LOCK_KIND_MUTEX) == (other->kind == LOCK_KIND_MUTEX);
+}
+
+/*
+ * Who came just now rests while it is not known whether somebody heard of a slot that was freed here. And
+ * where probes are not answered whoever is more urgent may wait for his.
+ */
+static bool
+is_excused(const struct sim *sim, const struct ask *ask, const struct ask *passed)
+{
+	if (passed->priority > ask->priority && (sim->plan.troubles & PROBES_MAY_HANG) != 0)
+		return true;
+	if (sim->truth.names[ask->name].work[ask->daemon].unlocked >= passed->since)
+		return true; /* it may have stood behind what was answered and not done */
+	return passed->timeout == 0 &&
+	       sim->now - passed->ready_at <= sim->plan.settings.hint_grace + 4 * answer_time(sim);
+}
+
+/*
+ * Invariant 18: by priority, then as they came. One who is claiming another slot keeps his place, though
+ * somebody behind him may be faster; one who lost a race, and rests, does not.
+ */
+void
+check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, int slot)
+{
+	const struct wait_name *of = &sim->waits.names[ask->name];
+	const struct wait_seen *seen = &of->slots[slot].seen[daemon->number];
+	struct passing passing = {.slot = slot};
+	const struct truth_deeds *deeds = truth_deeds(sim, daemon->number, ask->name, slot);
+	uint64_t given = seen->granted > deeds->claimed ? sim->truth.moment : seen->claim_sent;
+	bool may_rest =
+	    sim->now - of->failed_at[daemon->number] <= REST_MOST + 4 * answer_time(sim);
+	const struct ask *first = NULL;
+	int passed = 0;
+
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		struct ask *other = &sim->book.asks[i];
+
+		if (other == ask || !is_of_one_line(ask, other) || other->ready >= given ||
+		    (other->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1) ||
+		    may_stand_behind(sim, other))
+			continue;
+		if (other->priority < ask->priority ||
+		    (other->priority == ask->priority && other->since > ask->since) ||
+		    is_excused(sim, ask, other))
+			continue;
+		passed++;
+		first = other;
+		if (++other->overtaken > OVERTAKEN_MOST)
+			check_fail(sim, 18, "%d had %s before request %d", OVERTAKEN_MOST,
+			    queue_lock(ask->name), (int)other->request);
+	}
+	if (passed == 0 || may_rest ||
+	    (sim->plan.troubles & (WAITS_MAY_FAIL | ANSWERS_ARE_LATE)) != 0)
+		return;
+	lock_each_passing(daemon->engine, queue_lock(ask->name), count_passing, &passing);
+	if (passed > passing.count)
+		check_fail(sim, 18, "request %d had %s before %d others of daemon %d, such as %d",
+		    (int)ask->request, queue_b(ask->name, slot), passed, daemon->number + 1,
+		    (int)first->request);
+}
+
+/* ---- what is free ---- */
+
+static bool
+is_fit(const struct sim *sim, const struct sim_daemon *daemon)
+{
+	uint64_t connection = truth_hold_connection(sim, daemon->number);
+
+	return connection != 0 && !daemon->draining && daemon->blocked == 0 &&
+	       !daemon->denied[BROKER_HOLD] && sim->truth.forsaken[daemon->number] != connection &&
+	       sim->truth.torn[daemon->number] != connection && !daemon_is_behind(daemon);
+}
+
+static void
+look_at_slot(struct sim *sim, int name, int slot)
+{
+	const struct truth_slot *of = &sim->truth.names[name].slots[slot];
+	struct wait_slot *wait = &sim->waits.names[name].slots[slot];
+
+	if (memory_world_has(sim->world, queue_b(name, slot), NULL))
+		wait->free_since = INT64_MAX;
+	else if (wait->free_since == INT64_MAX || of->claimed_at >= wait->free_since)
+		wait->free_since = sim->now;
+}
+
+static void
+look_at_name(struct sim *sim, int name)
+{
+	struct wait_name *of = &sim->waits.names[name];
+	int size = truth_size(&sim->truth, name);
+
+	if (!sim->truth.names[name].unlimited)
+		of->unlimited_since = INT64_MAX;
+	else if (of->unlimited_since == INT64_MAX)
+		of->unlimited_since = sim->now;
+	for (int slot = 0; slot <= SLOTS_KNOWN; slot++) {
+		if (slot <= size)
+			look_at_slot(sim, name, slot);
+		else
+			of->slots[slot].free_since = INT64_MAX;
+	}
+}
+
+static int64_t
+later(int64_t one, int64_t other)
+{
+	return one > other ? one : other;
+}
+
+/* Since when the ask could have it, whatever it is that is free since then. */
+static int64_t
+could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
+{
+	int64_t since = later(ask->ready_at, later(free_since, sim->waits.fit_since[ask->daemon]));
+
+	if (sim->alarm && since != INT64_MAX)
+		since = later(since, sim->waits.alarm_began);
+	return since;
+}
+
+/* Invariant 19: nothing stays free for longer than a re-probe, and what that takes. */
+static void
+check_not_free(
+    struct sim *sim, const struct ask *ask, int64_t since, int64_t most, const char *what)
+{
+	if (since == INT64_MAX || sim->now <= since || sim->now - since <= most)
+		return;
+	check_fail(sim, 19, "%s is free for %.1f ms, and request %d of daemon %d waits", what,
+	    (double)(sim->now - since) / 1e6, (int)ask->request, ask->daemon + 1);
+}
+
+static int64_t
+patience(const struct sim *sim)
+{
+	int64_t most = sim->plan.settings.reprobe + sim->plan.settings.reprobe / 8 +
+		       10 * answer_time(sim) + 2 * REST_MOST;
+
+	if ((sim->plan.troubles & PROBES_MAY_HANG) != 0)
+		most += 2 * MEMORY_PROBE_TIMEOUT + REST_MOST; /* that before it came, and its own */
+	return most;
+}
+
+/* When all is well it is told at once: it was freed since then, and nobody had it. */
+static void
+check_promptly(struct sim *sim, const struct ask *ask, int slot)
+{
+	const struct wait_name *of = &sim->waits.names[ask->name];
+	const struct wait_slot *wait = &of->slots[slot];
+	const struct truth_slot *truth = &sim->truth.names[ask->name].slots[slot];
+	int64_t since = later(ask->ready_at, wait->freed_at);
+
+	if (wait->freed_at <= sim->waits.settled || truth->claimed_at > wait->freed_at ||
+	    of->lapsed_at >= wait->freed_at)
+		return;
+	check_not_free(sim, ask, since, PROMPTLY, queue_b(ask->name, slot));
+}
+
+static void
+check_ask(struct sim *sim, const struct ask *ask)
+{
+	const struct wait_name *of = &sim->waits.names[ask->name];
+	int first = ask->kind == LOCK_KIND_MUTEX ? 0 : 1;
+	int last = ask->kind == LOCK_KIND_MUTEX              ? 0
+		   : ask->kind == LOCK_KIND_PERSISTENT_MUTEX ? 1
+							     : SLOTS_KNOWN;
+
+	if (ask->kind == LOCK_KIND_MUTEX ? sim->plan.python : may_stand_behind(sim, ask))
+		return;
+	if (ask->kind != LOCK_KIND_MUTEX)
+		check_not_free(sim, ask, could_since(sim, ask, of->unlimited_since), patience(sim),
+		    queue_unlimited(ask->name));
+	for (int slot = first; slot <= last; slot++) {
+		if (of->slots[slot].free_since == INT64_MAX)
+			continue;
+		check_not_free(sim, ask, could_since(sim, ask, of->slots[slot].free_since),
+		    patience(sim), queue_b(ask->name, slot));
+		check_promptly(sim, ask, slot);
+	}
+}
+
+static void
+look(struct sim *sim)
+{
+	sim->waits.next_look = sim->now + 16 * NSEC_PER_MSEC;
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		if (!is_fit(sim, &sim->daemons[i]))
+			sim->waits.fit_since[i] = INT64_MAX;
+		else if (sim->waits.fit_since[i] == INT64_MAX)
+			sim->waits.fit_since[i] = sim->now;
+	}
+	for (int name = 0; name < sim->plan.names; name++)
+		look_at_name(sim, name);
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct ask *ask = &sim->book.asks[i];
+
+		if (ask->what == ASK_ACQUIRE && ask->timeout != 0)
+			check_ask(sim, ask);
+	}
+}
+
+void
+check_waits(struct sim *sim)
+{
+	const struct wait_pass *pass = &sim->waits.pass;
+
+	if (pass->owed)
+		check_fail(sim, 6, "%s was said to be released, was not, and nobody has it",
+		    queue_b(pass->name, pass->slot));
+	if (sim->now < sim->waits.next_look || is_few(sim) ||
+	    (sim->plan.troubles & WAITS_MAY_FAIL) != 0)
+		return;
+	look(sim);
+}
+
+/* ---- when nothing happens ---- */
+
+/* As many as a daemon may know of: also those that were removed, and are still held. */
+static int
+known_slots(const struct sim *sim, int name)
+{
+	int slot = SLOTS_KNOWN;
+
+	while (slot > 0 && !sim->truth.names[name].slots[slot].a &&
+	       !memory_world_has(sim->world, queue_b(name, slot), NULL))
+		slot--;
+	return slot;
+}
+
+/* A re-probe asks for a name's slots, and two more; all its queues at the gate. Nothing else is sent. */
+void
+check_idle(struct sim *sim, const uint64_t *before, int64_t time)
+{
+	uint64_t each = 0, most;
+
+	for (int name = 0; name < sim->plan.names; name++)
+		each += (uint64_t)known_slots(sim, name) + 3;
+	/* Each name's semaphore, and mutex; once more, as the first may come at once. */
+	each += (uint64_t)sim->plan.names;
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		most = each * (uint64_t)(time / (sim->daemons[i].reprobe / 10 * 7) + 2);
+		if (sim->waits.published[i] - before[i] > most)
+			check_fail(sim, 19,
+			    "daemon %d sent %d messages in %.0f ms, and nothing happened", i + 1,
+			    (int)(sim->waits.published[i] - before[i]), (double)time / 1e6);
+	}
+}
+
+struct row_count {
+	size_t waiting, holding;
+};
+
+static void
+count_row(void *ctx, const struct lock_party *row)
+{
+	struct row_count *count = ctx;
+
+	count->waiting += row->state == LOCK_PARTY_WAITING;
+	count->holding += row->state == LOCK_PARTY_BUSY || row->state == LOCK_PARTY_GRANTED;
+}
+
+void
+check_rows(struct sim *sim, const struct sim_daemon *daemon)
+{
+	struct row_count count = {0};
+	size_t waiting = 0, holding = 0;
+
+	lock_each(daemon->engine, NULL, count_row, &count);
+	for (size_t i = 0; i < sim->book.ask_count; i++)
+		waiting += sim->book.asks[i].daemon == daemon->number &&
+			   sim->book.asks[i].what == ASK_ACQUIRE;
+	for (size_t i = 0; i < sim->book.belief_count; i++)
+		holding += sim->book.beliefs[i].daemon == daemon->number;
+	if (count.waiting != waiting || count.holding != holding)
+		check_fail(sim, 3, "daemon %d shows %zu who wait and %zu who hold, of %zu and %zu",
+		    daemon->number + 1, count.waiting, count.holding, waiting, holding);
+}

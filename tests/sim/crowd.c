@@ -1,0 +1,131 @@
+#include "tests/sim/crowd.h"
+
+#include "protocol/duration.h"
+#include "tests/sim/check.h"
+#include "tests/sim/clients.h"
+
+/* So many grants in all; and so many to others before a daemon where somebody waits has its own. */
+#define TURNS 150
+#define TURNS_OF_OTHERS 80
+/* So many wait at each daemon. */
+#define WAITERS 2
+
+static bool
+is_over(const struct sim *sim)
+{
+	return sim->violation[0] != '\0';
+}
+
+void
+crowd_waits(struct sim *sim)
+{
+	int64_t time = 4 * sim->plan.settings.reprobe;
+	uint64_t before[DAEMONS_MAX];
+	bool waits = false, looks = false;
+
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		waits |= sim->book.asks[i].what == ASK_ACQUIRE;
+		looks |= sim->book.asks[i].what != ASK_ACQUIRE; /* for holders, on and on */
+	}
+	if (!waits || looks || !dice_percent(&sim->dice, 30))
+		return;
+	/* What was just mended is looked for. */
+	sim_pass(sim, sim->plan.settings.reprobe * 5 / 4);
+	for (int i = 0; i < DAEMONS_MAX; i++)
+		before[i] = sim->waits.published[i];
+	sim_pass(sim, time);
+	if (!is_over(sim))
+		check_idle(sim, before, time);
+}
+
+/* ---- in turn ---- */
+
+struct turns {
+	int name, daemons;
+	unsigned grants, of_others[DAEMONS_MAX];
+};
+
+static unsigned
+waiting_at(const struct sim *sim, int daemon)
+{
+	unsigned waiting = 0;
+
+	for (size_t i = 0; i < sim->book.ask_count; i++)
+		waiting +=
+		    sim->book.asks[i].what == ASK_ACQUIRE && sim->book.asks[i].daemon == daemon;
+	return waiting;
+}
+
+/* Whoever has it lets go. */
+static void
+count_and_release(struct sim *sim, struct turns *turns)
+{
+	while (sim->book.belief_count > 0 && !is_over(sim)) {
+		int holder = sim->book.beliefs[0].daemon;
+
+		turns->grants++;
+		for (int i = 0; i < sim->plan.daemons; i++) {
+			if (i == holder || waiting_at(sim, i) == 0)
+				turns->of_others[i] = 0;
+			else if (++turns->of_others[i] > TURNS_OF_OTHERS)
+				check_fail(sim, 18, "%u turns, and none for daemon %d",
+				    TURNS_OF_OTHERS, i + 1);
+		}
+		client_release(sim, &sim->book.beliefs[0]);
+	}
+}
+
+static void
+queue_up(struct sim *sim, const struct turns *turns)
+{
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		struct sim_daemon *daemon = &sim->daemons[i];
+
+		while (!daemon->draining && waiting_at(sim, i) < WAITERS &&
+		       client_acquire(
+			   sim, daemon, turns->name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0))
+			continue;
+	}
+}
+
+/* Nobody is left who waits or holds. */
+static void
+disperse(struct sim *sim)
+{
+	while (sim->book.ask_count > 0 && !is_over(sim)) {
+		for (size_t i = sim->book.ask_count; i-- > 0;) {
+			if (sim->book.asks[i].what == ASK_ACQUIRE)
+				client_cancel(sim, &sim->book.asks[i]);
+		}
+		sim_pass(sim, 10 * NSEC_PER_MSEC);
+		while (sim->book.belief_count > 0)
+			client_release(sim, &sim->book.beliefs[0]);
+	}
+}
+
+void
+crowd_takes_turns(struct sim *sim)
+{
+	struct turns turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
+	int64_t until = sim->now + 60 * NSEC_PER_SEC;
+	int size = truth_size(&sim->truth, turns.name);
+
+	if (size < 1 || size > 3 || sim->truth.names[turns.name].unlimited ||
+	    (unsigned)size > sim->plan.lanes_max ||
+	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW ||
+	    (sim->plan.troubles & 1U << TROUBLE_REFUSE) != 0 || !dice_percent(&sim->dice, 30))
+		return;
+	queue_up(sim, &turns);
+	if (sim->book.ask_count == 0)
+		return; /* all are being stopped */
+	while (turns.grants < TURNS && !is_over(sim) && sim->now < until) {
+		queue_up(sim, &turns);
+		if (!sim_next(sim, until))
+			break;
+		count_and_release(sim, &turns);
+	}
+	if (!is_over(sim) && turns.grants == 0)
+		check_fail(sim, 19, "a slot is free, and nobody who waits has it");
+	disperse(sim);
+}

@@ -1,0 +1,14 @@
+/*
+ * Crowds, when all is still: those who wait cost nothing while nothing happens, and everybody has his turn.
+ */
+#ifndef TESTS_SIM_CROWD_H
+#define TESTS_SIM_CROWD_H
+
+#include "tests/sim/sim.h"
+
+/* Somebody waits, and nobody lets go. */
+void crowd_waits(struct sim *sim);
+/* Nobody holds or waits: two at each daemon want one lock again and again, and let go at once. */
+void crowd_takes_turns(struct sim *sim);
+
+#endif

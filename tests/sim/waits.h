@@ -1,0 +1,67 @@
+/*
+ * What the world knows of those who wait: which slots are free, who told whom of it, who claims them. A
+ * part of the sim; filled by tap (what daemons say and hear) and truth, read by check_wait.
+ */
+#ifndef TESTS_SIM_WAITS_H
+#define TESTS_SIM_WAITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/sim/queues.h"
+
+#define WAITS_DAEMONS 4
+
+/* Of one slot, or of a true mutex, as one daemon has to do with it. Moments and times; 0 = never. */
+struct wait_seen {
+	uint64_t claim_sent; /* moment */
+	int64_t
+	    hinted_at;    /* it was freed here and the line was told: others go first for a while */
+	uint64_t hinted;  /* moment of that */
+	uint64_t granted; /* moment: somebody was told that he holds it */
+	uint64_t revoked; /* moment: its holder was told so */
+	/* A was deleted: the moment of the last time that the daemon's watch heard of it, or did not */
+	uint64_t heard, unheard;
+};
+
+struct wait_slot {
+	struct wait_seen seen[WAITS_DAEMONS];
+	int64_t free_since; /* as looked at now and then; INT64_MAX: it is not */
+	int64_t freed_at;   /* a daemon deleted its B last */
+	int64_t gone_at;    /* A was deleted last */
+};
+
+struct wait_name {
+	struct wait_slot slots[SLOTS_KNOWN + 1];
+	int64_t unlimited_since;          /* INT64_MAX: it is not */
+	int64_t failed_at[WAITS_DAEMONS]; /* a claim came to nothing last */
+	/* A hint was passed on last; and one was not, as that was just now */
+	int64_t passed_on_at[WAITS_DAEMONS];
+	int64_t lapsed_at;
+};
+
+/* "Released" was said of a slot that was not deleted: somebody else is to be told that he has it. */
+struct wait_pass {
+	bool owed;
+	int daemon, name, slot;
+};
+
+struct waits {
+	struct wait_name names[NAMES];
+	struct wait_pass pass;
+	int64_t next_look;
+	int64_t fit_since[WAITS_DAEMONS]; /* it can serve who waits; INT64_MAX: it cannot */
+	int64_t settled; /* nothing is left of the troubles since then; INT64_MAX */
+	uint64_t published[WAITS_DAEMONS]; /* messages: probes and hints */
+	int64_t alarm_began;
+};
+
+/* The daemon is gone, and what it did with the name. */
+static inline void
+waits_forget(struct waits *waits, int daemon, int name)
+{
+	for (int slot = 0; slot <= SLOTS_KNOWN; slot++)
+		waits->names[name].slots[slot].seen[daemon] = (struct wait_seen){0};
+}
+
+#endif
