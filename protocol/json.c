@@ -308,6 +308,12 @@ json_append(struct cJSON *array, struct cJSON *value)
 }
 
 void
+json_append_integer(struct cJSON *array, int64_t value)
+{
+	json_append(array, cJSON_CreateNumber((double)value));
+}
+
+void
 json_append_string(struct cJSON *array, const char *value)
 {
 	json_append(array, new_string(value));

@@ -65,6 +65,7 @@ void json_add(struct cJSON *object, const char *name, struct cJSON *value);
 /* Moves the members of `from` to the end of object; takes from, a NULL one latches. */
 void json_add_members(struct cJSON *object, struct cJSON *from);
 void json_append(struct cJSON *array, struct cJSON *value);
+void json_append_integer(struct cJSON *array, int64_t value);
 void json_append_string(struct cJSON *array, const char *value);
 /* On one line, without line end; malloc'ed, the caller frees. NULL when out of memory. */
 char *json_print(const struct cJSON *value) __attribute__((warn_unused_result));

@@ -292,6 +292,8 @@ void lock_each_passing(
 void lock_each_waiting(const struct lock_engine *engine,
     void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx);
 
+/* The name that is waited for under that number; NULL: nobody waits under it. Borrowed, soon gone. */
+const char *lock_waits_for(const struct lock_engine *engine, uint64_t waiter);
 /*
  * Administration of who waits; `waiter` as in its row. REASON_NONE; NOT_HELD: nobody waits under that
  * number. Their acquires are answered before these return.

@@ -181,6 +181,14 @@ lock_each(const struct lock_engine *engine, const char *name,
 	}
 }
 
+const char *
+lock_waits_for(const struct lock_engine *engine, uint64_t id)
+{
+	const struct waiter *waiter = engine_waiter_find(engine, id);
+
+	return waiter == NULL ? NULL : waiter->semaphore->name;
+}
+
 void
 lock_each_passing(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)

@@ -8,13 +8,15 @@ import tap
 from tree import ROOT, sources, text
 
 # What each room may include besides itself, most special first: "daemon/config/" before "daemon/".
-BELOW_PEER = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/", "daemon/lock/")
+BELOW_PEER = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/", "daemon/lock/",
+              "daemon/view/")
 ROOMS = {
     "protocol/": (),
     "daemon/base/": (),
     "daemon/config/": ("protocol/", "daemon/base/"),
     "daemon/broker/": ("protocol/", "daemon/base/"),
     "daemon/lock/": ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/"),
+    "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/"),
     "daemon/peer/": BELOW_PEER,
     "daemon/server": BELOW_PEER + ("daemon/peer/",),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),

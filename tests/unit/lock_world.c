@@ -134,8 +134,11 @@ add_shown(struct said *said, const struct lock_answer *answer)
 static void
 on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer)
 {
+	const struct world_daemon *daemon = ctx;
 	struct said *said = record(ctx, peer, answer->text);
 
+	if (daemon->also.answer != NULL)
+		daemon->also.answer(daemon->also.ctx, peer, request, answer);
 	said->request = request;
 	said->reason = answer->reason;
 	said->lock = answer->lock;
@@ -172,14 +175,35 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 static void
 on_changed(void *ctx, const struct lock_party *row)
 {
-	struct lock_world *world = ((struct world_daemon *)ctx)->world;
+	const struct world_daemon *daemon = ctx;
+	struct lock_world *world = daemon->world;
 	size_t len = strlen(world->changes);
 
-	if (row->who == NULL)
+	if (daemon->also.changed != NULL)
+		daemon->also.changed(daemon->also.ctx, row);
+	if (row->who == NULL || daemon->also.changed != NULL)
 		return;
 	ck_assert_uint_lt(len + 64, sizeof(world->changes));
 	snprintf(world->changes + len, 64, "%s%s:%s", len > 0 ? " " : "", row->who,
 	    lock_party_word(row->state));
+}
+
+static void
+on_asked(void *ctx, const struct broker_letter *letter)
+{
+	const struct world_daemon *daemon = ctx;
+
+	if (daemon->also.asked != NULL)
+		daemon->also.asked(daemon->also.ctx, letter);
+}
+
+static void
+on_replied(void *ctx, const struct broker_letter *letter)
+{
+	const struct world_daemon *daemon = ctx;
+
+	if (daemon->also.replied != NULL)
+		daemon->also.replied(daemon->also.ctx, letter);
 }
 
 /* ---- the world ---- */
@@ -188,8 +212,12 @@ static void
 daemon_start(struct lock_world *world, int number)
 {
 	struct world_daemon *daemon = &world->daemon[number];
-	struct lock_listener listener = {
-	    .answer = on_answer, .notice = on_notice, .ctx = daemon, .changed = on_changed};
+	struct lock_listener listener = {.answer = on_answer,
+	    .notice = on_notice,
+	    .ctx = daemon,
+	    .changed = on_changed,
+	    .asked = on_asked,
+	    .replied = on_replied};
 	struct lock_settings settings = world_settings;
 
 	settings.naming = world->naming;

@@ -1,0 +1,270 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/view/inside.h"
+#include "daemon/view/wire_id.h"
+#include "protocol/json.h"
+
+/*
+ * Bytes of rows, or of names, in one letter: with one row of the longest kind more, the slots that are
+ * passing and the head it is still below BROKER_LETTER_MAX.
+ */
+#define PART_MAX 40000
+/* Slots that are passing, of which an answer tells. */
+#define SLOTS_MAX 1000
+
+/* An answer in parts: each is sent when the next thing does not fit into it any more. */
+struct answer {
+	struct view *view;
+	uint64_t from;
+	enum letter_op op;
+	struct cJSON *list, *slots; /* of the part in hand; owned */
+	size_t size, slot_count;
+	unsigned parts; /* sent */
+	uint64_t waiting, more;
+};
+
+static struct cJSON *
+new_part(struct answer *answer, const char *list)
+{
+	struct cJSON *letter = inspect_letter(answer->view->inspect, answer->op, true);
+
+	json_add(letter, list, answer->list);
+	answer->list = json_new_array();
+	answer->size = 0;
+	answer->parts++;
+	return letter;
+}
+
+/* False: there is no room in what an answer may be. */
+static bool
+make_room(struct answer *answer, const char *list, size_t size)
+{
+	struct cJSON *letter;
+
+	if (answer->size + size <= PART_MAX)
+		return true;
+	if (answer->parts + 1 >= INSPECT_PARTS_MAX)
+		return false;
+	letter = new_part(answer, list);
+	json_add_bool(letter, "last", false);
+	inspect_answer(answer->view->inspect, answer->from, letter);
+	return true;
+}
+
+static void
+end_answer(struct answer *answer, const char *list)
+{
+	struct cJSON *letter = new_part(answer, list);
+
+	json_free(answer->list);
+	json_add_integer(letter, "waiting", (int64_t)answer->waiting);
+	json_add_integer(letter, "more", (int64_t)answer->more);
+	if (answer->slots != NULL)
+		json_add(letter, "slots", answer->slots);
+	inspect_answer(answer->view->inspect, answer->from, letter);
+}
+
+/* ---- rows ---- */
+
+static void
+add_row(void *ctx, const struct lock_party *party)
+{
+	struct answer *answer = ctx;
+	const struct row_facts facts = view_facts(answer->view);
+	struct cJSON *row = row_new(&facts, party);
+	size_t size = row_size(row);
+
+	answer->waiting += party->state == LOCK_PARTY_WAITING;
+	if (make_room(answer, "rows", size)) {
+		json_append(answer->list, row);
+		answer->size += size;
+	} else {
+		json_free(row);
+		answer->more++;
+	}
+}
+
+static void
+add_slot(void *ctx, int slot)
+{
+	struct answer *answer = ctx;
+
+	if (answer->slot_count++ < SLOTS_MAX)
+		json_append_integer(answer->slots, slot);
+}
+
+static void
+answer_rows(struct view *view, uint64_t from, const struct letter *letter)
+{
+	struct answer answer = {
+	    .view = view, .from = from, .op = LETTER_ROWS, .list = json_new_array()};
+
+	lock_each(view->engine, letter->name, add_row, &answer);
+	if (letter->name != NULL) {
+		answer.slots = json_new_array();
+		lock_each_passing(view->engine, letter->name, add_slot, &answer);
+	}
+	end_answer(&answer, "rows");
+}
+
+/* ---- who waits, by name ---- */
+
+static void
+add_count(void *ctx, const char *name, size_t waiting)
+{
+	struct answer *answer = ctx;
+	size_t size = strlen(name) + 24;
+	struct cJSON *pair;
+
+	if (!make_room(answer, "counts", size)) {
+		answer->more++;
+		return;
+	}
+	pair = json_new_array();
+	json_append_string(pair, name);
+	json_append_integer(pair, (int64_t)waiting);
+	json_append(answer->list, pair);
+	answer->size += size;
+}
+
+static void
+answer_counts(struct view *view, uint64_t from)
+{
+	struct answer answer = {
+	    .view = view, .from = from, .op = LETTER_WAITING, .list = json_new_array()};
+
+	lock_each_waiting(view->engine, add_count, &answer);
+	end_answer(&answer, "counts");
+}
+
+/* ---- acting ---- */
+
+static void
+log_act(struct view *view, const char *what, const char *name, uint64_t waiter, uid_t uid,
+    const char *host)
+{
+	char id[WIRE_ID_SIZE];
+
+	log_info("%s %s: waiter %s, by uid %u of host %s", what, name,
+	    wire_id_write(id, view->settings.run, waiter), (unsigned)uid, host);
+}
+
+enum reason
+answers_grant(struct view *view, uint64_t waiter, uid_t uid, const char *host)
+{
+	const char *waited_for = lock_waits_for(view->engine, waiter);
+	char name[LOCKNAME_MAX + 1];
+	enum reason reason;
+
+	if (waited_for == NULL)
+		return REASON_NOT_HELD;
+	snprintf(name, sizeof(name), "%s", waited_for);
+	reason = lock_grant(view->engine, waiter);
+	if (reason == REASON_NONE)
+		log_act(view, "let in without a slot to", name, waiter, uid, host);
+	return reason;
+}
+
+enum reason
+answers_deny(struct view *view, uint64_t waiter, uid_t uid, const char *host)
+{
+	const char *waited_for = lock_waits_for(view->engine, waiter);
+	char name[LOCKNAME_MAX + 1];
+	enum reason reason;
+
+	if (waited_for == NULL)
+		return REASON_NOT_HELD;
+	snprintf(name, sizeof(name), "%s", waited_for);
+	reason = lock_deny(view->engine, waiter);
+	if (reason == REASON_NONE)
+		log_act(view, "turned away from", name, waiter, uid, host);
+	return reason;
+}
+
+size_t
+answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
+{
+	size_t denied = lock_deny_all(view->engine, name);
+
+	if (denied > 0)
+		log_info("turned away from %s: all who wait, %zu, by uid %u of host %s", name,
+		    denied, (unsigned)uid, host);
+	return denied;
+}
+
+/* An outcome that is a reason, and the name that it is about. */
+static void
+answer_outcome(
+    struct view *view, uint64_t from, enum letter_op op, enum reason reason, const char *name)
+{
+	struct cJSON *letter = inspect_letter(view->inspect, op, true);
+
+	if (reason != REASON_NONE)
+		json_add_string(letter, "reason", reason_word(reason));
+	if (name != NULL)
+		json_add_string(letter, "name", name);
+	json_add_integer(letter, "count", reason == REASON_NONE);
+	inspect_answer(view->inspect, from, letter);
+}
+
+/* The one daemon at which it would wait. */
+static bool
+is_meant(const struct view *view, const struct letter *letter)
+{
+	return letter->waiter != 0 && letter->waiter_run == view->settings.run;
+}
+
+static void
+answer_find(struct view *view, uint64_t from, const struct letter *letter)
+{
+	const char *name = lock_waits_for(view->engine, letter->waiter);
+
+	answer_outcome(view, from, LETTER_FIND, name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
+}
+
+static void
+answer_deny_all(struct view *view, uint64_t from, const struct letter *letter)
+{
+	size_t denied = answers_deny_all(view, letter->name, letter->uid, letter->host);
+	struct cJSON *answer = inspect_letter(view->inspect, LETTER_DENY, true);
+
+	json_add_integer(answer, "count", (int64_t)denied);
+	inspect_answer(view->inspect, from, answer);
+}
+
+void
+answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user)
+{
+	struct view *view = ctx;
+
+	(void)user;
+	switch (letter->op) {
+	case LETTER_HELLO:
+	case LETTER_BYE:
+		break;
+	case LETTER_ROWS:
+		answer_rows(view, from, letter);
+		break;
+	case LETTER_WAITING:
+		answer_counts(view, from);
+		break;
+	case LETTER_FIND:
+		if (is_meant(view, letter))
+			answer_find(view, from, letter);
+		break;
+	case LETTER_GRANT:
+		if (is_meant(view, letter))
+			answer_outcome(view, from, LETTER_GRANT,
+			    answers_grant(view, letter->waiter, letter->uid, letter->host), NULL);
+		break;
+	case LETTER_DENY:
+		if (letter->waiter == 0)
+			answer_deny_all(view, from, letter);
+		else if (is_meant(view, letter))
+			answer_outcome(view, from, LETTER_DENY,
+			    answers_deny(view, letter->waiter, letter->uid, letter->host), NULL);
+		break;
+	}
+}

@@ -1,0 +1,78 @@
+/*
+ * Asking the other daemons of a vhost, and hearing what they ask: letters out (broker.h) with a deadline,
+ * their answers in, and which daemons there are. Owns its inquiries and what it knows of the others;
+ * broker and timers are borrowed. Knows nothing of what the letters are about.
+ *
+ * Who is there: a daemon that means to answer says hello, says bye when it does no more, and says with
+ * every letter whether it stays. An inquiry that ran until its deadline has heard everybody (a roll
+ * call); so for a while (INSPECT_ROLL) one to which all that are known have answered need not wait for
+ * its deadline. Who is known and did not answer is missing, and forgotten after a while.
+ */
+#ifndef VIEW_INSPECT_H
+#define VIEW_INSPECT_H
+
+#include "daemon/base/clock.h"
+#include "daemon/base/timers.h"
+#include "daemon/broker/broker.h"
+#include "daemon/view/letter.h"
+
+/* For so long after a roll call no other is needed, and who is missing is named. */
+#define INSPECT_ROLL (60 * NSEC_PER_SEC)
+/* Daemons that are kept in mind; others are answered, and not waited for. */
+#define INSPECT_HOSTS_MAX 1024
+/* Letters of one daemon that are taken as its answer. */
+#define INSPECT_PARTS_MAX 8
+
+struct inspect;
+
+struct inspect_settings {
+	uint32_t run;
+	const char *host, *naming; /* borrowed */
+	int64_t timeout;           /* ns until an inquiry ends */
+};
+
+/* `user` is the broker's user who sent it. */
+typedef void inspect_asked_fn(
+    void *ctx, uint64_t from, const struct letter *letter, const char *user);
+
+struct inspect *inspect_new(struct broker *broker, struct timers *timers,
+    const struct inspect_settings *settings, inspect_asked_fn *asked, void *ctx);
+/* Says bye if it has said hello. Its inquiries end untold. */
+void inspect_free(struct inspect *inspect);
+void inspect_set_timeout(struct inspect *inspect, int64_t timeout);
+
+/* Whether we answer: the inbox is open, and the others know. */
+void inspect_stay(struct inspect *inspect, bool stays);
+/* A letter to be completed. */
+struct cJSON *inspect_letter(const struct inspect *inspect, enum letter_op op, bool answer);
+/* Answers a letter; takes `letter`. False: it is too long, and was not sent. */
+bool inspect_answer(struct inspect *inspect, uint64_t from, struct cJSON *letter);
+
+/* What an inquiry is told; both may end it, or begin another. */
+struct inspect_done {
+	bool everybody; /* every daemon answers what is asked: it is a roll call */
+	void (*heard)(void *ctx, uint64_t id, const struct letter *answer);
+	void (*over)(void *ctx, uint64_t id); /* its deadline has passed; it is gone afterwards */
+	void *ctx;
+	uint64_t id;
+};
+
+/* Takes `letter`. The inquiry's number; 0: the others cannot be asked now. */
+uint64_t inspect_ask(
+    struct inspect *inspect, enum letter_op op, struct cJSON *letter, struct inspect_done done);
+/* Ends it untold. One that is gone, or 0, is fine. */
+void inspect_end(struct inspect *inspect, uint64_t inquiry);
+/* Whether everybody has answered as far as is known, so that there is nothing to wait for. */
+bool inspect_is_whole(const struct inspect *inspect, uint64_t inquiry);
+/* Whether that daemon has answered wholly. */
+bool inspect_has_answered(const struct inspect *inspect, uint64_t inquiry, uint32_t run);
+/* Whether that daemon is known and not forgotten. */
+bool inspect_knows(const struct inspect *inspect, uint32_t run);
+/* Hosts that are known and have not answered, as an array; inquiry 0: all that are known. */
+struct cJSON *inspect_missing(const struct inspect *inspect, uint64_t inquiry);
+
+/* The broker's letters. */
+void inspect_letter_asked(struct inspect *inspect, const struct broker_letter *letter);
+void inspect_letter_replied(struct inspect *inspect, const struct broker_letter *letter);
+
+#endif

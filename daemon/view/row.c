@@ -1,0 +1,278 @@
+#include "daemon/view/row.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/view/wire_id.h"
+#include "protocol/duration.h"
+#include "protocol/json.h"
+#include "protocol/lockname.h"
+#include "protocol/methods.h"
+
+#define MEMBERS 18
+
+/* ---- making ---- */
+
+static void
+add_id(struct cJSON *row, const char *name, uint32_t run, uint64_t number)
+{
+	char id[WIRE_ID_SIZE];
+
+	if (number == 0)
+		json_add_null(row, name);
+	else
+		json_add_string(row, name, wire_id_write(id, run, number));
+}
+
+/* Counted from 1; 0 is none. */
+static void
+add_place(struct cJSON *row, const char *name, int place)
+{
+	if (place > 0)
+		json_add_integer(row, name, place);
+	else
+		json_add_null(row, name);
+}
+
+static void
+add_since(struct cJSON *row, const struct row_facts *facts, int64_t since)
+{
+	int64_t age = facts->now > since ? facts->now - since : 0;
+	time_t seconds = (time_t)((facts->wall - age) / NSEC_PER_SEC);
+	char text[32];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_add_string(row, "since", text);
+	json_add_number(row, "age", duration_to_seconds(age));
+}
+
+struct cJSON *
+row_new(const struct row_facts *facts, const struct lock_party *party)
+{
+	struct cJSON *row = json_new_object();
+
+	add_id(row, "waiter", facts->run, party->waiter);
+	add_id(row, "lock", facts->run, party->lock);
+	json_add_string(row, "state", lock_party_word(party->state));
+	json_add_string(row, "name", party->name);
+	json_add_string(row, "kind", lock_kind_word(party->kind));
+	add_place(row, "slot", party->slot);
+	add_place(row, "position", party->position);
+	if (party->lock == 0)
+		json_add_integer(row, "priority", party->priority);
+	else
+		json_add_null(row, "priority");
+	json_add_string(row, "who", party->who);
+	json_add_string(row, "why", party->why);
+	json_add_string(row, "command", party->command);
+	json_add_string(row, "host", facts->host);
+	json_add_integer(row, "uid", party->uid);
+	json_add_integer(row, "pid", party->pid);
+	add_since(row, facts, party->since);
+	json_add_bool(row, "revoked", party->revoked);
+	json_add_bool(row, "unknown", false);
+	return row;
+}
+
+struct cJSON *
+row_unknown(const char *name, int slot)
+{
+	static const char *const not_known[] = {
+	    "position", "priority", "who", "why", "command", "host", "uid", "pid", "since", "age"};
+	struct cJSON *row = json_new_object();
+
+	json_add_null(row, "waiter");
+	json_add_null(row, "lock");
+	json_add_string(row, "state", lock_party_word(LOCK_PARTY_BUSY));
+	json_add_string(row, "name", name);
+	json_add_string(row, "kind", lock_kind_word(LOCK_KIND_SEMAPHORE));
+	add_place(row, "slot", slot);
+	for (size_t i = 0; i < sizeof(not_known) / sizeof(not_known[0]); i++)
+		json_add_null(row, not_known[i]);
+	json_add_bool(row, "revoked", false);
+	json_add_bool(row, "unknown", true);
+	return row;
+}
+
+/* ---- checking ---- */
+
+static bool
+is_id(const struct cJSON *value, uint32_t run)
+{
+	const char *text;
+	uint64_t number;
+	uint32_t its;
+
+	return json_string(value, &text) && wire_id_parse(text, &its, &number) && its == run &&
+	       number != 0;
+}
+
+static bool
+is_word(const struct cJSON *value, const char *const *words)
+{
+	const char *text;
+
+	if (!json_string(value, &text))
+		return false;
+	while (*words != NULL && strcmp(*words, text) != 0)
+		words++;
+	return *words != NULL;
+}
+
+static bool
+is_integer(const struct cJSON *value, int64_t min, int64_t max)
+{
+	int64_t integer;
+
+	return json_integer(value, &integer) && integer >= min && integer <= max;
+}
+
+static bool
+is_words_or_null(const struct cJSON *value)
+{
+	const char *text;
+
+	return json_is_null(value) ||
+	       (json_string(value, &text) && strlen(text) <= METHODS_WORDS_MAX);
+}
+
+/* "2026-01-31T23:59:59Z" */
+static bool
+is_time(const struct cJSON *value)
+{
+	static const char form[] = "0000-00-00T00:00:00Z";
+	const char *text;
+
+	if (!json_string(value, &text) || strlen(text) != strlen(form))
+		return false;
+	for (size_t i = 0; form[i] != '\0'; i++) {
+		bool digit = text[i] >= '0' && text[i] <= '9';
+
+		if (form[i] == '0' ? !digit : text[i] != form[i])
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_age(const struct cJSON *value)
+{
+	double age;
+
+	return json_number(value, &age) && age >= 0;
+}
+
+static bool
+is_named(const struct cJSON *row)
+{
+	static const char *const kinds[] = {"semaphore", "mutex", "persistent-mutex", NULL};
+	const char *name;
+
+	return json_string(json_get(row, "name"), &name) &&
+	       lockname_error(name, strlen(name)) == NULL && is_word(json_get(row, "kind"), kinds);
+}
+
+/* Where it stands: in the line, or with a hold. */
+static bool
+is_placed(const struct cJSON *row, uint32_t run)
+{
+	static const char *const holding[] = {"busy", "granted", NULL};
+	static const char *const waiting[] = {"waiting", NULL};
+	const struct cJSON *state = json_get(row, "state"), *slot = json_get(row, "slot");
+
+	if (is_word(state, waiting))
+		return json_is_null(json_get(row, "lock")) && json_is_null(slot) &&
+		       is_integer(json_get(row, "position"), 1, INT32_MAX) &&
+		       is_integer(json_get(row, "priority"), -METHODS_PRIORITY_MOST,
+			   METHODS_PRIORITY_MOST);
+	return is_word(state, holding) && is_id(json_get(row, "lock"), run) &&
+	       (json_is_null(slot) || is_integer(slot, 1, METHODS_SLOTS_MAX)) &&
+	       json_is_null(json_get(row, "position")) && json_is_null(json_get(row, "priority"));
+}
+
+bool
+row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
+{
+	const char *its_host;
+	bool revoked, unknown;
+	size_t members = 0;
+
+	if (!json_is_object(row))
+		return false;
+	for (const struct cJSON *member = json_first(row); member != NULL;
+	     member = json_next(member))
+		members++;
+	return members == MEMBERS && is_id(json_get(row, "waiter"), run) && is_placed(row, run) &&
+	       is_named(row) && is_words_or_null(json_get(row, "who")) &&
+	       is_words_or_null(json_get(row, "why")) &&
+	       is_words_or_null(json_get(row, "command")) &&
+	       json_string(json_get(row, "host"), &its_host) && strcmp(its_host, host) == 0 &&
+	       is_integer(json_get(row, "uid"), 0, UINT32_MAX) &&
+	       is_integer(json_get(row, "pid"), 0, INT32_MAX) && is_time(json_get(row, "since")) &&
+	       is_age(json_get(row, "age")) && json_bool(json_get(row, "revoked"), &revoked) &&
+	       json_bool(json_get(row, "unknown"), &unknown) && !unknown;
+}
+
+/* ---- reading ---- */
+
+size_t
+row_size(const struct cJSON *row)
+{
+	char *text = json_print(row);
+	size_t size = text == NULL ? 0 : strlen(text) + 1;
+
+	free(text);
+	return size;
+}
+
+static const char *
+text_of(const struct cJSON *row, const char *name)
+{
+	const char *text = "";
+
+	json_string(json_get(row, name), &text);
+	return text;
+}
+
+const char *
+row_waiter(const struct cJSON *row)
+{
+	return text_of(row, "waiter");
+}
+
+const char *
+row_name(const struct cJSON *row)
+{
+	return text_of(row, "name");
+}
+
+int
+row_slot(const struct cJSON *row)
+{
+	int64_t slot = 0;
+
+	json_integer(json_get(row, "slot"), &slot);
+	return (int)slot;
+}
+
+bool
+row_waits(const struct cJSON *row)
+{
+	return strcmp(text_of(row, "state"), lock_party_word(LOCK_PARTY_WAITING)) == 0;
+}
+
+bool
+row_same(const struct cJSON *a, const struct cJSON *b)
+{
+	bool a_revoked = false, b_revoked = false;
+
+	json_bool(json_get(a, "revoked"), &a_revoked);
+	json_bool(json_get(b, "revoked"), &b_revoked);
+	/* The rest is of the acquire, and stays. */
+	return strcmp(text_of(a, "state"), text_of(b, "state")) == 0 &&
+	       strcmp(text_of(a, "lock"), text_of(b, "lock")) == 0 && row_slot(a) == row_slot(b) &&
+	       a_revoked == b_revoked;
+}

@@ -1,0 +1,416 @@
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/view/inside.h"
+#include "protocol/json.h"
+#include "protocol/line.h"
+#include "protocol/methods.h"
+
+/*
+ * show: the rows of one name, of all hosts. At once the others are asked for theirs and the broker for the
+ * slots that are taken. It is over when the broker has answered, and the others have or their time is
+ * over; a taken slot that nobody explains is waited for until then. As it may have changed hands
+ * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too.
+ *
+ *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
+ *	                                  |                                                       v
+ *	                                  +--- all is explained ---> over <--- slots are in --- COUNTING_AGAIN
+ */
+enum showing_state { SHOW_COUNTING, SHOW_COUNTED, SHOW_COUNTING_AGAIN };
+
+/* Bytes of rows in one result: more are left out, and counted. */
+#define ROWS_BYTES_MAX (LINE_MAX_OUT / 4 * 3)
+
+/* Rows in the order in which they are shown. */
+struct rows {
+	struct cJSON **list; /* owned, as are the rows */
+	size_t count, room;
+};
+
+struct showing {
+	uint64_t id;
+	uint64_t peer, request;
+	enum showing_state state;
+	char *name;         /* owned */
+	enum reason reason; /* COUNTED: of the broker's answer */
+	int slots;          /* as lock_answer */
+	int *busy;          /* owned: slots that are taken */
+	size_t busy_count;
+	bool *
+	    explained; /* owned; by slot: some row or daemon has it; METHODS_SLOTS_MAX + 1 of them */
+	struct rows holders, waiters;
+	size_t theirs; /* of the waiters, those of other daemons: the first */
+	size_t bytes;  /* of both */
+	uint64_t waiting, more;
+	uint64_t inquiry;      /* 0: none is in progress */
+	struct cJSON *missing; /* owned; when the inquiry is over: who did not answer */
+	struct timer count_again;
+	UT_hash_handle hh;
+};
+
+static struct showing *
+showing_find(const struct view *view, uint64_t id)
+{
+	struct showing *showing;
+
+	HASH_FIND(hh, view->showings, &id, sizeof(id), showing);
+	return showing;
+}
+
+static void
+rows_free(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		json_free(rows->list[i]);
+	free(rows->list);
+}
+
+static void
+showing_free(struct view *view, struct showing *showing)
+{
+	inspect_end(view->inspect, showing->inquiry);
+	timers_cancel(view->timers, &showing->count_again);
+	HASH_DELETE(hh, view->showings, showing);
+	rows_free(&showing->holders);
+	rows_free(&showing->waiters);
+	json_free(showing->missing);
+	free(showing->explained);
+	free(showing->busy);
+	free(showing->name);
+	free(showing);
+}
+
+void
+show_free_all(struct view *view)
+{
+	struct showing *showing, *next;
+
+	HASH_ITER (hh, view->showings, showing, next)
+		showing_free(view, showing);
+}
+
+/* ---- rows ---- */
+
+static void
+explain(struct showing *showing, int slot)
+{
+	if (slot >= 1 && slot <= METHODS_SLOTS_MAX)
+		showing->explained[slot] = true;
+}
+
+static void
+explain_slot(void *ctx, int slot)
+{
+	explain(ctx, slot);
+}
+
+/* Takes the row. */
+static void
+add_row(struct showing *showing, struct cJSON *row)
+{
+	struct rows *rows = row_waits(row) ? &showing->waiters : &showing->holders;
+	size_t size = row_size(row);
+
+	explain(showing, row_slot(row));
+	if (showing->bytes + size > ROWS_BYTES_MAX) {
+		showing->more++;
+		json_free(row);
+		return;
+	}
+	showing->bytes += size;
+	if (rows->count == rows->room) {
+		rows->room = rows->room * 2 + 16;
+		rows->list = mem_grow(rows->list, rows->room, sizeof(struct cJSON *));
+	}
+	rows->list[rows->count++] = row;
+}
+
+struct adder {
+	struct showing *showing;
+	struct row_facts facts;
+};
+
+static void
+add_own(void *ctx, const struct lock_party *party)
+{
+	const struct adder *adder = ctx;
+
+	adder->showing->waiting += party->state == LOCK_PARTY_WAITING;
+	add_row(adder->showing, row_new(&adder->facts, party));
+}
+
+static void
+explain_own(void *ctx, const struct lock_party *party)
+{
+	explain(ctx, party->slot);
+}
+
+/* What is known here of who has a slot: it changes while the others are asked. */
+static void
+explain_ours(const struct view *view, struct showing *showing)
+{
+	lock_each(view->engine, showing->name, explain_own, showing);
+	lock_each_passing(view->engine, showing->name, explain_slot, showing);
+}
+
+/* The first taken slot that nobody explains, from that place on; busy_count: there is none. */
+static size_t
+next_unexplained(const struct showing *showing, size_t from)
+{
+	while (from < showing->busy_count && showing->explained[showing->busy[from]])
+		from++;
+	return from;
+}
+
+static bool
+all_is_explained(const struct view *view, struct showing *showing)
+{
+	explain_ours(view, showing);
+	return next_unexplained(showing, 0) == showing->busy_count;
+}
+
+/* ---- the result ---- */
+
+struct place {
+	int slot;
+	size_t at;
+	struct cJSON *row;
+};
+
+static int
+compare_places(const void *a, const void *b)
+{
+	const struct place *one = a, *other = b;
+	/* Those without a slot come last. */
+	unsigned one_slot = (unsigned)one->slot - 1, other_slot = (unsigned)other->slot - 1;
+
+	if (one_slot != other_slot)
+		return one_slot < other_slot ? -1 : 1;
+	return one->at < other->at ? -1 : 1;
+}
+
+static void
+sort_by_slot(struct rows *rows)
+{
+	struct place *places = mem_alloc((rows->count + 1) * sizeof(*places));
+
+	for (size_t i = 0; i < rows->count; i++)
+		places[i] = (struct place){row_slot(rows->list[i]), i, rows->list[i]};
+	qsort(places, rows->count, sizeof(*places), compare_places);
+	for (size_t i = 0; i < rows->count; i++)
+		rows->list[i] = places[i].row;
+	free(places);
+}
+
+/* Moves the rows into an array: from `first` on, and then those before. */
+static struct cJSON *
+array_of(struct rows *rows, size_t first)
+{
+	struct cJSON *array = json_new_array();
+
+	for (size_t i = 0; i < rows->count; i++)
+		json_append(array, rows->list[(first + i) % rows->count]);
+	rows->count = 0;
+	return array;
+}
+
+static void
+add_slots(struct cJSON *result, const struct showing *showing)
+{
+	if (showing->reason != REASON_NONE) {
+		json_add_null(result, "slots");
+		json_add_null(result, "busy");
+		return;
+	}
+	if (showing->slots == LOCK_UNLIMITED)
+		json_add_string(result, "slots", "unlimited");
+	else
+		json_add_integer(result, "slots", showing->slots);
+	json_add_integer(result, "busy", (int64_t)showing->busy_count);
+}
+
+static struct cJSON *
+result_of(struct showing *showing)
+{
+	struct cJSON *result = json_new_object();
+
+	json_add_string(result, "name", showing->name);
+	add_slots(result, showing);
+	json_add_integer(result, "waiting", (int64_t)showing->waiting);
+	json_add(result, "holders", array_of(&showing->holders, 0));
+	json_add(result, "waiters", array_of(&showing->waiters, showing->theirs));
+	json_add_integer(result, "more", (int64_t)showing->more);
+	json_add(result, "unknown_hosts", showing->missing);
+	showing->missing = NULL;
+	return result;
+}
+
+static void
+finish(struct view *view, struct showing *showing)
+{
+	struct adder adder = {.showing = showing, .facts = view_facts(view)};
+	size_t at;
+
+	showing->theirs = showing->waiters.count;
+	lock_each(view->engine, showing->name, add_own, &adder);
+	lock_each_passing(view->engine, showing->name, explain_slot, showing);
+	for (at = next_unexplained(showing, 0); at < showing->busy_count;
+	     at = next_unexplained(showing, at + 1))
+		add_row(showing, row_unknown(showing->name, showing->busy[at]));
+	sort_by_slot(&showing->holders);
+	if (showing->reason == REASON_NO_SUCH_LOCK && showing->more == 0 &&
+	    showing->holders.count + showing->waiters.count == 0)
+		view_refuse(view, showing->peer, showing->request, REASON_NO_SUCH_LOCK, NULL);
+	else
+		view->listener.done(view->listener.ctx, showing->peer, showing->request,
+		    REASON_NONE, NULL, result_of(showing));
+	showing_free(view, showing);
+}
+
+/* ---- its way ---- */
+
+static void
+end_inquiry(struct view *view, struct showing *showing)
+{
+	json_free(showing->missing);
+	showing->missing = inspect_missing(view->inspect, showing->inquiry);
+	inspect_end(view->inspect, showing->inquiry);
+	showing->inquiry = 0;
+}
+
+/* Something came in: it may be over. */
+static void
+go_on(struct view *view, struct showing *showing)
+{
+	bool whole;
+
+	if (showing->state != SHOW_COUNTED)
+		return;
+	whole = all_is_explained(view, showing);
+	if (showing->inquiry != 0) {
+		if (!whole || !inspect_is_whole(view->inspect, showing->inquiry))
+			return;
+		end_inquiry(view, showing);
+	}
+	if (whole) {
+		finish(view, showing);
+		return;
+	}
+	/* The engine may be in the middle of telling the first numbers. */
+	showing->state = SHOW_COUNTING_AGAIN;
+	timers_set(view->timers, &showing->count_again, clock_now(timers_clock(view->timers)));
+}
+
+static void
+count_again(void *ctx, uint64_t id)
+{
+	struct view *view = ctx;
+	const struct showing *showing = showing_find(view, id);
+
+	lock_busy(view->engine, VIEW_PEER, id, showing->name);
+}
+
+static void
+take_busy(struct showing *showing, const struct lock_answer *answer)
+{
+	showing->reason = answer->reason;
+	showing->slots = answer->slots;
+	showing->busy_count = 0;
+	if (answer->held_count == 0)
+		return;
+	showing->busy = mem_grow(showing->busy, answer->held_count, sizeof(int));
+	memcpy(showing->busy, answer->held, answer->held_count * sizeof(int));
+	showing->busy_count = answer->held_count;
+}
+
+/* Slots that were taken only now have changed hands since the others were asked: they are no riddle. */
+static void
+explain_new(struct showing *showing, const struct lock_answer *answer)
+{
+	size_t old = 0;
+
+	for (size_t i = 0; i < answer->held_count; i++) {
+		while (old < showing->busy_count && showing->busy[old] < answer->held[i])
+			old++;
+		if (old == showing->busy_count || showing->busy[old] != answer->held[i])
+			explain(showing, answer->held[i]);
+	}
+}
+
+void
+show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
+{
+	struct showing *showing = showing_find(view, id);
+
+	if (showing == NULL)
+		return;
+	if (showing->state == SHOW_COUNTING_AGAIN) {
+		if (answer->reason == REASON_NONE || answer->reason == REASON_NO_SUCH_LOCK) {
+			explain_new(showing, answer);
+			take_busy(showing, answer);
+		}
+		finish(view, showing);
+		return;
+	}
+	take_busy(showing, answer);
+	showing->state = SHOW_COUNTED;
+	go_on(view, showing);
+}
+
+static void
+heard(void *ctx, uint64_t id, const struct letter *answer)
+{
+	struct view *view = ctx;
+	struct showing *showing = showing_find(view, id);
+	const struct cJSON *one;
+	int64_t slot;
+
+	for (one = json_first(answer->rows); one != NULL; one = json_next(one)) {
+		if (row_is_sane(one, answer->run, answer->host) &&
+		    strcmp(row_name(one), showing->name) == 0)
+			add_row(showing, json_copy(one));
+	}
+	for (one = json_first(answer->slots); one != NULL; one = json_next(one)) {
+		if (json_integer(one, &slot) && slot <= METHODS_SLOTS_MAX)
+			explain(showing, (int)slot);
+	}
+	showing->waiting += answer->waiting;
+	showing->more += answer->more;
+	go_on(view, showing);
+}
+
+static void
+over(void *ctx, uint64_t id)
+{
+	struct view *view = ctx;
+	struct showing *showing = showing_find(view, id);
+
+	end_inquiry(view, showing);
+	go_on(view, showing);
+}
+
+void
+view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
+{
+	struct showing *showing = mem_alloc(sizeof(*showing));
+	struct cJSON *letter = inspect_letter(view->inspect, LETTER_ROWS, false);
+
+	showing->id = view_id(view);
+	showing->peer = peer;
+	showing->request = request;
+	showing->name = mem_strdup(name);
+	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
+	timer_init(&showing->count_again, count_again, view, showing->id);
+	HASH_ADD(hh, view->showings, id, sizeof(showing->id), showing);
+	json_add_string(letter, "name", name);
+	showing->inquiry = inspect_ask(view->inspect, LETTER_ROWS, letter,
+	    (struct inspect_done){
+		.everybody = true, .heard = heard, .over = over, .ctx = view, .id = showing->id});
+	showing->missing = inspect_missing(view->inspect, showing->inquiry);
+	/* Which may answer at once. */
+	lock_busy(view->engine, VIEW_PEER, showing->id, name);
+}

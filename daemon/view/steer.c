@@ -1,0 +1,321 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <uthash.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/view/inside.h"
+#include "daemon/view/wire_id.h"
+#include "protocol/json.h"
+
+/*
+ * Granting and denying who waits. Here, at once. Behind another daemon in two steps, as whether the
+ * caller may is decided here, by the name, which only that daemon knows:
+ *
+ *	FINDING		it is asked for the name		-> the caller may not: over
+ *	ACTING		it is told to do it			-> its outcome is the answer
+ *	ACTING_ALL	all are told to deny who waits for a name; their numbers add up
+ */
+enum steering_step { STEER_FINDING, STEER_ACTING, STEER_ACTING_ALL };
+
+struct steering {
+	uint64_t id;
+	uint64_t peer, request;
+	enum steering_step step;
+	enum letter_op op; /* GRANT or DENY */
+	uint32_t run;
+	uint64_t waiter;
+	uid_t uid;
+	char *name; /* owned; NULL while FINDING */
+	char *host; /* owned; where it waits; NULL while FINDING */
+	size_t denied;
+	uint64_t inquiry;
+	UT_hash_handle hh;
+};
+
+static struct steering *
+steering_find(const struct view *view, uint64_t id)
+{
+	struct steering *steering;
+
+	HASH_FIND(hh, view->steerings, &id, sizeof(id), steering);
+	return steering;
+}
+
+static void
+steering_free(struct view *view, struct steering *steering)
+{
+	inspect_end(view->inspect, steering->inquiry);
+	HASH_DELETE(hh, view->steerings, steering);
+	free(steering->name);
+	free(steering->host);
+	free(steering);
+}
+
+void
+steer_free_all(struct view *view)
+{
+	struct steering *steering, *next;
+
+	HASH_ITER (hh, view->steerings, steering, next)
+		steering_free(view, steering);
+}
+
+/* ---- answers ---- */
+
+static void
+done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result)
+{
+	view->listener.done(view->listener.ctx, peer, request, REASON_NONE, NULL, result);
+}
+
+static struct cJSON *
+granted(uint32_t run, uint64_t waiter, const char *name, const char *host)
+{
+	struct cJSON *result = json_new_object();
+	char id[WIRE_ID_SIZE];
+
+	json_add_string(result, "waiter", wire_id_write(id, run, waiter));
+	json_add_string(result, "name", name);
+	json_add_string(result, "host", host);
+	return result;
+}
+
+/* Takes missing; NULL: nobody is. */
+static struct cJSON *
+denied(size_t count, struct cJSON *missing)
+{
+	struct cJSON *result = json_new_object();
+
+	json_add_integer(result, "denied", (int64_t)count);
+	json_add(result, "unknown_hosts", missing == NULL ? json_new_array() : missing);
+	return result;
+}
+
+static const char *
+words_of(enum reason reason)
+{
+	if (reason == REASON_NOT_HELD)
+		return "nobody waits under that id";
+	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may"
+					       : NULL;
+}
+
+static void
+refuse(struct view *view, struct steering *steering, enum reason reason, const char *text)
+{
+	view_refuse(view, steering->peer, steering->request, reason, text);
+	steering_free(view, steering);
+}
+
+/* ---- asking ---- */
+
+static void heard(void *ctx, uint64_t id, const struct letter *answer);
+static void over(void *ctx, uint64_t id);
+
+static void
+ask(struct view *view, struct steering *steering, enum letter_op op)
+{
+	struct cJSON *letter = inspect_letter(view->inspect, op, false);
+	const struct inspect_done done = {.everybody = steering->step == STEER_ACTING_ALL,
+	    .heard = heard,
+	    .over = over,
+	    .ctx = view,
+	    .id = steering->id};
+	char id[WIRE_ID_SIZE];
+
+	if (steering->step == STEER_ACTING_ALL)
+		json_add_string(letter, "name", steering->name);
+	else
+		json_add_string(
+		    letter, "waiter", wire_id_write(id, steering->run, steering->waiter));
+	json_add_integer(letter, "uid", steering->uid);
+	steering->inquiry = inspect_ask(view->inspect, op, letter, done);
+}
+
+static const char cannot_ask[] = "the other daemons cannot be asked now";
+
+static void
+found(struct view *view, struct steering *steering, const struct letter *answer)
+{
+	inspect_end(view->inspect, steering->inquiry);
+	steering->inquiry = 0;
+	if (answer->reason != REASON_NONE || answer->name == NULL) {
+		refuse(view, steering, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
+		return;
+	}
+	if (!view->listener.may(
+		view->listener.ctx, steering->peer, steering->request, answer->name)) {
+		steering_free(view, steering);
+		return;
+	}
+	steering->step = STEER_ACTING;
+	steering->name = mem_strdup(answer->name);
+	steering->host = mem_strdup(answer->host);
+	ask(view, steering, steering->op);
+	if (steering->inquiry == 0)
+		refuse(view, steering, REASON_BROKER_UNAVAILABLE, cannot_ask);
+}
+
+static void
+acted(struct view *view, struct steering *steering, const struct letter *answer)
+{
+	if (answer->reason != REASON_NONE) {
+		refuse(view, steering, answer->reason, words_of(answer->reason));
+		return;
+	}
+	if (steering->op == LETTER_GRANT)
+		done(view, steering->peer, steering->request,
+		    granted(steering->run, steering->waiter, steering->name, steering->host));
+	else
+		done(view, steering->peer, steering->request, denied(1, NULL));
+	steering_free(view, steering);
+}
+
+static void
+all_acted(struct view *view, struct steering *steering)
+{
+	done(view, steering->peer, steering->request,
+	    denied(steering->denied, inspect_missing(view->inspect, steering->inquiry)));
+	steering_free(view, steering);
+}
+
+static void
+heard(void *ctx, uint64_t id, const struct letter *answer)
+{
+	struct view *view = ctx;
+	struct steering *steering = steering_find(view, id);
+
+	switch (steering->step) {
+	case STEER_FINDING:
+		if (answer->run == steering->run)
+			found(view, steering, answer);
+		break;
+	case STEER_ACTING:
+		if (answer->run == steering->run)
+			acted(view, steering, answer);
+		break;
+	case STEER_ACTING_ALL:
+		steering->denied += answer->count;
+		if (inspect_is_whole(view->inspect, steering->inquiry))
+			all_acted(view, steering);
+		break;
+	}
+}
+
+static void
+over(void *ctx, uint64_t id)
+{
+	struct view *view = ctx;
+	struct steering *steering = steering_find(view, id);
+
+	switch (steering->step) {
+	case STEER_FINDING:
+		if (inspect_knows(view->inspect, steering->run))
+			refuse(view, steering, REASON_TIMEOUT,
+			    "the daemon at which it waits did not answer: nothing was done");
+		else
+			refuse(view, steering, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
+		break;
+	case STEER_ACTING:
+		refuse(view, steering, REASON_TIMEOUT,
+		    "the daemon at which it waits did not answer: whether it was done is not "
+		    "known");
+		break;
+	case STEER_ACTING_ALL:
+		all_acted(view, steering);
+		break;
+	}
+}
+
+/* ---- the beginning ---- */
+
+static struct steering *
+steering_new(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, uid_t uid)
+{
+	struct steering *steering = mem_alloc(sizeof(*steering));
+
+	steering->id = view_id(view);
+	steering->peer = peer;
+	steering->request = request;
+	steering->op = op;
+	steering->uid = uid;
+	HASH_ADD(hh, view->steerings, id, sizeof(steering->id), steering);
+	return steering;
+}
+
+/* Of one who waits here. */
+static void
+steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, uint64_t waiter,
+    uid_t uid)
+{
+	const char *host = view->settings.host;
+	const char *waited_for = lock_waits_for(view->engine, waiter);
+	char name[LOCKNAME_MAX + 1];
+	enum reason reason;
+
+	if (waited_for == NULL) {
+		view_refuse(view, peer, request, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
+		return;
+	}
+	snprintf(name, sizeof(name), "%s", waited_for);
+	if (!view->listener.may(view->listener.ctx, peer, request, name))
+		return;
+	reason = op == LETTER_GRANT ? answers_grant(view, waiter, uid, host)
+				    : answers_deny(view, waiter, uid, host);
+	if (reason != REASON_NONE)
+		view_refuse(view, peer, request, reason, words_of(reason));
+	else if (op == LETTER_GRANT)
+		done(view, peer, request, granted(view->settings.run, waiter, name, host));
+	else
+		done(view, peer, request, denied(1, NULL));
+}
+
+static void
+steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, const char *id,
+    uid_t uid)
+{
+	struct steering *steering;
+	uint64_t waiter;
+	uint32_t run;
+
+	if (!wire_id_parse(id, &run, &waiter) || waiter == 0) {
+		view_refuse(view, peer, request, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
+		return;
+	}
+	if (run == view->settings.run) {
+		steer_here(view, peer, request, op, waiter, uid);
+		return;
+	}
+	steering = steering_new(view, peer, request, op, uid);
+	steering->run = run;
+	steering->waiter = waiter;
+	ask(view, steering, LETTER_FIND);
+	if (steering->inquiry == 0)
+		refuse(view, steering, REASON_BROKER_UNAVAILABLE, cannot_ask);
+}
+
+void
+view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid)
+{
+	steer(view, peer, request, LETTER_GRANT, waiter, uid);
+}
+
+void
+view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid)
+{
+	steer(view, peer, request, LETTER_DENY, waiter, uid);
+}
+
+void
+view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *name, uid_t uid)
+{
+	struct steering *steering = steering_new(view, peer, request, LETTER_DENY, uid);
+
+	steering->step = STEER_ACTING_ALL;
+	steering->name = mem_strdup(name);
+	steering->denied = answers_deny_all(view, name, uid, view->settings.host);
+	ask(view, steering, LETTER_DENY);
+	if (inspect_is_whole(view->inspect, steering->inquiry))
+		all_acted(view, steering);
+}

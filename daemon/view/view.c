@@ -1,0 +1,136 @@
+#include "daemon/view/view.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/view/inside.h"
+#include "protocol/json.h"
+
+/* With nobody who holds or waits here others are still answered for so long. */
+#define STAY_IDLE (60 * NSEC_PER_SEC)
+
+uint64_t
+view_id(struct view *view)
+{
+	return ++view->last_id;
+}
+
+struct row_facts
+view_facts(const struct view *view)
+{
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (struct row_facts){.run = view->settings.run,
+	    .host = view->settings.host,
+	    .now = clock_now(timers_clock(view->timers)),
+	    .wall = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
+}
+
+void
+view_refuse(
+    struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text)
+{
+	view->listener.done(view->listener.ctx, peer, request, reason, text, NULL);
+}
+
+/* ---- whether others are answered ---- */
+
+static bool
+somebody_is_here(const struct view *view)
+{
+	struct lock_counts counts;
+
+	lock_get_counts(view->engine, &counts);
+	return counts.holds + counts.waiting > 0;
+}
+
+static void
+settle(void *ctx, uint64_t id)
+{
+	struct view *view = ctx;
+
+	(void)id;
+	inspect_stay(view->inspect, somebody_is_here(view));
+}
+
+void
+view_changed(struct view *view, const struct lock_party *row)
+{
+	int64_t now = clock_now(timers_clock(view->timers));
+
+	/* Counted in a pass of its own: the one that is gone is still there. */
+	if (row->state == LOCK_PARTY_GONE)
+		timers_set(view->timers, &view->settle, now + STAY_IDLE);
+	else if (row->state == LOCK_PARTY_WAITING)
+		timers_set(view->timers, &view->settle, now);
+	feed_changed(view->feed, row);
+}
+
+/* ---- what the engine and the broker say ---- */
+
+void
+view_answer(struct view *view, uint64_t request, const struct lock_answer *answer)
+{
+	show_answered(view, request, answer);
+}
+
+void
+view_asked(struct view *view, const struct broker_letter *letter)
+{
+	inspect_letter_asked(view->inspect, letter);
+}
+
+void
+view_replied(struct view *view, const struct broker_letter *letter)
+{
+	inspect_letter_replied(view->inspect, letter);
+}
+
+/* ---- lifecycle ---- */
+
+struct view *
+view_new(struct lock_engine *engine, struct broker *broker, struct timers *timers,
+    const struct view_settings *settings, const struct view_listener *listener)
+{
+	struct view *view = mem_alloc(sizeof(*view));
+	const struct inspect_settings asking = {.run = settings->run,
+	    .host = mem_strdup(settings->host),
+	    .naming = mem_strdup(settings->naming),
+	    .timeout = settings->timeout};
+
+	view->engine = engine;
+	view->timers = timers;
+	view->settings = *settings;
+	view->settings.host = asking.host;
+	view->settings.naming = asking.naming;
+	view->listener = *listener;
+	view->inspect = inspect_new(broker, timers, &asking, answers_asked, view);
+	view->feed = feed_new(view);
+	timer_init(&view->settle, settle, view, 0);
+	return view;
+}
+
+void
+view_free(struct view *view)
+{
+	if (view == NULL)
+		return;
+	timers_cancel(view->timers, &view->settle);
+	feed_free(view->feed);
+	show_free_all(view);
+	census_free_all(view);
+	steer_free_all(view);
+	inspect_free(view->inspect);
+	free((char *)view->settings.host);
+	free((char *)view->settings.naming);
+	free(view);
+}
+
+void
+view_set_timeout(struct view *view, int64_t timeout)
+{
+	inspect_set_timeout(view->inspect, timeout);
+}

@@ -1,0 +1,339 @@
+/*
+ * Letters and rows as text: what is made is read back, and whatever else may come is refused.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/view/letter.h"
+#include "daemon/view/row.h"
+#include "daemon/view/wire_id.h"
+#include "protocol/json.h"
+#include "tests/unit/unit.h"
+
+/* ---- ids ---- */
+
+START_TEST(ids_have_one_spelling)
+{
+	static const char *const wrong[] = {"", "-", "5", "0000abcd", "0000abcd-", "0000abcd-07",
+	    "0000abcd-+7", "0000abcd- 7", "0000abcd-7 ", "0000ABCD-7", "abcd-7", "0000abcd-7x",
+	    "0000abcd-18446744073709551617", "0000abcd--7", "x000abcd-7", "10000abcd-7", "-1"};
+	char text[WIRE_ID_SIZE];
+	uint64_t number = 0;
+	uint32_t run = 0;
+
+	ck_assert_str_eq(wire_id_write(text, 0xabcd, 7), "0000abcd-7");
+	ck_assert(wire_id_parse("0000abcd-7", &run, &number));
+	ck_assert(run == 0xabcd && number == 7);
+	ck_assert(wire_id_parse("ffffffff-18446744073709551615", &run, &number));
+	ck_assert(run == UINT32_MAX && number == UINT64_MAX);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ck_assert_msg(!wire_id_parse(wrong[i], &run, &number), "%s", wrong[i]);
+	ck_assert_str_eq(wire_id_run(text, 0xabcd), "0000abcd");
+	ck_assert(wire_id_parse_run("0000abcd", &run));
+	ck_assert(run == 0xabcd);
+	ck_assert(!wire_id_parse_run("abcd", &run));
+	ck_assert(!wire_id_parse_run("0000abcd-7", &run));
+}
+END_TEST
+
+/* ---- letters ---- */
+
+static const struct letter_head head = {
+    .run = 0xb0, .host = "there", .naming = "amqp-locks", .stays = true};
+
+static enum letter_look
+look(const char *text, struct letter *ret)
+{
+	const char *what = NULL;
+	enum letter_look found = letter_parse(text, strlen(text), "amqp-locks", ret, &what);
+
+	ck_assert_int_eq(found == LETTER_GARBLED, what != NULL);
+	return found;
+}
+
+START_TEST(what_is_written_is_read)
+{
+	struct cJSON *made = letter_new(&head, LETTER_GRANT, false);
+	struct letter letter;
+	char *text;
+
+	json_add_string(made, "waiter", "000000a0-7");
+	json_add_integer(made, "uid", 4294967295);
+	text = letter_text(made);
+	ck_assert_int_eq(look(text, &letter), LETTER_READ);
+	ck_assert(letter.op == LETTER_GRANT && !letter.answer && letter.stays);
+	ck_assert_uint_eq(letter.run, 0xb0);
+	ck_assert_str_eq(letter.host, "there");
+	ck_assert_uint_eq(letter.waiter_run, 0xa0);
+	ck_assert_uint_eq(letter.waiter, 7);
+	ck_assert_uint_eq(letter.uid, 4294967295U);
+	letter_done(&letter);
+	free(text);
+}
+END_TEST
+
+/* The members that a letter of "there" has besides these. */
+#define LETTER(more)                                                                               \
+	"{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"there\","     \
+	"\"stays\":true," more "}"
+
+static const char *const garbled[] = {
+    "",
+    "rows",
+    "[]",
+    "{\"lockbroker\":1}",
+    LETTER("\"ask\":7"),
+    LETTER("\"ask\":\"steal\""),
+    LETTER("\"answer\":null"),
+    LETTER("\"ask\":\"grant\""),
+    LETTER("\"ask\":\"find\""),
+    LETTER("\"ask\":\"deny\""),
+    LETTER("\"ask\":\"grant\",\"waiter\":\"000000a0-0\""),
+    LETTER("\"ask\":\"grant\",\"waiter\":\"a0-1\""),
+    LETTER("\"ask\":\"grant\",\"waiter\":7"),
+    LETTER("\"ask\":\"grant\",\"waiter\":\"000000a0-1\",\"uid\":-1"),
+    LETTER("\"ask\":\"grant\",\"waiter\":\"000000a0-1\",\"uid\":4294967296"),
+    LETTER("\"ask\":\"rows\",\"name\":7"),
+    LETTER("\"ask\":\"rows\",\"name\":\"amq.db\""),
+    LETTER("\"ask\":\"rows\",\"name\":\"db\\u0007\""),
+    LETTER("\"answer\":\"find\",\"reason\":\"none\""),
+    LETTER("\"answer\":\"find\",\"reason\":\"because\""),
+    LETTER("\"answer\":\"rows\",\"rows\":{}"),
+    LETTER("\"answer\":\"rows\",\"last\":1"),
+    LETTER("\"answer\":\"rows\",\"waiting\":-1"),
+    LETTER("\"answer\":\"rows\",\"more\":0.5"),
+    LETTER("\"answer\":\"rows\",\"slots\":[0]"),
+    LETTER("\"answer\":\"rows\",\"slots\":[\"1\"]"),
+    LETTER("\"answer\":\"rows\",\"slots\":[2147483648]"),
+    LETTER("\"answer\":\"waiting\",\"counts\":[7]"),
+    LETTER("\"answer\":\"waiting\",\"counts\":[[]]"),
+    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db\"]]"),
+    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db\",-1]]"),
+    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db\",1,1]]"),
+    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db-1-A\",1]]"),
+    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"b0\",\"host\":\"there\","
+    "\"stays\":true,\"ask\":\"rows\"}",
+    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"two words\","
+    "\"stays\":true,\"ask\":\"rows\"}",
+    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"\","
+    "\"stays\":true,\"ask\":\"rows\"}",
+    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"there\","
+    "\"ask\":\"rows\"}",
+    "{\"lockbroker\":2,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"there\","
+    "\"stays\":true,\"ask\":\"rows\"}",
+};
+
+START_TEST(what_is_not_so_written_is_refused)
+{
+	struct letter letter;
+
+	ck_assert_msg(look(garbled[_i], &letter) == LETTER_GARBLED, "%s", garbled[_i]);
+}
+END_TEST
+
+START_TEST(another_naming_is_foreign)
+{
+	struct letter letter;
+
+	ck_assert_int_eq(
+	    look("{\"lockbroker\":1,\"naming\":\"x\",\"ask\":7}", &letter), LETTER_FOREIGN);
+}
+END_TEST
+
+/* ---- rows ---- */
+
+static const struct row_facts facts = {.run = 0xb0,
+    .host = "there",
+    .now = 100 * NSEC_PER_SEC,
+    .wall = INT64_C(1700000000) * NSEC_PER_SEC};
+
+static struct lock_party
+party_of(enum lock_party_state state)
+{
+	struct lock_party party = {.state = state,
+	    .waiter = 7,
+	    .name = "db",
+	    .uid = 1000,
+	    .pid = 5,
+	    .who = "me",
+	    .since = 90 * NSEC_PER_SEC};
+
+	if (state == LOCK_PARTY_WAITING) {
+		party.position = 3;
+		party.priority = -2;
+	} else {
+		party.lock = 8;
+		party.slot = state == LOCK_PARTY_BUSY ? 4 : 0;
+	}
+	return party;
+}
+
+START_TEST(a_row_is_as_the_wire_has_it)
+{
+	const struct lock_party waits = party_of(LOCK_PARTY_WAITING);
+	struct cJSON *row = row_new(&facts, &waits);
+	char *text = json_print(row);
+
+	ck_assert_str_eq(text,
+	    "{\"waiter\":\"000000b0-7\",\"lock\":null,\"state\":\"waiting\",\"name\":\"db\","
+	    "\"kind\":\"semaphore\",\"slot\":null,\"position\":3,\"priority\":-2,\"who\":\"me\","
+	    "\"why\":null,\"command\":null,\"host\":\"there\",\"uid\":1000,\"pid\":5,"
+	    "\"since\":\"2023-11-14T22:13:10Z\",\"age\":10,\"revoked\":false,"
+	    "\"unknown\":false}");
+	ck_assert_uint_eq(row_size(row), strlen(text) + 1);
+	ck_assert(row_waits(row));
+	ck_assert_str_eq(row_waiter(row), "000000b0-7");
+	free(text);
+	json_free(row);
+}
+END_TEST
+
+START_TEST(rows_are_sane_and_the_same_until_they_change)
+{
+	static const enum lock_party_state states[] = {
+	    LOCK_PARTY_WAITING, LOCK_PARTY_BUSY, LOCK_PARTY_GRANTED};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct lock_party party = party_of(states[i]);
+		struct cJSON *row = row_new(&facts, &party), *other;
+
+		ck_assert(row_is_sane(row, 0xb0, "there"));
+		ck_assert(!row_is_sane(row, 0xb1, "there"));
+		ck_assert(!row_is_sane(row, 0xb0, "here"));
+		party.since--;
+		party.position += party.position > 0;
+		other = row_new(&facts, &party);
+		ck_assert(row_same(row, other));
+		json_free(other);
+		party.revoked = true;
+		other = row_new(&facts, &party);
+		ck_assert(!row_same(row, other));
+		json_free(other);
+		json_free(row);
+	}
+}
+END_TEST
+
+/* Each in place of the member that it names. */
+static const struct {
+	const char *name, *value;
+} insane[] = {
+    {"waiter", "null"},
+    {"waiter", "\"000000b0-0\""},
+    {"waiter", "\"000000b1-7\""},
+    {"lock", "null"},
+    {"lock", "\"x\""},
+    {"state", "\"gone\""},
+    {"state", "\"cancelled\""},
+    {"state", "\"waiting\""},
+    {"name", "\"amq.x\""},
+    {"kind", "\"thing\""},
+    {"slot", "0"},
+    {"slot", "10001"},
+    {"slot", "\"1\""},
+    {"position", "1"},
+    {"priority", "0"},
+    {"who", "7"},
+    {"host", "null"},
+    {"host", "\"here\""},
+    {"uid", "-1"},
+    {"uid", "4294967296"},
+    {"pid", "null"},
+    {"pid", "2147483648"},
+    {"since", "\"yesterday\""},
+    {"since", "\"2023-11-14 22:13:10Z\""},
+    {"since", "null"},
+    {"age", "-1"},
+    {"age", "\"1\""},
+    {"revoked", "0"},
+    {"unknown", "true"},
+    {"more", "1"},
+};
+
+START_TEST(what_no_daemon_would_say_is_not_sane)
+{
+	const struct lock_party busy = party_of(LOCK_PARTY_BUSY);
+	struct cJSON *row = row_new(&facts, &busy), *other = json_new_object();
+	struct json_error error;
+	bool replaced = false;
+
+	for (const struct cJSON *member = json_first(row); member != NULL;
+	     member = json_next(member)) {
+		if (strcmp(json_name(member), insane[_i].name) == 0) {
+			json_add(other, insane[_i].name,
+			    json_parse(insane[_i].value, strlen(insane[_i].value), &error));
+			replaced = true;
+		} else {
+			json_add(other, json_name(member), json_copy(member));
+		}
+	}
+	if (!replaced)
+		json_add_integer(other, insane[_i].name, 1);
+	ck_assert_msg(
+	    !row_is_sane(other, 0xb0, "there"), "%s %s", insane[_i].name, insane[_i].value);
+	json_free(other);
+	json_free(row);
+}
+END_TEST
+
+START_TEST(words_of_more_than_may_be_are_not_sane)
+{
+	char words[258];
+	struct lock_party party = party_of(LOCK_PARTY_BUSY);
+	struct cJSON *row;
+
+	memset(words, 'x', 257);
+	words[257] = '\0';
+	party.why = words;
+	row = row_new(&facts, &party);
+	ck_assert(!row_is_sane(row, 0xb0, "there"));
+	json_free(row);
+	party.why = words + 1;
+	row = row_new(&facts, &party);
+	ck_assert(row_is_sane(row, 0xb0, "there"));
+	json_free(row);
+}
+END_TEST
+
+START_TEST(what_is_no_row_at_all_is_not_sane)
+{
+	struct cJSON *array = json_new_array(), *object = json_new_object();
+
+	ck_assert(!row_is_sane(NULL, 0xb0, "there"));
+	ck_assert(!row_is_sane(array, 0xb0, "there"));
+	ck_assert(!row_is_sane(object, 0xb0, "there"));
+	json_free(array);
+	json_free(object);
+}
+END_TEST
+
+static Suite *
+suite_letters(void)
+{
+	Suite *suite = suite_create("letters");
+	TCase *tcase = tcase_create("letters");
+
+	tcase_add_test(tcase, ids_have_one_spelling);
+	tcase_add_test(tcase, what_is_written_is_read);
+	tcase_add_loop_test(tcase, what_is_not_so_written_is_refused, 0,
+	    (int)(sizeof(garbled) / sizeof(garbled[0])));
+	tcase_add_test(tcase, another_naming_is_foreign);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("rows");
+	tcase_add_test(tcase, a_row_is_as_the_wire_has_it);
+	tcase_add_test(tcase, rows_are_sane_and_the_same_until_they_change);
+	tcase_add_loop_test(tcase, what_no_daemon_would_say_is_not_sane, 0,
+	    (int)(sizeof(insane) / sizeof(insane[0])));
+	tcase_add_test(tcase, words_of_more_than_may_be_are_not_sane);
+	tcase_add_test(tcase, what_is_no_row_at_all_is_not_sane);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {suite_letters};
+
+	return unit_run(makers, 1);
+}

@@ -1,0 +1,10 @@
+#include "tests/unit/test_view.h"
+#include "tests/unit/unit.h"
+
+int
+main(void)
+{
+	Suite *(*const makers[])(void) = {suite_view_show, suite_view_steer, suite_view_feed};
+
+	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
+}

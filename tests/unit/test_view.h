@@ -1,0 +1,13 @@
+/*
+ * The suites of the view's tests, one a file.
+ */
+#ifndef TESTS_UNIT_TEST_VIEW_H
+#define TESTS_UNIT_TEST_VIEW_H
+
+#include <check.h>
+
+Suite *suite_view_feed(void);
+Suite *suite_view_show(void);
+Suite *suite_view_steer(void);
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * Watches: what there is, then what changes, here and behind another daemon.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/test_view.h"
+#include "tests/unit/view_rig.h"
+
+/* Two rounds: what changes elsewhere is told by then. */
+#define ROUNDS (2 * NSEC_PER_SEC + RIG_TIMEOUT)
+
+static struct view_rig *rig;
+
+static void
+setup(void)
+{
+	rig = rig_new();
+	world_make(rig->world, "db", 1);
+}
+
+static void
+teardown(void)
+{
+	rig_free(rig);
+}
+
+static void
+watch(uint64_t request, const char *name)
+{
+	view_watch(rig->daemon[0].view, 100, request, name);
+	world_pass(rig->world, RIG_TIMEOUT + 100 * NSEC_PER_MSEC);
+}
+
+/* What was told since this was called last. Static. */
+static const char *
+told(void)
+{
+	static char text[RIG_TOLD];
+
+	memcpy(text, rig->told, sizeof(text));
+	rig->told[0] = '\0';
+	return text;
+}
+
+#define ck_told(wanted)                                                                            \
+	do {                                                                                       \
+		const char *its = told();                                                          \
+		ck_assert_str_eq(its, wanted);                                                     \
+	} while (0)
+
+START_TEST(a_watch_begins_with_what_there_is_on_all_hosts)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 1, 3);
+	watch(1, NULL);
+	ck_told("A:busy B:waiting C:waiting synced");
+	world_pass(rig->world, 10 * NSEC_PER_SEC);
+	ck_told("");
+}
+END_TEST
+
+START_TEST(changes_here_are_told_at_once)
+{
+	rig_acquire(rig, 0, 1);
+	watch(1, "db");
+	ck_told("A:busy synced");
+	rig_acquire(rig, 0, 2);
+	ck_told("B:waiting");
+	lock_peer_gone(rig->world->daemon[0].engine, 1);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	ck_told("gone B:busy");
+	rig_acquire(rig, 0, 3);
+	view_deny(rig->daemon[0].view, 100, 2, rig_waiter(rig, "C"), 0);
+	ck_told("C:waiting C:cancelled gone");
+}
+END_TEST
+
+START_TEST(changes_elsewhere_are_told_soon)
+{
+	rig_acquire(rig, 1, 1);
+	watch(1, "db");
+	ck_told("A:busy synced");
+	rig_acquire(rig, 1, 2);
+	world_pass(rig->world, ROUNDS);
+	ck_told("B:waiting");
+	view_grant(rig->daemon[1].view, 100, 1, rig_waiter(rig, "B"), 0);
+	world_pass(rig->world, ROUNDS);
+	ck_told("B:granted");
+	lock_peer_gone(rig->world->daemon[1].engine, 2);
+	world_pass(rig->world, ROUNDS);
+	ck_told("gone");
+}
+END_TEST
+
+START_TEST(who_watches_one_name_hears_of_no_other)
+{
+	const struct lock_acquire other = {
+	    .name = "other", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "X"};
+
+	watch(1, "other");
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	world_pass(rig->world, ROUNDS);
+	ck_told("synced");
+	lock_acquire(rig->world->daemon[1].engine, 9, 9, &other);
+	world_pass(rig->world, ROUNDS);
+	ck_told("X:busy");
+	/* Somebody else watches all: that is no news for the first. */
+	watch(2, NULL);
+	ck_told("A:busy X:busy B:waiting synced");
+}
+END_TEST
+
+START_TEST(one_that_does_not_answer_any_more_is_gone_in_the_end)
+{
+	rig_acquire(rig, 1, 1);
+	watch(1, NULL);
+	ck_told("A:busy synced");
+	rig->daemon[1].deaf = true;
+	world_pass(rig->world, 3 * NSEC_PER_SEC);
+	ck_told("");
+	world_pass(rig->world, 12 * NSEC_PER_SEC);
+	ck_told("gone");
+	rig->daemon[1].deaf = false;
+	world_pass(rig->world, ROUNDS);
+	ck_told("A:busy");
+}
+END_TEST
+
+START_TEST(a_watch_ends_by_cancel_by_its_peer_and_by_the_stop)
+{
+	watch(1, NULL);
+	watch(2, NULL);
+	watch(3, NULL);
+	told();
+	ck_assert(!view_cancel(rig->daemon[0].view, 101, 1));
+	ck_assert(view_cancel(rig->daemon[0].view, 100, 1));
+	ck_assert(!view_cancel(rig->daemon[0].view, 100, 1));
+	ck_assert_int_eq(rig_answered(rig, 0, 1)->reason, REASON_CANCELLED);
+	rig_acquire(rig, 0, 1);
+	ck_told("A:waiting A:waiting A:busy A:busy");
+	view_drain(rig->daemon[0].view);
+	ck_assert_int_eq(rig_answered(rig, 0, 2)->reason, REASON_DRAINING);
+	ck_assert_int_eq(rig_answered(rig, 0, 3)->reason, REASON_DRAINING);
+	watch(4, NULL);
+	ck_told("A:busy synced");
+	view_peer_gone(rig->daemon[0].view, 100);
+	ck_assert_ptr_null(rig_answered(rig, 0, 4));
+	rig_acquire(rig, 0, 2);
+	ck_told("");
+}
+END_TEST
+
+START_TEST(nobody_is_asked_when_nobody_watches)
+{
+	unsigned asked;
+
+	rig_acquire(rig, 1, 1);
+	watch(1, NULL);
+	view_peer_gone(rig->daemon[0].view, 100);
+	world_pass(rig->world, ROUNDS);
+	asked = rig->world->asked;
+	world_pass(rig->world, 2 * NSEC_PER_SEC);
+	ck_assert_uint_le(rig->world->asked - asked, 2); /* pulses */
+}
+END_TEST
+
+START_TEST(who_reads_too_slowly_begins_anew_when_it_has_read)
+{
+	rig_acquire(rig, 0, 1);
+	watch(1, NULL);
+	ck_told("A:busy synced");
+	rig->daemon[0].unread = (size_t)3 * 1024 * 1024;
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 0, 3);
+	world_pass(rig->world, ROUNDS);
+	ck_told("");
+	rig->daemon[0].unread = 1;
+	world_pass(rig->world, ROUNDS);
+	ck_told("");
+	rig->daemon[0].unread = 0;
+	world_pass(rig->world, ROUNDS);
+	ck_told("resync A:busy B:waiting C:waiting synced");
+	rig_acquire(rig, 0, 4);
+	ck_told("D:waiting");
+}
+END_TEST
+
+/* 3,000 rows of 1.9 kB: a megabyte of them is told, and how many are left out. */
+START_TEST(what_there_is_has_a_limit)
+{
+	char words[257];
+	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .why = words};
+	const char *its;
+	int rows = 0, more = 0;
+
+	memset(words, 1, 256);
+	words[256] = '\0';
+	for (uint64_t i = 0; i < 3000; i++)
+		lock_acquire(rig->world->daemon[0].engine, 1 + i % 1000, 1 + i / 1000, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	watch(1, NULL);
+	its = told();
+	for (const char *at = its; (at = strstr(at, "-:")) != NULL; at++)
+		rows++;
+	ck_assert_int_eq(sscanf(strstr(its, "synced"), "synced+%d", &more), 1);
+	ck_assert_int_gt(rows, 300);
+	ck_assert_int_lt(rows, 1024);
+	ck_assert_int_eq(rows + more, 3000);
+}
+END_TEST
+
+Suite *
+suite_view_feed(void)
+{
+	Suite *suite = suite_create("view feed");
+	TCase *tcase = tcase_create("watch");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, a_watch_begins_with_what_there_is_on_all_hosts);
+	tcase_add_test(tcase, changes_here_are_told_at_once);
+	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
+	tcase_add_test(tcase, who_watches_one_name_hears_of_no_other);
+	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
+	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_peer_and_by_the_stop);
+	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
+	tcase_add_test(tcase, who_reads_too_slowly_begins_anew_when_it_has_read);
+	tcase_add_test(tcase, what_there_is_has_a_limit);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}

@@ -1,0 +1,324 @@
+/*
+ * show and list across two daemons, one of which may be silent, and beside strangers.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/view/inspect.h"
+#include "protocol/json.h"
+#include "tests/unit/test_view.h"
+#include "tests/unit/view_rig.h"
+
+#define MINUTE (60 * NSEC_PER_SEC)
+
+static struct view_rig *rig;
+
+static void
+setup(void)
+{
+	rig = rig_new();
+	world_make(rig->world, "db", 2);
+}
+
+static void
+teardown(void)
+{
+	rig_free(rig);
+}
+
+/* How long the last answer took. */
+static int64_t
+show_takes(int daemon, uint64_t request)
+{
+	int64_t begin = rig->world->now;
+
+	rig_show(rig, daemon, request);
+	return rig->world->now - begin;
+}
+
+START_TEST(show_has_the_rows_of_all_hosts)
+{
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 1, 3);
+	rig_acquire(rig, 1, 4);
+	rig_acquire(rig, 0, 5);
+	ck_assert_str_eq(rig_show(rig, 0, 1),
+	    "slots 2 busy 2 waiting 3 [A@host1/1] [B@host0/2] [E@host0#1] [C@host1#1] "
+	    "[D@host1#2] more 0");
+	ck_assert_str_eq(rig_show(rig, 1, 2),
+	    "slots 2 busy 2 waiting 3 [A@host1/1] [B@host0/2] [C@host1#1] [D@host1#2] "
+	    "[E@host0#1] more 0");
+	ck_assert_uint_eq(rig->warnings, 0);
+}
+END_TEST
+
+START_TEST(the_first_show_waits_for_all_and_the_next_for_those_that_are_known)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	ck_assert_int_ge(show_takes(0, 1), RIG_TIMEOUT);
+	ck_assert_int_lt(show_takes(0, 2), RIG_TIMEOUT / 5);
+	world_pass(rig->world, MINUTE);
+	ck_assert_int_ge(show_takes(0, 3), RIG_TIMEOUT);
+}
+END_TEST
+
+START_TEST(a_daemon_that_comes_says_so_and_is_waited_for)
+{
+	rig_acquire(rig, 0, 1);
+	ck_assert_str_eq(rig_show(rig, 0, 1), "slots 2 busy 1 waiting 0 [A@host0/1] more 0");
+	rig_acquire(rig, 1, 2);
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 2), "slots 2 busy 2 waiting 0 [A@host0/1] [B@host1/2] more 0");
+	ck_assert_int_lt(show_takes(0, 3), RIG_TIMEOUT / 5);
+}
+END_TEST
+
+START_TEST(a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown)
+{
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 0, 2);
+	rig_show(rig, 0, 1);
+	rig->daemon[1].deaf = true;
+	ck_assert_str_eq(rig_show(rig, 0, 2),
+	    "slots 2 busy 2 waiting 0 [-@-?/1] [B@host0/2] more 0 unknown host1");
+	world_pass(rig->world, MINUTE + NSEC_PER_SEC);
+	rig_show(rig, 0, 3);
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 4), "slots 2 busy 2 waiting 0 [-@-?/1] [B@host0/2] more 0");
+	rig->daemon[1].deaf = false;
+	world_pass(rig->world, MINUTE);
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 5), "slots 2 busy 2 waiting 0 [A@host1/1] [B@host0/2] more 0");
+}
+END_TEST
+
+START_TEST(a_daemon_that_leaves_says_so_and_is_not_missed)
+{
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 0, 2);
+	rig_show(rig, 0, 1);
+	lock_peer_gone(rig->world->daemon[1].engine, 1);
+	world_pass(rig->world, MINUTE + NSEC_PER_SEC);
+	ck_assert_str_eq(rig_show(rig, 0, 2), "slots 2 busy 1 waiting 0 [B@host0/2] more 0");
+	ck_assert_int_lt(show_takes(0, 3), RIG_TIMEOUT / 5);
+}
+END_TEST
+
+START_TEST(a_daemon_that_dies_in_order_says_so)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	rig_show(rig, 0, 1);
+	view_free(rig->daemon[1].view);
+	rig->daemon[1].view = NULL;
+	rig->world->daemon[1].also = (struct lock_listener){.ctx = NULL};
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 2), "slots 2 busy 2 waiting 0 [A@host0/1] [-@-?/2] more 0");
+}
+END_TEST
+
+START_TEST(what_changes_hands_meanwhile_is_no_riddle)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	rig_show(rig, 0, 1);
+	/* It does not answer, and gives its slot back while it is waited for. */
+	rig->daemon[1].deaf = true;
+	view_show(rig->daemon[0].view, 100, 2, "db");
+	world_pass(rig->world, RIG_TIMEOUT / 2);
+	ck_assert_ptr_null(rig_answered(rig, 0, 2));
+	lock_peer_gone(rig->world->daemon[1].engine, 2);
+	ck_assert_int_eq(rig_await(rig, 0, 2)->reason, REASON_NONE);
+	ck_assert_ptr_null(
+	    json_next(json_first(json_get(rig_answered(rig, 0, 2)->result, "holders"))));
+}
+END_TEST
+
+START_TEST(a_name_that_nobody_knows_is_no_such_lock)
+{
+	view_show(rig->daemon[0].view, 100, 1, "other");
+	ck_assert_int_eq(rig_await(rig, 0, 1)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
+START_TEST(a_mutex_has_rows_and_no_slots)
+{
+	const struct lock_acquire wanted = {
+	    .name = "m", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "A"};
+	const struct cJSON *result;
+
+	lock_acquire(rig->world->daemon[1].engine, 1, 1, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	view_show(rig->daemon[0].view, 100, 1, "m");
+	result = rig_await(rig, 0, 1)->result;
+	ck_assert_ptr_nonnull(result);
+	ck_assert(json_is_null(json_get(result, "slots")));
+	ck_assert_ptr_nonnull(json_first(json_get(result, "holders")));
+}
+END_TEST
+
+START_TEST(without_a_broker_it_is_what_is_known_here)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 0, 3);
+	rig_show(rig, 0, 1);
+	broker_stop(rig->world->daemon[0].broker);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	rig_acquire(rig, 0, 4);
+	ck_assert_ptr_nonnull(strstr(rig_show(rig, 0, 2), "slots - busy - waiting "));
+	ck_assert_ptr_nonnull(strstr(rig_show(rig, 0, 3), "[D@host0#"));
+}
+END_TEST
+
+START_TEST(slots_that_the_broker_does_not_tell_of_are_not_known)
+{
+	rig_acquire(rig, 0, 1);
+	rig->world->nacks = 1;
+	ck_assert_str_eq(rig_show(rig, 0, 1), "slots - busy - waiting 0 [A@host0/1] more 0");
+}
+END_TEST
+
+/* 3,000 rows of the longest kind are more than an answer may have; they are counted all the same. */
+START_TEST(what_does_not_fit_is_counted)
+{
+	char words[257];
+	struct lock_acquire wanted = {.name = "db",
+	    .timeout = DURATION_FOREVER,
+	    .who = words,
+	    .why = words,
+	    .command = words};
+	const struct cJSON *result, *row;
+	int64_t waiting = 0, more = 0, rows = 0;
+
+	memset(words, 1, 256);
+	words[256] = '\0';
+	for (uint64_t i = 0; i < 3000; i++)
+		lock_acquire(rig->world->daemon[1].engine, 1 + i % 1000, 1 + i / 1000, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	view_show(rig->daemon[0].view, 100, 1, "db");
+	result = rig_await(rig, 0, 1)->result;
+	ck_assert(json_integer(json_get(result, "waiting"), &waiting));
+	ck_assert(json_integer(json_get(result, "more"), &more));
+	for (row = json_first(json_get(result, "waiters")); row != NULL; row = json_next(row))
+		rows++;
+	for (row = json_first(json_get(result, "holders")); row != NULL; row = json_next(row))
+		rows++;
+	ck_assert_int_eq(waiting, 2998);
+	ck_assert_int_gt(rows, 8);
+	ck_assert_int_eq(rows + more, 3000);
+	ck_assert_uint_eq(rig->warnings, 0);
+	/* Its own it can show more of; the line stays below what a line may be. */
+	view_show(rig->daemon[1].view, 100, 1, "db");
+	result = rig_await(rig, 1, 1)->result;
+	ck_assert(json_integer(json_get(result, "more"), &more));
+	ck_assert_int_gt(more, 0);
+	ck_assert_int_lt(more, 3000 - rows);
+}
+END_TEST
+
+/* ---- list ---- */
+
+static struct cJSON *
+list_of(const char *first, const char *second)
+{
+	struct cJSON *list = json_new_object(), *rows = json_new_array(), *row;
+	const char *const names[] = {first, second};
+
+	for (size_t i = 0; i < 2; i++) {
+		row = json_new_object();
+		json_add_string(row, "name", names[i]);
+		json_append(rows, row);
+	}
+	json_add(list, "semaphores", rows);
+	return list;
+}
+
+START_TEST(who_waits_is_summed_over_hosts)
+{
+	const struct cJSON *row;
+	int64_t waiting = -1;
+
+	for (uint64_t peer = 1; peer <= 3; peer++)
+		rig_acquire(rig, 0, peer);
+	for (uint64_t peer = 4; peer <= 6; peer++)
+		rig_acquire(rig, 1, peer);
+	view_count(rig->daemon[0].view, 100, 1, list_of("db", "other"));
+	row = json_first(json_get(rig_await(rig, 0, 1)->result, "semaphores"));
+	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
+	ck_assert_int_eq(waiting, 4);
+	ck_assert(json_integer(json_get(json_next(row), "waiting"), &waiting));
+	ck_assert_int_eq(waiting, 0);
+	rig->daemon[1].deaf = true;
+	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"));
+	row = json_first(json_get(rig_await(rig, 0, 2)->result, "semaphores"));
+	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
+	ck_assert_int_eq(waiting, 1);
+	ck_assert_ptr_nonnull(
+	    json_first(json_get(rig_answered(rig, 0, 2)->result, "unknown_hosts")));
+}
+END_TEST
+
+/* ---- strangers ---- */
+
+START_TEST(letters_that_make_no_sense_are_passed_over_with_one_line)
+{
+	static const char *const letters[] = {"", "x", "{}", "[]", "{\"lockbroker\":2}",
+	    "{\"lockbroker\":1,\"ask\":\"rows\"}",
+	    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"ask\":\"dance\",\"run\":\"000000b0\","
+	    "\"host\":\"x\",\"stays\":false}"};
+
+	rig_acquire(rig, 0, 1);
+	for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
+		rig_write(rig, letters[i]);
+	ck_assert_uint_eq(rig->warnings, 1);
+	world_pass(rig->world, MINUTE);
+	rig_write(rig, "x");
+	ck_assert_uint_eq(rig->warnings, 2);
+	ck_assert_str_eq(rig_show(rig, 0, 1), "slots 2 busy 1 waiting 0 [A@host0/1] more 0");
+}
+END_TEST
+
+START_TEST(daemons_that_name_their_queues_in_another_way_are_left_alone)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 0, 3);
+	rig_write(rig, "{\"lockbroker\":1,\"naming\":\"amqp-locks-python\",\"ask\":\"deny\","
+		       "\"run\":\"000000b0\",\"host\":\"x\",\"stays\":true,\"name\":\"db\"}");
+	ck_assert_uint_eq(rig->warnings, 0);
+	ck_assert_ptr_null(rig_acquired(rig, 0, 3));
+	ck_assert_str_eq(rig_show(rig, 0, 1),
+	    "slots 2 busy 2 waiting 1 [A@host0/1] [B@host0/2] [C@host0#1] more 0");
+}
+END_TEST
+
+Suite *
+suite_view_show(void)
+{
+	Suite *suite = suite_create("view show");
+	TCase *tcase = tcase_create("show");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, show_has_the_rows_of_all_hosts);
+	tcase_add_test(tcase, the_first_show_waits_for_all_and_the_next_for_those_that_are_known);
+	tcase_add_test(tcase, a_daemon_that_comes_says_so_and_is_waited_for);
+	tcase_add_test(
+	    tcase, a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown);
+	tcase_add_test(tcase, a_daemon_that_leaves_says_so_and_is_not_missed);
+	tcase_add_test(tcase, a_daemon_that_dies_in_order_says_so);
+	tcase_add_test(tcase, what_changes_hands_meanwhile_is_no_riddle);
+	tcase_add_test(tcase, a_name_that_nobody_knows_is_no_such_lock);
+	tcase_add_test(tcase, a_mutex_has_rows_and_no_slots);
+	tcase_add_test(tcase, without_a_broker_it_is_what_is_known_here);
+	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
+	tcase_add_test(tcase, what_does_not_fit_is_counted);
+	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
+	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);
+	tcase_add_test(tcase, daemons_that_name_their_queues_in_another_way_are_left_alone);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}

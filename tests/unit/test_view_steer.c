@@ -1,0 +1,214 @@
+/*
+ * Granting and denying who waits, here and behind another daemon.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "protocol/json.h"
+#include "tests/unit/test_view.h"
+#include "tests/unit/view_rig.h"
+
+static struct view_rig *rig;
+
+static void
+setup(void)
+{
+	rig = rig_new();
+	world_make(rig->world, "db", 1);
+}
+
+static void
+teardown(void)
+{
+	rig_free(rig);
+}
+
+static const struct rig_answer *
+grant(int daemon, uint64_t request, const char *waiter)
+{
+	view_grant(rig->daemon[daemon].view, 100, request, waiter, 1234);
+	return rig_await(rig, daemon, request);
+}
+
+static const struct rig_answer *
+deny(int daemon, uint64_t request, const char *waiter)
+{
+	view_deny(rig->daemon[daemon].view, 100, request, waiter, 1234);
+	return rig_await(rig, daemon, request);
+}
+
+static int64_t
+number(const struct rig_answer *answer, const char *name)
+{
+	int64_t found = -1;
+
+	ck_assert(json_integer(json_get(answer->result, name), &found));
+	return found;
+}
+
+static void
+check_granted(const struct rig_answer *answer, const char *host)
+{
+	const char *text;
+
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert(json_string(json_get(answer->result, "host"), &text));
+	ck_assert_str_eq(text, host);
+	ck_assert(json_string(json_get(answer->result, "name"), &text));
+	ck_assert_str_eq(text, "db");
+}
+
+/* seeds/004, "Grant", with each process behind another daemon than the one before. */
+START_TEST(who_is_granted_starts_at_once_wherever_it_waits)
+{
+	for (int asked = 0; asked < DAEMONS; asked++) {
+		if (asked > 0) {
+			rig_free(rig);
+			setup();
+		}
+		rig_acquire(rig, 0, 1);
+		rig_acquire(rig, 1, 2);
+		rig_acquire(rig, 0, 3);
+		check_granted(grant(asked, 1, rig_waiter(rig, "B")), "host1");
+		ck_assert_int_eq(rig_acquired(rig, 1, 2)->reason, REASON_NONE);
+		ck_assert_int_eq(rig_acquired(rig, 1, 2)->slot, 0);
+		ck_assert_str_eq(rig_show(rig, asked, 2),
+		    "slots 1 busy 1 waiting 1 [A@host0/1] [B@host1!/0] [C@host0#1] more 0");
+		lock_peer_gone(rig->world->daemon[0].engine, 1);
+		world_pass(rig->world, 10 * NSEC_PER_SEC);
+		ck_assert_str_eq(rig_show(rig, asked, 3),
+		    "slots 1 busy 1 waiting 0 [C@host0/1] [B@host1!/0] more 0");
+	}
+}
+END_TEST
+
+START_TEST(who_acts_writes_down_who_asked)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	rig_acquire(rig, 1, 3);
+	grant(0, 1, rig_waiter(rig, "B"));
+	ck_assert_ptr_nonnull(
+	    strstr(rig->last_info, "let in without a slot to db: waiter 000000a1-"));
+	ck_assert_ptr_nonnull(strstr(rig->last_info, "by uid 1234 of host host0"));
+	deny(0, 2, rig_waiter(rig, "C"));
+	ck_assert_ptr_nonnull(strstr(rig->last_info, "turned away from db: waiter 000000a1-"));
+	ck_assert_ptr_nonnull(strstr(rig->last_info, "by uid 1234 of host host0"));
+}
+END_TEST
+
+START_TEST(who_is_denied_fails_wherever_it_waits)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	rig_acquire(rig, 0, 3);
+	ck_assert_int_eq(number(deny(0, 1, rig_waiter(rig, "B")), "denied"), 1);
+	ck_assert_int_eq(number(deny(0, 2, rig_waiter(rig, "C")), "denied"), 1);
+	ck_assert_int_eq(rig_acquired(rig, 1, 2)->reason, REASON_CANCELLED);
+	ck_assert(rig_acquired(rig, 1, 2)->denied);
+	ck_assert(rig_acquired(rig, 0, 3)->denied);
+	ck_assert_str_eq(rig_show(rig, 0, 3), "slots 1 busy 1 waiting 0 [A@host0/1] more 0");
+}
+END_TEST
+
+START_TEST(all_are_denied_everywhere)
+{
+	const struct rig_answer *answer;
+
+	for (uint64_t peer = 1; peer <= 3; peer++)
+		rig_acquire(rig, 0, peer);
+	for (uint64_t peer = 4; peer <= 6; peer++)
+		rig_acquire(rig, 1, peer);
+	view_deny_all(rig->daemon[1].view, 100, 1, "db", 1234);
+	answer = rig_await(rig, 1, 1);
+	ck_assert_int_eq(number(answer, "denied"), 5);
+	ck_assert_ptr_null(json_first(json_get(answer->result, "unknown_hosts")));
+	ck_assert_str_eq(rig_show(rig, 0, 1), "slots 1 busy 1 waiting 0 [A@host0/1] more 0");
+	rig->daemon[0].deaf = true;
+	view_deny_all(rig->daemon[1].view, 100, 2, "db", 1234);
+	answer = rig_await(rig, 1, 2);
+	ck_assert_int_eq(number(answer, "denied"), 0);
+	ck_assert_ptr_nonnull(json_first(json_get(answer->result, "unknown_hosts")));
+}
+END_TEST
+
+START_TEST(ids_under_which_nobody_waits_are_not_held)
+{
+	static const char *const nobody[] = {"x", "000000a0-0", "000000a0-99999", "000000a1-99999",
+	    "000000a1-0", "000000ff-1", "000000A1-1", "-1"};
+
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	for (size_t i = 0; i < sizeof(nobody) / sizeof(nobody[0]); i++) {
+		ck_assert_int_eq(grant(0, 1 + 2 * i, nobody[i])->reason, REASON_NOT_HELD);
+		ck_assert_int_eq(deny(0, 2 + 2 * i, nobody[i])->reason, REASON_NOT_HELD);
+	}
+	/* Who holds does not wait. */
+	ck_assert_int_eq(grant(1, 1, rig_waiter(rig, "A"))->reason, REASON_NOT_HELD);
+	ck_assert_uint_eq(rig->warnings, 0);
+}
+END_TEST
+
+START_TEST(who_may_not_is_refused_before_anything_is_done)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 1, 3);
+	rig->daemon[0].forbids = true;
+	ck_assert_int_eq(grant(0, 1, rig_waiter(rig, "B"))->reason, REASON_PERMISSION_DENIED);
+	ck_assert_int_eq(deny(0, 2, rig_waiter(rig, "B"))->reason, REASON_PERMISSION_DENIED);
+	ck_assert_int_eq(grant(0, 3, rig_waiter(rig, "C"))->reason, REASON_PERMISSION_DENIED);
+	ck_assert_int_eq(deny(0, 4, rig_waiter(rig, "C"))->reason, REASON_PERMISSION_DENIED);
+	ck_assert_ptr_null(rig_acquired(rig, 0, 2));
+	ck_assert_ptr_null(rig_acquired(rig, 1, 3));
+}
+END_TEST
+
+START_TEST(a_known_daemon_that_does_not_answer_is_a_timeout)
+{
+	char waiter[64];
+
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	rig_show(rig, 0, 1);
+	snprintf(waiter, sizeof(waiter), "%s", rig_waiter(rig, "B"));
+	rig->daemon[1].deaf = true;
+	ck_assert_int_eq(grant(0, 2, waiter)->reason, REASON_TIMEOUT);
+	ck_assert_ptr_null(rig_acquired(rig, 1, 2));
+}
+END_TEST
+
+START_TEST(while_there_is_no_broker_only_who_waits_here_can_be_granted)
+{
+	char here[64], there[64];
+
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 0, 2);
+	rig_acquire(rig, 1, 3);
+	snprintf(here, sizeof(here), "%s", rig_waiter(rig, "B"));
+	snprintf(there, sizeof(there), "%s", rig_waiter(rig, "C"));
+	memory_world_block(rig->world->memory, true);
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_int_eq(grant(0, 1, there)->reason, REASON_BROKER_UNAVAILABLE);
+	check_granted(grant(0, 2, here), "host0");
+}
+END_TEST
+
+Suite *
+suite_view_steer(void)
+{
+	Suite *suite = suite_create("view steer");
+	TCase *tcase = tcase_create("grant and deny");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, who_is_granted_starts_at_once_wherever_it_waits);
+	tcase_add_test(tcase, who_acts_writes_down_who_asked);
+	tcase_add_test(tcase, who_is_denied_fails_wherever_it_waits);
+	tcase_add_test(tcase, all_are_denied_everywhere);
+	tcase_add_test(tcase, ids_under_which_nobody_waits_are_not_held);
+	tcase_add_test(tcase, who_may_not_is_refused_before_anything_is_done);
+	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
+	tcase_add_test(tcase, while_there_is_no_broker_only_who_waits_here_can_be_granted);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
