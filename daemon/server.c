@@ -20,6 +20,7 @@
 #include "daemon/peer/listener.h"
 #include "daemon/peer/peers.h"
 #include "daemon/server_settings.h"
+#include "daemon/view/view.h"
 #include "protocol/duration.h"
 
 /*
@@ -55,6 +56,7 @@ struct server {
 	struct memory_world *world; /* NULL on RabbitMQ */
 	struct broker *broker;
 	struct lock_engine *engine;
+	struct view *view;
 	struct dispatch *dispatch;
 	struct peers *peers;
 	struct listener *listener;
@@ -191,6 +193,7 @@ server_apply(struct server *server)
 
 	log_set_level(config->log_level);
 	lock_engine_set(server->engine, &settings);
+	view_set_timeout(server->view, config->inspect_timeout);
 	dispatch_set_config(server->dispatch, config);
 	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer,
 	    (size_t)config->max_peers_per_uid);
@@ -358,16 +361,22 @@ server_wire(struct server *server)
 	struct lock_settings settings;
 	struct peers_handler handler;
 	struct lock_listener answers;
+	struct view_listener seen;
+	uint32_t run = (uint32_t)draw();
 
 	server->naming = server_naming(server->started);
 	settings = server_lock_settings(server->naming, server->started, server->config);
-	server->dispatch = dispatch_new(&clock_boottime, (uint32_t)draw(), server->started);
+	server->dispatch = dispatch_new(&clock_boottime, run, server->started);
 	handler = dispatch_peers_handler(server->dispatch);
 	answers = dispatch_lock_listener(server->dispatch);
 	server->peers = peers_new(server->base, &handler);
 	server->engine =
 	    lock_engine_new(server->broker, server->timers, draw(), &settings, &answers);
-	dispatch_wire(server->dispatch, server->peers, server->engine, server->broker);
+	seen = dispatch_view_listener(server->dispatch);
+	server->view = server_view(
+	    server->engine, server->broker, server->timers, run, server->started, &seen);
+	dispatch_wire(
+	    server->dispatch, server->peers, server->engine, server->view, server->broker);
 	server->listener = listener_new(server->base, server->timers, accepted, server);
 	server_apply(server);
 }
@@ -422,6 +431,9 @@ server_done(struct server *server)
 {
 	listener_free(server->listener);
 	peers_free(server->peers);
+	if (server->dispatch != NULL)
+		dispatch_unwire(server->dispatch);
+	view_free(server->view);
 	if (server->broker != NULL)
 		broker_stop(server->broker);
 	lock_engine_free(server->engine);

@@ -1,5 +1,6 @@
 #include "daemon/server_settings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,4 +80,39 @@ server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed
 	free(name);
 	free(hosts);
 	return broker;
+}
+
+/* As other hosts name it: printable, so that it can stand in any line. */
+static char *
+host_name(const struct config *started)
+{
+	char machine[256] = "";
+
+	if (started->host_name[0] == '\0')
+		gethostname(machine, sizeof(machine) - 1);
+	else
+		snprintf(machine, sizeof(machine), "%s", started->host_name);
+	for (char *at = machine; *at != '\0'; at++) {
+		if (*at <= ' ' || *at > '~')
+			*at = '?';
+	}
+	return mem_strdup(machine[0] == '\0' ? "localhost" : machine);
+}
+
+struct view *
+server_view(struct lock_engine *engine, struct broker *broker, struct timers *timers, uint32_t run,
+    const struct config *started, const struct view_listener *listener)
+{
+	bool custom = started->slot_queue[0] != '\0';
+	char *host = host_name(started);
+	/* Daemons see each other when their locks are the same queues. */
+	char *naming = custom ? mem_printf("%s %s", started->slot_queue, started->holder_queue)
+			      : mem_strdup(started->naming);
+	const struct view_settings settings = {
+	    .run = run, .host = host, .naming = naming, .timeout = started->inspect_timeout};
+	struct view *view = view_new(engine, broker, timers, &settings, listener);
+
+	free(naming);
+	free(host);
+	return view;
 }

@@ -1,5 +1,5 @@
 /*
- * The configuration in the words of those whom it is for: engine and broker.
+ * The configuration in the words of those whom it is for: engine, view and broker.
  */
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
@@ -7,12 +7,17 @@
 #include "daemon/broker/amqp_broker.h"
 #include "daemon/config/config.h"
 #include "daemon/lock/lock.h"
+#include "daemon/view/view.h"
 
 /* How queues are named; owned by the caller, who frees it after the engine. */
 const struct queue_naming *server_naming(const struct config *started);
 /* `started` has what only a restart changes, `config` the rest; they may be the same. naming is borrowed. */
 struct lock_settings server_lock_settings(
     const struct queue_naming *naming, const struct config *started, const struct config *config);
+
+/* The view of what that engine holds; `run` is in all ids of this daemon. */
+struct view *server_view(struct lock_engine *engine, struct broker *broker, struct timers *timers,
+    uint32_t run, const struct config *started, const struct view_listener *listener);
 
 /* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
 struct broker *server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed,

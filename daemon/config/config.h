@@ -46,6 +46,8 @@ struct config {
 	int64_t request_timeout;
 	int64_t probe_timeout;
 	int64_t side_idle;
+	char *host_name; /* "" = the machine's */
+	int64_t inspect_timeout;
 	int64_t reprobe;
 	int64_t hint_grace;
 	int64_t stop_timeout;

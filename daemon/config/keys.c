@@ -65,6 +65,12 @@ const struct config_key config_keys[] = {
 	    "known."},
 	{"side-idle", KEY_DURATION, AT(side_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
 	    "After how long without use the second connection to the broker is closed."},
+	{"inspect-timeout", KEY_DURATION, AT(inspect_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
+	    NULL, true,
+	    "How long the daemons of other hosts have to answer when somebody wants to see who holds "
+	    "and who waits; who does not answer by then is named."},
+	{"host-name", KEY_STRING, AT(host_name), "", "NAME", 0, 255, NULL, false,
+	    "The name under which this host is shown to the others. Empty: the machine's."},
 	{"reprobe", KEY_DURATION, AT(reprobe), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
 	    "How often, on average, a waiting request looks for slots that became free without a "
 	    "word, as those of a host that crashed."},

@@ -195,6 +195,12 @@ conn_send(struct conn *conn, char *line)
 	free(line);
 }
 
+size_t
+conn_unread(const struct conn *conn)
+{
+	return evbuffer_get_length(conn->out);
+}
+
 void
 conn_send_newest(struct conn *conn, char *line)
 {

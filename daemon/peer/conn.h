@@ -89,6 +89,8 @@ void conn_send(struct conn *conn, char *line);
  * the newest one is kept, and sent behind that.
  */
 void conn_send_newest(struct conn *conn, char *line);
+/* Bytes sent that the peer has not read yet, as far as the kernel has not taken them. */
+size_t conn_unread(const struct conn *conn);
 /* A request was taken from conn->requests. */
 void conn_answered(struct conn *conn);
 /* Whether there are requests it has no answer to yet. */

@@ -63,7 +63,12 @@ static const struct dispatch_row rows[] = {
 	.more_called = "fsck with repair"},
     {"explain", ACCESS_ANYONE, handle_explain, result_explain, .journal = JOURNAL_LOOK,
 	.hindrance = handle_hindrance},
-    {"list", ACCESS_ANYONE, handle_list, result_list, .journal = JOURNAL_LOOK},
+    {"list", ACCESS_ANYONE, handle_list, result_list, .finish = finish_list,
+	.journal = JOURNAL_LOOK},
+    {"show", ACCESS_ANYONE, handle_show, NULL, .journal = JOURNAL_LOOK},
+    {"watch", ACCESS_ANYONE, handle_watch, NULL, .journal = JOURNAL_LOOK},
+    {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
+    {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
     {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
     {"info", ACCESS_ANYONE, handle_info, NULL, .journal = JOURNAL_NOTHING},
     {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .journal = JOURNAL_NOTHING},
@@ -82,8 +87,8 @@ row_find(const char *method)
 
 /* ---- requests in ---- */
 
-static bool
-right_to(const struct dispatch *dispatch, const struct conn *conn, const char *method,
+bool
+dispatch_right_to(const struct dispatch *dispatch, const struct conn *conn, const char *method,
     enum access_privilege privilege, const char *called, const char *name,
     struct message_error *ret_error)
 {
@@ -105,12 +110,14 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
     const struct dispatch_row *row, const struct method_params *params,
     struct message_error *ret_error)
 {
-	if (!right_to(
+	if (row->name_later && params->name == NULL)
+		return true;
+	if (!dispatch_right_to(
 		dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error))
 		return false;
 	return row->asks_more == NULL || !row->asks_more(params) ||
-	       right_to(dispatch, conn, row->more_method, row->more_privilege, row->more_called,
-		   params->name, ret_error);
+	       dispatch_right_to(dispatch, conn, row->more_method, row->more_privilege,
+		   row->more_called, params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */
@@ -216,6 +223,7 @@ on_gone(void *ctx, struct conn *conn)
 	/* The engine ends these unanswered. */
 	requests_remove_waiting(conn->requests, leave, &leaver);
 	journal_gone(leaver.dispatch->journal, conn->id);
+	view_peer_gone(leaver.dispatch->view, conn->id);
 	lock_peer_gone(leaver.dispatch->engine, conn->id);
 }
 
@@ -247,6 +255,10 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	struct cJSON *data;
 	char words[HANDLERS_WORDS_MAX];
 
+	if (peer == VIEW_PEER) {
+		view_answer(dispatch->view, number, answer);
+		return;
+	}
 	if (conn == NULL || (request = requests_find(conn->requests, number)) == NULL) {
 		journal_unheard(dispatch->journal, peer, number, answer);
 		return;
@@ -261,7 +273,10 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	facts = dispatch_facts(dispatch);
 	if (row->hindrance != NULL)
 		facts.hindrance = row->hindrance(words, dispatch, conn, answer->name);
-	dispatch_reply(conn, request, row->result(&facts, answer));
+	if (row->finish != NULL)
+		row->finish(dispatch, conn, request, row->result(&facts, answer));
+	else
+		dispatch_reply(conn, request, row->result(&facts, answer));
 }
 
 static void
@@ -289,6 +304,33 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		conn_send(conn, message_notification_line(method, params));
 }
 
+/* ---- the view: rows, letters, and its answers ---- */
+
+static void
+on_changed(void *ctx, const struct lock_party *row)
+{
+	const struct dispatch *dispatch = ctx;
+
+	if (dispatch->view != NULL)
+		view_changed(dispatch->view, row);
+}
+
+static void
+on_asked(void *ctx, const struct broker_letter *letter)
+{
+	const struct dispatch *dispatch = ctx;
+
+	view_asked(dispatch->view, letter);
+}
+
+static void
+on_replied(void *ctx, const struct broker_letter *letter)
+{
+	const struct dispatch *dispatch = ctx;
+
+	view_replied(dispatch->view, letter);
+}
+
 static void
 send_draining(void *ctx, struct conn *conn)
 {
@@ -304,6 +346,7 @@ dispatch_drain(struct dispatch *dispatch, int64_t grace)
 {
 	dispatch->draining = true;
 	peers_each(dispatch->peers, send_draining, &grace);
+	view_drain(dispatch->view);
 }
 
 /* ---- lifecycle ---- */
@@ -313,6 +356,8 @@ dispatch_new(const struct clock *clock, uint32_t run, const struct config *confi
 {
 	struct dispatch *dispatch = mem_alloc(sizeof(*dispatch));
 
+	for (const struct method_spec *spec = method_all(); spec->name != NULL; spec++)
+		assert(row_find(spec->name) != NULL);
 	dispatch->clock = clock;
 	dispatch->run = run;
 	dispatch->started = config;
@@ -340,16 +385,28 @@ dispatch_peers_handler(struct dispatch *dispatch)
 struct lock_listener
 dispatch_lock_listener(struct dispatch *dispatch)
 {
-	return (struct lock_listener){.answer = on_answer, .notice = on_notice, .ctx = dispatch};
+	return (struct lock_listener){.answer = on_answer,
+	    .notice = on_notice,
+	    .ctx = dispatch,
+	    .changed = on_changed,
+	    .asked = on_asked,
+	    .replied = on_replied};
 }
 
 void
 dispatch_wire(struct dispatch *dispatch, struct peers *peers, struct lock_engine *engine,
-    const struct broker *broker)
+    struct view *view, const struct broker *broker)
 {
 	dispatch->peers = peers;
 	dispatch->engine = engine;
+	dispatch->view = view;
 	dispatch->broker = broker;
+}
+
+void
+dispatch_unwire(struct dispatch *dispatch)
+{
+	dispatch->view = NULL;
 }
 
 void

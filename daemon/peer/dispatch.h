@@ -10,6 +10,7 @@
 #include "daemon/config/config.h"
 #include "daemon/lock/lock.h"
 #include "daemon/peer/peers.h"
+#include "daemon/view/view.h"
 
 struct dispatch;
 
@@ -20,12 +21,15 @@ struct dispatch;
 struct dispatch *dispatch_new(const struct clock *clock, uint32_t run, const struct config *config);
 void dispatch_free(struct dispatch *dispatch);
 
-/* What peers_new() and lock_engine_new() want. */
+/* What peers_new(), lock_engine_new() and view_new() want. */
 struct peers_handler dispatch_peers_handler(struct dispatch *dispatch);
 struct lock_listener dispatch_lock_listener(struct dispatch *dispatch);
+struct view_listener dispatch_view_listener(struct dispatch *dispatch);
 /* Before the first line comes. */
 void dispatch_wire(struct dispatch *dispatch, struct peers *peers, struct lock_engine *engine,
-    const struct broker *broker);
+    struct view *view, const struct broker *broker);
+/* The view goes: nothing more may come of peers, but rows of the engine may. */
+void dispatch_unwire(struct dispatch *dispatch);
 /* After a reload: what can be reloaded is read there, until the next. */
 void dispatch_set_config(struct dispatch *dispatch, const struct config *config);
 /* Tells every peer that the daemon stops, and how long it waits for them (ns). */

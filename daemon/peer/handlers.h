@@ -10,6 +10,7 @@
 #include "daemon/peer/journal.h"
 #include "daemon/peer/requests.h"
 #include "daemon/peer/result.h"
+#include "daemon/view/view.h"
 #include "protocol/methods.h"
 
 struct dispatch {
@@ -18,6 +19,7 @@ struct dispatch {
 	const struct config *config;  /* for the rest */
 	struct peers *peers;
 	struct lock_engine *engine;
+	struct view *view;
 	const struct broker *broker;
 	struct journal *journal; /* owned */
 	uint32_t run;
@@ -36,7 +38,12 @@ struct dispatch_row {
 	    const struct method_params *params);
 	/* The result of the engine's answer; NULL where handle answers. */
 	struct cJSON *(*result)(const struct result_facts *facts, const struct lock_answer *answer);
+	/* What is done with that result, which it takes, instead of answering; NULL: it is the answer. */
+	void (*finish)(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+	    struct cJSON *result);
 	enum journal_kind journal;
+	/* The name that it is about may be known later: then the view asks whether that is allowed. */
+	bool name_later;
 	/* With some params it needs the right to one more method. NULL: with none. */
 	bool (*asks_more)(const struct method_params *params);
 	const char *more_method;
@@ -51,6 +58,13 @@ struct dispatch_row {
 void dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *result);
 void dispatch_refuse(struct conn *conn, const struct request *request,
     const struct message_error *error, struct cJSON *data);
+/*
+ * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
+ * journal, and *ret_error says so. called: what it is called to the peer.
+ */
+bool dispatch_right_to(const struct dispatch *dispatch, const struct conn *conn, const char *method,
+    enum access_privilege privilege, const char *called, const char *name,
+    struct message_error *ret_error);
 /* What results show besides the answer. */
 struct result_facts dispatch_facts(const struct dispatch *dispatch);
 
@@ -87,6 +101,19 @@ void handle_list(struct dispatch *dispatch, struct conn *conn, const struct requ
  */
 const char *handle_hindrance(char buf[HANDLERS_WORDS_MAX], const struct dispatch *dispatch,
     const struct conn *conn, const char *name);
+
+/* handlers_view.c: who holds and who waits. */
+void handle_show(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params);
+void handle_watch(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params);
+void handle_grant(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params);
+void handle_deny(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    const struct method_params *params);
+/* The result of `list`: who waits is added. */
+void finish_list(struct dispatch *dispatch, struct conn *conn, const struct request *request,
+    struct cJSON *result);
 
 /* handlers_daemon.c: the daemon itself. */
 void handle_info(struct dispatch *dispatch, struct conn *conn, const struct request *request,

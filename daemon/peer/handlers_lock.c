@@ -1,5 +1,7 @@
 #include "daemon/peer/handlers.h"
 
+#include "daemon/view/wire_id.h"
+
 void
 handle_acquire(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
@@ -13,6 +15,10 @@ handle_acquire(struct dispatch *dispatch, struct conn *conn, const struct reques
 	    .lease = params->lease,
 	    .create = params->create,
 	    .uid = conn->subject.uid,
+	    .pid = conn->subject.pid,
+	    .who = params->who,
+	    .why = params->why,
+	    .command = params->command,
 	};
 
 	lock_acquire(dispatch->engine, conn->id, request->number, &acquire);
@@ -27,13 +33,22 @@ refuse_unknown_lock(struct conn *conn, const struct request *request)
 	dispatch_refuse(conn, request, &error, NULL);
 }
 
+/* False for an id that this run of the daemon has not given. */
+static bool
+lock_of(const struct dispatch *dispatch, const char *id, uint64_t *ret_lock)
+{
+	uint32_t run;
+
+	return wire_id_parse(id, &run, ret_lock) && run == dispatch->run;
+}
+
 void
 handle_verify(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
 	uint64_t lock;
 
-	if (result_lock_parse(params->lock, dispatch->run, &lock))
+	if (lock_of(dispatch, params->lock, &lock))
 		lock_verify(dispatch->engine, conn->id, request->number, lock, conn->subject.uid);
 	else
 		refuse_unknown_lock(conn, request);
@@ -45,7 +60,7 @@ handle_release(struct dispatch *dispatch, struct conn *conn, const struct reques
 {
 	uint64_t lock;
 
-	if (result_lock_parse(params->lock, dispatch->run, &lock))
+	if (lock_of(dispatch, params->lock, &lock))
 		lock_release(dispatch->engine, conn->id, request->number, lock);
 	else
 		refuse_unknown_lock(conn, request);
@@ -60,6 +75,7 @@ handle_cancel(struct dispatch *dispatch, struct conn *conn, const struct request
 
 	/* The request meant gets its own answer, `cancelled`, from the engine. */
 	json_add_bool(result, "cancelled",
-	    meant != NULL && lock_cancel(dispatch->engine, conn->id, meant->number));
+	    meant != NULL && (lock_cancel(dispatch->engine, conn->id, meant->number) ||
+				 view_cancel(dispatch->view, conn->id, meant->number)));
 	dispatch_reply(conn, request, result);
 }

@@ -87,7 +87,7 @@ count_words(char buf[24], int slots)
 static const char *
 what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
 {
-	char slots[24], wait[32];
+	char slots[24], wait[32], waiter[80];
 	int used = 0;
 
 	buf[0] = '\0';
@@ -106,6 +106,9 @@ what_words(char buf[WHAT_MAX], const char *method, const struct method_params *p
 		    buf + used, WHAT_MAX - (size_t)used, ", overshoot %d", params->overshoot);
 	if (params->exist_ok)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", may exist");
+	if (params->waiter != NULL)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", waiter %s",
+		    message_escape(waiter, sizeof(waiter), params->waiter));
 	if (params->repair)
 		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", repairs");
 	if (params->wait != 0)

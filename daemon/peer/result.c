@@ -1,43 +1,15 @@
 #include "daemon/peer/result.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "daemon/view/wire_id.h"
 #include "protocol/duration.h"
 #include "protocol/json.h"
-
-const char *
-result_lock_id(char buf[RESULT_LOCK_SIZE], uint32_t run, uint64_t lock)
-{
-	snprintf(buf, RESULT_LOCK_SIZE, "%08" PRIx32 "-%" PRIu64, run, lock);
-	return buf;
-}
-
-bool
-result_lock_parse(const char *text, uint32_t run, uint64_t *ret_lock)
-{
-	char again[RESULT_LOCK_SIZE];
-	const char *dash = strchr(text, '-');
-	uint64_t lock;
-
-	if (dash == NULL)
-		return false;
-	lock = strtoull(dash + 1, NULL, 10);
-	/* Written again it must be the same text: so there is no second spelling of an id. */
-	if (strcmp(result_lock_id(again, run, lock), text) != 0)
-		return false;
-	*ret_lock = lock;
-	return true;
-}
 
 static void
 add_lock(struct cJSON *object, const struct result_facts *facts, uint64_t lock)
 {
-	char id[RESULT_LOCK_SIZE];
+	char id[WIRE_ID_SIZE];
 
-	json_add_string(object, "lock", result_lock_id(id, facts->run, lock));
+	json_add_string(object, "lock", wire_id_write(id, facts->run, lock));
 }
 
 void
@@ -166,6 +138,8 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 		result_add_count(data, "holders", answer->holders);
 		result_add_count(data, "waiting", answer->waiting);
 	}
+	if (answer->denied)
+		json_add_bool(data, "denied", true);
 	if (answer->target != -1)
 		result_add_count(data, "target", answer->target);
 	if (answer->held != NULL)
@@ -225,6 +199,16 @@ add_id(struct cJSON *object, const struct message_id *id)
 		json_add_integer(object, "id", id->integer);
 	else
 		json_add_string(object, "id", id->string);
+}
+
+struct cJSON *
+result_watched(const struct message_id *id, struct cJSON *params)
+{
+	struct cJSON *all = json_new_object();
+
+	add_id(all, id);
+	json_add_members(all, params);
+	return all;
 }
 
 static struct cJSON *

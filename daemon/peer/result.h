@@ -31,12 +31,6 @@ struct result_facts {
 #define RESULT_FINDINGS_MAX 1000
 #define RESULT_HOLDERS_MAX 1000
 
-#define RESULT_LOCK_SIZE 32
-/* A lock's id on the wire, "IIIIIIII-N". Returns buf. */
-const char *result_lock_id(char buf[RESULT_LOCK_SIZE], uint32_t run, uint64_t lock);
-/* False for anything that this run's daemon would not have written. */
-bool result_lock_parse(const char *text, uint32_t run, uint64_t *ret_lock);
-
 struct cJSON *result_acquire(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_verify(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_release(const struct result_facts *facts, const struct lock_answer *answer);
@@ -60,6 +54,8 @@ struct cJSON *result_error(const struct lock_answer *answer, struct message_erro
  */
 const char *result_notice(const struct result_facts *facts, const struct lock_notice *notice,
     const struct message_id *id, struct cJSON **ret_params);
+/* What the watch of that id is told: takes params. */
+struct cJSON *result_watched(const struct message_id *id, struct cJSON *params);
 /* A number as lock.h has them: null for -1, which is not known, and "unlimited" for LOCK_UNLIMITED. */
 void result_add_count(struct cJSON *object, const char *name, int count);
 /* A slot, or null for 0. */

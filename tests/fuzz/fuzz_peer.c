@@ -41,6 +41,7 @@ static struct timers *timers;
 static struct memory_world *world;
 static struct broker *broker;
 static struct lock_engine *engine;
+static struct view *view;
 static struct dispatch *dispatch;
 static struct peers *peers;
 static struct config *config;
@@ -91,8 +92,11 @@ begin(void)
 	    .max_locks_per_peer = 3,
 	    .max_waits_per_peer = 3,
 	};
+	const struct view_settings looks = {
+	    .host = "fuzz", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
 	struct peers_handler handler;
 	struct lock_listener listener;
+	struct view_listener seen;
 
 	now = NSEC_PER_SEC;
 	draining = false;
@@ -106,7 +110,9 @@ begin(void)
 	listener = dispatch_lock_listener(dispatch);
 	peers = peers_new(base, &handler);
 	engine = lock_engine_new(broker, timers, 1, &settings, &listener);
-	dispatch_wire(dispatch, peers, engine, broker);
+	seen = dispatch_view_listener(dispatch);
+	view = view_new(engine, broker, timers, &looks, &seen);
+	dispatch_wire(dispatch, peers, engine, view, broker);
 	peers_set_limits(peers, 2, 100);
 	broker_start(broker);
 	for (int i = 0; i < PEERS; i++)
@@ -275,6 +281,8 @@ end(void)
 	must(lock_quiet(engine), "the engine does not come to rest");
 	memory_world_each(world, is_left, NULL);
 	peers_free(peers);
+	dispatch_unwire(dispatch);
+	view_free(view);
 	broker_stop(broker);
 	lock_engine_free(engine);
 	dispatch_free(dispatch);

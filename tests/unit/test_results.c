@@ -13,24 +13,6 @@
 static const struct message_id seven = {.kind = MESSAGE_ID_INTEGER, .integer = 7};
 static const struct message_id seven_text = {.kind = MESSAGE_ID_STRING, .string = "7"};
 
-START_TEST(lock_ids_have_one_spelling)
-{
-	static const char *const wrong[] = {"", "-", "5", "0000abcd", "0000abcd-", "0000abcd-07",
-	    "0000abcd-+7", "0000abcd- 7", "0000abcd-7 ", "0000ABCD-7", "abcd-7", "00000000-7",
-	    "0000abcd-7x", "0000abcd-18446744073709551617", "0000abcd--7", "x000abcd-7"};
-	char text[RESULT_LOCK_SIZE];
-	uint64_t lock = 0;
-
-	ck_assert_str_eq(result_lock_id(text, 0xabcd, 7), "0000abcd-7");
-	ck_assert(result_lock_parse("0000abcd-7", 0xabcd, &lock));
-	ck_assert_uint_eq(lock, 7);
-	ck_assert(result_lock_parse("0000abcd-18446744073709551615", 0xabcd, &lock));
-	ck_assert_uint_eq(lock, UINT64_MAX);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		ck_assert_msg(!result_lock_parse(wrong[i], 0xabcd, &lock), "%s", wrong[i]);
-}
-END_TEST
-
 static void
 assert_json(struct cJSON *value, const char *wanted)
 {
@@ -302,7 +284,6 @@ results_suite(void)
 	Suite *suite = suite_create("results");
 	TCase *tcase = tcase_create("results");
 
-	tcase_add_test(tcase, lock_ids_have_one_spelling);
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);

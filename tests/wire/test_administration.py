@@ -95,7 +95,7 @@ class BadInput(Administration):
             with self.subTest(method=method, name="left out"):
                 self.expect_refused(method, params, "name")
         self.expect_refused("list", {"name": "db"}, "name")
-        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0})
+        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "unknown_hosts": []})
 
     def test_params(self):
         self.admin.call("create", name="db", slots=2)
@@ -375,13 +375,14 @@ class Unlimited(Administration):
 
 class Looking(Administration):
     def test_list(self):
-        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0})
+        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "unknown_hosts": []})
         self.admin.call("create", name="b", slots=2)
         self.admin.call("create", name="a", slots="unlimited")
         self.admin.call("create", name="c", slots=0)
         self.hold(1, name="b")
         rows = {row["name"]: row for row in self.admin.call("list")["semaphores"]}
-        self.assertEqual(rows["b"], {"name": "b", "slots": 2, "busy": 1, "exists": True})
+        self.assertEqual(rows["b"], {"name": "b", "slots": 2, "busy": 1, "exists": True,
+                                     "waiting": 0})
         self.assertEqual((rows["a"]["slots"], rows["a"]["exists"]), ("unlimited", True))
         self.assertEqual((rows["c"]["slots"], rows["c"]["exists"]), (0, True))
         self.admin.call("destroy", name="b")

@@ -55,6 +55,11 @@ class Example:
             self.test.assertEqual(list(wanted), list(got), where)
             for name, value in wanted.items():
                 self.match(value, got[name], f"{where}.{name}")
+        elif isinstance(wanted, list):
+            self.test.assertIsInstance(got, list, where)
+            self.test.assertEqual(len(wanted), len(got), where)
+            for at, pair in enumerate(zip(wanted, got)):
+                self.match(*pair, f"{where}[{at}]")
         else:
             self.test.assertEqual((type(wanted), wanted), (type(got), got), where)
 
