@@ -85,7 +85,23 @@
 	X(LEFT_TOO_EARLY, "a semaphore taken out of the directory before it is gone")              \
 	X(DIRECTORY_OUTLIVES_MUTEX,                                                                \
 	    "the directory changed after the administration mutex was lost")                       \
-	X(FSCK_FILLS_GAP, "fsck that mends a gap by adding slots")
+	X(FSCK_FILLS_GAP, "fsck that mends a gap by adding slots")                                 \
+	X(HINT_TRUSTED, "a hint trusted without a claim")                                          \
+	X(HINT_EARLY, "a hint sent before delete-ok")                                              \
+	X(NOBODY_TOLD, "a slot freed, and no hint sent")                                           \
+	X(ADDED_UNTOLD, "slots added, and no hints sent")                                          \
+	X(HINT_NOT_PASSED_ON, "a hint dropped by a daemon that has no use for it")                 \
+	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before whoever was told of it")            \
+	X(JOINED_WITHOUT_LOOK, "no look after joining the line: a wake-up before it is lost")      \
+	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the hold link is back")             \
+	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
+	X(LINK_DROPS_WAITER, "who waits dropped when the hold link dies")                          \
+	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
+	X(LAST_COME_FIRST_SERVED, "whoever came last served first")                                \
+	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
+	X(NO_REPROBE, "no look of its own accord while somebody waits")                            \
+	X(POLLING, "a look ten times as often as it may be")                                       \
+	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };

@@ -242,7 +242,9 @@ begin_anew(struct lock_engine *engine, struct waiter *waiter)
 	case WAITER_LOOKED:
 	case WAITER_WAITING:
 	case WAITER_UNSEEN:
-		engine_waiter_set_state(engine, waiter, WAITER_NEW);
+		engine_waiter_set_state(engine, waiter,
+		    FAULT(LINK_DROPS_WAITER) && waiter->state == WAITER_WAITING ? WAITER_BEHIND
+										: WAITER_NEW);
 		break;
 	case WAITER_BEHIND:
 	case WAITER_NEW:
@@ -326,6 +328,8 @@ acquire_grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool g
 	hold = hold_new_slotless(
 	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);
 	hold->granted = granted;
+	if (FAULT(GRANTED_TAKES_SLOT) && granted)
+		hold->slot = 1;
 	engine_hold_attach(engine, hold, waiter->peer);
 	tell_granted(engine, waiter, hold);
 }

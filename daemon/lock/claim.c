@@ -148,8 +148,13 @@ claim_start(struct lock_engine *engine, uint64_t acquire, const char *name, enum
 	hold->claimed = claimed;
 	hold->asked = engine_now(engine);
 	pulse_start(engine);
-	broker_claim(
-	    engine->broker, lane, b.text, (struct broker_done){on_claimed, engine, hold->id});
+	if (FAULT(HINT_TRUSTED) && engine_waiter_find(engine, acquire)->member != NULL)
+		broker_check(engine->broker, lane,
+		    queue_name_a(engine->settings.naming, name, slot).text,
+		    (struct broker_done){on_claimed, engine, hold->id});
+	else
+		broker_claim(engine->broker, lane, b.text,
+		    (struct broker_done){on_claimed, engine, hold->id});
 	if (kind != LOCK_KIND_MUTEX) {
 		struct queue_name a = queue_name_a(engine->settings.naming, name, slot);
 

@@ -125,7 +125,7 @@ hint_is_spared(const struct lock_engine *engine, const char *b)
 	struct spared *spared;
 
 	HASH_FIND(by_b, engine->spared, b, strlen(b), spared);
-	return spared != NULL;
+	return spared != NULL && !FAULT(NEWCOMER_FIRST);
 }
 
 /* Nobody was told of it who wants it: it is anybody's. */
@@ -225,6 +225,8 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	struct queue_name queue = line_of(engine, hold->name, mutex);
 	int slot = mutex ? 1 : hold->slot;
 
+	if (FAULT(NOBODY_TOLD))
+		return;
 	if (hold->revoked) {
 		wake_if_there(engine, hold);
 		return;
@@ -271,6 +273,8 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 
 	if (from == LOCK_UNLIMITED)
 		return; /* nobody waits */
+	if (FAULT(ADDED_UNTOLD))
+		return;
 	if (to == LOCK_UNLIMITED || to < 0)
 		question = question_new(engine, name, 0, 0);
 	else if (to > from)
@@ -303,7 +307,7 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 	/* Places for which nobody waits here would get it again. */
 	waitline_shrink(engine, semaphore);
-	if (now < semaphore->pass_on_from)
+	if (now < semaphore->pass_on_from || FAULT(HINT_NOT_PASSED_ON))
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
 	broker_line_wake(engine->broker, queue.text, slot);

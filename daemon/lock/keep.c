@@ -297,6 +297,8 @@ keep_drop(struct lock_engine *engine, struct hold *hold)
 	hold->acquire = 0;
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
 	send_drop(engine, hold);
+	if (FAULT(HINT_EARLY))
+		hint_freed(engine, hold);
 	if (FAULT(RELEASED_EARLY))
 		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	if (FAULT(LANE_PUT_EARLY))

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "daemon/base/fault.h"
+
 /* ---- states ---- */
 
 static bool
@@ -31,6 +33,10 @@ change_is_allowed(enum waiter_state from, enum waiter_state to)
 static bool
 goes_before(const struct waiter *a, const struct waiter *b)
 {
+	if (FAULT(LAST_COME_FIRST_SERVED) && a->priority == b->priority)
+		return a->id > b->id;
+	if (FAULT(PRIORITY_IGNORED))
+		return a->id < b->id;
 	return a->priority != b->priority ? a->priority > b->priority : a->id < b->id;
 }
 

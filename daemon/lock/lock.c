@@ -237,7 +237,10 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	if (waiter == NULL)
 		return false;
 	answer.name = waiter->semaphore->name;
-	engine_waiter_end(engine, waiter, &answer);
+	if (FAULT(CANCELLED_IS_GRANTED))
+		engine_tell(engine, peer, meant, &answer);
+	else
+		engine_waiter_end(engine, waiter, &answer);
 	return true;
 }
 

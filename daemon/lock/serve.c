@@ -280,6 +280,10 @@ schedule_reprobe(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	int64_t most = engine->settings.reprobe, least = most / 10 * 7;
 
+	if (FAULT(NO_REPROBE))
+		most = (least = 3600 * NSEC_PER_SEC) + 1;
+	if (FAULT(POLLING))
+		most = (least /= 10) + 1;
 	if (semaphore->look.overtaken)
 		timers_cancel(engine->timers, &semaphore->reprobe);
 	else

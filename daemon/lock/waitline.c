@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/hint.h"
 
@@ -151,7 +152,7 @@ waitline_remove(struct lock_engine *engine, struct waiter *waiter)
 	if (member == NULL)
 		return;
 	waiter->member = NULL;
-	if (--member->waiters == 0)
+	if (--member->waiters == 0 && !FAULT(PLACE_KEPT))
 		timers_set(engine->timers, &member->linger, engine_now(engine) + LINGER);
 }
 
@@ -166,7 +167,8 @@ on_joined(struct lock_engine *engine, struct member *member)
 		return;
 	member_set_state(member, MEMBER_JOINED);
 	/* Wake-ups sent before went elsewhere, or nowhere. */
-	hint_look(engine, semaphore);
+	if (!FAULT(JOINED_WITHOUT_LOOK))
+		hint_look(engine, semaphore);
 }
 
 void
@@ -208,6 +210,8 @@ waitline_link_changed(struct lock_engine *engine)
 		struct member *member = semaphore->members;
 
 		for (; member != NULL; member = member->by_priority.next) {
+			if (FAULT(LINE_NOT_JOINED_AGAIN) && engine->link == BROKER_UP)
+				continue;
 			if (engine->link == BROKER_UP)
 				ask_for_place(engine, member);
 			else

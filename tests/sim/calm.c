@@ -220,11 +220,11 @@ calm_down(struct sim *sim)
 		check_watches(sim);
 	if (!is_over(sim))
 		pass_until_answered(sim);
+	sim->waits.settled = sim->now;
 	if (!is_over(sim))
 		mend_all(sim);
 	if (!is_over(sim))
 		verify_all(sim);
-	sim->waits.settled = sim->now;
 	if (!is_over(sim))
 		crowd_waits(sim);
 	if (!is_over(sim))
@@ -234,6 +234,8 @@ calm_down(struct sim *sim)
 		try_all(sim);
 	if (!is_over(sim))
 		crowd_takes_turns(sim);
+	if (!is_over(sim))
+		crowd_meets(sim);
 	pass_until_quiet(sim);
 	/* Places in wait lines are kept for a moment. */
 	if (!is_over(sim))

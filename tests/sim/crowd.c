@@ -7,6 +7,8 @@
 /* So many grants in all; and so many to others before a daemon where somebody waits has its own. */
 #define TURNS 150
 #define TURNS_OF_OTHERS 80
+/* So often somebody meets who lets go. */
+#define MEETINGS 4
 /* So many wait at each daemon. */
 #define WAITERS 2
 
@@ -14,6 +16,12 @@ static bool
 is_over(const struct sim *sim)
 {
 	return sim->violation[0] != '\0';
+}
+
+static struct sim_daemon *
+any_daemon(struct sim *sim)
+{
+	return &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
 }
 
 void
@@ -88,6 +96,19 @@ queue_up(struct sim *sim, const struct turns *turns)
 	}
 }
 
+/* Whether a crowd can gather about it: with few slots, and nothing that keeps it out. */
+static bool
+is_fit(const struct sim *sim, int name)
+{
+	int size = truth_size(&sim->truth, name);
+
+	return size >= 1 && size <= 3 && !sim->truth.names[name].unlimited &&
+	       (unsigned)size <= sim->plan.lanes_max &&
+	       sim->plan.settings.max_locks_per_peer > PLAN_FEW &&
+	       sim->plan.settings.max_waits_per_peer > PLAN_FEW &&
+	       (sim->plan.troubles & 1U << TROUBLE_REFUSE) == 0;
+}
+
 /* Nobody is left who waits or holds. */
 static void
 disperse(struct sim *sim)
@@ -108,13 +129,8 @@ crowd_takes_turns(struct sim *sim)
 {
 	struct turns turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
 	int64_t until = sim->now + 60 * NSEC_PER_SEC;
-	int size = truth_size(&sim->truth, turns.name);
 
-	if (size < 1 || size > 3 || sim->truth.names[turns.name].unlimited ||
-	    (unsigned)size > sim->plan.lanes_max ||
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW ||
-	    (sim->plan.troubles & 1U << TROUBLE_REFUSE) != 0 || !dice_percent(&sim->dice, 30))
+	if (!is_fit(sim, turns.name) || !dice_percent(&sim->dice, 30))
 		return;
 	queue_up(sim, &turns);
 	if (sim->book.ask_count == 0)
@@ -127,5 +143,32 @@ crowd_takes_turns(struct sim *sim)
 	}
 	if (!is_over(sim) && turns.grants == 0)
 		check_fail(sim, 19, "a slot is free, and nobody who waits has it");
+	disperse(sim);
+}
+
+/* Whoever comes just as all is let go is told, or sees it for himself. */
+void
+crowd_meets(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *holder = any_daemon(sim), *other = any_daemon(sim);
+
+	if (!is_fit(sim, name) || holder->draining || other->draining ||
+	    !dice_percent(&sim->dice, 30))
+		return;
+	for (int i = 0; i < MEETINGS && !is_over(sim); i++) {
+		for (int slot = truth_size(&sim->truth, name); slot > 0; slot--)
+			client_acquire(sim, holder, name, LOCK_KIND_SEMAPHORE, 0, 0);
+		sim_pass(sim, 20 * NSEC_PER_MSEC);
+		client_acquire(sim, other, name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0);
+		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * NSEC_PER_MSEC));
+		while (sim->book.belief_count > 0)
+			client_release(sim, &sim->book.beliefs[0]);
+		/* Nobody has a place in the line after this. */
+		sim_pass(sim, NSEC_PER_SEC);
+		while (sim->book.belief_count > 0)
+			client_release(sim, &sim->book.beliefs[0]);
+		sim_pass(sim, NSEC_PER_SEC / 4);
+	}
 	disperse(sim);
 }

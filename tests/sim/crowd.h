@@ -10,5 +10,7 @@
 void crowd_waits(struct sim *sim);
 /* Nobody holds or waits: two at each daemon want one lock again and again, and let go at once. */
 void crowd_takes_turns(struct sim *sim);
+/* The same: somebody begins to wait just as somebody else lets go. */
+void crowd_meets(struct sim *sim);
 
 #endif

@@ -160,6 +160,8 @@ change_a(struct sim *sim, int name, int slot, bool there, int by)
 	of->a = there;
 	if (there) {
 		of->a_came = sim->truth.moment;
+		if (by >= 0) /* and those who wait are told */
+			sim->waits.names[name].slots[slot].freed_at = sim->now;
 	} else {
 		of->a_gone = sim->truth.moment;
 		sim->waits.names[name].slots[slot].gone_at = sim->now;

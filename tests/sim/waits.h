@@ -27,7 +27,7 @@ struct wait_seen {
 struct wait_slot {
 	struct wait_seen seen[WAITS_DAEMONS];
 	int64_t free_since; /* as looked at now and then; INT64_MAX: it is not */
-	int64_t freed_at;   /* a daemon deleted its B last */
+	int64_t freed_at;   /* a daemon deleted its B last, or declared its A */
 	int64_t gone_at;    /* A was deleted last */
 };
 
