@@ -320,6 +320,20 @@ START_TEST(too_many_lost_races_are_contended)
 }
 END_TEST
 
+/* Known to be free, and it is not any more: who is never told of a slot is too late again and again. */
+START_TEST(who_loses_a_race_waits_in_the_line)
+{
+	world_make(world, "db", 1);
+	lock_release(world->daemon[1].engine, 1, 2, acquire(1, 1, 1, "db", TRY)->lock);
+	world_pass(world, SECOND / 10);
+	acquire(0, 1, 1, "db", TRY);
+	world_acquire(world, 1, 1, 3, "db", DURATION_FOREVER);
+	/* The claim is refused after 1 ms; a rest, and a look, come only then. */
+	world_pass(world, 2 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
+}
+END_TEST
+
 START_TEST(a_slot_of_a_known_name_is_one_flight)
 {
 	struct broker_info before, after;
@@ -472,6 +486,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
 	tcase_add_test(tc, cancel_ends_a_wait_once);
 	tcase_add_test(tc, too_many_lost_races_are_contended);
+	tcase_add_test(tc, who_loses_a_race_waits_in_the_line);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
 	tcase_add_test(tc, a_look_that_was_forgotten_does_not_go_on_where_it_was);

@@ -99,20 +99,6 @@ START_TEST(who_waits_elsewhere_is_woken_in_order)
 }
 END_TEST
 
-/* It is known to be free here, and is not any more: who is never told is too late again and again. */
-START_TEST(who_loses_a_race_waits_in_the_line)
-{
-	world_make(world, "db", 1);
-	release(1, 1, 2, acquire(1, 1, 1, "db", TRY)->lock);
-	world_pass(world, SECOND / 10);
-	acquire(0, 1, 1, "db", TRY);
-	wait_for(1, 1, 3);
-	/* The claim is refused after 1 ms; a rest, and a look, come only then. */
-	world_pass(world, 2 * MS);
-	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
-}
-END_TEST
-
 START_TEST(one_place_for_each_priority_however_many_wait)
 {
 	world_make(world, "db", 1);
@@ -578,7 +564,6 @@ suite_lock_wait(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, who_waits_elsewhere_is_woken_in_order);
-	tcase_add_test(tc, who_loses_a_race_waits_in_the_line);
 	tcase_add_test(tc, one_place_for_each_priority_however_many_wait);
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
 	tcase_add_test(tc, a_true_mutex_has_a_line_of_its_own);
