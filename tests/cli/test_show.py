@@ -6,8 +6,11 @@ import unittest
 
 import tap
 from cli import Job, Terminal, command
+from daemon import Daemon
 from fake import Fake, error, notification, reply
 from rows import Semaphores, row, unknown, watched
+from screen import Screen
+from wait import wait_until
 
 
 class Show(unittest.TestCase):
@@ -200,6 +203,97 @@ class Watch(unittest.TestCase):
         command(self, fake, "watch", "a b", status=64)
         command(self, fake, "watch", "a", "b", status=64)
         self.assertEqual(fake.requests, [])
+
+
+class OverADaemon(unittest.TestCase):
+    """All of it over a lockbrokerd: jobs that hold and wait, and who steers them."""
+
+    def setUp(self):
+        self.daemon = Daemon(self)
+        command(self, self.daemon, "create", "db")
+
+    def job(self, who, *argv):
+        """A job that says that it runs, and runs until its stdin is closed."""
+        read, write = os.pipe()
+        job = Job(self, self.daemon, *(argv or ("run", "--who", who, "db", "sh", "-c", "echo runs; read x")), stdin=read)
+        os.close(read)
+        ends = [write]
+        job.close = lambda: ends and os.close(ends.pop())
+        self.addCleanup(job.close)
+        return job
+
+    def rows(self, *wanted, name="db"):
+        """Waits until show has these (state, who); returns its cells by who."""
+        def found():
+            lines = [line.split("\t") for line in command(self, self.daemon, "show", name).out.splitlines()]
+            return [lines] if [(cells[0], cells[3]) for cells in lines] == list(wanted) else []
+        (lines,) = wait_until(found, 10, f"show has {wanted}")
+        return {cells[3]: cells for cells in lines}
+
+    def three(self):
+        """A is busy, B and C wait, in this order."""
+        jobs = [self.job("A")]
+        jobs[0].wait_out("runs")
+        for who, before in (("B", [("busy", "A")]), ("C", [("busy", "A"), ("waiting", "B")])):
+            self.rows(*before)
+            jobs.append(self.job(who))
+        return jobs, self.rows(("busy", "A"), ("waiting", "B"), ("waiting", "C"))
+
+    def test_one_that_is_granted_takes_no_slot(self):
+        (a, b, c), rows = self.three()
+        self.assertEqual([rows[who][1:3] for who in "ABC"], [["1", ""], ["", "1"], ["", "2"]])
+        self.assertEqual(command(self, self.daemon, "list").out, "db\t1\t1\t2\t\n")
+        self.assertIn("granted: db on ", command(self, self.daemon, "grant", rows["B"][10]).out)
+        b.wait_out("runs")
+        self.rows(("busy", "A"), ("granted", "B"), ("waiting", "C"))
+        self.assertEqual(c.out, "")
+        a.close()
+        a.wait()
+        # B runs on, and C has the slot of A.
+        c.wait_out("runs")
+        self.rows(("busy", "C"), ("granted", "B"))
+        self.assertIn("nobody waits", command(self, self.daemon, "grant", rows["B"][10], status=65).err)
+        b.close()
+        c.close()
+        self.rows()
+
+    def test_who_is_denied_ends_with_80_and_the_rest_waits_on(self):
+        (a, b, c), rows = self.three()
+        self.assertEqual(command(self, self.daemon, "deny", rows["B"][10]).out, "denied: 1\n")
+        b.wait(80)
+        self.assertEqual(b.out, "")
+        self.rows(("busy", "A"), ("waiting", "C"))
+        # An emergency: nobody comes in, and all who wait are sent away.
+        command(self, self.daemon, "resize", "db", "0")
+        self.assertEqual(command(self, self.daemon, "deny", "--all", "db").out, "denied: 1\n")
+        c.wait(80)
+        self.assertTrue(a.running())
+        a.close()
+        a.wait()
+        self.rows()
+
+    def test_watch_tells_it_as_it_happens(self):
+        watch = Job(self, self.daemon, "watch", "db")
+        watch.wait_out("synced: 0 rows")
+        (a, b, c), rows = self.three()
+        command(self, self.daemon, "grant", rows["B"][10])
+        command(self, self.daemon, "deny", rows["C"][10])
+        a.close()
+        for line in ("db: busy, slot 1, A", "db: waiting, position 1, B", "db: waiting, position 2, C", "db: granted, B",
+                     "db: cancelled, C", "db: gone, C", "db: gone, A"):
+            watch.wait_out(line)
+        self.assertLess(watch.out.index("db: cancelled, C"), watch.out.index("db: gone, C"))
+
+    def test_the_waiting_line_names_the_holder(self):
+        self.job("A").wait_out("runs")
+        screen = Screen(self, self.daemon, "run", "db", "true")
+        screen.wait_row(r"^lockbroker: db: waiting \d+ s, position 1, held by A$")
+
+    def test_a_mutex_is_shown_though_it_is_no_semaphore(self):
+        self.job("M", "run", "--mutex", "--who", "M", "report", "sh", "-c", "read x")
+        self.assertEqual(self.rows(("busy", "M"), name="report")["M"][1:3], ["", ""])
+        job = command(self, self.daemon, "show", "nothing", status=66)
+        self.assertIn("no such lock", job.err)
 
 
 if __name__ == "__main__":

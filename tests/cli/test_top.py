@@ -89,6 +89,7 @@ class Shown(Rows):
                            (END, "nightly/report"), (HOME, "db")):
             screen.type(keys)
             screen.wait_row(f"^> {name} ")
+        screen.wait_row("alice")
         screen.type("\t" + DOWN)
         screen.wait_row("^> \u25cb waiting +#1 +bob")
         # It goes with its row.
@@ -453,6 +454,34 @@ class Trouble(Rows):
 
 class OverADaemon(unittest.TestCase):
     """The same over a lockbrokerd."""
+
+    def test_rows_grant_and_deny(self):
+        daemon = Daemon(self)
+        command(self, daemon, "create", "db")
+        peers = {who: Wire(daemon) for who in ("ann", "bob", "carl")}
+        asked = {who: peer.request("acquire", name="db", who=who, why="to see") for who, peer in peers.items()}
+        peers["ann"].answer(asked["ann"])
+        screen = Screen(self, daemon, "top")
+        screen.wait_row("^> db +1 +1 +2$")
+        screen.wait_row("^> . busy +1 +ann +to see")
+        screen.type("\tj")
+        screen.wait_row("^> . waiting +#1 +bob")
+        screen.type("G")
+        screen.wait_row("^Grant db to bob")
+        screen.type("y")
+        self.assertIsNone(peers["bob"].answer(asked["bob"])["slot"])
+        screen.wait_row("^> . granted +bob")
+        screen.type("j")
+        screen.wait_row("^> . waiting +#1 +carl")
+        screen.type("dy")
+        self.assertEqual(peers["carl"].reply(asked["carl"])["error"]["data"]["reason"], "cancelled")
+        screen.wait_row(". cancelled +carl")
+        screen.wait_no_row("carl")
+        peers["ann"].hang_up()
+        screen.wait_no_row("ann")
+        screen.wait_row("granted +bob")
+        screen.type("q")
+        screen.wait(0)
 
     def test_slots_and_its_end(self):
         daemon = Daemon(self)
