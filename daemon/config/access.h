@@ -11,6 +11,8 @@
  * A rule about `create` decides on `acquire` with `create`, too, and one about `fsck` on both of its
  * forms; without a rule the one that repairs needs the privilege, the other does not.
  *
+ * One about `grant` or `deny` goes by the name of the lock that is waited for.
+ *
  * A method that names no lock meets any pattern of a rule that allows, but only * of one that denies,
  * and only * when it needs the admin privilege: a rule about some names neither shuts a peer out of
  * `info` nor hands it what concerns every name.

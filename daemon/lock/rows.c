@@ -3,24 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-const char *
-lock_party_word(enum lock_party_state state)
-{
-	switch (state) {
-	case LOCK_PARTY_WAITING:
-		return "waiting";
-	case LOCK_PARTY_BUSY:
-		return "busy";
-	case LOCK_PARTY_GRANTED:
-		return "granted";
-	case LOCK_PARTY_CANCELLED:
-		return "cancelled";
-	case LOCK_PARTY_GONE:
-		return "gone";
-	}
-	return "unknown";
-}
-
 static struct lock_party
 row_of(const struct party *party, enum lock_party_state state)
 {

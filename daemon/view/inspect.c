@@ -418,6 +418,12 @@ inspect_stay(struct inspect *inspect, bool stays)
 	broker_inbox_close(inspect->broker);
 }
 
+bool
+inspect_stays(const struct inspect *inspect)
+{
+	return inspect->stays;
+}
+
 /* ---- lifecycle ---- */
 
 struct inspect *

@@ -43,6 +43,7 @@ void inspect_set_timeout(struct inspect *inspect, int64_t timeout);
 
 /* Whether we answer: the inbox is open, and the others know. */
 void inspect_stay(struct inspect *inspect, bool stays);
+bool inspect_stays(const struct inspect *inspect);
 /* A letter to be completed. */
 struct cJSON *inspect_letter(const struct inspect *inspect, enum letter_op op, bool answer);
 /* Answers a letter; takes `letter`. False: it is too long, and was not sent. */

@@ -8,7 +8,10 @@
 #include "daemon/view/inside.h"
 #include "protocol/json.h"
 
-/* With nobody who holds or waits here others are still answered for so long. */
+/*
+ * So long after somebody went it is seen whether anybody is left; others are answered until then, so that
+ * short holds do not open and close the inbox all the time.
+ */
 #define STAY_IDLE (60 * NSEC_PER_SEC)
 
 uint64_t
@@ -61,11 +64,11 @@ view_changed(struct view *view, const struct lock_party *row)
 {
 	int64_t now = clock_now(timers_clock(view->timers));
 
-	/* Counted in a pass of its own: the one that is gone is still there. */
-	if (row->state == LOCK_PARTY_GONE)
-		timers_set(view->timers, &view->settle, now + STAY_IDLE);
-	else if (row->state == LOCK_PARTY_WAITING)
+	/* In a pass of its own: this is inside the engine. */
+	if (row->state == LOCK_PARTY_WAITING && !inspect_stays(view->inspect))
 		timers_set(view->timers, &view->settle, now);
+	else if (row->state == LOCK_PARTY_GONE && !timer_is_set(&view->settle))
+		timers_set(view->timers, &view->settle, now + STAY_IDLE);
 	feed_changed(view->feed, row);
 }
 

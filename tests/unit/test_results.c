@@ -23,6 +23,32 @@ assert_json(struct cJSON *value, const char *wanted)
 	json_free(value);
 }
 
+START_TEST(a_denial_is_marked)
+{
+	struct lock_answer answer = {.reason = REASON_CANCELLED,
+	    .text = "denied by an administrator",
+	    .slots = -1,
+	    .target = -1,
+	    .denied = true};
+	struct message_error error;
+
+	assert_json(result_error(&answer, &error), "{\"denied\":true}");
+	ck_assert_str_eq(error.text, "denied by an administrator");
+	answer.denied = false;
+	assert_json(result_error(&answer, &error), "{}");
+}
+END_TEST
+
+START_TEST(what_a_watch_is_told_names_its_request)
+{
+	struct cJSON *params = json_new_object();
+
+	json_add_string(params, "waiter", "00000012-3");
+	assert_json(result_watched(&seven, params), "{\"id\":7,\"waiter\":\"00000012-3\"}");
+	assert_json(result_watched(&seven_text, json_new_object()), "{\"id\":\"7\"}");
+}
+END_TEST
+
 START_TEST(results_have_the_shapes_of_the_wire)
 {
 	const struct result_facts facts = {
@@ -284,6 +310,8 @@ results_suite(void)
 	Suite *suite = suite_create("results");
 	TCase *tcase = tcase_create("results");
 
+	tcase_add_test(tcase, a_denial_is_marked);
+	tcase_add_test(tcase, what_a_watch_is_told_names_its_request);
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);

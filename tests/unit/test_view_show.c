@@ -106,6 +106,23 @@ START_TEST(a_daemon_that_leaves_says_so_and_is_not_missed)
 }
 END_TEST
 
+START_TEST(who_comes_while_another_goes_is_seen)
+{
+	rig_acquire(rig, 1, 1);
+	rig_show(rig, 0, 1);
+	lock_peer_gone(rig->world->daemon[1].engine, 1);
+	world_pass(rig->world, MINUTE + NSEC_PER_SEC);
+	/* In one pass: one comes, and one that came goes. */
+	lock_acquire(rig->world->daemon[1].engine, 2, 1,
+	    &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER, .who = "B"});
+	lock_acquire(rig->world->daemon[1].engine, 3, 1,
+	    &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER, .who = "C"});
+	lock_peer_gone(rig->world->daemon[1].engine, 3);
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_str_eq(rig_show(rig, 0, 2), "slots 2 busy 1 waiting 0 [B@host1/1] more 0");
+}
+END_TEST
+
 START_TEST(a_daemon_that_dies_in_order_says_so)
 {
 	rig_acquire(rig, 0, 1);
@@ -309,6 +326,7 @@ suite_view_show(void)
 	tcase_add_test(
 	    tcase, a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown);
 	tcase_add_test(tcase, a_daemon_that_leaves_says_so_and_is_not_missed);
+	tcase_add_test(tcase, who_comes_while_another_goes_is_seen);
 	tcase_add_test(tcase, a_daemon_that_dies_in_order_says_so);
 	tcase_add_test(tcase, what_changes_hands_meanwhile_is_no_riddle);
 	tcase_add_test(tcase, a_name_that_nobody_knows_is_no_such_lock);

@@ -1,0 +1,218 @@
+"""show, watch, grant and deny over the wire, of one daemon: rows, words, rights, and peers that are slow."""
+
+import os
+import unittest
+
+import tap
+from daemon import Daemon
+from wire import Wire
+
+ROW = ["waiter", "lock", "state", "name", "kind", "slot", "position", "priority", "who", "why", "command",
+       "host", "uid", "pid", "since", "age", "revoked", "unknown"]
+
+
+class View(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self, "--host-name", "here", "--inspect-timeout", "0.05")
+        self.admin = Wire(self.daemon)
+        self.admin.call("create", name="db")
+
+    def acquire(self, **params):
+        """A peer that has asked for db, and its request."""
+        peer = Wire(self.daemon)
+        asked = peer.request("acquire", **{"name": "db", **params})
+        peer.call("ping")
+        return peer, asked
+
+    def hold(self, **params):
+        peer, asked = self.acquire(**params)
+        return peer, peer.answer(asked)["lock"]
+
+    def show(self):
+        return self.admin.call("show", name="db")
+
+    def end(self, watch, asked):
+        """Cancels a watch and returns the error that ends it."""
+        watch.send_line({"id": "end", "method": "cancel", "params": {"id": asked}})
+        self.assertEqual(watch.answer("end"), {"cancelled": True})
+        return watch.reply(asked)["error"]
+
+
+class Rows(View):
+    def test_a_row_has_the_peers_words_and_the_kernels(self):
+        peer, lock = self.hold(who="\u00e4 \"b\"", why="line\nbreak", command="\u0001")
+        row, = self.show()["holders"]
+        self.assertEqual(list(row), ROW)
+        self.assertEqual((row["who"], row["why"], row["command"]), ("\u00e4 \"b\"", "line\nbreak", "\u0001"))
+        self.assertEqual((row["uid"], row["pid"], row["host"]), (os.getuid(), os.getpid(), "here"))
+        self.assertEqual((row["lock"], row["slot"], row["state"]), (lock, 1, "busy"))
+        peer.hang_up()
+
+    def test_waiters_stand_in_the_order_of_the_line(self):
+        self.hold()
+        for priority in 0, 5, -5, 5:
+            self.acquire(priority=priority)
+        shown = self.show()
+        self.assertEqual([(row["position"], row["priority"]) for row in shown["waiters"]],
+                         [(1, 5), (2, 5), (3, 0), (4, -5)])
+        self.assertEqual((shown["slots"], shown["busy"], shown["waiting"], shown["more"]), (1, 1, 4, 0))
+
+    def test_nothing_is_there(self):
+        self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "holders": [],
+                                       "waiters": [], "more": 0, "unknown_hosts": []})
+        self.assertEqual(self.admin.error("show", name="nowhere").reason, "no-such-lock")
+
+    def test_gate_and_unlimited(self):
+        self.admin.call("resize", name="db", slots=0)
+        self.acquire(who="A")
+        self.assertEqual((self.show()["slots"], self.show()["waiting"]), (0, 1))
+        self.admin.call("resize", name="db", slots="unlimited")
+        shown = self.show()
+        self.assertEqual(shown["slots"], "unlimited")
+        self.assertEqual([(row["slot"], row["state"]) for row in shown["holders"]], [(None, "busy")])
+
+    def test_a_thousand_waiters(self):
+        self.hold()
+        many = Wire(self.daemon)
+        for _ in range(1000):
+            many.request("acquire", name="db", why="w" * 256)
+        many.call("ping")
+        shown = self.show()
+        self.assertEqual((shown["waiting"], len(shown["waiters"]), shown["more"]), (1000, 1000, 0))
+        listed, = self.admin.call("list")["semaphores"]
+        self.assertEqual(listed["waiting"], 1000)
+        self.assertEqual(self.admin.call("deny", name="db", all=True)["denied"], 1000)
+        self.assertTrue(all(many.recv()["error"]["data"]["denied"] for _ in range(1000)))
+
+
+class Steered(View):
+    def test_granted_to_a_mutex(self):
+        self.hold(name="m", kind="mutex")
+        peer, asked = self.acquire(name="m", kind="mutex")
+        row, = self.admin.call("show", name="m")["waiters"]
+        self.admin.call("grant", waiter=row["waiter"])
+        granted = peer.answer(asked)
+        self.assertEqual((granted["kind"], granted["slot"], granted["lease"]), ("mutex", None, None))
+        self.assertEqual(peer.call("verify", lock=granted["lock"])["safe_until"], None)
+        self.assertEqual(peer.call("release", lock=granted["lock"]), {"lock": granted["lock"]})
+
+    def test_ids_that_are_none(self):
+        peer, lock = self.hold()
+        row, = self.show()["holders"]
+        for waiter in "x", "-", "0" * 64, "00000000-1", lock, row["waiter"], row["waiter"] + "0":
+            self.assertEqual(self.admin.error("grant", waiter=waiter).reason, "not-held", waiter)
+            self.assertEqual(self.admin.error("deny", waiter=waiter).reason, "not-held", waiter)
+        for waiter in "", "w" * 65, 7, None, ["x"]:
+            error = self.admin.error("grant", waiter=waiter)
+            self.assertEqual((error.reason, error.data["parameter"]), ("invalid-params", "waiter"))
+        self.assertEqual(peer.call("verify", lock=lock)["lock"], lock)
+
+    def test_all_has_to_be_said(self):
+        self.hold()
+        self.acquire()
+        for params, wrong in (({"name": "db"}, "all"), ({"name": "db", "all": False}, "all"),
+                              ({"waiter": "x", "all": True}, "all"), ({}, "waiter"),
+                              ({"all": True}, "waiter"), ({"name": "db", "waiter": "x"}, "waiter")):
+            error = self.admin.error("deny", **params)
+            self.assertEqual(error.reason, "invalid-params")
+            self.assertIn(error.data["parameter"], (wrong, "name"))
+        self.assertEqual(self.show()["waiting"], 1)
+        self.assertEqual(self.admin.call("deny", name="nobody", all=True)["denied"], 0)
+
+    def test_the_journal_says_who_did_it(self):
+        self.hold()
+        peer, asked = self.acquire()
+        row, = self.show()["waiters"]
+        self.admin.call("deny", waiter=row["waiter"])
+        self.assertTrue(peer.reply(asked)["error"]["data"]["denied"])
+        uid = os.getuid()
+        self.daemon.wait_log(f"requested deny: peer .*, uid {uid}, pid {os.getpid()}, waiter {row['waiter']}")
+        self.daemon.wait_log(f"turned away from db: waiter {row['waiter']}, by uid {uid} of host here")
+        self.daemon.wait_log(f"done deny: peer .*, uid {uid}")
+
+    def test_cancelled_by_the_peer_is_not_denied(self):
+        self.hold()
+        peer, asked = self.acquire()
+        peer.send_line({"id": "end", "method": "cancel", "params": {"id": asked}})
+        self.assertEqual(peer.reply(asked)["error"]["data"], {"reason": "cancelled", "retry": False})
+
+
+class Watched(View):
+    def watch(self, **params):
+        watch = Wire(self.daemon)
+        asked = watch.request("watch", **params)
+        return watch, asked
+
+    def test_a_watch_counts_as_waiting_and_ends_by_cancel(self):
+        daemon = Daemon(self, "--max-waits-per-peer", "2")
+        watch = Wire(daemon)
+        asked = [watch.request("watch"), watch.request("watch", name="db")]
+        for _ in asked:
+            watch.notification("synced")
+        self.assertEqual(watch.error("watch").reason, "too-many-waiters")
+        error = self.end(watch, asked[0])
+        self.assertEqual(error["data"], {"reason": "cancelled", "retry": False})
+        again = watch.request("watch")
+        self.assertEqual(watch.notification("synced")["id"], again)
+
+    def test_the_stop_ends_it(self):
+        watch, asked = self.watch()
+        watch.notification("synced")
+        self.daemon.stop()
+        self.assertEqual(watch.reply(asked)["error"]["data"]["reason"], "draining")
+
+    def test_what_a_watch_is_told(self):
+        watch, asked = self.watch()
+        watch.notification("synced")
+        peer, lock = self.hold(who="A")
+        states = [watch.notification("row")["row"]["state"] for _ in range(2)]
+        self.assertEqual(states, ["waiting", "busy"])
+        waits, denied = self.acquire(who="B")
+        row = watch.notification("row")["row"]
+        self.assertEqual((row["who"], row["state"], row["position"]), ("B", "waiting", 1))
+        self.admin.call("deny", waiter=row["waiter"])
+        self.assertTrue(waits.reply(denied)["error"]["data"]["denied"])
+        self.assertEqual(watch.notification("row")["row"]["state"], "cancelled")
+        self.assertEqual(watch.notification("gone"), {"id": asked, "waiter": row["waiter"]})
+        self.admin.call("resize", name="db", slots=0)
+        self.assertTrue(watch.notification("row")["row"]["revoked"])
+        peer.call("release", lock=lock)
+        watch.notification("gone")
+        self.assertTrue(watch.quiet(0.2))
+
+    def test_who_reads_too_slowly_begins_anew(self):
+        watch, asked = self.watch()
+        watch.notification("synced")
+        noisy = Wire(self.daemon)
+        words = {word: "\u0001" * 256 for word in ("who", "why", "command")}
+        # Some 12 MB of rows that nobody reads: what is not sent does not fill the daemon.
+        for _ in range(1200):
+            self.assertEqual(noisy.error("acquire", name="none", timeout=0, **words).reason, "no-such-lock")
+        self.hold(who="A")
+        self.assertEqual(watch.notification("resync"), {"id": asked})
+        watch.notifications.clear()
+        row = watch.notification("row")["row"]
+        self.assertEqual((row["who"], row["state"]), ("A", "busy"))
+        self.assertEqual(watch.notification("synced")["more"], 0)
+
+
+class Rights(View):
+    def test_rules_go_by_the_name_that_is_waited_for(self):
+        daemon = Daemon(self, config=f"[access]\nrule = deny uid:{os.getuid()} grant,deny db\n")
+        self.daemon, self.admin = daemon, Wire(daemon)
+        for name in "db", "other":
+            self.admin.call("create", name=name)
+            self.hold(name=name)
+        waits = {name: self.acquire(name=name) for name in ("db", "other")}
+        ids = {name: self.admin.call("show", name=name)["waiters"][0]["waiter"] for name in waits}
+        for method in "grant", "deny":
+            self.assertEqual(self.admin.error(method, waiter=ids["db"]).reason, "permission-denied")
+        self.assertEqual(self.admin.error("deny", name="db", all=True).reason, "permission-denied")
+        self.assertEqual(self.admin.call("grant", waiter=ids["other"])["name"], "other")
+        peer, asked = waits["other"]
+        self.assertIsNone(peer.answer(asked)["slot"])
+        self.assertEqual(self.admin.call("show", name="db")["waiting"], 1)
+
+
+if __name__ == "__main__":
+    tap.main()
