@@ -60,6 +60,8 @@ void check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name,
 void check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name);
 /* A slot was granted that its daemon had already: it was handed on. */
 void check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer);
+/* Whether whoever is told now that he has a slot has it from somebody else here. */
+bool check_has_passed(const struct sim *sim, int daemon, int name, int slot);
 /* Nobody who stood before it was passed over; of what takes a slot. */
 void check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, int slot);
 /* Always: nothing stays free while somebody waits who could have it; what was passed on has somebody. */

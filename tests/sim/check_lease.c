@@ -98,6 +98,8 @@ check_looked_at(struct sim *sim, struct belief *belief)
 		    sim->book.beliefs[i].daemon == belief->daemon && !sim->book.beliefs[i].slotless;
 	if (daemon->disturbed > since)
 		since = daemon->disturbed;
+	if (belief->granted_at > since) /* it was handed on */
+		since = belief->granted_at;
 	if (since != belief->looked_at || holds > belief->most)
 		belief->most = holds;
 	belief->looked_at = since;

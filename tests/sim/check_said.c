@@ -10,13 +10,12 @@ check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock
 {
 	int slot = answer->slot;
 	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
-	const struct wait_seen *seen = &sim->waits.names[name].slots[slot].seen[daemon];
 
 	if (deeds->connection != truth_hold_connection(sim, daemon) ||
 	    deeds->claimed <= deeds->dropped)
 		check_fail(
 		    sim, 2, "granted %s, which this link has not claimed", queue_b(name, slot));
-	else if (seen->granted > deeds->claimed)
+	else if (check_has_passed(sim, daemon, name, slot))
 		check_handed_on(sim, daemon, name, answer);
 	else if (slot != 0 &&
 		 (deeds->a_seen < deeds->claimed || deeds->a_seen_lane != deeds->claimed_lane))

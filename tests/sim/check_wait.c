@@ -120,6 +120,16 @@ check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name)
 
 /* ---- handed on ---- */
 
+/* B was not deleted since somebody had it; it may have vanished, and been claimed again for him. */
+bool
+check_has_passed(const struct sim *sim, int daemon, int name, int slot)
+{
+	const struct truth_deeds *deeds = truth_deeds(sim, daemon, name, slot);
+	const struct wait_seen *seen = &sim->waits.names[name].slots[slot].seen[daemon];
+
+	return seen->connection == deeds->connection && seen->granted > deeds->dropped;
+}
+
 /*
  * Invariant 17: B is ours all the time (which is checked of everybody who holds), nobody told its last
  * holder that it is revoked, the lease is good, and A was seen just now, or is watched.
@@ -216,8 +226,8 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 	const struct wait_name *of = &sim->waits.names[ask->name];
 	const struct wait_seen *seen = &of->slots[slot].seen[daemon->number];
 	struct passing passing = {.slot = slot};
-	const struct truth_deeds *deeds = truth_deeds(sim, daemon->number, ask->name, slot);
-	uint64_t given = seen->granted > deeds->claimed ? sim->truth.moment : seen->claim_sent;
+	uint64_t given = check_has_passed(sim, daemon->number, ask->name, slot) ? sim->truth.moment
+										: seen->claim_sent;
 	bool may_rest =
 	    sim->now - of->failed_at[daemon->number] <= REST_MOST + 4 * answer_time(sim);
 	const struct ask *first = NULL;

@@ -5,8 +5,8 @@
 #include "tests/sim/clients.h"
 
 /* So many grants in all; and so many to others before a daemon where somebody waits has its own. */
-#define TURNS 150
-#define TURNS_OF_OTHERS 80
+#define TURNS 300
+#define TURNS_OF_OTHERS 240
 /* So often somebody meets who lets go. */
 #define MEETINGS 4
 /* So many wait at each daemon. */
@@ -103,10 +103,9 @@ is_fit(const struct sim *sim, int name)
 	int size = truth_size(&sim->truth, name);
 
 	return size >= 1 && size <= 3 && !sim->truth.names[name].unlimited &&
-	       (unsigned)size <= sim->plan.lanes_max &&
 	       sim->plan.settings.max_locks_per_peer > PLAN_FEW &&
 	       sim->plan.settings.max_waits_per_peer > PLAN_FEW &&
-	       (sim->plan.troubles & 1U << TROUBLE_REFUSE) == 0;
+	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_LANES)) == 0;
 }
 
 /* Nobody is left who waits or holds. */
@@ -130,7 +129,7 @@ crowd_takes_turns(struct sim *sim)
 	struct turns turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
 	int64_t until = sim->now + 60 * NSEC_PER_SEC;
 
-	if (!is_fit(sim, turns.name) || !dice_percent(&sim->dice, 30))
+	if (!is_fit(sim, turns.name) || !dice_percent(&sim->dice, 20))
 		return;
 	queue_up(sim, &turns);
 	if (sim->book.ask_count == 0)

@@ -42,9 +42,13 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 			peer->safe_until = belief.safe_until;
 	}
 	daemon->granted++;
-	if (!belief.slotless)
-		sim->waits.names[ask->name].slots[belief.slot].seen[daemon->number].granted =
-		    ++sim->truth.moment;
+	if (!belief.slotless) {
+		struct wait_seen *seen =
+		    &sim->waits.names[ask->name].slots[belief.slot].seen[daemon->number];
+
+		seen->granted = ++sim->truth.moment;
+		seen->connection = belief.connection;
+	}
 	book_believe(&sim->book, &belief);
 }
 
@@ -130,6 +134,9 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 				ask->revoked = true;
 		}
 	}
+	if (notice->kind == LOCK_NOTICE_VANISHED || notice->kind == LOCK_NOTICE_LOST)
+		sim->waits.names[belief->name].slots[belief->slot].seen[daemon->number].vanished =
+		    notice->kind == LOCK_NOTICE_VANISHED;
 	if (notice->kind == LOCK_NOTICE_LOST)
 		book_end_belief(&sim->book, belief);
 }

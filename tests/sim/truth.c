@@ -94,6 +94,8 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 {
 	struct truth_slot *slot = &sim->truth.names[id.name].slots[id.slot];
 	struct truth_deeds *deeds = deeds_of(sim, daemon, what, id);
+	struct wait_seen *seen =
+	    &sim->waits.names[id.name].slots[id.slot].seen[daemon >= 0 ? daemon : 0];
 	uint64_t moment = sim->truth.moment;
 
 	if (daemon >= 0 && what->answer != BROKER_OK && what->method != MEMORY_DROP)
@@ -107,6 +109,9 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 		slot->claimed = moment;
 		slot->claimed_at = sim->now;
 		if (deeds != NULL) {
+			if (!seen->vanished)
+				seen->granted = 0;
+			seen->vanished = false;
 			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
 			deeds->claimed_lane = what->lane;

@@ -16,10 +16,13 @@
 struct wait_seen {
 	uint64_t claim_sent; /* moment */
 	int64_t
-	    hinted_at;    /* it was freed here and the line was told: others go first for a while */
-	uint64_t hinted;  /* moment of that */
-	uint64_t granted; /* moment: somebody was told that he holds it */
-	uint64_t revoked; /* moment: its holder was told so */
+	    hinted_at;   /* it was freed here and the line was told: others go first for a while */
+	uint64_t hinted; /* moment of that */
+	uint64_t
+	    granted; /* moment: somebody was told that he holds it; 0: not since it was claimed */
+	uint64_t connection; /* of the hold link, then */
+	bool vanished;       /* its holder was told so: it is claimed again, for him */
+	uint64_t revoked;    /* moment: its holder was told so */
 	/* A was deleted: the moment of the last time that the daemon's watch heard of it, or did not */
 	uint64_t heard, unheard;
 };
