@@ -42,7 +42,8 @@ read_count(const struct cJSON *tree, const char *name, uint64_t *ret)
 	const struct cJSON *value = json_get(tree, name);
 	int64_t integer = 0;
 
-	if (value != NULL && (!json_integer(value, &integer) || integer < 0))
+	if (value != NULL &&
+	    (!json_integer(value, &integer) || integer < 0 || integer > LETTER_COUNT_MAX))
 		return false;
 	*ret = (uint64_t)integer;
 	return true;
@@ -69,7 +70,7 @@ counts_are_sane(const struct cJSON *counts)
 			return false;
 		number = json_next(json_first(pair));
 		if (number == NULL || !json_integer(number, &waiting) || waiting < 0 ||
-		    waiting > INT32_MAX || json_next(number) != NULL)
+		    waiting > LETTER_COUNT_MAX || json_next(number) != NULL)
 			return false;
 	}
 	return true;
@@ -111,9 +112,10 @@ read_waiter(struct letter *letter)
 static bool
 read_uid(struct letter *letter)
 {
-	uint64_t uid;
+	const struct cJSON *value = json_get(letter->tree, "uid");
+	int64_t uid = 0;
 
-	if (!read_count(letter->tree, "uid", &uid) || uid > UINT32_MAX)
+	if (value != NULL && (!json_integer(value, &uid) || uid < 0 || uid > UINT32_MAX))
 		return false;
 	letter->uid = (uid_t)uid;
 	return true;

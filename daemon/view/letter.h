@@ -21,6 +21,8 @@ struct cJSON;
 /* Raised when daemons of before would misunderstand. */
 #define LETTER_VERSION 1
 #define LETTER_HOST_MAX 255
+/* Of how many rows or waiters a letter may tell: what all letters say adds up to a number JSON can have. */
+#define LETTER_COUNT_MAX 10000000
 
 enum letter_op {
 	LETTER_HELLO,   /* who sends it answers from now on; not answered, as the next */

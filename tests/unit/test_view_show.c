@@ -299,6 +299,48 @@ START_TEST(letters_that_make_no_sense_are_passed_over_with_one_line)
 }
 END_TEST
 
+/* As if it were the answer to everything that was asked so far. */
+static void
+answer_all(const char *what, const char *run, const char *more)
+{
+	char text[512];
+	struct broker_letter letter = {.text = text, .user = "x"};
+
+	letter.len = (size_t)snprintf(text, sizeof(text),
+	    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"answer\":\"%s\",\"run\":\"%s\","
+	    "\"host\":\"x\",\"stays\":true,%s}",
+	    what, run, more);
+	for (letter.asked = 1; letter.asked < 20; letter.asked++)
+		view_replied(rig->daemon[0].view, &letter);
+}
+
+START_TEST(numbers_that_nobody_can_have_are_passed_over)
+{
+	static const char *const runs[] = {"000000b0", "000000b1"};
+	int64_t waiting = -1;
+
+	rig_acquire(rig, 0, 1);
+	view_show(rig->daemon[0].view, 100, 1, "db");
+	view_count(rig->daemon[0].view, 100, 2, list_of("db", "other"));
+	view_deny_all(rig->daemon[0].view, 100, 3, "db", 0);
+	for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+		answer_all("rows", runs[i], "\"waiting\":9007199254740991");
+		answer_all("rows", runs[i], "\"more\":9007199254740991");
+		answer_all("deny", runs[i], "\"count\":9007199254740991");
+		answer_all("waiting", runs[i], "\"counts\":[[\"db\",2147483647]]");
+	}
+	ck_assert_int_eq(rig_await(rig, 0, 1)->reason, REASON_NONE);
+	ck_assert(json_integer(json_get(rig_answered(rig, 0, 1)->result, "waiting"), &waiting));
+	ck_assert_int_eq(waiting, 0);
+	ck_assert(json_integer(json_get(rig_await(rig, 0, 3)->result, "denied"), &waiting));
+	ck_assert_int_eq(waiting, 0);
+	ck_assert(json_integer(
+	    json_get(json_first(json_get(rig_await(rig, 0, 2)->result, "semaphores")), "waiting"),
+	    &waiting));
+	ck_assert_int_eq(waiting, 0);
+}
+END_TEST
+
 START_TEST(daemons_that_name_their_queues_in_another_way_are_left_alone)
 {
 	rig_acquire(rig, 0, 1);
@@ -336,6 +378,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, what_does_not_fit_is_counted);
 	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
 	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);
+	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
 	tcase_add_test(tcase, daemons_that_name_their_queues_in_another_way_are_left_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;
