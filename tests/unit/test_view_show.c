@@ -341,6 +341,22 @@ START_TEST(numbers_that_nobody_can_have_are_passed_over)
 }
 END_TEST
 
+START_TEST(who_waits_is_answered_for_though_another_leaves_in_the_same_pass)
+{
+	const struct lock_acquire wanted = {
+	    .name = "db", .timeout = DURATION_FOREVER, .uid = 7, .pid = 8, .who = "A"};
+	struct lock_engine *engine = rig->world->daemon[1].engine;
+
+	rig_acquire(rig, 0, 2);
+	lock_acquire(engine, 1, 1, &wanted);
+	lock_acquire(engine, 3, 1, &wanted);
+	lock_peer_gone(engine, 3);
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 1), "slots 2 busy 2 waiting 0 [B@host0/1] [A@host1/2] more 0");
+}
+END_TEST
+
 START_TEST(daemons_that_name_their_queues_in_another_way_are_left_alone)
 {
 	rig_acquire(rig, 0, 1);
@@ -379,6 +395,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
 	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
+	tcase_add_test(tcase, who_waits_is_answered_for_though_another_leaves_in_the_same_pass);
 	tcase_add_test(tcase, daemons_that_name_their_queues_in_another_way_are_left_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;
