@@ -234,12 +234,37 @@ answer_deny_all(struct view *view, uint64_t from, const struct letter *letter)
 	inspect_answer(view->inspect, from, answer);
 }
 
+/*
+ * Whether who asks to act may be obeyed: whoever may write letters here can write any uid and host into
+ * one. Then the broker at least says which of its users it was.
+ */
+static bool
+is_vouched_for(struct view *view, const char *user)
+{
+	if (*user != '\0')
+		return true;
+	inspect_pass_over(view->inspect, user,
+	    "it wants somebody granted or denied, and the broker does not vouch for its user");
+	return false;
+}
+
+static void
+act(struct view *view, uint64_t from, const struct letter *letter)
+{
+	enum reason reason;
+
+	if (letter->op == LETTER_GRANT)
+		reason = answers_grant(view, letter->waiter, letter->uid, letter->host);
+	else
+		reason = answers_deny(view, letter->waiter, letter->uid, letter->host);
+	answer_outcome(view, from, letter->op, reason, NULL);
+}
+
 void
 answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user)
 {
 	struct view *view = ctx;
 
-	(void)user;
 	switch (letter->op) {
 	case LETTER_HELLO:
 	case LETTER_BYE:
@@ -255,16 +280,18 @@ answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char 
 			answer_find(view, from, letter);
 		break;
 	case LETTER_GRANT:
-		if (is_meant(view, letter))
-			answer_outcome(view, from, LETTER_GRANT,
-			    answers_grant(view, letter->waiter, letter->uid, letter->host), NULL);
-		break;
 	case LETTER_DENY:
-		if (letter->waiter == 0)
+		if (letter->waiter != 0 && !is_meant(view, letter))
+			break;
+		if (!is_vouched_for(view, user)) {
+			if (letter->waiter != 0)
+				answer_outcome(
+				    view, from, letter->op, REASON_PERMISSION_DENIED, NULL);
+		} else if (letter->waiter != 0) {
+			act(view, from, letter);
+		} else {
 			answer_deny_all(view, from, letter);
-		else if (is_meant(view, letter))
-			answer_outcome(view, from, LETTER_DENY,
-			    answers_deny(view, letter->waiter, letter->uid, letter->host), NULL);
+		}
 		break;
 	}
 }

@@ -267,19 +267,18 @@ inspect_missing(const struct inspect *inspect, uint64_t asked)
 
 /* ---- letters in ---- */
 
-static void
-log_garbled(struct inspect *inspect, const struct broker_letter *letter, const char *what)
+void
+inspect_pass_over(struct inspect *inspect, const char *user, const char *what)
 {
 	int64_t now = now_of(inspect);
-	char user[LOG_QUOTE_MAX];
-	const char *name = letter->user == NULL ? "" : letter->user;
+	char quoted[LOG_QUOTE_MAX];
 
 	inspect->garbled_count++;
 	if (inspect->garbled != 0 && now - inspect->garbled < GARBLED_QUIET)
 		return;
 	inspect->garbled = now;
 	log_warning("a letter of the broker's user %s is passed over: %s; such letters so far: %lu",
-	    log_quote(user, name, strlen(name)), what, inspect->garbled_count);
+	    log_quote(quoted, user, strlen(user)), what, inspect->garbled_count);
 }
 
 static bool
@@ -293,12 +292,13 @@ read_letter(
 		if (ret->answer == answer)
 			return true;
 		letter_done(ret);
-		log_garbled(inspect, letter, "an answer that nobody asked for, or the reverse");
+		inspect_pass_over(
+		    inspect, letter->user, "an answer that nobody asked for, or the reverse");
 		return false;
 	case LETTER_FOREIGN:
 		return false;
 	case LETTER_GARBLED:
-		log_garbled(inspect, letter, what);
+		inspect_pass_over(inspect, letter->user, what);
 		return false;
 	}
 	return false;

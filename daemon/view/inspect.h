@@ -31,7 +31,7 @@ struct inspect_settings {
 	int64_t timeout;           /* ns until an inquiry ends */
 };
 
-/* `user` is the broker's user who sent it. */
+/* `user` is the broker's user who sent it, vouched for by it; "": not said. */
 typedef void inspect_asked_fn(
     void *ctx, uint64_t from, const struct letter *letter, const char *user);
 
@@ -48,6 +48,8 @@ bool inspect_stays(const struct inspect *inspect);
 struct cJSON *inspect_letter(const struct inspect *inspect, enum letter_op op, bool answer);
 /* Answers a letter; takes `letter`. False: it is too long, and was not sent. */
 bool inspect_answer(struct inspect *inspect, uint64_t from, struct cJSON *letter);
+/* Such a letter is not heeded: one in a while is logged. */
+void inspect_pass_over(struct inspect *inspect, const char *user, const char *what);
 
 /* What an inquiry is told; both may end it, or begin another. */
 struct inspect_done {

@@ -97,6 +97,10 @@ words_of(enum reason reason)
 {
 	if (reason == REASON_NOT_HELD)
 		return "nobody waits under that id";
+	if (reason == REASON_PERMISSION_DENIED)
+		return "the broker does not vouch for this daemon's user: the other one obeys "
+		       "nobody "
+		       "else";
 	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may"
 					       : NULL;
 }

@@ -178,6 +178,41 @@ START_TEST(a_known_daemon_that_does_not_answer_is_a_timeout)
 }
 END_TEST
 
+/* Whoever may publish in the vhost can write that, in anybody's name. */
+static void
+write_as(const char *user, const char *ask, const char *whom)
+{
+	char text[512];
+	struct broker_letter letter = {.from = 1, .text = text, .user = user};
+
+	letter.len = (size_t)snprintf(text, sizeof(text),
+	    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"ask\":\"%s\",\"run\":\"000000a1\","
+	    "\"host\":\"host1\",\"stays\":true,%s,\"uid\":0}",
+	    ask, whom);
+	view_asked(rig->daemon[0].view, &letter);
+}
+
+START_TEST(nothing_is_done_for_whom_the_broker_does_not_vouch_for)
+{
+	char whom[96];
+
+	for (uint64_t peer = 1; peer <= 4; peer++)
+		rig_acquire(rig, 0, peer);
+	snprintf(whom, sizeof(whom), "\"waiter\":\"%s\"", rig_waiter(rig, "B"));
+	write_as("", "grant", whom);
+	write_as("", "deny", whom);
+	write_as("", "deny", "\"name\":\"db\"");
+	for (uint64_t peer = 2; peer <= 4; peer++)
+		ck_assert_ptr_null(rig_acquired(rig, 0, peer));
+	ck_assert_uint_eq(rig->warnings, 1);
+	write_as("lockbroker", "grant", whom);
+	ck_assert_int_eq(rig_acquired(rig, 0, 2)->reason, REASON_NONE);
+	write_as("lockbroker", "deny", "\"name\":\"db\"");
+	ck_assert_int_eq(rig_acquired(rig, 0, 3)->reason, REASON_CANCELLED);
+	ck_assert_int_eq(rig_acquired(rig, 0, 4)->reason, REASON_CANCELLED);
+}
+END_TEST
+
 START_TEST(while_there_is_no_broker_only_who_waits_here_can_be_granted)
 {
 	char here[64], there[64];
@@ -208,6 +243,7 @@ suite_view_steer(void)
 	tcase_add_test(tcase, ids_under_which_nobody_waits_are_not_held);
 	tcase_add_test(tcase, who_may_not_is_refused_before_anything_is_done);
 	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
+	tcase_add_test(tcase, nothing_is_done_for_whom_the_broker_does_not_vouch_for);
 	tcase_add_test(tcase, while_there_is_no_broker_only_who_waits_here_can_be_granted);
 	suite_add_tcase(suite, tcase);
 	return suite;
