@@ -98,6 +98,18 @@ on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
 	return false;
 }
 
+/* What its rules keep from it by name it is not told under no name either. */
+static bool
+on_view_sees(void *ctx, uint64_t peer, uint64_t number, const char *name)
+{
+	const struct dispatch *dispatch = ctx;
+	const struct conn *conn = peers_find(dispatch->peers, peer);
+	const struct request *request = conn == NULL ? NULL : requests_find(conn->requests, number);
+
+	return request != NULL && access_allowed(dispatch->config->access, &conn->subject,
+				      request->row->method, request->row->privilege, name);
+}
+
 static void
 on_view_tell(void *ctx, uint64_t peer, uint64_t number, const char *method, struct cJSON *params)
 {
@@ -126,6 +138,7 @@ dispatch_view_listener(struct dispatch *dispatch)
 {
 	return (struct view_listener){.done = on_view_done,
 	    .may = on_view_may,
+	    .sees = on_view_sees,
 	    .tell = on_view_tell,
 	    .unread = on_view_unread,
 	    .ctx = dispatch};

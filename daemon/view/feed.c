@@ -80,9 +80,13 @@ tell(const struct feed *feed, const struct watcher *watcher, const char *method,
 }
 
 static bool
-is_about(const struct watcher *watcher, const char *name)
+is_about(const struct feed *feed, const struct watcher *watcher, const char *name)
 {
-	return watcher->name == NULL || strcmp(watcher->name, name) == 0;
+	const struct view_listener *listener = &feed->view->listener;
+
+	if (watcher->name != NULL)
+		return strcmp(watcher->name, name) == 0;
+	return listener->sees(listener->ctx, watcher->peer, watcher->request, name);
 }
 
 /* Whether it has too much to read already; it is behind then. */
@@ -102,7 +106,7 @@ tell_row(const struct feed *feed, struct watcher *watcher, const struct cJSON *r
 {
 	struct cJSON *params;
 
-	if (!is_about(watcher, row_name(row)) || falls_behind(feed, watcher))
+	if (!is_about(feed, watcher, row_name(row)) || falls_behind(feed, watcher))
 		return;
 	params = json_new_object();
 	json_add(params, "row", json_copy(row));
@@ -114,7 +118,7 @@ tell_gone(const struct feed *feed, struct watcher *watcher, const char *name, co
 {
 	struct cJSON *params;
 
-	if (!is_about(watcher, name) || falls_behind(feed, watcher))
+	if (!is_about(feed, watcher, name) || falls_behind(feed, watcher))
 		return;
 	params = json_new_object();
 	json_add_string(params, "waiter", waiter);
@@ -127,7 +131,7 @@ tell_first(const struct feed *feed, struct watcher *watcher, const struct cJSON 
 {
 	size_t size;
 
-	if (!is_about(watcher, row_name(row)))
+	if (!is_about(feed, watcher, row_name(row)))
 		return;
 	size = row_size(row);
 	if (watcher->bytes + size > BEGIN_MAX) {

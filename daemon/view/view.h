@@ -29,6 +29,8 @@ struct view_listener {
 	    const char *text, struct cJSON *result);
 	/* Whether the request may be about that lock. False: it has been answered, and is over. */
 	bool (*may)(void *ctx, uint64_t peer, uint64_t request, const char *name);
+	/* Whether a watch of all locks may tell of that one. */
+	bool (*sees)(void *ctx, uint64_t peer, uint64_t request, const char *name);
 	/* A notification of a watch; params are taken. */
 	void (*tell)(
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);

@@ -113,6 +113,24 @@ START_TEST(who_watches_one_name_hears_of_no_other)
 }
 END_TEST
 
+START_TEST(who_watches_all_hears_of_none_that_is_kept_from_him)
+{
+	const struct lock_acquire secret = {
+	    .name = "secret", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "X"};
+
+	for (int daemon = 0; daemon < DAEMONS; daemon++)
+		lock_acquire(rig->world->daemon[daemon].engine, 9, 9, &secret);
+	rig_acquire(rig, 0, 1);
+	watch(1, NULL);
+	ck_told("A:busy synced");
+	lock_peer_gone(rig->world->daemon[0].engine, 9);
+	world_pass(rig->world, ROUNDS);
+	lock_peer_gone(rig->world->daemon[1].engine, 9);
+	world_pass(rig->world, ROUNDS);
+	ck_told("");
+}
+END_TEST
+
 START_TEST(one_that_does_not_answer_any_more_is_gone_in_the_end)
 {
 	rig_acquire(rig, 1, 1);
@@ -223,6 +241,7 @@ suite_view_feed(void)
 	tcase_add_test(tcase, changes_here_are_told_at_once);
 	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
 	tcase_add_test(tcase, who_watches_one_name_hears_of_no_other);
+	tcase_add_test(tcase, who_watches_all_hears_of_none_that_is_kept_from_him);
 	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
 	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_peer_and_by_the_stop);
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);

@@ -41,6 +41,15 @@ on_may(void *ctx, uint64_t peer, uint64_t request, const char *name)
 	return !daemon->forbids;
 }
 
+static bool
+on_sees(void *ctx, uint64_t peer, uint64_t request, const char *name)
+{
+	(void)ctx;
+	(void)peer;
+	(void)request;
+	return strcmp(name, "secret") != 0;
+}
+
 static const char *
 text_of(const struct cJSON *object, const char *name)
 {
@@ -162,6 +171,7 @@ rig_new(void)
 		    .timeout = RIG_TIMEOUT};
 		const struct view_listener listener = {.done = on_done,
 		    .may = on_may,
+		    .sees = on_sees,
 		    .tell = on_tell,
 		    .unread = on_unread,
 		    .ctx = daemon};

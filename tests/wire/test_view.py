@@ -155,6 +155,22 @@ class Watched(View):
         again = watch.request("watch")
         self.assertEqual(watch.notification("synced")["id"], again)
 
+    def test_rules_about_names_hold_for_a_watch_of_all(self):
+        daemon = Daemon(self, config=f"[access]\nrule = deny uid:{os.getuid()} show,watch secret/*\n",
+                        expect=("denied",))
+        for name in "secret/a", "open":
+            Wire(daemon, self).call("acquire", name=name, kind="mutex", who=name)
+        watch = Wire(daemon)
+        self.assertEqual(watch.error("watch", name="secret/a").reason, "permission-denied")
+        watch.request("watch")
+        watch.notification("synced")
+        Wire(daemon, self).call("acquire", name="secret/b", kind="mutex")
+        Wire(daemon, self).call("acquire", name="also", kind="mutex")
+        told = []
+        while "also" not in told:
+            told.append(watch.notification("row", within=5)["row"]["name"])
+        self.assertEqual(sorted(set(told)), ["also", "open"])
+
     def test_the_stop_ends_it(self):
         watch, asked = self.watch()
         watch.notification("synced")
