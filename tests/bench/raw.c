@@ -4,6 +4,8 @@
  *
  *	raw URL declares NAME COUNT	the durable queues NAME-1-A .. NAME-COUNT-A, all declares in flight
  *	raw URL deletes NAME COUNT	and their deletes
+ *	raw URL handoff NAME COUNT	a slot from one pair of connections to another, so many times: delete,
+ *					one publish that is delivered, the claim flight; the median
  */
 #include <err.h>
 #include <stdbool.h>
@@ -44,13 +46,16 @@ want_status(int status, const char *what)
 }
 
 static amqp_connection_state_t
-connect_to(char *url)
+connect_to(const char *url)
 {
+	char *copy = strdup(url); /* amqp_parse_url() writes into it */
 	amqp_connection_state_t link = amqp_new_connection();
 	struct amqp_connection_info info;
 	amqp_socket_t *sock;
 
-	want_status(amqp_parse_url(url, &info), "the URL");
+	if (copy == NULL)
+		err(1, "memory");
+	want_status(amqp_parse_url(copy, &info), "the URL");
 	if (link == NULL || (sock = amqp_tcp_socket_new(link)) == NULL)
 		errx(1, "no memory");
 	want_status(amqp_socket_open(sock, info.host, info.port), "connecting");
@@ -59,6 +64,7 @@ connect_to(char *url)
 	    "login");
 	amqp_channel_open(link, CHANNEL);
 	want(amqp_get_rpc_reply(link), "channel.open");
+	free(copy);
 	return link;
 }
 
@@ -100,23 +106,119 @@ send_delete(amqp_connection_state_t link, const char *queue)
 	want_status(amqp_send_method(link, CHANNEL, AMQP_QUEUE_DELETE_METHOD, &delete), "delete");
 }
 
-int
-main(int argc, char *argv[])
-{
-	bool declares = argc == 5 && strcmp(argv[2], "declares") == 0;
-	bool deletes = argc == 5 && strcmp(argv[2], "deletes") == 0;
-	amqp_connection_state_t link;
-	char queue[256];
-	double began;
-	int count;
+/* ---- the hand-off ---- */
 
-	if (!declares && !deletes)
-		errx(64, "usage: raw URL declares|deletes NAME COUNT");
-	count = atoi(argv[4]);
-	link = connect_to(argv[1]);
-	began = now();
+/* As a daemon has them: one link for the Bs, one for what could hurt them. */
+struct side {
+	amqp_connection_state_t hold, side;
+};
+
+static struct side
+side_open(const char *url)
+{
+	return (struct side){.hold = connect_to(url), .side = connect_to(url)};
+}
+
+static void
+send_claim(amqp_connection_state_t link, const char *b, const char *a)
+{
+	amqp_queue_declare_t claim = {.queue = amqp_cstring_bytes(b), .exclusive = true};
+	amqp_queue_declare_t check = {.queue = amqp_cstring_bytes(a), .passive = true};
+
+	want_status(amqp_send_method(link, CHANNEL, AMQP_QUEUE_DECLARE_METHOD, &claim), "claim");
+	want_status(amqp_send_method(link, CHANNEL, AMQP_QUEUE_DECLARE_METHOD, &check), "check");
+}
+
+static void
+join_line(amqp_connection_state_t link, const char *line)
+{
+	amqp_bytes_t queue = amqp_cstring_bytes(line);
+
+	amqp_queue_declare(link, CHANNEL, queue, false, true, false, true, amqp_empty_table);
+	want(amqp_get_rpc_reply(link), "the line");
+	amqp_basic_consume(
+	    link, CHANNEL, queue, amqp_empty_bytes, false, true, false, amqp_empty_table);
+	want(amqp_get_rpc_reply(link), "basic.consume");
+}
+
+static void
+wake_line(amqp_connection_state_t link, const char *line)
+{
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_EXPIRATION_FLAG, .expiration = amqp_cstring_bytes("2000")};
+
+	want_status(amqp_basic_publish(link, CHANNEL, amqp_empty_bytes, amqp_cstring_bytes(line),
+			false, false, &properties, amqp_cstring_bytes("1")),
+	    "publish");
+}
+
+static void
+read_hint(amqp_connection_state_t link)
+{
+	amqp_envelope_t envelope;
+
+	amqp_maybe_release_buffers(link);
+	want(amqp_consume_message(link, &envelope, NULL, 0), "a hint");
+	amqp_destroy_envelope(&envelope);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+measure_handoff(const char *url, const char *name, size_t rounds)
+{
+	double *took = calloc(rounds, sizeof(*took));
+	struct side from = side_open(url), to = side_open(url);
+	char a[256], b[256], line[256];
+
+	if (took == NULL)
+		err(1, "memory");
+	snprintf(a, sizeof(a), "%s-1-A", name);
+	snprintf(b, sizeof(b), "%s-1-B", name);
+	snprintf(line, sizeof(line), "%s-W", name);
+	send_declare(from.side, a);
+	read_answer(from.side, AMQP_QUEUE_DECLARE_OK_METHOD);
+	join_line(to.side, line);
+	for (size_t i = 0; i < rounds; i++) {
+		double began;
+
+		send_claim(from.hold, b, a);
+		read_answer(from.hold, AMQP_QUEUE_DECLARE_OK_METHOD);
+		read_answer(from.hold, AMQP_QUEUE_DECLARE_OK_METHOD);
+		began = now();
+		send_delete(from.hold, b);
+		read_answer(from.hold, AMQP_QUEUE_DELETE_OK_METHOD);
+		wake_line(from.side, line);
+		read_hint(to.side);
+		send_claim(to.hold, b, a);
+		read_answer(to.hold, AMQP_QUEUE_DECLARE_OK_METHOD);
+		read_answer(to.hold, AMQP_QUEUE_DECLARE_OK_METHOD);
+		took[i] = now() - began;
+		send_delete(to.hold, b);
+		read_answer(to.hold, AMQP_QUEUE_DELETE_OK_METHOD);
+	}
+	send_delete(from.side, a);
+	read_answer(from.side, AMQP_QUEUE_DELETE_OK_METHOD);
+	qsort(took, rounds, sizeof(*took), compare);
+	printf("%.6f\n", took[rounds / 2]);
+	free(took);
+}
+
+static void
+measure_queues(const char *url, bool declares, const char *name, int count)
+{
+	amqp_connection_state_t link = connect_to(url);
+	double began = now();
+	char queue[256];
+
 	for (int slot = 1; slot <= count; slot++) {
-		snprintf(queue, sizeof(queue), "%s-%d-A", argv[3], slot);
+		snprintf(queue, sizeof(queue), "%s-%d-A", name, slot);
 		(declares ? send_declare : send_delete)(link, queue);
 	}
 	for (int slot = 1; slot <= count; slot++)
@@ -125,5 +227,18 @@ main(int argc, char *argv[])
 	printf("%.6f\n", now() - began);
 	want(amqp_connection_close(link, AMQP_REPLY_SUCCESS), "closing");
 	want_status(amqp_destroy_connection(link), "closing");
+}
+
+int
+main(int argc, char *argv[])
+{
+	const char *what = argc == 5 ? argv[2] : "";
+
+	if (strcmp(what, "declares") == 0 || strcmp(what, "deletes") == 0)
+		measure_queues(argv[1], strcmp(what, "declares") == 0, argv[3], atoi(argv[4]));
+	else if (strcmp(what, "handoff") == 0)
+		measure_handoff(argv[1], argv[3], (size_t)atoi(argv[4]));
+	else
+		errx(64, "usage: raw URL declares|deletes|handoff NAME COUNT");
 	return 0;
 }
