@@ -359,6 +359,13 @@ conn_event(evutil_socket_t fd, short what, void *ctx)
 }
 
 void
+conn_push(struct conn *conn)
+{
+	if (conn->state != CONN_DEAD)
+		conn_write(conn);
+}
+
+void
 conn_visit(struct conn *conn)
 {
 	assert(!conn->is_due);

@@ -84,6 +84,8 @@ void conn_free(struct conn *conn);
 
 /* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */
 void conn_send(struct conn *conn, char *line);
+/* What is to be sent goes now, not after the pass: somebody waits for it. */
+void conn_push(struct conn *conn);
 /*
  * The same for news that the next such line makes old: while the peer has something left to read only
  * the newest one is kept, and sent behind that.

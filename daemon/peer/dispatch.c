@@ -254,6 +254,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	struct message_error error;
 	struct cJSON *data;
 	char words[HANDLERS_WORDS_MAX];
+	struct request kept;
 
 	if (peer == VIEW_PEER) {
 		view_answer(dispatch->view, number, answer);
@@ -264,19 +265,24 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		return;
 	}
 	row = request->row;
-	journal_answer(dispatch->journal, row->journal, conn, request, row->method, answer);
 	if (answer->reason != REASON_NONE) {
+		journal_answer(dispatch->journal, row->journal, conn, request, row->method, answer);
 		data = result_error(answer, &error);
 		dispatch_refuse(conn, request, &error, data);
 		return;
 	}
 	facts = dispatch_facts(dispatch);
+	kept = *request;
 	if (row->hindrance != NULL)
 		facts.hindrance = row->hindrance(words, dispatch, conn, answer->name);
 	if (row->finish != NULL)
 		row->finish(dispatch, conn, request, row->result(&facts, answer));
 	else
 		dispatch_reply(conn, request, row->result(&facts, answer));
+	/* Who has waited is told before the log is. */
+	if (kept.waits)
+		conn_push(conn);
+	journal_answer(dispatch->journal, row->journal, conn, &kept, row->method, answer);
 }
 
 static void
