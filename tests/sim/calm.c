@@ -179,7 +179,7 @@ try_all(struct sim *sim)
 	struct sim_daemon *daemon =
 	    &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
 
-	if (daemon->draining || (unsigned)slots > sim->plan.lanes_max ||
+	if (daemon->draining || (unsigned)slots >= sim->plan.lanes_max ||
 	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
 	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
 		return;

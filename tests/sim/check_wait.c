@@ -46,7 +46,7 @@ is_few(const struct sim *sim)
 
 /* ---- claims and hints ---- */
 
-/* Invariant 16: who has told others of a slot leaves it to them for a moment, unless nobody wants it. */
+/* Invariant 18: who has told others of a slot leaves it to them for a moment, unless nobody wants it. */
 void
 check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_id id)
 {
@@ -54,7 +54,7 @@ check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_
 	    &sim->waits.names[id.name].slots[id.slot].seen[daemon->number];
 
 	if (seen->hinted_at != 0 && sim->now - seen->hinted_at < sim->plan.settings.hint_grace)
-		check_fail(sim, 16, "daemon %d claims %s %.1f ms after it told others of it",
+		check_fail(sim, 18, "daemon %d claims %s %.1f ms after it told others of it",
 		    daemon->number + 1, queue_text(id), (double)(sim->now - seen->hinted_at) / 1e6);
 }
 
@@ -79,7 +79,7 @@ is_held(const struct sim *sim, int daemon, int name, int slot)
 	return false;
 }
 
-/* Invariant 6: nobody is told of a slot before it is free. Who adds slots tells of all that were added. */
+/* Invariant 15: nobody is told of a slot before it is free. Who adds slots tells of all that were added. */
 void
 check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
 {
@@ -94,8 +94,8 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 	if (deeds->claimed > deeds->dropped && seen->granted > deeds->claimed &&
 	    of->removed < deeds->claimed && seen->revoked == 0 && deeds->a_absent == 0 &&
 	    !is_held(sim, daemon->number, name, slot))
-		check_fail(sim, 6, "daemon %d tells others of %s, which it has", daemon->number + 1,
-		    queue_b(name, slot));
+		check_fail(sim, 15, "daemon %d tells others of %s, which it has",
+		    daemon->number + 1, queue_b(name, slot));
 	/* The first since it was freed; of what was taken out of service only where it came back. */
 	if (deeds->dropped < deeds->claimed || seen->hinted > deeds->dropped ||
 	    seen->revoked > seen->granted || deeds->a_absent > seen->granted)
@@ -150,8 +150,9 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 		 (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
 		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
 		    (double)(answer->safe_until - sim->now) / 1e6);
+	/* A watch that did not hear is none any more, whatever its daemon believes. */
 	if (answer->slot == 0 || of->a || sim->now - slot->gone_at <= 3 * answer_time(sim) ||
-	    seen->unheard == of->a_gone)
+	    seen->unheard > deeds->claimed)
 		return;
 	if (seen->heard >= of->a_gone ? (sim->plan.troubles & NEWS_MAY_BE_LATE) == 0
 				      : (sim->plan.troubles & WATCHES_MAY_DECEIVE) == 0)
@@ -319,14 +320,14 @@ could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
 	return since;
 }
 
-/* Invariant 19: nothing stays free for longer than a re-probe, and what that takes. */
+/* Invariant 16: nothing stays free for longer than a re-probe, and what that takes. */
 static void
 check_not_free(
     struct sim *sim, const struct ask *ask, int64_t since, int64_t most, const char *what)
 {
 	if (since == INT64_MAX || sim->now <= since || sim->now - since <= most)
 		return;
-	check_fail(sim, 19, "%s is free for %.1f ms, and request %d of daemon %d waits", what,
+	check_fail(sim, 16, "%s is free for %.1f ms, and request %d of daemon %d waits", what,
 	    (double)(sim->now - since) / 1e6, (int)ask->request, ask->daemon + 1);
 }
 
@@ -440,7 +441,7 @@ check_idle(struct sim *sim, const uint64_t *before, int64_t time)
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		most = each * (uint64_t)(time / (sim->daemons[i].reprobe / 10 * 7) + 2);
 		if (sim->waits.published[i] - before[i] > most)
-			check_fail(sim, 19,
+			check_fail(sim, 16,
 			    "daemon %d sent %d messages in %.0f ms, and nothing happened", i + 1,
 			    (int)(sim->waits.published[i] - before[i]), (double)time / 1e6);
 	}

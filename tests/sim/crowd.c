@@ -141,7 +141,7 @@ crowd_takes_turns(struct sim *sim)
 		count_and_release(sim, &turns);
 	}
 	if (!is_over(sim) && turns.grants == 0)
-		check_fail(sim, 19, "a slot is free, and nobody who waits has it");
+		check_fail(sim, 16, "a slot is free, and nobody who waits has it");
 	disperse(sim);
 }
 

@@ -100,6 +100,8 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 
 	if (daemon >= 0 && what->answer != BROKER_OK && what->method != MEMORY_DROP)
 		sim->waits.names[id.name].failed_at[daemon] = sim->now;
+	if (what->answer == BROKER_LOCKED || what->method == MEMORY_DROP)
+		seen->vanished = false; /* and not claimed again */
 	if (what->method == MEMORY_CLAIM && what->answer == BROKER_LOCKED && daemon >= 0)
 		check_claim_lost(sim, slot, daemon, id);
 	if (what->method == MEMORY_CLAIM && what->answer == BROKER_OK) {
