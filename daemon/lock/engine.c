@@ -9,6 +9,7 @@
 #include "daemon/lock/drain.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/rows.h"
+#include "daemon/lock/standing.h"
 #include "daemon/lock/waitline.h"
 
 uint64_t
@@ -164,6 +165,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 		claimed->acquire = 0;
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
+	standing_end(waiter);
 	line_leave(&waiter->semaphore->line, waiter);
 	waitline_remove(engine, waiter);
 	engine_poke(engine, waiter->semaphore);
@@ -385,6 +387,7 @@ engine_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
 		timer_init(&semaphore->reprobe, reprobe_due, semaphore, 0);
+		timer_init(&semaphore->standing, standing_due, semaphore, 0);
 		HASH_ADD_KEYPTR(
 		    by_key, engine->semaphores, semaphore->key, strlen(semaphore->key), semaphore);
 	}
@@ -395,6 +398,7 @@ void
 engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	timers_cancel(engine->timers, &semaphore->reprobe);
+	timers_cancel(engine->timers, &semaphore->standing);
 	waitline_end(engine, semaphore);
 	HASH_DELETE(by_key, engine->semaphores, semaphore);
 	semaphore_free(semaphore);

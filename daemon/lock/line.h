@@ -61,9 +61,9 @@ struct waiter {
 	int create;           /* slots to make it with when there is no such lock; 0 = not */
 	int64_t started;      /* clock time */
 	bool progress, lease; /* as asked */
-	bool told;            /* that it waits, where it wants to hear of that */
-	struct party *party;  /* owned; NULL: a hold has come of it */
-	bool yielded;         /* it has left a slot to those who were told of it, for a moment */
+	int told_position, told_holders; /* of standing.c: as it heard last; 0: nothing yet */
+	struct party *party;             /* owned; NULL: a hold has come of it */
+	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */
 	unsigned races;        /* lost so far */
 	unsigned skips;        /* claims that were not performed: their lane died */
@@ -71,7 +71,7 @@ struct waiter {
 	uint64_t hold;         /* CLAIMING; else 0 */
 	struct timer deadline, rest;
 	UT_hash_handle by_id;
-	TAILQ_ENTRY(waiter) of_peer;
+	TAILQ_ENTRY(waiter) of_peer, of_told;
 	/* of line.c: the tree; below[]: how many it holds from here down, itself among them */
 	struct waiter *left, *right;
 	unsigned below[WAITER_STATES];

@@ -190,7 +190,7 @@ enum lock_notice_kind {
 	LOCK_NOTICE_SUSPECT,  /* the broker has not answered for a heartbeat; the hold goes on */
 	LOCK_NOTICE_RESTORED, /* it has answered again */
 	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
-	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position changed */
+	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position or the holders changed */
 	LOCK_NOTICE_DRAIN,    /* request: which removed slots still have holders */
 	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
 };

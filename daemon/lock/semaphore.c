@@ -13,6 +13,7 @@ semaphore_new(const char *name, bool mutex)
 	semaphore->name = mem_strdup(name);
 	semaphore->key = semaphore_key(name, mutex);
 	semaphore->mutex = mutex;
+	TAILQ_INIT(&semaphore->told);
 	semaphore_forget(semaphore);
 	return semaphore;
 }
@@ -22,6 +23,7 @@ semaphore_free(struct semaphore *semaphore)
 {
 	assert(semaphore->line.root == NULL && semaphore->members == NULL && !semaphore->poked);
 	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
+	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
 	free(semaphore->name);
 	free(semaphore->key);
 	free(semaphore->busy);

@@ -70,6 +70,8 @@ struct semaphore {
 	struct member *members;       /* of waitline.c: our places in it, by priority */
 	int64_t pass_on_from;         /* clock time before which no hint is passed on */
 	unsigned spared;              /* of hint.c: slots left alone for the moment */
+	struct waiter_list told;      /* of standing.c: who hears where he stands */
+	struct timer standing;        /* set when those behind the first are still to hear of it */
 	uint64_t creating;    /* an admin at work for those who wanted it made; 0: none is */
 	struct timer reprobe; /* not set: another look is due, as soon as somebody wants one */
 	bool poked;

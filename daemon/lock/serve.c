@@ -7,6 +7,7 @@
 #include "daemon/lock/claim.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/standing.h"
 #include "daemon/lock/waitline.h"
 
 #define NEW LINE_OF(WAITER_NEW)
@@ -67,19 +68,10 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 static void
 begin_wait(struct lock_engine *engine, struct waiter *waiter)
 {
-	const struct semaphore *semaphore = waiter->semaphore;
-	struct lock_notice notice = {
-	    .kind = LOCK_NOTICE_WAITING, .name = semaphore->name, .request = waiter->request};
-
 	engine_waiter_set_state(engine, waiter, WAITER_WAITING);
 	waitline_add(engine, waiter);
 	waiter->races = 0;
-	if (waiter->told || !waiter->progress)
-		return;
-	waiter->told = true;
-	notice.position = line_position(&semaphore->line, waiter);
-	notice.holders = semaphore_holders(semaphore);
-	engine_notice(engine, waiter->peer, &notice);
+	standing_begin(engine, waiter);
 }
 
 static const char *
@@ -358,15 +350,9 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 		engine_semaphore_end(engine, semaphore);
 }
 
-void
-serve_line(struct lock_engine *engine, struct semaphore *semaphore)
+static void
+move(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	if (line_count(&semaphore->line, LINE_ALL) == 0) {
-		rest_in_peace(engine, semaphore);
-		return;
-	}
-	if (engine->link != BROKER_UP)
-		return;
 	claim_what_is_free(engine, semaphore);
 	switch (semaphore->look.state) {
 	case LOOK_PROBING:
@@ -384,4 +370,16 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 	}
 	if (!claim_unseen(engine, semaphore))
 		look_if_wanted(engine, semaphore);
+}
+
+void
+serve_line(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	if (line_count(&semaphore->line, LINE_ALL) == 0) {
+		rest_in_peace(engine, semaphore);
+		return;
+	}
+	if (engine->link == BROKER_UP)
+		move(engine, semaphore);
+	standing_tell(engine, semaphore);
 }

@@ -137,6 +137,18 @@ class Steered(View):
         self.assertEqual(peer.reply(asked)["error"]["data"], {"reason": "cancelled", "retry": False})
 
 
+class Standing(View):
+    def test_who_moves_up_is_told(self):
+        holder, _lock = self.hold()
+        second, _asked = self.acquire(progress=True)
+        third, asked = self.acquire(progress=True)
+        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 2, "holders": 1})
+        second.hang_up()
+        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 1, "holders": 1})
+        holder.hang_up()
+        self.assertEqual(third.answer(asked)["slot"], 1)
+
+
 class Watched(View):
     def watch(self, **params):
         watch = Wire(self.daemon)

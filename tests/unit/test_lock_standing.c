@@ -1,0 +1,133 @@
+/*
+ * What who waits is told of his place in the line and of the holders.
+ */
+#include <stdio.h>
+
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define SOON (50 * NSEC_PER_MSEC)
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+	world_make(world, "db", 1);
+	world_acquire(world, 0, 1, 1, "db", 0);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static void
+wait_for(uint64_t peer, int priority)
+{
+	const struct lock_acquire wanted = {
+	    .name = "db", .timeout = DURATION_FOREVER, .priority = priority, .progress = true};
+
+	lock_acquire(world->daemon[0].engine, peer, 1, &wanted);
+	world_pass(world, SOON);
+}
+
+static int
+notices(uint64_t peer)
+{
+	return world_notices(world, 0, peer, LOCK_NOTICE_WAITING);
+}
+
+/* The place that a peer was told last; 0: none. */
+static int
+position(uint64_t peer)
+{
+	int position = 0;
+
+	for (size_t i = 0; i < world->said_count; i++) {
+		const struct said *said = &world->said[i];
+
+		if (said->notice && said->kind == LOCK_NOTICE_WAITING && said->peer == peer)
+			position = said->position;
+	}
+	return position;
+}
+
+START_TEST(a_place_that_changes_is_told)
+{
+	for (uint64_t peer = 2; peer <= 4; peer++)
+		wait_for(peer, 0);
+	for (uint64_t peer = 2; peer <= 4; peer++)
+		ck_assert_int_eq(position(peer), (int)peer - 1);
+	lock_peer_gone(world->daemon[0].engine, 2);
+	world_pass(world, SOON);
+	ck_assert_int_eq(position(3), 1);
+	ck_assert_int_eq(position(4), 2);
+	/* One who goes before them. */
+	wait_for(5, 1);
+	ck_assert_int_eq(position(5), 1);
+	ck_assert_int_eq(position(3), 2);
+	ck_assert_int_eq(position(4), 3);
+	world_pass(world, 60 * NSEC_PER_SEC);
+	ck_assert_int_eq(notices(3), 3);
+	ck_assert_int_eq(notices(5), 1);
+}
+END_TEST
+
+START_TEST(it_is_told_while_the_broker_is_away)
+{
+	wait_for(2, 0);
+	wait_for(3, 0);
+	broker_reset(world->daemon[0].broker, BROKER_HOLD, "for the test");
+	world_pass(world, 1);
+	lock_peer_gone(world->daemon[0].engine, 2);
+	world_pass(world, NSEC_PER_MSEC);
+	ck_assert_int_eq(position(3), 1);
+}
+END_TEST
+
+START_TEST(of_a_long_line_the_rest_hear_it_once_a_second)
+{
+	for (uint64_t peer = 2; peer <= 41; peer++)
+		wait_for(peer, 0);
+	world_pass(world, 2 * NSEC_PER_SEC);
+	for (uint64_t peer = 2; peer <= 6; peer++) {
+		lock_peer_gone(world->daemon[0].engine, peer);
+		world_pass(world, SOON);
+	}
+	ck_assert_int_eq(position(22), 16);
+	ck_assert_int_eq(position(41), 40);
+	world_pass(world, NSEC_PER_SEC);
+	ck_assert_int_eq(position(41), 35);
+	ck_assert_int_eq(notices(41), 2);
+}
+END_TEST
+
+START_TEST(who_did_not_ask_is_told_nothing)
+{
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	world_acquire(world, 0, 3, 1, "db", DURATION_FOREVER);
+	world_pass(world, SOON);
+	lock_peer_gone(world->daemon[0].engine, 2);
+	world_pass(world, 2 * NSEC_PER_SEC);
+	ck_assert_int_eq(notices(2) + notices(3), 0);
+}
+END_TEST
+
+Suite *
+suite_lock_standing(void)
+{
+	Suite *suite = suite_create("lock standing");
+	TCase *tcase = tcase_create("standing");
+
+	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, a_place_that_changes_is_told);
+	tcase_add_test(tcase, it_is_told_while_the_broker_is_away);
+	tcase_add_test(tcase, of_a_long_line_the_rest_hear_it_once_a_second);
+	tcase_add_test(tcase, who_did_not_ask_is_told_nothing);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
