@@ -28,7 +28,7 @@
 #define WATCHES_MAY_DECEIVE                                                                        \
 	(1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |                       \
 	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_SILENCE |                \
-	    1U << TROUBLE_LATE | 1U << TROUBLE_CUT)
+	    1U << TROUBLE_LATE)
 
 /* What was asked takes so long to be answered at most, and to be asked. */
 static int64_t
@@ -130,6 +130,18 @@ check_has_passed(const struct sim *sim, int daemon, int name, int slot)
 	return seen->connection == deeds->connection && seen->granted > deeds->dropped;
 }
 
+static bool
+news_come(const struct sim *sim)
+{
+	return (sim->plan.troubles & NEWS_MAY_BE_LATE) == 0;
+}
+
+static bool
+watches_are_true(const struct sim *sim)
+{
+	return (sim->plan.troubles & WATCHES_MAY_DECEIVE) == 0;
+}
+
 /*
  * Invariant 17: B is ours all the time (which is checked of everybody who holds), nobody told its last
  * holder that it is revoked, the lease is good, and A was seen just now, or is watched.
@@ -141,6 +153,7 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 	const struct wait_slot *slot = &sim->waits.names[name].slots[answer->slot];
 	const struct wait_seen *seen = &slot->seen[daemon];
 	const struct truth_deeds *deeds = &of->deeds[daemon];
+	int64_t gone = sim->now - slot->gone_at;
 	uint64_t looked = answer->slot == 0 ? deeds->b_seen : deeds->a_seen;
 	const char *queue = queue_b(name, answer->slot);
 
@@ -151,13 +164,13 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
 		    (double)(answer->safe_until - sim->now) / 1e6);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
-	if (answer->slot == 0 || of->a || sim->now - slot->gone_at <= 3 * answer_time(sim) ||
-	    seen->unheard > deeds->claimed)
+	if (answer->slot == 0 || of->a || seen->unheard > deeds->claimed)
 		return;
-	if (seen->heard >= of->a_gone ? (sim->plan.troubles & NEWS_MAY_BE_LATE) == 0
-				      : (sim->plan.troubles & WATCHES_MAY_DECEIVE) == 0)
+	/* It was told, and then looked at; or it was looked at, as nobody was to tell. */
+	if (seen->heard >= of->a_gone ? gone > 3 * answer_time(sim) && news_come(sim)
+				      : gone > answer_time(sim) && watches_are_true(sim))
 		check_fail(sim, 17, "%s was handed on %.1f ms after its slot was gone", queue,
-		    (double)(sim->now - slot->gone_at) / 1e6);
+		    (double)gone / 1e6);
 }
 
 /* ---- in their order ---- */
