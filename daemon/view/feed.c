@@ -174,8 +174,13 @@ static void
 tell_own(void *ctx, const struct lock_party *party)
 {
 	const struct beginner *beginner = ctx;
-	struct cJSON *row = row_new(&beginner->facts, party);
+	struct cJSON *row;
 
+	if (beginner->watcher->more > 0) {
+		beginner->watcher->more += is_about(beginner->feed, beginner->watcher, party->name);
+		return;
+	}
+	row = row_new(&beginner->facts, party);
 	tell_first(beginner->feed, beginner->watcher, row);
 	json_free(row);
 }

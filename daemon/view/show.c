@@ -132,15 +132,24 @@ add_row(struct showing *showing, struct cJSON *row)
 struct adder {
 	struct showing *showing;
 	struct row_facts facts;
+	bool full; /* one found no room: the others are not written to be thrown away */
 };
 
 static void
 add_own(void *ctx, const struct lock_party *party)
 {
-	const struct adder *adder = ctx;
+	struct adder *adder = ctx;
+	struct showing *showing = adder->showing;
+	uint64_t more = showing->more;
 
-	adder->showing->waiting += party->state == LOCK_PARTY_WAITING;
-	add_row(adder->showing, row_new(&adder->facts, party));
+	showing->waiting += party->state == LOCK_PARTY_WAITING;
+	if (adder->full) {
+		explain(showing, party->slot);
+		showing->more++;
+		return;
+	}
+	add_row(showing, row_new(&adder->facts, party));
+	adder->full = showing->more > more;
 }
 
 static void
