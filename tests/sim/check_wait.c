@@ -429,12 +429,21 @@ check_waits(struct sim *sim)
 
 /* ---- when nothing happens ---- */
 
-/* As many as a daemon may know of: also those that were removed, and are still held. */
+/*
+ * As many as a daemon may know of: also those that were removed, and are still held; or that nobody there
+ * wants, who would have found out that they are gone.
+ */
 static int
 known_slots(const struct sim *sim, int name)
 {
 	int slot = SLOTS_KNOWN;
 
+	for (size_t i = 0; i < sim->book.ask_count; i++) {
+		const struct ask *ask = &sim->book.asks[i];
+
+		if (ask->name == name && ask->kind == LOCK_KIND_PERSISTENT_MUTEX)
+			return SLOTS_KNOWN;
+	}
 	while (slot > 0 && !sim->truth.names[name].slots[slot].a &&
 	       !memory_world_has(sim->world, queue_b(name, slot), NULL))
 		slot--;
