@@ -34,6 +34,7 @@ server_lock_settings(
 	    .max_races = (unsigned)config->max_races,
 	    .reprobe = config->reprobe,
 	    .hint_grace = config->hint_grace,
+	    .max_local_passes = (unsigned)config->max_local_passes,
 	    .request_timeout = config->request_timeout,
 	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
 	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,

@@ -50,6 +50,7 @@ struct config {
 	int64_t inspect_timeout;
 	int64_t reprobe;
 	int64_t hint_grace;
+	int max_local_passes;
 	int64_t stop_timeout;
 	int max_races;
 	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */

@@ -78,6 +78,10 @@ const struct config_key config_keys[] = {
 	    "For how long a slot that was freed here is left to whoever waits for it behind another "
 	    "daemon and was told. More where the daemons are further from the broker than a few "
 	    "milliseconds."},
+	{"max-local-passes", KEY_INTEGER, AT(max_local_passes), "16", "N", 0, 1000000, NULL, true,
+	    "How many times in a row a slot goes from holder to waiter inside the daemon, which costs the "
+	    "broker nothing, before somebody who waits behind another daemon has a turn. 0: never; every "
+	    "slot that is released goes by the broker."},
 	{"stop-timeout", KEY_DURATION, AT(stop_timeout), "30", "SECONDS", 0, HOUR, NULL, true,
 	    "How long holders have to release when the daemon is told to stop; what is left then is "
 	    "taken away. The unit's TimeoutStopSec has to be longer."},

@@ -297,7 +297,7 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	hold_sane(hold);
 	rows_pass(engine, waiter, hold);
 	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine);
-	answer.lock = hold->id;
+	answer.lock = hold->lock;
 	answer.name = hold->name;
 	answer.kind = hold->kind;
 	answer.slot = hold->slot;
@@ -352,6 +352,39 @@ grant(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 	watch_start(engine, hold);
 	waiter->hold = 0;
 	tell_granted(engine, waiter, hold);
+}
+
+bool
+acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+{
+	assert(hold->peer == 0);
+	if (!peer_has_room(engine, waiter))
+		return false;
+	hold_renumber(&engine->holds, hold, engine_id(engine));
+	hold->kind = waiter->kind;
+	hold->wants_lease = waiter->lease;
+	hold->suspect = false;
+	party_free(hold->party);
+	hold->party = NULL;
+	engine_hold_attach(engine, hold, waiter->peer);
+	if (hold->state != HOLD_HELD) {
+		hold_set_state(&engine->holds, hold, HOLD_HELD);
+		keep_go_on(engine, hold);
+	}
+	pulse_granted(engine, hold);
+	tell_granted(engine, waiter, hold);
+	return true;
+}
+
+struct waiter *
+acquire_who_wants(const struct semaphore *semaphore, int slot)
+{
+	unsigned who = LINE_READY | LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING);
+	struct waiter *waiter = line_first(&semaphore->line, who);
+
+	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
+		waiter = line_next(&semaphore->line, waiter, who);
+	return waiter;
 }
 
 /* ---- one claim ---- */

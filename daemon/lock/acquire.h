@@ -20,6 +20,13 @@ void acquire_start(struct lock_engine *engine, uint64_t peer, uint64_t request,
 void acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot);
 /* The same, of the slot that is next where probes cannot be had (serve.h). */
 void acquire_claim_unseen(struct lock_engine *engine, struct waiter *waiter, int slot);
+/* The first in the line for whom a slot may be claimed, or who may be given it; NULL: nobody. */
+struct waiter *acquire_who_wants(const struct semaphore *semaphore, int slot);
+/*
+ * The hold, which is nobody's now, becomes the waiter's. False: its peer has no room for it, and the waiter
+ * is gone.
+ */
+bool acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
 /* Leaves what is free to those who were told of it: the waiter, which was looked for, rests a moment. */
 void acquire_yield(struct lock_engine *engine, struct waiter *waiter);
 /* A waiter that rests, and all of the name's: they are back in the line. Others are left alone. */

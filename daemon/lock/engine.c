@@ -386,6 +386,8 @@ engine_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 	if (semaphore == NULL) {
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
+		semaphore->line_queue = mutex ? queue_name_mutex_line(engine->settings.naming, name)
+					      : queue_name_line(engine->settings.naming, name);
 		timer_init(&semaphore->reprobe, reprobe_due, semaphore, 0);
 		timer_init(&semaphore->standing, standing_due, semaphore, 0);
 		HASH_ADD_KEYPTR(

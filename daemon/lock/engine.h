@@ -14,6 +14,7 @@
  *	claim				one flight for one slot
  *	acquire, serve, verify, release	the lock client of seeds/000
  *	grant				what an administrator does to who waits
+ *	handoff				a slot that goes from a peer to the next one
  *	waitline, hint			the line across daemons: our places in it, and who is woken
  *	turn				requests of one peer on one name, in their order
  *	mutex				the administration mutex: one administrator at a time

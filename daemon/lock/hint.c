@@ -144,9 +144,8 @@ spared_to_nobody(struct lock_engine *engine, struct spared *spared)
 
 /* ---- sent ---- */
 
-/* Whether a hint that is sent now gets there now. */
-static bool
-can_be_heard(const struct lock_engine *engine)
+bool
+hint_can_be_heard(const struct lock_engine *engine)
 {
 	struct broker_info info;
 
@@ -232,7 +231,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		return;
 	}
 	broker_line_wake(engine->broker, queue.text, slot);
-	if (engine->settings.hint_grace > 0 && can_be_heard(engine))
+	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		spare(engine, hold, queue.text, slot);
 }
 
@@ -287,18 +286,6 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 
 /* ---- received ---- */
 
-/* The first in the line for whom the slot may be claimed; NULL: nobody has a use for it. */
-static struct waiter *
-who_wants(const struct semaphore *semaphore, int slot)
-{
-	unsigned who = LINE_READY | LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING);
-	struct waiter *waiter = line_first(&semaphore->line, who);
-
-	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
-		waiter = line_next(&semaphore->line, waiter, who);
-	return waiter;
-}
-
 static void
 pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
@@ -331,7 +318,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	if (spared != NULL)
 		spared_to_nobody(engine, spared);
 	if (slot < 1 || slot > engine->settings.slots_most || look_is_guarded(engine, semaphore)) {
-		if (who_wants(semaphore, 1) == NULL) {
+		if (acquire_who_wants(semaphore, 1) == NULL) {
 			pass_on(engine, semaphore, slot);
 			return;
 		}
@@ -342,7 +329,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	}
 	/* Who has no room for it is refused, and the next one asked. */
 	while (!is_reserved(engine, semaphore, slot)) {
-		waiter = engine->link == BROKER_UP ? who_wants(semaphore, slot) : NULL;
+		waiter = engine->link == BROKER_UP ? acquire_who_wants(semaphore, slot) : NULL;
 		if (waiter == NULL) {
 			pass_on(engine, semaphore, slot);
 			return;

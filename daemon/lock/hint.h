@@ -18,6 +18,8 @@
 
 /* The hold's B is known to be deleted: tells the line, and leaves the slot alone from now on. */
 void hint_freed(struct lock_engine *engine, const struct hold *hold);
+/* Whether a hint that is sent now gets there now. */
+bool hint_can_be_heard(const struct lock_engine *engine);
 /* Whether a slot, by its B, is left alone for the moment. */
 bool hint_is_spared(const struct lock_engine *engine, const char *b);
 /* A hint; slot: from 1; 0 = of none in particular. */

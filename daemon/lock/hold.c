@@ -14,10 +14,12 @@ add(struct hold_table *table, uint64_t id, enum hold_state state, const char *na
 	struct hold *hold = mem_alloc(sizeof(*hold));
 
 	hold->id = id;
+	hold->lock = id;
 	hold->state = state;
 	hold->name = mem_strdup(name);
 	hold->kind = kind;
 	HASH_ADD(by_id, table->by_id, id, sizeof(hold->id), hold);
+	HASH_ADD(by_lock, table->by_lock, lock, sizeof(hold->lock), hold);
 	table->count[hold->state]++;
 	return hold;
 }
@@ -48,6 +50,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	assert(!timer_is_set(&hold->timer));
 	table->count[hold->state]--;
 	HASH_DELETE(by_id, table->by_id, hold);
+	HASH_DELETE(by_lock, table->by_lock, hold);
 	if (hold->state != HOLD_SLOTLESS)
 		HASH_DELETE(by_queue, table->by_queue, hold);
 	party_free(hold->party);
@@ -62,6 +65,23 @@ hold_find(const struct hold_table *table, uint64_t id)
 
 	HASH_FIND(by_id, table->by_id, &id, sizeof(id), hold);
 	return hold;
+}
+
+struct hold *
+hold_find_lock(const struct hold_table *table, uint64_t lock)
+{
+	struct hold *hold;
+
+	HASH_FIND(by_lock, table->by_lock, &lock, sizeof(lock), hold);
+	return hold;
+}
+
+void
+hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock)
+{
+	HASH_DELETE(by_lock, table->by_lock, hold);
+	hold->lock = lock;
+	HASH_ADD(by_lock, table->by_lock, lock, sizeof(hold->lock), hold);
 }
 
 struct hold *
@@ -105,7 +125,12 @@ change_is_allowed(enum hold_state from, enum hold_state to)
 	case HOLD_CHECKING:
 		return to == HOLD_HELD || to == HOLD_DROPPING;
 	case HOLD_HELD:
-		return to == HOLD_RECLAIMING || to == HOLD_DROPPING;
+		return to == HOLD_RECLAIMING || to == HOLD_COUNTING || to == HOLD_PASSING ||
+		       to == HOLD_DROPPING;
+	case HOLD_COUNTING:
+		return to == HOLD_HELD || to == HOLD_PASSING || to == HOLD_DROPPING;
+	case HOLD_PASSING:
+		return to == HOLD_HELD || to == HOLD_DROPPING;
 	case HOLD_RECLAIMING:
 		return to == HOLD_HELD || to == HOLD_DROPPING;
 	case HOLD_DROPPING:
@@ -140,6 +165,10 @@ hold_sane(const struct hold *hold)
 	case HOLD_HELD:
 	case HOLD_RECLAIMING:
 		assert(hold->peer != 0 && hold->acquire == 0 && hold->releasing == 0);
+		break;
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
+		assert(hold->peer == 0 && hold->acquire == 0);
 		break;
 	case HOLD_DROPPING:
 		assert(hold->acquire == 0);

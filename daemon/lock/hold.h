@@ -14,6 +14,14 @@
  *	  gone                 | it any more  RECLAIMING --- 405: lost --> gone      |
  *	                       +-----------------------------------------------------+
  *
+ * Who releases, or hangs up, while others wait here hands its slot on: HELD stays HELD, of another peer
+ * and under another number (handoff.h), at once, or after what has to be asked before:
+ *
+ *	HELD ---> COUNTING ---> PASSING ---> HELD		and from each of them DROPPING
+ *	  |           |            ^
+ *	  +-----------|------------+
+ *	              +-------------------> HELD
+ *
  * The link's death ends every hold, from every state.
  *
  * A hold that takes no slot is none of this: nothing of it is on the broker, so nothing but its release,
@@ -39,6 +47,8 @@ enum hold_state {
 	HOLD_CHECKING,   /* B is ours; A not yet seen since. Nobody was told anything */
 	HOLD_HELD,       /* B is ours, A was seen after it, the peer was told */
 	HOLD_RECLAIMING, /* as HELD, but B was found gone and its declare is sent again */
+	HOLD_COUNTING,   /* nobody's, on its way to another peer: who else waits is being asked */
+	HOLD_PASSING,    /* the same: A is being looked at (of a true mutex B) */
 	HOLD_DROPPING, /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
 	HOLD_SLOTLESS  /* the peer was told; no B, no lane, no watch, no lease */
 };
@@ -67,7 +77,8 @@ typedef void hold_claimed_fn(struct lock_engine *engine, uint64_t acquire, int s
     enum claim_outcome outcome, struct hold *hold, const struct broker_reply *reply);
 
 struct hold {
-	uint64_t id;
+	uint64_t id;   /* of the B: what is asked of the broker refers to it */
+	uint64_t lock; /* of who has it: another with each peer that it is handed to */
 	enum hold_state state;
 	struct queue_name b; /* B[slot], or a true mutex' queue; SLOTLESS: empty */
 	char *name;          /* owned */
@@ -78,28 +89,33 @@ struct hold {
 	uint64_t acquire;         /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
 	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
-	uint64_t releasing;       /* DROPPING: the release to be answered; 0 = none */
-	bool wants_lease;         /* its peer asked to hear of the lease */
-	bool suspect;             /* its peer was told so */
-	uint64_t looked;          /* a number that tells who was looked at longest ago (pulse.h) */
-	int64_t asked; /* since when a claim, pulse or delete is unanswered; 0: none is */
+	uint64_t releasing; /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
+	unsigned passes; /* from peer to peer here, since it was last seen that nobody else waits */
+	int others;      /* members of its line elsewhere; 0 or less: none, or not known */
+	int64_t others_asked, others_at; /* clock time of that question and its answer; 0: none */
+	bool wants_lease;                /* its peer asked to hear of the lease */
+	bool suspect;                    /* its peer was told so */
+	uint64_t looked; /* a number that tells who was looked at longest ago (pulse.h) */
+	int64_t asked;   /* since when a claim, pulse or delete is unanswered; 0: none is */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
 	struct timer watch_timer; /* watch is NONE: when it is to be placed */
 	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
+	bool reclaimed;           /* B was declared anew since A was seen last */
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
-	struct timer timer;       /* HELD: next check of B; DROPPING: delete to be sent again */
-	struct party *party;      /* owned; who was told that it holds; NULL: nobody yet */
-	int64_t since;            /* clock time: when that was */
-	bool granted;             /* SLOTLESS: by an administrator */
-	UT_hash_handle by_id, by_queue, by_watch;
+	/* HELD: next check of B; COUNTING: no answer will come; DROPPING: delete to be sent again */
+	struct timer timer;
+	struct party *party; /* owned; who was told that it holds; NULL: nobody yet */
+	int64_t since;       /* clock time: when that was */
+	bool granted;        /* SLOTLESS: by an administrator */
+	UT_hash_handle by_id, by_lock, by_queue, by_watch;
 	TAILQ_ENTRY(hold) of_peer;
 };
 
 TAILQ_HEAD(hold_list, hold);
 
 struct hold_table {
-	struct hold *by_id, *by_queue;
+	struct hold *by_id, *by_lock, *by_queue;
 	size_t count[HOLD_STATES]; /* by state */
 };
 
@@ -112,10 +128,13 @@ struct hold *hold_new_slotless(
 /* Ends the reservation. B must be known to be gone. Its timer must not be set. */
 void hold_free(struct hold_table *table, struct hold *hold);
 struct hold *hold_find(const struct hold_table *table, uint64_t id);             /* or NULL */
+struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);      /* or NULL */
 struct hold *hold_find_queue(const struct hold_table *table, const char *queue); /* or NULL */
 struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);      /* or NULL */
 /* How many have a B on the hold link, or may have. */
 size_t hold_count_on_link(const struct hold_table *table);
+/* It is somebody else's, under a new number. */
+void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);
 /* The one way a hold's state changes: asserts that the change is in the picture above. */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
 /* Asserts what is always true of a hold. */

@@ -43,6 +43,8 @@ timer_fired(void *ctx, uint64_t id)
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
 	case HOLD_SLOTLESS:
 		assert(!"only a B that was granted is looked at again");
 		break;
@@ -81,21 +83,33 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 void
 keep_start(struct lock_engine *engine, struct hold *hold)
 {
+	hold->rechecks = 0;
+	keep_go_on(engine, hold);
+}
+
+void
+keep_go_on(struct lock_engine *engine, struct hold *hold)
+{
 	assert(hold->state == HOLD_HELD);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
-	hold->rechecks = 0;
 	schedule_recheck(engine, hold);
 }
 
 void
 keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
 {
+	bool passing =
+	    hold != NULL && (hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING);
+
 	lease_answered(engine, reply);
-	if (hold == NULL || hold->state != HOLD_HELD)
+	if (hold == NULL || (hold->state != HOLD_HELD && !passing))
 		return;
 	switch (reply->answer) {
 	case BROKER_ABSENT:
-		keep_b_vanished(engine, hold);
+		if (passing)
+			keep_drop(engine, hold);
+		else
+			keep_b_vanished(engine, hold);
 		break;
 	case BROKER_LOCKED:
 		if (FAULT(RECHECK_405_IGNORED))
@@ -149,6 +163,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		hold->asked = 0;
+		hold->reclaimed = true;
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
 		keep_start(engine, hold);
 		break;
@@ -181,8 +196,10 @@ send_reclaim(struct lock_engine *engine, struct hold *hold)
 void
 keep_b_vanished(struct lock_engine *engine, struct hold *hold)
 {
-	struct lock_notice notice = {
-	    .kind = LOCK_NOTICE_VANISHED, .lock = hold->id, .name = hold->name, .slot = hold->slot};
+	struct lock_notice notice = {.kind = LOCK_NOTICE_VANISHED,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot};
 
 	if (hold->state != HOLD_HELD)
 		return;
@@ -198,7 +215,7 @@ void
 keep_revoke(struct lock_engine *engine, struct hold *hold)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_REVOKED,
-	    .lock = hold->id,
+	    .lock = hold->lock,
 	    .name = hold->name,
 	    .slot = hold->slot,
 	    .reason = REASON_REVOKED};
@@ -206,6 +223,8 @@ keep_revoke(struct lock_engine *engine, struct hold *hold)
 	if ((hold->revoked && !FAULT(REVOKED_TWICE)) || hold->state == HOLD_DROPPING)
 		return;
 	hold->revoked = true;
+	if (hold->peer == 0)
+		return; /* on its way to another peer, and not passed on then */
 	rows_holds(engine, hold);
 	engine_notice(engine, hold->peer, &notice);
 }
@@ -218,10 +237,22 @@ answer_release(struct lock_engine *engine, uint64_t op, const struct hold *hold,
 {
 	struct lock_answer answer = engine_refusal(reason, text);
 
-	answer.lock = hold->id;
+	answer.lock = hold->lock;
 	answer.name = hold->name;
 	answer.slot = hold->slot;
 	engine_op_end(engine, op, &answer);
+}
+
+void
+keep_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+
+	answer.lock = lock;
+	answer.name = hold->name;
+	answer.slot = hold->slot;
+	engine->total.released++;
+	engine_op_end(engine, releasing, &answer);
 }
 
 static void
@@ -311,7 +342,7 @@ void
 keep_lost(struct lock_engine *engine, struct hold *hold, const char *why)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
-	    .lock = hold->id,
+	    .lock = hold->lock,
 	    .name = hold->name,
 	    .slot = hold->slot,
 	    .reason = REASON_LOST,
@@ -346,6 +377,8 @@ keep_link_died(struct lock_engine *engine, const char *why)
 			break;
 		case HOLD_HELD:
 		case HOLD_RECLAIMING:
+		case HOLD_COUNTING:
+		case HOLD_PASSING:
 		case HOLD_DROPPING:
 			keep_lost(engine, hold, why);
 			break;
@@ -383,6 +416,8 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
 	case HOLD_SLOTLESS:
 		break;
 	}

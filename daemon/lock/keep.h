@@ -10,6 +10,10 @@
 
 /* The hold was granted just now: from here on it is looked after. */
 void keep_start(struct lock_engine *engine, struct hold *hold);
+/* It was passed on to somebody else after a while in which it was nobody's. */
+void keep_go_on(struct lock_engine *engine, struct hold *hold);
+/* It was passed on, and the release under its old number, if any (0), is answered. */
+void keep_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock);
 /* The hold's lane, replaced when it died; 0: none is left now. */
 uint64_t keep_lane(struct lock_engine *engine, struct hold *hold);
 /* What a look at B found, whoever looked; hold: NULL when it is gone by now. */

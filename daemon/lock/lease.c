@@ -68,7 +68,7 @@ tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		struct lock_notice notice = {
-		    .kind = kind, .lock = hold->id, .name = hold->name, .slot = hold->slot};
+		    .kind = kind, .lock = hold->lock, .name = hold->name, .slot = hold->slot};
 
 		if (hold->peer == 0 || hold->state == HOLD_SLOTLESS)
 			continue;

@@ -460,6 +460,7 @@ lock_get_counts(const struct lock_engine *engine, struct lock_counts *ret)
 
 	*ret = engine->total;
 	ret->holds = count[HOLD_HELD] + count[HOLD_RECLAIMING] + count[HOLD_SLOTLESS];
-	ret->in_flight = count[HOLD_CLAIMING] + count[HOLD_CHECKING] + count[HOLD_DROPPING];
+	ret->in_flight = count[HOLD_CLAIMING] + count[HOLD_CHECKING] + count[HOLD_COUNTING] +
+			 count[HOLD_PASSING] + count[HOLD_DROPPING];
 	ret->waiting = HASH_CNT(by_id, engine->waiters);
 }

@@ -29,7 +29,9 @@ struct lock_settings {
 	unsigned max_races;                /* lost races of one acquire, then `contended` */
 	int64_t reprobe;    /* most ns between looks at a full semaphore; each is jittered */
 	int64_t hint_grace; /* ns for which a slot is left to those who were told that it is free */
-	int64_t margin;     /* lock_margin(); 0: a fifth of the heartbeat */
+	/* peers here that a slot is handed to in a row while others may wait elsewhere; 0: none is */
+	unsigned max_local_passes;
+	int64_t margin;          /* lock_margin(); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;

@@ -46,7 +46,7 @@ on_pulse(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
-	if (hold != NULL && hold->state == HOLD_HELD)
+	if (hold != NULL && (hold->state == HOLD_HELD || hold->state == HOLD_COUNTING))
 		hold->asked = 0;
 	keep_b_answered(engine, hold, reply);
 }
@@ -178,7 +178,9 @@ void
 pulse_granted(struct lock_engine *engine, struct hold *hold)
 {
 	assert(engine->lease.state != LEASE_NONE);
-	hold->looked = engine_id(engine);
+	/* One that was passed on is as old as its B. */
+	if (hold->looked == 0)
+		hold->looked = engine_id(engine);
 	if (!timer_is_set(&engine->lease.watch))
 		schedule_watch(engine);
 }

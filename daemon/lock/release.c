@@ -1,13 +1,21 @@
 #include "daemon/lock/release.h"
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/handoff.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/verify.h"
+
+static void
+let_go(struct lock_engine *engine, struct hold *hold)
+{
+	if (!handoff_start(engine, hold))
+		keep_drop(engine, hold);
+}
 
 void
 release_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
 {
-	struct hold *hold = hold_find(&engine->holds, lock);
+	struct hold *hold = hold_find_lock(&engine->holds, lock);
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 
 	/* Nobody's (0) while it is claimed or dropped: only what was granted can be released. */
@@ -18,7 +26,7 @@ release_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint6
 	}
 	verify_send(engine, hold);
 	hold->releasing = engine_op_new(engine, peer, request)->id;
-	keep_drop(engine, hold);
+	let_go(engine, hold);
 }
 
 void
@@ -31,7 +39,7 @@ release_peer(struct lock_engine *engine, uint64_t peer)
 		if (!TAILQ_EMPTY(&entry->waiters))
 			engine_waiter_free(engine, TAILQ_FIRST(&entry->waiters));
 		else
-			keep_drop(engine, TAILQ_FIRST(&entry->holds));
+			let_go(engine, TAILQ_FIRST(&entry->holds));
 	}
 }
 
@@ -42,7 +50,7 @@ release_all(struct lock_engine *engine, enum reason reason)
 
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
 		struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
-		    .lock = hold->id,
+		    .lock = hold->lock,
 		    .name = hold->name,
 		    .slot = hold->slot,
 		    .reason = reason};

@@ -33,7 +33,7 @@ row_of_hold(const struct hold *hold, enum lock_party_state state)
 {
 	struct lock_party row = row_of(hold->party, state);
 
-	row.lock = hold->id;
+	row.lock = hold->lock;
 	row.name = hold->name;
 	row.kind = hold->kind;
 	row.slot = hold->slot;

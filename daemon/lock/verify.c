@@ -22,7 +22,7 @@ enum verify_state {
 struct verify {
 	uint64_t id; /* the key */
 	enum verify_state state;
-	uint64_t hold;
+	uint64_t hold, lock;
 	uint64_t lane;
 	unsigned tries;
 	bool b_ours;
@@ -54,6 +54,7 @@ verify_new(struct lock_engine *engine, struct hold *hold)
 	verify->id = engine_id(engine);
 	verify->state = VERIFY_NEXT;
 	verify->hold = hold->id;
+	verify->lock = hold->lock;
 	hold->verify = verify->id;
 	HASH_ADD(by_id, engine->verifies, id, sizeof(verify->id), verify);
 	return verify;
@@ -112,7 +113,7 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	struct lock_answer answer = engine_refusal(reason, text);
 	struct verify *next = verify_find(engine, verify->next);
 
-	answer.lock = verify->hold;
+	answer.lock = verify->lock;
 	answer.safe_until = lease_until(engine);
 	if (hold != NULL) {
 		answer.name = hold->name;
@@ -251,6 +252,13 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	}
 }
 
+static bool
+is_granted(const struct hold *hold)
+{
+	return hold->state == HOLD_HELD || hold->state == HOLD_RECLAIMING ||
+	       hold->state == HOLD_SLOTLESS;
+}
+
 /* Asks, unless there is nothing to ask about any more. */
 static void
 go(struct lock_engine *engine, struct verify *verify)
@@ -259,19 +267,12 @@ go(struct lock_engine *engine, struct verify *verify)
 
 	if (hold == NULL)
 		finish(engine, verify, NULL, REASON_LOST, NULL);
-	else if (hold->state == HOLD_DROPPING)
+	else if (!is_granted(hold) || hold->lock != verify->lock)
 		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
 	else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS))
 		finish(engine, verify, NULL, REASON_REVOKED, NULL);
 	else
 		ask(engine, verify, hold);
-}
-
-static bool
-is_granted(const struct hold *hold)
-{
-	return hold->state == HOLD_HELD || hold->state == HOLD_RECLAIMING ||
-	       hold->state == HOLD_SLOTLESS;
 }
 
 /* What is known here is all that there is to know. */
@@ -281,7 +282,7 @@ answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum
 {
 	struct lock_answer answer = engine_refusal(reason, NULL);
 
-	answer.lock = hold->id;
+	answer.lock = hold->lock;
 	answer.name = hold->name;
 	answer.kind = hold->kind;
 	answer.slot = hold->slot;
@@ -291,7 +292,7 @@ answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum
 void
 verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
 {
-	struct hold *hold = hold_find(&engine->holds, lock);
+	struct hold *hold = hold_find_lock(&engine->holds, lock);
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 	struct verify *verify, *before;
 

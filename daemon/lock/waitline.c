@@ -111,13 +111,9 @@ member_find(const struct semaphore *semaphore, int priority)
 static struct member *
 member_new(struct lock_engine *engine, struct semaphore *semaphore, int priority)
 {
-	const struct queue_naming *naming = engine->settings.naming;
 	struct member *member = mem_alloc(sizeof(*member));
 
 	if (semaphore->members == NULL) {
-		semaphore->line_queue = semaphore->mutex
-					    ? queue_name_mutex_line(naming, semaphore->name)
-					    : queue_name_line(naming, semaphore->name);
 		HASH_ADD_KEYPTR(by_line, engine->lines, semaphore->line_queue.text,
 		    strlen(semaphore->line_queue.text), semaphore);
 	}

@@ -11,6 +11,7 @@ const struct lock_settings world_settings = {
     .max_races = 16,
     .reprobe = 5 * NSEC_PER_SEC,
     .hint_grace = 5 * NSEC_PER_MSEC,
+    .max_local_passes = 16,
     .request_timeout = 10 * NSEC_PER_SEC,
     .max_locks_per_peer = 1024,
     .max_waits_per_peer = 1024,

@@ -1,0 +1,229 @@
+#include "daemon/lock/handoff.h"
+
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/lock/acquire.h"
+#include "daemon/lock/hint.h"
+#include "daemon/lock/keep.h"
+#include "daemon/lock/lease.h"
+#include "daemon/lock/look.h"
+#include "daemon/lock/waitline.h"
+
+/* What was asked longer ago is asked again. */
+#define FRESH (1 * NSEC_PER_SEC)
+
+static void go_on(struct lock_engine *engine, struct hold *hold);
+
+/* ---- who gets it ---- */
+
+static struct semaphore *
+semaphore_of(const struct lock_engine *engine, const struct hold *hold)
+{
+	return engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
+}
+
+/* NULL: nobody here, or nobody any more. */
+static struct waiter *
+next_waiter(const struct lock_engine *engine, const struct hold *hold)
+{
+	const struct semaphore *semaphore = semaphore_of(engine, hold);
+
+	if (semaphore == NULL || engine->draining || engine->settings.max_local_passes == 0)
+		return NULL;
+	/* Whether a mutex is a semaphore's own is looked at before each grant. */
+	if (look_is_guarded(engine, semaphore))
+		return NULL;
+	return acquire_who_wants(semaphore, hold->slot);
+}
+
+/* ---- how many wait elsewhere ---- */
+
+static void
+on_counted(void *ctx, uint64_t id, int members)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+	const struct semaphore *semaphore;
+
+	if (hold == NULL)
+		return;
+	semaphore = semaphore_of(engine, hold);
+	hold->others = members - (semaphore != NULL ? waitline_count(semaphore) : 0);
+	hold->others_at = engine_now(engine);
+	if (hold->state == HOLD_COUNTING)
+		go_on(engine, hold);
+}
+
+/* Nobody can be told of a slot then, either. */
+static void
+count_late(void *ctx, uint64_t id)
+{
+	on_counted(ctx, id, -1);
+}
+
+static void
+count(struct lock_engine *engine, struct hold *hold)
+{
+	const struct semaphore *semaphore = semaphore_of(engine, hold);
+
+	hold->others_asked = engine_now(engine);
+	hold->others_at = 0;
+	broker_line_count(engine->broker, semaphore->line_queue.text,
+	    (struct broker_count_done){on_counted, engine, hold->id});
+}
+
+static bool
+is_counted(const struct lock_engine *engine, const struct hold *hold)
+{
+	return hold->others_at != 0 && engine_now(engine) - hold->others_at < FRESH;
+}
+
+/* The answer is awaited; asked ahead, it may be on its way. */
+static void
+wait_for_count(struct lock_engine *engine, struct hold *hold)
+{
+	if (hold->others_asked == 0 || hold->others_at != 0)
+		count(engine, hold);
+	hold_set_state(&engine->holds, hold, HOLD_COUNTING);
+	timers_cancel(engine->timers, &hold->timer);
+	timer_init(&hold->timer, count_late, engine, hold->id);
+	timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
+}
+
+static void
+begin_row(struct hold *hold)
+{
+	hold->passes = 0;
+	hold->others_asked = hold->others_at = 0;
+}
+
+/* ---- passing it on ---- */
+
+static void
+pass(struct lock_engine *engine, struct hold *hold)
+{
+	uint64_t releasing = hold->releasing, lock = hold->lock;
+	struct waiter *waiter;
+
+	hold->releasing = 0;
+	/* Who has no room for it is refused, and the next one asked. */
+	do
+		waiter = next_waiter(engine, hold);
+	while (waiter != NULL && !acquire_take_over(engine, waiter, hold));
+	if (waiter == NULL) {
+		hold->releasing = releasing;
+		keep_drop(engine, hold);
+		return;
+	}
+	keep_passed(engine, hold, releasing, lock);
+	if (++hold->passes >= engine->settings.max_local_passes && hint_can_be_heard(engine))
+		count(engine, hold);
+}
+
+/* By a fresh clock; a hold that has little left is worth little. */
+static bool
+lease_is_long(const struct lock_engine *engine)
+{
+	return lease_is_good(engine) &&
+	       lease_until(engine) - engine_now(engine) > lease_heartbeat(engine) / 2;
+}
+
+/* Whether the slot can be passed on by what is known. */
+static bool
+is_certain(const struct lock_engine *engine, const struct hold *hold)
+{
+	bool a_is_there =
+	    hold->kind == LOCK_KIND_MUTEX || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed);
+
+	return a_is_there && engine_now(engine) - engine->lease.from < FRESH &&
+	       lease_is_long(engine);
+}
+
+static void
+on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	lease_answered(engine, reply);
+	if (hold == NULL || hold->state != HOLD_PASSING)
+		return;
+	hold->asked = 0;
+	switch (reply->answer) {
+	case BROKER_OK:
+		hold->reclaimed = false;
+		if (!hold->revoked && lease_is_long(engine))
+			pass(engine, hold);
+		else
+			keep_drop(engine, hold);
+		break;
+	case BROKER_ABSENT:
+		/* Of a true mutex B itself has vanished: its delete says so once more. */
+		hold->revoked = hold->kind != LOCK_KIND_MUTEX;
+		keep_drop(engine, hold);
+		break;
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED: /* the lane died: the next one deletes B */
+		keep_drop(engine, hold);
+		break;
+	case BROKER_UNKNOWN: /* the link's end is told by its own event */
+		break;
+	}
+}
+
+static void
+look(struct lock_engine *engine, struct hold *hold)
+{
+	const char *queue = hold->kind == LOCK_KIND_MUTEX ? hold->b.text : hold->a.text;
+
+	if (keep_lane(engine, hold) == 0) {
+		keep_drop(engine, hold);
+		return;
+	}
+	timers_cancel(engine->timers, &hold->timer);
+	hold_set_state(&engine->holds, hold, HOLD_PASSING);
+	hold->asked = engine_now(engine);
+	broker_check(
+	    engine->broker, hold->lane, queue, (struct broker_done){on_looked, engine, hold->id});
+}
+
+/* Goes as far as it goes by what is known; comes back here when what is missing is known. */
+static void
+go_on(struct lock_engine *engine, struct hold *hold)
+{
+	bool in_a_row = hold->passes >= engine->settings.max_local_passes;
+
+	if (hold->state == HOLD_COUNTING)
+		timers_cancel(engine->timers, &hold->timer);
+	if (hold->revoked || next_waiter(engine, hold) == NULL) {
+		keep_drop(engine, hold);
+		return;
+	}
+	if (in_a_row && hint_can_be_heard(engine) && !is_counted(engine, hold)) {
+		wait_for_count(engine, hold);
+		return;
+	}
+	if (in_a_row && is_counted(engine, hold) && hold->others > 0) {
+		keep_drop(engine, hold);
+		return;
+	}
+	if (in_a_row)
+		begin_row(hold);
+	if (is_certain(engine, hold))
+		pass(engine, hold);
+	else
+		look(engine, hold);
+}
+
+bool
+handoff_start(struct lock_engine *engine, struct hold *hold)
+{
+	if (hold->state != HOLD_HELD || hold->revoked || hold->verify != 0 ||
+	    next_waiter(engine, hold) == NULL)
+		return false;
+	engine_hold_detach(engine, hold);
+	go_on(engine, hold);
+	return true;
+}

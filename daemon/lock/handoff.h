@@ -1,0 +1,27 @@
+/*
+ * Local hand-off: who releases a slot, or hangs up, while somebody waits for it here passes it on inside
+ * the daemon. B is kept, with its lane and the watch on A; the hold is another's, under a new number. Then
+ * the release is answered: there is no delete-ok to wait for, as nothing is deleted (invariant 17).
+ *
+ *	passed on so often in a row?	-> how many wait elsewhere: somebody, and B goes, with a hint;
+ *					   nobody, and it is counted anew
+ *	is it certain that A is there, and B ours? A is watched, the hold link has answered something
+ *	within a second, and the lease has more than half a heartbeat left: it is
+ *	not so				-> A is looked at (of a true mutex B), on the hold's own lane
+ *	passed on to the first in the line who can use it, by a fresh clock
+ *
+ * How many wait elsewhere is asked ahead, when the last peer in the row gets it. A hold that is revoked,
+ * being verified, or claimed again is never passed on; nor is one while the daemon stops.
+ */
+#ifndef LOCK_HANDOFF_H
+#define LOCK_HANDOFF_H
+
+#include "daemon/lock/engine.h"
+
+/*
+ * The hold's peer gives it up; hold->releasing is what is to be answered, or 0. False: B has to go, and
+ * nothing was done. True: it is another's by now, or on its way, or its B is being dropped.
+ */
+bool handoff_start(struct lock_engine *engine, struct hold *hold);
+
+#endif

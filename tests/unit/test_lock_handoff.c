@@ -1,0 +1,510 @@
+/*
+ * A slot handed on inside the daemon: when, to whom, how often; and when not.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/lock_world.h"
+#include "tests/unit/test_lock.h"
+
+#define TRY 0
+#define SECOND NSEC_PER_SEC
+#define MS NSEC_PER_MSEC
+#define HEARTBEAT (10 * SECOND)
+
+static struct lock_world *world;
+
+static void
+setup(void)
+{
+	world = world_new();
+	world_make(world, "db", 1);
+}
+
+static void
+teardown(void)
+{
+	world_free(world);
+}
+
+static struct lock_engine *
+engine(int daemon)
+{
+	return world->daemon[daemon].engine;
+}
+
+static void
+wait_as(int daemon, uint64_t peer, uint64_t request, enum lock_kind kind, int priority)
+{
+	struct lock_acquire wanted = {
+	    .name = "db", .kind = kind, .timeout = DURATION_FOREVER, .priority = priority};
+
+	lock_acquire(engine(daemon), peer, request, &wanted);
+}
+
+static void
+wait_for(int daemon, uint64_t peer, uint64_t request)
+{
+	wait_as(daemon, peer, request, LOCK_KIND_SEMAPHORE, 0);
+}
+
+static uint64_t
+hold(int daemon, uint64_t peer, uint64_t request)
+{
+	world_acquire(world, daemon, peer, request, "db", TRY);
+	return world_await(world, daemon, peer, request)->lock;
+}
+
+static bool
+is_waiting(int daemon, uint64_t peer, uint64_t request)
+{
+	return world_answer(world, daemon, peer, request) == NULL;
+}
+
+/* Answered in the same pass: no more than what the daemon knows was needed. */
+static const struct said *
+now(int daemon, uint64_t peer, uint64_t request)
+{
+	const struct said *answer = world_answer(world, daemon, peer, request);
+
+	ck_assert_ptr_nonnull(answer);
+	return answer;
+}
+
+/* The watch is there, and the link answered just now. */
+static void
+be_fresh(uint64_t peer, uint64_t request, uint64_t lock)
+{
+	world_pass(world, SECOND);
+	lock_verify(engine(0), peer, request, lock, 0);
+	world_await(world, 0, peer, request);
+}
+
+START_TEST(a_slot_goes_on_at_once_and_b_is_kept)
+{
+	uint64_t lock = hold(0, 1, 1);
+	const struct said *granted, *released;
+	unsigned asked;
+
+	wait_for(0, 2, 1);
+	be_fresh(1, 2, lock);
+	asked = world->asked;
+	lock_release(engine(0), 1, 3, lock);
+	granted = now(0, 2, 1);
+	released = now(0, 1, 3);
+	ck_assert_int_eq(granted->reason, REASON_NONE);
+	ck_assert_int_eq(granted->slot, 1);
+	ck_assert_uint_ne(granted->lock, lock);
+	ck_assert_int_gt(granted->safe_until, world->now);
+	ck_assert_int_eq(released->reason, REASON_NONE);
+	ck_assert_uint_eq(released->lock, lock);
+	/* Who waits is told first: it is the one who is waited for. */
+	ck_assert(granted < released);
+	ck_assert_uint_eq(world->asked, asked);
+	ck_assert(world_b(world, "db", 1, 0));
+	/* The old number is nobody's, the new one is held. */
+	lock_verify(engine(0), 2, 2, lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NOT_HELD);
+	lock_verify(engine(0), 2, 3, granted->lock, 0);
+	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_NONE);
+	lock_release(engine(0), 1, 4, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NOT_HELD);
+	lock_release(engine(0), 2, 4, granted->lock);
+	ck_assert_int_eq(world_await(world, 0, 2, 4)->reason, REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+START_TEST(a_hang_up_hands_all_of_it_on)
+{
+	memory_world_put(world->memory, "db-2-A", false);
+	memory_world_put(world->memory, "db-3-A", false);
+	for (uint64_t request = 1; request <= 3; request++)
+		hold(0, 1, request);
+	for (uint64_t peer = 2; peer <= 5; peer++)
+		wait_for(0, peer, 1);
+	be_fresh(1, 9, world_answer(world, 0, 1, 1)->lock);
+	lock_peer_gone(engine(0), 1);
+	for (uint64_t peer = 2; peer <= 4; peer++)
+		ck_assert_int_eq(now(0, peer, 1)->slot, (int)peer - 1);
+	ck_assert(is_waiting(0, 5, 1));
+	ck_assert_int_eq(world_b_count(world), 3);
+}
+END_TEST
+
+START_TEST(who_was_not_asked_for_a_second_is_asked_whether_a_is_there)
+{
+	uint64_t lock = hold(0, 1, 1);
+	int64_t released;
+
+	wait_for(0, 2, 1);
+	/* No watch yet: it is placed after a moment. */
+	world_pass(world, 3 * MS);
+	lock_release(engine(0), 1, 2, lock);
+	ck_assert(is_waiting(0, 1, 2) && is_waiting(0, 2, 1));
+	released = world->now;
+	lock = world_await(world, 0, 2, 1)->lock;
+	ck_assert_int_le(world->now - released, world->delay);
+	ck_assert_int_eq(now(0, 1, 2)->reason, REASON_NONE);
+	/* Watched, but nothing was heard for more than a second. */
+	wait_for(0, 3, 1);
+	world_pass(world, SECOND * 5 / 2);
+	lock_release(engine(0), 2, 2, lock);
+	ck_assert(is_waiting(0, 3, 1));
+	ck_assert_uint_ne(world_await(world, 0, 3, 1)->lock, 0);
+}
+END_TEST
+
+START_TEST(a_slot_that_is_gone_is_not_handed_on)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	world_pass(world, 3 * MS);
+	memory_world_remove(world->memory, "db-1-A");
+	memory_world_put(world->memory, "db-G", false);
+	lock_release(engine(0), 1, 2, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 2, 1));
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 0);
+}
+END_TEST
+
+START_TEST(a_revoked_hold_is_not_handed_on)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	be_fresh(1, 2, lock);
+	memory_world_put(world->memory, "db-G", false);
+	memory_world_remove(world->memory, "db-1-A");
+	world_pass(world, SECOND / 10);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert(is_waiting(0, 1, 3));
+	world_await(world, 0, 1, 3);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 2, 1));
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_on)
+{
+	uint64_t lock = hold(0, 1, 1);
+	struct lock_counts counts;
+
+	wait_for(0, 2, 1);
+	be_fresh(1, 2, lock);
+	/* The daemon was stopped: what it knew was a moment ago as far as its timers go. */
+	world->now += 2 * HEARTBEAT - HEARTBEAT / 5 - HEARTBEAT / 4;
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert(is_waiting(0, 2, 1));
+	ck_assert(is_waiting(0, 1, 3));
+	lock_get_counts(engine(0), &counts);
+	ck_assert_uint_eq(counts.in_flight, 1);
+	/* The broker answers, and the lease is long again. */
+	ck_assert_uint_ne(world_await(world, 0, 2, 1)->lock, 0);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(a_hold_whose_lease_is_over_is_nobody_s)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	be_fresh(1, 2, lock);
+	world->now += 2 * HEARTBEAT;
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert(is_waiting(0, 2, 1));
+	/* Its slot is claimed anew, whatever became of the old B. */
+	ck_assert_uint_ne(world_await(world, 0, 2, 1)->lock, 0);
+	ck_assert(world_b(world, "db", 1, 0));
+	ck_assert(!is_waiting(0, 1, 3));
+}
+END_TEST
+
+START_TEST(the_link_dies_while_it_is_on_its_way)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	world_pass(world, 3 * MS);
+	lock_release(engine(0), 1, 2, lock);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
+	ck_assert(is_waiting(0, 2, 1));
+	ck_assert_uint_ne(world_await(world, 0, 2, 1)->lock, 0);
+	ck_assert_int_eq(world_b_count(world), 1);
+}
+END_TEST
+
+/* At every step between the release and the grant. */
+START_TEST(who_is_next_goes_and_the_one_behind_gets_it)
+{
+	uint64_t lock = hold(0, 1, 1);
+	bool cancelled;
+
+	wait_for(0, 2, 1);
+	wait_for(0, 3, 1);
+	wait_for(0, 4, 1);
+	world_pass(world, 3 * MS);
+	lock_release(engine(0), 1, 2, lock);
+	for (int i = 0; i < _i; i++)
+		world_step(world, MS);
+	lock_peer_gone(engine(0), 2);
+	cancelled = lock_cancel(engine(0), 3, 1);
+	world_pass(world, SECOND / 10);
+	ck_assert_uint_ne(now(0, cancelled ? 4 : 3, 1)->lock, 0);
+	ck_assert_int_eq(now(0, 3, 1)->reason, cancelled ? REASON_CANCELLED : REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), 1);
+}
+END_TEST
+
+START_TEST(with_nobody_left_b_is_deleted)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	world_pass(world, 3 * MS);
+	lock_release(engine(0), 1, 2, lock);
+	lock_peer_gone(engine(0), 2);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+START_TEST(in_order_of_priority_and_kind)
+{
+	uint64_t lock;
+
+	memory_world_put(world->memory, "db-2-A", false);
+	lock = hold(0, 1, 1);
+	hold(0, 1, 2);
+	wait_for(0, 2, 1);
+	wait_as(0, 3, 1, LOCK_KIND_PERSISTENT_MUTEX, 7);
+	wait_as(0, 4, 1, LOCK_KIND_SEMAPHORE, 5);
+	be_fresh(1, 3, lock);
+	/* The one at the head wants slot 1 alone. */
+	lock_release(engine(0), 1, 4, world_answer(world, 0, 1, 2)->lock);
+	ck_assert_int_eq(now(0, 4, 1)->slot, 2);
+	lock_release(engine(0), 1, 5, lock);
+	ck_assert_int_eq(now(0, 3, 1)->slot, 1);
+	ck_assert(is_waiting(0, 2, 1));
+}
+END_TEST
+
+START_TEST(a_true_mutex_is_handed_on)
+{
+	wait_as(0, 1, 1, LOCK_KIND_MUTEX, 0);
+	wait_as(0, 2, 1, LOCK_KIND_MUTEX, 0);
+	wait_as(0, 3, 1, LOCK_KIND_MUTEX, 0);
+	world_pass(world, SECOND);
+	be_fresh(1, 2, now(0, 1, 1)->lock);
+	lock_release(engine(0), 1, 3, now(0, 1, 1)->lock);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+	/* After a while its B is looked at first. */
+	world_pass(world, SECOND * 5 / 2);
+	lock_release(engine(0), 2, 2, now(0, 2, 1)->lock);
+	ck_assert(is_waiting(0, 3, 1));
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_daemon_that_stops_hands_nothing_on)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	world_pass(world, 3 * MS);
+	lock_release(engine(0), 1, 2, lock);
+	lock_drain(engine(0));
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_DRAINING);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(who_has_no_room_is_passed_over)
+{
+	struct lock_settings settings = world_settings;
+	uint64_t lock = hold(0, 1, 1);
+
+	memory_world_put(world->memory, "other-1-A", false);
+	settings.max_locks_per_peer = 1;
+	lock_engine_set(engine(0), &settings);
+	wait_for(0, 2, 1);
+	wait_for(0, 3, 1);
+	world_acquire(world, 0, 2, 2, "other", TRY);
+	be_fresh(1, 2, lock);
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_TOO_MANY_LOCKS);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+/* The known bug: B is looked at again, for whoever has the slot by then. */
+START_TEST(b_is_looked_at_again_for_the_next_one)
+{
+	uint64_t lock;
+
+	memory_world_set_deletes_by_name(world->memory, true);
+	lock = hold(0, 1, 1);
+	wait_for(0, 2, 1);
+	world_pass(world, 12 * MS);
+	lock_release(engine(0), 1, 2, lock);
+	world_await(world, 0, 2, 1);
+	memory_world_remove(world->memory, "db-1-B");
+	world_pass(world, SECOND / 10);
+	ck_assert_int_eq(world_notices(world, 0, 2, LOCK_NOTICE_VANISHED), 1);
+	ck_assert(world_b(world, "db", 1, 0));
+}
+END_TEST
+
+/* ---- in a row ---- */
+
+/* Hands the slot from peer to peer of a daemon; returns how many had it until another daemon's turn came. */
+static int
+count_passes(int daemon, int other, int most)
+{
+	int passes = 0;
+	uint64_t holder = 1000;
+
+	lock_release(engine(daemon), 1, 3, now(daemon, 1, 1)->lock);
+	while (passes < most) {
+		uint64_t next = holder + 1;
+
+		while (is_waiting(daemon, next, 1) && is_waiting(other, 2, 1))
+			ck_assert(world_step(world, SECOND));
+		if (!is_waiting(other, 2, 1))
+			break;
+		passes++;
+		holder = next;
+		world_pass(world, 20 * MS);
+		lock_release(engine(daemon), holder, 2, now(daemon, holder, 1)->lock);
+	}
+	return passes;
+}
+
+static void
+queue_up(int daemon, int count)
+{
+	hold(daemon, 1, 1);
+	for (int i = 1; i <= count; i++)
+		wait_for(daemon, 1000 + (uint64_t)i, 1);
+	world_pass(world, SECOND);
+}
+
+START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
+{
+	int most = (int)world_settings.max_local_passes, passes;
+
+	queue_up(0, 100);
+	wait_for(1, 2, 1);
+	world_pass(world, SECOND);
+	/* The first hint comes back: this daemon joined the line first. */
+	passes = count_passes(0, 1, 100);
+	ck_assert_int_eq(passes, most + 1 + most);
+	ck_assert(world_b(world, "db", 1, 1));
+	/* And then it is this daemon's again, in order. */
+	lock_release(engine(1), 2, 2, now(1, 2, 1)->lock);
+	ck_assert_uint_ne(world_await(world, 0, 1001 + (uint64_t)passes, 1)->lock, 0);
+}
+END_TEST
+
+START_TEST(where_nobody_else_waits_it_goes_on)
+{
+	queue_up(0, 100);
+	ck_assert_int_eq(count_passes(0, 1, 99), 99);
+	ck_assert(world_b(world, "db", 1, 0));
+}
+END_TEST
+
+START_TEST(who_cannot_be_told_is_not_waited_for)
+{
+	queue_up(0, 100);
+	wait_for(1, 2, 1);
+	world_pass(world, SECOND);
+	memory_world_block(world->memory, true);
+	ck_assert_int_eq(count_passes(0, 1, 40), 40);
+}
+END_TEST
+
+START_TEST(a_count_that_does_not_come_is_not_waited_for)
+{
+	queue_up(0, 100);
+	wait_for(1, 2, 1);
+	world_pass(world, SECOND);
+	memory_broker_freeze(world->daemon[0].broker, BROKER_SIDE);
+	ck_assert_int_eq(count_passes(0, 1, 20), 20);
+}
+END_TEST
+
+/* Two daemons under the same load have the same share. */
+START_TEST(both_have_their_share)
+{
+	uint64_t request[2] = {1, 1};
+	int grants[2] = {0, 0};
+
+	world->delay = MS / 2;
+	for (int daemon = 0; daemon < 2; daemon++) {
+		for (uint64_t peer = 1; peer <= 20; peer++)
+			wait_for(daemon, peer, request[daemon]);
+	}
+	while (grants[0] + grants[1] < 1000) {
+		bool found = false;
+
+		for (size_t i = 0; i < world->said_count && !found; i++) {
+			const struct said said = world->said[i];
+
+			if (said.notice || said.lock == 0 || said.request >= 1000000)
+				continue;
+			found = true;
+			world->said_count = 0;
+			grants[said.daemon]++;
+			wait_for(said.daemon, said.peer, ++request[said.daemon]);
+			lock_release(engine(said.daemon), said.peer, 1000000 + request[said.daemon],
+			    said.lock);
+		}
+		if (!found)
+			ck_assert(world_step(world, SECOND));
+	}
+	ck_assert_int_lt(abs(grants[0] - grants[1]), 100);
+}
+END_TEST
+
+Suite *
+suite_lock_handoff(void)
+{
+	Suite *suite = suite_create("lock: handoff");
+	TCase *tc = tcase_create("handoff");
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_slot_goes_on_at_once_and_b_is_kept);
+	tcase_add_test(tc, a_hang_up_hands_all_of_it_on);
+	tcase_add_test(tc, who_was_not_asked_for_a_second_is_asked_whether_a_is_there);
+	tcase_add_test(tc, a_slot_that_is_gone_is_not_handed_on);
+	tcase_add_test(tc, a_revoked_hold_is_not_handed_on);
+	tcase_add_test(tc, a_hold_whose_lease_is_nearly_over_is_not_handed_on);
+	tcase_add_test(tc, a_hold_whose_lease_is_over_is_nobody_s);
+	tcase_add_test(tc, the_link_dies_while_it_is_on_its_way);
+	tcase_add_loop_test(tc, who_is_next_goes_and_the_one_behind_gets_it, 0, 3);
+	tcase_add_test(tc, with_nobody_left_b_is_deleted);
+	tcase_add_test(tc, in_order_of_priority_and_kind);
+	tcase_add_test(tc, a_true_mutex_is_handed_on);
+	tcase_add_test(tc, a_daemon_that_stops_hands_nothing_on);
+	tcase_add_test(tc, who_has_no_room_is_passed_over);
+	tcase_add_test(tc, b_is_looked_at_again_for_the_next_one);
+	tcase_add_test(tc, after_so_many_somebody_elsewhere_has_a_turn);
+	tcase_add_test(tc, where_nobody_else_waits_it_goes_on);
+	tcase_add_test(tc, who_cannot_be_told_is_not_waited_for);
+	tcase_add_test(tc, a_count_that_does_not_come_is_not_waited_for);
+	tcase_add_test(tc, both_have_their_share);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
