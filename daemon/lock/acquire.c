@@ -415,8 +415,16 @@ acquire_yield(struct lock_engine *engine, struct waiter *waiter)
 
 /* The slot went to somebody else, or was not there: another try, unless there were too many. */
 static void
-lose_race(struct lock_engine *engine, struct waiter *waiter)
+lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
+	/*
+	 * Who has a place in the wait line has lost what others were told of, as a rule: to look at once
+	 * would be to take the next slot from somebody who is told of that.
+	 */
+	if (waiter->member != NULL && outcome == CLAIM_LOST) {
+		engine_waiter_set_state(engine, waiter, WAITER_WAITING);
+		return;
+	}
 	if (++waiter->races > engine->settings.max_races) {
 		acquire_refuse(engine, waiter, REASON_CONTENDED, NULL);
 		return;
@@ -470,7 +478,7 @@ on_claimed(struct lock_engine *engine, uint64_t acquire, int slot, enum claim_ou
 		}
 		if (outcome == CLAIM_NO_SLOT)
 			semaphore_forget(waiter->semaphore);
-		lose_race(engine, waiter);
+		lose_race(engine, waiter, outcome);
 		break;
 	case CLAIM_REFUSED:
 		acquire_refuse(engine, waiter, REASON_BROKER_DENIED, reply->text);

@@ -75,7 +75,11 @@ spared_end(struct lock_engine *engine, struct spared *spared)
 	free(spared);
 }
 
-/* Whoever was told of it had the time. Who waits here, too, looks what became of it. */
+/*
+ * Whoever was told of it had the time: who came meanwhile looks what became of it. Not who waits in the
+ * line: a look every time a slot went elsewhere would now and then find the next one first, of which
+ * somebody else is told.
+ */
 static void
 spared_enough(void *ctx, uint64_t id)
 {
@@ -84,7 +88,7 @@ spared_enough(void *ctx, uint64_t id)
 
 	(void)id;
 	spared_end(semaphore->engine, spared);
-	hint_look(semaphore->engine, semaphore);
+	engine_poke(semaphore->engine, semaphore);
 }
 
 static struct spared *
@@ -198,9 +202,13 @@ on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t co
 	struct hint_question *question = question_find(engine, id);
 
 	(void)count;
+	struct queue_name b;
+
 	if (question == NULL)
 		return;
-	if (answers[0] != BROKER_ABSENT)
+	/* Somebody here may have been faster. */
+	b = queue_name_b(engine->settings.naming, question->name, question->first);
+	if (answers[0] != BROKER_ABSENT && hold_find_queue(&engine->holds, b.text) == NULL)
 		wake(engine, question, question->first);
 	question_free(engine, question);
 }

@@ -14,7 +14,7 @@ change_is_allowed(enum waiter_state from, enum waiter_state to)
 	case WAITER_RESTING:
 		return to == WAITER_NEW;
 	case WAITER_NEW:
-		return to == WAITER_LOOKED || to == WAITER_CLAIMING;
+		return to == WAITER_LOOKED || to == WAITER_WAITING || to == WAITER_CLAIMING;
 	case WAITER_LOOKED:
 		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_UNSEEN ||
 		       to == WAITER_CLAIMING || to == WAITER_RESTING || to == WAITER_BEHIND;
@@ -23,7 +23,8 @@ change_is_allowed(enum waiter_state from, enum waiter_state to)
 	case WAITER_UNSEEN:
 		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_CLAIMING;
 	case WAITER_CLAIMING:
-		return to == WAITER_NEW || to == WAITER_UNSEEN || to == WAITER_RESTING;
+		return to == WAITER_NEW || to == WAITER_UNSEEN || to == WAITER_RESTING ||
+		       to == WAITER_WAITING;
 	}
 	return false;
 }

@@ -6,7 +6,9 @@
  *	BEHIND --- the create, change or destroy is done ---> NEW
  *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
  *	NEW, LOOKED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
+ *	NEW --- others wait here, and nothing has changed ---> WAITING
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
+ *	CLAIMING --- the same, with a place in the wait line ---> WAITING
  *	LOOKED --- what is free is left to those who were told of it ---> RESTING
  *	LOOKED --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
  *	WAITING --- claimed for unseen, in vain ---> CLAIMING ---> UNSEEN

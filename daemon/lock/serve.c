@@ -306,6 +306,28 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 	return info.side_blocked && !look_is_guarded(engine, semaphore);
 }
 
+/*
+ * Where somebody waits already all was taken, and whatever is freed is told to this daemon, too: who comes
+ * waits behind him without a look, by which he would only find what others were told of.
+ */
+static void
+join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	const struct waiter *first = line_first(&semaphore->line, LINE_OF(WAITER_WAITING));
+	struct waiter *waiter, *next;
+
+	if (first == NULL || !look_again_will_do(semaphore) || semaphore->look.overtaken ||
+	    !timer_is_set(&semaphore->reprobe) || waitline_count(semaphore) == 0)
+		return;
+	for (waiter = line_first(&semaphore->line, NEW); waiter != NULL; waiter = next) {
+		next = line_next(&semaphore->line, waiter, NEW);
+		/* One who wants slot 1 alone says nothing of the others. */
+		if (waiter->timeout != 0 && (first->kind != LOCK_KIND_PERSISTENT_MUTEX ||
+						waiter->kind == LOCK_KIND_PERSISTENT_MUTEX))
+			begin_wait(engine, waiter);
+	}
+}
+
 /* If somebody came after the last one began, or waits and the time for another has come. */
 static void
 look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
@@ -368,6 +390,7 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 	case LOOK_OVER:
 		break;
 	}
+	join_who_wait(engine, semaphore);
 	if (!claim_unseen(engine, semaphore))
 		look_if_wanted(engine, semaphore);
 }

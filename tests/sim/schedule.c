@@ -123,6 +123,7 @@ any_plan(struct dice *dice)
 		    .max_races = 16,
 		    .reprobe = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
 		    .hint_grace = 5 * NSEC_PER_MSEC,
+		    .max_local_passes = (unsigned)dice_below(dice, 5),
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
 		    .max_locks_per_peer = 1000,
 		    .max_waits_per_peer = 1000,
