@@ -115,8 +115,6 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 				seen->granted = 0;
 			seen->vanished = false;
 			deeds->looked_at = sim->now;
-			if (deeds->claimed <= deeds->dropped)
-				deeds->taken = moment;
 			deeds->claimed = moment;
 			deeds->claimed_lane = what->lane;
 		}

@@ -20,7 +20,6 @@
 struct truth_deeds {
 	uint64_t connection;
 	uint64_t claimed, claimed_lane; /* the last declare of B that made it its own */
-	uint64_t taken; /* the same, but for those that followed no drop: B had vanished */
 	uint64_t dropped;
 	uint64_t b_seen;   /* the last passive declare that was OK */
 	int64_t looked_at; /* when B was looked at last, or could not be */
