@@ -15,6 +15,14 @@ claim_queue(const struct lock_engine *engine, const char *name, enum lock_kind k
 	return queue_name_b(engine->settings.naming, name, slot);
 }
 
+bool
+claim_is_reserved(const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+{
+	struct queue_name b = claim_queue(engine, name, kind, slot);
+
+	return hold_find_queue(&engine->holds, b.text) != NULL;
+}
+
 /* What became of the hold itself by the time its acquire is told. */
 enum claim_end {
 	CLAIM_END_GONE,   /* B is not ours: the reservation ends */

@@ -16,6 +16,9 @@
 /* The B that a claim of this slot would take. slot is ignored for a true mutex. */
 struct queue_name claim_queue(
     const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
+/* Whether it is reserved here (invariant 1), so that it is taken, whatever the broker says of its B. */
+bool claim_is_reserved(
+    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
 /*
  * Reserves the slot, which must not be reserved, and sends the flight. Returns the hold's id, and
  * `claimed` is called once, later; or 0 when no lane is left, and nothing was done.

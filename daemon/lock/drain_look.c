@@ -5,6 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/claim.h"
 
 /* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
@@ -51,15 +52,6 @@ tell_progress(struct lock_engine *engine, struct drain *drain)
 
 static void probe_next(struct lock_engine *engine, struct drain *drain);
 
-/* A slot that is reserved here is taken, whatever the broker says of its B. */
-static bool
-is_reserved(const struct lock_engine *engine, const struct drain *drain, int slot)
-{
-	struct queue_name b = queue_name_b(engine->settings.naming, drain->of->name, slot);
-
-	return hold_find_queue(&engine->holds, b.text) != NULL;
-}
-
 static void
 take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_slot *slot,
     enum broker_answer answer)
@@ -72,7 +64,8 @@ take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_
 	}
 	drain->known = true;
 	if (answer == BROKER_OK ||
-	    (drain->kind != DRAIN_TAKEN && is_reserved(engine, drain, slot->slot)))
+	    (drain->kind != DRAIN_TAKEN &&
+		claim_is_reserved(engine, drain->of->name, LOCK_KIND_SEMAPHORE, slot->slot)))
 		slot->state = SLOT_HELD;
 	else if (before == SLOT_ABSENT || FAULT(ABSENT_ONCE_IS_GONE))
 		slot->state = SLOT_GONE;

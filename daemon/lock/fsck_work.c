@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/claim.h"
 #include "daemon/lock/mutex.h"
 
 /* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
@@ -249,13 +250,12 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
-	struct queue_name b;
 
 	(void)count;
 	if (fsck == NULL || fsck->state != FSCK_ASKING || link_has_died(engine, answers[0]))
 		return;
-	b = queue_name_b(engine->settings.naming, fsck->name, fsck->slot);
-	if (answers[0] == BROKER_ABSENT && hold_find_queue(&engine->holds, b.text) == NULL) {
+	if (answers[0] == BROKER_ABSENT &&
+	    !claim_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
 		renew(engine, fsck);
 		return;
 	}

@@ -202,13 +202,11 @@ on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t co
 	struct hint_question *question = question_find(engine, id);
 
 	(void)count;
-	struct queue_name b;
-
 	if (question == NULL)
 		return;
 	/* Somebody here may have been faster. */
-	b = queue_name_b(engine->settings.naming, question->name, question->first);
-	if (answers[0] != BROKER_ABSENT && hold_find_queue(&engine->holds, b.text) == NULL)
+	if (answers[0] != BROKER_ABSENT &&
+	    !claim_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first))
 		wake(engine, question, question->first);
 	question_free(engine, question);
 }
@@ -308,19 +306,11 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	broker_line_wake(engine->broker, queue.text, slot);
 }
 
-static bool
-is_reserved(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
-{
-	enum lock_kind kind = semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE;
-	struct queue_name b = claim_queue(engine, semaphore->name, kind, slot);
-
-	return hold_find_queue(&engine->holds, b.text) != NULL;
-}
-
 void
 hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	struct spared *spared = spared_find(engine, semaphore->line_queue.text, slot);
+	enum lock_kind kind = semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE;
 	struct waiter *waiter;
 
 	if (spared != NULL)
@@ -336,7 +326,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		return;
 	}
 	/* Who has no room for it is refused, and the next one asked. */
-	while (!is_reserved(engine, semaphore, slot)) {
+	while (!claim_is_reserved(engine, semaphore->name, kind, slot)) {
 		waiter = engine->link == BROKER_UP ? acquire_who_wants(semaphore, slot) : NULL;
 		if (waiter == NULL) {
 			pass_on(engine, semaphore, slot);

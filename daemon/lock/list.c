@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/lock/claim.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/survey.h"
 
@@ -78,13 +79,10 @@ listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 	return listing;
 }
 
-/* A slot that is reserved here is taken, whatever the broker says of its B. */
 static bool
 is_taken(const struct lock_engine *engine, const char *name, int slot, enum broker_answer b)
 {
-	struct queue_name queue = queue_name_b(engine->settings.naming, name, slot);
-
-	return b == BROKER_OK || hold_find_queue(&engine->holds, queue.text) != NULL;
+	return b == BROKER_OK || claim_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
 }
 
 /* Of slots 1..slots. */
@@ -264,14 +262,13 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
-	struct queue_name queue;
 
 	(void)count;
 	if (listing == NULL)
 		return; /* answered meanwhile */
-	queue = queue_name_mutex(engine->settings.naming, listing->name);
 	why.slots = 1;
-	if (hold_find_queue(&engine->holds, queue.text) != NULL || answers[0] == BROKER_OK) {
+	if (claim_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
+	    answers[0] == BROKER_OK) {
 		why.verdict = LOCK_VERDICT_FULL;
 		why.busy = 1;
 	} else if (answers[0] == BROKER_ABSENT) {
