@@ -101,6 +101,12 @@
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
 	X(NO_REPROBE, "no look of its own accord while somebody waits")                            \
 	X(POLLING, "a look ten times as often as it may be")                                       \
+	X(PASSED_UNSEEN, "a slot handed on whose A is not watched, and was not looked at")         \
+	X(PASSED_LATE, "a slot handed on whose lease is nearly over")                              \
+	X(REVOKED_IS_PASSED, "a slot handed on that is revoked")                                   \
+	X(PASSED_FOR_EVER, "a slot handed on and on while others wait elsewhere")                  \
+	X(PASSED_UNDER_OLD_NUMBER, "a slot handed on under its lock's old number")                 \
+	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed on")  \
 	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,

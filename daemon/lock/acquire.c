@@ -360,7 +360,8 @@ acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold
 	assert(hold->peer == 0);
 	if (!peer_has_room(engine, waiter))
 		return false;
-	hold_renumber(&engine->holds, hold, engine_id(engine));
+	if (!FAULT(PASSED_UNDER_OLD_NUMBER))
+		hold_renumber(&engine->holds, hold, engine_id(engine));
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = false;

@@ -112,7 +112,10 @@ pass(struct lock_engine *engine, struct hold *hold)
 		waiter = next_waiter(engine, hold);
 	while (waiter != NULL && !acquire_take_over(engine, waiter, hold));
 	if (waiter == NULL) {
-		hold->releasing = releasing;
+		if (FAULT(PASSED_TO_NOBODY))
+			keep_passed(engine, hold, releasing, lock);
+		else
+			hold->releasing = releasing;
 		keep_drop(engine, hold);
 		return;
 	}
@@ -136,6 +139,10 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 	bool a_is_there =
 	    hold->kind == LOCK_KIND_MUTEX || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed);
 
+	if (FAULT(PASSED_UNSEEN))
+		a_is_there = true;
+	if (FAULT(PASSED_LATE))
+		return a_is_there && lease_is_good(engine);
 	return a_is_there && engine_now(engine) - engine->lease.from < FRESH &&
 	       lease_is_long(engine);
 }
@@ -193,11 +200,12 @@ look(struct lock_engine *engine, struct hold *hold)
 static void
 go_on(struct lock_engine *engine, struct hold *hold)
 {
-	bool in_a_row = hold->passes >= engine->settings.max_local_passes;
+	bool in_a_row =
+	    hold->passes >= engine->settings.max_local_passes && !FAULT(PASSED_FOR_EVER);
 
 	if (hold->state == HOLD_COUNTING)
 		timers_cancel(engine->timers, &hold->timer);
-	if (hold->revoked || next_waiter(engine, hold) == NULL) {
+	if ((hold->revoked && !FAULT(REVOKED_IS_PASSED)) || next_waiter(engine, hold) == NULL) {
 		keep_drop(engine, hold);
 		return;
 	}
@@ -220,8 +228,8 @@ go_on(struct lock_engine *engine, struct hold *hold)
 bool
 handoff_start(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->state != HOLD_HELD || hold->revoked || hold->verify != 0 ||
-	    next_waiter(engine, hold) == NULL)
+	if (hold->state != HOLD_HELD || (hold->revoked && !FAULT(REVOKED_IS_PASSED)) ||
+	    hold->verify != 0 || next_waiter(engine, hold) == NULL)
 		return false;
 	engine_hold_detach(engine, hold);
 	go_on(engine, hold);
