@@ -64,9 +64,10 @@ class Rows(View):
 
     def test_gate_and_unlimited(self):
         self.admin.call("resize", name="db", slots=0)
-        self.acquire(who="A")
+        peer, asked = self.acquire(who="A")
         self.assertEqual((self.show()["slots"], self.show()["waiting"]), (0, 1))
         self.admin.call("resize", name="db", slots="unlimited")
+        peer.answer(asked)
         shown = self.show()
         self.assertEqual(shown["slots"], "unlimited")
         self.assertEqual([(row["slot"], row["state"]) for row in shown["holders"]], [(None, "busy")])
