@@ -10,6 +10,8 @@
 #include "daemon/lock/look.h"
 #include "daemon/lock/waitline.h"
 
+/* So often a slot is open to whoever polls. */
+#define OPEN_AGAIN (250 * NSEC_PER_MSEC)
 /* What was asked longer ago is asked again. */
 #define FRESH (1 * NSEC_PER_SEC)
 
@@ -196,6 +198,14 @@ look(struct lock_engine *engine, struct hold *hold)
 	    engine->broker, hold->lane, queue, (struct broker_done){on_looked, engine, hold->id});
 }
 
+/* Clients that poll (seeds/000) stand in no line: without this they would never see the slot free. */
+static bool
+was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
+{
+	return engine->settings.hint_grace > 0 &&
+	       engine_now(engine) - hold->ours_since > OPEN_AGAIN;
+}
+
 /* Goes as far as it goes by what is known; comes back here when what is missing is known. */
 static void
 go_on(struct lock_engine *engine, struct hold *hold)
@@ -214,6 +224,11 @@ go_on(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	if (in_a_row && is_counted(engine, hold) && hold->others > 0) {
+		keep_drop(engine, hold);
+		return;
+	}
+	if (in_a_row && was_ours_for_long(engine, hold)) {
+		hold->open = true;
 		keep_drop(engine, hold);
 		return;
 	}

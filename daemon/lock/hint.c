@@ -21,8 +21,14 @@ struct hint_key {
 	char text[QUEUE_NAME_SIZE + 16];
 };
 
+enum spared_for {
+	SPARED_FOR_LINE,   /* somebody in it was told */
+	SPARED_FOR_POLLERS /* nobody was: whoever looks by himself may have it */
+};
+
 /* A slot that is left alone. */
 struct spared {
+	enum spared_for whom;
 	struct queue_name b;         /* a key */
 	struct hint_key key;         /* another */
 	struct semaphore *semaphore; /* borrowed; stays while a slot of it is spared */
@@ -75,6 +81,20 @@ spared_end(struct lock_engine *engine, struct spared *spared)
 	free(spared);
 }
 
+/* Nobody was told of it who wants it: it is anybody's. */
+static void
+spared_to_nobody(struct lock_engine *engine, struct spared *spared)
+{
+	int slot = spared->slot;
+	struct semaphore *semaphore = spared->semaphore;
+
+	spared_end(engine, spared);
+	semaphore_saw_slot(semaphore, slot, false);
+	semaphore->look.overtaken = true;
+	acquire_rests_end(engine, semaphore);
+	engine_poke(engine, semaphore);
+}
+
 /*
  * Whoever was told of it had the time: who came meanwhile looks what became of it. Not who waits in the
  * line: a look every time a slot went elsewhere would now and then find the next one first, of which
@@ -87,6 +107,10 @@ spared_enough(void *ctx, uint64_t id)
 	struct semaphore *semaphore = spared->semaphore;
 
 	(void)id;
+	if (spared->whom == SPARED_FOR_POLLERS) {
+		spared_to_nobody(semaphore->engine, spared);
+		return;
+	}
 	spared_end(semaphore->engine, spared);
 	engine_poke(semaphore->engine, semaphore);
 }
@@ -102,7 +126,8 @@ spared_find(const struct lock_engine *engine, const char *queue, int slot)
 }
 
 static void
-spare(struct lock_engine *engine, const struct hold *hold, const char *queue, int slot)
+spare(struct lock_engine *engine, const struct hold *hold, const char *queue, int slot,
+    enum spared_for whom)
 {
 	struct spared *spared = spared_find(engine, queue, slot);
 
@@ -120,6 +145,7 @@ spare(struct lock_engine *engine, const struct hold *hold, const char *queue, in
 		HASH_ADD_KEYPTR(by_hint, engine->spared_by_hint, spared->key.text,
 		    strlen(spared->key.text), spared);
 	}
+	spared->whom = whom;
 	timers_set(engine->timers, &spared->end, engine_now(engine) + engine->settings.hint_grace);
 }
 
@@ -130,20 +156,6 @@ hint_is_spared(const struct lock_engine *engine, const char *b)
 
 	HASH_FIND(by_b, engine->spared, b, strlen(b), spared);
 	return spared != NULL && !FAULT(NEWCOMER_FIRST);
-}
-
-/* Nobody was told of it who wants it: it is anybody's. */
-static void
-spared_to_nobody(struct lock_engine *engine, struct spared *spared)
-{
-	int slot = spared->slot;
-	struct semaphore *semaphore = spared->semaphore;
-
-	spared_end(engine, spared);
-	semaphore_saw_slot(semaphore, slot, false);
-	semaphore->look.overtaken = true;
-	acquire_rests_end(engine, semaphore);
-	engine_poke(engine, semaphore);
 }
 
 /* ---- sent ---- */
@@ -236,9 +248,13 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		wake_if_there(engine, hold);
 		return;
 	}
+	if (hold->open) {
+		spare(engine, hold, queue.text, slot, SPARED_FOR_POLLERS);
+		return;
+	}
 	broker_line_wake(engine->broker, queue.text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
-		spare(engine, hold, queue.text, slot);
+		spare(engine, hold, queue.text, slot, SPARED_FOR_LINE);
 }
 
 void

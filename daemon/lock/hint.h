@@ -8,6 +8,9 @@
  * back, or is returned because nobody waits. While the side link is away hints are owed by the broker's
  * side of the seam, and nothing is left alone.
  *
+ * A slot that was handed on here for long though nobody else stood in the line is let go now and then
+ * without a hint, and left alone for the same moment: clients that poll have a turn, too.
+ *
  * A hint for which there is no use here is passed on; not more than one in a while for a name, as it may
  * come back at once. What is lost by that is found by the re-probe.
  */

@@ -90,6 +90,9 @@ struct hold {
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
 	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing; /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
+	int64_t ours_since; /* clock time of its grant; passing it on is not one */
+	bool
+	    open; /* DROPPING: whoever polls for it is to have a turn before the line here (hint.h) */
 	unsigned passes; /* from peer to peer here, since it was last seen that nobody else waits */
 	int others;      /* members of its line elsewhere; 0 or less: none, or not known */
 	int64_t others_asked, others_at; /* clock time of that question and its answer; 0: none */

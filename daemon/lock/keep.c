@@ -83,6 +83,7 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 void
 keep_start(struct lock_engine *engine, struct hold *hold)
 {
+	hold->ours_since = engine_now(engine);
 	hold->rechecks = 0;
 	keep_go_on(engine, hold);
 }

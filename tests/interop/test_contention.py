@@ -79,6 +79,31 @@ class Contention(unittest.TestCase):
         print(f"{turns} times the one kind came after the other")
         self.assertGreater(turns, 10)
 
+    def test_who_polls_gets_a_turn_beside_a_line(self):
+        """One slot, and a daemon at which somebody waits at all times: it could be handed on for ever."""
+        name, seconds = "line", min(SECONDS, 6)
+        daemon = Daemon(self, "--reprobe", "0.1", broker=RABBIT.url)
+        daemon.wait_broker()
+        Wire(daemon).call("create", name=name)
+        others = [Hammering(self, RABBIT.url, "amqp-locks", name, seconds, SEED + i) for i in range(2)]
+        peers, waits, grants = [Wire(daemon) for _ in range(4)], {}, 0
+        for peer in peers:
+            waits[peer] = peer.request("acquire", name=name)
+            peer.call("ping")
+        until = time.monotonic() + seconds
+        for one in others:
+            one.go()
+        while time.monotonic() < until:
+            for peer in peers:
+                peer.pump()
+                if any(reply["id"] == waits[peer] for reply in peer.replies):
+                    peer.request("release", lock=peer.answer(waits[peer])["lock"])
+                    waits[peer] = peer.request("acquire", name=name)
+                    grants += 1
+        turns = [len(one.result()["spans"]) for one in others]
+        print(f"{grants} grants at the daemon, {turns} to those who poll, in {seconds} s")
+        self.assertTrue(all(turns) and grants)
+
     @staticmethod
     def holders(name):
         return [queue for queue in RABBIT.ctl("list_queues", "name", "exclusive").splitlines()
