@@ -314,9 +314,10 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	struct queue_name queue = semaphore->line_queue;
 	int64_t now = engine_now(engine);
 
-	/* Places for which nobody waits here would get it again. */
+	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
 	waitline_shrink(engine, semaphore);
-	if (now < semaphore->pass_on_from || FAULT(HINT_NOT_PASSED_ON))
+	if ((semaphore->members != NULL && now < semaphore->pass_on_from) ||
+	    FAULT(HINT_NOT_PASSED_ON))
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
 	broker_line_wake(engine->broker, queue.text, slot);

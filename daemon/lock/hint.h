@@ -11,8 +11,8 @@
  * A slot that was handed on here for long though nobody else stood in the line is let go now and then
  * without a hint, and left alone for the same moment: clients that poll have a turn, too.
  *
- * A hint for which there is no use here is passed on; not more than one in a while for a name, as it may
- * come back at once. What is lost by that is found by the re-probe.
+ * A hint for which there is no use here is passed on; while there is a place in the line, not more than one
+ * in a while for a name, as it may come back at once. What is lost by that is found by the re-probe.
  */
 #ifndef LOCK_HINT_H
 #define LOCK_HINT_H
