@@ -100,7 +100,7 @@ class Woken(Waiting):
         name = self.create(daemons[0])
         holder, lock = self.hold(daemons[0], name)
         took = []
-        for turn in range(1, 22):
+        for turn in range(1, 12):
             other = Wire(daemons[turn % 2])
             asked, = self.wait(other, name)
             began = time.monotonic()
