@@ -9,8 +9,6 @@
 #include "daemon/lock/directory.h"
 #include "daemon/lock/mutex.h"
 
-/* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
-#define DECLARES_MOST 64
 /* Slots of one more window of a sweep, where the one before had strays. */
 #define SWEEP_MORE 256
 
@@ -284,7 +282,7 @@ declare_slots(struct lock_engine *engine, struct admin *admin)
 {
 	int left = plan_step_slots(step_of(admin)) - admin->done;
 
-	while (admin->unanswered < left && admin->unanswered < DECLARES_MOST)
+	while (admin->unanswered < left && admin->unanswered < MUTEX_DECLARES_MOST)
 		ask(engine, admin, broker_declare_slot,
 		    slot_queue(engine, admin,
 			slot_after(step_of(admin), admin->done + admin->unanswered)));

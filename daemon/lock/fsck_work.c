@@ -7,9 +7,6 @@
 #include "daemon/lock/claim.h"
 #include "daemon/lock/mutex.h"
 
-/* Declares in flight at once: enough to keep the broker busy, few enough to stop soon after an error. */
-#define DECLARES_MOST 64
-
 static void declare_more(struct lock_engine *engine, struct fsck *fsck);
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
 static void renew_next(struct lock_engine *engine, struct fsck *fsck);
@@ -95,9 +92,9 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fsck->seen.make[fsck->slot - 1] = make_of(reply);
 		fsck->slot++;
 		/* Each such slot costs the lane, and all that was sent behind it. */
-		fsck->window = !reply->lane_open              ? 1
-			       : fsck->window < DECLARES_MOST ? 2 * fsck->window
-							      : fsck->window;
+		fsck->window = !reply->lane_open                    ? 1
+			       : fsck->window < MUTEX_DECLARES_MOST ? 2 * fsck->window
+								    : fsck->window;
 		progress(engine, fsck);
 		break;
 	case BROKER_SKIPPED:
@@ -136,7 +133,7 @@ fsck_work_declare(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck_set_state(fsck, FSCK_DECLARING);
 	fsck->slot = 1;
-	fsck->window = DECLARES_MOST;
+	fsck->window = MUTEX_DECLARES_MOST;
 	declare_more(engine, fsck);
 }
 

@@ -19,6 +19,12 @@
 
 #include "daemon/lock/engine.h"
 
+/*
+ * Declares in flight at once of whoever has it: enough to keep the broker busy, few enough to stop soon
+ * after an error.
+ */
+#define MUTEX_DECLARES_MOST 64
+
 enum mutex_news {
 	MUTEX_HELD, /* it is the taker's, until mutex_drop() or MUTEX_LOST */
 	MUTEX_FREE, /* dropped, or gone with its link; the last that is told */
