@@ -1,21 +1,47 @@
 /*
  * lockbrokerd: options, configuration, run.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "daemon/config/config.h"
 #include "daemon/server.h"
+
+/*
+ * A standard descriptor that is closed would be the number of the next one that is opened, and the log
+ * would go to the broker, or to a peer. What fills the gap can be read or written as little.
+ */
+static bool
+fill_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int wrong_way = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", wrong_way | O_CLOEXEC) != fd)
+			return false;
+	}
+	return true;
+}
 
 int
 main(int argc, char *argv[])
 {
 	enum config_action action = CONFIG_RUN;
 	struct config_error error;
-	struct config *config = config_load(argc, argv, &action, &error);
+	struct config *config;
 
+	if (!fill_standard_descriptors()) {
+		fprintf(stderr, "lockbrokerd: /dev/null: %s\n", strerror(errno));
+		return EX_OSERR;
+	}
+	config = config_load(argc, argv, &action, &error);
 	if (config == NULL) {
 		fprintf(stderr, "lockbrokerd: %s\n", error.text);
 		return EX_CONFIG;

@@ -48,6 +48,15 @@ class Door(unittest.TestCase):
         daemon.start()
         self.assertEqual(Wire(daemon).call("ping"), {})
 
+    def test_standard_descriptors_that_are_closed_become_nobody_elses(self):
+        daemon = Daemon(self, start=False)
+        daemon.command = ["/bin/sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh"] + daemon.command
+        daemon.start()
+        self.assertEqual([os.readlink(f"/proc/{daemon.pid}/fd/{fd}") for fd in range(3)], ["/dev/null"] * 3)
+        peer = Wire(daemon)
+        peer.call("acquire", name="m", kind="mutex", timeout=0)  # a line of the log
+        self.assertEqual(peer.call("ping"), {})
+
     def test_a_live_one_is_left_alone(self):
         first = Daemon(self)
         peer = Wire(first)
