@@ -106,6 +106,9 @@ const struct config_key config_keys[] = {
 	    "More are read only when one has been answered."},
 	{"max-peers-per-uid", KEY_INTEGER, AT(max_peers_per_uid), "20000", "N", 1, 1000000, NULL, true,
 	    "How many connections the processes of one user may have open."},
+	{"max-waits-per-uid", KEY_INTEGER, AT(max_waits_per_uid), "20000", "N", 1, 1000000, NULL, true,
+	    "How many requests of the processes of one user, root as well, may wait for locks, over all "
+	    "connections. What is more is refused as too-many-waiters."},
 	{"admin-group", KEY_STRING, AT(admin_group), "lockbroker-admin", "GROUP", 0, 64, NULL, true,
 	    "The group whose members may, besides root and the daemon's own user, do what changes "
 	    "semaphores for everybody. A group that does not exist has no members; empty: no group."},

@@ -133,14 +133,21 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 	return false;
 }
 
-/* Whether a peer that waits that much may wait for one thing more. */
+/* Whether a peer that waits that much, of a user who does, may wait for one thing more. */
 static bool
 may_wait(const struct dispatch *dispatch, const struct conn *conn, struct message_error *ret_error)
 {
-	if (requests_waiting(conn->requests) < (size_t)dispatch->config->max_waits_per_peer)
+	const struct config *config = dispatch->config;
+
+	if (requests_waiting(conn->requests) >= (size_t)config->max_waits_per_peer)
+		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
+		    "this connection has as many requests waiting as it may");
+	else if (requests_in_all(conn->requests).waiting >= (size_t)config->max_waits_per_uid)
+		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
+		    "uid %u has %d requests waiting, which is all it may have",
+		    (unsigned)conn->subject.uid, config->max_waits_per_uid);
+	else
 		return true;
-	message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-	    "this connection has as many requests waiting as it may");
 	return false;
 }
 

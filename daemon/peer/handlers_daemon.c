@@ -44,6 +44,7 @@ handle_info(struct dispatch *dispatch, struct conn *conn, const struct request *
 	json_add_integer(limits, "locks_per_peer", config->max_locks_per_peer);
 	json_add_integer(limits, "waits_per_peer", config->max_waits_per_peer);
 	json_add_integer(limits, "requests_per_peer", config->max_requests_per_peer);
+	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
 	json_add_number(lease, "margin", duration_to_seconds(lock_margin(dispatch->engine)));

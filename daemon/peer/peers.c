@@ -8,6 +8,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/peer/requests.h"
 #include "protocol/message.h"
 
 /* How many conns a uid has; only while there are some. */
@@ -15,6 +16,7 @@ struct uid_count {
 	uid_t uid;
 	size_t count;
 	bool complained; /* of its being full, which it is still */
+	struct requests_sum requests;
 	UT_hash_handle hh;
 };
 
@@ -75,12 +77,15 @@ static void
 peers_reap(struct peers *peers)
 {
 	struct conn *conn;
+	uid_t uid;
 
 	while ((conn = TAILQ_FIRST(&peers->room.dead)) != NULL) {
 		TAILQ_REMOVE(&peers->room.dead, conn, dead);
 		HASH_DELETE(by_id, peers->by_id, conn);
-		uid_remove(peers, conn->subject.uid);
+		uid = conn->subject.uid;
 		conn_free(conn);
+		/* Last: its requests counted there. */
+		uid_remove(peers, uid);
 	}
 }
 
@@ -136,6 +141,7 @@ peers_add(struct peers *peers, int fd)
 	}
 	HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);
 	entry = uid_add(peers, conn->subject.uid);
+	requests_count_in(conn->requests, &entry->requests);
 	if (entry->count > peers->max_per_uid) {
 		turn_away(fd, entry, peers->max_per_uid);
 		conn_kill(conn, NULL);

@@ -25,6 +25,7 @@ struct requests {
 	struct record *by_number, *by_id; /* owned, by both tables together */
 	uint64_t last;
 	size_t answering;
+	struct requests_sum *sum; /* borrowed; NULL: nobody's but ours */
 };
 
 static void
@@ -49,11 +50,27 @@ requests_new(void)
 	return mem_alloc(sizeof(struct requests));
 }
 
+void
+requests_count_in(struct requests *requests, struct requests_sum *sum)
+{
+	assert(requests->sum == NULL && requests->by_number == NULL);
+	requests->sum = sum;
+}
+
+/* One more; one less: by = -1. */
+static void
+count(struct requests *requests, const struct request *request, int by)
+{
+	if (!request->waits)
+		requests->answering += (size_t)by;
+	else if (requests->sum != NULL)
+		requests->sum->waiting += (size_t)by;
+}
+
 static void
 record_remove(struct requests *requests, struct record *record)
 {
-	if (!record->request.waits)
-		requests->answering--;
+	count(requests, &record->request, -1);
 	HASH_DELETE(by_number, requests->by_number, record);
 	HASH_DELETE(by_id, requests->by_id, record);
 	free(record);
@@ -90,8 +107,7 @@ requests_add(struct requests *requests, const struct message_id *id, const struc
 	key_make(&record->key, id);
 	HASH_ADD(by_number, requests->by_number, request.number, sizeof(uint64_t), record);
 	HASH_ADD_KEYPTR(by_id, requests->by_id, record->key.text, strlen(record->key.text), record);
-	if (!waits)
-		requests->answering++;
+	count(requests, &record->request, 1);
 	return &record->request;
 }
 
@@ -155,4 +171,10 @@ size_t
 requests_waiting(const struct requests *requests)
 {
 	return requests_count(requests) - requests->answering;
+}
+
+struct requests_sum
+requests_in_all(const struct requests *requests)
+{
+	return requests->sum == NULL ? (struct requests_sum){0} : *requests->sum;
 }

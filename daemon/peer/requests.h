@@ -15,6 +15,11 @@
 struct requests;
 struct dispatch_row; /* a method: handlers.h */
 
+/* What the requests of some peers, as those of one uid, come to. */
+struct requests_sum {
+	size_t waiting;
+};
+
 struct request {
 	uint64_t number;
 	struct message_id id;
@@ -24,6 +29,8 @@ struct request {
 
 struct requests *requests_new(void);
 void requests_free(struct requests *requests);
+/* From now on they count there, too; borrowed, and outlives them. Before the first is added. */
+void requests_count_in(struct requests *requests, struct requests_sum *sum);
 
 /* NULL when a request with that id is unanswered still. Borrowed until it is removed. */
 const struct request *requests_add(struct requests *requests, const struct message_id *id,
@@ -42,5 +49,7 @@ size_t requests_count(const struct requests *requests);
 size_t requests_answering(const struct requests *requests);
 /* Those that do. */
 size_t requests_waiting(const struct requests *requests);
+/* What they count in; all 0 when that is nowhere. */
+struct requests_sum requests_in_all(const struct requests *requests);
 
 #endif

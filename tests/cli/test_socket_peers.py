@@ -192,6 +192,35 @@ class Limits(unittest.TestCase):
         peer.call("release", lock=lock)
         self.assertEqual(peer.answer(waiting[0])["name"], "m")
 
+    def test_the_waiting_requests_of_a_user_are_bounded_over_all_connections(self):
+        daemon = Daemon(self, config="max-waits-per-uid = 3\n")
+        one, two, three = Wire(daemon), Wire(daemon), Wire(daemon)
+        one.call("acquire", name="m", kind="mutex", timeout=0)
+        waiting = [peer.request("acquire", name="m", kind="mutex") for peer in (one, two, two)]
+        one.call("ping")
+        two.call("ping")
+        for method, params in (("acquire", {"name": "m", "kind": "mutex"}), ("watch", {}),
+                               ("await", {"name": "db", "slot": 1, "state": "taken"})):
+            refused = three.error(method, **params)
+            self.assertEqual((refused.reason, refused.message),
+                             ("too-many-waiters", f"uid {os.getuid()} has 3 requests waiting, which is all it may have"))
+        # One that is over, for whatever reason, makes room for one.
+        two.send_line({"id": "c", "method": "cancel", "params": {"id": waiting[1]}})
+        self.assertTrue(two.answer("c")["cancelled"])
+        three.request("acquire", name="m", kind="mutex")
+        three.call("ping")
+        self.assertEqual(one.error("watch").reason, "too-many-waiters")
+        two.hang_up()
+        wait_until(lambda: one.call("info")["counts"]["peers"] == 2, what="it is gone")
+        three.request("acquire", name="m", kind="mutex")
+        three.call("ping")
+        self.assertEqual(one.error("watch").reason, "too-many-waiters")
+        # Who waits stays when the limit falls.
+        daemon.write_config("max-waits-per-uid = 1\n")
+        daemon.reload()
+        wait_until(lambda: one.call("info")["limits"]["waits_per_uid"] == 1, what="it is reloaded")
+        self.assertEqual(one.call("info")["counts"]["waiting"], 3)
+
     def test_one_request_at_a_time_answers_all(self):
         daemon = Daemon(self, "--max-requests-per-peer", "1")
         peer = Wire(daemon)

@@ -246,7 +246,8 @@ class Looking(WireCase):
         self.assertFalse(info["draining"])
         self.assertEqual(info["naming"], "amqp-locks")
         self.assertEqual(info["limits"], {"line": 65536, "locks_per_peer": 1024,
-                                          "waits_per_peer": 1024, "requests_per_peer": 64})
+                                          "waits_per_peer": 1024, "requests_per_peer": 64,
+                                          "waits_per_uid": 20000})
         self.assertEqual(info["broker"]["state"], "up")
         self.assertFalse(info["broker"]["persistent"])
         self.assertEqual((info["counts"]["holds"], info["counts"]["granted"]), (1, 1))

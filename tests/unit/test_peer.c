@@ -83,6 +83,33 @@ START_TEST(requests_that_wait_are_counted_and_go_together)
 }
 END_TEST
 
+START_TEST(requests_of_several_are_counted_together)
+{
+	struct requests *one = requests_new(), *two = requests_new(), *alone = requests_new();
+	struct requests_sum sum = {0};
+	uint64_t left = 0;
+
+	requests_count_in(one, &sum);
+	requests_count_in(two, &sum);
+	requests_add(one, &seven, NULL, true);
+	requests_add(one, &seven_text, NULL, false);
+	requests_add(two, &seven, NULL, true);
+	requests_add(two, &seven_text, NULL, true);
+	requests_add(alone, &seven, NULL, true);
+	ck_assert_uint_eq(sum.waiting, 3);
+	ck_assert_uint_eq(requests_in_all(one).waiting, 3);
+	ck_assert_uint_eq(requests_in_all(alone).waiting, 0);
+	requests_remove(two, requests_find_id(two, &seven)->number);
+	ck_assert_uint_eq(sum.waiting, 2);
+	requests_remove_waiting(one, remember, &left);
+	ck_assert_uint_eq(sum.waiting, 1);
+	requests_free(two);
+	ck_assert_uint_eq(sum.waiting, 0);
+	requests_free(one);
+	requests_free(alone);
+}
+END_TEST
+
 /* ---- credentials ---- */
 
 START_TEST(credentials_are_the_kernels)
@@ -307,6 +334,7 @@ peer_suite(void)
 	tcase_add_test(tcase, requests_tell_ids_apart);
 	tcase_add_test(tcase, requests_never_use_a_number_twice);
 	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);
+	tcase_add_test(tcase, requests_of_several_are_counted_together);
 	tcase_add_test(tcase, credentials_are_the_kernels);
 	suite_add_tcase(suite, tcase);
 
