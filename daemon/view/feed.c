@@ -66,6 +66,7 @@ struct feed {
 	uint64_t round;          /* the one in progress, or the last */
 	uint64_t inquiry;        /* 0: none is in progress */
 	struct timer next_round; /* set between rounds, while somebody watches */
+	bool draining;           /* nobody may watch any more: the daemon waits for who is owed */
 };
 
 /* ---- telling ---- */
@@ -456,8 +457,13 @@ void
 view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
 {
 	struct feed *feed = view->feed;
-	struct watcher *watcher = mem_alloc(sizeof(*watcher));
+	struct watcher *watcher;
 
+	if (feed->draining) {
+		view_refuse(view, peer, request, REASON_DRAINING, NULL);
+		return;
+	}
+	watcher = mem_alloc(sizeof(*watcher));
 	watcher->peer = peer;
 	watcher->request = request;
 	watcher->name = name == NULL ? NULL : mem_strdup(name);
@@ -511,6 +517,7 @@ view_drain(struct view *view)
 {
 	struct watcher *watcher;
 
+	view->feed->draining = true;
 	while ((watcher = TAILQ_FIRST(&view->feed->watchers)) != NULL) {
 		view_refuse(view, watcher->peer, watcher->request, REASON_DRAINING, NULL);
 		watcher_end(view->feed, watcher);

@@ -60,7 +60,7 @@ void view_watch(struct view *view, uint64_t peer, uint64_t request, const char *
 bool view_cancel(struct view *view, uint64_t peer, uint64_t request);
 /* Its watches end unanswered; what else it asked for is answered to nobody. */
 void view_peer_gone(struct view *view, uint64_t peer);
-/* The daemon stops: watches end with `draining`. */
+/* The daemon stops: watches end with `draining`, also those that are asked for from now on. */
 void view_drain(struct view *view);
 
 /* From the engine's listener. */

@@ -159,15 +159,25 @@ START_TEST(a_watch_ends_by_cancel_by_its_peer_and_by_the_stop)
 	ck_assert_int_eq(rig_answered(rig, 0, 1)->reason, REASON_CANCELLED);
 	rig_acquire(rig, 0, 1);
 	ck_told("A:waiting A:waiting A:busy A:busy");
-	view_drain(rig->daemon[0].view);
-	ck_assert_int_eq(rig_answered(rig, 0, 2)->reason, REASON_DRAINING);
-	ck_assert_int_eq(rig_answered(rig, 0, 3)->reason, REASON_DRAINING);
-	watch(4, NULL);
-	ck_told("A:busy synced");
 	view_peer_gone(rig->daemon[0].view, 100);
-	ck_assert_ptr_null(rig_answered(rig, 0, 4));
+	ck_assert_ptr_null(rig_answered(rig, 0, 2));
 	rig_acquire(rig, 0, 2);
 	ck_told("");
+	watch(4, NULL);
+	ck_told("A:busy B:waiting synced");
+	view_drain(rig->daemon[0].view);
+	ck_assert_int_eq(rig_answered(rig, 0, 4)->reason, REASON_DRAINING);
+}
+END_TEST
+
+/* Or the daemon would wait for an end of it. */
+START_TEST(a_daemon_that_stops_lets_nobody_watch)
+{
+	view_drain(rig->daemon[0].view);
+	watch(1, NULL);
+	ck_told("");
+	ck_assert_ptr_nonnull(rig_answered(rig, 0, 1));
+	ck_assert_int_eq(rig_answered(rig, 0, 1)->reason, REASON_DRAINING);
 }
 END_TEST
 
@@ -244,6 +254,7 @@ suite_view_feed(void)
 	tcase_add_test(tcase, who_watches_all_hears_of_none_that_is_kept_from_him);
 	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
 	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_peer_and_by_the_stop);
+	tcase_add_test(tcase, a_daemon_that_stops_lets_nobody_watch);
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
 	tcase_add_test(tcase, who_reads_too_slowly_begins_anew_when_it_has_read);
 	tcase_add_test(tcase, what_there_is_has_a_limit);

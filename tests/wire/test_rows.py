@@ -1,6 +1,7 @@
 """show, watch, grant and deny over the wire, of one daemon: rows, words, rights, and peers that are slow."""
 
 import os
+import signal
 import unittest
 
 import tap
@@ -189,6 +190,16 @@ class Watched(View):
         watch.notification("synced")
         self.daemon.stop()
         self.assertEqual(watch.reply(asked)["error"]["data"]["reason"], "draining")
+
+    def test_a_watch_does_not_keep_a_daemon_that_stops(self):
+        holder, lock = self.hold()
+        watch, asked = self.watch()
+        watch.notification("synced")
+        self.daemon.signal(signal.SIGTERM)
+        self.assertEqual(watch.reply(asked)["error"]["data"]["reason"], "draining")
+        self.assertEqual(watch.error("watch").reason, "draining")
+        holder.call("release", lock=lock)
+        self.daemon.wait_exit()
 
     def test_what_a_watch_is_told(self):
         watch, asked = self.watch()
