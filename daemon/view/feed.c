@@ -239,16 +239,19 @@ tell_live_row(const struct feed *feed, const struct cJSON *row)
 	}
 }
 
+/* Takes the row. */
 static void
-take_row(struct feed *feed, uint32_t run, const struct cJSON *row)
+take_row(struct feed *feed, uint32_t run, struct cJSON *row)
 {
 	const char *waiter = row_waiter(row);
 	struct mirrored *mirrored;
 
 	HASH_FIND(hh, feed->mirror, waiter, strlen(waiter), mirrored);
 	if (mirrored == NULL) {
-		if (HASH_CNT(hh, feed->mirror) >= MIRROR_MAX)
+		if (HASH_CNT(hh, feed->mirror) >= MIRROR_MAX) {
+			json_free(row);
 			return;
+		}
 		mirrored = mem_alloc(sizeof(*mirrored));
 		mirrored->waiter = mem_strdup(waiter);
 		mirrored->run = run;
@@ -259,7 +262,7 @@ take_row(struct feed *feed, uint32_t run, const struct cJSON *row)
 	if (mirrored->row == NULL || !row_same(mirrored->row, row))
 		tell_live_row(feed, row);
 	json_free(mirrored->row);
-	mirrored->row = json_copy(row);
+	mirrored->row = row;
 }
 
 static void
@@ -390,7 +393,7 @@ heard(void *ctx, uint64_t id, const struct letter *answer)
 	for (const struct cJSON *row = json_first(answer->rows); row != NULL;
 	     row = json_next(row)) {
 		if (row_is_sane(row, answer->run, answer->host))
-			take_row(feed, answer->run, row);
+			take_row(feed, answer->run, row_copy(row));
 	}
 	take_teller(feed, answer);
 	if (inspect_is_whole(feed->view->inspect, feed->inquiry))

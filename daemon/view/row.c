@@ -10,8 +10,6 @@
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
 
-#define MEMBERS 18
-
 /* ---- making ---- */
 
 static void
@@ -198,14 +196,8 @@ row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 {
 	const char *its_host;
 	bool revoked, unknown;
-	size_t members = 0;
 
-	if (!json_is_object(row))
-		return false;
-	for (const struct cJSON *member = json_first(row); member != NULL;
-	     member = json_next(member))
-		members++;
-	return members == MEMBERS && is_id(json_get(row, "waiter"), run) && is_placed(row, run) &&
+	return json_is_object(row) && is_id(json_get(row, "waiter"), run) && is_placed(row, run) &&
 	       is_named(row) && is_words_or_null(json_get(row, "who")) &&
 	       is_words_or_null(json_get(row, "why")) &&
 	       is_words_or_null(json_get(row, "command")) &&
@@ -214,6 +206,19 @@ row_is_sane(const struct cJSON *row, uint32_t run, const char *host)
 	       is_integer(json_get(row, "pid"), 0, INT32_MAX) && is_time(json_get(row, "since")) &&
 	       is_age(json_get(row, "age")) && json_bool(json_get(row, "revoked"), &revoked) &&
 	       json_bool(json_get(row, "unknown"), &unknown) && !unknown;
+}
+
+struct cJSON *
+row_copy(const struct cJSON *row)
+{
+	static const char *const members[] = {"waiter", "lock", "state", "name", "kind", "slot",
+	    "position", "priority", "who", "why", "command", "host", "uid", "pid", "since", "age",
+	    "revoked", "unknown"};
+	struct cJSON *copy = json_new_object();
+
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		json_add(copy, members[i], json_copy(json_get(row, members[i])));
+	return copy;
 }
 
 /* ---- reading ---- */

@@ -24,8 +24,13 @@ struct row_facts {
 struct cJSON *row_new(const struct row_facts *facts, const struct lock_party *party);
 /* A slot that is taken, nobody says by whom. */
 struct cJSON *row_unknown(const char *name, int slot);
-/* Whether it is what row_new() of the daemon of that run would make, not gone and not cancelled. */
+/*
+ * Whether it is what row_new() of the daemon of that run would make, not gone and not cancelled. It may
+ * have members that are not known here: those of a newer daemon have.
+ */
 bool row_is_sane(const struct cJSON *row, uint32_t run, const char *host);
+/* A sane row without such members. */
+struct cJSON *row_copy(const struct cJSON *row);
 /* Bytes that it takes on a line, a comma included. */
 size_t row_size(const struct cJSON *row);
 

@@ -381,7 +381,7 @@ heard(void *ctx, uint64_t id, const struct letter *answer)
 	for (one = json_first(answer->rows); one != NULL; one = json_next(one)) {
 		if (row_is_sane(one, answer->run, answer->host) &&
 		    strcmp(row_name(one), showing->name) == 0)
-			add_row(showing, json_copy(one));
+			add_row(showing, row_copy(one));
 	}
 	for (one = json_first(answer->slots); one != NULL; one = json_next(one)) {
 		if (json_integer(one, &slot) && slot <= METHODS_SLOTS_MAX)
