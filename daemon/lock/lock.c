@@ -49,6 +49,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 		/* What was asked on the side link has been answered one by one. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
+		if (engine->listener.unheard != NULL)
+			engine->listener.unheard(engine->listener.ctx);
 		return;
 	}
 	engine->link = state;

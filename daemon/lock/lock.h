@@ -228,6 +228,8 @@ struct lock_listener {
 	/* The broker's letters (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
 	void (*asked)(void *ctx, const struct broker_letter *letter);
 	void (*replied)(void *ctx, const struct broker_letter *letter);
+	/* The side link came or went: letters may have gone unheard. NULL: nobody cares. */
+	void (*unheard)(void *ctx);
 };
 
 /* broker and timers are borrowed and outlive the engine, which becomes the broker's listener. */

@@ -345,6 +345,15 @@ on_replied(void *ctx, const struct broker_letter *letter)
 }
 
 static void
+on_unheard(void *ctx)
+{
+	const struct dispatch *dispatch = ctx;
+
+	if (dispatch->view != NULL)
+		view_unheard(dispatch->view);
+}
+
+static void
 send_draining(void *ctx, struct conn *conn)
 {
 	const int64_t *grace = ctx;
@@ -403,7 +412,8 @@ dispatch_lock_listener(struct dispatch *dispatch)
 	    .ctx = dispatch,
 	    .changed = on_changed,
 	    .asked = on_asked,
-	    .replied = on_replied};
+	    .replied = on_replied,
+	    .unheard = on_unheard};
 }
 
 void

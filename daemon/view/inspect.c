@@ -353,6 +353,12 @@ inspect_letter_replied(struct inspect *inspect, const struct broker_letter *lett
 	letter_done(&read);
 }
 
+void
+inspect_unheard(struct inspect *inspect)
+{
+	inspect->rolled = INT64_MIN;
+}
+
 /* ---- letters out ---- */
 
 struct cJSON *

@@ -6,7 +6,8 @@
  * Who is there: a daemon that means to answer says hello, says bye when it does no more, and says with
  * every letter whether it stays. An inquiry that ran until its deadline has heard everybody (a roll
  * call); so for a while (INSPECT_ROLL) one to which all that are known have answered need not wait for
- * its deadline. Who is known and did not answer is missing, and forgotten after a while.
+ * its deadline, unless letters may have gone unheard since. Who is known and did not answer is missing,
+ * and forgotten after a while.
  */
 #ifndef VIEW_INSPECT_H
 #define VIEW_INSPECT_H
@@ -77,5 +78,7 @@ struct cJSON *inspect_missing(const struct inspect *inspect, uint64_t inquiry);
 /* The broker's letters. */
 void inspect_letter_asked(struct inspect *inspect, const struct broker_letter *letter);
 void inspect_letter_replied(struct inspect *inspect, const struct broker_letter *letter);
+/* There may have been letters that did not come: somebody's hello among them. */
+void inspect_unheard(struct inspect *inspect);
 
 #endif

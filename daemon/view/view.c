@@ -92,6 +92,12 @@ view_replied(struct view *view, const struct broker_letter *letter)
 	inspect_letter_replied(view->inspect, letter);
 }
 
+void
+view_unheard(struct view *view)
+{
+	inspect_unheard(view->inspect);
+}
+
 /* ---- lifecycle ---- */
 
 struct view *

@@ -68,5 +68,6 @@ void view_changed(struct view *view, const struct lock_party *row);
 void view_answer(struct view *view, uint64_t request, const struct lock_answer *answer);
 void view_asked(struct view *view, const struct broker_letter *letter);
 void view_replied(struct view *view, const struct broker_letter *letter);
+void view_unheard(struct view *view);
 
 #endif

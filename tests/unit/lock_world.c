@@ -207,6 +207,15 @@ on_replied(void *ctx, const struct broker_letter *letter)
 		daemon->also.replied(daemon->also.ctx, letter);
 }
 
+static void
+on_unheard(void *ctx)
+{
+	const struct world_daemon *daemon = ctx;
+
+	if (daemon->also.unheard != NULL)
+		daemon->also.unheard(daemon->also.ctx);
+}
+
 /* ---- the world ---- */
 
 static void
@@ -218,7 +227,8 @@ daemon_start(struct lock_world *world, int number)
 	    .ctx = daemon,
 	    .changed = on_changed,
 	    .asked = on_asked,
-	    .replied = on_replied};
+	    .replied = on_replied,
+	    .unheard = on_unheard};
 	struct lock_settings settings = world_settings;
 
 	settings.naming = world->naming;

@@ -75,6 +75,21 @@ START_TEST(a_daemon_that_comes_says_so_and_is_waited_for)
 }
 END_TEST
 
+/* Its side link was away when the other said so. */
+START_TEST(a_daemon_that_came_unheard_is_waited_for)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 0, 2);
+	rig_show(rig, 0, 1);
+	memory_broker_cut(rig->world->daemon[0].broker, BROKER_SIDE, 0, NSEC_PER_SEC, "cut");
+	rig_acquire(rig, 1, 3);
+	world_pass(rig->world, 5 * NSEC_PER_SEC);
+	ck_assert_str_eq(rig_show(rig, 0, 2),
+	    "slots 2 busy 2 waiting 1 [A@host0/1] [B@host0/2] [C@host1#1] more 0");
+	ck_assert_int_lt(show_takes(0, 3), RIG_TIMEOUT / 5);
+}
+END_TEST
+
 START_TEST(a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown)
 {
 	rig_acquire(rig, 1, 1);
@@ -381,6 +396,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, show_has_the_rows_of_all_hosts);
 	tcase_add_test(tcase, the_first_show_waits_for_all_and_the_next_for_those_that_are_known);
 	tcase_add_test(tcase, a_daemon_that_comes_says_so_and_is_waited_for);
+	tcase_add_test(tcase, a_daemon_that_came_unheard_is_waited_for);
 	tcase_add_test(
 	    tcase, a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown);
 	tcase_add_test(tcase, a_daemon_that_leaves_says_so_and_is_not_missed);

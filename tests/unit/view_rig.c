@@ -132,6 +132,12 @@ pass_replied(void *ctx, const struct broker_letter *letter)
 }
 
 static void
+pass_unheard(void *ctx)
+{
+	view_unheard(((const struct rig_daemon *)ctx)->view);
+}
+
+static void
 on_log(void *ctx, enum log_level level, const char *line)
 {
 	struct view_rig *rig = ctx;
@@ -184,6 +190,7 @@ rig_new(void)
 		    .changed = pass_changed,
 		    .asked = pass_asked,
 		    .replied = pass_replied,
+		    .unheard = pass_unheard,
 		    .ctx = daemon};
 	}
 	return rig;
