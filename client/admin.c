@@ -128,7 +128,7 @@ call_removing(struct lb *lb, const char *method, struct cJSON *params,
 	if (change->wait_ms < 0)
 		json_add_null(params, "wait");
 	else if (change->wait_ms > 0)
-		json_add_number(params, "wait", (double)change->wait_ms / 1000);
+		json_add_seconds(params, "wait", change->wait_ms * DURATION_MILLISECOND);
 	if (change->progress != 0 && change->wait_ms != 0)
 		json_add_bool(params, "progress", true);
 	if (change->wait_ms < 0 || timeout_ms < 0 ||
@@ -221,6 +221,6 @@ lb_await(struct lb *lb, const char *name, int slot, enum lb_slot_state state, in
 	json_add_integer(params, "slot", slot);
 	json_add_string(params, "state", state == LB_SLOT_TAKEN ? "taken" : "free");
 	if (timeout_ms >= 0)
-		json_add_number(params, "timeout", (double)timeout_ms / 1000);
+		json_add_seconds(params, "timeout", timeout_ms * DURATION_MILLISECOND);
 	return handle_call(lb, "await", params, handle_patience(timeout_ms));
 }

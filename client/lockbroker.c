@@ -205,7 +205,7 @@ acquire_params(const char *name, const struct lb_options *options)
 	if (options->kind != LB_SEMAPHORE)
 		json_add_string(params, "kind", lb_kind_word(options->kind));
 	if (options->timeout_ms >= 0)
-		json_add_number(params, "timeout", (double)options->timeout_ms / 1000);
+		json_add_seconds(params, "timeout", options->timeout_ms * DURATION_MILLISECOND);
 	if (options->priority != 0)
 		json_add_integer(params, "priority", options->priority);
 	if (options->create != 0)

@@ -1,8 +1,10 @@
 #include "protocol/duration.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #define NS_PER_SECOND INT64_C(1000000000)
 
@@ -81,4 +83,18 @@ double
 duration_to_seconds(int64_t ns)
 {
 	return (double)ns / (double)NS_PER_SECOND;
+}
+
+void
+duration_write(char buf[DURATION_TEXT_SIZE], int64_t ns)
+{
+	uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+	int len = snprintf(buf, DURATION_TEXT_SIZE, "%s%" PRIu64 ".%09" PRIu64, ns < 0 ? "-" : "",
+	    size / NS_PER_SECOND, size % NS_PER_SECOND);
+
+	while (buf[len - 1] == '0')
+		len--;
+	if (buf[len - 1] == '.')
+		len--;
+	buf[len] = '\0';
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define DURATION_FOREVER INT64_MAX
+#define DURATION_MILLISECOND INT64_C(1000000)
 /* Longest finite duration: 10 years, in seconds. */
 #define DURATION_MAX_SECONDS 315360000
 
@@ -19,5 +20,10 @@ const char *duration_parse(const char *text, int64_t *ret_ns) __attribute__((war
 /* A number of seconds from the wire, 0 to DURATION_MAX_SECONDS, to ns (rounded up). */
 int64_t duration_from_seconds(double seconds);
 double duration_to_seconds(int64_t ns);
+
+/* Room for the longest, "-9223372036.854775808", and its end. */
+#define DURATION_TEXT_SIZE 22
+/* ns as seconds, with the decimals that it has: "1.5", "20", "-0.000000001". */
+void duration_write(char buf[DURATION_TEXT_SIZE], int64_t ns);
 
 #endif

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "protocol/duration.h"
 #include "protocol/json_scan.h"
 
 /* Largest integer that a double keeps apart from its neighbours. */
 #define INTEGER_MAX INT64_C(9007199254740991)
+/* Bytes of a text that most fit into, so that it need not grow while it is printed. */
+#define PRINTED_MOSTLY 512
 /* cJSON prints 15 digits when that is near enough (compare_double()): above this it is off by one. */
 #define INTEGER_PRINTED INT64_C(999999999999999)
 
@@ -136,7 +139,7 @@ json_string(const struct cJSON *value, const char **ret)
 bool
 json_number(const struct cJSON *value, double *ret)
 {
-	/* Raw: a large integer, see json_add_integer(). */
+	/* Raw: see new_raw_number(). */
 	if (!cJSON_IsNumber(value) && !cJSON_IsRaw(value))
 		return false;
 	*ret = value->valuedouble;
@@ -224,19 +227,35 @@ new_string(const char *value)
 	return string;
 }
 
+/* What cJSON would not print as it is, or not fast: of a double it reads back what it printed. */
+static struct cJSON *
+new_raw_number(const char *text, double value)
+{
+	struct cJSON *number = cJSON_CreateRaw(text);
+
+	if (number != NULL)
+		number->valuedouble = value;
+	return number;
+}
+
 static struct cJSON *
 new_integer(int64_t value)
 {
 	char text[24];
-	struct cJSON *number;
 
 	if (value >= -INTEGER_PRINTED && value <= INTEGER_PRINTED)
 		return cJSON_CreateNumber((double)value);
 	snprintf(text, sizeof(text), "%" PRId64, value);
-	number = cJSON_CreateRaw(text);
-	if (number != NULL)
-		number->valuedouble = (double)value;
-	return number;
+	return new_raw_number(text, (double)value);
+}
+
+static struct cJSON *
+new_seconds(int64_t ns)
+{
+	char text[DURATION_TEXT_SIZE];
+
+	duration_write(text, ns);
+	return new_raw_number(text, duration_to_seconds(ns));
 }
 
 void
@@ -257,10 +276,9 @@ json_add_string(struct cJSON *object, const char *name, const char *value)
 }
 
 void
-json_add_number(struct cJSON *object, const char *name, double value)
+json_add_seconds(struct cJSON *object, const char *name, int64_t ns)
 {
-	assert(isfinite(value)); /* JSON has no word for others, cJSON would say null */
-	json_add(object, name, cJSON_CreateNumber(value));
+	json_add(object, name, new_seconds(ns));
 }
 
 void
@@ -322,5 +340,5 @@ json_append_string(struct cJSON *array, const char *value)
 char *
 json_print(const struct cJSON *value)
 {
-	return cJSON_PrintUnformatted(value);
+	return cJSON_PrintBuffered(value, PRINTED_MOSTLY, false);
 }

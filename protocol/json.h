@@ -56,7 +56,8 @@ struct cJSON *json_new_object(void);
 struct cJSON *json_new_array(void);
 /* NULL: null. Bytes that are not UTF-8 (a broker's words may be anything) become U+FFFD. */
 void json_add_string(struct cJSON *object, const char *name, const char *value);
-void json_add_number(struct cJSON *object, const char *name, double value);
+/* A duration or a time in ns, as seconds: exact, which is more than a double's digits would be. */
+void json_add_seconds(struct cJSON *object, const char *name, int64_t ns);
 void json_add_integer(struct cJSON *object, const char *name, int64_t value);
 void json_add_bool(struct cJSON *object, const char *name, bool value);
 void json_add_null(struct cJSON *object, const char *name);

@@ -359,7 +359,7 @@ send_draining(void *ctx, struct conn *conn)
 	const int64_t *grace = ctx;
 	struct cJSON *params = json_new_object();
 
-	json_add_number(params, "grace", duration_to_seconds(*grace));
+	json_add_seconds(params, "grace", *grace);
 	conn_send(conn, message_notification_line("draining", params));
 }
 

@@ -36,8 +36,7 @@ handle_info(struct dispatch *dispatch, struct conn *conn, const struct request *
 	lock_get_counts(dispatch->engine, &counts);
 	json_add_string(result, "version", PACKAGE_VERSION);
 	json_add_integer(result, "pid", getpid());
-	json_add_number(result, "uptime",
-	    duration_to_seconds(clock_now(dispatch->clock) - dispatch->started_at));
+	json_add_seconds(result, "uptime", clock_now(dispatch->clock) - dispatch->started_at);
 	json_add_bool(result, "draining", dispatch->draining);
 	json_add_string(result, "naming", dispatch->started->naming);
 	json_add_integer(limits, "line", LINE_MAX_IN);
@@ -47,8 +46,8 @@ handle_info(struct dispatch *dispatch, struct conn *conn, const struct request *
 	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
-	json_add_number(lease, "margin", duration_to_seconds(lock_margin(dispatch->engine)));
-	json_add_number(lease, "takeover", duration_to_seconds(lock_takeover(dispatch->engine)));
+	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
+	json_add_seconds(lease, "takeover", lock_takeover(dispatch->engine));
 	json_add_bool(lease, "recovering", lock_is_recovering(dispatch->engine));
 	json_add(result, "lease", lease);
 	json_add(result, "counts", result_counts(&counts, peers_count(dispatch->peers)));

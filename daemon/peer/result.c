@@ -1,7 +1,6 @@
 #include "daemon/peer/result.h"
 
 #include "daemon/view/wire_id.h"
-#include "protocol/duration.h"
 #include "protocol/json.h"
 
 static void
@@ -52,8 +51,8 @@ add_safe(struct cJSON *result, const struct result_facts *facts, const struct lo
 		json_add_null(result, "safe_until");
 		return;
 	}
-	json_add_number(result, "safe_for", duration_to_seconds(answer->safe_until - facts->now));
-	json_add_number(result, "safe_until", duration_to_seconds(answer->safe_until));
+	json_add_seconds(result, "safe_for", answer->safe_until - facts->now);
+	json_add_seconds(result, "safe_until", answer->safe_until);
 }
 
 struct cJSON *
@@ -71,7 +70,7 @@ result_acquire(const struct result_facts *facts, const struct lock_answer *answe
 	struct cJSON *result = new_hold(facts, answer);
 	struct cJSON *lease;
 
-	json_add_number(result, "waited", duration_to_seconds(answer->waited));
+	json_add_seconds(result, "waited", answer->waited);
 	add_safe(result, facts, answer);
 	if (answer->safe_until == 0) {
 		json_add_null(result, "lease");
@@ -79,7 +78,7 @@ result_acquire(const struct result_facts *facts, const struct lock_answer *answe
 	}
 	lease = json_new_object();
 	json_add_integer(lease, "heartbeat", facts->heartbeat);
-	json_add_number(lease, "margin", duration_to_seconds(facts->margin));
+	json_add_seconds(lease, "margin", facts->margin);
 	json_add(result, "lease", lease);
 	return result;
 }
@@ -188,7 +187,7 @@ notice_lease(const struct lock_notice *notice)
 {
 	struct cJSON *params = json_new_object();
 
-	json_add_number(params, "safe_until", duration_to_seconds(notice->safe_until));
+	json_add_seconds(params, "safe_until", notice->safe_until);
 	return params;
 }
 

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "daemon/view/wire_id.h"
-#include "protocol/duration.h"
 #include "protocol/json.h"
 #include "protocol/lockname.h"
 #include "protocol/methods.h"
@@ -44,7 +43,7 @@ add_since(struct cJSON *row, const struct row_facts *facts, int64_t since)
 	gmtime_r(&seconds, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	json_add_string(row, "since", text);
-	json_add_number(row, "age", duration_to_seconds(age));
+	json_add_seconds(row, "age", age);
 }
 
 struct cJSON *

@@ -395,7 +395,7 @@ make_and_print(void)
 	json_add(object, "list", array);
 	json_add_string(object, "s", "text");
 	json_add_integer(object, "i", 9007199254740991);
-	json_add_number(object, "n", 1.5);
+	json_add_seconds(object, "n", 1500000000);
 	json_add_bool(object, "b", true);
 	json_add_null(object, "z");
 	json_add_string(more, "more", "text");

@@ -64,6 +64,22 @@ START_TEST(durations_of_the_wire_round_up)
 }
 END_TEST
 
+static const struct {
+	int64_t ns;
+	const char *text;
+} written[] = {{0, "0"}, {1, "0.000000001"}, {SECOND, "1"}, {3 * SECOND / 2, "1.5"},
+    {20 * SECOND, "20"}, {-SECOND / 4, "-0.25"}, {13155 * SECOND + 100, "13155.0000001"},
+    {INT64_MAX, "9223372036.854775807"}, {INT64_MIN, "-9223372036.854775808"}};
+
+START_TEST(durations_are_written_whole)
+{
+	char text[DURATION_TEXT_SIZE];
+
+	duration_write(text, written[_i].ns);
+	ck_assert_str_eq(text, written[_i].text);
+}
+END_TEST
+
 static const char *const names[] = {"a", "db", "deploy:web/eu-1", "A", "B.b_c", "-", "a-1", "a-A1",
     "a-1-", "x-C", "x-a", "x-A-", "x-A-1b", "xA-1", "A-1", "amq", "amqp.x", "xamq.", "a-AB",
     "a-C-1", "a--", "x-1-2"};
@@ -171,6 +187,7 @@ words_suite(void)
 	tcase_add_loop_test(tcase, durations_parse, 0, COUNT(durations));
 	tcase_add_loop_test(tcase, what_is_no_duration_is_refused, 0, COUNT(no_durations));
 	tcase_add_test(tcase, durations_of_the_wire_round_up);
+	tcase_add_loop_test(tcase, durations_are_written_whole, 0, COUNT(written));
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("lockname");
