@@ -108,6 +108,7 @@ hold_up(struct amqp_broker *amqp)
 	free(amqp->version);
 	amqp->product = mem_strdup(server->product);
 	amqp->version = mem_strdup(server->version);
+	amqp->deletes_by_name = amqp_server_deletes_by_name(amqp->product, amqp->version);
 	if (amqp_keeper_host(amqp->side) != amqp_keeper_host(amqp->hold))
 		amqp_keeper_drop(amqp->side, "the hold link goes to another host now");
 	if (side_in_use(amqp))
@@ -295,7 +296,7 @@ amqp_get_info(const struct broker *broker, struct broker_info *ret)
 	    .lanes = amqp_lanes_open(amqp_keeper_lanes(amqp->hold)),
 	    .lanes_max = amqp_lanes_max(amqp_keeper_lanes(amqp->hold)),
 	    .persistent = true,
-	    .deletes_by_name = amqp_server_deletes_by_name(amqp->product, amqp->version),
+	    .deletes_by_name = amqp->deletes_by_name,
 	};
 }
 
@@ -524,6 +525,7 @@ amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
 	amqp->timers = timers;
 	amqp->tls = tls;
 	amqp_settings_copy(&amqp->settings, settings);
+	amqp->deletes_by_name = amqp_server_deletes_by_name(NULL, NULL);
 	jitter_init(&amqp->jitter, seed);
 	timer_init(&amqp->side_idle, on_side_idle, amqp, 0);
 	timer_init(&amqp->side_wait, on_side_wait, amqp, 0);

@@ -23,6 +23,7 @@ struct amqp_broker {
 	struct amqp_side over;           /* what is done over the side link */
 	char *cluster;                   /* owned; the first one seen, NULL before */
 	char *product, *version;         /* owned; of the hold link's server */
+	bool deletes_by_name;            /* that server (amqp_login.h) */
 	bool blocked;
 	bool stopped;
 	int64_t side_used;      /* clock time of the last use of the side link */
