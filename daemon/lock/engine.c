@@ -370,11 +370,10 @@ reprobe_due(void *ctx, uint64_t id)
 struct semaphore *
 engine_semaphore_find(const struct lock_engine *engine, const char *name, bool mutex)
 {
-	char *key = semaphore_key(name, mutex);
+	struct semaphore_key key = semaphore_key(name, mutex);
 	struct semaphore *semaphore;
 
-	HASH_FIND(by_key, engine->semaphores, key, strlen(key), semaphore);
-	free(key);
+	HASH_FIND(by_key, engine->semaphores, key.text, strlen(key.text), semaphore);
 	return semaphore;
 }
 
@@ -390,8 +389,8 @@ engine_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 					      : queue_name_line(engine->settings.naming, name);
 		timer_init(&semaphore->reprobe, reprobe_due, semaphore, 0);
 		timer_init(&semaphore->standing, standing_due, semaphore, 0);
-		HASH_ADD_KEYPTR(
-		    by_key, engine->semaphores, semaphore->key, strlen(semaphore->key), semaphore);
+		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
+		    strlen(semaphore->key.text), semaphore);
 	}
 	return semaphore;
 }

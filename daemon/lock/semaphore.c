@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/mem.h"
 
@@ -25,16 +26,21 @@ semaphore_free(struct semaphore *semaphore)
 	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
 	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
 	free(semaphore->name);
-	free(semaphore->key);
 	free(semaphore->busy);
 	free(semaphore);
 }
 
-char *
+struct semaphore_key
 semaphore_key(const char *name, bool mutex)
 {
+	struct semaphore_key key;
+	size_t len = strlen(name);
+
+	assert(len <= LOCKNAME_MAX);
+	memcpy(key.text, name, len);
 	/* '=' is in no lock name */
-	return mem_printf("%s%s", name, mutex ? "=M" : "");
+	strcpy(key.text + len, mutex ? "=M" : "");
+	return key;
 }
 
 bool

@@ -17,8 +17,13 @@
 #include "daemon/base/timers.h"
 #include "daemon/lock/line.h"
 #include "daemon/lock/names.h"
+#include "protocol/lockname.h"
 
 struct member;
+
+struct semaphore_key {
+	char text[LOCKNAME_MAX + sizeof("=M")];
+};
 
 /* A look: probes of a growing window, until a gap, or until everybody in the line has a slot. */
 enum look_state {
@@ -76,7 +81,7 @@ struct semaphore {
 	struct timer reprobe; /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
-	char *key; /* owned: name, with a mark for mutexes */
+	struct semaphore_key key;
 	UT_hash_handle by_key, by_probe, by_line;
 };
 
@@ -85,8 +90,8 @@ TAILQ_HEAD(semaphore_list, semaphore);
 struct semaphore *semaphore_new(const char *name, bool mutex);
 /* Nobody may wait, nothing may be set. */
 void semaphore_free(struct semaphore *semaphore);
-/* The key under which a name is kept; malloc'ed. */
-char *semaphore_key(const char *name, bool mutex);
+/* The key under which a name is kept. */
+struct semaphore_key semaphore_key(const char *name, bool mutex);
 
 /* Whether what is known was seen less than `interval` ns ago. */
 bool semaphore_is_fresh(const struct semaphore *semaphore, int64_t now, int64_t interval);
