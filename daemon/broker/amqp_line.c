@@ -14,7 +14,9 @@
 #include "daemon/broker/amqp_content.h"
 
 #define LENGTH_MAX 64
-/* After 404, a cancel, or a channel closed under a member: half of it to one and a half. */
+/* All these: half of it to one and a half. After 404: the last other member left, and its line with it. */
+#define AT_ONCE (5 * NSEC_PER_MSEC)
+/* After a cancel, or a channel closed under a member. */
 #define AGAIN (100 * NSEC_PER_MSEC)
 /* After any other refusal. */
 #define RARELY (30 * NSEC_PER_SEC)
@@ -358,7 +360,8 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct member *member = ctx;
 	struct amqp_lines *lines = member->lines;
-	bool refused = member->state == MEMBER_JOINING && code != AMQP_NOT_FOUND;
+	bool joining = member->state == MEMBER_JOINING;
+	bool refused = joining && code != AMQP_NOT_FOUND;
 
 	member_forget_channel(member);
 	if (refused && !lines->complained) {
@@ -366,7 +369,7 @@ on_closed(void *ctx, int code, const char *text)
 		    "the broker does not let this daemon wait in line: %s (%d)", text, code);
 		lines->complained = true;
 	}
-	member_out(member, refused ? RARELY : AGAIN);
+	member_out(member, refused ? RARELY : joining ? AT_ONCE : AGAIN);
 }
 
 /* ---- outside ---- */
