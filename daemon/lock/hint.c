@@ -240,6 +240,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	struct queue_name queue = line_of(engine, hold->name, mutex);
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
 	int slot = mutex ? 1 : hold->slot;
 
 	if (FAULT(NOBODY_TOLD))
@@ -252,6 +253,9 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		spare(engine, hold, queue.text, slot, SPARED_FOR_POLLERS);
 		return;
 	}
+	/* Else every second hint would come back to a place here for which nobody waits. */
+	if (semaphore != NULL)
+		waitline_shrink(engine, semaphore);
 	broker_line_wake(engine->broker, queue.text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		spare(engine, hold, queue.text, slot, SPARED_FOR_LINE);
