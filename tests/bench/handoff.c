@@ -1,12 +1,15 @@
 /*
  * How long a slot takes from its holder's release to the grant of who waits, as the two of them see it
- * on their sockets; and what an echo of as many bytes takes. Prints the median, in seconds.
+ * on their sockets. Prints medians, in seconds.
  *
- *	handoff NAME ROUNDS SOCKET SOCKET	peers of two daemons, or of one (the same socket twice)
- *	handoff echo ROUNDS BYTES		a Unix stream socket and a process that sends back
+ *	handoff NAME ROUNDS MS SOCKET	peers of one daemon, after a rest of MS; each time also an echo of
+ *					BYTES over a Unix stream socket, after as long a rest: two medians.
+ *					All run on one CPU, where the caller has put the daemon, too
+ *	handoff NAME ROUNDS MS SOCKET SOCKET	peers of two daemons
  */
 #include <err.h>
-#include <signal.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,9 @@
 #include <unistd.h>
 
 #define LINE_SIZE 8192
+/* Of a release, or of the grant that answers an acquire. */
+#define BYTES 200
+#define CPU 0
 #define PATIENCE 20 /* seconds without an answer */
 
 struct peer {
@@ -43,13 +49,13 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Between rounds: who waits is known to the broker by then. The echo rests as long: it wakes as cold. */
 static void
-rest(void)
+rest(unsigned ms)
 {
-	struct timespec moment = {.tv_nsec = 20000000};
+	struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 
-	nanosleep(&moment, NULL);
+	if (ms > 0)
+		nanosleep(&time, NULL);
 }
 
 static void
@@ -89,30 +95,32 @@ ask(struct peer *peer, const char *method, const char *params)
 	send_all(peer->fd, line, (size_t)len);
 }
 
-/* The next line that is the answer to a request, whatever was told before it. */
 static void
-read_answer(struct peer *peer, char ret_line[LINE_SIZE])
+read_line(struct peer *peer, char ret_line[LINE_SIZE])
 {
-	for (;;) {
-		char *end = memchr(peer->rest, '\n', peer->len);
-		ssize_t got;
+	char *end;
+	ssize_t got;
 
-		if (end == NULL) {
-			got =
-			    read(peer->fd, peer->rest + peer->len, sizeof(peer->rest) - peer->len);
-			if (got <= 0)
-				err(1, "read");
-			peer->len += (size_t)got;
-			continue;
-		}
-		snprintf(ret_line, LINE_SIZE, "%.*s", (int)(end - peer->rest), peer->rest);
-		peer->len -= (size_t)(end + 1 - peer->rest);
-		memmove(peer->rest, end + 1, peer->len);
-		if (strstr(ret_line, "\"error\"") != NULL)
-			errx(1, "%s", ret_line);
-		if (strstr(ret_line, "\"id\"") != NULL && strstr(ret_line, "\"result\"") != NULL)
-			return;
+	while ((end = memchr(peer->rest, '\n', peer->len)) == NULL) {
+		got = read(peer->fd, peer->rest + peer->len, sizeof(peer->rest) - peer->len);
+		if (got <= 0)
+			err(1, "read");
+		peer->len += (size_t)got;
 	}
+	snprintf(ret_line, LINE_SIZE, "%.*s", (int)(end - peer->rest), peer->rest);
+	peer->len -= (size_t)(end + 1 - peer->rest);
+	memmove(peer->rest, end + 1, peer->len);
+	if (strstr(ret_line, "\"error\"") != NULL)
+		errx(1, "%s", ret_line);
+}
+
+/* The next line that holds the text, whatever was told before it. */
+static void
+read_until(struct peer *peer, const char *text, char ret_line[LINE_SIZE])
+{
+	do
+		read_line(peer, ret_line);
+	while (strstr(ret_line, text) == NULL);
 }
 
 static void
@@ -122,126 +130,147 @@ read_grant(struct peer *peer)
 	char line[LINE_SIZE];
 	const char *lock;
 
-	read_answer(peer, line);
-	lock = strstr(line, key);
-	if (lock == NULL)
-		errx(1, "no grant: %s", line);
-	lock += strlen(key);
+	read_until(peer, key, line);
+	lock = strstr(line, key) + strlen(key);
 	snprintf(peer->lock, sizeof(peer->lock), "%.*s", (int)strcspn(lock, "\""), lock);
 }
 
-/* Returns when the peer stands in the daemon's line: what it asks next is answered behind it. */
+static void
+peers_open(struct peer *peers, const char *acquire, const char *first, const char *second)
+{
+	peer_open(&peers[0], first);
+	peer_open(&peers[1], second);
+	ask(&peers[0], "acquire", acquire);
+	read_grant(&peers[0]);
+}
+
+/* The other asks for the lock, and it is told that it waits. */
 static void
 wait_in_line(struct peer *peer, const char *acquire)
 {
 	char line[LINE_SIZE];
 
 	ask(peer, "acquire", acquire);
-	/* Answered at once, as nothing waits for it; the acquire's own answer cannot come before. */
-	send_all(peer->fd, "{\"id\":2,\"method\":\"ping\"}\n",
-	    strlen("{\"id\":2,\"method\":\"ping\"}\n"));
-	read_answer(peer, line);
+	read_until(peer, "\"waiting\"", line);
 }
 
-static void
-measure_handoff(const char *name, size_t rounds, const char *first, const char *second)
+/* Seconds; the two have changed places then. */
+static double
+hand_over(struct peer **holder, struct peer **other)
 {
-	double *took = calloc(rounds, sizeof(*took));
-	struct peer *peers = calloc(2, sizeof(*peers)), *holder = &peers[0], *other = &peers[1];
-	char acquire[LINE_SIZE], release[128], line[LINE_SIZE];
+	char release[128], line[LINE_SIZE];
+	struct peer *swap = *holder;
+	double began, took;
 
-	if (took == NULL || peers == NULL)
-		err(1, "memory");
-	snprintf(acquire, sizeof(acquire), "\"name\":\"%s\"", name);
-	peer_open(holder, first);
-	peer_open(other, second);
-	ask(holder, "acquire", acquire);
-	read_grant(holder);
-	for (size_t i = 0; i < rounds; i++) {
-		struct peer *swap = holder;
-		double began;
+	snprintf(release, sizeof(release), "\"lock\":\"%s\"", swap->lock);
+	began = now();
+	ask(swap, "release", release);
+	read_grant(*other);
+	took = now() - began;
+	read_until(swap, "\"result\"", line);
+	*holder = *other;
+	*other = swap;
+	return took;
+}
 
-		wait_in_line(other, acquire);
-		rest();
-		snprintf(release, sizeof(release), "\"lock\":\"%s\"", holder->lock);
-		began = now();
-		ask(holder, "release", release);
-		read_grant(other);
-		took[i] = now() - began;
-		read_answer(holder, line);
-		holder = other;
-		other = swap;
+/* ---- an echo ---- */
+
+/* False: the other end is closed. */
+static bool
+read_all(int fd, char *buf, size_t bytes)
+{
+	ssize_t got = 1;
+
+	for (size_t len = 0; len < bytes && got > 0; len += (size_t)got) {
+		got = read(fd, buf + len, bytes - len);
+		if (got < 0)
+			err(1, "read");
 	}
-	print_median(took, rounds);
-	free(took);
-	free(peers);
+	return got > 0;
 }
 
-static void
-send_back(int fd, size_t bytes)
+/* The end of a socket at whose other end a process sends back. */
+static int
+echo_open(void)
 {
-	char buf[LINE_SIZE];
-
-	for (;;) {
-		for (size_t len = 0; len < bytes;) {
-			ssize_t got = read(fd, buf + len, bytes - len);
-
-			if (got <= 0)
-				_exit(0);
-			len += (size_t)got;
-		}
-		send_all(fd, buf, bytes);
-	}
-}
-
-static void
-measure_echo(size_t rounds, size_t bytes)
-{
-	double *took = calloc(rounds, sizeof(*took));
-	char buf[LINE_SIZE] = "";
+	char buf[BYTES];
 	int ends[2];
 	pid_t child;
 
-	if (took == NULL || bytes > sizeof(buf) || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || (child = fork()) < 0)
 		err(1, "echo");
-	child = fork();
-	if (child < 0)
-		err(1, "fork");
 	if (child == 0) {
 		close(ends[0]);
-		send_back(ends[1], bytes);
+		while (read_all(ends[1], buf, sizeof(buf)))
+			send_all(ends[1], buf, sizeof(buf));
+		_exit(0);
 	}
 	close(ends[1]);
+	return ends[0];
+}
+
+static double
+echo(int fd)
+{
+	char buf[BYTES] = "";
+	double began = now();
+
+	send_all(fd, buf, sizeof(buf));
+	if (!read_all(fd, buf, sizeof(buf)))
+		errx(1, "no echo");
+	return now() - began;
+}
+
+/* ---- */
+
+static void
+measure(const char *name, size_t rounds, unsigned ms, const char *first, const char *second)
+{
+	double *took = calloc(rounds, sizeof(*took)), *echoes = calloc(rounds, sizeof(*echoes));
+	struct peer *peers = calloc(2, sizeof(*peers)), *holder = &peers[0], *other = &peers[1];
+	char acquire[LINE_SIZE];
+	int fd = second == NULL ? echo_open() : -1;
+
+	if (took == NULL || echoes == NULL || peers == NULL)
+		err(1, "memory");
+	snprintf(acquire, sizeof(acquire), "\"name\":\"%s\",\"progress\":true", name);
+	peers_open(peers, acquire, first, second == NULL ? first : second);
 	for (size_t i = 0; i < rounds; i++) {
-		double began;
-
-		rest();
-		began = now();
-		send_all(ends[0], buf, bytes);
-		for (size_t len = 0; len < bytes;) {
-			ssize_t got = read(ends[0], buf + len, bytes - len);
-
-			if (got <= 0)
-				err(1, "read");
-			len += (size_t)got;
+		wait_in_line(other, acquire);
+		if (fd >= 0) {
+			rest(ms);
+			echoes[i] = echo(fd);
 		}
-		took[i] = now() - began;
+		rest(ms);
+		took[i] = hand_over(&holder, &other);
 	}
-	close(ends[0]);
-	waitpid(child, NULL, 0);
 	print_median(took, rounds);
+	if (fd >= 0) {
+		print_median(echoes, rounds);
+		close(fd);
+		wait(NULL);
+	}
 	free(took);
+	free(echoes);
+	free(peers);
 }
 
 int
 main(int argc, char *argv[])
 {
-	alarm(PATIENCE + (argc > 2 ? (unsigned)atoi(argv[2]) / 10 : 0)); /* a hang ends by itself */
-	if (argc == 4 && strcmp(argv[1], "echo") == 0)
-		measure_echo((size_t)atoi(argv[2]), (size_t)atoi(argv[3]));
-	else if (argc == 5)
-		measure_handoff(argv[1], (size_t)atoi(argv[2]), argv[3], argv[4]);
-	else
-		errx(64, "usage: handoff NAME ROUNDS SOCKET SOCKET | handoff echo ROUNDS BYTES");
+	cpu_set_t cpu;
+	size_t rounds;
+	unsigned ms;
+
+	if (argc != 5 && argc != 6)
+		errx(64, "usage: handoff NAME ROUNDS MS SOCKET [SOCKET]");
+	rounds = (size_t)atoi(argv[2]);
+	ms = (unsigned)atoi(argv[3]);
+	CPU_ZERO(&cpu);
+	CPU_SET(CPU, &cpu);
+	if (argc == 5 && sched_setaffinity(0, sizeof(cpu), &cpu) != 0)
+		err(1, "sched_setaffinity");
+	alarm(PATIENCE + (unsigned)rounds * (2 * ms + 10) / 1000); /* a hang ends by itself */
+	measure(argv[1], rounds, ms, argv[4], argc == 6 ? argv[5] : NULL);
 	return 0;
 }

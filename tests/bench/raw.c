@@ -4,8 +4,9 @@
  *
  *	raw URL declares NAME COUNT	the durable queues NAME-1-A .. NAME-COUNT-A, all declares in flight
  *	raw URL deletes NAME COUNT	and their deletes
- *	raw URL handoff NAME COUNT	a slot from one pair of connections to another, so many times: delete,
- *					one publish that is delivered, the claim flight; the median
+ *	raw URL handoff NAME COUNT MS	a slot from one pair of connections to another, so many times, each
+ *					after a rest of MS: delete, one publish that is delivered, the claim
+ *					flight; the median
  */
 #include <err.h>
 #include <stdbool.h>
@@ -171,8 +172,9 @@ compare(const void *a, const void *b)
 }
 
 static void
-measure_handoff(const char *url, const char *name, size_t rounds)
+measure_handoff(const char *url, const char *name, size_t rounds, unsigned ms)
 {
+	struct timespec rest = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 	double *took = calloc(rounds, sizeof(*took));
 	struct side from = side_open(url), to = side_open(url);
 	char a[256], b[256], line[256];
@@ -191,6 +193,7 @@ measure_handoff(const char *url, const char *name, size_t rounds)
 		send_claim(from.hold, b, a);
 		read_answer(from.hold, AMQP_QUEUE_DECLARE_OK_METHOD);
 		read_answer(from.hold, AMQP_QUEUE_DECLARE_OK_METHOD);
+		nanosleep(&rest, NULL);
 		began = now();
 		send_delete(from.hold, b);
 		read_answer(from.hold, AMQP_QUEUE_DELETE_OK_METHOD);
@@ -232,13 +235,14 @@ measure_queues(const char *url, bool declares, const char *name, int count)
 int
 main(int argc, char *argv[])
 {
-	const char *what = argc == 5 ? argv[2] : "";
+	const char *what = argc > 2 ? argv[2] : "";
 
-	if (strcmp(what, "declares") == 0 || strcmp(what, "deletes") == 0)
+	if (argc == 5 && (strcmp(what, "declares") == 0 || strcmp(what, "deletes") == 0))
 		measure_queues(argv[1], strcmp(what, "declares") == 0, argv[3], atoi(argv[4]));
-	else if (strcmp(what, "handoff") == 0)
-		measure_handoff(argv[1], argv[3], (size_t)atoi(argv[4]));
+	else if (argc == 6 && strcmp(what, "handoff") == 0)
+		measure_handoff(argv[1], argv[3], (size_t)atoi(argv[4]), (unsigned)atoi(argv[5]));
 	else
-		errx(64, "usage: raw URL declares|deletes|handoff NAME COUNT");
+		errx(64,
+		    "usage: raw URL declares|deletes NAME COUNT | raw URL handoff NAME COUNT MS");
 	return 0;
 }
