@@ -1,7 +1,8 @@
 /*
  * This daemon's places in the broker's wait lines (broker.h): one for each name and priority for which
  * somebody here waits, so that thousands who wait cost the broker one consumer. A place is kept for a
- * while after the last of them, and given up while the hold link is away, as nothing can be claimed then.
+ * while after the last of them, but not while a slot is freed here, of which it would be told; and given up
+ * while the hold link is away, as nothing can be claimed then.
  *
  *	AWAY --- somebody waits, the hold link is up ---> ASKED <--- joined, left ---> JOINED
  *

@@ -13,6 +13,8 @@
 #define MS NSEC_PER_MSEC
 /* An answer takes 1 ms: a delete, a hint, a claim, and what a loop's pass adds. */
 #define SOON (8 * MS)
+/* The delete, a hint, the claim. */
+#define ONE_HINT (3 * MS)
 
 static struct lock_world *world;
 
@@ -170,6 +172,28 @@ START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
 	ck_assert_int_eq(world_answer(world, 2, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_lt(
 	    world_answer(world, 2, 1, 1)->at - world_answer(world, 0, 1, 2)->at, 2 * SOON);
+}
+END_TEST
+
+/* To and fro, so that each has a place in the line from its last wait. */
+START_TEST(who_frees_a_slot_is_not_told_of_it)
+{
+	const struct said *answer;
+	int64_t released;
+
+	world_make(world, "db", 1);
+	answer = acquire(0, 1, 1, "db", TRY);
+	for (uint64_t i = 0; i < 6; i++) {
+		int from = (int)(i % 2), to = 1 - from;
+
+		wait_for(to, 1, 10 + 2 * i);
+		world_pass(world, SECOND / 20);
+		lock_release(engine(from), 1, 11 + 2 * i, answer->lock);
+		released = world->now;
+		answer = world_await(world, to, 1, 10 + 2 * i);
+		ck_assert_int_eq(answer->reason, REASON_NONE);
+		ck_assert_int_le(answer->at - released, ONE_HINT);
+	}
 }
 END_TEST
 
@@ -568,6 +592,7 @@ suite_lock_wait(void)
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
 	tcase_add_test(tc, a_true_mutex_has_a_line_of_its_own);
 	tcase_add_test(tc, a_hint_to_who_wants_nothing_any_more_is_passed_on);
+	tcase_add_test(tc, who_frees_a_slot_is_not_told_of_it);
 	tcase_add_test(tc, a_hint_is_owed_while_the_side_link_is_away);
 	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
