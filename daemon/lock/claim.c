@@ -25,8 +25,9 @@ claim_is_reserved(const struct lock_engine *engine, const char *name, enum lock_
 
 /* What became of the hold itself by the time its acquire is told. */
 enum claim_end {
-	CLAIM_END_GONE,   /* B is not ours: the reservation ends */
-	CLAIM_END_DROPPED /* B is ours and not wanted: it goes back */
+	CLAIM_END_GONE,    /* B is not ours: the reservation ends */
+	CLAIM_END_DROPPED, /* B is ours and not wanted: it goes back */
+	CLAIM_END_NO_SLOT  /* the same, and it is of no use to anybody */
 };
 
 /* The claim came to nothing. */
@@ -45,6 +46,9 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum cla
 		break;
 	case CLAIM_END_DROPPED:
 		keep_drop(engine, hold);
+		break;
+	case CLAIM_END_NO_SLOT:
+		keep_drop_for(engine, hold, HOLD_DROP_NO_SLOT);
 		break;
 	}
 	if (acquire != 0)
@@ -112,8 +116,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		win(engine, hold, reply);
 		break;
 	case BROKER_ABSENT:
-		hold->revoked = true; /* nobody is told that this slot is free */
-		fail(engine, hold, CLAIM_END_DROPPED, CLAIM_NO_SLOT, reply);
+		fail(engine, hold, CLAIM_END_NO_SLOT, CLAIM_NO_SLOT, reply);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:

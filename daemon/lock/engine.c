@@ -427,8 +427,8 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 	if (semaphore == NULL)
 		return;
 	semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot,
-	    !free_now || hold->revoked || hint_is_spared(engine, hold->b.text));
-	if (free_now && hold->revoked) {
+	    !free_now || hold->drop == HOLD_DROP_NO_SLOT || hint_is_spared(engine, hold->b.text));
+	if (free_now && hold->drop == HOLD_DROP_NO_SLOT) {
 		/* A was seen gone: it is looked for before anybody claims it. */
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->reprobe);

@@ -169,8 +169,8 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_ABSENT:
 		/* Of a true mutex B itself has vanished: its delete says so once more. */
-		hold->revoked = hold->kind != LOCK_KIND_MUTEX;
-		keep_drop(engine, hold);
+		keep_drop_for(engine, hold,
+		    hold->kind == LOCK_KIND_MUTEX ? HOLD_DROP_RELEASED : HOLD_DROP_NO_SLOT);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
@@ -228,8 +228,7 @@ go_on(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	if (in_a_row && was_ours_for_long(engine, hold)) {
-		hold->open = true;
-		keep_drop(engine, hold);
+		keep_drop_for(engine, hold, HOLD_DROP_FOR_POLLERS);
 		return;
 	}
 	if (in_a_row)

@@ -235,30 +235,40 @@ wake_if_there(struct lock_engine *engine, const struct hold *hold)
 	    (struct broker_probe_done){on_a_probed, engine, question->id});
 }
 
+static void
+tell_line(struct lock_engine *engine, const struct hold *hold, const char *queue, int slot)
+{
+	struct semaphore *semaphore =
+	    engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
+
+	/* Else every second hint would come back to a place here for which nobody waits. */
+	if (semaphore != NULL)
+		waitline_shrink(engine, semaphore);
+	broker_line_wake(engine->broker, queue, slot);
+	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
+		spare(engine, hold, queue, slot, SPARED_FOR_LINE);
+}
+
 void
 hint_freed(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	struct queue_name queue = line_of(engine, hold->name, mutex);
-	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
 	int slot = mutex ? 1 : hold->slot;
 
 	if (FAULT(NOBODY_TOLD))
 		return;
-	if (hold->revoked) {
+	switch (hold->drop) {
+	case HOLD_DROP_RELEASED:
+		tell_line(engine, hold, queue.text, slot);
+		break;
+	case HOLD_DROP_NO_SLOT:
 		wake_if_there(engine, hold);
-		return;
-	}
-	if (hold->open) {
+		break;
+	case HOLD_DROP_FOR_POLLERS:
 		spare(engine, hold, queue.text, slot, SPARED_FOR_POLLERS);
-		return;
+		break;
 	}
-	/* Else every second hint would come back to a place here for which nobody waits. */
-	if (semaphore != NULL)
-		waitline_shrink(engine, semaphore);
-	broker_line_wake(engine->broker, queue.text, slot);
-	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
-		spare(engine, hold, queue.text, slot, SPARED_FOR_LINE);
 }
 
 void

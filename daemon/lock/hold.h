@@ -54,6 +54,13 @@ enum hold_state {
 };
 #define HOLD_STATES (HOLD_SLOTLESS + 1)
 
+/* Why B goes: who is told that the slot is free (hint.h). */
+enum hold_drop {
+	HOLD_DROP_RELEASED, /* nobody here has it any more: one in the line */
+	HOLD_DROP_NO_SLOT,  /* A was seen gone: nobody, unless it has come back */
+	HOLD_DROP_FOR_POLLERS /* nobody: clients that stand in no line have a turn before the line here */
+};
+
 /* The watch on A; see watch.h. */
 enum hold_watch {
 	HOLD_WATCH_NONE,   /* not asked for */
@@ -89,10 +96,9 @@ struct hold {
 	uint64_t acquire;         /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
 	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
-	uint64_t releasing; /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
-	int64_t ours_since; /* clock time of its grant; passing it on is not one */
-	bool
-	    open; /* DROPPING: whoever polls for it is to have a turn before the line here (hint.h) */
+	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
+	int64_t ours_since;  /* clock time of its grant; passing it on is not one */
+	enum hold_drop drop; /* DROPPING: why */
 	unsigned passes; /* from peer to peer here, since it was last seen that nobody else waits */
 	int others;      /* members of its line elsewhere; 0 or less: none, or not known */
 	int64_t others_asked, others_at; /* clock time of that question and its answer; 0: none */

@@ -318,15 +318,21 @@ let_go(struct lock_engine *engine, struct hold *hold)
 void
 keep_drop(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->state == HOLD_SLOTLESS) {
+	if (hold->state == HOLD_SLOTLESS)
 		let_go(engine, hold);
-		return;
-	}
+	else
+		keep_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
+}
+
+void
+keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
+{
 	timers_cancel(engine->timers, &hold->timer);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
 	engine_hold_unwatch(engine, hold);
 	engine_hold_detach(engine, hold);
 	hold->acquire = 0;
+	hold->drop = why;
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
 	send_drop(engine, hold);
 	if (FAULT(HINT_EARLY))

@@ -28,6 +28,8 @@ void keep_revoke(struct lock_engine *engine, struct hold *hold);
  * ends at once.
  */
 void keep_drop(struct lock_engine *engine, struct hold *hold);
+/* The same, for another reason than that nobody here has it any more. */
+void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
 /*
  * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends
  * it and tells its peer, or answers the release that was waiting for delete-ok.
