@@ -3,32 +3,8 @@
  * world holds afterwards.
  */
 #include "daemon/lock/engine.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
-
-#define TRY 0
-#define SECOND NSEC_PER_SEC
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static const struct said *
-acquire(int daemon, uint64_t peer, uint64_t request, const char *name, int64_t timeout)
-{
-	world_acquire(world, daemon, peer, request, name, timeout);
-	return world_await(world, daemon, peer, request);
-}
 
 START_TEST(a_free_slot_is_granted_and_its_b_is_ours)
 {
@@ -87,7 +63,7 @@ START_TEST(more_slots_than_one_window_are_all_found)
 	ck_assert_int_eq(world_b_count(world), 60);
 	/* ... and by somebody who looks at it all at once */
 	for (uint64_t i = 1; i <= 60; i++)
-		lock_peer_gone(world->daemon[0].engine, i);
+		lock_peer_gone(engine(0), i);
 	world_pass(world, SECOND);
 	for (uint64_t i = 1; i <= 61; i++)
 		world_acquire(world, 1, i, 1, "big", TRY);
@@ -103,13 +79,13 @@ START_TEST(release_is_answered_when_b_is_gone)
 
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
-	lock_release(world->daemon[0].engine, 1, 2, lock);
+	lock_release(engine(0), 1, 2, lock);
 	while (world_answer(world, 0, 1, 2) == NULL) {
 		ck_assert(world_step(world, SECOND));
 	}
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_NONE);
 	ck_assert(!world_b(world, "db", 1, -1));
-	lock_release(world->daemon[0].engine, 1, 3, lock);
+	lock_release(engine(0), 1, 3, lock);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NOT_HELD);
 }
 END_TEST
@@ -120,7 +96,7 @@ START_TEST(only_the_holder_releases)
 
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
-	lock_release(world->daemon[0].engine, 2, 1, lock);
+	lock_release(engine(0), 2, 1, lock);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NOT_HELD);
 	ck_assert(world_b(world, "db", 1, 0));
 }
@@ -149,7 +125,7 @@ START_TEST(a_slot_is_reserved_until_delete_ok)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	/* The delete takes its time; a claim of the same slot on another lane would overtake it. */
 	world->delay = 100 * NSEC_PER_MSEC;
-	lock_release(world->daemon[0].engine, 1, 2, lock);
+	lock_release(engine(0), 1, 2, lock);
 	world->delay = NSEC_PER_MSEC;
 	world_acquire(world, 0, 2, 1, "db", 30 * SECOND);
 	answer = world_await(world, 0, 2, 1);
@@ -172,7 +148,7 @@ START_TEST(a_waiter_gets_what_is_released_here)
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
-	lock_release(world->daemon[0].engine, 1, 2, lock);
+	lock_release(engine(0), 1, 2, lock);
 	answer = world_await(world, 0, 2, 1);
 	ck_assert_int_eq(answer->reason, REASON_NONE);
 	ck_assert_int_lt(answer->at - world_answer(world, 0, 1, 2)->at, SECOND / 10);
@@ -188,7 +164,7 @@ START_TEST(a_waiter_gets_what_is_released_elsewhere)
 	lock = acquire(1, 1, 1, "db", TRY)->lock;
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	lock_release(world->daemon[1].engine, 1, 2, lock);
+	lock_release(engine(1), 1, 2, lock);
 	released = world_await(world, 1, 1, 2)->at;
 	ck_assert_int_lt(
 	    world_await(world, 0, 2, 1)->at - released, world_settings.reprobe + SECOND);
@@ -208,10 +184,10 @@ START_TEST(waiters_go_in_order_within_priority)
 		    .timeout = DURATION_FOREVER,
 		    .priority = peer >= 3 ? 10 : 0};
 
-		lock_acquire(world->daemon[0].engine, peer, 1, &wanted);
+		lock_acquire(engine(0), peer, 1, &wanted);
 	}
 	world_pass(world, SECOND);
-	lock_release(world->daemon[0].engine, 9, 2, lock);
+	lock_release(engine(0), 9, 2, lock);
 	while (count < 4) {
 		ck_assert(world_step(world, 60 * SECOND));
 		for (uint64_t peer = 1; peer <= 4; peer++) {
@@ -223,7 +199,7 @@ START_TEST(waiters_go_in_order_within_priority)
 			if (seen)
 				continue;
 			order[count++] = peer;
-			lock_release(world->daemon[0].engine, peer, 2, answer->lock);
+			lock_release(engine(0), peer, 2, answer->lock);
 		}
 	}
 	ck_assert_uint_eq(order[0], 3);
@@ -252,15 +228,15 @@ START_TEST(a_claim_that_comes_late_is_dropped)
 	world_make(world, "db", 1);
 	/* The name is known, so that the claim is the first thing sent; it takes longer than we wait. */
 	acquire(0, 9, 1, "db", TRY);
-	lock_peer_gone(world->daemon[0].engine, 9);
+	lock_peer_gone(engine(0), 9);
 	world_pass(world, NSEC_PER_SEC);
 	world->delay = 4 * SECOND;
 	world_acquire(world, 0, 1, 1, "db", SECOND);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
-	ck_assert(!lock_quiet(world->daemon[0].engine));
+	ck_assert(!lock_quiet(engine(0)));
 	world->delay = NSEC_PER_MSEC;
 	world_pass(world, 30 * SECOND);
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 	ck_assert_int_eq(world_b_count(world), 0);
 }
 END_TEST
@@ -275,10 +251,10 @@ START_TEST(who_hangs_up_loses_all_in_every_state)
 		world_acquire(world, 0, 7, 3, "db", DURATION_FOREVER);
 		for (int i = 0; i < steps; i++)
 			world_step(world, 10 * NSEC_PER_MSEC);
-		lock_peer_gone(world->daemon[0].engine, 7);
+		lock_peer_gone(engine(0), 7);
 		world_pass(world, SECOND);
 		ck_assert_int_eq(world_b_count(world), 0);
-		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert(lock_quiet(engine(0)));
 		world->said_count = 0;
 	}
 }
@@ -290,9 +266,9 @@ START_TEST(cancel_ends_a_wait_once)
 	acquire(0, 1, 1, "db", TRY);
 	world_acquire(world, 0, 2, 5, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	ck_assert(lock_cancel(world->daemon[0].engine, 2, 5));
-	ck_assert(!lock_cancel(world->daemon[0].engine, 2, 5));
-	ck_assert(!lock_cancel(world->daemon[0].engine, 1, 1));
+	ck_assert(lock_cancel(engine(0), 2, 5));
+	ck_assert(!lock_cancel(engine(0), 2, 5));
+	ck_assert(!lock_cancel(engine(0), 1, 1));
 	ck_assert_int_eq(world_answer(world, 0, 2, 5)->reason, REASON_CANCELLED);
 }
 END_TEST
@@ -303,13 +279,13 @@ START_TEST(too_many_lost_races_are_contended)
 	struct lock_counts counts;
 
 	settings.max_races = 3;
-	lock_engine_set(world->daemon[0].engine, &settings);
+	lock_engine_set(engine(0), &settings);
 	world_make(world, "db", 1);
 	world->delay = 10 * NSEC_PER_MSEC;
 	world_acquire(world, 0, 1, 1, "db", TRY);
 	/* Whenever a claim is sent somebody takes the slot before it arrives, then leaves again. */
 	while (world_answer(world, 0, 1, 1) == NULL) {
-		lock_get_counts(world->daemon[0].engine, &counts);
+		lock_get_counts(engine(0), &counts);
 		if (counts.in_flight > 0)
 			memory_world_put(world->memory, "db-1-B", true);
 		else
@@ -324,7 +300,7 @@ END_TEST
 START_TEST(who_loses_a_race_waits_in_the_line)
 {
 	world_make(world, "db", 1);
-	lock_release(world->daemon[1].engine, 1, 2, acquire(1, 1, 1, "db", TRY)->lock);
+	lock_release(engine(1), 1, 2, acquire(1, 1, 1, "db", TRY)->lock);
 	world_pass(world, SECOND / 10);
 	acquire(0, 1, 1, "db", TRY);
 	world_acquire(world, 1, 1, 3, "db", DURATION_FOREVER);
@@ -355,7 +331,7 @@ END_TEST
 START_TEST(the_engine_may_go_in_the_middle_of_a_look)
 {
 	world_acquire(world, 0, 1, 1, "db", TRY);
-	world_pass(world, 0); /* the probes are on their way, and teardown comes */
+	world_pass(world, 0); /* the probes are on their way, and world_end comes */
 	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
 }
 END_TEST
@@ -367,7 +343,7 @@ look_until(enum look_state state)
 
 	do {
 		ck_assert(world_step(world, SECOND));
-		look = &engine_semaphore_find(world->daemon[0].engine, "db", false)->look;
+		look = &engine_semaphore_find(engine(0), "db", false)->look;
 	} while (look->state != state);
 	return look;
 }
@@ -390,10 +366,10 @@ START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_look)
 	    .name = "upgrade", .kind = LOCK_KIND_MUTEX, .timeout = 60 * NSEC_PER_SEC};
 	unsigned asked;
 
-	lock_acquire(world->daemon[1].engine, 1, 1, &mutex);
+	lock_acquire(engine(1), 1, 1, &mutex);
 	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
 	memory_world_block(world->memory, true);
-	lock_acquire(world->daemon[0].engine, 1, 1, &mutex);
+	lock_acquire(engine(0), 1, 1, &mutex);
 	asked = world->asked;
 	world_pass(world, 20 * NSEC_PER_SEC);
 	ck_assert_uint_lt(world->asked - asked, 30);
@@ -438,26 +414,26 @@ START_TEST(mutex_and_persistent_mutex)
 	    .name = "db", .kind = LOCK_KIND_PERSISTENT_MUTEX, .timeout = TRY};
 	uint64_t lock;
 
-	lock_acquire(world->daemon[0].engine, 1, 1, &mutex);
+	lock_acquire(engine(0), 1, 1, &mutex);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->slot, 0);
 	ck_assert(memory_world_has(world->memory, "upgrade-M", NULL));
-	lock_acquire(world->daemon[1].engine, 1, 1, &mutex);
+	lock_acquire(engine(1), 1, 1, &mutex);
 	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_WOULD_BLOCK);
-	lock_release(world->daemon[0].engine, 1, 2, world_answer(world, 0, 1, 1)->lock);
+	lock_release(engine(0), 1, 2, world_answer(world, 0, 1, 1)->lock);
 	world_await(world, 0, 1, 2);
-	lock_acquire(world->daemon[1].engine, 1, 2, &mutex);
+	lock_acquire(engine(1), 1, 2, &mutex);
 	ck_assert_int_eq(world_await(world, 1, 1, 2)->reason, REASON_NONE);
 
-	lock_acquire(world->daemon[0].engine, 2, 1, &persistent);
+	lock_acquire(engine(0), 2, 1, &persistent);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NO_SUCH_LOCK);
 	world_make(world, "db", 2);
-	lock_acquire(world->daemon[0].engine, 2, 2, &persistent);
+	lock_acquire(engine(0), 2, 2, &persistent);
 	ck_assert_int_eq(world_await(world, 0, 2, 2)->slot, 1);
 	lock = world_answer(world, 0, 2, 2)->lock;
-	lock_acquire(world->daemon[0].engine, 2, 3, &persistent);
+	lock_acquire(engine(0), 2, 3, &persistent);
 	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_WOULD_BLOCK);
-	lock_release(world->daemon[0].engine, 2, 4, lock);
+	lock_release(engine(0), 2, 4, lock);
 	ck_assert_int_eq(world_await(world, 0, 2, 4)->reason, REASON_NONE);
 }
 END_TEST
@@ -468,7 +444,7 @@ suite_lock_acquire(void)
 	Suite *suite = suite_create("lock: acquire and release");
 	TCase *tc = tcase_create("acquire");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, a_free_slot_is_granted_and_its_b_is_ours);
 	tcase_add_test(tc, a_name_without_slots_is_no_lock);
 	tcase_add_test(tc, slots_above_a_gap_do_not_exist);

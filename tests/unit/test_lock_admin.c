@@ -2,32 +2,16 @@
  * Creating, destroying and sizing semaphores by simulation over memory_broker.
  */
 #include "protocol/methods.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
 static const struct said *
 create(int daemon, uint64_t request, const char *name, int slots, bool exist_ok)
 {
-	lock_create(world->daemon[daemon].engine, 1, request,
+	lock_create(engine(daemon), 1, request,
 	    &(struct lock_change){
 		.name = name, .kind = LOCK_KIND_SEMAPHORE, .slots = slots, .exist_ok = exist_ok});
 	return world_await(world, daemon, 1, request);
@@ -49,17 +33,17 @@ START_TEST(create_size_destroy)
 {
 	ck_assert_int_eq(create(0, 1, "db", 200, false)->reason, REASON_NONE);
 	ck_assert_int_eq(count_slots("db"), 200);
-	lock_size(world->daemon[1].engine, 1, 1, "db");
+	lock_size(engine(1), 1, 1, "db");
 	ck_assert_int_eq(world_await(world, 1, 1, 1)->slots, 200);
-	lock_destroy(world->daemon[1].engine, 1, 2, &(struct lock_change){.name = "db"});
+	lock_destroy(engine(1), 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 1, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_eq(count_slots("db"), 0);
-	lock_size(world->daemon[0].engine, 1, 2, "db");
+	lock_size(engine(0), 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NO_SUCH_LOCK);
-	lock_destroy(world->daemon[0].engine, 1, 3, &(struct lock_change){.name = "db"});
+	lock_destroy(engine(0), 1, 3, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NO_SUCH_LOCK);
 	ck_assert_msg(!memory_world_has(world->memory, "db", NULL), "the admin mutex is left");
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
@@ -76,21 +60,21 @@ END_TEST
 
 START_TEST(what_makes_no_sense_is_refused)
 {
-	struct lock_engine *engine = world->daemon[0].engine;
+	struct lock_engine *of = engine(0);
 
-	lock_create(engine, 1, 1,
+	lock_create(of, 1, 1,
 	    &(struct lock_change){
 		.name = "m", .kind = LOCK_KIND_MUTEX, .slots = 1, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_INVALID_PARAMS);
-	lock_create(engine, 1, 2,
+	lock_create(of, 1, 2,
 	    &(struct lock_change){
 		.name = "m", .kind = LOCK_KIND_PERSISTENT_MUTEX, .slots = 2, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_INVALID_PARAMS);
-	lock_create(engine, 1, 3,
+	lock_create(of, 1, 3,
 	    &(struct lock_change){
 		.name = "m", .kind = LOCK_KIND_SEMAPHORE, .slots = -1, .exist_ok = false});
 	ck_assert_int_eq(world_answer(world, 0, 1, 3)->reason, REASON_INVALID_PARAMS);
-	lock_create(engine, 1, 4,
+	lock_create(of, 1, 4,
 	    &(struct lock_change){
 		.name = "m", .kind = LOCK_KIND_PERSISTENT_MUTEX, .slots = 1, .exist_ok = false});
 	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NONE);
@@ -106,7 +90,7 @@ START_TEST(a_busy_mutex_is_waited_for_then_named)
 	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_TIMEOUT);
 	ck_assert_int_ge(world->now - before, world_settings.request_timeout);
 	ck_assert_int_eq(count_slots("db"), 0);
-	lock_create(world->daemon[0].engine, 1, 2,
+	lock_create(engine(0), 1, 2,
 	    &(struct lock_change){
 		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 1, .exist_ok = false});
 	world_pass(world, SECOND);
@@ -121,7 +105,7 @@ START_TEST(administrators_of_one_daemon_go_one_by_one)
 
 	/* They share the side link, on which each could declare the mutex again. */
 	for (uint64_t request = 1; request <= 4; request++)
-		lock_create(world->daemon[0].engine, 1, request,
+		lock_create(engine(0), 1, request,
 		    &(struct lock_change){.name = "db",
 			.kind = LOCK_KIND_SEMAPHORE,
 			.slots = (int)request,
@@ -135,15 +119,15 @@ END_TEST
 
 START_TEST(requests_of_one_peer_on_one_name_keep_their_order)
 {
-	struct lock_engine *engine = world->daemon[0].engine;
+	struct lock_engine *of = engine(0);
 
-	lock_create(engine, 1, 1,
+	lock_create(of, 1, 1,
 	    &(struct lock_change){
 		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .exist_ok = false});
-	lock_size(engine, 1, 2, "db");
+	lock_size(of, 1, 2, "db");
 	world_acquire(world, 0, 1, 3, "db", 0);
-	lock_destroy(engine, 1, 4, &(struct lock_change){.name = "db"});
-	lock_size(engine, 1, 5, "db");
+	lock_destroy(of, 1, 4, &(struct lock_change){.name = "db"});
+	lock_size(of, 1, 5, "db");
 	world_acquire(world, 0, 1, 6, "db", 0);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->slots, 2);
@@ -163,24 +147,24 @@ START_TEST(many_sizes_at_once_do_not_wait_for_each_other)
 	began = world->now;
 	for (uint64_t i = 0; i < 60; i++)
 		for (uint64_t request = 2; request < 66; request++)
-			lock_size(world->daemon[0].engine, 1 + i, request, "db");
+			lock_size(engine(0), 1 + i, request, "db");
 	for (uint64_t i = 0; i < 60; i++)
 		ck_assert_int_eq(world_await(world, 0, 1 + i, 65)->slots, 2);
 	ck_assert_int_eq(world->now - began, world->delay);
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
 START_TEST(what_was_answered_too_late_is_not_done)
 {
 	world->delay = 2 * world_settings.request_timeout;
-	lock_create(world->daemon[0].engine, 1, 1,
+	lock_create(engine(0), 1, 1,
 	    &(struct lock_change){
 		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 2, .exist_ok = false});
-	lock_create(world->daemon[0].engine, 2, 1,
+	lock_create(engine(0), 2, 1,
 	    &(struct lock_change){
 		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 3, .exist_ok = false});
-	lock_size(world->daemon[0].engine, 1, 2, "db");
+	lock_size(engine(0), 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_TIMEOUT);
 	world->delay = NSEC_PER_MSEC;
@@ -188,7 +172,7 @@ START_TEST(what_was_answered_too_late_is_not_done)
 	world_pass(world, 4 * world_settings.request_timeout);
 	ck_assert_int_eq(count_slots("db"), 0);
 	ck_assert(!memory_world_has(world->memory, "db", NULL));
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
@@ -197,12 +181,12 @@ START_TEST(what_was_answered_too_late_does_not_try_for_ever)
 	/* The deadline passes while the mutex is being claimed, which somebody else has. */
 	memory_world_put(world->memory, "db", true);
 	world->delay = 2 * world_settings.request_timeout;
-	lock_create(world->daemon[0].engine, 1, 1,
+	lock_create(engine(0), 1, 1,
 	    &(struct lock_change){
 		.name = "db", .kind = LOCK_KIND_SEMAPHORE, .slots = 1, .exist_ok = false});
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	world_pass(world, 2 * world_settings.request_timeout);
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
@@ -212,7 +196,7 @@ START_TEST(slots_end_at_the_most_there_may_be)
 	char queue[256];
 
 	world_make(world, "db", METHODS_SLOTS_MAX + 300);
-	lock_size(world->daemon[0].engine, 1, 1, "db");
+	lock_size(engine(0), 1, 1, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->slots, METHODS_SLOTS_MAX);
 	for (int slot = 1; slot <= METHODS_SLOTS_MAX; slot++) {
 		snprintf(queue, sizeof(queue), "db-%d-B", slot);
@@ -231,7 +215,7 @@ START_TEST(an_alarm_is_answered_at_once)
 	create(0, 1, "db", 2, false);
 	memory_world_block(world->memory, true);
 	began = world->now;
-	lock_destroy(world->daemon[0].engine, 1, 2, &(struct lock_change){.name = "db"});
+	lock_destroy(engine(0), 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_int_eq(world->now, began);
 	ck_assert_int_eq(count_slots("db"), 2);
@@ -246,7 +230,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 	world_pass(world, SECOND);
 	memory_world_block(world->memory, true);
-	lock_destroy(world->daemon[0].engine, 1, 2, &(struct lock_change){.name = "db"});
+	lock_destroy(engine(0), 1, 2, &(struct lock_change){.name = "db"});
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 2)->text, "slot 1"));
 	ck_assert_int_eq(count_slots("db"), 2);
@@ -259,7 +243,7 @@ START_TEST(the_side_link_dies_at_every_step)
 		char name[16];
 
 		snprintf(name, sizeof(name), "s%d", steps);
-		lock_create(world->daemon[0].engine, 1, 1,
+		lock_create(engine(0), 1, 1,
 		    &(struct lock_change){
 			.name = name, .kind = LOCK_KIND_SEMAPHORE, .slots = 5, .exist_ok = false});
 		for (int i = 0; i < steps; i++)
@@ -267,7 +251,7 @@ START_TEST(the_side_link_dies_at_every_step)
 		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 		world_await(world, 0, 1, 1);
 		world_pass(world, 20 * SECOND);
-		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert(lock_quiet(engine(0)));
 		ck_assert(!memory_world_has(world->memory, name, NULL));
 		world->said_count = 0;
 	}
@@ -283,13 +267,13 @@ START_TEST(the_side_link_dies_behind_a_refused_delete)
 		snprintf(name, sizeof(name), "s%d", steps);
 		snprintf(a, sizeof(a), "%s-1-A", name);
 		memory_world_put(world->memory, a, true); /* 405 for everybody but its owner */
-		lock_destroy(world->daemon[0].engine, 1, 1, &(struct lock_change){.name = name});
+		lock_destroy(engine(0), 1, 1, &(struct lock_change){.name = name});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 		ck_assert_int_ne(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 		world_pass(world, 20 * SECOND);
-		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert(lock_quiet(engine(0)));
 		ck_assert(!memory_world_has(world->memory, name, NULL));
 		world->said_count = 0;
 	}
@@ -302,7 +286,7 @@ START_TEST(nothing_is_administered_without_the_broker)
 	world_pass(world, SECOND);
 	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_str_eq(world_answer(world, 0, 1, 1)->text, "gone fishing");
-	lock_size(world->daemon[0].engine, 1, 2, "db");
+	lock_size(engine(0), 1, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_BROKER_UNAVAILABLE);
 }
 END_TEST
@@ -313,7 +297,7 @@ suite_lock_admin(void)
 	Suite *suite = suite_create("lock: administration");
 	TCase *tc = tcase_create("admin");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, create_size_destroy);
 	tcase_add_test(tc, what_exists_is_not_created_again);
 	tcase_add_test(tc, what_makes_no_sense_is_refused);

@@ -4,13 +4,13 @@
  * the first answer says the size that they make: that is asked for.
  */
 #include "tests/unit/admin_state.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
 #define U LOCK_UNLIMITED
 
 enum work { CREATE, RESIZE, ADD, REMOVE, DESTROY };
@@ -59,33 +59,19 @@ enum cut {
 	CUTS
 };
 
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
 /* to: instead of what is relative; -1: as it is. */
 static void
 give(int daemon, uint64_t request, const struct command *command, int to)
 {
-	struct lock_engine *engine = world->daemon[daemon].engine;
+	struct lock_engine *of = engine(daemon);
 	struct lock_change change = {.name = "db", .slots = command->slots, .exist_ok = true};
 
 	switch (command->work) {
 	case CREATE:
-		lock_create(engine, 1, request, &change);
+		lock_create(of, 1, request, &change);
 		return;
 	case DESTROY:
-		lock_destroy(engine, 1, request, &change);
+		lock_destroy(of, 1, request, &change);
 		return;
 	case RESIZE:
 		break;
@@ -98,7 +84,7 @@ give(int daemon, uint64_t request, const struct command *command, int to)
 		}
 		break;
 	}
-	lock_resize(engine, 1, request, &change);
+	lock_resize(of, 1, request, &change);
 }
 
 static void
@@ -140,8 +126,8 @@ expect_done(const struct command *command, enum cut how, int step)
 	    "%d of %s, cut (%d) after %d: %s, not %s", command->slots, command->before, how, step,
 	    admin_state(world, "db"), command->after);
 	ck_assert_msg(!memory_world_has(world->memory, "db", NULL), "the mutex is left");
-	ck_assert(lock_quiet(world->daemon[0].engine));
-	ck_assert(lock_quiet(world->daemon[1].engine));
+	ck_assert(lock_quiet(engine(0)));
+	ck_assert(lock_quiet(engine(1)));
 }
 
 static void
@@ -194,7 +180,7 @@ START_TEST(the_same_command_completes_what_was_cut)
 	while (cut_after(command, (enum cut)(_i % CUTS), steps)) {
 		steps++;
 		world_free(world);
-		world = world_new();
+		world_begin();
 	}
 	ck_assert_int_gt(steps, 4);
 }
@@ -207,7 +193,7 @@ suite_lock_cut(void)
 	TCase *tc = tcase_create("cut");
 	int count = (int)(sizeof(commands) / sizeof(commands[0]));
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, the_same_command_completes_what_was_cut, 0, count * (int)CUTS);
 	suite_add_tcase(suite, tc);

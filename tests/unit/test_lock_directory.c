@@ -2,14 +2,13 @@
  * The directory of names by simulation over memory_broker.
  */
 #include "daemon/lock/directory.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
 #define MOST 32
 
 /* What was told of each, by number. */
@@ -20,26 +19,13 @@ struct told {
 	char names[256];
 };
 
-static struct lock_world *world;
 static struct told told[MOST];
 
 static void
 setup(void)
 {
-	world = world_new();
+	world_begin();
 	memset(told, 0, sizeof(told));
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
 }
 
 static void
@@ -337,7 +323,7 @@ suite_lock_directory(void)
 	Suite *suite = suite_create("lock: the directory of names");
 	TCase *tc = tcase_create("directory");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, entered_read_left);
 	tcase_add_test(tc, what_is_there_twice_is_told_once);
 	tcase_add_test(tc, many_at_once_of_two_daemons);

@@ -2,39 +2,23 @@
  * Waiting on lock holders, and for a slot to be free or taken, by simulation over memory_broker.
  */
 #include "daemon/lock/drain.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
-#define MSEC NSEC_PER_MSEC
 #define FOREVER DURATION_FOREVER
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
 
 static void
 teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
-		ck_assert_ptr_null(world->daemon[i].engine->drains);
-		ck_assert_ptr_null(world->daemon[i].engine->drained);
+		ck_assert_ptr_null(engine(i)->drains);
+		ck_assert_ptr_null(engine(i)->drained);
 	}
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
+	world_end();
 }
 
 static void
@@ -112,7 +96,7 @@ START_TEST(slots_that_nobody_holds_are_gone_at_once)
 	drain(1, 1, 2, 5, FOREVER);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(answer(1, 1)->slots, 1);
-	ck_assert_int_lt(world->now - began, 50 * MSEC);
+	ck_assert_int_lt(world->now - began, 50 * MS);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 0);
 }
 END_TEST
@@ -147,8 +131,7 @@ START_TEST(absent_once_is_not_gone)
 	for (int i = 0; i < 20; i++) {
 		world_pass(world, SECOND);
 		remove_b(1);
-		world_pass(
-		    world, 60 * MSEC); /* rests are of up to 750 ms: a look falls into some */
+		world_pass(world, 60 * MS); /* rests are of up to 750 ms: a look falls into some */
 		put_b(1);
 	}
 	ck_assert_int_ge(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 1);
@@ -194,7 +177,7 @@ START_TEST(without_time_it_looks)
 	await(0, 1, 4, 2, false, 0);
 	await(0, 1, 5, 1, true, 0);
 	await(0, 1, 6, 1, false, 0);
-	world_pass(world, 100 * MSEC);
+	world_pass(world, 100 * MS);
 	check_reason(1, 1, REASON_TIMEOUT);
 	ck_assert_str_eq(answer(1, 1)->detail, "2");
 	check_reason(1, 2, REASON_NONE);
@@ -202,7 +185,7 @@ START_TEST(without_time_it_looks)
 	check_reason(1, 4, REASON_TIMEOUT);
 	check_reason(1, 5, REASON_TIMEOUT);
 	check_reason(1, 6, REASON_NONE);
-	ck_assert_int_eq(world->now - began, 100 * MSEC);
+	ck_assert_int_eq(world->now - began, 100 * MS);
 }
 END_TEST
 
@@ -211,9 +194,9 @@ START_TEST(who_has_little_time_is_not_told_of_holders_that_are_none)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(7);
-	await(0, 1, 1, 2, false, 5 * MSEC);
-	drain(1, 2, 2, 5, 5 * MSEC);
-	drain(1, 3, 6, 8, 5 * MSEC);
+	await(0, 1, 1, 2, false, 5 * MS);
+	drain(1, 2, 2, 5, 5 * MS);
+	drain(1, 3, 6, 8, 5 * MS);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
@@ -254,7 +237,7 @@ START_TEST(what_ends_here_is_seen_at_once)
 	released = world->now;
 	world_await(world, 0, 2, 1);
 	world_await(world, 0, 3, 1);
-	ck_assert_int_lt(world->now - released, 50 * MSEC);
+	ck_assert_int_lt(world->now - released, 50 * MS);
 }
 END_TEST
 
@@ -528,7 +511,7 @@ suite_lock_drain(void)
 	Suite *suite = suite_create("lock: waiting for holders");
 	TCase *tc = tcase_create("drain");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, teardown);
 	tcase_add_test(tc, slots_that_nobody_holds_are_gone_at_once);
 	tcase_add_test(tc, holders_are_waited_for_and_told_of);
 	tcase_add_test(tc, absent_once_is_not_gone);

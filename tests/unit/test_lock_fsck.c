@@ -3,16 +3,13 @@
  */
 #include "daemon/lock/fsck.h"
 #include "protocol/methods.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
-
-static struct lock_world *world;
 static uint64_t last_request;
 
 /* Few slots that there may be: the whole of them is looked at again and again. */
@@ -21,17 +18,17 @@ setup(void)
 {
 	struct lock_settings settings = world_settings;
 
-	world = world_new();
+	world_begin();
 	settings.slots_most = 40;
 	for (int i = 0; i < DAEMONS; i++)
-		lock_engine_set(world->daemon[i].engine, &settings);
+		lock_engine_set(engine(i), &settings);
 	last_request = 100;
 }
 
 static void
 setup_whole(void)
 {
-	world = world_new();
+	world_begin();
 	last_request = 100;
 }
 
@@ -39,16 +36,10 @@ static void
 teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
-		ck_assert_ptr_null(world->daemon[i].engine->fscks);
-		ck_assert(lock_quiet(world->daemon[i].engine));
+		ck_assert_ptr_null(engine(i)->fscks);
+		ck_assert(lock_quiet(engine(i)));
 	}
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
+	world_end();
 }
 
 /* A[slot] or B[slot]; slot 0: the marker of that letter. */

@@ -4,71 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define TRY 0
-#define SECOND NSEC_PER_SEC
-#define MS NSEC_PER_MSEC
 #define HEARTBEAT (10 * SECOND)
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-	world_make(world, "db", 1);
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
-}
-
-static void
-wait_as(int daemon, uint64_t peer, uint64_t request, enum lock_kind kind, int priority)
-{
-	struct lock_acquire wanted = {
-	    .name = "db", .kind = kind, .timeout = DURATION_FOREVER, .priority = priority};
-
-	lock_acquire(engine(daemon), peer, request, &wanted);
-}
-
-static void
-wait_for(int daemon, uint64_t peer, uint64_t request)
-{
-	wait_as(daemon, peer, request, LOCK_KIND_SEMAPHORE, 0);
-}
 
 static uint64_t
 hold(int daemon, uint64_t peer, uint64_t request)
 {
-	world_acquire(world, daemon, peer, request, "db", TRY);
-	return world_await(world, daemon, peer, request)->lock;
-}
-
-static bool
-is_waiting(int daemon, uint64_t peer, uint64_t request)
-{
-	return world_answer(world, daemon, peer, request) == NULL;
-}
-
-/* Answered in the same pass: no more than what the daemon knows was needed. */
-static const struct said *
-now(int daemon, uint64_t peer, uint64_t request)
-{
-	const struct said *answer = world_answer(world, daemon, peer, request);
-
-	ck_assert_ptr_nonnull(answer);
-	return answer;
+	return acquire(daemon, peer, request, "db", TRY)->lock;
 }
 
 /* The watch is there, and the link answered just now. */
@@ -484,7 +428,7 @@ suite_lock_handoff(void)
 	Suite *suite = suite_create("lock: handoff");
 	TCase *tc = tcase_create("handoff");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
 	tcase_add_test(tc, a_slot_goes_on_at_once_and_b_is_kept);
 	tcase_add_test(tc, a_hang_up_hands_all_of_it_on);
 	tcase_add_test(tc, who_was_not_asked_for_a_second_is_asked_whether_a_is_there);

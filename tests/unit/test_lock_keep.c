@@ -2,34 +2,10 @@
  * A hold between its grant and its end, by simulation over memory_broker: verified, revoked, vanished,
  * lost, its lane dying under it; the hold link going and coming; the orderly stop.
  */
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <string.h>
-
-#define TRY 0
-#define SECOND NSEC_PER_SEC
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-	world_make(world, "db", 1);
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
-}
 
 /* Peer 1 of daemon 0 holds db's only slot. */
 static uint64_t
@@ -396,7 +372,7 @@ suite_lock_keep(void)
 	Suite *suite = suite_create("lock: from grant to end");
 	TCase *tc = tcase_create("keep");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
 	tcase_add_test(tc, verify_says_held_and_to_whom);
 	tcase_add_test(tc, revoked_is_a_mark_that_stays);
 	tcase_add_test(tc, a_verify_that_was_asked_before_does_not_undo_revoked);

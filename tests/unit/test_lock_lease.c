@@ -2,36 +2,27 @@
  * The lease by simulation over memory_broker: kept going by the pulse, suspect, restored, run out; and
  * that no use of a hold trusts a timer (invariant 7). Heartbeat 10 s, margin 2 s.
  */
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
 #define HEARTBEAT (10 * SECOND)
 #define MARGIN (2 * SECOND)
-
-static struct lock_world *world;
 
 static void
 setup(void)
 {
 	struct lock_settings settings = world_settings;
 
-	world = world_new();
+	world_begin();
 	world_make(world, "db", 3);
 	settings.margin = MARGIN;
-	lock_engine_set(world->daemon[0].engine, &settings);
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
+	lock_engine_set(engine(0), &settings);
 }
 
 static const struct said *
-acquire(uint64_t peer, int64_t timeout)
+take(uint64_t peer, int64_t timeout)
 {
 	struct lock_acquire wanted = {.name = "db",
 	    .kind = LOCK_KIND_SEMAPHORE,
@@ -39,7 +30,7 @@ acquire(uint64_t peer, int64_t timeout)
 	    .lease = true,
 	    .uid = 1000};
 
-	lock_acquire(world->daemon[0].engine, peer, 1, &wanted);
+	lock_acquire(engine(0), peer, 1, &wanted);
 	return world_await(world, 0, peer, 1);
 }
 
@@ -59,20 +50,20 @@ fall_silent(void)
 START_TEST(a_grant_says_until_when_it_is_safe)
 {
 	int64_t before = world->now;
-	const struct said *answer = acquire(1, 0);
+	const struct said *answer = take(1, 0);
 
 	/* Counted from the sending of the claim, not from its answer. */
 	ck_assert_int_eq(answer->reason, REASON_NONE);
 	ck_assert_int_gt(answer->safe_until, before + 2 * HEARTBEAT - MARGIN);
 	ck_assert_int_lt(answer->safe_until, answer->at + 2 * HEARTBEAT - MARGIN);
-	lock_verify(world->daemon[0].engine, 1, 2, answer->lock, 1000);
+	lock_verify(engine(0), 1, 2, answer->lock, 1000);
 	ck_assert_int_gt(world_await(world, 0, 1, 2)->safe_until, answer->safe_until);
 }
 END_TEST
 
 START_TEST(the_pulse_keeps_it_going)
 {
-	acquire(1, 0);
+	take(1, 0);
 	world_pass(world, 10 * HEARTBEAT);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 0);
@@ -85,9 +76,9 @@ END_TEST
 
 START_TEST(the_pulse_goes_round_all_held_bs)
 {
-	acquire(1, 0);
-	acquire(2, 0);
-	acquire(3, 0);
+	take(1, 0);
+	take(2, 0);
+	take(3, 0);
 	for (int slot = 1; slot <= 3; slot++) {
 		char queue[16] = "db-?-B";
 
@@ -103,7 +94,7 @@ END_TEST
 
 START_TEST(nothing_is_sent_while_nothing_is_held)
 {
-	lock_release(world->daemon[0].engine, 1, 2, acquire(1, 0)->lock);
+	lock_release(engine(0), 1, 2, take(1, 0)->lock);
 	world_await(world, 0, 1, 2);
 	world_pass(world, HEARTBEAT);
 	ck_assert_msg(timers_next(world->timers) - world->now > HEARTBEAT, "something is to come");
@@ -112,27 +103,27 @@ END_TEST
 
 START_TEST(silence_makes_it_suspect_and_then_lost_in_time)
 {
-	int64_t until = acquire(1, 0)->safe_until;
+	int64_t until = take(1, 0)->safe_until;
 
 	fall_silent();
 	world_pass(world, until - MARGIN / 2 - world->now);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
-	ck_assert(!lock_is_recovering(world->daemon[0].engine));
+	ck_assert(!lock_is_recovering(engine(0)));
 	world_pass(world, until - world->now);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
 	/* The broker need not have noticed: our old B may look like somebody else's. */
-	ck_assert(lock_is_recovering(world->daemon[0].engine));
+	ck_assert(lock_is_recovering(engine(0)));
 	/* The link is made anew, and serves again. */
 	world->silent = false;
-	ck_assert_int_eq(acquire(2, 60 * SECOND)->reason, REASON_NONE);
+	ck_assert_int_eq(take(2, 60 * SECOND)->reason, REASON_NONE);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
 }
 END_TEST
 
 START_TEST(an_answer_restores_it)
 {
-	acquire(1, 0);
+	take(1, 0);
 	world->delay = HEARTBEAT + 3 * SECOND; /* of the first pulse */
 	world_pass(world, HEARTBEAT / 3 + SECOND);
 	world->delay = NSEC_PER_MSEC; /* the second waits behind it on its lane */
@@ -145,17 +136,17 @@ END_TEST
 
 START_TEST(a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link)
 {
-	uint64_t lock = acquire(1, 0)->lock;
+	uint64_t lock = take(1, 0)->lock;
 	struct lock_settings settings = world_settings;
 
 	settings.max_local_passes = 0; /* or nothing would be claimed */
-	lock_engine_set(world->daemon[0].engine, &settings);
-	acquire(2, 0);
-	acquire(3, 0);
+	lock_engine_set(engine(0), &settings);
+	take(2, 0);
+	take(3, 0);
 	world_acquire(world, 0, 4, 1, "db", 60 * SECOND);
 	world_pass(world, SECOND);
 	/* The first is released and the waiter claims the slot; then the daemon sleeps. */
-	lock_release(world->daemon[0].engine, 1, 2, lock);
+	lock_release(engine(0), 1, 2, lock);
 	while (!world_b(world, "db", 1, 0) || world_answer(world, 0, 1, 2) == NULL)
 		ck_assert(world_step(world, SECOND));
 	world->now += 3 * HEARTBEAT;
@@ -173,8 +164,8 @@ START_TEST(a_claim_answered_too_late_is_not_granted)
 {
 	const struct said *answer;
 
-	acquire(1, 0);
-	lock_peer_gone(world->daemon[0].engine, 1);
+	take(1, 0);
+	lock_peer_gone(engine(0), 1);
 	world_pass(world, SECOND);
 	world->delay = 2 * HEARTBEAT; /* of the claim and the look at A */
 	world_acquire(world, 0, 2, 1, "db", 60 * SECOND);
@@ -190,9 +181,9 @@ END_TEST
 
 START_TEST(a_verify_answered_too_late_is_lost)
 {
-	uint64_t lock = acquire(1, 0)->lock;
+	uint64_t lock = take(1, 0)->lock;
 
-	lock_verify(world->daemon[0].engine, 1, 2, lock, 1000);
+	lock_verify(engine(0), 1, 2, lock, 1000);
 	world->now += 2 * HEARTBEAT;
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 1);
@@ -200,9 +191,9 @@ START_TEST(a_verify_answered_too_late_is_lost)
 END_TEST
 
 static uint64_t
-release(uint64_t peer, uint64_t lock)
+give_back(uint64_t peer, uint64_t lock)
 {
-	lock_release(world->daemon[0].engine, peer, 2, lock);
+	lock_release(engine(0), peer, 2, lock);
 	world_await(world, 0, peer, 2);
 	return lock;
 }
@@ -211,14 +202,14 @@ START_TEST(the_pulse_reaches_an_old_hold_among_many_young_ones)
 {
 	uint64_t young;
 
-	acquire(1, 0);
+	take(1, 0);
 	world_pass(world, HEARTBEAT / 3 + SECOND); /* it was looked at once */
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
 	/* None of these is there for longer than between two pulses. */
 	for (uint64_t peer = 2; peer < 8; peer++) {
-		young = acquire(peer, 0)->lock;
+		young = take(peer, 0)->lock;
 		world_pass(world, HEARTBEAT / 3);
-		release(peer, young);
+		give_back(peer, young);
 	}
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_VANISHED), 1);
 }
@@ -228,7 +219,7 @@ START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
 {
 	const struct said *answer;
 
-	acquire(1, 0);
+	take(1, 0);
 	world_pass(world, SECOND);
 	world->silent = true; /* the first pulse */
 	world_pass(world, HEARTBEAT / 3);
@@ -250,13 +241,13 @@ END_TEST
 /* One whose own channel is stuck would take itself for lost while others keep the link alive. */
 START_TEST(every_answer_moves_the_lease_that_is_told)
 {
-	acquire(1, 0);
+	take(1, 0);
 	world_pass(world, HEARTBEAT / 3 - SECOND);
 	world->silent = true; /* the first pulse */
 	world_pass(world, 2 * SECOND);
 	world->silent = false;
 	for (uint64_t peer = 2; peer < 7; peer++) {
-		release(peer, acquire(peer, 0)->lock);
+		give_back(peer, take(peer, 0)->lock);
 		world_pass(world, HEARTBEAT / 3);
 	}
 	ck_assert_int_ge(notices(1, LOCK_NOTICE_LEASE), 3);
@@ -266,7 +257,7 @@ END_TEST
 
 START_TEST(a_stuck_channel_ends_the_link_only_when_nothing_is_held)
 {
-	uint64_t lock = acquire(1, 0)->lock;
+	uint64_t lock = take(1, 0)->lock;
 
 	world->silent = true;
 	world_acquire(world, 0, 2, 1, "db", 0); /* its claim is never answered */
@@ -276,25 +267,25 @@ START_TEST(a_stuck_channel_ends_the_link_only_when_nothing_is_held)
 	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
 	ck_assert_int_eq(world_b_count(world), 2); /* may be ours, and stays reserved */
-	release(1, lock);
+	give_back(1, lock);
 	world_pass(world, HEARTBEAT);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
 	ck_assert_int_eq(world_b_count(world), 0);
 	for (uint64_t peer = 3; peer < 6; peer++)
-		ck_assert_int_eq(acquire(peer, 0)->reason, REASON_NONE);
+		ck_assert_int_eq(take(peer, 0)->reason, REASON_NONE);
 }
 END_TEST
 
 START_TEST(a_stuck_delete_is_not_waited_for_for_ever)
 {
-	uint64_t lock = acquire(1, 0)->lock;
+	uint64_t lock = take(1, 0)->lock;
 
 	world->silent = true;
-	lock_release(world->daemon[0].engine, 1, 2, lock);
+	lock_release(engine(0), 1, 2, lock);
 	world_pass(world, SECOND);
 	world->silent = false;
 	world_pass(world, 3 * HEARTBEAT);
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
@@ -303,11 +294,11 @@ START_TEST(a_verify_of_a_mutex_that_was_just_lost_is_answered)
 	struct lock_acquire mutex = {.name = "m", .kind = LOCK_KIND_MUTEX, .timeout = 0};
 	uint64_t lock;
 
-	lock_acquire(world->daemon[0].engine, 1, 1, &mutex);
+	lock_acquire(engine(0), 1, 1, &mutex);
 	lock = world_await(world, 0, 1, 1)->lock;
 	world_pass(world, HEARTBEAT / 2);
 	world->delay = HEARTBEAT - SECOND;
-	lock_verify(world->daemon[0].engine, 1, 2, lock, 0);
+	lock_verify(engine(0), 1, 2, lock, 0);
 	/* Woken, the daemon finds its lease over before it reads the answer. */
 	world->now += 2 * HEARTBEAT;
 	world_step(world, 0);
@@ -322,7 +313,7 @@ suite_lock_lease(void)
 	Suite *suite = suite_create("lock: the lease");
 	TCase *tc = tcase_create("lease");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, a_grant_says_until_when_it_is_safe);
 	tcase_add_test(tc, the_pulse_keeps_it_going);
 	tcase_add_test(tc, the_pulse_goes_round_all_held_bs);

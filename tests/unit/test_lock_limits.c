@@ -3,32 +3,8 @@
  * link, and lines that are long.
  */
 #include "protocol/methods.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
-
-#define TRY 0
-#define SECOND NSEC_PER_SEC
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static const struct said *
-acquire(int daemon, uint64_t peer, uint64_t request, const char *name, int64_t timeout)
-{
-	world_acquire(world, daemon, peer, request, name, timeout);
-	return world_await(world, daemon, peer, request);
-}
 
 /* A line of a hundred thousand was once served in ten seconds, in which no heartbeat was sent. */
 START_TEST(a_long_line_costs_no_more_than_its_length)
@@ -44,13 +20,13 @@ START_TEST(a_long_line_costs_no_more_than_its_length)
 	acquire(0, 1, 1, "db", TRY);
 	for (uint64_t i = 0; i < silent; i++)
 		world_acquire(world, 0, 2 + i / 1000, 1 + i % 1000, "db", DURATION_FOREVER);
-	lock_acquire(world->daemon[0].engine, 200, 1, &wanted);
+	lock_acquire(engine(0), 200, 1, &wanted);
 	wanted.priority = 1;
-	lock_acquire(world->daemon[0].engine, 201, 1, &wanted);
+	lock_acquire(engine(0), 201, 1, &wanted);
 	world_acquire(world, 0, 202, 1, "db", TRY);
-	lock_acquire(world->daemon[0].engine, 203, 1, &wanted);
+	lock_acquire(engine(0), 203, 1, &wanted);
 	ck_assert_int_eq(world_await(world, 0, 202, 1)->reason, REASON_WOULD_BLOCK);
-	lock_get_counts(world->daemon[0].engine, &counts);
+	lock_get_counts(engine(0), &counts);
 	ck_assert_uint_eq(counts.waiting, silent + 3);
 	for (size_t i = 0; i < world->said_count; i++) {
 		const struct said *said = &world->said[i];
@@ -78,23 +54,23 @@ START_TEST(a_long_line_is_passed_at_once)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	for (uint64_t i = 0; i < 2 * each; i++) {
 		wanted.priority = i < each ? -METHODS_PRIORITY_MOST : METHODS_PRIORITY_MOST;
-		lock_acquire(world->daemon[0].engine, 2 + i / 1000, 1 + i % 1000, &wanted);
+		lock_acquire(engine(0), 2 + i / 1000, 1 + i % 1000, &wanted);
 	}
 	/* In order all the same, also when the last of a priority has left. */
-	ck_assert(lock_cancel(world->daemon[0].engine, 1 + 2 * each / 1000, 1000));
+	ck_assert(lock_cancel(engine(0), 1 + 2 * each / 1000, 1000));
 	wanted.priority = METHODS_PRIORITY_MOST - 1;
-	lock_acquire(world->daemon[0].engine, 1000, 1, &wanted);
+	lock_acquire(engine(0), 1000, 1, &wanted);
 	for (uint64_t peer = first; peer < 2 + 2 * each / 1000; peer++) {
-		lock_release(world->daemon[0].engine, peer == first ? 1 : peer - 1, 2000, lock);
+		lock_release(engine(0), peer == first ? 1 : peer - 1, 2000, lock);
 		lock = world_await(world, 0, peer, 1)->lock;
 		ck_assert_uint_ne(lock, 0);
 		for (uint64_t request = 2; request <= 1000; request++)
-			lock_cancel(world->daemon[0].engine, peer, request);
+			lock_cancel(engine(0), peer, request);
 		world->said_count = 0;
 	}
-	lock_release(world->daemon[0].engine, 1 + 2 * each / 1000, 2000, lock);
+	lock_release(engine(0), 1 + 2 * each / 1000, 2000, lock);
 	ck_assert_int_eq(world_await(world, 0, 1000, 1)->reason, REASON_NONE);
-	lock_release(world->daemon[0].engine, 1000, 2, world_answer(world, 0, 1000, 1)->lock);
+	lock_release(engine(0), 1000, 2, world_answer(world, 0, 1000, 1)->lock);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
 }
 END_TEST
@@ -105,7 +81,7 @@ START_TEST(limits_are_kept_and_said)
 
 	settings.max_locks_per_peer = 2;
 	settings.max_waits_per_peer = 2;
-	lock_engine_set(world->daemon[0].engine, &settings);
+	lock_engine_set(engine(0), &settings);
 	world_make(world, "db", 3);
 	acquire(0, 1, 1, "db", TRY);
 	acquire(0, 1, 2, "db", TRY);
@@ -123,7 +99,7 @@ START_TEST(a_limit_of_locks_is_kept_for_those_asked_for_at_once)
 	int granted = 0, refused = 0;
 
 	settings.max_locks_per_peer = 2;
-	lock_engine_set(world->daemon[0].engine, &settings);
+	lock_engine_set(engine(0), &settings);
 	world_make(world, "db", 9);
 	for (uint64_t request = 1; request <= 6; request++)
 		world_acquire(world, 0, 1, request, "db", request % 2 ? TRY : DURATION_FOREVER);
@@ -159,11 +135,11 @@ START_TEST(a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died)
 		ck_assert_int_eq(acquire(0, i, 1, "big", TRY)->reason, REASON_NONE);
 	/* The verify that finds A gone costs the first hold its lane. */
 	memory_world_remove(world->memory, "big-1-A");
-	lock_verify(world->daemon[0].engine, 1, 2, lock, 1000);
+	lock_verify(engine(0), 1, 2, lock, 1000);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
 	memory_world_put(world->memory, "big-1-A", false);
 	ck_assert_int_eq(acquire(0, 101, 1, "big", TRY)->reason, REASON_TOO_MANY_LOCKS);
-	lock_release(world->daemon[0].engine, 1, 3, lock);
+	lock_release(engine(0), 1, 3, lock);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
 }
 END_TEST
@@ -174,7 +150,7 @@ suite_lock_limits(void)
 	Suite *suite = suite_create("lock: limits");
 	TCase *tc = tcase_create("limits");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, a_long_line_costs_no_more_than_its_length);
 	tcase_add_test(tc, a_long_line_is_passed_at_once);
 	tcase_add_test(tc, limits_are_kept_and_said);

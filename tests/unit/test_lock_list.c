@@ -2,22 +2,19 @@
  * Looking at every semaphore, and at one as an acquire would find it, by simulation over memory_broker.
  */
 #include "daemon/lock/list.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
-
-static struct lock_world *world;
 static uint64_t last_request;
 
 static void
 setup(void)
 {
-	world = world_new();
+	world_begin();
 	last_request = 100;
 }
 
@@ -25,14 +22,8 @@ static void
 teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++)
-		ck_assert_ptr_null(world->daemon[i].engine->listings);
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
+		ck_assert_ptr_null(engine(i)->listings);
+	world_end();
 }
 
 static void
@@ -49,7 +40,7 @@ enter(const char *name)
 }
 
 static void
-acquire(int daemon, const char *name, enum lock_kind kind, int64_t timeout)
+take(int daemon, const char *name, enum lock_kind kind, int64_t timeout)
 {
 	lock_acquire(engine(daemon), 2, ++last_request,
 	    &(struct lock_acquire){.name = name, .kind = kind, .timeout = timeout});
@@ -103,7 +94,7 @@ START_TEST(all_are_listed_with_their_size_and_holders)
 	put("closed-G", false);
 	put("db-2-B", true);
 	put("db-4-B", true); /* of no slot that counts */
-	acquire(0, "db", LOCK_KIND_SEMAPHORE, 0);
+	take(0, "db", LOCK_KIND_SEMAPHORE, 0);
 	check_list("closed=0/0 db=3/2 free=-2/0 gone=0/0- stage=1/0");
 	release_all();
 }
@@ -212,10 +203,10 @@ START_TEST(why_an_acquire_would_not_succeed)
 	put("db-G", false);
 	check_semaphore("gate 0/0 here 0 waiting 0 strays 0");
 	world_make(world, "db", 2);
-	acquire(0, "db", LOCK_KIND_SEMAPHORE, 0);
+	take(0, "db", LOCK_KIND_SEMAPHORE, 0);
 	check_semaphore("free 2/1 here 1 waiting 0 strays 0");
-	acquire(1, "db", LOCK_KIND_SEMAPHORE, 0);
-	acquire(0, "db", LOCK_KIND_SEMAPHORE, DURATION_FOREVER);
+	take(1, "db", LOCK_KIND_SEMAPHORE, 0);
+	take(0, "db", LOCK_KIND_SEMAPHORE, DURATION_FOREVER);
 	check_semaphore("full 2/2 here 1 waiting 1 strays 0");
 	put("db-4-A", false);
 	put("db-10000-A", false);
@@ -242,8 +233,8 @@ START_TEST(a_true_mutex_is_one_queue)
 {
 	world_make(world, "db", 3);
 	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
-	acquire(0, "db", LOCK_KIND_MUTEX, 0);
-	acquire(0, "db", LOCK_KIND_MUTEX, DURATION_FOREVER);
+	take(0, "db", LOCK_KIND_MUTEX, 0);
+	take(0, "db", LOCK_KIND_MUTEX, DURATION_FOREVER);
 	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 1 strays 0");
 	release_all();
 	put("db-M", true);
@@ -267,7 +258,7 @@ START_TEST(a_mutex_is_not_a_semaphore_s)
 	world->nacks = 3;
 	check_explain("db", LOCK_KIND_MUTEX, "unknown -1/-1 here 0 waiting 0 strays -1");
 	ck_assert(memory_world_remove(world->memory, "db-A-1"));
-	acquire(0, "db", LOCK_KIND_MUTEX, 0);
+	take(0, "db", LOCK_KIND_MUTEX, 0);
 	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 0 strays 0");
 	release_all();
 }

@@ -3,33 +3,11 @@
  */
 #include <string.h>
 
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define TRY 0
-#define SECOND NSEC_PER_SEC
 /* An answer takes a millisecond, a look one; a re-probe follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
-}
 
 static void
 put(const char *queue)
@@ -53,7 +31,7 @@ ask(uint64_t peer, uint64_t request, enum lock_kind kind, int64_t timeout)
 }
 
 static const struct said *
-acquire(uint64_t peer, uint64_t request, enum lock_kind kind, int64_t timeout)
+take(uint64_t peer, uint64_t request, enum lock_kind kind, int64_t timeout)
 {
 	ask(peer, request, kind, timeout);
 	return world_await(world, 0, peer, request);
@@ -62,7 +40,7 @@ acquire(uint64_t peer, uint64_t request, enum lock_kind kind, int64_t timeout)
 static const struct said *
 semaphore(uint64_t peer, uint64_t request, int64_t timeout)
 {
-	return acquire(peer, request, LOCK_KIND_SEMAPHORE, timeout);
+	return take(peer, request, LOCK_KIND_SEMAPHORE, timeout);
 }
 
 static void
@@ -85,7 +63,7 @@ START_TEST(at_a_gate_all_wait)
 	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(answer->slots, 0);
 	ck_assert_int_eq(answer->holders, 0);
-	answer = acquire(1, 2, LOCK_KIND_PERSISTENT_MUTEX, TRY);
+	answer = take(1, 2, LOCK_KIND_PERSISTENT_MUTEX, TRY);
 	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(semaphore(1, 3, 7 * SECOND)->reason, REASON_TIMEOUT);
 	ask(1, 4, LOCK_KIND_SEMAPHORE, DURATION_FOREVER);
@@ -105,7 +83,7 @@ END_TEST
 START_TEST(a_true_mutex_knows_no_gate)
 {
 	put("db-G");
-	ck_assert_int_eq(acquire(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(take(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 }
 END_TEST
 
@@ -181,7 +159,7 @@ static void check_never_missing(enum reason (*look)(void))
 		enum reason reason;
 
 		world_free(world);
-		world = world_new();
+		world_begin();
 		for (int i = 0; i < 2 && change->before[i] != NULL; i++)
 			put(change->before[i]);
 		probes = after;
@@ -212,7 +190,7 @@ START_TEST(unlimited_takes_no_slot)
 	world_make(world, "db", 1);
 	check_slotless(semaphore(1, 1, TRY));
 	check_slotless(semaphore(1, 2, DURATION_FOREVER));
-	check_slotless(acquire(2, 1, LOCK_KIND_PERSISTENT_MUTEX, TRY));
+	check_slotless(take(2, 1, LOCK_KIND_PERSISTENT_MUTEX, TRY));
 	world_pass(world, SECOND);
 	ck_assert_int_eq(world_b_count(world), 0);
 	ck_assert_uint_eq(memory_broker_watched(world->daemon[0].broker), 0);
@@ -299,7 +277,7 @@ START_TEST(without_a_slot_the_links_do_not_matter)
 	check_slotless(world_answer(world, 0, 1, 2));
 	world_pass(world, 10 * SECOND);
 	/* ... and the end of a lease is that of the others. */
-	ck_assert_int_eq(acquire(2, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(take(2, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	world->silent = true;
 	world_pass(world, 60 * SECOND);
 	ck_assert_int_eq(world_notices(world, 0, 2, LOCK_NOTICE_LOST), 1);
@@ -339,7 +317,7 @@ START_TEST(without_a_slot_it_counts_for_the_peer_and_not_for_the_link)
 	put("db-U");
 	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 lanes */
 		check_slotless(semaphore(peer, 1, TRY));
-	ck_assert_int_eq(acquire(200, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(take(200, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	settings.max_locks_per_peer = 2;
 	lock_engine_set(engine(0), &settings);
 	for (uint64_t request = 1; request <= 3; request++)
@@ -365,31 +343,31 @@ START_TEST(a_mutex_is_not_a_semaphore_s)
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
 		put(signs[i]);
 		ck_assert_int_eq(
-		    acquire(1, 1 + i, LOCK_KIND_MUTEX, TRY)->reason, REASON_ALREADY_EXISTS);
-		ck_assert_int_eq(acquire(1, 11 + i, LOCK_KIND_MUTEX, DURATION_FOREVER)->reason,
+		    take(1, 1 + i, LOCK_KIND_MUTEX, TRY)->reason, REASON_ALREADY_EXISTS);
+		ck_assert_int_eq(take(1, 11 + i, LOCK_KIND_MUTEX, DURATION_FOREVER)->reason,
 		    REASON_ALREADY_EXISTS);
 		take_away(signs[i]);
 	}
-	ck_assert_int_eq(acquire(1, 20, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(take(1, 20, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	ck_assert_int_eq(acquire(2, 20, LOCK_KIND_MUTEX, TRY)->reason, REASON_WOULD_BLOCK);
+	ck_assert_int_eq(take(2, 20, LOCK_KIND_MUTEX, TRY)->reason, REASON_WOULD_BLOCK);
 }
 END_TEST
 
 START_TEST(a_mutex_that_was_seen_free_is_looked_at_again)
 {
-	uint64_t lock = acquire(1, 1, LOCK_KIND_MUTEX, TRY)->lock;
+	uint64_t lock = take(1, 1, LOCK_KIND_MUTEX, TRY)->lock;
 
 	lock_release(engine(0), 1, 2, lock);
 	world_await(world, 0, 1, 2);
 	put("db-A-1");
-	ck_assert_int_eq(acquire(1, 3, LOCK_KIND_MUTEX, TRY)->reason, REASON_ALREADY_EXISTS);
+	ck_assert_int_eq(take(1, 3, LOCK_KIND_MUTEX, TRY)->reason, REASON_ALREADY_EXISTS);
 }
 END_TEST
 
 START_TEST(who_waits_for_a_mutex_that_becomes_a_semaphore_s_is_told)
 {
-	ck_assert_int_eq(acquire(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
+	ck_assert_int_eq(take(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	ask(2, 1, LOCK_KIND_MUTEX, DURATION_FOREVER);
 	world_pass(world, SECOND);
 	put("db-A-1");
@@ -400,7 +378,7 @@ END_TEST
 START_TEST(such_a_mutex_is_not_claimed_unseen)
 {
 	memory_world_block(world->memory, true);
-	ck_assert_int_eq(acquire(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_BROKER_BLOCKED);
+	ck_assert_int_eq(take(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_BROKER_BLOCKED);
 	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 1)->text, "semaphore"));
 	ask(1, 2, LOCK_KIND_MUTEX, DURATION_FOREVER);
 	world_pass(world, 30 * SECOND);
@@ -427,7 +405,7 @@ suite_lock_markers(void)
 	Suite *suite = suite_create("lock: markers");
 	TCase *tc = tcase_create("markers"), *python = tcase_create("python");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, at_a_gate_all_wait);
 	tcase_add_test(tc, a_true_mutex_knows_no_gate);
 	tcase_add_test(tc, a_slot_counts_more_than_a_gate);
@@ -441,7 +419,7 @@ suite_lock_markers(void)
 	tcase_add_test(tc, without_a_slot_it_ends_with_its_peer_and_with_the_daemon);
 	tcase_add_test(tc, without_a_slot_it_counts_for_the_peer_and_not_for_the_link);
 	suite_add_tcase(suite, tc);
-	tcase_add_checked_fixture(python, setup_python, teardown);
+	tcase_add_checked_fixture(python, setup_python, world_end);
 	tcase_add_test(python, a_mutex_is_not_a_semaphore_s);
 	tcase_add_test(python, a_mutex_that_was_seen_free_is_looked_at_again);
 	tcase_add_test(python, who_waits_for_a_mutex_that_becomes_a_semaphore_s_is_told);

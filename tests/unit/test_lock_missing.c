@@ -1,26 +1,10 @@
 /*
  * Acquires that have a missing semaphore made.
  */
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define TRY 0
-#define SECOND NSEC_PER_SEC
 #define STEP (20 * NSEC_PER_MSEC)
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
 
 static void
 ask(int daemon, uint64_t peer, uint64_t request, int create, int64_t timeout)
@@ -31,7 +15,7 @@ ask(int daemon, uint64_t peer, uint64_t request, int create, int64_t timeout)
 	    .create = create,
 	    .uid = 1000};
 
-	lock_acquire(world->daemon[daemon].engine, peer, request, &wanted);
+	lock_acquire(engine(daemon), peer, request, &wanted);
 }
 
 static enum reason
@@ -75,7 +59,7 @@ START_TEST(who_comes_while_it_is_made_waits_for_that)
 		ck_assert(world_step(world, SECOND));
 	ask(0, 2, 1, 1, DURATION_FOREVER);
 	ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
-	lock_peer_gone(world->daemon[0].engine, 1);
+	lock_peer_gone(engine(0), 1);
 	ck_assert_int_eq(reason_of(0, 2, 1), REASON_NONE);
 }
 END_TEST
@@ -85,7 +69,7 @@ START_TEST(a_persistent_mutex_is_made_with_one_slot)
 	struct lock_acquire wanted = {
 	    .name = "db", .kind = LOCK_KIND_PERSISTENT_MUTEX, .timeout = TRY, .create = 5};
 
-	lock_acquire(world->daemon[0].engine, 1, 1, &wanted);
+	lock_acquire(engine(0), 1, 1, &wanted);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->slot, 1);
 	ck_assert(has("db-1-A") && !has("db-2-A"));
 }
@@ -161,7 +145,7 @@ cut_at_every_step(enum broker_link link)
 
 	for (int steps = 0; !done; steps++) {
 		world_free(world);
-		world = world_new();
+		world_begin();
 		ask(0, 1, 1, 2, DURATION_FOREVER);
 		ask(0, 2, 1, 2, DURATION_FOREVER);
 		for (int i = 0; i < steps; i++)
@@ -192,13 +176,13 @@ START_TEST(who_wanted_it_hangs_up_at_every_step)
 {
 	for (int steps = 0; steps < 60; steps++) {
 		world_free(world);
-		world = world_new();
+		world_begin();
 		ask(0, 1, 1, 1, DURATION_FOREVER);
 		for (int i = 0; i < steps; i++)
 			world_step(world, STEP);
-		lock_peer_gone(world->daemon[0].engine, 1);
+		lock_peer_gone(engine(0), 1);
 		world_pass(world, 2 * SECOND);
-		ck_assert(lock_quiet(world->daemon[0].engine));
+		ck_assert(lock_quiet(engine(0)));
 		ck_assert_int_eq(world_b_count(world), 0);
 		ck_assert(!has("db") && !has("db-G"));
 	}
@@ -211,7 +195,7 @@ suite_lock_missing(void)
 	Suite *suite = suite_create("lock: missing");
 	TCase *tc = tcase_create("missing");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, what_is_missing_is_made_once_for_all_who_want_it);
 	tcase_add_test(tc, who_comes_while_it_is_made_waits_for_that);
 	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);

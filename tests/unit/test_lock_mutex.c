@@ -3,14 +3,13 @@
  * between two, and when lanes and links die.
  */
 #include "daemon/lock/mutex.h"
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
 #define TAKERS 8
 
 /* What a taker was told, in order: H(eld), F(ree), L(ost), R(efused). */
@@ -22,20 +21,13 @@ struct taker {
 	char text[128];
 };
 
-static struct lock_world *world;
 static struct taker takers[TAKERS];
 
 static void
 setup(void)
 {
-	world = world_new();
+	world_begin();
 	memset(takers, 0, sizeof(takers));
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
 }
 
 static void
@@ -55,12 +47,6 @@ told(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason 
 		return;
 	}
 	ck_abort_msg("a stranger was told");
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
 }
 
 static void
@@ -351,7 +337,7 @@ suite_lock_mutex(void)
 	Suite *suite = suite_create("lock: administration mutex");
 	TCase *tc = tcase_create("mutex");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, takers_of_one_daemon_go_in_their_order);
 	tcase_add_test(tc, takers_of_two_daemons_exclude_each_other);
 	tcase_add_test(tc, who_leaves_lets_the_next_on);

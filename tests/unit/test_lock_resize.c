@@ -4,35 +4,22 @@
 #include "daemon/lock/admin.h"
 #include "protocol/methods.h"
 #include "tests/unit/admin_state.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND NSEC_PER_SEC
 #define U LOCK_UNLIMITED
 
-static struct lock_world *world;
 static uint64_t last_request;
 
 static void
 setup(void)
 {
-	world = world_new();
+	world_begin();
 	last_request = 0;
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
 }
 
 static const struct said *
@@ -482,7 +469,7 @@ suite_lock_resize(void)
 	Suite *suite = suite_create("lock: sizes");
 	TCase *tc = tcase_create("resize");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, from_one_size_to_another);
 	tcase_add_test(tc, created_as_a_gate_or_unlimited);

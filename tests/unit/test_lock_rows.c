@@ -4,32 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define SECOND NSEC_PER_SEC
 /* An answer takes a millisecond, a look one; a re-probe follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(void)
-{
-	return world->daemon[0].engine;
-}
 
 /* Asks as the peer of that number, whose word is its letter: A for 1. */
 static void
@@ -46,7 +25,7 @@ ask(uint64_t peer, enum lock_kind kind, int priority)
 	    .why = why,
 	    .command = command};
 
-	lock_acquire(engine(), peer, 1, &wanted);
+	lock_acquire(engine(0), peer, 1, &wanted);
 	/* What is shown are copies. */
 	memset(who, 'x', 1);
 	memset(why, 'x', sizeof(why) - 1);
@@ -94,7 +73,7 @@ rows(const char *name)
 	static char text[512];
 
 	text[0] = '\0';
-	lock_each(engine(), name, add_row, text);
+	lock_each(engine(0), name, add_row, text);
 	return text;
 }
 
@@ -118,15 +97,15 @@ waiter(const char *who)
 {
 	struct finder finder = {.who = who};
 
-	lock_each(engine(), NULL, find, &finder);
+	lock_each(engine(0), NULL, find, &finder);
 	ck_assert_uint_ne(finder.waiter, 0);
 	return finder.waiter;
 }
 
 static void
-release(uint64_t peer)
+give_back(uint64_t peer)
 {
-	lock_release(engine(), peer, 9, answer(peer)->lock);
+	lock_release(engine(0), peer, 9, answer(peer)->lock);
 	ck_assert_int_eq(world_await(world, 0, peer, 9)->reason, REASON_NONE);
 	world_pass(world, SOON);
 }
@@ -143,10 +122,10 @@ START_TEST(rows_are_who_holds_and_who_waits)
 	ck_assert_str_eq(rows("db"), "A:busy/1 C:waiting@1 B:waiting@2");
 	ck_assert_str_eq(rows(NULL), "A:busy/1 C:waiting@1 B:waiting@2");
 	ck_assert_str_eq(rows("other"), "");
-	release(1);
+	give_back(1);
 	ck_assert_str_eq(rows("db"), "C:busy/1 B:waiting@1");
-	lock_peer_gone(engine(), 3);
-	lock_peer_gone(engine(), 2);
+	lock_peer_gone(engine(0), 3);
+	lock_peer_gone(engine(0), 2);
 	world_pass(world, SOON);
 	ck_assert_str_eq(rows(NULL), "");
 	ck_assert_str_eq(world->changes,
@@ -163,7 +142,7 @@ START_TEST(a_row_keeps_its_waiter_when_it_holds)
 	ask_semaphore(2);
 	before = waiter("B");
 	ck_assert_uint_ne(before, waiter("A"));
-	release(1);
+	give_back(1);
 	ck_assert_uint_eq(waiter("B"), before);
 	ck_assert_uint_ne(answer(2)->lock, before);
 }
@@ -174,7 +153,7 @@ START_TEST(a_mutex_has_rows_of_the_same_name)
 	ask(1, LOCK_KIND_MUTEX, 0);
 	ask(2, LOCK_KIND_MUTEX, 0);
 	ck_assert_str_eq(rows("db"), "A:busy B:waiting@1");
-	ck_assert_uint_eq(lock_deny_all(engine(), "db"), 1);
+	ck_assert_uint_eq(lock_deny_all(engine(0), "db"), 1);
 	ck_assert_str_eq(rows("db"), "A:busy");
 }
 END_TEST
@@ -186,7 +165,7 @@ START_TEST(a_revoked_hold_is_shown_as_such)
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	world->changes[0] = '\0';
-	lock_resize(engine(), 8, 1, &none);
+	lock_resize(engine(0), 8, 1, &none);
 	world_pass(world, SECOND);
 	ck_assert_str_eq(rows("db"), "A:busy/1!");
 	ck_assert_str_eq(world->changes, "A:busy");
@@ -205,12 +184,12 @@ START_TEST(a_slot_that_is_passing_is_nobodys)
 
 	world_make(world, "db", 1);
 	ask_semaphore(1);
-	lock_each_passing(engine(), "db", count_slot, &passing);
+	lock_each_passing(engine(0), "db", count_slot, &passing);
 	ck_assert_int_eq(passing, 0);
 	world->delay = SECOND;
-	lock_peer_gone(engine(), 1);
+	lock_peer_gone(engine(0), 1);
 	ck_assert_str_eq(rows("db"), "");
-	lock_each_passing(engine(), "db", count_slot, &passing);
+	lock_each_passing(engine(0), "db", count_slot, &passing);
 	ck_assert_int_eq(passing, 1);
 }
 END_TEST
@@ -227,11 +206,11 @@ START_TEST(who_waits_is_counted_by_name)
 	size_t waiting = 0;
 
 	world_make(world, "db", 1);
-	lock_each_waiting(engine(), count_name, &waiting);
+	lock_each_waiting(engine(0), count_name, &waiting);
 	ck_assert_uint_eq(waiting, 0);
 	for (uint64_t peer = 1; peer <= 4; peer++)
 		ask_semaphore(peer);
-	lock_each_waiting(engine(), count_name, &waiting);
+	lock_each_waiting(engine(0), count_name, &waiting);
 	ck_assert_uint_eq(waiting, 3);
 }
 END_TEST
@@ -246,9 +225,9 @@ START_TEST(busy_slots_are_those_with_a_holder_anywhere)
 
 	world_make(world, "db", 3);
 	ask_semaphore(1);
-	lock_acquire(world->daemon[1].engine, 1, 1, &wanted);
+	lock_acquire(engine(1), 1, 1, &wanted);
 	world_pass(world, SOON);
-	lock_busy(engine(), 8, 1, "db");
+	lock_busy(engine(0), 8, 1, "db");
 	said = world_await(world, 0, 8, 1);
 	ck_assert_int_eq(said->reason, REASON_NONE);
 	ck_assert_int_eq(said->slots, 3);
@@ -260,12 +239,12 @@ START_TEST(busy_says_that_there_is_none_such_and_that_it_cannot_see)
 {
 	const struct said *said;
 
-	lock_busy(engine(), 8, 1, "db");
+	lock_busy(engine(0), 8, 1, "db");
 	said = world_await(world, 0, 8, 1);
 	ck_assert_int_eq(said->reason, REASON_NO_SUCH_LOCK);
 	world_make(world, "db", 1);
 	world->nacks = 1;
-	lock_busy(engine(), 8, 2, "db");
+	lock_busy(engine(0), 8, 2, "db");
 	ck_assert_int_eq(world_await(world, 0, 8, 2)->reason, REASON_BROKER_UNAVAILABLE);
 }
 END_TEST
@@ -278,15 +257,15 @@ START_TEST(who_is_granted_starts_at_once_and_takes_no_slot)
 	world_make(world, "db", 1);
 	for (uint64_t peer = 1; peer <= 3; peer++)
 		ask_semaphore(peer);
-	ck_assert_int_eq(lock_grant(engine(), waiter("B")), REASON_NONE);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("B")), REASON_NONE);
 	ck_assert_ptr_nonnull(answer(2));
 	ck_assert_int_eq(answer(2)->reason, REASON_NONE);
 	ck_assert_int_eq(answer(2)->slot, 0);
 	ck_assert_int_eq(answer(2)->safe_until, 0);
 	ck_assert_str_eq(rows("db"), "A:busy/1 B:granted C:waiting@1");
-	release(1);
+	give_back(1);
 	ck_assert_str_eq(rows("db"), "C:busy/1 B:granted");
-	release(2);
+	give_back(2);
 	ck_assert_str_eq(rows("db"), "C:busy/1");
 	ck_assert_str_eq(world->changes, "A:waiting A:busy B:waiting C:waiting B:granted A:gone "
 					 "C:busy B:gone");
@@ -300,16 +279,16 @@ START_TEST(a_claim_in_flight_is_given_back_when_its_acquire_is_granted)
 	struct lock_counts counts;
 
 	world_make(world, "db", 1);
-	lock_acquire(engine(), 1, 1, &wanted);
+	lock_acquire(engine(0), 1, 1, &wanted);
 	do {
 		ck_assert(world_step(world, SECOND));
-		lock_get_counts(engine(), &counts);
+		lock_get_counts(engine(0), &counts);
 	} while (counts.in_flight == 0);
-	ck_assert_int_eq(lock_grant(engine(), waiter("A")), REASON_NONE);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("A")), REASON_NONE);
 	ck_assert_int_eq(answer(1)->slot, 0);
 	world_pass(world, SOON);
 	ck_assert_int_eq(world_b_count(world), 0);
-	lock_get_counts(engine(), &counts);
+	lock_get_counts(engine(0), &counts);
 	ck_assert_uint_eq(counts.in_flight, 0);
 	ck_assert_uint_eq(counts.holds, 1);
 	ask_semaphore(2);
@@ -324,10 +303,10 @@ START_TEST(only_who_waits_can_be_granted_or_denied)
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	holder = waiter("A");
-	ck_assert_int_eq(lock_grant(engine(), holder), REASON_NOT_HELD);
-	ck_assert_int_eq(lock_deny(engine(), holder), REASON_NOT_HELD);
-	ck_assert_int_eq(lock_grant(engine(), answer(1)->lock), REASON_NOT_HELD);
-	ck_assert_int_eq(lock_deny(engine(), 0), REASON_NOT_HELD);
+	ck_assert_int_eq(lock_grant(engine(0), holder), REASON_NOT_HELD);
+	ck_assert_int_eq(lock_deny(engine(0), holder), REASON_NOT_HELD);
+	ck_assert_int_eq(lock_grant(engine(0), answer(1)->lock), REASON_NOT_HELD);
+	ck_assert_int_eq(lock_deny(engine(0), 0), REASON_NOT_HELD);
 	ck_assert_str_eq(rows("db"), "A:busy/1");
 }
 END_TEST
@@ -337,17 +316,17 @@ START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
 	struct lock_settings few = world_settings;
 
 	few.max_locks_per_peer = 1;
-	lock_engine_set(engine(), &few);
+	lock_engine_set(engine(0), &few);
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	ask_semaphore(2);
-	lock_acquire(engine(), 2, 2,
+	lock_acquire(engine(0), 2, 2,
 	    &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER, .who = "C"});
 	world_pass(world, SOON);
-	ck_assert_int_eq(lock_grant(engine(), waiter("B")), REASON_NONE);
-	ck_assert_int_eq(lock_grant(engine(), waiter("C")), REASON_TOO_MANY_LOCKS);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("B")), REASON_NONE);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("C")), REASON_TOO_MANY_LOCKS);
 	ck_assert_ptr_null(world_answer(world, 0, 2, 2));
-	ck_assert_int_eq(lock_deny(engine(), waiter("C")), REASON_NONE);
+	ck_assert_int_eq(lock_deny(engine(0), waiter("C")), REASON_NONE);
 }
 END_TEST
 
@@ -358,10 +337,10 @@ START_TEST(a_granted_hold_ends_with_its_peer)
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	ask_semaphore(2);
-	ck_assert_int_eq(lock_grant(engine(), waiter("B")), REASON_NONE);
-	lock_peer_gone(engine(), 2);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("B")), REASON_NONE);
+	lock_peer_gone(engine(0), 2);
 	ck_assert_str_eq(rows("db"), "A:busy/1");
-	lock_get_counts(engine(), &counts);
+	lock_get_counts(engine(0), &counts);
 	ck_assert_uint_eq(counts.holds, 1);
 }
 END_TEST
@@ -371,7 +350,7 @@ START_TEST(one_that_waits_at_a_gate_is_granted_too)
 	ck_assert(memory_world_put(world->memory, "db-G", false));
 	ask_semaphore(1);
 	ck_assert_str_eq(rows("db"), "A:waiting@1");
-	ck_assert_int_eq(lock_grant(engine(), waiter("A")), REASON_NONE);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("A")), REASON_NONE);
 	ck_assert_str_eq(rows("db"), "A:granted");
 }
 END_TEST
@@ -382,7 +361,7 @@ START_TEST(one_that_waits_for_a_broker_is_granted_too)
 	world_pass(world, SOON);
 	ask_semaphore(1);
 	ck_assert_ptr_null(answer(1));
-	ck_assert_int_eq(lock_grant(engine(), waiter("A")), REASON_NONE);
+	ck_assert_int_eq(lock_grant(engine(0), waiter("A")), REASON_NONE);
 	ck_assert_int_eq(answer(1)->reason, REASON_NONE);
 }
 END_TEST
@@ -394,13 +373,13 @@ START_TEST(who_is_denied_fails_and_the_others_wait_on)
 	world_make(world, "db", 1);
 	for (uint64_t peer = 1; peer <= 3; peer++)
 		ask_semaphore(peer);
-	ck_assert_int_eq(lock_deny(engine(), waiter("B")), REASON_NONE);
+	ck_assert_int_eq(lock_deny(engine(0), waiter("B")), REASON_NONE);
 	ck_assert_int_eq(answer(2)->reason, REASON_CANCELLED);
 	ck_assert(answer(2)->denied);
 	ck_assert_str_eq(answer(2)->text, "denied by an administrator");
 	ck_assert_str_eq(rows("db"), "A:busy/1 C:waiting@1");
-	ck_assert_uint_eq(lock_deny_all(engine(), "db"), 1);
-	ck_assert_uint_eq(lock_deny_all(engine(), "db"), 0);
+	ck_assert_uint_eq(lock_deny_all(engine(0), "db"), 1);
+	ck_assert_uint_eq(lock_deny_all(engine(0), "db"), 0);
 	ck_assert_int_eq(answer(3)->reason, REASON_CANCELLED);
 	ck_assert_str_eq(rows("db"), "A:busy/1");
 }
@@ -411,7 +390,7 @@ START_TEST(a_cancel_by_the_peer_is_no_denial)
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	ask_semaphore(2);
-	ck_assert(lock_cancel(engine(), 2, 1));
+	ck_assert(lock_cancel(engine(0), 2, 1));
 	ck_assert_int_eq(answer(2)->reason, REASON_CANCELLED);
 	ck_assert(!answer(2)->denied);
 	ck_assert_str_eq(world->changes, "A:waiting A:busy B:waiting B:cancelled B:gone");
@@ -424,7 +403,7 @@ suite_lock_rows(void)
 	Suite *suite = suite_create("lock rows");
 	TCase *tcase = tcase_create("rows");
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, world_begin, world_end);
 	tcase_add_test(tcase, rows_are_who_holds_and_who_waits);
 	tcase_add_test(tcase, a_row_keeps_its_waiter_when_it_holds);
 	tcase_add_test(tcase, a_mutex_has_rows_of_the_same_name);
@@ -435,7 +414,7 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, busy_says_that_there_is_none_such_and_that_it_cannot_see);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("grant and deny");
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, world_begin, world_end);
 	tcase_add_test(tcase, who_is_granted_starts_at_once_and_takes_no_slot);
 	tcase_add_test(tcase, a_claim_in_flight_is_given_back_when_its_acquire_is_granted);
 	tcase_add_test(tcase, only_who_waits_can_be_granted_or_denied);

@@ -3,35 +3,26 @@
  */
 #include <stdio.h>
 
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
 #define SOON (50 * NSEC_PER_MSEC)
 
-static struct lock_world *world;
-
 static void
 setup(void)
 {
-	world = world_new();
-	world_make(world, "db", 1);
+	world_begin_with_db();
 	world_acquire(world, 0, 1, 1, "db", 0);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 }
 
 static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static void
-wait_for(uint64_t peer, int priority)
+stand(uint64_t peer, int priority)
 {
 	const struct lock_acquire wanted = {
 	    .name = "db", .timeout = DURATION_FOREVER, .priority = priority, .progress = true};
 
-	lock_acquire(world->daemon[0].engine, peer, 1, &wanted);
+	lock_acquire(engine(0), peer, 1, &wanted);
 	world_pass(world, SOON);
 }
 
@@ -59,15 +50,15 @@ position(uint64_t peer)
 START_TEST(a_place_that_changes_is_told)
 {
 	for (uint64_t peer = 2; peer <= 4; peer++)
-		wait_for(peer, 0);
+		stand(peer, 0);
 	for (uint64_t peer = 2; peer <= 4; peer++)
 		ck_assert_int_eq(position(peer), (int)peer - 1);
-	lock_peer_gone(world->daemon[0].engine, 2);
+	lock_peer_gone(engine(0), 2);
 	world_pass(world, SOON);
 	ck_assert_int_eq(position(3), 1);
 	ck_assert_int_eq(position(4), 2);
 	/* One who goes before them. */
-	wait_for(5, 1);
+	stand(5, 1);
 	ck_assert_int_eq(position(5), 1);
 	ck_assert_int_eq(position(3), 2);
 	ck_assert_int_eq(position(4), 3);
@@ -79,11 +70,11 @@ END_TEST
 
 START_TEST(it_is_told_while_the_broker_is_away)
 {
-	wait_for(2, 0);
-	wait_for(3, 0);
+	stand(2, 0);
+	stand(3, 0);
 	broker_reset(world->daemon[0].broker, BROKER_HOLD, "for the test");
 	world_pass(world, 1);
-	lock_peer_gone(world->daemon[0].engine, 2);
+	lock_peer_gone(engine(0), 2);
 	world_pass(world, NSEC_PER_MSEC);
 	ck_assert_int_eq(position(3), 1);
 }
@@ -92,10 +83,10 @@ END_TEST
 START_TEST(of_a_long_line_the_rest_hear_it_once_a_second)
 {
 	for (uint64_t peer = 2; peer <= 41; peer++)
-		wait_for(peer, 0);
+		stand(peer, 0);
 	world_pass(world, 2 * NSEC_PER_SEC);
 	for (uint64_t peer = 2; peer <= 6; peer++) {
-		lock_peer_gone(world->daemon[0].engine, peer);
+		lock_peer_gone(engine(0), peer);
 		world_pass(world, SOON);
 	}
 	ck_assert_int_eq(position(22), 16);
@@ -111,7 +102,7 @@ START_TEST(who_did_not_ask_is_told_nothing)
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_acquire(world, 0, 3, 1, "db", DURATION_FOREVER);
 	world_pass(world, SOON);
-	lock_peer_gone(world->daemon[0].engine, 2);
+	lock_peer_gone(engine(0), 2);
 	world_pass(world, 2 * NSEC_PER_SEC);
 	ck_assert_int_eq(notices(2) + notices(3), 0);
 }
@@ -123,7 +114,7 @@ suite_lock_standing(void)
 	Suite *suite = suite_create("lock standing");
 	TCase *tcase = tcase_create("standing");
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, setup, world_end);
 	tcase_add_test(tcase, a_place_that_changes_is_told);
 	tcase_add_test(tcase, it_is_told_while_the_broker_is_away);
 	tcase_add_test(tcase, of_a_long_line_the_rest_hear_it_once_a_second);

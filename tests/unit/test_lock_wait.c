@@ -5,74 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define TRY 0
-#define SECOND NSEC_PER_SEC
-#define MS NSEC_PER_MSEC
 /* An answer takes 1 ms: a delete, a hint, a claim, and what a loop's pass adds. */
 #define SOON (8 * MS)
 /* The delete, one hint, the claim, and what a loop's pass adds. */
 #define ONE_HINT (4 * MS)
-
-static struct lock_world *world;
-
-static void
-setup(void)
-{
-	world = world_new();
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
-}
-
-static struct lock_engine *
-engine(int daemon)
-{
-	return world->daemon[daemon].engine;
-}
-
-static const struct said *
-acquire(int daemon, uint64_t peer, uint64_t request, const char *name, int64_t timeout)
-{
-	world_acquire(world, daemon, peer, request, name, timeout);
-	return world_await(world, daemon, peer, request);
-}
-
-static void
-wait_with(int daemon, uint64_t peer, uint64_t request, enum lock_kind kind, int priority)
-{
-	struct lock_acquire wanted = {.name = "db",
-	    .kind = kind,
-	    .timeout = DURATION_FOREVER,
-	    .priority = priority,
-	    .progress = true};
-
-	lock_acquire(engine(daemon), peer, request, &wanted);
-}
-
-static void
-wait_for(int daemon, uint64_t peer, uint64_t request)
-{
-	wait_with(daemon, peer, request, LOCK_KIND_SEMAPHORE, 0);
-}
-
-static void
-release(int daemon, uint64_t peer, uint64_t request, uint64_t lock)
-{
-	lock_release(engine(daemon), peer, request, lock);
-	ck_assert_int_eq(world_await(world, daemon, peer, request)->reason, REASON_NONE);
-}
-
-static bool
-is_waiting(int daemon, uint64_t peer, uint64_t request)
-{
-	return world_answer(world, daemon, peer, request) == NULL;
-}
 
 /* ---- hints ---- */
 
@@ -106,7 +45,7 @@ START_TEST(one_place_for_each_priority_however_many_wait)
 	world_make(world, "db", 1);
 	acquire(0, 1, 1, "db", TRY);
 	for (uint64_t i = 0; i < 1000; i++)
-		wait_with(1, 1 + i, 1, LOCK_KIND_SEMAPHORE, i % 2 == 0 ? 0 : 5);
+		wait_as(1, 1 + i, 1, LOCK_KIND_SEMAPHORE, i % 2 == 0 ? 0 : 5);
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 2);
 	for (uint64_t i = 0; i < 1000; i++)
@@ -122,9 +61,9 @@ START_TEST(the_highest_priority_is_woken_first_across_daemons)
 
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
-	wait_with(1, 1, 1, LOCK_KIND_SEMAPHORE, 0);
+	wait_as(1, 1, 1, LOCK_KIND_SEMAPHORE, 0);
 	world_pass(world, SECOND);
-	wait_with(2, 1, 1, LOCK_KIND_SEMAPHORE, 7);
+	wait_as(2, 1, 1, LOCK_KIND_SEMAPHORE, 7);
 	world_pass(world, SECOND);
 	release(0, 1, 2, lock);
 	lock = world_await(world, 2, 1, 1)->lock;
@@ -144,7 +83,7 @@ START_TEST(a_true_mutex_has_a_line_of_its_own)
 	wait_for(2, 9, 1); /* of the semaphore of that name */
 	lock_acquire(engine(0), 1, 1, &wanted);
 	world_await(world, 0, 1, 1);
-	wait_with(1, 1, 1, LOCK_KIND_MUTEX, 0);
+	wait_as(1, 1, 1, LOCK_KIND_MUTEX, 0);
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-M-W"), 1);
 	released = world->now;
@@ -457,7 +396,7 @@ START_TEST(a_thousand_who_wait_cost_less_than_a_message_a_second)
 	memory_world_put(world->memory, "db-1-B", true);
 	memory_world_put(world->memory, "db-M", true);
 	for (uint64_t peer = 1; peer <= 1000; peer++)
-		wait_with(0, peer, 1, of[_i].kind, 0);
+		wait_as(0, peer, 1, of[_i].kind, 0);
 	world_pass(world, SECOND);
 	world->on_probe = count_probe;
 	probed = world->asked = 0;
@@ -586,7 +525,7 @@ suite_lock_wait(void)
 	Suite *suite = suite_create("lock: wait");
 	TCase *tc = tcase_create("wait");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, who_waits_elsewhere_is_woken_in_order);
 	tcase_add_test(tc, one_place_for_each_priority_however_many_wait);
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);

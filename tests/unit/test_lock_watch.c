@@ -2,30 +2,19 @@
  * Revoked in time: the engine's watches over memory_broker. Every answer takes 1 ms, and so does every
  * cancel.
  */
-#include "tests/unit/lock_world.h"
+#include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define MSEC NSEC_PER_MSEC
-#define SECOND NSEC_PER_SEC
 /* A hint, a look, and the watch's own delays. */
-#define SOON (5 * MSEC)
-
-static struct lock_world *world;
+#define SOON (5 * MS)
 
 /* Peer 1 of daemon 0 holds db, slot 1. */
 static void
 setup(void)
 {
-	world = world_new();
-	world_make(world, "db", 1);
+	world_begin_with_db();
 	world_acquire(world, 0, 1, 1, "db", 0);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
-}
-
-static void
-teardown(void)
-{
-	world_free(world);
 }
 
 static int
@@ -42,14 +31,14 @@ static void delete (void)
 static enum reason
 verify(uint64_t request)
 {
-	lock_verify(world->daemon[0].engine, 1, request, world_answer(world, 0, 1, 1)->lock, 1000);
+	lock_verify(engine(0), 1, request, world_answer(world, 0, 1, 1)->lock, 1000);
 	return world_await(world, 0, 1, request)->reason;
 }
 
 static void
-release(uint64_t request)
+give_back(uint64_t request)
 {
-	lock_release(world->daemon[0].engine, 1, request, world_answer(world, 0, 1, 1)->lock);
+	lock_release(engine(0), 1, request, world_answer(world, 0, 1, 1)->lock);
 	ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
 }
 
@@ -65,7 +54,7 @@ START_TEST(a_deletion_is_told_at_once)
 	ck_assert_int_eq(revoked(), 1);
 	ck_assert(world_b(world, "db", 1, 0));
 	ck_assert_int_eq(verify(2), REASON_REVOKED);
-	release(3);
+	give_back(3);
 }
 END_TEST
 
@@ -73,7 +62,7 @@ END_TEST
 START_TEST(deleted_before_the_watch_is_there)
 {
 	delete ();
-	world_pass(world, 10 * MSEC + SOON);
+	world_pass(world, 10 * MS + SOON);
 	ck_assert_int_eq(revoked(), 1);
 }
 END_TEST
@@ -122,17 +111,17 @@ START_TEST(a_short_hold_is_not_watched)
 {
 	for (int i = 0; i < 99; i++) {
 		ck_assert(!memory_world_cancel(world->memory, "db-1-A"));
-		world_pass(world, MSEC / 10);
+		world_pass(world, MS / 10);
 	}
-	release(2);
+	give_back(2);
 	for (int i = 0; i < 20; i++) {
 		ck_assert(!memory_world_cancel(world->memory, "db-1-A"));
-		world_pass(world, MSEC);
+		world_pass(world, MS);
 	}
 	/* A longer one is. */
 	world_acquire(world, 0, 1, 3, "db", 0);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
-	world_pass(world, 10 * MSEC + SOON);
+	world_pass(world, 10 * MS + SOON);
 	ck_assert(memory_world_cancel(world->memory, "db-1-A"));
 }
 END_TEST
@@ -140,12 +129,12 @@ END_TEST
 START_TEST(a_watch_ends_with_its_hold)
 {
 	world_pass(world, SECOND);
-	release(2);
+	give_back(2);
 	ck_assert(!memory_world_cancel(world->memory, "db-1-A"));
 	delete ();
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(revoked(), 0);
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
@@ -211,7 +200,7 @@ START_TEST(a_revoked_slot_is_not_offered_when_it_is_released)
 	delete ();
 	world_pass(world, SOON);
 	ck_assert_int_eq(revoked(), 1);
-	release(2);
+	give_back(2);
 	asked = world->asked;
 	world_pass(world, 20 * SECOND);
 	ck_assert_uint_lt(world->asked - asked, 20); /* a look each re-probe interval */
@@ -238,7 +227,7 @@ START_TEST(a_slot_that_comes_back_is_nobody_else_s_before_its_old_holder_is_gone
 	world_pass(world, 20 * SECOND);
 	ck_assert_ptr_null(world_answer(world, 0, 4, 1));
 	ck_assert(world_b(world, "db", 1, 0));
-	release(3);
+	give_back(3);
 	/* Who waits here is looked for at once. */
 	world_pass(world, SOON);
 	ck_assert_int_eq(world_answer(world, 0, 4, 1)->slot, 1);
@@ -254,11 +243,11 @@ START_TEST(let_go_at_every_step)
 	delete ();
 	for (int i = 0; i < _i; i++)
 		world_step(world, SOON);
-	lock_peer_gone(world->daemon[0].engine, 1);
+	lock_peer_gone(engine(0), 1);
 	world_pass(world, 5 * SECOND);
 	ck_assert_int_le(revoked(), 1);
 	ck_assert_int_eq(world_b_count(world), 0);
-	ck_assert(lock_quiet(world->daemon[0].engine));
+	ck_assert(lock_quiet(engine(0)));
 }
 END_TEST
 
@@ -268,7 +257,7 @@ suite_lock_watch(void)
 	Suite *suite = suite_create("watch");
 	TCase *tc = tcase_create("watch");
 
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, a_deletion_is_told_at_once);
 	tcase_add_test(tc, deleted_before_the_watch_is_there);
 	tcase_add_test(tc, a_hint_without_a_deletion_changes_nothing);
