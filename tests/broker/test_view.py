@@ -2,6 +2,7 @@
 that is frozen, and holders that use no daemon at all.
 """
 
+import os
 import time
 import unittest
 
@@ -131,7 +132,7 @@ class Shown(View):
 class Steered(View):
     def example(self, first, second, third, admin):
         """seeds/004, "Grant": A is busy, B and C wait; B is granted; A ends; C starts while B runs."""
-        admin = Wire(admin)
+        asker, admin = admin, Wire(admin)
         admin.call("create", name=self.name)
         a = self.hold(first, "A")
         b, b_asked = self.acquire(second, "B")
@@ -142,6 +143,8 @@ class Steered(View):
         waiter = next(row["waiter"] for row in shown["waiters"] if row["who"] == "B")
         self.assertEqual(admin.call("grant", waiter=waiter),
                          {"waiter": waiter, "name": self.name, "host": second.host})
+        second.wait_log(f"let in without a slot to {self.name}: waiter {waiter}, by uid {os.getuid()} "
+                        f"of host {asker.host}")
         granted = b.answer(b_asked)
         self.assertEqual((granted["slot"], granted["safe_until"], granted["lease"]), (None, None, None))
         self.wait_rows(admin, {**waiting, "B": (second.host, "granted", None)})
@@ -183,7 +186,7 @@ class Steered(View):
         self.assertEqual(admin.call("deny", waiter=waiter), {"denied": 1, "unknown_hosts": []})
         error = b.reply(b_asked)["error"]
         self.assertEqual((error["data"]["reason"], error["data"]["denied"]), ("cancelled", True))
-        there.wait_log(f"turned away from {self.name}: waiter {waiter}, by uid")
+        there.wait_log(f"turned away from {self.name}: waiter {waiter}, by uid {os.getuid()} of host here")
         self.assertEqual(admin.error("deny", waiter=waiter).reason, "not-held")
         self.wait_rows(admin, busy)
         self.assertEqual(admin.call("deny", name=self.name, all=True), {"denied": 2, "unknown_hosts": []})

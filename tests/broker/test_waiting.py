@@ -80,6 +80,7 @@ class Quiet(Waiting):
         seconds, count = time.monotonic() - began, messages_received(RABBIT) - before
         print(f"{count} messages in {seconds:.1f} s from 3 daemons with 1002 waiters")
         self.assertLess(count / seconds / len(daemons), 1)
+        self.assertGreaterEqual(count, len(daemons), "the looks that there are were not counted")
 
 
 class Woken(Waiting):
@@ -142,6 +143,37 @@ class Woken(Waiting):
                 holder.request("release", lock=lock)
             lock = second.answer(asked, within=1)["lock"]
             holder = second
+
+
+    def test_a_cancel_that_crosses_a_grant(self):
+        """One end for each, whichever comes first, and the slot goes to the one behind."""
+        daemons = [self.daemon(), self.daemon()]
+        name = self.create(daemons[0])
+        holder, lock = self.hold(daemons[0], name)
+        ends = {"granted": 0, "cancelled": 0}
+        for turn in range(60):
+            there = daemons[(turn + 1) % 2]
+            first, second = Wire(there), Wire(there)
+            asked = first.request("acquire", name=name, progress=True)
+            first.notification("waiting")
+            behind = second.request("acquire", name=name, progress=True)
+            second.notification("waiting")
+            holder.request("release", lock=lock)
+            for _ in range(turn % 20 * 2):  # the grant is on its way meanwhile
+                first.call("ping")
+            first.send_line({"id": "cancel", "method": "cancel", "params": {"id": asked}})
+            cancelled = first.answer("cancel")["cancelled"]
+            reply = first.reply(asked)
+            ends["cancelled" if cancelled else "granted"] += 1
+            if cancelled:
+                self.assertEqual(reply["error"]["data"]["reason"], "cancelled")
+            else:
+                first.request("release", lock=reply["result"]["lock"])
+            holder, lock = second, second.answer(behind, within=1)["lock"]
+            first.call("ping")
+            self.assertNotIn(asked, [more["id"] for more in first.replies], "a second answer")
+        print(ends)
+        self.assertTrue(all(ends.values()), "they did not cross")
 
 
 class Fair(Waiting):
