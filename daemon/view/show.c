@@ -22,7 +22,10 @@
  */
 enum showing_state { SHOW_COUNTING, SHOW_COUNTED, SHOW_COUNTING_AGAIN };
 
-/* Bytes of rows in one result: more are left out, and counted. */
+/*
+ * Bytes of rows in one result, together with what its peer has not read yet: more are left out, and
+ * counted, or a peer that asks twice at once would be closed as one that does not read.
+ */
 #define ROWS_BYTES_MAX (LINE_MAX_OUT / 4 * 3)
 
 /* Rows in the order in which they are shown. */
@@ -259,6 +262,31 @@ result_of(struct showing *showing)
 }
 
 static void
+drop_last(struct showing *showing, struct rows *rows)
+{
+	struct cJSON *row = rows->list[--rows->count];
+
+	showing->bytes -= row_size(row);
+	showing->more++;
+	json_free(row);
+}
+
+/* What the peer has not read yet needs room, too. */
+static void
+make_room(const struct view *view, struct showing *showing)
+{
+	size_t unread = view->listener.unread(view->listener.ctx, showing->peer);
+	size_t room = unread < ROWS_BYTES_MAX ? ROWS_BYTES_MAX - unread : 0;
+
+	while (showing->bytes > room && showing->waiters.count > 0)
+		drop_last(showing, &showing->waiters);
+	while (showing->bytes > room && showing->holders.count > 0)
+		drop_last(showing, &showing->holders);
+	if (showing->theirs > showing->waiters.count)
+		showing->theirs = showing->waiters.count;
+}
+
+static void
 finish(struct view *view, struct showing *showing)
 {
 	struct adder adder = {.showing = showing, .facts = view_facts(view)};
@@ -271,6 +299,7 @@ finish(struct view *view, struct showing *showing)
 	     at = next_unexplained(showing, at + 1))
 		add_row(showing, row_unknown(showing->name, showing->busy[at]));
 	sort_by_slot(&showing->holders);
+	make_room(view, showing);
 	if (showing->reason == REASON_NO_SUCH_LOCK && showing->more == 0 &&
 	    showing->holders.count + showing->waiters.count == 0)
 		view_refuse(view, showing->peer, showing->request, REASON_NO_SUCH_LOCK, NULL);

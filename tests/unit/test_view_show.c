@@ -6,6 +6,7 @@
 
 #include "daemon/view/inspect.h"
 #include "protocol/json.h"
+#include "protocol/line.h"
 #include "tests/unit/test_view.h"
 #include "tests/unit/view_rig.h"
 
@@ -269,6 +270,21 @@ list_of(const char *first, const char *second)
 	return list;
 }
 
+/* With all of it the peer would be closed as one that does not read. */
+START_TEST(what_is_unread_leaves_less_room)
+{
+	rig_acquire(rig, 0, 1);
+	rig_acquire(rig, 1, 2);
+	rig_acquire(rig, 0, 3);
+	rig_acquire(rig, 1, 4);
+	rig->daemon[0].unread = LINE_MAX_OUT / 4 * 3 - 800;
+	ck_assert_str_eq(
+	    rig_show(rig, 0, 1), "slots 2 busy 2 waiting 2 [A@host0/1] [B@host1/2] more 2");
+	rig->daemon[0].unread = LINE_MAX_OUT;
+	ck_assert_str_eq(rig_show(rig, 0, 2), "slots 2 busy 2 waiting 2 more 4");
+}
+END_TEST
+
 START_TEST(who_waits_is_summed_over_hosts)
 {
 	const struct cJSON *row;
@@ -408,6 +424,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, without_a_broker_it_is_what_is_known_here);
 	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
 	tcase_add_test(tcase, what_does_not_fit_is_counted);
+	tcase_add_test(tcase, what_is_unread_leaves_less_room);
 	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
 	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
