@@ -177,6 +177,9 @@ tell_own(void *ctx, const struct lock_party *party)
 	const struct beginner *beginner = ctx;
 	struct cJSON *row;
 
+	/* It begins anew when it has read. */
+	if (beginner->watcher->state == WATCHER_BEHIND)
+		return;
 	if (beginner->watcher->more > 0) {
 		beginner->watcher->more += is_about(beginner->feed, beginner->watcher, party->name);
 		return;
