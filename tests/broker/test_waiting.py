@@ -299,7 +299,9 @@ class Trouble(Waiting):
                     break
             self.assertLess(time.monotonic() - freed if lock is None else 0, REPROBE + 2, "a slot stays free")
         print(f"{killed} side links killed in {SECONDS} s; {served} grants, the longest after {longest:.2f} s")
-        self.assertGreater(killed, SECONDS)
+        self.assertLess(longest, REPROBE + 0.5)
+        # The daemon brings it up more and more rarely.
+        self.assertGreater(killed, 4)
 
 
 if __name__ == "__main__":
