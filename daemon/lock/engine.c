@@ -285,10 +285,9 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 
 /* ---- requests that do not wait by themselves ---- */
 
-static void
-op_too_late(void *ctx, uint64_t id)
+void
+engine_op_give_up(struct lock_engine *engine, uint64_t id)
 {
-	struct lock_engine *engine = ctx;
 	const struct op *op = engine_op_find(engine, id);
 	struct lock_answer answer = engine_refusal(
 	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
@@ -299,6 +298,12 @@ op_too_late(void *ctx, uint64_t id)
 	engine_op_end(engine, id, &answer);
 	if (expired != NULL)
 		expired(engine, id);
+}
+
+static void
+op_too_late(void *ctx, uint64_t id)
+{
+	engine_op_give_up(ctx, id);
 }
 
 struct op *

@@ -109,7 +109,7 @@ struct lock_engine {
 	struct turn_line *turns;      /* of turn.c */
 	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
 	struct mutex_taker *mutex_takers;         /* of mutex.c */
-	struct surveying *surveys;                /* of survey.c */
+	struct surveying *surveys, *scans;        /* of survey.c */
 	struct drain *drains;                     /* of drain.c */
 	struct drained *drained;                  /* of drain.c: by name */
 	struct fsck *fscks;                       /* of fsck.c */
@@ -138,6 +138,8 @@ void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_an
 void engine_op_leave(struct lock_engine *engine, struct op *op);
 struct op *engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request);
 struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
+/* Its deadline has passed, or nobody is there to hear of it. */
+void engine_op_give_up(struct lock_engine *engine, uint64_t id);
 /* Progress was made: the deadline starts anew. */
 void engine_op_progress(struct lock_engine *engine, struct op *op);
 struct waiter *engine_waiter_find(const struct lock_engine *engine, uint64_t id); /* or NULL */

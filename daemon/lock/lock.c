@@ -360,6 +360,13 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 	release_peer(engine, peer);
 }
 
+void
+lock_peer_left(struct lock_engine *engine, uint64_t peer)
+{
+	assert(!engine->telling);
+	survey_peer_left(engine, peer);
+}
+
 /* ---- the stop ---- */
 
 void

@@ -314,6 +314,11 @@ size_t lock_deny_all(struct lock_engine *engine, const char *name);
  * out to be ours. Its acquires end unanswered; its other requests are still answered.
  */
 void lock_peer_gone(struct lock_engine *engine, uint64_t peer);
+/*
+ * After that: it does not hear of its other requests either. Those whose turn has not come (explain, fsck)
+ * are given up.
+ */
+void lock_peer_left(struct lock_engine *engine, uint64_t peer);
 
 /* Orderly stop: refuses new acquires and ends waiting ones with `draining`; holds stay. */
 void lock_drain(struct lock_engine *engine);

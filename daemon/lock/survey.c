@@ -22,6 +22,11 @@ struct surveying {
 	survey_done_fn *done;
 	uint64_t whose;
 	UT_hash_handle by_id;
+
+	/* SURVEY_WHOLE */
+	uint64_t peer;
+	bool is_asked; /* its turn has come */
+	UT_hash_handle by_whose;
 };
 
 static void
@@ -33,13 +38,21 @@ surveying_free(struct surveying *surveying)
 	free(surveying);
 }
 
+static void scans_go_on(struct lock_engine *engine);
+
 static void
 finish(struct lock_engine *engine, struct surveying *surveying)
 {
+	bool is_scan = surveying->depth == SURVEY_WHOLE;
+
+	if (is_scan)
+		HASH_DELETE(by_whose, engine->scans, surveying);
 	surveying->found.a = surveying->a;
 	surveying->found.b = surveying->b;
 	surveying->done(engine, surveying->whose, &surveying->found);
 	surveying_free(surveying);
+	if (is_scan)
+		scans_go_on(engine);
 }
 
 static size_t
@@ -181,6 +194,60 @@ probe_window(struct lock_engine *engine, struct surveying *surveying)
 	free(names);
 }
 
+/* ---- those that ask about all: one after another ---- */
+
+/* Whose turn it is, in the order in which they came; NULL: nobody's, for now. */
+static struct surveying *
+next_scan(const struct lock_engine *engine)
+{
+	uint64_t asking[SURVEY_SCANS];
+	struct surveying *scan;
+	size_t count = 0, i;
+
+	for (scan = engine->scans; scan != NULL; scan = scan->by_whose.next) {
+		if (scan->is_asked)
+			asking[count++] = scan->peer;
+	}
+	for (scan = engine->scans; count < SURVEY_SCANS && scan != NULL;
+	     scan = scan->by_whose.next) {
+		for (i = 0; i < count && asking[i] != scan->peer; i++)
+			;
+		if (!scan->is_asked && i == count)
+			return scan;
+	}
+	return NULL;
+}
+
+static void
+scans_go_on(struct lock_engine *engine)
+{
+	struct surveying *scan;
+	struct op *op;
+
+	while ((scan = next_scan(engine)) != NULL) {
+		op = engine_op_find(engine, scan->whose);
+		if (op == NULL) {
+			HASH_DELETE(by_whose, engine->scans, scan);
+			surveying_free(scan);
+			continue;
+		}
+		engine_op_progress(engine, op);
+		scan->is_asked = true;
+		probe_window(engine, scan);
+	}
+}
+
+static void
+scan_add(struct lock_engine *engine, struct surveying *scan)
+{
+	const struct op *op = engine_op_find(engine, scan->whose);
+
+	assert(op != NULL);
+	scan->peer = op->peer;
+	HASH_ADD(by_whose, engine->scans, whose, sizeof(scan->whose), scan);
+	scans_go_on(engine);
+}
+
 void
 survey_start(struct lock_engine *engine, const char *name, enum survey_depth depth,
     survey_done_fn *done, uint64_t id)
@@ -195,7 +262,29 @@ survey_start(struct lock_engine *engine, const char *name, enum survey_depth dep
 	surveying->found.unknown = -1;
 	surveying->done = done;
 	surveying->whose = id;
-	probe_window(engine, surveying);
+	if (depth == SURVEY_WHOLE)
+		scan_add(engine, surveying);
+	else
+		probe_window(engine, surveying);
+}
+
+void
+survey_peer_left(struct lock_engine *engine, uint64_t peer)
+{
+	struct surveying *scan = engine->scans;
+	uint64_t op;
+
+	while (scan != NULL) {
+		if (scan->is_asked || scan->peer != peer) {
+			scan = scan->by_whose.next;
+			continue;
+		}
+		op = scan->whose;
+		HASH_DELETE(by_whose, engine->scans, scan);
+		surveying_free(scan);
+		engine_op_give_up(engine, op);
+		scan = engine->scans; /* the end of one may have begun another */
+	}
 }
 
 void
@@ -205,6 +294,12 @@ survey_free_all(struct lock_engine *engine)
 
 	HASH_ITER (by_id, engine->surveys, surveying, next) {
 		HASH_DELETE(by_id, engine->surveys, surveying);
+		if (surveying->depth == SURVEY_WHOLE)
+			HASH_DELETE(by_whose, engine->scans, surveying);
+		surveying_free(surveying);
+	}
+	HASH_ITER (by_whose, engine->scans, surveying, next) {
+		HASH_DELETE(by_whose, engine->scans, surveying);
 		surveying_free(surveying);
 	}
 }

@@ -7,7 +7,9 @@
  * The first window is asked about in the order N-G, N-U, A[1] ..., N-G once more: whatever step of an
  * administrator's work falls between two of them (admin_plan.h), one of them is there.
  *
- * Acquires look for themselves (look.h): a window at a time, and no further than they must.
+ * Acquires look for themselves (look.h): a window at a time, and no further than they must. They share the
+ * side link with surveys, so those that ask about every slot there may be, for whoever wants to know, go
+ * one after another: SURVEY_SCANS at once, one for each peer; the deadline of who asked begins anew with it.
  */
 #ifndef LOCK_SURVEY_H
 #define LOCK_SURVEY_H
@@ -19,6 +21,9 @@ enum survey_depth {
 	SURVEY_BUSY, /* and their Bs */
 	SURVEY_WHOLE /* As and Bs of every slot that there may be, gaps or not */
 };
+
+/* Surveys of depth SURVEY_WHOLE that are asked for at once. */
+#define SURVEY_SCANS 2
 
 struct survey {
 	bool unlimited, gate; /* N-U, N-G */
@@ -47,9 +52,14 @@ survey_size(const struct survey *survey)
 /* found: borrowed for the call. */
 typedef void survey_done_fn(struct lock_engine *engine, uint64_t id, const struct survey *found);
 
-/* `done` is called once, later, with `id`. */
+/*
+ * `done` is called once, later, with `id`. SURVEY_WHOLE: that of an op (engine.h); when that has ended before
+ * its turn has come, it is not called.
+ */
 void survey_start(struct lock_engine *engine, const char *name, enum survey_depth depth,
     survey_done_fn *done, uint64_t id);
+/* Nobody hears of what the peer asked for: its surveys whose turn has not come end, and their ops. */
+void survey_peer_left(struct lock_engine *engine, uint64_t peer);
 /* Frees what is left; the engine goes. */
 void survey_free_all(struct lock_engine *engine);
 

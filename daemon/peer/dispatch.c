@@ -58,11 +58,11 @@ static const struct dispatch_row rows[] = {
     {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
     {"size", ACCESS_ANYONE, handle_size, result_size, .journal = JOURNAL_LOOK},
     {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
-    {"fsck", ACCESS_ANYONE, handle_fsck, result_fsck, .journal = JOURNAL_CHANGE,
+    {"fsck", ACCESS_ANYONE, handle_fsck, result_fsck, .journal = JOURNAL_CHANGE, .scans = true,
 	.asks_more = asks_to_repair, .more_method = "fsck", .more_privilege = ACCESS_ADMIN,
 	.more_called = "fsck with repair"},
     {"explain", ACCESS_ANYONE, handle_explain, result_explain, .journal = JOURNAL_LOOK,
-	.hindrance = handle_hindrance},
+	.scans = true, .hindrance = handle_hindrance},
     {"list", ACCESS_ANYONE, handle_list, result_list, .finish = finish_list,
 	.journal = JOURNAL_LOOK},
     {"show", ACCESS_ANYONE, handle_show, NULL, .journal = JOURNAL_LOOK},
@@ -133,7 +133,6 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 	return false;
 }
 
-/* Whether a peer that waits that much, of a user who does, may wait for one thing more. */
 static bool
 may_wait(const struct dispatch *dispatch, const struct conn *conn, struct message_error *ret_error)
 {
@@ -151,6 +150,42 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, struct messag
 	return false;
 }
 
+static bool
+may_scan(const struct conn *conn, struct message_error *ret_error)
+{
+	if (requests_in_all(conn->requests).scanning < HANDLERS_SCANS_MOST)
+		return true;
+	message_error_set(ret_error, REASON_TOO_MANY_REQUESTS,
+	    "uid %u has %d requests of fsck and explain unanswered, which is all it may have",
+	    (unsigned)conn->subject.uid, HANDLERS_SCANS_MOST);
+	return false;
+}
+
+static enum request_kind
+kind_of(const struct dispatch_row *row, const struct method_spec *spec,
+    const struct method_params *params)
+{
+	if (method_waits(spec, params))
+		return REQUEST_WAITS;
+	return row->scans ? REQUEST_SCANS : REQUEST_QUICK;
+}
+
+/* Whether a peer that has so much unanswered, of a user who has, may ask for one thing more. */
+static bool
+has_room(const struct dispatch *dispatch, const struct conn *conn, enum request_kind kind,
+    struct message_error *ret_error)
+{
+	switch (kind) {
+	case REQUEST_QUICK:
+		return true; /* it is not read before it has room */
+	case REQUEST_WAITS:
+		return may_wait(dispatch, conn, ret_error);
+	case REQUEST_SCANS:
+		return may_scan(conn, ret_error);
+	}
+	return false;
+}
+
 static void
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
@@ -162,7 +197,7 @@ dispatch_request(
 	struct method_params params;
 	struct message_error error;
 	char quoted[64];
-	bool waits;
+	enum request_kind kind;
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
@@ -183,12 +218,12 @@ dispatch_request(
 		send_error(conn, &message->id, &error, NULL);
 		return;
 	}
-	waits = method_waits(spec, &params);
-	if (waits && !may_wait(dispatch, conn, &error)) {
+	kind = kind_of(row, spec, &params);
+	if (!has_room(dispatch, conn, kind, &error)) {
 		send_error(conn, &message->id, &error, NULL);
 		return;
 	}
-	request = requests_add(conn->requests, &message->id, row, waits);
+	request = requests_add(conn->requests, &message->id, row, kind);
 	assert(request != NULL);
 	journal_request(dispatch->journal, row->journal, conn, request, row->method, &params);
 	row->handle(dispatch, conn, request, &params);
@@ -232,6 +267,9 @@ on_gone(void *ctx, struct conn *conn)
 	journal_gone(leaver.dispatch->journal, conn->id);
 	view_peer_gone(leaver.dispatch->view, conn->id);
 	lock_peer_gone(leaver.dispatch->engine, conn->id);
+	/* Who has only said all that he will say still gets his answers. */
+	if (conn->state == CONN_DEAD)
+		lock_peer_left(leaver.dispatch->engine, conn->id);
 }
 
 /* ---- answers and notices out: called from inside the engine, which nothing here may call ---- */
@@ -287,7 +325,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	else
 		dispatch_reply(conn, request, row->result(&facts, answer));
 	/* Who has waited is told before the log is. */
-	if (kept.waits)
+	if (kept.kind == REQUEST_WAITS)
 		conn_push(conn);
 	journal_answer(dispatch->journal, row->journal, conn, &kept, row->method, answer);
 }

@@ -27,6 +27,8 @@ struct dispatch {
 	bool draining;
 };
 
+/* Scans that one user may have unanswered: they go one after another (survey.h). */
+#define HANDLERS_SCANS_MOST 16
 /* Has room for what handle_hindrance() says. */
 #define HANDLERS_WORDS_MAX 512
 
@@ -42,6 +44,7 @@ struct dispatch_row {
 	void (*finish)(struct dispatch *dispatch, struct conn *conn, const struct request *request,
 	    struct cJSON *result);
 	enum journal_kind journal;
+	bool scans; /* asks the broker about every slot that there may be */
 	/* The name that it is about may be known later: then the view asks whether that is allowed. */
 	bool name_later;
 	/* With some params it needs the right to one more method. NULL: with none. */

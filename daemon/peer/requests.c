@@ -61,10 +61,14 @@ requests_count_in(struct requests *requests, struct requests_sum *sum)
 static void
 count(struct requests *requests, const struct request *request, int by)
 {
-	if (!request->waits)
+	if (request->kind != REQUEST_WAITS)
 		requests->answering += (size_t)by;
-	else if (requests->sum != NULL)
+	if (requests->sum == NULL)
+		return;
+	if (request->kind == REQUEST_WAITS)
 		requests->sum->waiting += (size_t)by;
+	else if (request->kind == REQUEST_SCANS)
+		requests->sum->scanning += (size_t)by;
 }
 
 static void
@@ -91,7 +95,7 @@ requests_free(struct requests *requests)
 
 const struct request *
 requests_add(struct requests *requests, const struct message_id *id, const struct dispatch_row *row,
-    bool waits)
+    enum request_kind kind)
 {
 	struct record *record;
 
@@ -102,7 +106,7 @@ requests_add(struct requests *requests, const struct message_id *id, const struc
 	    .number = ++requests->last,
 	    .id = *id,
 	    .row = row,
-	    .waits = waits,
+	    .kind = kind,
 	};
 	key_make(&record->key, id);
 	HASH_ADD(by_number, requests->by_number, request.number, sizeof(uint64_t), record);
@@ -148,7 +152,7 @@ requests_remove_waiting(
 	struct record *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
-		if (!record->request.waits)
+		if (record->request.kind != REQUEST_WAITS)
 			continue;
 		left(ctx, &record->request);
 		record_remove(requests, record);

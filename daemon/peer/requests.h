@@ -17,14 +17,20 @@ struct dispatch_row; /* a method: handlers.h */
 
 /* What the requests of some peers, as those of one uid, come to. */
 struct requests_sum {
-	size_t waiting;
+	size_t waiting, scanning;
+};
+
+enum request_kind {
+	REQUEST_QUICK, /* is answered as soon as the broker has answered */
+	REQUEST_WAITS, /* by design: does not count as being answered */
+	REQUEST_SCANS  /* asks the broker about more than there may be */
 };
 
 struct request {
 	uint64_t number;
 	struct message_id id;
 	const struct dispatch_row *row; /* static */
-	bool waits;                     /* by design: does not count as being answered */
+	enum request_kind kind;
 };
 
 struct requests *requests_new(void);
@@ -34,7 +40,7 @@ void requests_count_in(struct requests *requests, struct requests_sum *sum);
 
 /* NULL when a request with that id is unanswered still. Borrowed until it is removed. */
 const struct request *requests_add(struct requests *requests, const struct message_id *id,
-    const struct dispatch_row *row, bool waits);
+    const struct dispatch_row *row, enum request_kind kind);
 /* NULL when there is none such. */
 const struct request *requests_find(const struct requests *requests, uint64_t number);
 const struct request *requests_find_id(

@@ -221,6 +221,23 @@ class Limits(unittest.TestCase):
         wait_until(lambda: one.call("info")["limits"]["waits_per_uid"] == 1, what="it is reloaded")
         self.assertEqual(one.call("info")["counts"]["waiting"], 3)
 
+    def test_scans_of_a_user_are_bounded_over_all_connections(self):
+        daemon = Daemon(self)
+        one, two = Wire(daemon), Wire(daemon)
+        daemon.wait_broker()
+        daemon.freeze()
+        # Read in one pass each, before the broker has answered anything.
+        for peer in (one, two):
+            peer.send_bytes(b"".join(line(id, "explain" if id % 2 else "fsck", name="db") for id in range(1, 11)))
+        daemon.thaw()
+        replies = [peer.recv() for peer in (one, two) for _ in range(10)]
+        refused = [reply["error"] for reply in replies if "error" in reply and
+                   reply["error"]["data"]["reason"] != "no-such-lock"]
+        self.assertEqual([(error["data"]["reason"], error["message"]) for error in refused],
+                         [("too-many-requests", f"uid {os.getuid()} has 16 requests of fsck and explain unanswered, "
+                                                "which is all it may have")] * 4)
+        self.assertEqual(one.call("explain", name="db")["verdict"], "no-such-lock")
+
     def test_one_request_at_a_time_answers_all(self):
         daemon = Daemon(self, "--max-requests-per-peer", "1")
         peer = Wire(daemon)

@@ -2,6 +2,7 @@
  * Looking at every semaphore, and at one as an acquire would find it, by simulation over memory_broker.
  */
 #include "daemon/lock/list.h"
+#include "daemon/lock/survey.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -274,6 +275,102 @@ START_TEST(an_unknown_answer_is_said)
 }
 END_TEST
 
+/* ---- scans: those who ask about all that there may be ---- */
+
+static void
+ask(uint64_t peer, uint64_t request)
+{
+	lock_explain(engine(0), peer, request, "db", LOCK_KIND_SEMAPHORE);
+}
+
+START_TEST(nobody_waits_for_more_than_two_scans)
+{
+	unsigned before;
+
+	world_make(world, "db", 2);
+	world_make(world, "other", 1);
+	world->delay = SECOND / 100;
+	for (uint64_t peer = 1; peer <= 40; peer++)
+		ask(peer, 1);
+	world_acquire(world, 0, 50, 1, "other", DURATION_FOREVER);
+	before = world->asked;
+	ck_assert_int_eq(world_await(world, 0, 50, 1)->reason, REASON_NONE);
+	/* Its own questions, and until they are answered windows of two. */
+	ck_assert_uint_lt(world->asked - before, 16);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
+	for (uint64_t peer = 1; peer <= 40; peer++)
+		ck_assert_int_eq(world_await(world, 0, peer, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_peer_with_many_scans_leaves_room_for_others)
+{
+	world_make(world, "db", 2);
+	world->delay = SECOND / 1000;
+	for (uint64_t request = 1; request <= 10; request++)
+		ask(1, request);
+	ask(2, 1);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 2));
+	for (uint64_t request = 1; request <= 10; request++)
+		ck_assert_int_eq(world_await(world, 0, 1, request)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(a_scan_has_its_time_from_its_turn_on)
+{
+	int64_t began = world->now;
+
+	world_make(world, "db", 2);
+	world->delay = SECOND / 4; /* of its 22 windows */
+	for (uint64_t request = 1; request <= 3; request++)
+		ask(1, request);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	/* Whose turn does not come in time is told, and its turn is another's. */
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(world->now - began, world_settings.request_timeout);
+	ask(1, 4);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_gt(world->now - began, world_settings.request_timeout);
+	ck_assert_int_eq(world_await(world, 0, 1, 4)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(who_has_left_needs_no_turn)
+{
+	world_make(world, "db", 2);
+	for (uint64_t request = 1; request <= 10; request++)
+		ask(1, request);
+	for (uint64_t request = 11; request <= 20; request++)
+		lock_fsck(engine(0), 1, request, "db", request % 2 == 0);
+	lock_fsck(engine(0), 1, 21, "else", false);
+	world_pass(world, 0);
+	ask(2, 1);
+	lock_peer_gone(engine(0), 1);
+	lock_peer_left(engine(0), 1);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
+	for (uint64_t request = 2; request <= 10; request++)
+		ck_assert_ptr_nonnull(world_answer(world, 0, 1, request));
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	world_pass(world, 20 * SECOND);
+	ck_assert(lock_quiet(engine(0)));
+	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_NONE);
+	for (uint64_t request = 1; request <= 21; request++)
+		ck_assert_ptr_nonnull(world_answer(world, 0, 1, request));
+}
+END_TEST
+
+START_TEST(an_engine_goes_in_the_middle_of_scans)
+{
+	for (uint64_t request = 1; request <= 4; request++)
+		ask(1, request);
+	lock_fsck(engine(0), 2, 1, "db", false);
+	for (int i = 0; i < 5; i++)
+		world_step(world, SECOND);
+	world_kill(world, 0);
+}
+END_TEST
+
 Suite *
 suite_lock_list(void)
 {
@@ -292,6 +389,14 @@ suite_lock_list(void)
 	tcase_add_test(tc, a_true_mutex_is_one_queue);
 	tcase_add_test(tc, a_mutex_is_not_a_semaphore_s);
 	tcase_add_test(tc, an_unknown_answer_is_said);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("scans");
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, nobody_waits_for_more_than_two_scans);
+	tcase_add_test(tc, a_peer_with_many_scans_leaves_room_for_others);
+	tcase_add_test(tc, a_scan_has_its_time_from_its_turn_on);
+	tcase_add_test(tc, who_has_left_needs_no_turn);
+	tcase_add_test(tc, an_engine_goes_in_the_middle_of_scans);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -28,13 +28,13 @@ static const struct message_id seven_text = {.kind = MESSAGE_ID_STRING, .string 
 START_TEST(requests_tell_ids_apart)
 {
 	struct requests *requests = requests_new();
-	const struct request *first = requests_add(requests, &seven, NULL, false);
-	const struct request *second = requests_add(requests, &seven_text, NULL, true);
+	const struct request *first = requests_add(requests, &seven, NULL, REQUEST_QUICK);
+	const struct request *second = requests_add(requests, &seven_text, NULL, REQUEST_WAITS);
 
 	ck_assert_ptr_nonnull(first);
 	ck_assert_ptr_nonnull(second);
 	ck_assert_uint_ne(first->number, second->number);
-	ck_assert_ptr_null(requests_add(requests, &seven, NULL, false));
+	ck_assert_ptr_null(requests_add(requests, &seven, NULL, REQUEST_QUICK));
 	ck_assert_ptr_eq(requests_find_id(requests, &seven_text), second);
 	ck_assert_ptr_eq(requests_find(requests, first->number), first);
 	ck_assert_uint_eq(requests_count(requests), 2);
@@ -42,7 +42,7 @@ START_TEST(requests_tell_ids_apart)
 	requests_remove(requests, first->number);
 	ck_assert_ptr_null(requests_find_id(requests, &seven));
 	ck_assert_uint_eq(requests_answering(requests), 0);
-	ck_assert_ptr_nonnull(requests_add(requests, &seven, NULL, false));
+	ck_assert_ptr_nonnull(requests_add(requests, &seven, NULL, REQUEST_QUICK));
 	requests_free(requests);
 }
 END_TEST
@@ -50,11 +50,11 @@ END_TEST
 START_TEST(requests_never_use_a_number_twice)
 {
 	struct requests *requests = requests_new();
-	uint64_t number = requests_add(requests, &seven, NULL, false)->number;
+	uint64_t number = requests_add(requests, &seven, NULL, REQUEST_QUICK)->number;
 
 	requests_remove(requests, number);
 	requests_remove(requests, number);
-	ck_assert_uint_ne(requests_add(requests, &seven, NULL, false)->number, number);
+	ck_assert_uint_ne(requests_add(requests, &seven, NULL, REQUEST_QUICK)->number, number);
 	ck_assert_ptr_null(requests_find(requests, number));
 	requests_free(requests);
 }
@@ -69,9 +69,9 @@ remember(void *ctx, const struct request *request)
 START_TEST(requests_that_wait_are_counted_and_go_together)
 {
 	struct requests *requests = requests_new();
-	uint64_t waiting = requests_add(requests, &seven, NULL, true)->number, left = 0;
+	uint64_t waiting = requests_add(requests, &seven, NULL, REQUEST_WAITS)->number, left = 0;
 
-	requests_add(requests, &seven_text, NULL, false);
+	requests_add(requests, &seven_text, NULL, REQUEST_QUICK);
 	ck_assert_uint_eq(requests_waiting(requests), 1);
 	requests_remove_waiting(requests, remember, &left);
 	ck_assert_uint_eq(left, waiting);
@@ -91,11 +91,11 @@ START_TEST(requests_of_several_are_counted_together)
 
 	requests_count_in(one, &sum);
 	requests_count_in(two, &sum);
-	requests_add(one, &seven, NULL, true);
-	requests_add(one, &seven_text, NULL, false);
-	requests_add(two, &seven, NULL, true);
-	requests_add(two, &seven_text, NULL, true);
-	requests_add(alone, &seven, NULL, true);
+	requests_add(one, &seven, NULL, REQUEST_WAITS);
+	requests_add(one, &seven_text, NULL, REQUEST_QUICK);
+	requests_add(two, &seven, NULL, REQUEST_WAITS);
+	requests_add(two, &seven_text, NULL, REQUEST_WAITS);
+	requests_add(alone, &seven, NULL, REQUEST_WAITS);
 	ck_assert_uint_eq(sum.waiting, 3);
 	ck_assert_uint_eq(requests_in_all(one).waiting, 3);
 	ck_assert_uint_eq(requests_in_all(alone).waiting, 0);
@@ -105,7 +105,12 @@ START_TEST(requests_of_several_are_counted_together)
 	ck_assert_uint_eq(sum.waiting, 1);
 	requests_free(two);
 	ck_assert_uint_eq(sum.waiting, 0);
+	requests_add(one, &seven, NULL, REQUEST_SCANS);
+	ck_assert_uint_eq(sum.waiting, 0);
+	ck_assert_uint_eq(sum.scanning, 1);
+	ck_assert_uint_eq(requests_answering(one), 2);
 	requests_free(one);
+	ck_assert_uint_eq(sum.scanning, 0);
 	requests_free(alone);
 }
 END_TEST
