@@ -227,7 +227,10 @@ new_string(const char *value)
 	return string;
 }
 
-/* What cJSON would not print as it is, or not fast: of a double it reads back what it printed. */
+/*
+ * cJSON 1.7.15 prints each number as a double, and reads it back to see whether 15 digits were enough: slow,
+ * and off by one for large integers.
+ */
 static struct cJSON *
 new_raw_number(const char *text, double value)
 {
@@ -243,8 +246,6 @@ new_integer(int64_t value)
 {
 	char text[24];
 
-	if (value >= -INTEGER_PRINTED && value <= INTEGER_PRINTED)
-		return cJSON_CreateNumber((double)value);
 	snprintf(text, sizeof(text), "%" PRId64, value);
 	return new_raw_number(text, (double)value);
 }
@@ -328,7 +329,7 @@ json_append(struct cJSON *array, struct cJSON *value)
 void
 json_append_integer(struct cJSON *array, int64_t value)
 {
-	json_append(array, cJSON_CreateNumber((double)value));
+	json_append(array, new_integer(value));
 }
 
 void
