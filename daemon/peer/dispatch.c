@@ -64,7 +64,7 @@ static const struct dispatch_row rows[] = {
     {"explain", ACCESS_ANYONE, handle_explain, result_explain, .journal = JOURNAL_LOOK,
 	.scans = true, .hindrance = handle_hindrance},
     {"list", ACCESS_ANYONE, handle_list, result_list, .finish = finish_list,
-	.journal = JOURNAL_LOOK},
+	.tells = handle_list_tells, .journal = JOURNAL_LOOK},
     {"show", ACCESS_ANYONE, handle_show, NULL, .journal = JOURNAL_LOOK},
     {"watch", ACCESS_ANYONE, handle_watch, NULL, .journal = JOURNAL_LOOK},
     {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
@@ -293,6 +293,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 {
 	struct dispatch *dispatch = ctx;
 	struct conn *conn = peers_find(dispatch->peers, peer);
+	const struct dispatch_viewer viewer = {.dispatch = dispatch, .conn = conn};
 	const struct dispatch_row *row;
 	const struct request *request;
 	struct result_facts facts;
@@ -318,6 +319,8 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	}
 	facts = dispatch_facts(dispatch);
 	kept = *request;
+	facts.tells = row->tells;
+	facts.tells_ctx = &viewer;
 	if (row->hindrance != NULL)
 		facts.hindrance = row->hindrance(words, dispatch, conn, answer->name);
 	if (row->finish != NULL)

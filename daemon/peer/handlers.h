@@ -32,6 +32,12 @@ struct dispatch {
 /* Has room for what handle_hindrance() says. */
 #define HANDLERS_WORDS_MAX 512
 
+/* Who is told something. */
+struct dispatch_viewer {
+	const struct dispatch *dispatch;
+	const struct conn *conn;
+};
+
 struct dispatch_row {
 	const char *method;
 	enum access_privilege privilege;
@@ -55,6 +61,8 @@ struct dispatch_row {
 	/* What the result is to say beside the engine's words; NULL: nothing. */
 	const char *(*hindrance)(char buf[HANDLERS_WORDS_MAX], const struct dispatch *dispatch,
 	    const struct conn *conn, const char *name);
+	/* Of which locks the result may tell; ctx: a dispatch_viewer. NULL: of all. */
+	bool (*tells)(const void *ctx, const char *name);
 };
 
 /* dispatch.c's: the only ways to answer. The request is gone afterwards. */
@@ -98,6 +106,7 @@ void handle_explain(struct dispatch *dispatch, struct conn *conn, const struct r
     const struct method_params *params);
 void handle_list(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params);
+bool handle_list_tells(const void *ctx, const char *name);
 /*
  * Why an acquire of that peer would fail whatever slots there are: the daemon stops, the broker is not
  * there, the access rules. NULL: nothing that dispatch knows of. Returns buf.

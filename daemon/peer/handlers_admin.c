@@ -91,6 +91,18 @@ handle_list(struct dispatch *dispatch, struct conn *conn, const struct request *
 	lock_list(dispatch->engine, conn->id, request->number);
 }
 
+/* What its rules keep from it by name it is not told under no name either. */
+bool
+handle_list_tells(const void *ctx, const char *name)
+{
+	const struct dispatch_viewer *viewer = ctx;
+	const struct access_rules *rules = viewer->dispatch->config->access;
+	const struct access_subject *subject = &viewer->conn->subject;
+
+	return access_allowed(rules, subject, "list", ACCESS_ANYONE, name) &&
+	       access_allowed(rules, subject, "show", ACCESS_ANYONE, name);
+}
+
 /* ---- explain ---- */
 
 /* What the broker is in the way of; NULL: nothing. Returns buf. */

@@ -21,6 +21,9 @@ struct result_facts {
 	int64_t margin; /* ns */
 	/* explain: what is in an acquire's way whatever slots there are, in words; NULL: nothing */
 	const char *hindrance;
+	/* list: whether it may tell of that lock; NULL: of all */
+	bool (*tells)(const void *ctx, const char *name);
+	const void *tells_ctx; /* borrowed */
 };
 
 /*

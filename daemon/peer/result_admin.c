@@ -133,13 +133,18 @@ struct cJSON *
 result_list(const struct result_facts *facts, const struct lock_answer *answer)
 {
 	struct cJSON *result = json_new_object(), *semaphores = json_new_array();
-	size_t count = listed(answer->row_count, RESULT_ROWS_MAX);
+	size_t count = 0;
 
-	(void)facts;
-	for (size_t i = 0; i < count; i++)
-		json_append(semaphores, new_row(&answer->rows[i]));
+	for (size_t i = 0; i < answer->row_count; i++) {
+		const struct lock_row *row = &answer->rows[i];
+
+		if (facts->tells != NULL && !facts->tells(facts->tells_ctx, row->name))
+			continue;
+		if (count++ < RESULT_ROWS_MAX)
+			json_append(semaphores, new_row(row));
+	}
 	json_add(result, "semaphores", semaphores);
-	json_add_integer(result, "more", (int64_t)(answer->row_count - count));
+	json_add_integer(result, "more", (int64_t)(count - listed(count, RESULT_ROWS_MAX)));
 	return result;
 }
 

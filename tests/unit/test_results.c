@@ -137,6 +137,34 @@ START_TEST(results_of_fsck_list_what_was_found)
 }
 END_TEST
 
+static bool
+tells(const void *ctx, const char *name)
+{
+	return strchr(ctx, *name) == NULL;
+}
+
+START_TEST(what_a_list_may_not_tell_of_is_not_counted)
+{
+	static struct lock_row rows[RESULT_ROWS_MAX + 3];
+	const struct result_facts facts = {.tells = tells, .tells_ctx = "sx"};
+	struct lock_answer answer = {.rows = rows, .row_count = 2};
+	struct cJSON *result;
+	int64_t more = 0;
+
+	rows[0] = (struct lock_row){.name = "secret", .slots = 1};
+	rows[1] = (struct lock_row){.name = "db", .slots = 1, .exists = true};
+	assert_json(result_list(&facts, &answer), "{\"semaphores\":[{\"name\":\"db\",\"slots\":1,"
+						  "\"busy\":0,\"exists\":true}],\"more\":0}");
+	for (size_t i = 2; i < RESULT_ROWS_MAX + 3; i++)
+		rows[i] = (struct lock_row){.name = i == 2 ? "x" : "many", .slots = 1};
+	answer.row_count = RESULT_ROWS_MAX + 3;
+	result = result_list(&facts, &answer);
+	ck_assert(json_integer(json_get(result, "more"), &more));
+	ck_assert_int_eq(more, 1);
+	json_free(result);
+}
+END_TEST
+
 START_TEST(a_list_stays_below_the_longest_line)
 {
 	static struct lock_row rows[RESULT_ROWS_MAX + 1];
@@ -315,6 +343,7 @@ results_suite(void)
 	tcase_add_test(tcase, results_have_the_shapes_of_the_wire);
 	tcase_add_test(tcase, results_of_administration);
 	tcase_add_test(tcase, results_of_fsck_list_what_was_found);
+	tcase_add_test(tcase, what_a_list_may_not_tell_of_is_not_counted);
 	tcase_add_test(tcase, a_list_stays_below_the_longest_line);
 	tcase_add_test(tcase, explanations_are_sentences);
 	tcase_add_test(tcase, errors_say_what_is_known);

@@ -185,6 +185,19 @@ class Watched(View):
             told.append(watch.notification("row", within=5)["row"]["name"])
         self.assertEqual(sorted(set(told)), ["also", "open"])
 
+    def test_rules_about_names_hold_for_a_list(self):
+        me = f"uid:{os.getuid()}"
+        daemon = Daemon(self, config=f"[access]\nrule = allow {me} show,list secret/mine\n"
+                                     f"rule = deny {me} show secret/*\nrule = deny {me} list unlisted\n",
+                        expect=("denied",))
+        peer = Wire(daemon)
+        for name in "open", "secret/a", "secret/mine", "unlisted":
+            peer.call("create", name=name)
+        self.assertEqual(peer.error("show", name="secret/a").reason, "permission-denied")
+        listed = peer.call("list")
+        self.assertEqual(([row["name"] for row in listed["semaphores"]], listed["more"]), (["open", "secret/mine"], 0))
+        self.assertEqual(peer.call("show", name="unlisted")["slots"], 1)
+
     def test_the_stop_ends_it(self):
         watch, asked = self.watch()
         watch.notification("synced")
