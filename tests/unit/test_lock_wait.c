@@ -495,6 +495,32 @@ START_TEST(during_an_alarm_the_first_alone_claims)
 }
 END_TEST
 
+/* Nor can anything be seen while the side link is away: that is not waited for before slots are claimed. */
+START_TEST(without_a_side_link_the_first_alone_claims)
+{
+	int64_t left;
+
+	world_make(world, "db", 2);
+	acquire(1, 1, 1, "db", TRY);
+	acquire(1, 1, 2, "db", TRY);
+	for (uint64_t peer = 1; peer <= 200; peer++)
+		wait_for(0, peer, 1);
+	world_pass(world, 3 * SECOND);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 1000 * SECOND, "cut");
+	world_pass(world, 20 * SECOND + _i * SECOND);
+	world->asked = 0;
+	world_pass(world, 100 * SECOND);
+	ck_assert_uint_gt(world->asked, 2 * 20);
+	ck_assert_uint_lt(world->asked, 6 * 30);
+	world_kill(world, 1);
+	left = world->now;
+	for (uint64_t peer = 1; peer <= 2; peer++)
+		ck_assert_int_le(
+		    world_await(world, 0, peer, 1)->at - left, world_settings.reprobe + 2 * SOON);
+	ck_assert(is_waiting(0, 3, 1));
+}
+END_TEST
+
 START_TEST(the_line_is_left_and_joined_anew_with_the_links)
 {
 	uint64_t lock;
@@ -548,6 +574,7 @@ suite_lock_wait(void)
 	tcase_add_loop_test(tc, what_administrators_did_unheard_is_found, 0, 2);
 	tcase_add_loop_test(tc, a_gate_that_opened_unheard_is_found, 0, 3);
 	tcase_add_test(tc, during_an_alarm_the_first_alone_claims);
+	tcase_add_loop_test(tc, without_a_side_link_the_first_alone_claims, 0, 10);
 	tcase_add_test(tc, the_line_is_left_and_joined_anew_with_the_links);
 	suite_add_tcase(suite, tc);
 	return suite;
