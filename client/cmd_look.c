@@ -190,8 +190,21 @@ call_about(struct lb *lb, const char *method, const char *name, const char *more
 /* Of findings; of those that there is no room for, it is not known, so they count. */
 struct tally {
 	int unmended;
-	int mendable; /* of a kind that --repair may mend */
+	int mendable;          /* of a kind that --repair may mend */
+	int unmended_mendable; /* both */
+	/* the finding in hand: of the two members that are counted */
+	int members;
+	bool is_mended, is_mendable;
 };
+
+static void
+count_finding(struct tally *tally)
+{
+	tally->members = 0;
+	tally->unmended += !tally->is_mended;
+	tally->mendable += tally->is_mendable;
+	tally->unmended_mendable += !tally->is_mended && tally->is_mendable;
+}
 
 static int
 count_findings(const char *path, const char *value, void *arg)
@@ -201,13 +214,19 @@ count_findings(const char *path, const char *value, void *arg)
 	bool finding = strncmp(path, "findings.", 9) == 0;
 
 	if (finding && strcmp(dot, ".repaired") == 0) {
-		tally->unmended += strcmp(value, "true") != 0;
+		tally->is_mended = strcmp(value, "true") == 0;
+		tally->members++;
 	} else if (finding && strcmp(dot, ".flaw") == 0) {
-		tally->mendable += strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0;
+		tally->is_mendable =
+		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0;
+		tally->members++;
 	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
 		tally->unmended++;
 		tally->mendable++;
+		tally->unmended_mendable++;
 	}
+	if (tally->members == 2)
+		count_finding(tally);
 	return 0;
 }
 
@@ -216,13 +235,15 @@ ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *re
 {
 	const char *name = operands[0];
 	int code = call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "");
-	struct tally tally = {0, 0};
+	struct tally tally = {.members = 0};
 
 	if (code != LB_OK)
 		return code;
 	(void)lb_json_each(lb_result_json(lb), count_findings, &tally);
-	if (tally.unmended > 0)
+	if (tally.unmended_mendable > 0)
 		*ret_status = EXIT_STATUS_FOUND;
+	else if (tally.unmended > 0)
+		*ret_status = EXIT_STATUS_LEFT;
 	if (asking_printed_json(lb, options))
 		return LB_OK;
 	print_rows(lb, fsck_arrays, fsck_columns, COLUMNS(fsck_columns),

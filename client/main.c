@@ -63,7 +63,10 @@ static const struct command commands[] = {
 	cmd_fsck,
 	"On a terminal a table; else a line each, with tabs between: what, slot, whether it was "
 	"mended,\n"
-	"in words. Exits with 1 when something was found and not mended."},
+	"in words. Exits with 1 when something was found and not mended, and with 4 when that is\n"
+	"nothing that it mends: orphans, which go when their holders are done, and slots declared "
+	"with\n"
+	"other arguments, which work."},
     {"explain", "NAME", "Tells why an acquire would not succeed now", FOR_EXPLAIN, 1, 1,
 	cmd_explain, NULL},
     {"info", "", "Prints how the daemon and its broker are", 0, 0, 0, cmd_info, NULL},

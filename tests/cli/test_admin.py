@@ -442,10 +442,10 @@ class Look(AdminCase):
         # A holder of a slot that is gone is found, and is not taken anything from.
         job = self.hold()
         self.lockbroker("resize", "db", "0")
-        found = self.lockbroker("fsck", "db", status=1)
+        found = self.lockbroker("fsck", "db", status=4)
         self.assertEqual(found.out.split("\t")[:3], ["orphan", "1", "no"])
         self.assertEqual(found.err, "")
-        self.lockbroker("fsck", "--repair", "db", status=1)
+        self.lockbroker("fsck", "--repair", "db", status=4)
         self.assertTrue(job.running())
         job.end()
         job.wait(3)

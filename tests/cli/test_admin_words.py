@@ -418,13 +418,25 @@ class Tables(FakeCase):
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
         self.assertEqual(job.err, "lockbroker: db: lockbroker fsck --repair db mends what can be mended\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
+        # What is never mended is told from what is not mended, in whatever order it is said.
+        for flaws, more, found, mended in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
+                                           (("gap", "orphan"), 0, 1, 4), (("orphan",), 1, 1, 1),
+                                           (("new-flaw",), 0, 1, 1), (("arguments", "transient"), 0, 1, 1)):
+            before = [{**FINDING, "flaw": flaw} for flaw in flaws]
+            after = [{**one, "repaired": one["flaw"] == "gap"} for one in before]
+            turned = [dict(reversed(one.items())) for one in after]
+            for findings, status in (before, found), (after, mended), (turned, mended):
+                fake = Fake(self, fsck={"name": "db", "clean": False, "findings": findings, "more": more})
+                with self.subTest(findings=findings, more=more):
+                    self.lockbroker(fake, "fsck", "db", status=status)
+                    self.lockbroker(fake, "fsck", "--json", "db", status=status)
         # What is never mended is no reason to try; what this lockbroker does not know may be one.
-        for flaws, more, told in ((("orphan", "arguments"), 0, False), (("orphan",), 3, True),
-                                  (("arguments", "transient"), 0, True), (("new-flaw",), 0, True)):
+        for flaws, more, told, status in ((("orphan", "arguments"), 0, False, 4), (("orphan",), 3, True, 1),
+                                          (("arguments", "transient"), 0, True, 1), (("new-flaw",), 0, True, 1)):
             findings = [{**FINDING, "flaw": flaw} for flaw in flaws]
             fake = Fake(self, fsck={"name": "db", "clean": False, "findings": findings, "more": more})
             with self.subTest(flaws=flaws, more=more):
-                err = self.lockbroker(fake, "fsck", "db", status=1).err
+                err = self.lockbroker(fake, "fsck", "db", status=status).err
                 self.assertEqual("fsck --repair db" in err, told)
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
         self.assertEqual(self.on_a_terminal(fake, "fsck", "--repair", "db", status=1),
