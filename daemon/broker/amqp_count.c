@@ -7,6 +7,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/amqp_tapped.h"
 
 /* No channel number was left. */
 #define NO_LANE (1 * NSEC_PER_SEC)
@@ -23,8 +24,7 @@ struct amqp_counters {
 	struct timers *timers;    /* borrowed */
 	struct amqp_lanes *lanes; /* borrowed */
 	struct count_list all;    /* owned; in order: the sent ones first */
-	struct amqp_tap tap;
-	uint16_t channel;   /* 0 = none open */
+	struct amqp_tapped lane;
 	struct timer retry; /* after there was no channel number */
 	bool silent;
 };
@@ -44,10 +44,9 @@ answer(const struct amqp_counters *counters, struct count *count, int consumers)
 static void
 send_waiting(struct amqp_counters *counters)
 {
-	struct amqp_link *link = amqp_lanes_link(counters->lanes);
 	struct count *count;
 
-	if (link == NULL || counters->silent)
+	if (amqp_lanes_link(counters->lanes) == NULL || counters->silent)
 		return;
 	TAILQ_FOREACH (count, &counters->all, entry) {
 		amqp_queue_declare_t declare = {
@@ -55,15 +54,13 @@ send_waiting(struct amqp_counters *counters)
 
 		if (count->sent)
 			continue;
-		if (counters->channel == 0)
-			counters->channel = amqp_lanes_tap(counters->lanes, &counters->tap);
-		if (counters->channel == 0) {
+		if (counters->lane.channel == 0 && !amqp_tapped_open(&counters->lane, 0)) {
 			timers_set(counters->timers, &counters->retry,
 			    clock_now(timers_clock(counters->timers)) + NO_LANE);
 			return;
 		}
 		count->sent = true;
-		amqp_link_send(link, counters->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+		amqp_tapped_send(&counters->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
 	}
 }
 
@@ -77,14 +74,13 @@ on_retry(void *ctx, uint64_t id)
 /* ---- frames ---- */
 
 static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_counters *counters = ctx;
 	struct count *count = TAILQ_FIRST(&counters->all);
 	const amqp_queue_declare_ok_t *ok = frame->fields;
 
-	if (frame->type != AMQP_FRAME_METHOD || frame->method != AMQP_QUEUE_DECLARE_OK_METHOD ||
-	    count == NULL || !count->sent)
+	if (frame->method != AMQP_QUEUE_DECLARE_OK_METHOD || count == NULL || !count->sent)
 		return false;
 	TAILQ_REMOVE(&counters->all, count, entry);
 	answer(counters, count, ok->consumer_count > INT_MAX ? INT_MAX : (int)ok->consumer_count);
@@ -99,7 +95,6 @@ on_closed(void *ctx, int code, const char *text)
 	struct count *first = TAILQ_FIRST(&counters->all), *count;
 
 	(void)text;
-	counters->channel = 0;
 	if (first != NULL && !first->sent)
 		first = NULL; /* it was closed for something else, with nothing on it */
 	TAILQ_FOREACH (count, &counters->all, entry)
@@ -143,7 +138,7 @@ amqp_counters_fail(struct amqp_counters *counters)
 	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
 	struct count *count;
 
-	counters->channel = 0;
+	amqp_tapped_forget(&counters->lane);
 	timers_cancel(counters->timers, &counters->retry);
 	TAILQ_CONCAT(&lost, &counters->all, entry);
 	while ((count = TAILQ_FIRST(&lost)) != NULL) {
@@ -157,11 +152,12 @@ amqp_counters_fail(struct amqp_counters *counters)
 struct amqp_counters *
 amqp_counters_new(struct timers *timers, struct amqp_lanes *lanes)
 {
+	static const struct amqp_tapped_events events = {.method = on_method, .closed = on_closed};
 	struct amqp_counters *counters = mem_alloc(sizeof(*counters));
 
 	counters->timers = timers;
 	counters->lanes = lanes;
-	counters->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = counters};
+	amqp_tapped_init(&counters->lane, lanes, &events, counters);
 	TAILQ_INIT(&counters->all);
 	timer_init(&counters->retry, on_retry, counters, 0);
 	return counters;

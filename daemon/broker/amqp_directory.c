@@ -6,7 +6,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_content.h"
+#include "daemon/broker/amqp_tapped.h"
 #include "daemon/broker/name_list.h"
 
 /* Gets on their way at once. */
@@ -30,12 +30,9 @@ struct job {
 	enum job_state state;
 	char *queue, *name; /* owned; name: NULL to read */
 	struct broker_names_done done;
-	struct amqp_tap tap;
-	uint16_t channel; /* 0 = none */
+	struct amqp_tapped lane;
 	int64_t sent_at;
 
-	struct amqp_content content; /* what is being got */
-	uint64_t delivery;           /* its tag */
 	unsigned gets;
 	bool empty;    /* a get found nothing */
 	unsigned seen; /* messages */
@@ -80,7 +77,7 @@ job_set_state(struct job *job, enum job_state state)
 		assert(job->state == JOB_READING);
 		break;
 	case JOB_OVER:
-		assert(job->state != JOB_OVER && job->channel == 0);
+		assert(job->state != JOB_OVER && job->lane.channel == 0);
 		break;
 	}
 	job->state = state;
@@ -90,7 +87,7 @@ job_set_state(struct job *job, enum job_state state)
 static void
 job_free(struct job *job)
 {
-	amqp_content_done(&job->content);
+	amqp_tapped_forget(&job->lane);
 	name_list_done(&job->found);
 	free(job->to_remove);
 	free(job->queue);
@@ -144,9 +141,7 @@ job_give_up(struct job *job, const char *text)
 static void
 job_finish(struct job *job)
 {
-	if (job->channel != 0)
-		amqp_lanes_untap(job->directory->lanes, job->channel);
-	job->channel = 0;
+	amqp_tapped_close(&job->lane);
 	job_set_state(job, JOB_OVER);
 	TAILQ_REMOVE(&job->directory->all, job, in_all);
 	job_answer(job);
@@ -182,12 +177,6 @@ on_over(void *ctx, uint64_t id)
 /* ---- sending ---- */
 
 static void
-send_method(const struct job *job, amqp_method_number_t method, void *fields)
-{
-	amqp_link_send(amqp_lanes_link(job->directory->lanes), job->channel, method, fields);
-}
-
-static void
 send_declare(const struct job *job)
 {
 	amqp_table_entry_t type = {
@@ -204,7 +193,7 @@ send_declare(const struct job *job)
 		declare.arguments.num_entries = 1;
 		declare.arguments.entries = &type;
 	}
-	send_method(job, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_tapped_send(&job->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 static void
@@ -216,8 +205,7 @@ send_name(const struct job *job)
 	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
 	};
 
-	amqp_link_publish(amqp_lanes_link(job->directory->lanes), job->channel, &fields,
-	    &properties, amqp_cstring_bytes(job->name));
+	amqp_tapped_publish(&job->lane, &fields, &properties, amqp_cstring_bytes(job->name));
 }
 
 static void
@@ -227,14 +215,13 @@ job_send(struct job *job)
 	amqp_confirm_select_t select = {0};
 
 	job->sent_at = now(directory);
-	job->channel = amqp_lanes_tap(directory->lanes, &job->tap);
-	if (job->channel == 0) {
+	if (!amqp_tapped_open(&job->lane, BROKER_NAME_MAX)) {
 		job_give_up(job, "the side link has no channel left");
 		return;
 	}
 	job_set_state(job, JOB_DECLARING);
 	if (job->kind == JOB_ENTER)
-		send_method(job, AMQP_CONFIRM_SELECT_METHOD, &select);
+		amqp_tapped_send(&job->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
 	send_declare(job);
 	if (job->kind == JOB_ENTER)
 		send_name(job);
@@ -248,7 +235,7 @@ send_gets(struct job *job, uint32_t left)
 
 	while (!job->empty && job->gets < GETS_MAX && job->gets <= left) {
 		job->gets++;
-		send_method(job, AMQP_BASIC_GET_METHOD, &get);
+		amqp_tapped_send(&job->lane, AMQP_BASIC_GET_METHOD, &get);
 	}
 }
 
@@ -263,15 +250,12 @@ put_back(struct job *job)
 		job->text = mem_printf("the queue has more than %d messages", BROKER_DIRECTORY_MAX);
 	} else {
 		job->answer = BROKER_OK;
-		for (size_t i = 0; job->kind == JOB_LEAVE && i < job->found.count; i++) {
-			amqp_basic_ack_t ack = {.delivery_tag = job->to_remove[i]};
-
-			send_method(job, AMQP_BASIC_ACK_METHOD, &ack);
-		}
+		for (size_t i = 0; job->kind == JOB_LEAVE && i < job->found.count; i++)
+			amqp_tapped_ack(&job->lane, job->to_remove[i]);
 	}
-	send_method(job, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_tapped_send(&job->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
 	job_set_state(job, JOB_PUTTING_BACK);
-	amqp_lanes_close_tap(job->directory->lanes, job->channel);
+	amqp_lanes_close_tap(job->directory->lanes, job->lane.channel);
 }
 
 /* ---- receiving ---- */
@@ -285,7 +269,7 @@ find(struct job *job, const char *name)
 			job->to_remove =
 			    mem_grow(job->to_remove, job->remove_room, sizeof(*job->to_remove));
 		}
-		job->to_remove[job->found.count] = job->delivery;
+		job->to_remove[job->found.count] = job->lane.delivery;
 	}
 	name_list_add(&job->found, name);
 }
@@ -294,7 +278,7 @@ find(struct job *job, const char *name)
 static void
 take_message(struct job *job)
 {
-	const struct amqp_content *content = &job->content;
+	const struct amqp_content *content = &job->lane.content;
 
 	if (content->size > content->body_max ||
 	    !broker_is_name(content->body, (size_t)content->size))
@@ -303,31 +287,14 @@ take_message(struct job *job)
 		find(job, content->body);
 }
 
-static bool
-take_content(struct job *job, const struct amqp_frame *frame)
-{
-	switch (amqp_content_take(&job->content, frame)) {
-	case AMQP_CONTENT_MORE:
-		return true;
-	case AMQP_CONTENT_WHOLE:
-		take_message(job);
-		if (job->gets == 0)
-			put_back(job);
-		return true;
-	case AMQP_CONTENT_BAD:
-		return false;
-	}
-	abort();
-}
-
 /* More than may be are seen no further: what was asked for still comes. */
 static bool
 take_got(struct job *job, const amqp_basic_get_ok_t *got)
 {
-	if (job->state != JOB_READING || job->gets == 0 || !amqp_content_announce(&job->content))
+	if (job->state != JOB_READING || job->gets == 0 ||
+	    !amqp_tapped_announce(&job->lane, got->delivery_tag))
 		return false;
 	job->gets--;
-	job->delivery = got->delivery_tag;
 	if (++job->seen <= BROKER_DIRECTORY_MAX)
 		send_gets(job, got->message_count);
 	return true;
@@ -336,7 +303,8 @@ take_got(struct job *job, const amqp_basic_get_ok_t *got)
 static bool
 take_empty(struct job *job)
 {
-	if (job->state != JOB_READING || job->gets == 0 || job->content.state != AMQP_CONTENT_IDLE)
+	if (job->state != JOB_READING || job->gets == 0 ||
+	    job->lane.content.state != AMQP_CONTENT_IDLE)
 		return false;
 	job->gets--;
 	job->empty = true;
@@ -376,12 +344,21 @@ take_confirm(struct job *job, bool taken)
 }
 
 static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_message(void *ctx)
 {
 	struct job *job = ctx;
 
-	if (frame->type != AMQP_FRAME_METHOD)
-		return take_content(job, frame);
+	take_message(job);
+	if (job->gets == 0)
+		put_back(job);
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct job *job = ctx;
+
 	switch (frame->method) {
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
@@ -407,7 +384,6 @@ on_closed(void *ctx, int code, const char *text)
 	struct job *job = ctx;
 	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING;
 
-	job->channel = 0;
 	if (code == 0) {
 		job_finish(job);
 		return;
@@ -431,6 +407,8 @@ static struct job *
 job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue, const char *name,
     struct broker_names_done done)
 {
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct job *job = mem_alloc(sizeof(*job));
 
 	assert(strlen(queue) <= UINT8_MAX);
@@ -440,9 +418,8 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 	job->queue = mem_strdup(queue);
 	job->name = mem_strdup(name);
 	job->done = done;
-	job->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = job};
+	amqp_tapped_init(&job->lane, directory->lanes, &events, job);
 	job->sent_at = now(directory);
-	amqp_content_init(&job->content, BROKER_NAME_MAX);
 	TAILQ_INSERT_TAIL(&directory->all, job, in_all);
 	return job;
 }
@@ -506,7 +483,7 @@ amqp_directory_fail(struct amqp_directory *directory)
 	TAILQ_CONCAT(&lost, &directory->all, in_all);
 	while ((job = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, job, in_all);
-		job->channel = 0;
+		amqp_tapped_forget(&job->lane);
 		if (job->state != JOB_OVER) {
 			job->answer = BROKER_UNKNOWN;
 			job_set_state(job, JOB_OVER);

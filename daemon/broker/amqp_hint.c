@@ -5,7 +5,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/amqp_content.h"
+#include "daemon/broker/amqp_tapped.h"
 #include "daemon/broker/owed_hints.h"
 
 /* BROKER_HINT_TTL, in ms */
@@ -17,9 +17,7 @@ _Static_assert(BROKER_HINT_TTL == 2000 * INT64_C(1000000), "as EXPIRATION says")
 struct amqp_hints {
 	struct amqp_hints_config config;
 	struct owed_hints *owed; /* owned */
-	struct amqp_tap tap;
-	uint16_t channel;                  /* 0 = none open */
-	struct amqp_content returned;      /* while there is a channel */
+	struct amqp_tapped lane;
 	char returned_from[UINT8_MAX + 1]; /* its queue */
 	int64_t mute_until;                /* clock time; nothing is sent before */
 	bool blocked;
@@ -35,27 +33,6 @@ now(const struct amqp_hints *hints)
 
 /* ---- sending ---- */
 
-static bool
-open_channel(struct amqp_hints *hints)
-{
-	if (hints->channel != 0)
-		return true;
-	hints->channel = amqp_lanes_tap(hints->config.lanes, &hints->tap);
-	if (hints->channel == 0)
-		return false;
-	amqp_content_init(&hints->returned, 0);
-	return true;
-}
-
-static void
-forget_channel(struct amqp_hints *hints)
-{
-	if (hints->channel == 0)
-		return;
-	hints->channel = 0;
-	amqp_content_done(&hints->returned);
-}
-
 static void
 publish(struct amqp_hints *hints, const char *queue, int slot)
 {
@@ -70,8 +47,7 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 
 	snprintf(digits, sizeof(digits), "%d", slot);
 	properties.correlation_id = amqp_cstring_bytes(digits);
-	amqp_link_publish(amqp_lanes_link(hints->config.lanes), hints->channel, &fields,
-	    &properties, amqp_empty_bytes);
+	amqp_tapped_publish(&hints->lane, &fields, &properties, amqp_empty_bytes);
 }
 
 /* A link that has died without its having been told yet would take hints with it. */
@@ -94,7 +70,8 @@ pay(struct amqp_hints *hints)
 		owed_hints_clear(hints->owed);
 		return;
 	}
-	while (owed_hints_count(hints->owed) > 0 && can_send(hints) && open_channel(hints)) {
+	while (owed_hints_count(hints->owed) > 0 && can_send(hints) &&
+	       (hints->lane.channel != 0 || amqp_tapped_open(&hints->lane, 0))) {
 		queue = owed_hints_take(hints->owed, &slot);
 		publish(hints, queue, slot);
 		free(queue);
@@ -110,42 +87,30 @@ take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
 		return false;
 	snprintf(hints->returned_from, sizeof(hints->returned_from), "%.*s",
 	    (int)back->routing_key.len, (const char *)back->routing_key.bytes);
-	return amqp_content_announce(&hints->returned);
+	return amqp_tapped_announce(&hints->lane, 0);
 }
 
-static void
-tell_nobody(const struct amqp_hints *hints)
+static bool
+on_message(void *ctx)
 {
+	const struct amqp_hints *hints = ctx;
 	char *queue = mem_strdup(hints->returned_from);
 	const struct broker_line_event event = {
 	    .queue = queue,
 	    .news = BROKER_LINE_NOBODY,
-	    .slot = broker_hint_slot(hints->returned.correlation_id),
+	    .slot = broker_hint_slot(hints->lane.content.correlation_id),
 	};
 
 	if (!hints->silent)
 		hints->config.news(hints->config.ctx, &event);
 	free(queue);
+	return true;
 }
 
 static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_method(void *ctx, const struct amqp_frame *frame)
 {
-	struct amqp_hints *hints = ctx;
-
-	if (frame->type == AMQP_FRAME_METHOD)
-		return frame->method == AMQP_BASIC_RETURN_METHOD &&
-		       take_return(hints, frame->fields);
-	switch (amqp_content_take(&hints->returned, frame)) {
-	case AMQP_CONTENT_MORE:
-		return true;
-	case AMQP_CONTENT_WHOLE:
-		tell_nobody(hints);
-		return true;
-	case AMQP_CONTENT_BAD:
-		return false;
-	}
-	abort();
+	return frame->method == AMQP_BASIC_RETURN_METHOD && take_return(ctx, frame->fields);
 }
 
 static void
@@ -153,7 +118,6 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_hints *hints = ctx;
 
-	forget_channel(hints);
 	hints->mute_until = now(hints) + MUTE;
 	if (!hints->complained)
 		log_warning("the broker refuses hints to those who wait: %s (%d)", text, code);
@@ -191,7 +155,7 @@ amqp_hints_go(struct amqp_hints *hints)
 void
 amqp_hints_fail(struct amqp_hints *hints)
 {
-	forget_channel(hints);
+	amqp_tapped_forget(&hints->lane);
 	hints->blocked = false;
 	hints->complained = false;
 	hints->mute_until = 0;
@@ -202,11 +166,13 @@ amqp_hints_fail(struct amqp_hints *hints)
 struct amqp_hints *
 amqp_hints_new(const struct amqp_hints_config *config)
 {
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_hints *hints = mem_alloc(sizeof(*hints));
 
 	hints->config = *config;
 	hints->owed = owed_hints_new();
-	hints->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = hints};
+	amqp_tapped_init(&hints->lane, config->lanes, &events, hints);
 	return hints;
 }
 

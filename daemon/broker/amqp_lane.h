@@ -61,7 +61,7 @@ bool amqp_lanes_in_use(const struct amqp_lanes *lanes); /* any lane is taken */
 unsigned amqp_lanes_open(const struct amqp_lanes *lanes);
 unsigned amqp_lanes_max(const struct amqp_lanes *lanes); /* 0 while there is no link */
 
-/* A lane for another protocol than request and answer (amqp_probe, amqp_watch, amqp_directory). */
+/* A lane for another protocol than request and answer (amqp_tapped.h). */
 struct amqp_tap {
 	/* A method, content header or body. False: it must not come, which ends the link. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);

@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_content.h"
+#include "daemon/broker/amqp_tapped.h"
 #include "daemon/broker/letter_senders.h"
 
 #define EXCHANGE "lockbroker=ask"
@@ -47,17 +47,14 @@ struct question {
 struct amqp_letters {
 	struct amqp_letters_config config;
 	enum inbox_state state;
-	char inbox[64]; /* OPENING, OPEN; its name */
-	struct amqp_tap tap;
-	uint16_t channel;    /* OPENING, OPEN; else 0 */
-	const char *user;    /* borrowed; of the link; NULL: not said */
-	bool wanted;         /* by amqp_letters_open() */
-	struct timer asking; /* wanted by one who asks, until then */
+	char inbox[64];          /* OPENING, OPEN; its name */
+	struct amqp_tapped lane; /* open while OPENING, OPEN */
+	const char *user;        /* borrowed; of the link; NULL: not said */
+	bool wanted;             /* by amqp_letters_open() */
+	struct timer asking;     /* wanted by one who asks, until then */
 	struct timer again;
-	struct amqp_content content; /* while there is a channel */
-	uint64_t delivery;           /* tag of what is being delivered */
-	bool is_question;            /* it came by the exchange */
-	uint64_t last;               /* number of the last question */
+	bool is_question; /* what is being delivered: it came by the exchange */
+	uint64_t last;    /* number of the last question */
 	TAILQ_HEAD(, question) waiting;
 	struct letter_senders *senders; /* owned */
 	bool blocked;
@@ -85,16 +82,6 @@ is_wanted(const struct amqp_letters *letters)
 	return letters->wanted || timer_is_set(&letters->asking);
 }
 
-static void
-send_method(const struct amqp_letters *letters, amqp_method_number_t method, void *fields)
-{
-	struct amqp_link *link = amqp_lanes_link(letters->config.lanes);
-
-	/* There is none while others hear of the link's death before us. */
-	if (link != NULL)
-		amqp_link_send(link, letters->channel, method, fields);
-}
-
 /* ---- publishing ---- */
 
 /* reply_to NULL: a reply. */
@@ -102,7 +89,6 @@ static void
 publish(const struct amqp_letters *letters, const char *exchange, const char *to,
     const char *number, const char *reply_to, amqp_bytes_t text)
 {
-	struct amqp_link *link = amqp_lanes_link(letters->config.lanes);
 	amqp_basic_publish_t fields = {
 	    .exchange = amqp_cstring_bytes(exchange), .routing_key = amqp_cstring_bytes(to)};
 	amqp_basic_properties_t properties = {
@@ -113,8 +99,6 @@ publish(const struct amqp_letters *letters, const char *exchange, const char *to
 	    .correlation_id = amqp_cstring_bytes(number),
 	};
 
-	if (link == NULL)
-		return;
 	if (reply_to != NULL) {
 		properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
 		properties.reply_to = amqp_cstring_bytes(reply_to);
@@ -123,7 +107,7 @@ publish(const struct amqp_letters *letters, const char *exchange, const char *to
 		properties._flags |= AMQP_BASIC_USER_ID_FLAG;
 		properties.user_id = amqp_cstring_bytes(letters->user);
 	}
-	amqp_link_publish(link, letters->channel, &fields, &properties, text);
+	amqp_tapped_publish(&letters->lane, &fields, &properties, text);
 }
 
 static void
@@ -212,9 +196,9 @@ send_declares(const struct amqp_letters *letters)
 	    .exchange = amqp_cstring_bytes(EXCHANGE),
 	};
 
-	send_method(letters, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
-	send_method(letters, AMQP_QUEUE_DECLARE_METHOD, &declare);
-	send_method(letters, AMQP_QUEUE_BIND_METHOD, &bind);
+	amqp_tapped_send(&letters->lane, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
+	amqp_tapped_send(&letters->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_tapped_send(&letters->lane, AMQP_QUEUE_BIND_METHOD, &bind);
 }
 
 static void
@@ -223,25 +207,8 @@ send_consume(const struct amqp_letters *letters)
 	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
 	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(letters->inbox)};
 
-	send_method(letters, AMQP_BASIC_QOS_METHOD, &qos);
-	send_method(letters, AMQP_BASIC_CONSUME_METHOD, &consume);
-}
-
-static void
-forget_channel(struct amqp_letters *letters)
-{
-	if (letters->channel == 0)
-		return;
-	letters->channel = 0;
-	amqp_content_done(&letters->content);
-}
-
-static void
-close_channel(struct amqp_letters *letters)
-{
-	if (letters->channel != 0 && amqp_lanes_link(letters->config.lanes) != NULL)
-		amqp_lanes_untap(letters->config.lanes, letters->channel);
-	forget_channel(letters);
+	amqp_tapped_send(&letters->lane, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_tapped_send(&letters->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
 static void
@@ -258,13 +225,11 @@ open_now(struct amqp_letters *letters)
 	timers_cancel(letters->config.timers, &letters->again);
 	if (letters->silent || amqp_lanes_link(letters->config.lanes) == NULL)
 		return;
-	letters->channel = amqp_lanes_tap(letters->config.lanes, &letters->tap);
-	if (letters->channel == 0) {
+	if (!amqp_tapped_open(&letters->lane, BROKER_LETTER_MAX)) {
 		open_later(letters, NO_LANE);
 		return;
 	}
 	inbox_set_state(letters, INBOX_OPENING);
-	amqp_content_init(&letters->content, BROKER_LETTER_MAX);
 	name_inbox(letters);
 	send_declares(letters);
 	send_consume(letters);
@@ -286,7 +251,7 @@ settle(struct amqp_letters *letters)
 		open_now(letters);
 	} else if (!is_wanted(letters) && letters->state != INBOX_CLOSED) {
 		timers_cancel(letters->config.timers, &letters->again);
-		close_channel(letters);
+		amqp_tapped_close(&letters->lane);
 		inbox_set_state(letters, INBOX_CLOSED);
 	}
 }
@@ -304,7 +269,7 @@ on_asked_enough(void *ctx, uint64_t id)
 static void
 tell(struct amqp_letters *letters, struct broker_letter *letter)
 {
-	const struct amqp_content *content = &letters->content;
+	const struct amqp_content *content = &letters->lane.content;
 
 	if (letters->is_question) {
 		letter->from = letter_senders_add(
@@ -318,19 +283,19 @@ tell(struct amqp_letters *letters, struct broker_letter *letter)
 	}
 }
 
-static void
-take_letter(struct amqp_letters *letters)
+static bool
+on_message(void *ctx)
 {
-	const struct amqp_content *content = &letters->content;
-	amqp_basic_ack_t ack = {.delivery_tag = letters->delivery};
+	struct amqp_letters *letters = ctx;
+	const struct amqp_content *content = &letters->lane.content;
 	struct broker_letter letter = {.len = (size_t)content->size};
 	char *text, *user;
 
-	send_method(letters, AMQP_BASIC_ACK_METHOD, &ack);
+	amqp_tapped_ack(&letters->lane, letters->lane.delivery);
 	/* Our own question comes to us, too. */
 	if (letters->silent || content->size > BROKER_LETTER_MAX ||
 	    (letters->is_question && strcmp(content->reply_to, letters->inbox) == 0))
-		return;
+		return true;
 	text = mem_alloc(letter.len + 1);
 	memcpy(text, content->body, letter.len);
 	user = mem_strdup(content->user_id);
@@ -339,38 +304,14 @@ take_letter(struct amqp_letters *letters)
 	tell(letters, &letter);
 	free(text);
 	free(user);
+	return true;
 }
 
 static bool
-take_deliver(struct amqp_letters *letters, const amqp_basic_deliver_t *deliver)
-{
-	letters->delivery = deliver->delivery_tag;
-	letters->is_question = deliver->exchange.len > 0;
-	return amqp_content_announce(&letters->content);
-}
-
-static bool
-take_content(struct amqp_letters *letters, const struct amqp_frame *frame)
-{
-	switch (amqp_content_take(&letters->content, frame)) {
-	case AMQP_CONTENT_MORE:
-		return true;
-	case AMQP_CONTENT_WHOLE:
-		take_letter(letters);
-		return true;
-	case AMQP_CONTENT_BAD:
-		return false;
-	}
-	abort();
-}
-
-static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_letters *letters = ctx;
 
-	if (frame->type != AMQP_FRAME_METHOD)
-		return take_content(letters, frame);
 	switch (frame->method) {
 	case AMQP_EXCHANGE_DECLARE_OK_METHOD:
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
@@ -384,11 +325,15 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 		send_waiting(letters);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
-		close_channel(letters);
+		amqp_tapped_close(&letters->lane);
 		open_later(letters, AGAIN);
 		return true;
-	case AMQP_BASIC_DELIVER_METHOD:
-		return take_deliver(letters, frame->fields);
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		letters->is_question = deliver->exchange.len > 0;
+		return amqp_tapped_announce(&letters->lane, deliver->delivery_tag);
+	}
 	default:
 		return false;
 	}
@@ -399,7 +344,6 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_letters *letters = ctx;
 
-	forget_channel(letters);
 	/* "user_id property set to 'a' but authenticated user was 'b'": of a token, or an alias. */
 	if (code == AMQP_PRECONDITION_FAILED && strstr(text, "user_id") != NULL) {
 		letters->user = NULL;
@@ -489,7 +433,7 @@ amqp_letters_fail(struct amqp_letters *letters)
 	timers_cancel(letters->config.timers, &letters->again);
 	letters->blocked = false;
 	letters->complained = false;
-	forget_channel(letters);
+	amqp_tapped_forget(&letters->lane);
 	if (letters->state != INBOX_CLOSED)
 		inbox_set_state(letters, INBOX_WAITING);
 }
@@ -499,12 +443,14 @@ amqp_letters_fail(struct amqp_letters *letters)
 struct amqp_letters *
 amqp_letters_new(const struct amqp_letters_config *config)
 {
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_letters *letters = mem_alloc(sizeof(*letters));
 
 	letters->config = *config;
 	letters->state = INBOX_CLOSED;
 	letters->senders = letter_senders_new();
-	letters->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = letters};
+	amqp_tapped_init(&letters->lane, config->lanes, &events, letters);
 	timer_init(&letters->asking, on_asked_enough, letters, 0);
 	timer_init(&letters->again, on_again, letters, 0);
 	TAILQ_INIT(&letters->waiting);

@@ -11,9 +11,11 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_content.h"
+#include "daemon/broker/amqp_tapped.h"
 
 #define LENGTH_MAX 64
+/* Of its tags. */
+#define TAG 'l'
 /* All these: half of it to one and a half. After 404: the last other member left, and its line with it. */
 #define AT_ONCE (5 * NSEC_PER_MSEC)
 /* After a cancel, or a channel closed under a member. */
@@ -44,13 +46,10 @@ struct member {
 	struct timer again;
 	unsigned credit; /* as wanted */
 	/* JOINING, ON: */
-	struct amqp_tap tap;
-	uint16_t channel;
-	unsigned asked;    /* credit of the consumer that was placed last */
-	uint64_t consumer; /* its number there, from 1 */
-	bool unanswered;   /* its consume-ok is to come */
-	uint64_t delivery; /* tag of what is being delivered */
-	struct amqp_content content;
+	struct amqp_tapped lane; /* open */
+	unsigned asked;          /* credit of the consumer that was placed last */
+	uint64_t consumer;       /* its number there, from 1 */
+	bool unanswered;         /* its consume-ok is to come */
 };
 
 struct amqp_lines {
@@ -104,32 +103,13 @@ member_tell(const struct member *member, enum broker_line_news news, int slot)
 	free(queue);
 }
 
-/* Its channel is gone, or goes: nothing of it matters any more. */
-static void
-member_forget_channel(struct member *member)
-{
-	if (member->channel == 0)
-		return;
-	member->channel = 0;
-	amqp_content_done(&member->content);
-}
-
-static void
-member_close_channel(struct member *member)
-{
-	/* There is no link while others hear of its death before us. */
-	if (member->channel != 0 && amqp_lanes_link(member->lines->config.lanes) != NULL)
-		amqp_lanes_untap(member->lines->config.lanes, member->channel);
-	member_forget_channel(member);
-}
-
 static void
 member_free(struct member *member)
 {
 	struct amqp_lines *lines = member->lines;
 
 	timers_cancel(lines->config.timers, &member->again);
-	member_close_channel(member);
+	amqp_tapped_close(&member->lane);
 	HASH_DEL(lines->by_key, member);
 	TAILQ_REMOVE(&lines->in_turn, member, entry);
 	free(member->key);
@@ -143,7 +123,7 @@ member_out(struct member *member, int64_t again)
 	struct amqp_lines *lines = member->lines;
 	bool was_on = member->state == MEMBER_ON;
 
-	assert(member->channel == 0);
+	assert(member->lane.channel == 0);
 	if (was_on)
 		member_set_state(member, MEMBER_LOST);
 	member_set_state(member, MEMBER_WAITING);
@@ -154,36 +134,6 @@ member_out(struct member *member, int64_t again)
 }
 
 /* ---- sending ---- */
-
-static void
-send_method(const struct member *member, amqp_method_number_t method, void *fields)
-{
-	struct amqp_link *link = amqp_lanes_link(member->lines->config.lanes);
-
-	if (link != NULL)
-		amqp_link_send(link, member->channel, method, fields);
-}
-
-struct tag {
-	char text[24];
-};
-
-static struct tag
-tag_of(uint64_t consumer)
-{
-	struct tag tag;
-
-	snprintf(tag.text, sizeof(tag.text), "l%" PRIu64, consumer);
-	return tag;
-}
-
-static bool
-is_tag_of(amqp_bytes_t bytes, uint64_t consumer)
-{
-	struct tag tag = tag_of(consumer);
-
-	return bytes.len == strlen(tag.text) && memcmp(bytes.bytes, tag.text, bytes.len) == 0;
-}
 
 static void
 send_declare(const struct member *member)
@@ -206,14 +156,14 @@ send_declare(const struct member *member)
 	    .arguments = {.num_entries = 2, .entries = arguments},
 	};
 
-	send_method(member, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_tapped_send(&member->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 static void
 send_consume(struct member *member)
 {
 	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)member->credit};
-	struct tag tag = tag_of(++member->consumer);
+	struct amqp_tapped_tag tag = amqp_tapped_tag(TAG, ++member->consumer);
 	amqp_table_entry_t priority = {
 	    .key = amqp_cstring_bytes("x-priority"),
 	    .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = member->priority},
@@ -227,17 +177,8 @@ send_consume(struct member *member)
 	assert(!member->unanswered);
 	member->asked = member->credit;
 	member->unanswered = true;
-	send_method(member, AMQP_BASIC_QOS_METHOD, &qos);
-	send_method(member, AMQP_BASIC_CONSUME_METHOD, &consume);
-}
-
-static void
-send_cancel(const struct member *member, uint64_t consumer)
-{
-	struct tag tag = tag_of(consumer);
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag.text), .nowait = 1};
-
-	send_method(member, AMQP_BASIC_CANCEL_METHOD, &cancel);
+	amqp_tapped_send(&member->lane, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_tapped_send(&member->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
 /* Without a line one is served by looking now and then; without a probe by nobody. */
@@ -261,16 +202,13 @@ member_join(struct member *member)
 	timers_cancel(lines->config.timers, &member->again);
 	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
 		return;
-	if (is_room(lines->config.lanes))
-		member->channel = amqp_lanes_tap(lines->config.lanes, &member->tap);
-	if (member->channel == 0) {
+	if (!is_room(lines->config.lanes) || !amqp_tapped_open(&member->lane, 0)) {
 		member_out(member, NO_LANE);
 		return;
 	}
 	member_set_state(member, MEMBER_JOINING);
 	member->consumer = 0;
 	member->unanswered = false;
-	amqp_content_init(&member->content, 0);
 	send_declare(member);
 	send_consume(member);
 }
@@ -287,11 +225,11 @@ on_again(void *ctx, uint64_t id)
 static bool
 take_consume_ok(struct member *member, const amqp_basic_consume_ok_t *ok)
 {
-	if (!member->unanswered || !is_tag_of(ok->consumer_tag, member->consumer))
+	if (!member->unanswered || amqp_tapped_consumer(TAG, ok->consumer_tag) != member->consumer)
 		return false;
 	member->unanswered = false;
 	if (member->consumer > 1)
-		send_cancel(member, member->consumer - 1);
+		amqp_tapped_cancel(&member->lane, TAG, member->consumer - 1);
 	if (member->asked != member->credit)
 		send_consume(member);
 	if (member->state == MEMBER_JOINING) {
@@ -305,37 +243,16 @@ take_consume_ok(struct member *member, const amqp_basic_consume_ok_t *ok)
 static bool
 take_cancel(struct member *member)
 {
-	member_close_channel(member);
+	amqp_tapped_close(&member->lane);
 	member_out(member, AGAIN);
 	return true;
 }
 
 static bool
-take_content(struct member *member, const struct amqp_frame *frame)
-{
-	amqp_basic_ack_t ack = {.delivery_tag = member->delivery};
-
-	switch (amqp_content_take(&member->content, frame)) {
-	case AMQP_CONTENT_MORE:
-		return true;
-	case AMQP_CONTENT_WHOLE:
-		send_method(member, AMQP_BASIC_ACK_METHOD, &ack);
-		member_tell(
-		    member, BROKER_LINE_HINT, broker_hint_slot(member->content.correlation_id));
-		return true;
-	case AMQP_CONTENT_BAD:
-		return false;
-	}
-	abort();
-}
-
-static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct member *member = ctx;
 
-	if (frame->type != AMQP_FRAME_METHOD)
-		return take_content(member, frame);
 	switch (frame->method) {
 	case AMQP_QUEUE_DECLARE_OK_METHOD:
 	case AMQP_BASIC_QOS_OK_METHOD:
@@ -347,12 +264,22 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
-		member->delivery = deliver->delivery_tag;
-		return amqp_content_announce(&member->content);
+		return amqp_tapped_announce(&member->lane, deliver->delivery_tag);
 	}
 	default:
 		return false;
 	}
+}
+
+static bool
+on_message(void *ctx)
+{
+	struct member *member = ctx;
+
+	amqp_tapped_ack(&member->lane, member->lane.delivery);
+	member_tell(
+	    member, BROKER_LINE_HINT, broker_hint_slot(member->lane.content.correlation_id));
+	return true;
 }
 
 static void
@@ -363,7 +290,6 @@ on_closed(void *ctx, int code, const char *text)
 	bool joining = member->state == MEMBER_JOINING;
 	bool refused = joining && code != AMQP_NOT_FOUND;
 
-	member_forget_channel(member);
 	if (refused && !lines->complained) {
 		log_warning(
 		    "the broker does not let this daemon wait in line: %s (%d)", text, code);
@@ -377,6 +303,8 @@ on_closed(void *ctx, int code, const char *text)
 static struct member *
 member_new(struct amqp_lines *lines, const char *queue, int priority)
 {
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct member *member = mem_alloc(sizeof(*member));
 
 	assert(strlen(queue) <= UINT8_MAX);
@@ -385,7 +313,7 @@ member_new(struct amqp_lines *lines, const char *queue, int priority)
 	member->queue = strchr(member->key, ' ') + 1;
 	member->priority = priority;
 	member->state = MEMBER_WAITING;
-	member->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = member};
+	amqp_tapped_init(&member->lane, lines->config.lanes, &events, member);
 	timer_init(&member->again, on_again, member, 0);
 	HASH_ADD_KEYPTR(hh, lines->by_key, member->key, strlen(member->key), member);
 	TAILQ_INSERT_TAIL(&lines->in_turn, member, entry);
@@ -400,7 +328,7 @@ amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsig
 	assert(credit <= UINT16_MAX);
 	if (member != NULL) {
 		member->credit = credit;
-		if (member->channel != 0 && !member->unanswered && member->asked != credit)
+		if (member->lane.channel != 0 && !member->unanswered && member->asked != credit)
 			send_consume(member);
 		return;
 	}
@@ -456,7 +384,7 @@ amqp_lines_fail(struct amqp_lines *lines)
 	lines->complained = false;
 	TAILQ_FOREACH (member, &lines->in_turn, entry) {
 		timers_cancel(lines->config.timers, &member->again);
-		member_forget_channel(member);
+		amqp_tapped_forget(&member->lane);
 		member_set_state(member, member->state == MEMBER_ON ? MEMBER_LOST : MEMBER_WAITING);
 	}
 	while ((member = first_lost(lines)) != NULL) {

@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_content.h"
+#include "daemon/broker/amqp_tapped.h"
 
 /*
  * Probes that were given up are kept until their confirms come; when so many have piled up the channel
@@ -45,11 +45,9 @@ struct amqp_probes {
 	struct probe_list all; /* owned; the sent ones first, by tag */
 	unsigned given_up;
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
-	uint64_t last_tag;  /* of the channel */
-	uint16_t channel;   /* 0 = none open */
-	struct amqp_content returned;
+	uint64_t last_tag;  /* of the lane */
+	struct amqp_tapped lane;
 	char *refused; /* owned; the broker's words on this link; NULL = it has not refused */
-	struct amqp_tap tap;
 	bool silent;
 };
 
@@ -113,15 +111,12 @@ open_channel(struct amqp_probes *probes)
 {
 	amqp_confirm_select_t select = {0};
 
-	if (probes->channel != 0)
+	if (probes->lane.channel != 0)
 		return true;
-	probes->channel = amqp_lanes_tap(probes->lanes, &probes->tap);
-	if (probes->channel == 0)
+	if (!amqp_tapped_open(&probes->lane, 0))
 		return false;
 	probes->last_tag = 0;
-	amqp_content_init(&probes->returned, 0);
-	amqp_link_send(
-	    amqp_lanes_link(probes->lanes), probes->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
+	amqp_tapped_send(&probes->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
 	return true;
 }
 
@@ -146,8 +141,7 @@ publish(struct amqp_probes *probes, const char *queue)
 
 	snprintf(tag, sizeof(tag), "%" PRIu64, ++probes->last_tag);
 	properties.correlation_id = amqp_cstring_bytes(tag);
-	amqp_link_publish(amqp_lanes_link(probes->lanes), probes->channel, &fields, &properties,
-	    amqp_empty_bytes);
+	amqp_tapped_publish(&probes->lane, &fields, &properties, amqp_empty_bytes);
 }
 
 static void
@@ -249,8 +243,10 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 
 /* A message that came back, whole: its tag is what we put into it. */
 static bool
-take_returned(struct amqp_probes *probes, const char *digits)
+on_message(void *ctx)
 {
+	struct amqp_probes *probes = ctx;
+	const char *digits = probes->lane.content.correlation_id;
 	struct probe *probe;
 	uint64_t tag = 0;
 
@@ -267,31 +263,15 @@ take_returned(struct amqp_probes *probes, const char *digits)
 }
 
 static bool
-take_content(struct amqp_probes *probes, const struct amqp_frame *frame)
-{
-	switch (amqp_content_take(&probes->returned, frame)) {
-	case AMQP_CONTENT_MORE:
-		return true;
-	case AMQP_CONTENT_WHOLE:
-		return take_returned(probes, probes->returned.correlation_id);
-	case AMQP_CONTENT_BAD:
-		return false;
-	}
-	abort();
-}
-
-static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_probes *probes = ctx;
 
-	if (frame->type != AMQP_FRAME_METHOD)
-		return take_content(probes, frame);
 	switch (frame->method) {
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_RETURN_METHOD:
-		return amqp_content_announce(&probes->returned);
+		return amqp_tapped_announce(&probes->lane, 0);
 	case AMQP_BASIC_ACK_METHOD: {
 		const amqp_basic_ack_t *ack = frame->fields;
 
@@ -316,7 +296,6 @@ channel_lost(struct amqp_probes *probes)
 	struct probe_list sent = TAILQ_HEAD_INITIALIZER(sent);
 	struct probe *probe, *next;
 
-	probes->channel = 0;
 	probes->unconfirmed = 0;
 	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
 		if (probe->first_tag == 0)
@@ -356,7 +335,7 @@ on_deadline(void *ctx, uint64_t id)
 	probe->given_up = true;
 	probes->unconfirmed -= probe->left;
 	if (++probes->given_up > GIVEN_UP_MAX) {
-		amqp_lanes_untap(probes->lanes, probes->channel);
+		amqp_tapped_close(&probes->lane);
 		channel_lost(probes);
 	}
 	send_waiting(probes);
@@ -418,7 +397,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 {
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
-	probes->channel = 0;
+	amqp_tapped_forget(&probes->lane);
 	probes->unconfirmed = 0;
 	free(probes->refused);
 	probes->refused = NULL;
@@ -429,12 +408,14 @@ amqp_probes_fail(struct amqp_probes *probes)
 struct amqp_probes *
 amqp_probes_new(struct timers *timers, struct amqp_lanes *lanes, int64_t timeout)
 {
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
 
 	probes->timers = timers;
 	probes->lanes = lanes;
 	probes->timeout = timeout;
-	probes->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = probes};
+	amqp_tapped_init(&probes->lane, lanes, &events, probes);
 	TAILQ_INIT(&probes->all);
 	return probes;
 }

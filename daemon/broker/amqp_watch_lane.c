@@ -9,6 +9,8 @@
 
 /* Unacknowledged deliveries; of more, the oldest is acknowledged early. */
 #define UNACKED_MAX 1024
+/* Of its tags. */
+#define TAG 'w'
 
 struct ack {
 	TAILQ_ENTRY(ack) entry;
@@ -22,52 +24,12 @@ now(const struct amqp_watch_lane *lane)
 	return clock_now(timers_clock(lane->timers));
 }
 
-static void
-send_method(const struct amqp_watch_lane *lane, amqp_method_number_t method, void *fields)
-{
-	struct amqp_link *link = amqp_lanes_link(lane->lanes);
-
-	/* There is none while others hear of the link's death before us. */
-	if (link != NULL)
-		amqp_link_send(link, lane->channel, method, fields);
-}
-
-/* ---- consumers and their tags: "w" and the number ---- */
-
-struct tag {
-	char text[24];
-};
-
-static struct tag
-tag_of(uint64_t consumer)
-{
-	struct tag tag;
-
-	snprintf(tag.text, sizeof(tag.text), "w%" PRIu64, consumer);
-	return tag;
-}
-
-/* 0: none of ours. */
-static uint64_t
-consumer_of(amqp_bytes_t tag)
-{
-	const char *text = tag.bytes;
-	uint64_t consumer = 0;
-
-	if (tag.len < 2 || tag.len > 20 || text[0] != 'w')
-		return 0;
-	for (size_t i = 1; i < tag.len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return 0;
-		consumer = consumer * 10 + (uint64_t)(text[i] - '0');
-	}
-	return consumer;
-}
+/* ---- consumers ---- */
 
 void
 amqp_watch_lane_consume(struct amqp_watch_lane *lane, uint64_t consumer, const char *queue)
 {
-	struct tag tag = tag_of(consumer);
+	struct amqp_tapped_tag tag = amqp_tapped_tag(TAG, consumer);
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),
@@ -76,21 +38,15 @@ amqp_watch_lane_consume(struct amqp_watch_lane *lane, uint64_t consumer, const c
 	assert(lane->unanswered == 0 && consumer != 0);
 	lane->unanswered = consumer;
 	lane->consumers++;
-	send_method(lane, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_tapped_send(&lane->tapped, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
 static void
 send_cancel(struct amqp_watch_lane *lane, uint64_t consumer)
 {
-	struct tag tag = tag_of(consumer);
-	amqp_basic_cancel_t cancel = {
-	    .consumer_tag = amqp_cstring_bytes(tag.text),
-	    .nowait = 1,
-	};
-
 	assert(lane->consumers > 0);
 	lane->consumers--;
-	send_method(lane, AMQP_BASIC_CANCEL_METHOD, &cancel);
+	amqp_tapped_cancel(&lane->tapped, TAG, consumer);
 }
 
 /*
@@ -113,9 +69,8 @@ static void
 ack_first(struct amqp_watch_lane *lane)
 {
 	struct ack *ack = TAILQ_FIRST(&lane->acks);
-	amqp_basic_ack_t fields = {.delivery_tag = ack->delivery};
 
-	send_method(lane, AMQP_BASIC_ACK_METHOD, &fields);
+	amqp_tapped_ack(&lane->tapped, ack->delivery);
 	TAILQ_REMOVE(&lane->acks, ack, entry);
 	lane->ack_count--;
 	free(ack);
@@ -164,31 +119,30 @@ take_consume_ok(struct amqp_watch_lane *lane, uint64_t consumer)
 }
 
 static bool
-on_frame(void *ctx, const struct amqp_frame *frame)
+on_method(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_watch_lane *lane = ctx;
 
-	if (frame->type != AMQP_FRAME_METHOD)
-		return amqp_content_take(&lane->delivered, frame) != AMQP_CONTENT_BAD;
 	switch (frame->method) {
 	case AMQP_BASIC_QOS_OK_METHOD:
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD: {
 		const amqp_basic_consume_ok_t *ok = frame->fields;
 
-		return take_consume_ok(lane, consumer_of(ok->consumer_tag));
+		return take_consume_ok(lane, amqp_tapped_consumer(TAG, ok->consumer_tag));
 	}
 	case AMQP_BASIC_CANCEL_METHOD: {
 		const amqp_basic_cancel_t *cancel = frame->fields;
 
-		lane->events.cancelled(lane->events.ctx, consumer_of(cancel->consumer_tag));
+		lane->events.cancelled(
+		    lane->events.ctx, amqp_tapped_consumer(TAG, cancel->consumer_tag));
 		return true;
 	}
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
 		ack_later(lane, deliver->delivery_tag);
-		return amqp_content_announce(&lane->delivered);
+		return amqp_tapped_announce(&lane->tapped, deliver->delivery_tag);
 	}
 	default:
 		return false;
@@ -209,23 +163,22 @@ struct amqp_watch_lane *
 amqp_watch_lane_new(struct timers *timers, struct amqp_lanes *lanes, int64_t ack_after,
     const struct amqp_watch_lane_events *events)
 {
+	static const struct amqp_tapped_events tapped_events = {
+	    .method = on_method, .closed = on_closed};
 	struct amqp_watch_lane *lane = mem_alloc(sizeof(*lane));
 	amqp_basic_qos_t qos = {.prefetch_count = 1}; /* of each consumer: not global */
 
 	lane->timers = timers;
-	lane->lanes = lanes;
 	lane->ack_after = ack_after;
 	lane->events = *events;
-	lane->tap = (struct amqp_tap){.frame = on_frame, .closed = on_closed, .ctx = lane};
-	amqp_content_init(&lane->delivered, 0);
+	amqp_tapped_init(&lane->tapped, lanes, &tapped_events, lane);
 	TAILQ_INIT(&lane->acks);
 	timer_init(&lane->ack, on_ack, lane, 0);
-	lane->channel = amqp_lanes_tap(lanes, &lane->tap);
-	if (lane->channel == 0) {
+	if (!amqp_tapped_open(&lane->tapped, 0)) {
 		free(lane);
 		return NULL;
 	}
-	send_method(lane, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_tapped_send(&lane->tapped, AMQP_BASIC_QOS_METHOD, &qos);
 	return lane;
 }
 
@@ -239,13 +192,13 @@ amqp_watch_lane_free(struct amqp_watch_lane *lane)
 		free(ack);
 	}
 	timers_cancel(lane->timers, &lane->ack);
-	amqp_content_done(&lane->delivered);
+	amqp_tapped_forget(&lane->tapped);
 	free(lane);
 }
 
 void
 amqp_watch_lane_close(struct amqp_watch_lane *lane)
 {
-	amqp_lanes_untap(lane->lanes, lane->channel);
+	amqp_tapped_close(&lane->tapped);
 	amqp_watch_lane_free(lane);
 }

@@ -17,8 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_content.h"
-#include "daemon/broker/amqp_lane.h"
+#include "daemon/broker/amqp_tapped.h"
 
 /* Consumers on one channel: as many are placed anew when one of them is refused. */
 #define AMQP_WATCH_LANE_ROOM 64
@@ -39,14 +38,11 @@ struct amqp_watch_lane_events {
 struct amqp_watch_lane {
 	TAILQ_ENTRY(amqp_watch_lane) entry; /* its owner's */
 	struct timers *timers;              /* borrowed */
-	struct amqp_lanes *lanes;           /* borrowed */
 	struct amqp_watch_lane_events events;
-	struct amqp_tap tap;
-	uint16_t channel;
-	unsigned consumers;            /* that are there or being placed */
-	uint64_t unanswered;           /* the consumer whose consume-ok is to come; 0 = none */
-	bool unwanted;                 /* it is to be cancelled then */
-	struct amqp_content delivered; /* which does not matter: it is only counted */
+	struct amqp_tapped tapped; /* what is delivered does not matter */
+	unsigned consumers;        /* that are there or being placed */
+	uint64_t unanswered;       /* the consumer whose consume-ok is to come; 0 = none */
+	bool unwanted;             /* it is to be cancelled then */
 	int64_t ack_after;
 	TAILQ_HEAD(, ack) acks; /* owned; what was delivered, by age */
 	unsigned ack_count;
