@@ -179,10 +179,7 @@ on_over(void *ctx, uint64_t id)
 static void
 send_declare(const struct job *job)
 {
-	amqp_table_entry_t type = {
-	    .key = amqp_cstring_bytes("x-queue-type"),
-	    .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes("classic")},
-	};
+	amqp_table_entry_t type = amqp_entry_text("x-queue-type", "classic");
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(job->queue),
 	    .passive = job->kind != JOB_ENTER,

@@ -261,6 +261,33 @@ amqp_frame_put_heartbeat(struct evbuffer *out)
 	(void)put_frame(out, AMQP_FRAME_HEARTBEAT, 0, bytes, 0);
 }
 
+amqp_table_entry_t
+amqp_entry_text(const char *key, const char *value)
+{
+	return (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes(key),
+	    .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value)},
+	};
+}
+
+amqp_table_entry_t
+amqp_entry_number(const char *key, int value)
+{
+	return (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes(key),
+	    .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = value},
+	};
+}
+
+amqp_table_entry_t
+amqp_entry_true(const char *key)
+{
+	return (amqp_table_entry_t){
+	    .key = amqp_cstring_bytes(key),
+	    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
+	};
+}
+
 char *
 amqp_frame_words(amqp_bytes_t bytes)
 {

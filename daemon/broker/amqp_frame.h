@@ -60,6 +60,11 @@ bool amqp_frame_put_body(struct evbuffer *out, uint16_t channel, amqp_bytes_t bo
     __attribute__((warn_unused_result));
 void amqp_frame_put_heartbeat(struct evbuffer *out);
 
+/* Entries of a table; key and value are borrowed. */
+amqp_table_entry_t amqp_entry_text(const char *key, const char *value);
+amqp_table_entry_t amqp_entry_number(const char *key, int value);
+amqp_table_entry_t amqp_entry_true(const char *key);
+
 /* The broker's words as a string of ours: what is not printable ASCII becomes '?'. */
 char *amqp_frame_words(amqp_bytes_t bytes);
 

@@ -171,19 +171,9 @@ send_declares(const struct amqp_letters *letters)
 	    .durable = 1,
 	};
 	amqp_table_entry_t arguments[] = {
-	    {
-		.key = amqp_cstring_bytes("x-expires"),
-		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = INBOX_EXPIRES},
-	    },
-	    {
-		.key = amqp_cstring_bytes("x-max-length"),
-		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = INBOX_LENGTH},
-	    },
-	    {
-		.key = amqp_cstring_bytes("x-queue-type"),
-		.value = {.kind = AMQP_FIELD_KIND_UTF8,
-		    .value.bytes = amqp_cstring_bytes("classic")},
-	    },
+	    amqp_entry_number("x-expires", INBOX_EXPIRES),
+	    amqp_entry_number("x-max-length", INBOX_LENGTH),
+	    amqp_entry_text("x-queue-type", "classic"),
 	};
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(letters->inbox),

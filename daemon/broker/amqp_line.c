@@ -139,15 +139,8 @@ static void
 send_declare(const struct member *member)
 {
 	amqp_table_entry_t arguments[] = {
-	    {
-		.key = amqp_cstring_bytes("x-max-length"),
-		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = LENGTH_MAX},
-	    },
-	    {
-		.key = amqp_cstring_bytes("x-queue-type"),
-		.value = {.kind = AMQP_FIELD_KIND_UTF8,
-		    .value.bytes = amqp_cstring_bytes("classic")},
-	    },
+	    amqp_entry_number("x-max-length", LENGTH_MAX),
+	    amqp_entry_text("x-queue-type", "classic"),
 	};
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(member->queue),
@@ -164,10 +157,7 @@ send_consume(struct member *member)
 {
 	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)member->credit};
 	struct amqp_tapped_tag tag = amqp_tapped_tag(TAG, ++member->consumer);
-	amqp_table_entry_t priority = {
-	    .key = amqp_cstring_bytes("x-priority"),
-	    .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = member->priority},
-	};
+	amqp_table_entry_t priority = amqp_entry_number("x-priority", member->priority);
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(member->queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),

@@ -68,40 +68,22 @@ offers(const char *list, const char *word)
 	return false;
 }
 
-static amqp_table_entry_t
-string_entry(const char *key, const char *value)
-{
-	return (amqp_table_entry_t){
-	    .key = amqp_cstring_bytes(key),
-	    .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value)},
-	};
-}
-
-static amqp_table_entry_t
-true_entry(const char *key)
-{
-	return (amqp_table_entry_t){
-	    .key = amqp_cstring_bytes(key),
-	    .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1},
-	};
-}
-
 static bool
 put_start_ok(struct evbuffer *out, const struct amqp_login *login, const char *mechanism,
     amqp_bytes_t response)
 {
 	amqp_table_entry_t capabilities[] = {
-	    true_entry("consumer_cancel_notify"),
-	    true_entry("connection.blocked"),
-	    true_entry("publisher_confirms"),
-	    true_entry("basic.nack"),
+	    amqp_entry_true("consumer_cancel_notify"),
+	    amqp_entry_true("connection.blocked"),
+	    amqp_entry_true("publisher_confirms"),
+	    amqp_entry_true("basic.nack"),
 	    /* Without it a refused login is a bare close, after a second. */
-	    true_entry("authentication_failure_close"),
+	    amqp_entry_true("authentication_failure_close"),
 	};
 	amqp_table_entry_t properties[] = {
-	    string_entry("product", "lockbroker"),
-	    string_entry("version", PACKAGE_VERSION),
-	    string_entry("connection_name", login->name),
+	    amqp_entry_text("product", "lockbroker"),
+	    amqp_entry_text("version", PACKAGE_VERSION),
+	    amqp_entry_text("connection_name", login->name),
 	    {
 		.key = amqp_cstring_bytes("capabilities"),
 		.value = {.kind = AMQP_FIELD_KIND_TABLE,

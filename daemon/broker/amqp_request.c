@@ -30,15 +30,8 @@ send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, c
 {
 	/* Slots come without the second one, as other clients of the scheme declare them. */
 	amqp_table_entry_t arguments[] = {
-	    {
-		.key = amqp_cstring_bytes("x-max-length"),
-		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 0},
-	    },
-	    {
-		.key = amqp_cstring_bytes("x-queue-type"),
-		.value = {.kind = AMQP_FIELD_KIND_UTF8,
-		    .value.bytes = amqp_cstring_bytes("classic")},
-	    },
+	    amqp_entry_number("x-max-length", 0),
+	    amqp_entry_text("x-queue-type", "classic"),
 	};
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
