@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/base/queue.h"
 #include "daemon/broker/amqp_tapped.h"
+#include "daemon/broker/line_members.h"
 
 #define LENGTH_MAX 64
 /* Of its tags. */
@@ -28,23 +26,9 @@
 #define OTHERS_MOST 16
 #define OTHERS_LEAST 2
 
-enum member_state {
-	MEMBER_WAITING, /* for the link, or for its time (again) */
-	MEMBER_JOINING, /* on a channel; its first consume is unanswered */
-	MEMBER_ON,      /* BROKER_LINE_JOINED was told; on a channel */
-	MEMBER_LOST     /* was ON, BROKER_LINE_LEFT is still to be told */
-};
-
 struct member {
-	UT_hash_handle hh;
-	TAILQ_ENTRY(member) entry;
+	struct line_member base;
 	struct amqp_lines *lines; /* borrowed */
-	char *key;                /* owned; "PRIORITY QUEUE" */
-	const char *queue;        /* in the key */
-	int priority;
-	enum member_state state;
-	struct timer again;
-	unsigned credit; /* as wanted */
 	/* JOINING, ON: */
 	struct amqp_tapped lane; /* open */
 	unsigned asked;          /* credit of the consumer that was placed last */
@@ -54,9 +38,8 @@ struct member {
 
 struct amqp_lines {
 	struct amqp_lines_config config;
-	struct member *by_key;        /* owned */
-	TAILQ_HEAD(, member) in_turn; /* the same, in the order of joining */
-	bool complained;              /* of being refused, on this link */
+	struct line_members members; /* owned */
+	bool complained;             /* of being refused, on this link */
 	bool silent;
 };
 
@@ -66,53 +49,20 @@ now(const struct amqp_lines *lines)
 	return clock_now(timers_clock(lines->config.timers));
 }
 
-/* ---- members ---- */
-
 static void
-member_set_state(struct member *member, enum member_state state)
+on_news(void *ctx, const struct broker_line_event *event)
 {
-	assert(state != MEMBER_JOINING || member->state == MEMBER_WAITING);
-	assert(state != MEMBER_ON || member->state == MEMBER_JOINING);
-	assert(state != MEMBER_LOST || member->state == MEMBER_ON);
-	assert(state != MEMBER_WAITING || member->state != MEMBER_ON);
-	member->state = state;
-}
-
-static struct member *
-member_find(const struct amqp_lines *lines, const char *queue, int priority)
-{
-	char *key = mem_printf("%d %s", priority, queue);
-	struct member *member;
-
-	HASH_FIND_STR(lines->by_key, key, member);
-	free(key);
-	return member;
-}
-
-/* Whoever hears it may join and leave lines, this one too. */
-static void
-member_tell(const struct member *member, enum broker_line_news news, int slot)
-{
-	const struct amqp_lines *lines = member->lines;
-	char *queue = mem_strdup(member->queue);
-	const struct broker_line_event event = {
-	    .queue = queue, .priority = member->priority, .news = news, .slot = slot};
+	const struct amqp_lines *lines = ctx;
 
 	if (!lines->silent)
-		lines->config.news(lines->config.ctx, &event);
-	free(queue);
+		lines->config.news(lines->config.ctx, event);
 }
 
 static void
 member_free(struct member *member)
 {
-	struct amqp_lines *lines = member->lines;
-
-	timers_cancel(lines->config.timers, &member->again);
 	amqp_tapped_close(&member->lane);
-	HASH_DEL(lines->by_key, member);
-	TAILQ_REMOVE(&lines->in_turn, member, entry);
-	free(member->key);
+	line_members_remove(&member->base);
 	free(member);
 }
 
@@ -121,16 +71,10 @@ static void
 member_out(struct member *member, int64_t again)
 {
 	struct amqp_lines *lines = member->lines;
-	bool was_on = member->state == MEMBER_ON;
 
 	assert(member->lane.channel == 0);
-	if (was_on)
-		member_set_state(member, MEMBER_LOST);
-	member_set_state(member, MEMBER_WAITING);
-	timers_set(lines->config.timers, &member->again,
-	    now(lines) + again / 2 + jitter_below(lines->config.jitter, again));
-	if (was_on)
-		member_tell(member, BROKER_LINE_LEFT, 0);
+	line_member_out(
+	    &member->base, now(lines) + again / 2 + jitter_below(lines->config.jitter, again));
 }
 
 /* ---- sending ---- */
@@ -143,7 +87,7 @@ send_declare(const struct member *member)
 	    amqp_entry_text("x-queue-type", "classic"),
 	};
 	amqp_queue_declare_t declare = {
-	    .queue = amqp_cstring_bytes(member->queue),
+	    .queue = amqp_cstring_bytes(member->base.queue),
 	    .durable = 1,
 	    .auto_delete = 1,
 	    .arguments = {.num_entries = 2, .entries = arguments},
@@ -155,17 +99,17 @@ send_declare(const struct member *member)
 static void
 send_consume(struct member *member)
 {
-	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)member->credit};
+	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)member->base.credit};
 	struct amqp_tapped_tag tag = amqp_tapped_tag(TAG, ++member->consumer);
-	amqp_table_entry_t priority = amqp_entry_number("x-priority", member->priority);
+	amqp_table_entry_t priority = amqp_entry_number("x-priority", member->base.priority);
 	amqp_basic_consume_t consume = {
-	    .queue = amqp_cstring_bytes(member->queue),
+	    .queue = amqp_cstring_bytes(member->base.queue),
 	    .consumer_tag = amqp_cstring_bytes(tag.text),
 	    .arguments = {.num_entries = 1, .entries = &priority},
 	};
 
 	assert(!member->unanswered);
-	member->asked = member->credit;
+	member->asked = member->base.credit;
 	member->unanswered = true;
 	amqp_tapped_send(&member->lane, AMQP_BASIC_QOS_METHOD, &qos);
 	amqp_tapped_send(&member->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
@@ -185,29 +129,22 @@ is_room(const struct amqp_lanes *lanes)
 }
 
 static void
-member_join(struct member *member)
+on_join(void *ctx, struct line_member *base)
 {
-	struct amqp_lines *lines = member->lines;
+	struct amqp_lines *lines = ctx;
+	struct member *member = (struct member *)base;
 
-	timers_cancel(lines->config.timers, &member->again);
 	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
 		return;
 	if (!is_room(lines->config.lanes) || !amqp_tapped_open(&member->lane, 0)) {
 		member_out(member, NO_LANE);
 		return;
 	}
-	member_set_state(member, MEMBER_JOINING);
+	line_member_joining(base);
 	member->consumer = 0;
 	member->unanswered = false;
 	send_declare(member);
 	send_consume(member);
-}
-
-static void
-on_again(void *ctx, uint64_t id)
-{
-	(void)id;
-	member_join(ctx);
 }
 
 /* ---- frames ---- */
@@ -220,12 +157,10 @@ take_consume_ok(struct member *member, const amqp_basic_consume_ok_t *ok)
 	member->unanswered = false;
 	if (member->consumer > 1)
 		amqp_tapped_cancel(&member->lane, TAG, member->consumer - 1);
-	if (member->asked != member->credit)
+	if (member->asked != member->base.credit)
 		send_consume(member);
-	if (member->state == MEMBER_JOINING) {
-		member_set_state(member, MEMBER_ON);
-		member_tell(member, BROKER_LINE_JOINED, 0);
-	}
+	if (member->base.state == LINE_MEMBER_JOINING)
+		line_member_on(&member->base);
 	return true;
 }
 
@@ -267,8 +202,8 @@ on_message(void *ctx)
 	struct member *member = ctx;
 
 	amqp_tapped_ack(&member->lane, member->lane.delivery);
-	member_tell(
-	    member, BROKER_LINE_HINT, broker_hint_slot(member->lane.content.correlation_id));
+	line_member_tell(
+	    &member->base, BROKER_LINE_HINT, broker_hint_slot(member->lane.content.correlation_id));
 	return true;
 }
 
@@ -277,7 +212,7 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct member *member = ctx;
 	struct amqp_lines *lines = member->lines;
-	bool joining = member->state == MEMBER_JOINING;
+	bool joining = member->base.state == LINE_MEMBER_JOINING;
 	bool refused = joining && code != AMQP_NOT_FOUND;
 
 	if (refused && !lines->complained) {
@@ -291,96 +226,66 @@ on_closed(void *ctx, int code, const char *text)
 /* ---- outside ---- */
 
 static struct member *
-member_new(struct amqp_lines *lines, const char *queue, int priority)
+member_new(struct amqp_lines *lines)
 {
 	static const struct amqp_tapped_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct member *member = mem_alloc(sizeof(*member));
 
-	assert(strlen(queue) <= UINT8_MAX);
 	member->lines = lines;
-	member->key = mem_printf("%d %s", priority, queue);
-	member->queue = strchr(member->key, ' ') + 1;
-	member->priority = priority;
-	member->state = MEMBER_WAITING;
 	amqp_tapped_init(&member->lane, lines->config.lanes, &events, member);
-	timer_init(&member->again, on_again, member, 0);
-	HASH_ADD_KEYPTR(hh, lines->by_key, member->key, strlen(member->key), member);
-	TAILQ_INSERT_TAIL(&lines->in_turn, member, entry);
 	return member;
 }
 
 void
 amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsigned credit)
 {
-	struct member *member = member_find(lines, queue, priority);
+	struct member *member =
+	    (struct member *)line_members_find(&lines->members, queue, priority);
 
-	assert(credit <= UINT16_MAX);
+	assert(credit <= UINT16_MAX && strlen(queue) <= UINT8_MAX);
 	if (member != NULL) {
-		member->credit = credit;
+		member->base.credit = credit;
 		if (member->lane.channel != 0 && !member->unanswered && member->asked != credit)
 			send_consume(member);
 		return;
 	}
-	member = member_new(lines, queue, priority);
-	member->credit = credit;
-	member_join(member);
+	member = member_new(lines);
+	line_members_add(&lines->members, &member->base, queue, priority, credit);
+	on_join(lines, &member->base);
 }
 
 void
 amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority)
 {
-	struct member *member = member_find(lines, queue, priority);
+	struct line_member *member = line_members_find(&lines->members, queue, priority);
 
 	if (member != NULL)
-		member_free(member);
+		member_free((struct member *)member);
 }
 
 bool
 amqp_lines_any(const struct amqp_lines *lines)
 {
-	return lines->by_key != NULL;
+	return line_members_count(&lines->members) > 0;
 }
 
 void
 amqp_lines_go(struct amqp_lines *lines)
 {
-	struct member *member;
-
-	/* Nothing of this is told to anybody now. */
-	TAILQ_FOREACH (member, &lines->in_turn, entry) {
-		if (member->state == MEMBER_WAITING)
-			member_join(member);
-	}
-}
-
-static struct member *
-first_lost(const struct amqp_lines *lines)
-{
-	struct member *member;
-
-	TAILQ_FOREACH (member, &lines->in_turn, entry) {
-		if (member->state == MEMBER_LOST)
-			break;
-	}
-	return member;
+	line_members_join(&lines->members);
 }
 
 void
 amqp_lines_fail(struct amqp_lines *lines)
 {
-	struct member *member;
+	struct line_member *member;
 
 	lines->complained = false;
-	TAILQ_FOREACH (member, &lines->in_turn, entry) {
-		timers_cancel(lines->config.timers, &member->again);
-		amqp_tapped_forget(&member->lane);
-		member_set_state(member, member->state == MEMBER_ON ? MEMBER_LOST : MEMBER_WAITING);
-	}
-	while ((member = first_lost(lines)) != NULL) {
-		member_set_state(member, MEMBER_WAITING);
-		member_tell(member, BROKER_LINE_LEFT, 0);
-	}
+	TAILQ_FOREACH (member, &lines->members.in_turn, entry)
+		amqp_tapped_forget(&((struct member *)member)->lane);
+	line_members_lose(&lines->members);
+	line_members_tell_lost(&lines->members);
 }
 
 /* ---- life ---- */
@@ -389,32 +294,29 @@ struct amqp_lines *
 amqp_lines_new(const struct amqp_lines_config *config)
 {
 	struct amqp_lines *lines = mem_alloc(sizeof(*lines));
+	const struct line_members_events events = {.join = on_join, .news = on_news, .ctx = lines};
 
 	lines->config = *config;
-	TAILQ_INIT(&lines->in_turn);
+	line_members_init(&lines->members, config->timers, &events);
 	return lines;
 }
 
 void
 amqp_lines_silence(struct amqp_lines *lines)
 {
-	struct member *member;
-
 	lines->silent = true;
-	TAILQ_FOREACH (member, &lines->in_turn, entry)
-		timers_cancel(lines->config.timers, &member->again);
 }
 
 void
 amqp_lines_free(struct amqp_lines *lines)
 {
-	struct member *member;
+	struct line_member *member;
 
 	if (lines == NULL)
 		return;
 	amqp_lines_silence(lines);
 	amqp_lines_fail(lines);
-	while ((member = TAILQ_FIRST(&lines->in_turn)) != NULL)
-		member_free(member);
+	while ((member = TAILQ_FIRST(&lines->members.in_turn)) != NULL)
+		member_free((struct member *)member);
 	free(lines);
 }

@@ -4,11 +4,7 @@
  *
  *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
  *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
- *
- *	WAITING ---- link, and its time ----> JOINING ---- consume-ok: JOINED ----> ON
- *	   ^                                     |                                  |
- *	   +---- refused, cancelled, the link went: LEFT to who was ON (LOST) ------+
- *
+ * *
  * The line may go with its last member between declare and consume: 404, and tried again. A prefetch
  * counts for consumers that come after it, so another credit takes another consumer, before the old one
  * goes, lest the line does. (Prefetch for the whole channel is deprecated in RabbitMQ 4, and may be

@@ -7,28 +7,15 @@
 #include <uthash.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/base/queue.h"
+#include "daemon/broker/line_members.h"
 #include "daemon/broker/memory_post.h"
 #include "daemon/broker/owed_hints.h"
 
-enum member_state {
-	MEMBER_WAITING, /* for the link, or for its time to join again */
-	MEMBER_SENT,    /* it joins */
-	MEMBER_ON,      /* BROKER_LINE_JOINED was told */
-	MEMBER_LOST     /* was ON: BROKER_LINE_LEFT is still to be told */
-};
-
 struct member {
+	struct line_member base;
 	struct memory_lines *lines; /* borrowed */
-	char *key;                  /* owned; "PRIORITY QUEUE" */
-	const char *queue;          /* in the key */
-	int priority;
-	unsigned credit;
-	enum member_state state;
-	uint64_t lane;      /* SENT, ON; else 0 */
-	struct timer again; /* WAITING though the link is up */
-	TAILQ_ENTRY(member) entry;
-	UT_hash_handle hh, hh_lane;
+	uint64_t lane;              /* JOINING, ON; else 0 */
+	UT_hash_handle hh_lane;
 };
 
 /* A hint on its way. */
@@ -43,9 +30,8 @@ struct wake {
 struct memory_lines {
 	struct memory_broker *broker;         /* borrowed */
 	struct memory_connection *connection; /* borrowed; NULL: the link is not up */
-	struct member *by_key;                /* owned */
-	struct member *by_lane;               /* those of them that have one */
-	TAILQ_HEAD(, member) in_turn;         /* the same, in the order in which they came */
+	struct line_members members;          /* owned */
+	struct member *by_lane;               /* those of them that have a lane */
 	struct owed_hints *owed;              /* owned */
 	struct wake *wakes;                   /* owned; by lane */
 	struct memory_alarm alarm;
@@ -59,43 +45,12 @@ now_of(const struct memory_lines *lines)
 }
 
 static struct member *
-member_find(const struct memory_lines *lines, const char *queue, int priority)
-{
-	char *key = mem_printf("%d %s", priority, queue);
-	struct member *member;
-
-	HASH_FIND_STR(lines->by_key, key, member);
-	free(key);
-	return member;
-}
-
-static struct member *
 member_on_lane(const struct memory_lines *lines, uint64_t lane)
 {
 	struct member *member;
 
 	HASH_FIND(hh_lane, lines->by_lane, &lane, sizeof(lane), member);
 	return member;
-}
-
-static void
-member_set_state(struct member *member, enum member_state state)
-{
-	switch (state) {
-	case MEMBER_WAITING:
-		assert(member->state != MEMBER_ON);
-		break;
-	case MEMBER_SENT:
-		assert(member->state == MEMBER_WAITING);
-		break;
-	case MEMBER_ON:
-		assert(member->state == MEMBER_SENT);
-		break;
-	case MEMBER_LOST:
-		assert(member->state == MEMBER_ON);
-		break;
-	}
-	member->state = state;
 }
 
 static void
@@ -110,54 +65,32 @@ member_forget_lane(struct member *member)
 static void
 member_free(struct member *member)
 {
-	struct memory_lines *lines = member->lines;
-
-	timers_cancel(lines->broker->timers, &member->again);
 	member_forget_lane(member);
-	HASH_DEL(lines->by_key, member);
-	TAILQ_REMOVE(&lines->in_turn, member, entry);
-	free(member->key);
+	line_members_remove(&member->base);
 	free(member);
 }
 
-/* Whoever hears it may remove any member, or all. */
 static void
-tell(const struct memory_lines *lines, const struct broker_line_event *event)
+on_news(void *ctx, const struct broker_line_event *event)
 {
+	const struct memory_lines *lines = ctx;
 	const struct broker_events *events = &lines->broker->base.events;
 
 	if (events->line != NULL)
 		events->line(events->ctx, event);
 }
 
-static void
-member_tell(const struct member *member, enum broker_line_news news, int slot)
-{
-	char *queue = mem_strdup(member->queue);
-
-	tell(member->lines,
-	    &(struct broker_line_event){
-		.queue = queue, .priority = member->priority, .news = news, .slot = slot});
-	free(queue);
-}
-
 /* ---- joining ---- */
 
-/* Its lane is not its own any more: out of the line, and in again after a while. The listener is told. */
+/* Its lane is not its own any more. In again after a while. */
 static void
 member_out(struct member *member, int64_t again)
 {
 	struct memory_lines *lines = member->lines;
-	bool was_on = member->state == MEMBER_ON;
 
 	member_forget_lane(member);
-	if (was_on)
-		member_set_state(member, MEMBER_LOST);
-	member_set_state(member, MEMBER_WAITING);
-	timers_set(lines->broker->timers, &member->again,
-	    now_of(lines) + again + memory_world_delay(lines->broker->world));
-	if (was_on)
-		member_tell(member, BROKER_LINE_LEFT, 0);
+	line_member_out(
+	    &member->base, now_of(lines) + again + memory_world_delay(lines->broker->world));
 }
 
 static void
@@ -172,9 +105,8 @@ on_asked(void *ctx, uint64_t lane, const struct broker_reply *reply)
 		broker_lane_put((struct broker *)member->lines->broker, lane);
 		member_out(member,
 		    reply->answer == BROKER_SKIPPED ? MEMORY_LINE_AGAIN : MEMORY_LINE_RARELY);
-	} else if (member->state == MEMBER_SENT) {
-		member_set_state(member, MEMBER_ON);
-		member_tell(member, BROKER_LINE_JOINED, 0);
+	} else if (member->base.state == LINE_MEMBER_JOINING) {
+		line_member_on(&member->base);
 	}
 }
 
@@ -183,31 +115,27 @@ member_ask(struct member *member, enum memory_method method)
 {
 	const struct memory_call call = {.lane = member->lane,
 	    .method = method,
-	    .queue = member->queue,
-	    .priority = member->priority,
-	    .credit = member->credit};
+	    .queue = member->base.queue,
+	    .priority = member->base.priority,
+	    .credit = member->base.credit};
 
 	memory_broker_request(member->lines->broker, &call,
 	    (struct broker_done){.fn = on_asked, .ctx = member->lines, .id = member->lane});
 }
 
 static void
-member_send(struct member *member)
+on_join(void *ctx, struct line_member *base)
 {
-	struct memory_lines *lines = member->lines;
+	struct memory_lines *lines = ctx;
+	struct member *member = (struct member *)base;
 
-	member_set_state(member, MEMBER_SENT);
+	if (lines->connection == NULL)
+		return;
+	line_member_joining(base);
 	member->lane = broker_lane_take((struct broker *)lines->broker, BROKER_SIDE);
 	HASH_ADD(hh_lane, lines->by_lane, lane, sizeof(member->lane), member);
 	memory_connection_lane_hear(lines->connection, member->lane, &lines->hearer);
 	member_ask(member, MEMORY_LINE_JOIN);
-}
-
-static void
-on_again(void *ctx, uint64_t id)
-{
-	(void)id;
-	member_send(ctx);
 }
 
 /* ---- leaving ---- */
@@ -240,7 +168,7 @@ on_arrived(void *ctx, uint64_t lane, const struct memory_message *message)
 	const struct member *member = member_on_lane(ctx, lane);
 
 	if (member != NULL)
-		member_tell(member, BROKER_LINE_HINT, broker_hint_slot(message->body));
+		line_member_tell(&member->base, BROKER_LINE_HINT, broker_hint_slot(message->body));
 }
 
 /* The queue was deleted. Its lane is fit for use, but a new one is taken for each try. */
@@ -252,7 +180,7 @@ on_cancelled(void *ctx, uint64_t lane)
 
 	if (member == NULL)
 		return;
-	lane_leave(lines, lane, member->queue);
+	lane_leave(lines, lane, member->base.queue);
 	member_out(member, MEMORY_LINE_AGAIN);
 }
 
@@ -281,7 +209,7 @@ wake_free(struct wake *wake)
 static void
 on_sent(void *ctx, uint64_t lane, const struct broker_reply *reply)
 {
-	const struct memory_lines *lines = ctx;
+	struct memory_lines *lines = ctx;
 	struct wake *wake;
 	char *queue;
 	int slot;
@@ -293,8 +221,8 @@ on_sent(void *ctx, uint64_t lane, const struct broker_reply *reply)
 	wake->queue = NULL;
 	wake_free(wake);
 	if (reply->answer == BROKER_ABSENT)
-		tell(lines, &(struct broker_line_event){
-				.queue = queue, .news = BROKER_LINE_NOBODY, .slot = slot});
+		on_news(lines, &(struct broker_line_event){
+				   .queue = queue, .news = BROKER_LINE_NOBODY, .slot = slot});
 	free(queue);
 }
 
@@ -346,45 +274,40 @@ memory_lines_wake(struct memory_lines *lines, const char *queue, int slot)
 bool
 memory_lines_want_link(const struct memory_lines *lines)
 {
-	return lines->by_key != NULL || owed_hints_count(lines->owed) > 0;
+	return line_members_count(&lines->members) > 0 || owed_hints_count(lines->owed) > 0;
 }
 
 size_t
 memory_lines_count(const struct memory_lines *lines)
 {
-	return HASH_COUNT(lines->by_key);
+	return line_members_count(&lines->members);
 }
 
 void
 memory_lines_join(struct memory_lines *lines, const char *queue, int priority, unsigned credit)
 {
-	struct member *member = member_find(lines, queue, priority);
+	struct member *member =
+	    (struct member *)line_members_find(&lines->members, queue, priority);
 
 	if (member != NULL) {
-		if (member->lane != 0 && member->credit != credit) {
-			member->credit = credit;
+		bool differs = member->base.credit != credit;
+
+		member->base.credit = credit;
+		if (member->lane != 0 && differs)
 			member_ask(member, MEMORY_LINE_CREDIT);
-		}
-		member->credit = credit;
 		return;
 	}
 	member = mem_alloc(sizeof(*member));
 	member->lines = lines;
-	member->key = mem_printf("%d %s", priority, queue);
-	member->queue = strchr(member->key, ' ') + 1;
-	member->priority = priority;
-	member->credit = credit;
-	timer_init(&member->again, on_again, member, 0);
-	HASH_ADD_KEYPTR(hh, lines->by_key, member->key, strlen(member->key), member);
-	TAILQ_INSERT_TAIL(&lines->in_turn, member, entry);
-	if (lines->connection != NULL)
-		member_send(member);
+	line_members_add(&lines->members, &member->base, queue, priority, credit);
+	on_join(lines, &member->base);
 }
 
 void
 memory_lines_leave(struct memory_lines *lines, const char *queue, int priority)
 {
-	struct member *member = member_find(lines, queue, priority);
+	struct member *member =
+	    (struct member *)line_members_find(&lines->members, queue, priority);
 	uint64_t lane;
 
 	if (member == NULL)
@@ -398,54 +321,33 @@ memory_lines_leave(struct memory_lines *lines, const char *queue, int priority)
 void
 memory_lines_up(struct memory_lines *lines, struct memory_connection *connection)
 {
-	struct member *member;
-
 	lines->connection = connection;
-	TAILQ_FOREACH (member, &lines->in_turn, entry)
-		member_send(member);
+	line_members_join(&lines->members);
 	pay(lines);
 }
 
 void
 memory_lines_down(struct memory_lines *lines)
 {
-	struct member *member;
+	struct line_member *member;
 
 	lines->connection = NULL;
-	TAILQ_FOREACH (member, &lines->in_turn, entry) {
-		timers_cancel(lines->broker->timers, &member->again);
-		member_forget_lane(member);
-		member_set_state(member, member->state == MEMBER_ON ? MEMBER_LOST : MEMBER_WAITING);
-	}
-}
-
-static struct member *
-first_lost(const struct memory_lines *lines)
-{
-	struct member *member;
-
-	TAILQ_FOREACH (member, &lines->in_turn, entry) {
-		if (member->state == MEMBER_LOST)
-			break;
-	}
-	return member;
+	TAILQ_FOREACH (member, &lines->members.in_turn, entry)
+		member_forget_lane((struct member *)member);
+	line_members_lose(&lines->members);
 }
 
 void
 memory_lines_tell(struct memory_lines *lines)
 {
-	struct member *member;
-
-	while ((member = first_lost(lines)) != NULL) {
-		member_set_state(member, MEMBER_WAITING);
-		member_tell(member, BROKER_LINE_LEFT, 0);
-	}
+	line_members_tell_lost(&lines->members);
 }
 
 struct memory_lines *
 memory_lines_new(struct memory_broker *broker)
 {
 	struct memory_lines *lines = mem_alloc(sizeof(*lines));
+	const struct line_members_events events = {.join = on_join, .news = on_news, .ctx = lines};
 
 	lines->broker = broker;
 	lines->owed = owed_hints_new();
@@ -453,22 +355,22 @@ memory_lines_new(struct memory_broker *broker)
 	    .arrived = on_arrived, .cancelled = on_cancelled, .closed = on_closed, .ctx = lines};
 	lines->alarm.over = on_alarm_over;
 	memory_alarm_heed(broker->world, &lines->alarm);
-	TAILQ_INIT(&lines->in_turn);
+	line_members_init(&lines->members, broker->timers, &events);
 	return lines;
 }
 
 void
 memory_lines_clear(struct memory_lines *lines)
 {
-	struct member *member;
+	struct line_member *member;
 	struct wake *wake, *next;
 
 	lines->connection = NULL;
 	HASH_ITER (hh, lines->wakes, wake, next) {
 		wake_free(wake);
 	}
-	while ((member = TAILQ_FIRST(&lines->in_turn)) != NULL)
-		member_free(member);
+	while ((member = TAILQ_FIRST(&lines->members.in_turn)) != NULL)
+		member_free((struct member *)member);
 	owed_hints_clear(lines->owed);
 }
 
