@@ -9,8 +9,9 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/base/queue.h"
 #include "daemon/broker/amqp_tapped.h"
+#include "daemon/broker/letter_inbox.h"
+#include "daemon/broker/letter_questions.h"
 #include "daemon/broker/letter_senders.h"
 
 #define EXCHANGE "lockbroker=ask"
@@ -28,35 +29,15 @@ _Static_assert(BROKER_LETTER_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says
 /* No channel number was left. */
 #define NO_LANE (1 * NSEC_PER_SEC)
 
-enum inbox_state {
-	INBOX_CLOSED,
-	INBOX_WAITING, /* for the link, or for its time to be opened again */
-	INBOX_OPENING, /* consume-ok is to come */
-	INBOX_OPEN
-};
-
-/* Asked before the inbox was open. */
-struct question {
-	TAILQ_ENTRY(question) entry;
-	uint64_t number;
-	char *text; /* owned */
-	size_t len;
-	int64_t until;
-};
-
 struct amqp_letters {
 	struct amqp_letters_config config;
-	enum inbox_state state;
-	char inbox[64];          /* OPENING, OPEN; its name */
-	struct amqp_tapped lane; /* open while OPENING, OPEN */
-	const char *user;        /* borrowed; of the link; NULL: not said */
-	bool wanted;             /* by amqp_letters_open() */
-	struct timer asking;     /* wanted by one who asks, until then */
-	struct timer again;
-	bool is_question; /* what is being delivered: it came by the exchange */
-	uint64_t last;    /* number of the last question */
-	TAILQ_HEAD(, question) waiting;
-	struct letter_senders *senders; /* owned */
+	struct letter_inbox inbox;
+	char name[64];                      /* of the inbox, while OPENING, OPEN */
+	struct amqp_tapped lane;            /* open while OPENING, OPEN */
+	const char *user;                   /* borrowed; of the link; NULL: not said */
+	bool is_question;                   /* what is being delivered: it came by the exchange */
+	struct letter_questions *questions; /* owned */
+	struct letter_senders *senders;     /* owned */
 	bool blocked;
 	bool complained; /* of being refused, on this link */
 	bool silent;
@@ -66,20 +47,6 @@ static int64_t
 now(const struct amqp_letters *letters)
 {
 	return clock_now(timers_clock(letters->config.timers));
-}
-
-static void
-inbox_set_state(struct amqp_letters *letters, enum inbox_state state)
-{
-	assert(state != INBOX_OPENING || letters->state == INBOX_WAITING);
-	assert(state != INBOX_OPEN || letters->state == INBOX_OPENING);
-	letters->state = state;
-}
-
-static bool
-is_wanted(const struct amqp_letters *letters)
-{
-	return letters->wanted || timer_is_set(&letters->asking);
 }
 
 /* ---- publishing ---- */
@@ -111,38 +78,18 @@ publish(const struct amqp_letters *letters, const char *exchange, const char *to
 }
 
 static void
-question_free(struct amqp_letters *letters, struct question *question)
-{
-	TAILQ_REMOVE(&letters->waiting, question, entry);
-	free(question->text);
-	free(question);
-}
-
-static void
-forget_late(struct amqp_letters *letters)
-{
-	struct question *question;
-
-	while (
-	    (question = TAILQ_FIRST(&letters->waiting)) != NULL && question->until <= now(letters))
-		question_free(letters, question);
-}
-
-static void
 send_waiting(struct amqp_letters *letters)
 {
-	struct question *question;
+	struct letter_question question;
 
-	forget_late(letters);
-	if (letters->state != INBOX_OPEN || letters->blocked)
-		return;
-	while ((question = TAILQ_FIRST(&letters->waiting)) != NULL) {
+	while (letters->inbox.state == LETTER_INBOX_OPEN && !letters->blocked &&
+	       letter_questions_take(letters->questions, now(letters), &question)) {
 		char number[24];
 
-		snprintf(number, sizeof(number), "%" PRIu64, question->number);
-		publish(letters, EXCHANGE, "", number, letters->inbox,
-		    (amqp_bytes_t){.len = question->len, .bytes = question->text});
-		question_free(letters, question);
+		snprintf(number, sizeof(number), "%" PRIu64, question.number);
+		publish(letters, EXCHANGE, "", number, letters->name,
+		    (amqp_bytes_t){.len = question.len, .bytes = question.text});
+		free(question.text);
 	}
 }
 
@@ -157,9 +104,9 @@ name_inbox(struct amqp_letters *letters)
 
 	/* So few bytes come whole, and without an interruption (getrandom(2)). */
 	assert(got == (ssize_t)sizeof(random));
-	memcpy(letters->inbox, LETTER_INBOX, used);
+	memcpy(letters->name, LETTER_INBOX, used);
 	for (size_t i = 0; i < sizeof(random); i++, used += 2)
-		snprintf(letters->inbox + used, sizeof(letters->inbox) - used, "%02x", random[i]);
+		snprintf(letters->name + used, sizeof(letters->name) - used, "%02x", random[i]);
 }
 
 static void
@@ -176,13 +123,13 @@ send_declares(const struct amqp_letters *letters)
 	    amqp_entry_text("x-queue-type", "classic"),
 	};
 	amqp_queue_declare_t declare = {
-	    .queue = amqp_cstring_bytes(letters->inbox),
+	    .queue = amqp_cstring_bytes(letters->name),
 	    .durable = 1,
 	    .auto_delete = 1,
 	    .arguments = {.num_entries = 3, .entries = arguments},
 	};
 	amqp_queue_bind_t bind = {
-	    .queue = amqp_cstring_bytes(letters->inbox),
+	    .queue = amqp_cstring_bytes(letters->name),
 	    .exchange = amqp_cstring_bytes(EXCHANGE),
 	};
 
@@ -195,7 +142,7 @@ static void
 send_consume(const struct amqp_letters *letters)
 {
 	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
-	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(letters->inbox)};
+	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(letters->name)};
 
 	amqp_tapped_send(&letters->lane, AMQP_BASIC_QOS_METHOD, &qos);
 	amqp_tapped_send(&letters->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
@@ -204,53 +151,33 @@ send_consume(const struct amqp_letters *letters)
 static void
 open_later(struct amqp_letters *letters, int64_t again)
 {
-	inbox_set_state(letters, INBOX_WAITING);
-	timers_set(letters->config.timers, &letters->again,
+	letter_inbox_later(&letters->inbox,
 	    now(letters) + again / 2 + jitter_below(letters->config.jitter, again));
 }
 
 static void
-open_now(struct amqp_letters *letters)
+on_open(void *ctx)
 {
-	timers_cancel(letters->config.timers, &letters->again);
+	struct amqp_letters *letters = ctx;
+
 	if (letters->silent || amqp_lanes_link(letters->config.lanes) == NULL)
 		return;
 	if (!amqp_tapped_open(&letters->lane, BROKER_LETTER_MAX)) {
 		open_later(letters, NO_LANE);
 		return;
 	}
-	inbox_set_state(letters, INBOX_OPENING);
+	letter_inbox_opening(&letters->inbox);
 	name_inbox(letters);
 	send_declares(letters);
 	send_consume(letters);
 }
 
 static void
-on_again(void *ctx, uint64_t id)
+on_close(void *ctx)
 {
-	(void)id;
-	open_now(ctx);
-}
+	struct amqp_letters *letters = ctx;
 
-/* Opens or closes it, as it is wanted. */
-static void
-settle(struct amqp_letters *letters)
-{
-	if (is_wanted(letters) && letters->state == INBOX_CLOSED) {
-		inbox_set_state(letters, INBOX_WAITING);
-		open_now(letters);
-	} else if (!is_wanted(letters) && letters->state != INBOX_CLOSED) {
-		timers_cancel(letters->config.timers, &letters->again);
-		amqp_tapped_close(&letters->lane);
-		inbox_set_state(letters, INBOX_CLOSED);
-	}
-}
-
-static void
-on_asked_enough(void *ctx, uint64_t id)
-{
-	(void)id;
-	settle(ctx);
+	amqp_tapped_close(&letters->lane);
 }
 
 /* ---- letters that come ---- */
@@ -268,7 +195,7 @@ tell(struct amqp_letters *letters, struct broker_letter *letter)
 			letters->config.asked(letters->config.ctx, letter);
 	} else {
 		letter->asked = letter_number(content->correlation_id);
-		if (letter->asked > 0 && letter->asked <= letters->last)
+		if (letter_questions_know(letters->questions, letter->asked))
 			letters->config.replied(letters->config.ctx, letter);
 	}
 }
@@ -284,7 +211,7 @@ on_message(void *ctx)
 	amqp_tapped_ack(&letters->lane, letters->lane.delivery);
 	/* Our own question comes to us, too. */
 	if (letters->silent || content->size > BROKER_LETTER_MAX ||
-	    (letters->is_question && strcmp(content->reply_to, letters->inbox) == 0))
+	    (letters->is_question && strcmp(content->reply_to, letters->name) == 0))
 		return true;
 	text = mem_alloc(letter.len + 1);
 	memcpy(text, content->body, letter.len);
@@ -309,9 +236,9 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_BASIC_QOS_OK_METHOD:
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD:
-		if (letters->state != INBOX_OPENING)
+		if (letters->inbox.state != LETTER_INBOX_OPENING)
 			return false;
-		inbox_set_state(letters, INBOX_OPEN);
+		letter_inbox_opened(&letters->inbox);
 		send_waiting(letters);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
@@ -351,42 +278,33 @@ on_closed(void *ctx, int code, const char *text)
 void
 amqp_letters_open(struct amqp_letters *letters)
 {
-	letters->wanted = true;
-	settle(letters);
+	letter_inbox_want(&letters->inbox, true);
 }
 
 void
 amqp_letters_close(struct amqp_letters *letters)
 {
-	letters->wanted = false;
-	settle(letters);
+	letter_inbox_want(&letters->inbox, false);
 }
 
 bool
 amqp_letters_any(const struct amqp_letters *letters)
 {
-	return letters->state != INBOX_CLOSED;
+	return letters->inbox.state != LETTER_INBOX_CLOSED;
 }
 
 uint64_t
 amqp_letters_ask(struct amqp_letters *letters, const char *text, size_t len)
 {
-	struct question *question;
+	uint64_t number;
 
 	assert(len <= BROKER_LETTER_MAX);
 	if (letters->blocked)
 		return 0;
-	question = mem_alloc(sizeof(*question));
-	question->number = ++letters->last;
-	question->text = mem_alloc(len + 1);
-	memcpy(question->text, text, len);
-	question->len = len;
-	question->until = now(letters) + BROKER_LETTER_TTL;
-	TAILQ_INSERT_TAIL(&letters->waiting, question, entry);
-	timers_set(letters->config.timers, &letters->asking, now(letters) + letters->config.idle);
-	settle(letters);
+	number = letter_questions_add(letters->questions, text, len, now(letters));
+	letter_inbox_want_until(&letters->inbox, now(letters) + letters->config.idle);
 	send_waiting(letters);
-	return letters->last;
+	return number;
 }
 
 void
@@ -395,7 +313,7 @@ amqp_letters_reply(struct amqp_letters *letters, uint64_t from, const char *text
 	struct letter_sender sender;
 
 	assert(len <= BROKER_LETTER_MAX);
-	if (letters->state != INBOX_OPEN || letters->blocked ||
+	if (letters->inbox.state != LETTER_INBOX_OPEN || letters->blocked ||
 	    !letter_senders_find(letters->senders, from, now(letters), &sender))
 		return;
 	publish(letters, "", sender.inbox, sender.number, NULL,
@@ -413,19 +331,16 @@ void
 amqp_letters_go(struct amqp_letters *letters, const char *user)
 {
 	letters->user = user;
-	if (letters->state == INBOX_WAITING)
-		open_now(letters);
+	letter_inbox_link_up(&letters->inbox);
 }
 
 void
 amqp_letters_fail(struct amqp_letters *letters)
 {
-	timers_cancel(letters->config.timers, &letters->again);
 	letters->blocked = false;
 	letters->complained = false;
 	amqp_tapped_forget(&letters->lane);
-	if (letters->state != INBOX_CLOSED)
-		inbox_set_state(letters, INBOX_WAITING);
+	letter_inbox_link_down(&letters->inbox);
 }
 
 /* ---- life ---- */
@@ -436,14 +351,14 @@ amqp_letters_new(const struct amqp_letters_config *config)
 	static const struct amqp_tapped_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_letters *letters = mem_alloc(sizeof(*letters));
+	const struct letter_inbox_events inbox_events = {
+	    .open = on_open, .close = on_close, .ctx = letters};
 
 	letters->config = *config;
-	letters->state = INBOX_CLOSED;
+	letter_inbox_init(&letters->inbox, config->timers, &inbox_events);
+	letters->questions = letter_questions_new();
 	letters->senders = letter_senders_new();
 	amqp_tapped_init(&letters->lane, config->lanes, &events, letters);
-	timer_init(&letters->asking, on_asked_enough, letters, 0);
-	timer_init(&letters->again, on_again, letters, 0);
-	TAILQ_INIT(&letters->waiting);
 	return letters;
 }
 
@@ -451,21 +366,17 @@ void
 amqp_letters_silence(struct amqp_letters *letters)
 {
 	letters->silent = true;
-	timers_cancel(letters->config.timers, &letters->asking);
-	timers_cancel(letters->config.timers, &letters->again);
+	letter_inbox_clear(&letters->inbox);
 }
 
 void
 amqp_letters_free(struct amqp_letters *letters)
 {
-	struct question *question;
-
 	if (letters == NULL)
 		return;
 	amqp_letters_silence(letters);
 	amqp_letters_fail(letters);
-	while ((question = TAILQ_FIRST(&letters->waiting)) != NULL)
-		question_free(letters, question);
+	letter_questions_free(letters->questions);
 	letter_senders_free(letters->senders);
 	free(letters);
 }

@@ -1,42 +1,23 @@
 #include "daemon/broker/memory_letters.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/base/queue.h"
+#include "daemon/broker/letter_inbox.h"
+#include "daemon/broker/letter_questions.h"
 #include "daemon/broker/letter_senders.h"
 #include "daemon/broker/memory_post.h"
-
-enum inbox_state {
-	INBOX_CLOSED,
-	INBOX_WAITING, /* for the link, or for its time to be opened again */
-	INBOX_OPENING,
-	INBOX_OPEN
-};
-
-/* Asked before the inbox was open. */
-struct question {
-	TAILQ_ENTRY(question) entry;
-	uint64_t number;
-	char *text; /* owned */
-	int64_t until;
-};
 
 struct memory_letters {
 	struct memory_broker *broker;         /* borrowed */
 	struct memory_connection *connection; /* borrowed; NULL: the link is not up */
-	enum inbox_state state;
-	char *inbox;         /* owned; OPENING, OPEN; its name */
-	uint64_t lane;       /* OPENING, OPEN; else 0 */
-	bool wanted;         /* by memory_letters_open() */
-	struct timer asking; /* wanted by one who asks, until then */
-	struct timer again;
-	uint64_t last; /* number of the last question */
-	TAILQ_HEAD(, question) waiting;
-	struct letter_senders *senders; /* owned */
+	struct letter_inbox inbox;
+	char *name;                         /* owned; of the inbox, while OPENING, OPEN */
+	uint64_t lane;                      /* OPENING, OPEN; else 0 */
+	struct letter_questions *questions; /* owned */
+	struct letter_senders *senders;     /* owned */
 	struct memory_hearer hearer;
 };
 
@@ -44,20 +25,6 @@ static int64_t
 now_of(const struct memory_letters *letters)
 {
 	return clock_now(timers_clock(letters->broker->timers));
-}
-
-static void
-inbox_set_state(struct memory_letters *letters, enum inbox_state state)
-{
-	assert(state != INBOX_OPENING || letters->state == INBOX_WAITING);
-	assert(state != INBOX_OPEN || letters->state == INBOX_OPENING);
-	letters->state = state;
-}
-
-static bool
-is_wanted(const struct memory_letters *letters)
-{
-	return letters->wanted || timer_is_set(&letters->asking);
 }
 
 /* ---- sending ---- */
@@ -80,27 +47,17 @@ send_letter(struct memory_letters *letters, struct memory_call call)
 }
 
 static void
-question_free(struct memory_letters *letters, struct question *question)
-{
-	TAILQ_REMOVE(&letters->waiting, question, entry);
-	free(question->text);
-	free(question);
-}
-
-static void
 send_waiting(struct memory_letters *letters)
 {
-	struct question *question;
+	struct letter_question question;
 
-	if (letters->state != INBOX_OPEN)
-		return;
-	while ((question = TAILQ_FIRST(&letters->waiting)) != NULL) {
-		if (question->until > now_of(letters))
-			send_letter(letters, (struct memory_call){.method = MEMORY_LETTER_ASK,
-						 .queue = letters->inbox,
-						 .name = question->text,
-						 .number = question->number});
-		question_free(letters, question);
+	while (letters->inbox.state == LETTER_INBOX_OPEN &&
+	       letter_questions_take(letters->questions, now_of(letters), &question)) {
+		send_letter(letters, (struct memory_call){.method = MEMORY_LETTER_ASK,
+					 .queue = letters->name,
+					 .name = question.text,
+					 .number = question.number});
+		free(question.text);
 	}
 }
 
@@ -110,16 +67,15 @@ static void
 forget_lane(struct memory_letters *letters)
 {
 	letters->lane = 0;
-	free(letters->inbox);
-	letters->inbox = NULL;
+	free(letters->name);
+	letters->name = NULL;
 }
 
 static void
 lost(struct memory_letters *letters)
 {
 	forget_lane(letters);
-	inbox_set_state(letters, INBOX_WAITING);
-	timers_set(letters->broker->timers, &letters->again,
+	letter_inbox_later(&letters->inbox,
 	    now_of(letters) + MEMORY_LETTERS_AGAIN + memory_world_delay(letters->broker->world));
 }
 
@@ -136,19 +92,21 @@ on_opened(void *ctx, uint64_t lane, const struct broker_reply *reply)
 		lost(letters);
 		return;
 	}
-	inbox_set_state(letters, INBOX_OPEN);
+	letter_inbox_opened(&letters->inbox);
 	send_waiting(letters);
 }
 
 static void
-open_now(struct memory_letters *letters)
+on_open(void *ctx)
 {
+	struct memory_letters *letters = ctx;
 	struct memory_call call = {.method = MEMORY_INBOX_OPEN};
 
-	timers_cancel(letters->broker->timers, &letters->again);
-	inbox_set_state(letters, INBOX_OPENING);
+	if (letters->connection == NULL)
+		return;
+	letter_inbox_opening(&letters->inbox);
 	call.lane = letters->lane = broker_lane_take((struct broker *)letters->broker, BROKER_SIDE);
-	call.queue = letters->inbox = mem_printf(LETTER_INBOX "%" PRIu64 "-%" PRIu64,
+	call.queue = letters->name = mem_printf(LETTER_INBOX "%" PRIu64 "-%" PRIu64,
 	    memory_connection_number(letters->connection), letters->lane);
 	memory_connection_lane_hear(letters->connection, letters->lane, &letters->hearer);
 	memory_broker_request(letters->broker, &call,
@@ -156,17 +114,10 @@ open_now(struct memory_letters *letters)
 }
 
 static void
-on_again(void *ctx, uint64_t id)
-{
-	(void)id;
-	open_now(ctx);
-}
-
-static void
 leave_lane(struct memory_letters *letters)
 {
 	const struct memory_call call = {
-	    .method = MEMORY_INBOX_CLOSE, .lane = letters->lane, .queue = letters->inbox};
+	    .method = MEMORY_INBOX_CLOSE, .lane = letters->lane, .queue = letters->name};
 
 	memory_connection_lane_hear(letters->connection, call.lane, NULL);
 	memory_broker_request(letters->broker, &call,
@@ -174,27 +125,13 @@ leave_lane(struct memory_letters *letters)
 	forget_lane(letters);
 }
 
-/* Opens or closes it, as it is wanted. */
 static void
-settle(struct memory_letters *letters)
+on_close(void *ctx)
 {
-	if (is_wanted(letters) && letters->state == INBOX_CLOSED) {
-		inbox_set_state(letters, INBOX_WAITING);
-		if (letters->connection != NULL)
-			open_now(letters);
-	} else if (!is_wanted(letters) && letters->state != INBOX_CLOSED) {
-		timers_cancel(letters->broker->timers, &letters->again);
-		if (letters->lane != 0)
-			leave_lane(letters);
-		inbox_set_state(letters, INBOX_CLOSED);
-	}
-}
+	struct memory_letters *letters = ctx;
 
-static void
-on_asked_enough(void *ctx, uint64_t id)
-{
-	(void)id;
-	settle(ctx);
+	if (letters->lane != 0)
+		leave_lane(letters);
 }
 
 /* ---- letters that come ---- */
@@ -210,11 +147,12 @@ on_arrived(void *ctx, uint64_t lane, const struct memory_message *message)
 
 	/* Our own question comes to us, too. */
 	if (lane != letters->lane || message->len > BROKER_LETTER_MAX ||
-	    (message->reply_to != NULL && strcmp(message->reply_to, letters->inbox) == 0))
+	    (message->reply_to != NULL && strcmp(message->reply_to, letters->name) == 0))
 		return;
 	if (message->reply_to == NULL) {
 		letter.asked = message->number;
-		if (events->replied != NULL && letter.asked > 0 && letter.asked <= letters->last)
+		if (events->replied != NULL &&
+		    letter_questions_know(letters->questions, letter.asked))
 			events->replied(events->ctx, &letter);
 		return;
 	}
@@ -253,40 +191,32 @@ on_closed(void *ctx, uint64_t lane)
 bool
 memory_letters_want_link(const struct memory_letters *letters)
 {
-	return letters->state != INBOX_CLOSED;
+	return letters->inbox.state != LETTER_INBOX_CLOSED;
 }
 
 void
 memory_letters_open(struct memory_letters *letters)
 {
-	letters->wanted = true;
-	settle(letters);
+	letter_inbox_want(&letters->inbox, true);
 }
 
 void
 memory_letters_close(struct memory_letters *letters)
 {
-	letters->wanted = false;
-	settle(letters);
+	letter_inbox_want(&letters->inbox, false);
 }
 
 uint64_t
 memory_letters_ask(struct memory_letters *letters, const char *text)
 {
-	struct question *question;
+	uint64_t number;
 
 	if (memory_world_blocked(letters->broker->world))
 		return 0;
-	question = mem_alloc(sizeof(*question));
-	question->number = ++letters->last;
-	question->text = mem_strdup(text);
-	question->until = now_of(letters) + BROKER_LETTER_TTL;
-	TAILQ_INSERT_TAIL(&letters->waiting, question, entry);
-	timers_set(
-	    letters->broker->timers, &letters->asking, now_of(letters) + MEMORY_LETTERS_IDLE);
-	settle(letters);
+	number = letter_questions_add(letters->questions, text, strlen(text), now_of(letters));
+	letter_inbox_want_until(&letters->inbox, now_of(letters) + MEMORY_LETTERS_IDLE);
 	send_waiting(letters);
-	return letters->last;
+	return number;
 }
 
 void
@@ -307,52 +237,46 @@ void
 memory_letters_up(struct memory_letters *letters, struct memory_connection *connection)
 {
 	letters->connection = connection;
-	if (letters->state == INBOX_WAITING)
-		open_now(letters);
+	letter_inbox_link_up(&letters->inbox);
 }
 
 void
 memory_letters_down(struct memory_letters *letters)
 {
 	letters->connection = NULL;
-	timers_cancel(letters->broker->timers, &letters->again);
 	forget_lane(letters);
-	if (letters->state != INBOX_CLOSED)
-		inbox_set_state(letters, INBOX_WAITING);
+	letter_inbox_link_down(&letters->inbox);
 }
 
 struct memory_letters *
 memory_letters_new(struct memory_broker *broker)
 {
 	struct memory_letters *letters = mem_alloc(sizeof(*letters));
+	const struct letter_inbox_events events = {
+	    .open = on_open, .close = on_close, .ctx = letters};
 
 	letters->broker = broker;
-	letters->state = INBOX_CLOSED;
+	letter_inbox_init(&letters->inbox, broker->timers, &events);
+	letters->questions = letter_questions_new();
 	letters->senders = letter_senders_new();
 	letters->hearer = (struct memory_hearer){
 	    .arrived = on_arrived, .cancelled = on_cancelled, .closed = on_closed, .ctx = letters};
-	timer_init(&letters->asking, on_asked_enough, letters, 0);
-	timer_init(&letters->again, on_again, letters, 0);
-	TAILQ_INIT(&letters->waiting);
 	return letters;
 }
 
 void
 memory_letters_clear(struct memory_letters *letters)
 {
-	struct question *question;
-
-	timers_cancel(letters->broker->timers, &letters->asking);
 	memory_letters_down(letters);
-	inbox_set_state(letters, INBOX_CLOSED);
-	while ((question = TAILQ_FIRST(&letters->waiting)) != NULL)
-		question_free(letters, question);
+	letter_inbox_clear(&letters->inbox);
+	letter_questions_clear(letters->questions);
 }
 
 void
 memory_letters_free(struct memory_letters *letters)
 {
 	memory_letters_clear(letters);
+	letter_questions_free(letters->questions);
 	letter_senders_free(letters->senders);
 	free(letters);
 }
