@@ -1,6 +1,7 @@
 #include "daemon/broker/amqp_keeper.h"
 
 #include <assert.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,9 @@ struct amqp_keeper {
 	struct amqp_link *leaving; /* owned; closed politely, nothing of it counts any more */
 	struct amqp_counts counts;
 	enum broker_state state;
-	char *why;       /* owned */
-	int code;        /* of the connection.close that ended the last link */
+	char *why;   /* owned */
+	int code;    /* of the connection.close that ended the last link */
+	char *tried; /* owned; what failed at addresses of the host in this try; NULL = nothing */
 	char *host_text; /* owned; made when asked for */
 	size_t host;
 	bool keep;
@@ -29,7 +31,7 @@ struct amqp_keeper {
 	struct timer retry; /* at not_before, while a try is wanted */
 };
 
-static void keeper_connect(struct amqp_keeper *keeper);
+static void keeper_connect(struct amqp_keeper *keeper, struct addrinfo *addresses);
 
 static int64_t
 now(const struct amqp_keeper *keeper)
@@ -107,6 +109,56 @@ tell(struct amqp_keeper *keeper, bool news)
 		    keeper->events.ctx, keeper->config.which, keeper->state, keeper->why);
 }
 
+/* ---- the addresses of a host ---- */
+
+static void
+forget_tried(struct amqp_keeper *keeper)
+{
+	free(keeper->tried);
+	keeper->tried = NULL;
+}
+
+/* The same words are said once. */
+static void
+add_tried(struct amqp_keeper *keeper, const char *why)
+{
+	char *before = keeper->tried;
+
+	if (before == NULL) {
+		keeper->tried = mem_strdup(why);
+	} else if (strstr(before, why) == NULL) {
+		keeper->tried = mem_printf("%s; at another address: %s", before, why);
+		free(before);
+	}
+}
+
+static void
+forget_rest(struct amqp_link *link)
+{
+	struct addrinfo *rest = amqp_link_take_rest(link);
+
+	if (rest != NULL)
+		freeaddrinfo(rest);
+}
+
+/*
+ * Where a connection is taken and does not become a link, the name's next address may be of a broker that
+ * is well. A refusal in words is that of the broker.
+ */
+static bool
+try_next_address(struct amqp_keeper *keeper, struct amqp_link *link)
+{
+	struct addrinfo *rest = amqp_link_take_rest(link);
+
+	if (rest == NULL)
+		return false;
+	log_debug("%s to %s: the next address is tried: %s", keeper_name(keeper),
+	    amqp_keeper_host_text(keeper), keeper->tried);
+	amqp_link_free(link);
+	keeper_connect(keeper, rest);
+	return true;
+}
+
 /* ---- the link's events ---- */
 
 static char *
@@ -123,6 +175,7 @@ on_up(void *ctx)
 	struct amqp_keeper *keeper = ctx;
 	bool news = keeper_set_state(keeper, BROKER_UP, mem_strdup(""));
 
+	forget_tried(keeper);
 	keeper->up_since = now(keeper);
 	log_state(keeper, news);
 	amqp_lanes_attach(keeper->lanes, keeper->link);
@@ -172,11 +225,15 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	}
 	assert(link == keeper->link);
 	keeper->link = NULL;
+	add_tried(keeper, why);
+	if (!was_up && !denied && try_next_address(keeper, link))
+		return;
 	keeper->code = code;
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
 	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
-	    mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));
+	    mem_printf("%s: %s", amqp_keeper_host_text(keeper), keeper->tried));
+	forget_tried(keeper);
 	log_state(keeper, news);
 	plan_next(keeper, was_up);
 	amqp_lanes_fail(keeper->lanes);
@@ -185,8 +242,9 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	tell(keeper, news);
 }
 
+/* Takes addresses; NULL: a new try. */
 static void
-keeper_connect(struct amqp_keeper *keeper)
+keeper_connect(struct amqp_keeper *keeper, struct addrinfo *addresses)
 {
 	const struct amqp_host *host = current_host(keeper);
 	const struct amqp_link_config config = {
@@ -194,6 +252,7 @@ keeper_connect(struct amqp_keeper *keeper)
 	    .timers = keeper->config.timers,
 	    .settings = keeper->config.settings,
 	    .host = host,
+	    .addresses = addresses,
 	    .tls = host->tls ? keeper->config.tls : NULL,
 	    .which = keeper->config.which,
 	    .counts = &keeper->counts,
@@ -216,7 +275,7 @@ static void
 on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	keeper_connect(ctx);
+	keeper_connect(ctx, NULL);
 }
 
 /* ---- outside ---- */
@@ -225,7 +284,7 @@ void
 amqp_keeper_keep(struct amqp_keeper *keeper)
 {
 	keeper->keep = true;
-	keeper_connect(keeper);
+	keeper_connect(keeper, NULL);
 }
 
 void
@@ -235,7 +294,7 @@ amqp_keeper_need(struct amqp_keeper *keeper, size_t host)
 		return;
 	keeper->host = host;
 	if (now(keeper) >= keeper->not_before)
-		keeper_connect(keeper);
+		keeper_connect(keeper, NULL);
 	else if (!timer_is_set(&keeper->retry))
 		timers_set(keeper->config.timers, &keeper->retry, keeper->not_before);
 }
@@ -265,8 +324,10 @@ void
 amqp_keeper_drop(struct amqp_keeper *keeper, const char *why)
 {
 	timers_cancel(keeper->config.timers, &keeper->retry);
-	if (keeper->link != NULL)
-		amqp_link_fail(keeper->link, "%s", why);
+	if (keeper->link == NULL)
+		return;
+	forget_rest(keeper->link);
+	amqp_link_fail(keeper->link, "%s", why);
 }
 
 struct amqp_lanes *
@@ -363,6 +424,7 @@ amqp_keeper_free(struct amqp_keeper *keeper)
 	amqp_link_free(keeper->link);
 	amqp_link_free(keeper->leaving);
 	free(keeper->why);
+	free(keeper->tried);
 	free(keeper->host_text);
 	free(keeper);
 }

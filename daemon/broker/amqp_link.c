@@ -457,7 +457,7 @@ amqp_link_new(const struct amqp_link_config *config, const struct amqp_link_even
 	timer_init(&link->deadline, on_deadline, link, 0);
 	timer_init(&link->death, on_death, link, 0);
 	link->stream = amqp_stream_new(config->base, config->host->host, config->host->port,
-	    config->tls, config->settings->connect_timeout, &stream_events);
+	    config->addresses, config->tls, config->settings->connect_timeout, &stream_events);
 	timers_set(config->timers, &link->deadline,
 	    clock_now(timers_clock(config->timers)) + config->settings->connect_timeout);
 	return link;
@@ -516,6 +516,12 @@ amqp_link_quit(struct amqp_link *link)
 	if (link->state != AMQP_LINK_DEAD)
 		link_die(link, mem_strdup("closed"));
 	cancel_timers(link);
+}
+
+struct addrinfo *
+amqp_link_take_rest(struct amqp_link *link)
+{
+	return amqp_stream_take_rest(link->stream);
 }
 
 enum amqp_link_state

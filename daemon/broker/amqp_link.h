@@ -16,6 +16,8 @@
 #include "daemon/broker/amqp_frame.h"
 #include "daemon/broker/amqp_login.h"
 
+struct addrinfo;
+
 enum amqp_link_state {
 	AMQP_LINK_STREAM,  /* lookup, TCP, TLS (amqp_stream) */
 	AMQP_LINK_START,   /* protocol header sent, connection.start awaited */
@@ -49,8 +51,9 @@ struct amqp_link_config {
 	struct timers *timers;
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
-	SSL_CTX *tls;           /* NULL = plain */
-	enum broker_link which; /* the hold link refuses to publish and consume */
+	struct addrinfo *addresses; /* taken; of the host; NULL: they are looked up */
+	SSL_CTX *tls;               /* NULL = plain */
+	enum broker_link which;     /* the hold link refuses to publish and consume */
 	struct amqp_counts *counts;
 };
 
@@ -59,6 +62,9 @@ struct amqp_link *amqp_link_new(
     const struct amqp_link_config *config, const struct amqp_link_events *events);
 /* Writes what the socket takes and closes it, without a word to events. NULL is fine. */
 void amqp_link_free(struct amqp_link *link);
+
+/* The host's addresses that were not tried: the caller's. NULL: there is none. */
+struct addrinfo *amqp_link_take_rest(struct amqp_link *link);
 
 enum amqp_link_state amqp_link_state(const struct amqp_link *link);
 const struct amqp_server *amqp_link_server(const struct amqp_link *link);

@@ -34,7 +34,7 @@ struct amqp_stream {
 	struct addrinfo *address;     /* the one that is tried, in addresses */
 	struct timeval patience;      /* for all of them, then for each */
 	int fd;                       /* owned while CONNECTING, then the bufferevent's */
-	struct event *event;          /* owned; while CONNECTING, and the failure of a start */
+	struct event *event;          /* owned; while CONNECTING, and the start without a lookup */
 	struct bufferevent *bev;      /* owned; TLS, READY, and kept until free */
 	char *why;                    /* owned; of the last address that failed */
 };
@@ -226,6 +226,15 @@ share_patience(struct amqp_stream *stream)
 }
 
 static void
+connect_begin_all(struct amqp_stream *stream, struct addrinfo *addresses)
+{
+	stream->addresses = stream->address = addresses;
+	share_patience(stream);
+	stream_set_state(stream, AMQP_STREAM_CONNECTING);
+	connect_next(stream);
+}
+
+static void
 on_resolved(void *ctx, struct addrinfo *addresses, const char *why)
 {
 	struct amqp_stream *stream = ctx;
@@ -242,23 +251,28 @@ on_resolved(void *ctx, struct addrinfo *addresses, const char *why)
 		free(words);
 		return;
 	}
-	stream->addresses = stream->address = addresses;
-	share_patience(stream);
-	stream_set_state(stream, AMQP_STREAM_CONNECTING);
-	connect_next(stream);
+	connect_begin_all(stream, addresses);
 }
 
+/* From the loop: the addresses are known, or cannot be looked up. */
 static void
-on_no_resolve(evutil_socket_t fd, short what, void *ctx)
+on_start(evutil_socket_t fd, short what, void *ctx)
 {
+	struct amqp_stream *stream = ctx;
+
 	(void)fd;
 	(void)what;
-	stream_fail(ctx, "no file descriptor left to look up the name");
+	event_free(stream->event);
+	stream->event = NULL;
+	if (stream->addresses != NULL)
+		connect_begin_all(stream, stream->addresses);
+	else
+		stream_fail(stream, "no file descriptor left to look up the name");
 }
 
 struct amqp_stream *
-amqp_stream_new(struct event_base *base, const char *host, int port, SSL_CTX *tls, int64_t patience,
-    const struct amqp_stream_events *events)
+amqp_stream_new(struct event_base *base, const char *host, int port, struct addrinfo *addresses,
+    SSL_CTX *tls, int64_t patience, const struct amqp_stream_events *events)
 {
 	struct amqp_stream *stream = mem_alloc(sizeof(*stream));
 
@@ -270,9 +284,11 @@ amqp_stream_new(struct event_base *base, const char *host, int port, SSL_CTX *tl
 	stream->patience.tv_usec = (suseconds_t)(patience % NSEC_PER_SEC / 1000);
 	stream->events = *events;
 	stream->fd = -1;
-	stream->resolve = amqp_resolve_new(base, host, port, on_resolved, stream);
+	stream->addresses = addresses;
+	if (addresses == NULL)
+		stream->resolve = amqp_resolve_new(base, host, port, on_resolved, stream);
 	if (stream->resolve == NULL) {
-		stream->event = event_new(base, -1, EV_TIMEOUT, on_no_resolve, stream);
+		stream->event = event_new(base, -1, EV_TIMEOUT, on_start, stream);
 		if (stream->event != NULL)
 			event_active(stream->event, EV_TIMEOUT, 0);
 	}
@@ -295,6 +311,18 @@ amqp_stream_free(struct amqp_stream *stream)
 		freeaddrinfo(stream->addresses);
 	free(stream->why);
 	free(stream);
+}
+
+struct addrinfo *
+amqp_stream_take_rest(struct amqp_stream *stream)
+{
+	struct addrinfo *rest;
+
+	if (stream->address == NULL)
+		return NULL;
+	rest = stream->address->ai_next;
+	stream->address->ai_next = NULL;
+	return rest;
 }
 
 enum amqp_stream_state

@@ -1,6 +1,7 @@
 /*
- * A stream of bytes to a host: the name looked up, each of its addresses tried in turn, TLS on top when
- * asked for. Ends in a bufferevent that its owner reads and writes, or in words that say what failed.
+ * A stream of bytes to a host: the name looked up, each of its addresses tried in turn until one takes
+ * the connection, TLS on top when asked for. Ends in a bufferevent that its owner reads and writes, or in
+ * words that say what failed; then the addresses behind that one are for another stream.
  * Owns lookup, socket and bufferevent; knows no AMQP and no deadlines. Relies on SIGPIPE being ignored.
  */
 #ifndef BROKER_AMQP_STREAM_H
@@ -10,6 +11,7 @@
 
 #include <openssl/ssl.h>
 
+struct addrinfo;
 struct bufferevent;
 struct evbuffer;
 struct event_base;
@@ -33,14 +35,18 @@ struct amqp_stream_events {
 struct amqp_stream;
 
 /*
- * host: borrowed for as long as the stream lives; tls: borrowed, NULL = plain TCP. patience: ns, shared
- * out among the name's addresses, so that one that never answers leaves time for the next. No call of
- * events from here.
+ * host: borrowed for as long as the stream lives; addresses: what an earlier stream left of its
+ * addresses, taken, NULL = it is looked up; tls: borrowed, NULL = plain TCP. patience: ns, shared out
+ * among the addresses, so that one that never answers leaves time for the next. No call of events from
+ * here.
  */
 struct amqp_stream *amqp_stream_new(struct event_base *base, const char *host, int port,
-    SSL_CTX *tls, int64_t patience, const struct amqp_stream_events *events);
+    struct addrinfo *addresses, SSL_CTX *tls, int64_t patience,
+    const struct amqp_stream_events *events);
 /* Not from inside a call of events. */
 void amqp_stream_free(struct amqp_stream *stream);
+/* Those behind the one that it is, or was, connected to: the caller's. NULL: there is none. */
+struct addrinfo *amqp_stream_take_rest(struct amqp_stream *stream);
 enum amqp_stream_state amqp_stream_state(const struct amqp_stream *stream);
 const char *amqp_stream_state_name(enum amqp_stream_state state); /* static */
 /* What is appended goes out in one write at the end of the loop's pass. Only while READY. */

@@ -53,8 +53,8 @@ const struct config_key config_keys[] = {
 	    "of a hold is two heartbeats less this after the last answer. 0: a fifth of the heartbeat."},
 	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, false,
-	    "How long TCP, TLS and AMQP handshake together may take before the next host or a new "
-	    "try."},
+	    "How long TCP, TLS and AMQP handshake together may take before the next address of the "
+	    "host, the next host or a new try."},
 	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, true,
 	    "How long a request that does not wait by itself may take until it is answered "

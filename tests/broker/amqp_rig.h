@@ -163,5 +163,6 @@ Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);
 Suite *scripted_watches_suite(void);
 Suite *scripted_lines_suite(void);
+Suite *addresses_suite(void);
 
 #endif

@@ -264,6 +264,12 @@ put_friendly(struct evbuffer *out)
 }
 
 void
+put_http(struct evbuffer *out)
+{
+	evbuffer_add_printf(out, "HTTP/1.1 400 Bad Request\r\n\r\n");
+}
+
+void
 put_channel_close(
     struct evbuffer *out, uint16_t channel, int code, const char *text, amqp_method_number_t blamed)
 {

@@ -55,6 +55,7 @@ void put_start(struct evbuffer *out, const char *mechanisms, const char *cluster
 void put_tune(struct evbuffer *out, int channel_max, int frame_max, int heartbeat);
 void put_open_ok(struct evbuffer *out);
 void put_friendly(struct evbuffer *out); /* all three */
+void put_http(struct evbuffer *out);
 void put_method(struct evbuffer *out, uint16_t channel, amqp_method_number_t method, void *fields);
 /* A method without fields that matter. */
 void put_bare(struct evbuffer *out, uint16_t channel, amqp_method_number_t method);

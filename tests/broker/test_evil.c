@@ -12,12 +12,6 @@ struct greeting {
 };
 
 static void
-put_http(struct evbuffer *out)
-{
-	evbuffer_add_printf(out, "HTTP/1.1 400 Bad Request\r\n\r\n");
-}
-
-static void
 put_version(struct evbuffer *out)
 {
 	evbuffer_add(out, "AMQP\0\1\0\0", 8);
@@ -459,7 +453,7 @@ int
 main(void)
 {
 	static Suite *(*const makers[])(void) = {evil_suite, scripted_suite, scripted_watches_suite,
-	    scripted_lines_suite, scripted_directory_suite};
+	    scripted_lines_suite, scripted_directory_suite, addresses_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }
