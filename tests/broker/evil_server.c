@@ -106,6 +106,7 @@ evil_setup(void)
 	rig_setup();
 	memset(&evil, 0, sizeof(evil));
 	evil.greeting = evbuffer_new();
+	evil.bytes = evbuffer_new();
 	evil.listener = evconnlistener_new_bind(rig_base, on_accept, NULL, LEV_OPT_CLOSE_ON_FREE,
 	    16, (struct sockaddr *)&address, sizeof(address));
 	ck_assert_ptr_nonnull(evil.listener);
@@ -123,6 +124,7 @@ evil_teardown(void)
 			bufferevent_free(evil.clients[i]);
 	evconnlistener_free(evil.listener);
 	evbuffer_free(evil.greeting);
+	evbuffer_free(evil.bytes);
 	rig_teardown();
 }
 
@@ -171,6 +173,21 @@ evil_send(struct evbuffer *bytes)
 	/* An empty greeting has been sent already. */
 	if (evil.hang_up && evbuffer_get_length(bufferevent_get_output(evil.client)) == 0)
 		bufferevent_trigger(evil.client, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+}
+
+void
+evil_say(void)
+{
+	evil_send(evil.bytes);
+}
+
+void
+evil_greet(int channel_max, int heartbeat)
+{
+	evbuffer_drain(evil.greeting, evbuffer_get_length(evil.greeting));
+	put_start(evil.greeting, "PLAIN", "one");
+	put_tune(evil.greeting, channel_max, 131072, heartbeat);
+	put_open_ok(evil.greeting);
 }
 
 void
@@ -267,6 +284,63 @@ void
 put_http(struct evbuffer *out)
 {
 	evbuffer_add_printf(out, "HTTP/1.1 400 Bad Request\r\n\r\n");
+}
+
+void
+put_consume_ok(struct evbuffer *out, uint16_t channel, const char *tag)
+{
+	amqp_basic_consume_ok_t ok = {.consumer_tag = amqp_cstring_bytes(tag)};
+
+	put_method(out, channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
+}
+
+void
+put_cancel(struct evbuffer *out, uint16_t channel, const char *tag)
+{
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag), .nowait = 1};
+
+	put_method(out, channel, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+void
+put_deliver(struct evbuffer *out, uint16_t channel, const char *tag, uint64_t delivery)
+{
+	amqp_basic_deliver_t deliver = {
+	    .consumer_tag = amqp_cstring_bytes(tag),
+	    .delivery_tag = delivery,
+	    .routing_key = amqp_cstring_bytes("a"),
+	};
+
+	put_method(out, channel, AMQP_BASIC_DELIVER_METHOD, &deliver);
+}
+
+void
+put_header(struct evbuffer *out, uint16_t channel, uint64_t size, const char *correlation_id)
+{
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_DELIVERY_MODE_FLAG,
+	    .content_type = amqp_cstring_bytes("text/plain"),
+	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
+	};
+
+	if (correlation_id != NULL) {
+		properties._flags |= AMQP_BASIC_CORRELATION_ID_FLAG;
+		properties.correlation_id = amqp_cstring_bytes(correlation_id);
+	}
+	ck_assert(amqp_frame_put_header(out, channel, size, &properties));
+}
+
+void
+put_return(struct evbuffer *out, uint16_t channel, const char *queue, const char *correlation_id)
+{
+	amqp_basic_return_t back = {
+	    .reply_code = 312,
+	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
+	    .routing_key = amqp_cstring_bytes(queue),
+	};
+
+	put_method(out, channel, AMQP_BASIC_RETURN_METHOD, &back);
+	put_header(out, channel, 0, correlation_id);
 }
 
 void

@@ -22,6 +22,7 @@ struct evil_method {
 struct evil_server {
 	int port;
 	struct evbuffer *greeting; /* sent to each client that connects */
+	struct evbuffer *bytes;    /* put together for evil_say() */
 	bool hang_up;              /* close after the greeting has been sent */
 	unsigned accepted;
 	struct evil_method seen[256]; /* of all clients */
@@ -43,6 +44,10 @@ struct amqp_settings evil_settings(void);
 struct rig_broker *evil_open(void);
 /* With the greeting of a friendly server; its hold link is up. */
 struct rig_broker *evil_open_up(void);
+/* From now on a friendly greeting with these wishes. */
+void evil_greet(int channel_max, int heartbeat);
+/* To the last client: what was put into evil.bytes since the last time. */
+void evil_say(void);
 /* To the last client. */
 void evil_send(struct evbuffer *bytes);
 /* Leaves the last client. */
@@ -60,6 +65,15 @@ void put_method(struct evbuffer *out, uint16_t channel, amqp_method_number_t met
 /* A method without fields that matter. */
 void put_bare(struct evbuffer *out, uint16_t channel, amqp_method_number_t method);
 void put_raw(struct evbuffer *out, int type, uint16_t channel, const void *payload, size_t len);
+void put_consume_ok(struct evbuffer *out, uint16_t channel, const char *tag);
+void put_cancel(struct evbuffer *out, uint16_t channel, const char *tag);
+/* basic.deliver by the default exchange, without its header and body. */
+void put_deliver(struct evbuffer *out, uint16_t channel, const char *tag, uint64_t delivery);
+/* correlation_id NULL: it has none. */
+void put_header(struct evbuffer *out, uint16_t channel, uint64_t size, const char *correlation_id);
+/* basic.return of a message without a body. */
+void put_return(
+    struct evbuffer *out, uint16_t channel, const char *queue, const char *correlation_id);
 void put_channel_close(struct evbuffer *out, uint16_t channel, int code, const char *text,
     amqp_method_number_t blamed);
 

@@ -242,7 +242,7 @@ put_answered_before_open(struct evbuffer *out)
 }
 
 static void
-put_deliver(struct evbuffer *out)
+put_unasked_deliver(struct evbuffer *out)
 {
 	put_bare(out, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
 	put_bare(out, 1, AMQP_BASIC_DELIVER_METHOD);
@@ -285,7 +285,7 @@ static const struct greeting farewells[] = {
     {put_unopened, "the broker used channel 77, which is not open"},
     {put_unasked, "the broker sent AMQP_QUEUE_DELETE_OK_METHOD on channel 1"},
     {put_answered_before_open, "the broker sent AMQP_QUEUE_DECLARE_OK_METHOD on channel 1"},
-    {put_deliver, "the broker sent AMQP_BASIC_DELIVER_METHOD on channel 1"},
+    {put_unasked_deliver, "the broker sent AMQP_BASIC_DELIVER_METHOD on channel 1"},
     {put_content, "the broker sent content on channel 1"},
     {put_content_on_0, "the broker sent content on channel 0"},
     {put_tune_again, "the broker sent AMQP_CONNECTION_TUNE_METHOD while up"},

@@ -6,37 +6,12 @@
 
 #include "tests/broker/evil_server.h"
 
-static struct evbuffer *bytes;
-
-static void
-setup(void)
-{
-	evil_setup();
-	bytes = evbuffer_new();
-}
-
-static void
-teardown(void)
-{
-	evbuffer_free(bytes);
-	evil_teardown();
-}
-
-/* Sends what was put together since the last time. */
-static void
-say(void)
-{
-	evil_send(bytes);
-}
-
 static struct rig_broker *
 open_tuned(int channel_max, int heartbeat)
 {
 	struct rig_broker *one;
 
-	put_start(evil.greeting, "PLAIN", "one");
-	put_tune(evil.greeting, channel_max, 131072, heartbeat);
-	put_open_ok(evil.greeting);
+	evil_greet(channel_max, heartbeat);
 	one = evil_open();
 	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
 	return one;
@@ -88,15 +63,15 @@ START_TEST(test_side_lane_waits)
 	unsigned waits = rig_ask(one, broker_check, second, "b");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(bytes, 1, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_ABSENT);
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
 	ck_assert_uint_eq(rig_answers[waits].times, 0);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(waits)->reply.answer, BROKER_OK);
 }
 END_TEST
@@ -109,9 +84,9 @@ START_TEST(test_close_without_cause)
 	unsigned claim = rig_ask(one, broker_claim, lane, "cause-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(bytes, 1, 406, "PRECONDITION_FAILED - timeout", 0);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - timeout", 0);
+	evil_say();
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_SKIPPED);
 	ck_assert_uint_eq(one->lanes_closed, 1);
 	ck_assert_int_eq(one->closed_code, 406);
@@ -130,9 +105,9 @@ START_TEST(test_refused_without_blame)
 	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_HOLD), "blame-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(bytes, 1, refusals[_i].code, "no", 0);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, refusals[_i].code, "no", 0);
+	evil_say();
 	ck_assert_int_eq(rig_answer(check)->reply.answer, refusals[_i].answer);
 }
 END_TEST
@@ -152,11 +127,11 @@ START_TEST(test_number_waits_for_close_ok)
 	for (uint16_t i = 0; i < LANES; i++) {
 		lanes[i] = rig_take(one, BROKER_HOLD);
 		asked[i] = rig_ask(one, broker_claim, lanes[i], "pool-B");
-		put_bare(bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
-		put_bare(bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
+		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
+		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
 	}
 	rig_wait(evil_saw(LANES, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	say();
+	evil_say();
 	for (int i = 0; i < LANES; i++) {
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
 		rig_put(one, lanes[i]);
@@ -166,12 +141,12 @@ START_TEST(test_number_waits_for_close_ok)
 	for (int i = 0; i < LANES - 1; i++)
 		ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
 	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	put_channel_close(bytes, closed, 406, "PRECONDITION_FAILED - timeout", 0);
-	say();
+	put_channel_close(evil.bytes, closed, 406, "PRECONDITION_FAILED - timeout", 0);
+	evil_say();
 	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
 	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	put_bare(bytes, closed, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, closed, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	evil_say();
 	rig_wait(rig_info(one).lanes == LANES - 1);
 	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
 	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
@@ -187,13 +162,13 @@ START_TEST(test_idle_lane_closed)
 	unsigned claim = rig_ask(one, broker_claim, lane, "idle-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_OK);
 	rig_put(one, lane);
-	put_channel_close(bytes, 1, 541, "INTERNAL_ERROR", 0);
-	say();
+	put_channel_close(evil.bytes, 1, 541, "INTERNAL_ERROR", 0);
+	evil_say();
 	rig_wait(rig_info(one).lanes == 0);
 	ck_assert_uint_eq(one->lanes_closed, 0);
 	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), "idle-B");
@@ -219,9 +194,9 @@ refused_claim(void (*reaction)(unsigned))
 	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
 	rig_reaction = reaction;
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(bytes, 1, 405, "RESOURCE_LOCKED", AMQP_QUEUE_DECLARE_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 405, "RESOURCE_LOCKED", AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
 	rig_wait(rig_answers[claim].times == 1);
 	return claim;
 }
@@ -315,25 +290,9 @@ put_confirm(bool ack, uint64_t tag, bool multiple)
 	amqp_basic_nack_t nacked = {.delivery_tag = tag, .multiple = multiple};
 
 	if (ack)
-		put_method(bytes, 1, AMQP_BASIC_ACK_METHOD, &acked);
+		put_method(evil.bytes, 1, AMQP_BASIC_ACK_METHOD, &acked);
 	else
-		put_method(bytes, 1, AMQP_BASIC_NACK_METHOD, &nacked);
-}
-
-static void
-put_return(const char *tag)
-{
-	amqp_basic_return_t returned = {
-	    .reply_code = 312,
-	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
-	};
-	amqp_basic_properties_t properties = {
-	    ._flags = AMQP_BASIC_CORRELATION_ID_FLAG,
-	    .correlation_id = amqp_cstring_bytes(tag),
-	};
-
-	put_method(bytes, 1, AMQP_BASIC_RETURN_METHOD, &returned);
-	ck_assert(amqp_frame_put_header(bytes, 1, 0, &properties));
+		put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nacked);
 }
 
 /* A broker whose side link has been asked so many queues; the channel is open, nothing confirmed. */
@@ -344,8 +303,8 @@ probing(size_t count)
 
 	rig_ask_probe(one, queues, count);
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == count);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
 	return one;
 }
 
@@ -355,16 +314,16 @@ START_TEST(test_confirms)
 	struct rig_broker *one = probing(5);
 	const enum broker_answer *answers;
 
-	put_return("2");
+	put_return(evil.bytes, 1, "a", "2");
 	put_confirm(false, 5, false);
-	put_return("4");
+	put_return(evil.bytes, 1, "a", "4");
 	put_confirm(true, 3, true);
-	say();
+	evil_say();
 	for (int i = 0; i < 3; i++)
 		rig_pass();
 	ck_assert_uint_eq(rig_probes_answered(), 0);
 	put_confirm(true, 4, false);
-	say();
+	evil_say();
 	rig_wait(rig_probes_answered() == 1);
 	answers = rig_probe_answers();
 	ck_assert_int_eq(answers[0], BROKER_OK);
@@ -382,16 +341,16 @@ START_TEST(test_silence_then_late_confirms)
 	struct rig_broker *one = probing(2);
 
 	put_confirm(true, 1, false);
-	say();
+	evil_say();
 	rig_wait(rig_probes_answered() == 1);
 	ck_assert_int_eq(rig_probe_answers()[0], BROKER_OK);
 	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
 	rig_ask_probe(one, queues, 1);
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 3);
 	put_confirm(true, 2, false);
-	put_return("3");
+	put_return(evil.bytes, 1, "a", "3");
 	put_confirm(true, 3, true);
-	say();
+	evil_say();
 	rig_wait(rig_probes_answered() == 2);
 	ck_assert_int_eq(rig_probe_answers()[0], BROKER_ABSENT);
 }
@@ -402,7 +361,7 @@ START_TEST(test_silent_channel_is_replaced)
 {
 	struct rig_broker *one = probing(1);
 
-	say();
+	evil_say();
 	for (unsigned i = 1; i <= 17; i++) {
 		rig_wait(rig_probes_answered() == i);
 		ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
@@ -431,27 +390,25 @@ put_tag_0(void)
 static void
 put_return_never_sent(void)
 {
-	put_return("3");
+	put_return(evil.bytes, 1, "a", "3");
 }
 
 static void
 put_return_of_nothing(void)
 {
-	put_return("");
+	put_return(evil.bytes, 1, "a", "");
 }
 
 static void
 put_return_of_words(void)
 {
-	put_return("1x");
+	put_return(evil.bytes, 1, "a", "1x");
 }
 
 static void
 put_header_alone(void)
 {
-	amqp_basic_properties_t properties = {0};
-
-	ck_assert(amqp_frame_put_header(bytes, 1, 0, &properties));
+	put_header(evil.bytes, 1, 0, NULL);
 }
 
 static void (*const lies[])(void) = {put_tag_never_sent, put_tag_0, put_return_never_sent,
@@ -463,7 +420,7 @@ START_TEST(test_lies)
 	struct rig_broker *one = probing(2);
 
 	lies[_i]();
-	say();
+	evil_say();
 	rig_wait(rig_probes_answered() == 1);
 	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
 	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
@@ -486,8 +443,8 @@ START_TEST(test_side_link_without_a_channel)
 	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
 
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 1);
-	put_method(bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
-	say();
+	put_method(evil.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	evil_say();
 	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNKNOWN);
 	for (int i = 0; i < 2; i++)
 		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
@@ -502,7 +459,7 @@ scripted_suite(void)
 	Suite *suite = suite_create("scripted");
 	TCase *tcase = tcase_create("scripted");
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, test_heartbeat_is_negotiated, 0, 3);
 	tcase_add_test(tcase, test_heartbeats_are_sent);

@@ -6,30 +6,14 @@
 
 #include "tests/broker/evil_server.h"
 
-static struct evbuffer *bytes;
 static struct rig_broker *one;
 
 static void
 setup(void)
 {
 	evil_setup();
-	bytes = evbuffer_new();
 	put_friendly(evil.greeting);
 	one = evil_open();
-}
-
-static void
-teardown(void)
-{
-	evbuffer_free(bytes);
-	evil_teardown();
-}
-
-/* Sends what was put together since the last time. */
-static void
-say(void)
-{
-	evil_send(bytes);
 }
 
 static void
@@ -37,7 +21,7 @@ put_declare_ok(uint32_t count)
 {
 	amqp_queue_declare_ok_t ok = {.queue = amqp_cstring_bytes("dir"), .message_count = count};
 
-	put_method(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
+	put_method(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
 }
 
 static void
@@ -47,7 +31,7 @@ put_get_ok(uint64_t delivery, uint32_t left)
 	    .routing_key = amqp_cstring_bytes("dir"),
 	    .message_count = left};
 
-	put_method(bytes, 1, AMQP_BASIC_GET_OK_METHOD, &ok);
+	put_method(evil.bytes, 1, AMQP_BASIC_GET_OK_METHOD, &ok);
 }
 
 static void
@@ -55,29 +39,20 @@ put_get_empty(void)
 {
 	amqp_basic_get_empty_t empty = {0};
 
-	put_method(bytes, 1, AMQP_BASIC_GET_EMPTY_METHOD, &empty);
-}
-
-static void
-put_header(uint64_t size)
-{
-	amqp_basic_properties_t properties = {
-	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG, .delivery_mode = 2};
-
-	ck_assert(amqp_frame_put_header(bytes, 1, size, &properties));
+	put_method(evil.bytes, 1, AMQP_BASIC_GET_EMPTY_METHOD, &empty);
 }
 
 static void
 put_body(const char *body)
 {
-	put_raw(bytes, AMQP_FRAME_BODY, 1, body, strlen(body));
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, body, strlen(body));
 }
 
 static void
 put_message(uint64_t delivery, uint32_t left, const char *body)
 {
 	put_get_ok(delivery, left);
-	put_header(strlen(body));
+	put_header(evil.bytes, 1, strlen(body), NULL);
 	put_body(body);
 }
 
@@ -86,9 +61,9 @@ static unsigned
 begun(unsigned number, uint32_t count)
 {
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
 	put_declare_ok(count);
-	say();
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_GET_METHOD) == count + 1);
 	return number;
 }
@@ -112,27 +87,27 @@ START_TEST(test_pieces)
 	check = rig_ask(one, broker_check, lane, "b");
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_get_ok(1, 2);
-	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_header(6);
+	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_header(evil.bytes, 1, 6, NULL);
 	put_body("ab");
-	put_bare(bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
+	put_bare(evil.bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
 	put_body("cde");
 	put_body("f");
 	put_get_ok(2, 1);
-	put_header(3 * sizeof(much));
+	put_header(evil.bytes, 1, 3 * sizeof(much), NULL);
 	for (int i = 0; i < 3; i++)
-		put_raw(bytes, AMQP_FRAME_BODY, 1, much, sizeof(much));
+		put_raw(evil.bytes, AMQP_FRAME_BODY, 1, much, sizeof(much));
 	put_message(3, 0, "g");
 	put_get_empty();
-	say();
+	evil_say();
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
 	ck_assert_uint_eq(rig_answers[read].times, 0);
 	/* What the consume brings does not matter any more. */
-	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_OK);
 	ck_assert_uint_eq(rig_answers[read].names.count, 2);
 	ck_assert_str_eq(rig_answers[read].names.all[0], "abcdef");
@@ -146,16 +121,16 @@ START_TEST(test_more_than_was_said)
 	unsigned leave = begun(rig_leave(one, "dir", "b"), 0);
 
 	put_message(1, 1, "a");
-	say();
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_GET_METHOD) == 3);
 	put_message(2, 0, "b");
 	put_get_empty();
-	say();
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_GET_METHOD), 3);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_OK);
 	ck_assert_uint_eq(rig_answers[leave].names.count, 1);
 }
@@ -168,10 +143,10 @@ START_TEST(test_one_that_came_meanwhile)
 
 	put_get_empty();
 	put_message(1, 0, "late");
-	say();
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_OK);
 	ck_assert_str_eq(rig_answers[read].names.all[0], "late");
 }
@@ -183,8 +158,8 @@ START_TEST(test_closed_while_reading)
 	unsigned leave = begun(rig_leave(one, "dir", "a"), 5);
 
 	put_message(1, 4, "a");
-	put_channel_close(bytes, 1, 404, "NOT_FOUND - no queue 'dir'", AMQP_BASIC_GET_METHOD);
-	say();
+	put_channel_close(evil.bytes, 1, 404, "NOT_FOUND - no queue 'dir'", AMQP_BASIC_GET_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_REFUSED);
 	ck_assert_int_eq(rig_answers[leave].reply.code, 404);
 	ck_assert_str_eq(rig_answers[leave].text, "NOT_FOUND - no queue 'dir'");
@@ -202,25 +177,25 @@ START_TEST(test_closes_cross)
 	check = rig_ask(one, broker_check, rig_take(one, BROKER_SIDE), "b");
 	put_message(1, 0, "a");
 	put_get_empty();
-	say();
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_channel_close(
-	    bytes, 1, 403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD);
-	say();
+	    evil.bytes, 1, 403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_UNKNOWN);
 	ck_assert_int_eq(rig_answers[leave].reply.code, 403);
-	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
 	/* The number is free again. */
 	leave = rig_leave(one, "dir", "a");
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(bytes, 1, 404, "NOT_FOUND - no queue", AMQP_QUEUE_DECLARE_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 404, "NOT_FOUND - no queue", AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
 	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_OK);
 	ck_assert_uint_eq(one->lanes_closed, 0);
 }
@@ -232,11 +207,11 @@ START_TEST(test_entry_is_not_taken)
 	amqp_basic_nack_t nack = {.delivery_tag = 1};
 
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
 	put_declare_ok(0);
-	put_method(bytes, 1, AMQP_BASIC_NACK_METHOD, &nack);
-	say();
+	put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nack);
+	evil_say();
 	ck_assert_int_eq(rig_answer(enter)->reply.answer, BROKER_UNKNOWN);
 	ck_assert_str_eq(rig_answers[enter].text, "the broker did not take the message");
 	ck_assert_uint_eq(rig_answers[enter].names.count, 0);
@@ -249,12 +224,12 @@ START_TEST(test_closed_while_entering)
 	unsigned enter = rig_enter(one, "dir", "a");
 
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
 	if (_i == 0)
 		put_declare_ok(0);
-	put_channel_close(bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
-	say();
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+	evil_say();
 	ck_assert_int_eq(
 	    rig_answer(enter)->reply.answer, _i == 0 ? BROKER_UNKNOWN : BROKER_REFUSED);
 	ck_assert_int_eq(rig_answers[enter].reply.code, 406);
@@ -266,10 +241,7 @@ START_TEST(test_no_channel_left)
 {
 	unsigned read;
 
-	evbuffer_drain(evil.greeting, evbuffer_get_length(evil.greeting));
-	put_start(evil.greeting, "PLAIN", "one");
-	put_tune(evil.greeting, 1, 8192, 10);
-	put_open_ok(evil.greeting);
+	evil_greet(1, 10);
 	(void)rig_ask(one, broker_check, rig_take(one, BROKER_SIDE), "b");
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	read = rig_read(one, "dir");
@@ -293,7 +265,7 @@ START_TEST(test_link_dies)
 			put_get_empty();
 		if (_i == 2)
 			put_get_empty();
-		say();
+		evil_say();
 		if (_i == 2)
 			rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	}
@@ -327,20 +299,20 @@ START_TEST(test_nonsense)
 		break;
 	case 2:
 		put_get_ok(1, 0);
-		put_header(1);
+		put_header(evil.bytes, 1, 1, NULL);
 		put_body("ab");
 		break;
 	case 3:
-		put_header(1);
+		put_header(evil.bytes, 1, 1, NULL);
 		break;
 	case 4:
-		put_bare(bytes, 1, AMQP_BASIC_ACK_METHOD);
+		put_bare(evil.bytes, 1, AMQP_BASIC_ACK_METHOD);
 		break;
 	default:
 		put_declare_ok(1);
 		break;
 	}
-	say();
+	evil_say();
 	want_unknown(read, nonsense[_i]);
 }
 END_TEST
@@ -351,7 +323,7 @@ scripted_directory_suite(void)
 	Suite *suite = suite_create("scripted directory");
 	TCase *tcase = tcase_create("scripted directory");
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_pieces);
 	tcase_add_test(tcase, test_more_than_was_said);

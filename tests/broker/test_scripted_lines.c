@@ -7,30 +7,14 @@
 
 #include "tests/broker/evil_server.h"
 
-static struct evbuffer *bytes;
 static struct rig_broker *one;
 
 static void
 setup(void)
 {
 	evil_setup();
-	bytes = evbuffer_new();
 	put_friendly(evil.greeting);
 	one = evil_open();
-}
-
-static void
-teardown(void)
-{
-	evbuffer_free(bytes);
-	evil_teardown();
-}
-
-/* Sends what was put together since the last time. */
-static void
-say(void)
-{
-	evil_send(bytes);
 }
 
 static unsigned
@@ -40,50 +24,10 @@ told(enum broker_line_news news)
 }
 
 static void
-put_consume_ok(const char *tag)
-{
-	amqp_basic_consume_ok_t ok = {.consumer_tag = amqp_cstring_bytes(tag)};
-
-	put_method(bytes, 1, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
-}
-
-static void
-put_cancel(const char *tag)
-{
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag), .nowait = 1};
-
-	put_method(bytes, 1, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
-static void
-put_header(uint64_t size, const char *correlation_id)
-{
-	amqp_basic_properties_t properties = {
-	    ._flags = AMQP_BASIC_CORRELATION_ID_FLAG,
-	    .correlation_id = amqp_cstring_bytes(correlation_id),
-	};
-
-	ck_assert(amqp_frame_put_header(bytes, 1, size, &properties));
-}
-
-static void
-put_deliver(const char *exchange)
-{
-	amqp_basic_deliver_t deliver = {
-	    .consumer_tag = amqp_cstring_bytes("l1"),
-	    .delivery_tag = 1,
-	    .exchange = amqp_cstring_bytes(exchange),
-	    .routing_key = amqp_cstring_bytes("w"),
-	};
-
-	put_method(bytes, 1, AMQP_BASIC_DELIVER_METHOD, &deliver);
-}
-
-static void
 put_opened(void)
 {
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
 }
 
 /* The consume of w on channel 1 has come, for the first time or once more. */
@@ -92,7 +36,7 @@ asked(unsigned times)
 {
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == times);
 	put_opened();
-	put_bare(bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
 }
 
 static void
@@ -100,8 +44,8 @@ joined(void)
 {
 	rig_join(one, "w", 5, 1);
 	asked(1);
-	put_consume_ok("l1");
-	say();
+	put_consume_ok(evil.bytes, 1, "l1");
+	evil_say();
 	rig_wait(told(BROKER_LINE_JOINED) == 1);
 }
 
@@ -111,12 +55,12 @@ START_TEST(test_the_line_goes_between_declare_and_consume)
 	for (unsigned i = 1; i <= 3; i++) {
 		asked(i);
 		put_channel_close(
-		    bytes, 1, 404, "NOT_FOUND - no queue 'w'", AMQP_BASIC_CONSUME_METHOD);
-		say();
+		    evil.bytes, 1, 404, "NOT_FOUND - no queue 'w'", AMQP_BASIC_CONSUME_METHOD);
+		evil_say();
 	}
 	asked(4);
-	put_consume_ok("l1");
-	say();
+	put_consume_ok(evil.bytes, 1, "l1");
+	evil_say();
 	rig_wait(told(BROKER_LINE_JOINED) == 1);
 	ck_assert_uint_eq(one->line_count, 1);
 	ck_assert_uint_eq(one->lanes_closed, 0);
@@ -129,9 +73,9 @@ START_TEST(test_refused)
 
 	rig_join(one, "w", 5, 1);
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(bytes, 1, 403, "ACCESS_REFUSED", AMQP_QUEUE_DECLARE_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
 	for (until = rig_now() + 300 * NSEC_PER_MSEC; rig_now() < until;)
 		rig_pass();
@@ -149,13 +93,13 @@ START_TEST(test_one_consumer_is_placed_at_a_time)
 	rig_join(one, "w", 5, 4);
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
-	put_bare(bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
-	put_consume_ok("l2");
-	say();
+	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+	put_consume_ok(evil.bytes, 1, "l2");
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 1);
-	put_consume_ok("l3");
-	say();
+	put_consume_ok(evil.bytes, 1, "l3");
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 2);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 3);
 	ck_assert_uint_eq(one->line_count, 1);
@@ -165,17 +109,17 @@ END_TEST
 START_TEST(test_cancelled_with_a_hint_on_its_way)
 {
 	joined();
-	put_deliver("");
-	put_header(0, "3");
-	put_cancel("l1");
-	say();
+	put_deliver(evil.bytes, 1, "l1", 1);
+	put_header(evil.bytes, 1, 0, "3");
+	put_cancel(evil.bytes, 1, "l1");
+	evil_say();
 	rig_wait(told(BROKER_LINE_LEFT) == 1);
 	ck_assert_uint_eq(told(BROKER_LINE_HINT), 1);
 	ck_assert_int_eq(one->lines[1].slot, 3);
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	evil_say();
 	rig_wait(
 	    evil_saw(1, AMQP_BASIC_CONSUME_METHOD) + evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 2);
 }
@@ -183,19 +127,16 @@ END_TEST
 
 START_TEST(test_a_hint_comes_back)
 {
-	amqp_basic_return_t back = {.reply_code = 312, .routing_key = amqp_cstring_bytes("w")};
-
 	rig_wake(one, "w", 7);
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_method(bytes, 1, AMQP_BASIC_RETURN_METHOD, &back);
-	put_header(0, "7");
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_return(evil.bytes, 1, "w", "7");
+	evil_say();
 	rig_wait(told(BROKER_LINE_NOBODY) == 1);
 	ck_assert_int_eq(one->lines[0].slot, 7);
 	/* Refused: not tried again for a while. */
-	put_channel_close(bytes, 1, 403, "ACCESS_REFUSED", AMQP_BASIC_PUBLISH_METHOD);
-	say();
+	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_BASIC_PUBLISH_METHOD);
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
 	rig_wake(one, "w", 8);
 	for (int i = 0; i < 10; i++)
@@ -210,16 +151,16 @@ START_TEST(test_the_user_has_another_name)
 	rig_inbox(one, true);
 	rig_ask_all(one, "who?", 4);
 	asked(1);
-	put_consume_ok("amq.ctag-1");
-	say();
+	put_consume_ok(evil.bytes, 1, "amq.ctag-1");
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	put_channel_close(bytes, 1, 406,
+	put_channel_close(evil.bytes, 1, 406,
 	    "PRECONDITION_FAILED - user_id property set to 'guest' but authenticated user was 'x'",
 	    AMQP_BASIC_PUBLISH_METHOD);
-	say();
+	evil_say();
 	asked(2);
-	put_consume_ok("amq.ctag-2");
-	say();
+	put_consume_ok(evil.bytes, 1, "amq.ctag-2");
+	evil_say();
 	rig_ask_all(one, "who?", 4);
 	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 2);
 }
@@ -233,10 +174,7 @@ START_TEST(test_members_leave_channels_to_others)
 	unsigned consumes = 0;
 	char name[16];
 
-	evbuffer_drain(evil.greeting, evbuffer_get_length(evil.greeting));
-	put_start(evil.greeting, "PLAIN", "evil");
-	put_tune(evil.greeting, FEW, 8192, 10);
-	put_open_ok(evil.greeting);
+	evil_greet(FEW, 10);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "w%d", i);
 		rig_join(one, name, 0, 1);
@@ -253,32 +191,32 @@ END_TEST
 static void
 lie_header_alone(void)
 {
-	put_header(0, "1");
+	put_header(evil.bytes, 1, 0, "1");
 }
 
 static void
 lie_ok_of_another(void)
 {
-	put_consume_ok("l2");
+	put_consume_ok(evil.bytes, 1, "l2");
 }
 
 static void
 lie_ok_twice(void)
 {
-	put_consume_ok("l1");
+	put_consume_ok(evil.bytes, 1, "l1");
 }
 
 static void
 lie_method_in_a_message(void)
 {
-	put_deliver("");
-	put_deliver("");
+	put_deliver(evil.bytes, 1, "l1", 1);
+	put_deliver(evil.bytes, 1, "l1", 1);
 }
 
 static void
 lie_return(void)
 {
-	put_bare(bytes, 1, AMQP_BASIC_RETURN_METHOD);
+	put_bare(evil.bytes, 1, AMQP_BASIC_RETURN_METHOD);
 }
 
 static void (*const lies[])(void) = {
@@ -288,7 +226,7 @@ START_TEST(test_lies)
 {
 	joined();
 	lies[_i]();
-	say();
+	evil_say();
 	rig_wait(told(BROKER_LINE_LEFT) == 1);
 	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
 	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
@@ -301,7 +239,7 @@ scripted_lines_suite(void)
 	Suite *suite = suite_create("scripted lines");
 	TCase *tcase = tcase_create("scripted lines");
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_the_line_goes_between_declare_and_consume);
 	tcase_add_test(tcase, test_refused);

@@ -6,68 +6,7 @@
 
 #include "tests/broker/evil_server.h"
 
-static struct evbuffer *bytes;
 static struct rig_broker *one;
-
-static void
-setup(void)
-{
-	evil_setup();
-	bytes = evbuffer_new();
-}
-
-static void
-teardown(void)
-{
-	evbuffer_free(bytes);
-	evil_teardown();
-}
-
-/* Sends what was put together since the last time. */
-static void
-say(void)
-{
-	evil_send(bytes);
-}
-
-static void
-put_consume_ok(uint16_t channel, const char *tag)
-{
-	amqp_basic_consume_ok_t ok = {.consumer_tag = amqp_cstring_bytes(tag)};
-
-	put_method(bytes, channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
-}
-
-static void
-put_cancel(const char *tag)
-{
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag), .nowait = 1};
-
-	put_method(bytes, 1, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
-static void
-put_deliver(uint64_t delivery)
-{
-	amqp_basic_deliver_t deliver = {
-	    .consumer_tag = amqp_cstring_bytes("w1"),
-	    .delivery_tag = delivery,
-	    .routing_key = amqp_cstring_bytes("a"),
-	};
-
-	put_method(bytes, 1, AMQP_BASIC_DELIVER_METHOD, &deliver);
-}
-
-static void
-put_header(uint64_t size)
-{
-	amqp_basic_properties_t properties = {
-	    ._flags = AMQP_BASIC_CONTENT_TYPE_FLAG,
-	    .content_type = amqp_cstring_bytes("text/plain"),
-	};
-
-	ck_assert(amqp_frame_put_header(bytes, 1, size, &properties));
-}
 
 /* The consume of "a" on channel 1 has come. */
 static void
@@ -78,8 +17,8 @@ asked_with(const struct amqp_settings *settings)
 	rig_watch(one, "a");
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 1);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
 }
 
 static void
@@ -94,8 +33,8 @@ static void
 placed(void)
 {
 	asked();
-	put_consume_ok(1, "w1");
-	say();
+	put_consume_ok(evil.bytes, 1, "w1");
+	evil_say();
 	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 1);
 }
 
@@ -110,30 +49,30 @@ START_TEST(test_deliveries)
 
 	settings.ack_after = 300 * NSEC_PER_MSEC;
 	asked_with(&settings);
-	put_consume_ok(1, "w1");
-	say();
+	put_consume_ok(evil.bytes, 1, "w1");
+	evil_say();
 	lane = rig_take(one, BROKER_SIDE);
 	check = rig_ask(one, broker_check, lane, "b");
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	before = rig_now();
-	put_deliver(1);
-	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_header(3 * sizeof(body));
-	put_raw(bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
-	put_bare(bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
-	put_raw(bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
-	put_raw(bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
-	put_deliver(2);
-	put_header(0);
-	say();
+	put_deliver(evil.bytes, 1, "w1", 1);
+	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_header(evil.bytes, 1, 3 * sizeof(body), NULL);
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
+	put_bare(evil.bytes, 2, AMQP_QUEUE_DECLARE_OK_METHOD);
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, body, sizeof(body));
+	put_deliver(evil.bytes, 1, "w1", 2);
+	put_header(evil.bytes, 1, 0, NULL);
+	evil_say();
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
 	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 2);
 	ck_assert_int_ge(rig_now() - before, settings.ack_after);
 	/* Owed also when the watch is over. */
-	put_deliver(3);
-	put_header(0);
-	say();
+	put_deliver(evil.bytes, 1, "w1", 3);
+	put_header(evil.bytes, 1, 0, NULL);
+	evil_say();
 	rig_unwatch(one, "a");
 	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 3);
 	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
@@ -145,10 +84,10 @@ START_TEST(test_too_many_deliveries)
 {
 	placed();
 	for (uint64_t i = 1; i <= 1034; i++) {
-		put_deliver(i);
-		put_header(0);
+		put_deliver(evil.bytes, 1, "w1", i);
+		put_header(evil.bytes, 1, 0, NULL);
 	}
-	say();
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 10);
 	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
 }
@@ -162,15 +101,15 @@ START_TEST(test_cancel_waits_for_consume_ok)
 	rig_watch(one, "a");
 	rig_wait(evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
-	put_consume_ok(1, "w1");
+	put_consume_ok(evil.bytes, 1, "w1");
 	/* One that crosses ours is of no watch. */
-	put_cancel("w1");
-	put_cancel("w99999999999999999999");
-	put_cancel("");
-	put_bare(bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 2, AMQP_BASIC_QOS_OK_METHOD);
-	put_consume_ok(2, "w2");
-	say();
+	put_cancel(evil.bytes, 1, "w1");
+	put_cancel(evil.bytes, 1, "w99999999999999999999");
+	put_cancel(evil.bytes, 1, "");
+	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 2, AMQP_BASIC_QOS_OK_METHOD);
+	put_consume_ok(evil.bytes, 2, "w2");
+	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
 	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 1);
 	ck_assert_uint_eq(one->news_count, 1);
@@ -191,9 +130,9 @@ START_TEST(test_internal_error)
 	unsigned accepted;
 
 	asked();
-	put_method(bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	put_method(evil.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	accepted = evil.accepted;
-	say();
+	evil_say();
 	rig_wait(one->events[BROKER_SIDE] >= 2 && one->state[BROKER_SIDE] == BROKER_UP);
 	ck_assert_uint_gt(evil.accepted, accepted);
 	for (int i = 0; i < 20; i++)
@@ -211,10 +150,10 @@ START_TEST(test_hang_up)
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
 	ck_assert_uint_eq(rig_told(one, "a", BROKER_UNWATCHED), 1);
 	ck_assert_uint_eq(one->news_count, 2);
-	put_bare(bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
-	put_consume_ok(1, "w2");
-	say();
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+	put_consume_ok(evil.bytes, 1, "w2");
+	evil_say();
 	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 2);
 }
 END_TEST
@@ -222,26 +161,26 @@ END_TEST
 static void
 put_header_alone(void)
 {
-	put_header(0);
+	put_header(evil.bytes, 1, 0, NULL);
 }
 
 static void
 put_ok_of_another(void)
 {
-	put_consume_ok(1, "w7");
+	put_consume_ok(evil.bytes, 1, "w7");
 }
 
 static void
 put_ok_twice(void)
 {
-	put_consume_ok(1, "w1");
-	put_consume_ok(1, "w1");
+	put_consume_ok(evil.bytes, 1, "w1");
+	put_consume_ok(evil.bytes, 1, "w1");
 }
 
 static void
 put_cancel_ok(void)
 {
-	put_bare(bytes, 1, AMQP_BASIC_CANCEL_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_BASIC_CANCEL_OK_METHOD);
 }
 
 static void (*const lies[])(void) = {
@@ -251,7 +190,7 @@ START_TEST(test_lies)
 {
 	asked();
 	lies[_i]();
-	say();
+	evil_say();
 	rig_wait(one->events[BROKER_SIDE] >= 2);
 	ck_assert_uint_eq(rig_told(one, "a", BROKER_UNWATCHED), rig_told(one, "a", BROKER_WATCHED));
 	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
@@ -264,7 +203,7 @@ scripted_watches_suite(void)
 	Suite *suite = suite_create("scripted watches");
 	TCase *tcase = tcase_create("scripted watches");
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_deliveries);
 	tcase_add_test(tcase, test_too_many_deliveries);
