@@ -20,9 +20,9 @@ heed(struct lb *lb, const struct lb_event *event, void *arg)
 	if (event->type != LB_EVENT_DRAIN)
 		return;
 	slot_words_read(&slots, event->json, "holders");
-	snprintf(line, sizeof(line), "%.100s: waiting for %d holder%s: %s", about, event->holders,
+	snprintf(line, sizeof(line), "waiting for %d holder%s: %s", event->holders,
 	    event->holders == 1 ? "" : "s", slot_words_end(&slots, event->holders));
-	terminal_line_show(line);
+	terminal_line_show(about, line);
 }
 
 int

@@ -14,6 +14,12 @@
 /* Where the terminal does not know how wide it is. */
 #define WIDTH_USUAL 80
 #define LINE_SIZE 1024
+/* Left free at the end: in the last column some terminals go to the next line, and with the "^C" of a key all do. */
+#define MARGIN 3
+#define PREFIX "lockbroker: "
+/* Less room than this is for what changes: first without the prefix, then without the name. */
+#define ROOM_FOR_PREFIX 50
+#define ROOM_FOR_NAME 24
 
 /* How many columns the line takes that is there. */
 static int shown;
@@ -52,12 +58,18 @@ can_clear(void)
 	return term != NULL && *term != '\0' && strcmp(term, "dumb") != 0;
 }
 
-/* In one write, and one column less than there are: in the last some terminals go to the next line. */
+static int
+room_now(void)
+{
+	return width() - MARGIN;
+}
+
+/* In one write. */
 static void
 put(const char *text)
 {
 	char line[LINE_SIZE];
-	int room = width() - 1, columns, pad;
+	int room = room_now(), columns, pad;
 
 	if (!output_ready(STDERR_FILENO) || !terminal_line_foreground())
 		return;
@@ -74,13 +86,20 @@ put(const char *text)
 }
 
 void
-terminal_line_show(const char *text)
+terminal_line_show(const char *name, const char *text)
 {
-	char line[LINE_SIZE];
+	char line[LINE_SIZE], cut[LINE_SIZE / 2];
+	const char *prefix = room_now() < ROOM_FOR_PREFIX ? "" : PREFIX;
+	int third = room_now() / 3, left;
 
 	/* What the daemon says is UTF-8, whatever the user's locale is. */
 	setlocale(LC_CTYPE, "C.UTF-8");
-	snprintf(line, sizeof(line), "lockbroker: %s", text);
+	left = room_now() - text_columns(prefix) - text_columns(": ") - text_columns(text);
+	text_fit(cut, sizeof(cut), name, left > third ? left : third);
+	if (room_now() < ROOM_FOR_NAME)
+		snprintf(line, sizeof(line), "%s", text);
+	else
+		snprintf(line, sizeof(line), "%s%s: %s", prefix, cut, text);
 	put(line);
 }
 

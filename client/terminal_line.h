@@ -12,8 +12,11 @@
 bool terminal_line_possible(void);
 /* Whether it is ours now: a job in the background writes over nobody's prompt again and again. */
 bool terminal_line_foreground(void);
-/* "lockbroker: " and the text, in the place of what was shown before. */
-void terminal_line_show(const char *text);
+/*
+ * What there is to say of a lock, in the place of what was shown before. A long name is cut before the text
+ * is, to a third of the line.
+ */
+void terminal_line_show(const char *name, const char *text);
 void terminal_line_erase(void);
 
 #endif

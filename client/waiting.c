@@ -10,6 +10,7 @@
 #include "client/holders.h"
 #include "client/json_params.h"
 #include "client/output.h"
+#include "client/row.h"
 #include "client/terminal_line.h"
 #include "client/watch.h"
 
@@ -64,23 +65,29 @@ enum { GOING_ON = -1 };
 
 /* ---- how it stands ---- */
 
+/* For how long already, as the rows of show have it. */
+static void
+age_words(const struct waiting *waiting, char *ret, size_t size)
+{
+	row_age_words((double)((watch_now() - waiting->began) / 1000), ret, size);
+}
+
 /* Erased before anything else is said. */
 static void
 show_line(struct waiting *waiting)
 {
 	const struct stand *stand = &waiting->stand;
-	long long seconds = (watch_now() - waiting->began) / 1000;
-	char line[1024];
+	char line[1024], age[24];
 
+	age_words(waiting, age, sizeof(age));
 	if (*stand->broker != '\0')
-		snprintf(line, sizeof(line), "%s: waiting %lld s, the broker is %s", waiting->name,
-		    seconds, stand->broker);
+		snprintf(line, sizeof(line), "waiting %s, the broker is %s", age, stand->broker);
 	else if (stand->position > 0)
-		snprintf(line, sizeof(line), "%s: waiting %lld s, position %d%s", waiting->name,
-		    seconds, stand->position, stand->holders);
+		snprintf(line, sizeof(line), "waiting %s, position %d%s", age, stand->position,
+		    stand->holders);
 	else
-		snprintf(line, sizeof(line), "%s: waiting %lld s", waiting->name, seconds);
-	terminal_line_show(line);
+		snprintf(line, sizeof(line), "waiting %s", age);
+	terminal_line_show(waiting->name, line);
 	waiting->stand.shown_at = watch_now();
 }
 
@@ -147,10 +154,10 @@ by_lines(const struct waiting *waiting)
 static void
 tell_position(struct waiting *waiting, const struct lb_event *event)
 {
-	long long seconds = (watch_now() - waiting->began) / 1000;
 	struct stand *stand = &waiting->stand;
-	char holders[32] = "";
+	char holders[32] = "", age[24];
 
+	age_words(waiting, age, sizeof(age));
 	if (event->holders >= 0)
 		snprintf(holders, sizeof(holders), ", %d hold%s it", event->holders,
 		    event->holders == 1 ? "s" : "");
@@ -158,8 +165,8 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 	(void)sd_notifyf(
 	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
 	if (by_lines(waiting))
-		say_in_passing("%s: waiting, position %d%s (%lld s)", waiting->name,
-		    event->position, holders, seconds);
+		say_in_passing("%s: waiting, position %d%s (%s)", waiting->name, event->position,
+		    holders, age);
 	if (waiting->telling != TELL_TERMINAL)
 		return;
 	stand->position = event->position;

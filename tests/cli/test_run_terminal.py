@@ -78,7 +78,7 @@ class OnATerminal(unittest.TestCase):
         peer = Wire(self.daemon)
         lock = peer.call("acquire", name="db", timeout=0)["lock"]
         terminal = Terminal(self, self.daemon, "run", "db", "echo", "mine")
-        terminal.wait_text("db: waiting 0 s, position 1, ")
+        terminal.wait_text("db: waiting 0s, position 1, ")
         peer.call("release", lock=lock)
         terminal.wait_text("mine")
         terminal.wait(0)
@@ -129,9 +129,9 @@ class TheLineThatWaits(unittest.TestCase):
     def test_says_position_holders_and_seconds_in_one_line(self):
         screen = self.start()
         self.waits(3)
-        first = screen.wait_row(r"^lockbroker: db: waiting \d+ s, position 3, held by alice \(backup\)$")
+        first = screen.wait_row(r"^lockbroker: db: waiting \d+s, position 3, held by alice \(backup\)$")
         wait_until(lambda: screen.find("waiting") != first, 10, "the seconds go on")
-        screen.wait_row(r"^lockbroker: db: waiting [1-9]\d* s, position 3, held by alice \(backup\)$")
+        screen.wait_row(r"^lockbroker: db: waiting [1-9]\d*s, position 3, held by alice \(backup\)$")
         self.assertEqual([line for line in screen.rows() if line], [screen.find("waiting")])
         self.waits(12)
         screen.wait_row("position 12, held by alice")
@@ -156,24 +156,45 @@ class TheLineThatWaits(unittest.TestCase):
             request, connection, error(10, "permission-denied"))
         screen = self.start()
         self.waits(2, 4)
-        screen.wait_row(r"waiting \d+ s, position 2, 4 hold it$")
+        screen.wait_row(r"waiting \d+s, position 2, 4 hold it$")
         self.waits(1, 1)
-        screen.wait_row(r"waiting \d+ s, position 1, 1 holds it$")
+        screen.wait_row(r"waiting \d+s, position 1, 1 holds it$")
         self.waits(1, None)
         screen.wait_row("position 1$")
         self.assertEqual(len(self.fake.asked("show")), 1)
 
     def test_fits_a_narrow_terminal_and_follows_it(self):
-        screen = self.start(columns=30)
+        screen = self.start(columns=40)
         self.waits(1)
-        screen.wait_row(r"^lockbroker: db: waiting \d+ s,\u2026$")
+        screen.wait_row(r"^db: waiting \d+s, position 1, held [\w ]*\u2026$")
         screen.resize(60, 24)
-        screen.wait_row(r"^lockbroker: db: waiting \d+ s, position 1, held by alice \(\w*\u2026$")
+        screen.wait_row(r"^lockbroker: db: waiting \d+s, position 1, held by alice ?\(?\w*\u2026$")
+        screen.resize(20, 24)
+        screen.wait_row(r"^waiting \d+s, posi\w*\u2026$")
         screen.resize(8, 24)
-        screen.wait_row("^lockbr\u2026$")
+        screen.wait_row("^wait\u2026$")
         screen.resize(100, 24)
         screen.wait_row(r"held by alice \(backup\)$")
         self.assertEqual(len([line for line in screen.rows() if line]), 1)
+
+    def test_a_long_name_leaves_room_for_what_changes(self):
+        name = "n" * 200
+        self.fake.add(name, 1, row("busy", "w-1", slot=1, who="alice"))
+        screen = self.start("run", name, "true", columns=80)
+        self.waits(3)
+        screen.wait_row(r"^lockbroker: n{10,}\u2026: waiting \d+s, position 3, held by alice$")
+        screen.resize(40, 24)
+        screen.wait_row(r"^n{5,}\u2026: waiting \d+s, position\b")
+        screen.resize(300, 24)
+        screen.wait_row(rf"^lockbroker: {name}: waiting \d+s, position 3, held by alice$")
+
+    def test_a_key_that_the_terminal_shows_goes_with_it(self):
+        screen = self.start("acquire", "db", columns=44)
+        self.waits(1)
+        screen.wait_row(r"position 1, held.*\u2026$")
+        screen.type("\x03")
+        screen.wait(130)
+        self.assertEqual([line for line in screen.rows() if line], [])
 
     def test_words_of_others_stay_words(self):
         self.fake.add("db", 1, row("busy", "w-1", slot=1, who="\x1b[2Jx\r\n", why="\u6f22\u5b57"))
@@ -184,9 +205,9 @@ class TheLineThatWaits(unittest.TestCase):
     def test_the_broker_is_away(self):
         screen = self.start()
         self.fake.say(("broker", {"state": "down", "why": "connection refused"}))
-        screen.wait_row(r"waiting \d+ s, the broker is down: connection refused$")
+        screen.wait_row(r"waiting \d+s, the broker is down: connection refused$")
         self.fake.say(("broker", {"state": "up", "why": ""}))
-        screen.wait_row(r"waiting \d+ s$")
+        screen.wait_row(r"waiting \d+s$")
         self.waits(1)
         screen.wait_row("position 1, held by alice")
 
@@ -214,7 +235,7 @@ class TheLineThatWaits(unittest.TestCase):
         self.fake.wait_asked("acquire", 2)
         for position in 2, 1:
             self.fake.say(("waiting", {"id": 1, "position": position, "holders": 1}))
-            screen.wait_row(rf"^lockbroker: db: waiting, position {position}, 1 holds it \(\d+ s\)$")
+            screen.wait_row(rf"^lockbroker: db: waiting, position {position}, 1 holds it \(\d+s\)$")
         self.fake.connections[-1].sendall(reply(self.fake.asked("acquire")[1], result={**GRANT, "lock": "f-2"}))
         screen.wait(0)
         self.assertNotIn("\x1b[K", screen.text)

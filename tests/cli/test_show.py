@@ -287,7 +287,7 @@ class OverADaemon(unittest.TestCase):
     def test_the_waiting_line_names_the_holder(self):
         self.job("A").wait_out("runs")
         screen = Screen(self, self.daemon, "run", "db", "true")
-        screen.wait_row(r"^lockbroker: db: waiting \d+ s, position 1, held by A$")
+        screen.wait_row(r"^lockbroker: db: waiting \d+s, position 1, held by A$")
 
     def test_a_mutex_is_shown_though_it_is_no_semaphore(self):
         self.job("M", "run", "--mutex", "--who", "M", "report", "sh", "-c", "read x")
