@@ -123,7 +123,9 @@ do_asked(struct top *top, const struct top_ask *ask)
 		top_link_act(&top->link, "deny", params, ask->name, "");
 		return;
 	case ASK_SLOTS:
-		if (top_ask_slots(ask, &slots))
+		if (*ask->typed == '\0')
+			top_link_say(&top->link, false, "nothing was done");
+		else if (top_ask_slots(ask, &slots))
 			resize(top, ask->name, "slots", slots);
 		else
 			top_link_say(
@@ -299,6 +301,11 @@ heed_keys(struct top *top)
 
 		if (key != TOP_KEY(KEY_RESIZE))
 			top->link.said[0] = '\0';
+		/* What cannot be seen is not answered. */
+		if (!top_draw_possible() && key != 'q')
+			continue;
+		if (!top_draw_possible())
+			return false;
 		if (top->ask.question != ASK_NOTHING)
 			key_asked(top, key);
 		else if (top->help)
@@ -339,8 +346,11 @@ heed_signals(struct top *top)
 		}
 		if (signo == SIGCONT)
 			stop_in_background();
-		/* Whoever had the terminal meanwhile, and whatever size it has now. */
-		if (signo == SIGTSTP || signo == SIGCONT)
+		/*
+		 * Whoever had the terminal meanwhile, and whatever size it has now; it may have been smaller for
+		 * a moment, and lost what it showed.
+		 */
+		if (signo == SIGTSTP || signo == SIGCONT || signo == SIGWINCH)
 			top_terminal_redraw();
 		if (signo == SIGWINCH || signo == SIGCONT)
 			top_terminal_follow_size();

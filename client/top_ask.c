@@ -9,6 +9,12 @@
 
 #include "client/lockbroker.h"
 #include "client/option_values.h"
+#include "client/text.h"
+
+/* A sentence with two names, whole. */
+#define WORDS_SIZE (ROW_NAME_SIZE + ROW_WORDS_SIZE + TOP_FILTER_SIZE + 64)
+/* Columns of a name that has to make room for the question. */
+#define NAMES_LEAST 8
 
 static bool
 is_about_a_row(enum top_question question)
@@ -58,42 +64,61 @@ top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_
 	return true;
 }
 
-void
-top_ask_words(const struct top_ask *ask, char *ret, size_t size)
+/* The sentence, in which names take no more columns than that. */
+static void
+sentence(const struct top_ask *ask, int columns, char *ret, size_t size)
 {
+	char name[ROW_NAME_SIZE], whom[ROW_WORDS_SIZE];
+
+	text_fit(name, sizeof(name), ask->name, columns);
+	text_fit(whom, sizeof(whom), ask->whom, columns);
 	switch (ask->question) {
 	case ASK_NOTHING:
 		*ret = '\0';
 		return;
 	case ASK_UNLIMITED:
-		snprintf(ret, size, "%s has no slots. Unlimited, so that nobody waits? [y/N]",
-		    ask->name);
+		snprintf(ret, size, "%s has no slots. Unlimited, so that nobody waits?", name);
 		return;
 	case ASK_GATE:
-		snprintf(ret, size, "Close %s: 0 slots, and all who ask wait? [y/N]", ask->name);
+		snprintf(ret, size, "Close %s: 0 slots, and all who ask wait?", name);
 		return;
 	case ASK_GRANT:
-		snprintf(ret, size, "Grant %s to %s at once, without a slot? [y/N]", ask->name,
-		    ask->whom);
+		snprintf(ret, size, "Grant %s to %s at once, without a slot?", name, whom);
 		return;
 	case ASK_DENY:
-		snprintf(ret, size, "Deny %s to %s, so that it fails? [y/N]", ask->name, ask->whom);
+		snprintf(ret, size, "Deny %s to %s, so that it fails?", name, whom);
 		return;
 	case ASK_DENY_ALL:
 		if (ask->waiting > 0)
-			snprintf(ret, size, "Deny %s to all %d that wait? [y/N]", ask->name,
-			    ask->waiting);
+			snprintf(ret, size, "Deny %s to all %d that wait?", name, ask->waiting);
 		else
-			snprintf(ret, size, "Deny %s to all that wait? [y/N]", ask->name);
+			snprintf(ret, size, "Deny %s to all that wait?", name);
 		return;
 	case ASK_SLOTS:
-		snprintf(
-		    ret, size, "Slots of %s (0 to 10000, unlimited): %s_", ask->name, ask->typed);
+		snprintf(ret, size, "Slots of %s: %s_ (0 to 10000, unlimited)", name, ask->typed);
 		return;
 	case ASK_FILTER:
 		snprintf(ret, size, "Filter: %s_", ask->typed);
 		return;
 	}
+}
+
+void
+top_ask_words(const struct top_ask *ask, int columns, char *ret, size_t size)
+{
+	const char *keys = is_typed(ask->question) || ask->question == ASK_NOTHING ? "" : " [y/N]";
+	int room = columns - text_columns(keys), names = text_columns(ask->name);
+	char whole[WORDS_SIZE];
+	size_t len;
+
+	if (text_columns(ask->whom) > names)
+		names = text_columns(ask->whom);
+	sentence(ask, names, whole, sizeof(whole));
+	while (text_columns(whole) > room && names > NAMES_LEAST)
+		sentence(ask, --names, whole, sizeof(whole));
+	text_fit(ret, size - strlen(keys), whole, room);
+	len = strlen(ret);
+	snprintf(ret + len, size - len, "%s", keys);
 }
 
 /* ---- typing ---- */

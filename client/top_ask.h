@@ -43,8 +43,10 @@ struct top_ask {
 /* About what is selected in the model. False: there is nothing to ask about; ret_why (static) says why. */
 bool top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_model *model,
     const char **ret_why);
-/* The question as the status line has it. */
-void top_ask_words(const struct top_ask *ask, char *ret, size_t size);
+/*
+ * The question as the status line has it, in so many columns: long names are cut first, and [y/N] never is.
+ */
+void top_ask_words(const struct top_ask *ask, int columns, char *ret, size_t size);
 /* One key; the question is over unless it is REPLY_OPEN, but what it was about stays. */
 enum top_reply top_ask_key(struct top_ask *ask, int key);
 /* ASK_SLOTS: the number typed, or LB_UNLIMITED. False: it is none. */

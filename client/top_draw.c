@@ -15,6 +15,8 @@
 /* Title, two lines of column titles, the line about the semaphore, status, keys. */
 #define LINES_BESIDE 6
 #define CELL_SIZE 1024
+/* Columns of a name beside what is said of it. */
+#define NAME_LEAST 8
 #define COLUMNS_MOST 8
 /* The mark of what is selected, and a blank. */
 #define MARGIN 2
@@ -217,7 +219,8 @@ nothing(const struct top_model *model, enum top_panel panel)
 		return "  There are no semaphores.";
 	if (model->rows_of[0] == '\0')
 		return "";
-	return "  Nobody holds it, and nobody waits.";
+	return model->rows_partial ? "  Nobody is known to hold it or to wait."
+				   : "  Nobody holds it, and nobody waits.";
 }
 
 static void
@@ -270,12 +273,18 @@ static void
 draw_about(const struct top_model *model, int y)
 {
 	const struct top_semaphore *one = top_model_semaphore(model);
-	char line[CELL_SIZE] = "", slots[16], busy[16], waiting[16];
+	char line[CELL_SIZE] = "", numbers[96] = "", name[ROW_NAME_SIZE] = "";
+	char slots[16], busy[16], waiting[16];
+	int room;
 
 	if (one != NULL)
-		snprintf(line, sizeof(line), "%s   slots %s, busy %s, waiting %s", one->name,
+		snprintf(numbers, sizeof(numbers), "   slots %s, busy %s, waiting %s",
 		    number_words(one->slots, slots), number_words(one->busy, busy),
 		    number_words(one->waiting, waiting));
+	room = COLS - text_columns(numbers);
+	if (one != NULL)
+		text_fit(name, sizeof(name), one->name, room > NAME_LEAST ? room : NAME_LEAST);
+	snprintf(line, sizeof(line), "%s%s", name, numbers);
 	add_more(line, sizeof(line), model->rows_more, model->sight[TOP_ROWS].filter, "");
 	put_line(y, A_REVERSE, line);
 }
@@ -286,7 +295,7 @@ draw_status(const struct top_view *view, int y)
 	char question[CELL_SIZE];
 
 	if (view->ask->question != ASK_NOTHING) {
-		top_ask_words(view->ask, question, sizeof(question));
+		top_ask_words(view->ask, COLS, question, sizeof(question));
 		put_line(y, A_BOLD, question);
 	} else if (*view->said != '\0') {
 		put_line(
@@ -348,14 +357,20 @@ top_draw_page(const struct top_model *model, enum top_panel panel)
 	return (size_t)lines;
 }
 
+bool
+top_draw_possible(void)
+{
+	return COLS >= COLUMNS_LEAST && LINES >= LINES_LEAST;
+}
+
 void
 top_draw(const struct top_view *view)
 {
 	int above, y = 1;
 
 	erase();
-	if (COLS < COLUMNS_LEAST || LINES < LINES_LEAST) {
-		put_line(0, A_NORMAL, "too small: 40x10 at least");
+	if (!top_draw_possible()) {
+		put_line(0, A_NORMAL, "needs 40x10, q:quit");
 		refresh();
 		return;
 	}

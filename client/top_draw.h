@@ -25,6 +25,8 @@ struct top_view {
 void top_draw_begin(void);
 /* How many rows of a panel are in sight at the screen's size, at least 1: what a page is. */
 size_t top_draw_page(const struct top_model *model, enum top_panel panel);
+/* Whether the screen has room for more than a word that it has none. */
+bool top_draw_possible(void);
 void top_draw(const struct top_view *view);
 
 #endif

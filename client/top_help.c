@@ -6,7 +6,7 @@ static const struct {
 } help[] = {
     {-1, "STATES"},
     {ROW_WAITING, "waiting    waits for a slot, at that position in its host's queue"},
-    {ROW_BUSY, "busy       holds that slot"},
+    {ROW_BUSY, "busy       holds that slot; without a number: none, as it is unlimited"},
     {ROW_GRANTED, "granted    holds without a slot: an administrator let it in"},
     {ROW_CANCELLED, "cancelled  was denied a moment ago, and fails"},
     {ROW_REVOKED, "revoked    holds a slot that was removed, until it is done"},

@@ -6,11 +6,14 @@
 #include <string.h>
 
 #include "client/json_params.h"
+#include "client/text.h"
 
 #define REFRESH_MS 1000
 #define RETRY_MS 1000
 /* A daemon that says nothing for so long is worth a word. */
 #define SILENCE_MS 3000
+/* Columns of a name before what is said of it. */
+#define NAME_SAID 24
 
 bool
 top_link_init(struct top_link *link, struct top_model *model, const char *path)
@@ -142,9 +145,10 @@ top_link_act(struct top_link *link, const char *method, const char *params, cons
 		return;
 	}
 	action->request = ask(link, method, params);
-	snprintf(action->name, sizeof(action->name), "%s", name);
+	/* What it is about is selected: the line is for what came of it. */
+	text_fit(action->name, sizeof(action->name), name, NAME_SAID);
 	snprintf(action->waiter, sizeof(action->waiter), "%s", waiter);
-	top_link_say(link, false, "%s: asked for", name);
+	top_link_say(link, false, "%s: asked for", action->name);
 }
 
 /* ---- answers ---- */
@@ -203,7 +207,10 @@ settle(
 
 	query->request = 0;
 	query->error[0] = '\0';
-	if (event->code != LB_OK)
+	if (event->code == LB_BROKER_UNAVAILABLE)
+		snprintf(query->error, sizeof(query->error),
+		    "this is old, the broker is away: %.200s", event->text);
+	else if (event->code != LB_OK)
 		snprintf(query->error, sizeof(query->error), "%.250s", event->text);
 	else if (!understood)
 		snprintf(query->error, sizeof(query->error), "the daemon's answer makes no sense");

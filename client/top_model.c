@@ -250,6 +250,7 @@ struct rows_read {
 struct show_read {
 	struct rows_read holders, waiters;
 	int more; /* -1 = it is no answer to show */
+	bool partial;
 };
 
 /* Into those of that array, if it is one of its rows. */
@@ -279,6 +280,9 @@ read_show(const char *path, const char *value, void *arg)
 
 	if (strcmp(path, "more") == 0)
 		read->more = atoi(value);
+	else if (strncmp(path, "unknown_hosts.", 14) == 0 ||
+		 (strcmp(path, "busy") == 0 && *value == '\0'))
+		read->partial = true;
 	return code != 0 ? code : read_row(&read->waiters, "waiters", path, value);
 }
 
@@ -364,6 +368,7 @@ top_model_show(struct top_model *model, const char *name, const char *json, int6
 	model->rows = rows;
 	model->rows_count = count;
 	model->rows_more = read.more;
+	model->rows_partial = read.partial;
 	see(model, TOP_ROWS);
 	for (size_t i = 0; i < sight->count; i++)
 		if (same_row(top_model_row_at(model, i), &selected))

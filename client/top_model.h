@@ -51,6 +51,7 @@ struct top_model {
 	struct row *rows; /* owned; holders, waiters, cancelled */
 	size_t rows_count;
 	char rows_of[ROW_NAME_SIZE];  /* "" = there are none yet */
+	bool rows_partial;            /* others could not be asked, or the broker not */
 	int more, rows_more;          /* of both, that did not fit into the answers */
 	char silent[TOP_SILENT_SIZE]; /* hosts that did not answer: what waits there is missing */
 	struct top_cancelled cancelled[TOP_CANCELLED_MOST];

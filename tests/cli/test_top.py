@@ -170,9 +170,21 @@ class Shown(Rows):
         wait_until(lambda: screen.rows()[49].startswith("?:help"), 10, "the last line is the keys'")
         screen.wait_row("^> .* alice +backup +pg_dump")
         screen.resize(39, 24)
-        screen.wait_row("^too small")
+        screen.wait_row("^needs 40x10, q:quit$")
         screen.resize(80, 9)
-        screen.wait_row("^too small")
+        screen.wait_row("^needs 40x10")
+        # What is not seen is not answered: the question is still there.
+        screen.resize(80, 24)
+        screen.type("g")
+        screen.wait_row("^Close db")
+        screen.resize(20, 5)
+        screen.wait_row("^needs 40x10")
+        screen.type("y+")
+        screen.resize(40, 10)
+        screen.wait_row(r"^Close db: 0 slots.*\u2026 \[y/N\]$")
+        screen.type("n")
+        screen.wait_row("^nothing was done")
+        self.assertEqual(self.fake.asked("resize"), [])
         screen.resize(1, 1)
         screen.resize(40, 10)
         screen.wait_row("alice")
@@ -222,7 +234,7 @@ class Keys(Rows):
         self.assertEqual([request["params"] for request in self.fake.asked("resize")],
                          [{"name": "db", "add": 1}] * 2 + [{"name": "db", "remove": 1}])
         screen.type("=")
-        screen.wait_row(r"^Slots of db \(0 to 10000, unlimited\): _$")
+        screen.wait_row(r"^Slots of db: _ \(0 to 10000, unlimited\)$")
         screen.type("12x\x7f" + ENTER)
         screen.wait_row("^> db +12 ")
         self.quit(screen)
@@ -246,6 +258,24 @@ class Keys(Rows):
         screen.wait_row("^Slots of gate")
         screen.type("\x15" + "4" + ENTER)
         screen.wait_row("^> gate +4 ")
+        self.quit(screen)
+
+    def test_an_empty_number_is_none(self):
+        screen = self.start()
+        screen.type("=" + ENTER)
+        screen.wait_row("^nothing was done$")
+        self.assertEqual(self.fake.asked("resize"), [])
+        self.quit(screen)
+
+    def test_a_long_name_hides_neither_question_nor_outcome(self):
+        name = "a" * 200
+        self.fake.add(name, 1, row("busy", "w-20", slot=1, who="zoe"), row("waiting", "w-21", position=1))
+        screen = Screen(self, self.fake, "top")
+        screen.wait_row(r"^a+\u2026   slots 1, busy 1, waiting 1$")
+        screen.type("D")
+        screen.wait_row(r"^Deny a+\u2026 to all 1 that wait\? \[y/N\]$")
+        screen.type("y")
+        screen.wait_row(r"^a+\u2026: denied to 1$")
         self.quit(screen)
 
     def test_gate(self):
@@ -340,7 +370,7 @@ class Trouble(Rows):
         screen = self.start()
         self.fake.script["list"] = lambda request, connection: self.fake.refuse(
             request, connection, error(15, "broker-unavailable", "the broker cannot be reached"))
-        screen.wait_row("^the broker cannot be reached$")
+        screen.wait_row("^this is old, the broker is away: the broker cannot be reached$")
         screen.wait_row("^> db +1 ")  # as it was
         self.fake.script["list"] = self.fake.on_list
         screen.wait_no_row("cannot be reached")
@@ -348,6 +378,18 @@ class Trouble(Rows):
         screen.wait_row("answer makes no sense")
         self.fake.script["show"] = self.fake.on_show
         screen.wait_no_row("makes no sense")
+        self.quit(screen)
+
+    def test_nobody_is_not_said_where_not_all_could_be_asked(self):
+        self.fake.add("db", 1)
+        screen = Screen(self, self.fake, "top")
+        screen.wait_row("^  Nobody holds it, and nobody waits.$")
+        for answer in {"busy": None, "slots": None}, {"unknown_hosts": ["west"]}:
+            self.fake.script["show"] = lambda request, connection, answer=answer: {
+                **self.fake.on_show(request, connection), **answer}
+            screen.wait_row("^  Nobody is known to hold it or to wait.$")
+            self.fake.script["show"] = self.fake.on_show
+            screen.wait_row("^  Nobody holds it, and nobody waits.$")
         self.quit(screen)
 
     def test_a_silent_daemon_does_not_keep_the_keyboard(self):

@@ -416,7 +416,15 @@ question(enum top_question about)
 	words[0] = '\0';
 	if (!top_ask_begin(&asked, about, &model, &why))
 		return why;
-	top_ask_words(&asked, words, sizeof(words));
+	top_ask_words(&asked, 80, words, sizeof(words));
+	return words;
+}
+
+/* The same in so many columns. */
+static const char *
+in_columns(int columns)
+{
+	top_ask_words(&asked, columns, words, sizeof(words));
 	return words;
 }
 
@@ -463,6 +471,21 @@ type(const char *keys)
 		ck_assert_int_eq(top_ask_key(&asked, *keys), REPLY_OPEN);
 	return asked.typed;
 }
+
+#define TEN "nnnnnnnnnn"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
+START_TEST(what_is_asked_is_seen_however_long_names_are)
+{
+	ck_assert(top_model_list(&model, LIST(SEMAPHORE(HUNDRED, "1", "1", "2"))));
+	ck_assert_ptr_nonnull(strstr(question(ASK_DENY_ALL), "n~ to all 2 that wait? [y/N]"));
+	ck_assert_uint_eq(strlen(words), 80);
+	ck_assert_str_eq(in_columns(40), "Deny nnnnnnnn~ to all 2 that wait? [y/N]");
+	ck_assert_ptr_nonnull(strstr(in_columns(400), HUNDRED));
+	question(ASK_GATE);
+	ck_assert_str_eq(in_columns(40), "Close nnnnnnn~: 0 slots, and all ~ [y/N]");
+}
+END_TEST
 
 START_TEST(slots_are_typed)
 {
@@ -558,6 +581,7 @@ top_suite(void)
 	tcase_add_test(tcase, a_filter_keeps_the_selection_if_it_can);
 	tcase_add_test(tcase, moving_and_scrolling_stay_within);
 	tcase_add_test(tcase, questions_are_about_whom_was_selected);
+	tcase_add_test(tcase, what_is_asked_is_seen_however_long_names_are);
 	tcase_add_test(tcase, only_y_is_a_yes);
 	tcase_add_test(tcase, slots_are_typed);
 	tcase_add_test(tcase, a_filter_is_typed_in_whole_characters);
