@@ -305,13 +305,20 @@ static const char *const show_arrays[] = {"holders", "waiters", NULL};
 
 struct shown {
 	char slots[16], busy[16], waiting[16];
+	bool mutex;  /* of which there is no number of slots */
+	bool silent; /* somebody did not answer */
 };
 
 static int
 read_shown(const char *path, const char *value, void *arg)
 {
 	struct shown *shown = arg;
+	const char *member = strrchr(path, '.');
 
+	if (member != NULL && strcmp(member, ".kind") == 0 && strcmp(value, "mutex") == 0)
+		shown->mutex = true;
+	if (strncmp(path, "unknown_hosts.", 14) == 0)
+		shown->silent = true;
 	value = show_number(value);
 	if (strcmp(path, "slots") == 0)
 		snprintf(shown->slots, sizeof(shown->slots), "%s", value);
@@ -327,6 +334,7 @@ ask_show(struct lb *lb, const struct options *options, char *operands[], int *re
 {
 	int code = call_about(lb, "show", operands[0], "");
 	struct shown shown = {.slots = ""};
+	bool away;
 
 	if (code != LB_OK || asking_printed_json(lb, options))
 		return code;
@@ -334,8 +342,14 @@ ask_show(struct lb *lb, const struct options *options, char *operands[], int *re
 	if (isatty(STDOUT_FILENO) == 1)
 		printf("%s: slots %s, busy %s, waiting %s\n", operands[0], shown.slots, shown.busy,
 		    shown.waiting);
+	away = strcmp(shown.busy, "?") == 0 && !shown.mutex;
 	print_rows(lb, show_arrays, show_columns, COLUMNS(show_columns),
-	    "Nobody holds it, and nobody waits.", ret_status);
+	    away || shown.silent ? "Nobody is known to hold it or to wait."
+				 : "Nobody holds it, and nobody waits.",
+	    ret_status);
+	if (away)
+		say("%s: the broker cannot be asked: only what this host knows is shown",
+		    operands[0]);
 	return LB_OK;
 }
 

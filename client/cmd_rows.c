@@ -1,10 +1,13 @@
 /* The subcommands that watch who holds and who waits, and that steer who waits. */
 #include "client/commands.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/asking.h"
 #include "client/exit_status.h"
@@ -84,6 +87,8 @@ ask_deny(struct lb *lb, const struct options *options, char *operands[], int *re
 		return code;
 	(void)lb_json_each(lb_result_json(lb), read_steered, &steered);
 	printf("denied: %d\n", steered.denied);
+	if (all && steered.denied == 0)
+		say("%s: nobody waits for a lock of that name", operands[0]);
 	return LB_OK;
 }
 
@@ -94,6 +99,15 @@ steering_failed(struct lb *lb, int code, char *operands[])
 	(void)operands;
 	if (code == LB_NOT_HELD)
 		say("`lockbroker show NAME` tells who waits: the last column is the WAITER");
+}
+
+/* The name of a lock is no WAITER, though it may look like one. */
+static void
+denying_failed(struct lb *lb, int code, char *operands[])
+{
+	steering_failed(lb, code, operands);
+	if (code == LB_NOT_HELD && lb_name_error(operands[0]) == NULL)
+		say("all that wait for a lock: lockbroker deny --all NAME");
 }
 
 int
@@ -111,7 +125,7 @@ int
 cmd_deny(const struct options *options, char *operands[])
 {
 	const struct asking asking = {
-	    .name = operands[0], .ask = ask_deny, .failed = steering_failed};
+	    .name = operands[0], .ask = ask_deny, .failed = denying_failed};
 	const char *wrong = options->all ? lb_name_error(operands[0]) : NULL;
 
 	if (wrong != NULL)
@@ -141,6 +155,26 @@ tell(struct lb *lb, const struct options *options, const char *name, struct row_
 	return print_done();
 }
 
+/*
+ * Until the daemon says something. False: nobody reads what is printed, which is the end although there may be
+ * nothing to print for hours; as long as somebody watches all daemons are asked every second.
+ */
+static bool
+wait_for_more(struct lb *lb)
+{
+	struct pollfd fds[] = {
+	    {.fd = STDOUT_FILENO},
+	    {.fd = lb_fd(lb), .events = lb_poll_events(lb)},
+	};
+
+	if (poll(fds, 2, lb_timeout(lb)) <= 0 || fds[0].revents == 0)
+		return true;
+	if ((fds[0].revents & POLLERR) != 0)
+		raise(SIGPIPE);
+	say("stdout: nobody reads it");
+	return false;
+}
+
 static int
 ask_watch(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
@@ -158,8 +192,14 @@ ask_watch(struct lb *lb, const struct options *options, char *operands[], int *r
 		json_params(params, "name", operands[0], "");
 	code = lb_call_start(lb, "watch", params, &request);
 	/* What was said before the connection's end is printed before that is told. */
-	while (tell(lb, options, operands[0], lines, ret_status) && code == LB_OK)
-		code = lb_wait(lb, LB_FOREVER);
+	while (tell(lb, options, operands[0], lines, ret_status) && code == LB_OK) {
+		if (wait_for_more(lb)) {
+			code = lb_dispatch(lb);
+			continue;
+		}
+		*ret_status = EXIT_STATUS_IO;
+		break;
+	}
 	row_lines_free(lines);
 	return code;
 }

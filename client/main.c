@@ -50,14 +50,19 @@ static const struct command commands[] = {
 	cmd_show,
 	"On a terminal a table; else a line each, with tabs between: state, slot, position, who, "
 	"why,\n"
-	"command, uid, pid, host, age, waiter."},
+	"command, uid, pid, host, age, waiter. The position is that at its host's daemon."},
     {"watch", "[NAME]", "Prints who holds and who waits, line by line as it changes", 0, 0, 1,
-	cmd_watch, NULL},
+	cmd_watch,
+	"First a line for each that holds or waits, of one lock or of all, up to a line that "
+	"begins\n"
+	"with `synced`; then one for each that comes, changes or is gone. The WAITER is in "
+	"brackets."},
     {"top", "", "Shows semaphores and rows live, with keys to steer them", 0, 0, 0, cmd_top,
 	"? tells the keys. Where there is no terminal, and with --json, it does what watch does."},
     {"grant", "WAITER", "Lets one that waits start at once, without a slot", 0, 1, 1, cmd_grant,
-	"WAITER: the last column of lockbroker show."},
-    {"deny", "WAITER", "Lets one that waits fail, or with --all all that wait", FOR_DENY, 1, 1,
+	"WAITER: the last column of lockbroker show. Who is let in gives the lock back as all "
+	"others do."},
+    {"deny", "WAITER|NAME", "Lets one that waits fail, or with --all all that wait", FOR_DENY, 1, 1,
 	cmd_deny, "WAITER: the last column of lockbroker show; with --all the NAME of a lock."},
     {"fsck", "NAME", "Looks for what is wrong with a semaphore, and mends it", FOR_FSCK, 1, 1,
 	cmd_fsck,

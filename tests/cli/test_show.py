@@ -57,9 +57,26 @@ class Show(unittest.TestCase):
         self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
         self.assertIn("west does not answer", job.err)
         self.assertIn("and 3 more", job.err)
+        self.assertIn("only what this host knows", job.err)
         terminal = Terminal(self, fake, "show", "db")
         terminal.wait_text("db: slots ?, busy ?, waiting 0")
         terminal.wait(0)
+
+    def test_nobody_is_not_said_where_not_all_could_be_asked(self):
+        known = {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "more": 0, "holders": [], "waiters": [],
+                 "unknown_hosts": []}
+        away = "db: the broker cannot be asked: only what this host knows is shown"
+        for answer, says in (({"slots": None, "busy": None}, away),
+                             ({"unknown_hosts": ["west"]}, "west does not answer")):
+            fake = Fake(self, show={**known, **answer})
+            terminal = Terminal(self, fake, "show", "db")
+            terminal.wait(0)
+            self.assertIn("Nobody is known to hold it or to wait.", terminal.text)
+            self.assertIn(says, terminal.text)
+            self.assertIn(says, command(self, fake, "show", "db").err)
+        # A mutex has no number of slots, with a broker or without.
+        fake = Fake(self, show={**known, "slots": None, "busy": None, "holders": [row("busy", "w-1", kind="mutex")]})
+        self.assertEqual(command(self, fake, "show", "db").err, "")
 
     def test_words_that_would_confuse_a_terminal(self):
         self.fake.add("evil", 1, row("busy", "w-9", slot=1, who="\x1b[2J\tx\n", why="na\u00efve \u202ex",
@@ -101,6 +118,15 @@ class Steering(unittest.TestCase):
         self.assertEqual(command(self, self.fake, "deny", "--all", "db").out, "denied: 2\n")
         self.assertEqual(self.fake.asked("deny")[1]["params"], {"name": "db", "all": True})
         self.assertEqual(command(self, self.fake, "deny", "--all", "--json", "db").json()["denied"], 0)
+
+    def test_to_deny_a_name(self):
+        job = command(self, self.fake, "deny", "db", status=65)
+        self.assertIn("lockbroker deny --all NAME", job.err)
+        self.fake.add("db", 1)
+        job = command(self, self.fake, "deny", "--all", "db")
+        self.assertEqual(job.out, "denied: 0\n")
+        self.assertIn("db: nobody waits for a lock of that name", job.err)
+        self.assertIn("NAME", command(self, self.fake, "deny", "--all", status=64).err)
 
     def test_nobody_waits_there(self):
         for subcommand in "grant", "deny":
@@ -190,6 +216,18 @@ class Watch(unittest.TestCase):
         with open("/dev/full", "wb") as full:
             job = command(self, fake, "watch", status=74, preexec_fn=lambda: os.dup2(full.fileno(), 1))
         self.assertIn("stdout", job.err)
+
+    def test_nobody_reads_it_any_more(self):
+        for ignored, status in (False, -13), (True, 74):
+            fake = self.serve(("synced", {"more": 0, "unknown_hosts": []}))
+            read, write = os.pipe()
+            job = Job(self, fake, "watch", restore_signals=not ignored,
+                      preexec_fn=lambda write=write: os.dup2(write, 1))
+            os.close(write)
+            self.assertIn(b"synced", os.read(read, 4096))
+            os.close(read)
+            # Though nothing more is said.
+            job.wait(status)
 
     def test_many_rows_at_once(self):
         told = [("row", {"row": row("waiting", f"w-{i}", position=i + 1)}) for i in range(5000)]
