@@ -330,6 +330,27 @@ read_shown(const char *path, const char *value, void *arg)
 }
 
 static int
+find_broker_up(const char *path, const char *value, void *arg)
+{
+	if (strcmp(path, "broker.state") == 0)
+		*(bool *)arg = strcmp(value, "up") == 0;
+	return 0;
+}
+
+/* Neither slots nor busy are known, and it is no mutex. */
+static void
+say_what_is_missing(struct lb *lb, const char *name)
+{
+	bool up = false;
+
+	if (lb_call(lb, "ping", "{\"broker\":true}", LOOK_ANSWER_MS, NULL) == LB_OK)
+		(void)lb_json_each(lb_result_json(lb), find_broker_up, &up);
+	say(up ? "%s: there is no such semaphore any more"
+	       : "%s: the broker cannot be asked: only what this host knows is shown",
+	    name);
+}
+
+static int
 ask_show(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	int code = call_about(lb, "show", operands[0], "");
@@ -348,8 +369,7 @@ ask_show(struct lb *lb, const struct options *options, char *operands[], int *re
 				 : "Nobody holds it, and nobody waits.",
 	    ret_status);
 	if (away)
-		say("%s: the broker cannot be asked: only what this host knows is shown",
-		    operands[0]);
+		say_what_is_missing(lb, operands[0]);
 	return LB_OK;
 }
 

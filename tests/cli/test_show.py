@@ -52,7 +52,7 @@ class Show(unittest.TestCase):
         answer = {"name": "db", "slots": None, "busy": None, "waiting": 0, "more": 3,
                   "holders": [row("busy", "w-1", slot=2, revoked=True)], "waiters": [],
                   "unknown_hosts": ["west"]}
-        fake = Fake(self, show=answer)
+        fake = Fake(self, show=answer, ping={"broker": {"state": "connecting"}})
         job = command(self, fake, "show", "db")
         self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
         self.assertIn("west does not answer", job.err)
@@ -68,12 +68,17 @@ class Show(unittest.TestCase):
         away = "db: the broker cannot be asked: only what this host knows is shown"
         for answer, says in (({"slots": None, "busy": None}, away),
                              ({"unknown_hosts": ["west"]}, "west does not answer")):
-            fake = Fake(self, show={**known, **answer})
+            fake = Fake(self, show={**known, **answer}, ping={"broker": {"state": "down"}})
             terminal = Terminal(self, fake, "show", "db")
             terminal.wait(0)
             self.assertIn("Nobody is known to hold it or to wait.", terminal.text)
             self.assertIn(says, terminal.text)
             self.assertIn(says, command(self, fake, "show", "db").err)
+        # One that was destroyed, and is held on.
+        fake = Fake(self, ping={"broker": {"state": "up"}}, show={
+            **known, "slots": None, "busy": None, "holders": [row("busy", "w-1", slot=1, revoked=True)]})
+        self.assertEqual(command(self, fake, "show", "db").err,
+                         "lockbroker: db: there is no such semaphore any more\n")
         # A mutex has no number of slots, with a broker or without.
         fake = Fake(self, show={**known, "slots": None, "busy": None, "holders": [row("busy", "w-1", kind="mutex")]})
         self.assertEqual(command(self, fake, "show", "db").err, "")
