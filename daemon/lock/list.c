@@ -17,9 +17,10 @@ struct listing {
 	uint64_t first; /* the number of the first row's survey; those of the others follow */
 	struct lock_row *rows; /* owned, as are the names */
 	size_t count, begun, done;
-	/* explain: the one that is looked at; else NULL */
+	/* explain, busy: the one that is looked at; else NULL */
 	char *name; /* owned */
 	enum lock_kind kind;
+	bool mutex_is_there; /* busy: a queue that is the mutex of that name */
 	UT_hash_handle by_op;
 };
 
@@ -280,13 +281,14 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 }
 
 static void
-probe_mutex(struct lock_engine *engine, const struct listing *listing)
+probe_mutex(struct lock_engine *engine, const struct listing *listing,
+    void (*probed)(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count))
 {
 	struct queue_name queue = queue_name_mutex(engine->settings.naming, listing->name);
 	const char *text = queue.text;
 
-	broker_probe(engine->broker, &text, 1,
-	    (struct broker_probe_done){on_mutex_probed, engine, listing->op});
+	broker_probe(
+	    engine->broker, &text, 1, (struct broker_probe_done){probed, engine, listing->op});
 }
 
 /* Of a mutex whose queue is an administration mutex, too: whose? */
@@ -299,7 +301,7 @@ on_guard_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown < 0 && !survey_exists(found)) {
-		probe_mutex(engine, listing);
+		probe_mutex(engine, listing, on_mutex_probed);
 		return;
 	}
 	if (found->unknown < 0)
@@ -322,7 +324,28 @@ list_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	else if (queue_naming_mutex_is_admin(engine->settings.naming))
 		survey_start(engine, name, SURVEY_SIZE, on_guard_surveyed, listing->op);
 	else
-		probe_mutex(engine, listing);
+		probe_mutex(engine, listing, on_mutex_probed);
+}
+
+/*
+ * Whether the true mutex is taken. Where its queue is the administration mutex, too, it is a semaphore's when
+ * there is one.
+ */
+static bool
+mutex_is_taken(
+    const struct lock_engine *engine, const struct listing *listing, const struct survey *found)
+{
+	return listing->mutex_is_there &&
+	       !(queue_naming_mutex_is_admin(engine->settings.naming) && survey_exists(found));
+}
+
+static void
+refuse_unknown(struct lock_engine *engine, struct listing *listing)
+{
+	struct lock_answer answer =
+	    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+
+	finish(engine, listing, &answer);
 }
 
 static void
@@ -335,14 +358,14 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown >= 0) {
-		answer =
-		    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
-		finish(engine, listing, &answer);
+		refuse_unknown(engine, listing);
 		return;
 	}
 	answer = engine_refusal(survey_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 	answer.slots = survey_size(found);
 	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
+	if (mutex_is_taken(engine, listing, found))
+		busy[answer.held_count++] = 0;
 	for (int slot = 1; slot <= found->slots; slot++) {
 		if (is_taken(engine, listing->name, slot, found->b[slot - 1]))
 			busy[answer.held_count++] = slot;
@@ -350,6 +373,23 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
 	answer.held = busy;
 	finish(engine, listing, &answer);
 	free(busy);
+}
+
+static void
+on_busy_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct listing *listing = listing_find(engine, id);
+
+	(void)count;
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (answers[0] == BROKER_UNKNOWN) {
+		refuse_unknown(engine, listing);
+		return;
+	}
+	listing->mutex_is_there = answers[0] == BROKER_OK;
+	survey_start(engine, listing->name, SURVEY_BUSY, on_counted, id);
 }
 
 void
@@ -360,7 +400,7 @@ list_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 	if (listing == NULL)
 		return;
 	listing->name = mem_strdup(name);
-	survey_start(engine, name, SURVEY_BUSY, on_counted, listing->op);
+	probe_mutex(engine, listing, on_busy_mutex_probed);
 }
 
 void

@@ -276,7 +276,8 @@ void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /*
  * Which slots of a semaphore are taken, as the broker says: answer.slots, and .held those whose B is
- * there, ours included.
+ * there, ours included; and before them 0 when the true mutex of that name is taken, which is said of a
+ * no-such-lock, too.
  */
 void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 
@@ -286,7 +287,10 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
  */
 void lock_each(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
-/* Slots that are taken here though no row has them: being claimed, or given back. As lock_each(). */
+/*
+ * Slots that are taken here though no row has them: being claimed, or given back; 0: the true mutex. As
+ * lock_each().
+ */
 void lock_each_passing(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
 /*

@@ -176,7 +176,7 @@ lock_each_passing(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)
 {
 	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (!is_row(hold) && hold->slot != 0 && strcmp(name, hold->name) == 0)
+		if (!is_row(hold) && hold->state != HOLD_SLOTLESS && strcmp(name, hold->name) == 0)
 			fn(ctx, hold->slot);
 	}
 }

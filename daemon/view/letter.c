@@ -82,7 +82,7 @@ slots_are_sane(const struct cJSON *slots)
 	int64_t slot;
 
 	for (const struct cJSON *one = json_first(slots); one != NULL; one = json_next(one)) {
-		if (!json_integer(one, &slot) || slot < 1 || slot > INT32_MAX)
+		if (!json_integer(one, &slot) || slot < 0 || slot > INT32_MAX)
 			return false;
 	}
 	return true;

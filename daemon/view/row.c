@@ -85,7 +85,8 @@ row_unknown(const char *name, int slot)
 	json_add_null(row, "lock");
 	json_add_string(row, "state", lock_party_word(LOCK_PARTY_BUSY));
 	json_add_string(row, "name", name);
-	json_add_string(row, "kind", lock_kind_word(LOCK_KIND_SEMAPHORE));
+	json_add_string(
+	    row, "kind", lock_kind_word(slot > 0 ? LOCK_KIND_SEMAPHORE : LOCK_KIND_MUTEX));
 	add_place(row, "slot", slot);
 	for (size_t i = 0; i < sizeof(not_known) / sizeof(not_known[0]); i++)
 		json_add_null(row, not_known[i]);
@@ -260,6 +261,18 @@ row_slot(const struct cJSON *row)
 
 	json_integer(json_get(row, "slot"), &slot);
 	return (int)slot;
+}
+
+int
+row_takes(const struct cJSON *row)
+{
+	bool mutex = strcmp(text_of(row, "kind"), lock_kind_word(LOCK_KIND_MUTEX)) == 0;
+	int slot = row_slot(row);
+
+	if (slot > 0)
+		return slot;
+	return mutex && strcmp(text_of(row, "state"), lock_party_word(LOCK_PARTY_BUSY)) == 0 ? 0
+											     : -1;
 }
 
 bool

@@ -22,7 +22,7 @@ struct row_facts {
 };
 
 struct cJSON *row_new(const struct row_facts *facts, const struct lock_party *party);
-/* A slot that is taken, nobody says by whom. */
+/* A slot that is taken, nobody says by whom; 0: the true mutex. */
 struct cJSON *row_unknown(const char *name, int slot);
 /*
  * Whether it is what row_new() of the daemon of that run would make, not gone and not cancelled. It may
@@ -38,6 +38,8 @@ size_t row_size(const struct cJSON *row);
 const char *row_waiter(const struct cJSON *row);
 const char *row_name(const struct cJSON *row);
 int row_slot(const struct cJSON *row); /* 0: none */
+/* What nobody else can have as long as it does: its slot; 0: the true mutex; -1: nothing. */
+int row_takes(const struct cJSON *row);
 bool row_waits(const struct cJSON *row);
 /* Whether both say the same, but for what moves by itself: place in the line, and age. */
 bool row_same(const struct cJSON *a, const struct cJSON *b);

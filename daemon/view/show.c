@@ -41,7 +41,7 @@ struct showing {
 	char *name;         /* owned */
 	enum reason reason; /* COUNTED: of the broker's answer */
 	int slots;          /* as lock_answer */
-	int *busy;          /* owned: slots that are taken */
+	int *busy;          /* owned: slots that are taken, from the lowest; 0: the true mutex */
 	size_t busy_count;
 	bool *
 	    explained; /* owned; by slot: some row or daemon has it; METHODS_SLOTS_MAX + 1 of them */
@@ -101,7 +101,7 @@ show_free_all(struct view *view)
 static void
 explain(struct showing *showing, int slot)
 {
-	if (slot >= 1 && slot <= METHODS_SLOTS_MAX)
+	if (slot >= 0 && slot <= METHODS_SLOTS_MAX)
 		showing->explained[slot] = true;
 }
 
@@ -111,6 +111,15 @@ explain_slot(void *ctx, int slot)
 	explain(ctx, slot);
 }
 
+static void
+explain_own(void *ctx, const struct lock_party *party)
+{
+	bool takes_mutex = party->kind == LOCK_KIND_MUTEX && party->state == LOCK_PARTY_BUSY;
+
+	if (party->slot > 0 || takes_mutex)
+		explain(ctx, party->slot);
+}
+
 /* Takes the row. */
 static void
 add_row(struct showing *showing, struct cJSON *row)
@@ -118,7 +127,7 @@ add_row(struct showing *showing, struct cJSON *row)
 	struct rows *rows = row_waits(row) ? &showing->waiters : &showing->holders;
 	size_t size = row_size(row);
 
-	explain(showing, row_slot(row));
+	explain(showing, row_takes(row));
 	if (showing->bytes + size > ROWS_BYTES_MAX) {
 		showing->more++;
 		json_free(row);
@@ -147,18 +156,12 @@ add_own(void *ctx, const struct lock_party *party)
 
 	showing->waiting += party->state == LOCK_PARTY_WAITING;
 	if (adder->full) {
-		explain(showing, party->slot);
+		explain_own(showing, party);
 		showing->more++;
 		return;
 	}
 	add_row(showing, row_new(&adder->facts, party));
 	adder->full = showing->more > more;
-}
-
-static void
-explain_own(void *ctx, const struct lock_party *party)
-{
-	explain(ctx, party->slot);
 }
 
 /* What is known here of who has a slot: it changes while the others are asked. */
@@ -233,6 +236,8 @@ array_of(struct rows *rows, size_t first)
 static void
 add_slots(struct cJSON *result, const struct showing *showing)
 {
+	bool has_mutex = showing->busy_count > 0 && showing->busy[0] == 0;
+
 	if (showing->reason != REASON_NONE) {
 		json_add_null(result, "slots");
 		json_add_null(result, "busy");
@@ -242,7 +247,7 @@ add_slots(struct cJSON *result, const struct showing *showing)
 		json_add_string(result, "slots", "unlimited");
 	else
 		json_add_integer(result, "slots", showing->slots);
-	json_add_integer(result, "busy", (int64_t)showing->busy_count);
+	json_add_integer(result, "busy", (int64_t)showing->busy_count - has_mutex);
 }
 
 static struct cJSON *

@@ -97,6 +97,20 @@ class Shown(View):
                          [(1, "A", False), (2, None, True)])
         self.wait_rows(admin, {"A": ("here", "busy", 1), "B": ("there", "busy", 2)})
 
+    def test_a_mutex_of_who_does_not_answer_is_held_by_unknown(self):
+        here = self.daemon("here")
+        there = self.daemon("there", "--heartbeat", "60", expect=TROUBLE)
+        admin, holder = Wire(here), Wire(there)
+        holder.call("acquire", name=self.name, kind="mutex", who="B")
+        self.wait_rows(admin, {"B": ("there", "busy", None)})
+        there.freeze()
+        shown = admin.call("show", name=self.name)
+        there.thaw()
+        self.assertEqual([(row["kind"], row["state"], row["slot"], row["who"], row["unknown"]) for row in shown["holders"]],
+                         [("mutex", "busy", None, None, True)])
+        self.assertEqual((shown["slots"], shown["busy"], shown["unknown_hosts"]), (None, None, ["there"]))
+        self.wait_rows(admin, {"B": ("there", "busy", None)})
+
     def test_who_ends_in_order_is_not_missed(self):
         here, there = self.daemon("here"), self.daemon("there")
         admin = Wire(here)

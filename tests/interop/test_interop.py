@@ -116,7 +116,10 @@ class Together:
         peer.call("release", lock=held)
         self.assertTrue(self.foreign.acquire_mutex(name=self.name))
         self.assertEqual(self.refused(peer, "acquire", kind="mutex", timeout=0), "would-block")
+        shown = peer.call("show", name=self.name)["holders"]
+        self.assertEqual([(row["kind"], row["state"], row["unknown"]) for row in shown], [("mutex", "busy", True)])
         self.foreign.release_mutex(name=self.name)
+        self.assertEqual(self.refused(peer, "show"), "no-such-lock")
         peer.call("acquire", name=self.name, kind="mutex", timeout=0)
 
     # ---- administering ----

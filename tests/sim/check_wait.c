@@ -184,7 +184,8 @@ count_passing(void *ctx, int slot)
 {
 	struct passing *passing = ctx;
 
-	passing->count += slot != passing->slot;
+	/* A mutex is none of the semaphore's slots. */
+	passing->count += slot != 0 && slot != passing->slot;
 }
 
 /* An older change of its peer comes first, or it makes the semaphore. */

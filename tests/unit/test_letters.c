@@ -102,7 +102,7 @@ static const char *const garbled[] = {
     LETTER("\"answer\":\"rows\",\"last\":1"),
     LETTER("\"answer\":\"rows\",\"waiting\":-1"),
     LETTER("\"answer\":\"rows\",\"more\":0.5"),
-    LETTER("\"answer\":\"rows\",\"slots\":[0]"),
+    LETTER("\"answer\":\"rows\",\"slots\":[-1]"),
     LETTER("\"answer\":\"rows\",\"slots\":[\"1\"]"),
     LETTER("\"answer\":\"rows\",\"slots\":[2147483648]"),
     LETTER("\"answer\":\"waiting\",\"counts\":[7]"),

@@ -235,6 +235,35 @@ START_TEST(busy_slots_are_those_with_a_holder_anywhere)
 }
 END_TEST
 
+START_TEST(busy_says_of_a_mutex_whether_it_is_taken)
+{
+	world_make(world, "db", 2);
+	ck_assert(memory_world_put(world->memory, "db-2-B", true));
+	ck_assert(memory_world_put(world->memory, "db-M", true));
+	lock_busy(engine(0), 8, 1, "db");
+	ck_assert_str_eq(world_await(world, 0, 8, 1)->detail, "0 2");
+	ck_assert(memory_world_put(world->memory, "m-M", true));
+	lock_busy(engine(0), 8, 2, "m");
+	ck_assert_int_eq(world_await(world, 0, 8, 2)->reason, REASON_NO_SUCH_LOCK);
+	ck_assert_str_eq(world_await(world, 0, 8, 2)->detail, "0");
+}
+END_TEST
+
+/* amqp-locks-python: one queue is both. */
+START_TEST(busy_knows_a_mutex_from_an_administrator)
+{
+	world_free(world);
+	world = world_new_named(&queue_naming_amqp_locks_python);
+	ck_assert(memory_world_put(world->memory, "db", true));
+	lock_busy(engine(0), 8, 1, "db");
+	ck_assert_str_eq(world_await(world, 0, 8, 1)->detail, "0");
+	ck_assert(memory_world_put(world->memory, "db-A-1", false));
+	lock_busy(engine(0), 8, 2, "db");
+	ck_assert_int_eq(world_await(world, 0, 8, 2)->reason, REASON_NONE);
+	ck_assert_str_eq(world_await(world, 0, 8, 2)->detail, "");
+}
+END_TEST
+
 START_TEST(busy_says_that_there_is_none_such_and_that_it_cannot_see)
 {
 	const struct said *said;
@@ -411,6 +440,8 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, a_slot_that_is_passing_is_nobodys);
 	tcase_add_test(tcase, who_waits_is_counted_by_name);
 	tcase_add_test(tcase, busy_slots_are_those_with_a_holder_anywhere);
+	tcase_add_test(tcase, busy_says_of_a_mutex_whether_it_is_taken);
+	tcase_add_test(tcase, busy_knows_a_mutex_from_an_administrator);
 	tcase_add_test(tcase, busy_says_that_there_is_none_such_and_that_it_cannot_see);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("grant and deny");

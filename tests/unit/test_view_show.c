@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/view/inspect.h"
+#include "daemon/view/row.h"
 #include "protocol/json.h"
 #include "protocol/line.h"
 #include "tests/unit/test_view.h"
@@ -190,6 +191,89 @@ START_TEST(a_mutex_has_rows_and_no_slots)
 	ck_assert_ptr_nonnull(result);
 	ck_assert(json_is_null(json_get(result, "slots")));
 	ck_assert_ptr_nonnull(json_first(json_get(result, "holders")));
+}
+END_TEST
+
+/* The holders of m, as daemon 0 shows them: "A@host1 unknown@?", in words; NULL: no such lock. */
+static const char *
+mutex_holders(uint64_t request)
+{
+	static char text[128];
+	const struct rig_answer *answer;
+	const struct cJSON *row;
+	const char *who, *kind;
+	bool unknown;
+
+	view_show(rig->daemon[0].view, 100, request, "m");
+	answer = rig_await(rig, 0, request);
+	if (answer->reason == REASON_NO_SUCH_LOCK)
+		return NULL;
+	text[0] = '\0';
+	for (row = json_first(json_get(answer->result, "holders")); row != NULL;
+	     row = json_next(row)) {
+		who = "-";
+		json_string(json_get(row, "who"), &who);
+		ck_assert(json_string(json_get(row, "kind"), &kind));
+		ck_assert(json_bool(json_get(row, "unknown"), &unknown));
+		ck_assert(strcmp(kind, "mutex") != 0 || json_is_null(json_get(row, "slot")));
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s%s",
+		    text[0] == '\0' ? "" : ", ", who, kind, unknown ? " unknown" : "");
+	}
+	return text;
+}
+
+START_TEST(a_mutex_that_nobody_explains_is_held_by_unknown)
+{
+	const struct lock_acquire wanted = {
+	    .name = "m", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "A"};
+	const struct cJSON *result;
+	int64_t busy = -1;
+
+	ck_assert_ptr_null(mutex_holders(1));
+	memory_world_put(rig->world->memory, "m-M", true);
+	ck_assert_str_eq(mutex_holders(2), "- mutex unknown");
+	result = rig_answered(rig, 0, 2)->result;
+	ck_assert(json_is_null(json_get(result, "slots")));
+	ck_assert(json_is_null(json_get(result, "busy")));
+	/* Beside a semaphore of that name it is none of its slots. */
+	world_make(rig->world, "m", 2);
+	memory_world_put(rig->world->memory, "m-2-B", true);
+	ck_assert_str_eq(mutex_holders(3), "- semaphore unknown, - mutex unknown");
+	ck_assert(json_integer(json_get(rig_answered(rig, 0, 3)->result, "busy"), &busy));
+	ck_assert_int_eq(busy, 1);
+	/* One who is let in without taking it does not explain it. */
+	lock_acquire(rig->world->daemon[1].engine, 1, 1, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	view_show(rig->daemon[1].view, 100, 4, "m");
+	result = rig_await(rig, 1, 4)->result;
+	view_grant(
+	    rig->daemon[1].view, 100, 5, row_waiter(json_first(json_get(result, "waiters"))), 0);
+	ck_assert_int_eq(rig_await(rig, 1, 5)->reason, REASON_NONE);
+	ck_assert_str_eq(mutex_holders(6), "- semaphore unknown, A mutex, - mutex unknown");
+}
+END_TEST
+
+START_TEST(a_mutex_behind_a_daemon_is_explained_by_it)
+{
+	const struct lock_acquire wanted = {
+	    .name = "m", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "A"};
+
+	lock_acquire(rig->world->daemon[1].engine, 1, 1, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	ck_assert_str_eq(mutex_holders(1), "A mutex");
+	rig->daemon[1].deaf = true;
+	ck_assert_str_eq(mutex_holders(2), "- mutex unknown");
+	rig->daemon[1].deaf = false;
+	world_pass(rig->world, MINUTE);
+	/* It is given back, and that has not been answered: nobody has it, and that is no riddle. */
+	rig->world->delay = 100 * NSEC_PER_MSEC;
+	lock_peer_gone(rig->world->daemon[1].engine, 1);
+	ck_assert_ptr_null(mutex_holders(3));
+	rig->world->delay = 0;
+	lock_acquire(rig->world->daemon[0].engine, 1, 1, &wanted);
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	ck_assert_str_eq(mutex_holders(4), "A mutex");
+	ck_assert_int_lt(show_takes(0, 5), RIG_TIMEOUT / 5);
 }
 END_TEST
 
@@ -421,6 +505,8 @@ suite_view_show(void)
 	tcase_add_test(tcase, what_changes_hands_meanwhile_is_no_riddle);
 	tcase_add_test(tcase, a_name_that_nobody_knows_is_no_such_lock);
 	tcase_add_test(tcase, a_mutex_has_rows_and_no_slots);
+	tcase_add_test(tcase, a_mutex_that_nobody_explains_is_held_by_unknown);
+	tcase_add_test(tcase, a_mutex_behind_a_daemon_is_explained_by_it);
 	tcase_add_test(tcase, without_a_broker_it_is_what_is_known_here);
 	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
 	tcase_add_test(tcase, what_does_not_fit_is_counted);
