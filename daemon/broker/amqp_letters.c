@@ -194,7 +194,7 @@ tell(struct amqp_letters *letters, struct broker_letter *letter)
 		if (letter->from != 0)
 			letters->config.asked(letters->config.ctx, letter);
 	} else {
-		letter->asked = letter_number(content->correlation_id);
+		letter->asked = broker_number(content->correlation_id);
 		if (letter_questions_know(letters->questions, letter->asked))
 			letters->config.replied(letters->config.ctx, letter);
 	}

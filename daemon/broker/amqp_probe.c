@@ -246,14 +246,9 @@ static bool
 on_message(void *ctx)
 {
 	struct amqp_probes *probes = ctx;
-	const char *digits = probes->lane.content.correlation_id;
+	uint64_t tag = broker_number(probes->lane.content.correlation_id);
 	struct probe *probe;
-	uint64_t tag = 0;
 
-	if (strlen(digits) > 19 || strspn(digits, "0123456789") != strlen(digits))
-		return false;
-	for (; *digits != '\0'; digits++)
-		tag = tag * 10 + (uint64_t)(*digits - '0');
 	if (tag == 0 || tag > probes->last_tag)
 		return false;
 	probe = find_tag(probes, tag);

@@ -1,5 +1,7 @@
 #include "daemon/broker/broker.h"
 
+#include <string.h>
+
 const char *
 broker_state_word(enum broker_state state)
 {
@@ -22,6 +24,18 @@ broker_is_name(const void *body, size_t len)
 			return false;
 	}
 	return len > 0 && len <= BROKER_NAME_MAX;
+}
+
+uint64_t
+broker_number(const char *text)
+{
+	uint64_t number = 0;
+
+	if (strlen(text) > 19 || strspn(text, "0123456789") != strlen(text))
+		return 0;
+	for (; *text != '\0'; text++)
+		number = 10 * number + (uint64_t)(*text - '0');
+	return number;
 }
 
 int

@@ -43,24 +43,12 @@ letter_senders_free(struct letter_senders *senders)
 }
 
 uint64_t
-letter_number(const char *text)
-{
-	uint64_t number = 0;
-
-	if (strlen(text) > 19 || strspn(text, "0123456789") != strlen(text))
-		return 0;
-	for (; *text != '\0'; text++)
-		number = 10 * number + (uint64_t)(*text - '0');
-	return number;
-}
-
-uint64_t
 letter_senders_add(
     struct letter_senders *senders, const char *inbox, const char *number, int64_t now)
 {
 	struct sender *sender;
 
-	if (strncmp(inbox, LETTER_INBOX, strlen(LETTER_INBOX)) != 0 || letter_number(number) == 0)
+	if (strncmp(inbox, LETTER_INBOX, strlen(LETTER_INBOX)) != 0 || broker_number(number) == 0)
 		return 0;
 	sender = &senders->ring[++senders->last % LETTER_SENDERS_MAX];
 	sender_done(sender);

@@ -29,7 +29,5 @@ uint64_t letter_senders_add(
 /* False: it came long ago, or never. */
 bool letter_senders_find(
     struct letter_senders *senders, uint64_t from, int64_t now, struct letter_sender *ret);
-/* A number that a letter says; 0: none. */
-uint64_t letter_number(const char *text);
 
 #endif

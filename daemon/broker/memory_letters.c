@@ -230,7 +230,7 @@ memory_letters_reply(struct memory_letters *letters, uint64_t from, const char *
 	send_letter(letters, (struct memory_call){.method = MEMORY_LETTER_REPLY,
 				 .queue = sender.inbox,
 				 .name = text,
-				 .number = letter_number(sender.number)});
+				 .number = broker_number(sender.number)});
 }
 
 void
