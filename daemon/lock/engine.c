@@ -286,16 +286,14 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 /* ---- requests that do not wait by themselves ---- */
 
 void
-engine_op_give_up(struct lock_engine *engine, uint64_t id)
+engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answer *answer)
 {
 	const struct op *op = engine_op_find(engine, id);
-	struct lock_answer answer = engine_refusal(
-	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
 	void (*expired)(struct lock_engine *, uint64_t) = op->expired;
 
 	if (op->fill != NULL)
-		op->fill(engine, id, &answer);
-	engine_op_end(engine, id, &answer);
+		op->fill(engine, id, answer);
+	engine_op_end(engine, id, answer);
 	if (expired != NULL)
 		expired(engine, id);
 }
@@ -303,7 +301,12 @@ engine_op_give_up(struct lock_engine *engine, uint64_t id)
 static void
 op_too_late(void *ctx, uint64_t id)
 {
-	engine_op_give_up(ctx, id);
+	struct lock_engine *engine = ctx;
+	const struct op *op = engine_op_find(engine, id);
+	struct lock_answer answer = engine_refusal(
+	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
+
+	engine_op_give_up(engine, id, &answer);
 }
 
 struct op *

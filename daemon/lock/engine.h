@@ -53,9 +53,9 @@ struct op {
 	enum reason late;      /* what it is answered when the deadline passes */
 	const char *late_text; /* static, or `words`; NULL: that the broker did not answer */
 	char words[128];
-	/* Adds what is known to the deadline's answer; NULL: nothing is. */
+	/* Adds what is known to the answer when it is given up; NULL: nothing is. */
 	void (*fill)(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer);
-	/* Told when the deadline has answered it; NULL: nobody. */
+	/* Told when it was given up, by its deadline or otherwise; NULL: nobody. */
 	void (*expired)(struct lock_engine *engine, uint64_t op);
 	UT_hash_handle by_id;
 };
@@ -138,8 +138,8 @@ void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_an
 void engine_op_leave(struct lock_engine *engine, struct op *op);
 struct op *engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request);
 struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
-/* Its deadline has passed, or nobody is there to hear of it. */
-void engine_op_give_up(struct lock_engine *engine, uint64_t id);
+/* Ends it with that refusal, with what is known added, and what it stands for: as its deadline does. */
+void engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answer *answer);
 /* Progress was made: the deadline starts anew. */
 void engine_op_progress(struct lock_engine *engine, struct op *op);
 struct waiter *engine_waiter_find(const struct lock_engine *engine, uint64_t id); /* or NULL */

@@ -272,6 +272,7 @@ void
 survey_peer_left(struct lock_engine *engine, uint64_t peer)
 {
 	struct surveying *scan = engine->scans;
+	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "its peer is gone");
 	uint64_t op;
 
 	while (scan != NULL) {
@@ -282,7 +283,7 @@ survey_peer_left(struct lock_engine *engine, uint64_t peer)
 		op = scan->whose;
 		HASH_DELETE(by_whose, engine->scans, scan);
 		surveying_free(scan);
-		engine_op_give_up(engine, op);
+		engine_op_give_up(engine, op, &answer);
 		scan = engine->scans; /* the end of one may have begun another */
 	}
 }

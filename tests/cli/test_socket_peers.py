@@ -238,6 +238,30 @@ class Limits(unittest.TestCase):
                                                 "which is all it may have")] * 4)
         self.assertEqual(one.call("explain", name="db")["verdict"], "no-such-lock")
 
+    def scan(self, daemon):
+        """A peer with 16 scans of which the first has been answered."""
+        peer = Wire(daemon)
+        for id in range(16):
+            peer.send_line({"id": id, "method": "fsck", "params": {"name": f"db{id}"}})
+        self.assertEqual(peer.recv()["id"], 0)
+        return peer
+
+    def test_scans_of_who_hangs_up_are_given_up(self):
+        daemon = Daemon(self)
+        daemon.wait_broker()
+        self.scan(daemon).hang_up()
+        daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its peer is gone")
+        # But for the one that had begun.
+        daemon.wait_log(r"refused fsck of db1: peer \d+, .* no-such-lock")
+
+    def test_scans_of_who_has_only_said_all_are_answered(self):
+        daemon = Daemon(self)
+        daemon.wait_broker()
+        peer = self.scan(daemon)
+        peer.socket.shutdown(socket.SHUT_WR)
+        self.assertEqual({peer.recv()["error"]["data"]["reason"] for _ in range(15)}, {"no-such-lock"})
+        peer.wait_closed()
+
     def test_one_request_at_a_time_answers_all(self):
         daemon = Daemon(self, "--max-requests-per-peer", "1")
         peer = Wire(daemon)
