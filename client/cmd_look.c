@@ -14,7 +14,7 @@
 #include "client/row.h"
 #include "client/table.h"
 
-/* So many semaphores, or slots, are looked at one after another. */
+/* So many semaphores, or slots to mend, are looked at one after another. */
 #define LOOK_ANSWER_MS 600000
 
 /* ---- size ---- */
@@ -179,12 +179,13 @@ good_name(const char *command, const char *name)
 
 /* Calls a method that takes a good name and one thing more, as a member of JSON; "" = nothing. */
 static int
-call_about(struct lb *lb, const char *method, const char *name, const char *more)
+call_about(
+    struct lb *lb, const char *method, const char *name, const char *more, int64_t patience_ms)
 {
 	char params[512];
 
 	snprintf(params, sizeof(params), "{\"name\":\"%s\"%s}", name, more);
-	return lb_call(lb, method, params, LOOK_ANSWER_MS, NULL);
+	return lb_call(lb, method, params, patience_ms, NULL);
 }
 
 /* Of findings; of those that there is no room for, it is not known, so they count. */
@@ -234,7 +235,8 @@ static int
 ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	const char *name = operands[0];
-	int code = call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "");
+	int code =
+	    call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "", LOOK_ANSWER_MS);
 	struct tally tally = {.members = 0};
 
 	if (code != LB_OK)
@@ -343,7 +345,7 @@ say_what_is_missing(struct lb *lb, const char *name)
 {
 	bool up = false;
 
-	if (lb_call(lb, "ping", "{\"broker\":true}", LOOK_ANSWER_MS, NULL) == LB_OK)
+	if (lb_call(lb, "ping", "{\"broker\":true}", ASKING_ANSWER_MS, NULL) == LB_OK)
 		(void)lb_json_each(lb_result_json(lb), find_broker_up, &up);
 	say(up ? "%s: there is no such semaphore any more"
 	       : "%s: the broker cannot be asked: only what this host knows is shown",
@@ -353,7 +355,7 @@ say_what_is_missing(struct lb *lb, const char *name)
 static int
 ask_show(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
-	int code = call_about(lb, "show", operands[0], "");
+	int code = call_about(lb, "show", operands[0], "", ASKING_ANSWER_MS);
 	struct shown shown = {.slots = ""};
 	bool away;
 
@@ -411,7 +413,8 @@ ask_explain(struct lb *lb, const struct options *options, char *operands[], int 
 	struct explanation explanation = {.verdict = ""};
 
 	snprintf(kind, sizeof(kind), ",\"kind\":\"%s\"", lb_kind_word(options->kind));
-	code = call_about(lb, "explain", name, options->kind != LB_SEMAPHORE ? kind : "");
+	code = call_about(
+	    lb, "explain", name, options->kind != LB_SEMAPHORE ? kind : "", ASKING_ANSWER_MS);
 	if (code != LB_OK)
 		return code;
 	(void)lb_json_each(lb_result_json(lb), read_explanation, &explanation);

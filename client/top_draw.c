@@ -216,7 +216,7 @@ nothing(const struct top_model *model, enum top_panel panel)
 	if (*model->sight[panel].filter != '\0')
 		return "  Nothing passes the filter.";
 	if (panel == TOP_SEMAPHORES)
-		return "  There are no semaphores.";
+		return model->semaphores_known ? "  There are no semaphores." : "";
 	if (model->rows_of[0] == '\0')
 		return "";
 	return model->rows_partial ? "  Nobody is known to hold it or to wait."
@@ -263,8 +263,10 @@ draw_title(const struct top_model *model)
 	const struct top_sight *sight = &model->sight[TOP_SEMAPHORES];
 	char line[CELL_SIZE];
 
-	snprintf(line, sizeof(line), "lockbroker top   %zu semaphore%s", model->semaphores_count,
-	    model->semaphores_count == 1 ? "" : "s");
+	snprintf(line, sizeof(line), "lockbroker top");
+	if (model->semaphores_known)
+		snprintf(line, sizeof(line), "lockbroker top   %zu semaphore%s",
+		    model->semaphores_count, model->semaphores_count == 1 ? "" : "s");
 	add_more(line, sizeof(line), model->more, sight->filter, model->silent);
 	put_line(0, A_REVERSE, line);
 }

@@ -231,6 +231,7 @@ top_model_list(struct top_model *model, const char *json)
 	free(model->semaphores);
 	model->semaphores = read.items;
 	model->semaphores_count = read.count;
+	model->semaphores_known = true;
 	model->more = read.more;
 	snprintf(model->silent, sizeof(model->silent), "%s", read.silent);
 	see(model, TOP_SEMAPHORES);

@@ -48,7 +48,8 @@ struct top_cancelled {
 struct top_model {
 	struct top_semaphore *semaphores; /* owned; by name */
 	size_t semaphores_count;
-	struct row *rows; /* owned; holders, waiters, cancelled */
+	bool semaphores_known; /* they were told of, be it that there are none */
+	struct row *rows;      /* owned; holders, waiters, cancelled */
 	size_t rows_count;
 	char rows_of[ROW_NAME_SIZE];  /* "" = there are none yet */
 	bool rows_partial;            /* others could not be asked, or the broker not */

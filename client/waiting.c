@@ -18,6 +18,8 @@
 /* How often the line on the terminal is written anew, and who holds the lock is asked at the most. */
 #define LINE_EVERY_MS 1000
 #define HOLDERS_EVERY_MS 2000
+/* A daemon that says nothing for so long, or does not answer, is worth a word. */
+#define SILENCE_MS 3000
 /* One may have followed another without a change that is told. */
 #define HOLDERS_ANEW_MS 10000
 
@@ -72,6 +74,23 @@ age_words(const struct waiting *waiting, char *ret, size_t size)
 	row_age_words((double)((watch_now() - waiting->began) / 1000), ret, size);
 }
 
+/* When the daemon has been silent too long to be well; a grant comes at once, or else a word of waiting does. */
+static int64_t
+silent_from(const struct waiting *waiting)
+{
+	const struct stand *stand = &waiting->stand;
+
+	if (!stand->known)
+		return waiting->began + SILENCE_MS;
+	return stand->asking != 0 ? stand->asked_at + SILENCE_MS : WATCH_NEVER;
+}
+
+static bool
+is_silent(const struct waiting *waiting)
+{
+	return watch_now() >= silent_from(waiting);
+}
+
 /* Erased before anything else is said. */
 static void
 show_line(struct waiting *waiting)
@@ -80,7 +99,9 @@ show_line(struct waiting *waiting)
 	char line[1024], age[24];
 
 	age_words(waiting, age, sizeof(age));
-	if (*stand->broker != '\0')
+	if (is_silent(waiting))
+		snprintf(line, sizeof(line), "waiting %s, no answer from lockbrokerd yet", age);
+	else if (*stand->broker != '\0')
 		snprintf(line, sizeof(line), "waiting %s, the broker is %s", age, stand->broker);
 	else if (stand->position > 0)
 		snprintf(line, sizeof(line), "waiting %s, position %d%s", age, stand->position,
@@ -134,8 +155,10 @@ keep_line(struct waiting *waiting)
 {
 	int64_t next = waiting->stand.shown_at + LINE_EVERY_MS;
 
-	if (waiting->telling != TELL_TERMINAL || !waiting->stand.known)
+	if (waiting->telling != TELL_TERMINAL)
 		return WATCH_NEVER;
+	if (!waiting->stand.known && !is_silent(waiting))
+		return silent_from(waiting);
 	ask_holders(waiting);
 	if (watch_now() < next)
 		return next;

@@ -11,6 +11,7 @@ from pathlib import Path
 import tap
 from cli import Job, command
 from daemon import Daemon, program
+from fake import Fake
 from wait import wait_until
 from wire import Wire
 
@@ -117,6 +118,11 @@ class Simple(CommandCase):
         self.assertEqual(json.loads(job.err)["error"]["code"], 5)
         job = command(self, "/nonexistent/s", "ping", "--json", status=69)
         self.assertEqual(json.loads(job.err)["error"]["data"], {"reason": "no-daemon"})
+
+    def test_ping_of_a_daemon_that_hangs(self):
+        job = Job(self, Fake(self, ping=None), "ping")
+        job.wait(75, within=9)
+        self.assertIn("did not answer in time", job.err)
 
     def test_ping(self):
         self.assertIn("answered", self.lockbroker("ping").out)

@@ -211,6 +211,18 @@ class TheLineThatWaits(unittest.TestCase):
         self.waits(1)
         screen.wait_row("position 1, held by alice")
 
+    def test_the_daemon_is_silent(self):
+        self.fake.script["show"] = None
+        screen = self.start()
+        screen.wait_row(r"^lockbroker: db: waiting [3-9]s, no answer from lockbrokerd yet$")
+        self.waits(2)
+        screen.wait_row(r"waiting \d+s, position 2, 1 holds it$")
+        # It was asked who that is.
+        screen.wait_row(r"^lockbroker: db: waiting \d+s, no answer from lockbrokerd yet$")
+        self.waits(1)
+        self.grant()
+        screen.wait(0)
+
     def test_is_gone_before_anything_else_is_said(self):
         screen = self.start()
         self.waits(1)

@@ -366,6 +366,13 @@ class Trouble(Rows):
         screen.wait_row("^no semaphore is selected$")
         self.quit(screen)
 
+    def test_what_is_not_known_yet_is_not_said_to_be_nothing(self):
+        self.fake.script["list"] = None
+        screen = Screen(self, self.fake, "top")
+        screen.wait_row("^lockbrokerd has not answered for")
+        self.assertIsNone(screen.find("no semaphores|0 semaphores"))
+        self.quit(screen)
+
     def test_the_daemon_refuses_to_tell(self):
         screen = self.start()
         self.fake.script["list"] = lambda request, connection: self.fake.refuse(
