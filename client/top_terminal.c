@@ -86,16 +86,20 @@ top_terminal_begin(void)
 	return true;
 }
 
+/* Where the terminal has no second screen the cursor stays in the last line, and the shell writes there. */
 void
 top_terminal_leave(void)
 {
+	move(LINES - 1, 0);
+	clrtoeol();
+	refresh();
 	endwin();
 }
 
 void
 top_terminal_end(void)
 {
-	endwin();
+	top_terminal_leave();
 	delscreen(screen);
 }
 

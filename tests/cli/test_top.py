@@ -180,6 +180,8 @@ class Shown(Rows):
         screen.resize(20, 5)
         screen.wait_row("^needs 40x10")
         screen.type("y+")
+        # It asks every second, and reads what was typed before it does.
+        self.fake.wait_asked("list", len(self.fake.asked("list")) + 2)
         screen.resize(40, 10)
         screen.wait_row(r"^Close db: 0 slots.*\u2026 \[y/N\]$")
         screen.type("n")
@@ -459,6 +461,12 @@ class Trouble(Rows):
                 self.assertIn(b"\x1b[?12l\x1b[?25h", screen.raw[-80:])
                 after = termios.tcgetattr(screen.fd)
                 self.assertTrue(after[3] & termios.ICANON and after[3] & termios.ECHO)
+
+    def test_leaves_the_last_line_to_the_shell(self):
+        screen = self.start()
+        self.quit(screen)
+        self.assertIsNotNone(screen.find("alice"))
+        self.assertEqual((screen.rows()[23], screen.screen.cursor.y), ("", 23))
 
     def test_restores_the_terminal_after_a_crash(self):
         screen = self.start(term="xterm")
