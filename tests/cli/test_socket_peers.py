@@ -238,6 +238,17 @@ class Limits(unittest.TestCase):
                                                 "which is all it may have")] * 4)
         self.assertEqual(one.call("explain", name="db")["verdict"], "no-such-lock")
 
+    def test_ten_thousand_of_one_user_may_wait(self):
+        daemon = Daemon(self)
+        peers = [Wire(daemon) for _ in range(10)]
+        lock = peers[0].call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        for peer in peers:
+            peer.send_bytes(b"".join(line(f"w{i}", "acquire", name="m", kind="mutex") for i in range(1000)))
+            peer.call("ping", within=30)
+        self.assertEqual(peers[0].call("info")["counts"]["waiting"], 10000)
+        peers[0].call("release", lock=lock)
+        self.assertEqual(peers[0].recv()["result"]["name"], "m")
+
     def scan(self, daemon):
         """A peer with 16 scans of which the first has been answered."""
         peer = Wire(daemon)
