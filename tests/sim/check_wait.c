@@ -382,9 +382,12 @@ check_ask(struct sim *sim, const struct ask *ask)
 
 	if (ask->kind == LOCK_KIND_MUTEX ? sim->plan.python : may_stand_behind(sim, ask))
 		return;
+	/* A marker is seen by probes alone. */
 	if (ask->kind != LOCK_KIND_MUTEX)
-		check_not_free(sim, ask, could_since(sim, ask, of->unlimited_since), patience(sim),
-		    queue_unlimited(ask->name));
+		check_not_free(sim, ask,
+		    later(could_since(sim, ask, of->unlimited_since),
+			sim->waits.let_see_since[ask->daemon]),
+		    patience(sim), queue_unlimited(ask->name));
 	for (int slot = first; slot <= last; slot++) {
 		if (of->slots[slot].free_since == INT64_MAX)
 			continue;
@@ -394,15 +397,26 @@ check_ask(struct sim *sim, const struct ask *ask)
 	}
 }
 
+/* Since when something is so. */
+static void
+keep_since(const struct sim *sim, int64_t *since, bool is_so)
+{
+	if (!is_so)
+		*since = INT64_MAX;
+	else if (*since == INT64_MAX)
+		*since = sim->now;
+}
+
 static void
 look(struct sim *sim)
 {
 	sim->waits.next_look = sim->now + 16 * NSEC_PER_MSEC;
 	for (int i = 0; i < sim->plan.daemons; i++) {
-		if (!is_fit(sim, &sim->daemons[i]))
-			sim->waits.fit_since[i] = INT64_MAX;
-		else if (sim->waits.fit_since[i] == INT64_MAX)
-			sim->waits.fit_since[i] = sim->now;
+		const struct sim_daemon *daemon = &sim->daemons[i];
+		bool fit = is_fit(sim, daemon);
+
+		keep_since(sim, &sim->waits.fit_since[i], fit);
+		keep_since(sim, &sim->waits.let_see_since[i], fit && !daemon->denied[BROKER_SIDE]);
 	}
 	for (int name = 0; name < sim->plan.names; name++)
 		look_at_name(sim, name);

@@ -53,7 +53,8 @@ struct waits {
 	struct wait_name names[NAMES];
 	struct wait_pass pass;
 	int64_t next_look;
-	int64_t fit_since[WAITS_DAEMONS]; /* it can serve who waits; INT64_MAX: it cannot */
+	int64_t fit_since[WAITS_DAEMONS];     /* it can serve who waits; INT64_MAX: it cannot */
+	int64_t let_see_since[WAITS_DAEMONS]; /* and may have a side link, to look for markers */
 	int64_t settled; /* nothing is left of the troubles since then; INT64_MAX */
 	uint64_t published[WAITS_DAEMONS]; /* messages: probes and hints */
 	int64_t alarm_began;
