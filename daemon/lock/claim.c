@@ -1,8 +1,11 @@
 #include "daemon/lock/claim.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/hint.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/pulse.h"
@@ -37,11 +40,15 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum cla
 {
 	uint64_t acquire = hold->acquire;
 	hold_claimed_fn *claimed = hold->claimed;
+	enum lock_kind kind = hold->kind;
 	int slot = hold->slot;
+	char *hinted = NULL;
 
 	hold->acquire = 0;
 	switch (end) {
 	case CLAIM_END_GONE:
+		/* Of one that goes back it is told when it is free. */
+		hinted = hold->hinted ? mem_strdup(hold->name) : NULL;
 		engine_hold_end(engine, hold, false);
 		break;
 	case CLAIM_END_DROPPED:
@@ -53,6 +60,9 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum cla
 	}
 	if (acquire != 0)
 		claimed(engine, acquire, slot, outcome, NULL, reply);
+	if (hinted != NULL)
+		hint_came_before(engine, hinted, kind, slot);
+	free(hinted);
 }
 
 static void

@@ -342,7 +342,9 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	struct spared *spared = spared_find(engine, semaphore->line_queue.text, slot);
 	enum lock_kind kind = semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE;
+	struct queue_name b;
 	struct waiter *waiter;
+	struct hold *hold;
 
 	if (spared != NULL)
 		spared_to_nobody(engine, spared);
@@ -356,6 +358,13 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		hint_look(engine, semaphore);
 		return;
 	}
+	b = claim_queue(engine, semaphore->name, kind, slot);
+	hold = hold_find_queue(&engine->holds, b.text);
+	if (hold != NULL) {
+		/* It is ours, and who had it before told of it; unless it is claimed in vain just now. */
+		hold->hinted = true;
+		return;
+	}
 	/* Who has no room for it is refused, and the next one asked. */
 	while (!claim_is_reserved(engine, semaphore->name, kind, slot)) {
 		waiter = engine->link == BROKER_UP ? acquire_who_wants(semaphore, slot) : NULL;
@@ -366,6 +375,17 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		acquire_rest_ends(engine, waiter);
 		acquire_claim(engine, waiter, slot);
 	}
+}
+
+void
+hint_came_before(struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+{
+	bool mutex = kind == LOCK_KIND_MUTEX;
+	struct semaphore *semaphore = engine_semaphore(engine, name, mutex);
+
+	/* It may be there for this alone. */
+	engine_poke(engine, semaphore);
+	hint_came(engine, semaphore, mutex ? 1 : slot);
 }
 
 void

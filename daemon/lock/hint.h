@@ -27,6 +27,8 @@ bool hint_can_be_heard(const struct lock_engine *engine);
 bool hint_is_spared(const struct lock_engine *engine, const char *b);
 /* A hint; slot: from 1; 0 = of none in particular. */
 void hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot);
+/* The same of a slot of which a hint came while a claim of it was on its way, and that came to nothing. */
+void hint_came_before(struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
 /* What was sent to that line found nobody. */
 void hint_unheard(struct lock_engine *engine, const char *queue, int slot);
 /* Something may have changed: whoever waits is looked for, whatever a look in progress finds. */

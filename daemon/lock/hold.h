@@ -95,7 +95,8 @@ struct hold {
 	uint64_t peer;            /* 0: nobody (its peer hung up) */
 	uint64_t acquire;         /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
-	uint64_t verify;          /* the youngest flight that verifies it; 0 = none */
+	bool hinted;     /* CLAIMING: a hint of the slot came meanwhile; who has it may have left */
+	uint64_t verify; /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
 	int64_t ours_since;  /* clock time of its grant; passing it on is not one */
 	enum hold_drop drop; /* DROPPING: why */
