@@ -91,6 +91,9 @@ spared_to_nobody(struct lock_engine *engine, struct spared *spared)
 	spared_end(engine, spared);
 	semaphore_saw_slot(semaphore, slot, false);
 	semaphore->look.overtaken = true;
+	/* It was claimed because of a hint: what is known is older. */
+	if (slot > semaphore->size)
+		hint_look(engine, semaphore);
 	acquire_rests_end(engine, semaphore);
 	engine_poke(engine, semaphore);
 }

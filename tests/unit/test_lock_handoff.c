@@ -369,6 +369,59 @@ START_TEST(where_nobody_else_waits_it_goes_on)
 }
 END_TEST
 
+/*
+ * Now and then it is let go, for clients that poll. When none does it goes on, whatever was known of the
+ * slot before somebody was told of it: it may have been a gate.
+ */
+START_TEST(what_was_open_for_a_moment_goes_on)
+{
+	struct lock_change change = {.name = "db", .by = LOCK_SLOTS_TO};
+	int opened = 0;
+
+	if (_i == 1)
+		lock_resize(engine(1), 77, 1, &change);
+	world_pass(world, SECOND / 10);
+	for (uint64_t peer = 1; peer <= 60; peer++)
+		wait_for(0, peer, 1);
+	world_pass(world, SECOND / 2);
+	change.slots = 1;
+	if (_i == 1)
+		lock_resize(engine(1), 77, 2, &change);
+	for (uint64_t peer = 1; peer < 60; peer++) {
+		int64_t released, took;
+
+		world_pass(world, 20 * MS);
+		released = world->now;
+		lock_release(engine(0), peer, 2, now(0, peer, 1)->lock);
+		took = world_await(world, 0, peer + 1, 1)->at - released;
+		ck_assert_int_le(took, world_settings.hint_grace + 8 * MS);
+		opened += took >= world_settings.hint_grace;
+	}
+	ck_assert_int_ge(opened, 2);
+}
+END_TEST
+
+START_TEST(who_polls_has_a_turn)
+{
+	uint64_t holder = 1;
+
+	for (uint64_t peer = 1; peer <= 60; peer++)
+		wait_for(0, peer, 1);
+	world_pass(world, SECOND / 2);
+	while (!memory_world_put(world->memory, "db-1-B", true)) {
+		if (!is_waiting(0, holder, 1)) {
+			lock_release(engine(0), holder, 2, now(0, holder, 1)->lock);
+			ck_assert_uint_lt(++holder, 60);
+		}
+		ck_assert(world_step(world, 20 * MS));
+	}
+	world_pass(world, SECOND / 10);
+	ck_assert(is_waiting(0, holder, 1));
+	memory_world_remove(world->memory, "db-1-B");
+	ck_assert_int_eq(world_await(world, 0, holder, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(who_cannot_be_told_is_not_waited_for)
 {
 	queue_up(0, 100);
@@ -446,6 +499,8 @@ suite_lock_handoff(void)
 	tcase_add_test(tc, b_is_looked_at_again_for_the_next_one);
 	tcase_add_test(tc, after_so_many_somebody_elsewhere_has_a_turn);
 	tcase_add_test(tc, where_nobody_else_waits_it_goes_on);
+	tcase_add_loop_test(tc, what_was_open_for_a_moment_goes_on, 0, 2);
+	tcase_add_test(tc, who_polls_has_a_turn);
 	tcase_add_test(tc, who_cannot_be_told_is_not_waited_for);
 	tcase_add_test(tc, a_count_that_does_not_come_is_not_waited_for);
 	tcase_add_test(tc, both_have_their_share);
