@@ -64,7 +64,20 @@ waiting_at(const struct sim *sim, int daemon)
 	return waiting;
 }
 
-/* Whoever has it lets go. */
+static void
+queue_up(struct sim *sim, const struct turns *turns)
+{
+	for (int i = 0; i < sim->plan.daemons; i++) {
+		struct sim_daemon *daemon = &sim->daemons[i];
+
+		while (!daemon->draining && waiting_at(sim, i) < WAITERS &&
+		       client_acquire(
+			   sim, daemon, turns->name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0))
+			continue;
+	}
+}
+
+/* Whoever has it lets go, with somebody behind him. */
 static void
 count_and_release(struct sim *sim, struct turns *turns)
 {
@@ -79,20 +92,8 @@ count_and_release(struct sim *sim, struct turns *turns)
 				check_fail(sim, 18, "%u turns, and none for daemon %d",
 				    TURNS_OF_OTHERS, i + 1);
 		}
+		queue_up(sim, turns);
 		client_release(sim, &sim->book.beliefs[0]);
-	}
-}
-
-static void
-queue_up(struct sim *sim, const struct turns *turns)
-{
-	for (int i = 0; i < sim->plan.daemons; i++) {
-		struct sim_daemon *daemon = &sim->daemons[i];
-
-		while (!daemon->draining && waiting_at(sim, i) < WAITERS &&
-		       client_acquire(
-			   sim, daemon, turns->name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0))
-			continue;
 	}
 }
 
