@@ -73,8 +73,9 @@ int64_t handle_patience(int64_t timeout_ms);
 int handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms)
     __attribute__((warn_unused_result));
 /*
- * The same for an acquire: *ret_asked is the request's id as soon as it was asked, and lb->granted is the lock, made while the answer is read, so that what is said
- * about it behind the answer finds it. It may have been lost by then.
+ * The same for an acquire: *ret_asked is the request's id as soon as it was asked, and lb->granted is the
+ * lock, made while the answer is read, so that what is said about it behind the answer finds it. It may have
+ * been lost by then.
  */
 int handle_acquire(struct lb *lb, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
     __attribute__((warn_unused_result));

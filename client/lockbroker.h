@@ -293,8 +293,8 @@ LB_PUBLIC int lb_timeout(const struct lb *lb);
  */
 LB_PUBLIC int lb_dispatch(struct lb *lb);
 /*
- * Blocks until an event is queued, or was given to the callback, the loss by lease among them. LB_DEADLINE when none came, or as
- * lb_dispatch().
+ * Blocks until an event is queued, or was given to the callback, the loss by lease among them. LB_DEADLINE
+ * when none came, or as lb_dispatch().
  */
 LB_PUBLIC int lb_wait(struct lb *lb, int64_t timeout_ms) LB_CHECK;
 /*

@@ -14,7 +14,7 @@
 /* Where the terminal does not know how wide it is. */
 #define WIDTH_USUAL 80
 #define LINE_SIZE 1024
-/* Left free at the end: in the last column some terminals go to the next line, and with the "^C" of a key all do. */
+/* Left free: in the last column some terminals go to the next line, and with the "^C" of a key all do. */
 #define MARGIN 3
 #define PREFIX "lockbroker: "
 /* Less room than this is for what changes: first without the prefix, then without the name. */

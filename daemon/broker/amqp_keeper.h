@@ -1,7 +1,8 @@
 /*
  * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its lanes. One try is a host, at each of its addresses. The hold link is kept up from amqp_keeper_keep on, going round the list of
- * hosts; the side link is connected when needed, to the host that it is told.
+ * carries to its lanes. One try is a host, at each of its addresses. The hold link is kept up from
+ * amqp_keeper_keep on, going round the list of hosts; the side link is connected when needed, to the host
+ * that it is told.
  */
 #ifndef BROKER_AMQP_KEEPER_H
 #define BROKER_AMQP_KEEPER_H

@@ -1,7 +1,7 @@
 /*
  * Relinquishing a held lock (seeds/000): B is deleted and nothing is said before delete-ok
- * (invariant 6), unless somebody waits for it here, to whom it is handed (handoff.h). Closing the channel, which the seed offers too, frees nothing: RabbitMQ's exclusive
- * queues belong to the connection.
+ * (invariant 6), unless somebody waits for it here, to whom it is handed (handoff.h). Closing the channel,
+ * which the seed offers too, frees nothing: RabbitMQ's exclusive queues belong to the connection.
  */
 #ifndef LOCK_RELEASE_H
 #define LOCK_RELEASE_H

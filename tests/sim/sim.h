@@ -109,7 +109,10 @@ struct sim_daemon {
 	int64_t reprobe;                 /* as it was told */
 	bool draining, abandoned;
 	bool cancelled; /* the answer being heard is that of a cancel */
-	/* The same of an administrator's, who grants or denies: the acquire's request; UINT64_MAX: all of a name's; 0: none's */
+	/*
+	 * The same of an administrator's, who grants or denies: the acquire's request; UINT64_MAX: all of a
+	 * name's; 0: none's
+	 */
 	uint64_t granting, denying;
 	bool denied[LINKS];
 	/* What it hears of the broker comes by `heard`, what it does by itself by `own`. */

@@ -1,4 +1,4 @@
-"""A file that is too long is two files; a function that is too long is two functions."""
+"""A file that is too long is two files, a function that is too long two functions; so it is with lines."""
 
 import unittest
 
@@ -8,6 +8,8 @@ from tree import sources, text
 FILE_MAX = 600
 # What wants a reason, and what no reason excuses.
 FUNCTION_LONG, FUNCTION_MAX = 60, 100
+# Of comments, which clang-format leaves as they are.
+LINE_MAX = 116
 
 
 def functions(path):
@@ -35,6 +37,12 @@ class Sizes(unittest.TestCase):
                     print(f"{path}:{began}: a function of {lines} lines")
                 if lines > FUNCTION_MAX:
                     wrong.append(f"{path}:{began}: {lines} lines")
+        self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
+    def test_lines(self):
+        wrong = [f"{path}:{number}: {width} columns" for path in sources(".c", ".h")
+                 for number, line in enumerate(text(path).split("\n"), 1)
+                 if (width := len(line.expandtabs(8))) > LINE_MAX]
         self.assertFalse(wrong, "\n" + "\n".join(wrong))
 
     def test_main_is_small(self):
