@@ -150,7 +150,7 @@ class Woken(Waiting):
         daemons = [self.daemon(), self.daemon()]
         name = self.create(daemons[0])
         holder, lock = self.hold(daemons[0], name)
-        ends = {"granted": 0, "cancelled": 0}
+        ends, pings = {"granted": 0, "cancelled": 0}, 0
         for turn in range(60):
             there = daemons[(turn + 1) % 2]
             first, second = Wire(there), Wire(there)
@@ -159,12 +159,13 @@ class Woken(Waiting):
             behind = second.request("acquire", name=name, progress=True)
             second.notification("waiting")
             holder.request("release", lock=lock)
-            for _ in range(turn % 20 * 2):  # the grant is on its way meanwhile
+            for _ in range(pings):  # the grant is on its way meanwhile
                 first.call("ping")
             first.send_line({"id": "cancel", "method": "cancel", "params": {"id": asked}})
             cancelled = first.answer("cancel")["cancelled"]
             reply = first.reply(asked)
             ends["cancelled" if cancelled else "granted"] += 1
+            pings = pings + 2 if cancelled else max(0, pings - 5)
             if cancelled:
                 self.assertEqual(reply["error"]["data"]["reason"], "cancelled")
             else:
