@@ -1,0 +1,217 @@
+/*
+ * Clients that poll stand in no line: a slot that is handed on here for long, while nobody else waits, is
+ * let go for them now and then, and what is done with it then.
+ */
+#include "tests/unit/lock_fixture.h"
+#include "tests/unit/test_lock.h"
+
+#include <check.h>
+#include <string.h>
+
+/* A quarter of a second: for longer nobody who polls is kept waiting. */
+#define TURN (250 * MS)
+/* Each holds it for so long. */
+#define HELD (5 * MS)
+#define WAITERS 500
+#define FIRST 1000
+
+static const struct {
+	enum lock_kind kind;
+	const char *b;
+} kinds[] = {{LOCK_KIND_SEMAPHORE, "db-1-B"}, {LOCK_KIND_MUTEX, "db-M"}};
+#define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
+
+static const char *b;
+/* Who has it, or had it last. */
+static uint64_t holder;
+
+static bool
+is_there(void)
+{
+	return memory_world_has(world->memory, b, NULL);
+}
+
+/* Somebody has it here, and many wait for it here alone. */
+static void
+queue_up(int kind)
+{
+	b = kinds[kind].b;
+	for (holder = FIRST; holder < FIRST + WAITERS; holder++)
+		wait_as(0, holder, 1, kinds[kind].kind, 0);
+	holder = FIRST;
+	world_await(world, 0, holder, 1);
+	world_pass(world, SECOND / 10);
+}
+
+/* Whoever has it lets it go; until the next one has it, or nobody. False: nobody has it. */
+static bool
+goes_on(void)
+{
+	lock_release(engine(0), holder, 2, now(0, holder, 1)->lock);
+	while (is_waiting(0, holder + 1, 1) && is_there())
+		ck_assert(world_step(world, SECOND));
+	if (is_waiting(0, holder + 1, 1))
+		return false;
+	holder++;
+	world_pass(world, HELD);
+	return true;
+}
+
+/* From peer to peer, until it is let go: just now. */
+static void
+until_let_go(void)
+{
+	int64_t began = world->now;
+
+	while (goes_on())
+		ck_assert_int_lt(world->now - began, 2 * TURN);
+	ck_assert(!is_there());
+}
+
+/* The next one here has it. */
+static int64_t
+until_taken_again(void)
+{
+	holder++;
+	return world_await(world, 0, holder, 1)->at;
+}
+
+START_TEST(it_is_left_alone_for_a_moment_and_then_the_next_one_s_here)
+{
+	int64_t let_go;
+
+	queue_up(_i);
+	until_let_go();
+	let_go = world->now;
+	ck_assert_int_ge(until_taken_again() - let_go, world_settings.hint_grace);
+	ck_assert_int_le(world->now - let_go, world_settings.hint_grace + 4 * world->delay);
+	ck_assert_int_eq(now(0, holder, 1)->reason, REASON_NONE);
+	/* Handed on as before. */
+	world_pass(world, HELD);
+	ck_assert(goes_on());
+	ck_assert(is_there());
+}
+END_TEST
+
+START_TEST(it_is_let_go_four_times_a_second)
+{
+	int times = 0, passes = 0;
+	int64_t began;
+
+	queue_up(_i);
+	until_let_go();
+	began = world->now;
+	until_taken_again();
+	while (world->now - began < 2 * SECOND) {
+		if (goes_on()) {
+			passes++;
+			continue;
+		}
+		times++;
+		until_taken_again();
+		world_pass(world, HELD);
+	}
+	/* At the end of a row only: that is a little later each time. */
+	ck_assert_int_ge(times, 5);
+	ck_assert_int_le(times, 8);
+	ck_assert_int_gt(passes, 200);
+}
+END_TEST
+
+START_TEST(who_polls_at_that_moment_has_it)
+{
+	int64_t left;
+
+	queue_up(_i);
+	until_let_go();
+	world_pass(world, world_settings.hint_grace / 2);
+	ck_assert(memory_world_put(world->memory, b, true));
+	world_pass(world, SECOND / 10);
+	ck_assert(is_waiting(0, holder + 1, 1));
+	/* Such a client tells nobody of its release. */
+	memory_world_remove(world->memory, b);
+	left = world->now;
+	ck_assert_int_le(until_taken_again() - left, world_settings.reprobe + SECOND / 10);
+	ck_assert_int_eq(now(0, holder, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(so_has_who_tries_at_another_daemon)
+{
+	struct lock_acquire wanted = {.name = "db", .kind = kinds[_i].kind, .timeout = TRY};
+
+	queue_up(_i);
+	until_let_go();
+	lock_acquire(engine(1), 1, 1, &wanted);
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
+	world_pass(world, SECOND / 10);
+	ck_assert(is_waiting(0, holder + 1, 1));
+	release(1, 1, 2, now(1, 1, 1)->lock);
+	ck_assert_int_le(until_taken_again() - now(1, 1, 2)->at, SECOND / 10);
+}
+END_TEST
+
+START_TEST(who_tries_here_is_behind_the_line)
+{
+	struct lock_acquire wanted = {.name = "db", .kind = kinds[_i].kind, .timeout = TRY};
+
+	queue_up(_i);
+	until_let_go();
+	lock_acquire(engine(0), 1, 1, &wanted);
+	until_taken_again();
+	ck_assert_int_eq(now(0, holder, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_WOULD_BLOCK);
+}
+END_TEST
+
+/* Who stands in the line elsewhere is told, as always: then it is not for those who poll. */
+START_TEST(who_waits_elsewhere_is_told_at_once)
+{
+	struct lock_acquire wanted = {
+	    .name = "db", .kind = kinds[_i].kind, .timeout = DURATION_FOREVER};
+	int64_t let_go;
+
+	queue_up(_i);
+	lock_acquire(engine(1), 1, 1, &wanted);
+	world_pass(world, SECOND);
+	/* The first hint comes back: this daemon joined the line first. */
+	until_let_go();
+	until_taken_again();
+	world_pass(world, HELD);
+	until_let_go();
+	let_go = world->now;
+	ck_assert_int_lt(world_await(world, 1, 1, 1)->at - let_go, world_settings.hint_grace);
+}
+END_TEST
+
+/* Nothing is left to anybody. */
+START_TEST(not_without_a_grace)
+{
+	struct lock_settings settings = world_settings;
+
+	settings.hint_grace = 0;
+	lock_engine_set(engine(0), &settings);
+	queue_up(_i);
+	for (int64_t began = world->now; world->now - began < SECOND;)
+		ck_assert(goes_on());
+}
+END_TEST
+
+Suite *
+suite_lock_pollers(void)
+{
+	Suite *suite = suite_create("lock: pollers");
+	TCase *tc = tcase_create("pollers");
+
+	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
+	tcase_add_loop_test(
+	    tc, it_is_left_alone_for_a_moment_and_then_the_next_one_s_here, 0, KINDS);
+	tcase_add_loop_test(tc, it_is_let_go_four_times_a_second, 0, KINDS);
+	tcase_add_loop_test(tc, who_polls_at_that_moment_has_it, 0, KINDS);
+	tcase_add_loop_test(tc, so_has_who_tries_at_another_daemon, 0, KINDS);
+	tcase_add_loop_test(tc, who_tries_here_is_behind_the_line, 0, KINDS);
+	tcase_add_loop_test(tc, who_waits_elsewhere_is_told_at_once, 0, KINDS);
+	tcase_add_loop_test(tc, not_without_a_grace, 0, KINDS);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
