@@ -105,6 +105,9 @@
 	X(PASSED_LATE, "a slot handed on whose lease is nearly over")                              \
 	X(REVOKED_IS_PASSED, "a slot handed on that is revoked")                                   \
 	X(PASSED_FOR_EVER, "a slot handed on and on while others wait elsewhere")                  \
+	X(NEVER_FOR_POLLERS, "a slot never let go for clients that poll")                          \
+	X(POLLERS_OVERHEARD, "a slot let go for clients that poll, and the line told of it")       \
+	X(POLLERS_BEATEN, "a slot let go for clients that poll, and claimed here at once")         \
 	X(PASSED_UNDER_OLD_NUMBER, "a slot handed on under its lock's old number")                 \
 	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed on")  \
 	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")

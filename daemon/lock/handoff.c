@@ -203,7 +203,7 @@ static bool
 was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 {
 	return engine->settings.hint_grace > 0 &&
-	       engine_now(engine) - hold->ours_since > OPEN_AGAIN;
+	       engine_now(engine) - hold->ours_since > OPEN_AGAIN && !FAULT(NEVER_FOR_POLLERS);
 }
 
 /* Goes as far as it goes by what is known; comes back here when what is missing is known. */

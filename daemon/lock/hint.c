@@ -269,7 +269,10 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		wake_if_there(engine, hold);
 		break;
 	case HOLD_DROP_FOR_POLLERS:
-		spare(engine, hold, queue.text, slot, SPARED_FOR_POLLERS);
+		if (!FAULT(POLLERS_BEATEN))
+			spare(engine, hold, queue.text, slot, SPARED_FOR_POLLERS);
+		if (FAULT(POLLERS_OVERHEARD))
+			broker_line_wake(engine->broker, queue.text, slot);
 		break;
 	}
 }

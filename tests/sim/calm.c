@@ -235,6 +235,8 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_takes_turns(sim);
 	if (!is_over(sim))
+		crowd_is_alone(sim);
+	if (!is_over(sim))
 		crowd_meets(sim);
 	pass_until_quiet(sim);
 	/* Places in wait lines are kept for a moment. */

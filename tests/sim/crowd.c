@@ -9,8 +9,15 @@
 #define TURNS_OF_OTHERS 240
 /* So often somebody meets who lets go. */
 #define MEETINGS 4
-/* So many wait at each daemon. */
+/* A crowd gathers about few slots. */
+#define CROWD_SLOTS 3
+/* So many wait at each daemon; and at one where nobody else waits. */
 #define WAITERS 2
+#define WAITERS_ALONE 6
+/* What is handed on at one daemon alone for so long is let go, for clients that poll. */
+#define ALONE_MOST (250 * NSEC_PER_MSEC)
+/* A place in the line is kept for so long. */
+#define LINGER (200 * NSEC_PER_MSEC)
 
 static bool
 is_over(const struct sim *sim)
@@ -65,16 +72,18 @@ waiting_at(const struct sim *sim, int daemon)
 }
 
 static void
+queue_up_at(struct sim *sim, struct sim_daemon *daemon, int name, unsigned waiters)
+{
+	while (!daemon->draining && waiting_at(sim, daemon->number) < waiters &&
+	       client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0))
+		continue;
+}
+
+static void
 queue_up(struct sim *sim, const struct turns *turns)
 {
-	for (int i = 0; i < sim->plan.daemons; i++) {
-		struct sim_daemon *daemon = &sim->daemons[i];
-
-		while (!daemon->draining && waiting_at(sim, i) < WAITERS &&
-		       client_acquire(
-			   sim, daemon, turns->name, LOCK_KIND_SEMAPHORE, DURATION_FOREVER, 0))
-			continue;
-	}
+	for (int i = 0; i < sim->plan.daemons; i++)
+		queue_up_at(sim, &sim->daemons[i], turns->name, WAITERS);
 }
 
 /* Whoever has it lets go, with somebody behind him. */
@@ -103,7 +112,7 @@ is_fit(const struct sim *sim, int name)
 {
 	int size = truth_size(&sim->truth, name);
 
-	return size >= 1 && size <= 3 && !sim->truth.names[name].unlimited &&
+	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited &&
 	       sim->plan.settings.max_locks_per_peer > PLAN_FEW &&
 	       sim->plan.settings.max_waits_per_peer > PLAN_FEW &&
 	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_LANES)) == 0;
@@ -171,4 +180,66 @@ crowd_meets(struct sim *sim)
 		sim_pass(sim, NSEC_PER_SEC / 4);
 	}
 	disperse(sim);
+}
+
+/* ---- alone ---- */
+
+/* Not those who have it only then. */
+static void
+release_each_once(struct sim *sim, const struct sim_daemon *daemon)
+{
+	uint64_t locks[CROWD_SLOTS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < sim->book.belief_count && count < CROWD_SLOTS; i++)
+		locks[count++] = sim->book.beliefs[i].lock;
+	while (count > 0 && !is_over(sim))
+		client_release(sim, book_find_belief(&sim->book, daemon->number, locks[--count]));
+}
+
+/* Invariant 17: what was let go was left to clients that poll, for a moment. */
+static void
+check_was_left(struct sim *sim, int name, int slot, int64_t began)
+{
+	int64_t freed = sim->waits.names[name].slots[slot].freed_at;
+	int64_t claimed = sim->truth.names[name].slots[slot].claimed_at;
+
+	if (freed >= began && claimed >= freed && claimed - freed < sim->plan.settings.hint_grace)
+		check_fail(sim, 17, "%s was let go, and claimed again %.1f ms later",
+		    queue_b(name, slot), (double)(claimed - freed) / 1e6);
+}
+
+void
+crowd_is_alone(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names), rounds = 0;
+	int size = truth_size(&sim->truth, name);
+	struct sim_daemon *daemon = any_daemon(sim);
+	int64_t began;
+
+	if (!is_fit(sim, name) || daemon->draining || sim->plan.settings.max_local_passes == 0 ||
+	    !dice_percent(&sim->dice, 20))
+		return;
+	sim_pass(sim, LINGER + 20 * NSEC_PER_MSEC);
+	queue_up_at(sim, daemon, name, WAITERS_ALONE);
+	sim_pass(sim, ALONE_MOST);
+	began = sim->now;
+	/* It is let go where a row ends. */
+	while (!is_over(sim) && (sim->now - began < ALONE_MOST ||
+				    rounds <= 2 * (int)sim->plan.settings.max_local_passes + 2)) {
+		queue_up_at(sim, daemon, name, WAITERS_ALONE);
+		release_each_once(sim, daemon);
+		sim_pass(sim,
+		    NSEC_PER_MSEC + (int64_t)dice_below(&sim->dice, 4 * (uint64_t)sim->plan.usual));
+		for (int slot = 1; slot <= size; slot++)
+			check_was_left(sim, name, slot, began);
+		rounds++;
+	}
+	for (int slot = 1; slot <= size; slot++) {
+		if (sim->waits.names[name].slots[slot].freed_at < began)
+			check_fail(sim, 17, "%s was handed on for %.1f ms, and never let go",
+			    queue_b(name, slot), (double)(sim->now - began) / 1e6);
+	}
+	if (!is_over(sim))
+		disperse(sim);
 }

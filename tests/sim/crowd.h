@@ -10,7 +10,9 @@
 void crowd_waits(struct sim *sim);
 /* Nobody holds or waits: two at each daemon want one lock again and again, and let go at once. */
 void crowd_takes_turns(struct sim *sim);
-/* The same: somebody begins to wait just as somebody else lets go. */
+/* The same at one daemon alone: what it hands on is let go now and then, for clients that poll. */
+void crowd_is_alone(struct sim *sim);
+/* Somebody begins to wait just as somebody else lets go. */
 void crowd_meets(struct sim *sim);
 
 #endif
