@@ -103,6 +103,7 @@
 	X(POLLING, "a look ten times as often as it may be")                                       \
 	X(PASSED_UNSEEN, "a slot handed on whose A is not watched, and was not looked at")         \
 	X(PASSED_LATE, "a slot handed on whose lease is nearly over")                              \
+	X(PASSED_STALE, "a slot handed on whose link has not answered for more than a second")     \
 	X(REVOKED_IS_PASSED, "a slot handed on that is revoked")                                   \
 	X(PASSED_FOR_EVER, "a slot handed on and on while others wait elsewhere")                  \
 	X(NEVER_FOR_POLLERS, "a slot never let go for clients that poll")                          \

@@ -145,8 +145,8 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 		a_is_there = true;
 	if (FAULT(PASSED_LATE))
 		return a_is_there && lease_is_good(engine);
-	return a_is_there && engine_now(engine) - engine->lease.from < FRESH &&
-	       lease_is_long(engine);
+	return a_is_there && lease_is_long(engine) &&
+	       (engine_now(engine) - engine->lease.from < FRESH || FAULT(PASSED_STALE));
 }
 
 static void

@@ -8,6 +8,8 @@
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
 /* When all is well, who waits has what is freed within so long: without a look of its own accord. */
 #define PROMPTLY (150 * NSEC_PER_MSEC + 2 * REST_MOST)
+/* What was heard longer ago is not relied upon. */
+#define FRESH (1 * NSEC_PER_SEC)
 /* So many who came later may have it before, one after the other, each while he was busy. */
 #define OVERTAKEN_MOST 24
 
@@ -142,6 +144,20 @@ watches_are_true(const struct sim *sim)
 	return (sim->plan.troubles & WATCHES_MAY_DECEIVE) == 0;
 }
 
+/* Of what was not looked at now. */
+static void
+check_is_fresh(struct sim *sim, const struct lock_answer *answer, const char *queue)
+{
+	int64_t left = answer->safe_until - sim->now, heard = LEASE - left;
+
+	if (left <= HEARTBEAT / 2)
+		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
+		    (double)left / 1e6);
+	else if (heard >= FRESH)
+		check_fail(sim, 17, "%s was handed on, and its link was heard %.1f ms ago", queue,
+		    (double)heard / 1e6);
+}
+
 /*
  * Invariant 17: B is ours all the time (which is checked of everybody who holds), nobody told its last
  * holder that it is revoked, the lease is good, and A was seen just now, or is watched.
@@ -159,10 +175,8 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 
 	if (seen->revoked > seen->granted)
 		check_fail(sim, 17, "%s was handed on, and is revoked", queue);
-	else if (answer->safe_until - sim->now <= HEARTBEAT / 2 && looked < seen->granted &&
-		 (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
-		check_fail(sim, 17, "%s was handed on %.1f ms before its lease is over", queue,
-		    (double)(answer->safe_until - sim->now) / 1e6);
+	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
+		check_is_fresh(sim, answer, queue);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
 	if (answer->slot == 0 || of->a || seen->unheard > deeds->claimed)
 		return;
