@@ -91,6 +91,7 @@
 	X(NOBODY_TOLD, "a slot freed, and no hint sent")                                           \
 	X(ADDED_UNTOLD, "slots added, and no hints sent")                                          \
 	X(HINT_NOT_PASSED_ON, "a hint dropped by a daemon that has no use for it")                 \
+	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before whoever was told of it")            \
 	X(JOINED_WITHOUT_LOOK, "no look after joining the line: a wake-up before it is lost")      \
 	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the hold link is back")             \

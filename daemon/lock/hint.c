@@ -336,7 +336,7 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
 	waitline_shrink(engine, semaphore);
-	if ((semaphore->members != NULL && now < semaphore->pass_on_from) ||
+	if (((semaphore->members != NULL || FAULT(HINT_LAPSES)) && now < semaphore->pass_on_from) ||
 	    FAULT(HINT_NOT_PASSED_ON))
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;

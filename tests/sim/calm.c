@@ -238,6 +238,8 @@ calm_down(struct sim *sim)
 		crowd_is_alone(sim);
 	if (!is_over(sim))
 		crowd_meets(sim);
+	if (!is_over(sim))
+		crowd_wavers(sim);
 	pass_until_quiet(sim);
 	/* Places in wait lines are kept for a moment. */
 	if (!is_over(sim))

@@ -11,6 +11,8 @@
 #define MEETINGS 4
 /* A crowd gathers about few slots. */
 #define CROWD_SLOTS 3
+/* So often somebody leaves the line just as somebody else lets go. */
+#define WAVERS 20
 /* So many wait at each daemon; and at one where nobody else waits. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
@@ -122,7 +124,7 @@ is_fit(const struct sim *sim, int name)
 static void
 disperse(struct sim *sim)
 {
-	while (sim->book.ask_count > 0 && !is_over(sim)) {
+	while (sim->book.ask_count + sim->book.belief_count > 0 && !is_over(sim)) {
 		for (size_t i = sim->book.ask_count; i-- > 0;) {
 			if (sim->book.asks[i].what == ASK_ACQUIRE)
 				client_cancel(sim, &sim->book.asks[i]);
@@ -239,6 +241,43 @@ crowd_is_alone(struct sim *sim)
 		if (sim->waits.names[name].slots[slot].freed_at < began)
 			check_fail(sim, 17, "%s was handed on for %.1f ms, and never let go",
 			    queue_b(name, slot), (double)(sim->now - began) / 1e6);
+	}
+	if (!is_over(sim))
+		disperse(sim);
+}
+
+/* ---- who changes his mind ---- */
+
+static void
+cancel_all_at(struct sim *sim, const struct sim_daemon *daemon)
+{
+	for (size_t i = sim->book.ask_count; i-- > 0;) {
+		if (sim->book.asks[i].what == ASK_ACQUIRE &&
+		    sim->book.asks[i].daemon == daemon->number)
+			client_cancel(sim, &sim->book.asks[i]);
+	}
+}
+
+void
+crowd_wavers(struct sim *sim)
+{
+	struct turns turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
+	uint64_t moment = 1 + (uint64_t)sim->plan.usual;
+
+	if (!is_fit(sim, turns.name) || !dice_percent(&sim->dice, 20))
+		return;
+	for (int i = 0; i < WAVERS && !is_over(sim); i++) {
+		for (int j = 0; j < 2; j++) {
+			queue_up_at(sim, any_daemon(sim), turns.name, 1);
+			sim_pass(sim, 2 * (int64_t)dice_below(&sim->dice, 4 * moment));
+		}
+		cancel_all_at(sim, any_daemon(sim));
+		while (sim->book.belief_count > 0 && !is_over(sim))
+			client_release(sim, &sim->book.beliefs[0]);
+		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * moment));
+		/* Whoever waits is told: nobody comes who would look. */
+		if (sim->book.belief_count == 0 && sim->book.ask_count > 0)
+			sim_pass(sim, NSEC_PER_SEC);
 	}
 	if (!is_over(sim))
 		disperse(sim);

@@ -14,5 +14,7 @@ void crowd_takes_turns(struct sim *sim);
 void crowd_is_alone(struct sim *sim);
 /* Somebody begins to wait just as somebody else lets go. */
 void crowd_meets(struct sim *sim);
+/* Who is told of what is free has just left the line. */
+void crowd_wavers(struct sim *sim);
 
 #endif

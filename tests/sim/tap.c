@@ -71,6 +71,29 @@ line_wake(struct broker *broker, const char *queue, int slot)
 	real->line_wake(broker, queue, slot);
 }
 
+static unsigned *
+places_of(const struct broker *broker, const char *queue)
+{
+	struct queue_id line = queue_find(queue);
+
+	return &running->waits.names[line.name].places[daemon_of(broker)->number][line.slot == 1];
+}
+
+/* Of priorities -1 to 1. */
+static void
+line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+{
+	*places_of(broker, queue) |= 1U << (priority + 1);
+	real->line_join(broker, queue, priority, credit);
+}
+
+static void
+line_leave(struct broker *broker, const char *queue, int priority)
+{
+	*places_of(broker, queue) &= ~(1U << (priority + 1));
+	real->line_leave(broker, queue, priority);
+}
+
 /* A count that is not answered yet. */
 struct tap_count {
 	struct sim_daemon *daemon;
@@ -122,6 +145,8 @@ tap_broker(struct sim_daemon *daemon)
 	real = base->ops;
 	tapped = *real;
 	tapped.claim = claim;
+	tapped.line_join = line_join;
+	tapped.line_leave = line_leave;
 	tapped.line_wake = line_wake;
 	tapped.line_count = line_count;
 	tapped.probe = probe;
@@ -181,7 +206,8 @@ on_line(void *ctx, const struct broker_line_event *event)
 	heard(ctx, event);
 	daemon->hearing = false;
 	/* Nothing was said. */
-	if (event->news == BROKER_LINE_HINT && moment == sim->truth.moment)
+	if (event->news == BROKER_LINE_HINT && moment == sim->truth.moment &&
+	    *places_of(daemon->broker, event->queue) != 0)
 		check_hint_ignored(sim, daemon, line.name);
 }
 

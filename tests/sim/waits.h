@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "tests/sim/queues.h"
 
@@ -41,6 +42,8 @@ struct wait_name {
 	/* A hint was passed on last; and one was not, as that was just now */
 	int64_t passed_on_at[WAITS_DAEMONS];
 	int64_t lapsed_at;
+	/* Bits, by priority: the places that a daemon asked for, in the semaphore's line and the mutex's */
+	unsigned places[WAITS_DAEMONS][2];
 };
 
 /* "Released" was said of a slot that was not deleted: somebody else is to be told that he has it. */
@@ -66,6 +69,7 @@ waits_forget(struct waits *waits, int daemon, int name)
 {
 	for (int slot = 0; slot <= SLOTS_KNOWN; slot++)
 		waits->names[name].slots[slot].seen[daemon] = (struct wait_seen){0};
+	memset(waits->names[name].places[daemon], 0, sizeof(waits->names[name].places[daemon]));
 }
 
 #endif

@@ -136,6 +136,32 @@ START_TEST(who_frees_a_slot_is_not_told_of_it)
 }
 END_TEST
 
+/*
+ * To and fro between two daemons, faster than hints may be passed on by one who stays in the line: the one
+ * between them is told of each slot, and has just left.
+ */
+START_TEST(who_leaves_the_line_passes_every_hint_on)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	for (uint64_t i = 1; i <= 6; i++) {
+		int from = i % 2 == 1 ? 0 : 2, to = 2 - from;
+
+		/* It is first in the line. */
+		wait_for(1, 1, i);
+		world_pass(world, 5 * MS);
+		wait_for(to, 1, 10 + i);
+		world_pass(world, 5 * MS);
+		ck_assert(lock_cancel(engine(1), 1, i));
+		release(from, 1, 20 + i, lock);
+		lock = world_await(world, to, 1, 10 + i)->lock;
+		ck_assert_int_lt(now(to, 1, 10 + i)->at - now(from, 1, 20 + i)->at, SOON);
+	}
+}
+END_TEST
+
 START_TEST(a_hint_is_owed_while_the_side_link_is_away)
 {
 	uint64_t lock;
@@ -563,6 +589,7 @@ suite_lock_wait(void)
 	tcase_add_test(tc, a_true_mutex_has_a_line_of_its_own);
 	tcase_add_test(tc, a_hint_to_who_wants_nothing_any_more_is_passed_on);
 	tcase_add_test(tc, who_frees_a_slot_is_not_told_of_it);
+	tcase_add_test(tc, who_leaves_the_line_passes_every_hint_on);
 	tcase_add_test(tc, a_hint_is_owed_while_the_side_link_is_away);
 	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
