@@ -115,7 +115,11 @@ spared_enough(void *ctx, uint64_t id)
 		return;
 	}
 	spared_end(semaphore->engine, spared);
-	engine_poke(semaphore->engine, semaphore);
+	/* Who looked meanwhile, as he joined the line, left it to whoever was told; it may have been nobody. */
+	if (semaphore->look.spared)
+		hint_look(semaphore->engine, semaphore);
+	else
+		engine_poke(semaphore->engine, semaphore);
 }
 
 static struct spared *

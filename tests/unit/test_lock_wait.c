@@ -397,6 +397,27 @@ START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
 }
 END_TEST
 
+/* The daemon that was told passed it on to nobody: this one does not hear of that. */
+START_TEST(who_comes_in_that_moment_has_what_nobody_wanted)
+{
+	uint64_t lock;
+	int64_t came;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	/* So long that what is known here is old. */
+	world_pass(world, 2 * world_settings.reprobe);
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	ck_assert(lock_cancel(engine(1), 1, 1));
+	lock_release(engine(0), 1, 2, lock);
+	world_pass(world, _i * MS / 2);
+	wait_for(0, 2, 1);
+	came = world->now;
+	ck_assert_int_le(world_await(world, 0, 2, 1)->at - came, 3 * SOON);
+}
+END_TEST
+
 /* ---- the re-probe ---- */
 
 START_TEST(a_foreign_holder_that_tells_nobody_is_found)
@@ -600,6 +621,7 @@ suite_lock_wait(void)
 	tcase_add_test(tc, a_newcomer_here_does_not_beat_who_was_woken_elsewhere);
 	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
 	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
+	tcase_add_loop_test(tc, who_comes_in_that_moment_has_what_nobody_wanted, 0, 16);
 	tcase_add_test(tc, a_foreign_holder_that_tells_nobody_is_found);
 	tcase_add_test(tc, a_holder_that_is_killed_is_found);
 	tcase_add_loop_test(tc, a_thousand_who_wait_cost_less_than_a_message_a_second, 0, 3);
