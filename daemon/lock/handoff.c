@@ -210,8 +210,7 @@ was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 static void
 go_on(struct lock_engine *engine, struct hold *hold)
 {
-	bool in_a_row =
-	    hold->passes >= engine->settings.max_local_passes && !FAULT(PASSED_FOR_EVER);
+	bool in_a_row = hold->passes >= engine->settings.max_local_passes;
 
 	if (hold->state == HOLD_COUNTING)
 		timers_cancel(engine->timers, &hold->timer);
@@ -223,7 +222,7 @@ go_on(struct lock_engine *engine, struct hold *hold)
 		wait_for_count(engine, hold);
 		return;
 	}
-	if (in_a_row && is_counted(engine, hold) && hold->others > 0) {
+	if (in_a_row && is_counted(engine, hold) && hold->others > 0 && !FAULT(PASSED_FOR_EVER)) {
 		keep_drop(engine, hold);
 		return;
 	}

@@ -4,9 +4,9 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 
-/* So many grants in all; and so many to others before a daemon where somebody waits has its own. */
-#define TURNS 300
-#define TURNS_OF_OTHERS 240
+/* So many grants to others before a daemon where somebody waits has its own; and so many in all. */
+#define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_passes)
+#define TURNS(sim) (TURNS_OF_OTHERS(sim) + 60)
 /* So often somebody meets who lets go. */
 #define MEETINGS 4
 /* A crowd gathers about few slots. */
@@ -99,9 +99,9 @@ count_and_release(struct sim *sim, struct turns *turns)
 		for (int i = 0; i < sim->plan.daemons; i++) {
 			if (i == holder || waiting_at(sim, i) == 0)
 				turns->of_others[i] = 0;
-			else if (++turns->of_others[i] > TURNS_OF_OTHERS)
+			else if (++turns->of_others[i] > TURNS_OF_OTHERS(sim))
 				check_fail(sim, 18, "%u turns, and none for daemon %d",
-				    TURNS_OF_OTHERS, i + 1);
+				    TURNS_OF_OTHERS(sim), i + 1);
 		}
 		queue_up(sim, turns);
 		client_release(sim, &sim->book.beliefs[0]);
@@ -146,7 +146,7 @@ crowd_takes_turns(struct sim *sim)
 	queue_up(sim, &turns);
 	if (sim->book.ask_count == 0)
 		return; /* all are being stopped */
-	while (turns.grants < TURNS && !is_over(sim) && sim->now < until) {
+	while (turns.grants < TURNS(sim) && !is_over(sim) && sim->now < until) {
 		queue_up(sim, &turns);
 		if (!sim_next(sim, until))
 			break;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/config/keys.h"
 #include "tests/sim/calm.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
@@ -106,6 +107,16 @@ any_troubles(struct dice *dice)
 	return troubles;
 }
 
+/* Few, or none, or as a daemon has it that is not told otherwise. */
+static unsigned
+any_passes(struct dice *dice)
+{
+	unsigned passes = (unsigned)dice_below(dice, 5);
+
+	return passes < 4 ? passes
+			  : (unsigned)strtoul(key_find("max-local-passes")->fallback, NULL, 10);
+}
+
 static struct plan
 any_plan(struct dice *dice)
 {
@@ -123,7 +134,7 @@ any_plan(struct dice *dice)
 		    .max_races = 16,
 		    .reprobe = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
 		    .hint_grace = 5 * NSEC_PER_MSEC,
-		    .max_local_passes = (unsigned)dice_below(dice, 5),
+		    .max_local_passes = any_passes(dice),
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
 		    .max_locks_per_peer = 1000,
 		    .max_waits_per_peer = 1000,
