@@ -16,12 +16,14 @@
 
 /* ---- slots that may be claimed ---- */
 
+/* Somebody here has it, or it is left to others. */
 static bool
-is_reserved(const struct lock_engine *engine, const struct waiter *waiter, int slot)
+is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
-	struct queue_name b = claim_queue(engine, waiter->semaphore->name, waiter->kind, slot);
+	const char *name = waiter->semaphore->name;
 
-	return hold_find_queue(&engine->holds, b.text) != NULL || hint_is_spared(engine, b.text);
+	return claim_is_reserved(engine, name, waiter->kind, slot) ||
+	       hint_is_spared(engine, claim_queue(engine, name, waiter->kind, slot).text);
 }
 
 /* A slot that the waiter may claim by what is known; 0: none. */
@@ -41,7 +43,7 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	for (int i = 0; i < count; i++) {
 		int slot = 1 + (first + i) % count;
 
-		if (!semaphore->busy[slot - 1] && !is_reserved(engine, waiter, slot))
+		if (!semaphore->busy[slot - 1] && !is_withheld(engine, waiter, slot))
 			return slot;
 	}
 	return 0;
@@ -57,7 +59,7 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 		       : 1;
 
 	for (int slot = semaphore->look.direct; slot <= last; slot++) {
-		if (!is_reserved(engine, waiter, slot))
+		if (!is_withheld(engine, waiter, slot))
 			return slot;
 	}
 	return 0;
