@@ -10,8 +10,11 @@
 #define PROMPTLY (150 * NSEC_PER_MSEC + 2 * REST_MOST)
 /* What was heard longer ago is not relied upon. */
 #define FRESH (1 * NSEC_PER_SEC)
-/* So many who came later may have it before, one after the other, each while he was busy. */
-#define OVERTAKEN_MOST 24
+/*
+ * So many who came later may have it before, one after the other, each while he was busy: more where slots
+ * are handed on more often in a row, which takes no time.
+ */
+#define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_passes / 4))
 
 /* With these nothing says when somebody gets what is free: lanes are stuck, or too few; all is refused. */
 #define WAITS_MAY_FAIL                                                                             \
@@ -275,8 +278,8 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 			continue;
 		passed++;
 		first = other;
-		if (++other->overtaken > OVERTAKEN_MOST)
-			check_fail(sim, 18, "%d had %s before request %d", OVERTAKEN_MOST,
+		if (++other->overtaken > OVERTAKEN_MOST(sim))
+			check_fail(sim, 18, "%u had %s before request %d", OVERTAKEN_MOST(sim),
 			    queue_lock(ask->name), (int)other->request);
 	}
 	if (passed == 0 || may_rest ||
