@@ -1,10 +1,7 @@
 /*
- * Waiting across daemons: places in the broker's wait line, hints and who gets them, the moment for which
- * a slot is left to others, and the re-probe that covers all that is not told.
+ * Waiting across daemons: places in the broker's wait line, hints and who gets them, and the moment for
+ * which a slot is left to others.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -418,160 +415,7 @@ START_TEST(who_comes_in_that_moment_has_what_nobody_wanted)
 }
 END_TEST
 
-/* ---- the re-probe ---- */
-
-START_TEST(a_foreign_holder_that_tells_nobody_is_found)
-{
-	int64_t left;
-
-	world_make(world, "db", 1);
-	ck_assert(memory_world_put(world->memory, "db-1-B", true));
-	for (uint64_t peer = 1; peer <= 100; peer++)
-		wait_for(0, peer, 1);
-	world_pass(world, 3 * SECOND);
-	memory_world_remove(world->memory, "db-1-B");
-	left = world->now;
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, world_settings.reprobe + SOON);
-}
-END_TEST
-
-START_TEST(a_holder_that_is_killed_is_found)
-{
-	int64_t killed;
-
-	world_make(world, "db", 1);
-	acquire(1, 1, 1, "db", TRY);
-	wait_for(0, 1, 1);
-	world_pass(world, 3 * SECOND);
-	killed = world->now;
-	world_kill(world, 1);
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - killed, world_settings.reprobe + SOON);
-}
-END_TEST
-
-static unsigned probed;
-
-static void
-count_probe(struct lock_world *of)
-{
-	(void)of;
-	probed++;
-}
-
-START_TEST(a_thousand_who_wait_cost_less_than_a_message_a_second)
-{
-	static const struct {
-		const char *there;
-		enum lock_kind kind;
-	} of[] = {{"db-1-A", LOCK_KIND_SEMAPHORE}, {"db-G", LOCK_KIND_SEMAPHORE},
-	    {"db-1-A", LOCK_KIND_MUTEX}};
-
-	memory_world_put(world->memory, of[_i].there, false);
-	memory_world_put(world->memory, "db-1-B", true);
-	memory_world_put(world->memory, "db-M", true);
-	for (uint64_t peer = 1; peer <= 1000; peer++)
-		wait_as(0, peer, 1, of[_i].kind, 0);
-	world_pass(world, SECOND);
-	world->on_probe = count_probe;
-	probed = world->asked = 0;
-	world_pass(world, 100 * SECOND);
-	ck_assert_uint_gt(probed, 15);
-	ck_assert_uint_lt(probed, 100);
-	/* Each flush of them is answered once; and nothing else is asked. */
-	ck_assert_uint_le(world->asked, probed);
-}
-END_TEST
-
-START_TEST(all_of_a_large_semaphore_is_looked_at_in_parts)
-{
-	int64_t left;
-	char b[32];
-
-	world_make(world, "db", 600);
-	for (int slot = 1; slot <= 600; slot++) {
-		snprintf(b, sizeof(b), "db-%d-B", slot);
-		memory_world_put(world->memory, b, true);
-	}
-	wait_for(0, 1, 1);
-	world_pass(world, SECOND);
-	world->on_probe = count_probe;
-	probed = 0;
-	world_pass(world, world_settings.reprobe);
-	ck_assert_uint_le(probed, 2 * (256 + 2));
-	for (int slot = 1; slot <= 600; slot++) {
-		snprintf(b, sizeof(b), "db-%d-B", slot);
-		memory_world_remove(world->memory, b);
-	}
-	left = world->now;
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, world_settings.reprobe + SOON);
-}
-END_TEST
-
-START_TEST(what_administrators_did_unheard_is_found)
-{
-	static const char *const there[] = {"db-2-A", "db-U"};
-	int64_t done;
-
-	world_make(world, "db", 1);
-	memory_world_put(world->memory, "db-1-B", true);
-	wait_for(0, 1, 1);
-	world_pass(world, SECOND);
-	memory_world_put(world->memory, there[_i], false);
-	done = world->now;
-	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
-	ck_assert_int_le(world->now - done, world_settings.reprobe + 2 * SOON);
-}
-END_TEST
-
-START_TEST(a_gate_that_opened_unheard_is_found)
-{
-	static const char *const there[] = {"db-1-A", "db-U", NULL};
-	int64_t done;
-
-	memory_world_put(world->memory, "db-G", false);
-	wait_for(0, 1, 1);
-	world_pass(world, SECOND);
-	if (there[_i] != NULL)
-		memory_world_put(world->memory, there[_i], false);
-	memory_world_remove(world->memory, "db-G");
-	done = world->now;
-	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason,
-	    there[_i] != NULL ? REASON_NONE : REASON_NO_SUCH_LOCK);
-	ck_assert_int_le(world->now - done, world_settings.reprobe + 2 * SOON);
-}
-END_TEST
-
-/* ---- an alarm ---- */
-
-/* Or a side link that does not come up: it is not waited for before slots are claimed, whenever freed. */
-START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
-{
-	int64_t left;
-
-	world_make(world, "db", 2);
-	acquire(1, 1, 1, "db", TRY);
-	acquire(1, 1, 2, "db", TRY);
-	for (uint64_t peer = 1; peer <= 200; peer++)
-		wait_for(0, peer, 1);
-	world_pass(world, 3 * SECOND);
-	if (_i == 0)
-		memory_world_block(world->memory, true);
-	else
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 1000 * SECOND, "cut");
-	world_pass(world, (10 + _i) * SECOND);
-	world->asked = 0;
-	world_pass(world, 100 * SECOND);
-	/* Each time both slots. */
-	ck_assert_uint_gt(world->asked, 2 * 20);
-	ck_assert_uint_lt(world->asked, 6 * 30);
-	world_kill(world, 1);
-	left = world->now;
-	for (uint64_t peer = 1; peer <= 2; peer++)
-		ck_assert_int_le(
-		    world_await(world, 0, peer, 1)->at - left, world_settings.reprobe + 2 * SOON);
-	ck_assert(is_waiting(0, 3, 1));
-}
-END_TEST
+/* ---- the links ---- */
 
 START_TEST(the_line_is_left_and_joined_anew_with_the_links)
 {
@@ -622,13 +466,6 @@ suite_lock_wait(void)
 	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
 	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
 	tcase_add_loop_test(tc, who_comes_in_that_moment_has_what_nobody_wanted, 0, 16);
-	tcase_add_test(tc, a_foreign_holder_that_tells_nobody_is_found);
-	tcase_add_test(tc, a_holder_that_is_killed_is_found);
-	tcase_add_loop_test(tc, a_thousand_who_wait_cost_less_than_a_message_a_second, 0, 3);
-	tcase_add_test(tc, all_of_a_large_semaphore_is_looked_at_in_parts);
-	tcase_add_loop_test(tc, what_administrators_did_unheard_is_found, 0, 2);
-	tcase_add_loop_test(tc, a_gate_that_opened_unheard_is_found, 0, 3);
-	tcase_add_loop_test(tc, while_nothing_can_be_seen_the_first_alone_claims, 0, 10);
 	tcase_add_test(tc, the_line_is_left_and_joined_anew_with_the_links);
 	suite_add_tcase(suite, tc);
 	return suite;
