@@ -54,7 +54,10 @@ void check_lease(struct sim *sim, struct belief *belief);
 /* Whether a B may have been freed while its peer believes in it: what docs/SAFETY.md excepts. */
 bool check_is_excepted(const struct sim *sim, const struct belief *belief);
 
-/* When a daemon sends a claim, or a hint; and hears one of which it makes no use, and stays in the line. slot 0: of the true mutex. */
+/*
+ * When a daemon sends a claim, or a hint; and hears one of which it makes no use, and stays in the line.
+ * slot 0: of the true mutex.
+ */
 void check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_id id);
 void check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int slot);
 void check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name);

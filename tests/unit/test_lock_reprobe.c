@@ -130,7 +130,7 @@ START_TEST(a_gate_that_opened_unheard_is_found)
 }
 END_TEST
 
-/* Or a side link that does not come up: that is not waited for before slots are claimed, whenever they are freed. */
+/* Or a side link that does not come up: it is not waited for before slots are claimed, whenever freed. */
 START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 {
 	int64_t left;
