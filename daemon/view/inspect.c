@@ -123,6 +123,15 @@ inspect_knows(const struct inspect *inspect, uint32_t run)
 
 /* ---- inquiries ---- */
 
+bool
+inspect_can_ask(const struct inspect *inspect)
+{
+	struct broker_info info;
+
+	broker_get_info(inspect->broker, &info);
+	return info.side == BROKER_UP && !info.side_blocked;
+}
+
 static struct inquiry *
 inquiry_find(const struct inspect *inspect, uint64_t asked)
 {

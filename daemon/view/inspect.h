@@ -42,6 +42,8 @@ struct inspect *inspect_new(struct broker *broker, struct timers *timers,
 void inspect_free(struct inspect *inspect);
 void inspect_set_timeout(struct inspect *inspect, int64_t timeout);
 
+/* Whether letters go out at all, as far as is known now. */
+bool inspect_can_ask(const struct inspect *inspect);
 /* Whether we answer: the inbox is open, and the others know. */
 void inspect_stay(struct inspect *inspect, bool stays);
 bool inspect_stays(const struct inspect *inspect);

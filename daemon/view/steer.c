@@ -99,8 +99,7 @@ words_of(enum reason reason)
 		return "nobody waits under that id";
 	if (reason == REASON_PERMISSION_DENIED)
 		return "the broker does not vouch for this daemon's user: the other one obeys "
-		       "nobody "
-		       "else";
+		       "nobody else";
 	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may"
 					       : NULL;
 }
@@ -215,7 +214,9 @@ over(void *ctx, uint64_t id)
 
 	switch (steering->step) {
 	case STEER_FINDING:
-		if (inspect_knows(view->inspect, steering->run))
+		if (!inspect_can_ask(view->inspect))
+			refuse(view, steering, REASON_BROKER_UNAVAILABLE, cannot_ask);
+		else if (inspect_knows(view->inspect, steering->run))
 			refuse(view, steering, REASON_TIMEOUT,
 			    "the daemon at which it waits did not answer: nothing was done");
 		else

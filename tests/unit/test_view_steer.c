@@ -229,6 +229,21 @@ START_TEST(while_there_is_no_broker_only_who_waits_here_can_be_granted)
 }
 END_TEST
 
+/* Whether anybody waits under that id is not known then: "nobody does" would be wrong. */
+START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
+{
+	char there[64];
+
+	rig_acquire(rig, 1, 1);
+	rig_acquire(rig, 1, 3);
+	snprintf(there, sizeof(there), "%s", rig_waiter(rig, "C"));
+	memory_broker_cut(rig->world->daemon[0].broker, BROKER_SIDE, 0, 1000 * NSEC_PER_SEC, "cut");
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_int_eq(grant(0, 1, there)->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_int_eq(deny(0, 2, "00000001-1")->reason, REASON_BROKER_UNAVAILABLE);
+}
+END_TEST
+
 Suite *
 suite_view_steer(void)
 {
@@ -245,6 +260,7 @@ suite_view_steer(void)
 	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
 	tcase_add_test(tcase, nothing_is_done_for_whom_the_broker_does_not_vouch_for);
 	tcase_add_test(tcase, while_there_is_no_broker_only_who_waits_here_can_be_granted);
+	tcase_add_test(tcase, while_the_links_are_down_it_is_said_that_nobody_can_be_asked);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
