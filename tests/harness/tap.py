@@ -127,8 +127,16 @@ def picked(suite, words):
             yield item
 
 
+def hear_signals():
+    """A shell without job control starts what is in the background deaf to these, and that is inherited by
+    all that is tested here."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 def main():
     stream = sys.stdout
+    hear_signals()
     signal.signal(signal.SIGALRM, alarmed)
     sys.stdout = Diagnostics(stream)
     stream.write("TAP version 13\n")
