@@ -205,7 +205,7 @@ json_new_array(void)
 
 /* value, with U+FFFD for each byte that is part of no character. */
 static struct cJSON *
-new_string(const char *value)
+new_mended_string(const char *value)
 {
 	size_t len = strlen(value), out = 0;
 	struct cJSON *string;
@@ -225,6 +225,16 @@ new_string(const char *value)
 	string = cJSON_CreateString(clean);
 	free(clean);
 	return string;
+}
+
+static struct cJSON *
+new_string(const char *value)
+{
+	size_t len = strlen(value), n = 1;
+
+	for (size_t i = 0; i < len && n > 0; i += n)
+		n = json_scan_utf8(value + i, len - i);
+	return n > 0 ? cJSON_CreateString(value) : new_mended_string(value);
 }
 
 /*
@@ -264,7 +274,7 @@ json_add(struct cJSON *object, const char *name, struct cJSON *value)
 {
 	if (object == NULL) {
 		cJSON_Delete(value);
-	} else if (!cJSON_AddItemToObject(object, name, value)) {
+	} else if (!cJSON_AddItemToObjectCS(object, name, value)) {
 		cJSON_Delete(value);
 		spoil(object);
 	}

@@ -51,7 +51,7 @@ const struct cJSON *json_next(const struct cJSON *value);
 const char *json_name(const struct cJSON *member); /* borrowed */
 struct cJSON *json_copy(const struct cJSON *value);
 
-/* Making. */
+/* Making. A member's name is not copied: it stays as long as the object does, as a literal does. */
 struct cJSON *json_new_object(void);
 struct cJSON *json_new_array(void);
 /* NULL: null. Bytes that are not UTF-8 (a broker's words may be anything) become U+FFFD. */

@@ -62,7 +62,8 @@ class HandOff(unittest.TestCase):
         here, = self.daemons(1, "near")
         os.sched_setaffinity(here.pid, {CPU})
         hand_over = "tests/bench/handoff", "near"
-        busy = [medians_of(*hand_over, 1000, 0, here.socket) for _ in range(ROUNDS)]
+        # Often: whether who is told runs before the daemon has written its log is the scheduler's mood.
+        busy = [medians_of(*hand_over, 1000, 0, here.socket) for _ in range(3 * ROUNDS)]
         rested = [medians_of(*hand_over, 30, REST_MS, here.socket) for _ in range(ROUNDS)]
         self.assertLessEqual(ratio_of("release to grant in one daemon, an echo", busy), ECHOES_MOST)
         self.assertLessEqual(ratio_of("the same after a rest", rested), RESTED_ECHOES_MOST)

@@ -268,21 +268,21 @@ START_TEST(integers_are_exact_up_to_2_53)
 {
 	static const int64_t values[] = {0, 1, -1, 999999999999999, 1000000000000000,
 	    9007199254740990, 9007199254740991, -9007199254740991};
+	static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
 	struct cJSON *object = json_new_object(), *back;
-	char *printed, name[16];
+	char *printed;
 	int64_t value;
 
+	_Static_assert(COUNT(names) == COUNT(values), "a name for each");
 	for (int i = 0; i < COUNT(values); i++) {
-		snprintf(name, sizeof(name), "%d", i);
-		json_add_integer(object, name, values[i]);
-		ck_assert(json_integer(json_get(object, name), &value) && value == values[i]);
+		json_add_integer(object, names[i], values[i]);
+		ck_assert(json_integer(json_get(object, names[i]), &value) && value == values[i]);
 	}
 	printed = json_print(object);
 	ck_assert_ptr_nonnull(printed);
 	back = parse(printed);
 	for (int i = 0; i < COUNT(values); i++) {
-		snprintf(name, sizeof(name), "%d", i);
-		ck_assert(json_integer(json_get(back, name), &value));
+		ck_assert(json_integer(json_get(back, names[i]), &value));
 		ck_assert_int_eq(value, values[i]);
 	}
 	json_free(back);
@@ -419,7 +419,7 @@ START_TEST(out_of_memory_is_whole_or_nothing)
 		refused += printed == NULL;
 	}
 	cJSON_InitHooks(NULL);
-	ck_assert_int_gt(refused, 20);
+	ck_assert_int_gt(refused, 10);
 	ck_assert_str_eq(printed, "{\"list\":[\"x\",{}],\"s\":\"text\",\"i\":9007199254740991,"
 				  "\"n\":1.5,\"b\":true,\"z\":null,\"more\":\"text\"}");
 	free(printed);
