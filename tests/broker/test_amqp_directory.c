@@ -346,6 +346,8 @@ START_TEST(test_alarm_and_restart)
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
 	rig_wait(!rig_info(one).side_blocked);
 	want_names(rig_read(one, queue), "a");
+	/* That there is such a queue is written to disk within seconds, and was answered before. */
+	rig_rabbit("ctl eval 'mnesia:sync_log().'");
 	rig_rabbit("kill");
 	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
 	rig_rabbit("start");

@@ -174,7 +174,7 @@ class Silent(LeaseCase):
                 fake = Fake(self, acquire=granted(0.8))
                 job, lines = self.start(
                     fake, "--on-lost=" + reaction, "db", "bash", "-c",
-                    'trap "echo got USR1" USR1; echo pid $$; until read -t 0.05 x; do :; done', stdin=read)
+                    'trap "echo got USR1" USR1; echo pid $$; while read -t 0.05 x; [ $? -gt 128 ]; do :; done', stdin=read)
                 os.close(read)
                 until = self.next(lines, "granted")["safe_until"]
                 lost = self.next(lines, "lost")
