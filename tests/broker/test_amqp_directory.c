@@ -36,7 +36,8 @@ names_of(unsigned number)
 #define want_names(number, wanted)                                                                 \
 	do {                                                                                       \
 		char *names = names_of(number);                                                    \
-		ck_assert_str_eq(names, (wanted));                                                 \
+		ck_assert_msg(strcmp(names, (wanted)) == 0, "line %d: \"%s\", not \"%s\"",         \
+		    __LINE__, names, (wanted));                                                    \
 		free(names);                                                                       \
 	} while (0)
 
@@ -346,9 +347,8 @@ START_TEST(test_alarm_and_restart)
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
 	rig_wait(!rig_info(one).side_blocked);
 	want_names(rig_read(one, queue), "a");
-	/* That there is such a queue is written to disk within seconds, and was answered before. */
-	rig_rabbit("ctl eval 'mnesia:sync_log().'");
-	rig_rabbit("kill");
+	/* In order: what a node that is killed keeps of what it has just paged out is its own affair. */
+	rig_rabbit("stop");
 	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
 	rig_rabbit("start");
 	rig_wait_for(60, one->state[BROKER_HOLD] == BROKER_UP);
