@@ -158,8 +158,10 @@ log_act(struct view *view, const char *what, const char *name, uint64_t waiter, 
 	    wire_id_write(id, view->settings.run, waiter), (unsigned)uid, host);
 }
 
-enum reason
-answers_grant(struct view *view, uint64_t waiter, uid_t uid, const char *host)
+/* `what` is for the log. */
+static enum reason
+steer_one(struct view *view, uint64_t waiter, uid_t uid, const char *host,
+    enum reason (*how)(struct lock_engine *engine, uint64_t waiter), const char *what)
 {
 	const char *waited_for = lock_waits_for(view->engine, waiter);
 	char name[LOCKNAME_MAX + 1];
@@ -168,26 +170,22 @@ answers_grant(struct view *view, uint64_t waiter, uid_t uid, const char *host)
 	if (waited_for == NULL)
 		return REASON_NOT_HELD;
 	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = lock_grant(view->engine, waiter);
+	reason = how(view->engine, waiter);
 	if (reason == REASON_NONE)
-		log_act(view, "let in without a slot to", name, waiter, uid, host);
+		log_act(view, what, name, waiter, uid, host);
 	return reason;
+}
+
+enum reason
+answers_grant(struct view *view, uint64_t waiter, uid_t uid, const char *host)
+{
+	return steer_one(view, waiter, uid, host, lock_grant, "let in without a slot to");
 }
 
 enum reason
 answers_deny(struct view *view, uint64_t waiter, uid_t uid, const char *host)
 {
-	const char *waited_for = lock_waits_for(view->engine, waiter);
-	char name[LOCKNAME_MAX + 1];
-	enum reason reason;
-
-	if (waited_for == NULL)
-		return REASON_NOT_HELD;
-	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = lock_deny(view->engine, waiter);
-	if (reason == REASON_NONE)
-		log_act(view, "turned away from", name, waiter, uid, host);
-	return reason;
+	return steer_one(view, waiter, uid, host, lock_deny, "turned away from");
 }
 
 size_t
