@@ -6,13 +6,13 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
 #include "client/output.h"
 #include "client/waiting.h"
 #include "client/watch.h"
+#include "daemon/base/notify.h"
 
 #define RELEASE_TIMEOUT_MS 5000
 
@@ -167,7 +167,8 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 	const char *name = lb_lock_name(lock);
 	int status = EXIT_STATUS_IO, code;
 
-	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", name);
+	say_holding(name, false);
+	notify_ready();
 	if (print_grant(options, lb, lock))
 		status = hold(lb, options, name, signals);
 	if (status == EXIT_STATUS_LOST)

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
@@ -18,6 +17,7 @@
 #include "client/run_lease.h"
 #include "client/waiting.h"
 #include "client/watch.h"
+#include "daemon/base/notify.h"
 
 #define RELEASE_TIMEOUT_MS 5000
 /* KILL comes this long before an orderly stopped daemon's patience ends, or a quarter of it. */
@@ -427,7 +427,9 @@ run_locked(struct run *run, char *argv[])
 		give_back(run);
 		return EXIT_STATUS_USAGE;
 	}
-	(void)sd_notifyf(0, "READY=1\nSTATUS=holding %s", run->name);
+	say_holding(run->name, false);
+	/* It may wait for room, so it is said while nothing runs yet that could have to be ended. */
+	notify_ready();
 	if (run->options->verbose)
 		say_in_passing("%s: granted after %.3f s", run->name,
 		    (double)lb_lock_waited(run->lock) / 1000);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
+#include "daemon/base/notify.h"
 
 void
 say(const char *format, ...)
@@ -178,8 +178,7 @@ say_lost(const char *name, const struct lb_event *event)
 void
 say_holding(const char *name, bool silent)
 {
-	(void)sd_notifyf(
-	    0, "STATUS=holding %s%s", name, silent ? ", but the broker does not answer" : "");
+	notify_status("holding %s%s", name, silent ? ", but the broker does not answer" : "");
 }
 
 /* ---- stdout ---- */

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
@@ -13,6 +12,7 @@
 #include "client/row.h"
 #include "client/terminal_line.h"
 #include "client/watch.h"
+#include "daemon/base/notify.h"
 
 #define CONNECT_TIMEOUT_MS 10000
 /* How often the line on the terminal is written anew, and who holds the lock is asked at the most. */
@@ -185,8 +185,7 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 		snprintf(holders, sizeof(holders), ", %d hold%s it", event->holders,
 		    event->holders == 1 ? "s" : "");
 	status_line(waiting->options, "waiting", event->json);
-	(void)sd_notifyf(
-	    0, "STATUS=waiting for %s: position %d%s", waiting->name, event->position, holders);
+	notify_status("waiting for %s: position %d%s", waiting->name, event->position, holders);
 	if (by_lines(waiting))
 		say_in_passing("%s: waiting, position %d%s (%s)", waiting->name, event->position,
 		    holders, age);
@@ -205,8 +204,7 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 {
 	struct stand *stand = &waiting->stand;
 
-	(void)sd_notifyf(
-	    0, "STATUS=waiting for %s: the broker is %s", waiting->name, event->reason);
+	notify_status("waiting for %s: the broker is %s", waiting->name, event->reason);
 	if (by_lines(waiting))
 		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
 		    *event->text != '\0' ? ": " : "", event->text);

@@ -48,8 +48,8 @@ manager_connect(void)
 }
 
 /*
- * Nobody to hear it, or no room with them: neither is worth a word, the daemon goes on. sd_notify(3)
- * would wait for room for ever, and a service manager that hangs would take every lock with it.
+ * Nobody to hear it, or no room with them: neither is worth a word, the caller goes on. sd_notify(3)
+ * would wait for room for ever: the daemon would lose every lock, and `run` would outlive its lease.
  */
 static void
 say(const char *text, int patience)

@@ -1,6 +1,7 @@
 /*
  * What the service manager is told (sd_notify(3)); silent where none listens. A manager that does not
  * read misses something: what changes the service's state waits 200 ms for room, the rest not at all.
+ * The daemon and the command share it: neither may wait for a manager while it answers for locks.
  */
 #ifndef BASE_NOTIFY_H
 #define BASE_NOTIFY_H

@@ -15,6 +15,7 @@ import pty
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -45,6 +46,22 @@ def group(pid):
 
 def gone(pid):
     return state(pid) in (None, "Z")
+
+
+def fill_datagrams(path):
+    """Fills the queue of the datagram socket at that path, so that a sender would wait for room."""
+    while True:
+        # One sender may be out of its own buffer before the queue is full: then the next one goes on.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.connect(path)
+            sent = 0
+            try:
+                while sender.send(b"x"):
+                    sent += 1
+            except BlockingIOError:
+                if sent == 0:
+                    return
 
 
 class Job:

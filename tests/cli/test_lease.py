@@ -10,9 +10,9 @@ import time
 import unittest
 
 import tap
-from cli import Job, command, gone, state
+from cli import Job, command, fill_datagrams, gone, state
 from daemon import Daemon
-from fake import GRANT, Fake, reply
+from fake import GRANT, Fake, notification, reply
 from wait import wait_until
 
 LOCK = {"lock": "f-1", "name": "db", "slot": 1}
@@ -218,7 +218,8 @@ class Silent(LeaseCase):
         notify.settimeout(10)
         job, lines = self.start(fake, "--verbose", "db", "sh", "-c", OBEDIENT, env={"NOTIFY_SOCKET": path})
         self.next(lines, "granted")
-        self.assertEqual(notify.recv(4096).decode(), "READY=1\nSTATUS=holding db")
+        self.assertEqual(notify.recv(4096).decode(), "STATUS=holding db")
+        self.assertEqual(notify.recv(4096).decode(), "READY=1")
         for word, words, status in (
                 ("suspect", "the broker does not answer", "holding db, but the broker does not answer"),
                 ("restored", "the broker has answered again", "holding db")):
@@ -228,6 +229,56 @@ class Silent(LeaseCase):
             wait_until(lambda words=words: words in job.err, what=words)
         job.signal(signal.SIGTERM)
         job.wait(0)
+
+
+class ManagerThatDoesNotRead(LeaseCase):
+    """The service manager's socket has no room for another datagram."""
+
+    def setUp(self):
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.notify.close)
+        self.fake = Fake(self, acquire=granted(3.6, lease={"heartbeat": 2, "margin": 0.4}))
+        self.path = os.path.join(self.fake.dir, "notify")
+        self.notify.bind(self.path)
+        self.env = {"NOTIFY_SOCKET": self.path}
+
+    def test_a_silent_broker_ends_the_command_in_time(self):
+        job, lines = self.start(self.fake, "db", "bash", "-c", DEAF, env=self.env)
+        until = self.next(lines, "granted")["safe_until"]
+        fill_datagrams(self.path)
+        self.fake.say(("suspect", {"lock": "f-1"}))
+        self.next(lines, "suspect")
+        wait_until(lambda: gone(self.pid(job)), until - now(), "it is killed before the lease ends")
+        job.wait(79)
+
+    def test_the_loss_is_acted_on_at_once(self):
+        job, lines = self.start(self.fake, "db", "bash", "-c", OBEDIENT, env=self.env)
+        fill_datagrams(self.path)
+        self.fake.say(("suspect", {"lock": "f-1"}))
+        self.fake.say(("lost", {**LOCK, "reason": "lost"}))
+        wait_until(lambda: "got TERM" in job.out, 2, "it is told to end")
+        job.wait(79)
+
+    def test_waiting_and_starting_are_not_kept_up(self):
+        def waits_and_gets_it(request, connection):
+            connection.sendall(notification("waiting", {"id": request["id"], "position": 1, "holders": 1}))
+            connection.sendall(notification("broker", {"state": "up", "why": ""}))
+            return granted(30)(request, connection)
+        fill_datagrams(self.path)
+        fake = Fake(self, acquire=waits_and_gets_it)
+        began = now()
+        command(self, fake, "run", "db", "true", env=self.env)
+        # READY=1 alone waits for room, 200 ms.
+        self.assertGreaterEqual(now() - began, 0.2)
+        self.assertLess(now() - began, 3)
+
+    def test_acquire_holds_and_ends(self):
+        fill_datagrams(self.path)
+        job = Job(self, self.fake, "acquire", "db", env=self.env)
+        job.wait_out("f-1")
+        self.fake.say(("suspect", {"lock": "f-1"}))
+        self.fake.say(("lost", {**LOCK, "reason": "lost"}))
+        job.wait(79, within=3)
 
 
 class Stopped(LeaseCase):

@@ -419,7 +419,8 @@ class Waiting(RunCase):
             job = self.run_job("db", "true", env={"NOTIFY_SOCKET": path})
             self.assertRegex(notify.recv(4096).decode(), "^STATUS=waiting for db: position 1")
             peer.call("release", lock=lock)
-            self.assertEqual(notify.recv(4096).decode(), "READY=1\nSTATUS=holding db")
+            self.assertEqual(notify.recv(4096).decode(), "STATUS=holding db")
+            self.assertEqual(notify.recv(4096).decode(), "READY=1")
             job.wait(0)
 
 
