@@ -124,22 +124,45 @@ signal_children(int signo, pid_t except)
 	fclose(file);
 }
 
+/* The group's number is safe to use only while the child that leads it is not reaped. */
+static void
+signal_group(const struct child *child, int signo)
+{
+	if (child->pid != 0)
+		kill(child->own_group ? -child->pid : child->pid, signo);
+}
+
+static void
+signal_outside(const struct child *child, int signo)
+{
+	signal_children(signo, child->own_group ? child->pid : 0);
+}
+
+/* Reaped, or a zombie that is not reaped yet: its orphans have become our children before it was one. */
+static bool
+has_ended(const struct child *child)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	return child->pid == 0 ||
+	       (waitid(P_PID, (id_t)child->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		   info.si_pid != 0);
+}
+
 void
 child_signal(const struct child *child, int signo)
 {
-	if (child->pid == 0)
-		signal_children(signo, 0);
-	else
-		kill(child->own_group ? -child->pid : child->pid, signo);
+	signal_group(child, signo);
+	/* Looked at after that: a child that lives now has had the signal alive. */
+	if (has_ended(child))
+		signal_outside(child, signo);
 }
 
 void
 child_signal_all(const struct child *child, int signo)
 {
-	child_signal(child, signo);
-	/* The group's number is safe to use only while the child that leads it is not reaped. */
-	if (child->pid != 0)
-		signal_children(signo, child->own_group ? child->pid : 0);
+	signal_group(child, signo);
+	signal_outside(child, signo);
 }
 
 /* ---- the end ---- */

@@ -27,7 +27,7 @@ enum child_news {
 bool child_start(struct child *child, char *argv[], bool foreground, const struct signals *signals);
 /* Starts STRING by the shell as one more child, in a group of its own. */
 void child_shell(const char *string, const struct signals *signals);
-/* To the child's group; when the child is gone, to those it left behind. */
+/* To the child's group. Once the child has ended, reaped or not, also to those it left behind. */
 void child_signal(const struct child *child, int signo);
 /* To the child's group and to every orphan outside of it. */
 void child_signal_all(const struct child *child, int signo);

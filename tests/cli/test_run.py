@@ -10,7 +10,7 @@ import time
 import unittest
 
 import tap
-from cli import Job, command, gone, group, state
+from cli import Job, command, gone, group, proc, state
 from daemon import Daemon, program
 from wait import wait_until
 from wire import Wire
@@ -329,6 +329,26 @@ class Reaper(RunCase):
         job.wait(0)
         self.assertTrue(gone(orphan))
 
+    def test_a_signal_that_comes_with_the_end_of_the_command(self):
+        """`run` finds both when it looks: the command that has ended, and a signal for what it left behind."""
+        for options in ((), ("--foreground",)):
+            with self.subTest(options=options):
+                job = self.run_job(*options, "db", "sh", "-c",
+                                   "setsid sleep 60 & echo pid $!; echo $$; read x; exit 4",
+                                   stdin=subprocess.PIPE)
+                orphan = pid_of(job)
+                wait_until(lambda job=job: job.out.count("\n") == 2, what="the command's own pid")
+                child = int(job.out.split()[2])
+                wait_until(lambda orphan=orphan: group(orphan) == orphan, what="it has left the group")
+                job.signal(signal.SIGSTOP)
+                wait_until(lambda job=job: state(job.pid) == "T", what="run is stopped")
+                job.process.stdin.close()
+                wait_until(lambda child=child: state(child) == "Z", what="the command has ended")
+                job.signal(signal.SIGTERM)
+                job.signal(signal.SIGCONT)
+                job.wait(4)
+                self.assertTrue(gone(orphan))
+
 
 class Waiting(RunCase):
     def hold(self, name="db"):
@@ -482,6 +502,20 @@ class Lost(RunCase):
         job.wait(79)
         self.assertGreaterEqual(time.monotonic() - began, 0.3)
         self.assertTrue(gone(orphan))
+
+    def test_adopted_orphans_are_told_to_end_while_the_command_lives(self):
+        """The first signal reaches them though they are outside of the command's group."""
+        script = f"(setsid bash -c '{TRAP.format('TERM')}' &); trap 'read x; exit 9' TERM; echo command; " + \
+            "while :; do sleep 0.05; done"
+        job = self.run_job("-k", "10", "db", "bash", "-c", script, stdin=subprocess.PIPE)
+        orphan = pid_of(job)
+        wait_until(lambda: int(proc(orphan, 4)) == job.pid, what="the orphan is run's")
+        job.wait_out("command")
+        self.kill_daemon()
+        job.wait_out("got TERM")
+        self.assertTrue(job.running())
+        job.process.stdin.close()
+        job.wait(79)
 
     def test_ignored(self):
         read, write = os.pipe()
