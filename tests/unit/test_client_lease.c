@@ -154,6 +154,36 @@ START_TEST(its_passing_is_a_loss_for_good)
 }
 END_TEST
 
+/* Neither one that the library lost by itself, nor one that the daemon called lost, nor one given back. */
+START_TEST(a_newer_word_moves_nothing_that_has_ended)
+{
+	int64_t until = ahead(LEASE);
+	struct lb_lock *lapsed = leased(until), *lost = NULL, *released = NULL, *held = NULL;
+
+	say_granted(2, until + MINUTE);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &lost), LB_OK);
+	say_granted(3, until + MINUTE);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &released), LB_OK);
+	say_granted(4, until + MINUTE);
+	ck_assert_int_eq(lb_acquire(lb, "db", NULL, &held), LB_OK);
+	say("{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{\"lock\":\"a-3\"}}");
+	ck_assert_int_eq(lb_release(released, 1000), LB_OK);
+	shift += LEASE;
+	say(LOST("a-2"));
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_lock_state(lapsed), LB_LOCK_LOST);
+	ck_assert_int_eq(lb_lock_state(lost), LB_LOCK_LOST);
+	say_lease(until + 2 * MINUTE);
+	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	ck_assert_int_eq(lb_lock_safe_until(lapsed), until);
+	ck_assert_int_eq(lb_lock_safe_until(lost), until + MINUTE);
+	ck_assert_int_eq(lb_lock_safe_until(released), until + MINUTE);
+	ck_assert_int_eq(lb_lock_safe_until(held), until + 2 * MINUTE);
+	ck_assert_int_eq(lb_lock_state(lapsed), LB_LOCK_LOST);
+	ck_assert_int_eq(lb_lock_state(lost), LB_LOCK_LOST);
+}
+END_TEST
+
 /* The daemon may hold it still for us: once, when the program has done with it, it is told. */
 START_TEST(a_release_after_it_is_told_and_not_waited_for)
 {
@@ -448,6 +478,7 @@ lease_suite(void)
 	tcase_add_checked_fixture(tcase, up, client_rig_down);
 	tcase_add_test(tcase, the_newest_word_counts);
 	tcase_add_test(tcase, its_passing_is_a_loss_for_good);
+	tcase_add_test(tcase, a_newer_word_moves_nothing_that_has_ended);
 	tcase_add_test(tcase, a_release_after_it_is_told_and_not_waited_for);
 	tcase_add_loop_test(tcase, what_was_renewed_unread_is_held, 0, DOORS);
 	tcase_add_loop_test(tcase, what_lies_unread_for_too_long_renews_nothing, 0, DOORS);
