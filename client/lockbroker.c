@@ -221,14 +221,42 @@ acquire_params(const char *name, const struct lb_options *options)
 	return params;
 }
 
+/*
+ * Nobody waits for this acquire any more, and nobody need call again: the daemon must have been told when
+ * this returns. One that does not read is told by the end of the connection. LB_DEADLINE, or why the
+ * connection has ended.
+ */
+static int
+withdraw(struct lb *lb, int64_t request)
+{
+	struct cJSON *params = json_new_object();
+	int64_t ignored;
+	size_t unsent;
+	int code;
+
+	session_retag(lb->session, request, CALL_ACQUIRE_IGNORED);
+	json_add_integer(params, "id", request);
+	code = handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored);
+	if (code != LB_OK)
+		return handle_break(lb, code, "out of memory");
+	/* A grant that has come meanwhile is read, and given back. */
+	code = handle_move(lb);
+	if (code != LB_OK)
+		return code;
+	session_output(lb->session, &unsent);
+	if (unsent > 0)
+		return handle_break(lb, LB_CLOSED,
+		    "the daemon reads nothing: the connection was closed to withdraw the acquire");
+	return handle_fail(lb, LB_DEADLINE, NULL);
+}
+
 int
 lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, struct lb_lock **ret)
 {
 	int code = handle_enter(lb);
 	struct lb_options taken;
-	int64_t asked, ignored;
-	struct cJSON *params;
 	const char *wrong;
+	int64_t asked;
 
 	if (code != LB_OK)
 		return code;
@@ -237,14 +265,8 @@ lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, st
 		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
 	code = handle_acquire(
 	    lb, acquire_params(name, &taken), handle_patience(taken.timeout_ms), &asked);
-	if (code == LB_DEADLINE) {
-		session_retag(lb->session, asked, CALL_ACQUIRE_IGNORED);
-		params = json_new_object();
-		json_add_integer(params, "id", asked);
-		if (handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored) != LB_OK)
-			return LB_NO_MEMORY;
-		return handle_fail(lb, LB_DEADLINE, NULL);
-	}
+	if (code == LB_DEADLINE)
+		return withdraw(lb, asked);
 	if (code != LB_OK)
 		return code;
 	/* The end, of the connection or of the hold, came in the same breath as the grant. */

@@ -176,7 +176,13 @@ struct lb_options {
  * Acquires and blocks until granted or refused; options NULL means LB_OPTIONS_INIT. *ret belongs to
  * the handle. Besides the wire's codes: LB_BAD_ARGUMENT, LB_CLOSED, LB_BAD_ANSWER, LB_NO_MEMORY,
  * LB_BUSY, LB_FORKED, and LB_DEADLINE when the daemon is silent for too long (LB_ANSWER_GRACE,
- * LB_TRY_PATIENCE; a grant that comes later is given back).
+ * LB_TRY_PATIENCE).
+ *
+ * LB_DEADLINE means that the acquire is withdrawn: the library has written a cancel to the socket, and a daemon
+ * that reads it does not grant any more. If the socket takes no more bytes, the library closes the connection
+ * instead (LB_CLOSED). One race is left: the daemon grants before it reads the cancel. The next call that reads
+ * gives such a lock back, and lb_free() does. Until then this connection holds it, so a program that calls
+ * nothing for long after LB_DEADLINE calls lb_free().
  */
 LB_PUBLIC int lb_acquire(struct lb *lb, const char *name, const struct lb_options *options,
     struct lb_lock **ret) LB_CHECK;

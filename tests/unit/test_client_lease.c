@@ -2,9 +2,11 @@
  * The library's own end of the lease: what is not renewed in time is lost, whatever the daemon says and
  * wherever this process was stopped. The linker puts a clock of ours in place of client_clock_now().
  */
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/clock.h"
@@ -15,7 +17,9 @@
 int64_t __real_client_clock_now(void);
 int64_t __wrap_client_clock_now(void);
 
-static int64_t shift;     /* ms that were slept through so far */
+static int64_t shift; /* ms that were slept through so far */
+static const char
+    *late; /* what the daemon says at the first look at the clock behind a minute slept through */
 static int looks_to_stop; /* when the clock has been read so often, a minute is slept through */
 
 #define LEASE 10000
@@ -24,6 +28,10 @@ static int looks_to_stop; /* when the clock has been read so often, a minute is 
 int64_t
 __wrap_client_clock_now(void)
 {
+	if (late != NULL && shift > 0) {
+		say(late);
+		late = NULL;
+	}
 	if (looks_to_stop > 0 && --looks_to_stop == 0)
 		shift += MINUTE;
 	return __real_client_clock_now() + shift;
@@ -84,6 +92,7 @@ static void
 up(void)
 {
 	shift = looks_to_stop = 0;
+	late = NULL;
 	client_rig_up();
 }
 
@@ -197,6 +206,56 @@ START_TEST(a_release_after_it_is_told_and_not_waited_for)
 	say("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"lock\":\"a-1\"}}");
 	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
 	ck_assert_int_eq(lb_lock_state(lock), LB_LOCK_LOST);
+}
+END_TEST
+
+/* ---- the deadline of an acquire ---- */
+
+/* At the first looks at the clock the grant still comes in time; at the next one it crosses the deadline. */
+START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *lock = NULL;
+	int code = LB_OK;
+
+	options.timeout_ms = 0;
+	for (int look = 1; code == LB_OK; look++) {
+		client_rig_down();
+		up();
+		looks_to_stop = look;
+		late = GRANT("1", "a-9");
+		lock = NULL;
+		code = lb_acquire(lb, "db", &options, &lock);
+	}
+	ck_assert_int_eq(code, LB_DEADLINE);
+	ck_assert_ptr_null(lock);
+	ck_assert_ptr_nonnull(
+	    strstr(heard(), "\"method\":\"release\",\"params\":{\"lock\":\"a-9\"}}\n"));
+	ck_assert_ptr_null(lb_event_next(lb));
+}
+END_TEST
+
+/* A daemon that reads nothing cannot be told: the end of the connection tells it. */
+START_TEST(what_cannot_be_withdrawn_ends_the_connection)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb_lock *held = leased(ahead(2 * MINUTE)), *lock = NULL;
+	int64_t request;
+
+	options.timeout_ms = 0;
+	while ((lb_poll_events(lb) & POLLOUT) == 0) {
+		ck_assert_int_eq(lb_call_start(lb, "ping", NULL, &request), LB_OK);
+		ck_assert_int_eq(lb_dispatch(lb), LB_OK);
+	}
+	looks_to_stop = 3;
+	ck_assert_int_eq(lb_acquire(lb, "db", &options, &lock), LB_CLOSED);
+	ck_assert_int_gt(strlen(lb_message(lb)), 0);
+	ck_assert_ptr_null(lock);
+	ck_assert_int_eq(lb_fd(lb), -1);
+	ck_assert_int_eq(lb_lock_state(held), LB_LOCK_LOST);
+	while (*heard() != '\0')
+		;
+	ck_assert_int_eq(recv(daemon_end, &request, 1, MSG_DONTWAIT), 0);
 }
 END_TEST
 
@@ -485,6 +544,8 @@ lease_suite(void)
 	tcase_add_loop_test(tcase, an_answer_that_was_slept_over_is_not_fresh, 2, 5);
 	tcase_add_test(tcase, a_grant_that_was_slept_over_is_a_loss);
 	tcase_add_test(tcase, a_loss_behind_the_grant_is_a_loss);
+	tcase_add_test(tcase, a_grant_that_crosses_the_deadline_is_given_back);
+	tcase_add_test(tcase, what_cannot_be_withdrawn_ends_the_connection);
 	tcase_add_test(tcase, waiting_ends_when_it_passes);
 	tcase_add_test(tcase, verify_is_answered_when_it_passes);
 	tcase_add_test(tcase, a_callback_is_told_in_the_middle_of_a_call);
