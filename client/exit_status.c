@@ -17,6 +17,7 @@ exit_status_of(int code)
 	case LB_NO_SUCH_LOCK:
 		return EXIT_STATUS_NO_SUCH_LOCK;
 	case LB_NO_DAEMON:
+	case LB_DEADLINE:
 	case LB_CLOSED:
 	case LB_DRAINING:
 	case LB_BROKER_UNAVAILABLE:
@@ -31,7 +32,6 @@ exit_status_of(int code)
 	case LB_TOO_MANY_REQUESTS:
 	case LB_TOO_MANY_LOCKS:
 	case LB_TOO_MANY_WAITERS:
-	case LB_DEADLINE:
 		return EXIT_STATUS_NOT_ACQUIRED;
 	case LB_PERMISSION_DENIED:
 	case LB_BROKER_DENIED:

@@ -22,7 +22,7 @@ struct options {
 	bool json, verbose, help;
 	int64_t wait_ms;     /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
 	int64_t drain_ms;    /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
-	int conflict_status; /* instead of EXIT_STATUS_NOT_ACQUIRED */
+	int conflict_status; /* when others have the lock until the end of the wait */
 	int create;          /* slots to create the lock with when there is none; 0 = do not */
 	int kind;            /* enum lb_kind */
 	int priority;

@@ -112,12 +112,17 @@ names_itself(const char *words, const char *name)
 	return strncmp(words, name, len) == 0 && words[len] == ':';
 }
 
+/* Others have the lock: -E is about this alone. A daemon or broker that does not answer has said nothing. */
+static bool
+is_conflict(int code)
+{
+	return code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED;
+}
+
 static int
 tell(int code, const char *words, const char *json, const char *path, const struct options *options,
     const char *name)
 {
-	int status = (int)exit_status_of(code);
-
 	if (options->json && json != NULL) {
 		fprintf(stderr, "{\"error\":%s}\n", json);
 	} else {
@@ -127,7 +132,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}
-	return status == EXIT_STATUS_NOT_ACQUIRED ? options->conflict_status : status;
+	return is_conflict(code) ? options->conflict_status : (int)exit_status_of(code);
 }
 
 int

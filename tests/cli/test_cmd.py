@@ -121,7 +121,7 @@ class Simple(CommandCase):
 
     def test_ping_of_a_daemon_that_hangs(self):
         job = Job(self, Fake(self, ping=None), "ping")
-        job.wait(75, within=9)
+        job.wait(69, within=9)
         self.assertIn("did not answer in time", job.err)
 
     def test_ping(self):

@@ -360,6 +360,7 @@ class Waiting(RunCase):
         self.run_to_end("-n", "db", "true", status=75)
         self.run_to_end("--nonblock", "-E", "4", "db", "true", status=4)
         self.run_to_end("--conflict-exit-code=0", "-w0", "db", "false", status=0)
+        self.run_to_end("-w", "0.1", "-E", "4", "db", "true", status=4)
         # Only what was not got in time: not what does not exist.
         self.run_to_end("-n", "-E", "4", "missing", "true", status=66)
 
@@ -442,6 +443,16 @@ class Waiting(RunCase):
             self.assertEqual(notify.recv(4096).decode(), "STATUS=holding db")
             self.assertEqual(notify.recv(4096).decode(), "READY=1")
             job.wait(0)
+
+
+    def test_a_frozen_daemon_is_no_conflict(self):
+        """The manual's cron job must not end in silence without having run."""
+        self.daemon.freeze()
+        job = self.run_job("-n", "-E", "0", "db", "echo", "never")
+        job.wait(69, within=25)
+        self.daemon.thaw()
+        self.assertEqual(job.out, "")
+        self.assertIn("db: the daemon does not answer", job.err)
 
 
 class Create(RunCase):
