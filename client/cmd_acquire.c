@@ -2,10 +2,14 @@
 #include "client/commands.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/exit_status.h"
@@ -127,7 +131,40 @@ input_ended(void)
 	return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* At its end before anybody can have closed it on purpose, as /dev/null is. */
+/*
+ * Why standard input cannot say when the lock is to be given back, or NULL: it is a pipe, a socket or a
+ * terminal, and has not ended. All else ends at once, or never.
+ */
+static const char *
+why_input_holds_nothing(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	int flags = fcntl(STDIN_FILENO, F_GETFL), unread = 0;
+	struct stat status;
+
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || fstat(STDIN_FILENO, &status) != 0)
+		return "is not open for reading";
+	if (S_ISREG(status.st_mode))
+		return "is a file";
+	if (S_ISDIR(status.st_mode))
+		return "is a folder";
+	if (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3))
+		return "is /dev/null";
+	if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode) && isatty(STDIN_FILENO) != 1)
+		return "is a device";
+	if (poll(&input, 1, 0) == 1 && (ioctl(STDIN_FILENO, FIONREAD, &unread) != 0 || unread == 0))
+		return "has ended already";
+	return NULL;
+}
+
+/* A service's stdin is /dev/null, which ends at once: there only signals end the hold. */
+static bool
+is_service(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+/* Whether it ended while the lock was waited for. */
 static bool
 input_ended_before(void)
 {
@@ -140,8 +177,7 @@ input_ended_before(void)
 static int
 hold(struct lb *lb, const struct options *options, const char *name, const struct signals *signals)
 {
-	/* A service's stdin is /dev/null, which ended long ago: there only signals end it. */
-	bool service = getenv("NOTIFY_SOCKET") != NULL;
+	bool service = is_service();
 	const struct watch watch = {
 	    .lb = lb, .signals = signals, .input = service ? -1 : STDIN_FILENO};
 	int status = heed(lb, options, name);
@@ -180,12 +216,20 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 int
 cmd_acquire(const struct options *options, char *operands[])
 {
+	const char *why = is_service() ? NULL : why_input_holds_nothing();
 	const char *name = operands[0];
-	struct lb *lb = lb_new();
 	struct signals signals;
 	struct lb_lock *lock;
+	struct lb *lb;
 	int status;
 
+	if (why != NULL) {
+		say("acquire: standard input %s: the lock is held until it ends, so want a pipe, a "
+		    "socket or a terminal",
+		    why);
+		return EXIT_STATUS_USAGE;
+	}
+	lb = lb_new();
 	if (lb == NULL)
 		return say_failure(NULL, LB_NO_MEMORY, options, name);
 	status = waiting_acquire(lb, options, name, NULL, &signals, &lock);

@@ -20,8 +20,8 @@ static const struct command commands[] = {
 	"dies with it, and what that has started goes on without the lock."},
     {"acquire", "NAME", "Prints the grant and holds the lock until stdin ends or a signal comes",
 	FOR_ACQUIRE, 1, 1, cmd_acquire,
-	"When stdin is at its end from the start, as in `</dev/null`, the lock is released at "
-	"once."},
+	"Stdin must be a pipe, a socket or a terminal that has not ended, unless $NOTIFY_SOCKET is "
+	"set."},
     {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", 0, 0, 1, cmd_verify,
 	NULL},
     {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told", FOR_CREATE, 1, 2,

@@ -118,7 +118,7 @@ class Sizes(AdminCase):
         for argv in (("create", "db"), ("resize", "db", "1"), ("destroy", "db"), ("fsck", "--repair", "db"),
                      ("run", "--create", "db", "true"), ("acquire", "--create", "db")):
             with self.subTest(argv=argv):
-                job = command(self, daemon, *argv, status=77)
+                job = command(self, daemon, *argv, status=77, stdin=subprocess.PIPE)
                 self.assertRegex(job.err, r"not allowed to uid \d+: .*rule")
         command(self, daemon, "run", "db", "true", status=66)
 
@@ -406,7 +406,9 @@ class Kinds(AdminCase):
         self.lockbroker("run", kind, "-n", "pm", "true", status=66)
 
     def test_persistent_mutex_made_on_first_use(self):
-        job = self.start("acquire", "--kind=persistent-mutex", "--create", "pm")
+        job = self.start("acquire", "--kind=persistent-mutex", "--create", "pm", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        job.process.stdin.close()
         job.wait(0)
         self.assertEqual(json.loads(job.out)["kind"], "persistent-mutex")
         self.assertEqual(self.size("pm"), "1")

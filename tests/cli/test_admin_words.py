@@ -3,6 +3,7 @@ exit with, what a terminal shows while they wait, and that a signal ends them at
 
 import json
 import signal
+import subprocess
 import unittest
 
 import tap
@@ -89,6 +90,12 @@ class Asked(FakeCase):
         self.assertEqual(self.asked("explain", "--kind=persistent-mutex", "db", result=free),
                          {"name": "db", "kind": "persistent-mutex"})
 
+    def acquire(self, fake, *argv):
+        job = Job(self, fake, "acquire", *argv, stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        job.process.stdin.close()
+        job.wait(0)
+
     def test_acquire_and_run(self):
         for argv, params in (
                 (("--create",), {"create": 1}), (("--create=7",), {"create": 7}),
@@ -97,7 +104,7 @@ class Asked(FakeCase):
             with self.subTest(argv=argv):
                 fake = Fake(self)
                 self.lockbroker(fake, "run", "-n", *argv, "db", "true")
-                self.lockbroker(fake, "acquire", "-n", *argv, "db")
+                self.acquire(fake, "-n", *argv, "db")
                 for request in fake.asked("acquire"):
                     request["params"].pop("command", None)
                     self.assertEqual(request["params"], {"name": "db", "lease": True, "timeout": 0, **params})
@@ -105,7 +112,7 @@ class Asked(FakeCase):
         # A number that is a name and not that of slots.
         for argv in (("--create", "--", "3"), ("--create=1", "3")):
             fake = Fake(self)
-            self.lockbroker(fake, "acquire", *argv)
+            self.acquire(fake, *argv)
             (request,) = fake.asked("acquire")
             self.assertEqual((request["params"]["name"], request["params"]["create"]), ("3", 1))
 

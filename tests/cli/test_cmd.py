@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -195,15 +197,55 @@ class Acquire(CommandCase):
 
     def test_the_socket_for_a_shell_is_absolute(self):
         job = self.start("acquire", "--shell", "--socket", "./s", "db", cwd=self.daemon.dir,
-                         binary=os.path.abspath(program("lockbroker")))
+                         binary=os.path.abspath(program("lockbroker")), stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        job.process.stdin.close()
         job.wait(0)
         self.assertIn(f"LOCKBROKER_SOCKET='{self.daemon.socket}'", job.out)
 
-    def test_a_stdin_that_has_ended_is_told(self):
-        job = self.start("acquire", "db")
+    def test_a_stdin_that_cannot_hold_is_a_mistake(self):
+        """It is found before the daemon is asked: there is none behind that socket."""
+        ended, write = os.pipe()
+        os.close(write)
+        here, there = socket.socketpair()
+        there.close()
+        with tempfile.TemporaryFile() as file, open("/dev/zero", "rb") as zero, here:
+            file.write(b"more than nothing\n")
+            file.seek(0)
+            for stdin, words in ((subprocess.DEVNULL, "is /dev/null"), (file, "is a file"),
+                                 (os.open("/", os.O_RDONLY), "is a folder"), (zero, "is a device"),
+                                 (ended, "has ended already"), (here, "has ended already")):
+                with self.subTest(words=words):
+                    job = command(self, "/nonexistent/s", "acquire", "db", status=64, stdin=stdin)
+                    self.assertTrue(job.err.startswith("lockbroker: acquire: standard input " + words), job.err)
+                    self.assertEqual(job.out, "")
+        job = Job(self, "/nonexistent/s", "-c", 'exec "$0" acquire db <&-', program("lockbroker"), binary="/bin/sh")
+        job.wait(64)
+        self.assertIn("acquire: standard input is not open for reading", job.err)
+
+    def test_a_stdin_that_ends_while_it_waits(self):
+        peer = Wire(self.daemon)
+        lock = peer.call("acquire", name="db", timeout=0)["lock"]
+        job = self.start("acquire", "db", stdin=subprocess.PIPE)
+        self.daemon.wait_log("requested db", count=2)
+        job.process.stdin.close()
+        peer.call("release", lock=lock)
         job.wait(0)
         self.assertIn("db: standard input is at its end", job.err)
         self.assertTrue(self.free())
+
+    def test_any_stdin_that_can_end_later_holds(self):
+        here, there = socket.socketpair()
+        leader, terminal = pty.openpty()
+        with here, there:
+            for stdin, end in ((here, there.close), (terminal, lambda: os.write(leader, b"\x04"))):
+                job = self.start("acquire", "db", stdin=stdin)
+                job.wait_out("\n")
+                self.assertFalse(self.free())
+                end()
+                job.wait(0)
+        os.close(leader)
+        os.close(terminal)
 
     def test_the_manuals_coprocess(self):
         """The script in the manual does what it says, and what it starts does not keep the lock."""
@@ -246,8 +288,8 @@ class Acquire(CommandCase):
         job.signal(signal.SIGTERM)
         job.wait(143)
         job.process.stdin.close()
-        self.lockbroker("acquire", "-n", "db", status=75)
-        self.lockbroker("acquire", "-w", "0.1", "db", status=75)
+        for patience in ("-n",), ("-w", "0.1"):
+            self.lockbroker("acquire", *patience, "db", status=75, stdin=subprocess.PIPE)
 
     def test_the_end_of_the_daemon(self):
         job = self.start("acquire", "db", stdin=subprocess.PIPE)
@@ -298,7 +340,9 @@ class Acquire(CommandCase):
             job.wait(0)
 
     def test_creates_what_is_missing(self):
-        job = self.start("acquire", "--create=2", "new")
+        job = self.start("acquire", "--create=2", "new", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        job.process.stdin.close()
         job.wait(0)
         self.assertEqual(self.lockbroker("size", "new").out, "2\n")
 

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
@@ -205,7 +206,7 @@ class Silent(LeaseCase):
 
     def test_a_grant_that_comes_too_late(self):
         for subcommand in (("run", "db", "echo", "never"), ("acquire", "db")):
-            job = command(self, Fake(self, acquire=granted(-1)), *subcommand, status=79)
+            job = command(self, Fake(self, acquire=granted(-1)), *subcommand, status=79, stdin=subprocess.PIPE)
             self.assertEqual(job.out, "")
             self.assertIn("did not say in time", job.err)
 

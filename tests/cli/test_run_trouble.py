@@ -286,7 +286,10 @@ class Mutex(TroubleCase):
         fake = Fake(self, acquire={**GRANT, "kind": "mutex", "slot": None})
         job = command(self, fake, "run", "--mutex", "db", "sh", "-c", 'echo "[$LOCKBROKER_SLOT]"')
         self.assertEqual(job.out, "[]\n")
-        job = command(self, fake, "acquire", "--shell", "db", stdin=subprocess.DEVNULL)
+        job = Job(self, fake, "acquire", "--shell", "db", stdin=subprocess.PIPE)
+        job.wait_out("\n")
+        job.process.stdin.close()
+        job.wait(0)
         self.assertIn("LOCKBROKER_SLOT=''; export", job.out)
 
 

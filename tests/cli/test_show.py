@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import unittest
 
 import tap
@@ -154,7 +155,7 @@ class Steering(unittest.TestCase):
         job = command(self, fake, "run", "-E", "3", "db", "echo", "ran", status=80)
         self.assertEqual(job.out, "")
         self.assertIn("db: an administrator denied it", job.err)
-        command(self, fake, "acquire", "db", status=80)
+        command(self, fake, "acquire", "db", status=80, stdin=subprocess.PIPE)
 
 
 class Watch(unittest.TestCase):
