@@ -5,6 +5,17 @@
 #include "client/signals.h"
 
 #define CONNECT_TIMEOUT_MS 10000
+/*
+ * Also while an answer may take its time, as with --wait: a daemon that says nothing for half of that is
+ * pinged, and answers at once unless it is stopped.
+ */
+#define SILENCE_LIMIT_MS 10000
+
+int64_t
+asking_patience(const struct options *options, int64_t usual_ms)
+{
+	return options->timeout_ms >= 0 ? options->timeout_ms : usual_ms;
+}
 
 int
 asking_perform(const struct asking *asking, const struct options *options, char *operands[])
@@ -13,8 +24,11 @@ asking_perform(const struct asking *asking, const struct options *options, char 
 	int code = LB_NO_MEMORY, status = EXIT_STATUS_OK;
 
 	signals_end_at_once();
-	if (lb != NULL)
-		code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS);
+	if (lb != NULL) {
+		lb_set_silence_limit(lb, SILENCE_LIMIT_MS);
+		code =
+		    lb_connect(lb, options->socket, asking_patience(options, CONNECT_TIMEOUT_MS));
+	}
 	if (code != LB_OK) {
 		status = say_failure(lb, code, options, NULL);
 	} else {

@@ -25,6 +25,8 @@ struct asking {
 /* What does not wait for anybody is answered by then. */
 #define ASKING_ANSWER_MS 60000
 
+/* How long to wait for an answer: --timeout, or what is usual for that question. */
+int64_t asking_patience(const struct options *options, int64_t usual_ms);
 /* Connects, asks, and returns the exit status. A signal ends it at once, the command too. */
 int asking_perform(const struct asking *asking, const struct options *options, char *operands[]);
 /* Prints the result as it came, and true, if that was asked for. */

@@ -99,7 +99,7 @@ ask_create(struct lb *lb, const struct options *options, char *operands[], int *
 	(void)ret_status;
 	if (operands[1] != NULL)
 		(void)option_slots(operands[1], &slots);
-	code = lb_create(lb, operands[0], slots, &how, ADMIN_ANSWER_MS);
+	code = lb_create(lb, operands[0], slots, &how, asking_patience(options, ADMIN_ANSWER_MS));
 	if (code == LB_OK)
 		tell_done(lb, options, operands[0]);
 	return code;
@@ -196,9 +196,11 @@ ask_resize(struct lb *lb, const struct options *options, char *operands[], int *
 	(void)parse_size(operands[1], &wanted);
 	progress_begin(lb, operands[0]);
 	if (wanted.by == 0)
-		code = lb_resize(lb, operands[0], wanted.slots, &how, ADMIN_ANSWER_MS);
+		code = lb_resize(
+		    lb, operands[0], wanted.slots, &how, asking_patience(options, ADMIN_ANSWER_MS));
 	else
-		code = lb_resize_by(lb, operands[0], wanted.by, &how, ADMIN_ANSWER_MS, &slots);
+		code = lb_resize_by(lb, operands[0], wanted.by, &how,
+		    asking_patience(options, ADMIN_ANSWER_MS), &slots);
 	progress_end(lb);
 	if (code != LB_OK)
 		return code;
@@ -257,7 +259,7 @@ ask_destroy(struct lb *lb, const struct options *options, char *operands[], int 
 
 	(void)ret_status;
 	progress_begin(lb, operands[0]);
-	code = lb_destroy(lb, operands[0], &how, ADMIN_ANSWER_MS);
+	code = lb_destroy(lb, operands[0], &how, asking_patience(options, ADMIN_ANSWER_MS));
 	progress_end(lb);
 	if (code == LB_OK)
 		tell_done(lb, options, operands[0]);

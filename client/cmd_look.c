@@ -23,7 +23,7 @@ static int
 ask_size(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	int slots;
-	int code = lb_size(lb, operands[0], ASKING_ANSWER_MS, &slots);
+	int code = lb_size(lb, operands[0], asking_patience(options, ASKING_ANSWER_MS), &slots);
 
 	(void)ret_status;
 	if (code != LB_OK || asking_printed_json(lb, options))
@@ -149,7 +149,7 @@ print_rows(struct lb *lb, const char *const *arrays, const struct table_column *
 static int
 ask_list(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
-	int code = lb_call(lb, "list", NULL, LOOK_ANSWER_MS, NULL);
+	int code = lb_call(lb, "list", NULL, asking_patience(options, LOOK_ANSWER_MS), NULL);
 
 	(void)operands;
 	if (code == LB_OK && !asking_printed_json(lb, options))
@@ -235,8 +235,8 @@ static int
 ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	const char *name = operands[0];
-	int code =
-	    call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "", LOOK_ANSWER_MS);
+	int code = call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "",
+	    asking_patience(options, LOOK_ANSWER_MS));
 	struct tally tally = {.members = 0};
 
 	if (code != LB_OK)
@@ -341,11 +341,12 @@ find_broker_up(const char *path, const char *value, void *arg)
 
 /* Neither slots nor busy are known, and it is no mutex. */
 static void
-say_what_is_missing(struct lb *lb, const char *name)
+say_what_is_missing(struct lb *lb, const struct options *options, const char *name)
 {
 	bool up = false;
 
-	if (lb_call(lb, "ping", "{\"broker\":true}", ASKING_ANSWER_MS, NULL) == LB_OK)
+	if (lb_call(lb, "ping", "{\"broker\":true}", asking_patience(options, ASKING_ANSWER_MS),
+		NULL) == LB_OK)
 		(void)lb_json_each(lb_result_json(lb), find_broker_up, &up);
 	say(up ? "%s: there is no such semaphore any more"
 	       : "%s: the broker cannot be asked: only what this host knows is shown",
@@ -355,7 +356,8 @@ say_what_is_missing(struct lb *lb, const char *name)
 static int
 ask_show(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
-	int code = call_about(lb, "show", operands[0], "", ASKING_ANSWER_MS);
+	int code =
+	    call_about(lb, "show", operands[0], "", asking_patience(options, ASKING_ANSWER_MS));
 	struct shown shown = {.slots = ""};
 	bool away;
 
@@ -371,7 +373,7 @@ ask_show(struct lb *lb, const struct options *options, char *operands[], int *re
 				 : "Nobody holds it, and nobody waits.",
 	    ret_status);
 	if (away)
-		say_what_is_missing(lb, operands[0]);
+		say_what_is_missing(lb, options, operands[0]);
 	return LB_OK;
 }
 
@@ -413,8 +415,8 @@ ask_explain(struct lb *lb, const struct options *options, char *operands[], int 
 	struct explanation explanation = {.verdict = ""};
 
 	snprintf(kind, sizeof(kind), ",\"kind\":\"%s\"", lb_kind_word(options->kind));
-	code = call_about(
-	    lb, "explain", name, options->kind != LB_SEMAPHORE ? kind : "", ASKING_ANSWER_MS);
+	code = call_about(lb, "explain", name, options->kind != LB_SEMAPHORE ? kind : "",
+	    asking_patience(options, ASKING_ANSWER_MS));
 	if (code != LB_OK)
 		return code;
 	(void)lb_json_each(lb_result_json(lb), read_explanation, &explanation);

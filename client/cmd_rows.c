@@ -17,6 +17,8 @@
 
 /* Bytes of a waiter's id on the wire. */
 #define WAITER_MAX 64
+/* When the daemon has told nothing for so long it is pinged, and has as long to answer that. */
+#define SILENCE_MS 5000
 
 /* ---- grant, deny ---- */
 
@@ -30,13 +32,13 @@ good_waiter(const char *command, const char *waiter)
 }
 
 static int
-call_steering(
-    struct lb *lb, const char *method, const char *member, const char *value, const char *more)
+call_steering(struct lb *lb, const struct options *options, const char *method, const char *member,
+    const char *value, const char *more)
 {
 	char params[JSON_PARAMS_SIZE];
 
 	json_params(params, member, value, more);
-	return lb_call(lb, method, params, ASKING_ANSWER_MS, NULL);
+	return lb_call(lb, method, params, asking_patience(options, ASKING_ANSWER_MS), NULL);
 }
 
 struct steered {
@@ -63,7 +65,7 @@ read_steered(const char *path, const char *value, void *arg)
 static int
 ask_grant(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
-	int code = call_steering(lb, "grant", "waiter", operands[0], "");
+	int code = call_steering(lb, options, "grant", "waiter", operands[0], "");
 	struct steered steered = {.denied = 0};
 
 	(void)ret_status;
@@ -79,7 +81,7 @@ ask_deny(struct lb *lb, const struct options *options, char *operands[], int *re
 {
 	bool all = options->all;
 	int code = call_steering(
-	    lb, "deny", all ? "name" : "waiter", operands[0], all ? ",\"all\":true" : "");
+	    lb, options, "deny", all ? "name" : "waiter", operands[0], all ? ",\"all\":true" : "");
 	struct steered steered = {.denied = 0};
 
 	(void)ret_status;
@@ -156,19 +158,23 @@ tell(struct lb *lb, const struct options *options, const char *name, struct row_
 }
 
 /*
- * Until the daemon says something. False: nobody reads what is printed, which is the end although there may be
- * nothing to print for hours; as long as somebody watches all daemons are asked every second.
+ * Until the daemon says something, or should be asked whether it is there. False: nobody reads what is printed,
+ * which is the end although there may be nothing to print for hours; as long as somebody watches all daemons
+ * are asked every second.
  */
 static bool
-wait_for_more(struct lb *lb)
+wait_for_more(struct lb *lb, int *ret_code)
 {
 	struct pollfd fds[] = {
 	    {.fd = STDOUT_FILENO},
 	    {.fd = lb_fd(lb), .events = lb_poll_events(lb)},
 	};
+	int ready = poll(fds, 2, SILENCE_MS);
 
-	if (poll(fds, 2, lb_timeout(lb)) <= 0 || fds[0].revents == 0)
+	if (ready <= 0 || fds[0].revents == 0) {
+		*ret_code = ready == 0 ? lb_ping(lb, 0, SILENCE_MS) : lb_dispatch(lb);
 		return true;
+	}
 	if ((fds[0].revents & POLLERR) != 0)
 		raise(SIGPIPE);
 	say("stdout: nobody reads it");
@@ -193,10 +199,8 @@ ask_watch(struct lb *lb, const struct options *options, char *operands[], int *r
 	code = lb_call_start(lb, "watch", params, &request);
 	/* What was said before the connection's end is printed before that is told. */
 	while (tell(lb, options, operands[0], lines, ret_status) && code == LB_OK) {
-		if (wait_for_more(lb)) {
-			code = lb_dispatch(lb);
+		if (wait_for_more(lb, &code))
 			continue;
-		}
 		*ret_status = EXIT_STATUS_IO;
 		break;
 	}

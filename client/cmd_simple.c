@@ -27,7 +27,7 @@ ask_verify(struct lb *lb, const struct options *options, char *operands[], int *
 {
 	bool mutex = false;
 	int slot = 0;
-	int code = lb_verify_id(lb, operands[0], ASKING_ANSWER_MS, &slot);
+	int code = lb_verify_id(lb, operands[0], asking_patience(options, ASKING_ANSWER_MS), &slot);
 
 	(void)ret_status;
 	if (code != LB_OK || asking_printed_json(lb, options))
@@ -56,7 +56,7 @@ cmd_verify(const struct options *options, char *operands[])
 static int
 ask_info(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
-	int code = lb_call(lb, "info", NULL, ASKING_ANSWER_MS, NULL);
+	int code = lb_call(lb, "info", NULL, asking_patience(options, ASKING_ANSWER_MS), NULL);
 
 	(void)operands;
 	(void)ret_status;
@@ -85,7 +85,7 @@ static int
 ask_ping(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	int64_t began = watch_now();
-	int code = lb_ping(lb, options->broker, PING_ANSWER_MS);
+	int code = lb_ping(lb, options->broker, asking_patience(options, PING_ANSWER_MS));
 	char state[16] = "up";
 
 	(void)operands;
@@ -111,14 +111,14 @@ cmd_ping(const struct options *options, char *operands[])
 	return asking_perform(&asking, options, operands);
 }
 
-/* Waits as long as it takes: how long a method may wait is in its params. */
+/* Unless told, waits as long as it takes: how long a method may wait is in its params. */
 static int
 ask_call(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
 {
 	char *result;
-	int code = lb_call(lb, operands[0], operands[1], LB_FOREVER, &result);
+	int code =
+	    lb_call(lb, operands[0], operands[1], asking_patience(options, LB_FOREVER), &result);
 
-	(void)options;
 	(void)ret_status;
 	if (code != LB_OK)
 		return code;

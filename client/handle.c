@@ -260,6 +260,14 @@ settle_all(struct lb *lb)
 
 /* ---- bytes ---- */
 
+/* The daemon lives, or is given its time from here on. */
+static void
+hear(struct lb *lb)
+{
+	lb->silent_since = client_clock_now();
+	lb->pinged = false;
+}
+
 static int
 move_in(struct lb *lb)
 {
@@ -275,6 +283,7 @@ move_in(struct lb *lb)
 			return handle_break(lb, LB_CLOSED,
 			    received == 0 ? "the daemon closed the connection"
 					  : strerror((int)-received));
+		hear(lb);
 		if (session_input(lb->session, bytes, (size_t)received) != SESSION_OK)
 			return handle_break(lb, LB_NO_MEMORY, code_sentence(LB_NO_MEMORY));
 		code = settle_all(lb);
@@ -380,17 +389,39 @@ handle_ask(
 	return LB_OK;
 }
 
+/*
+ * handle_wait(), but no longer than the daemon may be silent. Only a ping that was sent and not answered
+ * counts against it: this process may have been stopped itself.
+ */
+static int
+wait_for_sign(struct lb *lb, int64_t deadline)
+{
+	int64_t due = TRANSPORT_NEVER, ignored;
+	int code;
+
+	if (lb->silence_ms >= 0)
+		due = lb->silent_since + lb->silence_ms / 2;
+	code = handle_wait(lb, due < deadline ? due : deadline);
+	if (code != LB_DEADLINE || lb->pinged || client_clock_now() >= deadline)
+		return code;
+	hear(lb);
+	lb->pinged = true;
+	return handle_ask(lb, "ping", json_new_object(), CALL_IGNORED, &ignored);
+}
+
 /* Waits for the answer to what lb->awaited was asked. */
 static int
 await(struct lb *lb, int64_t deadline)
 {
-	int code = handle_move(lb);
+	int code;
 
+	hear(lb);
+	code = handle_move(lb);
 	while (code == LB_OK && lb->awaited != 0) {
 		if (lb->about != NULL && lb->about->state == LB_LOCK_LOST)
 			code = handle_fail(lb, LB_LOST, NULL);
 		else
-			code = handle_wait(lb, deadline);
+			code = wait_for_sign(lb, deadline);
 	}
 	/* awaited 0: the answer came, if in the same breath as the end of the connection. */
 	if (lb->awaited != 0) {

@@ -33,6 +33,9 @@ struct lb {
 	void *arg; /* borrowed from the program */
 	bool in_callback;
 	uint64_t told;           /* events given to fn so far */
+	int64_t silence_ms;      /* handle_call() gives up on a daemon so silent; LB_FOREVER */
+	int64_t silent_since;    /* clock time: the last byte, the call's beginning, or the ping */
+	bool pinged;             /* since then, and no byte has come */
 	int64_t awaited;         /* id that handle_call() waits for; 0 = none, or answered */
 	struct lb_lock *granted; /* by the answer that handle_acquire() waited for; the holds' */
 	const struct lb_lock *about; /* whose loss ends handle_call()'s waiting; NULL = none's */

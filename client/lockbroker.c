@@ -64,6 +64,7 @@ lb_new(void)
 		return NULL;
 	lb->pid = getpid();
 	lb->fd = -1;
+	lb->silence_ms = LB_FOREVER;
 	holds_init(&lb->holds);
 	return lb;
 }
@@ -313,6 +314,12 @@ lb_cancel(struct lb *lb, int64_t request)
 	params = json_new_object();
 	json_add_integer(params, "id", request);
 	return handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored);
+}
+
+void
+lb_set_silence_limit(struct lb *lb, int64_t ms)
+{
+	lb->silence_ms = ms;
 }
 
 /* ---- events ---- */

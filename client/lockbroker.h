@@ -318,6 +318,14 @@ LB_PUBLIC const struct lb_event *lb_event_next(struct lb *lb);
 LB_PUBLIC void lb_set_callback(
     struct lb *lb, void (*fn)(struct lb *lb, const struct lb_event *event, void *arg), void *arg);
 
+/*
+ * A call that blocks ends with LB_DEADLINE when the daemon has said nothing for ms, however long its own
+ * timeout is: after half of that it asks the daemon by a ping whether it is there. For requests that the
+ * daemon may answer much later, by a handle on which nothing is held. LB_FOREVER, as at first: no limit.
+ * lb_wait() has none.
+ */
+LB_PUBLIC void lb_set_silence_limit(struct lb *lb, int64_t ms);
+
 /* ---- administration, and everything else. All of these block. ---- */
 
 /*

@@ -22,31 +22,31 @@ static const struct command commands[] = {
 	FOR_ACQUIRE, 1, 1, cmd_acquire,
 	"Stdin must be a pipe, a socket or a terminal that has not ended, unless $NOTIFY_SOCKET is "
 	"set."},
-    {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", 0, 0, 1, cmd_verify,
-	NULL},
-    {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told", FOR_CREATE, 1, 2,
-	cmd_create,
+    {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", FOR_ASKING, 0, 1,
+	cmd_verify, NULL},
+    {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told",
+	FOR_ASKING | FOR_CREATE, 1, 2, cmd_create,
 	"SLOTS: 0 to 10000; 0 is a gate at which all who ask wait. Or `unlimited`: who asks is "
 	"granted "
 	"at\n"
 	"once."},
-    {"resize", "NAME SLOTS", "Changes the number of slots: N, +N, -N or unlimited", FOR_RESIZE, 2,
-	2, cmd_resize,
+    {"resize", "NAME SLOTS", "Changes the number of slots: N, +N, -N or unlimited",
+	FOR_ASKING | FOR_RESIZE, 2, 2, cmd_resize,
 	"+N and -N print the number of slots that there are then. Who holds a slot that is removed "
 	"goes "
 	"on\n"
 	"until it is done, and is told. Removing all (0) makes a gate at which all who ask wait."},
-    {"destroy", "NAME", "Removes a semaphore", FOR_DESTROY, 1, 1, cmd_destroy,
+    {"destroy", "NAME", "Removes a semaphore", FOR_ASKING | FOR_DESTROY, 1, 1, cmd_destroy,
 	"Who holds a slot goes on until it is done, and is told."},
-    {"size", "NAME", "Prints how many slots a semaphore has, or `unlimited`", 0, 1, 1, cmd_size,
-	NULL},
+    {"size", "NAME", "Prints how many slots a semaphore has, or `unlimited`", FOR_ASKING, 1, 1,
+	cmd_size, NULL},
     {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `taken`", FOR_AWAIT, 3, 3,
 	cmd_await, "Whether the slot exists is not asked: one that was removed can be waited for."},
-    {"list", "", "Prints every semaphore: its slots, how many are busy, how many wait", 0, 0, 0,
-	cmd_list,
+    {"list", "", "Prints every semaphore: its slots, how many are busy, how many wait", FOR_ASKING,
+	0, 0, cmd_list,
 	"On a terminal a table; else a line each, with tabs between: name, slots, busy, waiting.\n"
 	"`?`: not known. `missing`: listed, but it does not exist (see fsck)."},
-    {"show", "NAME", "Prints who holds a lock and who waits for it, on all hosts", 0, 1, 1,
+    {"show", "NAME", "Prints who holds a lock and who waits for it, on all hosts", FOR_ASKING, 1, 1,
 	cmd_show,
 	"On a terminal a table; else a line each, with tabs between: state, slot, position, who, "
 	"why,\n"
@@ -59,25 +59,27 @@ static const struct command commands[] = {
 	"brackets."},
     {"top", "", "Shows semaphores and rows live, with keys to steer them", 0, 0, 0, cmd_top,
 	"? tells the keys. Where there is no terminal, and with --json, it does what watch does."},
-    {"grant", "WAITER", "Lets one that waits start at once, without a slot", 0, 1, 1, cmd_grant,
+    {"grant", "WAITER", "Lets one that waits start at once, without a slot", FOR_ASKING, 1, 1,
+	cmd_grant,
 	"WAITER: the last column of lockbroker show. Who is let in gives the lock back as all "
 	"others do."},
-    {"deny", "WAITER|NAME", "Lets one that waits fail, or with --all all that wait", FOR_DENY, 1, 1,
-	cmd_deny, "WAITER: the last column of lockbroker show; with --all the NAME of a lock."},
-    {"fsck", "NAME", "Looks for what is wrong with a semaphore, and mends it", FOR_FSCK, 1, 1,
-	cmd_fsck,
+    {"deny", "WAITER|NAME", "Lets one that waits fail, or with --all all that wait",
+	FOR_ASKING | FOR_DENY, 1, 1, cmd_deny,
+	"WAITER: the last column of lockbroker show; with --all the NAME of a lock."},
+    {"fsck", "NAME", "Looks for what is wrong with a semaphore, and mends it",
+	FOR_ASKING | FOR_FSCK, 1, 1, cmd_fsck,
 	"On a terminal a table; else a line each, with tabs between: what, slot, whether it was "
 	"mended,\n"
 	"in words. Exits with 1 when something was found and not mended, and with 4 when that is\n"
 	"nothing that it mends: orphans, which go when their holders are done, and slots declared "
 	"with\n"
 	"other arguments, which work."},
-    {"explain", "NAME", "Tells why an acquire would not succeed now", FOR_EXPLAIN, 1, 1,
-	cmd_explain, NULL},
-    {"info", "", "Prints how the daemon and its broker are", 0, 0, 0, cmd_info, NULL},
-    {"ping", "", "Asks whether the daemon answers", FOR_PING, 0, 0, cmd_ping, NULL},
-    {"call", "METHOD [JSON]", "Calls a method of the wire with an object of parameters", 0, 1, 2,
-	cmd_call,
+    {"explain", "NAME", "Tells why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN, 1,
+	1, cmd_explain, NULL},
+    {"info", "", "Prints how the daemon and its broker are", FOR_ASKING, 0, 0, cmd_info, NULL},
+    {"ping", "", "Asks whether the daemon answers", FOR_ASKING | FOR_PING, 0, 0, cmd_ping, NULL},
+    {"call", "METHOD [JSON]", "Calls a method of the wire with an object of parameters", FOR_ASKING,
+	1, 2, cmd_call,
 	"What is acquired by a call is given back when the call ends, and that is at once."},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -29,6 +29,7 @@ enum option_id {
 	OPTION_SHELL,
 	OPTION_SOCKET,
 	OPTION_STATUS_FD,
+	OPTION_TIMEOUT,
 	OPTION_VERBOSE,
 	OPTION_WHO,
 	OPTION_WHY,
@@ -77,6 +78,7 @@ static const struct option_row rows[] = {
     {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found"},
     {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME"},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up"},
+    {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait no longer than DUR for the answer"},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
 	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")"},
     {OPTION_JSON, "json", NULL, FOR_ALL, "results and errors as JSON"},
@@ -93,7 +95,7 @@ options_row(size_t index)
 static bool
 takes(const struct command *command, const struct option_row *row)
 {
-	return row->users == FOR_ALL || (row->users & (int)command->user) != 0;
+	return row->users == FOR_ALL || (row->users & command->user) != 0;
 }
 
 void
@@ -193,6 +195,15 @@ option_drain(const char *argument, int64_t *ret_ms)
 	return *ret_ms == 0 ? "more than 0: without --wait nobody is waited for" : wanted;
 }
 
+/* A daemon has to have some time to answer. */
+static const char *
+option_timeout(const char *argument, int64_t *ret_ms)
+{
+	const char *wanted = option_duration(argument, ret_ms);
+
+	return wanted == NULL && *ret_ms == 0 ? "more than 0" : wanted;
+}
+
 /* NULL, or what is wanted instead of that argument. */
 static const char *
 apply(int id, const char *argument, struct options *options)
@@ -233,6 +244,8 @@ apply(int id, const char *argument, struct options *options)
 		return NULL;
 	case OPTION_STATUS_FD:
 		return option_descriptor(argument, &options->status_fd);
+	case OPTION_TIMEOUT:
+		return option_timeout(argument, &options->timeout_ms);
 	case OPTION_WHO:
 		options->who = argument;
 		return NULL;
@@ -364,7 +377,7 @@ check_together(
 		say("%s: either --mutex or --kind", command->name);
 		return false;
 	}
-	if (options->kind == LB_MUTEX && command->user == FOR_CREATE) {
+	if (options->kind == LB_MUTEX && (command->user & FOR_CREATE) != 0) {
 		say("create: a mutex needs no creating: lockbroker run --mutex NAME COMMAND");
 		return false;
 	}
@@ -392,6 +405,7 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 
 	*ret = (struct options){
 	    .wait_ms = LB_FOREVER,
+	    .timeout_ms = -1,
 	    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
 	    .signal = SIGTERM,
 	    .kill_after_ms = -1,

@@ -21,6 +21,7 @@ struct options {
 	const char *socket; /* NULL: as lb_connect() */
 	bool json, verbose, help;
 	int64_t wait_ms;     /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
+	int64_t timeout_ms;  /* for the answer to a question; -1: as is usual for it */
 	int64_t drain_ms;    /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
 	int conflict_status; /* when others have the lock until the end of the wait */
 	int create;          /* slots to create the lock with when there is none; 0 = do not */
@@ -54,15 +55,16 @@ enum option_user {
 	FOR_FSCK = 128,
 	FOR_EXPLAIN = 256,
 	FOR_DENY = 512,
-	FOR_ALL = 1023
+	FOR_ASKING = 1024, /* all that ask one thing, and end with the answer */
+	FOR_ALL = 2047
 };
 
 struct command {
 	const char *name;
 	const char *operands; /* as --help shows them */
 	const char *summary;
-	enum option_user user; /* 0: only what all take */
-	int least, most;       /* operands; most -1 = any number */
+	int user;        /* of enum option_user; 0: only what all take */
+	int least, most; /* operands; most -1 = any number */
 	int (*perform)(const struct options *options, char *operands[]); /* NULL-terminated */
 	const char *notes; /* what --help says below the options; NULL = nothing */
 };

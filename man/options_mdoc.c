@@ -12,7 +12,7 @@
 
 static const struct {
 	const char *name;
-	int user; /* enum option_user */
+	int user; /* of enum option_user */
 } lists[] = {
     {"run", FOR_RUN},
     {"acquire", FOR_ACQUIRE},
@@ -24,6 +24,7 @@ static const struct {
     {"fsck", FOR_FSCK},
     {"explain", FOR_EXPLAIN},
     {"ping", FOR_PING},
+    {"asking", FOR_ASKING},
     {"all", FOR_ALL},
 };
 #define LISTS (sizeof(lists) / sizeof(lists[0]))

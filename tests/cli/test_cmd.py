@@ -161,6 +161,54 @@ class Simple(CommandCase):
         self.lockbroker("verify", lock, status=65)
 
 
+class Frozen(CommandCase):
+    """A daemon that is stopped, with its connections open: nobody waits for it for ever."""
+
+    deadline = 90
+    WAITING = (("await", "db", "1", "free"), ("resize", "--wait", "db", "0"), ("watch",), ("watch", "db"))
+
+    def setUp(self):
+        super().setUp()
+        self.lockbroker("create", "db")
+        self.peer = Wire(self.daemon)
+        self.lock = self.peer.call("acquire", name="db", timeout=0)["lock"]
+
+    def test_every_subcommand_that_asks(self):
+        asking = (("verify", self.lock), ("create", "new"), ("resize", "db", "2"), ("destroy", "db"),
+                  ("size", "db"), ("list",), ("show", "db"), ("grant", "w-1"), ("deny", "w-1"),
+                  ("fsck", "db"), ("explain", "db"), ("info",), ("ping",), ("call", "info"))
+        self.daemon.freeze()
+        jobs = [self.start(*argv) for argv in asking + self.WAITING]
+        hasty = [self.start(argv[0], "--timeout=0.5", *argv[1:]) for argv in asking]
+        for job in hasty:
+            job.wait(69, within=5)
+        for job in jobs:
+            job.wait(69, within=25)
+        self.daemon.thaw()
+        for job in jobs + hasty:
+            self.assertIn("the daemon did not answer in time", job.err, job.argv)
+            self.assertEqual(job.out, "")
+
+    def test_while_they_wait(self):
+        """The daemon stops when the waiting has begun."""
+        jobs = [self.start(*argv) for argv in self.WAITING]
+        for job in jobs[2:]:
+            job.wait_out("synced")
+        watcher = Wire(self.daemon)
+        wait_until(lambda: watcher.call("info")["counts"]["waiting"] >= 0 and
+                   watcher.call("size", name="db")["slots"] == 0, what="it is resized")
+        self.daemon.freeze()
+        for job in jobs:
+            job.wait(69, within=25)
+            self.assertIn("the daemon did not answer in time", job.err)
+        self.daemon.thaw()
+
+    def test_a_timeout_is_more_than_nothing(self):
+        for value in "0", "soon", "-1":
+            job = self.lockbroker("list", "--timeout", value, status=64)
+            self.assertIn(f"list: --timeout: '{value}': want", job.err)
+
+
 class Acquire(CommandCase):
     def setUp(self):
         super().setUp()

@@ -217,6 +217,66 @@ START_TEST(a_silent_daemon_is_a_deadline_and_its_late_answer_nothing)
 }
 END_TEST
 
+/* The daemon's end in a process of its own: answers pings, and the first request after so many of them. */
+static pid_t
+answer_after_pings(int pings)
+{
+	pid_t pid = fork();
+	int seen = 0;
+
+	ck_assert_int_ge(pid, 0);
+	if (pid != 0)
+		return pid;
+	for (int id = 2; seen < pings; id++) {
+		struct pollfd end = {.fd = daemon_end, .events = POLLIN};
+		char line[64];
+
+		poll(&end, 1, -1);
+		if (strstr(heard(), "\"method\":\"ping\"") == NULL) {
+			id--; /* the request itself */
+			continue;
+		}
+		seen++;
+		snprintf(line, sizeof(line), "{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":{}}", id);
+		say(line);
+	}
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"at\":\"last\"}}");
+	_exit(0);
+}
+
+START_TEST(a_daemon_that_answers_pings_has_its_time)
+{
+	int64_t began = client_clock_now();
+	pid_t pid = answer_after_pings(3);
+
+	lb_set_silence_limit(lb, 400);
+	ck_assert_int_eq(lb_call(lb, "thing", NULL, LB_FOREVER, NULL), LB_OK);
+	ck_assert_str_eq(lb_result_json(lb), "{\"at\":\"last\"}");
+	ck_assert_int_ge(client_clock_now() - began, 600);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
+START_TEST(a_daemon_that_does_not_even_answer_a_ping_is_given_up)
+{
+	int64_t began = client_clock_now();
+
+	lb_set_silence_limit(lb, 200);
+	ck_assert_int_eq(lb_call(lb, "thing", NULL, LB_FOREVER, NULL), LB_DEADLINE);
+	ck_assert_int_ge(client_clock_now() - began, 200);
+	ck_assert_ptr_nonnull(strstr(heard(), "\"id\":2,\"method\":\"ping\""));
+	/* Each call has the whole time, and a shorter one of its own ends without a ping. */
+	began = client_clock_now();
+	ck_assert_int_eq(lb_call(lb, "thing", NULL, 20, NULL), LB_DEADLINE);
+	ck_assert_ptr_null(strstr(heard(), "ping"));
+	ck_assert_int_eq(lb_call(lb, "thing", NULL, LB_FOREVER, NULL), LB_DEADLINE);
+	ck_assert_int_ge(client_clock_now() - began, 220);
+	lb_set_silence_limit(lb, LB_FOREVER);
+	ck_assert_int_eq(lb_call(lb, "thing", NULL, 300, NULL), LB_DEADLINE);
+	ck_assert_ptr_null(strstr(heard(), "\"id\":7"));
+}
+END_TEST
+
 START_TEST(a_late_grant_is_given_back)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
@@ -432,6 +492,8 @@ calls_suite(void)
 	tcase_add_test(tcase, bad_arguments_send_nothing);
 	tcase_add_test(tcase, any_method_can_be_called);
 	tcase_add_test(tcase, a_silent_daemon_is_a_deadline_and_its_late_answer_nothing);
+	tcase_add_test(tcase, a_daemon_that_answers_pings_has_its_time);
+	tcase_add_test(tcase, a_daemon_that_does_not_even_answer_a_ping_is_given_up);
 	tcase_add_test(tcase, a_late_grant_is_given_back);
 	tcase_add_test(tcase, the_last_words_before_a_close_are_heard);
 	tcase_add_test(tcase, calls_go_on_after_a_signal);
