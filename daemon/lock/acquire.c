@@ -45,6 +45,14 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 
 /* ---- the beginning, and the end by time ---- */
 
+/* Whether a look or a claim for it is still unanswered, so that nobody knows whether a slot is free. */
+static bool
+is_unanswered(const struct waiter *waiter)
+{
+	return waiter->timeout == 0 || waiter->state == WAITER_NEW ||
+	       waiter->state == WAITER_LOOKED || waiter->state == WAITER_CLAIMING;
+}
+
 static void
 deadline_passed(void *ctx, uint64_t id)
 {
@@ -54,7 +62,7 @@ deadline_passed(void *ctx, uint64_t id)
 	assert(waiter != NULL);
 	if (engine->link != BROKER_UP) {
 		refuse_for_link(engine, waiter);
-	} else if (waiter->timeout == 0) {
+	} else if (is_unanswered(waiter)) {
 		acquire_refuse(
 		    engine, waiter, REASON_BROKER_UNAVAILABLE, "the broker did not answer in time");
 	} else {

@@ -223,6 +223,19 @@ START_TEST(a_wait_ends_at_its_deadline)
 }
 END_TEST
 
+/* Nobody knows whether the slot is taken: that is no timeout, which a caller may take for a conflict. */
+START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
+{
+	const struct said *answer;
+
+	world_make(world, "db", 1);
+	world->silent = true;
+	answer = acquire(0, 1, 1, "db", SECOND);
+	ck_assert_int_eq(answer->reason, REASON_BROKER_UNAVAILABLE);
+	ck_assert_str_eq(answer->text, "the broker did not answer in time");
+}
+END_TEST
+
 START_TEST(a_claim_that_comes_late_is_dropped)
 {
 	world_make(world, "db", 1);
@@ -232,7 +245,7 @@ START_TEST(a_claim_that_comes_late_is_dropped)
 	world_pass(world, NSEC_PER_SEC);
 	world->delay = 4 * SECOND;
 	world_acquire(world, 0, 1, 1, "db", SECOND);
-	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert(!lock_quiet(engine(0)));
 	world->delay = NSEC_PER_MSEC;
 	world_pass(world, 30 * SECOND);
@@ -458,6 +471,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_waiter_gets_what_is_released_elsewhere);
 	tcase_add_test(tc, waiters_go_in_order_within_priority);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
+	tcase_add_test(tc, a_wait_that_the_broker_never_answered_is_no_timeout);
 	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);
 	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
 	tcase_add_test(tc, cancel_ends_a_wait_once);
