@@ -1,0 +1,113 @@
+"""How long two can work in one slot when a daemon is killed, over a real RabbitMQ.
+
+The kernel closes the daemon's AMQP connection, RabbitMQ frees the slot, and a client of another daemon gets
+it, although the safe_until that was told lies ahead. `run` learns of it by the end of its own connection, and
+ends its command. The overlap is the time from the grant to the newcomer until the last sign of life of the
+command: docs/SAFETY.md states it.
+"""
+
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+import tap
+from daemon import Daemon, clean_environment, program
+from rabbit import Rabbit
+from wait import wait_until
+from wire import Wire, WireError
+
+ROUNDS = 5
+KILL_AFTER = 1.0
+RABBIT = Rabbit()
+# Writes when it was last alive; ends when the test has taken its file away, if nobody has ended it before.
+CHILD = """
+import os, signal, struct, sys, time
+if sys.argv[2] == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+beat = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
+while os.path.exists(sys.argv[1]):
+    os.pwrite(beat, struct.pack("d", time.monotonic()), 0)
+    time.sleep(0.001)
+"""
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
+
+class KilledDaemon(unittest.TestCase):
+    deadline = 120
+
+    def setUp(self):
+        self.there = Daemon(self, broker=RABBIT.url)
+        self.here = Daemon(self, broker=RABBIT.url, start=False)
+        self.there.wait_broker()
+        self.name = self.id().rpartition(".")[2]
+        self.newcomer = Wire(self.there)
+        self.newcomer.call("create", name=self.name)
+
+    def last_beat(self):
+        try:
+            with open(self.beats, "rb") as file:
+                return struct.unpack("d", file.read(8))[0]
+        except (FileNotFoundError, struct.error):
+            return 0.0
+
+    def taken_at(self):
+        """When a client that asks again and again has got the slot."""
+        while True:
+            try:
+                lock = self.newcomer.call("acquire", name=self.name, timeout=0)["lock"]
+                return lock, time.monotonic()
+            except WireError as error:
+                self.assertEqual(error.reason, "would-block")
+
+    def round(self, number, options, child):
+        """Seconds from the grant to the newcomer until the last sign of life; below 0: there was none after it."""
+        self.here.start()
+        self.here.wait_broker()
+        self.beats = os.path.join(self.here.dir, f"beats-{number}")
+        run = subprocess.Popen(
+            [program("lockbroker"), "run", *options, self.name, "--", sys.executable, "-c", CHILD, self.beats,
+             child], env=clean_environment(LOCKBROKER_SOCKET=self.here.socket), stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        wait_until(self.last_beat, 20, "the command works")
+        self.here.kill()
+        lock, taken = self.taken_at()
+        self.assertEqual(run.wait(20), 79)
+        self.newcomer.call("release", lock=lock)
+        return self.last_beat() - taken
+
+    def overlaps(self, options, child, words):
+        measured = sorted(self.round(number, options, child) for number in range(ROUNDS))
+        print(f"{words}: overlap in ms, {ROUNDS} rounds:", [round(one * 1000, 1) for one in measured])
+        return measured
+
+    def test_a_command_that_heeds_the_signal(self):
+        measured = self.overlaps((), "obedient", "ends at TERM")
+        # One of them may meet a busy machine; the rule must hold for the others.
+        self.assertLess(statistics.median(measured), 0.25)
+        self.assertLess(measured[-1], 2)
+
+    def test_a_command_that_is_deaf_to_it(self):
+        measured = self.overlaps(("-k", str(KILL_AFTER)), "deaf", f"deaf to TERM, --kill-after {KILL_AFTER:g}")
+        # It lives on for as long as it is let: so long is the overlap, and no longer.
+        self.assertGreater(statistics.median(measured), KILL_AFTER - 0.5)
+        self.assertLess(statistics.median(measured), KILL_AFTER + 0.25)
+        self.assertLess(measured[-1], KILL_AFTER + 2)
+
+    def test_a_command_that_is_killed_at_once(self):
+        measured = self.overlaps(("-k", "0"), "deaf", "deaf to TERM, --kill-after 0")
+        self.assertLess(statistics.median(measured), 0.25)
+        self.assertLess(measured[-1], 2)
+
+
+if __name__ == "__main__":
+    tap.main()
