@@ -12,12 +12,41 @@ import unittest
 import tap
 from cli import Job, command
 from daemon import BUILD, Daemon, clean_environment
+from wire import Wire
 
 SOURCE = os.environ.get("top_srcdir", ".")
 EXAMPLE = os.path.join(SOURCE, "client", "examples", "hold.c")
 HEADER = os.path.join(SOURCE, "client", "lockbroker.h")
 MAP = os.path.join(SOURCE, "client", "liblockbroker.map")
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+
+
+GIVEN_UP = """
+#include <lockbroker.h>
+#include <stdio.h>
+
+int
+main(void)
+{
+	struct lb_options options = LB_OPTIONS_INIT;
+	struct lb *lb = lb_new();
+	struct lb_lock *lock;
+
+	options.kind = LB_MUTEX;
+	options.timeout_ms = 1000;
+	if (lb_connect(lb, NULL, 1000) != LB_OK)
+		return 1;
+	puts("connected");
+	fflush(stdout);
+	getchar();
+	if (lb_acquire(lb, "m", &options, &lock) == LB_DEADLINE)
+		puts("deadline");
+	fflush(stdout);
+	getchar();
+	lb_free(lb);
+	return 0;
+}
+"""
 
 
 def text(path):
@@ -54,7 +83,7 @@ class Installed(unittest.TestCase):
     def setUp(self):
         self.library = os.path.join(self.dir, "lib", "liblockbroker.so")
 
-    def compile(self, compiler, *flags):
+    def compile(self, compiler, *flags, source=EXAMPLE):
         pc = text(os.path.join(self.dir, "lib", "pkgconfig", "lockbroker.pc"))
         # The file that is installed there names the prefix that was configured.
         pc = re.sub(r"^(prefix|exec_prefix|libdir|includedir)=.*$", "", pc, flags=re.MULTILINE)
@@ -64,7 +93,7 @@ class Installed(unittest.TestCase):
             file.write(f"libdir={self.dir}/lib\nincludedir={self.dir}/include\n{pc}")
         asked = run("pkg-config", "--cflags", "--libs", "lockbroker", PKG_CONFIG_PATH=config).split()
         program = os.path.join(self.dir, f"hold-{compiler}")
-        run(compiler, *flags, *STRICT, *self.sanitizers, "-o", program, EXAMPLE, *asked,
+        run(compiler, *flags, *STRICT, *self.sanitizers, "-o", program, source, *asked,
             f"-Wl,-rpath,{self.dir}/lib")
         return program
 
@@ -104,6 +133,26 @@ class Installed(unittest.TestCase):
         self.assertIn("lost: lease", job.out)
         job.process.stdin.close()
         daemon.thaw()
+
+    def test_an_acquire_that_was_given_up_is_not_granted(self):
+        """The program makes no other call: the daemon wakes, and finds the acquire withdrawn."""
+        source = os.path.join(self.dir, "given-up.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(GIVEN_UP)
+        program = self.compile("cc", "-std=c99", source=source)
+        daemon = Daemon(self)
+        job = Job(self, daemon, binary=program, stdin=subprocess.PIPE)
+        job.wait_out("connected\n")
+        daemon.freeze()
+        job.process.stdin.write(b"\n")
+        job.process.stdin.flush()
+        job.wait_out("deadline\n", within=15)
+        daemon.thaw()
+        daemon.wait_log("requested m")
+        Wire(daemon).call("acquire", name="m", kind="mutex", timeout=5)
+        self.assertTrue(job.running())
+        job.process.stdin.close()
+        job.wait(0)
 
     def test_the_example_in_cpp(self):
         self.hold("c++", "-xc++", "-std=c++11")
