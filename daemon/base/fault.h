@@ -103,6 +103,7 @@
 	X(NO_REPROBE, "no look of its own accord while somebody waits")                            \
 	X(POLLING, "a look ten times as often as it may be")                                       \
 	X(PASSED_UNSEEN, "a slot handed on whose A is not watched, and was not looked at")         \
+	X(RECLAIMED_IS_SEEN, "a slot handed on whose A was not seen since B was claimed again")    \
 	X(PASSED_LATE, "a slot handed on whose lease is nearly over")                              \
 	X(PASSED_STALE, "a slot handed on whose link has not answered for more than a second")     \
 	X(REVOKED_IS_PASSED, "a slot handed on that is revoked")                                   \

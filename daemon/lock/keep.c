@@ -164,7 +164,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		hold->asked = 0;
-		hold->reclaimed = true;
+		hold->reclaimed = !FAULT(RECLAIMED_IS_SEEN);
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
 		keep_start(engine, hold);
 		break;

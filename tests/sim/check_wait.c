@@ -163,7 +163,8 @@ check_is_fresh(struct sim *sim, const struct lock_answer *answer, const char *qu
 
 /*
  * Invariant 17: B is ours all the time (which is checked of everybody who holds), nobody told its last
- * holder that it is revoked, the lease is good, and A was seen just now, or is watched.
+ * holder that it is revoked, the lease is good, and A was seen just now, or is watched; and it was seen
+ * since B was declared last.
  */
 void
 check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
@@ -178,6 +179,9 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 
 	if (seen->revoked > seen->granted)
 		check_fail(sim, 17, "%s was handed on, and is revoked", queue);
+	else if (answer->slot != 0 && deeds->a_seen < deeds->claimed)
+		check_fail(
+		    sim, 17, "%s was handed on, its slot unseen since it was claimed", queue);
 	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
 		check_is_fresh(sim, answer, queue);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */

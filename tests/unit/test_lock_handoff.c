@@ -136,6 +136,29 @@ START_TEST(a_revoked_hold_is_not_handed_on)
 }
 END_TEST
 
+/* A was deleted while B was not there, and the watch, which is still on, did not hear of it. */
+START_TEST(a_hold_that_was_claimed_again_is_not_handed_on_unseen)
+{
+	uint64_t lock = hold(0, 1, 1);
+
+	wait_for(0, 2, 1);
+	be_fresh(1, 2, lock);
+	memory_world_put(world->memory, "db-G", false);
+	world->deaf = 1;
+	memory_world_remove(world->memory, "db-1-A");
+	memory_world_remove(world->memory, "db-1-B");
+	while (!world_b(world, "db", 1, 0))
+		ck_assert(world_step(world, HEARTBEAT));
+	world_pass(world, world->delay);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_VANISHED), 1);
+	lock_release(engine(0), 1, 3, lock);
+	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_NONE);
+	world_pass(world, SECOND);
+	ck_assert(is_waiting(0, 2, 1));
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
 START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_on)
 {
 	uint64_t lock = hold(0, 1, 1);
@@ -487,6 +510,7 @@ suite_lock_handoff(void)
 	tcase_add_test(tc, who_was_not_asked_for_a_second_is_asked_whether_a_is_there);
 	tcase_add_test(tc, a_slot_that_is_gone_is_not_handed_on);
 	tcase_add_test(tc, a_revoked_hold_is_not_handed_on);
+	tcase_add_test(tc, a_hold_that_was_claimed_again_is_not_handed_on_unseen);
 	tcase_add_test(tc, a_hold_whose_lease_is_nearly_over_is_not_handed_on);
 	tcase_add_test(tc, a_hold_whose_lease_is_over_is_nobody_s);
 	tcase_add_test(tc, the_link_dies_while_it_is_on_its_way);
