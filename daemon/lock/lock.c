@@ -200,8 +200,16 @@ lock_engine_free(struct lock_engine *engine)
 void
 lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings)
 {
+	struct semaphore *semaphore;
+
 	assert(settings->naming == engine->settings.naming);
 	take_settings(engine, settings);
+	/* Looks that were due by another interval are due now. */
+	for (semaphore = engine->semaphores; semaphore != NULL;
+	     semaphore = semaphore->by_key.next) {
+		timers_cancel(engine->timers, &semaphore->reprobe);
+		engine_poke(engine, semaphore);
+	}
 }
 
 /* ---- requests ---- */

@@ -128,11 +128,10 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 		return VERDICT_NO_MUTEX;
 	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
-	if (semaphore->look.overtaken)
-		return VERDICT_OLD;
+	/* First: those claims see what is there now, and a look that saw nothing cannot be old news. */
 	if (semaphore->look.unknown && !look_is_guarded(engine, semaphore))
 		return VERDICT_UNSEEN;
-	return VERDICT_NOTHING;
+	return semaphore->look.overtaken ? VERDICT_OLD : VERDICT_NOTHING;
 }
 
 static void

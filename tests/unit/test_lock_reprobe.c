@@ -160,6 +160,45 @@ START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 }
 END_TEST
 
+START_TEST(a_shorter_interval_counts_for_those_who_wait_already)
+{
+	struct lock_settings settings = world_settings;
+	int64_t left;
+
+	world_make(world, "db", 1);
+	memory_world_put(world->memory, "db-1-B", true);
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND / 2);
+	settings.reprobe = SECOND / 5;
+	lock_engine_set(engine(0), &settings);
+	world_pass(world, SOON);
+	memory_world_remove(world->memory, "db-1-B");
+	left = world->now;
+	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, settings.reprobe + SOON);
+}
+END_TEST
+
+/* A look that sees nothing says nothing that could be old. */
+START_TEST(a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look)
+{
+	struct lock_settings settings = world_settings;
+	int64_t began = world->now;
+
+	world_make(world, "db", 1);
+	settings.max_local_passes = 0; /* or it would be handed on */
+	lock_engine_set(engine(0), &settings);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	wait_for(0, 1, 1);
+	world_pass(world, SECOND);
+	wait_for(0, 2, 1);
+	world_await(world, 0, 1, 1);
+	world_pass(world, SECOND);
+	release(0, 1, 2, now(0, 1, 1)->lock);
+	ck_assert_int_le(
+	    world_await(world, 0, 2, 1)->at - began, 2 * MEMORY_PROBE_TIMEOUT + 2 * SOON);
+}
+END_TEST
+
 Suite *
 suite_lock_reprobe(void)
 {
@@ -174,6 +213,8 @@ suite_lock_reprobe(void)
 	tcase_add_loop_test(tc, what_administrators_did_unheard_is_found, 0, 2);
 	tcase_add_loop_test(tc, a_gate_that_opened_unheard_is_found, 0, 3);
 	tcase_add_loop_test(tc, while_nothing_can_be_seen_the_first_alone_claims, 0, 10);
+	tcase_add_test(tc, a_shorter_interval_counts_for_those_who_wait_already);
+	tcase_add_test(tc, a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
