@@ -54,6 +54,7 @@
 	X(STUCK_LANE_IGNORED, "a request unanswered for ever on a link that lives")                \
 	X(VERIFY_FORGOTTEN, "a verify of a true mutex forgotten when its hold was lost")           \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
+	X(CLAIMED_IN_VAIN_AGAIN, "a slot that is not there claimed unseen without end")            \
 	X(RECHECK_405_IGNORED, "B seen to be somebody else's, and nothing done about it")          \
 	X(NO_DEADLINE, "a request without a deadline")                                             \
 	X(WAIT_WITHOUT_END, "an acquire without its deadline")                                     \

@@ -426,6 +426,16 @@ engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* ---- the end of a reservation ---- */
 
+/*
+ * Nobody has had it: it was claimed, and A was not there. Its waiter knew so before B was deleted, and
+ * looks again by itself. The delete is no news; where nothing can be seen it would lead to the next claim.
+ */
+static bool
+was_in_vain(const struct hold *hold)
+{
+	return hold->ours_since == 0 && !FAULT(CLAIMED_IN_VAIN_AGAIN);
+}
+
 static void
 let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
 {
@@ -436,8 +446,8 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 		return;
 	semaphore_saw_slot(semaphore, mutex ? 1 : hold->slot,
 	    !free_now || hold->drop == HOLD_DROP_NO_SLOT || hint_is_spared(engine, hold->b.text));
-	if (free_now && hold->drop == HOLD_DROP_NO_SLOT) {
-		/* A was seen gone: it is looked for before anybody claims it. */
+	/* A was seen gone: it is looked for before anybody claims it. */
+	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !was_in_vain(hold)) {
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->reprobe);
 	}

@@ -71,6 +71,10 @@ void check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct a
 void check_waits(struct sim *sim);
 /* So long all was as it is, and nothing happened: so many messages have been sent since `before`. */
 void check_idle(struct sim *sim, const uint64_t *before, int64_t time);
+/* Something happens that makes daemons work. */
+void check_is_caused(struct sim *sim);
+/* Always: what a daemon asks of the broker has a cause. A flush of probes is one method. */
+void check_method(struct sim *sim, int daemon);
 /* Who waits and who holds here, as its rows say. */
 void check_rows(struct sim *sim, const struct sim_daemon *daemon);
 

@@ -46,6 +46,7 @@ client_ask(struct sim *sim, struct sim_daemon *daemon, uint64_t peer, struct ask
 	what.ready = what.since;
 	what.ready_at = sim->now;
 	book_ask(&sim->book, &what);
+	check_is_caused(sim);
 	return what.request;
 }
 

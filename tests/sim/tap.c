@@ -131,6 +131,7 @@ static void
 probe(struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
 {
 	running->waits.published[daemon_of(broker)->number] += count;
+	check_method(running, daemon_of(broker)->number);
 	NOTE(running, .text = "{d} probes {n} queues", .daemon = daemon_of(broker)->number,
 	    .n = (int64_t)count);
 	real->probe(broker, queues, count, done);

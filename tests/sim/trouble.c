@@ -421,6 +421,7 @@ trouble_step(struct sim *sim)
 	if (!sim_has(sim, trouble))
 		return;
 	sim->truth.moment++;
+	check_is_caused(sim);
 	make(sim, trouble);
 }
 

@@ -328,6 +328,8 @@ truth_performed(void *ctx, const struct memory_performed *what)
 
 	sim->truth.moment++;
 	sim->truth.performed++;
+	if (daemon >= 0)
+		check_method(sim, daemon);
 	if (daemon >= 0 && what->connection == truth_hold_connection(sim, daemon)) {
 		sim->truth.reading[daemon] = what->connection;
 		sim->truth.read_at[daemon] = sim->now;

@@ -61,6 +61,8 @@ struct waits {
 	int64_t settled; /* nothing is left of the troubles since then; INT64_MAX */
 	uint64_t published[WAITS_DAEMONS]; /* messages: probes and hints */
 	int64_t alarm_began;
+	int64_t caused_at;               /* somebody asked for something last, or was in trouble */
+	uint64_t methods[WAITS_DAEMONS]; /* since then: what each asked of the broker */
 };
 
 /* The daemon is gone, and what it did with the name. */

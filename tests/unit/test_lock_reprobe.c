@@ -199,6 +199,29 @@ START_TEST(a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look)
 }
 END_TEST
 
+/* A claim in vain deletes the B that it made, which is no reason to claim it again. */
+START_TEST(a_slot_that_is_not_there_is_not_claimed_again_and_again)
+{
+	bool is_there = _i % 2 == 1, is_cut = _i / 2 == 1;
+
+	world_make(world, "db", is_there);
+	if (is_there)
+		acquire(1, 1, 1, "db", TRY);
+	memory_world_block(world->memory, true);
+	wait_for(0, 1, 1);
+	world_pass(world, MS);
+	if (is_cut)
+		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 100 * MS, "cut");
+	world_pass(world, 10 * SECOND);
+	ck_assert(is_waiting(0, 1, 1));
+	world->asked = 0;
+	world_pass(world, 100 * SECOND);
+	/* Each time slot 1, its A, and the delete; where slot 1 is there, slot 2, too. */
+	ck_assert_uint_gt(world->asked, 2 * 20);
+	ck_assert_uint_lt(world->asked, 6 * 30);
+}
+END_TEST
+
 Suite *
 suite_lock_reprobe(void)
 {
@@ -215,6 +238,7 @@ suite_lock_reprobe(void)
 	tcase_add_loop_test(tc, while_nothing_can_be_seen_the_first_alone_claims, 0, 10);
 	tcase_add_test(tc, a_shorter_interval_counts_for_those_who_wait_already);
 	tcase_add_test(tc, a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look);
+	tcase_add_loop_test(tc, a_slot_that_is_not_there_is_not_claimed_again_and_again, 0, 4);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -1,0 +1,27 @@
+/*
+ * What a daemon asks of the broker while nothing happens that makes it work.
+ */
+#include "tests/sim/check.h"
+
+/* What was begun before may take so many methods (a flush of probes is one), and what goes on so many. */
+#define METHODS_BEGUN 200
+#define METHODS_PER_SECOND 60
+
+void
+check_is_caused(struct sim *sim)
+{
+	sim->waits.caused_at = sim->now;
+	for (int i = 0; i < sim->plan.daemons; i++)
+		sim->waits.methods[i] = 0;
+}
+
+void
+check_method(struct sim *sim, int daemon)
+{
+	int64_t time = sim->now - sim->waits.caused_at;
+	int64_t most = METHODS_BEGUN + METHODS_PER_SECOND * time / NSEC_PER_SEC;
+
+	if ((int64_t)++sim->waits.methods[daemon] > most)
+		check_fail(sim, 16, "daemon %d asks %d things in %.1f ms, and nothing happened",
+		    daemon + 1, (int)sim->waits.methods[daemon], (double)time / 1e6);
+}
