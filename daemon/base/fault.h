@@ -52,6 +52,7 @@
 	X(SUSPECT_UNKNOWN, "restored told to who was not told suspect")                            \
 	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
 	X(STUCK_LANE_IGNORED, "a request unanswered for ever on a link that lives")                \
+	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(VERIFY_FORGOTTEN, "a verify of a true mutex forgotten when its hold was lost")           \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
 	X(CLAIMED_IN_VAIN_AGAIN, "a slot that is not there claimed unseen without end")            \

@@ -58,7 +58,8 @@ const struct config_key config_keys[] = {
 	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, true,
 	    "How long a request that does not wait by itself may take until it is answered "
-	    "broker-unavailable. Longer than probe-timeout."},
+	    "broker-unavailable. A waiter whose claim is not answered for so long goes back to its "
+	    "place in the line. Longer than probe-timeout."},
 	{"probe-timeout", KEY_DURATION, AT(probe_timeout), "5", "SECONDS",
 	    10 * MS, 60 * SECOND, NULL, false,
 	    "How long to wait for the broker to say whether queues exist before that counts as not "

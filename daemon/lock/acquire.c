@@ -372,7 +372,7 @@ acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold
 		hold_renumber(&engine->holds, hold, engine_id(engine));
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
-	hold->suspect = false;
+	hold->suspect = hold->stuck = false;
 	party_free(hold->party);
 	hold->party = NULL;
 	engine_hold_attach(engine, hold, waiter->peer);
@@ -498,6 +498,10 @@ on_claimed(struct lock_engine *engine, uint64_t acquire, int slot, enum claim_ou
 			    "no channel to the broker stayed open long enough");
 		else
 			rest(engine, waiter);
+		break;
+	case CLAIM_LATE: /* another slot may be free; this one is reserved */
+		engine_waiter_set_state(
+		    engine, waiter, waiter->direct != 0 ? WAITER_UNSEEN : WAITER_NEW);
 		break;
 	}
 }

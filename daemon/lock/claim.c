@@ -68,6 +68,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum cla
 static void
 win(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
 {
+	timers_cancel(engine->timers, &hold->timer);
 	if (FAULT(CLAIM_FORGOTTEN) && hold->acquire == 0) {
 		hold->lane = 0; /* which is busy with A */
 		engine_hold_end(engine, hold, true);
@@ -142,6 +143,23 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
+/*
+ * Whether B is ours cannot be known, so the slot stays reserved until there is an answer. The waiter does
+ * not stay with it.
+ */
+static void
+late(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+	uint64_t acquire = hold->acquire;
+
+	assert(hold->state == HOLD_CLAIMING || hold->state == HOLD_CHECKING);
+	hold->acquire = 0;
+	if (acquire != 0)
+		hold->claimed(engine, acquire, hold->slot, CLAIM_LATE, NULL, NULL);
+}
+
 /* A hold whose lane died needs another to be verified and released on: no newcomer gets that one. */
 static bool
 has_room(const struct lock_engine *engine)
@@ -168,6 +186,10 @@ claim_start(struct lock_engine *engine, uint64_t acquire, const char *name, enum
 	hold->acquire = acquire;
 	hold->claimed = claimed;
 	hold->asked = engine_now(engine);
+	timer_init(&hold->timer, late, engine, hold->id);
+	if (!FAULT(CLAIM_WITHOUT_TIMEOUT))
+		timers_set(
+		    engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
 	pulse_start(engine);
 	if (FAULT(HINT_TRUSTED) && engine_waiter_find(engine, acquire)->member != NULL)
 		broker_check(engine->broker, lane,

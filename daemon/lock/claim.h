@@ -6,7 +6,8 @@
  *
  * Both go out together; the answers come in order, so an A that is seen was there after B was ours
  * (invariant 2). A true mutex is the first line alone. Whoever asked may be gone by the answer: then
- * the B that turns out to be ours is dropped (invariant 3).
+ * the B that turns out to be ours is dropped (invariant 3). After the request timeout a waiter is sent
+ * back to its line, and the answer is nobody's, too.
  */
 #ifndef LOCK_CLAIM_H
 #define LOCK_CLAIM_H

@@ -76,7 +76,8 @@ enum claim_outcome {
 	CLAIM_LOST,    /* somebody else was faster */
 	CLAIM_NO_SLOT, /* there is no A; B goes again */
 	CLAIM_REFUSED, /* the broker will not have it: see the reply */
-	CLAIM_AGAIN    /* nothing was learned: the lane died before its turn */
+	CLAIM_AGAIN,   /* nothing was learned: the lane died before its turn */
+	CLAIM_LATE /* no answer in time: the slot stays reserved, for nobody, until there is one */
 };
 
 /* How a claim ended. hold: of CLAIM_WON only, and now the receiver's to grant; else NULL. */
@@ -107,13 +108,17 @@ struct hold {
 	bool suspect;                    /* its peer was told so */
 	uint64_t looked; /* a number that tells who was looked at longest ago (pulse.h) */
 	int64_t asked;   /* since when a claim, pulse or delete is unanswered; 0: none is */
+	bool stuck;      /* it was said that it stays reserved without an answer */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
 	struct timer watch_timer; /* watch is NONE: when it is to be placed */
 	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
 	bool reclaimed;           /* B was declared anew since A was seen last */
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
-	/* HELD: next check of B; COUNTING: no answer will come; DROPPING: delete to be sent again */
+	/*
+	 * CLAIMING, CHECKING: no answer in time; HELD: next check of B; COUNTING: no answer will come;
+	 * DROPPING: delete to be sent again
+	 */
 	struct timer timer;
 	struct party *party; /* owned; who was told that it holds; NULL: nobody yet */
 	int64_t since;       /* clock time: when that was */

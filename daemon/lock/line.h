@@ -9,6 +9,7 @@
  *	NEW --- others wait here, and nothing has changed ---> WAITING
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
  *	CLAIMING --- the same, with a place in the wait line ---> WAITING
+ *	CLAIMING --- the broker does not answer ---> NEW; UNSEEN where it was claimed unseen
  *	LOOKED --- what is free is left to those who were told of it ---> RESTING
  *	LOOKED --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
  *	WAITING --- claimed for unseen, in vain ---> CLAIMING ---> UNSEEN

@@ -189,6 +189,11 @@ enum lock_notice_kind {
 	LOCK_NOTICE_LOST,    /* the hold has ended */
 	LOCK_NOTICE_REVOKED, /* the slot was taken out of service; the hold goes on until released */
 	LOCK_NOTICE_VANISHED, /* B was gone and is claimed again; for the log, not for the peer */
+	/*
+	 * Peer 0, for the log: a claim or a delete stays unanswered while other locks are held; its slot
+	 * stays reserved. Once a slot
+	 */
+	LOCK_NOTICE_STUCK,
 	LOCK_NOTICE_SUSPECT,  /* the broker has not answered for a heartbeat; the hold goes on */
 	LOCK_NOTICE_RESTORED, /* it has answered again */
 	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
@@ -200,8 +205,8 @@ enum lock_notice_kind {
 struct lock_notice {
 	enum lock_notice_kind kind;
 	uint64_t lock;           /* lost, revoked, vanished */
-	const char *name;        /* lost, revoked, vanished, waiting */
-	int slot;                /* lost, revoked, vanished */
+	const char *name;        /* lost, revoked, vanished, stuck, waiting */
+	int slot;                /* lost, revoked, vanished, stuck */
 	enum reason reason;      /* lost: lost, draining */
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
 	uint64_t request;        /* waiting, drain */

@@ -68,6 +68,12 @@ next_in_rotation(struct lock_engine *engine)
 	return next;
 }
 
+static bool
+is_stuck(const struct lock_engine *engine, const struct hold *hold)
+{
+	return hold->asked != 0 && hold->asked <= engine_now(engine) - 2 * lease_heartbeat(engine);
+}
+
 /*
  * A claim or a delete may be performed late, or its channel be stuck: while nobody can tell, its slot
  * stays reserved (the in-flight rule), and only the end of the link clears that up. Locks that are held
@@ -76,15 +82,28 @@ next_in_rotation(struct lock_engine *engine)
 static bool
 is_stuck_for_nothing(const struct lock_engine *engine)
 {
-	int64_t before = engine_now(engine) - 2 * lease_heartbeat(engine);
-
-	if (engine->holds.count[HOLD_HELD] + engine->holds.count[HOLD_RECLAIMING] > 0)
+	if (is_needed(engine))
 		return false;
 	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (hold->asked != 0 && hold->asked <= before)
+		if (is_stuck(engine, hold))
 			return true;
 	}
 	return false;
+}
+
+/* Nobody waits for the answer any more; an operator may want to know why the slot is not to be had. */
+static void
+tell_stuck(struct lock_engine *engine)
+{
+	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		const struct lock_notice notice = {
+		    .kind = LOCK_NOTICE_STUCK, .name = hold->name, .slot = hold->slot};
+
+		if (hold->peer != 0 || hold->stuck || !is_stuck(engine, hold))
+			continue;
+		hold->stuck = true;
+		engine_notice(engine, 0, &notice);
+	}
 }
 
 static void
@@ -101,6 +120,7 @@ pulse_due(void *ctx, uint64_t id)
 		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
 	}
+	tell_stuck(engine);
 	hold = next_in_rotation(engine);
 	if (hold == NULL)
 		return;

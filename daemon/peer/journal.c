@@ -258,7 +258,13 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 	const char *words = notice->text == NULL ? "" : notice->text;
 	char text[LOG_QUOTE_MAX];
 	struct hold *hold = hold_find(journal, notice->lock);
+	char slot[24];
 
+	if (notice->kind == LOCK_NOTICE_STUCK)
+		log_warning("reserved %s%s: the broker has not answered on its channel for two "
+			    "heartbeats; nobody gets it here until the broker answers, or until "
+			    "this daemon holds nothing else",
+		    notice->name, slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;
 	switch (notice->kind) {
@@ -280,6 +286,7 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 	case LOCK_NOTICE_RESTORED:
 		hold_log(journal, "restored", hold, "the broker has answered again");
 		break;
+	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
 	case LOCK_NOTICE_DRAIN:

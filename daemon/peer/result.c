@@ -273,6 +273,7 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		*ret_params = notice_drain(notice, id);
 		return "drain";
 	case LOCK_NOTICE_VANISHED:
+	case LOCK_NOTICE_STUCK:
 		break;
 	}
 	return NULL;

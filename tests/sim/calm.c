@@ -240,6 +240,8 @@ calm_down(struct sim *sim)
 		crowd_meets(sim);
 	if (!is_over(sim))
 		crowd_wavers(sim);
+	if (!is_over(sim))
+		crowd_is_stuck(sim);
 	pass_until_quiet(sim);
 	/* Places in wait lines are kept for a moment. */
 	if (!is_over(sim))

@@ -435,6 +435,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 			check_fail(sim, 7, "told twice that lock %d is %s", (int)belief->lock,
 			    belief->suspect ? "suspect" : "restored");
 		break;
+	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
 	case LOCK_NOTICE_DRAIN:

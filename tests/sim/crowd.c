@@ -282,3 +282,46 @@ crowd_wavers(struct sim *sim)
 	if (!is_over(sim))
 		disperse(sim);
 }
+
+/* ---- beside a lane that is silent ---- */
+
+/* All but the true mutex. */
+static void
+release_slots(struct sim *sim)
+{
+	for (size_t i = sim->book.belief_count; i-- > 0;) {
+		if (sim->book.beliefs[i].kind != LOCK_KIND_MUTEX)
+			client_release(sim, &sim->book.beliefs[i]);
+	}
+}
+
+void
+crowd_is_stuck(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	int size = truth_size(&sim->truth, name), rounds = 0;
+	struct sim_daemon *daemon = any_daemon(sim);
+	int64_t time = 2 * sim->plan.settings.request_timeout + 2 * sim->plan.settings.reprobe;
+
+	if (!is_fit(sim, name) || size < 2 || sim->plan.python || daemon->draining ||
+	    !dice_percent(&sim->dice, 20))
+		return;
+	/* For this the link is kept. */
+	client_acquire(sim, daemon, name, LOCK_KIND_MUTEX, 0, 0);
+	sim_pass(sim, 20 * NSEC_PER_MSEC);
+	sim->stuck_claim = 1 + (unsigned)dice_below(&sim->dice, 2);
+	queue_up_at(sim, daemon, name, 1 + (unsigned)size);
+	sim_pass(sim, time);
+	while (sim->book.ask_count > 0 && !is_over(sim)) {
+		release_slots(sim);
+		sim_pass(sim, time);
+		if (++rounds > 3 * CROWD_SLOTS)
+			check_fail(sim, 16, "somebody waits for ever beside a lane that is silent");
+	}
+	sim->stuck_claim = sim->stuck = 0;
+	/* Then the engine gives the link up by itself. */
+	while (sim->book.belief_count > 0 && !is_over(sim))
+		client_release(sim, &sim->book.beliefs[0]);
+	sim_pass(sim, 3 * HEARTBEAT);
+	disperse(sim);
+}

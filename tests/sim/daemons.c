@@ -90,6 +90,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	    [LOCK_NOTICE_LOST] = "lost",
 	    [LOCK_NOTICE_REVOKED] = "revoked",
 	    [LOCK_NOTICE_VANISHED] = "vanished, claimed again",
+	    [LOCK_NOTICE_STUCK] = "stuck",
 	    [LOCK_NOTICE_SUSPECT] = "suspect",
 	    [LOCK_NOTICE_RESTORED] = "restored",
 	    [LOCK_NOTICE_LEASE] = "its lease",
@@ -101,6 +102,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 
 	NOTE(sim, .text = "{d} tells {p}: {w} (lock {n})", .daemon = daemon->number, .peer = peer,
 	    .word = words[notice->kind], .n = (int64_t)notice->lock);
+	if (notice->kind == LOCK_NOTICE_STUCK)
+		return;
 	check_peer(sim, daemon, peer);
 	if (notice->kind == LOCK_NOTICE_WAITING)
 		check_waiting(

@@ -152,6 +152,8 @@ struct sim {
 	struct book book;
 	struct trace trace;
 	bool alarm, calm;
+	/* Not answered: of the next claim the declare (1), or the look behind it (2); and so much later */
+	unsigned stuck_claim, stuck;
 	uint64_t alarm_ended; /* moment of the last one's end */
 	/* A B that is going to be deleted by name, and the moment of its claim. */
 	struct timer by_name;

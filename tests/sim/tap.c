@@ -35,6 +35,8 @@ claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_don
 		running->waits.names[id.name].slots[id.slot].seen[daemon->number].claim_sent =
 		    ++running->truth.moment;
 		check_claim_sent(running, daemon, id);
+		running->stuck = running->stuck_claim;
+		running->stuck_claim = 0;
 	}
 	real->claim(broker, lane, queue, done);
 }

@@ -29,6 +29,8 @@ silent(void *ctx)
 {
 	struct sim *sim = ctx;
 
+	if (sim->stuck > 0 && --sim->stuck == 0)
+		return true;
 	return sim_has(sim, TROUBLE_SILENCE) && dice_percent(&sim->dice, 1);
 }
 

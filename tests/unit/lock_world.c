@@ -35,7 +35,9 @@ delay_of(void *ctx)
 static bool
 silent_of(void *ctx)
 {
-	return ((struct lock_world *)ctx)->silent;
+	struct lock_world *world = ctx;
+
+	return world->silent || (world->stuck > 0 && --world->stuck == 0);
 }
 
 static bool

@@ -51,6 +51,7 @@ struct lock_world {
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */
 	bool silent;    /* nothing that is sent is answered */
+	unsigned stuck; /* the so many-th request from now on is not answered; 0: none is */
 	/* called before each single queue of a probe is looked at; NULL: nothing is */
 	void (*on_probe)(struct lock_world *world);
 	bool refuses;   /* everything is refused with 403 */

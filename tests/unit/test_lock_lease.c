@@ -21,6 +21,17 @@ setup(void)
 	lock_engine_set(engine(0), &settings);
 }
 
+/* A claim is waited for longer than its lease lasts. */
+static void
+be_patient(void)
+{
+	struct lock_settings settings = world_settings;
+
+	settings.margin = MARGIN;
+	settings.request_timeout = 60 * SECOND;
+	lock_engine_set(engine(0), &settings);
+}
+
 static const struct said *
 take(uint64_t peer, int64_t timeout)
 {
@@ -164,6 +175,7 @@ START_TEST(a_claim_answered_too_late_is_not_granted)
 {
 	const struct said *answer;
 
+	be_patient();
 	take(1, 0);
 	lock_peer_gone(engine(0), 1);
 	world_pass(world, SECOND);
@@ -219,6 +231,7 @@ START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
 {
 	const struct said *answer;
 
+	be_patient();
 	take(1, 0);
 	world_pass(world, SECOND);
 	world->silent = true; /* the first pulse */
@@ -276,6 +289,73 @@ START_TEST(a_stuck_channel_ends_the_link_only_when_nothing_is_held)
 }
 END_TEST
 
+/* The claim, or the look at A behind it. */
+START_TEST(who_claims_on_a_stuck_channel_goes_back_to_its_place)
+{
+	uint64_t lock;
+
+	memory_world_remove(world->memory, "db-3-A");
+	lock = take(1, 0)->lock;
+	world->stuck = 1 + (unsigned)_i;
+	wait_for(0, 2, 1);
+	wait_for(0, 3, 1);
+	world_pass(world, world_settings.request_timeout + SECOND);
+	ck_assert(is_waiting(0, 2, 1) && is_waiting(0, 3, 1));
+	/* Its slot stays reserved, and is not asked for again. */
+	ck_assert(world_b(world, "db", 2, 0));
+	world->asked = 0;
+	world_pass(world, 10 * HEARTBEAT);
+	ck_assert_uint_lt(world->asked, 100);
+	ck_assert_int_eq(notices(0, LOCK_NOTICE_STUCK), 1);
+	/* The other slot is for the first of them. */
+	lock_release(engine(0), 1, 2, lock);
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->slot, 1);
+	ck_assert(is_waiting(0, 3, 1));
+	lock_release(engine(0), 2, 2, now(0, 2, 1)->lock);
+	ck_assert_int_eq(world_await(world, 0, 3, 1)->slot, 1);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
+START_TEST(a_claim_that_is_answered_too_late_frees_its_slot)
+{
+	const struct said *answer;
+
+	memory_world_remove(world->memory, "db-2-A");
+	memory_world_remove(world->memory, "db-3-A");
+	world_make(world, "other", 1);
+	acquire(0, 1, 2, "other", TRY);
+	release(0, 2, 2, take(2, 0)->lock);
+	world_pass(world, SECOND);
+	world->delay = 15 * SECOND; /* of the claims, as the slot is known to be free */
+	wait_for(0, 3, 1);
+	world_pass(world, 0);
+	world->delay = NSEC_PER_MSEC;
+	world_pass(world, 14 * SECOND);
+	ck_assert(is_waiting(0, 3, 1));
+	ck_assert(world_b(world, "db", 1, 0));
+	world_pass(world, 2 * SECOND);
+	/* Claimed anew, after the first B was deleted. */
+	answer = now(0, 3, 1);
+	ck_assert_int_eq(answer->slot, 1);
+	ck_assert_int_gt(answer->safe_until, answer->at + 2 * HEARTBEAT - MARGIN - SECOND);
+	ck_assert_int_eq(world_b_count(world), 2);
+}
+END_TEST
+
+/* Its own deadline is answered in time. */
+START_TEST(a_wait_ends_in_time_though_its_claim_is_not_answered)
+{
+	take(1, 0);
+	world->stuck = 1;
+	world_acquire(world, 0, 2, 1, "db", 5 * SECOND);
+	world_pass(world, 5 * SECOND);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_TIMEOUT);
+	world_pass(world, 10 * HEARTBEAT);
+	ck_assert_int_eq(take(3, 0)->slot, 3);
+}
+END_TEST
+
 START_TEST(a_stuck_delete_is_not_waited_for_for_ever)
 {
 	uint64_t lock = take(1, 0)->lock;
@@ -327,6 +407,9 @@ suite_lock_lease(void)
 	tcase_add_test(tc, who_came_while_it_was_suspect_is_not_told_restored);
 	tcase_add_test(tc, every_answer_moves_the_lease_that_is_told);
 	tcase_add_test(tc, a_stuck_channel_ends_the_link_only_when_nothing_is_held);
+	tcase_add_loop_test(tc, who_claims_on_a_stuck_channel_goes_back_to_its_place, 0, 2);
+	tcase_add_test(tc, a_claim_that_is_answered_too_late_frees_its_slot);
+	tcase_add_test(tc, a_wait_ends_in_time_though_its_claim_is_not_answered);
 	tcase_add_test(tc, a_stuck_delete_is_not_waited_for_for_ever);
 	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);
 	suite_add_tcase(suite, tc);

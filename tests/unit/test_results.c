@@ -329,6 +329,8 @@ START_TEST(notices_become_notifications)
 	assert_json(params, "{\"state\":\"denied\",\"why\":\"no\\\\x0away\"}");
 	notice.kind = LOCK_NOTICE_VANISHED;
 	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
+	notice.kind = LOCK_NOTICE_STUCK;
+	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
 }
 END_TEST
 
