@@ -72,6 +72,7 @@ server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed
 	    .tls_cert = config->tls_cert,
 	    .tls_key = config->tls_key,
 	    .heartbeat = config->heartbeat,
+	    .margin = config->margin,
 	    .connect_timeout = config->connect_timeout,
 	    .probe_timeout = config->probe_timeout,
 	    .side_idle = config->side_idle,

@@ -29,6 +29,7 @@ struct amqp_settings {
 	/* PEM files; NULL or "": system CAs, no certificate. */
 	const char *tls_ca, *tls_cert, *tls_key;
 	int heartbeat;           /* seconds, asked for; the server may lower it */
+	int64_t margin;          /* of a lease, as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t connect_timeout; /* TCP, TLS and AMQP handshake together */
 	int64_t probe_timeout;
 	int64_t side_idle; /* the side link is closed after so long without use */

@@ -9,6 +9,7 @@
 #include <event2/buffer.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/margin.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_stream.h"
 
@@ -232,6 +233,29 @@ lesser(unsigned a, unsigned b)
 	return b == 0 || (a != 0 && a < b) ? a : b;
 }
 
+/*
+ * A heartbeat that is shorter than asked for may leave a lease in which `lockbroker run` could end no
+ * command in time, however fast that ends (client/run_lease.c): until an answer has come a third of a
+ * heartbeat and a second pass, and half a second is its reserve. Then locks are better not given at all.
+ */
+static bool
+leaves_a_lease(struct amqp_link *link, int64_t heartbeat)
+{
+	int64_t margin = margin_of(heartbeat, link->config.settings->margin);
+	int64_t lease = 2 * heartbeat - margin, needed = heartbeat / 3 + 3 * NSEC_PER_SEC / 2;
+
+	if (heartbeat >= link->config.settings->heartbeat * NSEC_PER_SEC || lease >= needed)
+		return true;
+	link->denied = true;
+	amqp_link_fail(link,
+	    "the broker wants a heartbeat of %d s: less the margin, %.3f s, a lease of %.3f s "
+	    "would "
+	    "be left, and lockbroker run needs %.3f s to end a command in time",
+	    (int)(heartbeat / NSEC_PER_SEC), (double)margin / NSEC_PER_SEC,
+	    (double)lease / NSEC_PER_SEC, (double)needed / NSEC_PER_SEC);
+	return false;
+}
+
 static void
 take_tune(struct amqp_link *link, const amqp_connection_tune_t *tune)
 {
@@ -252,6 +276,8 @@ take_tune(struct amqp_link *link, const amqp_connection_tune_t *tune)
 		amqp_link_fail(link, "the broker wants frames of at most %u bytes", frame_max);
 		return;
 	}
+	if (!leaves_a_lease(link, heartbeat * NSEC_PER_SEC))
+		return;
 	link->channel_max = channel_max;
 	link->frame_max = frame_max;
 	link->heartbeat = (int)heartbeat;

@@ -47,10 +47,13 @@ const struct config_key config_keys[] = {
 	{"heartbeat", KEY_INTEGER, AT(heartbeat), "10", "SECONDS", 1, 60, NULL, false,
 	    "The AMQP heartbeat. RabbitMQ takes the locks of a host that it does not hear from for "
 	    "two to three of them. 5 to 20 is sensible: less takes short delays for deaths, more "
-	    "keeps the locks of dead hosts for minutes."},
+	    "keeps the locks of dead hosts for minutes. RabbitMQ may want a shorter one, which "
+	    "counts then. The daemon refuses a RabbitMQ whose shorter heartbeat leaves a lease of "
+	    "less than a third of it and 1.5 seconds, in which lockbroker run could end no command."},
 	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
 	    "How long before RabbitMQ could give a slot to somebody else it counts as lost: the lease "
-	    "of a hold is two heartbeats less this after the last answer. 0: a fifth of the heartbeat."},
+	    "of a hold is two heartbeats less this after the last answer. 0: a fifth of the heartbeat. "
+	    "At most the heartbeat; where RabbitMQ wants a shorter heartbeat, at most that one."},
 	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, false,
 	    "How long TCP, TLS and AMQP handshake together may take before the next address of the "

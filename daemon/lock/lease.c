@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/margin.h"
 
 int64_t
 lease_heartbeat(const struct lock_engine *engine)
@@ -22,7 +23,7 @@ lease_notice_time(const struct lock_engine *engine)
 int64_t
 lease_margin(const struct lock_engine *engine)
 {
-	return engine->settings.margin > 0 ? engine->settings.margin : lease_heartbeat(engine) / 5;
+	return margin_of(lease_heartbeat(engine), engine->settings.margin);
 }
 
 int64_t

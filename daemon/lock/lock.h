@@ -31,7 +31,7 @@ struct lock_settings {
 	int64_t hint_grace; /* ns for which a slot is left to those who were told that it is free */
 	/* peers here that a slot is handed to in a row while others may wait elsewhere; 0: none is */
 	unsigned max_local_passes;
-	int64_t margin;          /* lock_margin(); 0: a fifth of the heartbeat */
+	int64_t margin;          /* as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
@@ -346,7 +346,7 @@ int64_t lock_takeover(const struct lock_engine *engine);
  * other holders.
  */
 bool lock_is_recovering(const struct lock_engine *engine);
-/* ns by which a hold is lost before the broker could free it: as set, or a fifth of the heartbeat. */
+/* ns by which a hold is lost before the broker could free it (margin.h), by the heartbeat agreed on. */
 int64_t lock_margin(const struct lock_engine *engine);
 
 struct lock_counts {

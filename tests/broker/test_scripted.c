@@ -27,11 +27,47 @@ START_TEST(test_heartbeat_is_negotiated)
 }
 END_TEST
 
+/* With a margin of 6 s, and with a fifth of the heartbeat. */
+START_TEST(test_heartbeat_without_a_lease_is_refused)
+{
+	static const struct {
+		int heartbeat, margin;
+		const char *why; /* NULL: it is taken */
+	} wishes[] = {
+	    {1, 0,
+		"a heartbeat of 1 s: less the margin, 0.200 s, a lease of 1.800 s would be left"},
+	    {2, 6, "a lease of 2.000 s would be left, and lockbroker run needs 2.167 s"},
+	    {2, 0, NULL},
+	    {3, 6, NULL},
+	};
+	struct amqp_settings settings = evil_settings();
+	struct rig_broker *one;
+
+	evil_greet(0, wishes[_i].heartbeat);
+	settings.margin = wishes[_i].margin * NSEC_PER_SEC;
+	one = rig_open(&settings);
+	rig_wait(one->events[BROKER_HOLD] > 0);
+	if (wishes[_i].why == NULL) {
+		ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+		return;
+	}
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DENIED);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], wishes[_i].why));
+	/* Nothing was opened there. */
+	ck_assert_uint_eq(evil_saw(0, AMQP_CONNECTION_OPEN_METHOD), 0);
+}
+END_TEST
+
 /* Two a heartbeat, while nothing else is sent; then two heartbeats of silence are enough. */
 START_TEST(test_heartbeats_are_sent)
 {
-	struct rig_broker *one = open_tuned(0, 1);
+	struct amqp_settings settings = evil_settings();
+	struct rig_broker *one;
 
+	evil_greet(0, 0);
+	settings.heartbeat = 1;
+	one = rig_open(&settings);
+	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
 	rig_wait(evil_saw(0, 0) == 3);
 	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
 	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
@@ -462,6 +498,7 @@ scripted_suite(void)
 	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, test_heartbeat_is_negotiated, 0, 3);
+	tcase_add_loop_test(tcase, test_heartbeat_without_a_lease_is_refused, 0, 4);
 	tcase_add_test(tcase, test_heartbeats_are_sent);
 	tcase_add_test(tcase, test_no_lane_left);
 	tcase_add_test(tcase, test_side_lane_waits);

@@ -72,6 +72,24 @@ START_TEST(a_grant_says_until_when_it_is_safe)
 }
 END_TEST
 
+/* One that was set for a longer heartbeat than the broker's: half of what there is remains. */
+START_TEST(the_margin_is_at_most_a_heartbeat)
+{
+	struct lock_settings settings = world_settings;
+	const struct said *answer;
+
+	settings.margin = 2 * HEARTBEAT;
+	lock_engine_set(engine(0), &settings);
+	ck_assert_int_eq(lock_margin(engine(0)), HEARTBEAT);
+	answer = take(1, 0);
+	ck_assert_int_eq(answer->reason, REASON_NONE);
+	ck_assert_int_gt(answer->safe_until, answer->at + HEARTBEAT - SECOND);
+	ck_assert_int_lt(answer->safe_until, answer->at + HEARTBEAT);
+	world_pass(world, 10 * HEARTBEAT);
+	ck_assert_int_eq(notices(1, LOCK_NOTICE_LOST), 0);
+}
+END_TEST
+
 START_TEST(the_pulse_keeps_it_going)
 {
 	take(1, 0);
@@ -395,6 +413,7 @@ suite_lock_lease(void)
 
 	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, a_grant_says_until_when_it_is_safe);
+	tcase_add_test(tc, the_margin_is_at_most_a_heartbeat);
 	tcase_add_test(tc, the_pulse_keeps_it_going);
 	tcase_add_test(tc, the_pulse_goes_round_all_held_bs);
 	tcase_add_test(tc, nothing_is_sent_while_nothing_is_held);

@@ -1,0 +1,67 @@
+"""A broker that wants a shorter heartbeat than the daemon: the lease follows what was agreed, and the margin is
+at most that. Where no lease is left in which `lockbroker run` could end a command, the broker is refused.
+"""
+
+import time
+import unittest
+
+import tap
+from daemon import Daemon
+from rabbit import Rabbit
+from wait import wait_until
+from wire import Wire, WireError
+
+RABBIT = Rabbit(config="heartbeat = 3")
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
+
+class Heartbeat(unittest.TestCase):
+    deadline = 60
+
+    def test_the_margin_is_at_most_the_heartbeat_that_was_agreed(self):
+        daemon = Daemon(self, "--heartbeat", "10", "--margin", "6", broker=RABBIT.url)
+        daemon.wait_broker()
+        peer = Wire(daemon)
+        peer.call("create", name="margin", slots=1)
+        asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+        grant = peer.call("acquire", name="margin", timeout=0, lease=True)
+        self.assertEqual(grant["lease"], {"heartbeat": 3, "margin": 3})
+        self.assertGreater(grant["safe_until"], asked + 2 * 3 - 3)
+        self.assertLess(grant["safe_until"], time.clock_gettime(time.CLOCK_BOOTTIME) + 3)
+        info = peer.call("info")
+        self.assertEqual(info["broker"]["heartbeat"], 3)
+        self.assertEqual(info["lease"]["margin"], 3)
+        # Four answers of the pulse, a second apart: it is kept, by one connection.
+        for _ in range(4):
+            peer.notification("lease", within=5)
+        self.assertGreater(time.clock_gettime(time.CLOCK_BOOTTIME), grant["safe_until"])
+        self.assertEqual(peer.call("info")["counts"]["lost"], 0)
+        self.assertEqual(daemon.log().count("hold link up"), 1)
+
+    def test_a_broker_that_leaves_no_lease_is_refused(self):
+        self.addCleanup(RABBIT.ctl, "eval", "application:set_env(rabbit, heartbeat, 3).")
+        RABBIT.ctl("eval", "application:set_env(rabbit, heartbeat, 1).")
+        daemon = Daemon(self, "--heartbeat", "10", "--margin", "6", broker=RABBIT.url,
+                        expect=["hold link refused"])
+        peer = Wire(daemon)
+        state = wait_until(lambda: [broker for broker in [peer.call("info")["broker"]]
+                                    if broker["state"] == "denied"], 20)[0]
+        self.assertIn("a heartbeat of 1 s", state["why"])
+        self.assertIn("1.833 s", state["why"])
+        with self.assertRaises(WireError) as refused:
+            peer.call("acquire", name="margin", timeout=0)
+        self.assertEqual(refused.exception.reason, "broker-denied")
+        self.assertIn("a heartbeat of 1 s", str(refused.exception))
+        self.assertNotIn("hold link up", daemon.log())
+        # Refused once in the log, and tried again; when the broker wants a longer one, it is taken.
+        RABBIT.ctl("eval", "application:set_env(rabbit, heartbeat, 3).")
+        wait_until(lambda: "hold link up" in daemon.log(), 30)
+        self.assertEqual(daemon.log().count("hold link refused"), 1)
+
+
+if __name__ == "__main__":
+    tap.main()
