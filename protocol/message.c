@@ -311,7 +311,7 @@ message_error_line(
 
 	json_add_string(all, "reason", reason_word(error->reason));
 	json_add_bool(all, "retry", reason_retry(error->reason));
-	if (error->parameter[0] != '\0')
+	if (error->reason == REASON_INVALID_PARAMS)
 		json_add_string(all, "parameter", error->parameter);
 	if (data != NULL)
 		json_add_members(all, data);

@@ -30,7 +30,7 @@ bool message_id_read(const struct cJSON *value, struct message_id *ret)
 struct message_error {
 	enum reason reason;
 	char text[MESSAGE_ERROR_MAX]; /* says what and where; made of printable characters */
-	char parameter[32];           /* data.parameter of REASON_INVALID_PARAMS; "" = none */
+	char parameter[32];           /* data.parameter of REASON_INVALID_PARAMS; may be "" */
 };
 
 /* Sets reason and text (parameter to none); what is too long for the text is cut off. */
@@ -62,8 +62,9 @@ void message_request_done(struct message_request *request);
 /*
  * The lines that the daemon sends; each ends in LF, is malloc'ed, and NULL when out of memory or when
  * a latched result came in. `result`, `data` and `params` are taken, whatever happens. data gets
- * `reason` and `retry` (and `parameter`) added in front; NULL data is an empty object, a NULL result or
- * NULL params are one that could not be made. An error without text says its reason's.
+ * `reason` and `retry` (and `parameter` with REASON_INVALID_PARAMS) added in front; NULL data is an
+ * empty object, a NULL result or NULL params are one that could not be made. An error without text says
+ * its reason's.
  */
 char *message_result_line(const struct message_id *id, struct cJSON *result);
 char *message_error_line(

@@ -77,16 +77,19 @@ check_answer(const char *line, size_t len)
 		must(what != NULL, "an answer is refused without a reason");
 }
 
-/* An answer of ours to a request must read back, with the request's id. */
+/* An answer of ours to a request must read back, with the request's id; bad params are named. */
 static void
 check_reply(char *line, const struct message_id *id)
 {
 	struct message_answer answer;
-	const char *what;
+	const char *what, *parameter;
 
 	must(line != NULL, "an answer cannot be made");
 	must(message_parse_answer(line, strlen(line), &answer, &what), "our own answer is refused");
 	must(message_id_equal(&answer.id, id), "the id is not echoed");
+	if (answer.kind == MESSAGE_ERROR && answer.code == REASON_INVALID_PARAMS)
+		must(json_string(json_get(answer.content, "parameter"), &parameter),
+		    "no parameter is named");
 	message_answer_done(&answer);
 	free(line);
 }
@@ -105,7 +108,6 @@ check_request(const char *line, size_t len)
 	}
 	method = method_find(request.method);
 	if (method != NULL && !method_params_parse(method, request.params, &params, &error)) {
-		must(error.parameter[0] != '\0', "no parameter is named");
 		check_reply(message_error_line(&request.id, &error, NULL), &request.id);
 	} else {
 		check_reply(message_result_line(&request.id, json_new_object()), &request.id);

@@ -1,5 +1,6 @@
 #include "tests/unit/test_protocol.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocol/methods.h"
@@ -45,6 +46,7 @@ static const struct {
     {"acquire", "{\"name\":\"db\",\"Timeout\":1}", "Timeout",
 	"acquire: parameter 'Timeout' is unknown"},
     {"acquire", "{\"name\":\"db\",\"slots\":1}", "slots", "acquire: parameter 'slots' is unknown"},
+    {"acquire", "{\"\":\"\"}", "", "acquire: parameter '' is unknown"},
     {"info", "{\"\\u00e4\\n\":1}", "\\xc3\\xa4\\x0a",
 	"info: parameter '\\xc3\\xa4\\x0a' is unknown"},
     {"info", "{\"" X128 "\":1}", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
@@ -177,6 +179,22 @@ static const struct {
     {"rpc.discover", "{\"x\":1}", "x", "rpc.discover: parameter 'x' is unknown"},
 };
 
+/* The answer to a request with bad params always has data.parameter. */
+static void
+check_answered_parameter(const struct message_error *error, const char *parameter)
+{
+	const struct message_id id = {.kind = MESSAGE_ID_INTEGER, .integer = 1};
+	char *line = message_error_line(&id, error, NULL);
+	struct message_answer answer;
+	const char *what, *answered;
+
+	ck_assert_msg(message_parse_answer(line, strlen(line), &answer, &what), "%s", what);
+	ck_assert_msg(json_string(json_get(answer.content, "parameter"), &answered), "%s", line);
+	ck_assert_str_eq(answered, parameter);
+	message_answer_done(&answer);
+	free(line);
+}
+
 START_TEST(bad_params_are_refused_by_name)
 {
 	struct cJSON *tree = bad[_i].params == NULL ? NULL : parse(bad[_i].params);
@@ -189,6 +207,7 @@ START_TEST(bad_params_are_refused_by_name)
 	ck_assert_int_eq(error.reason, REASON_INVALID_PARAMS);
 	ck_assert_str_eq(error.parameter, bad[_i].parameter);
 	ck_assert_str_eq(error.text, bad[_i].text);
+	check_answered_parameter(&error, bad[_i].parameter);
 	ck_assert_mem_eq(&params, &untouched, sizeof(params));
 	json_free(tree);
 }
