@@ -6,14 +6,16 @@ each attack:
 
 - no hold of the honest user is lost or suspect, and no lease of it ends;
 - none of its acquires of a free slot is refused;
-- its 99th percentile is at most RATIO_MOST times what it was alone, or FLOOR;
+- its 99th percentile is at most RATIO_MOST times what it was alone, or FLOOR, and ALONE_MOST counts as what it
+  was alone when the machine is so busy that it was more;
 - the daemon's memory stays below MEMORY_MOST.
 
 A latency counts from the time at which a round was due: an answer that takes a second is as many late ones as
 there are rounds a second. Daemon, broker and honest user run at a higher priority than the hostile user and
 all else, because the test is about the daemon and not about how the kernel shares processors out. What the
 kernel still takes on a busy machine of few cores is below FLOOR, and so is what nobody would notice: a daemon
-that makes 0.5 ms into 19 ms passes. Memory is not judged in a build with sanitizers, which need more.
+that makes 0.5 ms into 19 ms passes. What was too slow, and nothing worse, is measured up to TRIES times, and
+has to be too slow each time. Memory is not judged in a build with sanitizers, which need more.
 
 HOSTILE_SECONDS: how long the honest user is alone, and how long the hostile user goes on.
 """
@@ -25,7 +27,7 @@ import unittest
 
 import attacks
 import tap
-from daemon import Daemon
+from daemon import Daemon, program
 from rabbit import Rabbit
 from users import HONEST_UID, HOSTILE_UID, Line, Refused, User, honest_work, prefer
 from wait import wait_until
@@ -33,10 +35,11 @@ from wire import Wire
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "2"))
 RATIO_MOST = 5
-FLOOR = 0.020
+FLOOR = ALONE_MOST = 0.020  # seconds
+TRIES = 3
 MEMORY_MOST = 512  # MiB
 # Rounds of the honest user a second: a part of what either broker can do.
-RATES = {"memory": 200, "rabbit": 50}
+RATES = {"memory": 100, "rabbit": 20}
 # How long the hostile user may take to get what it wants, and the daemon to clean up.
 PATIENCE = 60
 # No user may have all descriptors, whatever the limit of open files is here.
@@ -64,9 +67,9 @@ def peak_memory(pid):
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) / 1024
 
 
-def is_sanitized(pid):
-    with open(f"/proc/{pid}/maps", encoding="ascii", errors="replace") as file:
-        return "libasan" in file.read()
+def is_sanitized():
+    with open(program("lockbrokerd"), "rb") as file:
+        return b"libasan" in file.read()
 
 
 def tally(events):
@@ -79,7 +82,7 @@ def tally(events):
 
 
 class Hostile(unittest.TestCase):
-    deadline = 4 * PATIENCE
+    deadline = 12 * PATIENCE
 
     def setUp(self):
         if os.getuid() != 0:
@@ -107,12 +110,29 @@ class Hostile(unittest.TestCase):
             root.call("create", name=lock, slots=slots, exist_ok=True)
         return daemons, root
 
-    def attack(self, attack, *options, broker="memory", elsewhere=False, fresh=True, files=None, then=None,
-               most=None, fault=None):
-        """Judges one attack. most: what the hostile user must have done, so that this shows something.
-        files: the daemon's limit of them. then: is called with the daemon and a connection of root's while the hostile user is there still,
-        and says what is wrong; what the honest user sees from then on does not count. fault: why all this is
-        expected to be too much."""
+    def attack(self, attack, *options, most=None, fault=None, **how):
+        """Judges one attack. most: what the hostile user must have done, so that this shows something. fault: why
+        the attack is expected to be too much. how: as in measure()."""
+        for tries in range(1, TRIES + 1):
+            done, problems, slow = self.measure(attack, options, fault, **how)
+            for counter, least in (most or {}).items():
+                self.assertGreaterEqual(done[counter], least, f"the attack was too weak to show anything: {done}")
+            if problems or not slow or fault:
+                break
+            print(f"{attack.__name__}: too slow {tries} times:", *slow, sep="\n    ")
+        problems += slow
+        if problems and fault:
+            print(f"EXPECTED FAILURE of {attack.__name__}, {fault}:", *problems, sep="\n    ")
+        else:
+            self.assertFalse(problems, f"{attack.__name__}:\n" + "\n".join(problems))
+
+    def measure(self, attack, options, fault, broker="memory", elsewhere=False, fresh=True, files=None, then=None):
+        """What the hostile user did, what is wrong, and what is too slow.
+
+        elsewhere: whether there is another daemon, from which the honest user is woken. fresh: whether the honest
+        user makes connections, too. files: the daemon's limit of them. then: is called with the daemon and a
+        connection of root's while the hostile user is there still, and says what is wrong; what the honest user
+        sees from then on does not count."""
         name = attack.__name__
         daemons, root = self.start(broker, elsewhere, options, files)
         honest = User(self, HONEST_UID, honest_work, daemons[0].socket,
@@ -137,31 +157,28 @@ class Hostile(unittest.TestCase):
             ended = time.monotonic()
         report = honest.result(PATIENCE)
         memory = peak_memory(daemons[0].pid)
-        done = hostile.counts()
-        print(f"{name}: {done}; {ended - began:.1f} s")
+        for daemon in daemons:
+            daemon.stop(PATIENCE)
+        print(f"{name}: {hostile.counts()}; {ended - began:.1f} s")
 
         events = {what: [(when - began, word) for when, word in report[what] if when < ended]
                   for what in ("harm", "refused")}
         for what in events:
             problems += [f"{what}: {word}" for word in tally(events[what])]
-        if memory > MEMORY_MOST and not is_sanitized(daemons[0].pid):
+        if memory > MEMORY_MOST and not is_sanitized():
             problems.append(f"memory: {memory:.0f} MiB")
+        slow = []
         for kind in sorted({kind for _, _, kind in report["samples"]}):
             columns = [[took for due, took, of in report["samples"] if of == kind and since <= due < until]
                        for since, until in (alone, (began, ended))]
             before, during = (percentile(column, 99) for column in columns)
-            slow = not columns[0] or not columns[1] or during > max(FLOOR, RATIO_MOST * before)
-            if slow:
-                problems.append(f"{kind}: {before * 1e3:.1f} ms became {during * 1e3:.1f} ms")
+            is_slow = not during <= max(FLOOR, RATIO_MOST * min(before, ALONE_MOST))
+            if is_slow:
+                slow.append(f"{kind}: {before * 1e3:.1f} ms became {during * 1e3:.1f} ms")
             TABLE.append((name, broker, kind, f"{before * 1e3:.2f} ms", f"{during * 1e3:.2f} ms",
                           f"{during / before:.1f}", len(columns[1]), len(events["harm"]), len(events["refused"]),
-                          f"{memory:.0f}", ("expected" if fault else "FAILED") if problems else ""))
-        for counter, least in (most or {}).items():
-            self.assertGreaterEqual(done[counter], least, f"the attack was too weak to show anything: {done}")
-        if problems and fault:
-            print(f"EXPECTED FAILURE, {fault}:", *problems, sep="\n    ")
-        else:
-            self.assertFalse(problems, f"{name}:\n" + "\n".join(problems))
+                          f"{memory:.0f}", ("expected" if fault else "FAILED") if problems or is_slow else ""))
+        return hostile.counts(), problems, slow
 
     def let_pass(self):
         """While others do what they do: from when to when."""

@@ -22,6 +22,7 @@ FORK = multiprocessing.get_context("fork")
 PR_SET_PDEATHSIG = 1
 
 PREFERRED = -10
+WARM_UP = 40  # rounds
 # No answer for so long is a refusal, and the honest user connects anew.
 GIVES_UP = 30.0
 
@@ -192,7 +193,8 @@ class Honest:
         self.hold()
         self.worker = Line(self.path)
         self.other = Line(self.elsewhere) if self.elsewhere else None
-        self.round(0, time.monotonic())
+        for number in range(WARM_UP):
+            self.round(number, time.monotonic())
         self.samples.clear()
         self.user.set_ready()
         due, number = time.monotonic(), 0
