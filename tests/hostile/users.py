@@ -4,6 +4,7 @@ A process is forked, gives up its rights for good, and dies with the test. What 
 the test shares, and so survives its SIGKILL.
 """
 
+import bisect
 import collections
 import ctypes
 import gc
@@ -21,20 +22,21 @@ HOSTILE_UID, HONEST_UID = 65533, 65532
 FORK = multiprocessing.get_context("fork")
 PR_SET_PDEATHSIG = 1
 
-PREFERRED = -10
+# The broker has less: what it does for the hostile user counts.
+NICE, BROKER_NICE = -10, -5
 WARM_UP = 40  # rounds
 # No answer for so long is a refusal, and the honest user connects anew.
 GIVES_UP = 30.0
 
 
-def prefer(pid):
+def prefer(pid, nice=NICE):
     """Gives all threads of a process, the leader of a session, a higher priority than others have."""
     if os.path.exists(f"/proc/{pid}/autogroup"):  # which makes nice(1) count within a session alone
         with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
-            file.write(str(PREFERRED))
+            file.write(str(nice))
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
-            os.setpriority(os.PRIO_PROCESS, int(thread), PREFERRED)
+            os.setpriority(os.PRIO_PROCESS, int(thread), nice)
         except ProcessLookupError:
             pass
 
@@ -168,6 +170,35 @@ class Line:
         self.socket.close()
 
 
+class Waits:
+    """How long processes that could run have waited for a processor, and since when: latencies without that are
+    what the processes themselves make of them."""
+
+    def __init__(self, pid):
+        self.files = [open(f"/proc/{which}/schedstat", "rb", buffering=0)  # pylint: disable=consider-using-with
+                      for which in ("self", pid)]
+        self.times = []
+        self.values = []
+
+    def waited(self, which):
+        """Seconds, of this process (0) or of the other (1)."""
+        return int(os.pread(self.files[which].fileno(), 100, 0).split()[1]) / 1e9
+
+    def sleep_until(self, due):
+        """Notes the waits up to `due`, or up to now when that is over."""
+        mine = self.waited(0)
+        left = due - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+        self.times.append(due if left > 0 else time.monotonic())
+        self.values.append(mine + self.waited(1))
+
+    def without(self, since):
+        """Seconds from `since` until now, without the waits."""
+        value = self.values[max(0, bisect.bisect_right(self.times, since) - 1)]
+        return max(0, time.monotonic() - since - (self.waited(0) + self.waited(1) - value))
+
+
 class Honest:
     """Holds locks, and takes and gives back slots that are free, so many times a second.
 
@@ -176,11 +207,12 @@ class Honest:
 
     HOLDS = 3  # of each make
 
-    def __init__(self, user, path, elsewhere, fresh, rate):
-        """elsewhere: the socket of another daemon of the same broker, or None. fresh: whether to connect, too.
+    def __init__(self, user, path, pid, elsewhere, fresh, rate):
+        """pid: of the daemon at path. elsewhere: the socket of another daemon of the same broker, or None. fresh: whether to connect, too.
         rate: rounds a second; one that is due while an earlier one is stuck counts from then on."""
         self.user = user
         self.path = path
+        self.waits = Waits(pid)
         self.elsewhere = elsewhere
         self.fresh = fresh
         self.rate = rate
@@ -194,20 +226,19 @@ class Honest:
         self.worker = Line(self.path)
         self.other = Line(self.elsewhere) if self.elsewhere else None
         for number in range(WARM_UP):
+            self.waits.sleep_until(0)
             self.round(number, time.monotonic())
         self.samples.clear()
         self.user.set_ready()
         due, number = time.monotonic(), 0
         while not self.user.told_to_stop():
             self.listen()
-            left = due - time.monotonic()
-            if left > 0:
-                time.sleep(left)
+            self.waits.sleep_until(due)
             number += 1
             self.round(number, due)
             due += 1 / self.rate
         while due < time.monotonic():  # overdue when it was told to stop
-            self.samples.append((due, time.monotonic() - due, "acquire"))
+            self.samples.append((due, self.waits.without(due), "acquire"))
             due += 1 / self.rate
         self.look_at_holds()
         return {"samples": self.samples, "harm": self.harm, "refused": self.refused}
@@ -280,7 +311,7 @@ class Honest:
             self.refused.append((due, str(error)))
         except (OSError, ConnectionError) as error:
             self.refused.append((due, f"{kind}: {error}"))
-            self.samples.append((due, time.monotonic() - due, kind))
+            self.samples.append((due, self.waits.without(due), kind))
             if kind == "acquire":
                 self.worker.close()
                 self.worker = Line(self.path)
@@ -292,7 +323,7 @@ class Honest:
         if number % 2:
             params["timeout"] = 0
         lock = line.call("acquire", **params)["lock"]
-        self.samples.append((due, time.monotonic() - due, kind))
+        self.samples.append((due, self.waits.without(due), kind))
         line.call("release", lock=lock)
 
     def wake(self):
@@ -305,7 +336,7 @@ class Honest:
         began = time.monotonic()
         self.other.send("release", lock=lock)
         mine = self.worker.answer(waiting)["lock"]
-        self.samples.append((began, time.monotonic() - began, "wake"))
+        self.samples.append((began, self.waits.without(began), "wake"))
         self.other.answer(self.other.last_id)
         self.worker.call("release", lock=mine)
 
