@@ -38,6 +38,7 @@ server_lock_settings(
 	    .request_timeout = config->request_timeout,
 	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
 	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,
+	    .channels_reserve = (size_t)config->channels_reserve,
 	};
 }
 

@@ -115,7 +115,13 @@
 	X(POLLERS_BEATEN, "a slot let go for clients that poll, and claimed here at once")         \
 	X(PASSED_UNDER_OLD_NUMBER, "a slot handed on under its lock's old number")                 \
 	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed on")  \
-	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")
+	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")                \
+	X(CHANNELS_OF_ONE, "one user takes the channels that are left to others")                  \
+	X(PASSED_UNCOUNTED, "a slot handed on that counts for the user who had it")                \
+	X(DROPPED_UNCOUNTED, "a channel not counted for its user while B is being deleted")        \
+	X(STARVED_IS_REFUSED, "a waiter refused as there is no channel for it")                    \
+	X(STARVED_NOT_WOKEN, "a waiter that lacks a channel not served when one is free")          \
+	X(STARVED_KEEPS_HINT, "a hint kept though there is no channel for it")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };

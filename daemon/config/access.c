@@ -254,6 +254,13 @@ rule_for(const struct access_rules *rules, const struct access_subject *subject,
 }
 
 bool
+access_is_admin(const struct access_rules *rules, const struct access_subject *subject)
+{
+	return subject->uid == 0 || subject->uid == geteuid() ||
+	       (rules->has_admin_group && has_group(subject, rules->admin_group));
+}
+
+bool
 access_allowed(const struct access_rules *rules, const struct access_subject *subject,
     const char *method, enum access_privilege privilege, const char *name)
 {
@@ -265,8 +272,7 @@ access_allowed(const struct access_rules *rules, const struct access_subject *su
 	case ACCESS_ANYONE:
 		return true;
 	case ACCESS_ADMIN:
-		return subject->uid == 0 || subject->uid == geteuid() ||
-		       (rules->has_admin_group && has_group(subject, rules->admin_group));
+		return access_is_admin(rules, subject);
 	}
 	return false;
 }

@@ -59,6 +59,8 @@ const char *access_rules_get(const struct access_rules *rules, size_t i);
 /* name: the lock's name, NULL for methods that name none. */
 bool access_allowed(const struct access_rules *rules, const struct access_subject *subject,
     const char *method, enum access_privilege privilege, const char *name);
+/* Root, the daemon's own uid, or a member of the admin group, whatever the rules say. */
+bool access_is_admin(const struct access_rules *rules, const struct access_subject *subject);
 /* Of what is not allowed: why, and who may. */
 const char *access_explain(char buf[ACCESS_WHY_MAX], const struct access_rules *rules,
     const struct access_subject *subject, const char *method, enum access_privilege privilege,

@@ -56,6 +56,7 @@ struct config {
 	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */
 	char *slot_queue, *holder_queue; /* custom: templates that go together; else "" */
 	int max_locks_per_peer, max_waits_per_peer, max_requests_per_peer;
+	int channels_reserve;
 	int max_peers_per_uid, max_waits_per_uid;
 	char *admin_group;
 	enum log_level log_level;

@@ -104,6 +104,12 @@ const struct config_key config_keys[] = {
 	    "How many locks one connection to the socket may hold."},
 	{"max-waits-per-peer", KEY_INTEGER, AT(max_waits_per_peer), "1024", "N", 1, 65535, NULL, true,
 	    "How many requests of one connection may wait for locks."},
+	{"channels-reserve", KEY_INTEGER, AT(channels_reserve), "256", "N", 0, 65535, NULL, true,
+	    "How many channels of the connection to the broker one user leaves to the others. Each lock "
+	    "that is held takes one channel, and RabbitMQ allows 2047 by default. The reserve is at most "
+	    "half of what the broker allows. If a user has taken the rest, its requests wait, or are "
+	    "refused as too-many-locks if their timeout is 0. Root, the daemon's own user and "
+	    "members of admin-group are exempt."},
 	{"max-requests-per-peer", KEY_INTEGER, AT(max_requests_per_peer), "64", "N", 1, 65535, NULL,
 	    true,
 	    "How many requests of one connection are worked on at once, those that wait not counted. "

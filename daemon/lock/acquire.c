@@ -5,6 +5,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/claim.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
@@ -58,6 +59,7 @@ deadline_passed(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct waiter *waiter = engine_waiter_find(engine, id);
+	char text[LOCK_LACKING_MAX];
 
 	assert(waiter != NULL);
 	if (engine->link != BROKER_UP) {
@@ -68,6 +70,9 @@ deadline_passed(void *ctx, uint64_t id)
 	} else {
 		struct lock_answer answer = engine_full(waiter->semaphore, REASON_TIMEOUT);
 
+		if (channels_is_starving(waiter) &&
+		    channels_lacking(engine, waiter->account, text) != NULL)
+			answer.text = text;
 		engine_waiter_end(engine, waiter, &answer);
 	}
 }
@@ -157,6 +162,8 @@ acquire_start(
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;
 	waiter->party = party_new(waiter->id, acquire);
+	if (!acquire->exempt)
+		waiter->account = channels_account(engine, acquire->uid);
 	if (acquire->kind != LOCK_KIND_MUTEX)
 		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
 	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
@@ -277,6 +284,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		semaphore_forget(s);
 		engine_poke(engine, s);
 	}
+	channels_link_changed(engine);
 	waitline_link_changed(engine);
 }
 
@@ -370,6 +378,8 @@ acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold
 		return false;
 	if (!FAULT(PASSED_UNDER_OLD_NUMBER))
 		hold_renumber(&engine->holds, hold, engine_id(engine));
+	if (!FAULT(PASSED_UNCOUNTED))
+		channels_charge(engine, hold, waiter->account);
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;
@@ -386,13 +396,12 @@ acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold
 }
 
 struct waiter *
-acquire_who_wants(const struct semaphore *semaphore, int slot)
+acquire_who_wants(const struct semaphore *semaphore, int slot, const struct account *giver)
 {
-	unsigned who = LINE_READY | LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING);
-	struct waiter *waiter = line_first(&semaphore->line, who);
+	struct waiter *waiter = line_first_able(&semaphore->line, LINE_WANTS, giver);
 
 	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
-		waiter = line_next(&semaphore->line, waiter, who);
+		waiter = line_next_able(&semaphore->line, waiter, LINE_WANTS, giver);
 	return waiter;
 }
 
@@ -513,13 +522,10 @@ acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot)
 
 	if (!peer_has_room(engine, waiter))
 		return;
-	hold = claim_start(
-	    engine, waiter->id, waiter->semaphore->name, waiter->kind, slot, on_claimed);
-	if (hold == 0) {
-		acquire_refuse(engine, waiter, REASON_TOO_MANY_LOCKS,
-		    "the daemon holds as many locks as the broker allows channels");
+	hold = claim_start(engine, waiter->id, waiter->account, waiter->semaphore->name,
+	    waiter->kind, slot, on_claimed);
+	if (hold == 0)
 		return;
-	}
 	engine_waiter_set_state(engine, waiter, WAITER_CLAIMING);
 	waiter->hold = hold;
 	semaphore_saw_slot(waiter->semaphore, slot, true);
@@ -534,8 +540,8 @@ acquire_claim_unseen(struct lock_engine *engine, struct waiter *waiter, int slot
 	look->direct = slot + 1;
 	acquire_claim(engine, waiter, slot);
 	waiter = engine_waiter_find(engine, id);
-	if (waiter == NULL)
-		return; /* it has no room */
+	if (waiter == NULL || waiter->state != WAITER_CLAIMING)
+		return; /* its peer has no room, or there is no channel */
 	look->claimer = id;
 	waiter->direct = slot;
 }

@@ -16,12 +16,20 @@
 
 void acquire_start(struct lock_engine *engine, uint64_t peer, uint64_t request,
     const struct lock_acquire *acquire);
-/* Claims a slot that is not reserved for the waiter, or answers it when there is no room for that. */
+/*
+ * Claims a slot that is not reserved for the waiter, or answers it when its peer has no room for that. A
+ * channel must be left, and the waiter's user must be able to take one; if none can be had all the same,
+ * nothing is done.
+ */
 void acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot);
 /* The same, of the slot that is next where probes cannot be had (serve.h). */
 void acquire_claim_unseen(struct lock_engine *engine, struct waiter *waiter, int slot);
-/* The first in the line for whom a slot may be claimed, or who may be given it; NULL: nobody. */
-struct waiter *acquire_who_wants(const struct semaphore *semaphore, int slot);
+/*
+ * The first of those in the line whose user may take another channel, or gives one up for it (`giver`);
+ * NULL: nobody.
+ */
+struct waiter *acquire_who_wants(
+    const struct semaphore *semaphore, int slot, const struct account *giver);
 /*
  * The hold, which is nobody's now, becomes the waiter's. False: its peer has no room for it, and the waiter
  * is gone.

@@ -5,6 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
@@ -160,29 +161,24 @@ late(void *ctx, uint64_t id)
 		hold->claimed(engine, acquire, hold->slot, CLAIM_LATE, NULL, NULL);
 }
 
-/* A hold whose lane died needs another to be verified and released on: no newcomer gets that one. */
-static bool
-has_room(const struct lock_engine *engine)
-{
-	struct broker_info info;
-
-	broker_get_info(engine->broker, &info);
-	return hold_count_on_link(&engine->holds) < info.lanes_max;
-}
-
 uint64_t
-claim_start(struct lock_engine *engine, uint64_t acquire, const char *name, enum lock_kind kind,
-    int slot, hold_claimed_fn *claimed)
+claim_start(struct lock_engine *engine, uint64_t acquire, struct account *account, const char *name,
+    enum lock_kind kind, int slot, hold_claimed_fn *claimed)
 {
 	struct queue_name b = claim_queue(engine, name, kind, slot);
-	uint64_t lane = has_room(engine) ? broker_lane_take(engine->broker, BROKER_HOLD) : 0;
+	uint64_t lane = broker_lane_take(engine->broker, BROKER_HOLD);
 	struct hold *hold;
 
-	if (lane == 0)
+	assert(channels_are_left(engine));
+	if (lane == 0) {
+		channels_not_given(engine);
 		return 0;
+	}
 	hold = hold_new(
 	    &engine->holds, engine_id(engine), &b, name, kind, kind == LOCK_KIND_MUTEX ? 0 : slot);
 	hold->lane = lane;
+	channels_charge(engine, hold, account);
+	engine->channels.not_given = 0;
 	hold->acquire = acquire;
 	hold->claimed = claimed;
 	hold->asked = engine_now(engine);

@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/drain.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/rows.h"
@@ -144,7 +145,7 @@ engine_waiter_set_state(struct lock_engine *engine, struct waiter *waiter, enum 
 		entry->claim_count--;
 	if (state == WAITER_CLAIMING)
 		entry->claim_count++;
-	line_set_state(&waiter->semaphore->line, waiter, state);
+	line_set_state(waiter, state);
 	if (state != WAITER_CLAIMING) {
 		waiter->hold = 0;
 		waiter->direct = 0;
@@ -166,7 +167,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
 	standing_end(waiter);
-	line_leave(&waiter->semaphore->line, waiter);
+	line_leave(waiter);
 	waitline_remove(engine, waiter);
 	engine_poke(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
@@ -174,6 +175,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	entry->waiter_count--;
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	engine_peer_let_go(engine, entry);
+	channels_waiter_gone(engine, waiter->account);
 	party_free(waiter->party);
 	free(waiter);
 }
@@ -408,6 +410,7 @@ engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	timers_cancel(engine->timers, &semaphore->reprobe);
 	timers_cancel(engine->timers, &semaphore->standing);
+	channels_forget(engine, semaphore);
 	waitline_end(engine, semaphore);
 	HASH_DELETE(by_key, engine->semaphores, semaphore);
 	semaphore_free(semaphore);
@@ -467,5 +470,7 @@ engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 	timers_cancel(engine->timers, &hold->timer);
 	engine_hold_unwatch(engine, hold);
 	engine_hold_detach(engine, hold);
+	channels_charge(engine, hold, NULL);
 	hold_free(&engine->holds, hold);
+	channels_hold_ended(engine);
 }

@@ -11,6 +11,7 @@
  *	keep				a hold from its grant to its end
  *	pulse				keeps the lease going, and ends it
  *	watch				hears when A is deleted
+ *	channels			who may have another channel, and who lacks one
  *	claim				one flight for one slot
  *	acquire, serve, verify, release	the lock client of seeds/000
  *	grant				what an administrator does to who waits
@@ -98,6 +99,7 @@ struct lock_engine {
 	bool telling; /* the listener is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
+	struct channels channels;     /* of channels.c */
 	struct hold *watched;         /* by the name of A: those whose watch is asked for */
 	struct waiter *waiters;       /* by id */
 	struct semaphore *looks;      /* by probe: those with a look in progress */

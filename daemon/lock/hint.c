@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/claim.h"
 #include "daemon/lock/look.h"
 #include "daemon/lock/waitline.h"
@@ -340,11 +341,33 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
 	waitline_shrink(engine, semaphore);
-	if (((semaphore->members != NULL || FAULT(HINT_LAPSES)) && now < semaphore->pass_on_from) ||
+	if (((waitline_has_place(semaphore) || FAULT(HINT_LAPSES)) &&
+		now < semaphore->pass_on_from) ||
 	    FAULT(HINT_NOT_PASSED_ON))
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
 	broker_line_wake(engine->broker, queue.text, slot);
+}
+
+/* Who wants the slot and can have a channel for it; or NULL. */
+static struct waiter *
+who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
+{
+	if (engine->link != BROKER_UP || !channels_are_left(engine))
+		return NULL;
+	return acquire_who_wants(semaphore, slot, NULL);
+}
+
+/* Nobody here can use it: it is somebody else's, and so is what comes until somebody can. */
+static void
+turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
+{
+	if (line_count(&semaphore->line, LINE_WANTS) > 0 && engine->link == BROKER_UP) {
+		if (FAULT(STARVED_KEEPS_HINT))
+			return;
+		channels_starve(engine, semaphore, LINE_WANTS);
+	}
+	pass_on(engine, semaphore, slot);
 }
 
 void
@@ -359,8 +382,9 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	if (spared != NULL)
 		spared_to_nobody(engine, spared);
 	if (slot < 1 || slot > engine->settings.slots_most || look_is_guarded(engine, semaphore)) {
-		if (acquire_who_wants(semaphore, 1) == NULL) {
-			pass_on(engine, semaphore, slot);
+		if (line_count(&semaphore->line, LINE_WANTS) == 0 ||
+		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
+			turn_down(engine, semaphore, slot);
 			return;
 		}
 		/* It may be something else by now than what is known. */
@@ -377,9 +401,9 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	}
 	/* Who has no room for it is refused, and the next one asked. */
 	while (!claim_is_reserved(engine, semaphore->name, kind, slot)) {
-		waiter = engine->link == BROKER_UP ? acquire_who_wants(semaphore, slot) : NULL;
+		waiter = who_claims(engine, semaphore, slot);
 		if (waiter == NULL) {
-			pass_on(engine, semaphore, slot);
+			turn_down(engine, semaphore, slot);
 			return;
 		}
 		acquire_rest_ends(engine, waiter);

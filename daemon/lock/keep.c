@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/rows.h"
@@ -333,6 +334,8 @@ keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 	engine_hold_detach(engine, hold);
 	hold->acquire = 0;
 	hold->drop = why;
+	if (FAULT(DROPPED_UNCOUNTED))
+		channels_charge(engine, hold, NULL);
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
 	send_drop(engine, hold);
 	if (FAULT(HINT_EARLY))

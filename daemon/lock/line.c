@@ -1,8 +1,10 @@
 #include "daemon/lock/line.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
 
 /* ---- states ---- */
 
@@ -165,25 +167,75 @@ first_behind(struct waiter *root, const struct waiter *waiter, unsigned states)
 	return (states & LINE_OF(root->state)) != 0 ? root : first_of(root->right, states);
 }
 
+/* How many go before the waiter, which may be in another tree. */
+static unsigned
+count_before(const struct waiter *root, const struct waiter *waiter)
+{
+	unsigned before = 0;
+
+	while (root != NULL) {
+		if (goes_before(root, waiter)) {
+			before += 1 + count(root->left, LINE_ALL);
+			root = root->right;
+		} else {
+			root = root->left;
+		}
+	}
+	return before;
+}
+
+/* ---- users ---- */
+
+static struct line_user *
+user_of(struct line *line, const struct waiter *waiter)
+{
+	struct line_user *user;
+
+	LIST_FOREACH (user, &line->users, of_line) {
+		if (user->account == waiter->account)
+			return user;
+	}
+	user = mem_alloc(sizeof(*user));
+	user->account = waiter->account;
+	user->starved.semaphore = waiter->semaphore;
+	LIST_INSERT_HEAD(&line->users, user, of_line);
+	return user;
+}
+
+static void
+user_free(struct line_user *user)
+{
+	if (user->starved.listed)
+		TAILQ_REMOVE(&user->account->starved, &user->starved, of_line);
+	LIST_REMOVE(user, of_line);
+	free(user);
+}
+
 /* ---- the line ---- */
 
 void
 line_join(struct line *line, struct waiter *waiter)
 {
-	line->root = insert(line->root, waiter);
+	waiter->user = user_of(line, waiter);
+	waiter->user->root = insert(waiter->user->root, waiter);
 }
 
 void
-line_leave(struct line *line, struct waiter *waiter)
+line_leave(struct waiter *waiter)
 {
-	line->root = take_out(line->root, waiter);
+	struct line_user *user = waiter->user;
+
+	user->root = take_out(user->root, waiter);
 	waiter->left = waiter->right = NULL;
+	waiter->user = NULL;
+	if (user->root == NULL)
+		user_free(user);
 }
 
 void
-line_set_state(struct line *line, struct waiter *waiter, enum waiter_state state)
+line_set_state(struct waiter *waiter, enum waiter_state state)
 {
-	struct waiter *root = line->root;
+	struct waiter *root = waiter->user->root;
 
 	assert(change_is_allowed(waiter->state, state));
 	for (;;) {
@@ -197,36 +249,73 @@ line_set_state(struct line *line, struct waiter *waiter, enum waiter_state state
 }
 
 unsigned
+line_user_count(const struct line_user *user, unsigned states)
+{
+	return count(user->root, states);
+}
+
+unsigned
 line_count(const struct line *line, unsigned states)
 {
-	return count(line->root, states);
+	const struct line_user *user;
+	unsigned sum = 0;
+
+	LIST_FOREACH (user, &line->users, of_line)
+		sum += count(user->root, states);
+	return sum;
+}
+
+/* behind: NULL: from the start on. able: only of users that may take another channel, and of `giver`. */
+static struct waiter *
+first_of_users(const struct line *line, const struct waiter *behind, unsigned states, bool able,
+    const struct account *giver)
+{
+	struct waiter *first = NULL, *its;
+	const struct line_user *user;
+
+	LIST_FOREACH (user, &line->users, of_line) {
+		if (able && user->account != giver && !account_has_room(user->account))
+			continue;
+		its = behind == NULL ? first_of(user->root, states)
+				     : first_behind(user->root, behind, states);
+		if (its != NULL && (first == NULL || goes_before(its, first)))
+			first = its;
+	}
+	return first;
 }
 
 struct waiter *
 line_first(const struct line *line, unsigned states)
 {
-	return first_of(line->root, states);
+	return first_of_users(line, NULL, states, false, NULL);
 }
 
 struct waiter *
 line_next(const struct line *line, const struct waiter *waiter, unsigned states)
 {
-	return first_behind(line->root, waiter, states);
+	return first_of_users(line, waiter, states, false, NULL);
+}
+
+struct waiter *
+line_first_able(const struct line *line, unsigned states, const struct account *giver)
+{
+	return first_of_users(line, NULL, states, true, giver);
+}
+
+struct waiter *
+line_next_able(const struct line *line, const struct waiter *waiter, unsigned states,
+    const struct account *giver)
+{
+	return first_of_users(line, waiter, states, true, giver);
 }
 
 int
 line_position(const struct line *line, const struct waiter *waiter)
 {
-	const struct waiter *root = line->root;
+	const struct line_user *user;
 	int position = 1;
 
-	while (root != waiter) {
-		if (goes_before(waiter, root)) {
-			root = root->left;
-		} else {
-			position += 1 + (int)count(root->left, LINE_ALL);
-			root = root->right;
-		}
-	}
-	return position + (int)count(waiter->left, LINE_ALL);
+	LIST_FOREACH (user, &line->users, of_line)
+		position += (int)count_before(user->root, waiter);
+	return position;
 }

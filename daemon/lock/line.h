@@ -1,7 +1,8 @@
 /*
  * The acquires that wait for one name here: a line by priority, then arrival. It is a search tree (a
  * treap, each node with the number of waiters below it by state), so that who is first of those that
- * can go on, and how many stand before one, costs no walk, however long the line is.
+ * can go on, and how many stand before one, costs no walk, however long the line is. Each user has a tree
+ * of its own: all waiters of a user that may not take another channel (account.h) are passed over at once.
  *
  *	BEHIND --- the create, change or destroy is done ---> NEW
  *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
@@ -28,6 +29,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
+#include "daemon/lock/account.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/party.h"
 
@@ -47,9 +49,12 @@ enum waiter_state {
 #define LINE_ALL (LINE_OF(WAITER_STATES) - 1)
 /* A slot that is seen free may be claimed for it. */
 #define LINE_READY (LINE_OF(WAITER_NEW) | LINE_OF(WAITER_LOOKED) | LINE_OF(WAITER_WAITING))
+/* The same, or it may be given one. */
+#define LINE_WANTS (LINE_READY | LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING))
 
 struct semaphore;
 struct member;
+struct line_user;
 
 /* One acquire that is not answered yet. */
 struct waiter {
@@ -66,6 +71,7 @@ struct waiter {
 	bool progress, lease; /* as asked */
 	int told_position, told_holders; /* of standing.c: as it heard last; 0: nothing yet */
 	struct party *party;             /* owned; NULL: a hold has come of it */
+	struct account *account;         /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */
 	unsigned races;        /* lost so far */
@@ -75,27 +81,46 @@ struct waiter {
 	struct timer deadline, rest;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(waiter) of_peer, of_told;
-	/* of line.c: the tree; below[]: how many it holds from here down, itself among them */
+	/* of line.c: the user's tree; below[]: how many it holds from here down, itself among them */
+	struct line_user *user;
 	struct waiter *left, *right;
 	unsigned below[WAITER_STATES];
 };
 
 TAILQ_HEAD(waiter_list, waiter);
 
+/* Those of one user in one line. */
+struct line_user {
+	struct account *account; /* borrowed; NULL: all those that are exempt */
+	struct waiter *root;     /* borrowed; somebody waits, as long as there is this */
+	struct starved starved;  /* of channels.c: in the account's line */
+	LIST_ENTRY(line_user) of_line;
+};
+
 struct line {
-	struct waiter *root; /* borrowed; NULL: nobody waits */
+	LIST_HEAD(, line_user) users; /* owned */
 };
 
 /* Behind everybody of the same or a higher priority. */
 void line_join(struct line *line, struct waiter *waiter);
-void line_leave(struct line *line, struct waiter *waiter);
+void line_leave(struct waiter *waiter);
 /* The one way in which the state of a waiter in the line changes: asserts that it is in the picture. */
-void line_set_state(struct line *line, struct waiter *waiter, enum waiter_state state);
+void line_set_state(struct waiter *waiter, enum waiter_state state);
 /* How many are in one of `states`. */
 unsigned line_count(const struct line *line, unsigned states);
 /* The first of those, and the next one behind `waiter`, which is in the line; NULL: there is none. */
 struct waiter *line_first(const struct line *line, unsigned states);
 struct waiter *line_next(const struct line *line, const struct waiter *waiter, unsigned states);
+/*
+ * The same, but only of users that may take another channel. `giver` may, too: a hold of that account is
+ * being handed on.
+ */
+struct waiter *line_first_able(
+    const struct line *line, unsigned states, const struct account *giver);
+struct waiter *line_next_able(const struct line *line, const struct waiter *waiter, unsigned states,
+    const struct account *giver);
+/* How many of one user are in one of `states`. */
+unsigned line_user_count(const struct line_user *user, unsigned states);
 /* The waiter's place in the line, from 1. */
 int line_position(const struct line *line, const struct waiter *waiter);
 

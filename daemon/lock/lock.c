@@ -7,6 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
 #include "daemon/lock/admin.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/drain.h"
 #include "daemon/lock/engine.h"
@@ -146,6 +147,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	TAILQ_INIT(&engine->poked);
 	timer_init(&engine->serve, serve_poked, engine, 0);
 	pulse_init(engine);
+	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .lane_closed = on_lane_closed,
 				      .watch = on_watch,
@@ -172,6 +174,7 @@ lock_engine_free(struct lock_engine *engine)
 		hold->lane = 0;
 		engine_hold_end(engine, hold, false);
 	}
+	channels_done(engine);
 	pulse_done(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
@@ -210,6 +213,7 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 		timers_cancel(engine->timers, &semaphore->reprobe);
 		engine_poke(engine, semaphore);
 	}
+	channels_settings_changed(engine);
 }
 
 /* ---- requests ---- */
@@ -335,6 +339,12 @@ lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 {
 	assert(!engine->telling);
 	list_busy(engine, peer, request, name);
+}
+
+const char *
+lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
+{
+	return channels_lacking(engine, exempt ? NULL : channels_account_find(engine, uid), text);
 }
 
 enum reason

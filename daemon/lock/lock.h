@@ -35,6 +35,8 @@ struct lock_settings {
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;
 	size_t max_waits_per_peer;
+	/* Channels of the hold link that one user leaves to the others; at most half of them. */
+	size_t channels_reserve;
 	/* Slots of a semaphore; none above is looked for. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
 };
@@ -49,8 +51,9 @@ struct lock_acquire {
 	int priority;    /* at most METHODS_PRIORITY_MOST, either way */
 	bool progress;   /* wants LOCK_NOTICE_WAITING */
 	bool lease;      /* wants LOCK_NOTICE_LEASE */
-	int create; /* how many slots it gets when there is no such semaphore; 0 = it stays so */
-	uid_t uid;  /* whose holds these are: decides who may verify them */
+	int create;  /* how many slots it gets when there is no such semaphore; 0 = it stays so */
+	uid_t uid;   /* whose holds these are: decides who may verify them */
+	bool exempt; /* of the limit of channels that one user may take (channels_reserve) */
 	pid_t pid;
 	const char *who, *why, *command; /* the peer's own words, for who looks on; NULL: none */
 };
@@ -304,6 +307,14 @@ void lock_each_passing(
  */
 void lock_each_waiting(const struct lock_engine *engine,
     void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx);
+
+/*
+ * Why no slot could be claimed now for a user, exempt or not, whichever is free: the limit of channels, in
+ * words; NULL: it could.
+ */
+#define LOCK_LACKING_MAX 128
+const char *lock_lacking(
+    const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX]);
 
 /* The name that is waited for under that number; NULL: nobody waits under it. Borrowed, soon gone. */
 const char *lock_waits_for(const struct lock_engine *engine, uint64_t waiter);

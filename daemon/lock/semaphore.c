@@ -15,6 +15,7 @@ semaphore_new(const char *name, bool mutex)
 	semaphore->key = semaphore_key(name, mutex);
 	semaphore->mutex = mutex;
 	TAILQ_INIT(&semaphore->told);
+	semaphore->starved.semaphore = semaphore;
 	semaphore_forget(semaphore);
 	return semaphore;
 }
@@ -22,7 +23,8 @@ semaphore_new(const char *name, bool mutex)
 void
 semaphore_free(struct semaphore *semaphore)
 {
-	assert(semaphore->line.root == NULL && semaphore->members == NULL && !semaphore->poked);
+	assert(LIST_EMPTY(&semaphore->line.users) && !semaphore->starved.listed);
+	assert(semaphore->members == NULL && !semaphore->poked);
 	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
 	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
 	free(semaphore->name);

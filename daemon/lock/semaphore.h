@@ -77,8 +77,10 @@ struct semaphore {
 	unsigned spared;              /* of hint.c: slots left alone for the moment */
 	struct waiter_list told;      /* of standing.c: who hears where he stands */
 	struct timer standing;        /* set when those behind the first are still to hear of it */
-	uint64_t creating;    /* an admin at work for those who wanted it made; 0: none is */
-	struct timer reprobe; /* not set: another look is due, as soon as somebody wants one */
+	uint64_t creating;      /* an admin at work for those who wanted it made; 0: none is */
+	struct starved starved; /* of channels.c: in the line for any channel */
+	bool out;               /* of waitline.c: no places, as nothing could be claimed */
+	struct timer reprobe;   /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
 	struct semaphore_key key;

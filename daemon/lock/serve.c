@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/acquire.h"
+#include "daemon/lock/channels.h"
 #include "daemon/lock/claim.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/look.h"
@@ -86,14 +87,23 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 	return "the broker did not say which slots are taken";
 }
 
-/* Nothing is free for the waiter: it is told, or its wait begins. */
+/* Whether it has nothing because there is no channel for it: a slot is free, or could not be tried. */
+static bool
+starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_LACKING_MAX])
+{
+	return channels_lacking(engine, waiter->account, text) != NULL &&
+	       (waiter->state == WAITER_UNSEEN || known_free_slot(engine, waiter) != 0);
+}
+
+/* Nothing is free for the waiter, or no channel: it is told, or its wait begins. */
 static void
 find_nothing(struct lock_engine *engine, struct waiter *waiter)
 {
 	const struct semaphore *semaphore = waiter->semaphore;
+	char text[LOCK_LACKING_MAX];
 	struct lock_answer answer;
 
-	if (waiter->timeout != 0) {
+	if (waiter->timeout != 0 && !(FAULT(STARVED_IS_REFUSED) && starves(engine, waiter, text))) {
 		begin_wait(engine, waiter);
 		return;
 	}
@@ -101,7 +111,9 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 		acquire_yield(engine, waiter);
 		return;
 	}
-	if (semaphore->complete)
+	if (starves(engine, waiter, text))
+		answer = engine_refusal(REASON_TOO_MANY_LOCKS, text);
+	else if (semaphore->complete)
 		answer = engine_full(semaphore, REASON_WOULD_BLOCK);
 	else
 		answer = engine_refusal_unknown(engine, what_is_unknown(engine, semaphore));
@@ -196,7 +208,11 @@ is_claiming_unseen(const struct lock_engine *engine, const struct semaphore *sem
 	return waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0;
 }
 
-/* All slots have been tried, or nobody is left who wants one. */
+/*
+ * All slots have been tried, or nobody is left who wants one and has a channel for it. Whoever has none is
+ * not woken for this: a claim in vain takes a channel and gives it back, by which names would wake each
+ * other on and on.
+ */
 static void
 end_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 {
@@ -221,11 +237,12 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 	if (semaphore->look.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
 		semaphore->look.direct = 1; /* what was tried before is old news */
 	while (semaphore->look.direct != 0 && !is_claiming_unseen(engine, semaphore)) {
-		waiter = line_first(&semaphore->line, who);
+		waiter =
+		    channels_are_left(engine) ? line_first_able(&semaphore->line, who, NULL) : NULL;
 		slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
 		/* One who wants slot 1 alone does not stop those behind. */
 		while (slot == 0 && waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX) {
-			waiter = line_next(&semaphore->line, waiter, who);
+			waiter = line_next_able(&semaphore->line, waiter, who, NULL);
 			slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
 		}
 		if (slot != 0)
@@ -250,22 +267,33 @@ served_by_knowledge(const struct lock_engine *engine, const struct semaphore *se
 	return semaphore->look.state == LOOK_PROBING ? 0 : LOOKED | LINE_OF(WAITER_WAITING);
 }
 
-/* Claims what can be claimed, in the order of the line. */
+/* Claims what can be claimed by those who can have a channel, in the order of the line. */
 static void
-claim_what_is_free(struct lock_engine *engine, struct semaphore *semaphore)
+claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 {
-	unsigned who = served_by_knowledge(engine, semaphore);
-	struct waiter *waiter, *next;
+	struct waiter *waiter = line_first_able(&semaphore->line, who, NULL), *next;
 
-	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
+	for (; waiter != NULL && channels_are_left(engine); waiter = next) {
 		int slot = known_free_slot(engine, waiter);
 
-		next = line_next(&semaphore->line, waiter, who);
+		next = line_next_able(&semaphore->line, waiter, who, NULL);
+		if (!account_has_room(waiter->account))
+			continue; /* the one before it took the last */
 		if (slot != 0)
 			acquire_claim(engine, waiter, slot);
 		else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1)
 			return; /* where this one finds none, nobody does */
 	}
+}
+
+static void
+claim_what_is_free(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	unsigned who = served_by_knowledge(engine, semaphore);
+
+	claim_for(engine, semaphore, who);
+	if (semaphore_has_free(semaphore))
+		channels_starve(engine, semaphore, who);
 }
 
 static void
@@ -402,10 +430,14 @@ void
 serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	if (line_count(&semaphore->line, LINE_ALL) == 0) {
+		channels_forget(engine, semaphore);
 		rest_in_peace(engine, semaphore);
 		return;
 	}
+	if (semaphore->out && channels_can_serve(engine, semaphore))
+		waitline_back(engine, semaphore);
 	if (engine->link == BROKER_UP)
 		move(engine, semaphore);
+	channels_served(engine, semaphore);
 	standing_tell(engine, semaphore);
 }

@@ -14,7 +14,7 @@
 #define CREDIT_MOST 4U
 
 enum member_state {
-	MEMBER_AWAY,  /* not asked for: the hold link is away */
+	MEMBER_AWAY,  /* not asked for: the hold link is away, or channels are */
 	MEMBER_ASKED, /* not there yet, or not there now */
 	MEMBER_JOINED /* hints come */
 };
@@ -54,7 +54,7 @@ ask_for_place(struct lock_engine *engine, struct member *member)
 {
 	unsigned credit = member->waiters < CREDIT_MOST ? member->waiters : CREDIT_MOST;
 
-	if (engine->link != BROKER_UP || member->waiters == 0)
+	if (engine->link != BROKER_UP || member->waiters == 0 || member->semaphore->out)
 		return;
 	if (member->state != MEMBER_AWAY && credit <= member->credit)
 		return;
@@ -205,6 +205,7 @@ waitline_link_changed(struct lock_engine *engine)
 	for (; semaphore != NULL; semaphore = semaphore->by_line.next) {
 		struct member *member = semaphore->members;
 
+		semaphore->out = false;
 		for (; member != NULL; member = member->by_priority.next) {
 			if (FAULT(LINE_NOT_JOINED_AGAIN) && engine->link == BROKER_UP)
 				continue;
@@ -217,6 +218,38 @@ waitline_link_changed(struct lock_engine *engine)
 }
 
 /* ---- as a whole ---- */
+
+void
+waitline_out(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct member *member = semaphore->members;
+
+	semaphore->out = true;
+	for (; member != NULL; member = member->by_priority.next)
+		give_place_up(engine, member);
+}
+
+void
+waitline_back(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct member *member = semaphore->members;
+
+	if (!semaphore->out)
+		return;
+	semaphore->out = false;
+	for (; member != NULL; member = member->by_priority.next)
+		ask_for_place(engine, member);
+}
+
+bool
+waitline_has_place(const struct semaphore *semaphore)
+{
+	const struct member *member = semaphore->members;
+
+	while (member != NULL && member->state == MEMBER_AWAY)
+		member = member->by_priority.next;
+	return member != NULL;
+}
 
 int
 waitline_count(const struct semaphore *semaphore)

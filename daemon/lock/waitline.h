@@ -4,7 +4,7 @@
  * while after the last of them, but not while a slot is freed here, of which it would be told; and given up
  * while the hold link is away, as nothing can be claimed then.
  *
- *	AWAY --- somebody waits, the hold link is up ---> ASKED <--- joined, left ---> JOINED
+ *	AWAY --- somebody waits and can claim, the hold link is up ---> ASKED <--- joined, left ---> JOINED
  *
  * Whatever was freed between the look that began a wait and the place in the line was told to others:
  * after JOINED it is looked once more.
@@ -24,6 +24,14 @@ void waitline_news(struct lock_engine *engine, const struct broker_line_event *e
 void waitline_link_changed(struct lock_engine *engine);
 /* How many of the line's members are ours, as far as we have heard. */
 int waitline_count(const struct semaphore *semaphore);
+/*
+ * Gives up all places for as long as nobody here can have a channel: what others are told of goes to them.
+ * And asks for them again, when somebody can (nothing, while they were not given up).
+ */
+void waitline_out(struct lock_engine *engine, struct semaphore *semaphore);
+void waitline_back(struct lock_engine *engine, struct semaphore *semaphore);
+/* Whether a hint may come to one of ours. */
+bool waitline_has_place(const struct semaphore *semaphore);
 /* Gives up the places for which nobody waits. */
 void waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore);
 /* Gives up every place of the name. Nobody may wait for it. */

@@ -137,7 +137,7 @@ handle_hindrance(char buf[HANDLERS_WORDS_MAX], const struct dispatch *dispatch,
     const struct conn *conn, const char *name)
 {
 	const struct access_rules *rules = dispatch->config->access;
-	char why[ACCESS_WHY_MAX];
+	char why[ACCESS_WHY_MAX], lacking[LOCK_LACKING_MAX];
 
 	if (dispatch->draining) {
 		snprintf(buf, HANDLERS_WORDS_MAX, "%s", reason_message(REASON_DRAINING));
@@ -149,7 +149,13 @@ handle_hindrance(char buf[HANDLERS_WORDS_MAX], const struct dispatch *dispatch,
 		    (unsigned)conn->subject.uid, why);
 		return buf;
 	}
-	return broker_hindrance(buf, dispatch);
+	if (broker_hindrance(buf, dispatch) != NULL)
+		return buf;
+	if (lock_lacking(dispatch->engine, conn->subject.uid,
+		access_is_admin(rules, &conn->subject), lacking) == NULL)
+		return NULL;
+	snprintf(buf, HANDLERS_WORDS_MAX, "%s", lacking);
+	return buf;
 }
 
 void

@@ -15,6 +15,7 @@ handle_acquire(struct dispatch *dispatch, struct conn *conn, const struct reques
 	    .lease = params->lease,
 	    .create = params->create,
 	    .uid = conn->subject.uid,
+	    .exempt = access_is_admin(dispatch->config->access, &conn->subject),
 	    .pid = conn->subject.pid,
 	    .who = params->who,
 	    .why = params->why,

@@ -10,7 +10,7 @@ import unittest
 import tap
 from daemon import Daemon
 from wait import wait_until
-from wire import Wire
+from wire import Wire, WireError
 
 SOON = 0.1  # seconds in which the slot of a peer that hung up must be free
 
@@ -321,6 +321,83 @@ class Limits(unittest.TestCase):
             peer.hang_up()
         wait_until(lambda: watcher.call("info")["counts"]["peers"] == 1)
         self.assertEqual(watcher.call("info")["counts"]["holds"], 0)
+
+
+class Channels(unittest.TestCase):
+    """One user leaves channels of the connection to the broker to the others; only root can be two users."""
+
+    ALL, RESERVE = 2047, 256
+    ALICE, BOB = 65533, 65534
+
+    def setUp(self):
+        self.daemon = Daemon(self, "--socket-mode", "0666")
+        os.chmod(self.daemon.dir, 0o711)
+        self.root = Wire(self.daemon)
+
+    def user(self, uid):
+        """A connection of another user: the kernel notes the effective uid that connects."""
+        os.seteuid(uid)
+        try:
+            return Wire(self.daemon, self)
+        finally:
+            os.seteuid(0)
+
+    def take(self, peers, count, prefix):
+        """Asks for so many mutexes by turns; returns who was refused, and why."""
+        asked = [(peers[i % len(peers)], peers[i % len(peers)].request(
+            "acquire", name=f"{prefix}{i}", kind="mutex", timeout=0)) for i in range(count)]
+        refused = []
+        for peer, id in asked:
+            try:
+                peer.answer(id)
+            except WireError as error:
+                refused.append(error)
+        return refused
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_one_user_leaves_channels_to_others(self):
+        self.root.call("create", name="db")
+        alice = [self.user(self.ALICE) for _ in range(2)]
+        refused = self.take(alice, self.ALL, "m")
+        self.assertEqual(len(refused), self.RESERVE)
+        self.assertEqual({error.reason for error in refused}, {"too-many-locks"})
+        self.assertIn(f"user {self.ALICE} holds {self.ALL - self.RESERVE} locks", refused[0].message)
+        self.assertIn(f"user {self.ALICE} holds", alice[0].call("explain", name="db")["text"])
+        bob = self.user(self.BOB)
+        lock = bob.call("acquire", name="db", timeout=0)["lock"]
+        # Who has no channel is not refused when the slot is free, and stops nobody behind it.
+        waits = alice[0].request("acquire", name="db")
+        alice[0].call("ping")
+        behind = bob.request("acquire", name="db")
+        bob.call("ping")
+        bob.call("release", lock=lock)
+        bob.call("release", lock=bob.answer(behind)["lock"])
+        # Root is exempt, up to the last channel.
+        self.assertEqual(self.take([self.root], self.RESERVE, "r"), [])
+        (refused,) = self.take([self.root], 1, "s")
+        self.assertEqual(refused.reason, "too-many-locks")
+        self.assertIn(f"all {self.ALL} channels", refused.message)
+        alice[1].hang_up()
+        self.assertEqual(alice[0].answer(waits)["slot"], 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_a_reload_counts_and_the_admin_group_is_exempt(self):
+        def reload(config):
+            reloads = self.daemon.log().count(" reloaded")
+            self.daemon.write_config(config)
+            self.daemon.reload()
+            wait_until(lambda: self.daemon.log().count(" reloaded") > reloads)
+
+        alice = self.user(self.ALICE), self.user(self.ALICE)
+        reload("channels-reserve = 2045\n")
+        self.assertEqual(len(self.take(alice, 1025, "m")), 1)  # at most half is kept back
+        waits = alice[0].request("acquire", name="n", kind="mutex")
+        alice[0].call("ping")
+        reload("channels-reserve = 1022\n")
+        self.assertIsNone(alice[0].answer(waits)["slot"])
+        self.assertEqual(len(self.take(alice, 1, "o")), 1)
+        reload("channels-reserve = 1022\nadmin-group = root\n")  # her group, if not her user
+        self.assertEqual(self.take(alice, 1, "p"), [])
 
 
 class OutOfFiles(unittest.TestCase):

@@ -54,6 +54,8 @@ struct ask {
 	int priority;       /* acquire */
 	bool lease;         /* acquire: it heeds its lease */
 	bool create;        /* acquire: it makes the semaphore when there is none */
+	uid_t uid;          /* acquire: of its peer */
+	bool exempt;        /* acquire: of the limit of channels */
 	bool slotless;      /* verify, release: it takes no slot */
 	struct order order; /* of an administrator */
 	bool taken;         /* await: until it is; else until it is not */
@@ -82,6 +84,7 @@ struct belief {
 	int name, slot;
 	enum lock_kind kind;
 	uid_t uid;
+	bool exempt;         /* it is charged to nobody */
 	uint64_t connection; /* of the grant */
 	bool slotless; /* it takes none: the semaphore is unlimited, or it was let in. slot is 0 */
 	bool heeds, over; /* its lease; which has passed */

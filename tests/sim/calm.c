@@ -179,7 +179,7 @@ try_all(struct sim *sim)
 	struct sim_daemon *daemon =
 	    &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
 
-	if (daemon->draining || (unsigned)slots >= sim->plan.lanes_max ||
+	if (daemon->draining || (size_t)slots >= plan_most_of_user(&sim->plan) ||
 	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
 	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
 		return;
@@ -238,6 +238,8 @@ calm_down(struct sim *sim)
 		crowd_is_alone(sim);
 	if (!is_over(sim))
 		crowd_meets(sim);
+	if (!is_over(sim))
+		crowd_starves(sim);
 	if (!is_over(sim))
 		crowd_wavers(sim);
 	if (!is_over(sim))

@@ -164,6 +164,7 @@ check_step(struct sim *sim)
 		check_belief(sim, &sim->book.beliefs[i]);
 	check_dues(sim);
 	check_verifies(sim);
+	check_channels(sim);
 	check_waits(sim);
 }
 

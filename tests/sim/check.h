@@ -67,6 +67,11 @@ void check_handed_on(struct sim *sim, int daemon, int name, const struct lock_an
 bool check_has_passed(const struct sim *sim, int daemon, int name, int slot);
 /* Nobody who stood before it was passed over; of what takes a slot. */
 void check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, int slot);
+/* Somebody was told that he holds a slot: with it his user has no more channels than it may. */
+void check_charged(struct sim *sim, const struct sim_daemon *daemon, const struct belief *belief);
+/* Always: whether there are channels. And since when there is one for the ask; INT64_MAX: there is none. */
+void check_channels(struct sim *sim);
+int64_t check_channel_since(const struct sim *sim, const struct ask *ask);
 /* Always: nothing stays free while somebody waits who could have it; what was passed on has somebody. */
 void check_waits(struct sim *sim);
 /* So long all was as it is, and nothing happened: so many messages have been sent since `before`. */

@@ -190,7 +190,7 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 		break;
 	case REASON_TOO_MANY_LOCKS:
 		right = sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-			(sim->plan.troubles & 1U << TROUBLE_FEW_LANES) != 0;
+			(ask->timeout == 0 && sim_is_short(sim));
 		break;
 	default:
 		right = false;

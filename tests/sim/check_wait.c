@@ -16,10 +16,8 @@
  */
 #define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_passes / 4))
 
-/* With these nothing says when somebody gets what is free: lanes are stuck, or too few; all is refused. */
-#define WAITS_MAY_FAIL                                                                             \
-	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_LANES |                    \
-	    1U << TROUBLE_REFUSE)
+/* With these nothing says when somebody gets what is free: lanes are stuck; all is refused. */
+#define WAITS_MAY_FAIL (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_REFUSE)
 /* With these nobody knows when it was heard that a claim failed, or one did without being performed. */
 #define ANSWERS_ARE_LATE                                                                           \
 	(1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP | 1U << TROUBLE_SUSPEND | 1U << TROUBLE_CLOSE | \
@@ -282,11 +280,13 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 			continue;
 		passed++;
 		first = other;
+		if (sim_is_short(sim))
+			continue; /* there may be no channel for it */
 		if (++other->overtaken > OVERTAKEN_MOST(sim))
 			check_fail(sim, 18, "%u had %s before request %d", OVERTAKEN_MOST(sim),
 			    queue_lock(ask->name), (int)other->request);
 	}
-	if (passed == 0 || may_rest ||
+	if (passed == 0 || may_rest || sim_is_short(sim) ||
 	    (sim->plan.troubles & (WAITS_MAY_FAIL | ANSWERS_ARE_LATE)) != 0)
 		return;
 	lock_each_passing(daemon->engine, queue_lock(ask->name), count_passing, &passing);
@@ -352,6 +352,8 @@ could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
 
 	if (sim->alarm && since != INT64_MAX)
 		since = later(since, sim->waits.alarm_began);
+	if (sim_is_short(sim))
+		since = later(since, check_channel_since(sim, ask));
 	return since;
 }
 
@@ -374,6 +376,8 @@ patience(const struct sim *sim)
 
 	if ((sim->plan.troubles & PROBES_MAY_HANG) != 0)
 		most += 2 * MEMORY_PROBE_TIMEOUT + REST_MOST; /* that before it came, and its own */
+	if (sim_is_short(sim)) /* others are woken before it, one after the other */
+		most += 2 * sim->plan.names * answer_time(sim);
 	return most;
 }
 
@@ -385,6 +389,9 @@ check_promptly(struct sim *sim, const struct ask *ask, int slot)
 	const struct wait_slot *wait = &of->slots[slot];
 	const struct truth_slot *truth = &sim->truth.names[ask->name].slots[slot];
 	int64_t since = later(ask->ready_at, wait->freed_at);
+
+	if (sim_is_short(sim))
+		since = later(since, check_channel_since(sim, ask));
 
 	if (wait->freed_at <= sim->waits.settled || truth->claimed_at > wait->freed_at ||
 	    of->lapsed_at >= wait->freed_at)

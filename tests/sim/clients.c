@@ -100,6 +100,7 @@ client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_k
 			  ? 1 + (int)dice_below(&sim->dice, 2)
 			  : 0,
 	    .uid = peer->uid,
+	    .exempt = dice_percent(&sim->dice, 15),
 	    .who = who,
 	};
 	uint64_t request;
@@ -115,6 +116,8 @@ client_acquire(struct sim *sim, struct sim_daemon *daemon, int name, enum lock_k
 		.priority = priority,
 		.lease = acquire.lease,
 		.create = acquire.create > 0,
+		.uid = peer->uid,
+		.exempt = acquire.exempt,
 		.due = patience == DURATION_FOREVER ? INT64_MAX : sim->now + patience,
 	    });
 	NOTE(sim, .text = "{p} of {d} asks for {q}, {w}, timeout {t} (request {n})",

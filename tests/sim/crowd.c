@@ -184,6 +184,70 @@ crowd_meets(struct sim *sim)
 	disperse(sim);
 }
 
+/* ---- who has no channel ---- */
+
+/* All that there is but one mutex, as far as there are channels; nobody waits. */
+static void
+take_all_but(struct sim *sim, struct sim_daemon *daemon, int name)
+{
+	for (int i = 0; i < sim->plan.names; i++) {
+		if (i != name)
+			client_acquire(sim, daemon, i, LOCK_KIND_MUTEX, 0, 0);
+		for (int slot = truth_size(&sim->truth, i); slot > 0; slot--)
+			client_acquire(sim, daemon, i, LOCK_KIND_SEMAPHORE, 0, 0);
+	}
+	sim_pass(sim, 200 * NSEC_PER_MSEC);
+}
+
+static void
+release_at(struct sim *sim, const struct sim_daemon *daemon)
+{
+	for (size_t i = sim->book.belief_count; i-- > 0;) {
+		if (sim->book.beliefs[i].daemon == daemon->number && !book_is_full(&sim->book))
+			client_release(sim, &sim->book.beliefs[i]);
+	}
+}
+
+void
+crowd_starves(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *poor = any_daemon(sim), *other = any_daemon(sim);
+
+	if (!sim_is_short(sim) || sim->plan.python || poor == other || poor->draining ||
+	    other->draining || (sim->plan.troubles & 1U << TROUBLE_REFUSE) != 0 ||
+	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
+		return;
+	take_all_but(sim, poor, name);
+	for (int i = 0; i < MEETINGS && !is_over(sim); i++) {
+		struct sim_daemon *third = any_daemon(sim);
+
+		client_acquire(sim, other, name, LOCK_KIND_MUTEX, 0, 0);
+		sim_pass(sim, 200 * NSEC_PER_MSEC);
+		client_acquire(sim, poor, name, LOCK_KIND_MUTEX, DURATION_FOREVER, 0);
+		sim_pass(sim, 200 * NSEC_PER_MSEC);
+		if (!third->draining)
+			client_acquire(sim, third, name, LOCK_KIND_MUTEX, DURATION_FOREVER, 0);
+		sim_pass(sim, 200 * NSEC_PER_MSEC);
+		/* Whoever waits there has it within a moment, though poor may be told of it first. */
+		for (int j = 0; j < 2; j++) {
+			release_at(sim, other);
+			sim_pass(sim, NSEC_PER_SEC);
+			release_at(sim, third);
+			sim_pass(sim, NSEC_PER_SEC);
+		}
+	}
+	/* And poor, when it has a channel again. */
+	while (sim->book.belief_count > 0 && !is_over(sim)) {
+		for (int i = 0; i < sim->plan.daemons; i++)
+			release_at(sim, &sim->daemons[i]);
+		sim_pass(sim, NSEC_PER_SEC);
+	}
+	if (!is_over(sim))
+		disperse(sim);
+}
+
 /* ---- alone ---- */
 
 /* Not those who have it only then. */

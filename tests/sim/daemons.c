@@ -24,6 +24,8 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	    .connection = memory_broker_connection(daemon->broker, BROKER_HOLD),
 	    .slotless = answer->slot == 0 && answer->safe_until == 0,
 	    .heeds = ask->lease,
+	    .uid = ask->uid,
+	    .exempt = ask->exempt,
 	    .safe_until = answer->safe_until,
 	    .granted_at = sim->now,
 	};
@@ -34,7 +36,6 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 
 		if (peer->id != ask->peer)
 			continue;
-		belief.uid = peer->uid;
 		/* What it was told of its lease holds for all that it has. */
 		if (belief.heeds && peer->safe_until > belief.safe_until)
 			belief.safe_until = peer->safe_until;
@@ -48,8 +49,10 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 
 		seen->granted = ++sim->truth.moment;
 		seen->connection = belief.connection;
+		seen->uid = belief.exempt ? 0 : belief.uid;
 	}
 	book_believe(&sim->book, &belief);
+	check_charged(sim, daemon, &belief);
 }
 
 static void

@@ -159,7 +159,10 @@ any_plan(struct dice *dice)
 	if (plan.python)
 		plan.settings.naming = &queue_naming_amqp_locks_python;
 	if (plan.troubles & 1U << TROUBLE_FEW_LANES)
-		plan.lanes_max = 1 + (unsigned)dice_below(dice, 4);
+		plan.lanes_max = 1 + (unsigned)dice_below(dice, 6);
+	/* More than half of them are never left to others. */
+	if (plan.troubles & 1U << TROUBLE_FEW_LANES && dice_percent(dice, 80))
+		plan.settings.channels_reserve = dice_below(dice, plan.lanes_max);
 	return plan;
 }
 

@@ -82,6 +82,15 @@ struct plan {
 	struct lock_settings settings;
 };
 
+/* Of the hold link's channels one user may have so many. */
+static inline size_t
+plan_most_of_user(const struct plan *plan)
+{
+	size_t most = plan->lanes_max, reserve = plan->settings.channels_reserve;
+
+	return most - (reserve > most / 2 ? most / 2 : reserve);
+}
+
 struct sim_peer {
 	uint64_t id;
 	uid_t uid;
@@ -187,6 +196,13 @@ static inline bool
 sim_has(const struct sim *sim, enum trouble trouble)
 {
 	return !sim->calm && (sim->plan.troubles & 1U << trouble) != 0;
+}
+
+/* Whether there may be no channel for somebody. */
+static inline bool
+sim_is_short(const struct sim *sim)
+{
+	return (sim->plan.troubles & 1U << TROUBLE_FEW_LANES) != 0;
 }
 
 /*

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "tests/sim/queues.h"
 
@@ -22,6 +23,7 @@ struct wait_seen {
 	uint64_t
 	    granted; /* moment: somebody was told that he holds it; 0: not since it was claimed */
 	uint64_t connection; /* of the hold link, then */
+	uid_t uid;           /* of whoever was told; 0: it is exempt from the limit of channels */
 	bool vanished;       /* its holder was told so: it is claimed again, for him */
 	uint64_t revoked;    /* moment: its holder was told so */
 	/* A was deleted: the moment of the last time that the daemon's watch heard of it, or did not */
@@ -58,6 +60,8 @@ struct waits {
 	int64_t next_look;
 	int64_t fit_since[WAITS_DAEMONS];     /* it can serve who waits; INT64_MAX: it cannot */
 	int64_t let_see_since[WAITS_DAEMONS]; /* and may have a side link, to look for markers */
+	/* There is a channel for the users of even and odd peers, and for those that are exempt. */
+	int64_t channel_since[WAITS_DAEMONS][3];
 	int64_t settled; /* nothing is left of the troubles since then; INT64_MAX */
 	uint64_t published[WAITS_DAEMONS]; /* messages: probes and hints */
 	int64_t alarm_began;

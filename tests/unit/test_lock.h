@@ -7,6 +7,7 @@
 #include <check.h>
 
 Suite *suite_lock_acquire(void);
+Suite *suite_lock_channels(void);
 Suite *suite_lock_limits(void);
 Suite *suite_lock_line(void);
 Suite *suite_lock_markers(void);

@@ -11,6 +11,7 @@
 
 #define MOST 200
 #define ROUNDS 4000
+#define USERS 3
 
 struct model {
 	struct line line;
@@ -18,6 +19,7 @@ struct model {
 	size_t count;
 	struct jitter dice;
 	uint64_t last_id;
+	struct account users[USERS]; /* one of whom has no room */
 };
 
 static void
@@ -28,6 +30,8 @@ come(struct model *model)
 
 	waiter->id = ++model->last_id;
 	waiter->priority = (int)jitter_below(&model->dice, 5) - 2;
+	if (jitter_below(&model->dice, USERS + 1) > 0) /* else it is exempt */
+		waiter->account = &model->users[jitter_below(&model->dice, USERS)];
 	waiter->state = jitter_below(&model->dice, 4) == 0 ? WAITER_BEHIND : WAITER_NEW;
 	while (place > 0 && model->order[place - 1]->priority < waiter->priority)
 		place--;
@@ -43,7 +47,7 @@ go(struct model *model, size_t place)
 {
 	struct waiter *waiter = model->order[place];
 
-	line_leave(&model->line, waiter);
+	line_leave(waiter);
 	free(waiter);
 	model->count--;
 	memmove(model->order + place, model->order + place + 1,
@@ -64,7 +68,7 @@ change(struct model *model, size_t place)
 	};
 	struct waiter *waiter = model->order[place];
 
-	line_set_state(&model->line, waiter, next[waiter->state]);
+	line_set_state(waiter, next[waiter->state]);
 }
 
 /* The first from `place` on, by the plain list. */
@@ -76,6 +80,28 @@ expected(const struct model *model, size_t place, unsigned states)
 			return model->order[place];
 	}
 	return NULL;
+}
+
+static bool
+is_able(const struct waiter *waiter, const struct account *giver)
+{
+	return waiter->account == giver || account_has_room(waiter->account);
+}
+
+/* The same of those who may take another channel. */
+static void
+compare_able(const struct model *model, unsigned states, const struct account *giver)
+{
+	const struct waiter *next = NULL;
+
+	for (size_t i = model->count; i-- > 0;) {
+		ck_assert_ptr_eq(
+		    line_next_able(&model->line, model->order[i], states, giver), next);
+		if ((states & LINE_OF(model->order[i]->state)) != 0 &&
+		    is_able(model->order[i], giver))
+			next = model->order[i];
+	}
+	ck_assert_ptr_eq(line_first_able(&model->line, states, giver), next);
 }
 
 static void
@@ -95,6 +121,8 @@ compare(const struct model *model)
 			    expected(model, i + 1, sets[set]));
 		}
 		ck_assert_uint_eq(line_count(&model->line, sets[set]), count);
+		compare_able(model, sets[set], NULL);
+		compare_able(model, sets[set], &model->users[0]);
 	}
 	for (size_t i = 0; i < model->count; i++)
 		ck_assert_int_eq(line_position(&model->line, model->order[i]), (int)i + 1);
@@ -105,6 +133,8 @@ START_TEST(the_line_is_what_a_plain_list_says)
 	struct model model = {.count = 0};
 
 	jitter_init(&model.dice, (uint64_t)_i + 1);
+	for (int i = 1; i < USERS; i++)
+		model.users[i].most = 1;
 	for (int round = 0; round < ROUNDS; round++) {
 		int64_t what = jitter_below(&model.dice, 10);
 

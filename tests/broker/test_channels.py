@@ -1,0 +1,103 @@
+"""The channels of the connection that carries the locks, where RabbitMQ allows few of them."""
+
+import os
+import time
+import unittest
+
+import tap
+from daemon import Daemon
+from rabbit import Rabbit
+from wire import Wire, wait_until
+
+CHANNELS = 24
+RABBIT = Rabbit(config=f"channel_max = {CHANNELS}\n")
+ALICE = 65533
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+
+
+class Channels(unittest.TestCase):
+    deadline = 60
+
+    def setUp(self):
+        self.db = self.id().rpartition(".")[2]
+        self.one = self.daemon()
+        self.admin = Wire(self.one)
+        self.assertEqual(self.admin.call("info")["broker"]["lanes_max"], CHANNELS)
+        self.admin.call("create", name=self.db)
+
+    def daemon(self):
+        # What is not told is found late.
+        daemon = Daemon(self, "--socket-mode", "0666", "--reprobe", "60",
+                        broker=RABBIT.url)
+        os.chmod(daemon.dir, 0o711)
+        daemon.wait_broker()
+        return daemon
+
+    def wait_counts(self, daemon, **counts):
+        peer = Wire(daemon)
+        wait_until(lambda: counts.items() <= peer.call("info")["counts"].items(), what=f"{counts}")
+        peer.hang_up()
+
+    def take(self, peer, count, prefix):
+        """So many mutexes; their locks."""
+        asked = [peer.request("acquire", name=f"{prefix}{n}", kind="mutex", timeout=0)
+                 for n in range(count)]
+        return [peer.answer(one)["lock"] for one in asked]
+
+    def test_those_who_wait_for_a_channel_have_it_when_others_let_go(self):
+        peer = Wire(self.one)
+        locks = self.take(peer, CHANNELS, "m")
+        waits = [peer.request("acquire", name=f"n{n}", kind="mutex") for n in range(CHANNELS)]
+        self.wait_counts(self.one, holds=CHANNELS, waiting=CHANNELS, in_flight=0)
+        self.assertEqual(self.admin.error("acquire", name=self.db, timeout=0).reason, "too-many-locks")
+        # All at once: channels that nobody needs for the moment are closed, and opened again.
+        began = time.monotonic()
+        for lock in locks:
+            peer.request("release", lock=lock)
+        for one in waits:
+            peer.answer(one)
+        took = time.monotonic() - began
+        print(f"{CHANNELS} channels changed hands in {took:.3f} s")
+        self.assertLess(took, 2)
+
+    def test_a_slot_goes_to_another_host_while_there_is_no_channel(self):
+        others = self.daemon(), self.daemon()
+        here, there = Wire(self.one), Wire(others[1])
+        locks = self.take(here, CHANNELS, "m")
+        lock = there.call("acquire", name=self.db, timeout=0)["lock"]
+        poor = here.request("acquire", name=self.db)
+        self.wait_counts(self.one, waiting=1)
+        began = time.monotonic()
+        for turn in range(4):
+            rich = Wire(others[turn % 2])
+            one = rich.request("acquire", name=self.db)
+            self.wait_counts(others[turn % 2], waiting=1)
+            there.hang_up()
+            there, lock = rich, rich.answer(one)["lock"]
+        self.assertLess(time.monotonic() - began, 4)
+        here.call("release", lock=locks[0])
+        there.call("release", lock=lock)
+        self.assertEqual(here.answer(poor, within=2)["slot"], 1)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_one_user_leaves_some_to_others(self):
+        os.seteuid(ALICE)
+        try:
+            alice = Wire(self.one)
+        finally:
+            os.seteuid(0)
+        locks = self.take(alice, CHANNELS // 2, "m")  # no more is ever left to others
+        self.assertEqual(alice.error("acquire", name=self.db, timeout=0).reason, "too-many-locks")
+        waits = alice.request("acquire", name=self.db)
+        self.wait_counts(self.one, waiting=1)
+        self.take(Wire(self.one), CHANNELS // 2, "r")
+        alice.call("release", lock=locks[0])
+        self.assertEqual(alice.answer(waits, within=2)["slot"], 1)
+
+
+if __name__ == "__main__":
+    tap.main()
