@@ -8,8 +8,8 @@
  *	METHODS	*, or methods separated by commas
  *	NAMES	a pattern of fnmatch(3), in which * matches slashes too
  *
- * A rule about `create` decides on `acquire` with `create`, too, and one about `fsck` on both of its
- * forms; without a rule the one that repairs needs the privilege, the other does not.
+ * A rule about `create` decides on `acquire` with `create`, too. `fsck` needs the privilege in both of
+ * its forms: it takes the administration mutex, which keeps administrators waiting.
  *
  * One about `grant` or `deny` goes by the name of the lock that is waited for.
  *

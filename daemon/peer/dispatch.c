@@ -40,12 +40,6 @@ asks_to_create(const struct method_params *params)
 	return params->create > 0;
 }
 
-static bool
-asks_to_repair(const struct method_params *params)
-{
-	return params->repair;
-}
-
 static const struct dispatch_row rows[] = {
     {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .journal = JOURNAL_ACQUIRE,
 	.asks_more = asks_to_create, .more_method = "create", .more_privilege = ACCESS_ADMIN,
@@ -58,9 +52,7 @@ static const struct dispatch_row rows[] = {
     {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
     {"size", ACCESS_ANYONE, handle_size, result_size, .journal = JOURNAL_LOOK},
     {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
-    {"fsck", ACCESS_ANYONE, handle_fsck, result_fsck, .journal = JOURNAL_CHANGE, .scans = true,
-	.asks_more = asks_to_repair, .more_method = "fsck", .more_privilege = ACCESS_ADMIN,
-	.more_called = "fsck with repair"},
+    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, .journal = JOURNAL_CHANGE, .scans = true},
     {"explain", ACCESS_ANYONE, handle_explain, result_explain, .journal = JOURNAL_LOOK,
 	.scans = true, .hindrance = handle_hindrance},
     {"list", ACCESS_ANYONE, handle_list, result_list, .finish = finish_list,

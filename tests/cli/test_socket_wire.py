@@ -314,6 +314,7 @@ class Users(unittest.TestCase):
                 ("create", {"name": "x"}, "permission-denied"),
                 ("destroy", {"name": "db"}, "permission-denied"),
                 ("resize", {"name": "db", "slots": 2}, "permission-denied"),
+                ("fsck", {"name": "db"}, "permission-denied"),
                 ("fsck", {"name": "db", "repair": True}, "permission-denied"),
                 ("acquire", {"name": "db", "timeout": 0, "create": 1}, "permission-denied"),
                 ("verify", {"lock": lock}, "not-held"),
@@ -328,6 +329,14 @@ class Users(unittest.TestCase):
                     daemon.wait_log(rf"denied {method}( with \w+)? of \w+: peer \d+, uid {self.NOBODY}, pid \d+: only root")
         reply = self.as_user(daemon, [], "size", name="db")
         self.assertEqual(reply["result"]["slots"], 1)
+        self.assertEqual(self.as_user(daemon, [], "explain", name="db")["result"]["verdict"], "full")
+        # A rule can give the right to somebody else.
+        daemon.write_config("[access]\nrule = allow any fsck *\n")
+        daemon.reload()
+        daemon.wait_log("reloaded")
+        for repair in (False, True):
+            reply = self.as_user(daemon, [], "fsck", name="db", repair=repair)
+            self.assertTrue(reply["result"]["clean"])
         # A supplementary group is enough to be an administrator.
         reply = self.as_user(daemon, [7, 0, 9], "create", name="x")
         self.assertEqual(reply["result"]["slots"], 1)
