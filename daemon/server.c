@@ -190,13 +190,13 @@ server_apply(struct server *server)
 	const struct config *config = server->config;
 	struct lock_settings settings =
 	    server_lock_settings(server->naming, server->started, config);
+	const struct account_limits limits = server_account_limits(config);
 
 	log_set_level(config->log_level);
 	lock_engine_set(server->engine, &settings);
 	view_set_timeout(server->view, config->inspect_timeout);
 	dispatch_set_config(server->dispatch, config);
-	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer,
-	    (size_t)config->max_peers_per_uid);
+	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer, &limits);
 }
 
 static void
@@ -498,7 +498,7 @@ server_run(struct config *config)
 	}
 	if (status == EX_OK) {
 		/* What was said last, as `lost`, is still to be sent. */
-		peers_visit(server.peers);
+		peers_push(server.peers);
 		log_info("stopped");
 	}
 	server_done(&server);

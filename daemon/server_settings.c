@@ -42,6 +42,21 @@ server_lock_settings(
 	};
 }
 
+struct account_limits
+server_account_limits(const struct config *config)
+{
+	const size_t mib = 1024 * 1024;
+
+	return (struct account_limits){
+	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_peers_per_uid,
+		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
+		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
+		[ACCOUNT_LOOKS] = (size_t)config->max_looks_per_uid,
+		[ACCOUNT_BYTES] = (size_t)config->max_buffer_per_uid * mib},
+	    .all_bytes = (size_t)config->max_buffer * mib,
+	};
+}
+
 struct broker *
 server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed,
     const struct config *config, char **ret_error)

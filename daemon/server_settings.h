@@ -1,5 +1,5 @@
 /*
- * The configuration in the words of those whom it is for: engine, view and broker.
+ * The configuration in the words of those whom it is for: engine, view, peers and broker.
  */
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
@@ -7,6 +7,7 @@
 #include "daemon/broker/amqp_broker.h"
 #include "daemon/config/config.h"
 #include "daemon/lock/lock.h"
+#include "daemon/peer/account.h"
 #include "daemon/view/view.h"
 
 /* How queues are named; owned by the caller, who frees it after the engine. */
@@ -18,6 +19,9 @@ struct lock_settings server_lock_settings(
 /* The view of what that engine holds; `run` is in all ids of this daemon. */
 struct view *server_view(struct lock_engine *engine, struct broker *broker, struct timers *timers,
     uint32_t run, const struct config *started, const struct view_listener *listener);
+
+/* What the peers of one user may have in use. */
+struct account_limits server_account_limits(const struct config *config);
 
 /* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
 struct broker *server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed,

@@ -203,6 +203,12 @@ json_new_array(void)
 	return cJSON_CreateArray();
 }
 
+struct cJSON *
+json_new_text(const char *json)
+{
+	return cJSON_CreateRaw(json);
+}
+
 /* value, with U+FFFD for each byte that is part of no character. */
 static struct cJSON *
 new_mended_string(const char *value)

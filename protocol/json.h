@@ -54,6 +54,8 @@ struct cJSON *json_copy(const struct cJSON *value);
 /* Making. A member's name is not copied: it stays as long as the object does, as a literal does. */
 struct cJSON *json_new_object(void);
 struct cJSON *json_new_array(void);
+/* A value that is JSON text already, as json_print() makes it; copied. It can be added and printed, no more. */
+struct cJSON *json_new_text(const char *json);
 /* NULL: null. Bytes that are not UTF-8 (a broker's words may be anything) become U+FFFD. */
 void json_add_string(struct cJSON *object, const char *name, const char *value);
 /* A duration or a time in ns, as seconds: exact, which is more than a double's digits would be. */

@@ -126,3 +126,17 @@ line_reader_next(struct line_reader *reader, const char **ret_line, size_t *ret_
 	rewind_empty(reader);
 	return LINE_NONE;
 }
+
+void
+line_reader_untake(struct line_reader *reader, const char *line, size_t len)
+{
+	reader->start = reader->scanned = (size_t)(line - reader->data);
+	/* Of a CR LF it is the CR: then an empty line follows, which is skipped. */
+	reader->data[reader->start + len] = '\n';
+}
+
+size_t
+line_reader_held(const struct line_reader *reader)
+{
+	return reader->len - reader->start;
+}

@@ -36,5 +36,9 @@ enum line_status line_reader_feed(struct line_reader *reader, const void *bytes,
  */
 enum line_status line_reader_next(struct line_reader *reader, const char **ret_line,
     size_t *ret_len) __attribute__((warn_unused_result));
+/* The line that was handed out last, still borrowed, will be handed out again. */
+void line_reader_untake(struct line_reader *reader, const char *line, size_t len);
+/* Bytes that were fed and not handed out. */
+size_t line_reader_held(const struct line_reader *reader);
 
 #endif

@@ -284,6 +284,18 @@ check_naming(struct loading *l)
 	return true;
 }
 
+/* Or one user could keep the others out. */
+static bool
+check_buffers(struct loading *l)
+{
+	const struct config *config = l->config;
+
+	if (config->max_buffer_per_uid <= config->max_buffer / 2)
+		return true;
+	return fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
+	    config->max_buffer_per_uid, config->max_buffer);
+}
+
 static bool
 check_groups(struct loading *l)
 {
@@ -307,7 +319,7 @@ load(int argc, char *argv[], const struct options *options, struct config_error 
 	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
 	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
 	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_times(&l) &&
-	    check_naming(&l) && check_groups(&l)) {
+	    check_naming(&l) && check_buffers(&l) && check_groups(&l)) {
 		access_rules_set_admin_group(l.config->access, l.config->admin_group);
 		return l.config;
 	}

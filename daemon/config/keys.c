@@ -119,6 +119,19 @@ const struct config_key config_keys[] = {
 	{"max-waits-per-uid", KEY_INTEGER, AT(max_waits_per_uid), "20000", "N", 1, 1000000, NULL, true,
 	    "How many requests of the processes of one user, root as well, may wait for locks, over all "
 	    "connections. What is more is refused as too-many-waiters."},
+	{"max-watches-per-uid", KEY_INTEGER, AT(max_watches_per_uid), "64", "N", 1, 1000000, NULL, true,
+	    "How many watches the processes of one user, root as well, may have. A watch more is refused "
+	    "as too-many-waiters."},
+	{"max-looks-per-uid", KEY_INTEGER, AT(max_looks_per_uid), "16", "N", 1, 1000000, NULL, true,
+	    "How many requests of size, show, list, explain and fsck are worked on at once for the "
+	    "processes of one user. More are read only when one has been answered."},
+	{"max-buffer-per-uid", KEY_INTEGER, AT(max_buffer_per_uid), "16", "MIB", 4, 65536, NULL, true,
+	    "Memory, in MiB, for what the connections of one user have not read, have sent in part, or "
+	    "are still to be answered. Nothing is read from them while it is used up. Not more than half "
+	    "of max-buffer."},
+	{"max-buffer", KEY_INTEGER, AT(max_buffer), "128", "MIB", 8, 131072, NULL, true,
+	    "The same for all users together. While it is used up, only users with less than 256 KiB are "
+	    "read. The unit's MemoryMax has to be larger."},
 	{"admin-group", KEY_STRING, AT(admin_group), "lockbroker-admin", "GROUP", 0, 64, NULL, true,
 	    "The group whose members may, besides root and the daemon's own user, do what changes "
 	    "semaphores for everybody. A group that does not exist has no members; empty: no group."},

@@ -39,7 +39,7 @@ struct config_key {
 /* Most hosts in `broker`. */
 #define KEY_BROKERS_MAX 16
 /* At least as many as there are rows. */
-#define KEY_COUNT_MAX 40
+#define KEY_COUNT_MAX 48
 
 /* In the order of the manual; ends with a row without name. */
 extern const struct config_key config_keys[];

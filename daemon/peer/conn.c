@@ -10,6 +10,7 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/peer/credentials.h"
@@ -19,6 +20,7 @@
 #define READ_SIZE (16 * 1024)
 
 static void conn_event(evutil_socket_t fd, short what, void *ctx);
+static void conn_write(struct conn *conn);
 
 static const char *
 state_name(enum conn_state state)
@@ -60,7 +62,8 @@ conn_new(struct conn_room *room, int fd, uint64_t id)
 		errno = saved;
 		return NULL;
 	}
-	conn->requests = requests_new();
+	conn->account = account_open(&room->accounts, conn->subject.uid);
+	conn->requests = requests_new(conn->account);
 	conn->in = line_reader_new(LINE_MAX_IN);
 	conn->out = evbuffer_new();
 	conn->event = event_new(room->base, fd, EV_READ | EV_PERSIST, conn_event, conn);
@@ -87,7 +90,7 @@ conn_free(struct conn *conn)
 {
 	if (conn == NULL)
 		return;
-	assert(!conn->is_due);
+	assert(!conn->is_due && !conn->is_halted);
 	tell_gone(conn);
 	if (conn->fd >= 0)
 		close(conn->fd);
@@ -96,14 +99,65 @@ conn_free(struct conn *conn)
 	free(conn->newest);
 	line_reader_free(conn->in);
 	requests_free(conn->requests);
+	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
+	account_close(conn->account);
 	credentials_done(&conn->subject);
 	free(conn);
+}
+
+/* What it keeps has changed. */
+static void
+conn_charge(struct conn *conn)
+{
+	size_t bytes = evbuffer_get_length(conn->out) + line_reader_held(conn->in);
+
+	account_add(conn->account, ACCOUNT_BYTES, bytes);
+	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
+	conn->charged = bytes;
 }
 
 static bool
 conn_is_throttled(const struct conn *conn)
 {
-	return requests_answering(conn->requests) >= conn->room->max_requests;
+	return conn->is_halted || requests_answering(conn->requests) >= conn->room->max_requests;
+}
+
+static void
+conn_halt(struct conn *conn, enum account_thing lacks)
+{
+	assert(!conn->is_halted);
+	conn->is_halted = true;
+	conn->lacks = lacks;
+	TAILQ_INSERT_TAIL(&conn->account->halted[lacks], conn, halted);
+}
+
+static void
+conn_end_halt(struct conn *conn)
+{
+	if (!conn->is_halted)
+		return;
+	conn->is_halted = false;
+	TAILQ_REMOVE(&conn->account->halted[conn->lacks], conn, halted);
+}
+
+void
+conn_resume(struct conn *conn)
+{
+	conn_end_halt(conn);
+	conn_make_due(conn);
+}
+
+/* Whether it is to be read, or a line of it taken. */
+static bool
+conn_may_ask(struct conn *conn)
+{
+	if (conn->state != CONN_OPEN || conn_is_throttled(conn))
+		return false;
+	if (account_has_room(conn->account, ACCOUNT_BYTES))
+		return true;
+	account_complain(conn->account);
+	conn_halt(conn, ACCOUNT_BYTES);
+	return false;
 }
 
 /* The one place that computes what the loop watches the socket for. */
@@ -115,7 +169,7 @@ conn_watch(struct conn *conn)
 	if (conn->state == CONN_OPEN && conn_is_throttled(conn)) {
 		if (!conn->half_closed)
 			interest |= EV_CLOSED;
-	} else if (conn->state == CONN_OPEN && !conn->lines_left) {
+	} else if (conn->state == CONN_OPEN && !conn->lines_left && !conn->readable) {
 		interest |= EV_READ;
 	}
 	if (conn->state != CONN_DEAD && !conn->is_due && evbuffer_get_length(conn->out) > 0)
@@ -132,13 +186,18 @@ conn_watch(struct conn *conn)
 		conn_kill(conn, "its socket cannot be watched");
 }
 
-static void
+void
 conn_make_due(struct conn *conn)
 {
-	if (conn->is_due || conn->state == CONN_DEAD)
+	struct account *account = conn->account;
+
+	if (conn->is_due)
 		return;
 	conn->is_due = true;
-	TAILQ_INSERT_TAIL(&conn->room->due, conn, due);
+	conn->room->due_count++;
+	if (TAILQ_EMPTY(&account->due))
+		TAILQ_INSERT_TAIL(&conn->room->turns, account, turn);
+	TAILQ_INSERT_TAIL(&account->due, conn, due);
 }
 
 void
@@ -156,11 +215,8 @@ conn_kill(struct conn *conn, const char *why)
 	/* Out of the loop's sight and of the peer's at once, though freed only later. */
 	close(conn->fd);
 	conn->fd = -1;
-	if (conn->is_due) {
-		conn->is_due = false;
-		TAILQ_REMOVE(&conn->room->due, conn, due);
-	}
-	TAILQ_INSERT_TAIL(&conn->room->dead, conn, dead);
+	conn_end_halt(conn);
+	conn_make_due(conn);
 }
 
 /* The peer has said all it will say: what it holds and waits for goes now, what it is owed it gets. */
@@ -172,27 +228,58 @@ conn_end(struct conn *conn)
 	conn_make_due(conn);
 }
 
+/*
+ * Whether it may be sent so much more. When its user has no room for that, a peer that has read what it was
+ * sent may all the same: it is owed what is said to it.
+ */
+static bool
+conn_can_take(struct conn *conn, size_t len)
+{
+	if (evbuffer_get_length(conn->out) + len > CONN_OUT_MAX)
+		return false;
+	if (account_has_room(conn->account, ACCOUNT_BYTES))
+		return true;
+	conn_write(conn);
+	return conn->state == CONN_DEAD || evbuffer_get_length(conn->out) == 0;
+}
+
+/* False: it is dead. */
+static bool
+conn_must_take(struct conn *conn, size_t len)
+{
+	if (conn->state != CONN_DEAD && !conn_can_take(conn, len))
+		conn_kill(conn, "it does not read what it is sent");
+	return conn->state != CONN_DEAD;
+}
+
 void
 conn_send(struct conn *conn, char *line)
 {
-	size_t len;
+	size_t len = line == NULL ? 0 : strlen(line);
 
-	if (conn->state == CONN_DEAD) {
-		free(line);
-		return;
-	}
-	if (line == NULL) {
-		conn_kill(conn, "out of memory");
-		return;
-	}
-	len = strlen(line);
-	if (evbuffer_get_length(conn->out) + len > CONN_OUT_MAX)
-		conn_kill(conn, "it does not read what it is sent");
-	else if (evbuffer_add(conn->out, line, len) != 0)
-		conn_kill(conn, "out of memory");
-	else
+	if (conn_must_take(conn, len)) {
+		if (line == NULL || evbuffer_add(conn->out, line, len) != 0)
+			conn_kill(conn, "out of memory");
+		conn_charge(conn);
 		conn_make_due(conn);
+	}
 	free(line);
+}
+
+void
+conn_send_static(struct conn *conn, char *head, const char *text, const char *tail)
+{
+	size_t head_len = head == NULL ? 0 : strlen(head), len = strlen(text);
+
+	if (conn_must_take(conn, head_len + len + strlen(tail))) {
+		if (head == NULL || evbuffer_add(conn->out, head, head_len) != 0 ||
+		    evbuffer_add_reference(conn->out, text, len, NULL, NULL) != 0 ||
+		    evbuffer_add(conn->out, tail, strlen(tail)) != 0)
+			conn_kill(conn, "out of memory");
+		conn_charge(conn);
+		conn_make_due(conn);
+	}
+	free(head);
 }
 
 size_t
@@ -250,20 +337,25 @@ refuse_long_line(struct conn *conn)
 	conn_send(conn, message_error_line(&nobody, &error, NULL));
 }
 
-/* Hands on what whole lines there are, as many as one pass and the requests being answered allow. */
+/* Hands on what whole lines there are, as many as one visit and the limits allow. */
 static void
 conn_drain(struct conn *conn)
 {
 	const char *line;
 	size_t len;
 
-	for (int taken = 0; taken < CONN_LINES_A_PASS; taken++) {
-		if (conn->state != CONN_OPEN || conn_is_throttled(conn))
+	for (int taken = 0; taken < CONN_LINES_A_VISIT; taken++) {
+		if (taken > 0 && clock_now(&clock_boottime) >= conn->room->visit_end)
+			break;
+		if (!conn_may_ask(conn))
 			return;
 		switch (line_reader_next(conn->in, &line, &len)) {
 		case LINE_READY:
-			conn->room->line(conn->room->ctx, conn, line, len);
-			break;
+			if (conn->room->line(conn->room->ctx, conn, line, len))
+				break;
+			line_reader_untake(conn->in, line, len);
+			conn_halt(conn, ACCOUNT_LOOKS);
+			return;
 		case LINE_NONE:
 			conn->lines_left = false;
 			return;
@@ -296,8 +388,11 @@ static void
 conn_read(struct conn *conn)
 {
 	char bytes[READ_SIZE];
-	ssize_t got = read(conn->fd, bytes, sizeof(bytes));
+	ssize_t got;
 
+	if (!conn_may_ask(conn))
+		return;
+	got = read(conn->fd, bytes, sizeof(bytes));
 	if (got < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			conn_kill(conn, errno == ECONNRESET ? NULL : strerror(errno));
@@ -350,29 +445,40 @@ conn_event(evutil_socket_t fd, short what, void *ctx)
 		else
 			conn->half_closed = true;
 	}
-	if ((what & EV_READ) != 0 && conn->state == CONN_OPEN && !conn->lines_left)
-		conn_read(conn);
-	if ((what & EV_WRITE) != 0 && conn->state != CONN_DEAD)
-		conn_write(conn);
-	if (conn->state != CONN_DEAD)
+	if ((what & (EV_READ | EV_WRITE)) != 0) {
+		conn->readable |= (what & EV_READ) != 0;
+		/* The second time it is still to be visited: the loop need not say it in each pass. */
+		if (conn->is_due)
+			conn_watch(conn);
+		conn_make_due(conn);
+	} else if (conn->state != CONN_DEAD) {
 		conn_watch(conn);
+	}
 }
 
 void
 conn_push(struct conn *conn)
 {
-	if (conn->state != CONN_DEAD)
-		conn_write(conn);
+	if (conn->state == CONN_DEAD)
+		return;
+	conn_write(conn);
+	conn_charge(conn);
 }
 
 void
 conn_visit(struct conn *conn)
 {
+	bool readable = conn->readable;
+
 	assert(!conn->is_due);
-	if (conn->state == CONN_OPEN && conn->lines_left)
+	conn->readable = false;
+	if (conn->lines_left)
 		conn_drain(conn);
+	else if (readable)
+		conn_read(conn);
 	if (conn->state != CONN_DEAD)
 		conn_write(conn);
+	conn_charge(conn);
 	if (conn->state != CONN_DEAD)
 		conn_watch(conn);
 }

@@ -1,12 +1,13 @@
 /*
  * One local peer: its socket, who it is, lines in, lines out, and the requests it is still owed
- * answers to. Input and output are bounded. Knows nothing of methods or locks: lines go to the room's
- * `line`, the end of the peer's side to `gone`.
+ * answers to. Input and output are bounded, and charged to the user's account. Knows nothing of methods
+ * or locks: lines go to the room's `line`, the end of the peer's side to `gone`.
  *
  *	socket -> line reader -> room.line ...  conn_send -> out -> socket
  *
- * No function here frees a conn: conn_kill() unhooks it and puts it on the dead list, and the owner of
- * the room (peers) frees it after the pass of the loop. What outlives a callback refers to conn->id.
+ * An event of the loop does nothing but make the conn due: it reads and writes when the owner of the room
+ * (peers) visits it. No function here frees a conn: conn_kill() unhooks it and makes it due, and its
+ * visitor frees it. What outlives a callback refers to conn->id.
  */
 #ifndef PEER_CONN_H
 #define PEER_CONN_H
@@ -19,6 +20,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/config/access.h"
+#include "daemon/peer/account.h"
 #include "protocol/line.h"
 
 struct event;
@@ -26,28 +28,31 @@ struct event_base;
 struct evbuffer;
 struct requests;
 
-/* Complete lines taken from one peer in one pass: the others have their turn then. */
-#define CONN_LINES_A_PASS 32
+/* Complete lines taken from one peer in one visit: the others have their turn then. */
+#define CONN_LINES_A_VISIT 32
 /* Bytes that a peer may leave unread. */
 #define CONN_OUT_MAX LINE_MAX_OUT
 
 enum conn_state {
 	CONN_OPEN,   /* read, unless too much of it is being answered */
 	CONN_ENDING, /* `gone` was told; nothing is read; dies when all it is owed is written */
-	CONN_DEAD    /* on the dead list; fd closed; nothing is called for it but its end */
+	CONN_DEAD    /* due; fd closed; nothing is called for it but its end */
 };
-
-struct conn;
-TAILQ_HEAD(conn_list, conn);
 
 /* What the conns of a daemon share. */
 struct conn_room {
 	struct event_base *base; /* borrowed */
-	struct conn_list due;    /* to be visited (conn_visit) after this pass of the loop */
-	struct conn_list dead;   /* to be freed after it */
-	size_t max_requests;     /* being answered, for each peer; above it that peer is not read */
-	/* Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. */
-	void (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
+	struct accounts accounts;
+	TAILQ_HEAD(, account)
+	turns;               /* users with conns that are due, in the order of their turns */
+	size_t due_count;    /* conns that are due */
+	int64_t visit_end;   /* of the visits that go on: a conn takes no more lines then */
+	size_t max_requests; /* being answered, for each peer; above it that peer is not read */
+	/*
+	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: the
+	 * user has no room for one look more, and the line is offered again when it has.
+	 */
+	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	void (*gone)(
 	    void *ctx, struct conn *conn); /* once for every conn, at the latest when freed */
 	void *ctx;
@@ -56,6 +61,7 @@ struct conn_room {
 struct conn {
 	uint64_t id; /* never used twice */
 	struct access_subject subject;
+	struct account *account;   /* borrowed; of its user */
 	struct requests *requests; /* owned; added to and removed from by dispatch */
 	enum conn_state state;
 
@@ -67,23 +73,28 @@ struct conn {
 	struct line_reader *in; /* owned */
 	struct evbuffer *out;   /* owned */
 	char *newest;           /* owned; sent when out is empty; NULL = none */
+	size_t charged;         /* bytes of in and out, in the account */
+	bool readable;          /* there is something to read, or there was */
 	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
 	bool half_closed; /* seen while the peer was not read: no use in watching for it again */
 	bool told_gone;
-	bool is_due;
-	TAILQ_ENTRY(conn) due;  /* while is_due */
-	TAILQ_ENTRY(conn) dead; /* while CONN_DEAD */
+	bool is_due, is_halted;
+	enum account_thing lacks; /* while is_halted */
+	TAILQ_ENTRY(conn) due;    /* while is_due */
+	TAILQ_ENTRY(conn) halted; /* while is_halted */
 
 	UT_hash_handle by_id; /* peers.c's */
 };
 
 /* Takes fd, which is non-blocking. NULL, with fd closed and errno, when the kernel says nothing of it. */
 struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);
-/* Not for a conn on one of the room's lists. Tells `gone` if that is still owed. */
+/* Not for a conn on one of its account's lists. Tells `gone` if that is still owed. */
 void conn_free(struct conn *conn);
 
 /* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */
 void conn_send(struct conn *conn, char *line);
+/* Three parts of a line, of which the second, which is static, is not copied. Takes head. */
+void conn_send_static(struct conn *conn, char *head, const char *text, const char *tail);
 /* What is to be sent goes now, not after the pass: somebody waits for it. */
 void conn_push(struct conn *conn);
 /*
@@ -99,7 +110,11 @@ void conn_answered(struct conn *conn);
 bool conn_is_owed(const struct conn *conn);
 /* The one door out. `why` is logged when the peer is not the one who left. */
 void conn_kill(struct conn *conn, const char *why);
-/* After a pass: takes lines that are left, writes what is to be sent. */
+/* It is to be visited. */
+void conn_make_due(struct conn *conn);
+/* It may be read again: it is due. */
+void conn_resume(struct conn *conn);
+/* Reads, takes lines that are left, writes what is to be sent. */
 void conn_visit(struct conn *conn);
 
 #endif

@@ -24,6 +24,19 @@ dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *r
 }
 
 void
+dispatch_reply_static(struct conn *conn, const struct request *request, const char *json)
+{
+	static const char tail[] = "}\n";
+	char *head = message_result_line(&request->id, json_new_text(""));
+
+	if (head != NULL)
+		head[strlen(head) - strlen(tail)] = '\0';
+	conn_send_static(conn, head, json, tail);
+	requests_remove(conn->requests, request->number);
+	conn_answered(conn);
+}
+
+void
 dispatch_refuse(struct conn *conn, const struct request *request, const struct message_error *error,
     struct cJSON *data)
 {
@@ -50,15 +63,15 @@ static const struct dispatch_row rows[] = {
     {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
     {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
     {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
-    {"size", ACCESS_ANYONE, handle_size, result_size, .journal = JOURNAL_LOOK},
+    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
     {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
-    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, .journal = JOURNAL_CHANGE, .scans = true},
-    {"explain", ACCESS_ANYONE, handle_explain, result_explain, .journal = JOURNAL_LOOK,
-	.scans = true, .hindrance = handle_hindrance},
-    {"list", ACCESS_ANYONE, handle_list, result_list, .finish = finish_list,
+    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_LOOKS, .journal = JOURNAL_CHANGE},
+    {"explain", ACCESS_ANYONE, handle_explain, result_explain, REQUEST_LOOKS,
+	.journal = JOURNAL_LOOK, .hindrance = handle_hindrance},
+    {"list", ACCESS_ANYONE, handle_list, result_list, REQUEST_LOOKS, .finish = finish_list,
 	.tells = handle_list_tells, .journal = JOURNAL_LOOK},
-    {"show", ACCESS_ANYONE, handle_show, NULL, .journal = JOURNAL_LOOK},
-    {"watch", ACCESS_ANYONE, handle_watch, NULL, .journal = JOURNAL_LOOK},
+    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
+    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_LOOK},
     {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
     {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
     {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
@@ -125,60 +138,43 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 	return false;
 }
 
-static bool
-may_wait(const struct dispatch *dispatch, const struct conn *conn, struct message_error *ret_error)
-{
-	const struct config *config = dispatch->config;
-
-	if (requests_waiting(conn->requests) >= (size_t)config->max_waits_per_peer)
-		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-		    "this connection has as many requests waiting as it may");
-	else if (requests_in_all(conn->requests).waiting >= (size_t)config->max_waits_per_uid)
-		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-		    "uid %u has %d requests waiting, which is all it may have",
-		    (unsigned)conn->subject.uid, config->max_waits_per_uid);
-	else
-		return true;
-	return false;
-}
-
-static bool
-may_scan(const struct conn *conn, struct message_error *ret_error)
-{
-	if (requests_in_all(conn->requests).scanning < HANDLERS_SCANS_MOST)
-		return true;
-	message_error_set(ret_error, REASON_TOO_MANY_REQUESTS,
-	    "uid %u has %d requests of fsck and explain unanswered, which is all it may have",
-	    (unsigned)conn->subject.uid, HANDLERS_SCANS_MOST);
-	return false;
-}
-
 static enum request_kind
 kind_of(const struct dispatch_row *row, const struct method_spec *spec,
     const struct method_params *params)
 {
-	if (method_waits(spec, params))
-		return REQUEST_WAITS;
-	return row->scans ? REQUEST_SCANS : REQUEST_QUICK;
+	return row->kind == REQUEST_QUICK && method_waits(spec, params) ? REQUEST_WAITS : row->kind;
 }
 
-/* Whether a peer that has so much unanswered, of a user who has, may ask for one thing more. */
 static bool
-has_room(const struct dispatch *dispatch, const struct conn *conn, enum request_kind kind,
+user_may(const struct conn *conn, enum account_thing thing, const char *what,
     struct message_error *ret_error)
 {
-	switch (kind) {
-	case REQUEST_QUICK:
-		return true; /* it is not read before it has room */
-	case REQUEST_WAITS:
-		return may_wait(dispatch, conn, ret_error);
-	case REQUEST_SCANS:
-		return may_scan(conn, ret_error);
-	}
+	const struct account *account = conn->account;
+
+	if (account_has_room(account, thing))
+		return true;
+	message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
+	    "uid %u has %zu %s, which is all it may have", (unsigned)account->uid,
+	    account->all->limits.most[thing], what);
 	return false;
 }
 
-static void
+/* Whether a peer that has so much waiting, of a user who has, may wait for one thing more. */
+static bool
+may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_kind kind,
+    struct message_error *ret_error)
+{
+	if (requests_waiting(conn->requests) >= (size_t)dispatch->config->max_waits_per_peer) {
+		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
+		    "this connection has as many requests waiting as it may");
+		return false;
+	}
+	return user_may(conn, ACCOUNT_WAITS, "requests waiting", ret_error) &&
+	       (kind != REQUEST_WATCHES || user_may(conn, ACCOUNT_WATCHES, "watches", ret_error));
+}
+
+/* False: it has to wait until one of its user's looks is over. */
+static bool
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
 {
@@ -196,43 +192,56 @@ dispatch_request(
 		message_error_set(&error, REASON_INVALID_REQUEST,
 		    "a request with the same id is not answered yet");
 		send_error(conn, &nobody, &error, NULL);
-		return;
+		return true;
 	}
 	if (spec == NULL || row == NULL) {
 		message_error_set(&error, REASON_METHOD_NOT_FOUND, "there is no method '%s'",
 		    message_escape(quoted, sizeof(quoted), message->method));
 		send_error(conn, &message->id, &error, NULL);
-		return;
+		return true;
 	}
 	if (!method_params_parse(spec, message->params, &params, &error) ||
 	    !name_allowed(dispatch, params.name, &error) ||
 	    !request_allowed(dispatch, conn, row, &params, &error)) {
 		send_error(conn, &message->id, &error, NULL);
-		return;
+		return true;
 	}
 	kind = kind_of(row, spec, &params);
-	if (!has_room(dispatch, conn, kind, &error)) {
+	switch (kind) {
+	case REQUEST_QUICK:
+		break;
+	case REQUEST_LOOKS:
+		if (!account_has_room(conn->account, ACCOUNT_LOOKS))
+			return false;
+		break;
+	case REQUEST_WAITS:
+	case REQUEST_WATCHES:
+		if (may_wait(dispatch, conn, kind, &error))
+			break;
 		send_error(conn, &message->id, &error, NULL);
-		return;
+		return true;
 	}
 	request = requests_add(conn->requests, &message->id, row, kind);
 	assert(request != NULL);
 	journal_request(dispatch->journal, row->journal, conn, request, row->method, &params);
 	row->handle(dispatch, conn, request, &params);
+	return true;
 }
 
-static void
+static bool
 on_line(void *ctx, struct conn *conn, const char *line, size_t len)
 {
 	struct message_request message;
 	struct message_error error;
+	bool taken;
 
 	if (!message_parse_request(line, len, &message, &error)) {
 		send_error(conn, &message.id, &error, NULL);
-		return;
+		return true;
 	}
-	dispatch_request(ctx, conn, &message);
+	taken = dispatch_request(ctx, conn, &message);
 	message_request_done(&message);
+	return taken;
 }
 
 /* A peer that is gone. */
@@ -320,7 +329,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	else
 		dispatch_reply(conn, request, row->result(&facts, answer));
 	/* Who has waited is told before the log is. */
-	if (kept.kind == REQUEST_WAITS)
+	if (request_waits(&kept))
 		conn_push(conn);
 	journal_answer(dispatch->journal, row->journal, conn, &kept, row->method, answer);
 }
@@ -340,7 +349,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		return;
 	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN) {
 		request = requests_find(conn->requests, notice->request);
-		if (request == NULL)
+		/* To a user who does not read, how far a wait has come is not said. */
+		if (request == NULL || account_room(conn->account) == 0)
 			return;
 	}
 	method = result_notice(&facts, notice, request == NULL ? NULL : &request->id, &params);

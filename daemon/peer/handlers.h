@@ -27,8 +27,6 @@ struct dispatch {
 	bool draining;
 };
 
-/* Scans that one user may have unanswered: they go one after another (survey.h). */
-#define HANDLERS_SCANS_MOST 16
 /* Has room for what handle_hindrance() says. */
 #define HANDLERS_WORDS_MAX 512
 
@@ -46,11 +44,11 @@ struct dispatch_row {
 	    const struct method_params *params);
 	/* The result of the engine's answer; NULL where handle answers. */
 	struct cJSON *(*result)(const struct result_facts *facts, const struct lock_answer *answer);
+	enum request_kind kind; /* QUICK: or WAITS, with some params */
 	/* What is done with that result, which it takes, instead of answering; NULL: it is the answer. */
 	void (*finish)(struct dispatch *dispatch, struct conn *conn, const struct request *request,
 	    struct cJSON *result);
 	enum journal_kind journal;
-	bool scans; /* asks the broker about every slot that there may be */
 	/* The name that it is about may be known later: then the view asks whether that is allowed. */
 	bool name_later;
 	/* With some params it needs the right to one more method. NULL: with none. */
@@ -69,6 +67,8 @@ struct dispatch_row {
 void dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *result);
 void dispatch_refuse(struct conn *conn, const struct request *request,
     const struct message_error *error, struct cJSON *data);
+/* A result that is JSON already, on one line, and static. */
+void dispatch_reply_static(struct conn *conn, const struct request *request, const char *json);
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
  * journal, and *ret_error says so. called: what it is called to the peer.

@@ -44,6 +44,8 @@ handle_info(struct dispatch *dispatch, struct conn *conn, const struct request *
 	json_add_integer(limits, "waits_per_peer", config->max_waits_per_peer);
 	json_add_integer(limits, "requests_per_peer", config->max_requests_per_peer);
 	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
+	json_add_integer(limits, "watches_per_uid", config->max_watches_per_uid);
+	json_add_integer(limits, "looks_per_uid", config->max_looks_per_uid);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
 	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
@@ -58,11 +60,7 @@ void
 handle_discover(struct dispatch *dispatch, struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
-	struct json_error error;
-	struct cJSON *description = json_parse(openrpc_json, strlen(openrpc_json), &error);
-
 	(void)dispatch;
 	(void)params;
-	/* NULL only for want of memory, which ends the peer: the text is ours and tested. */
-	dispatch_reply(conn, request, description);
+	dispatch_reply_static(conn, request, openrpc_json);
 }

@@ -133,6 +133,25 @@ on_view_unread(void *ctx, uint64_t peer)
 	return conn == NULL ? 0 : conn_unread(conn);
 }
 
+static size_t
+on_view_room(void *ctx, uint64_t peer)
+{
+	const struct dispatch *dispatch = ctx;
+	const struct conn *conn = peers_find(dispatch->peers, peer);
+
+	return conn == NULL ? 0 : account_room(conn->account);
+}
+
+static void
+on_view_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
+{
+	const struct dispatch *dispatch = ctx;
+	struct conn *conn = peers_find(dispatch->peers, peer);
+
+	if (conn != NULL)
+		requests_keep(conn->requests, request, bytes);
+}
+
 struct view_listener
 dispatch_view_listener(struct dispatch *dispatch)
 {
@@ -141,5 +160,7 @@ dispatch_view_listener(struct dispatch *dispatch)
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,
 	    .unread = on_view_unread,
+	    .room = on_view_room,
+	    .keep = on_view_keep,
 	    .ctx = dispatch};
 }

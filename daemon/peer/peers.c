@@ -6,87 +6,74 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/peer/requests.h"
 #include "protocol/message.h"
 
-/* How many conns a uid has; only while there are some. */
-struct uid_count {
-	uid_t uid;
-	size_t count;
-	bool complained; /* of its being full, which it is still */
-	struct requests_sum requests;
-	UT_hash_handle hh;
-};
+/*
+ * Time that the visits after one pass take: then broker and timers have their turn. Short, because who waits
+ * for the broker waits for some passes.
+ */
+#define VISIT_MAX NSEC_PER_MSEC
+/* Conns of one user that may be read again after one pass, when there are bytes again. */
+#define RESUMED_A_PASS 32
 
 struct peers {
 	struct conn_room room;
-	struct conn *by_id;     /* owned */
-	struct uid_count *uids; /* owned */
+	struct conn *by_id; /* owned */
 	uint64_t last;
-	size_t max_per_uid;
 };
 
 struct peers *
 peers_new(struct event_base *base, const struct peers_handler *handler)
 {
 	struct peers *peers = mem_alloc(sizeof(*peers));
+	struct account_limits *limits = &peers->room.accounts.limits;
 
 	peers->room.base = base;
 	peers->room.line = handler->line;
 	peers->room.gone = handler->gone;
 	peers->room.ctx = handler->ctx;
-	TAILQ_INIT(&peers->room.due);
-	TAILQ_INIT(&peers->room.dead);
-	peers->room.max_requests = SIZE_MAX;
-	peers->max_per_uid = SIZE_MAX;
+	TAILQ_INIT(&peers->room.turns);
+	peers->room.max_requests = limits->all_bytes = SIZE_MAX;
+	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
+		limits->most[thing] = SIZE_MAX;
 	return peers;
 }
 
-static struct uid_count *
-uid_add(struct peers *peers, uid_t uid)
+/* It is visited now; other users have their turns before the next of its user. */
+static void
+take_from_due(struct conn_room *room, struct conn *conn)
 {
-	struct uid_count *entry;
+	struct account *account = conn->account;
 
-	HASH_FIND(hh, peers->uids, &uid, sizeof(uid), entry);
-	if (entry == NULL) {
-		entry = mem_alloc(sizeof(*entry));
-		entry->uid = uid;
-		HASH_ADD(hh, peers->uids, uid, sizeof(uid), entry);
-	}
-	entry->count++;
-	return entry;
+	conn->is_due = false;
+	room->due_count--;
+	TAILQ_REMOVE(&account->due, conn, due);
+	TAILQ_REMOVE(&room->turns, account, turn);
+	if (!TAILQ_EMPTY(&account->due))
+		TAILQ_INSERT_TAIL(&room->turns, account, turn);
+}
+
+/* The first that is due of the user whose turn it is. */
+static struct conn *
+take_next(struct conn_room *room)
+{
+	struct account *account = TAILQ_FIRST(&room->turns);
+	struct conn *conn = account == NULL ? NULL : TAILQ_FIRST(&account->due);
+
+	if (conn != NULL)
+		take_from_due(room, conn);
+	return conn;
 }
 
 static void
-uid_remove(struct peers *peers, uid_t uid)
+forget(struct peers *peers, struct conn *conn)
 {
-	struct uid_count *entry;
-
-	HASH_FIND(hh, peers->uids, &uid, sizeof(uid), entry);
-	if (--entry->count < peers->max_per_uid)
-		entry->complained = false;
-	if (entry->count > 0)
-		return;
-	HASH_DELETE(hh, peers->uids, entry);
-	free(entry);
-}
-
-static void
-peers_reap(struct peers *peers)
-{
-	struct conn *conn;
-	uid_t uid;
-
-	while ((conn = TAILQ_FIRST(&peers->room.dead)) != NULL) {
-		TAILQ_REMOVE(&peers->room.dead, conn, dead);
-		HASH_DELETE(by_id, peers->by_id, conn);
-		uid = conn->subject.uid;
-		conn_free(conn);
-		/* Last: its requests counted there. */
-		uid_remove(peers, uid);
-	}
+	HASH_DELETE(by_id, peers->by_id, conn);
+	conn_free(conn);
 }
 
 void
@@ -98,30 +85,32 @@ peers_free(struct peers *peers)
 		return;
 	HASH_ITER (by_id, peers->by_id, conn, next)
 		conn_kill(conn, NULL);
-	peers_reap(peers);
+	while ((conn = take_next(&peers->room)) != NULL)
+		forget(peers, conn);
 	free(peers);
 }
 
 void
-peers_set_limits(struct peers *peers, size_t max_requests, size_t max_per_uid)
+peers_set_limits(struct peers *peers, size_t max_requests, const struct account_limits *limits)
 {
 	peers->room.max_requests = max_requests;
-	peers->max_per_uid = max_per_uid;
+	peers->room.accounts.limits = *limits;
 }
 
 /* One line before the door is shut; it fits an empty socket's buffer. Logged once until it is over. */
 static void
-turn_away(int fd, struct uid_count *entry, size_t max)
+turn_away(int fd, struct account *account)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 	struct message_error error;
 	char *line;
 
 	message_error_set(&error, REASON_TOO_MANY_REQUESTS,
-	    "uid %u has %zu connections, which is all it may have", (unsigned)entry->uid, max);
-	if (!entry->complained)
+	    "uid %u has %zu connections, which is all it may have", (unsigned)account->uid,
+	    account->all->limits.most[ACCOUNT_PEERS]);
+	if (!account->complained)
 		log_warning("peers are turned away: %s", error.text);
-	entry->complained = true;
+	account->complained = true;
 	line = message_error_line(&nobody, &error, NULL);
 	if (line != NULL && send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a peer turned away did not hear why: %s", strerror(errno));
@@ -132,7 +121,6 @@ void
 peers_add(struct peers *peers, int fd)
 {
 	struct conn *conn = conn_new(&peers->room, fd, ++peers->last);
-	struct uid_count *entry;
 
 	if (conn == NULL) {
 		log_warning(
@@ -140,10 +128,8 @@ peers_add(struct peers *peers, int fd)
 		return;
 	}
 	HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);
-	entry = uid_add(peers, conn->subject.uid);
-	requests_count_in(conn->requests, &entry->requests);
-	if (entry->count > peers->max_per_uid) {
-		turn_away(fd, entry, peers->max_per_uid);
+	if (conn->account->used[ACCOUNT_PEERS] > peers->room.accounts.limits.most[ACCOUNT_PEERS]) {
+		turn_away(fd, conn->account);
 		conn_kill(conn, NULL);
 	}
 }
@@ -160,7 +146,7 @@ peers_find(const struct peers *peers, uint64_t id)
 void
 peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx)
 {
-	/* fn may kill: that frees nothing before the next visit. */
+	/* fn may kill: that frees nothing before a visit. */
 	for (struct conn *conn = peers->by_id; conn != NULL; conn = conn->by_id.next) {
 		if (conn->state != CONN_DEAD)
 			fn(ctx, conn);
@@ -173,19 +159,59 @@ peers_count(const struct peers *peers)
 	return HASH_CNT(by_id, peers->by_id);
 }
 
+static void
+resume_some(struct account *account, enum account_thing thing, size_t most)
+{
+	struct conn *conn;
+
+	while (most-- > 0 && (conn = TAILQ_FIRST(&account->halted[thing])) != NULL)
+		conn_resume(conn);
+}
+
+/* Conns that lacked something which there is again. */
+static void
+resume(struct accounts *accounts)
+{
+	size_t most = accounts->limits.most[ACCOUNT_LOOKS];
+	struct account *account;
+
+	for (account = accounts->by_uid; account != NULL; account = account->hh.next) {
+		account_relax(account);
+		if (account_has_room(account, ACCOUNT_BYTES))
+			resume_some(account, ACCOUNT_BYTES, RESUMED_A_PASS);
+		if (account_has_room(account, ACCOUNT_LOOKS))
+			resume_some(account, ACCOUNT_LOOKS, most - account->used[ACCOUNT_LOOKS]);
+	}
+}
+
 bool
 peers_visit(struct peers *peers)
 {
-	struct conn_list now = TAILQ_HEAD_INITIALIZER(now);
+	struct conn_room *room = &peers->room;
+	/* What becomes due meanwhile waits for the next pass. */
+	size_t left = room->due_count;
 	struct conn *conn;
 
-	/* What becomes due during the visit waits for the next: a pass always ends. */
-	TAILQ_CONCAT(&now, &peers->room.due, due);
-	while ((conn = TAILQ_FIRST(&now)) != NULL) {
-		TAILQ_REMOVE(&now, conn, due);
-		conn->is_due = false;
-		conn_visit(conn);
+	room->visit_end = clock_now(&clock_boottime) + VISIT_MAX;
+	while (left-- > 0 && (conn = take_next(room)) != NULL) {
+		if (conn->state != CONN_DEAD)
+			conn_visit(conn);
+		if (conn->state == CONN_DEAD) {
+			/* It died in its own visit. */
+			if (conn->is_due)
+				take_from_due(room, conn);
+			forget(peers, conn);
+		}
+		if (clock_now(&clock_boottime) >= room->visit_end)
+			break;
 	}
-	peers_reap(peers);
-	return !TAILQ_EMPTY(&peers->room.due);
+	resume(&room->accounts);
+	return room->due_count > 0;
+}
+
+void
+peers_push(struct peers *peers)
+{
+	for (struct conn *conn = peers->by_id; conn != NULL; conn = conn->by_id.next)
+		conn_push(conn);
 }

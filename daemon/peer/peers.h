@@ -1,6 +1,7 @@
 /*
- * All local peers: found by id, counted by uid, visited and freed after each pass of the loop. Owns
- * the conns and the room they share.
+ * All local peers: found by id, visited and freed after each pass of the loop, user by user in turn, so
+ * that one with many conns has no more turns than one with a single conn. Owns the conns, the room they
+ * share, and the users' accounts.
  */
 #ifndef PEER_PEERS_H
 #define PEER_PEERS_H
@@ -14,7 +15,7 @@
 struct peers;
 
 struct peers_handler {
-	void (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
+	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	void (*gone)(void *ctx, struct conn *conn);
 	void *ctx; /* borrowed */
 };
@@ -22,8 +23,9 @@ struct peers_handler {
 struct peers *peers_new(struct event_base *base, const struct peers_handler *handler);
 /* `gone` is told for each that is left. */
 void peers_free(struct peers *peers);
-/* For those that are there too. max_per_uid: only at the door. */
-void peers_set_limits(struct peers *peers, size_t max_requests, size_t max_per_uid);
+/* For those that are there too, but of peers only at the door. max_requests: of each peer. */
+void peers_set_limits(
+    struct peers *peers, size_t max_requests, const struct account_limits *limits);
 
 /* Takes fd, which is non-blocking. A peer over its uid's limit is told so and closed. */
 void peers_add(struct peers *peers, int fd);
@@ -33,9 +35,11 @@ void peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), v
 size_t peers_count(const struct peers *peers);
 
 /*
- * After each pass of the loop: takes lines that are left, writes, frees the dead. True when there is
- * more to do, so that the next pass must not wait.
+ * After each pass of the loop: reads, takes lines, writes, frees the dead, for a limited time. True when
+ * there is more to do, so that the next pass must not wait.
  */
 bool peers_visit(struct peers *peers);
+/* Writes what there is to be sent, as far as the sockets take it. */
+void peers_push(struct peers *peers);
 
 #endif

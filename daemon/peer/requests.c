@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/peer/account.h"
 
 /* An id as bytes: 7 and "7" are two ids. */
 struct id_key {
@@ -18,6 +19,7 @@ struct id_key {
 struct record {
 	struct request request; /* first: what callers see */
 	struct id_key key;
+	size_t kept; /* bytes, in the account */
 	UT_hash_handle by_number, by_id;
 };
 
@@ -25,8 +27,15 @@ struct requests {
 	struct record *by_number, *by_id; /* owned, by both tables together */
 	uint64_t last;
 	size_t answering;
-	struct requests_sum *sum; /* borrowed; NULL: nobody's but ours */
+	struct account *account; /* borrowed */
 };
+
+/*
+ * Bytes that a request is charged with from the beginning: itself, and most answers; what a look keeps
+ * while it goes on.
+ */
+#define QUICK_BYTES 1024
+#define LOOK_BYTES ((size_t)32 * 1024)
 
 static void
 key_make(struct id_key *key, const struct message_id *id)
@@ -45,36 +54,70 @@ key_make(struct id_key *key, const struct message_id *id)
 }
 
 struct requests *
-requests_new(void)
+requests_new(struct account *account)
 {
-	return mem_alloc(sizeof(struct requests));
+	struct requests *requests = mem_alloc(sizeof(*requests));
+
+	requests->account = account;
+	return requests;
 }
 
-void
-requests_count_in(struct requests *requests, struct requests_sum *sum)
-{
-	assert(requests->sum == NULL && requests->by_number == NULL);
-	requests->sum = sum;
-}
-
-/* One more; one less: by = -1. */
 static void
-count(struct requests *requests, const struct request *request, int by)
+keep(struct requests *requests, struct record *record, size_t bytes)
 {
-	if (request->kind != REQUEST_WAITS)
-		requests->answering += (size_t)by;
-	if (requests->sum == NULL)
-		return;
-	if (request->kind == REQUEST_WAITS)
-		requests->sum->waiting += (size_t)by;
-	else if (request->kind == REQUEST_SCANS)
-		requests->sum->scanning += (size_t)by;
+	record->kept += bytes;
+	account_add(requests->account, ACCOUNT_BYTES, bytes);
+}
+
+static void
+charge(struct requests *requests, struct record *record)
+{
+	switch (record->request.kind) {
+	case REQUEST_LOOKS:
+		account_add(requests->account, ACCOUNT_LOOKS, 1);
+		keep(requests, record, LOOK_BYTES);
+		requests->answering++;
+		break;
+	case REQUEST_QUICK:
+		keep(requests, record, QUICK_BYTES);
+		requests->answering++;
+		break;
+	case REQUEST_WATCHES:
+		account_add(requests->account, ACCOUNT_WATCHES, 1);
+		account_add(requests->account, ACCOUNT_WAITS, 1);
+		break;
+	case REQUEST_WAITS:
+		account_add(requests->account, ACCOUNT_WAITS, 1);
+		break;
+	}
+}
+
+static void
+discharge(struct requests *requests, const struct record *record)
+{
+	switch (record->request.kind) {
+	case REQUEST_LOOKS:
+		account_remove(requests->account, ACCOUNT_LOOKS, 1);
+		requests->answering--;
+		break;
+	case REQUEST_QUICK:
+		requests->answering--;
+		break;
+	case REQUEST_WATCHES:
+		account_remove(requests->account, ACCOUNT_WATCHES, 1);
+		account_remove(requests->account, ACCOUNT_WAITS, 1);
+		break;
+	case REQUEST_WAITS:
+		account_remove(requests->account, ACCOUNT_WAITS, 1);
+		break;
+	}
+	account_remove(requests->account, ACCOUNT_BYTES, record->kept);
 }
 
 static void
 record_remove(struct requests *requests, struct record *record)
 {
-	count(requests, &record->request, -1);
+	discharge(requests, record);
 	HASH_DELETE(by_number, requests->by_number, record);
 	HASH_DELETE(by_id, requests->by_id, record);
 	free(record);
@@ -111,7 +154,7 @@ requests_add(struct requests *requests, const struct message_id *id, const struc
 	key_make(&record->key, id);
 	HASH_ADD(by_number, requests->by_number, request.number, sizeof(uint64_t), record);
 	HASH_ADD_KEYPTR(by_id, requests->by_id, record->key.text, strlen(record->key.text), record);
-	count(requests, &record->request, 1);
+	charge(requests, record);
 	return &record->request;
 }
 
@@ -146,13 +189,29 @@ requests_remove(struct requests *requests, uint64_t number)
 }
 
 void
+requests_keep(struct requests *requests, uint64_t number, size_t bytes)
+{
+	struct record *record;
+
+	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
+	if (record != NULL)
+		keep(requests, record, bytes);
+}
+
+bool
+request_waits(const struct request *request)
+{
+	return request->kind == REQUEST_WAITS || request->kind == REQUEST_WATCHES;
+}
+
+void
 requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx)
 {
 	struct record *record, *next;
 
 	HASH_ITER (by_number, requests->by_number, record, next) {
-		if (record->request.kind != REQUEST_WAITS)
+		if (!request_waits(&record->request))
 			continue;
 		left(ctx, &record->request);
 		record_remove(requests, record);
@@ -175,10 +234,4 @@ size_t
 requests_waiting(const struct requests *requests)
 {
 	return requests_count(requests) - requests->answering;
-}
-
-struct requests_sum
-requests_in_all(const struct requests *requests)
-{
-	return requests->sum == NULL ? (struct requests_sum){0} : *requests->sum;
 }

@@ -1,7 +1,7 @@
 /*
  * The requests of one peer that are not answered yet: which id on the wire belongs to which number in
- * the engine, and how many of them count as being answered. Owns its records; knows neither sockets
- * nor the engine.
+ * the engine, and how many of them count as being answered. Charges them to the user's account. Owns its
+ * records; knows neither sockets nor the engine.
  */
 #ifndef PEER_REQUESTS_H
 #define PEER_REQUESTS_H
@@ -12,18 +12,15 @@
 
 #include "protocol/message.h"
 
+struct account;
 struct requests;
 struct dispatch_row; /* a method: handlers.h */
 
-/* What the requests of some peers, as those of one uid, come to. */
-struct requests_sum {
-	size_t waiting, scanning;
-};
-
 enum request_kind {
 	REQUEST_QUICK, /* is answered as soon as the broker has answered */
+	REQUEST_LOOKS, /* the same, and asks the broker about many queues; its answer may be long */
 	REQUEST_WAITS, /* by design: does not count as being answered */
-	REQUEST_SCANS  /* asks the broker about more than there may be */
+	REQUEST_WATCHES, /* the same, and is sent news */
 };
 
 struct request {
@@ -33,10 +30,9 @@ struct request {
 	enum request_kind kind;
 };
 
-struct requests *requests_new(void);
+/* account: borrowed, and outlives them. */
+struct requests *requests_new(struct account *account);
 void requests_free(struct requests *requests);
-/* From now on they count there, too; borrowed, and outlives them. Before the first is added. */
-void requests_count_in(struct requests *requests, struct requests_sum *sum);
 
 /* NULL when a request with that id is unanswered still. Borrowed until it is removed. */
 const struct request *requests_add(struct requests *requests, const struct message_id *id,
@@ -46,16 +42,18 @@ const struct request *requests_find(const struct requests *requests, uint64_t nu
 const struct request *requests_find_id(
     const struct requests *requests, const struct message_id *id);
 void requests_remove(struct requests *requests, uint64_t number);
+/* So many bytes more are kept for the answer, until the request is removed. */
+void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
 /* Forgets those that wait by design, telling `left` of each: the engine will not answer them any more. */
 void requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
 
+/* Whether it waits by design. */
+bool request_waits(const struct request *request);
 size_t requests_count(const struct requests *requests);
 /* Those that do not wait by design. */
 size_t requests_answering(const struct requests *requests);
 /* Those that do. */
 size_t requests_waiting(const struct requests *requests);
-/* What they count in; all 0 when that is nowhere. */
-struct requests_sum requests_in_all(const struct requests *requests);
 
 #endif

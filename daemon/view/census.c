@@ -16,6 +16,8 @@ struct tally {
 
 /* Names that are counted: a list has no more, but for what others make up. */
 #define TALLIES_MAX 100000
+/* Bytes that one name of a list takes in memory, about. */
+#define ROW_KEPT 600
 
 /* The result of a `list` that is to say who waits. */
 struct census {
@@ -137,12 +139,17 @@ view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *lis
 	struct census *census = mem_alloc(sizeof(*census));
 	const struct inspect_done done = {
 	    .everybody = true, .heard = heard, .over = over, .ctx = view, .id = view_id(view)};
+	const struct cJSON *row;
+	size_t rows = 0;
 
 	census->id = done.id;
 	census->peer = peer;
 	census->request = request;
 	census->list = list;
 	HASH_ADD(hh, view->censuses, id, sizeof(census->id), census);
+	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row))
+		rows++;
+	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
 	lock_each_waiting(view->engine, count, census);
 	census->inquiry = inspect_ask(view->inspect, LETTER_WAITING,
 	    inspect_letter(view->inspect, LETTER_WAITING, false), done);

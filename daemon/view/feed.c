@@ -97,7 +97,8 @@ falls_behind(const struct feed *feed, struct watcher *watcher)
 	const struct view_listener *listener = &feed->view->listener;
 
 	if (watcher->state != WATCHER_BEHIND &&
-	    listener->unread(listener->ctx, watcher->peer) > UNREAD_MAX)
+	    (listener->unread(listener->ctx, watcher->peer) > UNREAD_MAX ||
+		listener->room(listener->ctx, watcher->peer) == 0))
 		watcher->state = WATCHER_BEHIND;
 	return watcher->state == WATCHER_BEHIND;
 }
@@ -350,7 +351,8 @@ resync(struct feed *feed, struct watcher *watcher)
 {
 	const struct view_listener *listener = &feed->view->listener;
 
-	if (listener->unread(listener->ctx, watcher->peer) > 0)
+	if (listener->unread(listener->ctx, watcher->peer) > 0 ||
+	    listener->room(listener->ctx, watcher->peer) == 0)
 		return;
 	tell(feed, watcher, "resync", json_new_object());
 	begin(feed, watcher);

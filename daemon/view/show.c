@@ -27,6 +27,8 @@ enum showing_state { SHOW_COUNTING, SHOW_COUNTED, SHOW_COUNTING_AGAIN };
  * counted, or a peer that asks twice at once would be closed as one that does not read.
  */
 #define ROWS_BYTES_MAX (LINE_MAX_OUT / 4 * 3)
+/* Times its text that a row takes in memory. */
+#define ROW_KEPT 6
 
 /* Rows in the order in which they are shown. */
 struct rows {
@@ -276,13 +278,17 @@ drop_last(struct showing *showing, struct rows *rows)
 	json_free(row);
 }
 
-/* What the peer has not read yet needs room, too. */
+/* What the peer, and all peers of its user, have not read yet needs room, too. */
 static void
 make_room(const struct view *view, struct showing *showing)
 {
-	size_t unread = view->listener.unread(view->listener.ctx, showing->peer);
+	const struct view_listener *listener = &view->listener;
+	size_t unread = listener->unread(listener->ctx, showing->peer);
 	size_t room = unread < ROWS_BYTES_MAX ? ROWS_BYTES_MAX - unread : 0;
+	size_t user_room = listener->room(listener->ctx, showing->peer);
 
+	if (room > user_room)
+		room = user_room;
 	while (showing->bytes > room && showing->waiters.count > 0)
 		drop_last(showing, &showing->waiters);
 	while (showing->bytes > room && showing->holders.count > 0)
@@ -404,6 +410,22 @@ show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
 	go_on(view, showing);
 }
 
+/* That of another daemon, which is kept until the answer. */
+static void
+keep_row(struct view *view, struct showing *showing, const struct cJSON *row)
+{
+	const struct view_listener *listener = &view->listener;
+	size_t size = row_size(row) * ROW_KEPT;
+
+	if (listener->room(listener->ctx, showing->peer) < size) {
+		explain(showing, row_takes(row));
+		showing->more++;
+		return;
+	}
+	listener->keep(listener->ctx, showing->peer, showing->request, size);
+	add_row(showing, row_copy(row));
+}
+
 static void
 heard(void *ctx, uint64_t id, const struct letter *answer)
 {
@@ -415,7 +437,7 @@ heard(void *ctx, uint64_t id, const struct letter *answer)
 	for (one = json_first(answer->rows); one != NULL; one = json_next(one)) {
 		if (row_is_sane(one, answer->run, answer->host) &&
 		    strcmp(row_name(one), showing->name) == 0)
-			add_row(showing, row_copy(one));
+			keep_row(view, showing, one);
 	}
 	for (one = json_first(answer->slots); one != NULL; one = json_next(one)) {
 		if (json_integer(one, &slot) && slot <= METHODS_SLOTS_MAX)

@@ -36,6 +36,10 @@ struct view_listener {
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);
 	/* Bytes that the peer has not read yet. */
 	size_t (*unread)(void *ctx, uint64_t peer);
+	/* Bytes that it may be sent, or that may be kept for its requests, as far as its user goes. */
+	size_t (*room)(void *ctx, uint64_t peer);
+	/* So many bytes are kept for the answer to a request until that is given. */
+	void (*keep)(void *ctx, uint64_t peer, uint64_t request, size_t bytes);
 	void *ctx;
 };
 

@@ -221,22 +221,50 @@ class Limits(unittest.TestCase):
         wait_until(lambda: one.call("info")["limits"]["waits_per_uid"] == 1, what="it is reloaded")
         self.assertEqual(one.call("info")["counts"]["waiting"], 3)
 
-    def test_scans_of_a_user_are_bounded_over_all_connections(self):
-        daemon = Daemon(self)
+    def test_the_watches_of_a_user_are_bounded_over_all_connections(self):
+        daemon = Daemon(self, config="max-watches-per-uid = 3\n")
         one, two = Wire(daemon), Wire(daemon)
-        daemon.wait_broker()
+        watches = [peer.request("watch") for peer in (one, two, two)]
+        two.call("ping")
+        refused = one.error("watch", name="db")
+        self.assertEqual((refused.reason, refused.message),
+                         ("too-many-waiters", f"uid {os.getuid()} has 3 watches, which is all it may have"))
+        two.send_line({"id": "c", "method": "cancel", "params": {"id": watches[1]}})
+        self.assertTrue(two.answer("c")["cancelled"])
+        one.request("watch", name="db")
+        self.assertEqual(one.error("watch").reason, "too-many-waiters")
+        two.hang_up()
+        wait_until(lambda: one.call("info")["counts"]["peers"] == 1, what="it is gone")
+        one.request("watch", name="db")
+        one.call("ping")
+
+    def test_looks_of_a_user_wait_for_each_other_and_do_not_fail(self):
+        daemon = Daemon(self, config="max-looks-per-uid = 2\n")
+        Wire(daemon).call("create", name="db")
+        peers = [Wire(daemon) for _ in range(40)]
         daemon.freeze()
-        # Read in one pass each, before the broker has answered anything.
-        for peer in (one, two):
-            peer.send_bytes(b"".join(line(id, "explain" if id % 2 else "fsck", name="db") for id in range(1, 11)))
+        asked = []
+        for peer in peers:
+            asked += [(peer, peer.request(method, name="db")) for method in ("size", "show", "explain", "fsck")]
+            asked.append((peer, peer.request("list")))
         daemon.thaw()
-        replies = [peer.recv() for peer in (one, two) for _ in range(10)]
-        refused = [reply["error"] for reply in replies if "error" in reply and
-                   reply["error"]["data"]["reason"] != "no-such-lock"]
-        self.assertEqual([(error["data"]["reason"], error["message"]) for error in refused],
-                         [("too-many-requests", f"uid {os.getuid()} has 16 requests of fsck and explain unanswered, "
-                                                "which is all it may have")] * 4)
-        self.assertEqual(one.call("explain", name="db")["verdict"], "no-such-lock")
+        for peer, id in asked:
+            peer.answer(id)
+
+    def test_other_requests_are_answered_while_a_look_waits(self):
+        daemon = Daemon(self, config="max-looks-per-uid = 1\n")
+        daemon.wait_broker()
+        one, two, three = Wire(daemon), Wire(daemon), Wire(daemon)
+        # The first show waits for other daemons, which there are none of, until their time is over.
+        first = one.request("show", name="m")
+        second = two.request("show", name="m")
+        began = time.monotonic()
+        three.call("ping")
+        lock = three.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
+        three.call("release", lock=lock)
+        self.assertLess(time.monotonic() - began, 0.4)
+        self.assertEqual(one.reply(first)["error"]["data"]["reason"], "no-such-lock")
+        self.assertEqual(two.reply(second)["error"]["data"]["reason"], "no-such-lock")
 
     def test_ten_thousand_of_one_user_may_wait(self):
         daemon = Daemon(self)

@@ -70,6 +70,11 @@ class Systemd(unittest.TestCase):
             print(unit, exposure[1])
             self.assertLessEqual(float(exposure[1]), EXPOSURE_MAX, text)
 
+    def test_memory_is_bounded(self):
+        unit = (self.units / "lockbrokerd.service").read_text()
+        self.assertRegex(unit, r"(?m)^MemoryMax=1G$")
+        self.assertNotRegex(unit, r"(?m)^MemoryHigh=")
+
     def test_peers_keep_their_uids(self):
         unit = (self.units / "lockbrokerd.service").read_text()
         self.assertNotRegex(unit, r"(?m)^(PrivateUsers|DynamicUser)=")

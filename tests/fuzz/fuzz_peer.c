@@ -93,6 +93,8 @@ begin(void)
 	    .max_locks_per_peer = 3,
 	    .max_waits_per_peer = 3,
 	};
+	const struct account_limits limits = {
+	    .most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX};
 	const struct view_settings looks = {
 	    .host = "fuzz", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
 	struct peers_handler handler;
@@ -114,7 +116,7 @@ begin(void)
 	seen = dispatch_view_listener(dispatch);
 	view = view_new(engine, broker, timers, &looks, &seen);
 	dispatch_wire(dispatch, peers, engine, view, broker);
-	peers_set_limits(peers, 2, 100);
+	peers_set_limits(peers, 2, &limits);
 	broker_start(broker);
 	for (int i = 0; i < PEERS; i++)
 		ends[i].fd = -1;

@@ -187,6 +187,7 @@ static const struct {
 	":2: margin: 5.500 s is longer than heartbeat, 5 s: want at most that"},
     {"probe-timeout = 10\n", ":1: probe-timeout: 10.000 s is not less than request-timeout"},
     {"request-timeout = 5\n", "probe-timeout (default): 5.000 s is not less"},
+    {"max-buffer-per-uid = 65\n", ":1: max-buffer-per-uid: 65 is more than half of max-buffer"},
     {"tls-cert = /dev/null\n", ":1: tls-cert: needs tls-key"},
     {"tls-key = /dev/null\n", ":1: tls-key: needs tls-cert"},
     {"tls-ca = /no/such/ca\n", ":1: tls-ca: /no/such/ca: No such file or directory"},

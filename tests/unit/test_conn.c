@@ -1,141 +1,31 @@
 /*
  * Connections over a socketpair: lines in, lines out, limits, and all the ways to end.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/conn_rig.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <event2/event.h>
-
-#include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/peer/peers.h"
 #include "daemon/peer/requests.h"
 
-static struct event_base *base;
-static struct peers *peers;
-static int lines, gones;   /* how many came */
-static uint64_t last_peer; /* whose line came last */
-static char last_line[64];
-static bool keeps, keeps_waiting; /* each line is a request that is not answered */
-static bool kills;                /* each line is its peer's end */
-static char logged[512];
-
-static void
-line_came(void *ctx, struct conn *conn, const char *line, size_t len)
-{
-	struct message_id id = {.kind = MESSAGE_ID_INTEGER, .integer = ++lines};
-
-	(void)ctx;
-	last_peer = conn->id;
-	snprintf(last_line, sizeof(last_line), "%.*s", (int)len, line);
-	if (keeps)
-		requests_add(conn->requests, &id, NULL, keeps_waiting);
-	if (kills)
-		conn_kill(conn, "the test says so");
-}
-
-static void
-peer_gone(void *ctx, struct conn *conn)
-{
-	(void)ctx;
-	ck_assert_uint_ne(conn->id, 0);
-	gones++;
-}
-
-static void
-log_came(void *ctx, enum log_level level, const char *line)
-{
-	(void)ctx;
-	if (level <= LOG_LEVEL_WARNING)
-		snprintf(logged, sizeof(logged), "%s", line);
-}
-
-static void
-peers_setup(void)
-{
-	const struct peers_handler handler = {.line = line_came, .gone = peer_gone};
-
-	signal(SIGPIPE, SIG_IGN);
-	log_set_sink(log_came, NULL);
-	base = event_base_new();
-	peers = peers_new(base, &handler);
-}
-
-static void
-peers_teardown(void)
-{
-	peers_free(peers);
-	event_base_free(base);
-	log_set_sink(NULL, NULL);
-}
-
-/* The test's end of a new peer's socket. */
-static int
-peer_new(void)
-{
-	int ends[2];
-
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-	peers_add(peers, ends[0]);
-	return ends[1];
-}
-
-static bool
-pass(void)
-{
-	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	return peers_visit(peers);
-}
-
-static void
-passes(void)
-{
-	for (int i = 0; i < 8; i++)
-		pass();
-}
-
-static void
-say(int fd, const char *text)
-{
-	ck_assert_int_eq(write(fd, text, strlen(text)), strlen(text));
-}
-
-/* What the peer was sent; "" when nothing. *ret_end: end of file came after it. */
-static const char *
-heard(int fd, bool *ret_end)
-{
-	static char text[1024];
-	ssize_t got = read(fd, text, sizeof(text) - 1);
-	char more;
-
-	text[got > 0 ? got : 0] = '\0';
-	if (got > 0)
-		got = read(fd, &more, 1);
-	/* Closed with something unread is a reset. */
-	*ret_end = got == 0 || (got < 0 && errno == ECONNRESET);
-	return text;
-}
-
-START_TEST(a_pass_takes_so_many_lines_of_a_peer)
+START_TEST(a_visit_takes_so_many_lines_of_a_peer)
 {
 	int one = peer_new(), other = peer_new();
 
-	for (int i = 0; i < 3 * CONN_LINES_A_PASS; i++)
+	for (int i = 0; i < 3 * CONN_LINES_A_VISIT; i++)
 		say(one, "x\n");
 	say(other, "other\n");
 	/* Each peer has its turn in the first pass, whatever one of them sent. */
 	ck_assert(pass());
-	ck_assert_int_ge(lines, CONN_LINES_A_PASS + 1);
-	ck_assert_int_le(lines, 2 * CONN_LINES_A_PASS + 1);
+	ck_assert_int_ge(rig.lines, CONN_LINES_A_VISIT + 1);
+	ck_assert_int_le(rig.lines, 2 * CONN_LINES_A_VISIT + 1);
 	passes();
-	ck_assert_int_eq(lines, 3 * CONN_LINES_A_PASS + 1);
+	ck_assert_int_eq(rig.lines, 3 * CONN_LINES_A_VISIT + 1);
 	ck_assert(!pass());
 	close(one);
 	close(other);
@@ -148,14 +38,14 @@ START_TEST(lines_come_in_pieces)
 
 	say(fd, "on");
 	passes();
-	ck_assert_int_eq(lines, 0);
+	ck_assert_int_eq(rig.lines, 0);
 	say(fd, "e\r\n\n\ntw");
 	passes();
-	ck_assert_int_eq(lines, 1);
-	ck_assert_str_eq(last_line, "one");
+	ck_assert_int_eq(rig.lines, 1);
+	ck_assert_str_eq(rig.last_line, "one");
 	say(fd, "o\n");
 	passes();
-	ck_assert_str_eq(last_line, "two");
+	ck_assert_str_eq(rig.last_line, "two");
 	close(fd);
 }
 END_TEST
@@ -165,25 +55,25 @@ START_TEST(too_many_requests_being_answered_stop_the_reading)
 	int fd = peer_new();
 	struct conn *conn;
 
-	keeps = true;
-	peers_set_limits(peers, 2, 10);
+	rig.keeps = true;
+	set_limit(ACCOUNT_PEERS, 10, 2);
 	say(fd, "a\nb\nc\nd\n");
 	passes();
-	ck_assert_int_eq(lines, 2);
-	conn = peers_find(peers, last_peer);
+	ck_assert_int_eq(rig.lines, 2);
+	conn = peers_find(rig.peers, rig.last_peer);
 	requests_remove(conn->requests, 1);
 	conn_answered(conn);
 	passes();
-	ck_assert_int_eq(lines, 3);
-	ck_assert_str_eq(last_line, "c");
+	ck_assert_int_eq(rig.lines, 3);
+	ck_assert_str_eq(rig.last_line, "c");
 	requests_remove(conn->requests, 2);
 	requests_remove(conn->requests, 3);
 	conn_answered(conn);
 	passes();
-	ck_assert_int_eq(lines, 4);
+	ck_assert_int_eq(rig.lines, 4);
 	say(fd, "e\n");
 	passes();
-	ck_assert_int_eq(lines, 5);
+	ck_assert_int_eq(rig.lines, 5);
 	close(fd);
 }
 END_TEST
@@ -192,11 +82,11 @@ START_TEST(waiting_requests_do_not_stop_the_reading)
 {
 	int fd = peer_new();
 
-	keeps = keeps_waiting = true;
-	peers_set_limits(peers, 2, 10);
+	rig.keeps = rig.keeps_waiting = true;
+	set_limit(ACCOUNT_PEERS, 10, 2);
 	say(fd, "a\nb\nc\nd\n");
 	passes();
-	ck_assert_int_eq(lines, 4);
+	ck_assert_int_eq(rig.lines, 4);
 	close(fd);
 }
 END_TEST
@@ -205,16 +95,16 @@ START_TEST(a_hang_up_is_seen_while_nothing_is_read)
 {
 	int fd = peer_new();
 
-	keeps = true;
-	peers_set_limits(peers, 1, 10);
+	rig.keeps = true;
+	set_limit(ACCOUNT_PEERS, 10, 1);
 	say(fd, "a\nb\n");
 	passes();
-	ck_assert_int_eq(lines, 1);
+	ck_assert_int_eq(rig.lines, 1);
 	close(fd);
 	passes();
-	ck_assert_int_eq(gones, 1);
-	ck_assert_uint_eq(peers_count(peers), 0);
-	ck_assert_int_eq(lines, 1);
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
+	ck_assert_int_eq(rig.lines, 1);
 }
 END_TEST
 
@@ -223,21 +113,21 @@ START_TEST(a_half_close_while_nothing_is_read_waits_its_turn)
 	int fd = peer_new();
 	struct conn *conn;
 
-	keeps = true;
-	peers_set_limits(peers, 1, 10);
+	rig.keeps = true;
+	set_limit(ACCOUNT_PEERS, 10, 1);
 	say(fd, "a\nb\n");
 	shutdown(fd, SHUT_WR);
 	passes();
-	ck_assert_int_eq(gones, 0);
+	ck_assert_int_eq(rig.gones, 0);
 	ck_assert(!pass());
-	conn = peers_find(peers, last_peer);
-	keeps = false;
+	conn = peers_find(rig.peers, rig.last_peer);
+	rig.keeps = false;
 	requests_remove(conn->requests, 1);
 	conn_answered(conn);
 	passes();
-	ck_assert_int_eq(lines, 2);
-	ck_assert_int_eq(gones, 1);
-	ck_assert_uint_eq(peers_count(peers), 0);
+	ck_assert_int_eq(rig.lines, 2);
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
 	close(fd);
 }
 END_TEST
@@ -248,16 +138,16 @@ START_TEST(a_half_close_still_gets_its_answers)
 	struct conn *conn;
 	bool end;
 
-	keeps = true;
+	rig.keeps = true;
 	say(fd, "a\nunfinished");
 	shutdown(fd, SHUT_WR);
 	passes();
 	/* What it holds goes at once; the line that has no end never was one. */
-	ck_assert_int_eq(gones, 1);
-	ck_assert_int_eq(lines, 1);
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_int_eq(rig.lines, 1);
 	ck_assert_str_eq(heard(fd, &end), "");
 	ck_assert(!end);
-	conn = peers_find(peers, last_peer);
+	conn = peers_find(rig.peers, rig.last_peer);
 	ck_assert_ptr_nonnull(conn);
 	conn_send(conn, mem_strdup("answer\n"));
 	requests_remove(conn->requests, 1);
@@ -265,8 +155,8 @@ START_TEST(a_half_close_still_gets_its_answers)
 	passes();
 	ck_assert_str_eq(heard(fd, &end), "answer\n");
 	ck_assert(end);
-	ck_assert_int_eq(gones, 1);
-	ck_assert_uint_eq(peers_count(peers), 0);
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
 	close(fd);
 }
 END_TEST
@@ -275,14 +165,14 @@ START_TEST(a_full_close_ends_at_once)
 {
 	int fd = peer_new();
 
-	keeps = true;
+	rig.keeps = true;
 	say(fd, "a\n");
 	close(fd);
 	passes();
-	ck_assert_int_eq(lines, 1);
-	ck_assert_int_eq(gones, 1);
-	ck_assert_uint_eq(peers_count(peers), 0);
-	ck_assert_str_eq(logged, "");
+	ck_assert_int_eq(rig.lines, 1);
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
+	ck_assert_str_eq(rig.logged, "");
 }
 END_TEST
 
@@ -308,8 +198,8 @@ START_TEST(a_line_that_is_too_long_ends_the_peer_with_an_error)
 	ck_assert_ptr_nonnull(strstr(text, "-32600"));
 	ck_assert_ptr_nonnull(strstr(text, "\"id\":null"));
 	ck_assert(end);
-	ck_assert_int_eq(lines, 0);
-	ck_assert_int_eq(gones, 1);
+	ck_assert_int_eq(rig.lines, 0);
+	ck_assert_int_eq(rig.gones, 1);
 	free(much);
 	close(fd);
 }
@@ -326,15 +216,15 @@ START_TEST(a_peer_that_does_not_read_is_closed)
 	line[65535] = '\n';
 	say(fd, "a\n");
 	passes();
-	id = last_peer;
-	for (int i = 0; i < 2 * CONN_OUT_MAX / 65536 && (conn = peers_find(peers, id)) != NULL;
+	id = rig.last_peer;
+	for (int i = 0; i < 2 * CONN_OUT_MAX / 65536 && (conn = peers_find(rig.peers, id)) != NULL;
 	     i++) {
 		conn_send(conn, mem_strdup(line));
 		pass();
 	}
-	ck_assert_ptr_null(peers_find(peers, id));
-	ck_assert_int_eq(gones, 1);
-	ck_assert_ptr_nonnull(strstr(logged, "does not read"));
+	ck_assert_ptr_null(peers_find(rig.peers, id));
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_ptr_nonnull(strstr(rig.logged, "does not read"));
 	free(line);
 	close(fd);
 }
@@ -351,14 +241,14 @@ START_TEST(output_that_waits_is_sent_when_there_is_room)
 	line[1024 * 1024 - 1] = '\n';
 	say(fd, "a\n");
 	passes();
-	conn_send(peers_find(peers, last_peer), mem_strdup(line));
+	conn_send(peers_find(rig.peers, rig.last_peer), mem_strdup(line));
 	for (int i = 0; i < 1000 && got < 1024 * 1024; i++) {
 		pass();
 		while ((n = read(fd, buf, sizeof(buf))) > 0)
 			got += (size_t)n;
 	}
 	ck_assert_uint_eq(got, 1024 * 1024);
-	ck_assert_ptr_nonnull(peers_find(peers, last_peer));
+	ck_assert_ptr_nonnull(peers_find(rig.peers, rig.last_peer));
 	free(line);
 	close(fd);
 }
@@ -369,13 +259,13 @@ START_TEST(a_peer_may_be_killed_by_its_own_line)
 	int fd = peer_new();
 	bool end;
 
-	kills = true;
+	rig.kills = true;
 	say(fd, "a\nb\n");
 	pass();
-	ck_assert_int_eq(lines, 1);
-	ck_assert_int_eq(gones, 1);
-	ck_assert_uint_eq(peers_count(peers), 0);
-	ck_assert_ptr_nonnull(strstr(logged, "the test says so"));
+	ck_assert_int_eq(rig.lines, 1);
+	ck_assert_int_eq(rig.gones, 1);
+	ck_assert_uint_eq(peers_count(rig.peers), 0);
+	ck_assert_ptr_nonnull(strstr(rig.logged, "the test says so"));
 	heard(fd, &end);
 	ck_assert(read(fd, &(char){0}, 1) <= 0);
 	close(fd);
@@ -388,12 +278,12 @@ START_TEST(a_uid_has_so_many_peers)
 	const char *text;
 	bool end;
 
-	peers_set_limits(peers, 10, 2);
+	set_limit(ACCOUNT_PEERS, 2, 10);
 	first = peer_new();
 	second = peer_new();
 	third = peer_new();
 	passes();
-	ck_assert_uint_eq(peers_count(peers), 2);
+	ck_assert_uint_eq(peers_count(rig.peers), 2);
 	text = heard(third, &end);
 	ck_assert_ptr_nonnull(strstr(text, "too-many-requests"));
 	ck_assert(end);
@@ -402,7 +292,7 @@ START_TEST(a_uid_has_so_many_peers)
 	passes();
 	third = peer_new();
 	passes();
-	ck_assert_uint_eq(peers_count(peers), 2);
+	ck_assert_uint_eq(peers_count(rig.peers), 2);
 	ck_assert_str_eq(heard(third, &end), "");
 	ck_assert(!end);
 	close(second);
@@ -416,8 +306,8 @@ conn_suite(void)
 	Suite *suite = suite_create("conn");
 	TCase *tcase = tcase_create("connections");
 
-	tcase_add_checked_fixture(tcase, peers_setup, peers_teardown);
-	tcase_add_test(tcase, a_pass_takes_so_many_lines_of_a_peer);
+	tcase_add_checked_fixture(tcase, conn_rig_setup, conn_rig_teardown);
+	tcase_add_test(tcase, a_visit_takes_so_many_lines_of_a_peer);
 	tcase_add_test(tcase, lines_come_in_pieces);
 	tcase_add_test(tcase, too_many_requests_being_answered_stop_the_reading);
 	tcase_add_test(tcase, waiting_requests_do_not_stop_the_reading);
@@ -437,7 +327,7 @@ conn_suite(void)
 int
 main(void)
 {
-	static Suite *(*const makers[])(void) = {conn_suite};
+	static Suite *(*const makers[])(void) = {conn_suite, suite_conn_user};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -1,5 +1,5 @@
 /*
- * The peer room without an engine: requests, credentials, the listener. (Connections: test_conn.c)
+ * The peer room without an engine: accounts, requests, credentials, the listener. (Connections: test_conn.c)
  */
 #include "tests/unit/unit.h"
 
@@ -15,10 +15,29 @@
 
 #include <event2/event.h>
 
+#include "daemon/peer/account.h"
 #include "daemon/peer/credentials.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/listener_socket.h"
 #include "daemon/peer/requests.h"
+
+static struct accounts accounts;
+
+static void
+accounts_setup(void)
+{
+	accounts = (struct accounts){.by_uid = NULL};
+	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
+		accounts.limits.most[thing] = SIZE_MAX;
+	accounts.limits.all_bytes = SIZE_MAX;
+}
+
+static void
+accounts_teardown(void)
+{
+	ck_assert_ptr_null(accounts.by_uid);
+	ck_assert_uint_eq(accounts.bytes, 0);
+}
 
 /* ---- requests ---- */
 
@@ -27,7 +46,8 @@ static const struct message_id seven_text = {.kind = MESSAGE_ID_STRING, .string 
 
 START_TEST(requests_tell_ids_apart)
 {
-	struct requests *requests = requests_new();
+	struct account *account = account_open(&accounts, 7);
+	struct requests *requests = requests_new(account);
 	const struct request *first = requests_add(requests, &seven, NULL, REQUEST_QUICK);
 	const struct request *second = requests_add(requests, &seven_text, NULL, REQUEST_WAITS);
 
@@ -44,12 +64,14 @@ START_TEST(requests_tell_ids_apart)
 	ck_assert_uint_eq(requests_answering(requests), 0);
 	ck_assert_ptr_nonnull(requests_add(requests, &seven, NULL, REQUEST_QUICK));
 	requests_free(requests);
+	account_close(account);
 }
 END_TEST
 
 START_TEST(requests_never_use_a_number_twice)
 {
-	struct requests *requests = requests_new();
+	struct account *account = account_open(&accounts, 7);
+	struct requests *requests = requests_new(account);
 	uint64_t number = requests_add(requests, &seven, NULL, REQUEST_QUICK)->number;
 
 	requests_remove(requests, number);
@@ -57,6 +79,7 @@ START_TEST(requests_never_use_a_number_twice)
 	ck_assert_uint_ne(requests_add(requests, &seven, NULL, REQUEST_QUICK)->number, number);
 	ck_assert_ptr_null(requests_find(requests, number));
 	requests_free(requests);
+	account_close(account);
 }
 END_TEST
 
@@ -68,7 +91,8 @@ remember(void *ctx, const struct request *request)
 
 START_TEST(requests_that_wait_are_counted_and_go_together)
 {
-	struct requests *requests = requests_new();
+	struct account *account = account_open(&accounts, 7);
+	struct requests *requests = requests_new(account);
 	uint64_t waiting = requests_add(requests, &seven, NULL, REQUEST_WAITS)->number, left = 0;
 
 	requests_add(requests, &seven_text, NULL, REQUEST_QUICK);
@@ -80,38 +104,83 @@ START_TEST(requests_that_wait_are_counted_and_go_together)
 	ck_assert_uint_eq(requests_waiting(requests), 0);
 	ck_assert_uint_eq(requests_answering(requests), 1);
 	requests_free(requests);
+	account_close(account);
 }
 END_TEST
 
-START_TEST(requests_of_several_are_counted_together)
+START_TEST(requests_of_a_user_are_charged_to_one_account)
 {
-	struct requests *one = requests_new(), *two = requests_new(), *alone = requests_new();
-	struct requests_sum sum = {0};
+	struct account *account = account_open(&accounts, 7);
+	struct requests *one = requests_new(account), *two = requests_new(account);
 	uint64_t left = 0;
 
-	requests_count_in(one, &sum);
-	requests_count_in(two, &sum);
 	requests_add(one, &seven, NULL, REQUEST_WAITS);
 	requests_add(one, &seven_text, NULL, REQUEST_QUICK);
-	requests_add(two, &seven, NULL, REQUEST_WAITS);
+	requests_add(two, &seven, NULL, REQUEST_WATCHES);
 	requests_add(two, &seven_text, NULL, REQUEST_WAITS);
-	requests_add(alone, &seven, NULL, REQUEST_WAITS);
-	ck_assert_uint_eq(sum.waiting, 3);
-	ck_assert_uint_eq(requests_in_all(one).waiting, 3);
-	ck_assert_uint_eq(requests_in_all(alone).waiting, 0);
+	ck_assert_uint_eq(account->used[ACCOUNT_WAITS], 3);
+	ck_assert_uint_eq(account->used[ACCOUNT_WATCHES], 1);
+	ck_assert_uint_gt(account->used[ACCOUNT_BYTES], 0);
 	requests_remove(two, requests_find_id(two, &seven)->number);
-	ck_assert_uint_eq(sum.waiting, 2);
+	ck_assert_uint_eq(account->used[ACCOUNT_WAITS], 2);
+	ck_assert_uint_eq(account->used[ACCOUNT_WATCHES], 0);
 	requests_remove_waiting(one, remember, &left);
-	ck_assert_uint_eq(sum.waiting, 1);
+	ck_assert_uint_eq(account->used[ACCOUNT_WAITS], 1);
 	requests_free(two);
-	ck_assert_uint_eq(sum.waiting, 0);
-	requests_add(one, &seven, NULL, REQUEST_SCANS);
-	ck_assert_uint_eq(sum.waiting, 0);
-	ck_assert_uint_eq(sum.scanning, 1);
+	ck_assert_uint_eq(account->used[ACCOUNT_WAITS], 0);
+	left = requests_add(one, &seven, NULL, REQUEST_LOOKS)->number;
+	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 1);
 	ck_assert_uint_eq(requests_answering(one), 2);
+	requests_keep(one, left, 1000000);
+	ck_assert_uint_ge(account->used[ACCOUNT_BYTES], 1000000);
+	requests_remove(one, left);
+	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 0);
+	ck_assert_uint_lt(account->used[ACCOUNT_BYTES], 1000000);
 	requests_free(one);
-	ck_assert_uint_eq(sum.scanning, 0);
-	requests_free(alone);
+	ck_assert_uint_eq(account->used[ACCOUNT_BYTES], 0);
+	account_close(account);
+}
+END_TEST
+
+/* ---- accounts ---- */
+
+START_TEST(an_account_lives_as_long_as_its_user_has_peers)
+{
+	struct account *account = account_open(&accounts, 7), *other = account_open(&accounts, 8);
+
+	ck_assert_ptr_eq(account_open(&accounts, 7), account);
+	ck_assert_ptr_ne(other, account);
+	ck_assert_uint_eq(account->used[ACCOUNT_PEERS], 2);
+	account_close(account);
+	ck_assert_ptr_nonnull(accounts.by_uid);
+	account_close(account);
+	account_close(other);
+	ck_assert_ptr_null(accounts.by_uid);
+}
+END_TEST
+
+START_TEST(who_has_little_has_room_though_all_together_have_none)
+{
+	struct account *greedy = account_open(&accounts, 7), *small = account_open(&accounts, 8);
+
+	accounts.limits.most[ACCOUNT_BYTES] = 1000000;
+	accounts.limits.all_bytes = 900000;
+	account_add(greedy, ACCOUNT_BYTES, 899999);
+	ck_assert(account_has_room(greedy, ACCOUNT_BYTES));
+	account_add(greedy, ACCOUNT_BYTES, 1);
+	ck_assert(!account_has_room(greedy, ACCOUNT_BYTES));
+	ck_assert(account_has_room(small, ACCOUNT_BYTES));
+	ck_assert_uint_eq(account_room(small), ACCOUNT_LITTLE);
+	account_add(small, ACCOUNT_BYTES, ACCOUNT_LITTLE);
+	ck_assert(!account_has_room(small, ACCOUNT_BYTES));
+	account_remove(greedy, ACCOUNT_BYTES, 899999);
+	ck_assert(account_has_room(small, ACCOUNT_BYTES));
+	/* News has the half of what there is. */
+	ck_assert_uint_eq(account_room(small), 500000 - ACCOUNT_LITTLE);
+	account_remove(greedy, ACCOUNT_BYTES, 1);
+	account_remove(small, ACCOUNT_BYTES, ACCOUNT_LITTLE);
+	account_close(greedy);
+	account_close(small);
 }
 END_TEST
 
@@ -336,10 +405,13 @@ peer_suite(void)
 	Suite *suite = suite_create("peer");
 	TCase *tcase = tcase_create("requests");
 
+	tcase_add_checked_fixture(tcase, accounts_setup, accounts_teardown);
 	tcase_add_test(tcase, requests_tell_ids_apart);
 	tcase_add_test(tcase, requests_never_use_a_number_twice);
 	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);
-	tcase_add_test(tcase, requests_of_several_are_counted_together);
+	tcase_add_test(tcase, requests_of_a_user_are_charged_to_one_account);
+	tcase_add_test(tcase, an_account_lives_as_long_as_its_user_has_peers);
+	tcase_add_test(tcase, who_has_little_has_room_though_all_together_have_none);
 	tcase_add_test(tcase, credentials_are_the_kernels);
 	suite_add_tcase(suite, tcase);
 

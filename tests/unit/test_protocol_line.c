@@ -60,6 +60,30 @@ START_TEST(lines_come_one_by_one)
 }
 END_TEST
 
+START_TEST(a_line_that_is_not_taken_comes_again)
+{
+	const char *line;
+	size_t len;
+
+	feed("one\r\ntwo\nthr");
+	ck_assert_uint_eq(line_reader_held(reader), 12);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(line_reader_next(reader, &line, &len), LINE_READY);
+		ck_assert_str_eq(line, "one");
+		line_reader_untake(reader, line, len);
+	}
+	ck_assert_uint_eq(line_reader_held(reader), 12);
+	feed("ee\n");
+	expect_line("one");
+	ck_assert_int_eq(line_reader_next(reader, &line, &len), LINE_READY);
+	line_reader_untake(reader, line, len);
+	expect_line("two");
+	expect_line("three");
+	expect(LINE_NONE);
+	ck_assert_uint_eq(line_reader_held(reader), 0);
+}
+END_TEST
+
 START_TEST(lines_do_not_depend_on_how_bytes_arrive)
 {
 	static const char text[] = "{}\r\n\n\r\n[1]\nx\ry\n";
@@ -155,6 +179,7 @@ line_suite(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, lines_come_one_by_one);
+	tcase_add_test(tcase, a_line_that_is_not_taken_comes_again);
 	tcase_add_test(tcase, lines_do_not_depend_on_how_bytes_arrive);
 	tcase_add_test(tcase, a_line_of_the_most_bytes_passes);
 	tcase_add_test(tcase, a_line_too_long_is_told_with_and_without_its_end);

@@ -96,6 +96,21 @@ on_unread(void *ctx, uint64_t peer)
 	return ((const struct rig_daemon *)ctx)->unread;
 }
 
+static size_t
+on_room(void *ctx, uint64_t peer)
+{
+	(void)peer;
+	return ((const struct rig_daemon *)ctx)->full ? 0 : SIZE_MAX;
+}
+
+static void
+on_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
+{
+	(void)peer;
+	(void)request;
+	((struct rig_daemon *)ctx)->kept += bytes;
+}
+
 /* ---- what is for the views ---- */
 
 static void
@@ -180,6 +195,8 @@ rig_new(void)
 		    .sees = on_sees,
 		    .tell = on_tell,
 		    .unread = on_unread,
+		    .room = on_room,
+		    .keep = on_keep,
 		    .ctx = daemon};
 
 		daemon->rig = rig;

@@ -29,6 +29,8 @@ struct rig_daemon {
 	bool deaf;         /* hears no letters, as one that is stopped */
 	bool forbids;      /* its peers may do nothing by name */
 	size_t unread;     /* of every peer */
+	bool full;         /* no peer has room for more */
+	size_t kept;       /* for answers, in all */
 };
 
 struct view_rig {

@@ -1,0 +1,203 @@
+/*
+ * Users with many connections: turns, and what all of them together may have.
+ */
+#include "tests/unit/conn_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/peer/requests.h"
+
+/* What the first look of a peer asked for is answered. */
+static void
+answer(uint64_t peer, uint64_t request)
+{
+	struct conn *conn = peers_find(rig.peers, peer);
+
+	requests_remove(conn->requests, request);
+	conn_send(conn, mem_strdup("answer\n"));
+	conn_answered(conn);
+}
+
+START_TEST(a_visit_ends_in_time)
+{
+	int one = peer_new(), other = peer_new();
+
+	rig.slow = 2 * NSEC_PER_MSEC;
+	for (int i = 0; i < CONN_LINES_A_VISIT; i++)
+		say(one, "x\n");
+	say(other, "other\n");
+	/* A pass does not take all that there is, but something. */
+	ck_assert(pass());
+	ck_assert_int_ge(rig.lines, 1);
+	ck_assert_int_le(rig.lines, 2);
+	/* Who has come has a turn before the first goes on. */
+	ck_assert(pass());
+	ck_assert(rig.order[1] != rig.order[2] || rig.order[2] != rig.order[3]);
+	while (rig.lines < CONN_LINES_A_VISIT + 1)
+		pass();
+	close(one);
+	close(other);
+}
+END_TEST
+
+/* A peer of another user, as long as we can be somebody else. */
+static int
+stranger_new(void)
+{
+	int fd;
+
+	ck_assert_int_eq(seteuid(65534), 0);
+	fd = peer_new();
+	ck_assert_int_eq(seteuid(0), 0);
+	return fd;
+}
+
+START_TEST(users_have_turns_and_not_their_peers)
+{
+	enum { MANY = 30 };
+	int fds[MANY], fd;
+
+	if (geteuid() != 0) {
+		printf("# SKIP users_have_turns_and_not_their_peers: only root can be somebody "
+		       "else\n");
+		return;
+	}
+	for (int i = 0; i < MANY; i++)
+		say(fds[i] = stranger_new(), "x\n");
+	fd = peer_new();
+	rig.slow = 2 * NSEC_PER_MSEC;
+	pass();
+	say(fd, "mine\n");
+	for (int i = 0; i < 3; i++)
+		pass();
+	ck_assert_int_lt(rig.lines, MANY / 2);
+	ck_assert(rig.order[2] == MANY + 1 || rig.order[3] == MANY + 1 || rig.order[4] == MANY + 1);
+	/* And all of the others in the end. */
+	while (rig.lines < MANY + 1)
+		pass();
+	/* What one user keeps does not stop the other. */
+	rig.slow = 0;
+	set_limit(ACCOUNT_BYTES, 1, 10);
+	account_add(peers_find(rig.peers, 1)->account, ACCOUNT_BYTES, 2);
+	for (int i = 0; i < MANY; i++)
+		say(fds[i], "y\n");
+	say(fd, "mine\n");
+	passes();
+	ck_assert_int_eq(rig.lines, MANY + 2);
+	ck_assert_uint_eq(rig.last_peer, MANY + 1);
+	account_remove(peers_find(rig.peers, 1)->account, ACCOUNT_BYTES, 2);
+	while (rig.lines < 2 * MANY + 2)
+		pass();
+	for (int i = 0; i < MANY; i++)
+		close(fds[i]);
+	close(fd);
+}
+END_TEST
+
+START_TEST(nothing_is_read_while_the_user_has_no_room)
+{
+	int one = peer_new(), other = peer_new();
+	char *line = mem_alloc(1024 * 1024 + 1), buf[65536];
+	size_t got = 0;
+	ssize_t n;
+
+	set_limit(ACCOUNT_BYTES, (size_t)256 * 1024, 10);
+	memset(line, 'x', 1024 * 1024 - 1);
+	line[1024 * 1024 - 1] = '\n';
+	say(one, "a\n");
+	passes();
+	conn_send(peers_find(rig.peers, rig.last_peer), mem_strdup(line));
+	passes();
+	say(one, "b\n");
+	say(other, "c\n");
+	passes();
+	ck_assert_int_eq(rig.lines, 1);
+	ck_assert_ptr_nonnull(strstr(rig.logged, "is not read"));
+	/* Nothing is to be done until it reads. */
+	ck_assert(!pass());
+	/* Who has read all that it was sent is told what there is; who has not is closed. */
+	conn_send(peers_find(rig.peers, 2), mem_strdup("news\n"));
+	conn_send(peers_find(rig.peers, 2), mem_strdup("news\n"));
+	passes();
+	ck_assert_ptr_nonnull(peers_find(rig.peers, 2));
+	while (got < 1024 * 1024) {
+		pass();
+		while ((n = read(one, buf, sizeof(buf))) > 0)
+			got += (size_t)n;
+	}
+	passes();
+	ck_assert_int_eq(rig.lines, 3);
+	conn_send(peers_find(rig.peers, 1), mem_strdup(line));
+	pass();
+	conn_send(peers_find(rig.peers, 1), mem_strdup("news\n"));
+	ck_assert_ptr_null(peers_find(rig.peers, 1));
+	ck_assert_ptr_nonnull(strstr(rig.logged, "does not read"));
+	free(line);
+	close(one);
+	close(other);
+}
+END_TEST
+
+START_TEST(a_line_without_end_is_charged_until_it_is_whole)
+{
+	int fd = peer_new();
+	const struct account *account = peers_find(rig.peers, 1)->account;
+
+	say(fd, "unfinished");
+	passes();
+	ck_assert_uint_eq(account->used[ACCOUNT_BYTES], 10);
+	say(fd, " no more\n");
+	passes();
+	ck_assert_uint_eq(account->used[ACCOUNT_BYTES], 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_look_too_many_waits_for_its_turn)
+{
+	int one = peer_new(), other = peer_new();
+
+	set_limit(ACCOUNT_LOOKS, 2, 10);
+	rig.looks = true;
+	say(one, "a\r\nb\nc\nd\n");
+	passes();
+	say(other, "e\n");
+	passes();
+	ck_assert_int_eq(rig.lines, 2);
+	ck_assert(!pass());
+	answer(1, 1);
+	passes();
+	/* The one that came first, and once. */
+	ck_assert_int_eq(rig.lines, 3);
+	ck_assert_str_eq(rig.last_line, "c");
+	answer(1, 2);
+	passes();
+	ck_assert_int_eq(rig.lines, 4);
+	ck_assert_str_eq(rig.last_line, "e");
+	/* Who hangs up makes room. */
+	close(other);
+	passes();
+	ck_assert_int_eq(rig.lines, 5);
+	ck_assert_str_eq(rig.last_line, "d");
+	close(one);
+}
+END_TEST
+
+Suite *
+suite_conn_user(void)
+{
+	Suite *suite = suite_create("conn user");
+	TCase *tcase = tcase_create("users");
+
+	tcase_add_checked_fixture(tcase, conn_rig_setup, conn_rig_teardown);
+	tcase_add_test(tcase, a_visit_ends_in_time);
+	tcase_add_test(tcase, users_have_turns_and_not_their_peers);
+	tcase_add_test(tcase, nothing_is_read_while_the_user_has_no_room);
+	tcase_add_test(tcase, a_line_without_end_is_charged_until_it_is_whole);
+	tcase_add_test(tcase, a_look_too_many_waits_for_its_turn);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
