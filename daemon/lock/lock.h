@@ -296,6 +296,12 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
 void lock_each(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
 /*
+ * One row, by its numbers as they were: false when it is gone, or an acquire of which a hold has come. As
+ * lock_each(), and as quick as a look into a table.
+ */
+bool lock_row(
+    const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret);
+/*
  * Slots that are taken here though no row has them: being claimed, or given back; 0: the true mutex. As
  * lock_each().
  */

@@ -163,6 +163,23 @@ lock_each(const struct lock_engine *engine, const char *name,
 	}
 }
 
+bool
+lock_row(const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret)
+{
+	const struct hold *hold = lock == 0 ? NULL : hold_find_lock(&engine->holds, lock);
+	const struct waiter *waits = lock == 0 ? engine_waiter_find(engine, waiter) : NULL;
+
+	if (hold != NULL && is_row(hold)) {
+		*ret = row_of_hold(hold, state_of(hold));
+		return true;
+	}
+	if (waits == NULL || waits->party == NULL)
+		return false;
+	*ret =
+	    row_of_waiter(waits, LOCK_PARTY_WAITING, line_position(&waits->semaphore->line, waits));
+	return true;
+}
+
 const char *
 lock_waits_for(const struct lock_engine *engine, uint64_t id)
 {

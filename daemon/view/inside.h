@@ -5,7 +5,7 @@
  *	inspect			asking the other daemons
  *	answers			answering them
  *	show, census, steer	a request each: rows of one name; who waits, by name; grant and deny
- *	feed			watches
+ *	feed, feed_tell		watches; changes, mirror, walk: what they know
  *	view			the door, and whether this daemon answers others
  */
 #ifndef VIEW_INSIDE_H

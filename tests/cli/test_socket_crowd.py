@@ -148,6 +148,31 @@ class Crowd(unittest.TestCase):
         self.assertLess(max(took), 2.0)
         self.assertLess(daemon.rss(), RSS_MAX)
 
+    def test_watches_and_acquires(self):
+        """4,000 connections with a watch each, and 40 that acquire and hang up all the time."""
+        daemon = self.daemon()
+        holder = self.hold(daemon)
+        quiet = self.latencies(daemon)
+
+        def job(path, say):
+            watchers = [connect(path) for _ in range(4000)]
+            for peer in watchers:
+                peer.sendall(line(1, "watch"))
+            say("watching")
+            lines = b"".join(line(id, "acquire", name=f"x{id}", kind="mutex", why="w" * 256)
+                             for id in range(32))
+            while True:
+                peers = [connect(path) for _ in range(40)]
+                for peer in peers:
+                    peer.sendall(lines)
+                for peer in peers:
+                    peer.recv(1)
+                    peer.close()
+
+        stranger = Stranger(self, daemon, job)
+        stranger.hear()
+        self.check(daemon, holder, quiet)
+
     def test_answers_that_nobody_reads(self):
         """150 connections that ask for what is long and read nothing."""
         daemon = self.daemon(expect=["does not read", "is not read"])

@@ -20,7 +20,10 @@ const struct lock_settings world_settings = {
 static int64_t
 now_of(void *ctx)
 {
-	return ((struct lock_world *)ctx)->now;
+	struct lock_world *world = ctx;
+
+	world->now += world->tick;
+	return world->now;
 }
 
 static int64_t

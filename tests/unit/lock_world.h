@@ -43,6 +43,7 @@ struct world_daemon {
 
 struct lock_world {
 	int64_t now;
+	int64_t tick; /* ns that pass whenever somebody looks at the clock; 0: none */
 	struct clock clock;
 	struct timers *timers;
 	struct memory_world *memory;

@@ -61,7 +61,10 @@ START_TEST(a_watch_begins_with_what_there_is_on_all_hosts)
 }
 END_TEST
 
-START_TEST(changes_here_are_told_at_once)
+/* Changes are told together, and by then. */
+#define SOON (50 * NSEC_PER_MSEC)
+
+START_TEST(changes_here_are_told_soon)
 {
 	rig_acquire(rig, 0, 1);
 	watch(1, "db");
@@ -73,6 +76,7 @@ START_TEST(changes_here_are_told_at_once)
 	ck_told("gone B:busy");
 	rig_acquire(rig, 0, 3);
 	view_deny(rig->daemon[0].view, 100, 2, rig_waiter(rig, "C"), 0);
+	world_pass(rig->world, SOON);
 	ck_told("C:waiting C:cancelled gone");
 }
 END_TEST
@@ -158,7 +162,7 @@ START_TEST(a_watch_ends_by_cancel_by_its_peer_and_by_the_stop)
 	ck_assert(!view_cancel(rig->daemon[0].view, 100, 1));
 	ck_assert_int_eq(rig_answered(rig, 0, 1)->reason, REASON_CANCELLED);
 	rig_acquire(rig, 0, 1);
-	ck_told("A:waiting A:waiting A:busy A:busy");
+	ck_told("A:busy A:busy");
 	view_peer_gone(rig->daemon[0].view, 100);
 	ck_assert_ptr_null(rig_answered(rig, 0, 2));
 	rig_acquire(rig, 0, 2);
@@ -240,6 +244,116 @@ START_TEST(what_there_is_has_a_limit)
 }
 END_TEST
 
+START_TEST(changes_that_follow_each_other_are_told_once)
+{
+	watch(1, NULL);
+	ck_told("synced");
+	rig_acquire(rig, 0, 1);
+	ck_told("A:busy");
+	/* It comes, gets the slot and goes in a moment. */
+	lock_peer_gone(rig->world->daemon[0].engine, 1);
+	world_pass(rig->world, 5 * NSEC_PER_MSEC);
+	ck_told("");
+	lock_acquire(rig->world->daemon[0].engine, 2, 1,
+	    &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER, .who = "B"});
+	world_pass(rig->world, 5 * NSEC_PER_MSEC);
+	lock_peer_gone(rig->world->daemon[0].engine, 2);
+	world_pass(rig->world, SOON);
+	ck_told("gone B:busy gone");
+}
+END_TEST
+
+/* Rows of 1.9 kB, of which some 550 are a megabyte. */
+static void
+acquire_many(uint64_t count)
+{
+	char words[257];
+	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .why = words};
+
+	memset(words, 1, 256);
+	words[256] = '\0';
+	for (uint64_t i = 0; i < count; i++)
+		lock_acquire(rig->world->daemon[0].engine, 1 + i % 1000, 1 + i / 1000, &wanted);
+}
+
+/* With a clock that goes on: a part at a time, so that holders are served between them. */
+START_TEST(what_there_is_is_told_in_slices)
+{
+	size_t slices = 0, before;
+
+	acquire_many(400);
+	world_pass(rig->world, SOON);
+	rig->world->tick = 10000;
+	view_watch(rig->daemon[0].view, 100, 1, NULL);
+	for (int i = 0; i < 1000 && strstr(rig->told, "synced") == NULL; i++) {
+		before = rig->told_count;
+		world_step(rig->world, NSEC_PER_SEC);
+		ck_assert_uint_le(rig->told_count - before, 101);
+		slices += rig->told_count > before;
+	}
+	ck_assert_uint_eq(rig->told_count, 401);
+	ck_assert_uint_ge(slices, 4);
+	/* So are changes, to one watch after another. */
+	for (uint64_t request = 2; request < 12; request++)
+		view_watch(rig->daemon[0].view, 100, request, "other");
+	while (rig->told_count < 411)
+		world_step(rig->world, NSEC_PER_SEC);
+	for (uint64_t peer = 1; peer <= 400; peer++)
+		lock_peer_gone(rig->world->daemon[0].engine, peer);
+	slices = 0;
+	for (int i = 0; i < 1000 && rig->told_count < 411 + 800; i++) {
+		before = rig->told_count;
+		world_step(rig->world, NSEC_PER_SEC);
+		ck_assert_uint_le(rig->told_count - before, 102);
+		slices += rig->told_count > before;
+	}
+	/* Who waited was cancelled before it was gone; the holder was not. */
+	ck_assert_uint_ge(rig->told_count, 411 + 799);
+	ck_assert_uint_ge(slices, 8);
+	rig->world->tick = 0;
+}
+END_TEST
+
+START_TEST(after_too_many_changes_a_watch_begins_anew)
+{
+	watch(1, NULL);
+	ck_told("synced");
+	acquire_many(10100);
+	world_pass(rig->world, ROUNDS);
+	ck_assert_ptr_nonnull(strstr(rig->told, "resync"));
+	ck_assert_ptr_nonnull(strstr(strstr(rig->told, "resync"), "synced+"));
+}
+END_TEST
+
+START_TEST(a_watch_of_a_user_without_room_begins_anew_when_there_is_some)
+{
+	watch(1, NULL);
+	ck_told("synced");
+	rig->daemon[0].full = true;
+	rig_acquire(rig, 0, 1);
+	world_pass(rig->world, ROUNDS);
+	ck_told("");
+	rig->daemon[0].full = false;
+	world_pass(rig->world, ROUNDS);
+	ck_told("resync A:busy synced");
+}
+END_TEST
+
+/* Each asks all daemons. */
+START_TEST(watches_that_come_and_go_do_not_ask_the_others_all_the_time)
+{
+	unsigned asked = rig->world->asked;
+
+	for (uint64_t request = 1; request <= 200; request++) {
+		view_watch(rig->daemon[0].view, 100, request, NULL);
+		world_pass(rig->world, 10 * NSEC_PER_MSEC);
+		view_cancel(rig->daemon[0].view, 100, request);
+		rig->answer_count = 0;
+	}
+	ck_assert_uint_le(rig->world->asked - asked, 50);
+}
+END_TEST
+
 Suite *
 suite_view_feed(void)
 {
@@ -248,7 +362,7 @@ suite_view_feed(void)
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_watch_begins_with_what_there_is_on_all_hosts);
-	tcase_add_test(tcase, changes_here_are_told_at_once);
+	tcase_add_test(tcase, changes_here_are_told_soon);
 	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
 	tcase_add_test(tcase, who_watches_one_name_hears_of_no_other);
 	tcase_add_test(tcase, who_watches_all_hears_of_none_that_is_kept_from_him);
@@ -258,6 +372,11 @@ suite_view_feed(void)
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
 	tcase_add_test(tcase, who_reads_too_slowly_begins_anew_when_it_has_read);
 	tcase_add_test(tcase, what_there_is_has_a_limit);
+	tcase_add_test(tcase, changes_that_follow_each_other_are_told_once);
+	tcase_add_test(tcase, what_there_is_is_told_in_slices);
+	tcase_add_test(tcase, after_too_many_changes_a_watch_begins_anew);
+	tcase_add_test(tcase, a_watch_of_a_user_without_room_begins_anew_when_there_is_some);
+	tcase_add_test(tcase, watches_that_come_and_go_do_not_ask_the_others_all_the_time);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -366,6 +366,11 @@ START_TEST(what_is_unread_leaves_less_room)
 	    rig_show(rig, 0, 1), "slots 2 busy 2 waiting 2 [A@host0/1] [B@host1/2] more 2");
 	rig->daemon[0].unread = LINE_MAX_OUT;
 	ck_assert_str_eq(rig_show(rig, 0, 2), "slots 2 busy 2 waiting 2 more 4");
+	/* The rows of others are kept in the account of who asked, as long as there is room in it. */
+	rig->daemon[0].unread = 0;
+	ck_assert_uint_gt(rig->daemon[0].kept, 1000);
+	rig->daemon[0].full = true;
+	ck_assert_str_eq(rig_show(rig, 0, 3), "slots 2 busy 2 waiting 2 more 4");
 }
 END_TEST
 

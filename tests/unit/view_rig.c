@@ -72,12 +72,20 @@ static void
 on_tell(void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params)
 {
 	struct view_rig *rig = ((struct rig_daemon *)ctx)->rig;
-	const struct cJSON *row = json_get(params, "row");
+	/* A row in it is text. */
+	char *text = json_print(params);
+	struct json_error error;
+	struct cJSON *read = json_parse(text, strlen(text), &error);
+	const struct cJSON *row = json_get(read, "row");
 	size_t len = strlen(rig->told);
 	char what[160];
 
 	(void)peer;
 	(void)request;
+	rig->told_count++;
+	json_free(params);
+	free(text);
+	params = read;
 	if (row != NULL)
 		snprintf(what, sizeof(what), "%s:%s", text_of(row, "who"), text_of(row, "state"));
 	else if (number_of(params, "more") > 0)

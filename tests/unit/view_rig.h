@@ -38,6 +38,7 @@ struct view_rig {
 	struct rig_daemon daemon[DAEMONS];
 	struct rig_answer answers[RIG_ANSWERS];
 	size_t answer_count;
+	size_t told_count;       /* notifications of watches */
 	char told[RIG_TOLD];     /* by watches: "A:waiting synced A:gone", rows by their `who` */
 	struct broker *stranger; /* owned; NULL: nobody has written yet */
 	unsigned warnings;       /* logged */

@@ -1,0 +1,47 @@
+#include "daemon/view/walk.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+
+struct walk_row {
+	uint64_t waiter, lock;
+};
+
+static void
+note(void *ctx, const struct lock_party *row)
+{
+	struct walk *walk = ctx;
+
+	if (walk->count == walk->room) {
+		walk->room = walk->room * 2 + 16;
+		walk->rows = mem_grow(walk->rows, walk->room, sizeof(*walk->rows));
+	}
+	walk->rows[walk->count++] = (struct walk_row){row->waiter, row->lock};
+}
+
+void
+walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name)
+{
+	*walk = (struct walk){.count = 0};
+	lock_each(engine, name, note, walk);
+}
+
+bool
+walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_party *ret)
+{
+	while (walk->next < walk->count) {
+		const struct walk_row *row = &walk->rows[walk->next++];
+
+		if (lock_row(engine, row->waiter, row->lock, ret))
+			return true;
+	}
+	return false;
+}
+
+void
+walk_end(struct walk *walk)
+{
+	free(walk->rows);
+	*walk = (struct walk){.count = 0};
+}
