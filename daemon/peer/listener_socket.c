@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@
 #include "daemon/base/mem.h"
 
 #define BACKLOG 4096
-#define FOLDER_LOCK_TRIES 200 /* of 10 ms */
+#define LOCK_TRIES 200 /* of 10 ms */
 
 int
 listener_socket_inherit(char **ret_error)
@@ -122,39 +121,46 @@ file_is_stale(const struct sockaddr_un *address, char **ret_error)
 
 /*
  * Two daemons that start at once would both find the file stale, and the second would remove the first
- * one's new one: looking, removing, binding and listening are done under a lock of the folder.
+ * one's new one: looking, removing, binding and listening are done under a lock. The lock is a file that
+ * no other user can open: any process that can read the folder itself could lock that, and keep the lock.
+ * The daemon removes the file before it lets go, so a lock on a file without a name is void.
  */
 static int
-folder_lock(const char *path, char **ret_error)
+start_lock(const char *path, char **ret_error)
 {
 	const struct timespec nap = {.tv_nsec = 10 * NSEC_PER_MSEC};
-	char *copy = mem_strdup(path), *folder = dirname(copy);
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), tries = 0;
+	struct stat found = {0};
+	bool locked;
+	int fd;
 
-	if (fd < 0) {
-		*ret_error = mem_printf("%s: %s", folder, strerror(errno));
-		free(copy);
-		return -1;
-	}
-	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		if (errno == EWOULDBLOCK && ++tries < FOLDER_LOCK_TRIES) {
-			nanosleep(&nap, NULL);
-			continue;
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0) {
+			*ret_error = mem_printf("%s: %s", path, strerror(errno));
+			return -1;
 		}
-		*ret_error = mem_printf("%s: cannot be locked: %s", folder, strerror(errno));
+		locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+		if (fstat(fd, &found) == 0 && found.st_uid != geteuid()) {
+			*ret_error =
+			    mem_printf("%s: belongs to uid %u", path, (unsigned)found.st_uid);
+			close(fd);
+			return -1;
+		}
+		if (locked && found.st_nlink > 0)
+			return fd;
 		close(fd);
-		fd = -1;
-		break;
+		nanosleep(&nap, NULL);
 	}
-	free(copy);
-	return fd;
+	*ret_error = mem_printf("%s: another process keeps it locked", path);
+	return -1;
 }
 
-/* Nobody but us may connect before the file has its group and mode. */
+/* The file has its mode from the start. Its group comes later: before listen(2) nobody can connect. */
 static bool
-file_bind(int fd, const struct sockaddr_un *address, char **ret_error)
+file_bind(
+    int fd, const struct sockaddr_un *address, const struct listener_address *to, char **ret_error)
 {
-	mode_t mask = umask(0177);
+	mode_t mask = umask(0777 & ~(mode_t)to->mode);
 	bool bound = bind(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
 
 	if (!bound)
@@ -164,42 +170,77 @@ file_bind(int fd, const struct sockaddr_un *address, char **ret_error)
 }
 
 static bool
-file_open_to(const struct listener_address *address, char **ret_error)
+file_give(int file, const struct listener_address *address, char **ret_error)
 {
-	if (address->group[0] != '\0') {
-		struct group *group = getgrnam(address->group);
+	struct group *group;
 
-		if (group == NULL) {
-			*ret_error =
-			    mem_printf("%s: there is no group %s", address->path, address->group);
-			return false;
-		}
-		if (lchown(address->path, (uid_t)-1, group->gr_gid) != 0) {
-			*ret_error = mem_printf("%s: giving it to group %s: %s", address->path,
-			    address->group, strerror(errno));
-			return false;
-		}
+	if (address->group[0] == '\0')
+		return true;
+	group = getgrnam(address->group);
+	if (group == NULL) {
+		*ret_error = mem_printf("%s: there is no group %s", address->path, address->group);
+		return false;
 	}
-	if (chmod(address->path, (mode_t)address->mode) != 0) {
-		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
+	if (fchownat(file, "", (uid_t)-1, group->gr_gid, AT_EMPTY_PATH) != 0) {
+		*ret_error = mem_printf("%s: giving it to group %s: %s", address->path,
+		    address->group, strerror(errno));
 		return false;
 	}
 	return true;
 }
 
+/*
+ * By a descriptor, which stays with the file: a process that may write to the folder can put another one
+ * in its place at any time.
+ */
 static bool
-file_remember(struct listener_file *file, const char *path, char **ret_error)
+file_take(struct listener_file *file, const struct listener_address *address, char **ret_error)
 {
+	int fd = open(address->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat made;
+	bool given;
 
-	if (lstat(path, &made) != 0) {
-		*ret_error = mem_printf("%s: %s", path, strerror(errno));
+	if (fd < 0 || fstat(fd, &made) != 0 || !S_ISSOCK(made.st_mode) ||
+	    made.st_uid != geteuid() || made.st_nlink != 1) {
+		*ret_error = mem_printf("%s is not the socket that was made", address->path);
+		if (fd >= 0)
+			close(fd);
 		return false;
 	}
-	file->path = mem_strdup(path);
+	file->path = mem_strdup(address->path);
 	file->device = made.st_dev;
 	file->inode = made.st_ino;
-	return true;
+	given = file_give(fd, address, ret_error);
+	close(fd);
+	return given;
+}
+
+/* Under the lock. */
+static int
+make_alone(const struct sockaddr_un *name, const struct listener_address *address,
+    struct listener_file *file, char **ret_error)
+{
+	int fd;
+
+	if (!file_is_stale(name, ret_error))
+		return -2;
+	if (unlink(address->path) != 0 && errno != ENOENT) {
+		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
+		return -2;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		*ret_error = mem_printf("socket: %s", strerror(errno));
+		return -2;
+	}
+	if (file_bind(fd, name, address, ret_error) && file_take(file, address, ret_error)) {
+		if (listen(fd, BACKLOG) == 0)
+			return fd;
+		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
+	}
+	listener_file_remove(file);
+	close(fd);
+	return -2;
 }
 
 int
@@ -207,7 +248,8 @@ listener_socket_make(
     const struct listener_address *address, struct listener_file *file, char **ret_error)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	int fd = -1, folder;
+	int fd = -2, lock;
+	char *lock_path;
 
 	if (strlen(address->path) >= sizeof(name.sun_path)) {
 		*ret_error = mem_printf("%s: longer than the %zu bytes of a socket's path",
@@ -215,35 +257,15 @@ listener_socket_make(
 		return -2;
 	}
 	memcpy(name.sun_path, address->path, strlen(address->path));
-	folder = folder_lock(address->path, ret_error);
-	if (folder < 0)
-		return -2;
-	if (!file_is_stale(&name, ret_error))
-		goto fail;
-	if (unlink(address->path) != 0 && errno != ENOENT) {
-		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
-		goto fail;
+	lock_path = mem_printf("%s.lock", address->path);
+	lock = start_lock(lock_path, ret_error);
+	if (lock >= 0) {
+		fd = make_alone(&name, address, file, ret_error);
+		unlink(lock_path);
+		close(lock);
 	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
-		*ret_error = mem_printf("socket: %s", strerror(errno));
-		goto fail;
-	}
-	if (!file_bind(fd, &name, ret_error) || !file_remember(file, address->path, ret_error) ||
-	    !file_open_to(address, ret_error))
-		goto fail;
-	if (listen(fd, BACKLOG) != 0) {
-		*ret_error = mem_printf("%s: %s", address->path, strerror(errno));
-		goto fail;
-	}
-	close(folder);
+	free(lock_path);
 	return fd;
-fail:
-	listener_file_remove(file);
-	if (fd >= 0)
-		close(fd);
-	close(folder);
-	return -2;
 }
 
 void

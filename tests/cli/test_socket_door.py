@@ -1,5 +1,6 @@
 """How the daemon comes to its socket: made, taken over, handed over; and what it says then."""
 
+import ctypes
 import fcntl
 import grp
 import os
@@ -87,16 +88,67 @@ class Door(unittest.TestCase):
         daemon = Daemon(self)
         daemon.kill()
         stale = os.stat(daemon.socket).st_ino
-        folder = os.open(daemon.dir, os.O_RDONLY)
-        self.addCleanup(os.close, folder)
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        lock = os.open(daemon.socket + ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         daemon.launch()
         until = time.monotonic() + 0.3
         while time.monotonic() < until:
             self.assertEqual(os.stat(daemon.socket).st_ino, stale)
         self.assertNotIn("READY=1", daemon.read_notices())
-        fcntl.flock(folder, fcntl.LOCK_UN)
+        fcntl.flock(lock, fcntl.LOCK_UN)
         daemon.wait_notice("READY=1", 20)
+
+    def test_a_process_that_can_only_read_the_folder_cannot_keep_it_from_starting(self):
+        daemon = Daemon(self, start=False)
+        folder = os.open(daemon.dir, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        daemon.start()
+        self.assertEqual(Wire(daemon).call("ping"), {})
+        # Nothing is left beside the socket that another process could lock.
+        self.assertEqual(sorted(os.listdir(daemon.dir)), ["conf", "log", "notify", "s"])
+
+    def test_a_lock_file_that_another_user_could_hold_is_not_waited_for(self):
+        daemon = Daemon(self, start=False)
+        with open(daemon.dir + "/theirs", "w", encoding="ascii") as file:
+            file.write("mine")
+        os.symlink(daemon.dir + "/theirs", daemon.socket + ".lock")
+        self.refused(daemon, r"s\.lock: Too many levels of symbolic links")
+        os.unlink(daemon.socket + ".lock")
+        if os.geteuid() == 0:  # only root can make a file of another user
+            with open(daemon.socket + ".lock", "w", encoding="ascii") as file:
+                os.fchown(file.fileno(), 65534, 65534)
+                fcntl.flock(file, fcntl.LOCK_EX)
+                self.refused(daemon, r"s\.lock: belongs to uid 65534")
+        with open(daemon.dir + "/theirs", encoding="ascii") as file:
+            self.assertEqual(file.read(), "mine")
+
+    def test_a_swapped_file_gets_neither_mode_nor_group(self):
+        """A process that may write to the folder puts a link to another file in the socket's place as soon
+        as bind(2) has made it. The daemon is started until that has succeeded some times."""
+        mine = grp.getgrgid(os.getgid()).gr_name
+        daemon = Daemon(self, "--socket-group", mine, "--socket-mode", "0666", start=False,
+                        expect=["is not the socket"])
+        victim, link = daemon.dir + "/victim", daemon.dir + "/link"
+        with open(victim, "w", encoding="ascii"):
+            pass
+        os.chmod(victim, 0o600)
+        before = os.stat(victim)
+        swap = ctypes.CDLL(None, use_errno=True).renameat2
+        names = -100, daemon.socket.encode(), -100, link.encode(), 2  # AT_FDCWD, RENAME_EXCHANGE
+        for _ in range(20):
+            os.symlink(victim, link)
+            daemon.launch()
+            wait_until(lambda: any(swap(*names) == 0 for _ in range(100000)), 20)
+            wait_until(lambda: not daemon.running() or "READY=1" in daemon.read_notices(), 20)
+            if daemon.running():
+                daemon.kill()
+            daemon.process = None
+            os.unlink(daemon.socket)
+            os.unlink(link)
+            after = os.stat(victim)
+            self.assertEqual((oct(after.st_mode), after.st_ctime_ns), (oct(before.st_mode), before.st_ctime_ns))
 
     def pid_of(self, path):
         try:
@@ -119,7 +171,7 @@ class Door(unittest.TestCase):
     def test_a_folder_that_is_not_there(self):
         daemon = Daemon(self, start=False)
         daemon.command[daemon.command.index("--socket") + 1] = daemon.dir + "/none/s"
-        self.refused(daemon, "none: No such file or directory")
+        self.refused(daemon, "none/s.lock: No such file or directory")
 
     def test_somebody_elses_file_is_not_removed_at_the_end(self):
         daemon = Daemon(self)
