@@ -93,12 +93,14 @@ slot_words(char buf[24], int slot)
 	return buf;
 }
 
+/* say: log_info, or log_warning for a loss. */
 static void
-hold_log(const struct journal *journal, const char *what, const struct hold *hold, const char *why)
+hold_log(const struct journal *journal, void (*say)(const char *format, ...), const char *what,
+    const struct hold *hold, const char *why)
 {
 	char slot[24];
 
-	log_info("%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what, hold->name,
+	say("%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what, hold->name,
 	    slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid, (int)hold->pid,
 	    duration_to_seconds(clock_now(journal->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
@@ -187,7 +189,7 @@ hold_released(struct journal *journal, uint64_t lock)
 
 	if (hold == NULL)
 		return;
-	hold_log(journal, "released", hold, "");
+	hold_log(journal, log_info, "released", hold, "");
 	hold_forget(journal, hold);
 }
 
@@ -269,22 +271,23 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 		return;
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		hold_log(journal, "lost", hold,
+		hold_log(journal, log_warning, "lost", hold,
 		    words[0] == '\0' ? reason_word(notice->reason)
 				     : log_quote(text, words, strlen(words)));
 		hold_forget(journal, hold);
 		break;
 	case LOCK_NOTICE_REVOKED:
-		hold_log(journal, "revoked", hold, "");
+		hold_log(journal, log_info, "revoked", hold, "");
 		break;
 	case LOCK_NOTICE_VANISHED:
-		hold_log(journal, "vanished and claimed again", hold, "");
+		hold_log(journal, log_info, "vanished and claimed again", hold, "");
 		break;
 	case LOCK_NOTICE_SUSPECT:
-		hold_log(journal, "suspect", hold, "the broker has not answered for a heartbeat");
+		hold_log(journal, log_info, "suspect", hold,
+		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(journal, "restored", hold, "the broker has answered again");
+		hold_log(journal, log_info, "restored", hold, "the broker has answered again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
@@ -303,7 +306,7 @@ journal_gone(struct journal *journal, uint64_t peer)
 	/* The last one takes the holder with it. */
 	while ((holder = holder_find(journal, peer)) != NULL) {
 		hold = TAILQ_FIRST(&holder->holds);
-		hold_log(journal, "released", hold, "its peer has ended");
+		hold_log(journal, log_info, "released", hold, "its peer has ended");
 		hold_forget(journal, hold);
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * The log lines of a lock's life: requested, granted, refused, released, revoked, lost, each with name,
- * slot, uid, pid and age; those of changes to semaphores (journal_change.h); and of who was not allowed
+ * The log lines of a lock's life: requested, granted, refused, released, revoked, lost (a warning), each with
+ * name, slot, uid, pid and age; those of changes to semaphores (journal_change.h); and of who was not allowed
  * what. Owns what it must remember of a hold for that; decides nothing.
  */
 #ifndef PEER_JOURNAL_H

@@ -116,7 +116,7 @@ class Frozen(LeaseCase):
 
 class FrozenAcquire(unittest.TestCase):
     def test_acquire_ends(self):
-        daemon = Daemon(self, "--heartbeat", "1")
+        daemon = Daemon(self, "--heartbeat", "1", expect=["warning: lost db "])
         command(self, daemon, "create", "db")
         read, write = os.pipe()
         self.addCleanup(os.close, write)

@@ -61,7 +61,7 @@ class Stop(unittest.TestCase):
         daemon.wait_exit()
 
     def test_after_the_stop_timeout_the_rest_is_taken(self):
-        daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout is over"])
+        daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout is over", "warning: lost "])
         holder = Wire(daemon)
         lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         began = time.monotonic()
@@ -71,9 +71,12 @@ class Stop(unittest.TestCase):
         self.assertGreaterEqual(time.monotonic() - began, 0.28)
         self.assertEqual((lost["lock"], lost["reason"]), (lock, "draining"))
         daemon.wait_exit()
+        lines = [line for line in daemon.log().splitlines() if " lost " in line]
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], rf"^\S+ warning: lost m: lock \d+, uid {os.getuid()}, pid {os.getpid()}, held ")
 
     def test_a_second_signal_does_not_wait(self):
-        daemon = Daemon(self)
+        daemon = Daemon(self, expect=["warning: lost m: "])
         holder = Wire(daemon)
         lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         daemon.signal(signal.SIGTERM)

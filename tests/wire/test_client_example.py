@@ -18,7 +18,7 @@ sys.path.insert(0, EXAMPLES)
 import lockbroker_client as client  # noqa: E402
 
 # Some tests still hold a lock when the daemon's stop timeout is over.
-STOPPED_HARD = ["the stop timeout is over"]
+STOPPED_HARD = ["the stop timeout is over", "warning: lost "]
 
 
 class Library(unittest.TestCase):
@@ -155,7 +155,7 @@ class Library(unittest.TestCase):
     def frozen(self):
         """A lock of a daemon that says nothing more."""
         self.one.close()
-        self.daemon = Daemon(self, "--heartbeat", "1")
+        self.daemon = Daemon(self, "--heartbeat", "1", expect=["warning: lost db "])
         self.one = self.connect()
         self.one.call("create", name="db")
         lock = self.one.acquire("db", timeout=0)
