@@ -30,6 +30,8 @@
 #define WAIT_MAX NSEC_PER_SEC
 /* Lanes that memory: has, as many as a RabbitMQ connection has channels. */
 #define MEMORY_LANES 2047
+/* Where the limit cannot be asked for: what an ordinary process has. */
+#define DESCRIPTORS_UNKNOWN 1024
 
 enum server_state {
 	SERVER_STARTING, /* nobody is served yet */
@@ -46,6 +48,7 @@ struct server {
 	struct config *started;            /* owned; what only a restart changes */
 	struct config *config;             /* owned; the same one until a reload */
 	const struct queue_naming *naming; /* owned; as started says */
+	size_t descriptors;                /* that the process may have */
 
 	struct event_base *base; /* owned, as all that follow */
 	struct event *wake;      /* ends the loop's wait */
@@ -197,6 +200,7 @@ server_apply(struct server *server)
 	view_set_timeout(server->view, config->inspect_timeout);
 	dispatch_set_config(server->dispatch, config);
 	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer, &limits);
+	peers_set_descriptors(server->peers, server->descriptors, config->access);
 }
 
 static void
@@ -293,17 +297,26 @@ accepted(void *ctx, int fd)
 	peers_add(server->peers, fd);
 }
 
-/* Every peer is a descriptor: as many as the administrator lets us have. */
-static void
-raise_file_limit(void)
+/* Every peer is a descriptor: as many as the administrator allows. Returns how many. */
+static size_t
+raise_descriptors(void)
 {
-	struct rlimit limit;
+	struct rlimit limit, raised;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-		log_warning("the limit of open files stays low: %s", strerror(errno));
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+		log_warning("the limit of descriptors is not known, %d are assumed: %s",
+		    DESCRIPTORS_UNKNOWN, strerror(errno));
+		return DESCRIPTORS_UNKNOWN;
+	}
+	raised = limit;
+	raised.rlim_cur = limit.rlim_max;
+	if (limit.rlim_cur == limit.rlim_max)
+		return limit.rlim_cur;
+	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+		return raised.rlim_cur;
+	log_warning("the limit of %ju descriptors cannot be raised: %s", (uintmax_t)limit.rlim_cur,
+	    strerror(errno));
+	return limit.rlim_cur;
 }
 
 static uint64_t
@@ -393,7 +406,12 @@ server_start(struct server *server)
 	char *error = NULL;
 	int status = EX_OK;
 
-	raise_file_limit();
+	server->descriptors = raise_descriptors();
+	if (server->descriptors < PEERS_DESCRIPTORS_MIN) {
+		log_error("the limit of %zu descriptors is too low: want %d or more",
+		    server->descriptors, PEERS_DESCRIPTORS_MIN);
+		return EX_OSERR;
+	}
 	if (!server_init_loop(server)) {
 		log_error("the event loop cannot be made: %s", strerror(errno));
 		return EX_OSERR;

@@ -115,7 +115,8 @@ const struct config_key config_keys[] = {
 	    "How many requests of one connection are worked on at once, those that wait not counted. "
 	    "More are read only when one has been answered."},
 	{"max-peers-per-uid", KEY_INTEGER, AT(max_peers_per_uid), "20000", "N", 1, 1000000, NULL, true,
-	    "How many connections the processes of one user may have open."},
+	    "How many connections the processes of one user may have open. The daemon's limit of "
+	    "descriptors may allow less; see lockbrokerd(8)."},
 	{"max-waits-per-uid", KEY_INTEGER, AT(max_waits_per_uid), "20000", "N", 1, 1000000, NULL, true,
 	    "How many requests of the processes of one user, root as well, may wait for locks, over all "
 	    "connections. What is more is refused as too-many-waiters."},

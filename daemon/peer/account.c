@@ -31,8 +31,6 @@ account_close(struct account *account)
 	struct accounts *all = account->all;
 
 	account_remove(account, ACCOUNT_PEERS, 1);
-	if (account->used[ACCOUNT_PEERS] < all->limits.most[ACCOUNT_PEERS])
-		account->complained = false;
 	if (account->used[ACCOUNT_PEERS] > 0)
 		return;
 	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)

@@ -42,7 +42,7 @@ struct account {
 	uid_t uid;
 	size_t used[ACCOUNT_THINGS];
 	struct accounts *all; /* borrowed: its owner */
-	bool complained;      /* of too many connections; until there is room again */
+	bool complained;      /* of too many connections; until the next one is admitted */
 	bool full;            /* it was logged that its peers are not read */
 
 	/* conn.c's and peers.c's */

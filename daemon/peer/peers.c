@@ -19,11 +19,21 @@
 #define VISIT_MAX (NSEC_PER_MSEC / 2)
 /* Conns of one user that may be read again after one pass, when there are bytes again. */
 #define RESUMED_A_PASS 32
+/*
+ * Descriptors for the daemon itself: what it opens at start, two links, eight name lookups with their
+ * sockets, a file.
+ */
+#define OWN 48
+/* For root, the daemon's own uid and the admin group alone. */
+#define ADMINS 16
 
 struct peers {
 	struct conn_room room;
 	struct conn *by_id; /* owned */
 	uint64_t last;
+	size_t descriptors;
+	const struct access_rules *rules; /* borrowed */
+	bool complained;                  /* of a lack of descriptors that is not over yet */
 };
 
 struct peers *
@@ -40,6 +50,7 @@ peers_new(struct event_base *base, const struct peers_handler *handler)
 	peers->room.max_requests = limits->all_bytes = SIZE_MAX;
 	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
 		limits->most[thing] = SIZE_MAX;
+	peers->descriptors = SIZE_MAX;
 	return peers;
 }
 
@@ -67,6 +78,16 @@ take_next(struct conn_room *room)
 	if (conn != NULL)
 		take_from_due(room, conn);
 	return conn;
+}
+
+/* How many conns a user may have that is no administrator. */
+static size_t
+user_max(const struct peers *peers)
+{
+	size_t half = (peers->descriptors - OWN - ADMINS) / 2;
+	size_t most = peers->room.accounts.limits.most[ACCOUNT_PEERS];
+
+	return half < most ? half : most;
 }
 
 static void
@@ -97,21 +118,58 @@ peers_set_limits(struct peers *peers, size_t max_requests, const struct account_
 	peers->room.accounts.limits = *limits;
 }
 
+void
+peers_set_descriptors(struct peers *peers, size_t descriptors, const struct access_rules *rules)
+{
+	peers->descriptors = descriptors;
+	peers->rules = rules;
+}
+
+/*
+ * Whether there is room for a conn that was just counted in. If not, error says why, and *ret_complained
+ * is where to remember that it was logged.
+ */
+static bool
+has_room(struct peers *peers, const struct conn *conn, struct message_error *error,
+    bool **ret_complained)
+{
+	struct account *account = conn->account;
+	bool admin = peers->rules == NULL || access_is_admin(peers->rules, &conn->subject);
+	size_t left = peers->descriptors - OWN - (admin ? 0 : ADMINS);
+	size_t max = admin ? peers->room.accounts.limits.most[ACCOUNT_PEERS] : user_max(peers);
+
+	if (account->used[ACCOUNT_PEERS] > max) {
+		message_error_set(error, REASON_TOO_MANY_REQUESTS,
+		    "uid %u has %zu connections, which is all it may have", (unsigned)account->uid,
+		    max);
+		*ret_complained = &account->complained;
+		return false;
+	}
+	/* A new descriptor is the lowest that is free (open(2)): all below this one are in use. */
+	if ((size_t)conn->fd >= left) {
+		message_error_set(error, REASON_TOO_MANY_REQUESTS,
+		    "%d of the %zu descriptors are in use, and the rest is for %sthe daemon itself",
+		    conn->fd, peers->descriptors, admin ? "" : "administrators and ");
+		*ret_complained = &peers->complained;
+		return false;
+	}
+	account->complained = false;
+	if (!admin)
+		peers->complained = false;
+	return true;
+}
+
 /* One line before the door is shut; it fits an empty socket's buffer. Logged once until it is over. */
 static void
-turn_away(int fd, struct account *account)
+turn_away(int fd, const struct message_error *error, bool *complained)
 {
 	const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
-	struct message_error error;
 	char *line;
 
-	message_error_set(&error, REASON_TOO_MANY_REQUESTS,
-	    "uid %u has %zu connections, which is all it may have", (unsigned)account->uid,
-	    account->all->limits.most[ACCOUNT_PEERS]);
-	if (!account->complained)
-		log_warning("peers are turned away: %s", error.text);
-	account->complained = true;
-	line = message_error_line(&nobody, &error, NULL);
+	if (!*complained)
+		log_warning("peers are turned away: %s", error->text);
+	*complained = true;
+	line = message_error_line(&nobody, error, NULL);
 	if (line != NULL && send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("a peer turned away did not hear why: %s", strerror(errno));
 	free(line);
@@ -121,6 +179,8 @@ void
 peers_add(struct peers *peers, int fd)
 {
 	struct conn *conn = conn_new(&peers->room, fd, ++peers->last);
+	struct message_error error;
+	bool *complained;
 
 	if (conn == NULL) {
 		log_warning(
@@ -128,8 +188,8 @@ peers_add(struct peers *peers, int fd)
 		return;
 	}
 	HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);
-	if (conn->account->used[ACCOUNT_PEERS] > peers->room.accounts.limits.most[ACCOUNT_PEERS]) {
-		turn_away(fd, conn->account);
+	if (!has_room(peers, conn, &error, &complained)) {
+		turn_away(fd, &error, complained);
 		conn_kill(conn, NULL);
 	}
 }

@@ -12,6 +12,9 @@
 
 #include "daemon/peer/conn.h"
 
+/* The least that peers_set_descriptors() takes. */
+#define PEERS_DESCRIPTORS_MIN 128
+
 struct peers;
 
 struct peers_handler {
@@ -27,7 +30,14 @@ void peers_free(struct peers *peers);
 void peers_set_limits(
     struct peers *peers, size_t max_requests, const struct account_limits *limits);
 
-/* Takes fd, which is non-blocking. A peer over its uid's limit is told so and closed. */
+/*
+ * The descriptors that the process may have. Some are left to administrators (by rules, borrowed), and
+ * some to the daemon itself; of the others one user has at most half.
+ */
+void peers_set_descriptors(
+    struct peers *peers, size_t descriptors, const struct access_rules *rules);
+
+/* Takes fd, which is non-blocking. A peer that is one too many is told so and closed. */
 void peers_add(struct peers *peers, int fd);
 /* NULL when it is gone, or about to be. */
 struct conn *peers_find(const struct peers *peers, uint64_t id);
