@@ -41,6 +41,7 @@ main(int argc, char *argv[])
 		fprintf(stderr, "lockbrokerd: /dev/null: %s\n", strerror(errno));
 		return EX_OSERR;
 	}
+	server_limit_core();
 	config = config_load(argc, argv, &action, &error);
 	if (config == NULL) {
 		fprintf(stderr, "lockbrokerd: %s\n", error.text);

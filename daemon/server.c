@@ -215,6 +215,7 @@ server_reload(struct server *server)
 		log_error("reload: %s; nothing is changed", error.text);
 	} else {
 		config_unreloadable(server->started, wanted, say_unreloadable, NULL);
+		config_forget_passwords(wanted);
 		server->config = wanted;
 		server_apply(server);
 		if (old != server->started)
@@ -295,6 +296,22 @@ accepted(void *ctx, int fd)
 	struct server *server = ctx;
 
 	peers_add(server->peers, fd);
+}
+
+/*
+ * The limit is 1 and not 0: under a limit of 0 the kernel still pipes a dump to a program (core(5)), under
+ * a limit of 1 it makes none (do_coredump() in fs/coredump.c of Linux). The hard limit stays, so that an
+ * administrator can raise the soft one.
+ */
+void
+server_limit_core(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_CORE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max > 0 ? 1 : 0;
+	(void)setrlimit(RLIMIT_CORE, &limit);
 }
 
 /* Every peer is a descriptor: as many as the administrator allows. Returns how many. */

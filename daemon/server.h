@@ -10,6 +10,8 @@
 
 #include "daemon/config/config.h"
 
+/* No core dump of this process, before it knows a password. */
+void server_limit_core(void);
 /* Runs until told to stop; takes config. Returns the exit status of the process. */
 int server_run(struct config *config);
 

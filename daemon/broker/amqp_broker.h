@@ -18,10 +18,11 @@ struct amqp_host {
 	bool tls;
 	const char *host; /* name or address; IPv6 without brackets */
 	int port;
-	const char *vhost, *user, *password;
+	const char *vhost, *user;
+	const char *password; /* borrowed as long as the broker lives: a secret is not copied */
 };
 
-/* Strings are copied by amqp_broker_new. Durations in ns. */
+/* Other strings are copied by amqp_broker_new. Durations in ns. */
 struct amqp_settings {
 	const struct amqp_host *hosts;
 	size_t host_count;

@@ -187,16 +187,39 @@ amqp_decoder_next(struct amqp_decoder *decoder, struct evbuffer *in, struct amqp
 	return status;
 }
 
-/* Header and end around a payload that was encoded at bytes + HEADER_SIZE. */
-static bool
-put_frame(struct evbuffer *out, int type, uint16_t channel, uint8_t *bytes, size_t payload)
+/* Header and end around a payload that was encoded at bytes + HEADER_SIZE. Returns the frame's size. */
+static size_t
+close_frame(int type, uint16_t channel, uint8_t *bytes, size_t payload)
 {
 	bytes[0] = (uint8_t)type;
 	bytes[1] = (uint8_t)(channel >> 8);
 	bytes[2] = (uint8_t)channel;
 	put_u32(bytes + 3, (uint32_t)payload);
 	bytes[HEADER_SIZE + payload] = AMQP_FRAME_END;
-	return evbuffer_add(out, bytes, HEADER_SIZE + payload + END_SIZE) == 0;
+	return HEADER_SIZE + payload + END_SIZE;
+}
+
+static bool
+put_frame(struct evbuffer *out, int type, uint16_t channel, uint8_t *bytes, size_t payload)
+{
+	return evbuffer_add(out, bytes, close_frame(type, channel, bytes, payload)) == 0;
+}
+
+/* A whole frame. Returns its size, 0 when it does not fit. */
+static size_t
+encode_method(
+    uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, amqp_method_number_t method, void *fields)
+{
+	amqp_bytes_t room = {
+	    .len = AMQP_FRAME_MAX - HEADER_SIZE - METHOD_MIN - END_SIZE,
+	    .bytes = bytes + HEADER_SIZE + METHOD_MIN,
+	};
+	int len = amqp_encode_method(method, fields, room);
+
+	if (len < 0)
+		return 0;
+	put_u32(bytes + HEADER_SIZE, method);
+	return close_frame(AMQP_FRAME_METHOD, channel, bytes, METHOD_MIN + (size_t)len);
 }
 
 bool
@@ -204,16 +227,31 @@ amqp_frame_put_method(
     struct evbuffer *out, uint16_t channel, amqp_method_number_t method, void *fields)
 {
 	uint8_t bytes[AMQP_FRAME_MAX];
-	amqp_bytes_t room = {
-	    .len = sizeof(bytes) - HEADER_SIZE - METHOD_MIN - END_SIZE,
-	    .bytes = bytes + HEADER_SIZE + METHOD_MIN,
-	};
-	int len = amqp_encode_method(method, fields, room);
+	size_t len = encode_method(bytes, channel, method, fields);
 
-	if (len < 0)
-		return false;
-	put_u32(bytes + HEADER_SIZE, method);
-	return put_frame(out, AMQP_FRAME_METHOD, channel, bytes, METHOD_MIN + (size_t)len);
+	return len > 0 && evbuffer_add(out, bytes, len) == 0;
+}
+
+static void
+forget(const void *bytes, size_t len, void *ctx)
+{
+	(void)len;
+	(void)ctx;
+	explicit_bzero((void *)bytes, AMQP_FRAME_MAX);
+	free((void *)bytes);
+}
+
+bool
+amqp_frame_put_secret(
+    struct evbuffer *out, uint16_t channel, amqp_method_number_t method, void *fields)
+{
+	uint8_t *bytes = mem_alloc(AMQP_FRAME_MAX);
+	size_t len = encode_method(bytes, channel, method, fields);
+
+	if (len > 0 && evbuffer_add_reference(out, bytes, len, forget, NULL) == 0)
+		return true;
+	forget(bytes, len, NULL);
+	return false;
 }
 
 bool

@@ -99,7 +99,7 @@ put_start_ok(struct evbuffer *out, const struct amqp_login *login, const char *m
 	    .locale = amqp_cstring_bytes("en_US"),
 	};
 
-	return amqp_frame_put_method(out, 0, AMQP_CONNECTION_START_OK_METHOD, &fields);
+	return amqp_frame_put_secret(out, 0, AMQP_CONNECTION_START_OK_METHOD, &fields);
 }
 
 char *
@@ -129,6 +129,8 @@ amqp_login_put(
 		if (!put_start_ok(out, login, mechanism, response))
 			error = mem_strdup("user and password are too long for AMQP");
 	}
+	if (plain != NULL)
+		explicit_bzero(plain, response.len);
 	free(plain);
 	free(offered);
 	return error;

@@ -19,7 +19,7 @@ amqp_settings_copy(struct amqp_settings *ret, const struct amqp_settings *settin
 		hosts[i].host = mem_strdup(host->host);
 		hosts[i].vhost = mem_strdup(host->vhost);
 		hosts[i].user = mem_strdup(host->user != NULL ? host->user : "");
-		hosts[i].password = mem_strdup(host->password != NULL ? host->password : "");
+		hosts[i].password = host->password != NULL ? host->password : "";
 	}
 	ret->hosts = hosts;
 }
@@ -31,7 +31,6 @@ amqp_settings_done(struct amqp_settings *copy)
 		free((char *)copy->hosts[i].host);
 		free((char *)copy->hosts[i].vhost);
 		free((char *)copy->hosts[i].user);
-		free((char *)copy->hosts[i].password);
 	}
 	free((struct amqp_host *)copy->hosts);
 	free((char *)copy->name);

@@ -6,7 +6,7 @@
 
 #include "daemon/broker/amqp_broker.h"
 
-/* All but the TLS files, which are used up by then. */
+/* All but the TLS files, which are used up by then, and the passwords, which stay the owner's. */
 void amqp_settings_copy(struct amqp_settings *ret, const struct amqp_settings *settings);
 void amqp_settings_done(struct amqp_settings *copy);
 /* Whether any host is spoken to over TLS. */

@@ -30,7 +30,7 @@ struct loading {
 /* ---- making and freeing ---- */
 
 static struct config *
-config_new(int argc, char *argv[])
+config_new(void)
 {
 	struct config *config = mem_alloc(sizeof(*config));
 	char error[KEY_ERROR_MAX];
@@ -40,10 +40,6 @@ config_new(int argc, char *argv[])
 		if (!key_parse(key, key->fallback, config, error))
 			abort(); /* the table's own default is wrong */
 	}
-	config->arg_count = argc;
-	config->args = mem_alloc(sizeof(char *) * ((size_t)argc + 1));
-	for (int i = 0; i < argc; i++)
-		config->args[i] = mem_strdup(argv[i]);
 	return config;
 }
 
@@ -67,6 +63,19 @@ config_free(struct config *config)
 	}
 	free(config->args);
 	free(config);
+}
+
+void
+config_forget_passwords(struct config *config)
+{
+	for (size_t i = 0; i < config->broker_count; i++) {
+		char *password = config->brokers[i].password;
+
+		if (password != NULL)
+			explicit_bzero(password, strlen(password));
+		free(password);
+		config->brokers[i].password = NULL;
+	}
 }
 
 /* ---- errors ---- */
@@ -307,12 +316,12 @@ check_groups(struct loading *l)
 /* ---- loading ---- */
 
 static struct config *
-load(int argc, char *argv[], const struct options *options, struct config_error *ret_error)
+load(const struct options *options, struct config_error *ret_error)
 {
 	struct loading l = {.error = ret_error};
 	bool named = options->path != NULL;
 
-	l.config = config_new(argc, argv);
+	l.config = config_new();
 	l.path = named ? options->path : CONFIG_PATH;
 	if (options->action == CONFIG_HELP || options->action == CONFIG_VERSION)
 		return l.config;
@@ -327,6 +336,15 @@ load(int argc, char *argv[], const struct options *options, struct config_error 
 	return NULL;
 }
 
+static void
+keep_args(struct config *config, int argc, char *argv[])
+{
+	config->arg_count = argc;
+	config->args = mem_alloc(sizeof(char *) * ((size_t)argc + 1));
+	for (int i = 0; i < argc; i++)
+		config->args[i] = mem_strdup(argv[i]);
+}
+
 struct config *
 config_load(int argc, char *argv[], enum config_action *ret_action, struct config_error *ret_error)
 {
@@ -336,7 +354,9 @@ config_load(int argc, char *argv[], enum config_action *ret_action, struct confi
 
 	if (!options_parse(argc, argv, &options, ret_error))
 		return NULL;
-	config = load(argc, argv, &options, ret_error);
+	config = load(&options, ret_error);
+	if (config != NULL)
+		keep_args(config, argc, argv);
 	/* All arguments: a --broker that a later one overrules has a password, too. */
 	for (int i = 1; i < argc; i++)
 		met |= url_blank(argv[i]);
@@ -356,7 +376,7 @@ config_reload(const struct config *running, struct config_error *ret_error)
 
 	if (!options_parse(running->arg_count, running->args, &options, ret_error))
 		return NULL;
-	return load(running->arg_count, running->args, &options, ret_error);
+	return load(&options, ret_error);
 }
 
 /* ---- showing and comparing ---- */
@@ -367,7 +387,7 @@ config_print(const struct config *config, FILE *to)
 	const char *rule;
 
 	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
-		char *text = key_format(key, config, false);
+		char *text = key_format(key, config);
 
 		fprintf(to, "%s = %s\n", key->name, text);
 		free(text);
@@ -383,7 +403,7 @@ config_help(FILE *to)
 	options_help(to);
 }
 
-/* Passwords that came from beside the URLs. */
+/* What key_format() does not show. */
 static bool
 same_passwords(const struct config *a, const struct config *b)
 {
@@ -408,8 +428,8 @@ config_unreloadable(const struct config *running, const struct config *wanted,
 
 		if (key->reloadable)
 			continue;
-		one = key_format(key, running, true);
-		other = key_format(key, wanted, true);
+		one = key_format(key, running);
+		other = key_format(key, wanted);
 		same = strcmp(one, other) == 0;
 		if (key->kind == KEY_BROKERS)
 			same = same && same_passwords(running, wanted);

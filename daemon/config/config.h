@@ -62,7 +62,10 @@ struct config {
 	char *admin_group;
 	enum log_level log_level;
 	struct access_rules *access;
-	/* The command line as it was, passwords included: config_reload() reads it again. */
+	/*
+	 * The command line as it was, passwords included: config_reload() reads it again. Not in a
+	 * configuration that was reloaded.
+	 */
 	int arg_count;
 	char **args;
 };
@@ -110,5 +113,7 @@ void config_help(FILE *to);
  */
 int config_unreloadable(const struct config *running, const struct config *wanted,
     void (*say)(void *ctx, const char *key), void *ctx);
+/* Of a configuration that was reloaded and compared: the broker logs in with those of the running one. */
+void config_forget_passwords(struct config *config);
 
 #endif

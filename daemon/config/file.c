@@ -74,6 +74,7 @@ slurp(const char *path, bool may_be_missing, size_t *ret_len, const char **ret_w
 	}
 	close(fd);
 	if (*ret_what != NULL) {
+		explicit_bzero(buf, FILE_SIZE_MAX + 1);
 		free(buf);
 		return NULL;
 	}
@@ -106,6 +107,8 @@ next_line(char *str, int num, void *stream)
 	const char *newline, *text;
 	size_t len;
 
+	/* The line before may hold a password, and after the last one inih only frees its buffer. */
+	explicit_bzero(str, (size_t)num);
 	if (r->failed != 0 || r->at == r->end)
 		return NULL;
 	newline = memchr(r->at, '\n', (size_t)(r->end - r->at));

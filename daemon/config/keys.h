@@ -52,8 +52,8 @@ size_t key_index(const struct config_key *key);
 /* Reads a text into config's field, whose old value is freed. False: error says why, nothing changed. */
 bool key_parse(const struct config_key *key, const char *text, struct config *config,
     char error[KEY_ERROR_MAX]) __attribute__((warn_unused_result));
-/* The text that gives the field's value, passwords as they are or as "***"; owned by the caller. */
-char *key_format(const struct config_key *key, const struct config *config, bool passwords);
+/* The text that gives the field's value, passwords as "***"; owned by the caller. */
+char *key_format(const struct config_key *key, const struct config *config);
 /* What the key takes, for the manual: "0 to 60 seconds", "one of plain, external"; owned. */
 char *key_range(const struct config_key *key);
 

@@ -143,29 +143,25 @@ url_encode(const char *part)
 	return buf;
 }
 
-/* USER[:PASSWORD]@, or nothing for guest with the password that a URL without user gets. */
+/* USER[:***]@, or nothing for guest with the password that a URL without user gets. */
 static char *
-format_user(const struct config_broker *broker, bool password)
+format_user(const struct config_broker *broker)
 {
-	char *user = url_encode(broker->user), *secret, *text;
+	char *user = url_encode(broker->user), *text;
 
-	if (!broker->password_given) {
+	if (broker->password_given)
+		text = mem_printf("%s:***@", user);
+	else
 		text = strcmp(user, "guest") == 0 ? mem_strdup("") : mem_printf("%s@", user);
-	} else {
-		secret = url_encode(broker->password);
-		text = mem_printf("%s:%s@", user, password ? secret : "***");
-		explicit_bzero(secret, strlen(secret));
-		free(secret);
-	}
 	free(user);
 	return text;
 }
 
 char *
-url_format(const struct config_broker *broker, bool password)
+url_format(const struct config_broker *broker)
 {
 	bool ip6 = strchr(broker->host, ':') != NULL;
-	char *user = format_user(broker, password), *vhost = url_encode(broker->vhost);
+	char *user = format_user(broker), *vhost = url_encode(broker->vhost);
 	char *url = mem_printf("%s://%s%s%s%s:%d/%s", broker->tls ? "amqps" : "amqp", user,
 	    ip6 ? "[" : "", broker->host, ip6 ? "]" : "", broker->port, vhost);
 

@@ -17,8 +17,8 @@
 const char *url_parse(const char *text, size_t len, struct config_broker *ret)
     __attribute__((warn_unused_result));
 void url_done(struct config_broker *broker);
-/* The URL that gives the broker; password as it is or as "***". Owned by the caller. */
-char *url_format(const struct config_broker *broker, bool password);
+/* The URL that gives the broker, a password as "***". Owned by the caller. */
+char *url_format(const struct config_broker *broker);
 /* Overwrites the passwords in a list of URLs, good or bad, with asterisks; says whether it met one. */
 bool url_blank(char *list);
 

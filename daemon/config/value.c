@@ -178,12 +178,12 @@ key_parse(const struct config_key *key, const char *text, struct config *config,
 }
 
 static char *
-format_brokers(const struct config *config, bool passwords)
+format_brokers(const struct config *config)
 {
 	char *text = mem_strdup(config->memory ? "memory:" : "");
 
 	for (size_t i = 0; i < config->broker_count; i++) {
-		char *url = url_format(&config->brokers[i], passwords);
+		char *url = url_format(&config->brokers[i]);
 		char *longer = mem_printf("%s%s%s", text, i == 0 ? "" : ",", url);
 
 		free(text);
@@ -209,7 +209,7 @@ format_duration(int64_t ns)
 }
 
 char *
-key_format(const struct config_key *key, const struct config *config, bool passwords)
+key_format(const struct config_key *key, const struct config *config)
 {
 	switch (key->kind) {
 	case KEY_STRING:
@@ -224,7 +224,7 @@ key_format(const struct config_key *key, const struct config *config, bool passw
 	case KEY_MODE:
 		return mem_printf("%04o", *(unsigned *)field(key, config));
 	case KEY_BROKERS:
-		return format_brokers(config, passwords);
+		return format_brokers(config);
 	}
 	return mem_strdup("");
 }

@@ -1,6 +1,7 @@
 """Orderly stops, disorderly ones, and reloads."""
 
 import os
+import resource
 import signal
 import socket
 import time
@@ -113,6 +114,22 @@ class Stop(unittest.TestCase):
         except Closed:
             self.fail("closed before its answer")
         daemon.wait_exit()
+
+
+class Crash(unittest.TestCase):
+    def test_no_core_is_dumped(self):
+        """Though the administrator's limit allows one."""
+        daemon = Daemon(self, start=False, env={"ASAN_OPTIONS": "disable_coredump=0"})
+        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        daemon.command = ["/bin/sh", "-c", 'cd "$0" && ulimit -S -c "$(ulimit -H -c)" && exec "$@"', daemon.dir] \
+            + daemon.command
+        daemon.start()
+        # Not 0, with which the kernel would still pipe one to a program.
+        self.assertEqual(resource.prlimit(daemon.pid, resource.RLIMIT_CORE), (min(1, most) if most >= 0 else 1, most))
+        daemon.signal(signal.SIGQUIT)
+        _, status = os.waitpid(daemon.pid, 0)
+        daemon.process = None
+        self.assertEqual((os.WTERMSIG(status), os.WCOREDUMP(status)), (signal.SIGQUIT, False))
 
 
 class Reload(unittest.TestCase):

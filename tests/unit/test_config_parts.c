@@ -165,7 +165,7 @@ static const struct {
 	const char *url, *host;
 	int port;
 	const char *user, *password, *vhost; /* password: NULL = none was given to a user */
-	const char *printed;                 /* with the password */
+	const char *printed; /* the password as asterisks, with which it is no good URL */
 } good_urls[] = {
     {"amqp://h", "h", 5672, "guest", "guest", "/", "amqp://h:5672/%2F"},
     {"amqp://h/", "h", 5672, "guest", "guest", "/", "amqp://h:5672/%2F"},
@@ -174,10 +174,10 @@ static const struct {
     {"amqps://h:1/v", "h", 1, "guest", "guest", "v", "amqps://h:1/v"},
     {"amqps://h", "h", 5671, "guest", "guest", "/", "amqps://h:5671/%2F"},
     {"amqp://u@h", "h", 5672, "u", NULL, "/", "amqp://u@h:5672/%2F"},
-    {"amqp://u:@h", "h", 5672, "u", "", "/", "amqp://u:@h:5672/%2F"},
-    {"amqp://guest:p@h", "h", 5672, "guest", "p", "/", "amqp://guest:p@h:5672/%2F"},
-    {"amqp://u%3a:p%2F%2C%40@h", "h", 5672, "u:", "p/,@", "/", "amqp://u%3A:p%2F%2C%40@h:5672/%2F"},
-    {"amqp://u:\xc3\xa4@h", "h", 5672, "u", "\xc3\xa4", "/", "amqp://u:\xc3\xa4@h:5672/%2F"},
+    {"amqp://u:@h", "h", 5672, "u", "", "/", "amqp://u:***@h:5672/%2F"},
+    {"amqp://guest:p@h", "h", 5672, "guest", "p", "/", "amqp://guest:***@h:5672/%2F"},
+    {"amqp://u%3a:p%2F%2C%40@h", "h", 5672, "u:", "p/,@", "/", "amqp://u%3A:***@h:5672/%2F"},
+    {"amqp://u:\xc3\xa4@h", "h", 5672, "u", "\xc3\xa4", "/", "amqp://u:***@h:5672/%2F"},
     {"amqp://[::1]:65535", "::1", 65535, "guest", "guest", "/", "amqp://[::1]:65535/%2F"},
     {"amqp://127.0.0.1/a%20b", "127.0.0.1", 5672, "guest", "guest", "a b",
 	"amqp://127.0.0.1:5672/a%20b"},
@@ -196,12 +196,16 @@ START_TEST(a_good_url)
 	ck_assert_pstr_eq(broker.password, good_urls[_i].password);
 	ck_assert_str_eq(broker.vhost, good_urls[_i].vhost);
 	ck_assert_int_eq(broker.tls, good_urls[_i].url[4] == 's');
-	printed = url_format(&broker, true);
+	printed = url_format(&broker);
 	ck_assert_str_eq(printed, good_urls[_i].printed);
-	ck_assert_ptr_null(url_parse(printed, strlen(printed), &again));
-	ck_assert_str_eq(again.host, broker.host);
-	ck_assert_pstr_eq(again.password, broker.password);
-	url_done(&again);
+	error = url_parse(printed, strlen(printed), &again);
+	ck_assert_int_eq(error == NULL, !broker.password_given);
+	if (error == NULL) {
+		ck_assert_str_eq(again.host, broker.host);
+		ck_assert_str_eq(again.user, broker.user);
+		ck_assert_str_eq(again.vhost, broker.vhost);
+		url_done(&again);
+	}
 	url_done(&broker);
 	free(printed);
 }

@@ -1,0 +1,80 @@
+"""The password for the broker: how often it is in the daemon's memory once the daemon has logged in."""
+
+import os
+import re
+import unittest
+
+import tap
+from daemon import Daemon
+from rabbit import Rabbit
+from wait import wait_until
+
+PASSWORD = "correct-horse-battery-staple"
+# Larger ones are not the daemon's data but AddressSanitizer's shadow.
+MAPPING_MAX = 1 << 30
+RABBIT = Rabbit()
+
+
+def setUpModule():
+    unittest.addModuleCleanup(RABBIT.close)
+    RABBIT.start()
+    RABBIT.ctl("add_user", "keeper", PASSWORD)
+    RABBIT.ctl("set_permissions", "-p", "/", "keeper", ".*", ".*", ".*")
+
+
+def copies(daemon):
+    """How often the password is in what the daemon may write to."""
+    count = 0
+    with open(f"/proc/{daemon.pid}/maps", encoding="ascii", errors="replace") as maps, \
+            open(f"/proc/{daemon.pid}/mem", "rb", buffering=0) as memory:
+        for first, last in re.findall(r"(?m)^([0-9a-f]+)-([0-9a-f]+) rw", maps.read()):
+            size = int(last, 16) - int(first, 16)
+            if size < MAPPING_MAX:
+                memory.seek(int(first, 16))
+                count += memory.read(size).count(PASSWORD.encode())
+    return count
+
+
+class Secrets(unittest.TestCase):
+    def has_few(self, daemon, most, when):
+        # One more while a login is under way. At least one: else this would not look where it is.
+        found = []
+        try:
+            wait_until(lambda: found.append(copies(daemon)) or 1 <= found[-1] <= most)
+        except AssertionError:
+            self.fail(f"{when} there are {found[-1]} copies, not {most}")
+
+    def check(self, daemon, most):
+        daemon.wait_broker()
+        self.has_few(daemon, most, "after the login")
+        daemon.reload()
+        daemon.wait_log("reloaded")
+        self.has_few(daemon, most, "after a reload")
+        daemon.expect("hold link down")
+        RABBIT.ctl("close_all_connections", "try again")
+        daemon.wait_log("hold link up", within=20, count=2)
+        self.has_few(daemon, most, "after a reconnect")
+
+    def url(self, login):
+        return f"amqp://{login}@127.0.0.1:{RABBIT.port}"
+
+    def test_of_the_file_of_the_configuration(self):
+        self.check(Daemon(self, broker=self.url(f"keeper:{PASSWORD}")), 1)
+
+    def test_of_a_password_file(self):
+        daemon = Daemon(self, start=False, broker=self.url("keeper"))
+        with open(daemon.dir + "/password", "w", encoding="ascii") as file:
+            file.write(PASSWORD + "\n")
+        os.chmod(daemon.dir + "/password", 0o600)
+        daemon.command += ["--password-file", daemon.dir + "/password"]
+        daemon.start()
+        self.check(daemon, 1)
+
+    def test_of_the_command_line(self):
+        # The arguments are kept, too: a reload reads them again.
+        self.check(Daemon(self, "--broker", self.url(f"keeper:{PASSWORD}"), broker=None,
+                          expect=["others can read a password"]), 2)
+
+
+if __name__ == "__main__":
+    tap.main()
