@@ -12,7 +12,7 @@ from wait import wait_until
 PASSWORD = "correct-horse-battery-staple"
 # Larger ones are not the daemon's data but AddressSanitizer's shadow.
 MAPPING_MAX = 1 << 30
-RABBIT = Rabbit()
+RABBIT = Rabbit(tls=True)
 
 
 def setUpModule():
@@ -60,6 +60,10 @@ class Secrets(unittest.TestCase):
 
     def test_of_the_file_of_the_configuration(self):
         self.check(Daemon(self, broker=self.url(f"keeper:{PASSWORD}")), 1)
+
+    def test_over_tls(self):
+        self.check(Daemon(self, "--tls-ca", RABBIT.certificates.path("ca.pem"),
+                          broker=f"amqps://keeper:{PASSWORD}@localhost:{RABBIT.tls_port}"), 1)
 
     def test_of_a_password_file(self):
         daemon = Daemon(self, start=False, broker=self.url("keeper"))
