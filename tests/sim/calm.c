@@ -243,6 +243,8 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_wavers(sim);
 	if (!is_over(sim))
+		crowd_is_suspect(sim);
+	if (!is_over(sim))
 		crowd_is_stuck(sim);
 	pass_until_quiet(sim);
 	/* Places in wait lines are kept for a moment. */

@@ -3,6 +3,7 @@
 #include "protocol/duration.h"
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
+#include "tests/sim/ways.h"
 
 /* So many grants to others before a daemon where somebody waits has its own; and so many in all. */
 #define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_passes)
@@ -347,7 +348,39 @@ crowd_wavers(struct sim *sim)
 		disperse(sim);
 }
 
-/* ---- beside a lane that is silent ---- */
+/* ---- one daemon, and what befalls its hold link ---- */
+
+/* It holds the true mutex of the name. NULL: not this time. */
+static struct sim_daemon *
+holder_of_mutex(struct sim *sim, int name)
+{
+	struct sim_daemon *daemon = any_daemon(sim);
+
+	if (!is_fit(sim, name) || sim->plan.python || daemon->draining ||
+	    !dice_percent(&sim->dice, 20))
+		return NULL;
+	client_acquire(sim, daemon, name, LOCK_KIND_MUTEX, 0, 0);
+	sim_pass(sim, 20 * NSEC_PER_MSEC);
+	return daemon;
+}
+
+void
+crowd_is_suspect(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *daemon = holder_of_mutex(sim, name);
+
+	if (daemon == NULL)
+		return;
+	queue_up_at(sim, daemon, name, 1);
+	sim_pass(sim, (int64_t)dice_below(&sim->dice, 2 * NSEC_PER_MSEC));
+	/* Nothing is told of what is free meanwhile. */
+	sim->waits.settled = sim->now;
+	ways_block(daemon, MEMORY_OUT | MEMORY_IN,
+	    HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 2));
+	sim_pass(sim, 2 * HEARTBEAT);
+	disperse(sim);
+}
 
 /* All but the true mutex. */
 static void
@@ -364,15 +397,12 @@ crowd_is_stuck(struct sim *sim)
 {
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
 	int size = truth_size(&sim->truth, name), rounds = 0;
-	struct sim_daemon *daemon = any_daemon(sim);
+	struct sim_daemon *daemon = size < 2 ? NULL : holder_of_mutex(sim, name);
 	int64_t time = 2 * sim->plan.settings.request_timeout + 2 * sim->plan.settings.reprobe;
 
-	if (!is_fit(sim, name) || size < 2 || sim->plan.python || daemon->draining ||
-	    !dice_percent(&sim->dice, 20))
+	if (daemon == NULL)
 		return;
-	/* For this the link is kept. */
-	client_acquire(sim, daemon, name, LOCK_KIND_MUTEX, 0, 0);
-	sim_pass(sim, 20 * NSEC_PER_MSEC);
+	/* The link is kept for the mutex. */
 	sim->stuck_claim = 1 + (unsigned)dice_below(&sim->dice, 2);
 	queue_up_at(sim, daemon, name, 1 + (unsigned)size);
 	sim_pass(sim, time);

@@ -18,6 +18,8 @@ void crowd_meets(struct sim *sim);
 void crowd_starves(struct sim *sim);
 /* Who is told of what is free has just left the line. */
 void crowd_wavers(struct sim *sim);
+/* One's claim is answered when the lease is suspect. */
+void crowd_is_suspect(struct sim *sim);
 /* One's claim is never answered, and its daemon holds something else: everybody has his turn. */
 void crowd_is_stuck(struct sim *sim);
 

@@ -142,6 +142,8 @@ any_plan(struct dice *dice)
 		},
 	};
 
+	if (dice_percent(dice, 25)) /* a claim may be answered while the lease is suspect */
+		plan.settings.request_timeout += LEASE;
 	if (dice_percent(dice, 10)) /* longer than a probe takes at most */
 		plan.settings.request_timeout = MEMORY_PROBE_TIMEOUT + NSEC_PER_SEC;
 	if (dice_percent(dice, 20))

@@ -144,7 +144,7 @@ freeze(struct sim *sim, struct sim_daemon *daemon)
 		ways_block(daemon, ways, dice_percent(&sim->dice, 70) ? any_pause(sim) : INT64_MAX);
 }
 
-/* Mostly while something is asked, whose answer it finds when it goes on. */
+/* Mostly while it is asked for what it holds, so that it finds the answers when it goes on. */
 static void
 stop_daemon(struct sim *sim, struct sim_daemon *daemon)
 {
@@ -154,7 +154,12 @@ stop_daemon(struct sim *sim, struct sim_daemon *daemon)
 	if (sim->book.belief_count > 0 && roll < 50) {
 		belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
 		daemon = &sim->daemons[belief->daemon];
-		client_verify(sim, belief);
+		/* One that is answered at once may end the belief: backwards. */
+		for (size_t i = sim->book.belief_count; i-- > 0;) {
+			if (i < sim->book.belief_count &&
+			    sim->book.beliefs[i].daemon == daemon->number)
+				client_verify(sim, &sim->book.beliefs[i]);
+		}
 	}
 	if (!daemon->stopped && !daemon->late)
 		ways_stop(daemon, any_pause(sim));
