@@ -239,6 +239,8 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_meets(sim);
 	if (!is_over(sim))
+		crowd_is_unheard(sim);
+	if (!is_over(sim))
 		crowd_starves(sim);
 	if (!is_over(sim))
 		crowd_wavers(sim);

@@ -185,6 +185,44 @@ crowd_meets(struct sim *sim)
 	disperse(sim);
 }
 
+/* Not those who have it only then. */
+static void
+release_each_once(struct sim *sim, const struct sim_daemon *daemon)
+{
+	uint64_t locks[CROWD_SLOTS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < sim->book.belief_count && count < CROWD_SLOTS; i++)
+		locks[count++] = sim->book.beliefs[i].lock;
+	while (count > 0 && !is_over(sim))
+		client_release(sim, book_find_belief(&sim->book, daemon->number, locks[--count]));
+}
+
+/* ---- unheard ---- */
+
+void
+crowd_is_unheard(struct sim *sim)
+{
+	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
+	struct sim_daemon *daemon = any_daemon(sim);
+
+	/* What is held up by this is excused where links freeze. */
+	if (!is_fit(sim, name) || daemon->draining || !dice_percent(&sim->dice, 50) ||
+	    (sim->plan.troubles & 1U << TROUBLE_FREEZE) == 0)
+		return;
+	queue_up_at(sim, daemon, name, 1 + CROWD_SLOTS);
+	sim_pass(sim, 100 * NSEC_PER_MSEC);
+	/* What is handed on by this has not been looked at since. */
+	release_each_once(sim, daemon);
+	ways_block(daemon, MEMORY_IN | MEMORY_OUT, 2 * HEARTBEAT);
+	/* It is not lost yet, and good for more than half a heartbeat. */
+	sim_pass(sim, HEARTBEAT + (int64_t)dice_below(&sim->dice, HEARTBEAT / 4));
+	release_each_once(sim, daemon);
+	/* Until the broker has given up what it does not hear of. */
+	sim_pass(sim, 5 * HEARTBEAT);
+	disperse(sim);
+}
+
 /* ---- who has no channel ---- */
 
 /* All that there is but one mutex, as far as there are channels; nobody waits. */
@@ -250,19 +288,6 @@ crowd_starves(struct sim *sim)
 }
 
 /* ---- alone ---- */
-
-/* Not those who have it only then. */
-static void
-release_each_once(struct sim *sim, const struct sim_daemon *daemon)
-{
-	uint64_t locks[CROWD_SLOTS];
-	size_t count = 0;
-
-	for (size_t i = 0; i < sim->book.belief_count && count < CROWD_SLOTS; i++)
-		locks[count++] = sim->book.beliefs[i].lock;
-	while (count > 0 && !is_over(sim))
-		client_release(sim, book_find_belief(&sim->book, daemon->number, locks[--count]));
-}
 
 /* Invariant 17: what was let go was left to clients that poll, for a moment. */
 static void
