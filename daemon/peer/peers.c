@@ -16,7 +16,7 @@
  * Time that the visits after one pass take: then broker and timers have their turn. Short, because who waits
  * for the broker waits for some passes.
  */
-#define VISIT_MAX (NSEC_PER_MSEC / 2)
+#define VISIT_MAX (NSEC_PER_MSEC / 10)
 /* Conns of one user that may be read again after one pass, when there are bytes again. */
 #define RESUMED_A_PASS 32
 /*
