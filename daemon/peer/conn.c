@@ -92,6 +92,7 @@ conn_free(struct conn *conn)
 		return;
 	assert(!conn->is_due && !conn->is_halted);
 	tell_gone(conn);
+	conn->room->left(conn->room->ctx, conn);
 	if (conn->fd >= 0)
 		close(conn->fd);
 	event_free(conn->event);

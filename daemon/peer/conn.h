@@ -53,8 +53,10 @@ struct conn_room {
 	 * user has no room for one look more, and the line is offered again when it has.
 	 */
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
-	void (*gone)(
-	    void *ctx, struct conn *conn); /* once for every conn, at the latest when freed */
+	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
+	void (*gone)(void *ctx, struct conn *conn);
+	/* Once for every conn, when it is freed: it hears nothing any more. */
+	void (*left)(void *ctx, struct conn *conn);
 	void *ctx;
 };
 

@@ -268,9 +268,16 @@ on_gone(void *ctx, struct conn *conn)
 	journal_gone(leaver.dispatch->journal, conn->id);
 	view_peer_gone(leaver.dispatch->view, conn->id);
 	lock_peer_gone(leaver.dispatch->engine, conn->id);
-	/* Who has only said all that he will say still gets his answers. */
-	if (conn->state == CONN_DEAD)
-		lock_peer_left(leaver.dispatch->engine, conn->id);
+}
+
+/* A peer that has only said all that it will say still gets its answers before that. */
+static void
+on_left(void *ctx, struct conn *conn)
+{
+	struct dispatch *dispatch = ctx;
+
+	view_peer_left(dispatch->view, conn->id);
+	lock_peer_left(dispatch->engine, conn->id);
 }
 
 /* ---- answers and notices out: called from inside the engine, which nothing here may call ---- */
@@ -444,7 +451,8 @@ dispatch_free(struct dispatch *dispatch)
 struct peers_handler
 dispatch_peers_handler(struct dispatch *dispatch)
 {
-	return (struct peers_handler){.line = on_line, .gone = on_gone, .ctx = dispatch};
+	return (struct peers_handler){
+	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
 }
 
 struct lock_listener

@@ -45,6 +45,7 @@ peers_new(struct event_base *base, const struct peers_handler *handler)
 	peers->room.base = base;
 	peers->room.line = handler->line;
 	peers->room.gone = handler->gone;
+	peers->room.left = handler->left;
 	peers->room.ctx = handler->ctx;
 	TAILQ_INIT(&peers->room.turns);
 	peers->room.max_requests = limits->all_bytes = SIZE_MAX;

@@ -20,6 +20,7 @@ struct peers;
 struct peers_handler {
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	void (*gone)(void *ctx, struct conn *conn);
+	void (*left)(void *ctx, struct conn *conn);
 	void *ctx; /* borrowed */
 };
 

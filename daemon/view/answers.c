@@ -1,8 +1,11 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/mem.h"
 #include "daemon/view/inside.h"
+#include "daemon/view/walk.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 
@@ -14,6 +17,9 @@
 /* Slots that are passing, of which an answer tells. */
 #define SLOTS_MAX 1000
 
+/* Questions for rows that are not answered yet. */
+#define ASKED_MAX 256
+
 /* An answer in parts: each is sent when the next thing does not fit into it any more. */
 struct answer {
 	struct view *view;
@@ -23,6 +29,15 @@ struct answer {
 	size_t size, slot_count;
 	unsigned parts; /* sent */
 	uint64_t waiting, more;
+};
+
+/* A question for rows: they are written as a job, for there may be many. */
+struct asked {
+	struct answer answer;
+	char *name; /* owned; NULL: all */
+	struct job job;
+	struct walk walk;
+	TAILQ_ENTRY(asked) next;
 };
 
 static struct cJSON *
@@ -69,9 +84,8 @@ end_answer(struct answer *answer, const char *list)
 /* ---- rows ---- */
 
 static void
-add_row(void *ctx, const struct lock_party *party)
+add_row(struct answer *answer, const struct lock_party *party)
 {
-	struct answer *answer = ctx;
 	const struct row_facts facts = view_facts(answer->view);
 	struct cJSON *row;
 	size_t size;
@@ -103,17 +117,66 @@ add_slot(void *ctx, int slot)
 }
 
 static void
+asked_free(struct view *view, struct asked *asked)
+{
+	view_job_end(view, &asked->job);
+	TAILQ_REMOVE(&view->asked, asked, next);
+	view->asked_count--;
+	walk_end(&asked->walk);
+	json_free(asked->answer.list);
+	free(asked->name);
+	free(asked);
+}
+
+void
+answers_free_all(struct view *view)
+{
+	struct asked *asked;
+
+	while ((asked = TAILQ_FIRST(&view->asked)) != NULL)
+		asked_free(view, asked);
+}
+
+static bool
+write_rows(struct view *view, struct job *job, int64_t end)
+{
+	struct asked *asked = job->ctx;
+	struct answer *answer = &asked->answer;
+	struct lock_party party;
+
+	if (asked->walk.rows == NULL)
+		walk_begin(&asked->walk, view->engine, asked->name);
+	while (walk_next(&asked->walk, view->engine, &party)) {
+		add_row(answer, &party);
+		if (clock_now(timers_clock(view->timers)) >= end)
+			return false;
+	}
+	if (asked->name != NULL) {
+		answer->slots = json_new_array();
+		lock_each_passing(view->engine, asked->name, add_slot, answer);
+	}
+	end_answer(answer, "rows");
+	answer->list = NULL;
+	asked_free(view, asked);
+	return true;
+}
+
+static void
 answer_rows(struct view *view, uint64_t from, const struct letter *letter)
 {
-	struct answer answer = {
-	    .view = view, .from = from, .op = LETTER_ROWS, .list = json_new_array()};
+	struct asked *asked;
 
-	lock_each(view->engine, letter->name, add_row, &answer);
-	if (letter->name != NULL) {
-		answer.slots = json_new_array();
-		lock_each_passing(view->engine, letter->name, add_slot, &answer);
-	}
-	end_answer(&answer, "rows");
+	/* Who asks so much will have to do without. */
+	if (view->asked_count >= ASKED_MAX)
+		return;
+	asked = mem_alloc(sizeof(*asked));
+	asked->name = letter->name == NULL ? NULL : mem_strdup(letter->name);
+	asked->answer = (struct answer){
+	    .view = view, .from = from, .op = LETTER_ROWS, .list = json_new_array()};
+	asked->job = (struct job){.step = write_rows, .ctx = asked};
+	TAILQ_INSERT_TAIL(&view->asked, asked, next);
+	view->asked_count++;
+	view_job_begin(view, &asked->job);
 }
 
 /* ---- who waits, by name ---- */

@@ -88,6 +88,17 @@ census_free_all(struct view *view)
 		census_free(view, census);
 }
 
+void
+census_peer_left(struct view *view, uint64_t peer)
+{
+	struct census *census, *next;
+
+	HASH_ITER (hh, view->censuses, census, next) {
+		if (census->peer == peer)
+			census_free(view, census);
+	}
+}
+
 static void
 finish(struct view *view, struct census *census)
 {

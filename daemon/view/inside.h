@@ -11,14 +11,27 @@
 #ifndef VIEW_INSIDE_H
 #define VIEW_INSIDE_H
 
+#include "daemon/base/queue.h"
 #include "daemon/view/inspect.h"
 #include "daemon/view/row.h"
 #include "daemon/view/view.h"
 
+struct asked;
 struct census;
 struct feed;
 struct showing;
 struct steering;
+
+/*
+ * Something that takes long: `step` is called in slices of time, in turn with other jobs, until it says that
+ * it is done, when the job may be gone. It ends its slice soon after that time. False: it is not done.
+ */
+struct job {
+	bool (*step)(struct view *view, struct job *job, int64_t end);
+	void *ctx; /* borrowed */
+	bool queued;
+	TAILQ_ENTRY(job) next; /* while queued */
+};
 
 struct view {
 	struct lock_engine *engine; /* borrowed, as the next two */
@@ -30,6 +43,10 @@ struct view {
 	struct census *censuses;    /* of census.c */
 	struct steering *steerings; /* of steer.c */
 	struct feed *feed;          /* of feed.c */
+	TAILQ_HEAD(, asked) asked;  /* of answers.c */
+	size_t asked_count;
+	TAILQ_HEAD(, job) jobs; /* the next one first; borrowed */
+	struct timer work;      /* set while there are some */
 	uint64_t last_id;
 	struct timer settle; /* set when it is to be seen whether others are to be answered */
 };
@@ -37,6 +54,9 @@ struct view {
 /* A number never given before. */
 uint64_t view_id(struct view *view);
 struct row_facts view_facts(const struct view *view);
+void view_job_begin(struct view *view, struct job *job);
+/* One that is done, or never began, is fine. */
+void view_job_end(struct view *view, struct job *job);
 /* The answer to a request: a refusal; text NULL = the reason's own. */
 void view_refuse(
     struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text);
@@ -51,6 +71,10 @@ size_t answers_deny_all(struct view *view, const char *name, uid_t uid, const ch
 /* show.c: the engine's answer to what it asked under that number. */
 void show_answered(struct view *view, uint64_t id, const struct lock_answer *answer);
 void show_free_all(struct view *view);
+void answers_free_all(struct view *view);
+/* Nobody is left to answer. */
+void show_peer_left(struct view *view, uint64_t peer);
+void census_peer_left(struct view *view, uint64_t peer);
 void census_free_all(struct view *view);
 void steer_free_all(struct view *view);
 

@@ -6,6 +6,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/view/inside.h"
+#include "daemon/view/walk.h"
 #include "protocol/json.h"
 #include "protocol/line.h"
 #include "protocol/methods.h"
@@ -14,25 +15,32 @@
  * show: the rows of one name, of all hosts. At once the others are asked for theirs and the broker for the
  * slots that are taken. It is over when the broker has answered, and the others have or their time is
  * over; a taken slot that nobody explains is waited for until then. As it may have changed hands
- * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too.
+ * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too. The
+ * rows of this daemon are added last, as a job (view.c): there may be many.
  *
  *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
  *	                                  |                                                       v
- *	                                  +--- all is explained ---> over <--- slots are in --- COUNTING_AGAIN
+ *	                                  +--- all is explained ---> WRITING <-- slots are in -- COUNTING_AGAIN
  */
-enum showing_state { SHOW_COUNTING, SHOW_COUNTED, SHOW_COUNTING_AGAIN };
+enum showing_state { SHOW_COUNTING, SHOW_COUNTED, SHOW_COUNTING_AGAIN, SHOW_WRITING };
 
+/* Bytes of rows in one result; more are left out, and counted. */
+#define ROWS_BYTES_MAX ((size_t)1024 * 1024)
 /*
- * Bytes of rows in one result, together with what its peer has not read yet: more are left out, and
- * counted, or a peer that asks twice at once would be closed as one that does not read.
+ * The same together with what its peer has not read yet, or a peer that asks twice at once would be closed as
+ * one that does not read.
  */
-#define ROWS_BYTES_MAX (LINE_MAX_OUT / 4 * 3)
-/* Times its text that a row takes in memory. */
-#define ROW_KEPT 6
+#define UNREAD_MAX ((size_t)LINE_MAX_OUT / 4 * 3)
+
+struct shown {
+	char *text; /* owned: a row as JSON */
+	int slot;
+	size_t at; /* place before sorting */
+};
 
 /* Rows in the order in which they are shown. */
 struct rows {
-	struct cJSON **list; /* owned, as are the rows */
+	struct shown *list; /* owned */
 	size_t count, room;
 };
 
@@ -54,6 +62,9 @@ struct showing {
 	uint64_t inquiry;      /* 0: none is in progress */
 	struct cJSON *missing; /* owned; when the inquiry is over: who did not answer */
 	struct timer count_again;
+	struct job job;   /* WRITING */
+	struct walk walk; /* the same */
+	bool full; /* one of our own rows found no room: the others are not written in vain */
 	UT_hash_handle hh;
 };
 
@@ -70,7 +81,7 @@ static void
 rows_free(struct rows *rows)
 {
 	for (size_t i = 0; i < rows->count; i++)
-		json_free(rows->list[i]);
+		free(rows->list[i].text);
 	free(rows->list);
 }
 
@@ -79,6 +90,8 @@ showing_free(struct view *view, struct showing *showing)
 {
 	inspect_end(view->inspect, showing->inquiry);
 	timers_cancel(view->timers, &showing->count_again);
+	view_job_end(view, &showing->job);
+	walk_end(&showing->walk);
 	HASH_DELETE(hh, view->showings, showing);
 	rows_free(&showing->holders);
 	rows_free(&showing->waiters);
@@ -127,43 +140,22 @@ static void
 add_row(struct showing *showing, struct cJSON *row)
 {
 	struct rows *rows = row_waits(row) ? &showing->waiters : &showing->holders;
-	size_t size = row_size(row);
+	char *text = json_print(row);
+	size_t size = strlen(text) + 1;
 
 	explain(showing, row_takes(row));
 	if (showing->bytes + size > ROWS_BYTES_MAX) {
 		showing->more++;
-		json_free(row);
-		return;
+		free(text);
+	} else {
+		showing->bytes += size;
+		if (rows->count == rows->room) {
+			rows->room = rows->room * 2 + 16;
+			rows->list = mem_grow(rows->list, rows->room, sizeof(struct shown));
+		}
+		rows->list[rows->count++] = (struct shown){.text = text, .slot = row_slot(row)};
 	}
-	showing->bytes += size;
-	if (rows->count == rows->room) {
-		rows->room = rows->room * 2 + 16;
-		rows->list = mem_grow(rows->list, rows->room, sizeof(struct cJSON *));
-	}
-	rows->list[rows->count++] = row;
-}
-
-struct adder {
-	struct showing *showing;
-	struct row_facts facts;
-	bool full; /* one found no room: the others are not written to be thrown away */
-};
-
-static void
-add_own(void *ctx, const struct lock_party *party)
-{
-	struct adder *adder = ctx;
-	struct showing *showing = adder->showing;
-	uint64_t more = showing->more;
-
-	showing->waiting += party->state == LOCK_PARTY_WAITING;
-	if (adder->full) {
-		explain_own(showing, party);
-		showing->more++;
-		return;
-	}
-	add_row(showing, row_new(&adder->facts, party));
-	adder->full = showing->more > more;
+	json_free(row);
 }
 
 /* What is known here of who has a slot: it changes while the others are asked. */
@@ -192,16 +184,10 @@ all_is_explained(const struct view *view, struct showing *showing)
 
 /* ---- the result ---- */
 
-struct place {
-	int slot;
-	size_t at;
-	struct cJSON *row;
-};
-
 static int
-compare_places(const void *a, const void *b)
+compare_shown(const void *a, const void *b)
 {
-	const struct place *one = a, *other = b;
+	const struct shown *one = a, *other = b;
 	/* Those without a slot come last. */
 	unsigned one_slot = (unsigned)one->slot - 1, other_slot = (unsigned)other->slot - 1;
 
@@ -213,25 +199,20 @@ compare_places(const void *a, const void *b)
 static void
 sort_by_slot(struct rows *rows)
 {
-	struct place *places = mem_alloc((rows->count + 1) * sizeof(*places));
-
 	for (size_t i = 0; i < rows->count; i++)
-		places[i] = (struct place){row_slot(rows->list[i]), i, rows->list[i]};
-	qsort(places, rows->count, sizeof(*places), compare_places);
-	for (size_t i = 0; i < rows->count; i++)
-		rows->list[i] = places[i].row;
-	free(places);
+		rows->list[i].at = i;
+	if (rows->count > 0)
+		qsort(rows->list, rows->count, sizeof(struct shown), compare_shown);
 }
 
-/* Moves the rows into an array: from `first` on, and then those before. */
+/* From `first` on, and then those before. */
 static struct cJSON *
-array_of(struct rows *rows, size_t first)
+array_of(const struct rows *rows, size_t first)
 {
 	struct cJSON *array = json_new_array();
 
 	for (size_t i = 0; i < rows->count; i++)
-		json_append(array, rows->list[(first + i) % rows->count]);
-	rows->count = 0;
+		json_append(array, json_new_text(rows->list[(first + i) % rows->count].text));
 	return array;
 }
 
@@ -271,11 +252,11 @@ result_of(struct showing *showing)
 static void
 drop_last(struct showing *showing, struct rows *rows)
 {
-	struct cJSON *row = rows->list[--rows->count];
+	char *text = rows->list[--rows->count].text;
 
-	showing->bytes -= row_size(row);
+	showing->bytes -= strlen(text) + 1;
 	showing->more++;
-	json_free(row);
+	free(text);
 }
 
 /* What the peer, and all peers of its user, have not read yet needs room, too. */
@@ -284,7 +265,7 @@ make_room(const struct view *view, struct showing *showing)
 {
 	const struct view_listener *listener = &view->listener;
 	size_t unread = listener->unread(listener->ctx, showing->peer);
-	size_t room = unread < ROWS_BYTES_MAX ? ROWS_BYTES_MAX - unread : 0;
+	size_t room = unread < UNREAD_MAX ? UNREAD_MAX - unread : 0;
 	size_t user_room = listener->room(listener->ctx, showing->peer);
 
 	if (room > user_room)
@@ -298,14 +279,11 @@ make_room(const struct view *view, struct showing *showing)
 }
 
 static void
-finish(struct view *view, struct showing *showing)
+answer(struct view *view, struct showing *showing)
 {
-	struct adder adder = {.showing = showing, .facts = view_facts(view)};
 	size_t at;
 
-	showing->theirs = showing->waiters.count;
-	lock_each(view->engine, showing->name, add_own, &adder);
-	lock_each_passing(view->engine, showing->name, explain_slot, showing);
+	explain_ours(view, showing);
 	for (at = next_unexplained(showing, 0); at < showing->busy_count;
 	     at = next_unexplained(showing, at + 1))
 		add_row(showing, row_unknown(showing->name, showing->busy[at]));
@@ -318,6 +296,41 @@ finish(struct view *view, struct showing *showing)
 		view->listener.done(view->listener.ctx, showing->peer, showing->request,
 		    REASON_NONE, NULL, result_of(showing));
 	showing_free(view, showing);
+}
+
+static bool
+write_own(struct view *view, struct job *job, int64_t end)
+{
+	struct showing *showing = job->ctx;
+	const struct row_facts facts = view_facts(view);
+	struct lock_party party;
+	uint64_t more;
+
+	if (showing->walk.rows == NULL)
+		walk_begin(&showing->walk, view->engine, showing->name);
+	while (walk_next(&showing->walk, view->engine, &party)) {
+		showing->waiting += party.state == LOCK_PARTY_WAITING;
+		more = showing->more;
+		if (showing->full)
+			showing->more++;
+		else
+			add_row(showing, row_new(&facts, &party));
+		showing->full = showing->more > more;
+		if (clock_now(timers_clock(view->timers)) >= end)
+			return false;
+	}
+	answer(view, showing);
+	return true;
+}
+
+/* All that others know of it is known. */
+static void
+finish(struct view *view, struct showing *showing)
+{
+	showing->state = SHOW_WRITING;
+	showing->theirs = showing->waiters.count;
+	showing->job = (struct job){.step = write_own, .ctx = showing};
+	view_job_begin(view, &showing->job);
 }
 
 /* ---- its way ---- */
@@ -339,9 +352,11 @@ go_on(struct view *view, struct showing *showing)
 
 	if (showing->state != SHOW_COUNTED)
 		return;
+	if (showing->inquiry != 0 && !inspect_is_whole(view->inspect, showing->inquiry))
+		return;
 	whole = all_is_explained(view, showing);
 	if (showing->inquiry != 0) {
-		if (!whole || !inspect_is_whole(view->inspect, showing->inquiry))
+		if (!whole)
 			return;
 		end_inquiry(view, showing);
 	}
@@ -415,7 +430,7 @@ static void
 keep_row(struct view *view, struct showing *showing, const struct cJSON *row)
 {
 	const struct view_listener *listener = &view->listener;
-	size_t size = row_size(row) * ROW_KEPT;
+	size_t size = row_size(row);
 
 	if (listener->room(listener->ctx, showing->peer) < size) {
 		explain(showing, row_takes(row));
@@ -456,6 +471,17 @@ over(void *ctx, uint64_t id)
 
 	end_inquiry(view, showing);
 	go_on(view, showing);
+}
+
+void
+show_peer_left(struct view *view, uint64_t peer)
+{
+	struct showing *showing, *next;
+
+	HASH_ITER (hh, view->showings, showing, next) {
+		if (showing->peer == peer)
+			showing_free(view, showing);
+	}
 }
 
 void

@@ -13,6 +13,9 @@
  * short holds do not open and close the inbox all the time.
  */
 #define STAY_IDLE (60 * NSEC_PER_SEC)
+/* Jobs have so much time, and rest for so long: holders must not feel who looks on. */
+#define JOB_SLICE (NSEC_PER_MSEC / 4)
+#define JOB_REST NSEC_PER_MSEC
 
 uint64_t
 view_id(struct view *view)
@@ -37,6 +40,51 @@ view_refuse(
     struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text)
 {
 	view->listener.done(view->listener.ctx, peer, request, reason, text, NULL);
+}
+
+/* ---- jobs ---- */
+
+static void
+schedule(struct view *view, int64_t wait)
+{
+	if (!TAILQ_EMPTY(&view->jobs) && !timer_is_set(&view->work))
+		timers_set(view->timers, &view->work, clock_now(timers_clock(view->timers)) + wait);
+}
+
+static void
+work(void *ctx, uint64_t id)
+{
+	struct view *view = ctx;
+	int64_t end = clock_now(timers_clock(view->timers)) + JOB_SLICE;
+	struct job *job;
+
+	(void)id;
+	while ((job = TAILQ_FIRST(&view->jobs)) != NULL) {
+		view_job_end(view, job);
+		if (job->step(view, job, end))
+			continue;
+		job->queued = true;
+		TAILQ_INSERT_TAIL(&view->jobs, job, next);
+		if (clock_now(timers_clock(view->timers)) >= end)
+			break;
+	}
+	schedule(view, JOB_REST);
+}
+
+void
+view_job_begin(struct view *view, struct job *job)
+{
+	job->queued = true;
+	TAILQ_INSERT_TAIL(&view->jobs, job, next);
+	schedule(view, 0);
+}
+
+void
+view_job_end(struct view *view, struct job *job)
+{
+	if (job->queued)
+		TAILQ_REMOVE(&view->jobs, job, next);
+	job->queued = false;
 }
 
 /* ---- whether others are answered ---- */
@@ -73,6 +121,13 @@ view_changed(struct view *view, const struct lock_party *row)
 }
 
 /* ---- what the engine and the broker say ---- */
+
+void
+view_peer_left(struct view *view, uint64_t peer)
+{
+	show_peer_left(view, peer);
+	census_peer_left(view, peer);
+}
 
 void
 view_answer(struct view *view, uint64_t request, const struct lock_answer *answer)
@@ -119,6 +174,9 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->inspect = inspect_new(broker, timers, &asking, answers_asked, view);
 	view->feed = feed_new(view);
 	timer_init(&view->settle, settle, view, 0);
+	TAILQ_INIT(&view->jobs);
+	TAILQ_INIT(&view->asked);
+	timer_init(&view->work, work, view, 0);
 	return view;
 }
 
@@ -128,7 +186,9 @@ view_free(struct view *view)
 	if (view == NULL)
 		return;
 	timers_cancel(view->timers, &view->settle);
+	timers_cancel(view->timers, &view->work);
 	feed_free(view->feed);
+	answers_free_all(view);
 	show_free_all(view);
 	census_free_all(view);
 	steer_free_all(view);

@@ -62,8 +62,10 @@ void view_deny_all(struct view *view, uint64_t peer, uint64_t request, const cha
 void view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name);
 /* Ends a watch with `cancelled`; false when there is none such. */
 bool view_cancel(struct view *view, uint64_t peer, uint64_t request);
-/* Its watches end unanswered; what else it asked for is answered to nobody. */
+/* Its watches end unanswered; what else it asked for is answered. */
 void view_peer_gone(struct view *view, uint64_t peer);
+/* It hears no answer any more. */
+void view_peer_left(struct view *view, uint64_t peer);
 /* The daemon stops: watches end with `draining`, also those that are asked for from now on. */
 void view_drain(struct view *view);
 

@@ -47,6 +47,14 @@ peer_gone(void *ctx, struct conn *conn)
 }
 
 static void
+peer_left(void *ctx, struct conn *conn)
+{
+	(void)ctx;
+	ck_assert_int_ge(rig.gones, ++rig.lefts);
+	ck_assert_ptr_null(peers_find(rig.peers, conn->id));
+}
+
+static void
 log_came(void *ctx, enum log_level level, const char *line)
 {
 	(void)ctx;
@@ -57,7 +65,8 @@ log_came(void *ctx, enum log_level level, const char *line)
 void
 conn_rig_setup(void)
 {
-	const struct peers_handler handler = {.line = line_came, .gone = peer_gone};
+	const struct peers_handler handler = {
+	    .line = line_came, .gone = peer_gone, .left = peer_left};
 
 	signal(SIGPIPE, SIG_IGN);
 	log_set_sink(log_came, NULL);

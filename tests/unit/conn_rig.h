@@ -13,7 +13,7 @@
 
 struct conn_rig {
 	struct peers *peers;
-	int lines, gones;               /* how many came */
+	int lines, gones, lefts;        /* how many came */
 	uint64_t last_peer;             /* whose line came last */
 	uint64_t order[CONN_RIG_ORDER]; /* whose lines came, in their order */
 	char last_line[64];

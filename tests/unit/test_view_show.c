@@ -337,6 +337,45 @@ START_TEST(what_does_not_fit_is_counted)
 }
 END_TEST
 
+/* With clocks that go on: own rows, and those for others, are written a part at a time. */
+START_TEST(rows_are_written_in_slices)
+{
+	struct lock_acquire wanted = {.name = "db", .timeout = DURATION_FOREVER, .who = "w"};
+	const struct cJSON *result;
+	int64_t waiting = 0;
+	int steps = 0;
+
+	for (int daemon = 0; daemon < 2; daemon++) {
+		for (uint64_t i = 0; i < 300; i++)
+			lock_acquire(rig->world->daemon[daemon].engine, 1 + i, 1, &wanted);
+	}
+	world_pass(rig->world, 50 * NSEC_PER_MSEC);
+	rig->world->tick = 10000;
+	view_show(rig->daemon[0].view, 100, 1, "db");
+	for (; rig_answered(rig, 0, 1) == NULL; steps++)
+		ck_assert(world_step(rig->world, NSEC_PER_SEC));
+	/* A slice is 25 looks at the clock. */
+	ck_assert_int_ge(steps, 2 * 300 / 25);
+	result = rig_answered(rig, 0, 1)->result;
+	ck_assert(json_integer(json_get(result, "waiting"), &waiting));
+	ck_assert_int_eq(waiting, 598);
+	rig->world->tick = 0;
+}
+END_TEST
+
+START_TEST(who_has_left_is_not_answered)
+{
+	rig_acquire(rig, 0, 1);
+	view_show(rig->daemon[0].view, 100, 1, "db");
+	view_show(rig->daemon[0].view, 101, 1, "db");
+	view_peer_left(rig->daemon[0].view, 101);
+	view_count(rig->daemon[0].view, 100, 2, json_new_object());
+	view_peer_left(rig->daemon[0].view, 100);
+	world_pass(rig->world, NSEC_PER_SEC);
+	ck_assert_uint_eq(rig->answer_count, 0);
+}
+END_TEST
+
 /* ---- list ---- */
 
 static struct cJSON *
@@ -516,6 +555,8 @@ suite_view_show(void)
 	tcase_add_test(tcase, slots_that_the_broker_does_not_tell_of_are_not_known);
 	tcase_add_test(tcase, what_does_not_fit_is_counted);
 	tcase_add_test(tcase, what_is_unread_leaves_less_room);
+	tcase_add_test(tcase, rows_are_written_in_slices);
+	tcase_add_test(tcase, who_has_left_is_not_answered);
 	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
 	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);

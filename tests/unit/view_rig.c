@@ -11,6 +11,20 @@
 
 /* ---- what the views say ---- */
 
+/* What a peer reads: rows are text in what views say. Takes value. */
+static struct cJSON *
+as_read(struct cJSON *value)
+{
+	char *text = json_print(value);
+	struct json_error error;
+	struct cJSON *read = json_parse(text, strlen(text), &error);
+
+	ck_assert_ptr_nonnull(read);
+	free(text);
+	json_free(value);
+	return read;
+}
+
 static void
 on_done(void *ctx, uint64_t peer, uint64_t request, enum reason reason, const char *text,
     struct cJSON *result)
@@ -25,7 +39,7 @@ on_done(void *ctx, uint64_t peer, uint64_t request, enum reason reason, const ch
 	    .peer = peer,
 	    .request = request,
 	    .reason = reason,
-	    .result = result,
+	    .result = result == NULL ? NULL : as_read(result),
 	    .at = rig->world->now};
 	snprintf(answer->text, sizeof(answer->text), "%s", text == NULL ? "" : text);
 }
@@ -72,10 +86,7 @@ static void
 on_tell(void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params)
 {
 	struct view_rig *rig = ((struct rig_daemon *)ctx)->rig;
-	/* A row in it is text. */
-	char *text = json_print(params);
-	struct json_error error;
-	struct cJSON *read = json_parse(text, strlen(text), &error);
+	struct cJSON *read = as_read(params);
 	const struct cJSON *row = json_get(read, "row");
 	size_t len = strlen(rig->told);
 	char what[160];
@@ -83,18 +94,15 @@ on_tell(void *ctx, uint64_t peer, uint64_t request, const char *method, struct c
 	(void)peer;
 	(void)request;
 	rig->told_count++;
-	json_free(params);
-	free(text);
-	params = read;
 	if (row != NULL)
 		snprintf(what, sizeof(what), "%s:%s", text_of(row, "who"), text_of(row, "state"));
-	else if (number_of(params, "more") > 0)
-		snprintf(what, sizeof(what), "%s+%d", method, number_of(params, "more"));
+	else if (number_of(read, "more") > 0)
+		snprintf(what, sizeof(what), "%s+%d", method, number_of(read, "more"));
 	else
 		snprintf(what, sizeof(what), "%s", method);
 	ck_assert_uint_lt(len + strlen(what) + 2, sizeof(rig->told));
 	snprintf(rig->told + len, sizeof(rig->told) - len, "%s%s", len > 0 ? " " : "", what);
-	json_free(params);
+	json_free(read);
 }
 
 static size_t
