@@ -71,7 +71,7 @@ deadline_passed(void *ctx, uint64_t id)
 		struct lock_answer answer = engine_full(waiter->semaphore, REASON_TIMEOUT);
 
 		if (channels_is_starving(waiter) &&
-		    channels_lacking(engine, waiter->account, text) != NULL)
+		    channels_lacking(engine, waiter->share, text) != NULL)
 			answer.text = text;
 		engine_waiter_end(engine, waiter, &answer);
 	}
@@ -163,7 +163,7 @@ acquire_start(
 	waiter->lease = acquire->lease;
 	waiter->party = party_new(waiter->id, acquire);
 	if (!acquire->exempt)
-		waiter->account = channels_account(engine, acquire->uid);
+		waiter->share = channels_share(engine, acquire->uid);
 	if (acquire->kind != LOCK_KIND_MUTEX)
 		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
 	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
@@ -379,7 +379,7 @@ acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold
 	if (!FAULT(PASSED_UNDER_OLD_NUMBER))
 		hold_renumber(&engine->holds, hold, engine_id(engine));
 	if (!FAULT(PASSED_UNCOUNTED))
-		channels_charge(engine, hold, waiter->account);
+		channels_charge(engine, hold, waiter->share);
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;
@@ -396,7 +396,7 @@ acquire_take_over(struct lock_engine *engine, struct waiter *waiter, struct hold
 }
 
 struct waiter *
-acquire_who_wants(const struct semaphore *semaphore, int slot, const struct account *giver)
+acquire_who_wants(const struct semaphore *semaphore, int slot, const struct share *giver)
 {
 	struct waiter *waiter = line_first_able(&semaphore->line, LINE_WANTS, giver);
 
@@ -522,8 +522,8 @@ acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot)
 
 	if (!peer_has_room(engine, waiter))
 		return;
-	hold = claim_start(engine, waiter->id, waiter->account, waiter->semaphore->name,
-	    waiter->kind, slot, on_claimed);
+	hold = claim_start(engine, waiter->id, waiter->share, waiter->semaphore->name, waiter->kind,
+	    slot, on_claimed);
 	if (hold == 0)
 		return;
 	engine_waiter_set_state(engine, waiter, WAITER_CLAIMING);

@@ -29,7 +29,7 @@ void acquire_claim_unseen(struct lock_engine *engine, struct waiter *waiter, int
  * NULL: nobody.
  */
 struct waiter *acquire_who_wants(
-    const struct semaphore *semaphore, int slot, const struct account *giver);
+    const struct semaphore *semaphore, int slot, const struct share *giver);
 /*
  * The hold, which is nobody's now, becomes the waiter's. False: its peer has no room for it, and the waiter
  * is gone.

@@ -62,13 +62,13 @@ wake_first(struct lock_engine *engine, struct starved_line *line)
 static void
 wake_all_lines(struct lock_engine *engine)
 {
-	struct account *account;
+	struct share *share;
 
 	if (channels_are_left(engine))
 		wake_first(engine, &engine->channels.starved);
-	for (account = engine->channels.accounts; account != NULL; account = account->by_uid.next) {
-		if (account_has_room(account))
-			wake_first(engine, &account->starved);
+	for (share = engine->channels.shares; share != NULL; share = share->by_uid.next) {
+		if (share_has_room(share))
+			wake_first(engine, &share->starved);
 	}
 }
 
@@ -80,15 +80,15 @@ set_most(struct lock_engine *engine)
 	struct channels *channels = &engine->channels;
 	size_t reserve = engine->settings.channels_reserve;
 	struct broker_info info;
-	struct account *account;
+	struct share *share;
 
 	broker_get_info(engine->broker, &info);
 	channels->most = info.lanes_max;
 	if (reserve > channels->most / 2)
 		reserve = channels->most / 2;
 	channels->most_of_user = channels->most - reserve;
-	for (account = channels->accounts; account != NULL; account = account->by_uid.next)
-		account->most = channels->most_of_user;
+	for (share = channels->shares; share != NULL; share = share->by_uid.next)
+		share->most = channels->most_of_user;
 }
 
 bool
@@ -119,12 +119,12 @@ channels_not_given(struct lock_engine *engine)
 
 const char *
 channels_lacking(
-    const struct lock_engine *engine, const struct account *account, char text[LOCK_LACKING_MAX])
+    const struct lock_engine *engine, const struct share *share, char text[LOCK_LACKING_MAX])
 {
-	if (!account_has_room(account))
+	if (!share_has_room(share))
 		snprintf(text, LOCK_LACKING_MAX,
 		    "user %lu holds %zu locks, which is all that one user may",
-		    (unsigned long)account->uid, account->taken);
+		    (unsigned long)share->uid, share->taken);
 	else if (!channels_are_left(engine))
 		snprintf(text, LOCK_LACKING_MAX,
 		    "all %zu channels of the connection to the broker are in use",
@@ -134,71 +134,71 @@ channels_lacking(
 	return text;
 }
 
-/* ---- accounts ---- */
+/* ---- shares ---- */
 
-struct account *
-channels_account_find(const struct lock_engine *engine, uid_t uid)
+struct share *
+channels_share_find(const struct lock_engine *engine, uid_t uid)
 {
-	struct account *account;
+	struct share *share;
 
-	HASH_FIND(by_uid, engine->channels.accounts, &uid, sizeof(uid), account);
-	return account;
+	HASH_FIND(by_uid, engine->channels.shares, &uid, sizeof(uid), share);
+	return share;
 }
 
-struct account *
-channels_account(struct lock_engine *engine, uid_t uid)
+struct share *
+channels_share(struct lock_engine *engine, uid_t uid)
 {
-	struct account *account = channels_account_find(engine, uid);
+	struct share *share = channels_share_find(engine, uid);
 
-	if (account == NULL) {
-		account = mem_alloc(sizeof(*account));
-		account->uid = uid;
-		account->most = engine->channels.most_of_user;
-		TAILQ_INIT(&account->starved);
-		HASH_ADD(by_uid, engine->channels.accounts, uid, sizeof(account->uid), account);
+	if (share == NULL) {
+		share = mem_alloc(sizeof(*share));
+		share->uid = uid;
+		share->most = engine->channels.most_of_user;
+		TAILQ_INIT(&share->starved);
+		HASH_ADD(by_uid, engine->channels.shares, uid, sizeof(share->uid), share);
 	}
-	account->waiters++;
-	return account;
+	share->waiters++;
+	return share;
 }
 
 static void
-let_go(struct lock_engine *engine, struct account *account)
+let_go(struct lock_engine *engine, struct share *share)
 {
-	if (account->waiters > 0 || account->taken > 0)
+	if (share->waiters > 0 || share->taken > 0)
 		return;
-	assert(TAILQ_EMPTY(&account->starved));
-	HASH_DELETE(by_uid, engine->channels.accounts, account);
-	free(account);
+	assert(TAILQ_EMPTY(&share->starved));
+	HASH_DELETE(by_uid, engine->channels.shares, share);
+	free(share);
 }
 
 void
-channels_waiter_gone(struct lock_engine *engine, struct account *account)
+channels_waiter_gone(struct lock_engine *engine, struct share *share)
 {
-	if (account == NULL)
+	if (share == NULL)
 		return;
-	account->waiters--;
+	share->waiters--;
 	/* It may have been the last of a name that was woken. */
-	if (account_has_room(account))
-		wake_first(engine, &account->starved);
-	let_go(engine, account);
+	if (share_has_room(share))
+		wake_first(engine, &share->starved);
+	let_go(engine, share);
 }
 
 void
-channels_charge(struct lock_engine *engine, struct hold *hold, struct account *account)
+channels_charge(struct lock_engine *engine, struct hold *hold, struct share *share)
 {
-	struct account *before = hold->account;
+	struct share *before = hold->share;
 
-	if (before == account)
+	if (before == share)
 		return;
-	assert(hold->state != HOLD_SLOTLESS && account_has_room(account));
-	if (account != NULL)
-		account->taken++;
-	hold->account = account;
+	assert(hold->state != HOLD_SLOTLESS && share_has_room(share));
+	if (share != NULL)
+		share->taken++;
+	hold->share = share;
 	if (before == NULL)
 		return;
 	assert(before->taken > 0);
 	before->taken--;
-	if (account_has_room(before))
+	if (share_has_room(before))
 		wake_first(engine, &before->starved);
 	let_go(engine, before);
 }
@@ -206,12 +206,12 @@ channels_charge(struct lock_engine *engine, struct hold *hold, struct account *a
 void
 channels_hold_ended(struct lock_engine *engine)
 {
-	const struct account *account = engine->channels.accounts;
+	const struct share *share = engine->channels.shares;
 
 	if (channels_are_left(engine))
 		wake_first(engine, &engine->channels.starved);
-	for (; engine->holds.by_id == NULL && account != NULL; account = account->by_uid.next)
-		assert(account->taken == 0);
+	for (; engine->holds.by_id == NULL && share != NULL; share = share->by_uid.next)
+		assert(share->taken == 0);
 }
 
 /* ---- names ---- */
@@ -226,8 +226,8 @@ channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigne
 		if (line_user_count(user, states) == 0)
 			continue;
 		starves = true;
-		if (!account_has_room(user->account))
-			join(&user->account->starved, &user->starved);
+		if (!share_has_room(user->share))
+			join(&user->share->starved, &user->starved);
 		else if (!channels_are_left(engine))
 			join(&engine->channels.starved, &semaphore->starved);
 	}
@@ -265,9 +265,9 @@ channels_served(struct lock_engine *engine, struct semaphore *semaphore)
 	LIST_FOREACH (user, &semaphore->line.users, of_line) {
 		if (!is_served(semaphore, &user->starved))
 			continue;
-		leave(&user->account->starved, &user->starved);
-		if (account_has_room(user->account))
-			wake_first(engine, &user->account->starved);
+		leave(&user->share->starved, &user->starved);
+		if (share_has_room(user->share))
+			wake_first(engine, &user->share->starved);
 	}
 	if (is_served(semaphore, &semaphore->starved))
 		channels_forget(engine, semaphore);
@@ -286,12 +286,12 @@ channels_forget(struct lock_engine *engine, struct semaphore *semaphore)
 static void
 none_starves(struct lock_engine *engine)
 {
-	struct account *account = engine->channels.accounts;
+	struct share *share = engine->channels.shares;
 
 	timers_cancel(engine->timers, &engine->channels.again);
 	leave_all(&engine->channels.starved);
-	for (; account != NULL; account = account->by_uid.next)
-		leave_all(&account->starved);
+	for (; share != NULL; share = share->by_uid.next)
+		leave_all(&share->starved);
 }
 
 void
@@ -318,6 +318,6 @@ channels_init(struct lock_engine *engine)
 void
 channels_done(struct lock_engine *engine)
 {
-	assert(engine->channels.accounts == NULL);
+	assert(engine->channels.shares == NULL);
 	none_starves(engine);
 }

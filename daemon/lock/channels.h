@@ -1,11 +1,11 @@
 /*
  * The channels of the hold link. A hold takes one from its claim until its B is known to be gone,
- * whoever has it by then. The hold is charged to the account of its user (account.h), so that one user
+ * whoever has it by then. The hold is charged to the share of its user (share.h), so that one user
  * leaves `channels_reserve` of them to the others; what is claimed for an exempt peer is charged to
- * nobody. A hold that is handed on is charged to the new holder's account.
+ * nobody. A hold that is handed on is charged to the new holder's share.
  *
  * A waiter that lacks a channel stays in its line as it is, and is passed over when a slot is free. Its
- * name starves: it stands in the line of its user's account, or in the line for any channel. When a
+ * name starves: it stands in the line of its user's share, or in the line for any channel. When a
  * channel becomes free, the first name of each of both lines is woken: it is looked at, and served. The
  * next name is woken after that, if the channel is still there. So a channel that becomes free costs the
  * same however many waiters there are.
@@ -21,11 +21,11 @@ void channels_done(struct lock_engine *engine);
 void channels_settings_changed(struct lock_engine *engine);
 void channels_link_changed(struct lock_engine *engine);
 
-/* The account of a waiter, made when there is none; and the end of that waiter. */
-struct account *channels_account(struct lock_engine *engine, uid_t uid);
-void channels_waiter_gone(struct lock_engine *engine, struct account *account);
-/* The one place that counts: the hold is charged to that account, and to no other. NULL: to nobody. */
-void channels_charge(struct lock_engine *engine, struct hold *hold, struct account *account);
+/* The share of a waiter, made when there is none; and the end of that waiter. */
+struct share *channels_share(struct lock_engine *engine, uid_t uid);
+void channels_waiter_gone(struct lock_engine *engine, struct share *share);
+/* The one place that counts: the hold is charged to that share, and to no other. NULL: to nobody. */
+void channels_charge(struct lock_engine *engine, struct hold *hold, struct share *share);
 /* A hold has ended, and its channel was given back. */
 void channels_hold_ended(struct lock_engine *engine);
 
@@ -33,11 +33,11 @@ void channels_hold_ended(struct lock_engine *engine);
 bool channels_are_left(const struct lock_engine *engine);
 /* There should be one, and the broker's side of the seam gave none: it is asked again in a moment. */
 void channels_not_given(struct lock_engine *engine);
-/* Why none can be charged to the account, in words; NULL: one can. */
+/* Why none can be charged to the share, in words; NULL: one can. */
 const char *channels_lacking(
-    const struct lock_engine *engine, const struct account *account, char text[LOCK_LACKING_MAX]);
-/* The account of a user; NULL: it has none, for it neither waits nor holds. */
-struct account *channels_account_find(const struct lock_engine *engine, uid_t uid);
+    const struct lock_engine *engine, const struct share *share, char text[LOCK_LACKING_MAX]);
+/* The share of a user; NULL: it has none, for it neither waits nor holds. */
+struct share *channels_share_find(const struct lock_engine *engine, uid_t uid);
 
 /*
  * A slot is free, and those in one of `states` who lack a channel could have it: their name starves. If

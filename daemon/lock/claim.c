@@ -162,7 +162,7 @@ late(void *ctx, uint64_t id)
 }
 
 uint64_t
-claim_start(struct lock_engine *engine, uint64_t acquire, struct account *account, const char *name,
+claim_start(struct lock_engine *engine, uint64_t acquire, struct share *share, const char *name,
     enum lock_kind kind, int slot, hold_claimed_fn *claimed)
 {
 	struct queue_name b = claim_queue(engine, name, kind, slot);
@@ -177,7 +177,7 @@ claim_start(struct lock_engine *engine, uint64_t acquire, struct account *accoun
 	hold = hold_new(
 	    &engine->holds, engine_id(engine), &b, name, kind, kind == LOCK_KIND_MUTEX ? 0 : slot);
 	hold->lane = lane;
-	channels_charge(engine, hold, account);
+	channels_charge(engine, hold, share);
 	engine->channels.not_given = 0;
 	hold->acquire = acquire;
 	hold->claimed = claimed;

@@ -175,7 +175,7 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	entry->waiter_count--;
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	engine_peer_let_go(engine, entry);
-	channels_waiter_gone(engine, waiter->account);
+	channels_waiter_gone(engine, waiter->share);
 	party_free(waiter->party);
 	free(waiter);
 }

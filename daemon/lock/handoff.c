@@ -36,7 +36,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 	/* Whether a mutex is a semaphore's own is looked at before each grant. */
 	if (look_is_guarded(engine, semaphore))
 		return NULL;
-	return acquire_who_wants(semaphore, hold->slot, hold->account);
+	return acquire_who_wants(semaphore, hold->slot, hold->share);
 }
 
 /* ---- how many wait elsewhere ---- */

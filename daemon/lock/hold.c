@@ -47,7 +47,7 @@ hold_new_slotless(struct hold_table *table, uint64_t id, const char *name, enum 
 void
 hold_free(struct hold_table *table, struct hold *hold)
 {
-	assert(!timer_is_set(&hold->timer) && hold->account == NULL);
+	assert(!timer_is_set(&hold->timer) && hold->share == NULL);
 	table->count[hold->state]--;
 	HASH_DELETE(by_id, table->by_id, hold);
 	HASH_DELETE(by_lock, table->by_lock, hold);
@@ -176,7 +176,7 @@ hold_sane(const struct hold *hold)
 	case HOLD_SLOTLESS:
 		assert(hold->peer != 0 && hold->lane == 0 && !hold->revoked && !hold->wants_lease);
 		assert(hold->watch == HOLD_WATCH_NONE && !timer_is_set(&hold->timer));
-		assert(hold->account == NULL);
+		assert(hold->share == NULL);
 		break;
 	}
 }

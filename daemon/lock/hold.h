@@ -38,7 +38,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
-#include "daemon/lock/account.h"
+#include "daemon/lock/share.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/names.h"
 #include "daemon/lock/party.h"
@@ -92,11 +92,11 @@ struct hold {
 	struct queue_name b; /* B[slot], or a true mutex' queue; SLOTLESS: empty */
 	char *name;          /* owned */
 	enum lock_kind kind;
-	int slot;                /* 0 for a true mutex, and SLOTLESS */
-	uint64_t lane;           /* 0: it died and was not replaced yet */
-	struct account *account; /* borrowed; charged with its channel (channels.h); NULL: nobody */
-	uint64_t peer;           /* 0: nobody (its peer hung up) */
-	uint64_t acquire;        /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
+	int slot;            /* 0 for a true mutex, and SLOTLESS */
+	uint64_t lane;       /* 0: it died and was not replaced yet */
+	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: nobody */
+	uint64_t peer;       /* 0: nobody (its peer hung up) */
+	uint64_t acquire;    /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
 	bool hinted;     /* CLAIMING: a hint of the slot came meanwhile; who has it may have left */
 	uint64_t verify; /* the youngest flight that verifies it; 0 = none */

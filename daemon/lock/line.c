@@ -192,11 +192,11 @@ user_of(struct line *line, const struct waiter *waiter)
 	struct line_user *user;
 
 	LIST_FOREACH (user, &line->users, of_line) {
-		if (user->account == waiter->account)
+		if (user->share == waiter->share)
 			return user;
 	}
 	user = mem_alloc(sizeof(*user));
-	user->account = waiter->account;
+	user->share = waiter->share;
 	user->starved.semaphore = waiter->semaphore;
 	LIST_INSERT_HEAD(&line->users, user, of_line);
 	return user;
@@ -206,7 +206,7 @@ static void
 user_free(struct line_user *user)
 {
 	if (user->starved.listed)
-		TAILQ_REMOVE(&user->account->starved, &user->starved, of_line);
+		TAILQ_REMOVE(&user->share->starved, &user->starved, of_line);
 	LIST_REMOVE(user, of_line);
 	free(user);
 }
@@ -268,13 +268,13 @@ line_count(const struct line *line, unsigned states)
 /* behind: NULL: from the start on. able: only of users that may take another channel, and of `giver`. */
 static struct waiter *
 first_of_users(const struct line *line, const struct waiter *behind, unsigned states, bool able,
-    const struct account *giver)
+    const struct share *giver)
 {
 	struct waiter *first = NULL, *its;
 	const struct line_user *user;
 
 	LIST_FOREACH (user, &line->users, of_line) {
-		if (able && user->account != giver && !account_has_room(user->account))
+		if (able && user->share != giver && !share_has_room(user->share))
 			continue;
 		its = behind == NULL ? first_of(user->root, states)
 				     : first_behind(user->root, behind, states);
@@ -297,14 +297,14 @@ line_next(const struct line *line, const struct waiter *waiter, unsigned states)
 }
 
 struct waiter *
-line_first_able(const struct line *line, unsigned states, const struct account *giver)
+line_first_able(const struct line *line, unsigned states, const struct share *giver)
 {
 	return first_of_users(line, NULL, states, true, giver);
 }
 
 struct waiter *
 line_next_able(const struct line *line, const struct waiter *waiter, unsigned states,
-    const struct account *giver)
+    const struct share *giver)
 {
 	return first_of_users(line, waiter, states, true, giver);
 }

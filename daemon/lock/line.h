@@ -2,7 +2,7 @@
  * The acquires that wait for one name here: a line by priority, then arrival. It is a search tree (a
  * treap, each node with the number of waiters below it by state), so that who is first of those that
  * can go on, and how many stand before one, costs no walk, however long the line is. Each user has a tree
- * of its own: all waiters of a user that may not take another channel (account.h) are passed over at once.
+ * of its own: all waiters of a user that may not take another channel (share.h) are passed over at once.
  *
  *	BEHIND --- the create, change or destroy is done ---> NEW
  *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
@@ -29,7 +29,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
-#include "daemon/lock/account.h"
+#include "daemon/lock/share.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/party.h"
 
@@ -71,7 +71,7 @@ struct waiter {
 	bool progress, lease; /* as asked */
 	int told_position, told_holders; /* of standing.c: as it heard last; 0: nothing yet */
 	struct party *party;             /* owned; NULL: a hold has come of it */
-	struct account *account;         /* borrowed; NULL: it is exempt from limits of channels */
+	struct share *share;             /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */
 	unsigned races;        /* lost so far */
@@ -91,9 +91,9 @@ TAILQ_HEAD(waiter_list, waiter);
 
 /* Those of one user in one line. */
 struct line_user {
-	struct account *account; /* borrowed; NULL: all those that are exempt */
-	struct waiter *root;     /* borrowed; somebody waits, as long as there is this */
-	struct starved starved;  /* of channels.c: in the account's line */
+	struct share *share;    /* borrowed; NULL: all those that are exempt */
+	struct waiter *root;    /* borrowed; somebody waits, as long as there is this */
+	struct starved starved; /* of channels.c: in the share's line */
 	LIST_ENTRY(line_user) of_line;
 };
 
@@ -112,13 +112,12 @@ unsigned line_count(const struct line *line, unsigned states);
 struct waiter *line_first(const struct line *line, unsigned states);
 struct waiter *line_next(const struct line *line, const struct waiter *waiter, unsigned states);
 /*
- * The same, but only of users that may take another channel. `giver` may, too: a hold of that account is
+ * The same, but only of users that may take another channel. `giver` may, too: a hold of that share is
  * being handed on.
  */
-struct waiter *line_first_able(
-    const struct line *line, unsigned states, const struct account *giver);
+struct waiter *line_first_able(const struct line *line, unsigned states, const struct share *giver);
 struct waiter *line_next_able(const struct line *line, const struct waiter *waiter, unsigned states,
-    const struct account *giver);
+    const struct share *giver);
 /* How many of one user are in one of `states`. */
 unsigned line_user_count(const struct line_user *user, unsigned states);
 /* The waiter's place in the line, from 1. */

@@ -344,7 +344,7 @@ lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 const char *
 lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
 {
-	return channels_lacking(engine, exempt ? NULL : channels_account_find(engine, uid), text);
+	return channels_lacking(engine, exempt ? NULL : channels_share_find(engine, uid), text);
 }
 
 enum reason

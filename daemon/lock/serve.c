@@ -91,7 +91,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 static bool
 starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_LACKING_MAX])
 {
-	return channels_lacking(engine, waiter->account, text) != NULL &&
+	return channels_lacking(engine, waiter->share, text) != NULL &&
 	       (waiter->state == WAITER_UNSEEN || known_free_slot(engine, waiter) != 0);
 }
 
@@ -277,7 +277,7 @@ claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 		int slot = known_free_slot(engine, waiter);
 
 		next = line_next_able(&semaphore->line, waiter, who, NULL);
-		if (!account_has_room(waiter->account))
+		if (!share_has_room(waiter->share))
 			continue; /* the one before it took the last */
 		if (slot != 0)
 			acquire_claim(engine, waiter, slot);

@@ -368,7 +368,7 @@ START_TEST(a_wait_ends_in_time_though_its_claim_is_not_answered)
 	world->stuck = 1;
 	world_acquire(world, 0, 2, 1, "db", 5 * SECOND);
 	world_pass(world, 5 * SECOND);
-	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_TIMEOUT);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	world_pass(world, 10 * HEARTBEAT);
 	ck_assert_int_eq(take(3, 0)->slot, 3);
 }

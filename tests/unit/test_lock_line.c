@@ -19,7 +19,7 @@ struct model {
 	size_t count;
 	struct jitter dice;
 	uint64_t last_id;
-	struct account users[USERS]; /* one of whom has no room */
+	struct share users[USERS]; /* one of whom has no room */
 };
 
 static void
@@ -31,7 +31,7 @@ come(struct model *model)
 	waiter->id = ++model->last_id;
 	waiter->priority = (int)jitter_below(&model->dice, 5) - 2;
 	if (jitter_below(&model->dice, USERS + 1) > 0) /* else it is exempt */
-		waiter->account = &model->users[jitter_below(&model->dice, USERS)];
+		waiter->share = &model->users[jitter_below(&model->dice, USERS)];
 	waiter->state = jitter_below(&model->dice, 4) == 0 ? WAITER_BEHIND : WAITER_NEW;
 	while (place > 0 && model->order[place - 1]->priority < waiter->priority)
 		place--;
@@ -83,14 +83,14 @@ expected(const struct model *model, size_t place, unsigned states)
 }
 
 static bool
-is_able(const struct waiter *waiter, const struct account *giver)
+is_able(const struct waiter *waiter, const struct share *giver)
 {
-	return waiter->account == giver || account_has_room(waiter->account);
+	return waiter->share == giver || share_has_room(waiter->share);
 }
 
 /* The same of those who may take another channel. */
 static void
-compare_able(const struct model *model, unsigned states, const struct account *giver)
+compare_able(const struct model *model, unsigned states, const struct share *giver)
 {
 	const struct waiter *next = NULL;
 

@@ -2,8 +2,8 @@
  * What one user has of the channels of the hold link, and the names whose waiters lack one. Plain data:
  * the rules are in channels.h. Knows no engine.
  */
-#ifndef LOCK_ACCOUNT_H
-#define LOCK_ACCOUNT_H
+#ifndef LOCK_SHARE_H
+#define LOCK_SHARE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ struct starved {
 TAILQ_HEAD(starved_line, starved);
 
 /* A user, for as long as it waits or a channel is taken for it. */
-struct account {
+struct share {
 	uid_t uid;    /* the key */
 	size_t taken; /* holds that are charged to it */
 	size_t most;  /* so many it may have */
@@ -38,17 +38,17 @@ struct account {
 	UT_hash_handle by_uid;
 };
 
-/* Whether one more hold may be charged to it. NULL: nobody's account, which has no limit. */
+/* Whether one more hold may be charged to it. NULL: nobody's share, which has no limit. */
 static inline bool
-account_has_room(const struct account *account)
+share_has_room(const struct share *share)
 {
-	return account == NULL || account->taken < account->most || FAULT(CHANNELS_OF_ONE);
+	return share == NULL || share->taken < share->most || FAULT(CHANNELS_OF_ONE);
 }
 
 /* All channels, and all users. */
 struct channels {
 	size_t most, most_of_user;   /* of holds; 0: the link was never up */
-	struct account *accounts;    /* owned; by uid */
+	struct share *shares;        /* owned; by uid */
 	struct starved_line starved; /* names for which there is no channel at all */
 	struct timer again; /* set: the broker's side gave none, though there should be one */
 	unsigned not_given; /* so often in a row */
