@@ -516,8 +516,9 @@ server_pass(struct server *server, bool peers_due)
 		event_base_loop(server->base, EVLOOP_ONCE);
 	}
 	timers_run(server->timers);
+	peers_due = peers_visit(server->peers);
 	server_tell_broker(server);
-	return peers_visit(server->peers);
+	return peers_due;
 }
 
 int
