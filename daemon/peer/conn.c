@@ -441,10 +441,10 @@ conn_event(evutil_socket_t fd, short what, void *ctx)
 
 	(void)fd;
 	if ((what & EV_CLOSED) != 0 && conn->state == CONN_OPEN && conn_is_throttled(conn)) {
-		if (is_hung_up(conn->fd))
-			conn_kill(conn, NULL);
-		else
-			conn->half_closed = true;
+		/* Thousands may hang up at once: each is closed in its turn. */
+		conn->half_closed = true;
+		conn_watch(conn);
+		conn_make_due(conn);
 	}
 	if ((what & (EV_READ | EV_WRITE)) != 0) {
 		conn->readable |= (what & EV_READ) != 0;
@@ -473,7 +473,9 @@ conn_visit(struct conn *conn)
 
 	assert(!conn->is_due);
 	conn->readable = false;
-	if (conn->lines_left)
+	if (conn->half_closed && conn->state == CONN_OPEN && is_hung_up(conn->fd))
+		conn_kill(conn, NULL);
+	else if (conn->lines_left)
 		conn_drain(conn);
 	else if (readable)
 		conn_read(conn);
