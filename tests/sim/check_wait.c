@@ -481,6 +481,9 @@ known_slots(const struct sim *sim, int name)
 {
 	int slot = SLOTS_KNOWN;
 
+	/* Nor does a daemon find that out that has no channel to claim them. */
+	if (sim_is_short(sim))
+		return SLOTS_KNOWN;
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		const struct ask *ask = &sim->book.asks[i];
 
