@@ -134,17 +134,18 @@ spared_find(const struct lock_engine *engine, const char *queue, int slot)
 }
 
 static void
-spare(struct lock_engine *engine, const struct hold *hold, const char *queue, int slot,
+spare(struct lock_engine *engine, const char *name, enum lock_kind kind, int slot,
     enum spared_for whom)
 {
-	struct spared *spared = spared_find(engine, queue, slot);
+	bool mutex = kind == LOCK_KIND_MUTEX;
+	struct queue_name queue = line_of(engine, name, mutex);
+	struct spared *spared = spared_find(engine, queue.text, slot);
 
 	if (spared == NULL) {
 		spared = mem_alloc(sizeof(*spared));
-		spared->b = hold->b;
-		spared->key = key_of(queue, slot);
-		spared->semaphore =
-		    engine_semaphore(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
+		spared->b = claim_queue(engine, name, kind, slot);
+		spared->key = key_of(queue.text, slot);
+		spared->semaphore = engine_semaphore(engine, name, mutex);
 		spared->semaphore->spared++;
 		spared->slot = slot;
 		timer_init(&spared->end, spared_enough, spared, 0);
@@ -216,6 +217,21 @@ wake(struct lock_engine *engine, const struct hint_question *question, int slot)
 }
 
 static void
+tell_line(struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+{
+	bool mutex = kind == LOCK_KIND_MUTEX;
+	struct queue_name queue = line_of(engine, name, mutex);
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
+
+	/* Else every second hint would come back to a place here for which nobody waits. */
+	if (semaphore != NULL)
+		waitline_shrink(engine, semaphore);
+	broker_line_wake(engine->broker, queue.text, slot);
+	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
+		spare(engine, name, kind, slot, SPARED_FOR_LINE);
+}
+
+static void
 on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
 	struct lock_engine *engine = ctx;
@@ -227,7 +243,7 @@ on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t co
 	/* Somebody here may have been faster. */
 	if (answers[0] != BROKER_ABSENT &&
 	    !claim_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first))
-		wake(engine, question, question->first);
+		tell_line(engine, question->name, LOCK_KIND_SEMAPHORE, question->first);
 	question_free(engine, question);
 }
 
@@ -243,41 +259,27 @@ wake_if_there(struct lock_engine *engine, const struct hold *hold)
 	    (struct broker_probe_done){on_a_probed, engine, question->id});
 }
 
-static void
-tell_line(struct lock_engine *engine, const struct hold *hold, const char *queue, int slot)
-{
-	struct semaphore *semaphore =
-	    engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
-
-	/* Else every second hint would come back to a place here for which nobody waits. */
-	if (semaphore != NULL)
-		waitline_shrink(engine, semaphore);
-	broker_line_wake(engine->broker, queue, slot);
-	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
-		spare(engine, hold, queue, slot, SPARED_FOR_LINE);
-}
-
 void
 hint_freed(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
-	struct queue_name queue = line_of(engine, hold->name, mutex);
 	int slot = mutex ? 1 : hold->slot;
 
 	if (FAULT(NOBODY_TOLD))
 		return;
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
-		tell_line(engine, hold, queue.text, slot);
+		tell_line(engine, hold->name, hold->kind, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:
 		wake_if_there(engine, hold);
 		break;
 	case HOLD_DROP_FOR_POLLERS:
 		if (!FAULT(POLLERS_BEATEN))
-			spare(engine, hold, queue.text, slot, SPARED_FOR_POLLERS);
+			spare(engine, hold->name, hold->kind, slot, SPARED_FOR_POLLERS);
 		if (FAULT(POLLERS_OVERHEARD))
-			broker_line_wake(engine->broker, queue.text, slot);
+			broker_line_wake(
+			    engine->broker, line_of(engine, hold->name, mutex).text, slot);
 		break;
 	}
 }

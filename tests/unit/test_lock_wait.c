@@ -357,6 +357,30 @@ START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
 END_TEST
 
 /* Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed down. */
+/* The same of a slot that was taken out of service and has come back, which is looked at before. */
+START_TEST(nor_of_a_slot_that_has_come_back)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	world_pass(world, SECOND);
+	memory_world_remove(world->memory, "db-1-A");
+	world_pass(world, SECOND);
+	world_make(world, "db", 1);
+	wait_for(1, 1, 1);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
+	lock_release(engine(0), 1, 2, lock);
+	while (is_waiting(0, 1, 2))
+		world_step(world, SECOND);
+	/* It was told of the slot when it is told of its own look, not before. */
+	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
+	ck_assert_uint_ne(world_await(world, 1, 1, 1)->lock, 0);
+	ck_assert(is_waiting(0, 2, 1));
+}
+END_TEST
+
 START_TEST(where_nobody_waits_nobody_is_waited_for)
 {
 	uint64_t lock;
@@ -463,6 +487,7 @@ suite_lock_wait(void)
 	tcase_add_test(tc, added_slots_an_opened_gate_and_unlimited_are_told);
 	tcase_add_test(tc, who_waits_elsewhere_hears_that_it_is_destroyed);
 	tcase_add_test(tc, a_newcomer_here_does_not_beat_who_was_woken_elsewhere);
+	tcase_add_test(tc, nor_of_a_slot_that_has_come_back);
 	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
 	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
 	tcase_add_loop_test(tc, who_comes_in_that_moment_has_what_nobody_wanted, 0, 16);
