@@ -98,6 +98,20 @@ refuse(
 	free(words);
 }
 
+/* What changes it may still be performed, after the mutexes were let go: unless these go with the link. */
+static bool
+ends_with_link(struct lock_engine *engine, const struct directory *directory)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if ((directory->state != DIRECTORY_ENTERING && directory->state != DIRECTORY_LEAVING) ||
+	    info.side != BROKER_UP)
+		return false;
+	broker_reset(engine->broker, BROKER_SIDE, "a change of the directory is not answered");
+	return true;
+}
+
 static void
 too_late(void *ctx, uint64_t id)
 {
@@ -106,6 +120,8 @@ too_late(void *ctx, uint64_t id)
 	struct lock_answer unknown =
 	    engine_refusal_unknown(engine, "the broker did not answer in time");
 
+	if (ends_with_link(engine, directory))
+		return; /* it is answered by that */
 	if (directory->state != DIRECTORY_LOCKING) {
 		refuse(engine, directory, unknown.reason, unknown.text);
 		return; /* what is in flight is answered first */

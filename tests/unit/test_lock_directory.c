@@ -261,6 +261,34 @@ START_TEST(a_destroy_that_lost_its_mutex_takes_nothing_out)
 END_TEST
 
 static void
+step_until_asked(unsigned times)
+{
+	world->asked = 0;
+	while (world->asked < times)
+		ck_assert(world_step(world, SECOND));
+}
+
+/* It is not performed either after the administration mutex was let go. */
+START_TEST(an_entry_that_is_not_answered_in_time_is_not_made_later)
+{
+	lock_create(engine(0), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
+	while (!memory_world_has(world->memory, mutex().text, NULL))
+		ck_assert(world_step(world, SECOND));
+	step_until_asked(1); /* it reads */
+	world->delay = 25 * SECOND;
+	step_until_asked(1); /* it enters */
+	world->delay = MS;
+	ck_assert_int_ne(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	world_pass(world, 30 * SECOND);
+	expect_names(1, 1, "");
+	ck_assert(lock_quiet(engine(0)));
+	/* The same command completes it. */
+	lock_create(engine(0), 1, 2, &(struct lock_change){.name = "db", .slots = 1});
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+}
+END_TEST
+
+static void
 close_lane(void *ctx, uint64_t lane, bool silent)
 {
 	(void)ctx;
@@ -335,6 +363,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, a_lane_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
+	tcase_add_test(tc, an_entry_that_is_not_answered_in_time_is_not_made_later);
 	tcase_add_test(tc, an_fsck_that_lost_its_mutex_takes_nothing_out);
 	suite_add_tcase(suite, tc);
 	return suite;
