@@ -355,7 +355,7 @@ begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 	assert(look->state == LOOK_OVER);
 	look->number++;
 	look->again = again;
-	look->unknown = look->overtaken = look->spared = false;
+	look->unknown = look->overtaken = look->forgotten = look->spared = false;
 	look->started = engine_now(engine);
 }
 

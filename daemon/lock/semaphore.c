@@ -56,7 +56,8 @@ semaphore_forget(struct semaphore *semaphore)
 {
 	semaphore->seen = INT64_MIN;
 	semaphore->nature = SEMAPHORE_PLAIN;
-	semaphore->look.overtaken = true; /* what a look in progress finds is only half of it */
+	/* What a look in progress finds is only half of it. */
+	semaphore->look.overtaken = semaphore->look.forgotten = true;
 	semaphore->look.direct = 0;
 	semaphore_saw_size(semaphore, 0, false);
 }

@@ -51,6 +51,7 @@ struct look {
 	bool again;       /* it is a re-probe (reprobe.h), not a look from slot 1 on */
 	bool unknown;     /* some answer was unknown: "full" cannot be said */
 	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
+	bool forgotten;   /* it may be another lock by now: all that the look finds is old news */
 	bool spared;      /* a slot was seen free that is left to those who were told of it */
 	/* While probes cannot be had: the next slot to claim unseen; 0: that is over, or has not begun */
 	int direct;

@@ -140,7 +140,9 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 		return VERDICT_NO_MUTEX;
 	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
-	/* First: those claims see what is there now, and a look that saw nothing cannot be old news. */
+	if (semaphore->look.forgotten)
+		return VERDICT_OLD;
+	/* Those claims see what is free now: of that, a look that saw nothing says nothing old. */
 	if (semaphore->look.unknown && !look_is_guarded(engine, semaphore))
 		return VERDICT_UNSEEN;
 	return semaphore->look.overtaken ? VERDICT_OLD : VERDICT_NOTHING;
