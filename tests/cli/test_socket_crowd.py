@@ -113,7 +113,9 @@ class Crowd(unittest.TestCase):
             self.skipTest(f"{limit} files are too few")
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (1024, limit))
-        return Daemon(self, *options, **kwargs)
+        # AddressSanitizer keeps what was freed for a while: that is no memory that the daemon needs.
+        asan = f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb=16"
+        return Daemon(self, *options, env={"ASAN_OPTIONS": asan}, **kwargs)
 
     def hold(self, daemon):
         """Three locks of root, which are told how long they are safe."""
