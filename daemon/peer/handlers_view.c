@@ -143,6 +143,16 @@ on_view_room(void *ctx, uint64_t peer)
 }
 
 static void
+on_view_looked(void *ctx, uint64_t peer, uint64_t request)
+{
+	const struct dispatch *dispatch = ctx;
+	struct conn *conn = peers_find(dispatch->peers, peer);
+
+	if (conn != NULL)
+		requests_looked(conn->requests, request);
+}
+
+static void
 on_view_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
 {
 	const struct dispatch *dispatch = ctx;
@@ -161,6 +171,7 @@ dispatch_view_listener(struct dispatch *dispatch)
 	    .tell = on_view_tell,
 	    .unread = on_view_unread,
 	    .room = on_view_room,
+	    .looked = on_view_looked,
 	    .keep = on_view_keep,
 	    .ctx = dispatch};
 }

@@ -20,6 +20,7 @@ struct record {
 	struct request request; /* first: what callers see */
 	struct id_key key;
 	size_t kept; /* bytes, in the account */
+	bool looked; /* LOOKS: it asks the broker nothing more */
 	UT_hash_handle by_number, by_id;
 };
 
@@ -97,7 +98,8 @@ discharge(struct requests *requests, const struct record *record)
 {
 	switch (record->request.kind) {
 	case REQUEST_LOOKS:
-		account_remove(requests->account, ACCOUNT_LOOKS, 1);
+		if (!record->looked)
+			account_remove(requests->account, ACCOUNT_LOOKS, 1);
 		requests->answering--;
 		break;
 	case REQUEST_QUICK:
@@ -196,6 +198,18 @@ requests_keep(struct requests *requests, uint64_t number, size_t bytes)
 	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
 	if (record != NULL)
 		keep(requests, record, bytes);
+}
+
+void
+requests_looked(struct requests *requests, uint64_t number)
+{
+	struct record *record;
+
+	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
+	if (record == NULL || record->looked || record->request.kind != REQUEST_LOOKS)
+		return;
+	record->looked = true;
+	account_remove(requests->account, ACCOUNT_LOOKS, 1);
 }
 
 bool

@@ -48,6 +48,8 @@ void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
 void requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
 
+/* A look has been answered by the broker, and waits for something else now: another may begin. */
+void requests_looked(struct requests *requests, uint64_t number);
 /* Whether it waits by design. */
 bool request_waits(const struct request *request);
 size_t requests_count(const struct requests *requests);

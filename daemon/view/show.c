@@ -422,6 +422,7 @@ show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
 	}
 	take_busy(showing, answer);
 	showing->state = SHOW_COUNTED;
+	view->listener.looked(view->listener.ctx, showing->peer, showing->request);
 	go_on(view, showing);
 }
 

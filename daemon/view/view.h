@@ -38,6 +38,8 @@ struct view_listener {
 	size_t (*unread)(void *ctx, uint64_t peer);
 	/* Bytes that it may be sent, or that may be kept for its requests, as far as its user goes. */
 	size_t (*room)(void *ctx, uint64_t peer);
+	/* The broker is done with a request, which waits for other daemons now. */
+	void (*looked)(void *ctx, uint64_t peer, uint64_t request);
 	/* So many bytes are kept for the answer to a request until that is given. */
 	void (*keep)(void *ctx, uint64_t peer, uint64_t request, size_t bytes);
 	void *ctx;

@@ -286,7 +286,7 @@ class Limits(unittest.TestCase):
         return peer
 
     def test_scans_of_who_hangs_up_are_given_up(self):
-        daemon = Daemon(self)
+        daemon = Daemon(self, "--max-looks-per-uid", "16")
         daemon.wait_broker()
         self.scan(daemon).hang_up()
         daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its peer is gone")
@@ -294,7 +294,7 @@ class Limits(unittest.TestCase):
         daemon.wait_log(r"refused fsck of db1: peer \d+, .* no-such-lock")
 
     def test_scans_of_who_has_only_said_all_are_answered(self):
-        daemon = Daemon(self)
+        daemon = Daemon(self, "--max-looks-per-uid", "16")
         daemon.wait_broker()
         peer = self.scan(daemon)
         peer.socket.shutdown(socket.SHUT_WR)

@@ -131,6 +131,10 @@ START_TEST(requests_of_a_user_are_charged_to_one_account)
 	left = requests_add(one, &seven, NULL, REQUEST_LOOKS)->number;
 	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 1);
 	ck_assert_uint_eq(requests_answering(one), 2);
+	requests_looked(one, left);
+	requests_looked(one, left);
+	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 0);
+	ck_assert_uint_eq(requests_answering(one), 2);
 	requests_keep(one, left, 1000000);
 	ck_assert_uint_ge(account->used[ACCOUNT_BYTES], 1000000);
 	requests_remove(one, left);

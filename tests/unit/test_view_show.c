@@ -363,6 +363,19 @@ START_TEST(rows_are_written_in_slices)
 }
 END_TEST
 
+/* Another may look at the broker then. */
+START_TEST(the_broker_is_done_before_the_others_have_answered)
+{
+	rig->daemon[1].deaf = true;
+	view_show(rig->daemon[0].view, 100, 1, "db");
+	world_pass(rig->world, RIG_TIMEOUT / 2);
+	ck_assert_ptr_null(rig_answered(rig, 0, 1));
+	ck_assert_uint_eq(rig->daemon[0].looked, 1);
+	rig_await(rig, 0, 1);
+	ck_assert_uint_eq(rig->daemon[0].looked, 1);
+}
+END_TEST
+
 START_TEST(who_has_left_is_not_answered)
 {
 	rig_acquire(rig, 0, 1);
@@ -556,6 +569,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, what_does_not_fit_is_counted);
 	tcase_add_test(tcase, what_is_unread_leaves_less_room);
 	tcase_add_test(tcase, rows_are_written_in_slices);
+	tcase_add_test(tcase, the_broker_is_done_before_the_others_have_answered);
 	tcase_add_test(tcase, who_has_left_is_not_answered);
 	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
 	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);

@@ -120,6 +120,14 @@ on_room(void *ctx, uint64_t peer)
 }
 
 static void
+on_looked(void *ctx, uint64_t peer, uint64_t request)
+{
+	(void)peer;
+	(void)request;
+	((struct rig_daemon *)ctx)->looked++;
+}
+
+static void
 on_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
 {
 	(void)peer;
@@ -212,6 +220,7 @@ rig_new(void)
 		    .tell = on_tell,
 		    .unread = on_unread,
 		    .room = on_room,
+		    .looked = on_looked,
 		    .keep = on_keep,
 		    .ctx = daemon};
 

@@ -31,6 +31,7 @@ struct rig_daemon {
 	size_t unread;     /* of every peer */
 	bool full;         /* no peer has room for more */
 	size_t kept;       /* for answers, in all */
+	unsigned looked;   /* requests that the broker was done with */
 };
 
 struct view_rig {
