@@ -21,8 +21,9 @@ class OldB(unittest.TestCase):
         so, and a new one gets through."""
         rabbit = self.enterContext(Rabbit())
         proxy = Proxy(self, rabbit.port)
-        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--reprobe", "0.2", expect=TROUBLE,
-                        broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
+        # Its probes may go into the stranded connection: a wait that none has answered is no timeout.
+        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--reprobe", "0.2", "--probe-timeout", "0.2",
+                        expect=TROUBLE, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
         daemon.wait_broker()
         peer = Wire(daemon)
         peer.call("create", name="old", slots=1)
