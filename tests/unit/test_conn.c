@@ -20,8 +20,9 @@ START_TEST(a_visit_takes_so_many_lines_of_a_peer)
 	for (int i = 0; i < 3 * CONN_LINES_A_VISIT; i++)
 		say(one, "x\n");
 	say(other, "other\n");
-	/* Each peer has its turn in the first pass, whatever one of them sent. */
-	ck_assert(pass());
+	/* On a busy machine the time of a pass may end before the other peer has its turn. */
+	for (int i = 0; i < 100 && rig.lines <= CONN_LINES_A_VISIT; i++)
+		ck_assert(pass());
 	ck_assert_int_ge(rig.lines, CONN_LINES_A_VISIT + 1);
 	ck_assert_int_le(rig.lines, 2 * CONN_LINES_A_VISIT + 1);
 	passes();
