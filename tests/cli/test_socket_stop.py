@@ -88,7 +88,7 @@ class Stop(unittest.TestCase):
         daemon.wait_log("SIGTERM again: stopping at once")
 
     def test_peers_in_every_state(self):
-        daemon = Daemon(self, "--stop-timeout", "0.2", expect=["the stop timeout is over"])
+        daemon = Daemon(self, "--stop-timeout", "0.2", expect=["the stop timeout is over", "warning: lost "])
         peers = [Wire(daemon) for _ in range(20)]
         peers[0].call("create", name="db", slots=3)
         for peer in peers:
