@@ -354,6 +354,9 @@ could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
 		since = later(since, sim->waits.alarm_began);
 	if (sim_is_short(sim))
 		since = later(since, check_channel_since(sim, ask));
+	/* A look in progress is made anew then. */
+	if ((sim->plan.troubles & PROBES_MAY_HANG) != 0)
+		since = later(since, sim->waits.names[ask->name].ordered_at[ask->daemon]);
 	return since;
 }
 

@@ -72,6 +72,8 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	if (ask->what == ASK_ACQUIRE && answer->reason == REASON_NONE)
 		believe(daemon, ask, answer);
 	admins_heard(sim, ask, answer->reason);
+	if (ask->order.what != ASK_ACQUIRE)
+		sim->waits.names[ask->name].ordered_at[daemon->number] = sim->now;
 	for (size_t i = 0; i < sim->book.ask_count && ask->order.what != ASK_ACQUIRE; i++) {
 		struct ask *other = &sim->book.asks[i];
 
