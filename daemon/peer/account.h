@@ -1,8 +1,8 @@
 /*
  * One account for each user: what all the peers of that user have in use, held against one limit for
- * each thing. Every limit of a user goes through here. Knows neither sockets nor methods.
+ * each thing. Knows neither sockets nor methods. The limit of channels is the engine's (lock/share.h).
  *
- * Bytes are the memory that a user can make the daemon keep: output that a peer has not read, input that
+ * Bytes are those that a user makes the daemon keep, by length: output that a peer has not read, input that
  * is no whole request yet, and room that is set aside for the answers to come. While a user has used up its
  * bytes, or all users together have, nothing is read of its peers. A user with little in use is read even
  * then, so that no user can keep the others out.

@@ -17,6 +17,9 @@ and not about how the kernel shares processors out. FLOOR is what nobody would n
 otherwise: a daemon that makes 0.5 ms into 19 ms passes. What was too slow, and nothing worse, is measured up to
 TRIES times, and has to be too slow each time. Memory is not judged in a build with sanitizers, which need more.
 
+What is marked `late` may be slow and nothing worse; what is marked `fault` (awaits, priorities) is printed and not
+judged at all. Both have their figures in the table.
+
 HOSTILE_SECONDS: how long the honest user is alone, and how long the hostile user goes on.
 """
 

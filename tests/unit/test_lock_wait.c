@@ -356,7 +356,6 @@ START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
 }
 END_TEST
 
-/* Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed down. */
 /* The same of a slot that was taken out of service and has come back, which is looked at before. */
 START_TEST(nor_of_a_slot_that_has_come_back)
 {
@@ -381,6 +380,7 @@ START_TEST(nor_of_a_slot_that_has_come_back)
 }
 END_TEST
 
+/* Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed down. */
 START_TEST(where_nobody_waits_nobody_is_waited_for)
 {
 	uint64_t lock;
