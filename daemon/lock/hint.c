@@ -399,6 +399,9 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	if (hold != NULL) {
 		/* It is ours, and who had it before told of it; unless it is claimed in vain just now. */
 		hold->hinted = true;
+		/* The answer of that claim came too late for its waiter, and may never come. */
+		if (hold->state == HOLD_CLAIMING && hold->acquire == 0)
+			pass_on(engine, semaphore, slot);
 		return;
 	}
 	/* Who has no room for it is refused, and the next one asked. */

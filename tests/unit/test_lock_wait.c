@@ -247,6 +247,30 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 END_TEST
 
 /* A hint alone grants nothing: somebody else has the slot. */
+/* Daemon 0 is told, and has given the slot up: its claim was not answered in time, and may never be. */
+START_TEST(a_hint_of_a_slot_whose_claim_is_late_is_passed_on)
+{
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	release(0, 1, 2, acquire(0, 1, 1, "db", TRY)->lock);
+	world_pass(world, SECOND);
+	lock = acquire(1, 1, 1, "db", TRY)->lock;
+	world->delay = 60 * SECOND;
+	wait_for(0, 2, 1);
+	world_pass(world, 0);
+	world->delay = MS;
+	world_pass(world, world_settings.request_timeout + SECOND);
+	wait_for(2, 1, 1);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 2);
+	release(1, 1, 2, lock);
+	world_pass(world, SOON);
+	ck_assert_int_eq(now(2, 1, 1)->reason, REASON_NONE);
+	ck_assert(is_waiting(0, 2, 1));
+}
+END_TEST
+
 START_TEST(a_hint_of_a_slot_that_is_taken_grants_nothing)
 {
 	world_make(world, "db", 1);
@@ -483,6 +507,7 @@ suite_lock_wait(void)
 	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
 	tcase_add_loop_test(tc, a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost, 0, 2);
+	tcase_add_test(tc, a_hint_of_a_slot_whose_claim_is_late_is_passed_on);
 	tcase_add_test(tc, a_hint_of_a_slot_that_is_taken_grants_nothing);
 	tcase_add_test(tc, added_slots_an_opened_gate_and_unlimited_are_told);
 	tcase_add_test(tc, who_waits_elsewhere_hears_that_it_is_destroyed);
