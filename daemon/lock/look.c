@@ -298,8 +298,8 @@ static void
 take_answers(struct lock_engine *engine, struct semaphore *semaphore,
     const enum broker_answer *answers, size_t count)
 {
-	if (semaphore->look.again && !look_again_will_do(semaphore))
-		return; /* it was forgotten meanwhile */
+	if (semaphore->look.forgotten || (semaphore->look.again && !look_again_will_do(semaphore)))
+		return;
 	semaphore->seen = semaphore->look.started;
 	if (semaphore->look.again) {
 		take_again_answers(engine, semaphore, answers, count);

@@ -134,14 +134,14 @@ enum verdict {
 static enum verdict
 find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
+	if (semaphore->look.forgotten)
+		return VERDICT_OLD;
 	if (semaphore->nature == SEMAPHORE_UNLIMITED)
 		return VERDICT_UNLIMITED;
 	if (semaphore->nature == SEMAPHORE_NO_MUTEX)
 		return VERDICT_NO_MUTEX;
 	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
-	if (semaphore->look.forgotten)
-		return VERDICT_OLD;
 	/* Those claims see what is free now: of that, a look that saw nothing says nothing old. */
 	if (semaphore->look.unknown && !look_is_guarded(engine, semaphore))
 		return VERDICT_UNSEEN;

@@ -64,6 +64,21 @@ START_TEST(who_comes_while_it_is_made_waits_for_that)
 }
 END_TEST
 
+/* The look began before it was made, and its answers are on their way. */
+START_TEST(what_a_look_saw_before_it_was_made_is_not_told)
+{
+	world->delay = 4 * SECOND;
+	ask(0, 1, 1, 0, TRY);
+	world_pass(world, 3 * SECOND);
+	world->delay = NSEC_PER_MSEC;
+	lock_create(engine(0), 2, 1, &(struct lock_change){.name = "db", .slots = 1});
+	world_pass(world, SECOND / 2);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+	ck_assert_ptr_null(world_answer(world, 0, 1, 1));
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_persistent_mutex_is_made_with_one_slot)
 {
 	struct lock_acquire wanted = {
@@ -198,6 +213,7 @@ suite_lock_missing(void)
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, what_is_missing_is_made_once_for_all_who_want_it);
 	tcase_add_test(tc, who_comes_while_it_is_made_waits_for_that);
+	tcase_add_test(tc, what_a_look_saw_before_it_was_made_is_not_told);
 	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);
 	tcase_add_test(tc, a_gate_is_not_missing);
 	tcase_add_test(tc, two_daemons_make_one);
