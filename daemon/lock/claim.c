@@ -34,6 +34,18 @@ enum claim_end {
 	CLAIM_END_NO_SLOT  /* the same, and it is of no use to anybody */
 };
 
+/* One of its slots is not there any more, and no waiter is left to be told: it is looked for anew. */
+static void
+forget(struct lock_engine *engine, const char *name)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
+
+	if (semaphore == NULL)
+		return;
+	semaphore_forget(semaphore);
+	hint_look(engine, semaphore);
+}
+
 /* The claim came to nothing. */
 static void
 fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum claim_outcome outcome,
@@ -61,6 +73,8 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_end end, enum cla
 	}
 	if (acquire != 0)
 		claimed(engine, acquire, slot, outcome, NULL, reply);
+	else if (end == CLAIM_END_NO_SLOT)
+		forget(engine, hold->name);
 	if (hinted != NULL)
 		hint_came_before(engine, hinted, kind, slot);
 	free(hinted);

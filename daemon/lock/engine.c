@@ -430,8 +430,9 @@ engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
 /* ---- the end of a reservation ---- */
 
 /*
- * Nobody has had it: it was claimed, and A was not there. Its waiter knew so before B was deleted, and
- * looks again by itself. The delete is no news; where nothing can be seen it would lead to the next claim.
+ * Nobody has had it: it was claimed, and A was not there. What was known of the name was forgotten for that
+ * before B was deleted (claim.c, acquire.c). The delete is no news; where nothing can be seen it would lead
+ * to the next claim.
  */
 static bool
 was_in_vain(const struct hold *hold)

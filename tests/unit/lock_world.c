@@ -32,6 +32,8 @@ delay_of(void *ctx)
 	struct lock_world *world = ctx;
 
 	world->asked++;
+	if (world->slow > 0 && --world->slow == 0)
+		return 30 * NSEC_PER_SEC;
 	return world->delay;
 }
 

@@ -55,6 +55,7 @@ struct lock_world {
 	unsigned stuck; /* the so many-th request from now on is not answered; 0: none is */
 	/* called before each single queue of a probe is looked at; NULL: nothing is */
 	void (*on_probe)(struct lock_world *world);
+	unsigned slow;  /* the so many-th request from now on takes 30 s; 0: none does */
 	bool refuses;   /* everything is refused with 403 */
 	unsigned nacks; /* of the queues that are probed, the so many-th is nacked; 0: none is */
 	unsigned deaf;  /* so many deletions go unheard by a watch */

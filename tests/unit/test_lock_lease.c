@@ -361,6 +361,26 @@ START_TEST(a_claim_that_is_answered_too_late_frees_its_slot)
 }
 END_TEST
 
+/* The waiter learns it at once: it does not wait for the next look. */
+START_TEST(a_look_at_a_that_is_answered_too_late_says_that_the_slot_is_gone)
+{
+	memory_world_remove(world->memory, "db-2-A");
+	memory_world_remove(world->memory, "db-3-A");
+	world_make(world, "other", 1);
+	acquire(0, 1, 2, "other", TRY);
+	release(0, 2, 2, take(2, 0)->lock);
+	world_pass(world, SECOND);
+	world->slow = 2; /* behind the claim; it is performed after 15 s */
+	wait_for(0, 3, 1);
+	world_pass(world, 14 * SECOND);
+	memory_world_remove(world->memory, "db-1-A");
+	world_pass(world, 16 * SECOND - MS);
+	ck_assert(is_waiting(0, 3, 1));
+	world_pass(world, SECOND / 10);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NO_SUCH_LOCK);
+}
+END_TEST
+
 /* Its own deadline is answered in time. */
 START_TEST(a_wait_ends_in_time_though_its_claim_is_not_answered)
 {
@@ -428,6 +448,7 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_stuck_channel_ends_the_link_only_when_nothing_is_held);
 	tcase_add_loop_test(tc, who_claims_on_a_stuck_channel_goes_back_to_its_place, 0, 2);
 	tcase_add_test(tc, a_claim_that_is_answered_too_late_frees_its_slot);
+	tcase_add_test(tc, a_look_at_a_that_is_answered_too_late_says_that_the_slot_is_gone);
 	tcase_add_test(tc, a_wait_ends_in_time_though_its_claim_is_not_answered);
 	tcase_add_test(tc, a_stuck_delete_is_not_waited_for_for_ever);
 	tcase_add_test(tc, a_verify_of_a_mutex_that_was_just_lost_is_answered);
