@@ -99,17 +99,16 @@ refuse(
 }
 
 /* What changes it may still be performed, after the mutexes were let go: unless these go with the link. */
-static bool
-ends_with_link(struct lock_engine *engine, const struct directory *directory)
+static void
+end_with_link(struct lock_engine *engine, const struct directory *directory)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	if ((directory->state != DIRECTORY_ENTERING && directory->state != DIRECTORY_LEAVING) ||
-	    info.side != BROKER_UP)
-		return false;
-	broker_reset(engine->broker, BROKER_SIDE, "a change of the directory is not answered");
-	return true;
+	if ((directory->state == DIRECTORY_ENTERING || directory->state == DIRECTORY_LEAVING) &&
+	    info.side == BROKER_UP)
+		broker_reset(
+		    engine->broker, BROKER_SIDE, "a change of the directory is not answered");
 }
 
 static void
@@ -120,9 +119,9 @@ too_late(void *ctx, uint64_t id)
 	struct lock_answer unknown =
 	    engine_refusal_unknown(engine, "the broker did not answer in time");
 
-	if (ends_with_link(engine, directory))
-		return; /* it is answered by that */
 	if (directory->state != DIRECTORY_LOCKING) {
+		end_with_link(engine, directory);
+		/* Before the link has ended, and with it what is known of an alarm. */
 		refuse(engine, directory, unknown.reason, unknown.text);
 		return; /* what is in flight is answered first */
 	}

@@ -288,6 +288,43 @@ START_TEST(an_entry_that_is_not_answered_in_time_is_not_made_later)
 }
 END_TEST
 
+/* Nor is one taken out that was made again meanwhile. */
+START_TEST(a_name_that_is_not_left_in_time_is_not_left_later)
+{
+	lock_create(engine(0), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
+	lock_destroy(engine(0), 1, 2, &(struct lock_change){.name = "db"});
+	while (!memory_world_has(world->memory, mutex().text, NULL))
+		ck_assert(world_step(world, SECOND));
+	world->delay = 25 * SECOND;
+	step_until_asked(1); /* it leaves */
+	world->delay = MS;
+	ck_assert_int_ne(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	lock_create(engine(1), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
+	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
+	world_pass(world, 30 * SECOND);
+	expect_names(1, 1, "db");
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+START_TEST(an_alarm_during_an_entry_is_said_so)
+{
+	directory_enter(engine(0), "db", on_done, 1);
+	while (!memory_world_has(world->memory, mutex().text, NULL))
+		ck_assert(world_step(world, SECOND));
+	step_until_asked(1); /* it reads */
+	world->stuck = 1;
+	step_until_asked(1); /* it enters */
+	memory_world_block(world->memory, true);
+	ck_assert_int_eq(await(1)->reason, REASON_BROKER_BLOCKED);
+	memory_world_block(world->memory, false);
+	world_pass(world, 10 * SECOND);
+	ck_assert_int_eq(told[1].times, 1);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
 static void
 close_lane(void *ctx, uint64_t lane, bool silent)
 {
@@ -361,6 +398,8 @@ suite_lock_directory(void)
 	tcase_add_test(tc, an_alarm_is_said_so);
 	tcase_add_test(tc, a_refusal_is_said_so);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, a_name_that_is_not_left_in_time_is_not_left_later);
+	tcase_add_test(tc, an_alarm_during_an_entry_is_said_so);
 	tcase_add_test(tc, a_lane_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
 	tcase_add_test(tc, an_entry_that_is_not_answered_in_time_is_not_made_later);
