@@ -75,13 +75,34 @@ verify_set_state(struct verify *verify, enum verify_state state)
 	verify->state = state;
 }
 
+/* Those that were answered by their deadline go: on a stuck channel nothing else would end them. */
 static void
-verify_add(struct verify *verify, uint64_t op)
+verify_forget_answered(const struct lock_engine *engine, struct verify *verify)
 {
-	if (verify->count == verify->room) {
-		verify->room = verify->room == 0 ? 1 : 2 * verify->room;
-		verify->ops = mem_grow(verify->ops, verify->room, sizeof(*verify->ops));
+	size_t count = verify->count;
+
+	verify->count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (engine_op_find(engine, verify->ops[i]) != NULL)
+			verify->ops[verify->count++] = verify->ops[i];
 	}
+}
+
+static void
+make_room(const struct lock_engine *engine, struct verify *verify)
+{
+	verify_forget_answered(engine, verify);
+	if (verify->count < verify->room / 2)
+		return;
+	verify->room = verify->room == 0 ? 1 : 2 * verify->room;
+	verify->ops = mem_grow(verify->ops, verify->room, sizeof(*verify->ops));
+}
+
+static void
+verify_add(const struct lock_engine *engine, struct verify *verify, uint64_t op)
+{
+	if (verify->count == verify->room)
+		make_room(engine, verify);
 	verify->ops[verify->count++] = op;
 }
 
@@ -315,7 +336,7 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 		verify = before;
 	else
 		verify = verify_new(engine, hold);
-	verify_add(verify, engine_op_new(engine, peer, request)->id);
+	verify_add(engine, verify, engine_op_new(engine, peer, request)->id);
 	if (before == NULL)
 		go(engine, verify);
 	else if (before != verify)
