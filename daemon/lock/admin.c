@@ -210,12 +210,14 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 	fill(admin, answer);
 }
 
-/* Answered by its deadline before anything was done: then nothing is. */
+/* Answered by its deadline: what was not begun is not done, and what is in flight has no answer. */
 static void
 on_expired(struct lock_engine *engine, uint64_t op)
 {
 	struct admin *admin = admin_find(engine, op);
 
+	if (admin->state == ADMIN_WORKING)
+		mutex_overdue(engine, op);
 	if (admin->state == ADMIN_LOCKING)
 		mutex_leave(engine, op);
 	if (admin->state == ADMIN_QUEUED || admin->state == ADMIN_LOCKING)

@@ -33,6 +33,7 @@ struct mutex {
 	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
 	TAILQ_HEAD(, mutex_taker) line;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
+	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: its owner got none */
 	UT_hash_handle by_queue, by_id;
 };
 
@@ -98,6 +99,7 @@ static void
 mutex_free(struct lock_engine *engine, struct mutex *mutex)
 {
 	timers_cancel(engine->timers, &mutex->again);
+	timers_cancel(engine->timers, &mutex->late);
 	HASH_DELETE(by_id, engine->mutexes, mutex);
 	HASH_DELETE(by_queue, engine->mutexes_by_queue, mutex);
 	free(mutex->queue);
@@ -151,8 +153,34 @@ lane_of(struct lock_engine *engine, struct mutex *mutex)
 }
 
 static void
+set_late(struct lock_engine *engine, struct mutex *mutex)
+{
+	if (!FAULT(MUTEX_WITHOUT_TIMEOUT))
+		timers_set(engine->timers, &mutex->late,
+		    engine_now(engine) + engine->settings.request_timeout);
+}
+
+/*
+ * Until there is an answer nobody here can have it. So it ends with the link, which is made anew. During an
+ * alarm the broker answers nothing, on a new link neither.
+ */
+static void
+too_late(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct broker_info info;
+
+	set_late(engine, mutex_find(engine, id));
+	broker_get_info(engine->broker, &info);
+	if (info.side == BROKER_UP && !info.side_blocked)
+		broker_reset(engine->broker, BROKER_SIDE,
+		    "a request for an administration mutex, or under one, is not answered");
+}
+
+static void
 send_claim(struct lock_engine *engine, struct mutex *mutex)
 {
+	set_late(engine, mutex);
 	broker_claim(engine->broker, lane_of(engine, mutex), mutex->queue,
 	    (struct broker_done){on_claimed, engine, mutex->id});
 }
@@ -160,6 +188,7 @@ send_claim(struct lock_engine *engine, struct mutex *mutex)
 static void
 send_drop(struct lock_engine *engine, struct mutex *mutex)
 {
+	set_late(engine, mutex);
 	broker_drop(engine->broker, lane_of(engine, mutex), mutex->queue,
 	    (struct broker_done){on_dropped, engine, mutex->id});
 }
@@ -284,6 +313,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct mutex *mutex = mutex_find(engine, id);
 
 	assert(mutex != NULL && mutex->state == MUTEX_CLAIMING);
+	timers_cancel(engine->timers, &mutex->late);
 	if (!reply->lane_open)
 		lane_put(engine, mutex);
 	switch (reply->answer) {
@@ -321,6 +351,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct mutex_taker *owner = mutex->owner;
 
 	assert(mutex->state == MUTEX_DROPPING);
+	timers_cancel(engine->timers, &mutex->late);
 	if (!reply->lane_open)
 		lane_put(engine, mutex);
 	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
@@ -355,6 +386,7 @@ mutex_of_queue(struct lock_engine *engine, const char *queue)
 	mutex->state = MUTEX_CLAIMING;
 	TAILQ_INIT(&mutex->line);
 	timer_init(&mutex->again, again_due, engine, mutex->id);
+	timer_init(&mutex->late, too_late, engine, mutex->id);
 	HASH_ADD(by_id, engine->mutexes, id, sizeof(mutex->id), mutex);
 	HASH_ADD_KEYPTR(
 	    by_queue, engine->mutexes_by_queue, mutex->queue, strlen(mutex->queue), mutex);
@@ -409,6 +441,16 @@ mutex_leave(struct lock_engine *engine, uint64_t id)
 	/* What is in flight is answered first, and then dropped. */
 	if (mutex->state == MUTEX_BUSY && TAILQ_EMPTY(&mutex->line))
 		mutex_free(engine, mutex);
+}
+
+void
+mutex_overdue(struct lock_engine *engine, uint64_t id)
+{
+	const struct mutex_taker *taker = taker_find(engine, id);
+
+	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
+	if (!FAULT(MUTEX_WITHOUT_TIMEOUT))
+		timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
 }
 
 uint64_t
@@ -468,6 +510,7 @@ mutex_link_died(struct lock_engine *engine, const char *why)
 		mutex->owner = NULL;
 		mutex->lane = 0;
 		timers_cancel(engine->timers, &mutex->again);
+		timers_cancel(engine->timers, &mutex->late);
 		go_on(engine, mutex);
 		if (owner != NULL)
 			tell_end(engine, owner, news, REASON_BROKER_UNAVAILABLE, why);

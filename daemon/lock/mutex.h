@@ -56,6 +56,11 @@ void mutex_drop(struct lock_engine *engine, uint64_t id);
 /* The taker goes, from any state; it is told nothing more. What it had is dropped. */
 void mutex_leave(struct lock_engine *engine, uint64_t id);
 /*
+ * HELD: what was asked on its lane is not answered in time. It ends with the side link, as a claim and a
+ * drop do that are not answered, or nobody here could have it as long as the link lives.
+ */
+void mutex_overdue(struct lock_engine *engine, uint64_t id);
+/*
  * HELD: the lane of the side link on which it is held, for the work that it guards; made anew when it
  * was closed. Not to be put back.
  */

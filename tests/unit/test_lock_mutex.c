@@ -309,6 +309,40 @@ START_TEST(what_was_not_heard_is_asked_again)
 END_TEST
 
 /* Who waits for an administrator is told so at its deadline, and of one of this daemon, who that is. */
+/* Else nobody of this daemon could have that name as long as the side link lives. */
+START_TEST(a_claim_that_is_not_answered_ends_with_its_link)
+{
+	world->stuck = 1;
+	take(0, 0);
+	world_pass(world, SECOND);
+	leave(0);
+	take(1, 0);
+	world_pass(world, world_settings.request_timeout);
+	check_told(1, "R");
+	ck_assert_int_eq(takers[1].reason, REASON_BROKER_UNAVAILABLE);
+	take(2, 0);
+	world_pass(world, SECOND);
+	check_told(2, "H");
+	drop(2);
+	check_gone();
+}
+END_TEST
+
+START_TEST(a_drop_that_is_not_answered_ends_with_its_link)
+{
+	take(0, 0);
+	world_pass(world, SECOND);
+	world->stuck = 1;
+	drop(0);
+	take(1, 0);
+	world_pass(world, world_settings.request_timeout + SECOND);
+	check_told(0, "HF");
+	check_told(1, "H");
+	drop(1);
+	check_gone();
+}
+END_TEST
+
 START_TEST(the_deadline_says_who_is_at_work)
 {
 	take_with(0, 0, engine_op_new(engine(0), 7, 1)->id);
@@ -348,6 +382,8 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, what_the_broker_refuses_is_told);
 	tcase_add_test(tc, what_cannot_be_dropped_goes_with_its_link);
 	tcase_add_test(tc, what_was_not_heard_is_asked_again);
+	tcase_add_test(tc, a_claim_that_is_not_answered_ends_with_its_link);
+	tcase_add_test(tc, a_drop_that_is_not_answered_ends_with_its_link);
 	tcase_add_test(tc, the_deadline_says_who_is_at_work);
 	suite_add_tcase(suite, tc);
 	return suite;

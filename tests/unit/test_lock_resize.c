@@ -273,6 +273,21 @@ START_TEST(answered_too_late_it_stops)
 }
 END_TEST
 
+/* The name is not lost for as long as the side link lives. */
+START_TEST(work_that_is_never_answered_ends_with_its_link)
+{
+	create(9, false);
+	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 2});
+	while (slots_of("db") > 7)
+		world_step(world, SECOND);
+	world->stuck = 1;
+	ck_assert_int_eq(world_await(world, 0, 1, 50)->reason, REASON_BROKER_UNAVAILABLE);
+	world_pass(world, SECOND);
+	expect(resize(2), REASON_NONE, 2, 2);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
 /* Each answer is progress. */
 START_TEST(a_long_work_is_not_too_late)
 {
@@ -482,6 +497,7 @@ suite_lock_resize(void)
 	tcase_add_test(tc, a_refusal_says_how_far_it_came);
 	tcase_add_test(tc, silence_says_how_far_it_came);
 	tcase_add_test(tc, answered_too_late_it_stops);
+	tcase_add_test(tc, work_that_is_never_answered_ends_with_its_link);
 	tcase_add_test(tc, a_long_work_is_not_too_late);
 	tcase_add_test(tc, a_lane_dies_at_every_step);
 	tcase_add_test(tc, lanes_that_never_stay_open_end_it);
