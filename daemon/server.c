@@ -33,6 +33,9 @@
 /* Where the limit cannot be asked for: what an ordinary process has. */
 #define DESCRIPTORS_UNKNOWN 1024
 
+/* When nobody holds a lock any more, peers are still heard for so long: they may have asked before the stop. */
+#define LAST_WORDS NSEC_PER_SEC
+
 enum server_state {
 	SERVER_STARTING, /* nobody is served yet */
 	SERVER_RUNNING,
@@ -55,6 +58,7 @@ struct server {
 	struct event *signals[SIGNALS];
 	struct timers *timers;
 	struct timer stop;          /* while DRAINING, CLEARING */
+	int64_t unheld;             /* the same: since when no lock is held; 0: one is */
 	struct timer watchdog;      /* while it is wanted */
 	struct memory_world *world; /* NULL on RabbitMQ */
 	struct broker *broker;
@@ -164,14 +168,32 @@ conn_count_owed(void *ctx, struct conn *conn)
 	*(size_t *)ctx += conn_is_owed(conn);
 }
 
+/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its stop timeout. */
+static void
+server_stop_reading(struct server *server)
+{
+	int64_t now = clock_now(&clock_boottime);
+	struct lock_counts counts;
+
+	lock_get_counts(server->engine, &counts);
+	if (counts.holds > 0)
+		return;
+	if (server->unheld == 0)
+		server->unheld = now;
+	if (now - server->unheld >= LAST_WORDS)
+		peers_stop_reading(server->peers);
+}
+
 /* After each pass; peers_due: peers have more to do. */
 static void
 server_check_stopped(struct server *server, bool peers_due)
 {
 	size_t owed = 0;
 
-	if ((server->state != SERVER_DRAINING && server->state != SERVER_CLEARING) || peers_due ||
-	    !lock_quiet(server->engine))
+	if (server->state != SERVER_DRAINING && server->state != SERVER_CLEARING)
+		return;
+	server_stop_reading(server);
+	if (peers_due || !lock_quiet(server->engine))
 		return;
 	peers_each(server->peers, conn_count_owed, &owed);
 	if (owed == 0 || server->state == SERVER_CLEARING)

@@ -120,7 +120,8 @@ conn_charge(struct conn *conn)
 static bool
 conn_is_throttled(const struct conn *conn)
 {
-	return conn->is_halted || requests_answering(conn->requests) >= conn->room->max_requests;
+	return conn->room->deaf || conn->is_halted ||
+	       requests_answering(conn->requests) >= conn->room->max_requests;
 }
 
 static void

@@ -48,6 +48,7 @@ struct conn_room {
 	size_t due_count;    /* conns that are due */
 	int64_t visit_end;   /* of the visits that go on: a conn takes no more lines then */
 	size_t max_requests; /* being answered, for each peer; above it that peer is not read */
+	bool deaf;           /* no peer is read any more: the daemon stops */
 	/*
 	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: the
 	 * user has no room for one look more, and the line is offered again when it has.

@@ -271,6 +271,12 @@ peers_visit(struct peers *peers)
 }
 
 void
+peers_stop_reading(struct peers *peers)
+{
+	peers->room.deaf = true;
+}
+
+void
 peers_push(struct peers *peers)
 {
 	for (struct conn *conn = peers->by_id; conn != NULL; conn = conn->by_id.next)

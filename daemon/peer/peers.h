@@ -50,6 +50,8 @@ size_t peers_count(const struct peers *peers);
  * there is more to do, so that the next pass must not wait.
  */
 bool peers_visit(struct peers *peers);
+/* No request is read from now on, nor taken of what was read; what is owed is still answered. */
+void peers_stop_reading(struct peers *peers);
 /* Writes what there is to be sent, as far as the sockets take it. */
 void peers_push(struct peers *peers);
 

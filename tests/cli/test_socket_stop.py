@@ -2,8 +2,10 @@
 
 import os
 import resource
+import select
 import signal
 import socket
+import threading
 import time
 import unittest
 
@@ -101,6 +103,37 @@ class Stop(unittest.TestCase):
         daemon.wait_exit()
         for peer in peers:
             peer.wait_closed()
+
+    def test_a_peer_that_goes_on_asking_does_not_delay_it(self):
+        daemon = Daemon(self)
+        peers = [Wire(daemon) for _ in range(4)]
+        over = threading.Event()
+        threads = [threading.Thread(target=self.go_on_asking, args=(peer.socket, over)) for peer in peers]
+        self.addCleanup(lambda: [over.set()] + [thread.join() for thread in threads])
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: daemon.cpu() > 0.2, 20, "it is busy")
+        daemon.signal(signal.SIGTERM)
+        # Within much less than the stop timeout, 30 s: nothing is held.
+        daemon.wait_exit(within=15)
+
+    @staticmethod
+    def go_on_asking(sock, over):
+        """Until the daemon hangs up; what it answers is read and forgotten."""
+        lines = b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"%s"}\n' % (n, method)
+                         for n, method in enumerate([b"ping", b"info"] * 500))
+        left = b""
+        sock.setblocking(False)
+        while not over.is_set():
+            left = left or lines
+            readable, writable, _ = select.select([sock], [sock], [], 1)
+            try:
+                if readable and not sock.recv(1 << 20):
+                    return
+                if writable:
+                    left = left[sock.send(left):]
+            except (BrokenPipeError, ConnectionResetError):
+                return
 
     def test_requests_before_the_signal_are_answered(self):
         daemon = Daemon(self)
