@@ -233,25 +233,21 @@ lesser(unsigned a, unsigned b)
 	return b == 0 || (a != 0 && a < b) ? a : b;
 }
 
-/*
- * A heartbeat that is shorter than asked for may leave a lease in which `lockbroker run` could end no
- * command in time, however fast that ends (client/run_lease.c): until an answer has come a third of a
- * heartbeat and a second pass, and half a second is its reserve. Then locks are better not given at all.
- */
+/* The heartbeat may be shorter than asked for. */
 static bool
 leaves_a_lease(struct amqp_link *link, int64_t heartbeat)
 {
-	int64_t margin = margin_of(heartbeat, link->config.settings->margin);
-	int64_t lease = 2 * heartbeat - margin, needed = heartbeat / 3 + 3 * NSEC_PER_SEC / 2;
+	int64_t wanted = link->config.settings->margin, lease, needed;
 
-	if (heartbeat >= link->config.settings->heartbeat * NSEC_PER_SEC || lease >= needed)
+	if (margin_leaves_lease(heartbeat, wanted, &lease, &needed))
 		return true;
 	link->denied = true;
 	amqp_link_fail(link,
 	    "the broker wants a heartbeat of %d s: less the margin, %.3f s, a lease of %.3f s "
 	    "would "
 	    "be left, and lockbroker run needs %.3f s to end a command in time",
-	    (int)(heartbeat / NSEC_PER_SEC), (double)margin / NSEC_PER_SEC,
+	    (int)(heartbeat / NSEC_PER_SEC),
+	    (double)margin_of(heartbeat, wanted) / NSEC_PER_SEC,
 	    (double)lease / NSEC_PER_SEC, (double)needed / NSEC_PER_SEC);
 	return false;
 }

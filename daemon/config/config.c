@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <grp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/margin.h"
 #include "daemon/base/mem.h"
 #include "daemon/config/file.h"
 #include "daemon/config/keys.h"
@@ -243,14 +245,31 @@ check_tls(struct loading *l)
 }
 
 static bool
+check_lease(struct loading *l)
+{
+	const struct config *config = l->config;
+	int64_t heartbeat = config->heartbeat * SECOND, lease, needed;
+	char text[128];
+
+	/* More would not count: the margin is at most the heartbeat that is agreed on (margin.h). */
+	if (config->margin > heartbeat)
+		return fail(l, "margin", "%.3f s is longer than heartbeat, %d s: want at most that",
+		    (double)config->margin / SECOND, config->heartbeat);
+	if (margin_leaves_lease(heartbeat, config->margin, &lease, &needed))
+		return true;
+	snprintf(text, sizeof(text),
+	    "leaves a lease of %.3f s, and lockbroker run needs %.3f s to end a command in time",
+	    (double)lease / SECOND, (double)needed / SECOND);
+	if (config->margin > 0)
+		return fail(l, "margin", "%.3f s %s", (double)config->margin / SECOND, text);
+	return fail(l, "heartbeat", "%d s %s", config->heartbeat, text);
+}
+
+static bool
 check_times(struct loading *l)
 {
 	const struct config *config = l->config;
 
-	/* More would not count: the margin is at most the heartbeat that is agreed on (margin.h). */
-	if (config->margin > config->heartbeat * SECOND)
-		return fail(l, "margin", "%.3f s is longer than heartbeat, %d s: want at most that",
-		    (double)config->margin / SECOND, config->heartbeat);
 	if (config->probe_timeout >= config->request_timeout)
 		return fail(l, "probe-timeout",
 		    "%.3f s is not less than request-timeout, %.3f s: a "
@@ -327,7 +346,7 @@ load(const struct options *options, struct config_error *ret_error)
 		return l.config;
 	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
 	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
-	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_times(&l) &&
+	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_lease(&l) && check_times(&l) &&
 	    check_naming(&l) && check_buffers(&l) && check_groups(&l)) {
 		access_rules_set_admin_group(l.config->access, l.config->admin_group);
 		return l.config;

@@ -45,11 +45,13 @@ const struct config_key config_keys[] = {
 	{"tls-key", KEY_STRING, AT(tls_key), "", "PATH", 0, 1024, NULL, false,
 	    "The private key (PEM) of tls-cert."},
 	{"heartbeat", KEY_INTEGER, AT(heartbeat), "10", "SECONDS", 1, 60, NULL, false,
-	    "The AMQP heartbeat. RabbitMQ takes the locks of a host that it does not hear from for "
-	    "two to three of them. 5 to 20 is sensible: less takes short delays for deaths, more "
-	    "keeps the locks of dead hosts for minutes. RabbitMQ may want a shorter one, which "
-	    "counts then. The daemon refuses a RabbitMQ whose shorter heartbeat leaves a lease of "
-	    "less than a third of it and 1.5 seconds, in which lockbroker run could end no command."},
+	    "The AMQP heartbeat. RabbitMQ frees the locks of a host that is silent for two to three "
+	    "heartbeats. 5 to 20 is sensible: with less, a short delay costs the host its locks; with "
+	    "more, the locks of a dead host stay taken for minutes. If RabbitMQ asks for a shorter "
+	    "heartbeat, that one is used. The lease of a lock, two heartbeats less the margin, must "
+	    "last at least a third of a heartbeat and 1.5 seconds: lockbroker run needs that time to "
+	    "end a command. The daemon does not start with values that leave less, and refuses a "
+	    "RabbitMQ whose heartbeat leaves less."},
 	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
 	    "How long before RabbitMQ could give a slot to somebody else it counts as lost: the lease "
 	    "of a hold is two heartbeats less this after the last answer. 0: a fifth of the heartbeat. "
@@ -132,8 +134,9 @@ const struct config_key config_keys[] = {
 	    "are still to be answered. Nothing is read from them while it is used up. Not more than half "
 	    "of max-buffer."},
 	{"max-buffer", KEY_INTEGER, AT(max_buffer), "128", "MIB", 8, 131072, NULL, true,
-	    "The same for all users together. While it is used up, only users with less than 256 KiB are "
-	    "read. The unit's MemoryMax has to be larger."},
+	    "Memory, in MiB, for the connections of all users together, counted as in "
+	    "max-buffer-per-uid. While all of it is in use, the daemon reads only from users that use less "
+	    "than 256 KiB. The unit's MemoryMax must be larger."},
 	{"admin-group", KEY_STRING, AT(admin_group), "lockbroker-admin", "GROUP", 0, 64, NULL, true,
 	    "The group whose members may, besides root and the daemon's own user, do what changes "
 	    "semaphores for everybody. A group that does not exist has no members; empty: no group."},

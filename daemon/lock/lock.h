@@ -193,8 +193,8 @@ enum lock_notice_kind {
 	LOCK_NOTICE_REVOKED, /* the slot was taken out of service; the hold goes on until released */
 	LOCK_NOTICE_VANISHED, /* B was gone and is claimed again; for the log, not for the peer */
 	/*
-	 * Peer 0, for the log: a claim or a delete stays unanswered while other locks are held; its slot
-	 * stays reserved. Once a slot
+	 * For the log, peer is 0: the broker has not answered a claim or a delete for two heartbeats, and
+	 * the daemon holds other locks. The slot stays reserved. It is told once for each hold.
 	 */
 	LOCK_NOTICE_STUCK,
 	LOCK_NOTICE_SUSPECT,  /* the broker has not answered for a heartbeat; the hold goes on */

@@ -91,6 +91,7 @@ START_TEST(test_frozen_node)
 	int64_t before;
 
 	settings.heartbeat = 1;
+	settings.margin = NSEC_PER_SEC / 10;
 	settings.connect_timeout = NSEC_PER_SEC;
 	one = rig_open(&settings);
 	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);

@@ -66,6 +66,7 @@ START_TEST(test_heartbeats_are_sent)
 
 	evil_greet(0, 0);
 	settings.heartbeat = 1;
+	settings.margin = NSEC_PER_SEC / 10;
 	one = rig_open(&settings);
 	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
 	rig_wait(evil_saw(0, 0) == 3);

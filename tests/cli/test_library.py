@@ -121,7 +121,7 @@ class Installed(unittest.TestCase):
 
     def test_the_example_and_a_daemon_that_is_frozen(self):
         program = self.compile("cc", "-std=c99", "-D_POSIX_C_SOURCE=200809L")
-        daemon = Daemon(self, "--heartbeat", "1", expect=["warning: lost db "])
+        daemon = Daemon(self, "--heartbeat", "1", "--margin", "0.1", expect=["warning: lost db "])
         command(self, daemon, "create", "db")
         job = Job(self, daemon, "db", binary=program, stdin=subprocess.PIPE)
         job.wait_out("holding slot 1 of db\n")

@@ -155,7 +155,7 @@ class Library(unittest.TestCase):
     def frozen(self):
         """A lock of a daemon that says nothing more."""
         self.one.close()
-        self.daemon = Daemon(self, "--heartbeat", "1", expect=["warning: lost db "])
+        self.daemon = Daemon(self, "--heartbeat", "1", "--margin", "0.1", expect=["warning: lost db "])
         self.one = self.connect()
         self.one.call("create", name="db")
         lock = self.one.acquire("db", timeout=0)
