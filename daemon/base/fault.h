@@ -64,7 +64,6 @@
 	X(DRAIN_LETS_WAIT, "a draining daemon that lets acquires wait")                            \
 	X(DRAIN_LETS_IN, "a draining daemon that still grants")                                    \
 	X(ADMIN_WITHOUT_MUTEX, "As changed without the administration mutex")                      \
-	X(MUTEX_WITHOUT_TIMEOUT, "an administration mutex that is not answered waited for for ever")\
 	X(ADMINS_TOGETHER, "two administrators of one daemon at work at once")                     \
 	X(DESTROY_ASCENDING, "a semaphore destroyed from its first slot up")                       \
 	X(DECLARED_DESCENDING, "slots added from the last down")                                   \

@@ -155,9 +155,8 @@ lane_of(struct lock_engine *engine, struct mutex *mutex)
 static void
 set_late(struct lock_engine *engine, struct mutex *mutex)
 {
-	if (!FAULT(MUTEX_WITHOUT_TIMEOUT))
-		timers_set(engine->timers, &mutex->late,
-		    engine_now(engine) + engine->settings.request_timeout);
+	timers_set(
+	    engine->timers, &mutex->late, engine_now(engine) + engine->settings.request_timeout);
 }
 
 /*
@@ -449,8 +448,7 @@ mutex_overdue(struct lock_engine *engine, uint64_t id)
 	const struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	if (!FAULT(MUTEX_WITHOUT_TIMEOUT))
-		timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
+	timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
 }
 
 uint64_t

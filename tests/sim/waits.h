@@ -41,7 +41,7 @@ struct wait_name {
 	struct wait_slot slots[SLOTS_KNOWN + 1];
 	int64_t unlimited_since;           /* INT64_MAX: it is not */
 	int64_t failed_at[WAITS_DAEMONS];  /* a claim came to nothing last */
-	int64_t ordered_at[WAITS_DAEMONS]; /* an administrator's request was answered last */
+	int64_t ordered_at[WAITS_DAEMONS]; /* an order was answered, or its mutex dropped, last */
 	/* A hint was passed on last; and one was not, as that was just now */
 	int64_t passed_on_at[WAITS_DAEMONS];
 	int64_t lapsed_at;
