@@ -246,8 +246,7 @@ leaves_a_lease(struct amqp_link *link, int64_t heartbeat)
 	    "the broker wants a heartbeat of %d s: less the margin, %.3f s, a lease of %.3f s "
 	    "would "
 	    "be left, and lockbroker run needs %.3f s to end a command in time",
-	    (int)(heartbeat / NSEC_PER_SEC),
-	    (double)margin_of(heartbeat, wanted) / NSEC_PER_SEC,
+	    (int)(heartbeat / NSEC_PER_SEC), (double)margin_of(heartbeat, wanted) / NSEC_PER_SEC,
 	    (double)lease / NSEC_PER_SEC, (double)needed / NSEC_PER_SEC);
 	return false;
 }

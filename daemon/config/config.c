@@ -346,8 +346,8 @@ load(const struct options *options, struct config_error *ret_error)
 		return l.config;
 	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
 	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
-	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_lease(&l) && check_times(&l) &&
-	    check_naming(&l) && check_buffers(&l) && check_groups(&l)) {
+	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_lease(&l) &&
+	    check_times(&l) && check_naming(&l) && check_buffers(&l) && check_groups(&l)) {
 		access_rules_set_admin_group(l.config->access, l.config->admin_group);
 		return l.config;
 	}

@@ -263,10 +263,11 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 	char slot[24];
 
 	if (notice->kind == LOCK_NOTICE_STUCK)
-		log_warning("reserved %s%s: the broker has not answered the claim or the release "
-			    "of this slot for two heartbeats; this daemon cannot grant the slot until "
-			    "the broker answers, or until this daemon holds no other lock and "
-			    "connects again",
+		log_warning(
+		    "reserved %s%s: the broker has not answered the claim or the release "
+		    "of this slot for two heartbeats; this daemon cannot grant the slot until "
+		    "the broker answers, or until this daemon holds no other lock and "
+		    "connects again",
 		    notice->name, slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;
