@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An empty reader lets go of a buffer above this: most peers are idle most of the time. */
-#define LINE_KEEP 4096
+/* The smallest buffer. A reader that holds nothing has none: most peers are idle most of the time. */
 #define LINE_FIRST 512
 
 struct line_reader {
@@ -83,16 +82,29 @@ line_reader_feed(struct line_reader *reader, const void *bytes, size_t len)
 	return LINE_NONE;
 }
 
-/* Nothing is left: the line handed out last is no longer borrowed either. */
+/* All lines were handed out, and none is borrowed any more: keeps no more memory than what is left needs. */
 static void
-rewind_empty(struct line_reader *reader)
+shrink(struct line_reader *reader)
 {
-	reader->start = reader->scanned = reader->len = 0;
-	if (reader->cap <= LINE_KEEP)
+	size_t cap = LINE_FIRST;
+	char *data;
+
+	if (reader->start == 0)
 		return;
-	free(reader->data);
-	reader->data = NULL;
-	reader->cap = 0;
+	compact(reader);
+	if (reader->len == 0) {
+		free(reader->data);
+		reader->data = NULL;
+		reader->cap = 0;
+		return;
+	}
+	while (cap < reader->len)
+		cap *= 2;
+	data = cap < reader->cap ? realloc(reader->data, cap) : NULL;
+	if (data == NULL)
+		return;
+	reader->data = data;
+	reader->cap = cap;
 }
 
 enum line_status
@@ -106,8 +118,9 @@ line_reader_next(struct line_reader *reader, const char **ret_line, size_t *ret_
 
 		if (end == NULL) {
 			reader->scanned = reader->len;
-			return reader->len - reader->start >= reader->max ? LINE_TOO_LONG
-									  : LINE_NONE;
+			if (reader->len - reader->start >= reader->max)
+				return LINE_TOO_LONG;
+			break;
 		}
 		len = (size_t)(end - line);
 		if (len + 1 > reader->max)
@@ -123,7 +136,7 @@ line_reader_next(struct line_reader *reader, const char **ret_line, size_t *ret_
 		*ret_len = len;
 		return LINE_READY;
 	}
-	rewind_empty(reader);
+	shrink(reader);
 	return LINE_NONE;
 }
 
@@ -136,7 +149,7 @@ line_reader_untake(struct line_reader *reader, const char *line, size_t len)
 }
 
 size_t
-line_reader_held(const struct line_reader *reader)
+line_reader_size(const struct line_reader *reader)
 {
-	return reader->len - reader->start;
+	return reader->cap;
 }

@@ -38,7 +38,7 @@ enum line_status line_reader_next(struct line_reader *reader, const char **ret_l
     size_t *ret_len) __attribute__((warn_unused_result));
 /* The line that was handed out last, still borrowed, will be handed out again. */
 void line_reader_untake(struct line_reader *reader, const char *line, size_t len);
-/* Bytes that were fed and not handed out. */
-size_t line_reader_held(const struct line_reader *reader);
+/* Bytes of memory that it keeps: at most about twice what was fed and not handed out. */
+size_t line_reader_size(const struct line_reader *reader);
 
 #endif

@@ -128,7 +128,7 @@ const struct config_key config_keys[] = {
 	{"max-looks-per-uid", KEY_INTEGER, AT(max_looks_per_uid), "2", "N", 1, 1000000, NULL, true,
 	    "How many requests of size, show, list, explain and fsck the processes of one user may have "
 	    "at the broker at once: they ask about many queues, and acquires wait behind them. More "
-	    "are read only when the broker has answered one."},
+	    "wait until the broker has answered one."},
 	{"max-buffer-per-uid", KEY_INTEGER, AT(max_buffer_per_uid), "16", "MIB", 4, 65536, NULL, true,
 	    "Memory, in MiB, for what the connections of one user have not read, have sent in part, or "
 	    "are still to be answered. Nothing is read from them while it is used up. Not more than half "

@@ -17,8 +17,8 @@ account_open(struct accounts *all, uid_t uid)
 		account->uid = uid;
 		account->all = all;
 		TAILQ_INIT(&account->due);
-		for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
-			TAILQ_INIT(&account->halted[thing]);
+		TAILQ_INIT(&account->halted);
+		TAILQ_INIT(&account->parked);
 		HASH_ADD(hh, all->by_uid, uid, sizeof(uid), account);
 	}
 	account_add(account, ACCOUNT_PEERS, 1);
@@ -34,8 +34,9 @@ account_close(struct account *account)
 	if (account->used[ACCOUNT_PEERS] > 0)
 		return;
 	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
-		assert(account->used[thing] == 0 && TAILQ_EMPTY(&account->halted[thing]));
+		assert(account->used[thing] == 0);
 	assert(TAILQ_EMPTY(&account->due));
+	assert(TAILQ_EMPTY(&account->halted) && TAILQ_EMPTY(&account->parked));
 	HASH_DELETE(hh, all->by_uid, account);
 	free(account);
 }

@@ -2,7 +2,7 @@
  * One account for each user: what all the peers of that user have in use, held against one limit for
  * each thing. Knows neither sockets nor methods. The limit of channels is the engine's (lock/share.h).
  *
- * Bytes are those that a user makes the daemon keep, by length: output that a peer has not read, input that
+ * Bytes are the memory that a user makes the daemon keep: output that a peer has not read, input that
  * is no whole request yet, and room that is set aside for the answers to come. While a user has used up its
  * bytes, or all users together have, nothing is read of its peers. A user with little in use is read even
  * then, so that no user can keep the others out.
@@ -46,9 +46,10 @@ struct account {
 	bool full;            /* it was logged that its peers are not read */
 
 	/* conn.c's and peers.c's */
-	struct conn_list due;                    /* to be visited */
-	struct conn_list halted[ACCOUNT_THINGS]; /* not read before there is room; by what lacks */
-	TAILQ_ENTRY(account) turn;               /* while due has some */
+	struct conn_list due;      /* to be visited */
+	struct conn_list halted;   /* not read before there are bytes */
+	struct conn_list parked;   /* with a look for which there is no room yet */
+	TAILQ_ENTRY(account) turn; /* while due has some */
 	UT_hash_handle hh;
 };
 

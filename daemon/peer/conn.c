@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <event2/buffer.h>
 #include <event2/event.h>
 
 #include "daemon/base/clock.h"
@@ -15,6 +14,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/peer/credentials.h"
 #include "daemon/peer/requests.h"
+#include "daemon/peer/unread.h"
 #include "protocol/message.h"
 
 #define READ_SIZE (16 * 1024)
@@ -65,11 +65,10 @@ conn_new(struct conn_room *room, int fd, uint64_t id)
 	conn->account = account_open(&room->accounts, conn->subject.uid);
 	conn->requests = requests_new(conn->account);
 	conn->in = line_reader_new(LINE_MAX_IN);
-	conn->out = evbuffer_new();
+	conn->out = unread_new();
 	conn->event = event_new(room->base, fd, EV_READ | EV_PERSIST, conn_event, conn);
 	conn->interest = EV_READ;
-	if (conn->in == NULL || conn->out == NULL || conn->event == NULL ||
-	    event_add(conn->event, NULL) != 0) {
+	if (conn->in == NULL || conn->event == NULL || event_add(conn->event, NULL) != 0) {
 		log_error("out of memory");
 		abort();
 	}
@@ -96,8 +95,7 @@ conn_free(struct conn *conn)
 	if (conn->fd >= 0)
 		close(conn->fd);
 	event_free(conn->event);
-	evbuffer_free(conn->out);
-	free(conn->newest);
+	unread_free(conn->out);
 	line_reader_free(conn->in);
 	requests_free(conn->requests);
 	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
@@ -110,8 +108,10 @@ conn_free(struct conn *conn)
 static void
 conn_charge(struct conn *conn)
 {
-	size_t bytes = evbuffer_get_length(conn->out) + line_reader_held(conn->in);
+	size_t bytes = line_reader_size(conn->in) + unread_size(conn->out);
 
+	if (conn->parked != NULL)
+		bytes += conn->parked_len + 1;
 	account_add(conn->account, ACCOUNT_BYTES, bytes);
 	account_remove(conn->account, ACCOUNT_BYTES, conn->charged);
 	conn->charged = bytes;
@@ -120,17 +120,18 @@ conn_charge(struct conn *conn)
 static bool
 conn_is_throttled(const struct conn *conn)
 {
-	return conn->room->deaf || conn->is_halted ||
-	       requests_answering(conn->requests) >= conn->room->max_requests;
+	size_t answering = requests_answering(conn->requests) + (conn->parked != NULL);
+
+	return conn->room->deaf || conn->is_halted || conn->is_behind_parked ||
+	       answering >= conn->room->max_requests;
 }
 
 static void
-conn_halt(struct conn *conn, enum account_thing lacks)
+conn_halt(struct conn *conn)
 {
 	assert(!conn->is_halted);
 	conn->is_halted = true;
-	conn->lacks = lacks;
-	TAILQ_INSERT_TAIL(&conn->account->halted[lacks], conn, halted);
+	TAILQ_INSERT_TAIL(&conn->account->halted, conn, of_halted);
 }
 
 static void
@@ -139,13 +140,47 @@ conn_end_halt(struct conn *conn)
 	if (!conn->is_halted)
 		return;
 	conn->is_halted = false;
-	TAILQ_REMOVE(&conn->account->halted[conn->lacks], conn, halted);
+	TAILQ_REMOVE(&conn->account->halted, conn, of_halted);
 }
 
 void
 conn_resume(struct conn *conn)
 {
 	conn_end_halt(conn);
+	conn_make_due(conn);
+}
+
+static void
+conn_park(struct conn *conn, const char *line, size_t len)
+{
+	conn->parked = mem_alloc(len + 1);
+	memcpy(conn->parked, line, len);
+	conn->parked_len = len;
+	TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
+}
+
+/* The line, which is the caller's; NULL: none was. */
+static char *
+conn_end_park(struct conn *conn)
+{
+	char *line = conn->parked;
+
+	if (line != NULL)
+		TAILQ_REMOVE(&conn->account->parked, conn, of_parked);
+	conn->parked = NULL;
+	conn->is_behind_parked = false;
+	return line;
+}
+
+void
+conn_take_parked(struct conn *conn)
+{
+	char *line = conn_end_park(conn);
+	bool taken = conn->room->line(conn->room->ctx, conn, line, conn->parked_len);
+
+	assert(taken);
+	(void)taken;
+	free(line);
 	conn_make_due(conn);
 }
 
@@ -158,7 +193,7 @@ conn_may_ask(struct conn *conn)
 	if (account_has_room(conn->account, ACCOUNT_BYTES))
 		return true;
 	account_complain(conn->account);
-	conn_halt(conn, ACCOUNT_BYTES);
+	conn_halt(conn);
 	return false;
 }
 
@@ -168,13 +203,12 @@ conn_watch(struct conn *conn)
 {
 	short interest = 0;
 
-	if (conn->state == CONN_OPEN && conn_is_throttled(conn)) {
-		if (!conn->half_closed)
-			interest |= EV_CLOSED;
-	} else if (conn->state == CONN_OPEN && !conn->lines_left && !conn->readable) {
+	/* Each change is told once: the peer shuts its sending side, and later it hangs up. */
+	if (conn->state == CONN_ENDING || conn_is_throttled(conn))
+		interest |= EV_CLOSED | EV_ET;
+	else if (!conn->lines_left && !conn->readable)
 		interest |= EV_READ;
-	}
-	if (conn->state != CONN_DEAD && !conn->is_due && evbuffer_get_length(conn->out) > 0)
+	if (!conn->is_due && unread_length(conn->out) > 0)
 		interest |= EV_WRITE;
 	if (interest == conn->interest)
 		return;
@@ -218,6 +252,7 @@ conn_kill(struct conn *conn, const char *why)
 	close(conn->fd);
 	conn->fd = -1;
 	conn_end_halt(conn);
+	free(conn_end_park(conn));
 	conn_make_due(conn);
 }
 
@@ -237,12 +272,12 @@ conn_end(struct conn *conn)
 static bool
 conn_can_take(struct conn *conn, size_t len)
 {
-	if (evbuffer_get_length(conn->out) + len > CONN_OUT_MAX)
+	if (unread_length(conn->out) + len > CONN_OUT_MAX)
 		return false;
 	if (account_has_room(conn->account, ACCOUNT_BYTES))
 		return true;
 	conn_write(conn);
-	return conn->state == CONN_DEAD || evbuffer_get_length(conn->out) == 0;
+	return conn->state == CONN_DEAD || unread_length(conn->out) == 0;
 }
 
 /* False: it is dead. */
@@ -257,37 +292,20 @@ conn_must_take(struct conn *conn, size_t len)
 void
 conn_send(struct conn *conn, char *line)
 {
-	size_t len = line == NULL ? 0 : strlen(line);
-
-	if (conn_must_take(conn, len)) {
-		if (line == NULL || evbuffer_add(conn->out, line, len) != 0)
-			conn_kill(conn, "out of memory");
+	if (line == NULL)
+		conn_kill(conn, "out of memory");
+	else if (conn_must_take(conn, strlen(line))) {
+		unread_put(conn->out, line);
 		conn_charge(conn);
 		conn_make_due(conn);
 	}
 	free(line);
 }
 
-void
-conn_send_static(struct conn *conn, char *head, const char *text, const char *tail)
-{
-	size_t head_len = head == NULL ? 0 : strlen(head), len = strlen(text);
-
-	if (conn_must_take(conn, head_len + len + strlen(tail))) {
-		if (head == NULL || evbuffer_add(conn->out, head, head_len) != 0 ||
-		    evbuffer_add_reference(conn->out, text, len, NULL, NULL) != 0 ||
-		    evbuffer_add(conn->out, tail, strlen(tail)) != 0)
-			conn_kill(conn, "out of memory");
-		conn_charge(conn);
-		conn_make_due(conn);
-	}
-	free(head);
-}
-
 size_t
 conn_unread(const struct conn *conn)
 {
-	return evbuffer_get_length(conn->out);
+	return unread_length(conn->out);
 }
 
 void
@@ -297,35 +315,16 @@ conn_send_newest(struct conn *conn, char *line)
 		conn_send(conn, line);
 		return;
 	}
-	free(conn->newest);
-	conn->newest = line;
+	unread_put_newest(conn->out, line);
+	conn_charge(conn);
 	conn_make_due(conn);
-}
-
-/* Out is empty: what was kept back has its turn. */
-static bool
-conn_take_newest(struct conn *conn)
-{
-	char *line = conn->newest;
-	bool taken = evbuffer_add(conn->out, line, strlen(line)) == 0;
-
-	conn->newest = NULL;
 	free(line);
-	if (!taken)
-		conn_kill(conn, "out of memory");
-	return taken;
-}
-
-void
-conn_answered(struct conn *conn)
-{
-	conn_make_due(conn);
 }
 
 bool
 conn_is_owed(const struct conn *conn)
 {
-	return requests_count(conn->requests) > 0;
+	return requests_count(conn->requests) > 0 || conn->parked != NULL;
 }
 
 static void
@@ -339,6 +338,19 @@ refuse_long_line(struct conn *conn)
 	conn_send(conn, message_error_line(&nobody, &error, NULL));
 }
 
+/* False: it has to wait until the one that is parked has begun. */
+static bool
+conn_take(struct conn *conn, const char *line, size_t len)
+{
+	if (conn->room->line(conn->room->ctx, conn, line, len))
+		return true;
+	conn->is_behind_parked = conn->parked != NULL;
+	if (conn->is_behind_parked)
+		return false;
+	conn_park(conn, line, len);
+	return true;
+}
+
 /* Hands on what whole lines there are, as many as one visit and the limits allow. */
 static void
 conn_drain(struct conn *conn)
@@ -349,14 +361,11 @@ conn_drain(struct conn *conn)
 	for (int taken = 0; taken < CONN_LINES_A_VISIT; taken++) {
 		if (taken > 0 && clock_now(&clock_boottime) >= conn->room->visit_end)
 			break;
-		if (!conn_may_ask(conn))
-			return;
 		switch (line_reader_next(conn->in, &line, &len)) {
 		case LINE_READY:
-			if (conn->room->line(conn->room->ctx, conn, line, len))
+			if (conn_may_ask(conn) && conn_take(conn, line, len))
 				break;
 			line_reader_untake(conn->in, line, len);
-			conn_halt(conn, ACCOUNT_LOOKS);
 			return;
 		case LINE_NONE:
 			conn->lines_left = false;
@@ -419,19 +428,11 @@ conn_read(struct conn *conn)
 static void
 conn_write(struct conn *conn)
 {
-	while (evbuffer_get_length(conn->out) > 0 || conn->newest != NULL) {
-		if (evbuffer_get_length(conn->out) == 0 && !conn_take_newest(conn))
-			return;
-		if (evbuffer_write(conn->out, conn->fd) >= 0)
-			continue;
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN)
-			conn_kill(
-			    conn, errno == EPIPE || errno == ECONNRESET ? NULL : strerror(errno));
-		return;
-	}
-	if (conn->state == CONN_ENDING && !conn_is_owed(conn))
+	int error = unread_write(conn->out, conn->fd);
+
+	if (error != 0)
+		conn_kill(conn, error == EPIPE || error == ECONNRESET ? NULL : strerror(error));
+	else if (conn->state == CONN_ENDING && !conn_is_owed(conn) && unread_length(conn->out) == 0)
 		conn_kill(conn, NULL);
 }
 
@@ -441,10 +442,9 @@ conn_event(evutil_socket_t fd, short what, void *ctx)
 	struct conn *conn = ctx;
 
 	(void)fd;
-	if ((what & EV_CLOSED) != 0 && conn->state == CONN_OPEN && conn_is_throttled(conn)) {
+	if ((what & EV_CLOSED) != 0) {
 		/* Thousands may hang up at once: each is closed in its turn. */
-		conn->half_closed = true;
-		conn_watch(conn);
+		conn->is_shut = true;
 		conn_make_due(conn);
 	}
 	if ((what & (EV_READ | EV_WRITE)) != 0) {
@@ -470,11 +470,11 @@ conn_push(struct conn *conn)
 void
 conn_visit(struct conn *conn)
 {
-	bool readable = conn->readable;
+	bool readable = conn->readable, is_shut = conn->is_shut;
 
 	assert(!conn->is_due);
-	conn->readable = false;
-	if (conn->half_closed && conn->state == CONN_OPEN && is_hung_up(conn->fd))
+	conn->readable = conn->is_shut = false;
+	if (is_shut && is_hung_up(conn->fd))
 		conn_kill(conn, NULL);
 	else if (conn->lines_left)
 		conn_drain(conn);

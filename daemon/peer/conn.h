@@ -25,8 +25,8 @@
 
 struct event;
 struct event_base;
-struct evbuffer;
 struct requests;
+struct unread;
 
 /* Complete lines taken from one peer in one visit: the others have their turn then. */
 #define CONN_LINES_A_VISIT 32
@@ -50,8 +50,8 @@ struct conn_room {
 	size_t max_requests; /* being answered, for each peer; above it that peer is not read */
 	bool deaf;           /* no peer is read any more: the daemon stops */
 	/*
-	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: the
-	 * user has no room for one look more, and the line is offered again when it has.
+	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: it is a
+	 * look, and its user has no room for one more. The line is offered again when there is room.
 	 */
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
@@ -74,17 +74,20 @@ struct conn {
 	struct event *event;    /* owned */
 	short interest;         /* what event is added for; 0 = not added */
 	struct line_reader *in; /* owned */
-	struct evbuffer *out;   /* owned */
-	char *newest;           /* owned; sent when out is empty; NULL = none */
-	size_t charged;         /* bytes of in and out, in the account */
+	struct unread *out;     /* owned */
+	size_t charged;         /* bytes of in, out and parked, in the account */
 	bool readable;          /* there is something to read, or there was */
 	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
-	bool half_closed; /* seen while the peer was not read: no use in watching for it again */
+	bool is_shut;    /* by the peer, seen while it was not read: it may have hung up */
+	char *parked;    /* owned; a look for which there is no room yet; NULL = none */
+	size_t parked_len;     /* of it */
+	bool is_behind_parked; /* one look more: not read before that is taken */
+	bool is_halted;        /* not read for want of bytes */
 	bool told_gone;
-	bool is_due, is_halted;
-	enum account_thing lacks; /* while is_halted */
-	TAILQ_ENTRY(conn) due;    /* while is_due */
-	TAILQ_ENTRY(conn) halted; /* while is_halted */
+	bool is_due;
+	TAILQ_ENTRY(conn) due;       /* while is_due */
+	TAILQ_ENTRY(conn) of_halted; /* while is_halted */
+	TAILQ_ENTRY(conn) of_parked; /* while parked */
 
 	UT_hash_handle by_id; /* peers.c's */
 };
@@ -96,8 +99,6 @@ void conn_free(struct conn *conn);
 
 /* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */
 void conn_send(struct conn *conn, char *line);
-/* Three parts of a line, of which the second, which is static, is not copied. Takes head. */
-void conn_send_static(struct conn *conn, char *head, const char *text, const char *tail);
 /* What is to be sent goes now, not after the pass: somebody waits for it. */
 void conn_push(struct conn *conn);
 /*
@@ -107,16 +108,16 @@ void conn_push(struct conn *conn);
 void conn_send_newest(struct conn *conn, char *line);
 /* Bytes sent that the peer has not read yet, as far as the kernel has not taken them. */
 size_t conn_unread(const struct conn *conn);
-/* A request was taken from conn->requests. */
-void conn_answered(struct conn *conn);
 /* Whether there are requests it has no answer to yet. */
 bool conn_is_owed(const struct conn *conn);
 /* The one door out. `why` is logged when the peer is not the one who left. */
 void conn_kill(struct conn *conn, const char *why);
-/* It is to be visited. */
+/* It is to be visited: there is something to be read or sent, or a request was taken from conn->requests. */
 void conn_make_due(struct conn *conn);
-/* It may be read again: it is due. */
+/* There are bytes again: it may be read, and is due. */
 void conn_resume(struct conn *conn);
+/* There is room for one look more, and for bytes: the one that is parked begins. */
+void conn_take_parked(struct conn *conn);
 /* Reads, takes lines that are left, writes what is to be sent. */
 void conn_visit(struct conn *conn);
 

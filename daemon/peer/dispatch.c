@@ -20,20 +20,6 @@ dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *r
 {
 	conn_send(conn, message_result_line(&request->id, result));
 	requests_remove(conn->requests, request->number);
-	conn_answered(conn);
-}
-
-void
-dispatch_reply_static(struct conn *conn, const struct request *request, const char *json)
-{
-	static const char tail[] = "}\n";
-	char *head = message_result_line(&request->id, json_new_text(""));
-
-	if (head != NULL)
-		head[strlen(head) - strlen(tail)] = '\0';
-	conn_send_static(conn, head, json, tail);
-	requests_remove(conn->requests, request->number);
-	conn_answered(conn);
 }
 
 void
@@ -42,7 +28,6 @@ dispatch_refuse(struct conn *conn, const struct request *request, const struct m
 {
 	send_error(conn, &request->id, error, data);
 	requests_remove(conn->requests, request->number);
-	conn_answered(conn);
 }
 
 /* ---- the methods: who may call them, what they do, how their answers look ---- */

@@ -67,8 +67,6 @@ struct dispatch_row {
 void dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *result);
 void dispatch_refuse(struct conn *conn, const struct request *request,
     const struct message_error *error, struct cJSON *data);
-/* A result that is JSON already, on one line, and static. */
-void dispatch_reply_static(struct conn *conn, const struct request *request, const char *json);
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
  * journal, and *ret_error says so. called: what it is called to the peer.

@@ -62,5 +62,5 @@ handle_discover(struct dispatch *dispatch, struct conn *conn, const struct reque
 {
 	(void)dispatch;
 	(void)params;
-	dispatch_reply_static(conn, request, openrpc_json);
+	dispatch_reply(conn, request, json_new_text(openrpc_json));
 }

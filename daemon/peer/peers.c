@@ -220,28 +220,19 @@ peers_count(const struct peers *peers)
 	return HASH_CNT(by_id, peers->by_id);
 }
 
+/* Conns that lacked something which there is again. */
 static void
-resume_some(struct account *account, enum account_thing thing, size_t most)
+resume(struct account *account)
 {
 	struct conn *conn;
 
-	while (most-- > 0 && (conn = TAILQ_FIRST(&account->halted[thing])) != NULL)
-		conn_resume(conn);
-}
-
-/* Conns that lacked something which there is again. */
-static void
-resume(struct accounts *accounts)
-{
-	size_t most = accounts->limits.most[ACCOUNT_LOOKS];
-	struct account *account;
-
-	for (account = accounts->by_uid; account != NULL; account = account->hh.next) {
-		account_relax(account);
-		if (account_has_room(account, ACCOUNT_BYTES))
-			resume_some(account, ACCOUNT_BYTES, RESUMED_A_PASS);
-		if (account_has_room(account, ACCOUNT_LOOKS))
-			resume_some(account, ACCOUNT_LOOKS, most - account->used[ACCOUNT_LOOKS]);
+	account_relax(account);
+	for (int i = 0; i < RESUMED_A_PASS && account_has_room(account, ACCOUNT_BYTES); i++) {
+		if ((conn = TAILQ_FIRST(&account->halted)) != NULL)
+			conn_resume(conn);
+		conn = TAILQ_FIRST(&account->parked);
+		if (conn != NULL && account_has_room(account, ACCOUNT_LOOKS))
+			conn_take_parked(conn);
 	}
 }
 
@@ -251,6 +242,7 @@ peers_visit(struct peers *peers)
 	struct conn_room *room = &peers->room;
 	/* What becomes due meanwhile waits for the next pass. */
 	size_t left = room->due_count;
+	struct account *account;
 	struct conn *conn;
 
 	room->visit_end = clock_now(&clock_boottime) + VISIT_MAX;
@@ -266,7 +258,8 @@ peers_visit(struct peers *peers)
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;
 	}
-	resume(&room->accounts);
+	for (account = room->accounts.by_uid; account != NULL; account = account->hh.next)
+		resume(account);
 	return room->due_count > 0;
 }
 

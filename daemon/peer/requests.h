@@ -17,10 +17,10 @@ struct requests;
 struct dispatch_row; /* a method: handlers.h */
 
 enum request_kind {
-	REQUEST_QUICK, /* is answered as soon as the broker has answered */
-	REQUEST_LOOKS, /* the same, and asks the broker about many queues; its answer may be long */
-	REQUEST_WAITS, /* by design: does not count as being answered */
-	REQUEST_WATCHES, /* the same, and is sent news */
+	REQUEST_QUICK,  /* counts as being answered */
+	REQUEST_LOOKS,  /* the same, and asks the broker about many queues first */
+	REQUEST_WAITS,  /* by design: does not count as being answered */
+	REQUEST_WATCHES /* the same, and is sent news */
 };
 
 struct request {
@@ -48,7 +48,7 @@ void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
 void requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
 
-/* A look has been answered by the broker, and waits for something else now: another may begin. */
+/* The broker has answered a look: another may begin, though this one may wait for other daemons now. */
 void requests_looked(struct requests *requests, uint64_t number);
 /* Whether it waits by design. */
 bool request_waits(const struct request *request);

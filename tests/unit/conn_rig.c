@@ -19,9 +19,10 @@ static bool
 line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 {
 	struct message_id id = {.kind = MESSAGE_ID_INTEGER, .integer = rig.lines + 1};
+	bool looks = rig.looks && strncmp(line, "ping", len) != 0;
 
 	(void)ctx;
-	if (rig.looks && !account_has_room(conn->account, ACCOUNT_LOOKS))
+	if (looks && !account_has_room(conn->account, ACCOUNT_LOOKS))
 		return false;
 	rig.last_peer = conn->id;
 	rig.order[++rig.lines % CONN_RIG_ORDER] = conn->id;
@@ -29,7 +30,7 @@ line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 	if (rig.keeps)
 		requests_add(
 		    conn->requests, &id, NULL, rig.keeps_waiting ? REQUEST_WAITS : REQUEST_QUICK);
-	if (rig.looks)
+	if (looks)
 		requests_add(conn->requests, &id, NULL, REQUEST_LOOKS);
 	for (int64_t end = clock_now(&clock_boottime) + rig.slow; clock_now(&clock_boottime) < end;)
 		;

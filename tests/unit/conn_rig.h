@@ -18,7 +18,7 @@ struct conn_rig {
 	uint64_t order[CONN_RIG_ORDER]; /* whose lines came, in their order */
 	char last_line[64];
 	bool keeps, keeps_waiting; /* each line is a request that is not answered */
-	bool looks;                /* each line is a look that is not answered */
+	bool looks;                /* each line but "ping" is a look that is not answered */
 	bool kills;                /* each line is its peer's end */
 	int64_t slow;              /* ns that each line takes */
 	char logged[512];

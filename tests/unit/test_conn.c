@@ -63,13 +63,13 @@ START_TEST(too_many_requests_being_answered_stop_the_reading)
 	ck_assert_int_eq(rig.lines, 2);
 	conn = peers_find(rig.peers, rig.last_peer);
 	requests_remove(conn->requests, 1);
-	conn_answered(conn);
+	conn_make_due(conn);
 	passes();
 	ck_assert_int_eq(rig.lines, 3);
 	ck_assert_str_eq(rig.last_line, "c");
 	requests_remove(conn->requests, 2);
 	requests_remove(conn->requests, 3);
-	conn_answered(conn);
+	conn_make_due(conn);
 	passes();
 	ck_assert_int_eq(rig.lines, 4);
 	say(fd, "e\n");
@@ -124,7 +124,7 @@ START_TEST(a_half_close_while_nothing_is_read_waits_its_turn)
 	conn = peers_find(rig.peers, rig.last_peer);
 	rig.keeps = false;
 	requests_remove(conn->requests, 1);
-	conn_answered(conn);
+	conn_make_due(conn);
 	passes();
 	ck_assert_int_eq(rig.lines, 2);
 	ck_assert_int_eq(rig.gones, 1);
@@ -152,7 +152,7 @@ START_TEST(a_half_close_still_gets_its_answers)
 	ck_assert_ptr_nonnull(conn);
 	conn_send(conn, mem_strdup("answer\n"));
 	requests_remove(conn->requests, 1);
-	conn_answered(conn);
+	conn_make_due(conn);
 	passes();
 	ck_assert_str_eq(heard(fd, &end), "answer\n");
 	ck_assert(end);
