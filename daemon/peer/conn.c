@@ -85,13 +85,22 @@ tell_gone(struct conn *conn)
 }
 
 void
+conn_leave(struct conn *conn)
+{
+	if (conn->has_left)
+		return;
+	tell_gone(conn);
+	conn->has_left = true;
+	conn->room->left(conn->room->ctx, conn);
+}
+
+void
 conn_free(struct conn *conn)
 {
 	if (conn == NULL)
 		return;
 	assert(!conn->is_due && !conn->is_halted);
-	tell_gone(conn);
-	conn->room->left(conn->room->ctx, conn);
+	conn_leave(conn);
 	if (conn->fd >= 0)
 		close(conn->fd);
 	event_free(conn->event);

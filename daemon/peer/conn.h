@@ -56,7 +56,7 @@ struct conn_room {
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
 	void (*gone)(void *ctx, struct conn *conn);
-	/* Once for every conn, when it is freed: it hears nothing any more. */
+	/* Once for every conn, when it has died: it hears nothing any more. */
 	void (*left)(void *ctx, struct conn *conn);
 	void *ctx;
 };
@@ -83,7 +83,7 @@ struct conn {
 	size_t parked_len;     /* of it */
 	bool is_behind_parked; /* one look more: not read before that is taken */
 	bool is_halted;        /* not read for want of bytes */
-	bool told_gone;
+	bool told_gone, has_left;
 	bool is_due;
 	TAILQ_ENTRY(conn) due;       /* while is_due */
 	TAILQ_ENTRY(conn) of_halted; /* while is_halted */
@@ -94,7 +94,9 @@ struct conn {
 
 /* Takes fd, which is non-blocking. NULL, with fd closed and errno, when the kernel says nothing of it. */
 struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);
-/* Not for a conn on one of its account's lists. Tells `gone` if that is still owed. */
+/* It is dead. Tells `gone` if that is still owed, and `left`. */
+void conn_leave(struct conn *conn);
+/* Not for a conn on one of its account's lists. Leaves first. */
 void conn_free(struct conn *conn);
 
 /* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */

@@ -301,6 +301,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	}
 	if (conn == NULL || (request = requests_find(conn->requests, number)) == NULL) {
 		journal_unheard(dispatch->journal, peer, number, answer);
+		peers_looked(dispatch->peers, peer, number);
 		return;
 	}
 	row = request->row;

@@ -146,10 +146,8 @@ static void
 on_view_looked(void *ctx, uint64_t peer, uint64_t request)
 {
 	const struct dispatch *dispatch = ctx;
-	struct conn *conn = peers_find(dispatch->peers, peer);
 
-	if (conn != NULL)
-		requests_looked(conn->requests, request);
+	peers_looked(dispatch->peers, peer, request);
 }
 
 static void

@@ -98,6 +98,15 @@ forget(struct peers *peers, struct conn *conn)
 	conn_free(conn);
 }
 
+/* What it asked the broker about many queues counts until the broker has answered. */
+static void
+forget_unless_it_looks(struct peers *peers, struct conn *conn)
+{
+	conn_leave(conn);
+	if (requests_looking(conn->requests) == 0 && !conn->is_due)
+		forget(peers, conn);
+}
+
 void
 peers_free(struct peers *peers)
 {
@@ -105,8 +114,10 @@ peers_free(struct peers *peers)
 
 	if (peers == NULL)
 		return;
-	HASH_ITER (by_id, peers->by_id, conn, next)
+	HASH_ITER (by_id, peers->by_id, conn, next) {
 		conn_kill(conn, NULL);
+		conn_make_due(conn); /* It may have died before, and look still. */
+	}
 	while ((conn = take_next(&peers->room)) != NULL)
 		forget(peers, conn);
 	free(peers);
@@ -205,6 +216,19 @@ peers_find(const struct peers *peers, uint64_t id)
 }
 
 void
+peers_looked(struct peers *peers, uint64_t id, uint64_t request)
+{
+	struct conn *conn;
+
+	HASH_FIND(by_id, peers->by_id, &id, sizeof(id), conn);
+	if (conn == NULL)
+		return;
+	requests_looked(conn->requests, request);
+	if (conn->state == CONN_DEAD)
+		conn_make_due(conn);
+}
+
+void
 peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx)
 {
 	/* fn may kill: that frees nothing before a visit. */
@@ -253,7 +277,7 @@ peers_visit(struct peers *peers)
 			/* It died in its own visit. */
 			if (conn->is_due)
 				take_from_due(room, conn);
-			forget(peers, conn);
+			forget_unless_it_looks(peers, conn);
 		}
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;

@@ -42,6 +42,8 @@ void peers_set_descriptors(
 void peers_add(struct peers *peers, int fd);
 /* NULL when it is gone, or about to be. */
 struct conn *peers_find(const struct peers *peers, uint64_t id);
+/* The broker has answered what a request asked about many queues. Its peer may have left. */
+void peers_looked(struct peers *peers, uint64_t id, uint64_t request);
 void peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx);
 size_t peers_count(const struct peers *peers);
 

@@ -20,14 +20,14 @@ struct record {
 	struct request request; /* first: what callers see */
 	struct id_key key;
 	size_t kept; /* bytes, in the account */
-	bool looked; /* LOOKS: it asks the broker nothing more */
+	bool looked; /* LOOKS: the broker has answered */
 	UT_hash_handle by_number, by_id;
 };
 
 struct requests {
 	struct record *by_number, *by_id; /* owned, by both tables together */
 	uint64_t last;
-	size_t answering;
+	size_t answering, looking;
 	struct account *account; /* borrowed */
 };
 
@@ -76,6 +76,7 @@ charge(struct requests *requests, struct record *record)
 	switch (record->request.kind) {
 	case REQUEST_LOOKS:
 		account_add(requests->account, ACCOUNT_LOOKS, 1);
+		requests->looking++;
 		keep(requests, record, LOOK_BYTES);
 		requests->answering++;
 		break;
@@ -94,12 +95,21 @@ charge(struct requests *requests, struct record *record)
 }
 
 static void
-discharge(struct requests *requests, const struct record *record)
+end_look(struct requests *requests, struct record *record)
 {
+	if (record->looked || record->request.kind != REQUEST_LOOKS)
+		return;
+	record->looked = true;
+	requests->looking--;
+	account_remove(requests->account, ACCOUNT_LOOKS, 1);
+}
+
+static void
+discharge(struct requests *requests, struct record *record)
+{
+	end_look(requests, record);
 	switch (record->request.kind) {
 	case REQUEST_LOOKS:
-		if (!record->looked)
-			account_remove(requests->account, ACCOUNT_LOOKS, 1);
 		requests->answering--;
 		break;
 	case REQUEST_QUICK:
@@ -206,10 +216,8 @@ requests_looked(struct requests *requests, uint64_t number)
 	struct record *record;
 
 	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
-	if (record == NULL || record->looked || record->request.kind != REQUEST_LOOKS)
-		return;
-	record->looked = true;
-	account_remove(requests->account, ACCOUNT_LOOKS, 1);
+	if (record != NULL)
+		end_look(requests, record);
 }
 
 bool
@@ -242,6 +250,12 @@ size_t
 requests_answering(const struct requests *requests)
 {
 	return requests->answering;
+}
+
+size_t
+requests_looking(const struct requests *requests)
+{
+	return requests->looking;
 }
 
 size_t

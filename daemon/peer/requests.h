@@ -55,6 +55,8 @@ bool request_waits(const struct request *request);
 size_t requests_count(const struct requests *requests);
 /* Those that do not wait by design. */
 size_t requests_answering(const struct requests *requests);
+/* Of these, the looks that the broker has not answered. */
+size_t requests_looking(const struct requests *requests);
 /* Those that do. */
 size_t requests_waiting(const struct requests *requests);
 

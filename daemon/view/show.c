@@ -62,6 +62,7 @@ struct showing {
 	uint64_t inquiry;      /* 0: none is in progress */
 	struct cJSON *missing; /* owned; when the inquiry is over: who did not answer */
 	struct timer count_again;
+	bool has_left;    /* COUNTING: its peer. The look is over when the broker has answered */
 	struct job job;   /* WRITING */
 	struct walk walk; /* the same */
 	bool full; /* one of our own rows found no room: the others are not written in vain */
@@ -423,7 +424,10 @@ show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
 	take_busy(showing, answer);
 	showing->state = SHOW_COUNTED;
 	view->listener.looked(view->listener.ctx, showing->peer, showing->request);
-	go_on(view, showing);
+	if (showing->has_left)
+		showing_free(view, showing);
+	else
+		go_on(view, showing);
 }
 
 /* That of another daemon, which is kept until the answer. */
@@ -480,7 +484,11 @@ show_peer_left(struct view *view, uint64_t peer)
 	struct showing *showing, *next;
 
 	HASH_ITER (hh, view->showings, showing, next) {
-		if (showing->peer == peer)
+		if (showing->peer != peer)
+			continue;
+		if (showing->state == SHOW_COUNTING)
+			showing->has_left = true;
+		else
 			showing_free(view, showing);
 	}
 }

@@ -363,6 +363,17 @@ def bytewise(it):
             it.pump(0)
 
 
+def left_lines(it):
+    """As many connections as it may have, each with the first byte of a line behind one that was long."""
+    for peer in it.connect(100000):
+        peer.ask("ping")
+        peer.write(b'{"id":2,"method":"ping"' + b" " * 60000 + b"}\n{")
+        it.pump(0)
+    it.settle()
+    while True:
+        it.pump(1)
+
+
 def half_lines(it):
     """As many connections as it may have, each with a line that never ends."""
     half = b'{"id":1,"method":"' + b"x" * 65000

@@ -218,6 +218,9 @@ class Hostile(unittest.TestCase):
     def test_half_lines(self):
         self.attack(attacks.half_lines, most={"connections": 1000}, late=ACCEPTED)
 
+    def test_left_lines(self):
+        self.attack(attacks.left_lines, most={"connections": 1000, "lines": 2000}, late=ACCEPTED)
+
     def test_bytewise(self):
         self.attack(attacks.bytewise, most={"connections": 50})
 

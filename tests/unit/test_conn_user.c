@@ -311,6 +311,38 @@ START_TEST(a_look_that_waits_is_answered_after_a_half_close)
 }
 END_TEST
 
+START_TEST(a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up)
+{
+	int one = peer_new(), other = peer_new();
+
+	set_limit(ACCOUNT_LOOKS, 1, 10);
+	rig.looks = true;
+	say(one, "a\n");
+	passes();
+	say(other, "b\n");
+	close(one);
+	passes();
+	ck_assert_int_eq(rig.lines, 1);
+	ck_assert_int_eq(rig.lefts, 1);
+	ck_assert_ptr_null(peers_find(rig.peers, 1));
+	peers_looked(rig.peers, 1, 1);
+	passes();
+	ck_assert_str_eq(rig.last_line, "b");
+	ck_assert_uint_eq(peers_count(rig.peers), 1);
+	/* One that waits goes with its peer, and one that goes on with the daemon. */
+	one = peer_new();
+	say(one, "c\n");
+	passes();
+	close(one);
+	passes();
+	ck_assert_uint_eq(peers_count(rig.peers), 1);
+	close(other);
+	passes();
+	ck_assert_uint_eq(peers_count(rig.peers), 1);
+	ck_assert_int_eq(rig.lines, 2);
+}
+END_TEST
+
 START_TEST(a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read)
 {
 	int fd = peer_new();
@@ -350,6 +382,7 @@ suite_conn_user(void)
 	tcase_add_test(tcase, a_look_too_many_waits_for_its_turn);
 	tcase_add_test(tcase, other_requests_are_taken_while_one_look_waits_and_not_behind_two);
 	tcase_add_test(tcase, a_look_that_waits_is_answered_after_a_half_close);
+	tcase_add_test(tcase, a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up);
 	tcase_add_test(
 	    tcase, a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read);
 	suite_add_tcase(suite, tcase);
