@@ -370,6 +370,8 @@ conn_drain(struct conn *conn)
 	for (int taken = 0; taken < CONN_LINES_A_VISIT; taken++) {
 		if (taken > 0 && clock_now(&clock_boottime) >= conn->room->visit_end)
 			break;
+		if (conn->state != CONN_OPEN)
+			return;
 		switch (line_reader_next(conn->in, &line, &len)) {
 		case LINE_READY:
 			if (conn_may_ask(conn) && conn_take(conn, line, len))

@@ -206,6 +206,32 @@ START_TEST(a_line_that_is_too_long_ends_the_peer_with_an_error)
 }
 END_TEST
 
+START_TEST(a_line_that_is_too_long_is_refused_once)
+{
+	int fd = peer_new();
+	char *much = mem_alloc(LINE_MAX_IN + 2);
+	const char *text;
+	bool end;
+
+	rig.keeps = true;
+	say(fd, "a\n");
+	passes();
+	memset(much, 'x', LINE_MAX_IN + 1);
+	say(fd, much);
+	passes();
+	ck_assert_int_eq(rig.gones, 1);
+	/* Its answer is still to come. */
+	conn_make_due(peers_find(rig.peers, 1));
+	passes();
+	text = strstr(heard(fd, &end), "-32600");
+	ck_assert_ptr_nonnull(text);
+	ck_assert_ptr_null(strstr(text + 1, "-32600"));
+	ck_assert(!end);
+	free(much);
+	close(fd);
+}
+END_TEST
+
 START_TEST(a_peer_that_does_not_read_is_closed)
 {
 	int fd = peer_new();
@@ -317,6 +343,7 @@ conn_suite(void)
 	tcase_add_test(tcase, a_half_close_still_gets_its_answers);
 	tcase_add_test(tcase, a_full_close_ends_at_once);
 	tcase_add_test(tcase, a_line_that_is_too_long_ends_the_peer_with_an_error);
+	tcase_add_test(tcase, a_line_that_is_too_long_is_refused_once);
 	tcase_add_test(tcase, a_peer_that_does_not_read_is_closed);
 	tcase_add_test(tcase, output_that_waits_is_sent_when_there_is_room);
 	tcase_add_test(tcase, a_peer_may_be_killed_by_its_own_line);
