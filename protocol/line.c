@@ -100,9 +100,12 @@ shrink(struct line_reader *reader)
 	}
 	while (cap < reader->len)
 		cap *= 2;
-	data = cap < reader->cap ? realloc(reader->data, cap) : NULL;
+	/* Not realloc(): with a little left at its begin the hole would be too short for the next long line. */
+	data = cap < reader->cap ? malloc(cap) : NULL;
 	if (data == NULL)
 		return;
+	memcpy(data, reader->data, reader->len);
+	free(reader->data);
 	reader->data = data;
 	reader->cap = cap;
 }

@@ -219,7 +219,7 @@ class Hostile(unittest.TestCase):
         self.attack(attacks.half_lines, most={"connections": 1000}, late=ACCEPTED)
 
     def test_left_lines(self):
-        self.attack(attacks.left_lines, most={"connections": 1000, "lines": 2000}, late=ACCEPTED)
+        self.attack(attacks.left_lines, most={"connections": 1000, "lines": 1000}, late=ACCEPTED)
 
     def test_bytewise(self):
         self.attack(attacks.bytewise, most={"connections": 50})
