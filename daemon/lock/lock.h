@@ -307,6 +307,9 @@ bool lock_row(
  */
 void lock_each_passing(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
+/* All slots that are taken here, those included. As lock_each(). */
+void lock_each_taken(
+    const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
 /*
  * How many wait, for each name for which somebody does (twice for one that is a mutex, too). As
  * lock_each().

@@ -128,15 +128,17 @@ rows_gone(struct lock_engine *engine, const struct hold *hold)
 
 /* ---- all of them ---- */
 
+/* NULL: nobody waits. */
 static void
-each_waiter(const struct line *line, void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+each_waiter_of(const struct semaphore *semaphore,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
 {
-	const struct waiter *waiter;
+	const struct line *line = semaphore == NULL ? NULL : &semaphore->line;
+	const struct waiter *waiter = line == NULL ? NULL : line_first(line, LINE_ALL);
 	struct lock_party row;
 	int position = 0;
 
-	for (waiter = line_first(line, LINE_ALL); waiter != NULL;
-	     waiter = line_next(line, waiter, LINE_ALL)) {
+	for (; waiter != NULL; waiter = line_next(line, waiter, LINE_ALL)) {
 		row = row_of_waiter(waiter, LOCK_PARTY_WAITING, ++position);
 		fn(ctx, &row);
 	}
@@ -156,11 +158,13 @@ lock_each(const struct lock_engine *engine, const char *name,
 		row = row_of_hold(hold, state_of(hold));
 		fn(ctx, &row);
 	}
-	for (semaphore = engine->semaphores; semaphore != NULL;
-	     semaphore = semaphore->by_key.next) {
-		if (name == NULL || strcmp(name, semaphore->name) == 0)
-			each_waiter(&semaphore->line, fn, ctx);
+	if (name != NULL) {
+		each_waiter_of(engine_semaphore_find(engine, name, false), fn, ctx);
+		each_waiter_of(engine_semaphore_find(engine, name, true), fn, ctx);
+		return;
 	}
+	for (semaphore = engine->semaphores; semaphore != NULL; semaphore = semaphore->by_key.next)
+		each_waiter_of(semaphore, fn, ctx);
 }
 
 bool
@@ -178,6 +182,16 @@ lock_row(const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struc
 	*ret =
 	    row_of_waiter(waits, LOCK_PARTY_WAITING, line_position(&waits->semaphore->line, waits));
 	return true;
+}
+
+void
+lock_each_taken(
+    const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)
+{
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->state != HOLD_SLOTLESS && strcmp(name, hold->name) == 0)
+			fn(ctx, hold->slot);
+	}
 }
 
 const char *

@@ -124,6 +124,15 @@ on_view_tell(void *ctx, uint64_t peer, uint64_t number, const char *method, stru
 	conn_send(conn, message_notification_line(method, result_watched(&request->id, params)));
 }
 
+static uid_t
+on_view_user(void *ctx, uint64_t peer)
+{
+	const struct dispatch *dispatch = ctx;
+	const struct conn *conn = peers_find(dispatch->peers, peer);
+
+	return conn == NULL ? (uid_t)-1 : conn->subject.uid;
+}
+
 static size_t
 on_view_unread(void *ctx, uint64_t peer)
 {
@@ -167,6 +176,7 @@ dispatch_view_listener(struct dispatch *dispatch)
 	    .may = on_view_may,
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,
+	    .user = on_view_user,
 	    .unread = on_view_unread,
 	    .room = on_view_room,
 	    .looked = on_view_looked,

@@ -137,7 +137,7 @@ answers_free_all(struct view *view)
 		asked_free(view, asked);
 }
 
-static bool
+static void
 write_rows(struct view *view, struct job *job, int64_t end)
 {
 	struct asked *asked = job->ctx;
@@ -148,8 +148,8 @@ write_rows(struct view *view, struct job *job, int64_t end)
 		walk_begin(&asked->walk, view->engine, asked->name);
 	while (walk_next(&asked->walk, view->engine, &party)) {
 		add_row(answer, &party);
-		if (clock_now(timers_clock(view->timers)) >= end)
-			return false;
+		if (view_is_over(view, end))
+			return;
 	}
 	if (asked->name != NULL) {
 		answer->slots = json_new_array();
@@ -158,7 +158,6 @@ write_rows(struct view *view, struct job *job, int64_t end)
 	end_answer(answer, "rows");
 	answer->list = NULL;
 	asked_free(view, asked);
-	return true;
 }
 
 static void
@@ -166,7 +165,7 @@ answer_rows(struct view *view, uint64_t from, const struct letter *letter)
 {
 	struct asked *asked;
 
-	/* Who asks so much will have to do without. */
+	/* The daemon that asks gets no answer, and names this host as one that did not answer. */
 	if (view->asked_count >= ASKED_MAX)
 		return;
 	asked = mem_alloc(sizeof(*asked));
@@ -176,7 +175,7 @@ answer_rows(struct view *view, uint64_t from, const struct letter *letter)
 	asked->job = (struct job){.step = write_rows, .ctx = asked};
 	TAILQ_INSERT_TAIL(&view->asked, asked, next);
 	view->asked_count++;
-	view_job_begin(view, &asked->job);
+	view_job_begin(view, &asked->job, TURNS_DAEMONS);
 }
 
 /* ---- who waits, by name ---- */

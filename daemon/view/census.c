@@ -94,8 +94,11 @@ census_peer_left(struct view *view, uint64_t peer)
 	struct census *census, *next;
 
 	HASH_ITER (hh, view->censuses, census, next) {
-		if (census->peer == peer)
-			census_free(view, census);
+		if (census->peer != peer)
+			continue;
+		inspect_leave(view->inspect, census->inquiry);
+		census->inquiry = 0;
+		census_free(view, census);
 	}
 }
 
@@ -163,7 +166,7 @@ view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *lis
 	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
 	view->listener.looked(view->listener.ctx, peer, request);
 	lock_each_waiting(view->engine, count, census);
-	census->inquiry = inspect_ask(view->inspect, LETTER_WAITING,
+	census->inquiry = inspect_ask(view->inspect, view_user(view, peer), LETTER_WAITING,
 	    inspect_letter(view->inspect, LETTER_WAITING, false), done);
 	if (inspect_is_whole(view->inspect, census->inquiry))
 		finish(view, census);

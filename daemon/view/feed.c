@@ -92,7 +92,7 @@ begin_round(void *ctx, uint64_t id)
 	if (name != NULL)
 		json_add_string(letter, "name", name);
 	feed->round++;
-	feed->inquiry = inspect_ask(feed->view->inspect, LETTER_ROWS, letter,
+	feed->inquiry = inspect_ask(feed->view->inspect, TURNS_DAEMONS, LETTER_ROWS, letter,
 	    (struct inspect_done){.everybody = true, .heard = heard, .over = over, .ctx = feed});
 	if (inspect_is_whole(feed->view->inspect, feed->inquiry))
 		end_round(feed);

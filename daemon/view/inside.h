@@ -7,6 +7,7 @@
  *	show, census, steer	a request each: rows of one name; who waits, by name; grant and deny
  *	feed, feed_tell		watches; changes, mirror, walk: what they know
  *	view			the door, and whether this daemon answers others
+ *	turns			users take turns
  */
 #ifndef VIEW_INSIDE_H
 #define VIEW_INSIDE_H
@@ -14,6 +15,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/view/inspect.h"
 #include "daemon/view/row.h"
+#include "daemon/view/turns.h"
 #include "daemon/view/view.h"
 
 struct asked;
@@ -23,14 +25,14 @@ struct showing;
 struct steering;
 
 /*
- * Something that takes long: `step` is called in slices of time, in turn with other jobs, until it says that
- * it is done, when the job may be gone. It ends its slice soon after that time. False: it is not done.
+ * Something that takes long: `step` is called in slices of time until the job ends itself. A step returns soon
+ * after `end`. Users take turns. Of one user only the first job is worked on, so that only that one needs memory
+ * for its work.
  */
 struct job {
-	bool (*step)(struct view *view, struct job *job, int64_t end);
+	void (*step)(struct view *view, struct job *job, int64_t end);
 	void *ctx; /* borrowed */
-	bool queued;
-	TAILQ_ENTRY(job) next; /* while queued */
+	struct turn turn;
 };
 
 struct view {
@@ -45,8 +47,9 @@ struct view {
 	struct feed *feed;          /* of feed.c */
 	TAILQ_HEAD(, asked) asked;  /* of answers.c */
 	size_t asked_count;
-	TAILQ_HEAD(, job) jobs; /* the next one first; borrowed */
-	struct timer work;      /* set while there are some */
+	struct turns jobs;
+	struct timer work;   /* set while there are some */
+	struct turns counts; /* showings that want a second count: one of each user is counted */
 	uint64_t last_id;
 	struct timer settle; /* set when it is to be seen whether others are to be answered */
 };
@@ -54,8 +57,13 @@ struct view {
 /* A number never given before. */
 uint64_t view_id(struct view *view);
 struct row_facts view_facts(const struct view *view);
-void view_job_begin(struct view *view, struct job *job);
-/* One that is done, or never began, is fine. */
+/* Whether a slice of time has ended. */
+bool view_is_over(const struct view *view, int64_t end);
+/* The user who makes that request now. */
+int64_t view_user(const struct view *view, uint64_t peer);
+/* The last job of that user, which may be TURNS_DAEMONS. */
+void view_job_begin(struct view *view, struct job *job, int64_t user);
+/* One that has ended, or never began, is fine. */
 void view_job_end(struct view *view, struct job *job);
 /* The answer to a request: a refusal; text NULL = the reason's own. */
 void view_refuse(

@@ -8,6 +8,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/view/turns.h"
 #include "protocol/json.h"
 
 /* A hello that could not be sent is tried again so much later. */
@@ -32,12 +33,17 @@ struct heard {
 };
 
 struct inquiry {
-	uint64_t asked; /* the broker's number: ours, too */
+	uint64_t id;
+	int64_t user;
+	struct turn turn; /* the first of a user are sent */
+	char *text;       /* owned; NULL: it was sent */
+	uint64_t asked;   /* the broker's number; 0: it was not sent */
+	bool left;        /* nobody is told */
 	enum letter_op op;
 	struct inspect_done done;
 	struct timer deadline;
 	struct heard *heard; /* owned */
-	UT_hash_handle hh;
+	UT_hash_handle hh, by_asked;
 };
 
 struct inspect {
@@ -49,10 +55,13 @@ struct inspect {
 	bool stays;
 	bool greeted; /* hello was sent */
 	struct timer hello;
-	struct known *known;       /* owned */
-	struct inquiry *inquiries; /* owned */
-	int64_t rolled;            /* when the last roll call ended; INT64_MIN: never */
-	int64_t garbled;           /* when a letter that was not understood was logged */
+	struct known *known;             /* owned */
+	struct inquiry *inquiries;       /* owned; by id */
+	struct inquiry *asked_inquiries; /* by the broker's number */
+	struct turns turns;              /* inquiries */
+	uint64_t last_id;
+	int64_t rolled;  /* when the last roll call ended; INT64_MIN: never */
+	int64_t garbled; /* when a letter that was not understood was logged */
 	unsigned long garbled_count;
 };
 
@@ -133,11 +142,11 @@ inspect_can_ask(const struct inspect *inspect)
 }
 
 static struct inquiry *
-inquiry_find(const struct inspect *inspect, uint64_t asked)
+inquiry_find(const struct inspect *inspect, uint64_t id)
 {
 	struct inquiry *inquiry;
 
-	HASH_FIND(hh, inspect->inquiries, &asked, sizeof(asked), inquiry);
+	HASH_FIND(hh, inspect->inquiries, &id, sizeof(id), inquiry);
 	return inquiry;
 }
 
@@ -168,8 +177,41 @@ inquiry_free(struct inspect *inspect, struct inquiry *inquiry)
 		HASH_DELETE(hh, inquiry->heard, heard);
 		free(heard);
 	}
+	if (inquiry->asked != 0)
+		HASH_DELETE(by_asked, inspect->asked_inquiries, inquiry);
+	turns_remove(&inspect->turns, &inquiry->turn);
 	HASH_DELETE(hh, inspect->inquiries, inquiry);
+	free(inquiry->text);
 	free(inquiry);
+}
+
+/* One that cannot be sent has its deadline now. */
+static void
+inquiry_send(struct inspect *inspect, struct inquiry *inquiry)
+{
+	int64_t now = now_of(inspect);
+
+	inquiry->asked = broker_ask(inspect->broker, inquiry->text, strlen(inquiry->text));
+	free(inquiry->text);
+	inquiry->text = NULL;
+	if (inquiry->asked != 0)
+		HASH_ADD(
+		    by_asked, inspect->asked_inquiries, asked, sizeof(inquiry->asked), inquiry);
+	timers_set(inspect->timers, &inquiry->deadline,
+	    inquiry->asked == 0 ? now : now + inspect->settings.timeout);
+}
+
+/* Sends those of that user whose turn has come. */
+static void
+send_first(struct inspect *inspect, int64_t user)
+{
+	struct inquiry *inquiry;
+
+	for (size_t i = 0; i < INSPECT_USER_MAX; i++) {
+		inquiry = turns_of(&inspect->turns, user, i);
+		if (inquiry != NULL && inquiry->text != NULL)
+			inquiry_send(inspect, inquiry);
+	}
 }
 
 /* Everybody had his time: who was there and has not answered is missing, and in the end forgotten. */
@@ -197,53 +239,73 @@ deadline_passed(void *ctx, uint64_t id)
 	struct inquiry *inquiry = inquiry_find(inspect, id);
 
 	assert(inquiry != NULL);
-	if (inquiry->done.everybody)
+	if (inquiry->done.everybody && inquiry->asked != 0)
 		call_roll(inspect, inquiry);
-	inquiry->done.over(inquiry->done.ctx, inquiry->done.id);
+	if (!inquiry->left)
+		inquiry->done.over(inquiry->done.ctx, inquiry->done.id);
 	inspect_end(inspect, id);
 }
 
 uint64_t
-inspect_ask(
-    struct inspect *inspect, enum letter_op op, struct cJSON *letter, struct inspect_done done)
+inspect_ask(struct inspect *inspect, int64_t user, enum letter_op op, struct cJSON *letter,
+    struct inspect_done done)
 {
 	char *text = letter_text(letter);
-	size_t len = text == NULL ? 0 : strlen(text);
-	uint64_t asked = 0;
 	struct inquiry *inquiry;
 
-	if (text != NULL && len <= BROKER_LETTER_MAX)
-		asked = broker_ask(inspect->broker, text, len);
-	free(text);
-	if (asked == 0)
+	if (text == NULL || strlen(text) > BROKER_LETTER_MAX) {
+		free(text);
 		return 0;
+	}
 	inquiry = mem_alloc(sizeof(*inquiry));
-	inquiry->asked = asked;
+	inquiry->id = ++inspect->last_id;
+	inquiry->user = user;
+	inquiry->text = text;
 	inquiry->op = op;
 	inquiry->done = done;
-	timer_init(&inquiry->deadline, deadline_passed, inspect, asked);
-	HASH_ADD(hh, inspect->inquiries, asked, sizeof(inquiry->asked), inquiry);
-	timers_set(
-	    inspect->timers, &inquiry->deadline, now_of(inspect) + inspect->settings.timeout);
-	return asked;
+	timer_init(&inquiry->deadline, deadline_passed, inspect, inquiry->id);
+	HASH_ADD(hh, inspect->inquiries, id, sizeof(inquiry->id), inquiry);
+	turns_add(&inspect->turns, &inquiry->turn, user, inquiry);
+	send_first(inspect, user);
+	if (inquiry->text != NULL || inquiry->asked != 0)
+		return inquiry->id;
+	inquiry_free(inspect, inquiry);
+	return 0;
 }
 
 void
-inspect_end(struct inspect *inspect, uint64_t asked)
+inspect_end(struct inspect *inspect, uint64_t id)
 {
-	struct inquiry *inquiry = inquiry_find(inspect, asked);
+	struct inquiry *inquiry = inquiry_find(inspect, id);
+	int64_t user;
 
-	if (inquiry != NULL)
-		inquiry_free(inspect, inquiry);
+	if (inquiry == NULL)
+		return;
+	user = inquiry->user;
+	inquiry_free(inspect, inquiry);
+	send_first(inspect, user);
+}
+
+void
+inspect_leave(struct inspect *inspect, uint64_t id)
+{
+	struct inquiry *inquiry = inquiry_find(inspect, id);
+
+	if (inquiry != NULL && inquiry->asked != 0)
+		inquiry->left = true;
+	else
+		inspect_end(inspect, id);
 }
 
 bool
-inspect_is_whole(const struct inspect *inspect, uint64_t asked)
+inspect_is_whole(const struct inspect *inspect, uint64_t id)
 {
-	const struct inquiry *inquiry = inquiry_find(inspect, asked);
+	const struct inquiry *inquiry = inquiry_find(inspect, id);
 
 	if (inquiry == NULL)
 		return true;
+	if (inquiry->asked == 0)
+		return false;
 	if (inspect->rolled == INT64_MIN || now_of(inspect) - inspect->rolled >= INSPECT_ROLL)
 		return false;
 	for (const struct known *known = inspect->known; known != NULL; known = known->hh.next) {
@@ -254,17 +316,17 @@ inspect_is_whole(const struct inspect *inspect, uint64_t asked)
 }
 
 bool
-inspect_has_answered(const struct inspect *inspect, uint64_t asked, uint32_t run)
+inspect_has_answered(const struct inspect *inspect, uint64_t id, uint32_t run)
 {
-	const struct inquiry *inquiry = inquiry_find(inspect, asked);
+	const struct inquiry *inquiry = inquiry_find(inspect, id);
 
 	return inquiry != NULL && has_answered(inquiry, run);
 }
 
 struct cJSON *
-inspect_missing(const struct inspect *inspect, uint64_t asked)
+inspect_missing(const struct inspect *inspect, uint64_t id)
 {
-	const struct inquiry *inquiry = inquiry_find(inspect, asked);
+	const struct inquiry *inquiry = inquiry_find(inspect, id);
 	struct cJSON *missing = json_new_array();
 
 	for (const struct known *known = inspect->known; known != NULL; known = known->hh.next) {
@@ -351,14 +413,20 @@ take_part(struct inquiry *inquiry, const struct letter *letter)
 void
 inspect_letter_replied(struct inspect *inspect, const struct broker_letter *letter)
 {
-	struct inquiry *inquiry = inquiry_find(inspect, letter->asked);
+	struct inquiry *inquiry;
 	struct letter read;
 
+	HASH_FIND(
+	    by_asked, inspect->asked_inquiries, &letter->asked, sizeof(letter->asked), inquiry);
 	if (!read_letter(inspect, letter, true, &read))
 		return;
 	known_heard(inspect, &read);
-	if (inquiry != NULL && read.run != inspect->settings.run && take_part(inquiry, &read))
-		inquiry->done.heard(inquiry->done.ctx, inquiry->done.id, &read);
+	if (inquiry != NULL && read.run != inspect->settings.run && take_part(inquiry, &read)) {
+		if (!inquiry->left)
+			inquiry->done.heard(inquiry->done.ctx, inquiry->done.id, &read);
+		else if (inspect_is_whole(inspect, inquiry->id))
+			inspect_end(inspect, inquiry->id);
+	}
 	letter_done(&read);
 }
 
@@ -453,6 +521,7 @@ inspect_new(struct broker *broker, struct timers *timers, const struct inspect_s
 	inspect->asked = asked;
 	inspect->ctx = ctx;
 	inspect->rolled = INT64_MIN;
+	turns_init(&inspect->turns);
 	timer_init(&inspect->hello, say_hello, inspect, 0);
 	return inspect;
 }

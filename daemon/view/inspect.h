@@ -8,6 +8,9 @@
  * call); so for a while (INSPECT_ROLL) one to which all that are known have answered need not wait for
  * its deadline, unless letters may have gone unheard since. Who is known and did not answer is missing,
  * and forgotten after a while.
+ *
+ * Every daemon has to answer every inquiry. Each user has INSPECT_USER_MAX inquiries at once; the others are
+ * sent when those have ended.
  */
 #ifndef VIEW_INSPECT_H
 #define VIEW_INSPECT_H
@@ -21,6 +24,8 @@
 #define INSPECT_ROLL (60 * NSEC_PER_SEC)
 /* Daemons that are kept in mind; others are answered, and not waited for. */
 #define INSPECT_HOSTS_MAX 1024
+/* Inquiries of one user that are answered at once. */
+#define INSPECT_USER_MAX 4
 /* Letters of one daemon that are taken as its answer. */
 #define INSPECT_PARTS_MAX 8
 
@@ -63,11 +68,16 @@ struct inspect_done {
 	uint64_t id;
 };
 
-/* Takes `letter`. The inquiry's number; 0: the others cannot be asked now. */
-uint64_t inspect_ask(
-    struct inspect *inspect, enum letter_op op, struct cJSON *letter, struct inspect_done done);
+/*
+ * Takes `letter`. user: who wants to know, as in turns.h; TURNS_DAEMONS for what this daemon asks for all. The
+ * inquiry's number; 0: the others cannot be asked now.
+ */
+uint64_t inspect_ask(struct inspect *inspect, int64_t user, enum letter_op op, struct cJSON *letter,
+    struct inspect_done done);
 /* Ends it untold. One that is gone, or 0, is fine. */
 void inspect_end(struct inspect *inspect, uint64_t inquiry);
+/* The same for one that is not over: it is one of its user's until it has been answered, or its time is over. */
+void inspect_leave(struct inspect *inspect, uint64_t inquiry);
 /* Whether everybody has answered as far as is known, so that there is nothing to wait for. */
 bool inspect_is_whole(const struct inspect *inspect, uint64_t inquiry);
 /* Whether that daemon has answered wholly. */

@@ -15,8 +15,9 @@
  * show: the rows of one name, of all hosts. At once the others are asked for theirs and the broker for the
  * slots that are taken. It is over when the broker has answered, and the others have or their time is
  * over; a taken slot that nobody explains is waited for until then. As it may have changed hands
- * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too. The
- * rows of this daemon are added last, as a job (view.c): there may be many.
+ * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too. That second
+ * count is not one of the user's looks. Each user has one second count at a time. The rows of this daemon are
+ * added last, as a job (view.c): there may be many.
  *
  *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
  *	                                  |                                                       v
@@ -47,6 +48,7 @@ struct rows {
 struct showing {
 	uint64_t id;
 	uint64_t peer, request;
+	int64_t user;
 	enum showing_state state;
 	char *name;         /* owned */
 	enum reason reason; /* COUNTED: of the broker's answer */
@@ -61,11 +63,13 @@ struct showing {
 	uint64_t waiting, more;
 	uint64_t inquiry;      /* 0: none is in progress */
 	struct cJSON *missing; /* owned; when the inquiry is over: who did not answer */
+	struct turn counts;    /* COUNTING_AGAIN: the first of its user is counted */
+	bool counted_again;    /* COUNTING_AGAIN: the broker was asked */
 	struct timer count_again;
 	bool has_left;    /* COUNTING: its peer. The look is over when the broker has answered */
 	struct job job;   /* WRITING */
 	struct walk walk; /* the same */
-	bool full; /* one of our own rows found no room: the others are not written in vain */
+	bool full;        /* a row found no room: the others are not written in vain */
 	UT_hash_handle hh;
 };
 
@@ -86,10 +90,29 @@ rows_free(struct rows *rows)
 	free(rows->list);
 }
 
+/* The first showing of that user that wants a second count is counted. Not from inside the engine. */
+static void
+count_first(struct view *view, int64_t user)
+{
+	struct showing *first = turns_of(&view->counts, user, 0);
+
+	if (first != NULL && !first->counted_again)
+		timers_set(
+		    view->timers, &first->count_again, clock_now(timers_clock(view->timers)));
+}
+
+static void
+end_count(struct view *view, struct showing *showing)
+{
+	turns_remove(&view->counts, &showing->counts);
+	count_first(view, showing->user);
+}
+
 static void
 showing_free(struct view *view, struct showing *showing)
 {
 	inspect_end(view->inspect, showing->inquiry);
+	end_count(view, showing);
 	timers_cancel(view->timers, &showing->count_again);
 	view_job_end(view, &showing->job);
 	walk_end(&showing->walk);
@@ -127,28 +150,29 @@ explain_slot(void *ctx, int slot)
 	explain(ctx, slot);
 }
 
+/* So many bytes are kept until the answer. */
 static void
-explain_own(void *ctx, const struct lock_party *party)
+keep(const struct view *view, const struct showing *showing, size_t bytes)
 {
-	bool takes_mutex = party->kind == LOCK_KIND_MUTEX && party->state == LOCK_PARTY_BUSY;
-
-	if (party->slot > 0 || takes_mutex)
-		explain(ctx, party->slot);
+	view->listener.keep(view->listener.ctx, showing->peer, showing->request, bytes);
 }
 
 /* Takes the row. */
 static void
-add_row(struct showing *showing, struct cJSON *row)
+add_row(const struct view *view, struct showing *showing, struct cJSON *row)
 {
 	struct rows *rows = row_waits(row) ? &showing->waiters : &showing->holders;
 	char *text = json_print(row);
 	size_t size = strlen(text) + 1;
 
 	explain(showing, row_takes(row));
-	if (showing->bytes + size > ROWS_BYTES_MAX) {
+	if (showing->bytes + size > ROWS_BYTES_MAX ||
+	    view->listener.room(view->listener.ctx, showing->peer) < size) {
+		showing->full = true;
 		showing->more++;
 		free(text);
 	} else {
+		keep(view, showing, size);
 		showing->bytes += size;
 		if (rows->count == rows->room) {
 			rows->room = rows->room * 2 + 16;
@@ -163,8 +187,7 @@ add_row(struct showing *showing, struct cJSON *row)
 static void
 explain_ours(const struct view *view, struct showing *showing)
 {
-	lock_each(view->engine, showing->name, explain_own, showing);
-	lock_each_passing(view->engine, showing->name, explain_slot, showing);
+	lock_each_taken(view->engine, showing->name, explain_slot, showing);
 }
 
 /* The first taken slot that nobody explains, from that place on; busy_count: there is none. */
@@ -282,12 +305,6 @@ make_room(const struct view *view, struct showing *showing)
 static void
 answer(struct view *view, struct showing *showing)
 {
-	size_t at;
-
-	explain_ours(view, showing);
-	for (at = next_unexplained(showing, 0); at < showing->busy_count;
-	     at = next_unexplained(showing, at + 1))
-		add_row(showing, row_unknown(showing->name, showing->busy[at]));
 	sort_by_slot(&showing->holders);
 	make_room(view, showing);
 	if (showing->reason == REASON_NO_SUCH_LOCK && showing->more == 0 &&
@@ -299,29 +316,57 @@ answer(struct view *view, struct showing *showing)
 	showing_free(view, showing);
 }
 
+/* The rows of this daemon. False: the time is over. */
 static bool
-write_own(struct view *view, struct job *job, int64_t end)
+write_own(const struct view *view, struct showing *showing, int64_t end)
 {
-	struct showing *showing = job->ctx;
 	const struct row_facts facts = view_facts(view);
 	struct lock_party party;
-	uint64_t more;
 
-	if (showing->walk.rows == NULL)
-		walk_begin(&showing->walk, view->engine, showing->name);
 	while (walk_next(&showing->walk, view->engine, &party)) {
 		showing->waiting += party.state == LOCK_PARTY_WAITING;
-		more = showing->more;
 		if (showing->full)
 			showing->more++;
 		else
-			add_row(showing, row_new(&facts, &party));
-		showing->full = showing->more > more;
-		if (clock_now(timers_clock(view->timers)) >= end)
+			add_row(view, showing, row_new(&facts, &party));
+		if (view_is_over(view, end))
 			return false;
 	}
-	answer(view, showing);
 	return true;
+}
+
+/* Those of slots that nobody explains. False: the time is over. */
+static bool
+write_unknown(const struct view *view, struct showing *showing, int64_t end)
+{
+	size_t at;
+
+	explain_ours(view, showing);
+	for (at = next_unexplained(showing, 0); at < showing->busy_count;
+	     at = next_unexplained(showing, at + 1)) {
+		if (showing->full) {
+			explain(showing, showing->busy[at]);
+			showing->more++;
+		} else {
+			add_row(view, showing, row_unknown(showing->name, showing->busy[at]));
+		}
+		if (view_is_over(view, end))
+			return false;
+	}
+	return true;
+}
+
+static void
+write_rows(struct view *view, struct job *job, int64_t end)
+{
+	struct showing *showing = job->ctx;
+
+	if (showing->walk.rows == NULL) {
+		walk_begin(&showing->walk, view->engine, showing->name);
+		keep(view, showing, walk_size(&showing->walk));
+	}
+	if (write_own(view, showing, end) && write_unknown(view, showing, end))
+		answer(view, showing);
 }
 
 /* All that others know of it is known. */
@@ -330,8 +375,8 @@ finish(struct view *view, struct showing *showing)
 {
 	showing->state = SHOW_WRITING;
 	showing->theirs = showing->waiters.count;
-	showing->job = (struct job){.step = write_own, .ctx = showing};
-	view_job_begin(view, &showing->job);
+	showing->job = (struct job){.step = write_rows, .ctx = showing};
+	view_job_begin(view, &showing->job, showing->user);
 }
 
 /* ---- its way ---- */
@@ -365,28 +410,30 @@ go_on(struct view *view, struct showing *showing)
 		finish(view, showing);
 		return;
 	}
-	/* The engine may be in the middle of telling the first numbers. */
 	showing->state = SHOW_COUNTING_AGAIN;
-	timers_set(view->timers, &showing->count_again, clock_now(timers_clock(view->timers)));
+	turns_add(&view->counts, &showing->counts, showing->user, showing);
+	count_first(view, showing->user);
 }
 
 static void
 count_again(void *ctx, uint64_t id)
 {
 	struct view *view = ctx;
-	const struct showing *showing = showing_find(view, id);
+	struct showing *showing = showing_find(view, id);
 
+	showing->counted_again = true;
 	lock_busy(view->engine, VIEW_PEER, id, showing->name);
 }
 
 static void
-take_busy(struct showing *showing, const struct lock_answer *answer)
+take_busy(const struct view *view, struct showing *showing, const struct lock_answer *answer)
 {
 	showing->reason = answer->reason;
 	showing->slots = answer->slots;
 	showing->busy_count = 0;
 	if (answer->held_count == 0)
 		return;
+	keep(view, showing, answer->held_count * sizeof(int));
 	showing->busy = mem_grow(showing->busy, answer->held_count, sizeof(int));
 	memcpy(showing->busy, answer->held, answer->held_count * sizeof(int));
 	showing->busy_count = answer->held_count;
@@ -414,36 +461,21 @@ show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
 	if (showing == NULL)
 		return;
 	if (showing->state == SHOW_COUNTING_AGAIN) {
+		end_count(view, showing);
 		if (answer->reason == REASON_NONE || answer->reason == REASON_NO_SUCH_LOCK) {
 			explain_new(showing, answer);
-			take_busy(showing, answer);
+			take_busy(view, showing, answer);
 		}
 		finish(view, showing);
 		return;
 	}
-	take_busy(showing, answer);
+	take_busy(view, showing, answer);
 	showing->state = SHOW_COUNTED;
 	view->listener.looked(view->listener.ctx, showing->peer, showing->request);
 	if (showing->has_left)
 		showing_free(view, showing);
 	else
 		go_on(view, showing);
-}
-
-/* That of another daemon, which is kept until the answer. */
-static void
-keep_row(struct view *view, struct showing *showing, const struct cJSON *row)
-{
-	const struct view_listener *listener = &view->listener;
-	size_t size = row_size(row);
-
-	if (listener->room(listener->ctx, showing->peer) < size) {
-		explain(showing, row_takes(row));
-		showing->more++;
-		return;
-	}
-	listener->keep(listener->ctx, showing->peer, showing->request, size);
-	add_row(showing, row_copy(row));
 }
 
 static void
@@ -457,7 +489,7 @@ heard(void *ctx, uint64_t id, const struct letter *answer)
 	for (one = json_first(answer->rows); one != NULL; one = json_next(one)) {
 		if (row_is_sane(one, answer->run, answer->host) &&
 		    strcmp(row_name(one), showing->name) == 0)
-			keep_row(view, showing, one);
+			add_row(view, showing, row_copy(one));
 	}
 	for (one = json_first(answer->slots); one != NULL; one = json_next(one)) {
 		if (json_integer(one, &slot) && slot <= METHODS_SLOTS_MAX)
@@ -486,6 +518,8 @@ show_peer_left(struct view *view, uint64_t peer)
 	HASH_ITER (hh, view->showings, showing, next) {
 		if (showing->peer != peer)
 			continue;
+		inspect_leave(view->inspect, showing->inquiry);
+		showing->inquiry = 0;
 		if (showing->state == SHOW_COUNTING)
 			showing->has_left = true;
 		else
@@ -502,12 +536,13 @@ view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	showing->id = view_id(view);
 	showing->peer = peer;
 	showing->request = request;
+	showing->user = view_user(view, peer);
 	showing->name = mem_strdup(name);
 	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
 	timer_init(&showing->count_again, count_again, view, showing->id);
 	HASH_ADD(hh, view->showings, id, sizeof(showing->id), showing);
 	json_add_string(letter, "name", name);
-	showing->inquiry = inspect_ask(view->inspect, LETTER_ROWS, letter,
+	showing->inquiry = inspect_ask(view->inspect, showing->user, LETTER_ROWS, letter,
 	    (struct inspect_done){
 		.everybody = true, .heard = heard, .over = over, .ctx = view, .id = showing->id});
 	showing->missing = inspect_missing(view->inspect, showing->inquiry);

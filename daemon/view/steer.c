@@ -133,7 +133,7 @@ ask(struct view *view, struct steering *steering, enum letter_op op)
 		json_add_string(
 		    letter, "waiter", wire_id_write(id, steering->run, steering->waiter));
 	json_add_integer(letter, "uid", steering->uid);
-	steering->inquiry = inspect_ask(view->inspect, op, letter, done);
+	steering->inquiry = inspect_ask(view->inspect, steering->uid, op, letter, done);
 }
 
 static const char cannot_ask[] = "the other daemons cannot be asked now";

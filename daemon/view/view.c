@@ -13,7 +13,7 @@
  * short holds do not open and close the inbox all the time.
  */
 #define STAY_IDLE (60 * NSEC_PER_SEC)
-/* Jobs have so much time, and rest for so long: holders must not feel who looks on. */
+/* Jobs have so much time, and rest for so long, so that they do not delay holders. */
 #define JOB_SLICE (NSEC_PER_MSEC / 4)
 #define JOB_REST NSEC_PER_MSEC
 
@@ -35,6 +35,18 @@ view_facts(const struct view *view)
 	    .wall = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
 }
 
+bool
+view_is_over(const struct view *view, int64_t end)
+{
+	return clock_now(timers_clock(view->timers)) >= end;
+}
+
+int64_t
+view_user(const struct view *view, uint64_t peer)
+{
+	return view->listener.user(view->listener.ctx, peer);
+}
+
 void
 view_refuse(
     struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text)
@@ -47,7 +59,7 @@ view_refuse(
 static void
 schedule(struct view *view, int64_t wait)
 {
-	if (!TAILQ_EMPTY(&view->jobs) && !timer_is_set(&view->work))
+	if (turns_first(&view->jobs) != NULL && !timer_is_set(&view->work))
 		timers_set(view->timers, &view->work, clock_now(timers_clock(view->timers)) + wait);
 }
 
@@ -59,32 +71,27 @@ work(void *ctx, uint64_t id)
 	struct job *job;
 
 	(void)id;
-	while ((job = TAILQ_FIRST(&view->jobs)) != NULL) {
-		view_job_end(view, job);
-		if (job->step(view, job, end))
-			continue;
-		job->queued = true;
-		TAILQ_INSERT_TAIL(&view->jobs, job, next);
-		if (clock_now(timers_clock(view->timers)) >= end)
+	while ((job = turns_first(&view->jobs)) != NULL) {
+		/* Before the step, which may free the job. */
+		turns_pass(&view->jobs);
+		job->step(view, job, end);
+		if (view_is_over(view, end))
 			break;
 	}
 	schedule(view, JOB_REST);
 }
 
 void
-view_job_begin(struct view *view, struct job *job)
+view_job_begin(struct view *view, struct job *job, int64_t user)
 {
-	job->queued = true;
-	TAILQ_INSERT_TAIL(&view->jobs, job, next);
+	turns_add(&view->jobs, &job->turn, user, job);
 	schedule(view, 0);
 }
 
 void
 view_job_end(struct view *view, struct job *job)
 {
-	if (job->queued)
-		TAILQ_REMOVE(&view->jobs, job, next);
-	job->queued = false;
+	turns_remove(&view->jobs, &job->turn);
 }
 
 /* ---- whether others are answered ---- */
@@ -174,7 +181,8 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->inspect = inspect_new(broker, timers, &asking, answers_asked, view);
 	view->feed = feed_new(view);
 	timer_init(&view->settle, settle, view, 0);
-	TAILQ_INIT(&view->jobs);
+	turns_init(&view->jobs);
+	turns_init(&view->counts);
 	TAILQ_INIT(&view->asked);
 	timer_init(&view->work, work, view, 0);
 	return view;

@@ -34,6 +34,8 @@ struct view_listener {
 	/* A notification of a watch; params are taken. */
 	void (*tell)(
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);
+	/* The user whose peer it is. Asked while the peer makes a request. */
+	uid_t (*user)(void *ctx, uint64_t peer);
 	/* Bytes that the peer has not read yet. */
 	size_t (*unread)(void *ctx, uint64_t peer);
 	/* Bytes that it may be sent, or that may be kept for its requests, as far as its user goes. */

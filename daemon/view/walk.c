@@ -14,7 +14,7 @@ note(void *ctx, const struct lock_party *row)
 	struct walk *walk = ctx;
 
 	if (walk->count == walk->room) {
-		walk->room = walk->room * 2 + 16;
+		walk->room *= 2;
 		walk->rows = mem_grow(walk->rows, walk->room, sizeof(*walk->rows));
 	}
 	walk->rows[walk->count++] = (struct walk_row){row->waiter, row->lock};
@@ -23,8 +23,15 @@ note(void *ctx, const struct lock_party *row)
 void
 walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name)
 {
-	*walk = (struct walk){.count = 0};
+	*walk = (struct walk){.room = 16};
+	walk->rows = mem_grow(NULL, walk->room, sizeof(*walk->rows));
 	lock_each(engine, name, note, walk);
+}
+
+size_t
+walk_size(const struct walk *walk)
+{
+	return walk->room * sizeof(*walk->rows);
 }
 
 bool

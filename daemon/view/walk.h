@@ -11,12 +11,14 @@
 #include "daemon/lock/lock.h"
 
 struct walk {
-	struct walk_row *rows; /* owned */
+	struct walk_row *rows; /* owned; NULL: it has not begun */
 	size_t count, room, next;
 };
 
 /* name NULL: all. As lock_each(). */
 void walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name);
+/* Bytes that it needs. */
+size_t walk_size(const struct walk *walk);
 /* The next row; false: there is none. */
 bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_party *ret);
 /* Also for one that was zeroed and never began. */

@@ -105,6 +105,13 @@ on_tell(void *ctx, uint64_t peer, uint64_t request, const char *method, struct c
 	json_free(read);
 }
 
+static uid_t
+on_user(void *ctx, uint64_t peer)
+{
+	(void)peer;
+	return ((const struct rig_daemon *)ctx)->user;
+}
+
 static size_t
 on_unread(void *ctx, uint64_t peer)
 {
@@ -155,8 +162,9 @@ pass_changed(void *ctx, const struct lock_party *row)
 static void
 pass_asked(void *ctx, const struct broker_letter *letter)
 {
-	const struct rig_daemon *daemon = ctx;
+	struct rig_daemon *daemon = ctx;
 
+	daemon->letters++;
 	if (!daemon->deaf)
 		view_asked(daemon->view, letter);
 }
@@ -218,6 +226,7 @@ rig_new(void)
 		    .may = on_may,
 		    .sees = on_sees,
 		    .tell = on_tell,
+		    .user = on_user,
 		    .unread = on_unread,
 		    .room = on_room,
 		    .looked = on_looked,

@@ -28,10 +28,12 @@ struct rig_daemon {
 	struct view *view; /* owned */
 	bool deaf;         /* hears no letters, as one that is stopped */
 	bool forbids;      /* its peers may do nothing by name */
+	uid_t user;        /* who makes the requests that follow */
 	size_t unread;     /* of every peer */
 	bool full;         /* no peer has room for more */
 	size_t kept;       /* for answers, in all */
 	unsigned looked;   /* requests that the broker was done with */
+	unsigned letters;  /* questions of other daemons, also while it is deaf */
 };
 
 struct view_rig {
