@@ -5,11 +5,9 @@
 #include "daemon/view/feed_inside.h"
 #include "protocol/json.h"
 
-#define ROUND_EVERY NSEC_PER_SEC
-
 /* ---- rounds ---- */
 
-/* Whoever has read all that it was sent may begin anew. */
+/* A watch whose peer has read all that it was sent begins anew. */
 static void
 resync(struct feed *feed, struct watcher *watcher)
 {
@@ -25,26 +23,48 @@ resync(struct feed *feed, struct watcher *watcher)
 static void
 end_round(struct feed *feed)
 {
-	int64_t next = clock_now(timers_clock(feed->view->timers)) + ROUND_EVERY;
+	int64_t now = clock_now(timers_clock(feed->view->timers));
 	struct watcher *watcher;
 
 	if (feed->inquiry != 0)
-		mirror_end_round(
-		    &feed->mirror, &feed->changes, feed->view->inspect, feed->inquiry, feed->round);
-	feed_tell_soon(feed);
+		mirror_end_round(&feed->mirror, feed->view->inspect, feed->inquiry, feed->round);
+	feed_work_soon(feed);
 	json_free(feed->missing);
 	feed->missing = inspect_missing(feed->view->inspect, feed->inquiry);
 	inspect_end(feed->view->inspect, feed->inquiry);
 	feed->inquiry = 0;
+	timers_set(feed->view->timers, &feed->next_round, now + ROUND_EVERY);
 	TAILQ_FOREACH (watcher, &feed->watchers, next) {
-		if (watcher->state == WATCHER_BEHIND && !watcher->is_queued)
+		if (watcher->state == WATCHER_BEHIND && watcher->begins.user == NULL)
 			resync(feed, watcher);
 		else if (watcher->state == WATCHER_ROUND && watcher->round <= feed->round)
 			feed_begin(feed, watcher, WATCHER_OTHERS);
 		else if (watcher->state == WATCHER_ROUND)
-			next = feed->round_began + ROUND_GAP;
+			feed_want_round(feed, watcher->user);
 	}
-	timers_set(feed->view->timers, &feed->next_round, next);
+}
+
+static bool
+may_be_early(const struct feed *feed, int64_t user, int64_t now)
+{
+	for (size_t i = 0; i < EARLY_ROUNDS; i++) {
+		if (feed->early[i].user == user && now - feed->early[i].at < ROUND_EVERY)
+			return false;
+	}
+	return true;
+}
+
+void
+feed_want_round(struct feed *feed, int64_t user)
+{
+	int64_t now = clock_now(timers_clock(feed->view->timers));
+
+	if (feed->inquiry != 0 || feed->is_early || !may_be_early(feed, user, now))
+		return;
+	feed->is_early = true;
+	feed->early[feed->next_early++ % EARLY_ROUNDS] =
+	    (struct early_round){.user = user, .at = now};
+	timers_set(feed->view->timers, &feed->next_round, feed->round_began + ROUND_GAP);
 }
 
 static void
@@ -88,6 +108,7 @@ begin_round(void *ctx, uint64_t id)
 	const char *name = common_name(feed);
 
 	(void)id;
+	feed->is_early = false;
 	feed->round_began = clock_now(timers_clock(feed->view->timers));
 	if (name != NULL)
 		json_add_string(letter, "name", name);
@@ -98,17 +119,17 @@ begin_round(void *ctx, uint64_t id)
 		end_round(feed);
 }
 
-/* Nobody watches any more: what others said is forgotten. */
+/* Nobody watches any more: what others said is forgotten, in slices. */
 static void
 stop(struct feed *feed)
 {
 	inspect_end(feed->view->inspect, feed->inquiry);
 	feed->inquiry = 0;
 	timers_cancel(feed->view->timers, &feed->next_round);
-	timers_cancel(feed->view->timers, &feed->work);
-	changes_forget(&feed->changes, feed->changes.last);
+	feed->is_early = false;
 	feed->turns = 0;
-	mirror_clear(&feed->mirror);
+	mirror_forget(&feed->mirror, feed->round);
+	feed_work_soon(feed);
 }
 
 /* ---- watchers ---- */
@@ -126,6 +147,7 @@ view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	watcher = mem_alloc(sizeof(*watcher));
 	watcher->peer = peer;
 	watcher->request = request;
+	watcher->user = view_user(view, peer);
 	watcher->name = name == NULL ? NULL : mem_strdup(name);
 	TAILQ_INSERT_TAIL(&feed->watchers, watcher, next);
 	feed->count++;
@@ -198,7 +220,9 @@ feed_new(struct view *view)
 
 	feed->view = view;
 	TAILQ_INIT(&feed->watchers);
-	TAILQ_INIT(&feed->begin);
+	turns_init(&feed->begin);
+	for (size_t i = 0; i < EARLY_ROUNDS; i++)
+		feed->early[i].user = TURNS_DAEMONS;
 	changes_init(&feed->changes);
 	timer_init(&feed->work, feed_work, feed, 0);
 	timer_init(&feed->next_round, begin_round, feed, 0);
@@ -213,6 +237,10 @@ feed_free(struct feed *feed)
 	while ((watcher = TAILQ_FIRST(&feed->watchers)) != NULL)
 		watcher_end(feed, watcher);
 	stop(feed);
+	timers_cancel(feed->view->timers, &feed->work);
+	while (mirror_sweep(&feed->mirror, &feed->changes))
+		continue;
+	changes_forget(&feed->changes, feed->changes.last);
 	json_free(feed->missing);
 	free(feed);
 }

@@ -61,12 +61,6 @@ schedule(struct feed *feed, int64_t wait)
 		timers_set(timers, &feed->work, clock_now(timers_clock(timers)) + wait);
 }
 
-static bool
-is_over(const struct feed *feed, int64_t end)
-{
-	return clock_now(timers_clock(feed->view->timers)) >= end;
-}
-
 static void
 tell_row(const struct feed *feed, struct watcher *watcher, const char *row)
 {
@@ -97,7 +91,7 @@ tell_gone(const struct feed *feed, struct watcher *watcher, const char *waiter)
 static bool
 is_begun(const struct feed *feed, const struct watcher *watcher)
 {
-	return feed->begun && TAILQ_FIRST(&feed->begin) == watcher;
+	return feed->begun == watcher;
 }
 
 static bool
@@ -134,7 +128,7 @@ tell_news(struct feed *feed, struct watcher *watcher, int64_t end)
 			continue;
 		tell_change(feed, watcher, change);
 		watcher->seen = change->order;
-		if (is_over(feed, end))
+		if (view_is_over(feed->view, end))
 			return false;
 	}
 	return true;
@@ -151,7 +145,7 @@ tell_all(struct feed *feed, int64_t end)
 		feed->turn_seen = feed->changes.last;
 	}
 	for (; feed->turns > 0; feed->turns--) {
-		if (is_over(feed, end))
+		if (view_is_over(feed->view, end))
 			return false;
 		watcher = TAILQ_FIRST(&feed->watchers);
 		if (!tell_news(feed, watcher, end))
@@ -174,6 +168,12 @@ forget_changes(struct feed *feed)
 			watcher->state = WATCHER_BEHIND;
 	}
 	changes_forget(&feed->changes, feed->changes.last);
+}
+
+void
+feed_work_soon(struct feed *feed)
+{
+	schedule(feed, 0);
 }
 
 void
@@ -247,7 +247,7 @@ tell_own(struct feed *feed, struct watcher *watcher, int64_t end)
 				tell_first(feed, watcher, row);
 			free(row);
 		}
-		if (is_over(feed, end))
+		if (view_is_over(feed->view, end))
 			return false;
 	}
 	return true;
@@ -265,7 +265,7 @@ tell_others(struct feed *feed, struct watcher *watcher, int64_t end)
 			tell_first(feed, watcher, text);
 			free(text);
 		}
-		if (is_over(feed, end))
+		if (view_is_over(feed->view, end))
 			return false;
 	}
 	return true;
@@ -286,18 +286,11 @@ tell_synced(struct feed *feed, struct watcher *watcher)
 	feed_tell(feed, watcher, "synced", params);
 }
 
-/* A round for those that wait for one, unless one goes on. */
-static void
-want_round(struct feed *feed)
-{
-	if (feed->inquiry == 0)
-		timers_set(feed->view->timers, &feed->next_round, feed->round_began + ROUND_GAP);
-}
-
 static void
 begin_first(struct feed *feed, struct watcher *watcher)
 {
-	feed->begun = true;
+	feed->begun = watcher;
+	turns_pass(&feed->begin);
 	if (watcher->state == WATCHER_OTHERS)
 		mirror_walk(&feed->mirror);
 	if (watcher->state != WATCHER_NEW)
@@ -313,8 +306,7 @@ void
 feed_begin(struct feed *feed, struct watcher *watcher, enum watcher_state state)
 {
 	watcher->state = state;
-	watcher->is_queued = true;
-	TAILQ_INSERT_TAIL(&feed->begin, watcher, begins);
+	turns_add(&feed->begin, &watcher->begins, watcher->user, watcher);
 	schedule(feed, 0);
 }
 
@@ -322,12 +314,17 @@ void
 feed_end_begin(struct feed *feed, struct watcher *watcher)
 {
 	if (is_begun(feed, watcher)) {
-		feed->begun = false;
+		feed->begun = NULL;
 		walk_end(&feed->walk);
 	}
-	if (watcher->is_queued)
-		TAILQ_REMOVE(&feed->begin, watcher, begins);
-	watcher->is_queued = false;
+	turns_remove(&feed->begin, &watcher->begins);
+}
+
+/* The one that is being told what there is, or the next one; NULL: there is none. */
+static struct watcher *
+next_to_begin(const struct feed *feed)
+{
+	return feed->begun != NULL ? feed->begun : turns_first(&feed->begin);
 }
 
 /* False: the time is over. */
@@ -336,8 +333,8 @@ begin_all(struct feed *feed, int64_t end)
 {
 	struct watcher *watcher;
 
-	while ((watcher = TAILQ_FIRST(&feed->begin)) != NULL) {
-		if (!feed->begun) {
+	while ((watcher = next_to_begin(feed)) != NULL) {
+		if (!is_begun(feed, watcher)) {
 			/* Rows elsewhere that changed before are told with the others. */
 			if (watcher->state == WATCHER_OTHERS && !tell_news(feed, watcher, end))
 				return false;
@@ -350,10 +347,21 @@ begin_all(struct feed *feed, int64_t end)
 			watcher->state = WATCHER_ROUND;
 			/* One that is in progress may be about another name. */
 			watcher->round = feed->round + 1;
-			want_round(feed);
+			feed_want_round(feed, watcher->user);
 		} else if (watcher->state == WATCHER_OTHERS) {
 			tell_synced(feed, watcher);
 		}
+	}
+	return true;
+}
+
+/* Rows of other daemons that are no more. False: the time is over. */
+static bool
+sweep(struct feed *feed, int64_t end)
+{
+	while (mirror_sweep(&feed->mirror, &feed->changes)) {
+		if (view_is_over(feed->view, end))
+			return false;
 	}
 	return true;
 }
@@ -363,11 +371,11 @@ feed_work(void *ctx, uint64_t id)
 {
 	struct feed *feed = ctx;
 	int64_t now = clock_now(timers_clock(feed->view->timers));
-	bool told = tell_all(feed, now + SLICE / 2), begun = begin_all(feed, now + SLICE);
+	bool swept = sweep(feed, now + SLICE / 4), told = tell_all(feed, now + SLICE / 2),
+	     begun = begin_all(feed, now + SLICE);
 
 	(void)id;
-	if (!told || !begun)
+	if (!swept || !told || !begun)
 		schedule(feed, REST);
-	else if (changes_count(&feed->changes) > 0)
-		schedule(feed, TELL_EVERY);
+	feed_tell_soon(feed);
 }

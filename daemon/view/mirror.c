@@ -34,6 +34,8 @@ mirrored_forget(struct mirror *mirror, struct mirrored *mirrored)
 {
 	if (mirror->next == mirrored)
 		mirror->next = mirrored->hh.next;
+	if (mirror->sweep == mirrored)
+		mirror->sweep = mirrored->hh.next;
 	HASH_DELETE(hh, mirror->rows, mirrored);
 	json_free(mirrored->row);
 	free(mirrored->waiter);
@@ -125,20 +127,40 @@ forget_the_silent(struct mirror *mirror, const struct inspect *inspect, uint64_t
 }
 
 void
-mirror_end_round(struct mirror *mirror, struct changes *changes, const struct inspect *inspect,
-    uint64_t inquiry, uint64_t round)
+mirror_end_round(
+    struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry, uint64_t round)
 {
-	struct mirrored *mirrored, *next;
-
 	forget_the_silent(mirror, inspect, inquiry);
-	HASH_ITER (hh, mirror->rows, mirrored, next) {
-		if (mirrored->round == round ||
-		    (!inspect_has_answered(inspect, inquiry, mirrored->run) &&
-			teller_find(mirror, mirrored->run) != NULL))
-			continue;
+	mirror->sweep = mirror->rows;
+	mirror->swept = round;
+}
+
+void
+mirror_forget(struct mirror *mirror, uint64_t round)
+{
+	struct teller *teller, *next;
+
+	HASH_ITER (hh, mirror->tellers, teller, next)
+		teller_forget(mirror, teller);
+	mirror->sweep = mirror->rows;
+	mirror->swept = round + 1;
+}
+
+bool
+mirror_sweep(struct mirror *mirror, struct changes *changes)
+{
+	struct mirrored *mirrored = mirror->sweep;
+	const struct teller *teller;
+
+	if (mirrored == NULL)
+		return false;
+	mirror->sweep = mirrored->hh.next;
+	teller = teller_find(mirror, mirrored->run);
+	if (mirrored->round < mirror->swept && (teller == NULL || teller->missed == 0)) {
 		changes_gone(changes, mirrored->waiter, row_name(mirrored->row), true);
 		mirrored_forget(mirror, mirrored);
 	}
+	return true;
 }
 
 void
@@ -167,16 +189,4 @@ mirror_more(const struct mirror *mirror)
 	     teller = teller->hh.next)
 		more += teller->more;
 	return more;
-}
-
-void
-mirror_clear(struct mirror *mirror)
-{
-	struct mirrored *mirrored, *next;
-	struct teller *teller, *next_teller;
-
-	HASH_ITER (hh, mirror->rows, mirrored, next)
-		mirrored_forget(mirror, mirrored);
-	HASH_ITER (hh, mirror->tellers, teller, next_teller)
-		teller_forget(mirror, teller);
 }

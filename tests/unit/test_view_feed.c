@@ -63,6 +63,8 @@ END_TEST
 
 /* Changes are told together, and by then. */
 #define SOON (50 * NSEC_PER_MSEC)
+/* A round that begins early waits so long after the last one at most. */
+#define ROUND_GAP (100 * NSEC_PER_MSEC)
 
 START_TEST(changes_here_are_told_soon)
 {
@@ -168,6 +170,7 @@ START_TEST(a_watch_ends_by_cancel_by_its_peer_and_by_the_stop)
 	rig_acquire(rig, 0, 2);
 	ck_told("");
 	watch(4, NULL);
+	world_pass(rig->world, ROUNDS);
 	ck_told("A:busy B:waiting synced");
 	view_drain(rig->daemon[0].view);
 	ck_assert_int_eq(rig_answered(rig, 0, 4)->reason, REASON_DRAINING);
@@ -339,18 +342,81 @@ START_TEST(a_watch_of_a_user_without_room_begins_anew_when_there_is_some)
 }
 END_TEST
 
-/* Each asks all daemons. */
-START_TEST(watches_that_come_and_go_do_not_ask_the_others_all_the_time)
+/* Two seconds of watches that each live for 10 ms. */
+static void
+watch_and_cancel(void)
 {
-	unsigned asked = rig->world->asked;
-
 	for (uint64_t request = 1; request <= 200; request++) {
 		view_watch(rig->daemon[0].view, 100, request, NULL);
 		world_pass(rig->world, 10 * NSEC_PER_MSEC);
 		view_cancel(rig->daemon[0].view, 100, request);
 		rig->answer_count = 0;
 	}
-	ck_assert_uint_le(rig->world->asked - asked, 50);
+}
+
+START_TEST(watches_of_one_user_that_come_and_go_ask_the_others_once_a_second)
+{
+	rig_acquire(rig, 1, 1);
+	rig->daemon[1].letters = 0;
+	watch_and_cancel();
+	ck_assert_uint_le(rig->daemon[1].letters, 3);
+}
+END_TEST
+
+START_TEST(watches_of_one_user_do_not_delay_the_first_round_of_another)
+{
+	int64_t began;
+
+	rig_acquire(rig, 1, 1);
+	watch_and_cancel();
+	rig->told[0] = '\0';
+	rig->daemon[0].user = 8;
+	began = rig->world->now;
+	view_watch(rig->daemon[0].view, 100, 1, NULL);
+	while (strstr(rig->told, "synced") == NULL)
+		ck_assert(world_step(rig->world, NSEC_PER_SEC));
+	ck_told("A:busy synced");
+	ck_assert_int_le(rig->world->now - began, ROUND_GAP + RIG_TIMEOUT);
+}
+END_TEST
+
+/* Three of one user, each with 300 rows, and one of another. */
+START_TEST(watches_of_two_users_begin_in_turn)
+{
+	world_make(rig->world, "other", 1);
+	acquire_many(300);
+	lock_acquire(rig->world->daemon[0].engine, 999, 999,
+	    &(struct lock_acquire){.name = "other", .timeout = DURATION_FOREVER, .who = "X"});
+	world_pass(rig->world, SOON);
+	rig->world->tick = 10000;
+	for (uint64_t request = 1; request <= 3; request++)
+		view_watch(rig->daemon[0].view, 100, request, "db");
+	rig->daemon[0].user = 8;
+	view_watch(rig->daemon[0].view, 101, 1, "other");
+	while (strstr(rig->told, "X:busy") == NULL)
+		ck_assert(world_step(rig->world, NSEC_PER_SEC));
+	ck_assert_uint_le(rig->told_count, 2 * 301);
+	rig->world->tick = 0;
+}
+END_TEST
+
+/* What others said is forgotten in slices, while somebody watches again. */
+START_TEST(a_watch_begins_while_what_others_said_is_forgotten)
+{
+	for (uint64_t peer = 1; peer <= 20; peer++)
+		rig_acquire(rig, 1, peer);
+	watch(1, NULL);
+	rig->told_count = 0;
+	told();
+	rig->world->tick = 10 * NSEC_PER_MSEC;
+	view_cancel(rig->daemon[0].view, 100, 1);
+	lock_peer_gone(rig->world->daemon[1].engine, 20);
+	view_watch(rig->daemon[0].view, 100, 2, NULL);
+	rig->world->tick = 0;
+	world_pass(rig->world, ROUNDS);
+	ck_assert_uint_eq(rig->told_count, 20);
+	ck_assert_ptr_nonnull(strstr(rig->told, "S:waiting synced"));
+	ck_assert_ptr_null(strstr(rig->told, "T:"));
 }
 END_TEST
 
@@ -376,7 +442,10 @@ suite_view_feed(void)
 	tcase_add_test(tcase, what_there_is_is_told_in_slices);
 	tcase_add_test(tcase, after_too_many_changes_a_watch_begins_anew);
 	tcase_add_test(tcase, a_watch_of_a_user_without_room_begins_anew_when_there_is_some);
-	tcase_add_test(tcase, watches_that_come_and_go_do_not_ask_the_others_all_the_time);
+	tcase_add_test(tcase, watches_of_one_user_that_come_and_go_ask_the_others_once_a_second);
+	tcase_add_test(tcase, watches_of_one_user_do_not_delay_the_first_round_of_another);
+	tcase_add_test(tcase, watches_of_two_users_begin_in_turn);
+	tcase_add_test(tcase, a_watch_begins_while_what_others_said_is_forgotten);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }
