@@ -77,6 +77,8 @@ struct semaphore {
 	int64_t pass_on_from;         /* clock time before which no hint is passed on */
 	unsigned spared;              /* of hint.c: slots left alone for the moment */
 	struct waiter_list told;      /* of standing.c: who hears where he stands */
+	uint64_t told_turn;           /* of standing.c: in which each of them is told once */
+	bool told_old;                /* of standing.c: something has changed since that began */
 	struct timer standing;        /* set when those behind the first are still to hear of it */
 	uint64_t creating;      /* an admin at work for those who wanted it made; 0: none is */
 	struct starved starved; /* of channels.c: in the line for any channel */

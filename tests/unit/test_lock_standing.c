@@ -97,6 +97,45 @@ START_TEST(of_a_long_line_the_rest_hear_it_once_a_second)
 }
 END_TEST
 
+static int
+notices_of_all(void)
+{
+	int sum = 0;
+
+	for (size_t i = 0; i < world->said_count; i++)
+		sum += world->said[i].notice && world->said[i].kind == LOCK_NOTICE_WAITING;
+	return sum;
+}
+
+/* With a clock that goes on: others are served in between. What changes meanwhile is told in the end. */
+START_TEST(the_rest_of_a_long_line_hear_it_in_slices)
+{
+	int before, slices = 0;
+
+	for (uint64_t peer = 2; peer <= 401; peer++)
+		stand(peer, 0);
+	world_pass(world, 2 * NSEC_PER_SEC);
+	lock_peer_gone(engine(0), 2);
+	world_pass(world, SOON);
+	world->tick = 10000;
+	for (int steps = 0; steps < 1000 && position(401) != 399; steps++) {
+		before = notices_of_all();
+		ck_assert(world_step(world, 2 * NSEC_PER_SEC));
+		ck_assert_int_le(notices_of_all() - before, 30);
+		slices += notices_of_all() > before;
+	}
+	ck_assert_int_ge(slices, 10);
+	lock_peer_gone(engine(0), 3);
+	world_step(world, 2 * NSEC_PER_SEC);
+	world_step(world, 2 * NSEC_PER_SEC);
+	lock_peer_gone(engine(0), 4);
+	world->tick = 0;
+	world_pass(world, 3 * NSEC_PER_SEC);
+	for (uint64_t peer = 5; peer <= 401; peer++)
+		ck_assert_int_eq(position(peer), (int)peer - 4);
+}
+END_TEST
+
 START_TEST(who_did_not_ask_is_told_nothing)
 {
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
@@ -118,6 +157,7 @@ suite_lock_standing(void)
 	tcase_add_test(tcase, a_place_that_changes_is_told);
 	tcase_add_test(tcase, it_is_told_while_the_broker_is_away);
 	tcase_add_test(tcase, of_a_long_line_the_rest_hear_it_once_a_second);
+	tcase_add_test(tcase, the_rest_of_a_long_line_hear_it_in_slices);
 	tcase_add_test(tcase, who_did_not_ask_is_told_nothing);
 	suite_add_tcase(suite, tcase);
 	return suite;
