@@ -4,7 +4,8 @@
 int
 main(void)
 {
-	Suite *(*const makers[])(void) = {suite_view_show, suite_view_steer, suite_view_feed};
+	Suite *(*const makers[])(void) = {
+	    suite_view_show, suite_view_steer, suite_view_turns, suite_view_feed};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

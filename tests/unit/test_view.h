@@ -9,5 +9,6 @@
 Suite *suite_view_feed(void);
 Suite *suite_view_show(void);
 Suite *suite_view_steer(void);
+Suite *suite_view_turns(void);
 
 #endif
