@@ -222,6 +222,16 @@ def queries(it):
     it.keep_busy(it.connect(500, keep=True), asks, 64)
 
 
+def rows(it):
+    """Thousands who wait for one lock, with long words, and as many who want to see all of them."""
+    for peer in it.connect(18):
+        for _ in range(1000):
+            peer.ask("acquire", name="hostile/line", kind="mutex", who="x" * 256, why="y" * 256, command="z" * 256)
+        it.pump(0.01)
+    it.settle()
+    it.keep_busy(it.connect(100, keep=True), lambda peer: peer.ask("show", name="hostile/line"), 16)
+
+
 def explains(it):
     """explain and fsck, as many as it may; those that are refused come again."""
     def asks(peer):

@@ -239,6 +239,9 @@ class Hostile(unittest.TestCase):
     def test_queries(self):
         self.attack(attacks.queries, most={"requests": 32000})
 
+    def test_rows(self):
+        self.attack(attacks.rows, most={"requests": 18000})
+
     def test_explains(self):
         self.attack(attacks.explains, most={"requests": 6400})
 
