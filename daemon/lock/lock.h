@@ -295,6 +295,22 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
  */
 void lock_each(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
+/* Those who hold alone. As lock_each(). */
+void lock_each_holding(const struct lock_engine *engine, const char *name,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
+/* How far a walk through those who wait for a name has come. Zeroed: it has not begun. */
+struct lock_place {
+	uint64_t newest; /* the number of the newest waiter when it began */
+	bool mutex;      /* those of the semaphore have been met */
+	int priority;    /* of the last one that was met */
+	uint64_t waiter;
+};
+/*
+ * The next one who waits for the name, in the order of lock_each(): of those that had come when the walk began.
+ * The engine may change between two steps. False: there is none.
+ */
+bool lock_next_waiting(const struct lock_engine *engine, const char *name, struct lock_place *place,
+    struct lock_party *ret);
 /*
  * One row, by its numbers as they were: false when it is gone, or an acquire of which a hold has come. As
  * lock_each(), and as quick as a look into a table.

@@ -1,6 +1,7 @@
 #include "daemon/lock/rows.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 static struct lock_party
@@ -145,10 +146,9 @@ each_waiter_of(const struct semaphore *semaphore,
 }
 
 void
-lock_each(const struct lock_engine *engine, const char *name,
+lock_each_holding(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
 {
-	const struct semaphore *semaphore;
 	const struct hold *hold;
 	struct lock_party row;
 
@@ -158,6 +158,53 @@ lock_each(const struct lock_engine *engine, const char *name,
 		row = row_of_hold(hold, state_of(hold));
 		fn(ctx, &row);
 	}
+}
+
+/* The next one in the line of a semaphore, or mutex, that had come when the walk began. */
+static const struct waiter *
+next_in_line(
+    const struct lock_engine *engine, const char *name, bool mutex, const struct lock_place *place)
+{
+	const struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
+	/* It may have left the line since. */
+	const struct waiter last = {.priority = place->priority, .id = place->waiter};
+	const struct waiter *next =
+	    semaphore == NULL ? NULL : line_next(&semaphore->line, &last, LINE_ALL);
+
+	while (next != NULL && next->id > place->newest)
+		next = line_next(&semaphore->line, next, LINE_ALL);
+	return next;
+}
+
+bool
+lock_next_waiting(const struct lock_engine *engine, const char *name, struct lock_place *place,
+    struct lock_party *ret)
+{
+	const struct waiter *next;
+
+	if (place->newest == 0)
+		*place = (struct lock_place){.newest = engine->last_id, .priority = INT_MAX};
+	next = next_in_line(engine, name, place->mutex, place);
+	if (next == NULL && !place->mutex) {
+		place->mutex = true;
+		place->priority = INT_MAX;
+		next = next_in_line(engine, name, true, place);
+	}
+	if (next == NULL)
+		return false;
+	place->priority = next->priority;
+	place->waiter = next->id;
+	*ret = row_of_waiter(next, LOCK_PARTY_WAITING, line_position(&next->semaphore->line, next));
+	return true;
+}
+
+void
+lock_each(const struct lock_engine *engine, const char *name,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+{
+	const struct semaphore *semaphore;
+
+	lock_each_holding(engine, name, fn, ctx);
 	if (name != NULL) {
 		each_waiter_of(engine_semaphore_find(engine, name, false), fn, ctx);
 		each_waiter_of(engine_semaphore_find(engine, name, true), fn, ctx);

@@ -23,9 +23,12 @@ note(void *ctx, const struct lock_party *row)
 void
 walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name)
 {
-	*walk = (struct walk){.room = 16};
+	*walk = (struct walk){.name = name, .room = 16};
 	walk->rows = mem_grow(NULL, walk->room, sizeof(*walk->rows));
-	lock_each(engine, name, note, walk);
+	if (name == NULL)
+		lock_each(engine, NULL, note, walk);
+	else
+		lock_each_holding(engine, name, note, walk);
 }
 
 size_t
@@ -43,7 +46,7 @@ walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_party
 		if (lock_row(engine, row->waiter, row->lock, ret))
 			return true;
 	}
-	return false;
+	return walk->name != NULL && lock_next_waiting(engine, walk->name, &walk->place, ret);
 }
 
 void

@@ -11,11 +11,13 @@
 #include "daemon/lock/lock.h"
 
 struct walk {
-	struct walk_row *rows; /* owned; NULL: it has not begun */
+	const char *name;      /* borrowed; NULL: all */
+	struct walk_row *rows; /* owned; of one name those who hold; NULL: it has not begun */
 	size_t count, room, next;
+	struct lock_place place; /* of one name */
 };
 
-/* name NULL: all. As lock_each(). */
+/* name (borrowed) NULL: all. As lock_each(). */
 void walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name);
 /* Bytes that it needs. */
 size_t walk_size(const struct walk *walk);

@@ -194,6 +194,41 @@ START_TEST(a_slot_that_is_passing_is_nobodys)
 }
 END_TEST
 
+/* Whom the next step of a walk meets; "": nobody. */
+static const char *
+meets(struct lock_place *place)
+{
+	static char who[8];
+	struct lock_party row;
+
+	who[0] = '\0';
+	if (lock_next_waiting(engine(0), "db", place, &row))
+		snprintf(who, sizeof(who), "%s#%d", row.who, row.position);
+	return who;
+}
+
+START_TEST(a_walk_goes_on_though_its_last_waiter_has_gone)
+{
+	struct lock_place place = {.newest = 0}, again = {.newest = 0};
+
+	world_make(world, "db", 1);
+	for (uint64_t peer = 1; peer <= 5; peer++)
+		ask_semaphore(peer);
+	ck_assert_str_eq(meets(&place), "B#1");
+	lock_peer_gone(engine(0), 2);
+	lock_peer_gone(engine(0), 3);
+	ask_semaphore(6);
+	ck_assert_str_eq(meets(&place), "D#1");
+	ck_assert_str_eq(meets(&place), "E#2");
+	/* One who comes later is none of it, or it might never end. */
+	ck_assert_str_eq(meets(&place), "");
+	ck_assert_str_eq(meets(&again), "D#1");
+	ck_assert_str_eq(meets(&again), "E#2");
+	ck_assert_str_eq(meets(&again), "F#3");
+	ck_assert_str_eq(meets(&again), "");
+}
+END_TEST
+
 static void
 count_name(void *ctx, const char *name, size_t waiting)
 {
@@ -438,6 +473,7 @@ suite_lock_rows(void)
 	tcase_add_test(tcase, a_mutex_has_rows_of_the_same_name);
 	tcase_add_test(tcase, a_revoked_hold_is_shown_as_such);
 	tcase_add_test(tcase, a_slot_that_is_passing_is_nobodys);
+	tcase_add_test(tcase, a_walk_goes_on_though_its_last_waiter_has_gone);
 	tcase_add_test(tcase, who_waits_is_counted_by_name);
 	tcase_add_test(tcase, busy_slots_are_those_with_a_holder_anywhere);
 	tcase_add_test(tcase, busy_says_of_a_mutex_whether_it_is_taken);
