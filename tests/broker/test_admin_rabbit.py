@@ -24,9 +24,9 @@ def setUpModule():
     RABBIT.start()
 
 
-def slots_of(rabbit, name):
+def slots_of(name):
     """The numbers of the A queues of a name that exist now."""
-    queues = rabbit.ctl("list_queues", "name").split()
+    queues = RABBIT.ctl("list_queues", "name").split()
     parts = [queue.rpartition("-A")[0].rpartition("-") for queue in queues if queue.endswith("-A")]
     return sorted(int(slot) for lock, _, slot in parts if lock == name)
 
@@ -34,8 +34,8 @@ def slots_of(rabbit, name):
 class Admin(unittest.TestCase):
     deadline = 120
 
-    def daemon(self, *options, rabbit=RABBIT, **more):
-        daemon = Daemon(self, *options, broker=rabbit.url, **more)
+    def daemon(self, *options, **more):
+        daemon = Daemon(self, *options, broker=RABBIT.url, **more)
         daemon.wait_broker()
         return daemon
 
@@ -120,7 +120,7 @@ class TwoAdministrators(Admin):
                 admin.answer(one, 30)
             self.assertIn(admins[0].call("size", name=name)["slots"], wanted, round_number)
             if round_number % 20 == 19:
-                present = slots_of(RABBIT, name)
+                present = slots_of(name)
                 self.assertEqual(present, list(range(1, len(present) + 1)))
         self.assertEqual(admins[1].call("fsck", name=name)["findings"], [])
 
@@ -143,11 +143,9 @@ class InTheMiddle(Admin):
     slots = 200
 
     def setUp(self):
-        self.rabbit = Rabbit()
-        self.addCleanup(self.rabbit.close)
-        self.rabbit.start()
-        self.here = self.daemon(rabbit=self.rabbit, expect=TROUBLE)
-        self.there = self.daemon(rabbit=self.rabbit, expect=TROUBLE)
+        self.addCleanup(RABBIT.start)
+        self.here = self.daemon(expect=TROUBLE)
+        self.there = self.daemon(expect=TROUBLE)
 
     def when_half_done(self, name, kill):
         """Begins to resize to 200, and kills when some are there."""
@@ -166,7 +164,7 @@ class InTheMiddle(Admin):
         self.assertTrue(all(finding["repaired"] for finding in report["findings"]), report)
         self.assertTrue(admin.call("fsck", name=name)["clean"])
         self.assertEqual(admin.call("resize", name=name, slots=self.slots)["slots"], self.slots)
-        self.assertEqual(slots_of(self.rabbit, name), list(range(1, self.slots + 1)))
+        self.assertEqual(slots_of(name), list(range(1, self.slots + 1)))
         self.assertTrue(admin.call("fsck", name=name)["clean"])
 
     def test_daemon_killed(self):
@@ -176,15 +174,15 @@ class InTheMiddle(Admin):
 
     def test_broker_killed(self):
         name = self.name()
-        self.when_half_done(name, self.rabbit.kill)
-        self.rabbit.start()
+        self.when_half_done(name, RABBIT.kill)
+        RABBIT.start()
         self.there.wait_broker(60)
         self.mend(name)
 
     def test_broker_restarted(self):
         name = self.name()
-        self.when_half_done(name, self.rabbit.stop)
-        self.rabbit.start()
+        self.when_half_done(name, RABBIT.stop)
+        RABBIT.start()
         self.there.wait_broker(60)
         self.mend(name)
 

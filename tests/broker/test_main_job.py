@@ -27,17 +27,17 @@ def setUpModule():
     RABBIT.start()
 
 
-def slot_queues(rabbit, name):
+def slot_queues(name):
     """The B queues of a name that exist now: {queue: the connection that owns it}."""
-    rows = [line.split("\t") for line in rabbit.ctl("list_queues", "name", "owner_pid").splitlines()]
+    rows = [line.split("\t") for line in RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()]
     return {row[0]: row[1] for row in rows if row[0].startswith(name) and row[0].endswith("-B")}
 
 
 class Main(unittest.TestCase):
     deadline = 120
 
-    def daemon(self, *options, rabbit=RABBIT, **more):
-        daemon = Daemon(self, *options, broker=more.pop("url", rabbit.url), **more)
+    def daemon(self, *options, url=RABBIT.url, **more):
+        daemon = Daemon(self, *options, broker=url, **more)
         daemon.wait_broker()
         return daemon
 
@@ -97,9 +97,9 @@ class Freed(Main):
         holder = Wire(here)
         for _ in range(3):
             holder.call("acquire", name=name, timeout=0)
-        self.assertEqual(len(slot_queues(RABBIT, name)), 3)
+        self.assertEqual(len(slot_queues(name)), 3)
         here.stop()
-        self.assertEqual(slot_queues(RABBIT, name), {})
+        self.assertEqual(slot_queues(name), {})
 
 
 class Held(Main):
@@ -110,12 +110,12 @@ class Held(Main):
         first = peer.call("acquire", name=name, timeout=0)
         second = peer.call("acquire", name=name, timeout=0)
         self.assertEqual({first["slot"], second["slot"]}, {1, 2})
-        self.assertEqual(set(slot_queues(RABBIT, name)), {f"{name}-1-B", f"{name}-2-B"})
+        self.assertEqual(set(slot_queues(name)), {f"{name}-1-B", f"{name}-2-B"})
         self.assertEqual(peer.call("verify", lock=first["lock"])["slot"], first["slot"])
         refused = peer.error("acquire", name=name, timeout=0)
         self.assertEqual((refused.reason, refused.data["slots"]), ("would-block", 2))
         peer.call("release", lock=first["lock"])
-        self.assertEqual(set(slot_queues(RABBIT, name)), {f"{name}-{second['slot']}-B"})
+        self.assertEqual(set(slot_queues(name)), {f"{name}-{second['slot']}-B"})
         self.assertEqual(peer.error("verify", lock=first["lock"]).reason, "not-held")
 
     def test_500_peers_one_link_a_channel_each(self):
@@ -129,7 +129,7 @@ class Held(Main):
         self.assertEqual(slots, set(range(1, count + 1)))
         print(f"RSS of the daemon: {before} KiB with none, {here.rss()} KiB with {count} holds")
 
-        owners = set(slot_queues(RABBIT, name).values())
+        owners = set(slot_queues(name).values())
         self.assertEqual(len(owners), 1, "the Bs belong to one connection")
         channels = {}
         for line in RABBIT.ctl("list_channels", "connection", "pid").splitlines():
@@ -143,7 +143,7 @@ class Held(Main):
 
         for peer in peers:
             peer.hang_up()
-        wait_until(lambda: not slot_queues(RABBIT, name), 30, "no B is left")
+        wait_until(lambda: not slot_queues(name), 30, "no B is left")
 
     def test_least_permissions(self):
         """What README.md says a daemon needs, for all of its work and for taking slots alone."""
@@ -188,20 +188,17 @@ class Held(Main):
 class Broker(Main):
     """A broker that goes away, is not there, or will not have us."""
 
-    def own_rabbit(self):
-        rabbit = Rabbit()
-        self.addCleanup(rabbit.close)
-        return rabbit.start()
+    def setUp(self):
+        self.addCleanup(RABBIT.start)
 
     def test_holders_are_told_when_the_broker_dies(self):
-        rabbit = self.own_rabbit()
-        here = self.daemon(rabbit=rabbit, expect=[BROKER_TROUBLE, "lost"])
+        here = self.daemon(expect=[BROKER_TROUBLE, "lost"])
         name = self.create(here, 2)
         peer = Wire(here)
         lock = peer.call("acquire", name=name, timeout=0)["lock"]
         run = self.run_job(here, name)
         began = time.monotonic()
-        rabbit.kill()
+        RABBIT.kill()
         lost = peer.notification("lost", 5)
         print(f"lost came after {time.monotonic() - began:.2f} s, of which the kill took most")
         self.assertEqual((lost["lock"], lost["name"]), (lock, name))
@@ -210,7 +207,7 @@ class Broker(Main):
         self.assertEqual(peer.error("acquire", name=name, timeout=0).reason, "broker-unavailable")
         # One that waits is served when the broker is back; its As are durable.
         waiting = peer.request("acquire", name=name, timeout=60)
-        rabbit.start()
+        RABBIT.start()
         self.assertEqual(peer.answer(waiting, 60)["slot"], 1)
 
     def run_job(self, daemon, name):
@@ -227,9 +224,8 @@ class Broker(Main):
         return run
 
     def test_broker_unreachable_at_the_start(self):
-        rabbit = self.own_rabbit()
-        rabbit.stop()
-        here = Daemon(self, broker=rabbit.url, expect=[BROKER_TROUBLE])
+        RABBIT.stop()
+        here = Daemon(self, broker=RABBIT.url, expect=[BROKER_TROUBLE])
         here.wait_notice(r"STATUS=.*(unreachable|refused|down|connect)")
         peer = Wire(here)
         broker = peer.call("info")["broker"]
@@ -239,10 +235,10 @@ class Broker(Main):
         self.assertEqual(peer.error("acquire", name="x", timeout=0).reason, "broker-unavailable")
         self.assertEqual(peer.error("acquire", name="x", timeout=0.2).reason, "broker-unavailable")
         here.wait_log("refused")
-        rabbit.start()
+        RABBIT.start()
         here.wait_broker(30)
         self.assertEqual(peer.call("info")["broker"]["state"], "up")
-        wait_until(lambda: any(n.startswith("STATUS=") and str(rabbit.port) in n
+        wait_until(lambda: any(n.startswith("STATUS=") and str(RABBIT.port) in n
                                for n in here.read_notices()[-3:]), 10, "STATUS says where it is")
 
     def denied(self, url, words):

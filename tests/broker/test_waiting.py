@@ -28,22 +28,22 @@ def setUpModule():
     RABBIT.start()
 
 
-def messages_received(rabbit):
+def messages_received():
     """How many messages the node has been sent since it started."""
-    said = rabbit.ctl("eval", "rabbit_global_counters:overview().")
+    said = RABBIT.ctl("eval", "rabbit_global_counters:overview().")
     return sum(int(count) for count in re.findall(r"messages_received_total => (\d+)", said))
 
 
-def line_members(rabbit, name):
-    rows = [row.split("\t") for row in rabbit.ctl("list_queues", "name", "consumers").splitlines()]
+def line_members(name):
+    rows = [row.split("\t") for row in RABBIT.ctl("list_queues", "name", "consumers").splitlines()]
     return sum(int(row[1]) for row in rows if row[0] == name + "-W")
 
 
 class Waiting(unittest.TestCase):
     deadline = 180
 
-    def daemon(self, *options, rabbit=RABBIT, url=None, **more):
-        daemon = Daemon(self, "--reprobe", str(REPROBE), *options, broker=url or rabbit.url, **more)
+    def daemon(self, *options, url=RABBIT.url, **more):
+        daemon = Daemon(self, "--reprobe", str(REPROBE), *options, broker=url, **more)
         daemon.wait_broker()
         return daemon
 
@@ -63,7 +63,7 @@ class Waiting(unittest.TestCase):
         asked = [peer.request("acquire", name=name, progress=True, **params) for _ in range(count)]
         for _ in range(count):
             peer.notification("waiting", within=60)
-        wait_until(lambda: line_members(RABBIT, name) > 0, 20, "the line is joined")
+        wait_until(lambda: line_members(name) > 0, 20, "the line is joined")
         return asked
 
 
@@ -74,10 +74,10 @@ class Quiet(Waiting):
         self.hold(daemons[0], name)
         for daemon in daemons:
             self.wait(Wire(daemon), name, 334)
-        wait_until(lambda: line_members(RABBIT, name) == 3, 20, "all daemons are in the line")
-        before, began = messages_received(RABBIT), time.monotonic()
+        wait_until(lambda: line_members(name) == 3, 20, "all daemons are in the line")
+        before, began = messages_received(), time.monotonic()
         time.sleep(max(SECONDS, 2 * REPROBE))
-        seconds, count = time.monotonic() - began, messages_received(RABBIT) - before
+        seconds, count = time.monotonic() - began, messages_received() - before
         print(f"{count} messages in {seconds:.1f} s from 3 daemons with 1002 waiters")
         self.assertLess(count / seconds / len(daemons), 1)
         self.assertGreaterEqual(count, len(daemons), "the looks that there are were not counted")
@@ -257,19 +257,17 @@ class Trouble(Waiting):
         wait_until(lambda: holder.call("info")["counts"]["waiting"] == 900, 20, "those who went are forgotten")
 
     def test_the_broker_restarts_under_a_thousand_waiters(self):
-        rabbit = Rabbit()
-        self.addCleanup(rabbit.close)
-        rabbit.start()
-        here = self.daemon(rabbit=rabbit, expect=TROUBLE)
+        self.addCleanup(RABBIT.start)
+        here = self.daemon(expect=TROUBLE)
         name = self.create(here)
         holder, _ = self.hold(here, name)
         peer = Wire(here)
         asked = [peer.request("acquire", name=name) for _ in range(1000)]
         wait_until(lambda: holder.call("info")["counts"]["waiting"] == 1000, 30, "all wait")
-        rabbit.stop()
+        RABBIT.stop()
         self.assertEqual(peer.notification("broker", within=30)["state"], "down")
         self.assertEqual(holder.call("info")["counts"]["waiting"], 1000)
-        rabbit.start()
+        RABBIT.start()
         while peer.notification("broker", within=60)["state"] != "up":
             pass
         for one in asked:
