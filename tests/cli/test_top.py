@@ -441,7 +441,7 @@ class Trouble(Rows):
         screen.wait_row("^lockbrokerd is away, trying again: ")
         screen.wait_no_row("is away")
         screen.wait_row("alice")
-        self.assertEqual(len(self.fake.connections), 2)
+        wait_until(lambda: len(self.fake.connections) == 2, what="the second connection")
         self.quit(screen)
 
     def test_restores_the_terminal_whatever_ends_it(self):
