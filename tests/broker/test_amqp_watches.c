@@ -195,9 +195,9 @@ START_TEST(test_probes_are_few_deliveries)
 	static const char *queues[EACH];
 	uint64_t deliveries;
 
-	rig_rabbit("ctl eval 'application:set_env(rabbit, consumer_timeout, 5000),"
+	rig_rabbit("ctl eval 'application:set_env(rabbit, consumer_timeout, 2500),"
 		   " application:set_env(rabbit, channel_tick_interval, 300).'");
-	settings.ack_after = 1 * NSEC_PER_SEC;
+	settings.ack_after = 500 * NSEC_PER_MSEC;
 	open_with(&settings);
 	watched("probed-1-A");
 	for (int i = 0; i < EACH; i++)
@@ -207,7 +207,7 @@ START_TEST(test_probes_are_few_deliveries)
 
 		for (int j = 0; j < EACH; j++)
 			ck_assert_int_eq(answers[j], BROKER_OK);
-		pass_for(120 * NSEC_PER_MSEC);
+		pass_for(60 * NSEC_PER_MSEC);
 	}
 	deliveries = rig_counts(watcher, BROKER_SIDE).deliveries;
 	ck_assert_uint_ge(deliveries, 3);
@@ -218,7 +218,7 @@ START_TEST(test_probes_are_few_deliveries)
 	(void)rig_probe(admin, queues, EACH);
 	rig_unwatch(watcher, "probed-1-A");
 	watched("probed-2-A");
-	pass_for(6 * NSEC_PER_SEC);
+	pass_for(3 * NSEC_PER_SEC);
 	ck_assert_uint_eq(rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker, 0);
 	delete ("probed-1-A");
 	delete ("probed-2-A");

@@ -272,15 +272,20 @@ def locks(it):
                     peer.ask("acquire", name=f"hostile/{at}-{peer.last_id % 16}", kind="mutex")
 
 
-def awaits(it):
+def awaits(it, peers=20):
     """Awaits of slots that nobody takes: as many as one user may have waiting."""
-    for at, peer in enumerate(it.connect(20)):
+    for at, peer in enumerate(it.connect(peers)):
         for slot in range(1, 1001):
             peer.ask("await", name=f"hostile/{at}", slot=slot, state="taken")
         it.pump(0.01)
     it.settle()
     while True:
         it.pump(1)
+
+
+def few_awaits(it):
+    """A quarter of them."""
+    awaits(it, 5)
 
 
 def priorities(it):
