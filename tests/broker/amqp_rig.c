@@ -374,7 +374,7 @@ rig_put(struct rig_broker *rig, uint64_t lane)
 const struct rig_answer *
 rig_answer(unsigned number)
 {
-	rig_wait(rig_answers[number].times > 0);
+	rig_wait_for(30, rig_answers[number].times > 0);
 	return &rig_answers[number];
 }
 
