@@ -121,7 +121,9 @@
 	X(DROPPED_UNCOUNTED, "a channel not counted for its user while B is being deleted")        \
 	X(STARVED_IS_REFUSED, "a waiter refused as there is no channel for it")                    \
 	X(STARVED_NOT_WOKEN, "a waiter that lacks a channel not served when one is free")          \
-	X(STARVED_KEEPS_HINT, "a hint kept though there is no channel for it")
+	X(STARVED_KEEPS_HINT, "a hint kept though there is no channel for it")                     \
+	X(FLIGHT_UNCOUNTED, "an answer to a claim after which the user's next one is not sent")    \
+	X(UNSENT_IS_LOST, "a claim given up before it was sent, and its slot taken for busy")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };

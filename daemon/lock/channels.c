@@ -155,6 +155,8 @@ channels_share(struct lock_engine *engine, uid_t uid)
 		share->uid = uid;
 		share->most = engine->channels.most_of_user;
 		TAILQ_INIT(&share->starved);
+		TAILQ_INIT(&share->drops);
+		TAILQ_INIT(&share->claims);
 		HASH_ADD(by_uid, engine->channels.shares, uid, sizeof(share->uid), share);
 	}
 	share->waiters++;
@@ -166,7 +168,7 @@ let_go(struct lock_engine *engine, struct share *share)
 {
 	if (share->waiters > 0 || share->taken > 0)
 		return;
-	assert(TAILQ_EMPTY(&share->starved));
+	assert(TAILQ_EMPTY(&share->starved) && share->flights == 0);
 	HASH_DELETE(by_uid, engine->channels.shares, share);
 	free(share);
 }
@@ -190,7 +192,8 @@ channels_charge(struct lock_engine *engine, struct hold *hold, struct share *sha
 
 	if (before == share)
 		return;
-	assert(hold->state != HOLD_SLOTLESS && share_has_room(share));
+	assert(hold->state != HOLD_SLOTLESS && hold->flight == FLIGHT_NONE);
+	assert(share_has_room(share));
 	if (share != NULL)
 		share->taken++;
 	hold->share = share;

@@ -6,6 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/channels.h"
+#include "daemon/lock/flight.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
@@ -103,6 +104,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	assert(hold != NULL && hold->state == HOLD_CLAIMING);
 	lease_answered(engine, reply);
+	if (reply->answer != BROKER_UNKNOWN)
+		flight_end(engine, hold);
 	switch (reply->answer) {
 	case BROKER_OK:
 		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0 || FAULT(NO_A_CHECK))
@@ -171,6 +174,7 @@ late(void *ctx, uint64_t id)
 
 	assert(hold->state == HOLD_CLAIMING || hold->state == HOLD_CHECKING);
 	hold->acquire = 0;
+	flight_end(engine, hold);
 	if (acquire != 0)
 		hold->claimed(engine, acquire, hold->slot, CLAIM_LATE, NULL, NULL);
 }
@@ -195,24 +199,47 @@ claim_start(struct lock_engine *engine, uint64_t acquire, struct share *share, c
 	engine->channels.not_given = 0;
 	hold->acquire = acquire;
 	hold->claimed = claimed;
+	pulse_start(engine);
+	flight_start(engine, hold);
+	return hold->id;
+}
+
+void
+claim_send(struct lock_engine *engine, struct hold *hold)
+{
+	struct broker_done claimed = {on_claimed, engine, hold->id};
+	struct queue_name a = {""};
+
+	/* It may have died while the claim waited for its turn. */
+	if (keep_lane(engine, hold) == 0) {
+		fail(engine, hold, CLAIM_END_GONE, CLAIM_AGAIN, NULL);
+		return;
+	}
 	hold->asked = engine_now(engine);
 	timer_init(&hold->timer, late, engine, hold->id);
 	if (!FAULT(CLAIM_WITHOUT_TIMEOUT))
 		timers_set(
 		    engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
-	pulse_start(engine);
-	if (FAULT(HINT_TRUSTED) && engine_waiter_find(engine, acquire)->member != NULL)
-		broker_check(engine->broker, lane,
-		    queue_name_a(engine->settings.naming, name, slot).text,
-		    (struct broker_done){on_claimed, engine, hold->id});
+	if (hold->kind != LOCK_KIND_MUTEX)
+		a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
+	if (FAULT(HINT_TRUSTED) && hold->slot != 0 &&
+	    engine_waiter_find(engine, hold->acquire)->member != NULL)
+		broker_check(engine->broker, hold->lane, a.text, claimed);
 	else
-		broker_claim(engine->broker, lane, b.text,
-		    (struct broker_done){on_claimed, engine, hold->id});
-	if (kind != LOCK_KIND_MUTEX) {
-		struct queue_name a = queue_name_a(engine->settings.naming, name, slot);
-
-		broker_check(engine->broker, lane, a.text,
+		broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
+	if (hold->kind != LOCK_KIND_MUTEX)
+		broker_check(engine->broker, hold->lane, a.text,
 		    (struct broker_done){on_checked, engine, hold->id});
-	}
-	return hold->id;
+}
+
+void
+claim_give_up(struct lock_engine *engine, struct hold *hold)
+{
+	hold->acquire = 0;
+	if (hold->state != HOLD_CLAIMING || hold->flight != FLIGHT_UNSENT)
+		return;
+	/* It was claimed as it was free, maybe by a hint: somebody else is told, as if it were deleted. */
+	if (!FAULT(UNSENT_IS_LOST))
+		hint_freed(engine, hold);
+	engine_hold_end(engine, hold, !FAULT(UNSENT_IS_LOST));
 }

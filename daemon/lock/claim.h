@@ -21,11 +21,15 @@ struct queue_name claim_queue(
 bool claim_is_reserved(
     const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
 /*
- * Reserves the slot, which must not be reserved, and sends the flight, on a channel that is charged to
+ * Reserves the slot, which must not be reserved, and sends the flight in its turn, on a channel that is charged to
  * the share, which must have room for it. Returns the hold's id, and `claimed` is called once, later; or
  * 0 when no lane could be had after all (channels_not_given()), and nothing was done.
  */
 uint64_t claim_start(struct lock_engine *engine, uint64_t acquire, struct share *share,
     const char *name, enum lock_kind kind, int slot, hold_claimed_fn *claimed);
+/* Its turn has come (flight.h). */
+void claim_send(struct lock_engine *engine, struct hold *hold);
+/* Its acquire is gone: a claim that was not sent ends, and the hold with it. */
+void claim_give_up(struct lock_engine *engine, struct hold *hold);
 
 #endif

@@ -7,7 +7,9 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/channels.h"
+#include "daemon/lock/claim.h"
 #include "daemon/lock/drain.h"
+#include "daemon/lock/flight.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/rows.h"
 #include "daemon/lock/standing.h"
@@ -161,9 +163,6 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	struct hold *claimed = hold_find(&engine->holds, waiter->hold);
 
 	rows_cancelled(engine, waiter);
-	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
-	if (claimed != NULL)
-		claimed->acquire = 0;
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
 	standing_end(waiter);
@@ -178,6 +177,9 @@ engine_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	channels_waiter_gone(engine, waiter->share);
 	party_free(waiter->party);
 	free(waiter);
+	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
+	if (claimed != NULL)
+		claim_give_up(engine, claimed);
 }
 
 /* ---- answers and notices ---- */
@@ -471,6 +473,7 @@ engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 	timers_cancel(engine->timers, &hold->timer);
 	engine_hold_unwatch(engine, hold);
 	engine_hold_detach(engine, hold);
+	flight_end(engine, hold);
 	channels_charge(engine, hold, NULL);
 	hold_free(&engine->holds, hold);
 	channels_hold_ended(engine);

@@ -12,6 +12,7 @@
  *	pulse				keeps the lease going, and ends it
  *	watch				hears when A is deleted
  *	channels			who may have another channel, and who lacks one
+ *	flight				how many claims and deletes one user has at the broker at once
  *	claim				one flight for one slot
  *	acquire, serve, verify, release	the lock client of seeds/000
  *	grant				what an administrator does to who waits

@@ -44,7 +44,7 @@
 #include "daemon/lock/party.h"
 
 enum hold_state {
-	HOLD_CLAIMING, /* B's declare is sent and not answered: maybe ours. Nobody was told anything */
+	HOLD_CLAIMING, /* B's declare is sent, or owed, and not answered. Nobody was told anything */
 	HOLD_CHECKING,   /* B is ours; A not yet seen since. Nobody was told anything */
 	HOLD_HELD,       /* B is ours, A was seen after it, the peer was told */
 	HOLD_RECLAIMING, /* as HELD, but B was found gone and its declare is sent again */
@@ -67,6 +67,13 @@ enum hold_watch {
 	HOLD_WATCH_NONE,   /* not asked for */
 	HOLD_WATCH_PLACED, /* asked for: not there yet, or not there now */
 	HOLD_WATCH_ON      /* a deletion of A is told */
+};
+
+/* Its claim, or its delete; see flight.h. */
+enum hold_flight {
+	FLIGHT_NONE, /* there is none, or it is answered, or its answer is too late to be waited for */
+	FLIGHT_UNSENT, /* it waits for its turn, in the line of the share */
+	FLIGHT_SENT    /* it is counted */
 };
 
 struct lock_engine;
@@ -98,8 +105,10 @@ struct hold {
 	uint64_t peer;       /* 0: nobody (its peer hung up) */
 	uint64_t acquire;    /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
 	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
-	bool hinted;     /* CLAIMING: a hint of the slot came meanwhile; who has it may have left */
-	uint64_t verify; /* the youngest flight that verifies it; 0 = none */
+	bool hinted; /* CLAIMING: a hint of the slot came meanwhile; who has it may have left */
+	enum hold_flight flight; /* CLAIMING, DROPPING */
+	TAILQ_ENTRY(hold) of_unsent;
+	uint64_t verify;     /* the youngest flight that verifies it; 0 = none */
 	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
 	int64_t ours_since;  /* clock time of its grant; passing it on is not one */
 	enum hold_drop drop; /* DROPPING: why */
@@ -119,7 +128,7 @@ struct hold {
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
 	/*
 	 * CLAIMING, CHECKING: no answer in time; HELD: next check of B; COUNTING: no answer will come;
-	 * DROPPING: delete to be sent again
+	 * DROPPING: delete to be sent again, or no answer in time
 	 */
 	struct timer timer;
 	struct party *party; /* owned; who was told that it holds; NULL: nobody yet */

@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/channels.h"
+#include "daemon/lock/flight.h"
 #include "daemon/lock/hint.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/rows.h"
@@ -23,7 +24,7 @@ static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
 
 static void send_recheck(struct lock_engine *engine, struct hold *hold);
 static void send_reclaim(struct lock_engine *engine, struct hold *hold);
-static void send_drop(struct lock_engine *engine, struct hold *hold);
+static void drop_timer_fired(struct lock_engine *engine, struct hold *hold);
 
 static void
 timer_fired(void *ctx, uint64_t id)
@@ -40,7 +41,7 @@ timer_fired(void *ctx, uint64_t id)
 		send_reclaim(engine, hold);
 		break;
 	case HOLD_DROPPING:
-		send_drop(engine, hold);
+		drop_timer_fired(engine, hold);
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
@@ -257,6 +258,15 @@ keep_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasing, u
 	engine_op_end(engine, releasing, &answer);
 }
 
+/* The delete is answered, or it will not be: it is not waited for any more. */
+static void
+end_drop(struct lock_engine *engine, struct hold *hold)
+{
+	hold->asked = 0;
+	timers_cancel(engine->timers, &hold->timer);
+	flight_end(engine, hold);
+}
+
 static void
 on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -267,8 +277,9 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (hold == NULL)
 		return;
 	assert(hold->state == HOLD_DROPPING);
-	if (reply->answer != BROKER_SKIPPED) /* or it is sent again by now */
-		hold->asked = 0;
+	/* Skipped, it may be sent again by now; and nothing more is sent on a link that died. */
+	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN)
+		end_drop(engine, hold);
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
@@ -294,17 +305,28 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
-static void
-send_drop(struct lock_engine *engine, struct hold *hold)
+void
+keep_send_drop(struct lock_engine *engine, struct hold *hold)
 {
 	if (keep_lane(engine, hold) == 0) {
-		hold->asked = 0;
+		end_drop(engine, hold);
 		timer_in(engine, hold, DROP_AGAIN);
 		return;
 	}
 	hold->asked = engine_now(engine);
+	timer_in(engine, hold, engine->settings.request_timeout);
 	broker_drop(engine->broker, hold->lane, hold->b.text,
 	    (struct broker_done){on_dropped, engine, hold->id});
+}
+
+static void
+drop_timer_fired(struct lock_engine *engine, struct hold *hold)
+{
+	/* Its channel may be stuck, which is not to stop the user's other deletes. */
+	if (hold->flight == FLIGHT_SENT)
+		flight_end(engine, hold);
+	else
+		flight_start(engine, hold);
 }
 
 /* There is nothing to be deleted. */
@@ -337,7 +359,8 @@ keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 	if (FAULT(DROPPED_UNCOUNTED))
 		channels_charge(engine, hold, NULL);
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
-	send_drop(engine, hold);
+	hold->asked = 0;
+	flight_start(engine, hold);
 	if (FAULT(HINT_EARLY))
 		hint_freed(engine, hold);
 	if (FAULT(RELEASED_EARLY))
@@ -377,6 +400,7 @@ keep_link_died(struct lock_engine *engine, const char *why)
 		if (FAULT(HOLD_OUTLIVES_LINK) && hold->state == HOLD_HELD)
 			continue;
 		if (FAULT(DROP_ON_NEW_LINK) && hold->state == HOLD_DROPPING) {
+			end_drop(engine, hold);
 			timer_in(engine, hold, DROP_AGAIN);
 			continue;
 		}
@@ -410,6 +434,10 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 	if (hold == NULL)
 		return;
 	hold->lane = 0;
+	if (hold->flight == FLIGHT_UNSENT)
+		return; /* it has another one when its turn comes */
+	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
+		end_drop(engine, hold);
 	if (timer_is_set(&hold->timer))
 		return; /* it comes to it by itself */
 	switch (hold->state) {
@@ -418,7 +446,7 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		break;
 	case HOLD_DROPPING:
 		if (!FAULT(DROP_NOT_RESENT))
-			send_drop(engine, hold);
+			flight_start(engine, hold);
 		break;
 	case HOLD_HELD:
 		if (FAULT(LANE_DEATH_IS_LOSS))

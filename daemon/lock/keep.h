@@ -28,7 +28,9 @@ void keep_revoke(struct lock_engine *engine, struct hold *hold);
  * ends at once.
  */
 void keep_drop(struct lock_engine *engine, struct hold *hold);
-/* The same, for another reason than that nobody here has it any more. */
+/* Its turn has come (flight.h). */
+void keep_send_drop(struct lock_engine *engine, struct hold *hold);
+/* The same as keep_drop(), for another reason than that nobody here has it any more. */
 void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
 /*
  * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends

@@ -11,6 +11,7 @@
 #include "daemon/lock/directory.h"
 #include "daemon/lock/drain.h"
 #include "daemon/lock/engine.h"
+#include "daemon/lock/flight.h"
 #include "daemon/lock/fsck.h"
 #include "daemon/lock/grant.h"
 #include "daemon/lock/hint.h"
@@ -130,6 +131,8 @@ take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 	engine->settings = *settings;
 	if (settings->slots_most == 0)
 		engine->settings.slots_most = METHODS_SLOTS_MAX;
+	if (settings->flights_most == 0)
+		engine->settings.flights_most = FLIGHTS_MOST;
 }
 
 struct lock_engine *
@@ -168,6 +171,7 @@ lock_engine_free(struct lock_engine *engine)
 	if (engine == NULL)
 		return;
 	engine->listener.changed = NULL;
+	engine->link = BROKER_DOWN; /* nothing more is sent */
 	while (engine->waiters != NULL)
 		engine_waiter_free(engine, engine->waiters);
 	while ((hold = engine->holds.by_id) != NULL) {

@@ -39,6 +39,8 @@ struct lock_settings {
 	size_t channels_reserve;
 	/* Slots of a semaphore; none above is looked for. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
+	/* Claims and deletes that one user has at the broker at once. 0: FLIGHTS_MOST (flight.h). */
+	size_t flights_most;
 };
 
 /* Of slots: there are no slots to wait for. */

@@ -16,6 +16,10 @@
 #include "daemon/base/timers.h"
 
 struct semaphore;
+struct hold;
+
+/* Holds whose claim or delete is not sent yet (flight.h). */
+TAILQ_HEAD(unsent_line, hold);
 
 /* A name in a line of those that lack a channel. */
 struct starved {
@@ -34,7 +38,9 @@ struct share {
 	size_t taken; /* holds that are charged to it */
 	size_t most;  /* so many it may have */
 	size_t waiters;
-	struct starved_line starved; /* names for which it lacks a channel of its own share */
+	size_t flights; /* claims and deletes that were sent and are not answered */
+	struct unsent_line drops, claims; /* those that wait for one of these to be answered */
+	struct starved_line starved;      /* names for which it lacks a channel of its own share */
 	UT_hash_handle by_uid;
 };
 

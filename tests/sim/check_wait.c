@@ -286,7 +286,7 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 			check_fail(sim, 18, "%u had %s before request %d", OVERTAKEN_MOST(sim),
 			    queue_lock(ask->name), (int)other->request);
 	}
-	if (passed == 0 || may_rest || sim_is_short(sim) ||
+	if (passed == 0 || may_rest || sim_is_short(sim) || sim_has_few_flights(sim) ||
 	    (sim->plan.troubles & (WAITS_MAY_FAIL | ANSWERS_ARE_LATE)) != 0)
 		return;
 	lock_each_passing(daemon->engine, queue_lock(ask->name), count_passing, &passing);
@@ -371,11 +371,18 @@ check_not_free(
 	    (double)(sim->now - since) / 1e6, (int)ask->request, ask->daemon + 1);
 }
 
+/* A claim that is stuck holds up what its user asks for next. */
+static int64_t
+stuck_time(const struct sim *sim)
+{
+	return sim->plan.settings.flights_most == 1 ? sim->plan.settings.request_timeout : 0;
+}
+
 static int64_t
 patience(const struct sim *sim)
 {
 	int64_t most = sim->plan.settings.reprobe + sim->plan.settings.reprobe / 8 +
-		       10 * answer_time(sim) + 2 * REST_MOST;
+		       10 * answer_time(sim) + 2 * REST_MOST + stuck_time(sim);
 
 	if ((sim->plan.troubles & PROBES_MAY_HANG) != 0)
 		most += 2 * MEMORY_PROBE_TIMEOUT + REST_MOST; /* that before it came, and its own */
@@ -399,7 +406,7 @@ check_promptly(struct sim *sim, const struct ask *ask, int slot)
 	if (wait->freed_at <= sim->waits.settled || truth->claimed_at > wait->freed_at ||
 	    of->lapsed_at >= wait->freed_at)
 		return;
-	check_not_free(sim, ask, since, PROMPTLY, queue_b(ask->name, slot));
+	check_not_free(sim, ask, since, PROMPTLY + stuck_time(sim), queue_b(ask->name, slot));
 }
 
 static void

@@ -120,6 +120,9 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		if (daemon->peers[i].id == peer)
 			check_lease_notice(sim, daemon, &daemon->peers[i], notice);
 	}
+	/* It may be back before anybody looks; all is looked for anew then. */
+	if (notice->kind == LOCK_NOTICE_BROKER)
+		sim->waits.fit_since[daemon->number] = sim->now;
 	if (notice->kind == LOCK_NOTICE_LEASE || notice->kind == LOCK_NOTICE_BROKER ||
 	    notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN)
 		return;

@@ -139,6 +139,7 @@ any_plan(struct dice *dice)
 		    .max_locks_per_peer = 1000,
 		    .max_waits_per_peer = 1000,
 		    .slots_most = SLOTS_KNOWN,
+		    .flights_most = PLAN_MANY,
 		},
 	};
 
@@ -165,6 +166,8 @@ any_plan(struct dice *dice)
 	/* More than half of them are never left to others. */
 	if (plan.troubles & 1U << TROUBLE_FEW_LANES && dice_percent(dice, 80))
 		plan.settings.channels_reserve = dice_below(dice, plan.lanes_max);
+	if (dice_percent(dice, 40))
+		plan.settings.flights_most = 1 + dice_below(dice, 3);
 	return plan;
 }
 

@@ -30,6 +30,8 @@
 #define FOREIGN_MAX 4
 /* A limit on what one peer may have, where it has one. */
 #define PLAN_FEW 2
+/* A limit that nobody comes near. */
+#define PLAN_MANY 1000
 /* Locks' numbers above that are not looked at. */
 #define GIVEN_MOST 4096
 
@@ -203,6 +205,13 @@ static inline bool
 sim_is_short(const struct sim *sim)
 {
 	return (sim->plan.troubles & 1U << TROUBLE_FEW_LANES) != 0;
+}
+
+/* Whether a claim may be sent long after it is decided upon. */
+static inline bool
+sim_has_few_flights(const struct sim *sim)
+{
+	return sim->plan.settings.flights_most < PLAN_MANY;
 }
 
 /*

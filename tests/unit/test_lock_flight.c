@@ -1,0 +1,249 @@
+/*
+ * How many claims and deletes one user has at the broker at once, and what becomes of those that are not
+ * sent yet. Every answer takes a tenth of a second.
+ */
+#include "daemon/lock/flight.h"
+#include "tests/unit/lock_fixture.h"
+#include "tests/unit/test_lock.h"
+
+#define ALICE 1000
+#define BOB 1001
+#define TAKES (100 * MS)
+#define MANY (10 * FLIGHTS_MOST)
+
+static void
+send_as(int daemon, uid_t uid, uint64_t peer, uint64_t request, const char *name, int64_t timeout)
+{
+	const struct lock_acquire acquire = {.name = name,
+	    .kind = LOCK_KIND_SEMAPHORE,
+	    .timeout = timeout,
+	    .uid = uid,
+	    .exempt = uid == 0};
+
+	lock_acquire(engine(daemon), peer, request, &acquire);
+}
+
+/* So many slots of "big", by requests 1, 2, ...; their claims are sent, as far as they may be. */
+static void
+ask_for(uid_t uid, uint64_t peer, uint64_t count)
+{
+	for (uint64_t i = 1; i <= count; i++)
+		send_as(0, uid, peer, i, "big", TRY);
+	/* Until the look is answered. */
+	for (int before = world_b_count(world); world_b_count(world) == before;)
+		ck_assert(world_step(world, SECOND));
+	world_pass(world, 0);
+}
+
+/* The same, granted. */
+static void
+take(uid_t uid, uint64_t peer, uint64_t count)
+{
+	world->delay = 0;
+	for (uint64_t i = 1; i <= count; i++)
+		send_as(0, uid, peer, i, "big", TRY);
+	world_pass(world, SECOND);
+	ck_assert_int_eq(now(0, peer, count)->reason, REASON_NONE);
+	world->delay = TAKES;
+}
+
+static void
+begin(void)
+{
+	world_begin_with_db();
+	world_make(world, "big", 2 * MANY);
+	world->delay = TAKES;
+}
+
+START_TEST(one_user_has_few_claims_at_the_broker)
+{
+	ask_for(ALICE, 1, MANY);
+	for (int claimed = FLIGHTS_MOST; claimed <= MANY; claimed += FLIGHTS_MOST) {
+		ck_assert_int_eq(world_b_count(world), claimed);
+		world_pass(world, TAKES);
+	}
+	world_pass(world, TAKES);
+	ck_assert_int_eq(world_b_count(world), MANY);
+	for (uint64_t i = 1; i <= MANY; i++)
+		ck_assert_int_eq(now(0, 1, i)->reason, REASON_NONE);
+}
+END_TEST
+
+START_TEST(one_user_has_few_deletes_at_the_broker)
+{
+	take(ALICE, 1, MANY);
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, TAKES);
+	for (int left = MANY - FLIGHTS_MOST; left >= 0; left -= FLIGHTS_MOST) {
+		ck_assert_int_eq(world_b_count(world), left);
+		world_pass(world, TAKES);
+	}
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+START_TEST(administrators_have_many)
+{
+	take(0, 1, MANY);
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, TAKES);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+START_TEST(another_user_does_not_wait_for_them)
+{
+	ask_for(ALICE, 1, MANY);
+	send_as(0, BOB, 2, 1, "db", TRY);
+	world_pass(world, 2 * TAKES);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+	ck_assert(is_waiting(0, 1, MANY));
+}
+END_TEST
+
+START_TEST(deletes_go_before_claims)
+{
+	take(ALICE, 1, 1);
+	ask_for(ALICE, 2, MANY);
+	lock_release(engine(0), 1, 2, now(0, 1, 1)->lock);
+	world_pass(world, 2 * TAKES);
+	ck_assert_int_eq(now(0, 1, 2)->reason, REASON_NONE);
+	ck_assert(is_waiting(0, 2, MANY));
+}
+END_TEST
+
+/* Who waits elsewhere was told of the slot by nobody, or by one whose hint came here. */
+START_TEST(what_was_not_claimed_goes_to_whoever_waits)
+{
+	uint64_t lock = acquire(2, 9, 1, "db", TRY)->lock;
+
+	send_as(0, ALICE, 1, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	send_as(1, BOB, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	ask_for(ALICE, 3, MANY);
+	/* The one at daemon 0 came first, and is told. */
+	lock_release(engine(2), 9, 2, lock);
+	world_pass(world, 2 * TAKES);
+	ck_assert(is_waiting(0, 1, 1) && is_waiting(1, 2, 1));
+	ck_assert(!world_b(world, "db", 1, -1));
+	ck_assert(lock_cancel(engine(0), 1, 1));
+	world_pass(world, 3 * TAKES);
+	ck_assert_int_eq(now(1, 2, 1)->reason, REASON_NONE);
+	ck_assert(is_waiting(0, 3, MANY));
+}
+END_TEST
+
+START_TEST(what_was_not_claimed_goes_to_whoever_waits_here)
+{
+	ask_for(ALICE, 1, MANY);
+	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, 2 * TAKES);
+	send_as(0, BOB, 3, 1, "db", DURATION_FOREVER);
+	ck_assert(!world_b(world, "db", 1, -1) && is_waiting(0, 2, 1));
+	lock_peer_gone(engine(0), 2);
+	world_pass(world, 4 * TAKES);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+	ck_assert(is_waiting(0, 1, MANY));
+}
+END_TEST
+
+/* A channel may be stuck for ever; and the time that a claim may take begins when it is sent. */
+START_TEST(what_is_not_answered_in_time_does_not_count)
+{
+	for (uint64_t i = 1; i <= 2 * FLIGHTS_MOST; i++)
+		send_as(0, ALICE, 1, i, "big", DURATION_FOREVER);
+	world_pass(world, TAKES);
+	world->silent = true;
+	world_pass(world, TAKES + world_settings.request_timeout);
+	ck_assert_int_eq(world_b_count(world), 2 * FLIGHTS_MOST);
+}
+END_TEST
+
+START_TEST(a_delete_that_is_not_answered_in_time_does_not_count)
+{
+	take(ALICE, 1, 2 * FLIGHTS_MOST);
+	world->silent = true;
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, TAKES);
+	ck_assert_int_eq(world_b_count(world), FLIGHTS_MOST);
+	world_pass(world, world_settings.request_timeout);
+	ck_assert_int_eq(world_b_count(world), 0);
+}
+END_TEST
+
+/* A delete that is not sent when its channel is closed is sent on another. */
+START_TEST(channels_close_while_deletes_wait)
+{
+	take(ALICE, 1, MANY);
+	for (uint64_t i = 1; i <= MANY; i++)
+		lock_release(engine(0), 1, 100 + i, now(0, 1, i)->lock);
+	world_close_lanes(world, 0, BROKER_HOLD);
+	world_pass(world, 10 * TAKES);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+START_TEST(channels_close_while_claims_wait)
+{
+	ask_for(ALICE, 1, MANY);
+	world_close_lanes(world, 0, BROKER_HOLD);
+	world_pass(world, 20 * TAKES);
+	for (uint64_t i = 1; i <= MANY; i++)
+		ck_assert_int_eq(now(0, 1, i)->reason, REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), MANY);
+}
+END_TEST
+
+START_TEST(the_link_dies_while_claims_and_deletes_wait)
+{
+	take(ALICE, 1, MANY);
+	lock_peer_gone(engine(0), 1);
+	for (uint64_t i = 1; i <= MANY; i++)
+		send_as(0, ALICE, 2, i, "big", DURATION_FOREVER);
+	world_pass(world, TAKES);
+	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	world_pass(world, 10 * SECOND);
+	for (uint64_t i = 1; i <= MANY; i++)
+		ck_assert_int_eq(now(0, 2, i)->reason, REASON_NONE);
+	ck_assert_int_eq(world_b_count(world), MANY);
+}
+END_TEST
+
+START_TEST(a_stop_ends_claims_that_wait_and_sends_all_deletes)
+{
+	take(ALICE, 1, MANY);
+	ask_for(ALICE, 2, MANY);
+	lock_drain(engine(0));
+	ck_assert_int_eq(now(0, 2, MANY)->reason, REASON_DRAINING);
+	lock_abandon(engine(0));
+	world_pass(world, (MANY / FLIGHTS_MOST + 3) * TAKES);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
+Suite *
+suite_lock_flight(void)
+{
+	Suite *suite = suite_create("lock: flight");
+	TCase *tc = tcase_create("flight");
+
+	tcase_add_checked_fixture(tc, begin, world_end);
+	tcase_add_test(tc, one_user_has_few_claims_at_the_broker);
+	tcase_add_test(tc, one_user_has_few_deletes_at_the_broker);
+	tcase_add_test(tc, administrators_have_many);
+	tcase_add_test(tc, another_user_does_not_wait_for_them);
+	tcase_add_test(tc, deletes_go_before_claims);
+	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits);
+	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits_here);
+	tcase_add_test(tc, what_is_not_answered_in_time_does_not_count);
+	tcase_add_test(tc, a_delete_that_is_not_answered_in_time_does_not_count);
+	tcase_add_test(tc, channels_close_while_deletes_wait);
+	tcase_add_test(tc, channels_close_while_claims_wait);
+	tcase_add_test(tc, the_link_dies_while_claims_and_deletes_wait);
+	tcase_add_test(tc, a_stop_ends_claims_that_wait_and_sends_all_deletes);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
