@@ -526,6 +526,7 @@ acquire_claim(struct lock_engine *engine, struct waiter *waiter, int slot)
 	    slot, on_claimed);
 	if (hold == 0)
 		return;
+	channels_claimed(waiter);
 	engine_waiter_set_state(engine, waiter, WAITER_CLAIMING);
 	waiter->hold = hold;
 	semaphore_saw_slot(waiter->semaphore, slot, true);

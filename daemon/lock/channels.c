@@ -18,23 +18,25 @@
 /* ---- the lines of names that starve ---- */
 
 static void
-join(struct starved_line *line, struct starved *starved)
-{
-	/* It keeps its place when what it was woken for went elsewhere. */
-	starved->woken = false;
-	if (starved->listed)
-		return;
-	starved->listed = true;
-	TAILQ_INSERT_TAIL(line, starved, of_line);
-}
-
-static void
 leave(struct starved_line *line, struct starved *starved)
 {
 	if (!starved->listed)
 		return;
-	starved->listed = starved->woken = false;
+	starved->listed = starved->woken = starved->had_one = false;
 	TAILQ_REMOVE(line, starved, of_line);
+}
+
+static void
+join(struct starved_line *line, struct starved *starved)
+{
+	if (starved->had_one)
+		leave(line, starved);
+	/* It keeps its place when what it was woken for went elsewhere. */
+	starved->woken = starved->had_one = false;
+	if (starved->listed)
+		return;
+	starved->listed = true;
+	TAILQ_INSERT_TAIL(line, starved, of_line);
 }
 
 static void
@@ -70,6 +72,13 @@ wake_all_lines(struct lock_engine *engine)
 		if (share_has_room(share))
 			wake_first(engine, &share->starved);
 	}
+}
+
+void
+channels_claimed(struct waiter *waiter)
+{
+	waiter->user->starved.had_one = waiter->user->starved.woken;
+	waiter->semaphore->starved.had_one = waiter->semaphore->starved.woken;
 }
 
 /* ---- how many there are ---- */
@@ -123,8 +132,11 @@ channels_lacking(
 {
 	if (!share_has_room(share))
 		snprintf(text, LOCK_LACKING_MAX,
-		    "user %lu holds %zu locks, which is all that one user may",
-		    (unsigned long)share->uid, share->taken);
+		    "user %lu uses %zu channels to the broker, and may use %zu",
+		    (unsigned long)share->uid, share->taken, share->most);
+	else if (timer_is_set(&engine->channels.again))
+		snprintf(text, LOCK_LACKING_MAX,
+		    "the connection to the broker has no channel for the moment");
 	else if (!channels_are_left(engine))
 		snprintf(text, LOCK_LACKING_MAX,
 		    "all %zu channels of the connection to the broker are in use",
@@ -292,6 +304,7 @@ none_starves(struct lock_engine *engine)
 	struct share *share = engine->channels.shares;
 
 	timers_cancel(engine->timers, &engine->channels.again);
+	engine->channels.not_given = 0;
 	leave_all(&engine->channels.starved);
 	for (; share != NULL; share = share->by_uid.next)
 		leave_all(&share->starved);

@@ -7,7 +7,8 @@
  * A waiter that lacks a channel stays in its line as it is, and is passed over when a slot is free. Its
  * name starves: it stands in the line of its user's share, or in the line for any channel. When a
  * channel becomes free, the first name of each of both lines is woken: it is looked at, and served. The
- * next name is woken after that, if the channel is still there. So a channel that becomes free costs the
+ * next name is woken after that, if the channel is still there. A name that got one and lacks another goes
+ * behind the others. So a channel that becomes free costs the
  * same however many waiters there are.
  */
 #ifndef LOCK_CHANNELS_H
@@ -48,6 +49,8 @@ void channels_starve(struct lock_engine *engine, struct semaphore *semaphore, un
 bool channels_can_serve(const struct lock_engine *engine, const struct semaphore *semaphore);
 /* Whether it is one of those; what it lacks may have come meanwhile. */
 bool channels_is_starving(const struct waiter *waiter);
+/* A channel was taken for it: its name, if woken, goes behind the others should it lack another. */
+void channels_claimed(struct waiter *waiter);
 /* The name was served: if that was because it had starved, the next name is woken. */
 void channels_served(struct lock_engine *engine, struct semaphore *semaphore);
 /* The name is forgotten. */

@@ -194,6 +194,9 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 		semaphore->look.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LINE_OF(WAITER_WAITING);
+	/* Nothing is free, so nobody lacks a channel: whatever is freed may be told to this daemon again. */
+	if (verdict == VERDICT_NOTHING && !semaphore_has_free(semaphore))
+		waitline_back(engine, semaphore);
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, who);
 		judge(engine, waiter, verdict);
@@ -335,7 +338,7 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return (info.side_blocked || (info.side != BROKER_UP && semaphore->members != NULL)) &&
+	return (info.side_blocked || (info.side != BROKER_UP && waitline_has_place(semaphore))) &&
 	       !look_is_guarded(engine, semaphore);
 }
 
@@ -433,6 +436,7 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	if (line_count(&semaphore->line, LINE_ALL) == 0) {
 		channels_forget(engine, semaphore);
+		waitline_back(engine, semaphore);
 		rest_in_peace(engine, semaphore);
 		return;
 	}

@@ -2,6 +2,7 @@
  * The channels of the hold link: how many one user may take, and what becomes of the waiters for which
  * there is none. Every daemon of this world has a hundred.
  */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -79,7 +80,7 @@ START_TEST(one_user_leaves_channels_to_others)
 		if (answer->reason == REASON_NONE)
 			continue;
 		ck_assert_int_eq(answer->reason, REASON_TOO_MANY_LOCKS);
-		ck_assert_ptr_nonnull(strstr(answer->text, "user 1000 holds 60"));
+		ck_assert_ptr_nonnull(strstr(answer->text, "user 1000 uses 60 channels"));
 	}
 	ck_assert_uint_eq(granted, LANES - RESERVE);
 	ck_assert_int_eq(try_as(0, BOB, 3, 1, "db")->reason, REASON_NONE);
@@ -217,6 +218,93 @@ START_TEST(who_starves_longest_is_served_first)
 }
 END_TEST
 
+/* It has many waiters and many free slots: each channel was its own, and the next name had none. */
+START_TEST(a_name_that_was_served_is_behind_the_others)
+{
+	uint64_t first = take(0, ALICE, 1, LANES - RESERVE);
+
+	world_make(world, "many", 10);
+	for (uint64_t i = 1; i <= 5; i++)
+		send_as(0, ALICE, 2, i, "many", DURATION_FOREVER);
+	world_pass(world, 10 * MS);
+	send_as(0, ALICE, 3, 1, "db", DURATION_FOREVER);
+	world_pass(world, 10 * MS);
+	release(0, 1, 999, first);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+	release(0, 1, 1000, now(0, 1, 2)->lock);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+	ck_assert(is_waiting(0, 2, 2));
+	release(0, 1, 1001, now(0, 1, 3)->lock);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(now(0, 2, 2)->reason, REASON_NONE);
+}
+END_TEST
+
+/* The same where there is no channel for anybody. */
+START_TEST(a_name_that_had_the_last_channel_is_behind_the_others)
+{
+	uint64_t first = take(0, ADMIN, 1, LANES);
+
+	world_make(world, "many", 10);
+	for (uint64_t i = 1; i <= 5; i++)
+		send_as(0, ALICE, 2, i, "many", DURATION_FOREVER);
+	world_pass(world, 10 * MS);
+	send_as(0, BOB, 3, 1, "db", DURATION_FOREVER);
+	world_pass(world, 10 * MS);
+	release(0, 1, 999, first);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+	release(0, 1, 1000, now(0, 1, 2)->lock);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Its user may have a channel again, there is none, and meanwhile the slot is taken. */
+START_TEST(who_starves_no_more_is_told_of_the_slot)
+{
+	uint64_t first, theirs;
+
+	take(0, ALICE, 1, LANES - RESERVE);
+	first = take(0, ADMIN, 2, RESERVE);
+	send_as(0, ALICE, 3, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	theirs = acquire(1, 1, 1, "db", TRY)->lock;
+	world_pass(world, 2 * world_settings.reprobe);
+	set_reserve(RESERVE - 1);
+	world_pass(world, SECOND);
+	release(0, 2, 999, first);
+	world_pass(world, 100 * MS);
+	ck_assert(is_waiting(0, 3, 1));
+	release(1, 1, 2, theirs);
+	world_pass(world, 100 * MS);
+	ck_assert_int_eq(now(0, 3, 1)->reason, REASON_NONE);
+}
+END_TEST
+
+/* Without a place in a line nothing keeps the side link up: that it is down says nothing. */
+START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
+{
+	struct lock_acquire mutex = {.kind = LOCK_KIND_MUTEX, .exempt = true};
+	char name[16];
+
+	/* Of these nothing is watched. */
+	for (uint64_t i = 1; i <= LANES; i++) {
+		snprintf(name, sizeof(name), "m%d", (int)i);
+		mutex.name = name;
+		lock_acquire(engine(0), 1, i, &mutex);
+	}
+	send_as(0, BOB, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, SECOND, "cut");
+	ck_assert(memory_world_put(world->memory, "db-U", false));
+	world_pass(world, 2 * world_settings.reprobe);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_slot_that_is_handed_on_is_counted_for_its_new_holder)
 {
 	uint64_t lock = try_as(0, ALICE, 1, 999, "db")->lock;
@@ -289,7 +377,7 @@ START_TEST(who_starves_ends_in_every_way)
 	lock_peer_gone(engine(0), 3);
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(now(0, 4, 1)->reason, REASON_TIMEOUT);
-	ck_assert_ptr_nonnull(strstr(now(0, 4, 1)->text, "user 1000 holds 60"));
+	ck_assert_ptr_nonnull(strstr(now(0, 4, 1)->text, "user 1000 uses 60 channels"));
 	release(0, 1, 999, first);
 	world_pass(world, SECOND);
 	ck_assert(is_waiting(0, 3, 1));
@@ -395,6 +483,10 @@ suite_lock_channels(void)
 	tcase_add_test(tc, what_cannot_be_claimed_for_lack_of_a_channel_goes_elsewhere);
 	tcase_add_test(tc, who_starves_does_not_stop_those_behind);
 	tcase_add_test(tc, who_starves_longest_is_served_first);
+	tcase_add_test(tc, a_name_that_was_served_is_behind_the_others);
+	tcase_add_test(tc, a_name_that_had_the_last_channel_is_behind_the_others);
+	tcase_add_test(tc, who_starves_no_more_is_told_of_the_slot);
+	tcase_add_test(tc, who_starves_sees_that_there_is_no_limit_any_more);
 	tcase_add_test(tc, a_slot_that_is_handed_on_is_counted_for_its_new_holder);
 	tcase_add_test(tc, handing_on_needs_no_channel);
 	tcase_add_test(tc, what_is_being_given_back_counts_until_it_is_gone);
