@@ -46,12 +46,25 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 
 /* ---- the beginning, and the end by time ---- */
 
-/* Whether a look or a claim for it is still unanswered, so that nobody knows whether a slot is free. */
+/*
+ * Whether a look or a claim for it is unanswered since half of its time or longer, so that nobody knows
+ * whether a slot is free. Once its wait has begun, all was taken.
+ */
 static bool
-is_unanswered(const struct waiter *waiter)
+is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 {
-	return waiter->timeout == 0 || waiter->state == WAITER_NEW ||
-	       waiter->state == WAITER_LOOKED || waiter->state == WAITER_CLAIMING;
+	const struct look *look = &waiter->semaphore->look;
+	int64_t since = engine_now(engine);
+
+	if (waiter->timeout == 0)
+		return true;
+	if (waiter->member != NULL)
+		return false;
+	if (waiter->state == WAITER_CLAIMING)
+		since = hold_find(&engine->holds, waiter->hold)->asked;
+	else if (look->state == LOOK_PROBING)
+		since = look->started;
+	return engine_now(engine) - since >= waiter->timeout / 2;
 }
 
 static void
@@ -64,7 +77,7 @@ deadline_passed(void *ctx, uint64_t id)
 	assert(waiter != NULL);
 	if (engine->link != BROKER_UP) {
 		refuse_for_link(engine, waiter);
-	} else if (is_unanswered(waiter)) {
+	} else if (is_unanswered(engine, waiter)) {
 		acquire_refuse(
 		    engine, waiter, REASON_BROKER_UNAVAILABLE, "the broker did not answer in time");
 	} else {

@@ -236,6 +236,45 @@ START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
 }
 END_TEST
 
+/* All answers came; now and then a claim is on its way for a moment when the wait is over. */
+START_TEST(a_wait_that_ends_just_after_a_hint_is_a_timeout)
+{
+	world_make(world, "db", 1);
+	for (uint64_t i = 1; i <= 10; i++) {
+		uint64_t lock = acquire(1, 1, 2 * i, "db", TRY)->lock;
+		const struct said *answer;
+
+		world_acquire(world, 0, i, 1, "db", 3 * SECOND);
+		world_pass(world, 3 * SECOND - (int64_t)i * 20 * MS);
+		world->delay = 40 * MS;
+		lock_release(engine(1), 1, 2 * i + 1, lock);
+		answer = world_await(world, 0, i, 1);
+		ck_assert(answer->reason == REASON_TIMEOUT || answer->reason == REASON_NONE);
+		lock_peer_gone(engine(0), i);
+		world->delay = 0;
+		world_pass(world, 10 * SECOND);
+	}
+}
+END_TEST
+
+/* It waits for whoever was told of the slot, and nothing was asked for it. */
+START_TEST(a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout)
+{
+	struct lock_settings settings = world_settings;
+	uint64_t lock;
+
+	world_make(world, "db", 1);
+	settings.hint_grace = SECOND;
+	lock_engine_set(engine(0), &settings);
+	lock = acquire(0, 1, 1, "db", TRY)->lock;
+	world_acquire(world, 1, 1, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	memory_broker_block(world->daemon[1].broker, BROKER_HOLD, MEMORY_OUT);
+	release(0, 1, 2, lock);
+	ck_assert_int_eq(acquire(0, 2, 1, "db", 500 * MS)->reason, REASON_TIMEOUT);
+}
+END_TEST
+
 START_TEST(a_claim_that_comes_late_is_dropped)
 {
 	world_make(world, "db", 1);
@@ -472,6 +511,8 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, waiters_go_in_order_within_priority);
 	tcase_add_test(tc, a_wait_ends_at_its_deadline);
 	tcase_add_test(tc, a_wait_that_the_broker_never_answered_is_no_timeout);
+	tcase_add_test(tc, a_wait_that_ends_just_after_a_hint_is_a_timeout);
+	tcase_add_test(tc, a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout);
 	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);
 	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
 	tcase_add_test(tc, cancel_ends_a_wait_once);
