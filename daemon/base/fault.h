@@ -123,7 +123,7 @@
 	X(STARVED_NOT_WOKEN, "a waiter that lacks a channel not served when one is free")          \
 	X(STARVED_KEEPS_HINT, "a hint kept though there is no channel for it")                     \
 	X(FLIGHT_UNCOUNTED, "an answer to a claim after which the user's next one is not sent")    \
-	X(UNSENT_IS_LOST, "a claim given up before it was sent, and its slot taken for busy")
+	X(UNSENT_IS_LOST, "a claim given up before it was sent that keeps its slot reserved")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };

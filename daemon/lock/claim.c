@@ -238,8 +238,11 @@ claim_give_up(struct lock_engine *engine, struct hold *hold)
 	hold->acquire = 0;
 	if (hold->state != HOLD_CLAIMING || hold->flight != FLIGHT_UNSENT)
 		return;
+	if (FAULT(UNSENT_IS_LOST)) {
+		flight_end(engine, hold);
+		return;
+	}
 	/* It was claimed as it was free, maybe by a hint: somebody else is told, as if it were deleted. */
-	if (!FAULT(UNSENT_IS_LOST))
-		hint_freed(engine, hold);
-	engine_hold_end(engine, hold, !FAULT(UNSENT_IS_LOST));
+	hint_freed(engine, hold);
+	engine_hold_end(engine, hold, true);
 }
