@@ -183,7 +183,7 @@ check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer 
 	else if (looked < seen->granted && (sim->plan.troubles & 1U << TROUBLE_LATE) == 0)
 		check_is_fresh(sim, answer, queue);
 	/* A watch that did not hear is none any more, whatever its daemon believes. */
-	if (answer->slot == 0 || of->a || seen->unheard > deeds->claimed)
+	if (answer->slot == 0 || of->a || seen->unheard != 0)
 		return;
 	/* It was told, and then looked at; or it was looked at, as nobody was to tell. */
 	if (seen->heard >= of->a_gone ? gone > 3 * answer_time(sim) && news_come(sim)
@@ -262,8 +262,10 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 	struct passing passing = {.slot = slot};
 	uint64_t given = check_has_passed(sim, daemon->number, ask->name, slot) ? sim->truth.moment
 										: seen->claim_sent;
+	/* Who rested when a look began waits for the next one, and that one may hang first. */
+	int64_t rest = (sim->plan.troubles & PROBES_MAY_HANG) != 0 ? MEMORY_PROBE_TIMEOUT : 0;
 	bool may_rest =
-	    sim->now - of->failed_at[daemon->number] <= REST_MOST + 4 * answer_time(sim);
+	    sim->now - of->failed_at[daemon->number] <= rest + REST_MOST + 4 * answer_time(sim);
 	const struct ask *first = NULL;
 	int passed = 0;
 

@@ -111,8 +111,9 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 		slot->claimed = moment;
 		slot->claimed_at = sim->now;
 		if (deeds != NULL) {
+			/* Claimed again for its holder, it keeps its watch as well. */
 			if (!seen->vanished)
-				seen->granted = 0;
+				seen->granted = seen->unheard = 0;
 			seen->vanished = false;
 			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
