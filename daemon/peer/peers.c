@@ -282,7 +282,8 @@ peers_visit(struct peers *peers)
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;
 	}
-	for (account = room->accounts.by_uid; account != NULL && !room->deaf; account = account->hh.next)
+	for (account = room->accounts.by_uid; account != NULL && !room->deaf;
+	     account = account->hh.next)
 		resume(account);
 	return room->due_count > 0;
 }

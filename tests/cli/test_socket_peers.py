@@ -374,7 +374,7 @@ class Channels(unittest.TestCase):
         refused = self.take(alice, self.ALL, "m")
         self.assertEqual(len(refused), self.RESERVE)
         self.assertEqual({error.reason for error in refused}, {"too-many-locks"})
-        self.assertIn(f"user {self.ALICE} holds {self.ALL - self.RESERVE} locks", refused[0].message)
+        self.assertIn(f"user {self.ALICE} uses {self.ALL - self.RESERVE} channels", refused[0].message)
         self.assertIn(f"user {self.ALICE} holds", alice[0].call("explain", name="db")["text"])
         bob = self.user(self.BOB)
         lock = bob.call("acquire", name="db", timeout=0)["lock"]
