@@ -57,8 +57,8 @@ struct server {
 	struct event *wake;      /* ends the loop's wait */
 	struct event *signals[SIGNALS];
 	struct timers *timers;
-	struct timer stop;          /* while DRAINING, CLEARING */
-	int64_t unheld;             /* the same: since when no lock is held; 0: one is */
+	struct timer stop; /* while DRAINING, CLEARING */
+	int64_t unheld;    /* the same: since when no lock is held; 0: one was when they began */
 	struct timer watchdog;      /* while it is wanted */
 	struct memory_world *world; /* NULL on RabbitMQ */
 	struct broker *broker;

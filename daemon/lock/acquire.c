@@ -54,6 +54,7 @@ static bool
 is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 {
 	const struct look *look = &waiter->semaphore->look;
+	const struct hold *hold = NULL;
 	int64_t since = engine_now(engine);
 
 	if (waiter->timeout == 0)
@@ -61,7 +62,10 @@ is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 	if (waiter->member != NULL)
 		return false;
 	if (waiter->state == WAITER_CLAIMING)
-		since = hold_find(&engine->holds, waiter->hold)->asked;
+		hold = hold_find(&engine->holds, waiter->hold);
+	/* One that is not sent is not unanswered (flight.h). */
+	if (hold != NULL && hold->flight != FLIGHT_UNSENT)
+		since = hold->asked;
 	else if (look->state == LOOK_PROBING)
 		since = look->started;
 	return engine_now(engine) - since >= waiter->timeout / 2;

@@ -98,17 +98,20 @@ refuse(
 	free(words);
 }
 
-/* What changes it may still be performed, after the mutexes were let go: unless these go with the link. */
+/*
+ * What changes it may still be performed, after the mutexes were let go: unless these go with the link. And
+ * what reads it, and is not answered, would keep them as long as the link lives.
+ */
 static void
 end_with_link(struct lock_engine *engine, const struct directory *directory)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	if ((directory->state == DIRECTORY_ENTERING || directory->state == DIRECTORY_LEAVING) &&
+	if ((directory->state == DIRECTORY_READING || directory->state == DIRECTORY_ENTERING ||
+		directory->state == DIRECTORY_LEAVING) &&
 	    info.side == BROKER_UP)
-		broker_reset(
-		    engine->broker, BROKER_SIDE, "a change of the directory is not answered");
+		broker_reset(engine->broker, BROKER_SIDE, "the directory is not answered for");
 }
 
 static void

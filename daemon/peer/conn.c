@@ -217,7 +217,8 @@ conn_watch(struct conn *conn)
 		interest |= EV_CLOSED | EV_ET;
 	else if (!conn->lines_left && !conn->readable)
 		interest |= EV_READ;
-	if (!conn->is_due && unread_length(conn->out) > 0)
+	/* By edges it is told once; and to give the interest up and take it again would be told as a new one. */
+	if (unread_length(conn->out) > 0 && (!conn->is_due || (interest & EV_ET) != 0))
 		interest |= EV_WRITE;
 	if (interest == conn->interest)
 		return;
@@ -333,7 +334,8 @@ conn_send_newest(struct conn *conn, char *line)
 bool
 conn_is_owed(const struct conn *conn)
 {
-	return requests_count(conn->requests) > 0 || conn->parked != NULL;
+	/* What was put aside is not begun any more once the daemon has stopped reading. */
+	return requests_count(conn->requests) > 0 || (conn->parked != NULL && !conn->room->deaf);
 }
 
 static void

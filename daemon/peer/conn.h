@@ -36,7 +36,7 @@ struct unread;
 enum conn_state {
 	CONN_OPEN,   /* read, unless too much of it is being answered */
 	CONN_ENDING, /* `gone` was told; nothing is read; dies when all it is owed is written */
-	CONN_DEAD    /* due; fd closed; nothing is called for it but its end */
+	CONN_DEAD    /* fd closed; due to be freed, or waits for the end of its looks */
 };
 
 /* What the conns of a daemon share. */

@@ -48,7 +48,7 @@ void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
 void requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
 
-/* The broker has answered a look: another may begin, though this one may wait for other daemons now. */
+/* A look is over at the broker: another may begin, though this one may wait for other daemons now. */
 void requests_looked(struct requests *requests, uint64_t number);
 /* Whether it waits by design. */
 bool request_waits(const struct request *request);

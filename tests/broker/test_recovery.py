@@ -10,7 +10,7 @@ from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
 TROUBLE = ("hold link", "side link", "lost")
-HEARTBEAT = 1  # the least: a lease of 1.8 s
+HEARTBEAT = 1  # the least: a lease of 1.9 s
 
 
 class OldB(unittest.TestCase):
@@ -22,7 +22,7 @@ class OldB(unittest.TestCase):
         rabbit = self.enterContext(Rabbit())
         proxy = Proxy(self, rabbit.port)
         # Its probes may go into the stranded connection: a wait that none has answered is no timeout.
-        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--reprobe", "0.2", "--probe-timeout", "0.2",
+        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--margin", "0.1", "--reprobe", "0.2", "--probe-timeout", "0.2",
                         expect=TROUBLE, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
         daemon.wait_broker()
         peer = Wire(daemon)

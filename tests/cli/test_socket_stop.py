@@ -105,7 +105,7 @@ class Stop(unittest.TestCase):
             peer.wait_closed()
 
     def test_a_peer_that_goes_on_asking_does_not_delay_it(self):
-        daemon = Daemon(self)
+        daemon = Daemon(self, "--max-looks-per-uid", "1")
         peers = [Wire(daemon) for _ in range(4)]
         over = threading.Event()
         threads = [threading.Thread(target=self.go_on_asking, args=(peer.socket, over)) for peer in peers]
@@ -121,7 +121,8 @@ class Stop(unittest.TestCase):
     def go_on_asking(sock, over):
         """Until the daemon hangs up; what it answers is read and forgotten."""
         lines = b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"%s"}\n' % (n, method)
-                         for n, method in enumerate([b"ping", b"info"] * 500))
+                         for n, method in enumerate([b"ping", b"info", b"explain"] * 500))
+        lines = lines.replace(b'"explain"', b'"explain","params":{"name":"db"}')
         left = b""
         sock.setblocking(False)
         while not over.is_set():

@@ -275,7 +275,7 @@ class Hostile(unittest.TestCase):
         self.attack(attacks.channels, broker="rabbit", most={"requests": 4000})
 
     def test_locks_of_rabbit(self):
-        self.attack(attacks.locks, broker="rabbit", most={"granted": 512})
+        self.attack(attacks.locks, broker="rabbit", most={"granted": 200})
 
     def test_queries_of_rabbit(self):
         self.attack(attacks.queries, broker="rabbit", most={"requests": 32000}, late=Late(BEHIND, 1))

@@ -242,10 +242,14 @@ is_of_one_line(const struct ask *one, const struct ask *other)
 static bool
 is_excused(const struct sim *sim, const struct ask *ask, const struct ask *passed)
 {
+	const struct truth_work *work = &sim->truth.names[ask->name].work[ask->daemon];
+
 	if (passed->priority > ask->priority && (sim->plan.troubles & PROBES_MAY_HANG) != 0)
 		return true;
-	if (sim->truth.names[ask->name].work[ask->daemon].unlocked >= passed->since)
-		return true; /* it may have stood behind what was answered and not done */
+	/* It may have stood behind what was answered and not done, as far as its daemon had heard. */
+	if (work->unlocked >= passed->since ||
+	    (work->unlocked != 0 && passed->ready_at - work->unlocked_at <= answer_time(sim)))
+		return true;
 	return passed->timeout == 0 &&
 	       sim->now - passed->ready_at <= sim->plan.settings.hint_grace + 4 * answer_time(sim);
 }

@@ -203,6 +203,7 @@ admin_unlocked(struct sim *sim, int daemon, const struct memory_performed *what,
 		of->admin = 0;
 	if (daemon >= 0) {
 		of->work[daemon].unlocked = sim->truth.moment;
+		of->work[daemon].unlocked_at = sim->now;
 		of->work[daemon].left = truth_shape(&sim->truth, name);
 		sim->waits.names[name].ordered_at[daemon] = sim->now;
 	}

@@ -58,10 +58,11 @@ struct truth_shape {
 /* How a daemon found a name when it got its admin mutex, and left it when it let that go. */
 struct truth_work {
 	uint64_t locked, unlocked; /* moments of the last time; 0 = never */
-	uint64_t connection;       /* that got it last */
-	unsigned claims;           /* times that it got it */
-	unsigned destroys;         /* orders to destroy it that are not answered */
-	uint64_t destroyed;        /* moment: one was answered last */
+	int64_t unlocked_at;
+	uint64_t connection; /* that got it last */
+	unsigned claims;     /* times that it got it */
+	unsigned destroys;   /* orders to destroy it that are not answered */
+	uint64_t destroyed;  /* moment: one was answered last */
 	struct truth_shape found, left;
 };
 

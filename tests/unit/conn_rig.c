@@ -103,10 +103,16 @@ peer_new(void)
 	return ends[1];
 }
 
+void
+rig_look(void)
+{
+	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+}
+
 bool
 pass(void)
 {
-	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	rig_look();
 	return peers_visit(rig.peers);
 }
 

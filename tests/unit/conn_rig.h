@@ -35,6 +35,8 @@ void set_limit(enum account_thing thing, size_t most, size_t max_requests);
 int peer_new(void);
 /* A pass of the loop; whether peers have more to do. */
 bool pass(void);
+/* The first half of a pass: what the sockets say. */
+void rig_look(void);
 void passes(void);
 void say(int fd, const char *text);
 /* What the peer was sent; "" when nothing. *ret_end: end of file came after it. Static. */

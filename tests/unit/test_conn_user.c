@@ -366,6 +366,31 @@ START_TEST(a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read
 }
 END_TEST
 
+START_TEST(who_half_closed_and_does_not_read_costs_nothing)
+{
+	enum { MUCH = 1024 * 1024 };
+	int fd = peer_new();
+	char *line = mem_alloc(MUCH + 1);
+
+	memset(line, 'x', MUCH - 1);
+	line[MUCH - 1] = '\n';
+	say(fd, "a\n");
+	passes();
+	conn_send(peers_find(rig.peers, rig.last_peer), line);
+	passes();
+	shutdown(fd, SHUT_WR);
+	passes();
+	for (int i = 0; i < 10; i++) {
+		rig_look();
+		ck_assert(!peers_find(rig.peers, rig.last_peer)->is_due);
+		pass();
+	}
+	close(fd);
+	passes();
+	ck_assert_int_eq(rig.gones, 1);
+}
+END_TEST
+
 Suite *
 suite_conn_user(void)
 {
@@ -385,6 +410,7 @@ suite_conn_user(void)
 	tcase_add_test(tcase, a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up);
 	tcase_add_test(
 	    tcase, a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read);
+	tcase_add_test(tcase, who_half_closed_and_does_not_read_costs_nothing);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -308,6 +308,21 @@ START_TEST(a_name_that_is_not_left_in_time_is_not_left_later)
 }
 END_TEST
 
+START_TEST(a_read_that_is_never_answered_leaves_the_directory_to_others)
+{
+	directory_read(engine(0), on_done, 1);
+	while (!memory_world_has(world->memory, mutex().text, NULL))
+		ck_assert(world_step(world, SECOND));
+	world->stuck = 1;
+	step_until_asked(1); /* it reads */
+	ck_assert_int_eq(await(1)->reason, REASON_BROKER_UNAVAILABLE);
+	world_pass(world, SECOND);
+	ck_assert(!memory_world_has(world->memory, mutex().text, NULL));
+	expect_names(1, 2, "");
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
 START_TEST(an_alarm_during_an_entry_is_said_so)
 {
 	directory_enter(engine(0), "db", on_done, 1);
@@ -399,6 +414,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, a_refusal_is_said_so);
 	tcase_add_test(tc, the_side_link_dies_at_every_step);
 	tcase_add_test(tc, a_name_that_is_not_left_in_time_is_not_left_later);
+	tcase_add_test(tc, a_read_that_is_never_answered_leaves_the_directory_to_others);
 	tcase_add_test(tc, an_alarm_during_an_entry_is_said_so);
 	tcase_add_test(tc, a_lane_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);

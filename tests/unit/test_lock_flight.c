@@ -101,6 +101,17 @@ START_TEST(another_user_does_not_wait_for_them)
 }
 END_TEST
 
+START_TEST(a_deadline_that_passes_before_the_claim_is_sent_is_a_timeout)
+{
+	take(ALICE, 1, 1); /* so that the name is known */
+	for (uint64_t i = 1; i <= MANY; i++)
+		send_as(0, ALICE, 2, i, "big", 4 * TAKES);
+	world_pass(world, 5 * TAKES);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(now(0, 2, MANY)->reason, REASON_TIMEOUT);
+}
+END_TEST
+
 START_TEST(deletes_go_before_claims)
 {
 	take(ALICE, 1, 1);
@@ -235,6 +246,7 @@ suite_lock_flight(void)
 	tcase_add_test(tc, one_user_has_few_deletes_at_the_broker);
 	tcase_add_test(tc, administrators_have_many);
 	tcase_add_test(tc, another_user_does_not_wait_for_them);
+	tcase_add_test(tc, a_deadline_that_passes_before_the_claim_is_sent_is_a_timeout);
 	tcase_add_test(tc, deletes_go_before_claims);
 	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits);
 	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits_here);

@@ -308,7 +308,6 @@ START_TEST(what_was_not_heard_is_asked_again)
 }
 END_TEST
 
-/* Who waits for an administrator is told so at its deadline, and of one of this daemon, who that is. */
 /* Else nobody of this daemon could have that name as long as the side link lives. */
 START_TEST(a_claim_that_is_not_answered_ends_with_its_link)
 {
@@ -343,6 +342,7 @@ START_TEST(a_drop_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
+/* Who waits for an administrator is told so at its deadline, and of one of this daemon, who that is. */
 START_TEST(the_deadline_says_who_is_at_work)
 {
 	take_with(0, 0, engine_op_new(engine(0), 7, 1)->id);

@@ -246,7 +246,6 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 }
 END_TEST
 
-/* A hint alone grants nothing: somebody else has the slot. */
 /* Daemon 0 is told, and has given the slot up: its claim was not answered in time, and may never be. */
 START_TEST(a_hint_of_a_slot_whose_claim_is_late_is_passed_on)
 {
@@ -271,6 +270,7 @@ START_TEST(a_hint_of_a_slot_whose_claim_is_late_is_passed_on)
 }
 END_TEST
 
+/* A hint alone grants nothing: somebody else has the slot. */
 START_TEST(a_hint_of_a_slot_that_is_taken_grants_nothing)
 {
 	world_make(world, "db", 1);
