@@ -16,8 +16,8 @@
  * slots that are taken. It is over when the broker has answered, and the others have or their time is
  * over; a taken slot that nobody explains is waited for until then. As it may have changed hands
  * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too. That second
- * count is not one of the user's looks. Each user has one second count at a time, not counting those of peers that have left. The rows of this daemon are
- * added last, as a job (view.c): there may be many.
+ * count is not one of the user's looks. Each user has one second count at a time, not counting those of peers
+ * that have left. The rows of this daemon are added last, as a job (view.c): there may be many.
  *
  *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
  *	                                  |                                                       v

@@ -375,7 +375,7 @@ class Channels(unittest.TestCase):
         self.assertEqual(len(refused), self.RESERVE)
         self.assertEqual({error.reason for error in refused}, {"too-many-locks"})
         self.assertIn(f"user {self.ALICE} uses {self.ALL - self.RESERVE} channels", refused[0].message)
-        self.assertIn(f"user {self.ALICE} holds", alice[0].call("explain", name="db")["text"])
+        self.assertIn(f"user {self.ALICE} uses", alice[0].call("explain", name="db")["text"])
         bob = self.user(self.BOB)
         lock = bob.call("acquire", name="db", timeout=0)["lock"]
         # Who has no channel is not refused when the slot is free, and stops nobody behind it.
