@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/base/mem.h"
+#include "daemon/broker/amqp_tcp.h"
 
 const struct queue_naming *
 server_naming(const struct config *started)
@@ -64,7 +65,8 @@ server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed
 	struct amqp_host *hosts = mem_grow(NULL, config->broker_count, sizeof(*hosts));
 	char machine[256] = "?", *name;
 	struct amqp_settings settings;
-	struct broker *broker;
+	struct amqp_dialer dialer;
+	struct broker *broker = NULL;
 
 	for (size_t i = 0; i < config->broker_count; i++) {
 		const struct config_broker *from = &config->brokers[i];
@@ -94,7 +96,8 @@ server_amqp_broker(struct event_base *base, struct timers *timers, uint64_t seed
 	    .side_idle = config->side_idle,
 	    .name = name,
 	};
-	broker = amqp_broker_new(base, timers, seed, &settings, ret_error);
+	if (amqp_tcp_dialer(base, &settings, &dialer, ret_error))
+		broker = amqp_broker_new(timers, seed, &settings, &dialer);
 	free(name);
 	free(hosts);
 	return broker;

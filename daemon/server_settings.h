@@ -10,6 +10,8 @@
 #include "daemon/peer/account.h"
 #include "daemon/view/view.h"
 
+struct event_base;
+
 /* How queues are named; owned by the caller, who frees it after the engine. */
 const struct queue_naming *server_naming(const struct config *started);
 /* `started` has what only a restart changes, `config` the rest; they may be the same. naming is borrowed. */

@@ -11,7 +11,6 @@
 #include "daemon/broker/amqp_keeper.h"
 #include "daemon/broker/amqp_probe.h"
 #include "daemon/broker/amqp_settings.h"
-#include "daemon/broker/amqp_tls.h"
 #include "daemon/broker/amqp_watch.h"
 
 static struct amqp_keeper *
@@ -100,7 +99,7 @@ on_vet(void *ctx, const struct amqp_server *server)
 static void
 hold_up(struct amqp_broker *amqp)
 {
-	const struct amqp_server *server = amqp_link_server(amqp_keeper_link(amqp->hold));
+	const struct amqp_server *server = &amqp_keeper_link(amqp->hold)->server;
 
 	if (amqp->cluster == NULL)
 		amqp->cluster = mem_strdup(server->cluster);
@@ -108,7 +107,8 @@ hold_up(struct amqp_broker *amqp)
 	free(amqp->version);
 	amqp->product = mem_strdup(server->product);
 	amqp->version = mem_strdup(server->version);
-	amqp->deletes_by_name = amqp_server_deletes_by_name(amqp->product, amqp->version);
+	amqp->persistent = server->persistent;
+	amqp->deletes_by_name = server->deletes_by_name;
 	if (amqp_keeper_host(amqp->side) != amqp_keeper_host(amqp->hold))
 		amqp_keeper_drop(amqp->side, "the hold link goes to another host now");
 	if (side_in_use(amqp))
@@ -268,7 +268,7 @@ amqp_free(struct broker *broker)
 	amqp_side_done(&amqp->over);
 	amqp_keeper_free(amqp->side);
 	amqp_keeper_free(amqp->hold);
-	SSL_CTX_free(amqp->tls);
+	amqp->dialer.free(amqp->dialer.ctx);
 	amqp_settings_done(&amqp->settings);
 	free(amqp->cluster);
 	free(amqp->product);
@@ -292,10 +292,10 @@ amqp_get_info(const struct broker *broker, struct broker_info *ret)
 	    .product = amqp->product != NULL ? amqp->product : "",
 	    .version = amqp->version != NULL ? amqp->version : "",
 	    .cluster = amqp->cluster != NULL ? amqp->cluster : "",
-	    .heartbeat = link != NULL ? amqp_link_heartbeat(link) : amqp->settings.heartbeat,
+	    .heartbeat = link != NULL ? link->heartbeat : amqp->settings.heartbeat,
 	    .lanes = amqp_lanes_open(amqp_keeper_lanes(amqp->hold)),
 	    .lanes_max = amqp_lanes_max(amqp_keeper_lanes(amqp->hold)),
-	    .persistent = true,
+	    .persistent = amqp->persistent,
 	    .deletes_by_name = amqp->deletes_by_name,
 	};
 }
@@ -465,13 +465,12 @@ static const struct broker_ops amqp_ops = {
 /* ---- life ---- */
 
 static struct amqp_keeper *
-new_keeper(struct amqp_broker *amqp, struct event_base *base, enum broker_link which)
+new_keeper(struct amqp_broker *amqp, enum broker_link which)
 {
 	const struct amqp_keeper_config config = {
-	    .base = base,
 	    .timers = amqp->timers,
 	    .settings = &amqp->settings,
-	    .tls = amqp->tls,
+	    .dialer = &amqp->dialer,
 	    .jitter = &amqp->jitter,
 	    .which = which,
 	};
@@ -507,30 +506,22 @@ init_side(struct amqp_broker *amqp)
 }
 
 struct broker *
-amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
-    const struct amqp_settings *settings, char **ret_error)
+amqp_broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *settings,
+    const struct amqp_dialer *dialer)
 {
-	struct amqp_broker *amqp;
-	SSL_CTX *tls = NULL;
+	struct amqp_broker *amqp = mem_alloc(sizeof(*amqp));
 
 	assert(settings->host_count > 0);
-	if (amqp_settings_want_tls(settings)) {
-		tls = amqp_tls_new(
-		    settings->tls_ca, settings->tls_cert, settings->tls_key, ret_error);
-		if (tls == NULL)
-			return NULL;
-	}
-	amqp = mem_alloc(sizeof(*amqp));
 	amqp->base.ops = &amqp_ops;
 	amqp->timers = timers;
-	amqp->tls = tls;
+	amqp->dialer = *dialer;
 	amqp_settings_copy(&amqp->settings, settings);
-	amqp->deletes_by_name = amqp_server_deletes_by_name(NULL, NULL);
+	amqp->persistent = amqp->deletes_by_name = true;
 	jitter_init(&amqp->jitter, seed);
 	timer_init(&amqp->side_idle, on_side_idle, amqp, 0);
 	timer_init(&amqp->side_wait, on_side_wait, amqp, 0);
-	amqp->hold = new_keeper(amqp, base, BROKER_HOLD);
-	amqp->side = new_keeper(amqp, base, BROKER_SIDE);
+	amqp->hold = new_keeper(amqp, BROKER_HOLD);
+	amqp->side = new_keeper(amqp, BROKER_SIDE);
 	init_side(amqp);
 	return (struct broker *)amqp;
 }

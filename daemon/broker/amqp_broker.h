@@ -12,7 +12,7 @@
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
 
-struct event_base;
+struct amqp_dialer;
 
 struct amqp_host {
 	bool tls;
@@ -38,9 +38,9 @@ struct amqp_settings {
 	const char *name;  /* connection_name in the management UI: "lockbrokerd HOST" */
 };
 
-/* NULL and *ret_error (malloc'ed text) when the TLS files cannot be used. base, timers: borrowed. */
-struct broker *amqp_broker_new(struct event_base *base, struct timers *timers, uint64_t seed,
-    const struct amqp_settings *settings, char **ret_error);
+/* timers: borrowed. Takes the dialer, which says over what it is spoken to. */
+struct broker *amqp_broker_new(struct timers *timers, uint64_t seed,
+    const struct amqp_settings *settings, const struct amqp_dialer *dialer);
 
 /* Frames that the broker's links have sent and received, by kind: what tests and metrics read. */
 struct amqp_counts {

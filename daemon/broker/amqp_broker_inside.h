@@ -5,8 +5,6 @@
 #ifndef BROKER_AMQP_BROKER_INSIDE_H
 #define BROKER_AMQP_BROKER_INSIDE_H
 
-#include <openssl/ssl.h>
-
 #include "daemon/base/backoff.h"
 #include "daemon/broker/amqp_broker.h"
 #include "daemon/broker/amqp_side.h"
@@ -17,13 +15,13 @@ struct amqp_broker {
 	struct broker_base base;       /* first: this is a struct broker */
 	struct timers *timers;         /* borrowed */
 	struct amqp_settings settings; /* owned copy */
-	SSL_CTX *tls;                  /* owned; NULL when no host wants it */
+	struct amqp_dialer dialer;     /* owned */
 	struct jitter jitter;
-	struct amqp_keeper *hold, *side; /* owned */
-	struct amqp_side over;           /* what is done over the side link */
-	char *cluster;                   /* owned; the first one seen, NULL before */
-	char *product, *version;         /* owned; of the hold link's server */
-	bool deletes_by_name;            /* that server (amqp_login.h) */
+	struct amqp_keeper *hold, *side;  /* owned */
+	struct amqp_side over;            /* what is done over the side link */
+	char *cluster;                    /* owned; the first one seen, NULL before */
+	char *product, *version;          /* owned; of the hold link's server */
+	bool persistent, deletes_by_name; /* that server; both while none was seen */
 	bool blocked;
 	bool stopped;
 	int64_t side_used;      /* clock time of the last use of the side link */

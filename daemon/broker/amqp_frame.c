@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <event2/buffer.h>
-
 #include "daemon/base/mem.h"
 
 #define HEADER_SIZE 7
 #define END_SIZE 1
+_Static_assert(AMQP_FRAME_AROUND == HEADER_SIZE + END_SIZE, "header and end");
 /* Least payload: method number; class, weight, body size and property flags. */
 #define METHOD_MIN 4
 #define CONTENT_HEADER_MIN 14
@@ -162,29 +161,30 @@ decode(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_fra
 }
 
 enum amqp_decoder_status
-amqp_decoder_next(struct amqp_decoder *decoder, struct evbuffer *in, struct amqp_frame *ret)
+amqp_decoder_size(struct amqp_decoder *decoder, const uint8_t *bytes, size_t len, size_t *ret_size)
 {
-	uint8_t header[HEADER_SIZE], *bytes;
-	enum amqp_decoder_status status;
-	size_t len;
-
 	if (decoder->bad)
 		return AMQP_DECODER_BAD;
-	if (evbuffer_copyout(in, header, sizeof(header)) < HEADER_SIZE)
+	if (len < HEADER_SIZE)
 		return AMQP_DECODER_MORE;
-	if (check_header(decoder, header) == AMQP_DECODER_BAD)
+	if (check_header(decoder, bytes) == AMQP_DECODER_BAD)
 		return AMQP_DECODER_BAD;
-	len = HEADER_SIZE + get_u32(header + 3) + END_SIZE;
-	if (evbuffer_get_length(in) < len)
-		return AMQP_DECODER_MORE;
-	bytes = evbuffer_pullup(in, (ev_ssize_t)len);
-	if (bytes == NULL)
-		return spoil(decoder, "out of memory for a frame", len);
+	*ret_size = HEADER_SIZE + get_u32(bytes + 3) + END_SIZE;
+	return AMQP_DECODER_FRAME;
+}
+
+enum amqp_decoder_status
+amqp_decoder_take(struct amqp_decoder *decoder, uint8_t *bytes, size_t size, struct amqp_frame *ret)
+{
 	/* Frees what the last frame borrowed. */
 	amqp_maybe_release_buffers_on_channel(decoder->codec, 0);
-	status = decode(decoder, bytes, len, ret);
-	evbuffer_drain(in, len);
-	return status;
+	return decode(decoder, bytes, size, ret);
+}
+
+enum amqp_decoder_status
+amqp_decoder_spoil(struct amqp_decoder *decoder, const char *what, size_t figure)
+{
+	return spoil(decoder, what, figure);
 }
 
 /* Header and end around a payload that was encoded at bytes + HEADER_SIZE. Returns the frame's size. */
@@ -199,15 +199,8 @@ close_frame(int type, uint16_t channel, uint8_t *bytes, size_t payload)
 	return HEADER_SIZE + payload + END_SIZE;
 }
 
-static bool
-put_frame(struct evbuffer *out, int type, uint16_t channel, uint8_t *bytes, size_t payload)
-{
-	return evbuffer_add(out, bytes, close_frame(type, channel, bytes, payload)) == 0;
-}
-
-/* A whole frame. Returns its size, 0 when it does not fit. */
-static size_t
-encode_method(
+size_t
+amqp_frame_method(
     uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, amqp_method_number_t method, void *fields)
 {
 	amqp_bytes_t room = {
@@ -222,81 +215,38 @@ encode_method(
 	return close_frame(AMQP_FRAME_METHOD, channel, bytes, METHOD_MIN + (size_t)len);
 }
 
-bool
-amqp_frame_put_method(
-    struct evbuffer *out, uint16_t channel, amqp_method_number_t method, void *fields)
+size_t
+amqp_frame_header(uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, uint64_t body_size,
+    amqp_basic_properties_t *properties)
 {
-	uint8_t bytes[AMQP_FRAME_MAX];
-	size_t len = encode_method(bytes, channel, method, fields);
-
-	return len > 0 && evbuffer_add(out, bytes, len) == 0;
-}
-
-static void
-forget(const void *bytes, size_t len, void *ctx)
-{
-	(void)len;
-	(void)ctx;
-	explicit_bzero((void *)bytes, AMQP_FRAME_MAX);
-	free((void *)bytes);
-}
-
-bool
-amqp_frame_put_secret(
-    struct evbuffer *out, uint16_t channel, amqp_method_number_t method, void *fields)
-{
-	uint8_t *bytes = mem_alloc(AMQP_FRAME_MAX);
-	size_t len = encode_method(bytes, channel, method, fields);
-
-	if (len > 0 && evbuffer_add_reference(out, bytes, len, forget, NULL) == 0)
-		return true;
-	forget(bytes, len, NULL);
-	return false;
-}
-
-bool
-amqp_frame_put_header(
-    struct evbuffer *out, uint16_t channel, uint64_t body_size, amqp_basic_properties_t *properties)
-{
-	uint8_t bytes[AMQP_FRAME_MAX], *payload = bytes + HEADER_SIZE;
+	uint8_t *payload = bytes + HEADER_SIZE;
 	const size_t fixed = 12; /* class, weight, body size; encode_properties writes the flags */
 	amqp_bytes_t room = {
-	    .len = sizeof(bytes) - HEADER_SIZE - fixed - END_SIZE,
+	    .len = AMQP_FRAME_MAX - HEADER_SIZE - fixed - END_SIZE,
 	    .bytes = payload + fixed,
 	};
 	int len = amqp_encode_properties(AMQP_BASIC_CLASS, properties, room);
 
 	if (len < 0)
-		return false;
+		return 0;
 	put_u32(payload, (uint32_t)AMQP_BASIC_CLASS << 16);
 	put_u32(payload + 4, (uint32_t)(body_size >> 32));
 	put_u32(payload + 8, (uint32_t)body_size);
-	return put_frame(out, AMQP_FRAME_HEADER, channel, bytes, fixed + (size_t)len);
+	return close_frame(AMQP_FRAME_HEADER, channel, bytes, fixed + (size_t)len);
 }
 
-bool
-amqp_frame_put_body(struct evbuffer *out, uint16_t channel, amqp_bytes_t body, size_t max)
+size_t
+amqp_frame_body(uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, const void *body, size_t len)
 {
-	uint8_t bytes[AMQP_FRAME_MAX];
-	const size_t most = max - HEADER_SIZE - END_SIZE;
-
-	assert(max <= sizeof(bytes) && max > HEADER_SIZE + END_SIZE);
-	for (size_t at = 0, len; at < body.len; at += len) {
-		len = body.len - at < most ? body.len - at : most;
-		memcpy(bytes + HEADER_SIZE, (const uint8_t *)body.bytes + at, len);
-		if (!put_frame(out, AMQP_FRAME_BODY, channel, bytes, len))
-			return false;
-	}
-	return true;
+	assert(len <= AMQP_FRAME_MAX - AMQP_FRAME_AROUND);
+	memcpy(bytes + HEADER_SIZE, body, len);
+	return close_frame(AMQP_FRAME_BODY, channel, bytes, len);
 }
 
-void
-amqp_frame_put_heartbeat(struct evbuffer *out)
+size_t
+amqp_frame_heartbeat(uint8_t bytes[AMQP_FRAME_AROUND])
 {
-	uint8_t bytes[HEADER_SIZE + END_SIZE];
-
-	/* One that does not fit into memory is as good as one that was lost on the way. */
-	(void)put_frame(out, AMQP_FRAME_HEARTBEAT, 0, bytes, 0);
+	return close_frame(AMQP_FRAME_HEARTBEAT, 0, bytes, 0);
 }
 
 amqp_table_entry_t

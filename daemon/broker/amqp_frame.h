@@ -16,8 +16,6 @@
 #include <amqp.h>
 #include <amqp_framing.h>
 
-struct evbuffer;
-
 /* What we ask for: far more than a method of ours needs, little enough to have many channels. */
 #define AMQP_FRAME_MAX 8192
 /* Before connection.tune. rabbitmq-c 0.11 recurses with the nesting of tables, without a limit. */
@@ -45,23 +43,29 @@ struct amqp_decoder *amqp_decoder_new(void);
 void amqp_decoder_free(struct amqp_decoder *decoder); /* NULL is fine */
 /* After connection.tune. Not while a frame is borrowed: it takes the place of one. */
 void amqp_decoder_tune(struct amqp_decoder *decoder, int channel_max, int frame_max);
-/* Takes one frame off the front of `in`. */
-enum amqp_decoder_status amqp_decoder_next(struct amqp_decoder *decoder, struct evbuffer *in,
-    struct amqp_frame *ret) __attribute__((warn_unused_result));
+/* FRAME: the frame that begins there has so many bytes in all. MORE: too few to tell. */
+enum amqp_decoder_status amqp_decoder_size(struct amqp_decoder *decoder, const uint8_t *bytes,
+    size_t len, size_t *ret_size) __attribute__((warn_unused_result));
+/* Decodes one whole frame of that size. FRAME, or BAD. Its channel number is written over. */
+enum amqp_decoder_status amqp_decoder_take(struct amqp_decoder *decoder, uint8_t *bytes,
+    size_t size, struct amqp_frame *ret) __attribute__((warn_unused_result));
+/* BAD from now on, for that reason (static). */
+enum amqp_decoder_status amqp_decoder_spoil(
+    struct amqp_decoder *decoder, const char *what, size_t figure);
 const char *amqp_decoder_why(const struct amqp_decoder *decoder);
 
-/* Append one frame. False: what is to be sent does not fit AMQP (a string too long); nothing is. */
-bool amqp_frame_put_method(struct evbuffer *out, uint16_t channel, amqp_method_number_t method,
-    void *fields) __attribute__((warn_unused_result));
-/* The same of what holds a password: no copy is left once it was sent. */
-bool amqp_frame_put_secret(struct evbuffer *out, uint16_t channel, amqp_method_number_t method,
-    void *fields) __attribute__((warn_unused_result));
-bool amqp_frame_put_header(struct evbuffer *out, uint16_t channel, uint64_t body_size,
+/* Bytes of a frame around what it carries. */
+#define AMQP_FRAME_AROUND 8
+
+/* Write one whole frame. Return its size; 0: what is to be sent does not fit AMQP (a string too long). */
+size_t amqp_frame_method(uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel,
+    amqp_method_number_t method, void *fields) __attribute__((warn_unused_result));
+size_t amqp_frame_header(uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, uint64_t body_size,
     amqp_basic_properties_t *properties) __attribute__((warn_unused_result));
-/* As many frames, of at most `max` bytes each, as it takes; none for no bytes. */
-bool amqp_frame_put_body(struct evbuffer *out, uint16_t channel, amqp_bytes_t body, size_t max)
-    __attribute__((warn_unused_result));
-void amqp_frame_put_heartbeat(struct evbuffer *out);
+/* At most AMQP_FRAME_MAX - AMQP_FRAME_AROUND bytes of a body. */
+size_t amqp_frame_body(uint8_t bytes[AMQP_FRAME_MAX], uint16_t channel, const void *body,
+    size_t len) __attribute__((warn_unused_result));
+size_t amqp_frame_heartbeat(uint8_t bytes[AMQP_FRAME_AROUND]);
 
 /* Entries of a table; key and value are borrowed. */
 amqp_table_entry_t amqp_entry_text(const char *key, const char *value);

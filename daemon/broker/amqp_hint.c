@@ -56,8 +56,7 @@ can_send(const struct amqp_hints *hints)
 {
 	const struct amqp_link *link = amqp_lanes_link(hints->config.lanes);
 
-	return !hints->silent && !hints->blocked && link != NULL &&
-	       amqp_link_state(link) == AMQP_LINK_UP;
+	return !hints->silent && !hints->blocked && link != NULL && link->state == AMQP_LINK_UP;
 }
 
 static void

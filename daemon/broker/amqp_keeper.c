@@ -1,7 +1,6 @@
 #include "daemon/broker/amqp_keeper.h"
 
 #include <assert.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +18,8 @@ struct amqp_keeper {
 	struct amqp_link *leaving; /* owned; closed politely, nothing of it counts any more */
 	struct amqp_counts counts;
 	enum broker_state state;
-	char *why;   /* owned */
-	int code;    /* of the connection.close that ended the last link */
-	char *tried; /* owned; what failed at addresses of the host in this try; NULL = nothing */
+	char *why;       /* owned */
+	int code;        /* of the connection.close that ended the last link */
 	char *host_text; /* owned; made when asked for */
 	size_t host;
 	bool keep;
@@ -30,8 +28,6 @@ struct amqp_keeper {
 	int64_t not_before; /* clock time of the next try */
 	struct timer retry; /* at not_before, while a try is wanted */
 };
-
-static void keeper_connect(struct amqp_keeper *keeper, struct addrinfo *addresses);
 
 static int64_t
 now(const struct amqp_keeper *keeper)
@@ -80,9 +76,9 @@ log_state(struct amqp_keeper *keeper, bool news)
 	switch (keeper->state) {
 	case BROKER_UP:
 		log_info("%s up: %s, %s %s, cluster %s, heartbeat %d s", keeper_name(keeper),
-		    amqp_keeper_host_text(keeper), amqp_link_server(keeper->link)->product,
-		    amqp_link_server(keeper->link)->version,
-		    amqp_link_server(keeper->link)->cluster, amqp_link_heartbeat(keeper->link));
+		    amqp_keeper_host_text(keeper), keeper->link->server.product,
+		    keeper->link->server.version, keeper->link->server.cluster,
+		    keeper->link->heartbeat);
 		break;
 	case BROKER_DOWN:
 		if (news && keeper->config.which == BROKER_HOLD)
@@ -109,56 +105,6 @@ tell(struct amqp_keeper *keeper, bool news)
 		    keeper->events.ctx, keeper->config.which, keeper->state, keeper->why);
 }
 
-/* ---- the addresses of a host ---- */
-
-static void
-forget_tried(struct amqp_keeper *keeper)
-{
-	free(keeper->tried);
-	keeper->tried = NULL;
-}
-
-/* The same words are said once. */
-static void
-add_tried(struct amqp_keeper *keeper, const char *why)
-{
-	char *before = keeper->tried;
-
-	if (before == NULL) {
-		keeper->tried = mem_strdup(why);
-	} else if (strstr(before, why) == NULL) {
-		keeper->tried = mem_printf("%s; at another address: %s", before, why);
-		free(before);
-	}
-}
-
-static void
-forget_rest(struct amqp_link *link)
-{
-	struct addrinfo *rest = amqp_link_take_rest(link);
-
-	if (rest != NULL)
-		freeaddrinfo(rest);
-}
-
-/*
- * Where a connection is taken and does not become a link, the name's next address may be of a broker that
- * is well. A refusal in words is that of the broker.
- */
-static bool
-try_next_address(struct amqp_keeper *keeper, struct amqp_link *link)
-{
-	struct addrinfo *rest = amqp_link_take_rest(link);
-
-	if (rest == NULL)
-		return false;
-	log_debug("%s to %s: the next address is tried: %s", keeper_name(keeper),
-	    amqp_keeper_host_text(keeper), keeper->tried);
-	amqp_link_free(link);
-	keeper_connect(keeper, rest);
-	return true;
-}
-
 /* ---- the link's events ---- */
 
 static char *
@@ -175,7 +121,6 @@ on_up(void *ctx)
 	struct amqp_keeper *keeper = ctx;
 	bool news = keeper_set_state(keeper, BROKER_UP, mem_strdup(""));
 
-	forget_tried(keeper);
 	keeper->up_since = now(keeper);
 	log_state(keeper, news);
 	amqp_lanes_attach(keeper->lanes, keeper->link);
@@ -225,15 +170,11 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	}
 	assert(link == keeper->link);
 	keeper->link = NULL;
-	add_tried(keeper, why);
-	if (!was_up && !denied && try_next_address(keeper, link))
-		return;
 	keeper->code = code;
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
 	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
-	    mem_printf("%s: %s", amqp_keeper_host_text(keeper), keeper->tried));
-	forget_tried(keeper);
+	    mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));
 	log_state(keeper, news);
 	plan_next(keeper, was_up);
 	amqp_lanes_fail(keeper->lanes);
@@ -242,18 +183,13 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	tell(keeper, news);
 }
 
-/* Takes addresses; NULL: a new try. */
 static void
-keeper_connect(struct amqp_keeper *keeper, struct addrinfo *addresses)
+keeper_connect(struct amqp_keeper *keeper)
 {
-	const struct amqp_host *host = current_host(keeper);
 	const struct amqp_link_config config = {
-	    .base = keeper->config.base,
 	    .timers = keeper->config.timers,
 	    .settings = keeper->config.settings,
-	    .host = host,
-	    .addresses = addresses,
-	    .tls = host->tls ? keeper->config.tls : NULL,
+	    .host = current_host(keeper),
 	    .which = keeper->config.which,
 	    .counts = &keeper->counts,
 	};
@@ -268,14 +204,14 @@ keeper_connect(struct amqp_keeper *keeper, struct addrinfo *addresses)
 
 	assert(keeper->link == NULL);
 	timers_cancel(keeper->config.timers, &keeper->retry);
-	keeper->link = amqp_link_new(&config, &events);
+	keeper->link = keeper->config.dialer->connect(keeper->config.dialer->ctx, &config, &events);
 }
 
 static void
 on_retry(void *ctx, uint64_t id)
 {
 	(void)id;
-	keeper_connect(ctx, NULL);
+	keeper_connect(ctx);
 }
 
 /* ---- outside ---- */
@@ -284,7 +220,7 @@ void
 amqp_keeper_keep(struct amqp_keeper *keeper)
 {
 	keeper->keep = true;
-	keeper_connect(keeper, NULL);
+	keeper_connect(keeper);
 }
 
 void
@@ -294,7 +230,7 @@ amqp_keeper_need(struct amqp_keeper *keeper, size_t host)
 		return;
 	keeper->host = host;
 	if (now(keeper) >= keeper->not_before)
-		keeper_connect(keeper, NULL);
+		keeper_connect(keeper);
 	else if (!timer_is_set(&keeper->retry))
 		timers_set(keeper->config.timers, &keeper->retry, keeper->not_before);
 }
@@ -306,7 +242,7 @@ amqp_keeper_rest(struct amqp_keeper *keeper, const char *why)
 
 	assert(keeper->state == BROKER_UP && !amqp_lanes_in_use(keeper->lanes));
 	/* It died a moment ago: that is told from the loop. */
-	if (amqp_link_state(keeper->link) != AMQP_LINK_UP)
+	if (keeper->link->state != AMQP_LINK_UP)
 		return;
 	amqp_link_free(keeper->leaving);
 	keeper->leaving = keeper->link;
@@ -326,8 +262,7 @@ amqp_keeper_drop(struct amqp_keeper *keeper, const char *why)
 	timers_cancel(keeper->config.timers, &keeper->retry);
 	if (keeper->link == NULL)
 		return;
-	forget_rest(keeper->link);
-	amqp_link_fail(keeper->link, "%s", why);
+	amqp_link_drop(keeper->link, why);
 }
 
 struct amqp_lanes *
@@ -424,7 +359,6 @@ amqp_keeper_free(struct amqp_keeper *keeper)
 	amqp_link_free(keeper->link);
 	amqp_link_free(keeper->leaving);
 	free(keeper->why);
-	free(keeper->tried);
 	free(keeper->host_text);
 	free(keeper);
 }

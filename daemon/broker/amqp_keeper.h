@@ -1,6 +1,6 @@
 /*
  * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its lanes. One try is a host, at each of its addresses. The hold link is kept up from
+ * carries to its lanes. One try is a host. The hold link is kept up from
  * amqp_keeper_keep on, going round the list of hosts; the side link is connected when needed, to the host
  * that it is told.
  */
@@ -29,10 +29,9 @@ struct amqp_keeper_events {
 };
 
 struct amqp_keeper_config {
-	struct event_base *base; /* borrowed, as all here */
-	struct timers *timers;
+	struct timers *timers; /* borrowed, as all here */
 	const struct amqp_settings *settings;
-	SSL_CTX *tls; /* for the hosts that want it; NULL when none does */
+	const struct amqp_dialer *dialer;
 	struct jitter *jitter;
 	enum broker_link which;
 };

@@ -483,7 +483,7 @@ amqp_lanes_attach(struct amqp_lanes *lanes, struct amqp_link *link)
 {
 	assert(lanes->link == NULL);
 	lanes->link = link;
-	amqp_numbers_init(&lanes->numbers, amqp_link_channel_max(link));
+	amqp_numbers_init(&lanes->numbers, link->channel_max);
 	waiting_go(lanes);
 }
 

@@ -1,7 +1,7 @@
 /*
- * One AMQP connection: stream, handshake, heartbeat, close; methods of its channels out, frames of its
- * channels in. Lives once: a link that died is freed and a new one made. Knows no queues; what channels
- * carry is amqp_lane's business.
+ * One AMQP connection, as those see it who use its channels: methods out, frames in, and its end. There
+ * are two kinds: over TCP (amqp_tcp), and to a server in memory (daemon/memory). Lives once: a link that
+ * died is freed and a new one made. Knows no queues; what channels carry is amqp_lane's business.
  */
 #ifndef BROKER_AMQP_LINK_H
 #define BROKER_AMQP_LINK_H
@@ -9,14 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <openssl/ssl.h>
-
 #include "daemon/base/timers.h"
 #include "daemon/broker/amqp_broker.h"
 #include "daemon/broker/amqp_frame.h"
-#include "daemon/broker/amqp_login.h"
-
-struct addrinfo;
 
 enum amqp_link_state {
 	AMQP_LINK_STREAM,  /* lookup, TCP, TLS (amqp_stream) */
@@ -26,6 +21,14 @@ enum amqp_link_state {
 	AMQP_LINK_UP,      /* channels can be used */
 	AMQP_LINK_CLOSING, /* connection.close sent, close-ok awaited; frames are ignored */
 	AMQP_LINK_DEAD     /* nothing is sent or received any more; `dead` comes or came */
+};
+
+/* Who the server says it is; "" where it says nothing. */
+struct amqp_server {
+	char *product, *version, *cluster; /* owned */
+	bool persistent;                   /* its durable queues outlive it */
+	/* The server may delete a fresh B by name (broker.h). */
+	bool deletes_by_name;
 };
 
 struct amqp_link;
@@ -47,29 +50,59 @@ struct amqp_link_events {
 };
 
 struct amqp_link_config {
-	struct event_base *base; /* borrowed, as all here, for as long as the link lives */
-	struct timers *timers;
+	struct timers *timers; /* borrowed, as all here, for as long as the link lives */
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
-	struct addrinfo *addresses; /* taken; of the host; NULL: they are looked up */
-	SSL_CTX *tls;               /* NULL = plain */
-	enum broker_link which;     /* the hold link refuses to publish and consume */
+	enum broker_link which; /* the hold link refuses to publish and consume */
 	struct amqp_counts *counts;
 };
 
-/* Begins to connect. */
-struct amqp_link *amqp_link_new(
-    const struct amqp_link_config *config, const struct amqp_link_events *events);
-/* Writes what the socket takes and closes it, without a word to events. NULL is fine. */
+/* What the two kinds do differently; called by this file alone, while the state allows it. */
+struct amqp_link_ops {
+	/* A method; false: it does not fit AMQP. */
+	bool (*send)(
+	    struct amqp_link *link, uint16_t channel, amqp_method_number_t method, void *fields);
+	/* basic.publish with header and body; the same. */
+	bool (*publish)(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fields,
+	    amqp_basic_properties_t *properties, amqp_bytes_t body);
+	/* A method of the handshake came. False: it must not come now. */
+	bool (*handshake)(struct amqp_link *link, const struct amqp_frame *frame);
+	/* DEAD: nothing more goes out but what the way takes at once. */
+	void (*shut_down)(struct amqp_link *link);
+	/* `dead` is due. True: there is another way to the host, which is tried (state STREAM). */
+	bool (*try_again)(struct amqp_link *link);
+	void (*free)(struct amqp_link *link);
+};
+
+/* Each kind embeds it as its first member. */
+struct amqp_link {
+	const struct amqp_link_ops *ops;
+	enum amqp_link_state state;
+	struct amqp_link_config config;
+	struct amqp_link_events events;
+	struct amqp_server server;
+	unsigned channel_max; /* while UP, as the next */
+	int heartbeat;        /* seconds, negotiated */
+	struct timer closing; /* CLOSING: it has lasted long enough */
+	struct timer death;   /* at once, while `dead` is still to be told */
+	bool dropped;         /* by its owner: nothing is tried again */
+	bool denied;
+	int code;
+	char *why; /* owned; DEAD */
+};
+
+/* How links are made: the keeper's way to either kind. */
+struct amqp_dialer {
+	/* Begins to connect. */
+	struct amqp_link *(*connect)(void *ctx, const struct amqp_link_config *config,
+	    const struct amqp_link_events *events);
+	/* After its links. */
+	void (*free)(void *ctx);
+	void *ctx;
+};
+
+/* Ends it without a word to events, and frees it. NULL is fine. */
 void amqp_link_free(struct amqp_link *link);
-
-/* The host's addresses that were not tried: the caller's. NULL: there is none. */
-struct addrinfo *amqp_link_take_rest(struct amqp_link *link);
-
-enum amqp_link_state amqp_link_state(const struct amqp_link *link);
-const struct amqp_server *amqp_link_server(const struct amqp_link *link);
-unsigned amqp_link_channel_max(const struct amqp_link *link); /* while UP */
-int amqp_link_heartbeat(const struct amqp_link *link);        /* seconds, negotiated; while UP */
 
 /* While UP, else nothing happens. A method that cannot be encoded kills the link. */
 void amqp_link_send(
@@ -81,9 +114,28 @@ void amqp_link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publ
 /* The broker did what it must not: ends the link. */
 void amqp_link_fail(struct amqp_link *link, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Its owner does not want it any more; `dead` comes. */
+void amqp_link_drop(struct amqp_link *link, const char *why);
 /* Politely: connection.close, and `dead` after close-ok or a second. */
 void amqp_link_close(struct amqp_link *link);
 /* At once: connection.close is put on the wire if it takes it, `dead` does not come. */
 void amqp_link_quit(struct amqp_link *link);
+
+/* ---- for the two kinds ---- */
+
+/* Its owner has zeroed it. */
+void amqp_link_init(struct amqp_link *link, const struct amqp_link_ops *ops,
+    const struct amqp_link_config *config, const struct amqp_link_events *events);
+void amqp_link_done(struct amqp_link *link);
+/* Forwards only, step by step. */
+void amqp_link_set_state(struct amqp_link *link, enum amqp_link_state state);
+const char *amqp_link_state_word(enum amqp_link_state state); /* static */
+/* UP, and told so. */
+void amqp_link_is_up(struct amqp_link *link);
+/* Takes why. */
+void amqp_link_die(struct amqp_link *link, char *why);
+/* A frame came. */
+void amqp_link_take(struct amqp_link *link, const struct amqp_frame *frame);
+void amqp_server_done(struct amqp_server *server); /* zeroed is fine */
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/broker/amqp_frame.h"
+#include "daemon/broker/amqp_buffer.h"
 
 static char *
 server_string(const amqp_table_t *properties, const char *key)
@@ -29,14 +29,8 @@ amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *start)
 	ret->product = server_string(&start->server_properties, "product");
 	ret->version = server_string(&start->server_properties, "version");
 	ret->cluster = server_string(&start->server_properties, "cluster_name");
-}
-
-void
-amqp_server_done(struct amqp_server *server)
-{
-	free(server->product);
-	free(server->version);
-	free(server->cluster);
+	ret->persistent = true;
+	ret->deletes_by_name = amqp_server_deletes_by_name(ret->product, ret->version);
 }
 
 bool

@@ -7,18 +7,12 @@
 
 #include <stdbool.h>
 
-#include <amqp.h>
-#include <amqp_framing.h>
+#include "daemon/broker/amqp_link.h"
 
 struct evbuffer;
 
-/* From the server's properties; "" where it says nothing. */
-struct amqp_server {
-	char *product, *version, *cluster; /* owned */
-};
-
+/* From the server's properties. */
 void amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *start);
-void amqp_server_done(struct amqp_server *server); /* zeroed is fine */
 /*
  * RabbitMQ before 4.1.8, and 4.2.0 to 4.2.2: the late declare of a dying connection can delete the next
  * owner's queue by its name (rabbitmq-server issue 15276). What does not say what it is (version NULL), may.

@@ -259,12 +259,13 @@ rig_open(const struct amqp_settings *settings)
 	    .replied = on_letter,
 	    .ctx = rig,
 	};
+	struct amqp_dialer dialer;
 	char *error = NULL;
 
 	ck_assert_uint_le(broker_count, BROKERS);
 	in_call = true;
-	rig->broker = amqp_broker_new(rig_base, rig_timers, broker_count, settings, &error);
-	ck_assert_msg(rig->broker != NULL, "%s", error);
+	ck_assert_msg(amqp_tcp_dialer(rig_base, settings, &dialer, &error), "%s", error);
+	rig->broker = amqp_broker_new(rig_timers, broker_count, settings, &dialer);
 	broker_set_events(rig->broker, &events);
 	broker_start(rig->broker);
 	in_call = false;

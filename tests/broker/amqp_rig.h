@@ -12,6 +12,7 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/broker/amqp_broker.h"
+#include "daemon/broker/amqp_tcp.h"
 #include "daemon/broker/name_list.h"
 #include "tests/unit/unit.h"
 

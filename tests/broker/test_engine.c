@@ -78,13 +78,15 @@ setup(void)
 	struct amqp_host host;
 	struct amqp_settings amqp;
 	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = &ours};
+	struct amqp_dialer dialer;
 	char *error;
 
 	rig_setup();
 	ours = (struct side){0};
 	host = rig_host();
 	amqp = rig_settings(&host, 1);
-	ours.broker = amqp_broker_new(rig_base, rig_timers, 1, &amqp, &error);
+	ck_assert_msg(amqp_tcp_dialer(rig_base, &amqp, &dialer, &error), "%s", error);
+	ours.broker = amqp_broker_new(rig_timers, 1, &amqp, &dialer);
 	ours.engine = lock_engine_new(ours.broker, rig_timers, 1, &settings, &listener);
 	broker_start(ours.broker);
 	rig_wait(is_up());

@@ -10,7 +10,7 @@
 #include <event2/buffer.h>
 
 #include "daemon/broker/amqp_content.h"
-#include "daemon/broker/amqp_frame.h"
+#include "daemon/broker/amqp_buffer.h"
 #include "daemon/broker/amqp_login.h"
 #include "tests/fuzz/fuzz.h"
 
