@@ -33,6 +33,8 @@ struct amqp_settings {
 	int64_t margin;          /* of a lease, as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t connect_timeout; /* TCP, TLS and AMQP handshake together */
 	int64_t probe_timeout;
+	/* Between tries to connect, full jitter: at most so long first, doubled up to the most. 0: 100 ms, 10 s */
+	int64_t backoff_first, backoff_most;
 	int64_t side_idle; /* the side link is closed after so long without use */
 	int64_t ack_after; /* what a watch is delivered is acknowledged then; 0: 20 s */
 	const char *name;  /* connection_name in the management UI: "lockbrokerd HOST" */

@@ -7,8 +7,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 
-#define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
-#define BACKOFF_MOST (10 * NSEC_PER_SEC)
+/* A link that was up for so long starts over with the waiting between tries. */
+#define STEADY (10 * NSEC_PER_SEC)
 
 struct amqp_keeper {
 	struct amqp_keeper_config config;
@@ -53,8 +53,11 @@ amqp_keeper_host_text(struct amqp_keeper *keeper)
 	const struct amqp_host *host = current_host(keeper);
 
 	free(keeper->host_text);
-	keeper->host_text = mem_printf(
-	    strchr(host->host, ':') != NULL ? "[%s]:%d" : "%s:%d", host->host, host->port);
+	if (host->port == 0)
+		keeper->host_text = mem_printf("%s:", host->host);
+	else
+		keeper->host_text = mem_printf(
+		    strchr(host->host, ':') != NULL ? "[%s]:%d" : "%s:%d", host->host, host->port);
 	return keeper->host_text;
 }
 
@@ -148,7 +151,7 @@ on_blocked(void *ctx, bool blocked, const char *why)
 static void
 plan_next(struct amqp_keeper *keeper, bool was_up)
 {
-	if (was_up && now(keeper) - keeper->up_since >= BACKOFF_MOST)
+	if (was_up && now(keeper) - keeper->up_since >= STEADY)
 		backoff_reset(&keeper->backoff);
 	if (!was_up && keeper->keep)
 		keeper->host = (keeper->host + 1) % keeper->config.settings->host_count;
@@ -174,7 +177,9 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
 	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
-	    mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));
+	    current_host(keeper)->port == 0
+		? mem_strdup(why)
+		: mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));
 	log_state(keeper, news);
 	plan_next(keeper, was_up);
 	amqp_lanes_fail(keeper->lanes);
@@ -333,7 +338,8 @@ amqp_keeper_new(const struct amqp_keeper_config *config, const struct amqp_keepe
 	keeper->state = BROKER_DOWN;
 	keeper->why = mem_strdup("not connected yet");
 	keeper->not_before = INT64_MIN;
-	backoff_init(&keeper->backoff, BACKOFF_FIRST, BACKOFF_MOST);
+	backoff_init(
+	    &keeper->backoff, config->settings->backoff_first, config->settings->backoff_most);
 	timer_init(&keeper->retry, on_retry, keeper, 0);
 	return keeper;
 }

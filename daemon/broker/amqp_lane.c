@@ -593,3 +593,19 @@ amqp_lanes_max(const struct amqp_lanes *lanes)
 		return lanes->limit;
 	return lanes->numbers.max;
 }
+
+uint16_t
+amqp_lanes_channel(const struct amqp_lanes *lanes, uint64_t id)
+{
+	const struct lane *lane = lane_find(lanes, id);
+
+	return lane != NULL ? lane->channel : 0;
+}
+
+uint64_t
+amqp_lanes_on_channel(const struct amqp_lanes *lanes, uint16_t channel)
+{
+	const struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+
+	return lane != NULL ? lane->id : 0;
+}

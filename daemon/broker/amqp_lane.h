@@ -61,6 +61,10 @@ bool amqp_lanes_in_use(const struct amqp_lanes *lanes); /* any lane is taken */
 unsigned amqp_lanes_open(const struct amqp_lanes *lanes);
 unsigned amqp_lanes_max(const struct amqp_lanes *lanes); /* 0 while there is no link */
 
+/* The channel of a lane, 0 = it has none; the lane on a channel, 0 = it is nobody's, or tapped. */
+uint16_t amqp_lanes_channel(const struct amqp_lanes *lanes, uint64_t id);
+uint64_t amqp_lanes_on_channel(const struct amqp_lanes *lanes, uint16_t channel);
+
 /* A lane for another protocol than request and answer (amqp_tapped.h). */
 struct amqp_tap {
 	/* A method, content header or body. False: it must not come, which ends the link. */

@@ -264,6 +264,12 @@ amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority)
 		member_free((struct member *)member);
 }
 
+size_t
+amqp_lines_count(const struct amqp_lines *lines)
+{
+	return line_members_count(&lines->members);
+}
+
 bool
 amqp_lines_any(const struct amqp_lines *lines)
 {

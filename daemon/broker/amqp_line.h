@@ -14,6 +14,7 @@
 #define BROKER_AMQP_LINE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "daemon/base/backoff.h"
 #include "daemon/broker/amqp_lane.h"
@@ -38,6 +39,7 @@ void amqp_lines_silence(struct amqp_lines *lines);
 void amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsigned credit);
 void amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority);
 bool amqp_lines_any(const struct amqp_lines *lines);
+size_t amqp_lines_count(const struct amqp_lines *lines);
 
 /* After amqp_lanes_attach: members join. */
 void amqp_lines_go(struct amqp_lines *lines);

@@ -113,6 +113,14 @@ on_death(void *ctx, uint64_t id)
 		link->events.dead(link->events.ctx, link, link->denied, link->code, link->why);
 }
 
+void
+amqp_link_tell_death(struct amqp_link *link)
+{
+	assert(link->state == AMQP_LINK_DEAD);
+	timers_cancel(link->config.timers, &link->death);
+	on_death(link, 0);
+}
+
 /* ---- sending ---- */
 
 /* The hold link claims, checks and drops, and nothing else (broker.h). */

@@ -132,6 +132,8 @@ void amqp_link_set_state(struct amqp_link *link, enum amqp_link_state state);
 const char *amqp_link_state_word(enum amqp_link_state state); /* static */
 /* UP, and told so. */
 void amqp_link_is_up(struct amqp_link *link);
+/* DEAD: `dead` is told now and not from the loop. The link may be gone after. */
+void amqp_link_tell_death(struct amqp_link *link);
 /* Takes why. */
 void amqp_link_die(struct amqp_link *link, char *why);
 /* A frame came. */

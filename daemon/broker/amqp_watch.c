@@ -369,6 +369,12 @@ amqp_watches_remove(struct amqp_watches *watches, const char *queue)
 	pump(watches);
 }
 
+size_t
+amqp_watches_count(const struct amqp_watches *watches)
+{
+	return HASH_COUNT(watches->by_queue);
+}
+
 bool
 amqp_watches_any(const struct amqp_watches *watches)
 {

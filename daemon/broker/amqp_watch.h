@@ -14,6 +14,7 @@
 #define BROKER_AMQP_WATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/backoff.h"
@@ -40,6 +41,7 @@ void amqp_watches_silence(struct amqp_watches *watches);
 void amqp_watches_add(struct amqp_watches *watches, const char *queue);
 void amqp_watches_remove(struct amqp_watches *watches, const char *queue);
 bool amqp_watches_any(const struct amqp_watches *watches);
+size_t amqp_watches_count(const struct amqp_watches *watches);
 
 /* After amqp_lanes_attach: places what waits. */
 void amqp_watches_go(struct amqp_watches *watches);

@@ -15,6 +15,7 @@ ROOMS = {
     "daemon/base/": (),
     "daemon/config/": ("protocol/", "daemon/base/"),
     "daemon/broker/": ("protocol/", "daemon/base/"),
+    "daemon/memory/": ("protocol/", "daemon/base/", "daemon/broker/"),
     "daemon/lock/": ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/"),
     "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/"),
     "daemon/peer/": BELOW_PEER,

@@ -1,0 +1,270 @@
+/*
+ * The inside of the server in memory, shared by its files: queues, messages, consumers; connections and
+ * their channels; the client's end of a connection.
+ */
+#ifndef MEMORY_INSIDE_H
+#define MEMORY_INSIDE_H
+
+#include <uthash.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/broker/amqp_link.h"
+#include "daemon/memory/memory.h"
+
+struct memory_channel;
+struct memory_connection;
+
+/* In a queue, or delivered on a channel and not acknowledged. */
+struct memory_message {
+	char *body; /* owned; NUL-terminated */
+	size_t len;
+	char *correlation_id, *reply_to, *user_id; /* owned; NULL = none */
+	char *exchange, *routing_key;              /* owned */
+	int64_t expires;                           /* clock time; INT64_MAX = never */
+	bool persistent, redelivered;
+	uint64_t order;             /* of publishing */
+	struct memory_queue *queue; /* borrowed; NULL: it was deleted */
+	struct memory_consumer
+	    *consumer; /* borrowed; delivered to it; NULL: got, or it was cancelled */
+	uint64_t tag;  /* of its delivery */
+	TAILQ_ENTRY(memory_message) of_queue, of_channel;
+};
+TAILQ_HEAD(memory_messages, memory_message);
+
+struct memory_consumer {
+	char *tag; /* owned */
+	struct memory_channel *channel;
+	struct memory_queue *queue;
+	int priority;
+	unsigned prefetch, unread; /* prefetch 0: no limit */
+	bool told;                 /* its consume-ok has arrived */
+	TAILQ_ENTRY(memory_consumer) of_queue, of_channel;
+};
+TAILQ_HEAD(memory_consumers, memory_consumer);
+
+struct memory_queue {
+	char *name;                      /* owned */
+	struct memory_connection *owner; /* exclusive to it; NULL: nobody's */
+	bool durable, auto_delete;
+	long length_max;                    /* x-max-length; -1 = none */
+	bool odd;                           /* declared with arguments that none of ours has */
+	char *exchange;                     /* owned; bound to it; NULL = none */
+	struct memory_messages ready;       /* owned */
+	struct memory_messages delivered;   /* owned; by its channels too */
+	struct memory_consumers consumers;  /* owned; the first is the next of its priority */
+	TAILQ_ENTRY(memory_queue) of_owner; /* exclusive ones */
+	UT_hash_handle hh;
+};
+
+/* Frames on their way, encoded, one way of a channel. */
+struct memory_parcel {
+	TAILQ_ENTRY(memory_parcel) entry;
+	int64_t when;    /* it arrives */
+	int64_t replies; /* to the server: when what it answers arrives */
+	bool silent;     /* to the server: it is not answered */
+	bool crashes;    /* to the server: RabbitMQ would crash on it */
+	size_t len;
+	uint8_t bytes[];
+};
+TAILQ_HEAD(memory_parcels, memory_parcel);
+
+enum memory_channel_state {
+	MEMORY_CHANNEL_CLOSED,
+	MEMORY_CHANNEL_OPEN,
+	MEMORY_CHANNEL_CLOSING /* channel.close was sent: all but close-ok is ignored */
+};
+
+/* A channel number of a connection; 0 for the connection itself. */
+struct memory_channel {
+	uint16_t number;
+	struct memory_connection *connection; /* borrowed */
+	enum memory_channel_state state;
+	/* while OPEN: */
+	bool confirms;
+	uint64_t published, confirmed; /* counted while it confirms */
+	uint64_t last_tag;             /* of its deliveries */
+	unsigned prefetch;
+	struct memory_consumers consumers; /* borrowed; the queues' */
+	struct memory_messages
+	    delivered; /* borrowed; the queues', or owned when theirs was deleted */
+	/* The publish of which header or body are to come. */
+	struct memory_message *coming; /* owned; NULL = none */
+	bool mandatory;
+	uint64_t to_come; /* bytes; UINT64_MAX: its header first */
+
+	struct memory_parcels in, out; /* owned */
+	struct timer arrive, reply;    /* of the first of each; the world's, the client's */
+	int64_t last_in, last_out; /* when the last one sent arrives: none behind it comes sooner */
+	int64_t reply_at;          /* of what is being performed */
+	bool silenced;             /* something was sent that is not going to be answered */
+	bool stalled;              /* that has arrived: nothing behind it is performed */
+	int64_t burst_at;          /* the last publish was sent then, */
+	unsigned burst;            /* so many at that time, */
+	int64_t burst_delay;       /* with that delay */
+	bool burst_silent;
+	UT_hash_handle hh;
+};
+
+enum memory_connection_state {
+	MEMORY_CONNECTION_UP,
+	MEMORY_CONNECTION_LOST, /* the client is gone, the world has not noticed */
+	MEMORY_CONNECTION_OVER  /* nothing is performed any more; it owns nothing */
+};
+
+struct memory_connection {
+	struct memory_world *world;  /* borrowed */
+	const struct broker *broker; /* borrowed; NULL when it is gone or was never ours */
+	uint64_t number;             /* never used twice in a world */
+	enum memory_connection_state state;
+	struct memory_link *link;          /* borrowed; NULL: the client is gone */
+	struct timers *client;             /* borrowed; while there is a link */
+	struct memory_channel *channels;   /* owned; hash by number */
+	bool frozen;                       /* nothing arrives any more, either way */
+	unsigned blocked;                  /* ways (enum memory_way) on which nothing arrives now */
+	bool publishes;                    /* it has published */
+	bool halted;                       /* by the alarm: nothing is read */
+	TAILQ_HEAD(, memory_queue) queues; /* exclusive ones */
+	struct timer notice;               /* LOST */
+	TAILQ_ENTRY(memory_connection) entry;
+};
+
+/* A daemon, as the world knows it: where its links come from, and whether they may. */
+struct memory_client {
+	struct memory_world *world; /* borrowed */
+	struct timers *timers;      /* borrowed */
+	struct broker *broker;      /* borrowed; NULL: not made yet */
+	unsigned lanes_max;
+	struct memory_side {
+		struct memory_link *link; /* borrowed; NULL: none now */
+		bool held;                /* none comes up until restored */
+		bool denied;              /* held, in words */
+		bool told;                /* a try has failed for it */
+		int64_t earliest;         /* none comes up before */
+		char *why;                /* owned; of held */
+		int64_t notice;           /* of the link that is being cut */
+	} sides[2];
+	TAILQ_ENTRY(memory_client) entry;
+};
+
+struct memory_link {
+	struct amqp_link base; /* first */
+	struct memory_client *client;
+	struct memory_connection *connection; /* owned while UP, then the world's */
+	struct timer connect;
+};
+
+struct memory_world {
+	struct timers *timers; /* borrowed */
+	struct memory_nature nature;
+	struct amqp_decoder *decoder; /* owned; of both ends: one frame at a time is read */
+	struct memory_queue *queues;  /* owned; hash by name */
+	TAILQ_HEAD(, memory_connection) connections; /* owned, but those with a link */
+	TAILQ_HEAD(, memory_client) clients;         /* borrowed */
+	struct memory_connection foreign;            /* one that no broker of ours has */
+	uint64_t last_connection, last_message;
+	bool alarm;
+	bool deletes_by_name;
+};
+
+static inline int64_t
+memory_now(const struct memory_world *world)
+{
+	return clock_now(timers_clock(world->timers));
+}
+
+int64_t memory_delay(const struct memory_world *world);
+
+/* ---- queues (queue.c) ---- */
+
+/* NULL: there is none. */
+struct memory_queue *memory_queue_find(const struct memory_world *world, const char *name);
+/* There is none of that name. Plain: not durable, without a limit. */
+struct memory_queue *memory_queue_new(
+    struct memory_world *world, const char *name, struct memory_connection *owner);
+/* Deletes it; its consumers are told so. */
+void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
+/* Takes the message; it is dropped where the queue keeps none. */
+void memory_queue_add(
+    struct memory_world *world, struct memory_queue *queue, struct memory_message *message);
+/* To whoever has room for more. */
+void memory_queue_deliver(struct memory_world *world, struct memory_queue *queue);
+/* Those that are over their time go. */
+void memory_queue_expire(const struct memory_world *world, struct memory_queue *queue);
+size_t memory_queue_length(const struct memory_queue *queue);
+size_t memory_queue_members(const struct memory_queue *queue);
+
+struct memory_message *memory_message_new(const char *body, size_t len);
+struct memory_message *memory_message_copy(const struct memory_message *message);
+void memory_message_free(struct memory_message *message);
+/* Delivered on that channel from now on; it must be in no list. */
+void memory_message_hand_over(struct memory_message *message, struct memory_queue *queue,
+    struct memory_channel *channel, struct memory_consumer *consumer);
+/* It is not delivered any more, in no list, and the caller's. */
+void memory_message_take_back(struct memory_message *message, struct memory_channel *channel);
+/* To its old place in its queue, or nowhere. */
+void memory_message_requeue(struct memory_world *world, struct memory_message *message);
+
+struct memory_consumer *memory_consumer_new(
+    struct memory_channel *channel, struct memory_queue *queue, const char *tag, int priority);
+/* Cancels it; an auto-delete queue goes with its last one. */
+void memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer);
+struct memory_consumer *memory_consumer_find(
+    const struct memory_channel *channel, amqp_bytes_t tag);
+
+/* ---- what methods do (method.c) ---- */
+
+/* On a channel that is not stalled, of a connection that is not over. */
+void memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes);
+/* What was published and held back is confirmed. */
+void memory_channel_confirm(struct memory_channel *channel);
+/* Ends what is open on it. */
+void memory_channel_end(struct memory_channel *channel);
+/* The server closes it by itself. */
+void memory_channel_close(struct memory_channel *channel, int code, const char *text);
+/* A message for its consumer, and that it is none any more. */
+void memory_channel_send_delivery(
+    struct memory_channel *channel, const struct memory_message *message);
+void memory_channel_send_cancel(struct memory_channel *channel, const char *tag);
+/* An alarm began or ended. */
+void memory_connection_send_blocked(struct memory_connection *connection, bool blocked);
+
+/* ---- connections (connection.c) ---- */
+
+struct memory_connection *memory_connection_new(struct memory_world *world,
+    const struct broker *broker, struct memory_link *link, struct timers *client);
+void memory_connection_init(struct memory_connection *connection, struct memory_world *world);
+/* Its exclusive queues and channels are gone. */
+void memory_connection_release(struct memory_connection *connection);
+/* OVER, and freed: the world has noticed its end, or is told of it. */
+void memory_connection_free(struct memory_connection *connection);
+/* The client is gone. From then on it is the world's, which notices after so long. */
+void memory_connection_lose(struct memory_connection *connection, int64_t notice);
+/* The server gives it up, in words. */
+void memory_connection_kill(struct memory_connection *connection, int code, const char *text);
+struct memory_channel *memory_connection_channel(
+    struct memory_connection *connection, uint16_t number);
+/* From the client; the frames of one method. */
+void memory_connection_send(struct memory_connection *connection, uint16_t number,
+    amqp_method_number_t method, const uint8_t *bytes, size_t len, amqp_bytes_t cancelled);
+/* To the client; `asked`: it answers what is being performed. */
+void memory_channel_put(
+    struct memory_channel *channel, bool asked, const uint8_t *bytes, size_t len);
+void memory_connection_freeze(struct memory_connection *connection);
+void memory_connection_block(struct memory_connection *connection, unsigned ways);
+/* The alarm is over. */
+void memory_connection_go_on(struct memory_connection *connection);
+
+/* ---- the client's end (link.c) ---- */
+
+/* The world's; its dialer is the broker's to free, and it with that. */
+struct memory_client *memory_client_new(struct memory_world *world, struct timers *timers,
+    unsigned lanes_max, struct amqp_dialer *ret_dialer);
+/* As memory_broker_cut and its like. */
+void memory_side_cut(struct memory_client *client, enum broker_link which, int64_t notice,
+    int64_t back, const char *why);
+void memory_side_deny(struct memory_client *client, enum broker_link which, const char *why);
+void memory_side_restore(struct memory_client *client, enum broker_link which);
+/* Frames came; the link may be dead after. */
+void memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len);
+
+#endif

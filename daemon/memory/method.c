@@ -1,0 +1,756 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/memory/inside.h"
+
+#define UNANNOUNCED UINT64_MAX
+
+/* Why a method fails. */
+struct failure {
+	int code; /* 0: it does not */
+	const char *text;
+};
+
+static const struct failure none = {0, ""};
+static const struct failure not_found = {AMQP_NOT_FOUND, "NOT_FOUND - no such queue"};
+static const struct failure locked = {AMQP_RESOURCE_LOCKED,
+    "RESOURCE_LOCKED - exclusive to another connection, or declared otherwise"};
+static const struct failure reserved = {
+    AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - reserved queue name"};
+static const struct failure refused = {
+    AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - access to queue refused"};
+static const struct failure odd = {AMQP_PRECONDITION_FAILED,
+    "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue in vhost '/'"};
+static const struct failure transient = {AMQP_PRECONDITION_FAILED,
+    "PRECONDITION_FAILED - inequivalent arg 'durable' for queue in vhost '/': received 'true' "
+    "but current is 'false'"};
+
+static char *
+text_of(amqp_bytes_t bytes)
+{
+	char *text = mem_alloc(bytes.len + 1);
+
+	memcpy(text, bytes.bytes, bytes.len);
+	return text;
+}
+
+static struct memory_world *
+world_of(const struct memory_channel *channel)
+{
+	return channel->connection->world;
+}
+
+/* ---- what is sent ---- */
+
+static void
+send_method(struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields)
+{
+	uint8_t bytes[AMQP_FRAME_MAX];
+
+	memory_channel_put(
+	    channel, asked, bytes, amqp_frame_method(bytes, channel->number, method, fields));
+}
+
+static void
+reply(struct memory_channel *channel, amqp_method_number_t method, void *fields)
+{
+	send_method(channel, true, method, fields);
+}
+
+static amqp_bytes_t
+bytes_of(const char *text)
+{
+	return text != NULL ? amqp_cstring_bytes(text) : amqp_empty_bytes;
+}
+
+/* A method that announces it, its header, and its body in two pieces, to see that they are put together. */
+static void
+send_message(struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields,
+    const struct memory_message *message)
+{
+	uint8_t *bytes = mem_grow(NULL, 1, 5 * AMQP_FRAME_MAX + message->len), *at = bytes;
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG |
+		      (message->correlation_id != NULL ? AMQP_BASIC_CORRELATION_ID_FLAG : 0) |
+		      (message->reply_to != NULL ? AMQP_BASIC_REPLY_TO_FLAG : 0) |
+		      (message->user_id != NULL ? AMQP_BASIC_USER_ID_FLAG : 0),
+	    .delivery_mode =
+		message->persistent ? AMQP_DELIVERY_PERSISTENT : AMQP_DELIVERY_NONPERSISTENT,
+	    .correlation_id = bytes_of(message->correlation_id),
+	    .reply_to = bytes_of(message->reply_to),
+	    .user_id = bytes_of(message->user_id),
+	};
+	const size_t most = AMQP_FRAME_MAX - AMQP_FRAME_AROUND;
+
+	at += amqp_frame_method(at, channel->number, method, fields);
+	at += amqp_frame_header(at, channel->number, message->len, &properties);
+	for (size_t done = 0, len; done < message->len; done += len) {
+		len = message->len - done;
+		if (done == 0 && len > 1)
+			len /= 2;
+		if (len > most)
+			len = most;
+		at += amqp_frame_body(at, channel->number, message->body + done, len);
+	}
+	memory_channel_put(channel, asked, bytes, (size_t)(at - bytes));
+	free(bytes);
+}
+
+void
+memory_channel_send_delivery(struct memory_channel *channel, const struct memory_message *message)
+{
+	amqp_basic_deliver_t deliver = {
+	    .consumer_tag = amqp_cstring_bytes(message->consumer->tag),
+	    .delivery_tag = message->tag,
+	    .redelivered = message->redelivered,
+	    .exchange = amqp_cstring_bytes(message->exchange),
+	    .routing_key = amqp_cstring_bytes(message->routing_key),
+	};
+
+	send_message(channel, false, AMQP_BASIC_DELIVER_METHOD, &deliver, message);
+}
+
+void
+memory_channel_send_cancel(struct memory_channel *channel, const char *tag)
+{
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag), .nowait = 1};
+
+	send_method(channel, false, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+void
+memory_connection_send_blocked(struct memory_connection *connection, bool blocked)
+{
+	struct memory_channel *channel = memory_connection_channel(connection, 0);
+	amqp_connection_blocked_t why = {.reason = amqp_cstring_bytes("low on memory")};
+	amqp_connection_unblocked_t over = {0};
+
+	if (blocked)
+		send_method(channel, false, AMQP_CONNECTION_BLOCKED_METHOD, &why);
+	else
+		send_method(channel, false, AMQP_CONNECTION_UNBLOCKED_METHOD, &over);
+}
+
+/* ---- channels ---- */
+
+void
+memory_channel_end(struct memory_channel *channel)
+{
+	struct memory_world *world = world_of(channel);
+	struct memory_consumer *consumer;
+	struct memory_message *message;
+
+	while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL)
+		memory_consumer_end(world, consumer);
+	while ((message = TAILQ_LAST(&channel->delivered, memory_messages)) != NULL) {
+		memory_message_take_back(message, channel);
+		memory_message_requeue(world, message);
+	}
+	if (channel->coming != NULL)
+		memory_message_free(channel->coming);
+	channel->coming = NULL;
+	channel->confirms = false;
+	channel->published = channel->confirmed = channel->last_tag = 0;
+	channel->prefetch = 0;
+	if (channel->state == MEMORY_CHANNEL_OPEN)
+		channel->state = MEMORY_CHANNEL_CLOSED;
+}
+
+static void
+send_close(
+    struct memory_channel *channel, bool asked, amqp_method_number_t blamed, struct failure why)
+{
+	amqp_channel_close_t close = {
+	    .reply_code = (uint16_t)why.code,
+	    .reply_text = amqp_cstring_bytes(why.text),
+	    .class_id = (uint16_t)(blamed >> 16),
+	    .method_id = (uint16_t)blamed,
+	};
+
+	memory_channel_end(channel);
+	channel->state = MEMORY_CHANNEL_CLOSING;
+	send_method(channel, asked, AMQP_CHANNEL_CLOSE_METHOD, &close);
+}
+
+void
+memory_channel_close(struct memory_channel *channel, int code, const char *text)
+{
+	if (channel->state == MEMORY_CHANNEL_OPEN && !channel->stalled)
+		send_close(channel, false, 0, (struct failure){code, text});
+}
+
+/* ---- queues ---- */
+
+static bool
+is_refused(const struct memory_channel *channel)
+{
+	const struct memory_nature *nature = &world_of(channel)->nature;
+
+	return nature->refuses != NULL && nature->refuses(nature->ctx);
+}
+
+static bool
+is_others(const struct memory_channel *channel, const struct memory_queue *queue)
+{
+	return queue->owner != NULL && queue->owner != channel->connection;
+}
+
+static long
+length_max_of(const amqp_table_t *arguments)
+{
+	for (int i = 0; i < arguments->num_entries; i++) {
+		const amqp_table_entry_t *entry = &arguments->entries[i];
+
+		if (entry->key.len == strlen("x-max-length") &&
+		    memcmp(entry->key.bytes, "x-max-length", entry->key.len) == 0)
+			return entry->value.value.i32;
+	}
+	return -1;
+}
+
+/*
+ * A declare that says exclusive meets a queue that is not, or the other way round: 405, even of the
+ * own connection (RabbitMQ 3.10, check_exclusive_access, strict).
+ */
+static struct failure
+compare(const struct memory_channel *channel, const struct memory_queue *queue,
+    const amqp_queue_declare_t *declare)
+{
+	if (is_others(channel, queue) ||
+	    (!declare->passive && declare->exclusive != (queue->owner != NULL)))
+		return locked;
+	if (declare->passive)
+		return none;
+	if (declare->durable && !queue->durable)
+		return transient;
+	if (queue->odd || declare->durable != queue->durable ||
+	    declare->auto_delete != queue->auto_delete ||
+	    length_max_of(&declare->arguments) != queue->length_max)
+		return odd;
+	return none;
+}
+
+static struct failure
+queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declare, const char *name)
+{
+	struct memory_world *world = world_of(channel);
+	struct memory_queue *queue = memory_queue_find(world, name);
+	amqp_queue_declare_ok_t ok = {.queue = declare->queue};
+	struct failure failure;
+
+	if (is_refused(channel))
+		return refused;
+	if (!declare->passive && strncmp(name, "amq.", strlen("amq.")) == 0)
+		return reserved;
+	if (queue == NULL && declare->passive)
+		return not_found;
+	if (queue == NULL) {
+		queue =
+		    memory_queue_new(world, name, declare->exclusive ? channel->connection : NULL);
+		queue->durable = declare->durable;
+		queue->auto_delete = declare->auto_delete;
+		queue->length_max = length_max_of(&declare->arguments);
+	} else {
+		failure = compare(channel, queue, declare);
+		if (failure.code != 0)
+			return failure;
+	}
+	memory_queue_expire(world, queue);
+	ok.message_count = (uint32_t)memory_queue_length(queue);
+	ok.consumer_count = (uint32_t)memory_queue_members(queue);
+	reply(channel, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
+	return none;
+}
+
+static struct failure
+queue_delete(struct memory_channel *channel, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	amqp_queue_delete_ok_t ok = {0};
+
+	if (is_refused(channel))
+		return refused;
+	if (queue != NULL && is_others(channel, queue))
+		return locked;
+	if (queue != NULL)
+		memory_queue_delete(world_of(channel), queue, true);
+	reply(channel, AMQP_QUEUE_DELETE_OK_METHOD, &ok);
+	return none;
+}
+
+static struct failure
+queue_bind(struct memory_channel *channel, const amqp_queue_bind_t *bind, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	amqp_queue_bind_ok_t ok = {0};
+
+	if (queue == NULL)
+		return not_found;
+	free(queue->exchange);
+	queue->exchange = text_of(bind->exchange);
+	reply(channel, AMQP_QUEUE_BIND_OK_METHOD, &ok);
+	return none;
+}
+
+/* ---- reading ---- */
+
+static int
+priority_of(const amqp_table_t *arguments)
+{
+	return arguments->num_entries == 0 ? 0 : arguments->entries[0].value.value.i32;
+}
+
+static struct failure
+basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consume, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	amqp_basic_consume_ok_t ok = {.consumer_tag = consume->consumer_tag};
+	char made[32], *tag;
+
+	if (queue == NULL)
+		return not_found;
+	if (is_others(channel, queue))
+		return locked;
+	if (consume->consumer_tag.len == 0) {
+		snprintf(
+		    made, sizeof(made), "amq.ctag-%" PRIu64, ++world_of(channel)->last_message);
+		ok.consumer_tag = amqp_cstring_bytes(made);
+	}
+	tag = text_of(ok.consumer_tag);
+	memory_consumer_new(channel, queue, tag, priority_of(&consume->arguments));
+	free(tag);
+	reply(channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
+	memory_queue_deliver(world_of(channel), queue);
+	return none;
+}
+
+static void
+basic_cancel(struct memory_channel *channel, const amqp_basic_cancel_t *cancel)
+{
+	struct memory_consumer *consumer = memory_consumer_find(channel, cancel->consumer_tag);
+
+	assert(cancel->nowait);
+	if (consumer != NULL)
+		memory_consumer_end(world_of(channel), consumer);
+}
+
+static struct failure
+basic_get(struct memory_channel *channel, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	struct memory_message *message;
+	amqp_basic_get_empty_t empty = {.cluster_id = amqp_empty_bytes};
+	amqp_basic_get_ok_t ok = {.delivery_tag = 0};
+
+	if (queue == NULL)
+		return not_found;
+	if (is_others(channel, queue))
+		return locked;
+	memory_queue_expire(world_of(channel), queue);
+	message = TAILQ_FIRST(&queue->ready);
+	if (message == NULL) {
+		reply(channel, AMQP_BASIC_GET_EMPTY_METHOD, &empty);
+		return none;
+	}
+	TAILQ_REMOVE(&queue->ready, message, of_queue);
+	memory_message_hand_over(message, queue, channel, NULL);
+	ok.delivery_tag = message->tag;
+	ok.redelivered = message->redelivered;
+	ok.exchange = amqp_cstring_bytes(message->exchange);
+	ok.routing_key = amqp_cstring_bytes(message->routing_key);
+	ok.message_count = (uint32_t)memory_queue_length(queue);
+	send_message(channel, true, AMQP_BASIC_GET_OK_METHOD, &ok, message);
+	return none;
+}
+
+static struct memory_message *
+find_delivered(const struct memory_channel *channel, uint64_t tag)
+{
+	struct memory_message *message;
+
+	TAILQ_FOREACH (message, &channel->delivered, of_channel)
+		if (message->tag == tag)
+			break;
+	return message;
+}
+
+/* ret_body: what is gone now (malloc'ed); NULL: no message. */
+static struct failure
+basic_ack(
+    struct memory_channel *channel, const amqp_basic_ack_t *ack, char **ret_body, char **ret_queue)
+{
+	struct memory_message *message = find_delivered(channel, ack->delivery_tag);
+	struct memory_queue *queue;
+
+	assert(!ack->multiple);
+	if (message == NULL)
+		return (struct failure){
+		    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
+	queue = message->queue;
+	memory_message_take_back(message, channel);
+	*ret_body = mem_strdup(message->body);
+	if (queue != NULL)
+		*ret_queue = mem_strdup(queue->name);
+	memory_message_free(message);
+	if (queue != NULL)
+		memory_queue_deliver(world_of(channel), queue);
+	return none;
+}
+
+/* ---- publishing ---- */
+
+static void
+send_confirm(struct memory_channel *channel, bool taken)
+{
+	bool multiple = channel->published - channel->confirmed > 1;
+	amqp_basic_ack_t ack = {.delivery_tag = channel->published, .multiple = multiple};
+	amqp_basic_nack_t nack = {.delivery_tag = channel->published, .multiple = multiple};
+
+	if (taken)
+		reply(channel, AMQP_BASIC_ACK_METHOD, &ack);
+	else
+		reply(channel, AMQP_BASIC_NACK_METHOD, &nack);
+	channel->confirmed = channel->published;
+}
+
+void
+memory_channel_confirm(struct memory_channel *channel)
+{
+	if (channel->confirms && channel->published > channel->confirmed)
+		send_confirm(channel, true);
+}
+
+/* One more was published. It is confirmed alone, or later with those that follow. */
+static void
+confirm(struct memory_channel *channel)
+{
+	const struct memory_nature *nature = &world_of(channel)->nature;
+	bool nacked = nature->nacks != NULL && nature->nacks(nature->ctx);
+
+	if (nacked)
+		memory_channel_confirm(channel);
+	channel->published++;
+	if (nacked)
+		send_confirm(channel, false);
+	else if (nature->holds_acks == NULL || !nature->holds_acks(nature->ctx))
+		memory_channel_confirm(channel);
+}
+
+/* To each queue that is bound to the exchange; to the one of that name by the default one. */
+static bool
+route(struct memory_world *world, const struct memory_message *message)
+{
+	struct memory_queue *queue, *next;
+	bool routed = false;
+
+	if (message->exchange[0] == '\0') {
+		queue = memory_queue_find(world, message->routing_key);
+		if (queue != NULL)
+			memory_queue_add(world, queue, memory_message_copy(message));
+		return queue != NULL;
+	}
+	HASH_ITER (hh, world->queues, queue, next) {
+		if (queue->exchange == NULL || strcmp(queue->exchange, message->exchange) != 0)
+			continue;
+		memory_queue_add(world, queue, memory_message_copy(message));
+		routed = true;
+	}
+	return routed;
+}
+
+static void
+tell_performed(const struct memory_channel *channel, struct memory_performed what)
+{
+	const struct memory_nature *nature = &world_of(channel)->nature;
+
+	what.broker = channel->connection->broker;
+	what.connection = channel->connection->number;
+	what.channel = channel->number;
+	if (what.correlation_id == NULL)
+		what.correlation_id = "";
+	if (nature->performed != NULL)
+		nature->performed(nature->ctx, &what);
+}
+
+/* The connection is told that there is an alarm, and not read any more. */
+static void
+halt(struct memory_connection *connection)
+{
+	if (!connection->publishes)
+		memory_connection_send_blocked(connection, true);
+	connection->halted = true;
+}
+
+/* It is whole. */
+static void
+publish(struct memory_channel *channel)
+{
+	struct memory_world *world = world_of(channel);
+	struct memory_message *message = channel->coming;
+	bool routed = route(world, message);
+	amqp_basic_return_t back = {
+	    .reply_code = AMQP_NO_ROUTE,
+	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
+	    .exchange = amqp_cstring_bytes(message->exchange),
+	    .routing_key = amqp_cstring_bytes(message->routing_key),
+	};
+
+	channel->coming = NULL;
+	if (!routed && channel->mandatory)
+		send_message(channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
+	if (channel->confirms)
+		confirm(channel);
+	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
+				    .queue = message->routing_key,
+				    .body = message->body,
+				    .correlation_id = message->correlation_id,
+				    .returned = !routed && channel->mandatory});
+	memory_message_free(message);
+	if (world->alarm)
+		halt(channel->connection);
+	channel->connection->publishes = true;
+}
+
+static struct failure
+basic_publish(struct memory_channel *channel, const amqp_basic_publish_t *fields)
+{
+	struct memory_message *message = memory_message_new("", 0);
+
+	free(message->exchange);
+	free(message->routing_key);
+	message->exchange = text_of(fields->exchange);
+	message->routing_key = text_of(fields->routing_key);
+	channel->coming = message;
+	channel->mandatory = fields->mandatory;
+	channel->to_come = UNANNOUNCED;
+	return none;
+}
+
+static char *
+word_of(amqp_flags_t given, amqp_bytes_t word)
+{
+	return given != 0 ? text_of(word) : NULL;
+}
+
+static void
+take_header(struct memory_channel *channel, const struct amqp_frame *frame)
+{
+	const amqp_basic_properties_t *properties = frame->fields;
+	struct memory_message *message = channel->coming;
+	amqp_flags_t flags = properties->_flags;
+	char *expiration = word_of(flags & AMQP_BASIC_EXPIRATION_FLAG, properties->expiration);
+
+	message->correlation_id =
+	    word_of(flags & AMQP_BASIC_CORRELATION_ID_FLAG, properties->correlation_id);
+	message->reply_to = word_of(flags & AMQP_BASIC_REPLY_TO_FLAG, properties->reply_to);
+	message->user_id = word_of(flags & AMQP_BASIC_USER_ID_FLAG, properties->user_id);
+	message->persistent = properties->delivery_mode == AMQP_DELIVERY_PERSISTENT;
+	if (expiration != NULL)
+		message->expires =
+		    memory_now(world_of(channel)) + strtoll(expiration, NULL, 10) * NSEC_PER_MSEC;
+	free(expiration);
+	channel->to_come = frame->body_size;
+}
+
+static void
+take_body(struct memory_channel *channel, amqp_bytes_t body)
+{
+	struct memory_message *message = channel->coming;
+	char *whole = mem_alloc(message->len + body.len + 1);
+
+	memcpy(whole, message->body, message->len);
+	memcpy(whole + message->len, body.bytes, body.len);
+	free(message->body);
+	message->body = whole;
+	message->len += body.len;
+	channel->to_come -= body.len;
+}
+
+static void
+take_content(struct memory_channel *channel, const struct amqp_frame *frame)
+{
+	assert(channel->coming != NULL);
+	if (frame->type == AMQP_FRAME_HEADER)
+		take_header(channel, frame);
+	else
+		take_body(channel, frame->body);
+	if (channel->to_come == 0)
+		publish(channel);
+}
+
+/* ---- all ---- */
+
+static bool
+is_without_words(amqp_method_number_t method)
+{
+	return method == AMQP_CONFIRM_SELECT_METHOD || method == AMQP_BASIC_QOS_METHOD ||
+	       method == AMQP_EXCHANGE_DECLARE_METHOD;
+}
+
+/* Those that cannot fail. */
+static void
+perform_simple(struct memory_channel *channel, const struct amqp_frame *frame)
+{
+	amqp_confirm_select_ok_t selected = {0};
+	amqp_basic_qos_ok_t limited = {0};
+	amqp_exchange_declare_ok_t declared = {0};
+
+	if (frame->method == AMQP_CONFIRM_SELECT_METHOD) {
+		channel->confirms = true;
+		reply(channel, AMQP_CONFIRM_SELECT_OK_METHOD, &selected);
+	} else if (frame->method == AMQP_BASIC_QOS_METHOD) {
+		channel->prefetch = ((const amqp_basic_qos_t *)frame->fields)->prefetch_count;
+		reply(channel, AMQP_BASIC_QOS_OK_METHOD, &limited);
+	} else {
+		reply(channel, AMQP_EXCHANGE_DECLARE_OK_METHOD, &declared);
+	}
+}
+
+static char *
+queue_of(const struct amqp_frame *frame)
+{
+	switch (frame->method) {
+	case AMQP_QUEUE_DECLARE_METHOD:
+		return text_of(((const amqp_queue_declare_t *)frame->fields)->queue);
+	case AMQP_QUEUE_DELETE_METHOD:
+		return text_of(((const amqp_queue_delete_t *)frame->fields)->queue);
+	case AMQP_QUEUE_BIND_METHOD:
+		return text_of(((const amqp_queue_bind_t *)frame->fields)->queue);
+	case AMQP_BASIC_CONSUME_METHOD:
+		return text_of(((const amqp_basic_consume_t *)frame->fields)->queue);
+	case AMQP_BASIC_GET_METHOD:
+		return text_of(((const amqp_basic_get_t *)frame->fields)->queue);
+	default:
+		return NULL;
+	}
+}
+
+static struct failure
+perform(
+    struct memory_channel *channel, const struct amqp_frame *frame, char **queue, char **ret_body)
+{
+	switch (frame->method) {
+	case AMQP_QUEUE_DECLARE_METHOD:
+		return queue_declare(channel, frame->fields, *queue);
+	case AMQP_QUEUE_DELETE_METHOD:
+		return queue_delete(channel, *queue);
+	case AMQP_QUEUE_BIND_METHOD:
+		return queue_bind(channel, frame->fields, *queue);
+	case AMQP_BASIC_CONSUME_METHOD:
+		return basic_consume(channel, frame->fields, *queue);
+	case AMQP_BASIC_GET_METHOD:
+		return basic_get(channel, *queue);
+	case AMQP_BASIC_ACK_METHOD:
+		return basic_ack(channel, frame->fields, ret_body, queue);
+	case AMQP_BASIC_PUBLISH_METHOD:
+		return basic_publish(channel, frame->fields);
+	case AMQP_BASIC_CANCEL_METHOD:
+		basic_cancel(channel, frame->fields);
+		return none;
+	default:
+		assert(is_without_words(frame->method));
+		perform_simple(channel, frame);
+		return none;
+	}
+}
+
+static void
+perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
+{
+	char *queue = queue_of(frame), *body = NULL;
+	struct failure failure = perform(channel, frame, &queue, &body);
+
+	if (failure.code != 0)
+		send_close(channel, true, frame->method, failure);
+	if (frame->method != AMQP_BASIC_PUBLISH_METHOD) /* when it is whole */
+		tell_performed(channel, (struct memory_performed){.method = frame->method,
+					    .fields = frame->fields,
+					    .queue = queue,
+					    .body = body,
+					    .code = failure.code});
+	free(queue);
+	free(body);
+}
+
+static unsigned
+open_channels(const struct memory_connection *connection)
+{
+	const struct memory_channel *channel;
+	unsigned count = 0;
+
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next)
+		count += channel->state != MEMORY_CHANNEL_CLOSED;
+	return count;
+}
+
+static void
+open_channel(struct memory_channel *channel)
+{
+	amqp_channel_open_ok_t ok = {.channel_id = amqp_empty_bytes};
+
+	if (channel->state == MEMORY_CHANNEL_CLOSING)
+		return; /* 504, if it were not to ignore all but close-ok */
+	if (channel->state == MEMORY_CHANNEL_OPEN) {
+		memory_connection_kill(channel->connection, AMQP_CHANNEL_ERROR,
+		    "CHANNEL_ERROR - second 'channel.open' seen");
+		return;
+	}
+	if (channel->connection->link != NULL &&
+	    open_channels(channel->connection) >= channel->connection->link->base.channel_max) {
+		memory_connection_kill(channel->connection, AMQP_NOT_ALLOWED,
+		    "NOT_ALLOWED - number of channels opened has reached the limit");
+		return;
+	}
+	channel->state = MEMORY_CHANNEL_OPEN;
+	reply(channel, AMQP_CHANNEL_OPEN_OK_METHOD, &ok);
+}
+
+static void
+close_channel(struct memory_channel *channel)
+{
+	amqp_channel_close_ok_t ok = {0};
+
+	memory_channel_end(channel);
+	/* Where the closes cross, close-ok is still to come. */
+	reply(channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+}
+
+static void
+perform_of_connection(struct memory_connection *connection, const struct amqp_frame *frame)
+{
+	struct memory_channel *channel = memory_connection_channel(connection, 0);
+	amqp_connection_close_ok_t ok = {0};
+
+	assert(frame->method == AMQP_CONNECTION_CLOSE_METHOD);
+	memory_connection_release(connection);
+	reply(channel, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
+}
+
+void
+memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes)
+{
+	if (channel->number == 0)
+		perform_of_connection(channel->connection, frame);
+	else if (frame->method == AMQP_CHANNEL_OPEN_METHOD)
+		open_channel(channel);
+	else if (frame->method == AMQP_CHANNEL_CLOSE_METHOD)
+		close_channel(channel);
+	else if (channel->state == MEMORY_CHANNEL_CLOSING &&
+		 frame->method == AMQP_CHANNEL_CLOSE_OK_METHOD)
+		channel->state = MEMORY_CHANNEL_CLOSED;
+	else if (channel->state == MEMORY_CHANNEL_CLOSING)
+		return;
+	else if (channel->state == MEMORY_CHANNEL_CLOSED)
+		memory_connection_kill(channel->connection, AMQP_CHANNEL_ERROR,
+		    "CHANNEL_ERROR - expected 'channel.open'");
+	else if (crashes)
+		memory_connection_kill(channel->connection, AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
+	else if (frame->type != AMQP_FRAME_METHOD)
+		take_content(channel, frame);
+	else
+		perform_method(channel, frame);
+}

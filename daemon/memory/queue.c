@@ -1,0 +1,320 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/memory/inside.h"
+
+/* ---- messages ---- */
+
+struct memory_message *
+memory_message_new(const char *body, size_t len)
+{
+	struct memory_message *message = mem_alloc(sizeof(*message));
+
+	message->body = mem_alloc(len + 1);
+	memcpy(message->body, body, len);
+	message->len = len;
+	message->exchange = mem_strdup("");
+	message->routing_key = mem_strdup("");
+	message->expires = INT64_MAX;
+	return message;
+}
+
+struct memory_message *
+memory_message_copy(const struct memory_message *message)
+{
+	struct memory_message *copy = mem_alloc(sizeof(*copy));
+
+	*copy = *message;
+	copy->body = mem_alloc(message->len + 1);
+	memcpy(copy->body, message->body, message->len);
+	copy->correlation_id = mem_strdup(message->correlation_id);
+	copy->reply_to = mem_strdup(message->reply_to);
+	copy->user_id = mem_strdup(message->user_id);
+	copy->exchange = mem_strdup(message->exchange);
+	copy->routing_key = mem_strdup(message->routing_key);
+	return copy;
+}
+
+void
+memory_message_free(struct memory_message *message)
+{
+	free(message->body);
+	free(message->correlation_id);
+	free(message->reply_to);
+	free(message->user_id);
+	free(message->exchange);
+	free(message->routing_key);
+	free(message);
+}
+
+void
+memory_message_hand_over(struct memory_message *message, struct memory_queue *queue,
+    struct memory_channel *channel, struct memory_consumer *consumer)
+{
+	message->queue = queue;
+	message->consumer = consumer;
+	message->tag = ++channel->last_tag;
+	TAILQ_INSERT_TAIL(&queue->delivered, message, of_queue);
+	TAILQ_INSERT_TAIL(&channel->delivered, message, of_channel);
+	if (consumer != NULL)
+		consumer->unread++;
+}
+
+void
+memory_message_take_back(struct memory_message *message, struct memory_channel *channel)
+{
+	TAILQ_REMOVE(&channel->delivered, message, of_channel);
+	if (message->queue != NULL)
+		TAILQ_REMOVE(&message->queue->delivered, message, of_queue);
+	if (message->consumer != NULL)
+		message->consumer->unread--;
+	message->consumer = NULL;
+}
+
+void
+memory_message_requeue(struct memory_world *world, struct memory_message *message)
+{
+	struct memory_queue *queue = message->queue;
+	struct memory_message *behind;
+
+	if (queue == NULL) {
+		memory_message_free(message);
+		return;
+	}
+	message->redelivered = true;
+	TAILQ_FOREACH (behind, &queue->ready, of_queue)
+		if (behind->order > message->order)
+			break;
+	if (behind == NULL)
+		TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
+	else
+		TAILQ_INSERT_BEFORE(behind, message, of_queue);
+	memory_queue_deliver(world, queue);
+}
+
+/* ---- queues ---- */
+
+struct memory_queue *
+memory_queue_find(const struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue;
+
+	HASH_FIND_STR(world->queues, name, queue);
+	return queue;
+}
+
+struct memory_queue *
+memory_queue_new(struct memory_world *world, const char *name, struct memory_connection *owner)
+{
+	struct memory_queue *queue = mem_alloc(sizeof(*queue));
+
+	queue->name = mem_strdup(name);
+	queue->owner = owner;
+	queue->length_max = -1;
+	TAILQ_INIT(&queue->ready);
+	TAILQ_INIT(&queue->delivered);
+	TAILQ_INIT(&queue->consumers);
+	if (owner != NULL)
+		TAILQ_INSERT_TAIL(&owner->queues, queue, of_owner);
+	HASH_ADD_KEYPTR(hh, world->queues, queue->name, strlen(queue->name), queue);
+	return queue;
+}
+
+static void
+consumer_free(struct memory_consumer *consumer)
+{
+	struct memory_message *message;
+
+	TAILQ_FOREACH (message, &consumer->channel->delivered, of_channel)
+		if (message->consumer == consumer)
+			message->consumer = NULL;
+	TAILQ_REMOVE(&consumer->queue->consumers, consumer, of_queue);
+	TAILQ_REMOVE(&consumer->channel->consumers, consumer, of_channel);
+	free(consumer->tag);
+	free(consumer);
+}
+
+static bool
+hears(const struct memory_world *world, const struct memory_consumer *consumer)
+{
+	const struct broker *broker = consumer->channel->connection->broker;
+
+	return world->nature.unheard == NULL || broker == NULL ||
+	       !world->nature.unheard(world->nature.ctx, broker, consumer->queue->name);
+}
+
+void
+memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told)
+{
+	struct memory_consumer *consumer;
+	struct memory_message *message;
+
+	HASH_DEL(world->queues, queue);
+	while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
+		struct memory_channel *channel = consumer->channel;
+		char *tag = mem_strdup(consumer->tag);
+		bool heard = told && hears(world, consumer);
+
+		consumer_free(consumer);
+		if (heard)
+			memory_channel_send_cancel(channel, tag);
+		free(tag);
+	}
+	while ((message = TAILQ_FIRST(&queue->ready)) != NULL) {
+		TAILQ_REMOVE(&queue->ready, message, of_queue);
+		memory_message_free(message);
+	}
+	while ((message = TAILQ_FIRST(&queue->delivered)) != NULL) {
+		TAILQ_REMOVE(&queue->delivered, message, of_queue);
+		message->queue = NULL;
+	}
+	if (queue->owner != NULL)
+		TAILQ_REMOVE(&queue->owner->queues, queue, of_owner);
+	free(queue->exchange);
+	free(queue->name);
+	free(queue);
+}
+
+size_t
+memory_queue_length(const struct memory_queue *queue)
+{
+	const struct memory_message *message;
+	size_t count = 0;
+
+	TAILQ_FOREACH (message, &queue->ready, of_queue)
+		count++;
+	return count;
+}
+
+size_t
+memory_queue_members(const struct memory_queue *queue)
+{
+	const struct memory_consumer *consumer;
+	size_t count = 0;
+
+	TAILQ_FOREACH (consumer, &queue->consumers, of_queue)
+		count++;
+	return count;
+}
+
+/* ---- delivering ---- */
+
+void
+memory_queue_expire(const struct memory_world *world, struct memory_queue *queue)
+{
+	struct memory_message *message, *next;
+
+	TAILQ_FOREACH_SAFE (message, &queue->ready, of_queue, next) {
+		if (message->expires > memory_now(world))
+			continue;
+		TAILQ_REMOVE(&queue->ready, message, of_queue);
+		memory_message_free(message);
+	}
+}
+
+static bool
+has_room(const struct memory_consumer *consumer)
+{
+	return consumer->prefetch == 0 || consumer->unread < consumer->prefetch;
+}
+
+static struct memory_consumer *
+next_consumer(const struct memory_queue *queue)
+{
+	struct memory_consumer *consumer, *next = NULL;
+
+	TAILQ_FOREACH (consumer, &queue->consumers, of_queue) {
+		if (has_room(consumer) && (next == NULL || consumer->priority > next->priority))
+			next = consumer;
+	}
+	return next;
+}
+
+/* It is the last one again, as RabbitMQ has it (rabbit_queue_consumers). */
+static void
+to_the_end(struct memory_consumer *consumer)
+{
+	TAILQ_REMOVE(&consumer->queue->consumers, consumer, of_queue);
+	TAILQ_INSERT_TAIL(&consumer->queue->consumers, consumer, of_queue);
+}
+
+static void
+deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
+{
+	struct memory_message *message = TAILQ_FIRST(&queue->ready);
+
+	TAILQ_REMOVE(&queue->ready, message, of_queue);
+	memory_message_hand_over(message, queue, consumer->channel, consumer);
+	to_the_end(consumer);
+	memory_channel_send_delivery(consumer->channel, message);
+}
+
+void
+memory_queue_deliver(struct memory_world *world, struct memory_queue *queue)
+{
+	struct memory_consumer *consumer;
+
+	memory_queue_expire(world, queue);
+	while (!TAILQ_EMPTY(&queue->ready) && (consumer = next_consumer(queue)) != NULL)
+		deliver_one(queue, consumer);
+}
+
+/* One that lives for no time reaches a consumer that is ready, or nobody. */
+void
+memory_queue_add(
+    struct memory_world *world, struct memory_queue *queue, struct memory_message *message)
+{
+	struct memory_consumer *consumer;
+
+	message->order = ++world->last_message;
+	TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
+	if (TAILQ_FIRST(&queue->ready) == message && (consumer = next_consumer(queue)) != NULL)
+		deliver_one(queue, consumer);
+	memory_queue_deliver(world, queue);
+	while (queue->length_max >= 0 && memory_queue_length(queue) > (size_t)queue->length_max) {
+		message = TAILQ_FIRST(&queue->ready);
+		TAILQ_REMOVE(&queue->ready, message, of_queue);
+		memory_message_free(message);
+	}
+}
+
+/* ---- consumers ---- */
+
+struct memory_consumer *
+memory_consumer_new(
+    struct memory_channel *channel, struct memory_queue *queue, const char *tag, int priority)
+{
+	struct memory_consumer *consumer = mem_alloc(sizeof(*consumer));
+
+	consumer->tag = mem_strdup(tag);
+	consumer->channel = channel;
+	consumer->queue = queue;
+	consumer->priority = priority;
+	consumer->prefetch = channel->prefetch;
+	TAILQ_INSERT_TAIL(&queue->consumers, consumer, of_queue);
+	TAILQ_INSERT_TAIL(&channel->consumers, consumer, of_channel);
+	return consumer;
+}
+
+void
+memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer)
+{
+	struct memory_queue *queue = consumer->queue;
+
+	consumer_free(consumer);
+	if (queue->auto_delete && TAILQ_EMPTY(&queue->consumers))
+		memory_queue_delete(world, queue, true);
+}
+
+struct memory_consumer *
+memory_consumer_find(const struct memory_channel *channel, amqp_bytes_t tag)
+{
+	struct memory_consumer *consumer;
+
+	TAILQ_FOREACH (consumer, &channel->consumers, of_channel)
+		if (strlen(consumer->tag) == tag.len &&
+		    memcmp(consumer->tag, tag.bytes, tag.len) == 0)
+			break;
+	return consumer;
+}
