@@ -33,7 +33,7 @@
 /* Where the limit cannot be asked for: what an ordinary process has. */
 #define DESCRIPTORS_UNKNOWN 1024
 
-/* When nobody holds a lock any more, peers are still heard for so long: they may have asked before the stop. */
+/* After the last lock is gone, peers are read for so long: they may have asked before the stop. */
 #define LAST_WORDS NSEC_PER_SEC
 
 enum server_state {

@@ -80,7 +80,7 @@ amqp_link_die(struct amqp_link *link, char *why)
 	link->why = why;
 	timers_cancel(link->config.timers, &link->closing);
 	link->ops->shut_down(link);
-	/* Whoever is on the stack may still use the link: its owner hears of it from the loop. */
+	/* A caller on the stack may still use the link: its owner hears of it from the loop. */
 	timers_set(link->config.timers, &link->death, now(link));
 }
 

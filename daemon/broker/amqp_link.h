@@ -1,5 +1,5 @@
 /*
- * One AMQP connection, as those see it who use its channels: methods out, frames in, and its end. There
+ * One AMQP connection, as the users of its channels see it: methods out, frames in, and its end. There
  * are two kinds: over TCP (amqp_tcp), and to a server in memory (daemon/memory). Lives once: a link that
  * died is freed and a new one made. Knows no queues; what channels carry is amqp_lane's business.
  */
@@ -23,7 +23,7 @@ enum amqp_link_state {
 	AMQP_LINK_DEAD     /* nothing is sent or received any more; `dead` comes or came */
 };
 
-/* Who the server says it is; "" where it says nothing. */
+/* What the server says of itself; "" where it says nothing. */
 struct amqp_server {
 	char *product, *version, *cluster; /* owned */
 	bool persistent;                   /* its durable queues outlive it */

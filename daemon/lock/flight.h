@@ -5,7 +5,7 @@
  * others wait here in order, deletes before claims: each frees something.
  *
  * What is not sent keeps its reservation and its channel. What is not answered in time is not counted any
- * more, or a channel that is stuck would stop its user. Those who are exempt have no limit.
+ * more, or a channel that is stuck would stop its user. Exempt users have no limit.
  */
 #ifndef LOCK_FLIGHT_H
 #define LOCK_FLIGHT_H

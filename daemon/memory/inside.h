@@ -186,7 +186,7 @@ void memory_queue_delete(struct memory_world *world, struct memory_queue *queue,
 /* Takes the message; it is dropped where the queue keeps none. */
 void memory_queue_add(
     struct memory_world *world, struct memory_queue *queue, struct memory_message *message);
-/* To whoever has room for more. */
+/* Messages go to the consumers that have room for them. */
 void memory_queue_deliver(struct memory_world *world, struct memory_queue *queue);
 /* Those that are over their time go. */
 void memory_queue_expire(const struct memory_world *world, struct memory_queue *queue);

@@ -107,7 +107,7 @@ bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 /* The same, and it is gone when the node restarts. */
 bool memory_world_put_transient(struct memory_world *world, const char *queue);
 /*
- * A message, whoever wrote it, at the end of a queue; a directory is made where there is none. One to a
+ * A foreign client's message at the end of a queue; a directory is made where there is none. One to a
  * wait line is a hint that says `body`. None goes over its time.
  */
 void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
