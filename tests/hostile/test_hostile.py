@@ -63,6 +63,7 @@ class Late(NamedTuple):
 
 
 BEHIND = "RabbitMQ does the hostile user's looks first, each of which may be at 300 slots"
+BEHIND_QUEUES = "RabbitMQ makes the hostile user's queues first, of which four are at it at once"
 STANDS = Late("a new connection stands in the kernel's queue behind the 4,096 of the hostile user that it takes",
               0.5, ("connect",))
 
@@ -275,7 +276,7 @@ class Hostile(unittest.TestCase):
         self.attack(attacks.channels, broker="rabbit", most={"requests": 4000})
 
     def test_locks_of_rabbit(self):
-        self.attack(attacks.locks, broker="rabbit", most={"granted": 200})
+        self.attack(attacks.locks, broker="rabbit", most={"granted": 200}, late=Late(BEHIND_QUEUES, 1))
 
     def test_queries_of_rabbit(self):
         self.attack(attacks.queries, broker="rabbit", most={"requests": 32000}, late=Late(BEHIND, 1))
