@@ -23,7 +23,6 @@
 #include "daemon/view/changes.h"
 #include "daemon/view/inside.h"
 #include "daemon/view/mirror.h"
-#include "daemon/view/walk.h"
 
 enum watcher_state {
 	WATCHER_NEW,
