@@ -132,10 +132,9 @@ static void
 tell(const struct feed *feed, struct watcher *watcher, const char *method, struct cJSON *params)
 {
 	const struct view_listener *listener = &feed->view->listener;
+	const struct view_peer peer = view_peer(feed->view, watcher->peer);
 
-	if (watcher->state != WATCHER_BEHIND &&
-	    (listener->unread(listener->ctx, watcher->peer) > UNREAD_MAX ||
-		listener->room(listener->ctx, watcher->peer) == 0))
+	if (peer.unread > UNREAD_MAX || peer.room == 0)
 		watcher->state = WATCHER_BEHIND;
 	if (watcher->state == WATCHER_BEHIND)
 		json_free(params);
@@ -429,10 +428,9 @@ work(void *ctx, uint64_t id)
 static void
 resync(struct feed *feed, struct watcher *watcher)
 {
-	const struct view_listener *listener = &feed->view->listener;
+	const struct view_peer peer = view_peer(feed->view, watcher->peer);
 
-	if (listener->unread(listener->ctx, watcher->peer) > 0 ||
-	    listener->room(listener->ctx, watcher->peer) == 0)
+	if (peer.unread > 0 || peer.room == 0)
 		return;
 	begin(feed, watcher, WATCHER_NEW);
 	tell(feed, watcher, "resync", json_new_object());
@@ -541,7 +539,7 @@ view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	watcher = mem_alloc(sizeof(*watcher));
 	watcher->peer = peer;
 	watcher->request = request;
-	watcher->user = view_user(view, peer);
+	watcher->user = view_peer(view, peer).user;
 	watcher->name = name == NULL ? NULL : mem_strdup(name);
 	TAILQ_INSERT_TAIL(&feed->watchers, watcher, next);
 	feed->count++;

@@ -27,10 +27,10 @@ view_facts(const struct view *view)
 	    .wall = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
 }
 
-int64_t
-view_user(const struct view *view, uint64_t peer)
+struct view_peer
+view_peer(const struct view *view, uint64_t peer)
 {
-	return view->listener.user(view->listener.ctx, peer);
+	return view->listener.peer(view->listener.ctx, peer);
 }
 
 void
@@ -107,7 +107,7 @@ view_request_begin(struct view *view, struct view_request *request, uint64_t pee
 	request->id = ++view->last_id;
 	request->peer = peer;
 	request->number = number;
-	request->user = view_user(view, peer);
+	request->user = view_peer(view, peer).user;
 	HASH_ADD(hh, view->requests, id, sizeof(request->id), request);
 }
 

@@ -66,8 +66,7 @@ struct view {
 
 int64_t view_now(const struct view *view);
 struct row_facts view_facts(const struct view *view);
-/* The user who makes that request now. */
-int64_t view_user(const struct view *view, uint64_t peer);
+struct view_peer view_peer(const struct view *view, uint64_t peer);
 /* The answer to a request: a result, which is taken; or a refusal, text NULL = the reason's own. */
 void view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result);
 void view_refuse(

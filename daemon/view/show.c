@@ -151,7 +151,7 @@ add_row(const struct view *view, struct showing *showing, struct cJSON *row)
 
 	explain(showing, row_takes(row));
 	if (showing->bytes + size > ROWS_BYTES_MAX ||
-	    view->listener.room(view->listener.ctx, showing->request.peer) < size) {
+	    view_peer(view, showing->request.peer).room < size) {
 		showing->full = true;
 		showing->more++;
 		free(text);
@@ -242,15 +242,13 @@ result_of(struct showing *showing)
 static void
 make_room(const struct view *view, struct showing *showing)
 {
-	const struct view_listener *listener = &view->listener;
-	size_t unread = listener->unread(listener->ctx, showing->request.peer);
-	size_t room = unread < UNREAD_MAX ? UNREAD_MAX - unread : 0;
-	size_t user_room = listener->room(listener->ctx, showing->request.peer);
+	const struct view_peer peer = view_peer(view, showing->request.peer);
+	size_t room = peer.unread < UNREAD_MAX ? UNREAD_MAX - peer.unread : 0;
 	struct rows *rows;
 	char *text;
 
-	if (room > user_room)
-		room = user_room;
+	if (room > peer.room)
+		room = peer.room;
 	while (showing->bytes > room && showing->holders.count + showing->waiters.count > 0) {
 		rows = showing->waiters.count > 0 ? &showing->waiters : &showing->holders;
 		text = rows->list[--rows->count].text;
