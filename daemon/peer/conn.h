@@ -92,6 +92,13 @@ struct conn {
 	UT_hash_handle by_id; /* peers.c's */
 };
 
+/*
+ * Who is at the other end, by the kernel's word at the time of connect(2) (SO_PEERCRED, SO_PEERGROUPS; unix(7)),
+ * never by the peer's. False with errno when the kernel will not say; *ret is untouched then.
+ */
+bool credentials_read(int fd, struct access_subject *ret) __attribute__((warn_unused_result));
+void credentials_done(struct access_subject *subject);
+
 /* Takes fd, which is non-blocking. NULL, with fd closed and errno, when the kernel says nothing of it. */
 struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);
 /* It is dead. Tells `gone` if that is still owed, and `left`. */
