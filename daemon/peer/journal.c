@@ -11,7 +11,6 @@
 
 /* Has room for all that what_words() and outcome_words() may say. */
 #define WHAT_MAX 192
-#define LINE_SIZE 1024
 
 struct entry_key {
 	uint64_t peer, number;
@@ -25,7 +24,7 @@ struct entry {
 	pid_t pid;
 	const char *method;     /* static */
 	const char *name;       /* owned (but for a look); NULL: it names none */
-	struct lock_party hold; /* a release: what it is of, but for its strings */
+	struct lock_party hold; /* a release: what it is of; of its strings only the name */
 	UT_hash_handle hh;
 };
 
@@ -200,13 +199,13 @@ outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *
 
 static void
 hold_log(const struct journal *journal, enum log_level level, const char *what,
-    const struct lock_party *hold, const char *name, const char *why)
+    const struct lock_party *hold, const char *why)
 {
 	char slot[24];
 
-	log_at(level, "%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what, name,
-	    slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid, (int)hold->pid,
-	    duration_to_seconds(clock_now(journal->clock) - hold->since),
+	log_at(level, "%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what,
+	    hold->name, slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid,
+	    (int)hold->pid, duration_to_seconds(clock_now(journal->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
@@ -272,24 +271,23 @@ journal_notice(
 		return;
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		hold_log(journal, LOG_LEVEL_WARNING, "lost", hold, hold->name,
+		hold_log(journal, LOG_LEVEL_WARNING, "lost", hold,
 		    words[0] == '\0' ? reason_word(notice->reason)
 				     : log_quote(text, words, strlen(words)));
 		break;
 	case LOCK_NOTICE_REVOKED:
-		hold_log(journal, LOG_LEVEL_INFO, "revoked", hold, hold->name, "");
+		hold_log(journal, LOG_LEVEL_INFO, "revoked", hold, "");
 		break;
 	case LOCK_NOTICE_VANISHED:
-		hold_log(
-		    journal, LOG_LEVEL_INFO, "vanished and claimed again", hold, hold->name, "");
+		hold_log(journal, LOG_LEVEL_INFO, "vanished and claimed again", hold, "");
 		break;
 	case LOCK_NOTICE_SUSPECT:
-		hold_log(journal, LOG_LEVEL_INFO, "suspect", hold, hold->name,
+		hold_log(journal, LOG_LEVEL_INFO, "suspect", hold,
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(journal, LOG_LEVEL_INFO, "restored", hold, hold->name,
-		    "the broker has answered again");
+		hold_log(
+		    journal, LOG_LEVEL_INFO, "restored", hold, "the broker has answered again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
@@ -303,7 +301,7 @@ journal_notice(
 void
 journal_gone(const struct journal *journal, const struct lock_party *hold)
 {
-	hold_log(journal, LOG_LEVEL_INFO, "released", hold, hold->name, "its peer has ended");
+	hold_log(journal, LOG_LEVEL_INFO, "released", hold, "its peer has ended");
 }
 
 /* ---- requests and their answers ---- */
@@ -322,7 +320,7 @@ static void
 entry_log_end(const struct entry *entry, const struct lock_answer *answer)
 {
 	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
-	char more[LINE_SIZE / 2], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
+	char more[512], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
 
 	if (words == NULL)
 		words = "";
@@ -363,7 +361,10 @@ void
 journal_releases(struct journal *journal, const struct conn *conn, const struct request *request,
     const struct lock_party *hold)
 {
-	entry_add(journal, conn, request, hold->name)->hold = *hold;
+	struct entry *entry = entry_add(journal, conn, request, hold->name);
+
+	entry->hold = *hold;
+	entry->hold.name = entry->name;
 }
 
 /* why: of a release. */
@@ -376,7 +377,7 @@ entry_end(
 	if (entry->hold.lock == 0)
 		entry_log_end(entry, answer);
 	else if (answer->reason == REASON_NONE)
-		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold, entry->name, why);
+		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold, why);
 	entry_free(journal, entry);
 }
 

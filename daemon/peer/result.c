@@ -409,47 +409,6 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 
 /* ---- notices ---- */
 
-static struct cJSON *
-notice_end(const struct result_facts *facts, const struct lock_notice *notice)
-{
-	struct cJSON *params = json_new_object();
-
-	add_lock(params, facts, notice->lock);
-	json_add_string(params, "name", notice->name);
-	add_slot(params, notice->slot);
-	json_add_string(params, "reason", reason_word(notice->reason));
-	return params;
-}
-
-static struct cJSON *
-notice_lost(const struct result_facts *facts, const struct lock_notice *notice)
-{
-	struct cJSON *params = notice_end(facts, notice);
-	char why[MESSAGE_ERROR_MAX];
-
-	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
-	json_add_string(params, "why", why);
-	return params;
-}
-
-static struct cJSON *
-notice_lock(const struct result_facts *facts, const struct lock_notice *notice)
-{
-	struct cJSON *params = json_new_object();
-
-	add_lock(params, facts, notice->lock);
-	return params;
-}
-
-static struct cJSON *
-notice_lease(const struct lock_notice *notice)
-{
-	struct cJSON *params = json_new_object();
-
-	json_add_seconds(params, "safe_until", notice->safe_until);
-	return params;
-}
-
 static void
 add_id(struct cJSON *object, const struct message_id *id)
 {
@@ -469,73 +428,61 @@ result_watched(const struct message_id *id, struct cJSON *params)
 	return all;
 }
 
-static struct cJSON *
-notice_waiting(const struct lock_notice *notice, const struct message_id *id)
-{
-	struct cJSON *params = json_new_object();
-
-	add_id(params, id);
-	json_add_integer(params, "position", notice->position);
-	add_count(params, "holders", notice->holders);
-	return params;
-}
-
-static struct cJSON *
-notice_drain(const struct lock_notice *notice, const struct message_id *id)
-{
-	struct cJSON *params = json_new_object();
-
-	add_id(params, id);
-	add_held(params, "holders", notice->held, notice->held_count);
-	return params;
-}
-
-static struct cJSON *
-notice_broker(const struct lock_notice *notice)
-{
-	struct cJSON *params = json_new_object();
-	char why[MESSAGE_ERROR_MAX];
-
-	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
-	json_add_string(params, "state", broker_state_word(notice->state));
-	json_add_string(params, "why", why);
-	return params;
-}
-
 const char *
 result_notice(const struct result_facts *facts, const struct lock_notice *notice,
     const struct message_id *id, struct cJSON **ret_params)
 {
+	struct cJSON *params = json_new_object();
+	const char *method = NULL;
+	char why[MESSAGE_ERROR_MAX];
+
+	message_escape(why, sizeof(why), notice->text == NULL ? "" : notice->text);
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		*ret_params = notice_lost(facts, notice);
-		return "lost";
 	case LOCK_NOTICE_REVOKED:
-		*ret_params = notice_end(facts, notice);
-		return "revoked";
+		method = notice->kind == LOCK_NOTICE_LOST ? "lost" : "revoked";
+		add_lock(params, facts, notice->lock);
+		json_add_string(params, "name", notice->name);
+		add_slot(params, notice->slot);
+		json_add_string(params, "reason", reason_word(notice->reason));
+		if (notice->kind == LOCK_NOTICE_LOST)
+			json_add_string(params, "why", why);
+		break;
 	case LOCK_NOTICE_SUSPECT:
-		*ret_params = notice_lock(facts, notice);
-		return "suspect";
+		method = "suspect";
+		add_lock(params, facts, notice->lock);
+		break;
 	case LOCK_NOTICE_RESTORED:
-		*ret_params = notice_lock(facts, notice);
-		return "restored";
+		method = "restored";
+		add_lock(params, facts, notice->lock);
+		break;
 	case LOCK_NOTICE_LEASE:
-		*ret_params = notice_lease(notice);
-		return "lease";
+		method = "lease";
+		json_add_seconds(params, "safe_until", notice->safe_until);
+		break;
 	case LOCK_NOTICE_WAITING:
-		*ret_params = notice_waiting(notice, id);
-		return "waiting";
+		method = "waiting";
+		add_id(params, id);
+		json_add_integer(params, "position", notice->position);
+		add_count(params, "holders", notice->holders);
+		break;
 	case LOCK_NOTICE_BROKER:
-		*ret_params = notice_broker(notice);
-		return "broker";
+		method = "broker";
+		json_add_string(params, "state", broker_state_word(notice->state));
+		json_add_string(params, "why", why);
+		break;
 	case LOCK_NOTICE_DRAIN:
-		*ret_params = notice_drain(notice, id);
-		return "drain";
+		method = "drain";
+		add_id(params, id);
+		add_held(params, "holders", notice->held, notice->held_count);
+		break;
 	case LOCK_NOTICE_VANISHED:
 	case LOCK_NOTICE_STUCK:
-		break;
+		json_free(params);
+		return NULL;
 	}
-	return NULL;
+	*ret_params = params;
+	return method;
 }
 
 struct cJSON *

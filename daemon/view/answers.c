@@ -224,7 +224,7 @@ answers_act(struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, co
 	if (reason == REASON_NONE)
 		log_info("%s %s: waiter %s, by uid %u of host %s",
 		    op == LETTER_GRANT ? "let in without a slot to" : "turned away from", name,
-		    wire_id_write(id, view->settings.run, waiter), (unsigned)uid, host);
+		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
 }
 
@@ -301,7 +301,7 @@ answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char 
 	case LETTER_GRANT:
 	case LETTER_DENY:
 		/* It is for the one daemon at which that waiter would wait. */
-		if (letter->waiter != 0 && letter->waiter_run != view->settings.run)
+		if (letter->waiter != 0 && letter->waiter_run != view->run)
 			break;
 		if (letter->op != LETTER_FIND) {
 			answer_act(view, from, letter, user);

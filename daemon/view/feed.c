@@ -267,7 +267,7 @@ feed_changed(struct feed *feed, const struct lock_party *party)
 
 	if (TAILQ_EMPTY(&feed->watchers))
 		return;
-	wire_id_write(waiter, feed->view->settings.run, party->waiter);
+	wire_id_write(waiter, feed->view->run, party->waiter);
 	if (party->state == LOCK_PARTY_GONE)
 		changes_gone(&feed->mirror.changes, waiter, party->name, false);
 	else

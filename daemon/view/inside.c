@@ -21,8 +21,8 @@ view_facts(const struct view *view)
 	struct timespec wall;
 
 	clock_gettime(CLOCK_REALTIME, &wall);
-	return (struct row_facts){.run = view->settings.run,
-	    .host = view->settings.host,
+	return (struct row_facts){.run = view->run,
+	    .host = view->host,
 	    .now = view_now(view),
 	    .wall = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
 }

@@ -50,7 +50,8 @@ struct view_request {
 struct view {
 	struct lock_engine *engine; /* borrowed, as the next two */
 	struct timers *timers;
-	struct view_settings settings;
+	uint32_t run;              /* of this daemon */
+	const char *host, *naming; /* owned */
 	struct view_listener listener;
 	struct inspect *inspect;       /* owned, as all that follow */
 	struct view_request *requests; /* by id */
@@ -117,9 +118,6 @@ enum reason answers_act(
     struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, const char *host);
 /* Denies all who wait here for that name; returns how many. */
 size_t answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
-
-/* show.c: the engine's answer to what it asked under that number. */
-void show_answered(struct view *view, uint64_t id, const struct lock_answer *answer);
 
 /* feed.c */
 struct feed *feed_new(struct view *view);

@@ -399,7 +399,7 @@ explain_new(struct showing *showing, const struct lock_answer *answer)
 }
 
 void
-show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
+view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 {
 	struct showing *showing = view_request_find(view, id);
 

@@ -223,7 +223,7 @@ static void
 steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, uint64_t waiter,
     uid_t uid)
 {
-	const char *host = view->settings.host;
+	const char *host = view->host;
 	const char *waited_for = lock_waits_for(view->engine, waiter);
 	char name[LOCKNAME_MAX + 1];
 	enum reason reason;
@@ -240,8 +240,7 @@ steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op
 		view_refuse(view, peer, request, reason, words_of(reason));
 	else
 		view_done(view, peer, request,
-		    op == LETTER_GRANT ? granted(view->settings.run, waiter, name, host)
-				       : denied(1, NULL));
+		    op == LETTER_GRANT ? granted(view->run, waiter, name, host) : denied(1, NULL));
 }
 
 static void
@@ -256,7 +255,7 @@ steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, con
 		view_refuse(view, peer, request, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	if (run == view->settings.run) {
+	if (run == view->run) {
 		steer_here(view, peer, request, op, waiter, uid);
 		return;
 	}
@@ -287,7 +286,7 @@ view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *na
 
 	steering->step = STEER_ACTING_ALL;
 	steering->name = mem_strdup(name);
-	steering->denied = answers_deny_all(view, name, uid, view->settings.host);
+	steering->denied = answers_deny_all(view, name, uid, view->host);
 	ask(view, steering, LETTER_DENY);
 	if (inspect_is_whole(view->inspect, steering->request.inquiry))
 		all_acted(view, steering);

@@ -54,12 +54,6 @@ view_peer_left(struct view *view, uint64_t peer)
 }
 
 void
-view_answer(struct view *view, uint64_t request, const struct lock_answer *answer)
-{
-	show_answered(view, request, answer);
-}
-
-void
 view_asked(struct view *view, const struct broker_letter *letter)
 {
 	inspect_letter_asked(view->inspect, letter);
@@ -84,18 +78,17 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
     const struct view_settings *settings, const struct view_listener *listener)
 {
 	struct view *view = mem_alloc(sizeof(*view));
-	const struct inspect_settings asking = {.run = settings->run,
+	const struct letter_head head = {.run = settings->run,
 	    .host = mem_strdup(settings->host),
-	    .naming = mem_strdup(settings->naming),
-	    .timeout = settings->timeout};
+	    .naming = mem_strdup(settings->naming)};
 
 	view->engine = engine;
 	view->timers = timers;
-	view->settings = *settings;
-	view->settings.host = asking.host;
-	view->settings.naming = asking.naming;
+	view->run = head.run;
+	view->host = head.host;
+	view->naming = head.naming;
 	view->listener = *listener;
-	view->inspect = inspect_new(broker, timers, &asking, answers_asked, view);
+	view->inspect = inspect_new(broker, timers, &head, settings->timeout, answers_asked, view);
 	view->feed = feed_new(view);
 	timer_init(&view->settle, settle, view, 0);
 	view_jobs_init(view);
@@ -118,8 +111,8 @@ view_free(struct view *view)
 	HASH_ITER (hh, view->requests, request, next)
 		request->free(view, request);
 	inspect_free(view->inspect);
-	free((char *)view->settings.host);
-	free((char *)view->settings.naming);
+	free((char *)view->host);
+	free((char *)view->naming);
 	free(view);
 }
 
