@@ -544,7 +544,7 @@ static void
 server_wire(struct server *server)
 {
 	struct lock_settings settings;
-	struct peers_handler handler;
+	struct conn_handler handler;
 	struct lock_listener answers;
 	uint32_t run = (uint32_t)draw();
 

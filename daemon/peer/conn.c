@@ -127,7 +127,7 @@ tell_gone(struct conn *conn)
 	if (conn->told_gone)
 		return;
 	conn->told_gone = true;
-	conn->room->gone(conn->room->ctx, conn);
+	conn->room->handler.gone(conn->room->handler.ctx, conn);
 }
 
 void
@@ -137,7 +137,7 @@ conn_leave(struct conn *conn)
 		return;
 	tell_gone(conn);
 	conn->has_left = true;
-	conn->room->left(conn->room->ctx, conn);
+	conn->room->handler.left(conn->room->handler.ctx, conn);
 }
 
 void
@@ -182,14 +182,6 @@ conn_is_throttled(const struct conn *conn)
 }
 
 static void
-conn_halt(struct conn *conn)
-{
-	assert(!conn->is_halted);
-	conn->is_halted = true;
-	TAILQ_INSERT_TAIL(&conn->account->halted, conn, of_halted);
-}
-
-static void
 conn_end_halt(struct conn *conn)
 {
 	if (!conn->is_halted)
@@ -203,15 +195,6 @@ conn_resume(struct conn *conn)
 {
 	conn_end_halt(conn);
 	conn_make_due(conn);
-}
-
-static void
-conn_park(struct conn *conn, const char *line, size_t len)
-{
-	conn->parked = mem_alloc(len + 1);
-	memcpy(conn->parked, line, len);
-	conn->parked_len = len;
-	TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
 }
 
 /* The line, which is the caller's; NULL: none was. */
@@ -231,7 +214,8 @@ void
 conn_take_parked(struct conn *conn)
 {
 	char *line = conn_end_park(conn);
-	bool taken = conn->room->line(conn->room->ctx, conn, line, conn->parked_len);
+	bool taken =
+	    conn->room->handler.line(conn->room->handler.ctx, conn, line, conn->parked_len);
 
 	assert(taken);
 	(void)taken;
@@ -248,7 +232,8 @@ conn_may_ask(struct conn *conn)
 	if (account_has_room(conn->account, ACCOUNT_BYTES))
 		return true;
 	account_complain(conn->account);
-	conn_halt(conn);
+	conn->is_halted = true;
+	TAILQ_INSERT_TAIL(&conn->account->halted, conn, of_halted);
 	return false;
 }
 
@@ -336,45 +321,40 @@ conn_can_take(struct conn *conn, size_t len)
 	return conn->state == CONN_DEAD || unread_length(conn->out) == 0;
 }
 
-/* False: it is dead. */
-static bool
-conn_must_take(struct conn *conn, size_t len)
-{
-	if (conn->state != CONN_DEAD && !conn_can_take(conn, len))
-		conn_kill(conn, "it does not read what it is sent");
-	return conn->state != CONN_DEAD;
-}
-
-void
-conn_send(struct conn *conn, char *line)
+static void
+conn_put(struct conn *conn, char *line, bool newest)
 {
 	if (line == NULL)
 		conn_kill(conn, "out of memory");
-	else if (conn_must_take(conn, strlen(line))) {
-		unread_put(conn->out, line);
+	else if (!newest && conn->state != CONN_DEAD && !conn_can_take(conn, strlen(line)))
+		conn_kill(conn, "it does not read what it is sent");
+	if (conn->state != CONN_DEAD) {
+		if (newest)
+			unread_put_newest(conn->out, line);
+		else
+			unread_put(conn->out, line);
 		conn_charge(conn);
 		conn_make_due(conn);
 	}
 	free(line);
 }
 
-size_t
-conn_unread(const struct conn *conn)
+void
+conn_send(struct conn *conn, char *line)
 {
-	return unread_length(conn->out);
+	conn_put(conn, line, false);
 }
 
 void
 conn_send_newest(struct conn *conn, char *line)
 {
-	if (conn->state == CONN_DEAD || line == NULL) {
-		conn_send(conn, line);
-		return;
-	}
-	unread_put_newest(conn->out, line);
-	conn_charge(conn);
-	conn_make_due(conn);
-	free(line);
+	conn_put(conn, line, true);
+}
+
+size_t
+conn_unread(const struct conn *conn)
+{
+	return unread_length(conn->out);
 }
 
 bool
@@ -399,12 +379,15 @@ refuse_long_line(struct conn *conn)
 static bool
 conn_take(struct conn *conn, const char *line, size_t len)
 {
-	if (conn->room->line(conn->room->ctx, conn, line, len))
+	if (conn->room->handler.line(conn->room->handler.ctx, conn, line, len))
 		return true;
 	conn->is_behind_parked = conn->parked != NULL;
 	if (conn->is_behind_parked)
 		return false;
-	conn_park(conn, line, len);
+	conn->parked = mem_alloc(len + 1);
+	memcpy(conn->parked, line, len);
+	conn->parked_len = len;
+	TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
 	return true;
 }
 

@@ -473,10 +473,10 @@ dispatch_free(struct dispatch *dispatch)
 	free(dispatch);
 }
 
-struct peers_handler
+struct conn_handler
 dispatch_peers_handler(struct dispatch *dispatch)
 {
-	return (struct peers_handler){
+	return (struct conn_handler){
 	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
 }
 
