@@ -85,8 +85,7 @@ end_answer(struct answer *answer, const char *list)
 static void
 add_row(struct answer *answer, const struct lock_party *party)
 {
-	const struct row_facts facts = view_facts(answer->view);
-	struct cJSON *row;
+	char *text;
 	size_t size;
 
 	answer->waiting += party->state == LOCK_PARTY_WAITING;
@@ -95,15 +94,15 @@ add_row(struct answer *answer, const struct lock_party *party)
 		answer->more++;
 		return;
 	}
-	row = row_new(&facts, party);
-	size = row_size(row);
+	text = view_row(answer->view, party);
+	size = strlen(text) + 1;
 	if (make_room(answer, "rows", size)) {
-		json_append(answer->list, row);
+		json_append(answer->list, json_new_text(text));
 		answer->size += size;
 	} else {
-		json_free(row);
 		answer->more++;
 	}
+	free(text);
 }
 
 static void

@@ -249,17 +249,6 @@ tell_soon(struct feed *feed)
 		schedule(feed, TELL_EVERY);
 }
 
-static char *
-text_of(const struct feed *feed, const struct lock_party *party)
-{
-	const struct row_facts facts = view_facts(feed->view);
-	struct cJSON *row = row_new(&facts, party);
-	char *text = json_print(row);
-
-	json_free(row);
-	return text;
-}
-
 void
 feed_changed(struct feed *feed, const struct lock_party *party)
 {
@@ -272,7 +261,7 @@ feed_changed(struct feed *feed, const struct lock_party *party)
 		changes_gone(&feed->mirror.changes, waiter, party->name, false);
 	else
 		changes_row(
-		    &feed->mirror.changes, waiter, party->name, false, text_of(feed, party));
+		    &feed->mirror.changes, waiter, party->name, false, view_row(feed->view, party));
 	tell_soon(feed);
 }
 
@@ -303,7 +292,7 @@ tell_own(struct feed *feed, struct watcher *watcher, int64_t end)
 	    watcher->state == WATCHER_OWN && walk_next(&feed->walk, feed->view->engine, &party)) {
 		if (is_about(feed, watcher, party.name)) {
 			/* After the first that found no room the others are not written in vain. */
-			row = watcher->more > 0 ? NULL : text_of(feed, &party);
+			row = watcher->more > 0 ? NULL : view_row(feed->view, &party);
 			if (row == NULL)
 				watcher->more++;
 			else

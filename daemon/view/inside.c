@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "daemon/base/mem.h"
+#include "protocol/json.h"
 
 /* Jobs have so much time, and rest for so long, so that they do not delay holders. */
 #define JOB_SLICE (NSEC_PER_MSEC / 4)
@@ -25,6 +26,17 @@ view_facts(const struct view *view)
 	    .host = view->host,
 	    .now = view_now(view),
 	    .wall = wall.tv_sec * NSEC_PER_SEC + wall.tv_nsec};
+}
+
+char *
+view_row(const struct view *view, const struct lock_party *party)
+{
+	const struct row_facts facts = view_facts(view);
+	struct cJSON *row = row_new(&facts, party);
+	char *text = json_print(row);
+
+	json_free(row);
+	return text;
 }
 
 struct view_peer

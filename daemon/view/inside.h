@@ -67,6 +67,8 @@ struct view {
 
 int64_t view_now(const struct view *view);
 struct row_facts view_facts(const struct view *view);
+/* One of our own rows as JSON; malloc'ed. */
+char *view_row(const struct view *view, const struct lock_party *party);
 struct view_peer view_peer(const struct view *view, uint64_t peer);
 /* The answer to a request: a result, which is taken; or a refusal, text NULL = the reason's own. */
 void view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result);
