@@ -99,8 +99,9 @@ dispatch_request(
 	struct call call = {.dispatch = dispatch, .conn = conn};
 	struct method_params params;
 	struct message_error error;
+	bool allowed = false;
+	enum request_kind kind = REQUEST_QUICK;
 	char quoted[64];
-	enum request_kind kind;
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
@@ -112,29 +113,18 @@ dispatch_request(
 	if (spec == NULL || row == NULL) {
 		message_error_set(&error, REASON_METHOD_NOT_FOUND, "there is no method '%s'",
 		    message_escape(quoted, sizeof(quoted), message->method));
-		conn_send(conn, message_error_line(&message->id, &error, NULL));
-		return true;
-	}
-	if (!method_params_parse(spec, message->params, &params, &error) ||
-	    !name_allowed(dispatch, params.name, &error) ||
-	    !request_allowed(dispatch, conn, row, &params, &error)) {
-		conn_send(conn, message_error_line(&message->id, &error, NULL));
-		return true;
-	}
-	kind = row->kind;
-	if (kind == REQUEST_QUICK && method_waits(spec, &params))
-		kind = REQUEST_WAITS;
-	switch (kind) {
-	case REQUEST_QUICK:
-		break;
-	case REQUEST_LOOKS:
-		if (!account_has_room(conn->account, ACCOUNT_LOOKS))
+	} else if (method_params_parse(spec, message->params, &params, &error) &&
+		   name_allowed(dispatch, params.name, &error) &&
+		   request_allowed(dispatch, conn, row, &params, &error)) {
+		kind = row->kind;
+		if (kind == REQUEST_QUICK && method_waits(spec, &params))
+			kind = REQUEST_WAITS;
+		if (kind == REQUEST_LOOKS && !account_has_room(conn->account, ACCOUNT_LOOKS))
 			return false;
-		break;
-	case REQUEST_WAITS:
-	case REQUEST_WATCHES:
-		if (may_wait(dispatch, conn, kind, &error))
-			break;
+		allowed = kind == REQUEST_QUICK || kind == REQUEST_LOOKS ||
+			  may_wait(dispatch, conn, kind, &error);
+	}
+	if (!allowed) {
 		conn_send(conn, message_error_line(&message->id, &error, NULL));
 		return true;
 	}
