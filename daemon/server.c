@@ -315,31 +315,23 @@ conn_count_owed(void *ctx, struct conn *conn)
 	*(size_t *)ctx += conn_is_owed(conn);
 }
 
-/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its stop timeout. */
-static void
-server_stop_reading(struct server *server)
-{
-	int64_t now = clock_now(&clock_boottime);
-	struct lock_counts counts;
-
-	lock_get_counts(server->engine, &counts);
-	if (counts.holds > 0)
-		return;
-	if (server->unheld == 0)
-		server->unheld = now;
-	if (now - server->unheld >= LAST_WORDS)
-		peers_stop_reading(server->peers);
-}
-
 /* After each pass; peers_due: peers have more to do. */
 static void
 server_check_stopped(struct server *server, bool peers_due)
 {
+	struct lock_counts counts;
 	size_t owed = 0;
+	int64_t now;
 
 	if (server->state != SERVER_DRAINING && server->state != SERVER_CLEARING)
 		return;
-	server_stop_reading(server);
+	now = clock_now(&clock_boottime);
+	lock_get_counts(server->engine, &counts);
+	if (counts.holds == 0 && server->unheld == 0)
+		server->unheld = now;
+	/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its stop timeout. */
+	if (counts.holds == 0 && now - server->unheld >= LAST_WORDS)
+		peers_stop_reading(server->peers);
 	if (peers_due || !lock_quiet(server->engine))
 		return;
 	peers_each(server->peers, conn_count_owed, &owed);

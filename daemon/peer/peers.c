@@ -85,15 +85,6 @@ forget(struct peers *peers, struct conn *conn)
 	conn_free(conn);
 }
 
-/* What it asked the broker about many queues counts until the broker has answered. */
-static void
-forget_unless_it_looks(struct peers *peers, struct conn *conn)
-{
-	conn_leave(conn);
-	if (requests_looking(conn->requests) == 0 && !conn->is_due)
-		forget(peers, conn);
-}
-
 void
 peers_free(struct peers *peers)
 {
@@ -267,7 +258,10 @@ peers_visit(struct peers *peers)
 			/* It died in its own visit. */
 			if (conn->is_due)
 				take_from_due(room, conn);
-			forget_unless_it_looks(peers, conn);
+			conn_leave(conn);
+			/* A look counts until the broker has answered it. */
+			if (requests_looking(conn->requests) == 0 && !conn->is_due)
+				forget(peers, conn);
 		}
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;

@@ -224,29 +224,23 @@ tell_all(struct feed *feed, int64_t end)
 	return true;
 }
 
-/* There are too many changes for those that were not told of them yet. */
-static void
-forget_changes(struct feed *feed)
-{
-	struct watcher *watcher;
-
-	TAILQ_FOREACH (watcher, &feed->watchers, next) {
-		if (heeds_changes(watcher) && watcher->seen < feed->mirror.changes.last)
-			watcher->state = WATCHER_BEHIND;
-	}
-	changes_forget(&feed->mirror.changes, feed->mirror.changes.last);
-}
-
-/* Something was added to the changes, perhaps. */
+/* Something was added to the changes, perhaps. If there are too many, those that were not told of them begin anew. */
 static void
 tell_soon(struct feed *feed)
 {
-	size_t count = changes_count(&feed->mirror.changes);
+	struct changes *changes = &feed->mirror.changes;
+	size_t count = changes_count(changes);
+	struct watcher *watcher;
 
-	if (count > CHANGES_MAX)
-		forget_changes(feed);
-	else if (count > 0)
+	if (count > 0 && count <= CHANGES_MAX)
 		schedule(feed, TELL_EVERY);
+	if (count <= CHANGES_MAX)
+		return;
+	TAILQ_FOREACH (watcher, &feed->watchers, next) {
+		if (heeds_changes(watcher) && watcher->seen < changes->last)
+			watcher->state = WATCHER_BEHIND;
+	}
+	changes_forget(changes, changes->last);
 }
 
 void
