@@ -329,7 +329,7 @@ server_check_stopped(struct server *server, bool peers_due)
 	lock_get_counts(server->engine, &counts);
 	if (counts.holds == 0 && server->unheld == 0)
 		server->unheld = now;
-	/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its stop timeout. */
+	/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its timeout. */
 	if (counts.holds == 0 && now - server->unheld >= LAST_WORDS)
 		peers_stop_reading(server->peers);
 	if (peers_due || !lock_quiet(server->engine))

@@ -224,7 +224,7 @@ tell_all(struct feed *feed, int64_t end)
 	return true;
 }
 
-/* Something was added to the changes, perhaps. If there are too many, those that were not told of them begin anew. */
+/* Something was added to the changes, perhaps. If there are too many, watchers that were not told begin anew. */
 static void
 tell_soon(struct feed *feed)
 {
