@@ -367,7 +367,7 @@ journal_releases(struct journal *journal, const struct conn *conn, const struct 
 	entry->hold.name = entry->name;
 }
 
-/* why: of a release. */
+/* why: of a release that has succeeded. A release of what is not held has released nothing. */
 static void
 entry_end(
     struct journal *journal, struct entry *entry, const struct lock_answer *answer, const char *why)
@@ -376,8 +376,9 @@ entry_end(
 		return;
 	if (entry->hold.lock == 0)
 		entry_log_end(entry, answer);
-	else if (answer->reason == REASON_NONE)
-		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold, why);
+	else if (answer->reason != REASON_NOT_HELD)
+		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold,
+		    answer->reason == REASON_NONE ? why : reason_word(answer->reason));
 	entry_free(journal, entry);
 }
 
