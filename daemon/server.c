@@ -4,22 +4,25 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 
 #include "config.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
+#include "daemon/broker/amqp_broker.h"
+#include "daemon/broker/amqp_tcp.h"
 #include "daemon/broker/memory_broker.h"
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/peers.h"
-#include "daemon/server_settings.h"
 #include "daemon/view/view.h"
 #include "protocol/duration.h"
 
@@ -104,6 +107,150 @@ timer_in(struct server *server, struct timer *timer, int64_t wait)
 	timers_set(server->timers, timer, clock_now(&clock_boottime) + wait);
 }
 
+/* ---- the configuration in the words of those whom it is for ---- */
+
+static uint64_t
+draw(void)
+{
+	uint64_t drawn;
+
+	if (getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn)) {
+		log_error("no random numbers: %s", strerror(errno));
+		abort();
+	}
+	return drawn;
+}
+
+/* How queues are named; owned by the caller, who frees it after the engine. */
+static const struct queue_naming *
+naming_of(const struct config *started)
+{
+	struct template slot, holder;
+	char error[TEMPLATE_ERROR_MAX];
+
+	if (strcmp(started->naming, "amqp-locks") == 0)
+		return &queue_naming_amqp_locks;
+	if (strcmp(started->naming, "amqp-locks-python") == 0)
+		return &queue_naming_amqp_locks_python;
+	if (!template_parse(started->slot_queue, &slot, error) ||
+	    !template_parse(started->holder_queue, &holder, error) ||
+	    !template_differ(&slot, &holder))
+		abort(); /* the configuration was checked */
+	return queue_naming_new(&slot, &holder);
+}
+
+static struct lock_settings
+lock_settings_of(const struct server *server)
+{
+	const struct config *config = server->config;
+
+	return (struct lock_settings){
+	    .naming = server->naming,
+	    .margin = server->started->margin,
+	    .max_races = (unsigned)config->max_races,
+	    .reprobe = config->reprobe,
+	    .hint_grace = config->hint_grace,
+	    .max_local_passes = (unsigned)config->max_local_passes,
+	    .request_timeout = config->request_timeout,
+	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
+	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,
+	    .channels_reserve = (size_t)config->channels_reserve,
+	};
+}
+
+/* What the peers of one user may have in use. */
+static struct account_limits
+account_limits_of(const struct config *config)
+{
+	const size_t mib = 1024 * 1024;
+
+	return (struct account_limits){
+	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_peers_per_uid,
+		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
+		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
+		[ACCOUNT_LOOKS] = (size_t)config->max_looks_per_uid,
+		[ACCOUNT_BYTES] = (size_t)config->max_buffer_per_uid * mib},
+	    .all_bytes = (size_t)config->max_buffer * mib,
+	};
+}
+
+/* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
+static struct broker *
+amqp_broker_of(const struct server *server, char **ret_error)
+{
+	const struct config *config = server->started;
+	struct amqp_host *hosts = mem_grow(NULL, config->broker_count, sizeof(*hosts));
+	char machine[256] = "?", *name;
+	struct amqp_settings settings;
+	struct amqp_dialer dialer;
+	struct broker *broker = NULL;
+
+	for (size_t i = 0; i < config->broker_count; i++) {
+		const struct config_broker *from = &config->brokers[i];
+
+		hosts[i] = (struct amqp_host){
+		    .tls = from->tls,
+		    .host = from->host,
+		    .port = from->port,
+		    .vhost = from->vhost,
+		    .user = from->user,
+		    .password = from->password,
+		};
+	}
+	gethostname(machine, sizeof(machine) - 1);
+	name = mem_printf("lockbrokerd %s", machine);
+	settings = (struct amqp_settings){
+	    .hosts = hosts,
+	    .host_count = config->broker_count,
+	    .external = strcmp(config->sasl, "external") == 0,
+	    .tls_ca = config->tls_ca,
+	    .tls_cert = config->tls_cert,
+	    .tls_key = config->tls_key,
+	    .heartbeat = config->heartbeat,
+	    .margin = config->margin,
+	    .connect_timeout = config->connect_timeout,
+	    .probe_timeout = config->probe_timeout,
+	    .side_idle = config->side_idle,
+	    .name = name,
+	};
+	if (amqp_tcp_dialer(server->base, &settings, &dialer, ret_error))
+		broker = amqp_broker_new(server->timers, draw(), &settings, &dialer);
+	free(name);
+	free(hosts);
+	return broker;
+}
+
+/* The view of what the engine holds; `run` is in all ids of this daemon. */
+static struct view *
+view_of(const struct server *server, uint32_t run)
+{
+	const struct config *started = server->started;
+	const struct view_listener listener = dispatch_view_listener(server->dispatch);
+	/* Daemons see each other when their locks are the same queues. */
+	char *naming = started->slot_queue[0] != '\0'
+			   ? mem_printf("%s %s", started->slot_queue, started->holder_queue)
+			   : mem_strdup(started->naming);
+	char host[256] = "";
+	const struct view_settings settings = {
+	    .run = run, .host = host, .naming = naming, .timeout = started->inspect_timeout};
+	struct view *view;
+
+	if (started->host_name[0] == '\0')
+		gethostname(host, sizeof(host) - 1);
+	else
+		snprintf(host, sizeof(host), "%s", started->host_name);
+	if (host[0] == '\0')
+		snprintf(host, sizeof(host), "localhost");
+	/* As other hosts name it: printable, so that it can stand in any line. */
+	for (char *at = host; *at != '\0'; at++) {
+		if (*at <= ' ' || *at > '~')
+			*at = '?';
+	}
+	view = view_new(server->engine, server->broker, server->timers, &settings, &listener);
+	free(naming);
+	return view;
+}
+
 /* ---- stopping ---- */
 
 static void
@@ -168,31 +315,23 @@ conn_count_owed(void *ctx, struct conn *conn)
 	*(size_t *)ctx += conn_is_owed(conn);
 }
 
-/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its stop timeout. */
-static void
-server_stop_reading(struct server *server)
-{
-	int64_t now = clock_now(&clock_boottime);
-	struct lock_counts counts;
-
-	lock_get_counts(server->engine, &counts);
-	if (counts.holds > 0)
-		return;
-	if (server->unheld == 0)
-		server->unheld = now;
-	if (now - server->unheld >= LAST_WORDS)
-		peers_stop_reading(server->peers);
-}
-
 /* After each pass; peers_due: peers have more to do. */
 static void
 server_check_stopped(struct server *server, bool peers_due)
 {
+	struct lock_counts counts;
 	size_t owed = 0;
+	int64_t now;
 
 	if (server->state != SERVER_DRAINING && server->state != SERVER_CLEARING)
 		return;
-	server_stop_reading(server);
+	now = clock_now(&clock_boottime);
+	lock_get_counts(server->engine, &counts);
+	if (counts.holds == 0 && server->unheld == 0)
+		server->unheld = now;
+	/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its timeout. */
+	if (counts.holds == 0 && now - server->unheld >= LAST_WORDS)
+		peers_stop_reading(server->peers);
 	if (peers_due || !lock_quiet(server->engine))
 		return;
 	peers_each(server->peers, conn_count_owed, &owed);
@@ -213,9 +352,8 @@ static void
 server_apply(struct server *server)
 {
 	const struct config *config = server->config;
-	struct lock_settings settings =
-	    server_lock_settings(server->naming, server->started, config);
-	const struct account_limits limits = server_account_limits(config);
+	const struct lock_settings settings = lock_settings_of(server);
+	const struct account_limits limits = account_limits_of(config);
 
 	log_set_level(config->log_level);
 	lock_engine_set(server->engine, &settings);
@@ -358,18 +496,6 @@ raise_descriptors(void)
 	return limit.rlim_cur;
 }
 
-static uint64_t
-draw(void)
-{
-	uint64_t drawn;
-
-	if (getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn)) {
-		log_error("no random numbers: %s", strerror(errno));
-		abort();
-	}
-	return drawn;
-}
-
 static bool
 server_init_loop(struct server *server)
 {
@@ -397,8 +523,7 @@ server_init_broker(struct server *server, char **ret_error)
 	const struct config *config = server->started;
 
 	if (!config->memory) {
-		server->broker =
-		    server_amqp_broker(server->base, server->timers, draw(), config, ret_error);
+		server->broker = amqp_broker_of(server, ret_error);
 		return server->broker != NULL;
 	}
 	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");
@@ -411,22 +536,19 @@ static void
 server_wire(struct server *server)
 {
 	struct lock_settings settings;
-	struct peers_handler handler;
+	struct conn_handler handler;
 	struct lock_listener answers;
-	struct view_listener seen;
 	uint32_t run = (uint32_t)draw();
 
-	server->naming = server_naming(server->started);
-	settings = server_lock_settings(server->naming, server->started, server->config);
+	server->naming = naming_of(server->started);
+	settings = lock_settings_of(server);
 	server->dispatch = dispatch_new(&clock_boottime, run, server->started);
 	handler = dispatch_peers_handler(server->dispatch);
 	answers = dispatch_lock_listener(server->dispatch);
 	server->peers = peers_new(server->base, &handler);
 	server->engine =
 	    lock_engine_new(server->broker, server->timers, draw(), &settings, &answers);
-	seen = dispatch_view_listener(server->dispatch);
-	server->view = server_view(
-	    server->engine, server->broker, server->timers, run, server->started, &seen);
+	server->view = view_of(server, run);
 	dispatch_wire(
 	    server->dispatch, server->peers, server->engine, server->view, server->broker);
 	server->listener = listener_new(server->base, server->timers, accepted, server);

@@ -40,38 +40,16 @@ log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), vo
 	the_log.sink_ctx = ctx;
 }
 
-static const char *
-level_word(enum log_level level)
-{
-	switch (level) {
-	case LOG_LEVEL_ERROR:
-		return "error";
-	case LOG_LEVEL_WARNING:
-		return "warning";
-	case LOG_LEVEL_INFO:
-		return "info";
-	case LOG_LEVEL_DEBUG:
-		return "debug";
-	}
-	return "?";
-}
-
 /* The priorities of syslog(3), which sd-daemon(3) puts in front of a line. */
-static int
-level_priority(enum log_level level)
-{
-	switch (level) {
-	case LOG_LEVEL_ERROR:
-		return 3;
-	case LOG_LEVEL_WARNING:
-		return 4;
-	case LOG_LEVEL_INFO:
-		return 6;
-	case LOG_LEVEL_DEBUG:
-		return 7;
-	}
-	return 3;
-}
+static const struct {
+	const char *word;
+	int priority;
+} levels[] = {
+    [LOG_LEVEL_ERROR] = {"error", 3},
+    [LOG_LEVEL_WARNING] = {"warning", 4},
+    [LOG_LEVEL_INFO] = {"info", 6},
+    [LOG_LEVEL_DEBUG] = {"debug", 7},
+};
 
 /* Whether stderr is the stream that the journal gave us (systemd.exec(5), $JOURNAL_STREAM). */
 static bool
@@ -95,14 +73,14 @@ make_prefix(char prefix[PREFIX_SIZE], enum log_level level)
 	char time[24];
 
 	if (is_journal()) {
-		snprintf(prefix, PREFIX_SIZE, "<%d>", level_priority(level));
+		snprintf(prefix, PREFIX_SIZE, "<%d>", levels[level].priority);
 		return;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
 	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
 	snprintf(
-	    prefix, PREFIX_SIZE, "%s.%03ldZ %s: ", time, now.tv_nsec / 1000000, level_word(level));
+	    prefix, PREFIX_SIZE, "%s.%03ldZ %s: ", time, now.tv_nsec / 1000000, levels[level].word);
 }
 
 /*
@@ -143,15 +121,18 @@ write_all(enum log_level level, const char *text)
 		the_log.dropped++;
 }
 
-static __attribute__((format(printf, 2, 0))) void
-log_line(enum log_level level, const char *format, va_list args)
+void
+log_at(enum log_level level, const char *format, ...)
 {
 	char text[LINE_SIZE - PREFIX_SIZE - 1];
 	int saved = errno, len;
+	va_list args;
 
 	if (level > the_log.level)
 		return;
+	va_start(args, format);
 	len = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
 	if (len >= (int)sizeof(text))
 		strcpy(text + sizeof(text) - sizeof("..."), "...");
 	/* One event, one line, whatever slipped through unquoted. */
@@ -164,46 +145,6 @@ log_line(enum log_level level, const char *format, va_list args)
 	else
 		write_all(level, text);
 	errno = saved;
-}
-
-void
-log_error(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_line(LOG_LEVEL_ERROR, format, args);
-	va_end(args);
-}
-
-void
-log_warning(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_line(LOG_LEVEL_WARNING, format, args);
-	va_end(args);
-}
-
-void
-log_info(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_line(LOG_LEVEL_INFO, format, args);
-	va_end(args);
-}
-
-void
-log_debug(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_line(LOG_LEVEL_DEBUG, format, args);
-	va_end(args);
 }
 
 static bool

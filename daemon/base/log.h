@@ -14,10 +14,11 @@ void log_set_level(enum log_level level);
 /* NULL gives stderr back. The line has no newline and no prefix. */
 void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx);
 
-void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_at(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_info(...) log_at(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 #define LOG_QUOTE_MAX 256
 /*

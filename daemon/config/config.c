@@ -1,11 +1,13 @@
 #include "daemon/config/config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -14,11 +16,12 @@
 #include "daemon/config/file.h"
 #include "daemon/config/keys.h"
 #include "daemon/config/options.h"
-#include "daemon/config/password.h"
 #include "daemon/config/template.h"
 #include "daemon/config/url.h"
 
 #define SECOND INT64_C(1000000000)
+/* As a part of a broker URL. */
+#define PASSWORD_MAX 255
 
 /* A configuration in the making, and where each of its values came from. */
 struct loading {
@@ -151,6 +154,78 @@ take_options(struct loading *l, const struct options *options)
 	return true;
 }
 
+/* ---- the broker's password ---- */
+
+static const char no_password[] = "holds no password";
+
+/*
+ * The one line of the file, without its end; owned by the caller. NULL and why (static or of
+ * strerror) when it is not to be had. A file that everybody may read is warned of.
+ */
+static char *
+password_read(const char *path, const char **ret_what)
+{
+	char buf[PASSWORD_MAX + 3]; /* a line end, and one byte to see that there is more */
+	char *password = NULL;
+	struct stat st;
+	ssize_t n = -1;
+	size_t len = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		n = read(fd, buf, sizeof(buf));
+	if (n > 0)
+		len = (size_t)n;
+	if (len > 0 && buf[len - 1] == '\n')
+		len--;
+	if (len > 0 && buf[len - 1] == '\r')
+		len--;
+	if (n < 0)
+		*ret_what = strerror(errno);
+	else if (len == 0)
+		*ret_what = no_password;
+	else if (memchr(buf, '\n', len) != NULL)
+		*ret_what = "holds more than one line";
+	else if (len > PASSWORD_MAX)
+		*ret_what = "holds more than 255 bytes";
+	else if (memchr(buf, '\0', len) != NULL)
+		*ret_what = "holds a NUL byte";
+	else {
+		*ret_what = NULL;
+		password = mem_alloc(len + 1);
+		memcpy(password, buf, len);
+		if ((st.st_mode & S_IROTH) != 0)
+			log_warning("%s: everybody may read this password", path);
+	}
+	explicit_bzero(buf, sizeof(buf));
+	if (fd >= 0)
+		close(fd);
+	return password;
+}
+
+/*
+ * The credential broker-password. NULL with *ret_what NULL when systemd handed none over, or one with
+ * nothing in it: the default that the unit gives it, so that its file may be missing.
+ */
+static char *
+password_credential(const char **ret_what)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY");
+	char *path, *password = NULL;
+
+	*ret_what = NULL;
+	if (dir == NULL || *dir == '\0')
+		return NULL;
+	path = mem_printf("%s/broker-password", dir);
+	if (access(path, F_OK) == 0) {
+		password = password_read(path, ret_what);
+		if (password == NULL && *ret_what == no_password)
+			*ret_what = NULL;
+	}
+	free(path);
+	return password;
+}
+
 /* For the brokers whose URL has none: password-file, else the credential. */
 static bool
 take_password(struct loading *l)
@@ -221,17 +296,13 @@ check_brokers(struct loading *l)
 }
 
 static bool
-check_tls_file(struct loading *l, const char *key, const char *path)
-{
-	if (*path == '\0' || access(path, R_OK) == 0)
-		return true;
-	return fail(l, key, "%s: %s", path, strerror(errno));
-}
-
-static bool
 check_tls(struct loading *l)
 {
 	const struct config *config = l->config;
+	const struct {
+		const char *key, *path;
+	} files[] = {{"tls-ca", config->tls_ca}, {"tls-cert", config->tls_cert},
+	    {"tls-key", config->tls_key}};
 
 	if (config->memory)
 		return true;
@@ -239,9 +310,11 @@ check_tls(struct loading *l)
 		return fail(l, "tls-cert", "needs tls-key beside it");
 	if (*config->tls_key != '\0' && *config->tls_cert == '\0')
 		return fail(l, "tls-key", "needs tls-cert beside it");
-	return check_tls_file(l, "tls-ca", config->tls_ca) &&
-	       check_tls_file(l, "tls-cert", config->tls_cert) &&
-	       check_tls_file(l, "tls-key", config->tls_key);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		if (*files[i].path != '\0' && access(files[i].path, R_OK) != 0)
+			return fail(l, files[i].key, "%s: %s", files[i].path, strerror(errno));
+	}
+	return true;
 }
 
 static bool
@@ -263,20 +336,6 @@ check_lease(struct loading *l)
 	if (config->margin > 0)
 		return fail(l, "margin", "%.3f s %s", (double)config->margin / SECOND, text);
 	return fail(l, "heartbeat", "%d s %s", config->heartbeat, text);
-}
-
-static bool
-check_times(struct loading *l)
-{
-	const struct config *config = l->config;
-
-	if (config->probe_timeout >= config->request_timeout)
-		return fail(l, "probe-timeout",
-		    "%.3f s is not less than request-timeout, %.3f s: a "
-		    "request would be over before its probe is",
-		    (double)config->probe_timeout / SECOND,
-		    (double)config->request_timeout / SECOND);
-	return true;
 }
 
 /* A template without `naming = custom` would be a mistake that nobody notices. */
@@ -312,23 +371,23 @@ check_naming(struct loading *l)
 	return true;
 }
 
-/* Or one user could keep the others out. */
 static bool
-check_buffers(struct loading *l)
+check_others(struct loading *l)
 {
 	const struct config *config = l->config;
 
-	if (config->max_buffer_per_uid <= config->max_buffer / 2)
-		return true;
-	return fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
-	    config->max_buffer_per_uid, config->max_buffer);
-}
-
-static bool
-check_groups(struct loading *l)
-{
-	if (*l->config->socket_group != '\0' && getgrnam(l->config->socket_group) == NULL)
-		return fail(l, "socket-group", "there is no group %s", l->config->socket_group);
+	if (config->probe_timeout >= config->request_timeout)
+		return fail(l, "probe-timeout",
+		    "%.3f s is not less than request-timeout, %.3f s: a "
+		    "request would be over before its probe is",
+		    (double)config->probe_timeout / SECOND,
+		    (double)config->request_timeout / SECOND);
+	/* Or one user could keep the others out. */
+	if (config->max_buffer_per_uid > config->max_buffer / 2)
+		return fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
+		    config->max_buffer_per_uid, config->max_buffer);
+	if (*config->socket_group != '\0' && getgrnam(config->socket_group) == NULL)
+		return fail(l, "socket-group", "there is no group %s", config->socket_group);
 	return true;
 }
 
@@ -347,7 +406,7 @@ load(const struct options *options, struct config_error *ret_error)
 	l.config->file = mem_strdup(named || access(l.path, F_OK) == 0 ? l.path : "");
 	if (file_read(l.path, !named, take_from_file, &l, ret_error) && take_options(&l, options) &&
 	    take_password(&l) && check_brokers(&l) && check_tls(&l) && check_lease(&l) &&
-	    check_times(&l) && check_naming(&l) && check_buffers(&l) && check_groups(&l)) {
+	    check_naming(&l) && check_others(&l)) {
 		access_rules_set_admin_group(l.config->access, l.config->admin_group);
 		return l.config;
 	}
@@ -414,12 +473,6 @@ config_print(const struct config *config, FILE *to)
 	fprintf(to, "\n[access]\n");
 	for (size_t i = 0; (rule = access_rules_get(config->access, i)) != NULL; i++)
 		fprintf(to, "rule = %s\n", rule);
-}
-
-void
-config_help(FILE *to)
-{
-	options_help(to);
 }
 
 /* What key_format() does not show. */

@@ -105,7 +105,7 @@ void config_free(struct config *config); /* NULL is fine */
 
 /* Writes the configuration as a file that would give it; passwords are shown as "***". */
 void config_print(const struct config *config, FILE *to);
-/* --help: usage and all keys. */
+/* --help: usage and all keys, to the width of a terminal (options.c). */
 void config_help(FILE *to);
 /*
  * Compares: calls `say` with each key that differs and cannot be changed without a restart, and

@@ -142,7 +142,7 @@ put_wrapped(FILE *to, const char *text)
 }
 
 void
-options_help(FILE *to)
+config_help(FILE *to)
 {
 	fprintf(to,
 	    "Usage: lockbrokerd [OPTION...]\n"

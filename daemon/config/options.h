@@ -5,7 +5,6 @@
 #define CONFIG_OPTIONS_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "daemon/config/config.h"
 #include "daemon/config/keys.h"
@@ -19,7 +18,5 @@ struct options {
 /* False and *ret_error when the arguments are wrong. Uses getopt_long's globals. */
 bool options_parse(int argc, char *argv[], struct options *ret, struct config_error *ret_error)
     __attribute__((warn_unused_result));
-/* Usage and every option, to the width of a terminal. */
-void options_help(FILE *to);
 
 #endif

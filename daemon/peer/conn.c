@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -12,15 +13,60 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/peer/credentials.h"
 #include "daemon/peer/requests.h"
 #include "daemon/peer/unread.h"
 #include "protocol/message.h"
 
 #define READ_SIZE (16 * 1024)
+/* More groups than Linux lets a process have (NGROUPS_MAX). */
+#define GROUPS_MAX 65536
 
 static void conn_event(evutil_socket_t fd, short what, void *ctx);
 static void conn_write(struct conn *conn);
+
+/* The kernel answers ERANGE with the size it needs; the groups of a socket do not change. */
+static bool
+groups_read(int fd, struct access_subject *subject)
+{
+	socklen_t size = 32 * sizeof(gid_t);
+	gid_t *groups = mem_grow(NULL, 32, sizeof(gid_t));
+
+	while (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) != 0) {
+		if (errno != ERANGE || size > GROUPS_MAX * sizeof(gid_t)) {
+			free(groups);
+			return false;
+		}
+		groups = mem_grow(groups, size, 1);
+	}
+	subject->groups = groups;
+	subject->group_count = size / sizeof(gid_t);
+	return true;
+}
+
+bool
+credentials_read(int fd, struct access_subject *ret)
+{
+	struct access_subject subject = {0};
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) != 0)
+		return false;
+	subject.uid = cred.uid;
+	subject.gid = cred.gid;
+	subject.pid = cred.pid;
+	if (!groups_read(fd, &subject))
+		return false;
+	*ret = subject;
+	return true;
+}
+
+void
+credentials_done(struct access_subject *subject)
+{
+	free(subject->groups);
+	*subject = (struct access_subject){0};
+}
 
 static const char *
 state_name(enum conn_state state)
@@ -81,7 +127,7 @@ tell_gone(struct conn *conn)
 	if (conn->told_gone)
 		return;
 	conn->told_gone = true;
-	conn->room->gone(conn->room->ctx, conn);
+	conn->room->handler.gone(conn->room->handler.ctx, conn);
 }
 
 void
@@ -91,7 +137,7 @@ conn_leave(struct conn *conn)
 		return;
 	tell_gone(conn);
 	conn->has_left = true;
-	conn->room->left(conn->room->ctx, conn);
+	conn->room->handler.left(conn->room->handler.ctx, conn);
 }
 
 void
@@ -136,14 +182,6 @@ conn_is_throttled(const struct conn *conn)
 }
 
 static void
-conn_halt(struct conn *conn)
-{
-	assert(!conn->is_halted);
-	conn->is_halted = true;
-	TAILQ_INSERT_TAIL(&conn->account->halted, conn, of_halted);
-}
-
-static void
 conn_end_halt(struct conn *conn)
 {
 	if (!conn->is_halted)
@@ -157,15 +195,6 @@ conn_resume(struct conn *conn)
 {
 	conn_end_halt(conn);
 	conn_make_due(conn);
-}
-
-static void
-conn_park(struct conn *conn, const char *line, size_t len)
-{
-	conn->parked = mem_alloc(len + 1);
-	memcpy(conn->parked, line, len);
-	conn->parked_len = len;
-	TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
 }
 
 /* The line, which is the caller's; NULL: none was. */
@@ -185,7 +214,8 @@ void
 conn_take_parked(struct conn *conn)
 {
 	char *line = conn_end_park(conn);
-	bool taken = conn->room->line(conn->room->ctx, conn, line, conn->parked_len);
+	bool taken =
+	    conn->room->handler.line(conn->room->handler.ctx, conn, line, conn->parked_len);
 
 	assert(taken);
 	(void)taken;
@@ -202,7 +232,8 @@ conn_may_ask(struct conn *conn)
 	if (account_has_room(conn->account, ACCOUNT_BYTES))
 		return true;
 	account_complain(conn->account);
-	conn_halt(conn);
+	conn->is_halted = true;
+	TAILQ_INSERT_TAIL(&conn->account->halted, conn, of_halted);
 	return false;
 }
 
@@ -290,45 +321,40 @@ conn_can_take(struct conn *conn, size_t len)
 	return conn->state == CONN_DEAD || unread_length(conn->out) == 0;
 }
 
-/* False: it is dead. */
-static bool
-conn_must_take(struct conn *conn, size_t len)
-{
-	if (conn->state != CONN_DEAD && !conn_can_take(conn, len))
-		conn_kill(conn, "it does not read what it is sent");
-	return conn->state != CONN_DEAD;
-}
-
-void
-conn_send(struct conn *conn, char *line)
+static void
+conn_put(struct conn *conn, char *line, bool newest)
 {
 	if (line == NULL)
 		conn_kill(conn, "out of memory");
-	else if (conn_must_take(conn, strlen(line))) {
-		unread_put(conn->out, line);
+	else if (!newest && conn->state != CONN_DEAD && !conn_can_take(conn, strlen(line)))
+		conn_kill(conn, "it does not read what it is sent");
+	if (conn->state != CONN_DEAD) {
+		if (newest)
+			unread_put_newest(conn->out, line);
+		else
+			unread_put(conn->out, line);
 		conn_charge(conn);
 		conn_make_due(conn);
 	}
 	free(line);
 }
 
-size_t
-conn_unread(const struct conn *conn)
+void
+conn_send(struct conn *conn, char *line)
 {
-	return unread_length(conn->out);
+	conn_put(conn, line, false);
 }
 
 void
 conn_send_newest(struct conn *conn, char *line)
 {
-	if (conn->state == CONN_DEAD || line == NULL) {
-		conn_send(conn, line);
-		return;
-	}
-	unread_put_newest(conn->out, line);
-	conn_charge(conn);
-	conn_make_due(conn);
-	free(line);
+	conn_put(conn, line, true);
+}
+
+size_t
+conn_unread(const struct conn *conn)
+{
+	return unread_length(conn->out);
 }
 
 bool
@@ -353,12 +379,15 @@ refuse_long_line(struct conn *conn)
 static bool
 conn_take(struct conn *conn, const char *line, size_t len)
 {
-	if (conn->room->line(conn->room->ctx, conn, line, len))
+	if (conn->room->handler.line(conn->room->handler.ctx, conn, line, len))
 		return true;
 	conn->is_behind_parked = conn->parked != NULL;
 	if (conn->is_behind_parked)
 		return false;
-	conn_park(conn, line, len);
+	conn->parked = mem_alloc(len + 1);
+	memcpy(conn->parked, line, len);
+	conn->parked_len = len;
+	TAILQ_INSERT_TAIL(&conn->account->parked, conn, of_parked);
 	return true;
 }
 

@@ -1,9 +1,9 @@
 /*
  * One local peer: its socket, who it is, lines in, lines out, and the requests it is still owed
  * answers to. Input and output are bounded, and charged to the user's account. Knows nothing of methods
- * or locks: lines go to the room's `line`, the end of the peer's side to `gone`.
+ * or locks: lines go to the handler's `line`, the end of the peer's side to `gone`.
  *
- *	socket -> line reader -> room.line ...  conn_send -> out -> socket
+ *	socket -> line reader -> handler.line ...  conn_send -> out -> socket
  *
  * An event of the loop does nothing but make the conn due: it reads and writes when the owner of the room
  * (peers) visits it. No function here frees a conn: conn_kill() unhooks it and makes it due, and its
@@ -39,6 +39,20 @@ enum conn_state {
 	CONN_DEAD    /* fd closed; due to be freed, or waits for the end of its looks */
 };
 
+/* Who hears of conns. */
+struct conn_handler {
+	/*
+	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: it is a
+	 * look, and its user has no room for one more. The line is offered again when there is room.
+	 */
+	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
+	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
+	void (*gone)(void *ctx, struct conn *conn);
+	/* Once for every conn, when it has died: it hears nothing any more. */
+	void (*left)(void *ctx, struct conn *conn);
+	void *ctx; /* borrowed */
+};
+
 /* What the conns of a daemon share. */
 struct conn_room {
 	struct event_base *base; /* borrowed */
@@ -49,16 +63,7 @@ struct conn_room {
 	int64_t visit_end;   /* of the visits that go on: a conn takes no more lines then */
 	size_t max_requests; /* being answered, for each peer; above it that peer is not read */
 	bool deaf;           /* no peer is read any more: the daemon stops */
-	/*
-	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: it is a
-	 * look, and its user has no room for one more. The line is offered again when there is room.
-	 */
-	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
-	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
-	void (*gone)(void *ctx, struct conn *conn);
-	/* Once for every conn, when it has died: it hears nothing any more. */
-	void (*left)(void *ctx, struct conn *conn);
-	void *ctx;
+	struct conn_handler handler;
 };
 
 struct conn {
@@ -91,6 +96,13 @@ struct conn {
 
 	UT_hash_handle by_id; /* peers.c's */
 };
+
+/*
+ * Who is at the other end, by the kernel's word at the time of connect(2) (SO_PEERCRED, SO_PEERGROUPS; unix(7)),
+ * never by the peer's. False with errno when the kernel will not say; *ret is untouched then.
+ */
+bool credentials_read(int fd, struct access_subject *ret) __attribute__((warn_unused_result));
+void credentials_done(struct access_subject *subject);
 
 /* Takes fd, which is non-blocking. NULL, with fd closed and errno, when the kernel says nothing of it. */
 struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);

@@ -8,77 +8,14 @@
 #include "daemon/base/mem.h"
 #include "daemon/peer/handlers.h"
 
-static void
-send_error(struct conn *conn, const struct message_id *id, const struct message_error *error,
-    struct cJSON *data)
-{
-	conn_send(conn, message_error_line(id, error, data));
-}
-
-void
-dispatch_reply(struct conn *conn, const struct request *request, struct cJSON *result)
-{
-	conn_send(conn, message_result_line(&request->id, result));
-	requests_remove(conn->requests, request->number);
-}
-
-void
-dispatch_refuse(struct conn *conn, const struct request *request, const struct message_error *error,
-    struct cJSON *data)
-{
-	send_error(conn, &request->id, error, data);
-	requests_remove(conn->requests, request->number);
-}
-
-/* ---- the methods: who may call them, what they do, how their answers look ---- */
-
-static bool
-asks_to_create(const struct method_params *params)
-{
-	return params->create > 0;
-}
-
-static const struct dispatch_row rows[] = {
-    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .journal = JOURNAL_ACQUIRE,
-	.asks_more = asks_to_create, .more_method = "create", .more_privilege = ACCESS_ADMIN,
-	.more_called = "acquire with create"},
-    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .journal = JOURNAL_NOTHING},
-    {"release", ACCESS_ANYONE, handle_release, result_release, .journal = JOURNAL_RELEASE},
-    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .journal = JOURNAL_NOTHING},
-    {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
-    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
-    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
-    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
-    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
-    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_LOOKS, .journal = JOURNAL_CHANGE},
-    {"explain", ACCESS_ANYONE, handle_explain, result_explain, REQUEST_LOOKS,
-	.journal = JOURNAL_LOOK, .hindrance = handle_hindrance},
-    {"list", ACCESS_ANYONE, handle_list, result_list, REQUEST_LOOKS, .finish = finish_list,
-	.tells = handle_list_tells, .journal = JOURNAL_LOOK},
-    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
-    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_LOOK},
-    {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
-    {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
-    {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
-    {"info", ACCESS_ANYONE, handle_info, NULL, .journal = JOURNAL_NOTHING},
-    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .journal = JOURNAL_NOTHING},
-};
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
-
-static const struct dispatch_row *
-row_find(const char *method)
-{
-	for (size_t i = 0; i < ROWS; i++) {
-		if (strcmp(rows[i].method, method) == 0)
-			return &rows[i];
-	}
-	return NULL;
-}
-
 /* ---- requests in ---- */
 
-bool
-dispatch_right_to(const struct dispatch *dispatch, const struct conn *conn, const char *method,
+/*
+ * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
+ * journal, and *ret_error says so. called: what it is called to the peer.
+ */
+static bool
+has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
     enum access_privilege privilege, const char *called, const char *name,
     struct message_error *ret_error)
 {
@@ -88,7 +25,7 @@ dispatch_right_to(const struct dispatch *dispatch, const struct conn *conn, cons
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	journal_denied(dispatch->journal, conn, called, name, why);
+	journal_denied(conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED,
 	    "%s%s%.80s is not allowed to uid %u: %s", called, name == NULL ? "" : " of ",
 	    name == NULL ? "" : name, (unsigned)conn->subject.uid, why);
@@ -102,12 +39,12 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 {
 	if (row->name_later && params->name == NULL)
 		return true;
-	if (!dispatch_right_to(
+	if (!has_right(
 		dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error))
 		return false;
-	return row->asks_more == NULL || !row->asks_more(params) ||
-	       dispatch_right_to(dispatch, conn, row->more_method, row->more_privilege,
-		   row->more_called, params->name, ret_error);
+	/* To make what is missing needs the right to that, too. */
+	return params->create == 0 || has_right(dispatch, conn, "create", ACCESS_ADMIN,
+					  "acquire with create", params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */
@@ -121,13 +58,6 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 	message_error_set(ret_error, REASON_INVALID_PARAMS, "name is refused: %s", why);
 	snprintf(ret_error->parameter, sizeof(ret_error->parameter), "name");
 	return false;
-}
-
-static enum request_kind
-kind_of(const struct dispatch_row *row, const struct method_spec *spec,
-    const struct method_params *params)
-{
-	return row->kind == REQUEST_QUICK && method_waits(spec, params) ? REQUEST_WAITS : row->kind;
 }
 
 static bool
@@ -165,51 +95,44 @@ dispatch_request(
 {
 	static const struct message_id nobody = {.kind = MESSAGE_ID_NULL};
 	const struct method_spec *spec = method_find(message->method);
-	const struct dispatch_row *row = row_find(message->method);
-	const struct request *request;
+	const struct dispatch_row *row = handlers_find(message->method);
+	struct call call = {.dispatch = dispatch, .conn = conn};
 	struct method_params params;
 	struct message_error error;
+	bool allowed = false;
+	enum request_kind kind = REQUEST_QUICK;
 	char quoted[64];
-	enum request_kind kind;
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
 		message_error_set(&error, REASON_INVALID_REQUEST,
 		    "a request with the same id is not answered yet");
-		send_error(conn, &nobody, &error, NULL);
+		conn_send(conn, message_error_line(&nobody, &error, NULL));
 		return true;
 	}
 	if (spec == NULL || row == NULL) {
 		message_error_set(&error, REASON_METHOD_NOT_FOUND, "there is no method '%s'",
 		    message_escape(quoted, sizeof(quoted), message->method));
-		send_error(conn, &message->id, &error, NULL);
-		return true;
-	}
-	if (!method_params_parse(spec, message->params, &params, &error) ||
-	    !name_allowed(dispatch, params.name, &error) ||
-	    !request_allowed(dispatch, conn, row, &params, &error)) {
-		send_error(conn, &message->id, &error, NULL);
-		return true;
-	}
-	kind = kind_of(row, spec, &params);
-	switch (kind) {
-	case REQUEST_QUICK:
-		break;
-	case REQUEST_LOOKS:
-		if (!account_has_room(conn->account, ACCOUNT_LOOKS))
+	} else if (method_params_parse(spec, message->params, &params, &error) &&
+		   name_allowed(dispatch, params.name, &error) &&
+		   request_allowed(dispatch, conn, row, &params, &error)) {
+		kind = row->kind;
+		if (kind == REQUEST_QUICK && method_waits(spec, &params))
+			kind = REQUEST_WAITS;
+		if (kind == REQUEST_LOOKS && !account_has_room(conn->account, ACCOUNT_LOOKS))
 			return false;
-		break;
-	case REQUEST_WAITS:
-	case REQUEST_WATCHES:
-		if (may_wait(dispatch, conn, kind, &error))
-			break;
-		send_error(conn, &message->id, &error, NULL);
+		allowed = kind == REQUEST_QUICK || kind == REQUEST_LOOKS ||
+			  may_wait(dispatch, conn, kind, &error);
+	}
+	if (!allowed) {
+		conn_send(conn, message_error_line(&message->id, &error, NULL));
 		return true;
 	}
-	request = requests_add(conn->requests, &message->id, row, kind);
-	assert(request != NULL);
-	journal_request(dispatch->journal, row->journal, conn, request, row->method, &params);
-	row->handle(dispatch, conn, request, &params);
+	call.request = requests_add(conn->requests, &message->id, row, kind);
+	assert(call.request != NULL);
+	call.params = &params;
+	journal_request(dispatch->journal, conn, call.request, &params);
+	row->handle(&call);
 	return true;
 }
 
@@ -221,7 +144,7 @@ on_line(void *ctx, struct conn *conn, const char *line, size_t len)
 	bool taken;
 
 	if (!message_parse_request(line, len, &message, &error)) {
-		send_error(conn, &message.id, &error, NULL);
+		conn_send(conn, message_error_line(&message.id, &error, NULL));
 		return true;
 	}
 	taken = dispatch_request(ctx, conn, &message);
@@ -246,13 +169,15 @@ leave(void *ctx, const struct request *request)
 static void
 on_gone(void *ctx, struct conn *conn)
 {
-	struct leaver leaver = {.dispatch = ctx, .peer = conn->id};
+	struct dispatch *dispatch = ctx;
+	struct leaver leaver = {.dispatch = dispatch, .peer = conn->id};
 
 	/* The engine ends these unanswered. */
 	requests_remove_waiting(conn->requests, leave, &leaver);
-	journal_gone(leaver.dispatch->journal, conn->id);
-	view_peer_gone(leaver.dispatch->view, conn->id);
-	lock_peer_gone(leaver.dispatch->engine, conn->id);
+	view_peer_gone(dispatch->view, conn->id);
+	dispatch->peer_goes = true;
+	lock_peer_gone(dispatch->engine, conn->id);
+	dispatch->peer_goes = false;
 }
 
 /* A peer that has only said all that it will say still gets its answers before that. */
@@ -265,66 +190,63 @@ on_left(void *ctx, struct conn *conn)
 	lock_peer_left(dispatch->engine, conn->id);
 }
 
-/* ---- answers and notices out: called from inside the engine, which nothing here may call ---- */
+/* ---- answers and notices out: called from inside the engine and the view, which nothing here may call ---- */
 
-struct result_facts
-dispatch_facts(const struct dispatch *dispatch)
+/* Whom an answer is for. False: nobody is there any more. */
+static bool
+call_find(struct dispatch *dispatch, uint64_t peer, uint64_t number, struct call *ret)
 {
-	struct broker_info info;
+	struct conn *conn = peers_find(dispatch->peers, peer);
+	const struct request *request = conn == NULL ? NULL : requests_find(conn->requests, number);
 
-	broker_get_info(dispatch->broker, &info);
-	return (struct result_facts){
-	    .run = dispatch->run,
-	    .now = clock_now(dispatch->clock),
-	    .heartbeat = info.heartbeat,
-	    .margin = lock_margin(dispatch->engine),
-	};
+	*ret = (struct call){.dispatch = dispatch, .conn = conn, .request = request};
+	return request != NULL;
+}
+
+static void
+refuse(const struct call *call, const struct lock_answer *answer)
+{
+	struct message_error error;
+	struct cJSON *data = result_error(answer, &error);
+
+	handlers_refuse(call, &error, data);
 }
 
 static void
 on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *answer)
 {
 	struct dispatch *dispatch = ctx;
-	struct conn *conn = peers_find(dispatch->peers, peer);
-	const struct dispatch_viewer viewer = {.dispatch = dispatch, .conn = conn};
 	const struct dispatch_row *row;
-	const struct request *request;
 	struct result_facts facts;
-	struct message_error error;
-	struct cJSON *data;
-	char words[HANDLERS_WORDS_MAX];
 	struct request kept;
+	struct call call;
 
 	if (peer == VIEW_PEER) {
 		view_answer(dispatch->view, number, answer);
 		return;
 	}
-	if (conn == NULL || (request = requests_find(conn->requests, number)) == NULL) {
+	if (!call_find(dispatch, peer, number, &call)) {
 		journal_unheard(dispatch->journal, peer, number, answer);
 		peers_looked(dispatch->peers, peer, number);
 		return;
 	}
-	row = request->row;
+	kept = *call.request;
+	row = kept.row;
 	if (answer->reason != REASON_NONE) {
-		journal_answer(dispatch->journal, row->journal, conn, request, row->method, answer);
-		data = result_error(answer, &error);
-		dispatch_refuse(conn, request, &error, data);
+		journal_answer(dispatch->journal, call.conn, &kept, answer);
+		refuse(&call, answer);
 		return;
 	}
-	facts = dispatch_facts(dispatch);
-	kept = *request;
-	facts.tells = row->tells;
-	facts.tells_ctx = &viewer;
-	if (row->hindrance != NULL)
-		facts.hindrance = row->hindrance(words, dispatch, conn, answer->name);
-	if (row->finish != NULL)
-		row->finish(dispatch, conn, request, row->result(&facts, answer));
-	else
-		dispatch_reply(conn, request, row->result(&facts, answer));
+	if (row->answer != NULL) {
+		row->answer(&call, answer);
+	} else {
+		facts = handlers_facts(dispatch);
+		handlers_reply(&call, row->result(&facts, answer));
+	}
 	/* Who has waited is told before the log is. */
 	if (request_waits(&kept))
-		conn_push(conn);
-	journal_answer(dispatch->journal, row->journal, conn, &kept, row->method, answer);
+		conn_push(call.conn);
+	journal_answer(dispatch->journal, call.conn, &kept, answer);
 }
 
 static void
@@ -333,11 +255,13 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	struct dispatch *dispatch = ctx;
 	struct conn *conn = peers_find(dispatch->peers, peer);
 	const struct request *request = NULL;
-	struct result_facts facts = dispatch_facts(dispatch);
+	struct result_facts facts = handlers_facts(dispatch);
 	struct cJSON *params = NULL;
+	struct lock_party hold;
+	bool is_held = notice->lock != 0 && lock_row(dispatch->engine, 0, notice->lock, &hold);
 	const char *method;
 
-	journal_notice(dispatch->journal, notice);
+	journal_notice(dispatch->journal, notice, is_held ? &hold : NULL);
 	if (conn == NULL)
 		return;
 	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN) {
@@ -360,6 +284,8 @@ on_changed(void *ctx, const struct lock_party *row)
 {
 	const struct dispatch *dispatch = ctx;
 
+	if (dispatch->peer_goes && row->state == LOCK_PARTY_GONE && row->lock != 0)
+		journal_gone(dispatch->journal, row);
 	if (dispatch->view != NULL)
 		view_changed(dispatch->view, row);
 }
@@ -390,6 +316,111 @@ on_unheard(void *ctx)
 }
 
 static void
+on_view_done(void *ctx, uint64_t peer, uint64_t number, enum reason reason, const char *text,
+    struct cJSON *result)
+{
+	struct dispatch *dispatch = ctx;
+	const struct lock_answer answer = {.reason = reason,
+	    .text = text,
+	    .slots = -1,
+	    .target = -1,
+	    .holders = -1,
+	    .waiting = -1};
+	struct call call;
+
+	if (!call_find(dispatch, peer, number, &call)) {
+		journal_unheard(dispatch->journal, peer, number, &answer);
+		json_free(result);
+		return;
+	}
+	/* What the engine has answered is in the journal already. */
+	if (call.request->row->answer == NULL)
+		journal_answer(dispatch->journal, call.conn, call.request, &answer);
+	if (reason == REASON_NONE)
+		handlers_reply(&call, result);
+	else
+		refuse(&call, &answer);
+}
+
+static bool
+on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
+{
+	const struct lock_answer answer = {.reason = REASON_PERMISSION_DENIED};
+	struct dispatch *dispatch = ctx;
+	const struct dispatch_row *row;
+	struct message_error error;
+	struct call call;
+
+	if (!call_find(dispatch, peer, number, &call)) {
+		journal_unheard(dispatch->journal, peer, number, &answer);
+		return false;
+	}
+	row = call.request->row;
+	if (has_right(dispatch, call.conn, row->method, row->privilege, row->method, name, &error))
+		return true;
+	journal_answer(dispatch->journal, call.conn, call.request, &answer);
+	handlers_refuse(&call, &error, NULL);
+	return false;
+}
+
+/* What its rules keep from it by name it is not told under no name either. */
+static bool
+on_view_sees(void *ctx, uint64_t peer, uint64_t number, const char *name)
+{
+	struct dispatch *dispatch = ctx;
+	struct call call;
+
+	return call_find(dispatch, peer, number, &call) &&
+	       access_allowed(dispatch->config->access, &call.conn->subject,
+		   call.request->row->method, call.request->row->privilege, name);
+}
+
+static void
+on_view_tell(void *ctx, uint64_t peer, uint64_t number, const char *method, struct cJSON *params)
+{
+	struct call call;
+
+	if (call_find(ctx, peer, number, &call))
+		conn_send(call.conn,
+		    message_notification_line(method, result_watched(&call.request->id, params)));
+	else
+		json_free(params);
+}
+
+static struct view_peer
+on_view_peer(void *ctx, uint64_t peer)
+{
+	const struct dispatch *dispatch = ctx;
+	const struct conn *conn = peers_find(dispatch->peers, peer);
+
+	if (conn == NULL)
+		return (struct view_peer){.user = (uid_t)-1};
+	return (struct view_peer){.user = conn->subject.uid,
+	    .unread = conn_unread(conn),
+	    .room = account_room(conn->account)};
+}
+
+static void
+on_view_looked(void *ctx, uint64_t peer, uint64_t request)
+{
+	const struct dispatch *dispatch = ctx;
+
+	peers_looked(dispatch->peers, peer, request);
+}
+
+static void
+on_view_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
+{
+	const struct dispatch *dispatch = ctx;
+	struct conn *conn = peers_find(dispatch->peers, peer);
+
+	if (conn != NULL)
+		requests_keep(conn->requests, request, bytes);
+}
+
+/* ---- lifecycle ---- */
+
+static void
 send_draining(void *ctx, struct conn *conn)
 {
 	const int64_t *grace = ctx;
@@ -407,15 +438,13 @@ dispatch_drain(struct dispatch *dispatch, int64_t grace)
 	view_drain(dispatch->view);
 }
 
-/* ---- lifecycle ---- */
-
 struct dispatch *
 dispatch_new(const struct clock *clock, uint32_t run, const struct config *config)
 {
 	struct dispatch *dispatch = mem_alloc(sizeof(*dispatch));
 
 	for (const struct method_spec *spec = method_all(); spec->name != NULL; spec++)
-		assert(row_find(spec->name) != NULL);
+		assert(handlers_find(spec->name) != NULL);
 	dispatch->clock = clock;
 	dispatch->run = run;
 	dispatch->started = config;
@@ -434,10 +463,10 @@ dispatch_free(struct dispatch *dispatch)
 	free(dispatch);
 }
 
-struct peers_handler
+struct conn_handler
 dispatch_peers_handler(struct dispatch *dispatch)
 {
-	return (struct peers_handler){
+	return (struct conn_handler){
 	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
 }
 
@@ -451,6 +480,19 @@ dispatch_lock_listener(struct dispatch *dispatch)
 	    .asked = on_asked,
 	    .replied = on_replied,
 	    .unheard = on_unheard};
+}
+
+struct view_listener
+dispatch_view_listener(struct dispatch *dispatch)
+{
+	return (struct view_listener){.done = on_view_done,
+	    .may = on_view_may,
+	    .sees = on_view_sees,
+	    .tell = on_view_tell,
+	    .peer = on_view_peer,
+	    .looked = on_view_looked,
+	    .keep = on_view_keep,
+	    .ctx = dispatch};
 }
 
 void

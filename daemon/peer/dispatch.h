@@ -22,7 +22,7 @@ struct dispatch *dispatch_new(const struct clock *clock, uint32_t run, const str
 void dispatch_free(struct dispatch *dispatch);
 
 /* What peers_new(), lock_engine_new() and view_new() want. */
-struct peers_handler dispatch_peers_handler(struct dispatch *dispatch);
+struct conn_handler dispatch_peers_handler(struct dispatch *dispatch);
 struct lock_listener dispatch_lock_listener(struct dispatch *dispatch);
 struct view_listener dispatch_view_listener(struct dispatch *dispatch);
 /* Before the first line comes. */

@@ -7,33 +7,30 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/peer/journal_change.h"
-#include "daemon/peer/requests.h"
-#include "protocol/methods.h"
+#include "daemon/peer/handlers.h"
 
-struct hold {
-	uint64_t lock, peer;
-	char *name;
-	int slot;
-	uid_t uid;
-	pid_t pid;
-	int64_t since;
-	UT_hash_handle by_lock;
-	TAILQ_ENTRY(hold) of_peer;
+/* Has room for all that what_words() and outcome_words() may say. */
+#define WHAT_MAX 192
+
+struct entry_key {
+	uint64_t peer, number;
 };
 
-/* The holds of one peer; only while there are some. */
-struct holder {
-	uint64_t peer;
-	TAILQ_HEAD(, hold) holds;
+/* A change, a look, or a release. */
+struct entry {
+	struct entry_key key;
+	bool loud; /* at info, not at debug */
+	uid_t uid;
+	pid_t pid;
+	const char *method;     /* static */
+	const char *name;       /* owned (but for a look); NULL: it names none */
+	struct lock_party hold; /* a release: what it is of; of its strings only the name */
 	UT_hash_handle hh;
 };
 
 struct journal {
 	const struct clock *clock; /* borrowed */
-	struct hold *by_lock;      /* owned */
-	struct holder *holders;    /* owned */
-	struct changes *changes;   /* owned */
+	struct entry *entries;     /* owned */
 };
 
 struct journal *
@@ -42,46 +39,65 @@ journal_new(const struct clock *clock)
 	struct journal *journal = mem_alloc(sizeof(*journal));
 
 	journal->clock = clock;
-	journal->changes = changes_new();
 	return journal;
 }
 
-static struct holder *
-holder_find(const struct journal *journal, uint64_t peer)
-{
-	struct holder *holder;
-
-	HASH_FIND(hh, journal->holders, &peer, sizeof(peer), holder);
-	return holder;
-}
-
 static void
-hold_forget(struct journal *journal, struct hold *hold)
+entry_free(struct journal *journal, struct entry *entry)
 {
-	struct holder *holder = holder_find(journal, hold->peer);
-
-	TAILQ_REMOVE(&holder->holds, hold, of_peer);
-	if (TAILQ_EMPTY(&holder->holds)) {
-		HASH_DELETE(hh, journal->holders, holder);
-		free(holder);
-	}
-	HASH_DELETE(by_lock, journal->by_lock, hold);
-	free(hold->name);
-	free(hold);
+	HASH_DELETE(hh, journal->entries, entry);
+	free((char *)entry->name);
+	free(entry);
 }
 
 void
 journal_free(struct journal *journal)
 {
-	struct hold *hold, *next;
+	struct entry *entry, *next;
 
 	if (journal == NULL)
 		return;
-	HASH_ITER (by_lock, journal->by_lock, hold, next)
-		hold_forget(journal, hold);
-	changes_free(journal->changes);
+	HASH_ITER (hh, journal->entries, entry, next)
+		entry_free(journal, entry);
 	free(journal);
 }
+
+static struct entry *
+entry_find(const struct journal *journal, uint64_t peer, uint64_t number)
+{
+	const struct entry_key key = {.peer = peer, .number = number};
+	struct entry *entry;
+
+	HASH_FIND(hh, journal->entries, &key, sizeof(key), entry);
+	return entry;
+}
+
+/* On the stack: the name is borrowed. */
+static struct entry
+entry_of(bool loud, const struct conn *conn, const struct request *request, const char *name)
+{
+	return (struct entry){
+	    .key = {.peer = conn->id, .number = request->number},
+	    .loud = loud,
+	    .uid = conn->subject.uid,
+	    .pid = conn->subject.pid,
+	    .method = request->row->method,
+	    .name = name,
+	};
+}
+
+static struct entry *
+entry_add(struct journal *journal, const struct conn *conn, const struct request *request,
+    const char *name)
+{
+	struct entry *entry = mem_alloc(sizeof(*entry));
+
+	*entry = entry_of(true, conn, request, mem_strdup(name));
+	HASH_ADD(hh, journal->entries, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+/* ---- words ---- */
 
 /* " slot 3", or "" for a hold without one. */
 static const char *
@@ -93,16 +109,103 @@ slot_words(char buf[24], int slot)
 	return buf;
 }
 
-/* say: log_info, or log_warning for a loss. */
+/* "for ever", or "5.000 s". Returns buf. */
+static const char *
+time_words(char buf[32], int64_t ns)
+{
+	if (ns == DURATION_FOREVER)
+		snprintf(buf, 32, "for ever");
+	else
+		snprintf(buf, 32, "%.3f s", duration_to_seconds(ns));
+	return buf;
+}
+
+/* "3 slots", or "unlimited". */
+static const char *
+count_words(char buf[24], int slots)
+{
+	if (slots == LOCK_UNLIMITED)
+		snprintf(buf, 24, "unlimited");
+	else
+		snprintf(buf, 24, "%d slot%s", slots, slots == 1 ? "" : "s");
+	return buf;
+}
+
+/* What a request names beside the method and the name; "" for nothing. Returns buf. */
+static const char *
+what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
+{
+	char slots[24], wait[32], waiter[80];
+	int used = 0;
+
+	buf[0] = '\0';
+	if (params->add > 0)
+		used = snprintf(buf, WHAT_MAX, ", adds %d", params->add);
+	else if (params->remove > 0)
+		used = snprintf(buf, WHAT_MAX, ", removes %d", params->remove);
+	else if (strcmp(method, "create") == 0)
+		used = snprintf(buf, WHAT_MAX, ", %s", count_words(slots, params->slots));
+	else if (strcmp(method, "resize") == 0)
+		used = snprintf(buf, WHAT_MAX, ", to %s", count_words(slots, params->slots));
+	if (params->order == METHOD_ORDER_ASCENDING)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", ascending");
+	if (params->overshoot > 0)
+		used += snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", overshoot %d", params->overshoot);
+	if (params->exist_ok)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", may exist");
+	if (params->waiter != NULL)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", waiter %s",
+		    message_escape(waiter, sizeof(waiter), params->waiter));
+	if (params->repair)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", repairs");
+	if (params->wait != 0)
+		snprintf(buf + used, WHAT_MAX - (size_t)used, ", waits %s for holders",
+		    time_words(wait, params->wait));
+	return buf;
+}
+
+/* Whether the size is what the method is about. */
+static bool
+is_about_size(const char *method)
+{
+	return strcmp(method, "create") == 0 || strcmp(method, "resize") == 0 ||
+	       strcmp(method, "size") == 0;
+}
+
+/* What is known of the semaphore by then. */
+static const char *
+outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *answer)
+{
+	char number[24];
+	int used = 0;
+
+	buf[0] = '\0';
+	if (is_about_size(method) && answer->target != -1 && answer->target != answer->slots)
+		used += snprintf(buf, WHAT_MAX, ", target %s", count_words(number, answer->target));
+	if (is_about_size(method) && answer->slots != -1)
+		used += snprintf(buf + used, WHAT_MAX - (size_t)used, ", %s",
+		    count_words(number, answer->slots));
+	if (answer->held_count > 0)
+		used += snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", %zu still held", answer->held_count);
+	if (answer->finding_count > 0)
+		snprintf(
+		    buf + used, WHAT_MAX - (size_t)used, ", %zu findings", answer->finding_count);
+	return buf;
+}
+
+/* ---- holds ---- */
+
 static void
-hold_log(const struct journal *journal, void (*say)(const char *format, ...), const char *what,
-    const struct hold *hold, const char *why)
+hold_log(const struct journal *journal, enum log_level level, const char *what,
+    const struct lock_party *hold, const char *why)
 {
 	char slot[24];
 
-	say("%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what, hold->name,
-	    slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid, (int)hold->pid,
-	    duration_to_seconds(clock_now(journal->clock) - hold->since),
+	log_at(level, "%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what,
+	    hold->name, slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid,
+	    (int)hold->pid, duration_to_seconds(clock_now(journal->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
@@ -116,151 +219,46 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 		    params->create, params->create == 1 ? "" : "s");
 	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
 	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
-	    journal_change_time(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
+	    time_words(wait, params->timeout), create, params->who == NULL ? "" : ", who ",
 	    params->who == NULL ? "" : log_quote(who, params->who, strlen(params->who)),
 	    params->why == NULL ? "" : ", why ",
 	    params->why == NULL ? "" : log_quote(why, params->why, strlen(params->why)));
 }
 
 static void
-acquire_granted(struct journal *journal, const struct conn *conn, const struct lock_answer *answer)
+acquire_ended(const struct conn *conn, const struct lock_answer *answer)
 {
-	struct hold *hold = mem_alloc(sizeof(*hold));
-	struct holder *holder = holder_find(journal, conn->id);
-	char slot[24];
-
-	if (holder == NULL) {
-		holder = mem_alloc(sizeof(*holder));
-		holder->peer = conn->id;
-		TAILQ_INIT(&holder->holds);
-		HASH_ADD(hh, journal->holders, peer, sizeof(holder->peer), holder);
-	}
-	hold->lock = answer->lock;
-	hold->peer = conn->id;
-	hold->name = mem_strdup(answer->name);
-	hold->slot = answer->slot;
-	hold->uid = conn->subject.uid;
-	hold->pid = conn->subject.pid;
-	hold->since = clock_now(journal->clock);
-	HASH_ADD(by_lock, journal->by_lock, lock, sizeof(hold->lock), hold);
-	TAILQ_INSERT_TAIL(&holder->holds, hold, of_peer);
-	log_info("granted %s%s: lock %" PRIu64 ", peer %" PRIu64 ", uid %u, pid %d, waited %.3f s",
-	    hold->name, slot_words(slot, hold->slot), hold->lock, hold->peer, (unsigned)hold->uid,
-	    (int)hold->pid, duration_to_seconds(answer->waited));
-}
-
-static void
-acquire_refused(const struct conn *conn, const struct lock_answer *answer)
-{
-	char text[LOG_QUOTE_MAX];
 	const char *words = answer->text == NULL ? "" : answer->text;
+	char text[LOG_QUOTE_MAX], slot[24];
 
-	log_info("refused %s: peer %" PRIu64 ", uid %u, pid %d, %s%s%s",
-	    answer->name == NULL ? "a lock" : answer->name, conn->id, (unsigned)conn->subject.uid,
-	    (int)conn->subject.pid, reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
-	    log_quote(text, words, strlen(words)));
+	if (answer->reason == REASON_NONE)
+		log_info("granted %s%s: lock %" PRIu64 ", peer %" PRIu64
+			 ", uid %u, pid %d, waited %.3f s",
+		    answer->name, slot_words(slot, answer->slot), answer->lock, conn->id,
+		    (unsigned)conn->subject.uid, (int)conn->subject.pid,
+		    duration_to_seconds(answer->waited));
+	else
+		log_info("refused %s: peer %" PRIu64 ", uid %u, pid %d, %s%s%s",
+		    answer->name == NULL ? "a lock" : answer->name, conn->id,
+		    (unsigned)conn->subject.uid, (int)conn->subject.pid,
+		    reason_word(answer->reason), words[0] == '\0' ? "" : ": ",
+		    log_quote(text, words, strlen(words)));
 }
 
 void
-journal_denied(struct journal *journal, const struct conn *conn, const char *method,
-    const char *name, const char *why)
+journal_denied(const struct conn *conn, const char *method, const char *name, const char *why)
 {
-	(void)journal;
 	log_info("denied %s%s%s: peer %" PRIu64 ", uid %u, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
 	    (unsigned)conn->subject.uid, (int)conn->subject.pid, why);
 }
 
-/* ---- the ends of holds ---- */
-
-static struct hold *
-hold_find(const struct journal *journal, uint64_t lock)
-{
-	struct hold *hold;
-
-	HASH_FIND(by_lock, journal->by_lock, &lock, sizeof(lock), hold);
-	return hold;
-}
-
-static void
-hold_released(struct journal *journal, uint64_t lock)
-{
-	struct hold *hold = hold_find(journal, lock);
-
-	if (hold == NULL)
-		return;
-	hold_log(journal, log_info, "released", hold, "");
-	hold_forget(journal, hold);
-}
-
-/* ---- requests and their answers ---- */
-
 void
-journal_request(struct journal *journal, enum journal_kind kind, const struct conn *conn,
-    const struct request *request, const char *method, const struct method_params *params)
-{
-	switch (kind) {
-	case JOURNAL_NOTHING:
-	case JOURNAL_RELEASE:
-		return;
-	case JOURNAL_ACQUIRE:
-		acquire_requested(conn, params);
-		return;
-	case JOURNAL_CHANGE:
-		changes_add(journal->changes, conn, request, method, params);
-		return;
-	case JOURNAL_LOOK:
-		look_requested(conn, request, method, params);
-		return;
-	}
-}
-
-void
-journal_answer(struct journal *journal, enum journal_kind kind, const struct conn *conn,
-    const struct request *request, const char *method, const struct lock_answer *answer)
-{
-	switch (kind) {
-	case JOURNAL_NOTHING:
-		return;
-	case JOURNAL_ACQUIRE:
-		if (answer->reason == REASON_NONE)
-			acquire_granted(journal, conn, answer);
-		else
-			acquire_refused(conn, answer);
-		return;
-	case JOURNAL_RELEASE:
-		if (answer->reason == REASON_NONE)
-			hold_released(journal, answer->lock);
-		return;
-	case JOURNAL_LOOK:
-		look_ended(conn, request, method, answer);
-		return;
-	case JOURNAL_CHANGE:
-		changes_end(journal->changes, conn->id, request->number, answer);
-		return;
-	}
-}
-
-void
-journal_left(struct journal *journal, uint64_t peer, uint64_t number)
-{
-	changes_leave(journal->changes, peer, number);
-}
-
-void
-journal_unheard(
-    struct journal *journal, uint64_t peer, uint64_t number, const struct lock_answer *answer)
-{
-	changes_end(journal->changes, peer, number, answer);
-}
-
-void
-journal_notice(struct journal *journal, const struct lock_notice *notice)
+journal_notice(
+    struct journal *journal, const struct lock_notice *notice, const struct lock_party *hold)
 {
 	const char *words = notice->text == NULL ? "" : notice->text;
-	char text[LOG_QUOTE_MAX];
-	struct hold *hold = hold_find(journal, notice->lock);
-	char slot[24];
+	char text[LOG_QUOTE_MAX], slot[24];
 
 	if (notice->kind == LOCK_NOTICE_STUCK)
 		log_warning(
@@ -273,23 +271,23 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 		return;
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		hold_log(journal, log_warning, "lost", hold,
+		hold_log(journal, LOG_LEVEL_WARNING, "lost", hold,
 		    words[0] == '\0' ? reason_word(notice->reason)
 				     : log_quote(text, words, strlen(words)));
-		hold_forget(journal, hold);
 		break;
 	case LOCK_NOTICE_REVOKED:
-		hold_log(journal, log_info, "revoked", hold, "");
+		hold_log(journal, LOG_LEVEL_INFO, "revoked", hold, "");
 		break;
 	case LOCK_NOTICE_VANISHED:
-		hold_log(journal, log_info, "vanished and claimed again", hold, "");
+		hold_log(journal, LOG_LEVEL_INFO, "vanished and claimed again", hold, "");
 		break;
 	case LOCK_NOTICE_SUSPECT:
-		hold_log(journal, log_info, "suspect", hold,
+		hold_log(journal, LOG_LEVEL_INFO, "suspect", hold,
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(journal, log_info, "restored", hold, "the broker has answered again");
+		hold_log(
+		    journal, LOG_LEVEL_INFO, "restored", hold, "the broker has answered again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
@@ -301,14 +299,126 @@ journal_notice(struct journal *journal, const struct lock_notice *notice)
 }
 
 void
-journal_gone(struct journal *journal, uint64_t peer)
+journal_gone(const struct journal *journal, const struct lock_party *hold)
 {
-	struct holder *holder;
-	struct hold *hold;
-	/* The last one takes the holder with it. */
-	while ((holder = holder_find(journal, peer)) != NULL) {
-		hold = TAILQ_FIRST(&holder->holds);
-		hold_log(journal, log_info, "released", hold, "its peer has ended");
-		hold_forget(journal, hold);
+	hold_log(journal, LOG_LEVEL_INFO, "released", hold, "its peer has ended");
+}
+
+/* ---- requests and their answers ---- */
+
+/* "<began> resize of db: peer 3, uid 0, pid 7<more>" */
+static void
+entry_log(const struct entry *entry, const char *began, const char *more)
+{
+	log_at(entry->loud ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+	    "%s %s%s%s: peer %" PRIu64 ", uid %u, pid %d%s", began, entry->method,
+	    entry->name == NULL ? "" : " of ", entry->name == NULL ? "" : entry->name,
+	    entry->key.peer, (unsigned)entry->uid, (int)entry->pid, more);
+}
+
+static void
+entry_log_end(const struct entry *entry, const struct lock_answer *answer)
+{
+	const char *words = answer->reason == REASON_NONE ? answer->warning : answer->text;
+	char more[512], text[LOG_QUOTE_MAX], outcome[WHAT_MAX];
+
+	if (words == NULL)
+		words = "";
+	snprintf(more, sizeof(more), "%s%s%s%s%s", outcome_words(outcome, entry->method, answer),
+	    answer->reason == REASON_NONE ? "" : ", ",
+	    answer->reason == REASON_NONE ? "" : reason_word(answer->reason),
+	    words[0] == '\0' ? "" : ": ", log_quote(text, words, strlen(words)));
+	entry_log(entry, answer->reason == REASON_NONE ? "done" : "refused", more);
+}
+
+void
+journal_request(struct journal *journal, const struct conn *conn, const struct request *request,
+    const struct method_params *params)
+{
+	const char *method = request->row->method;
+	char what[WHAT_MAX];
+	struct entry look;
+
+	switch (request->row->journal) {
+	case JOURNAL_NOTHING:
+	case JOURNAL_RELEASE:
+		return;
+	case JOURNAL_ACQUIRE:
+		acquire_requested(conn, params);
+		return;
+	case JOURNAL_CHANGE:
+		entry_log(entry_add(journal, conn, request, params->name), "requested",
+		    what_words(what, method, params));
+		return;
+	case JOURNAL_LOOK:
+		look = entry_of(false, conn, request, params->name);
+		entry_log(&look, "requested", what_words(what, method, params));
+		return;
 	}
+}
+
+void
+journal_releases(struct journal *journal, const struct conn *conn, const struct request *request,
+    const struct lock_party *hold)
+{
+	struct entry *entry = entry_add(journal, conn, request, hold->name);
+
+	entry->hold = *hold;
+	entry->hold.name = entry->name;
+}
+
+/* why: of a release that has succeeded. A release of what is not held has released nothing. */
+static void
+entry_end(
+    struct journal *journal, struct entry *entry, const struct lock_answer *answer, const char *why)
+{
+	if (entry == NULL)
+		return;
+	if (entry->hold.lock == 0)
+		entry_log_end(entry, answer);
+	else if (answer->reason != REASON_NOT_HELD)
+		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold,
+		    answer->reason == REASON_NONE ? why : reason_word(answer->reason));
+	entry_free(journal, entry);
+}
+
+void
+journal_answer(struct journal *journal, const struct conn *conn, const struct request *request,
+    const struct lock_answer *answer)
+{
+	struct entry look;
+
+	switch (request->row->journal) {
+	case JOURNAL_NOTHING:
+		return;
+	case JOURNAL_ACQUIRE:
+		acquire_ended(conn, answer);
+		return;
+	case JOURNAL_LOOK:
+		look = entry_of(false, conn, request, answer->name);
+		entry_log_end(&look, answer);
+		return;
+	case JOURNAL_RELEASE:
+	case JOURNAL_CHANGE:
+		entry_end(journal, entry_find(journal, conn->id, request->number), answer, "");
+		return;
+	}
+}
+
+void
+journal_unheard(
+    struct journal *journal, uint64_t peer, uint64_t number, const struct lock_answer *answer)
+{
+	entry_end(journal, entry_find(journal, peer, number), answer, "its peer has ended");
+}
+
+void
+journal_left(struct journal *journal, uint64_t peer, uint64_t number)
+{
+	struct entry *entry = entry_find(journal, peer, number);
+
+	if (entry == NULL)
+		return;
+	entry_log(entry, "left", ", its peer has ended");
+	entry_free(journal, entry);
 }

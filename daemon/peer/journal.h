@@ -1,7 +1,8 @@
 /*
  * The log lines of a lock's life: requested, granted, refused, released, revoked, lost (a warning), each with
- * name, slot, uid, pid and age; those of changes to semaphores (journal_change.h); and of who was not allowed
- * what. Owns what it must remember of a hold for that; decides nothing.
+ * name, slot, uid, pid and age; of changes to semaphores, and at debug of looks at them: who asked for what, and
+ * how it ended; and of who was not allowed what. Remembers changes and releases until they end, as they go on
+ * when their peer has hung up; of holds it is told by the engine's rows. Decides nothing.
  */
 #ifndef PEER_JOURNAL_H
 #define PEER_JOURNAL_H
@@ -27,21 +28,25 @@ enum journal_kind {
 };
 
 /* It is handed on now. */
-void journal_request(struct journal *journal, enum journal_kind kind, const struct conn *conn,
-    const struct request *request, const char *method, const struct method_params *params);
+void journal_request(struct journal *journal, const struct conn *conn,
+    const struct request *request, const struct method_params *params);
+/* The same of a release: of that hold. */
+void journal_releases(struct journal *journal, const struct conn *conn,
+    const struct request *request, const struct lock_party *hold);
 /* It has ended; what its peer is told. */
-void journal_answer(struct journal *journal, enum journal_kind kind, const struct conn *conn,
-    const struct request *request, const char *method, const struct lock_answer *answer);
+void journal_answer(struct journal *journal, const struct conn *conn, const struct request *request,
+    const struct lock_answer *answer);
 /* It waits, and its peer has ended: nothing more is heard of it. */
 void journal_left(struct journal *journal, uint64_t peer, uint64_t number);
 /* It has ended when nobody was there any more to be told. */
 void journal_unheard(
     struct journal *journal, uint64_t peer, uint64_t number, const struct lock_answer *answer);
-void journal_notice(struct journal *journal, const struct lock_notice *notice);
+/* hold: that it is about; NULL: none. */
+void journal_notice(
+    struct journal *journal, const struct lock_notice *notice, const struct lock_party *hold);
 /* Refused by the access rules; name may be NULL. */
-void journal_denied(struct journal *journal, const struct conn *conn, const char *method,
-    const char *name, const char *why);
-/* The peer's side has ended: what it holds is on its way back. */
-void journal_gone(struct journal *journal, uint64_t peer);
+void journal_denied(const struct conn *conn, const char *method, const char *name, const char *why);
+/* The side of its peer has ended: it is on its way back. */
+void journal_gone(const struct journal *journal, const struct lock_party *hold);
 
 #endif

@@ -7,6 +7,7 @@
 #define PEER_LISTENER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "daemon/base/timers.h"
 
@@ -18,6 +19,19 @@ struct listener_address {
 	unsigned mode;     /* of the file, e.g. 0660 */
 	const char *group; /* "" = leave it */
 };
+
+/* The file that was made, so that only that very one is removed. */
+struct listener_file {
+	char *path; /* owned; NULL = none */
+	dev_t device;
+	ino_t inode;
+};
+
+/* A listening socket on a new file, or -2 and *ret_error. Blocks for a moment, so only at start. */
+int listener_socket_make(
+    const struct listener_address *address, struct listener_file *file, char **ret_error);
+/* Removes the file if it is still the one that was made. */
+void listener_file_remove(struct listener_file *file);
 
 struct listener *listener_new(
     struct event_base *base, struct timers *timers, void (*accepted)(void *ctx, int fd), void *ctx);

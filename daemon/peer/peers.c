@@ -37,16 +37,13 @@ struct peers {
 };
 
 struct peers *
-peers_new(struct event_base *base, const struct peers_handler *handler)
+peers_new(struct event_base *base, const struct conn_handler *handler)
 {
 	struct peers *peers = mem_alloc(sizeof(*peers));
 	struct account_limits *limits = &peers->room.accounts.limits;
 
 	peers->room.base = base;
-	peers->room.line = handler->line;
-	peers->room.gone = handler->gone;
-	peers->room.left = handler->left;
-	peers->room.ctx = handler->ctx;
+	peers->room.handler = *handler;
 	TAILQ_INIT(&peers->room.turns);
 	peers->room.max_requests = limits->all_bytes = SIZE_MAX;
 	for (int thing = 0; thing < ACCOUNT_THINGS; thing++)
@@ -81,30 +78,11 @@ take_next(struct conn_room *room)
 	return conn;
 }
 
-/* How many conns a user may have that is no administrator. */
-static size_t
-user_max(const struct peers *peers)
-{
-	size_t half = (peers->descriptors - OWN - ADMINS) / 2;
-	size_t most = peers->room.accounts.limits.most[ACCOUNT_PEERS];
-
-	return half < most ? half : most;
-}
-
 static void
 forget(struct peers *peers, struct conn *conn)
 {
 	HASH_DELETE(by_id, peers->by_id, conn);
 	conn_free(conn);
-}
-
-/* What it asked the broker about many queues counts until the broker has answered. */
-static void
-forget_unless_it_looks(struct peers *peers, struct conn *conn)
-{
-	conn_leave(conn);
-	if (requests_looking(conn->requests) == 0 && !conn->is_due)
-		forget(peers, conn);
 }
 
 void
@@ -148,8 +126,11 @@ has_room(struct peers *peers, const struct conn *conn, struct message_error *err
 	struct account *account = conn->account;
 	bool admin = peers->rules == NULL || access_is_admin(peers->rules, &conn->subject);
 	size_t left = peers->descriptors - OWN - (admin ? 0 : ADMINS);
-	size_t max = admin ? peers->room.accounts.limits.most[ACCOUNT_PEERS] : user_max(peers);
+	size_t max = peers->room.accounts.limits.most[ACCOUNT_PEERS];
 
+	/* Of what is left to users one has at most half. */
+	if (!admin && left / 2 < max)
+		max = left / 2;
 	if (account->used[ACCOUNT_PEERS] > max) {
 		message_error_set(error, REASON_TOO_MANY_REQUESTS,
 		    "uid %u has %zu connections, which is all it may have", (unsigned)account->uid,
@@ -277,7 +258,10 @@ peers_visit(struct peers *peers)
 			/* It died in its own visit. */
 			if (conn->is_due)
 				take_from_due(room, conn);
-			forget_unless_it_looks(peers, conn);
+			conn_leave(conn);
+			/* A look counts until the broker has answered it. */
+			if (requests_looking(conn->requests) == 0 && !conn->is_due)
+				forget(peers, conn);
 		}
 		if (clock_now(&clock_boottime) >= room->visit_end)
 			break;

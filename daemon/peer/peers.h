@@ -17,14 +17,7 @@
 
 struct peers;
 
-struct peers_handler {
-	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
-	void (*gone)(void *ctx, struct conn *conn);
-	void (*left)(void *ctx, struct conn *conn);
-	void *ctx; /* borrowed */
-};
-
-struct peers *peers_new(struct event_base *base, const struct peers_handler *handler);
+struct peers *peers_new(struct event_base *base, const struct conn_handler *handler);
 /* `gone` is told for each that is left. */
 void peers_free(struct peers *peers);
 /* For those that are there too, but of peers only at the door. max_requests: of each peer. */

@@ -63,6 +63,12 @@ requests_new(struct account *account)
 	return requests;
 }
 
+bool
+request_waits(const struct request *request)
+{
+	return request->kind == REQUEST_WAITS || request->kind == REQUEST_WATCHES;
+}
+
 static void
 keep(struct requests *requests, struct record *record, size_t bytes)
 {
@@ -73,24 +79,19 @@ keep(struct requests *requests, struct record *record, size_t bytes)
 static void
 charge(struct requests *requests, struct record *record)
 {
-	switch (record->request.kind) {
-	case REQUEST_LOOKS:
+	enum request_kind kind = record->request.kind;
+
+	if (kind == REQUEST_WATCHES)
+		account_add(requests->account, ACCOUNT_WATCHES, 1);
+	if (request_waits(&record->request)) {
+		account_add(requests->account, ACCOUNT_WAITS, 1);
+		return;
+	}
+	requests->answering++;
+	keep(requests, record, kind == REQUEST_LOOKS ? LOOK_BYTES : QUICK_BYTES);
+	if (kind == REQUEST_LOOKS) {
 		account_add(requests->account, ACCOUNT_LOOKS, 1);
 		requests->looking++;
-		keep(requests, record, LOOK_BYTES);
-		requests->answering++;
-		break;
-	case REQUEST_QUICK:
-		keep(requests, record, QUICK_BYTES);
-		requests->answering++;
-		break;
-	case REQUEST_WATCHES:
-		account_add(requests->account, ACCOUNT_WATCHES, 1);
-		account_add(requests->account, ACCOUNT_WAITS, 1);
-		break;
-	case REQUEST_WAITS:
-		account_add(requests->account, ACCOUNT_WAITS, 1);
-		break;
 	}
 }
 
@@ -105,34 +106,28 @@ end_look(struct requests *requests, struct record *record)
 }
 
 static void
-discharge(struct requests *requests, struct record *record)
-{
-	end_look(requests, record);
-	switch (record->request.kind) {
-	case REQUEST_LOOKS:
-		requests->answering--;
-		break;
-	case REQUEST_QUICK:
-		requests->answering--;
-		break;
-	case REQUEST_WATCHES:
-		account_remove(requests->account, ACCOUNT_WATCHES, 1);
-		account_remove(requests->account, ACCOUNT_WAITS, 1);
-		break;
-	case REQUEST_WAITS:
-		account_remove(requests->account, ACCOUNT_WAITS, 1);
-		break;
-	}
-	account_remove(requests->account, ACCOUNT_BYTES, record->kept);
-}
-
-static void
 record_remove(struct requests *requests, struct record *record)
 {
-	discharge(requests, record);
+	end_look(requests, record);
+	if (record->request.kind == REQUEST_WATCHES)
+		account_remove(requests->account, ACCOUNT_WATCHES, 1);
+	if (request_waits(&record->request))
+		account_remove(requests->account, ACCOUNT_WAITS, 1);
+	else
+		requests->answering--;
+	account_remove(requests->account, ACCOUNT_BYTES, record->kept);
 	HASH_DELETE(by_number, requests->by_number, record);
 	HASH_DELETE(by_id, requests->by_id, record);
 	free(record);
+}
+
+static struct record *
+record_find(const struct requests *requests, uint64_t number)
+{
+	struct record *record;
+
+	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
+	return record;
 }
 
 void
@@ -173,9 +168,8 @@ requests_add(struct requests *requests, const struct message_id *id, const struc
 const struct request *
 requests_find(const struct requests *requests, uint64_t number)
 {
-	struct record *record;
+	const struct record *record = record_find(requests, number);
 
-	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
 	return record == NULL ? NULL : &record->request;
 }
 
@@ -193,9 +187,8 @@ requests_find_id(const struct requests *requests, const struct message_id *id)
 void
 requests_remove(struct requests *requests, uint64_t number)
 {
-	struct record *record;
+	struct record *record = record_find(requests, number);
 
-	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
 	if (record != NULL)
 		record_remove(requests, record);
 }
@@ -203,9 +196,8 @@ requests_remove(struct requests *requests, uint64_t number)
 void
 requests_keep(struct requests *requests, uint64_t number, size_t bytes)
 {
-	struct record *record;
+	struct record *record = record_find(requests, number);
 
-	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
 	if (record != NULL)
 		keep(requests, record, bytes);
 }
@@ -213,17 +205,10 @@ requests_keep(struct requests *requests, uint64_t number, size_t bytes)
 void
 requests_looked(struct requests *requests, uint64_t number)
 {
-	struct record *record;
+	struct record *record = record_find(requests, number);
 
-	HASH_FIND(by_number, requests->by_number, &number, sizeof(number), record);
 	if (record != NULL)
 		end_look(requests, record);
-}
-
-bool
-request_waits(const struct request *request)
-{
-	return request->kind == REQUEST_WAITS || request->kind == REQUEST_WATCHES;
 }
 
 void

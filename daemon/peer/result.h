@@ -37,7 +37,6 @@ struct result_facts {
 struct cJSON *result_acquire(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_verify(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_release(const struct result_facts *facts, const struct lock_answer *answer);
-/* Those of administration: result_admin.c. */
 struct cJSON *result_create(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_destroy(const struct result_facts *facts, const struct lock_answer *answer);
 struct cJSON *result_resize(const struct result_facts *facts, const struct lock_answer *answer);
@@ -59,10 +58,6 @@ const char *result_notice(const struct result_facts *facts, const struct lock_no
     const struct message_id *id, struct cJSON **ret_params);
 /* What the watch of that id is told: takes params. */
 struct cJSON *result_watched(const struct message_id *id, struct cJSON *params);
-/* A number as lock.h has them: null for -1, which is not known, and "unlimited" for LOCK_UNLIMITED. */
-void result_add_count(struct cJSON *object, const char *name, int count);
-/* A slot, or null for 0. */
-void result_add_slot(struct cJSON *object, int slot);
 /* The broker as `info` shows it. */
 struct cJSON *result_broker(const struct broker_info *info);
 /* counts of `info`. */

@@ -5,7 +5,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/view/inside.h"
-#include "daemon/view/walk.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 
@@ -86,8 +85,7 @@ end_answer(struct answer *answer, const char *list)
 static void
 add_row(struct answer *answer, const struct lock_party *party)
 {
-	const struct row_facts facts = view_facts(answer->view);
-	struct cJSON *row;
+	char *text;
 	size_t size;
 
 	answer->waiting += party->state == LOCK_PARTY_WAITING;
@@ -96,15 +94,15 @@ add_row(struct answer *answer, const struct lock_party *party)
 		answer->more++;
 		return;
 	}
-	row = row_new(&facts, party);
-	size = row_size(row);
+	text = view_row(answer->view, party);
+	size = strlen(text) + 1;
 	if (make_room(answer, "rows", size)) {
-		json_append(answer->list, row);
+		json_append(answer->list, json_new_text(text));
 		answer->size += size;
 	} else {
-		json_free(row);
 		answer->more++;
 	}
+	free(text);
 }
 
 static void
@@ -210,44 +208,23 @@ answer_counts(struct view *view, uint64_t from)
 
 /* ---- acting ---- */
 
-static void
-log_act(struct view *view, const char *what, const char *name, uint64_t waiter, uid_t uid,
-    const char *host)
-{
-	char id[WIRE_ID_SIZE];
-
-	log_info("%s %s: waiter %s, by uid %u of host %s", what, name,
-	    wire_id_write(id, view->settings.run, waiter), (unsigned)uid, host);
-}
-
-/* `what` is for the log. */
-static enum reason
-steer_one(struct view *view, uint64_t waiter, uid_t uid, const char *host,
-    enum reason (*how)(struct lock_engine *engine, uint64_t waiter), const char *what)
+enum reason
+answers_act(struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, const char *host)
 {
 	const char *waited_for = lock_waits_for(view->engine, waiter);
-	char name[LOCKNAME_MAX + 1];
+	char name[LOCKNAME_MAX + 1], id[WIRE_ID_SIZE];
 	enum reason reason;
 
 	if (waited_for == NULL)
 		return REASON_NOT_HELD;
 	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = how(view->engine, waiter);
+	reason =
+	    op == LETTER_GRANT ? lock_grant(view->engine, waiter) : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
-		log_act(view, what, name, waiter, uid, host);
+		log_info("%s %s: waiter %s, by uid %u of host %s",
+		    op == LETTER_GRANT ? "let in without a slot to" : "turned away from", name,
+		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
-}
-
-enum reason
-answers_grant(struct view *view, uint64_t waiter, uid_t uid, const char *host)
-{
-	return steer_one(view, waiter, uid, host, lock_grant, "let in without a slot to");
-}
-
-enum reason
-answers_deny(struct view *view, uint64_t waiter, uid_t uid, const char *host)
-{
-	return steer_one(view, waiter, uid, host, lock_deny, "turned away from");
 }
 
 size_t
@@ -276,61 +253,38 @@ answer_outcome(
 	inspect_answer(view->inspect, from, letter);
 }
 
-/* The one daemon at which it would wait. */
-static bool
-is_meant(const struct view *view, const struct letter *letter)
-{
-	return letter->waiter != 0 && letter->waiter_run == view->settings.run;
-}
-
-static void
-answer_find(struct view *view, uint64_t from, const struct letter *letter)
-{
-	const char *name = lock_waits_for(view->engine, letter->waiter);
-
-	answer_outcome(view, from, LETTER_FIND, name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
-}
-
-static void
-answer_deny_all(struct view *view, uint64_t from, const struct letter *letter)
-{
-	size_t denied = answers_deny_all(view, letter->name, letter->uid, letter->host);
-	struct cJSON *answer = inspect_letter(view->inspect, LETTER_DENY, true);
-
-	json_add_integer(answer, "count", (int64_t)denied);
-	inspect_answer(view->inspect, from, answer);
-}
-
 /*
- * Whether who asks to act may be obeyed: whoever may write letters here can write any uid and host into
- * one. Then the broker at least says which of its users it was.
+ * Whoever may write letters here can write any uid and host into one. So the broker at least has to say which
+ * of its users it was.
  */
-static bool
-is_vouched_for(struct view *view, const char *user)
-{
-	if (*user != '\0')
-		return true;
-	inspect_pass_over(view->inspect, user,
-	    "it wants somebody granted or denied, and the broker does not vouch for its user");
-	return false;
-}
-
 static void
-act(struct view *view, uint64_t from, const struct letter *letter)
+answer_act(struct view *view, uint64_t from, const struct letter *letter, const char *user)
 {
-	enum reason reason;
+	enum reason reason = REASON_PERMISSION_DENIED;
+	struct cJSON *answer;
+	size_t denied;
 
-	if (letter->op == LETTER_GRANT)
-		reason = answers_grant(view, letter->waiter, letter->uid, letter->host);
-	else
-		reason = answers_deny(view, letter->waiter, letter->uid, letter->host);
-	answer_outcome(view, from, letter->op, reason, NULL);
+	if (*user == '\0') {
+		inspect_pass_over(view->inspect, user,
+		    "it wants somebody granted or denied, and the broker does not vouch for its "
+		    "user");
+	} else if (letter->waiter != 0) {
+		reason = answers_act(view, letter->op, letter->waiter, letter->uid, letter->host);
+	} else {
+		denied = answers_deny_all(view, letter->name, letter->uid, letter->host);
+		answer = inspect_letter(view->inspect, LETTER_DENY, true);
+		json_add_integer(answer, "count", (int64_t)denied);
+		inspect_answer(view->inspect, from, answer);
+	}
+	if (letter->waiter != 0)
+		answer_outcome(view, from, letter->op, reason, NULL);
 }
 
 void
 answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user)
 {
 	struct view *view = ctx;
+	const char *name;
 
 	switch (letter->op) {
 	case LETTER_HELLO:
@@ -343,22 +297,18 @@ answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char 
 		answer_counts(view, from);
 		break;
 	case LETTER_FIND:
-		if (is_meant(view, letter))
-			answer_find(view, from, letter);
-		break;
 	case LETTER_GRANT:
 	case LETTER_DENY:
-		if (letter->waiter != 0 && !is_meant(view, letter))
+		/* It is for the one daemon at which that waiter would wait. */
+		if (letter->waiter != 0 && letter->waiter_run != view->run)
 			break;
-		if (!is_vouched_for(view, user)) {
-			if (letter->waiter != 0)
-				answer_outcome(
-				    view, from, letter->op, REASON_PERMISSION_DENIED, NULL);
-		} else if (letter->waiter != 0) {
-			act(view, from, letter);
-		} else {
-			answer_deny_all(view, from, letter);
+		if (letter->op != LETTER_FIND) {
+			answer_act(view, from, letter, user);
+			break;
 		}
+		name = lock_waits_for(view->engine, letter->waiter);
+		answer_outcome(
+		    view, from, LETTER_FIND, name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
 		break;
 	}
 }

@@ -1,8 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "daemon/base/mem.h"
 #include "daemon/view/inside.h"
 #include "protocol/json.h"
@@ -21,12 +19,9 @@ struct tally {
 
 /* The result of a `list` that is to say who waits. */
 struct census {
-	uint64_t id;
-	uint64_t peer, request;
+	struct view_request request;
 	struct cJSON *list;    /* owned */
 	struct tally *tallies; /* owned */
-	uint64_t inquiry;
-	UT_hash_handle hh;
 };
 
 static struct tally *
@@ -54,22 +49,13 @@ count(void *ctx, const char *name, size_t waiting)
 	tally->waiting += waiting;
 }
 
-static struct census *
-census_find(const struct view *view, uint64_t id)
-{
-	struct census *census;
-
-	HASH_FIND(hh, view->censuses, &id, sizeof(id), census);
-	return census;
-}
-
 static void
-census_free(struct view *view, struct census *census)
+census_free(struct view *view, struct view_request *request)
 {
+	struct census *census = (struct census *)request;
 	struct tally *tally, *next;
 
-	inspect_end(view->inspect, census->inquiry);
-	HASH_DELETE(hh, view->censuses, census);
+	view_request_end(view, request);
 	HASH_ITER (hh, census->tallies, tally, next) {
 		HASH_DELETE(hh, census->tallies, tally);
 		free(tally->name);
@@ -77,29 +63,6 @@ census_free(struct view *view, struct census *census)
 	}
 	json_free(census->list);
 	free(census);
-}
-
-void
-census_free_all(struct view *view)
-{
-	struct census *census, *next;
-
-	HASH_ITER (hh, view->censuses, census, next)
-		census_free(view, census);
-}
-
-void
-census_peer_left(struct view *view, uint64_t peer)
-{
-	struct census *census, *next;
-
-	HASH_ITER (hh, view->censuses, census, next) {
-		if (census->peer != peer)
-			continue;
-		inspect_leave(view->inspect, census->inquiry);
-		census->inquiry = 0;
-		census_free(view, census);
-	}
 }
 
 static void
@@ -116,18 +79,17 @@ finish(struct view *view, struct census *census)
 		json_add_integer(
 		    (struct cJSON *)row, "waiting", tally == NULL ? 0 : (int64_t)tally->waiting);
 	}
-	json_add(list, "unknown_hosts", inspect_missing(view->inspect, census->inquiry));
+	json_add(list, "unknown_hosts", inspect_missing(view->inspect, census->request.inquiry));
 	census->list = NULL;
-	view->listener.done(
-	    view->listener.ctx, census->peer, census->request, REASON_NONE, NULL, list);
-	census_free(view, census);
+	view_done(view, census->request.peer, census->request.number, list);
+	census_free(view, &census->request);
 }
 
 static void
 heard(void *ctx, uint64_t id, const struct letter *answer)
 {
 	struct view *view = ctx;
-	struct census *census = census_find(view, id);
+	struct census *census = view_request_find(view, id);
 	const char *name;
 	int64_t waiting;
 
@@ -137,37 +99,38 @@ heard(void *ctx, uint64_t id, const struct letter *answer)
 		    json_integer(json_next(json_first(pair)), &waiting))
 			count(census, name, (size_t)waiting);
 	}
-	if (inspect_is_whole(view->inspect, census->inquiry))
+	if (inspect_is_whole(view->inspect, census->request.inquiry))
 		finish(view, census);
 }
 
 static void
 over(void *ctx, uint64_t id)
 {
-	finish(ctx, census_find(ctx, id));
+	finish(ctx, view_request_find(ctx, id));
 }
 
 void
 view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *list)
 {
 	struct census *census = mem_alloc(sizeof(*census));
-	const struct inspect_done done = {
-	    .everybody = true, .heard = heard, .over = over, .ctx = view, .id = view_id(view)};
 	const struct cJSON *row;
 	size_t rows = 0;
 
-	census->id = done.id;
-	census->peer = peer;
-	census->request = request;
+	census->request.free = census->request.left = census_free;
+	view_request_begin(view, &census->request, peer, request);
 	census->list = list;
-	HASH_ADD(hh, view->censuses, id, sizeof(census->id), census);
 	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row))
 		rows++;
 	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
 	view->listener.looked(view->listener.ctx, peer, request);
 	lock_each_waiting(view->engine, count, census);
-	census->inquiry = inspect_ask(view->inspect, view_user(view, peer), LETTER_WAITING,
-	    inspect_letter(view->inspect, LETTER_WAITING, false), done);
-	if (inspect_is_whole(view->inspect, census->inquiry))
+	census->request.inquiry = inspect_ask(view->inspect, census->request.user, LETTER_WAITING,
+	    inspect_letter(view->inspect, LETTER_WAITING, false),
+	    (struct inspect_done){.everybody = true,
+		.heard = heard,
+		.over = over,
+		.ctx = view,
+		.id = census->request.id});
+	if (inspect_is_whole(view->inspect, census->request.inquiry))
 		finish(view, census);
 }

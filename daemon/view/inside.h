@@ -1,16 +1,19 @@
 /*
- * The inside of the view, shared by the files of this folder; who is outside includes view.h.
+ * The inside of the view, shared by the files of this folder; who is outside includes view.h. From below:
  *
  *	wire_id, row, letter	ids, rows and letters: pure
+ *	turns			users take turns
  *	inspect			asking the other daemons
+ *	inside			jobs, requests that ask them, a walk through our own rows
  *	answers			answering them
  *	show, census, steer	a request each: rows of one name; who waits, by name; grant and deny
- *	feed, feed_tell		watches; changes, mirror, walk: what they know
+ *	mirror, feed		watches: what they know, and what they are told
  *	view			the door, and whether this daemon answers others
- *	turns			users take turns
  */
 #ifndef VIEW_INSIDE_H
 #define VIEW_INSIDE_H
+
+#include <uthash.h>
 
 #include "daemon/base/queue.h"
 #include "daemon/view/inspect.h"
@@ -19,10 +22,7 @@
 #include "daemon/view/view.h"
 
 struct asked;
-struct census;
 struct feed;
-struct showing;
-struct steering;
 
 /*
  * Something that takes long: `step` is called in slices of time until the job ends itself. A step returns soon
@@ -35,56 +35,91 @@ struct job {
 	struct turn turn;
 };
 
+/* A request of a local peer for which other daemons are asked: the first member of what its file keeps of it. */
+struct view_request {
+	uint64_t id; /* never used twice */
+	uint64_t peer, number;
+	int64_t user;
+	uint64_t inquiry; /* 0: none is in progress */
+	void (*free)(struct view *view, struct view_request *request);
+	/* Its peer has left, and its inquiry is over. NULL: it goes on. */
+	void (*left)(struct view *view, struct view_request *request);
+	UT_hash_handle hh;
+};
+
 struct view {
 	struct lock_engine *engine; /* borrowed, as the next two */
 	struct timers *timers;
-	struct view_settings settings;
+	uint32_t run;              /* of this daemon */
+	const char *host, *naming; /* owned */
 	struct view_listener listener;
-	struct inspect *inspect;    /* owned, as all that follow */
-	struct showing *showings;   /* of show.c */
-	struct census *censuses;    /* of census.c */
-	struct steering *steerings; /* of steer.c */
-	struct feed *feed;          /* of feed.c */
-	TAILQ_HEAD(, asked) asked;  /* of answers.c */
+	struct inspect *inspect;       /* owned, as all that follow */
+	struct view_request *requests; /* by id */
+	uint64_t last_id;
+	struct feed *feed;         /* of feed.c */
+	TAILQ_HEAD(, asked) asked; /* of answers.c */
 	size_t asked_count;
 	struct turns jobs;
 	struct timer work;   /* set while there are some */
 	struct turns counts; /* showings that want a second count: one of each user is counted */
-	uint64_t last_id;
 	struct timer settle; /* set when it is to be seen whether others are to be answered */
 };
 
-/* A number never given before. */
-uint64_t view_id(struct view *view);
+int64_t view_now(const struct view *view);
 struct row_facts view_facts(const struct view *view);
-/* Whether a slice of time has ended. */
-bool view_is_over(const struct view *view, int64_t end);
-/* The user who makes that request now. */
-int64_t view_user(const struct view *view, uint64_t peer);
+/* One of our own rows as JSON; malloc'ed. */
+char *view_row(const struct view *view, const struct lock_party *party);
+struct view_peer view_peer(const struct view *view, uint64_t peer);
+/* The answer to a request: a result, which is taken; or a refusal, text NULL = the reason's own. */
+void view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result);
+void view_refuse(
+    struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text);
+
+/* Before the first job. */
+void view_jobs_init(struct view *view);
 /* The last job of that user, which may be TURNS_DAEMONS. */
 void view_job_begin(struct view *view, struct job *job, int64_t user);
 /* One that has ended, or never began, is fine. */
 void view_job_end(struct view *view, struct job *job);
-/* The answer to a request: a refusal; text NULL = the reason's own. */
-void view_refuse(
-    struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text);
+/* Whether a slice of time has ended. */
+bool view_is_over(const struct view *view, int64_t end);
+
+/* A request begins; `free` and `left` are set. */
+void view_request_begin(
+    struct view *view, struct view_request *request, uint64_t peer, uint64_t number);
+/* NULL: it has ended. */
+void *view_request_find(const struct view *view, uint64_t id);
+/* For its free(): it is none any more, and its inquiry ends. */
+void view_request_end(struct view *view, struct view_request *request);
+
+/*
+ * A walk through the rows of this daemon in steps, between which they change: those that were there when it
+ * began are met, but for those that are gone, or hold instead of waiting, when their turn comes.
+ */
+struct walk {
+	const char *name;      /* borrowed; NULL: all */
+	struct walk_row *rows; /* owned; of one name those who hold; NULL: it has not begun */
+	size_t count, room, next;
+	struct lock_place place; /* of one name */
+};
+
+/* name (borrowed) NULL: all. As lock_each(). */
+void walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name);
+/* Bytes that it needs. */
+size_t walk_size(const struct walk *walk);
+/* The next row; false: there is none. */
+bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_party *ret);
+/* Also for one that was zeroed and never began. */
+void walk_end(struct walk *walk);
 
 /* answers.c: what other daemons ask; an inspect_asked_fn. */
 void answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user);
-/* Acting on who waits here, and the log line about it; `host`: whose uid that is. */
-enum reason answers_grant(struct view *view, uint64_t waiter, uid_t uid, const char *host);
-enum reason answers_deny(struct view *view, uint64_t waiter, uid_t uid, const char *host);
-size_t answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
-
-/* show.c: the engine's answer to what it asked under that number. */
-void show_answered(struct view *view, uint64_t id, const struct lock_answer *answer);
-void show_free_all(struct view *view);
 void answers_free_all(struct view *view);
-/* Nobody is left to answer. */
-void show_peer_left(struct view *view, uint64_t peer);
-void census_peer_left(struct view *view, uint64_t peer);
-void census_free_all(struct view *view);
-void steer_free_all(struct view *view);
+/* Grants or denies who waits here, with a log line about it; `host`: whose uid that is. */
+enum reason answers_act(
+    struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, const char *host);
+/* Denies all who wait here for that name; returns how many. */
+size_t answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
 
 /* feed.c */
 struct feed *feed_new(struct view *view);

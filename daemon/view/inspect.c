@@ -47,12 +47,12 @@ struct inquiry {
 };
 
 struct inspect {
-	struct broker *broker; /* borrowed */
-	struct timers *timers; /* borrowed */
-	struct inspect_settings settings;
+	struct broker *broker;   /* borrowed */
+	struct timers *timers;   /* borrowed */
+	struct letter_head head; /* of our letters; its strings are borrowed */
+	int64_t timeout;
 	inspect_asked_fn *asked;
 	void *ctx;
-	bool stays;
 	bool greeted; /* hello was sent */
 	struct timer hello;
 	struct known *known;             /* owned */
@@ -85,8 +85,6 @@ known_find(const struct inspect *inspect, uint32_t run)
 static void
 known_forget(struct inspect *inspect, struct known *known)
 {
-	if (known == NULL)
-		return;
 	HASH_DELETE(hh, inspect->known, known);
 	free(known->host);
 	free(known);
@@ -98,10 +96,11 @@ known_heard(struct inspect *inspect, const struct letter *letter)
 {
 	struct known *known = known_find(inspect, letter->run);
 
-	if (letter->run == inspect->settings.run)
+	if (letter->run == inspect->head.run)
 		return;
 	if (!letter->stays) {
-		known_forget(inspect, known);
+		if (known != NULL)
+			known_forget(inspect, known);
 		return;
 	}
 	if (known == NULL) {
@@ -113,15 +112,6 @@ known_heard(struct inspect *inspect, const struct letter *letter)
 		HASH_ADD(hh, inspect->known, run, sizeof(known->run), known);
 	}
 	known->missed = 0;
-}
-
-static void
-known_free_all(struct inspect *inspect)
-{
-	struct known *known, *next;
-
-	HASH_ITER (hh, inspect->known, known, next)
-		known_forget(inspect, known);
 }
 
 bool
@@ -198,7 +188,7 @@ inquiry_send(struct inspect *inspect, struct inquiry *inquiry)
 		HASH_ADD(
 		    by_asked, inspect->asked_inquiries, asked, sizeof(inquiry->asked), inquiry);
 	timers_set(inspect->timers, &inquiry->deadline,
-	    inquiry->asked == 0 ? now : now + inspect->settings.timeout);
+	    inquiry->asked == 0 ? now : now + inspect->timeout);
 }
 
 /* Sends those of that user whose turn has come. */
@@ -358,7 +348,7 @@ read_letter(
 {
 	const char *what;
 
-	switch (letter_parse(letter->text, letter->len, inspect->settings.naming, ret, &what)) {
+	switch (letter_parse(letter->text, letter->len, inspect->head.naming, ret, &what)) {
 	case LETTER_READ:
 		if (ret->answer == answer)
 			return true;
@@ -421,7 +411,7 @@ inspect_letter_replied(struct inspect *inspect, const struct broker_letter *lett
 	if (!read_letter(inspect, letter, true, &read))
 		return;
 	known_heard(inspect, &read);
-	if (inquiry != NULL && read.run != inspect->settings.run && take_part(inquiry, &read)) {
+	if (inquiry != NULL && read.run != inspect->head.run && take_part(inquiry, &read)) {
 		if (!inquiry->left)
 			inquiry->done.heard(inquiry->done.ctx, inquiry->done.id, &read);
 		else if (inspect_is_whole(inspect, inquiry->id))
@@ -441,12 +431,7 @@ inspect_unheard(struct inspect *inspect)
 struct cJSON *
 inspect_letter(const struct inspect *inspect, enum letter_op op, bool answer)
 {
-	const struct letter_head head = {.run = inspect->settings.run,
-	    .host = inspect->settings.host,
-	    .naming = inspect->settings.naming,
-	    .stays = inspect->stays};
-
-	return letter_new(&head, op, answer);
+	return letter_new(&inspect->head, op, answer);
 }
 
 bool
@@ -486,9 +471,9 @@ say_hello(void *ctx, uint64_t id)
 void
 inspect_stay(struct inspect *inspect, bool stays)
 {
-	if (stays == inspect->stays)
+	if (stays == inspect->head.stays)
 		return;
-	inspect->stays = stays;
+	inspect->head.stays = stays;
 	if (stays) {
 		broker_inbox_open(inspect->broker);
 		say_hello(inspect, 0);
@@ -504,20 +489,21 @@ inspect_stay(struct inspect *inspect, bool stays)
 bool
 inspect_stays(const struct inspect *inspect)
 {
-	return inspect->stays;
+	return inspect->head.stays;
 }
 
 /* ---- lifecycle ---- */
 
 struct inspect *
-inspect_new(struct broker *broker, struct timers *timers, const struct inspect_settings *settings,
-    inspect_asked_fn *asked, void *ctx)
+inspect_new(struct broker *broker, struct timers *timers, const struct letter_head *head,
+    int64_t timeout, inspect_asked_fn *asked, void *ctx)
 {
 	struct inspect *inspect = mem_alloc(sizeof(*inspect));
 
 	inspect->broker = broker;
 	inspect->timers = timers;
-	inspect->settings = *settings;
+	inspect->head = *head;
+	inspect->timeout = timeout;
 	inspect->asked = asked;
 	inspect->ctx = ctx;
 	inspect->rolled = INT64_MIN;
@@ -529,13 +515,14 @@ inspect_new(struct broker *broker, struct timers *timers, const struct inspect_s
 void
 inspect_set_timeout(struct inspect *inspect, int64_t timeout)
 {
-	inspect->settings.timeout = timeout;
+	inspect->timeout = timeout;
 }
 
 void
 inspect_free(struct inspect *inspect)
 {
 	struct inquiry *inquiry, *next;
+	struct known *known, *next_known;
 
 	if (inspect == NULL)
 		return;
@@ -543,6 +530,7 @@ inspect_free(struct inspect *inspect)
 	timers_cancel(inspect->timers, &inspect->hello);
 	HASH_ITER (hh, inspect->inquiries, inquiry, next)
 		inquiry_free(inspect, inquiry);
-	known_free_all(inspect);
+	HASH_ITER (hh, inspect->known, known, next_known)
+		known_forget(inspect, known);
 	free(inspect);
 }

@@ -31,18 +31,13 @@
 
 struct inspect;
 
-struct inspect_settings {
-	uint32_t run;
-	const char *host, *naming; /* borrowed */
-	int64_t timeout;           /* ns until an inquiry ends */
-};
-
 /* `user` is the broker's user who sent it, vouched for by it; "": not said. */
 typedef void inspect_asked_fn(
     void *ctx, uint64_t from, const struct letter *letter, const char *user);
 
+/* head: its strings are borrowed. timeout: ns until an inquiry ends. */
 struct inspect *inspect_new(struct broker *broker, struct timers *timers,
-    const struct inspect_settings *settings, inspect_asked_fn *asked, void *ctx);
+    const struct letter_head *head, int64_t timeout, inspect_asked_fn *asked, void *ctx);
 /* Says bye if it has said hello. Its inquiries end untold. */
 void inspect_free(struct inspect *inspect);
 void inspect_set_timeout(struct inspect *inspect, int64_t timeout);

@@ -37,13 +37,12 @@ letter_text(struct cJSON *letter)
 /* ---- reading ---- */
 
 static bool
-read_count(const struct cJSON *tree, const char *name, uint64_t *ret)
+read_number(const struct cJSON *tree, const char *name, int64_t most, uint64_t *ret)
 {
 	const struct cJSON *value = json_get(tree, name);
 	int64_t integer = 0;
 
-	if (value != NULL &&
-	    (!json_integer(value, &integer) || integer < 0 || integer > LETTER_COUNT_MAX))
+	if (value != NULL && (!json_integer(value, &integer) || integer < 0 || integer > most))
 		return false;
 	*ret = (uint64_t)integer;
 	return true;
@@ -89,54 +88,6 @@ slots_are_sane(const struct cJSON *slots)
 }
 
 static bool
-read_name(struct letter *letter)
-{
-	const struct cJSON *name = json_get(letter->tree, "name");
-
-	return name == NULL || json_is_null(name) ||
-	       (json_string(name, &letter->name) &&
-		   lockname_error(letter->name, strlen(letter->name)) == NULL);
-}
-
-static bool
-read_waiter(struct letter *letter)
-{
-	const struct cJSON *waiter = json_get(letter->tree, "waiter");
-	const char *text;
-
-	return waiter == NULL || (json_string(waiter, &text) &&
-				     wire_id_parse(text, &letter->waiter_run, &letter->waiter) &&
-				     letter->waiter != 0);
-}
-
-static bool
-read_uid(struct letter *letter)
-{
-	const struct cJSON *value = json_get(letter->tree, "uid");
-	int64_t uid = 0;
-
-	if (value != NULL && (!json_integer(value, &uid) || uid < 0 || uid > UINT32_MAX))
-		return false;
-	letter->uid = (uid_t)uid;
-	return true;
-}
-
-static bool
-read_reason(struct letter *letter)
-{
-	const struct cJSON *reason = json_get(letter->tree, "reason");
-	const char *word;
-
-	letter->reason = REASON_NONE;
-	if (reason == NULL)
-		return true;
-	if (!json_string(reason, &word))
-		return false;
-	letter->reason = reason_from_word(word);
-	return letter->reason != REASON_NONE;
-}
-
-static bool
 is_host(const char *text)
 {
 	size_t len = strlen(text);
@@ -177,16 +128,30 @@ read_head(struct letter *letter)
 static const char *
 read_body(struct letter *letter)
 {
-	const struct cJSON *tree = letter->tree;
+	const struct cJSON *tree = letter->tree, *last = json_get(tree, "last");
+	const struct cJSON *name = json_get(tree, "name"), *waiter = json_get(tree, "waiter");
+	const struct cJSON *reason = json_get(tree, "reason");
+	const char *text;
+	uint64_t uid;
 
 	letter->last = true;
-	if (json_get(tree, "last") != NULL && !json_bool(json_get(tree, "last"), &letter->last))
+	if (last != NULL && !json_bool(last, &letter->last))
 		return "a flag is none";
-	if (!read_name(letter) || !read_waiter(letter) || !read_uid(letter))
+	if ((name != NULL && !json_is_null(name) &&
+		(!json_string(name, &letter->name) ||
+		    lockname_error(letter->name, strlen(letter->name)) != NULL)) ||
+	    (waiter != NULL && (!json_string(waiter, &text) ||
+				   !wire_id_parse(text, &letter->waiter_run, &letter->waiter) ||
+				   letter->waiter == 0)) ||
+	    !read_number(tree, "uid", UINT32_MAX, &uid))
 		return "a name, an id or a uid is none";
-	if (!read_reason(letter) || !read_count(tree, "count", &letter->count) ||
-	    !read_count(tree, "waiting", &letter->waiting) ||
-	    !read_count(tree, "more", &letter->more))
+	letter->uid = (uid_t)uid;
+	if (reason != NULL && json_string(reason, &text))
+		letter->reason = reason_from_word(text);
+	if ((reason != NULL && letter->reason == REASON_NONE) ||
+	    !read_number(tree, "count", LETTER_COUNT_MAX, &letter->count) ||
+	    !read_number(tree, "waiting", LETTER_COUNT_MAX, &letter->waiting) ||
+	    !read_number(tree, "more", LETTER_COUNT_MAX, &letter->more))
 		return "an outcome or a number is none";
 	if (!read_array(tree, "rows", &letter->rows) ||
 	    !read_array(tree, "slots", &letter->slots) || !slots_are_sane(letter->slots) ||

@@ -29,6 +29,78 @@ struct teller {
 	UT_hash_handle hh;
 };
 
+/* ---- changes ---- */
+
+/* That of a row, which is the newest now; made when it has none. */
+static struct change *
+touch(struct changes *changes, const char *waiter, const char *name, bool elsewhere)
+{
+	struct change *change;
+
+	HASH_FIND(hh, changes->by_waiter, waiter, strlen(waiter), change);
+	if (change == NULL) {
+		change = mem_alloc(sizeof(*change));
+		change->waiter = mem_strdup(waiter);
+		change->name = mem_strdup(name);
+		change->elsewhere = elsewhere;
+		HASH_ADD_KEYPTR(
+		    hh, changes->by_waiter, change->waiter, strlen(change->waiter), change);
+	} else {
+		TAILQ_REMOVE(&changes->list, change, next);
+	}
+	TAILQ_INSERT_TAIL(&changes->list, change, next);
+	change->order = ++changes->last;
+	return change;
+}
+
+void
+changes_row(
+    struct changes *changes, const char *waiter, const char *name, bool elsewhere, char *row)
+{
+	struct change *change = touch(changes, waiter, name, elsewhere);
+
+	free(change->row);
+	change->row = row;
+	change->row_order = change->order;
+	change->gone = false;
+}
+
+void
+changes_gone(struct changes *changes, const char *waiter, const char *name, bool elsewhere)
+{
+	touch(changes, waiter, name, elsewhere)->gone = true;
+}
+
+size_t
+changes_count(const struct changes *changes)
+{
+	return HASH_CNT(hh, changes->by_waiter);
+}
+
+void
+changes_forget(struct changes *changes, uint64_t order)
+{
+	struct change *change;
+
+	while ((change = TAILQ_FIRST(&changes->list)) != NULL && change->order <= order) {
+		TAILQ_REMOVE(&changes->list, change, next);
+		HASH_DELETE(hh, changes->by_waiter, change);
+		free(change->waiter);
+		free(change->name);
+		free(change->row);
+		free(change);
+	}
+}
+
+/* ---- rows of other daemons ---- */
+
+void
+mirror_init(struct mirror *mirror)
+{
+	*mirror = (struct mirror){0};
+	TAILQ_INIT(&mirror->changes.list);
+}
+
 static void
 mirrored_forget(struct mirror *mirror, struct mirrored *mirrored)
 {
@@ -60,8 +132,7 @@ teller_forget(struct mirror *mirror, struct teller *teller)
 
 /* Takes the row. */
 static void
-take_row(
-    struct mirror *mirror, struct changes *changes, uint32_t run, uint64_t round, struct cJSON *row)
+take_row(struct mirror *mirror, uint32_t run, uint64_t round, struct cJSON *row)
 {
 	const char *waiter = row_waiter(row);
 	struct mirrored *mirrored;
@@ -80,16 +151,21 @@ take_row(
 	}
 	mirrored->round = round;
 	if (mirrored->row == NULL || !row_same(mirrored->row, row))
-		changes_row(changes, waiter, row_name(row), true, json_print(row));
+		changes_row(&mirror->changes, waiter, row_name(row), true, json_print(row));
 	json_free(mirrored->row);
 	mirrored->row = row;
 }
 
-static void
-take_teller(struct mirror *mirror, const struct letter *answer)
+void
+mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round)
 {
 	struct teller *teller = teller_find(mirror, answer->run);
 
+	for (const struct cJSON *row = json_first(answer->rows); row != NULL;
+	     row = json_next(row)) {
+		if (row_is_sane(row, answer->run, answer->host))
+			take_row(mirror, answer->run, round, row_copy(row));
+	}
 	if (teller == NULL) {
 		if (HASH_CNT(hh, mirror->tellers) >= INSPECT_HOSTS_MAX)
 			return;
@@ -102,19 +178,8 @@ take_teller(struct mirror *mirror, const struct letter *answer)
 }
 
 void
-mirror_take(
-    struct mirror *mirror, struct changes *changes, const struct letter *answer, uint64_t round)
-{
-	for (const struct cJSON *row = json_first(answer->rows); row != NULL;
-	     row = json_next(row)) {
-		if (row_is_sane(row, answer->run, answer->host))
-			take_row(mirror, changes, answer->run, round, row_copy(row));
-	}
-	take_teller(mirror, answer);
-}
-
-static void
-forget_the_silent(struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry)
+mirror_end_round(
+    struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry, uint64_t round)
 {
 	struct teller *teller, *next;
 
@@ -124,13 +189,6 @@ forget_the_silent(struct mirror *mirror, const struct inspect *inspect, uint64_t
 		else if (++teller->missed > ROUNDS_MISSED_MAX)
 			teller_forget(mirror, teller);
 	}
-}
-
-void
-mirror_end_round(
-    struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry, uint64_t round)
-{
-	forget_the_silent(mirror, inspect, inquiry);
 	mirror->sweep = mirror->rows;
 	mirror->swept = round;
 }
@@ -147,7 +205,7 @@ mirror_forget(struct mirror *mirror, uint64_t round)
 }
 
 bool
-mirror_sweep(struct mirror *mirror, struct changes *changes)
+mirror_sweep(struct mirror *mirror)
 {
 	struct mirrored *mirrored = mirror->sweep;
 	const struct teller *teller;
@@ -157,7 +215,7 @@ mirror_sweep(struct mirror *mirror, struct changes *changes)
 	mirror->sweep = mirrored->hh.next;
 	teller = teller_find(mirror, mirrored->run);
 	if (mirrored->round < mirror->swept && (teller == NULL || teller->missed == 0)) {
-		changes_gone(changes, mirrored->waiter, row_name(mirrored->row), true);
+		changes_gone(&mirror->changes, mirrored->waiter, row_name(mirrored->row), true);
 		mirrored_forget(mirror, mirrored);
 	}
 	return true;

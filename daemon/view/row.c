@@ -1,6 +1,5 @@
 #include "daemon/view/row.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -222,16 +221,6 @@ row_copy(const struct cJSON *row)
 }
 
 /* ---- reading ---- */
-
-size_t
-row_size(const struct cJSON *row)
-{
-	char *text = json_print(row);
-	size_t size = text == NULL ? 0 : strlen(text) + 1;
-
-	free(text);
-	return size;
-}
 
 static const char *
 text_of(const struct cJSON *row, const char *name)

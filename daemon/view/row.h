@@ -31,8 +31,6 @@ struct cJSON *row_unknown(const char *name, int slot);
 bool row_is_sane(const struct cJSON *row, uint32_t run, const char *host);
 /* A sane row without such members. */
 struct cJSON *row_copy(const struct cJSON *row);
-/* Bytes that it takes on a line, a comma included. */
-size_t row_size(const struct cJSON *row);
 
 /* Of a sane row. */
 const char *row_waiter(const struct cJSON *row);

@@ -1,12 +1,8 @@
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "daemon/base/mem.h"
 #include "daemon/view/inside.h"
-#include "daemon/view/walk.h"
 #include "protocol/json.h"
 #include "protocol/line.h"
 #include "protocol/methods.h"
@@ -17,7 +13,7 @@
  * over; a taken slot that nobody explains is waited for until then. As it may have changed hands
  * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too. That second
  * count is not one of the user's looks. Each user has one second count at a time, not counting those of peers
- * that have left. The rows of this daemon are added last, as a job (view.c): there may be many.
+ * that have left. The rows of this daemon are added last, as a job (inside.h): there may be many.
  *
  *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
  *	                                  |                                                       v
@@ -46,9 +42,7 @@ struct rows {
 };
 
 struct showing {
-	uint64_t id;
-	uint64_t peer, request;
-	int64_t user;
+	struct view_request request;
 	enum showing_state state;
 	char *name;         /* owned */
 	enum reason reason; /* COUNTED: of the broker's answer */
@@ -61,7 +55,6 @@ struct showing {
 	size_t theirs; /* of the waiters, those of other daemons: the first */
 	size_t bytes;  /* of both */
 	uint64_t waiting, more;
-	uint64_t inquiry;      /* 0: none is in progress */
 	struct cJSON *missing; /* owned; when the inquiry is over: who did not answer */
 	struct turn counts;    /* COUNTING_AGAIN: the first of its user is counted */
 	bool counted_again;    /* COUNTING_AGAIN: the broker was asked */
@@ -70,17 +63,7 @@ struct showing {
 	struct job job;   /* WRITING */
 	struct walk walk; /* the same */
 	bool full;        /* a row found no room: the others are not written in vain */
-	UT_hash_handle hh;
 };
-
-static struct showing *
-showing_find(const struct view *view, uint64_t id)
-{
-	struct showing *showing;
-
-	HASH_FIND(hh, view->showings, &id, sizeof(id), showing);
-	return showing;
-}
 
 static void
 rows_free(struct rows *rows)
@@ -97,26 +80,26 @@ count_first(struct view *view, int64_t user)
 	struct showing *first = turns_of(&view->counts, user, 0);
 
 	if (first != NULL && !first->counted_again)
-		timers_set(
-		    view->timers, &first->count_again, clock_now(timers_clock(view->timers)));
+		timers_set(view->timers, &first->count_again, view_now(view));
 }
 
 static void
 end_count(struct view *view, struct showing *showing)
 {
 	turns_remove(&view->counts, &showing->counts);
-	count_first(view, showing->user);
+	count_first(view, showing->request.user);
 }
 
 static void
-showing_free(struct view *view, struct showing *showing)
+showing_free(struct view *view, struct view_request *request)
 {
-	inspect_end(view->inspect, showing->inquiry);
+	struct showing *showing = (struct showing *)request;
+
+	view_request_end(view, request);
 	end_count(view, showing);
 	timers_cancel(view->timers, &showing->count_again);
 	view_job_end(view, &showing->job);
 	walk_end(&showing->walk);
-	HASH_DELETE(hh, view->showings, showing);
 	rows_free(&showing->holders);
 	rows_free(&showing->waiters);
 	json_free(showing->missing);
@@ -126,35 +109,36 @@ showing_free(struct view *view, struct showing *showing)
 	free(showing);
 }
 
-void
-show_free_all(struct view *view)
+/* Its peer has left. */
+static void
+showing_left(struct view *view, struct view_request *request)
 {
-	struct showing *showing, *next;
+	struct showing *showing = (struct showing *)request;
 
-	HASH_ITER (hh, view->showings, showing, next)
-		showing_free(view, showing);
+	if (showing->state == SHOW_COUNTING)
+		showing->has_left = true;
+	else
+		showing_free(view, request);
 }
 
 /* ---- rows ---- */
 
+/* Some row, or daemon, has that slot. */
 static void
-explain(struct showing *showing, int slot)
+explain(void *ctx, int slot)
 {
+	struct showing *showing = ctx;
+
 	if (slot >= 0 && slot <= METHODS_SLOTS_MAX)
 		showing->explained[slot] = true;
-}
-
-static void
-explain_slot(void *ctx, int slot)
-{
-	explain(ctx, slot);
 }
 
 /* So many bytes are kept until the answer. */
 static void
 keep(const struct view *view, const struct showing *showing, size_t bytes)
 {
-	view->listener.keep(view->listener.ctx, showing->peer, showing->request, bytes);
+	view->listener.keep(
+	    view->listener.ctx, showing->request.peer, showing->request.number, bytes);
 }
 
 /* Takes the row. */
@@ -167,7 +151,7 @@ add_row(const struct view *view, struct showing *showing, struct cJSON *row)
 
 	explain(showing, row_takes(row));
 	if (showing->bytes + size > ROWS_BYTES_MAX ||
-	    view->listener.room(view->listener.ctx, showing->peer) < size) {
+	    view_peer(view, showing->request.peer).room < size) {
 		showing->full = true;
 		showing->more++;
 		free(text);
@@ -183,13 +167,6 @@ add_row(const struct view *view, struct showing *showing, struct cJSON *row)
 	json_free(row);
 }
 
-/* What is known here of who has a slot: it changes while the others are asked. */
-static void
-explain_ours(const struct view *view, struct showing *showing)
-{
-	lock_each_taken(view->engine, showing->name, explain_slot, showing);
-}
-
 /* The first taken slot that nobody explains, from that place on; busy_count: there is none. */
 static size_t
 next_unexplained(const struct showing *showing, size_t from)
@@ -199,11 +176,15 @@ next_unexplained(const struct showing *showing, size_t from)
 	return from;
 }
 
-static bool
-all_is_explained(const struct view *view, struct showing *showing)
+/*
+ * What is known here of who has a slot: it changes while the others are asked. Returns the first taken slot that
+ * nobody explains even so.
+ */
+static size_t
+explain_ours(const struct view *view, struct showing *showing)
 {
-	explain_ours(view, showing);
-	return next_unexplained(showing, 0) == showing->busy_count;
+	lock_each_taken(view->engine, showing->name, explain, showing);
+	return next_unexplained(showing, 0);
 }
 
 /* ---- the result ---- */
@@ -220,15 +201,6 @@ compare_shown(const void *a, const void *b)
 	return one->at < other->at ? -1 : 1;
 }
 
-static void
-sort_by_slot(struct rows *rows)
-{
-	for (size_t i = 0; i < rows->count; i++)
-		rows->list[i].at = i;
-	if (rows->count > 0)
-		qsort(rows->list, rows->count, sizeof(struct shown), compare_shown);
-}
-
 /* From `first` on, and then those before. */
 static struct cJSON *
 array_of(const struct rows *rows, size_t first)
@@ -240,30 +212,23 @@ array_of(const struct rows *rows, size_t first)
 	return array;
 }
 
-static void
-add_slots(struct cJSON *result, const struct showing *showing)
-{
-	bool has_mutex = showing->busy_count > 0 && showing->busy[0] == 0;
-
-	if (showing->reason != REASON_NONE) {
-		json_add_null(result, "slots");
-		json_add_null(result, "busy");
-		return;
-	}
-	if (showing->slots == LOCK_UNLIMITED)
-		json_add_string(result, "slots", "unlimited");
-	else
-		json_add_integer(result, "slots", showing->slots);
-	json_add_integer(result, "busy", (int64_t)showing->busy_count - has_mutex);
-}
-
 static struct cJSON *
 result_of(struct showing *showing)
 {
 	struct cJSON *result = json_new_object();
+	bool has_mutex = showing->busy_count > 0 && showing->busy[0] == 0;
 
 	json_add_string(result, "name", showing->name);
-	add_slots(result, showing);
+	if (showing->reason != REASON_NONE)
+		json_add_null(result, "slots");
+	else if (showing->slots == LOCK_UNLIMITED)
+		json_add_string(result, "slots", "unlimited");
+	else
+		json_add_integer(result, "slots", showing->slots);
+	if (showing->reason != REASON_NONE)
+		json_add_null(result, "busy");
+	else
+		json_add_integer(result, "busy", (int64_t)showing->busy_count - has_mutex);
 	json_add_integer(result, "waiting", (int64_t)showing->waiting);
 	json_add(result, "holders", array_of(&showing->holders, 0));
 	json_add(result, "waiters", array_of(&showing->waiters, showing->theirs));
@@ -273,31 +238,24 @@ result_of(struct showing *showing)
 	return result;
 }
 
-static void
-drop_last(struct showing *showing, struct rows *rows)
-{
-	char *text = rows->list[--rows->count].text;
-
-	showing->bytes -= strlen(text) + 1;
-	showing->more++;
-	free(text);
-}
-
 /* What the peer, and all peers of its user, have not read yet needs room, too. */
 static void
 make_room(const struct view *view, struct showing *showing)
 {
-	const struct view_listener *listener = &view->listener;
-	size_t unread = listener->unread(listener->ctx, showing->peer);
-	size_t room = unread < UNREAD_MAX ? UNREAD_MAX - unread : 0;
-	size_t user_room = listener->room(listener->ctx, showing->peer);
+	const struct view_peer peer = view_peer(view, showing->request.peer);
+	size_t room = peer.unread < UNREAD_MAX ? UNREAD_MAX - peer.unread : 0;
+	struct rows *rows;
+	char *text;
 
-	if (room > user_room)
-		room = user_room;
-	while (showing->bytes > room && showing->waiters.count > 0)
-		drop_last(showing, &showing->waiters);
-	while (showing->bytes > room && showing->holders.count > 0)
-		drop_last(showing, &showing->holders);
+	if (room > peer.room)
+		room = peer.room;
+	while (showing->bytes > room && showing->holders.count + showing->waiters.count > 0) {
+		rows = showing->waiters.count > 0 ? &showing->waiters : &showing->holders;
+		text = rows->list[--rows->count].text;
+		showing->bytes -= strlen(text) + 1;
+		showing->more++;
+		free(text);
+	}
 	if (showing->theirs > showing->waiters.count)
 		showing->theirs = showing->waiters.count;
 }
@@ -305,24 +263,35 @@ make_room(const struct view *view, struct showing *showing)
 static void
 answer(struct view *view, struct showing *showing)
 {
-	sort_by_slot(&showing->holders);
+	struct rows *holders = &showing->holders;
+
+	for (size_t i = 0; i < holders->count; i++)
+		holders->list[i].at = i;
+	if (holders->count > 0)
+		qsort(holders->list, holders->count, sizeof(struct shown), compare_shown);
 	make_room(view, showing);
 	if (showing->reason == REASON_NO_SUCH_LOCK && showing->more == 0 &&
-	    showing->holders.count + showing->waiters.count == 0)
-		view_refuse(view, showing->peer, showing->request, REASON_NO_SUCH_LOCK, NULL);
+	    holders->count + showing->waiters.count == 0)
+		view_refuse(view, showing->request.peer, showing->request.number,
+		    REASON_NO_SUCH_LOCK, NULL);
 	else
-		view->listener.done(view->listener.ctx, showing->peer, showing->request,
-		    REASON_NONE, NULL, result_of(showing));
-	showing_free(view, showing);
+		view_done(view, showing->request.peer, showing->request.number, result_of(showing));
+	showing_free(view, &showing->request);
 }
 
-/* The rows of this daemon. False: the time is over. */
-static bool
-write_own(const struct view *view, struct showing *showing, int64_t end)
+/* The rows of this daemon, and those of slots that nobody explains. */
+static void
+write_rows(struct view *view, struct job *job, int64_t end)
 {
+	struct showing *showing = job->ctx;
 	const struct row_facts facts = view_facts(view);
 	struct lock_party party;
+	size_t at;
 
+	if (showing->walk.rows == NULL) {
+		walk_begin(&showing->walk, view->engine, showing->name);
+		keep(view, showing, walk_size(&showing->walk));
+	}
 	while (walk_next(&showing->walk, view->engine, &party)) {
 		showing->waiting += party.state == LOCK_PARTY_WAITING;
 		if (showing->full)
@@ -330,19 +299,9 @@ write_own(const struct view *view, struct showing *showing, int64_t end)
 		else
 			add_row(view, showing, row_new(&facts, &party));
 		if (view_is_over(view, end))
-			return false;
+			return;
 	}
-	return true;
-}
-
-/* Those of slots that nobody explains. False: the time is over. */
-static bool
-write_unknown(const struct view *view, struct showing *showing, int64_t end)
-{
-	size_t at;
-
-	explain_ours(view, showing);
-	for (at = next_unexplained(showing, 0); at < showing->busy_count;
+	for (at = explain_ours(view, showing); at < showing->busy_count;
 	     at = next_unexplained(showing, at + 1)) {
 		if (showing->full) {
 			explain(showing, showing->busy[at]);
@@ -351,22 +310,9 @@ write_unknown(const struct view *view, struct showing *showing, int64_t end)
 			add_row(view, showing, row_unknown(showing->name, showing->busy[at]));
 		}
 		if (view_is_over(view, end))
-			return false;
+			return;
 	}
-	return true;
-}
-
-static void
-write_rows(struct view *view, struct job *job, int64_t end)
-{
-	struct showing *showing = job->ctx;
-
-	if (showing->walk.rows == NULL) {
-		walk_begin(&showing->walk, view->engine, showing->name);
-		keep(view, showing, walk_size(&showing->walk));
-	}
-	if (write_own(view, showing, end) && write_unknown(view, showing, end))
-		answer(view, showing);
+	answer(view, showing);
 }
 
 /* All that others know of it is known. */
@@ -376,7 +322,7 @@ finish(struct view *view, struct showing *showing)
 	showing->state = SHOW_WRITING;
 	showing->theirs = showing->waiters.count;
 	showing->job = (struct job){.step = write_rows, .ctx = showing};
-	view_job_begin(view, &showing->job, showing->user);
+	view_job_begin(view, &showing->job, showing->request.user);
 }
 
 /* ---- its way ---- */
@@ -385,9 +331,9 @@ static void
 end_inquiry(struct view *view, struct showing *showing)
 {
 	json_free(showing->missing);
-	showing->missing = inspect_missing(view->inspect, showing->inquiry);
-	inspect_end(view->inspect, showing->inquiry);
-	showing->inquiry = 0;
+	showing->missing = inspect_missing(view->inspect, showing->request.inquiry);
+	inspect_end(view->inspect, showing->request.inquiry);
+	showing->request.inquiry = 0;
 }
 
 /* Something came in: it may be over. */
@@ -396,12 +342,11 @@ go_on(struct view *view, struct showing *showing)
 {
 	bool whole;
 
-	if (showing->state != SHOW_COUNTED)
+	if (showing->state != SHOW_COUNTED ||
+	    !inspect_is_whole(view->inspect, showing->request.inquiry))
 		return;
-	if (showing->inquiry != 0 && !inspect_is_whole(view->inspect, showing->inquiry))
-		return;
-	whole = all_is_explained(view, showing);
-	if (showing->inquiry != 0) {
+	whole = explain_ours(view, showing) == showing->busy_count;
+	if (showing->request.inquiry != 0) {
 		if (!whole)
 			return;
 		end_inquiry(view, showing);
@@ -411,15 +356,15 @@ go_on(struct view *view, struct showing *showing)
 		return;
 	}
 	showing->state = SHOW_COUNTING_AGAIN;
-	turns_add(&view->counts, &showing->counts, showing->user, showing);
-	count_first(view, showing->user);
+	turns_add(&view->counts, &showing->counts, showing->request.user, showing);
+	count_first(view, showing->request.user);
 }
 
 static void
 count_again(void *ctx, uint64_t id)
 {
 	struct view *view = ctx;
-	struct showing *showing = showing_find(view, id);
+	struct showing *showing = view_request_find(view, id);
 
 	showing->counted_again = true;
 	lock_busy(view->engine, VIEW_PEER, id, showing->name);
@@ -454,9 +399,9 @@ explain_new(struct showing *showing, const struct lock_answer *answer)
 }
 
 void
-show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
+view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 {
-	struct showing *showing = showing_find(view, id);
+	struct showing *showing = view_request_find(view, id);
 
 	if (showing == NULL)
 		return;
@@ -471,9 +416,9 @@ show_answered(struct view *view, uint64_t id, const struct lock_answer *answer)
 	}
 	take_busy(view, showing, answer);
 	showing->state = SHOW_COUNTED;
-	view->listener.looked(view->listener.ctx, showing->peer, showing->request);
+	view->listener.looked(view->listener.ctx, showing->request.peer, showing->request.number);
 	if (showing->has_left)
-		showing_free(view, showing);
+		showing_free(view, &showing->request);
 	else
 		go_on(view, showing);
 }
@@ -482,7 +427,7 @@ static void
 heard(void *ctx, uint64_t id, const struct letter *answer)
 {
 	struct view *view = ctx;
-	struct showing *showing = showing_find(view, id);
+	struct showing *showing = view_request_find(view, id);
 	const struct cJSON *one;
 	int64_t slot;
 
@@ -504,27 +449,10 @@ static void
 over(void *ctx, uint64_t id)
 {
 	struct view *view = ctx;
-	struct showing *showing = showing_find(view, id);
+	struct showing *showing = view_request_find(view, id);
 
 	end_inquiry(view, showing);
 	go_on(view, showing);
-}
-
-void
-show_peer_left(struct view *view, uint64_t peer)
-{
-	struct showing *showing, *next;
-
-	HASH_ITER (hh, view->showings, showing, next) {
-		if (showing->peer != peer)
-			continue;
-		inspect_leave(view->inspect, showing->inquiry);
-		showing->inquiry = 0;
-		if (showing->state == SHOW_COUNTING)
-			showing->has_left = true;
-		else
-			showing_free(view, showing);
-	}
 }
 
 void
@@ -533,19 +461,21 @@ view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	struct showing *showing = mem_alloc(sizeof(*showing));
 	struct cJSON *letter = inspect_letter(view->inspect, LETTER_ROWS, false);
 
-	showing->id = view_id(view);
-	showing->peer = peer;
-	showing->request = request;
-	showing->user = view_user(view, peer);
+	showing->request.free = showing_free;
+	showing->request.left = showing_left;
+	view_request_begin(view, &showing->request, peer, request);
 	showing->name = mem_strdup(name);
 	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
-	timer_init(&showing->count_again, count_again, view, showing->id);
-	HASH_ADD(hh, view->showings, id, sizeof(showing->id), showing);
+	timer_init(&showing->count_again, count_again, view, showing->request.id);
 	json_add_string(letter, "name", name);
-	showing->inquiry = inspect_ask(view->inspect, showing->user, LETTER_ROWS, letter,
-	    (struct inspect_done){
-		.everybody = true, .heard = heard, .over = over, .ctx = view, .id = showing->id});
-	showing->missing = inspect_missing(view->inspect, showing->inquiry);
+	showing->request.inquiry =
+	    inspect_ask(view->inspect, showing->request.user, LETTER_ROWS, letter,
+		(struct inspect_done){.everybody = true,
+		    .heard = heard,
+		    .over = over,
+		    .ctx = view,
+		    .id = showing->request.id});
+	showing->missing = inspect_missing(view->inspect, showing->request.inquiry);
 	/* Which may answer at once. */
-	lock_busy(view->engine, VIEW_PEER, showing->id, name);
+	lock_busy(view->engine, VIEW_PEER, showing->request.id, name);
 }

@@ -1,8 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <uthash.h>
-
 #include "daemon/base/mem.h"
 #include "daemon/view/inside.h"
 #include "daemon/view/wire_id.h"
@@ -19,8 +17,7 @@
 enum steering_step { STEER_FINDING, STEER_ACTING, STEER_ACTING_ALL };
 
 struct steering {
-	uint64_t id;
-	uint64_t peer, request;
+	struct view_request request;
 	enum steering_step step;
 	enum letter_op op; /* GRANT or DENY */
 	uint32_t run;
@@ -29,45 +26,20 @@ struct steering {
 	char *name; /* owned; NULL while FINDING */
 	char *host; /* owned; where it waits; NULL while FINDING */
 	size_t denied;
-	uint64_t inquiry;
-	UT_hash_handle hh;
 };
 
-static struct steering *
-steering_find(const struct view *view, uint64_t id)
-{
-	struct steering *steering;
-
-	HASH_FIND(hh, view->steerings, &id, sizeof(id), steering);
-	return steering;
-}
-
 static void
-steering_free(struct view *view, struct steering *steering)
+steering_free(struct view *view, struct view_request *request)
 {
-	inspect_end(view->inspect, steering->inquiry);
-	HASH_DELETE(hh, view->steerings, steering);
+	struct steering *steering = (struct steering *)request;
+
+	view_request_end(view, request);
 	free(steering->name);
 	free(steering->host);
 	free(steering);
 }
 
-void
-steer_free_all(struct view *view)
-{
-	struct steering *steering, *next;
-
-	HASH_ITER (hh, view->steerings, steering, next)
-		steering_free(view, steering);
-}
-
 /* ---- answers ---- */
-
-static void
-done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result)
-{
-	view->listener.done(view->listener.ctx, peer, request, REASON_NONE, NULL, result);
-}
 
 static struct cJSON *
 granted(uint32_t run, uint64_t waiter, const char *name, const char *host)
@@ -107,8 +79,15 @@ words_of(enum reason reason)
 static void
 refuse(struct view *view, struct steering *steering, enum reason reason, const char *text)
 {
-	view_refuse(view, steering->peer, steering->request, reason, text);
-	steering_free(view, steering);
+	view_refuse(view, steering->request.peer, steering->request.number, reason, text);
+	steering_free(view, &steering->request);
+}
+
+static void
+done(struct view *view, struct steering *steering, struct cJSON *result)
+{
+	view_done(view, steering->request.peer, steering->request.number, result);
+	steering_free(view, &steering->request);
 }
 
 /* ---- asking ---- */
@@ -124,7 +103,7 @@ ask(struct view *view, struct steering *steering, enum letter_op op)
 	    .heard = heard,
 	    .over = over,
 	    .ctx = view,
-	    .id = steering->id};
+	    .id = steering->request.id};
 	char id[WIRE_ID_SIZE];
 
 	if (steering->step == STEER_ACTING_ALL)
@@ -133,7 +112,7 @@ ask(struct view *view, struct steering *steering, enum letter_op op)
 		json_add_string(
 		    letter, "waiter", wire_id_write(id, steering->run, steering->waiter));
 	json_add_integer(letter, "uid", steering->uid);
-	steering->inquiry = inspect_ask(view->inspect, steering->uid, op, letter, done);
+	steering->request.inquiry = inspect_ask(view->inspect, steering->uid, op, letter, done);
 }
 
 static const char cannot_ask[] = "the other daemons cannot be asked now";
@@ -141,22 +120,22 @@ static const char cannot_ask[] = "the other daemons cannot be asked now";
 static void
 found(struct view *view, struct steering *steering, const struct letter *answer)
 {
-	inspect_end(view->inspect, steering->inquiry);
-	steering->inquiry = 0;
+	inspect_end(view->inspect, steering->request.inquiry);
+	steering->request.inquiry = 0;
 	if (answer->reason != REASON_NONE || answer->name == NULL) {
 		refuse(view, steering, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	if (!view->listener.may(
-		view->listener.ctx, steering->peer, steering->request, answer->name)) {
-		steering_free(view, steering);
+	if (!view->listener.may(view->listener.ctx, steering->request.peer,
+		steering->request.number, answer->name)) {
+		steering_free(view, &steering->request);
 		return;
 	}
 	steering->step = STEER_ACTING;
 	steering->name = mem_strdup(answer->name);
 	steering->host = mem_strdup(answer->host);
 	ask(view, steering, steering->op);
-	if (steering->inquiry == 0)
+	if (steering->request.inquiry == 0)
 		refuse(view, steering, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
 
@@ -167,42 +146,34 @@ acted(struct view *view, struct steering *steering, const struct letter *answer)
 		refuse(view, steering, answer->reason, words_of(answer->reason));
 		return;
 	}
-	if (steering->op == LETTER_GRANT)
-		done(view, steering->peer, steering->request,
-		    granted(steering->run, steering->waiter, steering->name, steering->host));
-	else
-		done(view, steering->peer, steering->request, denied(1, NULL));
-	steering_free(view, steering);
+	done(view, steering,
+	    steering->op == LETTER_GRANT
+		? granted(steering->run, steering->waiter, steering->name, steering->host)
+		: denied(1, NULL));
 }
 
 static void
 all_acted(struct view *view, struct steering *steering)
 {
-	done(view, steering->peer, steering->request,
-	    denied(steering->denied, inspect_missing(view->inspect, steering->inquiry)));
-	steering_free(view, steering);
+	done(view, steering,
+	    denied(steering->denied, inspect_missing(view->inspect, steering->request.inquiry)));
 }
 
 static void
 heard(void *ctx, uint64_t id, const struct letter *answer)
 {
 	struct view *view = ctx;
-	struct steering *steering = steering_find(view, id);
+	struct steering *steering = view_request_find(view, id);
 
-	switch (steering->step) {
-	case STEER_FINDING:
-		if (answer->run == steering->run)
-			found(view, steering, answer);
-		break;
-	case STEER_ACTING:
-		if (answer->run == steering->run)
-			acted(view, steering, answer);
-		break;
-	case STEER_ACTING_ALL:
+	if (steering->step == STEER_ACTING_ALL) {
 		steering->denied += answer->count;
-		if (inspect_is_whole(view->inspect, steering->inquiry))
+		if (inspect_is_whole(view->inspect, steering->request.inquiry))
 			all_acted(view, steering);
-		break;
+	} else if (answer->run == steering->run) {
+		if (steering->step == STEER_FINDING)
+			found(view, steering, answer);
+		else
+			acted(view, steering, answer);
 	}
 }
 
@@ -210,7 +181,7 @@ static void
 over(void *ctx, uint64_t id)
 {
 	struct view *view = ctx;
-	struct steering *steering = steering_find(view, id);
+	struct steering *steering = view_request_find(view, id);
 
 	switch (steering->step) {
 	case STEER_FINDING:
@@ -240,12 +211,10 @@ steering_new(struct view *view, uint64_t peer, uint64_t request, enum letter_op 
 {
 	struct steering *steering = mem_alloc(sizeof(*steering));
 
-	steering->id = view_id(view);
-	steering->peer = peer;
-	steering->request = request;
+	steering->request.free = steering_free;
+	view_request_begin(view, &steering->request, peer, request);
 	steering->op = op;
 	steering->uid = uid;
-	HASH_ADD(hh, view->steerings, id, sizeof(steering->id), steering);
 	return steering;
 }
 
@@ -254,7 +223,7 @@ static void
 steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, uint64_t waiter,
     uid_t uid)
 {
-	const char *host = view->settings.host;
+	const char *host = view->host;
 	const char *waited_for = lock_waits_for(view->engine, waiter);
 	char name[LOCKNAME_MAX + 1];
 	enum reason reason;
@@ -266,14 +235,12 @@ steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op
 	snprintf(name, sizeof(name), "%s", waited_for);
 	if (!view->listener.may(view->listener.ctx, peer, request, name))
 		return;
-	reason = op == LETTER_GRANT ? answers_grant(view, waiter, uid, host)
-				    : answers_deny(view, waiter, uid, host);
+	reason = answers_act(view, op, waiter, uid, host);
 	if (reason != REASON_NONE)
 		view_refuse(view, peer, request, reason, words_of(reason));
-	else if (op == LETTER_GRANT)
-		done(view, peer, request, granted(view->settings.run, waiter, name, host));
 	else
-		done(view, peer, request, denied(1, NULL));
+		view_done(view, peer, request,
+		    op == LETTER_GRANT ? granted(view->run, waiter, name, host) : denied(1, NULL));
 }
 
 static void
@@ -288,7 +255,7 @@ steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, con
 		view_refuse(view, peer, request, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	if (run == view->settings.run) {
+	if (run == view->run) {
 		steer_here(view, peer, request, op, waiter, uid);
 		return;
 	}
@@ -296,7 +263,7 @@ steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, con
 	steering->run = run;
 	steering->waiter = waiter;
 	ask(view, steering, LETTER_FIND);
-	if (steering->inquiry == 0)
+	if (steering->request.inquiry == 0)
 		refuse(view, steering, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
 
@@ -319,8 +286,8 @@ view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *na
 
 	steering->step = STEER_ACTING_ALL;
 	steering->name = mem_strdup(name);
-	steering->denied = answers_deny_all(view, name, uid, view->settings.host);
+	steering->denied = answers_deny_all(view, name, uid, view->host);
 	ask(view, steering, LETTER_DENY);
-	if (inspect_is_whole(view->inspect, steering->inquiry))
+	if (inspect_is_whole(view->inspect, steering->request.inquiry))
 		all_acted(view, steering);
 }

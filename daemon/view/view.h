@@ -22,6 +22,14 @@ struct view_settings {
 	int64_t timeout;    /* ns that other daemons have to answer */
 };
 
+/* A peer as it is now. */
+struct view_peer {
+	uid_t user;    /* -1: it is gone */
+	size_t unread; /* bytes that it has not read yet */
+	size_t
+	    room; /* bytes that it may be sent, or that may be kept for it, as far as its user goes */
+};
+
 /* The engine may not be called from inside these, nor the view. */
 struct view_listener {
 	/* The answer to a request: text (borrowed) or NULL, and the result, which is taken; NULL: none. */
@@ -34,12 +42,7 @@ struct view_listener {
 	/* A notification of a watch; params are taken. */
 	void (*tell)(
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);
-	/* The user whose peer it is. Asked while the peer makes a request. */
-	uid_t (*user)(void *ctx, uint64_t peer);
-	/* Bytes that the peer has not read yet. */
-	size_t (*unread)(void *ctx, uint64_t peer);
-	/* Bytes that it may be sent, or that may be kept for its requests, as far as its user goes. */
-	size_t (*room)(void *ctx, uint64_t peer);
+	struct view_peer (*peer)(void *ctx, uint64_t peer);
 	/* The broker is done with a request, which waits for other daemons now. */
 	void (*looked)(void *ctx, uint64_t peer, uint64_t request);
 	/* So many bytes are kept for the answer to a request until that is given. */

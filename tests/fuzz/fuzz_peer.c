@@ -97,7 +97,7 @@ begin(void)
 	    .most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX};
 	const struct view_settings looks = {
 	    .host = "fuzz", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
-	struct peers_handler handler;
+	struct conn_handler handler;
 	struct lock_listener listener;
 	struct view_listener seen;
 

@@ -66,7 +66,7 @@ log_came(void *ctx, enum log_level level, const char *line)
 void
 conn_rig_setup(void)
 {
-	const struct peers_handler handler = {
+	const struct conn_handler handler = {
 	    .line = line_came, .gone = peer_gone, .left = peer_left};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -16,9 +16,8 @@
 #include <event2/event.h>
 
 #include "daemon/peer/account.h"
-#include "daemon/peer/credentials.h"
+#include "daemon/peer/conn.h"
 #include "daemon/peer/listener.h"
-#include "daemon/peer/listener_socket.h"
 #include "daemon/peer/requests.h"
 
 static struct accounts accounts;

@@ -105,25 +105,14 @@ on_tell(void *ctx, uint64_t peer, uint64_t request, const char *method, struct c
 	json_free(read);
 }
 
-static uid_t
-on_user(void *ctx, uint64_t peer)
+static struct view_peer
+on_peer(void *ctx, uint64_t peer)
 {
-	(void)peer;
-	return ((const struct rig_daemon *)ctx)->user;
-}
+	const struct rig_daemon *daemon = ctx;
 
-static size_t
-on_unread(void *ctx, uint64_t peer)
-{
 	(void)peer;
-	return ((const struct rig_daemon *)ctx)->unread;
-}
-
-static size_t
-on_room(void *ctx, uint64_t peer)
-{
-	(void)peer;
-	return ((const struct rig_daemon *)ctx)->full ? 0 : SIZE_MAX;
+	return (struct view_peer){
+	    .user = daemon->user, .unread = daemon->unread, .room = daemon->full ? 0 : SIZE_MAX};
 }
 
 static void
@@ -226,9 +215,7 @@ rig_new(void)
 		    .may = on_may,
 		    .sees = on_sees,
 		    .tell = on_tell,
-		    .user = on_user,
-		    .unread = on_unread,
-		    .room = on_room,
+		    .peer = on_peer,
 		    .looked = on_looked,
 		    .keep = on_keep,
 		    .ctx = daemon};

@@ -1,0 +1,429 @@
+#include "daemon/peer/handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "daemon/view/wire_id.h"
+
+_Static_assert(METHODS_UNLIMITED == LOCK_UNLIMITED, "the wire's number is the engine's");
+
+/* Has room for what hindrance() says. */
+#define WORDS_MAX 512
+_Static_assert(LOCK_LACKING_MAX <= WORDS_MAX, "the engine's words fit");
+
+void
+handlers_reply(const struct call *call, struct cJSON *result)
+{
+	conn_send(call->conn, message_result_line(&call->request->id, result));
+	requests_remove(call->conn->requests, call->request->number);
+}
+
+void
+handlers_refuse(const struct call *call, const struct message_error *error, struct cJSON *data)
+{
+	conn_send(call->conn, message_error_line(&call->request->id, error, data));
+	requests_remove(call->conn->requests, call->request->number);
+}
+
+struct result_facts
+handlers_facts(const struct dispatch *dispatch)
+{
+	struct broker_info info;
+
+	broker_get_info(dispatch->broker, &info);
+	return (struct result_facts){
+	    .run = dispatch->run,
+	    .now = clock_now(dispatch->clock),
+	    .heartbeat = info.heartbeat,
+	    .margin = lock_margin(dispatch->engine),
+	};
+}
+
+/* ---- the lock client ---- */
+
+static void
+handle_acquire(const struct call *call)
+{
+	const struct method_params *params = call->params;
+	const struct access_subject *subject = &call->conn->subject;
+	const struct lock_acquire acquire = {
+	    .name = params->name,
+	    .kind = params->kind,
+	    .timeout = params->timeout,
+	    .priority = params->priority,
+	    .progress = params->progress,
+	    .lease = params->lease,
+	    .create = params->create,
+	    .uid = subject->uid,
+	    .exempt = access_is_admin(call->dispatch->config->access, subject),
+	    .pid = subject->pid,
+	    .who = params->who,
+	    .why = params->why,
+	    .command = params->command,
+	};
+
+	lock_acquire(call->dispatch->engine, call->conn->id, call->request->number, &acquire);
+}
+
+/* False, and it is refused, for an id that this run of the daemon has not given. */
+static bool
+read_lock(const struct call *call, uint64_t *ret_lock)
+{
+	struct message_error error;
+	uint32_t run;
+
+	if (wire_id_parse(call->params->lock, &run, ret_lock) && run == call->dispatch->run)
+		return true;
+	message_error_set(&error, REASON_NOT_HELD, "no such lock is held");
+	handlers_refuse(call, &error, NULL);
+	return false;
+}
+
+static void
+handle_verify(const struct call *call)
+{
+	uint64_t lock;
+
+	if (read_lock(call, &lock))
+		lock_verify(call->dispatch->engine, call->conn->id, call->request->number, lock,
+		    call->conn->subject.uid);
+}
+
+static void
+handle_release(const struct call *call)
+{
+	struct lock_party row;
+	uint64_t lock;
+
+	if (!read_lock(call, &lock))
+		return;
+	if (lock_row(call->dispatch->engine, 0, lock, &row))
+		journal_releases(call->dispatch->journal, call->conn, call->request, &row);
+	lock_release(call->dispatch->engine, call->conn->id, call->request->number, lock);
+}
+
+static void
+handle_cancel(const struct call *call)
+{
+	const struct dispatch *dispatch = call->dispatch;
+	uint64_t peer = call->conn->id;
+	const struct request *meant = requests_find_id(call->conn->requests, &call->params->id);
+	struct cJSON *result = json_new_object();
+
+	/* The request meant gets its own answer, `cancelled`. */
+	json_add_bool(result, "cancelled",
+	    meant != NULL && (lock_cancel(dispatch->engine, peer, meant->number) ||
+				 view_cancel(dispatch->view, peer, meant->number)));
+	handlers_reply(call, result);
+}
+
+/* ---- the lock administrator ---- */
+
+/* What the changes have in common; each method leaves the rest at its defaults. */
+static struct lock_change
+change_of(const struct method_params *params)
+{
+	struct lock_change change = {
+	    .name = params->name,
+	    .kind = params->kind,
+	    .by = LOCK_SLOTS_TO,
+	    .slots = params->slots,
+	    .exist_ok = params->exist_ok,
+	    .ascending = params->order == METHOD_ORDER_ASCENDING,
+	    .overshoot = params->overshoot,
+	    .wait = params->wait,
+	    .progress = params->progress,
+	};
+
+	if (params->add > 0) {
+		change.by = LOCK_SLOTS_ADD;
+		change.slots = params->add;
+	} else if (params->remove > 0) {
+		change.by = LOCK_SLOTS_REMOVE;
+		change.slots = params->remove;
+	}
+	return change;
+}
+
+static void
+handle_create(const struct call *call)
+{
+	const struct lock_change change = change_of(call->params);
+
+	lock_create(call->dispatch->engine, call->conn->id, call->request->number, &change);
+}
+
+static void
+handle_destroy(const struct call *call)
+{
+	const struct lock_change change = change_of(call->params);
+
+	lock_destroy(call->dispatch->engine, call->conn->id, call->request->number, &change);
+}
+
+static void
+handle_resize(const struct call *call)
+{
+	const struct lock_change change = change_of(call->params);
+
+	lock_resize(call->dispatch->engine, call->conn->id, call->request->number, &change);
+}
+
+static void
+handle_size(const struct call *call)
+{
+	lock_size(
+	    call->dispatch->engine, call->conn->id, call->request->number, call->params->name);
+}
+
+static void
+handle_await(const struct call *call)
+{
+	const struct lock_await await = {
+	    .name = call->params->name,
+	    .slot = call->params->slot,
+	    .taken = call->params->state == METHOD_SLOT_TAKEN,
+	    .timeout = call->params->timeout,
+	};
+
+	lock_await(call->dispatch->engine, call->conn->id, call->request->number, &await);
+}
+
+static void
+handle_fsck(const struct call *call)
+{
+	lock_fsck(call->dispatch->engine, call->conn->id, call->request->number, call->params->name,
+	    call->params->repair);
+}
+
+static void
+handle_list(const struct call *call)
+{
+	lock_list(call->dispatch->engine, call->conn->id, call->request->number);
+}
+
+/* What its rules keep from it by name it is not told under no name either. */
+static bool
+may_list(const void *ctx, const char *name)
+{
+	const struct call *call = ctx;
+	const struct access_rules *rules = call->dispatch->config->access;
+	const struct access_subject *subject = &call->conn->subject;
+
+	return access_allowed(rules, subject, "list", ACCESS_ANYONE, name) &&
+	       access_allowed(rules, subject, "show", ACCESS_ANYONE, name);
+}
+
+/* Who waits is added. */
+static void
+answer_list(const struct call *call, const struct lock_answer *answer)
+{
+	struct result_facts facts = handlers_facts(call->dispatch);
+
+	facts.tells = may_list;
+	facts.tells_ctx = call;
+	view_count(call->dispatch->view, call->conn->id, call->request->number,
+	    result_list(&facts, answer));
+}
+
+/* ---- explain ---- */
+
+/* What the broker is in the way of; NULL: nothing. Returns buf. */
+static const char *
+broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
+{
+	struct broker_info info;
+	const char *why;
+
+	broker_get_info(dispatch->broker, &info);
+	why = info.why == NULL ? "" : info.why;
+	if (info.hold != BROKER_UP)
+		snprintf(buf, WORDS_MAX, "%s%s%s",
+		    info.hold == BROKER_DENIED ? "the broker refuses the daemon"
+					       : "the broker cannot be reached",
+		    why[0] == '\0' ? "" : ": ", why);
+	else if (info.side_blocked)
+		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_BROKER_BLOCKED));
+	else
+		return NULL;
+	return buf;
+}
+
+/*
+ * Why an acquire of that peer would fail whatever slots there are: the daemon stops, the broker is not
+ * there, the access rules. NULL: nothing that is known here. Returns buf.
+ */
+static const char *
+hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
+{
+	const struct access_rules *rules = call->dispatch->config->access;
+	const struct access_subject *subject = &call->conn->subject;
+	char why[ACCESS_WHY_MAX];
+
+	if (call->dispatch->draining) {
+		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_DRAINING));
+		return buf;
+	}
+	if (!access_allowed(rules, subject, "acquire", ACCESS_ANYONE, name)) {
+		access_explain(why, rules, subject, "acquire", ACCESS_ANYONE, name);
+		snprintf(
+		    buf, WORDS_MAX, "uid %u may not acquire it: %s", (unsigned)subject->uid, why);
+		return buf;
+	}
+	if (broker_hindrance(buf, call->dispatch) != NULL)
+		return buf;
+	return lock_lacking(
+	    call->dispatch->engine, subject->uid, access_is_admin(rules, subject), buf);
+}
+
+static void
+answer_explain(const struct call *call, const struct lock_answer *answer)
+{
+	struct result_facts facts = handlers_facts(call->dispatch);
+	char words[WORDS_MAX];
+
+	facts.hindrance = hindrance(words, call, answer->name);
+	handlers_reply(call, result_explain(&facts, answer));
+}
+
+static void
+handle_explain(const struct call *call)
+{
+	const char *name = call->params->name;
+	const struct lock_answer unknown = {.name = name, .kind = call->params->kind};
+	char words[WORDS_MAX];
+
+	/* That the broker cannot be asked is the explanation, and no reason to give none. */
+	if (broker_hindrance(words, call->dispatch) != NULL)
+		answer_explain(call, &unknown);
+	else
+		lock_explain(call->dispatch->engine, call->conn->id, call->request->number, name,
+		    call->params->kind);
+}
+
+/* ---- who holds and who waits ---- */
+
+static void
+handle_show(const struct call *call)
+{
+	view_show(call->dispatch->view, call->conn->id, call->request->number, call->params->name);
+}
+
+static void
+handle_watch(const struct call *call)
+{
+	view_watch(call->dispatch->view, call->conn->id, call->request->number, call->params->name);
+}
+
+static void
+handle_grant(const struct call *call)
+{
+	view_grant(call->dispatch->view, call->conn->id, call->request->number,
+	    call->params->waiter, call->conn->subject.uid);
+}
+
+static void
+handle_deny(const struct call *call)
+{
+	if (call->params->all)
+		view_deny_all(call->dispatch->view, call->conn->id, call->request->number,
+		    call->params->name, call->conn->subject.uid);
+	else
+		view_deny(call->dispatch->view, call->conn->id, call->request->number,
+		    call->params->waiter, call->conn->subject.uid);
+}
+
+/* ---- the daemon itself ---- */
+
+static void
+handle_ping(const struct call *call)
+{
+	struct cJSON *result = json_new_object(), *broker;
+	struct broker_info info;
+
+	if (call->params->broker) {
+		broker_get_info(call->dispatch->broker, &info);
+		broker = json_new_object();
+		json_add_string(broker, "state", broker_state_word(info.hold));
+		json_add(result, "broker", broker);
+	}
+	handlers_reply(call, result);
+}
+
+static void
+handle_info(const struct call *call)
+{
+	const struct dispatch *dispatch = call->dispatch;
+	const struct config *config = dispatch->config;
+	struct cJSON *result = json_new_object(), *limits = json_new_object();
+	struct cJSON *lease = json_new_object();
+	struct broker_info info;
+	struct lock_counts counts;
+
+	broker_get_info(dispatch->broker, &info);
+	lock_get_counts(dispatch->engine, &counts);
+	json_add_string(result, "version", PACKAGE_VERSION);
+	json_add_integer(result, "pid", getpid());
+	json_add_seconds(result, "uptime", clock_now(dispatch->clock) - dispatch->started_at);
+	json_add_bool(result, "draining", dispatch->draining);
+	json_add_string(result, "naming", dispatch->started->naming);
+	json_add_integer(limits, "line", LINE_MAX_IN);
+	json_add_integer(limits, "locks_per_peer", config->max_locks_per_peer);
+	json_add_integer(limits, "waits_per_peer", config->max_waits_per_peer);
+	json_add_integer(limits, "requests_per_peer", config->max_requests_per_peer);
+	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
+	json_add_integer(limits, "watches_per_uid", config->max_watches_per_uid);
+	json_add_integer(limits, "looks_per_uid", config->max_looks_per_uid);
+	json_add(result, "limits", limits);
+	json_add(result, "broker", result_broker(&info));
+	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
+	json_add_seconds(lease, "takeover", lock_takeover(dispatch->engine));
+	json_add_bool(lease, "recovering", lock_is_recovering(dispatch->engine));
+	json_add(result, "lease", lease);
+	json_add(result, "counts", result_counts(&counts, peers_count(dispatch->peers)));
+	handlers_reply(call, result);
+}
+
+static void
+handle_discover(const struct call *call)
+{
+	handlers_reply(call, json_new_text(openrpc_json));
+}
+
+/* ---- the table ---- */
+
+static const struct dispatch_row rows[] = {
+    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .journal = JOURNAL_ACQUIRE},
+    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .journal = JOURNAL_NOTHING},
+    {"release", ACCESS_ANYONE, handle_release, result_release, .journal = JOURNAL_RELEASE},
+    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .journal = JOURNAL_NOTHING},
+    {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
+    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
+    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
+    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
+    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
+    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_LOOKS, .journal = JOURNAL_CHANGE},
+    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK,
+	.answer = answer_explain},
+    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK,
+	.answer = answer_list},
+    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
+    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_LOOK},
+    {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
+    {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
+    {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
+    {"info", ACCESS_ANYONE, handle_info, NULL, .journal = JOURNAL_NOTHING},
+    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .journal = JOURNAL_NOTHING},
+};
+
+const struct dispatch_row *
+handlers_find(const char *method)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (strcmp(rows[i].method, method) == 0)
+			return &rows[i];
+	}
+	return NULL;
+}
