@@ -19,6 +19,7 @@
  */
 struct drain_order {
 	uint64_t peer, request;
+	uid_t uid;        /* of drain_await */
 	const char *name; /* borrowed for the call */
 	int first, last;
 	int64_t timeout; /* ns; 0 = look; DURATION_FOREVER */

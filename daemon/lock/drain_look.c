@@ -104,7 +104,10 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
 	}
 	drain_set_state(drain, DRAIN_RESTING);
-	timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
+	if (drain->kind == DRAIN_REMOVED)
+		timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
+	else
+		awaited_again(engine, &drain->awaiter, engine_now(engine) + ns);
 }
 
 /* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
@@ -153,6 +156,13 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 		look_is_done(engine, drain);
 }
 
+static struct queue_name
+b_of(const struct lock_engine *engine, const struct drain *drain, int slot)
+{
+	return (FAULT(HOLDERS_BY_A) ? queue_name_a : queue_name_b)(
+	    engine->settings.naming, drain->of->name, slot);
+}
+
 static void
 probe_next(struct lock_engine *engine, struct drain *drain)
 {
@@ -165,8 +175,7 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	names = mem_alloc(count * sizeof(*names));
 	texts = mem_alloc(count * sizeof(*texts));
 	for (size_t i = 0; i < count; i++) {
-		names[i] = (FAULT(HOLDERS_BY_A) ? queue_name_a : queue_name_b)(
-		    engine->settings.naming, drain->of->name, drain->left[drain->at + i].slot);
+		names[i] = b_of(engine, drain, drain->left[drain->at + i].slot);
 		texts[i] = names[i].text;
 	}
 	drain->count = count;
@@ -176,9 +185,28 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	free(names);
 }
 
+/* Of a wait for one slot: a look that it shares with all who await that. */
+static void
+on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer)
+{
+	struct drain *drain = drain_find(engine, id);
+
+	drain_set_state(drain, DRAIN_LOOKING);
+	drain->unknown = false;
+	take_answer(engine, drain, &drain->left[0], answer);
+	look_is_done(engine, drain);
+}
+
 void
 drain_look(struct lock_engine *engine, struct drain *drain)
 {
+	struct queue_name b;
+
+	if (drain->kind != DRAIN_REMOVED) {
+		b = b_of(engine, drain, drain->left[0].slot);
+		awaited_join(engine, &drain->awaiter, &b);
+		return;
+	}
 	drain_set_state(drain, DRAIN_LOOKING);
 	drain->at = 0;
 	drain->unknown = false;
@@ -198,6 +226,8 @@ drain_look_init(struct lock_engine *engine, struct drain *drain)
 {
 	drain->state = DRAIN_RESTING;
 	drain->rest = REST_FIRST;
+	drain->awaiter.id = drain->id;
+	drain->awaiter.seen = on_seen;
 	timer_init(&drain->next, rest_is_over, engine, drain->id);
 }
 
@@ -205,6 +235,8 @@ void
 drain_look_soon(struct lock_engine *engine, struct drain *drain)
 {
 	drain->rest = REST_FIRST;
-	if (drain->state == DRAIN_RESTING)
+	if (drain->kind != DRAIN_REMOVED)
+		awaited_again(engine, &drain->awaiter, engine_now(engine));
+	else if (drain->state == DRAIN_RESTING)
 		timers_set(engine->timers, &drain->next, engine_now(engine));
 }

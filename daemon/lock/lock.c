@@ -6,6 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
+#include "daemon/lock/awaited.h"
 #include "daemon/lock/admin.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/directory.h"
@@ -185,6 +186,7 @@ lock_engine_free(struct lock_engine *engine)
 	fsck_free_all(engine);
 	list_free_all(engine);
 	drain_free_all(engine);
+	awaited_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
 	turn_free_all(engine);

@@ -67,6 +67,7 @@ handle_await(struct dispatch *dispatch, struct conn *conn, const struct request 
     const struct method_params *params)
 {
 	const struct lock_await await = {
+	    .uid = conn->subject.uid,
 	    .name = params->name,
 	    .slot = params->slot,
 	    .taken = params->state == METHOD_SLOT_TAKEN,
