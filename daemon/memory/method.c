@@ -401,6 +401,20 @@ basic_ack(
 	return none;
 }
 
+static struct failure
+basic_reject(struct memory_channel *channel, const amqp_basic_reject_t *reject)
+{
+	struct memory_message *message = find_delivered(channel, reject->delivery_tag);
+
+	assert(reject->requeue);
+	if (message == NULL)
+		return (struct failure){
+		    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
+	memory_message_take_back(message, channel);
+	memory_message_requeue(world_of(channel), message);
+	return none;
+}
+
 /* ---- publishing ---- */
 
 static void
@@ -646,6 +660,8 @@ perform(
 		return basic_get(channel, *queue);
 	case AMQP_BASIC_ACK_METHOD:
 		return basic_ack(channel, frame->fields, ret_body, queue);
+	case AMQP_BASIC_REJECT_METHOD:
+		return basic_reject(channel, frame->fields);
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return basic_publish(channel, frame->fields);
 	case AMQP_BASIC_CANCEL_METHOD:
