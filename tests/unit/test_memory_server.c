@@ -312,6 +312,29 @@ START_TEST(a_hint_goes_to_who_is_first)
 }
 END_TEST
 
+/* Members share a channel; what was on its way to one that leaves goes to the next. */
+START_TEST(a_hint_for_who_has_left_goes_to_another)
+{
+	broker_line_join(one, "a-W", 5, 1);
+	broker_line_join(one, "a-W", 4, 1);
+	broker_line_join(one, "b-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("side:up joined:a-W=0 joined:b-W=0 joined:a-W=0");
+	broker_line_join(two, "a-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("two.side:up two.joined:a-W=0");
+	broker_line_wake(two, "a-W", 1);
+	pass(MSEC / 2);
+	broker_line_leave(one, "a-W", 5);
+	broker_line_leave(one, "a-W", 4);
+	pass(20 * MSEC);
+	ck_saw("two.hint:a-W=1");
+	broker_line_wake(two, "b-W", 2);
+	pass(20 * MSEC);
+	ck_saw("hint:b-W=2");
+}
+END_TEST
+
 START_TEST(names_are_entered_read_and_left)
 {
 	const struct broker_names_done names = {.fn = on_names, .ctx = one};
@@ -351,6 +374,7 @@ memory_server_suite(void)
 	tcase_add_test(tcase, probes_by_confirms_that_come_together);
 	tcase_add_test(tcase, a_watch_hears_of_the_deletion);
 	tcase_add_test(tcase, a_hint_goes_to_who_is_first);
+	tcase_add_test(tcase, a_hint_for_who_has_left_goes_to_another);
 	tcase_add_test(tcase, names_are_entered_read_and_left);
 	tcase_add_test(tcase, a_question_is_answered);
 	suite_add_tcase(suite, tcase);
