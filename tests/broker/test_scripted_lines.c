@@ -190,7 +190,7 @@ START_TEST(test_who_leaves_while_joining_is_cancelled_later)
 }
 END_TEST
 
-/* The others on its channel join anew; the one that was refused does so where it can harm nobody. */
+/* They join anew. */
 START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
 {
 	joined();
@@ -200,21 +200,6 @@ START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
 	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'v'", AMQP_BASIC_CONSUME_METHOD);
 	evil_say();
 	rig_wait(told(BROKER_LINE_LEFT) == 1);
-	/* In either order, and on channels 1 and 2: v never where another is. */
-	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3 &&
-		 evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
-	ck_assert_uint_eq(rig_line_told(one, "v", BROKER_LINE_LEFT), 0);
-}
-END_TEST
-
-START_TEST(test_refused_ones_are_refused_alone)
-{
-	joined();
-	rig_join(one, "v", 5, 1);
-	asked_too(2);
-	put_channel_close(
-	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'v'", AMQP_BASIC_CONSUME_METHOD);
-	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3 &&
 		 evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
 	/* Whichever channel w is on: l3 and l4 are w's and v's, in some order. */
@@ -375,7 +360,6 @@ scripted_lines_suite(void)
 	tcase_add_test(tcase, test_members_share_a_channel);
 	tcase_add_test(tcase, test_who_leaves_while_joining_is_cancelled_later);
 	tcase_add_test(tcase, test_a_refusal_puts_out_all_on_the_channel_once);
-	tcase_add_test(tcase, test_refused_ones_are_refused_alone);
 	tcase_add_test(tcase, test_lines_take_turns);
 	tcase_add_test(tcase, test_a_hint_comes_back);
 	tcase_add_test(tcase, test_the_user_has_another_name);

@@ -335,6 +335,28 @@ START_TEST(a_hint_for_who_has_left_goes_to_another)
 }
 END_TEST
 
+/* A refusal closes the channel: the first one puts out the others, and no later one does. */
+START_TEST(who_is_refused_is_refused_alone_from_then_on)
+{
+	memory_world_put(world, "v-W", true);
+	broker_line_join(one, "a-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("side:up joined:a-W=0");
+	broker_line_join(one, "v-W", 0, 1);
+	pass(50 * MSEC);
+	ck_saw("left:a-W=0 joined:a-W=0");
+	pass(100 * NSEC_PER_SEC);
+	ck_saw("");
+	memory_world_remove(world, "v-W");
+	pass(50 * NSEC_PER_SEC);
+	ck_saw("joined:v-W=0");
+	/* It is no worse than others again. */
+	broker_line_join(one, "b-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("joined:b-W=0");
+}
+END_TEST
+
 START_TEST(names_are_entered_read_and_left)
 {
 	const struct broker_names_done names = {.fn = on_names, .ctx = one};
@@ -375,6 +397,7 @@ memory_server_suite(void)
 	tcase_add_test(tcase, a_watch_hears_of_the_deletion);
 	tcase_add_test(tcase, a_hint_goes_to_who_is_first);
 	tcase_add_test(tcase, a_hint_for_who_has_left_goes_to_another);
+	tcase_add_test(tcase, who_is_refused_is_refused_alone_from_then_on);
 	tcase_add_test(tcase, names_are_entered_read_and_left);
 	tcase_add_test(tcase, a_question_is_answered);
 	suite_add_tcase(suite, tcase);
