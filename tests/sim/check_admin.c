@@ -327,14 +327,11 @@ check_awaited(struct sim *sim, const struct ask *ask)
 	bool has = memory_world_has(sim->world, queue_b(ask->name, ask->slot), NULL);
 	bool came = slot->b_came > ask->since;
 
-	bool slots[SLOTS_KNOWN + 1] = {false};
-
-	slots[ask->slot] = true;
 	if (ask->taken ? !ask->was_taken && !came : ask->was_taken && has && !came)
 		check_fail(sim, 13, "%s is said to be %s, and was not",
 		    queue_b(ask->name, ask->slot), ask->taken ? "taken" : "free");
 	else if (!ask->taken &&
-		 !probes_saw_gone(&sim->daemons[ask->daemon], ask->name, slots, ask->since))
+		 !probes_saw_free(&sim->daemons[ask->daemon], ask->name, ask->slot, ask->since))
 		check_fail(sim, 13, "%s is said to be free, and was not seen so twice",
 		    queue_b(ask->name, ask->slot));
 }

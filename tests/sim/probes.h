@@ -16,5 +16,7 @@ void probes_done(struct sim_daemon *daemon);
  * twice in a row since that moment.
  */
 bool probes_saw_gone(const struct sim_daemon *daemon, int name, const bool *wanted, uint64_t since);
+/* Whether two probes of that awaited slot in a row, asked since that moment, saw it absent. */
+bool probes_saw_free(const struct sim_daemon *daemon, int name, int slot, uint64_t since);
 
 #endif

@@ -109,6 +109,11 @@ struct seen_wait {
 
 #define WAITS_SEEN 6
 
+/* A slot that is awaited, whose probes are shared: when those were asked that saw it absent in a row. */
+struct seen_slot {
+	uint64_t last, before; /* moments; 0: none was */
+};
+
 struct sim_daemon {
 	struct sim *sim;
 	int number;
@@ -142,6 +147,7 @@ struct sim_daemon {
 	int64_t silent_since[LINKS];
 	uint64_t granted; /* as its peers counted */
 	struct seen_wait waits[WAITS_SEEN];
+	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
 	TAILQ_HEAD(, tap_count) counts; /* owned; members of lines being counted */
 	bool hearing;                   /* it hears news of a line */
 	bool
