@@ -551,6 +551,12 @@ START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
 	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NONE);
 	ck_assert_int_le(world->now - began, SECOND);
 	check_reason(1, 1, REASON_NONE);
+	/* Nor of one of the thousands. */
+	ck_assert(memory_world_put(world->memory, "many-5-500-B", true));
+	began = world->now;
+	await_as(2, 2, 3, "many-5", 500);
+	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, 100 * MS);
 	/* The first look is before the others' next. */
 	began = world->now;
 	await_as(1, 1, 2, "db", 2);
