@@ -39,7 +39,7 @@ drain_free(struct lock_engine *engine, struct drain *drain)
 
 	timers_cancel(engine->timers, &drain->deadline);
 	timers_cancel(engine->timers, &drain->next);
-	awaited_leave(engine, &drain->awaiter);
+	shared_probe_leave(engine, &drain->asker);
 	HASH_DELETE(by_id, engine->drains, drain);
 	TAILQ_REMOVE(&of->drains, drain, of_name);
 	if (TAILQ_EMPTY(&of->drains)) {
@@ -211,7 +211,7 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 	drain->id = engine_id(engine);
 	drain->peer = order->peer;
 	drain->request = order->request;
-	drain->awaiter.uid = order->uid;
+	drain->asker.uid = order->uid;
 	drain->kind = kind;
 	drain->timeout = order->timeout;
 	drain->progress = order->progress;

@@ -104,10 +104,7 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
 	}
 	drain_set_state(drain, DRAIN_RESTING);
-	if (drain->kind == DRAIN_REMOVED)
-		timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
-	else
-		awaited_again(engine, &drain->awaiter, engine_now(engine) + ns);
+	timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
 }
 
 /* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
@@ -204,7 +201,7 @@ drain_look(struct lock_engine *engine, struct drain *drain)
 
 	if (drain->kind != DRAIN_REMOVED) {
 		b = b_of(engine, drain, drain->left[0].slot);
-		awaited_join(engine, &drain->awaiter, &b);
+		shared_probe_ask(engine, &drain->asker, &b);
 		return;
 	}
 	drain_set_state(drain, DRAIN_LOOKING);
@@ -226,8 +223,8 @@ drain_look_init(struct lock_engine *engine, struct drain *drain)
 {
 	drain->state = DRAIN_RESTING;
 	drain->rest = REST_FIRST;
-	drain->awaiter.id = drain->id;
-	drain->awaiter.seen = on_seen;
+	drain->asker.id = drain->id;
+	drain->asker.seen = on_seen;
 	timer_init(&drain->next, rest_is_over, engine, drain->id);
 }
 
@@ -235,8 +232,6 @@ void
 drain_look_soon(struct lock_engine *engine, struct drain *drain)
 {
 	drain->rest = REST_FIRST;
-	if (drain->kind != DRAIN_REMOVED)
-		awaited_again(engine, &drain->awaiter, engine_now(engine));
-	else if (drain->state == DRAIN_RESTING)
+	if (drain->state == DRAIN_RESTING)
 		timers_set(engine->timers, &drain->next, engine_now(engine));
 }

@@ -5,7 +5,7 @@
 #ifndef LOCK_DRAIN_LOOK_H
 #define LOCK_DRAIN_LOOK_H
 
-#include "daemon/lock/awaited.h"
+#include "daemon/lock/shared_probe.h"
 #include "daemon/lock/engine.h"
 
 enum drain_kind {
@@ -15,7 +15,7 @@ enum drain_kind {
 };
 
 enum drain_state {
-	DRAIN_RESTING, /* the timer is set; or it is left to awaited.h when to look */
+	DRAIN_RESTING, /* the timer is set; or its shared probe is to be answered */
 	DRAIN_LOOKING  /* a probe of slots left[at .. at + count - 1] is in flight */
 };
 
@@ -52,7 +52,7 @@ struct drain {
 	int64_t timeout; /* 0: it ends with a look that leaves nothing to be confirmed */
 	int64_t rest;
 	bool progress;
-	struct awaiter awaiter;    /* FREE, TAKEN: its looks */
+	struct shared_asker asker; /* FREE, TAKEN: its looks */
 	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
 	struct timer deadline, next;
 	UT_hash_handle by_id;

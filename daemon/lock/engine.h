@@ -21,7 +21,7 @@
  *	turn				requests of one peer on one name, in their order
  *	mutex				the administration mutex: one administrator at a time
  *	survey, directory		what the broker says of a semaphore; which there are
- *	awaited				probes of slots that are awaited, for all who wait
+ *	shared_probe			probes of slots, for all who wait to hear of them
  *	admin, drain, fsck, list	its lock administration
  *	lock				lock.h: the doors from outside, and the broker's events
  */
@@ -67,13 +67,13 @@ struct verify;
 struct turn_line;
 struct mutex;
 struct mutex_taker;
+struct shared_probes;
 struct surveying;
 struct fsck;
 struct listing;
 struct spared;
 struct hint_question;
 struct admin;
-struct awaits;
 struct directory;
 
 enum lease_state {
@@ -117,7 +117,7 @@ struct lock_engine {
 	struct surveying *surveys, *scans;        /* of survey.c */
 	struct drain *drains;                     /* of drain.c */
 	struct drained *drained;                  /* of drain.c: by name */
-	struct awaits *awaits;                    /* of awaited.c */
+	struct shared_probes *probes;             /* of shared_probe.c */
 	struct fsck *fscks;                       /* of fsck.c */
 	struct listing *listings;                 /* of list.c */
 	struct admin *admins;                     /* of admin.c */

@@ -6,7 +6,6 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/acquire.h"
-#include "daemon/lock/awaited.h"
 #include "daemon/lock/admin.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/directory.h"
@@ -24,6 +23,7 @@
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/serve.h"
+#include "daemon/lock/shared_probe.h"
 #include "daemon/lock/survey.h"
 #include "daemon/lock/turn.h"
 #include "daemon/lock/verify.h"
@@ -186,7 +186,7 @@ lock_engine_free(struct lock_engine *engine)
 	fsck_free_all(engine);
 	list_free_all(engine);
 	drain_free_all(engine);
-	awaited_free_all(engine);
+	shared_probe_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
 	turn_free_all(engine);
