@@ -1,41 +1,57 @@
-"""Who may include whom (docs/ARCHITECTURE.md, "Levels"), read off the #include lines."""
+"""Who may use whom (docs/ARCHITECTURE.md, "Levels"): the #include lines, and the symbols of what was built."""
 
 import os
 import re
+import subprocess
+import tempfile
 import unittest
 
 import tap
+from objects import circles, object_file, uses
 from tree import ROOT, sources, text
 
-# What each room may include besides itself, most special first: "daemon/config/" before "daemon/".
-BELOW_PEER = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/", "daemon/lock/",
-              "daemon/view/")
+BUILD = os.environ.get("top_builddir") or os.path.join(ROOT, "build-check")
+
+# What each room may use besides itself, most special first: "daemon/lock/core/" before "daemon/lock/".
+BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/")
+LOCK = ("daemon/lock/table/", "daemon/lock/core/", "daemon/lock/hold/", "daemon/lock/admin/", "daemon/lock/wait/")
+BELOW_PEER = BELOW_LOCK + LOCK + ("daemon/amqp/", "daemon/lock/", "daemon/view/")
+BELOW_TOOL = ("protocol/", "daemon/base/", "client/lib/")
 ROOMS = {
     "protocol/": (),
     "daemon/base/": (),
     "daemon/config/": ("protocol/", "daemon/base/"),
-    "daemon/broker/": ("protocol/", "daemon/base/"),
-    "daemon/memory/": ("protocol/", "daemon/base/", "daemon/broker/"),
-    "daemon/lock/": ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/"),
-    "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/"),
+    "daemon/amqp/": ("protocol/", "daemon/base/"),
+    "daemon/broker/": ("protocol/", "daemon/base/", "daemon/amqp/"),
+    "daemon/memory/": ("protocol/", "daemon/base/", "daemon/amqp/", "daemon/broker/"),
+    **{room: BELOW_LOCK + LOCK[:at] for at, room in enumerate(LOCK)},
+    "daemon/lock/": BELOW_LOCK + LOCK,
+    "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/") + LOCK,
     "daemon/peer/": BELOW_PEER,
-    "daemon/server": BELOW_PEER + ("daemon/peer/",),
+    "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/"),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
-    "client/": ("protocol/",),
+    "client/lib/": ("protocol/",),
+    "client/tool/": BELOW_TOOL,
+    "client/top/": BELOW_TOOL + ("client/tool/",),
+    "client/cmd/": BELOW_TOOL + ("client/tool/", "client/top/"),
+    "client/examples/": ("client/lib/",),
 }
+# Headers of types that a lower room may include, though not the functions.
+TYPES = {"daemon/lock/lock.h": LOCK}
+# Of these rooms the command includes these headers alone. Durations are read as the daemon reads them, and
+# both must speak to the service manager without ever waiting for it.
+OPEN_TO_COMMAND = {"client/lib/": "lockbroker.h", "protocol/": "duration.h", "daemon/base/": "notify.h"}
+COMMAND = ("client/tool/", "client/top/", "client/cmd/")
 # Libraries, and the only places that may know them.
 LIBRARIES = {
     r"(cjson/)?cJSON\.h": ("protocol/json.c",),
-    r"(rabbitmq-c/)?amqp\w*\.h": ("daemon/broker/", "daemon/config/url.c"),
-    r"event2/.*": ("daemon/broker/amqp", "daemon/peer/", "daemon/server"),
-    r"openssl/.*": ("daemon/broker/amqp",),
+    r"(rabbitmq-c/)?amqp\w*\.h": ("daemon/amqp/", "daemon/broker/", "daemon/memory/", "daemon/config/url.c"),
+    r"event2/.*": ("daemon/amqp/", "daemon/peer/", "daemon/server"),
+    r"openssl/.*": ("daemon/amqp/",),
     r"ini\.h": ("daemon/config/",),
-    r"ncurses\.h|term\.h": ("client/top",),
+    r"ncurses\.h|term\.h": ("client/top/",),
     r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/server"),
 }
-# The one header of the daemon that the command, but not the library, includes: both must speak to the
-# service manager without ever waiting for it.
-SHARED_WITH_COMMAND = "daemon/base/notify.h"
 # A header that includes more of our own headers than this wants to be everybody's.
 HEADER_INCLUDES_MAX = 7
 
@@ -51,11 +67,9 @@ def room_of(path):
     return next(room for room in ROOMS if path.startswith(room))
 
 
-def command_files():
-    """The files of client/ that make the command; the others are the library's."""
-    listed = re.search(r"^lockbroker_SOURCES = (.*?[^\\])$", text("Makefile.am"),
-                       re.MULTILINE | re.DOTALL).group(1)
-    return {word for word in listed.split() if word.startswith("client/")}
+def may_use(path, other):
+    room = room_of(path)
+    return room_of(other) in (room,) + ROOMS[room]
 
 
 class Layers(unittest.TestCase):
@@ -75,9 +89,8 @@ class Layers(unittest.TestCase):
     def test_rooms_include_only_lower_rooms(self):
         self.none([f"{path} includes {what}" for path in self.product
                    for ours, what in includes(path)
-                   if ours and what != "config.h"
-                   and not what.startswith((room_of(path),) + ROOMS[room_of(path)])
-                   and not (what == SHARED_WITH_COMMAND and path in command_files())])
+                   if ours and what != "config.h" and not may_use(path, what)
+                   and not path.startswith(TYPES.get(what, ()) or ("no room",))])
 
     def test_our_includes_are_whole_paths_that_exist(self):
         self.none([f"{path} includes {what}" for path in sources(".c", ".h")
@@ -92,17 +105,14 @@ class Layers(unittest.TestCase):
                    if re.fullmatch(library, what) and not path.startswith(places)])
 
     def test_the_public_header_stands_alone(self):
-        public = "client/lockbroker.h"
+        public = "client/lib/lockbroker.h"
         self.none([what for ours, what in includes(public) if ours])
 
     def test_the_command_is_made_of_the_public_library(self):
-        files = command_files()
-        self.assertIn("client/main.c", files)
-        # Durations are read as the daemon reads them.
-        known = files | {"client/lockbroker.h", "protocol/duration.h", SHARED_WITH_COMMAND}
-        self.none([f"{path} includes {what}" for path in files
+        self.none([f"{path} includes {what}" for path in self.product if path.startswith(COMMAND)
                    for ours, what in includes(path)
-                   if ours and what != "config.h" and what not in known])
+                   for room, header in OPEN_TO_COMMAND.items()
+                   if ours and what.startswith(room) and what != room + header])
 
     def test_every_file_is_explained(self):
         """docs/ARCHITECTURE.md names each module, and none that is not there."""
@@ -147,6 +157,71 @@ class Layers(unittest.TestCase):
         for path in graph:
             walk(path, [])
         self.none(wrong)
+
+
+def wrong_uses(graph, allowed):
+    """graph: {name: {name of another: symbols}}."""
+    return [f"{name} uses {', '.join(used)} of {other}" for name, others in graph.items()
+            for other, used in others.items() if not allowed(name, other)]
+
+
+class Symbols(unittest.TestCase):
+    """What the includes cannot show: a declaration by hand, and files of one room that use each other."""
+
+    maxDiff = None
+
+    def setUp(self):
+        product = [path for path in sources(".c", rooms=("protocol", "daemon", "client"))
+                   if "/examples/" not in path]
+        self.objects = {path: object_file(BUILD, path) for path in product}
+        missing = [path for path, found in self.objects.items() if found is None]
+        self.assertFalse(missing, f"not built in {BUILD}: make comes first")
+        self.graph = uses(self.objects)
+
+    def test_objects_use_only_lower_rooms(self):
+        wrong = wrong_uses(self.graph, may_use)
+        self.assertFalse(wrong, "\n" + "\n".join(wrong))
+
+    def test_no_circle_between_objects(self):
+        found = [" ".join(names) for names in circles(self.graph)]
+        self.assertFalse(found, "files that use each other:\n" + "\n".join(found))
+
+
+class Checker(unittest.TestCase):
+    """The checks above find what is planted."""
+
+    def compiled(self, files):
+        """{name: text of a C file}; their uses."""
+        objects = {}
+        for name, code in files.items():
+            source = os.path.join(self.folder, name)
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(code)
+            objects[name] = source + ".o"
+            subprocess.run(["cc", "-c", source, "-o", objects[name]], check=True)
+        return uses(objects)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_a_planted_circle_is_found(self):
+        graph = self.compiled({
+            "a.c": "void b(void); void a(void); void a(void) { b(); }",
+            "b.c": "void c(void); void b(void); void b(void) { c(); }",
+            "c.c": "void a(void); void c(void); void c(void) { a(); }",
+            "d.c": "void a(void); void d(void); void d(void) { a(); }",
+        })
+        self.assertEqual(circles(graph), [["a.c", "b.c", "c.c"]])
+        del graph["c.c"]["a.c"]
+        self.assertEqual(circles(graph), [])
+
+    def test_a_planted_use_of_a_higher_room_is_found(self):
+        graph = self.compiled({"low.c": "extern int high; int low(void); int low(void) { return high; }",
+                               "high.c": "int high;"})
+        self.assertEqual(wrong_uses(graph, lambda name, other: name == "high.c"), ["low.c uses high of high.c"])
+        self.assertEqual(wrong_uses(graph, lambda name, other: True), [])
 
 
 if __name__ == "__main__":
