@@ -100,8 +100,13 @@ name_inbox(struct amqp_letters *letters)
 {
 	uint8_t random[16];
 	size_t used = strlen(LETTER_INBOX);
-	ssize_t got = getrandom(random, sizeof(random), 0);
+	ssize_t got = sizeof(random);
 
+	if (letters->config.replays)
+		for (size_t i = 0; i < sizeof(random); i++)
+			random[i] = (uint8_t)jitter_below(letters->config.jitter, UINT8_MAX + 1);
+	else
+		got = getrandom(random, sizeof(random), 0);
 	/* So few bytes come whole, and without an interruption (getrandom(2)). */
 	assert(got == (ssize_t)sizeof(random));
 	memcpy(letters->name, LETTER_INBOX, used);

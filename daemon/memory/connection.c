@@ -74,6 +74,7 @@ perform_parcel(struct memory_channel *channel, struct memory_parcel *parcel)
 	size_t size;
 
 	channel->reply_at = parcel->replies;
+	channel->confirms_not = parcel->unconfirmed;
 	for (size_t at = 0; at < parcel->len; at += size) {
 		enum amqp_decoder_status status =
 		    amqp_decoder_size(decoder, parcel->bytes + at, parcel->len - at, &size);
@@ -112,7 +113,11 @@ on_arrive(void *ctx, uint64_t id)
 	(void)id;
 	while (reads(connection) && !is_stuck(channel) &&
 	       (parcel = take_first(&channel->in, world->timers, &channel->arrive)) != NULL) {
-		channel->stalled |= parcel->silent;
+		/* What comes to a channel that is being closed is ignored, and holds nothing up. */
+		if (channel->state == MEMORY_CHANNEL_OPEN)
+			channel->stalled |= parcel->silent;
+		else if (parcel->silent)
+			channel->silenced = false;
 		perform_parcel(channel, parcel);
 		free(parcel);
 	}
@@ -180,7 +185,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	channel->burst_silent = !channel->silenced &&
 				(method != AMQP_BASIC_PUBLISH_METHOD || channel->confirms) &&
 				is_silent(world);
-	channel->silenced |= channel->burst_silent;
+	channel->silenced |= channel->burst_silent && method != AMQP_BASIC_PUBLISH_METHOD;
 	channel->burst_at = now;
 	channel->burst = method == AMQP_BASIC_PUBLISH_METHOD ? 1 : 0;
 	*ret_silent = channel->burst_silent;
@@ -205,7 +210,8 @@ memory_connection_send(struct memory_connection *connection, uint16_t number,
 	    now + (channel->burst > 0 && channel->burst <= 2 ? delay / 4 : delay / 2));
 	parcel = parcel_new(bytes, len, channel->last_in);
 	parcel->replies = now + delay;
-	parcel->silent = silent;
+	parcel->silent = silent && method != AMQP_BASIC_PUBLISH_METHOD;
+	parcel->unconfirmed = silent && method == AMQP_BASIC_PUBLISH_METHOD;
 	if (method == AMQP_BASIC_CANCEL_METHOD) {
 		consumer = memory_consumer_find(channel, cancelled);
 		parcel->crashes = consumer != NULL && !consumer->told;
@@ -300,6 +306,7 @@ memory_connection_new(struct memory_world *world, const struct broker *broker,
 
 	memory_connection_init(connection, world);
 	connection->broker = broker;
+	connection->which = link->base.config.which;
 	connection->link = link;
 	connection->client = client;
 	return connection;

@@ -59,10 +59,11 @@ struct memory_queue {
 /* Frames on their way, encoded, one way of a channel. */
 struct memory_parcel {
 	TAILQ_ENTRY(memory_parcel) entry;
-	int64_t when;    /* it arrives */
-	int64_t replies; /* to the server: when what it answers arrives */
-	bool silent;     /* to the server: it is not answered */
-	bool crashes;    /* to the server: RabbitMQ would crash on it */
+	int64_t when;     /* it arrives */
+	int64_t replies;  /* to the server: when what it answers arrives */
+	bool silent;      /* to the server: it is not answered */
+	bool unconfirmed; /* to the server: a publish that is never confirmed */
+	bool crashes;     /* to the server: RabbitMQ would crash on it */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -79,10 +80,13 @@ struct memory_channel {
 	uint16_t number;
 	struct memory_connection *connection; /* borrowed */
 	enum memory_channel_state state;
+	uint64_t opening; /* the world's number of its last opening */
 	/* while OPEN: */
 	bool confirms;
 	uint64_t published, confirmed; /* counted while it confirms */
-	uint64_t last_tag;             /* of its deliveries */
+	bool confirms_not;             /* what is being performed */
+	bool confirms_singly; /* some publish was not confirmed, and no other is to be for it */
+	uint64_t last_tag;    /* of its deliveries */
 	unsigned prefetch;
 	struct memory_consumers consumers; /* borrowed; the queues' */
 	struct memory_messages
@@ -114,6 +118,7 @@ enum memory_connection_state {
 struct memory_connection {
 	struct memory_world *world;  /* borrowed */
 	const struct broker *broker; /* borrowed; NULL when it is gone or was never ours */
+	enum broker_link which;      /* of that broker's */
 	uint64_t number;             /* never used twice in a world */
 	enum memory_connection_state state;
 	struct memory_link *link;          /* borrowed; NULL: the client is gone */
@@ -133,8 +138,8 @@ struct memory_client {
 	struct memory_world *world; /* borrowed */
 	struct timers *timers;      /* borrowed */
 	struct broker *broker;      /* borrowed; NULL: not made yet */
-	unsigned lanes_max;
 	struct memory_side {
+		unsigned lanes_max;       /* of the next link */
 		struct memory_link *link; /* borrowed; NULL: none now */
 		bool held;                /* none comes up until restored */
 		bool denied;              /* held, in words */
@@ -161,7 +166,7 @@ struct memory_world {
 	TAILQ_HEAD(, memory_connection) connections; /* owned, but those with a link */
 	TAILQ_HEAD(, memory_client) clients;         /* borrowed */
 	struct memory_connection foreign;            /* one that no broker of ours has */
-	uint64_t last_connection, last_message;
+	uint64_t last_connection, last_opening, last_message, last_seed;
 	bool alarm;
 	bool deletes_by_name;
 };

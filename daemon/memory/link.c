@@ -177,7 +177,7 @@ come_up(struct memory_link *link)
 	};
 	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
 	assert(error == NULL);
-	link->base.channel_max = client->lanes_max;
+	link->base.channel_max = side_of(link)->lanes_max;
 	link->base.heartbeat = link->base.config.settings->heartbeat;
 	link->connection = memory_connection_new(world, client->broker, link, client->timers);
 	for (enum amqp_link_state state = AMQP_LINK_START; state < AMQP_LINK_UP; state++)
@@ -310,9 +310,10 @@ memory_client_new(struct memory_world *world, struct timers *timers, unsigned la
 
 	client->world = world;
 	client->timers = timers;
-	client->lanes_max = lanes_max;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		client->sides[i].lanes_max = lanes_max;
 		client->sides[i].why = mem_strdup("");
+	}
 	TAILQ_INSERT_TAIL(&world->clients, client, entry);
 	*ret_dialer =
 	    (struct amqp_dialer){.connect = link_connect, .free = client_free, .ctx = client};

@@ -153,7 +153,7 @@ memory_channel_end(struct memory_channel *channel)
 	if (channel->coming != NULL)
 		memory_message_free(channel->coming);
 	channel->coming = NULL;
-	channel->confirms = false;
+	channel->confirms = channel->confirms_singly = false;
 	channel->published = channel->confirmed = channel->last_tag = 0;
 	channel->prefetch = 0;
 	if (channel->state == MEMORY_CHANNEL_OPEN)
@@ -431,13 +431,18 @@ confirm(struct memory_channel *channel)
 	const struct memory_nature *nature = &world_of(channel)->nature;
 	bool nacked = nature->nacks != NULL && nature->nacks(nature->ctx);
 
-	if (nacked)
+	if (nacked || channel->confirms_not)
 		memory_channel_confirm(channel);
 	channel->published++;
-	if (nacked)
+	if (channel->confirms_not) {
+		channel->confirmed = channel->published;
+		channel->confirms_singly = true;
+	} else if (nacked) {
 		send_confirm(channel, false);
-	else if (nature->holds_acks == NULL || !nature->holds_acks(nature->ctx))
+	} else if (channel->confirms_singly || nature->holds_acks == NULL ||
+		   !nature->holds_acks(nature->ctx)) {
 		memory_channel_confirm(channel);
+	}
 }
 
 /* To each queue that is bound to the exchange; to the one of that name by the default one. */
@@ -469,7 +474,8 @@ tell_performed(const struct memory_channel *channel, struct memory_performed wha
 
 	what.broker = channel->connection->broker;
 	what.connection = channel->connection->number;
-	what.channel = channel->number;
+	what.link = channel->connection->which;
+	what.channel = channel->opening;
 	if (what.correlation_id == NULL)
 		what.correlation_id = "";
 	if (nature->performed != NULL)
@@ -706,6 +712,7 @@ open_channel(struct memory_channel *channel)
 		return;
 	}
 	channel->state = MEMORY_CHANNEL_OPEN;
+	channel->opening = ++channel->connection->world->last_opening;
 	reply(channel, AMQP_CHANNEL_OPEN_OK_METHOD, &ok);
 }
 

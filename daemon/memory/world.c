@@ -78,6 +78,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	    .backoff_most = 1,
 	    .side_idle = INT64_MAX / 4,
 	    .name = "memory",
+	    .replays = true,
 	};
 	struct amqp_dialer dialer;
 	struct memory_client *client = memory_client_new(world, timers, lanes_max, &dialer);
@@ -89,7 +90,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 struct broker *
 memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 {
-	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, 1);
+	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, ++world->last_seed);
 }
 
 static struct memory_client *
@@ -105,6 +106,12 @@ connection_of(const struct broker *broker, enum broker_link which)
 	const struct memory_link *link = client_of(broker)->sides[which].link;
 
 	return link != NULL ? link->connection : NULL;
+}
+
+void
+memory_broker_set_lanes_max(struct broker *broker, enum broker_link which, unsigned lanes_max)
+{
+	client_of(broker)->sides[which].lanes_max = lanes_max;
 }
 
 void
@@ -191,11 +198,13 @@ memory_broker_each_lane(const struct broker *broker, enum broker_link which,
 		return;
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
 		/* RabbitMQ closes those that read, or were asked something that it refuses. */
-		if (channel->number != 0 && channel->state == MEMORY_CHANNEL_OPEN &&
-		    (!TAILQ_EMPTY(&channel->consumers) ||
-			amqp_lanes_on_channel(lanes_of(broker, which), channel->number) != 0))
+		if (channel->number != 0 &&
+		    (channel->silenced || (channel->state == MEMORY_CHANNEL_OPEN &&
+					      (!TAILQ_EMPTY(&channel->consumers) ||
+						  amqp_lanes_on_channel(lanes_of(broker, which),
+						      channel->number) != 0))))
 			fn(ctx, lane_of(broker, which, channel->number),
-			    channel->stalled || connection->frozen);
+			    channel->silenced || connection->frozen);
 	}
 }
 
@@ -357,6 +366,22 @@ memory_world_each_message(const struct memory_world *world, const char *name,
 		return;
 	TAILQ_FOREACH (message, &queue->ready, of_queue)
 		fn(ctx, message->body);
+}
+
+size_t
+memory_world_copies(const struct memory_world *world, const char *name, const char *body)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+	const struct memory_message *message;
+	size_t copies = 0;
+
+	if (queue == NULL)
+		return 0;
+	TAILQ_FOREACH (message, &queue->ready, of_queue)
+		copies += strcmp(message->body, body) == 0;
+	TAILQ_FOREACH (message, &queue->delivered, of_queue)
+		copies += strcmp(message->body, body) == 0;
+	return copies;
 }
 
 size_t
