@@ -1,7 +1,6 @@
 #include "daemon/broker/amqp_letters.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,11 +83,10 @@ send_waiting(struct amqp_letters *letters)
 
 	while (letters->inbox.state == LETTER_INBOX_OPEN && !letters->blocked &&
 	       letter_questions_take(letters->questions, now(letters), &question)) {
-		char number[24];
+		char room[BROKER_NUMBER_TEXT];
 
-		snprintf(number, sizeof(number), "%" PRIu64, question.number);
-		publish(letters, EXCHANGE, "", number, letters->name,
-		    (amqp_bytes_t){.len = question.len, .bytes = question.text});
+		publish(letters, EXCHANGE, "", broker_number_text(room, question.number),
+		    letters->name, (amqp_bytes_t){.len = question.len, .bytes = question.text});
 		free(question.text);
 	}
 }
