@@ -124,26 +124,25 @@ on_arrive(void *ctx, uint64_t id)
 	memory_channel_confirm(channel);
 }
 
+/* All that has come is read at once. The link may end its connection by what it hears, and that be freed. */
 static void
 on_reply(void *ctx, uint64_t id)
 {
 	struct memory_channel *channel = ctx;
 	struct memory_connection *connection = channel->connection;
+	struct memory_link *link = connection->link;
+	struct memory_parcels came = TAILQ_HEAD_INITIALIZER(came);
 	struct memory_parcel *parcel;
 
 	(void)id;
-	while (connection->link != NULL && !connection->frozen &&
-	       (connection->blocked & MEMORY_IN) == 0 &&
-	       (parcel = take_first(&channel->out, connection->client, &channel->reply)) != NULL) {
-		struct memory_link *link = connection->link;
-
-		/* The link may end its connection by what it hears, and that be freed. */
-		if (TAILQ_FIRST(&channel->out) != NULL)
-			timers_set(
-			    connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
+	if (link == NULL || connection->frozen || (connection->blocked & MEMORY_IN) != 0)
+		return;
+	while ((parcel = take_first(&channel->out, connection->client, &channel->reply)) != NULL)
+		TAILQ_INSERT_TAIL(&came, parcel, entry);
+	while ((parcel = TAILQ_FIRST(&came)) != NULL) {
+		TAILQ_REMOVE(&came, parcel, entry);
 		memory_link_took(link, parcel->bytes, parcel->len);
 		free(parcel);
-		return;
 	}
 }
 
@@ -275,6 +274,9 @@ channel_free(struct memory_channel *channel)
 		timers_cancel(connection->client, &channel->reply);
 	parcels_clear(&channel->in);
 	parcels_clear(&channel->out);
+	if (channel->coming != NULL)
+		free(channel->coming->body);
+	free(channel->coming);
 	HASH_DEL(connection->channels, channel);
 	free(channel);
 }

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "daemon/base/queue.h"
+#include "daemon/broker/amqp_content.h"
 #include "daemon/broker/amqp_link.h"
 #include "daemon/memory/memory.h"
 
@@ -56,6 +57,21 @@ struct memory_queue {
 	UT_hash_handle hh;
 };
 
+/*
+ * A publish that comes on a channel, frame by frame. Nearly all of them are probes, which no queue keeps:
+ * so nothing of it is allocated anew.
+ */
+struct memory_coming {
+	struct memory_message message; /* its texts are those below */
+	char exchange[AMQP_CONTENT_WORD], routing_key[AMQP_CONTENT_WORD];
+	char correlation_id[AMQP_CONTENT_WORD], reply_to[AMQP_CONTENT_WORD];
+	char user_id[AMQP_CONTENT_WORD];
+	char *body; /* owned */
+	size_t room;
+	bool mandatory;
+	uint64_t to_come; /* bytes of its body; UINT64_MAX: its header; 0: nothing comes */
+};
+
 /* Frames on their way, encoded, one way of a channel. */
 struct memory_parcel {
 	TAILQ_ENTRY(memory_parcel) entry;
@@ -90,11 +106,8 @@ struct memory_channel {
 	unsigned prefetch;
 	struct memory_consumers consumers; /* borrowed; the queues' */
 	struct memory_messages
-	    delivered; /* borrowed; the queues', or owned when theirs was deleted */
-	/* The publish of which header or body are to come. */
-	struct memory_message *coming; /* owned; NULL = none */
-	bool mandatory;
-	uint64_t to_come; /* bytes; UINT64_MAX: its header first */
+	    delivered;                /* borrowed; the queues', or owned when theirs was deleted */
+	struct memory_coming *coming; /* owned; NULL: nothing was published yet */
 
 	struct memory_parcels in, out; /* owned */
 	struct timer arrive, reply;    /* of the first of each; the world's, the client's */
@@ -162,7 +175,9 @@ struct memory_world {
 	struct timers *timers; /* borrowed */
 	struct memory_nature nature;
 	struct amqp_decoder *decoder; /* owned; of both ends: one frame at a time is read */
-	struct memory_queue *queues;  /* owned; hash by name */
+	uint8_t *scratch;             /* owned; what is encoded, until it is a parcel */
+	size_t scratch_size;
+	struct memory_queue *queues;                 /* owned; hash by name */
 	TAILQ_HEAD(, memory_connection) connections; /* owned, but those with a link */
 	TAILQ_HEAD(, memory_client) clients;         /* borrowed */
 	struct memory_connection foreign;            /* one that no broker of ours has */
@@ -178,6 +193,8 @@ memory_now(const struct memory_world *world)
 }
 
 int64_t memory_delay(const struct memory_world *world);
+/* Room for a method, a header and so many bytes of a body, in frames; until it is asked for again. */
+uint8_t *memory_scratch(struct memory_world *world, size_t body);
 
 /* ---- queues (queue.c) ---- */
 
@@ -188,9 +205,9 @@ struct memory_queue *memory_queue_new(
     struct memory_world *world, const char *name, struct memory_connection *owner);
 /* Deletes it; its consumers are told so. */
 void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
-/* Takes the message; it is dropped where the queue keeps none. */
+/* Puts a copy of it there, where the queue keeps any. */
 void memory_queue_add(
-    struct memory_world *world, struct memory_queue *queue, struct memory_message *message);
+    struct memory_world *world, struct memory_queue *queue, const struct memory_message *published);
 /* Messages go to the consumers that have room for them. */
 void memory_queue_deliver(struct memory_world *world, struct memory_queue *queue);
 /* Those that are over their time go. */

@@ -25,6 +25,18 @@ decoder_new(void)
 	return decoder;
 }
 
+uint8_t *
+memory_scratch(struct memory_world *world, size_t body)
+{
+	size_t size = (4 + 2 * (body / (AMQP_FRAME_MAX - AMQP_FRAME_AROUND))) * AMQP_FRAME_MAX;
+
+	if (size > world->scratch_size) {
+		world->scratch = mem_grow(world->scratch, size, 1);
+		world->scratch_size = size;
+	}
+	return world->scratch;
+}
+
 struct memory_world *
 memory_world_new(struct timers *timers, const struct memory_nature *nature)
 {
@@ -57,6 +69,7 @@ memory_world_free(struct memory_world *world)
 		memory_queue_delete(world, queue, false);
 	}
 	amqp_decoder_free(world->decoder);
+	free(world->scratch);
 	free(world);
 }
 
@@ -353,6 +366,7 @@ memory_world_publish(struct memory_world *world, const char *name, const char *b
 	if (queue->auto_delete)
 		message->correlation_id = mem_strdup(body);
 	memory_queue_add(world, queue, message);
+	memory_message_free(message);
 }
 
 void

@@ -394,6 +394,14 @@ perform(struct sim *sim, const struct done *done)
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
 }
 
+/* A publish that looks whether a slot is there; the names of wait lines end with this letter. */
+static bool
+is_probe(const struct memory_performed *what)
+{
+	return what->method == AMQP_BASIC_PUBLISH_METHOD && what->body[0] == '\0' &&
+	       what->queue[strlen(what->queue) - 1] != 'W';
+}
+
 void
 truth_performed(void *ctx, const struct memory_performed *what)
 {
@@ -402,11 +410,13 @@ truth_performed(void *ctx, const struct memory_performed *what)
 
 	sim->truth.moment++;
 	sim->truth.performed++;
+	if (what->queue == NULL || is_probe(what))
+		return;
 	if (done.daemon >= 0 && what->connection == truth_hold_connection(sim, done.daemon)) {
 		sim->truth.reading[done.daemon] = what->connection;
 		sim->truth.read_at[done.daemon] = sim->now;
 	}
-	if (what->queue == NULL || !queue_is_locks(what->queue))
+	if (!queue_is_locks(what->queue))
 		return;
 	done.id = which(sim, what);
 	done.deed = deed_of(what, done.id.part);
