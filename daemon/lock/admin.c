@@ -7,14 +7,14 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/acquire.h"
 #include "daemon/lock/admin_work.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/drain.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/hint_send.h"
 #include "daemon/lock/mutex.h"
 #include "daemon/lock/survey.h"
 #include "daemon/lock/turn.h"
+#include "daemon/lock/registry.h"
 
 /* seeds/000, "Swiss Cheese Semaphores" */
 static const char ascending_warning[] = "in ascending order: had it failed halfway, the slots "
@@ -148,7 +148,7 @@ static void
 finish(struct lock_engine *engine, struct admin *admin)
 {
 	if (!admin->size_only)
-		acquire_admin_done(engine, admin->name, admin->op, admin->outcome,
+		registry_admin_done(engine, admin->name, admin->op, admin->outcome,
 		    admin->text[0] != '\0' ? admin->text : NULL);
 	if (!admin->size_only && admin->outcome == REASON_NONE)
 		hint_changed(engine, admin->name, admin->found,

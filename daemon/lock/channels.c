@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/hint.h"
 #include "daemon/lock/waitline.h"
 
 /*
@@ -58,7 +57,7 @@ wake_first(struct lock_engine *engine, struct starved_line *line)
 	first->woken = true;
 	first->look = first->semaphore->look.number;
 	/* What it starved for may be somebody else's by now. */
-	hint_look(engine, first->semaphore);
+	engine_look(engine, first->semaphore);
 }
 
 static void

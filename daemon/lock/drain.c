@@ -8,6 +8,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/drain_look.h"
+#include "daemon/lock/registry.h"
 #include "protocol/duration.h"
 
 /* How much later than its deadline a wait may end, for a second look at what was absent in the first. */
@@ -22,33 +23,17 @@ drain_find(const struct lock_engine *engine, uint64_t id)
 	return drain;
 }
 
-static struct drained *
-drained_find(const struct lock_engine *engine, const char *name)
-{
-	struct drained *drained;
-
-	HASH_FIND(by_name, engine->drained, name, strlen(name), drained);
-	return drained;
-}
-
 static void
 drain_free(struct lock_engine *engine, struct drain *drain)
 {
 	struct lock_peer *peer = engine_peer_find(engine, drain->peer);
-	struct drained *of = drain->of;
 
 	timers_cancel(engine->timers, &drain->deadline);
-	timers_cancel(engine->timers, &drain->next);
 	HASH_DELETE(by_id, engine->drains, drain);
-	TAILQ_REMOVE(&of->drains, drain, of_name);
-	if (TAILQ_EMPTY(&of->drains)) {
-		HASH_DELETE(by_name, engine->drained, of);
-		free(of->name);
-		free(of);
-	}
+	awaited_end(engine, &drain->awaited);
 	TAILQ_REMOVE(&peer->drains, drain, of_peer);
 	peer->drain_count--;
-	engine_peer_let_go(engine, peer);
+	registry_peer_let_go(engine, peer);
 	free(drain->left);
 	free((char *)drain->answer.text);
 	free((char *)drain->answer.warning);
@@ -64,7 +49,7 @@ finish(struct lock_engine *engine, struct drain *drain, struct lock_answer *answ
 	uint64_t peer = drain->peer, request = drain->request;
 	int *held = NULL;
 
-	answer->name = drain->of->name;
+	answer->name = awaited_name(&drain->awaited);
 	if (drain->kind == DRAIN_REMOVED) {
 		answer->kind = drain->answer.kind;
 		answer->slots = drain->answer.slots;
@@ -186,26 +171,11 @@ refusal_at_the_door(
 	return ret->reason;
 }
 
-static struct drained *
-drained_get(struct lock_engine *engine, const char *name)
-{
-	struct drained *drained = drained_find(engine, name);
-
-	if (drained == NULL) {
-		drained = mem_alloc(sizeof(*drained));
-		drained->name = mem_strdup(name);
-		TAILQ_INIT(&drained->drains);
-		HASH_ADD_KEYPTR(
-		    by_name, engine->drained, drained->name, strlen(drained->name), drained);
-	}
-	return drained;
-}
-
 static struct drain *
 drain_new(struct lock_engine *engine, const struct drain_order *order, enum drain_kind kind)
 {
 	struct drain *drain = mem_alloc(sizeof(*drain));
-	struct lock_peer *peer = engine_peer(engine, order->peer);
+	struct lock_peer *peer = registry_peer(engine, order->peer);
 
 	drain->id = engine_id(engine);
 	drain->peer = order->peer;
@@ -222,8 +192,10 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 		drain->answer.text = mem_strdup(order->answer->text);
 		drain->answer.warning = mem_strdup(order->answer->warning);
 	}
-	drain->of = drained_get(engine, order->name);
-	TAILQ_INSERT_TAIL(&drain->of->drains, drain, of_name);
+	drain->awaited.first = order->first;
+	/* Who waits for a slot to be taken does not care. */
+	drain->awaited.last = kind == DRAIN_TAKEN ? 0 : order->last;
+	awaited_begin(engine, &drain->awaited, order->name);
 	HASH_ADD(by_id, engine->drains, id, sizeof(drain->id), drain);
 	TAILQ_INSERT_TAIL(&peer->drains, drain, of_peer);
 	peer->drain_count++;
@@ -319,39 +291,6 @@ drain_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 	/* Answering calls nobody back into the engine: no other drain goes meanwhile. */
 	HASH_ITER (by_id, engine->drains, drain, next)
 		finish_refused(engine, drain, answer->reason, answer->text);
-}
-
-static bool
-waits_for(const struct drain *drain, int slot)
-{
-	size_t low = 0, high = drain->left_count; /* they are in order */
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (drain->left[middle].slot == slot)
-			return true;
-		if (drain->left[middle].slot < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
-}
-
-void
-drain_slot_freed(struct lock_engine *engine, const char *name, int slot)
-{
-	struct drained *drained = drained_find(engine, name);
-	struct drain *drain;
-
-	if (drained == NULL)
-		return;
-	TAILQ_FOREACH (drain, &drained->drains, of_name) {
-		if (drain->kind == DRAIN_TAKEN || !waits_for(drain, slot))
-			continue;
-		drain_look_soon(engine, drain);
-	}
 }
 
 void

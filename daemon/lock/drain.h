@@ -37,8 +37,6 @@ bool drain_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void drain_peer_gone(struct lock_engine *engine, uint64_t peer);
 /* Ends all waits with `answer`; names, sizes and slots are each one's own. */
 void drain_end_all(struct lock_engine *engine, const struct lock_answer *answer);
-/* A slot was freed by this daemon: whoever waits for it looks at once. */
-void drain_slot_freed(struct lock_engine *engine, const char *name, int slot);
 /* The hold link's state changed. */
 void drain_link_changed(struct lock_engine *engine, const char *why);
 /* Frees what is left; the engine goes. */

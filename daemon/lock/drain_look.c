@@ -5,7 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/claim.h"
+#include "daemon/lock/registry.h"
 
 /* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
@@ -43,7 +43,7 @@ tell_progress(struct lock_engine *engine, struct drain *drain)
 	if (!drain->progress || !drain->changed)
 		return;
 	drain->changed = false;
-	notice.name = drain->of->name;
+	notice.name = awaited_name(&drain->awaited);
 	notice.held = held = drain_slots_held(drain, &notice.held_count);
 	if (notice.held_count > 0)
 		engine_notice(engine, drain->peer, &notice);
@@ -65,7 +65,7 @@ take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_
 	drain->known = true;
 	if (answer == BROKER_OK ||
 	    (drain->kind != DRAIN_TAKEN &&
-		claim_is_reserved(engine, drain->of->name, LOCK_KIND_SEMAPHORE, slot->slot)))
+		registry_is_reserved(engine, awaited_name(&drain->awaited), LOCK_KIND_SEMAPHORE, slot->slot)))
 		slot->state = SLOT_HELD;
 	else if (before == SLOT_ABSENT || FAULT(ABSENT_ONCE_IS_GONE))
 		slot->state = SLOT_GONE;
@@ -95,8 +95,12 @@ static void
 rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 {
 	struct broker_info info;
-	int64_t ns = drain->rest / 2 + jitter_below(&engine->jitter, drain->rest);
+	int64_t ns;
 
+	if (drain->awaited.freed)
+		drain->rest = REST_FIRST;
+	drain->awaited.freed = false;
+	ns = drain->rest / 2 + jitter_below(&engine->jitter, drain->rest);
 	if (confirms) {
 		broker_get_info(engine->broker, &info);
 		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
@@ -104,7 +108,7 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
 	}
 	drain_set_state(drain, DRAIN_RESTING);
-	timers_set(engine->timers, &drain->next, engine_now(engine) + ns);
+	timers_set(engine->timers, &drain->awaited.rest, engine_now(engine) + ns);
 }
 
 /* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
@@ -166,7 +170,7 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	texts = mem_alloc(count * sizeof(*texts));
 	for (size_t i = 0; i < count; i++) {
 		names[i] = (FAULT(HOLDERS_BY_A) ? queue_name_a : queue_name_b)(
-		    engine->settings.naming, drain->of->name, drain->left[drain->at + i].slot);
+		    engine->settings.naming, awaited_name(&drain->awaited), drain->left[drain->at + i].slot);
 		texts[i] = names[i].text;
 	}
 	drain->count = count;
@@ -198,13 +202,5 @@ drain_look_init(struct lock_engine *engine, struct drain *drain)
 {
 	drain->state = DRAIN_RESTING;
 	drain->rest = REST_FIRST;
-	timer_init(&drain->next, rest_is_over, engine, drain->id);
-}
-
-void
-drain_look_soon(struct lock_engine *engine, struct drain *drain)
-{
-	drain->rest = REST_FIRST;
-	if (drain->state == DRAIN_RESTING)
-		timers_set(engine->timers, &drain->next, engine_now(engine));
+	timer_init(&drain->awaited.rest, rest_is_over, engine, drain->id);
 }

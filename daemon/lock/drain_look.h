@@ -5,6 +5,7 @@
 #ifndef LOCK_DRAIN_LOOK_H
 #define LOCK_DRAIN_LOOK_H
 
+#include "daemon/lock/awaited.h"
 #include "daemon/lock/engine.h"
 
 enum drain_kind {
@@ -30,19 +31,12 @@ struct drain_slot {
 	enum slot_state state;
 };
 
-/* Of one name: its drains. */
-struct drained {
-	char *name; /* owned; the key */
-	TAILQ_HEAD(, drain) drains;
-	UT_hash_handle by_name;
-};
-
 struct drain {
 	uint64_t id;
 	uint64_t peer, request;
 	enum drain_kind kind;
 	enum drain_state state;
-	struct drained *of; /* its name's */
+	struct awaited awaited; /* its name, its slots, and its rest between looks */
 	struct drain_slot *left;
 	size_t left_count, at, count;
 	bool known;      /* something was ever learned of a slot */
@@ -52,9 +46,9 @@ struct drain {
 	int64_t rest;
 	bool progress;
 	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
-	struct timer deadline, next;
+	struct timer deadline;
 	UT_hash_handle by_id;
-	TAILQ_ENTRY(drain) of_name, of_peer;
+	TAILQ_ENTRY(drain) of_peer;
 };
 
 /* Of drain.c: the ends, each of which answers and frees it. */
@@ -70,7 +64,4 @@ int *drain_slots_held(const struct drain *drain, size_t *ret_count);
 void drain_look_init(struct lock_engine *engine, struct drain *drain);
 /* Looks, and again after rests, until it is over. It must be resting. */
 void drain_look(struct lock_engine *engine, struct drain *drain);
-/* Something changed: its rest is over, and the next is a short one. */
-void drain_look_soon(struct lock_engine *engine, struct drain *drain);
-
 #endif

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/acquire.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/fsck_work.h"
 #include "daemon/lock/mutex.h"
+#include "daemon/lock/registry.h"
 
 struct fsck *
 fsck_find(const struct lock_engine *engine, uint64_t op)
@@ -133,7 +133,7 @@ static void
 end(struct lock_engine *engine, struct fsck *fsck)
 {
 	directory_forget(engine, fsck->op);
-	acquire_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
+	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
 	turn_end(engine, &fsck->turn);
 	fsck_free(engine, fsck);
 }

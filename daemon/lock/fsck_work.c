@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/claim.h"
 #include "daemon/lock/mutex.h"
+#include "daemon/lock/registry.h"
 
 static void declare_more(struct lock_engine *engine, struct fsck *fsck);
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
@@ -252,7 +252,7 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 	if (fsck == NULL || fsck->state != FSCK_ASKING || link_has_died(engine, answers[0]))
 		return;
 	if (answers[0] == BROKER_ABSENT &&
-	    !claim_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
+	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
 		renew(engine, fsck);
 		return;
 	}

@@ -4,10 +4,12 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/acquire.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/grant.h"
+#include "daemon/lock/hint_send.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/registry.h"
 #include "daemon/lock/waitline.h"
 
 /* So often a slot is open to whoever polls. */
@@ -112,7 +114,7 @@ pass(struct lock_engine *engine, struct hold *hold)
 	/* Who has no room for it is refused, and the next one asked. */
 	do
 		waiter = next_waiter(engine, hold);
-	while (waiter != NULL && !acquire_take_over(engine, waiter, hold));
+	while (waiter != NULL && !grant_passed(engine, waiter, hold));
 	if (waiter == NULL) {
 		if (FAULT(PASSED_TO_NOBODY))
 			keep_passed(engine, hold, releasing, lock);
@@ -244,7 +246,7 @@ handoff_start(struct lock_engine *engine, struct hold *hold)
 	if (hold->state != HOLD_HELD || (hold->revoked && !FAULT(REVOKED_IS_PASSED)) ||
 	    hold->verify != 0 || next_waiter(engine, hold) == NULL)
 		return false;
-	engine_hold_detach(engine, hold);
+	registry_hold_detach(engine, hold);
 	go_on(engine, hold);
 	return true;
 }

@@ -8,8 +8,9 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/flight.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/hint_send.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/registry.h"
 #include "daemon/lock/rows.h"
 
 /*
@@ -286,7 +287,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		engine->total.released++;
 		hint_freed(engine, hold);
 		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-		engine_hold_end(engine, hold, true);
+		registry_hold_end(engine, hold, true);
 		break;
 	case BROKER_LOCKED:
 		keep_lost(engine, hold, "the slot's queue belongs to another connection");
@@ -305,9 +306,10 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
-void
-keep_send_drop(struct lock_engine *engine, struct hold *hold)
+static void
+send_drop(struct lock_engine *engine, struct hold *hold)
 {
+	hold->flight = FLIGHT_SENT;
 	if (keep_lane(engine, hold) == 0) {
 		end_drop(engine, hold);
 		timer_in(engine, hold, DROP_AGAIN);
@@ -319,14 +321,30 @@ keep_send_drop(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
+/* Now, or when its turn comes. */
+static void
+start_drop(struct lock_engine *engine, struct hold *hold)
+{
+	if (flight_start(engine, hold))
+		send_drop(engine, hold);
+}
+
 static void
 drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 {
-	/* Its channel may be stuck, which is not to stop the user's other deletes. */
-	if (hold->flight == FLIGHT_SENT)
+	switch (hold->flight) {
+	case FLIGHT_SENT: /* its channel may be stuck, which is not to stop the user's other deletes */
 		flight_end(engine, hold);
-	else
-		flight_start(engine, hold);
+		break;
+	case FLIGHT_DUE:
+		if (engine->link == BROKER_UP)
+			send_drop(engine, hold);
+		break;
+	case FLIGHT_UNSENT:
+	case FLIGHT_NONE:
+		start_drop(engine, hold);
+		break;
+	}
 }
 
 /* There is nothing to be deleted. */
@@ -335,7 +353,7 @@ let_go(struct lock_engine *engine, struct hold *hold)
 {
 	engine->total.released++;
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-	engine_hold_end(engine, hold, false);
+	registry_hold_end(engine, hold, false);
 }
 
 void
@@ -352,15 +370,15 @@ keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 {
 	timers_cancel(engine->timers, &hold->timer);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
-	engine_hold_unwatch(engine, hold);
-	engine_hold_detach(engine, hold);
+	registry_hold_unwatch(engine, hold);
+	registry_hold_detach(engine, hold);
 	hold->acquire = 0;
 	hold->drop = why;
 	if (FAULT(DROPPED_UNCOUNTED))
 		channels_charge(engine, hold, NULL);
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
 	hold->asked = 0;
-	flight_start(engine, hold);
+	start_drop(engine, hold);
 	if (FAULT(HINT_EARLY))
 		hint_freed(engine, hold);
 	if (FAULT(RELEASED_EARLY))
@@ -386,7 +404,7 @@ keep_lost(struct lock_engine *engine, struct hold *hold, const char *why)
 	if (hold->peer != 0)
 		engine_notice(engine, hold->peer, &notice);
 	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
-	engine_hold_end(engine, hold, false);
+	registry_hold_end(engine, hold, false);
 }
 
 void
@@ -407,7 +425,7 @@ keep_link_died(struct lock_engine *engine, const char *why)
 		switch (hold->state) {
 		case HOLD_CLAIMING:
 		case HOLD_CHECKING:
-			engine_hold_end(engine, hold, false);
+			registry_hold_end(engine, hold, false);
 			break;
 		case HOLD_HELD:
 		case HOLD_RECLAIMING:
@@ -446,7 +464,7 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		break;
 	case HOLD_DROPPING:
 		if (!FAULT(DROP_NOT_RESENT))
-			flight_start(engine, hold);
+			start_drop(engine, hold);
 		break;
 	case HOLD_HELD:
 		if (FAULT(LANE_DEATH_IS_LOSS))

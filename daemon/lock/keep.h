@@ -28,8 +28,6 @@ void keep_revoke(struct lock_engine *engine, struct hold *hold);
  * ends at once.
  */
 void keep_drop(struct lock_engine *engine, struct hold *hold);
-/* Its turn has come (flight.h). */
-void keep_send_drop(struct lock_engine *engine, struct hold *hold);
 /* The same as keep_drop(), for another reason than that nobody here has it any more. */
 void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
 /*

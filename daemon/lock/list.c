@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/claim.h"
 #include "daemon/lock/directory.h"
 #include "daemon/lock/survey.h"
+#include "daemon/lock/registry.h"
 
 /* Surveys in flight at once. */
 #define SURVEYS_MOST 16
@@ -83,7 +83,7 @@ listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 static bool
 is_taken(const struct lock_engine *engine, const char *name, int slot, enum broker_answer b)
 {
-	return b == BROKER_OK || claim_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
+	return b == BROKER_OK || registry_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
 }
 
 /* Of slots 1..slots. */
@@ -268,7 +268,7 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	why.slots = 1;
-	if (claim_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
+	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
 	    answers[0] == BROKER_OK) {
 		why.verdict = LOCK_VERDICT_FULL;
 		why.busy = 1;

@@ -13,8 +13,8 @@
 #include "daemon/lock/engine.h"
 #include "daemon/lock/flight.h"
 #include "daemon/lock/fsck.h"
-#include "daemon/lock/grant.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/hint_receive.h"
+#include "daemon/lock/hint_send.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/list.h"
@@ -26,8 +26,8 @@
 #include "daemon/lock/survey.h"
 #include "daemon/lock/turn.h"
 #include "daemon/lock/verify.h"
-#include "daemon/lock/waitline.h"
 #include "daemon/lock/watch.h"
+#include "daemon/lock/registry.h"
 #include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
@@ -90,7 +90,6 @@ serve_poked(void *ctx, uint64_t id)
 	TAILQ_CONCAT(&poked, &engine->poked, of_poked);
 	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
 		TAILQ_REMOVE(&poked, semaphore, of_poked);
-		semaphore->poked = false;
 		serve_line(engine, semaphore);
 	}
 }
@@ -104,7 +103,7 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 static void
 on_line(void *ctx, const struct broker_line_event *event)
 {
-	waitline_news(ctx, event);
+	hint_news(ctx, event);
 }
 
 static void
@@ -173,10 +172,10 @@ lock_engine_free(struct lock_engine *engine)
 	engine->listener.changed = NULL;
 	engine->link = BROKER_DOWN; /* nothing more is sent */
 	while (engine->waiters != NULL)
-		engine_waiter_free(engine, engine->waiters);
+		registry_waiter_free(engine, engine->waiters);
 	while ((hold = engine->holds.by_id) != NULL) {
 		hold->lane = 0;
-		engine_hold_end(engine, hold, false);
+		registry_hold_end(engine, hold, false);
 	}
 	channels_done(engine);
 	pulse_done(engine);
@@ -200,7 +199,7 @@ lock_engine_free(struct lock_engine *engine)
 	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
 		semaphore->poked = false; /* nobody is served any more */
 	while ((semaphore = engine->semaphores) != NULL)
-		engine_semaphore_end(engine, semaphore);
+		registry_semaphore_end(engine, semaphore);
 	free(engine);
 }
 
@@ -228,14 +227,6 @@ lock_name_refusal(const struct lock_engine *engine, const char *name)
 	return queue_name_refusal(engine->settings.naming, name);
 }
 
-void
-lock_acquire(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)
-{
-	assert(!engine->telling && peer != 0);
-	acquire_start(engine, peer, request, acquire);
-}
-
 bool
 lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 {
@@ -258,7 +249,7 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	if (FAULT(CANCELLED_IS_GRANTED))
 		engine_tell(engine, peer, meant, &answer);
 	else
-		engine_waiter_end(engine, waiter, &answer);
+		registry_waiter_end(engine, waiter, &answer);
 	return true;
 }
 
@@ -349,27 +340,6 @@ const char *
 lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
 {
 	return channels_lacking(engine, exempt ? NULL : channels_share_find(engine, uid), text);
-}
-
-enum reason
-lock_grant(struct lock_engine *engine, uint64_t waiter)
-{
-	assert(!engine->telling);
-	return grant_slotless(engine, waiter);
-}
-
-enum reason
-lock_deny(struct lock_engine *engine, uint64_t waiter)
-{
-	assert(!engine->telling);
-	return grant_deny(engine, waiter);
-}
-
-size_t
-lock_deny_all(struct lock_engine *engine, const char *name)
-{
-	assert(!engine->telling);
-	return grant_deny_all(engine, name);
 }
 
 void

@@ -5,8 +5,8 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/claim.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/registry.h"
+#include "daemon/lock/withheld.h"
 
 /* The first window when nothing is known, and the largest; in slots, each of which costs two probes. */
 #define WINDOW_FIRST 8
@@ -44,7 +44,7 @@ look_is_whole(const struct semaphore *semaphore)
 static struct queue_name
 b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
 {
-	return claim_queue(engine, semaphore->name,
+	return registry_slot_queue(engine, semaphore->name,
 	    semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE, slot);
 }
 
@@ -58,7 +58,7 @@ take_b_answer(
 {
 	struct queue_name b = b_of(engine, semaphore, slot);
 	bool taken = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
-	bool spared = !taken && hint_is_spared(engine, b.text);
+	bool spared = !taken && withheld_has(semaphore, slot);
 
 	semaphore->look.spared |= spared;
 	semaphore->look.unknown |= answer == BROKER_UNKNOWN;

@@ -167,18 +167,10 @@ queue_name_unlimited(const struct queue_naming *naming, const char *name)
 }
 
 struct queue_name
-queue_name_line(const struct queue_naming *naming, const char *name)
+queue_name_line(const struct queue_naming *naming, const char *name, bool mutex)
 {
-	(void)naming;
-	return plain_queue(name, "-W");
-}
-
-struct queue_name
-queue_name_mutex_line(const struct queue_naming *naming, const char *name)
-{
-	(void)
-	    naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
-	return plain_queue(name, "-M-W");
+	(void)naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
+	return plain_queue(name, mutex ? "-M-W" : "-W");
 }
 
 struct queue_name

@@ -4,6 +4,7 @@
 #include "daemon/lock/handoff.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/verify.h"
+#include "daemon/lock/registry.h"
 
 static void
 let_go(struct lock_engine *engine, struct hold *hold)
@@ -37,7 +38,7 @@ release_peer(struct lock_engine *engine, uint64_t peer)
 	/* The entry goes with the last of its holds and waiters. */
 	while ((entry = engine_peer_find(engine, peer)) != NULL) {
 		if (!TAILQ_EMPTY(&entry->waiters))
-			engine_waiter_free(engine, TAILQ_FIRST(&entry->waiters));
+			registry_waiter_free(engine, TAILQ_FIRST(&entry->waiters));
 		else
 			let_go(engine, TAILQ_FIRST(&entry->holds));
 	}

@@ -6,6 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/registry.h"
 
 /* Holds that are over by then cost the broker no consumer. */
 #define WATCH_AFTER (10 * NSEC_PER_MSEC)
@@ -66,7 +67,7 @@ watch_due(void *ctx, uint64_t id)
 	if (hold->watch != HOLD_WATCH_NONE) {
 		look(engine, hold);
 	} else if (!hold->revoked) {
-		engine_hold_watch(engine, hold, HOLD_WATCH_PLACED);
+		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
 		broker_watch(engine->broker, hold->a.text);
 	}
 }
@@ -93,14 +94,14 @@ watch_news(struct lock_engine *engine, const char *queue, enum broker_news news)
 		return;
 	switch (news) {
 	case BROKER_WATCHED:
-		engine_hold_watch(engine, hold, HOLD_WATCH_ON);
+		registry_hold_watch(engine, hold, HOLD_WATCH_ON);
 		look(engine, hold);
 		break;
 	case BROKER_UNWATCHED:
-		engine_hold_watch(engine, hold, HOLD_WATCH_PLACED);
+		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
 		break;
 	case BROKER_HINT:
-		engine_hold_watch(engine, hold, HOLD_WATCH_NONE);
+		registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
 		if (!FAULT(WATCH_NOT_PLACED_AGAIN))
 			watch_in(engine, hold, WATCH_AGAIN);
 		if (FAULT(CANCEL_IS_REVOKED))
