@@ -125,6 +125,16 @@ channels_not_given(struct lock_engine *engine)
 	timers_set(engine->timers, &channels->again, engine_now(engine) + wait);
 }
 
+/* NULL: it has none, for it neither waits nor holds. */
+static struct share *
+share_find(const struct lock_engine *engine, uid_t uid)
+{
+	struct share *share;
+
+	HASH_FIND(by_uid, engine->channels.shares, &uid, sizeof(uid), share);
+	return share;
+}
+
 const char *
 channels_lacking(
     const struct lock_engine *engine, const struct share *share, char text[LOCK_LACKING_MAX])
@@ -145,21 +155,18 @@ channels_lacking(
 	return text;
 }
 
-/* ---- shares ---- */
-
-struct share *
-channels_share_find(const struct lock_engine *engine, uid_t uid)
+const char *
+lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
 {
-	struct share *share;
-
-	HASH_FIND(by_uid, engine->channels.shares, &uid, sizeof(uid), share);
-	return share;
+	return channels_lacking(engine, exempt ? NULL : share_find(engine, uid), text);
 }
+
+/* ---- shares ---- */
 
 struct share *
 channels_share(struct lock_engine *engine, uid_t uid)
 {
-	struct share *share = channels_share_find(engine, uid);
+	struct share *share = share_find(engine, uid);
 
 	if (share == NULL) {
 		share = mem_alloc(sizeof(*share));

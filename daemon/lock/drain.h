@@ -29,8 +29,6 @@ struct drain_order {
 
 /* Answers the request once: at once when there is nothing to wait for, or it may not; else later. */
 void drain_start(struct lock_engine *engine, const struct drain_order *order);
-void drain_await(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await);
 /* Ends a wait with `cancelled`; false: the peer has no such wait. */
 bool drain_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request);
 /* Ends all waits of the peer, unanswered. */

@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/probe.h"
 #include "daemon/lock/registry.h"
 #include "daemon/lock/waitline.h"
 #include "daemon/lock/withheld.h"
@@ -68,7 +69,8 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 	/* Else every second hint would come back to a place here for which nobody waits. */
 	if (semaphore != NULL)
 		waitline_shrink(engine, semaphore);
-	broker_line_wake(engine->broker, queue_name_line(engine->settings.naming, name, mutex).text, slot);
+	broker_line_wake(
+	    engine->broker, queue_name_line(engine->settings.naming, name, mutex).text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		withheld_begin(
 		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_LINE);
@@ -95,11 +97,9 @@ static void
 tell_if_there(struct lock_engine *engine, const struct hold *hold)
 {
 	struct hint_question *question = question_new(engine, hold->name, hold->slot, hold->slot);
-	struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
-	const char *queue = a.text;
 
-	broker_probe(engine->broker, &queue, 1,
-	    (struct broker_probe_done){on_a_probed, engine, question->id});
+	probe_one(engine, queue_name_a(engine->settings.naming, hold->name, hold->slot),
+	    on_a_probed, question->id);
 }
 
 void
@@ -119,8 +119,8 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		break;
 	case HOLD_DROP_FOR_POLLERS:
 		if (FAULT(POLLERS_OVERHEARD))
-			broker_line_wake(
-			    engine->broker, queue_name_line(engine->settings.naming, hold->name, mutex).text, slot);
+			broker_line_wake(engine->broker,
+			    queue_name_line(engine->settings.naming, hold->name, mutex).text, slot);
 		if (FAULT(POLLERS_BEATEN))
 			break;
 		withheld_begin(engine, registry_semaphore(engine, hold->name, mutex), slot,
@@ -167,7 +167,8 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 		question = question_new(engine, name, from > 0 ? from + 1 : 1, to);
 	else
 		return;
-	broker_line_count(engine->broker, queue_name_line(engine->settings.naming, name, false).text,
+	broker_line_count(engine->broker,
+	    queue_name_line(engine->settings.naming, name, false).text,
 	    (struct broker_count_done){on_counted, engine, question->id});
 }
 

@@ -14,14 +14,15 @@ lease_heartbeat(const struct lock_engine *engine)
 	return info.heartbeat * NSEC_PER_SEC;
 }
 
-int64_t
-lease_notice_time(const struct lock_engine *engine)
+/* ns after which, at the latest, a broker has noticed that a link is dead. */
+static int64_t
+notice_time(const struct lock_engine *engine)
 {
 	return 3 * lease_heartbeat(engine);
 }
 
 int64_t
-lease_margin(const struct lock_engine *engine)
+lock_margin(const struct lock_engine *engine)
 {
 	return margin_of(lease_heartbeat(engine), engine->settings.margin);
 }
@@ -32,7 +33,7 @@ lease_until(const struct lock_engine *engine)
 	if (engine->lease.state == LEASE_NONE)
 		return INT64_MIN;
 	return engine->lease.from + 2 * lease_heartbeat(engine) -
-	       (FAULT(LEASE_WITHOUT_MARGIN) ? 0 : lease_margin(engine));
+	       (FAULT(LEASE_WITHOUT_MARGIN) ? 0 : lock_margin(engine));
 }
 
 int64_t
@@ -148,5 +149,19 @@ lease_end(struct lock_engine *engine, bool held)
 void
 lease_recover(struct lock_engine *engine)
 {
-	engine->lease.recovered = engine_now(engine) + lease_notice_time(engine);
+	engine->lease.recovered = engine_now(engine) + notice_time(engine);
+}
+
+/* ---- for whoever asks ---- */
+
+int64_t
+lock_takeover(const struct lock_engine *engine)
+{
+	return notice_time(engine) + engine->settings.reprobe;
+}
+
+bool
+lock_is_recovering(const struct lock_engine *engine)
+{
+	return engine_now(engine) < engine->lease.recovered;
 }

@@ -254,95 +254,6 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 }
 
 void
-lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
-{
-	assert(!engine->telling);
-	verify_start(engine, peer, request, lock, uid);
-}
-
-void
-lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
-{
-	assert(!engine->telling && peer != 0);
-	release_start(engine, peer, request, lock);
-}
-
-void
-lock_create(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
-{
-	assert(!engine->telling);
-	admin_create(engine, peer, request, change);
-}
-
-void
-lock_resize(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
-{
-	assert(!engine->telling);
-	admin_resize(engine, peer, request, change);
-}
-
-void
-lock_destroy(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
-{
-	assert(!engine->telling);
-	admin_destroy(engine, peer, request, change);
-}
-
-void
-lock_fsck(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair)
-{
-	assert(!engine->telling);
-	fsck_start(engine, peer, request, name, repair);
-}
-
-void
-lock_await(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await)
-{
-	assert(!engine->telling && peer != 0);
-	drain_await(engine, peer, request, await);
-}
-
-void
-lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind)
-{
-	assert(!engine->telling);
-	list_explain(engine, peer, request, name, kind);
-}
-
-void
-lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
-{
-	assert(!engine->telling);
-	list_start(engine, peer, request);
-}
-
-void
-lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
-{
-	assert(!engine->telling);
-	admin_size(engine, peer, request, name);
-}
-
-void
-lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
-{
-	assert(!engine->telling);
-	list_busy(engine, peer, request, name);
-}
-
-const char *
-lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
-{
-	return channels_lacking(engine, exempt ? NULL : channels_share_find(engine, uid), text);
-}
-
-void
 lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
@@ -350,13 +261,6 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 	if (!FAULT(GONE_PEER_WAITS))
 		admin_peer_gone(engine, peer);
 	release_peer(engine, peer);
-}
-
-void
-lock_peer_left(struct lock_engine *engine, uint64_t peer)
-{
-	assert(!engine->telling);
-	survey_peer_left(engine, peer);
 }
 
 /* ---- the stop ---- */
@@ -374,59 +278,6 @@ lock_drain(struct lock_engine *engine)
 	drain_end_all(engine, &answer);
 }
 
-void
-lock_abandon(struct lock_engine *engine)
-{
-	assert(!engine->telling);
-	release_all(engine, REASON_DRAINING);
-}
-
-const char *
-lock_flaw_word(enum lock_flaw flaw)
-{
-	switch (flaw) {
-	case LOCK_FLAW_GAP:
-		return "gap";
-	case LOCK_FLAW_STRAY:
-		return "stray";
-	case LOCK_FLAW_ORPHAN:
-		return "orphan";
-	case LOCK_FLAW_ARGUMENTS:
-		return "arguments";
-	case LOCK_FLAW_TRANSIENT:
-		return "transient";
-	case LOCK_FLAW_MARKERS:
-		return "markers";
-	case LOCK_FLAW_NOT_LISTED:
-		return "not-listed";
-	case LOCK_FLAW_LISTED_MISSING:
-		return "listed-missing";
-	}
-	return "unknown";
-}
-
-const char *
-lock_verdict_word(enum lock_verdict verdict)
-{
-	switch (verdict) {
-	case LOCK_VERDICT_FREE:
-		return "free";
-	case LOCK_VERDICT_UNLIMITED:
-		return "unlimited";
-	case LOCK_VERDICT_FULL:
-		return "full";
-	case LOCK_VERDICT_GATE:
-		return "gate";
-	case LOCK_VERDICT_NO_SUCH_LOCK:
-		return "no-such-lock";
-	case LOCK_VERDICT_ALREADY_EXISTS:
-		return "already-exists";
-	case LOCK_VERDICT_UNKNOWN:
-		return "unknown";
-	}
-	return "unknown";
-}
-
 bool
 lock_quiet(const struct lock_engine *engine)
 {
@@ -434,24 +285,6 @@ lock_quiet(const struct lock_engine *engine)
 		return true;
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
 	       engine->mutexes == NULL;
-}
-
-int64_t
-lock_takeover(const struct lock_engine *engine)
-{
-	return lease_notice_time(engine) + engine->settings.reprobe;
-}
-
-bool
-lock_is_recovering(const struct lock_engine *engine)
-{
-	return engine_now(engine) < engine->lease.recovered;
-}
-
-int64_t
-lock_margin(const struct lock_engine *engine)
-{
-	return lease_margin(engine);
 }
 
 void

@@ -1,10 +1,9 @@
 #include "daemon/lock/look.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/base/mem.h"
+#include "daemon/lock/probe.h"
 #include "daemon/lock/registry.h"
 #include "daemon/lock/withheld.h"
 
@@ -81,56 +80,30 @@ asks_for_markers(const struct lock_engine *engine, const struct semaphore *semap
 /* ---- what is asked ---- */
 
 /* The queues of a window, in order. */
-struct queues {
-	struct queue_name *names; /* owned; room for two a slot, and the markers */
-	const char **texts;       /* owned; of the names */
-	size_t count;
-};
-
 static void
-add(struct queues *queues, struct queue_name name)
-{
-	queues->names[queues->count] = name;
-	queues->texts[queues->count] = queues->names[queues->count].text;
-	queues->count++;
-}
-
-static void
-add_slots(
-    const struct lock_engine *engine, const struct semaphore *semaphore, struct queues *queues)
+list_queues(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
 	const struct queue_naming *naming = engine->settings.naming;
 	const struct look *look = &semaphore->look;
-
-	for (int slot = look->first; !semaphore->mutex && slot < look->first + look->count;
-	     slot++) {
-		add(queues, queue_name_a(naming, semaphore->name, slot));
-		add(queues, queue_name_b(naming, semaphore->name, slot));
-	}
-	if (semaphore->mutex && look_is_guarded(engine, semaphore))
-		add(queues, queue_name_a(naming, semaphore->name, 1));
-	if (semaphore->mutex)
-		add(queues, queue_name_mutex(naming, semaphore->name));
-}
-
-static struct queues
-list_queues(const struct lock_engine *engine, const struct semaphore *semaphore)
-{
-	const struct queue_naming *naming = engine->settings.naming;
-	size_t most = 2 * (size_t)semaphore->look.count + 3;
-	struct queues queues = {.names = mem_alloc(most * sizeof(*queues.names)),
-	    .texts = mem_alloc(most * sizeof(*queues.texts))};
+	const char *name = semaphore->name;
 	bool markers = asks_for_markers(engine, semaphore);
 
 	if (markers) {
-		add(&queues, queue_name_gate(naming, semaphore->name));
-		add(&queues, queue_name_unlimited(naming, semaphore->name));
+		probe_add(probe, queue_name_gate(naming, name));
+		probe_add(probe, queue_name_unlimited(naming, name));
 	}
-	add_slots(engine, semaphore, &queues);
+	for (int slot = look->first; !semaphore->mutex && slot < look->first + look->count;
+	     slot++) {
+		probe_add(probe, queue_name_a(naming, name, slot));
+		probe_add(probe, queue_name_b(naming, name, slot));
+	}
+	if (look_is_guarded(engine, semaphore))
+		probe_add(probe, queue_name_a(naming, name, 1));
+	if (semaphore->mutex)
+		probe_add(probe, queue_name_mutex(naming, name));
 	if (markers)
-		add(&queues, queue_name_gate(naming, semaphore->name));
-	assert(queues.count <= most);
-	return queues;
+		probe_add(probe, queue_name_gate(naming, name));
 }
 
 /* The slot whose B is the i-th that a re-probe asks for. */
@@ -141,27 +114,22 @@ again_slot(const struct semaphore *semaphore, int i)
 }
 
 /* Of a re-probe: first what would be news, then the Bs. */
-static struct queues
-list_again(const struct lock_engine *engine, const struct semaphore *semaphore)
+static void
+list_again(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	const struct look *look = &semaphore->look;
-	size_t most = (size_t)look->count + 3;
-	struct queues queues = {.names = mem_alloc(most * sizeof(*queues.names)),
-	    .texts = mem_alloc(most * sizeof(*queues.texts))};
+	bool guarded = look_is_guarded(engine, semaphore);
 
-	if (!semaphore->mutex || look_is_guarded(engine, semaphore)) {
+	if (!semaphore->mutex || guarded) {
 		int next = semaphore->mutex ? 1 : semaphore->size + 1;
 
-		add(&queues, queue_name_unlimited(naming, semaphore->name));
-		add(&queues, queue_name_a(naming, semaphore->name, next));
+		probe_add(probe, queue_name_unlimited(naming, semaphore->name));
+		probe_add(probe, queue_name_a(naming, semaphore->name, next));
 	}
-	if (semaphore->nature == SEMAPHORE_GATE || look_is_guarded(engine, semaphore))
-		add(&queues, queue_name_gate(naming, semaphore->name));
-	for (int i = 0; i < look->count; i++)
-		add(&queues, b_of(engine, semaphore, again_slot(semaphore, i)));
-	assert(queues.count <= most);
-	return queues;
+	if (semaphore->nature == SEMAPHORE_GATE || guarded)
+		probe_add(probe, queue_name_gate(naming, semaphore->name));
+	for (int i = 0; i < semaphore->look.count; i++)
+		probe_add(probe, b_of(engine, semaphore, again_slot(semaphore, i)));
 }
 
 /* ---- what was answered ---- */
@@ -332,19 +300,18 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 static void
 probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first, int count)
 {
-	struct queues queues;
+	struct probe probe = {.count = 0};
 
 	semaphore->look.first = first;
 	semaphore->look.count = count;
 	semaphore->look.probe = engine_id(engine);
 	look_set_state(semaphore, LOOK_PROBING);
 	HASH_ADD(by_probe, engine->looks, look.probe, sizeof(semaphore->look.probe), semaphore);
-	queues =
-	    semaphore->look.again ? list_again(engine, semaphore) : list_queues(engine, semaphore);
-	broker_probe(engine->broker, queues.texts, queues.count,
-	    (struct broker_probe_done){on_probed, engine, semaphore->look.probe});
-	free(queues.texts);
-	free(queues.names);
+	if (semaphore->look.again)
+		list_again(engine, semaphore, &probe);
+	else
+		list_queues(engine, semaphore, &probe);
+	probe_send(engine, &probe, on_probed, semaphore->look.probe);
 }
 
 static void

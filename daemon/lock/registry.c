@@ -110,7 +110,8 @@ registry_waiter_attach(struct lock_engine *engine, struct waiter *waiter)
 }
 
 void
-registry_waiter_set_state(struct lock_engine *engine, struct waiter *waiter, enum waiter_state state)
+registry_waiter_set_state(
+    struct lock_engine *engine, struct waiter *waiter, enum waiter_state state)
 {
 	struct lock_peer *entry = engine_peer_find(engine, waiter->peer);
 
@@ -262,8 +263,8 @@ may_be_made_yet(const struct waiter *waiter, enum reason reason)
 }
 
 void
-registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin, enum reason reason,
-    const char *text)
+registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
+    enum reason reason, const char *text)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
 	struct waiter *waiter, *next;
@@ -293,7 +294,8 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 /* ---- reservations ---- */
 
 struct queue_name
-registry_slot_queue(const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+registry_slot_queue(
+    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
 {
 	if (kind == LOCK_KIND_MUTEX)
 		return queue_name_mutex(engine->settings.naming, name);
@@ -301,7 +303,8 @@ registry_slot_queue(const struct lock_engine *engine, const char *name, enum loc
 }
 
 bool
-registry_is_reserved(const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+registry_is_reserved(
+    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
 {
 	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
 

@@ -92,8 +92,8 @@ semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
 void
 semaphore_hinted(struct semaphore *semaphore, int slot)
 {
-	semaphore->hinted = mem_grow(
-	    semaphore->hinted, semaphore->hinted_count + 1, sizeof(*semaphore->hinted));
+	semaphore->hinted =
+	    mem_grow(semaphore->hinted, semaphore->hinted_count + 1, sizeof(*semaphore->hinted));
 	semaphore->hinted[semaphore->hinted_count++] = slot;
 }
 

@@ -311,12 +311,13 @@ answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum
 }
 
 void
-verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
+lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
 {
 	struct hold *hold = hold_find_lock(&engine->holds, lock);
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 	struct verify *verify, *before;
 
+	assert(!engine->telling);
 	if (hold == NULL || !is_granted(hold) ||
 	    (uid != 0 && uid != hold->party->uid && !FAULT(VERIFY_FOR_ANYBODY))) {
 		engine_tell(engine, peer, request, &answer);

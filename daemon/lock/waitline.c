@@ -146,8 +146,8 @@ waitline_remove(struct lock_engine *engine, struct waiter *waiter)
 /* ---- what the broker says ---- */
 
 bool
-waitline_news(struct lock_engine *engine, struct semaphore *semaphore,
-    const struct broker_line_event *event)
+waitline_news(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event)
 {
 	struct member *member = member_find(semaphore, event->priority);
 
