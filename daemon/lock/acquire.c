@@ -89,9 +89,11 @@ static enum reason
 refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
+	bool draining = engine->draining;
 
 	*ret_text = NULL;
-	if (engine->draining && !FAULT(DRAIN_LETS_IN))
+	FAULT(DRAIN_LETS_IN, draining = false);
+	if (draining)
 		return REASON_DRAINING;
 	if (entry == NULL)
 		return REASON_NONE;
@@ -149,7 +151,8 @@ lock_acquire(
 	registry_waiter_attach(engine, waiter);
 	if (patience == 0)
 		patience = engine->settings.request_timeout;
-	if (patience != DURATION_FOREVER && !FAULT(WAIT_WITHOUT_END))
+	FAULT(WAIT_WITHOUT_END, patience = DURATION_FOREVER);
+	if (patience != DURATION_FOREVER)
 		timers_set(engine->timers, &waiter->deadline, now + patience);
 	if (engine->link == BROKER_UP)
 		engine_poke(engine, waiter->semaphore);
@@ -178,16 +181,18 @@ begin_anew(struct lock_engine *engine, struct waiter *waiter)
 {
 	switch (waiter->state) {
 	case WAITER_CLAIMING:
-		if (engine->link == BROKER_UP || FAULT(LINK_FORGETS_WAITER))
+		FAULT(LINK_FORGETS_WAITER, break);
+		if (engine->link == BROKER_UP)
 			break;
 		registry_waiter_set_state(engine, waiter, WAITER_NEW);
 		break;
 	case WAITER_LOOKED:
 	case WAITER_WAITING:
 	case WAITER_UNSEEN:
-		registry_waiter_set_state(engine, waiter,
-		    FAULT(LINK_DROPS_WAITER) && waiter->state == WAITER_WAITING ? WAITER_BEHIND
-										: WAITER_NEW);
+		FAULT_IF(LINK_DROPS_WAITER, waiter->state == WAITER_WAITING,
+			 registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
+			 break);
+		registry_waiter_set_state(engine, waiter, WAITER_NEW);
 		break;
 	case WAITER_BEHIND:
 	case WAITER_NEW:

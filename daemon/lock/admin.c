@@ -221,10 +221,9 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 		answer = outcome_of(admin);
 		engine_op_end(engine, admin->op, &answer);
 	}
-	if (FAULT(MUTEX_WHILE_WAITING) && waits_for_holders(admin))
-		tell_outcome(engine, admin);
-	else
-		mutex_drop(engine, admin->op);
+	FAULT_IF(MUTEX_WHILE_WAITING, waits_for_holders(admin), tell_outcome(engine, admin);
+		 return;);
+	mutex_drop(engine, admin->op);
 }
 
 /* Puts what was done so far in front of `why`. */
@@ -256,7 +255,8 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 	case ADMIN_UNLOCKING:
 		/* All is done but for the mutex, without which nobody waits for holders. */
 		*answer = outcome_of(admin);
-		if (waits_for_holders(admin) && !FAULT(LATE_MUTEX_ENDS_WAIT)) {
+		FAULT(LATE_MUTEX_ENDS_WAIT, return;);
+		if (waits_for_holders(admin)) {
 			answer->reason = REASON_BROKER_UNAVAILABLE;
 			answer->text = "all was done, but for waiting for holders: "
 				       "the broker did not answer in time";
@@ -611,8 +611,8 @@ step_on(struct lock_engine *engine, struct admin *admin)
 		declare_slots(engine, admin);
 		break;
 	case STEP_DELETE_SLOTS:
-		if (FAULT(MUTEX_DROPPED_EARLY) && admin->done == abs(step->last - step->first))
-			mutex_drop(engine, admin->op);
+		FAULT_IF(MUTEX_DROPPED_EARLY, admin->done == abs(step->last - step->first),
+		    mutex_drop(engine, admin->op));
 		ask(engine, admin, broker_delete_slot,
 		    slot_queue(engine, admin, slot_after(step, admin->done)));
 		break;
@@ -688,10 +688,11 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 		tell_unknown(engine, admin, survey->unknown);
 		return;
 	}
-	if (FAULT(STALE_COUNT) && engine_semaphore_find(engine, admin->name, false) != NULL &&
+	FAULT_IF(STALE_COUNT,
 	    admin->order.by != PLAN_TO &&
-	    engine_semaphore_find(engine, admin->name, false)->size > 0)
-		found.slots = engine_semaphore_find(engine, admin->name, false)->size;
+		engine_semaphore_find(engine, admin->name, false) != NULL &&
+		engine_semaphore_find(engine, admin->name, false)->size > 0,
+	    found.slots = engine_semaphore_find(engine, admin->name, false)->size);
 	if (survey_exists(survey))
 		admin->found = survey_size(survey);
 	if (admin->size_only) {
@@ -730,10 +731,10 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 		finish(engine, admin);
 		break;
 	case MUTEX_LOST:
-		if (!FAULT(DIRECTORY_OUTLIVES_MUTEX))
-			directory_forget(engine, id);
 		say(admin, "the connection to the broker was lost", said, sizeof(said));
 		set_outcome(admin, reason, said);
+		FAULT(DIRECTORY_OUTLIVES_MUTEX, finish(engine, admin); return;);
+		directory_forget(engine, id);
 		finish(engine, admin);
 		break;
 	case MUTEX_REFUSED:

@@ -52,7 +52,8 @@ wake_first(struct lock_engine *engine, struct starved_line *line)
 {
 	struct starved *first = TAILQ_FIRST(line);
 
-	if (first == NULL || first->woken || FAULT(STARVED_NOT_WOKEN))
+	FAULT(STARVED_NOT_WOKEN, return;);
+	if (first == NULL || first->woken)
 		return;
 	first->woken = true;
 	first->look = first->semaphore->look.number;

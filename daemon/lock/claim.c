@@ -76,8 +76,7 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	/* A true mutex has no number, and is tried as the first. */
-	if (FAULT(MUTEX_UNSEEN_AGAIN) && slot == 0)
-		look->direct = 1;
+	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, look->direct = 1);
 	if (no_slot)
 		look->direct = engine->settings.slots_most + 1;
 }
@@ -156,12 +155,10 @@ win(struct lock_engine *engine, struct hold *hold)
 	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
 
 	timers_cancel(engine->timers, &hold->timer);
-	if (FAULT(CLAIM_FORGOTTEN) && hold->acquire == 0) {
-		hold->lane = 0; /* which is busy with A */
-		registry_hold_end(engine, hold, true);
-		return;
-	}
 	if (waiter == NULL) {
+		/* Without the lane, which is busy with A. */
+		FAULT(CLAIM_FORGOTTEN, hold->lane = 0; registry_hold_end(engine, hold, true);
+		      return;);
 		keep_drop(engine, hold);
 		return;
 	}
@@ -182,16 +179,15 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		flight_end(engine, hold);
 	switch (reply->answer) {
 	case BROKER_OK:
-		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0 || FAULT(NO_A_CHECK))
+		FAULT(NO_A_CHECK, win(engine, hold); return;);
+		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0)
 			win(engine, hold);
 		else
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		break;
 	case BROKER_LOCKED:
-		if (FAULT(LOCKED_IS_OURS) && hold->kind == LOCK_KIND_MUTEX)
-			win(engine, hold);
-		else
-			fail(engine, hold, CLAIM_LOST, reply);
+		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, win(engine, hold); return;);
+		fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
@@ -229,8 +225,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fail(engine, hold, CLAIM_AGAIN, reply);
 		break;
 	case BROKER_UNKNOWN: /* as above */
-		if (FAULT(UNKNOWN_IS_SEEN))
-			win(engine, hold);
+		FAULT(UNKNOWN_IS_SEEN, win(engine, hold));
 		break;
 	}
 }
@@ -241,7 +236,8 @@ static void
 send(struct lock_engine *engine, struct hold *hold)
 {
 	struct broker_done claimed = {on_claimed, engine, hold->id};
-	struct queue_name a = {""};
+	struct broker_done checked = {on_checked, engine, hold->id};
+	struct queue_name a;
 
 	hold->flight = FLIGHT_SENT;
 	/* It may have died while the claim waited for its turn. */
@@ -250,19 +246,18 @@ send(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	hold->asked = engine_now(engine);
-	if (!FAULT(CLAIM_WITHOUT_TIMEOUT))
-		timers_set(
-		    engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
-	if (hold->kind != LOCK_KIND_MUTEX)
-		a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
-	if (FAULT(HINT_TRUSTED) && hold->slot != 0 &&
-	    engine_waiter_find(engine, hold->acquire)->member != NULL)
-		broker_check(engine->broker, hold->lane, a.text, claimed);
-	else
+	timers_set(engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
+	FAULT(CLAIM_WITHOUT_TIMEOUT, timers_cancel(engine->timers, &hold->timer));
+	if (hold->kind == LOCK_KIND_MUTEX) {
 		broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
-	if (hold->kind != LOCK_KIND_MUTEX)
-		broker_check(engine->broker, hold->lane, a.text,
-		    (struct broker_done){on_checked, engine, hold->id});
+		return;
+	}
+	a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
+	FAULT_IF(HINT_TRUSTED, engine_waiter_find(engine, hold->acquire)->member != NULL,
+		 broker_check(engine->broker, hold->lane, a.text, claimed);
+		 broker_check(engine->broker, hold->lane, a.text, checked); return;);
+	broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
+	broker_check(engine->broker, hold->lane, a.text, checked);
 }
 
 /* The hold's timer. */
@@ -278,10 +273,7 @@ due(void *ctx, uint64_t id)
 		if (engine->link == BROKER_UP)
 			send(engine, hold);
 	} else if (hold->flight == FLIGHT_DUE || hold->flight == FLIGHT_UNSENT) {
-		if (FAULT(UNSENT_IS_LOST)) {
-			flight_end(engine, hold);
-			return;
-		}
+		FAULT(UNSENT_IS_LOST, flight_end(engine, hold); return;);
 		/* It was claimed as it was free, maybe by a hint: somebody else is told, as if it were deleted. */
 		hint_freed(engine, hold);
 		registry_hold_end(engine, hold, true);

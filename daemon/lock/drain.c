@@ -243,10 +243,11 @@ take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_
 				       registry_is_reserved(engine, awaited_name(&drain->awaited),
 					   LOCK_KIND_SEMAPHORE, slot->slot)))
 		slot->state = SLOT_HELD;
-	else if (before == SLOT_ABSENT || FAULT(ABSENT_ONCE_IS_GONE))
+	else if (before == SLOT_ABSENT)
 		slot->state = SLOT_GONE;
 	else
 		slot->state = SLOT_ABSENT;
+	FAULT_IF(ABSENT_ONCE_IS_GONE, slot->state == SLOT_ABSENT, slot->state = SLOT_GONE);
 	if ((before == SLOT_HELD) != (slot->state == SLOT_HELD))
 		drain->changed = true;
 }
@@ -340,9 +341,12 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	const char *name = awaited_name(&drain->awaited);
 	struct probe probe = {.count = 0};
 
-	for (size_t i = drain->at; i < drain->left_count && probe.count < BROKER_PROBE_MAX; i++)
-		probe_add(&probe, (FAULT(HOLDERS_BY_A) ? queue_name_a : queue_name_b)(
-				      naming, name, drain->left[i].slot));
+	for (size_t i = drain->at; i < drain->left_count && probe.count < BROKER_PROBE_MAX; i++) {
+		struct queue_name queue = queue_name_b(naming, name, drain->left[i].slot);
+
+		FAULT(HOLDERS_BY_A, queue = queue_name_a(naming, name, drain->left[i].slot));
+		probe_add(&probe, queue);
+	}
 	drain->count = probe.count;
 	probe_send(engine, &probe, on_probed, drain->id);
 }
@@ -382,9 +386,11 @@ refusal_at_the_door(
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
 	struct broker_info info;
+	bool draining = engine->draining;
 
+	FAULT(DRAIN_LETS_WAIT, draining = false);
 	broker_get_info(engine->broker, &info);
-	if (engine->draining && !FAULT(DRAIN_LETS_WAIT))
+	if (draining)
 		*ret = engine_refusal(REASON_DRAINING, NULL);
 	else if (entry != NULL &&
 		 entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer)

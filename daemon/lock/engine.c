@@ -65,8 +65,7 @@ void
 engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notice *notice)
 {
 	assert(!engine->telling);
-	if (FAULT(NOT_TOLD) && notice->kind == LOCK_NOTICE_LOST)
-		return;
+	FAULT_IF(NOT_TOLD, notice->kind == LOCK_NOTICE_LOST, return;);
 	engine->telling = true;
 	engine->listener.notice(engine->listener.ctx, peer, notice);
 	engine->telling = false;
@@ -193,8 +192,7 @@ engine_op_find(const struct lock_engine *engine, uint64_t id)
 void
 engine_op_progress(struct lock_engine *engine, struct op *op)
 {
-	if (FAULT(NO_DEADLINE))
-		return;
+	FAULT(NO_DEADLINE, return;);
 	timers_set(
 	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
 }

@@ -45,8 +45,8 @@ flight_end(struct lock_engine *engine, struct hold *hold)
 		TAILQ_REMOVE(line_of(hold), hold, of_unsent);
 		return;
 	}
-	if (!FAULT(FLIGHT_UNCOUNTED))
-		share->flights--;
+	share->flights--;
+	FAULT(FLIGHT_UNCOUNTED, share->flights++);
 	while (engine->link == BROKER_UP && has_room(engine, share)) {
 		next = TAILQ_FIRST(&share->drops);
 		if (next == NULL)

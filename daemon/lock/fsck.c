@@ -402,15 +402,14 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->unanswered++;
-	if (FAULT(FSCK_FILLS_GAP))
-		broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
-		    queue_name_a(engine->settings.naming, fsck->name, fsck->seen.survey.slots + 1)
-			.text,
-		    (struct broker_done){on_deleted, engine, fsck->op});
-	else
-		broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
-		    queue_of(engine, fsck).text,
-		    (struct broker_done){on_deleted, engine, fsck->op});
+	FAULT(
+	    FSCK_FILLS_GAP,
+	    broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+		queue_name_a(engine->settings.naming, fsck->name, fsck->seen.survey.slots + 1).text,
+		(struct broker_done){on_deleted, engine, fsck->op});
+	    return;);
+	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
 }
 
 static void

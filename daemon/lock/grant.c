@@ -43,7 +43,10 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 void
 grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
-	if (!lease_is_good(engine) && !FAULT(GRANT_BY_TIMER)) {
+	bool good = lease_is_good(engine);
+
+	FAULT(GRANT_BY_TIMER, good = true);
+	if (!good) {
 		/* B may have been freed since. The link's end sends this acquire back to the line. */
 		pulse_run_out(engine);
 		return;
@@ -63,13 +66,17 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 bool
 grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
+	struct share *share = waiter->share;
+	uint64_t lock;
+
 	assert(hold->peer == 0);
 	if (!grant_has_room(engine, waiter))
 		return false;
-	if (!FAULT(PASSED_UNDER_OLD_NUMBER))
-		hold_renumber(&engine->holds, hold, engine_id(engine));
-	if (!FAULT(PASSED_UNCOUNTED))
-		channels_charge(engine, hold, waiter->share);
+	lock = engine_id(engine);
+	FAULT(PASSED_UNDER_OLD_NUMBER, lock = hold->lock);
+	hold_renumber(&engine->holds, hold, lock);
+	FAULT(PASSED_UNCOUNTED, share = hold->share);
+	channels_charge(engine, hold, share);
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;
@@ -96,8 +103,7 @@ grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool granted)
 	hold = hold_new_slotless(
 	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);
 	hold->granted = granted;
-	if (FAULT(GRANTED_TAKES_SLOT) && granted)
-		hold->slot = 1;
+	FAULT(GRANTED_TAKES_SLOT, hold->slot = granted);
 	registry_hold_attach(engine, hold, waiter->peer);
 	tell_granted(engine, waiter, hold);
 }

@@ -18,12 +18,14 @@ static void
 pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	int64_t now = engine_now(engine);
+	bool comes_back;
 
 	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
 	waitline_shrink(engine, semaphore);
-	if (((waitline_has_place(semaphore) || FAULT(HINT_LAPSES)) &&
-		now < semaphore->pass_on_from) ||
-	    FAULT(HINT_NOT_PASSED_ON))
+	comes_back = waitline_has_place(semaphore);
+	FAULT(HINT_LAPSES, comes_back = true);
+	FAULT(HINT_NOT_PASSED_ON, return;);
+	if (comes_back && now < semaphore->pass_on_from)
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
 	broker_line_wake(engine->broker, semaphore->line_queue.text, slot);
@@ -43,8 +45,7 @@ static void
 turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
 	if (line_count(&semaphore->line, LINE_WANTS) > 0 && engine->link == BROKER_UP) {
-		if (FAULT(STARVED_KEEPS_HINT))
-			return;
+		FAULT(STARVED_KEEPS_HINT, return;);
 		channels_starve(engine, semaphore, LINE_WANTS);
 	}
 	pass_on(engine, semaphore, slot);

@@ -108,8 +108,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
 
-	if (FAULT(NOBODY_TOLD))
-		return;
+	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
 		tell_line(engine, hold->name, mutex, slot);
@@ -118,11 +117,10 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		tell_if_there(engine, hold);
 		break;
 	case HOLD_DROP_FOR_POLLERS:
-		if (FAULT(POLLERS_OVERHEARD))
-			broker_line_wake(engine->broker,
-			    queue_name_line(engine->settings.naming, hold->name, mutex).text, slot);
-		if (FAULT(POLLERS_BEATEN))
-			break;
+		FAULT(POLLERS_OVERHEARD,
+		    broker_line_wake(engine->broker,
+			queue_name_line(engine->settings.naming, hold->name, mutex).text, slot));
+		FAULT(POLLERS_BEATEN, break);
 		withheld_begin(engine, registry_semaphore(engine, hold->name, mutex), slot,
 		    WITHHELD_FOR_POLLERS);
 		break;
@@ -157,8 +155,7 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 {
 	struct hint_question *question;
 
-	if (FAULT(ADDED_UNTOLD))
-		return;
+	FAULT(ADDED_UNTOLD, return;);
 	if (from == LOCK_UNLIMITED)
 		return; /* nobody waits */
 	if (to == LOCK_UNLIMITED || to < 0)

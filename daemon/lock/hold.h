@@ -73,8 +73,8 @@ enum hold_watch {
 enum hold_flight {
 	FLIGHT_NONE, /* there is none, or it is answered, or its answer is too late to be waited for */
 	FLIGHT_UNSENT, /* it waits for its turn, in the line of the share */
-	FLIGHT_DUE,    /* its turn has come, it is counted: the hold's timer sends it, or who started it */
-	FLIGHT_SENT    /* it is counted */
+	FLIGHT_DUE, /* its turn has come, it is counted: the hold's timer sends it, or who started it */
+	FLIGHT_SENT /* it is counted */
 };
 
 struct hold {

@@ -246,10 +246,8 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	if (waiter == NULL)
 		return false;
 	answer.name = waiter->semaphore->name;
-	if (FAULT(CANCELLED_IS_GRANTED))
-		engine_tell(engine, peer, meant, &answer);
-	else
-		registry_waiter_end(engine, waiter, &answer);
+	FAULT(CANCELLED_IS_GRANTED, engine_tell(engine, peer, meant, &answer); return true);
+	registry_waiter_end(engine, waiter, &answer);
 	return true;
 }
 
@@ -258,9 +256,9 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
 	drain_peer_gone(engine, peer);
-	if (!FAULT(GONE_PEER_WAITS))
-		admin_peer_gone(engine, peer);
 	release_peer(engine, peer);
+	FAULT(GONE_PEER_WAITS, return;);
+	admin_peer_gone(engine, peer);
 }
 
 /* ---- the stop ---- */
@@ -272,8 +270,7 @@ lock_drain(struct lock_engine *engine)
 
 	assert(!engine->telling);
 	engine->draining = true;
-	if (FAULT(DRAIN_LETS_WAIT))
-		return;
+	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
 	drain_end_all(engine, &answer);
 }
@@ -281,8 +278,7 @@ lock_drain(struct lock_engine *engine)
 bool
 lock_quiet(const struct lock_engine *engine)
 {
-	if (FAULT(QUIET_EARLY) && engine->holds.count[HOLD_HELD] == 0)
-		return true;
+	FAULT_IF(QUIET_EARLY, engine->holds.count[HOLD_HELD] == 0, return true);
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
 	       engine->mutexes == NULL;
 }

@@ -165,9 +165,9 @@ take_slot_answers(
 		int slot = look->first + i;
 		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
 
-		if (slot > engine->settings.slots_most ||
-		    (FAULT(PROBE_UNKNOWN_IS_ABSENT) && a == BROKER_UNKNOWN))
+		if (slot > engine->settings.slots_most)
 			a = BROKER_ABSENT;
+		FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, a == BROKER_UNKNOWN, a = BROKER_ABSENT);
 		switch (a) {
 		case BROKER_ABSENT:
 			semaphore_saw_size(semaphore, slot - 1, true);
@@ -211,18 +211,17 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	enum broker_answer gate = either(answers[0], answers[count - 1]), unlimited = answers[1];
 	const enum broker_answer *slots = answers + 2;
 
-	if (FAULT(PROBE_UNKNOWN_IS_ABSENT)) {
-		gate = gate == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
-		unlimited = unlimited == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
-	}
+	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, gate != BROKER_OK, gate = BROKER_ABSENT);
+	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, unlimited != BROKER_OK, unlimited = BROKER_ABSENT);
 	if (semaphore->mutex) {
-		take_guarded_answers(engine, semaphore,
-		    FAULT(MUTEX_TAKES_ADMIN) ? BROKER_ABSENT
-					     : either(either(gate, unlimited), slots[0]),
-		    slots[1]);
+		enum broker_answer others = either(either(gate, unlimited), slots[0]);
+
+		FAULT(MUTEX_TAKES_ADMIN, others = BROKER_ABSENT);
+		take_guarded_answers(engine, semaphore, others, slots[1]);
 		return;
 	}
-	if (unlimited == BROKER_OK || (FAULT(GATE_IS_UNLIMITED) && gate == BROKER_OK)) {
+	FAULT_IF(GATE_IS_UNLIMITED, gate == BROKER_OK, unlimited = BROKER_OK);
+	if (unlimited == BROKER_OK) {
 		semaphore->nature = SEMAPHORE_UNLIMITED;
 		semaphore_saw_size(semaphore, 0, false);
 		return;
@@ -231,8 +230,9 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	semaphore->look.unknown |= unlimited != BROKER_ABSENT;
 	if (semaphore->size > 0)
 		return;
-	if (gate == BROKER_OK && !FAULT(GATE_UNHEEDED))
+	if (gate == BROKER_OK)
 		semaphore->nature = SEMAPHORE_GATE;
+	FAULT(GATE_UNHEEDED, semaphore->nature = SEMAPHORE_PLAIN);
 	semaphore->look.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
 	if (semaphore->look.unknown)
 		semaphore_saw_size(semaphore, 0, false);

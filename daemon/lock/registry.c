@@ -91,8 +91,8 @@ registry_hold_unwatch(struct lock_engine *engine, struct hold *hold)
 	if (hold->watch == HOLD_WATCH_NONE)
 		return;
 	registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
-	if (!FAULT(WATCH_LEAKED))
-		broker_unwatch(engine->broker, hold->a.text);
+	FAULT(WATCH_LEAKED, return;);
+	broker_unwatch(engine->broker, hold->a.text);
 }
 
 /* ---- waiters ---- */
@@ -319,7 +319,8 @@ registry_is_reserved(
 static bool
 was_in_vain(const struct hold *hold)
 {
-	return hold->ours_since == 0 && !FAULT(CLAIMED_IN_VAIN_AGAIN);
+	FAULT(CLAIMED_IN_VAIN_AGAIN, return false);
+	return hold->ours_since == 0;
 }
 
 static void
@@ -349,7 +350,8 @@ registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 		let_line_move(engine, hold, free_now);
 	if (hold->slot != 0)
 		awaited_freed(engine, hold->name, hold->slot);
-	if (hold->lane != 0 && !FAULT(LANE_LEAKED))
+	FAULT(LANE_LEAKED, hold->lane = 0);
+	if (hold->lane != 0)
 		broker_lane_put(engine->broker, hold->lane);
 	timers_cancel(engine->timers, &hold->timer);
 	registry_hold_unwatch(engine, hold);

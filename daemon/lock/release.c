@@ -108,10 +108,9 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	while (waiter != NULL && !grant_passed(engine, waiter, hold))
 		waiter = next_waiter(engine, hold);
 	if (waiter == NULL) {
-		if (FAULT(PASSED_TO_NOBODY))
-			keep_passed(engine, hold, releasing, lock);
-		else
-			hold->releasing = releasing;
+		hold->releasing = releasing;
+		FAULT(PASSED_TO_NOBODY, hold->releasing = 0;
+		      keep_passed(engine, hold, releasing, lock));
 		keep_drop(engine, hold);
 		return;
 	}
@@ -135,12 +134,11 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 	bool a_is_there =
 	    hold->kind == LOCK_KIND_MUTEX || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed);
 
-	if (FAULT(PASSED_UNSEEN))
-		a_is_there = true;
-	if (FAULT(PASSED_LATE))
-		return a_is_there && lease_is_good(engine);
+	FAULT(PASSED_UNSEEN, a_is_there = true);
+	FAULT(PASSED_LATE, return a_is_there && lease_is_good(engine));
+	FAULT(PASSED_STALE, return a_is_there && lease_is_long(engine));
 	return a_is_there && lease_is_long(engine) &&
-	       (engine_now(engine) - engine->lease.from < FRESH || FAULT(PASSED_STALE));
+	       engine_now(engine) - engine->lease.from < FRESH;
 }
 
 static void
@@ -196,19 +194,21 @@ look(struct lock_engine *engine, struct hold *hold)
 static bool
 was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 {
+	FAULT(NEVER_FOR_POLLERS, return false);
 	return engine->settings.hint_grace > 0 &&
-	       engine_now(engine) - hold->ours_since > OPEN_AGAIN && !FAULT(NEVER_FOR_POLLERS);
+	       engine_now(engine) - hold->ours_since > OPEN_AGAIN;
 }
 
 /* Goes as far as it goes by what is known; comes back here when what is missing is known. */
 static void
 go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
-	bool in_a_row = hold->passes >= engine->settings.max_local_passes;
+	bool in_a_row = hold->passes >= engine->settings.max_local_passes, revoked = hold->revoked;
 
 	if (hold->state == HOLD_COUNTING)
 		timers_cancel(engine->timers, &hold->timer);
-	if ((hold->revoked && !FAULT(REVOKED_IS_PASSED)) || waiter == NULL) {
+	FAULT(REVOKED_IS_PASSED, revoked = false);
+	if (revoked || waiter == NULL) {
 		keep_drop(engine, hold);
 		return;
 	}
@@ -216,7 +216,8 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		wait_for_count(engine, hold);
 		return;
 	}
-	if (in_a_row && is_counted(engine, hold) && hold->others > 0 && !FAULT(PASSED_FOR_EVER)) {
+	FAULT(PASSED_FOR_EVER, hold->others = 0);
+	if (in_a_row && is_counted(engine, hold) && hold->others > 0) {
 		keep_drop(engine, hold);
 		return;
 	}
@@ -240,9 +241,10 @@ static void
 let_go(struct lock_engine *engine, struct hold *hold)
 {
 	struct waiter *waiter = NULL;
+	bool revoked = hold->revoked;
 
-	if (hold->state == HOLD_HELD && !(hold->revoked && !FAULT(REVOKED_IS_PASSED)) &&
-	    hold->verify == 0)
+	FAULT(REVOKED_IS_PASSED, revoked = false);
+	if (hold->state == HOLD_HELD && !revoked && hold->verify == 0)
 		waiter = next_waiter(engine, hold);
 	if (waiter == NULL) {
 		keep_drop(engine, hold);
@@ -256,12 +258,13 @@ void
 lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
 {
 	struct hold *hold = hold_find_lock(&engine->holds, lock);
+	uint64_t holder = hold == NULL ? 0 : hold->peer;
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 
 	assert(!engine->telling && peer != 0);
 	/* Nobody's (0) while it is claimed or dropped: only what was granted can be released. */
-	if (hold == NULL ||
-	    (hold->peer != peer && !(FAULT(RELEASE_BY_ANYBODY) && hold->peer != 0))) {
+	FAULT_IF(RELEASE_BY_ANYBODY, holder != 0, holder = peer);
+	if (holder != peer) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}

@@ -78,16 +78,17 @@ struct semaphore {
 	int64_t pass_on_from;         /* clock time before which no hint is passed on */
 	struct withheld *withheld;    /* of withheld.c: slots left alone for the moment */
 	bool rests_over;              /* a mark for serve.c: those who rest are back in the line */
-	int *hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
+	int *
+	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
 	size_t hinted_count;
-	struct waiter_list told;      /* of standing.c: who hears where he stands */
-	uint64_t told_turn;           /* of standing.c: in which each of them is told once */
-	bool told_old;                /* of standing.c: something has changed since that began */
-	struct timer standing;        /* set when those behind the first are still to hear of it */
-	uint64_t creating;      /* an admin at work for those who wanted it made; 0: none is */
-	struct starved starved; /* of channels.c: in the line for any channel */
-	bool out;               /* of waitline.c: no places, as nothing could be claimed */
-	struct timer reprobe;   /* not set: another look is due, as soon as somebody wants one */
+	struct waiter_list told; /* of standing.c: who hears where he stands */
+	uint64_t told_turn;      /* of standing.c: in which each of them is told once */
+	bool told_old;           /* of standing.c: something has changed since that began */
+	struct timer standing;   /* set when those behind the first are still to hear of it */
+	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
+	struct starved starved;  /* of channels.c: in the line for any channel */
+	bool out;                /* of waitline.c: no places, as nothing could be claimed */
+	struct timer reprobe;    /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
 	struct semaphore_key key;

@@ -35,8 +35,7 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	const struct semaphore *semaphore = waiter->semaphore;
 	int count = waiter->kind == LOCK_KIND_SEMAPHORE ? semaphore->size : 1, first = 0;
 
-	if (FAULT(ANY_SLOT_WILL_DO))
-		count = semaphore->size;
+	FAULT(ANY_SLOT_WILL_DO, count = semaphore->size);
 	if (count > semaphore->size || !semaphore_has_free(semaphore))
 		return 0;
 	/* From the bottom (seeds/000: 1 makes the most sense); once that lost a race, from anywhere. */
@@ -104,7 +103,8 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 	char text[LOCK_LACKING_MAX];
 	struct lock_answer answer;
 
-	if (waiter->timeout != 0 && !(FAULT(STARVED_IS_REFUSED) && starves(engine, waiter, text))) {
+	FAULT_IF(STARVED_IS_REFUSED, starves(engine, waiter, text), waiter->timeout = 0);
+	if (waiter->timeout != 0) {
 		begin_wait(engine, waiter);
 		return;
 	}
@@ -330,10 +330,8 @@ schedule_reprobe(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	int64_t most = engine->settings.reprobe, least = most / 10 * 7;
 
-	if (FAULT(NO_REPROBE))
-		most = (least = 3600 * NSEC_PER_SEC) + 1;
-	if (FAULT(POLLING))
-		most = (least /= 10) + 1;
+	FAULT(NO_REPROBE, most = (least = 3600 * NSEC_PER_SEC) + 1);
+	FAULT(POLLING, most = (least /= 10) + 1);
 	if (semaphore->look.overtaken)
 		timers_cancel(engine->timers, &semaphore->reprobe);
 	else

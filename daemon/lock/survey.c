@@ -65,7 +65,8 @@ queues_per_slot(const struct surveying *surveying)
 static bool
 is_unknown(enum broker_answer answer)
 {
-	return answer == BROKER_UNKNOWN && !FAULT(COUNT_UNKNOWN_IS_ABSENT);
+	FAULT(COUNT_UNKNOWN_IS_ABSENT, return false);
+	return answer == BROKER_UNKNOWN;
 }
 
 /*

@@ -139,7 +139,9 @@ waitline_remove(struct lock_engine *engine, struct waiter *waiter)
 	if (member == NULL)
 		return;
 	waiter->member = NULL;
-	if (--member->waiters == 0 && !FAULT(PLACE_KEPT))
+	member->waiters--;
+	FAULT(PLACE_KEPT, return;);
+	if (member->waiters == 0)
 		timers_set(engine->timers, &member->linger, engine_now(engine) + LINGER);
 }
 
@@ -157,8 +159,7 @@ waitline_news(
 		member_set_state(member, MEMBER_ASKED);
 	if (event->news == BROKER_LINE_JOINED && member->state == MEMBER_ASKED) {
 		member_set_state(member, MEMBER_JOINED);
-		if (FAULT(JOINED_WITHOUT_LOOK))
-			return true;
+		FAULT(JOINED_WITHOUT_LOOK, return true);
 		/* Wake-ups sent before went elsewhere, or nowhere. */
 		engine_look(engine, semaphore);
 	}
@@ -175,8 +176,7 @@ waitline_link_changed(struct lock_engine *engine)
 
 		semaphore->out = false;
 		for (; member != NULL; member = member->by_priority.next) {
-			if (FAULT(LINE_NOT_JOINED_AGAIN) && engine->link == BROKER_UP)
-				continue;
+			FAULT_IF(LINE_NOT_JOINED_AGAIN, engine->link == BROKER_UP, continue);
 			if (engine->link == BROKER_UP)
 				ask_for_place(engine, member);
 			else

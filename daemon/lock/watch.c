@@ -48,7 +48,10 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 look(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->revoked && !FAULT(REVOKED_TWICE))
+	bool known = hold->revoked;
+
+	FAULT(REVOKED_TWICE, known = false);
+	if (known)
 		return;
 	if (keep_lane(engine, hold) == 0)
 		watch_in(engine, hold, WATCH_AGAIN);
@@ -102,12 +105,11 @@ watch_news(struct lock_engine *engine, const char *queue, enum broker_news news)
 		break;
 	case BROKER_HINT:
 		registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
-		if (!FAULT(WATCH_NOT_PLACED_AGAIN))
-			watch_in(engine, hold, WATCH_AGAIN);
-		if (FAULT(CANCEL_IS_REVOKED))
-			keep_revoke(engine, hold);
-		else if (!FAULT(HINT_NOT_LOOKED_INTO))
-			look(engine, hold);
+		watch_in(engine, hold, WATCH_AGAIN);
+		FAULT(WATCH_NOT_PLACED_AGAIN, timers_cancel(engine->timers, &hold->watch_timer));
+		FAULT(CANCEL_IS_REVOKED, keep_revoke(engine, hold); return;);
+		FAULT(HINT_NOT_LOOKED_INTO, break);
+		look(engine, hold);
 		break;
 	}
 }

@@ -92,8 +92,7 @@ withheld_begin(
 bool
 withheld_has(const struct semaphore *semaphore, int slot)
 {
-	if (FAULT(NEWCOMER_FIRST))
-		return false;
+	FAULT(NEWCOMER_FIRST, return false);
 	return find(semaphore, slot) != NULL;
 }
 

@@ -13,8 +13,8 @@ enum withheld_for {
 };
 
 /* slot: of a mutex 1. Again: the moment begins anew. */
-void withheld_begin(struct lock_engine *engine, struct semaphore *semaphore, int slot,
-    enum withheld_for whom);
+void withheld_begin(
+    struct lock_engine *engine, struct semaphore *semaphore, int slot, enum withheld_for whom);
 bool withheld_has(const struct semaphore *semaphore, int slot);
 /* Nobody was told of it who wants it: it is anybody's. One that is not withheld is fine. */
 void withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int slot);
