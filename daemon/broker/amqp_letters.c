@@ -1,7 +1,6 @@
 #include "daemon/broker/amqp_letters.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,14 +114,14 @@ static void
 send_waiting(struct amqp_letters *letters)
 {
 	struct question *question;
-	char number[24];
+	char room[BROKER_NUMBER_TEXT];
 
 	while ((question = TAILQ_FIRST(&letters->questions)) != NULL) {
 		if (question->until > now(letters)) {
 			if (letters->state != INBOX_OPEN || letters->blocked)
 				return;
-			snprintf(number, sizeof(number), "%" PRIu64, question->number);
-			publish(letters, EXCHANGE, "", number, letters->name,
+			publish(letters, EXCHANGE, "",
+			    broker_number_text(room, question->number), letters->name,
 			    (amqp_bytes_t){.len = question->len, .bytes = question->text});
 		}
 		question_free(letters, question);
@@ -144,8 +143,13 @@ name_inbox(struct amqp_letters *letters)
 {
 	uint8_t random[16];
 	size_t used = strlen(LETTER_INBOX);
-	ssize_t got = getrandom(random, sizeof(random), 0);
+	ssize_t got = sizeof(random);
 
+	if (letters->config.replays)
+		for (size_t i = 0; i < sizeof(random); i++)
+			random[i] = (uint8_t)jitter_below(letters->config.jitter, UINT8_MAX + 1);
+	else
+		got = getrandom(random, sizeof(random), 0);
 	/* So few bytes come whole, and without an interruption (getrandom(2)). */
 	assert(got == (ssize_t)sizeof(random));
 	memcpy(letters->name, LETTER_INBOX, used);

@@ -36,6 +36,7 @@ struct amqp_letters_config {
 	struct amqp_lanes *lanes; /* the side link's */
 	struct jitter *jitter;
 	int64_t idle; /* ns; the inbox of one who asks stays open for so long */
+	bool replays; /* the jitter makes the inbox's name, too */
 	/* broker.h, asked and replied; any of the operations below may be called from inside. */
 	void (*asked)(void *ctx, const struct broker_letter *letter);
 	void (*replied)(void *ctx, const struct broker_letter *letter);

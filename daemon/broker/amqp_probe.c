@@ -1,8 +1,6 @@
 #include "daemon/broker/amqp_probe.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +134,7 @@ open_channel(struct amqp_probes *probes)
 static void
 publish(struct amqp_probes *probes, const char *queue)
 {
-	char tag[24];
+	char tag[BROKER_NUMBER_TEXT];
 	amqp_basic_publish_t fields = {
 	    .routing_key = amqp_cstring_bytes(queue),
 	    .mandatory = 1,
@@ -148,8 +146,7 @@ publish(struct amqp_probes *probes, const char *queue)
 	    .expiration = amqp_cstring_bytes("0"),
 	};
 
-	snprintf(tag, sizeof(tag), "%" PRIu64, ++probes->last_tag);
-	properties.correlation_id = amqp_cstring_bytes(tag);
+	properties.correlation_id = amqp_cstring_bytes(broker_number_text(tag, ++probes->last_tag));
 	amqp_tapped_publish(&probes->lane, &fields, &properties, amqp_empty_bytes);
 }
 

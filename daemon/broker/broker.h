@@ -315,7 +315,9 @@ void broker_line_leave(struct broker *broker, const char *queue, int priority);
 #define BROKER_OWED_MAX 1024
 #define BROKER_HINT_TTL (2 * INT64_C(1000000000)) /* ns */
 void broker_line_wake(struct broker *broker, const char *queue, int slot);
-/* The number that a message says (correlation-id); 0: none. */
+/* The number that a message says (correlation-id); 0: none. And its text, somewhere in room. */
+#define BROKER_NUMBER_TEXT 21
+char *broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number);
 uint64_t broker_number(const char *text);
 /* The slot that a hint says; 0 for a text that is not ours, which means as much: look. */
 int broker_hint_slot(const char *text);

@@ -31,16 +31,16 @@ check_admin_work(struct sim *sim, const struct memory_performed *what, struct qu
  * its administration mutex, or had it on this link until nobody waited for that any more.
  */
 void
-check_directory(struct sim *sim, int daemon, const struct memory_performed *what)
+check_directory(struct sim *sim, int daemon, const struct memory_performed *what, const char *lock)
 {
 	if (memory_world_owner(sim->world, queue_directory_mutex()) != what->connection)
 		check_fail(sim, 11, "connection %d used the directory without its mutex",
 		    (int)what->connection);
-	else if (what->name != NULL && daemon >= 0 &&
-		 sim->truth.names[queue_lock_find(what->name)].work[daemon].connection !=
+	else if (lock != NULL && daemon >= 0 &&
+		 sim->truth.names[queue_lock_find(lock)].work[daemon].connection !=
 		     what->connection)
 		check_fail(sim, 11, "connection %d changed the entry of %s without its mutex",
-		    (int)what->connection, what->name);
+		    (int)what->connection, lock);
 }
 
 /* A semaphore is entered before its first slot is there, and taken out after

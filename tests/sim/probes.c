@@ -15,12 +15,6 @@ struct probes_asked {
 	TAILQ_ENTRY(probes_asked) entry;
 };
 
-/* The broker's own, and the same with our probe. */
-static const struct broker_ops *real;
-static struct broker_ops watched;
-/* Whose daemons these are: one schedule runs at a time. */
-static struct sim *running;
-
 /* The wait with that number; the oldest gives way to a new one. */
 static struct seen_wait *
 wait_of(struct sim_daemon *daemon, uint64_t id, int name)
@@ -72,18 +66,14 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	done.fn(done.ctx, done.id, answers, count);
 }
 
-static void
-probe(struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
+struct broker_probe_done
+probes_ask(struct sim_daemon *daemon, const char *const *queues, size_t count,
+    struct broker_probe_done done)
 {
-	struct sim_daemon *daemon = running->daemons;
 	struct probes_asked *asked;
 
-	while (daemon->broker != broker)
-		daemon++;
-	if (queue_find(queues[0]).part != QUEUE_B || queue_find(queues[0]).slot == 0) {
-		real->probe(broker, queues, count, done);
-		return;
-	}
+	if (queue_find(queues[0]).part != QUEUE_B || queue_find(queues[0]).slot == 0)
+		return done;
 	asked = mem_alloc(sizeof(*asked));
 	asked->daemon = daemon;
 	asked->done = done;
@@ -94,19 +84,12 @@ probe(struct broker *broker, const char *const *queues, size_t count, struct bro
 	if (done.id != 0)
 		wait_of(daemon, done.id, asked->queues[0].name);
 	TAILQ_INSERT_TAIL(&daemon->asked, asked, entry);
-	real->probe(broker, queues, count, (struct broker_probe_done){on_probed, asked, done.id});
+	return (struct broker_probe_done){on_probed, asked, done.id};
 }
 
 void
-probes_watch(struct sim_daemon *daemon)
+probes_init(struct sim_daemon *daemon)
 {
-	struct broker_base *base = (struct broker_base *)daemon->broker;
-
-	running = daemon->sim;
-	real = base->ops;
-	watched = *real;
-	watched.probe = probe;
-	base->ops = &watched;
 	TAILQ_INIT(&daemon->asked);
 }
 

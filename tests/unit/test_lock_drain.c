@@ -16,7 +16,7 @@ teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
 		ck_assert_ptr_null(engine(i)->drains);
-		ck_assert_ptr_null(engine(i)->drained);
+		ck_assert_ptr_null(engine(i)->awaited);
 	}
 	world_end();
 }
