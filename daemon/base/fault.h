@@ -1,12 +1,18 @@
 /*
  * Deliberate faults: each is a mistake that the lock engine must not make and that the simulation must
- * find (make sim-faults). In every other build FAULT() is false and leaves no code behind. One is
- * active at a time.
+ * find (make sim-faults). One is active at a time.
+ *
+ *	FAULT(NAME, statements);
+ *	FAULT_IF(NAME, condition, statements);
+ *
+ * are statements of their own: what is done when that mistake is made. In every other build they are nothing.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
 
 #ifdef LOCKBROKER_FAULTS
+
+#include <stdbool.h>
 
 /* Name, and the mistake in words. */
 #define FAULTS(X)                                                                                  \
@@ -130,10 +136,16 @@ enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };
 #undef FAULT_ENUMERATOR
 
 extern enum fault fault_active;
-#define FAULT(name) (fault_active == FAULT_##name)
+#define FAULT(name, ...) FAULT_IF(name, true, __VA_ARGS__)
+#define FAULT_IF(name, condition, ...)                                                             \
+	if (fault_active == FAULT_##name && (condition)) {                                         \
+		__VA_ARGS__;                                                                       \
+	} else                                                                                     \
+		(void)0
 
 #else
-#define FAULT(name) 0
+#define FAULT(name, ...) (void)0
+#define FAULT_IF(name, condition, ...) (void)0
 #endif
 
 #endif

@@ -20,7 +20,8 @@ struct amqp_keeper {
 	enum broker_state state;
 	char *why;       /* owned */
 	int code;        /* of the connection.close that ended the last link */
-	char *host_text; /* owned; made when asked for */
+	char *host_text; /* owned; of text_host; made when asked for */
+	size_t text_host;
 	size_t host;
 	bool keep;
 	struct backoff backoff;
@@ -52,7 +53,10 @@ amqp_keeper_host_text(struct amqp_keeper *keeper)
 {
 	const struct amqp_host *host = current_host(keeper);
 
+	if (keeper->host_text != NULL && keeper->text_host == keeper->host)
+		return keeper->host_text;
 	free(keeper->host_text);
+	keeper->text_host = keeper->host;
 	if (host->port == 0)
 		keeper->host_text = mem_printf("%s:", host->host);
 	else

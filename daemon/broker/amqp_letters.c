@@ -1,7 +1,6 @@
 #include "daemon/broker/amqp_letters.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +8,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
 #include "daemon/broker/amqp_tapped.h"
-#include "daemon/broker/letter_inbox.h"
-#include "daemon/broker/letter_questions.h"
-#include "daemon/broker/letter_senders.h"
 
 #define EXCHANGE "lockbroker=ask"
 /* BROKER_LETTER_TTL, in ms */
@@ -29,15 +26,43 @@ _Static_assert(BROKER_LETTER_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says
 /* No channel number was left. */
 #define NO_LANE (1 * NSEC_PER_SEC)
 
+enum inbox_state {
+	INBOX_CLOSED,
+	INBOX_WAITING, /* for the link, or for its time to be opened again */
+	INBOX_OPENING, /* the answer is to come */
+	INBOX_OPEN
+};
+
+/* Waits to be sent, for BROKER_LETTER_TTL at most. */
+struct question {
+	TAILQ_ENTRY(question) entry;
+	uint64_t number;
+	char *text; /* owned */
+	size_t len;
+	int64_t until;
+};
+
+/* Whom a letter came from, so that it can be answered, for BROKER_LETTER_TTL. */
+struct sender {
+	uint64_t id;  /* 0: nobody */
+	char *inbox;  /* owned */
+	char *number; /* owned */
+	int64_t until;
+};
+
 struct amqp_letters {
 	struct amqp_letters_config config;
-	struct letter_inbox inbox;
-	char name[64];                      /* of the inbox, while OPENING, OPEN */
-	struct amqp_tapped lane;            /* open while OPENING, OPEN */
-	const char *user;                   /* borrowed; of the link; NULL: not said */
-	bool is_question;                   /* what is being delivered: it came by the exchange */
-	struct letter_questions *questions; /* owned */
-	struct letter_senders *senders;     /* owned */
+	enum inbox_state state;
+	bool wanted;                      /* by who answers */
+	struct timer asking;              /* wanted by one who asks, until then */
+	struct timer again;               /* WAITING for its time */
+	char name[64];                    /* of the inbox, while OPENING, OPEN */
+	struct amqp_tapped lane;          /* open while OPENING, OPEN */
+	const char *user;                 /* borrowed; of the link; NULL: not said */
+	bool is_question;                 /* what is being delivered: it came by the exchange */
+	TAILQ_HEAD(, question) questions; /* owned; in order */
+	uint64_t last_question, last_sender;
+	struct sender senders[LETTER_SENDERS_MAX]; /* by id */
 	bool blocked;
 	bool complained; /* of being refused, on this link */
 	bool silent;
@@ -78,30 +103,53 @@ publish(const struct amqp_letters *letters, const char *exchange, const char *to
 }
 
 static void
+question_free(struct amqp_letters *letters, struct question *question)
+{
+	TAILQ_REMOVE(&letters->questions, question, entry);
+	free(question->text);
+	free(question);
+}
+
+static void
 send_waiting(struct amqp_letters *letters)
 {
-	struct letter_question question;
+	struct question *question;
+	char room[BROKER_NUMBER_TEXT];
 
-	while (letters->inbox.state == LETTER_INBOX_OPEN && !letters->blocked &&
-	       letter_questions_take(letters->questions, now(letters), &question)) {
-		char number[24];
-
-		snprintf(number, sizeof(number), "%" PRIu64, question.number);
-		publish(letters, EXCHANGE, "", number, letters->name,
-		    (amqp_bytes_t){.len = question.len, .bytes = question.text});
-		free(question.text);
+	while ((question = TAILQ_FIRST(&letters->questions)) != NULL) {
+		if (question->until > now(letters)) {
+			if (letters->state != INBOX_OPEN || letters->blocked)
+				return;
+			publish(letters, EXCHANGE, "",
+			    broker_number_text(room, question->number), letters->name,
+			    (amqp_bytes_t){.len = question->len, .bytes = question->text});
+		}
+		question_free(letters, question);
 	}
 }
 
 /* ---- the inbox ---- */
 
 static void
+inbox_set_state(struct amqp_letters *letters, enum inbox_state state)
+{
+	assert(state != INBOX_OPENING || letters->state == INBOX_WAITING);
+	assert(state != INBOX_OPEN || letters->state == INBOX_OPENING);
+	letters->state = state;
+}
+
+static void
 name_inbox(struct amqp_letters *letters)
 {
 	uint8_t random[16];
 	size_t used = strlen(LETTER_INBOX);
-	ssize_t got = getrandom(random, sizeof(random), 0);
+	ssize_t got = sizeof(random);
 
+	if (letters->config.replays)
+		for (size_t i = 0; i < sizeof(random); i++)
+			random[i] = (uint8_t)jitter_below(letters->config.jitter, UINT8_MAX + 1);
+	else
+		got = getrandom(random, sizeof(random), 0);
 	/* So few bytes come whole, and without an interruption (getrandom(2)). */
 	assert(got == (ssize_t)sizeof(random));
 	memcpy(letters->name, LETTER_INBOX, used);
@@ -151,36 +199,86 @@ send_consume(const struct amqp_letters *letters)
 static void
 open_later(struct amqp_letters *letters, int64_t again)
 {
-	letter_inbox_later(&letters->inbox,
+	inbox_set_state(letters, INBOX_WAITING);
+	timers_set(letters->config.timers, &letters->again,
 	    now(letters) + again / 2 + jitter_below(letters->config.jitter, again));
 }
 
 static void
-on_open(void *ctx)
+open_now(struct amqp_letters *letters)
 {
-	struct amqp_letters *letters = ctx;
-
+	timers_cancel(letters->config.timers, &letters->again);
 	if (letters->silent || amqp_lanes_link(letters->config.lanes) == NULL)
 		return;
 	if (!amqp_tapped_open(&letters->lane, BROKER_LETTER_MAX)) {
 		open_later(letters, NO_LANE);
 		return;
 	}
-	letter_inbox_opening(&letters->inbox);
+	inbox_set_state(letters, INBOX_OPENING);
 	name_inbox(letters);
 	send_declares(letters);
 	send_consume(letters);
 }
 
 static void
-on_close(void *ctx)
+on_again(void *ctx, uint64_t id)
 {
-	struct amqp_letters *letters = ctx;
+	(void)id;
+	open_now(ctx);
+}
 
-	amqp_tapped_close(&letters->lane);
+/* Opens or closes it, as it is wanted. */
+static void
+settle(struct amqp_letters *letters)
+{
+	bool wanted = letters->wanted || timer_is_set(&letters->asking);
+
+	if (wanted && letters->state == INBOX_CLOSED) {
+		inbox_set_state(letters, INBOX_WAITING);
+		open_now(letters);
+	} else if (!wanted && letters->state != INBOX_CLOSED) {
+		timers_cancel(letters->config.timers, &letters->again);
+		inbox_set_state(letters, INBOX_CLOSED);
+		amqp_tapped_close(&letters->lane);
+	}
+}
+
+static void
+on_asked_enough(void *ctx, uint64_t id)
+{
+	(void)id;
+	settle(ctx);
 }
 
 /* ---- letters that come ---- */
+
+static void
+sender_done(struct sender *sender)
+{
+	free(sender->inbox);
+	free(sender->number);
+	*sender = (struct sender){0};
+}
+
+/*
+ * Its id; 0: that is no inbox, or no number. Only an inbox is answered: a letter says by itself where its
+ * reply is to go, and could name any queue there.
+ */
+static uint64_t
+sender_add(struct amqp_letters *letters, const char *inbox, const char *number)
+{
+	struct sender *sender;
+
+	if (strncmp(inbox, LETTER_INBOX, strlen(LETTER_INBOX)) != 0 || broker_number(number) == 0)
+		return 0;
+	sender = &letters->senders[++letters->last_sender % LETTER_SENDERS_MAX];
+	sender_done(sender);
+	*sender = (struct sender){.id = letters->last_sender,
+	    .inbox = mem_strdup(inbox),
+	    .number = mem_strdup(number),
+	    .until = now(letters) + BROKER_LETTER_TTL};
+	return sender->id;
+}
 
 /* The text is ours: whoever hears it may close the inbox. */
 static void
@@ -189,13 +287,12 @@ tell(struct amqp_letters *letters, struct broker_letter *letter)
 	const struct amqp_content *content = &letters->lane.content;
 
 	if (letters->is_question) {
-		letter->from = letter_senders_add(
-		    letters->senders, content->reply_to, content->correlation_id, now(letters));
+		letter->from = sender_add(letters, content->reply_to, content->correlation_id);
 		if (letter->from != 0)
 			letters->config.asked(letters->config.ctx, letter);
 	} else {
 		letter->asked = broker_number(content->correlation_id);
-		if (letter_questions_know(letters->questions, letter->asked))
+		if (letter->asked > 0 && letter->asked <= letters->last_question)
 			letters->config.replied(letters->config.ctx, letter);
 	}
 }
@@ -236,9 +333,9 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_BASIC_QOS_OK_METHOD:
 		return true;
 	case AMQP_BASIC_CONSUME_OK_METHOD:
-		if (letters->inbox.state != LETTER_INBOX_OPENING)
+		if (letters->state != INBOX_OPENING)
 			return false;
-		letter_inbox_opened(&letters->inbox);
+		inbox_set_state(letters, INBOX_OPEN);
 		send_waiting(letters);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
@@ -278,45 +375,54 @@ on_closed(void *ctx, int code, const char *text)
 void
 amqp_letters_open(struct amqp_letters *letters)
 {
-	letter_inbox_want(&letters->inbox, true);
+	letters->wanted = true;
+	settle(letters);
 }
 
 void
 amqp_letters_close(struct amqp_letters *letters)
 {
-	letter_inbox_want(&letters->inbox, false);
+	letters->wanted = false;
+	settle(letters);
 }
 
 bool
 amqp_letters_any(const struct amqp_letters *letters)
 {
-	return letters->inbox.state != LETTER_INBOX_CLOSED;
+	return letters->state != INBOX_CLOSED;
 }
 
 uint64_t
 amqp_letters_ask(struct amqp_letters *letters, const char *text, size_t len)
 {
-	uint64_t number;
+	struct question *question;
 
 	assert(len <= BROKER_LETTER_MAX);
 	if (letters->blocked)
 		return 0;
-	number = letter_questions_add(letters->questions, text, len, now(letters));
-	letter_inbox_want_until(&letters->inbox, now(letters) + letters->config.idle);
+	question = mem_alloc(sizeof(*question));
+	question->number = ++letters->last_question;
+	question->text = mem_alloc(len + 1);
+	memcpy(question->text, text, len);
+	question->len = len;
+	question->until = now(letters) + BROKER_LETTER_TTL;
+	TAILQ_INSERT_TAIL(&letters->questions, question, entry);
+	timers_set(letters->config.timers, &letters->asking, now(letters) + letters->config.idle);
+	settle(letters);
 	send_waiting(letters);
-	return number;
+	return letters->last_question;
 }
 
 void
 amqp_letters_reply(struct amqp_letters *letters, uint64_t from, const char *text, size_t len)
 {
-	struct letter_sender sender;
+	const struct sender *sender = &letters->senders[from % LETTER_SENDERS_MAX];
 
 	assert(len <= BROKER_LETTER_MAX);
-	if (letters->inbox.state != LETTER_INBOX_OPEN || letters->blocked ||
-	    !letter_senders_find(letters->senders, from, now(letters), &sender))
+	if (letters->state != INBOX_OPEN || letters->blocked || from == 0 || sender->id != from ||
+	    sender->until <= now(letters))
 		return;
-	publish(letters, "", sender.inbox, sender.number, NULL,
+	publish(letters, "", sender->inbox, sender->number, NULL,
 	    (amqp_bytes_t){.len = len, .bytes = (void *)text});
 }
 
@@ -331,7 +437,8 @@ void
 amqp_letters_go(struct amqp_letters *letters, const char *user)
 {
 	letters->user = user;
-	letter_inbox_link_up(&letters->inbox);
+	if (letters->state == INBOX_WAITING)
+		open_now(letters);
 }
 
 void
@@ -340,7 +447,9 @@ amqp_letters_fail(struct amqp_letters *letters)
 	letters->blocked = false;
 	letters->complained = false;
 	amqp_tapped_forget(&letters->lane);
-	letter_inbox_link_down(&letters->inbox);
+	timers_cancel(letters->config.timers, &letters->again);
+	if (letters->state != INBOX_CLOSED)
+		inbox_set_state(letters, INBOX_WAITING);
 }
 
 /* ---- life ---- */
@@ -351,13 +460,11 @@ amqp_letters_new(const struct amqp_letters_config *config)
 	static const struct amqp_tapped_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_letters *letters = mem_alloc(sizeof(*letters));
-	const struct letter_inbox_events inbox_events = {
-	    .open = on_open, .close = on_close, .ctx = letters};
 
 	letters->config = *config;
-	letter_inbox_init(&letters->inbox, config->timers, &inbox_events);
-	letters->questions = letter_questions_new();
-	letters->senders = letter_senders_new();
+	TAILQ_INIT(&letters->questions);
+	timer_init(&letters->asking, on_asked_enough, letters, 0);
+	timer_init(&letters->again, on_again, letters, 0);
 	amqp_tapped_init(&letters->lane, config->lanes, &events, letters);
 	return letters;
 }
@@ -366,17 +473,24 @@ void
 amqp_letters_silence(struct amqp_letters *letters)
 {
 	letters->silent = true;
-	letter_inbox_clear(&letters->inbox);
+	letters->wanted = false;
+	timers_cancel(letters->config.timers, &letters->asking);
+	timers_cancel(letters->config.timers, &letters->again);
+	inbox_set_state(letters, INBOX_CLOSED);
 }
 
 void
 amqp_letters_free(struct amqp_letters *letters)
 {
+	struct question *question;
+
 	if (letters == NULL)
 		return;
 	amqp_letters_silence(letters);
 	amqp_letters_fail(letters);
-	letter_questions_free(letters->questions);
-	letter_senders_free(letters->senders);
+	while ((question = TAILQ_FIRST(&letters->questions)) != NULL)
+		question_free(letters, question);
+	for (size_t i = 0; i < LETTER_SENDERS_MAX; i++)
+		sender_done(&letters->senders[i]);
 	free(letters);
 }

@@ -8,6 +8,11 @@
  * get part of the letters. What one asks comes to its own inbox, too, and is not heard. Letters are
  * acknowledged when they are read, so that a daemon that is stopped makes the queue drop the oldest
  * (x-max-length) instead of the broker's memory grow.
+ *
+ *	CLOSED ---- wanted ----> WAITING ---- link, and its time ----> OPENING ----> OPEN
+ *	   ^                      ^    |                                  |            |
+ *	   |                      +----)---- lost, refused, the link went +------------+
+ *	   +---- not wanted any more --+----------------------------------+------------+
  */
 #ifndef BROKER_AMQP_LETTERS_H
 #define BROKER_AMQP_LETTERS_H
@@ -19,6 +24,11 @@
 #include "daemon/base/backoff.h"
 #include "daemon/broker/amqp_lane.h"
 
+/* Of the letters that came last, so many can be answered. */
+#define LETTER_SENDERS_MAX 256
+/* What names of inboxes begin with. */
+#define LETTER_INBOX "lockbroker=inbox="
+
 struct amqp_letters;
 
 struct amqp_letters_config {
@@ -26,6 +36,7 @@ struct amqp_letters_config {
 	struct amqp_lanes *lanes; /* the side link's */
 	struct jitter *jitter;
 	int64_t idle; /* ns; the inbox of one who asks stays open for so long */
+	bool replays; /* the jitter makes the inbox's name, too */
 	/* broker.h, asked and replied; any of the operations below may be called from inside. */
 	void (*asked)(void *ctx, const struct broker_letter *letter);
 	void (*replied)(void *ctx, const struct broker_letter *letter);

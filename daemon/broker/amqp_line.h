@@ -1,14 +1,18 @@
 /*
- * Wait lines: members are consumers, each on a channel of its own of the side link's, so that a refusal
- * is one member's alone and leaving is closing the channel: what was not read goes back to the queue.
+ * Wait lines: members are consumers, many on a channel of the side link's (amqp_consumers.h).
  *
  *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
  *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
- * *
- * The line may go with its last member between declare and consume: 404, and tried again. A prefetch
- * counts for consumers that come after it, so another credit takes another consumer, before the old one
- * goes, lest the line does. (Prefetch for the whole channel is deprecated in RabbitMQ 4, and may be
- * switched off there with 540, which ends the link.) Tags are "l" and a number.
+ *
+ *	READY ---- its line's turn ----> JOINING ---- consume-ok: JOINED ----> ON
+ *	  ^                                 |                                  |
+ *	  +--- RESTING <--- refused --------+-- put out, or the channel went --+-- LEFT (LOST)
+ *
+ * The line may go with its last member between declare and consume: 404, and tried again. A refusal
+ * closes the channel, and puts out all who are on it: they join again at once, and the one who was refused
+ * joins on a channel without others from then on, until that was answered. Another credit takes another
+ * consumer, before the old one goes, lest the line does. What comes for a consumer that was cancelled is
+ * rejected, and goes to others. Tags are "l" and a number.
  */
 #ifndef BROKER_AMQP_LINE_H
 #define BROKER_AMQP_LINE_H

@@ -1,10 +1,10 @@
 #include "daemon/broker/amqp_probe.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <uthash.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
@@ -22,17 +22,23 @@
  */
 #define UNCONFIRMED_MAX 16384
 
-enum place { PLACE_OPEN, PLACE_RETURNED, PLACE_DONE };
+/* One queue of a probe: the message that asks for it. */
+struct place {
+	uint64_t tag;        /* the key, once it was sent */
+	struct probe *probe; /* borrowed */
+	bool returned;
+	UT_hash_handle hh;
+};
 
 struct probe {
-	TAILQ_ENTRY(probe) in_all;
+	TAILQ_ENTRY(probe) entry;
 	struct amqp_probes *probes; /* borrowed */
 	struct broker_probe_done done;
-	size_t count, left;          /* left: places that are not DONE */
-	uint64_t first_tag;          /* 0 = not sent yet */
+	size_t count, left;          /* left: messages that are not confirmed */
+	bool sent;                   /* in `sent`, else in `waiting` */
 	bool given_up;               /* answered at its deadline, its confirms are still to come */
 	char **queues;               /* owned, and each; NULL once sent */
-	enum place *places;          /* owned */
+	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
 	struct timer deadline;
 };
@@ -42,7 +48,8 @@ struct amqp_probes {
 	struct timers *timers;    /* borrowed */
 	struct amqp_lanes *lanes; /* borrowed */
 	int64_t timeout;
-	struct probe_list all; /* owned; the sent ones first, by tag */
+	struct probe_list waiting, sent; /* owned */
+	struct place *open; /* the probes'; by tag and in the order of tags: not confirmed yet */
 	unsigned given_up;
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
 	uint64_t last_tag;  /* of the lane */
@@ -68,7 +75,7 @@ free_queues(struct probe *probe)
 	probe->queues = NULL;
 }
 
-/* It must be off the list. */
+/* It must be off its list, and nothing of it open. */
 static void
 probe_free(struct probe *probe)
 {
@@ -83,7 +90,7 @@ probe_free(struct probe *probe)
 	free(probe);
 }
 
-/* The places that are still open stay BROKER_UNKNOWN, as they began. */
+/* What is not confirmed stays BROKER_UNKNOWN, as it began. */
 static void
 probe_answer(struct probe *probe)
 {
@@ -91,14 +98,14 @@ probe_answer(struct probe *probe)
 		probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
 }
 
-/* Answers and frees each of a list made of probes->all: what the answers ask anew is not in it. */
+/* Answers and frees each of a list of its own: what the answers ask anew is not in it. */
 static void
 answer_all(struct probe_list *list)
 {
 	struct probe *probe;
 
 	while ((probe = TAILQ_FIRST(list)) != NULL) {
-		TAILQ_REMOVE(list, probe, in_all);
+		TAILQ_REMOVE(list, probe, entry);
 		probe_answer(probe);
 		probe_free(probe);
 	}
@@ -127,7 +134,7 @@ open_channel(struct amqp_probes *probes)
 static void
 publish(struct amqp_probes *probes, const char *queue)
 {
-	char tag[24];
+	char tag[BROKER_NUMBER_TEXT];
 	amqp_basic_publish_t fields = {
 	    .routing_key = amqp_cstring_bytes(queue),
 	    .mandatory = 1,
@@ -139,19 +146,26 @@ publish(struct amqp_probes *probes, const char *queue)
 	    .expiration = amqp_cstring_bytes("0"),
 	};
 
-	snprintf(tag, sizeof(tag), "%" PRIu64, ++probes->last_tag);
-	properties.correlation_id = amqp_cstring_bytes(tag);
+	properties.correlation_id = amqp_cstring_bytes(broker_number_text(tag, ++probes->last_tag));
 	amqp_tapped_publish(&probes->lane, &fields, &properties, amqp_empty_bytes);
 }
 
 static void
 probe_send(struct amqp_probes *probes, struct probe *probe)
 {
-	probe->first_tag = probes->last_tag + 1;
-	for (size_t i = 0; i < probe->count; i++)
+	for (size_t i = 0; i < probe->count; i++) {
+		struct place *place = &probe->places[i];
+
 		publish(probes, probe->queues[i]);
+		place->probe = probe;
+		place->tag = probes->last_tag;
+		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
+	}
 	probes->unconfirmed += probe->count;
 	free_queues(probe);
+	probe->sent = true;
+	TAILQ_REMOVE(&probes->waiting, probe, entry);
+	TAILQ_INSERT_TAIL(&probes->sent, probe, entry);
 }
 
 /* In the order of asking. What cannot be sent waits, and ends at its deadline at the latest. */
@@ -160,83 +174,55 @@ send_waiting(struct amqp_probes *probes)
 {
 	struct probe *probe;
 
-	TAILQ_FOREACH (probe, &probes->all, in_all) {
-		if (probe->first_tag != 0)
-			continue;
-		if (probes->unconfirmed + probe->count > UNCONFIRMED_MAX || !open_channel(probes))
-			return;
+	while ((probe = TAILQ_FIRST(&probes->waiting)) != NULL &&
+	       probes->unconfirmed + probe->count <= UNCONFIRMED_MAX && open_channel(probes))
 		probe_send(probes, probe);
-	}
 }
 
 /* ---- confirms ---- */
 
-/* The sent probe that a tag belongs to. */
-static struct probe *
+/* NULL: it is confirmed already. */
+static struct place *
 find_tag(const struct amqp_probes *probes, uint64_t tag)
 {
-	struct probe *probe;
+	struct place *place;
 
-	TAILQ_FOREACH (probe, &probes->all, in_all)
-		if (probe->first_tag != 0 && tag >= probe->first_tag &&
-		    tag - probe->first_tag < probe->count)
-			return probe;
-	return NULL;
+	HASH_FIND(hh, probes->open, &tag, sizeof(tag), place);
+	return place;
 }
 
+/* A probe of which nothing is open any more goes to `ready`. */
 static void
-settle(struct probe *probe, size_t i, bool acked)
+settle(struct amqp_probes *probes, struct place *place, bool acked, struct probe_list *ready)
 {
-	if (probe->places[i] == PLACE_DONE)
-		return;
+	struct probe *probe = place->probe;
+
 	if (acked)
-		probe->answers[i] = probe->places[i] == PLACE_RETURNED ? BROKER_ABSENT : BROKER_OK;
-	probe->places[i] = PLACE_DONE;
-	probe->left--;
+		probe->answers[place - probe->places] = place->returned ? BROKER_ABSENT : BROKER_OK;
+	HASH_DEL(probes->open, place);
 	if (!probe->given_up)
-		probe->probes->unconfirmed--;
-}
-
-/* Those that have nothing open any more are answered. */
-static void
-finish(struct amqp_probes *probes)
-{
-	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
-	struct probe *probe, *next;
-
-	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
-		if (probe->first_tag == 0)
-			break;
-		if (probe->left > 0)
-			continue;
-		TAILQ_REMOVE(&probes->all, probe, in_all);
-		TAILQ_INSERT_TAIL(&ready, probe, in_all);
-	}
-	answer_all(&ready);
+		probes->unconfirmed--;
+	if (--probe->left > 0)
+		return;
+	TAILQ_REMOVE(&probes->sent, probe, entry);
+	TAILQ_INSERT_TAIL(ready, probe, entry);
 }
 
 /* False: confirms what was never sent. */
 static bool
 take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked)
 {
-	struct probe *probe;
+	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct place *place;
 
 	if (tag > probes->last_tag || (tag == 0 && !multiple))
 		return false;
-	if (!multiple) {
-		probe = find_tag(probes, tag);
-		if (probe != NULL)
-			settle(probe, (size_t)(tag - probe->first_tag), acked);
-	} else {
-		if (tag == 0)
-			tag = probes->last_tag;
-		TAILQ_FOREACH (probe, &probes->all, in_all)
-			for (size_t i = 0; probe->first_tag != 0 && i < probe->count &&
-					   probe->first_tag + i <= tag;
-			     i++)
-				settle(probe, i, acked);
-	}
-	finish(probes);
+	if (!multiple && (place = find_tag(probes, tag)) != NULL)
+		settle(probes, place, acked, &ready);
+	/* Tag 0: all of them. */
+	while (multiple && (place = probes->open) != NULL && (tag == 0 || place->tag <= tag))
+		settle(probes, place, acked, &ready);
+	answer_all(&ready);
 	send_waiting(probes);
 	return true;
 }
@@ -247,13 +233,13 @@ on_message(void *ctx)
 {
 	struct amqp_probes *probes = ctx;
 	uint64_t tag = broker_number(probes->lane.content.correlation_id);
-	struct probe *probe;
+	struct place *place;
 
 	if (tag == 0 || tag > probes->last_tag)
 		return false;
-	probe = find_tag(probes, tag);
-	if (probe != NULL && probe->places[tag - probe->first_tag] == PLACE_OPEN)
-		probe->places[tag - probe->first_tag] = PLACE_RETURNED;
+	place = find_tag(probes, tag);
+	if (place != NULL)
+		place->returned = true;
 	return true;
 }
 
@@ -288,17 +274,12 @@ on_method(void *ctx, const struct amqp_frame *frame)
 static void
 channel_lost(struct amqp_probes *probes)
 {
-	struct probe_list sent = TAILQ_HEAD_INITIALIZER(sent);
-	struct probe *probe, *next;
+	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
 	probes->unconfirmed = 0;
-	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
-		if (probe->first_tag == 0)
-			continue;
-		TAILQ_REMOVE(&probes->all, probe, in_all);
-		TAILQ_INSERT_TAIL(&sent, probe, in_all);
-	}
-	answer_all(&sent);
+	HASH_CLEAR(hh, probes->open);
+	TAILQ_CONCAT(&lost, &probes->sent, entry);
+	answer_all(&lost);
 }
 
 static void
@@ -322,8 +303,8 @@ on_deadline(void *ctx, uint64_t id)
 
 	(void)id;
 	probe_answer(probe);
-	if (probe->first_tag == 0) {
-		TAILQ_REMOVE(&probes->all, probe, in_all);
+	if (!probe->sent) {
+		TAILQ_REMOVE(&probes->waiting, probe, entry);
 		probe_free(probe);
 		return;
 	}
@@ -359,7 +340,7 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	timer_init(&probe->deadline, on_deadline, probe, 0);
 	timers_set(
 	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
-	TAILQ_INSERT_TAIL(&probes->all, probe, in_all);
+	TAILQ_INSERT_TAIL(&probes->waiting, probe, entry);
 	if (amqp_lanes_link(probes->lanes) != NULL && !hopeless)
 		send_waiting(probes);
 }
@@ -367,12 +348,7 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 bool
 amqp_probes_in_use(const struct amqp_probes *probes)
 {
-	struct probe *probe;
-
-	TAILQ_FOREACH (probe, &probes->all, in_all)
-		if (!probe->given_up)
-			return true;
-	return false;
+	return !TAILQ_EMPTY(&probes->waiting) || probes->unconfirmed > 0;
 }
 
 const char *
@@ -394,9 +370,11 @@ amqp_probes_fail(struct amqp_probes *probes)
 
 	amqp_tapped_forget(&probes->lane);
 	probes->unconfirmed = 0;
+	HASH_CLEAR(hh, probes->open);
 	free(probes->refused);
 	probes->refused = NULL;
-	TAILQ_CONCAT(&lost, &probes->all, in_all);
+	TAILQ_CONCAT(&lost, &probes->sent, entry);
+	TAILQ_CONCAT(&lost, &probes->waiting, entry);
 	answer_all(&lost);
 }
 
@@ -411,7 +389,8 @@ amqp_probes_new(struct timers *timers, struct amqp_lanes *lanes, int64_t timeout
 	probes->lanes = lanes;
 	probes->timeout = timeout;
 	amqp_tapped_init(&probes->lane, lanes, &events, probes);
-	TAILQ_INIT(&probes->all);
+	TAILQ_INIT(&probes->waiting);
+	TAILQ_INIT(&probes->sent);
 	return probes;
 }
 

@@ -37,6 +37,7 @@ amqp_side_init(struct amqp_side *side, const struct amqp_side_config *config)
 	    .lanes = config->lanes,
 	    .jitter = config->jitter,
 	    .idle = config->settings->side_idle,
+	    .replays = config->settings->replays,
 	    .asked = config->asked,
 	    .replied = config->replied,
 	    .ctx = config->ctx,

@@ -112,6 +112,14 @@ amqp_tapped_ack(const struct amqp_tapped *tapped, uint64_t delivery)
 	amqp_tapped_send(tapped, AMQP_BASIC_ACK_METHOD, &ack);
 }
 
+void
+amqp_tapped_reject(const struct amqp_tapped *tapped, uint64_t delivery)
+{
+	amqp_basic_reject_t reject = {.delivery_tag = delivery, .requeue = 1};
+
+	amqp_tapped_send(tapped, AMQP_BASIC_REJECT_METHOD, &reject);
+}
+
 /* ---- consumers ---- */
 
 struct amqp_tapped_tag

@@ -48,6 +48,8 @@ void amqp_tapped_send(const struct amqp_tapped *tapped, amqp_method_number_t met
 void amqp_tapped_publish(const struct amqp_tapped *tapped, amqp_basic_publish_t *fields,
     amqp_basic_properties_t *properties, amqp_bytes_t body);
 void amqp_tapped_ack(const struct amqp_tapped *tapped, uint64_t delivery);
+/* It goes back to its queue, to be delivered to others. */
+void amqp_tapped_reject(const struct amqp_tapped *tapped, uint64_t delivery);
 /* A method said that a message comes, and its tag (0: it has none). False: the last is not whole yet. */
 bool amqp_tapped_announce(struct amqp_tapped *tapped, uint64_t delivery)
     __attribute__((warn_unused_result));

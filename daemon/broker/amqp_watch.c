@@ -9,11 +9,18 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_watch_lane.h"
+#include "daemon/broker/amqp_consumers.h"
 
 /* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
 #define PLACING_MAX 4
+/*
+ * What is delivered, a probe of somebody's, is acknowledged late: at once, each probe would become a
+ * delivery (prefetch 1 is one in so long); never, and RabbitMQ closes the channel at consumer_timeout, even
+ * when the consumer was cancelled.
+ */
 #define ACK_AFTER (20 * NSEC_PER_SEC)
+/* Of its tags. */
+#define TAG 'w'
 /* Who was refused (permission, exclusive use) is not asked for again before. */
 #define ASIDE (300 * NSEC_PER_SEC)
 /* After each refusal in a row all wait, for up to so long: a user without permission has it for none. */
@@ -41,9 +48,9 @@ struct watch {
 	struct amqp_watches *watches; /* borrowed */
 	char *queue;                  /* owned */
 	enum watch_state state;
-	struct amqp_watch_lane *lane; /* borrowed; PLACING, ON */
-	uint64_t consumer;            /* its number there; PLACING, ON */
-	int64_t until;                /* ASIDE */
+	struct amqp_consumers *lane; /* borrowed; PLACING, ON */
+	uint64_t consumer;           /* its number there; PLACING, ON */
+	int64_t until;               /* ASIDE */
 };
 TAILQ_HEAD(watch_list, watch);
 
@@ -51,9 +58,9 @@ struct amqp_watches {
 	struct amqp_watches_config config;
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
-	TAILQ_HEAD(, amqp_watch_lane) lanes; /* owned */
-	uint64_t consumer;                   /* number of the last one */
-	int64_t pause_until;                 /* clock time; nothing is placed before */
+	TAILQ_HEAD(, amqp_consumers) lanes; /* owned */
+	uint64_t consumer;                  /* number of the last one */
+	int64_t pause_until;                /* clock time; nothing is placed before */
 	struct backoff pause;
 	struct timer retry; /* the end of a pause, or of somebody's time aside */
 	bool complained;    /* of being refused, on this link */
@@ -151,16 +158,16 @@ tell_lost(struct amqp_watches *watches)
 static void placed(void *ctx, uint64_t consumer);
 static void cancelled(void *ctx, uint64_t consumer);
 static void closed(
-    void *ctx, struct amqp_watch_lane *lane, uint64_t unanswered, int code, const char *text);
+    void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text);
 
 /* NULL: there is no channel number left. */
-static struct amqp_watch_lane *
+static struct amqp_consumers *
 lane_new(struct amqp_watches *watches)
 {
-	const struct amqp_watch_lane_events events = {
+	const struct amqp_consumers_events events = {
 	    .placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches};
-	struct amqp_watch_lane *lane = amqp_watch_lane_new(
-	    watches->config.timers, watches->config.lanes, watches->config.ack_after, &events);
+	struct amqp_consumers *lane = amqp_consumers_new(
+	    watches->config.timers, watches->config.lanes, TAG, watches->config.ack_after, &events);
 
 	if (lane != NULL)
 		TAILQ_INSERT_TAIL(&watches->lanes, lane, entry);
@@ -169,7 +176,7 @@ lane_new(struct amqp_watches *watches)
 
 /* The broker's end of it is gone. */
 static void
-lane_bury(struct amqp_watches *watches, struct amqp_watch_lane *lane)
+lane_bury(struct amqp_watches *watches, struct amqp_consumers *lane)
 {
 	struct watch *watch, *next;
 
@@ -179,34 +186,34 @@ lane_bury(struct amqp_watches *watches, struct amqp_watch_lane *lane)
 			    watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
 	}
 	TAILQ_REMOVE(&watches->lanes, lane, entry);
-	amqp_watch_lane_free(lane);
+	amqp_consumers_free(lane);
 }
 
 /* Closes the lanes that nothing is on; but one is kept for the next watch. */
 static void
 close_idle_lanes(struct amqp_watches *watches)
 {
-	struct amqp_watch_lane *lane, *next;
+	struct amqp_consumers *lane, *next;
 
 	TAILQ_FOREACH_SAFE (lane, &watches->lanes, entry, next) {
-		if (!amqp_watch_lane_is_idle(lane) || lane == TAILQ_FIRST(&watches->lanes))
+		if (!amqp_consumers_is_idle(lane) || lane == TAILQ_FIRST(&watches->lanes))
 			continue;
 		TAILQ_REMOVE(&watches->lanes, lane, entry);
-		amqp_watch_lane_close(lane);
+		amqp_consumers_close(lane);
 	}
 }
 
 /* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
-static struct amqp_watch_lane *
+static struct amqp_consumers *
 lane_to_place_on(struct amqp_watches *watches)
 {
-	struct amqp_watch_lane *lane;
+	struct amqp_consumers *lane;
 	unsigned placing = 0;
 
 	TAILQ_FOREACH (lane, &watches->lanes, entry) {
 		if (lane->unanswered != 0)
 			placing++;
-		else if (lane->consumers < AMQP_WATCH_LANE_ROOM)
+		else if (lane->consumers < AMQP_CONSUMERS_ROOM)
 			return lane;
 	}
 	if (placing >= PLACING_MAX)
@@ -218,12 +225,12 @@ lane_to_place_on(struct amqp_watches *watches)
 }
 
 static void
-place(struct watch *watch, struct amqp_watch_lane *lane)
+place(struct watch *watch, struct amqp_consumers *lane)
 {
 	watch->lane = lane;
 	watch->consumer = ++watch->watches->consumer;
 	watch_set_state(watch, WATCH_PLACING);
-	amqp_watch_lane_consume(lane, watch->consumer, watch->queue);
+	amqp_consumers_consume(lane, watch->consumer, watch->queue, 1, 0);
 }
 
 /* Places what can be placed, and sees to it that the rest is placed in time. */
@@ -232,7 +239,7 @@ pump(struct amqp_watches *watches)
 {
 	struct timers *timers = watches->config.timers;
 	int64_t due = INT64_MAX;
-	struct amqp_watch_lane *lane;
+	struct amqp_consumers *lane;
 	struct watch *watch;
 
 	timers_cancel(timers, &watches->retry);
@@ -320,7 +327,7 @@ refused(struct amqp_watches *watches, struct watch *watch, int code, const char 
 }
 
 static void
-closed(void *ctx, struct amqp_watch_lane *lane, uint64_t unanswered, int code, const char *text)
+closed(void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text)
 {
 	struct amqp_watches *watches = ctx;
 	struct watch *watch = unanswered != 0 ? find_consumer(watches, unanswered) : NULL;
@@ -364,7 +371,7 @@ amqp_watches_remove(struct amqp_watches *watches, const char *queue)
 	if (watch == NULL)
 		return;
 	if (watch->state == WATCH_PLACING || watch->state == WATCH_ON)
-		amqp_watch_lane_cancel(watch->lane, watch->consumer);
+		amqp_consumers_cancel(watch->lane, watch->consumer);
 	watch_free(watch);
 	pump(watches);
 }
@@ -390,7 +397,7 @@ amqp_watches_go(struct amqp_watches *watches)
 void
 amqp_watches_fail(struct amqp_watches *watches, int code)
 {
-	struct amqp_watch_lane *lane;
+	struct amqp_consumers *lane;
 	bool placing = false;
 
 	timers_cancel(watches->config.timers, &watches->retry);

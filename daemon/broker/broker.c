@@ -38,6 +38,19 @@ broker_number(const char *text)
 	return number;
 }
 
+char *
+broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number)
+{
+	char *at = room + BROKER_NUMBER_TEXT - 1;
+
+	*at = '\0';
+	do {
+		*--at = (char)('0' + number % 10);
+		number /= 10;
+	} while (number > 0);
+	return at;
+}
+
 int
 broker_hint_slot(const char *text)
 {

@@ -294,13 +294,13 @@ void broker_unwatch(struct broker *broker, const char *queue);
 
 /*
  * A wait line: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
- * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on a lane of its
- * own of the side link, which it keeps up; the credit (prefetch) may be changed by joining again. The
- * queue goes with its last consumer: a 404 between declare and consume is tried again. Lines without a
- * lane (the side link has few left, and others need them) are joined when there is one. A member is
- * placed anew when the link comes back, and after a moment when the broker put it out (its lane closed,
- * the queue deleted); one that is refused is tried again, rarely. BROKER_LINE_LEFT is told to who had
- * BROKER_LINE_JOINED; joining again brings no news.
+ * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on the side link,
+ * which it keeps up, with others on one lane; the credit (prefetch) may be changed by joining again.
+ * Lines take turns in joining, a few members at a time. The queue goes with its last consumer: a 404
+ * between declare and consume is tried again. Lines without a lane (the side link has few left, and others
+ * need them) are joined when there is one. A member is placed anew when the link comes back, and after a
+ * moment when the broker put it out (its lane closed, the queue deleted); one that is refused is tried
+ * again, rarely. BROKER_LINE_LEFT is told to who had BROKER_LINE_JOINED; joining again brings no news.
  */
 void broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit);
 /* One that was not joined is left alone. No news of it come after this; hints unread go to others. */
@@ -315,7 +315,9 @@ void broker_line_leave(struct broker *broker, const char *queue, int priority);
 #define BROKER_OWED_MAX 1024
 #define BROKER_HINT_TTL (2 * INT64_C(1000000000)) /* ns */
 void broker_line_wake(struct broker *broker, const char *queue, int slot);
-/* The number that a message says (correlation-id); 0: none. */
+/* The number that a message says (correlation-id); 0: none. And its text, somewhere in room. */
+#define BROKER_NUMBER_TEXT 21
+char *broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number);
 uint64_t broker_number(const char *text);
 /* The slot that a hint says; 0 for a text that is not ours, which means as much: look. */
 int broker_hint_slot(const char *text);

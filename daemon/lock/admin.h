@@ -16,18 +16,11 @@
 
 #include "daemon/lock/engine.h"
 
-void admin_create(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
-void admin_resize(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
-void admin_destroy(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change);
 /*
  * For acquires that want the semaphore to be there: creates it unless it exists. Returns a number, with
- * which acquire_admin_done() is called once, later; of one that is being created so already, its number.
+ * which registry_admin_done() is called once, later; of one that is being created so already, its number.
  */
 uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int slots);
-void admin_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /* What it asked for is still done; the holders of what that removes are waited for by nobody. */
 void admin_peer_gone(struct lock_engine *engine, uint64_t peer);
 /* Frees what is left; the engine goes. */

@@ -106,7 +106,8 @@ add_sweep(struct plan *plan, const struct plan_order *order, int size)
 
 	if (window > order->most - size)
 		window = order->most - size;
-	if (window > 0 && !FAULT(STRAYS_LEFT))
+	FAULT(STRAYS_LEFT, return;);
+	if (window > 0)
 		add_slots(plan, STEP_SWEEP, size + 1, size + window);
 }
 
@@ -137,11 +138,12 @@ add_change(struct plan *plan, const struct plan_order *order, int from, int to)
 {
 	if (from != to)
 		add_sweep(plan, order, from < to ? to : from);
-	if (from < to && FAULT(DECLARED_DESCENDING))
-		add_slots(plan, STEP_DECLARE_SLOTS, to, from + 1);
-	else if (from < to)
+	if (from < to) {
 		add_slots(plan, STEP_DECLARE_SLOTS, from + 1, to);
-	else if (from > to && order->ascending)
+		FAULT(DECLARED_DESCENDING,
+		    plan->steps[plan->count - 1] = (struct step){STEP_DECLARE_SLOTS, to, from + 1});
+	}
+	if (from > to && order->ascending)
 		add_slots(plan, STEP_DELETE_SLOTS, to + 1, from);
 	else if (from > to)
 		add_slots(plan, STEP_DELETE_SLOTS, from, to + 1);
@@ -172,14 +174,13 @@ create_new(struct plan *plan, const struct plan_order *order)
 	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
 
 	add_sweep(plan, order, size);
-	if (!FAULT(NOT_LISTED))
-		add(plan, STEP_ENTER);
+	add(plan, STEP_ENTER);
+	FAULT(NOT_LISTED, plan->count--);
 	if (order->slots == LOCK_UNLIMITED)
 		add(plan, STEP_DECLARE_UNLIMITED);
 	else if (size == 0)
 		add(plan, STEP_DECLARE_GATE);
-	if (size > 0 && FAULT(FIRST_SLOT_FIRST))
-		add_slots(plan, STEP_DECLARE_SLOTS, 1, 1);
+	FAULT_IF(FIRST_SLOT_FIRST, size > 0, add_slots(plan, STEP_DECLARE_SLOTS, 1, 1));
 	if (size > 1)
 		add_slots(plan, STEP_DECLARE_SLOTS, 2, size);
 	if (size > 0)
@@ -267,13 +268,11 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 			add(plan, STEP_DELETE_GATE);
 		return; /* the slots stay, for when it is limited again */
 	}
-	if (plan->target == 0 && !found->gate && !FAULT(GATE_AFTER_SLOTS))
+	FAULT_IF(GATE_AFTER_SLOTS, plan->target == 0, add_change(plan, order, found->slots, 0));
+	if (plan->target == 0 && !found->gate)
 		add(plan, STEP_DECLARE_GATE);
-	if (FAULT(GATE_OPENED_FIRST) && plan->target > 0 && found->gate)
-		add(plan, STEP_DELETE_GATE);
+	FAULT_IF(GATE_OPENED_FIRST, plan->target > 0 && found->gate, add(plan, STEP_DELETE_GATE));
 	add_change(plan, order, found->slots, plan->target);
-	if (FAULT(GATE_AFTER_SLOTS) && plan->target == 0 && !found->gate)
-		add(plan, STEP_DECLARE_GATE);
 	if (plan->target > 0 && found->gate)
 		add(plan, STEP_DELETE_GATE);
 	if (found->unlimited)
@@ -288,9 +287,8 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 {
 	struct plan_order its = *order;
 
-	its.ascending |= FAULT(DESTROY_ASCENDING);
-	if (FAULT(LEFT_TOO_EARLY))
-		add(plan, STEP_LEAVE);
+	FAULT(DESTROY_ASCENDING, its.ascending = true);
+	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
 	plan->vain = !exists(found); /* unless a destroy that died has left something */
 	add_change(plan, &its, found->slots, 0);
 	if (found->gate)

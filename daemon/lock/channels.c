@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/hint.h"
 #include "daemon/lock/waitline.h"
 
 /*
@@ -53,12 +52,13 @@ wake_first(struct lock_engine *engine, struct starved_line *line)
 {
 	struct starved *first = TAILQ_FIRST(line);
 
-	if (first == NULL || first->woken || FAULT(STARVED_NOT_WOKEN))
+	FAULT(STARVED_NOT_WOKEN, return;);
+	if (first == NULL || first->woken)
 		return;
 	first->woken = true;
 	first->look = first->semaphore->look.number;
 	/* What it starved for may be somebody else's by now. */
-	hint_look(engine, first->semaphore);
+	engine_look(engine, first->semaphore);
 }
 
 static void
@@ -126,6 +126,16 @@ channels_not_given(struct lock_engine *engine)
 	timers_set(engine->timers, &channels->again, engine_now(engine) + wait);
 }
 
+/* NULL: it has none, for it neither waits nor holds. */
+static struct share *
+share_find(const struct lock_engine *engine, uid_t uid)
+{
+	struct share *share;
+
+	HASH_FIND(by_uid, engine->channels.shares, &uid, sizeof(uid), share);
+	return share;
+}
+
 const char *
 channels_lacking(
     const struct lock_engine *engine, const struct share *share, char text[LOCK_LACKING_MAX])
@@ -146,21 +156,18 @@ channels_lacking(
 	return text;
 }
 
-/* ---- shares ---- */
-
-struct share *
-channels_share_find(const struct lock_engine *engine, uid_t uid)
+const char *
+lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
 {
-	struct share *share;
-
-	HASH_FIND(by_uid, engine->channels.shares, &uid, sizeof(uid), share);
-	return share;
+	return channels_lacking(engine, exempt ? NULL : share_find(engine, uid), text);
 }
+
+/* ---- shares ---- */
 
 struct share *
 channels_share(struct lock_engine *engine, uid_t uid)
 {
-	struct share *share = channels_share_find(engine, uid);
+	struct share *share = share_find(engine, uid);
 
 	if (share == NULL) {
 		share = mem_alloc(sizeof(*share));

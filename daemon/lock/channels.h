@@ -37,8 +37,6 @@ void channels_not_given(struct lock_engine *engine);
 /* Why none can be charged to the share, in words; NULL: one can. */
 const char *channels_lacking(
     const struct lock_engine *engine, const struct share *share, char text[LOCK_LACKING_MAX]);
-/* The share of a user; NULL: it has none, for it neither waits nor holds. */
-struct share *channels_share_find(const struct lock_engine *engine, uid_t uid);
 
 /*
  * A slot is free, and those in one of `states` who lack a channel could have it: their name starves. If

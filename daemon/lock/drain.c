@@ -7,13 +7,66 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/drain_look.h"
+#include "daemon/lock/awaited.h"
+#include "daemon/lock/probe.h"
+#include "daemon/lock/registry.h"
+#include "daemon/lock/shared_probe.h"
 #include "protocol/duration.h"
+
+enum drain_kind {
+	DRAIN_REMOVED, /* slots that are no more: until nobody holds them */
+	DRAIN_FREE,    /* one slot: until nobody holds it */
+	DRAIN_TAKEN    /* one slot: until somebody does */
+};
+
+enum drain_state {
+	DRAIN_RESTING, /* the timer is set; or its shared probe is to be answered */
+	DRAIN_LOOKING  /* a probe of slots left[at .. at + count - 1] is in flight */
+};
+
+enum slot_state {
+	SLOT_UNSEEN, /* nothing is known */
+	SLOT_HELD,
+	SLOT_ABSENT, /* in the last look at it, and not in the one before */
+	SLOT_GONE    /* in two looks in a row: it leaves */
+};
+
+struct drain_slot {
+	int slot;
+	enum slot_state state;
+};
+
+struct drain {
+	uint64_t id;
+	uint64_t peer, request;
+	enum drain_kind kind;
+	enum drain_state state;
+	struct awaited awaited;    /* its name, its slots, and its rest between looks */
+	struct shared_asker asker; /* FREE, TAKEN: its looks */
+	struct drain_slot *left;
+	size_t left_count, at, count;
+	bool known;      /* something was ever learned of a slot */
+	bool unknown;    /* of the look in progress or last: some answer was */
+	bool changed;    /* of what was told: who is left */
+	int64_t timeout; /* 0: it ends with a look that leaves nothing to be confirmed */
+	int64_t rest;
+	bool progress;
+	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
+	struct timer deadline;
+	UT_hash_handle by_id;
+	TAILQ_ENTRY(drain) of_peer;
+};
 
 /* How much later than its deadline a wait may end, for a second look at what was absent in the first. */
 #define CONFIRM_MOST (1 * NSEC_PER_SEC)
 
-struct drain *
+/* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
+#define REST_FIRST (20 * NSEC_PER_MSEC)
+#define REST_MOST (500 * NSEC_PER_MSEC)
+/* Until the second look at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
+#define REST_RECLAIMED (100 * NSEC_PER_MSEC)
+
+static struct drain *
 drain_find(const struct lock_engine *engine, uint64_t id)
 {
 	struct drain *drain;
@@ -22,33 +75,18 @@ drain_find(const struct lock_engine *engine, uint64_t id)
 	return drain;
 }
 
-static struct drained *
-drained_find(const struct lock_engine *engine, const char *name)
-{
-	struct drained *drained;
-
-	HASH_FIND(by_name, engine->drained, name, strlen(name), drained);
-	return drained;
-}
-
 static void
 drain_free(struct lock_engine *engine, struct drain *drain)
 {
 	struct lock_peer *peer = engine_peer_find(engine, drain->peer);
-	struct drained *of = drain->of;
 
 	timers_cancel(engine->timers, &drain->deadline);
-	timers_cancel(engine->timers, &drain->next);
 	HASH_DELETE(by_id, engine->drains, drain);
-	TAILQ_REMOVE(&of->drains, drain, of_name);
-	if (TAILQ_EMPTY(&of->drains)) {
-		HASH_DELETE(by_name, engine->drained, of);
-		free(of->name);
-		free(of);
-	}
+	shared_probe_leave(engine, &drain->asker);
+	awaited_end(engine, &drain->awaited);
 	TAILQ_REMOVE(&peer->drains, drain, of_peer);
 	peer->drain_count--;
-	engine_peer_let_go(engine, peer);
+	registry_peer_let_go(engine, peer);
 	free(drain->left);
 	free((char *)drain->answer.text);
 	free((char *)drain->answer.warning);
@@ -57,6 +95,21 @@ drain_free(struct lock_engine *engine, struct drain *drain)
 
 /* ---- the end ---- */
 
+/* The slots that were held when they were looked at last. To be freed. */
+static int *
+slots_held(const struct drain *drain, size_t *ret_count)
+{
+	int *slots = mem_alloc((drain->left_count + 1) * sizeof(*slots));
+	size_t count = 0;
+
+	for (size_t i = 0; i < drain->left_count; i++) {
+		if (drain->left[i].state == SLOT_HELD)
+			slots[count++] = drain->left[i].slot;
+	}
+	*ret_count = count;
+	return slots;
+}
+
 /* Answers, and frees the drain; `answer` may borrow its words. */
 static void
 finish(struct lock_engine *engine, struct drain *drain, struct lock_answer *answer)
@@ -64,14 +117,14 @@ finish(struct lock_engine *engine, struct drain *drain, struct lock_answer *answ
 	uint64_t peer = drain->peer, request = drain->request;
 	int *held = NULL;
 
-	answer->name = drain->of->name;
+	answer->name = awaited_name(&drain->awaited);
 	if (drain->kind == DRAIN_REMOVED) {
 		answer->kind = drain->answer.kind;
 		answer->slots = drain->answer.slots;
 		answer->target = drain->answer.target;
 		answer->warning = drain->answer.warning;
 		if (answer->reason != REASON_NONE)
-			answer->held = held = drain_slots_held(drain, &answer->held_count);
+			answer->held = held = slots_held(drain, &answer->held_count);
 	} else {
 		answer->slot = drain->left[0].slot;
 	}
@@ -89,8 +142,8 @@ finish_refused(
 	finish(engine, drain, &answer);
 }
 
-void
-drain_finish_done(struct lock_engine *engine, struct drain *drain)
+static void
+finish_done(struct lock_engine *engine, struct drain *drain)
 {
 	struct lock_answer answer =
 	    drain->kind == DRAIN_REMOVED ? drain->answer : engine_refusal(REASON_NONE, NULL);
@@ -99,8 +152,8 @@ drain_finish_done(struct lock_engine *engine, struct drain *drain)
 }
 
 /* The broker did not say. */
-void
-drain_finish_unknown(struct lock_engine *engine, struct drain *drain)
+static void
+finish_unknown(struct lock_engine *engine, struct drain *drain)
 {
 	struct lock_answer answer =
 	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
@@ -120,8 +173,8 @@ count_held(const struct drain *drain)
 	return held;
 }
 
-void
-drain_finish_timeout(struct lock_engine *engine, struct drain *drain)
+static void
+finish_timeout(struct lock_engine *engine, struct drain *drain)
 {
 	static const char *const of_one[] = {"", "somebody holds it still", "nobody holds it yet"};
 	char text[96];
@@ -141,14 +194,205 @@ deadline_passed(void *ctx, uint64_t id)
 	struct drain *drain = drain_find(engine, id);
 
 	if (!drain->known || drain->timeout == 0) {
-		drain_finish_unknown(engine, drain);
+		finish_unknown(engine, drain);
 	} else if (count_held(drain) > 0 || drain->kind == DRAIN_TAKEN) {
-		drain_finish_timeout(engine, drain);
+		finish_timeout(engine, drain);
 	} else {
 		/* Nobody is known to hold what is left: the look that is due says so, or who does. */
 		drain->timeout = 0;
 		timers_set(engine->timers, &drain->deadline, engine_now(engine) + CONFIRM_MOST);
 	}
+}
+
+/* ---- looking at the Bs ---- */
+
+static void
+drain_set_state(struct drain *drain, enum drain_state state)
+{
+	assert(drain->state != state);
+	drain->state = state;
+}
+
+static void
+tell_progress(struct lock_engine *engine, struct drain *drain)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_DRAIN, .request = drain->request};
+	int *held;
+
+	if (!drain->progress || !drain->changed)
+		return;
+	drain->changed = false;
+	notice.name = awaited_name(&drain->awaited);
+	notice.held = held = slots_held(drain, &notice.held_count);
+	if (notice.held_count > 0)
+		engine_notice(engine, drain->peer, &notice);
+	free(held);
+}
+
+static void probe_next(struct lock_engine *engine, struct drain *drain);
+
+static void
+take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_slot *slot,
+    enum broker_answer answer)
+{
+	enum slot_state before = slot->state;
+
+	if (answer == BROKER_UNKNOWN) {
+		drain->unknown = true;
+		return;
+	}
+	drain->known = true;
+	if (answer == BROKER_OK || (drain->kind != DRAIN_TAKEN &&
+				       registry_is_reserved(engine, awaited_name(&drain->awaited),
+					   LOCK_KIND_SEMAPHORE, slot->slot)))
+		slot->state = SLOT_HELD;
+	else if (before == SLOT_ABSENT)
+		slot->state = SLOT_GONE;
+	else
+		slot->state = SLOT_ABSENT;
+	FAULT_IF(ABSENT_ONCE_IS_GONE, slot->state == SLOT_ABSENT, slot->state = SLOT_GONE);
+	if ((before == SLOT_HELD) != (slot->state == SLOT_HELD))
+		drain->changed = true;
+}
+
+/* Those that are gone leave. Returns how many are absent for the first time. */
+static size_t
+sort_out(struct drain *drain)
+{
+	size_t kept = 0, absent = 0;
+
+	for (size_t i = 0; i < drain->left_count; i++) {
+		if (drain->left[i].state == SLOT_GONE)
+			continue;
+		absent += drain->left[i].state == SLOT_ABSENT;
+		drain->left[kept++] = drain->left[i];
+	}
+	drain->left_count = kept;
+	return absent;
+}
+
+static void
+rest(struct lock_engine *engine, struct drain *drain, bool confirms)
+{
+	struct broker_info info;
+	int64_t ns;
+
+	if (drain->awaited.freed)
+		drain->rest = REST_FIRST;
+	drain->awaited.freed = false;
+	ns = drain->rest / 2 + jitter_below(&engine->jitter, drain->rest);
+	if (confirms) {
+		broker_get_info(engine->broker, &info);
+		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
+	} else {
+		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
+	}
+	drain_set_state(drain, DRAIN_RESTING);
+	timers_set(engine->timers, &drain->awaited.rest, engine_now(engine) + ns);
+}
+
+/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
+static bool
+is_over(const struct drain *drain)
+{
+	return drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD
+					  : drain->left_count == 0;
+}
+
+static void
+look_is_done(struct lock_engine *engine, struct drain *drain)
+{
+	bool is_try = drain->timeout == 0, confirms;
+	struct broker_info info;
+
+	confirms = drain->kind != DRAIN_TAKEN && sort_out(drain) > 0;
+	broker_get_info(engine->broker, &info);
+	if (is_over(drain))
+		finish_done(engine, drain);
+	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
+		finish_unknown(engine, drain);
+	else if (is_try && !confirms)
+		finish_timeout(engine, drain);
+	else {
+		tell_progress(engine, drain);
+		rest(engine, drain, confirms);
+	}
+}
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct drain *drain = drain_find(engine, id);
+
+	if (drain == NULL)
+		return; /* answered meanwhile */
+	assert(drain->state == DRAIN_LOOKING && count == drain->count);
+	for (size_t i = 0; i < count; i++)
+		take_answer(engine, drain, &drain->left[drain->at + i], answers[i]);
+	drain->at += count;
+	if (drain->at < drain->left_count)
+		probe_next(engine, drain);
+	else
+		look_is_done(engine, drain);
+}
+
+static struct queue_name
+b_of(const struct lock_engine *engine, const struct drain *drain, int slot)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	const char *name = awaited_name(&drain->awaited);
+	struct queue_name queue = queue_name_b(naming, name, slot);
+
+	FAULT(HOLDERS_BY_A, queue = queue_name_a(naming, name, slot));
+	return queue;
+}
+
+static void
+probe_next(struct lock_engine *engine, struct drain *drain)
+{
+	struct probe probe = {.count = 0};
+
+	for (size_t i = drain->at; i < drain->left_count && probe.count < BROKER_PROBE_MAX; i++)
+		probe_add(&probe, b_of(engine, drain, drain->left[i].slot));
+	drain->count = probe.count;
+	probe_send(engine, &probe, on_probed, drain->id);
+}
+
+/* Of a wait for one slot: a look that it shares with all who wait for that. */
+static void
+on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer)
+{
+	struct drain *drain = drain_find(engine, id);
+
+	drain_set_state(drain, DRAIN_LOOKING);
+	drain->unknown = false;
+	take_answer(engine, drain, &drain->left[0], answer);
+	look_is_done(engine, drain);
+}
+
+static void
+look(struct lock_engine *engine, struct drain *drain)
+{
+	struct queue_name b;
+
+	if (drain->kind != DRAIN_REMOVED) {
+		b = b_of(engine, drain, drain->left[0].slot);
+		shared_probe_ask(engine, &drain->asker, &b);
+		return;
+	}
+	drain_set_state(drain, DRAIN_LOOKING);
+	drain->at = 0;
+	drain->unknown = false;
+	probe_next(engine, drain);
+}
+
+static void
+rest_is_over(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+
+	look(engine, drain_find(engine, id));
 }
 
 /* ---- the doors ---- */
@@ -159,7 +403,7 @@ begin(struct lock_engine *engine, struct drain *drain)
 {
 	if (engine->link != BROKER_UP)
 		engine_tell_broker(engine, drain->peer);
-	drain_look(engine, drain);
+	look(engine, drain);
 }
 
 /* Why a wait is not even begun; REASON_NONE when it is. */
@@ -169,9 +413,11 @@ refusal_at_the_door(
 {
 	const struct lock_peer *entry = engine_peer_find(engine, peer);
 	struct broker_info info;
+	bool draining = engine->draining;
 
+	FAULT(DRAIN_LETS_WAIT, draining = false);
 	broker_get_info(engine->broker, &info);
-	if (engine->draining && !FAULT(DRAIN_LETS_WAIT))
+	if (draining)
 		*ret = engine_refusal(REASON_DRAINING, NULL);
 	else if (entry != NULL &&
 		 entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer)
@@ -186,31 +432,19 @@ refusal_at_the_door(
 	return ret->reason;
 }
 
-static struct drained *
-drained_get(struct lock_engine *engine, const char *name)
-{
-	struct drained *drained = drained_find(engine, name);
-
-	if (drained == NULL) {
-		drained = mem_alloc(sizeof(*drained));
-		drained->name = mem_strdup(name);
-		TAILQ_INIT(&drained->drains);
-		HASH_ADD_KEYPTR(
-		    by_name, engine->drained, drained->name, strlen(drained->name), drained);
-	}
-	return drained;
-}
-
 static struct drain *
 drain_new(struct lock_engine *engine, const struct drain_order *order, enum drain_kind kind)
 {
 	struct drain *drain = mem_alloc(sizeof(*drain));
-	struct lock_peer *peer = engine_peer(engine, order->peer);
+	struct lock_peer *peer = registry_peer(engine, order->peer);
 
 	drain->id = engine_id(engine);
 	drain->peer = order->peer;
 	drain->request = order->request;
 	drain->kind = kind;
+	drain->asker.id = drain->id;
+	drain->asker.uid = order->uid;
+	drain->asker.seen = on_seen;
 	drain->timeout = order->timeout;
 	drain->progress = order->progress;
 	drain->left_count = (size_t)(order->last - order->first + 1);
@@ -222,12 +456,16 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 		drain->answer.text = mem_strdup(order->answer->text);
 		drain->answer.warning = mem_strdup(order->answer->warning);
 	}
-	drain->of = drained_get(engine, order->name);
-	TAILQ_INSERT_TAIL(&drain->of->drains, drain, of_name);
+	drain->awaited.first = order->first;
+	/* Who waits for a slot to be taken does not care. */
+	drain->awaited.last = kind == DRAIN_TAKEN ? 0 : order->last;
+	awaited_begin(engine, &drain->awaited, order->name);
 	HASH_ADD(by_id, engine->drains, id, sizeof(drain->id), drain);
 	TAILQ_INSERT_TAIL(&peer->drains, drain, of_peer);
 	peer->drain_count++;
-	drain_look_init(engine, drain);
+	drain->state = DRAIN_RESTING;
+	drain->rest = REST_FIRST;
+	timer_init(&drain->awaited.rest, rest_is_over, engine, drain->id);
 	timer_init(&drain->deadline, deadline_passed, engine, drain->id);
 	if (order->timeout != DURATION_FOREVER)
 		timers_set(engine->timers, &drain->deadline,
@@ -262,17 +500,19 @@ drain_start(struct lock_engine *engine, const struct drain_order *order)
 }
 
 void
-drain_await(
+lock_await(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await)
 {
 	struct drain_order order = {.peer = peer,
 	    .request = request,
+	    .uid = await->uid,
 	    .name = await->name,
 	    .first = await->slot,
 	    .last = await->slot,
 	    .timeout = await->timeout};
 	struct lock_answer answer;
 
+	assert(!engine->telling && peer != 0);
 	if (await->slot < 1 || await->slot > engine->settings.slots_most) {
 		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: there is none such");
 		answer.parameter = "slot";
@@ -319,39 +559,6 @@ drain_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 	/* Answering calls nobody back into the engine: no other drain goes meanwhile. */
 	HASH_ITER (by_id, engine->drains, drain, next)
 		finish_refused(engine, drain, answer->reason, answer->text);
-}
-
-static bool
-waits_for(const struct drain *drain, int slot)
-{
-	size_t low = 0, high = drain->left_count; /* they are in order */
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (drain->left[middle].slot == slot)
-			return true;
-		if (drain->left[middle].slot < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
-}
-
-void
-drain_slot_freed(struct lock_engine *engine, const char *name, int slot)
-{
-	struct drained *drained = drained_find(engine, name);
-	struct drain *drain;
-
-	if (drained == NULL)
-		return;
-	TAILQ_FOREACH (drain, &drained->drains, of_name) {
-		if (drain->kind == DRAIN_TAKEN || !waits_for(drain, slot))
-			continue;
-		drain_look_soon(engine, drain);
-	}
 }
 
 void

@@ -19,6 +19,7 @@
  */
 struct drain_order {
 	uint64_t peer, request;
+	uid_t uid;        /* of lock_await() */
 	const char *name; /* borrowed for the call */
 	int first, last;
 	int64_t timeout; /* ns; 0 = look; DURATION_FOREVER */
@@ -29,16 +30,12 @@ struct drain_order {
 
 /* Answers the request once: at once when there is nothing to wait for, or it may not; else later. */
 void drain_start(struct lock_engine *engine, const struct drain_order *order);
-void drain_await(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await);
 /* Ends a wait with `cancelled`; false: the peer has no such wait. */
 bool drain_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request);
 /* Ends all waits of the peer, unanswered. */
 void drain_peer_gone(struct lock_engine *engine, uint64_t peer);
 /* Ends all waits with `answer`; names, sizes and slots are each one's own. */
 void drain_end_all(struct lock_engine *engine, const struct lock_answer *answer);
-/* A slot was freed by this daemon: whoever waits for it looks at once. */
-void drain_slot_freed(struct lock_engine *engine, const char *name, int slot);
 /* The hold link's state changed. */
 void drain_link_changed(struct lock_engine *engine, const char *why);
 /* Frees what is left; the engine goes. */

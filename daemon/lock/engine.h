@@ -1,28 +1,7 @@
 /*
- * The inside of the lock engine, shared by the files of this folder: its tables, and the few doors
- * through which every file passes. Who includes this sees everything; who is outside lock/ includes
- * lock.h.
- *
- * The files, from the bottom up:
- *	names, hold, line, semaphore	what there is
- *	engine				tables, answers, pokes: used by all below
- *	party, rows			who holds and who waits, for who looks on
- *	lease				how long the holds are certainly there
- *	keep				a hold from its grant to its end
- *	pulse				keeps the lease going, and ends it
- *	watch				hears when A is deleted
- *	channels			who may have another channel, and who lacks one
- *	flight				how many claims and deletes one user has at the broker at once
- *	claim				one flight for one slot
- *	acquire, serve, verify, release	the lock client of seeds/000
- *	grant				what an administrator does to who waits
- *	handoff				a slot that goes from a peer to the next one
- *	waitline, hint			the line across daemons: our places in it, and who is woken
- *	turn				requests of one peer on one name, in their order
- *	mutex				the administration mutex: one administrator at a time
- *	survey, directory		what the broker says of a semaphore; which there are
- *	admin, drain, fsck, list	its lock administration
- *	lock				lock.h: the doors from outside, and the broker's events
+ * The inside of the lock engine, shared by the files of this folder: its tables, answers, and the marks by
+ * which a fact that was learned below is taken up above (engine_poke). Who includes this sees everything;
+ * who is outside lock/ includes lock.h.
  */
 #ifndef LOCK_ENGINE_H
 #define LOCK_ENGINE_H
@@ -33,7 +12,7 @@
 #include "daemon/lock/semaphore.h"
 
 struct drain;
-struct drained;
+struct awaited_name;
 TAILQ_HEAD(drain_list, drain);
 
 /* A local peer that holds or waits; there is one only while it does. */
@@ -66,10 +45,10 @@ struct verify;
 struct turn_line;
 struct mutex;
 struct mutex_taker;
+struct shared_probes;
 struct surveying;
 struct fsck;
 struct listing;
-struct spared;
 struct hint_question;
 struct admin;
 struct directory;
@@ -106,7 +85,7 @@ struct lock_engine {
 	struct semaphore *looks;      /* by probe: those with a look in progress */
 	struct lock_peer *peers;      /* by id */
 	struct semaphore *semaphores; /* by key */
-	struct semaphore *lines;      /* by wait line: those in whose line we have a place */
+	struct semaphore *lines;      /* by wait line: the same */
 	struct op *ops;               /* by id */
 	struct verify *verifies;      /* of verify.c */
 	struct turn_line *turns;      /* of turn.c */
@@ -114,13 +93,13 @@ struct lock_engine {
 	struct mutex_taker *mutex_takers;         /* of mutex.c */
 	struct surveying *surveys, *scans;        /* of survey.c */
 	struct drain *drains;                     /* of drain.c */
-	struct drained *drained;                  /* of drain.c: by name */
+	struct shared_probes *probes;             /* of shared_probe.c */
+	struct awaited_name *awaited;             /* of awaited.c: by name */
 	struct fsck *fscks;                       /* of fsck.c */
 	struct listing *listings;                 /* of list.c */
 	struct admin *admins;                     /* of admin.c */
 	struct directory *directories;            /* of directory.c */
-	struct spared *spared, *spared_by_hint;   /* of hint.c */
-	struct hint_question *hint_questions;     /* of hint.c */
+	struct hint_question *hint_questions;     /* of hint_send.c */
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */
@@ -130,11 +109,6 @@ struct lock_engine {
 uint64_t engine_id(struct lock_engine *engine);
 int64_t engine_now(const struct lock_engine *engine);
 
-/* Frees the waiter, unanswered: its peer is gone. */
-void engine_waiter_free(struct lock_engine *engine, struct waiter *waiter);
-/* The one door for answers to acquires: frees the waiter, and answers. */
-void engine_waiter_end(
-    struct lock_engine *engine, struct waiter *waiter, const struct lock_answer *answer);
 /* The one door for answers to the rest: ends the op. An op that is gone is fine. */
 void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_answer *answer);
 /* Ends the op unanswered: from now on the request is somebody else's to answer. */
@@ -171,36 +145,14 @@ void engine_tell_broker(struct lock_engine *engine, uint64_t peer);
  */
 bool engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *ret_refusal);
 
-/* The peer's entry, made when there is none. It goes when it neither holds nor waits. */
-struct lock_peer *engine_peer(struct lock_engine *engine, uint64_t id);
-void engine_peer_let_go(struct lock_engine *engine, struct lock_peer *peer); /* it may go now */
 struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
-/* Makes the hold the peer's; and nobody's again. */
-void engine_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer);
-void engine_hold_detach(struct lock_engine *engine, struct hold *hold);
-/* The state of its watch; the broker is told by who changes it. */
-void engine_hold_watch(struct lock_engine *engine, struct hold *hold, enum hold_watch watch);
-/* Nothing more is to be told of its A. */
-void engine_hold_unwatch(struct lock_engine *engine, struct hold *hold);
-void engine_waiter_attach(struct lock_engine *engine, struct waiter *waiter);
-/* The one way in which its state changes (line.h). */
-void engine_waiter_set_state(
-    struct lock_engine *engine, struct waiter *waiter, enum waiter_state state);
-
-/* The semaphore (or mutex) of a name, made when there is none; find: or NULL. */
-struct semaphore *engine_semaphore(struct lock_engine *engine, const char *name, bool mutex);
+/* The semaphore (or mutex) of a name; or NULL. */
 struct semaphore *engine_semaphore_find(
     const struct lock_engine *engine, const char *name, bool mutex);
-/* Forgets a name: nobody may wait for it, and no look may be in progress. */
-void engine_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore);
+
 /* Something changed that may let its line move: it is served in the next pass of the timers. */
 void engine_poke(struct lock_engine *engine, struct semaphore *semaphore);
-
-/*
- * The hold's B is known to be gone: ends the reservation and lets the line of its name move. `free_now`:
- * the slot is free as far as anybody knows (it was deleted); else somebody else has it, or nobody can
- * tell.
- */
-void engine_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now);
+/* The same: whoever waits is looked for, whatever a look in progress finds. */
+void engine_look(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

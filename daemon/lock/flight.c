@@ -3,8 +3,6 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/claim.h"
-#include "daemon/lock/keep.h"
 
 static struct unsent_line *
 line_of(const struct hold *hold)
@@ -18,59 +16,46 @@ has_room(const struct lock_engine *engine, const struct share *share)
 	return share == NULL || share->flights < engine->settings.flights_most;
 }
 
-static void
-send(struct lock_engine *engine, struct hold *hold)
-{
-	hold->flight = FLIGHT_SENT;
-	if (hold->share != NULL)
-		hold->share->flights++;
-	if (hold->state == HOLD_DROPPING)
-		keep_send_drop(engine, hold);
-	else
-		claim_send(engine, hold);
-}
-
-static void
-send_next(struct lock_engine *engine, struct share *share)
-{
-	struct hold *hold;
-
-	while (engine->link == BROKER_UP && has_room(engine, share)) {
-		hold = TAILQ_FIRST(&share->drops);
-		if (hold == NULL)
-			hold = TAILQ_FIRST(&share->claims);
-		if (hold == NULL)
-			return;
-		TAILQ_REMOVE(line_of(hold), hold, of_unsent);
-		send(engine, hold);
-	}
-}
-
-void
+bool
 flight_start(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->flight == FLIGHT_NONE);
-	if (has_room(engine, hold->share)) {
-		send(engine, hold);
-		return;
+	if (!has_room(engine, hold->share)) {
+		hold->flight = FLIGHT_UNSENT;
+		TAILQ_INSERT_TAIL(line_of(hold), hold, of_unsent);
+		return false;
 	}
-	hold->flight = FLIGHT_UNSENT;
-	TAILQ_INSERT_TAIL(line_of(hold), hold, of_unsent);
+	hold->flight = FLIGHT_DUE;
+	if (hold->share != NULL)
+		hold->share->flights++;
+	return true;
 }
 
 void
 flight_end(struct lock_engine *engine, struct hold *hold)
 {
+	struct share *share = hold->share;
 	enum hold_flight flight = hold->flight;
+	struct hold *next;
 
 	hold->flight = FLIGHT_NONE;
-	if (hold->share == NULL || flight == FLIGHT_NONE)
+	if (share == NULL || flight == FLIGHT_NONE)
 		return;
 	if (flight == FLIGHT_UNSENT) {
 		TAILQ_REMOVE(line_of(hold), hold, of_unsent);
 		return;
 	}
-	if (!FAULT(FLIGHT_UNCOUNTED))
-		hold->share->flights--;
-	send_next(engine, hold->share);
+	share->flights--;
+	FAULT(FLIGHT_UNCOUNTED, share->flights++);
+	while (engine->link == BROKER_UP && has_room(engine, share)) {
+		next = TAILQ_FIRST(&share->drops);
+		if (next == NULL)
+			next = TAILQ_FIRST(&share->claims);
+		if (next == NULL)
+			return;
+		TAILQ_REMOVE(line_of(next), next, of_unsent);
+		next->flight = FLIGHT_DUE;
+		share->flights++;
+		timers_set(engine->timers, &next->timer, engine_now(engine));
+	}
 }

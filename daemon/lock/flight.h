@@ -15,9 +15,12 @@
 /* So many keep RabbitMQ busy, with one on its way to it and one on its way back; more only wait there. */
 #define FLIGHTS_MOST 4
 
-/* The claim (CLAIMING) or the delete (DROPPING) of the hold is sent, now or when its turn comes. */
-void flight_start(struct lock_engine *engine, struct hold *hold);
-/* It is over, if there is one; the next is sent. The hold must be charged to its share still. */
+/*
+ * The claim (CLAIMING) or the delete (DROPPING) of the hold is to be sent. True: now. False: when the hold's
+ * timer fires, which is set when its turn has come.
+ */
+bool flight_start(struct lock_engine *engine, struct hold *hold);
+/* It is over, if there is one; the next one's turn has come. The hold must be charged to its share still. */
 void flight_end(struct lock_engine *engine, struct hold *hold);
 
 #endif

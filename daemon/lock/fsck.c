@@ -5,13 +5,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/acquire.h"
 #include "daemon/lock/directory.h"
-#include "daemon/lock/fsck_work.h"
+#include "daemon/lock/fsck_findings.h"
 #include "daemon/lock/mutex.h"
+#include "daemon/lock/probe.h"
+#include "daemon/lock/registry.h"
+#include "daemon/lock/turn.h"
 
-struct fsck *
+enum fsck_state {
+	FSCK_QUEUED,    /* behind an older request of its peer on the name (turn.h) */
+	FSCK_LOCKING,   /* in the line of the mutex */
+	FSCK_SURVEYING, /* it is ours; all slots are being probed */
+	FSCK_READING,   /* the directory is being read */
+	FSCK_DECLARING, /* slots below `slot` were declared, or are not there; `unanswered` are asked */
+	FSCK_DELETING, /* strays: those above `slot` are gone, it is being deleted */
+	FSCK_ASKING,   /* whether transient `slot` is held, by a probe */
+	FSCK_RENEWING, /* it is being deleted and declared: `unanswered` of the two */
+	FSCK_OPENING,  /* the gate is being deleted */
+	FSCK_LISTING,  /* the directory is being changed */
+	FSCK_UNLOCKING /* the mutex is being dropped, then the outcome is told */
+};
+
+struct fsck {
+	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
+	struct turn turn;
+	enum fsck_state state;
+	char *name; /* owned */
+	bool repair;
+	unsigned looks; /* begun: 2 = that after mending */
+	struct fsck_seen seen;
+	struct fsck_findings findings;
+	int slot;
+	int unanswered;
+	int window;     /* DECLARING: most that may be unanswered */
+	bool deleted;   /* RENEWING: it is gone, and owed a declare */
+	bool lane_gone; /* an answer said so */
+	enum reason outcome;
+	char text[256]; /* of the outcome; "" = the reason's own */
+	UT_hash_handle by_op;
+};
+
+static struct fsck *
 fsck_find(const struct lock_engine *engine, uint64_t op)
 {
 	struct fsck *fsck;
@@ -49,7 +85,7 @@ change_is_allowed(enum fsck_state from, enum fsck_state to)
 	return false;
 }
 
-void
+static void
 fsck_set_state(struct fsck *fsck, enum fsck_state state)
 {
 	assert(change_is_allowed(fsck->state, state) && fsck->unanswered == 0);
@@ -92,7 +128,7 @@ tell_outcome(struct lock_engine *engine, const struct fsck *fsck)
 	engine_op_end(engine, fsck->op, &answer);
 }
 
-void
+static void
 fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
 {
 	set_outcome(fsck, reason, text);
@@ -104,9 +140,287 @@ fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, c
 	mutex_drop(engine, fsck->op);
 }
 
-/* ---- a look ---- */
-
 static void look(struct lock_engine *engine, struct fsck *fsck);
+static void declare_more(struct lock_engine *engine, struct fsck *fsck);
+static void delete_next(struct lock_engine *engine, struct fsck *fsck);
+static void renew_next(struct lock_engine *engine, struct fsck *fsck);
+
+static struct queue_name
+queue_of(const struct lock_engine *engine, const struct fsck *fsck)
+{
+	return queue_name_a(engine->settings.naming, fsck->name, fsck->slot);
+}
+
+/* Unknown for that: MUTEX_LOST follows, and ends it all. */
+static bool
+link_has_died(const struct lock_engine *engine, enum broker_answer answer)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return answer == BROKER_UNKNOWN && info.side != BROKER_UP;
+}
+
+/*
+ * What every answer means to the lane. False: the fsck is not in that state any more, or is about to go
+ * with the link.
+ */
+static bool
+take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
+    const struct broker_reply *reply)
+{
+	if (fsck == NULL || fsck->state != state)
+		return false;
+	fsck->unanswered--;
+	if (link_has_died(engine, reply->answer))
+		return false;
+	fsck->lane_gone |= !reply->lane_open;
+	if (fsck->unanswered == 0 && fsck->lane_gone) {
+		mutex_lane_gone(engine, fsck->op);
+		fsck->lane_gone = false;
+	}
+	return true;
+}
+
+static void
+progress(struct lock_engine *engine, const struct fsck *fsck)
+{
+	engine_op_progress(engine, engine_op_find(engine, fsck->op));
+}
+
+/* ---- the directory ---- */
+
+static void
+on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+    const char *const *names, size_t count)
+{
+	struct fsck *fsck = fsck_find(engine, id);
+
+	(void)names;
+	(void)count;
+	if (fsck == NULL || fsck->state != FSCK_LISTING)
+		return;
+	if (reason != REASON_NONE) {
+		fsck_unlock(engine, fsck, reason, text);
+		return;
+	}
+	engine_op_progress(engine, engine_op_find(engine, id));
+	look(engine, fsck);
+}
+
+static void
+mended(struct lock_engine *engine, struct fsck *fsck)
+{
+	bool exists = survey_exists(&fsck->seen.survey); /* strays never counted */
+
+	if (exists == fsck->seen.listed) {
+		look(engine, fsck);
+		return;
+	}
+	fsck_set_state(fsck, FSCK_LISTING);
+	if (exists)
+		directory_enter(engine, fsck->name, on_listed, fsck->op);
+	else
+		directory_leave(engine, fsck->name, on_listed, fsck->op);
+	engine_op_progress(
+	    engine, engine_op_find(engine, fsck->op)); /* after that one's deadline */
+}
+
+/* ---- mending: the gate ---- */
+
+static void open_gate(struct lock_engine *engine, struct fsck *fsck);
+
+static void
+on_opened(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct fsck *fsck = fsck_find(engine, id);
+
+	if (!take_reply(engine, fsck, FSCK_OPENING, reply))
+		return;
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+	case BROKER_LOCKED: /* it stays, and is found again */
+		mended(engine, fsck);
+		break;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		open_gate(engine, fsck);
+		break;
+	case BROKER_REFUSED:
+		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		break;
+	}
+}
+
+static void
+open_gate(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck->unanswered++;
+	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+	    queue_name_gate(engine->settings.naming, fsck->name).text,
+	    (struct broker_done){on_opened, engine, fsck->op});
+}
+
+/* A gate counts for nothing beside slots, or where there are slots without end. */
+static void
+begin_opening(struct lock_engine *engine, struct fsck *fsck)
+{
+	const struct survey *survey = &fsck->seen.survey;
+
+	if (!survey->gate || (!survey->unlimited && survey->slots == 0)) {
+		mended(engine, fsck);
+		return;
+	}
+	fsck_set_state(fsck, FSCK_OPENING);
+	open_gate(engine, fsck);
+}
+
+/* ---- mending: transient slots ---- */
+
+static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
+
+static void
+send_declare(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck->unanswered++;
+	broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+	    queue_of(engine, fsck).text, (struct broker_done){on_renewed, engine, fsck->op});
+}
+
+/* Of the declare, and of the delete before it: whichever is answered last goes on. */
+static void
+on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct fsck *fsck = fsck_find(engine, id);
+
+	if (!take_reply(engine, fsck, FSCK_RENEWING, reply))
+		return;
+	if (reply->answer == BROKER_REFUSED) {
+		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		return;
+	}
+	if (fsck->unanswered > 0) {
+		/* The delete. Unknown: perhaps deleted, and so to be declared in any case. */
+		fsck->deleted = reply->answer != BROKER_SKIPPED && reply->answer != BROKER_LOCKED;
+		return;
+	}
+	if (fsck->deleted && (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)) {
+		send_declare(engine, fsck); /* owed */
+		return;
+	}
+	progress(engine, fsck);
+	fsck->slot++;
+	renew_next(engine, fsck);
+}
+
+/*
+ * Whoever looks meanwhile sees a gap: so both go out together, and the time is that between two methods
+ * on one channel.
+ */
+static void
+renew(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck_set_state(fsck, FSCK_RENEWING);
+	fsck->deleted = false;
+	fsck->unanswered++;
+	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+	    queue_of(engine, fsck).text, (struct broker_done){on_renewed, engine, fsck->op});
+	send_declare(engine, fsck);
+}
+
+static void
+on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct fsck *fsck = fsck_find(engine, id);
+
+	(void)count;
+	if (fsck == NULL || fsck->state != FSCK_ASKING || link_has_died(engine, answers[0]))
+		return;
+	if (answers[0] == BROKER_ABSENT &&
+	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
+		renew(engine, fsck);
+		return;
+	}
+	fsck->slot++; /* held, or nobody knows: left as it is */
+	renew_next(engine, fsck);
+}
+
+static void
+renew_next(struct lock_engine *engine, struct fsck *fsck)
+{
+	while (fsck->slot <= fsck->seen.survey.slots &&
+	       fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
+		fsck->slot++;
+	if (fsck->slot > fsck->seen.survey.slots) {
+		begin_opening(engine, fsck);
+		return;
+	}
+	fsck_set_state(fsck, FSCK_ASKING);
+	probe_one(engine, queue_name_b(engine->settings.naming, fsck->name, fsck->slot), on_asked,
+	    fsck->op);
+}
+
+/* ---- mending: strays ---- */
+
+static void
+on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct fsck *fsck = fsck_find(engine, id);
+
+	if (!take_reply(engine, fsck, FSCK_DELETING, reply))
+		return;
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+	case BROKER_LOCKED: /* some connection's own: it stays, and is found again */
+		fsck->slot--;
+		progress(engine, fsck);
+		break;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		break; /* sent again */
+	case BROKER_REFUSED:
+		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		return;
+	}
+	delete_next(engine, fsck);
+}
+
+static void
+delete_next(struct lock_engine *engine, struct fsck *fsck)
+{
+	while (fsck->slot > fsck->seen.survey.slots && !fsck_seen_slot(&fsck->seen, fsck->slot))
+		fsck->slot--;
+	if (fsck->slot <= fsck->seen.survey.slots) {
+		fsck->slot = 1;
+		renew_next(engine, fsck);
+		return;
+	}
+	fsck->unanswered++;
+	FAULT(
+	    FSCK_FILLS_GAP,
+	    broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+		queue_name_a(engine->settings.naming, fsck->name, fsck->seen.survey.slots + 1).text,
+		(struct broker_done){on_deleted, engine, fsck->op});
+	    return;);
+	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
+}
+
+static void
+begin_mending(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck_set_state(fsck, FSCK_DELETING);
+	fsck->slot = fsck_seen_highest(&fsck->seen);
+	delete_next(engine, fsck);
+}
+
+/* ---- a look ---- */
 
 /* Before mending, nothing was changed; after it, all was. */
 static void
@@ -125,19 +439,6 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
 }
 
-/*
- * It is over and told. Acquires that stood behind it look anew; what it asked of the directory and has not
- * begun is not done without the mutex.
- */
-static void
-end(struct lock_engine *engine, struct fsck *fsck)
-{
-	directory_forget(engine, fsck->op);
-	acquire_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
-	turn_end(engine, &fsck->turn);
-	fsck_free(engine, fsck);
-}
-
 /* What can be said now: what is wrong, or was. */
 static void
 report(struct lock_engine *engine, struct fsck *fsck)
@@ -148,8 +449,8 @@ report(struct lock_engine *engine, struct fsck *fsck)
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
-void
-fsck_looked(struct lock_engine *engine, struct fsck *fsck)
+static void
+looked(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 
@@ -162,10 +463,95 @@ fsck_looked(struct lock_engine *engine, struct fsck *fsck)
 	}
 	fsck->findings = now;
 	if (fsck->repair && fsck_findings_mendable(&fsck->findings))
-		fsck_work_mend(engine, fsck);
+		begin_mending(engine, fsck);
 	else
 		report(engine, fsck);
 }
+
+/* ---- how each slot was declared ---- */
+
+/* The first slot from `slot` that is there; behind the last: one that cannot be. */
+static int
+next_there(const struct fsck *fsck, int slot)
+{
+	while (slot <= fsck->seen.survey.seen && !fsck_seen_slot(&fsck->seen, slot))
+		slot++;
+	return slot;
+}
+
+static enum fsck_make
+make_of(const struct broker_reply *reply)
+{
+	if (reply->answer == BROKER_LOCKED)
+		return FSCK_MAKE_EXCLUSIVE;
+	if (reply->code == 0)
+		return FSCK_MAKE_OURS;
+	/* RabbitMQ: "inequivalent arg 'durable' for queue", and that before any other argument. */
+	return strstr(reply->text, "'durable'") != NULL ? FSCK_MAKE_TRANSIENT : FSCK_MAKE_OTHERWISE;
+}
+
+static void
+on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct fsck *fsck = fsck_find(engine, id);
+
+	if (!take_reply(engine, fsck, FSCK_DECLARING, reply))
+		return;
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_LOCKED:
+		/* In the order of their sending: behind one that closes the lane nothing is performed. */
+		fsck->slot = next_there(fsck, fsck->slot);
+		fsck->seen.make[fsck->slot - 1] = make_of(reply);
+		fsck->slot++;
+		/* Each such slot costs the lane, and all that was sent behind it. */
+		fsck->window = !reply->lane_open                    ? 1
+			       : fsck->window < MUTEX_DECLARES_MOST ? 2 * fsck->window
+								    : fsck->window;
+		progress(engine, fsck);
+		break;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		break; /* sent again */
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		return;
+	}
+	declare_more(engine, fsck);
+}
+
+static void
+declare_more(struct lock_engine *engine, struct fsck *fsck)
+{
+	int slot = next_there(fsck, fsck->slot), last = fsck->seen.survey.seen;
+
+	if (fsck->lane_gone)
+		return; /* what was asked on it is answered first */
+	for (int skip = fsck->unanswered; skip > 0; skip--)
+		slot = next_there(fsck, slot + 1);
+	while (fsck->unanswered < fsck->window && slot <= last) {
+		fsck->unanswered++;
+		broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+		    queue_name_a(engine->settings.naming, fsck->name, slot).text,
+		    (struct broker_done){on_declared, engine, fsck->op});
+		slot = next_there(fsck, slot + 1);
+	}
+	if (fsck->unanswered == 0)
+		looked(engine, fsck);
+}
+
+static void
+begin_declaring(struct lock_engine *engine, struct fsck *fsck)
+{
+	fsck_set_state(fsck, FSCK_DECLARING);
+	fsck->slot = 1;
+	fsck->window = MUTEX_DECLARES_MOST;
+	declare_more(engine, fsck);
+}
+
+/* ---- a look, from the beginning ---- */
 
 static void
 on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
@@ -182,7 +568,7 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 	for (size_t i = 0; i < count && !fsck->seen.listed; i++)
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	fsck_work_declare(engine, fsck);
+	begin_declaring(engine, fsck);
 }
 
 static void
@@ -216,42 +602,17 @@ look(struct lock_engine *engine, struct fsck *fsck)
 	survey_start(engine, fsck->name, SURVEY_WHOLE, on_surveyed, fsck->op);
 }
 
-/* ---- the directory ---- */
-
+/*
+ * It is over and told. Acquires that stood behind it look anew; what it asked of the directory and has not
+ * begun is not done without the mutex.
+ */
 static void
-on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
-    const char *const *names, size_t count)
+end(struct lock_engine *engine, struct fsck *fsck)
 {
-	struct fsck *fsck = fsck_find(engine, id);
-
-	(void)names;
-	(void)count;
-	if (fsck == NULL || fsck->state != FSCK_LISTING)
-		return;
-	if (reason != REASON_NONE) {
-		fsck_unlock(engine, fsck, reason, text);
-		return;
-	}
-	engine_op_progress(engine, engine_op_find(engine, id));
-	look(engine, fsck);
-}
-
-void
-fsck_mended(struct lock_engine *engine, struct fsck *fsck)
-{
-	bool exists = survey_exists(&fsck->seen.survey); /* strays never counted */
-
-	if (exists == fsck->seen.listed) {
-		look(engine, fsck);
-		return;
-	}
-	fsck_set_state(fsck, FSCK_LISTING);
-	if (exists)
-		directory_enter(engine, fsck->name, on_listed, fsck->op);
-	else
-		directory_leave(engine, fsck->name, on_listed, fsck->op);
-	engine_op_progress(
-	    engine, engine_op_find(engine, fsck->op)); /* after that one's deadline */
+	directory_forget(engine, fsck->op);
+	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
+	turn_end(engine, &fsck->turn);
+	fsck_free(engine, fsck);
 }
 
 /* ---- the mutex, and the door ---- */
@@ -300,13 +661,14 @@ begin(struct lock_engine *engine, uint64_t op)
 }
 
 void
-fsck_start(
+lock_fsck(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair)
 {
 	struct lock_answer refusal;
 	struct fsck *fsck;
 	struct op *op;
 
+	assert(!engine->telling);
 	if (engine_refusal_for_link(engine, &refusal)) {
 		engine_tell(engine, peer, request, &refusal);
 		return;

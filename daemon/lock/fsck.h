@@ -18,8 +18,6 @@
 
 #include "daemon/lock/engine.h"
 
-void fsck_start(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair);
 /* Frees what is left; the engine goes. */
 void fsck_free_all(struct lock_engine *engine);
 

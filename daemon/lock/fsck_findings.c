@@ -46,6 +46,30 @@ fsck_seen_highest(const struct fsck_seen *seen)
 
 /* ---- what is wrong with it ---- */
 
+const char *
+lock_flaw_word(enum lock_flaw flaw)
+{
+	switch (flaw) {
+	case LOCK_FLAW_GAP:
+		return "gap";
+	case LOCK_FLAW_STRAY:
+		return "stray";
+	case LOCK_FLAW_ORPHAN:
+		return "orphan";
+	case LOCK_FLAW_ARGUMENTS:
+		return "arguments";
+	case LOCK_FLAW_TRANSIENT:
+		return "transient";
+	case LOCK_FLAW_MARKERS:
+		return "markers";
+	case LOCK_FLAW_NOT_LISTED:
+		return "not-listed";
+	case LOCK_FLAW_LISTED_MISSING:
+		return "listed-missing";
+	}
+	return "unknown";
+}
+
 /* Takes the text. */
 static void
 add(struct fsck_findings *findings, enum lock_flaw flaw, int slot, char *text)

@@ -90,12 +90,9 @@ hold_find_queue(const struct hold_table *table, const char *queue)
 	struct hold *hold;
 
 	HASH_FIND(by_queue, table->by_queue, queue, strlen(queue), hold);
-	if (FAULT(NO_RESERVATION) && hold != NULL && hold->state <= HOLD_CHECKING)
-		return NULL;
-	if (FAULT(RESERVATION_ENDS_EARLY) && hold != NULL && hold->state == HOLD_DROPPING)
-		return NULL;
-	if (FAULT(REVOKED_IS_FREE) && hold != NULL && hold->revoked)
-		return NULL;
+	FAULT_IF(NO_RESERVATION, hold != NULL && hold->state <= HOLD_CHECKING, return NULL);
+	FAULT_IF(RESERVATION_ENDS_EARLY, hold != NULL && hold->state == HOLD_DROPPING, return NULL);
+	FAULT_IF(REVOKED_IS_FREE, hold != NULL && hold->revoked, return NULL);
 	return hold;
 }
 

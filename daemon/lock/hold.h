@@ -73,24 +73,9 @@ enum hold_watch {
 enum hold_flight {
 	FLIGHT_NONE, /* there is none, or it is answered, or its answer is too late to be waited for */
 	FLIGHT_UNSENT, /* it waits for its turn, in the line of the share */
-	FLIGHT_SENT    /* it is counted */
+	FLIGHT_DUE, /* its turn has come, it is counted: the hold's timer sends it, or who started it */
+	FLIGHT_SENT /* it is counted */
 };
-
-struct lock_engine;
-struct hold;
-
-enum claim_outcome {
-	CLAIM_WON,     /* B is ours and A was seen after it: the hold may be granted */
-	CLAIM_LOST,    /* somebody else was faster */
-	CLAIM_NO_SLOT, /* there is no A; B goes again */
-	CLAIM_REFUSED, /* the broker will not have it: see the reply */
-	CLAIM_AGAIN,   /* nothing was learned: the lane died before its turn */
-	CLAIM_LATE /* no answer in time: the slot stays reserved, for nobody, until there is one */
-};
-
-/* How a claim ended. hold: of CLAIM_WON only, and now the receiver's to grant; else NULL. */
-typedef void hold_claimed_fn(struct lock_engine *engine, uint64_t acquire, int slot,
-    enum claim_outcome outcome, struct hold *hold, const struct broker_reply *reply);
 
 struct hold {
 	uint64_t id;   /* of the B: what is asked of the broker refers to it */
@@ -104,7 +89,6 @@ struct hold {
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: nobody */
 	uint64_t peer;       /* 0: nobody (its peer hung up) */
 	uint64_t acquire;    /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
-	hold_claimed_fn *claimed; /* CLAIMING, CHECKING: whom to tell how it went */
 	bool hinted; /* CLAIMING: a hint of the slot came meanwhile; who has it may have left */
 	enum hold_flight flight; /* CLAIMING, DROPPING */
 	TAILQ_ENTRY(hold) of_unsent;
@@ -128,7 +112,8 @@ struct hold {
 	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
 	/*
 	 * CLAIMING, CHECKING: no answer in time; HELD: next check of B; COUNTING: no answer will come;
-	 * DROPPING: delete to be sent again, or no answer in time
+	 * DROPPING: delete to be sent again, or no answer in time. CLAIMING, DROPPING, not sent yet: its
+	 * turn has come, or nobody wants it any more
 	 */
 	struct timer timer;
 	struct party *party; /* owned; who was told that it holds; NULL: nobody yet */

@@ -8,8 +8,9 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/flight.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/hint_send.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/registry.h"
 #include "daemon/lock/rows.h"
 
 /*
@@ -74,8 +75,9 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 {
 	struct broker_info info;
 
+	FAULT(NO_RECHECK, return;);
 	broker_get_info(engine->broker, &info);
-	if (!info.deletes_by_name || hold->rechecks >= RECHECKS || FAULT(NO_RECHECK))
+	if (!info.deletes_by_name || hold->rechecks >= RECHECKS)
 		return;
 	timer_in(engine, hold,
 	    recheck_after[hold->rechecks] -
@@ -115,8 +117,7 @@ keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct brok
 			keep_b_vanished(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		if (FAULT(RECHECK_405_IGNORED))
-			break;
+		FAULT(RECHECK_405_IGNORED, break);
 		keep_lost(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_OK:
@@ -166,7 +167,8 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		hold->asked = 0;
-		hold->reclaimed = !FAULT(RECLAIMED_IS_SEEN);
+		hold->reclaimed = true;
+		FAULT(RECLAIMED_IS_SEEN, hold->reclaimed = false);
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
 		keep_start(engine, hold);
 		break;
@@ -223,7 +225,8 @@ keep_revoke(struct lock_engine *engine, struct hold *hold)
 	    .slot = hold->slot,
 	    .reason = REASON_REVOKED};
 
-	if ((hold->revoked && !FAULT(REVOKED_TWICE)) || hold->state == HOLD_DROPPING)
+	FAULT(REVOKED_TWICE, hold->revoked = false);
+	if (hold->revoked || hold->state == HOLD_DROPPING)
 		return;
 	hold->revoked = true;
 	if (hold->peer == 0)
@@ -286,7 +289,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		engine->total.released++;
 		hint_freed(engine, hold);
 		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-		engine_hold_end(engine, hold, true);
+		registry_hold_end(engine, hold, true);
 		break;
 	case BROKER_LOCKED:
 		keep_lost(engine, hold, "the slot's queue belongs to another connection");
@@ -299,15 +302,16 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
 	case BROKER_UNKNOWN: /* keep_link_died() ends it; a drop is never sent on a new link */
-		if (FAULT(DROP_UNKNOWN_IS_DONE))
-			answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+		FAULT(DROP_UNKNOWN_IS_DONE,
+		    answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
 		break;
 	}
 }
 
-void
-keep_send_drop(struct lock_engine *engine, struct hold *hold)
+static void
+send_drop(struct lock_engine *engine, struct hold *hold)
 {
+	hold->flight = FLIGHT_SENT;
 	if (keep_lane(engine, hold) == 0) {
 		end_drop(engine, hold);
 		timer_in(engine, hold, DROP_AGAIN);
@@ -319,14 +323,30 @@ keep_send_drop(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
+/* Now, or when its turn comes. */
+static void
+start_drop(struct lock_engine *engine, struct hold *hold)
+{
+	if (flight_start(engine, hold))
+		send_drop(engine, hold);
+}
+
 static void
 drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 {
-	/* Its channel may be stuck, which is not to stop the user's other deletes. */
-	if (hold->flight == FLIGHT_SENT)
+	switch (hold->flight) {
+	case FLIGHT_SENT: /* its channel may be stuck, which is not to stop the user's other deletes */
 		flight_end(engine, hold);
-	else
-		flight_start(engine, hold);
+		break;
+	case FLIGHT_DUE:
+		if (engine->link == BROKER_UP)
+			send_drop(engine, hold);
+		break;
+	case FLIGHT_UNSENT:
+	case FLIGHT_NONE:
+		start_drop(engine, hold);
+		break;
+	}
 }
 
 /* There is nothing to be deleted. */
@@ -335,7 +355,7 @@ let_go(struct lock_engine *engine, struct hold *hold)
 {
 	engine->total.released++;
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-	engine_hold_end(engine, hold, false);
+	registry_hold_end(engine, hold, false);
 }
 
 void
@@ -352,21 +372,17 @@ keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 {
 	timers_cancel(engine->timers, &hold->timer);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
-	engine_hold_unwatch(engine, hold);
-	engine_hold_detach(engine, hold);
+	registry_hold_unwatch(engine, hold);
+	registry_hold_detach(engine, hold);
 	hold->acquire = 0;
 	hold->drop = why;
-	if (FAULT(DROPPED_UNCOUNTED))
-		channels_charge(engine, hold, NULL);
+	FAULT(DROPPED_UNCOUNTED, channels_charge(engine, hold, NULL));
 	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
 	hold->asked = 0;
-	flight_start(engine, hold);
-	if (FAULT(HINT_EARLY))
-		hint_freed(engine, hold);
-	if (FAULT(RELEASED_EARLY))
-		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-	if (FAULT(LANE_PUT_EARLY))
-		broker_lane_put(engine->broker, hold->lane);
+	start_drop(engine, hold);
+	FAULT(HINT_EARLY, hint_freed(engine, hold));
+	FAULT(RELEASED_EARLY, answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
+	FAULT(LANE_PUT_EARLY, broker_lane_put(engine->broker, hold->lane));
 }
 
 /* ---- the end: lost ---- */
@@ -386,28 +402,25 @@ keep_lost(struct lock_engine *engine, struct hold *hold, const char *why)
 	if (hold->peer != 0)
 		engine_notice(engine, hold->peer, &notice);
 	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
-	engine_hold_end(engine, hold, false);
+	registry_hold_end(engine, hold, false);
 }
 
 void
-keep_link_died(struct lock_engine *engine, const char *why)
+keep_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 {
 	struct hold *hold, *next;
 
-	lease_end(engine, hold_count_on_link(&engine->holds) > 0);
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		hold->lane = 0; /* gone with the link */
-		if (FAULT(HOLD_OUTLIVES_LINK) && hold->state == HOLD_HELD)
+		hold->lane = 0; /* it goes with the link */
+		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);
+		FAULT_IF(DROP_ON_NEW_LINK, hold->state == HOLD_DROPPING, end_drop(engine, hold);
+			 timer_in(engine, hold, DROP_AGAIN); continue);
+		if (held_only && hold->peer == 0)
 			continue;
-		if (FAULT(DROP_ON_NEW_LINK) && hold->state == HOLD_DROPPING) {
-			end_drop(engine, hold);
-			timer_in(engine, hold, DROP_AGAIN);
-			continue;
-		}
 		switch (hold->state) {
 		case HOLD_CLAIMING:
 		case HOLD_CHECKING:
-			engine_hold_end(engine, hold, false);
+			registry_hold_end(engine, hold, false);
 			break;
 		case HOLD_HELD:
 		case HOLD_RECLAIMING:
@@ -417,11 +430,17 @@ keep_link_died(struct lock_engine *engine, const char *why)
 			keep_lost(engine, hold, why);
 			break;
 		case HOLD_SLOTLESS:
-			if (FAULT(SLOTLESS_HAS_LINK))
-				keep_lost(engine, hold, why);
+			FAULT(SLOTLESS_HAS_LINK, keep_lost(engine, hold, why));
 			break;
 		}
 	}
+}
+
+void
+keep_link_died(struct lock_engine *engine, const char *why)
+{
+	lease_end(engine, hold_count_on_link(&engine->holds) > 0);
+	keep_all_lost(engine, why, false);
 }
 
 /* ---- the lane ---- */
@@ -445,12 +464,11 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		send_reclaim(engine, hold);
 		break;
 	case HOLD_DROPPING:
-		if (!FAULT(DROP_NOT_RESENT))
-			flight_start(engine, hold);
+		FAULT(DROP_NOT_RESENT, break);
+		start_drop(engine, hold);
 		break;
 	case HOLD_HELD:
-		if (FAULT(LANE_DEATH_IS_LOSS))
-			keep_lost(engine, hold, "");
+		FAULT(LANE_DEATH_IS_LOSS, keep_lost(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:

@@ -28,8 +28,6 @@ void keep_revoke(struct lock_engine *engine, struct hold *hold);
  * ends at once.
  */
 void keep_drop(struct lock_engine *engine, struct hold *hold);
-/* Its turn has come (flight.h). */
-void keep_send_drop(struct lock_engine *engine, struct hold *hold);
 /* The same as keep_drop(), for another reason than that nobody here has it any more. */
 void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
 /*
@@ -39,6 +37,8 @@ void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 void keep_lost(struct lock_engine *engine, struct hold *hold, const char *why);
 /* The lane died (after the answers to all that was asked on it): what was owed is sent on a new one. */
 void keep_lane_closed(struct lock_engine *engine, uint64_t lane);
+/* The link is to be made anew: what a peer has on it is lost now; else all that is on it. */
+void keep_all_lost(struct lock_engine *engine, const char *why, bool held_only);
 /* The hold link died and every B with it. */
 void keep_link_died(struct lock_engine *engine, const char *why);
 

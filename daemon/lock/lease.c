@@ -14,14 +14,15 @@ lease_heartbeat(const struct lock_engine *engine)
 	return info.heartbeat * NSEC_PER_SEC;
 }
 
-int64_t
-lease_notice_time(const struct lock_engine *engine)
+/* ns after which, at the latest, a broker has noticed that a link is dead. */
+static int64_t
+notice_time(const struct lock_engine *engine)
 {
 	return 3 * lease_heartbeat(engine);
 }
 
 int64_t
-lease_margin(const struct lock_engine *engine)
+lock_margin(const struct lock_engine *engine)
 {
 	return margin_of(lease_heartbeat(engine), engine->settings.margin);
 }
@@ -31,8 +32,8 @@ lease_until(const struct lock_engine *engine)
 {
 	if (engine->lease.state == LEASE_NONE)
 		return INT64_MIN;
-	return engine->lease.from + 2 * lease_heartbeat(engine) -
-	       (FAULT(LEASE_WITHOUT_MARGIN) ? 0 : lease_margin(engine));
+	FAULT(LEASE_WITHOUT_MARGIN, return engine->lease.from + 2 * lease_heartbeat(engine));
+	return engine->lease.from + 2 * lease_heartbeat(engine) - lock_margin(engine);
 }
 
 int64_t
@@ -73,7 +74,8 @@ tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 
 		if (hold->peer == 0 || hold->state == HOLD_SLOTLESS)
 			continue;
-		if (hold->suspect == suspect && !FAULT(SUSPECT_UNKNOWN))
+		FAULT(SUSPECT_UNKNOWN, hold->suspect = !suspect);
+		if (hold->suspect == suspect)
 			continue;
 		hold->suspect = suspect;
 		engine_notice(engine, hold->peer, &notice);
@@ -89,8 +91,8 @@ tell_lease(struct lock_engine *engine)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE, .safe_until = lease_until(engine)};
 
-	if ((engine->lease.from - engine->lease.told < lease_heartbeat(engine) / 3 &&
-		!FAULT(LEASE_OF_OLDER_ANSWER)) ||
+	FAULT(LEASE_OF_OLDER_ANSWER, engine->lease.told = INT64_MIN / 2);
+	if (engine->lease.from - engine->lease.told < lease_heartbeat(engine) / 3 ||
 	    !lease_is_good(engine))
 		return;
 	engine->lease.told = engine->lease.from;
@@ -122,14 +124,16 @@ lease_set_state(struct lock_engine *engine, enum lease_state state)
 void
 lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 {
-	if ((reply->answer == BROKER_SKIPPED && !FAULT(LEASE_FROM_SKIPPED)) ||
-	    reply->answer == BROKER_UNKNOWN)
+	enum broker_answer answer = reply->answer;
+
+	FAULT_IF(LEASE_FROM_SKIPPED, answer == BROKER_SKIPPED, answer = BROKER_OK);
+	if (answer == BROKER_SKIPPED || answer == BROKER_UNKNOWN)
 		return; /* said by our side of the link */
 	/* Answers of several lanes come in any order: the newest question counts. */
-	if (reply->sent_at > engine->lease.from || FAULT(LEASE_OF_OLDER_ANSWER))
+	FAULT(LEASE_OF_OLDER_ANSWER, engine->lease.from = 0);
+	if (reply->sent_at > engine->lease.from)
 		engine->lease.from = reply->sent_at;
-	if (FAULT(LEASE_FROM_ANSWER))
-		engine->lease.from = engine_now(engine);
+	FAULT(LEASE_FROM_ANSWER, engine->lease.from = engine_now(engine));
 	if (engine->lease.state != LEASE_GOOD && engine_now(engine) < lease_suspect_at(engine))
 		lease_set_state(engine, LEASE_GOOD);
 	tell_lease(engine);
@@ -148,5 +152,19 @@ lease_end(struct lock_engine *engine, bool held)
 void
 lease_recover(struct lock_engine *engine)
 {
-	engine->lease.recovered = engine_now(engine) + lease_notice_time(engine);
+	engine->lease.recovered = engine_now(engine) + notice_time(engine);
+}
+
+/* ---- for whoever asks ---- */
+
+int64_t
+lock_takeover(const struct lock_engine *engine)
+{
+	return notice_time(engine) + engine->settings.reprobe;
+}
+
+bool
+lock_is_recovering(const struct lock_engine *engine)
+{
+	return engine_now(engine) < engine->lease.recovered;
 }

@@ -25,12 +25,8 @@ void lease_end(struct lock_engine *engine, bool held);
 void lease_recover(struct lock_engine *engine);
 /* Clock time at which holds are lost unless the broker answers meanwhile; INT64_MIN: no lease. */
 int64_t lease_until(const struct lock_engine *engine);
-/* ns after which, at the latest, a broker has noticed that a link is dead. */
-int64_t lease_notice_time(const struct lock_engine *engine);
 /* ns; as negotiated. */
 int64_t lease_heartbeat(const struct lock_engine *engine);
-/* ns; see lock_margin(). */
-int64_t lease_margin(const struct lock_engine *engine);
 /* Clock time at which it becomes suspect unless the broker answers meanwhile. */
 int64_t lease_suspect_at(const struct lock_engine *engine);
 /* By a fresh clock. */

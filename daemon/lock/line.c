@@ -36,10 +36,8 @@ change_is_allowed(enum waiter_state from, enum waiter_state to)
 static bool
 goes_before(const struct waiter *a, const struct waiter *b)
 {
-	if (FAULT(LAST_COME_FIRST_SERVED) && a->priority == b->priority)
-		return a->id > b->id;
-	if (FAULT(PRIORITY_IGNORED))
-		return a->id < b->id;
+	FAULT_IF(LAST_COME_FIRST_SERVED, a->priority == b->priority, return a->id > b->id);
+	FAULT(PRIORITY_IGNORED, return a->id < b->id);
 	return a->priority != b->priority ? a->priority > b->priority : a->id < b->id;
 }
 

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/claim.h"
 #include "daemon/lock/directory.h"
+#include "daemon/lock/probe.h"
 #include "daemon/lock/survey.h"
+#include "daemon/lock/registry.h"
 
 /* Surveys in flight at once. */
 #define SURVEYS_MOST 16
@@ -83,7 +84,7 @@ listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 static bool
 is_taken(const struct lock_engine *engine, const char *name, int slot, enum broker_answer b)
 {
-	return b == BROKER_OK || claim_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
+	return b == BROKER_OK || registry_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
 }
 
 /* Of slots 1..slots. */
@@ -178,10 +179,11 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 }
 
 void
-list_start(struct lock_engine *engine, uint64_t peer, uint64_t request)
+lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
 	struct listing *listing = listing_new(engine, peer, request);
 
+	assert(!engine->telling);
 	if (listing == NULL)
 		return;
 	directory_read(engine, on_read, listing->op);
@@ -268,7 +270,7 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	why.slots = 1;
-	if (claim_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
+	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
 	    answers[0] == BROKER_OK) {
 		why.verdict = LOCK_VERDICT_FULL;
 		why.busy = 1;
@@ -278,17 +280,6 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 	}
 	why.strays = 0;
 	explain(engine, listing, &why);
-}
-
-static void
-probe_mutex(struct lock_engine *engine, const struct listing *listing,
-    void (*probed)(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count))
-{
-	struct queue_name queue = queue_name_mutex(engine->settings.naming, listing->name);
-	const char *text = queue.text;
-
-	broker_probe(
-	    engine->broker, &text, 1, (struct broker_probe_done){probed, engine, listing->op});
 }
 
 /* Of a mutex whose queue is an administration mutex, too: whose? */
@@ -301,7 +292,8 @@ on_guard_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown < 0 && !survey_exists(found)) {
-		probe_mutex(engine, listing, on_mutex_probed);
+		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
+		    on_mutex_probed, listing->op);
 		return;
 	}
 	if (found->unknown < 0)
@@ -310,11 +302,12 @@ on_guard_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *
 }
 
 void
-list_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
     enum lock_kind kind)
 {
 	struct listing *listing = listing_new(engine, peer, request);
 
+	assert(!engine->telling);
 	if (listing == NULL)
 		return;
 	listing->name = mem_strdup(name);
@@ -324,7 +317,8 @@ list_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	else if (queue_naming_mutex_is_admin(engine->settings.naming))
 		survey_start(engine, name, SURVEY_SIZE, on_guard_surveyed, listing->op);
 	else
-		probe_mutex(engine, listing, on_mutex_probed);
+		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
+		    on_mutex_probed, listing->op);
 }
 
 /*
@@ -393,14 +387,16 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, 
 }
 
 void
-list_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
 {
 	struct listing *listing = listing_new(engine, peer, request);
 
+	assert(!engine->telling);
 	if (listing == NULL)
 		return;
 	listing->name = mem_strdup(name);
-	probe_mutex(engine, listing, on_busy_mutex_probed);
+	probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
+	    on_busy_mutex_probed, listing->op);
 }
 
 void
@@ -410,4 +406,26 @@ list_free_all(struct lock_engine *engine)
 
 	HASH_ITER (by_op, engine->listings, listing, next)
 		listing_free(engine, listing);
+}
+
+const char *
+lock_verdict_word(enum lock_verdict verdict)
+{
+	switch (verdict) {
+	case LOCK_VERDICT_FREE:
+		return "free";
+	case LOCK_VERDICT_UNLIMITED:
+		return "unlimited";
+	case LOCK_VERDICT_FULL:
+		return "full";
+	case LOCK_VERDICT_GATE:
+		return "gate";
+	case LOCK_VERDICT_NO_SUCH_LOCK:
+		return "no-such-lock";
+	case LOCK_VERDICT_ALREADY_EXISTS:
+		return "already-exists";
+	case LOCK_VERDICT_UNKNOWN:
+		return "unknown";
+	}
+	return "unknown";
 }

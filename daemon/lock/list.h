@@ -8,11 +8,6 @@
 
 #include "daemon/lock/engine.h"
 
-void list_start(struct lock_engine *engine, uint64_t peer, uint64_t request);
-void list_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind);
-/* Which slots of one are taken. */
-void list_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 void list_free_all(struct lock_engine *engine);
 
 #endif

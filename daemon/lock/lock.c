@@ -13,8 +13,8 @@
 #include "daemon/lock/engine.h"
 #include "daemon/lock/flight.h"
 #include "daemon/lock/fsck.h"
-#include "daemon/lock/grant.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/hint_receive.h"
+#include "daemon/lock/hint_send.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
 #include "daemon/lock/list.h"
@@ -23,11 +23,12 @@
 #include "daemon/lock/pulse.h"
 #include "daemon/lock/release.h"
 #include "daemon/lock/serve.h"
+#include "daemon/lock/shared_probe.h"
 #include "daemon/lock/survey.h"
 #include "daemon/lock/turn.h"
 #include "daemon/lock/verify.h"
-#include "daemon/lock/waitline.h"
 #include "daemon/lock/watch.h"
+#include "daemon/lock/registry.h"
 #include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
@@ -90,7 +91,6 @@ serve_poked(void *ctx, uint64_t id)
 	TAILQ_CONCAT(&poked, &engine->poked, of_poked);
 	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
 		TAILQ_REMOVE(&poked, semaphore, of_poked);
-		semaphore->poked = false;
 		serve_line(engine, semaphore);
 	}
 }
@@ -104,7 +104,7 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 static void
 on_line(void *ctx, const struct broker_line_event *event)
 {
-	waitline_news(ctx, event);
+	hint_news(ctx, event);
 }
 
 static void
@@ -173,10 +173,10 @@ lock_engine_free(struct lock_engine *engine)
 	engine->listener.changed = NULL;
 	engine->link = BROKER_DOWN; /* nothing more is sent */
 	while (engine->waiters != NULL)
-		engine_waiter_free(engine, engine->waiters);
+		registry_waiter_free(engine, engine->waiters);
 	while ((hold = engine->holds.by_id) != NULL) {
 		hold->lane = 0;
-		engine_hold_end(engine, hold, false);
+		registry_hold_end(engine, hold, false);
 	}
 	channels_done(engine);
 	pulse_done(engine);
@@ -185,6 +185,7 @@ lock_engine_free(struct lock_engine *engine)
 	fsck_free_all(engine);
 	list_free_all(engine);
 	drain_free_all(engine);
+	shared_probe_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
 	turn_free_all(engine);
@@ -200,7 +201,7 @@ lock_engine_free(struct lock_engine *engine)
 	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
 		semaphore->poked = false; /* nobody is served any more */
 	while ((semaphore = engine->semaphores) != NULL)
-		engine_semaphore_end(engine, semaphore);
+		registry_semaphore_end(engine, semaphore);
 	free(engine);
 }
 
@@ -228,14 +229,6 @@ lock_name_refusal(const struct lock_engine *engine, const char *name)
 	return queue_name_refusal(engine->settings.naming, name);
 }
 
-void
-lock_acquire(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)
-{
-	assert(!engine->telling && peer != 0);
-	acquire_start(engine, peer, request, acquire);
-}
-
 bool
 lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 {
@@ -255,121 +248,9 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	if (waiter == NULL)
 		return false;
 	answer.name = waiter->semaphore->name;
-	if (FAULT(CANCELLED_IS_GRANTED))
-		engine_tell(engine, peer, meant, &answer);
-	else
-		engine_waiter_end(engine, waiter, &answer);
+	FAULT(CANCELLED_IS_GRANTED, engine_tell(engine, peer, meant, &answer); return true);
+	registry_waiter_end(engine, waiter, &answer);
 	return true;
-}
-
-void
-lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
-{
-	assert(!engine->telling);
-	verify_start(engine, peer, request, lock, uid);
-}
-
-void
-lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
-{
-	assert(!engine->telling && peer != 0);
-	release_start(engine, peer, request, lock);
-}
-
-void
-lock_create(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
-{
-	assert(!engine->telling);
-	admin_create(engine, peer, request, change);
-}
-
-void
-lock_resize(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
-{
-	assert(!engine->telling);
-	admin_resize(engine, peer, request, change);
-}
-
-void
-lock_destroy(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
-{
-	assert(!engine->telling);
-	admin_destroy(engine, peer, request, change);
-}
-
-void
-lock_fsck(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name, bool repair)
-{
-	assert(!engine->telling);
-	fsck_start(engine, peer, request, name, repair);
-}
-
-void
-lock_await(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await)
-{
-	assert(!engine->telling && peer != 0);
-	drain_await(engine, peer, request, await);
-}
-
-void
-lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
-    enum lock_kind kind)
-{
-	assert(!engine->telling);
-	list_explain(engine, peer, request, name, kind);
-}
-
-void
-lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
-{
-	assert(!engine->telling);
-	list_start(engine, peer, request);
-}
-
-void
-lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
-{
-	assert(!engine->telling);
-	admin_size(engine, peer, request, name);
-}
-
-void
-lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
-{
-	assert(!engine->telling);
-	list_busy(engine, peer, request, name);
-}
-
-const char *
-lock_lacking(const struct lock_engine *engine, uid_t uid, bool exempt, char text[LOCK_LACKING_MAX])
-{
-	return channels_lacking(engine, exempt ? NULL : channels_share_find(engine, uid), text);
-}
-
-enum reason
-lock_grant(struct lock_engine *engine, uint64_t waiter)
-{
-	assert(!engine->telling);
-	return grant_slotless(engine, waiter);
-}
-
-enum reason
-lock_deny(struct lock_engine *engine, uint64_t waiter)
-{
-	assert(!engine->telling);
-	return grant_deny(engine, waiter);
-}
-
-size_t
-lock_deny_all(struct lock_engine *engine, const char *name)
-{
-	assert(!engine->telling);
-	return grant_deny_all(engine, name);
 }
 
 void
@@ -377,16 +258,9 @@ lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
 	drain_peer_gone(engine, peer);
-	if (!FAULT(GONE_PEER_WAITS))
-		admin_peer_gone(engine, peer);
 	release_peer(engine, peer);
-}
-
-void
-lock_peer_left(struct lock_engine *engine, uint64_t peer)
-{
-	assert(!engine->telling);
-	survey_peer_left(engine, peer);
+	FAULT(GONE_PEER_WAITS, return;);
+	admin_peer_gone(engine, peer);
 }
 
 /* ---- the stop ---- */
@@ -398,90 +272,17 @@ lock_drain(struct lock_engine *engine)
 
 	assert(!engine->telling);
 	engine->draining = true;
-	if (FAULT(DRAIN_LETS_WAIT))
-		return;
+	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
 	drain_end_all(engine, &answer);
-}
-
-void
-lock_abandon(struct lock_engine *engine)
-{
-	assert(!engine->telling);
-	release_all(engine, REASON_DRAINING);
-}
-
-const char *
-lock_flaw_word(enum lock_flaw flaw)
-{
-	switch (flaw) {
-	case LOCK_FLAW_GAP:
-		return "gap";
-	case LOCK_FLAW_STRAY:
-		return "stray";
-	case LOCK_FLAW_ORPHAN:
-		return "orphan";
-	case LOCK_FLAW_ARGUMENTS:
-		return "arguments";
-	case LOCK_FLAW_TRANSIENT:
-		return "transient";
-	case LOCK_FLAW_MARKERS:
-		return "markers";
-	case LOCK_FLAW_NOT_LISTED:
-		return "not-listed";
-	case LOCK_FLAW_LISTED_MISSING:
-		return "listed-missing";
-	}
-	return "unknown";
-}
-
-const char *
-lock_verdict_word(enum lock_verdict verdict)
-{
-	switch (verdict) {
-	case LOCK_VERDICT_FREE:
-		return "free";
-	case LOCK_VERDICT_UNLIMITED:
-		return "unlimited";
-	case LOCK_VERDICT_FULL:
-		return "full";
-	case LOCK_VERDICT_GATE:
-		return "gate";
-	case LOCK_VERDICT_NO_SUCH_LOCK:
-		return "no-such-lock";
-	case LOCK_VERDICT_ALREADY_EXISTS:
-		return "already-exists";
-	case LOCK_VERDICT_UNKNOWN:
-		return "unknown";
-	}
-	return "unknown";
 }
 
 bool
 lock_quiet(const struct lock_engine *engine)
 {
-	if (FAULT(QUIET_EARLY) && engine->holds.count[HOLD_HELD] == 0)
-		return true;
+	FAULT_IF(QUIET_EARLY, engine->holds.count[HOLD_HELD] == 0, return true);
 	return engine->holds.by_id == NULL && engine->waiters == NULL && engine->admins == NULL &&
 	       engine->mutexes == NULL;
-}
-
-int64_t
-lock_takeover(const struct lock_engine *engine)
-{
-	return lease_notice_time(engine) + engine->settings.reprobe;
-}
-
-bool
-lock_is_recovering(const struct lock_engine *engine)
-{
-	return engine_now(engine) < engine->lease.recovered;
-}
-
-int64_t
-lock_margin(const struct lock_engine *engine)
-{
-	return lease_margin(engine);
 }
 
 void

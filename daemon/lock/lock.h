@@ -77,6 +77,7 @@ struct lock_change {
 
 /* Waits until somebody holds a slot, or nobody does; whether the slot exists is not asked. */
 struct lock_await {
+	uid_t uid; /* users that await much take turns */
 	const char *name;
 	int slot; /* from 1 */
 	bool taken;

@@ -1,12 +1,11 @@
 #include "daemon/lock/look.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/base/mem.h"
-#include "daemon/lock/claim.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/probe.h"
+#include "daemon/lock/registry.h"
+#include "daemon/lock/withheld.h"
 
 /* The first window when nothing is known, and the largest; in slots, each of which costs two probes. */
 #define WINDOW_FIRST 8
@@ -44,7 +43,7 @@ look_is_whole(const struct semaphore *semaphore)
 static struct queue_name
 b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
 {
-	return claim_queue(engine, semaphore->name,
+	return registry_slot_queue(engine, semaphore->name,
 	    semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE, slot);
 }
 
@@ -58,7 +57,7 @@ take_b_answer(
 {
 	struct queue_name b = b_of(engine, semaphore, slot);
 	bool taken = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
-	bool spared = !taken && hint_is_spared(engine, b.text);
+	bool spared = !taken && withheld_has(semaphore, slot);
 
 	semaphore->look.spared |= spared;
 	semaphore->look.unknown |= answer == BROKER_UNKNOWN;
@@ -81,56 +80,30 @@ asks_for_markers(const struct lock_engine *engine, const struct semaphore *semap
 /* ---- what is asked ---- */
 
 /* The queues of a window, in order. */
-struct queues {
-	struct queue_name *names; /* owned; room for two a slot, and the markers */
-	const char **texts;       /* owned; of the names */
-	size_t count;
-};
-
 static void
-add(struct queues *queues, struct queue_name name)
-{
-	queues->names[queues->count] = name;
-	queues->texts[queues->count] = queues->names[queues->count].text;
-	queues->count++;
-}
-
-static void
-add_slots(
-    const struct lock_engine *engine, const struct semaphore *semaphore, struct queues *queues)
+list_queues(
+    const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
 	const struct queue_naming *naming = engine->settings.naming;
 	const struct look *look = &semaphore->look;
-
-	for (int slot = look->first; !semaphore->mutex && slot < look->first + look->count;
-	     slot++) {
-		add(queues, queue_name_a(naming, semaphore->name, slot));
-		add(queues, queue_name_b(naming, semaphore->name, slot));
-	}
-	if (semaphore->mutex && look_is_guarded(engine, semaphore))
-		add(queues, queue_name_a(naming, semaphore->name, 1));
-	if (semaphore->mutex)
-		add(queues, queue_name_mutex(naming, semaphore->name));
-}
-
-static struct queues
-list_queues(const struct lock_engine *engine, const struct semaphore *semaphore)
-{
-	const struct queue_naming *naming = engine->settings.naming;
-	size_t most = 2 * (size_t)semaphore->look.count + 3;
-	struct queues queues = {.names = mem_alloc(most * sizeof(*queues.names)),
-	    .texts = mem_alloc(most * sizeof(*queues.texts))};
+	const char *name = semaphore->name;
 	bool markers = asks_for_markers(engine, semaphore);
 
 	if (markers) {
-		add(&queues, queue_name_gate(naming, semaphore->name));
-		add(&queues, queue_name_unlimited(naming, semaphore->name));
+		probe_add(probe, queue_name_gate(naming, name));
+		probe_add(probe, queue_name_unlimited(naming, name));
 	}
-	add_slots(engine, semaphore, &queues);
+	for (int slot = look->first; !semaphore->mutex && slot < look->first + look->count;
+	     slot++) {
+		probe_add(probe, queue_name_a(naming, name, slot));
+		probe_add(probe, queue_name_b(naming, name, slot));
+	}
+	if (look_is_guarded(engine, semaphore))
+		probe_add(probe, queue_name_a(naming, name, 1));
+	if (semaphore->mutex)
+		probe_add(probe, queue_name_mutex(naming, name));
 	if (markers)
-		add(&queues, queue_name_gate(naming, semaphore->name));
-	assert(queues.count <= most);
-	return queues;
+		probe_add(probe, queue_name_gate(naming, name));
 }
 
 /* The slot whose B is the i-th that a re-probe asks for. */
@@ -141,27 +114,22 @@ again_slot(const struct semaphore *semaphore, int i)
 }
 
 /* Of a re-probe: first what would be news, then the Bs. */
-static struct queues
-list_again(const struct lock_engine *engine, const struct semaphore *semaphore)
+static void
+list_again(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	const struct look *look = &semaphore->look;
-	size_t most = (size_t)look->count + 3;
-	struct queues queues = {.names = mem_alloc(most * sizeof(*queues.names)),
-	    .texts = mem_alloc(most * sizeof(*queues.texts))};
+	bool guarded = look_is_guarded(engine, semaphore);
 
-	if (!semaphore->mutex || look_is_guarded(engine, semaphore)) {
+	if (!semaphore->mutex || guarded) {
 		int next = semaphore->mutex ? 1 : semaphore->size + 1;
 
-		add(&queues, queue_name_unlimited(naming, semaphore->name));
-		add(&queues, queue_name_a(naming, semaphore->name, next));
+		probe_add(probe, queue_name_unlimited(naming, semaphore->name));
+		probe_add(probe, queue_name_a(naming, semaphore->name, next));
 	}
-	if (semaphore->nature == SEMAPHORE_GATE || look_is_guarded(engine, semaphore))
-		add(&queues, queue_name_gate(naming, semaphore->name));
-	for (int i = 0; i < look->count; i++)
-		add(&queues, b_of(engine, semaphore, again_slot(semaphore, i)));
-	assert(queues.count <= most);
-	return queues;
+	if (semaphore->nature == SEMAPHORE_GATE || guarded)
+		probe_add(probe, queue_name_gate(naming, semaphore->name));
+	for (int i = 0; i < semaphore->look.count; i++)
+		probe_add(probe, b_of(engine, semaphore, again_slot(semaphore, i)));
 }
 
 /* ---- what was answered ---- */
@@ -197,9 +165,9 @@ take_slot_answers(
 		int slot = look->first + i;
 		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
 
-		if (slot > engine->settings.slots_most ||
-		    (FAULT(PROBE_UNKNOWN_IS_ABSENT) && a == BROKER_UNKNOWN))
+		if (slot > engine->settings.slots_most)
 			a = BROKER_ABSENT;
+		FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, a == BROKER_UNKNOWN, a = BROKER_ABSENT);
 		switch (a) {
 		case BROKER_ABSENT:
 			semaphore_saw_size(semaphore, slot - 1, true);
@@ -243,18 +211,17 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	enum broker_answer gate = either(answers[0], answers[count - 1]), unlimited = answers[1];
 	const enum broker_answer *slots = answers + 2;
 
-	if (FAULT(PROBE_UNKNOWN_IS_ABSENT)) {
-		gate = gate == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
-		unlimited = unlimited == BROKER_OK ? BROKER_OK : BROKER_ABSENT;
-	}
+	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, gate != BROKER_OK, gate = BROKER_ABSENT);
+	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, unlimited != BROKER_OK, unlimited = BROKER_ABSENT);
 	if (semaphore->mutex) {
-		take_guarded_answers(engine, semaphore,
-		    FAULT(MUTEX_TAKES_ADMIN) ? BROKER_ABSENT
-					     : either(either(gate, unlimited), slots[0]),
-		    slots[1]);
+		enum broker_answer others = either(either(gate, unlimited), slots[0]);
+
+		FAULT(MUTEX_TAKES_ADMIN, others = BROKER_ABSENT);
+		take_guarded_answers(engine, semaphore, others, slots[1]);
 		return;
 	}
-	if (unlimited == BROKER_OK || (FAULT(GATE_IS_UNLIMITED) && gate == BROKER_OK)) {
+	FAULT_IF(GATE_IS_UNLIMITED, gate == BROKER_OK, unlimited = BROKER_OK);
+	if (unlimited == BROKER_OK) {
 		semaphore->nature = SEMAPHORE_UNLIMITED;
 		semaphore_saw_size(semaphore, 0, false);
 		return;
@@ -263,8 +230,9 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	semaphore->look.unknown |= unlimited != BROKER_ABSENT;
 	if (semaphore->size > 0)
 		return;
-	if (gate == BROKER_OK && !FAULT(GATE_UNHEEDED))
+	if (gate == BROKER_OK)
 		semaphore->nature = SEMAPHORE_GATE;
+	FAULT(GATE_UNHEEDED, semaphore->nature = SEMAPHORE_PLAIN);
 	semaphore->look.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
 	if (semaphore->look.unknown)
 		semaphore_saw_size(semaphore, 0, false);
@@ -332,19 +300,18 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 static void
 probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first, int count)
 {
-	struct queues queues;
+	struct probe probe = {.count = 0};
 
 	semaphore->look.first = first;
 	semaphore->look.count = count;
 	semaphore->look.probe = engine_id(engine);
 	look_set_state(semaphore, LOOK_PROBING);
 	HASH_ADD(by_probe, engine->looks, look.probe, sizeof(semaphore->look.probe), semaphore);
-	queues =
-	    semaphore->look.again ? list_again(engine, semaphore) : list_queues(engine, semaphore);
-	broker_probe(engine->broker, queues.texts, queues.count,
-	    (struct broker_probe_done){on_probed, engine, semaphore->look.probe});
-	free(queues.texts);
-	free(queues.names);
+	if (semaphore->look.again)
+		list_again(engine, semaphore, &probe);
+	else
+		list_queues(engine, semaphore, &probe);
+	probe_send(engine, &probe, on_probed, semaphore->look.probe);
 }
 
 static void

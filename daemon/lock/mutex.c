@@ -320,10 +320,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		claim_won(engine, mutex);
 		break;
 	case BROKER_LOCKED:
-		if (FAULT(ADMIN_WITHOUT_MUTEX)) {
-			claim_won(engine, mutex);
-			break;
-		}
+		FAULT(ADMIN_WITHOUT_MUTEX, claim_won(engine, mutex); return;);
 		if (!TAILQ_EMPTY(&mutex->line))
 			blame(engine, TAILQ_FIRST(&mutex->line)->order.id, NULL);
 		claim_lost(engine, mutex);
@@ -373,10 +370,10 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 static struct mutex *
 mutex_of_queue(struct lock_engine *engine, const char *queue)
 {
-	struct mutex *mutex = NULL;
+	struct mutex *mutex;
 
-	if (!FAULT(ADMINS_TOGETHER))
-		HASH_FIND(by_queue, engine->mutexes_by_queue, queue, strlen(queue), mutex);
+	HASH_FIND(by_queue, engine->mutexes_by_queue, queue, strlen(queue), mutex);
+	FAULT(ADMINS_TOGETHER, mutex = NULL);
 	if (mutex != NULL)
 		return mutex;
 	mutex = mem_alloc(sizeof(*mutex));

@@ -167,18 +167,11 @@ queue_name_unlimited(const struct queue_naming *naming, const char *name)
 }
 
 struct queue_name
-queue_name_line(const struct queue_naming *naming, const char *name)
-{
-	(void)naming;
-	return plain_queue(name, "-W");
-}
-
-struct queue_name
-queue_name_mutex_line(const struct queue_naming *naming, const char *name)
+queue_name_line(const struct queue_naming *naming, const char *name, bool mutex)
 {
 	(void)
 	    naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
-	return plain_queue(name, "-M-W");
+	return plain_queue(name, mutex ? "-M-W" : "-W");
 }
 
 struct queue_name

@@ -18,17 +18,11 @@ is_needed(const struct lock_engine *engine)
 static void
 give_up(struct lock_engine *engine, const char *why)
 {
-	struct hold *hold, *next;
-
 	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
 	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
-	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		hold->lane = 0; /* it goes with the link */
-		if (hold->peer != 0 && hold->state != HOLD_SLOTLESS)
-			keep_lost(engine, hold, why);
-	}
-	if (!FAULT(LEASE_END_KEEPS_LINK))
-		broker_reset(engine->broker, BROKER_HOLD, why);
+	keep_all_lost(engine, why, true);
+	FAULT(LEASE_END_KEEPS_LINK, return;);
+	broker_reset(engine->broker, BROKER_HOLD, why);
 }
 
 /* ---- the pulse ---- */
@@ -111,12 +105,15 @@ pulse_due(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold;
+	bool stuck;
 
 	(void)id;
 	if (hold_count_on_link(&engine->holds) == 0 || engine->link != BROKER_UP)
 		return;
 	schedule_pulse(engine);
-	if (is_stuck_for_nothing(engine) && !FAULT(STUCK_LANE_IGNORED)) {
+	stuck = is_stuck_for_nothing(engine);
+	FAULT(STUCK_LANE_IGNORED, stuck = false);
+	if (stuck) {
 		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
 	}
@@ -124,8 +121,8 @@ pulse_due(void *ctx, uint64_t id)
 	hold = next_in_rotation(engine);
 	if (hold == NULL)
 		return;
-	if (!FAULT(PULSE_OF_ONE))
-		hold->looked = engine_id(engine);
+	hold->looked = engine_id(engine);
+	FAULT(PULSE_OF_ONE, hold->looked = 1);
 	hold->asked = engine_now(engine);
 	broker_check(engine->broker, hold->lane, hold->b.text,
 	    (struct broker_done){on_pulse, engine, hold->id});
@@ -149,8 +146,7 @@ watch_due(void *ctx, uint64_t id)
 	if (!is_needed(engine))
 		return;
 	if (!lease_is_good(engine)) {
-		if (FAULT(LEASE_END_NOT_TOLD))
-			return;
+		FAULT(LEASE_END_NOT_TOLD, return;);
 		pulse_run_out(engine);
 		return;
 	}

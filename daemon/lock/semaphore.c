@@ -27,8 +27,10 @@ semaphore_free(struct semaphore *semaphore)
 	assert(semaphore->members == NULL && !semaphore->poked);
 	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
 	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
+	assert(semaphore->withheld == NULL);
 	free(semaphore->name);
 	free(semaphore->busy);
+	free(semaphore->hinted);
 	free(semaphore);
 }
 
@@ -85,6 +87,14 @@ semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
 		return;
 	semaphore->taken += busy - semaphore->busy[slot - 1];
 	semaphore->busy[slot - 1] = busy;
+}
+
+void
+semaphore_hinted(struct semaphore *semaphore, int slot)
+{
+	semaphore->hinted =
+	    mem_grow(semaphore->hinted, semaphore->hinted_count + 1, sizeof(*semaphore->hinted));
+	semaphore->hinted[semaphore->hinted_count++] = slot;
 }
 
 bool

@@ -20,6 +20,7 @@
 #include "protocol/lockname.h"
 
 struct member;
+struct withheld;
 
 struct semaphore_key {
 	char text[LOCKNAME_MAX + sizeof("=M")];
@@ -75,15 +76,19 @@ struct semaphore {
 	struct queue_name line_queue; /* of its wait line */
 	struct member *members;       /* of waitline.c: our places in it, by priority */
 	int64_t pass_on_from;         /* clock time before which no hint is passed on */
-	unsigned spared;              /* of hint.c: slots left alone for the moment */
-	struct waiter_list told;      /* of standing.c: who hears where he stands */
-	uint64_t told_turn;           /* of standing.c: in which each of them is told once */
-	bool told_old;                /* of standing.c: something has changed since that began */
-	struct timer standing;        /* set when those behind the first are still to hear of it */
-	uint64_t creating;      /* an admin at work for those who wanted it made; 0: none is */
-	struct starved starved; /* of channels.c: in the line for any channel */
-	bool out;               /* of waitline.c: no places, as nothing could be claimed */
-	struct timer reprobe;   /* not set: another look is due, as soon as somebody wants one */
+	struct withheld *withheld;    /* of withheld.c: slots left alone for the moment */
+	bool rests_over;              /* a mark for serve.c: those who rest are back in the line */
+	int *
+	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
+	size_t hinted_count;
+	struct waiter_list told; /* of standing.c: who hears where he stands */
+	uint64_t told_turn;      /* of standing.c: in which each of them is told once */
+	bool told_old;           /* of standing.c: something has changed since that began */
+	struct timer standing;   /* set when those behind the first are still to hear of it */
+	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
+	struct starved starved;  /* of channels.c: in the line for any channel */
+	bool out;                /* of waitline.c: no places, as nothing could be claimed */
+	struct timer reprobe;    /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
 	struct semaphore_key key;
@@ -105,6 +110,8 @@ void semaphore_forget(struct semaphore *semaphore);
 void semaphore_saw_size(struct semaphore *semaphore, int size, bool complete);
 /* Slots outside 1..size are ignored. */
 void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
+/* A hint of the slot came before. */
+void semaphore_hinted(struct semaphore *semaphore, int slot);
 /* Whether any of the known slots may be free. */
 bool semaphore_has_free(const struct semaphore *semaphore);
 /* How many of the known slots were seen taken; -1 when the size is not known whole. */

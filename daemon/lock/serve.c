@@ -3,13 +3,16 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/acquire.h"
+#include "daemon/lock/admin.h"
 #include "daemon/lock/channels.h"
 #include "daemon/lock/claim.h"
-#include "daemon/lock/hint.h"
+#include "daemon/lock/grant.h"
+#include "daemon/lock/hint_receive.h"
 #include "daemon/lock/look.h"
+#include "daemon/lock/registry.h"
 #include "daemon/lock/standing.h"
 #include "daemon/lock/waitline.h"
+#include "daemon/lock/withheld.h"
 
 #define NEW LINE_OF(WAITER_NEW)
 #define LOOKED LINE_OF(WAITER_LOOKED)
@@ -21,10 +24,8 @@
 static bool
 is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
-	const char *name = waiter->semaphore->name;
-
-	return claim_is_reserved(engine, name, waiter->kind, slot) ||
-	       hint_is_spared(engine, claim_queue(engine, name, waiter->kind, slot).text);
+	return registry_is_reserved(engine, waiter->semaphore->name, waiter->kind, slot) ||
+	       withheld_has(waiter->semaphore, slot);
 }
 
 /* A slot that the waiter may claim by what is known; 0: none. */
@@ -34,8 +35,7 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	const struct semaphore *semaphore = waiter->semaphore;
 	int count = waiter->kind == LOCK_KIND_SEMAPHORE ? semaphore->size : 1, first = 0;
 
-	if (FAULT(ANY_SLOT_WILL_DO))
-		count = semaphore->size;
+	FAULT(ANY_SLOT_WILL_DO, count = semaphore->size);
 	if (count > semaphore->size || !semaphore_has_free(semaphore))
 		return 0;
 	/* From the bottom (seeds/000: 1 makes the most sense); once that lost a race, from anywhere. */
@@ -71,7 +71,7 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 static void
 begin_wait(struct lock_engine *engine, struct waiter *waiter)
 {
-	engine_waiter_set_state(engine, waiter, WAITER_WAITING);
+	registry_waiter_set_state(engine, waiter, WAITER_WAITING);
 	waitline_add(engine, waiter);
 	waiter->races = 0;
 	standing_begin(engine, waiter);
@@ -103,12 +103,14 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 	char text[LOCK_LACKING_MAX];
 	struct lock_answer answer;
 
-	if (waiter->timeout != 0 && !(FAULT(STARVED_IS_REFUSED) && starves(engine, waiter, text))) {
+	FAULT_IF(STARVED_IS_REFUSED, starves(engine, waiter, text), waiter->timeout = 0);
+	if (waiter->timeout != 0) {
 		begin_wait(engine, waiter);
 		return;
 	}
 	if (semaphore->look.spared && !waiter->yielded && waiter->state == WAITER_LOOKED) {
-		acquire_yield(engine, waiter);
+		waiter->yielded = true;
+		registry_waiter_rest(engine, waiter, engine->settings.hint_grace);
 		return;
 	}
 	if (starves(engine, waiter, text))
@@ -118,7 +120,7 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 	else
 		answer = engine_refusal_unknown(engine, what_is_unknown(engine, semaphore));
 	answer.name = semaphore->name;
-	engine_waiter_end(engine, waiter, &answer);
+	registry_waiter_end(engine, waiter, &answer);
 }
 
 enum verdict {
@@ -151,29 +153,36 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 static void
 judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 {
+	struct semaphore *semaphore = waiter->semaphore;
+
 	switch (verdict) {
 	case VERDICT_NOTHING:
 		find_nothing(engine, waiter);
 		break;
 	case VERDICT_UNLIMITED:
-		acquire_grant_slotless(engine, waiter, false);
+		grant_slotless(engine, waiter, false);
 		break;
 	case VERDICT_MISSING:
-		if (waiter->create != 0)
-			acquire_create(engine, waiter);
-		else
-			acquire_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
+		if (waiter->create == 0) {
+			registry_waiter_refuse(engine, waiter, REASON_NO_SUCH_LOCK, NULL);
+			break;
+		}
+		if (semaphore->creating == 0)
+			semaphore->creating =
+			    admin_create_missing(engine, semaphore->name, waiter->create);
+		registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
+		waiter->behind = semaphore->creating;
 		break;
 	case VERDICT_NO_MUTEX:
-		acquire_refuse(engine, waiter, REASON_ALREADY_EXISTS,
+		registry_waiter_refuse(engine, waiter, REASON_ALREADY_EXISTS,
 		    "a semaphore has that name, and its administration mutex is the queue of "
 		    "this mutex");
 		break;
 	case VERDICT_OLD:
-		engine_waiter_set_state(engine, waiter, WAITER_NEW);
+		registry_waiter_set_state(engine, waiter, WAITER_NEW);
 		break;
 	case VERDICT_UNSEEN:
-		engine_waiter_set_state(engine, waiter, WAITER_UNSEEN);
+		registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 		break;
 	}
 }
@@ -228,6 +237,21 @@ end_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 		find_nothing(engine, waiter);
 }
 
+static void
+claim_next_unseen(struct lock_engine *engine, struct waiter *waiter, int slot)
+{
+	struct look *look = &waiter->semaphore->look;
+	uint64_t id = waiter->id;
+
+	look->direct = slot + 1;
+	claim_start(engine, waiter, slot);
+	waiter = engine_waiter_find(engine, id);
+	if (waiter == NULL || waiter->state != WAITER_CLAIMING)
+		return; /* its peer has no room, or there is no channel */
+	look->claimer = id;
+	waiter->direct = slot;
+}
+
 /*
  * Claims the next slot for the first in the line who can use it. True: an answer is awaited, and until
  * all slots have been tried nobody is looked for in another way.
@@ -251,7 +275,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 			slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
 		}
 		if (slot != 0)
-			acquire_claim_unseen(engine, waiter, slot);
+			claim_next_unseen(engine, waiter, slot);
 		else
 			end_unseen(engine, semaphore);
 	}
@@ -285,7 +309,7 @@ claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 		if (!share_has_room(waiter->share))
 			continue; /* the one before it took the last */
 		if (slot != 0)
-			acquire_claim(engine, waiter, slot);
+			claim_start(engine, waiter, slot);
 		else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1)
 			return; /* where this one finds none, nobody does */
 	}
@@ -306,10 +330,8 @@ schedule_reprobe(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	int64_t most = engine->settings.reprobe, least = most / 10 * 7;
 
-	if (FAULT(NO_REPROBE))
-		most = (least = 3600 * NSEC_PER_SEC) + 1;
-	if (FAULT(POLLING))
-		most = (least /= 10) + 1;
+	FAULT(NO_REPROBE, most = (least = 3600 * NSEC_PER_SEC) + 1);
+	FAULT(POLLING, most = (least /= 10) + 1);
 	if (semaphore->look.overtaken)
 		timers_cancel(engine->timers, &semaphore->reprobe);
 	else
@@ -326,7 +348,7 @@ is_about_to_know(const struct lock_engine *engine, const struct semaphore *semap
 {
 	const struct waiter *waiter = line_first(&semaphore->line, NEW);
 
-	return waiter != NULL && semaphore->spared > 0 &&
+	return waiter != NULL && semaphore->withheld != NULL &&
 	       engine_now(engine) - waiter->started < engine->settings.hint_grace &&
 	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe);
 }
@@ -386,7 +408,7 @@ look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		return;
 	}
 	while ((waiter = line_first(&semaphore->line, NEW)) != NULL)
-		engine_waiter_set_state(engine, waiter, WAITER_LOOKED);
+		registry_waiter_set_state(engine, waiter, WAITER_LOOKED);
 	look_start(engine, semaphore);
 }
 
@@ -398,14 +420,14 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 		look_end(semaphore);
 	semaphore->look.direct = 0;
 	if (semaphore->look.state != LOOK_OVER || semaphore->members != NULL ||
-	    semaphore->spared > 0)
+	    semaphore->withheld != NULL)
 		return; /* it is poked when that is over */
 	if (semaphore->size > 0 &&
 	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
 		timers_set(engine->timers, &semaphore->reprobe,
 		    semaphore->seen + engine->settings.reprobe);
 	else
-		engine_semaphore_end(engine, semaphore);
+		registry_semaphore_end(engine, semaphore);
 }
 
 static void
@@ -434,6 +456,17 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 void
 serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 {
+	struct waiter *waiter;
+
+	/* What was marked since (semaphore.h). */
+	while (semaphore->hinted_count > 0)
+		hint_came(engine, semaphore, semaphore->hinted[--semaphore->hinted_count]);
+	if (semaphore->rests_over) {
+		semaphore->rests_over = false;
+		while ((waiter = line_first(&semaphore->line, LINE_OF(WAITER_RESTING))) != NULL)
+			registry_waiter_wake(engine, waiter);
+	}
+	semaphore->poked = false;
 	if (line_count(&semaphore->line, LINE_ALL) == 0) {
 		channels_forget(engine, semaphore);
 		waitline_back(engine, semaphore);

@@ -5,6 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
+#include "daemon/lock/probe.h"
 
 /* Queues in the first flush, markers aside (there is room for them), and in the largest. */
 #define WINDOW_FIRST 64
@@ -64,7 +65,8 @@ queues_per_slot(const struct surveying *surveying)
 static bool
 is_unknown(enum broker_answer answer)
 {
-	return answer == BROKER_UNKNOWN && !FAULT(COUNT_UNKNOWN_IS_ABSENT);
+	FAULT(COUNT_UNKNOWN_IS_ABSENT, return false);
+	return answer == BROKER_UNKNOWN;
 }
 
 /*
@@ -147,51 +149,35 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 }
 
 static void
-make_room(struct surveying *surveying)
-{
-	int last = surveying->first + surveying->window - 1;
-
-	if (last <= surveying->room)
-		return;
-	surveying->a = mem_grow(surveying->a, (size_t)last, sizeof(*surveying->a));
-	if (surveying->depth != SURVEY_SIZE)
-		surveying->b = mem_grow(surveying->b, (size_t)last, sizeof(*surveying->b));
-	surveying->room = last;
-}
-
-static void
 probe_window(struct lock_engine *engine, struct surveying *surveying)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	size_t most, count = 0;
-	struct queue_name *names;
-	const char **texts;
+	struct probe probe = {.count = 0};
+	int last;
 
 	if (surveying->window > surveying->most - surveying->first + 1)
 		surveying->window = surveying->most - surveying->first + 1;
-	most = (size_t)surveying->window * queues_per_slot(surveying) + 3;
-	names = mem_alloc(most * sizeof(*names));
-	texts = mem_alloc(most * sizeof(*texts));
-	if (surveying->first == 1) {
-		names[count++] = queue_name_gate(naming, surveying->name);
-		names[count++] = queue_name_unlimited(naming, surveying->name);
-	}
-	for (int slot = surveying->first; slot < surveying->first + surveying->window; slot++) {
-		names[count++] = queue_name_a(naming, surveying->name, slot);
+	last = surveying->first + surveying->window - 1;
+	if (last > surveying->room) {
+		surveying->a = mem_grow(surveying->a, (size_t)last, sizeof(*surveying->a));
 		if (surveying->depth != SURVEY_SIZE)
-			names[count++] = queue_name_b(naming, surveying->name, slot);
+			surveying->b = mem_grow(surveying->b, (size_t)last, sizeof(*surveying->b));
+		surveying->room = last;
+	}
+	if (surveying->first == 1) {
+		probe_add(&probe, queue_name_gate(naming, surveying->name));
+		probe_add(&probe, queue_name_unlimited(naming, surveying->name));
+	}
+	for (int slot = surveying->first; slot <= last; slot++) {
+		probe_add(&probe, queue_name_a(naming, surveying->name, slot));
+		if (surveying->depth != SURVEY_SIZE)
+			probe_add(&probe, queue_name_b(naming, surveying->name, slot));
 	}
 	if (surveying->first == 1)
-		names[count++] = queue_name_gate(naming, surveying->name);
-	for (size_t i = 0; i < count; i++)
-		texts[i] = names[i].text;
-	make_room(surveying);
+		probe_add(&probe, queue_name_gate(naming, surveying->name));
 	surveying->id = engine_id(engine);
 	HASH_ADD(by_id, engine->surveys, id, sizeof(surveying->id), surveying);
-	broker_probe(engine->broker, texts, count,
-	    (struct broker_probe_done){on_probed, engine, surveying->id});
-	free(texts);
-	free(names);
+	probe_send(engine, &probe, on_probed, surveying->id);
 }
 
 /* ---- those that ask about all: one after another ---- */
@@ -269,12 +255,13 @@ survey_start(struct lock_engine *engine, const char *name, enum survey_depth dep
 }
 
 void
-survey_peer_left(struct lock_engine *engine, uint64_t peer)
+lock_peer_left(struct lock_engine *engine, uint64_t peer)
 {
 	struct surveying *scan = engine->scans;
 	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "its peer is gone");
 	uint64_t op;
 
+	assert(!engine->telling);
 	while (scan != NULL) {
 		if (scan->is_asked || scan->peer != peer) {
 			scan = scan->by_whose.next;

@@ -58,8 +58,6 @@ typedef void survey_done_fn(struct lock_engine *engine, uint64_t id, const struc
  */
 void survey_start(struct lock_engine *engine, const char *name, enum survey_depth depth,
     survey_done_fn *done, uint64_t id);
-/* Nobody hears of what the peer asked for: its surveys whose turn has not come end, and their ops. */
-void survey_peer_left(struct lock_engine *engine, uint64_t peer);
 /* Frees what is left; the engine goes. */
 void survey_free_all(struct lock_engine *engine);
 

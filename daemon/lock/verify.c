@@ -150,18 +150,30 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 		follow(engine, next, reply);
 }
 
+/* It stays so though A comes back (invariant 5). */
+static bool
+is_revoked(const struct hold *hold)
+{
+	FAULT(VERIFY_UNREVOKES, return false);
+	FAULT(REVOKED_ENDS, return false);
+	return hold->revoked;
+}
+
 /* The broker has said yes to all: it is held, if the hold is still there and its lease, too. */
 static void
 finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
     const struct broker_reply *reply)
 {
+	bool good = lease_is_good(engine);
+
+	FAULT(VERIFY_BY_TIMER, good = true);
 	/* One that is being dropped was still held when it was asked about: in order. */
 	if (hold == NULL) {
 		finish(engine, verify, reply, REASON_NOT_HELD, NULL);
-	} else if (!lease_is_good(engine) && !FAULT(VERIFY_BY_TIMER)) {
+	} else if (!good) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		pulse_run_out(engine);
-	} else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS)) {
+	} else if (is_revoked(hold)) {
 		/* Another verify saw A gone meanwhile; it came back (invariant 5). */
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else {
@@ -194,8 +206,9 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 		verify->b_ours = true;
-		if ((!verify->asks_a && (hold != NULL || !FAULT(VERIFY_FORGOTTEN))) ||
-		    FAULT(VERIFY_B_ONLY))
+		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
+		FAULT_IF(VERIFY_FORGOTTEN, hold == NULL, break);
+		if (!verify->asks_a)
 			finish_held(engine, verify, hold, reply);
 		break;
 	case BROKER_ABSENT:
@@ -254,17 +267,18 @@ static void
 ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(verify, VERIFY_ASKED);
-	verify->b_ours = FAULT(VERIFY_A_ONLY);
+	verify->b_ours = false;
 	verify->lane = keep_lane(engine, hold);
 	if (verify->lane == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
 		    "no channel to the broker stayed open long enough");
 		return;
 	}
-	if (!FAULT(VERIFY_A_ONLY) || hold->kind == LOCK_KIND_MUTEX)
+	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
+	FAULT(VERIFY_A_ONLY, verify->b_ours = verify->asks_a);
+	if (!verify->b_ours)
 		broker_check(engine->broker, verify->lane, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
-	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
 	if (verify->asks_a) {
 		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 
@@ -290,7 +304,7 @@ go(struct lock_engine *engine, struct verify *verify)
 		finish(engine, verify, NULL, REASON_LOST, NULL);
 	else if (!is_granted(hold) || hold->lock != verify->lock)
 		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);
-	else if (hold->revoked && !FAULT(VERIFY_UNREVOKES) && !FAULT(REVOKED_ENDS))
+	else if (is_revoked(hold))
 		finish(engine, verify, NULL, REASON_REVOKED, NULL);
 	else
 		ask(engine, verify, hold);
@@ -311,14 +325,16 @@ answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum
 }
 
 void
-verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
+lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid)
 {
 	struct hold *hold = hold_find_lock(&engine->holds, lock);
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 	struct verify *verify, *before;
+	bool revoked, joins;
 
-	if (hold == NULL || !is_granted(hold) ||
-	    (uid != 0 && uid != hold->party->uid && !FAULT(VERIFY_FOR_ANYBODY))) {
+	assert(!engine->telling);
+	FAULT(VERIFY_FOR_ANYBODY, uid = 0);
+	if (hold == NULL || !is_granted(hold) || (uid != 0 && uid != hold->party->uid)) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
@@ -326,16 +342,17 @@ verify_start(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 		answer_at_once(engine, peer, request, REASON_NONE, hold);
 		return;
 	}
-	if (hold->revoked && !FAULT(REVOKED_ENDS)) {
+	revoked = hold->revoked;
+	FAULT(REVOKED_ENDS, revoked = false);
+	if (revoked) {
 		/* It stays revoked though A may have come back (invariant 5). */
 		answer_at_once(engine, peer, request, REASON_REVOKED, hold);
 		return;
 	}
 	before = verify_find(engine, hold->verify);
-	if (before != NULL && (before->state == VERIFY_NEXT || FAULT(VERIFY_JOINS_FLIGHT)))
-		verify = before;
-	else
-		verify = verify_new(engine, hold);
+	joins = before != NULL && before->state == VERIFY_NEXT;
+	FAULT(VERIFY_JOINS_FLIGHT, joins = before != NULL);
+	verify = joins ? before : verify_new(engine, hold);
 	verify_add(engine, verify, engine_op_new(engine, peer, request)->id);
 	if (before == NULL)
 		go(engine, verify);

@@ -15,8 +15,6 @@
 
 #include "daemon/lock/engine.h"
 
-void verify_start(
-    struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock, uid_t uid);
 /* The hold is about to be dropped: who asked before is still told what it was. */
 void verify_send(struct lock_engine *engine, struct hold *hold);
 /* The lane died after the answers to all that was asked on it: those unfinished ask again. */

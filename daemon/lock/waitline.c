@@ -6,7 +6,6 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/hint.h"
 
 /* A place is kept for so long after the last who waited: who comes back soon need not join again. */
 #define LINGER (200 * NSEC_PER_MSEC)
@@ -77,15 +76,11 @@ give_place_up(struct lock_engine *engine, struct member *member)
 static void
 member_free(struct lock_engine *engine, struct member *member)
 {
-	struct semaphore *semaphore = member->semaphore;
-
 	assert(member->waiters == 0);
 	give_place_up(engine, member);
 	timers_cancel(engine->timers, &member->linger);
-	HASH_DELETE(by_priority, semaphore->members, member);
+	HASH_DELETE(by_priority, member->semaphore->members, member);
 	free(member);
-	if (semaphore->members == NULL)
-		HASH_DELETE(by_line, engine->lines, semaphore);
 }
 
 static void
@@ -109,14 +104,10 @@ member_find(const struct semaphore *semaphore, int priority)
 }
 
 static struct member *
-member_new(struct lock_engine *engine, struct semaphore *semaphore, int priority)
+member_new(struct semaphore *semaphore, int priority)
 {
 	struct member *member = mem_alloc(sizeof(*member));
 
-	if (semaphore->members == NULL) {
-		HASH_ADD_KEYPTR(by_line, engine->lines, semaphore->line_queue.text,
-		    strlen(semaphore->line_queue.text), semaphore);
-	}
 	member->semaphore = semaphore;
 	member->priority = priority;
 	timer_init(&member->linger, linger_is_over, member, 0);
@@ -133,7 +124,7 @@ waitline_add(struct lock_engine *engine, struct waiter *waiter)
 		return;
 	member = member_find(waiter->semaphore, waiter->priority);
 	if (member == NULL)
-		member = member_new(engine, waiter->semaphore, waiter->priority);
+		member = member_new(waiter->semaphore, waiter->priority);
 	waiter->member = member;
 	member->waiters++;
 	timers_cancel(engine->timers, &member->linger);
@@ -148,67 +139,44 @@ waitline_remove(struct lock_engine *engine, struct waiter *waiter)
 	if (member == NULL)
 		return;
 	waiter->member = NULL;
-	if (--member->waiters == 0 && !FAULT(PLACE_KEPT))
+	member->waiters--;
+	FAULT(PLACE_KEPT, return;);
+	if (member->waiters == 0)
 		timers_set(engine->timers, &member->linger, engine_now(engine) + LINGER);
 }
 
 /* ---- what the broker says ---- */
 
-static void
-on_joined(struct lock_engine *engine, struct member *member)
+bool
+waitline_news(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event)
 {
-	struct semaphore *semaphore = member->semaphore;
+	struct member *member = member_find(semaphore, event->priority);
 
-	if (member->state != MEMBER_ASKED)
-		return;
-	member_set_state(member, MEMBER_JOINED);
-	/* Wake-ups sent before went elsewhere, or nowhere. */
-	if (!FAULT(JOINED_WITHOUT_LOOK))
-		hint_look(engine, semaphore);
-}
-
-void
-waitline_news(struct lock_engine *engine, const struct broker_line_event *event)
-{
-	struct semaphore *semaphore;
-	struct member *member;
-
-	if (event->news == BROKER_LINE_NOBODY) {
-		hint_unheard(engine, event->queue, event->slot);
-		return;
-	}
-	HASH_FIND(by_line, engine->lines, event->queue, strlen(event->queue), semaphore);
-	member = semaphore == NULL ? NULL : member_find(semaphore, event->priority);
 	if (member == NULL)
-		return;
-	switch (event->news) {
-	case BROKER_LINE_JOINED:
-		on_joined(engine, member);
-		break;
-	case BROKER_LINE_LEFT:
-		if (member->state == MEMBER_JOINED)
-			member_set_state(member, MEMBER_ASKED);
-		break;
-	case BROKER_LINE_HINT:
-		hint_came(engine, semaphore, event->slot);
-		break;
-	case BROKER_LINE_NOBODY:
-		break;
+		return false;
+	if (event->news == BROKER_LINE_LEFT && member->state == MEMBER_JOINED)
+		member_set_state(member, MEMBER_ASKED);
+	if (event->news == BROKER_LINE_JOINED && member->state == MEMBER_ASKED) {
+		member_set_state(member, MEMBER_JOINED);
+		FAULT(JOINED_WITHOUT_LOOK, return true);
+		/* Wake-ups sent before went elsewhere, or nowhere. */
+		engine_look(engine, semaphore);
 	}
+	return true;
 }
 
 void
 waitline_link_changed(struct lock_engine *engine)
 {
-	struct semaphore *semaphore = engine->lines;
+	struct semaphore *semaphore = engine->semaphores;
 
-	for (; semaphore != NULL; semaphore = semaphore->by_line.next) {
+	for (; semaphore != NULL; semaphore = semaphore->by_key.next) {
 		struct member *member = semaphore->members;
 
 		semaphore->out = false;
 		for (; member != NULL; member = member->by_priority.next) {
-			if (FAULT(LINE_NOT_JOINED_AGAIN) && engine->link == BROKER_UP)
-				continue;
+			FAULT_IF(LINE_NOT_JOINED_AGAIN, engine->link == BROKER_UP, continue);
 			if (engine->link == BROKER_UP)
 				ask_for_place(engine, member);
 			else

@@ -18,8 +18,9 @@
 void waitline_add(struct lock_engine *engine, struct waiter *waiter);
 /* Its end, whether it was counted or not. */
 void waitline_remove(struct lock_engine *engine, struct waiter *waiter);
-/* The broker's event, but for the hints, which go to hint.h. */
-void waitline_news(struct lock_engine *engine, const struct broker_line_event *event);
+/* The broker's event of the line. False: it is of no place of ours; a hint goes to hint_receive.h. */
+bool waitline_news(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event);
 /* The hold link's state changed. */
 void waitline_link_changed(struct lock_engine *engine);
 /* How many of the line's members are ours, as far as we have heard. */

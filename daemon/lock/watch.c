@@ -6,6 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/keep.h"
 #include "daemon/lock/lease.h"
+#include "daemon/lock/registry.h"
 
 /* Holds that are over by then cost the broker no consumer. */
 #define WATCH_AFTER (10 * NSEC_PER_MSEC)
@@ -47,7 +48,10 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 look(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->revoked && !FAULT(REVOKED_TWICE))
+	bool known = hold->revoked;
+
+	FAULT(REVOKED_TWICE, known = false);
+	if (known)
 		return;
 	if (keep_lane(engine, hold) == 0)
 		watch_in(engine, hold, WATCH_AGAIN);
@@ -66,7 +70,7 @@ watch_due(void *ctx, uint64_t id)
 	if (hold->watch != HOLD_WATCH_NONE) {
 		look(engine, hold);
 	} else if (!hold->revoked) {
-		engine_hold_watch(engine, hold, HOLD_WATCH_PLACED);
+		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
 		broker_watch(engine->broker, hold->a.text);
 	}
 }
@@ -93,20 +97,19 @@ watch_news(struct lock_engine *engine, const char *queue, enum broker_news news)
 		return;
 	switch (news) {
 	case BROKER_WATCHED:
-		engine_hold_watch(engine, hold, HOLD_WATCH_ON);
+		registry_hold_watch(engine, hold, HOLD_WATCH_ON);
 		look(engine, hold);
 		break;
 	case BROKER_UNWATCHED:
-		engine_hold_watch(engine, hold, HOLD_WATCH_PLACED);
+		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
 		break;
 	case BROKER_HINT:
-		engine_hold_watch(engine, hold, HOLD_WATCH_NONE);
-		if (!FAULT(WATCH_NOT_PLACED_AGAIN))
-			watch_in(engine, hold, WATCH_AGAIN);
-		if (FAULT(CANCEL_IS_REVOKED))
-			keep_revoke(engine, hold);
-		else if (!FAULT(HINT_NOT_LOOKED_INTO))
-			look(engine, hold);
+		registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
+		watch_in(engine, hold, WATCH_AGAIN);
+		FAULT(WATCH_NOT_PLACED_AGAIN, timers_cancel(engine->timers, &hold->watch_timer));
+		FAULT(CANCEL_IS_REVOKED, keep_revoke(engine, hold); return;);
+		FAULT(HINT_NOT_LOOKED_INTO, break);
+		look(engine, hold);
 		break;
 	}
 }

@@ -13,7 +13,7 @@
 
 #include "daemon/lock/engine.h"
 
-/* The hold was granted just now. A true mutex has no A. The watch ends with engine_hold_unwatch(). */
+/* The hold was granted just now. A true mutex has no A. The watch ends with registry_hold_unwatch(). */
 void watch_start(struct lock_engine *engine, struct hold *hold);
 /* The broker's event. */
 void watch_news(struct lock_engine *engine, const char *queue, enum broker_news news);

@@ -74,6 +74,7 @@ perform_parcel(struct memory_channel *channel, struct memory_parcel *parcel)
 	size_t size;
 
 	channel->reply_at = parcel->replies;
+	channel->confirms_not = parcel->unconfirmed;
 	for (size_t at = 0; at < parcel->len; at += size) {
 		enum amqp_decoder_status status =
 		    amqp_decoder_size(decoder, parcel->bytes + at, parcel->len - at, &size);
@@ -112,33 +113,36 @@ on_arrive(void *ctx, uint64_t id)
 	(void)id;
 	while (reads(connection) && !is_stuck(channel) &&
 	       (parcel = take_first(&channel->in, world->timers, &channel->arrive)) != NULL) {
-		channel->stalled |= parcel->silent;
+		/* What comes to a channel that is being closed is ignored, and holds nothing up. */
+		if (channel->state == MEMORY_CHANNEL_OPEN)
+			channel->stalled |= parcel->silent;
+		else if (parcel->silent)
+			channel->silenced = false;
 		perform_parcel(channel, parcel);
 		free(parcel);
 	}
 	memory_channel_confirm(channel);
 }
 
+/* All that has come is read at once. The link may end its connection by what it hears, and that be freed. */
 static void
 on_reply(void *ctx, uint64_t id)
 {
 	struct memory_channel *channel = ctx;
 	struct memory_connection *connection = channel->connection;
+	struct memory_link *link = connection->link;
+	struct memory_parcels came = TAILQ_HEAD_INITIALIZER(came);
 	struct memory_parcel *parcel;
 
 	(void)id;
-	while (connection->link != NULL && !connection->frozen &&
-	       (connection->blocked & MEMORY_IN) == 0 &&
-	       (parcel = take_first(&channel->out, connection->client, &channel->reply)) != NULL) {
-		struct memory_link *link = connection->link;
-
-		/* The link may end its connection by what it hears, and that be freed. */
-		if (TAILQ_FIRST(&channel->out) != NULL)
-			timers_set(
-			    connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
+	if (link == NULL || connection->frozen || (connection->blocked & MEMORY_IN) != 0)
+		return;
+	while ((parcel = take_first(&channel->out, connection->client, &channel->reply)) != NULL)
+		TAILQ_INSERT_TAIL(&came, parcel, entry);
+	while ((parcel = TAILQ_FIRST(&came)) != NULL) {
+		TAILQ_REMOVE(&came, parcel, entry);
 		memory_link_took(link, parcel->bytes, parcel->len);
 		free(parcel);
-		return;
 	}
 }
 
@@ -180,7 +184,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	channel->burst_silent = !channel->silenced &&
 				(method != AMQP_BASIC_PUBLISH_METHOD || channel->confirms) &&
 				is_silent(world);
-	channel->silenced |= channel->burst_silent;
+	channel->silenced |= channel->burst_silent && method != AMQP_BASIC_PUBLISH_METHOD;
 	channel->burst_at = now;
 	channel->burst = method == AMQP_BASIC_PUBLISH_METHOD ? 1 : 0;
 	*ret_silent = channel->burst_silent;
@@ -205,7 +209,8 @@ memory_connection_send(struct memory_connection *connection, uint16_t number,
 	    now + (channel->burst > 0 && channel->burst <= 2 ? delay / 4 : delay / 2));
 	parcel = parcel_new(bytes, len, channel->last_in);
 	parcel->replies = now + delay;
-	parcel->silent = silent;
+	parcel->silent = silent && method != AMQP_BASIC_PUBLISH_METHOD;
+	parcel->unconfirmed = silent && method == AMQP_BASIC_PUBLISH_METHOD;
 	if (method == AMQP_BASIC_CANCEL_METHOD) {
 		consumer = memory_consumer_find(channel, cancelled);
 		parcel->crashes = consumer != NULL && !consumer->told;
@@ -269,6 +274,9 @@ channel_free(struct memory_channel *channel)
 		timers_cancel(connection->client, &channel->reply);
 	parcels_clear(&channel->in);
 	parcels_clear(&channel->out);
+	if (channel->coming != NULL)
+		free(channel->coming->body);
+	free(channel->coming);
 	HASH_DEL(connection->channels, channel);
 	free(channel);
 }
@@ -300,6 +308,7 @@ memory_connection_new(struct memory_world *world, const struct broker *broker,
 
 	memory_connection_init(connection, world);
 	connection->broker = broker;
+	connection->which = link->base.config.which;
 	connection->link = link;
 	connection->client = client;
 	return connection;

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "daemon/base/queue.h"
+#include "daemon/broker/amqp_content.h"
 #include "daemon/broker/amqp_link.h"
 #include "daemon/memory/memory.h"
 
@@ -56,13 +57,29 @@ struct memory_queue {
 	UT_hash_handle hh;
 };
 
+/*
+ * A publish that comes on a channel, frame by frame. Nearly all of them are probes, which no queue keeps:
+ * so nothing of it is allocated anew.
+ */
+struct memory_coming {
+	struct memory_message message; /* its texts are those below */
+	char exchange[AMQP_CONTENT_WORD], routing_key[AMQP_CONTENT_WORD];
+	char correlation_id[AMQP_CONTENT_WORD], reply_to[AMQP_CONTENT_WORD];
+	char user_id[AMQP_CONTENT_WORD];
+	char *body; /* owned */
+	size_t room;
+	bool mandatory;
+	uint64_t to_come; /* bytes of its body; UINT64_MAX: its header; 0: nothing comes */
+};
+
 /* Frames on their way, encoded, one way of a channel. */
 struct memory_parcel {
 	TAILQ_ENTRY(memory_parcel) entry;
-	int64_t when;    /* it arrives */
-	int64_t replies; /* to the server: when what it answers arrives */
-	bool silent;     /* to the server: it is not answered */
-	bool crashes;    /* to the server: RabbitMQ would crash on it */
+	int64_t when;     /* it arrives */
+	int64_t replies;  /* to the server: when what it answers arrives */
+	bool silent;      /* to the server: it is not answered */
+	bool unconfirmed; /* to the server: a publish that is never confirmed */
+	bool crashes;     /* to the server: RabbitMQ would crash on it */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -79,18 +96,18 @@ struct memory_channel {
 	uint16_t number;
 	struct memory_connection *connection; /* borrowed */
 	enum memory_channel_state state;
+	uint64_t opening; /* the world's number of its last opening */
 	/* while OPEN: */
 	bool confirms;
 	uint64_t published, confirmed; /* counted while it confirms */
-	uint64_t last_tag;             /* of its deliveries */
+	bool confirms_not;             /* what is being performed */
+	bool confirms_singly; /* some publish was not confirmed, and no other is to be for it */
+	uint64_t last_tag;    /* of its deliveries */
 	unsigned prefetch;
 	struct memory_consumers consumers; /* borrowed; the queues' */
 	struct memory_messages
-	    delivered; /* borrowed; the queues', or owned when theirs was deleted */
-	/* The publish of which header or body are to come. */
-	struct memory_message *coming; /* owned; NULL = none */
-	bool mandatory;
-	uint64_t to_come; /* bytes; UINT64_MAX: its header first */
+	    delivered;                /* borrowed; the queues', or owned when theirs was deleted */
+	struct memory_coming *coming; /* owned; NULL: nothing was published yet */
 
 	struct memory_parcels in, out; /* owned */
 	struct timer arrive, reply;    /* of the first of each; the world's, the client's */
@@ -114,6 +131,7 @@ enum memory_connection_state {
 struct memory_connection {
 	struct memory_world *world;  /* borrowed */
 	const struct broker *broker; /* borrowed; NULL when it is gone or was never ours */
+	enum broker_link which;      /* of that broker's */
 	uint64_t number;             /* never used twice in a world */
 	enum memory_connection_state state;
 	struct memory_link *link;          /* borrowed; NULL: the client is gone */
@@ -133,8 +151,8 @@ struct memory_client {
 	struct memory_world *world; /* borrowed */
 	struct timers *timers;      /* borrowed */
 	struct broker *broker;      /* borrowed; NULL: not made yet */
-	unsigned lanes_max;
 	struct memory_side {
+		unsigned lanes_max;       /* of the next link */
 		struct memory_link *link; /* borrowed; NULL: none now */
 		bool held;                /* none comes up until restored */
 		bool denied;              /* held, in words */
@@ -157,11 +175,13 @@ struct memory_world {
 	struct timers *timers; /* borrowed */
 	struct memory_nature nature;
 	struct amqp_decoder *decoder; /* owned; of both ends: one frame at a time is read */
-	struct memory_queue *queues;  /* owned; hash by name */
+	uint8_t *scratch;             /* owned; what is encoded, until it is a parcel */
+	size_t scratch_size;
+	struct memory_queue *queues;                 /* owned; hash by name */
 	TAILQ_HEAD(, memory_connection) connections; /* owned, but those with a link */
 	TAILQ_HEAD(, memory_client) clients;         /* borrowed */
 	struct memory_connection foreign;            /* one that no broker of ours has */
-	uint64_t last_connection, last_message;
+	uint64_t last_connection, last_opening, last_message, last_seed;
 	bool alarm;
 	bool deletes_by_name;
 };
@@ -173,6 +193,8 @@ memory_now(const struct memory_world *world)
 }
 
 int64_t memory_delay(const struct memory_world *world);
+/* Room for a method, a header and so many bytes of a body, in frames; until it is asked for again. */
+uint8_t *memory_scratch(struct memory_world *world, size_t body);
 
 /* ---- queues (queue.c) ---- */
 
@@ -183,9 +205,9 @@ struct memory_queue *memory_queue_new(
     struct memory_world *world, const char *name, struct memory_connection *owner);
 /* Deletes it; its consumers are told so. */
 void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
-/* Takes the message; it is dropped where the queue keeps none. */
+/* Puts a copy of it there, where the queue keeps any. */
 void memory_queue_add(
-    struct memory_world *world, struct memory_queue *queue, struct memory_message *message);
+    struct memory_world *world, struct memory_queue *queue, const struct memory_message *published);
 /* Messages go to the consumers that have room for them. */
 void memory_queue_deliver(struct memory_world *world, struct memory_queue *queue);
 /* Those that are over their time go. */

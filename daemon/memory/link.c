@@ -41,7 +41,7 @@ link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fie
     amqp_basic_properties_t *properties, amqp_bytes_t body)
 {
 	const size_t most = AMQP_FRAME_MAX - AMQP_FRAME_AROUND;
-	uint8_t *bytes = mem_grow(NULL, 4 + body.len / most, AMQP_FRAME_MAX), *at = bytes;
+	uint8_t *bytes = memory_scratch(memory_of(link)->client->world, body.len), *at = bytes;
 	size_t method, header;
 
 	at += method = amqp_frame_method(at, channel, AMQP_BASIC_PUBLISH_METHOD, fields);
@@ -53,13 +53,12 @@ link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fie
 	if (method > 0 && header > 0 && memory_of(link)->connection != NULL)
 		memory_connection_send(memory_of(link)->connection, channel,
 		    AMQP_BASIC_PUBLISH_METHOD, bytes, (size_t)(at - bytes), amqp_empty_bytes);
-	free(bytes);
 	return method > 0 && header > 0;
 }
 
 /* ---- receiving ---- */
 
-/* RabbitMQ's channel crashes when a client cancels a consumer before consume-ok came (amqp_watch_lane.c). */
+/* RabbitMQ's channel crashes when a client cancels a consumer before consume-ok came (amqp_consumers.c). */
 static void
 note_told(struct memory_link *link, const struct amqp_frame *frame)
 {
@@ -177,7 +176,7 @@ come_up(struct memory_link *link)
 	};
 	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
 	assert(error == NULL);
-	link->base.channel_max = client->lanes_max;
+	link->base.channel_max = side_of(link)->lanes_max;
 	link->base.heartbeat = link->base.config.settings->heartbeat;
 	link->connection = memory_connection_new(world, client->broker, link, client->timers);
 	for (enum amqp_link_state state = AMQP_LINK_START; state < AMQP_LINK_UP; state++)
@@ -310,9 +309,10 @@ memory_client_new(struct memory_world *world, struct timers *timers, unsigned la
 
 	client->world = world;
 	client->timers = timers;
-	client->lanes_max = lanes_max;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		client->sides[i].lanes_max = lanes_max;
 		client->sides[i].why = mem_strdup("");
+	}
 	TAILQ_INSERT_TAIL(&world->clients, client, entry);
 	*ret_dialer =
 	    (struct amqp_dialer){.connect = link_connect, .free = client_free, .ctx = client};

@@ -30,7 +30,8 @@ enum memory_way { MEMORY_OUT = 1, MEMORY_IN = 2 };
 struct memory_performed {
 	const struct broker *broker; /* NULL: it is gone */
 	uint64_t connection;         /* see memory_broker_connection() */
-	uint16_t channel;
+	enum broker_link link;       /* which of the broker's that is, or was */
+	uint64_t channel;            /* a number that no other channel of the world ever has */
 	amqp_method_number_t method;
 	const void *fields; /* borrowed; decoded, as rabbitmq-c has it */
 	const char
@@ -56,7 +57,8 @@ struct memory_nature {
 	int64_t (*delay)(void *ctx);
 	/*
 	 * Whether a method is performed but never answered; what comes behind it on its channel is then
-	 * neither. As often as delay. Plain: no.
+	 * neither. Publishes are performed but never confirmed, and what comes behind them is as ever.
+	 * As often as delay. Plain: no.
 	 */
 	bool (*silent)(void *ctx);
 	/* Whether a publish on a channel with confirms is nacked. Plain: no. */
@@ -89,6 +91,9 @@ struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsi
 struct broker *memory_broker_new_at(struct memory_world *world, struct timers *timers,
     int heartbeat, unsigned lanes_max, uint64_t seed);
 
+/* Most channels of that link, when it comes up next. */
+void memory_broker_set_lanes_max(struct broker *broker, enum broker_link link, unsigned lanes_max);
+
 /*
  * Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue; for one of a foreign
  * connection, or of a broker that was freed, an address that is no broker's).
@@ -114,6 +119,8 @@ void memory_world_publish(struct memory_world *world, const char *queue, const c
 /* The messages of a queue that nobody has got, in order. */
 void memory_world_each_message(const struct memory_world *world, const char *queue,
     void (*fn)(void *ctx, const char *body), void *ctx);
+/* The messages of a queue with that body, those that a channel has and did not acknowledge too. */
+size_t memory_world_copies(const struct memory_world *world, const char *queue, const char *body);
 /* The consumers of a queue, as the world sees them: those whose death it has not noticed, too. */
 size_t memory_world_members(const struct memory_world *world, const char *queue);
 /* The messages in it that were delivered to nobody yet. */

@@ -72,7 +72,7 @@ static void
 send_message(struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields,
     const struct memory_message *message)
 {
-	uint8_t *bytes = mem_grow(NULL, 1, 5 * AMQP_FRAME_MAX + message->len), *at = bytes;
+	uint8_t *bytes = memory_scratch(world_of(channel), message->len), *at = bytes;
 	amqp_basic_properties_t properties = {
 	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG |
 		      (message->correlation_id != NULL ? AMQP_BASIC_CORRELATION_ID_FLAG : 0) |
@@ -97,7 +97,6 @@ send_message(struct memory_channel *channel, bool asked, amqp_method_number_t me
 		at += amqp_frame_body(at, channel->number, message->body + done, len);
 	}
 	memory_channel_put(channel, asked, bytes, (size_t)(at - bytes));
-	free(bytes);
 }
 
 void
@@ -151,9 +150,8 @@ memory_channel_end(struct memory_channel *channel)
 		memory_message_requeue(world, message);
 	}
 	if (channel->coming != NULL)
-		memory_message_free(channel->coming);
-	channel->coming = NULL;
-	channel->confirms = false;
+		channel->coming->to_come = 0;
+	channel->confirms = channel->confirms_singly = false;
 	channel->published = channel->confirmed = channel->last_tag = 0;
 	channel->prefetch = 0;
 	if (channel->state == MEMORY_CHANNEL_OPEN)
@@ -378,10 +376,10 @@ find_delivered(const struct memory_channel *channel, uint64_t tag)
 	return message;
 }
 
-/* ret_body: what is gone now (malloc'ed); NULL: no message. */
+/* queue: room for a name; ret_body: what is gone now (malloc'ed). Both NULL: no message. */
 static struct failure
-basic_ack(
-    struct memory_channel *channel, const amqp_basic_ack_t *ack, char **ret_body, char **ret_queue)
+basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **ret_body,
+    char room[AMQP_CONTENT_WORD], char **ret_queue)
 {
 	struct memory_message *message = find_delivered(channel, ack->delivery_tag);
 	struct memory_queue *queue;
@@ -394,10 +392,24 @@ basic_ack(
 	memory_message_take_back(message, channel);
 	*ret_body = mem_strdup(message->body);
 	if (queue != NULL)
-		*ret_queue = mem_strdup(queue->name);
+		*ret_queue = strcpy(room, queue->name);
 	memory_message_free(message);
 	if (queue != NULL)
 		memory_queue_deliver(world_of(channel), queue);
+	return none;
+}
+
+static struct failure
+basic_reject(struct memory_channel *channel, const amqp_basic_reject_t *reject)
+{
+	struct memory_message *message = find_delivered(channel, reject->delivery_tag);
+
+	assert(reject->requeue);
+	if (message == NULL)
+		return (struct failure){
+		    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
+	memory_message_take_back(message, channel);
+	memory_message_requeue(world_of(channel), message);
 	return none;
 }
 
@@ -431,13 +443,18 @@ confirm(struct memory_channel *channel)
 	const struct memory_nature *nature = &world_of(channel)->nature;
 	bool nacked = nature->nacks != NULL && nature->nacks(nature->ctx);
 
-	if (nacked)
+	if (nacked || channel->confirms_not)
 		memory_channel_confirm(channel);
 	channel->published++;
-	if (nacked)
+	if (channel->confirms_not) {
+		channel->confirmed = channel->published;
+		channel->confirms_singly = true;
+	} else if (nacked) {
 		send_confirm(channel, false);
-	else if (nature->holds_acks == NULL || !nature->holds_acks(nature->ctx))
+	} else if (channel->confirms_singly || nature->holds_acks == NULL ||
+		   !nature->holds_acks(nature->ctx)) {
 		memory_channel_confirm(channel);
+	}
 }
 
 /* To each queue that is bound to the exchange; to the one of that name by the default one. */
@@ -450,13 +467,13 @@ route(struct memory_world *world, const struct memory_message *message)
 	if (message->exchange[0] == '\0') {
 		queue = memory_queue_find(world, message->routing_key);
 		if (queue != NULL)
-			memory_queue_add(world, queue, memory_message_copy(message));
+			memory_queue_add(world, queue, message);
 		return queue != NULL;
 	}
 	HASH_ITER (hh, world->queues, queue, next) {
 		if (queue->exchange == NULL || strcmp(queue->exchange, message->exchange) != 0)
 			continue;
-		memory_queue_add(world, queue, memory_message_copy(message));
+		memory_queue_add(world, queue, message);
 		routed = true;
 	}
 	return routed;
@@ -469,7 +486,8 @@ tell_performed(const struct memory_channel *channel, struct memory_performed wha
 
 	what.broker = channel->connection->broker;
 	what.connection = channel->connection->number;
-	what.channel = channel->number;
+	what.link = channel->connection->which;
+	what.channel = channel->opening;
 	if (what.correlation_id == NULL)
 		what.correlation_id = "";
 	if (nature->performed != NULL)
@@ -490,8 +508,8 @@ static void
 publish(struct memory_channel *channel)
 {
 	struct memory_world *world = world_of(channel);
-	struct memory_message *message = channel->coming;
-	bool routed = route(world, message);
+	const struct memory_message *message = &channel->coming->message;
+	bool routed = route(world, message), mandatory = channel->coming->mandatory;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
 	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
@@ -499,8 +517,7 @@ publish(struct memory_channel *channel)
 	    .routing_key = amqp_cstring_bytes(message->routing_key),
 	};
 
-	channel->coming = NULL;
-	if (!routed && channel->mandatory)
+	if (!routed && mandatory)
 		send_message(channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
 	if (channel->confirms)
 		confirm(channel);
@@ -508,77 +525,95 @@ publish(struct memory_channel *channel)
 				    .queue = message->routing_key,
 				    .body = message->body,
 				    .correlation_id = message->correlation_id,
-				    .returned = !routed && channel->mandatory});
-	memory_message_free(message);
+				    .returned = !routed && mandatory});
 	if (world->alarm)
 		halt(channel->connection);
 	channel->connection->publishes = true;
 }
 
-static struct failure
-basic_publish(struct memory_channel *channel, const amqp_basic_publish_t *fields)
+/* Of AMQP's short strings, so it fits. */
+static char *
+keep_word(char room[AMQP_CONTENT_WORD], amqp_bytes_t word)
 {
-	struct memory_message *message = memory_message_new("", 0);
-
-	free(message->exchange);
-	free(message->routing_key);
-	message->exchange = text_of(fields->exchange);
-	message->routing_key = text_of(fields->routing_key);
-	channel->coming = message;
-	channel->mandatory = fields->mandatory;
-	channel->to_come = UNANNOUNCED;
-	return none;
+	assert(word.len < AMQP_CONTENT_WORD);
+	memcpy(room, word.bytes, word.len);
+	room[word.len] = '\0';
+	return room;
 }
 
 static char *
-word_of(amqp_flags_t given, amqp_bytes_t word)
+keep_property(char room[AMQP_CONTENT_WORD], amqp_flags_t given, amqp_bytes_t word)
 {
-	return given != 0 ? text_of(word) : NULL;
+	return given != 0 ? keep_word(room, word) : NULL;
+}
+
+static struct failure
+basic_publish(struct memory_channel *channel, const amqp_basic_publish_t *fields)
+{
+	struct memory_coming *coming = channel->coming;
+
+	if (coming == NULL)
+		channel->coming = coming = mem_alloc(sizeof(*coming));
+	coming->message = (struct memory_message){
+	    .exchange = keep_word(coming->exchange, fields->exchange),
+	    .routing_key = keep_word(coming->routing_key, fields->routing_key),
+	    .expires = INT64_MAX,
+	};
+	coming->mandatory = fields->mandatory;
+	coming->to_come = UNANNOUNCED;
+	return none;
 }
 
 static void
 take_header(struct memory_channel *channel, const struct amqp_frame *frame)
 {
 	const amqp_basic_properties_t *properties = frame->fields;
-	struct memory_message *message = channel->coming;
+	struct memory_coming *coming = channel->coming;
+	struct memory_message *message = &coming->message;
 	amqp_flags_t flags = properties->_flags;
-	char *expiration = word_of(flags & AMQP_BASIC_EXPIRATION_FLAG, properties->expiration);
+	char expiration[AMQP_CONTENT_WORD];
 
-	message->correlation_id =
-	    word_of(flags & AMQP_BASIC_CORRELATION_ID_FLAG, properties->correlation_id);
-	message->reply_to = word_of(flags & AMQP_BASIC_REPLY_TO_FLAG, properties->reply_to);
-	message->user_id = word_of(flags & AMQP_BASIC_USER_ID_FLAG, properties->user_id);
+	message->correlation_id = keep_property(coming->correlation_id,
+	    flags & AMQP_BASIC_CORRELATION_ID_FLAG, properties->correlation_id);
+	message->reply_to =
+	    keep_property(coming->reply_to, flags & AMQP_BASIC_REPLY_TO_FLAG, properties->reply_to);
+	message->user_id =
+	    keep_property(coming->user_id, flags & AMQP_BASIC_USER_ID_FLAG, properties->user_id);
 	message->persistent = properties->delivery_mode == AMQP_DELIVERY_PERSISTENT;
-	if (expiration != NULL)
+	if (flags & AMQP_BASIC_EXPIRATION_FLAG)
 		message->expires =
-		    memory_now(world_of(channel)) + strtoll(expiration, NULL, 10) * NSEC_PER_MSEC;
-	free(expiration);
-	channel->to_come = frame->body_size;
+		    memory_now(world_of(channel)) +
+		    strtoll(keep_word(expiration, properties->expiration), NULL, 10) *
+			NSEC_PER_MSEC;
+	coming->to_come = frame->body_size;
+	if (coming->room <= frame->body_size) {
+		coming->room = (size_t)frame->body_size + 1;
+		coming->body = mem_grow(coming->body, coming->room, 1);
+	}
+	message->body = coming->body;
+	message->body[0] = '\0';
 }
 
 static void
-take_body(struct memory_channel *channel, amqp_bytes_t body)
+take_body(struct memory_coming *coming, amqp_bytes_t body)
 {
-	struct memory_message *message = channel->coming;
-	char *whole = mem_alloc(message->len + body.len + 1);
+	struct memory_message *message = &coming->message;
 
-	memcpy(whole, message->body, message->len);
-	memcpy(whole + message->len, body.bytes, body.len);
-	free(message->body);
-	message->body = whole;
+	memcpy(message->body + message->len, body.bytes, body.len);
 	message->len += body.len;
-	channel->to_come -= body.len;
+	message->body[message->len] = '\0';
+	coming->to_come -= body.len;
 }
 
 static void
 take_content(struct memory_channel *channel, const struct amqp_frame *frame)
 {
-	assert(channel->coming != NULL);
+	assert(channel->coming != NULL && channel->coming->to_come > 0);
 	if (frame->type == AMQP_FRAME_HEADER)
 		take_header(channel, frame);
 	else
-		take_body(channel, frame->body);
-	if (channel->to_come == 0)
+		take_body(channel->coming, frame->body);
+	if (channel->coming->to_come == 0)
 		publish(channel);
 }
 
@@ -610,28 +645,29 @@ perform_simple(struct memory_channel *channel, const struct amqp_frame *frame)
 	}
 }
 
+/* Into room; NULL: it names none. */
 static char *
-queue_of(const struct amqp_frame *frame)
+queue_of(const struct amqp_frame *frame, char room[AMQP_CONTENT_WORD])
 {
 	switch (frame->method) {
 	case AMQP_QUEUE_DECLARE_METHOD:
-		return text_of(((const amqp_queue_declare_t *)frame->fields)->queue);
+		return keep_word(room, ((const amqp_queue_declare_t *)frame->fields)->queue);
 	case AMQP_QUEUE_DELETE_METHOD:
-		return text_of(((const amqp_queue_delete_t *)frame->fields)->queue);
+		return keep_word(room, ((const amqp_queue_delete_t *)frame->fields)->queue);
 	case AMQP_QUEUE_BIND_METHOD:
-		return text_of(((const amqp_queue_bind_t *)frame->fields)->queue);
+		return keep_word(room, ((const amqp_queue_bind_t *)frame->fields)->queue);
 	case AMQP_BASIC_CONSUME_METHOD:
-		return text_of(((const amqp_basic_consume_t *)frame->fields)->queue);
+		return keep_word(room, ((const amqp_basic_consume_t *)frame->fields)->queue);
 	case AMQP_BASIC_GET_METHOD:
-		return text_of(((const amqp_basic_get_t *)frame->fields)->queue);
+		return keep_word(room, ((const amqp_basic_get_t *)frame->fields)->queue);
 	default:
 		return NULL;
 	}
 }
 
 static struct failure
-perform(
-    struct memory_channel *channel, const struct amqp_frame *frame, char **queue, char **ret_body)
+perform(struct memory_channel *channel, const struct amqp_frame *frame,
+    char room[AMQP_CONTENT_WORD], char **queue, char **ret_body)
 {
 	switch (frame->method) {
 	case AMQP_QUEUE_DECLARE_METHOD:
@@ -645,7 +681,9 @@ perform(
 	case AMQP_BASIC_GET_METHOD:
 		return basic_get(channel, *queue);
 	case AMQP_BASIC_ACK_METHOD:
-		return basic_ack(channel, frame->fields, ret_body, queue);
+		return basic_ack(channel, frame->fields, ret_body, room, queue);
+	case AMQP_BASIC_REJECT_METHOD:
+		return basic_reject(channel, frame->fields);
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return basic_publish(channel, frame->fields);
 	case AMQP_BASIC_CANCEL_METHOD:
@@ -661,8 +699,8 @@ perform(
 static void
 perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
 {
-	char *queue = queue_of(frame), *body = NULL;
-	struct failure failure = perform(channel, frame, &queue, &body);
+	char room[AMQP_CONTENT_WORD], *queue = queue_of(frame, room), *body = NULL;
+	struct failure failure = perform(channel, frame, room, &queue, &body);
 
 	if (failure.code != 0)
 		send_close(channel, true, frame->method, failure);
@@ -672,7 +710,6 @@ perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
 					    .queue = queue,
 					    .body = body,
 					    .code = failure.code});
-	free(queue);
 	free(body);
 }
 
@@ -706,6 +743,7 @@ open_channel(struct memory_channel *channel)
 		return;
 	}
 	channel->state = MEMORY_CHANNEL_OPEN;
+	channel->opening = ++channel->connection->world->last_opening;
 	reply(channel, AMQP_CHANNEL_OPEN_OK_METHOD, &ok);
 }
 

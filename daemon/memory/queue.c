@@ -263,10 +263,14 @@ memory_queue_deliver(struct memory_world *world, struct memory_queue *queue)
 /* One that lives for no time reaches a consumer that is ready, or nobody. */
 void
 memory_queue_add(
-    struct memory_world *world, struct memory_queue *queue, struct memory_message *message)
+    struct memory_world *world, struct memory_queue *queue, const struct memory_message *published)
 {
 	struct memory_consumer *consumer;
+	struct memory_message *message;
 
+	if (queue->length_max == 0 && TAILQ_EMPTY(&queue->consumers))
+		return;
+	message = memory_message_copy(published);
 	message->order = ++world->last_message;
 	TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
 	if (TAILQ_FIRST(&queue->ready) == message && (consumer = next_consumer(queue)) != NULL)

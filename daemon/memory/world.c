@@ -25,6 +25,18 @@ decoder_new(void)
 	return decoder;
 }
 
+uint8_t *
+memory_scratch(struct memory_world *world, size_t body)
+{
+	size_t size = (4 + 2 * (body / (AMQP_FRAME_MAX - AMQP_FRAME_AROUND))) * AMQP_FRAME_MAX;
+
+	if (size > world->scratch_size) {
+		world->scratch = mem_grow(world->scratch, size, 1);
+		world->scratch_size = size;
+	}
+	return world->scratch;
+}
+
 struct memory_world *
 memory_world_new(struct timers *timers, const struct memory_nature *nature)
 {
@@ -57,6 +69,7 @@ memory_world_free(struct memory_world *world)
 		memory_queue_delete(world, queue, false);
 	}
 	amqp_decoder_free(world->decoder);
+	free(world->scratch);
 	free(world);
 }
 
@@ -78,6 +91,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	    .backoff_most = 1,
 	    .side_idle = INT64_MAX / 4,
 	    .name = "memory",
+	    .replays = true,
 	};
 	struct amqp_dialer dialer;
 	struct memory_client *client = memory_client_new(world, timers, lanes_max, &dialer);
@@ -89,7 +103,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 struct broker *
 memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 {
-	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, 1);
+	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, ++world->last_seed);
 }
 
 static struct memory_client *
@@ -105,6 +119,12 @@ connection_of(const struct broker *broker, enum broker_link which)
 	const struct memory_link *link = client_of(broker)->sides[which].link;
 
 	return link != NULL ? link->connection : NULL;
+}
+
+void
+memory_broker_set_lanes_max(struct broker *broker, enum broker_link which, unsigned lanes_max)
+{
+	client_of(broker)->sides[which].lanes_max = lanes_max;
 }
 
 void
@@ -191,11 +211,13 @@ memory_broker_each_lane(const struct broker *broker, enum broker_link which,
 		return;
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
 		/* RabbitMQ closes those that read, or were asked something that it refuses. */
-		if (channel->number != 0 && channel->state == MEMORY_CHANNEL_OPEN &&
-		    (!TAILQ_EMPTY(&channel->consumers) ||
-			amqp_lanes_on_channel(lanes_of(broker, which), channel->number) != 0))
+		if (channel->number != 0 &&
+		    (channel->silenced || (channel->state == MEMORY_CHANNEL_OPEN &&
+					      (!TAILQ_EMPTY(&channel->consumers) ||
+						  amqp_lanes_on_channel(lanes_of(broker, which),
+						      channel->number) != 0))))
 			fn(ctx, lane_of(broker, which, channel->number),
-			    channel->stalled || connection->frozen);
+			    channel->silenced || connection->frozen);
 	}
 }
 
@@ -344,6 +366,7 @@ memory_world_publish(struct memory_world *world, const char *name, const char *b
 	if (queue->auto_delete)
 		message->correlation_id = mem_strdup(body);
 	memory_queue_add(world, queue, message);
+	memory_message_free(message);
 }
 
 void
@@ -357,6 +380,22 @@ memory_world_each_message(const struct memory_world *world, const char *name,
 		return;
 	TAILQ_FOREACH (message, &queue->ready, of_queue)
 		fn(ctx, message->body);
+}
+
+size_t
+memory_world_copies(const struct memory_world *world, const char *name, const char *body)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+	const struct memory_message *message;
+	size_t copies = 0;
+
+	if (queue == NULL)
+		return 0;
+	TAILQ_FOREACH (message, &queue->ready, of_queue)
+		copies += strcmp(message->body, body) == 0;
+	TAILQ_FOREACH (message, &queue->delivered, of_queue)
+		copies += strcmp(message->body, body) == 0;
+	return copies;
 }
 
 size_t

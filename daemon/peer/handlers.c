@@ -182,6 +182,7 @@ static void
 handle_await(const struct call *call)
 {
 	const struct lock_await await = {
+	    .uid = call->conn->subject.uid,
 	    .name = call->params->name,
 	    .slot = call->params->slot,
 	    .taken = call->params->state == METHOD_SLOT_TAKEN,

@@ -379,6 +379,48 @@ START_TEST(test_many_lines)
 }
 END_TEST
 
+/* Priorities of one line are members that share channels, and each is told by its own. */
+START_TEST(test_many_priorities)
+{
+	static const char *const queue = "priorities-W";
+
+	for (int priority = 0; priority < MANY; priority++)
+		rig_join(one, queue, priority, 1);
+	rig_wait(rig_line_told(one, queue, BROKER_LINE_JOINED) == MANY);
+	ck_assert_int_eq(rig_count(three, queue), MANY);
+	for (int priority = MANY - 1; priority >= 0; priority--) {
+		rig_wake(three, queue, 1);
+		rig_wait(hints(one) == (unsigned)(MANY - priority));
+		ck_assert_int_eq(last_hint(one)->priority, priority);
+		rig_leave_line(one, queue, priority);
+		if (priority % 50 == 0)
+			rig_wait(rig_count(three, queue) == priority);
+	}
+	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_le(rig_counts(one, BROKER_SIDE).lanes_opened, MANY / 10);
+}
+END_TEST
+
+/* A hint that comes to who has just left is not lost: the next one has it. */
+START_TEST(test_a_hint_for_who_leaves_goes_to_the_next)
+{
+	static const char *const queue = "leaves-W";
+
+	joined(two, queue, 0, 4);
+	for (unsigned i = 1; i <= 50; i++) {
+		joined(one, queue, 5, 1);
+		rig_wake(three, queue, (int)i);
+		if (i % 2 == 0)
+			rig_pass();
+		rig_leave_line(one, queue, 5);
+		rig_wait(hints(one) + hints(two) == i);
+	}
+	pass_for(100 * NSEC_PER_MSEC);
+	ck_assert_uint_eq(hints(one) + hints(two), 50);
+	ck_assert_int_eq(rig_count(three, queue), 1);
+}
+END_TEST
+
 /* Owed during an alarm; the hold link, and those who do not publish, go on. */
 START_TEST(test_alarm)
 {
@@ -444,6 +486,8 @@ lines_suite(void)
 	tcase_add_test(tcase, test_foreign_hints);
 	tcase_add_test(tcase, test_refused);
 	tcase_add_test(tcase, test_many_lines);
+	tcase_add_test(tcase, test_many_priorities);
+	tcase_add_test(tcase, test_a_hint_for_who_leaves_goes_to_the_next);
 	tcase_add_test(tcase, test_alarm);
 	tcase_add_test(tcase, test_the_broker_restarts);
 	suite_add_tcase(suite, tcase);

@@ -23,20 +23,28 @@ told(enum broker_line_news news)
 	return rig_line_told(one, "w", news);
 }
 
+/* The consume of w on a channel has come, for the first time or once more. */
 static void
-put_opened(void)
+asked_on(uint16_t channel, unsigned times)
 {
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+	rig_wait(evil_saw(channel, AMQP_BASIC_CONSUME_METHOD) == times);
+	put_bare(evil.bytes, channel, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, channel, AMQP_QUEUE_DECLARE_OK_METHOD);
+	put_bare(evil.bytes, channel, AMQP_BASIC_QOS_OK_METHOD);
 }
 
-/* The consume of w on channel 1 has come, for the first time or once more. */
 static void
 asked(unsigned times)
 {
+	asked_on(1, times);
+}
+
+/* The same on a channel that is open already. */
+static void
+asked_too(unsigned times)
+{
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == times);
-	put_opened();
-	put_bare(evil.bytes, 1, AMQP_BASIC_QOS_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
 }
 
 static void
@@ -59,7 +67,7 @@ START_TEST(test_the_line_goes_between_declare_and_consume)
 		evil_say();
 	}
 	asked(4);
-	put_consume_ok(evil.bytes, 1, "l1");
+	put_consume_ok(evil.bytes, 1, "l4");
 	evil_say();
 	rig_wait(told(BROKER_LINE_JOINED) == 1);
 	ck_assert_uint_eq(one->line_count, 1);
@@ -116,12 +124,110 @@ START_TEST(test_cancelled_with_a_hint_on_its_way)
 	rig_wait(told(BROKER_LINE_LEFT) == 1);
 	ck_assert_uint_eq(told(BROKER_LINE_HINT), 1);
 	ck_assert_int_eq(one->lines[1].slot, 3);
-	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
-	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 1);
-	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
+	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 1);
+	/* On the same channel: nothing is wrong with that. */
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
+	ck_assert_uint_eq(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD), 2);
+	ck_assert_uint_eq(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD), 0);
+}
+END_TEST
+
+/* Of another priority, or of another line; the credit is said when it is another than the last. */
+START_TEST(test_members_share_a_channel)
+{
+	joined();
+	rig_join(one, "w", 6, 1);
+	asked_too(2);
+	put_consume_ok(evil.bytes, 1, "l2");
 	evil_say();
-	rig_wait(
-	    evil_saw(1, AMQP_BASIC_CONSUME_METHOD) + evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 2);
+	rig_wait(told(BROKER_LINE_JOINED) == 2);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 1);
+	rig_join(one, "v", 5, 2);
+	asked_too(3);
+	put_consume_ok(evil.bytes, 1, "l3");
+	put_deliver(evil.bytes, 1, "l3", 1);
+	put_header(evil.bytes, 1, 0, "4");
+	put_deliver(evil.bytes, 1, "l2", 2);
+	put_header(evil.bytes, 1, 0, "3");
+	evil_say();
+	rig_wait(one->line_count == 5);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 2);
+	ck_assert_str_eq(one->lines[3].queue, "v");
+	ck_assert_int_eq(one->lines[3].slot, 4);
+	ck_assert_str_eq(one->lines[4].queue, "w");
+	ck_assert_int_eq(one->lines[4].priority, 6);
+	ck_assert_int_eq(one->lines[4].slot, 3);
+	rig_leave_line(one, "w", 6);
+	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD), 0);
+	ck_assert_uint_eq(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD), 0);
+}
+END_TEST
+
+/* A cancel before consume-ok would cost the link (amqp_consumers.c). */
+START_TEST(test_who_leaves_while_joining_is_cancelled_later)
+{
+	rig_join(one, "w", 5, 1);
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
+	rig_leave_line(one, "w", 5);
+	/* The same member anew is another consumer, on another channel until the first is answered. */
+	rig_join(one, "w", 5, 1);
+	asked_on(2, 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
+	asked(1);
+	put_consume_ok(evil.bytes, 1, "l1");
+	put_deliver(evil.bytes, 1, "l1", 1);
+	put_header(evil.bytes, 1, 0, "4");
+	evil_say();
+	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
+	/* What was delivered to it goes to others. */
+	rig_wait(evil_saw(1, AMQP_BASIC_REJECT_METHOD) == 1);
+	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
+	ck_assert_uint_eq(one->line_count, 0);
+	put_consume_ok(evil.bytes, 2, "l2");
+	evil_say();
+	rig_wait(told(BROKER_LINE_JOINED) == 1);
+}
+END_TEST
+
+/* They join anew. */
+START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
+{
+	joined();
+	rig_join(one, "v", 5, 1);
+	asked_too(2);
+	put_channel_close(
+	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'v'", AMQP_BASIC_CONSUME_METHOD);
+	evil_say();
+	rig_wait(told(BROKER_LINE_LEFT) == 1);
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3 &&
+		 evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
+	/* Whichever channel w is on: l3 and l4 are w's and v's, in some order. */
+	for (uint16_t channel = 1; channel <= 2; channel++) {
+		put_bare(evil.bytes, channel, AMQP_CHANNEL_OPEN_OK_METHOD);
+		put_bare(evil.bytes, channel, AMQP_QUEUE_DECLARE_OK_METHOD);
+		put_bare(evil.bytes, channel, AMQP_BASIC_QOS_OK_METHOD);
+		put_consume_ok(evil.bytes, channel, channel == 1 ? "l3" : "l4");
+	}
+	evil_say();
+	rig_wait(told(BROKER_LINE_JOINED) == 2);
+	rig_wait(rig_line_told(one, "v", BROKER_LINE_JOINED) == 1);
+}
+END_TEST
+
+/* A hundred of one line do not come before the one of another. */
+START_TEST(test_lines_take_turns)
+{
+	for (int priority = 0; priority < 20; priority++)
+		rig_join(one, "many", priority, 1);
+	rig_join(one, "w", 0, 1);
+	/* Four are being placed, and one of them is w. */
+	rig_wait(evil_saw(4, AMQP_BASIC_CONSUME_METHOD) == 1);
+	asked_on(2, 1);
+	put_consume_ok(evil.bytes, 2, "l2");
+	evil_say();
+	rig_wait(told(BROKER_LINE_JOINED) == 1);
+	ck_assert_uint_eq(evil_saw(5, AMQP_CHANNEL_OPEN_METHOD), 0);
 }
 END_TEST
 
@@ -214,13 +320,19 @@ lie_method_in_a_message(void)
 }
 
 static void
+lie_declare_ok(void)
+{
+	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
+}
+
+static void
 lie_return(void)
 {
 	put_bare(evil.bytes, 1, AMQP_BASIC_RETURN_METHOD);
 }
 
-static void (*const lies[])(void) = {
-    lie_header_alone, lie_ok_of_another, lie_ok_twice, lie_method_in_a_message, lie_return};
+static void (*const lies[])(void) = {lie_header_alone, lie_ok_of_another, lie_ok_twice,
+    lie_method_in_a_message, lie_declare_ok, lie_return};
 
 START_TEST(test_lies)
 {
@@ -245,6 +357,10 @@ scripted_lines_suite(void)
 	tcase_add_test(tcase, test_refused);
 	tcase_add_test(tcase, test_one_consumer_is_placed_at_a_time);
 	tcase_add_test(tcase, test_cancelled_with_a_hint_on_its_way);
+	tcase_add_test(tcase, test_members_share_a_channel);
+	tcase_add_test(tcase, test_who_leaves_while_joining_is_cancelled_later);
+	tcase_add_test(tcase, test_a_refusal_puts_out_all_on_the_channel_once);
+	tcase_add_test(tcase, test_lines_take_turns);
 	tcase_add_test(tcase, test_a_hint_comes_back);
 	tcase_add_test(tcase, test_the_user_has_another_name);
 	tcase_add_test(tcase, test_members_leave_channels_to_others);

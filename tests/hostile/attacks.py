@@ -272,20 +272,15 @@ def locks(it):
                     peer.ask("acquire", name=f"hostile/{at}-{peer.last_id % 16}", kind="mutex")
 
 
-def awaits(it, peers=20):
+def awaits(it):
     """Awaits of slots that nobody takes: as many as one user may have waiting."""
-    for at, peer in enumerate(it.connect(peers)):
+    for at, peer in enumerate(it.connect(20)):
         for slot in range(1, 1001):
             peer.ask("await", name=f"hostile/{at}", slot=slot, state="taken")
         it.pump(0.01)
     it.settle()
     while True:
         it.pump(1)
-
-
-def few_awaits(it):
-    """A quarter of them."""
-    awaits(it, 5)
 
 
 def priorities(it):

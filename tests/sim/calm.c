@@ -206,6 +206,9 @@ settling_time(const struct sim *sim)
 		time += TROUBLE_LATEST * sim->plan.settings.request_timeout;
 	if (sim->plan.troubles & 1U << TROUBLE_SILENCE)
 		time += MEMORY_PROBE_TIMEOUT + (int64_t)sim->book.belief_count * (HEARTBEAT / 3);
+	/* Who looked before it heard that the alarm was over looks again. */
+	if (sim->plan.troubles & 1U << TROUBLE_ALARM)
+		time += sim->plan.settings.reprobe + sim->plan.settings.reprobe / 8;
 	return time;
 }
 

@@ -17,7 +17,9 @@ void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_i
 void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id);
 void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 void check_admin_work(struct sim *sim, const struct memory_performed *what, struct queue_id id);
-void check_directory(struct sim *sim, int daemon, const struct memory_performed *what);
+/* lock: which is entered or taken out; NULL: none is. */
+void check_directory(
+    struct sim *sim, int daemon, const struct memory_performed *what, const char *lock);
 /* When the last of it was deleted. */
 void check_gone(struct sim *sim, int name, int daemon);
 /* When its slots or its entry have changed. */

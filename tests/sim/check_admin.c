@@ -31,16 +31,16 @@ check_admin_work(struct sim *sim, const struct memory_performed *what, struct qu
  * its administration mutex, or had it on this link until nobody waited for that any more.
  */
 void
-check_directory(struct sim *sim, int daemon, const struct memory_performed *what)
+check_directory(struct sim *sim, int daemon, const struct memory_performed *what, const char *lock)
 {
 	if (memory_world_owner(sim->world, queue_directory_mutex()) != what->connection)
 		check_fail(sim, 11, "connection %d used the directory without its mutex",
 		    (int)what->connection);
-	else if (what->name != NULL && daemon >= 0 &&
-		 sim->truth.names[queue_lock_find(what->name)].work[daemon].connection !=
+	else if (lock != NULL && daemon >= 0 &&
+		 sim->truth.names[queue_lock_find(lock)].work[daemon].connection !=
 		     what->connection)
 		check_fail(sim, 11, "connection %d changed the entry of %s without its mutex",
-		    (int)what->connection, what->name);
+		    (int)what->connection, lock);
 }
 
 /* A semaphore is entered before its first slot is there, and taken out after
@@ -327,14 +327,11 @@ check_awaited(struct sim *sim, const struct ask *ask)
 	bool has = memory_world_has(sim->world, queue_b(ask->name, ask->slot), NULL);
 	bool came = slot->b_came > ask->since;
 
-	bool slots[SLOTS_KNOWN + 1] = {false};
-
-	slots[ask->slot] = true;
 	if (ask->taken ? !ask->was_taken && !came : ask->was_taken && has && !came)
 		check_fail(sim, 13, "%s is said to be %s, and was not",
 		    queue_b(ask->name, ask->slot), ask->taken ? "taken" : "free");
 	else if (!ask->taken &&
-		 !probes_saw_gone(&sim->daemons[ask->daemon], ask->name, slots, ask->since))
+		 !probes_saw_free(&sim->daemons[ask->daemon], ask->name, ask->slot, ask->since))
 		check_fail(sim, 13, "%s is said to be free, and was not seen so twice",
 		    queue_b(ask->name, ask->slot));
 }

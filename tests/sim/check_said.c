@@ -1,6 +1,7 @@
 #include "tests/sim/check.h"
 
 #include "protocol/reason.h"
+#include "tests/sim/trouble.h"
 
 /* ---- acquire ---- */
 
@@ -17,8 +18,8 @@ check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock
 		    sim, 2, "granted %s, which this link has not claimed", queue_b(name, slot));
 	else if (check_has_passed(sim, daemon, name, slot))
 		check_handed_on(sim, daemon, name, answer);
-	else if (slot != 0 &&
-		 (deeds->a_seen < deeds->claimed || deeds->a_seen_lane != deeds->claimed_lane))
+	else if (slot != 0 && (deeds->a_seen < deeds->claimed ||
+				  deeds->a_seen_channel != deeds->claimed_channel))
 		check_fail(sim, 2, "granted %s, and A was not seen since it was claimed",
 		    queue_b(name, slot));
 }
@@ -136,7 +137,14 @@ check_no_such_lock(struct sim *sim, const struct ask *ask)
 bool
 check_was_alarm(const struct sim *sim, uint64_t since)
 {
-	return sim->alarm || sim->alarm_ended >= since;
+	int64_t news = 10 * sim->plan.usual; /* of its end, on their way */
+
+	if (sim->plan.troubles & 1U << TROUBLE_LATE)
+		news = TROUBLE_LATEST * sim->plan.settings.request_timeout;
+	return sim->alarm || sim->alarm_ended >= since ||
+	       (sim->now < sim->waits.settled && sim->alarm_ended != 0 &&
+		   ((sim->plan.troubles & NEWS_MAY_BE_HELD_UP) != 0 ||
+		       sim->now - sim->alarm_ended_at <= news));
 }
 
 /* At its deadline, or when the daemon could act again. */

@@ -8,6 +8,9 @@
 #include "tests/sim/tap.h"
 #include "tests/sim/ways.h"
 
+/* More than are needed: what lacks one waits for longer than the invariants allow. */
+#define SIDE_LANES_MAX 100
+
 /* ---- the ear ---- */
 
 static void
@@ -171,14 +174,13 @@ daemon_start(struct sim *sim, int number)
 	    .sim = sim, .number = number, .reprobe = sim->plan.settings.reprobe};
 	daemon->heard = timers_new(&sim->clock);
 	daemon->own = timers_new(&sim->clock);
-	daemon->broker =
-	    memory_broker_new(sim->world, HEARTBEAT / NSEC_PER_SEC, sim->plan.lanes_max);
-	memory_broker_set_timers(daemon->broker, daemon->heard);
-	probes_watch(daemon);
-	tap_broker(daemon);
+	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,
+	    sim->plan.lanes_max, dice_next(&sim->dice));
+	memory_broker_set_lanes_max(daemon->broker, BROKER_SIDE, SIDE_LANES_MAX);
+	probes_init(daemon);
+	tap_init(daemon);
 	daemon->engine = lock_engine_new(
 	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &listener);
-	tap_engine(daemon);
 	ways_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);

@@ -11,14 +11,9 @@ struct probes_asked {
 	struct sim_daemon *daemon;
 	struct broker_probe_done done; /* the engine's */
 	struct queue_id *queues;       /* owned */
+	uint64_t began;                /* moment */
 	TAILQ_ENTRY(probes_asked) entry;
 };
-
-/* The broker's own, and the same with our probe. */
-static const struct broker_ops *real;
-static struct broker_ops watched;
-/* Whose daemons these are: one schedule runs at a time. */
-static struct sim *running;
 
 /* The wait with that number; the oldest gives way to a new one. */
 static struct seen_wait *
@@ -37,14 +32,27 @@ wait_of(struct sim_daemon *daemon, uint64_t id, int name)
 }
 
 static void
+see_slot(struct seen_slot *slot, const struct probes_asked *asked, enum broker_answer answer)
+{
+	if (answer == BROKER_ABSENT)
+		*slot = (struct seen_slot){.last = asked->began, .before = slot->last};
+	else if (answer == BROKER_OK)
+		*slot = (struct seen_slot){0};
+}
+
+/* Number 0: of slots that are awaited, of any names. */
+static void
 on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
 	struct probes_asked *asked = ctx;
 	struct sim_daemon *daemon = asked->daemon;
 	struct broker_probe_done done = asked->done;
-	struct seen_wait *wait = wait_of(daemon, id, asked->queues[0].name);
+	struct seen_wait *wait = id == 0 ? NULL : wait_of(daemon, id, asked->queues[0].name);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; id == 0 && i < count; i++)
+		see_slot(&daemon->awaited[asked->queues[i].name][asked->queues[i].slot], asked,
+		    answers[i]);
+	for (size_t i = 0; id != 0 && i < count; i++) {
 		unsigned *absent = &wait->absent[asked->queues[i].slot];
 
 		if (answers[i] == BROKER_ABSENT)
@@ -58,39 +66,30 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	done.fn(done.ctx, done.id, answers, count);
 }
 
-static void
-probe(struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
+struct broker_probe_done
+probes_ask(struct sim_daemon *daemon, const char *const *queues, size_t count,
+    struct broker_probe_done done)
 {
-	struct sim_daemon *daemon = running->daemons;
 	struct probes_asked *asked;
 
-	while (daemon->broker != broker)
-		daemon++;
-	if (queue_find(queues[0]).part != QUEUE_B || queue_find(queues[0]).slot == 0) {
-		real->probe(broker, queues, count, done);
-		return;
-	}
+	if (queue_find(queues[0]).part != QUEUE_B || queue_find(queues[0]).slot == 0)
+		return done;
 	asked = mem_alloc(sizeof(*asked));
 	asked->daemon = daemon;
 	asked->done = done;
 	asked->queues = mem_alloc(count * sizeof(*asked->queues));
 	for (size_t i = 0; i < count; i++)
 		asked->queues[i] = queue_find(queues[i]);
-	wait_of(daemon, done.id, asked->queues[0].name);
+	asked->began = daemon->sim->truth.moment;
+	if (done.id != 0)
+		wait_of(daemon, done.id, asked->queues[0].name);
 	TAILQ_INSERT_TAIL(&daemon->asked, asked, entry);
-	real->probe(broker, queues, count, (struct broker_probe_done){on_probed, asked, done.id});
+	return (struct broker_probe_done){on_probed, asked, done.id};
 }
 
 void
-probes_watch(struct sim_daemon *daemon)
+probes_init(struct sim_daemon *daemon)
 {
-	struct broker_base *base = (struct broker_base *)daemon->broker;
-
-	running = daemon->sim;
-	real = base->ops;
-	watched = *real;
-	watched.probe = probe;
-	base->ops = &watched;
 	TAILQ_INIT(&daemon->asked);
 }
 
@@ -119,4 +118,12 @@ probes_saw_gone(const struct sim_daemon *daemon, int name, const bool *wanted, u
 			return true;
 	}
 	return false;
+}
+
+bool
+probes_saw_free(const struct sim_daemon *daemon, int name, int slot, uint64_t since)
+{
+	const struct seen_slot *seen = &daemon->awaited[name][slot];
+
+	return seen->before != 0 && seen->before >= since;
 }

@@ -7,6 +7,7 @@
 
 #define TEXT_SIZE 16
 #define DIRECTORY "lockbroker="
+#define INBOX DIRECTORY "inbox="
 
 /* The names by one template. */
 struct texts {
@@ -166,6 +167,12 @@ read_slot(const char **at)
 	while (**at >= '0' && **at <= '9')
 		slot = slot * 10 + *(*at)++ - '0';
 	return slot;
+}
+
+bool
+queue_is_locks(const char *queue)
+{
+	return queue[0] != '\0' && strncmp(queue, INBOX, strlen(INBOX)) != 0;
 }
 
 struct queue_id

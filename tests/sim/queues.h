@@ -45,6 +45,8 @@ const char *queue_directory_mutex(void);
 const char *queue_text(struct queue_id id);
 /* Which lock has that name. */
 int queue_lock_find(const char *name);
+/* Whether it is one of those; others are inboxes of daemons, or no queue. */
+bool queue_is_locks(const char *queue);
 /* Which queue has that name; one of ours. A mutex that is two things is the admin mutex. */
 struct queue_id queue_find(const char *queue);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "daemon/config/keys.h"
 #include "tests/sim/calm.h"
 #include "tests/sim/check.h"
@@ -73,7 +74,6 @@ sim_next(struct sim *sim, int64_t until)
 		sim->now = next;
 	sim->truth.moment++;
 	timers_run(turn.timers);
-	truth_see_links(sim);
 	check_step(sim);
 	if (sim->truth.moment > EVENTS_MOST)
 		check_fail(sim, 0, "it goes on and on");
@@ -183,11 +183,24 @@ put_slots(struct sim *sim)
 	}
 }
 
+/* What daemons log is part of the trace, where that is wanted. */
+static void
+on_log(void *ctx, enum log_level level, const char *line)
+{
+	const struct sim *sim = ctx;
+
+	(void)level;
+	if (sim->trace.aloud)
+		printf("# %13.6f ms  log: %s\n", (double)(sim->now - sim->trace.began) / 1e6, line);
+}
+
 static void
 start(struct sim *sim, uint64_t seed, bool aloud)
 {
 	struct memory_nature nature;
 
+	log_set_level(aloud ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
+	log_set_sink(on_log, sim);
 	memset(sim, 0, sizeof(*sim));
 	sim->seed = seed;
 	sim->dice.state = seed;

@@ -72,6 +72,11 @@ enum trouble {
 #define NEWS_MAY_BE_LATE                                                                           \
 	(~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_LINES))
 
+/* The troubles by which a daemon does not hear what it was told. */
+#define NEWS_MAY_BE_HELD_UP                                                                        \
+	(1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |                       \
+	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART)
+
 /* What is fixed for the whole schedule. */
 struct plan {
 	int daemons, names, peers;
@@ -109,6 +114,11 @@ struct seen_wait {
 
 #define WAITS_SEEN 6
 
+/* A slot that is awaited, whose probes are shared: when those were asked that saw it absent in a row. */
+struct seen_slot {
+	uint64_t last, before; /* moments; 0: none was */
+};
+
 struct sim_daemon {
 	struct sim *sim;
 	int number;
@@ -142,6 +152,7 @@ struct sim_daemon {
 	int64_t silent_since[LINKS];
 	uint64_t granted; /* as its peers counted */
 	struct seen_wait waits[WAITS_SEEN];
+	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
 	TAILQ_HEAD(, tap_count) counts; /* owned; members of lines being counted */
 	bool hearing;                   /* it hears news of a line */
 	bool
@@ -165,7 +176,8 @@ struct sim {
 	bool alarm, calm;
 	/* Not answered: of the next claim the declare (1), or the look behind it (2); and so much later */
 	unsigned stuck_claim, stuck;
-	uint64_t alarm_ended; /* moment of the last one's end */
+	uint64_t alarm_ended; /* moment of the last one's end; and the time */
+	int64_t alarm_ended_at;
 	/* A B that is going to be deleted by name, and the moment of its claim. */
 	struct timer by_name;
 	struct queue_id by_name_queue;

@@ -4,10 +4,35 @@
 
 #include "daemon/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/probes.h"
 
-/* The broker's own, and the same with our ears. */
-static const struct broker_ops *real;
-static struct broker_ops tapped;
+/*
+ * The linker makes the engines call __wrap_broker_claim() where they say broker_claim(), which is
+ * __real_broker_claim() here; and so on (Makefile.am, sim_wrap).
+ */
+void __real_broker_claim(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+void __wrap_broker_claim(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+void __real_broker_line_join(
+    struct broker *broker, const char *queue, int priority, unsigned credit);
+void __wrap_broker_line_join(
+    struct broker *broker, const char *queue, int priority, unsigned credit);
+void __real_broker_line_leave(struct broker *broker, const char *queue, int priority);
+void __wrap_broker_line_leave(struct broker *broker, const char *queue, int priority);
+void __real_broker_line_wake(struct broker *broker, const char *queue, int slot);
+void __wrap_broker_line_wake(struct broker *broker, const char *queue, int slot);
+void __real_broker_line_count(
+    struct broker *broker, const char *queue, struct broker_count_done done);
+void __wrap_broker_line_count(
+    struct broker *broker, const char *queue, struct broker_count_done done);
+void __real_broker_probe(
+    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
+void __wrap_broker_probe(
+    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
+void __real_broker_set_events(struct broker *broker, const struct broker_events *events);
+void __wrap_broker_set_events(struct broker *broker, const struct broker_events *events);
+
 /* What the engines have to say to the news of lines. */
 static void (*heard)(void *ctx, const struct broker_line_event *event);
 /* Whose daemons these are: one schedule runs at a time. */
@@ -25,8 +50,9 @@ daemon_of(const struct broker *broker)
 
 /* ---- what it says ---- */
 
-static void
-claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+void
+__wrap_broker_claim(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	struct queue_id id = queue_find(queue);
 	struct sim_daemon *daemon = daemon_of(broker);
@@ -38,7 +64,7 @@ claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_don
 		running->stuck = running->stuck_claim;
 		running->stuck_claim = 0;
 	}
-	real->claim(broker, lane, queue, done);
+	__real_broker_claim(broker, lane, queue, done);
 }
 
 /* The slot of which a hint speaks; of a true mutex whatever it says; -1: of none, or an unknown one. */
@@ -50,8 +76,8 @@ hinted_slot(struct queue_id line, int slot)
 	return slot >= 1 && slot <= SLOTS_KNOWN ? slot : -1;
 }
 
-static void
-line_wake(struct broker *broker, const char *queue, int slot)
+void
+__wrap_broker_line_wake(struct broker *broker, const char *queue, int slot)
 {
 	struct queue_id line = queue_find(queue);
 	struct sim_daemon *daemon = daemon_of(broker);
@@ -70,7 +96,7 @@ line_wake(struct broker *broker, const char *queue, int slot)
 	}
 	NOTE(sim, .text = "{d} has a hint for {q}, slot {n}", .daemon = daemon->number,
 	    .queue = queue_text(line), .n = slot);
-	real->line_wake(broker, queue, slot);
+	__real_broker_line_wake(broker, queue, slot);
 }
 
 static unsigned *
@@ -82,18 +108,18 @@ places_of(const struct broker *broker, const char *queue)
 }
 
 /* Of priorities -1 to 1. */
-static void
-line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+void
+__wrap_broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
 {
 	*places_of(broker, queue) |= 1U << (priority + 1);
-	real->line_join(broker, queue, priority, credit);
+	__real_broker_line_join(broker, queue, priority, credit);
 }
 
-static void
-line_leave(struct broker *broker, const char *queue, int priority)
+void
+__wrap_broker_line_leave(struct broker *broker, const char *queue, int priority)
 {
 	*places_of(broker, queue) &= ~(1U << (priority + 1));
-	real->line_leave(broker, queue, priority);
+	__real_broker_line_leave(broker, queue, priority);
 }
 
 /* A count that is not answered yet. */
@@ -118,42 +144,35 @@ on_counted(void *ctx, uint64_t id, int consumers)
 	daemon->counting = false;
 }
 
-static void
-line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+void
+__wrap_broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
 {
 	struct tap_count *count = mem_alloc(sizeof(*count));
 
 	count->daemon = daemon_of(broker);
 	count->done = done;
 	TAILQ_INSERT_TAIL(&count->daemon->counts, count, entry);
-	real->line_count(broker, queue, (struct broker_count_done){on_counted, count, done.id});
-}
-
-static void
-probe(struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
-{
-	running->waits.published[daemon_of(broker)->number] += count;
-	check_method(running, daemon_of(broker)->number);
-	NOTE(running, .text = "{d} probes {n} queues", .daemon = daemon_of(broker)->number,
-	    .n = (int64_t)count);
-	real->probe(broker, queues, count, done);
+	__real_broker_line_count(
+	    broker, queue, (struct broker_count_done){on_counted, count, done.id});
 }
 
 void
-tap_broker(struct sim_daemon *daemon)
+__wrap_broker_probe(
+    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
 {
-	struct broker_base *base = (struct broker_base *)daemon->broker;
+	running->waits.published[daemon_of(broker)->number] += count;
+	check_method(running, daemon_of(broker)->number);
+	NOTE(running, .text = "{d} probes {n} queues, {q} first",
+	    .daemon = daemon_of(broker)->number, .n = (int64_t)count,
+	    .queue = queue_text(queue_find(queues[0])));
+	__real_broker_probe(
+	    broker, queues, count, probes_ask(daemon_of(broker), queues, count, done));
+}
 
+void
+tap_init(struct sim_daemon *daemon)
+{
 	running = daemon->sim;
-	real = base->ops;
-	tapped = *real;
-	tapped.claim = claim;
-	tapped.line_join = line_join;
-	tapped.line_leave = line_leave;
-	tapped.line_wake = line_wake;
-	tapped.line_count = line_count;
-	tapped.probe = probe;
-	base->ops = &tapped;
 	TAILQ_INIT(&daemon->counts);
 }
 
@@ -215,10 +234,11 @@ on_line(void *ctx, const struct broker_line_event *event)
 }
 
 void
-tap_engine(struct sim_daemon *daemon)
+__wrap_broker_set_events(struct broker *broker, const struct broker_events *events)
 {
-	struct broker_base *base = (struct broker_base *)daemon->broker;
+	struct broker_events tapped = *events;
 
-	heard = base->events.line;
-	base->events.line = on_line;
+	heard = events->line;
+	tapped.line = on_line;
+	__real_broker_set_events(broker, &tapped);
 }

@@ -7,11 +7,9 @@
 
 #include "tests/sim/sim.h"
 
-/* After its broker was made, and watched by probes; before its engine is. */
-void tap_broker(struct sim_daemon *daemon);
+/* Before its engine is made. */
+void tap_init(struct sim_daemon *daemon);
 /* After its broker was freed. */
 void tap_done(struct sim_daemon *daemon);
-/* After its engine was made. */
-void tap_engine(struct sim_daemon *daemon);
 
 #endif

@@ -42,6 +42,13 @@ nacks(void *ctx)
 	return sim_has(sim, TROUBLE_NACK) && dice_percent(&sim->dice, 3);
 }
 
+/* So that many are confirmed by one ack. */
+static bool
+holds_acks(void *ctx)
+{
+	return dice_percent(&((struct sim *)ctx)->dice, 70);
+}
+
 static bool
 refuses(void *ctx)
 {
@@ -303,6 +310,7 @@ trouble_init(struct sim *sim, struct memory_nature *ret_nature)
 	    .silent = silent,
 	    .nacks = nacks,
 	    .refuses = refuses,
+	    .holds_acks = holds_acks,
 	    .performed = truth_performed,
 	    .unheard = unheard,
 	    .notice = ways_notice,
@@ -330,10 +338,12 @@ static void
 alarm_changes(struct sim *sim)
 {
 	NOTE(sim, .text = "an alarm {w}", .word = sim->alarm ? "ends" : "begins");
-	if (sim->alarm)
+	if (sim->alarm) {
 		sim->alarm_ended = sim->truth.moment;
-	else
+		sim->alarm_ended_at = sim->now;
+	} else {
 		sim->waits.alarm_began = sim->now;
+	}
 	sim->alarm = !sim->alarm;
 	memory_world_block(sim->world, sim->alarm);
 }

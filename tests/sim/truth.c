@@ -16,48 +16,97 @@ daemon_of(const struct sim *sim, const struct broker *broker)
 	return -1;
 }
 
-static const char *
-method_word(enum memory_method method)
+/* What a method of AMQP is to the scheme. */
+enum deed {
+	DEED_NONE, /* of a channel, a consumer, a message that is none of the directory's */
+	DEED_CLAIM,
+	DEED_CHECK,
+	DEED_DROP,
+	DEED_DECLARE,
+	DEED_DELETE,
+	DEED_READ,
+	DEED_ENTER,
+	DEED_LEAVE,
+	DEED_HINT
+};
+
+static enum deed
+declare_of(const amqp_queue_declare_t *declare, enum queue_part part)
 {
-	switch (method) {
-	case MEMORY_CLAIM:
+	if (part == QUEUE_DIRECTORY)
+		return DEED_READ;
+	if (declare->passive)
+		return DEED_CHECK;
+	return declare->exclusive ? DEED_CLAIM : DEED_DECLARE;
+}
+
+static enum deed
+deed_of(const struct memory_performed *what, enum queue_part part)
+{
+	switch (what->method) {
+	case AMQP_QUEUE_DECLARE_METHOD:
+		return declare_of(what->fields, part);
+	case AMQP_QUEUE_DELETE_METHOD:
+		return part == QUEUE_A || part == QUEUE_GATE || part == QUEUE_UNLIMITED
+			   ? DEED_DELETE
+			   : DEED_DROP;
+	case AMQP_BASIC_GET_METHOD:
+		return DEED_READ;
+	case AMQP_BASIC_PUBLISH_METHOD:
+		return part == QUEUE_DIRECTORY ? DEED_ENTER
+		       : part == QUEUE_LINE    ? DEED_HINT
+					       : DEED_NONE;
+	case AMQP_BASIC_ACK_METHOD:
+		return part == QUEUE_DIRECTORY ? DEED_LEAVE : DEED_NONE;
+	default:
+		return DEED_NONE;
+	}
+}
+
+static const char *
+deed_word(enum deed deed)
+{
+	switch (deed) {
+	case DEED_NONE:
+		break;
+	case DEED_CLAIM:
 		return "declares, exclusive,";
-	case MEMORY_CHECK:
+	case DEED_CHECK:
 		return "declares, passive,";
-	case MEMORY_DROP:
+	case DEED_DROP:
 		return "deletes";
-	case MEMORY_DECLARE_SLOT:
+	case DEED_DECLARE:
 		return "declares, durable,";
-	case MEMORY_DELETE_SLOT:
+	case DEED_DELETE:
 		return "deletes, as administrator,";
-	case MEMORY_DECLARE_MARKER:
-		return "declares, as a marker,";
-	case MEMORY_DIRECTORY_READ:
+	case DEED_READ:
 		return "reads";
-	case MEMORY_DIRECTORY_ENTER:
+	case DEED_ENTER:
 		return "enters a name into";
-	case MEMORY_DIRECTORY_LEAVE:
+	case DEED_LEAVE:
 		return "takes a name out of";
-	case MEMORY_LINE_JOIN:
-		return "joins";
-	case MEMORY_LINE_CREDIT:
-		return "changes its credit in";
-	case MEMORY_LINE_LEAVE:
-		return "leaves";
-	case MEMORY_LINE_WAKE:
+	case DEED_HINT:
 		return "sends a hint to";
-	case MEMORY_LINE_COUNT:
-		return "counts the consumers of";
-	case MEMORY_INBOX_OPEN:
-		return "opens";
-	case MEMORY_INBOX_CLOSE:
-		return "closes";
-	case MEMORY_LETTER_ASK:
-		return "asks all, from";
-	case MEMORY_LETTER_REPLY:
-		return "replies to";
 	}
 	return "?";
+}
+
+/* A slot or marker that is there, but declared otherwise, is used as it is. */
+static enum broker_answer
+answer_of(const struct memory_performed *what, enum deed deed)
+{
+	switch (what->code) {
+	case 0:
+		return BROKER_OK;
+	case AMQP_NOT_FOUND:
+		return BROKER_ABSENT;
+	case AMQP_RESOURCE_LOCKED:
+		return BROKER_LOCKED;
+	case AMQP_PRECONDITION_FAILED:
+		return deed == DEED_DECLARE ? BROKER_OK : BROKER_REFUSED;
+	default:
+		return BROKER_REFUSED;
+	}
 }
 
 static const char *
@@ -65,46 +114,60 @@ answer_text(enum broker_answer answer)
 {
 	switch (answer) {
 	case BROKER_OK:
-		return "{d} (connection {n}, lane {m}) {w} {q}: ok";
+		return "{d} (connection {n}, channel {m}) {w} {q}: ok";
 	case BROKER_ABSENT:
-		return "{d} (connection {n}, lane {m}) {w} {q}: 404";
+		return "{d} (connection {n}, channel {m}) {w} {q}: 404";
 	case BROKER_LOCKED:
-		return "{d} (connection {n}, lane {m}) {w} {q}: 405";
+		return "{d} (connection {n}, channel {m}) {w} {q}: 405";
 	default:
-		return "{d} (connection {n}, lane {m}) {w} {q}: refused";
+		return "{d} (connection {n}, channel {m}) {w} {q}: refused";
 	}
 }
 
+/* A deed, as it was performed for a daemon (-1: one that is gone). */
+struct done {
+	int daemon;
+	enum deed deed;
+	struct queue_id id;
+	enum broker_answer answer;
+	const struct memory_performed *what;
+};
+
 /* The deeds of a daemon's present hold link; NULL: it was another's. */
 static struct truth_deeds *
-deeds_of(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
+deeds_of(struct sim *sim, const struct done *done)
 {
+	const struct memory_performed *what = done->what;
 	struct truth_deeds *deeds;
 
-	if (daemon < 0 || memory_broker_connection(what->broker, BROKER_HOLD) != what->connection)
+	if (done->daemon < 0 ||
+	    memory_broker_connection(what->broker, BROKER_HOLD) != what->connection)
 		return NULL;
-	deeds = &sim->truth.names[id.name].slots[id.slot].deeds[daemon];
+	deeds = &sim->truth.names[done->id.name].slots[done->id.slot].deeds[done->daemon];
 	if (deeds->connection != what->connection)
 		*deeds = (struct truth_deeds){.connection = what->connection};
 	return deeds;
 }
 
 static void
-slot_method(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
+slot_deed(struct sim *sim, const struct done *done)
 {
+	struct queue_id id = done->id;
+	const struct memory_performed *what = done->what;
+	int daemon = done->daemon;
 	struct truth_slot *slot = &sim->truth.names[id.name].slots[id.slot];
-	struct truth_deeds *deeds = deeds_of(sim, daemon, what, id);
+	struct truth_deeds *deeds = deeds_of(sim, done);
 	struct wait_seen *seen =
 	    &sim->waits.names[id.name].slots[id.slot].seen[daemon >= 0 ? daemon : 0];
 	uint64_t moment = sim->truth.moment;
 
-	if (daemon >= 0 && what->answer != BROKER_OK && what->method != MEMORY_DROP)
+	if (daemon >= 0 && done->answer != BROKER_OK && done->deed != DEED_DROP)
 		sim->waits.names[id.name].failed_at[daemon] = sim->now;
-	if (what->answer == BROKER_LOCKED || what->method == MEMORY_DROP)
+	if (done->answer == BROKER_LOCKED || done->deed == DEED_DROP)
 		seen->vanished = false; /* and not claimed again */
-	if (what->method == MEMORY_CLAIM && what->answer == BROKER_LOCKED && daemon >= 0)
+	if (done->deed == DEED_CLAIM && done->answer == BROKER_LOCKED && daemon >= 0)
 		check_claim_lost(sim, slot, daemon, id);
-	if (what->method == MEMORY_CLAIM && what->answer == BROKER_OK) {
+	if (done->deed == DEED_CLAIM && done->answer == BROKER_OK) {
 		check_claim(sim, what, id);
 		slot->owner = what->connection;
 		slot->b_came = moment;
@@ -117,9 +180,9 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 			seen->vanished = false;
 			deeds->looked_at = sim->now;
 			deeds->claimed = moment;
-			deeds->claimed_lane = what->lane;
+			deeds->claimed_channel = what->channel;
 		}
-	} else if (what->method == MEMORY_DROP && what->answer == BROKER_OK) {
+	} else if (done->deed == DEED_DROP && done->answer == BROKER_OK) {
 		check_drop(sim, deeds, daemon, id);
 		if (deeds != NULL)
 			sim->waits.names[id.name].slots[id.slot].freed_at = sim->now;
@@ -127,17 +190,17 @@ slot_method(struct sim *sim, int daemon, const struct memory_performed *what, st
 			slot->owner = 0;
 		if (deeds != NULL)
 			deeds->dropped = moment;
-	} else if (what->method == MEMORY_CHECK && deeds != NULL) {
+	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
-		if (id.part == QUEUE_B || what->answer != BROKER_OK)
+		if (id.part == QUEUE_B || done->answer != BROKER_OK)
 			deeds->looked_at = sim->now; /* or its lane is closed now */
-		if (id.part == QUEUE_B && what->answer == BROKER_OK)
+		if (id.part == QUEUE_B && done->answer == BROKER_OK)
 			deeds->b_seen = moment;
-		if (id.part == QUEUE_A && what->answer == BROKER_ABSENT)
+		if (id.part == QUEUE_A && done->answer == BROKER_ABSENT)
 			deeds->a_absent = moment;
-		if (id.part == QUEUE_A && what->answer == BROKER_OK) {
+		if (id.part == QUEUE_A && done->answer == BROKER_OK) {
 			deeds->a_seen = moment;
-			deeds->a_seen_lane = what->lane;
+			deeds->a_seen_channel = what->channel;
 		}
 	}
 }
@@ -195,11 +258,12 @@ change_marker(struct sim *sim, struct queue_id id, bool there, int by)
 
 /* The daemon is done, even if the broker does not let it drop the mutex. */
 static void
-admin_unlocked(struct sim *sim, int daemon, const struct memory_performed *what, int name)
+admin_unlocked(struct sim *sim, const struct done *done)
 {
+	int name = done->id.name, daemon = done->daemon;
 	struct truth_name *of = &sim->truth.names[name];
 
-	if (of->admin == what->connection)
+	if (of->admin == done->what->connection)
 		of->admin = 0;
 	if (daemon >= 0) {
 		of->work[daemon].unlocked = sim->truth.moment;
@@ -210,50 +274,52 @@ admin_unlocked(struct sim *sim, int daemon, const struct memory_performed *what,
 }
 
 static void
-admin_locked(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
+admin_locked(struct sim *sim, const struct done *done)
 {
-	struct truth_name *of = &sim->truth.names[id.name];
+	struct truth_name *of = &sim->truth.names[done->id.name];
+	int daemon = done->daemon;
 
-	check_admin_claim(sim, what, id);
-	of->admin = what->connection;
+	check_admin_claim(sim, done->what, done->id);
+	of->admin = done->what->connection;
 	if (daemon >= 0) {
 		of->work[daemon].locked = sim->truth.moment;
-		of->work[daemon].connection = what->connection;
+		of->work[daemon].connection = done->what->connection;
 		of->work[daemon].claims++;
-		of->work[daemon].found = truth_shape(&sim->truth, id.name);
+		of->work[daemon].found = truth_shape(&sim->truth, done->id.name);
 	}
 }
 
 static void
-admin_method(struct sim *sim, int daemon, const struct memory_performed *what, struct queue_id id)
+admin_deed(struct sim *sim, const struct done *done)
 {
-	bool there = what->method != MEMORY_DELETE_SLOT, existed;
+	struct queue_id id = done->id;
+	bool there = done->deed == DEED_DECLARE, existed;
 
-	if (id.part == QUEUE_ADMIN && what->method == MEMORY_DROP)
-		admin_unlocked(sim, daemon, what, id.name);
-	if (what->method == MEMORY_DROP)
-		sim->truth.mutex_stayed |= what->answer != BROKER_OK;
-	if (what->answer != BROKER_OK)
+	if (id.part == QUEUE_ADMIN && done->deed == DEED_DROP)
+		admin_unlocked(sim, done);
+	if (done->deed == DEED_DROP)
+		sim->truth.mutex_stayed |= done->answer != BROKER_OK;
+	if (done->answer != BROKER_OK)
 		return;
 	switch (id.part) {
 	case QUEUE_ADMIN:
-		if (what->method == MEMORY_CLAIM)
-			admin_locked(sim, daemon, what, id);
+		if (done->deed == DEED_CLAIM)
+			admin_locked(sim, done);
 		break;
 	case QUEUE_A:
-		check_admin_work(sim, what, id);
+		check_admin_work(sim, done->what, id);
 		existed = truth_exists(&sim->truth, id.name);
 		if (there && existed)
-			check_whole(sim, id, daemon);
-		change_a(sim, id.name, id.slot, there, daemon);
+			check_whole(sim, id, done->daemon);
+		change_a(sim, id.name, id.slot, there, done->daemon);
 		if (existed || truth_exists(&sim->truth, id.name))
 			check_contiguous(sim, id.name);
 		check_listed(sim, id.name);
 		break;
 	case QUEUE_GATE:
 	case QUEUE_UNLIMITED:
-		check_admin_work(sim, what, id);
-		change_marker(sim, id, there, daemon);
+		check_admin_work(sim, done->what, id);
+		change_marker(sim, id, there, done->daemon);
 		check_listed(sim, id.name);
 		break;
 	case QUEUE_B:
@@ -264,40 +330,22 @@ admin_method(struct sim *sim, int daemon, const struct memory_performed *what, s
 	}
 }
 
-struct entries {
-	const char *name;
-	unsigned count;
-};
-
 static void
-count_entry(void *ctx, const char *body)
+directory_deed(struct sim *sim, const struct done *done)
 {
-	struct entries *entries = ctx;
-
-	entries->count += strcmp(body, entries->name) == 0;
-}
-
-static unsigned
-entries_of(const struct sim *sim, int name)
-{
-	struct entries entries = {.name = queue_lock(name)};
-
-	memory_world_each_message(sim->world, queue_directory(), count_entry, &entries);
-	return entries.count;
-}
-
-static void
-directory_method(struct sim *sim, int daemon, const struct memory_performed *what)
-{
+	bool changes = done->deed == DEED_ENTER || done->deed == DEED_LEAVE;
+	const char *lock = changes ? done->what->body : NULL;
 	struct truth_name *of;
 	int name;
 
-	check_directory(sim, daemon, what);
-	if (what->answer != BROKER_OK || what->name == NULL)
+	if (done->deed == DEED_NONE)
 		return;
-	name = queue_lock_find(what->name);
+	check_directory(sim, done->daemon, done->what, lock);
+	if (done->answer != BROKER_OK || lock == NULL)
+		return;
+	name = queue_lock_find(lock);
 	of = &sim->truth.names[name];
-	of->entries = entries_of(sim, name);
+	of->entries = (unsigned)memory_world_copies(sim->world, queue_directory(), lock);
 	of->listed = sim->truth.moment;
 	check_listed(sim, name);
 }
@@ -308,62 +356,73 @@ which(const struct sim *sim, const struct memory_performed *what)
 {
 	struct queue_id id = queue_find(what->queue);
 
-	if (id.part == QUEUE_ADMIN && sim->plan.python && what->connection < TRUTH_CONNECTIONS &&
-	    (sim->truth.holds[what->connection / 64] & UINT64_C(1) << what->connection % 64) != 0)
+	if (id.part == QUEUE_ADMIN && sim->plan.python && what->link == BROKER_HOLD)
 		id.part = QUEUE_B;
 	return id;
 }
 
 static bool
-is_administration(enum memory_method method, enum queue_part part)
+is_administration(enum deed deed, enum queue_part part)
 {
 	return part == QUEUE_ADMIN || part == QUEUE_DIRECTORY || part == QUEUE_DIRECTORY_MUTEX ||
-	       method == MEMORY_DECLARE_SLOT || method == MEMORY_DELETE_SLOT ||
-	       method == MEMORY_DECLARE_MARKER;
+	       deed == DEED_DECLARE || deed == DEED_DELETE;
+}
+
+static void
+perform(struct sim *sim, const struct done *done)
+{
+	const struct memory_performed *what = done->what;
+	enum queue_part part = done->id.part;
+
+	if (done->daemon >= 0 && what->method != AMQP_BASIC_GET_METHOD)
+		check_method(sim, done->daemon);
+	NOTE(sim, .text = answer_text(done->answer), .daemon = done->daemon,
+	    .n = (int64_t)what->connection, .m = (int64_t)what->channel,
+	    .word = deed_word(done->deed), .queue = queue_text(done->id));
+	if (done->answer == BROKER_REFUSED)
+		sim->truth.refusals++;
+	if (part == QUEUE_DIRECTORY)
+		directory_deed(sim, done);
+	else if (part == QUEUE_LINE)
+		return;
+	else if (is_administration(done->deed, part))
+		admin_deed(sim, done);
+	else
+		slot_deed(sim, done);
+	if (is_administration(done->deed, part))
+		fuse_step(sim, done->daemon,
+		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
+}
+
+/* A publish that looks whether a slot is there; the names of wait lines end with this letter. */
+static bool
+is_probe(const struct memory_performed *what)
+{
+	return what->method == AMQP_BASIC_PUBLISH_METHOD && what->body[0] == '\0' &&
+	       what->queue[strlen(what->queue) - 1] != 'W';
 }
 
 void
 truth_performed(void *ctx, const struct memory_performed *what)
 {
 	struct sim *sim = ctx;
-	struct queue_id id = which(sim, what);
-	int daemon = daemon_of(sim, what->broker);
+	struct done done = {.daemon = daemon_of(sim, what->broker), .what = what};
 
 	sim->truth.moment++;
 	sim->truth.performed++;
-	if (daemon >= 0)
-		check_method(sim, daemon);
-	if (daemon >= 0 && what->connection == truth_hold_connection(sim, daemon)) {
-		sim->truth.reading[daemon] = what->connection;
-		sim->truth.read_at[daemon] = sim->now;
-	}
-	NOTE(sim, .text = answer_text(what->answer), .daemon = daemon,
-	    .n = (int64_t)what->connection, .m = (int64_t)what->lane,
-	    .word = method_word(what->method), .queue = queue_text(id));
-	if (what->answer == BROKER_REFUSED)
-		sim->truth.refusals++;
-	if (id.part == QUEUE_DIRECTORY)
-		directory_method(sim, daemon, what);
-	else if (id.part == QUEUE_LINE)
+	if (what->queue == NULL || is_probe(what))
 		return;
-	else if (is_administration(what->method, id.part))
-		admin_method(sim, daemon, what, id);
-	else
-		slot_method(sim, daemon, what, id);
-	if (is_administration(what->method, id.part))
-		fuse_step(
-		    sim, daemon, id.part == QUEUE_DIRECTORY_MUTEX && what->answer == BROKER_LOCKED);
-}
-
-void
-truth_see_links(struct sim *sim)
-{
-	for (int i = 0; i < sim->plan.daemons; i++) {
-		uint64_t connection = truth_hold_connection(sim, i);
-
-		if (connection < TRUTH_CONNECTIONS)
-			sim->truth.holds[connection / 64] |= UINT64_C(1) << connection % 64;
+	if (done.daemon >= 0 && what->connection == truth_hold_connection(sim, done.daemon)) {
+		sim->truth.reading[done.daemon] = what->connection;
+		sim->truth.read_at[done.daemon] = sim->now;
 	}
+	if (!queue_is_locks(what->queue))
+		return;
+	done.id = which(sim, what);
+	done.deed = deed_of(what, done.id.part);
+	done.answer = answer_of(what, done.deed);
+	if (done.deed != DEED_NONE)
+		perform(sim, &done);
 }
 
 /* ---- behind everybody's back ---- */

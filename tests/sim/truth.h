@@ -9,21 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 #include "tests/sim/queues.h"
 
 #define TRUTH_DAEMONS 4
-/* Those with greater numbers are taken for side links. */
-#define TRUTH_CONNECTIONS 4096
 
 /* What one daemon's present hold link had performed about one slot; moments, 0 = never. */
 struct truth_deeds {
 	uint64_t connection;
-	uint64_t claimed, claimed_lane; /* the last declare of B that made it its own */
+	uint64_t claimed, claimed_channel; /* the last declare of B that made it its own */
 	uint64_t dropped;
 	uint64_t b_seen;   /* the last passive declare that was OK */
 	int64_t looked_at; /* when B was looked at last, or could not be */
-	uint64_t a_seen, a_seen_lane;
+	uint64_t a_seen, a_seen_channel;
 	uint64_t a_absent;
 };
 
@@ -89,8 +87,6 @@ struct truth {
 	/* The last byte that the world has read of a hold connection, and of which. */
 	uint64_t reading[TRUTH_DAEMONS];
 	int64_t read_at[TRUTH_DAEMONS];
-	/* Bits, by number: the connections that are, or were, hold links. */
-	uint64_t holds[TRUTH_CONNECTIONS / 64];
 	bool mutex_stayed;          /* a drop of one was refused: it is there until its link goes */
 	uint64_t performed;         /* requests so far */
 	uint64_t refusals, denials; /* how often so far */
@@ -120,7 +116,5 @@ int truth_size(const struct truth *truth, int name);
 struct truth_shape truth_shape(const struct truth *truth, int name);
 /* Whether an acquire finds such a lock at all. */
 bool truth_exists(const struct truth *truth, int name);
-/* After every step: which connections are hold links. */
-void truth_see_links(struct sim *sim);
 
 #endif

@@ -16,7 +16,7 @@ teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
 		ck_assert_ptr_null(engine(i)->drains);
-		ck_assert_ptr_null(engine(i)->drained);
+		ck_assert_ptr_null(engine(i)->awaited);
 	}
 	world_end();
 }
@@ -455,6 +455,136 @@ START_TEST(looks_are_at_growing_intervals)
 }
 END_TEST
 
+/* ---- many who await ---- */
+
+#define MANY 20000
+
+static unsigned probed;
+
+static void
+count_probes(struct lock_world *of)
+{
+	(void)of;
+	probed++;
+}
+
+static void
+await_as(uid_t uid, uint64_t peer, uint64_t request, const char *name, int slot)
+{
+	lock_await(engine(0), peer, request,
+	    &(struct lock_await){
+		.uid = uid, .name = name, .slot = slot, .taken = true, .timeout = FOREVER});
+}
+
+/* A user awaits as many slots as it may, and nobody takes them. */
+static void
+await_many(uid_t uid)
+{
+	char name[16];
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "many-%d", i / 1000);
+		await_as(uid, 100 + (uint64_t)i / 1000, (uint64_t)i % 1000 + 1, name, i % 1000 + 1);
+	}
+}
+
+static void
+hang_up_many(void)
+{
+	for (uint64_t peer = 100; peer < 100 + MANY / 1000; peer++)
+		lock_peer_gone(engine(0), peer);
+}
+
+/* A thousand cost the broker no more than a few, and all are answered by one probe. */
+START_TEST(who_awaits_one_slot_shares_its_probes)
+{
+	for (uint64_t peer = 1; peer <= 1000; peer++) {
+		await_as((uid_t)peer % 3, peer, 1, "db", 1);
+		world_pass(world, MS);
+	}
+	world_pass(world, SECOND);
+	probed = 0;
+	world->on_probe = count_probes;
+	world_pass(world, 10 * SECOND);
+	world->on_probe = NULL;
+	ck_assert_uint_ge(probed, 10 * 1000 / 750);
+	ck_assert_uint_le(probed, 10 * 1000 / 250 + 1);
+	put_b(1);
+	world_pass(world, SECOND);
+	for (uint64_t peer = 1; peer <= 1000; peer++)
+		check_reason(peer, 1, REASON_NONE);
+}
+END_TEST
+
+START_TEST(so_many_awaited_slots_are_probed_a_second)
+{
+	await_many(1);
+	world->on_probe = count_probes;
+	probed = 0;
+	world_pass(world, 20 * SECOND);
+	world->on_probe = NULL;
+	ck_assert_uint_ge(probed, 5 * MANY);
+	ck_assert_uint_le(probed, 7 * MANY);
+	hang_up_many();
+	probed = 0;
+	world->on_probe = count_probes;
+	world_pass(world, 20 * SECOND);
+	world->on_probe = NULL;
+	ck_assert_uint_le(probed, 512); /* what was in flight */
+}
+END_TEST
+
+/* Also of a slot that the other user awaits, too, and was the first to await. */
+START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
+{
+	int64_t began;
+
+	await_many(1);
+	await_as(1, 1, 1, "db", 1);
+	await_as(2, 2, 1, "db", 1);
+	await_as(2, 2, 2, "db", 2);
+	world_pass(world, 10 * SECOND);
+	put_b(1);
+	put_b(2);
+	began = world->now;
+	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
+	ck_assert_int_eq(world_await(world, 0, 2, 2)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, SECOND);
+	check_reason(1, 1, REASON_NONE);
+	/* Nor of one of the thousands. */
+	ck_assert(memory_world_put(world->memory, "many-5-500-B", true));
+	began = world->now;
+	await_as(2, 2, 3, "many-5", 500);
+	ck_assert_int_eq(world_await(world, 0, 2, 3)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, 100 * MS);
+	/* The first look is before the others' next. */
+	began = world->now;
+	await_as(1, 1, 2, "db", 2);
+	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
+	ck_assert_int_le(world->now - began, 100 * MS);
+	hang_up_many();
+	world_pass(world, SECOND);
+}
+END_TEST
+
+/* An answer that was on its way when the wait began does not count for it. */
+START_TEST(who_comes_while_a_slot_is_probed_looks_for_itself)
+{
+	world->delay = 100 * MS;
+	put_b(1);
+	await(0, 1, 1, 1, true, FOREVER);
+	world_pass(world, 60 * MS);
+	remove_b(1);
+	await(0, 2, 1, 1, true, FOREVER);
+	world_pass(world, 10 * SECOND);
+	check_reason(1, 1, REASON_NONE);
+	ck_assert_ptr_null(answer(2, 1));
+	put_b(1);
+	world_pass(world, 2 * SECOND);
+	check_reason(2, 1, REASON_NONE);
+}
+END_TEST
+
 static void
 destroy_and_wait(uint64_t peer, uint64_t request)
 {
@@ -535,6 +665,10 @@ suite_lock_drain(void)
 	tcase_add_test(tc, looks_are_at_growing_intervals);
 	tcase_add_test(tc, who_hangs_up_before_the_wait_begins_is_told_nothing);
 	tcase_add_test(tc, a_silent_broker_does_not_end_the_wait_for_holders);
+	tcase_add_test(tc, who_awaits_one_slot_shares_its_probes);
+	tcase_add_test(tc, so_many_awaited_slots_are_probed_a_second);
+	tcase_add_test(tc, who_awaits_one_slot_does_not_wait_for_another_s_thousands);
+	tcase_add_test(tc, who_comes_while_a_slot_is_probed_looks_for_itself);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

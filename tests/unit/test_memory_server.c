@@ -190,11 +190,23 @@ holds_acks(void *ctx)
 	return true;
 }
 
+/* Of the methods to come whose silence is drawn, this one is silent; 0: none is. */
+static int silent_one;
+
+static bool
+is_silent(void *ctx)
+{
+	(void)ctx;
+	return silent_one > 0 && --silent_one == 0;
+}
+
 static void
 setup(void)
 {
-	static const struct memory_nature nature = {.delay = some_delay, .holds_acks = holds_acks};
+	static const struct memory_nature nature = {
+	    .delay = some_delay, .silent = is_silent, .holds_acks = holds_acks};
 
+	silent_one = 0;
 	clock_time = 1000 * NSEC_PER_SEC;
 	timers = timers_new(&test_clock);
 	world = memory_world_new(timers, &nature);
@@ -277,6 +289,55 @@ START_TEST(probes_by_confirms_that_come_together)
 }
 END_TEST
 
+START_TEST(a_probe_that_is_never_confirmed_holds_up_no_other)
+{
+	const char *const queues[] = {"a", "b"};
+
+	broker_probe(one, queues, 2, (struct broker_probe_done){.fn = on_probe, .ctx = one});
+	pass(10 * MSEC);
+	ck_saw("side:up p=absent p=absent");
+	silent_one = 1;
+	broker_probe(one, queues, 1, (struct broker_probe_done){.fn = on_probe, .ctx = one});
+	pass(10 * MSEC);
+	broker_probe(one, queues, 2, (struct broker_probe_done){.fn = on_probe, .ctx = one});
+	pass(10 * MSEC);
+	ck_saw("p=absent p=absent");
+	pass(MEMORY_PROBE_TIMEOUT);
+	ck_saw("p=unknown");
+}
+END_TEST
+
+START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
+{
+	uint64_t lane = broker_lane_take(one, BROKER_HOLD);
+
+	silent_one = 2;
+	broker_check(one, lane, "a-1-B", done(one, 1));
+	broker_check(one, lane, "a-1-A", done(one, 2));
+	pass(10 * MSEC);
+	ck_saw("1=absent! 2=skipped! closed:404");
+	lane = broker_lane_take(one, BROKER_HOLD);
+	broker_claim(one, lane, "a-1-B", done(one, 3));
+	pass(10 * MSEC);
+	ck_saw("3=ok");
+}
+END_TEST
+
+START_TEST(each_link_has_its_own_number_of_channels)
+{
+	struct broker_info info;
+
+	memory_broker_set_lanes_max(one, BROKER_HOLD, 2);
+	memory_broker_cut(one, BROKER_HOLD, 0, 0, "cut");
+	pass(MSEC);
+	ck_saw("hold:down:cut hold:up");
+	broker_get_info(one, &info);
+	ck_assert_uint_eq(info.lanes_max, 2);
+	broker_get_info(two, &info);
+	ck_assert_uint_eq(info.lanes_max, 5);
+}
+END_TEST
+
 START_TEST(a_watch_hears_of_the_deletion)
 {
 	memory_world_put(world, "a-1-A", false);
@@ -312,6 +373,51 @@ START_TEST(a_hint_goes_to_who_is_first)
 }
 END_TEST
 
+/* Members share a channel; what was on its way to one that leaves goes to the next. */
+START_TEST(a_hint_for_who_has_left_goes_to_another)
+{
+	broker_line_join(one, "a-W", 5, 1);
+	broker_line_join(one, "a-W", 4, 1);
+	broker_line_join(one, "b-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("side:up joined:a-W=0 joined:b-W=0 joined:a-W=0");
+	broker_line_join(two, "a-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("two.side:up two.joined:a-W=0");
+	broker_line_wake(two, "a-W", 1);
+	pass(MSEC / 2);
+	broker_line_leave(one, "a-W", 5);
+	broker_line_leave(one, "a-W", 4);
+	pass(20 * MSEC);
+	ck_saw("two.hint:a-W=1");
+	broker_line_wake(two, "b-W", 2);
+	pass(20 * MSEC);
+	ck_saw("hint:b-W=2");
+}
+END_TEST
+
+/* A refusal closes the channel: the first one puts out the others, and no later one does. */
+START_TEST(who_is_refused_is_refused_alone_from_then_on)
+{
+	memory_world_put(world, "v-W", true);
+	broker_line_join(one, "a-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("side:up joined:a-W=0");
+	broker_line_join(one, "v-W", 0, 1);
+	pass(50 * MSEC);
+	ck_saw("left:a-W=0 joined:a-W=0");
+	pass(100 * NSEC_PER_SEC);
+	ck_saw("");
+	memory_world_remove(world, "v-W");
+	pass(50 * NSEC_PER_SEC);
+	ck_saw("joined:v-W=0");
+	/* It is no worse than others again. */
+	broker_line_join(one, "b-W", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("joined:b-W=0");
+}
+END_TEST
+
 START_TEST(names_are_entered_read_and_left)
 {
 	const struct broker_names_done names = {.fn = on_names, .ctx = one};
@@ -321,8 +427,10 @@ START_TEST(names_are_entered_read_and_left)
 	broker_directory_enter(one, "dir", "cache", names);
 	pass(10 * MSEC);
 	ck_saw("side:up names:ok db names:ok cache");
+	ck_assert_uint_eq(memory_world_copies(world, "dir", "db"), 1);
 	broker_directory_leave(one, "dir", "db", names);
 	pass(10 * MSEC);
+	ck_assert_uint_eq(memory_world_copies(world, "dir", "db"), 0);
 	broker_directory_read(one, "dir", names);
 	pass(10 * MSEC);
 	ck_saw("names:ok db names:ok cache");
@@ -349,8 +457,13 @@ memory_server_suite(void)
 	tcase_add_test(tcase, who_claims_first_has_it);
 	tcase_add_test(tcase, what_a_link_had_is_gone_when_its_death_is_noticed);
 	tcase_add_test(tcase, probes_by_confirms_that_come_together);
+	tcase_add_test(tcase, a_probe_that_is_never_confirmed_holds_up_no_other);
+	tcase_add_test(tcase, what_is_ignored_behind_a_failure_cannot_be_silent);
+	tcase_add_test(tcase, each_link_has_its_own_number_of_channels);
 	tcase_add_test(tcase, a_watch_hears_of_the_deletion);
 	tcase_add_test(tcase, a_hint_goes_to_who_is_first);
+	tcase_add_test(tcase, a_hint_for_who_has_left_goes_to_another);
+	tcase_add_test(tcase, who_is_refused_is_refused_alone_from_then_on);
 	tcase_add_test(tcase, names_are_entered_read_and_left);
 	tcase_add_test(tcase, a_question_is_answered);
 	suite_add_tcase(suite, tcase);
