@@ -17,19 +17,10 @@
 static int
 lock_answered(struct lb_lock *lock, int code)
 {
-	switch (code) {
-	case LB_LOST:
-	case LB_NOT_HELD:
-		if (lock->state != LB_LOCK_RELEASED)
-			lock->state = LB_LOCK_LOST;
-		break;
-	case LB_REVOKED:
-		if (lock->state == LB_LOCK_HELD)
-			lock->state = LB_LOCK_REVOKED;
-		break;
-	default:
-		break;
-	}
+	if ((code == LB_LOST || code == LB_NOT_HELD) && lock->state != LB_LOCK_RELEASED)
+		lock->state = LB_LOCK_LOST;
+	else if (code == LB_REVOKED && lock->state == LB_LOCK_HELD)
+		lock->state = LB_LOCK_REVOKED;
 	return code;
 }
 
@@ -107,14 +98,9 @@ lb_verify_id(struct lb *lb, const char *id, int64_t timeout_ms, int *ret_slot)
 static int
 give_up(struct lb_lock *lock)
 {
-	struct cJSON *params = json_new_object();
-	int64_t ignored;
-
 	lock->lapsed = false;
-	json_add_string(params, "lock", lock->id);
 	/* If it cannot be told the connection is gone, and the hold with it. */
-	if (handle_ask(lock->lb, "release", params, CALL_IGNORED, &ignored) == LB_OK &&
-	    handle_move(lock->lb) != LB_OK)
+	if (handle_release(lock->lb, lock->id) == LB_OK && handle_move(lock->lb) != LB_OK)
 		return LB_LOST;
 	return handle_fail(lock->lb, LB_LOST, NULL);
 }

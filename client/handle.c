@@ -10,41 +10,11 @@
 #include <unistd.h>
 
 #include "client/clock.h"
+#include "client/codes.h"
 #include "client/transport.h"
 
 /* Read in one pass at most this often, so that a flood of notices cannot keep a caller for ever. */
 #define READS_A_PASS 64
-
-static const char *
-code_sentence(int code)
-{
-	enum reason reason = reason_from_code(code);
-
-	if (reason != REASON_NONE)
-		return reason_message(reason);
-	switch ((enum lb_code)code) {
-	case LB_NO_MEMORY:
-		return "out of memory";
-	case LB_BAD_ARGUMENT:
-		return "an argument is not valid";
-	case LB_NO_DAEMON:
-		return "nobody listens on the socket";
-	case LB_NO_ACCESS:
-		return "the socket may not be opened";
-	case LB_DEADLINE:
-		return "the daemon did not answer in time";
-	case LB_CLOSED:
-		return "the connection to the daemon is closed";
-	case LB_BAD_ANSWER:
-		return "the daemon's answer makes no sense";
-	case LB_FORKED:
-		return "the handle belongs to the process that made it";
-	case LB_BUSY:
-		return "not to be called from within the callback";
-	default:
-		return "it failed";
-	}
-}
 
 int
 handle_fail(struct lb *lb, int code, const char *format, ...)
@@ -146,89 +116,54 @@ refusal_code(const struct message_answer *answer)
 	return reason_from_code(answer->code) != REASON_NONE ? answer->code : LB_INTERNAL;
 }
 
-static int
-settle_asked(struct lb *lb, const struct session_event *event)
-{
-	if (event->answer.kind == MESSAGE_ERROR)
-		return holds_answered(&lb->holds, LB_EVENT_ANSWERED, event->id,
-		    refusal_code(&event->answer), event->answer.text, error_text(&event->answer));
-	return holds_answered(
-	    &lb->holds, LB_EVENT_ANSWERED, event->id, LB_OK, "", json_print(event->answer.content));
-}
-
-static int
-settle_started(struct lb *lb, const struct session_event *event)
-{
-	struct lb_lock *lock;
-	int code;
-
-	if (event->answer.kind == MESSAGE_ERROR)
-		return holds_answered(&lb->holds, LB_EVENT_REFUSED, event->id,
-		    refusal_code(&event->answer), event->answer.text, error_text(&event->answer));
-	code = holds_grant(&lb->holds, lb, event->answer.content, &lock);
-	if (code != LB_OK)
-		return code;
-	return holds_granted(&lb->holds, event->id, lock, json_print(event->answer.content));
-}
-
-/* The answer that handle_acquire() waits for. */
-static int
-settle_acquired(struct lb *lb, const struct session_event *event)
-{
-	assert(event->id == lb->awaited);
-	lb->awaited = 0;
-	lb->last = event->answer;
-	if (event->answer.kind == MESSAGE_ERROR)
-		return LB_OK;
-	return holds_grant(&lb->holds, lb, event->answer.content, &lb->granted);
-}
-
 /* A grant that nobody waits for any more. */
 static int
 give_back(struct lb *lb, const struct cJSON *grant)
 {
-	struct cJSON *params = json_new_object();
 	const char *id;
-	int64_t request;
 
-	if (!json_string(json_get(grant, "lock"), &id)) {
-		json_free(params);
-		return LB_BAD_ANSWER;
-	}
-	json_add_string(params, "lock", id);
-	return handle_ask(lb, "release", params, CALL_IGNORED, &request);
+	return json_string(json_get(grant, "lock"), &id) ? handle_release(lb, id) : LB_BAD_ANSWER;
+}
+
+/* The end of what was asked without waiting for it, as an event. */
+static int
+settle_started(struct lb *lb, const struct session_event *event, bool acquire)
+{
+	const struct message_answer *answer = &event->answer;
+	struct lb_lock *lock = NULL;
+	int code = LB_OK;
+
+	if (answer->kind == MESSAGE_ERROR)
+		return holds_answered(&lb->holds, acquire ? LB_EVENT_REFUSED : LB_EVENT_ANSWERED,
+		    event->id, refusal_code(answer), answer->text, NULL, error_text(answer));
+	if (acquire)
+		code = holds_grant(&lb->holds, lb, answer->content, &lock);
+	if (code != LB_OK)
+		return code;
+	return holds_answered(&lb->holds, acquire ? LB_EVENT_GRANTED : LB_EVENT_ANSWERED, event->id,
+	    LB_OK, "", lock, json_print(answer->content));
 }
 
 static int
 settle(struct lb *lb, struct session_event *event)
 {
 	struct message_answer *answer = &event->answer;
+	enum call_tag tag = (enum call_tag)event->tag;
 	int code = LB_OK;
 
 	if (answer->kind == MESSAGE_NOTIFICATION) {
 		code = holds_notice(&lb->holds, answer->method, answer->content);
-	} else {
-		switch ((enum call_tag)event->tag) {
-		case CALL_WAITED:
-			assert(event->id == lb->awaited);
-			lb->awaited = 0;
-			lb->last = *answer;
+	} else if (tag == CALL_WAITED || tag == CALL_ACQUIRE_WAITED) {
+		assert(event->id == lb->awaited);
+		lb->awaited = 0;
+		lb->last = *answer;
+		if (tag == CALL_WAITED || answer->kind == MESSAGE_ERROR)
 			return LB_OK;
-		case CALL_ACQUIRE_WAITED:
-			return settle_acquired(lb, event);
-		case CALL_STARTED:
-			code = settle_started(lb, event);
-			break;
-		case CALL_ASKED:
-			code = settle_asked(lb, event);
-			break;
-		case CALL_ACQUIRE_IGNORED:
-			if (answer->kind == MESSAGE_RESULT)
-				code = give_back(lb, answer->content);
-			break;
-		case CALL_IGNORED:
-			break;
-		}
+		return holds_grant(&lb->holds, lb, answer->content, &lb->granted);
+	} else if (tag == CALL_STARTED || tag == CALL_ASKED) {
+		code = settle_started(lb, event, tag == CALL_STARTED);
+	} else if (tag == CALL_ACQUIRE_IGNORED && answer->kind == MESSAGE_RESULT) {
+		code = give_back(lb, answer->content);
 	}
 	message_answer_done(answer);
 	return code;
@@ -409,10 +344,10 @@ wait_for_sign(struct lb *lb, int64_t deadline)
 	return handle_ask(lb, "ping", json_new_object(), CALL_IGNORED, &ignored);
 }
 
-/* Waits for the answer to what lb->awaited was asked. */
-static int
-await(struct lb *lb, int64_t deadline)
+int
+handle_await(struct lb *lb, int64_t timeout_ms)
 {
+	int64_t deadline = transport_deadline(timeout_ms);
 	int code;
 
 	hear(lb);
@@ -448,23 +383,29 @@ handle_patience(int64_t timeout_ms)
 int
 handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms)
 {
-	int64_t deadline = transport_deadline(timeout_ms);
 	int code = handle_ask(lb, method, params, CALL_WAITED, &lb->awaited);
 
-	return code == LB_OK ? await(lb, deadline) : code;
+	return code == LB_OK ? handle_await(lb, timeout_ms) : code;
 }
 
 int
-handle_acquire(struct lb *lb, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
+handle_release(struct lb *lb, const char *lock_id)
 {
-	int64_t deadline = transport_deadline(timeout_ms);
-	int code = handle_ask(lb, "acquire", params, CALL_ACQUIRE_WAITED, &lb->awaited);
+	struct cJSON *params = json_new_object();
+	int64_t ignored;
 
-	lb->granted = NULL;
-	if (code != LB_OK)
-		return code;
-	*ret_asked = lb->awaited;
-	return await(lb, deadline);
+	json_add_string(params, "lock", lock_id);
+	return handle_ask(lb, "release", params, CALL_IGNORED, &ignored);
+}
+
+int
+handle_cancel(struct lb *lb, int64_t request)
+{
+	struct cJSON *params = json_new_object();
+	int64_t ignored;
+
+	json_add_integer(params, "id", request);
+	return handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored);
 }
 
 const char *

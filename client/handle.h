@@ -14,8 +14,8 @@
 
 /* What an unanswered request is for (session_request's tag). */
 enum call_tag {
-	CALL_WAITED,         /* handle_call() waits for it */
-	CALL_ACQUIRE_WAITED, /* handle_acquire() does */
+	CALL_WAITED,         /* handle_await() waits for it */
+	CALL_ACQUIRE_WAITED, /* and so it does; the answer is a grant */
 	CALL_STARTED,        /* lb_acquire_start(): its end is an event */
 	CALL_ASKED,          /* lb_call_start(): its answer is an event */
 	CALL_IGNORED,        /* nobody waits any more, and nothing comes of it */
@@ -33,12 +33,12 @@ struct lb {
 	void *arg; /* borrowed from the program */
 	bool in_callback;
 	uint64_t told;           /* events given to fn so far */
-	int64_t silence_ms;      /* handle_call() gives up on a daemon so silent; LB_FOREVER */
+	int64_t silence_ms;      /* handle_await() gives up on a daemon so silent; LB_FOREVER */
 	int64_t silent_since;    /* clock time: the last byte, the call's beginning, or the ping */
 	bool pinged;             /* since then, and no byte has come */
-	int64_t awaited;         /* id that handle_call() waits for; 0 = none, or answered */
-	struct lb_lock *granted; /* by the answer that handle_acquire() waited for; the holds' */
-	const struct lb_lock *about; /* whose loss ends handle_call()'s waiting; NULL = none's */
+	int64_t awaited;         /* id that handle_await() waits for; 0 = none, or answered */
+	struct lb_lock *granted; /* by the answer to a CALL_ACQUIRE_WAITED; the holds' */
+	const struct lb_lock *about; /* whose loss ends handle_await()'s waiting; NULL = none's */
 	struct message_answer last;  /* owned; the last call's answer, tree NULL = none */
 	char *shown;                 /* owned; what lb_result_json() or lb_error_json() lent out */
 	int code;                    /* the last call's */
@@ -70,17 +70,16 @@ int handle_ask(struct lb *lb, const char *method, struct cJSON *params, enum cal
 /* How long to wait for the answer to what itself waits for up to timeout_ms (LB_ANSWER_GRACE). */
 int64_t handle_patience(int64_t timeout_ms);
 /*
- * Asks and waits for the answer, which then is lb->last; params taken. A request given up on is
- * CALL_IGNORED.
+ * Waits for the answer to what lb->awaited was asked, which then is lb->last. A request given up on is
+ * CALL_IGNORED. That of a CALL_ACQUIRE_WAITED makes lb->granted while it is read, so that what is said about the
+ * lock behind the answer finds it. It may have been lost by then.
  */
+int handle_await(struct lb *lb, int64_t timeout_ms) __attribute__((warn_unused_result));
+/* Asks and waits; params taken. */
 int handle_call(struct lb *lb, const char *method, struct cJSON *params, int64_t timeout_ms)
     __attribute__((warn_unused_result));
-/*
- * The same for an acquire: *ret_asked is the request's id as soon as it was asked, and lb->granted is the
- * lock, made while the answer is read, so that what is said about it behind the answer finds it. It may have
- * been lost by then.
- */
-int handle_acquire(struct lb *lb, struct cJSON *params, int64_t timeout_ms, int64_t *ret_asked)
-    __attribute__((warn_unused_result));
+/* Without an answer that anybody waits for: gives a lock back, withdraws a request. */
+int handle_release(struct lb *lb, const char *lock_id) __attribute__((warn_unused_result));
+int handle_cancel(struct lb *lb, int64_t request) __attribute__((warn_unused_result));
 
 #endif

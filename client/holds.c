@@ -179,26 +179,6 @@ holds_free_lock(struct holds *holds, struct lb_lock *lock)
 
 /* ---- events ---- */
 
-static struct hold_event *
-event_new(enum lb_event_type type, int code, const char *reason, const char *text)
-{
-	struct hold_event *event = calloc(1, sizeof(*event));
-
-	if (event == NULL)
-		return NULL;
-	event->event = (struct lb_event){
-	    .type = type,
-	    .code = code,
-	    .reason = event->reason,
-	    .text = event->text,
-	    .json = "{}",
-	    .holders = -1,
-	};
-	snprintf(event->reason, sizeof(event->reason), "%s", reason);
-	snprintf(event->text, sizeof(event->text), "%s", text);
-	return event;
-}
-
 /* Whether the broker answers: one follows the other, for a lock. */
 static bool
 is_doubt(enum lb_event_type type)
@@ -224,15 +204,26 @@ supersedes(const struct lb_event *newer, const struct lb_event *older)
 		   newer->type == LB_EVENT_DRAINING || newer->type == LB_EVENT_DRAIN);
 }
 
-static void
-push(struct holds *holds, struct hold_event *event)
+/* Copies the event and its words into the queue; json taken, NULL = no memory to make it. */
+static int
+push(struct holds *holds, const struct lb_event *from, char *json)
 {
-	struct hold_event *older;
+	struct hold_event *event = json != NULL ? calloc(1, sizeof(*event)) : NULL, *older;
 
+	if (event == NULL) {
+		free(json);
+		return LB_NO_MEMORY;
+	}
+	snprintf(event->reason, sizeof(event->reason), "%s", from->reason);
+	snprintf(event->text, sizeof(event->text), "%s", from->text);
+	event->event = *from;
+	event->event.reason = event->reason;
+	event->event.text = event->text;
+	event->event.json = event->json = json;
 	TAILQ_FOREACH (older, &holds->events, entry) {
-		if (is_asked_for(event->event.type))
+		if (is_asked_for(from->type))
 			break;
-		if (supersedes(&event->event, &older->event)) {
+		if (supersedes(from, &older->event)) {
 			/* Safe: the loop ends here. At most one such event is queued. */
 			TAILQ_REMOVE(&holds->events, older, entry);
 			event_free(older);
@@ -240,38 +231,22 @@ push(struct holds *holds, struct hold_event *event)
 		}
 	}
 	TAILQ_INSERT_TAIL(&holds->events, event, entry);
-}
-
-static int
-answered(struct holds *holds, struct hold_event *event, int64_t request, struct lb_lock *lock,
-    char *json)
-{
-	if (event == NULL || json == NULL) {
-		free(json);
-		event_free(event);
-		return LB_NO_MEMORY;
-	}
-	event->json = json;
-	event->event.json = json;
-	event->event.lock = lock;
-	event->event.request = request;
-	push(holds, event);
 	return LB_OK;
 }
 
 int
 holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, int code,
-    const char *text, char *json)
+    const char *text, struct lb_lock *lock, char *json)
 {
-	return answered(
-	    holds, event_new(type, code, lb_code_word(code), text), request, NULL, json);
-}
+	const struct lb_event event = {.type = type,
+	    .code = code,
+	    .lock = lock,
+	    .request = request,
+	    .reason = lb_code_word(code),
+	    .text = text,
+	    .holders = -1};
 
-int
-holds_granted(struct holds *holds, int64_t request, struct lb_lock *lock, char *json)
-{
-	return answered(holds, event_new(LB_EVENT_GRANTED, LB_OK, lb_code_word(LB_OK), ""), request,
-	    lock, json);
+	return push(holds, &event, json);
 }
 
 /* What the daemon would have said, had it been able to. */
@@ -298,23 +273,19 @@ lost_json(const struct lb_lock *lock, const char *reason, const char *why)
 static int
 lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *text, char *json)
 {
-	struct hold_event *event;
+	const struct lb_event event = {.type = LB_EVENT_LOST,
+	    .code = LB_LOST,
+	    .lock = lock,
+	    .reason = reason,
+	    .text = text,
+	    .holders = -1};
 
 	if (ended(lock)) {
 		free(json);
 		return LB_OK;
 	}
 	lock->state = LB_LOCK_LOST;
-	event = event_new(LB_EVENT_LOST, LB_LOST, reason, text);
-	if (event == NULL || json == NULL) {
-		free(json);
-		event_free(event);
-		return LB_NO_MEMORY;
-	}
-	event->event.lock = lock;
-	event->event.json = event->json = json;
-	push(holds, event);
-	return LB_OK;
+	return push(holds, &event, json);
 }
 
 static const struct {
@@ -414,9 +385,8 @@ holds_lapse(struct holds *holds, int64_t now)
 int
 holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
 {
-	const char *reason = string_of(params, "reason");
 	struct lb_lock *lock = find(holds, params);
-	struct hold_event *event;
+	struct lb_event event = {.lock = lock, .reason = string_of(params, "reason")};
 	size_t i = 0;
 	char *json;
 
@@ -428,44 +398,34 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 		return LB_OK;
 	if (!json_is_object(params))
 		return LB_BAD_ANSWER;
-	if (is_doubt(notices[i].type) && (lock == NULL || ended(lock)))
+	event.type = notices[i].type;
+	event.code = notices[i].code;
+	event.text = string_of(params, "why");
+	if (is_doubt(event.type) && (lock == NULL || ended(lock)))
+		return LB_OK;
+	if (event.type == LB_EVENT_REVOKED && lock != NULL && lock->state != LB_LOCK_HELD)
 		return LB_OK;
 	json = json_print(params);
 	if (json == NULL)
 		return LB_NO_MEMORY;
-	if (notices[i].type == LB_EVENT_LOST && lock != NULL)
-		return lose(holds, lock, reason, string_of(params, "why"), json);
-	if (notices[i].type == LB_EVENT_REVOKED && lock != NULL) {
-		if (lock->state != LB_LOCK_HELD) {
-			free(json);
-			return LB_OK;
-		}
+	if (event.type == LB_EVENT_LOST && lock != NULL)
+		return lose(holds, lock, event.reason, event.text, json);
+	if (event.type == LB_EVENT_REVOKED && lock != NULL)
 		lock->state = LB_LOCK_REVOKED;
-	}
-	if (notices[i].type == LB_EVENT_BROKER)
-		reason = string_of(params, "state");
-	if (notices[i].type == LB_EVENT_WATCH)
-		reason = method;
-	event = event_new(notices[i].type, notices[i].code, reason, string_of(params, "why"));
-	if (event == NULL) {
-		free(json);
-		return LB_NO_MEMORY;
-	}
-	event->event.json = event->json = json;
-	event->event.lock = lock;
-	event->event.request = integer_of(params, "id", 0);
-	event->event.position = count_of(params, "position", 0);
-	event->event.holders =
-	    count_of(params, event->event.type == LB_EVENT_DRAIN ? "left" : "holders", -1);
-	event->event.grace_ms = ms_of(params, "grace");
-	push(holds, event);
-	return LB_OK;
+	if (event.type == LB_EVENT_BROKER)
+		event.reason = string_of(params, "state");
+	if (event.type == LB_EVENT_WATCH)
+		event.reason = method;
+	event.request = integer_of(params, "id", 0);
+	event.position = count_of(params, "position", 0);
+	event.holders = count_of(params, event.type == LB_EVENT_DRAIN ? "left" : "holders", -1);
+	event.grace_ms = ms_of(params, "grace");
+	return push(holds, &event, json);
 }
 
 int
 holds_closed(struct holds *holds, int code, const char *text)
 {
-	struct hold_event *event;
 	struct lb_lock *lock;
 	int result = LB_OK;
 
@@ -474,10 +434,8 @@ holds_closed(struct holds *holds, int code, const char *text)
 		if (lose(holds, lock, "closed", text, lost_json(lock, "closed", text)) != LB_OK)
 			result = LB_NO_MEMORY;
 	}
-	event = event_new(LB_EVENT_CLOSED, code, lb_code_word(code), text);
-	if (event == NULL)
-		return LB_NO_MEMORY;
-	push(holds, event);
+	if (holds_answered(holds, LB_EVENT_CLOSED, 0, code, text, NULL, strdup("{}")) != LB_OK)
+		result = LB_NO_MEMORY;
 	return result;
 }
 

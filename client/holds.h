@@ -34,7 +34,7 @@ struct hold_event {
 	struct lb_event event; /* reason, text and json point to what follows */
 	char reason[32];
 	char text[256];
-	char *json; /* owned, or NULL */
+	char *json; /* owned */
 };
 
 struct holds {
@@ -52,13 +52,11 @@ void holds_done(struct holds *holds);
 int holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result,
     struct lb_lock **ret) __attribute__((warn_unused_result));
 /*
- * The end of what was asked without waiting for it: LB_EVENT_REFUSED, LB_EVENT_ANSWERED; or a grant. json is
- * taken, NULL = no memory to make it.
+ * The end of what was asked without waiting for it: LB_EVENT_GRANTED (with its lock), LB_EVENT_REFUSED,
+ * LB_EVENT_ANSWERED. json is taken, NULL = no memory to make it.
  */
 int holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, int code,
-    const char *text, char *json) __attribute__((warn_unused_result));
-int holds_granted(struct holds *holds, int64_t request, struct lb_lock *lock, char *json)
-    __attribute__((warn_unused_result));
+    const char *text, struct lb_lock *lock, char *json) __attribute__((warn_unused_result));
 /* A notification; one of no known method is no event. */
 int holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
     __attribute__((warn_unused_result));

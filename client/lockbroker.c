@@ -18,41 +18,6 @@ lb_version(void)
 	return PACKAGE_VERSION;
 }
 
-const char *
-lb_code_word(int code)
-{
-	enum reason reason = reason_from_code(code);
-
-	if (reason != REASON_NONE)
-		return reason_word(reason);
-	switch ((enum lb_code)code) {
-	case LB_OK:
-		return "ok";
-	case LB_NO_MEMORY:
-		return "no-memory";
-	case LB_BAD_ARGUMENT:
-		return "bad-argument";
-	case LB_NO_DAEMON:
-		return "no-daemon";
-	case LB_NO_ACCESS:
-		return "no-access";
-	case LB_DEADLINE:
-		return "deadline";
-	case LB_CLOSED:
-		return "closed";
-	case LB_BAD_ANSWER:
-		return "bad-answer";
-	case LB_FORKED:
-		return "forked";
-	case LB_BUSY:
-		return "busy";
-	case LB_SYSTEM:
-		return "system";
-	default:
-		return "unknown";
-	}
-}
-
 /* ---- the handle ---- */
 
 struct lb *
@@ -230,14 +195,11 @@ acquire_params(const char *name, const struct lb_options *options)
 static int
 withdraw(struct lb *lb, int64_t request)
 {
-	struct cJSON *params = json_new_object();
-	int64_t ignored;
 	size_t unsent;
 	int code;
 
 	session_retag(lb->session, request, CALL_ACQUIRE_IGNORED);
-	json_add_integer(params, "id", request);
-	code = handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored);
+	code = handle_cancel(lb, request);
 	if (code != LB_OK)
 		return handle_break(lb, code, "out of memory");
 	/* A grant that has come meanwhile is read, and given back. */
@@ -264,8 +226,13 @@ lb_acquire(struct lb *lb, const char *name, const struct lb_options *options, st
 	wrong = options_take(options, name, &taken);
 	if (wrong != NULL)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong);
-	code = handle_acquire(
-	    lb, acquire_params(name, &taken), handle_patience(taken.timeout_ms), &asked);
+	lb->granted = NULL;
+	code = handle_ask(
+	    lb, "acquire", acquire_params(name, &taken), CALL_ACQUIRE_WAITED, &lb->awaited);
+	if (code != LB_OK)
+		return code;
+	asked = lb->awaited;
+	code = handle_await(lb, handle_patience(taken.timeout_ms));
 	if (code == LB_DEADLINE)
 		return withdraw(lb, asked);
 	if (code != LB_OK)
@@ -303,17 +270,13 @@ int
 lb_cancel(struct lb *lb, int64_t request)
 {
 	int code = handle_enter(lb), tag;
-	struct cJSON *params;
-	int64_t ignored;
 
 	if (code != LB_OK)
 		return code;
 	tag = lb->session != NULL ? session_tag(lb->session, request) : -1;
 	if (tag != CALL_STARTED && tag != CALL_ASKED)
 		return handle_fail(lb, LB_BAD_ARGUMENT, "that request has ended");
-	params = json_new_object();
-	json_add_integer(params, "id", request);
-	return handle_ask(lb, "cancel", params, CALL_IGNORED, &ignored);
+	return handle_cancel(lb, request);
 }
 
 void
