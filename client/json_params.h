@@ -1,6 +1,9 @@
-/* The parameters of a call, as JSON, for methods that are about one name or one waiter. Owns nothing. */
+/* JSON as text: the parameters of calls about one name or one waiter, and single values. Owns nothing. */
 #ifndef CLIENT_JSON_PARAMS_H
 #define CLIENT_JSON_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 /* A name or an id, each byte escaped, and what goes with it. */
 #define JSON_PARAMS_SIZE 512
@@ -8,5 +11,9 @@
 /* {"MEMBER":"VALUE" and more}; value: at most 200 bytes. What is no UTF-8 in it the library refuses. */
 void json_params(
     char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more);
+/* The value at a path of lb_json_each(), cut to size; "" = there is none. Returns ret. */
+const char *json_value(const char *json, const char *path, char *ret, size_t size);
+/* Whether that is the value there; what is longer than 40 bytes is not. */
+bool json_value_is(const char *json, const char *path, const char *value);
 
 #endif

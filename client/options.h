@@ -65,7 +65,9 @@ struct command {
 	const char *summary;
 	int user;        /* of enum option_user; 0: only what all take */
 	int least, most; /* operands; most -1 = any number */
-	int (*perform)(const struct options *options, char *operands[]); /* NULL-terminated */
+	/* What it asks (asking.h); NULL: perform() does all of it, with NULL-terminated operands. */
+	const struct question *question;
+	int (*perform)(const struct options *options, char *operands[]);
 	const char *notes; /* what --help says below the options; NULL = nothing */
 };
 

@@ -44,5 +44,7 @@ const char *row_state_word(enum row_state state);
 void row_whom(const struct row *row, char *ret, size_t size);
 /* A duration: "7s", "3m05s", "2h05m", "3d07h"; "" = not known. */
 void row_age_words(double seconds, char *ret, size_t size);
+/* Who holds, from the answer to `show`: "alice (migration), bob, and 3 more"; "" = nobody, or it is none. */
+void holders_words(const char *show_json, char *ret, size_t size);
 
 #endif

@@ -1,5 +1,4 @@
-/* lockbroker top: the terminal, the loop between keyboard and daemon, and what the keys do. */
-#include "client/commands.h"
+#include "client/top.h"
 
 #include <ncurses.h>
 #include <poll.h>
@@ -14,7 +13,7 @@
 #include "client/signals.h"
 #include "client/top_ask.h"
 #include "client/top_draw.h"
-#include "client/top_help.h"
+#include "client/top_layout.h"
 #include "client/top_link.h"
 #include "client/top_terminal.h"
 #include "client/watch.h"
@@ -409,15 +408,13 @@ perform(struct top *top)
 }
 
 int
-cmd_top(const struct options *options, char *operands[])
+top_perform(const char *path)
 {
 	static struct top top;
 	int status;
 
-	if (options->json || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
-		return cmd_watch(options, operands);
 	top_model_init(&top.model);
-	if (!top_link_init(&top.link, &top.model, options->socket)) {
+	if (!top_link_init(&top.link, &top.model, path)) {
 		say("out of memory");
 		return EXIT_STATUS_INTERNAL;
 	}

@@ -7,8 +7,7 @@
 
 #include "client/lockbroker.h"
 #include "client/text.h"
-#include "client/top_columns.h"
-#include "client/top_help.h"
+#include "client/top_layout.h"
 
 #define COLUMNS_LEAST 40
 #define LINES_LEAST 10

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/holders.h"
 #include "client/json_params.h"
 #include "client/output.h"
 #include "client/row.h"

@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/holders.h"
 #include "client/json_params.h"
 #include "client/lockbroker.h"
 #include "client/row.h"
 #include "client/text.h"
 #include "client/top_ask.h"
-#include "client/top_columns.h"
-#include "client/top_help.h"
+#include "client/top_layout.h"
 #include "client/top_model.h"
 #include "tests/unit/unit.h"
 
