@@ -72,36 +72,24 @@ heed(struct lb *lb, const struct options *options, const char *name)
 	const struct lb_event *event;
 
 	while ((event = lb_event_next(lb)) != NULL) {
-		switch (event->type) {
-		case LB_EVENT_LOST:
-			if (event->lock == NULL)
-				break;
+		bool silent = event->type == LB_EVENT_SUSPECT;
+
+		if (event->type == LB_EVENT_LOST && event->lock != NULL) {
 			say_lost(name, event);
 			return EXIT_STATUS_LOST;
-		case LB_EVENT_DRAINING:
+		}
+		if (event->type == LB_EVENT_DRAINING) {
 			say("%s: lockbrokerd is stopping", name);
 			return EXIT_STATUS_UNREACHABLE;
-		case LB_EVENT_REVOKED:
-			say("%s: its slot was taken out of service", name);
-			break;
-		case LB_EVENT_SUSPECT:
-		case LB_EVENT_RESTORED:
-			say_holding(name, event->type == LB_EVENT_SUSPECT);
-			if (options->verbose)
-				say("%s: the broker %s", name,
-				    event->type == LB_EVENT_SUSPECT ? "does not answer"
-								    : "has answered again");
-			break;
-		case LB_EVENT_GRANTED:
-		case LB_EVENT_REFUSED:
-		case LB_EVENT_WAITING:
-		case LB_EVENT_BROKER:
-		case LB_EVENT_CLOSED:
-		case LB_EVENT_DRAIN:
-		case LB_EVENT_ANSWERED:
-		case LB_EVENT_WATCH:
-			break;
 		}
+		if (event->type == LB_EVENT_REVOKED)
+			say("%s: its slot was taken out of service", name);
+		if (!silent && event->type != LB_EVENT_RESTORED)
+			continue;
+		say_holding(name, silent);
+		if (options->verbose)
+			say("%s: the broker %s", name,
+			    silent ? "does not answer" : "has answered again");
 	}
 	return GOING_ON;
 }

@@ -40,49 +40,57 @@ enum option_id {
 /* More of an unknown option than anybody needs to recognise it. */
 #define OPTION_TEXT_SIZE 80
 
+#define AT(member) offsetof(struct options, member)
+
 static const struct option_row rows[] = {
-    {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock"},
-    {'n', "nonblock", NULL, FOR_AWAIT, "look once, and do not wait"},
-    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait no longer than DUR"},
+    {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock", 0},
+    {'n', "nonblock", NULL, FOR_AWAIT, "look once, and do not wait", 0},
+    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait no longer than DUR", 0},
     {OPTION_DRAIN, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
-	"wait until nobody holds a removed slot, no longer than DUR"},
+	"wait until nobody holds a removed slot, no longer than DUR", 0},
     {'E', "conflict-exit-code", "N", FOR_RUN,
-	"exit status if others have the lock until the wait ends (75)"},
+	"exit status if others have the lock until the wait ends (75)", 0},
     {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,
-	"create the lock when there is none (with 1 slot)"},
+	"create the lock when there is none (with 1 slot)", 0},
     {OPTION_KIND, "kind", "KIND", FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
-	"semaphore (default), persistent-mutex, mutex"},
-    {OPTION_KIND, "kind", "KIND", FOR_CREATE, "semaphore (default), persistent-mutex"},
+	"semaphore (default), persistent-mutex, mutex", 0},
+    {OPTION_KIND, "kind", "KIND", FOR_CREATE, "semaphore (default), persistent-mutex", 0},
     {OPTION_MUTEX, "mutex", NULL, FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
-	"a mutex, which needs no create: --kind=mutex"},
+	"a mutex, which needs no create: --kind=mutex", 0},
     {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
-	"-100 to 100, higher is served first (0)"},
-    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who asks for it, for show and the log"},
-    {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "and why"},
-    {'c', "command", "STRING", FOR_RUN, "have the shell run STRING; then there is no COMMAND"},
-    {'s', "signal", "SIG", FOR_RUN, "what a loss sends first (TERM)"},
+	"-100 to 100, higher is served first (0)", 0},
+    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who asks for it, for show and the log",
+	AT(who)},
+    {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "and why", AT(why)},
+    {'c', "command", "STRING", FOR_RUN, "have the shell run STRING; then there is no COMMAND",
+	AT(shell_command)},
+    {'s', "signal", "SIG", FOR_RUN, "what a loss sends first (TERM)", 0},
     {'k', "kill-after", "DUR", FOR_RUN,
-	"and how long after it KILL follows (0.4 heartbeats, at most 5 s)"},
-    {OPTION_ON_LOST, "on-lost", "WHAT", FOR_RUN, "kill (default), ignore, signal:SIG, run:COMMAND"},
-    {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN, "ignore (default), kill, signal:SIG"},
-    {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN, "no process group of its own for COMMAND"},
-    {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write what happens to it, as lines of JSON"},
-    {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "say what is done"},
+	"and how long after it KILL follows (0.4 heartbeats, at most 5 s)", 0},
+    {OPTION_ON_LOST, "on-lost", "WHAT", FOR_RUN, "kill (default), ignore, signal:SIG, run:COMMAND",
+	0},
+    {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN, "ignore (default), kill, signal:SIG", 0},
+    {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN, "no process group of its own for COMMAND",
+	AT(foreground)},
+    {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write what happens to it, as lines of JSON", 0},
+    {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "say what is done", AT(verbose)},
     {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE,
-	"print assignments for a shell to eval, instead of JSON"},
-    {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE, "fine if it exists with as many slots"},
+	"print assignments for a shell to eval, instead of JSON", AT(shell)},
+    {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE, "fine if it exists with as many slots",
+	AT(exist_ok)},
     {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
-	"remove slots from the lowest up, not from the highest down"},
+	"remove slots from the lowest up, not from the highest down", AT(ascending)},
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
-	"look for strays up to N slots above the size (256)"},
-    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found"},
-    {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME"},
-    {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up"},
-    {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait no longer than DUR for the answer"},
+	"look for strays up to N slots above the size (256)", 0},
+    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found", AT(repair)},
+    {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME", AT(all)},
+    {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up",
+	AT(broker)},
+    {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait no longer than DUR for the answer", 0},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
-	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")"},
-    {OPTION_JSON, "json", NULL, FOR_ALL, "results and errors as JSON"},
-    {'h', "help", NULL, FOR_ALL, "this text"},
+	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")", AT(socket)},
+    {OPTION_JSON, "json", NULL, FOR_ALL, "results and errors as JSON", AT(json)},
+    {'h', "help", NULL, FOR_ALL, "this text", AT(help)},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -137,52 +145,6 @@ options_help(const struct command *command, FILE *to)
 
 /* ---- what an option does ---- */
 
-/* False: it is none of those without an argument. */
-static bool
-apply_flag(int id, struct options *options)
-{
-	switch (id) {
-	case 'n':
-		options->wait_ms = 0;
-		return true;
-	case 'h':
-		options->help = true;
-		return true;
-	case OPTION_ALL:
-		options->all = true;
-		return true;
-	case OPTION_ASCENDING:
-		options->ascending = true;
-		return true;
-	case OPTION_BROKER:
-		options->broker = true;
-		return true;
-	case OPTION_EXIST_OK:
-		options->exist_ok = true;
-		return true;
-	case OPTION_FOREGROUND:
-		options->foreground = true;
-		return true;
-	case OPTION_JSON:
-		options->json = true;
-		return true;
-	case OPTION_MUTEX:
-		options->kind = LB_MUTEX;
-		return true;
-	case OPTION_REPAIR:
-		options->repair = true;
-		return true;
-	case OPTION_SHELL:
-		options->shell = true;
-		return true;
-	case OPTION_VERBOSE:
-		options->verbose = true;
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* How long holders are waited for: 0 is not at all, and who asks for a wait would take that for their end. */
 static const char *
 option_drain(const char *argument, int64_t *ret_ms)
@@ -208,16 +170,24 @@ option_timeout(const char *argument, int64_t *ret_ms)
 static const char *
 apply(int id, const char *argument, struct options *options)
 {
-	if (apply_flag(id, options))
-		return NULL;
+	const struct option_row *row = rows;
+	void *at;
+
+	while (row->id != id)
+		row++;
+	at = (char *)options + row->at;
+	if (row->at != 0 && row->argument == NULL)
+		*(bool *)at = true;
+	else if (row->at != 0)
+		*(const char **)at = argument;
 	switch (id) {
+	case 'n':
+		options->wait_ms = 0;
+		break;
 	case 'w':
 		return option_duration(argument, &options->wait_ms);
 	case 'E':
 		return option_number(argument, 0, 255, "0 to 255", &options->conflict_status);
-	case 'c':
-		options->shell_command = argument;
-		return NULL;
 	case 's':
 		return option_signal(argument, &options->signal);
 	case 'k':
@@ -231,6 +201,9 @@ apply(int id, const char *argument, struct options *options)
 		return option_drain(argument, &options->drain_ms);
 	case OPTION_KIND:
 		return option_kind(argument, &options->kind);
+	case OPTION_MUTEX:
+		options->kind = LB_MUTEX;
+		break;
 	case OPTION_ON_LOST:
 		return option_reaction(argument, true, &options->on_lost);
 	case OPTION_ON_REVOKE:
@@ -239,20 +212,14 @@ apply(int id, const char *argument, struct options *options)
 		return option_number(argument, 0, 10000, "0 to 10000 slots", &options->overshoot);
 	case OPTION_PRIORITY:
 		return option_number(argument, -100, 100, "-100 to 100", &options->priority);
-	case OPTION_SOCKET:
-		options->socket = argument;
-		return NULL;
 	case OPTION_STATUS_FD:
 		return option_descriptor(argument, &options->status_fd);
 	case OPTION_TIMEOUT:
 		return option_timeout(argument, &options->timeout_ms);
-	case OPTION_WHO:
-		options->who = argument;
-		return NULL;
 	default:
-		options->why = argument;
-		return NULL;
+		break;
 	}
+	return NULL;
 }
 
 /* ---- getopt ---- */
@@ -308,21 +275,6 @@ written(char buf[OPTION_TEXT_SIZE], const struct option *name, int letter, const
 	else
 		snprintf(buf, OPTION_TEXT_SIZE, "%s", word);
 	return buf;
-}
-
-/* getopt_long(3) knows the option, but not with a value. */
-static const char *
-no_such(int known, const char *word)
-{
-	return known != 0 && strncmp(word, "--", 2) == 0 ? "takes no value" : "no such option";
-}
-
-static int
-refuse_value(
-    const struct command *command, const char *which, const char *value, const char *wanted)
-{
-	say("%s: %s: '%s': want %s", command->name, which, value, wanted);
-	return -1;
 }
 
 /* `--create 3 db`: the number would be the name of a lock, and db the command. */
@@ -420,13 +372,19 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 	    (id = getopt_long(argc, argv, tables.letters, tables.names, &index)) != -1) {
 		name = index >= 0 ? &tables.names[index] : NULL;
 		written(which, name, id == '?' || id == ':' ? optopt : id, argv[optind - 1]);
+		/* It may know the option, but not with a value. */
 		if (id == '?')
-			return refuse(command, which, no_such(optopt, argv[optind - 1]));
+			return refuse(command, which,
+			    optopt != 0 && strncmp(argv[optind - 1], "--", 2) == 0
+				? "takes no value"
+				: "no such option");
 		if (id == ':')
 			return refuse(command, which, "its value is missing");
 		wanted = apply(id, optarg, ret);
-		if (wanted != NULL)
-			return refuse_value(command, which, optarg, wanted);
+		if (wanted != NULL) {
+			say("%s: %s: '%s': want %s", command->name, which, optarg, wanted);
+			return -1;
+		}
 		given[id] = true;
 	}
 	if (!ret->help && !check_together(command, given, ret))

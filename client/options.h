@@ -18,8 +18,6 @@ struct reaction {
 };
 
 struct options {
-	const char *socket; /* NULL: as lb_connect() */
-	bool json, verbose, help;
 	int64_t wait_ms;     /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
 	int64_t timeout_ms;  /* for the answer to a question; -1: as is usual for it */
 	int64_t drain_ms;    /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
@@ -27,6 +25,8 @@ struct options {
 	int create;          /* slots to create the lock with when there is none; 0 = do not */
 	int kind;            /* enum lb_kind */
 	int priority;
+	const char *socket; /* NULL: as lb_connect() */
+	bool json, verbose, help;
 	const char *who, *why;
 	const char *shell_command; /* -c */
 	int signal;                /* what a loss sends first */
@@ -86,6 +86,8 @@ struct option_row {
 	const char *argument; /* NULL = takes none; "[...]" = may be left out */
 	int users;            /* enum option_user */
 	const char *help;
+	size_t
+	    at; /* in struct options: what the argument is copied to, or what becomes true; 0 = neither */
 };
 /* NULL after the last. */
 const struct option_row *options_row(size_t index);

@@ -112,6 +112,38 @@ names_itself(const char *words, const char *name)
 	return strncmp(words, name, len) == 0 && words[len] == ':';
 }
 
+/* Of all other codes: EXIT_STATUS_INTERNAL. */
+static const struct {
+	enum lb_code code;
+	enum exit_status status;
+} statuses[] = {
+    {LB_OK, EXIT_STATUS_OK},
+    {LB_BAD_ARGUMENT, EXIT_STATUS_USAGE},
+    {LB_METHOD_NOT_FOUND, EXIT_STATUS_USAGE},
+    {LB_INVALID_PARAMS, EXIT_STATUS_USAGE},
+    {LB_NOT_HELD, EXIT_STATUS_NOT_HELD},
+    {LB_NO_SUCH_LOCK, EXIT_STATUS_NO_SUCH_LOCK},
+    {LB_NO_DAEMON, EXIT_STATUS_UNREACHABLE},
+    {LB_DEADLINE, EXIT_STATUS_UNREACHABLE},
+    {LB_CLOSED, EXIT_STATUS_UNREACHABLE},
+    {LB_DRAINING, EXIT_STATUS_UNREACHABLE},
+    {LB_BROKER_UNAVAILABLE, EXIT_STATUS_UNREACHABLE},
+    {LB_BROKER_BLOCKED, EXIT_STATUS_UNREACHABLE},
+    {LB_ALREADY_EXISTS, EXIT_STATUS_EXISTS},
+    {LB_WOULD_BLOCK, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TIMEOUT, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_CONTENDED, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_CANCELLED, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TOO_MANY_REQUESTS, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TOO_MANY_LOCKS, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TOO_MANY_WAITERS, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_PERMISSION_DENIED, EXIT_STATUS_DENIED},
+    {LB_BROKER_DENIED, EXIT_STATUS_DENIED},
+    {LB_NO_ACCESS, EXIT_STATUS_DENIED},
+    {LB_LOST, EXIT_STATUS_LOST},
+    {LB_REVOKED, EXIT_STATUS_REVOKED},
+};
+
 /* Others have the lock: -E is about this alone. A daemon or broker that does not answer has said nothing. */
 static bool
 is_conflict(int code)
@@ -132,7 +164,12 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}
-	return is_conflict(code) ? options->conflict_status : (int)exit_status_of(code);
+	if (is_conflict(code))
+		return options->conflict_status;
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if ((int)statuses[i].code == code)
+			return (int)statuses[i].status;
+	return EXIT_STATUS_INTERNAL;
 }
 
 int

@@ -46,6 +46,7 @@ struct waiting {
 	const struct options *options;
 	const struct signals *signals;
 	const char *name;
+	struct lb_lock *lock; /* the handle's; when it is granted */
 	struct lb_options ask;
 	int64_t began, until;
 	enum telling telling;
@@ -128,24 +129,25 @@ ask_holders(struct waiting *waiting)
 		stand->asking = 0;
 }
 
-static void
+static int
 heed_holders(struct waiting *waiting, const struct lb_event *event)
 {
 	struct stand *stand = &waiting->stand;
 	char words[200];
 
 	if (event->request != stand->asking)
-		return;
+		return GOING_ON;
 	stand->asking = 0;
 	/* Not allowed, or a daemon that does not know it: the number of them has to do. */
 	if (event->code == LB_PERMISSION_DENIED || event->code == LB_METHOD_NOT_FOUND)
 		stand->unheard = true;
 	if (event->code != LB_OK)
-		return;
+		return GOING_ON;
 	holders_words(event->json, words, sizeof(words));
 	if (*words != '\0')
 		snprintf(stand->holders, sizeof(stand->holders), ", held by %s", words);
 	show_line(waiting);
+	return GOING_ON;
 }
 
 /* From time to time, for the seconds and for what was put off; when the next time is. */
@@ -173,7 +175,7 @@ by_lines(const struct waiting *waiting)
 	       (waiting->telling == TELL_TERMINAL && !terminal_line_foreground());
 }
 
-static void
+static int
 tell_position(struct waiting *waiting, const struct lb_event *event)
 {
 	struct stand *stand = &waiting->stand;
@@ -189,16 +191,17 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 		say_in_passing("%s: waiting, position %d%s (%s)", waiting->name, event->position,
 		    holders, age);
 	if (waiting->telling != TELL_TERMINAL)
-		return;
+		return GOING_ON;
 	stand->position = event->position;
 	/* Names stay until there are others: the number is less. */
 	if (strncmp(stand->holders, ", held by", 9) != 0 || event->holders <= 0)
 		snprintf(stand->holders, sizeof(stand->holders), "%s", holders);
 	stand->known = stand->stale = true;
 	show_line(waiting);
+	return GOING_ON;
 }
 
-static void
+static int
 tell_broker(struct waiting *waiting, const struct lb_event *event)
 {
 	struct stand *stand = &waiting->stand;
@@ -208,46 +211,28 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
 		    *event->text != '\0' ? ": " : "", event->text);
 	if (waiting->telling != TELL_TERMINAL)
-		return;
+		return GOING_ON;
 	stand->known = true;
 	stand->broker[0] = '\0';
 	if (strcmp(event->reason, "up") != 0)
 		snprintf(stand->broker, sizeof(stand->broker), "%.31s%s%.150s", event->reason,
 		    *event->text != '\0' ? ": " : "", event->text);
 	show_line(waiting);
+	return GOING_ON;
 }
 
 /* ---- asking, and what comes of it ---- */
 
-static int
-ask(struct waiting *waiting)
-{
-	int64_t request;
-	int code = lb_acquire_start(waiting->lb, waiting->name, &waiting->ask, &request);
-
-	if (code != LB_OK)
-		return say_failure(waiting->lb, code, waiting->options, waiting->name);
-	return GOING_ON;
-}
-
-/* By an administrator, which is told apart from all that ends a waiting by itself. */
-static int
-find_denied(const char *path, const char *value, void *arg)
-{
-	if (strcmp(path, "data.denied") == 0)
-		*(bool *)arg = strcmp(value, "true") == 0;
-	return 0;
-}
-
+/* Refused, or the connection has ended. */
 static int
 refused(struct waiting *waiting, const struct lb_event *event)
 {
-	bool denied = false;
+	/* By an administrator, which is told apart from all that ends a waiting by itself. */
+	bool denied = json_value_is(event->json, "data.denied", "true");
 	int status;
 
 	terminal_line_erase();
 	status = say_refusal(event, waiting->options, waiting->name);
-	(void)lb_json_each(event->json, find_denied, &denied);
 	if (denied)
 		return EXIT_STATUS_TURNED_AWAY;
 	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
@@ -255,52 +240,51 @@ refused(struct waiting *waiting, const struct lb_event *event)
 	return status;
 }
 
-/* What the daemon said: an exit status, or GOING_ON; or the lock. */
 static int
-heed(struct waiting *waiting, struct lb_lock **ret)
+granted(struct waiting *waiting, const struct lb_event *event)
+{
+	if (lb_lock_state(event->lock) == LB_LOCK_LOST)
+		return GOING_ON;
+	waiting->lock = event->lock;
+	return EXIT_STATUS_OK;
+}
+
+/* In the same breath as it was granted. */
+static int
+lost(struct waiting *waiting, const struct lb_event *event)
+{
+	if (event->lock == NULL)
+		return GOING_ON;
+	terminal_line_erase();
+	say_lost(waiting->name, event);
+	return EXIT_STATUS_LOST;
+}
+
+/*
+ * By the type of the event. A refusal follows DRAINING; what is granted already has events of its own that tell how
+ * it ends.
+ */
+static int (*const handlers[])(struct waiting *waiting, const struct lb_event *event) = {
+    [LB_EVENT_GRANTED] = granted,
+    [LB_EVENT_REFUSED] = refused,
+    [LB_EVENT_CLOSED] = refused,
+    [LB_EVENT_WAITING] = tell_position,
+    [LB_EVENT_BROKER] = tell_broker,
+    [LB_EVENT_ANSWERED] = heed_holders,
+    [LB_EVENT_LOST] = lost,
+};
+
+/* What the daemon said: an exit status, or GOING_ON. */
+static int
+heed(struct waiting *waiting)
 {
 	const struct lb_event *event;
 	int status = GOING_ON;
 
-	while (status == GOING_ON && (event = lb_event_next(waiting->lb)) != NULL) {
-		switch (event->type) {
-		case LB_EVENT_GRANTED:
-			if (lb_lock_state(event->lock) == LB_LOCK_LOST)
-				break;
-			*ret = event->lock;
-			return EXIT_STATUS_OK;
-		case LB_EVENT_REFUSED:
-			status = refused(waiting, event);
-			break;
-		case LB_EVENT_CLOSED:
-			terminal_line_erase();
-			status = say_refusal(event, waiting->options, waiting->name);
-			break;
-		case LB_EVENT_WAITING:
-			tell_position(waiting, event);
-			break;
-		case LB_EVENT_BROKER:
-			tell_broker(waiting, event);
-			break;
-		case LB_EVENT_ANSWERED:
-			heed_holders(waiting, event);
-			break;
-		case LB_EVENT_LOST: /* in the same breath as it was granted */
-			if (event->lock == NULL)
-				break;
-			terminal_line_erase();
-			say_lost(waiting->name, event);
-			status = EXIT_STATUS_LOST;
-			break;
-		case LB_EVENT_DRAINING: /* a refusal follows */
-		case LB_EVENT_REVOKED:
-		case LB_EVENT_SUSPECT: /* of what is granted already: its own events tell how it ends */
-		case LB_EVENT_RESTORED:
-		case LB_EVENT_DRAIN:
-		case LB_EVENT_WATCH:
-			break;
-		}
-	}
+	while (status == GOING_ON && (event = lb_event_next(waiting->lb)) != NULL)
+		if (event->type < sizeof(handlers) / sizeof(handlers[0]) &&
+		    handlers[event->type] != NULL)
+			status = handlers[event->type](waiting, event);
 	return status;
 }
 
@@ -323,16 +307,20 @@ heed_signals(const struct waiting *waiting)
 }
 
 static int
-wait_for_it(struct waiting *waiting, struct lb_lock **ret)
+wait_for_it(struct waiting *waiting)
 {
 	const struct watch watch = {.lb = waiting->lb, .signals = waiting->signals, .input = -1};
-	int status = ask(waiting);
+	int status = GOING_ON;
+	int64_t request;
+	int code = lb_acquire_start(waiting->lb, waiting->name, &waiting->ask, &request);
 
+	if (code != LB_OK)
+		return say_failure(waiting->lb, code, waiting->options, waiting->name);
 	while (status == GOING_ON) {
 		/* Signals first: one that comes with the grant still finds nothing started. */
 		status = heed_signals(waiting);
 		if (status == GOING_ON)
-			status = heed(waiting, ret);
+			status = heed(waiting);
 		if (status == GOING_ON && watch_now() >= waiting->until) {
 			terminal_line_erase();
 			status = say_refusal(&silence, waiting->options, waiting->name);
@@ -362,7 +350,7 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 						: TELL_NOBODY,
 	    .stand.asked_at = -HOLDERS_ANEW_MS,
 	};
-	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS);
+	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS), status;
 
 	*ret = NULL;
 	if (code != LB_OK)
@@ -383,5 +371,7 @@ waiting_acquire(struct lb *lb, const struct options *options, const char *name, 
 	waiting.until = watch_in(options->wait_ms > 0    ? options->wait_ms + LB_ANSWER_GRACE
 				 : options->wait_ms == 0 ? LB_TRY_PATIENCE
 							 : LB_FOREVER);
-	return wait_for_it(&waiting, ret);
+	status = wait_for_it(&waiting);
+	*ret = waiting.lock;
+	return status;
 }
