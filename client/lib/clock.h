@@ -2,8 +2,8 @@
  * The library's one look at the time. It is a file of its own so that the linker can put a test's
  * clock in its place (--wrap=client_clock_now): the library itself keeps no state for that.
  */
-#ifndef CLIENT_CLOCK_H
-#define CLIENT_CLOCK_H
+#ifndef CLIENT_LIB_CLOCK_H
+#define CLIENT_LIB_CLOCK_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "client/session.h"
+#include "client/lib/session.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -3,14 +3,14 @@
  * the one blocking call that may be going on. handle.c moves bytes and settles answers; the calls
  * of the public header are made of handle_call().
  */
-#ifndef CLIENT_HANDLE_H
-#define CLIENT_HANDLE_H
+#ifndef CLIENT_LIB_HANDLE_H
+#define CLIENT_LIB_HANDLE_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "client/holds.h"
-#include "client/session.h"
+#include "client/lib/holds.h"
+#include "client/lib/session.h"
 
 /* What an unanswered request is for (session_request's tag). */
 enum call_tag {

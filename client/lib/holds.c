@@ -1,4 +1,4 @@
-#include "client/holds.h"
+#include "client/lib/holds.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * The Unix socket below a session: connecting, bytes both ways, waiting until a deadline. Knows
  * nothing of what the bytes say. Returns errno values; never raises a signal, goes on after EINTR.
  */
-#ifndef CLIENT_TRANSPORT_H
-#define CLIENT_TRANSPORT_H
+#ifndef CLIENT_LIB_TRANSPORT_H
+#define CLIENT_LIB_TRANSPORT_H
 
 #include <stddef.h>
 #include <stdint.h>

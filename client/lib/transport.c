@@ -1,4 +1,4 @@
-#include "client/transport.h"
+#include "client/lib/transport.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "client/clock.h"
+#include "client/lib/clock.h"
 
 int64_t
 transport_deadline(int64_t timeout_ms)

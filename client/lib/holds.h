@@ -2,8 +2,8 @@
  * What a connection holds and what happened to it: grants become locks, notifications become their
  * states and the queue of events. Owns the locks and the events. No I/O.
  */
-#ifndef CLIENT_HOLDS_H
-#define CLIENT_HOLDS_H
+#ifndef CLIENT_LIB_HOLDS_H
+#define CLIENT_LIB_HOLDS_H
 
 #include <stdbool.h>
 #include <sys/queue.h>

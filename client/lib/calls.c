@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/lib/handle.h"
 
 /* Paths of lb_json_each(): JSON_DEPTH_MAX names of a length that no method of the wire has. */
 #define PATH_SIZE 1024

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/clock.h"
-#include "client/handle.h"
-#include "client/transport.h"
+#include "client/lib/clock.h"
+#include "client/lib/handle.h"
+#include "client/lib/transport.h"
 #include "config.h"
 
 const char *

@@ -1,4 +1,4 @@
-#include "client/clock.h"
+#include "client/lib/clock.h"
 
 #include <time.h>
 

@@ -6,8 +6,8 @@
  * An answer to a request that was never made, or a line that is not the protocol, breaks the session
  * for good: whoever owns the connection must close it.
  */
-#ifndef CLIENT_SESSION_H
-#define CLIENT_SESSION_H
+#ifndef CLIENT_LIB_SESSION_H
+#define CLIENT_LIB_SESSION_H
 
 #include <stddef.h>
 #include <stdint.h>

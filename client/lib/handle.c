@@ -1,4 +1,4 @@
-#include "client/handle.h"
+#include "client/lib/handle.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/clock.h"
-#include "client/codes.h"
-#include "client/transport.h"
+#include "client/lib/clock.h"
+#include "client/lib/codes.h"
+#include "client/lib/transport.h"
 
 /* Read in one pass at most this often, so that a flood of notices cannot keep a caller for ever. */
 #define READS_A_PASS 64

@@ -1,4 +1,4 @@
-#include "client/codes.h"
+#include "client/lib/codes.h"
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/lib/handle.h"
 
 /* The wire's word where a number of slots could stand. */
 #define UNLIMITED "unlimited"
