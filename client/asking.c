@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "client/exit_status.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/signals.h"
+#include "client/tool/json_params.h"
+#include "client/tool/output.h"
+#include "client/tool/signals.h"
 
 #define CONNECT_TIMEOUT_MS 10000
 /*

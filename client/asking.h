@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "client/lockbroker.h"
-#include "client/options.h"
+#include "client/tool/options.h"
 
 struct asking {
 	struct lb *lb; /* its connection stands */

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/json_params.h"
-#include "client/option_values.h"
-#include "client/output.h"
-#include "client/terminal_line.h"
+#include "client/tool/json_params.h"
+#include "client/tool/option_values.h"
+#include "client/tool/output.h"
+#include "client/tool/terminal_line.h"
 
 /* The daemon gives up by itself on what does not answer; ten thousand slots take their time. */
 #define ADMIN_ANSWER_MS 600000

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/option_values.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/row.h"
-#include "client/table.h"
+#include "client/tool/option_values.h"
+#include "client/tool/json_params.h"
+#include "client/tool/output.h"
+#include "client/tool/row.h"
+#include "client/tool/table.h"
 
 /* So many semaphores, or slots to mend, are looked at one after another. */
 #define LOOK_ANSWER_MS 600000

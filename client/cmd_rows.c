@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/row.h"
-#include "client/text.h"
+#include "client/tool/json_params.h"
+#include "client/tool/output.h"
+#include "client/tool/row.h"
+#include "client/tool/text.h"
 #include "client/top.h"
 
 /* Bytes of a waiter's id on the wire. */

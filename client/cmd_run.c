@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/output.h"
+#include "client/tool/output.h"
 #include "client/run_child.h"
 #include "client/run_lease.h"
-#include "client/waiting.h"
-#include "client/watch.h"
+#include "client/tool/waiting.h"
+#include "client/tool/watch.h"
 #include "daemon/base/notify.h"
 
 #define RELEASE_TIMEOUT_MS 5000

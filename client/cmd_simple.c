@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "client/exit_status.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/watch.h"
+#include "client/tool/json_params.h"
+#include "client/tool/output.h"
+#include "client/tool/watch.h"
 
 /* It answers by itself, asking nobody: more would be no sign of health. */
 #define PING_ANSWER_MS 5000

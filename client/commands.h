@@ -3,7 +3,7 @@
 #define CLIENT_COMMANDS_H
 
 #include "client/asking.h"
-#include "client/options.h"
+#include "client/tool/options.h"
 
 extern const struct question question_await, question_call, question_create, question_deny,
     question_destroy, question_explain, question_fsck, question_grant, question_info, question_list,

@@ -8,7 +8,7 @@
 #include "client/commands.h"
 #include "client/exit_status.h"
 #include "client/lockbroker.h"
-#include "client/output.h"
+#include "client/tool/output.h"
 
 static const struct command commands[] = {
     {"run", "NAME [--] COMMAND [ARGUMENT...]", "Runs a command while holding a lock", FOR_RUN, 1,

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/signals.h"
+#include "client/tool/json_params.h"
+#include "client/tool/output.h"
+#include "client/tool/signals.h"
 #include "client/top_ask.h"
 #include "client/top_draw.h"
 #include "client/top_layout.h"
 #include "client/top_link.h"
 #include "client/top_terminal.h"
-#include "client/watch.h"
+#include "client/tool/watch.h"
 
 #define TO_THE_END 1000000L
 

@@ -8,8 +8,8 @@
 #include <wchar.h>
 
 #include "client/lockbroker.h"
-#include "client/option_values.h"
-#include "client/text.h"
+#include "client/tool/option_values.h"
+#include "client/tool/text.h"
 
 /* A sentence with two names, whole. */
 #define WORDS_SIZE (ROW_NAME_SIZE + ROW_WORDS_SIZE + TOP_FILTER_SIZE + 64)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/lockbroker.h"
-#include "client/text.h"
+#include "client/tool/text.h"
 #include "client/top_layout.h"
 
 #define COLUMNS_LEAST 40

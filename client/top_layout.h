@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/row.h"
+#include "client/tool/row.h"
 
 struct top_column {
 	const char *title;

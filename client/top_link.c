@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/json_params.h"
-#include "client/text.h"
+#include "client/tool/json_params.h"
+#include "client/tool/text.h"
 
 #define REFRESH_MS 1000
 #define RETRY_MS 1000

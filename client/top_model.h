@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/row.h"
+#include "client/tool/row.h"
 
 enum top_panel { TOP_SEMAPHORES, TOP_ROWS };
 #define TOP_PANELS 2

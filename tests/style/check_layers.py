@@ -26,7 +26,8 @@ ROOMS = {
     "daemon/server": BELOW_PEER + ("daemon/peer/",),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
     "client/lib/": ("protocol/", "client/lockbroker.h"),
-    "client/": ON_THE_LIBRARY,
+    "client/tool/": ON_THE_LIBRARY,
+    "client/": ON_THE_LIBRARY + ("client/tool/",),
 }
 # Libraries, and the only places that may know them.
 LIBRARIES = {

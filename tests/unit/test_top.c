@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/json_params.h"
+#include "client/tool/json_params.h"
 #include "client/lockbroker.h"
-#include "client/row.h"
-#include "client/text.h"
+#include "client/tool/row.h"
+#include "client/tool/text.h"
 #include "client/top_ask.h"
 #include "client/top_layout.h"
 #include "client/top_model.h"

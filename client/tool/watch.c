@@ -1,4 +1,4 @@
-#include "client/watch.h"
+#include "client/tool/watch.h"
 
 #include <poll.h>
 #include <time.h>

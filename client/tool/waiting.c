@@ -1,4 +1,4 @@
-#include "client/waiting.h"
+#include "client/tool/waiting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/row.h"
-#include "client/terminal_line.h"
-#include "client/watch.h"
+#include "client/tool/json_params.h"
+#include "client/tool/output.h"
+#include "client/tool/row.h"
+#include "client/tool/terminal_line.h"
+#include "client/tool/watch.h"
 #include "daemon/base/notify.h"
 
 #define CONNECT_TIMEOUT_MS 10000

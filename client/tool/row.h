@@ -2,8 +2,8 @@
  * One that holds or waits, as `show` and `watch` tell of it: read from JSON member by member, and in words.
  * Owns nothing.
  */
-#ifndef CLIENT_ROW_H
-#define CLIENT_ROW_H
+#ifndef CLIENT_TOOL_ROW_H
+#define CLIENT_TOOL_ROW_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
 /*
  * The one place where the command sleeps: until a signal, the daemon, one more descriptor, or a time.
  */
-#ifndef CLIENT_WATCH_H
-#define CLIENT_WATCH_H
+#ifndef CLIENT_TOOL_WATCH_H
+#define CLIENT_TOOL_WATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "client/lockbroker.h"
-#include "client/signals.h"
+#include "client/tool/signals.h"
 
 #define WATCH_NEVER INT64_MAX
 

@@ -1,4 +1,4 @@
-#include "client/option_values.h"
+#include "client/tool/option_values.h"
 
 #include <errno.h>
 #include <fcntl.h>

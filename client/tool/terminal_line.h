@@ -3,8 +3,8 @@
  * terminal's width, asked anew each time. Never blocks: what the terminal does not take is left out. The
  * process has one; who shows it takes it away before anything else is said.
  */
-#ifndef CLIENT_TERMINAL_LINE_H
-#define CLIENT_TERMINAL_LINE_H
+#ifndef CLIENT_TOOL_TERMINAL_LINE_H
+#define CLIENT_TOOL_TERMINAL_LINE_H
 
 #include <stdbool.h>
 

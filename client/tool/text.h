@@ -3,8 +3,8 @@
  * of it than fits. What could confuse a reader or a terminal (tabs, line ends, escapes, marks that turn the
  * direction of writing, what the locale cannot show) becomes a question mark. Owns nothing; needs the locale.
  */
-#ifndef CLIENT_TEXT_H
-#define CLIENT_TEXT_H
+#ifndef CLIENT_TOOL_TEXT_H
+#define CLIENT_TOOL_TEXT_H
 
 #include <limits.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "client/options.h"
+#include "client/tool/options.h"
 
 #include <getopt.h>
 #include <signal.h>
@@ -6,8 +6,8 @@
 
 #include "client/exit_status.h"
 #include "client/lockbroker.h"
-#include "client/option_values.h"
-#include "client/output.h"
+#include "client/tool/option_values.h"
+#include "client/tool/output.h"
 
 /* Options without a letter are numbered above all letters. */
 enum option_id {

@@ -3,8 +3,8 @@
  * one line each with tabs between the cells and nothing else, for cut(1). What could confuse a reader or a
  * terminal (tabs, line ends, escapes) becomes a question mark.
  */
-#ifndef CLIENT_TABLE_H
-#define CLIENT_TABLE_H
+#ifndef CLIENT_TOOL_TABLE_H
+#define CLIENT_TOOL_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

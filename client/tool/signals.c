@@ -1,4 +1,4 @@
-#include "client/signals.h"
+#include "client/tool/signals.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -2,8 +2,8 @@
  * The signals that the command takes into its own hands: blocked, and read one by one in the poll
  * loop. Signals that were ignored when the command started stay so (nohup(1)).
  */
-#ifndef CLIENT_SIGNALS_H
-#define CLIENT_SIGNALS_H
+#ifndef CLIENT_TOOL_SIGNALS_H
+#define CLIENT_TOOL_SIGNALS_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "client/terminal_line.h"
+#include "client/tool/terminal_line.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "client/output.h"
-#include "client/signals.h"
-#include "client/text.h"
+#include "client/tool/output.h"
+#include "client/tool/signals.h"
+#include "client/tool/text.h"
 
 /* Where the terminal does not know how wide it is. */
 #define WIDTH_USUAL 80

@@ -1,4 +1,4 @@
-#include "client/json_params.h"
+#include "client/tool/json_params.h"
 
 #include <stdio.h>
 #include <string.h>

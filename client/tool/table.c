@@ -1,4 +1,4 @@
-#include "client/table.h"
+#include "client/tool/table.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "client/lockbroker.h"
-#include "client/text.h"
+#include "client/tool/text.h"
 
 #define GAP 2
 /* More bytes than any text of the wire has: a sentence, words of 256 bytes. */

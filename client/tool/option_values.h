@@ -2,13 +2,13 @@
  * The arguments of options: text to values. Each returns NULL, or what is wanted instead (static, as it
  * follows "want"), and then leaves *ret as it was. Owns nothing.
  */
-#ifndef CLIENT_OPTION_VALUES_H
-#define CLIENT_OPTION_VALUES_H
+#ifndef CLIENT_TOOL_OPTION_VALUES_H
+#define CLIENT_TOOL_OPTION_VALUES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/options.h"
+#include "client/tool/options.h"
 
 /* Decimal, no spaces; `wanted` names the range. */
 const char *option_number(const char *text, int least, int most, const char *wanted, int *ret);

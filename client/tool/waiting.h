@@ -2,12 +2,12 @@
  * From a name to a lock, as `run` and `acquire` have it in common: connects, asks, waits in a way
  * that any signal ends at once, tells how it stands, creates the lock if that was asked for.
  */
-#ifndef CLIENT_WAITING_H
-#define CLIENT_WAITING_H
+#ifndef CLIENT_TOOL_WAITING_H
+#define CLIENT_TOOL_WAITING_H
 
 #include "client/lockbroker.h"
-#include "client/options.h"
-#include "client/signals.h"
+#include "client/tool/options.h"
+#include "client/tool/signals.h"
 
 /*
  * The lock in *ret, or NULL there and the exit status after telling why (which -E may have made 0).

@@ -2,8 +2,8 @@
  * The command line of every subcommand: one table of options, from which getopt_long(3) reads and
  * --help is written. Owns nothing: strings are borrowed from argv.
  */
-#ifndef CLIENT_OPTIONS_H
-#define CLIENT_OPTIONS_H
+#ifndef CLIENT_TOOL_OPTIONS_H
+#define CLIENT_TOOL_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "client/text.h"
+#include "client/tool/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

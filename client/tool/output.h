@@ -2,11 +2,11 @@
  * What the command says: sentences on stderr, errors in words or as JSON, lines of events for
  * --status-fd. Nothing here blocks for longer than stderr does, and --status-fd never blocks.
  */
-#ifndef CLIENT_OUTPUT_H
-#define CLIENT_OUTPUT_H
+#ifndef CLIENT_TOOL_OUTPUT_H
+#define CLIENT_TOOL_OUTPUT_H
 
 #include "client/lockbroker.h"
-#include "client/options.h"
+#include "client/tool/options.h"
 
 /* "lockbroker: ..." on stderr. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

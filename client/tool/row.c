@@ -1,4 +1,4 @@
-#include "client/row.h"
+#include "client/tool/row.h"
 
 #include <stdio.h>
 #include <stdlib.h>

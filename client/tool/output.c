@@ -1,4 +1,4 @@
-#include "client/output.h"
+#include "client/tool/output.h"
 
 #include <grp.h>
 #include <poll.h>
