@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/tool/option_values.h"
 #include "client/tool/json_params.h"
+#include "client/tool/option_values.h"
 #include "client/tool/output.h"
 #include "client/tool/row.h"
 #include "client/tool/table.h"

@@ -16,7 +16,7 @@
 #include "client/tool/output.h"
 #include "client/tool/row.h"
 #include "client/tool/text.h"
-#include "client/top.h"
+#include "client/top/top.h"
 
 /* Bytes of a waiter's id on the wire. */
 #define WAITER_MAX 64

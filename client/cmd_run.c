@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/tool/output.h"
 #include "client/run_child.h"
 #include "client/run_lease.h"
+#include "client/tool/output.h"
 #include "client/tool/waiting.h"
 #include "client/tool/watch.h"
 #include "daemon/base/notify.h"

@@ -27,7 +27,8 @@ ROOMS = {
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
     "client/lib/": ("protocol/", "client/lockbroker.h"),
     "client/tool/": ON_THE_LIBRARY,
-    "client/": ON_THE_LIBRARY + ("client/tool/",),
+    "client/top/": ON_THE_LIBRARY + ("client/tool/",),
+    "client/": ON_THE_LIBRARY + ("client/tool/", "client/top/"),
 }
 # Libraries, and the only places that may know them.
 LIBRARIES = {
@@ -36,7 +37,7 @@ LIBRARIES = {
     r"event2/.*": ("daemon/broker/amqp", "daemon/peer/", "daemon/server"),
     r"openssl/.*": ("daemon/broker/amqp",),
     r"ini\.h": ("daemon/config/",),
-    r"ncurses\.h|term\.h": ("client/top",),
+    r"ncurses\.h|term\.h": ("client/top/",),
     r"systemd/.*": ("daemon/base/", "daemon/peer/listener", "daemon/server"),
 }
 # A header that includes more of our own headers than this wants to be everybody's.

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/tool/json_params.h"
 #include "client/lockbroker.h"
+#include "client/tool/json_params.h"
 #include "client/tool/row.h"
 #include "client/tool/text.h"
-#include "client/top_ask.h"
-#include "client/top_layout.h"
-#include "client/top_model.h"
+#include "client/top/ask.h"
+#include "client/top/layout.h"
+#include "client/top/model.h"
 #include "tests/unit/unit.h"
 
 /* ---- text ---- */

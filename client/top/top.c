@@ -1,4 +1,4 @@
-#include "client/top.h"
+#include "client/top/top.h"
 
 #include <ncurses.h>
 #include <poll.h>
@@ -11,12 +11,12 @@
 #include "client/tool/json_params.h"
 #include "client/tool/output.h"
 #include "client/tool/signals.h"
-#include "client/top_ask.h"
-#include "client/top_draw.h"
-#include "client/top_layout.h"
-#include "client/top_link.h"
-#include "client/top_terminal.h"
 #include "client/tool/watch.h"
+#include "client/top/ask.h"
+#include "client/top/draw.h"
+#include "client/top/layout.h"
+#include "client/top/link.h"
+#include "client/top/terminal.h"
 
 #define TO_THE_END 1000000L
 

@@ -1,4 +1,4 @@
-#include "client/top_terminal.h"
+#include "client/top/terminal.h"
 
 #include <locale.h>
 #include <ncurses.h>

@@ -1,4 +1,4 @@
-#include "client/top_ask.h"
+#include "client/top/ask.h"
 
 #include <limits.h>
 #include <ncurses.h>

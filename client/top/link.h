@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "client/lockbroker.h"
-#include "client/top_model.h"
+#include "client/top/model.h"
 
 /* As many changes can be on their way at a time. */
 #define TOP_ACTIONS_MOST 32

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/top_ask.h"
-#include "client/top_model.h"
+#include "client/top/ask.h"
+#include "client/top/model.h"
 
 struct top_view {
 	struct top_model *model;   /* borrowed; scrolled to what is in sight */

@@ -1,6 +1,6 @@
 /* lockbroker top: the loop between keyboard and daemon, and what the keys do. */
-#ifndef CLIENT_TOP_H
-#define CLIENT_TOP_H
+#ifndef CLIENT_TOP_TOP_H
+#define CLIENT_TOP_TOP_H
 
 /*
  * Shows the screen until the user, a signal or the end of the terminal ends it; stdin and stdout are one. path is

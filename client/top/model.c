@@ -1,4 +1,4 @@
-#include "client/top_model.h"
+#include "client/top/model.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/top_model.h"
+#include "client/top/model.h"
 
 /* Keys are characters; those without one are the negative of what ncurses calls them. */
 #define TOP_KEY(code) (-(code))

@@ -1,4 +1,4 @@
-#include "client/top_layout.h"
+#include "client/top/layout.h"
 
 /* ---- widths ---- */
 

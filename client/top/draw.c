@@ -1,4 +1,4 @@
-#include "client/top_draw.h"
+#include "client/top/draw.h"
 
 #include <langinfo.h>
 #include <ncurses.h>
@@ -7,7 +7,7 @@
 
 #include "client/lockbroker.h"
 #include "client/tool/text.h"
-#include "client/top_layout.h"
+#include "client/top/layout.h"
 
 #define COLUMNS_LEAST 40
 #define LINES_LEAST 10

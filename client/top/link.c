@@ -1,4 +1,4 @@
-#include "client/top_link.h"
+#include "client/top/link.h"
 
 #include <stdarg.h>
 #include <stdio.h>
