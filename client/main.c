@@ -98,12 +98,14 @@ help(FILE *to)
 	fputs("\nlockbroker SUBCOMMAND --help tells its options.\n", to);
 }
 
+/* NULL after telling that there is none. */
 static const struct command *
 find(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
+	say("%s: no such subcommand", name);
 	return NULL;
 }
 
@@ -127,17 +129,6 @@ perform(const struct command *command, int argc, char *argv[])
 	return print_done() || status != EXIT_STATUS_OK ? status : EXIT_STATUS_IO;
 }
 
-/* NULL after telling that there is none. */
-static const struct command *
-find_or_tell(const char *name)
-{
-	const struct command *command = find(name);
-
-	if (command == NULL)
-		say("%s: no such subcommand", name);
-	return command;
-}
-
 /* --help, -h, help [SUBCOMMAND] */
 static int
 cmd_help(const char *name)
@@ -146,7 +137,7 @@ cmd_help(const char *name)
 
 	if (name == NULL) {
 		help(stdout);
-	} else if ((command = find_or_tell(name)) != NULL) {
+	} else if ((command = find(name)) != NULL) {
 		options_help(command, stdout);
 	} else {
 		help(stderr);
@@ -190,7 +181,7 @@ main(int argc, char *argv[])
 		printf("lockbroker %s\n", lb_version());
 		return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 	}
-	command = argc > 1 ? find_or_tell(name) : NULL;
+	command = argc > 1 ? find(name) : NULL;
 	if (command != NULL)
 		return perform(command, argc - 1, argv + 1);
 	help(stderr);

@@ -8,22 +8,6 @@
 #include <string.h>
 
 bool
-message_id_equal(const struct message_id *a, const struct message_id *b)
-{
-	if (a->kind != b->kind)
-		return false;
-	switch (a->kind) {
-	case MESSAGE_ID_NULL:
-		return true;
-	case MESSAGE_ID_INTEGER:
-		return a->integer == b->integer;
-	case MESSAGE_ID_STRING:
-		return strcmp(a->string, b->string) == 0;
-	}
-	return false;
-}
-
-bool
 message_id_read(const struct cJSON *value, struct message_id *ret)
 {
 	const char *string;

@@ -153,48 +153,30 @@ top_link_act(struct top_link *link, const char *method, const char *params, cons
 
 /* ---- answers ---- */
 
-struct outcome {
-	char slots[16], warning[160], denied[16];
-	bool granted;
-};
-
-static int
-read_outcome(const char *path, const char *value, void *arg)
-{
-	struct outcome *outcome = arg;
-
-	if (strcmp(path, "slots") == 0)
-		snprintf(outcome->slots, sizeof(outcome->slots), "%s", value);
-	else if (strcmp(path, "warning") == 0)
-		snprintf(outcome->warning, sizeof(outcome->warning), "%s", value);
-	else if (strcmp(path, "denied") == 0)
-		snprintf(outcome->denied, sizeof(outcome->denied), "%s", value);
-	else if (strcmp(path, "waiter") == 0)
-		outcome->granted = true;
-	return 0;
-}
-
 static void
 heed_outcome(struct top_link *link, const struct top_action *action, const struct lb_event *event,
     int64_t now)
 {
-	struct outcome outcome = {.granted = false};
+	char slots[16], warning[160], denied[16], waiter[2];
 
 	if (event->code != LB_OK) {
 		top_link_say(link, true, "%s: %s", action->name, event->text);
 		return;
 	}
-	(void)lb_json_each(event->json, read_outcome, &outcome);
-	if (outcome.granted)
+	json_value(event->json, "slots", slots, sizeof(slots));
+	json_value(event->json, "warning", warning, sizeof(warning));
+	json_value(event->json, "denied", denied, sizeof(denied));
+	json_value(event->json, "waiter", waiter, sizeof(waiter));
+	if (*waiter != '\0')
 		top_link_say(link, false, "%s: granted, without a slot", action->name);
-	else if (*outcome.denied != '\0')
-		top_link_say(link, false, "%s: denied to %s", action->name, outcome.denied);
-	else if (strcmp(outcome.slots, "0") == 0)
+	else if (*denied != '\0')
+		top_link_say(link, false, "%s: denied to %s", action->name, denied);
+	else if (strcmp(slots, "0") == 0)
 		top_link_say(link, false, "%s is closed: all who ask wait", action->name);
-	else if (*outcome.slots != '\0')
-		top_link_say(link, false, "%s: slots %s%s%s", action->name, outcome.slots,
-		    *outcome.warning != '\0' ? "; " : "", outcome.warning);
-	if (*outcome.denied != '\0' && *action->waiter != '\0')
+	else if (*slots != '\0')
+		top_link_say(link, false, "%s: slots %s%s%s", action->name, slots,
+		    *warning != '\0' ? "; " : "", warning);
+	if (*denied != '\0' && *action->waiter != '\0')
 		top_model_denied(link->model, action->waiter, now);
 }
 

@@ -193,31 +193,46 @@ static bool
 key_moves(struct top *top, int key)
 {
 	long page = (long)top_draw_page(&top->model, top->model.focus);
+	const struct {
+		int key;
+		long by;
+	} moves[] = {
+	    {TOP_KEY(KEY_UP), -1},
+	    {'k', -1},
+	    {TOP_KEY(KEY_DOWN), 1},
+	    {'j', 1},
+	    {TOP_KEY(KEY_PPAGE), -page},
+	    {TOP_KEY(KEY_NPAGE), page},
+	    {TOP_KEY(KEY_HOME), -TO_THE_END},
+	    {TOP_KEY(KEY_END), TO_THE_END},
+	};
 
-	switch (key) {
-	case TOP_KEY(KEY_UP):
-	case 'k':
-		move_by(top, -1);
+	for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
+		if (moves[i].key != key)
+			continue;
+		move_by(top, moves[i].by);
 		return true;
-	case TOP_KEY(KEY_DOWN):
-	case 'j':
-		move_by(top, 1);
-		return true;
-	case TOP_KEY(KEY_PPAGE):
-		move_by(top, -page);
-		return true;
-	case TOP_KEY(KEY_NPAGE):
-		move_by(top, page);
-		return true;
-	case TOP_KEY(KEY_HOME):
-		move_by(top, -TO_THE_END);
-		return true;
-	case TOP_KEY(KEY_END):
-		move_by(top, TO_THE_END);
-		return true;
-	default:
-		return false;
 	}
+	return false;
+}
+
+/* False: it is none that asks. */
+static bool
+key_asks(struct top *top, int key)
+{
+	static const struct {
+		int key;
+		enum top_question question;
+	} questions[] = {{'=', ASK_SLOTS}, {'g', ASK_GATE}, {'G', ASK_GRANT}, {'d', ASK_DENY},
+	    {'D', ASK_DENY_ALL}, {'/', ASK_FILTER}};
+
+	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+		if (questions[i].key != key)
+			continue;
+		ask(top, questions[i].question);
+		return true;
+	}
+	return false;
 }
 
 /* Back: first out of a filter, then out of the rows. */
@@ -237,7 +252,7 @@ key_pressed(struct top *top, int key)
 {
 	bool in_rows = top->model.focus == TOP_ROWS;
 
-	if (key_moves(top, key))
+	if (key_moves(top, key) || key_asks(top, key))
 		return;
 	switch (key) {
 	case '\t':
@@ -257,24 +272,6 @@ key_pressed(struct top *top, int key)
 	case '+':
 	case '-':
 		step(top, key == '+');
-		break;
-	case '=':
-		ask(top, ASK_SLOTS);
-		break;
-	case 'g':
-		ask(top, ASK_GATE);
-		break;
-	case 'G':
-		ask(top, ASK_GRANT);
-		break;
-	case 'd':
-		ask(top, ASK_DENY);
-		break;
-	case 'D':
-		ask(top, ASK_DENY_ALL);
-		break;
-	case '/':
-		ask(top, ASK_FILTER);
 		break;
 	case '?':
 		top->help = true;
