@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/exit_status.h"
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 #include "client/tool/output.h"
 #include "client/tool/signals.h"
 

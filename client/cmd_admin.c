@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 #include "client/tool/option_values.h"
 #include "client/tool/output.h"
 #include "client/tool/terminal_line.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 #include "client/tool/output.h"
 #include "client/tool/row.h"
 #include "client/tool/text.h"

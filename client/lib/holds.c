@@ -186,13 +186,6 @@ is_doubt(enum lb_event_type type)
 	return type == LB_EVENT_SUSPECT || type == LB_EVENT_RESTORED;
 }
 
-/* Of these every one counts; there can be so many that none is looked at for each that comes. */
-static bool
-is_asked_for(enum lb_event_type type)
-{
-	return type == LB_EVENT_WATCH || type == LB_EVENT_ANSWERED;
-}
-
 /* Of these only the newest says anything, and they would otherwise pile up without bound. */
 static bool
 supersedes(const struct lb_event *newer, const struct lb_event *older)
@@ -221,7 +214,8 @@ push(struct holds *holds, const struct lb_event *from, char *json)
 	event->event.text = event->text;
 	event->event.json = event->json = json;
 	TAILQ_FOREACH (older, &holds->events, entry) {
-		if (is_asked_for(from->type))
+		/* There can be so many of these that none is looked at for each that comes. */
+		if (from->type == LB_EVENT_WATCH || from->type == LB_EVENT_ANSWERED)
 			break;
 		if (supersedes(from, &older->event)) {
 			/* Safe: the loop ends here. At most one such event is queued. */

@@ -112,7 +112,7 @@ names_itself(const char *words, const char *name)
 	return strncmp(words, name, len) == 0 && words[len] == ':';
 }
 
-/* Of all other codes: EXIT_STATUS_INTERNAL. */
+/* Of all other codes, unless -E is about them: EXIT_STATUS_INTERNAL. */
 static const struct {
 	enum lb_code code;
 	enum exit_status status;
@@ -130,9 +130,6 @@ static const struct {
     {LB_BROKER_UNAVAILABLE, EXIT_STATUS_UNREACHABLE},
     {LB_BROKER_BLOCKED, EXIT_STATUS_UNREACHABLE},
     {LB_ALREADY_EXISTS, EXIT_STATUS_EXISTS},
-    {LB_WOULD_BLOCK, EXIT_STATUS_NOT_ACQUIRED},
-    {LB_TIMEOUT, EXIT_STATUS_NOT_ACQUIRED},
-    {LB_CONTENDED, EXIT_STATUS_NOT_ACQUIRED},
     {LB_CANCELLED, EXIT_STATUS_NOT_ACQUIRED},
     {LB_TOO_MANY_REQUESTS, EXIT_STATUS_NOT_ACQUIRED},
     {LB_TOO_MANY_LOCKS, EXIT_STATUS_NOT_ACQUIRED},
@@ -143,13 +140,6 @@ static const struct {
     {LB_LOST, EXIT_STATUS_LOST},
     {LB_REVOKED, EXIT_STATUS_REVOKED},
 };
-
-/* Others have the lock: -E is about this alone. A daemon or broker that does not answer has said nothing. */
-static bool
-is_conflict(int code)
-{
-	return code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED;
-}
 
 static int
 tell(int code, const char *words, const char *json, const char *path, const struct options *options,
@@ -164,7 +154,8 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}
-	if (is_conflict(code))
+	/* Others have the lock: -E is about this alone. Who does not answer has said nothing. */
+	if (code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED)
 		return options->conflict_status;
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
 		if ((int)statuses[i].code == code)

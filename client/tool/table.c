@@ -184,14 +184,6 @@ print_tabbed(const struct table *table)
 	}
 }
 
-static void
-free_table(struct table *table)
-{
-	for (size_t i = 0; i < table->rows * table->count; i++)
-		free(table->cells[i]);
-	free(table->cells);
-}
-
 bool
 table_print(const char *json, const char *const *arrays, const struct table_column *columns,
     size_t count, size_t *ret_rows)
@@ -212,7 +204,9 @@ table_print(const char *json, const char *const *arrays, const struct table_colu
 			print_tabbed(&table);
 		*ret_rows = table.rows;
 	}
-	free_table(&table);
+	for (size_t i = 0; i < table.rows * table.count; i++)
+		free(table.cells[i]);
+	free(table.cells);
 	free(widths);
 	return ok;
 }

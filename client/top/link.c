@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 #include "client/tool/text.h"
 
 #define REFRESH_MS 1000

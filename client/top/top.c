@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 #include "client/tool/output.h"
 #include "client/tool/signals.h"
 #include "client/tool/watch.h"

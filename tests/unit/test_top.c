@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/lockbroker.h"
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 #include "client/tool/row.h"
 #include "client/tool/text.h"
 #include "client/top/ask.h"

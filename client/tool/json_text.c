@@ -1,4 +1,4 @@
-#include "client/tool/json_params.h"
+#include "client/tool/json_text.h"
 
 #include <stdio.h>
 #include <string.h>

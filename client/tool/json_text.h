@@ -1,6 +1,6 @@
 /* JSON as text: the parameters of calls about one name or one waiter, and single values. Owns nothing. */
-#ifndef CLIENT_TOOL_JSON_PARAMS_H
-#define CLIENT_TOOL_JSON_PARAMS_H
+#ifndef CLIENT_TOOL_JSON_TEXT_H
+#define CLIENT_TOOL_JSON_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
