@@ -1,5 +1,6 @@
 #include "client/asking.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/exit_status.h"
@@ -73,16 +74,28 @@ asking_printed_json(const struct asking *asking)
 	return asking->options->json;
 }
 
+struct missing {
+	const char *meaning;
+	int more;
+};
+
 static int
-say_silent_host(const char *path, const char *value, void *arg)
+find_missing(const char *path, const char *value, void *arg)
 {
+	struct missing *missing = arg;
+
 	if (strncmp(path, "unknown_hosts.", 14) == 0)
-		say("%s does not answer: %s", value, (const char *)arg);
+		say("%s does not answer: %s", value, missing->meaning);
+	else if (strcmp(path, "more") == 0)
+		missing->more = atoi(value);
 	return 0;
 }
 
-void
-asking_say_silent(const char *json, const char *meaning)
+int
+asking_say_missing(const char *json, const char *meaning)
 {
-	(void)lb_json_each(json, say_silent_host, (char *)meaning);
+	struct missing missing = {.meaning = meaning};
+
+	(void)lb_json_each(json, find_missing, &missing);
+	return missing.more;
 }

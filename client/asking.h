@@ -46,7 +46,10 @@ int asking_call(const struct asking *asking, const char *method, const char *mem
     const char *value, const char *more, int64_t usual_ms);
 /* Prints the result as it came, and true, if that was asked for. */
 bool asking_printed_json(const struct asking *asking);
-/* Tells which hosts did not answer, according to a result, and what that means. */
-void asking_say_silent(const char *json, const char *meaning);
+/*
+ * Tells which hosts did not answer, according to a result, and what that means. Returns how many more there are than
+ * had room in the result.
+ */
+int asking_say_missing(const char *json, const char *meaning);
 
 #endif

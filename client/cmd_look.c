@@ -115,8 +115,8 @@ print_rows(struct asking *asking, const char *const *arrays, const struct table_
     size_t count, const char *none)
 {
 	const char *result = lb_result_json(asking->lb);
-	char more[16];
 	size_t rows;
+	int more;
 
 	if (!table_print(result, arrays, columns, count, &rows)) {
 		say("out of memory");
@@ -125,10 +125,10 @@ print_rows(struct asking *asking, const char *const *arrays, const struct table_
 	}
 	if (rows == 0 && isatty(STDOUT_FILENO) == 1)
 		printf("%s\n", none);
-	asking_say_silent(result, "what waits there is missing");
-	/* What did not fit into the answer, as the daemon's lines have an end. */
-	if (atoi(json_value(result, "more", more, sizeof(more))) > 0)
-		say("and %s more, for which there is no room in one answer", more);
+	/* There is an end to what fits into the daemon's lines. */
+	more = asking_say_missing(result, "what waits there is missing");
+	if (more > 0)
+		say("and %d more, for which there is no room in one answer", more);
 }
 
 static int
@@ -283,17 +283,15 @@ ask_show(struct asking *asking)
 {
 	int code = asking_call(asking, "show", "name", asking->name, "", ASKING_ANSWER_MS);
 	char slots[16], busy[16], waiting[16], silent[4];
+	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
+	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
+	    {"unknown_hosts.0", silent, sizeof(silent)}};
 	bool mutex = false, away;
-	const char *result;
 
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	result = lb_result_json(asking->lb);
-	json_value(result, "slots", slots, sizeof(slots));
-	json_value(result, "busy", busy, sizeof(busy));
-	json_value(result, "waiting", waiting, sizeof(waiting));
-	json_value(result, "unknown_hosts.0", silent, sizeof(silent));
-	(void)lb_json_each(result, find_mutex, &mutex);
+	json_values(lb_result_json(asking->lb), wanted, 4);
+	(void)lb_json_each(lb_result_json(asking->lb), find_mutex, &mutex);
 	if (isatty(STDOUT_FILENO) == 1)
 		printf("%s: slots %s, busy %s, waiting %s\n", asking->name, show_number(slots),
 		    show_number(busy), show_number(waiting));
@@ -315,15 +313,16 @@ ask_explain(struct asking *asking)
 {
 	int kind = asking->options->kind, code;
 	char more[48] = "", verdict[24], text[768];
-	const char *name = asking->name, *result;
+	const struct json_wanted wanted[] = {
+	    {"verdict", verdict, sizeof(verdict)}, {"text", text, sizeof(text)}};
+	const char *name = asking->name;
 
 	if (kind != LB_SEMAPHORE)
 		snprintf(more, sizeof(more), ",\"kind\":\"%s\"", lb_kind_word(kind));
 	code = asking_call(asking, "explain", "name", name, more, ASKING_ANSWER_MS);
 	if (code != LB_OK)
 		return code;
-	result = lb_result_json(asking->lb);
-	json_value(result, "verdict", verdict, sizeof(verdict));
+	json_values(lb_result_json(asking->lb), wanted, 2);
 	if (strcmp(verdict, "no-such-lock") == 0)
 		asking->status = EXIT_STATUS_NO_SUCH_LOCK;
 	else if (strcmp(verdict, "already-exists") == 0)
@@ -332,7 +331,7 @@ ask_explain(struct asking *asking)
 		asking->status = EXIT_STATUS_UNREACHABLE;
 	if (asking_printed_json(asking))
 		return LB_OK;
-	printf("%s: %s\n", name, json_value(result, "text", text, sizeof(text)));
+	printf("%s: %s\n", name, text);
 	if (strcmp(verdict, "gate") == 0)
 		printf("To open it: lockbroker resize %s N\n", name);
 	else if (strcmp(verdict, "no-such-lock") == 0)

@@ -40,14 +40,13 @@ ask_grant(struct asking *asking)
 {
 	int code = asking_call(asking, "grant", "waiter", asking->name, "", ASKING_ANSWER_MS);
 	char name[256], host[256];
-	const char *result;
+	const struct json_wanted wanted[] = {
+	    {"name", name, sizeof(name)}, {"host", host, sizeof(host)}};
 
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	result = lb_result_json(asking->lb);
-	printf("granted: %s on %s, without a slot\n",
-	    json_value(result, "name", name, sizeof(name)),
-	    json_value(result, "host", host, sizeof(host)));
+	json_values(lb_result_json(asking->lb), wanted, 2);
+	printf("granted: %s on %s, without a slot\n", name, host);
 	return LB_OK;
 }
 
@@ -63,7 +62,7 @@ ask_deny(struct asking *asking)
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
 	result = lb_result_json(asking->lb);
-	asking_say_silent(result, "who waits there is not denied");
+	(void)asking_say_missing(result, "who waits there is not denied");
 	json_value(result, "denied", denied, sizeof(denied));
 	printf("denied: %d\n", atoi(denied));
 	if (all && atoi(denied) == 0)
@@ -234,21 +233,21 @@ static void
 print_told(struct row_lines *lines, const char *method, const char *params)
 {
 	struct row row;
-	char more[16];
+	int more;
 
 	row_init(&row);
 	(void)lb_json_each(params, read_row, &row);
-	asking_say_silent(params, "what is there is missing");
 	if (strcmp(method, "row") == 0) {
 		remember(lines, &row);
 		print_row(&row);
 	} else if (strcmp(method, "gone") == 0) {
 		print_gone(lines, row.waiter);
 	} else if (strcmp(method, "synced") == 0) {
+		more = asking_say_missing(params, "what is there is missing");
 		printf("synced: %d row%s; what follows are changes\n", lines->count,
 		    lines->count == 1 ? "" : "s");
-		if (atoi(json_value(params, "more", more, sizeof(more))) > 0)
-			say("and %s more, which were left out", more);
+		if (more > 0)
+			say("and %d more, which were left out", more);
 	} else if (strcmp(method, "resync") == 0) {
 		forget_all(lines);
 		printf("resync: too much at once; what there is follows anew\n");

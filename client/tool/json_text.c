@@ -18,29 +18,38 @@ json_params(char ret[JSON_PARAMS_SIZE], const char *member, const char *value, c
 	snprintf(ret + len, JSON_PARAMS_SIZE - len, "\"%s}", more);
 }
 
-struct wanted {
-	const char *path;
-	char *ret;
-	size_t size;
+struct search {
+	const struct json_wanted *wanted;
+	size_t count;
 };
 
 static int
 take_wanted(const char *path, const char *value, void *arg)
 {
-	const struct wanted *wanted = arg;
+	const struct search *search = arg;
 
-	if (strcmp(path, wanted->path) == 0)
-		snprintf(wanted->ret, wanted->size, "%s", value);
+	for (size_t i = 0; i < search->count; i++)
+		if (strcmp(path, search->wanted[i].path) == 0)
+			snprintf(search->wanted[i].ret, search->wanted[i].size, "%s", value);
 	return 0;
+}
+
+void
+json_values(const char *json, const struct json_wanted *wanted, size_t count)
+{
+	struct search search = {.wanted = wanted, .count = count};
+
+	for (size_t i = 0; i < count; i++)
+		*wanted[i].ret = '\0';
+	(void)lb_json_each(json, take_wanted, &search);
 }
 
 const char *
 json_value(const char *json, const char *path, char *ret, size_t size)
 {
-	struct wanted wanted = {.path = path, .ret = ret, .size = size};
+	const struct json_wanted wanted = {.path = path, .ret = ret, .size = size};
 
-	*ret = '\0';
-	(void)lb_json_each(json, take_wanted, &wanted);
+	json_values(json, &wanted, 1);
 	return ret;
 }
 

@@ -11,7 +11,15 @@
 /* {"MEMBER":"VALUE" and more}; value: at most 200 bytes. What is no UTF-8 in it the library refuses. */
 void json_params(
     char ret[JSON_PARAMS_SIZE], const char *member, const char *value, const char *more);
-/* The value at a path of lb_json_each(), cut to size; "" = there is none. Returns ret. */
+/* A value by its path as lb_json_each() has it, cut to size; "" = there is none. */
+struct json_wanted {
+	const char *path;
+	char *ret;
+	size_t size;
+};
+
+void json_values(const char *json, const struct json_wanted *wanted, size_t count);
+/* One of them. Returns ret. */
 const char *json_value(const char *json, const char *path, char *ret, size_t size);
 /* Whether that is the value there; what is longer than 40 bytes is not. */
 bool json_value_is(const char *json, const char *path, const char *value);

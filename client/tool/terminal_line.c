@@ -132,7 +132,7 @@ write_run(struct slots *slots)
 	if (slots->len + RUN_SIZE > RUNS_SIZE)
 		slots->left_out += slots->last - slots->first + 1;
 	else
-		slots->len += (size_t)sprintf(slots->text + slots->len, "%s", run);
+		slots->len += (size_t)snprintf(slots->text + slots->len, RUN_SIZE, "%s", run);
 	slots->first = 0;
 }
 

@@ -158,15 +158,15 @@ heed_outcome(struct top_link *link, const struct top_action *action, const struc
     int64_t now)
 {
 	char slots[16], warning[160], denied[16], waiter[2];
+	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
+	    {"warning", warning, sizeof(warning)}, {"denied", denied, sizeof(denied)},
+	    {"waiter", waiter, sizeof(waiter)}};
 
 	if (event->code != LB_OK) {
 		top_link_say(link, true, "%s: %s", action->name, event->text);
 		return;
 	}
-	json_value(event->json, "slots", slots, sizeof(slots));
-	json_value(event->json, "warning", warning, sizeof(warning));
-	json_value(event->json, "denied", denied, sizeof(denied));
-	json_value(event->json, "waiter", waiter, sizeof(waiter));
+	json_values(event->json, wanted, 4);
 	if (*waiter != '\0')
 		top_link_say(link, false, "%s: granted, without a slot", action->name);
 	else if (*denied != '\0')
