@@ -47,8 +47,8 @@ int asking_call(const struct asking *asking, const char *method, const char *mem
 /* Prints the result as it came, and true, if that was asked for. */
 bool asking_printed_json(const struct asking *asking);
 /*
- * Tells which hosts did not answer, according to a result, and what that means. Returns how many more there are than
- * had room in the result.
+ * Tells which hosts did not answer, according to a result, and what that means. Returns how many rows there are for
+ * which the result has no room.
  */
 int asking_say_missing(const char *json, const char *meaning);
 
