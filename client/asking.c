@@ -1,8 +1,12 @@
 #include "client/asking.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "client/exit_status.h"
-#include "client/output.h"
-#include "client/signals.h"
+#include "client/tool/json_text.h"
+#include "client/tool/output.h"
+#include "client/tool/signals.h"
 
 #define CONNECT_TIMEOUT_MS 10000
 /*
@@ -12,45 +16,86 @@
 #define SILENCE_LIMIT_MS 10000
 
 int64_t
-asking_patience(const struct options *options, int64_t usual_ms)
+asking_patience(const struct asking *asking, int64_t usual_ms)
 {
-	return options->timeout_ms >= 0 ? options->timeout_ms : usual_ms;
+	return asking->options->timeout_ms >= 0 ? asking->options->timeout_ms : usual_ms;
 }
 
 int
-asking_perform(const struct asking *asking, const struct options *options, char *operands[])
+asking_perform(const struct question *question, const char *command, const struct options *options,
+    char *operands[])
 {
-	struct lb *lb = lb_new();
-	int code = LB_NO_MEMORY, status = EXIT_STATUS_OK;
+	struct asking asking = {.options = options, .operands = operands, .name = operands[0]};
+	const char *wrong =
+	    question->named && operands[0] != NULL ? lb_name_error(operands[0]) : NULL;
+	int code = LB_NO_MEMORY;
 
+	if (wrong != NULL)
+		say("%s: '%s': %s", command, operands[0], wrong);
+	if (wrong != NULL || (question->check != NULL && !question->check(options, operands)))
+		return EXIT_STATUS_USAGE;
 	signals_end_at_once();
-	if (lb != NULL) {
-		lb_set_silence_limit(lb, SILENCE_LIMIT_MS);
-		code =
-		    lb_connect(lb, options->socket, asking_patience(options, CONNECT_TIMEOUT_MS));
+	asking.lb = lb_new();
+	if (asking.lb != NULL) {
+		lb_set_silence_limit(asking.lb, SILENCE_LIMIT_MS);
+		code = lb_connect(
+		    asking.lb, options->socket, asking_patience(&asking, CONNECT_TIMEOUT_MS));
 	}
 	if (code != LB_OK) {
-		status = say_failure(lb, code, options, NULL);
-	} else {
-		code = asking->ask(lb, options, operands, &status);
-		if (code != LB_OK) {
-			status = say_failure(lb, code, options, asking->name);
-			if (code == LB_NO_SUCH_LOCK && asking->semaphore && !options->json)
-				say("`lockbroker list` tells which there are; to create it: "
-				    "lockbroker create %s SLOTS",
-				    asking->name);
-			if (asking->failed != NULL && !options->json)
-				asking->failed(lb, code, operands);
-		}
+		asking.status = say_failure(asking.lb, code, options, NULL);
+	} else if ((code = question->ask(&asking)) != LB_OK) {
+		asking.status = say_failure(asking.lb, code, options, asking.name);
+		if (code == LB_NO_SUCH_LOCK && question->semaphore && !options->json)
+			say("`lockbroker list` tells which there are; to create it: "
+			    "lockbroker create %s SLOTS",
+			    asking.name);
+		if (question->failed != NULL && !options->json)
+			question->failed(&asking, code);
 	}
-	lb_free(lb);
-	return status;
+	lb_free(asking.lb);
+	return asking.status;
+}
+
+int
+asking_call(const struct asking *asking, const char *method, const char *member, const char *value,
+    const char *more, int64_t usual_ms)
+{
+	char params[JSON_PARAMS_SIZE];
+
+	json_params(params, member, value, more);
+	return lb_call(asking->lb, method, params, asking_patience(asking, usual_ms), NULL);
 }
 
 bool
-asking_printed_json(struct lb *lb, const struct options *options)
+asking_printed_json(const struct asking *asking)
 {
-	if (options->json)
-		print_json(lb_result_json(lb));
-	return options->json;
+	if (asking->options->json)
+		print_json(lb_result_json(asking->lb));
+	return asking->options->json;
+}
+
+struct missing {
+	const char *meaning;
+	int more;
+};
+
+static int
+find_missing(const char *path, const char *value, void *arg)
+{
+	struct missing *missing = arg;
+
+	if (strncmp(path, "unknown_hosts.", 14) == 0)
+		say("%s does not answer: %s", value, missing->meaning);
+	else if (strcmp(path, "more") == 0)
+		missing->more = atoi(value);
+	return 0;
+}
+
+int
+asking_say_missing(const char *json, const char *meaning)
+{
+	struct missing missing = {.meaning = meaning};
+
+	(void)lb_json_each(json, find_missing, &missing);
+	return missing.more;
 }

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/output.h"
-#include "client/waiting.h"
-#include "client/watch.h"
+#include "client/tool/output.h"
+#include "client/tool/waiting.h"
+#include "client/tool/watch.h"
 #include "daemon/base/notify.h"
 
 #define RELEASE_TIMEOUT_MS 5000
@@ -54,17 +54,6 @@ print_assignments(const struct lb *lb, const struct lb_lock *lock)
 	print_assignment("LOCKBROKER_SOCKET", path, "\n");
 }
 
-/* False: nobody could be told, so nobody needs it. */
-static bool
-print_grant(const struct options *options, struct lb *lb, const struct lb_lock *lock)
-{
-	if (options->shell)
-		print_assignments(lb, lock);
-	else
-		print_json(lb_lock_json(lock));
-	return print_done();
-}
-
 /* What ends the hold from the daemon's side: an exit status, or GOING_ON. */
 static int
 heed(struct lb *lb, const struct options *options, const char *name)
@@ -72,36 +61,24 @@ heed(struct lb *lb, const struct options *options, const char *name)
 	const struct lb_event *event;
 
 	while ((event = lb_event_next(lb)) != NULL) {
-		switch (event->type) {
-		case LB_EVENT_LOST:
-			if (event->lock == NULL)
-				break;
+		bool silent = event->type == LB_EVENT_SUSPECT;
+
+		if (event->type == LB_EVENT_LOST && event->lock != NULL) {
 			say_lost(name, event);
 			return EXIT_STATUS_LOST;
-		case LB_EVENT_DRAINING:
+		}
+		if (event->type == LB_EVENT_DRAINING) {
 			say("%s: lockbrokerd is stopping", name);
 			return EXIT_STATUS_UNREACHABLE;
-		case LB_EVENT_REVOKED:
-			say("%s: its slot was taken out of service", name);
-			break;
-		case LB_EVENT_SUSPECT:
-		case LB_EVENT_RESTORED:
-			say_holding(name, event->type == LB_EVENT_SUSPECT);
-			if (options->verbose)
-				say("%s: the broker %s", name,
-				    event->type == LB_EVENT_SUSPECT ? "does not answer"
-								    : "has answered again");
-			break;
-		case LB_EVENT_GRANTED:
-		case LB_EVENT_REFUSED:
-		case LB_EVENT_WAITING:
-		case LB_EVENT_BROKER:
-		case LB_EVENT_CLOSED:
-		case LB_EVENT_DRAIN:
-		case LB_EVENT_ANSWERED:
-		case LB_EVENT_WATCH:
-			break;
 		}
+		if (event->type == LB_EVENT_REVOKED)
+			say("%s: its slot was taken out of service", name);
+		if (!silent && event->type != LB_EVENT_RESTORED)
+			continue;
+		say_holding(name, silent);
+		if (options->verbose)
+			say("%s: the broker %s", name,
+			    silent ? "does not answer" : "has answered again");
 	}
 	return GOING_ON;
 }
@@ -164,33 +141,26 @@ is_service(void)
 	return getenv("NOTIFY_SOCKET") != NULL;
 }
 
-/* Whether it ended while the lock was waited for. */
-static bool
-input_ended_before(void)
-{
-	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	return poll(&input, 1, 0) == 1 && input_ended();
-}
-
 /* Until stdin ends, a signal, or the end of the hold. */
 static int
 hold(struct lb *lb, const struct options *options, const char *name, const struct signals *signals)
 {
 	bool service = is_service();
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
 	const struct watch watch = {
 	    .lb = lb, .signals = signals, .input = service ? -1 : STDIN_FILENO};
 	int status = heed(lb, options, name);
 
-	if (!service && input_ended_before()) {
+	/* It may have ended while the lock was waited for. */
+	if (!service && poll(&input, 1, 0) == 1 && input_ended()) {
 		say("%s: standard input is at its end, so the lock is released at once", name);
 		return status == GOING_ON ? EXIT_STATUS_OK : status;
 	}
 	while (status == GOING_ON) {
-		bool input = watch_sleep(&watch, WATCH_NEVER);
+		bool readable = watch_sleep(&watch, WATCH_NEVER);
 
 		status = heed(lb, options, name);
-		if (status == GOING_ON && (asked_to_end(signals) || (input && input_ended())))
+		if (status == GOING_ON && (asked_to_end(signals) || (readable && input_ended())))
 			status = EXIT_STATUS_OK;
 	}
 	return status;
@@ -205,7 +175,12 @@ hold_and_release(struct lb *lb, struct lb_lock *lock, const struct options *opti
 
 	say_holding(name, false);
 	notify_ready();
-	if (print_grant(options, lb, lock))
+	if (options->shell)
+		print_assignments(lb, lock);
+	else
+		print_json(lb_lock_json(lock));
+	/* Where nobody could be told nobody needs it. */
+	if (print_done())
 		status = hold(lb, options, name, signals);
 	if (status == EXIT_STATUS_LOST)
 		return status;

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/asking.h"
 #include "client/exit_status.h"
-#include "client/option_values.h"
-#include "client/output.h"
-#include "client/row.h"
-#include "client/table.h"
+#include "client/tool/json_text.h"
+#include "client/tool/option_values.h"
+#include "client/tool/output.h"
+#include "client/tool/row.h"
+#include "client/tool/table.h"
 
 /* So many semaphores, or slots to mend, are looked at one after another. */
 #define LOOK_ANSWER_MS 600000
@@ -20,13 +20,13 @@
 /* ---- size ---- */
 
 static int
-ask_size(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_size(struct asking *asking)
 {
 	int slots;
-	int code = lb_size(lb, operands[0], asking_patience(options, ASKING_ANSWER_MS), &slots);
+	int code =
+	    lb_size(asking->lb, asking->name, asking_patience(asking, ASKING_ANSWER_MS), &slots);
 
-	(void)ret_status;
-	if (code != LB_OK || asking_printed_json(lb, options))
+	if (code != LB_OK || asking_printed_json(asking))
 		return code;
 	if (slots == LB_UNLIMITED)
 		printf("unlimited\n");
@@ -35,45 +35,40 @@ ask_size(struct lb *lb, const struct options *options, char *operands[], int *re
 	return LB_OK;
 }
 
-int
-cmd_size(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_size};
-
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_size = {.semaphore = true, .ask = ask_size};
 
 /* ---- await ---- */
 
-static int
-ask_await(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+static bool
+check_await(const struct options *options, char *operands[])
 {
-	enum lb_slot_state state = strcmp(operands[2], "taken") == 0 ? LB_SLOT_TAKEN : LB_SLOT_FREE;
-	int slot = atoi(operands[1]), code;
-
-	(void)ret_status;
-	code = lb_await(lb, operands[0], slot, state, options->wait_ms);
-	if (code == LB_OK)
-		asking_printed_json(lb, options);
-	return code;
-}
-
-int
-cmd_await(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_await};
 	int slot;
 
+	(void)options;
 	if (option_number(operands[1], 1, 10000, "", &slot) != NULL) {
 		say("await: '%s': want the number of a slot, 1 to 10000", operands[1]);
-		return EXIT_STATUS_USAGE;
+		return false;
 	}
 	if (strcmp(operands[2], "free") != 0 && strcmp(operands[2], "taken") != 0) {
 		say("await: '%s': want free or taken", operands[2]);
-		return EXIT_STATUS_USAGE;
+		return false;
 	}
-	return asking_perform(&asking, options, operands);
+	return true;
 }
+
+static int
+ask_await(struct asking *asking)
+{
+	bool taken = strcmp(asking->operands[2], "taken") == 0;
+	int code = lb_await(asking->lb, asking->name, atoi(asking->operands[1]),
+	    taken ? LB_SLOT_TAKEN : LB_SLOT_FREE, asking->options->wait_ms);
+
+	if (code == LB_OK)
+		asking_printed_json(asking);
+	return code;
+}
+
+const struct question question_await = {.semaphore = true, .check = check_await, .ask = ask_await};
 
 /* ---- list, fsck ---- */
 
@@ -114,79 +109,40 @@ static const struct table_column fsck_columns[] = {
 };
 static const char *const fsck_arrays[] = {"findings", NULL};
 
-/* What did not fit into the answer, as the daemon's lines have an end; and who did not answer. */
-static int
-find_more(const char *path, const char *value, void *arg)
-{
-	if (strcmp(path, "more") == 0)
-		*(int *)arg = atoi(value);
-	else if (strncmp(path, "unknown_hosts.", 14) == 0)
-		say("%s does not answer: what waits there is missing", value);
-	return 0;
-}
-
 /* Without any, a word to who would see nothing. */
 static void
-print_rows(struct lb *lb, const char *const *arrays, const struct table_column *columns,
-    size_t count, const char *none, int *ret_status)
+print_rows(struct asking *asking, const char *const *arrays, const struct table_column *columns,
+    size_t count, const char *none)
 {
-	const char *result = lb_result_json(lb);
-	int more = 0;
+	const char *result = lb_result_json(asking->lb);
 	size_t rows;
+	int more;
 
 	if (!table_print(result, arrays, columns, count, &rows)) {
 		say("out of memory");
-		*ret_status = EXIT_STATUS_INTERNAL;
+		asking->status = EXIT_STATUS_INTERNAL;
 		return;
 	}
 	if (rows == 0 && isatty(STDOUT_FILENO) == 1)
 		printf("%s\n", none);
-	(void)lb_json_each(result, find_more, &more);
+	/* There is an end to what fits into the daemon's lines. */
+	more = asking_say_missing(result, "what waits there is missing");
 	if (more > 0)
 		say("and %d more, for which there is no room in one answer", more);
 }
 
 static int
-ask_list(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_list(struct asking *asking)
 {
-	int code = lb_call(lb, "list", NULL, asking_patience(options, LOOK_ANSWER_MS), NULL);
+	int code = lb_call(asking->lb, "list", NULL, asking_patience(asking, LOOK_ANSWER_MS), NULL);
 
-	(void)operands;
-	if (code == LB_OK && !asking_printed_json(lb, options))
-		print_rows(lb, list_arrays, list_columns, COLUMNS(list_columns),
-		    "There are no semaphores.", ret_status);
+	if (code == LB_OK && !asking_printed_json(asking))
+		print_rows(asking, list_arrays, list_columns, COLUMNS(list_columns),
+		    "There are no semaphores.");
 	return code;
 }
 
-int
-cmd_list(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.ask = ask_list};
-
-	return asking_perform(&asking, options, operands);
-}
-
-/* Whether it may be a lock's name, which then needs no care in JSON; false after telling why not. */
-static bool
-good_name(const char *command, const char *name)
-{
-	const char *wrong = lb_name_error(name);
-
-	if (wrong != NULL)
-		say("%s: '%s': %s", command, name, wrong);
-	return wrong == NULL;
-}
-
-/* Calls a method that takes a good name and one thing more, as a member of JSON; "" = nothing. */
-static int
-call_about(
-    struct lb *lb, const char *method, const char *name, const char *more, int64_t patience_ms)
-{
-	char params[512];
-
-	snprintf(params, sizeof(params), "{\"name\":\"%s\"%s}", name, more);
-	return lb_call(lb, method, params, patience_ms, NULL);
-}
+const struct question question_list = {.ask = ask_list};
 
 /* Of findings; of those that there is no room for, it is not known, so they count. */
 struct tally {
@@ -232,38 +188,31 @@ count_findings(const char *path, const char *value, void *arg)
 }
 
 static int
-ask_fsck(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_fsck(struct asking *asking)
 {
-	const char *name = operands[0];
-	int code = call_about(lb, "fsck", name, options->repair ? ",\"repair\":true" : "",
-	    asking_patience(options, LOOK_ANSWER_MS));
+	bool repair = asking->options->repair;
+	const char *name = asking->name;
+	int code = asking_call(
+	    asking, "fsck", "name", name, repair ? ",\"repair\":true" : "", LOOK_ANSWER_MS);
 	struct tally tally = {.members = 0};
 
 	if (code != LB_OK)
 		return code;
-	(void)lb_json_each(lb_result_json(lb), count_findings, &tally);
+	(void)lb_json_each(lb_result_json(asking->lb), count_findings, &tally);
 	if (tally.unmended_mendable > 0)
-		*ret_status = EXIT_STATUS_FOUND;
+		asking->status = EXIT_STATUS_FOUND;
 	else if (tally.unmended > 0)
-		*ret_status = EXIT_STATUS_LEFT;
-	if (asking_printed_json(lb, options))
+		asking->status = EXIT_STATUS_LEFT;
+	if (asking_printed_json(asking))
 		return LB_OK;
-	print_rows(lb, fsck_arrays, fsck_columns, COLUMNS(fsck_columns),
-	    "Nothing is wrong with it.", ret_status);
-	if (tally.mendable > 0 && !options->repair)
+	print_rows(
+	    asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "Nothing is wrong with it.");
+	if (tally.mendable > 0 && !repair)
 		say("%s: lockbroker fsck --repair %s mends what can be mended", name, name);
 	return LB_OK;
 }
 
-int
-cmd_fsck(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_fsck};
-
-	if (!good_name("fsck", operands[0]))
-		return EXIT_STATUS_USAGE;
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_fsck = {.named = true, .semaphore = true, .ask = ask_fsck};
 
 /* ---- show ---- */
 
@@ -305,143 +254,89 @@ static const struct table_column show_columns[] = {
 };
 static const char *const show_arrays[] = {"holders", "waiters", NULL};
 
-struct shown {
-	char slots[16], busy[16], waiting[16];
-	bool mutex;  /* of which there is no number of slots */
-	bool silent; /* somebody did not answer */
-};
-
+/* Of which there is no number of slots. */
 static int
-read_shown(const char *path, const char *value, void *arg)
+find_mutex(const char *path, const char *value, void *arg)
 {
-	struct shown *shown = arg;
 	const char *member = strrchr(path, '.');
 
 	if (member != NULL && strcmp(member, ".kind") == 0 && strcmp(value, "mutex") == 0)
-		shown->mutex = true;
-	if (strncmp(path, "unknown_hosts.", 14) == 0)
-		shown->silent = true;
-	value = show_number(value);
-	if (strcmp(path, "slots") == 0)
-		snprintf(shown->slots, sizeof(shown->slots), "%s", value);
-	else if (strcmp(path, "busy") == 0)
-		snprintf(shown->busy, sizeof(shown->busy), "%s", value);
-	else if (strcmp(path, "waiting") == 0)
-		snprintf(shown->waiting, sizeof(shown->waiting), "%s", value);
-	return 0;
-}
-
-static int
-find_broker_up(const char *path, const char *value, void *arg)
-{
-	if (strcmp(path, "broker.state") == 0)
-		*(bool *)arg = strcmp(value, "up") == 0;
+		*(bool *)arg = true;
 	return 0;
 }
 
 /* Neither slots nor busy are known, and it is no mutex. */
 static void
-say_what_is_missing(struct lb *lb, const struct options *options, const char *name)
+say_what_is_missing(struct asking *asking)
 {
-	bool up = false;
+	bool up = lb_call(asking->lb, "ping", "{\"broker\":true}",
+		      asking_patience(asking, ASKING_ANSWER_MS), NULL) == LB_OK &&
+		  json_value_is(lb_result_json(asking->lb), "broker.state", "up");
 
-	if (lb_call(lb, "ping", "{\"broker\":true}", asking_patience(options, ASKING_ANSWER_MS),
-		NULL) == LB_OK)
-		(void)lb_json_each(lb_result_json(lb), find_broker_up, &up);
 	say(up ? "%s: there is no such semaphore any more"
 	       : "%s: the broker cannot be asked: only what this host knows is shown",
-	    name);
+	    asking->name);
 }
 
 static int
-ask_show(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_show(struct asking *asking)
 {
-	int code =
-	    call_about(lb, "show", operands[0], "", asking_patience(options, ASKING_ANSWER_MS));
-	struct shown shown = {.slots = ""};
-	bool away;
+	int code = asking_call(asking, "show", "name", asking->name, "", ASKING_ANSWER_MS);
+	char slots[16], busy[16], waiting[16], silent[4];
+	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
+	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
+	    {"unknown_hosts.0", silent, sizeof(silent)}};
+	bool mutex = false, away;
 
-	if (code != LB_OK || asking_printed_json(lb, options))
+	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	(void)lb_json_each(lb_result_json(lb), read_shown, &shown);
+	json_values(lb_result_json(asking->lb), wanted, 4);
+	(void)lb_json_each(lb_result_json(asking->lb), find_mutex, &mutex);
 	if (isatty(STDOUT_FILENO) == 1)
-		printf("%s: slots %s, busy %s, waiting %s\n", operands[0], shown.slots, shown.busy,
-		    shown.waiting);
-	away = strcmp(shown.busy, "?") == 0 && !shown.mutex;
-	print_rows(lb, show_arrays, show_columns, COLUMNS(show_columns),
-	    away || shown.silent ? "Nobody is known to hold it or to wait."
-				 : "Nobody holds it, and nobody waits.",
-	    ret_status);
+		printf("%s: slots %s, busy %s, waiting %s\n", asking->name, show_number(slots),
+		    show_number(busy), show_number(waiting));
+	away = *busy == '\0' && !mutex;
+	print_rows(asking, show_arrays, show_columns, COLUMNS(show_columns),
+	    away || *silent != '\0' ? "Nobody is known to hold it or to wait."
+				    : "Nobody holds it, and nobody waits.");
 	if (away)
-		say_what_is_missing(lb, options, operands[0]);
+		say_what_is_missing(asking);
 	return LB_OK;
 }
 
-int
-cmd_show(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_show};
-
-	if (!good_name("show", operands[0]))
-		return EXIT_STATUS_USAGE;
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_show = {.named = true, .semaphore = true, .ask = ask_show};
 
 /* ---- explain ---- */
 
-struct explanation {
-	char verdict[24];
-	char text[768];
-};
-
 static int
-read_explanation(const char *path, const char *value, void *arg)
+ask_explain(struct asking *asking)
 {
-	struct explanation *explanation = arg;
+	int kind = asking->options->kind, code;
+	char more[48] = "", verdict[24], text[768];
+	const struct json_wanted wanted[] = {
+	    {"verdict", verdict, sizeof(verdict)}, {"text", text, sizeof(text)}};
+	const char *name = asking->name;
 
-	if (strcmp(path, "verdict") == 0)
-		snprintf(explanation->verdict, sizeof(explanation->verdict), "%s", value);
-	else if (strcmp(path, "text") == 0)
-		snprintf(explanation->text, sizeof(explanation->text), "%s", value);
-	return 0;
-}
-
-static int
-ask_explain(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
-{
-	const char *name = operands[0];
-	char kind[48];
-	int code;
-	struct explanation explanation = {.verdict = ""};
-
-	snprintf(kind, sizeof(kind), ",\"kind\":\"%s\"", lb_kind_word(options->kind));
-	code = call_about(lb, "explain", name, options->kind != LB_SEMAPHORE ? kind : "",
-	    asking_patience(options, ASKING_ANSWER_MS));
+	if (kind != LB_SEMAPHORE)
+		snprintf(more, sizeof(more), ",\"kind\":\"%s\"", lb_kind_word(kind));
+	code = asking_call(asking, "explain", "name", name, more, ASKING_ANSWER_MS);
 	if (code != LB_OK)
 		return code;
-	(void)lb_json_each(lb_result_json(lb), read_explanation, &explanation);
-	if (strcmp(explanation.verdict, "no-such-lock") == 0)
-		*ret_status = EXIT_STATUS_NO_SUCH_LOCK;
-	else if (strcmp(explanation.verdict, "already-exists") == 0)
-		*ret_status = EXIT_STATUS_EXISTS;
-	else if (*explanation.verdict == '\0' || strcmp(explanation.verdict, "unknown") == 0)
-		*ret_status = EXIT_STATUS_UNREACHABLE;
-	if (asking_printed_json(lb, options))
+	json_values(lb_result_json(asking->lb), wanted, 2);
+	if (strcmp(verdict, "no-such-lock") == 0)
+		asking->status = EXIT_STATUS_NO_SUCH_LOCK;
+	else if (strcmp(verdict, "already-exists") == 0)
+		asking->status = EXIT_STATUS_EXISTS;
+	else if (*verdict == '\0' || strcmp(verdict, "unknown") == 0)
+		asking->status = EXIT_STATUS_UNREACHABLE;
+	if (asking_printed_json(asking))
 		return LB_OK;
-	printf("%s: %s\n", name, explanation.text);
-	if (strcmp(explanation.verdict, "gate") == 0)
+	printf("%s: %s\n", name, text);
+	if (strcmp(verdict, "gate") == 0)
 		printf("To open it: lockbroker resize %s N\n", name);
-	else if (strcmp(explanation.verdict, "no-such-lock") == 0)
+	else if (strcmp(verdict, "no-such-lock") == 0)
 		printf("To create it: lockbroker create %s SLOTS\n", name);
 	return LB_OK;
 }
 
-int
-cmd_explain(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .semaphore = true, .ask = ask_explain};
-
-	if (!good_name("explain", operands[0]))
-		return EXIT_STATUS_USAGE;
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_explain = {.named = true, .semaphore = true, .ask = ask_explain};

@@ -1,7 +1,9 @@
 /* The subcommands that watch who holds and who waits, and that steer who waits. */
 #include "client/commands.h"
 
+#include <locale.h>
 #include <poll.h>
+#include <search.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,16 +11,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/asking.h"
 #include "client/exit_status.h"
-#include "client/json_params.h"
-#include "client/output.h"
-#include "client/row_lines.h"
+#include "client/tool/json_text.h"
+#include "client/tool/output.h"
+#include "client/tool/row.h"
+#include "client/tool/text.h"
+#include "client/top/top.h"
 
 /* Bytes of a waiter's id on the wire. */
 #define WAITER_MAX 64
 /* When the daemon has told nothing for so long it is pinged, and has as long to answer that. */
 #define SILENCE_MS 5000
+#define LINE_SIZE 2048
 
 /* ---- grant, deny ---- */
 
@@ -32,126 +36,239 @@ good_waiter(const char *command, const char *waiter)
 }
 
 static int
-call_steering(struct lb *lb, const struct options *options, const char *method, const char *member,
-    const char *value, const char *more)
+ask_grant(struct asking *asking)
 {
-	char params[JSON_PARAMS_SIZE];
-
-	json_params(params, member, value, more);
-	return lb_call(lb, method, params, asking_patience(options, ASKING_ANSWER_MS), NULL);
-}
-
-struct steered {
+	int code = asking_call(asking, "grant", "waiter", asking->name, "", ASKING_ANSWER_MS);
 	char name[256], host[256];
-	int denied;
-};
+	const struct json_wanted wanted[] = {
+	    {"name", name, sizeof(name)}, {"host", host, sizeof(host)}};
 
-static int
-read_steered(const char *path, const char *value, void *arg)
-{
-	struct steered *steered = arg;
-
-	if (strcmp(path, "name") == 0)
-		snprintf(steered->name, sizeof(steered->name), "%s", value);
-	else if (strcmp(path, "host") == 0)
-		snprintf(steered->host, sizeof(steered->host), "%s", value);
-	else if (strcmp(path, "denied") == 0)
-		steered->denied = atoi(value);
-	else if (strncmp(path, "unknown_hosts.", 14) == 0)
-		say("%s does not answer: who waits there is not denied", value);
-	return 0;
-}
-
-static int
-ask_grant(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
-{
-	int code = call_steering(lb, options, "grant", "waiter", operands[0], "");
-	struct steered steered = {.denied = 0};
-
-	(void)ret_status;
-	if (code != LB_OK || asking_printed_json(lb, options))
+	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	(void)lb_json_each(lb_result_json(lb), read_steered, &steered);
-	printf("granted: %s on %s, without a slot\n", steered.name, steered.host);
+	json_values(lb_result_json(asking->lb), wanted, 2);
+	printf("granted: %s on %s, without a slot\n", name, host);
 	return LB_OK;
 }
 
 static int
-ask_deny(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_deny(struct asking *asking)
 {
-	bool all = options->all;
-	int code = call_steering(
-	    lb, options, "deny", all ? "name" : "waiter", operands[0], all ? ",\"all\":true" : "");
-	struct steered steered = {.denied = 0};
+	bool all = asking->options->all;
+	int code = asking_call(asking, "deny", all ? "name" : "waiter", asking->name,
+	    all ? ",\"all\":true" : "", ASKING_ANSWER_MS);
+	const char *result;
+	char denied[16];
 
-	(void)ret_status;
-	if (code != LB_OK || asking_printed_json(lb, options))
+	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	(void)lb_json_each(lb_result_json(lb), read_steered, &steered);
-	printf("denied: %d\n", steered.denied);
-	if (all && steered.denied == 0)
-		say("%s: nobody waits for a lock of that name", operands[0]);
+	result = lb_result_json(asking->lb);
+	(void)asking_say_missing(result, "who waits there is not denied");
+	json_value(result, "denied", denied, sizeof(denied));
+	printf("denied: %d\n", atoi(denied));
+	if (all && atoi(denied) == 0)
+		say("%s: nobody waits for a lock of that name", asking->name);
 	return LB_OK;
 }
 
 static void
-steering_failed(struct lb *lb, int code, char *operands[])
+steering_failed(const struct asking *asking, int code)
 {
-	(void)lb;
-	(void)operands;
+	(void)asking;
 	if (code == LB_NOT_HELD)
 		say("`lockbroker show NAME` tells who waits: the last column is the WAITER");
 }
 
 /* The name of a lock is no WAITER, though it may look like one. */
 static void
-denying_failed(struct lb *lb, int code, char *operands[])
+denying_failed(const struct asking *asking, int code)
 {
-	steering_failed(lb, code, operands);
-	if (code == LB_NOT_HELD && lb_name_error(operands[0]) == NULL)
+	steering_failed(asking, code);
+	if (code == LB_NOT_HELD && lb_name_error(asking->name) == NULL)
 		say("all that wait for a lock: lockbroker deny --all NAME");
 }
 
-int
-cmd_grant(const struct options *options, char *operands[])
+static bool
+check_grant(const struct options *options, char *operands[])
 {
-	const struct asking asking = {
-	    .name = operands[0], .ask = ask_grant, .failed = steering_failed};
-
-	if (!good_waiter("grant", operands[0]))
-		return EXIT_STATUS_USAGE;
-	return asking_perform(&asking, options, operands);
+	(void)options;
+	return good_waiter("grant", operands[0]);
 }
 
-int
-cmd_deny(const struct options *options, char *operands[])
+static bool
+check_deny(const struct options *options, char *operands[])
 {
-	const struct asking asking = {
-	    .name = operands[0], .ask = ask_deny, .failed = denying_failed};
 	const char *wrong = options->all ? lb_name_error(operands[0]) : NULL;
 
 	if (wrong != NULL)
 		say("deny: '%s': %s", operands[0], wrong);
-	if (wrong != NULL || (!options->all && !good_waiter("deny", operands[0])))
-		return EXIT_STATUS_USAGE;
-	return asking_perform(&asking, options, operands);
+	return wrong == NULL && (options->all || good_waiter("deny", operands[0]));
 }
 
-/* ---- watch ---- */
+const struct question question_grant = {
+    .check = check_grant, .ask = ask_grant, .failed = steering_failed};
+const struct question question_deny = {
+    .check = check_deny, .ask = ask_deny, .failed = denying_failed};
+
+/* ---- watch: a line for each row that comes, changes or is gone ---- */
+
+struct known {
+	char waiter[ROW_ID_SIZE]; /* first: a known is looked up by it */
+	char name[ROW_NAME_SIZE];
+	char whom[ROW_WORDS_SIZE];
+};
+
+/* Whose rows there are, so that it can be said who is gone. */
+struct row_lines {
+	void *known; /* owned; a tree of struct known, by waiter (tsearch(3)) */
+	int count;
+};
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void
+forget_all(struct row_lines *lines)
+{
+	tdestroy(lines->known, free);
+	lines->known = NULL;
+	lines->count = 0;
+}
+
+/* Without memory it is not remembered, and its end is told by its id alone. */
+static void
+remember(struct row_lines *lines, const struct row *row)
+{
+	struct known *known = calloc(1, sizeof(*known)), **found;
+
+	if (known == NULL)
+		return;
+	snprintf(known->waiter, sizeof(known->waiter), "%s", row->waiter);
+	found = tsearch(known, &lines->known, compare);
+	if (found == NULL || *found != known)
+		free(known);
+	else
+		lines->count++;
+	if (found == NULL)
+		return;
+	snprintf((*found)->name, sizeof((*found)->name), "%s", row->name);
+	row_whom(row, (*found)->whom, sizeof((*found)->whom));
+}
+
+static int
+read_row(const char *path, const char *value, void *arg)
+{
+	if (strncmp(path, "row.", 4) == 0)
+		row_take(arg, path + 4, value);
+	else if (strcmp(path, "waiter") == 0)
+		row_take(arg, path, value);
+	return 0;
+}
+
+static void
+print_line(const char *line)
+{
+	char clean[LINE_SIZE];
+
+	text_fit(clean, sizeof(clean), line, TEXT_WHOLE);
+	printf("%s\n", clean);
+}
+
+/* Where it stands: " slot 2", " position 1", or nothing. */
+static void
+place_words(const struct row *row, char *ret, size_t size)
+{
+	if (row->slot > 0)
+		snprintf(ret, size, " slot %d,", row->slot);
+	else if (row->position > 0)
+		snprintf(ret, size, " position %d,", row->position);
+	else
+		snprintf(ret, size, "%s", "");
+}
+
+static void
+print_row(const struct row *row)
+{
+	char line[LINE_SIZE], whom[ROW_WORDS_SIZE], place[32], process[400] = "", age[24];
+
+	/* Whose process it is follows in any case. */
+	if (*row->who == '\0' && *row->command == '\0')
+		snprintf(whom, sizeof(whom), "somebody");
+	else
+		row_whom(row, whom, sizeof(whom));
+	place_words(row, place, sizeof(place));
+	if (row->pid >= 0)
+		snprintf(process, sizeof(process), ", uid %lld, pid %lld on %s",
+		    (long long)row->uid, (long long)row->pid, row->host);
+	row_age_words(row->age, age, sizeof(age));
+	snprintf(line, sizeof(line), "%s: %s,%s %s%s%s%s%s, for %s [%s]", row->name,
+	    row_state_word(row->state), place, whom, *row->why != '\0' ? " (" : "", row->why,
+	    *row->why != '\0' ? ")" : "", process, age, row->waiter);
+	print_line(line);
+}
+
+static void
+print_gone(struct row_lines *lines, const char *waiter)
+{
+	struct known **found = tfind(waiter, &lines->known, compare), *known;
+	char line[LINE_SIZE];
+
+	if (found == NULL) {
+		snprintf(line, sizeof(line), "gone: [%s]", waiter);
+		print_line(line);
+		return;
+	}
+	known = *found;
+	snprintf(line, sizeof(line), "%s: gone, %s [%s]", known->name, known->whom, waiter);
+	print_line(line);
+	tdelete(waiter, &lines->known, compare);
+	free(known);
+	lines->count--;
+}
+
+/* One notification, by its method. */
+static void
+print_told(struct row_lines *lines, const char *method, const char *params)
+{
+	struct row row;
+	int more;
+
+	row_init(&row);
+	(void)lb_json_each(params, read_row, &row);
+	if (strcmp(method, "row") == 0) {
+		remember(lines, &row);
+		print_row(&row);
+	} else if (strcmp(method, "gone") == 0) {
+		print_gone(lines, row.waiter);
+	} else if (strcmp(method, "synced") == 0) {
+		more = asking_say_missing(params, "what is there is missing");
+		printf("synced: %d row%s; what follows are changes\n", lines->count,
+		    lines->count == 1 ? "" : "s");
+		if (more > 0)
+			say("and %d more, which were left out", more);
+	} else if (strcmp(method, "resync") == 0) {
+		forget_all(lines);
+		printf("resync: too much at once; what there is follows anew\n");
+	}
+}
 
 /* What was told so far; LB_EVENT_ANSWERED is the end. */
 static bool
-tell(struct lb *lb, const struct options *options, const char *name, struct row_lines *lines,
-    int *ret_status)
+tell(struct asking *asking, struct row_lines *lines)
 {
 	const struct lb_event *event;
 
-	while ((event = lb_event_next(lb)) != NULL) {
-		if (event->type == LB_EVENT_WATCH)
-			row_lines_print(lines, event->reason, event->json, options->json);
+	while ((event = lb_event_next(asking->lb)) != NULL) {
+		if (event->type == LB_EVENT_WATCH && asking->options->json)
+			printf("{\"jsonrpc\":\"2.0\",\"method\":\"%s\",\"params\":%s}\n",
+			    event->reason, event->json);
+		else if (event->type == LB_EVENT_WATCH)
+			print_told(lines, event->reason, event->json);
 		if (event->type != LB_EVENT_ANSWERED)
 			continue;
-		*ret_status = say_refusal(event, options, name);
+		asking->status = say_refusal(event, asking->options, asking->name);
 		return false;
 	}
 	return print_done();
@@ -182,41 +299,37 @@ wait_for_more(struct lb *lb, int *ret_code)
 }
 
 static int
-ask_watch(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_watch(struct asking *asking)
 {
-	struct row_lines *lines = row_lines_new();
+	struct row_lines lines = {.count = 0};
 	char params[JSON_PARAMS_SIZE] = "{}";
 	int64_t request;
 	int code;
 
-	if (lines == NULL) {
-		say("out of memory");
-		*ret_status = EXIT_STATUS_INTERNAL;
-		return LB_OK;
-	}
-	if (operands[0] != NULL)
-		json_params(params, "name", operands[0], "");
-	code = lb_call_start(lb, "watch", params, &request);
+	/* What the daemon says is UTF-8, whatever the user's locale is. */
+	setlocale(LC_CTYPE, "C.UTF-8");
+	if (asking->name != NULL)
+		json_params(params, "name", asking->name, "");
+	code = lb_call_start(asking->lb, "watch", params, &request);
 	/* What was said before the connection's end is printed before that is told. */
-	while (tell(lb, options, operands[0], lines, ret_status) && code == LB_OK) {
-		if (wait_for_more(lb, &code))
+	while (tell(asking, &lines) && code == LB_OK) {
+		if (wait_for_more(asking->lb, &code))
 			continue;
-		*ret_status = EXIT_STATUS_IO;
+		asking->status = EXIT_STATUS_IO;
 		break;
 	}
-	row_lines_free(lines);
+	forget_all(&lines);
 	return code;
 }
 
-int
-cmd_watch(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .ask = ask_watch};
-	const char *wrong = operands[0] != NULL ? lb_name_error(operands[0]) : NULL;
+const struct question question_watch = {.named = true, .ask = ask_watch};
 
-	if (wrong != NULL) {
-		say("watch: '%s': %s", operands[0], wrong);
-		return EXIT_STATUS_USAGE;
-	}
-	return asking_perform(&asking, options, operands);
+/* ---- top ---- */
+
+int
+cmd_top(const struct options *options, char *operands[])
+{
+	if (options->json || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1)
+		return asking_perform(&question_watch, "watch", options, operands);
+	return top_perform(options->socket);
 }

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/output.h"
 #include "client/run_child.h"
 #include "client/run_lease.h"
-#include "client/waiting.h"
-#include "client/watch.h"
+#include "client/tool/output.h"
+#include "client/tool/waiting.h"
+#include "client/tool/watch.h"
 #include "daemon/base/notify.h"
 
 #define RELEASE_TIMEOUT_MS 5000
@@ -163,6 +163,8 @@ keep_lease(struct run *run)
 static void
 lost(struct run *run, const struct lb_event *event)
 {
+	if (event->lock != run->lock)
+		return;
 	run->verdict = EXIT_STATUS_LOST;
 	/* We woke too late for what keep_lease() does: the time for KILL is past. */
 	if (run->options->on_lost.kind == REACTION_KILL && strcmp(event->reason, "lease") == 0)
@@ -175,7 +177,7 @@ lost(struct run *run, const struct lb_event *event)
 
 /* Whether the broker answers. Nothing is to be done about it: the lease says when. */
 static void
-suspect(const struct run *run, const struct lb_event *event)
+suspect(struct run *run, const struct lb_event *event)
 {
 	bool silent = event->type == LB_EVENT_SUSPECT;
 
@@ -191,6 +193,8 @@ revoked(struct run *run, const struct lb_event *event)
 {
 	const struct reaction *reaction = &run->options->on_revoke;
 
+	if (event->lock != run->lock)
+		return;
 	if (reaction->kind != REACTION_IGNORE && run->verdict == 0)
 		run->verdict = EXIT_STATUS_REVOKED;
 	react(run, reaction);
@@ -219,45 +223,41 @@ draining(struct run *run, const struct lb_event *event)
 	say_in_passing("%s: lockbrokerd is stopping", run->name);
 }
 
+/* After LOST. */
+static void
+closed(struct run *run, const struct lb_event *event)
+{
+	if (run->options->verbose)
+		say_in_passing("%s: %s", run->name, event->text);
+}
+
+static void
+broker(struct run *run, const struct lb_event *event)
+{
+	if (run->options->verbose)
+		say_in_passing("%s: the broker is %s", run->name, event->reason);
+}
+
+/* By the type of the event; of others there is nothing to do. */
+static void (*const handlers[])(struct run *run, const struct lb_event *event) = {
+    [LB_EVENT_LOST] = lost,
+    [LB_EVENT_REVOKED] = revoked,
+    [LB_EVENT_DRAINING] = draining,
+    [LB_EVENT_SUSPECT] = suspect,
+    [LB_EVENT_RESTORED] = suspect,
+    [LB_EVENT_CLOSED] = closed,
+    [LB_EVENT_BROKER] = broker,
+};
+
 static void
 heed(struct run *run)
 {
 	const struct lb_event *event;
 
-	while ((event = lb_event_next(run->lb)) != NULL) {
-		switch (event->type) {
-		case LB_EVENT_LOST:
-			if (event->lock == run->lock)
-				lost(run, event);
-			break;
-		case LB_EVENT_REVOKED:
-			if (event->lock == run->lock)
-				revoked(run, event);
-			break;
-		case LB_EVENT_DRAINING:
-			draining(run, event);
-			break;
-		case LB_EVENT_SUSPECT:
-		case LB_EVENT_RESTORED:
-			suspect(run, event);
-			break;
-		case LB_EVENT_CLOSED: /* after LOST */
-			if (run->options->verbose)
-				say_in_passing("%s: %s", run->name, event->text);
-			break;
-		case LB_EVENT_BROKER:
-			if (run->options->verbose)
-				say_in_passing("%s: the broker is %s", run->name, event->reason);
-			break;
-		case LB_EVENT_GRANTED:
-		case LB_EVENT_REFUSED:
-		case LB_EVENT_WAITING:
-		case LB_EVENT_DRAIN:
-		case LB_EVENT_ANSWERED:
-		case LB_EVENT_WATCH:
-			break;
-		}
-	}
+	while ((event = lb_event_next(run->lb)) != NULL)
+		if (event->type < sizeof(handlers) / sizeof(handlers[0]) &&
+		    handlers[event->type] != NULL)
+			handlers[event->type](run, event);
 }
 
 /* ---- while the child runs ---- */

@@ -1,136 +1,104 @@
 /* The subcommands about the daemon, about a hold that is somebody else's, and the raw call. */
 #include "client/commands.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/asking.h"
 #include "client/exit_status.h"
-#include "client/output.h"
-#include "client/watch.h"
+#include "client/tool/json_text.h"
+#include "client/tool/output.h"
+#include "client/tool/watch.h"
 
 /* It answers by itself, asking nobody: more would be no sign of health. */
 #define PING_ANSWER_MS 5000
 
-static int
-find_kind(const char *path, const char *value, void *arg)
+static const char *
+lock_meant(char *operands[])
 {
-	if (strcmp(path, "kind") == 0)
-		*(bool *)arg = strcmp(value, "mutex") == 0;
-	return 0;
+	return operands[0] != NULL ? operands[0] : getenv("LOCKBROKER_LOCK");
+}
+
+static bool
+check_verify(const struct options *options, char *operands[])
+{
+	const char *lock = lock_meant(operands);
+
+	(void)options;
+	if (lock != NULL && *lock != '\0')
+		return true;
+	say("verify: no LOCK, and $LOCKBROKER_LOCK is not set");
+	return false;
 }
 
 static int
-ask_verify(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_verify(struct asking *asking)
 {
-	bool mutex = false;
-	int slot = 0;
-	int code = lb_verify_id(lb, operands[0], asking_patience(options, ASKING_ANSWER_MS), &slot);
+	int slot = 0, code;
 
-	(void)ret_status;
-	if (code != LB_OK || asking_printed_json(lb, options))
+	asking->name = lock_meant(asking->operands);
+	code = lb_verify_id(
+	    asking->lb, asking->name, asking_patience(asking, ASKING_ANSWER_MS), &slot);
+	if (code != LB_OK || asking_printed_json(asking))
 		return code;
-	(void)lb_json_each(lb_result_json(lb), find_kind, &mutex);
 	if (slot > 0)
 		printf("held, slot %d\n", slot);
+	else if (json_value_is(lb_result_json(asking->lb), "kind", "mutex"))
+		printf("held\n");
 	else
-		printf(mutex ? "held\n" : "held, without a slot (unlimited)\n");
+		printf("held, without a slot (unlimited)\n");
 	return LB_OK;
 }
 
-int
-cmd_verify(const struct options *options, char *operands[])
-{
-	char *lock[] = {operands[0] != NULL ? operands[0] : getenv("LOCKBROKER_LOCK"), NULL};
-	const struct asking asking = {.name = lock[0], .ask = ask_verify};
-
-	if (lock[0] == NULL || lock[0][0] == '\0') {
-		say("verify: no LOCK, and $LOCKBROKER_LOCK is not set");
-		return EXIT_STATUS_USAGE;
-	}
-	return asking_perform(&asking, options, lock);
-}
+const struct question question_verify = {.check = check_verify, .ask = ask_verify};
 
 static int
-ask_info(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_info(struct asking *asking)
 {
-	int code = lb_call(lb, "info", NULL, asking_patience(options, ASKING_ANSWER_MS), NULL);
+	int code =
+	    lb_call(asking->lb, "info", NULL, asking_patience(asking, ASKING_ANSWER_MS), NULL);
 
-	(void)operands;
-	(void)ret_status;
-	if (code == LB_OK && !asking_printed_json(lb, options))
-		print_members(lb_result_json(lb));
+	if (code == LB_OK && !asking_printed_json(asking))
+		print_members(lb_result_json(asking->lb));
 	return code;
 }
 
-int
-cmd_info(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.ask = ask_info};
-
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_info = {.ask = ask_info};
 
 static int
-find_state(const char *path, const char *value, void *arg)
-{
-	if (strcmp(path, "broker.state") == 0)
-		snprintf(arg, 16, "%s", value);
-	return 0;
-}
-
-static int
-ask_ping(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_ping(struct asking *asking)
 {
 	int64_t began = watch_now();
-	int code = lb_ping(lb, options->broker, asking_patience(options, PING_ANSWER_MS));
-	char state[16] = "up";
+	int code =
+	    lb_ping(asking->lb, asking->options->broker, asking_patience(asking, PING_ANSWER_MS));
+	char state[16];
 
-	(void)operands;
 	if (code != LB_OK)
 		return code;
-	if (!asking_printed_json(lb, options)) {
+	if (!asking_printed_json(asking)) {
 		printf("answered within %lld ms\n", (long long)(watch_now() - began) + 1);
-		print_members(lb_result_json(lb));
+		print_members(lb_result_json(asking->lb));
 	}
-	(void)lb_json_each(lb_result_json(lb), find_state, state);
-	if (strcmp(state, "up") != 0) {
+	json_value(lb_result_json(asking->lb), "broker.state", state, sizeof(state));
+	if (*state != '\0' && strcmp(state, "up") != 0) {
 		say("the broker is %s", state);
-		*ret_status = EXIT_STATUS_UNREACHABLE;
+		asking->status = EXIT_STATUS_UNREACHABLE;
 	}
 	return LB_OK;
 }
 
-int
-cmd_ping(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.ask = ask_ping};
-
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_ping = {.ask = ask_ping};
 
 /* Unless told, waits as long as it takes: how long a method may wait is in its params. */
 static int
-ask_call(struct lb *lb, const struct options *options, char *operands[], int *ret_status)
+ask_call(struct asking *asking)
 {
-	char *result;
-	int code =
-	    lb_call(lb, operands[0], operands[1], asking_patience(options, LB_FOREVER), &result);
+	int code = lb_call(asking->lb, asking->operands[0], asking->operands[1],
+	    asking_patience(asking, LB_FOREVER), NULL);
 
-	(void)ret_status;
-	if (code != LB_OK)
-		return code;
-	print_json(result);
-	free(result);
-	return LB_OK;
+	if (code == LB_OK)
+		print_json(lb_result_json(asking->lb));
+	return code;
 }
 
-int
-cmd_call(const struct options *options, char *operands[])
-{
-	const struct asking asking = {.name = operands[0], .ask = ask_call};
-
-	return asking_perform(&asking, options, operands);
-}
+const struct question question_call = {.ask = ask_call};

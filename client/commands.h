@@ -1,30 +1,17 @@
-/*
- * The subcommands: each gets its options and operands (NULL-terminated, as many as its row in main.c
- * allows), says what there is to say, and returns the exit status.
- */
+/* The subcommands, for the table in main.c: those that ask one thing, and those that stay for longer. */
 #ifndef CLIENT_COMMANDS_H
 #define CLIENT_COMMANDS_H
 
-#include "client/options.h"
+#include "client/asking.h"
+#include "client/tool/options.h"
 
+extern const struct question question_await, question_call, question_create, question_deny,
+    question_destroy, question_explain, question_fsck, question_grant, question_info, question_list,
+    question_ping, question_resize, question_show, question_size, question_verify, question_watch;
+
+/* They get their options and operands, say what there is to say, and return the exit status. */
 int cmd_run(const struct options *options, char *operands[]);
 int cmd_acquire(const struct options *options, char *operands[]);
-int cmd_verify(const struct options *options, char *operands[]);
-int cmd_create(const struct options *options, char *operands[]);
-int cmd_resize(const struct options *options, char *operands[]);
-int cmd_destroy(const struct options *options, char *operands[]);
-int cmd_size(const struct options *options, char *operands[]);
-int cmd_await(const struct options *options, char *operands[]);
-int cmd_show(const struct options *options, char *operands[]);
-int cmd_watch(const struct options *options, char *operands[]);
 int cmd_top(const struct options *options, char *operands[]);
-int cmd_grant(const struct options *options, char *operands[]);
-int cmd_deny(const struct options *options, char *operands[]);
-int cmd_list(const struct options *options, char *operands[]);
-int cmd_fsck(const struct options *options, char *operands[]);
-int cmd_explain(const struct options *options, char *operands[]);
-int cmd_info(const struct options *options, char *operands[]);
-int cmd_ping(const struct options *options, char *operands[]);
-int cmd_call(const struct options *options, char *operands[]);
 
 #endif

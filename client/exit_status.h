@@ -25,7 +25,4 @@ enum exit_status {
 	EXIT_STATUS_SIGNAL = 128 /* plus its number */
 };
 
-/* The status for a library's code (enum lb_code). */
-enum exit_status exit_status_of(int code);
-
 #endif

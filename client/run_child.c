@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/exit_status.h"
-#include "client/output.h"
+#include "client/tool/output.h"
 
 /* ---- starting ---- */
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "client/signals.h"
+#include "client/tool/signals.h"
 
 struct child {
 	pid_t pid;      /* 0 = reaped */

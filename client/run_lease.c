@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "client/output.h"
+#include "client/tool/output.h"
 
 /* The default of --kill-after: a part of the heartbeat that the grant names, with an upper end. */
 #define KILL_AFTER_TENTHS 4

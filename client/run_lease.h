@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "client/lockbroker.h"
-#include "client/options.h"
+#include "client/tool/options.h"
 
 /* KILL comes so long before safe_until: for the dying, and for a machine that has much to do. */
 #define RUN_LEASE_RESERVE_MS 500

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "client/options.h"
+#include "client/tool/options.h"
 
 static const struct {
 	const char *name;

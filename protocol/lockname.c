@@ -40,16 +40,10 @@ lockname_error(const char *name, size_t len)
 	return NULL;
 }
 
+const char *const lock_kind_words[] = {"semaphore", "mutex", "persistent-mutex", NULL};
+
 const char *
 lock_kind_word(enum lock_kind kind)
 {
-	switch (kind) {
-	case LOCK_KIND_SEMAPHORE:
-		return "semaphore";
-	case LOCK_KIND_MUTEX:
-		return "mutex";
-	case LOCK_KIND_PERSISTENT_MUTEX:
-		return "persistent-mutex";
-	}
-	return "unknown";
+	return lock_kind_words[kind];
 }

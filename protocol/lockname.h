@@ -22,7 +22,8 @@ enum lock_kind {
 	LOCK_KIND_PERSISTENT_MUTEX /* slot 1 of a semaphore of one slot */
 };
 
-/* "semaphore", "mutex", "persistent-mutex". Static. */
+/* "semaphore", "mutex", "persistent-mutex". Static; the list ends with NULL. */
+extern const char *const lock_kind_words[];
 const char *lock_kind_word(enum lock_kind kind);
 
 #endif

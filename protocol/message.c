@@ -8,22 +8,6 @@
 #include <string.h>
 
 bool
-message_id_equal(const struct message_id *a, const struct message_id *b)
-{
-	if (a->kind != b->kind)
-		return false;
-	switch (a->kind) {
-	case MESSAGE_ID_NULL:
-		return true;
-	case MESSAGE_ID_INTEGER:
-		return a->integer == b->integer;
-	case MESSAGE_ID_STRING:
-		return strcmp(a->string, b->string) == 0;
-	}
-	return false;
-}
-
-bool
 message_id_read(const struct cJSON *value, struct message_id *ret)
 {
 	const char *string;
@@ -77,25 +61,19 @@ message_escape(char *buf, size_t size, const char *bytes)
 /* ---- reading ---- */
 
 static bool
-check_jsonrpc(const struct cJSON *tree, struct message_error *ret_error)
+refuse(struct message_error *error, const char *what)
 {
-	const struct cJSON *value = json_get(tree, "jsonrpc");
-	const char *version;
-
-	if (value == NULL || (json_string(value, &version) && strcmp(version, "2.0") == 0))
-		return true;
-	message_error_set(ret_error, REASON_INVALID_REQUEST, "jsonrpc must be \"2.0\" or left out");
+	message_error_set(error, REASON_INVALID_REQUEST, "%s", what);
 	return false;
 }
 
 static bool
 check_members(const struct cJSON *tree, struct message_error *ret_error)
 {
-	const struct cJSON *member;
 	char name[64];
 
-	for (member = json_first(tree); member != NULL; member = json_next(member)) {
-		const char *known = json_name(member);
+	for (const struct cJSON *one = json_first(tree); one != NULL; one = json_next(one)) {
+		const char *known = json_name(one);
 
 		if (strcmp(known, "jsonrpc") == 0 || strcmp(known, "id") == 0 ||
 		    strcmp(known, "method") == 0 || strcmp(known, "params") == 0)
@@ -111,40 +89,30 @@ check_members(const struct cJSON *tree, struct message_error *ret_error)
 static bool
 read_request(const struct cJSON *tree, struct message_request *ret, struct message_error *ret_error)
 {
-	const struct cJSON *id = json_get(tree, "id"), *params = json_get(tree, "params");
-	const char *method;
+	const struct cJSON *id = json_get(tree, "id"), *version = json_get(tree, "jsonrpc");
+	const struct cJSON *params = json_get(tree, "params");
+	const char *method, *word;
 
-	if (json_is_array(tree)) {
-		message_error_set(ret_error, REASON_INVALID_REQUEST,
-		    "batches are not supported: one request a line");
-		return false;
-	}
-	if (!json_is_object(tree)) {
-		message_error_set(ret_error, REASON_INVALID_REQUEST, "a request is a JSON object");
-		return false;
-	}
-	if (id == NULL) {
-		message_error_set(
-		    ret_error, REASON_INVALID_REQUEST, "id is missing: every request is answered");
-		return false;
-	}
+	if (json_is_array(tree))
+		return refuse(ret_error, "batches are not supported: one request a line");
+	if (!json_is_object(tree))
+		return refuse(ret_error, "a request is a JSON object");
+	if (id == NULL)
+		return refuse(ret_error, "id is missing: every request is answered");
 	if (!message_id_read(id, &ret->id)) {
 		message_error_set(ret_error, REASON_INVALID_REQUEST,
 		    "id must be a string of at most %d bytes or an integer below 2^53",
 		    MESSAGE_ID_MAX);
 		return false;
 	}
-	if (!check_jsonrpc(tree, ret_error) || !check_members(tree, ret_error))
+	if (version != NULL && (!json_string(version, &word) || strcmp(word, "2.0") != 0))
+		return refuse(ret_error, "jsonrpc must be \"2.0\" or left out");
+	if (!check_members(tree, ret_error))
 		return false;
-	if (!json_string(json_get(tree, "method"), &method)) {
-		message_error_set(ret_error, REASON_INVALID_REQUEST, "method must be a string");
-		return false;
-	}
-	if (params != NULL && !json_is_object(params)) {
-		message_error_set(ret_error, REASON_INVALID_REQUEST,
-		    "params must be an object: parameters are named");
-		return false;
-	}
+	if (!json_string(json_get(tree, "method"), &method))
+		return refuse(ret_error, "method must be a string");
+	if (params != NULL && !json_is_object(params))
+		return refuse(ret_error, "params must be an object: parameters are named");
 	ret->method = method;
 	ret->params = params;
 	return true;

@@ -21,7 +21,6 @@ struct message_id {
 	char string[MESSAGE_ID_MAX + 1];
 };
 
-bool message_id_equal(const struct message_id *a, const struct message_id *b);
 /* A string of at most MESSAGE_ID_MAX bytes or an integer; else false and *ret is untouched. */
 bool message_id_read(const struct cJSON *value, struct message_id *ret)
     __attribute__((warn_unused_result));

@@ -2,169 +2,132 @@
 
 #include <string.h>
 
-#define AT(member) offsetof(struct method_params, member)
 #define KINDS_ALL                                                                                  \
 	(METHODS_KIND_BIT(LOCK_KIND_SEMAPHORE) | METHODS_KIND_BIT(LOCK_KIND_MUTEX) |               \
 	    METHODS_KIND_BIT(LOCK_KIND_PERSISTENT_MUTEX))
 /* A true mutex is its holder's queue: there is nothing to create. */
 #define KINDS_STORED                                                                               \
 	(METHODS_KIND_BIT(LOCK_KIND_SEMAPHORE) | METHODS_KIND_BIT(LOCK_KIND_PERSISTENT_MUTEX))
-#define WORDS(word)                                                                                \
-	{                                                                                          \
-		.name = #word, .type = PARAM_STRING, .offset = AT(word), .max = METHODS_WORDS_MAX  \
-	}
-#define NAME                                                                                       \
-	{                                                                                          \
-		.name = "name", .type = PARAM_NAME, .required = true, .offset = AT(name)           \
-	}
-#define LOCK                                                                                       \
-	{                                                                                          \
-		.name = "lock", .type = PARAM_STRING, .required = true, .offset = AT(lock),        \
-		.min = 1, .max = METHODS_LOCK_MAX                                                  \
-	}
 
-#define INTEGER(word, from, to)                                                                    \
+/* A parameter is called as its member is; what else there is to say of it follows the type. */
+#define PARAM(word, ...)                                                                           \
 	{                                                                                          \
-		.name = #word, .type = PARAM_INTEGER, .offset = AT(word), .min = (from),           \
-		.max = (to)                                                                        \
+		.name = #word, .offset = offsetof(struct method_params, word), __VA_ARGS__         \
 	}
-#define BOOL(word)                                                                                 \
-	{                                                                                          \
-		.name = #word, .type = PARAM_BOOL, .offset = AT(word)                              \
-	}
-#define ORDER                                                                                      \
-	{                                                                                          \
-		.name = "order", .type = PARAM_WORD, .offset = AT(order), .words = orders          \
-	}
-#define WAIT                                                                                       \
-	{                                                                                          \
-		.name = "wait", .type = PARAM_DURATION, .offset = AT(wait)                         \
-	}
+#define REQUIRED .required = true
+#define CHOICE .choice = true
+#define BYTES(from, to) .type = PARAM_STRING, .min = (from), .max = (to)
+#define INTEGER(from, to) .type = PARAM_INTEGER, .min = (from), .max = (to)
+#define SLOTS .type = PARAM_SLOTS, .max = METHODS_SLOTS_MAX
+#define KIND(which) .type = PARAM_KIND, .words = lock_kind_words, .kinds = (which)
+#define WORD(list) .type = PARAM_WORD, .words = (list)
+
+#define PARAM_LOCK_NAME PARAM(name, .type = PARAM_NAME, REQUIRED)
+#define PARAM_OVERSHOOT PARAM(overshoot, INTEGER(0, METHODS_SLOTS_MAX))
+#define PARAM_PROGRESS PARAM(progress, .type = PARAM_BOOL)
+#define PARAM_TIMEOUT PARAM(timeout, .type = PARAM_DURATION)
 
 /* In the order of enum method_order and enum method_slot_state. */
 static const char *const orders[] = {"descending", "ascending", NULL};
 static const char *const slot_states[] = {"free", "taken", NULL};
 
 static const struct param_spec acquire_params[] = {
-    NAME,
-    {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_ALL},
-    {.name = "timeout", .type = PARAM_DURATION, .offset = AT(timeout)},
-    INTEGER(priority, -METHODS_PRIORITY_MOST, METHODS_PRIORITY_MOST),
-    INTEGER(create, 1, METHODS_SLOTS_MAX),
-    BOOL(progress),
-    BOOL(lease),
-    WORDS(who),
-    WORDS(why),
-    WORDS(command),
+    PARAM_LOCK_NAME,
+    PARAM(kind, KIND(KINDS_ALL)),
+    PARAM_TIMEOUT,
+    PARAM(priority, INTEGER(-METHODS_PRIORITY_MOST, METHODS_PRIORITY_MOST)),
+    PARAM(create, INTEGER(1, METHODS_SLOTS_MAX)),
+    PARAM_PROGRESS,
+    PARAM(lease, .type = PARAM_BOOL),
+    PARAM(who, BYTES(0, METHODS_WORDS_MAX)),
+    PARAM(why, BYTES(0, METHODS_WORDS_MAX)),
+    PARAM(command, BYTES(0, METHODS_WORDS_MAX)),
     {.name = NULL},
 };
 
-static const struct param_spec lock_params[] = {LOCK, {.name = NULL}};
+static const struct param_spec lock_params[] = {
+    PARAM(lock, BYTES(1, METHODS_LOCK_MAX), REQUIRED),
+    {.name = NULL},
+};
 
 static const struct param_spec cancel_params[] = {
-    {.name = "id", .type = PARAM_ID, .required = true, .offset = AT(id)},
+    PARAM(id, .type = PARAM_ID, REQUIRED),
     {.name = NULL},
 };
 
 static const struct param_spec create_params[] = {
-    NAME,
-    {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_STORED},
-    {.name = "slots", .type = PARAM_SLOTS, .offset = AT(slots), .max = METHODS_SLOTS_MAX},
-    INTEGER(overshoot, 0, METHODS_SLOTS_MAX),
-    BOOL(exist_ok),
+    PARAM_LOCK_NAME,
+    PARAM(kind, KIND(KINDS_STORED)),
+    PARAM(slots, SLOTS),
+    PARAM_OVERSHOOT,
+    PARAM(exist_ok, .type = PARAM_BOOL),
     {.name = NULL},
 };
 
 static const struct param_spec destroy_params[] = {
-    NAME,
-    ORDER,
-    INTEGER(overshoot, 0, METHODS_SLOTS_MAX),
-    WAIT,
-    BOOL(progress),
+    PARAM_LOCK_NAME,
+    PARAM(order, WORD(orders)),
+    PARAM_OVERSHOOT,
+    PARAM(wait, .type = PARAM_DURATION),
+    PARAM_PROGRESS,
     {.name = NULL},
 };
 
 static const struct param_spec resize_params[] = {
-    NAME,
-    {.name = "slots",
-	.type = PARAM_SLOTS,
-	.choice = true,
-	.offset = AT(slots),
-	.max = METHODS_SLOTS_MAX},
-    {.name = "add",
-	.type = PARAM_INTEGER,
-	.choice = true,
-	.offset = AT(add),
-	.min = 1,
-	.max = METHODS_SLOTS_MAX},
-    {.name = "remove",
-	.type = PARAM_INTEGER,
-	.choice = true,
-	.offset = AT(remove),
-	.min = 1,
-	.max = METHODS_SLOTS_MAX},
-    ORDER,
-    INTEGER(overshoot, 0, METHODS_SLOTS_MAX),
-    WAIT,
-    BOOL(progress),
+    PARAM_LOCK_NAME,
+    PARAM(slots, SLOTS, CHOICE),
+    PARAM(add, INTEGER(1, METHODS_SLOTS_MAX), CHOICE),
+    PARAM(remove, INTEGER(1, METHODS_SLOTS_MAX), CHOICE),
+    PARAM(order, WORD(orders)),
+    PARAM_OVERSHOOT,
+    PARAM(wait, .type = PARAM_DURATION),
+    PARAM_PROGRESS,
     {.name = NULL},
 };
 
-static const struct param_spec name_params[] = {NAME, {.name = NULL}};
+static const struct param_spec name_params[] = {PARAM_LOCK_NAME, {.name = NULL}};
 
 static const struct param_spec await_params[] = {
-    NAME,
-    {.name = "slot",
-	.type = PARAM_INTEGER,
-	.required = true,
-	.offset = AT(slot),
-	.min = 1,
-	.max = METHODS_SLOTS_MAX},
-    {.name = "state",
-	.type = PARAM_WORD,
-	.required = true,
-	.offset = AT(state),
-	.words = slot_states},
-    {.name = "timeout", .type = PARAM_DURATION, .offset = AT(timeout)},
+    PARAM_LOCK_NAME,
+    PARAM(slot, INTEGER(1, METHODS_SLOTS_MAX), REQUIRED),
+    PARAM(state, WORD(slot_states), REQUIRED),
+    PARAM_TIMEOUT,
     {.name = NULL},
 };
 
-static const struct param_spec fsck_params[] = {NAME, BOOL(repair), {.name = NULL}};
+static const struct param_spec fsck_params[] = {
+    PARAM_LOCK_NAME,
+    PARAM(repair, .type = PARAM_BOOL),
+    {.name = NULL},
+};
 
 static const struct param_spec explain_params[] = {
-    NAME,
-    {.name = "kind", .type = PARAM_KIND, .offset = AT(kind), .kinds = KINDS_ALL},
+    PARAM_LOCK_NAME,
+    PARAM(kind, KIND(KINDS_ALL)),
     {.name = NULL},
 };
 
 static const struct param_spec watch_params[] = {
-    {.name = "name", .type = PARAM_NAME, .offset = AT(name)},
+    PARAM(name, .type = PARAM_NAME),
     {.name = NULL},
 };
 
 static const struct param_spec grant_params[] = {
-    {.name = "waiter",
-	.type = PARAM_STRING,
-	.required = true,
-	.offset = AT(waiter),
-	.min = 1,
-	.max = METHODS_LOCK_MAX},
+    PARAM(waiter, BYTES(1, METHODS_LOCK_MAX), REQUIRED),
     {.name = NULL},
 };
 
 static const struct param_spec deny_params[] = {
-    {.name = "waiter",
-	.type = PARAM_STRING,
-	.choice = true,
-	.offset = AT(waiter),
-	.min = 1,
-	.max = METHODS_LOCK_MAX},
-    {.name = "name", .type = PARAM_NAME, .choice = true, .offset = AT(name)},
-    BOOL(all),
+    PARAM(waiter, BYTES(1, METHODS_LOCK_MAX), CHOICE),
+    PARAM(name, .type = PARAM_NAME, CHOICE),
+    PARAM(all, .type = PARAM_BOOL),
     {.name = NULL},
 };
 
-static const struct param_spec ping_params[] = {BOOL(broker), {.name = NULL}};
+static const struct param_spec ping_params[] = {
+    PARAM(broker, .type = PARAM_BOOL),
+    {.name = NULL},
+};
 
 static const struct param_spec no_params[] = {{.name = NULL}};
 
@@ -209,13 +172,6 @@ method_all(void)
 bool
 method_waits(const struct method_spec *method, const struct method_params *params)
 {
-	switch (method->wait) {
-	case METHOD_ANSWERS:
-		return false;
-	case METHOD_WAITS:
-		return true;
-	case METHOD_WAITS_IF_TOLD:
-		return params->wait != 0;
-	}
-	return false;
+	return method->wait == METHOD_WAITS ||
+	       (method->wait == METHOD_WAITS_IF_TOLD && params->wait != 0);
 }

@@ -79,7 +79,7 @@ struct param_spec {
 	size_t offset;            /* in struct method_params */
 	int min, max;             /* PARAM_INTEGER, PARAM_SLOTS: value; PARAM_STRING: bytes */
 	unsigned kinds;           /* PARAM_KIND: the allowed ones, METHODS_KIND_BIT() each */
-	const char *const *words; /* PARAM_WORD: the allowed ones; ends with NULL */
+	const char *const *words; /* PARAM_WORD, PARAM_KIND: all there are; ends with NULL */
 };
 
 /* Requests that wait by design do not count as being answered. */

@@ -1,5 +1,6 @@
 #include "protocol/methods.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,10 +10,14 @@ struct wanted {
 	char text[160];
 };
 
-static bool
-want(struct wanted *wanted, const char *text)
+static bool __attribute__((format(printf, 2, 3)))
+want(struct wanted *wanted, const char *format, ...)
 {
-	snprintf(wanted->text, sizeof(wanted->text), "%s", text);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(wanted->text, sizeof(wanted->text), format, args);
+	va_end(args);
 	return false;
 }
 
@@ -24,36 +29,10 @@ decode_name(const struct cJSON *value, const char **ret, struct wanted *wanted)
 	if (!json_string(value, &name))
 		return want(wanted, "must be a string");
 	error = lockname_error(name, strlen(name));
-	if (error != NULL) {
-		snprintf(wanted->text, sizeof(wanted->text), "is refused: %s", error);
-		return false;
-	}
+	if (error != NULL)
+		return want(wanted, "is refused: %s", error);
 	*ret = name;
 	return true;
-}
-
-static bool
-decode_kind(const struct param_spec *spec, const struct cJSON *value, enum lock_kind *ret,
-    struct wanted *wanted)
-{
-	static const enum lock_kind kinds[] = {
-	    LOCK_KIND_SEMAPHORE, LOCK_KIND_MUTEX, LOCK_KIND_PERSISTENT_MUTEX};
-	const char *word = "";
-	int used;
-
-	json_string(value, &word);
-	used = snprintf(wanted->text, sizeof(wanted->text), "must be one of:");
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if ((spec->kinds & METHODS_KIND_BIT(kinds[i])) == 0)
-			continue;
-		if (strcmp(word, lock_kind_word(kinds[i])) == 0) {
-			*ret = kinds[i];
-			return true;
-		}
-		used += snprintf(wanted->text + used, sizeof(wanted->text) - (size_t)used,
-		    " \"%s\"", lock_kind_word(kinds[i]));
-	}
-	return false;
 }
 
 static bool
@@ -65,12 +44,9 @@ decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
 		*ret = DURATION_FOREVER;
 		return true;
 	}
-	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS) {
-		snprintf(wanted->text, sizeof(wanted->text),
-		    "must be a number of seconds from 0 to %d, or null (for ever)",
+	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS)
+		return want(wanted, "must be a number of seconds from 0 to %d, or null (for ever)",
 		    DURATION_MAX_SECONDS);
-		return false;
-	}
 	*ret = duration_from_seconds(seconds);
 	return true;
 }
@@ -79,53 +55,41 @@ static bool
 decode_integer(
     const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
 {
-	int64_t integer;
-
-	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
-		snprintf(wanted->text, sizeof(wanted->text), "must be an integer from %d to %d",
-		    spec->min, spec->max);
-		return false;
-	}
-	*ret = (int)integer;
-	return true;
-}
-
-static bool
-decode_slots(
-    const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
-{
+	bool slots = spec->type == PARAM_SLOTS;
 	const char *word;
 	int64_t integer;
 
-	if (json_string(value, &word) && strcmp(word, "unlimited") == 0) {
+	if (slots && json_string(value, &word) && strcmp(word, "unlimited") == 0) {
 		*ret = METHODS_UNLIMITED;
 		return true;
 	}
-	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max) {
-		snprintf(wanted->text, sizeof(wanted->text),
-		    "must be an integer from %d to %d, or \"unlimited\"", spec->min, spec->max);
-		return false;
-	}
+	if (!json_integer(value, &integer) || integer < spec->min || integer > spec->max)
+		return want(wanted, "must be an integer from %d to %d%s", spec->min, spec->max,
+		    slots ? ", or \"unlimited\"" : "");
 	*ret = (int)integer;
 	return true;
 }
 
+/* A word's place in the list, which an enum has too. */
 static bool
 decode_word(
     const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
 {
 	const char *word = "";
-	int used;
+	size_t used;
 
 	json_string(value, &word);
-	used = snprintf(wanted->text, sizeof(wanted->text), "must be one of:");
+	want(wanted, "must be one of:");
 	for (int i = 0; spec->words[i] != NULL; i++) {
+		if (spec->type == PARAM_KIND && (spec->kinds & METHODS_KIND_BIT(i)) == 0)
+			continue;
 		if (strcmp(word, spec->words[i]) == 0) {
 			*ret = i;
 			return true;
 		}
-		used += snprintf(wanted->text + used, sizeof(wanted->text) - (size_t)used,
-		    " \"%s\"", spec->words[i]);
+		used = strlen(wanted->text);
+		snprintf(
+		    wanted->text + used, sizeof(wanted->text) - used, " \"%s\"", spec->words[i]);
 	}
 	return false;
 }
@@ -137,11 +101,8 @@ decode_string(const struct param_spec *spec, const struct cJSON *value, const ch
 	const char *string;
 
 	if (!json_string(value, &string) || strlen(string) < (size_t)spec->min ||
-	    strlen(string) > (size_t)spec->max) {
-		snprintf(wanted->text, sizeof(wanted->text), "must be a string of %d to %d bytes",
-		    spec->min, spec->max);
-		return false;
-	}
+	    strlen(string) > (size_t)spec->max)
+		return want(wanted, "must be a string of %d to %d bytes", spec->min, spec->max);
 	*ret = string;
 	return true;
 }
@@ -155,14 +116,12 @@ decode(const struct param_spec *spec, const struct cJSON *value, struct method_p
 	switch (spec->type) {
 	case PARAM_NAME:
 		return decode_name(value, at, wanted);
-	case PARAM_KIND:
-		return decode_kind(spec, value, at, wanted);
 	case PARAM_DURATION:
 		return decode_duration(value, at, wanted);
 	case PARAM_INTEGER:
-		return decode_integer(spec, value, at, wanted);
 	case PARAM_SLOTS:
-		return decode_slots(spec, value, at, wanted);
+		return decode_integer(spec, value, at, wanted);
+	case PARAM_KIND:
 	case PARAM_WORD:
 		return decode_word(spec, value, at, wanted);
 	case PARAM_BOOL:

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/clock.h"
+#include "client/lib/clock.h"
 #include "client/lockbroker.h"
 #include "tests/unit/client_rig.h"
 #include "tests/unit/unit.h"

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/clock.h"
+#include "client/lib/clock.h"
 #include "client/lockbroker.h"
 #include "tests/unit/client_rig.h"
 #include "tests/unit/unit.h"

@@ -215,25 +215,6 @@ START_TEST(error_texts_are_cut_and_printable)
 }
 END_TEST
 
-START_TEST(ids_are_compared_by_kind_and_value)
-{
-	struct message_id none = {.kind = MESSAGE_ID_NULL}, one = {.kind = MESSAGE_ID_INTEGER},
-			  text = {.kind = MESSAGE_ID_STRING}, other;
-
-	one.integer = 1;
-	strcpy(text.string, "1");
-	ck_assert(message_id_equal(&none, &none) && message_id_equal(&one, &one));
-	ck_assert(!message_id_equal(&one, &text) && !message_id_equal(&none, &one));
-	other = text;
-	ck_assert(message_id_equal(&text, &other));
-	other.string[0] = '2';
-	ck_assert(!message_id_equal(&text, &other));
-	other = one;
-	other.integer = 2;
-	ck_assert(!message_id_equal(&one, &other));
-}
-END_TEST
-
 START_TEST(requests_are_made_and_read)
 {
 	struct message_request request;
@@ -402,7 +383,6 @@ message_suite(void)
 	tcase_add_test(tcase, errors_carry_data_behind_reason_and_retry);
 	tcase_add_test(tcase, what_could_not_be_made_is_no_line);
 	tcase_add_test(tcase, error_texts_are_cut_and_printable);
-	tcase_add_test(tcase, ids_are_compared_by_kind_and_value);
 	suite_add_tcase(suite, tcase);
 
 	tcase = tcase_create("answers");

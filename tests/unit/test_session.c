@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/session.h"
+#include "client/lib/session.h"
 #include "protocol/line.h"
 #include "tests/unit/unit.h"
 

@@ -7,15 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/holders.h"
-#include "client/json_params.h"
 #include "client/lockbroker.h"
-#include "client/row.h"
-#include "client/text.h"
-#include "client/top_ask.h"
-#include "client/top_columns.h"
-#include "client/top_help.h"
-#include "client/top_model.h"
+#include "client/tool/json_text.h"
+#include "client/tool/row.h"
+#include "client/tool/text.h"
+#include "client/top/ask.h"
+#include "client/top/layout.h"
+#include "client/top/model.h"
 #include "tests/unit/unit.h"
 
 /* ---- text ---- */

@@ -1,0 +1,447 @@
+#include "client/lib/holds.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More milliseconds than any duration of the wire has (DURATION_MAX_SECONDS). */
+#define MS_MAX 1e12
+
+void
+holds_init(struct holds *holds)
+{
+	TAILQ_INIT(&holds->locks);
+	TAILQ_INIT(&holds->events);
+	holds->shown = NULL;
+}
+
+static void
+event_free(struct hold_event *event)
+{
+	if (event == NULL)
+		return;
+	free(event->json);
+	free(event);
+}
+
+void
+holds_done(struct holds *holds)
+{
+	struct hold_event *event;
+	struct lb_lock *lock;
+
+	while ((event = TAILQ_FIRST(&holds->events)) != NULL) {
+		TAILQ_REMOVE(&holds->events, event, entry);
+		event_free(event);
+	}
+	event_free(holds->shown);
+	holds->shown = NULL;
+	while ((lock = TAILQ_FIRST(&holds->locks)) != NULL)
+		holds_free_lock(holds, lock);
+}
+
+/* ---- reading what the daemon says ---- */
+
+static const char *
+string_of(const struct cJSON *object, const char *name)
+{
+	const char *value;
+
+	return json_string(json_get(object, name), &value) ? value : "";
+}
+
+static bool
+copy_string(const struct cJSON *object, const char *name, char *ret, size_t size)
+{
+	const char *value = string_of(object, name);
+	size_t len = strlen(value);
+
+	if (len == 0 || len >= size)
+		return false;
+	memcpy(ret, value, len + 1);
+	return true;
+}
+
+static int64_t
+integer_of(const struct cJSON *object, const char *name, int64_t otherwise)
+{
+	int64_t value;
+
+	return json_integer(json_get(object, name), &value) ? value : otherwise;
+}
+
+/* A count or a number of something, which is never negative. */
+static int
+count_of(const struct cJSON *object, const char *name, int otherwise)
+{
+	int64_t value = integer_of(object, name, -1);
+
+	return value >= 0 && value <= INT_MAX ? (int)value : otherwise;
+}
+
+static int64_t
+ms_of(const struct cJSON *object, const char *name)
+{
+	double seconds;
+
+	if (!json_number(json_get(object, name), &seconds) || !(seconds > 0))
+		return 0;
+	return (int64_t)(seconds * 1000 < MS_MAX ? seconds * 1000 : MS_MAX);
+}
+
+/* *ret stays when there is none. False: it is something else than a time. */
+static bool
+read_safe_until(const struct cJSON *object, int64_t *ret)
+{
+	const struct cJSON *member = json_get(object, "safe_until");
+	double seconds;
+
+	if (member == NULL || json_is_null(member))
+		return true;
+	if (!json_number(member, &seconds))
+		return false;
+	/* Rounded down: never later than the daemon's. */
+	*ret = seconds > 0 ? ms_of(object, "safe_until") : 0;
+	return true;
+}
+
+static bool
+ended(const struct lb_lock *lock)
+{
+	return lock->state == LB_LOCK_LOST || lock->state == LB_LOCK_RELEASED;
+}
+
+/* One that has not ended goes first: what has may be an earlier connection's. */
+static struct lb_lock *
+find(struct holds *holds, const struct cJSON *params)
+{
+	const char *id = string_of(params, "lock");
+	struct lb_lock *lock, *found = NULL;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		if (strcmp(lock->id, id) != 0)
+			continue;
+		if (!ended(lock))
+			return lock;
+		found = lock;
+	}
+	return found;
+}
+
+int
+holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result, struct lb_lock **ret)
+{
+	const struct lb_lock *twin = find(holds, result);
+	struct lb_lock *lock = calloc(1, sizeof(*lock));
+	const struct cJSON *slot = json_get(result, "slot");
+
+	if (lock == NULL)
+		return LB_NO_MEMORY;
+	lock->lb = lb;
+	lock->state = LB_LOCK_HELD;
+	lock->slot = count_of(result, "slot", 0);
+	lock->waited_ms = ms_of(result, "waited");
+	lock->heartbeat_ms = ms_of(json_get(result, "lease"), "heartbeat");
+	lock->margin_ms = ms_of(json_get(result, "lease"), "margin");
+	lock->safe_until = HOLDS_NO_LEASE;
+	if (!copy_string(result, "lock", lock->id, sizeof(lock->id)) ||
+	    !copy_string(result, "name", lock->name, sizeof(lock->name)) ||
+	    (twin != NULL && !ended(twin)) || (lock->slot < 1 && !json_is_null(slot)) ||
+	    !read_safe_until(result, &lock->safe_until)) {
+		free(lock);
+		return LB_BAD_ANSWER;
+	}
+	lock->json = json_print(result);
+	if (lock->json == NULL) {
+		free(lock);
+		return LB_NO_MEMORY;
+	}
+	TAILQ_INSERT_TAIL(&holds->locks, lock, entry);
+	*ret = lock;
+	return LB_OK;
+}
+
+void
+holds_free_lock(struct holds *holds, struct lb_lock *lock)
+{
+	struct hold_event *event;
+
+	TAILQ_FOREACH (event, &holds->events, entry)
+		if (event->event.lock == lock)
+			event->event.lock = NULL;
+	if (holds->shown != NULL && holds->shown->event.lock == lock)
+		holds->shown->event.lock = NULL;
+	TAILQ_REMOVE(&holds->locks, lock, entry);
+	free(lock->json);
+	free(lock);
+}
+
+/* ---- events ---- */
+
+/* Whether the broker answers: one follows the other, for a lock. */
+static bool
+is_doubt(enum lb_event_type type)
+{
+	return type == LB_EVENT_SUSPECT || type == LB_EVENT_RESTORED;
+}
+
+/* Of these only the newest says anything, and they would otherwise pile up without bound. */
+static bool
+supersedes(const struct lb_event *newer, const struct lb_event *older)
+{
+	if (is_doubt(newer->type) && is_doubt(older->type))
+		return newer->lock == older->lock;
+	return newer->type == older->type && newer->request == older->request &&
+	       (newer->type == LB_EVENT_WAITING || newer->type == LB_EVENT_BROKER ||
+		   newer->type == LB_EVENT_DRAINING || newer->type == LB_EVENT_DRAIN);
+}
+
+/* Copies the event and its words into the queue; json taken, NULL = no memory to make it. */
+static int
+push(struct holds *holds, const struct lb_event *from, char *json)
+{
+	struct hold_event *event = json != NULL ? calloc(1, sizeof(*event)) : NULL, *older;
+
+	if (event == NULL) {
+		free(json);
+		return LB_NO_MEMORY;
+	}
+	snprintf(event->reason, sizeof(event->reason), "%s", from->reason);
+	snprintf(event->text, sizeof(event->text), "%s", from->text);
+	event->event = *from;
+	event->event.reason = event->reason;
+	event->event.text = event->text;
+	event->event.json = event->json = json;
+	TAILQ_FOREACH (older, &holds->events, entry) {
+		/* There can be so many of these that none is looked at for each that comes. */
+		if (from->type == LB_EVENT_WATCH || from->type == LB_EVENT_ANSWERED)
+			break;
+		if (supersedes(from, &older->event)) {
+			/* Safe: the loop ends here. At most one such event is queued. */
+			TAILQ_REMOVE(&holds->events, older, entry);
+			event_free(older);
+			break;
+		}
+	}
+	TAILQ_INSERT_TAIL(&holds->events, event, entry);
+	return LB_OK;
+}
+
+int
+holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, int code,
+    const char *text, struct lb_lock *lock, char *json)
+{
+	const struct lb_event event = {.type = type,
+	    .code = code,
+	    .lock = lock,
+	    .request = request,
+	    .reason = lb_code_word(code),
+	    .text = text,
+	    .holders = -1};
+
+	return push(holds, &event, json);
+}
+
+/* What the daemon would have said, had it been able to. */
+static char *
+lost_json(const struct lb_lock *lock, const char *reason, const char *why)
+{
+	struct cJSON *params = json_new_object();
+	char *json;
+
+	json_add_string(params, "lock", lock->id);
+	json_add_string(params, "name", lock->name);
+	if (lock->slot > 0)
+		json_add_integer(params, "slot", lock->slot);
+	else
+		json_add_null(params, "slot");
+	json_add_string(params, "reason", reason);
+	json_add_string(params, "why", why);
+	json = json_print(params);
+	json_free(params);
+	return json;
+}
+
+/* The hold has ended: only the first to say so is heard. */
+static int
+lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *text, char *json)
+{
+	const struct lb_event event = {.type = LB_EVENT_LOST,
+	    .code = LB_LOST,
+	    .lock = lock,
+	    .reason = reason,
+	    .text = text,
+	    .holders = -1};
+
+	if (ended(lock)) {
+		free(json);
+		return LB_OK;
+	}
+	lock->state = LB_LOCK_LOST;
+	return push(holds, &event, json);
+}
+
+static const struct {
+	const char *method;
+	enum lb_event_type type;
+	int code;
+} notices[] = {
+    {"lost", LB_EVENT_LOST, LB_LOST},
+    {"revoked", LB_EVENT_REVOKED, LB_REVOKED},
+    {"waiting", LB_EVENT_WAITING, LB_OK},
+    {"broker", LB_EVENT_BROKER, LB_OK},
+    {"draining", LB_EVENT_DRAINING, LB_DRAINING},
+    {"drain", LB_EVENT_DRAIN, LB_OK},
+    {"suspect", LB_EVENT_SUSPECT, LB_OK},
+    {"restored", LB_EVENT_RESTORED, LB_OK},
+    {"row", LB_EVENT_WATCH, LB_OK},
+    {"gone", LB_EVENT_WATCH, LB_OK},
+    {"synced", LB_EVENT_WATCH, LB_OK},
+    {"resync", LB_EVENT_WATCH, LB_OK},
+};
+
+/* ---- the lease ---- */
+
+/*
+ * What was safe until then stays so: a newer word only adds to it. And what has ended does not come
+ * back, as the program was told, and may have told others.
+ */
+static void
+renew(struct lb_lock *lock, int64_t until)
+{
+	if (!ended(lock) && lock->safe_until < until)
+		lock->safe_until = until;
+}
+
+int
+holds_renew(struct lb_lock *lock, const struct cJSON *answer)
+{
+	int64_t until = INT64_MIN;
+
+	if (!read_safe_until(answer, &until))
+		return LB_BAD_ANSWER;
+	renew(lock, until);
+	return LB_OK;
+}
+
+static int
+renew_all(struct holds *holds, const struct cJSON *params)
+{
+	int64_t until = INT64_MIN;
+	struct lb_lock *lock;
+
+	if (!read_safe_until(params, &until))
+		return LB_BAD_ANSWER;
+	TAILQ_FOREACH (lock, &holds->locks, entry)
+		renew(lock, until);
+	return LB_OK;
+}
+
+/* Of what has ended nothing can pass any more, and what is on its way back needs no protection. */
+static int64_t
+lapses_at(const struct lb_lock *lock)
+{
+	return ended(lock) || lock->releasing ? HOLDS_NO_LEASE : lock->safe_until;
+}
+
+int64_t
+holds_safe_until(const struct holds *holds)
+{
+	int64_t first = HOLDS_NO_LEASE;
+	const struct lb_lock *lock;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry)
+		if (lapses_at(lock) < first)
+			first = lapses_at(lock);
+	return first;
+}
+
+int
+holds_lapse(struct holds *holds, int64_t now)
+{
+	static const char why[] = "the daemon did not say in time that the broker still answers";
+	struct lb_lock *lock;
+	int result = LB_OK;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		if (lapses_at(lock) > now)
+			continue;
+		lock->lapsed = true;
+		if (lose(holds, lock, "lease", why, lost_json(lock, "lease", why)) != LB_OK)
+			result = LB_NO_MEMORY;
+	}
+	return result;
+}
+
+/* ---- what the daemon says unasked ---- */
+
+int
+holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
+{
+	struct lb_lock *lock = find(holds, params);
+	struct lb_event event = {.lock = lock, .reason = string_of(params, "reason")};
+	size_t i = 0;
+	char *json;
+
+	if (strcmp(method, "lease") == 0)
+		return renew_all(holds, params);
+	while (i < sizeof(notices) / sizeof(notices[0]) && strcmp(notices[i].method, method) != 0)
+		i++;
+	if (i == sizeof(notices) / sizeof(notices[0]))
+		return LB_OK;
+	if (!json_is_object(params))
+		return LB_BAD_ANSWER;
+	event.type = notices[i].type;
+	event.code = notices[i].code;
+	event.text = string_of(params, "why");
+	if (is_doubt(event.type) && (lock == NULL || ended(lock)))
+		return LB_OK;
+	if (event.type == LB_EVENT_REVOKED && lock != NULL && lock->state != LB_LOCK_HELD)
+		return LB_OK;
+	json = json_print(params);
+	if (json == NULL)
+		return LB_NO_MEMORY;
+	if (event.type == LB_EVENT_LOST && lock != NULL)
+		return lose(holds, lock, event.reason, event.text, json);
+	if (event.type == LB_EVENT_REVOKED && lock != NULL)
+		lock->state = LB_LOCK_REVOKED;
+	if (event.type == LB_EVENT_BROKER)
+		event.reason = string_of(params, "state");
+	if (event.type == LB_EVENT_WATCH)
+		event.reason = method;
+	event.request = integer_of(params, "id", 0);
+	event.position = count_of(params, "position", 0);
+	event.holders = count_of(params, event.type == LB_EVENT_DRAIN ? "left" : "holders", -1);
+	event.grace_ms = ms_of(params, "grace");
+	return push(holds, &event, json);
+}
+
+int
+holds_closed(struct holds *holds, int code, const char *text)
+{
+	struct lb_lock *lock;
+	int result = LB_OK;
+
+	TAILQ_FOREACH (lock, &holds->locks, entry) {
+		lock->lapsed = false;
+		if (lose(holds, lock, "closed", text, lost_json(lock, "closed", text)) != LB_OK)
+			result = LB_NO_MEMORY;
+	}
+	if (holds_answered(holds, LB_EVENT_CLOSED, 0, code, text, NULL, strdup("{}")) != LB_OK)
+		result = LB_NO_MEMORY;
+	return result;
+}
+
+const struct lb_event *
+holds_next(struct holds *holds)
+{
+	struct hold_event *event = TAILQ_FIRST(&holds->events);
+
+	event_free(holds->shown);
+	holds->shown = event;
+	if (event == NULL)
+		return NULL;
+	TAILQ_REMOVE(&holds->events, event, entry);
+	return &event->event;
+}

@@ -1,0 +1,79 @@
+/*
+ * What a connection holds and what happened to it: grants become locks, notifications become their
+ * states and the queue of events. Owns the locks and the events. No I/O.
+ */
+#ifndef CLIENT_LIB_HOLDS_H
+#define CLIENT_LIB_HOLDS_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "client/lockbroker.h"
+#include "protocol/json.h"
+#include "protocol/lockname.h"
+#include "protocol/methods.h"
+
+#define HOLDS_NO_LEASE INT64_MAX
+
+struct lb_lock {
+	TAILQ_ENTRY(lb_lock) entry;
+	struct lb *lb; /* borrowed; the handle */
+	enum lb_lock_state state;
+	char id[METHODS_LOCK_MAX + 1];
+	char name[LOCKNAME_MAX + 1];
+	int slot;
+	int64_t waited_ms, heartbeat_ms, margin_ms;
+	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
+	bool lapsed;        /* lost because safe_until passed: the connection may hold it still */
+	bool releasing;     /* asked for: no longer protected, so no lease matters */
+	char *json;         /* owned */
+};
+
+struct hold_event {
+	TAILQ_ENTRY(hold_event) entry;
+	struct lb_event event; /* reason, text and json point to what follows */
+	char reason[32];
+	char text[256];
+	char *json; /* owned */
+};
+
+struct holds {
+	TAILQ_HEAD(, lb_lock) locks;
+	TAILQ_HEAD(, hold_event) events; /* oldest first */
+	struct hold_event *shown;        /* owned; what lb_event_next() lent out */
+};
+
+void holds_init(struct holds *holds);
+void holds_done(struct holds *holds);
+
+/* All return LB_OK, LB_NO_MEMORY, or LB_BAD_ANSWER when the daemon's words make no sense. */
+
+/* The result of an acquire. */
+int holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result,
+    struct lb_lock **ret) __attribute__((warn_unused_result));
+/*
+ * The end of what was asked without waiting for it: LB_EVENT_GRANTED (with its lock), LB_EVENT_REFUSED,
+ * LB_EVENT_ANSWERED. json is taken, NULL = no memory to make it.
+ */
+int holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, int code,
+    const char *text, struct lb_lock *lock, char *json) __attribute__((warn_unused_result));
+/* A notification; one of no known method is no event. */
+int holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
+    __attribute__((warn_unused_result));
+/* The connection is gone: a LOST for each hold, then CLOSED. */
+int holds_closed(struct holds *holds, int code, const char *text)
+    __attribute__((warn_unused_result));
+/*
+ * The lease: when the first of what is held is lost unless it is renewed (HOLDS_NO_LEASE: never); the
+ * loss of all for which that time has come; and the daemon's newer word for one lock, from an answer
+ * about it. A word that comes after the loss is not heard.
+ */
+int64_t holds_safe_until(const struct holds *holds);
+int holds_lapse(struct holds *holds, int64_t now) __attribute__((warn_unused_result));
+int holds_renew(struct lb_lock *lock, const struct cJSON *answer)
+    __attribute__((warn_unused_result));
+void holds_free_lock(struct holds *holds, struct lb_lock *lock);
+/* The oldest event, borrowed until the next call; NULL = none. */
+const struct lb_event *holds_next(struct holds *holds);
+
+#endif

@@ -1,0 +1,393 @@
+#include "client/tool/options.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <string.h>
+
+#include "client/exit_status.h"
+#include "client/lockbroker.h"
+#include "client/tool/option_values.h"
+#include "client/tool/output.h"
+
+/* Options without a letter are numbered above all letters. */
+enum option_id {
+	OPTION_ALL = 256,
+	OPTION_ASCENDING,
+	OPTION_BROKER,
+	OPTION_CREATE,
+	OPTION_DRAIN,
+	OPTION_EXIST_OK,
+	OPTION_FOREGROUND,
+	OPTION_JSON,
+	OPTION_KIND,
+	OPTION_MUTEX,
+	OPTION_ON_LOST,
+	OPTION_ON_REVOKE,
+	OPTION_OVERSHOOT,
+	OPTION_PRIORITY,
+	OPTION_REPAIR,
+	OPTION_SHELL,
+	OPTION_SOCKET,
+	OPTION_STATUS_FD,
+	OPTION_TIMEOUT,
+	OPTION_VERBOSE,
+	OPTION_WHO,
+	OPTION_WHY,
+	OPTION_LAST
+};
+#define OPTION_FIRST_LONG OPTION_ALL
+
+/* More of an unknown option than anybody needs to recognise it. */
+#define OPTION_TEXT_SIZE 80
+
+#define AT(member) offsetof(struct options, member)
+
+static const struct option_row rows[] = {
+    {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock", 0},
+    {'n', "nonblock", NULL, FOR_AWAIT, "look once, and do not wait", 0},
+    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait no longer than DUR", 0},
+    {OPTION_DRAIN, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
+	"wait until nobody holds a removed slot, no longer than DUR", 0},
+    {'E', "conflict-exit-code", "N", FOR_RUN,
+	"exit status if others have the lock until the wait ends (75)", 0},
+    {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,
+	"create the lock when there is none (with 1 slot)", 0},
+    {OPTION_KIND, "kind", "KIND", FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
+	"semaphore (default), persistent-mutex, mutex", 0},
+    {OPTION_KIND, "kind", "KIND", FOR_CREATE, "semaphore (default), persistent-mutex", 0},
+    {OPTION_MUTEX, "mutex", NULL, FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
+	"a mutex, which needs no create: --kind=mutex", 0},
+    {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
+	"-100 to 100, higher is served first (0)", 0},
+    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who asks for it, for show and the log",
+	AT(who)},
+    {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "and why", AT(why)},
+    {'c', "command", "STRING", FOR_RUN, "have the shell run STRING; then there is no COMMAND",
+	AT(shell_command)},
+    {'s', "signal", "SIG", FOR_RUN, "what a loss sends first (TERM)", 0},
+    {'k', "kill-after", "DUR", FOR_RUN,
+	"and how long after it KILL follows (0.4 heartbeats, at most 5 s)", 0},
+    {OPTION_ON_LOST, "on-lost", "WHAT", FOR_RUN, "kill (default), ignore, signal:SIG, run:COMMAND",
+	0},
+    {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN, "ignore (default), kill, signal:SIG", 0},
+    {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN, "no process group of its own for COMMAND",
+	AT(foreground)},
+    {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write what happens to it, as lines of JSON", 0},
+    {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "say what is done", AT(verbose)},
+    {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE,
+	"print assignments for a shell to eval, instead of JSON", AT(shell)},
+    {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE, "fine if it exists with as many slots",
+	AT(exist_ok)},
+    {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
+	"remove slots from the lowest up, not from the highest down", AT(ascending)},
+    {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
+	"look for strays up to N slots above the size (256)", 0},
+    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found", AT(repair)},
+    {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME", AT(all)},
+    {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up",
+	AT(broker)},
+    {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait no longer than DUR for the answer", 0},
+    {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
+	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")", AT(socket)},
+    {OPTION_JSON, "json", NULL, FOR_ALL, "results and errors as JSON", AT(json)},
+    {'h', "help", NULL, FOR_ALL, "this text", AT(help)},
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+const struct option_row *
+options_row(size_t index)
+{
+	return index < ROWS ? &rows[index] : NULL;
+}
+
+static bool
+takes(const struct command *command, const struct option_row *row)
+{
+	return row->users == FOR_ALL || (row->users & command->user) != 0;
+}
+
+void
+options_help(const struct command *command, FILE *to)
+{
+	bool durations = false;
+
+	fprintf(to, "Usage: lockbroker %s [OPTIONS]%s%s\n%s.\n\n", command->name,
+	    *command->operands != '\0' ? " " : "", command->operands, command->summary);
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct option_row *row = &rows[i];
+		const char *text = row->help;
+		char left[64], letter[8] = "   ";
+		bool optional = row->argument != NULL && row->argument[0] == '[';
+
+		if (!takes(command, row))
+			continue;
+		if (row->id < OPTION_FIRST_LONG)
+			snprintf(letter, sizeof(letter), "-%c,", row->id);
+		snprintf(left, sizeof(left), "%s --%s%s%.*s%s", letter, row->name,
+		    row->argument == NULL ? ""
+		    : optional            ? "[="
+					  : "=",
+		    row->argument == NULL ? 0 : (int)strlen(row->argument) - 2 * optional,
+		    row->argument == NULL ? "" : row->argument + optional, optional ? "]" : "");
+		for (const char *end; (end = strchr(text, '\n')) != NULL; text = end + 1) {
+			fprintf(to, "  %-32s %.*s\n", left, (int)(end - text), text);
+			left[0] = '\0';
+		}
+		fprintf(to, "  %-32s %s\n", left, text);
+		durations |= row->argument != NULL && strstr(row->argument, "DUR") != NULL;
+	}
+	if (durations)
+		fputs("\nDUR: seconds, or a number with s, m, h or d behind it: 90, 1.5, 2m, 1h.\n",
+		    to);
+	if (command->notes != NULL)
+		fprintf(to, "\n%s\n", command->notes);
+}
+
+/* ---- what an option does ---- */
+
+/* How long holders are waited for: 0 is not at all, and who asks for a wait would take that for their end. */
+static const char *
+option_drain(const char *argument, int64_t *ret_ms)
+{
+	const char *wanted = NULL;
+
+	*ret_ms = LB_FOREVER;
+	if (argument != NULL)
+		wanted = option_duration(argument, ret_ms);
+	return *ret_ms == 0 ? "more than 0: without --wait nobody is waited for" : wanted;
+}
+
+/* A daemon has to have some time to answer. */
+static const char *
+option_timeout(const char *argument, int64_t *ret_ms)
+{
+	const char *wanted = option_duration(argument, ret_ms);
+
+	return wanted == NULL && *ret_ms == 0 ? "more than 0" : wanted;
+}
+
+/* NULL, or what is wanted instead of that argument. */
+static const char *
+apply(int id, const char *argument, struct options *options)
+{
+	const struct option_row *row = rows;
+	void *at;
+
+	while (row->id != id)
+		row++;
+	at = (char *)options + row->at;
+	if (row->at != 0 && row->argument == NULL)
+		*(bool *)at = true;
+	else if (row->at != 0)
+		*(const char **)at = argument;
+	switch (id) {
+	case 'n':
+		options->wait_ms = 0;
+		break;
+	case 'w':
+		return option_duration(argument, &options->wait_ms);
+	case 'E':
+		return option_number(argument, 0, 255, "0 to 255", &options->conflict_status);
+	case 's':
+		return option_signal(argument, &options->signal);
+	case 'k':
+		return option_duration(argument, &options->kill_after_ms);
+	case OPTION_CREATE:
+		options->create = 1;
+		return argument == NULL ? NULL
+					: option_number(argument, 1, 10000, "1 to 10000 slots",
+					      &options->create);
+	case OPTION_DRAIN:
+		return option_drain(argument, &options->drain_ms);
+	case OPTION_KIND:
+		return option_kind(argument, &options->kind);
+	case OPTION_MUTEX:
+		options->kind = LB_MUTEX;
+		break;
+	case OPTION_ON_LOST:
+		return option_reaction(argument, true, &options->on_lost);
+	case OPTION_ON_REVOKE:
+		return option_reaction(argument, false, &options->on_revoke);
+	case OPTION_OVERSHOOT:
+		return option_number(argument, 0, 10000, "0 to 10000 slots", &options->overshoot);
+	case OPTION_PRIORITY:
+		return option_number(argument, -100, 100, "-100 to 100", &options->priority);
+	case OPTION_STATUS_FD:
+		return option_descriptor(argument, &options->status_fd);
+	case OPTION_TIMEOUT:
+		return option_timeout(argument, &options->timeout_ms);
+	default:
+		break;
+	}
+	return NULL;
+}
+
+/* ---- getopt ---- */
+
+struct getopt_tables {
+	char letters[2 * ROWS + 3];
+	struct option names[ROWS + 1];
+};
+
+static void
+make_tables(const struct command *command, struct getopt_tables *ret)
+{
+	struct option *name = ret->names;
+	char *letter = ret->letters;
+
+	/* "+": options end at the first operand; ":": a missing argument is told apart. */
+	*letter++ = '+';
+	*letter++ = ':';
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct option_row *row = &rows[i];
+		int argument = row->argument == NULL     ? no_argument
+			       : row->argument[0] == '[' ? optional_argument
+							 : required_argument;
+
+		if (!takes(command, row))
+			continue;
+		*name++ = (struct option){.name = row->name, .has_arg = argument, .val = row->id};
+		if (row->id >= OPTION_FIRST_LONG)
+			continue;
+		*letter++ = (char)row->id;
+		if (argument == required_argument)
+			*letter++ = ':';
+	}
+	*name = (struct option){.name = NULL};
+	*letter = '\0';
+}
+
+static int
+refuse(const struct command *command, const char *which, const char *what)
+{
+	say("%s: %s: %s (see lockbroker %s --help)", command->name, which, what, command->name);
+	return -1;
+}
+
+/* An option as it was written: by its long name, by its letter, or, when unknown, as a word. */
+static const char *
+written(char buf[OPTION_TEXT_SIZE], const struct option *name, int letter, const char *word)
+{
+	if (name != NULL)
+		snprintf(buf, OPTION_TEXT_SIZE, "--%s", name->name);
+	else if (letter > 0 && letter < OPTION_FIRST_LONG && strncmp(word, "--", 2) != 0)
+		snprintf(buf, OPTION_TEXT_SIZE, "-%c", letter);
+	else
+		snprintf(buf, OPTION_TEXT_SIZE, "%s", word);
+	return buf;
+}
+
+/* `--create 3 db`: the number would be the name of a lock, and db the command. */
+static bool
+is_lost_number(const char *option, const char *operand)
+{
+	return strcmp(option, "--create") == 0 && *operand != '\0' &&
+	       operand[strspn(operand, "0123456789")] == '\0';
+}
+
+/* With any number of operands the rest is a COMMAND, whose options are its own. */
+static int
+check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
+{
+	bool bare_wait = options->drain_ms == LB_FOREVER;
+	int count = argc - optind;
+
+	if (options->help)
+		return optind;
+	if (count < command->least)
+		return refuse(command, command->operands, "something is missing");
+	if (is_lost_number(argv[optind - 1], count > 0 ? argv[optind] : "")) {
+		say("%s: %s: is it --create=%s? (a lock of that name: --create -- %s)",
+		    command->name, argv[optind], argv[optind], argv[optind]);
+		return -1;
+	}
+	for (int i = optind + 1; command->most >= 0 && i < argc; i++) {
+		bool number = argv[i][1] >= '0' && argv[i][1] <= '9';
+
+		if (argv[i][0] != '-' || argv[i][1] == '\0' || number)
+			continue;
+		say("%s: %s: options go before %.*s", command->name, argv[i],
+		    (int)strcspn(command->operands, " "), command->operands);
+		return -1;
+	}
+	if (command->most >= 0 && count > command->most)
+		return refuse(command, argv[optind + command->most],
+		    bare_wait ? "too much, or is it --wait=DUR?" : "too much");
+	return optind;
+}
+
+/* What contradicts itself. */
+static bool
+check_together(
+    const struct command *command, const bool given[OPTION_LAST], const struct options *options)
+{
+	if (given['n'] && given['w']) {
+		say("%s: either --nonblock or --wait", command->name);
+		return false;
+	}
+	if (given[OPTION_MUTEX] && given[OPTION_KIND]) {
+		say("%s: either --mutex or --kind", command->name);
+		return false;
+	}
+	if (options->kind == LB_MUTEX && (command->user & FOR_CREATE) != 0) {
+		say("create: a mutex needs no creating: lockbroker run --mutex NAME COMMAND");
+		return false;
+	}
+	if (options->kind == LB_MUTEX && options->create > 0) {
+		say("%s: --mutex with --create: a mutex needs no creating", command->name);
+		return false;
+	}
+	if (options->kind == LB_PERSISTENT_MUTEX && options->create > 1) {
+		say("%s: --create=%d: a persistent-mutex has one slot", command->name,
+		    options->create);
+		return false;
+	}
+	return true;
+}
+
+int
+options_parse(const struct command *command, int argc, char *argv[], struct options *ret)
+{
+	struct getopt_tables tables;
+	bool given[OPTION_LAST] = {false};
+	char which[OPTION_TEXT_SIZE];
+	const struct option *name;
+	const char *wanted;
+	int id, index;
+
+	*ret = (struct options){
+	    .wait_ms = LB_FOREVER,
+	    .timeout_ms = -1,
+	    .conflict_status = EXIT_STATUS_NOT_ACQUIRED,
+	    .signal = SIGTERM,
+	    .kill_after_ms = -1,
+	    .on_lost = {.kind = REACTION_KILL},
+	    .on_revoke = {.kind = REACTION_IGNORE},
+	    .status_fd = -1,
+	};
+	make_tables(command, &tables);
+	opterr = 0;
+	optind = 1;
+	while (index = -1,
+	    (id = getopt_long(argc, argv, tables.letters, tables.names, &index)) != -1) {
+		name = index >= 0 ? &tables.names[index] : NULL;
+		written(which, name, id == '?' || id == ':' ? optopt : id, argv[optind - 1]);
+		/* It may know the option, but not with a value. */
+		if (id == '?')
+			return refuse(command, which,
+			    optopt != 0 && strncmp(argv[optind - 1], "--", 2) == 0
+				? "takes no value"
+				: "no such option");
+		if (id == ':')
+			return refuse(command, which, "its value is missing");
+		wanted = apply(id, optarg, ret);
+		if (wanted != NULL) {
+			say("%s: %s: '%s': want %s", command->name, which, optarg, wanted);
+			return -1;
+		}
+		given[id] = true;
+	}
+	if (!ret->help && !check_together(command, given, ret))
+		return -1;
+	return check_operands(command, argc, argv, ret);
+}

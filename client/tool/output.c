@@ -1,0 +1,256 @@
+#include "client/tool/output.h"
+
+#include <grp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+#include "daemon/base/notify.h"
+
+void
+say(const char *format, ...)
+{
+	char line[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	fprintf(stderr, "lockbroker: %s\n", line);
+}
+
+/* A pipe that is ready takes PIPE_BUF bytes (pipe(7)): more than what is written here at a time. */
+bool
+output_ready(int fd)
+{
+	struct pollfd ready = {.fd = fd, .events = POLLOUT};
+
+	return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0;
+}
+
+void
+say_in_passing(const char *format, ...)
+{
+	char line[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	if (output_ready(STDERR_FILENO))
+		dprintf(STDERR_FILENO, "lockbroker: %s\n", line);
+}
+
+/* A group's name, or its number. */
+static const char *
+group_name(char buf[64], gid_t gid)
+{
+	const struct group *group = getgrgid(gid);
+
+	if (group != NULL)
+		snprintf(buf, 64, "%s", group->gr_name);
+	else
+		snprintf(buf, 64, "%u", (unsigned)gid);
+	return buf;
+}
+
+/* Who may open the socket, as far as this user can see it. */
+static void
+say_who_may(const char *path)
+{
+	char group[64];
+	struct stat status;
+	unsigned mode;
+
+	if (stat(path, &status) != 0) {
+		say("a folder on the way to %s may not be entered", path);
+		return;
+	}
+	mode = status.st_mode & 0777;
+	group_name(group, status.st_gid);
+	if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
+		say("%s (mode %04o) may be opened by the group %s: add the user to it (adduser "
+		    "USER "
+		    "%s) and log in anew",
+		    path, mode, group, group);
+	else
+		say("%s (mode %04o, group %s) is not for any group of users: socket-group and "
+		    "socket-mode in lockbrokerd.conf(5), or SocketGroup= and SocketMode= of the "
+		    "service manager's socket, open it to one",
+		    path, mode, group);
+}
+
+static void
+say_what_helps(const char *path, int code)
+{
+	struct stat status;
+
+	if (code == LB_NO_DAEMON && path != NULL && stat(path, &status) == 0 &&
+	    !S_ISSOCK(status.st_mode))
+		say("%s is a %s and no socket", path, S_ISDIR(status.st_mode) ? "folder" : "file");
+	else if (code == LB_NO_DAEMON)
+		say("lockbrokerd is not running, or listens elsewhere: systemctl status "
+		    "lockbrokerd, "
+		    "or --socket");
+	if (code == LB_NO_ACCESS && path != NULL)
+		say_who_may(path);
+	if (code == LB_BROKER_UNAVAILABLE)
+		say("that is lockbrokerd's connection to its broker: lockbroker info");
+}
+
+/* Whether the words begin with what they are about: "size: parameter ..." */
+static bool
+names_itself(const char *words, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(words, name, len) == 0 && words[len] == ':';
+}
+
+/* Of all other codes, unless -E is about them: EXIT_STATUS_INTERNAL. */
+static const struct {
+	enum lb_code code;
+	enum exit_status status;
+} statuses[] = {
+    {LB_OK, EXIT_STATUS_OK},
+    {LB_BAD_ARGUMENT, EXIT_STATUS_USAGE},
+    {LB_METHOD_NOT_FOUND, EXIT_STATUS_USAGE},
+    {LB_INVALID_PARAMS, EXIT_STATUS_USAGE},
+    {LB_NOT_HELD, EXIT_STATUS_NOT_HELD},
+    {LB_NO_SUCH_LOCK, EXIT_STATUS_NO_SUCH_LOCK},
+    {LB_NO_DAEMON, EXIT_STATUS_UNREACHABLE},
+    {LB_DEADLINE, EXIT_STATUS_UNREACHABLE},
+    {LB_CLOSED, EXIT_STATUS_UNREACHABLE},
+    {LB_DRAINING, EXIT_STATUS_UNREACHABLE},
+    {LB_BROKER_UNAVAILABLE, EXIT_STATUS_UNREACHABLE},
+    {LB_BROKER_BLOCKED, EXIT_STATUS_UNREACHABLE},
+    {LB_ALREADY_EXISTS, EXIT_STATUS_EXISTS},
+    {LB_CANCELLED, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TOO_MANY_REQUESTS, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TOO_MANY_LOCKS, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_TOO_MANY_WAITERS, EXIT_STATUS_NOT_ACQUIRED},
+    {LB_PERMISSION_DENIED, EXIT_STATUS_DENIED},
+    {LB_BROKER_DENIED, EXIT_STATUS_DENIED},
+    {LB_NO_ACCESS, EXIT_STATUS_DENIED},
+    {LB_LOST, EXIT_STATUS_LOST},
+    {LB_REVOKED, EXIT_STATUS_REVOKED},
+};
+
+static int
+tell(int code, const char *words, const char *json, const char *path, const struct options *options,
+    const char *name)
+{
+	if (options->json && json != NULL) {
+		fprintf(stderr, "{\"error\":%s}\n", json);
+	} else {
+		if (name == NULL || names_itself(words, name))
+			say("%s", words);
+		else
+			say("%s: %s", name, words);
+		say_what_helps(path, code);
+	}
+	/* Others have the lock: -E is about this alone. Who does not answer has said nothing. */
+	if (code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED)
+		return options->conflict_status;
+	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+		if ((int)statuses[i].code == code)
+			return (int)statuses[i].status;
+	return EXIT_STATUS_INTERNAL;
+}
+
+int
+say_failure(struct lb *lb, int code, const struct options *options, const char *name)
+{
+	return tell(code, lb_message(lb), lb != NULL ? lb_error_json(lb) : NULL,
+	    lb != NULL ? lb_socket_path(lb) : NULL, options, name);
+}
+
+int
+say_refusal(const struct lb_event *event, const struct options *options, const char *name)
+{
+	return tell(event->code, event->text, event->json, NULL, options, name);
+}
+
+void
+status_line(const struct options *options, const char *what, const char *json)
+{
+	bool more = strlen(json) > 2;
+	char *line;
+	int len;
+
+	/* A reader that does not read must not keep us from acting: it misses the line. */
+	if (options->status_fd < 0 || !output_ready(options->status_fd))
+		return;
+	len = asprintf(&line, "{\"event\":\"%s\"%s%s\n", what, more ? "," : "", json + 1);
+	if (len < 0)
+		return;
+	if (write(options->status_fd, line, (size_t)len) < 0)
+		say_in_passing("--status-fd: %m");
+	free(line);
+}
+
+void
+say_lost(const char *name, const struct lb_event *event)
+{
+	/* Of one queue that is gone nobody knows why. */
+	bool plain = *event->reason == '\0' || strcmp(event->reason, "lost") == 0;
+
+	if (*event->text != '\0')
+		say_in_passing("%s: lost: %s", name, event->text);
+	else if (plain)
+		say_in_passing("%s: lost: the slot is not this host's any more", name);
+	else
+		say_in_passing("%s: lost: %s", name, event->reason);
+}
+
+void
+say_holding(const char *name, bool silent)
+{
+	notify_status("holding %s%s", name, silent ? ", but the broker does not answer" : "");
+}
+
+/* ---- stdout ---- */
+
+static bool stdout_broken;
+
+/* At the first failure, while errno is its own. */
+static void
+check_stdout(bool ok)
+{
+	if (ok || stdout_broken)
+		return;
+	stdout_broken = true;
+	say("stdout: %m");
+}
+
+void
+print_json(const char *json)
+{
+	check_stdout(printf("%s\n", json != NULL ? json : "null") >= 0);
+}
+
+static int
+print_member(const char *path, const char *value, void *arg)
+{
+	(void)arg;
+	check_stdout(printf("%s: %s\n", path, value) >= 0);
+	return 0;
+}
+
+void
+print_members(const char *json)
+{
+	(void)lb_json_each(json, print_member, NULL);
+}
+
+bool
+print_done(void)
+{
+	check_stdout(fflush(stdout) == 0 && ferror(stdout) == 0);
+	return !stdout_broken;
+}

@@ -1,0 +1,185 @@
+#include "client/tool/row.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lockbroker.h"
+
+static const char *const state_words[ROW_STATES] = {
+    [ROW_WAITING] = "waiting",
+    [ROW_BUSY] = "busy",
+    [ROW_GRANTED] = "granted",
+    [ROW_CANCELLED] = "cancelled",
+    [ROW_REVOKED] = "revoked",
+    [ROW_UNKNOWN] = "unknown",
+};
+
+void
+row_init(struct row *row)
+{
+	*row = (struct row){.state = ROW_UNKNOWN, .uid = -1, .pid = -1, .age = -1};
+}
+
+/* The wire's four; what else a later daemon says is not known here. */
+static enum row_state
+read_state(const char *word)
+{
+	for (int state = ROW_WAITING; state <= ROW_CANCELLED; state++)
+		if (strcmp(word, state_words[state]) == 0)
+			return (enum row_state)state;
+	return ROW_UNKNOWN;
+}
+
+static bool
+take_words(struct row *row, const char *member, const char *value)
+{
+	const struct {
+		const char *member;
+		char *at;
+		size_t size;
+	} words[] = {
+	    {"waiter", row->waiter, sizeof(row->waiter)},
+	    {"name", row->name, sizeof(row->name)},
+	    {"who", row->who, sizeof(row->who)},
+	    {"why", row->why, sizeof(row->why)},
+	    {"command", row->command, sizeof(row->command)},
+	    {"host", row->host, sizeof(row->host)},
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(member, words[i].member) != 0)
+			continue;
+		snprintf(words[i].at, words[i].size, "%s", value);
+		return true;
+	}
+	return false;
+}
+
+void
+row_take(struct row *row, const char *member, const char *value)
+{
+	if (take_words(row, member, value) || *value == '\0')
+		return;
+	if (strcmp(member, "state") == 0)
+		row->state = read_state(value);
+	else if (strcmp(member, "slot") == 0)
+		row->slot = atoi(value);
+	else if (strcmp(member, "position") == 0)
+		row->position = atoi(value);
+	else if (strcmp(member, "uid") == 0)
+		row->uid = atoll(value);
+	else if (strcmp(member, "pid") == 0)
+		row->pid = atoll(value);
+	else if (strcmp(member, "age") == 0)
+		row->age = atof(value);
+	else if (strcmp(member, "revoked") == 0 && strcmp(value, "true") == 0)
+		row->state = ROW_REVOKED;
+	else if (strcmp(member, "unknown") == 0 && strcmp(value, "true") == 0)
+		row->state = ROW_UNKNOWN;
+}
+
+const char *
+row_state_word(enum row_state state)
+{
+	return state_words[state];
+}
+
+void
+row_whom(const struct row *row, char *ret, size_t size)
+{
+	if (row->state == ROW_UNKNOWN)
+		snprintf(ret, size, "unknown");
+	else if (*row->who != '\0')
+		snprintf(ret, size, "%s", row->who);
+	else if (*row->command != '\0')
+		snprintf(ret, size, "%s", row->command);
+	else if (row->pid >= 0)
+		snprintf(ret, size, "pid %lld", (long long)row->pid);
+	else
+		snprintf(ret, size, "somebody");
+}
+
+void
+row_age_words(double seconds, char *ret, size_t size)
+{
+	long long whole = seconds < 1e12 ? (long long)seconds : 0;
+
+	if (seconds < 0)
+		snprintf(ret, size, "%s", "");
+	else if (whole < 60)
+		snprintf(ret, size, "%llds", whole);
+	else if (whole < 3600)
+		snprintf(ret, size, "%lldm%02llds", whole / 60, whole % 60);
+	else if (whole < 86400)
+		snprintf(ret, size, "%lldh%02lldm", whole / 3600, whole / 60 % 60);
+	else
+		snprintf(ret, size, "%lldd%02lldh", whole / 86400, whole / 3600 % 24);
+}
+
+/* ---- those that hold, in one line ---- */
+
+/* More names than this make no line. */
+#define NAMED_MOST 3
+
+struct holders {
+	struct row row; /* the one that is read */
+	long index;     /* what the daemon calls it; -1 = none yet */
+	int count;
+	char *words;
+	size_t size, len;
+};
+
+/* What the last row was. */
+static void
+add(struct holders *holders)
+{
+	const struct row *row = &holders->row;
+	const char *comma = holders->len > 0 ? ", " : "";
+	char whom[ROW_WORDS_SIZE];
+	int added;
+
+	if (holders->index < 0 || ++holders->count > NAMED_MOST)
+		return;
+	row_whom(row, whom, sizeof(whom));
+	added = snprintf(holders->words + holders->len, holders->size - holders->len,
+	    *row->why != '\0' ? "%s%s (%s)" : "%s%s", comma, whom, row->why);
+	holders->len += (size_t)added < holders->size - holders->len
+			    ? (size_t)added
+			    : holders->size - holders->len - 1;
+}
+
+static int
+read_holder(const char *path, const char *value, void *arg)
+{
+	struct holders *holders = arg;
+	char *member;
+	long index;
+
+	if (strncmp(path, "holders.", 8) != 0)
+		return 0;
+	index = strtol(path + 8, &member, 10);
+	if (*member != '.')
+		return 0;
+	if (index != holders->index) {
+		add(holders);
+		row_init(&holders->row);
+		holders->index = index;
+	}
+	row_take(&holders->row, member + 1, value);
+	return 0;
+}
+
+void
+holders_words(const char *show_json, char *ret, size_t size)
+{
+	struct holders holders = {.index = -1, .words = ret, .size = size};
+
+	*ret = '\0';
+	if (lb_json_each(show_json, read_holder, &holders) != LB_OK)
+		return;
+	add(&holders);
+	if (holders.count > NAMED_MOST)
+		snprintf(ret + holders.len, size - holders.len, ", and %d more",
+		    holders.count - NAMED_MOST);
+}

@@ -1,0 +1,102 @@
+#include "client/tool/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+static const int others[] = {SIGTSTP, SIGCONT};
+
+bool
+signal_ends(int signo)
+{
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (ending[i] == signo)
+			return true;
+	return false;
+}
+
+static void
+hold_unless_ignored(sigset_t *held, const int *list, size_t count)
+{
+	struct sigaction action;
+
+	for (size_t i = 0; i < count; i++)
+		if (sigaction(list[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(held, list[i]);
+}
+
+bool
+signals_hold(struct signals *signals)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+
+	sigemptyset(&signals->held);
+	hold_unless_ignored(&signals->held, ending, sizeof(ending) / sizeof(ending[0]));
+	hold_unless_ignored(&signals->held, others, sizeof(others) / sizeof(others[0]));
+	sigaddset(&signals->held, SIGCHLD);
+	/* An ignored SIGCHLD would have the kernel reap our children (wait(2)). */
+	sigaction(SIGCHLD, &action, &signals->child);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, &signals->broken_pipe);
+	signals->fd = signalfd(-1, &signals->held, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* Blocked, SIGTTOU does not stop us when we move the terminal between groups (tcsetpgrp(3)). */
+	sigaddset(&signals->held, SIGTTOU);
+	return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &signals->held, &signals->mask) == 0;
+}
+
+bool
+signals_hold_more(struct signals *signals, int signo)
+{
+	hold_unless_ignored(&signals->held, &signo, 1);
+	return signalfd(signals->fd, &signals->held, 0) >= 0 &&
+	       sigprocmask(SIG_BLOCK, &signals->held, NULL) == 0;
+}
+
+int
+signals_next(const struct signals *signals, bool *ret_terminal)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signals->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return 0;
+	*ret_terminal = info.ssi_code == SI_KERNEL;
+	return (int)info.ssi_signo;
+}
+
+void
+signals_restore(const struct signals *signals)
+{
+	sigaction(SIGCHLD, &signals->child, NULL);
+	sigaction(SIGPIPE, &signals->broken_pipe, NULL);
+	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
+}
+
+static volatile sig_atomic_t line_open;
+
+/* Nothing here but what a signal handler may do. */
+static void
+end_at_once(int signo)
+{
+	ssize_t ignored = line_open != 0 ? write(STDERR_FILENO, "\n", 1) : 0;
+
+	(void)ignored;
+	_exit(EXIT_STATUS_SIGNAL + signo);
+}
+
+void
+signals_end_at_once(void)
+{
+	struct sigaction action = {.sa_handler = end_at_once}, old;
+
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+		if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(ending[i], &action, NULL);
+}
+
+void
+signals_line_open(bool open)
+{
+	line_open = open;
+}

@@ -1,0 +1,377 @@
+#include "client/tool/waiting.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/exit_status.h"
+#include "client/tool/json_text.h"
+#include "client/tool/output.h"
+#include "client/tool/row.h"
+#include "client/tool/terminal_line.h"
+#include "client/tool/watch.h"
+#include "daemon/base/notify.h"
+
+#define CONNECT_TIMEOUT_MS 10000
+/* How often the line on the terminal is written anew, and who holds the lock is asked at the most. */
+#define LINE_EVERY_MS 1000
+#define HOLDERS_EVERY_MS 2000
+/* A daemon that says nothing for so long, or does not answer, is worth a word. */
+#define SILENCE_MS 3000
+/* One may have followed another without a change that is told. */
+#define HOLDERS_ANEW_MS 10000
+
+/* Whom there is to tell how it stands. */
+enum telling {
+	TELL_NOBODY,
+	TELL_LINES,   /* a line each time that it changes */
+	TELL_TERMINAL /* one line, which is written over */
+};
+
+/* What the line on the terminal says. */
+struct stand {
+	bool known;        /* the daemon has said something */
+	int position;      /* 0 = not known yet */
+	char holders[256]; /* how many, or who */
+	char broker[192];  /* what is wrong with it; "" = nothing */
+	int64_t shown_at, asked_at;
+	int64_t asking; /* the request about the holders; 0 = none */
+	bool stale;     /* they have changed since it was asked */
+	bool unheard;   /* who they are is not for us */
+};
+
+struct waiting {
+	struct lb *lb; /* borrowed, as all of these */
+	const struct options *options;
+	const struct signals *signals;
+	const char *name;
+	struct lb_lock *lock; /* the handle's; when it is granted */
+	struct lb_options ask;
+	int64_t began, until;
+	enum telling telling;
+	struct stand stand;
+};
+
+/* What our own deadline says, some time after the daemon should have said something. */
+static const struct lb_event silence = {
+    .type = LB_EVENT_REFUSED,
+    .code = LB_DEADLINE,
+    .text = "the daemon does not answer",
+    .json = "{\"code\":-5,\"message\":\"the daemon does not answer\","
+	    "\"data\":{\"reason\":\"deadline\"}}",
+};
+
+/* No exit status yet. */
+enum { GOING_ON = -1 };
+
+/* ---- how it stands ---- */
+
+/* For how long already, as the rows of show have it. */
+static void
+age_words(const struct waiting *waiting, char *ret, size_t size)
+{
+	row_age_words((double)((watch_now() - waiting->began) / 1000), ret, size);
+}
+
+/* When the daemon has been silent too long to be well; a grant comes at once, or else a word of waiting does. */
+static int64_t
+silent_from(const struct waiting *waiting)
+{
+	const struct stand *stand = &waiting->stand;
+
+	if (!stand->known)
+		return waiting->began + SILENCE_MS;
+	return stand->asking != 0 ? stand->asked_at + SILENCE_MS : WATCH_NEVER;
+}
+
+static bool
+is_silent(const struct waiting *waiting)
+{
+	return watch_now() >= silent_from(waiting);
+}
+
+/* Erased before anything else is said. */
+static void
+show_line(struct waiting *waiting)
+{
+	const struct stand *stand = &waiting->stand;
+	char line[1024], age[24];
+
+	age_words(waiting, age, sizeof(age));
+	if (is_silent(waiting))
+		snprintf(line, sizeof(line), "waiting %s, no answer from lockbrokerd yet", age);
+	else if (*stand->broker != '\0')
+		snprintf(line, sizeof(line), "waiting %s, the broker is %s", age, stand->broker);
+	else if (stand->position > 0)
+		snprintf(line, sizeof(line), "waiting %s, position %d%s", age, stand->position,
+		    stand->holders);
+	else
+		snprintf(line, sizeof(line), "waiting %s", age);
+	terminal_line_show(waiting->name, line);
+	waiting->stand.shown_at = watch_now();
+}
+
+/* Who holds it: asked beside, when that may have changed, and answered or not. */
+static void
+ask_holders(struct waiting *waiting)
+{
+	struct stand *stand = &waiting->stand;
+	char params[JSON_PARAMS_SIZE];
+
+	if (stand->unheard || stand->asking != 0 ||
+	    watch_now() < stand->asked_at + (stand->stale ? HOLDERS_EVERY_MS : HOLDERS_ANEW_MS))
+		return;
+	stand->stale = false;
+	stand->asked_at = watch_now();
+	json_params(params, "name", waiting->name, "");
+	if (lb_call_start(waiting->lb, "show", params, &stand->asking) != LB_OK)
+		stand->asking = 0;
+}
+
+static int
+heed_holders(struct waiting *waiting, const struct lb_event *event)
+{
+	struct stand *stand = &waiting->stand;
+	char words[200];
+
+	if (event->request != stand->asking)
+		return GOING_ON;
+	stand->asking = 0;
+	/* Not allowed, or a daemon that does not know it: the number of them has to do. */
+	if (event->code == LB_PERMISSION_DENIED || event->code == LB_METHOD_NOT_FOUND)
+		stand->unheard = true;
+	if (event->code != LB_OK)
+		return GOING_ON;
+	holders_words(event->json, words, sizeof(words));
+	if (*words != '\0')
+		snprintf(stand->holders, sizeof(stand->holders), ", held by %s", words);
+	show_line(waiting);
+	return GOING_ON;
+}
+
+/* From time to time, for the seconds and for what was put off; when the next time is. */
+static int64_t
+keep_line(struct waiting *waiting)
+{
+	int64_t next = waiting->stand.shown_at + LINE_EVERY_MS;
+
+	if (waiting->telling != TELL_TERMINAL)
+		return WATCH_NEVER;
+	if (!waiting->stand.known && !is_silent(waiting))
+		return silent_from(waiting);
+	ask_holders(waiting);
+	if (watch_now() < next)
+		return next;
+	show_line(waiting);
+	return waiting->stand.shown_at + LINE_EVERY_MS;
+}
+
+/* In the background of a terminal there is a line for each change, too. */
+static bool
+by_lines(const struct waiting *waiting)
+{
+	return waiting->telling == TELL_LINES ||
+	       (waiting->telling == TELL_TERMINAL && !terminal_line_foreground());
+}
+
+static int
+tell_position(struct waiting *waiting, const struct lb_event *event)
+{
+	struct stand *stand = &waiting->stand;
+	char holders[32] = "", age[24];
+
+	age_words(waiting, age, sizeof(age));
+	if (event->holders >= 0)
+		snprintf(holders, sizeof(holders), ", %d hold%s it", event->holders,
+		    event->holders == 1 ? "s" : "");
+	status_line(waiting->options, "waiting", event->json);
+	notify_status("waiting for %s: position %d%s", waiting->name, event->position, holders);
+	if (by_lines(waiting))
+		say_in_passing("%s: waiting, position %d%s (%s)", waiting->name, event->position,
+		    holders, age);
+	if (waiting->telling != TELL_TERMINAL)
+		return GOING_ON;
+	stand->position = event->position;
+	/* Names stay until there are others: the number is less. */
+	if (strncmp(stand->holders, ", held by", 9) != 0 || event->holders <= 0)
+		snprintf(stand->holders, sizeof(stand->holders), "%s", holders);
+	stand->known = stand->stale = true;
+	show_line(waiting);
+	return GOING_ON;
+}
+
+static int
+tell_broker(struct waiting *waiting, const struct lb_event *event)
+{
+	struct stand *stand = &waiting->stand;
+
+	notify_status("waiting for %s: the broker is %s", waiting->name, event->reason);
+	if (by_lines(waiting))
+		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
+		    *event->text != '\0' ? ": " : "", event->text);
+	if (waiting->telling != TELL_TERMINAL)
+		return GOING_ON;
+	stand->known = true;
+	stand->broker[0] = '\0';
+	if (strcmp(event->reason, "up") != 0)
+		snprintf(stand->broker, sizeof(stand->broker), "%.31s%s%.150s", event->reason,
+		    *event->text != '\0' ? ": " : "", event->text);
+	show_line(waiting);
+	return GOING_ON;
+}
+
+/* ---- asking, and what comes of it ---- */
+
+/* Refused, or the connection has ended. */
+static int
+refused(struct waiting *waiting, const struct lb_event *event)
+{
+	/* By an administrator, which is told apart from all that ends a waiting by itself. */
+	bool denied = json_value_is(event->json, "data.denied", "true");
+	int status;
+
+	terminal_line_erase();
+	status = say_refusal(event, waiting->options, waiting->name);
+	if (denied)
+		return EXIT_STATUS_TURNED_AWAY;
+	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
+		say("create it: lockbroker create %s SLOTS, or use --create", waiting->name);
+	return status;
+}
+
+static int
+granted(struct waiting *waiting, const struct lb_event *event)
+{
+	if (lb_lock_state(event->lock) == LB_LOCK_LOST)
+		return GOING_ON;
+	waiting->lock = event->lock;
+	return EXIT_STATUS_OK;
+}
+
+/* In the same breath as it was granted. */
+static int
+lost(struct waiting *waiting, const struct lb_event *event)
+{
+	if (event->lock == NULL)
+		return GOING_ON;
+	terminal_line_erase();
+	say_lost(waiting->name, event);
+	return EXIT_STATUS_LOST;
+}
+
+/*
+ * By the type of the event. A refusal follows DRAINING; what is granted already has events of its own that tell how
+ * it ends.
+ */
+static int (*const handlers[])(struct waiting *waiting, const struct lb_event *event) = {
+    [LB_EVENT_GRANTED] = granted,
+    [LB_EVENT_REFUSED] = refused,
+    [LB_EVENT_CLOSED] = refused,
+    [LB_EVENT_WAITING] = tell_position,
+    [LB_EVENT_BROKER] = tell_broker,
+    [LB_EVENT_ANSWERED] = heed_holders,
+    [LB_EVENT_LOST] = lost,
+};
+
+/* What the daemon said: an exit status, or GOING_ON. */
+static int
+heed(struct waiting *waiting)
+{
+	const struct lb_event *event;
+	int status = GOING_ON;
+
+	while (status == GOING_ON && (event = lb_event_next(waiting->lb)) != NULL)
+		if (event->type < sizeof(handlers) / sizeof(handlers[0]) &&
+		    handlers[event->type] != NULL)
+			status = handlers[event->type](waiting, event);
+	return status;
+}
+
+/* The exit status for a signal that ends the waiting, or GOING_ON. */
+static int
+heed_signals(const struct waiting *waiting)
+{
+	bool terminal;
+	int signo;
+
+	while ((signo = signals_next(waiting->signals, &terminal)) != 0) {
+		if (signal_ends(signo))
+			return EXIT_STATUS_SIGNAL + signo;
+		if (signo == SIGTSTP) {
+			terminal_line_erase();
+			kill(getpid(), SIGSTOP);
+		}
+	}
+	return GOING_ON;
+}
+
+static int
+wait_for_it(struct waiting *waiting)
+{
+	const struct watch watch = {.lb = waiting->lb, .signals = waiting->signals, .input = -1};
+	int status = GOING_ON;
+	int64_t request;
+	int code = lb_acquire_start(waiting->lb, waiting->name, &waiting->ask, &request);
+
+	if (code != LB_OK)
+		return say_failure(waiting->lb, code, waiting->options, waiting->name);
+	while (status == GOING_ON) {
+		/* Signals first: one that comes with the grant still finds nothing started. */
+		status = heed_signals(waiting);
+		if (status == GOING_ON)
+			status = heed(waiting);
+		if (status == GOING_ON && watch_now() >= waiting->until) {
+			terminal_line_erase();
+			status = say_refusal(&silence, waiting->options, waiting->name);
+		}
+		if (status == GOING_ON) {
+			int64_t next = keep_line(waiting);
+
+			watch_sleep(&watch, next < waiting->until ? next : waiting->until);
+		}
+	}
+	terminal_line_erase();
+	return status;
+}
+
+int
+waiting_acquire(struct lb *lb, const struct options *options, const char *name, const char *command,
+    struct signals *signals, struct lb_lock **ret)
+{
+	struct waiting waiting = {
+	    .lb = lb,
+	    .options = options,
+	    .signals = signals,
+	    .name = name,
+	    .ask = LB_OPTIONS_INIT,
+	    .telling = terminal_line_possible() ? TELL_TERMINAL
+		       : options->verbose       ? TELL_LINES
+						: TELL_NOBODY,
+	    .stand.asked_at = -HOLDERS_ANEW_MS,
+	};
+	int code = lb_connect(lb, options->socket, CONNECT_TIMEOUT_MS), status;
+
+	*ret = NULL;
+	if (code != LB_OK)
+		return say_failure(lb, code, options, NULL);
+	if (!signals_hold(signals)) {
+		say("signals: %m");
+		return EXIT_STATUS_INTERNAL;
+	}
+	waiting.ask.timeout_ms = options->wait_ms;
+	waiting.ask.kind = options->kind;
+	waiting.ask.create = options->create;
+	waiting.ask.priority = options->priority;
+	waiting.ask.progress = options->wait_ms != 0;
+	waiting.ask.who = options->who;
+	waiting.ask.why = options->why;
+	waiting.ask.command = command;
+	waiting.began = watch_now();
+	waiting.until = watch_in(options->wait_ms > 0    ? options->wait_ms + LB_ANSWER_GRACE
+				 : options->wait_ms == 0 ? LB_TRY_PATIENCE
+							 : LB_FOREVER);
+	status = wait_for_it(&waiting);
+	*ret = waiting.lock;
+	return status;
+}

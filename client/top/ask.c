@@ -1,0 +1,189 @@
+#include "client/top/ask.h"
+
+#include <limits.h>
+#include <ncurses.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "client/lockbroker.h"
+#include "client/tool/option_values.h"
+#include "client/tool/text.h"
+
+/* A sentence with two names, whole. */
+#define WORDS_SIZE (ROW_NAME_SIZE + ROW_WORDS_SIZE + TOP_FILTER_SIZE + 64)
+/* Columns of a name that has to make room for the question. */
+#define NAMES_LEAST 8
+
+static bool
+is_about_a_row(enum top_question question)
+{
+	return question == ASK_GRANT || question == ASK_DENY;
+}
+
+static bool
+is_typed(enum top_question question)
+{
+	return question == ASK_SLOTS || question == ASK_FILTER;
+}
+
+bool
+top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_model *model,
+    const char **ret_why)
+{
+	const struct top_semaphore *semaphore = top_model_semaphore(model);
+	const struct row *row = top_model_row(model);
+	struct top_ask begun = {.question = question, .panel = model->focus};
+
+	if (question == ASK_FILTER) {
+		snprintf(begun.typed, sizeof(begun.typed), "%s", model->sight[model->focus].filter);
+		*ask = begun;
+		return true;
+	}
+	if (semaphore == NULL) {
+		*ret_why = "no semaphore is selected";
+		return false;
+	}
+	if (is_about_a_row(question) && (row == NULL || row->state != ROW_WAITING)) {
+		*ret_why = "select one that waits: who holds, or is gone, is left alone";
+		return false;
+	}
+	if (question == ASK_DENY_ALL && semaphore->waiting == 0) {
+		*ret_why = "nobody waits";
+		return false;
+	}
+	snprintf(begun.name, sizeof(begun.name), "%s", semaphore->name);
+	begun.busy = semaphore->busy;
+	begun.waiting = semaphore->waiting;
+	if (is_about_a_row(question)) {
+		snprintf(begun.waiter, sizeof(begun.waiter), "%s", row->waiter);
+		row_whom(row, begun.whom, sizeof(begun.whom));
+	}
+	*ask = begun;
+	return true;
+}
+
+/* The sentence, in which names take no more columns than that. */
+static void
+sentence(const struct top_ask *ask, int columns, char *ret, size_t size)
+{
+	char name[ROW_NAME_SIZE], whom[ROW_WORDS_SIZE];
+
+	text_fit(name, sizeof(name), ask->name, columns);
+	text_fit(whom, sizeof(whom), ask->whom, columns);
+	switch (ask->question) {
+	case ASK_NOTHING:
+		*ret = '\0';
+		return;
+	case ASK_UNLIMITED:
+		snprintf(ret, size, "%s has no slots. Unlimited, so that nobody waits?", name);
+		return;
+	case ASK_GATE:
+		snprintf(ret, size, "Close %s: 0 slots, and all who ask wait?", name);
+		return;
+	case ASK_GRANT:
+		snprintf(ret, size, "Grant %s to %s at once, without a slot?", name, whom);
+		return;
+	case ASK_DENY:
+		snprintf(ret, size, "Deny %s to %s, so that it fails?", name, whom);
+		return;
+	case ASK_DENY_ALL:
+		if (ask->waiting > 0)
+			snprintf(ret, size, "Deny %s to all %d that wait?", name, ask->waiting);
+		else
+			snprintf(ret, size, "Deny %s to all that wait?", name);
+		return;
+	case ASK_SLOTS:
+		snprintf(ret, size, "Slots of %s: %s_ (0 to 10000, unlimited)", name, ask->typed);
+		return;
+	case ASK_FILTER:
+		snprintf(ret, size, "Filter: %s_", ask->typed);
+		return;
+	}
+}
+
+void
+top_ask_words(const struct top_ask *ask, int columns, char *ret, size_t size)
+{
+	const char *keys = is_typed(ask->question) || ask->question == ASK_NOTHING ? "" : " [y/N]";
+	int room = columns - text_columns(keys), names = text_columns(ask->name);
+	char whole[WORDS_SIZE];
+	size_t len;
+
+	if (text_columns(ask->whom) > names)
+		names = text_columns(ask->whom);
+	sentence(ask, names, whole, sizeof(whole));
+	while (text_columns(whole) > room && names > NAMES_LEAST)
+		sentence(ask, --names, whole, sizeof(whole));
+	text_fit(ret, size - strlen(keys), whole, room);
+	len = strlen(ret);
+	snprintf(ret + len, size - len, "%s", keys);
+}
+
+/* ---- typing ---- */
+
+static void
+type(char typed[TOP_FILTER_SIZE], int key)
+{
+	char bytes[MB_LEN_MAX + 1];
+	mbstate_t state = {0};
+	size_t len = strlen(typed), more = wcrtomb(bytes, (wchar_t)key, &state);
+
+	if (key < ' ' || more == (size_t)-1 || len + more >= TOP_FILTER_SIZE)
+		return;
+	memcpy(typed + len, bytes, more);
+	typed[len + more] = '\0';
+}
+
+/* The last character, with all bytes of its UTF-8. */
+static void
+rub_out(char typed[TOP_FILTER_SIZE])
+{
+	size_t len = strlen(typed);
+
+	while (len > 0 && (typed[len - 1] & 0xc0) == 0x80)
+		len--;
+	typed[len > 0 ? len - 1 : 0] = '\0';
+}
+
+static enum top_reply
+key_typed(struct top_ask *ask, int key)
+{
+	switch (key) {
+	case '\r':
+	case '\n':
+	case TOP_KEY(KEY_ENTER):
+		return REPLY_YES;
+	case TOP_KEY_ESCAPE:
+		return REPLY_NO;
+	case '\b':
+	case 127:
+	case TOP_KEY(KEY_BACKSPACE):
+		rub_out(ask->typed);
+		return REPLY_OPEN;
+	case 'U' & 037:
+		ask->typed[0] = '\0';
+		return REPLY_OPEN;
+	default:
+		type(ask->typed, key);
+		return REPLY_OPEN;
+	}
+}
+
+enum top_reply
+top_ask_key(struct top_ask *ask, int key)
+{
+	if (is_typed(ask->question))
+		return key_typed(ask, key);
+	/* A terminal that gets another size has said nothing. */
+	if (key == TOP_KEY(KEY_RESIZE))
+		return REPLY_OPEN;
+	return key == 'y' || key == 'Y' ? REPLY_YES : REPLY_NO;
+}
+
+bool
+top_ask_slots(const struct top_ask *ask, int *ret)
+{
+	return option_slots(ask->typed, ret) == NULL;
+}
