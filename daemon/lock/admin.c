@@ -81,28 +81,19 @@ admin_find(const struct lock_engine *engine, uint64_t op)
 	return admin;
 }
 
-static bool
-change_is_allowed(enum admin_state from, enum admin_state to)
-{
-	switch (from) {
-	case ADMIN_QUEUED:
-		return to == ADMIN_LOCKING || to == ADMIN_COUNTING;
-	case ADMIN_LOCKING:
-		return to == ADMIN_COUNTING;
-	case ADMIN_COUNTING:
-		return to == ADMIN_WORKING || to == ADMIN_UNLOCKING;
-	case ADMIN_WORKING:
-		return to == ADMIN_UNLOCKING;
-	case ADMIN_UNLOCKING:
-		return false;
-	}
-	return false;
-}
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [ADMIN_QUEUED] = 1U << ADMIN_LOCKING | 1U << ADMIN_COUNTING,
+    [ADMIN_LOCKING] = 1U << ADMIN_COUNTING,
+    [ADMIN_COUNTING] = 1U << ADMIN_WORKING | 1U << ADMIN_UNLOCKING,
+    [ADMIN_WORKING] = 1U << ADMIN_UNLOCKING,
+    [ADMIN_UNLOCKING] = 0,
+};
 
 static void
 admin_set_state(struct admin *admin, enum admin_state state)
 {
-	assert(change_is_allowed(admin->state, state));
+	assert((changes[admin->state] & 1U << state) != 0);
 	admin->state = state;
 }
 
@@ -159,28 +150,23 @@ waits_for_holders(const struct admin *admin)
 	return admin->outcome == REASON_NONE && admin->wait != 0 && admin->target != LOCK_UNLIMITED;
 }
 
-/* The slots whose holders are waited for: also of slots that were removed before, by whomever. */
-static struct drain_order
-drain_of(const struct admin *admin, const struct lock_answer *answer)
-{
-	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
-	    swept = size + PLAN_SWEEP_LEAST;
-
-	return (struct drain_order){.name = admin->name,
-	    .first = size + 1,
-	    .last = admin->highest > swept ? admin->highest : swept,
-	    .timeout = admin->wait,
-	    .progress = admin->progress,
-	    .answer = answer};
-}
-
-/* Once. Whoever wants to wait for the holders of what was removed is answered when they are gone. */
+/*
+ * Once. Whoever wants to wait for the holders of what was removed is answered when they are gone: those of
+ * slots, too, that were removed before, by whomever.
+ */
 static void
 tell_outcome(struct lock_engine *engine, const struct admin *admin)
 {
 	struct lock_answer answer = outcome_of(admin);
 	struct op *op = engine_op_find(engine, admin->op);
-	struct drain_order drain = drain_of(admin, &answer);
+	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
+	    swept = size + PLAN_SWEEP_LEAST;
+	struct drain_order drain = {.name = admin->name,
+	    .first = size + 1,
+	    .last = admin->highest > swept ? admin->highest : swept,
+	    .timeout = admin->wait,
+	    .progress = admin->progress,
+	    .answer = &answer};
 
 	if (op == NULL)
 		return; /* by its deadline */
@@ -313,15 +299,6 @@ fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const 
 
 	say(admin, why, text, sizeof(text));
 	admin_unlock(engine, admin, reason, text);
-}
-
-static void
-end_step(struct admin *admin)
-{
-	admin->step++;
-	admin->done = 0;
-	free(admin->sweep.slots);
-	admin->sweep = (struct admin_sweep){0};
 }
 
 /* ---- answers ---- */
@@ -474,23 +451,14 @@ next_window(const struct admin *admin, int *ret_count)
 }
 
 static void
-fail_unknown(struct lock_engine *engine, struct admin *admin, int slot)
-{
-	struct lock_answer unknown;
-	char why[96];
-
-	snprintf(why, sizeof(why), "the broker did not say whether slot %d exists", slot);
-	unknown = engine_refusal_unknown(engine, why);
-	fail(engine, admin, unknown.reason, unknown.text);
-}
-
-static void
 on_swept(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
 	struct lock_engine *engine = ctx;
 	struct admin *admin = admin_find(engine, id);
 	struct admin_sweep *sweep;
+	struct lock_answer unknown;
 	int first, window;
+	char why[96];
 
 	assert(admin != NULL && admin->state == ADMIN_WORKING);
 	first = next_window(admin, &window);
@@ -500,7 +468,10 @@ on_swept(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 	sweep->slots = mem_grow(sweep->slots, sweep->count + count, sizeof(*sweep->slots));
 	for (int i = 0; i < window; i++) {
 		if (answers[i] == BROKER_UNKNOWN) {
-			fail_unknown(engine, admin, first + i);
+			snprintf(why, sizeof(why), "the broker did not say whether slot %d exists",
+			    first + i);
+			unknown = engine_refusal_unknown(engine, why);
+			fail(engine, admin, unknown.reason, unknown.text);
 			return;
 		}
 		if (answers[i] == BROKER_OK) {
@@ -563,16 +534,6 @@ sweep_on(struct lock_engine *engine, struct admin *admin)
 	return admin->sweep.count > 0;
 }
 
-static void
-ask_directory(struct lock_engine *engine, struct admin *admin, bool enter)
-{
-	admin->unanswered++;
-	if (enter)
-		directory_enter(engine, admin->name, on_directory, admin->op);
-	else
-		directory_leave(engine, admin->name, on_directory, admin->op);
-}
-
 /* Asks for the next that the step has to do. False: it is done. */
 static bool
 step_on(struct lock_engine *engine, struct admin *admin)
@@ -590,10 +551,12 @@ step_on(struct lock_engine *engine, struct admin *admin)
 	case STEP_SWEEP:
 		break;
 	case STEP_ENTER:
-		ask_directory(engine, admin, true);
+		admin->unanswered++;
+		directory_enter(engine, admin->name, on_directory, admin->op);
 		break;
 	case STEP_LEAVE:
-		ask_directory(engine, admin, false);
+		admin->unanswered++;
+		directory_leave(engine, admin->name, on_directory, admin->op);
 		break;
 	case STEP_DECLARE_GATE:
 		ask(engine, admin, broker_declare_marker, gate);
@@ -632,8 +595,12 @@ work_on(struct lock_engine *engine, struct admin *admin)
 			    "the broker did not answer in time");
 		return;
 	}
-	while (admin->step < admin->plan.count && !step_on(engine, admin))
-		end_step(admin);
+	while (admin->step < admin->plan.count && !step_on(engine, admin)) {
+		admin->step++;
+		admin->done = 0;
+		free(admin->sweep.slots);
+		admin->sweep = (struct admin_sweep){0};
+	}
 	/* After what was asked: the directory's deadline comes first, and says more. */
 	engine_op_progress(engine, op);
 	if (admin->step < admin->plan.count)
@@ -645,14 +612,6 @@ work_on(struct lock_engine *engine, struct admin *admin)
 }
 
 /* ---- the way in ---- */
-
-/* The size is all that was asked for. */
-static void
-tell_size(struct lock_engine *engine, struct admin *admin, const struct survey *survey)
-{
-	set_outcome(admin, survey_exists(survey) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
-	finish(engine, admin);
-}
 
 static void
 tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
@@ -696,7 +655,8 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 	if (survey_exists(survey))
 		admin->found = survey_size(survey);
 	if (admin->size_only) {
-		tell_size(engine, admin, survey);
+		set_outcome(admin, survey_exists(survey) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+		finish(engine, admin);
 		return;
 	}
 	admin->plan = plan_make(&admin->order, &found);

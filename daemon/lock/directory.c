@@ -41,28 +41,21 @@ directory_find(const struct lock_engine *engine, uint64_t id)
 	return directory;
 }
 
-static bool
-change_is_allowed(enum directory_state from, enum directory_state to)
-{
-	switch (from) {
-	case DIRECTORY_LOCKING:
-		return to == DIRECTORY_READING || to == DIRECTORY_LEAVING;
-	case DIRECTORY_READING:
-		return to != DIRECTORY_LOCKING && to != DIRECTORY_LEAVING;
-	case DIRECTORY_ENTERING: /* READING: again from the beginning */
-		return to == DIRECTORY_UNLOCKING || to == DIRECTORY_READING;
-	case DIRECTORY_LEAVING:
-		return to == DIRECTORY_UNLOCKING || to == DIRECTORY_LEAVING;
-	case DIRECTORY_UNLOCKING:
-		return false;
-	}
-	return false;
-}
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [DIRECTORY_LOCKING] = 1U << DIRECTORY_READING | 1U << DIRECTORY_LEAVING,
+    [DIRECTORY_READING] =
+	1U << DIRECTORY_READING | 1U << DIRECTORY_ENTERING | 1U << DIRECTORY_UNLOCKING,
+    [DIRECTORY_ENTERING] =
+	1U << DIRECTORY_UNLOCKING | 1U << DIRECTORY_READING, /* READING: again from the beginning */
+    [DIRECTORY_LEAVING] = 1U << DIRECTORY_UNLOCKING | 1U << DIRECTORY_LEAVING,
+    [DIRECTORY_UNLOCKING] = 0,
+};
 
 static void
 directory_set_state(struct directory *directory, enum directory_state state)
 {
-	assert(change_is_allowed(directory->state, state));
+	assert((changes[directory->state] & 1U << state) != 0);
 	directory->state = state;
 }
 

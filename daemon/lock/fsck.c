@@ -56,39 +56,29 @@ fsck_find(const struct lock_engine *engine, uint64_t op)
 	return fsck;
 }
 
-static bool
-change_is_allowed(enum fsck_state from, enum fsck_state to)
-{
-	switch (from) {
-	case FSCK_QUEUED:
-		return to == FSCK_LOCKING;
-	case FSCK_LOCKING:
-		return to == FSCK_SURVEYING;
-	case FSCK_SURVEYING:
-		return to == FSCK_READING || to == FSCK_UNLOCKING;
-	case FSCK_READING:
-		return to == FSCK_DECLARING || to == FSCK_UNLOCKING;
-	case FSCK_DECLARING:
-		return to == FSCK_DELETING || to == FSCK_UNLOCKING;
-	case FSCK_DELETING:
-	case FSCK_ASKING:
-	case FSCK_RENEWING:
-		return to == FSCK_ASKING || to == FSCK_RENEWING || to == FSCK_OPENING ||
-		       to == FSCK_LISTING || to == FSCK_SURVEYING || to == FSCK_UNLOCKING;
-	case FSCK_OPENING:
-		return to == FSCK_LISTING || to == FSCK_SURVEYING || to == FSCK_UNLOCKING;
-	case FSCK_LISTING:
-		return to == FSCK_SURVEYING || to == FSCK_UNLOCKING;
-	case FSCK_UNLOCKING:
-		return false;
-	}
-	return false;
-}
+#define MENDING                                                                                    \
+	(1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING | 1U << FSCK_LISTING |       \
+	    1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING)
+
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [FSCK_QUEUED] = 1U << FSCK_LOCKING,
+    [FSCK_LOCKING] = 1U << FSCK_SURVEYING,
+    [FSCK_SURVEYING] = 1U << FSCK_READING | 1U << FSCK_UNLOCKING,
+    [FSCK_READING] = 1U << FSCK_DECLARING | 1U << FSCK_UNLOCKING,
+    [FSCK_DECLARING] = 1U << FSCK_DELETING | 1U << FSCK_UNLOCKING,
+    [FSCK_DELETING] = MENDING,
+    [FSCK_ASKING] = MENDING,
+    [FSCK_RENEWING] = MENDING,
+    [FSCK_OPENING] = 1U << FSCK_LISTING | 1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING,
+    [FSCK_LISTING] = 1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING,
+    [FSCK_UNLOCKING] = 0,
+};
 
 static void
 fsck_set_state(struct fsck *fsck, enum fsck_state state)
 {
-	assert(change_is_allowed(fsck->state, state) && fsck->unanswered == 0);
+	assert((changes[fsck->state] & 1U << state) != 0 && fsck->unanswered == 0);
 	fsck->state = state;
 }
 

@@ -94,8 +94,9 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 }
 
 void
-hint_news(struct lock_engine *engine, const struct broker_line_event *event)
+hint_news(void *ctx, const struct broker_line_event *event)
 {
+	struct lock_engine *engine = ctx;
 	struct semaphore *semaphore;
 
 	HASH_FIND(by_line, engine->lines, event->queue, strlen(event->queue), semaphore);

@@ -10,8 +10,8 @@
 
 #include "daemon/lock/engine.h"
 
-/* The broker's event of a wait line. */
-void hint_news(struct lock_engine *engine, const struct broker_line_event *event);
+/* The broker's event of a wait line; ctx: the engine. */
+void hint_news(void *ctx, const struct broker_line_event *event);
 /* A hint; slot: from 1; 0 = of none in particular. */
 void hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot);
 

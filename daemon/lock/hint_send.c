@@ -92,21 +92,12 @@ on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t co
 	question_free(engine, question);
 }
 
-/* A slot that was taken out of service helps nobody, unless it has come back. */
-static void
-tell_if_there(struct lock_engine *engine, const struct hold *hold)
-{
-	struct hint_question *question = question_new(engine, hold->name, hold->slot, hold->slot);
-
-	probe_one(engine, queue_name_a(engine->settings.naming, hold->name, hold->slot),
-	    on_a_probed, question->id);
-}
-
 void
 hint_freed(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
+	const struct hint_question *question;
 
 	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
@@ -114,7 +105,10 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		tell_line(engine, hold->name, mutex, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:
-		tell_if_there(engine, hold);
+		/* A slot that was taken out of service helps nobody, unless it has come back. */
+		question = question_new(engine, hold->name, slot, slot);
+		probe_one(engine, queue_name_a(engine->settings.naming, hold->name, slot),
+		    on_a_probed, question->id);
 		break;
 	case HOLD_DROP_FOR_POLLERS:
 		FAULT(POLLERS_OVERHEARD,

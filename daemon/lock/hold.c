@@ -112,35 +112,24 @@ hold_count_on_link(const struct hold_table *table)
 	return HASH_CNT(by_id, table->by_id) - table->count[HOLD_SLOTLESS];
 }
 
-static bool
-change_is_allowed(enum hold_state from, enum hold_state to)
-{
-	switch (from) {
-	case HOLD_CLAIMING:
-		/* straight to HELD: a true mutex has no A to look at */
-		return to == HOLD_CHECKING || to == HOLD_HELD || to == HOLD_DROPPING;
-	case HOLD_CHECKING:
-		return to == HOLD_HELD || to == HOLD_DROPPING;
-	case HOLD_HELD:
-		return to == HOLD_RECLAIMING || to == HOLD_COUNTING || to == HOLD_PASSING ||
-		       to == HOLD_DROPPING;
-	case HOLD_COUNTING:
-		return to == HOLD_HELD || to == HOLD_PASSING || to == HOLD_DROPPING;
-	case HOLD_PASSING:
-		return to == HOLD_HELD || to == HOLD_DROPPING;
-	case HOLD_RECLAIMING:
-		return to == HOLD_HELD || to == HOLD_DROPPING;
-	case HOLD_DROPPING:
-	case HOLD_SLOTLESS:
-		return false;
-	}
-	return false;
-}
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [HOLD_CLAIMING] = 1U << HOLD_CHECKING | 1U << HOLD_HELD |
+		      1U << HOLD_DROPPING, /* a true mutex has no A to look at: straight to HELD */
+    [HOLD_CHECKING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
+    [HOLD_HELD] =
+	1U << HOLD_RECLAIMING | 1U << HOLD_COUNTING | 1U << HOLD_PASSING | 1U << HOLD_DROPPING,
+    [HOLD_COUNTING] = 1U << HOLD_HELD | 1U << HOLD_PASSING | 1U << HOLD_DROPPING,
+    [HOLD_PASSING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
+    [HOLD_RECLAIMING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
+    [HOLD_DROPPING] = 0,
+    [HOLD_SLOTLESS] = 0,
+};
 
 void
 hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state)
 {
-	assert(change_is_allowed(hold->state, state));
+	assert((changes[hold->state] & 1U << state) != 0);
 	table->count[hold->state]--;
 	table->count[state]++;
 	hold->state = state;

@@ -349,22 +349,17 @@ drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 	}
 }
 
-/* There is nothing to be deleted. */
-static void
-let_go(struct lock_engine *engine, struct hold *hold)
-{
-	engine->total.released++;
-	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-	registry_hold_end(engine, hold, false);
-}
-
 void
 keep_drop(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->state == HOLD_SLOTLESS)
-		let_go(engine, hold);
-	else
+	if (hold->state != HOLD_SLOTLESS) {
 		keep_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
+		return;
+	}
+	/* There is nothing to be deleted. */
+	engine->total.released++;
+	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+	registry_hold_end(engine, hold, false);
 }
 
 void

@@ -48,19 +48,12 @@ lease_is_good(const struct lock_engine *engine)
 	return engine->link == BROKER_UP && engine_now(engine) < lease_until(engine);
 }
 
-static bool
-change_is_allowed(enum lease_state from, enum lease_state to)
-{
-	switch (from) {
-	case LEASE_NONE:
-		return to == LEASE_GOOD;
-	case LEASE_GOOD:
-		return to == LEASE_SUSPECT || to == LEASE_NONE;
-	case LEASE_SUSPECT:
-		return to == LEASE_GOOD || to == LEASE_NONE;
-	}
-	return false;
-}
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [LEASE_NONE] = 1U << LEASE_GOOD,
+    [LEASE_GOOD] = 1U << LEASE_SUSPECT | 1U << LEASE_NONE,
+    [LEASE_SUSPECT] = 1U << LEASE_GOOD | 1U << LEASE_NONE,
+};
 
 /* Those who came while it was suspect were not told so, and are not told that it is over. */
 static void
@@ -113,7 +106,7 @@ lease_set_state(struct lock_engine *engine, enum lease_state state)
 {
 	enum lease_state old = engine->lease.state;
 
-	assert(change_is_allowed(old, state));
+	assert((changes[old] & 1U << state) != 0);
 	engine->lease.state = state;
 	if (state == LEASE_SUSPECT)
 		tell_holders(engine, LOCK_NOTICE_SUSPECT);

@@ -8,28 +8,18 @@
 
 /* ---- states ---- */
 
-static bool
-change_is_allowed(enum waiter_state from, enum waiter_state to)
-{
-	switch (from) {
-	case WAITER_BEHIND:
-	case WAITER_RESTING:
-		return to == WAITER_NEW;
-	case WAITER_NEW:
-		return to == WAITER_LOOKED || to == WAITER_WAITING || to == WAITER_CLAIMING;
-	case WAITER_LOOKED:
-		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_UNSEEN ||
-		       to == WAITER_CLAIMING || to == WAITER_RESTING || to == WAITER_BEHIND;
-	case WAITER_WAITING:
-		return to == WAITER_NEW || to == WAITER_CLAIMING || to == WAITER_BEHIND;
-	case WAITER_UNSEEN:
-		return to == WAITER_NEW || to == WAITER_WAITING || to == WAITER_CLAIMING;
-	case WAITER_CLAIMING:
-		return to == WAITER_NEW || to == WAITER_UNSEEN || to == WAITER_RESTING ||
-		       to == WAITER_WAITING;
-	}
-	return false;
-}
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [WAITER_BEHIND] = 1U << WAITER_NEW,
+    [WAITER_NEW] = 1U << WAITER_LOOKED | 1U << WAITER_WAITING | 1U << WAITER_CLAIMING,
+    [WAITER_LOOKED] = 1U << WAITER_NEW | 1U << WAITER_WAITING | 1U << WAITER_UNSEEN |
+		      1U << WAITER_CLAIMING | 1U << WAITER_RESTING | 1U << WAITER_BEHIND,
+    [WAITER_WAITING] = 1U << WAITER_NEW | 1U << WAITER_CLAIMING | 1U << WAITER_BEHIND,
+    [WAITER_UNSEEN] = 1U << WAITER_NEW | 1U << WAITER_WAITING | 1U << WAITER_CLAIMING,
+    [WAITER_CLAIMING] =
+	1U << WAITER_NEW | 1U << WAITER_UNSEEN | 1U << WAITER_RESTING | 1U << WAITER_WAITING,
+    [WAITER_RESTING] = 1U << WAITER_NEW,
+};
 
 /* ---- the tree ---- */
 
@@ -200,15 +190,6 @@ user_of(struct line *line, const struct waiter *waiter)
 	return user;
 }
 
-static void
-user_free(struct line_user *user)
-{
-	if (user->starved.listed)
-		TAILQ_REMOVE(&user->share->starved, &user->starved, of_line);
-	LIST_REMOVE(user, of_line);
-	free(user);
-}
-
 /* ---- the line ---- */
 
 void
@@ -226,8 +207,12 @@ line_leave(struct waiter *waiter)
 	user->root = take_out(user->root, waiter);
 	waiter->left = waiter->right = NULL;
 	waiter->user = NULL;
-	if (user->root == NULL)
-		user_free(user);
+	if (user->root != NULL)
+		return;
+	if (user->starved.listed)
+		TAILQ_REMOVE(&user->share->starved, &user->starved, of_line);
+	LIST_REMOVE(user, of_line);
+	free(user);
 }
 
 void
@@ -235,7 +220,7 @@ line_set_state(struct waiter *waiter, enum waiter_state state)
 {
 	struct waiter *root = waiter->user->root;
 
-	assert(change_is_allowed(waiter->state, state));
+	assert((changes[waiter->state] & 1U << state) != 0);
 	for (;;) {
 		root->below[waiter->state]--;
 		root->below[state]++;

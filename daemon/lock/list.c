@@ -103,24 +103,14 @@ count_busy(
 
 static void survey_rows(struct lock_engine *engine, struct listing *listing);
 
-static struct listing *
-listing_of_row(const struct lock_engine *engine, uint64_t id)
-{
-	struct listing *listing;
-
-	for (listing = engine->listings; listing != NULL; listing = listing->by_op.next) {
-		if (id >= listing->first && id - listing->first < listing->count)
-			return listing;
-	}
-	return NULL;
-}
-
 static void
 on_row(struct lock_engine *engine, uint64_t id, const struct survey *found)
 {
-	struct listing *listing = listing_of_row(engine, id);
+	struct listing *listing = engine->listings;
 	struct lock_row *row;
 
+	while (listing != NULL && (id < listing->first || id - listing->first >= listing->count))
+		listing = listing->by_op.next;
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	row = &listing->rows[id - listing->first];
@@ -224,16 +214,6 @@ explain(struct lock_engine *engine, struct listing *listing, struct lock_explana
 	finish(engine, listing, &answer);
 }
 
-static enum lock_verdict
-verdict_of(const struct survey *found, const struct lock_explanation *why)
-{
-	if (found->unlimited)
-		return LOCK_VERDICT_UNLIMITED;
-	if (found->slots == 0)
-		return found->gate ? LOCK_VERDICT_GATE : LOCK_VERDICT_NO_SUCH_LOCK;
-	return why->busy < why->slots ? LOCK_VERDICT_FREE : LOCK_VERDICT_FULL;
-}
-
 static const struct lock_explanation nothing_known = {
     .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .strays = -1};
 
@@ -254,7 +234,12 @@ on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
 		why.strays = 0;
 		for (int slot = found->slots + 1; slot <= found->seen; slot++)
 			why.strays += found->a[slot - 1] == BROKER_OK;
-		why.verdict = verdict_of(found, &why);
+		if (found->unlimited)
+			why.verdict = LOCK_VERDICT_UNLIMITED;
+		else if (found->slots > 0)
+			why.verdict = why.busy < why.slots ? LOCK_VERDICT_FREE : LOCK_VERDICT_FULL;
+		else
+			why.verdict = found->gate ? LOCK_VERDICT_GATE : LOCK_VERDICT_NO_SUCH_LOCK;
 	}
 	explain(engine, listing, &why);
 }
@@ -321,18 +306,6 @@ lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 		    on_mutex_probed, listing->op);
 }
 
-/*
- * Whether the true mutex is taken. Where its queue is the administration mutex, too, it is a semaphore's when
- * there is one.
- */
-static bool
-mutex_is_taken(
-    const struct lock_engine *engine, const struct listing *listing, const struct survey *found)
-{
-	return listing->mutex_is_there &&
-	       !(queue_naming_mutex_is_admin(engine->settings.naming) && survey_exists(found));
-}
-
 static void
 refuse_unknown(struct lock_engine *engine, struct listing *listing)
 {
@@ -358,7 +331,9 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
 	answer = engine_refusal(survey_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 	answer.slots = survey_size(found);
 	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
-	if (mutex_is_taken(engine, listing, found))
+	/* Where that queue is the administration mutex, too, it is a semaphore's when there is one. */
+	if (listing->mutex_is_there &&
+	    !(queue_naming_mutex_is_admin(engine->settings.naming) && survey_exists(found)))
 		busy[answer.held_count++] = 0;
 	for (int slot = 1; slot <= found->slots; slot++) {
 		if (is_taken(engine, listing->name, slot, found->b[slot - 1]))

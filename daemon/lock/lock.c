@@ -33,19 +33,11 @@
 /* ---- the broker's events ---- */
 
 static void
-tell_all_peers(struct lock_engine *engine, enum broker_state state, const char *why)
-{
-	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
-	struct lock_peer *peer, *next;
-
-	HASH_ITER (by_id, engine->peers, peer, next)
-		engine_notice(engine, peer->id, &notice);
-}
-
-static void
 on_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
 {
 	struct lock_engine *engine = ctx;
+	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
+	struct lock_peer *peer, *next;
 
 	if (link != BROKER_HOLD) {
 		/* What was asked on the side link has been answered one by one. */
@@ -56,7 +48,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 		return;
 	}
 	engine->link = state;
-	tell_all_peers(engine, state, why);
+	HASH_ITER (by_id, engine->peers, peer, next)
+		engine_notice(engine, peer->id, &notice);
 	if (state != BROKER_UP)
 		keep_link_died(engine, why);
 	acquire_link_changed(engine, why);
@@ -92,18 +85,6 @@ serve_poked(void *ctx, uint64_t id)
 		TAILQ_REMOVE(&poked, semaphore, of_poked);
 		serve_line(engine, semaphore);
 	}
-}
-
-static void
-on_watch(void *ctx, const char *queue, enum broker_news news)
-{
-	watch_news(ctx, queue, news);
-}
-
-static void
-on_line(void *ctx, const struct broker_line_event *event)
-{
-	hint_news(ctx, event);
 }
 
 static void
@@ -152,10 +133,10 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .lane_closed = on_lane_closed,
-				      .watch = on_watch,
+				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
-				      .line = on_line,
+				      .line = hint_news,
 				      .ctx = engine});
 	return engine;
 }

@@ -37,27 +37,19 @@ struct mutex {
 	UT_hash_handle by_queue, by_id;
 };
 
-static bool
-change_is_allowed(enum mutex_state from, enum mutex_state to)
-{
-	switch (from) {
-	case MUTEX_CLAIMING:
-		return true; /* to itself: for the next in line */
-	case MUTEX_BUSY:
-		return to == MUTEX_CLAIMING;
-	case MUTEX_OWNED:
-		return to == MUTEX_DROPPING ||
-		       to == MUTEX_CLAIMING; /* CLAIMING: lost, for the next */
-	case MUTEX_DROPPING:
-		return to == MUTEX_CLAIMING;
-	}
-	return false;
-}
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [MUTEX_CLAIMING] = 1U << MUTEX_CLAIMING | 1U << MUTEX_BUSY | 1U << MUTEX_OWNED |
+		       1U << MUTEX_DROPPING, /* itself: for the next in line */
+    [MUTEX_BUSY] = 1U << MUTEX_CLAIMING,
+    [MUTEX_OWNED] = 1U << MUTEX_DROPPING | 1U << MUTEX_CLAIMING, /* CLAIMING: lost, for the next */
+    [MUTEX_DROPPING] = 1U << MUTEX_CLAIMING,
+};
 
 static void
 mutex_set_state(struct mutex *mutex, enum mutex_state state)
 {
-	assert(change_is_allowed(mutex->state, state));
+	assert((changes[mutex->state] & 1U << state) != 0);
 	mutex->state = state;
 }
 
@@ -126,19 +118,6 @@ blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 		snprintf(op->words, sizeof(op->words),
 		    "another administrator is at work on it: %s, for peer %llu of this daemon",
 		    owner->order.what, (unsigned long long)other->peer);
-}
-
-/* Its own work begins: from now on it is late for the broker's sake. */
-static void
-unblame(struct lock_engine *engine, uint64_t id)
-{
-	struct op *op = engine_op_find(engine, id);
-
-	if (op == NULL)
-		return;
-	op->late = REASON_BROKER_UNAVAILABLE;
-	op->late_text = NULL;
-	engine_op_progress(engine, op);
 }
 
 static void on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply);
@@ -250,6 +229,8 @@ take_first(struct mutex *mutex)
 static void
 claim_won(struct lock_engine *engine, struct mutex *mutex)
 {
+	struct op *op;
+
 	mutex->owner = take_first(mutex);
 	if (mutex->owner == NULL) {
 		mutex_set_state(mutex, MUTEX_DROPPING); /* nobody wants it any more */
@@ -257,7 +238,13 @@ claim_won(struct lock_engine *engine, struct mutex *mutex)
 		return;
 	}
 	mutex_set_state(mutex, MUTEX_OWNED);
-	unblame(engine, mutex->owner->order.id);
+	/* Its own work begins: from now on it is late for the broker's sake. */
+	op = engine_op_find(engine, mutex->owner->order.id);
+	if (op != NULL) {
+		op->late = REASON_BROKER_UNAVAILABLE;
+		op->late_text = NULL;
+		engine_op_progress(engine, op);
+	}
 	mutex->owner->order.told(engine, mutex->owner->order.id, MUTEX_HELD, REASON_NONE, NULL);
 }
 

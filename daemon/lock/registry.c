@@ -311,31 +311,26 @@ registry_is_reserved(
 	return hold_find_queue(&engine->holds, b.text) != NULL;
 }
 
-/*
- * Nobody has had it: it was claimed, and A was not there. What was known of the name was forgotten for that
- * before B was deleted (claim.c, acquire.c). The delete is no news; where nothing can be seen it would lead
- * to the next claim.
- */
-static bool
-was_in_vain(const struct hold *hold)
-{
-	FAULT(CLAIMED_IN_VAIN_AGAIN, return false);
-	return hold->ours_since == 0;
-}
-
 static void
 let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	/*
+	 * Nobody has had it: it was claimed, and A was not there. What was known of the name was forgotten for
+	 * that before B was deleted (claim.c). The delete is no news; where nothing can be seen it would lead to
+	 * the next claim.
+	 */
+	bool in_vain = hold->ours_since == 0;
 
+	FAULT(CLAIMED_IN_VAIN_AGAIN, in_vain = false);
 	if (semaphore == NULL)
 		return;
 	semaphore_saw_slot(semaphore, slot,
 	    !free_now || hold->drop == HOLD_DROP_NO_SLOT || withheld_has(semaphore, slot));
 	/* A was seen gone: it is looked for before anybody claims it. */
-	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !was_in_vain(hold)) {
+	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !in_vain) {
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->reprobe);
 	}

@@ -84,18 +84,6 @@ is_counted(const struct lock_engine *engine, const struct hold *hold)
 	return hold->others_at != 0 && engine_now(engine) - hold->others_at < FRESH;
 }
 
-/* The answer is awaited; asked ahead, it may be on its way. */
-static void
-wait_for_count(struct lock_engine *engine, struct hold *hold)
-{
-	if (hold->others_asked == 0 || hold->others_at != 0)
-		count(engine, hold);
-	hold_set_state(&engine->holds, hold, HOLD_COUNTING);
-	timers_cancel(engine->timers, &hold->timer);
-	timer_init(&hold->timer, count_late, engine, hold->id);
-	timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
-}
-
 /* ---- passing it on ---- */
 
 static void
@@ -213,7 +201,13 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		return;
 	}
 	if (in_a_row && hint_can_be_heard(engine) && !is_counted(engine, hold)) {
-		wait_for_count(engine, hold);
+		/* The answer is awaited; asked ahead, it may be on its way. */
+		if (hold->others_asked == 0 || hold->others_at != 0)
+			count(engine, hold);
+		hold_set_state(&engine->holds, hold, HOLD_COUNTING);
+		timers_cancel(engine->timers, &hold->timer);
+		timer_init(&hold->timer, count_late, engine, hold->id);
+		timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
 		return;
 	}
 	FAULT(PASSED_FOR_EVER, hold->others = 0);

@@ -214,14 +214,6 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* ---- where nothing can be seen ---- */
 
-static bool
-is_claiming_unseen(const struct lock_engine *engine, const struct semaphore *semaphore)
-{
-	const struct waiter *waiter = engine_waiter_find(engine, semaphore->look.claimer);
-
-	return waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0;
-}
-
 /*
  * All slots have been tried, or nobody is left who wants one and has a channel for it. Whoever has none is
  * not woken for this: a claim in vain takes a channel and gives it back, by which names would wake each
@@ -265,7 +257,10 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 
 	if (semaphore->look.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
 		semaphore->look.direct = 1; /* what was tried before is old news */
-	while (semaphore->look.direct != 0 && !is_claiming_unseen(engine, semaphore)) {
+	while (semaphore->look.direct != 0) {
+		waiter = engine_waiter_find(engine, semaphore->look.claimer);
+		if (waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0)
+			return true;
 		waiter =
 		    channels_are_left(engine) ? line_first_able(&semaphore->line, who, NULL) : NULL;
 		slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
@@ -313,16 +308,6 @@ claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 		else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1)
 			return; /* where this one finds none, nobody does */
 	}
-}
-
-static void
-claim_what_is_free(struct lock_engine *engine, struct semaphore *semaphore)
-{
-	unsigned who = served_by_knowledge(engine, semaphore);
-
-	claim_for(engine, semaphore, who);
-	if (semaphore_has_free(semaphore))
-		channels_starve(engine, semaphore, who);
 }
 
 static void
@@ -433,7 +418,11 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 static void
 move(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	claim_what_is_free(engine, semaphore);
+	unsigned who = served_by_knowledge(engine, semaphore);
+
+	claim_for(engine, semaphore, who);
+	if (semaphore_has_free(semaphore))
+		channels_starve(engine, semaphore, who);
 	switch (semaphore->look.state) {
 	case LOOK_PROBING:
 		return;

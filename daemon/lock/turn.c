@@ -30,20 +30,6 @@ turn_line_find(const struct lock_engine *engine, uint64_t peer, const char *name
 	return line;
 }
 
-static struct turn_line *
-turn_line_get(struct lock_engine *engine, uint64_t peer, const char *name)
-{
-	struct turn_line *line = turn_line_find(engine, peer, name);
-
-	if (line == NULL) {
-		line = mem_alloc(sizeof(*line));
-		line->key = key_of(peer, name);
-		TAILQ_INIT(&line->turns);
-		HASH_ADD_KEYPTR(by_key, engine->turns, line->key, strlen(line->key), line);
-	}
-	return line;
-}
-
 static void
 turn_line_free(struct lock_engine *engine, struct turn_line *line)
 {
@@ -55,11 +41,18 @@ turn_line_free(struct lock_engine *engine, struct turn_line *line)
 bool
 turn_take(struct lock_engine *engine, struct turn *turn, uint64_t peer, const char *name)
 {
+	struct turn_line *line = turn_line_find(engine, peer, name);
 	const struct turn *other;
 	struct op *op;
 	bool waits = false;
 
-	turn->line = turn_line_get(engine, peer, name);
+	if (line == NULL) {
+		line = mem_alloc(sizeof(*line));
+		line->key = key_of(peer, name);
+		TAILQ_INIT(&line->turns);
+		HASH_ADD_KEYPTR(by_key, engine->turns, line->key, strlen(line->key), line);
+	}
+	turn->line = line;
 	TAILQ_FOREACH (other, &turn->line->turns, of_line)
 		waits |= other->work == TURN_CHANGES || turn->work == TURN_CHANGES;
 	TAILQ_INSERT_TAIL(&turn->line->turns, turn, of_line);

@@ -75,34 +75,23 @@ verify_set_state(struct verify *verify, enum verify_state state)
 	verify->state = state;
 }
 
-/* Those that were answered by their deadline go: on a stuck channel nothing else would end them. */
-static void
-verify_forget_answered(const struct lock_engine *engine, struct verify *verify)
-{
-	size_t count = verify->count;
-
-	verify->count = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (engine_op_find(engine, verify->ops[i]) != NULL)
-			verify->ops[verify->count++] = verify->ops[i];
-	}
-}
-
-static void
-make_room(const struct lock_engine *engine, struct verify *verify)
-{
-	verify_forget_answered(engine, verify);
-	if (verify->count < verify->room / 2)
-		return;
-	verify->room = verify->room == 0 ? 1 : 2 * verify->room;
-	verify->ops = mem_grow(verify->ops, verify->room, sizeof(*verify->ops));
-}
-
 static void
 verify_add(const struct lock_engine *engine, struct verify *verify, uint64_t op)
 {
-	if (verify->count == verify->room)
-		make_room(engine, verify);
+	size_t count = verify->count;
+
+	if (count == verify->room) {
+		/* Those that were answered by their deadline go: on a stuck channel nothing else would end them. */
+		verify->count = 0;
+		for (size_t i = 0; i < count; i++) {
+			if (engine_op_find(engine, verify->ops[i]) != NULL)
+				verify->ops[verify->count++] = verify->ops[i];
+		}
+		if (verify->count >= verify->room / 2) {
+			verify->room = verify->room == 0 ? 1 : 2 * verify->room;
+			verify->ops = mem_grow(verify->ops, verify->room, sizeof(*verify->ops));
+		}
+	}
 	verify->ops[verify->count++] = op;
 }
 

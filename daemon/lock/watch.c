@@ -88,8 +88,9 @@ watch_start(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-watch_news(struct lock_engine *engine, const char *queue, enum broker_news news)
+watch_news(void *ctx, const char *queue, enum broker_news news)
 {
+	struct lock_engine *engine = ctx;
 	struct hold *hold;
 
 	HASH_FIND(by_watch, engine->watched, queue, strlen(queue), hold);

@@ -15,7 +15,7 @@
 
 /* The hold was granted just now. A true mutex has no A. The watch ends with registry_hold_unwatch(). */
 void watch_start(struct lock_engine *engine, struct hold *hold);
-/* The broker's event. */
-void watch_news(struct lock_engine *engine, const char *queue, enum broker_news news);
+/* The broker's event; ctx: the engine. */
+void watch_news(void *ctx, const char *queue, enum broker_news news);
 
 #endif
