@@ -72,14 +72,7 @@ static const char ascending_warning[] = "in ascending order: had it failed halfw
 					"above would have stayed, and their holders "
 					"with them, until somebody removes them (overshoot)";
 
-static struct admin *
-admin_find(const struct lock_engine *engine, uint64_t op)
-{
-	struct admin *admin;
-
-	HASH_FIND(by_op, engine->admins, &op, sizeof(op), admin);
-	return admin;
-}
+ENGINE_FIND(admin_find, struct admin, admins, by_op)
 
 /* From each state, those that may be next. */
 static const unsigned changes[] = {

@@ -224,22 +224,6 @@ plan_create(struct plan *plan, const struct plan_order *order, const struct plan
 
 /* ---- resize ---- */
 
-/* What is asked relative to the size becomes a size, which a second run can be asked for. */
-static int
-resize_target(const struct plan_order *order, const struct plan_found *found)
-{
-	switch (order->by) {
-	case PLAN_TO:
-		return order->slots;
-	case PLAN_ADD:
-		return order->slots > INT_MAX - found->slots ? INT_MAX
-							     : found->slots + order->slots;
-	case PLAN_REMOVE:
-		return order->slots > found->slots ? 0 : found->slots - order->slots;
-	}
-	abort();
-}
-
 static void
 plan_resize(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
@@ -254,7 +238,12 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited: say a number of slots");
 		return;
 	}
-	plan->target = resize_target(order, found);
+	/* What is asked relative to the size becomes a size, which a second run can be asked for. */
+	if (order->by == PLAN_ADD)
+		plan->target =
+		    order->slots > INT_MAX - found->slots ? INT_MAX : found->slots + order->slots;
+	else if (order->by == PLAN_REMOVE)
+		plan->target = order->slots > found->slots ? 0 : found->slots - order->slots;
 	if (plan->target > order->most) {
 		refuse(plan, REASON_INVALID_PARAMS, "that makes %d, and there may be %d",
 		    plan->target, order->most);

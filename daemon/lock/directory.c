@@ -32,14 +32,7 @@ struct directory {
 	UT_hash_handle by_id;
 };
 
-static struct directory *
-directory_find(const struct lock_engine *engine, uint64_t id)
-{
-	struct directory *directory;
-
-	HASH_FIND(by_id, engine->directories, &id, sizeof(id), directory);
-	return directory;
-}
+ENGINE_FIND(directory_find, struct directory, directories, by_id)
 
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
@@ -138,16 +131,6 @@ finish(
 	tell(engine, directory, REASON_NONE, NULL, names, count);
 }
 
-static bool
-is_among(const char *name, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(names[i], name) == 0)
-			return true;
-	}
-	return false;
-}
-
 static int
 compare(const void *a, const void *b)
 {
@@ -200,6 +183,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	struct directory *directory = directory_find(engine, id);
 	struct queue_name queue = queue_name_directory(engine->settings.naming);
 	struct lock_answer unknown = engine_refusal_unknown(engine, reply->text);
+	bool found = false;
 
 	if (directory == NULL)
 		return; /* the mutex went with the link */
@@ -215,12 +199,13 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 		refuse(engine, directory, unknown.reason, unknown.text);
 		return;
 	}
+	for (size_t i = 0; directory->work == DIRECTORY_ENTER && i < count && !found; i++)
+		found = strcmp(names[i], directory->name) == 0;
 	if (directory->work == DIRECTORY_READ) {
 		finish_read(engine, directory, names, count);
 	} else if (directory->done == NULL) {
 		finish(engine, directory, NULL, 0); /* nobody waits for it: nothing more is done */
-	} else if (directory->state == DIRECTORY_READING &&
-		   !is_among(directory->name, names, count)) {
+	} else if (directory->state == DIRECTORY_READING && !found) {
 		directory_set_state(directory, DIRECTORY_ENTERING);
 		broker_directory_enter(engine->broker, queue.text, directory->name,
 		    (struct broker_names_done){on_answer, engine, id});

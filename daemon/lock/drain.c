@@ -64,14 +64,7 @@ struct drain {
 /* Until the second look at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
 #define REST_RECLAIMED (100 * NSEC_PER_MSEC)
 
-static struct drain *
-drain_find(const struct lock_engine *engine, uint64_t id)
-{
-	struct drain *drain;
-
-	HASH_FIND(by_id, engine->drains, &id, sizeof(id), drain);
-	return drain;
-}
+ENGINE_FIND(drain_find, struct drain, drains, by_id)
 
 static void
 drain_free(struct lock_engine *engine, struct drain *drain)
@@ -288,14 +281,6 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 	timers_set(engine->timers, &drain->awaited.rest, engine_now(engine) + ns);
 }
 
-/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
-static bool
-is_over(const struct drain *drain)
-{
-	return drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD
-					  : drain->left_count == 0;
-}
-
 static void
 look_is_done(struct lock_engine *engine, struct drain *drain)
 {
@@ -304,7 +289,8 @@ look_is_done(struct lock_engine *engine, struct drain *drain)
 
 	confirms = drain->kind != DRAIN_TAKEN && sort_out(drain) > 0;
 	broker_get_info(engine->broker, &info);
-	if (is_over(drain))
+	/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
+	if (drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD : drain->left_count == 0)
 		finish_done(engine, drain);
 	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
 		finish_unknown(engine, drain);

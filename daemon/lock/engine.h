@@ -103,6 +103,16 @@ struct lock_engine {
 	struct lock_counts total; /* the counters of the past; the present is counted */
 };
 
+/* Defines type *name(engine, id): what is in that table of the engine under that number, or NULL. */
+#define ENGINE_FIND(name, type, table, handle)                                                     \
+	static type *name(const struct lock_engine *engine, uint64_t id)                           \
+	{                                                                                          \
+		type *found;                                                                       \
+                                                                                                   \
+		HASH_FIND(handle, engine->table, &id, sizeof(id), found);                          \
+		return found;                                                                      \
+	}
+
 /* A number never given before. */
 uint64_t engine_id(struct lock_engine *engine);
 int64_t engine_now(const struct lock_engine *engine);

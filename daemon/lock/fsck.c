@@ -47,14 +47,7 @@ struct fsck {
 	UT_hash_handle by_op;
 };
 
-static struct fsck *
-fsck_find(const struct lock_engine *engine, uint64_t op)
-{
-	struct fsck *fsck;
-
-	HASH_FIND(by_op, engine->fscks, &op, sizeof(op), fsck);
-	return fsck;
-}
+ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
 #define MENDING                                                                                    \
 	(1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING | 1U << FSCK_LISTING |       \
@@ -402,14 +395,6 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
 }
 
-static void
-begin_mending(struct lock_engine *engine, struct fsck *fsck)
-{
-	fsck_set_state(fsck, FSCK_DELETING);
-	fsck->slot = fsck_seen_highest(&fsck->seen);
-	delete_next(engine, fsck);
-}
-
 /* ---- a look ---- */
 
 /* Before mending, nothing was changed; after it, all was. */
@@ -452,10 +437,13 @@ looked(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->findings = now;
-	if (fsck->repair && fsck_findings_mendable(&fsck->findings))
-		begin_mending(engine, fsck);
-	else
+	if (!fsck->repair || !fsck_findings_mendable(&fsck->findings)) {
 		report(engine, fsck);
+		return;
+	}
+	fsck_set_state(fsck, FSCK_DELETING);
+	fsck->slot = fsck_seen_highest(&fsck->seen);
+	delete_next(engine, fsck);
 }
 
 /* ---- how each slot was declared ---- */
@@ -532,15 +520,6 @@ declare_more(struct lock_engine *engine, struct fsck *fsck)
 		looked(engine, fsck);
 }
 
-static void
-begin_declaring(struct lock_engine *engine, struct fsck *fsck)
-{
-	fsck_set_state(fsck, FSCK_DECLARING);
-	fsck->slot = 1;
-	fsck->window = MUTEX_DECLARES_MOST;
-	declare_more(engine, fsck);
-}
-
 /* ---- a look, from the beginning ---- */
 
 static void
@@ -558,7 +537,10 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 	for (size_t i = 0; i < count && !fsck->seen.listed; i++)
 		fsck->seen.listed = strcmp(names[i], fsck->name) == 0;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	begin_declaring(engine, fsck);
+	fsck_set_state(fsck, FSCK_DECLARING);
+	fsck->slot = 1;
+	fsck->window = MUTEX_DECLARES_MOST;
+	declare_more(engine, fsck);
 }
 
 static void

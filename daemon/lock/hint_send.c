@@ -50,14 +50,7 @@ question_free(struct lock_engine *engine, struct hint_question *question)
 	free(question);
 }
 
-static struct hint_question *
-question_find(const struct lock_engine *engine, uint64_t id)
-{
-	struct hint_question *question;
-
-	HASH_FIND(by_id, engine->hint_questions, &id, sizeof(id), question);
-	return question;
-}
+ENGINE_FIND(question_find, struct hint_question, hint_questions, by_id)
 
 /* ---- a slot is freed ---- */
 

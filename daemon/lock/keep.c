@@ -26,6 +26,8 @@ static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
 static void send_recheck(struct lock_engine *engine, struct hold *hold);
 static void send_reclaim(struct lock_engine *engine, struct hold *hold);
 static void drop_timer_fired(struct lock_engine *engine, struct hold *hold);
+static void vanish(struct lock_engine *engine, struct hold *hold);
+static void lose(struct lock_engine *engine, struct hold *hold, const char *why);
 
 static void
 timer_fired(void *ctx, uint64_t id)
@@ -114,11 +116,11 @@ keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct brok
 		if (passing)
 			keep_drop(engine, hold);
 		else
-			keep_b_vanished(engine, hold);
+			vanish(engine, hold);
 		break;
 	case BROKER_LOCKED:
 		FAULT(RECHECK_405_IGNORED, break);
-		keep_lost(engine, hold, "the slot's queue belongs to another connection");
+		lose(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_OK:
 	case BROKER_REFUSED:
@@ -173,11 +175,11 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		keep_start(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		keep_lost(engine, hold, "the slot's queue vanished and somebody else took it");
+		lose(engine, hold, "the slot's queue vanished and somebody else took it");
 		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
-		keep_lost(engine, hold, reply->text);
+		lose(engine, hold, reply->text);
 		break;
 	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
 	case BROKER_UNKNOWN:
@@ -198,8 +200,9 @@ send_reclaim(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_reclaimed, engine, hold->id});
 }
 
-void
-keep_b_vanished(struct lock_engine *engine, struct hold *hold)
+/* B was answered 404: it is claimed again under the same reservation, or the hold is lost. */
+static void
+vanish(struct lock_engine *engine, struct hold *hold)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_VANISHED,
 	    .lock = hold->lock,
@@ -292,7 +295,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		registry_hold_end(engine, hold, true);
 		break;
 	case BROKER_LOCKED:
-		keep_lost(engine, hold, "the slot's queue belongs to another connection");
+		lose(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_REFUSED:
 		/* The slot stays reserved: B is there until the link dies or we may delete it. */
@@ -382,8 +385,12 @@ keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 
 /* ---- the end: lost ---- */
 
-void
-keep_lost(struct lock_engine *engine, struct hold *hold, const char *why)
+/*
+ * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends
+ * it and tells its peer, or answers the release that was waiting for delete-ok.
+ */
+static void
+lose(struct lock_engine *engine, struct hold *hold, const char *why)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
 	    .lock = hold->lock,
@@ -422,10 +429,10 @@ keep_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 		case HOLD_COUNTING:
 		case HOLD_PASSING:
 		case HOLD_DROPPING:
-			keep_lost(engine, hold, why);
+			lose(engine, hold, why);
 			break;
 		case HOLD_SLOTLESS:
-			FAULT(SLOTLESS_HAS_LINK, keep_lost(engine, hold, why));
+			FAULT(SLOTLESS_HAS_LINK, lose(engine, hold, why));
 			break;
 		}
 	}
@@ -463,7 +470,7 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		start_drop(engine, hold);
 		break;
 	case HOLD_HELD:
-		FAULT(LANE_DEATH_IS_LOSS, keep_lost(engine, hold, ""));
+		FAULT(LANE_DEATH_IS_LOSS, lose(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:

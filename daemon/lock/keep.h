@@ -19,8 +19,6 @@ uint64_t keep_lane(struct lock_engine *engine, struct hold *hold);
 /* What a look at B found, whoever looked; hold: NULL when it is gone by now. */
 void keep_b_answered(
     struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply);
-/* B was answered 404: it is claimed again under the same reservation, or the hold is lost. */
-void keep_b_vanished(struct lock_engine *engine, struct hold *hold);
 /* A was answered 404: the mark, and the notice to the peer, once (invariant 5). */
 void keep_revoke(struct lock_engine *engine, struct hold *hold);
 /*
@@ -30,11 +28,6 @@ void keep_revoke(struct lock_engine *engine, struct hold *hold);
 void keep_drop(struct lock_engine *engine, struct hold *hold);
 /* The same as keep_drop(), for another reason than that nobody here has it any more. */
 void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
-/*
- * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends
- * it and tells its peer, or answers the release that was waiting for delete-ok.
- */
-void keep_lost(struct lock_engine *engine, struct hold *hold, const char *why);
 /* The lane died (after the answers to all that was asked on it): what was owed is sent on a new one. */
 void keep_lane_closed(struct lock_engine *engine, uint64_t lane);
 /* The link is to be made anew: what a peer has on it is lost now; else all that is on it. */

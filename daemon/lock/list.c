@@ -25,14 +25,7 @@ struct listing {
 	UT_hash_handle by_op;
 };
 
-static struct listing *
-listing_find(const struct lock_engine *engine, uint64_t op)
-{
-	struct listing *listing;
-
-	HASH_FIND(by_op, engine->listings, &op, sizeof(op), listing);
-	return listing;
-}
+ENGINE_FIND(listing_find, struct listing, listings, by_op)
 
 static void
 listing_free(struct lock_engine *engine, struct listing *listing)

@@ -53,14 +53,7 @@ mutex_set_state(struct mutex *mutex, enum mutex_state state)
 	mutex->state = state;
 }
 
-static struct mutex_taker *
-taker_find(const struct lock_engine *engine, uint64_t id)
-{
-	struct mutex_taker *taker;
-
-	HASH_FIND(by_id, engine->mutex_takers, &id, sizeof(id), taker);
-	return taker;
-}
+ENGINE_FIND(taker_find, struct mutex_taker, mutex_takers, by_id)
 
 /* It is in no line, and owns nothing. */
 static void
@@ -70,14 +63,7 @@ taker_free(struct lock_engine *engine, struct mutex_taker *taker)
 	free(taker);
 }
 
-static struct mutex *
-mutex_find(const struct lock_engine *engine, uint64_t id)
-{
-	struct mutex *mutex;
-
-	HASH_FIND(by_id, engine->mutexes, &id, sizeof(id), mutex);
-	return mutex;
-}
+ENGINE_FIND(mutex_find, struct mutex, mutexes, by_id)
 
 static void
 lane_put(struct lock_engine *engine, struct mutex *mutex)
@@ -280,18 +266,6 @@ lane_alone_died(const struct lock_engine *engine, enum broker_answer answer)
 	return answer == BROKER_SKIPPED || (answer == BROKER_UNKNOWN && info.side == BROKER_UP);
 }
 
-/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it any more. */
-static void
-claim_unheard(struct lock_engine *engine, struct mutex *mutex)
-{
-	if (!TAILQ_EMPTY(&mutex->line)) {
-		claim_lost(engine, mutex);
-		return;
-	}
-	mutex_set_state(mutex, MUTEX_DROPPING);
-	send_drop(engine, mutex);
-}
-
 static void
 on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -318,10 +292,15 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
-		if (lane_alone_died(engine, reply->answer))
-			claim_unheard(engine, mutex);
-		else
+		/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it. */
+		if (!lane_alone_died(engine, reply->answer)) {
 			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
+		} else if (!TAILQ_EMPTY(&mutex->line)) {
+			claim_lost(engine, mutex);
+		} else {
+			mutex_set_state(mutex, MUTEX_DROPPING);
+			send_drop(engine, mutex);
+		}
 		break;
 	}
 }

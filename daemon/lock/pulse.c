@@ -62,42 +62,33 @@ next_in_rotation(struct lock_engine *engine)
 	return next;
 }
 
-static bool
-is_stuck(const struct lock_engine *engine, const struct hold *hold)
-{
-	return hold->asked != 0 && hold->asked <= engine_now(engine) - 2 * lease_heartbeat(engine);
-}
-
 /*
  * A claim or a delete may be performed late, or its channel be stuck: while nobody can tell, its slot
  * stays reserved (the in-flight rule), and only the end of the link clears that up. Locks that are held
- * are worth more than a slot that cannot be had: the link is ended for it only when nothing is held.
+ * are worth more than a slot that cannot be had: the link is ended for it only when nothing is held. Else it is
+ * told: nobody waits for the answer any more, but an operator may want to know why the slot is not to be had.
  */
 static bool
-is_stuck_for_nothing(const struct lock_engine *engine)
+is_stuck_for_nothing(struct lock_engine *engine)
 {
-	if (is_needed(engine))
-		return false;
-	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (is_stuck(engine, hold))
-			return true;
-	}
-	return false;
-}
+	int64_t long_ago = engine_now(engine) - 2 * lease_heartbeat(engine);
+	bool needed = is_needed(engine);
 
-/* Nobody waits for the answer any more; an operator may want to know why the slot is not to be had. */
-static void
-tell_stuck(struct lock_engine *engine)
-{
+	FAULT(STUCK_LANE_IGNORED, needed = true);
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		const struct lock_notice notice = {
 		    .kind = LOCK_NOTICE_STUCK, .name = hold->name, .slot = hold->slot};
 
-		if (hold->peer != 0 || hold->stuck || !is_stuck(engine, hold))
+		if (hold->asked == 0 || hold->asked > long_ago)
+			continue;
+		if (!needed)
+			return true;
+		if (hold->peer != 0 || hold->stuck)
 			continue;
 		hold->stuck = true;
 		engine_notice(engine, 0, &notice);
 	}
+	return false;
 }
 
 static void
@@ -105,19 +96,15 @@ pulse_due(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold;
-	bool stuck;
 
 	(void)id;
 	if (hold_count_on_link(&engine->holds) == 0 || engine->link != BROKER_UP)
 		return;
 	schedule_pulse(engine);
-	stuck = is_stuck_for_nothing(engine);
-	FAULT(STUCK_LANE_IGNORED, stuck = false);
-	if (stuck) {
+	if (is_stuck_for_nothing(engine)) {
 		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
 	}
-	tell_stuck(engine);
 	hold = next_in_rotation(engine);
 	if (hold == NULL)
 		return;

@@ -215,36 +215,6 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 /* ---- where nothing can be seen ---- */
 
 /*
- * All slots have been tried, or nobody is left who wants one and has a channel for it. Whoever has none is
- * not woken for this: a claim in vain takes a channel and gives it back, by which names would wake each
- * other on and on.
- */
-static void
-end_unseen(struct lock_engine *engine, struct semaphore *semaphore)
-{
-	struct waiter *waiter;
-
-	semaphore->look.direct = 0;
-	while ((waiter = line_first(&semaphore->line, UNSEEN)) != NULL)
-		find_nothing(engine, waiter);
-}
-
-static void
-claim_next_unseen(struct lock_engine *engine, struct waiter *waiter, int slot)
-{
-	struct look *look = &waiter->semaphore->look;
-	uint64_t id = waiter->id;
-
-	look->direct = slot + 1;
-	claim_start(engine, waiter, slot);
-	waiter = engine_waiter_find(engine, id);
-	if (waiter == NULL || waiter->state != WAITER_CLAIMING)
-		return; /* its peer has no room, or there is no channel */
-	look->claimer = id;
-	waiter->direct = slot;
-}
-
-/*
  * Claims the next slot for the first in the line who can use it. True: an answer is awaited, and until
  * all slots have been tried nobody is looked for in another way.
  */
@@ -253,6 +223,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	unsigned who = UNSEEN | LINE_OF(WAITER_WAITING);
 	struct waiter *waiter;
+	uint64_t id;
 	int slot;
 
 	if (semaphore->look.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
@@ -269,12 +240,27 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 			waiter = line_next_able(&semaphore->line, waiter, who, NULL);
 			slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
 		}
-		if (slot != 0)
-			claim_next_unseen(engine, waiter, slot);
-		else
-			end_unseen(engine, semaphore);
+		if (slot != 0) {
+			id = waiter->id;
+			semaphore->look.direct = slot + 1;
+			claim_start(engine, waiter, slot);
+			waiter = engine_waiter_find(engine, id);
+			if (waiter == NULL || waiter->state != WAITER_CLAIMING)
+				continue; /* its peer has no room, or there is no channel */
+			semaphore->look.claimer = id;
+			waiter->direct = slot;
+			return true;
+		}
+		/*
+		 * All slots have been tried, or nobody is left who wants one and has a channel for it. Whoever
+		 * has none is not woken for this: a claim in vain takes a channel and gives it back, by which
+		 * names would wake each other on and on.
+		 */
+		semaphore->look.direct = 0;
+		while ((waiter = line_first(&semaphore->line, UNSEEN)) != NULL)
+			find_nothing(engine, waiter);
 	}
-	return semaphore->look.direct != 0;
+	return false;
 }
 
 /* ---- the line ---- */

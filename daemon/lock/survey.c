@@ -223,17 +223,6 @@ scans_go_on(struct lock_engine *engine)
 	}
 }
 
-static void
-scan_add(struct lock_engine *engine, struct surveying *scan)
-{
-	const struct op *op = engine_op_find(engine, scan->whose);
-
-	assert(op != NULL);
-	scan->peer = op->peer;
-	HASH_ADD(by_whose, engine->scans, whose, sizeof(scan->whose), scan);
-	scans_go_on(engine);
-}
-
 void
 survey_start(struct lock_engine *engine, const char *name, enum survey_depth depth,
     survey_done_fn *done, uint64_t id)
@@ -248,10 +237,13 @@ survey_start(struct lock_engine *engine, const char *name, enum survey_depth dep
 	surveying->found.unknown = -1;
 	surveying->done = done;
 	surveying->whose = id;
-	if (depth == SURVEY_WHOLE)
-		scan_add(engine, surveying);
-	else
+	if (depth != SURVEY_WHOLE) {
 		probe_window(engine, surveying);
+		return;
+	}
+	surveying->peer = engine_op_find(engine, id)->peer;
+	HASH_ADD(by_whose, engine->scans, whose, sizeof(surveying->whose), surveying);
+	scans_go_on(engine);
 }
 
 void

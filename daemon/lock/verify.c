@@ -37,14 +37,7 @@ static const char link_lost[] = "the connection to the broker was lost";
 
 static void go(struct lock_engine *engine, struct verify *verify);
 
-static struct verify *
-verify_find(const struct lock_engine *engine, uint64_t id)
-{
-	struct verify *verify;
-
-	HASH_FIND(by_id, engine->verifies, &id, sizeof(id), verify);
-	return verify;
-}
+ENGINE_FIND(verify_find, struct verify, verifies, by_id)
 
 static struct verify *
 verify_new(struct lock_engine *engine, struct hold *hold)
@@ -358,24 +351,20 @@ verify_send(struct lock_engine *engine, struct hold *hold)
 		go(engine, verify);
 }
 
-static struct verify *
-find_again(const struct lock_engine *engine, uint64_t lane)
-{
-	struct verify *verify = engine->verifies;
-
-	while (verify != NULL && (verify->state != VERIFY_AGAIN || verify->lane != lane))
-		verify = verify->by_id.next;
-	return verify;
-}
-
 void
 verify_lane_closed(struct lock_engine *engine, uint64_t lane)
 {
-	struct verify *verify;
+	struct verify *verify = engine->verifies;
 
-	/* From the start each time: one that ends may take the one that follows it along. */
-	while ((verify = find_again(engine, lane)) != NULL)
+	while (verify != NULL) {
+		if (verify->state != VERIFY_AGAIN || verify->lane != lane) {
+			verify = verify->by_id.next;
+			continue;
+		}
 		go(engine, verify);
+		/* From the start: one that ends may take the one that follows it along. */
+		verify = engine->verifies;
+	}
 }
 
 void

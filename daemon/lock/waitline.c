@@ -103,18 +103,6 @@ member_find(const struct semaphore *semaphore, int priority)
 	return member;
 }
 
-static struct member *
-member_new(struct semaphore *semaphore, int priority)
-{
-	struct member *member = mem_alloc(sizeof(*member));
-
-	member->semaphore = semaphore;
-	member->priority = priority;
-	timer_init(&member->linger, linger_is_over, member, 0);
-	HASH_ADD(by_priority, semaphore->members, priority, sizeof(member->priority), member);
-	return member;
-}
-
 void
 waitline_add(struct lock_engine *engine, struct waiter *waiter)
 {
@@ -123,8 +111,14 @@ waitline_add(struct lock_engine *engine, struct waiter *waiter)
 	if (member != NULL)
 		return;
 	member = member_find(waiter->semaphore, waiter->priority);
-	if (member == NULL)
-		member = member_new(waiter->semaphore, waiter->priority);
+	if (member == NULL) {
+		member = mem_alloc(sizeof(*member));
+		member->semaphore = waiter->semaphore;
+		member->priority = waiter->priority;
+		timer_init(&member->linger, linger_is_over, member, 0);
+		HASH_ADD(by_priority, waiter->semaphore->members, priority,
+		    sizeof(member->priority), member);
+	}
 	waiter->member = member;
 	member->waiters++;
 	timers_cancel(engine->timers, &member->linger);
