@@ -16,12 +16,10 @@
 static void
 refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 {
-	struct broker_info info;
+	struct lock_answer answer;
 
-	broker_get_info(engine->broker, &info);
-	registry_waiter_refuse(engine, waiter,
-	    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
-	    info.why);
+	engine_refusal_for_link(engine, &answer);
+	registry_waiter_refuse(engine, waiter, answer.reason, answer.text);
 }
 
 /* ---- the beginning, and the end by time ---- */

@@ -11,8 +11,6 @@
 #include "daemon/lock/lock.h"
 #include "daemon/lock/semaphore.h"
 
-struct drain;
-struct awaited_name;
 TAILQ_HEAD(drain_list, drain);
 
 /* A local peer that holds or waits; there is one only while it does. */
@@ -40,17 +38,6 @@ struct op {
 	void (*expired)(struct lock_engine *engine, uint64_t op);
 	UT_hash_handle by_id;
 };
-
-struct verify;
-struct turn_line;
-struct mutex;
-struct mutex_taker;
-struct surveying;
-struct fsck;
-struct listing;
-struct hint_question;
-struct admin;
-struct directory;
 
 enum lease_state {
 	LEASE_NONE,   /* nothing has been answered on this link */

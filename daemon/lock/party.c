@@ -23,12 +23,6 @@ lock_party_word(enum lock_party_state state)
 	return "unknown";
 }
 
-static char *
-copy(const char *text)
-{
-	return text == NULL ? NULL : mem_strdup(text);
-}
-
 struct party *
 party_new(uint64_t waiter, const struct lock_acquire *acquire)
 {
@@ -37,9 +31,9 @@ party_new(uint64_t waiter, const struct lock_acquire *acquire)
 	party->waiter = waiter;
 	party->uid = acquire->uid;
 	party->pid = acquire->pid;
-	party->who = copy(acquire->who);
-	party->why = copy(acquire->why);
-	party->command = copy(acquire->command);
+	party->who = mem_strdup(acquire->who);
+	party->why = mem_strdup(acquire->why);
+	party->command = mem_strdup(acquire->command);
 	return party;
 }
 

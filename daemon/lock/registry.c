@@ -268,7 +268,6 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
 	struct waiter *waiter, *next;
-
 	bool theirs;
 
 	if (semaphore == NULL)

@@ -91,33 +91,27 @@ take_markers(struct surveying *surveying, const enum broker_answer *answers, siz
 
 /* False: there is nothing more to be asked. */
 static bool
-take_slot(struct surveying *surveying, int slot, enum broker_answer a, enum broker_answer b)
-{
-	struct survey *found = &surveying->found;
-
-	if (is_unknown(a) || is_unknown(b)) {
-		found->unknown = slot;
-		return false;
-	}
-	surveying->a[slot - 1] = a;
-	if (surveying->b != NULL)
-		surveying->b[slot - 1] = b;
-	found->seen = slot;
-	if (a == BROKER_OK && found->slots == slot - 1)
-		found->slots = slot;
-	return slot < surveying->most && (surveying->depth == SURVEY_WHOLE || found->slots == slot);
-}
-
-static bool
 take_window(struct surveying *surveying, const enum broker_answer *answers)
 {
-	size_t per_slot = queues_per_slot(surveying);
+	struct survey *found = &surveying->found;
+	bool asks_b = surveying->depth != SURVEY_SIZE;
 
 	for (int i = 0; i < surveying->window; i++) {
-		const enum broker_answer *its = answers + (size_t)i * per_slot;
+		int slot = surveying->first + i;
+		enum broker_answer a = *answers++, b = asks_b ? *answers++ : BROKER_ABSENT;
 
-		if (!take_slot(surveying, surveying->first + i, its[0],
-			per_slot == 2 ? its[1] : BROKER_ABSENT))
+		if (is_unknown(a) || is_unknown(b)) {
+			found->unknown = slot;
+			return false;
+		}
+		surveying->a[slot - 1] = a;
+		if (asks_b)
+			surveying->b[slot - 1] = b;
+		found->seen = slot;
+		if (a == BROKER_OK && found->slots == slot - 1)
+			found->slots = slot;
+		if (slot == surveying->most ||
+		    (surveying->depth != SURVEY_WHOLE && found->slots < slot))
 			return false;
 	}
 	return true;
