@@ -8,6 +8,9 @@ import tap
 from tree import ROOT, sources, text
 
 # What each room may include besides itself, most special first: "daemon/config/" before "daemon/".
+BELOW_LOCK = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/")
+# The sub-rooms of daemon/lock/, from the lowest up. lock.h is lower than all of them.
+LOCK_ROOMS = tuple(f"daemon/lock/{room}/" for room in ("table", "core", "hold", "admin", "wait"))
 BELOW_PEER = ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/", "daemon/lock/",
               "daemon/view/")
 ROOMS = {
@@ -16,7 +19,9 @@ ROOMS = {
     "daemon/config/": ("protocol/", "daemon/base/"),
     "daemon/broker/": ("protocol/", "daemon/base/"),
     "daemon/memory/": ("protocol/", "daemon/base/", "daemon/broker/"),
-    "daemon/lock/": ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/"),
+    **{room: BELOW_LOCK + ("daemon/lock/lock.h",) + LOCK_ROOMS[:number]
+       for number, room in enumerate(LOCK_ROOMS)},
+    "daemon/lock/": BELOW_LOCK,
     "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/"),
     "daemon/peer/": BELOW_PEER,
     "daemon/server": BELOW_PEER + ("daemon/peer/",),
