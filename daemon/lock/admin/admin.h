@@ -5,7 +5,7 @@
  *	take the mutex		(mutex.h: behind those of this daemon, and of others, until the deadline)
  *	determine the maximum	(survey.h; unknown: nothing is changed)
  *	make the plan		(admin_plan.h: what there is, what is wanted -> the steps)
- *	do its steps		(admin_work.h)
+ *	do its steps		(each begins when all of the one before it was answered)
  *	drop the mutex
  *	wait for holders	(drain.h, when asked to), answer
  *

@@ -15,7 +15,7 @@
  *	                       +-----------------------------------------------------+
  *
  * Who releases, or hangs up, while others wait here hands its slot on: HELD stays HELD, of another peer
- * and under another number (handoff.h), at once, or after what has to be asked before:
+ * and under another number (release.h), at once, or after what has to be asked before:
  *
  *	HELD ---> COUNTING ---> PASSING ---> HELD		and from each of them DROPPING
  *	  |           |            ^
@@ -55,7 +55,7 @@ enum hold_state {
 };
 #define HOLD_STATES (HOLD_SLOTLESS + 1)
 
-/* Why B goes: who is told that the slot is free (hint.h). */
+/* Why B goes: who is told that the slot is free (hint_send.h). */
 enum hold_drop {
 	HOLD_DROP_RELEASED, /* nobody here has it any more: one in the line */
 	HOLD_DROP_NO_SLOT,  /* A was seen gone: nobody, unless it has come back */

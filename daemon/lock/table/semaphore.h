@@ -49,7 +49,7 @@ struct look {
 	uint64_t probe;   /* PROBING: its number; else 0 */
 	int first, count; /* its window */
 	int64_t started;  /* clock time just before the first window was sent */
-	bool again;       /* it is a re-probe (reprobe.h), not a look from slot 1 on */
+	bool again;       /* it is a re-probe (look.h), not a look from slot 1 on */
 	bool unknown;     /* some answer was unknown: "full" cannot be said */
 	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
 	bool forgotten;   /* it may be another lock by now: all that the look finds is old news */

@@ -8,7 +8,7 @@
  *		free slots		-> claim them, for the first in the line
  *		all taken, or a gate	-> would-block, or wait: a hint, or a re-probe after a jittered
  *					   interval, makes it go on
- *		left to others		-> a try waits for that moment (hint.h), once
+ *		left to others		-> a try waits for that moment (withheld.h), once
  *		nothing there		-> no-such-lock, or it is made first
  *	no probes to be had		-> claim slot after slot unseen, for the first in the line
  *
