@@ -1,7 +1,7 @@
 /*
  * Templates of queue names, as a configuration gives them: "{name}-{slot}-A". What one may look like,
  * and whether two of them can ever make the same name. Which queues there are, and what they are for,
- * is daemon/lock/names.h's business.
+ * is daemon/lock/table/names.h's business.
  *
  * The rules, by which every queue name has one reading: {name} once and {slot} once; what touches
  * {slot} is neither {name} nor a digit; the two templates differ in what stands before {name}, or in

@@ -5,48 +5,40 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/acquire.h"
-#include "daemon/lock/admin.h"
-#include "daemon/lock/channels.h"
-#include "daemon/lock/directory.h"
-#include "daemon/lock/drain.h"
-#include "daemon/lock/engine.h"
-#include "daemon/lock/flight.h"
-#include "daemon/lock/fsck.h"
-#include "daemon/lock/hint_receive.h"
-#include "daemon/lock/hint_send.h"
-#include "daemon/lock/keep.h"
-#include "daemon/lock/lease.h"
-#include "daemon/lock/list.h"
-#include "daemon/lock/look.h"
-#include "daemon/lock/mutex.h"
-#include "daemon/lock/pulse.h"
-#include "daemon/lock/release.h"
-#include "daemon/lock/serve.h"
-#include "daemon/lock/shared_probe.h"
-#include "daemon/lock/survey.h"
-#include "daemon/lock/turn.h"
-#include "daemon/lock/verify.h"
-#include "daemon/lock/watch.h"
-#include "daemon/lock/registry.h"
+#include "daemon/lock/wait/acquire.h"
+#include "daemon/lock/admin/admin.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/admin/directory.h"
+#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/core/engine.h"
+#include "daemon/lock/core/flight.h"
+#include "daemon/lock/admin/fsck.h"
+#include "daemon/lock/wait/hint_receive.h"
+#include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/admin/list.h"
+#include "daemon/lock/wait/look.h"
+#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/wait/release.h"
+#include "daemon/lock/wait/serve.h"
+#include "daemon/lock/admin/shared_probe.h"
+#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/hold/verify.h"
+#include "daemon/lock/hold/watch.h"
+#include "daemon/lock/core/registry.h"
 #include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
 
 static void
-tell_all_peers(struct lock_engine *engine, enum broker_state state, const char *why)
-{
-	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
-	struct lock_peer *peer, *next;
-
-	HASH_ITER (by_id, engine->peers, peer, next)
-		engine_notice(engine, peer->id, &notice);
-}
-
-static void
 on_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
 {
 	struct lock_engine *engine = ctx;
+	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
+	struct lock_peer *peer, *next;
 
 	if (link != BROKER_HOLD) {
 		/* What was asked on the side link has been answered one by one. */
@@ -57,7 +49,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 		return;
 	}
 	engine->link = state;
-	tell_all_peers(engine, state, why);
+	HASH_ITER (by_id, engine->peers, peer, next)
+		engine_notice(engine, peer->id, &notice);
 	if (state != BROKER_UP)
 		keep_link_died(engine, why);
 	acquire_link_changed(engine, why);
@@ -93,18 +86,6 @@ serve_poked(void *ctx, uint64_t id)
 		TAILQ_REMOVE(&poked, semaphore, of_poked);
 		serve_line(engine, semaphore);
 	}
-}
-
-static void
-on_watch(void *ctx, const char *queue, enum broker_news news)
-{
-	watch_news(ctx, queue, news);
-}
-
-static void
-on_line(void *ctx, const struct broker_line_event *event)
-{
-	hint_news(ctx, event);
 }
 
 static void
@@ -153,10 +134,10 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .lane_closed = on_lane_closed,
-				      .watch = on_watch,
+				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
-				      .line = on_line,
+				      .line = hint_news,
 				      .ctx = engine});
 	return engine;
 }

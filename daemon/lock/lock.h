@@ -17,7 +17,7 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
-#include "daemon/lock/names.h"
+#include "daemon/lock/table/names.h"
 #include "protocol/lockname.h"
 #include "protocol/reason.h"
 

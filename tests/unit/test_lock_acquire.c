@@ -2,7 +2,7 @@
  * Acquire and release by simulation over memory_broker: who gets a slot, who does not, and what the
  * world holds afterwards.
  */
-#include "daemon/lock/engine.h"
+#include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

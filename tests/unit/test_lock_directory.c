@@ -1,7 +1,7 @@
 /*
  * The directory of names by simulation over memory_broker.
  */
-#include "daemon/lock/directory.h"
+#include "daemon/lock/admin/directory.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -1,7 +1,7 @@
 /*
  * Waiting on lock holders, and for a slot to be free or taken, by simulation over memory_broker.
  */
-#include "daemon/lock/drain.h"
+#include "daemon/lock/admin/drain.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

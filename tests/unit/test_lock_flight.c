@@ -2,7 +2,7 @@
  * How many claims and deletes one user has at the broker at once, and what becomes of those that are not
  * sent yet. Every answer takes a tenth of a second.
  */
-#include "daemon/lock/flight.h"
+#include "daemon/lock/core/flight.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

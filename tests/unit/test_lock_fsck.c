@@ -1,7 +1,7 @@
 /*
  * What is wrong with a semaphore, and mending it, by simulation over memory_broker.
  */
-#include "daemon/lock/fsck.h"
+#include "daemon/lock/admin/fsck.h"
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"

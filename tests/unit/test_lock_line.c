@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/lock/line.h"
+#include "daemon/lock/table/line.h"
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 

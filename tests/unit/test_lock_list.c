@@ -1,8 +1,8 @@
 /*
  * Looking at every semaphore, and at one as an acquire would find it, by simulation over memory_broker.
  */
-#include "daemon/lock/list.h"
-#include "daemon/lock/survey.h"
+#include "daemon/lock/admin/list.h"
+#include "daemon/lock/admin/survey.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

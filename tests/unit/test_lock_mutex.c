@@ -2,7 +2,7 @@
  * The administration mutex by simulation over memory_broker: among the administrators of one daemon,
  * between two, and when lanes and links die.
  */
-#include "daemon/lock/mutex.h"
+#include "daemon/lock/admin/mutex.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

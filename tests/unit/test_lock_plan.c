@@ -1,7 +1,7 @@
 /*
  * What an administrator plans: for what is wanted and what was found, the steps.
  */
-#include "daemon/lock/admin_plan.h"
+#include "daemon/lock/admin/admin_plan.h"
 #include "tests/unit/test_lock.h"
 
 #include <check.h>

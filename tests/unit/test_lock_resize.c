@@ -1,7 +1,7 @@
 /*
  * Resizing, markers, strays, and what is said of it, by simulation over memory_broker.
  */
-#include "daemon/lock/admin.h"
+#include "daemon/lock/admin/admin.h"
 #include "protocol/methods.h"
 #include "tests/unit/admin_state.h"
 #include "tests/unit/lock_fixture.h"

@@ -1,0 +1,859 @@
+#include "daemon/lock/admin/admin.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/admin/admin_plan.h"
+#include "daemon/lock/admin/directory.h"
+#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/core/probe.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/admin/turn.h"
+
+enum admin_state {
+	ADMIN_QUEUED,   /* behind an older request of its peer on the name (turn.h) */
+	ADMIN_LOCKING,  /* in the line of the mutex */
+	ADMIN_COUNTING, /* it is ours, or not needed; the maximum is being determined */
+	ADMIN_WORKING,  /* at `step` of the plan */
+	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is told */
+};
+
+/* What a sweep has seen: first it looks, window by window, then it deletes. */
+struct admin_sweep {
+	int looked; /* the last slot that was looked at; 0: none yet */
+	bool clean; /* the last window had none */
+	int *slots; /* owned; those there, ascending; `count` of them are still to go */
+	size_t count;
+};
+
+struct admin {
+	uint64_t op; /* the request, which may have been answered by its deadline; the key */
+	enum admin_state state;
+	bool size_only; /* its size is all that is asked: no mutex, no plan */
+	struct plan_order order;
+	uint64_t peer;
+	char *name;          /* owned */
+	char what[48];       /* in words: "a resize to 5" */
+	enum lock_kind kind; /* create: as asked */
+	int64_t wait;        /* for the holders of removed slots; see lock_change */
+	bool progress;
+	int found;  /* the size that there was; -1: not known */
+	int target; /* the size that it is to get; -1: not known, or none */
+	struct plan plan;
+	size_t step;              /* of plan.steps */
+	int done;                 /* of the step: answered with yes */
+	int unanswered;           /* of the step: asked for, and not answered */
+	enum broker_answer wrong; /* the first answer of the step that was not yes; OK: none yet */
+	char wrong_text[160];     /* its words */
+	bool lane_gone;           /* an answer of the step said so */
+	unsigned skips;           /* lanes that died since the last yes */
+	struct admin_sweep sweep; /* of the step */
+	int declared, deleted;    /* slots, so far */
+	bool removed;             /* something was */
+	int highest;              /* slot that was removed; 0: none */
+	enum reason outcome;
+	char text[256]; /* of the outcome; "" = the reason's own */
+	UT_hash_handle by_op;
+	struct turn turn;
+};
+
+/* Slots of one more window of a sweep, where the one before had strays. */
+#define SWEEP_MORE 256
+
+/* seeds/000, "Swiss Cheese Semaphores" */
+static const char ascending_warning[] = "in ascending order: had it failed halfway, the slots "
+					"above would have stayed, and their holders "
+					"with them, until somebody removes them (overshoot)";
+
+ENGINE_FIND(admin_find, struct admin, admins, by_op)
+
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [ADMIN_QUEUED] = 1U << ADMIN_LOCKING | 1U << ADMIN_COUNTING,
+    [ADMIN_LOCKING] = 1U << ADMIN_COUNTING,
+    [ADMIN_COUNTING] = 1U << ADMIN_WORKING | 1U << ADMIN_UNLOCKING,
+    [ADMIN_WORKING] = 1U << ADMIN_UNLOCKING,
+    [ADMIN_UNLOCKING] = 0,
+};
+
+static void
+admin_set_state(struct admin *admin, enum admin_state state)
+{
+	assert((changes[admin->state] & 1U << state) != 0);
+	admin->state = state;
+}
+
+static void
+admin_free(struct lock_engine *engine, struct admin *admin)
+{
+	HASH_DELETE(by_op, engine->admins, admin);
+	free(admin->sweep.slots);
+	free(admin->name);
+	free(admin);
+}
+
+/* ---- the end ---- */
+
+static void
+set_outcome(struct admin *admin, enum reason reason, const char *text)
+{
+	admin->outcome = reason;
+	snprintf(admin->text, sizeof(admin->text), "%s", text != NULL ? text : "");
+}
+
+/* What is said of it whatever became of it. Borrows the words of the admin. */
+static void
+fill(const struct admin *admin, struct lock_answer *answer)
+{
+	answer->name = admin->name;
+	answer->kind = admin->kind;
+	answer->slots = admin->found;
+	answer->target = admin->target;
+}
+
+static struct lock_answer
+outcome_of(const struct admin *admin)
+{
+	struct lock_answer answer =
+	    engine_refusal(admin->outcome, admin->text[0] != '\0' ? admin->text : NULL);
+
+	fill(admin, &answer);
+	if (admin->outcome == REASON_INVALID_PARAMS)
+		answer.parameter = admin->plan.parameter;
+	if (admin->outcome != REASON_NONE)
+		return answer;
+	if (!admin->size_only)
+		answer.slots = admin->order.work == PLAN_DESTROY ? 0 : admin->target;
+	if (admin->order.ascending && admin->order.overshoot == 0)
+		answer.warning = ascending_warning;
+	return answer;
+}
+
+/* Nothing is removed where there are no slots to wait for. */
+static bool
+waits_for_holders(const struct admin *admin)
+{
+	return admin->outcome == REASON_NONE && admin->wait != 0 && admin->target != LOCK_UNLIMITED;
+}
+
+/*
+ * Once. Whoever wants to wait for the holders of what was removed is answered when they are gone: those of
+ * slots, too, that were removed before, by whomever.
+ */
+static void
+tell_outcome(struct lock_engine *engine, const struct admin *admin)
+{
+	struct lock_answer answer = outcome_of(admin);
+	struct op *op = engine_op_find(engine, admin->op);
+	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
+	    swept = size + PLAN_SWEEP_LEAST;
+	struct drain_order drain = {.name = admin->name,
+	    .first = size + 1,
+	    .last = admin->highest > swept ? admin->highest : swept,
+	    .timeout = admin->wait,
+	    .progress = admin->progress,
+	    .answer = &answer};
+
+	if (op == NULL)
+		return; /* by its deadline */
+	if (!waits_for_holders(admin)) {
+		engine_op_end(engine, admin->op, &answer);
+		return;
+	}
+	drain.peer = op->peer;
+	drain.request = op->request;
+	engine_op_leave(engine, op);
+	drain_start(engine, &drain);
+}
+
+/* Nothing of it is in flight any more. */
+static void
+finish(struct lock_engine *engine, struct admin *admin)
+{
+	if (!admin->size_only)
+		registry_admin_done(engine, admin->name, admin->op, admin->outcome,
+		    admin->text[0] != '\0' ? admin->text : NULL);
+	if (!admin->size_only && admin->outcome == REASON_NONE)
+		hint_changed(engine, admin->name, admin->found,
+		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
+	tell_outcome(engine, admin);
+	turn_end(engine, &admin->turn);
+	admin_free(engine, admin);
+}
+
+static void
+admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *text)
+{
+	struct lock_answer answer;
+
+	set_outcome(admin, reason, text);
+	admin_set_state(admin, ADMIN_UNLOCKING);
+	/* RabbitMQ does not read the delete before the alarm is over; the peer need not wait for that. */
+	if (reason == REASON_BROKER_BLOCKED) {
+		answer = outcome_of(admin);
+		engine_op_end(engine, admin->op, &answer);
+	}
+	FAULT_IF(MUTEX_WHILE_WAITING, waits_for_holders(admin), tell_outcome(engine, admin);
+		 return;);
+	mutex_drop(engine, admin->op);
+}
+
+/* Puts what was done so far in front of `why`. */
+static void
+say(const struct admin *admin, const char *why, char *ret_text, size_t size)
+{
+	int to_declare = plan_slots(&admin->plan, STEP_DECLARE_SLOTS);
+	int to_delete = plan_slots(&admin->plan, STEP_DELETE_SLOTS);
+
+	if (to_declare > 0)
+		snprintf(ret_text, size, "declared %d of %d slots, then: %s", admin->declared,
+		    to_declare, why);
+	else if (to_delete > 0)
+		snprintf(ret_text, size, "deleted %d of %d slots, then: %s", admin->deleted,
+		    to_delete, why);
+	else
+		snprintf(ret_text, size, "%s", why);
+}
+
+/* The deadline's answer. */
+static void
+say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer)
+{
+	struct admin *admin = admin_find(engine, op);
+	char text[sizeof(admin->text)];
+	struct lock_answer unknown;
+
+	switch (admin->state) {
+	case ADMIN_UNLOCKING:
+		/* All is done but for the mutex, without which nobody waits for holders. */
+		*answer = outcome_of(admin);
+		FAULT(LATE_MUTEX_ENDS_WAIT, return;);
+		if (waits_for_holders(admin)) {
+			answer->reason = REASON_BROKER_UNAVAILABLE;
+			answer->text = "all was done, but for waiting for holders: "
+				       "the broker did not answer in time";
+		}
+		return;
+	case ADMIN_WORKING:
+		unknown = engine_refusal_unknown(engine, answer->text);
+		say(admin, unknown.text, text, sizeof(text));
+		set_outcome(admin, unknown.reason, text);
+		break;
+	case ADMIN_QUEUED:
+	case ADMIN_LOCKING:
+	case ADMIN_COUNTING:
+		set_outcome(admin, answer->reason, answer->text);
+		break;
+	}
+	answer->reason = admin->outcome;
+	answer->text = admin->text;
+	fill(admin, answer);
+}
+
+/* Answered by its deadline: what was not begun is not done, and what is in flight has no answer. */
+static void
+on_expired(struct lock_engine *engine, uint64_t op)
+{
+	struct admin *admin = admin_find(engine, op);
+
+	if (admin->state == ADMIN_WORKING)
+		mutex_overdue(engine, op);
+	if (admin->state == ADMIN_LOCKING)
+		mutex_leave(engine, op);
+	if (admin->state == ADMIN_QUEUED || admin->state == ADMIN_LOCKING)
+		finish(engine, admin);
+}
+
+/*
+ * ---- the work ----
+ * Each step begins when all of the one before it was answered. Declares of slots go out many at a time, on one
+ * lane; all else is awaited one by one.
+ */
+
+static void work_on(struct lock_engine *engine, struct admin *admin);
+
+static const struct step *
+step_of(const struct admin *admin)
+{
+	return &admin->plan.steps[admin->step];
+}
+
+static void
+fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const char *why)
+{
+	char text[sizeof(admin->text)];
+
+	say(admin, why, text, sizeof(text));
+	admin_unlock(engine, admin, reason, text);
+}
+
+/* ---- answers ---- */
+
+/* The step asked for this slot, and it is so. */
+static void
+count_slot(struct admin *admin, int slot)
+{
+	switch (step_of(admin)->kind) {
+	case STEP_DECLARE_SLOTS:
+		admin->declared++;
+		return;
+	case STEP_DELETE_SLOTS:
+		admin->deleted++;
+		break;
+	case STEP_SWEEP:
+		admin->sweep.count--;
+		break;
+	case STEP_DELETE_GATE:
+	case STEP_DELETE_UNLIMITED:
+		admin->removed = true;
+		return;
+	case STEP_ENTER:
+	case STEP_LEAVE:
+	case STEP_DECLARE_GATE:
+	case STEP_DECLARE_UNLIMITED:
+		return;
+	}
+	admin->removed = true;
+	if (slot > admin->highest)
+		admin->highest = slot;
+}
+
+/* The slot of a step that goes from one to another, after so many. */
+static int
+slot_after(const struct step *step, int count)
+{
+	return step->first <= step->last ? step->first + count : step->first - count;
+}
+
+/* The slot that is awaited first. */
+static int
+slot_awaited(const struct admin *admin)
+{
+	if (step_of(admin)->kind == STEP_SWEEP)
+		return admin->sweep.slots[admin->sweep.count - 1];
+	return slot_after(step_of(admin), admin->done);
+}
+
+/* Everything that was asked is answered, and not everything with yes: false when that ends the work. */
+static bool
+may_go_on(struct lock_engine *engine, struct admin *admin)
+{
+	enum broker_answer wrong = admin->wrong;
+	struct broker_info info;
+
+	if (admin->lane_gone)
+		mutex_lane_gone(engine, admin->op);
+	admin->lane_gone = false;
+	admin->wrong = BROKER_OK;
+	broker_get_info(engine->broker, &info);
+	switch (wrong) {
+	case BROKER_OK:
+		return true;
+	case BROKER_UNKNOWN:
+		/* The link died, and the mutex with it: MUTEX_LOST comes. */
+		if (info.side != BROKER_UP)
+			return false;
+		/* fall through */
+	case BROKER_SKIPPED:
+		/* Its lane alone died. What was asked may be asked again: it says what is to be. */
+		if (++admin->skips <= engine->settings.max_races)
+			return true;
+		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
+		    "no channel to the broker stayed open long enough");
+		return false;
+	case BROKER_ABSENT:
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+		fail(engine, admin, REASON_BROKER_DENIED, admin->wrong_text);
+		return false;
+	}
+	abort();
+}
+
+static void
+on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+
+	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
+	admin->unanswered--;
+	admin->lane_gone |= !reply->lane_open;
+	if (reply->answer == BROKER_OK) {
+		count_slot(admin, slot_awaited(admin));
+		admin->done++;
+		admin->skips = 0;
+	} else if (admin->wrong == BROKER_OK) {
+		admin->wrong = reply->answer;
+		snprintf(admin->wrong_text, sizeof(admin->wrong_text), "%s", reply->text);
+	}
+	/* One that failed closed the lane: those behind it will say that they were skipped. */
+	if ((admin->lane_gone || admin->wrong != BROKER_OK) &&
+	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
+		return;
+	work_on(engine, admin);
+}
+
+static void
+on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+    const char *const *names, size_t count)
+{
+	struct admin *admin = admin_find(engine, id);
+
+	(void)names;
+	if (admin == NULL)
+		return; /* the mutex went with the link meanwhile */
+	admin->unanswered--;
+	if (reason != REASON_NONE) {
+		fail(engine, admin, reason, text);
+		return;
+	}
+	admin->removed |= step_of(admin)->kind == STEP_LEAVE && count > 0;
+	admin->done++;
+	work_on(engine, admin);
+}
+
+/* ---- a sweep ---- */
+
+/* The first slot of the next window; 0: enough was looked at. */
+static int
+next_window(const struct admin *admin, int *ret_count)
+{
+	const struct admin_sweep *sweep = &admin->sweep;
+	int first = sweep->looked == 0 ? step_of(admin)->first : sweep->looked + 1;
+	int last = step_of(admin)->last;
+
+	if (first > last) {
+		last = sweep->looked + SWEEP_MORE;
+		if (last > admin->order.most)
+			last = admin->order.most;
+		if (sweep->clean || first > last)
+			return 0;
+	}
+	*ret_count = last - first + 1;
+	if (*ret_count > BROKER_PROBE_MAX)
+		*ret_count = BROKER_PROBE_MAX;
+	return first;
+}
+
+static void
+on_swept(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct admin *admin = admin_find(engine, id);
+	struct admin_sweep *sweep;
+	struct lock_answer unknown;
+	int first, window;
+	char why[96];
+
+	assert(admin != NULL && admin->state == ADMIN_WORKING);
+	first = next_window(admin, &window);
+	sweep = &admin->sweep;
+	admin->unanswered--;
+	sweep->clean = true;
+	sweep->slots = mem_grow(sweep->slots, sweep->count + count, sizeof(*sweep->slots));
+	for (int i = 0; i < window; i++) {
+		if (answers[i] == BROKER_UNKNOWN) {
+			snprintf(why, sizeof(why), "the broker did not say whether slot %d exists",
+			    first + i);
+			unknown = engine_refusal_unknown(engine, why);
+			fail(engine, admin, unknown.reason, unknown.text);
+			return;
+		}
+		if (answers[i] == BROKER_OK) {
+			sweep->slots[sweep->count++] = first + i;
+			sweep->clean = false;
+		}
+	}
+	sweep->looked = first + window - 1;
+	work_on(engine, admin);
+}
+
+/* ---- the steps ---- */
+
+typedef void ask_fn(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+
+static void
+ask(struct lock_engine *engine, struct admin *admin, ask_fn *what, struct queue_name queue)
+{
+	admin->unanswered++;
+	what(engine->broker, mutex_lane(engine, admin->op), queue.text,
+	    (struct broker_done){on_answer, engine, admin->op});
+}
+
+static struct queue_name
+slot_queue(const struct lock_engine *engine, const struct admin *admin, int slot)
+{
+	return queue_name_a(engine->settings.naming, admin->name, slot);
+}
+
+/* Ascending, and answered in that order: whatever ends it, these have no gap. */
+static void
+declare_slots(struct lock_engine *engine, struct admin *admin)
+{
+	int left = plan_step_slots(step_of(admin)) - admin->done;
+
+	while (admin->unanswered < left && admin->unanswered < MUTEX_DECLARES_MOST)
+		ask(engine, admin, broker_declare_slot,
+		    slot_queue(engine, admin,
+			slot_after(step_of(admin), admin->done + admin->unanswered)));
+}
+
+/* False: the step is done. */
+static bool
+sweep_on(struct lock_engine *engine, struct admin *admin)
+{
+	int window, first = next_window(admin, &window);
+	struct probe probe = {.count = 0};
+
+	if (first != 0) {
+		for (int i = 0; i < window; i++)
+			probe_add(&probe, slot_queue(engine, admin, first + i));
+		admin->unanswered++;
+		probe_send(engine, &probe, on_swept, admin->op);
+		return true;
+	}
+	if (admin->sweep.count > 0)
+		ask(engine, admin, broker_delete_slot,
+		    slot_queue(engine, admin, slot_awaited(admin)));
+	return admin->sweep.count > 0;
+}
+
+/* Asks for the next that the step has to do. False: it is done. */
+static bool
+step_on(struct lock_engine *engine, struct admin *admin)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	const struct step *step = step_of(admin);
+	struct queue_name gate = queue_name_gate(naming, admin->name);
+	struct queue_name unlimited = queue_name_unlimited(naming, admin->name);
+
+	if (step->kind == STEP_SWEEP)
+		return sweep_on(engine, admin);
+	if (admin->done == plan_step_slots(step))
+		return false;
+	switch (step->kind) {
+	case STEP_SWEEP:
+		break;
+	case STEP_ENTER:
+		admin->unanswered++;
+		directory_enter(engine, admin->name, on_directory, admin->op);
+		break;
+	case STEP_LEAVE:
+		admin->unanswered++;
+		directory_leave(engine, admin->name, on_directory, admin->op);
+		break;
+	case STEP_DECLARE_GATE:
+		ask(engine, admin, broker_declare_marker, gate);
+		break;
+	case STEP_DELETE_GATE:
+		ask(engine, admin, broker_delete_slot, gate);
+		break;
+	case STEP_DECLARE_UNLIMITED:
+		ask(engine, admin, broker_declare_marker, unlimited);
+		break;
+	case STEP_DELETE_UNLIMITED:
+		ask(engine, admin, broker_delete_slot, unlimited);
+		break;
+	case STEP_DECLARE_SLOTS:
+		declare_slots(engine, admin);
+		break;
+	case STEP_DELETE_SLOTS:
+		FAULT_IF(MUTEX_DROPPED_EARLY, admin->done == abs(step->last - step->first),
+		    mutex_drop(engine, admin->op));
+		ask(engine, admin, broker_delete_slot,
+		    slot_queue(engine, admin, slot_after(step, admin->done)));
+		break;
+	}
+	return true;
+}
+
+static void
+work_on(struct lock_engine *engine, struct admin *admin)
+{
+	struct op *op = engine_op_find(engine, admin->op);
+
+	if (op == NULL) {
+		/* Answered by its deadline meanwhile: nothing more is done. */
+		if (admin->unanswered == 0)
+			fail(engine, admin, REASON_BROKER_UNAVAILABLE,
+			    "the broker did not answer in time");
+		return;
+	}
+	while (admin->step < admin->plan.count && !step_on(engine, admin)) {
+		admin->step++;
+		admin->done = 0;
+		free(admin->sweep.slots);
+		admin->sweep = (struct admin_sweep){0};
+	}
+	/* After what was asked: the directory's deadline comes first, and says more. */
+	engine_op_progress(engine, op);
+	if (admin->step < admin->plan.count)
+		return;
+	if (admin->plan.vain && !admin->removed)
+		admin_unlock(engine, admin, REASON_NO_SUCH_LOCK, NULL);
+	else
+		admin_unlock(engine, admin, REASON_NONE, NULL);
+}
+
+/* ---- the way in ---- */
+
+static void
+tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
+{
+	char text[sizeof(admin->text)];
+	struct lock_answer unknown;
+
+	if (slot > 0)
+		snprintf(text, sizeof(text),
+		    "the broker did not say whether slot %d exists; nothing was changed", slot);
+	else
+		snprintf(text, sizeof(text),
+		    "the broker did not say whether its markers or slot 1 exist; nothing was "
+		    "changed");
+	unknown = engine_refusal_unknown(engine, text);
+	if (admin->size_only) {
+		set_outcome(admin, unknown.reason, unknown.text);
+		finish(engine, admin);
+		return;
+	}
+	admin_unlock(engine, admin, unknown.reason, unknown.text);
+}
+
+static void
+on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
+{
+	struct admin *admin = admin_find(engine, id);
+	struct plan_found found = {survey->unlimited, survey->gate, survey->slots};
+
+	if (admin == NULL)
+		return; /* the mutex went with the link meanwhile */
+	if (survey->unknown >= 0) {
+		tell_unknown(engine, admin, survey->unknown);
+		return;
+	}
+	FAULT_IF(STALE_COUNT,
+	    admin->order.by != PLAN_TO &&
+		engine_semaphore_find(engine, admin->name, false) != NULL &&
+		engine_semaphore_find(engine, admin->name, false)->size > 0,
+	    found.slots = engine_semaphore_find(engine, admin->name, false)->size);
+	if (survey_exists(survey))
+		admin->found = survey_size(survey);
+	if (admin->size_only) {
+		set_outcome(admin, survey_exists(survey) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+		finish(engine, admin);
+		return;
+	}
+	admin->plan = plan_make(&admin->order, &found);
+	admin->target = admin->plan.target;
+	if (admin->plan.refusal != REASON_NONE) {
+		admin_unlock(engine, admin, admin->plan.refusal, admin->plan.text);
+		return;
+	}
+	admin_set_state(admin, ADMIN_WORKING);
+	work_on(engine, admin);
+}
+
+static void
+determine_maximum(struct lock_engine *engine, struct admin *admin)
+{
+	admin_set_state(admin, ADMIN_COUNTING);
+	survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
+}
+
+static void
+on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
+    const char *text)
+{
+	struct admin *admin = admin_find(engine, id);
+	char said[sizeof(admin->text)];
+
+	switch (news) {
+	case MUTEX_HELD:
+		determine_maximum(engine, admin);
+		break;
+	case MUTEX_FREE:
+		finish(engine, admin);
+		break;
+	case MUTEX_LOST:
+		say(admin, "the connection to the broker was lost", said, sizeof(said));
+		set_outcome(admin, reason, said);
+		FAULT(DIRECTORY_OUTLIVES_MUTEX, finish(engine, admin); return;);
+		directory_forget(engine, id);
+		finish(engine, admin);
+		break;
+	case MUTEX_REFUSED:
+		set_outcome(admin, reason, text);
+		finish(engine, admin);
+		break;
+	}
+}
+
+static void
+begin(struct lock_engine *engine, uint64_t op)
+{
+	struct admin *admin = admin_find(engine, op);
+	struct queue_name mutex = queue_name_admin(engine->settings.naming, admin->name);
+
+	if (admin->size_only) {
+		determine_maximum(engine, admin);
+		return;
+	}
+	admin_set_state(admin, ADMIN_LOCKING);
+	plan_words(&admin->order, admin->what, sizeof(admin->what));
+	mutex_take(engine, mutex.text, &(struct mutex_order){admin->op, admin->what, on_mutex});
+}
+
+static struct admin *
+admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	struct admin *admin = mem_alloc(sizeof(*admin));
+	struct op *op = engine_op_new(engine, peer, request);
+
+	op->fill = say_late;
+	op->expired = on_expired;
+	admin->op = op->id;
+	admin->state = ADMIN_QUEUED;
+	admin->peer = peer;
+	admin->name = mem_strdup(name);
+	admin->found = admin->target = -1;
+	HASH_ADD(by_op, engine->admins, op, sizeof(admin->op), admin);
+	return admin;
+}
+
+static void
+start(struct lock_engine *engine, struct admin *admin)
+{
+	admin->turn = (struct turn){
+	    .op = admin->op,
+	    .work = admin->size_only ? TURN_LOOKS : TURN_CHANGES,
+	    .begin = begin,
+	};
+	if (turn_take(engine, &admin->turn, admin->peer, admin->name))
+		begin(engine, admin->op);
+}
+
+/* ---- the doors ---- */
+
+/*
+ * Nothing can be administered without the broker, or while it takes no messages: true when the peer was
+ * told so.
+ */
+static bool
+refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request, int target)
+{
+	struct lock_answer answer;
+
+	if (!engine_refusal_for_link(engine, &answer))
+		return false;
+	answer.target = target;
+	engine_tell(engine, peer, request, &answer);
+	return true;
+}
+
+static void
+change_start(struct lock_engine *engine, uint64_t peer, uint64_t request, enum plan_work work,
+    const struct lock_change *change)
+{
+	struct plan_order order = plan_order(work, change, engine->settings.slots_most);
+	struct lock_answer answer = engine_refusal(REASON_INVALID_PARAMS, NULL);
+	int target = work != PLAN_DESTROY && order.by == PLAN_TO ? order.slots : -1;
+	struct admin *admin;
+
+	assert(!engine->telling);
+	answer.text = plan_nonsense(&order, change->kind, &answer.parameter);
+	answer.target = target;
+	if (answer.text != NULL) {
+		engine_tell(engine, peer, request, &answer);
+		return;
+	}
+	if (refused_for_link(engine, peer, request, target))
+		return;
+	admin = admin_new(engine, peer, request, change->name);
+	admin->order = order;
+	admin->target = target;
+	admin->kind = change->kind;
+	admin->wait = work == PLAN_CREATE ? 0 : change->wait;
+	admin->progress = change->progress;
+	start(engine, admin);
+}
+
+void
+lock_create(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
+{
+	change_start(engine, peer, request, PLAN_CREATE, change);
+}
+
+void
+lock_resize(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
+{
+	change_start(engine, peer, request, PLAN_RESIZE, change);
+}
+
+void
+lock_destroy(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_change *change)
+{
+	change_start(engine, peer, request, PLAN_DESTROY, change);
+}
+
+uint64_t
+admin_create_missing(struct lock_engine *engine, const char *name, int slots)
+{
+	struct admin *admin;
+
+	for (admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
+		if (!admin->size_only && admin->order.work == PLAN_CREATE_MISSING &&
+		    strcmp(admin->name, name) == 0)
+			return admin->op;
+	}
+	admin = admin_new(engine, 0, 0, name);
+	admin->order = plan_order(PLAN_CREATE_MISSING, &(struct lock_change){.slots = slots},
+	    engine->settings.slots_most);
+	admin->target = slots;
+	start(engine, admin);
+	return admin->op;
+}
+
+void
+lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	struct admin *admin;
+
+	assert(!engine->telling);
+	if (refused_for_link(engine, peer, request, -1))
+		return;
+	admin = admin_new(engine, peer, request, name);
+	admin->size_only = true;
+	start(engine, admin);
+}
+
+void
+admin_peer_gone(struct lock_engine *engine, uint64_t peer)
+{
+	struct admin *admin;
+
+	for (admin = engine->admins; admin != NULL; admin = admin->by_op.next) {
+		if (admin->peer == peer)
+			admin->wait = 0;
+	}
+}
+
+void
+admin_free_all(struct lock_engine *engine)
+{
+	struct admin *admin, *next;
+
+	HASH_ITER (by_op, engine->admins, admin, next)
+		admin_free(engine, admin);
+}

@@ -1,0 +1,328 @@
+#include "daemon/lock/admin/admin_plan.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+
+/* ---- orders ---- */
+
+struct plan_order
+plan_order(enum plan_work work, const struct lock_change *change, int most)
+{
+	struct plan_order order = {.work = work,
+	    .by = PLAN_TO,
+	    .slots = work == PLAN_DESTROY ? 0 : change->slots,
+	    .exist_ok = change->exist_ok,
+	    .ascending = change->ascending && (work == PLAN_RESIZE || work == PLAN_DESTROY),
+	    .overshoot = change->overshoot,
+	    .most = most};
+
+	if (work != PLAN_RESIZE)
+		return order;
+	switch (change->by) {
+	case LOCK_SLOTS_TO:
+		break;
+	case LOCK_SLOTS_ADD:
+		order.by = PLAN_ADD;
+		break;
+	case LOCK_SLOTS_REMOVE:
+		order.by = PLAN_REMOVE;
+		break;
+	}
+	return order;
+}
+
+const char *
+plan_nonsense(const struct plan_order *order, enum lock_kind kind, const char **ret_parameter)
+{
+	bool create = order->work == PLAN_CREATE;
+
+	*ret_parameter = "kind";
+	if (create && kind == LOCK_KIND_MUTEX)
+		return "a true mutex is there without being created";
+	*ret_parameter = "overshoot";
+	if (order->overshoot < 0)
+		return "it is below 0";
+	*ret_parameter = "slots";
+	if (create && kind == LOCK_KIND_PERSISTENT_MUTEX && order->slots != 1)
+		return "a persistent mutex has one slot";
+	if (order->by == PLAN_TO && order->slots == LOCK_UNLIMITED)
+		return NULL;
+	if (order->by == PLAN_TO && order->slots > order->most)
+		return "it is more than there may be";
+	if (order->by != PLAN_TO)
+		*ret_parameter = order->by == PLAN_ADD ? "add" : "remove";
+	return order->slots < 0 ? "it is below 0" : NULL;
+}
+
+void
+plan_words(const struct plan_order *order, char *ret_text, size_t size)
+{
+	switch (order->work) {
+	case PLAN_CREATE:
+		snprintf(ret_text, size, "a create");
+		return;
+	case PLAN_CREATE_MISSING:
+		snprintf(ret_text, size, "a create on first use");
+		return;
+	case PLAN_DESTROY:
+		snprintf(ret_text, size, "a destroy");
+		return;
+	case PLAN_RESIZE:
+		break;
+	}
+	if (order->by != PLAN_TO)
+		snprintf(ret_text, size, "a resize by %s%d", order->by == PLAN_ADD ? "+" : "-",
+		    order->slots);
+	else if (order->slots == LOCK_UNLIMITED)
+		snprintf(ret_text, size, "a resize to unlimited");
+	else
+		snprintf(ret_text, size, "a resize to %d", order->slots);
+}
+
+/* ---- steps ---- */
+
+static void
+add_slots(struct plan *plan, enum step_kind kind, int first, int last)
+{
+	assert(plan->count < PLAN_STEPS_MAX);
+	plan->steps[plan->count++] = (struct step){kind, first, last};
+}
+
+static void
+add(struct plan *plan, enum step_kind kind)
+{
+	add_slots(plan, kind, 0, 0);
+}
+
+static void
+add_sweep(struct plan *plan, const struct plan_order *order, int size)
+{
+	int window = order->overshoot > PLAN_SWEEP_LEAST ? order->overshoot : PLAN_SWEEP_LEAST;
+
+	if (window > order->most - size)
+		window = order->most - size;
+	FAULT(STRAYS_LEFT, return;);
+	if (window > 0)
+		add_slots(plan, STEP_SWEEP, size + 1, size + window);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct plan *plan, enum reason reason, const char *format, ...)
+{
+	va_list args;
+
+	plan->refusal = reason;
+	va_start(args, format);
+	vsnprintf(plan->text, sizeof(plan->text), format, args);
+	va_end(args);
+}
+
+static bool
+exists(const struct plan_found *found)
+{
+	return found->unlimited || found->gate || found->slots > 0;
+}
+
+/*
+ * From `from` slots to `to`, and none above. The sweep before: beside new slots strays would count as
+ * slots, and where the broker does not say what there is, nothing is changed. The one after finds what
+ * an administrator who died had still under way.
+ */
+static void
+add_change(struct plan *plan, const struct plan_order *order, int from, int to)
+{
+	if (from != to)
+		add_sweep(plan, order, from < to ? to : from);
+	if (from < to) {
+		add_slots(plan, STEP_DECLARE_SLOTS, from + 1, to);
+		FAULT(DECLARED_DESCENDING,
+		    plan->steps[plan->count - 1] = (struct step){STEP_DECLARE_SLOTS, to, from + 1});
+	}
+	if (from > to && order->ascending)
+		add_slots(plan, STEP_DELETE_SLOTS, to + 1, from);
+	else if (from > to)
+		add_slots(plan, STEP_DELETE_SLOTS, from, to + 1);
+	add_sweep(plan, order, to);
+}
+
+/* ---- create ---- */
+
+static void
+refuse_existing(struct plan *plan, const struct plan_found *found)
+{
+	if (found->unlimited)
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
+	else if (found->slots == 0)
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and all wait at its gate");
+	else
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with %d slot%s",
+		    found->slots, found->slots == 1 ? "" : "s");
+}
+
+/*
+ * It is entered before it is there: what exists is never hidden. A[1] comes last, and the semaphore with
+ * it: one that is half made is not there, and its slots are strays, which the next create makes its own.
+ */
+static void
+create_new(struct plan *plan, const struct plan_order *order)
+{
+	int size = order->slots == LOCK_UNLIMITED ? 0 : order->slots;
+
+	add_sweep(plan, order, size);
+	add(plan, STEP_ENTER);
+	FAULT(NOT_LISTED, plan->count--);
+	if (order->slots == LOCK_UNLIMITED)
+		add(plan, STEP_DECLARE_UNLIMITED);
+	else if (size == 0)
+		add(plan, STEP_DECLARE_GATE);
+	FAULT_IF(FIRST_SLOT_FIRST, size > 0, add_slots(plan, STEP_DECLARE_SLOTS, 1, 1));
+	if (size > 1)
+		add_slots(plan, STEP_DECLARE_SLOTS, 2, size);
+	if (size > 0)
+		add_slots(plan, STEP_DECLARE_SLOTS, 1, 1);
+	if (size > 0)
+		add_sweep(plan, order, size);
+}
+
+/* It is there, and may be, if it is what was asked for. Nobody's gate is opened so. */
+static void
+create_again(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	bool same =
+	    found->unlimited ? order->slots == LOCK_UNLIMITED : order->slots == found->slots;
+
+	if (!same) {
+		refuse_existing(plan, found);
+		return;
+	}
+	/* Beside what is there the gate is what a resize has left that died; nobody heeds it. */
+	if (found->gate && order->slots != 0)
+		add_sweep(plan, order, found->slots);
+	add(plan, STEP_ENTER);
+	if (found->gate && order->slots != 0)
+		add(plan, STEP_DELETE_GATE);
+}
+
+static void
+plan_create(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	plan->target = order->slots;
+	if (!exists(found))
+		create_new(plan, order);
+	else if (order->work == PLAN_CREATE_MISSING)
+		return;
+	else if (order->exist_ok)
+		create_again(plan, order, found);
+	else
+		refuse_existing(plan, found);
+}
+
+/* ---- resize ---- */
+
+static void
+plan_resize(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	if (order->by == PLAN_TO)
+		plan->target = order->slots;
+	if (!exists(found)) {
+		refuse(plan, REASON_NO_SUCH_LOCK, "%s", "");
+		return;
+	}
+	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
+	if (order->by != PLAN_TO && found->unlimited) {
+		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited: say a number of slots");
+		return;
+	}
+	/* What is asked relative to the size becomes a size, which a second run can be asked for. */
+	if (order->by == PLAN_ADD)
+		plan->target =
+		    order->slots > INT_MAX - found->slots ? INT_MAX : found->slots + order->slots;
+	else if (order->by == PLAN_REMOVE)
+		plan->target = order->slots > found->slots ? 0 : found->slots - order->slots;
+	if (plan->target > order->most) {
+		refuse(plan, REASON_INVALID_PARAMS, "that makes %d, and there may be %d",
+		    plan->target, order->most);
+		return;
+	}
+
+	if (plan->target == LOCK_UNLIMITED) {
+		if (!found->unlimited)
+			add(plan, STEP_DECLARE_UNLIMITED);
+		if (found->gate)
+			add(plan, STEP_DELETE_GATE);
+		return; /* the slots stay, for when it is limited again */
+	}
+	FAULT_IF(GATE_AFTER_SLOTS, plan->target == 0, add_change(plan, order, found->slots, 0));
+	if (plan->target == 0 && !found->gate)
+		add(plan, STEP_DECLARE_GATE);
+	FAULT_IF(GATE_OPENED_FIRST, plan->target > 0 && found->gate, add(plan, STEP_DELETE_GATE));
+	add_change(plan, order, found->slots, plan->target);
+	if (plan->target > 0 && found->gate)
+		add(plan, STEP_DELETE_GATE);
+	if (found->unlimited)
+		add(plan, STEP_DELETE_UNLIMITED);
+}
+
+/* ---- destroy ---- */
+
+/* It leaves the directory when it is gone: what exists is never hidden. */
+static void
+plan_destroy(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
+{
+	struct plan_order its = *order;
+
+	FAULT(DESTROY_ASCENDING, its.ascending = true);
+	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
+	plan->vain = !exists(found); /* unless a destroy that died has left something */
+	add_change(plan, &its, found->slots, 0);
+	if (found->gate)
+		add(plan, STEP_DELETE_GATE);
+	if (found->unlimited)
+		add(plan, STEP_DELETE_UNLIMITED);
+	add(plan, STEP_LEAVE);
+}
+
+struct plan
+plan_make(const struct plan_order *order, const struct plan_found *found)
+{
+	struct plan plan = {.refusal = REASON_NONE, .target = -1};
+
+	switch (order->work) {
+	case PLAN_CREATE:
+	case PLAN_CREATE_MISSING:
+		plan_create(&plan, order, found);
+		break;
+	case PLAN_RESIZE:
+		plan_resize(&plan, order, found);
+		break;
+	case PLAN_DESTROY:
+		plan_destroy(&plan, order, found);
+		break;
+	}
+	return plan;
+}
+
+int
+plan_step_slots(const struct step *step)
+{
+	return abs(step->last - step->first) + 1;
+}
+
+int
+plan_slots(const struct plan *plan, enum step_kind kind)
+{
+	int slots = 0;
+
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct step *step = &plan->steps[i];
+
+		if (step->kind == kind)
+			slots += plan_step_slots(step);
+	}
+	return slots;
+}

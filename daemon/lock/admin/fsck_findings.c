@@ -1,0 +1,226 @@
+#include "daemon/lock/admin/fsck_findings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+
+/* ---- what was seen ---- */
+
+void
+fsck_seen_take(struct fsck_seen *seen, const struct survey *found)
+{
+	size_t slots = (size_t)found->seen, bytes = slots * sizeof(*found->a);
+	enum broker_answer *a = mem_alloc(bytes + 1), *b = mem_alloc(bytes + 1);
+
+	fsck_seen_done(seen);
+	if (slots > 0) {
+		memcpy(a, found->a, bytes);
+		memcpy(b, found->b, bytes);
+	}
+	seen->survey = *found;
+	seen->survey.a = a;
+	seen->survey.b = b;
+	seen->make = mem_alloc((slots + 1) * sizeof(*seen->make));
+	seen->listed = false;
+}
+
+void
+fsck_seen_done(struct fsck_seen *seen)
+{
+	free((enum broker_answer *)seen->survey.a);
+	free((enum broker_answer *)seen->survey.b);
+	free(seen->make);
+	*seen = (struct fsck_seen){.listed = false};
+}
+
+int
+fsck_seen_highest(const struct fsck_seen *seen)
+{
+	int slot = seen->survey.seen;
+
+	while (slot > 0 && !fsck_seen_slot(seen, slot))
+		slot--;
+	return slot;
+}
+
+/* ---- what is wrong with it ---- */
+
+const char *
+lock_flaw_word(enum lock_flaw flaw)
+{
+	switch (flaw) {
+	case LOCK_FLAW_GAP:
+		return "gap";
+	case LOCK_FLAW_STRAY:
+		return "stray";
+	case LOCK_FLAW_ORPHAN:
+		return "orphan";
+	case LOCK_FLAW_ARGUMENTS:
+		return "arguments";
+	case LOCK_FLAW_TRANSIENT:
+		return "transient";
+	case LOCK_FLAW_MARKERS:
+		return "markers";
+	case LOCK_FLAW_NOT_LISTED:
+		return "not-listed";
+	case LOCK_FLAW_LISTED_MISSING:
+		return "listed-missing";
+	}
+	return "unknown";
+}
+
+/* Takes the text. */
+static void
+add(struct fsck_findings *findings, enum lock_flaw flaw, int slot, char *text)
+{
+	if (findings->count == findings->room) {
+		findings->room = findings->room == 0 ? 8 : 2 * findings->room;
+		findings->list = mem_grow(findings->list, findings->room, sizeof(*findings->list));
+	}
+	findings->list[findings->count++] =
+	    (struct lock_finding){.flaw = flaw, .slot = slot, .text = text};
+}
+
+static void
+add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
+{
+	const struct survey *survey = &seen->survey;
+	bool exists = survey_exists(survey);
+
+	if (survey->gate && survey->unlimited)
+		add(findings, LOCK_FLAW_MARKERS, 0,
+		    mem_strdup(
+			"marked as unlimited and as closed at once: it counts as unlimited"));
+	else if (survey->gate && survey->slots > 0)
+		add(findings, LOCK_FLAW_MARKERS, 0,
+		    mem_strdup("marked as closed, and has slots: they count"));
+	if (exists && !seen->listed)
+		add(findings, LOCK_FLAW_NOT_LISTED, 0,
+		    mem_strdup("it exists, and is not in the directory"));
+	else if (!exists && seen->listed)
+		add(findings, LOCK_FLAW_LISTED_MISSING, 0,
+		    mem_strdup("it is in the directory, and does not exist"));
+}
+
+/* A run of missing slots below one that is there is one gap. */
+static void
+add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
+{
+	int last = slot;
+
+	if (slot > 1 && !fsck_seen_slot(seen, slot - 1))
+		return; /* told with the first of them */
+	while (!fsck_seen_slot(seen, last + 1))
+		last++;
+	add(findings, LOCK_FLAW_GAP, slot,
+	    last == slot ? mem_printf("slot %d is missing", slot)
+			 : mem_printf("slots %d to %d are missing", slot, last));
+}
+
+static void
+add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
+{
+	switch (seen->make[slot - 1]) {
+	case FSCK_MAKE_OURS:
+		break;
+	case FSCK_MAKE_OTHERWISE:
+		add(findings, LOCK_FLAW_ARGUMENTS, slot,
+		    mem_strdup("declared with other arguments; it is used as it is"));
+		break;
+	case FSCK_MAKE_EXCLUSIVE:
+		add(findings, LOCK_FLAW_ARGUMENTS, slot,
+		    mem_strdup("an exclusive queue of some connection: it goes with that"));
+		break;
+	case FSCK_MAKE_TRANSIENT:
+		add(findings, LOCK_FLAW_TRANSIENT, slot,
+		    mem_strdup(seen->survey.b[slot - 1] == BROKER_OK
+				   ? "not durable, gone when the broker restarts; it is held, "
+				     "and so not made anew now"
+				   : "not durable, gone when the broker restarts"));
+		break;
+	}
+}
+
+void
+fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
+{
+	const struct survey *survey = &seen->survey;
+	int highest = fsck_seen_highest(seen);
+
+	add_whole(findings, seen);
+	for (int slot = 1; slot <= survey->seen; slot++) {
+		bool there = fsck_seen_slot(seen, slot);
+
+		if (!there && slot < highest)
+			add_gap(findings, seen, slot);
+		if (there && slot > survey->slots)
+			add(findings, LOCK_FLAW_STRAY, slot,
+			    mem_strdup("above a slot that is missing: it does not count"));
+		if (!there && survey->b[slot - 1] == BROKER_OK)
+			add(findings, LOCK_FLAW_ORPHAN, slot,
+			    mem_strdup("held, and there is no such slot: its holder has to leave"));
+		if (there)
+			add_make(findings, seen, slot);
+	}
+}
+
+void
+fsck_findings_done(struct fsck_findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		free((char *)findings->list[i].text);
+	free(findings->list);
+	*findings = (struct fsck_findings){.count = 0};
+}
+
+bool
+fsck_findings_mendable(const struct fsck_findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++) {
+		switch (findings->list[i].flaw) {
+		case LOCK_FLAW_ORPHAN:
+		case LOCK_FLAW_ARGUMENTS:
+			break;
+		case LOCK_FLAW_GAP:
+		case LOCK_FLAW_STRAY:
+		case LOCK_FLAW_TRANSIENT:
+		case LOCK_FLAW_MARKERS:
+		case LOCK_FLAW_NOT_LISTED:
+		case LOCK_FLAW_LISTED_MISSING:
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Below 0: `one` stands before `other`. */
+static int
+compare(const struct lock_finding *one, const struct lock_finding *other)
+{
+	return one->slot != other->slot ? one->slot - other->slot
+					: (int)one->flaw - (int)other->flaw;
+}
+
+void
+fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
+{
+	struct fsck_findings all = {.count = 0};
+	size_t i = 0, j = 0;
+
+	while (i < before->count || j < after->count) {
+		int order = i == before->count  ? 1
+			    : j == after->count ? -1
+						: compare(&before->list[i], &after->list[j]);
+		struct lock_finding *from = order < 0 ? &before->list[i] : &after->list[j];
+
+		/* Of what was there before and is still, the newer words. */
+		add(&all, from->flaw, from->slot, (char *)from->text);
+		all.list[all.count - 1].repaired = order < 0;
+		from->text = NULL;
+		i += order <= 0;
+		j += order >= 0;
+	}
+	fsck_findings_done(before);
+	*before = all;
+}

@@ -1,0 +1,399 @@
+#include "daemon/lock/admin/list.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/lock/admin/directory.h"
+#include "daemon/lock/core/probe.h"
+#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/core/registry.h"
+
+/* Surveys in flight at once. */
+#define SURVEYS_MOST 16
+
+struct listing {
+	uint64_t op;    /* the request; the key. The listing goes when its deadline answers it */
+	uint64_t first; /* the number of the first row's survey; those of the others follow */
+	struct lock_row *rows; /* owned, as are the names */
+	size_t count, begun, done;
+	/* explain, busy: the one that is looked at; else NULL */
+	char *name; /* owned */
+	enum lock_kind kind;
+	bool mutex_is_there; /* busy: a queue that is the mutex of that name */
+	UT_hash_handle by_op;
+};
+
+ENGINE_FIND(listing_find, struct listing, listings, by_op)
+
+static void
+listing_free(struct lock_engine *engine, struct listing *listing)
+{
+	HASH_DELETE(by_op, engine->listings, listing);
+	for (size_t i = 0; i < listing->count; i++)
+		free((char *)listing->rows[i].name);
+	free(listing->rows);
+	free(listing->name);
+	free(listing);
+}
+
+static void
+finish(struct lock_engine *engine, struct listing *listing, struct lock_answer *answer)
+{
+	answer->name = listing->name;
+	answer->kind = listing->kind;
+	engine_op_end(engine, listing->op, answer);
+	listing_free(engine, listing);
+}
+
+/* Answered by its deadline. What it asked is answered to nobody. */
+static void
+on_expired(struct lock_engine *engine, uint64_t op)
+{
+	listing_free(engine, listing_find(engine, op));
+}
+
+/* NULL: the peer was told that it cannot be now. */
+static struct listing *
+listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct lock_answer refusal;
+	struct listing *listing;
+	struct op *op;
+
+	if (engine_refusal_for_link(engine, &refusal)) {
+		engine_tell(engine, peer, request, &refusal);
+		return NULL;
+	}
+	op = engine_op_new(engine, peer, request);
+	op->expired = on_expired;
+	listing = mem_alloc(sizeof(*listing));
+	listing->op = op->id;
+	HASH_ADD(by_op, engine->listings, op, sizeof(listing->op), listing);
+	return listing;
+}
+
+static bool
+is_taken(const struct lock_engine *engine, const char *name, int slot, enum broker_answer b)
+{
+	return b == BROKER_OK || registry_is_reserved(engine, name, LOCK_KIND_SEMAPHORE, slot);
+}
+
+/* Of slots 1..slots. */
+static int
+count_busy(
+    const struct lock_engine *engine, const char *name, const struct survey *found, int slots)
+{
+	int busy = 0;
+
+	for (int slot = 1; slot <= slots; slot++)
+		busy += is_taken(engine, name, slot, found->b[slot - 1]);
+	return busy;
+}
+
+/* ---- all ---- */
+
+static void survey_rows(struct lock_engine *engine, struct listing *listing);
+
+static void
+on_row(struct lock_engine *engine, uint64_t id, const struct survey *found)
+{
+	struct listing *listing = engine->listings;
+	struct lock_row *row;
+
+	while (listing != NULL && (id < listing->first || id - listing->first >= listing->count))
+		listing = listing->by_op.next;
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	row = &listing->rows[id - listing->first];
+	if (found->unknown < 0) {
+		row->exists = survey_exists(found);
+		row->slots = survey_size(found);
+		row->busy = count_busy(engine, row->name, found, found->slots);
+		engine_op_progress(engine, engine_op_find(engine, listing->op));
+	}
+	listing->done++;
+	survey_rows(engine, listing);
+}
+
+/* The next of them; or, when all are done, the answer. */
+static void
+survey_rows(struct lock_engine *engine, struct listing *listing)
+{
+	struct lock_answer answer;
+
+	for (; listing->begun < listing->count && listing->begun - listing->done < SURVEYS_MOST;
+	     listing->begun++)
+		survey_start(engine, listing->rows[listing->begun].name, SURVEY_BUSY, on_row,
+		    listing->first + listing->begun);
+	if (listing->done < listing->count)
+		return;
+	answer = engine_refusal(REASON_NONE, NULL);
+	answer.rows = listing->rows;
+	answer.row_count = listing->count;
+	finish(engine, listing, &answer);
+}
+
+static void
+on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
+    const char *const *names, size_t count)
+{
+	struct listing *listing = listing_find(engine, id);
+	struct lock_answer refusal = engine_refusal(reason, text);
+
+	if (listing == NULL)
+		return;
+	if (reason != REASON_NONE) {
+		finish(engine, listing, &refusal);
+		return;
+	}
+	listing->rows = mem_alloc((count + 1) * sizeof(*listing->rows));
+	for (size_t i = 0; i < count; i++) {
+		uint64_t number = engine_id(engine);
+
+		listing->first = i == 0 ? number : listing->first;
+		listing->rows[i] = (struct lock_row){
+		    .name = mem_strdup(names[i]), .slots = -1, .exists = true, .busy = -1};
+	}
+	listing->count = count;
+	engine_op_progress(engine, engine_op_find(engine, id));
+	survey_rows(engine, listing);
+}
+
+void
+lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct listing *listing = listing_new(engine, peer, request);
+
+	assert(!engine->telling);
+	if (listing == NULL)
+		return;
+	directory_read(engine, on_read, listing->op);
+	engine_op_progress(
+	    engine, engine_op_find(engine, listing->op)); /* after that one's deadline */
+}
+
+/* ---- one ---- */
+
+/* The holds of this daemon that take one of slots 1..slots, and who waits here. */
+static void
+count_here(
+    const struct lock_engine *engine, const struct listing *listing, struct lock_explanation *why)
+{
+	bool mutex = listing->kind == LOCK_KIND_MUTEX;
+	const struct semaphore *semaphore = engine_semaphore_find(engine, listing->name, mutex);
+
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->peer != 0 && (hold->kind == LOCK_KIND_MUTEX) == mutex &&
+		    hold->slot <= why->slots && (mutex || hold->slot > 0) &&
+		    strcmp(hold->name, listing->name) == 0)
+			why->here++;
+	}
+	if (semaphore != NULL)
+		why->waiting = (int)line_count(&semaphore->line, LINE_ALL);
+}
+
+static void
+explain(struct lock_engine *engine, struct listing *listing, struct lock_explanation *why)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+
+	count_here(engine, listing, why);
+	if (why->verdict == LOCK_VERDICT_UNLIMITED)
+		why->slots = LOCK_UNLIMITED;
+	answer.slots = why->slots;
+	answer.explanation = why;
+	finish(engine, listing, &answer);
+}
+
+static const struct lock_explanation nothing_known = {
+    .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .strays = -1};
+
+static void
+on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
+{
+	struct listing *listing = listing_find(engine, id);
+	struct lock_explanation why = nothing_known;
+
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (found->unknown < 0) {
+		/* A persistent mutex is slot 1, whatever else there may be. */
+		why.slots = listing->kind == LOCK_KIND_PERSISTENT_MUTEX && found->slots > 1
+				? 1
+				: found->slots;
+		why.busy = count_busy(engine, listing->name, found, why.slots);
+		why.strays = 0;
+		for (int slot = found->slots + 1; slot <= found->seen; slot++)
+			why.strays += found->a[slot - 1] == BROKER_OK;
+		if (found->unlimited)
+			why.verdict = LOCK_VERDICT_UNLIMITED;
+		else if (found->slots > 0)
+			why.verdict = why.busy < why.slots ? LOCK_VERDICT_FREE : LOCK_VERDICT_FULL;
+		else
+			why.verdict = found->gate ? LOCK_VERDICT_GATE : LOCK_VERDICT_NO_SUCH_LOCK;
+	}
+	explain(engine, listing, &why);
+}
+
+static void
+on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct listing *listing = listing_find(engine, id);
+	struct lock_explanation why = nothing_known;
+
+	(void)count;
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	why.slots = 1;
+	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
+	    answers[0] == BROKER_OK) {
+		why.verdict = LOCK_VERDICT_FULL;
+		why.busy = 1;
+	} else if (answers[0] == BROKER_ABSENT) {
+		why.verdict = LOCK_VERDICT_FREE;
+		why.busy = 0;
+	}
+	why.strays = 0;
+	explain(engine, listing, &why);
+}
+
+/* Of a mutex whose queue is an administration mutex, too: whose? */
+static void
+on_guard_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
+{
+	struct listing *listing = listing_find(engine, id);
+	struct lock_explanation why = nothing_known;
+
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (found->unknown < 0 && !survey_exists(found)) {
+		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
+		    on_mutex_probed, listing->op);
+		return;
+	}
+	if (found->unknown < 0)
+		why = (struct lock_explanation){.verdict = LOCK_VERDICT_ALREADY_EXISTS};
+	explain(engine, listing, &why);
+}
+
+void
+lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name,
+    enum lock_kind kind)
+{
+	struct listing *listing = listing_new(engine, peer, request);
+
+	assert(!engine->telling);
+	if (listing == NULL)
+		return;
+	listing->name = mem_strdup(name);
+	listing->kind = kind;
+	if (kind != LOCK_KIND_MUTEX)
+		survey_start(engine, name, SURVEY_WHOLE, on_surveyed, listing->op);
+	else if (queue_naming_mutex_is_admin(engine->settings.naming))
+		survey_start(engine, name, SURVEY_SIZE, on_guard_surveyed, listing->op);
+	else
+		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
+		    on_mutex_probed, listing->op);
+}
+
+static void
+refuse_unknown(struct lock_engine *engine, struct listing *listing)
+{
+	struct lock_answer answer =
+	    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+
+	finish(engine, listing, &answer);
+}
+
+static void
+on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
+{
+	struct listing *listing = listing_find(engine, id);
+	struct lock_answer answer;
+	int *busy;
+
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (found->unknown >= 0) {
+		refuse_unknown(engine, listing);
+		return;
+	}
+	answer = engine_refusal(survey_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+	answer.slots = survey_size(found);
+	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
+	/* Where that queue is the administration mutex, too, it is a semaphore's when there is one. */
+	if (listing->mutex_is_there &&
+	    !(queue_naming_mutex_is_admin(engine->settings.naming) && survey_exists(found)))
+		busy[answer.held_count++] = 0;
+	for (int slot = 1; slot <= found->slots; slot++) {
+		if (is_taken(engine, listing->name, slot, found->b[slot - 1]))
+			busy[answer.held_count++] = slot;
+	}
+	answer.held = busy;
+	finish(engine, listing, &answer);
+	free(busy);
+}
+
+static void
+on_busy_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct listing *listing = listing_find(engine, id);
+
+	(void)count;
+	if (listing == NULL)
+		return; /* answered meanwhile */
+	if (answers[0] == BROKER_UNKNOWN) {
+		refuse_unknown(engine, listing);
+		return;
+	}
+	listing->mutex_is_there = answers[0] == BROKER_OK;
+	survey_start(engine, listing->name, SURVEY_BUSY, on_counted, id);
+}
+
+void
+lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name)
+{
+	struct listing *listing = listing_new(engine, peer, request);
+
+	assert(!engine->telling);
+	if (listing == NULL)
+		return;
+	listing->name = mem_strdup(name);
+	probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
+	    on_busy_mutex_probed, listing->op);
+}
+
+void
+list_free_all(struct lock_engine *engine)
+{
+	struct listing *listing, *next;
+
+	HASH_ITER (by_op, engine->listings, listing, next)
+		listing_free(engine, listing);
+}
+
+const char *
+lock_verdict_word(enum lock_verdict verdict)
+{
+	switch (verdict) {
+	case LOCK_VERDICT_FREE:
+		return "free";
+	case LOCK_VERDICT_UNLIMITED:
+		return "unlimited";
+	case LOCK_VERDICT_FULL:
+		return "full";
+	case LOCK_VERDICT_GATE:
+		return "gate";
+	case LOCK_VERDICT_NO_SUCH_LOCK:
+		return "no-such-lock";
+	case LOCK_VERDICT_ALREADY_EXISTS:
+		return "already-exists";
+	case LOCK_VERDICT_UNKNOWN:
+		return "unknown";
+	}
+	return "unknown";
+}

@@ -1,0 +1,491 @@
+#include "daemon/lock/admin/mutex.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+
+/* How long to wait for another administrator before asking again; up to twice that, by chance. */
+#define BUSY_AGAIN (50 * NSEC_PER_MSEC)
+
+struct mutex_taker {
+	struct mutex_order order;
+	struct mutex *mutex; /* borrowed; outlives its takers */
+	UT_hash_handle by_id;
+	TAILQ_ENTRY(mutex_taker) of_line;
+};
+
+enum mutex_state {
+	MUTEX_CLAIMING, /* the declare is sent and not answered */
+	MUTEX_BUSY,     /* somebody elsewhere has it; the timer claims again */
+	MUTEX_OWNED,    /* ours, and the owner's */
+	MUTEX_DROPPING  /* the delete is sent and not answered, or was not performed: the timer */
+};
+
+struct mutex {
+	uint64_t id;
+	char *queue; /* owned; the key */
+	enum mutex_state state;
+	uint64_t lane;             /* of the side link; 0 = none, or it was closed */
+	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
+	TAILQ_HEAD(, mutex_taker) line;
+	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
+	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: its owner got none */
+	UT_hash_handle by_queue, by_id;
+};
+
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [MUTEX_CLAIMING] = 1U << MUTEX_CLAIMING | 1U << MUTEX_BUSY | 1U << MUTEX_OWNED |
+		       1U << MUTEX_DROPPING, /* itself: for the next in line */
+    [MUTEX_BUSY] = 1U << MUTEX_CLAIMING,
+    [MUTEX_OWNED] = 1U << MUTEX_DROPPING | 1U << MUTEX_CLAIMING, /* CLAIMING: lost, for the next */
+    [MUTEX_DROPPING] = 1U << MUTEX_CLAIMING,
+};
+
+static void
+mutex_set_state(struct mutex *mutex, enum mutex_state state)
+{
+	assert((changes[mutex->state] & 1U << state) != 0);
+	mutex->state = state;
+}
+
+ENGINE_FIND(taker_find, struct mutex_taker, mutex_takers, by_id)
+
+/* It is in no line, and owns nothing. */
+static void
+taker_free(struct lock_engine *engine, struct mutex_taker *taker)
+{
+	HASH_DELETE(by_id, engine->mutex_takers, taker);
+	free(taker);
+}
+
+ENGINE_FIND(mutex_find, struct mutex, mutexes, by_id)
+
+static void
+lane_put(struct lock_engine *engine, struct mutex *mutex)
+{
+	if (mutex->lane != 0)
+		broker_lane_put(engine->broker, mutex->lane);
+	mutex->lane = 0;
+}
+
+static void
+mutex_free(struct lock_engine *engine, struct mutex *mutex)
+{
+	timers_cancel(engine->timers, &mutex->again);
+	timers_cancel(engine->timers, &mutex->late);
+	HASH_DELETE(by_id, engine->mutexes, mutex);
+	HASH_DELETE(by_queue, engine->mutexes_by_queue, mutex);
+	free(mutex->queue);
+	free(mutex);
+}
+
+/* Who is answered too late from now on is so for another administrator's work; `owner`: of one here. */
+static void
+blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
+{
+	struct op *op = engine_op_find(engine, id), *other;
+
+	if (op == NULL)
+		return;
+	op->late = REASON_TIMEOUT;
+	op->late_text = op->words;
+	snprintf(op->words, sizeof(op->words), "another administrator is at work on it");
+	other = owner == NULL ? NULL : engine_op_find(engine, owner->order.id);
+	if (other != NULL && other->peer == 0)
+		snprintf(op->words, sizeof(op->words),
+		    "another administrator is at work on it: %s, by this daemon",
+		    owner->order.what);
+	else if (other != NULL)
+		snprintf(op->words, sizeof(op->words),
+		    "another administrator is at work on it: %s, for peer %llu of this daemon",
+		    owner->order.what, (unsigned long long)other->peer);
+}
+
+static void on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply);
+static void on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply);
+
+static uint64_t
+lane_of(struct lock_engine *engine, struct mutex *mutex)
+{
+	if (mutex->lane == 0)
+		mutex->lane = broker_lane_take(engine->broker, BROKER_SIDE);
+	return mutex->lane;
+}
+
+static void
+set_late(struct lock_engine *engine, struct mutex *mutex)
+{
+	timers_set(
+	    engine->timers, &mutex->late, engine_now(engine) + engine->settings.request_timeout);
+}
+
+/*
+ * Until there is an answer nobody here can have it. So it ends with the link, which is made anew. During an
+ * alarm the broker answers nothing, on a new link neither.
+ */
+static void
+too_late(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct broker_info info;
+
+	set_late(engine, mutex_find(engine, id));
+	broker_get_info(engine->broker, &info);
+	if (info.side == BROKER_UP && !info.side_blocked)
+		broker_reset(engine->broker, BROKER_SIDE,
+		    "a request for an administration mutex, or under one, is not answered");
+}
+
+static void
+send_claim(struct lock_engine *engine, struct mutex *mutex)
+{
+	set_late(engine, mutex);
+	broker_claim(engine->broker, lane_of(engine, mutex), mutex->queue,
+	    (struct broker_done){on_claimed, engine, mutex->id});
+}
+
+static void
+send_drop(struct lock_engine *engine, struct mutex *mutex)
+{
+	set_late(engine, mutex);
+	broker_drop(engine->broker, lane_of(engine, mutex), mutex->queue,
+	    (struct broker_done){on_dropped, engine, mutex->id});
+}
+
+static void
+again_due(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct mutex *mutex = mutex_find(engine, id);
+
+	if (mutex->state == MUTEX_DROPPING) {
+		send_drop(engine, mutex);
+		return;
+	}
+	mutex_set_state(mutex, MUTEX_CLAIMING);
+	send_claim(engine, mutex);
+}
+
+static void
+set_again(struct lock_engine *engine, struct mutex *mutex)
+{
+	timers_set(engine->timers, &mutex->again,
+	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
+}
+
+/* It is nobody's here: the next in line claims it, if there is one. */
+static void
+go_on(struct lock_engine *engine, struct mutex *mutex)
+{
+	if (TAILQ_EMPTY(&mutex->line)) {
+		lane_put(engine, mutex);
+		mutex_free(engine, mutex);
+		return;
+	}
+	mutex_set_state(mutex, MUTEX_CLAIMING);
+	send_claim(engine, mutex);
+}
+
+/* The last news of a taker, which is in no line any more. Comes last: it may take a mutex again. */
+static void
+tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news news,
+    enum reason reason, const char *text)
+{
+	struct mutex_order order = taker->order;
+
+	taker_free(engine, taker);
+	order.told(engine, order.id, news, reason, text);
+}
+
+static struct mutex_taker *
+take_first(struct mutex *mutex)
+{
+	struct mutex_taker *first = TAILQ_FIRST(&mutex->line);
+
+	if (first != NULL)
+		TAILQ_REMOVE(&mutex->line, first, of_line);
+	return first;
+}
+
+static void
+claim_won(struct lock_engine *engine, struct mutex *mutex)
+{
+	struct op *op;
+
+	mutex->owner = take_first(mutex);
+	if (mutex->owner == NULL) {
+		mutex_set_state(mutex, MUTEX_DROPPING); /* nobody wants it any more */
+		send_drop(engine, mutex);
+		return;
+	}
+	mutex_set_state(mutex, MUTEX_OWNED);
+	/* Its own work begins: from now on it is late for the broker's sake. */
+	op = engine_op_find(engine, mutex->owner->order.id);
+	if (op != NULL) {
+		op->late = REASON_BROKER_UNAVAILABLE;
+		op->late_text = NULL;
+		engine_op_progress(engine, op);
+	}
+	mutex->owner->order.told(engine, mutex->owner->order.id, MUTEX_HELD, REASON_NONE, NULL);
+}
+
+/* Another has it, or nothing was learned. */
+static void
+claim_lost(struct lock_engine *engine, struct mutex *mutex)
+{
+	if (TAILQ_EMPTY(&mutex->line)) {
+		go_on(engine, mutex);
+		return;
+	}
+	mutex_set_state(mutex, MUTEX_BUSY);
+	set_again(engine, mutex);
+}
+
+static void
+claim_failed(struct lock_engine *engine, struct mutex *mutex, enum reason reason, const char *text)
+{
+	struct mutex_taker *first = take_first(mutex);
+
+	go_on(engine, mutex);
+	if (first != NULL)
+		tell_end(engine, first, MUTEX_REFUSED, reason, text);
+}
+
+/* Its lane was closed by the server in the middle; the link, and what is declared on it, lives. */
+static bool
+lane_alone_died(const struct lock_engine *engine, enum broker_answer answer)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return answer == BROKER_SKIPPED || (answer == BROKER_UNKNOWN && info.side == BROKER_UP);
+}
+
+static void
+on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct mutex *mutex = mutex_find(engine, id);
+
+	assert(mutex != NULL && mutex->state == MUTEX_CLAIMING);
+	timers_cancel(engine->timers, &mutex->late);
+	if (!reply->lane_open)
+		lane_put(engine, mutex);
+	switch (reply->answer) {
+	case BROKER_OK:
+		claim_won(engine, mutex);
+		break;
+	case BROKER_LOCKED:
+		FAULT(ADMIN_WITHOUT_MUTEX, claim_won(engine, mutex); return;);
+		if (!TAILQ_EMPTY(&mutex->line))
+			blame(engine, TAILQ_FIRST(&mutex->line)->order.id, NULL);
+		claim_lost(engine, mutex);
+		break;
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		claim_failed(engine, mutex, REASON_BROKER_DENIED, reply->text);
+		break;
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it. */
+		if (!lane_alone_died(engine, reply->answer)) {
+			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
+		} else if (!TAILQ_EMPTY(&mutex->line)) {
+			claim_lost(engine, mutex);
+		} else {
+			mutex_set_state(mutex, MUTEX_DROPPING);
+			send_drop(engine, mutex);
+		}
+		break;
+	}
+}
+
+static void
+on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct mutex *mutex = mutex_find(engine, id);
+	struct mutex_taker *owner = mutex->owner;
+
+	assert(mutex->state == MUTEX_DROPPING);
+	timers_cancel(engine->timers, &mutex->late);
+	if (!reply->lane_open)
+		lane_put(engine, mutex);
+	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
+	if (reply->answer == BROKER_REFUSED)
+		broker_reset(
+		    engine->broker, BROKER_SIDE, "an administration mutex could not be dropped");
+	if (reply->answer == BROKER_REFUSED || lane_alone_died(engine, reply->answer)) {
+		set_again(engine, mutex); /* unless the link's death is told before */
+		return;
+	}
+	/* Dropped, or gone with the side link; or somebody else's, after that. */
+	mutex->owner = NULL;
+	go_on(engine, mutex);
+	if (owner != NULL)
+		tell_end(engine, owner, MUTEX_FREE, REASON_NONE, NULL);
+}
+
+/* ---- the doors ---- */
+
+static struct mutex *
+mutex_of_queue(struct lock_engine *engine, const char *queue)
+{
+	struct mutex *mutex;
+
+	HASH_FIND(by_queue, engine->mutexes_by_queue, queue, strlen(queue), mutex);
+	FAULT(ADMINS_TOGETHER, mutex = NULL);
+	if (mutex != NULL)
+		return mutex;
+	mutex = mem_alloc(sizeof(*mutex));
+	mutex->id = engine_id(engine);
+	mutex->queue = mem_strdup(queue);
+	mutex->state = MUTEX_CLAIMING;
+	TAILQ_INIT(&mutex->line);
+	timer_init(&mutex->again, again_due, engine, mutex->id);
+	timer_init(&mutex->late, too_late, engine, mutex->id);
+	HASH_ADD(by_id, engine->mutexes, id, sizeof(mutex->id), mutex);
+	HASH_ADD_KEYPTR(
+	    by_queue, engine->mutexes_by_queue, mutex->queue, strlen(mutex->queue), mutex);
+	send_claim(engine, mutex);
+	return mutex;
+}
+
+void
+mutex_take(struct lock_engine *engine, const char *queue, const struct mutex_order *order)
+{
+	struct mutex *mutex = mutex_of_queue(engine, queue);
+	struct mutex_taker *taker = mem_alloc(sizeof(*taker));
+	const struct mutex_taker *before =
+	    mutex->owner != NULL ? mutex->owner : TAILQ_FIRST(&mutex->line);
+
+	assert(taker_find(engine, order->id) == NULL);
+	taker->order = *order;
+	taker->mutex = mutex;
+	HASH_ADD(by_id, engine->mutex_takers, order.id, sizeof(taker->order.id), taker);
+	TAILQ_INSERT_TAIL(&mutex->line, taker, of_line);
+	if (before != NULL)
+		blame(engine, order->id, before);
+}
+
+void
+mutex_drop(struct lock_engine *engine, uint64_t id)
+{
+	struct mutex_taker *taker = taker_find(engine, id);
+
+	assert(taker != NULL && taker->mutex->owner == taker);
+	mutex_set_state(taker->mutex, MUTEX_DROPPING);
+	send_drop(engine, taker->mutex);
+}
+
+void
+mutex_leave(struct lock_engine *engine, uint64_t id)
+{
+	struct mutex_taker *taker = taker_find(engine, id);
+	struct mutex *mutex;
+
+	if (taker == NULL)
+		return;
+	mutex = taker->mutex;
+	if (mutex->owner == taker) {
+		if (mutex->state == MUTEX_OWNED)
+			mutex_drop(engine, id);
+		mutex->owner = NULL;
+	} else {
+		TAILQ_REMOVE(&mutex->line, taker, of_line);
+	}
+	taker_free(engine, taker);
+	/* What is in flight is answered first, and then dropped. */
+	if (mutex->state == MUTEX_BUSY && TAILQ_EMPTY(&mutex->line))
+		mutex_free(engine, mutex);
+}
+
+void
+mutex_overdue(struct lock_engine *engine, uint64_t id)
+{
+	const struct mutex_taker *taker = taker_find(engine, id);
+
+	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
+	timers_set(engine->timers, &taker->mutex->late, engine_now(engine));
+}
+
+uint64_t
+mutex_lane(struct lock_engine *engine, uint64_t id)
+{
+	struct mutex_taker *taker = taker_find(engine, id);
+
+	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
+	return lane_of(engine, taker->mutex);
+}
+
+void
+mutex_lane_gone(struct lock_engine *engine, uint64_t id)
+{
+	const struct mutex_taker *taker = taker_find(engine, id);
+
+	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
+	lane_put(engine, taker->mutex);
+}
+
+void
+mutex_lane_closed(struct lock_engine *engine, uint64_t lane)
+{
+	struct mutex *mutex;
+
+	for (mutex = engine->mutexes; mutex != NULL; mutex = mutex->by_id.next) {
+		if (mutex->lane == lane)
+			mutex->lane = 0; /* the queue is the link's: it stays */
+	}
+}
+
+/* One that was ours, or all but dropped: claims and drops in flight have been answered. */
+static struct mutex *
+find_on_dead_link(const struct lock_engine *engine)
+{
+	struct mutex *mutex;
+
+	for (mutex = engine->mutexes; mutex != NULL; mutex = mutex->by_id.next) {
+		if (mutex->state == MUTEX_OWNED ||
+		    (mutex->state == MUTEX_DROPPING && timer_is_set(&mutex->again)))
+			return mutex;
+	}
+	return NULL;
+}
+
+void
+mutex_link_died(struct lock_engine *engine, const char *why)
+{
+	struct mutex *mutex;
+	struct mutex_taker *owner;
+	enum mutex_news news;
+
+	/* Whoever is told may take one again: that is not on the link that died. */
+	while ((mutex = find_on_dead_link(engine)) != NULL) {
+		news = mutex->state == MUTEX_OWNED ? MUTEX_LOST : MUTEX_FREE;
+		owner = mutex->owner;
+		mutex->owner = NULL;
+		mutex->lane = 0;
+		timers_cancel(engine->timers, &mutex->again);
+		timers_cancel(engine->timers, &mutex->late);
+		go_on(engine, mutex);
+		if (owner != NULL)
+			tell_end(engine, owner, news, REASON_BROKER_UNAVAILABLE, why);
+	}
+}
+
+void
+mutex_free_all(struct lock_engine *engine)
+{
+	struct mutex *mutex, *next;
+	struct mutex_taker *taker, *next_taker;
+
+	HASH_ITER (by_id, engine->mutex_takers, taker, next_taker)
+		taker_free(engine, taker);
+	HASH_ITER (by_id, engine->mutexes, mutex, next)
+		mutex_free(engine, mutex);
+}

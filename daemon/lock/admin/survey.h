@@ -1,0 +1,64 @@
+/*
+ * What the broker says of a semaphore at one time: its markers, how many slots it has, which are taken.
+ * Determining the maximum (seeds/000) is the shallow form: the A queues are probed in order, in windows,
+ * each in one flush on the side link; the first that is absent ends it. Slots above a gap do not count,
+ * nor do those above the most there may be (lock_settings).
+ *
+ * The first window is asked about in the order N-G, N-U, A[1] ..., N-G once more: whatever step of an
+ * administrator's work falls between two of them (admin_plan.h), one of them is there.
+ *
+ * Acquires look for themselves (look.h): a window at a time, and no further than they must. They share the
+ * side link with surveys, so those that ask about every slot there may be, for whoever wants to know, go
+ * one after another: SURVEY_SCANS at once, one for each peer; the deadline of who asked begins anew with it.
+ */
+#ifndef LOCK_SURVEY_H
+#define LOCK_SURVEY_H
+
+#include "daemon/lock/core/engine.h"
+
+enum survey_depth {
+	SURVEY_SIZE, /* markers, and As up to the first gap */
+	SURVEY_BUSY, /* and their Bs */
+	SURVEY_WHOLE /* As and Bs of every slot that there may be, gaps or not */
+};
+
+/* Surveys of depth SURVEY_WHOLE that are asked for at once. */
+#define SURVEY_SCANS 2
+
+struct survey {
+	bool unlimited, gate; /* N-U, N-G */
+	int slots;            /* without a gap, from 1 */
+	/* An answer was unknown, and ended the survey: of a slot; 0 = of a marker; -1 = none was */
+	int unknown;
+	int seen; /* a and b tell of the slots 1..seen */
+	/* by slot - 1: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN; b: NULL for SURVEY_SIZE */
+	const enum broker_answer *a, *b;
+};
+
+/* Whether there is such a semaphore at all. */
+static inline bool
+survey_exists(const struct survey *survey)
+{
+	return survey->slots > 0 || survey->unlimited || survey->gate;
+}
+
+/* What an acquire finds there (design: N-U, then A[1], then N-G): LOCK_UNLIMITED, or the number. */
+static inline int
+survey_size(const struct survey *survey)
+{
+	return survey->unlimited ? LOCK_UNLIMITED : survey->slots;
+}
+
+/* found: borrowed for the call. */
+typedef void survey_done_fn(struct lock_engine *engine, uint64_t id, const struct survey *found);
+
+/*
+ * `done` is called once, later, with `id`. SURVEY_WHOLE: that of an op (engine.h); when that has ended before
+ * its turn has come, it is not called.
+ */
+void survey_start(struct lock_engine *engine, const char *name, enum survey_depth depth,
+    survey_done_fn *done, uint64_t id);
+/* Frees what is left; the engine goes. */
+void survey_free_all(struct lock_engine *engine);
+
+#endif

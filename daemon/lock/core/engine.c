@@ -1,0 +1,241 @@
+#include "daemon/lock/core/engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+
+uint64_t
+engine_id(struct lock_engine *engine)
+{
+	return ++engine->last_id;
+}
+
+int64_t
+engine_now(const struct lock_engine *engine)
+{
+	return clock_now(timers_clock(engine->timers));
+}
+
+/* ---- what there is ---- */
+
+struct lock_peer *
+engine_peer_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct lock_peer *peer;
+
+	HASH_FIND(by_id, engine->peers, &id, sizeof(id), peer);
+	return peer;
+}
+
+struct waiter *
+engine_waiter_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct waiter *waiter;
+
+	HASH_FIND(by_id, engine->waiters, &id, sizeof(id), waiter);
+	return waiter;
+}
+
+struct semaphore *
+engine_semaphore_find(const struct lock_engine *engine, const char *name, bool mutex)
+{
+	struct semaphore_key key = semaphore_key(name, mutex);
+	struct semaphore *semaphore;
+
+	HASH_FIND(by_key, engine->semaphores, key.text, strlen(key.text), semaphore);
+	return semaphore;
+}
+
+/* ---- answers and notices ---- */
+
+void
+engine_tell(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_answer *answer)
+{
+	assert(!engine->telling);
+	engine->telling = true;
+	engine->listener.answer(engine->listener.ctx, peer, request, answer);
+	engine->telling = false;
+}
+
+void
+engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notice *notice)
+{
+	assert(!engine->telling);
+	FAULT_IF(NOT_TOLD, notice->kind == LOCK_NOTICE_LOST, return;);
+	engine->telling = true;
+	engine->listener.notice(engine->listener.ctx, peer, notice);
+	engine->telling = false;
+}
+
+void
+engine_tell_broker(struct lock_engine *engine, uint64_t peer)
+{
+	struct broker_info info;
+	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER};
+
+	broker_get_info(engine->broker, &info);
+	notice.state = info.hold;
+	notice.text = info.why;
+	engine_notice(engine, peer, &notice);
+}
+
+struct lock_answer
+engine_refusal(enum reason reason, const char *text)
+{
+	return (struct lock_answer){.reason = reason,
+	    .text = text,
+	    .slots = -1,
+	    .target = -1,
+	    .holders = -1,
+	    .waiting = -1};
+}
+
+struct lock_answer
+engine_refusal_unknown(const struct lock_engine *engine, const char *text)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if (info.probes_refused[0] != '\0')
+		return engine_refusal(REASON_BROKER_DENIED, info.probes_refused);
+	return engine_refusal(
+	    info.side_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
+}
+
+bool
+engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *ret_refusal)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	if (engine->link != BROKER_UP)
+		*ret_refusal = engine_refusal(
+		    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
+		    info.why);
+	else if (info.side_blocked)
+		*ret_refusal = engine_refusal(REASON_BROKER_BLOCKED, NULL);
+	else
+		return false;
+	return true;
+}
+
+struct lock_answer
+engine_full(const struct semaphore *semaphore, enum reason reason)
+{
+	struct lock_answer answer = engine_refusal(reason, NULL);
+
+	answer.name = semaphore->name;
+	answer.slots = semaphore->complete ? semaphore->size : -1;
+	if (answer.slots == 0)
+		answer.text =
+		    "it has no slots for the time being"; /* which is not "all are taken" */
+	answer.holders = semaphore_holders(semaphore);
+	/* Without the one that is answered. */
+	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;
+	return answer;
+}
+
+/* ---- requests that do not wait by themselves ---- */
+
+void
+engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answer *answer)
+{
+	const struct op *op = engine_op_find(engine, id);
+	void (*expired)(struct lock_engine *, uint64_t) = op->expired;
+
+	if (op->fill != NULL)
+		op->fill(engine, id, answer);
+	engine_op_end(engine, id, answer);
+	if (expired != NULL)
+		expired(engine, id);
+}
+
+static void
+op_too_late(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	const struct op *op = engine_op_find(engine, id);
+	struct lock_answer answer = engine_refusal(
+	    op->late, op->late_text != NULL ? op->late_text : "the broker did not answer in time");
+
+	engine_op_give_up(engine, id, &answer);
+}
+
+struct op *
+engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct op *op = mem_alloc(sizeof(*op));
+
+	op->id = engine_id(engine);
+	op->peer = peer;
+	op->request = request;
+	op->late = REASON_BROKER_UNAVAILABLE;
+	timer_init(&op->deadline, op_too_late, engine, op->id);
+	HASH_ADD(by_id, engine->ops, id, sizeof(op->id), op);
+	engine_op_progress(engine, op);
+	return op;
+}
+
+struct op *
+engine_op_find(const struct lock_engine *engine, uint64_t id)
+{
+	struct op *op;
+
+	HASH_FIND(by_id, engine->ops, &id, sizeof(id), op);
+	return op;
+}
+
+void
+engine_op_progress(struct lock_engine *engine, struct op *op)
+{
+	FAULT(NO_DEADLINE, return;);
+	timers_set(
+	    engine->timers, &op->deadline, engine_now(engine) + engine->settings.request_timeout);
+}
+
+void
+engine_op_leave(struct lock_engine *engine, struct op *op)
+{
+	timers_cancel(engine->timers, &op->deadline);
+	HASH_DELETE(by_id, engine->ops, op);
+	free(op);
+}
+
+void
+engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer *answer)
+{
+	struct op *op = engine_op_find(engine, id);
+
+	if (op == NULL)
+		return;
+	timers_cancel(engine->timers, &op->deadline);
+	HASH_DELETE(by_id, engine->ops, op);
+	if (op->peer != 0)
+		engine_tell(engine, op->peer, op->request, answer);
+	free(op); /* after the answer, which may borrow its words */
+}
+
+/* ---- marks ---- */
+
+void
+engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	if (semaphore->poked)
+		return;
+	semaphore->poked = true;
+	TAILQ_INSERT_TAIL(&engine->poked, semaphore, of_poked);
+	if (!timer_is_set(&engine->serve))
+		timers_set(engine->timers, &engine->serve, engine_now(engine));
+}
+
+void
+engine_look(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	semaphore->look.overtaken = true;
+	timers_cancel(engine->timers, &semaphore->reprobe);
+	engine_poke(engine, semaphore);
+}

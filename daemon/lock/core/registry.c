@@ -1,0 +1,357 @@
+#include "daemon/lock/core/registry.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/core/awaited.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/core/flight.h"
+#include "daemon/lock/core/rows.h"
+#include "daemon/lock/core/standing.h"
+#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/withheld.h"
+
+#define BEHIND LINE_OF(WAITER_BEHIND)
+
+/* ---- peers ---- */
+
+struct lock_peer *
+registry_peer(struct lock_engine *engine, uint64_t id)
+{
+	struct lock_peer *peer = engine_peer_find(engine, id);
+
+	if (peer == NULL) {
+		peer = mem_alloc(sizeof(*peer));
+		peer->id = id;
+		TAILQ_INIT(&peer->holds);
+		TAILQ_INIT(&peer->waiters);
+		TAILQ_INIT(&peer->drains);
+		HASH_ADD(by_id, engine->peers, id, sizeof(peer->id), peer);
+	}
+	return peer;
+}
+
+void
+registry_peer_let_go(struct lock_engine *engine, struct lock_peer *peer)
+{
+	if (peer->hold_count > 0 || peer->waiter_count > 0 || peer->drain_count > 0)
+		return;
+	HASH_DELETE(by_id, engine->peers, peer);
+	free(peer);
+}
+
+void
+registry_hold_attach(struct lock_engine *engine, struct hold *hold, uint64_t peer)
+{
+	struct lock_peer *entry = registry_peer(engine, peer);
+
+	assert(hold->peer == 0);
+	hold->peer = peer;
+	TAILQ_INSERT_TAIL(&entry->holds, hold, of_peer);
+	entry->hold_count++;
+}
+
+void
+registry_hold_detach(struct lock_engine *engine, struct hold *hold)
+{
+	struct lock_peer *entry;
+
+	if (hold->peer == 0)
+		return;
+	rows_gone(engine, hold);
+	entry = engine_peer_find(engine, hold->peer);
+	TAILQ_REMOVE(&entry->holds, hold, of_peer);
+	entry->hold_count--;
+	hold->peer = 0;
+	registry_peer_let_go(engine, entry);
+}
+
+/* ---- watches ---- */
+
+void
+registry_hold_watch(struct lock_engine *engine, struct hold *hold, enum hold_watch watch)
+{
+	bool was_known = hold->watch != HOLD_WATCH_NONE, is_known = watch != HOLD_WATCH_NONE;
+
+	hold->watch = watch;
+	if (is_known && !was_known)
+		HASH_ADD_KEYPTR(
+		    by_watch, engine->watched, hold->a.text, strlen(hold->a.text), hold);
+	else if (was_known && !is_known)
+		HASH_DELETE(by_watch, engine->watched, hold);
+}
+
+void
+registry_hold_unwatch(struct lock_engine *engine, struct hold *hold)
+{
+	timers_cancel(engine->timers, &hold->watch_timer);
+	if (hold->watch == HOLD_WATCH_NONE)
+		return;
+	registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
+	FAULT(WATCH_LEAKED, return;);
+	broker_unwatch(engine->broker, hold->a.text);
+}
+
+/* ---- waiters ---- */
+
+void
+registry_waiter_attach(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_peer *entry = registry_peer(engine, waiter->peer);
+
+	HASH_ADD(by_id, engine->waiters, id, sizeof(waiter->id), waiter);
+	TAILQ_INSERT_TAIL(&entry->waiters, waiter, of_peer);
+	entry->waiter_count++;
+	line_join(&waiter->semaphore->line, waiter);
+	rows_waits(engine, waiter);
+}
+
+void
+registry_waiter_set_state(
+    struct lock_engine *engine, struct waiter *waiter, enum waiter_state state)
+{
+	struct lock_peer *entry = engine_peer_find(engine, waiter->peer);
+
+	if (waiter->state == WAITER_CLAIMING)
+		entry->claim_count--;
+	if (state == WAITER_CLAIMING)
+		entry->claim_count++;
+	line_set_state(waiter, state);
+	if (state != WAITER_CLAIMING) {
+		waiter->hold = 0;
+		waiter->direct = 0;
+	}
+	if (state != WAITER_BEHIND)
+		waiter->behind = 0;
+}
+
+void
+registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_peer *entry = engine_peer_find(engine, waiter->peer);
+	struct hold *claimed = hold_find(&engine->holds, waiter->hold);
+
+	rows_cancelled(engine, waiter);
+	timers_cancel(engine->timers, &waiter->deadline);
+	timers_cancel(engine->timers, &waiter->rest);
+	standing_end(waiter);
+	line_leave(waiter);
+	waitline_remove(engine, waiter);
+	engine_poke(engine, waiter->semaphore);
+	HASH_DELETE(by_id, engine->waiters, waiter);
+	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
+	entry->waiter_count--;
+	entry->claim_count -= waiter->state == WAITER_CLAIMING;
+	registry_peer_let_go(engine, entry);
+	channels_waiter_gone(engine, waiter->share);
+	party_free(waiter->party);
+	free(waiter);
+	if (claimed == NULL)
+		return;
+	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
+	claimed->acquire = 0;
+	/* What is not sent ends unsent, at once (claim.h). */
+	if (claimed->flight == FLIGHT_UNSENT)
+		timers_set(engine->timers, &claimed->timer, engine_now(engine));
+}
+
+void
+registry_waiter_end(
+    struct lock_engine *engine, struct waiter *waiter, const struct lock_answer *answer)
+{
+	uint64_t peer = waiter->peer, request = waiter->request;
+
+	if (answer->reason == REASON_NONE)
+		engine->total.granted++;
+	else
+		engine->total.refused++;
+	registry_waiter_free(engine, waiter);
+	engine_tell(engine, peer, request, answer);
+}
+
+void
+registry_waiter_refuse(
+    struct lock_engine *engine, struct waiter *waiter, enum reason reason, const char *text)
+{
+	struct lock_answer answer = engine_refusal(reason, text);
+
+	answer.name = waiter->semaphore->name;
+	registry_waiter_end(engine, waiter, &answer);
+}
+
+void
+registry_waiter_rest(struct lock_engine *engine, struct waiter *waiter, int64_t wait)
+{
+	registry_waiter_set_state(engine, waiter, WAITER_RESTING);
+	timers_set(engine->timers, &waiter->rest, engine_now(engine) + wait);
+}
+
+void
+registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter)
+{
+	if (waiter->state != WAITER_RESTING)
+		return;
+	timers_cancel(engine->timers, &waiter->rest);
+	registry_waiter_set_state(engine, waiter, WAITER_NEW);
+	engine_poke(engine, waiter->semaphore);
+}
+
+/* ---- semaphores ---- */
+
+static void
+reprobe_due(void *ctx, uint64_t id)
+{
+	struct semaphore *semaphore = ctx;
+
+	(void)id;
+	engine_poke(semaphore->engine, semaphore);
+}
+
+struct semaphore *
+registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
+
+	if (semaphore == NULL) {
+		semaphore = semaphore_new(name, mutex);
+		semaphore->engine = engine;
+		semaphore->line_queue = queue_name_line(engine->settings.naming, name, mutex);
+		timer_init(&semaphore->reprobe, reprobe_due, semaphore, 0);
+		timer_init(&semaphore->standing, standing_due, semaphore, 0);
+		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
+		    strlen(semaphore->key.text), semaphore);
+		HASH_ADD_KEYPTR(by_line, engine->lines, semaphore->line_queue.text,
+		    strlen(semaphore->line_queue.text), semaphore);
+	}
+	return semaphore;
+}
+
+void
+registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	timers_cancel(engine->timers, &semaphore->reprobe);
+	timers_cancel(engine->timers, &semaphore->standing);
+	channels_forget(engine, semaphore);
+	waitline_end(engine, semaphore);
+	withheld_end_all(engine, semaphore);
+	HASH_DELETE(by_key, engine->semaphores, semaphore);
+	HASH_DELETE(by_line, engine->lines, semaphore);
+	semaphore_free(semaphore);
+}
+
+/*
+ * Whether who waits for a semaphore to be made goes back to the line although it was not. Of what may
+ * be otherwise at the next look, a deadline makes an end; a try has no time for more than one.
+ */
+static bool
+may_be_made_yet(const struct waiter *waiter, enum reason reason)
+{
+	switch (reason) {
+	case REASON_NONE:
+	case REASON_ALREADY_EXISTS:
+	case REASON_TIMEOUT: /* of another administrator, who is at work on it; not the waiter's own */
+		return true;
+	case REASON_BROKER_BLOCKED:
+	case REASON_BROKER_UNAVAILABLE:
+		return waiter->timeout != 0;
+	default:
+		return false;
+	}
+}
+
+void
+registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
+    enum reason reason, const char *text)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, false);
+	struct waiter *waiter, *next;
+	bool theirs;
+
+	if (semaphore == NULL)
+		return;
+	theirs = semaphore->creating == admin;
+	if (theirs)
+		semaphore->creating = 0;
+	for (waiter = line_first(&semaphore->line, BEHIND); waiter != NULL; waiter = next) {
+		next = line_next(&semaphore->line, waiter, BEHIND);
+		if (waiter->behind != admin)
+			continue;
+		if (theirs && !may_be_made_yet(waiter, reason))
+			registry_waiter_refuse(engine, waiter, reason, text);
+		else
+			registry_waiter_set_state(engine, waiter, WAITER_NEW);
+	}
+	/* What was known of it is old news: those who wait are looked for, too. */
+	semaphore_forget(semaphore);
+	timers_cancel(engine->timers, &semaphore->reprobe);
+	engine_poke(engine, semaphore);
+}
+
+/* ---- reservations ---- */
+
+struct queue_name
+registry_slot_queue(
+    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+{
+	if (kind == LOCK_KIND_MUTEX)
+		return queue_name_mutex(engine->settings.naming, name);
+	return queue_name_b(engine->settings.naming, name, slot);
+}
+
+bool
+registry_is_reserved(
+    const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot)
+{
+	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
+
+	return hold_find_queue(&engine->holds, b.text) != NULL;
+}
+
+static void
+let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
+{
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
+	int slot = mutex ? 1 : hold->slot;
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	/*
+	 * Nobody has had it: it was claimed, and A was not there. What was known of the name was forgotten for
+	 * that before B was deleted (claim.c). The delete is no news; where nothing can be seen it would lead to
+	 * the next claim.
+	 */
+	bool in_vain = hold->ours_since == 0;
+
+	FAULT(CLAIMED_IN_VAIN_AGAIN, in_vain = false);
+	if (semaphore == NULL)
+		return;
+	semaphore_saw_slot(semaphore, slot,
+	    !free_now || hold->drop == HOLD_DROP_NO_SLOT || withheld_has(semaphore, slot));
+	/* A was seen gone: it is looked for before anybody claims it. */
+	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !in_vain) {
+		semaphore_forget(semaphore);
+		timers_cancel(engine->timers, &semaphore->reprobe);
+	}
+	semaphore->look.overtaken |= free_now;
+	engine_poke(engine, semaphore);
+}
+
+void
+registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
+{
+	if (hold->state != HOLD_SLOTLESS)
+		let_line_move(engine, hold, free_now);
+	if (hold->slot != 0)
+		awaited_freed(engine, hold->name, hold->slot);
+	FAULT(LANE_LEAKED, hold->lane = 0);
+	if (hold->lane != 0)
+		broker_lane_put(engine->broker, hold->lane);
+	timers_cancel(engine->timers, &hold->timer);
+	registry_hold_unwatch(engine, hold);
+	registry_hold_detach(engine, hold);
+	flight_end(engine, hold);
+	channels_charge(engine, hold, NULL);
+	hold_free(&engine->holds, hold);
+	channels_hold_ended(engine);
+}

@@ -1,0 +1,275 @@
+#include "daemon/lock/core/rows.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+static struct lock_party
+row_of(const struct party *party, enum lock_party_state state)
+{
+	return (struct lock_party){.state = state,
+	    .waiter = party->waiter,
+	    .uid = party->uid,
+	    .pid = party->pid,
+	    .who = party->who,
+	    .why = party->why,
+	    .command = party->command};
+}
+
+static struct lock_party
+row_of_waiter(const struct waiter *waiter, enum lock_party_state state, int position)
+{
+	struct lock_party row = row_of(waiter->party, state);
+
+	row.name = waiter->semaphore->name;
+	row.kind = waiter->kind;
+	row.priority = waiter->priority;
+	row.position = position;
+	row.since = waiter->started;
+	return row;
+}
+
+static struct lock_party
+row_of_hold(const struct hold *hold, enum lock_party_state state)
+{
+	struct lock_party row = row_of(hold->party, state);
+
+	row.lock = hold->lock;
+	row.name = hold->name;
+	row.kind = hold->kind;
+	row.slot = hold->slot;
+	row.since = hold->since;
+	row.revoked = hold->revoked;
+	return row;
+}
+
+/* Whether it is a row: its peer was told that it holds, and is there. */
+static bool
+is_row(const struct hold *hold)
+{
+	return hold->peer != 0 && hold->party != NULL;
+}
+
+static enum lock_party_state
+state_of(const struct hold *hold)
+{
+	return hold->granted ? LOCK_PARTY_GRANTED : LOCK_PARTY_BUSY;
+}
+
+/* ---- as they change ---- */
+
+static void
+tell(struct lock_engine *engine, const struct lock_party *row)
+{
+	bool telling = engine->telling;
+
+	if (engine->listener.changed == NULL)
+		return;
+	engine->telling = true;
+	engine->listener.changed(engine->listener.ctx, row);
+	engine->telling = telling;
+}
+
+void
+rows_waits(struct lock_engine *engine, const struct waiter *waiter)
+{
+	struct lock_party row;
+
+	if (engine->listener.changed == NULL)
+		return;
+	row = row_of_waiter(
+	    waiter, LOCK_PARTY_WAITING, line_position(&waiter->semaphore->line, waiter));
+	tell(engine, &row);
+}
+
+void
+rows_cancelled(struct lock_engine *engine, const struct waiter *waiter)
+{
+	struct lock_party row;
+
+	if (waiter->party == NULL)
+		return; /* it holds */
+	row = row_of_waiter(waiter, LOCK_PARTY_CANCELLED, 0);
+	tell(engine, &row);
+	row.state = LOCK_PARTY_GONE;
+	tell(engine, &row);
+}
+
+void
+rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+{
+	assert(waiter->party != NULL && hold->party == NULL && hold->peer != 0);
+	hold->party = waiter->party;
+	waiter->party = NULL;
+	hold->since = engine_now(engine);
+	rows_holds(engine, hold);
+}
+
+void
+rows_holds(struct lock_engine *engine, const struct hold *hold)
+{
+	struct lock_party row;
+
+	if (!is_row(hold))
+		return;
+	row = row_of_hold(hold, state_of(hold));
+	tell(engine, &row);
+}
+
+void
+rows_gone(struct lock_engine *engine, const struct hold *hold)
+{
+	struct lock_party row;
+
+	if (!is_row(hold))
+		return;
+	row = row_of_hold(hold, LOCK_PARTY_GONE);
+	tell(engine, &row);
+}
+
+/* ---- all of them ---- */
+
+/* NULL: nobody waits. */
+static void
+each_waiter_of(const struct semaphore *semaphore,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+{
+	const struct line *line = semaphore == NULL ? NULL : &semaphore->line;
+	const struct waiter *waiter = line == NULL ? NULL : line_first(line, LINE_ALL);
+	struct lock_party row;
+	int position = 0;
+
+	for (; waiter != NULL; waiter = line_next(line, waiter, LINE_ALL)) {
+		row = row_of_waiter(waiter, LOCK_PARTY_WAITING, ++position);
+		fn(ctx, &row);
+	}
+}
+
+void
+lock_each_holding(const struct lock_engine *engine, const char *name,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+{
+	const struct hold *hold;
+	struct lock_party row;
+
+	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (!is_row(hold) || (name != NULL && strcmp(name, hold->name) != 0))
+			continue;
+		row = row_of_hold(hold, state_of(hold));
+		fn(ctx, &row);
+	}
+}
+
+/* The next one in the line of a semaphore, or mutex, that had come when the walk began. */
+static const struct waiter *
+next_in_line(
+    const struct lock_engine *engine, const char *name, bool mutex, const struct lock_place *place)
+{
+	const struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
+	/* It may have left the line since. */
+	const struct waiter last = {.priority = place->priority, .id = place->waiter};
+	const struct waiter *next =
+	    semaphore == NULL ? NULL : line_next(&semaphore->line, &last, LINE_ALL);
+
+	while (next != NULL && next->id > place->newest)
+		next = line_next(&semaphore->line, next, LINE_ALL);
+	return next;
+}
+
+bool
+lock_next_waiting(const struct lock_engine *engine, const char *name, struct lock_place *place,
+    struct lock_party *ret)
+{
+	const struct waiter *next;
+
+	if (place->newest == 0)
+		*place = (struct lock_place){.newest = engine->last_id, .priority = INT_MAX};
+	next = next_in_line(engine, name, place->mutex, place);
+	if (next == NULL && !place->mutex) {
+		place->mutex = true;
+		place->priority = INT_MAX;
+		next = next_in_line(engine, name, true, place);
+	}
+	if (next == NULL)
+		return false;
+	place->priority = next->priority;
+	place->waiter = next->id;
+	*ret = row_of_waiter(next, LOCK_PARTY_WAITING, line_position(&next->semaphore->line, next));
+	return true;
+}
+
+void
+lock_each(const struct lock_engine *engine, const char *name,
+    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+{
+	const struct semaphore *semaphore;
+
+	lock_each_holding(engine, name, fn, ctx);
+	if (name != NULL) {
+		each_waiter_of(engine_semaphore_find(engine, name, false), fn, ctx);
+		each_waiter_of(engine_semaphore_find(engine, name, true), fn, ctx);
+		return;
+	}
+	for (semaphore = engine->semaphores; semaphore != NULL; semaphore = semaphore->by_key.next)
+		each_waiter_of(semaphore, fn, ctx);
+}
+
+bool
+lock_row(const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret)
+{
+	const struct hold *hold = lock == 0 ? NULL : hold_find_lock(&engine->holds, lock);
+	const struct waiter *waits = lock == 0 ? engine_waiter_find(engine, waiter) : NULL;
+
+	if (hold != NULL && is_row(hold)) {
+		*ret = row_of_hold(hold, state_of(hold));
+		return true;
+	}
+	if (waits == NULL || waits->party == NULL)
+		return false;
+	*ret =
+	    row_of_waiter(waits, LOCK_PARTY_WAITING, line_position(&waits->semaphore->line, waits));
+	return true;
+}
+
+void
+lock_each_taken(
+    const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)
+{
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->state != HOLD_SLOTLESS && strcmp(name, hold->name) == 0)
+			fn(ctx, hold->slot);
+	}
+}
+
+const char *
+lock_waits_for(const struct lock_engine *engine, uint64_t id)
+{
+	const struct waiter *waiter = engine_waiter_find(engine, id);
+
+	return waiter == NULL ? NULL : waiter->semaphore->name;
+}
+
+void
+lock_each_passing(
+    const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)
+{
+	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
+		if (!is_row(hold) && hold->state != HOLD_SLOTLESS && strcmp(name, hold->name) == 0)
+			fn(ctx, hold->slot);
+	}
+}
+
+void
+lock_each_waiting(const struct lock_engine *engine,
+    void (*fn)(void *ctx, const char *name, size_t waiting), void *ctx)
+{
+	const struct semaphore *semaphore;
+	size_t waiting;
+
+	for (semaphore = engine->semaphores; semaphore != NULL;
+	     semaphore = semaphore->by_key.next) {
+		waiting = line_count(&semaphore->line, LINE_ALL);
+		if (waiting > 0)
+			fn(ctx, semaphore->name, waiting);
+	}
+}

@@ -1,0 +1,106 @@
+#include "daemon/lock/core/standing.h"
+
+/* So many hear at once that they stand elsewhere. */
+#define FIRST 16
+/* The others, so often at most. */
+#define REST_EVERY (1 * NSEC_PER_SEC)
+/* There may be thousands of them: they hear it in slices of time, between which others are served. */
+#define SLICE (NSEC_PER_MSEC / 4)
+#define SLICE_REST NSEC_PER_MSEC
+
+static void
+tell(struct lock_engine *engine, struct waiter *waiter, int position)
+{
+	const struct semaphore *semaphore = waiter->semaphore;
+	const struct lock_notice notice = {.kind = LOCK_NOTICE_WAITING,
+	    .name = semaphore->name,
+	    .request = waiter->request,
+	    .position = position,
+	    .holders = semaphore_holders(semaphore)};
+
+	waiter->told_position = notice.position;
+	waiter->told_holders = notice.holders;
+	engine_notice(engine, waiter->peer, &notice);
+}
+
+/* That the holders are not known for the moment is no news. */
+static void
+tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
+{
+	int holders = semaphore_holders(waiter->semaphore);
+
+	if (waiter->told_position == 0)
+		return; /* it did not ask, or its wait has not begun */
+	if (position != waiter->told_position || (holders >= 0 && holders != waiter->told_holders))
+		tell(engine, waiter, position);
+}
+
+void
+standing_begin(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct semaphore *semaphore = waiter->semaphore;
+
+	if (!waiter->progress || waiter->told_position != 0)
+		return;
+	waiter->told_turn = semaphore->told_turn;
+	TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
+	tell(engine, waiter, line_position(&semaphore->line, waiter));
+}
+
+void
+standing_end(struct waiter *waiter)
+{
+	if (waiter->told_position != 0)
+		TAILQ_REMOVE(&waiter->semaphore->told, waiter, of_told);
+}
+
+void
+standing_tell(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct waiter *waiter = line_first(&semaphore->line, LINE_ALL);
+
+	if (TAILQ_EMPTY(&semaphore->told))
+		return;
+	for (int position = 1; waiter != NULL && position <= FIRST; position++) {
+		tell_news(engine, waiter, position);
+		waiter = line_next(&semaphore->line, waiter, LINE_ALL);
+	}
+	semaphore->told_old |= waiter != NULL;
+	if (waiter != NULL && !timer_is_set(&semaphore->standing))
+		timers_set(engine->timers, &semaphore->standing, engine_now(engine) + REST_EVERY);
+}
+
+/* The next that is to be told in this turn; NULL: all were. */
+static struct waiter *
+next_told(const struct semaphore *semaphore)
+{
+	struct waiter *first = TAILQ_FIRST(&semaphore->told);
+
+	return first == NULL || first->told_turn == semaphore->told_turn ? NULL : first;
+}
+
+void
+standing_due(void *ctx, uint64_t id)
+{
+	struct semaphore *semaphore = ctx;
+	struct lock_engine *engine = semaphore->engine;
+	int64_t now = engine_now(engine), end = now + SLICE;
+	struct waiter *waiter;
+
+	(void)id;
+	if (next_told(semaphore) == NULL) {
+		semaphore->told_turn++;
+		semaphore->told_old = false;
+	}
+	while ((waiter = next_told(semaphore)) != NULL && now < end) {
+		waiter->told_turn = semaphore->told_turn;
+		TAILQ_REMOVE(&semaphore->told, waiter, of_told);
+		TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
+		tell_news(engine, waiter, line_position(&semaphore->line, waiter));
+		now = engine_now(engine);
+	}
+	if (waiter != NULL)
+		timers_set(engine->timers, &semaphore->standing, now + SLICE_REST);
+	else if (semaphore->told_old)
+		timers_set(engine->timers, &semaphore->standing, now + REST_EVERY);
+}

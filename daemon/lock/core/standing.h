@@ -1,0 +1,21 @@
+/*
+ * Where those stand who wait, told to those who asked for it (`progress`): when their wait begins, and when
+ * their place in the line or the number of holders has changed. The first few hear of that at once, the rest
+ * once a second at most, as whatever moves the head of a line moves all of it. Where nobody asked it costs
+ * nothing.
+ */
+#ifndef LOCK_STANDING_H
+#define LOCK_STANDING_H
+
+#include "daemon/lock/core/engine.h"
+
+/* The waiter's wait has begun. Told once. */
+void standing_begin(struct lock_engine *engine, struct waiter *waiter);
+/* The line may have moved. */
+void standing_tell(struct lock_engine *engine, struct semaphore *semaphore);
+/* The waiter goes. */
+void standing_end(struct waiter *waiter);
+/* Those are told who have not been told at once; fired by the semaphore's timer. */
+void standing_due(void *ctx, uint64_t id);
+
+#endif

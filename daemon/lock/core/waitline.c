@@ -1,0 +1,244 @@
+#include "daemon/lock/core/waitline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+
+/* A place is kept for so long after the last who waited: who comes back soon need not join again. */
+#define LINGER (200 * NSEC_PER_MSEC)
+/* Most hints that may be on their way to one member. */
+#define CREDIT_MOST 4U
+
+enum member_state {
+	MEMBER_AWAY,  /* not asked for: the hold link is away, or channels are */
+	MEMBER_ASKED, /* not there yet, or not there now */
+	MEMBER_JOINED /* hints come */
+};
+
+struct member {
+	enum member_state state;
+	int priority;                /* the key */
+	struct semaphore *semaphore; /* borrowed: whose member it is */
+	unsigned waiters;
+	unsigned credit;     /* as asked for last */
+	struct timer linger; /* set while there are none */
+	UT_hash_handle by_priority;
+};
+
+static void
+member_set_state(struct member *member, enum member_state state)
+{
+	switch (state) {
+	case MEMBER_AWAY:
+		break;
+	case MEMBER_ASKED:
+		assert(member->state != MEMBER_ASKED);
+		break;
+	case MEMBER_JOINED:
+		assert(member->state == MEMBER_ASKED);
+		break;
+	}
+	member->state = state;
+}
+
+/*
+ * Credit is only ever raised: RabbitMQ takes another prefetch by a new consumer alone, and two waiters
+ * more or less are not worth one.
+ */
+static void
+ask_for_place(struct lock_engine *engine, struct member *member)
+{
+	unsigned credit = member->waiters < CREDIT_MOST ? member->waiters : CREDIT_MOST;
+
+	if (engine->link != BROKER_UP || member->waiters == 0 || member->semaphore->out)
+		return;
+	if (member->state != MEMBER_AWAY && credit <= member->credit)
+		return;
+	member->credit = credit;
+	if (member->state == MEMBER_AWAY)
+		member_set_state(member, MEMBER_ASKED);
+	broker_line_join(
+	    engine->broker, member->semaphore->line_queue.text, member->priority, credit);
+}
+
+static void
+give_place_up(struct lock_engine *engine, struct member *member)
+{
+	if (member->state == MEMBER_AWAY)
+		return;
+	member_set_state(member, MEMBER_AWAY);
+	broker_line_leave(engine->broker, member->semaphore->line_queue.text, member->priority);
+}
+
+static void
+member_free(struct lock_engine *engine, struct member *member)
+{
+	assert(member->waiters == 0);
+	give_place_up(engine, member);
+	timers_cancel(engine->timers, &member->linger);
+	HASH_DELETE(by_priority, member->semaphore->members, member);
+	free(member);
+}
+
+static void
+linger_is_over(void *ctx, uint64_t id)
+{
+	struct member *member = ctx;
+	struct semaphore *semaphore = member->semaphore;
+
+	(void)id;
+	member_free(semaphore->engine, member);
+	engine_poke(semaphore->engine, semaphore); /* it may be forgotten now */
+}
+
+static struct member *
+member_find(const struct semaphore *semaphore, int priority)
+{
+	struct member *member;
+
+	HASH_FIND(by_priority, semaphore->members, &priority, sizeof(priority), member);
+	return member;
+}
+
+void
+waitline_add(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct member *member = waiter->member;
+
+	if (member != NULL)
+		return;
+	member = member_find(waiter->semaphore, waiter->priority);
+	if (member == NULL) {
+		member = mem_alloc(sizeof(*member));
+		member->semaphore = waiter->semaphore;
+		member->priority = waiter->priority;
+		timer_init(&member->linger, linger_is_over, member, 0);
+		HASH_ADD(by_priority, waiter->semaphore->members, priority,
+		    sizeof(member->priority), member);
+	}
+	waiter->member = member;
+	member->waiters++;
+	timers_cancel(engine->timers, &member->linger);
+	ask_for_place(engine, member);
+}
+
+void
+waitline_remove(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct member *member = waiter->member;
+
+	if (member == NULL)
+		return;
+	waiter->member = NULL;
+	member->waiters--;
+	FAULT(PLACE_KEPT, return;);
+	if (member->waiters == 0)
+		timers_set(engine->timers, &member->linger, engine_now(engine) + LINGER);
+}
+
+/* ---- what the broker says ---- */
+
+bool
+waitline_news(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event)
+{
+	struct member *member = member_find(semaphore, event->priority);
+
+	if (member == NULL)
+		return false;
+	if (event->news == BROKER_LINE_LEFT && member->state == MEMBER_JOINED)
+		member_set_state(member, MEMBER_ASKED);
+	if (event->news == BROKER_LINE_JOINED && member->state == MEMBER_ASKED) {
+		member_set_state(member, MEMBER_JOINED);
+		FAULT(JOINED_WITHOUT_LOOK, return true);
+		/* Wake-ups sent before went elsewhere, or nowhere. */
+		engine_look(engine, semaphore);
+	}
+	return true;
+}
+
+void
+waitline_link_changed(struct lock_engine *engine)
+{
+	struct semaphore *semaphore = engine->semaphores;
+
+	for (; semaphore != NULL; semaphore = semaphore->by_key.next) {
+		struct member *member = semaphore->members;
+
+		semaphore->out = false;
+		for (; member != NULL; member = member->by_priority.next) {
+			FAULT_IF(LINE_NOT_JOINED_AGAIN, engine->link == BROKER_UP, continue);
+			if (engine->link == BROKER_UP)
+				ask_for_place(engine, member);
+			else
+				give_place_up(engine, member);
+		}
+	}
+}
+
+/* ---- as a whole ---- */
+
+void
+waitline_out(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct member *member = semaphore->members;
+
+	semaphore->out = true;
+	for (; member != NULL; member = member->by_priority.next)
+		give_place_up(engine, member);
+}
+
+void
+waitline_back(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct member *member = semaphore->members;
+
+	if (!semaphore->out)
+		return;
+	semaphore->out = false;
+	for (; member != NULL; member = member->by_priority.next)
+		ask_for_place(engine, member);
+}
+
+bool
+waitline_has_place(const struct semaphore *semaphore)
+{
+	const struct member *member = semaphore->members;
+
+	while (member != NULL && member->state == MEMBER_AWAY)
+		member = member->by_priority.next;
+	return member != NULL;
+}
+
+int
+waitline_count(const struct semaphore *semaphore)
+{
+	const struct member *member = semaphore->members;
+	int count = 0;
+
+	for (; member != NULL; member = member->by_priority.next)
+		count += member->state == MEMBER_JOINED;
+	return count;
+}
+
+void
+waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	struct member *member, *next;
+
+	HASH_ITER (by_priority, semaphore->members, member, next) {
+		if (member->waiters == 0)
+			member_free(engine, member);
+	}
+	engine_poke(engine, semaphore);
+}
+
+void
+waitline_end(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	while (semaphore->members != NULL)
+		member_free(engine, semaphore->members);
+}

@@ -1,0 +1,104 @@
+#include "daemon/lock/core/withheld.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+
+struct withheld {
+	int slot; /* the key */
+	enum withheld_for whom;
+	struct semaphore *semaphore; /* borrowed */
+	struct timer end;
+	UT_hash_handle by_slot;
+};
+
+static struct withheld *
+find(const struct semaphore *semaphore, int slot)
+{
+	struct withheld *withheld;
+
+	HASH_FIND(by_slot, semaphore->withheld, &slot, sizeof(slot), withheld);
+	return withheld;
+}
+
+static void
+end(struct lock_engine *engine, struct withheld *withheld)
+{
+	timers_cancel(engine->timers, &withheld->end);
+	HASH_DELETE(by_slot, withheld->semaphore->withheld, withheld);
+	free(withheld);
+}
+
+void
+withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int slot)
+{
+	struct withheld *withheld = find(semaphore, slot);
+
+	if (withheld == NULL)
+		return;
+	end(engine, withheld);
+	semaphore_saw_slot(semaphore, slot, false);
+	semaphore->look.overtaken = true;
+	/* It was claimed because of a hint: what is known is older. */
+	if (slot > semaphore->size)
+		engine_look(engine, semaphore);
+	semaphore->rests_over = true;
+	engine_poke(engine, semaphore);
+}
+
+/*
+ * Whoever was told of it had the time: who came meanwhile looks what became of it. Not who waits in the
+ * line: a look every time a slot went elsewhere would now and then find the next one first, of which
+ * somebody else is told.
+ */
+static void
+enough(void *ctx, uint64_t id)
+{
+	struct withheld *withheld = ctx;
+	struct semaphore *semaphore = withheld->semaphore;
+
+	(void)id;
+	if (withheld->whom == WITHHELD_FOR_POLLERS) {
+		withheld_to_nobody(semaphore->engine, semaphore, withheld->slot);
+		return;
+	}
+	end(semaphore->engine, withheld);
+	/* Who looked meanwhile, as he joined the line, left it to whoever was told; it may have been nobody. */
+	if (semaphore->look.spared)
+		engine_look(semaphore->engine, semaphore);
+	else
+		engine_poke(semaphore->engine, semaphore);
+}
+
+void
+withheld_begin(
+    struct lock_engine *engine, struct semaphore *semaphore, int slot, enum withheld_for whom)
+{
+	struct withheld *withheld = find(semaphore, slot);
+
+	if (withheld == NULL) {
+		withheld = mem_alloc(sizeof(*withheld));
+		withheld->slot = slot;
+		withheld->semaphore = semaphore;
+		timer_init(&withheld->end, enough, withheld, 0);
+		HASH_ADD(by_slot, semaphore->withheld, slot, sizeof(withheld->slot), withheld);
+	}
+	withheld->whom = whom;
+	timers_set(
+	    engine->timers, &withheld->end, engine_now(engine) + engine->settings.hint_grace);
+}
+
+bool
+withheld_has(const struct semaphore *semaphore, int slot)
+{
+	FAULT(NEWCOMER_FIRST, return false);
+	return find(semaphore, slot) != NULL;
+}
+
+void
+withheld_end_all(struct lock_engine *engine, struct semaphore *semaphore)
+{
+	while (semaphore->withheld != NULL)
+		end(engine, semaphore->withheld);
+}

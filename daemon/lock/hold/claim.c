@@ -1,0 +1,320 @@
+#include "daemon/lock/hold/claim.h"
+
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/core/flight.h"
+#include "daemon/lock/hold/grant.h"
+#include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/waitline.h"
+
+/* Ceilings of the random rest after a lost race: doubled with each, from the first to the last. */
+#define REST_FIRST (2 * NSEC_PER_MSEC)
+#define REST_MOST (256 * NSEC_PER_MSEC)
+
+enum claim_outcome {
+	CLAIM_LOST,    /* somebody else was faster */
+	CLAIM_NO_SLOT, /* there is no A; B goes again */
+	CLAIM_REFUSED, /* the broker will not have it: see the reply */
+	CLAIM_AGAIN,   /* nothing was learned: the lane died before its turn */
+	CLAIM_LATE     /* no answer in time */
+};
+
+/* ---- what becomes of the waiter ---- */
+
+static void
+rest(struct lock_engine *engine, struct waiter *waiter)
+{
+	int64_t ceiling = REST_FIRST;
+
+	for (unsigned i = 1; i < waiter->races + waiter->skips && ceiling < REST_MOST; i++)
+		ceiling *= 2;
+	registry_waiter_rest(engine, waiter, jitter_below(&engine->jitter, ceiling));
+}
+
+/* The slot went to somebody else, or was not there: another try, unless there were too many. */
+static void
+lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
+{
+	/*
+	 * Who has a place in the wait line has lost what others were told of, as a rule: to look at once
+	 * would be to take the next slot from somebody who is told of that.
+	 */
+	if (waiter->member != NULL && outcome == CLAIM_LOST) {
+		registry_waiter_set_state(engine, waiter, WAITER_WAITING);
+		return;
+	}
+	if (++waiter->races > engine->settings.max_races) {
+		registry_waiter_refuse(engine, waiter, REASON_CONTENDED, NULL);
+		return;
+	}
+	/* Where others wait for hints he would never be as fast as they are. */
+	if (waiter->timeout != 0)
+		waitline_add(engine, waiter);
+	rest(engine, waiter);
+}
+
+/*
+ * The same where slots are claimed unseen: each is tried once, up to the first that is not there. That
+ * there is no slot 1 does not mean that there is no such lock, as its markers cannot be seen.
+ */
+static void
+go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
+{
+	struct look *look = &waiter->semaphore->look;
+
+	if (no_slot && slot == 1) {
+		waiter->semaphore->nature = SEMAPHORE_DARK;
+		semaphore_saw_size(waiter->semaphore, 0, false);
+	} else if (no_slot && waiter->semaphore->nature != SEMAPHORE_DARK) {
+		semaphore_saw_size(waiter->semaphore, slot - 1, true);
+	}
+	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
+	/* A true mutex has no number, and is tried as the first. */
+	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, look->direct = 1);
+	if (no_slot)
+		look->direct = engine->settings.slots_most + 1;
+}
+
+static void
+go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_outcome outcome,
+    const struct broker_reply *reply)
+{
+	assert(waiter->state == WAITER_CLAIMING);
+	engine_poke(engine, waiter->semaphore);
+	switch (outcome) {
+	case CLAIM_LOST:
+	case CLAIM_NO_SLOT:
+		if (waiter->direct != 0) {
+			go_on_unseen(engine, waiter, slot, outcome == CLAIM_NO_SLOT);
+			break;
+		}
+		if (outcome == CLAIM_NO_SLOT)
+			semaphore_forget(waiter->semaphore);
+		lose_race(engine, waiter, outcome);
+		break;
+	case CLAIM_REFUSED:
+		registry_waiter_refuse(engine, waiter, REASON_BROKER_DENIED, reply->text);
+		break;
+	case CLAIM_AGAIN:
+		if (++waiter->skips > engine->settings.max_races)
+			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
+			    "no channel to the broker stayed open long enough");
+		else
+			rest(engine, waiter);
+		break;
+	case CLAIM_LATE: /* another slot may be free; this one is reserved */
+		registry_waiter_set_state(
+		    engine, waiter, waiter->direct != 0 ? WAITER_UNSEEN : WAITER_NEW);
+		break;
+	}
+}
+
+/* ---- what becomes of the hold ---- */
+
+/* The claim came to nothing. CHECKING: B is ours, and goes back. */
+static void
+fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
+    const struct broker_reply *reply)
+{
+	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	int slot = hold->slot;
+
+	hold->acquire = 0;
+	if (hold->state == HOLD_CHECKING) {
+		keep_drop_for(engine, hold,
+		    outcome == CLAIM_NO_SLOT ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
+	} else {
+		/* Somebody was told of the slot meanwhile. Of one that goes back it is told when it is free. */
+		if (hold->hinted) {
+			semaphore = registry_semaphore(engine, hold->name, mutex);
+			semaphore_hinted(semaphore, mutex ? 1 : slot);
+			engine_poke(engine, semaphore);
+		}
+		registry_hold_end(engine, hold, false);
+	}
+	if (waiter != NULL) {
+		go_on(engine, waiter, slot, outcome, reply);
+	} else if (outcome == CLAIM_NO_SLOT && semaphore != NULL) {
+		/* No waiter is left to be told: it is looked for anew. */
+		semaphore_forget(semaphore);
+		engine_look(engine, semaphore);
+	}
+}
+
+static void
+win(struct lock_engine *engine, struct hold *hold)
+{
+	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+
+	timers_cancel(engine->timers, &hold->timer);
+	if (waiter == NULL) {
+		/* Without the lane, which is busy with A. */
+		FAULT(CLAIM_FORGOTTEN, hold->lane = 0; registry_hold_end(engine, hold, true);
+		      return;);
+		keep_drop(engine, hold);
+		return;
+	}
+	assert(waiter->state == WAITER_CLAIMING);
+	engine_poke(engine, waiter->semaphore);
+	grant_claimed(engine, waiter, hold);
+}
+
+static void
+on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	assert(hold != NULL && hold->state == HOLD_CLAIMING);
+	lease_answered(engine, reply);
+	if (reply->answer != BROKER_UNKNOWN)
+		flight_end(engine, hold);
+	switch (reply->answer) {
+	case BROKER_OK:
+		FAULT(NO_A_CHECK, win(engine, hold); return;);
+		if (hold->kind == LOCK_KIND_MUTEX || hold->acquire == 0)
+			win(engine, hold);
+		else
+			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
+		break;
+	case BROKER_LOCKED:
+		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, win(engine, hold); return;);
+		fail(engine, hold, CLAIM_LOST, reply);
+		break;
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		fail(engine, hold, CLAIM_REFUSED, reply);
+		break;
+	case BROKER_SKIPPED:
+		fail(engine, hold, CLAIM_AGAIN, reply);
+		break;
+	case BROKER_UNKNOWN: /* the link died; its event ends this hold and sends the acquire back */
+		break;
+	}
+}
+
+static void
+on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	lease_answered(engine, reply);
+	if (hold == NULL || hold->state != HOLD_CHECKING)
+		return; /* the claim failed, or nobody wanted it any more */
+	switch (reply->answer) {
+	case BROKER_OK:
+		win(engine, hold);
+		break;
+	case BROKER_ABSENT:
+		fail(engine, hold, CLAIM_NO_SLOT, reply);
+		break;
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+		fail(engine, hold, CLAIM_REFUSED, reply);
+		break;
+	case BROKER_SKIPPED:
+		fail(engine, hold, CLAIM_AGAIN, reply);
+		break;
+	case BROKER_UNKNOWN: /* as above */
+		FAULT(UNKNOWN_IS_SEEN, win(engine, hold));
+		break;
+	}
+}
+
+/* ---- the flight ---- */
+
+static void
+send(struct lock_engine *engine, struct hold *hold)
+{
+	struct broker_done claimed = {on_claimed, engine, hold->id};
+	struct broker_done checked = {on_checked, engine, hold->id};
+	struct queue_name a;
+
+	hold->flight = FLIGHT_SENT;
+	/* It may have died while the claim waited for its turn. */
+	if (keep_lane(engine, hold) == 0) {
+		fail(engine, hold, CLAIM_AGAIN, NULL);
+		return;
+	}
+	hold->asked = engine_now(engine);
+	timers_set(engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
+	FAULT(CLAIM_WITHOUT_TIMEOUT, timers_cancel(engine->timers, &hold->timer));
+	if (hold->kind == LOCK_KIND_MUTEX) {
+		broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
+		return;
+	}
+	a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
+	FAULT_IF(HINT_TRUSTED, engine_waiter_find(engine, hold->acquire)->member != NULL,
+		 broker_check(engine->broker, hold->lane, a.text, claimed);
+		 broker_check(engine->broker, hold->lane, a.text, checked); return;);
+	broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
+	broker_check(engine->broker, hold->lane, a.text, checked);
+}
+
+/* The hold's timer. */
+static void
+due(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+	struct waiter *waiter = engine_waiter_find(engine, hold->acquire);
+
+	assert(hold->state == HOLD_CLAIMING || hold->state == HOLD_CHECKING);
+	if (hold->flight == FLIGHT_DUE && waiter != NULL) {
+		if (engine->link == BROKER_UP)
+			send(engine, hold);
+	} else if (hold->flight == FLIGHT_DUE || hold->flight == FLIGHT_UNSENT) {
+		FAULT(UNSENT_IS_LOST, flight_end(engine, hold); return;);
+		/* It was claimed as it was free, maybe by a hint: somebody else is told, as if it were deleted. */
+		hint_freed(engine, hold);
+		registry_hold_end(engine, hold, true);
+	} else {
+		/* Whether B is ours cannot be known. The waiter does not stay with it. */
+		hold->acquire = 0;
+		flight_end(engine, hold);
+		if (waiter != NULL)
+			go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+	}
+}
+
+void
+claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
+{
+	const char *name = waiter->semaphore->name;
+	enum lock_kind kind = waiter->kind;
+	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
+	struct hold *hold;
+	uint64_t lane;
+
+	if (!grant_has_room(engine, waiter))
+		return;
+	assert(channels_are_left(engine));
+	lane = broker_lane_take(engine->broker, BROKER_HOLD);
+	if (lane == 0) {
+		channels_not_given(engine);
+		return;
+	}
+	hold = hold_new(
+	    &engine->holds, engine_id(engine), &b, name, kind, kind == LOCK_KIND_MUTEX ? 0 : slot);
+	hold->lane = lane;
+	channels_charge(engine, hold, waiter->share);
+	engine->channels.not_given = 0;
+	channels_claimed(waiter);
+	timer_init(&hold->timer, due, engine, hold->id);
+	hold->acquire = waiter->id;
+	registry_waiter_set_state(engine, waiter, WAITER_CLAIMING);
+	waiter->hold = hold->id;
+	semaphore_saw_slot(waiter->semaphore, slot, true);
+	pulse_start(engine);
+	if (flight_start(engine, hold))
+		send(engine, hold);
+}

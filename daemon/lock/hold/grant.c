@@ -1,0 +1,109 @@
+#include "daemon/lock/hold/grant.h"
+
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/rows.h"
+#include "daemon/lock/hold/watch.h"
+
+const char grant_peer_is_full[] = "this connection holds as many locks as it may";
+
+bool
+grant_has_room(struct lock_engine *engine, struct waiter *waiter)
+{
+	const struct lock_peer *peer = engine_peer_find(engine, waiter->peer);
+
+	if (peer->hold_count + peer->claim_count < engine->settings.max_locks_per_peer)
+		return true;
+	registry_waiter_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, grant_peer_is_full);
+	return false;
+}
+
+static void
+tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+
+	hold_sane(hold);
+	rows_pass(engine, waiter, hold);
+	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine);
+	answer.lock = hold->lock;
+	answer.name = hold->name;
+	answer.kind = hold->kind;
+	answer.slot = hold->slot;
+	answer.waited = engine_now(engine) - waiter->started;
+	registry_waiter_end(engine, waiter, &answer);
+}
+
+void
+grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+{
+	bool good = lease_is_good(engine);
+
+	FAULT(GRANT_BY_TIMER, good = true);
+	if (!good) {
+		/* B may have been freed since. The link's end sends this acquire back to the line. */
+		pulse_run_out(engine);
+		return;
+	}
+	hold->acquire = 0;
+	hold->asked = 0;
+	hold->wants_lease = waiter->lease;
+	registry_hold_attach(engine, hold, waiter->peer);
+	hold_set_state(&engine->holds, hold, HOLD_HELD);
+	keep_start(engine, hold);
+	pulse_granted(engine, hold);
+	watch_start(engine, hold);
+	waiter->hold = 0;
+	tell_granted(engine, waiter, hold);
+}
+
+bool
+grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
+{
+	struct share *share = waiter->share;
+	uint64_t lock;
+
+	assert(hold->peer == 0);
+	if (!grant_has_room(engine, waiter))
+		return false;
+	lock = engine_id(engine);
+	FAULT(PASSED_UNDER_OLD_NUMBER, lock = hold->lock);
+	hold_renumber(&engine->holds, hold, lock);
+	FAULT(PASSED_UNCOUNTED, share = hold->share);
+	channels_charge(engine, hold, share);
+	hold->kind = waiter->kind;
+	hold->wants_lease = waiter->lease;
+	hold->suspect = hold->stuck = false;
+	party_free(hold->party);
+	hold->party = NULL;
+	registry_hold_attach(engine, hold, waiter->peer);
+	if (hold->state != HOLD_HELD) {
+		hold_set_state(&engine->holds, hold, HOLD_HELD);
+		keep_go_on(engine, hold);
+	}
+	pulse_granted(engine, hold);
+	tell_granted(engine, waiter, hold);
+	return true;
+}
+
+void
+grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool granted)
+{
+	struct hold *hold;
+
+	/* Who granted has looked, and is told. */
+	if (!granted && !grant_has_room(engine, waiter))
+		return;
+	hold = hold_new_slotless(
+	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);
+	hold->granted = granted;
+	FAULT(GRANTED_TAKES_SLOT, hold->slot = granted);
+	registry_hold_attach(engine, hold, waiter->peer);
+	tell_granted(engine, waiter, hold);
+}

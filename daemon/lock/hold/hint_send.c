@@ -1,0 +1,164 @@
+#include "daemon/lock/hold/hint_send.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/core/probe.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/withheld.h"
+
+/* Hints for one change of a semaphore; a line holds no more (broker.h). */
+#define HINTS_MOST 64
+
+/* What is asked before hints are sent. */
+struct hint_question {
+	uint64_t id;     /* the key */
+	char *name;      /* owned */
+	int first, last; /* slots; 0: all are to look */
+	UT_hash_handle by_id;
+};
+
+bool
+hint_can_be_heard(const struct lock_engine *engine)
+{
+	struct broker_info info;
+
+	broker_get_info(engine->broker, &info);
+	return info.side == BROKER_UP && !info.side_blocked;
+}
+
+static struct hint_question *
+question_new(struct lock_engine *engine, const char *name, int first, int last)
+{
+	struct hint_question *question = mem_alloc(sizeof(*question));
+
+	question->id = engine_id(engine);
+	question->name = mem_strdup(name);
+	question->first = first;
+	question->last = last;
+	HASH_ADD(by_id, engine->hint_questions, id, sizeof(question->id), question);
+	return question;
+}
+
+static void
+question_free(struct lock_engine *engine, struct hint_question *question)
+{
+	HASH_DELETE(by_id, engine->hint_questions, question);
+	free(question->name);
+	free(question);
+}
+
+ENGINE_FIND(question_find, struct hint_question, hint_questions, by_id)
+
+/* ---- a slot is freed ---- */
+
+static void
+tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
+{
+	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
+
+	/* Else every second hint would come back to a place here for which nobody waits. */
+	if (semaphore != NULL)
+		waitline_shrink(engine, semaphore);
+	broker_line_wake(
+	    engine->broker, queue_name_line(engine->settings.naming, name, mutex).text, slot);
+	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
+		withheld_begin(
+		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_LINE);
+}
+
+static void
+on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct hint_question *question = question_find(engine, id);
+
+	(void)count;
+	if (question == NULL)
+		return;
+	/* Somebody here may have been faster. */
+	if (answers[0] != BROKER_ABSENT &&
+	    !registry_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first))
+		tell_line(engine, question->name, false, question->first);
+	question_free(engine, question);
+}
+
+void
+hint_freed(struct lock_engine *engine, const struct hold *hold)
+{
+	bool mutex = hold->kind == LOCK_KIND_MUTEX;
+	int slot = mutex ? 1 : hold->slot;
+	const struct hint_question *question;
+
+	FAULT(NOBODY_TOLD, return;);
+	switch (hold->drop) {
+	case HOLD_DROP_RELEASED:
+		tell_line(engine, hold->name, mutex, slot);
+		break;
+	case HOLD_DROP_NO_SLOT:
+		/* A slot that was taken out of service helps nobody, unless it has come back. */
+		question = question_new(engine, hold->name, slot, slot);
+		probe_one(engine, queue_name_a(engine->settings.naming, hold->name, slot),
+		    on_a_probed, question->id);
+		break;
+	case HOLD_DROP_FOR_POLLERS:
+		FAULT(POLLERS_OVERHEARD,
+		    broker_line_wake(engine->broker,
+			queue_name_line(engine->settings.naming, hold->name, mutex).text, slot));
+		FAULT(POLLERS_BEATEN, break);
+		withheld_begin(engine, registry_semaphore(engine, hold->name, mutex), slot,
+		    WITHHELD_FOR_POLLERS);
+		break;
+	}
+}
+
+/* ---- an administrator has changed a semaphore ---- */
+
+static void
+on_counted(void *ctx, uint64_t id, int members)
+{
+	struct lock_engine *engine = ctx;
+	struct hint_question *question = question_find(engine, id);
+	struct queue_name queue;
+	int hints;
+
+	if (question == NULL)
+		return;
+	if (question->first > 0)
+		hints = members == 0 ? 0 : question->last - question->first + 1;
+	else
+		hints = members < 0 ? 1 : members;
+	queue = queue_name_line(engine->settings.naming, question->name, false);
+	for (int i = 0; i < hints && i < HINTS_MOST; i++)
+		broker_line_wake(
+		    engine->broker, queue.text, question->first > 0 ? question->first + i : 0);
+	question_free(engine, question);
+}
+
+void
+hint_changed(struct lock_engine *engine, const char *name, int from, int to)
+{
+	struct hint_question *question;
+
+	FAULT(ADDED_UNTOLD, return;);
+	if (from == LOCK_UNLIMITED)
+		return; /* nobody waits */
+	if (to == LOCK_UNLIMITED || to < 0)
+		question = question_new(engine, name, 0, 0);
+	else if (to > from)
+		question = question_new(engine, name, from > 0 ? from + 1 : 1, to);
+	else
+		return;
+	broker_line_count(engine->broker,
+	    queue_name_line(engine->settings.naming, name, false).text,
+	    (struct broker_count_done){on_counted, engine, question->id});
+}
+
+void
+hint_free_all(struct lock_engine *engine)
+{
+	while (engine->hint_questions != NULL)
+		question_free(engine, engine->hint_questions);
+}

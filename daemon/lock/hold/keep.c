@@ -1,0 +1,482 @@
+#include "daemon/lock/hold/keep.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/core/flight.h"
+#include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/rows.h"
+
+/*
+ * When B is looked at again on a server that may have deleted it by name just after its declare: 5 ms
+ * and 50 ms after the claim (RabbitMQ issue #15276; it was seen 1 ms, at most 30 ms, after declare-ok).
+ */
+static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
+#define RECHECKS (sizeof(recheck_after) / sizeof(recheck_after[0]))
+
+/* How long a delete waits that could not be sent, or was refused. */
+#define DROP_AGAIN (1 * NSEC_PER_SEC)
+
+static void send_recheck(struct lock_engine *engine, struct hold *hold);
+static void send_reclaim(struct lock_engine *engine, struct hold *hold);
+static void drop_timer_fired(struct lock_engine *engine, struct hold *hold);
+static void vanish(struct lock_engine *engine, struct hold *hold);
+static void lose(struct lock_engine *engine, struct hold *hold, const char *why);
+
+static void
+timer_fired(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	assert(hold != NULL);
+	switch (hold->state) {
+	case HOLD_HELD:
+		send_recheck(engine, hold);
+		break;
+	case HOLD_RECLAIMING:
+		send_reclaim(engine, hold);
+		break;
+	case HOLD_DROPPING:
+		drop_timer_fired(engine, hold);
+		break;
+	case HOLD_CLAIMING:
+	case HOLD_CHECKING:
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
+	case HOLD_SLOTLESS:
+		assert(!"only a B that was granted is looked at again");
+		break;
+	}
+}
+
+static void
+timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
+{
+	timers_set(engine->timers, &hold->timer, engine_now(engine) + wait);
+}
+
+uint64_t
+keep_lane(struct lock_engine *engine, struct hold *hold)
+{
+	if (hold->lane == 0)
+		hold->lane = broker_lane_take(engine->broker, BROKER_HOLD);
+	return hold->lane;
+}
+
+/* ---- looking at B again (invariant 10) ---- */
+
+static void
+schedule_recheck(struct lock_engine *engine, struct hold *hold)
+{
+	struct broker_info info;
+
+	FAULT(NO_RECHECK, return;);
+	broker_get_info(engine->broker, &info);
+	if (!info.deletes_by_name || hold->rechecks >= RECHECKS)
+		return;
+	timer_in(engine, hold,
+	    recheck_after[hold->rechecks] -
+		(hold->rechecks > 0 ? recheck_after[hold->rechecks - 1] : 0));
+}
+
+void
+keep_start(struct lock_engine *engine, struct hold *hold)
+{
+	hold->ours_since = engine_now(engine);
+	hold->rechecks = 0;
+	keep_go_on(engine, hold);
+}
+
+void
+keep_go_on(struct lock_engine *engine, struct hold *hold)
+{
+	assert(hold->state == HOLD_HELD);
+	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	schedule_recheck(engine, hold);
+}
+
+void
+keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
+{
+	bool passing =
+	    hold != NULL && (hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING);
+
+	lease_answered(engine, reply);
+	if (hold == NULL || (hold->state != HOLD_HELD && !passing))
+		return;
+	switch (reply->answer) {
+	case BROKER_ABSENT:
+		if (passing)
+			keep_drop(engine, hold);
+		else
+			vanish(engine, hold);
+		break;
+	case BROKER_LOCKED:
+		FAULT(RECHECK_405_IGNORED, break);
+		lose(engine, hold, "the slot's queue belongs to another connection");
+		break;
+	case BROKER_OK:
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN: /* the link's end is told by its own event */
+		break;
+	}
+}
+
+static void
+on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold;
+
+	keep_b_answered(engine, hold_find(&engine->holds, id), reply);
+	hold = hold_find(&engine->holds, id);
+	if (hold == NULL || hold->state != HOLD_HELD || reply->answer == BROKER_UNKNOWN)
+		return;
+	if (reply->answer == BROKER_OK)
+		hold->rechecks++;
+	schedule_recheck(engine, hold);
+}
+
+static void
+send_recheck(struct lock_engine *engine, struct hold *hold)
+{
+	if (keep_lane(engine, hold) == 0)
+		timer_in(engine, hold, recheck_after[0]);
+	else
+		broker_check(engine->broker, hold->lane, hold->b.text,
+		    (struct broker_done){on_rechecked, engine, hold->id});
+}
+
+/* ---- B was gone: claim it again ---- */
+
+static void
+on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	lease_answered(engine, reply);
+	if (hold == NULL || hold->state != HOLD_RECLAIMING)
+		return;
+	switch (reply->answer) {
+	case BROKER_OK:
+		hold->asked = 0;
+		hold->reclaimed = true;
+		FAULT(RECLAIMED_IS_SEEN, hold->reclaimed = false);
+		hold_set_state(&engine->holds, hold, HOLD_HELD);
+		keep_start(engine, hold);
+		break;
+	case BROKER_LOCKED:
+		lose(engine, hold, "the slot's queue vanished and somebody else took it");
+		break;
+	case BROKER_ABSENT:
+	case BROKER_REFUSED:
+		lose(engine, hold, reply->text);
+		break;
+	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
+	case BROKER_UNKNOWN:
+		break;
+	}
+}
+
+static void
+send_reclaim(struct lock_engine *engine, struct hold *hold)
+{
+	if (keep_lane(engine, hold) == 0) {
+		hold->asked = 0;
+		timer_in(engine, hold, recheck_after[0]);
+		return;
+	}
+	hold->asked = engine_now(engine);
+	broker_claim(engine->broker, hold->lane, hold->b.text,
+	    (struct broker_done){on_reclaimed, engine, hold->id});
+}
+
+/* B was answered 404: it is claimed again under the same reservation, or the hold is lost. */
+static void
+vanish(struct lock_engine *engine, struct hold *hold)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_VANISHED,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot};
+
+	if (hold->state != HOLD_HELD)
+		return;
+	engine->total.b_vanished++;
+	hold->asked = 0;
+	timers_cancel(engine->timers, &hold->timer);
+	/* The 404 closed the lane: the claim goes out when the lane has been seen closed. */
+	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
+	engine_notice(engine, hold->peer, &notice);
+}
+
+void
+keep_revoke(struct lock_engine *engine, struct hold *hold)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_REVOKED,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	    .reason = REASON_REVOKED};
+
+	FAULT(REVOKED_TWICE, hold->revoked = false);
+	if (hold->revoked || hold->state == HOLD_DROPPING)
+		return;
+	hold->revoked = true;
+	if (hold->peer == 0)
+		return; /* on its way to another peer, and not passed on then */
+	rows_holds(engine, hold);
+	engine_notice(engine, hold->peer, &notice);
+}
+
+/* ---- the end: released ---- */
+
+static void
+answer_release(struct lock_engine *engine, uint64_t op, const struct hold *hold, enum reason reason,
+    const char *text)
+{
+	struct lock_answer answer = engine_refusal(reason, text);
+
+	answer.lock = hold->lock;
+	answer.name = hold->name;
+	answer.slot = hold->slot;
+	engine_op_end(engine, op, &answer);
+}
+
+void
+keep_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock)
+{
+	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
+
+	answer.lock = lock;
+	answer.name = hold->name;
+	answer.slot = hold->slot;
+	engine->total.released++;
+	engine_op_end(engine, releasing, &answer);
+}
+
+/* The delete is answered, or it will not be: it is not waited for any more. */
+static void
+end_drop(struct lock_engine *engine, struct hold *hold)
+{
+	hold->asked = 0;
+	timers_cancel(engine->timers, &hold->timer);
+	flight_end(engine, hold);
+}
+
+static void
+on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	lease_answered(engine, reply);
+	if (hold == NULL)
+		return;
+	assert(hold->state == HOLD_DROPPING);
+	/* Skipped, it may be sent again by now; and nothing more is sent on a link that died. */
+	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN)
+		end_drop(engine, hold);
+	switch (reply->answer) {
+	case BROKER_OK:
+	case BROKER_ABSENT:
+		engine->total.released++;
+		hint_freed(engine, hold);
+		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+		registry_hold_end(engine, hold, true);
+		break;
+	case BROKER_LOCKED:
+		lose(engine, hold, "the slot's queue belongs to another connection");
+		break;
+	case BROKER_REFUSED:
+		/* The slot stays reserved: B is there until the link dies or we may delete it. */
+		answer_release(engine, hold->releasing, hold, REASON_BROKER_DENIED, reply->text);
+		hold->releasing = 0;
+		timer_in(engine, hold, DROP_AGAIN);
+		break;
+	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
+	case BROKER_UNKNOWN: /* keep_link_died() ends it; a drop is never sent on a new link */
+		FAULT(DROP_UNKNOWN_IS_DONE,
+		    answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
+		break;
+	}
+}
+
+static void
+send_drop(struct lock_engine *engine, struct hold *hold)
+{
+	hold->flight = FLIGHT_SENT;
+	if (keep_lane(engine, hold) == 0) {
+		end_drop(engine, hold);
+		timer_in(engine, hold, DROP_AGAIN);
+		return;
+	}
+	hold->asked = engine_now(engine);
+	timer_in(engine, hold, engine->settings.request_timeout);
+	broker_drop(engine->broker, hold->lane, hold->b.text,
+	    (struct broker_done){on_dropped, engine, hold->id});
+}
+
+/* Now, or when its turn comes. */
+static void
+start_drop(struct lock_engine *engine, struct hold *hold)
+{
+	if (flight_start(engine, hold))
+		send_drop(engine, hold);
+}
+
+static void
+drop_timer_fired(struct lock_engine *engine, struct hold *hold)
+{
+	switch (hold->flight) {
+	case FLIGHT_SENT: /* its channel may be stuck, which is not to stop the user's other deletes */
+		flight_end(engine, hold);
+		break;
+	case FLIGHT_DUE:
+		if (engine->link == BROKER_UP)
+			send_drop(engine, hold);
+		break;
+	case FLIGHT_UNSENT:
+	case FLIGHT_NONE:
+		start_drop(engine, hold);
+		break;
+	}
+}
+
+void
+keep_drop(struct lock_engine *engine, struct hold *hold)
+{
+	if (hold->state != HOLD_SLOTLESS) {
+		keep_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
+		return;
+	}
+	/* There is nothing to be deleted. */
+	engine->total.released++;
+	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+	registry_hold_end(engine, hold, false);
+}
+
+void
+keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
+{
+	timers_cancel(engine->timers, &hold->timer);
+	timer_init(&hold->timer, timer_fired, engine, hold->id);
+	registry_hold_unwatch(engine, hold);
+	registry_hold_detach(engine, hold);
+	hold->acquire = 0;
+	hold->drop = why;
+	FAULT(DROPPED_UNCOUNTED, channels_charge(engine, hold, NULL));
+	hold_set_state(&engine->holds, hold, HOLD_DROPPING);
+	hold->asked = 0;
+	start_drop(engine, hold);
+	FAULT(HINT_EARLY, hint_freed(engine, hold));
+	FAULT(RELEASED_EARLY, answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
+	FAULT(LANE_PUT_EARLY, broker_lane_put(engine->broker, hold->lane));
+}
+
+/* ---- the end: lost ---- */
+
+/*
+ * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends
+ * it and tells its peer, or answers the release that was waiting for delete-ok.
+ */
+static void
+lose(struct lock_engine *engine, struct hold *hold, const char *why)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	    .reason = REASON_LOST,
+	    .text = why};
+
+	/* The peer is told before the slot goes to anybody here (invariant 4). */
+	engine->total.lost++;
+	if (hold->peer != 0)
+		engine_notice(engine, hold->peer, &notice);
+	answer_release(engine, hold->releasing, hold, REASON_LOST, why);
+	registry_hold_end(engine, hold, false);
+}
+
+void
+keep_all_lost(struct lock_engine *engine, const char *why, bool held_only)
+{
+	struct hold *hold, *next;
+
+	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
+		hold->lane = 0; /* it goes with the link */
+		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);
+		FAULT_IF(DROP_ON_NEW_LINK, hold->state == HOLD_DROPPING, end_drop(engine, hold);
+			 timer_in(engine, hold, DROP_AGAIN); continue);
+		if (held_only && hold->peer == 0)
+			continue;
+		switch (hold->state) {
+		case HOLD_CLAIMING:
+		case HOLD_CHECKING:
+			registry_hold_end(engine, hold, false);
+			break;
+		case HOLD_HELD:
+		case HOLD_RECLAIMING:
+		case HOLD_COUNTING:
+		case HOLD_PASSING:
+		case HOLD_DROPPING:
+			lose(engine, hold, why);
+			break;
+		case HOLD_SLOTLESS:
+			FAULT(SLOTLESS_HAS_LINK, lose(engine, hold, why));
+			break;
+		}
+	}
+}
+
+void
+keep_link_died(struct lock_engine *engine, const char *why)
+{
+	lease_end(engine, hold_count_on_link(&engine->holds) > 0);
+	keep_all_lost(engine, why, false);
+}
+
+/* ---- the lane ---- */
+
+void
+keep_lane_closed(struct lock_engine *engine, uint64_t lane)
+{
+	struct hold *hold = hold_find_lane(&engine->holds, lane);
+
+	if (hold == NULL)
+		return;
+	hold->lane = 0;
+	if (hold->flight == FLIGHT_UNSENT)
+		return; /* it has another one when its turn comes */
+	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
+		end_drop(engine, hold);
+	if (timer_is_set(&hold->timer))
+		return; /* it comes to it by itself */
+	switch (hold->state) {
+	case HOLD_RECLAIMING:
+		send_reclaim(engine, hold);
+		break;
+	case HOLD_DROPPING:
+		FAULT(DROP_NOT_RESENT, break);
+		start_drop(engine, hold);
+		break;
+	case HOLD_HELD:
+		FAULT(LANE_DEATH_IS_LOSS, lose(engine, hold, ""));
+		break;
+	case HOLD_CLAIMING:
+	case HOLD_CHECKING:
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
+	case HOLD_SLOTLESS:
+		break;
+	}
+}

@@ -1,0 +1,116 @@
+#include "daemon/lock/hold/watch.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/core/registry.h"
+
+/* Holds that are over by then cost the broker no consumer. */
+#define WATCH_AFTER (10 * NSEC_PER_MSEC)
+/* A watch that ended though its queue is there is not asked for again at once. */
+#define WATCH_AGAIN (1 * NSEC_PER_SEC)
+
+static void
+watch_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
+{
+	timers_set(engine->timers, &hold->watch_timer, engine_now(engine) + wait);
+}
+
+/* ---- looking at A ---- */
+
+static void
+on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	lease_answered(engine, reply);
+	if (hold == NULL || hold->state == HOLD_DROPPING)
+		return;
+	switch (reply->answer) {
+	case BROKER_ABSENT:
+		keep_revoke(engine, hold);
+		break;
+	case BROKER_SKIPPED: /* the lane died before its turn */
+		watch_in(engine, hold, WATCH_AFTER);
+		break;
+	case BROKER_OK:
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+	case BROKER_UNKNOWN:
+		break;
+	}
+}
+
+static void
+look(struct lock_engine *engine, struct hold *hold)
+{
+	bool known = hold->revoked;
+
+	FAULT(REVOKED_TWICE, known = false);
+	if (known)
+		return;
+	if (keep_lane(engine, hold) == 0)
+		watch_in(engine, hold, WATCH_AGAIN);
+	else
+		broker_check(engine->broker, hold->lane, hold->a.text,
+		    (struct broker_done){on_looked, engine, hold->id});
+}
+
+static void
+watch_due(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	assert(hold != NULL);
+	if (hold->watch != HOLD_WATCH_NONE) {
+		look(engine, hold);
+	} else if (!hold->revoked) {
+		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
+		broker_watch(engine->broker, hold->a.text);
+	}
+}
+
+/* ---- the doors ---- */
+
+void
+watch_start(struct lock_engine *engine, struct hold *hold)
+{
+	if (hold->kind == LOCK_KIND_MUTEX)
+		return;
+	hold->a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
+	timer_init(&hold->watch_timer, watch_due, engine, hold->id);
+	watch_in(engine, hold, WATCH_AFTER);
+}
+
+void
+watch_news(void *ctx, const char *queue, enum broker_news news)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold;
+
+	HASH_FIND(by_watch, engine->watched, queue, strlen(queue), hold);
+	if (hold == NULL)
+		return;
+	switch (news) {
+	case BROKER_WATCHED:
+		registry_hold_watch(engine, hold, HOLD_WATCH_ON);
+		look(engine, hold);
+		break;
+	case BROKER_UNWATCHED:
+		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
+		break;
+	case BROKER_HINT:
+		registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
+		watch_in(engine, hold, WATCH_AGAIN);
+		FAULT(WATCH_NOT_PLACED_AGAIN, timers_cancel(engine->timers, &hold->watch_timer));
+		FAULT(CANCEL_IS_REVOKED, keep_revoke(engine, hold); return;);
+		FAULT(HINT_NOT_LOOKED_INTO, break);
+		look(engine, hold);
+		break;
+	}
+}

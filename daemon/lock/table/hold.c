@@ -1,0 +1,168 @@
+#include "daemon/lock/table/hold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+
+static struct hold *
+add(struct hold_table *table, uint64_t id, enum hold_state state, const char *name,
+    enum lock_kind kind)
+{
+	struct hold *hold = mem_alloc(sizeof(*hold));
+
+	hold->id = id;
+	hold->lock = id;
+	hold->state = state;
+	hold->name = mem_strdup(name);
+	hold->kind = kind;
+	HASH_ADD(by_id, table->by_id, id, sizeof(hold->id), hold);
+	HASH_ADD(by_lock, table->by_lock, lock, sizeof(hold->lock), hold);
+	table->count[hold->state]++;
+	return hold;
+}
+
+struct hold *
+hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, const char *name,
+    enum lock_kind kind, int slot)
+{
+	struct hold *hold;
+
+	assert(hold_find_queue(table, b->text) == NULL);
+	hold = add(table, id, HOLD_CLAIMING, name, kind);
+	hold->b = *b;
+	hold->slot = slot;
+	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
+	return hold;
+}
+
+struct hold *
+hold_new_slotless(struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind)
+{
+	return add(table, id, HOLD_SLOTLESS, name, kind);
+}
+
+void
+hold_free(struct hold_table *table, struct hold *hold)
+{
+	assert(!timer_is_set(&hold->timer) && hold->share == NULL);
+	table->count[hold->state]--;
+	HASH_DELETE(by_id, table->by_id, hold);
+	HASH_DELETE(by_lock, table->by_lock, hold);
+	if (hold->state != HOLD_SLOTLESS)
+		HASH_DELETE(by_queue, table->by_queue, hold);
+	party_free(hold->party);
+	free(hold->name);
+	free(hold);
+}
+
+struct hold *
+hold_find(const struct hold_table *table, uint64_t id)
+{
+	struct hold *hold;
+
+	HASH_FIND(by_id, table->by_id, &id, sizeof(id), hold);
+	return hold;
+}
+
+struct hold *
+hold_find_lock(const struct hold_table *table, uint64_t lock)
+{
+	struct hold *hold;
+
+	HASH_FIND(by_lock, table->by_lock, &lock, sizeof(lock), hold);
+	return hold;
+}
+
+void
+hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock)
+{
+	HASH_DELETE(by_lock, table->by_lock, hold);
+	hold->lock = lock;
+	HASH_ADD(by_lock, table->by_lock, lock, sizeof(hold->lock), hold);
+}
+
+struct hold *
+hold_find_queue(const struct hold_table *table, const char *queue)
+{
+	struct hold *hold;
+
+	HASH_FIND(by_queue, table->by_queue, queue, strlen(queue), hold);
+	FAULT_IF(NO_RESERVATION, hold != NULL && hold->state <= HOLD_CHECKING, return NULL);
+	FAULT_IF(RESERVATION_ENDS_EARLY, hold != NULL && hold->state == HOLD_DROPPING, return NULL);
+	FAULT_IF(REVOKED_IS_FREE, hold != NULL && hold->revoked, return NULL);
+	return hold;
+}
+
+struct hold *
+hold_find_lane(const struct hold_table *table, uint64_t lane)
+{
+	for (struct hold *hold = table->by_id; hold != NULL; hold = hold->by_id.next) {
+		if (hold->lane == lane)
+			return hold;
+	}
+	return NULL;
+}
+
+size_t
+hold_count_on_link(const struct hold_table *table)
+{
+	return HASH_CNT(by_id, table->by_id) - table->count[HOLD_SLOTLESS];
+}
+
+/* From each state, those that may be next. */
+static const unsigned changes[] = {
+    [HOLD_CLAIMING] = 1U << HOLD_CHECKING | 1U << HOLD_HELD |
+		      1U << HOLD_DROPPING, /* a true mutex has no A to look at: straight to HELD */
+    [HOLD_CHECKING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
+    [HOLD_HELD] =
+	1U << HOLD_RECLAIMING | 1U << HOLD_COUNTING | 1U << HOLD_PASSING | 1U << HOLD_DROPPING,
+    [HOLD_COUNTING] = 1U << HOLD_HELD | 1U << HOLD_PASSING | 1U << HOLD_DROPPING,
+    [HOLD_PASSING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
+    [HOLD_RECLAIMING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
+    [HOLD_DROPPING] = 0,
+    [HOLD_SLOTLESS] = 0,
+};
+
+void
+hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state)
+{
+	assert((changes[hold->state] & 1U << state) != 0);
+	table->count[hold->state]--;
+	table->count[state]++;
+	hold->state = state;
+	hold_sane(hold);
+}
+
+void
+hold_sane(const struct hold *hold)
+{
+	bool takes_slot = hold->state != HOLD_SLOTLESS;
+
+	assert((hold->slot > 0) == (takes_slot && hold->kind != LOCK_KIND_MUTEX));
+	assert((hold->b.text[0] != '\0') == takes_slot);
+	switch (hold->state) {
+	case HOLD_CLAIMING:
+	case HOLD_CHECKING:
+		assert(hold->releasing == 0 && !hold->revoked);
+		break;
+	case HOLD_HELD:
+	case HOLD_RECLAIMING:
+		assert(hold->peer != 0 && hold->acquire == 0 && hold->releasing == 0);
+		break;
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
+		assert(hold->peer == 0 && hold->acquire == 0);
+		break;
+	case HOLD_DROPPING:
+		assert(hold->acquire == 0);
+		break;
+	case HOLD_SLOTLESS:
+		assert(hold->peer != 0 && hold->lane == 0 && !hold->revoked && !hold->wants_lease);
+		assert(hold->watch == HOLD_WATCH_NONE && !timer_is_set(&hold->timer));
+		assert(hold->share == NULL);
+		break;
+	}
+}

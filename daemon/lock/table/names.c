@@ -1,0 +1,267 @@
+#include "daemon/lock/table/names.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+
+/* What is appended to a lock's name for the queues that have no slot. */
+static const char *const plain_suffixes[] = {"", "-M", "-W", "-M-W", "-G", "-U"};
+#define PLAIN_SUFFIXES (sizeof(plain_suffixes) / sizeof(plain_suffixes[0]))
+
+struct queue_naming {
+	struct template a, b;
+	const char *mutex; /* appended to the name */
+	char directory[QUEUE_NAME_SIZE - sizeof("=M") + 1];
+};
+
+const struct queue_naming queue_naming_amqp_locks = {
+    .a = {"", "-{slot}-A"},
+    .b = {"", "-{slot}-B"},
+    .mutex = "-M",
+    .directory = "lockbroker=amqp-locks",
+};
+const struct queue_naming queue_naming_amqp_locks_python = {
+    .a = {"", "-A-{slot}"},
+    .b = {"", "-B-{slot}"},
+    .mutex = "",
+    .directory = "lockbroker=amqp-locks-python",
+};
+
+/* ---- namings of the configuration ---- */
+
+const struct queue_naming *
+queue_naming_new(const struct template *a, const struct template *b)
+{
+	struct queue_naming *naming = mem_alloc(sizeof(*naming));
+	int len;
+
+	naming->a = *a;
+	naming->b = *b;
+	naming->mutex = "-M";
+	/* '=' is in no template: the two can be told apart, and so can two namings. */
+	len = snprintf(naming->directory, sizeof(naming->directory),
+	    "lockbroker=custom=%s" TEMPLATE_NAME "%s=%s" TEMPLATE_NAME "%s", a->head, a->tail,
+	    b->head, b->tail);
+	assert(len > 0 && (size_t)len < sizeof(naming->directory));
+	return naming;
+}
+
+void
+queue_naming_free(const struct queue_naming *naming)
+{
+	if (naming != &queue_naming_amqp_locks && naming != &queue_naming_amqp_locks_python)
+		free((void *)naming);
+}
+
+/* ---- names ---- */
+
+/*
+ * Looking at a large semaphore makes tens of thousands of names: without printf it takes a quarter of
+ * the time. Returns where the text ends.
+ */
+static size_t
+append(struct queue_name *queue, size_t at, const char *text, size_t len)
+{
+	assert(at + len < sizeof(queue->text));
+	memcpy(queue->text + at, text, len);
+	return at + len;
+}
+
+static size_t
+append_number(struct queue_name *queue, size_t at, int number)
+{
+	char digits[12];
+	size_t first = sizeof(digits);
+
+	for (; number > 0; number /= 10)
+		digits[--first] = (char)('0' + number % 10);
+	return append(queue, at, digits + first, sizeof(digits) - first);
+}
+
+/* A half of a template, with the slot's number where {slot} is. */
+static size_t
+append_half(struct queue_name *queue, size_t at, const char *half, int slot)
+{
+	const char *brace = strchr(half, TEMPLATE_SLOT[0]);
+
+	if (brace == NULL)
+		return append(queue, at, half, strlen(half));
+	at = append(queue, at, half, (size_t)(brace - half));
+	at = append_number(queue, at, slot);
+	brace += strlen(TEMPLATE_SLOT);
+	return append(queue, at, brace, strlen(brace));
+}
+
+static struct queue_name
+plain_queue(const char *name, const char *suffix)
+{
+	struct queue_name queue;
+	size_t at = append(&queue, 0, name, strlen(name));
+
+	at = append(&queue, at, suffix, strlen(suffix));
+	queue.text[at] = '\0';
+	return queue;
+}
+
+static struct queue_name
+slot_queue(const struct template *template, const char *name, int slot)
+{
+	struct queue_name queue;
+	size_t at;
+
+	assert(slot > 0);
+	at = append_half(&queue, 0, template->head, slot);
+	at = append(&queue, at, name, strlen(name));
+	at = append_half(&queue, at, template->tail, slot);
+	queue.text[at] = '\0';
+	return queue;
+}
+
+struct queue_name
+queue_name_a(const struct queue_naming *naming, const char *name, int slot)
+{
+	return slot_queue(&naming->a, name, slot);
+}
+
+struct queue_name
+queue_name_b(const struct queue_naming *naming, const char *name, int slot)
+{
+	return slot_queue(&naming->b, name, slot);
+}
+
+struct queue_name
+queue_name_mutex(const struct queue_naming *naming, const char *name)
+{
+	return plain_queue(name, naming->mutex);
+}
+
+struct queue_name
+queue_name_admin(const struct queue_naming *naming, const char *name)
+{
+	(void)naming; /* the same in every naming */
+	return plain_queue(name, "");
+}
+
+bool
+queue_naming_mutex_is_admin(const struct queue_naming *naming)
+{
+	return naming->mutex[0] == '\0';
+}
+
+struct queue_name
+queue_name_gate(const struct queue_naming *naming, const char *name)
+{
+	(void)naming;
+	return plain_queue(name, "-G");
+}
+
+struct queue_name
+queue_name_unlimited(const struct queue_naming *naming, const char *name)
+{
+	(void)naming;
+	return plain_queue(name, "-U");
+}
+
+struct queue_name
+queue_name_line(const struct queue_naming *naming, const char *name, bool mutex)
+{
+	(void)
+	    naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
+	return plain_queue(name, mutex ? "-M-W" : "-W");
+}
+
+struct queue_name
+queue_name_directory(const struct queue_naming *naming)
+{
+	return plain_queue(naming->directory, "");
+}
+
+struct queue_name
+queue_name_directory_mutex(const struct queue_naming *naming)
+{
+	return plain_queue(naming->directory, "=M");
+}
+
+/* ---- whose queue a name is ---- */
+
+/* Behind half, which text begins with when read from the left; NULL: it does not. */
+static const char *
+skip_head(const char *text, const char *half)
+{
+	while (*half != '\0') {
+		if (*half == '{') {
+			size_t digits = strspn(text, "0123456789");
+
+			if (digits == 0)
+				return NULL;
+			text += digits;
+			half += strlen(TEMPLATE_SLOT);
+		} else if (*text++ != *half++) {
+			return NULL;
+		}
+	}
+	return text;
+}
+
+/* Where half begins, which text[0..len) ends with when read from the right; SIZE_MAX: it does not. */
+static size_t
+skip_tail(const char *text, size_t len, const char *half)
+{
+	size_t left = strlen(half);
+
+	while (left > 0) {
+		if (half[left - 1] == '}') {
+			size_t end = len;
+
+			while (len > 0 && strchr("0123456789", text[len - 1]) != NULL)
+				len--;
+			if (len == end)
+				return SIZE_MAX;
+			left -= strlen(TEMPLATE_SLOT);
+		} else if (len == 0 || text[--len] != half[--left]) {
+			return SIZE_MAX;
+		}
+	}
+	return len;
+}
+
+/*
+ * Whether the queue could have been made by the template. Any number counts as a slot and any text as
+ * a name: slots above the last one are looked for, too, when strays are removed.
+ */
+static bool
+has_form(const char *queue, const struct template *template)
+{
+	const char *name = skip_head(queue, template->head);
+	size_t len = name == NULL ? SIZE_MAX : skip_tail(name, strlen(name), template->tail);
+
+	return len != SIZE_MAX && len > 0;
+}
+
+static bool
+is_reserved(const struct queue_name *queue)
+{
+	return strncmp(queue->text, "amq.", 4) == 0;
+}
+
+const char *
+queue_name_refusal(const struct queue_naming *naming, const char *name)
+{
+	struct queue_name a = queue_name_a(naming, name, 1), b = queue_name_b(naming, name, 1);
+
+	for (size_t i = 0; i < PLAIN_SUFFIXES; i++) {
+		struct queue_name queue = plain_queue(name, plain_suffixes[i]);
+
+		if (has_form(queue.text, &naming->a) || has_form(queue.text, &naming->b))
+			return "by this daemon's templates a slot's queue of another lock could be "
+			       "named like one of this lock's own";
+	}
+	if (is_reserved(&a) || is_reserved(&b))
+		return "by this daemon's templates its queues would start with amq., which "
+		       "RabbitMQ keeps for itself";
+	return NULL;
+}

@@ -1,0 +1,110 @@
+#include "daemon/lock/table/semaphore.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+
+struct semaphore *
+semaphore_new(const char *name, bool mutex)
+{
+	struct semaphore *semaphore = mem_alloc(sizeof(*semaphore));
+
+	semaphore->name = mem_strdup(name);
+	semaphore->key = semaphore_key(name, mutex);
+	semaphore->mutex = mutex;
+	TAILQ_INIT(&semaphore->told);
+	semaphore->starved.semaphore = semaphore;
+	semaphore_forget(semaphore);
+	return semaphore;
+}
+
+void
+semaphore_free(struct semaphore *semaphore)
+{
+	assert(LIST_EMPTY(&semaphore->line.users) && !semaphore->starved.listed);
+	assert(semaphore->members == NULL && !semaphore->poked);
+	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
+	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
+	assert(semaphore->withheld == NULL);
+	free(semaphore->name);
+	free(semaphore->busy);
+	free(semaphore->hinted);
+	free(semaphore);
+}
+
+struct semaphore_key
+semaphore_key(const char *name, bool mutex)
+{
+	struct semaphore_key key;
+	size_t len = strlen(name);
+
+	assert(len <= LOCKNAME_MAX);
+	memcpy(key.text, name, len);
+	/* '=' is in no lock name */
+	strcpy(key.text + len, mutex ? "=M" : "");
+	return key;
+}
+
+bool
+semaphore_is_fresh(const struct semaphore *semaphore, int64_t now, int64_t interval)
+{
+	return semaphore->seen != INT64_MIN && now - semaphore->seen < interval;
+}
+
+void
+semaphore_forget(struct semaphore *semaphore)
+{
+	semaphore->seen = INT64_MIN;
+	semaphore->nature = SEMAPHORE_PLAIN;
+	/* What a look in progress finds is only half of it. */
+	semaphore->look.overtaken = semaphore->look.forgotten = true;
+	semaphore->look.direct = 0;
+	semaphore_saw_size(semaphore, 0, false);
+}
+
+void
+semaphore_saw_size(struct semaphore *semaphore, int size, bool complete)
+{
+	if (size > semaphore->room) {
+		semaphore->busy = mem_grow(semaphore->busy, (size_t)size, 1);
+		semaphore->room = size;
+	}
+	for (; semaphore->size < size; semaphore->size++) {
+		semaphore->busy[semaphore->size] = 1;
+		semaphore->taken++;
+	}
+	for (; semaphore->size > size; semaphore->size--)
+		semaphore->taken -= semaphore->busy[semaphore->size - 1];
+	semaphore->complete = complete;
+}
+
+void
+semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
+{
+	if (slot < 1 || slot > semaphore->size)
+		return;
+	semaphore->taken += busy - semaphore->busy[slot - 1];
+	semaphore->busy[slot - 1] = busy;
+}
+
+void
+semaphore_hinted(struct semaphore *semaphore, int slot)
+{
+	semaphore->hinted =
+	    mem_grow(semaphore->hinted, semaphore->hinted_count + 1, sizeof(*semaphore->hinted));
+	semaphore->hinted[semaphore->hinted_count++] = slot;
+}
+
+bool
+semaphore_has_free(const struct semaphore *semaphore)
+{
+	return semaphore->taken < semaphore->size;
+}
+
+int
+semaphore_holders(const struct semaphore *semaphore)
+{
+	return semaphore->complete ? semaphore->taken : -1;
+}

@@ -1,0 +1,290 @@
+#include "daemon/lock/wait/acquire.h"
+
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/admin/admin.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/hold/grant.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/core/waitline.h"
+#include "protocol/duration.h"
+
+/* What a request that cannot reach the broker is told; the words are the broker's or the system's. */
+static void
+refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_answer answer;
+
+	engine_refusal_for_link(engine, &answer);
+	registry_waiter_refuse(engine, waiter, answer.reason, answer.text);
+}
+
+/* ---- the beginning, and the end by time ---- */
+
+/*
+ * Whether a look or a claim for it is unanswered since half of its time or longer, so that nobody knows
+ * whether a slot is free. Once its wait has begun, all was taken.
+ */
+static bool
+is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
+{
+	const struct look *look = &waiter->semaphore->look;
+	const struct hold *hold = NULL;
+	int64_t since = engine_now(engine);
+
+	if (waiter->timeout == 0)
+		return true;
+	if (waiter->member != NULL)
+		return false;
+	if (waiter->state == WAITER_CLAIMING)
+		hold = hold_find(&engine->holds, waiter->hold);
+	/* One that is not sent is not unanswered (flight.h). */
+	if (hold != NULL && hold->asked != 0)
+		since = hold->asked;
+	else if (look->state == LOOK_PROBING)
+		since = look->started;
+	return engine_now(engine) - since >= waiter->timeout / 2;
+}
+
+static void
+deadline_passed(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct waiter *waiter = engine_waiter_find(engine, id);
+	char text[LOCK_LACKING_MAX];
+
+	assert(waiter != NULL);
+	if (engine->link != BROKER_UP) {
+		refuse_for_link(engine, waiter);
+	} else if (is_unanswered(engine, waiter)) {
+		registry_waiter_refuse(
+		    engine, waiter, REASON_BROKER_UNAVAILABLE, "the broker did not answer in time");
+	} else {
+		struct lock_answer answer = engine_full(waiter->semaphore, REASON_TIMEOUT);
+
+		if (channels_is_starving(waiter) &&
+		    channels_lacking(engine, waiter->share, text) != NULL)
+			answer.text = text;
+		registry_waiter_end(engine, waiter, &answer);
+	}
+}
+
+static void
+rest_is_over(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct waiter *waiter = engine_waiter_find(engine, id);
+
+	assert(waiter != NULL && waiter->state == WAITER_RESTING);
+	registry_waiter_wake(engine, waiter);
+}
+
+/* Why a new acquire is not even begun; REASON_NONE when it is. */
+static enum reason
+refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
+{
+	const struct lock_peer *entry = engine_peer_find(engine, peer);
+	bool draining = engine->draining;
+
+	*ret_text = NULL;
+	FAULT(DRAIN_LETS_IN, draining = false);
+	if (draining)
+		return REASON_DRAINING;
+	if (entry == NULL)
+		return REASON_NONE;
+	if (entry->hold_count >= engine->settings.max_locks_per_peer) {
+		*ret_text = grant_peer_is_full;
+		return REASON_TOO_MANY_LOCKS;
+	}
+	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer) {
+		*ret_text = "this connection waits for as much as it may";
+		return REASON_TOO_MANY_WAITERS;
+	}
+	return REASON_NONE;
+}
+
+void
+lock_acquire(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_acquire *acquire)
+{
+	const char *text;
+	enum reason reason = refusal_at_the_door(engine, peer, &text);
+	int64_t now = engine_now(engine), patience = acquire->timeout;
+	struct waiter *waiter;
+
+	assert(!engine->telling && peer != 0);
+	if (reason != REASON_NONE) {
+		struct lock_answer answer = engine_refusal(reason, text);
+
+		engine->total.refused++;
+		engine_tell(engine, peer, request, &answer);
+		return;
+	}
+	waiter = mem_alloc(sizeof(*waiter));
+	waiter->id = engine_id(engine);
+	waiter->peer = peer;
+	waiter->request = request;
+	waiter->kind = acquire->kind;
+	waiter->semaphore =
+	    registry_semaphore(engine, acquire->name, acquire->kind == LOCK_KIND_MUTEX);
+	waiter->priority = acquire->priority;
+	waiter->timeout = acquire->timeout;
+	waiter->create = acquire->kind == LOCK_KIND_PERSISTENT_MUTEX && acquire->create != 0
+			     ? 1
+			     : acquire->create;
+	waiter->started = now;
+	waiter->progress = acquire->progress;
+	waiter->lease = acquire->lease;
+	waiter->party = party_new(waiter->id, acquire);
+	if (!acquire->exempt)
+		waiter->share = channels_share(engine, acquire->uid);
+	if (acquire->kind != LOCK_KIND_MUTEX)
+		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
+	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
+	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
+	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
+	registry_waiter_attach(engine, waiter);
+	if (patience == 0)
+		patience = engine->settings.request_timeout;
+	FAULT(WAIT_WITHOUT_END, patience = DURATION_FOREVER);
+	if (patience != DURATION_FOREVER)
+		timers_set(engine->timers, &waiter->deadline, now + patience);
+	if (engine->link == BROKER_UP)
+		engine_poke(engine, waiter->semaphore);
+	else if (engine->link == BROKER_DENIED || acquire->timeout == 0)
+		refuse_for_link(engine, waiter);
+	else
+		engine_tell_broker(engine, peer);
+}
+
+void
+acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer)
+{
+	struct waiter *waiter;
+
+	while ((waiter = engine->waiters) != NULL) {
+		struct lock_answer its = *answer;
+
+		its.name = waiter->semaphore->name;
+		registry_waiter_end(engine, waiter, &its);
+	}
+}
+
+/* The link changed: what was seen, and what is in flight, is worth nothing. */
+static void
+begin_anew(struct lock_engine *engine, struct waiter *waiter)
+{
+	switch (waiter->state) {
+	case WAITER_CLAIMING:
+		FAULT(LINK_FORGETS_WAITER, break);
+		if (engine->link == BROKER_UP)
+			break;
+		registry_waiter_set_state(engine, waiter, WAITER_NEW);
+		break;
+	case WAITER_LOOKED:
+	case WAITER_WAITING:
+	case WAITER_UNSEEN:
+		FAULT_IF(LINK_DROPS_WAITER, waiter->state == WAITER_WAITING,
+			 registry_waiter_set_state(engine, waiter, WAITER_BEHIND);
+			 break);
+		registry_waiter_set_state(engine, waiter, WAITER_NEW);
+		break;
+	case WAITER_BEHIND:
+	case WAITER_NEW:
+	case WAITER_RESTING:
+		break;
+	}
+}
+
+void
+acquire_link_changed(struct lock_engine *engine, const char *why)
+{
+	struct waiter *waiter, *next;
+
+	HASH_ITER (by_id, engine->waiters, waiter, next) {
+		begin_anew(engine, waiter);
+		if (engine->link == BROKER_DENIED)
+			registry_waiter_refuse(engine, waiter, REASON_BROKER_DENIED, why);
+		else if (engine->link == BROKER_DOWN && waiter->timeout == 0)
+			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE, why);
+	}
+	for (struct semaphore *s = engine->semaphores; s != NULL; s = s->by_key.next) {
+		semaphore_forget(s);
+		engine_poke(engine, s);
+	}
+	channels_link_changed(engine);
+	waitline_link_changed(engine);
+}
+
+struct waiter *
+acquire_who_wants(const struct semaphore *semaphore, int slot, const struct share *giver)
+{
+	struct waiter *waiter = line_first_able(&semaphore->line, LINE_WANTS, giver);
+
+	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
+		waiter = line_next_able(&semaphore->line, waiter, LINE_WANTS, giver);
+	return waiter;
+}
+
+/* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
+
+enum reason
+lock_grant(struct lock_engine *engine, uint64_t id)
+{
+	struct waiter *waiter = engine_waiter_find(engine, id);
+	const struct lock_peer *peer;
+
+	assert(!engine->telling);
+	if (waiter == NULL)
+		return REASON_NOT_HELD;
+	peer = engine_peer_find(engine, waiter->peer);
+	/* Its own claim, if there is one, is given up for this. */
+	if (peer->hold_count + peer->claim_count - (waiter->state == WAITER_CLAIMING) >=
+	    engine->settings.max_locks_per_peer)
+		return REASON_TOO_MANY_LOCKS;
+	grant_slotless(engine, waiter, true);
+	return REASON_NONE;
+}
+
+static void
+deny(struct lock_engine *engine, struct waiter *waiter)
+{
+	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "denied by an administrator");
+
+	answer.name = waiter->semaphore->name;
+	answer.denied = true;
+	registry_waiter_end(engine, waiter, &answer);
+}
+
+enum reason
+lock_deny(struct lock_engine *engine, uint64_t id)
+{
+	struct waiter *waiter = engine_waiter_find(engine, id);
+
+	assert(!engine->telling);
+	if (waiter == NULL)
+		return REASON_NOT_HELD;
+	deny(engine, waiter);
+	return REASON_NONE;
+}
+
+size_t
+lock_deny_all(struct lock_engine *engine, const char *name)
+{
+	struct waiter *waiter;
+	size_t denied = 0;
+
+	assert(!engine->telling);
+	for (int mutex = 0; mutex <= 1; mutex++) {
+		struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex != 0);
+
+		for (;
+		     semaphore != NULL && (waiter = line_first(&semaphore->line, LINE_ALL)) != NULL;
+		     denied++)
+			deny(engine, waiter);
+	}
+	return denied;
+}

@@ -1,0 +1,303 @@
+#include "daemon/lock/wait/release.h"
+
+#include <assert.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/lock/wait/acquire.h"
+#include "daemon/lock/hold/grant.h"
+#include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/wait/look.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/hold/verify.h"
+#include "daemon/lock/core/waitline.h"
+
+/* So often a slot is open to whoever polls. */
+#define OPEN_AGAIN (250 * NSEC_PER_MSEC)
+/* What was asked longer ago is asked again. */
+#define FRESH (1 * NSEC_PER_SEC)
+
+static void go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter);
+
+/* ---- who gets it ---- */
+
+static struct semaphore *
+semaphore_of(const struct lock_engine *engine, const struct hold *hold)
+{
+	return engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
+}
+
+/* NULL: nobody here, or nobody any more. */
+static struct waiter *
+next_waiter(const struct lock_engine *engine, const struct hold *hold)
+{
+	const struct semaphore *semaphore = semaphore_of(engine, hold);
+
+	if (semaphore == NULL || engine->draining || engine->settings.max_local_passes == 0)
+		return NULL;
+	/* Whether a mutex is a semaphore's own is looked at before each grant. */
+	if (look_is_guarded(engine, semaphore))
+		return NULL;
+	return acquire_who_wants(semaphore, hold->slot, hold->share);
+}
+
+/* ---- how many wait elsewhere ---- */
+
+static void
+on_counted(void *ctx, uint64_t id, int members)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+	const struct semaphore *semaphore;
+
+	if (hold == NULL)
+		return;
+	semaphore = semaphore_of(engine, hold);
+	hold->others = members - (semaphore != NULL ? waitline_count(semaphore) : 0);
+	hold->others_at = engine_now(engine);
+	if (hold->state == HOLD_COUNTING)
+		go_on(engine, hold, next_waiter(engine, hold));
+}
+
+/* Nobody can be told of a slot then, either. */
+static void
+count_late(void *ctx, uint64_t id)
+{
+	on_counted(ctx, id, -1);
+}
+
+static void
+count(struct lock_engine *engine, struct hold *hold)
+{
+	const struct semaphore *semaphore = semaphore_of(engine, hold);
+
+	hold->others_asked = engine_now(engine);
+	hold->others_at = 0;
+	broker_line_count(engine->broker, semaphore->line_queue.text,
+	    (struct broker_count_done){on_counted, engine, hold->id});
+}
+
+static bool
+is_counted(const struct lock_engine *engine, const struct hold *hold)
+{
+	return hold->others_at != 0 && engine_now(engine) - hold->others_at < FRESH;
+}
+
+/* ---- passing it on ---- */
+
+static void
+pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
+{
+	uint64_t releasing = hold->releasing, lock = hold->lock;
+
+	hold->releasing = 0;
+	/* Who has no room for it is refused, and the next one asked. */
+	while (waiter != NULL && !grant_passed(engine, waiter, hold))
+		waiter = next_waiter(engine, hold);
+	if (waiter == NULL) {
+		hold->releasing = releasing;
+		FAULT(PASSED_TO_NOBODY, hold->releasing = 0;
+		      keep_passed(engine, hold, releasing, lock));
+		keep_drop(engine, hold);
+		return;
+	}
+	keep_passed(engine, hold, releasing, lock);
+	if (++hold->passes >= engine->settings.max_local_passes && hint_can_be_heard(engine))
+		count(engine, hold);
+}
+
+/* By a fresh clock; a hold that has little left is worth little. */
+static bool
+lease_is_long(const struct lock_engine *engine)
+{
+	return lease_is_good(engine) &&
+	       lease_until(engine) - engine_now(engine) > lease_heartbeat(engine) / 2;
+}
+
+/* Whether the slot can be passed on by what is known. */
+static bool
+is_certain(const struct lock_engine *engine, const struct hold *hold)
+{
+	bool a_is_there =
+	    hold->kind == LOCK_KIND_MUTEX || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed);
+
+	FAULT(PASSED_UNSEEN, a_is_there = true);
+	FAULT(PASSED_LATE, return a_is_there && lease_is_good(engine));
+	FAULT(PASSED_STALE, return a_is_there && lease_is_long(engine));
+	return a_is_there && lease_is_long(engine) &&
+	       engine_now(engine) - engine->lease.from < FRESH;
+}
+
+static void
+on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find(&engine->holds, id);
+
+	lease_answered(engine, reply);
+	if (hold == NULL || hold->state != HOLD_PASSING)
+		return;
+	hold->asked = 0;
+	switch (reply->answer) {
+	case BROKER_OK:
+		hold->reclaimed = false;
+		if (!hold->revoked && lease_is_long(engine))
+			pass(engine, hold, next_waiter(engine, hold));
+		else
+			keep_drop(engine, hold);
+		break;
+	case BROKER_ABSENT:
+		/* Of a true mutex B itself has vanished: its delete says so once more. */
+		keep_drop_for(engine, hold,
+		    hold->kind == LOCK_KIND_MUTEX ? HOLD_DROP_RELEASED : HOLD_DROP_NO_SLOT);
+		break;
+	case BROKER_LOCKED:
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED: /* the lane died: the next one deletes B */
+		keep_drop(engine, hold);
+		break;
+	case BROKER_UNKNOWN: /* the link's end is told by its own event */
+		break;
+	}
+}
+
+static void
+look(struct lock_engine *engine, struct hold *hold)
+{
+	const char *queue = hold->kind == LOCK_KIND_MUTEX ? hold->b.text : hold->a.text;
+
+	if (keep_lane(engine, hold) == 0) {
+		keep_drop(engine, hold);
+		return;
+	}
+	timers_cancel(engine->timers, &hold->timer);
+	hold_set_state(&engine->holds, hold, HOLD_PASSING);
+	hold->asked = engine_now(engine);
+	broker_check(
+	    engine->broker, hold->lane, queue, (struct broker_done){on_looked, engine, hold->id});
+}
+
+/* Clients that poll (seeds/000) stand in no line: without this they would never see the slot free. */
+static bool
+was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
+{
+	FAULT(NEVER_FOR_POLLERS, return false);
+	return engine->settings.hint_grace > 0 &&
+	       engine_now(engine) - hold->ours_since > OPEN_AGAIN;
+}
+
+/* Goes as far as it goes by what is known; comes back here when what is missing is known. */
+static void
+go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
+{
+	bool in_a_row = hold->passes >= engine->settings.max_local_passes, revoked = hold->revoked;
+
+	if (hold->state == HOLD_COUNTING)
+		timers_cancel(engine->timers, &hold->timer);
+	FAULT(REVOKED_IS_PASSED, revoked = false);
+	if (revoked || waiter == NULL) {
+		keep_drop(engine, hold);
+		return;
+	}
+	if (in_a_row && hint_can_be_heard(engine) && !is_counted(engine, hold)) {
+		/* The answer is awaited; asked ahead, it may be on its way. */
+		if (hold->others_asked == 0 || hold->others_at != 0)
+			count(engine, hold);
+		hold_set_state(&engine->holds, hold, HOLD_COUNTING);
+		timers_cancel(engine->timers, &hold->timer);
+		timer_init(&hold->timer, count_late, engine, hold->id);
+		timers_set(engine->timers, &hold->timer, engine_now(engine) + FRESH);
+		return;
+	}
+	FAULT(PASSED_FOR_EVER, hold->others = 0);
+	if (in_a_row && is_counted(engine, hold) && hold->others > 0) {
+		keep_drop(engine, hold);
+		return;
+	}
+	if (in_a_row && was_ours_for_long(engine, hold)) {
+		keep_drop_for(engine, hold, HOLD_DROP_FOR_POLLERS);
+		return;
+	}
+	if (in_a_row) {
+		hold->passes = 0;
+		hold->others_asked = hold->others_at = 0;
+	}
+	if (is_certain(engine, hold))
+		pass(engine, hold, waiter);
+	else
+		look(engine, hold);
+}
+
+/* ---- whoever has it gives it up ---- */
+
+static void
+let_go(struct lock_engine *engine, struct hold *hold)
+{
+	struct waiter *waiter = NULL;
+	bool revoked = hold->revoked;
+
+	FAULT(REVOKED_IS_PASSED, revoked = false);
+	if (hold->state == HOLD_HELD && !revoked && hold->verify == 0)
+		waiter = next_waiter(engine, hold);
+	if (waiter == NULL) {
+		keep_drop(engine, hold);
+		return;
+	}
+	registry_hold_detach(engine, hold);
+	go_on(engine, hold, waiter);
+}
+
+void
+lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_t lock)
+{
+	struct hold *hold = hold_find_lock(&engine->holds, lock);
+	uint64_t holder = hold == NULL ? 0 : hold->peer;
+	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
+
+	assert(!engine->telling && peer != 0);
+	/* Nobody's (0) while it is claimed or dropped: only what was granted can be released. */
+	FAULT_IF(RELEASE_BY_ANYBODY, holder != 0, holder = peer);
+	if (holder != peer) {
+		engine_tell(engine, peer, request, &answer);
+		return;
+	}
+	verify_send(engine, hold);
+	hold->releasing = engine_op_new(engine, peer, request)->id;
+	let_go(engine, hold);
+}
+
+void
+release_peer(struct lock_engine *engine, uint64_t peer)
+{
+	struct lock_peer *entry;
+
+	/* The entry goes with the last of its holds and waiters. */
+	while ((entry = engine_peer_find(engine, peer)) != NULL) {
+		if (!TAILQ_EMPTY(&entry->waiters))
+			registry_waiter_free(engine, TAILQ_FIRST(&entry->waiters));
+		else
+			let_go(engine, TAILQ_FIRST(&entry->holds));
+	}
+}
+
+void
+lock_abandon(struct lock_engine *engine)
+{
+	struct hold *hold, *next;
+
+	assert(!engine->telling);
+	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
+		struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+		    .lock = hold->lock,
+		    .name = hold->name,
+		    .slot = hold->slot,
+		    .reason = REASON_DRAINING};
+
+		if (hold->peer == 0)
+			continue;
+		engine->total.lost++;
+		engine_notice(engine, hold->peer, &notice);
+		keep_drop(engine, hold);
+	}
+}
