@@ -120,8 +120,8 @@ send_waiting(struct amqp_letters *letters)
 		if (question->until > now(letters)) {
 			if (letters->state != INBOX_OPEN || letters->blocked)
 				return;
-			publish(letters, EXCHANGE, "",
-			    broker_number_text(room, question->number), letters->name,
+			publish(letters, EXCHANGE, "", broker_number_text(room, question->number),
+			    letters->name,
 			    (amqp_bytes_t){.len = question->len, .bytes = question->text});
 		}
 		question_free(letters, question);
