@@ -15,10 +15,10 @@
 #include <event2/event.h>
 
 #include "config.h"
+#include "daemon/amqp/tcp.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
 #include "daemon/broker/amqp_broker.h"
-#include "daemon/broker/amqp_tcp.h"
 #include "daemon/broker/memory_broker.h"
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/listener.h"

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/amqp/settings.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_broker_inside.h"
-#include "daemon/broker/amqp_directory.h"
-#include "daemon/broker/amqp_keeper.h"
-#include "daemon/broker/amqp_probe.h"
-#include "daemon/broker/amqp_settings.h"
-#include "daemon/broker/amqp_watch.h"
+#include "daemon/broker/directory.h"
+#include "daemon/broker/keeper.h"
+#include "daemon/broker/probe.h"
+#include "daemon/broker/watch.h"
 
 static struct amqp_keeper *
 keeper_of(const struct amqp_broker *amqp, enum broker_link link)

@@ -5,9 +5,10 @@
 #ifndef BROKER_AMQP_BROKER_INSIDE_H
 #define BROKER_AMQP_BROKER_INSIDE_H
 
+#include "daemon/amqp/settings.h"
 #include "daemon/base/backoff.h"
 #include "daemon/broker/amqp_broker.h"
-#include "daemon/broker/amqp_side.h"
+#include "daemon/broker/side.h"
 
 struct amqp_keeper;
 

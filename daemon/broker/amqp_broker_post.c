@@ -1,9 +1,9 @@
 #include "daemon/broker/amqp_broker_inside.h"
 
-#include "daemon/broker/amqp_count.h"
-#include "daemon/broker/amqp_hint.h"
-#include "daemon/broker/amqp_letters.h"
-#include "daemon/broker/amqp_line.h"
+#include "daemon/broker/count.h"
+#include "daemon/broker/hint.h"
+#include "daemon/broker/letters.h"
+#include "daemon/broker/line.h"
 
 void
 amqp_broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)

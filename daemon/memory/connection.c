@@ -308,7 +308,7 @@ memory_connection_new(struct memory_world *world, const struct broker *broker,
 
 	memory_connection_init(connection, world);
 	connection->broker = broker;
-	connection->which = link->base.config.which;
+	connection->which = memory_link_which(link);
 	connection->link = link;
 	connection->client = client;
 	return connection;

@@ -7,9 +7,9 @@
 
 #include <uthash.h>
 
+#include "daemon/amqp/content.h"
+#include "daemon/amqp/link.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_content.h"
-#include "daemon/broker/amqp_link.h"
 #include "daemon/memory/memory.h"
 
 struct memory_channel;
@@ -170,6 +170,12 @@ struct memory_link {
 	struct memory_connection *connection; /* owned while UP, then the world's */
 	struct timer connect;
 };
+
+static inline enum broker_link
+memory_link_which(const struct memory_link *link)
+{
+	return link->base.config.queues_alone ? BROKER_HOLD : BROKER_SIDE;
+}
 
 struct memory_world {
 	struct timers *timers; /* borrowed */

@@ -14,7 +14,7 @@ memory_of(struct amqp_link *link)
 static struct memory_side *
 side_of(const struct memory_link *link)
 {
-	return &link->client->sides[link->base.config.which];
+	return &link->client->sides[memory_link_which(link)];
 }
 
 /* ---- sending ---- */
@@ -112,7 +112,7 @@ notice_of(const struct memory_link *link)
 	if (world->nature.notice == NULL || link->base.state != AMQP_LINK_DEAD)
 		return 0;
 	return world->nature.notice(
-	    world->nature.ctx, link->client->broker, link->base.config.which);
+	    world->nature.ctx, link->client->broker, memory_link_which(link));
 }
 
 static void

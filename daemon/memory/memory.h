@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/amqp/frame.h"
 #include "daemon/base/timers.h"
-#include "daemon/broker/amqp_frame.h"
 #include "daemon/broker/broker.h"
 
 struct memory_world;

@@ -4,9 +4,9 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_broker_inside.h"
-#include "daemon/broker/amqp_keeper.h"
-#include "daemon/broker/amqp_line.h"
-#include "daemon/broker/amqp_watch.h"
+#include "daemon/broker/keeper.h"
+#include "daemon/broker/line.h"
+#include "daemon/broker/watch.h"
 #include "daemon/memory/inside.h"
 
 /* A decoder that has read what a connection begins with. */

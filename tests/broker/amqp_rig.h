@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/amqp/tcp.h"
 #include "daemon/base/timers.h"
 #include "daemon/broker/amqp_broker.h"
-#include "daemon/broker/amqp_tcp.h"
 #include "daemon/broker/name_list.h"
 #include "tests/unit/unit.h"
 

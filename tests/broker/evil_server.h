@@ -11,7 +11,7 @@
 
 #include <event2/buffer.h>
 
-#include "daemon/broker/amqp_buffer.h"
+#include "daemon/amqp/buffer.h"
 #include "tests/broker/amqp_rig.h"
 
 struct evil_method {

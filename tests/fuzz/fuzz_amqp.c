@@ -9,9 +9,9 @@
 
 #include <event2/buffer.h>
 
-#include "daemon/broker/amqp_content.h"
-#include "daemon/broker/amqp_buffer.h"
-#include "daemon/broker/amqp_login.h"
+#include "daemon/amqp/buffer.h"
+#include "daemon/amqp/content.h"
+#include "daemon/amqp/login.h"
 #include "tests/fuzz/fuzz.h"
 
 /* Of a message, are kept. */

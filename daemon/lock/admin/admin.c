@@ -10,12 +10,12 @@
 #include "daemon/lock/admin/admin_plan.h"
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/drain.h"
-#include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/admin/mutex.h"
-#include "daemon/lock/core/probe.h"
-#include "daemon/lock/core/registry.h"
 #include "daemon/lock/admin/survey.h"
 #include "daemon/lock/admin/turn.h"
+#include "daemon/lock/core/probe.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/hold/hint_send.h"
 
 enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (turn.h) */

@@ -10,9 +10,9 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/fsck_findings.h"
 #include "daemon/lock/admin/mutex.h"
+#include "daemon/lock/admin/turn.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/admin/turn.h"
 
 enum fsck_state {
 	FSCK_QUEUED,    /* behind an older request of its peer on the name (turn.h) */

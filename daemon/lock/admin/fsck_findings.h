@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/lock/lock.h"
 #include "daemon/lock/admin/survey.h"
+#include "daemon/lock/lock.h"
 
 /* How a slot was declared, by whomever. */
 enum fsck_make {

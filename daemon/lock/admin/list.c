@@ -6,8 +6,8 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/core/probe.h"
 #include "daemon/lock/admin/survey.h"
+#include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
 /* Surveys in flight at once. */

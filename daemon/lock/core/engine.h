@@ -7,8 +7,8 @@
 #define LOCK_ENGINE_H
 
 #include "daemon/base/backoff.h"
-#include "daemon/lock/table/hold.h"
 #include "daemon/lock/lock.h"
+#include "daemon/lock/table/hold.h"
 #include "daemon/lock/table/semaphore.h"
 
 TAILQ_HEAD(drain_list, drain);

@@ -5,13 +5,13 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/waitline.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/pulse.h"
-#include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
 
 /* Ceilings of the random rest after a lost race: doubled with each, from the first to the last. */
 #define REST_FIRST (2 * NSEC_PER_MSEC)

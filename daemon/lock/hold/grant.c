@@ -4,11 +4,11 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/channels.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/rows.h"
 #include "daemon/lock/hold/keep.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/pulse.h"
-#include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/rows.h"
 #include "daemon/lock/hold/watch.h"
 
 const char grant_peer_is_full[] = "this connection holds as many locks as it may";

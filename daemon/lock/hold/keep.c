@@ -8,10 +8,10 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
-#include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/lease.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
+#include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/lease.h"
 
 /*
  * When B is looked at again on a server that may have deleted it by name just after its declare: 5 ms

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/keep.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/core/registry.h"
 
 /* Holds that are over by then cost the broker no consumer. */
 #define WATCH_AFTER (10 * NSEC_PER_MSEC)

@@ -38,10 +38,10 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
-#include "daemon/lock/table/share.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/table/names.h"
 #include "daemon/lock/table/party.h"
+#include "daemon/lock/table/share.h"
 
 enum hold_state {
 	HOLD_CLAIMING, /* B's declare is sent, or owed, and not answered. Nobody was told anything */

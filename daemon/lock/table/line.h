@@ -29,9 +29,9 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
-#include "daemon/lock/table/share.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/table/party.h"
+#include "daemon/lock/table/share.h"
 
 enum waiter_state {
 	WAITER_BEHIND,  /* an administrator, `behind`, comes first */

@@ -5,11 +5,11 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin.h"
-#include "daemon/lock/core/channels.h"
-#include "daemon/lock/hold/grant.h"
-#include "daemon/lock/core/registry.h"
 #include "daemon/lock/admin/turn.h"
+#include "daemon/lock/core/channels.h"
+#include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/waitline.h"
+#include "daemon/lock/hold/grant.h"
 #include "protocol/duration.h"
 
 /* What a request that cannot reach the broker is told; the words are the broker's or the system's. */

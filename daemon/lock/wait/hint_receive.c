@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/core/channels.h"
-#include "daemon/lock/hold/claim.h"
-#include "daemon/lock/wait/look.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/waitline.h"
 #include "daemon/lock/core/withheld.h"
+#include "daemon/lock/hold/claim.h"
+#include "daemon/lock/wait/acquire.h"
+#include "daemon/lock/wait/look.h"
 
 /* At most one hint of a name is passed on in so long. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)

@@ -3,15 +3,15 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/wait/acquire.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/waitline.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/wait/look.h"
-#include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/verify.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/wait/acquire.h"
+#include "daemon/lock/wait/look.h"
 
 /* So often a slot is open to whoever polls. */
 #define OPEN_AGAIN (250 * NSEC_PER_MSEC)

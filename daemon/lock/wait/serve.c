@@ -5,14 +5,14 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/core/channels.h"
-#include "daemon/lock/hold/claim.h"
-#include "daemon/lock/hold/grant.h"
-#include "daemon/lock/wait/hint_receive.h"
-#include "daemon/lock/wait/look.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/standing.h"
 #include "daemon/lock/core/waitline.h"
 #include "daemon/lock/core/withheld.h"
+#include "daemon/lock/hold/claim.h"
+#include "daemon/lock/hold/grant.h"
+#include "daemon/lock/wait/hint_receive.h"
+#include "daemon/lock/wait/look.h"
 
 #define NEW LINE_OF(WAITER_NEW)
 #define LOOKED LINE_OF(WAITER_LOOKED)

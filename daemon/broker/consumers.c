@@ -1,0 +1,231 @@
+#include "daemon/broker/consumers.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+
+/* Unacknowledged deliveries; of more, the oldest is acknowledged early. */
+#define UNACKED_MAX 1024
+
+struct ack {
+	TAILQ_ENTRY(ack) entry;
+	uint64_t delivery;
+	int64_t due;
+};
+
+static int64_t
+now(const struct amqp_consumers *channel)
+{
+	return clock_now(timers_clock(channel->timers));
+}
+
+/* ---- consumers ---- */
+
+void
+amqp_consumers_declare(struct amqp_consumers *channel, amqp_queue_declare_t *declare)
+{
+	assert(channel->unanswered == 0);
+	channel->declares++;
+	amqp_tapped_send(&channel->tapped, AMQP_QUEUE_DECLARE_METHOD, declare);
+}
+
+void
+amqp_consumers_consume(struct amqp_consumers *channel, uint64_t consumer, const char *queue,
+    unsigned prefetch, int priority)
+{
+	struct amqp_tapped_tag tag = amqp_tapped_tag(channel->letter, consumer);
+	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)prefetch}; /* of each: not global */
+	amqp_table_entry_t argument = amqp_entry_number("x-priority", priority);
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(tag.text),
+	    .arguments = {.num_entries = priority != 0, .entries = &argument},
+	};
+
+	assert(channel->unanswered == 0 && consumer != 0 && prefetch != 0);
+	if (channel->prefetch != prefetch)
+		amqp_tapped_send(&channel->tapped, AMQP_BASIC_QOS_METHOD, &qos);
+	channel->prefetch = prefetch;
+	channel->unanswered = consumer;
+	channel->consumers++;
+	amqp_tapped_send(&channel->tapped, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+static void
+send_cancel(struct amqp_consumers *channel, uint64_t consumer)
+{
+	assert(channel->consumers > 0);
+	channel->consumers--;
+	amqp_tapped_cancel(&channel->tapped, channel->letter, consumer);
+}
+
+/*
+ * Never before consume-ok: RabbitMQ 3.10 passes that through the channel's own queue of messages, and a
+ * cancel that is read before it makes the channel crash (badkey in consumer_monitor) and ends the link
+ * with 541.
+ */
+void
+amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer)
+{
+	if (consumer == channel->unanswered)
+		channel->unwanted = true;
+	else
+		send_cancel(channel, consumer);
+}
+
+/* ---- deliveries ---- */
+
+static void
+ack_first(struct amqp_consumers *channel)
+{
+	struct ack *ack = TAILQ_FIRST(&channel->acks);
+
+	amqp_tapped_ack(&channel->tapped, ack->delivery);
+	TAILQ_REMOVE(&channel->acks, ack, entry);
+	channel->ack_count--;
+	free(ack);
+}
+
+static void
+on_ack(void *ctx, uint64_t id)
+{
+	struct amqp_consumers *channel = ctx;
+	const struct ack *ack;
+
+	(void)id;
+	while ((ack = TAILQ_FIRST(&channel->acks)) != NULL && ack->due <= now(channel))
+		ack_first(channel);
+	if (ack != NULL)
+		timers_set(channel->timers, &channel->ack, ack->due);
+}
+
+static void
+ack_later(struct amqp_consumers *channel, uint64_t delivery)
+{
+	struct ack *ack = mem_alloc(sizeof(*ack));
+
+	ack->delivery = delivery;
+	ack->due = now(channel) + channel->ack_after;
+	TAILQ_INSERT_TAIL(&channel->acks, ack, entry);
+	if (++channel->ack_count > UNACKED_MAX)
+		ack_first(channel);
+	if (!timer_is_set(&channel->ack))
+		timers_set(channel->timers, &channel->ack, ack->due);
+}
+
+/* ---- frames ---- */
+
+static bool
+take_consume_ok(struct amqp_consumers *channel, uint64_t consumer)
+{
+	if (consumer == 0 || consumer != channel->unanswered)
+		return false;
+	channel->unanswered = 0;
+	if (channel->unwanted)
+		send_cancel(channel, consumer);
+	channel->unwanted = false;
+	channel->events.placed(channel->events.ctx, consumer);
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_consumers *channel = ctx;
+
+	switch (frame->method) {
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+		return channel->declares > 0 && channel->declares-- > 0;
+	case AMQP_BASIC_QOS_OK_METHOD:
+		return true;
+	case AMQP_BASIC_CONSUME_OK_METHOD: {
+		const amqp_basic_consume_ok_t *ok = frame->fields;
+
+		return take_consume_ok(
+		    channel, amqp_tapped_consumer(channel->letter, ok->consumer_tag));
+	}
+	case AMQP_BASIC_CANCEL_METHOD: {
+		const amqp_basic_cancel_t *cancel = frame->fields;
+
+		channel->events.cancelled(channel->events.ctx,
+		    amqp_tapped_consumer(channel->letter, cancel->consumer_tag));
+		return true;
+	}
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		channel->addressee = amqp_tapped_consumer(channel->letter, deliver->consumer_tag);
+		if (channel->events.message == NULL)
+			ack_later(channel, deliver->delivery_tag);
+		return amqp_tapped_announce(&channel->tapped, deliver->delivery_tag);
+	}
+	default:
+		return false;
+	}
+}
+
+static bool
+on_message(void *ctx)
+{
+	struct amqp_consumers *channel = ctx;
+
+	if (channel->events.message != NULL)
+		channel->events.message(channel->events.ctx, channel, channel->addressee);
+	return true;
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct amqp_consumers *channel = ctx;
+
+	channel->events.closed(channel->events.ctx, channel, channel->unanswered, code, text);
+}
+
+/* ---- life ---- */
+
+struct amqp_consumers *
+amqp_consumers_new(struct timers *timers, struct amqp_lanes *lanes, char letter, int64_t ack_after,
+    const struct amqp_consumers_events *events)
+{
+	static const struct amqp_tapped_events tapped_events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct amqp_consumers *channel = mem_alloc(sizeof(*channel));
+
+	channel->letter = letter;
+	channel->timers = timers;
+	channel->ack_after = ack_after;
+	channel->events = *events;
+	amqp_tapped_init(&channel->tapped, lanes, &tapped_events, channel);
+	TAILQ_INIT(&channel->acks);
+	timer_init(&channel->ack, on_ack, channel, 0);
+	if (!amqp_tapped_open(&channel->tapped, 0)) {
+		free(channel);
+		return NULL;
+	}
+	return channel;
+}
+
+void
+amqp_consumers_free(struct amqp_consumers *channel)
+{
+	struct ack *ack;
+
+	while ((ack = TAILQ_FIRST(&channel->acks)) != NULL) {
+		TAILQ_REMOVE(&channel->acks, ack, entry);
+		free(ack);
+	}
+	timers_cancel(channel->timers, &channel->ack);
+	amqp_tapped_forget(&channel->tapped);
+	free(channel);
+}
+
+void
+amqp_consumers_close(struct amqp_consumers *channel)
+{
+	amqp_tapped_close(&channel->tapped);
+	amqp_consumers_free(channel);
+}

@@ -1,0 +1,84 @@
+/*
+ * One channel of the side link's with many consumers. Consumers have numbers, never used twice on a link,
+ * which their tags say. Knows neither watches nor wait lines: amqp_watch.c and amqp_line.c do.
+ *
+ *	us:      qos 1   consume 1             consume 2            ack, 20 s after the delivery
+ *	broker:  qos-ok         consume-ok 1          consume-ok 2 ... deliver 1 ... cancel 2
+ *
+ * A refusal closes the channel, and all its consumers with it. One consume at a time is unanswered, so
+ * that a refusal says whom it is for. A prefetch counts for the consumers that come after it. (Prefetch
+ * for the whole channel is deprecated in RabbitMQ 4, and may be switched off there with 540, which ends
+ * the link.)
+ */
+#ifndef BROKER_CONSUMERS_H
+#define BROKER_CONSUMERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/queue.h"
+#include "daemon/broker/tapped.h"
+
+/* Consumers on one channel: as many are placed anew when one of them is refused. */
+#define AMQP_CONSUMERS_ROOM 64
+
+struct amqp_consumers;
+
+/* The channel may be closed from inside each of them. */
+struct amqp_consumers_events {
+	void (*placed)(void *ctx, uint64_t consumer);
+	/* By the broker: its queue is gone, perhaps. Also of one that was cancelled here meanwhile. */
+	void (*cancelled)(void *ctx, uint64_t consumer);
+	/*
+	 * A message is whole, in tapped.content: acknowledges or rejects it. It may be for a consumer that
+	 * was cancelled here. NULL: nobody wants it, and it is acknowledged by and by.
+	 */
+	void (*message)(void *ctx, struct amqp_consumers *channel, uint64_t consumer);
+	/* By the broker. unanswered: the consumer that was being placed, 0 = none. To be freed. */
+	void (*closed)(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
+	    const char *text);
+	void *ctx;
+};
+
+struct amqp_consumers {
+	TAILQ_ENTRY(amqp_consumers) entry; /* its owner's */
+	char letter;                       /* of its tags */
+	struct timers *timers;             /* borrowed */
+	struct amqp_consumers_events events;
+	struct amqp_tapped tapped;
+	unsigned prefetch;   /* as said last */
+	unsigned declares;   /* whose declare-ok is to come */
+	unsigned consumers;  /* that are there or being placed */
+	uint64_t unanswered; /* the consumer whose consume-ok is to come; 0 = none */
+	bool unwanted;       /* it is to be cancelled then */
+	uint64_t addressee;  /* the consumer of the message that comes */
+	int64_t ack_after;
+	TAILQ_HEAD(, ack) acks; /* owned; what was delivered and nobody wants, by age */
+	unsigned ack_count;
+	struct timer ack; /* the first of them is due */
+};
+
+/* While there is a link. ack_after: without the event message. NULL: no channel number is left. */
+struct amqp_consumers *amqp_consumers_new(struct timers *timers, struct amqp_lanes *lanes,
+    char letter, int64_t ack_after, const struct amqp_consumers_events *events);
+/* The channel is gone, or goes with its link. */
+void amqp_consumers_free(struct amqp_consumers *channel);
+/* Closes the channel, and frees. */
+void amqp_consumers_close(struct amqp_consumers *channel);
+
+/* Declares a queue for a consumer that follows at once. */
+void amqp_consumers_declare(struct amqp_consumers *channel, amqp_queue_declare_t *declare);
+/* A number never used before. Nothing may be unanswered. */
+void amqp_consumers_consume(struct amqp_consumers *channel, uint64_t consumer, const char *queue,
+    unsigned prefetch, int priority);
+/* Placed or being placed. Nothing of it comes any more, but for `cancelled` and messages. */
+void amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer);
+
+/* No consumer, and nothing to come or to acknowledge. */
+static inline bool
+amqp_consumers_is_idle(const struct amqp_consumers *channel)
+{
+	return channel->consumers == 0 && channel->unanswered == 0 && channel->ack_count == 0;
+}
+
+#endif

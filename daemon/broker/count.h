@@ -1,0 +1,31 @@
+/*
+ * How many consumers a queue has: passive declares on a channel of the side link's that is there for
+ * nothing else, answered in order. A 404 is the answer 0 and closes the channel: those behind it are
+ * asked again on another.
+ */
+#ifndef BROKER_COUNT_H
+#define BROKER_COUNT_H
+
+#include <stdbool.h>
+
+#include "daemon/broker/lane.h"
+
+struct amqp_counters;
+
+/* lanes: the side link's, borrowed. */
+struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_lanes *lanes);
+void amqp_counters_free(struct amqp_counters *counters); /* before lanes; NULL is fine */
+/* From now on nobody is answered. */
+void amqp_counters_silence(struct amqp_counters *counters);
+
+/* As broker_line_count. Sent at once when attached, else when that happens. */
+void amqp_counters_ask(
+    struct amqp_counters *counters, const char *queue, struct broker_count_done done);
+bool amqp_counters_in_use(const struct amqp_counters *counters); /* somebody waits for an answer */
+
+/* After amqp_lanes_attach: sends what waits. */
+void amqp_counters_go(struct amqp_counters *counters);
+/* After amqp_lanes_fail: nobody knows. */
+void amqp_counters_fail(struct amqp_counters *counters);
+
+#endif

@@ -1,0 +1,519 @@
+#include "daemon/broker/directory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/name_list.h"
+#include "daemon/broker/tapped.h"
+
+/* Gets on their way at once. */
+#define GETS_MAX 256
+
+enum job_kind { JOB_READ, JOB_ENTER, JOB_LEAVE };
+
+enum job_state {
+	JOB_WAITING,      /* for the link */
+	JOB_DECLARING,    /* the answer to its first declare is to come */
+	JOB_READING,      /* the answers to `gets` gets are to come */
+	JOB_PUTTING_BACK, /* the end of its channel is to come */
+	JOB_CONFIRMING,   /* the confirm of its message is to come */
+	JOB_OVER          /* on no channel any more: to be answered */
+};
+
+struct job {
+	TAILQ_ENTRY(job) in_all;
+	struct amqp_directory *directory; /* borrowed */
+	enum job_kind kind;
+	enum job_state state;
+	char *queue, *name; /* owned; name: NULL to read */
+	struct broker_names_done done;
+	struct amqp_tapped lane;
+	int64_t sent_at;
+
+	unsigned gets;
+	bool empty;    /* a get found nothing */
+	unsigned seen; /* messages */
+	struct name_list found;
+	uint64_t *to_remove; /* owned; delivery tags of what is found, to leave */
+	size_t remove_room;
+
+	enum broker_answer answer; /* PUTTING_BACK, OVER: what is to be said */
+	int code;
+	char *text; /* owned; NULL = "" */
+};
+TAILQ_HEAD(job_list, job);
+
+struct amqp_directory {
+	struct timers *timers;    /* borrowed */
+	struct amqp_lanes *lanes; /* borrowed */
+	struct job_list all;      /* owned */
+	struct timer over;        /* while one is OVER */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_directory *directory)
+{
+	return clock_now(timers_clock(directory->timers));
+}
+
+static void
+job_set_state(struct job *job, enum job_state state)
+{
+	switch (state) {
+	case JOB_WAITING:
+		abort(); /* it begins as that */
+	case JOB_DECLARING:
+		assert(job->state == JOB_WAITING);
+		break;
+	case JOB_READING:
+	case JOB_CONFIRMING:
+		assert(job->state == JOB_DECLARING);
+		break;
+	case JOB_PUTTING_BACK:
+		assert(job->state == JOB_READING);
+		break;
+	case JOB_OVER:
+		assert(job->state != JOB_OVER && job->lane.channel == 0);
+		break;
+	}
+	job->state = state;
+}
+
+/* It must be off the list. */
+static void
+job_free(struct job *job)
+{
+	amqp_tapped_forget(&job->lane);
+	name_list_done(&job->found);
+	free(job->to_remove);
+	free(job->queue);
+	free(job->name);
+	free(job->text);
+	free(job);
+}
+
+/* ---- answers ---- */
+
+/* Says what is to be said, and frees it: it must be off the list. */
+static void
+job_answer(struct job *job)
+{
+	struct amqp_directory *directory = job->directory;
+	struct broker_names_done done = job->done;
+	struct name_list found = {0};
+	char *text = job->text;
+	const struct broker_reply reply = {
+	    .answer = job->answer,
+	    .sent_at = job->sent_at,
+	    .code = job->code,
+	    .text = text != NULL ? text : "",
+	};
+
+	job->text = NULL;
+	if (job->answer == BROKER_OK) {
+		found = job->found;
+		job->found = (struct name_list){0};
+	}
+	job_free(job);
+	if (!directory->silent)
+		done.fn(done.ctx, done.id, &reply, (const char *const *)found.all, found.count);
+	name_list_done(&found);
+	free(text);
+}
+
+/* It was never sent: answered from the loop. */
+static void
+job_give_up(struct job *job, const char *text)
+{
+	struct amqp_directory *directory = job->directory;
+
+	job->answer = BROKER_UNKNOWN;
+	job->text = mem_strdup(text);
+	job_set_state(job, JOB_OVER);
+	timers_set(directory->timers, &directory->over, now(directory));
+}
+
+/* All that it sent was answered. */
+static void
+job_finish(struct job *job)
+{
+	amqp_tapped_close(&job->lane);
+	job_set_state(job, JOB_OVER);
+	TAILQ_REMOVE(&job->directory->all, job, in_all);
+	job_answer(job);
+}
+
+static struct job *
+first_over(const struct amqp_directory *directory)
+{
+	struct job *job;
+
+	TAILQ_FOREACH (job, &directory->all, in_all)
+		if (job->state == JOB_OVER)
+			break;
+	return job;
+}
+
+static void
+on_over(void *ctx, uint64_t id)
+{
+	struct amqp_directory *directory = ctx;
+	struct job *job = first_over(directory);
+
+	(void)id;
+	if (job == NULL)
+		return;
+	TAILQ_REMOVE(&directory->all, job, in_all);
+	/* One at a time: its answer may bring the others theirs. */
+	if (first_over(directory) != NULL)
+		timers_set(directory->timers, &directory->over, now(directory));
+	job_answer(job);
+}
+
+/* ---- sending ---- */
+
+static void
+send_declare(const struct job *job)
+{
+	amqp_table_entry_t type = amqp_entry_text("x-queue-type", "classic");
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(job->queue),
+	    .passive = job->kind != JOB_ENTER,
+	    .durable = job->kind == JOB_ENTER,
+	};
+
+	if (job->kind == JOB_ENTER) {
+		declare.arguments.num_entries = 1;
+		declare.arguments.entries = &type;
+	}
+	amqp_tapped_send(&job->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+static void
+send_name(const struct job *job)
+{
+	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(job->queue)};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
+	};
+
+	amqp_tapped_publish(&job->lane, &fields, &properties, amqp_cstring_bytes(job->name));
+}
+
+static void
+job_send(struct job *job)
+{
+	struct amqp_directory *directory = job->directory;
+	amqp_confirm_select_t select = {0};
+
+	job->sent_at = now(directory);
+	if (!amqp_tapped_open(&job->lane, BROKER_NAME_MAX)) {
+		job_give_up(job, "the side link has no channel left");
+		return;
+	}
+	job_set_state(job, JOB_DECLARING);
+	if (job->kind == JOB_ENTER)
+		amqp_tapped_send(&job->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
+	send_declare(job);
+	if (job->kind == JOB_ENTER)
+		send_name(job);
+}
+
+/* `left`: how many messages there are, as far as is known; one get more finds the end. */
+static void
+send_gets(struct job *job, uint32_t left)
+{
+	amqp_basic_get_t get = {.queue = amqp_cstring_bytes(job->queue)};
+
+	while (!job->empty && job->gets < GETS_MAX && job->gets <= left) {
+		job->gets++;
+		amqp_tapped_send(&job->lane, AMQP_BASIC_GET_METHOD, &get);
+	}
+}
+
+/* All has been seen: takes out what is to go, and the rest goes back. */
+static void
+put_back(struct job *job)
+{
+	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(job->queue)};
+
+	if (job->seen > BROKER_DIRECTORY_MAX) {
+		job->answer = BROKER_REFUSED;
+		job->text = mem_printf("the queue has more than %d messages", BROKER_DIRECTORY_MAX);
+	} else {
+		job->answer = BROKER_OK;
+		for (size_t i = 0; job->kind == JOB_LEAVE && i < job->found.count; i++)
+			amqp_tapped_ack(&job->lane, job->to_remove[i]);
+	}
+	amqp_tapped_send(&job->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
+	job_set_state(job, JOB_PUTTING_BACK);
+	amqp_lanes_close_tap(job->directory->lanes, job->lane.channel);
+}
+
+/* ---- receiving ---- */
+
+static void
+find(struct job *job, const char *name)
+{
+	if (job->kind == JOB_LEAVE) {
+		if (job->found.count == job->remove_room) {
+			job->remove_room = job->remove_room == 0 ? 16 : 2 * job->remove_room;
+			job->to_remove =
+			    mem_grow(job->to_remove, job->remove_room, sizeof(*job->to_remove));
+		}
+		job->to_remove[job->found.count] = job->lane.delivery;
+	}
+	name_list_add(&job->found, name);
+}
+
+/* A message is there, whole. Other than names are somebody else's. */
+static void
+take_message(struct job *job)
+{
+	const struct amqp_content *content = &job->lane.content;
+
+	if (content->size > content->body_max ||
+	    !broker_is_name(content->body, (size_t)content->size))
+		return;
+	if (job->kind == JOB_READ || strcmp(content->body, job->name) == 0)
+		find(job, content->body);
+}
+
+/* More than may be are seen no further: what was asked for still comes. */
+static bool
+take_got(struct job *job, const amqp_basic_get_ok_t *got)
+{
+	if (job->state != JOB_READING || job->gets == 0 ||
+	    !amqp_tapped_announce(&job->lane, got->delivery_tag))
+		return false;
+	job->gets--;
+	if (++job->seen <= BROKER_DIRECTORY_MAX)
+		send_gets(job, got->message_count);
+	return true;
+}
+
+static bool
+take_empty(struct job *job)
+{
+	if (job->state != JOB_READING || job->gets == 0 ||
+	    job->lane.content.state != AMQP_CONTENT_IDLE)
+		return false;
+	job->gets--;
+	job->empty = true;
+	if (job->gets == 0)
+		put_back(job);
+	return true;
+}
+
+static bool
+take_declared(struct job *job, const amqp_queue_declare_ok_t *declared)
+{
+	if (job->state != JOB_DECLARING)
+		return false;
+	if (job->kind == JOB_ENTER) {
+		job_set_state(job, JOB_CONFIRMING);
+		return true;
+	}
+	job_set_state(job, JOB_READING);
+	send_gets(job, declared->message_count);
+	return true;
+}
+
+static bool
+take_confirm(struct job *job, bool taken)
+{
+	if (job->state != JOB_CONFIRMING)
+		return false;
+	if (taken) {
+		job->answer = BROKER_OK;
+		name_list_add(&job->found, job->name);
+	} else {
+		job->answer = BROKER_UNKNOWN;
+		job->text = mem_strdup("the broker did not take the message");
+	}
+	job_finish(job);
+	return true;
+}
+
+static bool
+on_message(void *ctx)
+{
+	struct job *job = ctx;
+
+	take_message(job);
+	if (job->gets == 0)
+		put_back(job);
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct job *job = ctx;
+
+	switch (frame->method) {
+	case AMQP_CONFIRM_SELECT_OK_METHOD:
+		return true;
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+		return take_declared(job, frame->fields);
+	case AMQP_BASIC_GET_OK_METHOD:
+		return take_got(job, frame->fields);
+	case AMQP_BASIC_GET_EMPTY_METHOD:
+		return take_empty(job);
+	case AMQP_BASIC_ACK_METHOD:
+		return take_confirm(job, true);
+	case AMQP_BASIC_NACK_METHOD:
+		return take_confirm(job, false);
+	default:
+		return false;
+	}
+}
+
+/* By the broker, for us or for what it refused; what stood behind that was not done. */
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct job *job = ctx;
+	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING;
+
+	if (code == 0) {
+		job_finish(job);
+		return;
+	}
+	job->answer = declaring || reading ? BROKER_REFUSED : BROKER_UNKNOWN;
+	job->code = code;
+	free(job->text);
+	job->text = mem_strdup(text);
+	/* No queue, no names. */
+	if (declaring && job->kind != JOB_ENTER && code == AMQP_NOT_FOUND) {
+		job->answer = BROKER_OK;
+		job->code = 0;
+		job->text[0] = '\0';
+	}
+	job_finish(job);
+}
+
+/* ---- outside ---- */
+
+static struct job *
+job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue, const char *name,
+    struct broker_names_done done)
+{
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct job *job = mem_alloc(sizeof(*job));
+
+	assert(strlen(queue) <= UINT8_MAX);
+	job->directory = directory;
+	job->kind = kind;
+	job->state = JOB_WAITING;
+	job->queue = mem_strdup(queue);
+	job->name = mem_strdup(name);
+	job->done = done;
+	amqp_tapped_init(&job->lane, directory->lanes, &events, job);
+	job->sent_at = now(directory);
+	TAILQ_INSERT_TAIL(&directory->all, job, in_all);
+	return job;
+}
+
+static void
+job_begin(struct job *job)
+{
+	if (amqp_lanes_link(job->directory->lanes) != NULL)
+		job_send(job);
+}
+
+void
+amqp_directory_read(
+    struct amqp_directory *directory, const char *queue, struct broker_names_done done)
+{
+	job_begin(job_new(directory, JOB_READ, queue, NULL, done));
+}
+
+void
+amqp_directory_leave(struct amqp_directory *directory, const char *queue, const char *name,
+    struct broker_names_done done)
+{
+	job_begin(job_new(directory, JOB_LEAVE, queue, name, done));
+}
+
+void
+amqp_directory_enter(struct amqp_directory *directory, const char *queue, const char *name,
+    bool hopeless, struct broker_names_done done)
+{
+	struct job *job = job_new(directory, JOB_ENTER, queue, name, done);
+
+	assert(broker_is_name(name, strlen(name)));
+	if (hopeless)
+		job_give_up(job, BROKER_ALARM_WORDS);
+	else
+		job_begin(job);
+}
+
+bool
+amqp_directory_in_use(const struct amqp_directory *directory)
+{
+	return !TAILQ_EMPTY(&directory->all);
+}
+
+void
+amqp_directory_go(struct amqp_directory *directory)
+{
+	struct job *job;
+
+	TAILQ_FOREACH (job, &directory->all, in_all)
+		if (job->state == JOB_WAITING)
+			job_send(job);
+}
+
+void
+amqp_directory_fail(struct amqp_directory *directory)
+{
+	struct job_list lost = TAILQ_HEAD_INITIALIZER(lost);
+	struct job *job;
+
+	TAILQ_CONCAT(&lost, &directory->all, in_all);
+	while ((job = TAILQ_FIRST(&lost)) != NULL) {
+		TAILQ_REMOVE(&lost, job, in_all);
+		amqp_tapped_forget(&job->lane);
+		if (job->state != JOB_OVER) {
+			job->answer = BROKER_UNKNOWN;
+			job_set_state(job, JOB_OVER);
+		}
+		job_answer(job);
+	}
+}
+
+struct amqp_directory *
+amqp_directory_new(struct timers *timers, struct amqp_lanes *lanes)
+{
+	struct amqp_directory *directory = mem_alloc(sizeof(*directory));
+
+	directory->timers = timers;
+	directory->lanes = lanes;
+	TAILQ_INIT(&directory->all);
+	timer_init(&directory->over, on_over, directory, 0);
+	return directory;
+}
+
+void
+amqp_directory_silence(struct amqp_directory *directory)
+{
+	directory->silent = true;
+}
+
+void
+amqp_directory_free(struct amqp_directory *directory)
+{
+	if (directory == NULL)
+		return;
+	amqp_directory_silence(directory);
+	amqp_directory_fail(directory);
+	timers_cancel(directory->timers, &directory->over);
+	free(directory);
+}

@@ -1,0 +1,193 @@
+#include "daemon/broker/hint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/broker/owed_hints.h"
+#include "daemon/broker/tapped.h"
+
+/* BROKER_HINT_TTL, in ms */
+#define EXPIRATION "2000"
+_Static_assert(BROKER_HINT_TTL == 2000 * INT64_C(1000000), "as EXPIRATION says");
+/* After the broker refused one: its channel is closed by each. */
+#define MUTE (30 * NSEC_PER_SEC)
+
+struct amqp_hints {
+	struct amqp_hints_config config;
+	struct owed_hints *owed; /* owned */
+	struct amqp_tapped lane;
+	char returned_from[UINT8_MAX + 1]; /* its queue */
+	int64_t mute_until;                /* clock time; nothing is sent before */
+	bool blocked;
+	bool complained; /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_hints *hints)
+{
+	return clock_now(timers_clock(hints->config.timers));
+}
+
+/* ---- sending ---- */
+
+static void
+publish(struct amqp_hints *hints, const char *queue, int slot)
+{
+	char digits[16];
+	amqp_basic_publish_t fields = {.routing_key = amqp_cstring_bytes(queue), .mandatory = 1};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
+		      AMQP_BASIC_CORRELATION_ID_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
+	    .expiration = amqp_cstring_bytes(EXPIRATION),
+	};
+
+	snprintf(digits, sizeof(digits), "%d", slot);
+	properties.correlation_id = amqp_cstring_bytes(digits);
+	amqp_tapped_publish(&hints->lane, &fields, &properties, amqp_empty_bytes);
+}
+
+/* A link that has died without its having been told yet would take hints with it. */
+static bool
+can_send(const struct amqp_hints *hints)
+{
+	const struct amqp_link *link = amqp_lanes_link(hints->config.lanes);
+
+	return !hints->silent && !hints->blocked && link != NULL && link->state == AMQP_LINK_UP;
+}
+
+static void
+pay(struct amqp_hints *hints)
+{
+	char *queue;
+	int slot;
+
+	if (now(hints) < hints->mute_until) {
+		owed_hints_clear(hints->owed);
+		return;
+	}
+	while (owed_hints_count(hints->owed) > 0 && can_send(hints) &&
+	       (hints->lane.channel != 0 || amqp_tapped_open(&hints->lane, 0))) {
+		queue = owed_hints_take(hints->owed, &slot);
+		publish(hints, queue, slot);
+		free(queue);
+	}
+}
+
+/* ---- frames ---- */
+
+static bool
+take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
+{
+	if (back->routing_key.len > UINT8_MAX)
+		return false;
+	snprintf(hints->returned_from, sizeof(hints->returned_from), "%.*s",
+	    (int)back->routing_key.len, (const char *)back->routing_key.bytes);
+	return amqp_tapped_announce(&hints->lane, 0);
+}
+
+static bool
+on_message(void *ctx)
+{
+	const struct amqp_hints *hints = ctx;
+	char *queue = mem_strdup(hints->returned_from);
+	const struct broker_line_event event = {
+	    .queue = queue,
+	    .news = BROKER_LINE_NOBODY,
+	    .slot = broker_hint_slot(hints->lane.content.correlation_id),
+	};
+
+	if (!hints->silent)
+		hints->config.news(hints->config.ctx, &event);
+	free(queue);
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	return frame->method == AMQP_BASIC_RETURN_METHOD && take_return(ctx, frame->fields);
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct amqp_hints *hints = ctx;
+
+	hints->mute_until = now(hints) + MUTE;
+	if (!hints->complained)
+		log_warning("the broker refuses hints to those who wait: %s (%d)", text, code);
+	hints->complained = true;
+}
+
+/* ---- outside ---- */
+
+void
+amqp_hints_send(struct amqp_hints *hints, const char *queue, int slot)
+{
+	owed_hints_add(hints->owed, queue, slot);
+	pay(hints);
+}
+
+bool
+amqp_hints_any(const struct amqp_hints *hints)
+{
+	return owed_hints_count(hints->owed) > 0;
+}
+
+void
+amqp_hints_block(struct amqp_hints *hints, bool blocked)
+{
+	hints->blocked = blocked;
+	pay(hints);
+}
+
+void
+amqp_hints_go(struct amqp_hints *hints)
+{
+	pay(hints);
+}
+
+void
+amqp_hints_fail(struct amqp_hints *hints)
+{
+	amqp_tapped_forget(&hints->lane);
+	hints->blocked = false;
+	hints->complained = false;
+	hints->mute_until = 0;
+}
+
+/* ---- life ---- */
+
+struct amqp_hints *
+amqp_hints_new(const struct amqp_hints_config *config)
+{
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct amqp_hints *hints = mem_alloc(sizeof(*hints));
+
+	hints->config = *config;
+	hints->owed = owed_hints_new();
+	amqp_tapped_init(&hints->lane, config->lanes, &events, hints);
+	return hints;
+}
+
+void
+amqp_hints_silence(struct amqp_hints *hints)
+{
+	hints->silent = true;
+}
+
+void
+amqp_hints_free(struct amqp_hints *hints)
+{
+	if (hints == NULL)
+		return;
+	amqp_hints_silence(hints);
+	amqp_hints_fail(hints);
+	owed_hints_free(hints->owed);
+	free(hints);
+}

@@ -1,0 +1,653 @@
+#include "daemon/broker/line.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/consumers.h"
+
+#define LENGTH_MAX 64
+/* Of its tags. */
+#define TAG 'l'
+/* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
+#define PLACING_MAX 4
+/* All these: half of it to one and a half. After 404: the last other member left, and its line with it. */
+#define AT_ONCE (5 * NSEC_PER_MSEC)
+/* After a cancel, or a channel closed under a member. */
+#define AGAIN (100 * NSEC_PER_MSEC)
+/* After any other refusal. */
+#define RARELY (30 * NSEC_PER_SEC)
+/* No channel was left. */
+#define NO_LANE (1 * NSEC_PER_SEC)
+/* Channels left to all else that is done over the link: most, and least. */
+#define OTHERS_MOST 16
+#define OTHERS_LEAST 2
+
+enum member_state {
+	MEMBER_RESTING, /* until `again`; in `resting` */
+	MEMBER_READY,   /* for the link, or its turn; in its line's list */
+	MEMBER_JOINING, /* its first consumer is being placed; in `joining` */
+	MEMBER_ON,      /* BROKER_LINE_JOINED was told; in `on` */
+	MEMBER_LOST     /* was ON, BROKER_LINE_LEFT is still to be told; in `lost` */
+};
+
+struct member {
+	TAILQ_ENTRY(member) in_state;   /* in the list of its state */
+	TAILQ_ENTRY(member) in_placing; /* in `placing`, or in `raises` */
+	struct line *line;              /* borrowed */
+	int priority;                   /* the key in the line */
+	unsigned credit;                /* as wanted */
+	enum member_state state;
+	bool suspect;       /* its last consume closed a channel: it joins on one without others */
+	struct timer again; /* RESTING */
+	/* JOINING, ON: */
+	struct amqp_consumers *channel; /* borrowed */
+	uint64_t placing; /* in `placing`: its consumer that is unanswered; 0 = none */
+	unsigned asked;   /* credit of the consumer that was placed last */
+	/* ON: */
+	uint64_t consumer; /* the key */
+	bool raises;       /* in `raises`: another credit is wanted, with another consumer */
+	UT_hash_handle by_priority, by_consumer;
+};
+TAILQ_HEAD(member_list, member);
+
+/* There is one while it has members here. */
+struct line {
+	char *queue;                /* owned; the key */
+	struct amqp_lines *lines;   /* borrowed */
+	struct member *members;     /* owned; by priority */
+	struct member_list ready;   /* the same */
+	TAILQ_ENTRY(line) in_turns; /* while there are such */
+	UT_hash_handle by_queue;
+};
+
+struct amqp_lines {
+	struct amqp_lines_config config;
+	struct line *by_queue;      /* owned */
+	struct member *by_consumer; /* the lines', as all here */
+	TAILQ_HEAD(, line) turns;   /* which of those with READY members is next */
+	struct member_list resting, joining, on, lost, placing, raises;
+	TAILQ_HEAD(, amqp_consumers) channels; /* owned */
+	uint64_t consumer;                     /* number of the last one */
+	size_t count;                          /* of members */
+	struct timer retry;                    /* set: no channel was left */
+	bool complained;                       /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_lines *lines)
+{
+	return clock_now(timers_clock(lines->config.timers));
+}
+
+/* ---- members ---- */
+
+static struct member_list *
+list_of(const struct member *member)
+{
+	struct amqp_lines *lines = member->line->lines;
+
+	switch (member->state) {
+	case MEMBER_RESTING:
+		return &lines->resting;
+	case MEMBER_READY:
+		return &member->line->ready;
+	case MEMBER_JOINING:
+		return &lines->joining;
+	case MEMBER_ON:
+		return &lines->on;
+	case MEMBER_LOST:
+		return &lines->lost;
+	}
+	abort();
+}
+
+/* Into no list; its line waits for a turn only while it has READY members. */
+static void
+member_unlist(struct member *member)
+{
+	struct line *line = member->line;
+
+	TAILQ_REMOVE(list_of(member), member, in_state);
+	if (member->state == MEMBER_READY && TAILQ_EMPTY(&line->ready))
+		TAILQ_REMOVE(&line->lines->turns, line, in_turns);
+}
+
+static void
+member_list(struct member *member, enum member_state state)
+{
+	struct line *line = member->line;
+
+	member->state = state;
+	if (state == MEMBER_READY && TAILQ_EMPTY(&line->ready))
+		TAILQ_INSERT_TAIL(&line->lines->turns, line, in_turns);
+	TAILQ_INSERT_TAIL(list_of(member), member, in_state);
+}
+
+static void
+member_set_state(struct member *member, enum member_state state)
+{
+	assert(state != MEMBER_JOINING || member->state == MEMBER_READY);
+	assert(state != MEMBER_ON || member->state == MEMBER_JOINING);
+	assert(state != MEMBER_LOST || member->state == MEMBER_ON);
+	member_unlist(member);
+	member_list(member, state);
+}
+
+/* Whoever hears it may add and remove members, and channels come and go with them. */
+static void
+member_tell(const struct member *member, enum broker_line_news news, int slot)
+{
+	const struct amqp_lines *lines = member->line->lines;
+	char *queue = mem_strdup(member->line->queue);
+
+	if (!lines->silent)
+		lines->config.news(lines->config.ctx,
+		    &(struct broker_line_event){
+			.queue = queue, .priority = member->priority, .news = news, .slot = slot});
+	free(queue);
+}
+
+/* Its consumers are none of its any more. */
+static void
+forget_consumers(struct member *member)
+{
+	struct amqp_lines *lines = member->line->lines;
+
+	if (member->consumer != 0)
+		HASH_DELETE(by_consumer, lines->by_consumer, member);
+	if (member->placing != 0)
+		TAILQ_REMOVE(&lines->placing, member, in_placing);
+	if (member->raises)
+		TAILQ_REMOVE(&lines->raises, member, in_placing);
+	member->consumer = member->placing = 0;
+	member->raises = false;
+	member->channel = NULL;
+}
+
+/* Out of the line, if it was in; in again after about so long. Who is LOST is told so later. */
+static void
+member_out(struct member *member, int64_t again)
+{
+	struct amqp_lines *lines = member->line->lines;
+
+	forget_consumers(member);
+	member_set_state(member, member->state == MEMBER_ON ? MEMBER_LOST : MEMBER_RESTING);
+	timers_set(lines->config.timers, &member->again,
+	    now(lines) + again / 2 + jitter_below(lines->config.jitter, again));
+}
+
+static void
+tell_lost(struct amqp_lines *lines)
+{
+	struct member *member;
+
+	while ((member = TAILQ_FIRST(&lines->lost)) != NULL) {
+		member_set_state(
+		    member, timer_is_set(&member->again) ? MEMBER_RESTING : MEMBER_READY);
+		member_tell(member, BROKER_LINE_LEFT, 0);
+	}
+}
+
+/* ---- placing ---- */
+
+static void placed(void *ctx, uint64_t consumer);
+static void cancelled(void *ctx, uint64_t consumer);
+static void message(void *ctx, struct amqp_consumers *channel, uint64_t consumer);
+static void closed(
+    void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text);
+
+/* Without a line one is served by looking now and then; without a probe by nobody. */
+static bool
+is_room(const struct amqp_lanes *lanes)
+{
+	unsigned max = amqp_lanes_max(lanes), others = max / 2;
+
+	if (others > OTHERS_MOST)
+		others = OTHERS_MOST;
+	if (others < OTHERS_LEAST)
+		others = OTHERS_LEAST;
+	return amqp_lanes_open(lanes) + others < max;
+}
+
+/* With nothing unanswered, and room; of a suspect without others. NULL: none, with `placing` on their way. */
+static struct amqp_consumers *
+channel_to_join_on(struct amqp_lines *lines, bool suspect, unsigned *ret_placing)
+{
+	const struct amqp_consumers_events events = {.placed = placed,
+	    .cancelled = cancelled,
+	    .message = message,
+	    .closed = closed,
+	    .ctx = lines};
+	struct amqp_consumers *channel;
+
+	*ret_placing = 0;
+	TAILQ_FOREACH (channel, &lines->channels, entry) {
+		if (channel->unanswered != 0)
+			++*ret_placing;
+		else if (channel->consumers < (suspect ? 1 : AMQP_CONSUMERS_ROOM))
+			return channel;
+	}
+	if (*ret_placing >= PLACING_MAX || !is_room(lines->config.lanes))
+		return NULL;
+	channel = amqp_consumers_new(lines->config.timers, lines->config.lanes, TAG, 0, &events);
+	if (channel != NULL)
+		TAILQ_INSERT_TAIL(&lines->channels, channel, entry);
+	return channel;
+}
+
+static void
+place(struct member *member, struct amqp_consumers *channel)
+{
+	member->channel = channel;
+	member->asked = member->credit;
+	member->placing = ++member->line->lines->consumer;
+	TAILQ_INSERT_TAIL(&member->line->lines->placing, member, in_placing);
+	amqp_consumers_consume(
+	    channel, member->placing, member->line->queue, member->credit, member->priority);
+}
+
+static void
+join(struct member *member, struct amqp_consumers *channel)
+{
+	amqp_table_entry_t arguments[] = {
+	    amqp_entry_number("x-max-length", LENGTH_MAX),
+	    amqp_entry_text("x-queue-type", "classic"),
+	};
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(member->line->queue),
+	    .durable = 1,
+	    .auto_delete = 1,
+	    .arguments = {.num_entries = 2, .entries = arguments},
+	};
+
+	member_set_state(member, MEMBER_JOINING);
+	amqp_consumers_declare(channel, &declare);
+	place(member, channel);
+}
+
+/* It takes another consumer when it has not the credit that is wanted. */
+static void
+want_credit(struct member *member)
+{
+	if (member->asked == member->credit || member->placing != 0 || member->raises)
+		return;
+	member->raises = true;
+	TAILQ_INSERT_TAIL(&member->line->lines->raises, member, in_placing);
+}
+
+/* On the channel of its consumer, when nothing else is being placed there. */
+static void
+raise_what_can_be(struct amqp_lines *lines)
+{
+	struct member *member, *next;
+
+	TAILQ_FOREACH_SAFE (member, &lines->raises, in_placing, next) {
+		if (member->channel->unanswered != 0)
+			continue;
+		TAILQ_REMOVE(&lines->raises, member, in_placing);
+		member->raises = false;
+		place(member, member->channel);
+	}
+}
+
+/* Closes the channels that nothing is on; but one is kept for the next member. */
+static void
+close_idle_channels(struct amqp_lines *lines)
+{
+	struct amqp_consumers *channel, *next;
+
+	TAILQ_FOREACH_SAFE (channel, &lines->channels, entry, next) {
+		if (!amqp_consumers_is_idle(channel) || channel == TAILQ_FIRST(&lines->channels))
+			continue;
+		TAILQ_REMOVE(&lines->channels, channel, entry);
+		amqp_consumers_close(channel);
+	}
+}
+
+/* Lines take turns: one user's hundred priorities of a name are no reason for others to wait. */
+static void
+pump(struct amqp_lines *lines)
+{
+	struct amqp_consumers *channel;
+	struct member *member;
+	struct line *line;
+	unsigned placing;
+
+	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
+		return;
+	raise_what_can_be(lines);
+	while ((line = TAILQ_FIRST(&lines->turns)) != NULL && !timer_is_set(&lines->retry)) {
+		member = TAILQ_FIRST(&line->ready);
+		channel = channel_to_join_on(lines, member->suspect, &placing);
+		if (channel != NULL) {
+			TAILQ_REMOVE(&lines->turns, line, in_turns);
+			TAILQ_INSERT_TAIL(&lines->turns, line, in_turns);
+			join(member, channel);
+		} else if (placing > 0) {
+			break;
+		} else if (member->suspect) {
+			member_out(member, NO_LANE);
+		} else {
+			timers_set(lines->config.timers, &lines->retry, now(lines) + NO_LANE);
+		}
+	}
+	close_idle_channels(lines);
+}
+
+static void
+on_again(void *ctx, uint64_t id)
+{
+	struct member *member = ctx;
+
+	(void)id;
+	member_set_state(member, MEMBER_READY);
+	pump(member->line->lines);
+}
+
+static void
+on_retry(void *ctx, uint64_t id)
+{
+	(void)id;
+	pump(ctx);
+}
+
+/* ---- what comes of it ---- */
+
+/* NULL: nobody's any more. */
+static struct member *
+find_consumer(const struct amqp_lines *lines, uint64_t consumer)
+{
+	struct member *member;
+
+	HASH_FIND(by_consumer, lines->by_consumer, &consumer, sizeof(consumer), member);
+	return member;
+}
+
+static struct member *
+find_placing(const struct amqp_lines *lines, uint64_t consumer)
+{
+	struct member *member;
+
+	TAILQ_FOREACH (member, &lines->placing, in_placing)
+		if (member->placing == consumer)
+			break;
+	return member;
+}
+
+static void
+placed(void *ctx, uint64_t consumer)
+{
+	struct amqp_lines *lines = ctx;
+	struct member *member = find_placing(lines, consumer);
+
+	if (member != NULL) {
+		/* The old consumer goes after the new one came, lest the line does. */
+		if (member->consumer != 0) {
+			amqp_consumers_cancel(member->channel, member->consumer);
+			HASH_DELETE(by_consumer, lines->by_consumer, member);
+		}
+		member->consumer = consumer;
+		HASH_ADD(by_consumer, lines->by_consumer, consumer, sizeof(consumer), member);
+		member->placing = 0;
+		TAILQ_REMOVE(&lines->placing, member, in_placing);
+		member->suspect = false;
+		want_credit(member);
+		if (member->state == MEMBER_JOINING) {
+			member_set_state(member, MEMBER_ON);
+			member_tell(member, BROKER_LINE_JOINED, 0);
+		}
+	}
+	pump(lines);
+}
+
+/* The line was deleted. Both consumers of one that changes its credit are told so. */
+static void
+cancelled(void *ctx, uint64_t consumer)
+{
+	struct amqp_lines *lines = ctx;
+	struct member *member = find_consumer(lines, consumer);
+
+	if (member == NULL)
+		return;
+	member->channel->consumers--;
+	if (member->placing != 0)
+		amqp_consumers_cancel(member->channel, member->placing);
+	member_out(member, AGAIN);
+	tell_lost(lines);
+	pump(lines);
+}
+
+/* What comes for one who left goes to others. */
+static void
+message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
+{
+	struct amqp_lines *lines = ctx;
+	struct amqp_tapped *tapped = &channel->tapped;
+	const struct member *member = find_consumer(lines, consumer);
+
+	if (member == NULL) {
+		amqp_tapped_reject(tapped, tapped->delivery);
+		return;
+	}
+	amqp_tapped_ack(tapped, tapped->delivery);
+	member_tell(member, BROKER_LINE_HINT, broker_hint_slot(tapped->content.correlation_id));
+}
+
+/* All of its members are out. */
+static void
+channel_bury(struct amqp_lines *lines, struct amqp_consumers *channel, int64_t again)
+{
+	struct member *member, *next;
+
+	TAILQ_FOREACH_SAFE (member, &lines->joining, in_state, next)
+		if (member->channel == channel)
+			member_out(member, again);
+	TAILQ_FOREACH_SAFE (member, &lines->on, in_state, next)
+		if (member->channel == channel)
+			member_out(member, again);
+	TAILQ_REMOVE(&lines->channels, channel, entry);
+	amqp_consumers_free(channel);
+}
+
+/* One that was refused had its line deleted between declare and consume, or may not consume at all. */
+static void
+closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
+{
+	struct amqp_lines *lines = ctx;
+	struct member *member = unanswered != 0 ? find_placing(lines, unanswered) : NULL;
+	bool joining = member != NULL && member->state == MEMBER_JOINING,
+	     refused = joining && code != AMQP_NOT_FOUND;
+
+	if (refused && !lines->complained) {
+		log_warning(
+		    "the broker does not let this daemon wait in line: %s (%d)", text, code);
+		lines->complained = true;
+	}
+	if (member != NULL) {
+		member->suspect = true;
+		member_out(member, refused ? RARELY : joining ? AT_ONCE : AGAIN);
+	}
+	/* First of all: the channel must not be used by what the others hear of it. */
+	channel_bury(lines, channel, unanswered != 0 ? AT_ONCE : AGAIN);
+	tell_lost(lines);
+	pump(lines);
+}
+
+/* ---- outside ---- */
+
+static struct line *
+find_line(const struct amqp_lines *lines, const char *queue)
+{
+	struct line *line;
+
+	HASH_FIND(by_queue, lines->by_queue, queue, strlen(queue), line);
+	return line;
+}
+
+static struct member *
+find_member(const struct line *line, int priority)
+{
+	struct member *member;
+
+	if (line == NULL)
+		return NULL;
+	HASH_FIND(by_priority, line->members, &priority, sizeof(priority), member);
+	return member;
+}
+
+static struct member *
+member_new(struct amqp_lines *lines, const char *queue, int priority)
+{
+	struct member *member = mem_alloc(sizeof(*member));
+	struct line *line = find_line(lines, queue);
+
+	if (line == NULL) {
+		line = mem_alloc(sizeof(*line));
+		line->queue = mem_strdup(queue);
+		line->lines = lines;
+		TAILQ_INIT(&line->ready);
+		HASH_ADD_KEYPTR(by_queue, lines->by_queue, line->queue, strlen(queue), line);
+	}
+	member->line = line;
+	member->priority = priority;
+	timer_init(&member->again, on_again, member, 0);
+	HASH_ADD(by_priority, line->members, priority, sizeof(priority), member);
+	lines->count++;
+	member_list(member, MEMBER_READY);
+	return member;
+}
+
+static void
+member_free(struct member *member)
+{
+	struct line *line = member->line;
+	struct amqp_lines *lines = line->lines;
+
+	if (member->consumer != 0)
+		amqp_consumers_cancel(member->channel, member->consumer);
+	if (member->placing != 0)
+		amqp_consumers_cancel(member->channel, member->placing);
+	forget_consumers(member);
+	timers_cancel(lines->config.timers, &member->again);
+	member_unlist(member);
+	HASH_DELETE(by_priority, line->members, member);
+	free(member);
+	lines->count--;
+	if (line->members != NULL)
+		return;
+	HASH_DELETE(by_queue, lines->by_queue, line);
+	free(line->queue);
+	free(line);
+}
+
+void
+amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsigned credit)
+{
+	struct member *member = find_member(find_line(lines, queue), priority);
+
+	assert(credit > 0 && credit <= UINT16_MAX && strlen(queue) <= UINT8_MAX);
+	if (member == NULL)
+		member = member_new(lines, queue, priority);
+	member->credit = credit;
+	if (member->consumer != 0)
+		want_credit(member);
+	pump(lines);
+}
+
+void
+amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority)
+{
+	struct member *member = find_member(find_line(lines, queue), priority);
+
+	if (member == NULL)
+		return;
+	member_free(member);
+	pump(lines);
+}
+
+size_t
+amqp_lines_count(const struct amqp_lines *lines)
+{
+	return lines->count;
+}
+
+bool
+amqp_lines_any(const struct amqp_lines *lines)
+{
+	return lines->count > 0;
+}
+
+void
+amqp_lines_go(struct amqp_lines *lines)
+{
+	pump(lines);
+}
+
+void
+amqp_lines_fail(struct amqp_lines *lines)
+{
+	struct amqp_consumers *channel;
+	struct member *member;
+
+	lines->complained = false;
+	timers_cancel(lines->config.timers, &lines->retry);
+	while ((channel = TAILQ_FIRST(&lines->channels)) != NULL)
+		channel_bury(lines, channel, AT_ONCE);
+	/* When the link is back they join at once. */
+	TAILQ_FOREACH (member, &lines->lost, in_state)
+		timers_cancel(lines->config.timers, &member->again);
+	while ((member = TAILQ_FIRST(&lines->resting)) != NULL) {
+		timers_cancel(lines->config.timers, &member->again);
+		member_set_state(member, MEMBER_READY);
+	}
+	tell_lost(lines);
+}
+
+/* ---- life ---- */
+
+struct amqp_lines *
+amqp_lines_new(const struct amqp_lines_config *config)
+{
+	struct amqp_lines *lines = mem_alloc(sizeof(*lines));
+
+	lines->config = *config;
+	TAILQ_INIT(&lines->turns);
+	TAILQ_INIT(&lines->resting);
+	TAILQ_INIT(&lines->joining);
+	TAILQ_INIT(&lines->on);
+	TAILQ_INIT(&lines->lost);
+	TAILQ_INIT(&lines->placing);
+	TAILQ_INIT(&lines->raises);
+	TAILQ_INIT(&lines->channels);
+	timer_init(&lines->retry, on_retry, lines, 0);
+	return lines;
+}
+
+void
+amqp_lines_silence(struct amqp_lines *lines)
+{
+	lines->silent = true;
+}
+
+void
+amqp_lines_free(struct amqp_lines *lines)
+{
+	struct line *line, *next_line;
+	struct member *member, *next;
+
+	if (lines == NULL)
+		return;
+	amqp_lines_silence(lines);
+	amqp_lines_fail(lines);
+	HASH_ITER (by_queue, lines->by_queue, line, next_line)
+		HASH_ITER (by_priority, line->members, member, next)
+			member_free(member);
+	free(lines);
+}

@@ -1,0 +1,53 @@
+/*
+ * Wait lines: members are consumers, many on a channel of the side link's (amqp_consumers.h).
+ *
+ *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
+ *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
+ *
+ *	READY ---- its line's turn ----> JOINING ---- consume-ok: JOINED ----> ON
+ *	  ^                                 |                                  |
+ *	  +--- RESTING <--- refused --------+-- put out, or the channel went --+-- LEFT (LOST)
+ *
+ * The line may go with its last member between declare and consume: 404, and tried again. A refusal
+ * closes the channel, and puts out all who are on it: they join again at once, and the one who was refused
+ * joins on a channel without others from then on, until that was answered. Another credit takes another
+ * consumer, before the old one goes, lest the line does. What comes for a consumer that was cancelled is
+ * rejected, and goes to others. Tags are "l" and a number.
+ */
+#ifndef BROKER_LINE_H
+#define BROKER_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/base/backoff.h"
+#include "daemon/broker/lane.h"
+
+struct amqp_lines;
+
+struct amqp_lines_config {
+	struct timers *timers;    /* borrowed, as all here */
+	struct amqp_lanes *lanes; /* the side link's */
+	struct jitter *jitter;
+	/* broker.h, line; any of the operations below may be called from inside. */
+	void (*news)(void *ctx, const struct broker_line_event *event);
+	void *ctx;
+};
+
+struct amqp_lines *amqp_lines_new(const struct amqp_lines_config *config);
+void amqp_lines_free(struct amqp_lines *lines); /* before lanes; NULL is fine */
+/* From now on nobody is told anything, and nothing is sent. */
+void amqp_lines_silence(struct amqp_lines *lines);
+
+/* As in broker.h. */
+void amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsigned credit);
+void amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority);
+bool amqp_lines_any(const struct amqp_lines *lines);
+size_t amqp_lines_count(const struct amqp_lines *lines);
+
+/* After amqp_lanes_attach: members join. */
+void amqp_lines_go(struct amqp_lines *lines);
+/* After amqp_lanes_fail. */
+void amqp_lines_fail(struct amqp_lines *lines);
+
+#endif

@@ -1,0 +1,411 @@
+#include "daemon/broker/probe.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/tapped.h"
+
+/*
+ * Probes that were given up are kept until their confirms come; when so many have piled up the channel
+ * is replaced. A queue without its majority never confirms.
+ */
+#define GIVEN_UP_MAX 16
+/*
+ * Messages on their way at once; who asks for more waits for confirms. With the longest names this is a
+ * third of the output at which a link is given up as one that is not read.
+ */
+#define UNCONFIRMED_MAX 16384
+
+/* One queue of a probe: the message that asks for it. */
+struct place {
+	uint64_t tag;        /* the key, once it was sent */
+	struct probe *probe; /* borrowed */
+	bool returned;
+	UT_hash_handle hh;
+};
+
+struct probe {
+	TAILQ_ENTRY(probe) entry;
+	struct amqp_probes *probes; /* borrowed */
+	struct broker_probe_done done;
+	size_t count, left;          /* left: messages that are not confirmed */
+	bool sent;                   /* in `sent`, else in `waiting` */
+	bool given_up;               /* answered at its deadline, its confirms are still to come */
+	char **queues;               /* owned, and each; NULL once sent */
+	struct place *places;        /* owned */
+	enum broker_answer *answers; /* owned */
+	struct timer deadline;
+};
+TAILQ_HEAD(probe_list, probe);
+
+struct amqp_probes {
+	struct timers *timers;    /* borrowed */
+	struct amqp_lanes *lanes; /* borrowed */
+	int64_t timeout;
+	struct probe_list waiting, sent; /* owned */
+	struct place *open; /* the probes'; by tag and in the order of tags: not confirmed yet */
+	unsigned given_up;
+	size_t unconfirmed; /* messages on their way, but for those that were given up */
+	uint64_t last_tag;  /* of the lane */
+	struct amqp_tapped lane;
+	char *refused; /* owned; the broker's words on this link; NULL = it has not refused */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_probes *probes)
+{
+	return clock_now(timers_clock(probes->timers));
+}
+
+static void
+free_queues(struct probe *probe)
+{
+	if (probe->queues == NULL)
+		return;
+	for (size_t i = 0; i < probe->count; i++)
+		free(probe->queues[i]);
+	free(probe->queues);
+	probe->queues = NULL;
+}
+
+/* It must be off its list, and nothing of it open. */
+static void
+probe_free(struct probe *probe)
+{
+	struct amqp_probes *probes = probe->probes;
+
+	timers_cancel(probes->timers, &probe->deadline);
+	if (probe->given_up)
+		probes->given_up--;
+	free_queues(probe);
+	free(probe->places);
+	free(probe->answers);
+	free(probe);
+}
+
+/* What is not confirmed stays BROKER_UNKNOWN, as it began. */
+static void
+probe_answer(struct probe *probe)
+{
+	if (!probe->probes->silent && !probe->given_up)
+		probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
+}
+
+/* Answers and frees each of a list of its own: what the answers ask anew is not in it. */
+static void
+answer_all(struct probe_list *list)
+{
+	struct probe *probe;
+
+	while ((probe = TAILQ_FIRST(list)) != NULL) {
+		TAILQ_REMOVE(list, probe, entry);
+		probe_answer(probe);
+		probe_free(probe);
+	}
+}
+
+/* ---- sending ---- */
+
+static bool
+open_channel(struct amqp_probes *probes)
+{
+	amqp_confirm_select_t select = {0};
+
+	if (probes->lane.channel != 0)
+		return true;
+	if (!amqp_tapped_open(&probes->lane, 0))
+		return false;
+	probes->last_tag = 0;
+	amqp_tapped_send(&probes->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
+	return true;
+}
+
+/*
+ * One message: transient, without content, dropped at once where there is a queue (expiration 0). A
+ * return carries no tag, so the message carries it: two probes may ask for one queue at once.
+ */
+static void
+publish(struct amqp_probes *probes, const char *queue)
+{
+	char tag[BROKER_NUMBER_TEXT];
+	amqp_basic_publish_t fields = {
+	    .routing_key = amqp_cstring_bytes(queue),
+	    .mandatory = 1,
+	};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
+		      AMQP_BASIC_CORRELATION_ID_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
+	    .expiration = amqp_cstring_bytes("0"),
+	};
+
+	properties.correlation_id = amqp_cstring_bytes(broker_number_text(tag, ++probes->last_tag));
+	amqp_tapped_publish(&probes->lane, &fields, &properties, amqp_empty_bytes);
+}
+
+static void
+probe_send(struct amqp_probes *probes, struct probe *probe)
+{
+	for (size_t i = 0; i < probe->count; i++) {
+		struct place *place = &probe->places[i];
+
+		publish(probes, probe->queues[i]);
+		place->probe = probe;
+		place->tag = probes->last_tag;
+		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
+	}
+	probes->unconfirmed += probe->count;
+	free_queues(probe);
+	probe->sent = true;
+	TAILQ_REMOVE(&probes->waiting, probe, entry);
+	TAILQ_INSERT_TAIL(&probes->sent, probe, entry);
+}
+
+/* In the order of asking. What cannot be sent waits, and ends at its deadline at the latest. */
+static void
+send_waiting(struct amqp_probes *probes)
+{
+	struct probe *probe;
+
+	while ((probe = TAILQ_FIRST(&probes->waiting)) != NULL &&
+	       probes->unconfirmed + probe->count <= UNCONFIRMED_MAX && open_channel(probes))
+		probe_send(probes, probe);
+}
+
+/* ---- confirms ---- */
+
+/* NULL: it is confirmed already. */
+static struct place *
+find_tag(const struct amqp_probes *probes, uint64_t tag)
+{
+	struct place *place;
+
+	HASH_FIND(hh, probes->open, &tag, sizeof(tag), place);
+	return place;
+}
+
+/* A probe of which nothing is open any more goes to `ready`. */
+static void
+settle(struct amqp_probes *probes, struct place *place, bool acked, struct probe_list *ready)
+{
+	struct probe *probe = place->probe;
+
+	if (acked)
+		probe->answers[place - probe->places] = place->returned ? BROKER_ABSENT : BROKER_OK;
+	HASH_DEL(probes->open, place);
+	if (!probe->given_up)
+		probes->unconfirmed--;
+	if (--probe->left > 0)
+		return;
+	TAILQ_REMOVE(&probes->sent, probe, entry);
+	TAILQ_INSERT_TAIL(ready, probe, entry);
+}
+
+/* False: confirms what was never sent. */
+static bool
+take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked)
+{
+	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct place *place;
+
+	if (tag > probes->last_tag || (tag == 0 && !multiple))
+		return false;
+	if (!multiple && (place = find_tag(probes, tag)) != NULL)
+		settle(probes, place, acked, &ready);
+	/* Tag 0: all of them. */
+	while (multiple && (place = probes->open) != NULL && (tag == 0 || place->tag <= tag))
+		settle(probes, place, acked, &ready);
+	answer_all(&ready);
+	send_waiting(probes);
+	return true;
+}
+
+/* A message that came back, whole: its tag is what we put into it. */
+static bool
+on_message(void *ctx)
+{
+	struct amqp_probes *probes = ctx;
+	uint64_t tag = broker_number(probes->lane.content.correlation_id);
+	struct place *place;
+
+	if (tag == 0 || tag > probes->last_tag)
+		return false;
+	place = find_tag(probes, tag);
+	if (place != NULL)
+		place->returned = true;
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_probes *probes = ctx;
+
+	switch (frame->method) {
+	case AMQP_CONFIRM_SELECT_OK_METHOD:
+		return true;
+	case AMQP_BASIC_RETURN_METHOD:
+		return amqp_tapped_announce(&probes->lane, 0);
+	case AMQP_BASIC_ACK_METHOD: {
+		const amqp_basic_ack_t *ack = frame->fields;
+
+		return take_confirm(probes, ack->delivery_tag, ack->multiple, true);
+	}
+	case AMQP_BASIC_NACK_METHOD: {
+		const amqp_basic_nack_t *nack = frame->fields;
+
+		return take_confirm(probes, nack->delivery_tag, nack->multiple, false);
+	}
+	default:
+		return false;
+	}
+}
+
+/* ---- giving up ---- */
+
+/* The channel is gone: what was sent on it will not be confirmed. */
+static void
+channel_lost(struct amqp_probes *probes)
+{
+	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
+
+	probes->unconfirmed = 0;
+	HASH_CLEAR(hh, probes->open);
+	TAILQ_CONCAT(&lost, &probes->sent, entry);
+	answer_all(&lost);
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct amqp_probes *probes = ctx;
+
+	if (probes->refused == NULL) {
+		log_warning("the broker refuses to be probed: %s (%d)", text, code);
+		probes->refused = mem_strdup(text);
+	}
+	channel_lost(probes);
+	send_waiting(probes);
+}
+
+static void
+on_deadline(void *ctx, uint64_t id)
+{
+	struct probe *probe = ctx;
+	struct amqp_probes *probes = probe->probes;
+
+	(void)id;
+	probe_answer(probe);
+	if (!probe->sent) {
+		TAILQ_REMOVE(&probes->waiting, probe, entry);
+		probe_free(probe);
+		return;
+	}
+	probe->given_up = true;
+	probes->unconfirmed -= probe->left;
+	if (++probes->given_up > GIVEN_UP_MAX) {
+		amqp_tapped_close(&probes->lane);
+		channel_lost(probes);
+	}
+	send_waiting(probes);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t count, bool hopeless,
+    struct broker_probe_done done)
+{
+	struct probe *probe = mem_alloc(sizeof(*probe));
+
+	assert(count > 0 && count <= BROKER_PROBE_MAX);
+	probe->probes = probes;
+	probe->done = done;
+	probe->count = probe->left = count;
+	probe->places = mem_alloc(count * sizeof(*probe->places));
+	probe->answers = mem_alloc(count * sizeof(*probe->answers));
+	probe->queues = mem_alloc(count * sizeof(*probe->queues));
+	for (size_t i = 0; i < count; i++) {
+		assert(strlen(queues[i]) <= UINT8_MAX);
+		probe->queues[i] = mem_strdup(queues[i]);
+		probe->answers[i] = BROKER_UNKNOWN;
+	}
+	timer_init(&probe->deadline, on_deadline, probe, 0);
+	timers_set(
+	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
+	TAILQ_INSERT_TAIL(&probes->waiting, probe, entry);
+	if (amqp_lanes_link(probes->lanes) != NULL && !hopeless)
+		send_waiting(probes);
+}
+
+bool
+amqp_probes_in_use(const struct amqp_probes *probes)
+{
+	return !TAILQ_EMPTY(&probes->waiting) || probes->unconfirmed > 0;
+}
+
+const char *
+amqp_probes_refused(const struct amqp_probes *probes)
+{
+	return probes->refused != NULL ? probes->refused : "";
+}
+
+void
+amqp_probes_go(struct amqp_probes *probes)
+{
+	send_waiting(probes);
+}
+
+void
+amqp_probes_fail(struct amqp_probes *probes)
+{
+	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
+
+	amqp_tapped_forget(&probes->lane);
+	probes->unconfirmed = 0;
+	HASH_CLEAR(hh, probes->open);
+	free(probes->refused);
+	probes->refused = NULL;
+	TAILQ_CONCAT(&lost, &probes->sent, entry);
+	TAILQ_CONCAT(&lost, &probes->waiting, entry);
+	answer_all(&lost);
+}
+
+struct amqp_probes *
+amqp_probes_new(struct timers *timers, struct amqp_lanes *lanes, int64_t timeout)
+{
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
+
+	probes->timers = timers;
+	probes->lanes = lanes;
+	probes->timeout = timeout;
+	amqp_tapped_init(&probes->lane, lanes, &events, probes);
+	TAILQ_INIT(&probes->waiting);
+	TAILQ_INIT(&probes->sent);
+	return probes;
+}
+
+void
+amqp_probes_silence(struct amqp_probes *probes)
+{
+	probes->silent = true;
+}
+
+void
+amqp_probes_free(struct amqp_probes *probes)
+{
+	if (probes == NULL)
+		return;
+	amqp_probes_silence(probes);
+	amqp_probes_fail(probes);
+	free(probes);
+}

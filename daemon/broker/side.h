@@ -1,0 +1,62 @@
+/*
+ * Everything that is done over the side link but for requests on lanes: probes, the directory, watches,
+ * wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
+ */
+#ifndef BROKER_SIDE_H
+#define BROKER_SIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/backoff.h"
+#include "daemon/broker/lane.h"
+
+struct amqp_counters;
+struct amqp_directory;
+struct amqp_hints;
+struct amqp_letters;
+struct amqp_lines;
+struct amqp_probes;
+struct amqp_watches;
+
+struct amqp_side {
+	struct amqp_probes *probes; /* owned, as all here */
+	struct amqp_directory *directory;
+	struct amqp_watches *watches;
+	struct amqp_lines *lines;
+	struct amqp_hints *hints;
+	struct amqp_counters *counters;
+	struct amqp_letters *letters;
+};
+
+struct amqp_side_config {
+	struct timers *timers;    /* borrowed, as all here */
+	struct amqp_lanes *lanes; /* the side link's */
+	struct jitter *jitter;
+	const struct amqp_settings *settings;
+	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
+	void (*line_news)(void *ctx, const struct broker_line_event *event);
+	void (*asked)(void *ctx, const struct broker_letter *letter);
+	void (*replied)(void *ctx, const struct broker_letter *letter);
+	void *ctx;
+};
+
+void amqp_side_init(struct amqp_side *side, const struct amqp_side_config *config);
+void amqp_side_done(struct amqp_side *side); /* before lanes */
+/* From now on nobody is answered or told anything. */
+void amqp_side_silence(struct amqp_side *side);
+
+/* Somebody waits for an answer that the link is needed for, or for news. */
+bool amqp_side_in_use(const struct amqp_side *side);
+/* Of those, who stays when the link goes: it is to be made anew for them. */
+bool amqp_side_stays(const struct amqp_side *side);
+
+/* After amqp_lanes_attach: what waits is sent. user: who the link logged in as; NULL: not known. */
+void amqp_side_go(struct amqp_side *side, const char *user);
+/* After amqp_lanes_fail; code: of connection.close, 0 = there was none. */
+void amqp_side_fail(struct amqp_side *side, int code);
+/* The link does not come up in time: who waits for an answer has waited enough. */
+void amqp_side_give_up(struct amqp_side *side);
+void amqp_side_block(struct amqp_side *side, bool blocked);
+
+#endif

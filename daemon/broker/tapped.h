@@ -1,0 +1,66 @@
+/*
+ * A tapped lane (amqp_lane.h, struct amqp_tap) as those see it who have a protocol of their own on it:
+ * opened while there is a link, methods out, methods and whole messages in, closed. Owns what is kept
+ * of a message; knows no protocol. Where the link died and its owner has not been told yet, what is sent
+ * goes nowhere.
+ */
+#ifndef BROKER_TAPPED_H
+#define BROKER_TAPPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/amqp/content.h"
+#include "daemon/broker/lane.h"
+
+/* The lane may be closed from inside each of them, and freed with its owner. */
+struct amqp_tapped_events {
+	/* A method. False: it must not come, which ends the link. */
+	bool (*method)(void *ctx, const struct amqp_frame *frame);
+	/* A message that was announced is in `content`, whole. False as above. NULL: nobody wants it. */
+	bool (*message)(void *ctx);
+	/* By the broker; code 0: after amqp_lanes_close_tap. It is forgotten already. */
+	void (*closed)(void *ctx, int code, const char *text);
+};
+
+struct amqp_tapped {
+	struct amqp_lanes *lanes; /* borrowed */
+	struct amqp_tap tap;
+	struct amqp_tapped_events events;
+	void *ctx;                   /* borrowed */
+	uint16_t channel;            /* 0 = none open */
+	struct amqp_content content; /* while one is open; the message that comes, or came last */
+	uint64_t delivery;           /* its tag */
+};
+
+void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,
+    const struct amqp_tapped_events *events, void *ctx);
+/* While there is a link and none is open. body_max: as in amqp_content.h. False: no number is left. */
+bool amqp_tapped_open(struct amqp_tapped *tapped, size_t body_max)
+    __attribute__((warn_unused_result));
+/* Closes it, when it is open: nothing of it is heard any more. */
+void amqp_tapped_close(struct amqp_tapped *tapped);
+/* Its link died, and it with that. */
+void amqp_tapped_forget(struct amqp_tapped *tapped);
+
+void amqp_tapped_send(const struct amqp_tapped *tapped, amqp_method_number_t method, void *fields);
+void amqp_tapped_publish(const struct amqp_tapped *tapped, amqp_basic_publish_t *fields,
+    amqp_basic_properties_t *properties, amqp_bytes_t body);
+void amqp_tapped_ack(const struct amqp_tapped *tapped, uint64_t delivery);
+/* It goes back to its queue, to be delivered to others. */
+void amqp_tapped_reject(const struct amqp_tapped *tapped, uint64_t delivery);
+/* A method said that a message comes, and its tag (0: it has none). False: the last is not whole yet. */
+bool amqp_tapped_announce(struct amqp_tapped *tapped, uint64_t delivery)
+    __attribute__((warn_unused_result));
+
+/* Consumers have numbers from 1 on, which their tags say, behind a letter for who reads them. */
+struct amqp_tapped_tag {
+	char text[24];
+};
+struct amqp_tapped_tag amqp_tapped_tag(char letter, uint64_t consumer);
+uint64_t amqp_tapped_consumer(char letter, amqp_bytes_t tag); /* 0: none of ours */
+/* Without an answer. */
+void amqp_tapped_cancel(const struct amqp_tapped *tapped, char letter, uint64_t consumer);
+
+#endif

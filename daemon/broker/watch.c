@@ -1,0 +1,457 @@
+#include "daemon/broker/watch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/consumers.h"
+
+/* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
+#define PLACING_MAX 4
+/*
+ * What is delivered, a probe of somebody's, is acknowledged late: at once, each probe would become a
+ * delivery (prefetch 1 is one in so long); never, and RabbitMQ closes the channel at consumer_timeout, even
+ * when the consumer was cancelled.
+ */
+#define ACK_AFTER (20 * NSEC_PER_SEC)
+/* Of its tags. */
+#define TAG 'w'
+/* Who was refused (permission, exclusive use) is not asked for again before. */
+#define ASIDE (300 * NSEC_PER_SEC)
+/* After each refusal in a row all wait, for up to so long: a user without permission has it for none. */
+#define PAUSE_FIRST (1 * NSEC_PER_SEC)
+#define PAUSE_MOST (300 * NSEC_PER_SEC)
+/*
+ * After a consume that ended the link: of a quorum queue without its majority it blocks for 65 s, then
+ * the broker ends the connection with 541 (RabbitMQ 3.10).
+ */
+#define PAUSE_BLOCKED (300 * NSEC_PER_SEC)
+/* No channel number was left. */
+#define PAUSE_NO_LANE (1 * NSEC_PER_SEC)
+
+enum watch_state {
+	WATCH_WAITING, /* for the link, or its turn; in `waiting` */
+	WATCH_ASIDE,   /* refused, waits until `until`; in `aside`, in that order */
+	WATCH_PLACING, /* its consume is the one that is unanswered on its lane; in `placed` */
+	WATCH_ON,      /* BROKER_WATCHED was told; in `placed` */
+	WATCH_LOST     /* was ON, BROKER_UNWATCHED is still to be told; in `lost` */
+};
+
+struct watch {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(watch) in_state;  /* in the list of its state */
+	struct amqp_watches *watches; /* borrowed */
+	char *queue;                  /* owned */
+	enum watch_state state;
+	struct amqp_consumers *lane; /* borrowed; PLACING, ON */
+	uint64_t consumer;           /* its number there; PLACING, ON */
+	int64_t until;               /* ASIDE */
+};
+TAILQ_HEAD(watch_list, watch);
+
+struct amqp_watches {
+	struct amqp_watches_config config;
+	struct watch *by_queue; /* owned */
+	struct watch_list waiting, aside, placed, lost;
+	TAILQ_HEAD(, amqp_consumers) lanes; /* owned */
+	uint64_t consumer;                  /* number of the last one */
+	int64_t pause_until;                /* clock time; nothing is placed before */
+	struct backoff pause;
+	struct timer retry; /* the end of a pause, or of somebody's time aside */
+	bool complained;    /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_watches *watches)
+{
+	return clock_now(timers_clock(watches->config.timers));
+}
+
+/* ---- watches ---- */
+
+static struct watch_list *
+list_of(const struct watch *watch)
+{
+	switch (watch->state) {
+	case WATCH_WAITING:
+		return &watch->watches->waiting;
+	case WATCH_ASIDE:
+		return &watch->watches->aside;
+	case WATCH_PLACING:
+	case WATCH_ON:
+		return &watch->watches->placed;
+	case WATCH_LOST:
+		return &watch->watches->lost;
+	}
+	abort();
+}
+
+static void
+watch_set_state(struct watch *watch, enum watch_state state)
+{
+	assert(state != WATCH_ON || watch->state == WATCH_PLACING);
+	assert(state != WATCH_PLACING || watch->state == WATCH_WAITING);
+	assert(state != WATCH_LOST || watch->state == WATCH_ON);
+	assert(state != WATCH_ASIDE || watch->state == WATCH_WAITING);
+	TAILQ_REMOVE(list_of(watch), watch, in_state);
+	watch->state = state;
+	TAILQ_INSERT_TAIL(list_of(watch), watch, in_state);
+}
+
+static void
+watch_free(struct watch *watch)
+{
+	TAILQ_REMOVE(list_of(watch), watch, in_state);
+	HASH_DEL(watch->watches->by_queue, watch);
+	free(watch->queue);
+	free(watch);
+}
+
+/* Whoever hears it may add and remove watches, and lanes come and go with them. */
+static void
+tell(const struct amqp_watches *watches, const char *queue, enum broker_news news)
+{
+	if (!watches->silent)
+		watches->config.news(watches->config.ctx, queue, news);
+}
+
+static void
+watch_tell(const struct watch *watch, enum broker_news news)
+{
+	char *queue = mem_strdup(watch->queue);
+
+	tell(watch->watches, queue, news);
+	free(queue);
+}
+
+/* It may have been deleted: whoever still wants a watch asks for it again. */
+static void
+watch_end(struct watch *watch)
+{
+	const struct amqp_watches *watches = watch->watches;
+	char *queue = mem_strdup(watch->queue);
+
+	watch_free(watch);
+	tell(watches, queue, BROKER_HINT);
+	free(queue);
+}
+
+static void
+tell_lost(struct amqp_watches *watches)
+{
+	struct watch *watch;
+
+	while ((watch = TAILQ_FIRST(&watches->lost)) != NULL) {
+		watch_set_state(watch, WATCH_WAITING);
+		watch_tell(watch, BROKER_UNWATCHED);
+	}
+}
+
+/* ---- placing ---- */
+
+static void placed(void *ctx, uint64_t consumer);
+static void cancelled(void *ctx, uint64_t consumer);
+static void closed(
+    void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text);
+
+/* NULL: there is no channel number left. */
+static struct amqp_consumers *
+lane_new(struct amqp_watches *watches)
+{
+	const struct amqp_consumers_events events = {
+	    .placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches};
+	struct amqp_consumers *lane = amqp_consumers_new(
+	    watches->config.timers, watches->config.lanes, TAG, watches->config.ack_after, &events);
+
+	if (lane != NULL)
+		TAILQ_INSERT_TAIL(&watches->lanes, lane, entry);
+	return lane;
+}
+
+/* The broker's end of it is gone. */
+static void
+lane_bury(struct amqp_watches *watches, struct amqp_consumers *lane)
+{
+	struct watch *watch, *next;
+
+	TAILQ_FOREACH_SAFE (watch, &watches->placed, in_state, next) {
+		if (watch->lane == lane)
+			watch_set_state(
+			    watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
+	}
+	TAILQ_REMOVE(&watches->lanes, lane, entry);
+	amqp_consumers_free(lane);
+}
+
+/* Closes the lanes that nothing is on; but one is kept for the next watch. */
+static void
+close_idle_lanes(struct amqp_watches *watches)
+{
+	struct amqp_consumers *lane, *next;
+
+	TAILQ_FOREACH_SAFE (lane, &watches->lanes, entry, next) {
+		if (!amqp_consumers_is_idle(lane) || lane == TAILQ_FIRST(&watches->lanes))
+			continue;
+		TAILQ_REMOVE(&watches->lanes, lane, entry);
+		amqp_consumers_close(lane);
+	}
+}
+
+/* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
+static struct amqp_consumers *
+lane_to_place_on(struct amqp_watches *watches)
+{
+	struct amqp_consumers *lane;
+	unsigned placing = 0;
+
+	TAILQ_FOREACH (lane, &watches->lanes, entry) {
+		if (lane->unanswered != 0)
+			placing++;
+		else if (lane->consumers < AMQP_CONSUMERS_ROOM)
+			return lane;
+	}
+	if (placing >= PLACING_MAX)
+		return NULL;
+	lane = lane_new(watches);
+	if (lane == NULL)
+		watches->pause_until = now(watches) + PAUSE_NO_LANE;
+	return lane;
+}
+
+static void
+place(struct watch *watch, struct amqp_consumers *lane)
+{
+	watch->lane = lane;
+	watch->consumer = ++watch->watches->consumer;
+	watch_set_state(watch, WATCH_PLACING);
+	amqp_consumers_consume(lane, watch->consumer, watch->queue, 1, 0);
+}
+
+/* Places what can be placed, and sees to it that the rest is placed in time. */
+static void
+pump(struct amqp_watches *watches)
+{
+	struct timers *timers = watches->config.timers;
+	int64_t due = INT64_MAX;
+	struct amqp_consumers *lane;
+	struct watch *watch;
+
+	timers_cancel(timers, &watches->retry);
+	if (watches->silent || amqp_lanes_link(watches->config.lanes) == NULL)
+		return;
+	while ((watch = TAILQ_FIRST(&watches->aside)) != NULL && watch->until <= now(watches))
+		watch_set_state(watch, WATCH_WAITING);
+	while (watches->pause_until <= now(watches) &&
+	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
+	       (lane = lane_to_place_on(watches)) != NULL)
+		place(watch, lane);
+	close_idle_lanes(watches);
+	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
+		due = watch->until;
+	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
+	    watches->pause_until < due)
+		due = watches->pause_until;
+	if (due != INT64_MAX)
+		timers_set(timers, &watches->retry, due);
+}
+
+static void
+on_retry(void *ctx, uint64_t id)
+{
+	(void)id;
+	pump(ctx);
+}
+
+/* ---- what comes of it ---- */
+
+/* NULL: nobody's any more. */
+static struct watch *
+find_consumer(const struct amqp_watches *watches, uint64_t consumer)
+{
+	struct watch *watch;
+
+	TAILQ_FOREACH (watch, &watches->placed, in_state)
+		if (watch->consumer == consumer)
+			break;
+	return watch;
+}
+
+static void
+placed(void *ctx, uint64_t consumer)
+{
+	struct amqp_watches *watches = ctx;
+	struct watch *watch = find_consumer(watches, consumer);
+
+	backoff_reset(&watches->pause);
+	if (watch != NULL) {
+		watch_set_state(watch, WATCH_ON);
+		watch_tell(watch, BROKER_WATCHED);
+	}
+	pump(watches);
+}
+
+static void
+cancelled(void *ctx, uint64_t consumer)
+{
+	struct amqp_watches *watches = ctx;
+	struct watch *watch = find_consumer(watches, consumer);
+
+	if (watch == NULL)
+		return;
+	watch->lane->consumers--;
+	watch_end(watch);
+	pump(watches);
+}
+
+/* A refusal that says nothing of the queue's absence: permission, exclusive use, consumer_timeout. */
+static void
+refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
+{
+	if (watch != NULL) {
+		watch->until = now(watches) + ASIDE;
+		watch_set_state(watch, WATCH_ASIDE);
+	}
+	watches->pause_until = now(watches) + backoff_next(&watches->pause, watches->config.jitter);
+	if (!watches->complained)
+		log_warning("%s: %s (%d)",
+		    watch != NULL ? "the broker does not let slots be watched for their deletion"
+				  : "the broker closed a channel of watches",
+		    text, code);
+	watches->complained = true;
+}
+
+static void
+closed(void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text)
+{
+	struct amqp_watches *watches = ctx;
+	struct watch *watch = unanswered != 0 ? find_consumer(watches, unanswered) : NULL;
+
+	/* First of all: the channel must not be used by what the others hear of it. */
+	lane_bury(watches, lane);
+	if (unanswered == 0 || code != AMQP_NOT_FOUND)
+		refused(watches, watch, code, text);
+	else if (watch != NULL)
+		watch_end(watch);
+	tell_lost(watches);
+	pump(watches);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_watches_add(struct amqp_watches *watches, const char *queue)
+{
+	struct watch *watch;
+
+	assert(strlen(queue) <= UINT8_MAX);
+	HASH_FIND_STR(watches->by_queue, queue, watch);
+	if (watch != NULL)
+		return;
+	watch = mem_alloc(sizeof(*watch));
+	watch->watches = watches;
+	watch->queue = mem_strdup(queue);
+	watch->state = WATCH_WAITING;
+	TAILQ_INSERT_TAIL(&watches->waiting, watch, in_state);
+	HASH_ADD_KEYPTR(hh, watches->by_queue, watch->queue, strlen(watch->queue), watch);
+	pump(watches);
+}
+
+void
+amqp_watches_remove(struct amqp_watches *watches, const char *queue)
+{
+	struct watch *watch;
+
+	HASH_FIND_STR(watches->by_queue, queue, watch);
+	if (watch == NULL)
+		return;
+	if (watch->state == WATCH_PLACING || watch->state == WATCH_ON)
+		amqp_consumers_cancel(watch->lane, watch->consumer);
+	watch_free(watch);
+	pump(watches);
+}
+
+size_t
+amqp_watches_count(const struct amqp_watches *watches)
+{
+	return HASH_COUNT(watches->by_queue);
+}
+
+bool
+amqp_watches_any(const struct amqp_watches *watches)
+{
+	return watches->by_queue != NULL;
+}
+
+void
+amqp_watches_go(struct amqp_watches *watches)
+{
+	pump(watches);
+}
+
+void
+amqp_watches_fail(struct amqp_watches *watches, int code)
+{
+	struct amqp_consumers *lane;
+	bool placing = false;
+
+	timers_cancel(watches->config.timers, &watches->retry);
+	watches->complained = false;
+	while ((lane = TAILQ_FIRST(&watches->lanes)) != NULL) {
+		placing |= lane->unanswered != 0;
+		lane_bury(watches, lane);
+	}
+	if (placing && code == AMQP_INTERNAL_ERROR) {
+		log_warning("watching a slot may have cost the side link: none is placed for %d s",
+		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
+		watches->pause_until = now(watches) + PAUSE_BLOCKED;
+	}
+	tell_lost(watches);
+}
+
+/* ---- life ---- */
+
+struct amqp_watches *
+amqp_watches_new(const struct amqp_watches_config *config)
+{
+	struct amqp_watches *watches = mem_alloc(sizeof(*watches));
+
+	watches->config = *config;
+	if (watches->config.ack_after == 0)
+		watches->config.ack_after = ACK_AFTER;
+	TAILQ_INIT(&watches->waiting);
+	TAILQ_INIT(&watches->aside);
+	TAILQ_INIT(&watches->placed);
+	TAILQ_INIT(&watches->lost);
+	TAILQ_INIT(&watches->lanes);
+	backoff_init(&watches->pause, PAUSE_FIRST, PAUSE_MOST);
+	timer_init(&watches->retry, on_retry, watches, 0);
+	return watches;
+}
+
+void
+amqp_watches_silence(struct amqp_watches *watches)
+{
+	watches->silent = true;
+	timers_cancel(watches->config.timers, &watches->retry);
+}
+
+void
+amqp_watches_free(struct amqp_watches *watches)
+{
+	struct watch *watch, *next;
+
+	if (watches == NULL)
+		return;
+	amqp_watches_silence(watches);
+	amqp_watches_fail(watches, 0);
+	HASH_ITER (hh, watches->by_queue, watch, next) {
+		watch_free(watch);
+	}
+	free(watches);
+}

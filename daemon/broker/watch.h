@@ -1,0 +1,51 @@
+/*
+ * Watches: who consumes from a queue is told by basic.cancel when it is deleted. On channels of the side
+ * link's that are there for nothing else (amqp_consumers); never with the holds, because a consume can
+ * cost its link.
+ *
+ *	WAITING ---- its turn ----> PLACING ---- consume-ok: WATCHED ----> ON
+ *	  ^  ^                       |  |                                 |  |
+ *	  |  +-- ASIDE <-- refused --+  +-- 404: HINT --> gone <-- cancel +  |
+ *	  +------- the lane or the link went: UNWATCHED --- (LOST) ----------+
+ *
+ * A refusal closes the channel; the others on it are placed anew. Hence not all are on one.
+ */
+#ifndef BROKER_WATCH_H
+#define BROKER_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/backoff.h"
+#include "daemon/broker/lane.h"
+
+struct amqp_watches;
+
+struct amqp_watches_config {
+	struct timers *timers;    /* borrowed, as all here */
+	struct amqp_lanes *lanes; /* the side link's */
+	struct jitter *jitter;
+	int64_t ack_after; /* ns; 0: 20 s */
+	/* broker.h, watch; any of the operations below may be called from inside. */
+	void (*news)(void *ctx, const char *queue, enum broker_news news);
+	void *ctx;
+};
+
+struct amqp_watches *amqp_watches_new(const struct amqp_watches_config *config);
+void amqp_watches_free(struct amqp_watches *watches); /* before lanes; NULL is fine */
+/* From now on nobody is told anything, and nothing is sent. */
+void amqp_watches_silence(struct amqp_watches *watches);
+
+/* As in broker.h. */
+void amqp_watches_add(struct amqp_watches *watches, const char *queue);
+void amqp_watches_remove(struct amqp_watches *watches, const char *queue);
+bool amqp_watches_any(const struct amqp_watches *watches);
+size_t amqp_watches_count(const struct amqp_watches *watches);
+
+/* After amqp_lanes_attach: places what waits. */
+void amqp_watches_go(struct amqp_watches *watches);
+/* After amqp_lanes_fail; code: of connection.close, 0 = there was none. */
+void amqp_watches_fail(struct amqp_watches *watches, int code);
+
+#endif
