@@ -14,6 +14,19 @@ memory_delay(const struct memory_world *world)
 	return delay;
 }
 
+/* One for all: as much, made for each message, is what a sanitizer is slowest at. */
+uint8_t *
+memory_room(struct memory_world *world, size_t body)
+{
+	size_t size = (4 + body / (AMQP_FRAME_MAX - AMQP_FRAME_AROUND)) * AMQP_FRAME_MAX;
+
+	if (size > world->room_size) {
+		world->room = mem_grow(world->room, size, 1);
+		world->room_size = size;
+	}
+	return world->room;
+}
+
 static bool
 is_silent(const struct memory_world *world)
 {
@@ -130,15 +143,12 @@ on_reply(void *ctx, uint64_t id)
 	while (connection->link != NULL && !connection->frozen &&
 	       (connection->blocked & MEMORY_IN) == 0 &&
 	       (parcel = take_first(&channel->out, connection->client, &channel->reply)) != NULL) {
-		struct memory_link *link = connection->link;
+		bool is_up = memory_link_took(connection->link, parcel->bytes, parcel->len);
 
-		/* The link may end its connection by what it hears, and that be freed. */
-		if (TAILQ_FIRST(&channel->out) != NULL)
-			timers_set(
-			    connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
-		memory_link_took(link, parcel->bytes, parcel->len);
 		free(parcel);
-		return;
+		/* The link may end its connection by what it hears, and that be freed. */
+		if (!is_up)
+			return;
 	}
 }
 
@@ -233,6 +243,16 @@ memory_channel_put(struct memory_channel *channel, bool asked, const uint8_t *by
 	TAILQ_INSERT_TAIL(&channel->out, parcel, entry);
 	if (!timer_is_set(&channel->reply))
 		timers_set(connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
+}
+
+void
+memory_channel_unstall(struct memory_channel *channel)
+{
+	const struct memory_parcel *first = TAILQ_FIRST(&channel->in);
+
+	channel->stalled = channel->silenced = false;
+	if (first != NULL && !timer_is_set(&channel->arrive))
+		timers_set(channel->connection->world->timers, &channel->arrive, first->when);
 }
 
 /* ---- channels ---- */

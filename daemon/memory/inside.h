@@ -16,10 +16,11 @@ struct memory_connection;
 
 /* In a queue, or delivered on a channel and not acknowledged. */
 struct memory_message {
-	char *body; /* owned; NUL-terminated */
+	char *body; /* owned; NUL-terminated; NULL: it is empty */
 	size_t len;
 	char *correlation_id, *reply_to, *user_id; /* owned; NULL = none */
-	char *exchange, *routing_key;              /* owned */
+	char *exchange;                            /* owned; NULL: the default one */
+	char *routing_key;                         /* owned */
 	int64_t expires;                           /* clock time; INT64_MAX = never */
 	bool persistent, redelivered;
 	uint64_t order;             /* of publishing */
@@ -157,7 +158,9 @@ struct memory_world {
 	struct timers *timers; /* borrowed */
 	struct memory_nature nature;
 	struct amqp_decoder *decoder; /* owned; of both ends: one frame at a time is read */
-	struct memory_queue *queues;  /* owned; hash by name */
+	uint8_t *room;                /* owned; where a message is encoded, one at a time */
+	size_t room_size;
+	struct memory_queue *queues;                 /* owned; hash by name */
 	TAILQ_HEAD(, memory_connection) connections; /* owned, but those with a link */
 	TAILQ_HEAD(, memory_client) clients;         /* borrowed */
 	struct memory_connection foreign;            /* one that no broker of ours has */
@@ -173,6 +176,8 @@ memory_now(const struct memory_world *world)
 }
 
 int64_t memory_delay(const struct memory_world *world);
+/* Room for the frames of a message, until the next one. */
+uint8_t *memory_room(struct memory_world *world, size_t body);
 
 /* ---- queues (queue.c) ---- */
 
@@ -193,7 +198,8 @@ void memory_queue_expire(const struct memory_world *world, struct memory_queue *
 size_t memory_queue_length(const struct memory_queue *queue);
 size_t memory_queue_members(const struct memory_queue *queue);
 
-struct memory_message *memory_message_new(const char *body, size_t len);
+/* Without a body, by the default exchange. Takes the key. */
+struct memory_message *memory_message_new(char *routing_key);
 struct memory_message *memory_message_copy(const struct memory_message *message);
 void memory_message_free(struct memory_message *message);
 /* Delivered on that channel from now on; it must be in no list. */
@@ -249,6 +255,8 @@ void memory_connection_send(struct memory_connection *connection, uint16_t numbe
 /* To the client; `asked`: it answers what is being performed. */
 void memory_channel_put(
     struct memory_channel *channel, bool asked, const uint8_t *bytes, size_t len);
+/* What is behind the method that is not answered is read again. */
+void memory_channel_unstall(struct memory_channel *channel);
 void memory_connection_freeze(struct memory_connection *connection);
 void memory_connection_block(struct memory_connection *connection, unsigned ways);
 /* The alarm is over. */
@@ -264,7 +272,7 @@ void memory_side_cut(struct memory_client *client, enum broker_link which, int64
     int64_t back, const char *why);
 void memory_side_deny(struct memory_client *client, enum broker_link which, const char *why);
 void memory_side_restore(struct memory_client *client, enum broker_link which);
-/* Frames came; the link may be dead after. */
-void memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len);
+/* Frames came. False: the link is dead now, and its connection perhaps freed. */
+bool memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len);
 
 #endif

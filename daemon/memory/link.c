@@ -41,7 +41,7 @@ link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fie
     amqp_basic_properties_t *properties, amqp_bytes_t body)
 {
 	const size_t most = AMQP_FRAME_MAX - AMQP_FRAME_AROUND;
-	uint8_t *bytes = mem_grow(NULL, 4 + body.len / most, AMQP_FRAME_MAX), *at = bytes;
+	uint8_t *bytes = memory_room(memory_of(link)->client->world, body.len), *at = bytes;
 	size_t method, header;
 
 	at += method = amqp_frame_method(at, channel, AMQP_BASIC_PUBLISH_METHOD, fields);
@@ -53,7 +53,6 @@ link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fie
 	if (method > 0 && header > 0 && memory_of(link)->connection != NULL)
 		memory_connection_send(memory_of(link)->connection, channel,
 		    AMQP_BASIC_PUBLISH_METHOD, bytes, (size_t)(at - bytes), amqp_empty_bytes);
-	free(bytes);
 	return method > 0 && header > 0;
 }
 
@@ -71,7 +70,7 @@ note_told(struct memory_link *link, const struct amqp_frame *frame)
 		consumer->told = true;
 }
 
-void
+bool
 memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len)
 {
 	struct amqp_decoder *decoder = link->client->world->decoder;
@@ -89,6 +88,7 @@ memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len)
 			note_told(link, &frame);
 		amqp_link_take(&link->base, &frame);
 	}
+	return link->connection != NULL;
 }
 
 /* The server in memory asks for no login. */

@@ -72,7 +72,7 @@ static void
 send_message(struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields,
     const struct memory_message *message)
 {
-	uint8_t *bytes = mem_grow(NULL, 1, 5 * AMQP_FRAME_MAX + message->len), *at = bytes;
+	uint8_t *bytes = memory_room(world_of(channel), message->len), *at = bytes;
 	amqp_basic_properties_t properties = {
 	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG |
 		      (message->correlation_id != NULL ? AMQP_BASIC_CORRELATION_ID_FLAG : 0) |
@@ -97,7 +97,6 @@ send_message(struct memory_channel *channel, bool asked, amqp_method_number_t me
 		at += amqp_frame_body(at, channel->number, message->body + done, len);
 	}
 	memory_channel_put(channel, asked, bytes, (size_t)(at - bytes));
-	free(bytes);
 }
 
 void
@@ -107,7 +106,7 @@ memory_channel_send_delivery(struct memory_channel *channel, const struct memory
 	    .consumer_tag = amqp_cstring_bytes(message->consumer->tag),
 	    .delivery_tag = message->tag,
 	    .redelivered = message->redelivered,
-	    .exchange = amqp_cstring_bytes(message->exchange),
+	    .exchange = bytes_of(message->exchange),
 	    .routing_key = amqp_cstring_bytes(message->routing_key),
 	};
 
@@ -179,8 +178,10 @@ send_close(
 void
 memory_channel_close(struct memory_channel *channel, int code, const char *text)
 {
-	if (channel->state == MEMORY_CHANNEL_OPEN && !channel->stalled)
-		send_close(channel, false, 0, (struct failure){code, text});
+	if (channel->state != MEMORY_CHANNEL_OPEN)
+		return;
+	memory_channel_unstall(channel);
+	send_close(channel, false, 0, (struct failure){code, text});
 }
 
 /* ---- queues ---- */
@@ -360,7 +361,7 @@ basic_get(struct memory_channel *channel, const char *name)
 	memory_message_hand_over(message, queue, channel, NULL);
 	ok.delivery_tag = message->tag;
 	ok.redelivered = message->redelivered;
-	ok.exchange = amqp_cstring_bytes(message->exchange);
+	ok.exchange = bytes_of(message->exchange);
 	ok.routing_key = amqp_cstring_bytes(message->routing_key);
 	ok.message_count = (uint32_t)memory_queue_length(queue);
 	send_message(channel, true, AMQP_BASIC_GET_OK_METHOD, &ok, message);
@@ -392,7 +393,7 @@ basic_ack(
 		    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
 	queue = message->queue;
 	memory_message_take_back(message, channel);
-	*ret_body = mem_strdup(message->body);
+	*ret_body = mem_strdup(message->body != NULL ? message->body : "");
 	if (queue != NULL)
 		*ret_queue = mem_strdup(queue->name);
 	memory_message_free(message);
@@ -447,7 +448,7 @@ route(struct memory_world *world, const struct memory_message *message)
 	struct memory_queue *queue, *next;
 	bool routed = false;
 
-	if (message->exchange[0] == '\0') {
+	if (message->exchange == NULL) {
 		queue = memory_queue_find(world, message->routing_key);
 		if (queue != NULL)
 			memory_queue_add(world, queue, memory_message_copy(message));
@@ -495,7 +496,7 @@ publish(struct memory_channel *channel)
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
 	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
-	    .exchange = amqp_cstring_bytes(message->exchange),
+	    .exchange = bytes_of(message->exchange),
 	    .routing_key = amqp_cstring_bytes(message->routing_key),
 	};
 
@@ -506,7 +507,7 @@ publish(struct memory_channel *channel)
 		confirm(channel);
 	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
 				    .queue = message->routing_key,
-				    .body = message->body,
+				    .body = message->body != NULL ? message->body : "",
 				    .correlation_id = message->correlation_id,
 				    .returned = !routed && channel->mandatory});
 	memory_message_free(message);
@@ -518,12 +519,10 @@ publish(struct memory_channel *channel)
 static struct failure
 basic_publish(struct memory_channel *channel, const amqp_basic_publish_t *fields)
 {
-	struct memory_message *message = memory_message_new("", 0);
+	struct memory_message *message = memory_message_new(text_of(fields->routing_key));
 
-	free(message->exchange);
-	free(message->routing_key);
-	message->exchange = text_of(fields->exchange);
-	message->routing_key = text_of(fields->routing_key);
+	if (fields->exchange.len > 0)
+		message->exchange = text_of(fields->exchange);
 	channel->coming = message;
 	channel->mandatory = fields->mandatory;
 	channel->to_come = UNANNOUNCED;
@@ -542,17 +541,19 @@ take_header(struct memory_channel *channel, const struct amqp_frame *frame)
 	const amqp_basic_properties_t *properties = frame->fields;
 	struct memory_message *message = channel->coming;
 	amqp_flags_t flags = properties->_flags;
-	char *expiration = word_of(flags & AMQP_BASIC_EXPIRATION_FLAG, properties->expiration);
+	char expiration[24];
 
 	message->correlation_id =
 	    word_of(flags & AMQP_BASIC_CORRELATION_ID_FLAG, properties->correlation_id);
 	message->reply_to = word_of(flags & AMQP_BASIC_REPLY_TO_FLAG, properties->reply_to);
 	message->user_id = word_of(flags & AMQP_BASIC_USER_ID_FLAG, properties->user_id);
 	message->persistent = properties->delivery_mode == AMQP_DELIVERY_PERSISTENT;
-	if (expiration != NULL)
+	if (flags & AMQP_BASIC_EXPIRATION_FLAG) {
+		snprintf(expiration, sizeof(expiration), "%.*s", (int)properties->expiration.len,
+		    (const char *)properties->expiration.bytes);
 		message->expires =
 		    memory_now(world_of(channel)) + strtoll(expiration, NULL, 10) * NSEC_PER_MSEC;
-	free(expiration);
+	}
 	channel->to_come = frame->body_size;
 }
 
@@ -562,7 +563,8 @@ take_body(struct memory_channel *channel, amqp_bytes_t body)
 	struct memory_message *message = channel->coming;
 	char *whole = mem_alloc(message->len + body.len + 1);
 
-	memcpy(whole, message->body, message->len);
+	if (message->body != NULL)
+		memcpy(whole, message->body, message->len);
 	memcpy(whole + message->len, body.bytes, body.len);
 	free(message->body);
 	message->body = whole;

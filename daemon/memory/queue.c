@@ -7,15 +7,11 @@
 /* ---- messages ---- */
 
 struct memory_message *
-memory_message_new(const char *body, size_t len)
+memory_message_new(char *routing_key)
 {
 	struct memory_message *message = mem_alloc(sizeof(*message));
 
-	message->body = mem_alloc(len + 1);
-	memcpy(message->body, body, len);
-	message->len = len;
-	message->exchange = mem_strdup("");
-	message->routing_key = mem_strdup("");
+	message->routing_key = routing_key;
 	message->expires = INT64_MAX;
 	return message;
 }
@@ -26,8 +22,10 @@ memory_message_copy(const struct memory_message *message)
 	struct memory_message *copy = mem_alloc(sizeof(*copy));
 
 	*copy = *message;
-	copy->body = mem_alloc(message->len + 1);
-	memcpy(copy->body, message->body, message->len);
+	if (message->body != NULL) {
+		copy->body = mem_alloc(message->len + 1);
+		memcpy(copy->body, message->body, message->len);
+	}
 	copy->correlation_id = mem_strdup(message->correlation_id);
 	copy->reply_to = mem_strdup(message->reply_to);
 	copy->user_id = mem_strdup(message->user_id);

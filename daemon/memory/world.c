@@ -57,6 +57,7 @@ memory_world_free(struct memory_world *world)
 		memory_queue_delete(world, queue, false);
 	}
 	amqp_decoder_free(world->decoder);
+	free(world->room);
 	free(world);
 }
 
@@ -338,11 +339,14 @@ memory_world_publish(struct memory_world *world, const char *name, const char *b
 		queue = put(world, name, NULL);
 		queue->length_max = -1;
 	}
-	message = memory_message_new(
-	    queue->auto_delete ? "" : body, queue->auto_delete ? 0 : strlen(body));
+	message = memory_message_new(mem_strdup(name));
 	message->persistent = true;
-	if (queue->auto_delete)
+	if (queue->auto_delete) {
 		message->correlation_id = mem_strdup(body);
+	} else {
+		message->body = mem_strdup(body);
+		message->len = strlen(body);
+	}
 	memory_queue_add(world, queue, message);
 }
 
@@ -356,7 +360,7 @@ memory_world_each_message(const struct memory_world *world, const char *name,
 	if (queue == NULL)
 		return;
 	TAILQ_FOREACH (message, &queue->ready, of_queue)
-		fn(ctx, message->body);
+		fn(ctx, message->body != NULL ? message->body : "");
 }
 
 size_t

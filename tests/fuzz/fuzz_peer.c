@@ -26,7 +26,7 @@
 #include <event2/event.h>
 
 #include "daemon/base/log.h"
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 #include "daemon/peer/dispatch.h"
 #include "protocol/line.h"
 #include "protocol/message.h"

@@ -19,7 +19,7 @@ ROOMS = {
     "daemon/lock/": ("protocol/", "daemon/base/", "daemon/config/", "daemon/broker/"),
     "daemon/view/": ("protocol/", "daemon/base/", "daemon/broker/", "daemon/lock/"),
     "daemon/peer/": BELOW_PEER,
-    "daemon/server": BELOW_PEER + ("daemon/peer/",),
+    "daemon/server": BELOW_PEER + ("daemon/memory/", "daemon/peer/"),
     "daemon/main.c": BELOW_PEER + ("daemon/peer/", "daemon/server"),
     "client/": ("protocol/",),
 }
