@@ -19,7 +19,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
 #include "daemon/broker/amqp_broker.h"
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/peers.h"

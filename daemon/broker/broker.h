@@ -1,8 +1,8 @@
 /*
  * The seam between the lock engine and the broker. The engine speaks here in the scheme's own words
  * (claim, check, drop, probe), never in frames; every answer comes by callback, so that the engine is
- * deterministic given answers and a clock. Two implementations: amqp_broker (RabbitMQ) and
- * memory_broker (the same semantics in memory).
+ * deterministic given answers and a clock. amqp_broker implements it, over RabbitMQ or the AMQP server in
+ * memory.
  *
  * Two links (AMQP connections): the hold link carries the Bs and nothing that could hurt them; the
  * side link, opened when first needed, carries everything else and may die at any time.
@@ -147,7 +147,7 @@ struct broker_info {
 	const char *product, *version, *cluster;
 	int heartbeat;             /* seconds, negotiated */
 	unsigned lanes, lanes_max; /* of the hold link: open now, and the most there can be */
-	bool persistent;           /* false: memory_broker */
+	bool persistent;           /* false: the server in memory */
 	/* The server may delete a fresh B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
 	bool deletes_by_name;
 };

@@ -240,6 +240,16 @@ memory_channel_put(struct memory_channel *channel, bool asked, const uint8_t *by
 		timers_set(connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
 }
 
+void
+memory_channel_unstall(struct memory_channel *channel)
+{
+	const struct memory_parcel *first = TAILQ_FIRST(&channel->in);
+
+	channel->stalled = channel->silenced = false;
+	if (first != NULL && !timer_is_set(&channel->arrive))
+		timers_set(channel->connection->world->timers, &channel->arrive, first->when);
+}
+
 /* ---- channels ---- */
 
 struct memory_channel *

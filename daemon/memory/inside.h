@@ -277,6 +277,8 @@ void memory_connection_send(struct memory_connection *connection, uint16_t numbe
 /* To the client; `asked`: it answers what is being performed. */
 void memory_channel_put(
     struct memory_channel *channel, bool asked, const uint8_t *bytes, size_t len);
+/* What is behind the method that is not answered is read again. */
+void memory_channel_unstall(struct memory_channel *channel);
 void memory_connection_freeze(struct memory_connection *connection);
 void memory_connection_block(struct memory_connection *connection, unsigned ways);
 /* The alarm is over. */

@@ -177,8 +177,10 @@ send_close(
 void
 memory_channel_close(struct memory_channel *channel, int code, const char *text)
 {
-	if (channel->state == MEMORY_CHANNEL_OPEN && !channel->stalled)
-		send_close(channel, false, 0, (struct failure){code, text});
+	if (channel->state != MEMORY_CHANNEL_OPEN)
+		return;
+	memory_channel_unstall(channel);
+	send_close(channel, false, 0, (struct failure){code, text});
 }
 
 /* ---- queues ---- */

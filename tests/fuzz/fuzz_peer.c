@@ -13,7 +13,7 @@
  * An @ in what is sent stands for the lock that was read of last. Besides not crashing: what a peer gets
  * is messages, and when all have hung up the engine comes to rest and holds no queue any more.
  *
- *	make fuzz-peer && ./fuzz-peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
+ *	tests/fuzz/fuzz_peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@
 #include <event2/event.h>
 
 #include "daemon/base/log.h"
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 #include "daemon/peer/dispatch.h"
 #include "protocol/line.h"
 #include "protocol/message.h"

@@ -2,7 +2,7 @@
  * Bytes from the socket through line, json, message and methods. The first byte says how the rest is
  * cut into reads. Besides not crashing: what was accepted can be printed, and reads back the same.
  *
- *	make fuzz-protocol && ./fuzz-protocol -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/protocol
+ *	tests/fuzz/fuzz_protocol -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/protocol
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * Gives each file of a seed folder to a fuzz target, as `make check` does it: one TAP point a file.
  * The target fails by ending the process. The folder is the argument, or tests/fuzz/seeds/NAME for a
- * program replay_NAME.
+ * program fuzz_NAME.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -44,10 +44,10 @@ static const char *
 default_folder(const char *program)
 {
 	static char folder[1024];
-	const char *name = strstr(program, "replay_"), *source = getenv("top_srcdir");
+	const char *name = strstr(program, "fuzz_"), *source = getenv("top_srcdir");
 
 	snprintf(folder, sizeof(folder), "%s/tests/fuzz/seeds/%s", source != NULL ? source : ".",
-	    name != NULL ? name + strlen("replay_") : "");
+	    name != NULL ? name + strlen("fuzz_") : "");
 	return folder;
 }
 

@@ -325,6 +325,28 @@ world_pass(struct lock_world *world, int64_t ns)
 	world->now = end;
 }
 
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	(void)ctx;
+	(void)id;
+	(void)answers;
+	(void)count;
+}
+
+void
+world_alarm(struct lock_world *world)
+{
+	const char *const queues[] = {"nothing"};
+
+	for (int i = 0; i < DAEMONS; i++)
+		broker_probe(world->daemon[i].broker, queues, 1,
+		    (struct broker_probe_done){.fn = on_probed});
+	world_pass(world, 2 * world->delay);
+	memory_world_block(world->memory, true);
+	world_pass(world, world->delay);
+}
+
 struct lanes {
 	uint64_t ids[64];
 	size_t count;

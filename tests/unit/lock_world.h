@@ -1,6 +1,6 @@
 /*
  * A small world for tests of the lock engine: a clock that stands still until told, one memory_world,
- * up to three daemons (an engine over a memory_broker each), and a record of all that they said.
+ * up to three daemons (an engine over a broker each), and a record of all that they said.
  */
 #ifndef TESTS_UNIT_LOCK_WORLD_H
 #define TESTS_UNIT_LOCK_WORLD_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 #include "daemon/lock/lock.h"
 #include "protocol/duration.h"
 
@@ -78,6 +78,11 @@ void world_kill(struct lock_world *world, int daemon);
 void world_pass(struct lock_world *world, int64_t ns);
 /* Fires the next timer only; false when it lies more than `ns` ahead (or there is none). */
 bool world_step(struct lock_world *world, int64_t ns);
+/*
+ * An alarm that every daemon hears of. RabbitMQ tells a connection that has published: each side link is
+ * brought up, and publishes first.
+ */
+void world_alarm(struct lock_world *world);
 /* The server closes every lane of a link that is in use. */
 void world_close_lanes(struct lock_world *world, int daemon, enum broker_link link);
 /* A semaphore of so many slots, made behind everybody's back. */

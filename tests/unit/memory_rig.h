@@ -15,7 +15,7 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 
 #define MSEC NSEC_PER_MSEC
 #define RIG_PLAN 16

@@ -1,5 +1,5 @@
 /*
- * Acquire and release by simulation over memory_broker: who gets a slot, who does not, and what the
+ * Acquire and release over the server in memory: who gets a slot, who does not, and what the
  * world holds afterwards.
  */
 #include "daemon/lock/core/engine.h"

@@ -1,5 +1,5 @@
 /*
- * The directory of names by simulation over memory_broker.
+ * The directory of names by virtual time over the server in memory.
  */
 #include "daemon/lock/admin/directory.h"
 #include "tests/unit/lock_fixture.h"
@@ -325,6 +325,10 @@ END_TEST
 
 START_TEST(an_alarm_during_an_entry_is_said_so)
 {
+	/* RabbitMQ tells who has published. */
+	directory_enter(engine(0), "cache", on_done, 2);
+	await(2);
+	world_pass(world, SECOND);
 	directory_enter(engine(0), "db", on_done, 1);
 	while (!memory_world_has(world->memory, mutex().text, NULL))
 		ck_assert(world_step(world, SECOND));

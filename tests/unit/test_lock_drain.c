@@ -1,5 +1,5 @@
 /*
- * Waiting on lock holders, and for a slot to be free or taken, by simulation over memory_broker.
+ * Waiting on lock holders, and for a slot to be free or taken, over the server in memory.
  */
 #include "daemon/lock/admin/drain.h"
 #include "tests/unit/lock_fixture.h"
@@ -388,7 +388,7 @@ END_TEST
 START_TEST(an_alarm_is_waited_for)
 {
 	put_b(1);
-	memory_world_block(world->memory, true);
+	world_alarm(world);
 	await(0, 1, 1, 1, true, FOREVER);
 	await(0, 1, 2, 1, true, 0);
 	world_pass(world, 20 * SECOND);

@@ -190,7 +190,8 @@ START_TEST(channels_close_while_deletes_wait)
 	for (uint64_t i = 1; i <= MANY; i++)
 		lock_release(engine(0), 1, 100 + i, now(0, 1, i)->lock);
 	world_close_lanes(world, 0, BROKER_HOLD);
-	world_pass(world, 10 * TAKES);
+	/* Until the closing is heard, and the deletes. */
+	world_pass(world, 11 * TAKES);
 	ck_assert_int_eq(world_b_count(world), 0);
 	ck_assert(lock_quiet(engine(0)));
 }

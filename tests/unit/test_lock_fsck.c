@@ -1,5 +1,5 @@
 /*
- * What is wrong with a semaphore, and mending it, by simulation over memory_broker.
+ * What is wrong with a semaphore, and mending it, over the server in memory.
  */
 #include "daemon/lock/admin/fsck.h"
 #include "protocol/methods.h"
@@ -479,7 +479,7 @@ START_TEST(an_alarm_is_answered_at_once)
 {
 	make(2);
 	check_run(false, "");
-	memory_world_block(world->memory, true);
+	world_alarm(world);
 	ask(1, false);
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_BLOCKED);
 	memory_world_block(world->memory, false);

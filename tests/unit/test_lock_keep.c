@@ -1,5 +1,5 @@
 /*
- * A hold between its grant and its end, by simulation over memory_broker: verified, revoked, vanished,
+ * A hold between its grant and its end, over the server in memory: verified, revoked, vanished,
  * lost, its lane dying under it; the hold link going and coming; the orderly stop.
  */
 #include "tests/unit/lock_fixture.h"

@@ -1,5 +1,5 @@
 /*
- * The limits of acquiring by simulation over memory_broker: locks and waits of a peer, lanes of the
+ * The limits of acquiring over the server in memory: locks and waits of a peer, lanes of the
  * link, and lines that are long.
  */
 #include "protocol/methods.h"

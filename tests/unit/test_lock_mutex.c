@@ -1,5 +1,5 @@
 /*
- * The administration mutex by simulation over memory_broker: among the administrators of one daemon,
+ * The administration mutex over the server in memory: among the administrators of one daemon,
  * between two, and when lanes and links die.
  */
 #include "daemon/lock/admin/mutex.h"

@@ -1,5 +1,5 @@
 /*
- * Resizing, markers, strays, and what is said of it, by simulation over memory_broker.
+ * Resizing, markers, strays, and what is said of it, over the server in memory.
  */
 #include "daemon/lock/admin/admin.h"
 #include "protocol/methods.h"

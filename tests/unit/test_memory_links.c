@@ -3,7 +3,7 @@
  */
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
-#include "daemon/broker/memory_broker.h"
+#include "daemon/memory/memory.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/unit.h"
 
