@@ -47,6 +47,7 @@ struct memory_queue {
 	char *name;                      /* owned */
 	struct memory_connection *owner; /* exclusive to it; NULL: nobody's */
 	bool durable, auto_delete;
+	bool mortal;                        /* a message was added that has a time to live */
 	long length_max;                    /* x-max-length; -1 = none */
 	bool odd;                           /* declared with arguments that none of ours has */
 	char *exchange;                     /* owned; bound to it; NULL = none */
@@ -135,6 +136,7 @@ struct memory_client {
 	struct timers *timers;      /* borrowed */
 	struct broker *broker;      /* borrowed; NULL: not made yet */
 	unsigned lanes_max;
+	const struct memory_link *reading; /* borrowed; NULL: none is */
 	struct memory_side {
 		struct memory_link *link; /* borrowed; NULL: none now */
 		bool held;                /* none comes up until restored */

@@ -203,6 +203,8 @@ memory_queue_expire(const struct memory_world *world, struct memory_queue *queue
 {
 	struct memory_message *message, *next;
 
+	if (!queue->mortal)
+		return;
 	TAILQ_FOREACH_SAFE (message, &queue->ready, of_queue, next) {
 		if (message->expires > memory_now(world))
 			continue;
@@ -266,6 +268,7 @@ memory_queue_add(
 	struct memory_consumer *consumer;
 
 	message->order = ++world->last_message;
+	queue->mortal |= message->expires != INT64_MAX;
 	TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
 	if (TAILQ_FIRST(&queue->ready) == message && (consumer = next_consumer(queue)) != NULL)
 		deliver_one(queue, consumer);
