@@ -81,6 +81,8 @@ keeper_set_state(struct amqp_keeper *keeper, enum broker_state state, char *why)
 static void
 log_state(struct amqp_keeper *keeper, bool news)
 {
+	if (keeper->config.settings->in_process)
+		return;
 	switch (keeper->state) {
 	case BROKER_UP:
 		log_info("%s up: %s, %s %s, cluster %s, heartbeat %d s", keeper_name(keeper),

@@ -47,6 +47,7 @@ struct memory_queue {
 	char *name;                      /* owned */
 	struct memory_connection *owner; /* exclusive to it; NULL: nobody's */
 	bool durable, auto_delete;
+	bool mortal;                        /* a message was added that has a time to live */
 	long length_max;                    /* x-max-length; -1 = none */
 	bool odd;                           /* declared with arguments that none of ours has */
 	char *exchange;                     /* owned; bound to it; NULL = none */
@@ -151,6 +152,7 @@ struct memory_client {
 	struct memory_world *world; /* borrowed */
 	struct timers *timers;      /* borrowed */
 	struct broker *broker;      /* borrowed; NULL: not made yet */
+	const struct memory_link *reading; /* borrowed; NULL: none is */
 	struct memory_side {
 		unsigned lanes_max;       /* of the next link */
 		struct memory_link *link; /* borrowed; NULL: none now */

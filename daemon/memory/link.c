@@ -77,6 +77,7 @@ memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len)
 	struct amqp_frame frame;
 	size_t size;
 
+	link->client->reading = link;
 	for (size_t at = 0; at < len && link->base.state != AMQP_LINK_DEAD; at += size) {
 		enum amqp_decoder_status status =
 		    amqp_decoder_size(decoder, bytes + at, len - at, &size);
@@ -88,6 +89,7 @@ memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len)
 			note_told(link, &frame);
 		amqp_link_take(&link->base, &frame);
 	}
+	link->client->reading = NULL;
 }
 
 /* The server in memory asks for no login. */
@@ -154,8 +156,10 @@ set_connect(struct memory_link *link)
 
 	if (link->base.state != AMQP_LINK_STREAM)
 		return;
-	if (side->held && side->told)
-		timers_cancel(link->client->timers, &link->connect);
+	/* Who waits for one that is held is told at once that it is, and then after each such try. */
+	if (side->held)
+		timers_set(link->client->timers, &link->connect,
+		    side->told ? now + MEMORY_PROBE_TIMEOUT : now);
 	else
 		timers_set(link->client->timers, &link->connect,
 		    side->earliest > now ? side->earliest : now);
@@ -225,13 +229,14 @@ link_connect(
 
 /* ---- what happens to links ---- */
 
-/* It is told at once, as if from the loop. */
+/* It is told at once, as if from the loop; from the loop when it happens inside of what it reads. */
 static void
 link_die(struct memory_link *link, bool denied, const char *why)
 {
 	link->base.denied = denied;
 	amqp_link_fail(&link->base, "%s", why);
-	amqp_link_tell_death(&link->base);
+	if (link->client->reading != link)
+		amqp_link_tell_death(&link->base);
 }
 
 static bool

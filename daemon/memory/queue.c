@@ -205,6 +205,8 @@ memory_queue_expire(const struct memory_world *world, struct memory_queue *queue
 {
 	struct memory_message *message, *next;
 
+	if (!queue->mortal)
+		return;
 	TAILQ_FOREACH_SAFE (message, &queue->ready, of_queue, next) {
 		if (message->expires > memory_now(world))
 			continue;
@@ -272,6 +274,7 @@ memory_queue_add(
 		return;
 	message = memory_message_copy(published);
 	message->order = ++world->last_message;
+	queue->mortal |= message->expires != INT64_MAX;
 	TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
 	if (TAILQ_FIRST(&queue->ready) == message && (consumer = next_consumer(queue)) != NULL)
 		deliver_one(queue, consumer);

@@ -90,6 +90,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	    .backoff_first = 1,
 	    .backoff_most = 1,
 	    .side_idle = INT64_MAX / 4,
+	    .in_process = true,
 	    .name = "memory",
 	    .replays = true,
 	};

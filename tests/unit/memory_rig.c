@@ -6,6 +6,7 @@
 #include "tests/unit/unit.h"
 
 struct rig rig;
+unsigned rig_lanes_of_one = 3;
 struct memory_world *world;
 struct broker *one, *two;
 
@@ -235,9 +236,9 @@ planned_deafness(void *ctx, const struct broker *broker, const char *queue)
 /* ---- fixtures ---- */
 
 struct broker *
-rig_broker_new(unsigned lanes_max)
+rig_broker_new_at(struct timers *timers, unsigned lanes_max)
 {
-	struct broker *broker = memory_broker_new(world, 10, lanes_max);
+	struct broker *broker = memory_broker_new_at(world, timers, 10, lanes_max, 1);
 	struct broker_events events = {.link = on_link,
 	    .lane_closed = on_lane_closed,
 	    .watch = on_watch,
@@ -248,6 +249,12 @@ rig_broker_new(unsigned lanes_max)
 
 	broker_set_events(broker, &events);
 	return broker;
+}
+
+struct broker *
+rig_broker_new(unsigned lanes_max)
+{
+	return rig_broker_new_at(rig.timers, lanes_max);
 }
 
 void
@@ -261,7 +268,7 @@ rig_new(const struct memory_nature *nature)
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
 	rig.timers = timers_new(&rig_clock);
 	world = memory_world_new(rig.timers, nature == NULL ? &planned : nature);
-	one = rig_broker_new(3);
+	one = rig_broker_new(rig_lanes_of_one);
 	two = rig_broker_new(2047);
 }
 
@@ -306,21 +313,24 @@ rig_teardown(void)
 	ck_saw("");
 }
 
+/* A link is made anew at the earliest a nanosecond after its death. */
+#define AT_ONCE 8
+
 void
 run(void)
 {
-	timers_run(rig.timers);
+	pass(AT_ONCE);
 }
 
 void
 pass(int64_t ns)
 {
-	int64_t until = rig.now + ns;
+	int64_t until = rig.now + (ns > 0 ? ns : AT_ONCE);
 
 	while (timers_next(rig.timers) <= until) {
 		if (timers_next(rig.timers) > rig.now)
 			rig.now = timers_next(rig.timers);
-		run();
+		timers_run(rig.timers);
 	}
 	rig.now = until;
 }

@@ -1,9 +1,10 @@
 /*
- * Two daemons' memory_brokers over one world and a clock of our own. Whatever comes back is written
- * down in order, in short: "1=ok" is the answer to request 1, "2=locked!" one whose lane is gone with
- * it, "p3=ok,absent" a probe, "closed:405" a lane closed by the broker, "hold:up" a link, "hint:a" a watch's news,
- * "hint:w/5=3" those of a wait line (queue w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may
- * come back from inside a call that asks for it: the rig checks that of every call made through it.
+ * Two daemons' brokers, with the shipped AMQP code, over one server in memory and a clock of our
+ * own. Whatever comes back is written down in order, in short: "1=ok" is the answer to request 1,
+ * "2=locked!" one whose lane is gone with it, "p3=ok,absent" a probe, "closed:405" a lane closed by
+ * the broker, "hold:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait line (queue
+ * w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may come back from inside a call
+ * that asks for it: the rig checks that of every call made through it.
  */
 #ifndef TESTS_UNIT_MEMORY_RIG_H
 #define TESTS_UNIT_MEMORY_RIG_H
@@ -45,8 +46,10 @@ struct rig {
 };
 
 extern struct rig rig;
+extern unsigned
+    rig_lanes_of_one; /* most channels of each of its links: 3, unless a fixture says more */
 extern struct memory_world *world;
-extern struct broker *one, *two; /* one has 3 lanes; two's requests are numbered from 100 */
+extern struct broker *one, *two; /* two's requests are numbered from 100 */
 
 /* With nature NULL: the plan. */
 void rig_new(const struct memory_nature *nature);
@@ -57,8 +60,9 @@ void rig_setup(void);
 void rig_setup_unstarted(void);
 void rig_teardown(void);
 struct broker *rig_broker_new(unsigned lanes_max);
+struct broker *rig_broker_new_at(struct timers *timers, unsigned lanes_max);
 
-/* One pass of the loop. */
+/* What needs no time. */
 void run(void);
 /* All that falls due in so many ns, at its own time. */
 void pass(int64_t ns);

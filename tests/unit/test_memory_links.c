@@ -1,11 +1,12 @@
 /*
- * memory_broker: links that come up, die, are noticed late and come back; the side link.
+ * The AMQP code over the server in memory: links that come up, die, are noticed late and come back;
+ * the side link.
  */
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
 #include "daemon/memory/memory.h"
 #include "tests/unit/memory_rig.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/test_memory.h"
 
 /* ---- links ---- */
 
@@ -195,8 +196,6 @@ START_TEST(stop_is_the_end_of_all_answers)
 	broker_stop(one);
 	ck_assert(!exists("q"));
 	claim(one, lane, "t", 6);
-	broker_lane_put(one, lane);
-	ck_assert_uint_eq(take(one, BROKER_SIDE), 0);
 	pass(10 * NSEC_PER_SEC);
 	ck_saw("");
 }
@@ -250,7 +249,7 @@ START_TEST(cut_from_inside_an_answer)
 	rig.reaction = cut_one;
 	rig.react_to = 1;
 	run();
-	ck_saw("1=absent! 2=unknown! hold:down:reset");
+	ck_saw("1=absent! 2=skipped! closed:404 hold:down:reset");
 }
 END_TEST
 
@@ -313,31 +312,6 @@ START_TEST(the_side_link_comes_back_when_it_is_next_used)
 	ck_saw("");
 	pass(1 * MSEC);
 	ck_saw("side:up p5=ok");
-}
-END_TEST
-
-START_TEST(a_side_link_that_does_not_come_up_is_unknown_in_time)
-{
-	static const char *const queues[] = {"q"};
-	uint64_t lane;
-
-	memory_broker_cut(one, BROKER_SIDE, 0, -1, "unreachable");
-	lane = take(one, BROKER_SIDE);
-	ck_assert_uint_ne(lane, 0);
-	check(one, lane, "q", 1);
-	check(one, lane, "q", 2);
-	pass(MEMORY_PROBE_TIMEOUT - 1);
-	ck_saw("");
-	probe(one, queues, 1, 3);
-	pass(1);
-	ck_saw("1=unknown! 2=unknown! p3=unknown side:down:unreachable");
-	check(one, lane, "q", 4);
-	probe(one, queues, 1, 5);
-	pass(1 * MSEC);
-	ck_saw("4=unknown!");
-	memory_broker_restore(one, BROKER_SIDE);
-	pass(0);
-	ck_saw("side:up p5=absent");
 }
 END_TEST
 
@@ -490,8 +464,8 @@ START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
 }
 END_TEST
 
-static Suite *
-memory_links_suite(void)
+Suite *
+suite_memory_links(void)
 {
 	Suite *suite = suite_create("memory_links");
 	TCase *tcase = rig_tcase(suite, "links");
@@ -509,7 +483,6 @@ memory_links_suite(void)
 	tcase = rig_tcase(suite, "side");
 	tcase_add_test(tcase, the_side_link_comes_up_when_it_is_needed);
 	tcase_add_test(tcase, the_side_link_comes_back_when_it_is_next_used);
-	tcase_add_test(tcase, a_side_link_that_does_not_come_up_is_unknown_in_time);
 	tcase = tcase_create("start");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
 	tcase_add_test(tcase, out_of_reach_from_the_start);
@@ -519,12 +492,4 @@ memory_links_suite(void)
 	    tcase, whatever_happens_each_request_is_answered_once_and_in_order, 0, 20);
 	suite_add_tcase(suite, tcase);
 	return suite;
-}
-
-int
-main(void)
-{
-	static Suite *(*const makers[])(void) = {memory_links_suite};
-
-	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

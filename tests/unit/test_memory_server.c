@@ -10,6 +10,7 @@
 
 #include "daemon/base/timers.h"
 #include "daemon/memory/memory.h"
+#include "tests/unit/test_memory.h"
 #include "tests/unit/unit.h"
 
 #define MSEC NSEC_PER_MSEC
@@ -447,8 +448,8 @@ START_TEST(a_question_is_answered)
 }
 END_TEST
 
-static Suite *
-memory_server_suite(void)
+Suite *
+suite_memory_server(void)
 {
 	Suite *suite = suite_create("memory server");
 	TCase *tcase = tcase_create("two daemons");
@@ -468,12 +469,4 @@ memory_server_suite(void)
 	tcase_add_test(tcase, a_question_is_answered);
 	suite_add_tcase(suite, tcase);
 	return suite;
-}
-
-int
-main(void)
-{
-	Suite *(*const makers[])(void) = {memory_server_suite};
-
-	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -1,0 +1,18 @@
+/*
+ * The suites of test_memory, a file each.
+ */
+#ifndef TESTS_UNIT_TEST_MEMORY_H
+#define TESTS_UNIT_TEST_MEMORY_H
+
+#include <check.h>
+
+Suite *suite_memory_broker(void);
+Suite *suite_memory_directory(void);
+Suite *suite_memory_ends(void);
+Suite *suite_memory_letters(void);
+Suite *suite_memory_lines(void);
+Suite *suite_memory_links(void);
+Suite *suite_memory_server(void);
+Suite *suite_memory_watches(void);
+
+#endif
