@@ -235,10 +235,13 @@ planned_deafness(void *ctx, const struct broker *broker, const char *queue)
 
 /* ---- fixtures ---- */
 
+/* One seed gives one name of an inbox, so no two brokers may have the same. */
+static uint64_t seeds;
+
 struct broker *
 rig_broker_new_at(struct timers *timers, unsigned lanes_max)
 {
-	struct broker *broker = memory_broker_new_at(world, timers, 10, lanes_max, 1);
+	struct broker *broker = memory_broker_new_at(world, timers, 10, lanes_max, ++seeds);
 	struct broker_events events = {.link = on_link,
 	    .lane_closed = on_lane_closed,
 	    .watch = on_watch,

@@ -89,8 +89,8 @@ START_TEST(at_most_so_many_and_the_oldest_go)
 	leave(two, "w", 5);
 	pass(NSEC_PER_SEC);
 	rig.seen[strlen("hint:w/5=0 hint:w/5=1 hint:w/5=6")] = '\0';
-	/* What two had not read comes first again, and pushes nobody out. */
-	ck_saw("hint:w/5=0 hint:w/5=1 hint:w/5=5");
+	/* What two had not read comes again when two has sent it back, and pushes nobody out. */
+	ck_saw("hint:w/5=0 hint:w/5=5 hint:w/5=1");
 }
 END_TEST
 
