@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/wait/look.h"
@@ -37,7 +36,7 @@ who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, 
 {
 	if (engine->link != BROKER_UP || !channels_are_left(engine))
 		return NULL;
-	return acquire_who_wants(semaphore, slot, NULL);
+	return line_who_wants(&semaphore->line, slot, NULL);
 }
 
 /* Nobody here can use it: it is somebody else's, and so is what comes until somebody can. */
