@@ -18,6 +18,11 @@ enum drain_kind {
 	DRAIN_TAKEN    /* one slot: until somebody does */
 };
 
+enum drain_state {
+	DRAIN_RESTING, /* the timer is set */
+	DRAIN_LOOKING  /* a probe of slots left[at .. at + count - 1] is in flight */
+};
+
 enum slot_state {
 	SLOT_UNSEEN, /* nothing is known */
 	SLOT_HELD,
@@ -34,6 +39,7 @@ struct drain {
 	uint64_t id;
 	uint64_t peer, request;
 	enum drain_kind kind;
+	enum drain_state state;
 	struct awaited awaited; /* its name, its slots, and its rest between looks */
 	struct drain_slot *left;
 	size_t left_count, at, count;
@@ -126,6 +132,15 @@ finish_refused(
 	finish(engine, drain, &answer);
 }
 
+static void
+finish_done(struct lock_engine *engine, struct drain *drain)
+{
+	struct lock_answer answer =
+	    drain->kind == DRAIN_REMOVED ? drain->answer : engine_refusal(REASON_NONE, NULL);
+
+	finish(engine, drain, &answer);
+}
+
 /* The broker did not say. */
 static void
 finish_unknown(struct lock_engine *engine, struct drain *drain)
@@ -180,6 +195,13 @@ deadline_passed(void *ctx, uint64_t id)
 }
 
 /* ---- looking at the Bs ---- */
+
+static void
+drain_set_state(struct drain *drain, enum drain_state state)
+{
+	assert(drain->state != state);
+	drain->state = state;
+}
 
 static void
 tell_progress(struct lock_engine *engine, struct drain *drain)
@@ -255,14 +277,13 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 	} else {
 		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
 	}
+	drain_set_state(drain, DRAIN_RESTING);
 	timers_set(engine->timers, &drain->awaited.rest, engine_now(engine) + ns);
 }
 
 static void
 look_is_done(struct lock_engine *engine, struct drain *drain)
 {
-	struct lock_answer done =
-	    drain->kind == DRAIN_REMOVED ? drain->answer : engine_refusal(REASON_NONE, NULL);
 	bool is_try = drain->timeout == 0, confirms;
 	struct broker_info info;
 
@@ -270,7 +291,7 @@ look_is_done(struct lock_engine *engine, struct drain *drain)
 	broker_get_info(engine->broker, &info);
 	/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
 	if (drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD : drain->left_count == 0)
-		finish(engine, drain, &done);
+		finish_done(engine, drain);
 	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
 		finish_unknown(engine, drain);
 	else if (is_try && !confirms)
@@ -289,7 +310,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 
 	if (drain == NULL)
 		return; /* answered meanwhile */
-	assert(!timer_is_set(&drain->awaited.rest) && count == drain->count);
+	assert(drain->state == DRAIN_LOOKING && count == drain->count);
 	for (size_t i = 0; i < count; i++)
 		take_answer(engine, drain, &drain->left[drain->at + i], answers[i]);
 	drain->at += count;
@@ -319,6 +340,7 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 static void
 look(struct lock_engine *engine, struct drain *drain)
 {
+	drain_set_state(drain, DRAIN_LOOKING);
 	drain->at = 0;
 	drain->unknown = false;
 	probe_next(engine, drain);
@@ -397,6 +419,7 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 	HASH_ADD(by_id, engine->drains, id, sizeof(drain->id), drain);
 	TAILQ_INSERT_TAIL(&peer->drains, drain, of_peer);
 	peer->drain_count++;
+	drain->state = DRAIN_RESTING;
 	drain->rest = REST_FIRST;
 	timer_init(&drain->awaited.rest, rest_is_over, engine, drain->id);
 	timer_init(&drain->deadline, deadline_passed, engine, drain->id);
