@@ -3,6 +3,9 @@
  * sent yet. Every answer takes a tenth of a second.
  */
 #include "daemon/lock/core/flight.h"
+
+#include <stdio.h>
+
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -183,6 +186,28 @@ START_TEST(a_delete_that_is_not_answered_in_time_does_not_count)
 }
 END_TEST
 
+/* Of a slot that was claimed and has no A, B is deleted after its waiter was answered. */
+START_TEST(a_delete_that_waits_for_its_turn_does_not_end_with_its_waiter)
+{
+	struct lock_settings settings = world_settings;
+	char queue[16];
+
+	settings.max_races = 0;
+	lock_engine_set(engine(0), &settings);
+	ask_for(ALICE, 1, MANY);
+	for (int slot = 1; slot <= 2 * MANY; slot++) {
+		snprintf(queue, sizeof(queue), "big-%d-A", slot);
+		ck_assert(memory_world_remove(world->memory, queue));
+	}
+	world_pass(world, SECOND);
+	ck_assert_int_eq(now(0, 1, 2 * FLIGHTS_MOST)->reason, REASON_CONTENDED);
+	lock_peer_gone(engine(0), 1);
+	world_pass(world, 30 * SECOND);
+	ck_assert_int_eq(world_b_count(world), 0);
+	ck_assert(lock_quiet(engine(0)));
+}
+END_TEST
+
 /* A delete that is not sent when its channel is closed is sent on another. */
 START_TEST(channels_close_while_deletes_wait)
 {
@@ -253,6 +278,7 @@ suite_lock_flight(void)
 	tcase_add_test(tc, what_was_not_claimed_goes_to_whoever_waits_here);
 	tcase_add_test(tc, what_is_not_answered_in_time_does_not_count);
 	tcase_add_test(tc, a_delete_that_is_not_answered_in_time_does_not_count);
+	tcase_add_test(tc, a_delete_that_waits_for_its_turn_does_not_end_with_its_waiter);
 	tcase_add_test(tc, channels_close_while_deletes_wait);
 	tcase_add_test(tc, channels_close_while_claims_wait);
 	tcase_add_test(tc, the_link_dies_while_claims_and_deletes_wait);

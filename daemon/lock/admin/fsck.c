@@ -246,20 +246,6 @@ open_gate(struct lock_engine *engine, struct fsck *fsck)
 	    (struct broker_done){on_opened, engine, fsck->op});
 }
 
-/* A gate counts for nothing beside slots, or where there are slots without end. */
-static void
-begin_opening(struct lock_engine *engine, struct fsck *fsck)
-{
-	const struct survey *survey = &fsck->seen.survey;
-
-	if (!survey->gate || (!survey->unlimited && survey->slots == 0)) {
-		mended(engine, fsck);
-		return;
-	}
-	fsck_set_state(fsck, FSCK_OPENING);
-	open_gate(engine, fsck);
-}
-
 /* ---- mending: transient slots ---- */
 
 static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
@@ -299,21 +285,6 @@ on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	renew_next(engine, fsck);
 }
 
-/*
- * Whoever looks meanwhile sees a gap: so both go out together, and the time is that between two methods
- * on one channel.
- */
-static void
-renew(struct lock_engine *engine, struct fsck *fsck)
-{
-	fsck_set_state(fsck, FSCK_RENEWING);
-	fsck->deleted = false;
-	fsck->unanswered++;
-	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
-	    queue_of(engine, fsck).text, (struct broker_done){on_renewed, engine, fsck->op});
-	send_declare(engine, fsck);
-}
-
 static void
 on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
 {
@@ -325,7 +296,17 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 		return;
 	if (answers[0] == BROKER_ABSENT &&
 	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
-		renew(engine, fsck);
+		/*
+		 * Whoever looks meanwhile sees a gap: so both go out together, and the time is that between two
+		 * methods on one channel.
+		 */
+		fsck_set_state(fsck, FSCK_RENEWING);
+		fsck->deleted = false;
+		fsck->unanswered++;
+		broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+		    queue_of(engine, fsck).text,
+		    (struct broker_done){on_renewed, engine, fsck->op});
+		send_declare(engine, fsck);
 		return;
 	}
 	fsck->slot++; /* held, or nobody knows: left as it is */
@@ -335,11 +316,19 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 static void
 renew_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	while (fsck->slot <= fsck->seen.survey.slots &&
-	       fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
+	const struct survey *survey = &fsck->seen.survey;
+
+	while (
+	    fsck->slot <= survey->slots && fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
 		fsck->slot++;
-	if (fsck->slot > fsck->seen.survey.slots) {
-		begin_opening(engine, fsck);
+	if (fsck->slot > survey->slots) {
+		/* A gate counts for nothing beside slots, or where there are slots without end. */
+		if (!survey->gate || (!survey->unlimited && survey->slots == 0)) {
+			mended(engine, fsck);
+			return;
+		}
+		fsck_set_state(fsck, FSCK_OPENING);
+		open_gate(engine, fsck);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_ASKING);
@@ -457,17 +446,6 @@ next_there(const struct fsck *fsck, int slot)
 	return slot;
 }
 
-static enum fsck_make
-make_of(const struct broker_reply *reply)
-{
-	if (reply->answer == BROKER_LOCKED)
-		return FSCK_MAKE_EXCLUSIVE;
-	if (reply->code == 0)
-		return FSCK_MAKE_OURS;
-	/* RabbitMQ: "inequivalent arg 'durable' for queue", and that before any other argument. */
-	return strstr(reply->text, "'durable'") != NULL ? FSCK_MAKE_TRANSIENT : FSCK_MAKE_OTHERWISE;
-}
-
 static void
 on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -481,7 +459,12 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_LOCKED:
 		/* In the order of their sending: behind one that closes the lane nothing is performed. */
 		fsck->slot = next_there(fsck, fsck->slot);
-		fsck->seen.make[fsck->slot - 1] = make_of(reply);
+		/* RabbitMQ: "inequivalent arg 'durable' for queue", and that before any other argument. */
+		fsck->seen.make[fsck->slot - 1] =
+		    reply->answer == BROKER_LOCKED             ? FSCK_MAKE_EXCLUSIVE
+		    : reply->code == 0                         ? FSCK_MAKE_OURS
+		    : strstr(reply->text, "'durable'") != NULL ? FSCK_MAKE_TRANSIENT
+							       : FSCK_MAKE_OTHERWISE;
 		fsck->slot++;
 		/* Each such slot costs the lane, and all that was sent behind it. */
 		fsck->window = !reply->lane_open                    ? 1

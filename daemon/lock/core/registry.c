@@ -154,7 +154,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
 	claimed->acquire = 0;
 	/* What is not sent ends unsent, at once (claim.h). */
-	if (claimed->flight == FLIGHT_UNSENT)
+	if (claimed->state == HOLD_CLAIMING && claimed->flight == FLIGHT_UNSENT)
 		timers_set(engine->timers, &claimed->timer, engine_now(engine));
 }
 

@@ -292,6 +292,16 @@ line_next_able(const struct line *line, const struct waiter *waiter, unsigned st
 	return first_of_users(line, waiter, states, true, giver);
 }
 
+struct waiter *
+line_who_wants(const struct line *line, int slot, const struct share *giver)
+{
+	struct waiter *waiter = line_first_able(line, LINE_WANTS, giver);
+
+	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
+		waiter = line_next_able(line, waiter, LINE_WANTS, giver);
+	return waiter;
+}
+
 int
 line_position(const struct line *line, const struct waiter *waiter)
 {

@@ -119,6 +119,11 @@ struct waiter *line_next(const struct line *line, const struct waiter *waiter, u
 struct waiter *line_first_able(const struct line *line, unsigned states, const struct share *giver);
 struct waiter *line_next_able(const struct line *line, const struct waiter *waiter, unsigned states,
     const struct share *giver);
+/*
+ * Who may be given that slot: the first of LINE_WANTS whose user may take another channel, or is `giver`. NULL:
+ * nobody.
+ */
+struct waiter *line_who_wants(const struct line *line, int slot, const struct share *giver);
 /* How many of one user are in one of `states`. */
 unsigned line_user_count(const struct line_user *user, unsigned states);
 /* The waiter's place in the line, from 1. */

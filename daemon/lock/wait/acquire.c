@@ -219,16 +219,6 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	waitline_link_changed(engine);
 }
 
-struct waiter *
-acquire_who_wants(const struct semaphore *semaphore, int slot, const struct share *giver)
-{
-	struct waiter *waiter = line_first_able(&semaphore->line, LINE_WANTS, giver);
-
-	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
-		waiter = line_next_able(&semaphore->line, waiter, LINE_WANTS, giver);
-	return waiter;
-}
-
 /* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
 
 enum reason

@@ -8,12 +8,6 @@
 
 #include "daemon/lock/core/engine.h"
 
-/*
- * The first of those in the line whose user may take another channel, or gives one up for it (`giver`);
- * NULL: nobody.
- */
-struct waiter *acquire_who_wants(
-    const struct semaphore *semaphore, int slot, const struct share *giver);
 /* Ends every acquire that waits, with the same answer. */
 void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer);
 /* The hold link's state changed: those who cannot go on are answered, the others wait or go on. */

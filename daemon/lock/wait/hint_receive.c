@@ -37,7 +37,7 @@ who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, 
 {
 	if (engine->link != BROKER_UP || !channels_are_left(engine))
 		return NULL;
-	return acquire_who_wants(semaphore, slot, NULL);
+	return line_who_wants(&semaphore->line, slot, NULL);
 }
 
 /* Nobody here can use it: it is somebody else's, and so is what comes until somebody can. */

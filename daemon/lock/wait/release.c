@@ -3,8 +3,6 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
@@ -39,7 +37,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 	/* Whether a mutex is a semaphore's own is looked at before each grant. */
 	if (look_is_guarded(engine, semaphore))
 		return NULL;
-	return acquire_who_wants(semaphore, hold->slot, hold->share);
+	return line_who_wants(&semaphore->line, hold->slot, hold->share);
 }
 
 /* ---- how many wait elsewhere ---- */
