@@ -3,6 +3,8 @@
 #include <assert.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/lock/core/registry.h"
+#include "daemon/lock/core/waitline.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
