@@ -9,7 +9,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/amqp_numbers.h"
 
 enum lane_state {
 	LANE_WAITING, /* no channel number yet: the link is not up, or has none free (side link) */
@@ -42,6 +41,18 @@ struct lane {
 };
 TAILQ_HEAD(lane_list, lane);
 
+/*
+ * The channel numbers of one link. Low ones are used again and again, so that the broker and the table stay
+ * small.
+ */
+struct numbers {
+	unsigned max; /* highest number; 0 = there is no link */
+	unsigned used, next;
+	struct lane **user_of; /* owned; [max + 1]; NULL = free */
+	uint16_t *free_again;  /* owned; stack of numbers that were used before */
+	unsigned free_count;
+};
+
 struct amqp_lanes {
 	struct amqp_lanes_config config;
 	struct amqp_link *link; /* borrowed; NULL = not up */
@@ -52,10 +63,10 @@ struct amqp_lanes {
 	struct requests in_order; /* every unanswered one, in order of sending */
 	struct requests orphans;  /* asked of lanes that are gone: answered by the timer */
 	struct timer orphan_timer;
-	uint64_t serial;             /* of the last lane id made */
-	uint64_t dead_serial;        /* ids up to this one are of links that died */
-	struct amqp_numbers numbers; /* of the link; their users are lanes */
-	unsigned limit;              /* learned from a 530; 0 = none */
+	uint64_t serial;        /* of the last lane id made */
+	uint64_t dead_serial;   /* ids up to this one are of links that died */
+	struct numbers numbers; /* of the link */
+	unsigned limit;         /* learned from a 530; 0 = none */
 	bool silent;
 };
 
@@ -71,6 +82,57 @@ static int64_t
 now(const struct amqp_lanes *lanes)
 {
 	return clock_now(timers_clock(lanes->config.timers));
+}
+
+/* ---- numbers ---- */
+
+static void
+numbers_init(struct numbers *numbers, unsigned max)
+{
+	assert(max > 0 && max <= UINT16_MAX);
+	*numbers = (struct numbers){
+	    .max = max,
+	    .user_of = mem_alloc((max + (size_t)1) * sizeof(*numbers->user_of)),
+	    .free_again = mem_alloc(max * sizeof(*numbers->free_again)),
+	};
+}
+
+static void
+numbers_done(struct numbers *numbers)
+{
+	free(numbers->user_of);
+	free(numbers->free_again);
+	*numbers = (struct numbers){0};
+}
+
+static uint16_t
+numbers_take(struct numbers *numbers, struct lane *lane)
+{
+	uint16_t number;
+
+	assert(numbers->used < numbers->max);
+	/* Channel 0 is the connection's own. */
+	number = numbers->free_count > 0 ? numbers->free_again[--numbers->free_count]
+					 : (uint16_t)++numbers->next;
+	assert(numbers->user_of[number] == NULL);
+	numbers->user_of[number] = lane;
+	numbers->used++;
+	return number;
+}
+
+static void
+numbers_give_back(struct numbers *numbers, uint16_t number)
+{
+	assert(numbers->user_of[number] != NULL);
+	numbers->user_of[number] = NULL;
+	numbers->free_again[numbers->free_count++] = number;
+	numbers->used--;
+}
+
+static struct lane *
+numbers_user(const struct numbers *numbers, uint16_t number)
+{
+	return number <= numbers->max && numbers->max > 0 ? numbers->user_of[number] : NULL;
 }
 
 static bool
@@ -90,7 +152,7 @@ lane_new(struct amqp_lanes *lanes)
 	TAILQ_INIT(&lane->requests);
 	TAILQ_INSERT_TAIL(&lanes->all, lane, in_all);
 	if (number_left(lanes)) {
-		lane->channel = amqp_numbers_take(&lanes->numbers, lane);
+		lane->channel = numbers_take(&lanes->numbers, lane);
 		lane_set_state(lane, LANE_FRESH);
 	}
 	return lane;
@@ -241,7 +303,7 @@ waiting_go(struct amqp_lanes *lanes)
 			return;
 		if (lane->state != LANE_WAITING)
 			continue;
-		lane->channel = amqp_numbers_take(&lanes->numbers, lane);
+		lane->channel = numbers_take(&lanes->numbers, lane);
 		lane_set_state(lane, LANE_FRESH);
 		TAILQ_FOREACH (request, &lane->requests, in_lane) {
 			request_send(lanes, lane, request, request->queue);
@@ -291,7 +353,7 @@ amqp_lanes_put(struct amqp_lanes *lanes, uint64_t id)
 		lane_free(lanes, lane);
 		break;
 	case LANE_FRESH:
-		amqp_numbers_give_back(&lanes->numbers, lane->channel);
+		numbers_give_back(&lanes->numbers, lane->channel);
 		lane_free(lanes, lane);
 		waiting_go(lanes);
 		break;
@@ -326,7 +388,7 @@ amqp_lanes_tap(struct amqp_lanes *lanes, const struct amqp_tap *tap)
 void
 amqp_lanes_untap(struct amqp_lanes *lanes, uint16_t channel)
 {
-	struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+	struct lane *lane = numbers_user(&lanes->numbers, channel);
 
 	assert(lane != NULL && lane->tap != NULL);
 	lane->tap = NULL;
@@ -336,7 +398,7 @@ amqp_lanes_untap(struct amqp_lanes *lanes, uint16_t channel)
 void
 amqp_lanes_close_tap(struct amqp_lanes *lanes, uint16_t channel)
 {
-	struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+	struct lane *lane = numbers_user(&lanes->numbers, channel);
 
 	assert(lane != NULL && lane->tap != NULL);
 	lane_close(lanes, lane);
@@ -393,7 +455,7 @@ take_close(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close
 		return;
 	}
 	lanes->config.counts->lanes_closed_by_broker++;
-	amqp_numbers_give_back(&lanes->numbers, lane->channel);
+	numbers_give_back(&lanes->numbers, lane->channel);
 	if (lane->id != 0) {
 		lane_bury(lanes, lane, close);
 	} else if (tap != NULL) {
@@ -412,7 +474,7 @@ take_close_ok(struct amqp_lanes *lanes, struct lane *lane)
 {
 	const struct amqp_tap *tap = lane->tap;
 
-	amqp_numbers_give_back(&lanes->numbers, lane->channel);
+	numbers_give_back(&lanes->numbers, lane->channel);
 	lane_free(lanes, lane);
 	tap_closed(tap, 0, amqp_empty_bytes);
 	waiting_go(lanes);
@@ -460,7 +522,7 @@ take_content(struct lane *lane, const struct amqp_frame *frame)
 void
 amqp_lanes_frame(struct amqp_lanes *lanes, const struct amqp_frame *frame)
 {
-	struct lane *lane = amqp_numbers_user(&lanes->numbers, frame->channel);
+	struct lane *lane = numbers_user(&lanes->numbers, frame->channel);
 
 	if (lane == NULL || lane->state == LANE_FRESH) {
 		amqp_link_fail(
@@ -483,7 +545,7 @@ amqp_lanes_attach(struct amqp_lanes *lanes, struct amqp_link *link)
 {
 	assert(lanes->link == NULL);
 	lanes->link = link;
-	amqp_numbers_init(&lanes->numbers, link->channel_max);
+	numbers_init(&lanes->numbers, link->channel_max);
 	waiting_go(lanes);
 }
 
@@ -505,7 +567,7 @@ forget_lanes(struct amqp_lanes *lanes)
 	TAILQ_INIT(&lanes->idle);
 	lanes->idle_count = 0;
 	lanes->dead_serial = lanes->serial;
-	amqp_numbers_done(&lanes->numbers);
+	numbers_done(&lanes->numbers);
 }
 
 void
@@ -605,7 +667,7 @@ amqp_lanes_channel(const struct amqp_lanes *lanes, uint64_t id)
 uint64_t
 amqp_lanes_on_channel(const struct amqp_lanes *lanes, uint16_t channel)
 {
-	const struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+	const struct lane *lane = numbers_user(&lanes->numbers, channel);
 
 	return lane != NULL ? lane->id : 0;
 }
