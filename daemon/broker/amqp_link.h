@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 #include "daemon/base/timers.h"
-#include "daemon/broker/amqp_broker.h"
 #include "daemon/broker/amqp_frame.h"
+#include "daemon/broker/amqp_settings.h"
+#include "daemon/broker/broker.h"
 
 enum amqp_link_state {
 	AMQP_LINK_STREAM,  /* lookup, TCP, TLS (amqp_stream) */

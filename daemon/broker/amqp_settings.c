@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/mem.h"
 
 #define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
@@ -41,13 +42,4 @@ amqp_settings_done(struct amqp_settings *copy)
 	}
 	free((struct amqp_host *)copy->hosts);
 	free((char *)copy->name);
-}
-
-bool
-amqp_settings_want_tls(const struct amqp_settings *settings)
-{
-	for (size_t i = 0; i < settings->host_count; i++)
-		if (settings->hosts[i].tls)
-			return true;
-	return false;
 }

@@ -1,15 +1,50 @@
 /*
- * A copy of the settings of amqp_broker.h, which its owner may do without after.
+ * How the broker is spoken to, as it is set; and what was said, in numbers.
  */
 #ifndef BROKER_AMQP_SETTINGS_H
 #define BROKER_AMQP_SETTINGS_H
 
-#include "daemon/broker/amqp_broker.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* All but the TLS files, which are used up by then, and the passwords, which stay the owner's. */
+struct amqp_host {
+	bool tls;
+	const char *host; /* name or address; IPv6 without brackets */
+	int port;
+	const char *vhost, *user;
+	const char *password; /* borrowed as long as the broker lives: a secret is not copied */
+};
+
+/* Other strings are copied by amqp_settings_copy. Durations in ns. */
+struct amqp_settings {
+	const struct amqp_host *hosts;
+	size_t host_count;
+	bool external; /* SASL EXTERNAL instead of PLAIN */
+	/* PEM files; NULL or "": system CAs, no certificate. */
+	const char *tls_ca, *tls_cert, *tls_key;
+	int heartbeat;           /* seconds, asked for; the server may lower it */
+	int64_t margin;          /* of a lease, as wanted (margin.h); 0: a fifth of the heartbeat */
+	int64_t connect_timeout; /* TCP, TLS and AMQP handshake together */
+	int64_t probe_timeout;
+	/* Between tries to connect, full jitter: at most so long first, doubled up to the most. 0: 100 ms, 10 s */
+	int64_t backoff_first, backoff_most;
+	int64_t side_idle; /* the side link is closed after so long without use */
+	int64_t ack_after; /* what a watch is delivered is acknowledged then; 0: 20 s */
+	const char *name;  /* connection_name in the management UI: "lockbrokerd HOST" */
+	bool replays;      /* the seed decides all that is drawn, names of inboxes too */
+};
+
+/* A copy of all but the TLS files, which are used up by then, and the passwords, which stay the owner's. */
 void amqp_settings_copy(struct amqp_settings *ret, const struct amqp_settings *settings);
 void amqp_settings_done(struct amqp_settings *copy);
-/* Whether any host is spoken to over TLS. */
-bool amqp_settings_want_tls(const struct amqp_settings *settings);
+
+/* Frames that the broker's links have sent and received, by kind: what tests and metrics read. */
+struct amqp_counts {
+	uint64_t sent_methods, sent_publishes, sent_consumes, received_methods;
+	uint64_t flushes;    /* writes begun on an idle link */
+	uint64_t deliveries; /* basic.deliver */
+	uint64_t lanes_opened, lanes_closed_by_broker;
+};
 
 #endif
