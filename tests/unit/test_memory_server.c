@@ -396,6 +396,37 @@ START_TEST(a_hint_for_who_has_left_goes_to_another)
 }
 END_TEST
 
+/* Who waits with thousands of priorities keeps nobody out of another line. */
+START_TEST(so_many_members_are_placed)
+{
+	static const int MANY = 2060;
+	struct broker *three = memory_broker_new(world, 10, 100);
+
+	broker_start(three);
+	for (int priority = 0; priority < MANY; priority++)
+		broker_line_join(three, "a-W", priority, 1);
+	pass(60 * NSEC_PER_SEC);
+	broker_line_join(three, "b-W", 0, 1);
+	pass(50 * MSEC);
+	broker_line_count(
+	    one, "a-W", (struct broker_count_done){.fn = on_count, .ctx = one, .id = 1});
+	pass(20 * MSEC);
+	broker_line_count(
+	    one, "b-W", (struct broker_count_done){.fn = on_count, .ctx = one, .id = 1});
+	pass(20 * MSEC);
+	ck_saw("side:up count=2049 count=1");
+	/* Some leave, and the others have their places. */
+	for (int priority = 0; priority < 100; priority++)
+		broker_line_leave(three, "a-W", priority);
+	pass(5 * NSEC_PER_SEC);
+	broker_line_count(
+	    one, "a-W", (struct broker_count_done){.fn = on_count, .ctx = one, .id = 1});
+	pass(20 * MSEC);
+	ck_saw("count=1960");
+	broker_free(three);
+}
+END_TEST
+
 /* A refusal closes the channel: the first one puts out the others, and no later one does. */
 START_TEST(who_is_refused_is_refused_alone_from_then_on)
 {
@@ -463,6 +494,7 @@ memory_server_suite(void)
 	tcase_add_test(tcase, a_watch_hears_of_the_deletion);
 	tcase_add_test(tcase, a_hint_goes_to_who_is_first);
 	tcase_add_test(tcase, a_hint_for_who_has_left_goes_to_another);
+	tcase_add_test(tcase, so_many_members_are_placed);
 	tcase_add_test(tcase, who_is_refused_is_refused_alone_from_then_on);
 	tcase_add_test(tcase, names_are_entered_read_and_left);
 	tcase_add_test(tcase, a_question_is_answered);
