@@ -697,6 +697,15 @@ perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
 	free(body);
 }
 
+/* The method is one that no client may send now. */
+static void
+kill_connection(
+    const struct memory_channel *channel, amqp_method_number_t method, int code, const char *text)
+{
+	memory_connection_kill(channel->connection, code, text);
+	tell_performed(channel, (struct memory_performed){.method = method, .code = code});
+}
+
 static unsigned
 open_channels(const struct memory_connection *connection)
 {
@@ -716,13 +725,13 @@ open_channel(struct memory_channel *channel)
 	if (channel->state == MEMORY_CHANNEL_CLOSING)
 		return; /* 504, if it were not to ignore all but close-ok */
 	if (channel->state == MEMORY_CHANNEL_OPEN) {
-		memory_connection_kill(channel->connection, AMQP_CHANNEL_ERROR,
+		kill_connection(channel, AMQP_CHANNEL_OPEN_METHOD, AMQP_CHANNEL_ERROR,
 		    "CHANNEL_ERROR - second 'channel.open' seen");
 		return;
 	}
 	if (channel->connection->link != NULL &&
 	    open_channels(channel->connection) >= channel->connection->link->base.channel_max) {
-		memory_connection_kill(channel->connection, AMQP_NOT_ALLOWED,
+		kill_connection(channel, AMQP_CHANNEL_OPEN_METHOD, AMQP_NOT_ALLOWED,
 		    "NOT_ALLOWED - number of channels opened has reached the limit");
 		return;
 	}
@@ -767,10 +776,10 @@ memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, b
 	else if (channel->state == MEMORY_CHANNEL_CLOSING)
 		return;
 	else if (channel->state == MEMORY_CHANNEL_CLOSED)
-		memory_connection_kill(channel->connection, AMQP_CHANNEL_ERROR,
+		kill_connection(channel, frame->method, AMQP_CHANNEL_ERROR,
 		    "CHANNEL_ERROR - expected 'channel.open'");
 	else if (crashes)
-		memory_connection_kill(channel->connection, AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
+		kill_connection(channel, frame->method, AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
 	else if (frame->type != AMQP_FRAME_METHOD)
 		take_content(channel, frame);
 	else
