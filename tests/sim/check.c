@@ -143,7 +143,7 @@ check_dues(struct sim *sim)
 	}
 }
 
-/* Who verifies what is gone with its link does not wait for the deadline, but until that is told. */
+/* Who verifies what is gone with its link does not wait for the deadline. */
 static void
 check_verifies(struct sim *sim)
 {
@@ -151,8 +151,7 @@ check_verifies(struct sim *sim)
 		const struct ask *ask = &sim->book.asks[i];
 
 		if (ask->what == ASK_VERIFY && ask->held && !ask->slotless &&
-		    ask->connection != truth_hold_connection(sim, ask->daemon) &&
-		    timers_next(sim->daemons[ask->daemon].heard) > sim->now)
+		    ask->connection != sim->daemons[ask->daemon].told_connection)
 			check_fail(sim, 3, "request %d of daemon %d waits for a link that is gone",
 			    (int)ask->request, ask->daemon + 1);
 	}
@@ -282,9 +281,8 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 	lock_get_counts(daemon->engine, &counts);
 	if (!lock_quiet(daemon->engine))
 		check_fail(sim, 0, "daemon %d says that it is not quiet", daemon->number + 1);
-	else if (hold_lanes + side_lanes > 0)
-		check_fail(sim, 0,
-		    "daemon %d leaked %zu lanes of the hold link, %zu of the side link",
+	else if (hold_lanes > 0 || side_lanes > sim->plan.letters)
+		check_fail(sim, 0, "daemon %d has %zu lanes of the hold link, %zu of the side link",
 		    daemon->number + 1, hold_lanes, side_lanes);
 	else if (memory_broker_watched(daemon->broker) > 0)
 		check_fail(sim, 5, "daemon %d watches what it does not hold", daemon->number + 1);
