@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_tapped.h"
@@ -155,6 +156,8 @@ take_consume_ok(struct member *member, const amqp_basic_consume_ok_t *ok)
 	if (!member->unanswered || amqp_tapped_consumer(TAG, ok->consumer_tag) != member->consumer)
 		return false;
 	member->unanswered = false;
+	FAULT_IF(NEW_CONSUMER_CANCELLED, member->consumer > 1,
+	    amqp_tapped_cancel(&member->lane, TAG, member->consumer));
 	if (member->consumer > 1)
 		amqp_tapped_cancel(&member->lane, TAG, member->consumer - 1);
 	if (member->asked != member->base.credit)
@@ -200,10 +203,13 @@ static bool
 on_message(void *ctx)
 {
 	struct member *member = ctx;
+	int slot = broker_hint_slot(member->lane.content.correlation_id);
 
+	FAULT(HINT_NOT_ACKED, line_member_tell(&member->base, BROKER_LINE_HINT, slot);
+	      return true;);
+	FAULT(FIRST_IS_ACKED, member->lane.delivery = 1);
 	amqp_tapped_ack(&member->lane, member->lane.delivery);
-	line_member_tell(
-	    &member->base, BROKER_LINE_HINT, broker_hint_slot(member->lane.content.correlation_id));
+	line_member_tell(&member->base, BROKER_LINE_HINT, slot);
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -28,6 +29,7 @@ struct probe {
 	struct broker_probe_done done;
 	size_t count, left;          /* left: places that are not DONE */
 	uint64_t first_tag;          /* 0 = not sent yet */
+	bool hopeless;               /* asked while nothing may be published: never sent */
 	bool given_up;               /* answered at its deadline, its confirms are still to come */
 	char **queues;               /* owned, and each; NULL once sent */
 	enum place *places;          /* owned */
@@ -40,7 +42,7 @@ struct amqp_probes {
 	struct timers *timers;    /* borrowed */
 	struct amqp_lanes *lanes; /* borrowed */
 	int64_t timeout;
-	struct probe_list all; /* owned; the sent ones first, by tag */
+	struct probe_list all; /* owned; the sent ones by tag */
 	unsigned given_up;
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
 	uint64_t last_tag;  /* of the lane */
@@ -114,6 +116,7 @@ open_channel(struct amqp_probes *probes)
 	if (!amqp_tapped_open(&probes->lane, 0))
 		return false;
 	probes->last_tag = 0;
+	FAULT(CONFIRMS_OFF_BY_ONE, probes->last_tag = 1);
 	amqp_tapped_send(&probes->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
 	return true;
 }
@@ -158,7 +161,7 @@ send_waiting(struct amqp_probes *probes)
 	struct probe *probe;
 
 	TAILQ_FOREACH (probe, &probes->all, in_all) {
-		if (probe->first_tag != 0)
+		if (probe->first_tag != 0 || probe->hopeless)
 			continue;
 		if (probes->unconfirmed + probe->count > UNCONFIRMED_MAX || !open_channel(probes))
 			return;
@@ -202,9 +205,7 @@ finish(struct amqp_probes *probes)
 	struct probe *probe, *next;
 
 	TAILQ_FOREACH_SAFE (probe, &probes->all, in_all, next) {
-		if (probe->first_tag == 0)
-			break;
-		if (probe->left > 0)
+		if (probe->first_tag == 0 || probe->left > 0)
 			continue;
 		TAILQ_REMOVE(&probes->all, probe, in_all);
 		TAILQ_INSERT_TAIL(&ready, probe, in_all);
@@ -218,6 +219,8 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 {
 	struct probe *probe;
 
+	FAULT(MULTIPLE_IS_SINGLE, multiple = false);
+	FAULT(NACK_IS_ACK, acked = true);
 	if (tag > probes->last_tag || (tag == 0 && !multiple))
 		return false;
 	if (!multiple) {
@@ -248,6 +251,7 @@ on_message(void *ctx)
 
 	if (tag == 0 || tag > probes->last_tag)
 		return false;
+	FAULT(RETURN_OF_ANOTHER, tag = probes->last_tag);
 	probe = find_tag(probes, tag);
 	if (probe != NULL && probe->places[tag - probe->first_tag] == PLACE_OPEN)
 		probe->places[tag - probe->first_tag] = PLACE_RETURNED;
@@ -342,8 +346,10 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	struct probe *probe = mem_alloc(sizeof(*probe));
 
 	assert(count > 0 && count <= BROKER_PROBE_MAX);
+	FAULT(ALARM_UNHEEDED, hopeless = false);
 	probe->probes = probes;
 	probe->done = done;
+	probe->hopeless = hopeless;
 	probe->count = probe->left = count;
 	probe->places = mem_alloc(count * sizeof(*probe->places));
 	probe->answers = mem_alloc(count * sizeof(*probe->answers));

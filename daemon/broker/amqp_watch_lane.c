@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 /* Unacknowledged deliveries; of more, the oldest is acknowledged early. */
@@ -57,6 +58,7 @@ send_cancel(struct amqp_watch_lane *lane, uint64_t consumer)
 void
 amqp_watch_lane_cancel(struct amqp_watch_lane *lane, uint64_t consumer)
 {
+	FAULT(CANCELLED_TOO_EARLY, send_cancel(lane, consumer); return;);
 	if (consumer == lane->unanswered)
 		lane->unwanted = true;
 	else

@@ -41,6 +41,7 @@ struct memory_performed {
 	/* borrowed; of a publish, its correlation-id; "" = none */
 	const char *correlation_id;
 	bool returned; /* a mandatory publish that found no queue */
+	bool alarmed;  /* a publish of a link that had been told of an alarm */
 	int code;      /* of the error that closed the channel, or the connection; 0 = none */
 };
 
@@ -61,7 +62,7 @@ struct memory_nature {
 	 * As often as delay. Plain: no.
 	 */
 	bool (*silent)(void *ctx);
-	/* Whether a publish on a channel with confirms is nacked. Plain: no. */
+	/* Whether a publish on a channel with confirms is nacked, and not returned. Plain: no. */
 	bool (*nacks)(void *ctx);
 	/* Whether a declare or delete is refused with 403. Called when it is performed. Plain: no. */
 	bool (*refuses)(void *ctx);

@@ -424,10 +424,9 @@ memory_channel_confirm(struct memory_channel *channel)
 
 /* One more was published. It is confirmed alone, or later with those that follow. */
 static void
-confirm(struct memory_channel *channel)
+confirm(struct memory_channel *channel, bool nacked)
 {
 	const struct memory_nature *nature = &world_of(channel)->nature;
-	bool nacked = nature->nacks != NULL && nature->nacks(nature->ctx);
 
 	if (nacked || channel->confirms_not)
 		memory_channel_confirm(channel);
@@ -495,7 +494,9 @@ publish(struct memory_channel *channel)
 {
 	struct memory_world *world = world_of(channel);
 	const struct memory_message *message = &channel->coming->message;
-	bool routed = route(world, message), mandatory = channel->coming->mandatory;
+	const struct memory_nature *nature = &world->nature;
+	bool nacked = channel->confirms && nature->nacks != NULL && nature->nacks(nature->ctx);
+	bool routed = route(world, message), mandatory = channel->coming->mandatory && !nacked;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
 	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
@@ -506,12 +507,13 @@ publish(struct memory_channel *channel)
 	if (!routed && mandatory)
 		send_message(channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
 	if (channel->confirms)
-		confirm(channel);
+		confirm(channel, nacked);
 	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
 				    .queue = message->routing_key,
 				    .body = message->body,
 				    .correlation_id = message->correlation_id,
-				    .returned = !routed && mandatory});
+				    .returned = !routed && mandatory,
+				    .alarmed = channel->alarmed});
 	if (world->alarm)
 		halt(channel->connection);
 	channel->connection->publishes = true;

@@ -214,6 +214,21 @@ check_healed(struct sim *sim)
 /* All is still, and a watch asked for is placed within so long. */
 #define WATCH_TIME (100 * NSEC_PER_MSEC)
 
+/* After these nothing may be watched for a while. */
+#define MAY_BE_UNWATCHED                                                                           \
+	(1U << TROUBLE_REFUSE | 1U << TROUBLE_CLOSE | 1U << TROUBLE_SILENCE |                      \
+	    1U << TROUBLE_CANCEL | 1U << TROUBLE_LOSE_A | 1U << TROUBLE_UNHEARD)
+
+static void
+check_is_watched(struct sim *sim, const struct belief *belief)
+{
+	if (!belief->revoked && sim->now - belief->granted_at > WATCH_TIME &&
+	    (sim->plan.troubles & MAY_BE_UNWATCHED) == 0 &&
+	    memory_world_members(sim->world, queue_a(belief->name, belief->slot)) == 0)
+		check_fail(
+		    sim, 5, "%s is held, and not watched", queue_a(belief->name, belief->slot));
+}
+
 /* Of all that is held and has an A, which is watched unless it is known to be gone. */
 void
 check_watches(struct sim *sim)
@@ -227,6 +242,7 @@ check_watches(struct sim *sim)
 			if (belief->daemon != i || belief->slot == 0)
 				continue;
 			least += !belief->revoked && sim->now - belief->granted_at > WATCH_TIME;
+			check_is_watched(sim, belief);
 			most++;
 		}
 		if (watched < least || watched > most)

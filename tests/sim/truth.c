@@ -426,6 +426,9 @@ truth_performed(void *ctx, const struct memory_performed *what)
 	if (what->code >= AMQP_FRAME_ERROR)
 		check_fail(
 		    sim, 0, "daemon %d sent what ends its link: %d", done.daemon + 1, what->code);
+	if (what->alarmed)
+		check_fail(
+		    sim, 0, "daemon %d publishes, and was told of an alarm", done.daemon + 1);
 	if (what->queue == NULL || is_probe(what))
 		return;
 	if (done.daemon >= 0 && what->connection == truth_hold_connection(sim, done.daemon)) {
