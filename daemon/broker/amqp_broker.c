@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_broker_inside.h"
@@ -168,6 +169,7 @@ on_down(void *ctx, enum broker_link which)
 	amqp->blocked = false;
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	amqp_side_fail(&amqp->over, amqp_keeper_code(amqp->side));
+	FAULT(SIDE_NOT_MADE_ANEW, return );
 	/* Who waits for an answer has got it; who watches goes on watching. */
 	if (amqp_side_stays(&amqp->over))
 		need_side(amqp);

@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -202,6 +203,9 @@ lane_close(struct amqp_lanes *lanes, struct lane *lane)
 
 	lane_set_state(lane, LANE_CLOSING);
 	amqp_link_send(lanes->link, lane->channel, AMQP_CHANNEL_CLOSE_METHOD, &close);
+	FAULT_IF(NUMBER_REUSED_EARLY, lane->tap == NULL,
+		 amqp_numbers_give_back(&lanes->numbers, lane->channel);
+		 lane_free(lanes, lane));
 }
 
 /* ---- requests ---- */
@@ -279,16 +283,11 @@ amqp_lanes_request(struct amqp_lanes *lanes, uint64_t id, enum amqp_request what
 		request_send(lanes, lane, request, queue);
 }
 
-static struct request *
-request_shift(struct amqp_lanes *lanes, struct lane *lane)
+static void
+request_remove(struct amqp_lanes *lanes, struct lane *lane, struct request *request)
 {
-	struct request *request = TAILQ_FIRST(&lane->requests);
-
-	if (request != NULL) {
-		TAILQ_REMOVE(&lane->requests, request, in_lane);
-		TAILQ_REMOVE(&lanes->in_order, request, in_order);
-	}
-	return request;
+	TAILQ_REMOVE(&lane->requests, request, in_lane);
+	TAILQ_REMOVE(&lanes->in_order, request, in_order);
 }
 
 /* Lanes that wait for a number, in the order in which they were taken. */
@@ -417,12 +416,17 @@ lane_bury(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close_
 
 	lane_set_state(lane, LANE_GONE);
 	if (request != NULL && amqp_request_is_refused_by(request->what, close)) {
-		(void)request_shift(lanes, lane);
+		request_remove(lanes, lane, request);
 		request_answer(lanes, request, amqp_request_refusal(request->what, code, text),
 		    false, code, text);
 	}
-	while ((request = request_shift(lanes, lane)) != NULL)
-		request_answer(lanes, request, BROKER_SKIPPED, false, 0, "");
+	while ((request = TAILQ_FIRST(&lane->requests)) != NULL) {
+		enum broker_answer answer = BROKER_SKIPPED;
+
+		FAULT(SKIPPED_IS_DONE, answer = BROKER_OK);
+		request_remove(lanes, lane, request);
+		request_answer(lanes, request, answer, false, 0, "");
+	}
 	lane_forget_id(lanes, lane);
 	if (!lane->put && !lanes->silent)
 		lanes->config.closed(lanes->config.ctx, id, code, text);
@@ -485,6 +489,7 @@ take_method(struct amqp_lanes *lanes, struct lane *lane, const struct amqp_frame
 {
 	struct request *request = TAILQ_FIRST(&lane->requests);
 
+	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&lane->requests, requests));
 	if (frame->method == AMQP_CHANNEL_CLOSE_METHOD) {
 		take_close(lanes, lane, frame->fields);
 		return true;
@@ -504,7 +509,7 @@ take_method(struct amqp_lanes *lanes, struct lane *lane, const struct amqp_frame
 		return lane->tap->frame(lane->tap->ctx, frame);
 	if (request == NULL || !amqp_request_is_done_by(request->what, frame->method))
 		return false;
-	(void)request_shift(lanes, lane);
+	request_remove(lanes, lane, request);
 	request_answer(lanes, request, BROKER_OK, true, 0, "");
 	return true;
 }
@@ -580,6 +585,7 @@ amqp_lanes_fail(struct amqp_lanes *lanes)
 	forget_lanes(lanes);
 	while ((request = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, request, in_order);
+		FAULT(LOST_UNANSWERED, free(request->queue); free(request); continue);
 		request_answer(lanes, request, BROKER_UNKNOWN, false, 0, "");
 	}
 }

@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -419,6 +420,8 @@ placed(void *ctx, uint64_t consumer)
 
 	if (member != NULL) {
 		/* The old consumer goes after the new one came, lest the line does. */
+		FAULT_IF(NEW_CONSUMER_CANCELLED, member->consumer != 0,
+		    amqp_consumers_cancel(member->channel, consumer));
 		if (member->consumer != 0) {
 			amqp_consumers_cancel(member->channel, member->consumer);
 			HASH_DELETE(by_consumer, lines->by_consumer, member);
@@ -461,13 +464,16 @@ message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 	struct amqp_lines *lines = ctx;
 	struct amqp_tapped *tapped = &channel->tapped;
 	const struct member *member = find_consumer(lines, consumer);
+	int slot = broker_hint_slot(tapped->content.correlation_id);
 
 	if (member == NULL) {
 		amqp_tapped_reject(tapped, tapped->delivery);
 		return;
 	}
+	FAULT(HINT_NOT_ACKED, member_tell(member, BROKER_LINE_HINT, slot); return;);
+	FAULT(FIRST_IS_ACKED, tapped->delivery = 1);
 	amqp_tapped_ack(tapped, tapped->delivery);
-	member_tell(member, BROKER_LINE_HINT, broker_hint_slot(tapped->content.correlation_id));
+	member_tell(member, BROKER_LINE_HINT, slot);
 }
 
 /* All of its members are out. */

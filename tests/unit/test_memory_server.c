@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/timers.h"
+#include "daemon/broker/amqp_broker.h"
 #include "daemon/memory/memory.h"
 #include "tests/unit/unit.h"
 
@@ -307,6 +308,36 @@ START_TEST(a_probe_that_is_never_confirmed_holds_up_no_other)
 }
 END_TEST
 
+/* Asks for one more probe when it hears of the first. */
+static void
+probe_again(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	static const char *const queues[] = {"a"};
+
+	on_probe(ctx, id, answers, count);
+	broker_probe(ctx, queues, 1, (struct broker_probe_done){.fn = on_probe, .ctx = ctx});
+}
+
+START_TEST(what_is_asked_during_an_alarm_is_not_published_when_a_confirm_comes)
+{
+	const char *const queues[] = {"a"};
+	struct amqp_counts before, after;
+
+	broker_probe(one, queues, 1, (struct broker_probe_done){.fn = on_probe, .ctx = one});
+	pass(10 * MSEC);
+	ck_saw("side:up p=absent");
+	memory_world_block(world, true);
+	broker_probe(one, queues, 1, (struct broker_probe_done){.fn = probe_again, .ctx = one});
+	amqp_broker_get_counts(one, BROKER_SIDE, &before);
+	pass(10 * MSEC);
+	ck_saw("p=absent p=unknown");
+	amqp_broker_get_counts(one, BROKER_SIDE, &after);
+	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
+	memory_world_block(world, false);
+	pass(10 * MSEC);
+}
+END_TEST
+
 START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
 {
 	uint64_t lane = broker_lane_take(one, BROKER_HOLD);
@@ -489,6 +520,7 @@ memory_server_suite(void)
 	tcase_add_test(tcase, what_a_link_had_is_gone_when_its_death_is_noticed);
 	tcase_add_test(tcase, probes_by_confirms_that_come_together);
 	tcase_add_test(tcase, a_probe_that_is_never_confirmed_holds_up_no_other);
+	tcase_add_test(tcase, what_is_asked_during_an_alarm_is_not_published_when_a_confirm_comes);
 	tcase_add_test(tcase, what_is_ignored_behind_a_failure_cannot_be_silent);
 	tcase_add_test(tcase, each_link_has_its_own_number_of_channels);
 	tcase_add_test(tcase, a_watch_hears_of_the_deletion);
