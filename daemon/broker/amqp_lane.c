@@ -204,7 +204,7 @@ lane_close(struct amqp_lanes *lanes, struct lane *lane)
 	lane_set_state(lane, LANE_CLOSING);
 	amqp_link_send(lanes->link, lane->channel, AMQP_CHANNEL_CLOSE_METHOD, &close);
 	FAULT_IF(NUMBER_REUSED_EARLY, lane->tap == NULL,
-		 amqp_numbers_give_back(&lanes->numbers, lane->channel);
+		 numbers_give_back(&lanes->numbers, lane->channel);
 		 lane_free(lanes, lane));
 }
 
