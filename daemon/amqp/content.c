@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 void
@@ -58,6 +59,9 @@ keep_body(struct amqp_content *content, amqp_bytes_t body)
 {
 	size_t room = 0;
 
+	FAULT_IF(BODY_WRITTEN_OVER, content->body != NULL,
+		 memmove(content->body, body.bytes, body.len < content->body_max ? body.len : 0);
+		 content->arrived += body.len; return;);
 	if (content->arrived < content->body_max)
 		room = content->body_max - (size_t)content->arrived;
 	if (room > body.len)

@@ -43,12 +43,3 @@ amqp_settings_done(struct amqp_settings *copy)
 	free((struct amqp_host *)copy->hosts);
 	free((char *)copy->name);
 }
-
-bool
-amqp_settings_want_tls(const struct amqp_settings *settings)
-{
-	for (size_t i = 0; i < settings->host_count; i++)
-		if (settings->hosts[i].tls)
-			return true;
-	return false;
-}

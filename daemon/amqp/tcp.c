@@ -427,6 +427,15 @@ dial_free(void *ctx)
 	free(dial);
 }
 
+static bool
+any_wants_tls(const struct amqp_settings *settings)
+{
+	for (size_t i = 0; i < settings->host_count; i++)
+		if (settings->hosts[i].tls)
+			return true;
+	return false;
+}
+
 bool
 amqp_tcp_dialer(struct event_base *base, const struct amqp_settings *settings,
     struct amqp_dialer *ret, char **ret_error)
@@ -434,7 +443,7 @@ amqp_tcp_dialer(struct event_base *base, const struct amqp_settings *settings,
 	struct dial *dial;
 	SSL_CTX *tls = NULL;
 
-	if (amqp_settings_want_tls(settings)) {
+	if (any_wants_tls(settings)) {
 		tls = amqp_tls_new(
 		    settings->tls_ca, settings->tls_cert, settings->tls_key, ret_error);
 		if (tls == NULL)

@@ -129,7 +129,26 @@
 	X(STARVED_NOT_WOKEN, "a waiter that lacks a channel not served when one is free")          \
 	X(STARVED_KEEPS_HINT, "a hint kept though there is no channel for it")                     \
 	X(FLIGHT_UNCOUNTED, "an answer to a claim after which the user's next one is not sent")    \
-	X(UNSENT_IS_LOST, "a claim given up before it was sent that keeps its slot reserved")
+	X(UNSENT_IS_LOST, "a claim given up before it was sent that keeps its slot reserved")      \
+	X(CONFIRMS_OFF_BY_ONE, "confirms matched to the publish before")                           \
+	X(MULTIPLE_IS_SINGLE, "an ack of many publishes taken for one's")                          \
+	X(NACK_IS_ACK, "a nacked publish taken as confirmed")                                      \
+	X(RETURN_OF_ANOTHER, "a returned publish taken for the last one that was sent")            \
+	X(ALARM_UNHEEDED, "a connection that is blocked by an alarm, and publishes")               \
+	X(HINT_NOT_ACKED, "a delivered hint that is not acknowledged")                             \
+	X(FIRST_IS_ACKED, "the first hint acknowledged in place of the one that came")             \
+	X(NEW_CONSUMER_CANCELLED, "a new consumer of a line cancelled with the old one")           \
+	X(NUMBER_REUSED_EARLY, "a channel's number used again before close-ok")                    \
+	X(LAST_IS_ANSWERED, "an answer taken for that of the last request of its channel")         \
+	X(SKIPPED_IS_DONE, "requests behind the one that closed their channel taken as done")      \
+	X(LOST_UNANSWERED, "requests that nobody answers when their link dies")                    \
+	X(CANCEL_OF_ANOTHER, "a basic.cancel taken for another consumer's")                        \
+	X(WATCHES_THOUGHT_PLACED, "watches that are not placed again when the side link is back")  \
+	X(CANCELLED_TOO_EARLY, "a consumer cancelled before its consume-ok")                       \
+	X(BODY_WRITTEN_OVER, "of a body in several frames the last one alone kept")                \
+	X(FIRST_NAME_LEAVES, "other names than the one that leaves taken out of the directory")    \
+	X(SIDE_NOT_MADE_ANEW, "a side link not made anew for those who wait in line")              \
+	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,
 enum fault { FAULTS(FAULT_ENUMERATOR) FAULT_NONE };

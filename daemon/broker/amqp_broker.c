@@ -5,11 +5,16 @@
 #include <string.h>
 
 #include "daemon/amqp/settings.h"
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/amqp_broker_inside.h"
+#include "daemon/broker/count.h"
 #include "daemon/broker/directory.h"
+#include "daemon/broker/hint.h"
 #include "daemon/broker/keeper.h"
+#include "daemon/broker/letters.h"
+#include "daemon/broker/line.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/watch.h"
 
@@ -35,8 +40,8 @@ side_in_use(const struct amqp_broker *amqp)
 }
 
 /* Both links go to one host at a time: it follows the hold link. */
-void
-amqp_broker_need_side(struct amqp_broker *amqp)
+static void
+need_side(struct amqp_broker *amqp)
 {
 	if (amqp->stopped)
 		return;
@@ -112,7 +117,7 @@ hold_up(struct amqp_broker *amqp)
 	if (amqp_keeper_host(amqp->side) != amqp_keeper_host(amqp->hold))
 		amqp_keeper_drop(amqp->side, "the hold link goes to another host now");
 	if (side_in_use(amqp))
-		amqp_broker_need_side(amqp);
+		need_side(amqp);
 }
 
 /* By a certificate, the broker alone knows. */
@@ -149,7 +154,7 @@ hold_down(struct amqp_broker *amqp)
 		return;
 	amqp_keeper_drop(amqp->side, "the hold link is down");
 	if (side_in_use(amqp))
-		amqp_broker_need_side(amqp);
+		need_side(amqp);
 }
 
 static void
@@ -164,9 +169,10 @@ on_down(void *ctx, enum broker_link which)
 	amqp->blocked = false;
 	timers_cancel(amqp->timers, &amqp->side_idle);
 	amqp_side_fail(&amqp->over, amqp_keeper_code(amqp->side));
+	FAULT(SIDE_NOT_MADE_ANEW, return );
 	/* Who waits for an answer has got it; who watches goes on watching. */
 	if (amqp_side_stays(&amqp->over))
-		amqp_broker_need_side(amqp);
+		need_side(amqp);
 }
 
 static void
@@ -307,7 +313,7 @@ amqp_lane_take(struct broker *broker, enum broker_link link)
 	uint64_t lane = amqp_lanes_take(amqp_keeper_lanes(keeper_of(amqp, link)));
 
 	if (link == BROKER_SIDE)
-		amqp_broker_need_side(amqp);
+		need_side(amqp);
 	return lane;
 }
 
@@ -371,7 +377,7 @@ amqp_probe(
 	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_probes_ask(amqp->over.probes, queues, count, amqp->blocked, done);
-	amqp_broker_need_side(amqp);
+	need_side(amqp);
 }
 
 static void
@@ -380,7 +386,7 @@ amqp_read_directory(struct broker *broker, const char *queue, struct broker_name
 	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_directory_read(amqp->over.directory, queue, done);
-	amqp_broker_need_side(amqp);
+	need_side(amqp);
 }
 
 static void
@@ -390,7 +396,7 @@ amqp_enter_directory(
 	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_directory_enter(amqp->over.directory, queue, name, amqp->blocked, done);
-	amqp_broker_need_side(amqp);
+	need_side(amqp);
 }
 
 static void
@@ -400,7 +406,7 @@ amqp_leave_directory(
 	struct amqp_broker *amqp = amqp_of(broker);
 
 	amqp_directory_leave(amqp->over.directory, queue, name, done);
-	amqp_broker_need_side(amqp);
+	need_side(amqp);
 }
 
 static void
@@ -420,7 +426,7 @@ amqp_watch(struct broker *broker, const char *queue)
 	if (amqp->stopped)
 		return;
 	amqp_watches_add(amqp->over.watches, queue);
-	amqp_broker_need_side(amqp);
+	need_side(amqp);
 }
 
 static void
@@ -430,6 +436,92 @@ amqp_unwatch(struct broker *broker, const char *queue)
 
 	amqp->side_used = amqp_now(amqp);
 	amqp_watches_remove(amqp->over.watches, queue);
+}
+
+static void
+amqp_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_lines_join(amqp->over.lines, queue, priority, credit);
+	need_side(amqp);
+}
+
+static void
+amqp_line_leave(struct broker *broker, const char *queue, int priority)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	amqp->side_used = amqp_now(amqp);
+	amqp_lines_leave(amqp->over.lines, queue, priority);
+}
+
+static void
+amqp_line_wake(struct broker *broker, const char *queue, int slot)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_hints_send(amqp->over.hints, queue, slot);
+	need_side(amqp);
+}
+
+static void
+amqp_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_counters_ask(amqp->over.counters, queue, done);
+	need_side(amqp);
+}
+
+static void
+amqp_inbox_open(struct broker *broker)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp_letters_open(amqp->over.letters);
+	need_side(amqp);
+}
+
+static void
+amqp_inbox_close(struct broker *broker)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	if (amqp->stopped)
+		return;
+	amqp->side_used = amqp_now(amqp);
+	amqp_letters_close(amqp->over.letters);
+}
+
+static uint64_t
+amqp_ask(struct broker *broker, const char *text, size_t len)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+	uint64_t number;
+
+	if (amqp->stopped)
+		return 0;
+	number = amqp_letters_ask(amqp->over.letters, text, len);
+	need_side(amqp);
+	return number;
+}
+
+static void
+amqp_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len)
+{
+	struct amqp_broker *amqp = amqp_of(broker);
+
+	if (!amqp->stopped)
+		amqp_letters_reply(amqp->over.letters, from, text, len);
 }
 
 static const struct broker_ops amqp_ops = {
@@ -452,14 +544,14 @@ static const struct broker_ops amqp_ops = {
     .reset = amqp_reset,
     .watch = amqp_watch,
     .unwatch = amqp_unwatch,
-    .line_join = amqp_broker_line_join,
-    .line_leave = amqp_broker_line_leave,
-    .line_wake = amqp_broker_line_wake,
-    .line_count = amqp_broker_line_count,
-    .inbox_open = amqp_broker_inbox_open,
-    .inbox_close = amqp_broker_inbox_close,
-    .ask = amqp_broker_ask,
-    .reply_to = amqp_broker_reply_to,
+    .line_join = amqp_line_join,
+    .line_leave = amqp_line_leave,
+    .line_wake = amqp_line_wake,
+    .line_count = amqp_line_count,
+    .inbox_open = amqp_inbox_open,
+    .inbox_close = amqp_inbox_close,
+    .ask = amqp_ask,
+    .reply_to = amqp_reply_to,
 };
 
 /* ---- life ---- */

@@ -1,6 +1,5 @@
 /*
- * The inside of amqp_broker, shared by its files: the links' life with most of the seam's operations, and
- * wait lines and letters.
+ * The inside of amqp_broker: of that file, and of the server in memory, which tests ask what its clients do.
  */
 #ifndef BROKER_AMQP_BROKER_INSIDE_H
 #define BROKER_AMQP_BROKER_INSIDE_H
@@ -41,19 +40,5 @@ amqp_now(const struct amqp_broker *amqp)
 {
 	return clock_now(timers_clock(amqp->timers));
 }
-
-/* The side link is used now: it is brought up, or kept up for a while. */
-void amqp_broker_need_side(struct amqp_broker *amqp);
-
-/* The seam's operations on wait lines, and with letters. (amqp_broker_post.c) */
-void amqp_broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit);
-void amqp_broker_line_leave(struct broker *broker, const char *queue, int priority);
-void amqp_broker_line_wake(struct broker *broker, const char *queue, int slot);
-void amqp_broker_line_count(
-    struct broker *broker, const char *queue, struct broker_count_done done);
-void amqp_broker_inbox_open(struct broker *broker);
-void amqp_broker_inbox_close(struct broker *broker);
-uint64_t amqp_broker_ask(struct broker *broker, const char *text, size_t len);
-void amqp_broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len);
 
 #endif

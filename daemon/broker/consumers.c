@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
 /* Unacknowledged deliveries; of more, the oldest is acknowledged early. */
@@ -70,6 +71,7 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer)
 void
 amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer)
 {
+	FAULT(CANCELLED_TOO_EARLY, send_cancel(channel, consumer); return;);
 	if (consumer == channel->unanswered)
 		channel->unwanted = true;
 	else

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 #include "daemon/broker/name_list.h"
@@ -267,6 +268,7 @@ find(struct job *job, const char *name)
 			    mem_grow(job->to_remove, job->remove_room, sizeof(*job->to_remove));
 		}
 		job->to_remove[job->found.count] = job->lane.delivery;
+		FAULT(FIRST_NAME_LEAVES, job->to_remove[job->found.count] = job->found.count + 1);
 	}
 	name_list_add(&job->found, name);
 }

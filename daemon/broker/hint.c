@@ -2,10 +2,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/owed_hints.h"
+#include "daemon/base/queue.h"
 #include "daemon/broker/tapped.h"
 
 /* BROKER_HINT_TTL, in ms */
@@ -14,9 +17,18 @@ _Static_assert(BROKER_HINT_TTL == 2000 * INT64_C(1000000), "as EXPIRATION says")
 /* After the broker refused one: its channel is closed by each. */
 #define MUTE (30 * NSEC_PER_SEC)
 
+/* Could not be sent yet: each queue and slot once, in the order in which they were first owed. */
+struct owed_hint {
+	char *key; /* owned; "SLOT QUEUE" */
+	int slot;
+	TAILQ_ENTRY(owed_hint) entry;
+	UT_hash_handle hh;
+};
+
 struct amqp_hints {
 	struct amqp_hints_config config;
-	struct owed_hints *owed; /* owned */
+	struct owed_hint *owed;          /* owned; by key */
+	TAILQ_HEAD(, owed_hint) in_turn; /* the same */
 	struct amqp_tapped lane;
 	char returned_from[UINT8_MAX + 1]; /* its queue */
 	int64_t mute_until;                /* clock time; nothing is sent before */
@@ -29,6 +41,44 @@ static int64_t
 now(const struct amqp_hints *hints)
 {
 	return clock_now(timers_clock(hints->config.timers));
+}
+
+/* ---- what is owed ---- */
+
+static void
+hint_free(struct amqp_hints *hints, struct owed_hint *hint)
+{
+	HASH_DEL(hints->owed, hint);
+	TAILQ_REMOVE(&hints->in_turn, hint, entry);
+	free(hint->key);
+	free(hint);
+}
+
+static void
+hint_add(struct amqp_hints *hints, const char *queue, int slot)
+{
+	char *key = mem_printf("%d %s", slot, queue);
+	struct owed_hint *hint;
+
+	HASH_FIND_STR(hints->owed, key, hint);
+	if (hint != NULL) {
+		free(key);
+		return;
+	}
+	if (HASH_COUNT(hints->owed) >= BROKER_OWED_MAX)
+		hint_free(hints, TAILQ_FIRST(&hints->in_turn));
+	hint = mem_alloc(sizeof(*hint));
+	hint->key = key;
+	hint->slot = slot;
+	HASH_ADD_KEYPTR(hh, hints->owed, hint->key, strlen(hint->key), hint);
+	TAILQ_INSERT_TAIL(&hints->in_turn, hint, entry);
+}
+
+static void
+forget_all(struct amqp_hints *hints)
+{
+	while (!TAILQ_EMPTY(&hints->in_turn))
+		hint_free(hints, TAILQ_FIRST(&hints->in_turn));
 }
 
 /* ---- sending ---- */
@@ -62,18 +112,14 @@ can_send(const struct amqp_hints *hints)
 static void
 pay(struct amqp_hints *hints)
 {
-	char *queue;
-	int slot;
+	struct owed_hint *hint;
 
-	if (now(hints) < hints->mute_until) {
-		owed_hints_clear(hints->owed);
-		return;
-	}
-	while (owed_hints_count(hints->owed) > 0 && can_send(hints) &&
+	if (now(hints) < hints->mute_until)
+		forget_all(hints);
+	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && can_send(hints) &&
 	       (hints->lane.channel != 0 || amqp_tapped_open(&hints->lane, 0))) {
-		queue = owed_hints_take(hints->owed, &slot);
-		publish(hints, queue, slot);
-		free(queue);
+		publish(hints, strchr(hint->key, ' ') + 1, hint->slot);
+		hint_free(hints, hint);
 	}
 }
 
@@ -128,14 +174,14 @@ on_closed(void *ctx, int code, const char *text)
 void
 amqp_hints_send(struct amqp_hints *hints, const char *queue, int slot)
 {
-	owed_hints_add(hints->owed, queue, slot);
+	hint_add(hints, queue, slot);
 	pay(hints);
 }
 
 bool
 amqp_hints_any(const struct amqp_hints *hints)
 {
-	return owed_hints_count(hints->owed) > 0;
+	return hints->owed != NULL;
 }
 
 void
@@ -170,7 +216,7 @@ amqp_hints_new(const struct amqp_hints_config *config)
 	struct amqp_hints *hints = mem_alloc(sizeof(*hints));
 
 	hints->config = *config;
-	hints->owed = owed_hints_new();
+	TAILQ_INIT(&hints->in_turn);
 	amqp_tapped_init(&hints->lane, config->lanes, &events, hints);
 	return hints;
 }
@@ -188,6 +234,6 @@ amqp_hints_free(struct amqp_hints *hints)
 		return;
 	amqp_hints_silence(hints);
 	amqp_hints_fail(hints);
-	owed_hints_free(hints->owed);
+	forget_all(hints);
 	free(hints);
 }

@@ -6,10 +6,10 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/numbers.h"
 
 enum lane_state {
 	LANE_WAITING, /* no channel number yet: the link is not up, or has none free (side link) */
@@ -42,6 +42,18 @@ struct lane {
 };
 TAILQ_HEAD(lane_list, lane);
 
+/*
+ * The channel numbers of one link. Low ones are used again and again, so that the broker and the table stay
+ * small.
+ */
+struct numbers {
+	unsigned max; /* highest number; 0 = there is no link */
+	unsigned used, next;
+	struct lane **user_of; /* owned; [max + 1]; NULL = free */
+	uint16_t *free_again;  /* owned; stack of numbers that were used before */
+	unsigned free_count;
+};
+
 struct amqp_lanes {
 	struct amqp_lanes_config config;
 	struct amqp_link *link; /* borrowed; NULL = not up */
@@ -52,10 +64,10 @@ struct amqp_lanes {
 	struct requests in_order; /* every unanswered one, in order of sending */
 	struct requests orphans;  /* asked of lanes that are gone: answered by the timer */
 	struct timer orphan_timer;
-	uint64_t serial;             /* of the last lane id made */
-	uint64_t dead_serial;        /* ids up to this one are of links that died */
-	struct amqp_numbers numbers; /* of the link; their users are lanes */
-	unsigned limit;              /* learned from a 530; 0 = none */
+	uint64_t serial;        /* of the last lane id made */
+	uint64_t dead_serial;   /* ids up to this one are of links that died */
+	struct numbers numbers; /* of the link */
+	unsigned limit;         /* learned from a 530; 0 = none */
 	bool silent;
 };
 
@@ -71,6 +83,57 @@ static int64_t
 now(const struct amqp_lanes *lanes)
 {
 	return clock_now(timers_clock(lanes->config.timers));
+}
+
+/* ---- numbers ---- */
+
+static void
+numbers_init(struct numbers *numbers, unsigned max)
+{
+	assert(max > 0 && max <= UINT16_MAX);
+	*numbers = (struct numbers){
+	    .max = max,
+	    .user_of = mem_alloc((max + (size_t)1) * sizeof(*numbers->user_of)),
+	    .free_again = mem_alloc(max * sizeof(*numbers->free_again)),
+	};
+}
+
+static void
+numbers_done(struct numbers *numbers)
+{
+	free(numbers->user_of);
+	free(numbers->free_again);
+	*numbers = (struct numbers){0};
+}
+
+static uint16_t
+numbers_take(struct numbers *numbers, struct lane *lane)
+{
+	uint16_t number;
+
+	assert(numbers->used < numbers->max);
+	/* Channel 0 is the connection's own. */
+	number = numbers->free_count > 0 ? numbers->free_again[--numbers->free_count]
+					 : (uint16_t)++numbers->next;
+	assert(numbers->user_of[number] == NULL);
+	numbers->user_of[number] = lane;
+	numbers->used++;
+	return number;
+}
+
+static void
+numbers_give_back(struct numbers *numbers, uint16_t number)
+{
+	assert(numbers->user_of[number] != NULL);
+	numbers->user_of[number] = NULL;
+	numbers->free_again[numbers->free_count++] = number;
+	numbers->used--;
+}
+
+static struct lane *
+numbers_user(const struct numbers *numbers, uint16_t number)
+{
+	return number <= numbers->max && numbers->max > 0 ? numbers->user_of[number] : NULL;
 }
 
 static bool
@@ -90,7 +153,7 @@ lane_new(struct amqp_lanes *lanes)
 	TAILQ_INIT(&lane->requests);
 	TAILQ_INSERT_TAIL(&lanes->all, lane, in_all);
 	if (number_left(lanes)) {
-		lane->channel = amqp_numbers_take(&lanes->numbers, lane);
+		lane->channel = numbers_take(&lanes->numbers, lane);
 		lane_set_state(lane, LANE_FRESH);
 	}
 	return lane;
@@ -140,6 +203,9 @@ lane_close(struct amqp_lanes *lanes, struct lane *lane)
 
 	lane_set_state(lane, LANE_CLOSING);
 	amqp_link_send(lanes->link, lane->channel, AMQP_CHANNEL_CLOSE_METHOD, &close);
+	FAULT_IF(NUMBER_REUSED_EARLY, lane->tap == NULL,
+		 numbers_give_back(&lanes->numbers, lane->channel);
+		 lane_free(lanes, lane));
 }
 
 /* ---- requests ---- */
@@ -217,16 +283,11 @@ amqp_lanes_request(struct amqp_lanes *lanes, uint64_t id, enum amqp_request what
 		request_send(lanes, lane, request, queue);
 }
 
-static struct request *
-request_shift(struct amqp_lanes *lanes, struct lane *lane)
+static void
+request_remove(struct amqp_lanes *lanes, struct lane *lane, struct request *request)
 {
-	struct request *request = TAILQ_FIRST(&lane->requests);
-
-	if (request != NULL) {
-		TAILQ_REMOVE(&lane->requests, request, in_lane);
-		TAILQ_REMOVE(&lanes->in_order, request, in_order);
-	}
-	return request;
+	TAILQ_REMOVE(&lane->requests, request, in_lane);
+	TAILQ_REMOVE(&lanes->in_order, request, in_order);
 }
 
 /* Lanes that wait for a number, in the order in which they were taken. */
@@ -241,7 +302,7 @@ waiting_go(struct amqp_lanes *lanes)
 			return;
 		if (lane->state != LANE_WAITING)
 			continue;
-		lane->channel = amqp_numbers_take(&lanes->numbers, lane);
+		lane->channel = numbers_take(&lanes->numbers, lane);
 		lane_set_state(lane, LANE_FRESH);
 		TAILQ_FOREACH (request, &lane->requests, in_lane) {
 			request_send(lanes, lane, request, request->queue);
@@ -291,7 +352,7 @@ amqp_lanes_put(struct amqp_lanes *lanes, uint64_t id)
 		lane_free(lanes, lane);
 		break;
 	case LANE_FRESH:
-		amqp_numbers_give_back(&lanes->numbers, lane->channel);
+		numbers_give_back(&lanes->numbers, lane->channel);
 		lane_free(lanes, lane);
 		waiting_go(lanes);
 		break;
@@ -326,7 +387,7 @@ amqp_lanes_tap(struct amqp_lanes *lanes, const struct amqp_tap *tap)
 void
 amqp_lanes_untap(struct amqp_lanes *lanes, uint16_t channel)
 {
-	struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+	struct lane *lane = numbers_user(&lanes->numbers, channel);
 
 	assert(lane != NULL && lane->tap != NULL);
 	lane->tap = NULL;
@@ -336,7 +397,7 @@ amqp_lanes_untap(struct amqp_lanes *lanes, uint16_t channel)
 void
 amqp_lanes_close_tap(struct amqp_lanes *lanes, uint16_t channel)
 {
-	struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+	struct lane *lane = numbers_user(&lanes->numbers, channel);
 
 	assert(lane != NULL && lane->tap != NULL);
 	lane_close(lanes, lane);
@@ -355,12 +416,17 @@ lane_bury(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close_
 
 	lane_set_state(lane, LANE_GONE);
 	if (request != NULL && amqp_request_is_refused_by(request->what, close)) {
-		(void)request_shift(lanes, lane);
+		request_remove(lanes, lane, request);
 		request_answer(lanes, request, amqp_request_refusal(request->what, code, text),
 		    false, code, text);
 	}
-	while ((request = request_shift(lanes, lane)) != NULL)
-		request_answer(lanes, request, BROKER_SKIPPED, false, 0, "");
+	while ((request = TAILQ_FIRST(&lane->requests)) != NULL) {
+		enum broker_answer answer = BROKER_SKIPPED;
+
+		FAULT(SKIPPED_IS_DONE, answer = BROKER_OK);
+		request_remove(lanes, lane, request);
+		request_answer(lanes, request, answer, false, 0, "");
+	}
 	lane_forget_id(lanes, lane);
 	if (!lane->put && !lanes->silent)
 		lanes->config.closed(lanes->config.ctx, id, code, text);
@@ -393,7 +459,7 @@ take_close(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close
 		return;
 	}
 	lanes->config.counts->lanes_closed_by_broker++;
-	amqp_numbers_give_back(&lanes->numbers, lane->channel);
+	numbers_give_back(&lanes->numbers, lane->channel);
 	if (lane->id != 0) {
 		lane_bury(lanes, lane, close);
 	} else if (tap != NULL) {
@@ -412,7 +478,7 @@ take_close_ok(struct amqp_lanes *lanes, struct lane *lane)
 {
 	const struct amqp_tap *tap = lane->tap;
 
-	amqp_numbers_give_back(&lanes->numbers, lane->channel);
+	numbers_give_back(&lanes->numbers, lane->channel);
 	lane_free(lanes, lane);
 	tap_closed(tap, 0, amqp_empty_bytes);
 	waiting_go(lanes);
@@ -423,6 +489,7 @@ take_method(struct amqp_lanes *lanes, struct lane *lane, const struct amqp_frame
 {
 	struct request *request = TAILQ_FIRST(&lane->requests);
 
+	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&lane->requests, requests));
 	if (frame->method == AMQP_CHANNEL_CLOSE_METHOD) {
 		take_close(lanes, lane, frame->fields);
 		return true;
@@ -442,7 +509,7 @@ take_method(struct amqp_lanes *lanes, struct lane *lane, const struct amqp_frame
 		return lane->tap->frame(lane->tap->ctx, frame);
 	if (request == NULL || !amqp_request_is_done_by(request->what, frame->method))
 		return false;
-	(void)request_shift(lanes, lane);
+	request_remove(lanes, lane, request);
 	request_answer(lanes, request, BROKER_OK, true, 0, "");
 	return true;
 }
@@ -460,7 +527,7 @@ take_content(struct lane *lane, const struct amqp_frame *frame)
 void
 amqp_lanes_frame(struct amqp_lanes *lanes, const struct amqp_frame *frame)
 {
-	struct lane *lane = amqp_numbers_user(&lanes->numbers, frame->channel);
+	struct lane *lane = numbers_user(&lanes->numbers, frame->channel);
 
 	if (lane == NULL || lane->state == LANE_FRESH) {
 		amqp_link_fail(
@@ -483,7 +550,7 @@ amqp_lanes_attach(struct amqp_lanes *lanes, struct amqp_link *link)
 {
 	assert(lanes->link == NULL);
 	lanes->link = link;
-	amqp_numbers_init(&lanes->numbers, link->channel_max);
+	numbers_init(&lanes->numbers, link->channel_max);
 	waiting_go(lanes);
 }
 
@@ -505,7 +572,7 @@ forget_lanes(struct amqp_lanes *lanes)
 	TAILQ_INIT(&lanes->idle);
 	lanes->idle_count = 0;
 	lanes->dead_serial = lanes->serial;
-	amqp_numbers_done(&lanes->numbers);
+	numbers_done(&lanes->numbers);
 }
 
 void
@@ -518,6 +585,7 @@ amqp_lanes_fail(struct amqp_lanes *lanes)
 	forget_lanes(lanes);
 	while ((request = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, request, in_order);
+		FAULT(LOST_UNANSWERED, free(request->queue); free(request); continue);
 		request_answer(lanes, request, BROKER_UNKNOWN, false, 0, "");
 	}
 }
@@ -605,7 +673,7 @@ amqp_lanes_channel(const struct amqp_lanes *lanes, uint64_t id)
 uint64_t
 amqp_lanes_on_channel(const struct amqp_lanes *lanes, uint16_t channel)
 {
-	const struct lane *lane = amqp_numbers_user(&lanes->numbers, channel);
+	const struct lane *lane = numbers_user(&lanes->numbers, channel);
 
 	return lane != NULL ? lane->id : 0;
 }

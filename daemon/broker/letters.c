@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -292,6 +293,7 @@ tell(struct amqp_letters *letters, struct broker_letter *letter)
 			letters->config.asked(letters->config.ctx, letter);
 	} else {
 		letter->asked = broker_number(content->correlation_id);
+		FAULT(REPLY_TO_LAST, letter->asked++);
 		if (letter->asked > 0 && letter->asked <= letters->last_question)
 			letters->config.replied(letters->config.ctx, letter);
 	}

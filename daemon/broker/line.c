@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -22,7 +23,14 @@
 #define AGAIN (100 * NSEC_PER_MSEC)
 /* After any other refusal. */
 #define RARELY (30 * NSEC_PER_SEC)
-/* No channel was left. */
+/*
+ * Lines that members are placed in, and members that are not the only one of their line: so that neither
+ * those who wait for many names nor those who do so with many priorities make RabbitMQ too big, and the
+ * latter keep no line from having a member.
+ */
+#define LINES_MAX 2048
+#define MORE_MAX 2048
+/* No channel was left, or there are as many as may be. */
 #define NO_LANE (1 * NSEC_PER_SEC)
 /* Channels left to all else that is done over the link: most, and least. */
 #define OTHERS_MOST 16
@@ -62,6 +70,7 @@ struct line {
 	struct amqp_lines *lines;   /* borrowed */
 	struct member *members;     /* owned; by priority */
 	struct member_list ready;   /* the same */
+	size_t placed;              /* members that are JOINING, ON */
 	TAILQ_ENTRY(line) in_turns; /* while there are such */
 	UT_hash_handle by_queue;
 };
@@ -74,9 +83,9 @@ struct amqp_lines {
 	struct member_list resting, joining, on, lost, placing, raises;
 	TAILQ_HEAD(, amqp_consumers) channels; /* owned */
 	uint64_t consumer;                     /* number of the last one */
-	size_t count;                          /* of members */
-	struct timer retry;                    /* set: no channel was left */
-	bool complained;                       /* of being refused, on this link */
+	size_t count, placed, lines_placed; /* members; those JOINING, ON; lines that have such */
+	struct timer retry;                 /* set: no channel was left */
+	bool complained;                    /* of being refused, on this link */
 	bool silent;
 };
 
@@ -158,8 +167,13 @@ member_tell(const struct member *member, enum broker_line_news news, int slot)
 static void
 forget_consumers(struct member *member)
 {
-	struct amqp_lines *lines = member->line->lines;
+	struct line *line = member->line;
+	struct amqp_lines *lines = line->lines;
 
+	if (member->channel != NULL) {
+		lines->placed--;
+		lines->lines_placed -= --line->placed == 0;
+	}
 	if (member->consumer != 0)
 		HASH_DELETE(by_consumer, lines->by_consumer, member);
 	if (member->placing != 0)
@@ -256,18 +270,21 @@ place(struct member *member, struct amqp_consumers *channel)
 static void
 join(struct member *member, struct amqp_consumers *channel)
 {
+	struct line *line = member->line;
 	amqp_table_entry_t arguments[] = {
 	    amqp_entry_number("x-max-length", LENGTH_MAX),
 	    amqp_entry_text("x-queue-type", "classic"),
 	};
 	amqp_queue_declare_t declare = {
-	    .queue = amqp_cstring_bytes(member->line->queue),
+	    .queue = amqp_cstring_bytes(line->queue),
 	    .durable = 1,
 	    .auto_delete = 1,
 	    .arguments = {.num_entries = 2, .entries = arguments},
 	};
 
 	member_set_state(member, MEMBER_JOINING);
+	line->lines->placed++;
+	line->lines->lines_placed += line->placed++ == 0;
 	amqp_consumers_declare(channel, &declare);
 	place(member, channel);
 }
@@ -295,6 +312,16 @@ raise_what_can_be(struct amqp_lines *lines)
 		member->raises = false;
 		place(member, member->channel);
 	}
+}
+
+static bool
+may_join(const struct line *line)
+{
+	const struct amqp_lines *lines = line->lines;
+
+	if (line->placed == 0)
+		return lines->lines_placed < LINES_MAX;
+	return lines->placed - lines->lines_placed < MORE_MAX;
 }
 
 /* Closes the channels that nothing is on; but one is kept for the next member. */
@@ -325,6 +352,10 @@ pump(struct amqp_lines *lines)
 	raise_what_can_be(lines);
 	while ((line = TAILQ_FIRST(&lines->turns)) != NULL && !timer_is_set(&lines->retry)) {
 		member = TAILQ_FIRST(&line->ready);
+		if (!may_join(line)) {
+			member_out(member, NO_LANE);
+			continue;
+		}
 		channel = channel_to_join_on(lines, member->suspect, &placing);
 		if (channel != NULL) {
 			TAILQ_REMOVE(&lines->turns, line, in_turns);
@@ -389,6 +420,8 @@ placed(void *ctx, uint64_t consumer)
 
 	if (member != NULL) {
 		/* The old consumer goes after the new one came, lest the line does. */
+		FAULT_IF(NEW_CONSUMER_CANCELLED, member->consumer != 0,
+		    amqp_consumers_cancel(member->channel, consumer));
 		if (member->consumer != 0) {
 			amqp_consumers_cancel(member->channel, member->consumer);
 			HASH_DELETE(by_consumer, lines->by_consumer, member);
@@ -431,13 +464,16 @@ message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 	struct amqp_lines *lines = ctx;
 	struct amqp_tapped *tapped = &channel->tapped;
 	const struct member *member = find_consumer(lines, consumer);
+	int slot = broker_hint_slot(tapped->content.correlation_id);
 
 	if (member == NULL) {
 		amqp_tapped_reject(tapped, tapped->delivery);
 		return;
 	}
+	FAULT(HINT_NOT_ACKED, member_tell(member, BROKER_LINE_HINT, slot); return;);
+	FAULT(FIRST_IS_ACKED, tapped->delivery = 1);
 	amqp_tapped_ack(tapped, tapped->delivery);
-	member_tell(member, BROKER_LINE_HINT, broker_hint_slot(tapped->content.correlation_id));
+	member_tell(member, BROKER_LINE_HINT, slot);
 }
 
 /* All of its members are out. */

@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -30,25 +31,25 @@ struct place {
 	UT_hash_handle hh;
 };
 
+TAILQ_HEAD(probe_list, probe);
+
 struct probe {
 	TAILQ_ENTRY(probe) entry;
 	struct amqp_probes *probes; /* borrowed */
 	struct broker_probe_done done;
 	size_t count, left;          /* left: messages that are not confirmed */
-	bool sent;                   /* in `sent`, else in `waiting` */
+	struct probe_list *list;     /* that it is in */
 	bool given_up;               /* answered at its deadline, its confirms are still to come */
 	char **queues;               /* owned, and each; NULL once sent */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
 	struct timer deadline;
 };
-TAILQ_HEAD(probe_list, probe);
-
 struct amqp_probes {
 	struct timers *timers;    /* borrowed */
 	struct amqp_lanes *lanes; /* borrowed */
 	int64_t timeout;
-	struct probe_list waiting, sent; /* owned */
+	struct probe_list hopeless, waiting, sent; /* owned; hopeless: it is never sent */
 	struct place *open; /* the probes'; by tag and in the order of tags: not confirmed yet */
 	unsigned given_up;
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
@@ -73,6 +74,15 @@ free_queues(struct probe *probe)
 		free(probe->queues[i]);
 	free(probe->queues);
 	probe->queues = NULL;
+}
+
+static void
+probe_list(struct probe *probe, struct probe_list *list)
+{
+	if (probe->list != NULL)
+		TAILQ_REMOVE(probe->list, probe, entry);
+	probe->list = list;
+	TAILQ_INSERT_TAIL(list, probe, entry);
 }
 
 /* It must be off its list, and nothing of it open. */
@@ -123,6 +133,7 @@ open_channel(struct amqp_probes *probes)
 	if (!amqp_tapped_open(&probes->lane, 0))
 		return false;
 	probes->last_tag = 0;
+	FAULT(CONFIRMS_OFF_BY_ONE, probes->last_tag = 1);
 	amqp_tapped_send(&probes->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
 	return true;
 }
@@ -163,9 +174,7 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 	}
 	probes->unconfirmed += probe->count;
 	free_queues(probe);
-	probe->sent = true;
-	TAILQ_REMOVE(&probes->waiting, probe, entry);
-	TAILQ_INSERT_TAIL(&probes->sent, probe, entry);
+	probe_list(probe, &probes->sent);
 }
 
 /* In the order of asking. What cannot be sent waits, and ends at its deadline at the latest. */
@@ -215,6 +224,8 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct place *place;
 
+	FAULT(MULTIPLE_IS_SINGLE, multiple = false);
+	FAULT(NACK_IS_ACK, acked = true);
 	if (tag > probes->last_tag || (tag == 0 && !multiple))
 		return false;
 	if (!multiple && (place = find_tag(probes, tag)) != NULL)
@@ -237,6 +248,7 @@ on_message(void *ctx)
 
 	if (tag == 0 || tag > probes->last_tag)
 		return false;
+	FAULT(RETURN_OF_ANOTHER, tag = probes->last_tag);
 	place = find_tag(probes, tag);
 	if (place != NULL)
 		place->returned = true;
@@ -303,8 +315,8 @@ on_deadline(void *ctx, uint64_t id)
 
 	(void)id;
 	probe_answer(probe);
-	if (!probe->sent) {
-		TAILQ_REMOVE(&probes->waiting, probe, entry);
+	if (probe->list != &probes->sent) {
+		TAILQ_REMOVE(probe->list, probe, entry);
 		probe_free(probe);
 		return;
 	}
@@ -326,6 +338,7 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	struct probe *probe = mem_alloc(sizeof(*probe));
 
 	assert(count > 0 && count <= BROKER_PROBE_MAX);
+	FAULT(ALARM_UNHEEDED, hopeless = false);
 	probe->probes = probes;
 	probe->done = done;
 	probe->count = probe->left = count;
@@ -340,7 +353,7 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	timer_init(&probe->deadline, on_deadline, probe, 0);
 	timers_set(
 	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
-	TAILQ_INSERT_TAIL(&probes->waiting, probe, entry);
+	probe_list(probe, hopeless ? &probes->hopeless : &probes->waiting);
 	if (amqp_lanes_link(probes->lanes) != NULL && !hopeless)
 		send_waiting(probes);
 }
@@ -348,7 +361,8 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 bool
 amqp_probes_in_use(const struct amqp_probes *probes)
 {
-	return !TAILQ_EMPTY(&probes->waiting) || probes->unconfirmed > 0;
+	return !TAILQ_EMPTY(&probes->hopeless) || !TAILQ_EMPTY(&probes->waiting) ||
+	       probes->unconfirmed > 0;
 }
 
 const char *
@@ -375,6 +389,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 	probes->refused = NULL;
 	TAILQ_CONCAT(&lost, &probes->sent, entry);
 	TAILQ_CONCAT(&lost, &probes->waiting, entry);
+	TAILQ_CONCAT(&lost, &probes->hopeless, entry);
 	answer_all(&lost);
 }
 
@@ -389,6 +404,7 @@ amqp_probes_new(struct timers *timers, struct amqp_lanes *lanes, int64_t timeout
 	probes->lanes = lanes;
 	probes->timeout = timeout;
 	amqp_tapped_init(&probes->lane, lanes, &events, probes);
+	TAILQ_INIT(&probes->hopeless);
 	TAILQ_INIT(&probes->waiting);
 	TAILQ_INIT(&probes->sent);
 	return probes;

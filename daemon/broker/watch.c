@@ -6,6 +6,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
@@ -302,6 +303,7 @@ cancelled(void *ctx, uint64_t consumer)
 	struct amqp_watches *watches = ctx;
 	struct watch *watch = find_consumer(watches, consumer);
 
+	FAULT(CANCEL_OF_ANOTHER, watch = TAILQ_FIRST(&watches->placed));
 	if (watch == NULL)
 		return;
 	watch->lane->consumers--;
@@ -411,6 +413,7 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
 		watches->pause_until = now(watches) + PAUSE_BLOCKED;
 	}
+	FAULT(WATCHES_THOUGHT_PLACED, return );
 	tell_lost(watches);
 }
 

@@ -75,6 +75,7 @@ perform_parcel(struct memory_channel *channel, struct memory_parcel *parcel)
 
 	channel->reply_at = parcel->replies;
 	channel->confirms_not = parcel->unconfirmed;
+	channel->alarmed = parcel->alarmed;
 	for (size_t at = 0; at < parcel->len; at += size) {
 		enum amqp_decoder_status status =
 		    amqp_decoder_size(decoder, parcel->bytes + at, parcel->len - at, &size);
@@ -210,6 +211,7 @@ memory_connection_send(struct memory_connection *connection, uint16_t number,
 	parcel = parcel_new(bytes, len, channel->last_in);
 	parcel->replies = now + delay;
 	parcel->silent = silent && method != AMQP_BASIC_PUBLISH_METHOD;
+	parcel->alarmed = connection->link->alarmed;
 	parcel->unconfirmed = silent && method == AMQP_BASIC_PUBLISH_METHOD;
 	if (method == AMQP_BASIC_CANCEL_METHOD) {
 		consumer = memory_consumer_find(channel, cancelled);

@@ -80,6 +80,7 @@ struct memory_parcel {
 	int64_t replies;  /* to the server: when what it answers arrives */
 	bool silent;      /* to the server: it is not answered */
 	bool unconfirmed; /* to the server: a publish that is never confirmed */
+	bool alarmed;     /* to the server: sent by a link that had been told of an alarm */
 	bool crashes;     /* to the server: RabbitMQ would crash on it */
 	size_t len;
 	uint8_t bytes[];
@@ -101,6 +102,7 @@ struct memory_channel {
 	/* while OPEN: */
 	bool confirms;
 	uint64_t published, confirmed; /* counted while it confirms */
+	bool alarmed;                  /* the same: see memory_performed */
 	bool confirms_not;             /* what is being performed */
 	bool confirms_singly; /* some publish was not confirmed, and no other is to be for it */
 	uint64_t last_tag;    /* of its deliveries */
@@ -168,6 +170,7 @@ struct memory_client {
 
 struct memory_link {
 	struct amqp_link base; /* first */
+	bool alarmed;          /* it was told that there is an alarm */
 	struct memory_client *client;
 	struct memory_connection *connection; /* owned while UP, then the world's */
 	struct timer connect;

@@ -87,6 +87,10 @@ memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len)
 		assert(status == AMQP_DECODER_FRAME);
 		if (frame.method == AMQP_BASIC_CONSUME_OK_METHOD)
 			note_told(link, &frame);
+		if (frame.method == AMQP_CONNECTION_BLOCKED_METHOD)
+			link->alarmed = true;
+		if (frame.method == AMQP_CONNECTION_UNBLOCKED_METHOD)
+			link->alarmed = false;
 		amqp_link_take(&link->base, &frame);
 	}
 	link->client->reading = NULL;

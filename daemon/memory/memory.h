@@ -41,7 +41,8 @@ struct memory_performed {
 	/* borrowed; of a publish, its correlation-id; "" = none */
 	const char *correlation_id;
 	bool returned; /* a mandatory publish that found no queue */
-	int code;      /* of the error that closed the channel; 0 = none */
+	bool alarmed;  /* a publish of a link that had been told of an alarm */
+	int code;      /* of the error that closed the channel, or the connection; 0 = none */
 };
 
 /*
@@ -61,7 +62,7 @@ struct memory_nature {
 	 * As often as delay. Plain: no.
 	 */
 	bool (*silent)(void *ctx);
-	/* Whether a publish on a channel with confirms is nacked. Plain: no. */
+	/* Whether a publish on a channel with confirms is nacked, and not returned. Plain: no. */
 	bool (*nacks)(void *ctx);
 	/* Whether a declare or delete is refused with 403. Called when it is performed. Plain: no. */
 	bool (*refuses)(void *ctx);
@@ -157,6 +158,8 @@ uint64_t memory_broker_connection(const struct broker *broker, enum broker_link 
 /* Every channel that can be used. silent: what is asked on it stays unanswered. */
 void memory_broker_each_lane(const struct broker *broker, enum broker_link link,
     void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx);
+/* Lanes of a link that the daemon has taken; idle ones, kept open, do not count. */
+unsigned memory_broker_lanes_taken(const struct broker *broker, enum broker_link link);
 /* Closes one of those, or a lane of broker_lane_take(), as the server would, e.g. 406 at consumer timeout. */
 void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);
 /*

@@ -440,10 +440,9 @@ memory_channel_confirm(struct memory_channel *channel)
 
 /* One more was published. It is confirmed alone, or later with those that follow. */
 static void
-confirm(struct memory_channel *channel)
+confirm(struct memory_channel *channel, bool nacked)
 {
 	const struct memory_nature *nature = &world_of(channel)->nature;
-	bool nacked = nature->nacks != NULL && nature->nacks(nature->ctx);
 
 	if (nacked || channel->confirms_not)
 		memory_channel_confirm(channel);
@@ -511,7 +510,9 @@ publish(struct memory_channel *channel)
 {
 	struct memory_world *world = world_of(channel);
 	const struct memory_message *message = &channel->coming->message;
-	bool routed = route(world, message), mandatory = channel->coming->mandatory;
+	const struct memory_nature *nature = &world->nature;
+	bool nacked = channel->confirms && nature->nacks != NULL && nature->nacks(nature->ctx);
+	bool routed = route(world, message), mandatory = channel->coming->mandatory && !nacked;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
 	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
@@ -522,12 +523,13 @@ publish(struct memory_channel *channel)
 	if (!routed && mandatory)
 		send_message(channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
 	if (channel->confirms)
-		confirm(channel);
+		confirm(channel, nacked);
 	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
 				    .queue = message->routing_key,
 				    .body = message->body,
 				    .correlation_id = message->correlation_id,
-				    .returned = !routed && mandatory});
+				    .returned = !routed && mandatory,
+				    .alarmed = channel->alarmed});
 	if (world->alarm)
 		halt(channel->connection);
 	channel->connection->publishes = true;
@@ -715,6 +717,15 @@ perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
 	free(body);
 }
 
+/* The method is one that no client may send now. */
+static void
+kill_connection(
+    const struct memory_channel *channel, amqp_method_number_t method, int code, const char *text)
+{
+	memory_connection_kill(channel->connection, code, text);
+	tell_performed(channel, (struct memory_performed){.method = method, .code = code});
+}
+
 static unsigned
 open_channels(const struct memory_connection *connection)
 {
@@ -734,13 +745,13 @@ open_channel(struct memory_channel *channel)
 	if (channel->state == MEMORY_CHANNEL_CLOSING)
 		return; /* 504, if it were not to ignore all but close-ok */
 	if (channel->state == MEMORY_CHANNEL_OPEN) {
-		memory_connection_kill(channel->connection, AMQP_CHANNEL_ERROR,
+		kill_connection(channel, AMQP_CHANNEL_OPEN_METHOD, AMQP_CHANNEL_ERROR,
 		    "CHANNEL_ERROR - second 'channel.open' seen");
 		return;
 	}
 	if (channel->connection->link != NULL &&
 	    open_channels(channel->connection) >= channel->connection->link->base.channel_max) {
-		memory_connection_kill(channel->connection, AMQP_NOT_ALLOWED,
+		kill_connection(channel, AMQP_CHANNEL_OPEN_METHOD, AMQP_NOT_ALLOWED,
 		    "NOT_ALLOWED - number of channels opened has reached the limit");
 		return;
 	}
@@ -785,10 +796,10 @@ memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, b
 	else if (channel->state == MEMORY_CHANNEL_CLOSING)
 		return;
 	else if (channel->state == MEMORY_CHANNEL_CLOSED)
-		memory_connection_kill(channel->connection, AMQP_CHANNEL_ERROR,
+		kill_connection(channel, frame->method, AMQP_CHANNEL_ERROR,
 		    "CHANNEL_ERROR - expected 'channel.open'");
 	else if (crashes)
-		memory_connection_kill(channel->connection, AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
+		kill_connection(channel, frame->method, AMQP_INTERNAL_ERROR, "INTERNAL_ERROR");
 	else if (frame->type != AMQP_FRAME_METHOD)
 		take_content(channel, frame);
 	else

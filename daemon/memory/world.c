@@ -222,6 +222,17 @@ memory_broker_each_lane(const struct broker *broker, enum broker_link which,
 	}
 }
 
+unsigned
+memory_broker_lanes_taken(const struct broker *broker, enum broker_link which)
+{
+	const struct amqp_lanes *lanes = lanes_of(broker, which);
+	unsigned taken = 0;
+
+	for (unsigned channel = 1; channel <= amqp_lanes_max(lanes); channel++)
+		taken += amqp_lanes_on_channel(lanes, (uint16_t)channel) != 0;
+	return taken;
+}
+
 void
 memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
 {

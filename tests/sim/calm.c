@@ -4,6 +4,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/crowd.h"
+#include "tests/sim/letters.h"
 #include "tests/sim/trouble.h"
 
 static bool
@@ -257,4 +258,6 @@ calm_down(struct sim *sim)
 		sim_pass(sim, 300 * NSEC_PER_MSEC);
 	if (!is_over(sim))
 		check_quiet(sim);
+	if (!is_over(sim))
+		letters_meet(sim);
 }

@@ -143,7 +143,7 @@ check_dues(struct sim *sim)
 	}
 }
 
-/* Who verifies what is gone with its link does not wait for the deadline, but until that is told. */
+/* Who verifies what is gone with its link does not wait for the deadline. */
 static void
 check_verifies(struct sim *sim)
 {
@@ -151,8 +151,7 @@ check_verifies(struct sim *sim)
 		const struct ask *ask = &sim->book.asks[i];
 
 		if (ask->what == ASK_VERIFY && ask->held && !ask->slotless &&
-		    ask->connection != truth_hold_connection(sim, ask->daemon) &&
-		    timers_next(sim->daemons[ask->daemon].heard) > sim->now)
+		    ask->connection != sim->daemons[ask->daemon].told_connection)
 			check_fail(sim, 3, "request %d of daemon %d waits for a link that is gone",
 			    (int)ask->request, ask->daemon + 1);
 	}
@@ -215,6 +214,21 @@ check_healed(struct sim *sim)
 /* All is still, and a watch asked for is placed within so long. */
 #define WATCH_TIME (100 * NSEC_PER_MSEC)
 
+/* After these nothing may be watched for a while. */
+#define MAY_BE_UNWATCHED                                                                           \
+	(1U << TROUBLE_REFUSE | 1U << TROUBLE_CLOSE | 1U << TROUBLE_SILENCE |                      \
+	    1U << TROUBLE_CANCEL | 1U << TROUBLE_LOSE_A | 1U << TROUBLE_UNHEARD)
+
+static void
+check_is_watched(struct sim *sim, const struct belief *belief)
+{
+	if (!belief->revoked && sim->now - belief->granted_at > WATCH_TIME &&
+	    (sim->plan.troubles & MAY_BE_UNWATCHED) == 0 &&
+	    memory_world_members(sim->world, queue_a(belief->name, belief->slot)) == 0)
+		check_fail(
+		    sim, 5, "%s is held, and not watched", queue_a(belief->name, belief->slot));
+}
+
 /* Of all that is held and has an A, which is watched unless it is known to be gone. */
 void
 check_watches(struct sim *sim)
@@ -228,6 +242,7 @@ check_watches(struct sim *sim)
 			if (belief->daemon != i || belief->slot == 0)
 				continue;
 			least += !belief->revoked && sim->now - belief->granted_at > WATCH_TIME;
+			check_is_watched(sim, belief);
 			most++;
 		}
 		if (watched < least || watched > most)
@@ -282,9 +297,8 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 	lock_get_counts(daemon->engine, &counts);
 	if (!lock_quiet(daemon->engine))
 		check_fail(sim, 0, "daemon %d says that it is not quiet", daemon->number + 1);
-	else if (hold_lanes + side_lanes > 0)
-		check_fail(sim, 0,
-		    "daemon %d leaked %zu lanes of the hold link, %zu of the side link",
+	else if (hold_lanes > 0 || side_lanes > sim->plan.letters)
+		check_fail(sim, 0, "daemon %d has %zu lanes of the hold link, %zu of the side link",
 		    daemon->number + 1, hold_lanes, side_lanes);
 	else if (memory_broker_watched(daemon->broker) > 0)
 		check_fail(sim, 5, "daemon %d watches what it does not hold", daemon->number + 1);

@@ -46,7 +46,6 @@ look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)
 	int64_t *since = &sim->waits.channel_since[daemon->number][user];
 	size_t others = 0, slotless = 0, taken;
 	struct lock_counts counts;
-	struct broker_info info;
 	bool there_is;
 
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
@@ -59,9 +58,9 @@ look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)
 		    !belief->slotless && (belief->exempt || belief->uid % 2 != (uid_t)user % 2);
 	}
 	lock_get_counts(daemon->engine, &counts);
-	broker_get_info(daemon->broker, &info);
 	taken = counts.holds + counts.in_flight - slotless;
-	there_is = taken < sim->plan.lanes_max && info.lanes < sim->plan.lanes_max &&
+	there_is = taken < sim->plan.lanes_max &&
+		   memory_broker_lanes_taken(daemon->broker, BROKER_HOLD) < sim->plan.lanes_max &&
 		   (user == 2 || taken - others < plan_most_of_user(&sim->plan));
 	if (!there_is)
 		*since = INT64_MAX;

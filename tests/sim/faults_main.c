@@ -1,7 +1,7 @@
 /*
  * The proof of the simulation itself: each deliberate fault of daemon/base/fault.h is put into the engine
- * in turn, and schedules run until it is found. `sim-faults table` says how many that took; `sim-faults -v
- * FAULT` shows one and its trace; without arguments it is a test and says TAP.
+ * in turn, and schedules run until it is found. `sim-faults table [FROM]` says how many that took, from
+ * that seed on; `sim-faults -v FAULT` shows one and its trace; without arguments it is a test and says TAP.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,11 +34,11 @@ struct found {
 };
 
 static void
-find(enum fault fault, struct found *found, int trace)
+find(enum fault fault, uint64_t from, struct found *found, int trace)
 {
 	fault_active = fault;
 	alarm(SECONDS_MOST);
-	for (found->seed = 1; found->seed <= SEEDS_MOST; found->seed++) {
+	for (found->seed = from; found->seed < from + SEEDS_MOST; found->seed++) {
 		struct verdict verdict = schedule_run(found->seed, false);
 
 		if (verdict.violation[0] == '\0')
@@ -55,7 +55,7 @@ find(enum fault fault, struct found *found, int trace)
 
 /* Runs in a process of its own: an assertion of the engine is as good as an invariant. */
 static int
-is_found(enum fault fault, struct found *found, int trace)
+is_found(enum fault fault, uint64_t from, struct found *found, int trace)
 {
 	pid_t child;
 	int status;
@@ -64,7 +64,7 @@ is_found(enum fault fault, struct found *found, int trace)
 	fflush(stdout);
 	child = fork();
 	if (child == 0)
-		find(fault, found, trace);
+		find(fault, from, found, trace);
 	if (child < 0 || waitpid(child, &status, 0) != child)
 		return 0;
 	if (WIFSIGNALED(status))
@@ -80,6 +80,7 @@ main(int argc, char **argv)
 	    mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	const char *only = argc == 3 && strcmp(argv[1], "-v") == 0 ? argv[2] : NULL;
 	const char *comment = argc == 1 ? "# " : "";
+	uint64_t from = argc == 3 && only == NULL ? strtoull(argv[2], NULL, 10) : 1;
 	int count = 0, all = 0;
 
 	if (found == MAP_FAILED)
@@ -91,13 +92,13 @@ main(int argc, char **argv)
 		if (only != NULL && strcmp(only, rows[fault].name) != 0)
 			continue;
 		all++;
-		is = is_found((enum fault)fault, found, only != NULL);
+		is = is_found((enum fault)fault, from, found, only != NULL);
 		count += is;
 		if (argc == 1)
 			printf("%sok %d - %s\n", is ? "" : "not ", all, rows[fault].words);
 		if (is)
 			printf("%s%-64s %6" PRIu64 "  %s\n", comment, rows[fault].words,
-			    found->seed, found->violation);
+			    found->seed - from + 1, found->violation);
 		else
 			printf("%s%-64s  never\n", comment, rows[fault].words);
 	}

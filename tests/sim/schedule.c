@@ -12,6 +12,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/fuse.h"
+#include "tests/sim/letters.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trouble.h"
 
@@ -158,6 +159,7 @@ any_plan(struct dice *dice)
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
 		plan.names = 1;
+	plan.letters = dice_percent(dice, 25);
 	plan.python = dice_percent(dice, 15);
 	if (plan.python)
 		plan.settings.naming = &queue_naming_amqp_locks_python;
@@ -266,6 +268,7 @@ step(struct sim *sim)
 		trouble_step(sim);
 	else
 		client_step(sim);
+	letters_step(sim);
 	check_step(sim);
 }
 

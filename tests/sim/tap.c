@@ -4,6 +4,7 @@
 
 #include "daemon/base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/letters.h"
 #include "tests/sim/probes.h"
 
 /*
@@ -33,8 +34,8 @@ void __wrap_broker_probe(
 void __real_broker_set_events(struct broker *broker, const struct broker_events *events);
 void __wrap_broker_set_events(struct broker *broker, const struct broker_events *events);
 
-/* What the engines have to say to the news of lines. */
-static void (*heard)(void *ctx, const struct broker_line_event *event);
+/* What the engines have to say to the news of lines and links. */
+static struct broker_events heard;
 /* Whose daemons these are: one schedule runs at a time. */
 static struct sim *running;
 
@@ -189,6 +190,16 @@ tap_done(struct sim_daemon *daemon)
 
 /* ---- what it hears ---- */
 
+static struct sim_daemon *
+daemon_of_engine(const struct lock_engine *engine)
+{
+	struct sim_daemon *daemon = running->daemons;
+
+	while (daemon->engine != engine)
+		daemon++;
+	return daemon;
+}
+
 static const char *
 news_word(enum broker_line_news news)
 {
@@ -210,13 +221,11 @@ static void
 on_line(void *ctx, const struct broker_line_event *event)
 {
 	struct sim *sim = running;
-	struct sim_daemon *daemon = sim->daemons;
+	struct sim_daemon *daemon = daemon_of_engine(ctx);
 	struct queue_id line = queue_find(event->queue);
 	int slot = hinted_slot(line, event->slot);
 	uint64_t moment;
 
-	while (daemon->engine != ctx)
-		daemon++;
 	sim->truth.moment++;
 	NOTE(sim, .text = "{d} hears of {q}, priority {m}: {w}, slot {n}", .daemon = daemon->number,
 	    .queue = queue_text(line), .m = event->priority, .word = news_word(event->news),
@@ -225,7 +234,7 @@ on_line(void *ctx, const struct broker_line_event *event)
 		sim->waits.names[line.name].slots[slot].seen[daemon->number].hinted_at = 0;
 	moment = sim->truth.moment;
 	daemon->hearing = true;
-	heard(ctx, event);
+	heard.line(ctx, event);
 	daemon->hearing = false;
 	/* Nothing was said. */
 	if (event->news == BROKER_LINE_HINT && moment == sim->truth.moment &&
@@ -233,12 +242,38 @@ on_line(void *ctx, const struct broker_line_event *event)
 		check_hint_ignored(sim, daemon, line.name);
 }
 
+static void
+on_link(void *ctx, enum broker_link link, enum broker_state state, const char *why)
+{
+	struct sim_daemon *daemon = daemon_of_engine(ctx);
+
+	heard.link(ctx, link, state, why);
+	if (link == BROKER_HOLD)
+		daemon->told_connection = memory_broker_connection(daemon->broker, BROKER_HOLD);
+	check_step(running);
+}
+
+static void
+on_asked(void *ctx, const struct broker_letter *letter)
+{
+	letters_asked(daemon_of_engine(ctx), letter);
+}
+
+static void
+on_replied(void *ctx, const struct broker_letter *letter)
+{
+	letters_replied(daemon_of_engine(ctx), letter);
+}
+
 void
 __wrap_broker_set_events(struct broker *broker, const struct broker_events *events)
 {
 	struct broker_events tapped = *events;
 
-	heard = events->line;
+	heard = *events;
 	tapped.line = on_line;
+	tapped.link = on_link;
+	tapped.asked = on_asked;
+	tapped.replied = on_replied;
 	__real_broker_set_events(broker, &tapped);
 }

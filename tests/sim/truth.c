@@ -369,6 +369,19 @@ is_administration(enum deed deed, enum queue_part part)
 }
 
 static void
+line_deed(struct sim *sim, const struct done *done)
+{
+	struct wait_name *of = &sim->waits.names[done->id.name];
+	size_t places = 0;
+
+	for (int i = 0; i < sim->plan.daemons; i++)
+		places += (size_t)__builtin_popcount(of->places[i][done->id.slot]);
+	if (done->deed == DEED_CHECK &&
+	    memory_world_members(sim->world, done->what->queue) > places)
+		of->overcounted_at = sim->now;
+}
+
+static void
 perform(struct sim *sim, const struct done *done)
 {
 	const struct memory_performed *what = done->what;
@@ -384,7 +397,7 @@ perform(struct sim *sim, const struct done *done)
 	if (part == QUEUE_DIRECTORY)
 		directory_deed(sim, done);
 	else if (part == QUEUE_LINE)
-		return;
+		line_deed(sim, done);
 	else if (is_administration(done->deed, part))
 		admin_deed(sim, done);
 	else
@@ -410,6 +423,12 @@ truth_performed(void *ctx, const struct memory_performed *what)
 
 	sim->truth.moment++;
 	sim->truth.performed++;
+	if (what->code >= AMQP_FRAME_ERROR)
+		check_fail(
+		    sim, 0, "daemon %d sent what ends its link: %d", done.daemon + 1, what->code);
+	if (what->alarmed)
+		check_fail(
+		    sim, 0, "daemon %d publishes, and was told of an alarm", done.daemon + 1);
 	if (what->queue == NULL || is_probe(what))
 		return;
 	if (done.daemon >= 0 && what->connection == truth_hold_connection(sim, done.daemon)) {

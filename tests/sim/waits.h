@@ -42,6 +42,11 @@ struct wait_name {
 	int64_t unlimited_since;           /* INT64_MAX: it is not */
 	int64_t failed_at[WAITS_DAEMONS];  /* a claim came to nothing last */
 	int64_t ordered_at[WAITS_DAEMONS]; /* an order was answered, or its mutex dropped, last */
+	/*
+	 * A daemon counted consumers last, and there were more than places: one is placed anew before the old
+	 * one goes.
+	 */
+	int64_t overcounted_at;
 	/* A hint was passed on last; and one was not, as that was just now */
 	int64_t passed_on_at[WAITS_DAEMONS];
 	int64_t lapsed_at;

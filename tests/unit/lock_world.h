@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/memory/memory.h"
 #include "daemon/lock/lock.h"
+#include "daemon/memory/memory.h"
 #include "protocol/duration.h"
 
 #define DAEMONS 3

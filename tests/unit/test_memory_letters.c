@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/broker/letter_senders.h"
+#include "daemon/broker/letters.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
@@ -293,50 +293,30 @@ START_TEST(no_lane_is_left_behind)
 }
 END_TEST
 
-/* ---- letter_senders ---- */
-
-START_TEST(senders)
+START_TEST(the_oldest_senders_are_forgotten)
 {
-	struct letter_senders *table = letter_senders_new();
-	struct letter_sender sender;
-	static const struct {
-		const char *inbox, *number;
-		bool fine;
-	} tries[] = {
-	    {"lockbroker=inbox=1", "1", true},
-	    {"lockbroker=inbox=", "1", true},
-	    {"lockbroker=inbox", "1", false},
-	    {"batch-1-B", "1", false},
-	    {"", "1", false},
-	    {"xlockbroker=inbox=1", "1", false},
-	    {"lockbroker=inbox=1", "0", false},
-	    {"lockbroker=inbox=1", "", false},
-	    {"lockbroker=inbox=1", "-1", false},
-	    {"lockbroker=inbox=1", "1x", false},
-	    {"lockbroker=inbox=1", "12345678901234567890", false},
-	    {"lockbroker=inbox=1", "1234567890123456789", true},
-	};
-	uint64_t first = letter_senders_add(table, "lockbroker=inbox=a", "7", 0), last = first;
+	uint64_t first;
 
-	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
-		ck_assert_msg((letter_senders_add(table, tries[i].inbox, tries[i].number, 0) !=
-				  0) == tries[i].fine,
-		    "%s %s", tries[i].inbox, tries[i].number);
-	ck_assert(letter_senders_find(table, first, BROKER_LETTER_TTL - 1, &sender));
-	ck_assert_str_eq(sender.inbox, "lockbroker=inbox=a");
-	ck_assert_str_eq(sender.number, "7");
-	ck_assert(!letter_senders_find(table, first, BROKER_LETTER_TTL, &sender));
-	/* The oldest go. */
-	while (last < first + LETTER_SENDERS_MAX - 1)
-		last = letter_senders_add(table, "lockbroker=inbox=b", "8", 0);
-	ck_assert(letter_senders_find(table, first, 0, &sender));
-	last = letter_senders_add(table, "lockbroker=inbox=b", "8", 0);
-	ck_assert(!letter_senders_find(table, first, 0, &sender));
-	ck_assert(letter_senders_find(table, last, 0, &sender));
-	ck_assert(!letter_senders_find(table, last + 1, 0, &sender));
-	ck_assert(!letter_senders_find(table, 0, 0, &sender));
-	letter_senders_free(table);
-	letter_senders_free(NULL);
+	ask(one, "first?");
+	pass(0);
+	first = rig.from;
+	rig.seen[0] = '\0';
+	for (int i = 1; i < LETTER_SENDERS_MAX; i++) {
+		ask(one, "next?");
+		pass(0);
+		ck_saw("two.asked:next?");
+	}
+	reply(two, first, "yes");
+	pass(0);
+	ck_saw("replied:1=yes");
+	ask(one, "last?");
+	pass(0);
+	ck_saw("two.asked:last?");
+	reply(two, first, "yes");
+	reply(two, rig.from + 1, "never asked");
+	reply(two, rig.from, "no");
+	pass(0);
+	ck_saw("replied:257=no");
 }
 END_TEST
 
@@ -358,9 +338,7 @@ suite_memory_letters(void)
 	tcase_add_test(tc, a_link_whose_ends_have_parted);
 	tcase_add_test(tc, what_its_hearer_may_do);
 	tcase_add_test(tc, no_lane_is_left_behind);
-	suite_add_tcase(suite, tc);
-	tc = tcase_create("senders");
-	tcase_add_test(tc, senders);
+	tcase_add_test(tc, the_oldest_senders_are_forgotten);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/amqp/link.h"
 #include "daemon/base/timers.h"
+#include "daemon/broker/amqp_broker.h"
 #include "daemon/memory/memory.h"
 #include "tests/unit/test_memory.h"
 #include "tests/unit/unit.h"
@@ -308,6 +310,36 @@ START_TEST(a_probe_that_is_never_confirmed_holds_up_no_other)
 }
 END_TEST
 
+/* Asks for one more probe when it hears of the first. */
+static void
+probe_again(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	static const char *const queues[] = {"a"};
+
+	on_probe(ctx, id, answers, count);
+	broker_probe(ctx, queues, 1, (struct broker_probe_done){.fn = on_probe, .ctx = ctx});
+}
+
+START_TEST(what_is_asked_during_an_alarm_is_not_published_when_a_confirm_comes)
+{
+	const char *const queues[] = {"a"};
+	struct amqp_counts before, after;
+
+	broker_probe(one, queues, 1, (struct broker_probe_done){.fn = on_probe, .ctx = one});
+	pass(10 * MSEC);
+	ck_saw("side:up p=absent");
+	memory_world_block(world, true);
+	broker_probe(one, queues, 1, (struct broker_probe_done){.fn = probe_again, .ctx = one});
+	amqp_broker_get_counts(one, BROKER_SIDE, &before);
+	pass(10 * MSEC);
+	ck_saw("p=absent p=unknown");
+	amqp_broker_get_counts(one, BROKER_SIDE, &after);
+	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
+	memory_world_block(world, false);
+	pass(10 * MSEC);
+}
+END_TEST
+
 START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
 {
 	uint64_t lane = broker_lane_take(one, BROKER_HOLD);
@@ -397,6 +429,37 @@ START_TEST(a_hint_for_who_has_left_goes_to_another)
 }
 END_TEST
 
+/* Who waits with thousands of priorities keeps nobody out of another line. */
+START_TEST(so_many_members_are_placed)
+{
+	static const int MANY = 2060;
+	struct broker *three = memory_broker_new(world, 10, 100);
+
+	broker_start(three);
+	for (int priority = 0; priority < MANY; priority++)
+		broker_line_join(three, "a-W", priority, 1);
+	pass(60 * NSEC_PER_SEC);
+	broker_line_join(three, "b-W", 0, 1);
+	pass(50 * MSEC);
+	broker_line_count(
+	    one, "a-W", (struct broker_count_done){.fn = on_count, .ctx = one, .id = 1});
+	pass(20 * MSEC);
+	broker_line_count(
+	    one, "b-W", (struct broker_count_done){.fn = on_count, .ctx = one, .id = 1});
+	pass(20 * MSEC);
+	ck_saw("side:up count=2049 count=1");
+	/* Some leave, and the others have their places. */
+	for (int priority = 0; priority < 100; priority++)
+		broker_line_leave(three, "a-W", priority);
+	pass(5 * NSEC_PER_SEC);
+	broker_line_count(
+	    one, "a-W", (struct broker_count_done){.fn = on_count, .ctx = one, .id = 1});
+	pass(20 * MSEC);
+	ck_saw("count=1960");
+	broker_free(three);
+}
+END_TEST
+
 /* A refusal closes the channel: the first one puts out the others, and no later one does. */
 START_TEST(who_is_refused_is_refused_alone_from_then_on)
 {
@@ -459,11 +522,13 @@ suite_memory_server(void)
 	tcase_add_test(tcase, what_a_link_had_is_gone_when_its_death_is_noticed);
 	tcase_add_test(tcase, probes_by_confirms_that_come_together);
 	tcase_add_test(tcase, a_probe_that_is_never_confirmed_holds_up_no_other);
+	tcase_add_test(tcase, what_is_asked_during_an_alarm_is_not_published_when_a_confirm_comes);
 	tcase_add_test(tcase, what_is_ignored_behind_a_failure_cannot_be_silent);
 	tcase_add_test(tcase, each_link_has_its_own_number_of_channels);
 	tcase_add_test(tcase, a_watch_hears_of_the_deletion);
 	tcase_add_test(tcase, a_hint_goes_to_who_is_first);
 	tcase_add_test(tcase, a_hint_for_who_has_left_goes_to_another);
+	tcase_add_test(tcase, so_many_members_are_placed);
 	tcase_add_test(tcase, who_is_refused_is_refused_alone_from_then_on);
 	tcase_add_test(tcase, names_are_entered_read_and_left);
 	tcase_add_test(tcase, a_question_is_answered);

@@ -345,7 +345,8 @@ drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 		if (engine->link == BROKER_UP)
 			send_drop(engine, hold);
 		break;
-	case FLIGHT_UNSENT:
+	case FLIGHT_UNSENT: /* its turn comes */
+		break;
 	case FLIGHT_NONE:
 		start_drop(engine, hold);
 		break;
