@@ -18,7 +18,7 @@
 #include "daemon/amqp/tcp.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/notify.h"
-#include "daemon/broker/amqp_broker.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/memory.h"
 #include "daemon/peer/dispatch.h"
 #include "daemon/peer/listener.h"
@@ -176,7 +176,7 @@ account_limits_of(const struct config *config)
 
 /* RabbitMQ as the configuration has it; NULL and *ret_error (malloc'ed). */
 static struct broker *
-amqp_broker_of(const struct server *server, char **ret_error)
+broker_of(const struct server *server, char **ret_error)
 {
 	const struct config *config = server->started;
 	struct amqp_host *hosts = mem_grow(NULL, config->broker_count, sizeof(*hosts));
@@ -214,7 +214,7 @@ amqp_broker_of(const struct server *server, char **ret_error)
 	    .name = name,
 	};
 	if (amqp_tcp_dialer(server->base, &settings, &dialer, ret_error))
-		broker = amqp_broker_new(server->timers, draw(), &settings, &dialer);
+		broker = broker_new(server->timers, draw(), &settings, &dialer);
 	free(name);
 	free(hosts);
 	return broker;
@@ -523,7 +523,7 @@ server_init_broker(struct server *server, char **ret_error)
 	const struct config *config = server->started;
 
 	if (!config->memory) {
-		server->broker = amqp_broker_of(server, ret_error);
+		server->broker = broker_of(server, ret_error);
 		return server->broker != NULL;
 	}
 	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");

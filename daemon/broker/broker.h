@@ -1,8 +1,8 @@
 /*
  * The seam between the lock engine and the broker. The engine speaks here in the scheme's own words
  * (claim, check, drop, probe), never in frames; every answer comes by callback, so that the engine is
- * deterministic given answers and a clock. amqp_broker implements it, over RabbitMQ or the AMQP server in
- * memory.
+ * deterministic given answers and a clock. broker.c implements it, over links to RabbitMQ or to the
+ * AMQP server in memory (setup.h).
  *
  * Two links (AMQP connections): the hold link carries the Bs and nothing that could hurt them; the
  * side link, opened when first needed, carries everything else and may die at any time.
@@ -152,52 +152,7 @@ struct broker_info {
 	bool deletes_by_name;
 };
 
-struct broker; /* an implementation, which starts with struct broker_base */
-
-struct broker_ops {
-	void (*start)(struct broker *broker);
-	void (*stop)(struct broker *broker);
-	void (*free)(struct broker *broker);
-	void (*get_info)(const struct broker *broker, struct broker_info *ret);
-	uint64_t (*lane_take)(struct broker *broker, enum broker_link link);
-	void (*lane_put)(struct broker *broker, uint64_t lane);
-	void (*claim)(
-	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*check)(
-	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*drop)(
-	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*declare_slot)(
-	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*declare_marker)(
-	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*delete_slot)(
-	    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
-	void (*directory_read)(
-	    struct broker *broker, const char *queue, struct broker_names_done done);
-	void (*directory_enter)(struct broker *broker, const char *queue, const char *name,
-	    struct broker_names_done done);
-	void (*directory_leave)(struct broker *broker, const char *queue, const char *name,
-	    struct broker_names_done done);
-	void (*probe)(struct broker *broker, const char *const *queues, size_t count,
-	    struct broker_probe_done done);
-	void (*reset)(struct broker *broker, enum broker_link link, const char *why);
-	void (*watch)(struct broker *broker, const char *queue);
-	void (*unwatch)(struct broker *broker, const char *queue);
-	void (*line_join)(struct broker *broker, const char *queue, int priority, unsigned credit);
-	void (*line_leave)(struct broker *broker, const char *queue, int priority);
-	void (*line_wake)(struct broker *broker, const char *queue, int slot);
-	void (*line_count)(struct broker *broker, const char *queue, struct broker_count_done done);
-	void (*inbox_open)(struct broker *broker);
-	void (*inbox_close)(struct broker *broker);
-	uint64_t (*ask)(struct broker *broker, const char *text, size_t len);
-	void (*reply_to)(struct broker *broker, uint64_t from, const char *text, size_t len);
-};
-
-struct broker_base {
-	const struct broker_ops *ops;
-	struct broker_events events; /* set by broker_set_events */
-};
+struct broker; /* made as setup.h says */
 
 /* Before start. The one listener is the lock engine. */
 void broker_set_events(struct broker *broker, const struct broker_events *events);

@@ -2,11 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/amqp/settings.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/amqp_broker_inside.h"
-#include "daemon/broker/keeper.h"
-#include "daemon/broker/line.h"
-#include "daemon/broker/watch.h"
+#include "daemon/broker/lane.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/inside.h"
 
 /* A decoder that has read what a connection begins with. */
@@ -97,7 +96,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	struct amqp_dialer dialer;
 	struct memory_client *client = memory_client_new(world, timers, lanes_max, &dialer);
 
-	client->broker = amqp_broker_new(timers, seed, &settings, &dialer);
+	client->broker = broker_new(timers, seed, &settings, &dialer);
 	return client->broker;
 }
 
@@ -110,7 +109,7 @@ memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
 static struct memory_client *
 client_of(const struct broker *broker)
 {
-	return ((const struct amqp_broker *)broker)->dialer.ctx;
+	return broker_dialer(broker)->ctx;
 }
 
 /* NULL: the link is not up. */
@@ -182,21 +181,13 @@ memory_broker_connection(const struct broker *broker, enum broker_link which)
 	return connection != NULL ? connection->number : 0;
 }
 
-static struct amqp_lanes *
-lanes_of(const struct broker *broker, enum broker_link which)
-{
-	const struct amqp_broker *amqp = (const struct amqp_broker *)broker;
-
-	return amqp_keeper_lanes(which == BROKER_HOLD ? amqp->hold : amqp->side);
-}
-
 /* Channels that no lane has are numbered behind all lanes. */
 #define TAPPED (UINT64_C(1) << 62)
 
 static uint64_t
 lane_of(const struct broker *broker, enum broker_link which, uint16_t channel)
 {
-	uint64_t lane = amqp_lanes_on_channel(lanes_of(broker, which), channel);
+	uint64_t lane = amqp_lanes_on_channel(broker_lanes(broker, which), channel);
 
 	return lane != 0 ? lane : TAPPED | (uint64_t)channel << 1 | (which == BROKER_SIDE);
 }
@@ -215,7 +206,7 @@ memory_broker_each_lane(const struct broker *broker, enum broker_link which,
 		if (channel->number != 0 &&
 		    (channel->silenced || (channel->state == MEMORY_CHANNEL_OPEN &&
 					      (!TAILQ_EMPTY(&channel->consumers) ||
-						  amqp_lanes_on_channel(lanes_of(broker, which),
+						  amqp_lanes_on_channel(broker_lanes(broker, which),
 						      channel->number) != 0))))
 			fn(ctx, lane_of(broker, which, channel->number),
 			    channel->silenced || connection->frozen);
@@ -225,7 +216,7 @@ memory_broker_each_lane(const struct broker *broker, enum broker_link which,
 unsigned
 memory_broker_lanes_taken(const struct broker *broker, enum broker_link which)
 {
-	const struct amqp_lanes *lanes = lanes_of(broker, which);
+	const struct amqp_lanes *lanes = broker_lanes(broker, which);
 	unsigned taken = 0;
 
 	for (unsigned channel = 1; channel <= amqp_lanes_max(lanes); channel++)
@@ -239,7 +230,7 @@ memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const c
 	enum broker_link which = lane & 1 ? BROKER_SIDE : BROKER_HOLD;
 	struct memory_connection *connection = connection_of(broker, which);
 	uint16_t channel = lane & TAPPED ? (uint16_t)(lane >> 1)
-					 : amqp_lanes_channel(lanes_of(broker, which), lane);
+					 : amqp_lanes_channel(broker_lanes(broker, which), lane);
 
 	if (connection != NULL && !connection->frozen && channel != 0)
 		memory_channel_close(memory_connection_channel(connection, channel), code, text);
@@ -271,13 +262,13 @@ memory_broker_close_watches(struct broker *broker)
 size_t
 memory_broker_watched(const struct broker *broker)
 {
-	return amqp_watches_count(((const struct amqp_broker *)broker)->over.watches);
+	return broker_watched(broker);
 }
 
 size_t
 memory_broker_joined(const struct broker *broker)
 {
-	return amqp_lines_count(((const struct amqp_broker *)broker)->over.lines);
+	return broker_joined(broker);
 }
 
 /* ---- queues, behind everybody's back ---- */
@@ -521,5 +512,6 @@ memory_world_set_deletes_by_name(struct memory_world *world, bool does)
 
 	world->deletes_by_name = does;
 	TAILQ_FOREACH (client, &world->clients, entry)
-		((struct amqp_broker *)client->broker)->deletes_by_name = does;
+		if (client->sides[BROKER_HOLD].link != NULL)
+			client->sides[BROKER_HOLD].link->base.server.deletes_by_name = does;
 }

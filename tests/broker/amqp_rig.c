@@ -265,7 +265,7 @@ rig_open(const struct amqp_settings *settings)
 	ck_assert_uint_le(broker_count, BROKERS);
 	in_call = true;
 	ck_assert_msg(amqp_tcp_dialer(rig_base, settings, &dialer, &error), "%s", error);
-	rig->broker = amqp_broker_new(rig_timers, broker_count, settings, &dialer);
+	rig->broker = broker_new(rig_timers, broker_count, settings, &dialer);
 	broker_set_events(rig->broker, &events);
 	broker_start(rig->broker);
 	in_call = false;
@@ -297,7 +297,7 @@ rig_counts(const struct rig_broker *rig, enum broker_link link)
 {
 	struct amqp_counts counts;
 
-	amqp_broker_get_counts(rig->broker, link, &counts);
+	broker_get_counts(rig->broker, link, &counts);
 	return counts;
 }
 

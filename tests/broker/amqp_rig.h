@@ -12,7 +12,7 @@
 
 #include "daemon/amqp/tcp.h"
 #include "daemon/base/timers.h"
-#include "daemon/broker/amqp_broker.h"
+#include "daemon/broker/setup.h"
 #include "daemon/broker/name_list.h"
 #include "tests/unit/unit.h"
 

@@ -86,7 +86,7 @@ setup(void)
 	host = rig_host();
 	amqp = rig_settings(&host, 1);
 	ck_assert_msg(amqp_tcp_dialer(rig_base, &amqp, &dialer, &error), "%s", error);
-	ours.broker = amqp_broker_new(rig_timers, 1, &amqp, &dialer);
+	ours.broker = broker_new(rig_timers, 1, &amqp, &dialer);
 	ours.engine = lock_engine_new(ours.broker, rig_timers, 1, &settings, &listener);
 	broker_start(ours.broker);
 	rig_wait(is_up());
@@ -107,7 +107,7 @@ counts(enum broker_link link)
 {
 	struct amqp_counts counted;
 
-	amqp_broker_get_counts(ours.broker, link, &counted);
+	broker_get_counts(ours.broker, link, &counted);
 	return counted;
 }
 

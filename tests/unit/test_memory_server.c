@@ -10,7 +10,7 @@
 
 #include "daemon/amqp/link.h"
 #include "daemon/base/timers.h"
-#include "daemon/broker/amqp_broker.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/memory.h"
 #include "tests/unit/test_memory.h"
 #include "tests/unit/unit.h"
@@ -330,10 +330,10 @@ START_TEST(what_is_asked_during_an_alarm_is_not_published_when_a_confirm_comes)
 	ck_saw("side:up p=absent");
 	memory_world_block(world, true);
 	broker_probe(one, queues, 1, (struct broker_probe_done){.fn = probe_again, .ctx = one});
-	amqp_broker_get_counts(one, BROKER_SIDE, &before);
+	broker_get_counts(one, BROKER_SIDE, &before);
 	pass(10 * MSEC);
 	ck_saw("p=absent p=unknown");
-	amqp_broker_get_counts(one, BROKER_SIDE, &after);
+	broker_get_counts(one, BROKER_SIDE, &after);
 	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
 	memory_world_block(world, false);
 	pass(10 * MSEC);
