@@ -1,6 +1,6 @@
 /*
- * Deliberate faults: each is a mistake that the lock engine or the AMQP code must not make and that the simulation must
- * find (make sim-faults). One is active at a time.
+ * Deliberate faults: each is a mistake that the lock engine or the AMQP code must not make and that the
+ * simulation must find (make sim-faults). One is active at a time.
  *
  *	FAULT(NAME, statements);
  *	FAULT_IF(NAME, condition, statements);
