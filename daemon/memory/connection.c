@@ -2,31 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/amqp/settings.h"
 #include "daemon/base/mem.h"
+#include "daemon/broker/lane.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/inside.h"
 
-int64_t
-memory_delay(const struct memory_world *world)
-{
-	int64_t delay = world->nature.delay != NULL ? world->nature.delay(world->nature.ctx) : 0;
-
-	assert(delay >= 0);
-	return delay;
-}
-
-static bool
-is_silent(const struct memory_world *world)
-{
-	return world->nature.silent != NULL && world->nature.silent(world->nature.ctx);
-}
-
-static int64_t
-later_of(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* ---- frames on their way ---- */
+/* ---- frames that arrive ---- */
 
 /* The first of a list that has come; else the timer is set for it. NULL: none yet. */
 static struct memory_parcel *
@@ -44,16 +26,6 @@ take_first(struct memory_parcels *parcels, struct timers *timers, struct timer *
 	return parcel;
 }
 
-static struct memory_parcel *
-parcel_new(const uint8_t *bytes, size_t len, int64_t when)
-{
-	struct memory_parcel *parcel = mem_grow(NULL, 1, sizeof(*parcel) + len);
-
-	*parcel = (struct memory_parcel){.when = when, .len = len};
-	memcpy(parcel->bytes, bytes, len);
-	return parcel;
-}
-
 static void
 parcels_clear(struct memory_parcels *parcels)
 {
@@ -65,24 +37,30 @@ parcels_clear(struct memory_parcels *parcels)
 	}
 }
 
-/* Reads the frames of a parcel one after another. */
+/* The first frame of these bytes, which are whole frames; how many of the bytes it has. */
+static size_t
+read_frame(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_frame *ret_frame)
+{
+	size_t size;
+	enum amqp_decoder_status status = amqp_decoder_size(decoder, bytes, len, &size);
+
+	assert(status == AMQP_DECODER_FRAME && size <= len);
+	status = amqp_decoder_take(decoder, bytes, size, ret_frame);
+	assert(status == AMQP_DECODER_FRAME);
+	return size;
+}
+
 static void
 perform_parcel(struct memory_channel *channel, struct memory_parcel *parcel)
 {
-	struct amqp_decoder *decoder = channel->connection->world->decoder;
 	struct amqp_frame frame;
-	size_t size;
 
 	channel->reply_at = parcel->replies;
 	channel->confirms_not = parcel->unconfirmed;
 	channel->alarmed = parcel->alarmed;
-	for (size_t at = 0; at < parcel->len; at += size) {
-		enum amqp_decoder_status status =
-		    amqp_decoder_size(decoder, parcel->bytes + at, parcel->len - at, &size);
-
-		assert(status == AMQP_DECODER_FRAME && size <= parcel->len - at);
-		status = amqp_decoder_take(decoder, parcel->bytes + at, size, &frame);
-		assert(status == AMQP_DECODER_FRAME);
+	for (size_t at = 0; at < parcel->len;) {
+		at += read_frame(channel->connection->world->decoder, parcel->bytes + at,
+		    parcel->len - at, &frame);
 		memory_perform(channel, &frame, parcel->crashes);
 	}
 }
@@ -125,6 +103,36 @@ on_arrive(void *ctx, uint64_t id)
 	memory_channel_confirm(channel);
 }
 
+/* RabbitMQ's channel crashes when a consumer is cancelled before consume-ok came (daemon/broker/consumers.c). */
+static void
+note_told(const struct memory_channel *channel, const struct amqp_frame *frame)
+{
+	const amqp_basic_consume_ok_t *ok = frame->fields;
+	struct memory_consumer *consumer = memory_consumer_find(channel, ok->consumer_tag);
+
+	if (consumer != NULL)
+		consumer->told = true;
+}
+
+/* The link may be dead after, and the channel gone. */
+static void
+tell_link(struct memory_link *link, struct memory_channel *channel, struct memory_parcel *parcel)
+{
+	struct amqp_frame frame;
+
+	link->client->reading = link;
+	for (size_t at = 0; at < parcel->len && link->base.state != AMQP_LINK_DEAD;) {
+		at += read_frame(
+		    link->client->world->decoder, parcel->bytes + at, parcel->len - at, &frame);
+		if (frame.method == AMQP_BASIC_CONSUME_OK_METHOD)
+			note_told(channel, &frame);
+		if (frame.channel == 0)
+			link->alarmed = frame.method == AMQP_CONNECTION_BLOCKED_METHOD;
+		amqp_link_take(&link->base, &frame);
+	}
+	link->client->reading = NULL;
+}
+
 /* All that has come is read at once. The link may end its connection by what it hears, and that be freed. */
 static void
 on_reply(void *ctx, uint64_t id)
@@ -142,9 +150,170 @@ on_reply(void *ctx, uint64_t id)
 		TAILQ_INSERT_TAIL(&came, parcel, entry);
 	while ((parcel = TAILQ_FIRST(&came)) != NULL) {
 		TAILQ_REMOVE(&came, parcel, entry);
-		memory_link_took(link, parcel->bytes, parcel->len);
+		tell_link(link, channel, parcel);
 		free(parcel);
 	}
+}
+
+/* ---- life ---- */
+
+static struct memory_channel *
+channel_of(struct memory_connection *connection, uint16_t number)
+{
+	struct memory_channel *channel;
+
+	HASH_FIND(hh, connection->channels, &number, sizeof(number), channel);
+	if (channel != NULL)
+		return channel;
+	channel = mem_alloc(sizeof(*channel));
+	channel->number = number;
+	channel->connection = connection;
+	TAILQ_INIT(&channel->consumers);
+	TAILQ_INIT(&channel->delivered);
+	TAILQ_INIT(&channel->in);
+	TAILQ_INIT(&channel->out);
+	timer_init(&channel->arrive, on_arrive, channel, 0);
+	timer_init(&channel->reply, on_reply, channel, 0);
+	HASH_ADD(hh, connection->channels, number, sizeof(channel->number), channel);
+	return channel;
+}
+
+static void
+channel_free(struct memory_channel *channel)
+{
+	struct memory_connection *connection = channel->connection;
+
+	memory_channel_end(channel);
+	timers_cancel(connection->world->timers, &channel->arrive);
+	if (connection->client != NULL)
+		timers_cancel(connection->client, &channel->reply);
+	parcels_clear(&channel->in);
+	parcels_clear(&channel->out);
+	if (channel->coming != NULL)
+		free(channel->coming->body);
+	free(channel->coming);
+	HASH_DEL(connection->channels, channel);
+	free(channel);
+}
+
+static enum broker_link
+which_of(const struct memory_link *link)
+{
+	return link->base.config.queues_alone ? BROKER_HOLD : BROKER_SIDE;
+}
+
+static void
+on_notice(void *ctx, uint64_t id)
+{
+	(void)id;
+	memory_connection_free(ctx);
+}
+
+void
+memory_connection_init(struct memory_connection *connection, struct memory_world *world)
+{
+	connection->world = world;
+	connection->number = ++world->last_connection;
+	TAILQ_INIT(&connection->queues);
+	timer_init(&connection->notice, on_notice, connection, 0);
+	TAILQ_INSERT_TAIL(&world->connections, connection, entry);
+}
+
+static struct memory_connection *
+connection_new(struct memory_link *link)
+{
+	struct memory_connection *connection = mem_alloc(sizeof(*connection));
+
+	memory_connection_init(connection, link->client->world);
+	connection->broker = link->client->broker;
+	connection->which = which_of(link);
+	connection->link = link;
+	connection->client = link->client->timers;
+	connection->control = channel_of(connection, 0);
+	return connection;
+}
+
+void
+memory_connection_free(struct memory_connection *connection)
+{
+	struct memory_channel *channel, *next;
+
+	memory_connection_release(connection);
+	HASH_ITER (hh, connection->channels, channel, next) {
+		channel_free(channel);
+	}
+	timers_cancel(connection->world->timers, &connection->notice);
+	TAILQ_REMOVE(&connection->world->connections, connection, entry);
+	free(connection);
+}
+
+/* The client is gone: from then on it is the world's, which notices after so long. */
+static void
+lose(struct memory_connection *connection, int64_t notice)
+{
+	struct memory_channel *channel;
+
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		timers_cancel(connection->client, &channel->reply);
+		parcels_clear(&channel->out);
+	}
+	connection->link = NULL;
+	connection->client = NULL;
+	if (notice <= 0 || connection->state == MEMORY_CONNECTION_OVER) {
+		memory_connection_free(connection);
+		return;
+	}
+	connection->state = MEMORY_CONNECTION_LOST;
+	timers_set(
+	    connection->world->timers, &connection->notice, memory_now(connection->world) + notice);
+}
+
+void
+memory_connection_freeze(struct memory_connection *connection)
+{
+	struct memory_channel *channel;
+
+	connection->frozen = true;
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		timers_cancel(connection->world->timers, &channel->arrive);
+		if (connection->client != NULL)
+			timers_cancel(connection->client, &channel->reply);
+	}
+}
+
+/* What was held back arrives now, in its order. */
+static void
+set_off(struct memory_connection *connection)
+{
+	struct memory_channel *channel;
+
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		memory_parcels_expect(&channel->in, connection->world->timers, &channel->arrive);
+		if (connection->client != NULL)
+			memory_parcels_expect(&channel->out, connection->client, &channel->reply);
+	}
+}
+
+void
+memory_connection_go_on(struct memory_connection *connection)
+{
+	connection->halted = false;
+	if (!connection->frozen)
+		set_off(connection);
+}
+
+/* ---- the client's end ---- */
+
+static struct memory_link *
+memory_of(struct amqp_link *link)
+{
+	return (struct memory_link *)link;
+}
+
+static struct memory_side *
+side_of(const struct memory_link *link)
+{
+	return &link->client->sides[which_of(link)];
 }
 
 /* What is drawn of a method that is sent; the rest comes right behind what was sent before. */
@@ -184,7 +353,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	/* A publish without a confirm is answered by nobody: it cannot be found out to be silent. */
 	channel->burst_silent = !channel->silenced &&
 				(method != AMQP_BASIC_PUBLISH_METHOD || channel->confirms) &&
-				is_silent(world);
+				memory_chance(world, world->nature.silent);
 	channel->silenced |= channel->burst_silent && method != AMQP_BASIC_PUBLISH_METHOD;
 	channel->burst_at = now;
 	channel->burst = method == AMQP_BASIC_PUBLISH_METHOD ? 1 : 0;
@@ -192,244 +361,454 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	return channel->burst_delay;
 }
 
-void
-memory_connection_send(struct memory_connection *connection, uint16_t number,
-    amqp_method_number_t method, const uint8_t *bytes, size_t len, amqp_bytes_t cancelled)
+/* The frames of one method. `cancelled`: the consumer that it cancels. */
+static void
+send_parcel(struct memory_link *link, uint16_t number, amqp_method_number_t method,
+    const uint8_t *bytes, size_t len, amqp_bytes_t cancelled)
 {
-	struct memory_channel *channel = memory_connection_channel(connection, number);
-	int64_t now = memory_now(connection->world), delay;
+	struct memory_connection *connection = link->connection;
+	struct memory_channel *channel;
+	int64_t now = memory_now(link->client->world), delay;
 	struct memory_parcel *parcel;
 	const struct memory_consumer *consumer;
 	bool silent;
 
-	if (connection->frozen || connection->state != MEMORY_CONNECTION_UP)
+	if (connection == NULL || connection->frozen || connection->state != MEMORY_CONNECTION_UP)
 		return;
+	channel = channel_of(connection, number);
 	delay = draw(channel, method, &silent);
 	/* The first few of a burst before the others: so it is cut where it may be. */
-	channel->last_in = later_of(channel->last_in,
+	channel->last_in = memory_later(channel->last_in,
 	    now + (channel->burst > 0 && channel->burst <= 2 ? delay / 4 : delay / 2));
-	parcel = parcel_new(bytes, len, channel->last_in);
+	parcel = memory_parcel_add(&channel->in, bytes, len, channel->last_in);
 	parcel->replies = now + delay;
 	parcel->silent = silent && method != AMQP_BASIC_PUBLISH_METHOD;
-	parcel->alarmed = connection->link->alarmed;
+	parcel->alarmed = link->alarmed;
 	parcel->unconfirmed = silent && method == AMQP_BASIC_PUBLISH_METHOD;
 	if (method == AMQP_BASIC_CANCEL_METHOD) {
 		consumer = memory_consumer_find(channel, cancelled);
 		parcel->crashes = consumer != NULL && !consumer->told;
 	}
-	TAILQ_INSERT_TAIL(&channel->in, parcel, entry);
-	if (!timer_is_set(&channel->arrive))
-		timers_set(
-		    connection->world->timers, &channel->arrive, TAILQ_FIRST(&channel->in)->when);
+	memory_parcels_expect(&channel->in, connection->world->timers, &channel->arrive);
 }
 
-void
-memory_channel_put(struct memory_channel *channel, bool asked, const uint8_t *bytes, size_t len)
-{
-	struct memory_connection *connection = channel->connection;
-	int64_t when = asked ? channel->reply_at : 0, now;
-	struct memory_parcel *parcel;
-
-	if (connection->link == NULL || connection->frozen || channel->stalled)
-		return;
-	now = memory_now(connection->world);
-	if (!asked)
-		when = now + memory_delay(connection->world);
-	channel->last_out = later_of(channel->last_out, later_of(when, now));
-	parcel = parcel_new(bytes, len, channel->last_out);
-	TAILQ_INSERT_TAIL(&channel->out, parcel, entry);
-	if (!timer_is_set(&channel->reply))
-		timers_set(connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
-}
-
-void
-memory_channel_unstall(struct memory_channel *channel)
-{
-	const struct memory_parcel *first = TAILQ_FIRST(&channel->in);
-
-	channel->stalled = channel->silenced = false;
-	if (first != NULL && !timer_is_set(&channel->arrive))
-		timers_set(channel->connection->world->timers, &channel->arrive, first->when);
-}
-
-/* ---- channels ---- */
-
-struct memory_channel *
-memory_connection_channel(struct memory_connection *connection, uint16_t number)
-{
-	struct memory_channel *channel;
-
-	HASH_FIND(hh, connection->channels, &number, sizeof(number), channel);
-	if (channel != NULL)
-		return channel;
-	channel = mem_alloc(sizeof(*channel));
-	channel->number = number;
-	channel->connection = connection;
-	TAILQ_INIT(&channel->consumers);
-	TAILQ_INIT(&channel->delivered);
-	TAILQ_INIT(&channel->in);
-	TAILQ_INIT(&channel->out);
-	timer_init(&channel->arrive, on_arrive, channel, 0);
-	timer_init(&channel->reply, on_reply, channel, 0);
-	HASH_ADD(hh, connection->channels, number, sizeof(channel->number), channel);
-	return channel;
-}
-
-static void
-channel_free(struct memory_channel *channel)
-{
-	struct memory_connection *connection = channel->connection;
-
-	memory_channel_end(channel);
-	timers_cancel(connection->world->timers, &channel->arrive);
-	if (connection->client != NULL)
-		timers_cancel(connection->client, &channel->reply);
-	parcels_clear(&channel->in);
-	parcels_clear(&channel->out);
-	if (channel->coming != NULL)
-		free(channel->coming->body);
-	free(channel->coming);
-	HASH_DEL(connection->channels, channel);
-	free(channel);
-}
-
-/* ---- the connection ---- */
-
-static void
-on_notice(void *ctx, uint64_t id)
-{
-	(void)id;
-	memory_connection_free(ctx);
-}
-
-void
-memory_connection_init(struct memory_connection *connection, struct memory_world *world)
-{
-	connection->world = world;
-	connection->number = ++world->last_connection;
-	TAILQ_INIT(&connection->queues);
-	timer_init(&connection->notice, on_notice, connection, 0);
-	TAILQ_INSERT_TAIL(&world->connections, connection, entry);
-}
-
-struct memory_connection *
-memory_connection_new(struct memory_world *world, const struct broker *broker,
-    struct memory_link *link, struct timers *client)
-{
-	struct memory_connection *connection = mem_alloc(sizeof(*connection));
-
-	memory_connection_init(connection, world);
-	connection->broker = broker;
-	connection->which = memory_link_which(link);
-	connection->link = link;
-	connection->client = client;
-	return connection;
-}
-
-void
-memory_connection_release(struct memory_connection *connection)
-{
-	struct memory_queue *queue;
-	struct memory_channel *channel, *next;
-
-	connection->state = MEMORY_CONNECTION_OVER;
-	while ((queue = TAILQ_FIRST(&connection->queues)) != NULL)
-		memory_queue_delete(connection->world, queue, true);
-	HASH_ITER (hh, connection->channels, channel, next) {
-		timers_cancel(connection->world->timers, &channel->arrive);
-		memory_channel_end(channel);
-	}
-}
-
-void
-memory_connection_free(struct memory_connection *connection)
-{
-	struct memory_channel *channel, *next;
-
-	memory_connection_release(connection);
-	HASH_ITER (hh, connection->channels, channel, next) {
-		channel_free(channel);
-	}
-	timers_cancel(connection->world->timers, &connection->notice);
-	TAILQ_REMOVE(&connection->world->connections, connection, entry);
-	free(connection);
-}
-
-void
-memory_connection_lose(struct memory_connection *connection, int64_t notice)
-{
-	struct memory_channel *channel;
-
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		timers_cancel(connection->client, &channel->reply);
-		parcels_clear(&channel->out);
-	}
-	connection->link = NULL;
-	connection->client = NULL;
-	if (notice <= 0 || connection->state == MEMORY_CONNECTION_OVER) {
-		memory_connection_free(connection);
-		return;
-	}
-	connection->state = MEMORY_CONNECTION_LOST;
-	timers_set(
-	    connection->world->timers, &connection->notice, memory_now(connection->world) + notice);
-}
-
-void
-memory_connection_kill(struct memory_connection *connection, int code, const char *text)
+static bool
+link_send(struct amqp_link *link, uint16_t channel, amqp_method_number_t method, void *fields)
 {
 	uint8_t bytes[AMQP_FRAME_MAX];
-	amqp_connection_close_t close = {
-	    .reply_code = (uint16_t)code, .reply_text = amqp_cstring_bytes(text)};
-	size_t len = amqp_frame_method(bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
+	size_t len = amqp_frame_method(bytes, channel, method, fields);
+	amqp_bytes_t cancelled = amqp_empty_bytes;
 
-	memory_connection_release(connection);
-	memory_channel_put(memory_connection_channel(connection, 0), false, bytes, len);
+	if (len == 0)
+		return false;
+	if (method == AMQP_BASIC_CANCEL_METHOD)
+		cancelled = ((const amqp_basic_cancel_t *)fields)->consumer_tag;
+	send_parcel(memory_of(link), channel, method, bytes, len, cancelled);
+	return true;
 }
 
-void
-memory_connection_freeze(struct memory_connection *connection)
+static bool
+link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fields,
+    amqp_basic_properties_t *properties, amqp_bytes_t body)
 {
-	struct memory_channel *channel;
+	const size_t most = AMQP_FRAME_MAX - AMQP_FRAME_AROUND;
+	uint8_t *bytes = memory_scratch(memory_of(link)->client->world, body.len), *at = bytes;
+	size_t method, header;
 
-	connection->frozen = true;
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		timers_cancel(connection->world->timers, &channel->arrive);
-		if (connection->client != NULL)
-			timers_cancel(connection->client, &channel->reply);
+	at += method = amqp_frame_method(at, channel, AMQP_BASIC_PUBLISH_METHOD, fields);
+	at += header = amqp_frame_header(at, channel, body.len, properties);
+	for (size_t done = 0, len; done < body.len; done += len) {
+		len = body.len - done < most ? body.len - done : most;
+		at += amqp_frame_body(at, channel, (const char *)body.bytes + done, len);
 	}
+	if (method > 0 && header > 0)
+		send_parcel(memory_of(link), channel, AMQP_BASIC_PUBLISH_METHOD, bytes,
+		    (size_t)(at - bytes), amqp_empty_bytes);
+	return method > 0 && header > 0;
 }
 
-/* What was held back arrives now, in its order. */
+/* The server in memory asks for no login. */
+static bool
+link_handshake(struct amqp_link *link, const struct amqp_frame *frame)
+{
+	(void)link;
+	(void)frame;
+	return false;
+}
+
+static int64_t
+notice_of(const struct memory_link *link)
+{
+	const struct memory_world *world = link->client->world;
+	int64_t notice = side_of(link)->notice;
+
+	if (notice >= 0)
+		return notice;
+	if (world->nature.notice == NULL || link->base.state != AMQP_LINK_DEAD)
+		return 0;
+	return world->nature.notice(world->nature.ctx, link->client->broker, which_of(link));
+}
+
 static void
-set_off(struct memory_connection *connection)
+link_shut_down(struct amqp_link *link)
 {
-	struct memory_channel *channel;
+	struct memory_link *memory = memory_of(link);
+	struct memory_connection *connection = memory->connection;
 
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		if (!TAILQ_EMPTY(&channel->in) && !timer_is_set(&channel->arrive))
-			timers_set(connection->world->timers, &channel->arrive,
-			    TAILQ_FIRST(&channel->in)->when);
-		if (connection->client != NULL && !TAILQ_EMPTY(&channel->out) &&
-		    !timer_is_set(&channel->reply))
-			timers_set(
-			    connection->client, &channel->reply, TAILQ_FIRST(&channel->out)->when);
+	timers_cancel(memory->client->timers, &memory->connect);
+	memory->connection = NULL;
+	if (connection != NULL)
+		lose(connection, notice_of(memory));
+}
+
+static bool
+link_try_again(struct amqp_link *link)
+{
+	(void)link;
+	return false;
+}
+
+static void
+link_free(struct amqp_link *link)
+{
+	struct memory_link *memory = memory_of(link);
+
+	link_shut_down(link);
+	if (side_of(memory)->link == memory)
+		side_of(memory)->link = NULL;
+	amqp_link_done(link);
+	free(memory);
+}
+
+static void
+set_connect(struct memory_link *link)
+{
+	const struct memory_side *side = side_of(link);
+	int64_t now = clock_now(timers_clock(link->client->timers));
+
+	if (link->base.state != AMQP_LINK_STREAM)
+		return;
+	/* Who waits for one that is held is told at once that it is, and then after each such try. */
+	if (side->held)
+		timers_set(link->client->timers, &link->connect,
+		    side->told ? now + MEMORY_PROBE_TIMEOUT : now);
+	else
+		timers_set(link->client->timers, &link->connect,
+		    side->earliest > now ? side->earliest : now);
+}
+
+static void
+come_up(struct memory_link *link)
+{
+	char *error;
+
+	link->base.server = (struct amqp_server){
+	    .product = mem_strdup("memory"),
+	    .version = mem_strdup(""),
+	    .cluster = mem_strdup(""),
+	    .deletes_by_name = link->client->world->deletes_by_name,
+	};
+	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
+	assert(error == NULL);
+	link->base.channel_max = side_of(link)->lanes_max;
+	link->base.heartbeat = link->base.config.settings->heartbeat;
+	link->connection = connection_new(link);
+	for (enum amqp_link_state state = AMQP_LINK_START; state < AMQP_LINK_UP; state++)
+		amqp_link_set_state(&link->base, state);
+	amqp_link_is_up(&link->base);
+}
+
+static void
+on_connect(void *ctx, uint64_t id)
+{
+	struct memory_link *link = ctx;
+	struct memory_side *side = side_of(link);
+
+	(void)id;
+	if (!side->held) {
+		come_up(link);
+		return;
 	}
+	side->told = true;
+	link->base.denied = side->denied;
+	amqp_link_fail(&link->base, "%s", side->why);
+}
+
+static struct amqp_link *
+link_connect(
+    void *ctx, const struct amqp_link_config *config, const struct amqp_link_events *events)
+{
+	static const struct amqp_link_ops ops = {
+	    .send = link_send,
+	    .publish = link_publish,
+	    .handshake = link_handshake,
+	    .shut_down = link_shut_down,
+	    .try_again = link_try_again,
+	    .free = link_free,
+	};
+	struct memory_link *link = mem_alloc(sizeof(*link));
+
+	link->client = ctx;
+	amqp_link_init(&link->base, &ops, config, events);
+	timer_init(&link->connect, on_connect, link, 0);
+	side_of(link)->link = link;
+	side_of(link)->notice = -1;
+	set_connect(link);
+	return &link->base;
+}
+
+/* ---- a daemon's broker ---- */
+
+static void
+client_free(void *ctx)
+{
+	struct memory_client *client = ctx;
+	struct memory_connection *connection;
+
+	TAILQ_FOREACH (connection, &client->world->connections, entry)
+		if (connection->broker == client->broker)
+			connection->broker = NULL;
+	TAILQ_REMOVE(&client->world->clients, client, entry);
+	for (int i = 0; i < 2; i++)
+		free(client->sides[i].why);
+	free(client);
+}
+
+struct broker *
+memory_broker_new_at(struct memory_world *world, struct timers *timers, int heartbeat,
+    unsigned lanes_max, uint64_t seed)
+{
+	const struct amqp_host host = {
+	    .host = "memory", .vhost = "/", .user = "memory", .password = ""};
+	const struct amqp_settings settings = {
+	    .hosts = &host,
+	    .host_count = 1,
+	    .heartbeat = heartbeat,
+	    .connect_timeout = MEMORY_PROBE_TIMEOUT,
+	    .probe_timeout = MEMORY_PROBE_TIMEOUT,
+	    .backoff_first = 1,
+	    .backoff_most = 1,
+	    .side_idle = INT64_MAX / 4,
+	    .in_process = true,
+	    .name = "memory",
+	    .replays = true,
+	};
+	struct memory_client *client = mem_alloc(sizeof(*client));
+	const struct amqp_dialer dialer = {
+	    .connect = link_connect, .free = client_free, .ctx = client};
+
+	client->world = world;
+	client->timers = timers;
+	for (int i = 0; i < 2; i++) {
+		client->sides[i].lanes_max = lanes_max;
+		client->sides[i].why = mem_strdup("");
+	}
+	TAILQ_INSERT_TAIL(&world->clients, client, entry);
+	client->broker = broker_new(timers, seed, &settings, &dialer);
+	return client->broker;
+}
+
+struct broker *
+memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
+{
+	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, ++world->last_seed);
+}
+
+static struct memory_client *
+client_of(const struct broker *broker)
+{
+	return broker_dialer(broker)->ctx;
+}
+
+/* NULL: the link is not up. */
+static struct memory_connection *
+connection_of(const struct broker *broker, enum broker_link which)
+{
+	const struct memory_link *link = client_of(broker)->sides[which].link;
+
+	return link != NULL ? link->connection : NULL;
 }
 
 void
-memory_connection_block(struct memory_connection *connection, unsigned ways)
+memory_broker_set_lanes_max(struct broker *broker, enum broker_link which, unsigned lanes_max)
 {
-	if (connection->frozen)
+	client_of(broker)->sides[which].lanes_max = lanes_max;
+}
+
+/* ---- what happens to links ---- */
+
+/* It is told at once, as if from the loop; from the loop when it happens inside of what it reads. */
+static void
+link_die(struct memory_link *link, bool denied, const char *why)
+{
+	link->base.denied = denied;
+	amqp_link_fail(&link->base, "%s", why);
+	if (link->client->reading != link)
+		amqp_link_tell_death(&link->base);
+}
+
+static bool
+is_up(const struct memory_side *side)
+{
+	return side->link != NULL && side->link->base.state == AMQP_LINK_UP;
+}
+
+void
+memory_broker_cut(
+    struct broker *broker, enum broker_link which, int64_t notice, int64_t back, const char *why)
+{
+	struct memory_client *client = client_of(broker);
+	struct memory_side *side = &client->sides[which];
+
+	side->held = back < 0;
+	side->denied = false;
+	side->earliest = clock_now(timers_clock(client->timers)) + (back < 0 ? 0 : back);
+	free(side->why);
+	side->why = mem_strdup(why);
+	side->told = is_up(side);
+	side->notice = notice;
+	if (is_up(side))
+		link_die(side->link, false, why);
+	else if (side->link != NULL)
+		set_connect(side->link);
+}
+
+void
+memory_broker_deny(struct broker *broker, enum broker_link which, const char *why)
+{
+	struct memory_side *side = &client_of(broker)->sides[which];
+
+	side->held = side->denied = true;
+	free(side->why);
+	side->why = mem_strdup(why);
+	side->told = side->link != NULL;
+	side->notice = 0;
+	if (side->link != NULL && side->link->base.state < AMQP_LINK_CLOSING)
+		link_die(side->link, true, why);
+}
+
+void
+memory_broker_restore(struct broker *broker, enum broker_link which)
+{
+	struct memory_side *side = &client_of(broker)->sides[which];
+
+	side->held = false;
+	side->earliest = 0;
+	if (side->link != NULL)
+		set_connect(side->link);
+}
+
+void
+memory_broker_freeze(struct broker *broker, enum broker_link which)
+{
+	struct memory_connection *connection = connection_of(broker, which);
+
+	if (connection != NULL)
+		memory_connection_freeze(connection);
+}
+
+void
+memory_broker_forsake(struct broker *broker, enum broker_link which)
+{
+	struct memory_connection *connection = connection_of(broker, which);
+
+	if (connection != NULL)
+		memory_connection_release(connection);
+}
+
+void
+memory_broker_block(struct broker *broker, enum broker_link which, unsigned ways)
+{
+	struct memory_connection *connection = connection_of(broker, which);
+
+	if (connection == NULL || connection->frozen)
 		return;
 	connection->blocked = ways;
 	set_off(connection);
 }
 
-void
-memory_connection_go_on(struct memory_connection *connection)
+uint64_t
+memory_broker_connection(const struct broker *broker, enum broker_link which)
 {
-	connection->halted = false;
-	if (!connection->frozen)
-		set_off(connection);
+	const struct memory_connection *connection = connection_of(broker, which);
+
+	return connection != NULL ? connection->number : 0;
+}
+
+/* Channels that no lane has are numbered behind all lanes. */
+#define TAPPED (UINT64_C(1) << 62)
+
+static uint64_t
+lane_of(const struct broker *broker, enum broker_link which, uint16_t channel)
+{
+	uint64_t lane = amqp_lanes_on_channel(broker_lanes(broker, which), channel);
+
+	return lane != 0 ? lane : TAPPED | (uint64_t)channel << 1 | (which == BROKER_SIDE);
+}
+
+void
+memory_broker_each_lane(const struct broker *broker, enum broker_link which,
+    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx)
+{
+	const struct memory_connection *connection = connection_of(broker, which);
+	const struct memory_channel *channel;
+
+	if (connection == NULL)
+		return;
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		/* RabbitMQ closes those that read, or were asked something that it refuses. */
+		if (channel->number != 0 &&
+		    (channel->silenced || (channel->state == MEMORY_CHANNEL_OPEN &&
+					      (!TAILQ_EMPTY(&channel->consumers) ||
+						  amqp_lanes_on_channel(broker_lanes(broker, which),
+						      channel->number) != 0))))
+			fn(ctx, lane_of(broker, which, channel->number),
+			    channel->silenced || connection->frozen);
+	}
+}
+
+unsigned
+memory_broker_lanes_taken(const struct broker *broker, enum broker_link which)
+{
+	const struct amqp_lanes *lanes = broker_lanes(broker, which);
+	unsigned taken = 0;
+
+	for (unsigned channel = 1; channel <= amqp_lanes_max(lanes); channel++)
+		taken += amqp_lanes_on_channel(lanes, (uint16_t)channel) != 0;
+	return taken;
+}
+
+void
+memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
+{
+	enum broker_link which = lane & 1 ? BROKER_SIDE : BROKER_HOLD;
+	struct memory_connection *connection = connection_of(broker, which);
+	uint16_t channel = lane & TAPPED ? (uint16_t)(lane >> 1)
+					 : amqp_lanes_channel(broker_lanes(broker, which), lane);
+
+	if (connection != NULL && !connection->frozen && channel != 0)
+		memory_channel_close(channel_of(connection, channel), code, text);
+}
+
+static bool
+has_watches(const struct memory_channel *channel)
+{
+	const struct memory_consumer *consumer = TAILQ_FIRST(&channel->consumers);
+
+	return consumer != NULL && consumer->tag[0] == 'w';
+}
+
+void
+memory_broker_close_watches(struct broker *broker)
+{
+	struct memory_connection *connection = connection_of(broker, BROKER_SIDE);
+	struct memory_channel *channel;
+
+	if (connection == NULL || connection->frozen)
+		return;
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
+		if (has_watches(channel))
+			memory_channel_close(channel, AMQP_PRECONDITION_FAILED,
+			    "PRECONDITION_FAILED - consumer timeout");
+	}
 }

@@ -140,6 +140,7 @@ struct memory_connection {
 	struct memory_link *link;          /* borrowed; NULL: the client is gone */
 	struct timers *client;             /* borrowed; while there is a link */
 	struct memory_channel *channels;   /* owned; hash by number */
+	struct memory_channel *control;    /* borrowed; number 0 of them; NULL: it is foreign */
 	bool frozen;                       /* nothing arrives any more, either way */
 	unsigned blocked;                  /* ways (enum memory_way) on which nothing arrives now */
 	bool publishes;                    /* it has published */
@@ -151,9 +152,9 @@ struct memory_connection {
 
 /* A daemon, as the world knows it: where its links come from, and whether they may. */
 struct memory_client {
-	struct memory_world *world; /* borrowed */
-	struct timers *timers;      /* borrowed */
-	struct broker *broker;      /* borrowed; NULL: not made yet */
+	struct memory_world *world;        /* borrowed */
+	struct timers *timers;             /* borrowed */
+	struct broker *broker;             /* borrowed; NULL: not made yet */
 	const struct memory_link *reading; /* borrowed; NULL: none is */
 	struct memory_side {
 		unsigned lanes_max;       /* of the next link */
@@ -176,12 +177,6 @@ struct memory_link {
 	struct timer connect;
 };
 
-static inline enum broker_link
-memory_link_which(const struct memory_link *link)
-{
-	return link->base.config.queues_alone ? BROKER_HOLD : BROKER_SIDE;
-}
-
 struct memory_world {
 	struct timers *timers; /* borrowed */
 	struct memory_nature nature;
@@ -203,9 +198,39 @@ memory_now(const struct memory_world *world)
 	return clock_now(timers_clock(world->timers));
 }
 
+static inline int64_t
+memory_later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What a hook of the nature says; false where there is none. */
+static inline bool
+memory_chance(const struct memory_world *world, bool (*hook)(void *ctx))
+{
+	return hook != NULL && hook(world->nature.ctx);
+}
+
+/* ---- what is sent (send.c) ---- */
+
 int64_t memory_delay(const struct memory_world *world);
 /* Room for a method, a header and so many bytes of a body, in frames; until it is asked for again. */
 uint8_t *memory_scratch(struct memory_world *world, size_t body);
+/* The last one of them from now on; of these frames. */
+struct memory_parcel *memory_parcel_add(
+    struct memory_parcels *parcels, const uint8_t *bytes, size_t len, int64_t when);
+/* The timer is set for the first one, if there is any. */
+void memory_parcels_expect(
+    const struct memory_parcels *parcels, struct timers *timers, struct timer *timer);
+
+/* To the client; `asked`: it answers what is being performed. */
+void memory_channel_send(
+    struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields);
+/* The same with a header, and a body in two pieces, to see that they are put together. */
+void memory_channel_send_message(struct memory_channel *channel, bool asked,
+    amqp_method_number_t method, void *fields, const struct memory_message *message);
+/* An alarm began or ended. */
+void memory_connection_send_blocked(struct memory_connection *connection, bool blocked);
 
 /* ---- queues (queue.c) ---- */
 
@@ -226,8 +251,6 @@ void memory_queue_expire(const struct memory_world *world, struct memory_queue *
 size_t memory_queue_length(const struct memory_queue *queue);
 size_t memory_queue_members(const struct memory_queue *queue);
 
-struct memory_message *memory_message_new(const char *body, size_t len);
-struct memory_message *memory_message_copy(const struct memory_message *message);
 void memory_message_free(struct memory_message *message);
 /* Delivered on that channel from now on; it must be in no list. */
 void memory_message_hand_over(struct memory_message *message, struct memory_queue *queue,
@@ -243,6 +266,13 @@ struct memory_consumer *memory_consumer_new(
 void memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer);
 struct memory_consumer *memory_consumer_find(
     const struct memory_channel *channel, amqp_bytes_t tag);
+/* It is told that it is none any more. */
+void memory_consumer_send_cancel(const struct memory_consumer *consumer);
+
+/* Ends what is open on it. */
+void memory_channel_end(struct memory_channel *channel);
+/* OVER: its exclusive queues and what is open on its channels are gone. */
+void memory_connection_release(struct memory_connection *connection);
 
 /* ---- what methods do (method.c) ---- */
 
@@ -250,56 +280,16 @@ struct memory_consumer *memory_consumer_find(
 void memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes);
 /* What was published and held back is confirmed. */
 void memory_channel_confirm(struct memory_channel *channel);
-/* Ends what is open on it. */
-void memory_channel_end(struct memory_channel *channel);
-/* The server closes it by itself. */
+/* The server closes it by itself; what is behind a method that is not answered is read again. */
 void memory_channel_close(struct memory_channel *channel, int code, const char *text);
-/* A message for its consumer, and that it is none any more. */
-void memory_channel_send_delivery(
-    struct memory_channel *channel, const struct memory_message *message);
-void memory_channel_send_cancel(struct memory_channel *channel, const char *tag);
-/* An alarm began or ended. */
-void memory_connection_send_blocked(struct memory_connection *connection, bool blocked);
 
-/* ---- connections (connection.c) ---- */
+/* ---- connections, both their ends (connection.c) ---- */
 
-struct memory_connection *memory_connection_new(struct memory_world *world,
-    const struct broker *broker, struct memory_link *link, struct timers *client);
 void memory_connection_init(struct memory_connection *connection, struct memory_world *world);
-/* Its exclusive queues and channels are gone. */
-void memory_connection_release(struct memory_connection *connection);
-/* OVER, and freed: the world has noticed its end, or is told of it. */
+/* Released, and freed: the world has noticed its end, or is told of it. */
 void memory_connection_free(struct memory_connection *connection);
-/* The client is gone. From then on it is the world's, which notices after so long. */
-void memory_connection_lose(struct memory_connection *connection, int64_t notice);
-/* The server gives it up, in words. */
-void memory_connection_kill(struct memory_connection *connection, int code, const char *text);
-struct memory_channel *memory_connection_channel(
-    struct memory_connection *connection, uint16_t number);
-/* From the client; the frames of one method. */
-void memory_connection_send(struct memory_connection *connection, uint16_t number,
-    amqp_method_number_t method, const uint8_t *bytes, size_t len, amqp_bytes_t cancelled);
-/* To the client; `asked`: it answers what is being performed. */
-void memory_channel_put(
-    struct memory_channel *channel, bool asked, const uint8_t *bytes, size_t len);
-/* What is behind the method that is not answered is read again. */
-void memory_channel_unstall(struct memory_channel *channel);
 void memory_connection_freeze(struct memory_connection *connection);
-void memory_connection_block(struct memory_connection *connection, unsigned ways);
 /* The alarm is over. */
 void memory_connection_go_on(struct memory_connection *connection);
-
-/* ---- the client's end (link.c) ---- */
-
-/* The world's; its dialer is the broker's to free, and it with that. */
-struct memory_client *memory_client_new(struct memory_world *world, struct timers *timers,
-    unsigned lanes_max, struct amqp_dialer *ret_dialer);
-/* As memory_broker_cut and its like. */
-void memory_side_cut(struct memory_client *client, enum broker_link which, int64_t notice,
-    int64_t back, const char *why);
-void memory_side_deny(struct memory_client *client, enum broker_link which, const char *why);
-void memory_side_restore(struct memory_client *client, enum broker_link which);
-/* Frames came; the link may be dead after. */
-void memory_link_took(struct memory_link *link, uint8_t *bytes, size_t len);
 
 #endif

@@ -175,10 +175,6 @@ void memory_broker_close_watches(struct broker *broker);
  * lasts.
  */
 void memory_world_block(struct memory_world *world, bool blocked);
-/* Queues that are being watched, or are to be. */
-size_t memory_broker_watched(const struct broker *broker);
-/* Lines that it has joined, or is to join, each priority counted. */
-size_t memory_broker_joined(const struct broker *broker);
 /* Whether info says deletes_by_name. */
 void memory_world_set_deletes_by_name(struct memory_world *world, bool does);
 

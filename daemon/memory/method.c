@@ -23,20 +23,13 @@ static const struct failure reserved = {
     AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - reserved queue name"};
 static const struct failure refused = {
     AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - access to queue refused"};
+static const struct failure unknown_tag = {
+    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
 static const struct failure odd = {AMQP_PRECONDITION_FAILED,
     "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue in vhost '/'"};
 static const struct failure transient = {AMQP_PRECONDITION_FAILED,
     "PRECONDITION_FAILED - inequivalent arg 'durable' for queue in vhost '/': received 'true' "
     "but current is 'false'"};
-
-static char *
-text_of(amqp_bytes_t bytes)
-{
-	char *text = mem_alloc(bytes.len + 1);
-
-	memcpy(text, bytes.bytes, bytes.len);
-	return text;
-}
 
 static struct memory_world *
 world_of(const struct memory_channel *channel)
@@ -44,119 +37,23 @@ world_of(const struct memory_channel *channel)
 	return channel->connection->world;
 }
 
-/* ---- what is sent ---- */
-
-static void
-send_method(struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields)
-{
-	uint8_t bytes[AMQP_FRAME_MAX];
-
-	memory_channel_put(
-	    channel, asked, bytes, amqp_frame_method(bytes, channel->number, method, fields));
-}
-
 static void
 reply(struct memory_channel *channel, amqp_method_number_t method, void *fields)
 {
-	send_method(channel, true, method, fields);
+	memory_channel_send(channel, true, method, fields);
 }
 
-static amqp_bytes_t
-bytes_of(const char *text)
+/* Of AMQP's short strings, so it fits. */
+static char *
+keep_word(char room[AMQP_CONTENT_WORD], amqp_bytes_t word)
 {
-	return text != NULL ? amqp_cstring_bytes(text) : amqp_empty_bytes;
-}
-
-/* A method that announces it, its header, and its body in two pieces, to see that they are put together. */
-static void
-send_message(struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields,
-    const struct memory_message *message)
-{
-	uint8_t *bytes = memory_scratch(world_of(channel), message->len), *at = bytes;
-	amqp_basic_properties_t properties = {
-	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG |
-		      (message->correlation_id != NULL ? AMQP_BASIC_CORRELATION_ID_FLAG : 0) |
-		      (message->reply_to != NULL ? AMQP_BASIC_REPLY_TO_FLAG : 0) |
-		      (message->user_id != NULL ? AMQP_BASIC_USER_ID_FLAG : 0),
-	    .delivery_mode =
-		message->persistent ? AMQP_DELIVERY_PERSISTENT : AMQP_DELIVERY_NONPERSISTENT,
-	    .correlation_id = bytes_of(message->correlation_id),
-	    .reply_to = bytes_of(message->reply_to),
-	    .user_id = bytes_of(message->user_id),
-	};
-	const size_t most = AMQP_FRAME_MAX - AMQP_FRAME_AROUND;
-
-	at += amqp_frame_method(at, channel->number, method, fields);
-	at += amqp_frame_header(at, channel->number, message->len, &properties);
-	for (size_t done = 0, len; done < message->len; done += len) {
-		len = message->len - done;
-		if (done == 0 && len > 1)
-			len /= 2;
-		if (len > most)
-			len = most;
-		at += amqp_frame_body(at, channel->number, message->body + done, len);
-	}
-	memory_channel_put(channel, asked, bytes, (size_t)(at - bytes));
-}
-
-void
-memory_channel_send_delivery(struct memory_channel *channel, const struct memory_message *message)
-{
-	amqp_basic_deliver_t deliver = {
-	    .consumer_tag = amqp_cstring_bytes(message->consumer->tag),
-	    .delivery_tag = message->tag,
-	    .redelivered = message->redelivered,
-	    .exchange = amqp_cstring_bytes(message->exchange),
-	    .routing_key = amqp_cstring_bytes(message->routing_key),
-	};
-
-	send_message(channel, false, AMQP_BASIC_DELIVER_METHOD, &deliver, message);
-}
-
-void
-memory_channel_send_cancel(struct memory_channel *channel, const char *tag)
-{
-	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(tag), .nowait = 1};
-
-	send_method(channel, false, AMQP_BASIC_CANCEL_METHOD, &cancel);
-}
-
-void
-memory_connection_send_blocked(struct memory_connection *connection, bool blocked)
-{
-	struct memory_channel *channel = memory_connection_channel(connection, 0);
-	amqp_connection_blocked_t why = {.reason = amqp_cstring_bytes("low on memory")};
-	amqp_connection_unblocked_t over = {0};
-
-	if (blocked)
-		send_method(channel, false, AMQP_CONNECTION_BLOCKED_METHOD, &why);
-	else
-		send_method(channel, false, AMQP_CONNECTION_UNBLOCKED_METHOD, &over);
+	assert(word.len < AMQP_CONTENT_WORD);
+	memcpy(room, word.bytes, word.len);
+	room[word.len] = '\0';
+	return room;
 }
 
 /* ---- channels ---- */
-
-void
-memory_channel_end(struct memory_channel *channel)
-{
-	struct memory_world *world = world_of(channel);
-	struct memory_consumer *consumer;
-	struct memory_message *message;
-
-	while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL)
-		memory_consumer_end(world, consumer);
-	while ((message = TAILQ_LAST(&channel->delivered, memory_messages)) != NULL) {
-		memory_message_take_back(message, channel);
-		memory_message_requeue(world, message);
-	}
-	if (channel->coming != NULL)
-		channel->coming->to_come = 0;
-	channel->confirms = channel->confirms_singly = false;
-	channel->published = channel->confirmed = channel->last_tag = 0;
-	channel->prefetch = 0;
-	if (channel->state == MEMORY_CHANNEL_OPEN)
-		channel->state = MEMORY_CHANNEL_CLOSED;
-}
 
 static void
 send_close(
@@ -171,7 +68,7 @@ send_close(
 
 	memory_channel_end(channel);
 	channel->state = MEMORY_CHANNEL_CLOSING;
-	send_method(channel, asked, AMQP_CHANNEL_CLOSE_METHOD, &close);
+	memory_channel_send(channel, asked, AMQP_CHANNEL_CLOSE_METHOD, &close);
 }
 
 void
@@ -179,19 +76,12 @@ memory_channel_close(struct memory_channel *channel, int code, const char *text)
 {
 	if (channel->state != MEMORY_CHANNEL_OPEN)
 		return;
-	memory_channel_unstall(channel);
+	channel->stalled = channel->silenced = false;
+	memory_parcels_expect(&channel->in, world_of(channel)->timers, &channel->arrive);
 	send_close(channel, false, 0, (struct failure){code, text});
 }
 
 /* ---- queues ---- */
-
-static bool
-is_refused(const struct memory_channel *channel)
-{
-	const struct memory_nature *nature = &world_of(channel)->nature;
-
-	return nature->refuses != NULL && nature->refuses(nature->ctx);
-}
 
 static bool
 is_others(const struct memory_channel *channel, const struct memory_queue *queue)
@@ -242,7 +132,7 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 	amqp_queue_declare_ok_t ok = {.queue = declare->queue};
 	struct failure failure;
 
-	if (is_refused(channel))
+	if (memory_chance(world, world->nature.refuses))
 		return refused;
 	if (!declare->passive && strncmp(name, "amq.", strlen("amq.")) == 0)
 		return reserved;
@@ -270,15 +160,14 @@ static struct failure
 queue_delete(struct memory_channel *channel, const char *name)
 {
 	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
-	amqp_queue_delete_ok_t ok = {0};
 
-	if (is_refused(channel))
+	if (memory_chance(world_of(channel), world_of(channel)->nature.refuses))
 		return refused;
 	if (queue != NULL && is_others(channel, queue))
 		return locked;
 	if (queue != NULL)
 		memory_queue_delete(world_of(channel), queue, true);
-	reply(channel, AMQP_QUEUE_DELETE_OK_METHOD, &ok);
+	reply(channel, AMQP_QUEUE_DELETE_OK_METHOD, &(amqp_queue_delete_ok_t){0});
 	return none;
 }
 
@@ -286,13 +175,13 @@ static struct failure
 queue_bind(struct memory_channel *channel, const amqp_queue_bind_t *bind, const char *name)
 {
 	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
-	amqp_queue_bind_ok_t ok = {0};
+	char exchange[AMQP_CONTENT_WORD];
 
 	if (queue == NULL)
 		return not_found;
 	free(queue->exchange);
-	queue->exchange = text_of(bind->exchange);
-	reply(channel, AMQP_QUEUE_BIND_OK_METHOD, &ok);
+	queue->exchange = mem_strdup(keep_word(exchange, bind->exchange));
+	reply(channel, AMQP_QUEUE_BIND_OK_METHOD, &(amqp_queue_bind_ok_t){0});
 	return none;
 }
 
@@ -308,21 +197,18 @@ static struct failure
 basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consume, const char *name)
 {
 	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
-	amqp_basic_consume_ok_t ok = {.consumer_tag = consume->consumer_tag};
-	char made[32], *tag;
+	amqp_basic_consume_ok_t ok;
+	char tag[AMQP_CONTENT_WORD];
 
 	if (queue == NULL)
 		return not_found;
 	if (is_others(channel, queue))
 		return locked;
-	if (consume->consumer_tag.len == 0) {
-		snprintf(
-		    made, sizeof(made), "amq.ctag-%" PRIu64, ++world_of(channel)->last_message);
-		ok.consumer_tag = amqp_cstring_bytes(made);
-	}
-	tag = text_of(ok.consumer_tag);
+	keep_word(tag, consume->consumer_tag);
+	if (tag[0] == '\0')
+		snprintf(tag, sizeof(tag), "amq.ctag-%" PRIu64, ++world_of(channel)->last_message);
 	memory_consumer_new(channel, queue, tag, priority_of(&consume->arguments));
-	free(tag);
+	ok.consumer_tag = amqp_cstring_bytes(tag);
 	reply(channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
 	memory_queue_deliver(world_of(channel), queue);
 	return none;
@@ -363,7 +249,7 @@ basic_get(struct memory_channel *channel, const char *name)
 	ok.exchange = amqp_cstring_bytes(message->exchange);
 	ok.routing_key = amqp_cstring_bytes(message->routing_key);
 	ok.message_count = (uint32_t)memory_queue_length(queue);
-	send_message(channel, true, AMQP_BASIC_GET_OK_METHOD, &ok, message);
+	memory_channel_send_message(channel, true, AMQP_BASIC_GET_OK_METHOD, &ok, message);
 	return none;
 }
 
@@ -388,8 +274,7 @@ basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **re
 
 	assert(!ack->multiple);
 	if (message == NULL)
-		return (struct failure){
-		    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
+		return unknown_tag;
 	queue = message->queue;
 	memory_message_take_back(message, channel);
 	*ret_body = mem_strdup(message->body);
@@ -408,8 +293,7 @@ basic_reject(struct memory_channel *channel, const amqp_basic_reject_t *reject)
 
 	assert(reject->requeue);
 	if (message == NULL)
-		return (struct failure){
-		    AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
+		return unknown_tag;
 	memory_message_take_back(message, channel);
 	memory_message_requeue(world_of(channel), message);
 	return none;
@@ -442,7 +326,7 @@ memory_channel_confirm(struct memory_channel *channel)
 static void
 confirm(struct memory_channel *channel, bool nacked)
 {
-	const struct memory_nature *nature = &world_of(channel)->nature;
+	const struct memory_world *world = world_of(channel);
 
 	if (nacked || channel->confirms_not)
 		memory_channel_confirm(channel);
@@ -452,8 +336,7 @@ confirm(struct memory_channel *channel, bool nacked)
 		channel->confirms_singly = true;
 	} else if (nacked) {
 		send_confirm(channel, false);
-	} else if (channel->confirms_singly || nature->holds_acks == NULL ||
-		   !nature->holds_acks(nature->ctx)) {
+	} else if (channel->confirms_singly || !memory_chance(world, world->nature.holds_acks)) {
 		memory_channel_confirm(channel);
 	}
 }
@@ -510,8 +393,7 @@ publish(struct memory_channel *channel)
 {
 	struct memory_world *world = world_of(channel);
 	const struct memory_message *message = &channel->coming->message;
-	const struct memory_nature *nature = &world->nature;
-	bool nacked = channel->confirms && nature->nacks != NULL && nature->nacks(nature->ctx);
+	bool nacked = channel->confirms && memory_chance(world, world->nature.nacks);
 	bool routed = route(world, message), mandatory = channel->coming->mandatory && !nacked;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
@@ -521,7 +403,8 @@ publish(struct memory_channel *channel)
 	};
 
 	if (!routed && mandatory)
-		send_message(channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
+		memory_channel_send_message(
+		    channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
 	if (channel->confirms)
 		confirm(channel, nacked);
 	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
@@ -533,16 +416,6 @@ publish(struct memory_channel *channel)
 	if (world->alarm)
 		halt(channel->connection);
 	channel->connection->publishes = true;
-}
-
-/* Of AMQP's short strings, so it fits. */
-static char *
-keep_word(char room[AMQP_CONTENT_WORD], amqp_bytes_t word)
-{
-	assert(word.len < AMQP_CONTENT_WORD);
-	memcpy(room, word.bytes, word.len);
-	room[word.len] = '\0';
-	return room;
 }
 
 static char *
@@ -623,32 +496,6 @@ take_content(struct memory_channel *channel, const struct amqp_frame *frame)
 
 /* ---- all ---- */
 
-static bool
-is_without_words(amqp_method_number_t method)
-{
-	return method == AMQP_CONFIRM_SELECT_METHOD || method == AMQP_BASIC_QOS_METHOD ||
-	       method == AMQP_EXCHANGE_DECLARE_METHOD;
-}
-
-/* Those that cannot fail. */
-static void
-perform_simple(struct memory_channel *channel, const struct amqp_frame *frame)
-{
-	amqp_confirm_select_ok_t selected = {0};
-	amqp_basic_qos_ok_t limited = {0};
-	amqp_exchange_declare_ok_t declared = {0};
-
-	if (frame->method == AMQP_CONFIRM_SELECT_METHOD) {
-		channel->confirms = true;
-		reply(channel, AMQP_CONFIRM_SELECT_OK_METHOD, &selected);
-	} else if (frame->method == AMQP_BASIC_QOS_METHOD) {
-		channel->prefetch = ((const amqp_basic_qos_t *)frame->fields)->prefetch_count;
-		reply(channel, AMQP_BASIC_QOS_OK_METHOD, &limited);
-	} else {
-		reply(channel, AMQP_EXCHANGE_DECLARE_OK_METHOD, &declared);
-	}
-}
-
 /* Into room; NULL: it names none. */
 static char *
 queue_of(const struct amqp_frame *frame, char room[AMQP_CONTENT_WORD])
@@ -693,9 +540,17 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	case AMQP_BASIC_CANCEL_METHOD:
 		basic_cancel(channel, frame->fields);
 		return none;
+	case AMQP_CONFIRM_SELECT_METHOD:
+		channel->confirms = true;
+		reply(channel, AMQP_CONFIRM_SELECT_OK_METHOD, &(amqp_confirm_select_ok_t){0});
+		return none;
+	case AMQP_BASIC_QOS_METHOD:
+		channel->prefetch = ((const amqp_basic_qos_t *)frame->fields)->prefetch_count;
+		reply(channel, AMQP_BASIC_QOS_OK_METHOD, &(amqp_basic_qos_ok_t){0});
+		return none;
 	default:
-		assert(is_without_words(frame->method));
-		perform_simple(channel, frame);
+		assert(frame->method == AMQP_EXCHANGE_DECLARE_METHOD);
+		reply(channel, AMQP_EXCHANGE_DECLARE_OK_METHOD, &(amqp_exchange_declare_ok_t){0});
 		return none;
 	}
 }
@@ -722,7 +577,12 @@ static void
 kill_connection(
     const struct memory_channel *channel, amqp_method_number_t method, int code, const char *text)
 {
-	memory_connection_kill(channel->connection, code, text);
+	amqp_connection_close_t close = {
+	    .reply_code = (uint16_t)code, .reply_text = amqp_cstring_bytes(text)};
+
+	memory_connection_release(channel->connection);
+	memory_channel_send(
+	    channel->connection->control, false, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	tell_performed(channel, (struct memory_performed){.method = method, .code = code});
 }
 
@@ -763,29 +623,24 @@ open_channel(struct memory_channel *channel)
 static void
 close_channel(struct memory_channel *channel)
 {
-	amqp_channel_close_ok_t ok = {0};
-
 	memory_channel_end(channel);
 	/* Where the closes cross, close-ok is still to come. */
-	reply(channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+	reply(channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &(amqp_channel_close_ok_t){0});
 }
 
 static void
-perform_of_connection(struct memory_connection *connection, const struct amqp_frame *frame)
+close_connection(struct memory_channel *control, const struct amqp_frame *frame)
 {
-	struct memory_channel *channel = memory_connection_channel(connection, 0);
-	amqp_connection_close_ok_t ok = {0};
-
 	assert(frame->method == AMQP_CONNECTION_CLOSE_METHOD);
-	memory_connection_release(connection);
-	reply(channel, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
+	memory_connection_release(control->connection);
+	reply(control, AMQP_CONNECTION_CLOSE_OK_METHOD, &(amqp_connection_close_ok_t){0});
 }
 
 void
 memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes)
 {
 	if (channel->number == 0)
-		perform_of_connection(channel->connection, frame);
+		close_connection(channel, frame);
 	else if (frame->method == AMQP_CHANNEL_OPEN_METHOD)
 		open_channel(channel);
 	else if (frame->method == AMQP_CHANNEL_CLOSE_METHOD)

@@ -6,22 +6,8 @@
 
 /* ---- messages ---- */
 
-struct memory_message *
-memory_message_new(const char *body, size_t len)
-{
-	struct memory_message *message = mem_alloc(sizeof(*message));
-
-	message->body = mem_alloc(len + 1);
-	memcpy(message->body, body, len);
-	message->len = len;
-	message->exchange = mem_strdup("");
-	message->routing_key = mem_strdup("");
-	message->expires = INT64_MAX;
-	return message;
-}
-
-struct memory_message *
-memory_message_copy(const struct memory_message *message)
+static struct memory_message *
+message_copy(const struct memory_message *message)
 {
 	struct memory_message *copy = mem_alloc(sizeof(*copy));
 
@@ -145,6 +131,15 @@ hears(const struct memory_world *world, const struct memory_consumer *consumer)
 }
 
 void
+memory_consumer_send_cancel(const struct memory_consumer *consumer)
+{
+	amqp_basic_cancel_t cancel = {
+	    .consumer_tag = amqp_cstring_bytes(consumer->tag), .nowait = 1};
+
+	memory_channel_send(consumer->channel, false, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+void
 memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told)
 {
 	struct memory_consumer *consumer;
@@ -152,14 +147,9 @@ memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool
 
 	HASH_DEL(world->queues, queue);
 	while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
-		struct memory_channel *channel = consumer->channel;
-		char *tag = mem_strdup(consumer->tag);
-		bool heard = told && hears(world, consumer);
-
+		if (told && hears(world, consumer))
+			memory_consumer_send_cancel(consumer);
 		consumer_free(consumer);
-		if (heard)
-			memory_channel_send_cancel(channel, tag);
-		free(tag);
 	}
 	while ((message = TAILQ_FIRST(&queue->ready)) != NULL) {
 		TAILQ_REMOVE(&queue->ready, message, of_queue);
@@ -235,21 +225,24 @@ next_consumer(const struct memory_queue *queue)
 
 /* It is the last one again, as RabbitMQ has it (rabbit_queue_consumers). */
 static void
-to_the_end(struct memory_consumer *consumer)
-{
-	TAILQ_REMOVE(&consumer->queue->consumers, consumer, of_queue);
-	TAILQ_INSERT_TAIL(&consumer->queue->consumers, consumer, of_queue);
-}
-
-static void
 deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
 {
 	struct memory_message *message = TAILQ_FIRST(&queue->ready);
+	amqp_basic_deliver_t deliver;
 
 	TAILQ_REMOVE(&queue->ready, message, of_queue);
 	memory_message_hand_over(message, queue, consumer->channel, consumer);
-	to_the_end(consumer);
-	memory_channel_send_delivery(consumer->channel, message);
+	TAILQ_REMOVE(&queue->consumers, consumer, of_queue);
+	TAILQ_INSERT_TAIL(&queue->consumers, consumer, of_queue);
+	deliver = (amqp_basic_deliver_t){
+	    .consumer_tag = amqp_cstring_bytes(consumer->tag),
+	    .delivery_tag = message->tag,
+	    .redelivered = message->redelivered,
+	    .exchange = amqp_cstring_bytes(message->exchange),
+	    .routing_key = amqp_cstring_bytes(message->routing_key),
+	};
+	memory_channel_send_message(
+	    consumer->channel, false, AMQP_BASIC_DELIVER_METHOD, &deliver, message);
 }
 
 void
@@ -272,7 +265,7 @@ memory_queue_add(
 
 	if (queue->length_max == 0 && TAILQ_EMPTY(&queue->consumers))
 		return;
-	message = memory_message_copy(published);
+	message = message_copy(published);
 	message->order = ++world->last_message;
 	queue->mortal |= message->expires != INT64_MAX;
 	TAILQ_INSERT_TAIL(&queue->ready, message, of_queue);
@@ -324,4 +317,43 @@ memory_consumer_find(const struct memory_channel *channel, amqp_bytes_t tag)
 		    memcmp(consumer->tag, tag.bytes, tag.len) == 0)
 			break;
 	return consumer;
+}
+
+/* ---- ends ---- */
+
+void
+memory_channel_end(struct memory_channel *channel)
+{
+	struct memory_world *world = channel->connection->world;
+	struct memory_consumer *consumer;
+	struct memory_message *message;
+
+	while ((consumer = TAILQ_FIRST(&channel->consumers)) != NULL)
+		memory_consumer_end(world, consumer);
+	while ((message = TAILQ_LAST(&channel->delivered, memory_messages)) != NULL) {
+		memory_message_take_back(message, channel);
+		memory_message_requeue(world, message);
+	}
+	if (channel->coming != NULL)
+		channel->coming->to_come = 0;
+	channel->confirms = channel->confirms_singly = false;
+	channel->published = channel->confirmed = channel->last_tag = 0;
+	channel->prefetch = 0;
+	if (channel->state == MEMORY_CHANNEL_OPEN)
+		channel->state = MEMORY_CHANNEL_CLOSED;
+}
+
+void
+memory_connection_release(struct memory_connection *connection)
+{
+	struct memory_queue *queue;
+	struct memory_channel *channel, *next;
+
+	connection->state = MEMORY_CONNECTION_OVER;
+	while ((queue = TAILQ_FIRST(&connection->queues)) != NULL)
+		memory_queue_delete(connection->world, queue, true);
+	HASH_ITER (hh, connection->channels, channel, next) {
+		timers_cancel(connection->world->timers, &channel->arrive);
+		memory_channel_end(channel);
+	}
 }

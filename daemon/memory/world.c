@@ -2,10 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/amqp/settings.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/lane.h"
-#include "daemon/broker/setup.h"
 #include "daemon/memory/inside.h"
 
 /* A decoder that has read what a connection begins with. */
@@ -22,18 +19,6 @@ decoder_new(void)
 	assert(status == AMQP_DECODER_FRAME);
 	amqp_decoder_tune(decoder, UINT16_MAX, AMQP_FRAME_MAX);
 	return decoder;
-}
-
-uint8_t *
-memory_scratch(struct memory_world *world, size_t body)
-{
-	size_t size = (4 + 2 * (body / (AMQP_FRAME_MAX - AMQP_FRAME_AROUND))) * AMQP_FRAME_MAX;
-
-	if (size > world->scratch_size) {
-		world->scratch = mem_grow(world->scratch, size, 1);
-		world->scratch_size = size;
-	}
-	return world->scratch;
 }
 
 struct memory_world *
@@ -70,205 +55,6 @@ memory_world_free(struct memory_world *world)
 	amqp_decoder_free(world->decoder);
 	free(world->scratch);
 	free(world);
-}
-
-/* ---- a daemon's broker ---- */
-
-struct broker *
-memory_broker_new_at(struct memory_world *world, struct timers *timers, int heartbeat,
-    unsigned lanes_max, uint64_t seed)
-{
-	const struct amqp_host host = {
-	    .host = "memory", .vhost = "/", .user = "memory", .password = ""};
-	const struct amqp_settings settings = {
-	    .hosts = &host,
-	    .host_count = 1,
-	    .heartbeat = heartbeat,
-	    .connect_timeout = MEMORY_PROBE_TIMEOUT,
-	    .probe_timeout = MEMORY_PROBE_TIMEOUT,
-	    .backoff_first = 1,
-	    .backoff_most = 1,
-	    .side_idle = INT64_MAX / 4,
-	    .in_process = true,
-	    .name = "memory",
-	    .replays = true,
-	};
-	struct amqp_dialer dialer;
-	struct memory_client *client = memory_client_new(world, timers, lanes_max, &dialer);
-
-	client->broker = broker_new(timers, seed, &settings, &dialer);
-	return client->broker;
-}
-
-struct broker *
-memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
-{
-	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, ++world->last_seed);
-}
-
-static struct memory_client *
-client_of(const struct broker *broker)
-{
-	return broker_dialer(broker)->ctx;
-}
-
-/* NULL: the link is not up. */
-static struct memory_connection *
-connection_of(const struct broker *broker, enum broker_link which)
-{
-	const struct memory_link *link = client_of(broker)->sides[which].link;
-
-	return link != NULL ? link->connection : NULL;
-}
-
-void
-memory_broker_set_lanes_max(struct broker *broker, enum broker_link which, unsigned lanes_max)
-{
-	client_of(broker)->sides[which].lanes_max = lanes_max;
-}
-
-void
-memory_broker_cut(
-    struct broker *broker, enum broker_link which, int64_t notice, int64_t back, const char *why)
-{
-	memory_side_cut(client_of(broker), which, notice, back, why);
-}
-
-void
-memory_broker_deny(struct broker *broker, enum broker_link which, const char *why)
-{
-	memory_side_deny(client_of(broker), which, why);
-}
-
-void
-memory_broker_restore(struct broker *broker, enum broker_link which)
-{
-	memory_side_restore(client_of(broker), which);
-}
-
-void
-memory_broker_freeze(struct broker *broker, enum broker_link which)
-{
-	struct memory_connection *connection = connection_of(broker, which);
-
-	if (connection != NULL)
-		memory_connection_freeze(connection);
-}
-
-void
-memory_broker_forsake(struct broker *broker, enum broker_link which)
-{
-	struct memory_connection *connection = connection_of(broker, which);
-
-	if (connection != NULL)
-		memory_connection_release(connection);
-}
-
-void
-memory_broker_block(struct broker *broker, enum broker_link which, unsigned ways)
-{
-	struct memory_connection *connection = connection_of(broker, which);
-
-	if (connection != NULL)
-		memory_connection_block(connection, ways);
-}
-
-uint64_t
-memory_broker_connection(const struct broker *broker, enum broker_link which)
-{
-	const struct memory_connection *connection = connection_of(broker, which);
-
-	return connection != NULL ? connection->number : 0;
-}
-
-/* Channels that no lane has are numbered behind all lanes. */
-#define TAPPED (UINT64_C(1) << 62)
-
-static uint64_t
-lane_of(const struct broker *broker, enum broker_link which, uint16_t channel)
-{
-	uint64_t lane = amqp_lanes_on_channel(broker_lanes(broker, which), channel);
-
-	return lane != 0 ? lane : TAPPED | (uint64_t)channel << 1 | (which == BROKER_SIDE);
-}
-
-void
-memory_broker_each_lane(const struct broker *broker, enum broker_link which,
-    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx)
-{
-	const struct memory_connection *connection = connection_of(broker, which);
-	const struct memory_channel *channel;
-
-	if (connection == NULL)
-		return;
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		/* RabbitMQ closes those that read, or were asked something that it refuses. */
-		if (channel->number != 0 &&
-		    (channel->silenced || (channel->state == MEMORY_CHANNEL_OPEN &&
-					      (!TAILQ_EMPTY(&channel->consumers) ||
-						  amqp_lanes_on_channel(broker_lanes(broker, which),
-						      channel->number) != 0))))
-			fn(ctx, lane_of(broker, which, channel->number),
-			    channel->silenced || connection->frozen);
-	}
-}
-
-unsigned
-memory_broker_lanes_taken(const struct broker *broker, enum broker_link which)
-{
-	const struct amqp_lanes *lanes = broker_lanes(broker, which);
-	unsigned taken = 0;
-
-	for (unsigned channel = 1; channel <= amqp_lanes_max(lanes); channel++)
-		taken += amqp_lanes_on_channel(lanes, (uint16_t)channel) != 0;
-	return taken;
-}
-
-void
-memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
-{
-	enum broker_link which = lane & 1 ? BROKER_SIDE : BROKER_HOLD;
-	struct memory_connection *connection = connection_of(broker, which);
-	uint16_t channel = lane & TAPPED ? (uint16_t)(lane >> 1)
-					 : amqp_lanes_channel(broker_lanes(broker, which), lane);
-
-	if (connection != NULL && !connection->frozen && channel != 0)
-		memory_channel_close(memory_connection_channel(connection, channel), code, text);
-}
-
-static bool
-has_watches(const struct memory_channel *channel)
-{
-	const struct memory_consumer *consumer = TAILQ_FIRST(&channel->consumers);
-
-	return consumer != NULL && consumer->tag[0] == 'w';
-}
-
-void
-memory_broker_close_watches(struct broker *broker)
-{
-	struct memory_connection *connection = connection_of(broker, BROKER_SIDE);
-	struct memory_channel *channel;
-
-	if (connection == NULL || connection->frozen)
-		return;
-	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		if (has_watches(channel))
-			memory_channel_close(channel, AMQP_PRECONDITION_FAILED,
-			    "PRECONDITION_FAILED - consumer timeout");
-	}
-}
-
-size_t
-memory_broker_watched(const struct broker *broker)
-{
-	return broker_watched(broker);
-}
-
-size_t
-memory_broker_joined(const struct broker *broker)
-{
-	return broker_joined(broker);
 }
 
 /* ---- queues, behind everybody's back ---- */
@@ -357,19 +143,19 @@ void
 memory_world_publish(struct memory_world *world, const char *name, const char *body)
 {
 	struct memory_queue *queue = memory_queue_find(world, name);
-	struct memory_message *message;
+	struct memory_message message = {.expires = INT64_MAX, .persistent = true};
+	char none[] = "", *text = mem_strdup(body);
 
 	if (queue == NULL) {
 		queue = put(world, name, NULL);
 		queue->length_max = -1;
 	}
-	message = memory_message_new(
-	    queue->auto_delete ? "" : body, queue->auto_delete ? 0 : strlen(body));
-	message->persistent = true;
-	if (queue->auto_delete)
-		message->correlation_id = mem_strdup(body);
-	memory_queue_add(world, queue, message);
-	memory_message_free(message);
+	message.exchange = message.routing_key = none;
+	message.body = queue->auto_delete ? none : text;
+	message.len = strlen(message.body);
+	message.correlation_id = queue->auto_delete ? text : NULL;
+	memory_queue_add(world, queue, &message);
+	free(text);
 }
 
 void
@@ -439,13 +225,10 @@ memory_world_cancel(struct memory_world *world, const char *name)
 	bool any = false;
 
 	while (queue != NULL && (consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
-		struct memory_channel *channel = consumer->channel;
-		char *tag = mem_strdup(consumer->tag);
 		bool last = queue->auto_delete && TAILQ_NEXT(consumer, of_queue) == NULL;
 
+		memory_consumer_send_cancel(consumer);
 		memory_consumer_end(world, consumer);
-		memory_channel_send_cancel(channel, tag);
-		free(tag);
 		any = true;
 		if (last)
 			break;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/broker/setup.h"
 #include "protocol/reason.h"
 #include "tests/sim/daemons.h"
 
@@ -242,7 +243,7 @@ void
 check_watches(struct sim *sim)
 {
 	for (int i = 0; i < sim->plan.daemons; i++) {
-		size_t watched = memory_broker_watched(sim->daemons[i].broker), least = 0, most = 0;
+		size_t watched = broker_watched(sim->daemons[i].broker), least = 0, most = 0;
 
 		for (size_t j = 0; j < sim->book.belief_count; j++) {
 			const struct belief *belief = &sim->book.beliefs[j];
@@ -308,7 +309,7 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 	else if (hold_lanes > 0 || side_lanes > sim->plan.letters)
 		check_fail(sim, 0, "daemon %d has %zu lanes of the hold link, %zu of the side link",
 		    daemon->number + 1, hold_lanes, side_lanes);
-	else if (memory_broker_watched(daemon->broker) > 0)
+	else if (broker_watched(daemon->broker) > 0)
 		check_fail(sim, 5, "daemon %d watches what it does not hold", daemon->number + 1);
 	else if (counts.holds + counts.waiting + counts.in_flight > 0)
 		check_fail(sim, 0, "daemon %d counts holds that are none", daemon->number + 1);

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "daemon/broker/setup.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -193,7 +194,7 @@ START_TEST(unlimited_takes_no_slot)
 	check_slotless(take(2, 1, LOCK_KIND_PERSISTENT_MUTEX, TRY));
 	world_pass(world, SECOND);
 	ck_assert_int_eq(world_b_count(world), 0);
-	ck_assert_uint_eq(memory_broker_watched(world->daemon[0].broker), 0);
+	ck_assert_uint_eq(broker_watched(world->daemon[0].broker), 0);
 	lock_get_counts(engine(0), &counts);
 	ck_assert_uint_eq(counts.holds, 3);
 	ck_assert_uint_eq(counts.granted, 3);

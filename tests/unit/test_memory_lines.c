@@ -3,10 +3,11 @@
  */
 #include <stdio.h>
 
+#include "daemon/broker/setup.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As amqp_line.c has them. */
+/* As daemon/broker/line.c has them. */
 #define LINE_AGAIN (100 * MSEC)
 #define LINE_RARELY (30 * NSEC_PER_SEC)
 
@@ -209,7 +210,7 @@ START_TEST(the_side_link_goes_and_comes)
 	memory_broker_cut(one, BROKER_SIDE, 0, 20 * MSEC, "cut");
 	ck_saw("left:w/5 side:down:cut");
 	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
-	ck_assert_uint_eq(memory_broker_joined(one), 1);
+	ck_assert_uint_eq(broker_joined(one), 1);
 	/* Owed, each once; others are there for it meanwhile. */
 	wake(one, "w", 1);
 	wake(one, "w", 2);
@@ -414,7 +415,7 @@ START_TEST(no_lane_is_left_behind)
 	ck_assert_int_eq(lanes, 1);
 	leave(one, "w", 5);
 	pass(0);
-	ck_assert_uint_eq(memory_broker_joined(one), 0);
+	ck_assert_uint_eq(broker_joined(one), 0);
 	lanes = 0;
 	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
 	ck_assert_int_eq(lanes, 0);
