@@ -1,6 +1,6 @@
 /*
- * Deliberate faults: each is a mistake that the lock engine must not make and that the simulation must
- * find (make sim-faults). One is active at a time.
+ * Deliberate faults: each is a mistake that the lock engine or the AMQP code must not make and that the
+ * simulation must find (make sim-faults). One is active at a time.
  *
  *	FAULT(NAME, statements);
  *	FAULT_IF(NAME, condition, statements);
@@ -59,7 +59,6 @@
 	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
 	X(STUCK_LANE_IGNORED, "a request unanswered for ever on a link that lives")                \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
-	X(VERIFY_FORGOTTEN, "a verify of a true mutex forgotten when its hold was lost")           \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
 	X(CLAIMED_IN_VAIN_AGAIN, "a slot that is not there claimed unseen without end")            \
 	X(RECHECK_405_IGNORED, "B seen to be somebody else's, and nothing done about it")          \

@@ -71,6 +71,7 @@ struct ask {
 	unsigned overtaken;  /* acquire: who came later and stood no higher had the lock before */
 	uint64_t connection; /* verify, release: of the hold */
 	bool held;           /* verify, release: when it was asked */
+	int64_t lost_at;     /* verify: its peer was told meanwhile that the lock is lost; 0: no */
 	bool revoked;        /* verify, release: when it was asked, or told since */
 };
 

@@ -144,6 +144,8 @@ check_dues(struct sim *sim)
 	}
 }
 
+#define ANSWERS_MAY_HANG (NEWS_MAY_BE_HELD_UP | 1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE)
+
 /* Who verifies what is gone with its link does not wait for the deadline. */
 static void
 check_verifies(struct sim *sim)
@@ -151,6 +153,12 @@ check_verifies(struct sim *sim)
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		const struct ask *ask = &sim->book.asks[i];
 
+		if (ask->what == ASK_VERIFY && ask->lost_at != 0 &&
+		    sim->now > ask->lost_at + 10 * sim->plan.usual &&
+		    (sim->plan.troubles & ANSWERS_MAY_HANG) == 0)
+			check_fail(sim, 3,
+			    "request %d of daemon %d verifies what is lost, and waits",
+			    (int)ask->request, ask->daemon + 1);
 		if (ask->what == ASK_VERIFY && ask->held && !ask->slotless &&
 		    ask->connection != sim->daemons[ask->daemon].told_connection)
 			check_fail(sim, 3, "request %d of daemon %d waits for a link that is gone",

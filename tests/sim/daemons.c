@@ -152,6 +152,11 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	if (notice->kind == LOCK_NOTICE_VANISHED || notice->kind == LOCK_NOTICE_LOST)
 		sim->waits.names[belief->name].slots[belief->slot].seen[daemon->number].vanished =
 		    notice->kind == LOCK_NOTICE_VANISHED;
+	for (size_t i = 0; i < sim->book.ask_count && notice->kind == LOCK_NOTICE_LOST; i++) {
+		if (sim->book.asks[i].daemon == daemon->number &&
+		    sim->book.asks[i].what == ASK_VERIFY && sim->book.asks[i].lock == notice->lock)
+			sim->book.asks[i].lost_at = sim->now;
+	}
 	if (notice->kind == LOCK_NOTICE_LOST)
 		book_end_belief(&sim->book, belief);
 }

@@ -151,6 +151,16 @@ freeze(struct sim *sim, struct sim_daemon *daemon)
 		ways_block(daemon, ways, dice_percent(&sim->dice, 70) ? any_pause(sim) : INT64_MAX);
 }
 
+/* One that is answered at once may end the belief: backwards. */
+static void
+verify_all_of(struct sim *sim, const struct sim_daemon *daemon)
+{
+	for (size_t i = sim->book.belief_count; i-- > 0;) {
+		if (i < sim->book.belief_count && sim->book.beliefs[i].daemon == daemon->number)
+			client_verify(sim, &sim->book.beliefs[i]);
+	}
+}
+
 /* Mostly while it is asked for what it holds, so that it finds the answers when it goes on. */
 static void
 stop_daemon(struct sim *sim, struct sim_daemon *daemon)
@@ -161,12 +171,7 @@ stop_daemon(struct sim *sim, struct sim_daemon *daemon)
 	if (sim->book.belief_count > 0 && roll < 50) {
 		belief = &sim->book.beliefs[dice_below(&sim->dice, sim->book.belief_count)];
 		daemon = &sim->daemons[belief->daemon];
-		/* One that is answered at once may end the belief: backwards. */
-		for (size_t i = sim->book.belief_count; i-- > 0;) {
-			if (i < sim->book.belief_count &&
-			    sim->book.beliefs[i].daemon == daemon->number)
-				client_verify(sim, &sim->book.beliefs[i]);
-		}
+		verify_all_of(sim, daemon);
 	}
 	if (!daemon->stopped && !daemon->late)
 		ways_stop(daemon, any_pause(sim));
@@ -286,6 +291,8 @@ end_daemon(struct sim *sim, struct sim_daemon *daemon)
 	} else if (!daemon->abandoned) {
 		NOTE(sim, .text = "{d} takes away what is left", .daemon = daemon->number);
 		daemon->abandoned = true;
+		if (dice_percent(&sim->dice, 50))
+			verify_all_of(sim, daemon);
 		lock_abandon(daemon->engine);
 		for (size_t i = 0; i < sim->book.belief_count; i++) {
 			if (sim->book.beliefs[i].daemon == daemon->number)

@@ -30,12 +30,16 @@ def symbols(path):
 def uses(objects):
     """objects: {name: path}. {name: {name of another: the symbols of it that are used}}."""
     read = {name: symbols(path) for name, path in objects.items()}
-    home = {symbol: name for name, (defined, _) in read.items() for symbol in defined}
+    homes = {}
+    for name, (defined, _) in read.items():
+        for symbol in defined:
+            homes.setdefault(symbol, []).append(name)
     graph = {name: {} for name in objects}
     for name, (_, used) in read.items():
-        for symbol in sorted(used):
-            if home.get(symbol, name) != name:
-                graph[name].setdefault(home[symbol], []).append(symbol)
+        for symbol in sorted(used & homes.keys()):
+            # Two programs may have functions of one name: the one that is nearer.
+            home = max(homes[symbol], key=lambda other: len(os.path.commonprefix((name, other))))
+            graph[name].setdefault(home, []).append(symbol)
     return graph
 
 

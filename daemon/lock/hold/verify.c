@@ -189,7 +189,6 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 		verify->b_ours = true;
 		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
-		FAULT_IF(VERIFY_FORGOTTEN, hold == NULL, break);
 		if (!verify->asks_a)
 			finish_held(engine, verify, hold, reply);
 		break;

@@ -1,0 +1,59 @@
+"""The simulation runs what is shipped: its program has the daemon's functions, and no second ones."""
+
+import glob
+import os
+import re
+import subprocess
+import unittest
+
+import tap
+
+BUILD = os.path.abspath(os.environ.get("top_builddir", "build"))
+SIMULATION = "tests/sim/test_sim"
+DAEMON = "lockbrokerd"
+
+# One function of each part of the broker's rooms, which has to be there.
+PARTS = (
+    "broker_new", "amqp_content_take", "amqp_counters_ask", "amqp_decoder_take",
+    "amqp_directory_enter", "amqp_hints_send", "amqp_keeper_keep", "amqp_lanes_frame",
+    "amqp_letters_ask", "amqp_lines_join", "amqp_link_take", "amqp_probes_ask",
+    "amqp_request_send", "amqp_tapped_open", "amqp_consumers_consume", "amqp_watches_add",
+)
+SOCKETS = re.compile(r"lib(event|ssl|crypto|resolv)")
+
+
+def output(*command):
+    return subprocess.run(command, cwd=BUILD, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def functions(*files):
+    """The functions that these define, but for the compiler's own."""
+    return set(re.findall(r"^[0-9a-f]+ [Tt] ([A-Za-z]\w*)$", output("nm", *files), re.MULTILINE))
+
+
+def objects(pattern):
+    return [os.path.relpath(path, BUILD) for path in glob.glob(os.path.join(BUILD, pattern))]
+
+
+class Simulation(unittest.TestCase):
+    def test_has_each_part_of_the_amqp_code(self):
+        self.assertEqual(set(PARTS) - functions(SIMULATION), set())
+        self.assertEqual(set(PARTS) - functions(DAEMON), set())
+
+    def test_has_no_second_implementation_of_anything(self):
+        own = functions(*objects("tests/sim/[a-z]*.o"))
+        others = functions(SIMULATION) - own - functions(DAEMON)
+        # What the C library's start files bring.
+        self.assertEqual({name for name in others if not name.endswith("_tm_clones")}, set())
+        self.assertIn("truth_performed", own)
+        self.assertNotIn("memory_world_new", own)
+
+    def test_has_no_sockets(self):
+        needed = re.findall(r"NEEDED\s+(\S+)", output("objdump", "-p", SIMULATION))
+        self.assertTrue(needed)
+        self.assertEqual([name for name in needed if SOCKETS.match(name)], [])
+
+
+if __name__ == "__main__":
+    tap.main()
