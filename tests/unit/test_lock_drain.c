@@ -560,6 +560,7 @@ END_TEST
 START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
 {
 	int64_t began;
+	char queue[32];
 
 	await_many(1);
 	await_as(1, 1, 1, "db", 1);
@@ -584,6 +585,15 @@ START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
 	await_as(1, 1, 2, "db", 2);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_le(world->now - began, 100 * MS);
+	/* Also where that user awaits the slot already. */
+	for (int slot = 100; slot < 110; slot++) {
+		snprintf(queue, sizeof(queue), "many-7-%d-B", slot);
+		ck_assert(memory_world_put(world->memory, queue, true));
+		began = world->now;
+		await_as(1, 1, (uint64_t)slot, "many-7", slot);
+		ck_assert_int_eq(world_await(world, 0, 1, (uint64_t)slot)->reason, REASON_NONE);
+		ck_assert_int_le(world->now - began, 100 * MS);
+	}
 	hang_up_many();
 	world_pass(world, SECOND);
 }
