@@ -277,6 +277,8 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 	if (confirms) {
 		broker_get_info(engine->broker, &info);
 		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
+		/* A probe that another wait asks for comes too soon to be the second look. */
+		shared_probe_leave(engine, &drain->asker);
 	} else {
 		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
 	}
