@@ -58,7 +58,7 @@ link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fie
 
 /* ---- receiving ---- */
 
-/* RabbitMQ's channel crashes when a client cancels a consumer before consume-ok came (amqp_consumers.c). */
+/* RabbitMQ's channel crashes when a client cancels a consumer before consume-ok came (consumers.c). */
 static void
 note_told(struct memory_link *link, const struct amqp_frame *frame)
 {

@@ -6,7 +6,7 @@
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As amqp_line.c has them. */
+/* As line.c has them. */
 #define LINE_AGAIN (100 * MSEC)
 #define LINE_RARELY (30 * NSEC_PER_SEC)
 
