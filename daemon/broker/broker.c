@@ -19,7 +19,7 @@
 #include "daemon/broker/watch.h"
 
 struct broker {
-	struct broker_events events; /* zeroed: nobody hears */
+	struct broker_events events;   /* zeroed: nobody hears */
 	struct timers *timers;         /* borrowed */
 	struct amqp_settings settings; /* owned copy */
 	struct amqp_dialer dialer;     /* owned */
@@ -60,7 +60,8 @@ lanes_of(const struct broker *broker, uint64_t lane)
 static bool
 side_in_use(const struct broker *broker)
 {
-	return amqp_lanes_in_use(amqp_keeper_lanes(broker->side)) || amqp_side_in_use(&broker->over);
+	return amqp_lanes_in_use(amqp_keeper_lanes(broker->side)) ||
+	       amqp_side_in_use(&broker->over);
 }
 
 /* Both links go to one host at a time: it follows the hold link. */
@@ -372,11 +373,11 @@ broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct brok
 }
 
 void
-broker_declare_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_declare_slot(
+    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	assert(lane & 1);
-	amqp_lanes_request(
-	    lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
 }
 
 void
@@ -384,16 +385,14 @@ broker_declare_marker(
     struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	assert(lane & 1);
-	amqp_lanes_request(
-	    lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
 }
 
 void
 broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
 {
 	assert(lane & 1);
-	amqp_lanes_request(
-	    lanes_of(broker, lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
+	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
 }
 
 void

@@ -251,8 +251,8 @@ void broker_unwatch(struct broker *broker, const char *queue);
  * A wait line: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
  * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on the side link,
  * which it keeps up, with others on one lane; the credit (prefetch) may be changed by joining again.
- * Lines take turns in joining, a few members at a time; there is a most of lines, and of further members. The queue goes with its last consumer: a 404
- * between declare and consume is tried again. Lines without a lane (the side link has few left, and others
+ * Lines take turns in joining, a few members at a time; there is a most of lines, and of further members.
+ * The queue goes with its last consumer: a 404 between declare and consume is tried again. Lines without a lane (the side link has few left, and others
  * need them) are joined when there is one. A member is placed anew when the link comes back, and after a
  * moment when the broker put it out (its lane closed, the queue deleted); one that is refused is tried
  * again, rarely. BROKER_LINE_LEFT is told to who had BROKER_LINE_JOINED; joining again brings no news.

@@ -22,8 +22,7 @@ struct broker *broker_new(struct timers *timers, uint64_t seed,
 
 /* ---- for tests, metrics and the server in memory ---- */
 
-void broker_get_counts(
-    const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
+void broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
 const struct amqp_dialer *broker_dialer(const struct broker *broker);
 const struct amqp_lanes *broker_lanes(const struct broker *broker, enum broker_link link);
 /* Queues that are being watched, or are to be; lines that are joined, or to be, each priority counted. */

@@ -151,9 +151,9 @@ struct memory_connection {
 
 /* A daemon, as the world knows it: where its links come from, and whether they may. */
 struct memory_client {
-	struct memory_world *world; /* borrowed */
-	struct timers *timers;      /* borrowed */
-	struct broker *broker;      /* borrowed; NULL: not made yet */
+	struct memory_world *world;        /* borrowed */
+	struct timers *timers;             /* borrowed */
+	struct broker *broker;             /* borrowed; NULL: not made yet */
 	const struct memory_link *reading; /* borrowed; NULL: none is */
 	struct memory_side {
 		unsigned lanes_max;       /* of the next link */
