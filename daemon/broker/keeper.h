@@ -13,7 +13,7 @@
 #include "daemon/broker/lane.h"
 
 struct amqp_keeper_events {
-	/* As in amqp_link.h. */
+	/* As in link.h. */
 	char *(*vet)(void *ctx, const struct amqp_server *server);
 	void (*blocked)(void *ctx, enum broker_link which, bool blocked, const char *why);
 	/* The lanes have their link; state is set, not told yet. */
