@@ -36,7 +36,7 @@ struct amqp_tapped {
 
 void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,
     const struct amqp_tapped_events *events, void *ctx);
-/* While there is a link and none is open. body_max: as in content.h. False: no number is left. */
+/* While there is a link and none is open. body_max: as in daemon/amqp/content.h. False: no number is left. */
 bool amqp_tapped_open(struct amqp_tapped *tapped, size_t body_max)
     __attribute__((warn_unused_result));
 /* Closes it, when it is open: nothing of it is heard any more. */

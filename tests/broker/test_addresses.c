@@ -250,11 +250,11 @@ START_TEST(test_a_code_of_the_first_address)
 	struct rig_broker *one;
 
 	put_friendly(evil.greeting);
+	one = rig_open(&settings);
+	want_second(one);
 	put_start(first.greeting, "PLAIN", "one");
 	put_method(first.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
 	first.stays = true;
-	one = rig_open(&settings);
-	want_second(one);
 	broker_watch(one->broker, "A");
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
 	evil_hang_up();
