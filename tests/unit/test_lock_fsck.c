@@ -1,8 +1,8 @@
 /*
  * What is wrong with a semaphore, and mending it, over the server in memory.
  */
-#include "protocol/methods.h"
 #include "daemon/lock/core/engine.h"
+#include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
