@@ -50,6 +50,7 @@ struct drain {
 	bool changed;    /* of what was told: who is left */
 	int64_t timeout; /* 0: it ends with a look that leaves nothing to be confirmed */
 	int64_t rest;
+	int64_t confirm_from; /* clock time before which no look is the second at what is ABSENT */
 	bool progress;
 	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
 	struct timer deadline;
@@ -280,6 +281,7 @@ rest(struct lock_engine *engine, struct drain *drain, bool confirms)
 	} else {
 		drain->rest = drain->rest > REST_MOST / 2 ? REST_MOST : 2 * drain->rest;
 	}
+	drain->confirm_from = engine_now(engine) + ns;
 	drain_set_state(drain, DRAIN_RESTING);
 	timers_set(engine->timers, &drain->awaited.rest, engine_now(engine) + ns);
 }
@@ -345,22 +347,19 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	probe_send(engine, &probe, on_probed, drain->id);
 }
 
-static bool
-waits_for_second_look(const struct drain *drain)
-{
-	return drain->kind == DRAIN_FREE && drain->left[0].state == SLOT_ABSENT;
-}
-
 /* Of a wait for one slot: a look that it shares with all who wait for that. */
 static void
-on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer)
+on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent)
 {
 	struct drain *drain = drain_find(engine, id);
 
-	/* Another wait has asked. That comes too soon to be the second look. */
-	if (answer == BROKER_ABSENT && waits_for_second_look(drain) &&
-	    timer_is_set(&drain->awaited.rest))
+	if (drain->kind == DRAIN_FREE && drain->left[0].state == SLOT_ABSENT &&
+	    answer == BROKER_ABSENT && sent < drain->confirm_from) {
+		/* Another wait asked, too soon for the second look. */
+		if (!timer_is_set(&drain->awaited.rest))
+			timers_set(engine->timers, &drain->awaited.rest, drain->confirm_from);
 		return;
+	}
 	drain_set_state(drain, DRAIN_LOOKING);
 	drain->unknown = false;
 	take_answer(engine, drain, &drain->left[0], answer);
@@ -374,9 +373,6 @@ look(struct lock_engine *engine, struct drain *drain)
 
 	if (drain->kind != DRAIN_REMOVED) {
 		b = b_of(engine, drain, drain->left[0].slot);
-		/* A probe in flight may have been sent too soon for it: a newcomer is not answered by that. */
-		if (waits_for_second_look(drain))
-			shared_probe_leave(engine, &drain->asker);
 		shared_probe_ask(engine, &drain->asker, &b);
 		return;
 	}

@@ -39,6 +39,7 @@ struct shared_user {
 
 struct batch {
 	struct shared_probes *probes; /* borrowed */
+	int64_t sent;                 /* clock time */
 	size_t count;
 	struct shared_slot *slots[BATCH_MOST]; /* borrowed */
 	TAILQ_ENTRY(batch) entry;
@@ -128,7 +129,8 @@ slot_free(struct shared_probes *probes, struct shared_slot *slot)
 static void send_batch(struct shared_probes *probes);
 
 static void
-slot_seen(struct shared_probes *probes, struct shared_slot *slot, enum broker_answer answer)
+slot_seen(
+    struct shared_probes *probes, struct shared_slot *slot, enum broker_answer answer, int64_t sent)
 {
 	struct shared_asker *asker, *next, *late = NULL;
 
@@ -136,7 +138,7 @@ slot_seen(struct shared_probes *probes, struct shared_slot *slot, enum broker_an
 	/* Each of them may leave, and go with its owner: no other. */
 	TAILQ_FOREACH_SAFE (asker, &slot->askers, of_slot, next) {
 		if (!asker->late) {
-			asker->seen(probes->engine, asker->id, answer);
+			asker->seen(probes->engine, asker->id, answer, sent);
 			continue;
 		}
 		asker->late = false;
@@ -158,7 +160,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	(void)id;
 	assert(count == batch->count);
 	for (size_t i = 0; i < count; i++)
-		slot_seen(probes, batch->slots[i], answers[i]);
+		slot_seen(probes, batch->slots[i], answers[i], batch->sent);
 	probes->in_flight -= count;
 	TAILQ_REMOVE(&probes->batches, batch, entry);
 	free(batch);
@@ -180,6 +182,7 @@ send_batch(struct shared_probes *probes)
 		return;
 	batch = mem_alloc(sizeof(*batch));
 	batch->probes = probes;
+	batch->sent = engine_now(engine);
 	while (batch->count < BATCH_MOST && (user = TAILQ_FIRST(&probes->turns)) != NULL) {
 		slot = TAILQ_FIRST(&user->slots);
 		TAILQ_REMOVE(&probes->turns, user, of_turns);
@@ -190,8 +193,7 @@ send_batch(struct shared_probes *probes)
 	}
 	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);
 	probes->in_flight += batch->count;
-	timers_set(
-	    engine->timers, &probes->next, engine_now(engine) + (int64_t)batch->count * EACH);
+	timers_set(engine->timers, &probes->next, batch->sent + (int64_t)batch->count * EACH);
 	broker_probe(
 	    engine->broker, queues, batch->count, (struct broker_probe_done){on_probed, batch, 0});
 }

@@ -22,8 +22,12 @@ struct shared_asker {
 	uint64_t id;              /* its owner's */
 	uid_t uid;
 	bool late; /* it came after the probe that is in flight */
-	/* Called with every answer for the slot, until it leaves; not from inside the calls below. */
-	void (*seen)(struct lock_engine *engine, uint64_t id, enum broker_answer answer);
+	/*
+	 * Called with every answer for the slot, until it leaves; not from inside the calls below. sent: clock
+	 * time of that probe.
+	 */
+	void (*seen)(
+	    struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent);
 	TAILQ_ENTRY(shared_asker) of_slot;
 };
 
