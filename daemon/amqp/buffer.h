@@ -1,5 +1,5 @@
 /*
- * Frames off and onto the bytes of a socket (amqp_frame.h).
+ * Frames off and onto the bytes of a socket (frame.h).
  */
 #ifndef AMQP_BUFFER_H
 #define AMQP_BUFFER_H

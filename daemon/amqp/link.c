@@ -42,12 +42,15 @@ amqp_link_state_word(enum amqp_link_state state)
 	return "?";
 }
 
-/* Step by step up to UP; CLOSING only from there; any state may die, and begin anew where it may. */
 void
 amqp_link_set_state(struct amqp_link *link, enum amqp_link_state state)
 {
-	assert(state == link->state + 1 ||
-	       (state == AMQP_LINK_STREAM) == (link->state == AMQP_LINK_DEAD));
+	if (state == AMQP_LINK_STREAM)
+		assert(link->state == AMQP_LINK_DEAD);
+	else if (state == AMQP_LINK_DEAD)
+		assert(link->state != AMQP_LINK_DEAD);
+	else
+		assert(state == link->state + 1);
 	log_debug("%s to %s:%d: %s -> %s", link->config.name, link->config.host->host,
 	    link->config.host->port, amqp_link_state_word(link->state),
 	    amqp_link_state_word(state));
@@ -103,7 +106,7 @@ on_death(void *ctx, uint64_t id)
 	struct amqp_link *link = ctx;
 
 	(void)id;
-	if (link->dropped || link->denied || !link->ops->try_again(link))
+	if (!link->ops->try_again(link))
 		link->events.dead(link->events.ctx, link, link->denied, link->code, link->why);
 }
 

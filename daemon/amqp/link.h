@@ -21,7 +21,7 @@ struct amqp_counts {
 	uint64_t lanes_opened, lanes_closed_by_broker;
 };
 enum amqp_link_state {
-	AMQP_LINK_STREAM,  /* lookup, TCP, TLS (amqp_stream) */
+	AMQP_LINK_STREAM,  /* lookup, TCP, TLS (stream.h) */
 	AMQP_LINK_START,   /* protocol header sent, connection.start awaited */
 	AMQP_LINK_TUNE,    /* start-ok sent, connection.tune awaited */
 	AMQP_LINK_OPEN,    /* tune-ok and connection.open sent, open-ok awaited */
@@ -77,7 +77,10 @@ struct amqp_link_ops {
 	bool (*handshake)(struct amqp_link *link, const struct amqp_frame *frame);
 	/* DEAD: nothing more goes out but what the way takes at once. */
 	void (*shut_down)(struct amqp_link *link);
-	/* `dead` is due. True: there is another way to the host, which is tried (state STREAM). */
+	/*
+	 * `dead` is due. True: there is another way to the host, which is tried (state STREAM); never of a
+	 * link that was dropped or denied.
+	 */
 	bool (*try_again)(struct amqp_link *link);
 	void (*free)(struct amqp_link *link);
 };
@@ -135,7 +138,7 @@ void amqp_link_quit(struct amqp_link *link);
 void amqp_link_init(struct amqp_link *link, const struct amqp_link_ops *ops,
     const struct amqp_link_config *config, const struct amqp_link_events *events);
 void amqp_link_done(struct amqp_link *link);
-/* Forwards only, step by step. */
+/* Step by step up to CLOSING. Any state may die; where there is another way, STREAM follows DEAD. */
 void amqp_link_set_state(struct amqp_link *link, enum amqp_link_state state);
 const char *amqp_link_state_word(enum amqp_link_state state); /* static */
 /* UP, and told so. */

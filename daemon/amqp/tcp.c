@@ -368,15 +368,17 @@ tcp_try_again(struct amqp_link *link)
 	if (tcp->was_up)
 		return false;
 	add_tried(tcp);
-	rest = amqp_stream_take_rest(tcp->stream);
+	rest = link->dropped || link->denied ? NULL : amqp_stream_take_rest(tcp->stream);
 	if (rest == NULL) {
 		free(link->why);
 		link->why = tcp->tried;
 		tcp->tried = NULL;
 		return false;
 	}
-	log_debug("the next address of %s is tried: %s", link->config.host->host, tcp->tried);
+	log_debug("%s to %s:%d: the next address is tried: %s", link->config.name,
+	    link->config.host->host, link->config.host->port, tcp->tried);
 	end(tcp);
+	link->code = 0;
 	amqp_link_set_state(link, AMQP_LINK_STREAM);
 	begin(tcp, rest);
 	return true;

@@ -52,7 +52,7 @@ keeper_of(const struct broker *broker, enum broker_link link)
 static struct amqp_lanes *
 lanes_of(const struct broker *broker, uint64_t lane)
 {
-	/* The lowest bit of an id (amqp_lane.c). */
+	/* The lowest bit of an id (lane.c). */
 	return amqp_keeper_lanes(lane & 1 ? broker->side : broker->hold);
 }
 

@@ -255,7 +255,8 @@ void broker_unwatch(struct broker *broker, const char *queue);
  * further members. The queue goes with its last consumer: a 404 between declare and consume is tried again.
  * Lines without a lane (the side link has few left, and others need them) are joined when there is one. A
  * member is placed anew when the link comes back, and after a moment when the broker put it out (its lane
- * closed, the queue deleted); one that is refused is tried again, rarely. BROKER_LINE_LEFT is told to who had BROKER_LINE_JOINED; joining again brings no news.
+ * closed, the queue deleted); one that is refused is tried again, rarely. BROKER_LINE_LEFT is told to who
+ * had BROKER_LINE_JOINED; joining again brings no news.
  */
 void broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit);
 /* One that was not joined is left alone. No news of it come after this; hints unread go to others. */

@@ -1,8 +1,6 @@
 #include "daemon/broker/consumers.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"

@@ -1,8 +1,7 @@
 /*
  * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its lanes. One try is a host. The hold link is kept up from
- * amqp_keeper_keep on, going round the list of hosts; the side link is connected when needed, to the host
- * that it is told.
+ * carries to its lanes. One try is a host. The hold link is kept up from amqp_keeper_keep on, going round
+ * the list of hosts; the side link is connected when needed, to the host that it is told.
  */
 #ifndef BROKER_KEEPER_H
 #define BROKER_KEEPER_H
@@ -13,7 +12,7 @@
 #include "daemon/broker/lane.h"
 
 struct amqp_keeper_events {
-	/* As in amqp_link.h. */
+	/* As in daemon/amqp/link.h. */
 	char *(*vet)(void *ctx, const struct amqp_server *server);
 	void (*blocked)(void *ctx, enum broker_link which, bool blocked, const char *why);
 	/* The lanes have their link; state is set, not told yet. */

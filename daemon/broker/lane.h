@@ -65,7 +65,7 @@ unsigned amqp_lanes_max(const struct amqp_lanes *lanes); /* 0 while there is no 
 uint16_t amqp_lanes_channel(const struct amqp_lanes *lanes, uint64_t id);
 uint64_t amqp_lanes_on_channel(const struct amqp_lanes *lanes, uint16_t channel);
 
-/* A lane for another protocol than request and answer (amqp_tapped.h). */
+/* A lane for another protocol than request and answer (tapped.h). */
 struct amqp_tap {
 	/* A method, content header or body. False: it must not come, which ends the link. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);

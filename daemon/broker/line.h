@@ -1,5 +1,5 @@
 /*
- * Wait lines: members are consumers, many on a channel of the side link's (amqp_consumers.h).
+ * Wait lines: members are consumers, many on a channel of the side link's (consumers.h).
  *
  *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
  *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2

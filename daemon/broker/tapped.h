@@ -1,5 +1,5 @@
 /*
- * A tapped lane (amqp_lane.h, struct amqp_tap) as those see it who have a protocol of their own on it:
+ * A tapped lane (lane.h, struct amqp_tap) as those see it who have a protocol of their own on it:
  * opened while there is a link, methods out, methods and whole messages in, closed. Owns what is kept
  * of a message; knows no protocol. Where the link died and its owner has not been told yet, what is sent
  * goes nowhere.
@@ -36,7 +36,7 @@ struct amqp_tapped {
 
 void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,
     const struct amqp_tapped_events *events, void *ctx);
-/* While there is a link and none is open. body_max: as in amqp_content.h. False: no number is left. */
+/* While there is a link and none is open. body_max: as in daemon/amqp/content.h. False: no number is left. */
 bool amqp_tapped_open(struct amqp_tapped *tapped, size_t body_max)
     __attribute__((warn_unused_result));
 /* Closes it, when it is open: nothing of it is heard any more. */

@@ -1,6 +1,6 @@
 /*
  * Watches: who consumes from a queue is told by basic.cancel when it is deleted. On channels of the side
- * link's that are there for nothing else (amqp_consumers); never with the holds, because a consume can
+ * link's that are there for nothing else (consumers.h); never with the holds, because a consume can
  * cost its link.
  *
  *	WAITING ---- its turn ----> PLACING ---- consume-ok: WATCHED ----> ON

@@ -20,7 +20,6 @@
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
-#include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/pulse.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/hold/watch.h"

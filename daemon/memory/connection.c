@@ -485,17 +485,14 @@ static void
 set_connect(struct memory_link *link)
 {
 	const struct memory_side *side = side_of(link);
-	int64_t now = clock_now(timers_clock(link->client->timers));
+	int64_t now = clock_now(timers_clock(link->client->timers)), when = side->earliest;
 
 	if (link->base.state != AMQP_LINK_STREAM)
 		return;
 	/* Who waits for one that is held is told at once that it is, and then after each such try. */
 	if (side->held)
-		timers_set(link->client->timers, &link->connect,
-		    side->told ? now + MEMORY_PROBE_TIMEOUT : now);
-	else
-		timers_set(link->client->timers, &link->connect,
-		    side->earliest > now ? side->earliest : now);
+		when = side->told ? now + MEMORY_PROBE_TIMEOUT : now;
+	timers_set(link->client->timers, &link->connect, memory_later(when, now));
 }
 
 static void

@@ -216,17 +216,17 @@ memory_chance(const struct memory_world *world, bool (*hook)(void *ctx))
 int64_t memory_delay(const struct memory_world *world);
 /* Room for a method, a header and so many bytes of a body, in frames; until it is asked for again. */
 uint8_t *memory_scratch(struct memory_world *world, size_t body);
-/* The last one of them from now on; of these frames. */
+/* Adds a parcel of these frames at the end. */
 struct memory_parcel *memory_parcel_add(
     struct memory_parcels *parcels, const uint8_t *bytes, size_t len, int64_t when);
-/* The timer is set for the first one, if there is any. */
+/* Sets the timer for the first one, if there is any and it is not set yet. */
 void memory_parcels_expect(
     const struct memory_parcels *parcels, struct timers *timers, struct timer *timer);
 
 /* To the client; `asked`: it answers what is being performed. */
 void memory_channel_send(
     struct memory_channel *channel, bool asked, amqp_method_number_t method, void *fields);
-/* The same with a header, and a body in two pieces, to see that they are put together. */
+/* The same with a header, and a body in two pieces: the client must put them together. */
 void memory_channel_send_message(struct memory_channel *channel, bool asked,
     amqp_method_number_t method, void *fields, const struct memory_message *message);
 /* An alarm began or ended. */

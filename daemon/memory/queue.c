@@ -223,7 +223,7 @@ next_consumer(const struct memory_queue *queue)
 	return next;
 }
 
-/* It is the last one again, as RabbitMQ has it (rabbit_queue_consumers). */
+/* The consumer is the last one of its queue after, as in RabbitMQ (rabbit_queue_consumers). */
 static void
 deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
 {

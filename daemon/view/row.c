@@ -165,11 +165,11 @@ is_age(const struct cJSON *value)
 static bool
 is_named(const struct cJSON *row)
 {
-	static const char *const kinds[] = {"semaphore", "mutex", "persistent-mutex", NULL};
 	const char *name;
 
 	return json_string(json_get(row, "name"), &name) &&
-	       lockname_error(name, strlen(name)) == NULL && is_word(json_get(row, "kind"), kinds);
+	       lockname_error(name, strlen(name)) == NULL &&
+	       is_word(json_get(row, "kind"), lock_kind_words);
 }
 
 /* Where it stands: in the line, or with a hold. */

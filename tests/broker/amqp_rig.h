@@ -12,8 +12,8 @@
 
 #include "daemon/amqp/tcp.h"
 #include "daemon/base/timers.h"
-#include "daemon/broker/setup.h"
 #include "daemon/broker/name_list.h"
+#include "daemon/broker/setup.h"
 #include "tests/unit/unit.h"
 
 #define RIG_ANSWERS 4096

@@ -221,6 +221,47 @@ START_TEST(test_refused_in_words)
 }
 END_TEST
 
+/* The same at the second address: what was wrong at the first one is said, too. */
+START_TEST(test_refused_at_the_second)
+{
+	amqp_connection_close_t close_words = {.reply_code = AMQP_ACCESS_REFUSED,
+	    .reply_text = amqp_cstring_bytes("ACCESS_REFUSED - not you")};
+	struct rig_broker *one;
+
+	put_http(first.greeting);
+	first.stays = true;
+	put_start(evil.greeting, "PLAIN", "one");
+	put_method(evil.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
+	one = rig_open(&settings);
+	rig_wait(one->events[BROKER_HOLD] > 0);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DENIED);
+	ck_assert_msg(strstr(one->why[BROKER_HOLD], "; at another address: ACCESS_REFUSED") != NULL,
+	    "%s", one->why[BROKER_HOLD]);
+	ck_assert_uint_eq(first.accepted, 1);
+	ck_assert_uint_eq(evil.accepted, 1);
+}
+END_TEST
+
+/* A 541 while a watch is placed stops watching for long; one of the first address says nothing of that. */
+START_TEST(test_a_code_of_the_first_address)
+{
+	amqp_connection_close_t close_words = {.reply_code = AMQP_INTERNAL_ERROR,
+	    .reply_text = amqp_cstring_bytes("INTERNAL_ERROR - the vhost is down")};
+	struct rig_broker *one;
+
+	put_friendly(evil.greeting);
+	one = rig_open(&settings);
+	want_second(one);
+	put_start(first.greeting, "PLAIN", "one");
+	put_method(first.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
+	first.stays = true;
+	broker_watch(one->broker, "A");
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
+	evil_hang_up();
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
+}
+END_TEST
+
 Suite *
 addresses_suite(void)
 {
@@ -236,6 +277,8 @@ addresses_suite(void)
 	tcase_add_test(tcase, test_tls_fails_at_both);
 	tcase_add_test(tcase, test_the_same_at_both);
 	tcase_add_test(tcase, test_refused_in_words);
+	tcase_add_test(tcase, test_refused_at_the_second);
+	tcase_add_test(tcase, test_a_code_of_the_first_address);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

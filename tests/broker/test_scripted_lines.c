@@ -164,7 +164,7 @@ START_TEST(test_members_share_a_channel)
 }
 END_TEST
 
-/* A cancel before consume-ok would cost the link (amqp_consumers.c). */
+/* A cancel before consume-ok would cost the link (consumers.c). */
 START_TEST(test_who_leaves_while_joining_is_cancelled_later)
 {
 	rig_join(one, "w", 5, 1);

@@ -50,15 +50,21 @@ answer_word(enum broker_answer answer)
 }
 
 static void
+react(uint64_t id)
+{
+	if (id == rig.react_to && rig.reaction != NULL) {
+		rig.react_to = 0;
+		rig.reaction();
+	}
+}
+
+static void
 answered(uint64_t id, const struct broker_reply *reply)
 {
 	rig.sent_at[id] = reply->sent_at;
 	ck_assert_ptr_nonnull(reply->text);
 	snprintf(rig.text, sizeof(rig.text), "%s", reply->text);
-	if (id == rig.react_to && rig.reaction != NULL) {
-		rig.react_to = 0;
-		rig.reaction();
-	}
+	react(id);
 }
 
 static void
@@ -103,6 +109,7 @@ on_probe(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 		    i == 0 ? '=' : ',', answer_word(answers[i]));
 	}
 	see(text);
+	react(id);
 }
 
 static void
@@ -225,6 +232,13 @@ planned_nack(void *ctx)
 }
 
 static bool
+holds_acks(void *ctx)
+{
+	(void)ctx;
+	return rig.holds_acks;
+}
+
+static bool
 planned_deafness(void *ctx, const struct broker *broker, const char *queue)
 {
 	(void)ctx;
@@ -266,6 +280,7 @@ rig_new(const struct memory_nature *nature)
 	static const struct memory_nature planned = {.delay = planned_delay,
 	    .silent = planned_silence,
 	    .nacks = planned_nack,
+	    .holds_acks = holds_acks,
 	    .unheard = planned_deafness};
 
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};

@@ -36,6 +36,7 @@ struct rig {
 	int64_t delays[RIG_PLAN];
 	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
 	size_t delays_used, silences_used, nacks_used, deafnesses_used;
+	bool holds_acks; /* publishes that the world reads together are confirmed together */
 	/* What a test does from inside each piece of a watch's news. */
 	void (*heard)(const char *queue, enum broker_news news);
 	/* The same of a wait line's. */

@@ -144,6 +144,28 @@ START_TEST(absent_once_is_not_gone)
 }
 END_TEST
 
+/* On such a server a second look is 100 ms after the first, however often others look at the slot. */
+START_TEST(a_look_of_another_wait_is_no_second_look)
+{
+	memory_world_set_deletes_by_name(world->memory, true);
+	put_b(1);
+	await(0, 1, 1, 1, false, FOREVER);
+	world_pass(world, 10 * SECOND);
+	remove_b(1);
+	for (uint64_t request = 1; request <= 60; request++) {
+		await(0, 2, request, 1, true, 0);
+		world_pass(world, MS);
+	}
+	check_reason(2, 1, REASON_TIMEOUT);
+	put_b(1);
+	world_pass(world, 2 * SECOND);
+	ck_assert_ptr_null(answer(1, 1));
+	remove_b(1);
+	world_pass(world, 2 * SECOND);
+	check_reason(1, 1, REASON_NONE);
+}
+END_TEST
+
 START_TEST(a_deadline_says_who_is_left)
 {
 	int64_t began = world->now;
@@ -538,6 +560,7 @@ END_TEST
 START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
 {
 	int64_t began;
+	char queue[32];
 
 	await_many(1);
 	await_as(1, 1, 1, "db", 1);
@@ -562,6 +585,15 @@ START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
 	await_as(1, 1, 2, "db", 2);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_le(world->now - began, 100 * MS);
+	/* Also where that user awaits the slot already. */
+	for (int slot = 100; slot < 110; slot++) {
+		snprintf(queue, sizeof(queue), "many-7-%d-B", slot);
+		ck_assert(memory_world_put(world->memory, queue, true));
+		began = world->now;
+		await_as(1, 1, (uint64_t)slot, "many-7", slot);
+		ck_assert_int_eq(world_await(world, 0, 1, (uint64_t)slot)->reason, REASON_NONE);
+		ck_assert_int_le(world->now - began, 100 * MS);
+	}
 	hang_up_many();
 	world_pass(world, SECOND);
 }
@@ -645,6 +677,7 @@ suite_lock_drain(void)
 	tcase_add_test(tc, slots_that_nobody_holds_are_gone_at_once);
 	tcase_add_test(tc, holders_are_waited_for_and_told_of);
 	tcase_add_test(tc, absent_once_is_not_gone);
+	tcase_add_test(tc, a_look_of_another_wait_is_no_second_look);
 	tcase_add_test(tc, a_deadline_says_who_is_left);
 	tcase_add_test(tc, without_time_it_looks);
 	tcase_add_test(tc, who_has_little_time_is_not_told_of_holders_that_are_none);

@@ -1,7 +1,7 @@
 /*
  * What is wrong with a semaphore, and mending it, over the server in memory.
  */
-#include "daemon/lock/admin/fsck.h"
+#include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"

@@ -1,8 +1,7 @@
 /*
  * Looking at every semaphore, and at one as an acquire would find it, by virtual time over the server in memory.
  */
-#include "daemon/lock/admin/list.h"
-#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 

@@ -12,7 +12,6 @@ Suite *suite_memory_ends(void);
 Suite *suite_memory_letters(void);
 Suite *suite_memory_lines(void);
 Suite *suite_memory_links(void);
-Suite *suite_memory_server(void);
 Suite *suite_memory_watches(void);
 
 #endif

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/amqp/link.h"
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
+#include "daemon/broker/setup.h"
 #include "daemon/memory/memory.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
@@ -182,6 +184,16 @@ START_TEST(the_hold_link_has_lanes_max)
 	ck_assert_uint_ne(second, first);
 	run();
 	ck_saw("side:up");
+	/* Each link has its own number. */
+	memory_broker_set_lanes_max(one, BROKER_HOLD, 1);
+	memory_broker_cut(one, BROKER_HOLD, 0, 0, "cut");
+	pass(MSEC);
+	ck_saw("hold:down:cut hold:up");
+	broker_get_info(one, &info);
+	ck_assert_uint_eq(info.lanes_max, 1);
+	ck_assert_uint_ne(take(one, BROKER_SIDE), 0);
+	broker_get_info(two, &info);
+	ck_assert_uint_eq(info.lanes_max, 2047);
 }
 END_TEST
 
@@ -297,6 +309,26 @@ START_TEST(silence_performs_and_holds_its_lane)
 }
 END_TEST
 
+START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
+{
+	uint64_t lane = take(one, BROKER_HOLD);
+
+	rig.silences[1] = true;
+	check(one, lane, "none", 1);
+	check(one, lane, "none", 2);
+	run();
+	ck_saw("1=absent! 2=skipped! closed:404");
+	lane = take(one, BROKER_HOLD);
+	rig.silences[rig.silences_used] = true;
+	claim(one, lane, "q", 3);
+	run();
+	ck_saw("");
+	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	run();
+	ck_saw("3=skipped! closed:406");
+}
+END_TEST
+
 static void
 hammer(struct broker *broker, uint64_t *lanes, struct jitter *jitter, uint64_t id)
 {
@@ -363,11 +395,13 @@ END_TEST
 
 /* ---- probes ---- */
 
+/* By a confirm each, or by one for all. */
 START_TEST(a_probe_tells_which_queues_exist)
 {
 	static const char *const queues[] = {"a", "b", "c", "d"};
 	uint64_t lane = take(two, BROKER_HOLD);
 
+	rig.holds_acks = _i == 1;
 	memory_world_put(world, "a", false);
 	memory_world_put(world, "d", true);
 	claim(two, lane, "b", 101);
@@ -410,15 +444,18 @@ START_TEST(a_silent_probe_is_unknown_at_its_deadline)
 {
 	static const char *const queues[] = {"a", "b"};
 
+	rig.holds_acks = _i == 1;
 	probe(one, queues, 2, 3);
 	pass(0);
 	ck_saw("side:up p3=absent,absent");
-	/* What is behind it on its channel is not confirmed either. */
+	/* What is sent with it is not confirmed either; what comes later is. */
 	rig.silences[rig.silences_used] = true;
 	probe(one, queues, 2, 1);
 	probe(one, queues, 2, 2);
-	pass(MEMORY_PROBE_TIMEOUT - 1);
-	ck_saw("");
+	pass(MSEC);
+	probe(one, queues, 2, 4);
+	pass(MEMORY_PROBE_TIMEOUT - MSEC - 1);
+	ck_saw("p4=absent,absent");
 	pass(1);
 	ck_saw("p1=unknown,unknown p2=unknown,unknown");
 }
@@ -448,6 +485,34 @@ START_TEST(an_alarm_holds_probes_back)
 	ck_saw("p4=absent");
 	broker_get_info(one, &info);
 	ck_assert(!info.side_blocked);
+}
+END_TEST
+
+static void
+probe_again(void)
+{
+	static const char *const queues[] = {"a"};
+
+	probe(one, queues, 1, 3);
+}
+
+START_TEST(what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes)
+{
+	static const char *const queues[] = {"a"};
+	struct amqp_counts before, after;
+
+	probe(one, queues, 1, 1);
+	pass(0);
+	ck_saw("side:up p1=absent");
+	rig.reaction = probe_again;
+	rig.react_to = 2;
+	memory_world_block(world, true);
+	probe(one, queues, 1, 2);
+	broker_get_counts(one, BROKER_SIDE, &before);
+	pass(0);
+	ck_saw("p2=absent p3=unknown");
+	broker_get_counts(one, BROKER_SIDE, &after);
+	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
 }
 END_TEST
 
@@ -515,12 +580,14 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, order_is_kept_on_a_lane_and_not_across);
 	tcase_add_test(tcase, a_claim_may_succeed_after_the_asker_gave_up);
 	tcase_add_test(tcase, silence_performs_and_holds_its_lane);
+	tcase_add_test(tcase, what_is_ignored_behind_a_failure_cannot_be_silent);
 	tcase = rig_tcase(suite, "probes");
-	tcase_add_test(tcase, a_probe_tells_which_queues_exist);
+	tcase_add_loop_test(tcase, a_probe_tells_which_queues_exist, 0, 2);
 	tcase_add_test(tcase, a_probe_does_not_look_at_everything_at_once);
 	tcase_add_test(tcase, a_nack_is_unknown);
-	tcase_add_test(tcase, a_silent_probe_is_unknown_at_its_deadline);
+	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);
 	tcase_add_test(tcase, an_alarm_holds_probes_back);
+	tcase_add_test(tcase, what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes);
 	tcase_add_test(tcase, info_says_what_it_is);
 	tcase_add_test(tcase, every_queue_is_told);
 	tcase = tcase_create("seed");

@@ -9,7 +9,7 @@
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As amqp_letters.c has them. */
+/* As daemon/broker/letters.c has them. */
 #define LETTERS_AGAIN (100 * MSEC)
 
 /* Both hear letters. */

@@ -97,9 +97,12 @@ END_TEST
 
 START_TEST(no_line_no_waiter)
 {
+	/* One confirm for both. */
+	rig.holds_acks = true;
 	wake(one, "v", 1);
+	wake(one, "w", 9);
 	pass(0);
-	ck_saw("nobody:v/0=1");
+	ck_saw("nobody:v/0=1 hint:w/5=9");
 	ck_assert(!exists("v"));
 	/* Those that are owed, too; not those that may have come. */
 	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
@@ -152,6 +155,56 @@ START_TEST(who_leaves_reads_nothing)
 	leave(one, "w", 5);
 	pass(20 * MSEC);
 	ck_saw("two.hint:w/5=1");
+}
+END_TEST
+
+/* Members share a channel: who leaves takes nobody with him. */
+START_TEST(what_was_on_its_way_goes_on_to_the_next)
+{
+	leave(two, "w", 5);
+	join(two, "w", 0, 1);
+	join(one, "w", 4, 1);
+	join(one, "v", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("two.joined:w/0 joined:w/4 joined:v/0");
+	rig.delays[rig.delays_used + 1] = 10 * MSEC;
+	wake(two, "w", 1);
+	pass(MSEC);
+	ck_saw("");
+	leave(one, "w", 5);
+	leave(one, "w", 4);
+	pass(20 * MSEC);
+	ck_saw("two.hint:w/0=1");
+	wake(two, "v", 2);
+	pass(0);
+	ck_saw("hint:v/0=2");
+}
+END_TEST
+
+/* Who waits with thousands of priorities keeps nobody out of another line. */
+START_TEST(so_many_members_are_placed)
+{
+	static const int MANY = 2060;
+	struct broker *three = memory_broker_new(world, 10, 100);
+
+	broker_start(three);
+	for (int priority = 0; priority < MANY; priority++)
+		broker_line_join(three, "a", priority, 1);
+	pass(60 * NSEC_PER_SEC);
+	broker_line_join(three, "b", 0, 1);
+	pass(50 * MSEC);
+	count(one, "a", 1);
+	count(one, "b", 2);
+	pass(0);
+	ck_saw("c1=2049 c2=1");
+	/* Some leave, and the others have their places. */
+	for (int priority = 0; priority < 100; priority++)
+		broker_line_leave(three, "a", priority);
+	pass(5 * NSEC_PER_SEC);
+	count(one, "a", 3);
+	pass(0);
+	ck_saw("c3=1960");
+	broker_free(three);
 }
 END_TEST
 
@@ -372,16 +425,21 @@ START_TEST(put_out_by_the_broker)
 }
 END_TEST
 
+/* With 406, or with 405. */
 START_TEST(refused_and_tried_rarely)
 {
-	ck_assert(memory_world_put(world, "v", false));
+	ck_assert(memory_world_put(world, "v", _i == 1));
 	join(one, "v", 0, 1);
-	pass(LINE_RARELY - MSEC);
+	pass(4 * LINE_RARELY - MSEC);
 	ck_assert(memory_world_remove(world, "v"));
 	/* Once; from then on it tries on a channel of its own. */
 	ck_saw("left:w/5 joined:w/5");
 	pass(LINE_RARELY);
 	ck_saw("joined:v/0");
+	/* It is no worse than others again. */
+	join(one, "u", 0, 1);
+	pass(20 * MSEC);
+	ck_saw("joined:u/0");
 }
 END_TEST
 
@@ -498,6 +556,8 @@ suite_memory_lines(void)
 	tcase_add_test(tc, no_line_no_waiter);
 	tcase_add_test(tc, it_goes_with_its_last_member);
 	tcase_add_test(tc, who_leaves_reads_nothing);
+	tcase_add_test(tc, what_was_on_its_way_goes_on_to_the_next);
+	tcase_add_test(tc, so_many_members_are_placed);
 	tcase_add_test(tc, counted_by_everybody);
 	tcase_add_test(tc, joined_again_with_another_credit);
 	tcase_add_test(tc, the_side_link_goes_and_comes);
@@ -509,7 +569,7 @@ suite_memory_lines(void)
 	tcase_add_test(tc, nothing_arrives_for_a_while);
 	tcase_add_test(tc, the_node_restarts);
 	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
-	tcase_add_test(tc, refused_and_tried_rarely);
+	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
 	tcase_add_test(tc, no_lane_is_left_behind);
 	tcase_add_test(tc, what_its_hearer_may_do);
 	tcase_add_test(tc, stopped_by_a_hint);

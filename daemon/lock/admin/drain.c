@@ -345,12 +345,22 @@ probe_next(struct lock_engine *engine, struct drain *drain)
 	probe_send(engine, &probe, on_probed, drain->id);
 }
 
+static bool
+waits_for_second_look(const struct drain *drain)
+{
+	return drain->kind == DRAIN_FREE && drain->left[0].state == SLOT_ABSENT;
+}
+
 /* Of a wait for one slot: a look that it shares with all who wait for that. */
 static void
 on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer)
 {
 	struct drain *drain = drain_find(engine, id);
 
+	/* Another wait has asked. That comes too soon to be the second look. */
+	if (answer == BROKER_ABSENT && waits_for_second_look(drain) &&
+	    timer_is_set(&drain->awaited.rest))
+		return;
 	drain_set_state(drain, DRAIN_LOOKING);
 	drain->unknown = false;
 	take_answer(engine, drain, &drain->left[0], answer);
@@ -364,6 +374,9 @@ look(struct lock_engine *engine, struct drain *drain)
 
 	if (drain->kind != DRAIN_REMOVED) {
 		b = b_of(engine, drain, drain->left[0].slot);
+		/* A probe in flight may have been sent too soon for it: a newcomer is not answered by that. */
+		if (waits_for_second_look(drain))
+			shared_probe_leave(engine, &drain->asker);
 		shared_probe_ask(engine, &drain->asker, &b);
 		return;
 	}

@@ -247,9 +247,13 @@ shared_probe_ask(
 	if (first)
 		join(engine->probes, asker, queue);
 	slot = asker->slot;
-	/* It takes the turn of the user with the fewest: nobody waits for another's ten thousand. */
+	/*
+	 * It takes the turn of the user with the fewest: nobody waits for another's ten thousand. For the first
+	 * time, it goes before the others of that user, too.
+	 */
 	if (slot->state == SHARED_WAITING &&
-	    user_count(engine->probes, asker->uid) < slot->user->count)
+	    (user_count(engine->probes, asker->uid) < slot->user->count ||
+		(first && slot->user->uid == asker->uid && slot->user->count > 1)))
 		slot_wait_no_more(engine->probes, slot, SHARED_RESTING);
 	if (slot->state == SHARED_RESTING)
 		slot_wait(engine->probes, slot, asker->uid, first);

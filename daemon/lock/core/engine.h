@@ -1,5 +1,5 @@
 /*
- * The inside of the lock engine, shared by the files of this folder: its tables, answers, and the marks by
+ * The inside of the lock engine, shared by the files of daemon/lock/: its tables, answers, and the marks by
  * which a fact that was learned below is taken up above (engine_poke). Who includes this sees everything;
  * who is outside lock/ includes lock.h.
  */

@@ -1,11 +1,9 @@
 #include "daemon/lock/hold/keep.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/base/mem.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"

@@ -30,7 +30,10 @@ void keep_drop(struct lock_engine *engine, struct hold *hold);
 void keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
 /* The lane died (after the answers to all that was asked on it): what was owed is sent on a new one. */
 void keep_lane_closed(struct lock_engine *engine, uint64_t lane);
-/* The link is to be made anew: what a peer has on it is lost now; else all that is on it. */
+/*
+ * All holds on the link are lost, and end. held_only: the link lives and is about to be reset; only what a
+ * peer holds is lost now, the rest ends with the link's own event.
+ */
 void keep_all_lost(struct lock_engine *engine, const char *why, bool held_only);
 /* The hold link died and every B with it. */
 void keep_link_died(struct lock_engine *engine, const char *why);

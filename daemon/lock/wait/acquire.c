@@ -4,7 +4,6 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/admin/admin.h"
 #include "daemon/lock/admin/turn.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"

@@ -8,7 +8,6 @@
 #include "daemon/lock/core/waitline.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
-#include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/wait/look.h"
 
 /* At most one hint of a name is passed on in so long. */

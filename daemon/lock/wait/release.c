@@ -10,7 +10,6 @@
 #include "daemon/lock/hold/keep.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/verify.h"
-#include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/wait/look.h"
 
 /* So often a slot is open to whoever polls. */

@@ -1,7 +1,5 @@
 #include "daemon/lock/wait/serve.h"
 
-#include <assert.h>
-
 #include "daemon/base/fault.h"
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/core/channels.h"

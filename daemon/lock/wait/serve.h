@@ -2,7 +2,7 @@
  * Serving the line of one name. Whoever changes what a line may depend on pokes its semaphore
  * (engine_poke), and this goes as far as it can now:
  *
- *	is a slot known to be free?  -> it is claimed for the first who can use it (acquire.h)
+ *	is a slot known to be free?  -> it is claimed for the first who can use it (claim.h)
  *	else look			-> probe A and B of a growing window, in one flush on the side link
  *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the line
