@@ -101,8 +101,7 @@ deaf_for(const struct sim_daemon *daemon, enum broker_link link)
 }
 
 int64_t
-ways_notice(
-    void *ctx, const struct broker *broker, enum broker_link link, const char *broken)
+ways_notice(void *ctx, const struct broker *broker, enum broker_link link, const char *broken)
 {
 	struct sim *sim = ctx;
 
