@@ -261,6 +261,7 @@ send_close(struct amqp_link *link)
 	    .reply_text = amqp_cstring_bytes("goodbye"),
 	};
 
+	link->dropped = true;
 	amqp_link_send(link, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
 }
 

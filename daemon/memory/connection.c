@@ -446,7 +446,8 @@ notice_of(const struct memory_link *link)
 		return notice;
 	if (world->nature.notice == NULL || link->base.state != AMQP_LINK_DEAD)
 		return 0;
-	return world->nature.notice(world->nature.ctx, link->client->broker, which_of(link));
+	return world->nature.notice(world->nature.ctx, link->client->broker, which_of(link),
+	    link->base.dropped ? NULL : link->base.why);
 }
 
 static void

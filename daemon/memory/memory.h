@@ -72,8 +72,12 @@ struct memory_nature {
 	void (*performed)(void *ctx, const struct memory_performed *what);
 	/* Whether a broker's consumer does not hear that its queue was deleted. Plain: no. */
 	bool (*unheard)(void *ctx, const struct broker *broker, const char *queue);
-	/* ns until the world notices that a broker made a link anew by itself. Plain: 0. */
-	int64_t (*notice)(void *ctx, const struct broker *broker, enum broker_link link);
+	/*
+	 * ns until the world notices that a broker made a link anew by itself. `broken`: what came over it
+	 * that should not have; NULL: it wanted to. Plain: 0.
+	 */
+	int64_t (*notice)(
+	    void *ctx, const struct broker *broker, enum broker_link link, const char *broken);
 	void *ctx;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/sim/ways.h"
 
+#include "tests/sim/check.h"
 #include "tests/sim/daemons.h"
 
 static const char *
@@ -100,7 +101,7 @@ deaf_for(const struct sim_daemon *daemon, enum broker_link link)
 }
 
 int64_t
-ways_notice(void *ctx, const struct broker *broker, enum broker_link link)
+ways_notice(void *ctx, const struct broker *broker, enum broker_link link, const char *broken)
 {
 	struct sim *sim = ctx;
 
@@ -112,6 +113,9 @@ ways_notice(void *ctx, const struct broker *broker, enum broker_link link)
 			continue;
 		NOTE(sim, .text = "{d} makes its {w} link anew", .daemon = i,
 		    .word = link_word(link));
+		if (broken != NULL)
+			check_fail(sim, 0, "the %s link of daemon %d broke: %s", link_word(link),
+			    i + 1, broken);
 		if (deaf < 0)
 			deaf = (int64_t)dice_below(&sim->dice, 4 * NSEC_PER_MSEC);
 		if (link == BROKER_HOLD) {

@@ -257,9 +257,10 @@ START_TEST(a_daemon_whose_timers_do_not_run_hears_later_what_was_done)
 END_TEST
 
 static int64_t
-notice_late(void *ctx, const struct broker *broker, enum broker_link link)
+notice_late(void *ctx, const struct broker *broker, enum broker_link link, const char *broken)
 {
 	(void)ctx;
+	ck_assert_ptr_null(broken);
 	return broker == one && link == BROKER_HOLD ? 10 * MSEC : 0;
 }
 
