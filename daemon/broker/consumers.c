@@ -182,7 +182,8 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_consumers *channel = ctx;
 
-	channel->events.closed(channel->events.ctx, channel, channel->unanswered, code, text);
+	channel->events.closed(channel->events.ctx, channel,
+	    channel->tapped.blames ? channel->unanswered : 0, code, text);
 }
 
 /* ---- life ---- */

@@ -436,12 +436,12 @@ lane_bury(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close_
 
 /* NULL: nobody wants to know. */
 static void
-tap_closed(const struct amqp_tap *tap, int code, amqp_bytes_t words)
+tap_closed(const struct amqp_tap *tap, const amqp_channel_close_t *close)
 {
-	char *text = amqp_frame_words(words);
+	char *text = amqp_frame_words(close->reply_text);
 
 	if (tap != NULL)
-		tap->closed(tap->ctx, code, text);
+		tap->closed(tap->ctx, close->reply_code, amqp_request_is_blamed(close), text);
 	free(text);
 }
 
@@ -455,7 +455,7 @@ take_close(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close
 	/* It crossed ours, which is still to be answered. */
 	if (lane->state == LANE_CLOSING) {
 		lane->tap = NULL;
-		tap_closed(tap, close->reply_code, close->reply_text);
+		tap_closed(tap, close);
 		return;
 	}
 	lanes->config.counts->lanes_closed_by_broker++;
@@ -464,7 +464,7 @@ take_close(struct amqp_lanes *lanes, struct lane *lane, const amqp_channel_close
 		lane_bury(lanes, lane, close);
 	} else if (tap != NULL) {
 		lane_free(lanes, lane);
-		tap_closed(tap, close->reply_code, close->reply_text);
+		tap_closed(tap, close);
 	} else {
 		TAILQ_REMOVE(&lanes->idle, lane, in_idle);
 		lanes->idle_count--;
@@ -480,7 +480,7 @@ take_close_ok(struct amqp_lanes *lanes, struct lane *lane)
 
 	numbers_give_back(&lanes->numbers, lane->channel);
 	lane_free(lanes, lane);
-	tap_closed(tap, 0, amqp_empty_bytes);
+	tap_closed(tap, &(amqp_channel_close_t){0});
 	waiting_go(lanes);
 }
 

@@ -69,8 +69,11 @@ uint64_t amqp_lanes_on_channel(const struct amqp_lanes *lanes, uint16_t channel)
 struct amqp_tap {
 	/* A method, content header or body. False: it must not come, which ends the link. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);
-	/* Closed by the broker; code 0: after amqp_lanes_close_tap. Not called when the link dies. */
-	void (*closed)(void *ctx, int code, const char *text);
+	/*
+	 * Closed by the broker, for a method that failed (blames) or another cause; code 0: after
+	 * amqp_lanes_close_tap. Not called when the link dies.
+	 */
+	void (*closed)(void *ctx, int code, bool blames, const char *text);
 	void *ctx; /* borrowed */
 };
 

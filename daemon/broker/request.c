@@ -68,16 +68,20 @@ amqp_request_is_done_by(enum amqp_request what, amqp_method_number_t method)
 }
 
 bool
+amqp_request_is_blamed(const amqp_channel_close_t *close)
+{
+	/* These two have no other cause than a request. */
+	return close->class_id != 0 || close->method_id != 0 ||
+	       close->reply_code == AMQP_NOT_FOUND || close->reply_code == AMQP_RESOURCE_LOCKED;
+}
+
+bool
 amqp_request_is_refused_by(enum amqp_request what, const amqp_channel_close_t *close)
 {
 	amqp_method_number_t blamed =
 	    (amqp_method_number_t)close->class_id << 16 | close->method_id;
 
-	/* These two have no other cause than a request. */
-	if (blamed == 0)
-		return close->reply_code == AMQP_NOT_FOUND ||
-		       close->reply_code == AMQP_RESOURCE_LOCKED;
-	return blamed == method_of(what);
+	return amqp_request_is_blamed(close) && (blamed == 0 || blamed == method_of(what));
 }
 
 enum broker_answer

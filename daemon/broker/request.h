@@ -23,9 +23,13 @@ void amqp_request_send(
 /* Whether a method says that the request was done. */
 bool amqp_request_is_done_by(enum amqp_request what, amqp_method_number_t method);
 /*
- * Whether a channel.close is the answer to the request that is first in line. RabbitMQ names the
- * method that failed, and none when the close has another cause (a timeout, an administrator); then the
- * request was not performed, or its answer would have come before.
+ * Whether a channel.close is for a request that failed. RabbitMQ names the method that did, and none when
+ * the close has another cause (a timeout, an administrator).
+ */
+bool amqp_request_is_blamed(const amqp_channel_close_t *close);
+/*
+ * Whether it is the answer to the request that is first in line: where it names no method that request was
+ * not performed, or its answer would have come before.
  */
 bool amqp_request_is_refused_by(enum amqp_request what, const amqp_channel_close_t *close);
 /* What that refusal means; text: the broker's words. */

@@ -26,10 +26,11 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 }
 
 static void
-on_closed(void *ctx, int code, const char *text)
+on_closed(void *ctx, int code, bool blames, const char *text)
 {
 	struct amqp_tapped *tapped = ctx;
 
+	tapped->blames = blames;
 	amqp_tapped_forget(tapped);
 	tapped->events.closed(tapped->ctx, code, text);
 }

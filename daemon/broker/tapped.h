@@ -32,6 +32,7 @@ struct amqp_tapped {
 	uint16_t channel;            /* 0 = none open */
 	struct amqp_content content; /* while one is open; the message that comes, or came last */
 	uint64_t delivery;           /* its tag */
+	bool blames; /* while `closed` is told: for a method that failed, and for no other cause */
 };
 
 void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,

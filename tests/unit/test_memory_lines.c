@@ -426,6 +426,20 @@ START_TEST(put_out_by_the_broker)
 END_TEST
 
 /* With 406, or with 405. */
+/* Whatever closes a channel, but no refusal: who is joining on it tries again as soon as the others. */
+START_TEST(put_out_while_joining)
+{
+	rig.delays[rig.delays_used] = 10 * MSEC;
+	join(one, "v", 0, 1);
+	pass(MSEC);
+	memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+	pass(10 * MSEC);
+	ck_saw("left:w/5");
+	pass(2 * LINE_AGAIN);
+	ck_saw("joined:v/0 joined:w/5");
+}
+END_TEST
+
 START_TEST(refused_and_tried_rarely)
 {
 	ck_assert(memory_world_put(world, "v", _i == 1));
@@ -569,6 +583,7 @@ suite_memory_lines(void)
 	tcase_add_test(tc, nothing_arrives_for_a_while);
 	tcase_add_test(tc, the_node_restarts);
 	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
+	tcase_add_test(tc, put_out_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
 	tcase_add_test(tc, no_lane_is_left_behind);
 	tcase_add_test(tc, what_its_hearer_may_do);
