@@ -146,9 +146,11 @@ name_inbox(struct amqp_letters *letters)
 	size_t used = strlen(LETTER_INBOX);
 	ssize_t got = sizeof(random);
 
+	/* High bits: those of two seeds are unlike where the low ones are alike (nrand48(3)). */
 	if (letters->config.replays)
 		for (size_t i = 0; i < sizeof(random); i++)
-			random[i] = (uint8_t)jitter_below(letters->config.jitter, UINT8_MAX + 1);
+			random[i] =
+			    (uint8_t)(jitter_below(letters->config.jitter, INT64_C(1) << 62) >> 54);
 	else
 		got = getrandom(random, sizeof(random), 0);
 	/* So few bytes come whole, and without an interruption (getrandom(2)). */
