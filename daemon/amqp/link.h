@@ -20,6 +20,7 @@ struct amqp_counts {
 	uint64_t deliveries; /* basic.deliver */
 	uint64_t lanes_opened, lanes_closed_by_broker;
 };
+
 enum amqp_link_state {
 	AMQP_LINK_STREAM,  /* lookup, TCP, TLS (stream.h) */
 	AMQP_LINK_START,   /* protocol header sent, connection.start awaited */

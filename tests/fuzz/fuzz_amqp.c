@@ -2,6 +2,7 @@
  * Fuzz target: what a broker sends, from the socket's bytes to decoded frames and the login. The first
  * byte says in what pieces the rest arrives.
  *
+ *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_amqp
  *	tests/fuzz/fuzz_amqp -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/amqp
  */
 #include <stdlib.h>

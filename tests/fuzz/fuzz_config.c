@@ -3,6 +3,7 @@
  * Besides not crashing: what was refused has a reason that names a place, and what was accepted is
  * printed as a file that loads, and prints the same.
  *
+ *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_config
  *	tests/fuzz/fuzz_config -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/config
  */
 #include <stdbool.h>

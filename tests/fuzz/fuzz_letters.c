@@ -2,6 +2,7 @@
  * Bytes as a letter of another daemon. Besides not crashing: of what is read the parts are what they are
  * said to be, and a row that passes for sane still does when it was copied, and has a waiter and a name.
  *
+ *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_letters
  *	tests/fuzz/fuzz_letters -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/letters
  */
 #include <stdbool.h>

@@ -13,6 +13,7 @@
  * An @ in what is sent stands for the lock that was read of last. Besides not crashing: what a peer gets
  * is messages, and when all have hung up the engine comes to rest and holds no queue any more.
  *
+ *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_peer
  *	tests/fuzz/fuzz_peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
  */
 #include <signal.h>

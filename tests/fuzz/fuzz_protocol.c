@@ -2,6 +2,7 @@
  * Bytes from the socket through line, json, message and methods. The first byte says how the rest is
  * cut into reads. Besides not crashing: what was accepted can be printed, and reads back the same.
  *
+ *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_protocol
  *	tests/fuzz/fuzz_protocol -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/protocol
  */
 #include <stdio.h>
