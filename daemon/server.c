@@ -148,7 +148,7 @@ lock_settings_of(const struct server *server)
 	    .naming = server->naming,
 	    .margin = server->started->margin,
 	    .max_races = (unsigned)config->max_races,
-	    .reprobe = config->reprobe,
+	    .rescan_interval = config->rescan_interval,
 	    .hint_grace = config->hint_grace,
 	    .max_local_passes = (unsigned)config->max_local_passes,
 	    .request_timeout = config->request_timeout,

@@ -107,7 +107,7 @@
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
 	X(LAST_COME_FIRST_SERVED, "whoever came last served first")                                \
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
-	X(NO_REPROBE, "no look of its own accord while somebody waits")                            \
+	X(NO_RESCAN, "no look of its own accord while somebody waits")                             \
 	X(POLLING, "a look ten times as often as it may be")                                       \
 	X(PASSED_UNSEEN, "a slot handed on whose A is not watched, and was not looked at")         \
 	X(RECLAIMED_IS_SEEN, "a slot handed on whose A was not seen since B was claimed again")    \

@@ -77,7 +77,7 @@ const struct config_key config_keys[] = {
 	    "and who waits; who does not answer by then is named."},
 	{"host-name", KEY_STRING, AT(host_name), "", "NAME", 0, 255, NULL, false,
 	    "The name under which this host is shown to the others. Empty: the machine's."},
-	{"reprobe", KEY_DURATION, AT(reprobe), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
+	{"rescan-interval", KEY_DURATION, AT(rescan_interval), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
 	    "How often, on average, a waiting request looks for slots that became free without a "
 	    "word, as those of a host that crashed."},
 	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,

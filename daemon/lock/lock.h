@@ -27,7 +27,7 @@ struct lock_engine;
 struct lock_settings {
 	const struct queue_naming *naming; /* borrowed */
 	unsigned max_races;                /* lost races of one acquire, then `contended` */
-	int64_t reprobe;    /* most ns between looks at a full semaphore; each is jittered */
+	int64_t rescan_interval; /* most ns between looks at a full semaphore; each is jittered */
 	int64_t hint_grace; /* ns for which a slot is left to those who were told that it is free */
 	/* peers here that a slot is handed to in a row while others may wait elsewhere; 0: none is */
 	unsigned max_local_passes;

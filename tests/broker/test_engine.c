@@ -30,7 +30,7 @@ struct side {
 static const struct lock_settings settings = {
     .naming = &queue_naming_amqp_locks,
     .max_races = 16,
-    .reprobe = 5 * NSEC_PER_SEC,
+    .rescan_interval = 5 * NSEC_PER_SEC,
     .hint_grace = 5 * NSEC_PER_MSEC,
     .max_local_passes = 16,
     .request_timeout = 10 * NSEC_PER_SEC,

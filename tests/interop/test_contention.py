@@ -30,7 +30,7 @@ class Contention(unittest.TestCase):
 
     def contend(self, naming):
         name = f"hammer/{naming}"
-        daemons = [Daemon(self, "--reprobe", "0.1", "--naming", naming, broker=RABBIT.url)
+        daemons = [Daemon(self, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
                    for _ in range(2)]
         for daemon in daemons:
             daemon.wait_broker()
@@ -82,7 +82,7 @@ class Contention(unittest.TestCase):
     def test_who_polls_gets_a_turn_beside_a_line(self):
         """One slot, and a daemon at which somebody waits at all times: it could be handed on for ever."""
         name, seconds = "line", min(SECONDS, 6)
-        daemon = Daemon(self, "--reprobe", "0.1", broker=RABBIT.url)
+        daemon = Daemon(self, "--rescan-interval", "0.1", broker=RABBIT.url)
         daemon.wait_broker()
         Wire(daemon).call("create", name=name)
         others = [Hammering(self, RABBIT.url, "amqp-locks", name, seconds, SEED + i) for i in range(2)]

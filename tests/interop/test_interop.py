@@ -96,7 +96,7 @@ class Together:
                 self.assertEqual(self.foreign.size(name=self.name), 0)
 
     def test_a_holder_of_the_other_kind_dies(self):
-        here = self.daemon("--reprobe", "0.1")
+        here = self.daemon("--rescan-interval", "0.1")
         peer = Wire(here)
         peer.call("create", name=self.name, slots=1)
         self.assertEqual(self.foreign.acquire(name=self.name), 1)

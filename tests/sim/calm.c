@@ -139,7 +139,7 @@ release_all(struct sim *sim)
 static void
 serve_all(struct sim *sim)
 {
-	int64_t round = sim->plan.settings.reprobe / 4 + 4 * NSEC_PER_MSEC;
+	int64_t round = sim->plan.settings.rescan_interval / 4 + 4 * NSEC_PER_MSEC;
 	int rounds = 0;
 
 	release_all(sim);
@@ -209,7 +209,7 @@ settling_time(const struct sim *sim)
 		time += MEMORY_PROBE_TIMEOUT + (int64_t)sim->book.belief_count * (HEARTBEAT / 3);
 	/* Who looked before it heard that the alarm was over looks again. */
 	if (sim->plan.troubles & 1U << TROUBLE_ALARM)
-		time += sim->plan.settings.reprobe + sim->plan.settings.reprobe / 8;
+		time += sim->plan.settings.rescan_interval + sim->plan.settings.rescan_interval / 8;
 	return time;
 }
 

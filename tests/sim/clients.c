@@ -389,9 +389,10 @@ reload(struct sim *sim)
 	struct lock_settings settings = sim->plan.settings;
 	struct sim_daemon *daemon = any_daemon(sim);
 
-	settings.reprobe -= (int64_t)dice_below(&sim->dice, (uint64_t)settings.reprobe / 2);
+	settings.rescan_interval -=
+	    (int64_t)dice_below(&sim->dice, (uint64_t)settings.rescan_interval / 2);
 	settings.max_races = 1 + (unsigned)dice_below(&sim->dice, 16);
-	daemon->reprobe = settings.reprobe;
+	daemon->rescan_interval = settings.rescan_interval;
 	lock_engine_set(daemon->engine, &settings);
 }
 

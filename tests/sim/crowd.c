@@ -37,7 +37,7 @@ any_daemon(struct sim *sim)
 void
 crowd_waits(struct sim *sim)
 {
-	int64_t time = 4 * sim->plan.settings.reprobe;
+	int64_t time = 4 * sim->plan.settings.rescan_interval;
 	uint64_t before[DAEMONS_MAX];
 	bool waits = false, looks = false;
 
@@ -48,7 +48,7 @@ crowd_waits(struct sim *sim)
 	if (!waits || looks || !dice_percent(&sim->dice, 30))
 		return;
 	/* What was just mended is looked for. */
-	sim_pass(sim, sim->plan.settings.reprobe * 5 / 4);
+	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);
 	for (int i = 0; i < DAEMONS_MAX; i++)
 		before[i] = sim->waits.published[i];
 	sim_pass(sim, time);
@@ -426,7 +426,8 @@ crowd_is_stuck(struct sim *sim)
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
 	int size = truth_size(&sim->truth, name), rounds = 0;
 	struct sim_daemon *daemon = size < 2 ? NULL : holder_of_mutex(sim, name);
-	int64_t time = 2 * sim->plan.settings.request_timeout + 2 * sim->plan.settings.reprobe;
+	int64_t time =
+	    2 * sim->plan.settings.request_timeout + 2 * sim->plan.settings.rescan_interval;
 
 	if (daemon == NULL)
 		return;

@@ -133,7 +133,7 @@ any_plan(struct dice *dice)
 		{
 		    .naming = &queue_naming_amqp_locks,
 		    .max_races = 16,
-		    .reprobe = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
+		    .rescan_interval = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
 		    .hint_grace = 5 * NSEC_PER_MSEC,
 		    .max_local_passes = any_passes(dice),
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
@@ -155,7 +155,7 @@ any_plan(struct dice *dice)
 	if (dice_percent(dice, 5))
 		plan.settings.max_waits_per_peer = PLAN_FEW;
 	if (dice_percent(dice, 30)) /* as it is by default: what is not told takes long */
-		plan.settings.reprobe = 5 * NSEC_PER_SEC;
+		plan.settings.rescan_interval = 5 * NSEC_PER_SEC;
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
 		plan.names = 1;

@@ -7,7 +7,7 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a re-probe follows within five seconds. */
+/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
 static void
@@ -73,7 +73,7 @@ START_TEST(at_a_gate_all_wait)
 	ck_assert_ptr_null(world_answer(world, 0, 1, 4));
 	/* It opens: slots first, then the marker goes. */
 	world_make(world, "db", 2);
-	world_pass(world, world_settings.reprobe + SECOND);
+	world_pass(world, world_settings.rescan_interval + SECOND);
 	ck_assert_int_eq(world_answer(world, 0, 1, 4)->reason, REASON_NONE);
 	ck_assert_int_eq(world_b_count(world), 1 + (world_answer(world, 0, 1, 5) != NULL));
 	take_away("db-G");

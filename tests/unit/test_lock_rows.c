@@ -7,7 +7,7 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a re-probe follows within five seconds. */
+/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
 /* Asks as the peer of that number, whose word is its letter: A for 1. */
