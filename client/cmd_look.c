@@ -285,7 +285,7 @@ ask_show(struct asking *asking)
 	char slots[16], busy[16], waiting[16], silent[4];
 	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
 	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
-	    {"unknown_hosts.0", silent, sizeof(silent)}};
+	    {"silent_hosts.0", silent, sizeof(silent)}};
 	bool mutex = false, away;
 
 	if (code != LB_OK || asking_printed_json(asking))

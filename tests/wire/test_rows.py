@@ -60,7 +60,7 @@ class Rows(View):
 
     def test_nothing_is_there(self):
         self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "holders": [],
-                                       "waiters": [], "more": 0, "unknown_hosts": []})
+                                       "waiters": [], "more": 0, "silent_hosts": []})
         self.assertEqual(self.admin.error("show", name="nowhere").reason, "no-such-lock")
 
     def test_gate_and_unlimited(self):
