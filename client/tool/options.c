@@ -82,7 +82,7 @@ static const struct option_row rows[] = {
 	"remove slots from the lowest up, not from the highest down", AT(ascending)},
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
 	"look for strays up to N slots above the size (256)", 0},
-    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "mend what was found", AT(repair)},
+    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair what was found", AT(repair)},
     {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME", AT(all)},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up",
 	AT(broker)},

@@ -92,7 +92,7 @@
 	X(LEFT_TOO_EARLY, "a semaphore taken out of the directory before it is gone")              \
 	X(DIRECTORY_OUTLIVES_MUTEX,                                                                \
 	    "the directory changed after the administration mutex was lost")                       \
-	X(FSCK_FILLS_GAP, "fsck that mends a gap by adding slots")                                 \
+	X(FSCK_FILLS_GAP, "fsck that repairs a gap by adding slots")                               \
 	X(HINT_TRUSTED, "a hint trusted without a claim")                                          \
 	X(HINT_EARLY, "a hint sent before delete-ok")                                              \
 	X(NOBODY_TOLD, "a slot freed, and no hint sent")                                           \

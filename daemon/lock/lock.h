@@ -85,21 +85,21 @@ struct lock_await {
 };
 
 /* What fsck looks for. */
-enum lock_flaw {
-	LOCK_FLAW_GAP,    /* a slot is missing below one that is there: those above do not count */
-	LOCK_FLAW_STRAY,  /* a slot above the gap */
-	LOCK_FLAW_ORPHAN, /* a holder of a slot that is not there: removed, or never declared */
-	LOCK_FLAW_ARGUMENTS,     /* declared with other arguments; used as it is */
-	LOCK_FLAW_TRANSIENT,     /* not durable: gone when the broker restarts */
-	LOCK_FLAW_MARKERS,       /* markers that contradict each other, or the slots */
-	LOCK_FLAW_NOT_LISTED,    /* it exists, and is not in the directory */
-	LOCK_FLAW_LISTED_MISSING /* it is in the directory, and does not exist */
+enum lock_problem {
+	LOCK_PROBLEM_GAP, /* a slot is missing below one that is there: those above do not count */
+	LOCK_PROBLEM_STRAY,  /* a slot above the gap */
+	LOCK_PROBLEM_ORPHAN, /* a holder of a slot that is not there: removed, or never declared */
+	LOCK_PROBLEM_ARGUMENTS,     /* declared with other arguments; used as it is */
+	LOCK_PROBLEM_TRANSIENT,     /* not durable: gone when the broker restarts */
+	LOCK_PROBLEM_MARKERS,       /* markers that contradict each other, or the slots */
+	LOCK_PROBLEM_NOT_LISTED,    /* it exists, and is not in the directory */
+	LOCK_PROBLEM_LISTED_MISSING /* it is in the directory, and does not exist */
 };
 /* "gap", "stray", "orphan", "arguments", "transient", "markers", "not-listed", "listed-missing". Static. */
-const char *lock_flaw_word(enum lock_flaw flaw);
+const char *lock_problem_word(enum lock_problem problem);
 
 struct lock_finding {
-	enum lock_flaw flaw;
+	enum lock_problem problem;
 	int slot;         /* 0: of none in particular */
 	const char *text; /* in words */
 	bool repaired;

@@ -178,7 +178,7 @@ new_finding(const struct lock_finding *finding)
 
 	/* It may quote the broker. */
 	message_escape(text, sizeof(text), finding->text == NULL ? "" : finding->text);
-	json_add_string(object, "flaw", lock_flaw_word(finding->flaw));
+	json_add_string(object, "problem", lock_problem_word(finding->problem));
 	add_slot(object, finding->slot);
 	json_add_string(object, "text", text);
 	json_add_bool(object, "repaired", finding->repaired);

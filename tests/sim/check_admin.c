@@ -240,22 +240,23 @@ check_draining(struct sim *sim, const struct ask *ask)
 /* ---- fsck ---- */
 
 static bool
-has_flaw(const struct lock_answer *answer, enum lock_flaw flaw)
+has_problem(const struct lock_answer *answer, enum lock_problem problem)
 {
 	for (size_t i = 0; i < answer->finding_count; i++) {
-		if (answer->findings[i].flaw == flaw)
+		if (answer->findings[i].problem == problem)
 			return true;
 	}
 	return false;
 }
 
 static void
-check_flaw(struct sim *sim, const struct ask *ask, const struct lock_answer *answer,
-    enum lock_flaw flaw, bool there)
+check_problem(struct sim *sim, const struct ask *ask, const struct lock_answer *answer,
+    enum lock_problem problem, bool there)
 {
-	if (has_flaw(answer, flaw) != there)
+	if (has_problem(answer, problem) != there)
 		check_fail(sim, 12, "fsck of %s %s: %s", queue_lock(ask->name),
-		    there ? "does not find" : "finds what is not there", lock_flaw_word(flaw));
+		    there ? "does not find" : "finds what is not there",
+		    lock_problem_word(problem));
 }
 
 static bool
@@ -290,13 +291,13 @@ check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	if (of->meddled_at > ask->since || work->locked <= ask->since ||
 	    work->unlocked <= work->locked)
 		return;
-	check_flaw(sim, ask, answer, LOCK_FLAW_STRAY, found->strays > 0);
-	check_flaw(sim, ask, answer, LOCK_FLAW_GAP, found->strays > 0);
-	check_flaw(sim, ask, answer, LOCK_FLAW_MARKERS,
+	check_problem(sim, ask, answer, LOCK_PROBLEM_STRAY, found->strays > 0);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_GAP, found->strays > 0);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_MARKERS,
 	    found->gate && (found->unlimited || found->size > 0));
-	check_flaw(sim, ask, answer, LOCK_FLAW_NOT_LISTED, exists && !found->listed);
-	check_flaw(sim, ask, answer, LOCK_FLAW_LISTED_MISSING, !exists && found->listed);
-	if (has_orphan(sim, ask->name, work->locked) && !has_flaw(answer, LOCK_FLAW_ORPHAN))
+	check_problem(sim, ask, answer, LOCK_PROBLEM_NOT_LISTED, exists && !found->listed);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_LISTED_MISSING, !exists && found->listed);
+	if (has_orphan(sim, ask->name, work->locked) && !has_problem(answer, LOCK_PROBLEM_ORPHAN))
 		check_fail(sim, 12, "fsck of %s does not find: orphan", queue_lock(ask->name));
 	/* Slots above a gap never counted. */
 	if (left->size != found->size || left->unlimited != found->unlimited)
@@ -514,12 +515,12 @@ check_is_clean(const struct sim *sim, int name)
 }
 
 void
-check_mended(struct sim *sim, int name)
+check_repaired(struct sim *sim, int name)
 {
 	struct truth_shape shape = truth_shape(&sim->truth, name);
 
 	if (!check_is_clean(sim, name))
-		check_fail(sim, 12, "%s is not mended: %d slots, %d above a gap%s%s%s",
+		check_fail(sim, 12, "%s is not repaired: %d slots, %d above a gap%s%s%s",
 		    queue_lock(name), shape.size, shape.strays, shape.gate ? ", a gate" : "",
 		    shape.unlimited ? ", no limit" : "", shape.listed ? ", listed" : "");
 }

@@ -47,7 +47,7 @@ crowd_waits(struct sim *sim)
 	}
 	if (!waits || looks || !dice_percent(&sim->dice, 30))
 		return;
-	/* What was just mended is looked for. */
+	/* What was just repaired is looked for. */
 	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);
 	for (int i = 0; i < DAEMONS_MAX; i++)
 		before[i] = sim->waits.published[i];

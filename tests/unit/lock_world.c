@@ -128,7 +128,7 @@ add_shown(struct said *said, const struct lock_answer *answer)
 	const struct lock_explanation *why = answer->explanation;
 
 	for (size_t i = 0; i < answer->finding_count; i++)
-		add_detail(said, "%s:%d%s", lock_flaw_word(answer->findings[i].flaw),
+		add_detail(said, "%s:%d%s", lock_problem_word(answer->findings[i].problem),
 		    answer->findings[i].slot, answer->findings[i].repaired ? "!" : "");
 	for (size_t i = 0; i < answer->row_count; i++)
 		add_detail(said, "%s=%d/%d%s", answer->rows[i].name, answer->rows[i].slots,

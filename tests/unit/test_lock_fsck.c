@@ -1,5 +1,5 @@
 /*
- * What is wrong with a semaphore, and mending it, over the server in memory.
+ * What is wrong with a semaphore, and repairing it, over the server in memory.
  */
 #include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"
@@ -309,7 +309,7 @@ START_TEST(without_repair_nothing_is_changed)
 }
 END_TEST
 
-START_TEST(all_at_once_is_mended)
+START_TEST(all_at_once_is_repaired)
 {
 	wreck();
 	check_run(true, "markers:0! not-listed:0! transient:2! gap:4! stray:5! orphan:7");
@@ -319,7 +319,7 @@ START_TEST(all_at_once_is_mended)
 END_TEST
 
 /* Whatever was begun: the next repair ends with a clean one. */
-START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_mended)
+START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_repaired)
 {
 	bool done = false;
 
@@ -527,8 +527,8 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, markers_that_contradict);
 	tcase_add_test(tc, the_directory_is_put_right);
 	tcase_add_test(tc, without_repair_nothing_is_changed);
-	tcase_add_test(tc, all_at_once_is_mended);
-	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_mended);
+	tcase_add_test(tc, all_at_once_is_repaired);
+	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_repaired);
 	tcase_add_test(tc, the_lane_dies_at_any_step);
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);

@@ -114,8 +114,8 @@ START_TEST(results_of_fsck_list_what_was_found)
 {
 	static struct lock_finding many[RESULT_FINDINGS_MAX + 2];
 	const struct lock_finding findings[] = {
-	    {.flaw = LOCK_FLAW_GAP, .slot = 4, .text = "a\n", .repaired = true},
-	    {.flaw = LOCK_FLAW_NOT_LISTED, .text = "b"}};
+	    {.problem = LOCK_PROBLEM_GAP, .slot = 4, .text = "a\n", .repaired = true},
+	    {.problem = LOCK_PROBLEM_NOT_LISTED, .text = "b"}};
 	struct lock_answer answer = {.name = "db"};
 	struct cJSON *result;
 	int64_t more = 0;
@@ -125,8 +125,10 @@ START_TEST(results_of_fsck_list_what_was_found)
 	answer.findings = findings;
 	answer.finding_count = 2;
 	assert_json(result_fsck(&(struct result_facts){0}, &answer),
-	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"flaw\":\"gap\",\"slot\":4,\"text\":"
-	    "\"a\\\\x0a\",\"repaired\":true},{\"flaw\":\"not-listed\",\"slot\":null,\"text\":\"b\","
+	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"problem\":\"gap\",\"slot\":4,"
+	    "\"text\":"
+	    "\"a\\\\x0a\",\"repaired\":true},{\"problem\":\"not-listed\",\"slot\":null,\"text\":"
+	    "\"b\","
 	    "\"repaired\":false}],\"more\":0}");
 	answer.findings = many;
 	answer.finding_count = RESULT_FINDINGS_MAX + 2;

@@ -397,7 +397,7 @@ class Looking(Administration):
         self.admin.call("resize", name="db", slots=1)
         found = self.admin.call("fsck", name="db", repair=True)
         self.assertEqual((found["clean"], found["more"]), (False, 0))
-        self.assertEqual([(one["flaw"], one["slot"], one["repaired"]) for one in found["findings"]],
+        self.assertEqual([(one["problem"], one["slot"], one["repaired"]) for one in found["findings"]],
                          [("orphan", 2, False)])
 
     def explain(self, verdict, **params):
