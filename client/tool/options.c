@@ -81,7 +81,7 @@ static const struct option_row rows[] = {
     {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
 	"remove slots from the lowest up, not from the highest down", AT(ascending)},
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
-	"look for strays up to N slots above the size (256)", 0},
+	"look for uncounted slots up to N slots above the size (256)", 0},
     {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair what was found", AT(repair)},
     {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME", AT(all)},
     {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up",

@@ -78,7 +78,7 @@
 	X(GATE_IS_UNLIMITED, "a hold without a slot given at a gate")                              \
 	X(SLOTLESS_HAS_LINK, "a hold without a slot lost with the link")                           \
 	X(REVOKED_IS_FREE, "a slot given on while its revoked holder is still there")              \
-	X(STRAYS_LEFT, "strays above the new size not looked for")                                 \
+	X(UNCOUNTED_LEFT, "uncounted slots above the new size not looked for")                     \
 	X(FIRST_SLOT_FIRST, "a create that makes the first slot before the others")                \
 	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
 	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \

@@ -69,7 +69,7 @@ struct lock_change {
 	bool exist_ok; /* create: fine when it is there already with that many */
 	bool
 	    ascending; /* resize, destroy: slots go from the lowest up (seeds/000, "Swiss Cheese") */
-	int overshoot; /* how far above the size strays are looked for at least (seeds/000) */
+	int overshoot; /* how far above the size uncounted slots are looked for at least (seeds/000) */
 	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */
 	int64_t wait;
 	bool progress; /* wants LOCK_NOTICE_DRAIN while it waits for them */
@@ -87,7 +87,7 @@ struct lock_await {
 /* What fsck looks for. */
 enum lock_problem {
 	LOCK_PROBLEM_GAP, /* a slot is missing below one that is there: those above do not count */
-	LOCK_PROBLEM_STRAY,  /* a slot above the gap */
+	LOCK_PROBLEM_UNCOUNTED, /* a slot above the gap */
 	LOCK_PROBLEM_ORPHAN, /* a holder of a slot that is not there: removed, or never declared */
 	LOCK_PROBLEM_ARGUMENTS,     /* declared with other arguments; used as it is */
 	LOCK_PROBLEM_TRANSIENT,     /* not durable: gone when the broker restarts */
@@ -95,7 +95,7 @@ enum lock_problem {
 	LOCK_PROBLEM_NOT_LISTED,    /* it exists, and is not in the directory */
 	LOCK_PROBLEM_LISTED_MISSING /* it is in the directory, and does not exist */
 };
-/* "gap", "stray", "orphan", "arguments", "transient", "markers", "not-listed", "listed-missing". Static. */
+/* "gap", "uncounted", "orphan", "arguments", "transient", "markers", "not-listed", "listed-missing". Static. */
 const char *lock_problem_word(enum lock_problem problem);
 
 struct lock_finding {
@@ -157,7 +157,7 @@ struct lock_explanation {
 	enum lock_verdict verdict;
 	int slots, busy;   /* as lock_row */
 	int here, waiting; /* of the busy ones: held by this daemon; acquires that wait here */
-	int strays;        /* slots above a gap, which do not count: see fsck */
+	int uncounted;     /* slots above a gap, which do not count: see fsck */
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */

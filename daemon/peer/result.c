@@ -307,7 +307,7 @@ static void
 add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
     const struct lock_explanation *why)
 {
-	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", strays[96] = "", text[768];
+	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "", text[768];
 
 	/* It may quote the broker. */
 	if (facts->hindrance != NULL)
@@ -316,11 +316,11 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		explain_mutex(slots, sizeof(slots), why);
 	else if (why != NULL)
 		explain_slots(slots, sizeof(slots), why);
-	if (why != NULL && why->strays > 0)
-		snprintf(strays, sizeof(strays), "; %d more above a gap do not count (see fsck)",
-		    why->strays);
+	if (why != NULL && why->uncounted > 0)
+		snprintf(uncounted, sizeof(uncounted),
+		    "; %d more above a gap do not count (see fsck)", why->uncounted);
 	snprintf(text, sizeof(text), "%s%s%s%s", broker,
-	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, strays);
+	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, uncounted);
 	json_add_string(result, "text", text);
 }
 
@@ -332,7 +332,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	    .busy = -1,
 	    .here = -1,
 	    .waiting = -1,
-	    .strays = -1};
+	    .uncounted = -1};
 	const struct lock_explanation *why =
 	    answer->explanation != NULL ? answer->explanation : &unknown;
 	struct cJSON *result = new_named(answer);
@@ -346,7 +346,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "busy", why->busy);
 	add_count(result, "here", why->here);
 	add_count(result, "waiting", why->waiting);
-	add_count(result, "strays", why->strays);
+	add_count(result, "uncounted", why->uncounted);
 	add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }

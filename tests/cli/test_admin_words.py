@@ -448,8 +448,8 @@ class Tables(FakeCase):
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
         self.assertEqual(self.on_a_terminal(fake, "fsck", "--repair", "db", status=1),
                          "PROBLEM     SLOT  REPAIRED  WHAT\n"
-                         "gap            2  no      slot 2 is missing\n"
-                         "not-listed        yes     it is not in the directory\n")
+                         "gap            2  no        slot 2 is missing\n"
+                         "not-listed        yes       it is not in the directory\n")
 
     def test_explain(self):
         for verdict, status, more in (

@@ -218,10 +218,10 @@ class Together:
         self.assertEqual(peer.call("size", name=self.name)["slots"], 2)
         found = peer.call("fsck", name=self.name)
         self.assertFalse(found["clean"])
-        self.assertIn(("stray", 4), {(one["problem"], one["slot"]) for one in found["findings"]})
+        self.assertIn(("uncounted", 4), {(one["problem"], one["slot"]) for one in found["findings"]})
         repaired = peer.call("fsck", name=self.name, repair=True)["findings"]
         self.assertEqual({(one["problem"], one["slot"]): one["repaired"] for one in repaired},
-                         {("gap", 3): True, ("stray", 4): True, ("not-listed", None): True,
+                         {("gap", 3): True, ("uncounted", 4): True, ("not-listed", None): True,
                           ("arguments", 1): False, ("arguments", 2): False,
                           ("arguments", 4): True})
         self.assertEqual(self.slots(), [1, 2])

@@ -79,9 +79,9 @@ check_contiguous(struct sim *sim, int name)
 {
 	const struct truth_name *of = &sim->truth.names[name];
 
-	if (!of->meddled && !of->ascending && truth_shape(&sim->truth, name).strays > 0)
+	if (!of->meddled && !of->ascending && truth_shape(&sim->truth, name).uncounted > 0)
 		check_fail(sim, 12, "%s has %d slots above a gap", queue_lock(name),
-		    truth_shape(&sim->truth, name).strays);
+		    truth_shape(&sim->truth, name).uncounted);
 }
 
 /* An A is declared of what is there: what a create makes is there when all of it is. */
@@ -140,17 +140,17 @@ check_shape(struct sim *sim, int name, const struct truth_shape *left, int targe
 		check_fail(sim, 12, "%s was made to have %d slots, and had %d%s%s",
 		    queue_lock(name), target, left->size, left->gate ? ", a gate" : "",
 		    left->unlimited ? ", no limit" : "");
-	else if (left->strays > 0 && target != LOCK_UNLIMITED)
+	else if (left->uncounted > 0 && target != LOCK_UNLIMITED)
 		check_fail(sim, 12, "%s was made to have %d slots, and had %d above a gap",
-		    queue_lock(name), target, left->strays);
+		    queue_lock(name), target, left->uncounted);
 }
 
 static void
 check_destroyed(struct sim *sim, int name, const struct truth_shape *left)
 {
-	if (left->unlimited || left->gate || left->size > 0 || left->strays > 0)
+	if (left->unlimited || left->gate || left->size > 0 || left->uncounted > 0)
 		check_fail(sim, 12, "%s was destroyed, and had %d slots, %d above a gap%s%s",
-		    queue_lock(name), left->size, left->strays, left->gate ? ", a gate" : "",
+		    queue_lock(name), left->size, left->uncounted, left->gate ? ", a gate" : "",
 		    left->unlimited ? ", no limit" : "");
 	else if (left->listed)
 		check_fail(sim, 12, "%s was destroyed, and is in the directory", queue_lock(name));
@@ -262,7 +262,7 @@ check_problem(struct sim *sim, const struct ask *ask, const struct lock_answer *
 static bool
 shape_is_clean(const struct truth_shape *shape, bool exists)
 {
-	return shape->strays == 0 && !(shape->gate && (shape->unlimited || shape->size > 0)) &&
+	return shape->uncounted == 0 && !(shape->gate && (shape->unlimited || shape->size > 0)) &&
 	       shape->listed == exists;
 }
 
@@ -291,8 +291,8 @@ check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	if (of->meddled_at > ask->since || work->locked <= ask->since ||
 	    work->unlocked <= work->locked)
 		return;
-	check_problem(sim, ask, answer, LOCK_PROBLEM_STRAY, found->strays > 0);
-	check_problem(sim, ask, answer, LOCK_PROBLEM_GAP, found->strays > 0);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_UNCOUNTED, found->uncounted > 0);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_GAP, found->uncounted > 0);
 	check_problem(sim, ask, answer, LOCK_PROBLEM_MARKERS,
 	    found->gate && (found->unlimited || found->size > 0));
 	check_problem(sim, ask, answer, LOCK_PROBLEM_NOT_LISTED, exists && !found->listed);
@@ -521,6 +521,6 @@ check_repaired(struct sim *sim, int name)
 
 	if (!check_is_clean(sim, name))
 		check_fail(sim, 12, "%s is not repaired: %d slots, %d above a gap%s%s%s",
-		    queue_lock(name), shape.size, shape.strays, shape.gate ? ", a gate" : "",
+		    queue_lock(name), shape.size, shape.uncounted, shape.gate ? ", a gate" : "",
 		    shape.unlimited ? ", no limit" : "", shape.listed ? ", listed" : "");
 }

@@ -49,7 +49,7 @@ struct truth_slot {
 /* What there is of a semaphore at one time. */
 struct truth_shape {
 	bool unlimited, gate; /* markers */
-	int size, strays;     /* As without a gap, and above it */
+	int size, uncounted;  /* As without a gap, and above it */
 	bool listed;          /* in the directory */
 };
 

@@ -120,7 +120,7 @@ add_held(struct said *said, const int *held, size_t count)
 
 /*
  * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy. Explanation:
- * "full 3/3 here 1 waiting 0 strays 0".
+ * "full 3/3 here 1 waiting 0 uncounted 0".
  */
 static void
 add_shown(struct said *said, const struct lock_answer *answer)
@@ -134,9 +134,9 @@ add_shown(struct said *said, const struct lock_answer *answer)
 		add_detail(said, "%s=%d/%d%s", answer->rows[i].name, answer->rows[i].slots,
 		    answer->rows[i].busy, answer->rows[i].exists ? "" : "-");
 	if (why != NULL)
-		add_detail(said, "%s %d/%d here %d waiting %d strays %d",
+		add_detail(said, "%s %d/%d here %d waiting %d uncounted %d",
 		    lock_verdict_word(why->verdict), why->slots, why->busy, why->here, why->waiting,
-		    why->strays);
+		    why->uncounted);
 }
 
 static void

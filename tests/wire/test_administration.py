@@ -414,7 +414,7 @@ class Looking(Administration):
         waiter.request("acquire", name="db", progress=True)
         waiter.notification("waiting")
         found = self.explain("full")
-        self.assertEqual([found[name] for name in ("kind", "slots", "busy", "here", "waiting", "strays")],
+        self.assertEqual([found[name] for name in ("kind", "slots", "busy", "here", "waiting", "uncounted")],
                          ["semaphore", 2, 2, 2, 1, 0])
         self.admin.call("resize", name="db", slots=0)
         self.assertEqual(self.explain("gate")["slots"], 0)
@@ -438,7 +438,7 @@ class Looking(Administration):
     def test_explain_says_that_the_broker_is_away(self):
         daemon = Daemon(self, broker="amqp://127.0.0.1:1", expect=["127.0.0.1:1"])
         found = Wire(daemon).call("explain", name="db", kind="persistent-mutex")
-        self.assertEqual([found[name] for name in ("verdict", "slots", "busy", "here", "waiting", "strays")],
+        self.assertEqual([found[name] for name in ("verdict", "slots", "busy", "here", "waiting", "uncounted")],
                          [None] * 6)
         self.assertTrue(found["text"].startswith("the broker cannot be reached"), found)
 

@@ -20,7 +20,7 @@ enum fsck_state {
 	FSCK_SURVEYING, /* it is ours; all slots are being probed */
 	FSCK_READING,   /* the directory is being read */
 	FSCK_DECLARING, /* slots below `slot` were declared, or are not there; `unanswered` are asked */
-	FSCK_DELETING, /* strays: those above `slot` are gone, it is being deleted */
+	FSCK_DELETING, /* uncounted slots: those above `slot` are gone, it is being deleted */
 	FSCK_ASKING,   /* whether transient `slot` is held, by a probe */
 	FSCK_RENEWING, /* it is being deleted and declared: `unanswered` of the two */
 	FSCK_OPENING,  /* the gate is being deleted */
@@ -194,7 +194,7 @@ on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const cha
 static void
 repaired(struct lock_engine *engine, struct fsck *fsck)
 {
-	bool exists = survey_exists(&fsck->seen.survey); /* strays never counted */
+	bool exists = survey_exists(&fsck->seen.survey); /* uncounted slots never counted */
 
 	if (exists == fsck->seen.listed) {
 		look(engine, fsck);
@@ -336,7 +336,7 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 	    fsck->op);
 }
 
-/* ---- repairing: strays ---- */
+/* ---- repairing: uncounted slots ---- */
 
 static void
 on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)

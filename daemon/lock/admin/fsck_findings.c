@@ -52,8 +52,8 @@ lock_problem_word(enum lock_problem problem)
 	switch (problem) {
 	case LOCK_PROBLEM_GAP:
 		return "gap";
-	case LOCK_PROBLEM_STRAY:
-		return "stray";
+	case LOCK_PROBLEM_UNCOUNTED:
+		return "uncounted";
 	case LOCK_PROBLEM_ORPHAN:
 		return "orphan";
 	case LOCK_PROBLEM_ARGUMENTS:
@@ -155,7 +155,7 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
 		if (!there && slot < highest)
 			add_gap(findings, seen, slot);
 		if (there && slot > survey->slots)
-			add(findings, LOCK_PROBLEM_STRAY, slot,
+			add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
 			    mem_strdup("above a slot that is missing: it does not count"));
 		if (!there && survey->b[slot - 1] == BROKER_OK)
 			add(findings, LOCK_PROBLEM_ORPHAN, slot,
@@ -183,7 +183,7 @@ fsck_findings_repairable(const struct fsck_findings *findings)
 		case LOCK_PROBLEM_ARGUMENTS:
 			break;
 		case LOCK_PROBLEM_GAP:
-		case LOCK_PROBLEM_STRAY:
+		case LOCK_PROBLEM_UNCOUNTED:
 		case LOCK_PROBLEM_TRANSIENT:
 		case LOCK_PROBLEM_MARKERS:
 		case LOCK_PROBLEM_NOT_LISTED:
