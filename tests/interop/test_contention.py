@@ -56,7 +56,7 @@ class Contention(unittest.TestCase):
         ours = [span for peer in peers for span in peer.spans]
         theirs = [span for one in others for span in one["spans"]]
         spans = ours + theirs
-        vanished = sum(Wire(daemon).call("info")["counts"]["b_vanished"] for daemon in daemons)
+        vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)
         report(peers, ours, vanished, SECONDS)
         print(f"the other clients: {[len(one['spans']) for one in others]} holds; refused "
               f"{[one['refused'] for one in others]}, hung up {[one['hung_up'] for one in others]}")
