@@ -232,7 +232,7 @@ view_of(const struct server *server, uint32_t run)
 			   : mem_strdup(started->naming);
 	char host[256] = "";
 	const struct view_settings settings = {
-	    .run = run, .host = host, .naming = naming, .timeout = started->inspect_timeout};
+	    .run = run, .host = host, .naming = naming, .timeout = started->query_timeout};
 	struct view *view;
 
 	if (started->host_name[0] == '\0')
@@ -357,7 +357,7 @@ server_apply(struct server *server)
 
 	log_set_level(config->log_level);
 	lock_engine_set(server->engine, &settings);
-	view_set_timeout(server->view, config->inspect_timeout);
+	view_set_timeout(server->view, config->query_timeout);
 	dispatch_set_config(server->dispatch, config);
 	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer, &limits);
 	peers_set_descriptors(server->peers, server->descriptors, config->access);

@@ -47,7 +47,7 @@ struct config {
 	int64_t probe_timeout;
 	int64_t side_idle;
 	char *host_name; /* "" = the machine's */
-	int64_t inspect_timeout;
+	int64_t query_timeout;
 	int64_t rescan_interval;
 	int64_t hint_grace;
 	int max_local_passes;

@@ -71,7 +71,7 @@ const struct config_key config_keys[] = {
 	    "known."},
 	{"side-idle", KEY_DURATION, AT(side_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
 	    "After how long without use the second connection to the broker is closed."},
-	{"inspect-timeout", KEY_DURATION, AT(inspect_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
+	{"query-timeout", KEY_DURATION, AT(query_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
 	    NULL, true,
 	    "How long the daemons of other hosts have to answer when somebody wants to see who holds "
 	    "and who waits; who does not answer by then is named."},

@@ -14,7 +14,7 @@ ROW = ["waiter", "lock", "state", "name", "kind", "slot", "position", "priority"
 
 class View(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon(self, "--host-name", "here", "--inspect-timeout", "0.05")
+        self.daemon = Daemon(self, "--host-name", "here", "--query-timeout", "0.05")
         self.admin = Wire(self.daemon)
         self.admin.call("create", name="db")
 
