@@ -150,7 +150,7 @@ lock_settings_of(const struct server *server)
 	    .max_races = (unsigned)config->max_races,
 	    .rescan_interval = config->rescan_interval,
 	    .hint_grace = config->hint_grace,
-	    .max_local_passes = (unsigned)config->max_local_passes,
+	    .max_local_handoffs = (unsigned)config->max_local_handoffs,
 	    .request_timeout = config->request_timeout,
 	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
 	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,

@@ -50,7 +50,7 @@ struct config {
 	int64_t query_timeout;
 	int64_t rescan_interval;
 	int64_t hint_grace;
-	int max_local_passes;
+	int max_local_handoffs;
 	int64_t stop_timeout;
 	int max_races;
 	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */

@@ -84,7 +84,7 @@ const struct config_key config_keys[] = {
 	    "For how long a slot that was freed here is left to whoever waits for it behind another "
 	    "daemon and was told. More where the daemons are further from the broker than a few "
 	    "milliseconds. 0: not at all, nor to clients that poll and stand in no line."},
-	{"max-local-passes", KEY_INTEGER, AT(max_local_passes), "16", "N", 0, 1000000, NULL, true,
+	{"max-local-handoffs", KEY_INTEGER, AT(max_local_handoffs), "16", "N", 0, 1000000, NULL, true,
 	    "How many times in a row a slot goes from holder to waiter inside the daemon, which costs the "
 	    "broker nothing, before somebody who waits behind another daemon has a turn. 0: never; every "
 	    "slot that is released goes by the broker."},

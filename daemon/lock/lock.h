@@ -30,7 +30,7 @@ struct lock_settings {
 	int64_t rescan_interval; /* most ns between looks at a full semaphore; each is jittered */
 	int64_t hint_grace; /* ns for which a slot is left to those who were told that it is free */
 	/* peers here that a slot is handed to in a row while others may wait elsewhere; 0: none is */
-	unsigned max_local_passes;
+	unsigned max_local_handoffs;
 	int64_t margin;          /* as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_peer;

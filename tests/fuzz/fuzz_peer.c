@@ -89,7 +89,7 @@ begin(void)
 	    .max_races = 16,
 	    .rescan_interval = 5 * NSEC_PER_SEC,
 	    .hint_grace = 5 * NSEC_PER_MSEC,
-	    .max_local_passes = 16,
+	    .max_local_handoffs = 16,
 	    .request_timeout = 10 * NSEC_PER_SEC,
 	    .max_locks_per_peer = 3,
 	    .max_waits_per_peer = 3,

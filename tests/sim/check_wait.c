@@ -14,7 +14,7 @@
  * So many who came later may have it before, one after the other, each while he was busy: more where slots
  * are handed on more often in a row, which takes no time.
  */
-#define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_passes / 4))
+#define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_handoffs / 4))
 
 /* With these nothing says when somebody gets what is free: lanes are stuck; all is refused. */
 #define WAITS_MAY_FAIL (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_REFUSE)

@@ -6,7 +6,7 @@
 #include "tests/sim/ways.h"
 
 /* So many grants to others before a daemon where somebody waits has its own; and so many in all. */
-#define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_passes)
+#define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_handoffs)
 #define TURNS(sim) (TURNS_OF_OTHERS(sim) + 60)
 /* So often somebody meets who lets go. */
 #define MEETINGS 4
@@ -312,7 +312,7 @@ crowd_is_alone(struct sim *sim)
 	struct sim_daemon *daemon = any_daemon(sim);
 	int64_t began;
 
-	if (!is_fit(sim, name) || daemon->draining || sim->plan.settings.max_local_passes == 0 ||
+	if (!is_fit(sim, name) || daemon->draining || sim->plan.settings.max_local_handoffs == 0 ||
 	    !dice_percent(&sim->dice, 20))
 		return;
 	sim_pass(sim, LINGER + 20 * NSEC_PER_MSEC);
@@ -321,7 +321,7 @@ crowd_is_alone(struct sim *sim)
 	began = sim->now;
 	/* It is let go where a row ends. */
 	while (!is_over(sim) && (sim->now - began < ALONE_MOST ||
-				    rounds <= 2 * (int)sim->plan.settings.max_local_passes + 2)) {
+				    rounds <= 2 * (int)sim->plan.settings.max_local_handoffs + 2)) {
 		queue_up_at(sim, daemon, name, WAITERS_ALONE);
 		release_each_once(sim, daemon);
 		sim_pass(sim,

@@ -115,7 +115,7 @@ any_passes(struct dice *dice)
 	unsigned passes = (unsigned)dice_below(dice, 5);
 
 	return passes < 4 ? passes
-			  : (unsigned)strtoul(key_find("max-local-passes")->fallback, NULL, 10);
+			  : (unsigned)strtoul(key_find("max-local-handoffs")->fallback, NULL, 10);
 }
 
 static struct plan
@@ -135,7 +135,7 @@ any_plan(struct dice *dice)
 		    .max_races = 16,
 		    .rescan_interval = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
 		    .hint_grace = 5 * NSEC_PER_MSEC,
-		    .max_local_passes = any_passes(dice),
+		    .max_local_handoffs = any_passes(dice),
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
 		    .max_locks_per_peer = 1000,
 		    .max_waits_per_peer = 1000,

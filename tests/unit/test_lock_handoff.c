@@ -369,7 +369,7 @@ queue_up(int daemon, int count)
 
 START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
 {
-	int most = (int)world_settings.max_local_passes, passes;
+	int most = (int)world_settings.max_local_handoffs, passes;
 
 	queue_up(0, 100);
 	wait_for(1, 2, 1);

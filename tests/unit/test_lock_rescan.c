@@ -188,7 +188,7 @@ START_TEST(a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look)
 	int64_t began = world->now;
 
 	world_make(world, "db", 1);
-	settings.max_local_passes = 0; /* or it would be handed on */
+	settings.max_local_handoffs = 0; /* or it would be handed on */
 	lock_engine_set(engine(0), &settings);
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
 	wait_for(0, 1, 1);
