@@ -152,8 +152,8 @@ lock_settings_of(const struct server *server)
 	    .hint_grace = config->hint_grace,
 	    .max_local_handoffs = (unsigned)config->max_local_handoffs,
 	    .request_timeout = config->request_timeout,
-	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
-	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,
+	    .max_locks_per_connection = (size_t)config->max_locks_per_connection,
+	    .max_waits_per_connection = (size_t)config->max_waits_per_connection,
 	    .channels_reserve = (size_t)config->channels_reserve,
 	};
 }
@@ -165,7 +165,7 @@ account_limits_of(const struct config *config)
 	const size_t mib = 1024 * 1024;
 
 	return (struct account_limits){
-	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_peers_per_uid,
+	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_connections_per_uid,
 		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
 		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
 		[ACCOUNT_LOOKS] = (size_t)config->max_looks_per_uid,
@@ -359,7 +359,7 @@ server_apply(struct server *server)
 	lock_engine_set(server->engine, &settings);
 	view_set_timeout(server->view, config->query_timeout);
 	dispatch_set_config(server->dispatch, config);
-	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer, &limits);
+	peers_set_limits(server->peers, (size_t)config->max_requests_per_connection, &limits);
 	peers_set_descriptors(server->peers, server->descriptors, config->access);
 }
 

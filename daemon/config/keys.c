@@ -102,9 +102,9 @@ const struct config_key config_keys[] = {
 	    "The queue that is a slot, when naming is custom, as in {name}/{slot}/slot."},
 	{"holder-queue", KEY_STRING, AT(holder_queue), "", "TEMPLATE", 0, TEMPLATE_SIZE, NULL, false,
 	    "The queue that its holder has, when naming is custom, as in {name}/{slot}/holder."},
-	{"max-locks-per-peer", KEY_INTEGER, AT(max_locks_per_peer), "1024", "N", 1, 65535, NULL, true,
+	{"max-locks-per-connection", KEY_INTEGER, AT(max_locks_per_connection), "1024", "N", 1, 65535, NULL, true,
 	    "How many locks one connection to the socket may hold."},
-	{"max-waits-per-peer", KEY_INTEGER, AT(max_waits_per_peer), "1024", "N", 1, 65535, NULL, true,
+	{"max-waits-per-connection", KEY_INTEGER, AT(max_waits_per_connection), "1024", "N", 1, 65535, NULL, true,
 	    "How many requests of one connection may wait for locks."},
 	{"channels-reserve", KEY_INTEGER, AT(channels_reserve), "256", "N", 0, 65535, NULL, true,
 	    "How many channels of the connection to the broker one user leaves to the others. Each lock "
@@ -112,11 +112,11 @@ const struct config_key config_keys[] = {
 	    "half of what the broker allows. If a user has taken the rest, its requests wait, or are "
 	    "refused as too-many-locks if their timeout is 0. Root, the daemon's own user and "
 	    "members of admin-group are exempt."},
-	{"max-requests-per-peer", KEY_INTEGER, AT(max_requests_per_peer), "64", "N", 1, 65535, NULL,
+	{"max-requests-per-connection", KEY_INTEGER, AT(max_requests_per_connection), "64", "N", 1, 65535, NULL,
 	    true,
 	    "How many requests of one connection are worked on at once, those that wait not counted. "
 	    "More are read only when one has been answered."},
-	{"max-peers-per-uid", KEY_INTEGER, AT(max_peers_per_uid), "20000", "N", 1, 1000000, NULL, true,
+	{"max-connections-per-uid", KEY_INTEGER, AT(max_connections_per_uid), "20000", "N", 1, 1000000, NULL, true,
 	    "How many connections the processes of one user may have open. The daemon's limit of "
 	    "descriptors may allow less; see lockbrokerd(8)."},
 	{"max-waits-per-uid", KEY_INTEGER, AT(max_waits_per_uid), "20000", "N", 1, 1000000, NULL, true,

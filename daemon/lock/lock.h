@@ -33,8 +33,8 @@ struct lock_settings {
 	unsigned max_local_handoffs;
 	int64_t margin;          /* as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
-	size_t max_locks_per_peer;
-	size_t max_waits_per_peer;
+	size_t max_locks_per_connection;
+	size_t max_waits_per_connection;
 	/* Channels of the hold link that one user leaves to the others; at most half of them. */
 	size_t channels_reserve;
 	/* Slots of a semaphore; none above is looked for. 0: METHODS_SLOTS_MAX. The simulation has few. */

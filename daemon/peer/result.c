@@ -521,6 +521,6 @@ result_counts(const struct lock_counts *counts, size_t peers)
 	json_add_integer(result, "released", (int64_t)counts->released);
 	json_add_integer(result, "lost", (int64_t)counts->lost);
 	json_add_integer(result, "holder_queues_lost", (int64_t)counts->holder_queues_lost);
-	json_add_integer(result, "peers", (int64_t)peers);
+	json_add_integer(result, "connections", (int64_t)peers);
 	return result;
 }

@@ -34,8 +34,8 @@ static const struct lock_settings settings = {
     .hint_grace = 5 * NSEC_PER_MSEC,
     .max_local_handoffs = 16,
     .request_timeout = 10 * NSEC_PER_SEC,
-    .max_locks_per_peer = 1024,
-    .max_waits_per_peer = 1024,
+    .max_locks_per_connection = 1024,
+    .max_waits_per_connection = 1024,
 };
 
 static struct side ours;

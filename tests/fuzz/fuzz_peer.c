@@ -91,8 +91,8 @@ begin(void)
 	    .hint_grace = 5 * NSEC_PER_MSEC,
 	    .max_local_handoffs = 16,
 	    .request_timeout = 10 * NSEC_PER_SEC,
-	    .max_locks_per_peer = 3,
-	    .max_waits_per_peer = 3,
+	    .max_locks_per_connection = 3,
+	    .max_waits_per_connection = 3,
 	};
 	const struct account_limits limits = {
 	    .most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX};

@@ -181,8 +181,8 @@ try_all(struct sim *sim)
 	    &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
 
 	if (daemon->draining || (size_t)slots >= plan_most_of_user(&sim->plan) ||
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
+	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_connection <= PLAN_FEW)
 		return;
 	for (int i = 0; i < slots; i++)
 		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0, 0);

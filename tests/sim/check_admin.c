@@ -472,7 +472,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 	case REASON_DRAINING:
 		return daemon->draining && book_waits(ask);
 	case REASON_TOO_MANY_WAITERS:
-		return sim->plan.settings.max_waits_per_peer <= PLAN_FEW && book_waits(ask);
+		return sim->plan.settings.max_waits_per_connection <= PLAN_FEW && book_waits(ask);
 	case REASON_TIMEOUT:
 	case REASON_BROKER_UNAVAILABLE:
 		return true;

@@ -43,8 +43,8 @@ answer_time(const struct sim *sim)
 static bool
 is_few(const struct sim *sim)
 {
-	return sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	       sim->plan.settings.max_waits_per_peer <= PLAN_FEW;
+	return sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
+	       sim->plan.settings.max_waits_per_connection <= PLAN_FEW;
 }
 
 /* ---- claims and hints ---- */

@@ -315,7 +315,7 @@ let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
 	    let_in ? lock_grant(daemon->engine, row.waiter) : lock_deny(daemon->engine, row.waiter);
 	daemon->granting = daemon->denying = 0;
 	if (reason == REASON_TOO_MANY_LOCKS && let_in &&
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW)
+	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW)
 		return;
 	if (reason != REASON_NONE ||
 	    book_find_ask(&sim->book, daemon->number, peer, row.request) != NULL)

@@ -116,8 +116,8 @@ is_fit(const struct sim *sim, int name)
 	int size = truth_size(&sim->truth, name);
 
 	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited &&
-	       sim->plan.settings.max_locks_per_peer > PLAN_FEW &&
-	       sim->plan.settings.max_waits_per_peer > PLAN_FEW &&
+	       sim->plan.settings.max_locks_per_connection > PLAN_FEW &&
+	       sim->plan.settings.max_waits_per_connection > PLAN_FEW &&
 	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_LANES)) == 0;
 }
 
@@ -255,8 +255,8 @@ crowd_starves(struct sim *sim)
 
 	if (!sim_is_short(sim) || sim->plan.python || poor == other || poor->draining ||
 	    other->draining || (sim->plan.troubles & 1U << TROUBLE_REFUSE) != 0 ||
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
+	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_connection <= PLAN_FEW)
 		return;
 	take_all_but(sim, poor, name);
 	for (int i = 0; i < MEETINGS && !is_over(sim); i++) {

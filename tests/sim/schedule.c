@@ -137,8 +137,8 @@ any_plan(struct dice *dice)
 		    .hint_grace = 5 * NSEC_PER_MSEC,
 		    .max_local_handoffs = any_passes(dice),
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
-		    .max_locks_per_peer = 1000,
-		    .max_waits_per_peer = 1000,
+		    .max_locks_per_connection = 1000,
+		    .max_waits_per_connection = 1000,
 		    .slots_most = SLOTS_KNOWN,
 		    .flights_most = PLAN_MANY,
 		},
@@ -151,9 +151,9 @@ any_plan(struct dice *dice)
 	if (dice_percent(dice, 20))
 		plan.settings.max_races = 1;
 	if (dice_percent(dice, 5))
-		plan.settings.max_locks_per_peer = PLAN_FEW;
+		plan.settings.max_locks_per_connection = PLAN_FEW;
 	if (dice_percent(dice, 5))
-		plan.settings.max_waits_per_peer = PLAN_FEW;
+		plan.settings.max_waits_per_connection = PLAN_FEW;
 	if (dice_percent(dice, 30)) /* as it is by default: what is not told takes long */
 		plan.settings.rescan_interval = 5 * NSEC_PER_SEC;
 	plan.crowd = dice_percent(dice, 35);

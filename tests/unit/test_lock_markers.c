@@ -319,7 +319,7 @@ START_TEST(without_a_slot_it_counts_for_the_peer_and_not_for_the_link)
 	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 lanes */
 		check_slotless(semaphore(peer, 1, TRY));
 	ck_assert_int_eq(take(200, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
-	settings.max_locks_per_peer = 2;
+	settings.max_locks_per_connection = 2;
 	lock_engine_set(engine(0), &settings);
 	for (uint64_t request = 1; request <= 3; request++)
 		ask(201, request, LOCK_KIND_SEMAPHORE, TRY);

@@ -283,7 +283,7 @@ class HeldSlots(Administration):
         self.assertEqual(self.size(), 1)
 
     def test_waiting_is_bounded_and_stops_nothing(self):
-        daemon = Daemon(self, "--max-waits-per-peer", "3", "--max-requests-per-peer", "1")
+        daemon = Daemon(self, "--max-waits-per-connection", "3", "--max-requests-per-connection", "1")
         peer = Wire(daemon)
         peer.call("create", name="db", slots=2)
         for _ in range(2):

@@ -158,7 +158,7 @@ class Watched(View):
         return watch, asked
 
     def test_a_watch_counts_as_waiting_and_ends_by_cancel(self):
-        daemon = Daemon(self, "--max-waits-per-peer", "2")
+        daemon = Daemon(self, "--max-waits-per-connection", "2")
         watch = Wire(daemon)
         asked = [watch.request("watch"), watch.request("watch", name="db")]
         for _ in asked:
