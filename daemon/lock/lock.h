@@ -72,7 +72,7 @@ struct lock_change {
 	int overshoot; /* how far above the size uncounted slots are looked for at least (seeds/000) */
 	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */
 	int64_t wait;
-	bool progress; /* wants LOCK_NOTICE_DRAIN while it waits for them */
+	bool progress; /* wants LOCK_NOTICE_HOLDERS while it waits for them */
 };
 
 /* Waits until somebody holds a slot, or nobody does; whether the slot exists is not asked. */
@@ -177,7 +177,7 @@ struct lock_answer {
 	int slots;
 	/* create, resize: the size it was to get, refused or not; LOCK_UNLIMITED; -1 = not known */
 	int target;
-	int holders; /* would-block, timeout: as last seen; -1 = not known */
+	int busy;    /* would-block, timeout: as last seen; -1 = not known */
 	int waiting; /* would-block, timeout: requests waiting here; -1 = not known */
 	/* resize, destroy: slots removed whose holders are still there; NULL: none */
 	const int *held;
@@ -204,7 +204,7 @@ enum lock_notice_kind {
 	LOCK_NOTICE_RESTORED, /* it has answered again */
 	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
 	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position or the holders changed */
-	LOCK_NOTICE_DRAIN,    /* request: which removed slots still have holders */
+	LOCK_NOTICE_HOLDERS,  /* request: which removed slots still have holders */
 	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
 };
 
@@ -215,11 +215,11 @@ struct lock_notice {
 	int slot;                /* lost, revoked, vanished, stuck */
 	enum reason reason;      /* lost: lost, draining */
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
-	uint64_t request;        /* waiting, drain */
+	uint64_t request;        /* waiting, holders */
 	int position;            /* waiting: from 1 */
-	int holders;             /* waiting; -1 = not known */
-	const int *held;         /* drain: the slots */
-	size_t held_count;       /* drain */
+	int busy;                /* waiting; -1 = not known */
+	const int *held;         /* holders: the slots */
+	size_t held_count;       /* holders */
 	enum broker_state state; /* broker */
 	int64_t safe_until;      /* lease */
 };

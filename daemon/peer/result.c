@@ -393,7 +393,7 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 	if (says_size(answer->reason))
 		add_count(data, "slots", answer->slots);
 	if (answer->reason == REASON_WOULD_BLOCK || answer->reason == REASON_TIMEOUT) {
-		add_count(data, "holders", answer->holders);
+		add_count(data, "busy", answer->busy);
 		add_count(data, "waiting", answer->waiting);
 	}
 	if (answer->denied)
@@ -401,7 +401,7 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 	if (answer->target != -1)
 		add_count(data, "target", answer->target);
 	if (answer->held != NULL)
-		add_held(data, "held", answer->held, answer->held_count);
+		add_held(data, "holders", answer->held, answer->held_count);
 	if (answer->warning != NULL)
 		json_add_string(data, "warning", answer->warning);
 	return data;
@@ -464,15 +464,15 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		method = "waiting";
 		add_id(params, id);
 		json_add_integer(params, "position", notice->position);
-		add_count(params, "holders", notice->holders);
+		add_count(params, "busy", notice->busy);
 		break;
 	case LOCK_NOTICE_BROKER:
 		method = "broker";
 		json_add_string(params, "state", broker_state_word(notice->state));
 		json_add_string(params, "why", why);
 		break;
-	case LOCK_NOTICE_DRAIN:
-		method = "drain";
+	case LOCK_NOTICE_HOLDERS:
+		method = "holders";
 		add_id(params, id);
 		add_held(params, "holders", notice->held, notice->held_count);
 		break;

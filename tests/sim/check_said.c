@@ -446,7 +446,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
-	case LOCK_NOTICE_DRAIN:
+	case LOCK_NOTICE_HOLDERS:
 	case LOCK_NOTICE_BROKER:
 		break;
 	}

@@ -115,7 +115,7 @@ wait_for_a_third(void)
 
 	if (code == LB_OK)
 		code = lb_cancel(lb, request);
-	tell(NOTICE("waiting", "\"id\":4,\"position\":1,\"holders\":2"));
+	tell(NOTICE("waiting", "\"id\":4,\"position\":1,\"busy\":2"));
 	tell(REFUSAL("4", "4"));
 	tell(RESULT("5", "\"cancelled\":true"));
 	return code == LB_OK ? lb_dispatch(lb) : code;
@@ -154,7 +154,7 @@ administrate(void)
 	int code, slots;
 
 	how.wait_ms = how.progress = how.ascending = how.overshoot = 1;
-	tell(NOTICE("drain", "\"id\":10,\"left\":1,\"holders\":[{\"slot\":2}]"));
+	tell(NOTICE("holders", "\"id\":10,\"left\":1,\"holders\":[{\"slot\":2}]"));
 	tell(RESULT("10", "\"slots\":\"unlimited\""));
 	code = lb_resize_by(lb, "db", 2, &how, 1000, &slots);
 	if (code != LB_OK)

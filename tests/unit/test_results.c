@@ -256,10 +256,10 @@ START_TEST(errors_say_what_is_known)
 {
 	const int held[] = {3, 5};
 	struct lock_answer answer = {
-	    .reason = REASON_WOULD_BLOCK, .slots = 3, .target = -1, .holders = -1, .waiting = 0};
+	    .reason = REASON_WOULD_BLOCK, .slots = 3, .target = -1, .busy = -1, .waiting = 0};
 	struct message_error error;
 
-	assert_json(result_error(&answer, &error), "{\"slots\":3,\"holders\":null,\"waiting\":0}");
+	assert_json(result_error(&answer, &error), "{\"slots\":3,\"busy\":null,\"waiting\":0}");
 	ck_assert_str_eq(error.text, reason_message(REASON_WOULD_BLOCK));
 	answer.reason = REASON_ALREADY_EXISTS;
 	assert_json(result_error(&answer, &error), "{\"slots\":3}");
@@ -269,13 +269,13 @@ START_TEST(errors_say_what_is_known)
 	answer = (struct lock_answer){.reason = REASON_TIMEOUT,
 	    .slots = 2,
 	    .target = 2,
-	    .holders = -1,
+	    .busy = -1,
 	    .waiting = -1,
 	    .held = held,
 	    .held_count = 2,
 	    .warning = "and so"};
 	assert_json(result_error(&answer, &error),
-	    "{\"slots\":2,\"holders\":null,\"waiting\":null,\"target\":2,\"left\":2,"
+	    "{\"slots\":2,\"busy\":null,\"waiting\":null,\"target\":2,\"left\":2,"
 	    "\"held\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
@@ -315,11 +315,11 @@ START_TEST(notices_become_notifications)
 	assert_json(params, "{\"safe_until\":1.5}");
 	notice.kind = LOCK_NOTICE_WAITING;
 	notice.position = 1;
-	notice.holders = -1;
+	notice.busy = -1;
 	ck_assert_str_eq(result_notice(&facts, &notice, &seven_text, &params), "waiting");
-	assert_json(params, "{\"id\":\"7\",\"position\":1,\"holders\":null}");
-	notice.kind = LOCK_NOTICE_DRAIN;
-	ck_assert_str_eq(result_notice(&facts, &notice, &seven, &params), "drain");
+	assert_json(params, "{\"id\":\"7\",\"position\":1,\"busy\":null}");
+	notice.kind = LOCK_NOTICE_HOLDERS;
+	ck_assert_str_eq(result_notice(&facts, &notice, &seven, &params), "holders");
 	assert_json(params, "{\"id\":7,\"left\":0,\"holders\":[]}");
 	notice.held = held;
 	notice.held_count = 2;

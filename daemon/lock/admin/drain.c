@@ -210,7 +210,7 @@ drain_set_state(struct drain *drain, enum drain_state state)
 static void
 tell_progress(struct lock_engine *engine, struct drain *drain)
 {
-	struct lock_notice notice = {.kind = LOCK_NOTICE_DRAIN, .request = drain->request};
+	struct lock_notice notice = {.kind = LOCK_NOTICE_HOLDERS, .request = drain->request};
 	int *held;
 
 	if (!drain->progress || !drain->changed)

@@ -86,12 +86,8 @@ engine_tell_broker(struct lock_engine *engine, uint64_t peer)
 struct lock_answer
 engine_refusal(enum reason reason, const char *text)
 {
-	return (struct lock_answer){.reason = reason,
-	    .text = text,
-	    .slots = -1,
-	    .target = -1,
-	    .holders = -1,
-	    .waiting = -1};
+	return (struct lock_answer){
+	    .reason = reason, .text = text, .slots = -1, .target = -1, .busy = -1, .waiting = -1};
 }
 
 struct lock_answer
@@ -133,7 +129,7 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 	if (answer.slots == 0)
 		answer.text =
 		    "it has no slots for the time being"; /* which is not "all are taken" */
-	answer.holders = semaphore_holders(semaphore);
+	answer.busy = semaphore_busy_count(semaphore);
 	/* Without the one that is answered. */
 	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;
 	return answer;

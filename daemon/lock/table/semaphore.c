@@ -104,7 +104,7 @@ semaphore_has_free(const struct semaphore *semaphore)
 }
 
 int
-semaphore_holders(const struct semaphore *semaphore)
+semaphore_busy_count(const struct semaphore *semaphore)
 {
 	return semaphore->complete ? semaphore->taken : -1;
 }

@@ -115,6 +115,6 @@ void semaphore_hinted(struct semaphore *semaphore, int slot);
 /* Whether any of the known slots may be free. */
 bool semaphore_has_free(const struct semaphore *semaphore);
 /* How many of the known slots were seen taken; -1 when the size is not known whole. */
-int semaphore_holders(const struct semaphore *semaphore);
+int semaphore_busy_count(const struct semaphore *semaphore);
 
 #endif
