@@ -67,8 +67,8 @@ extern "C" {
 /* What a call comes back with. Positive ones and those from -32000 down are the wire's own numbers. */
 enum lb_code {
 	LB_OK = 0,
-	LB_WOULD_BLOCK = 1, /* all slots are taken, and the timeout was 0 */
-	LB_TIMEOUT = 2,     /* all slots were taken until the timeout */
+	LB_WOULD_BLOCK = 1, /* all slots are busy, and the timeout was 0 */
+	LB_TIMEOUT = 2,     /* all slots were busy until the timeout */
 	LB_CONTENDED = 3,   /* lost too many races; trying again may help */
 	LB_CANCELLED = 4,   /* by lb_cancel() */
 	LB_NO_SUCH_LOCK = 5,
@@ -377,7 +377,7 @@ LB_PUBLIC int lb_destroy(
     struct lb *lb, const char *name, const struct lb_change *how, int64_t timeout_ms) LB_CHECK;
 LB_PUBLIC int lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *ret_slots) LB_CHECK;
 
-enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_TAKEN = 1 };
+enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_BUSY = 1 };
 /*
  * Blocks until the slot (from 1) is in that state, whether or not it exists. LB_TIMEOUT when it was not by
  * timeout_ms, also when that is 0: then it looks, and does not wait.

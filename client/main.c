@@ -40,7 +40,7 @@ static const struct command commands[] = {
 	NULL, "Who holds a slot goes on until it is done, and is told."},
     {"size", "NAME", "Prints how many slots a semaphore has, or `unlimited`", FOR_ASKING, 1, 1,
 	&question_size, NULL, NULL},
-    {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `taken`", FOR_AWAIT, 3, 3,
+    {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `busy`", FOR_AWAIT, 3, 3,
 	&question_await, NULL,
 	"Whether the slot exists is not asked: one that was removed can be waited for."},
     {"list", "", "Prints every semaphore: its slots, how many are busy, how many wait", FOR_ASKING,

@@ -10,7 +10,7 @@ static const struct reason_row {
 	bool retry;
 } rows[] = {
     {REASON_NONE, "none", "no error", false},
-    {REASON_WOULD_BLOCK, "would-block", "every slot is taken", true},
+    {REASON_WOULD_BLOCK, "would-block", "every slot is busy", true},
     {REASON_TIMEOUT, "timeout", "no slot became free in time", true},
     {REASON_CONTENDED, "contended", "lost the race for a slot too often", true},
     {REASON_CANCELLED, "cancelled", "the request was cancelled", false},

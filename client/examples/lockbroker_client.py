@@ -40,7 +40,7 @@ class Error(Exception):
 
 
 class NotAcquired(Error):
-    """Every slot is taken: at once (would-block), until the deadline (timeout), or contended."""
+    """Every slot is busy: at once (would-block), until the deadline (timeout), or contended."""
 
 
 class NoSuchLock(Error):

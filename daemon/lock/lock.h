@@ -80,7 +80,7 @@ struct lock_await {
 	uid_t uid; /* users that await much take turns */
 	const char *name;
 	int slot; /* from 1 */
-	bool taken;
+	bool busy;
 	int64_t timeout; /* ns; 0 = look once; DURATION_FOREVER */
 };
 
@@ -136,14 +136,14 @@ struct lock_row {
 	const char *name;
 	int slots; /* LOCK_UNLIMITED; -1: not known; 0 without a gate: it is listed and does not exist */
 	bool exists;
-	int busy; /* slots that are taken; -1: not known */
+	int busy; /* slots that are busy; -1: not known */
 };
 
 /* Why an acquire would succeed now, or not. */
 enum lock_verdict {
 	LOCK_VERDICT_FREE,      /* a slot is free */
 	LOCK_VERDICT_UNLIMITED, /* it needs none */
-	LOCK_VERDICT_FULL,      /* all slots are taken: it would wait */
+	LOCK_VERDICT_FULL,      /* all slots are busy: it would wait */
 	LOCK_VERDICT_GATE,      /* there are none for the time being: it would wait */
 	LOCK_VERDICT_NO_SUCH_LOCK,
 	/* A mutex that cannot be: its queue is the administration mutex of a semaphore (names.h) */
@@ -286,8 +286,8 @@ void lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, c
 void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /*
- * Which slots of a semaphore are taken, as the broker says: answer.slots, and .held those whose B is
- * there, ours included; and before them 0 when the true mutex of that name is taken, which is said of a
+ * Which slots of a semaphore are busy, as the broker says: answer.slots, and .held those whose B is
+ * there, ours included; and before them 0 when the true mutex of that name is busy, which is said of a
  * no-such-lock, too.
  */
 void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
@@ -321,13 +321,13 @@ bool lock_next_waiting(const struct lock_engine *engine, const char *name, struc
 bool lock_row(
     const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret);
 /*
- * Slots that are taken here though no row has them: being claimed, or given back; 0: the true mutex. As
+ * Slots that are busy here though no row has them: being claimed, or given back; 0: the true mutex. As
  * lock_each().
  */
 void lock_each_passing(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
-/* All slots that are taken here, those included. As lock_each(). */
-void lock_each_taken(
+/* All slots that are busy here, those included. As lock_each(). */
+void lock_each_busy(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
 /*
  * How many wait, for each name for which somebody does (twice for one that is a mutex, too). As

@@ -185,7 +185,7 @@ handle_await(const struct call *call)
 	    .uid = call->conn->subject.uid,
 	    .name = call->params->name,
 	    .slot = call->params->slot,
-	    .taken = call->params->state == METHOD_SLOT_TAKEN,
+	    .busy = call->params->state == METHOD_SLOT_BUSY,
 	    .timeout = call->params->timeout,
 	};
 

@@ -276,7 +276,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 
 	switch (why->verdict) {
 	case LOCK_VERDICT_FREE:
-		snprintf(buf, size, "%s of %s slots are taken: an acquire gets a free one",
+		snprintf(buf, size, "%s of %s slots are busy: an acquire gets a free one",
 		    number_words(busy, why->busy), number_words(slots, why->slots));
 		return;
 	case LOCK_VERDICT_UNLIMITED:
@@ -284,7 +284,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 		return;
 	case LOCK_VERDICT_FULL:
 		snprintf(buf, size,
-		    "all of its slots (%s) are taken, %s of them by peers of this daemon: an "
+		    "all of its slots (%s) are busy, %s of them by peers of this daemon: an "
 		    "acquire waits until one is released",
 		    number_words(slots, why->slots), number_words(here, why->here));
 		return;
@@ -299,7 +299,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	case LOCK_VERDICT_UNKNOWN:
 		break;
 	}
-	snprintf(buf, size, "the broker did not say which slots there are, or are taken");
+	snprintf(buf, size, "the broker did not say which slots there are, or busy");
 }
 
 /* All that is to be said, in one sentence or two. */

@@ -64,7 +64,7 @@ class Freed(Main):
             except WireError as error:
                 if error.reason != "would-block":
                     raise
-            self.assertLess(time.monotonic() - began, 10, "the slot stays taken")
+            self.assertLess(time.monotonic() - began, 10, "the slot stays busy")
         took = time.monotonic() - began
         other.call("release", lock=lock)
         return took

@@ -1,4 +1,4 @@
-"""After the connection to the broker was lost: what this daemon held looks taken until the broker notices,
+"""After the connection to the broker was lost: what this daemon held looks busy until the broker notices,
 waiting requests go on, and with more than one host the next one of the cluster serves."""
 
 import unittest

@@ -74,7 +74,7 @@ class Asked(FakeCase):
     def test_await(self):
         for argv, params in (
                 (("db", "3", "free"), {"slot": 3, "state": "free"}),
-                (("-w", "2.5", "db", "10000", "taken"), {"slot": 10000, "state": "taken", "timeout": 2.5}),
+                (("-w", "2.5", "db", "10000", "busy"), {"slot": 10000, "state": "busy", "timeout": 2.5}),
                 (("-n", "db", "1", "free"), {"slot": 1, "state": "free", "timeout": 0})):
             with self.subTest(argv=argv):
                 self.assertEqual(self.asked("await", *argv), {"name": "db", **params})
@@ -175,7 +175,7 @@ class Mistakes(unittest.TestCase):
                 (("destroy", "--wait=0s", "db"), "destroy: --wait: '0s': want more than 0"),
                 (("destroy", "--wait", "5s", "db"), "destroy: db: too much, or is it --wait=DUR?"),
                 (("destroy", "db", "2"), "destroy: 2: too much"),
-                (("await", "db", "1", "busy"), "await: 'busy': want free or taken"),
+                (("await", "db", "1", "busy"), "await: 'busy': want free or busy"),
                 (("await", "db", "1"), "await: NAME SLOT STATE: something is missing"),
                 (("await", "-n", "-w", "3", "db", "1", "free"), "await: either --nonblock or --wait"),
                 (("list", "db"), "list: db: too much"),

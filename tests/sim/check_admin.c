@@ -328,10 +328,10 @@ check_awaited(struct sim *sim, const struct ask *ask)
 	bool has = memory_world_has(sim->world, queue_b(ask->name, ask->slot), NULL);
 	bool came = slot->b_came > ask->since;
 
-	if (ask->taken ? !ask->was_taken && !came : ask->was_taken && has && !came)
+	if (ask->busy ? !ask->was_busy && !came : ask->was_busy && has && !came)
 		check_fail(sim, 13, "%s is said to be %s, and was not",
-		    queue_b(ask->name, ask->slot), ask->taken ? "taken" : "free");
-	else if (!ask->taken &&
+		    queue_b(ask->name, ask->slot), ask->busy ? "busy" : "free");
+	else if (!ask->busy &&
 		 !probes_saw_free(&sim->daemons[ask->daemon], ask->name, ask->slot, ask->since))
 		check_fail(sim, 13, "%s is said to be free, and was not seen so twice",
 		    queue_b(ask->name, ask->slot));

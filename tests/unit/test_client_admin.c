@@ -148,8 +148,8 @@ START_TEST(await)
 	ck_assert_int_eq(lb_await(lb, "db", 3, LB_SLOT_FREE, LB_FOREVER), LB_OK);
 	asked("await", ",\"slot\":3,\"state\":\"free\"");
 	say(RESULT("2", ""));
-	ck_assert_int_eq(lb_await(lb, "db", 10000, LB_SLOT_TAKEN, 2500), LB_OK);
-	asked("await", ",\"slot\":10000,\"state\":\"taken\",\"timeout\":2.5");
+	ck_assert_int_eq(lb_await(lb, "db", 10000, LB_SLOT_BUSY, 2500), LB_OK);
+	asked("await", ",\"slot\":10000,\"state\":\"busy\",\"timeout\":2.5");
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":2,\"message\":\"somebody holds it "
 	    "still\","
 	    "\"data\":{\"reason\":\"timeout\",\"retry\":true}}}");

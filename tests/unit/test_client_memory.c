@@ -160,7 +160,7 @@ administrate(void)
 	if (code != LB_OK)
 		return code;
 	tell(RESULT("11", ""));
-	return lb_await(lb, "db", 1, LB_SLOT_TAKEN, 1000);
+	return lb_await(lb, "db", 1, LB_SLOT_BUSY, 1000);
 }
 
 /* A life, until the first call that does not do what it should; that call's code. */

@@ -223,7 +223,7 @@ START_TEST(a_wait_ends_at_its_deadline)
 }
 END_TEST
 
-/* Nobody knows whether the slot is taken: that is no timeout, which a caller may take for a conflict. */
+/* Nobody knows whether the slot is busy: that is no timeout, which a caller may take for a conflict. */
 START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
 {
 	const struct said *answer;
@@ -400,7 +400,7 @@ look_until(enum look_state state)
 	return look;
 }
 
-/* It would ask for slots that cannot be, and take those before for taken. */
+/* It would ask for slots that cannot be, and take those before for busy. */
 START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
 {
 	world_make(world, "db", 1);

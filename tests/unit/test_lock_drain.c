@@ -1,5 +1,5 @@
 /*
- * Waiting on lock holders, and for a slot to be free or taken, over the server in memory.
+ * Waiting on lock holders, and for a slot to be free or busy, over the server in memory.
  */
 #include "daemon/lock/admin/drain.h"
 #include "tests/unit/lock_fixture.h"
@@ -40,10 +40,10 @@ remove_b(int slot)
 }
 
 static void
-await(int daemon, uint64_t peer, uint64_t request, int slot, bool taken, int64_t timeout)
+await(int daemon, uint64_t peer, uint64_t request, int slot, bool busy, int64_t timeout)
 {
 	lock_await(engine(daemon), peer, request,
-	    &(struct lock_await){.name = "db", .slot = slot, .taken = taken, .timeout = timeout});
+	    &(struct lock_await){.name = "db", .slot = slot, .busy = busy, .timeout = timeout});
 }
 
 /* Slots first..last were removed; what is answered then is of a resize to 1. */
@@ -495,7 +495,7 @@ await_as(uid_t uid, uint64_t peer, uint64_t request, const char *name, int slot)
 {
 	lock_await(engine(0), peer, request,
 	    &(struct lock_await){
-		.uid = uid, .name = name, .slot = slot, .taken = true, .timeout = FOREVER});
+		.uid = uid, .name = name, .slot = slot, .busy = true, .timeout = FOREVER});
 }
 
 /* A user awaits as many slots as it may, and nobody takes them. */

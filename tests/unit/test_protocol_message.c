@@ -164,7 +164,7 @@ START_TEST(errors_carry_data_behind_reason_and_retry)
 
 	ck_assert_str_eq(line,
 	    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"error\":{\"code\":1,"
-	    "\"message\":\"every slot is taken\",\"data\":{\"reason\":\"would-block\","
+	    "\"message\":\"every slot is busy\",\"data\":{\"reason\":\"would-block\","
 	    "\"retry\":true,\"slots\":3,\"busy\":null}}}\n");
 	free(line);
 	message_error_set(&error, REASON_INVALID_PARAMS, "%s", "no good");

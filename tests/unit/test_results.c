@@ -222,7 +222,7 @@ START_TEST(explanations_are_sentences)
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are taken: an "
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
 	    "gets a free one; 2 more above a gap do not count (see fsck)\"}");
 	assert_json(result_explain(&stopping, &unknown),
@@ -240,7 +240,7 @@ START_TEST(explanations_are_sentences)
 			     (struct lock_explanation){
 				 .verdict = LOCK_VERDICT_FULL, .slots = 3, .busy = 3, .here = -1},
 			     LOCK_KIND_SEMAPHORE, NULL),
-	    "all of its slots (3) are taken, an unknown number of them by peers of this daemon: an "
+	    "all of its slots (3) are busy, an unknown number of them by peers of this daemon: an "
 	    "acquire waits until one is released");
 	for (enum lock_verdict verdict = LOCK_VERDICT_FREE; verdict <= LOCK_VERDICT_UNKNOWN;
 	     verdict++)

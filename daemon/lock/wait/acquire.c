@@ -25,7 +25,7 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 
 /*
  * Whether a look or a claim for it is unanswered since half of its time or longer, so that nobody knows
- * whether a slot is free. Once its wait has begun, all was taken.
+ * whether a slot is free. Once its wait has begun, all was busy.
  */
 static bool
 is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
