@@ -299,7 +299,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	case LOCK_VERDICT_UNKNOWN:
 		break;
 	}
-	snprintf(buf, size, "the broker did not say which slots there are, or busy");
+	snprintf(buf, size, "the broker did not say which slots there are, or which are busy");
 }
 
 /* All that is to be said, in one sentence or two. */
