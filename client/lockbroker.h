@@ -83,7 +83,7 @@ enum lb_code {
 	LB_DRAINING = 14, /* the daemon is stopping */
 	LB_BROKER_UNAVAILABLE = 15,
 	LB_BROKER_BLOCKED = 16,
-	LB_BROKER_DENIED = 17, /* wrong credentials, vhost or permission at the broker */
+	LB_BROKER_REFUSED = 17, /* wrong credentials, vhost or permission at the broker */
 	LB_NO_MEMORY = -1,
 	LB_BAD_ARGUMENT = -2, /* nothing was sent */
 	LB_NO_DAEMON = -3,    /* no such socket, or nobody listens on it */

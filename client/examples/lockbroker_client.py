@@ -67,7 +67,7 @@ ERRORS = {
     "would-block": NotAcquired, "timeout": NotAcquired, "contended": NotAcquired,
     "no-such-lock": NoSuchLock, "not-held": Lost, "lost": Lost, "revoked": Revoked,
     "draining": Unavailable, "broker-unavailable": Unavailable, "broker-blocked": Unavailable,
-    "broker-denied": Unavailable,
+    "broker-refused": Unavailable,
 }
 
 

@@ -104,7 +104,7 @@ class Hosts(unittest.TestCase):
         self.second.ctl("close_all_connections", "moved")
         self.assertEqual(peer.notification("lost")["lock"], lock)
         daemon.wait_log('this host is of cluster "another one"', 20)
-        self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-denied"))
+        self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-refused"))
         self.assertNotEqual(peer.call("info")["broker"]["state"], "up")
         self.second.ctl("set_cluster_name", "one cluster")
         daemon.wait_broker(60)

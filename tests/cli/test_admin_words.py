@@ -16,7 +16,7 @@ REASONS = {
     "would-block": (1, 75), "timeout": (2, 75), "contended": (3, 75), "cancelled": (4, 75),
     "no-such-lock": (5, 66), "already-exists": (6, 73), "permission-denied": (10, 77),
     "too-many-waiters": (13, 75), "draining": (14, 69), "broker-unavailable": (15, 69),
-    "broker-blocked": (16, 69), "broker-denied": (17, 77), "method-not-found": (-32601, 64),
+    "broker-blocked": (16, 69), "broker-refused": (17, 77), "method-not-found": (-32601, 64),
     "invalid-params": (-32602, 64), "internal": (-32603, 70),
 }
 COMMANDS = (("create", "db"), ("resize", "db", "2"), ("resize", "db", "+2"), ("destroy", "db"), ("size", "db"),

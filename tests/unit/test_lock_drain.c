@@ -400,10 +400,10 @@ START_TEST(what_is_denied_is_said_at_once)
 	await(0, 1, 1, 1, false, FOREVER);
 	world_pass(world, SECOND);
 	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "no vhost");
-	check_reason(1, 1, REASON_BROKER_DENIED);
+	check_reason(1, 1, REASON_BROKER_REFUSED);
 	ck_assert_str_eq(answer(1, 1)->text, "no vhost");
 	await(0, 1, 2, 1, false, FOREVER);
-	check_reason(1, 2, REASON_BROKER_DENIED);
+	check_reason(1, 2, REASON_BROKER_REFUSED);
 }
 END_TEST
 

@@ -281,12 +281,12 @@ START_TEST(errors_say_what_is_known)
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");
 	ck_assert_str_eq(error.parameter, "add");
-	answer.reason = REASON_BROKER_DENIED;
+	answer.reason = REASON_BROKER_REFUSED;
 	answer.text = "ACCESS_REFUSED - 'a'\r\n\xff";
 	assert_json(result_error(&answer, &error), "{}");
 	ck_assert_str_eq(error.text, "ACCESS_REFUSED - 'a'\\x0d\\x0a\\xff");
 	ck_assert_str_eq(error.parameter, "");
-	ck_assert_int_eq(error.reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(error.reason, REASON_BROKER_REFUSED);
 }
 END_TEST
 
@@ -326,10 +326,10 @@ START_TEST(notices_become_notifications)
 	result_notice(&facts, &notice, &seven, &params);
 	assert_json(params, "{\"id\":7,\"left\":2,\"holders\":[{\"slot\":4},{\"slot\":6}]}");
 	notice.kind = LOCK_NOTICE_BROKER;
-	notice.state = BROKER_DENIED;
+	notice.state = BROKER_LOGIN_REFUSED;
 	notice.text = "no\nway";
 	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "broker");
-	assert_json(params, "{\"state\":\"denied\",\"why\":\"no\\\\x0away\"}");
+	assert_json(params, "{\"state\":\"refused\",\"why\":\"no\\\\x0away\"}");
 	notice.kind = LOCK_NOTICE_VANISHED;
 	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
 	notice.kind = LOCK_NOTICE_STUCK;

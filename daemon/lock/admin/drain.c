@@ -418,8 +418,8 @@ refusal_at_the_door(
 				      engine->settings.max_waits_per_connection)
 		*ret = engine_refusal(
 		    REASON_TOO_MANY_WAITERS, "this connection waits for as much as it may");
-	else if (info.hold == BROKER_DENIED)
-		*ret = engine_refusal(REASON_BROKER_DENIED, info.why);
+	else if (info.hold == BROKER_LOGIN_REFUSED)
+		*ret = engine_refusal(REASON_BROKER_REFUSED, info.why);
 	else if (engine->link != BROKER_UP && timeout == 0)
 		*ret = engine_refusal(REASON_BROKER_UNAVAILABLE, info.why);
 	else
@@ -562,8 +562,8 @@ drain_link_changed(struct lock_engine *engine, const char *why)
 	struct drain *drain, *next;
 
 	HASH_ITER (by_id, engine->drains, drain, next) {
-		if (engine->link == BROKER_DENIED)
-			finish_refused(engine, drain, REASON_BROKER_DENIED, why);
+		if (engine->link == BROKER_LOGIN_REFUSED)
+			finish_refused(engine, drain, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && drain->timeout == 0)
 			finish_refused(engine, drain, REASON_BROKER_UNAVAILABLE, why);
 	}

@@ -97,7 +97,7 @@ engine_refusal_unknown(const struct lock_engine *engine, const char *text)
 
 	broker_get_info(engine->broker, &info);
 	if (info.probes_refused[0] != '\0')
-		return engine_refusal(REASON_BROKER_DENIED, info.probes_refused);
+		return engine_refusal(REASON_BROKER_REFUSED, info.probes_refused);
 	return engine_refusal(
 	    info.side_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
 }
@@ -109,9 +109,10 @@ engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *re
 
 	broker_get_info(engine->broker, &info);
 	if (engine->link != BROKER_UP)
-		*ret_refusal = engine_refusal(
-		    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
-		    info.why);
+		*ret_refusal =
+		    engine_refusal(info.hold == BROKER_LOGIN_REFUSED ? REASON_BROKER_REFUSED
+								     : REASON_BROKER_UNAVAILABLE,
+			info.why);
 	else if (info.side_blocked)
 		*ret_refusal = engine_refusal(REASON_BROKER_BLOCKED, NULL);
 	else

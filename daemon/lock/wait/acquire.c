@@ -153,7 +153,7 @@ lock_acquire(
 		timers_set(engine->timers, &waiter->deadline, now + patience);
 	if (engine->link == BROKER_UP)
 		engine_poke(engine, waiter->semaphore);
-	else if (engine->link == BROKER_DENIED || acquire->timeout == 0)
+	else if (engine->link == BROKER_LOGIN_REFUSED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
 		engine_tell_broker(engine, peer);
@@ -205,8 +205,8 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 
 	HASH_ITER (by_id, engine->waiters, waiter, next) {
 		begin_anew(engine, waiter);
-		if (engine->link == BROKER_DENIED)
-			registry_waiter_refuse(engine, waiter, REASON_BROKER_DENIED, why);
+		if (engine->link == BROKER_LOGIN_REFUSED)
+			registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && waiter->timeout == 0)
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE, why);
 	}
