@@ -210,7 +210,7 @@ broker_of(const struct server *server, char **ret_error)
 	    .margin = config->margin,
 	    .connect_timeout = config->connect_timeout,
 	    .probe_timeout = config->probe_timeout,
-	    .side_idle = config->side_idle,
+	    .auxiliary_idle = config->auxiliary_idle,
 	    .name = name,
 	};
 	if (amqp_tcp_dialer(server->base, &settings, &dialer, ret_error))
@@ -421,13 +421,13 @@ server_tell_broker(struct server *server)
 	struct broker_info info;
 
 	broker_get_info(server->broker, &info);
-	if (server->broker_why != NULL && info.hold == server->broker_state &&
+	if (server->broker_why != NULL && info.locks == server->broker_state &&
 	    strcmp(server->broker_why, info.why) == 0)
 		return;
-	server->broker_state = info.hold;
+	server->broker_state = info.locks;
 	free(server->broker_why);
 	server->broker_why = mem_strdup(info.why);
-	switch (info.hold) {
+	switch (info.locks) {
 	case BROKER_UP:
 		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
 		break;

@@ -61,7 +61,7 @@ struct amqp_link_config {
 	struct timers *timers; /* borrowed, as all here, for as long as the link lives */
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
-	const char *name;  /* in the log: "hold link" */
+	const char *name;  /* in the log: "lock connection" */
 	bool queues_alone; /* it opens channels, declares and deletes queues, and nothing else */
 	struct amqp_counts *counts;
 };

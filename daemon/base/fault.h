@@ -101,9 +101,9 @@
 	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before whoever was told of it")            \
 	X(JOINED_WITHOUT_LOOK, "no look after joining the line: a wake-up before it is lost")      \
-	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the hold link is back")             \
+	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back")       \
 	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
-	X(LINK_DROPS_WAITER, "who waits dropped when the hold link dies")                          \
+	X(LINK_DROPS_WAITER, "who waits dropped when the lock connection dies")                    \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
 	X(LAST_COME_FIRST_SERVED, "whoever came last served first")                                \
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
@@ -142,11 +142,13 @@
 	X(SKIPPED_IS_DONE, "requests behind the one that closed their channel taken as done")      \
 	X(LOST_UNANSWERED, "requests that nobody answers when their link dies")                    \
 	X(CANCEL_OF_ANOTHER, "a basic.cancel taken for another consumer's")                        \
-	X(WATCHES_THOUGHT_PLACED, "watches that are not placed again when the side link is back")  \
+	X(WATCHES_THOUGHT_PLACED,                                                                  \
+	    "watches that are not placed again when the auxiliary connection is back")             \
 	X(CANCELLED_TOO_EARLY, "a consumer cancelled before its consume-ok")                       \
 	X(BODY_WRITTEN_OVER, "of a body in several frames the last one alone kept")                \
 	X(FIRST_NAME_LEAVES, "other names than the one that leaves taken out of the directory")    \
-	X(SIDE_NOT_MADE_ANEW, "a side link not made anew for those who wait in line")              \
+	X(AUXILIARY_NOT_MADE_ANEW,                                                                 \
+	    "an auxiliary connection not made anew for those who wait in line")                    \
 	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,

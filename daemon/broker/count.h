@@ -1,5 +1,5 @@
 /*
- * How many consumers a queue has: passive declares on a channel of the side link's that is there for
+ * How many consumers a queue has: passive declares on a channel of the auxiliary connection's that is there for
  * nothing else, answered in order. A 404 is the answer 0 and closes the channel: those behind it are
  * asked again on another.
  */
@@ -12,7 +12,7 @@
 
 struct amqp_counters;
 
-/* lanes: the side link's, borrowed. */
+/* lanes: the auxiliary connection's, borrowed. */
 struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_lanes *lanes);
 void amqp_counters_free(struct amqp_counters *counters); /* before lanes; NULL is fine */
 /* From now on nobody is answered. */

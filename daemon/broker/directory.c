@@ -214,7 +214,7 @@ job_send(struct job *job)
 
 	job->sent_at = now(directory);
 	if (!amqp_tapped_open(&job->lane, BROKER_NAME_MAX)) {
-		job_give_up(job, "the side link has no channel left");
+		job_give_up(job, "the auxiliary connection has no channel left");
 		return;
 	}
 	job_set_state(job, JOB_DECLARING);

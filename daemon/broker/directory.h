@@ -1,6 +1,6 @@
 /*
  * A directory of names: a durable queue with a persistent message a name. Each request is a job on a
- * channel of the side link's that is there for it alone.
+ * channel of the auxiliary connection's that is there for it alone.
  *
  *	enter	us:      confirm.select  queue.declare  publish				(one flush)
  *		broker:  select-ok  declare-ok  ack
@@ -24,7 +24,7 @@
 
 struct amqp_directory;
 
-/* lanes: the side link's, borrowed. */
+/* lanes: the auxiliary connection's, borrowed. */
 struct amqp_directory *amqp_directory_new(struct timers *timers, struct amqp_lanes *lanes);
 void amqp_directory_free(struct amqp_directory *directory); /* before lanes; NULL is fine */
 /* From now on nobody is answered. */

@@ -1,5 +1,5 @@
 /*
- * Hints to wait lines: mandatory publishes without confirm, on a channel of the side link's that is
+ * Hints to wait lines: mandatory publishes without confirm, on a channel of the auxiliary connection's that is
  * there for nothing else. What cannot be published now is owed.
  *
  *	us:      publish 3 to a-W     publish 1 to b-W
@@ -19,7 +19,7 @@ struct amqp_hints;
 
 struct amqp_hints_config {
 	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct amqp_lanes *lanes; /* the auxiliary connection's */
 	/* BROKER_LINE_NOBODY */
 	void (*news)(void *ctx, const struct broker_line_event *event);
 	void *ctx;

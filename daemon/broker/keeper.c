@@ -40,7 +40,7 @@ now(const struct amqp_keeper *keeper)
 static const char *
 keeper_name(const struct amqp_keeper *keeper)
 {
-	return keeper->config.which == BROKER_HOLD ? "hold link" : "side link";
+	return keeper->config.which == BROKER_LOCKS ? "lock connection" : "auxiliary connection";
 }
 
 static const struct amqp_host *
@@ -91,10 +91,10 @@ log_state(struct amqp_keeper *keeper, bool news)
 		    keeper->link->heartbeat);
 		break;
 	case BROKER_DOWN:
-		if (news && keeper->config.which == BROKER_HOLD)
-			log_warning("hold link down: %s", keeper->why);
+		if (news && keeper->config.which == BROKER_LOCKS)
+			log_warning("lock connection down: %s", keeper->why);
 		else if (news)
-			log_info("side link down: %s", keeper->why);
+			log_info("auxiliary connection down: %s", keeper->why);
 		else
 			log_debug("%s still down: %s", keeper_name(keeper), keeper->why);
 		break;
@@ -203,7 +203,7 @@ keeper_connect(struct amqp_keeper *keeper)
 	    .settings = keeper->config.settings,
 	    .host = current_host(keeper),
 	    .name = keeper_name(keeper),
-	    .queues_alone = keeper->config.which == BROKER_HOLD,
+	    .queues_alone = keeper->config.which == BROKER_LOCKS,
 	    .counts = &keeper->counts,
 	};
 	const struct amqp_link_events events = {

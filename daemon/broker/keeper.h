@@ -1,7 +1,7 @@
 /*
  * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its lanes. One try is a host. The hold link is kept up from amqp_keeper_keep on, going round
- * the list of hosts; the side link is connected when needed, to the host that it is told.
+ * carries to its lanes. One try is a host. The lock connection is kept up from amqp_keeper_keep on, going round
+ * the list of hosts; the auxiliary connection is connected when needed, to the host that it is told.
  */
 #ifndef BROKER_KEEPER_H
 #define BROKER_KEEPER_H
@@ -43,15 +43,15 @@ void amqp_keeper_free(struct amqp_keeper *keeper); /* NULL is fine */
 /* Closes the link for good and calls nobody any more. */
 void amqp_keeper_quit(struct amqp_keeper *keeper);
 
-/* Hold link: connects, and keeps connected. */
+/* Lock connection: connects, and keeps connected. */
 void amqp_keeper_keep(struct amqp_keeper *keeper);
-/* Side link: connects when it is not, to the host of that place in the list. */
+/* Auxiliary connection: connects when it is not, to the host of that place in the list. */
 void amqp_keeper_need(struct amqp_keeper *keeper, size_t host);
-/* Side link, up and unused: closes it politely. */
+/* Auxiliary connection, up and unused: closes it politely. */
 void amqp_keeper_rest(struct amqp_keeper *keeper, const char *why);
 /*
- * Ends the link, if there is one, and (side link) any try to make one; `down` comes from the loop.
- * The hold link is made anew after that.
+ * Ends the link, if there is one, and (auxiliary connection) any try to make one; `down` comes from the loop.
+ * The lock connection is made anew after that.
  */
 void amqp_keeper_drop(struct amqp_keeper *keeper, const char *why);
 

@@ -12,7 +12,7 @@
 #include "daemon/base/queue.h"
 
 enum lane_state {
-	LANE_WAITING, /* no channel number yet: the link is not up, or has none free (side link) */
+	LANE_WAITING, /* no channel number yet: the link is not up, or has none free (auxiliary connection) */
 	LANE_FRESH,   /* has a number; channel.open goes out with the first request */
 	LANE_OPENING, /* channel.open sent; requests go out behind it all the same */
 	LANE_OPEN,
@@ -323,13 +323,13 @@ amqp_lanes_take(struct amqp_lanes *lanes)
 	if (lane != NULL) {
 		TAILQ_REMOVE(&lanes->idle, lane, in_idle);
 		lanes->idle_count--;
-	} else if (lanes->config.which == BROKER_SIDE || number_left(lanes)) {
+	} else if (lanes->config.which == BROKER_AUXILIARY || number_left(lanes)) {
 		lane = lane_new(lanes);
 	} else {
 		return 0;
 	}
 	/* The lowest bit says which link's, so that ids of the two never meet. */
-	lane->id = ++lanes->serial << 1 | (lanes->config.which == BROKER_SIDE);
+	lane->id = ++lanes->serial << 1 | (lanes->config.which == BROKER_AUXILIARY);
 	HASH_ADD(hh, lanes->by_id, id, sizeof(lane->id), lane);
 	return lane->id;
 }
@@ -594,8 +594,8 @@ void
 amqp_lanes_learn_limit(struct amqp_lanes *lanes)
 {
 	struct lane *lane;
-	/* To probe and to administer takes two. Where that kills the side link, little is lost. */
-	unsigned least = lanes->config.which == BROKER_SIDE ? 2 : 1, open = 0, opening = 0;
+	/* To probe and to administer takes two. Where that kills the auxiliary connection, little is lost. */
+	unsigned least = lanes->config.which == BROKER_AUXILIARY ? 2 : 1, open = 0, opening = 0;
 
 	TAILQ_FOREACH (lane, &lanes->all, in_all) {
 		open += lane->state == LANE_OPEN || lane->state == LANE_CLOSING;

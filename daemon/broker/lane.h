@@ -44,7 +44,7 @@ struct amqp_link *amqp_lanes_link(const struct amqp_lanes *lanes);
 void amqp_lanes_fail(struct amqp_lanes *lanes);
 /*
  * The link ended with 530, which names no method: when a channel was being opened, that was one too
- * many (a limit of the user's or the node's), and so many are never tried again (the side link: two at
+ * many (a limit of the user's or the node's), and so many are never tried again (the auxiliary connection: two at
  * least).
  */
 void amqp_lanes_learn_limit(struct amqp_lanes *lanes);

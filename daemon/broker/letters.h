@@ -1,5 +1,5 @@
 /*
- * Letters between daemons: one channel of the side link's, with an inbox to read and to publish by.
+ * Letters between daemons: one channel of the auxiliary connection's, with an inbox to read and to publish by.
  *
  *	us:      declare ask, inbox   bind   qos   consume      publish 7 to ask          ack
  *	broker:  ok ...                         consume-ok             deliver "7" (default exchange)
@@ -33,7 +33,7 @@ struct amqp_letters;
 
 struct amqp_letters_config {
 	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct amqp_lanes *lanes; /* the auxiliary connection's */
 	struct jitter *jitter;
 	int64_t idle; /* ns; the inbox of one who asks stays open for so long */
 	bool replays; /* the jitter makes the inbox's name, too */

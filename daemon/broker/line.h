@@ -1,5 +1,5 @@
 /*
- * Wait lines: members are consumers, many on a channel of the side link's (consumers.h).
+ * Wait lines: members are consumers, many on a channel of the auxiliary connection's (consumers.h).
  *
  *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
  *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
@@ -27,7 +27,7 @@ struct amqp_lines;
 
 struct amqp_lines_config {
 	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct amqp_lanes *lanes; /* the auxiliary connection's */
 	struct jitter *jitter;
 	/* broker.h, line; any of the operations below may be called from inside. */
 	void (*news)(void *ctx, const struct broker_line_event *event);

@@ -1,6 +1,6 @@
 /*
  * Which queues exist, without closing a channel for each that does not: mandatory publish with confirm
- * to each through the default exchange, on a channel of the side link's that is there for nothing else.
+ * to each through the default exchange, on a channel of the auxiliary connection's that is there for nothing else.
  *
  *	us:      confirm.select  publish 1  publish 2  publish 3 ...          (one flush)
  *	broker:  select-ok  return of 2  ack 1..2 (multiple)  nack 3 ...
@@ -17,7 +17,7 @@
 
 struct amqp_probes;
 
-/* lanes: the side link's, borrowed; timeout: ns from the asking on. */
+/* lanes: the auxiliary connection's, borrowed; timeout: ns from the asking on. */
 struct amqp_probes *amqp_probes_new(
     struct timers *timers, struct amqp_lanes *lanes, int64_t timeout);
 void amqp_probes_free(struct amqp_probes *probes); /* before lanes; NULL is fine */

@@ -409,7 +409,8 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 		lane_bury(watches, lane);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
-		log_warning("watching a slot may have cost the side link: none is placed for %d s",
+		log_warning("watching a slot may have cost the auxiliary connection: none is "
+			    "placed for %d s",
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
 		watches->pause_until = now(watches) + PAUSE_BLOCKED;
 	}

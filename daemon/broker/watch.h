@@ -1,6 +1,6 @@
 /*
- * Watches: who consumes from a queue is told by basic.cancel when it is deleted. On channels of the side
- * link's that are there for nothing else (consumers.h); never with the holds, because a consume can
+ * Watches: who consumes from a queue is told by basic.cancel when it is deleted. On channels of the auxiliary
+ * connection's that are there for nothing else (consumers.h); never with the holds, because a consume can
  * cost its link.
  *
  *	WAITING ---- its turn ----> PLACING ---- consume-ok: WATCHED ----> ON
@@ -24,7 +24,7 @@ struct amqp_watches;
 
 struct amqp_watches_config {
 	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct amqp_lanes *lanes; /* the auxiliary connection's */
 	struct jitter *jitter;
 	int64_t ack_after; /* ns; 0: 20 s */
 	/* broker.h, watch; any of the operations below may be called from inside. */

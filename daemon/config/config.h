@@ -45,7 +45,7 @@ struct config {
 	int64_t connect_timeout;
 	int64_t request_timeout;
 	int64_t probe_timeout;
-	int64_t side_idle;
+	int64_t auxiliary_idle;
 	char *host_name; /* "" = the machine's */
 	int64_t query_timeout;
 	int64_t rescan_interval;

@@ -69,7 +69,7 @@ const struct config_key config_keys[] = {
 	    10 * MS, 60 * SECOND, NULL, false,
 	    "How long to wait for the broker to say whether queues exist before that counts as not "
 	    "known."},
-	{"side-idle", KEY_DURATION, AT(side_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
+	{"auxiliary-idle", KEY_DURATION, AT(auxiliary_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
 	    "After how long without use the second connection to the broker is closed."},
 	{"query-timeout", KEY_DURATION, AT(query_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
 	    NULL, true,

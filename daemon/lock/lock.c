@@ -39,8 +39,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
 	struct lock_peer *peer, *next;
 
-	if (link != BROKER_HOLD) {
-		/* What was asked on the side link has been answered one by one. */
+	if (link != BROKER_LOCKS) {
+		/* What was asked on the auxiliary connection has been answered one by one. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
 		if (engine->listener.unheard != NULL)

@@ -199,7 +199,7 @@ channel_free(struct memory_channel *channel)
 static enum broker_link
 which_of(const struct memory_link *link)
 {
-	return link->base.config.queues_alone ? BROKER_HOLD : BROKER_SIDE;
+	return link->base.config.queues_alone ? BROKER_LOCKS : BROKER_AUXILIARY;
 }
 
 static void
@@ -586,7 +586,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	    .probe_timeout = MEMORY_PROBE_TIMEOUT,
 	    .backoff_first = 1,
 	    .backoff_most = 1,
-	    .side_idle = INT64_MAX / 4,
+	    .auxiliary_idle = INT64_MAX / 4,
 	    .in_process = true,
 	    .name = "memory",
 	    .replays = true,
@@ -741,7 +741,7 @@ lane_of(const struct broker *broker, enum broker_link which, uint16_t channel)
 {
 	uint64_t lane = amqp_lanes_on_channel(broker_lanes(broker, which), channel);
 
-	return lane != 0 ? lane : TAPPED | (uint64_t)channel << 1 | (which == BROKER_SIDE);
+	return lane != 0 ? lane : TAPPED | (uint64_t)channel << 1 | (which == BROKER_AUXILIARY);
 }
 
 void
@@ -779,7 +779,7 @@ memory_broker_lanes_taken(const struct broker *broker, enum broker_link which)
 void
 memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
 {
-	enum broker_link which = lane & 1 ? BROKER_SIDE : BROKER_HOLD;
+	enum broker_link which = lane & 1 ? BROKER_AUXILIARY : BROKER_LOCKS;
 	struct memory_connection *connection = connection_of(broker, which);
 	uint16_t channel = lane & TAPPED ? (uint16_t)(lane >> 1)
 					 : amqp_lanes_channel(broker_lanes(broker, which), lane);
@@ -799,7 +799,7 @@ has_watches(const struct memory_channel *channel)
 void
 memory_broker_close_watches(struct broker *broker)
 {
-	struct memory_connection *connection = connection_of(broker, BROKER_SIDE);
+	struct memory_connection *connection = connection_of(broker, BROKER_AUXILIARY);
 	struct memory_channel *channel;
 
 	if (connection == NULL || connection->frozen)

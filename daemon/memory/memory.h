@@ -81,7 +81,7 @@ struct memory_nature {
 	void *ctx;
 };
 
-/* A probe is UNKNOWN after so long, and so is what waits for a side link that does not come up. */
+/* A probe is UNKNOWN after so long, and so is what waits for an auxiliary connection that does not come up. */
 #define MEMORY_PROBE_TIMEOUT (5 * NSEC_PER_SEC)
 
 struct memory_world *memory_world_new(struct timers *timers, const struct memory_nature *nature);
@@ -137,7 +137,7 @@ bool memory_world_cancel(struct memory_world *world, const char *queue);
 /*
  * The link dies. The daemon notices now; the world after `notice` ns (0 = at once): until then it
  * performs what had been sent, and only then frees the exclusive queues. The link is up again after
- * `back` ns (the side link when it is next used); negative: not until memory_broker_restore(). Of a
+ * `back` ns (the auxiliary connection when it is next used); negative: not until memory_broker_restore(). Of a
  * link that is not up only the way back changes: so a test begins with a broker out of reach.
  */
 void memory_broker_cut(

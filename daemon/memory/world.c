@@ -295,6 +295,6 @@ memory_world_set_deletes_by_name(struct memory_world *world, bool does)
 
 	world->deletes_by_name = does;
 	TAILQ_FOREACH (client, &world->clients, entry)
-		if (client->sides[BROKER_HOLD].link != NULL)
-			client->sides[BROKER_HOLD].link->base.server.deletes_by_name = does;
+		if (client->sides[BROKER_LOCKS].link != NULL)
+			client->sides[BROKER_LOCKS].link->base.server.deletes_by_name = does;
 }

@@ -240,12 +240,12 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 
 	broker_get_info(dispatch->broker, &info);
 	why = info.why == NULL ? "" : info.why;
-	if (info.hold != BROKER_UP)
+	if (info.locks != BROKER_UP)
 		snprintf(buf, WORDS_MAX, "%s%s%s",
-		    info.hold == BROKER_LOGIN_REFUSED ? "the broker refuses the daemon"
-						      : "the broker cannot be reached",
+		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refuses the daemon"
+						       : "the broker cannot be reached",
 		    why[0] == '\0' ? "" : ": ", why);
-	else if (info.side_blocked)
+	else if (info.auxiliary_blocked)
 		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_BROKER_BLOCKED));
 	else
 		return NULL;
@@ -347,7 +347,7 @@ handle_ping(const struct call *call)
 	if (call->params->broker) {
 		broker_get_info(call->dispatch->broker, &info);
 		broker = json_new_object();
-		json_add_string(broker, "state", broker_state_word(info.hold));
+		json_add_string(broker, "state", broker_state_word(info.locks));
 		json_add(result, "broker", broker);
 	}
 	handlers_reply(call, result);

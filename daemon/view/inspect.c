@@ -128,7 +128,7 @@ inspect_can_ask(const struct inspect *inspect)
 	struct broker_info info;
 
 	broker_get_info(inspect->broker, &info);
-	return info.side == BROKER_UP && !info.side_blocked;
+	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
 }
 
 static struct inquiry *

@@ -241,7 +241,7 @@ rig_settings(const struct amqp_host *hosts, size_t count)
 	    .heartbeat = 10,
 	    .connect_timeout = 10 * NSEC_PER_SEC,
 	    .probe_timeout = 2 * NSEC_PER_SEC,
-	    .side_idle = 60 * NSEC_PER_SEC,
+	    .auxiliary_idle = 60 * NSEC_PER_SEC,
 	    .name = "lockbrokerd test",
 	};
 }
@@ -279,7 +279,7 @@ rig_open_up(void)
 	const struct amqp_settings settings = rig_settings(&host, 1);
 	struct rig_broker *rig = rig_open(&settings);
 
-	rig_wait(rig->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(rig->state[BROKER_LOCKS] == BROKER_UP);
 	return rig;
 }
 

@@ -86,7 +86,7 @@ struct amqp_host rig_host(void);
 struct amqp_settings rig_settings(const struct amqp_host *hosts, size_t count);
 /* Made and started; freed by teardown. */
 struct rig_broker *rig_open(const struct amqp_settings *settings);
-/* rig_open over rig_host, hold link up. */
+/* rig_open over rig_host, lock connection up. */
 struct rig_broker *rig_open_up(void);
 struct broker_info rig_info(const struct rig_broker *rig);
 struct amqp_counts rig_counts(const struct rig_broker *rig, enum broker_link link);

@@ -1,5 +1,5 @@
 /*
- * Lanes of the hold link over RabbitMQ: what claim, check and drop answer, and what becomes of lanes.
+ * Lanes of the lock connection over RabbitMQ: what claim, check and drop answer, and what becomes of lanes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 START_TEST(test_claim_check_drop)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t lane = rig_take(one, BROKER_LOCKS);
 	const struct rig_answer *answer;
 	int64_t before = rig_now();
 
@@ -39,7 +39,7 @@ END_TEST
 START_TEST(test_contended)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
-	uint64_t mine = rig_take(one, BROKER_HOLD), theirs = rig_take(two, BROKER_HOLD);
+	uint64_t mine = rig_take(one, BROKER_LOCKS), theirs = rig_take(two, BROKER_LOCKS);
 	const struct rig_answer *answer;
 
 	rig_want(one, broker_claim, mine, "contended-1-B", BROKER_OK);
@@ -47,14 +47,14 @@ START_TEST(test_contended)
 	ck_assert_int_eq(answer->reply.answer, BROKER_LOCKED);
 	ck_assert_int_eq(answer->reply.code, 405);
 	ck_assert(!answer->reply.lane_open);
-	theirs = rig_take(two, BROKER_HOLD);
+	theirs = rig_take(two, BROKER_LOCKS);
 	rig_want(two, broker_check, theirs, "contended-1-B", BROKER_LOCKED);
-	theirs = rig_take(two, BROKER_HOLD);
+	theirs = rig_take(two, BROKER_LOCKS);
 	rig_want(two, broker_drop, theirs, "contended-1-B", BROKER_LOCKED);
 	/* Gone with its owner, and free for the other within a moment. */
 	broker_stop(one->broker);
 	for (int64_t end = rig_now() + NSEC_PER_SEC;;) {
-		theirs = rig_take(two, BROKER_HOLD);
+		theirs = rig_take(two, BROKER_LOCKS);
 		answer = rig_answer(rig_ask(two, broker_claim, theirs, "contended-1-B"));
 		if (answer->reply.answer == BROKER_OK)
 			break;
@@ -66,7 +66,7 @@ END_TEST
 START_TEST(test_skipped_behind_a_failure)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t lane = rig_take(one, BROKER_LOCKS);
 	unsigned claim = rig_ask(one, broker_claim, lane, "skip-1-B");
 	unsigned check = rig_ask(one, broker_check, lane, "skip-1-A");
 	unsigned behind = rig_ask(one, broker_drop, lane, "skip-1-B");
@@ -81,7 +81,7 @@ START_TEST(test_skipped_behind_a_failure)
 	late = rig_ask(one, broker_drop, lane, "skip-1-B");
 	ck_assert_int_eq(rig_answer(late)->reply.answer, BROKER_SKIPPED);
 	/* The drop was not performed: B is still there, and still ours. */
-	rig_want(one, broker_check, rig_take(one, BROKER_HOLD), "skip-1-B", BROKER_OK);
+	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "skip-1-B", BROKER_OK);
 }
 END_TEST
 
@@ -96,18 +96,18 @@ START_TEST(test_numbers_are_reused)
 		unsigned asked[3];
 
 		for (int j = 0; j < 3; j++) {
-			lanes[j] = rig_take(one, BROKER_HOLD);
+			lanes[j] = rig_take(one, BROKER_LOCKS);
 			asked[j] = rig_ask(one, broker_check, lanes[j], "reuse-none");
 		}
 		for (int j = 0; j < 3; j++)
 			ck_assert_int_eq(rig_answer(asked[j])->reply.answer, BROKER_ABSENT);
 	}
-	counts = rig_counts(one, BROKER_HOLD);
+	counts = rig_counts(one, BROKER_LOCKS);
 	ck_assert_uint_eq(counts.lanes_opened, 300);
 	ck_assert_uint_eq(counts.lanes_closed_by_broker, 300);
 	ck_assert_uint_eq(one->lanes_closed, 300);
 	ck_assert_uint_eq(rig_info(one).lanes, 0);
-	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
 }
 END_TEST
 
@@ -122,7 +122,7 @@ START_TEST(test_many_lanes)
 
 	for (int i = 0; i < MANY; i++) {
 		snprintf(queue[i], sizeof(queue[i]), "many-%d-B", i);
-		lanes[i] = rig_take(one, BROKER_HOLD);
+		lanes[i] = rig_take(one, BROKER_LOCKS);
 		ck_assert_uint_ne(lanes[i], 0);
 		asked[i] = rig_ask(one, broker_claim, lanes[i], queue[i]);
 	}
@@ -137,9 +137,9 @@ START_TEST(test_many_lanes)
 		rig_put(one, lanes[i]);
 	}
 	rig_wait(rig_info(one).lanes == 8);
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).lanes_opened, MANY);
-	rig_want(one, broker_check, rig_take(one, BROKER_HOLD), queue[0], BROKER_ABSENT);
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).lanes_opened, MANY);
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).lanes_opened, MANY);
+	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), queue[0], BROKER_ABSENT);
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).lanes_opened, MANY);
 	ck_assert_uint_eq(one->lanes_closed, 1);
 }
 END_TEST
@@ -148,26 +148,26 @@ END_TEST
 START_TEST(test_one_flush)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t lane = rig_take(one, BROKER_LOCKS);
 	struct amqp_counts before, after;
 	unsigned claim, check;
 
 	rig_want(one, broker_claim, lane, "flush-1-A", BROKER_OK);
 	rig_put(one, lane);
-	lane = rig_take(one, BROKER_HOLD);
-	before = rig_counts(one, BROKER_HOLD);
+	lane = rig_take(one, BROKER_LOCKS);
+	before = rig_counts(one, BROKER_LOCKS);
 	claim = rig_ask(one, broker_claim, lane, "flush-1-B");
 	check = rig_ask(one, broker_check, lane, "flush-1-A");
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_OK);
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
-	after = rig_counts(one, BROKER_HOLD);
+	after = rig_counts(one, BROKER_LOCKS);
 	ck_assert_uint_eq(after.flushes - before.flushes, 1);
 	ck_assert_uint_eq(after.sent_methods - before.sent_methods, 2);
 	ck_assert_uint_eq(after.received_methods - before.received_methods, 2);
 	ck_assert_uint_eq(after.lanes_opened - before.lanes_opened, 0);
 	ck_assert_uint_eq(after.sent_publishes, 0);
 	ck_assert_uint_eq(after.sent_consumes, 0);
-	ck_assert_int_eq(rig_info(one).side, BROKER_DOWN);
+	ck_assert_int_eq(rig_info(one).auxiliary, BROKER_DOWN);
 }
 END_TEST
 
@@ -175,13 +175,13 @@ END_TEST
 START_TEST(test_open_goes_with_the_first_request)
 {
 	struct rig_broker *one = rig_open_up();
-	struct amqp_counts before = rig_counts(one, BROKER_HOLD), after;
+	struct amqp_counts before = rig_counts(one, BROKER_LOCKS), after;
 
-	rig_put(one, rig_take(one, BROKER_HOLD));
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_methods, before.sent_methods);
+	rig_put(one, rig_take(one, BROKER_LOCKS));
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_methods, before.sent_methods);
 	ck_assert_uint_eq(rig_info(one).lanes, 0);
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "open-1-B", BROKER_OK);
-	after = rig_counts(one, BROKER_HOLD);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "open-1-B", BROKER_OK);
+	after = rig_counts(one, BROKER_LOCKS);
 	ck_assert_uint_eq(after.flushes - before.flushes, 1);
 	ck_assert_uint_eq(after.sent_methods - before.sent_methods, 2);
 }
@@ -190,14 +190,14 @@ END_TEST
 START_TEST(test_put_of_a_lane_that_is_gone)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t lane = rig_take(one, BROKER_LOCKS);
 	unsigned check = rig_ask(one, broker_check, lane, "put-none");
 
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_ABSENT);
 	ck_assert_uint_eq(one->lanes_closed, 1);
 	rig_put(one, lane); /* gone: fine */
 	rig_put(one, 4711 << 1);
-	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), lane);
+	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), lane);
 }
 END_TEST
 

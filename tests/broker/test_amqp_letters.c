@@ -88,7 +88,7 @@ START_TEST(test_all_others_hear_and_answer)
 	ck_assert_uint_eq(one->letter_count, 3);
 	ck_assert_uint_eq(two->letter_count, 1);
 	ck_assert_uint_eq(three->letter_count, 1);
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_publishes, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
 
@@ -128,7 +128,7 @@ START_TEST(test_many_letters)
 		rig_ask_all(one, text, i % 10 == 0 ? sizeof(text) : 10);
 	rig_wait_for(20, one->letter_count == 2 * MANY);
 	ck_assert_uint_eq(two->letter_count, MANY);
-	ck_assert_uint_eq(one->events[BROKER_SIDE], 1);
+	ck_assert_uint_eq(one->events[BROKER_AUXILIARY], 1);
 }
 END_TEST
 
@@ -137,7 +137,7 @@ START_TEST(test_who_asks_opens_an_inbox)
 {
 	struct rig_broker *four = rig_open_up();
 
-	ck_assert_int_eq(four->state[BROKER_SIDE], BROKER_DOWN);
+	ck_assert_int_eq(four->state[BROKER_AUXILIARY], BROKER_DOWN);
 	two->answers = true;
 	ask(four, "who?");
 	rig_wait(four->letter_count == 1);
@@ -200,26 +200,26 @@ START_TEST(test_forged)
 }
 END_TEST
 
-START_TEST(test_the_side_link_goes_and_comes)
+START_TEST(test_the_auxiliary_connection_goes_and_comes)
 {
 	uint64_t number;
 
 	three->answers = true;
-	broker_reset(one->broker, BROKER_SIDE, "for the test");
-	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN);
+	broker_reset(one->broker, BROKER_AUXILIARY, "for the test");
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_DOWN);
 	number = ask(one, "late");
 	rig_wait(one->letter_count == 1);
 	ck_assert_uint_eq(last_of(one)->asked, number);
 	/* Whom it came from is gone: nothing comes of it. */
 	ask(two, "who?");
 	rig_wait(one->letter_count == 2);
-	broker_reset(two->broker, BROKER_SIDE, "for the test");
-	rig_wait(two->state[BROKER_SIDE] == BROKER_DOWN);
-	rig_wait(two->state[BROKER_SIDE] == BROKER_UP);
+	broker_reset(two->broker, BROKER_AUXILIARY, "for the test");
+	rig_wait(two->state[BROKER_AUXILIARY] == BROKER_DOWN);
+	rig_wait(two->state[BROKER_AUXILIARY] == BROKER_UP);
 	rig_reply(one, last_of(one)->from, "me", 2);
 	two->letter_count = 0;
 	meet();
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
 }
 END_TEST
 
@@ -229,10 +229,10 @@ START_TEST(test_alarm)
 	rig_wait(two->letter_count == 1);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0");
 	rig_ask_all(one, "who?", 4);
-	rig_wait(rig_info(one).side_blocked);
+	rig_wait(rig_info(one).auxiliary_blocked);
 	ck_assert_uint_eq(rig_ask_all(one, "who?", 4), 0);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
-	rig_wait(!rig_info(one).side_blocked);
+	rig_wait(!rig_info(one).auxiliary_blocked);
 	meet();
 }
 END_TEST
@@ -240,11 +240,11 @@ END_TEST
 START_TEST(test_the_broker_restarts)
 {
 	rig_rabbit("kill");
-	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN);
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_DOWN);
 	rig_rabbit("start");
-	rig_wait_for(60, one->state[BROKER_SIDE] == BROKER_UP);
-	rig_wait_for(60, two->state[BROKER_SIDE] == BROKER_UP);
-	rig_wait_for(60, three->state[BROKER_SIDE] == BROKER_UP);
+	rig_wait_for(60, one->state[BROKER_AUXILIARY] == BROKER_UP);
+	rig_wait_for(60, two->state[BROKER_AUXILIARY] == BROKER_UP);
+	rig_wait_for(60, three->state[BROKER_AUXILIARY] == BROKER_UP);
 	meet();
 }
 END_TEST
@@ -262,7 +262,7 @@ letters_suite(void)
 	tcase_add_test(tcase, test_many_letters);
 	tcase_add_test(tcase, test_who_asks_opens_an_inbox);
 	tcase_add_test(tcase, test_forged);
-	tcase_add_test(tcase, test_the_side_link_goes_and_comes);
+	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_alarm);
 	tcase_add_test(tcase, test_the_broker_restarts);
 	suite_add_tcase(suite, tcase);

@@ -13,7 +13,7 @@ open_tuned(int channel_max, int heartbeat)
 
 	evil_greet(channel_max, heartbeat);
 	one = evil_open();
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	return one;
 }
 
@@ -46,13 +46,13 @@ START_TEST(test_heartbeat_without_a_lease_is_refused)
 	evil_greet(0, wishes[_i].heartbeat);
 	settings.margin = wishes[_i].margin * NSEC_PER_SEC;
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] > 0);
+	rig_wait(one->events[BROKER_LOCKS] > 0);
 	if (wishes[_i].why == NULL) {
-		ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+		ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 		return;
 	}
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], wishes[_i].why));
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_LOGIN_REFUSED);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], wishes[_i].why));
 	/* Nothing was opened there. */
 	ck_assert_uint_eq(evil_saw(0, AMQP_CONNECTION_OPEN_METHOD), 0);
 }
@@ -68,34 +68,34 @@ START_TEST(test_heartbeats_are_sent)
 	settings.heartbeat = 1;
 	settings.margin = NSEC_PER_SEC / 10;
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	rig_wait(evil_saw(0, 0) == 3);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no byte from the broker for 2 s"));
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "no byte from the broker for 2 s"));
 }
 END_TEST
 
-/* The hold link has no lane more than the broker allows; one that is put back is there again. */
+/* The lock connection has no lane more than the broker allows; one that is put back is there again. */
 START_TEST(test_no_lane_left)
 {
 	struct rig_broker *one = open_tuned(3, 0);
 	uint64_t lanes[3];
 
 	for (int i = 0; i < 3; i++)
-		ck_assert_uint_ne(lanes[i] = rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+		ck_assert_uint_ne(lanes[i] = rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
 	ck_assert_uint_eq(rig_info(one).lanes_max, 3);
 	rig_put(one, lanes[1]);
-	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
 }
 END_TEST
 
-/* On the side link, who finds no lane left waits for one. */
-START_TEST(test_side_lane_waits)
+/* On the auxiliary connection, who finds no lane left waits for one. */
+START_TEST(test_auxiliary_lane_waits)
 {
 	struct rig_broker *one = open_tuned(1, 0);
-	uint64_t first = rig_take(one, BROKER_SIDE), second = rig_take(one, BROKER_SIDE);
+	uint64_t first = rig_take(one, BROKER_AUXILIARY), second = rig_take(one, BROKER_AUXILIARY);
 	unsigned asked = rig_ask(one, broker_check, first, "a");
 	unsigned waits = rig_ask(one, broker_check, second, "b");
 
@@ -117,7 +117,7 @@ END_TEST
 START_TEST(test_close_without_cause)
 {
 	struct rig_broker *one = evil_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t lane = rig_take(one, BROKER_LOCKS);
 	unsigned claim = rig_ask(one, broker_claim, lane, "cause-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
@@ -139,7 +139,7 @@ START_TEST(test_refused_without_blame)
 		enum broker_answer answer;
 	} refusals[] = {{404, BROKER_ABSENT}, {405, BROKER_LOCKED}};
 	struct rig_broker *one = evil_open_up();
-	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_HOLD), "blame-1-B");
+	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_LOCKS), "blame-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
@@ -162,7 +162,7 @@ START_TEST(test_number_waits_for_close_ok)
 	uint16_t closed;
 
 	for (uint16_t i = 0; i < LANES; i++) {
-		lanes[i] = rig_take(one, BROKER_HOLD);
+		lanes[i] = rig_take(one, BROKER_LOCKS);
 		asked[i] = rig_ask(one, broker_claim, lanes[i], "pool-B");
 		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
 		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
@@ -176,17 +176,17 @@ START_TEST(test_number_waits_for_close_ok)
 	closed = LANES; /* the last that was put back */
 	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	for (int i = 0; i < LANES - 1; i++)
-		ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+		ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
 	put_channel_close(evil.bytes, closed, 406, "PRECONDITION_FAILED - timeout", 0);
 	evil_say();
 	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
 	put_bare(evil.bytes, closed, AMQP_CHANNEL_CLOSE_OK_METHOD);
 	evil_say();
 	rig_wait(rig_info(one).lanes == LANES - 1);
-	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 	ck_assert_uint_eq(one->lanes_closed, 0);
 }
 END_TEST
@@ -195,7 +195,7 @@ END_TEST
 START_TEST(test_idle_lane_closed)
 {
 	struct rig_broker *one = evil_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t lane = rig_take(one, BROKER_LOCKS);
 	unsigned claim = rig_ask(one, broker_claim, lane, "idle-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
@@ -208,7 +208,7 @@ START_TEST(test_idle_lane_closed)
 	evil_say();
 	rig_wait(rig_info(one).lanes == 0);
 	ck_assert_uint_eq(one->lanes_closed, 0);
-	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), "idle-B");
+	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "idle-B");
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 2);
 }
 END_TEST
@@ -226,7 +226,7 @@ refused_claim(void (*reaction)(unsigned))
 	unsigned claim;
 
 	reacting = evil_open_up();
-	reacting_lane = rig_take(reacting, BROKER_HOLD);
+	reacting_lane = rig_take(reacting, BROKER_LOCKS);
 	claim = rig_ask(reacting, broker_claim, reacting_lane, "react-B");
 	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
 	rig_reaction = reaction;
@@ -290,7 +290,7 @@ START_TEST(test_stopped_by_the_answer)
 		rig_pass();
 	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
 	ck_assert_uint_eq(reacting->lanes_closed, 0);
-	ck_assert_uint_eq(reacting->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(reacting->events[BROKER_LOCKS], 1);
 }
 END_TEST
 
@@ -300,7 +300,7 @@ START_TEST(test_stopped_by_the_death)
 	unsigned claim;
 
 	reacting = evil_open_up();
-	reacting_lane = rig_take(reacting, BROKER_HOLD);
+	reacting_lane = rig_take(reacting, BROKER_LOCKS);
 	claim = rig_ask(reacting, broker_claim, reacting_lane, "react-B");
 	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
 	rig_reaction = react_stop;
@@ -309,9 +309,9 @@ START_TEST(test_stopped_by_the_death)
 	rig_wait(rig_answers[claim].times == 1);
 	for (int i = 0; i < 20; i++)
 		rig_pass();
-	ck_assert_int_eq(rig_info(reacting).hold, BROKER_DOWN);
+	ck_assert_int_eq(rig_info(reacting).locks, BROKER_DOWN);
 	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
-	ck_assert_uint_eq(reacting->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(reacting->events[BROKER_LOCKS], 1);
 	ck_assert_uint_eq(evil.accepted, 1);
 }
 END_TEST
@@ -332,7 +332,7 @@ put_confirm(bool ack, uint64_t tag, bool multiple)
 		put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nacked);
 }
 
-/* A broker whose side link has been asked so many queues; the channel is open, nothing confirmed. */
+/* A broker whose auxiliary connection has been asked so many queues; the channel is open, nothing confirmed. */
 static struct rig_broker *
 probing(size_t count)
 {
@@ -368,7 +368,7 @@ START_TEST(test_confirms)
 	ck_assert_int_eq(answers[2], BROKER_OK);
 	ck_assert_int_eq(answers[3], BROKER_ABSENT);
 	ck_assert_int_eq(answers[4], BROKER_UNKNOWN);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -408,7 +408,7 @@ START_TEST(test_silent_channel_is_replaced)
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	rig_ask_probe(one, queues, 1);
 	rig_wait(evil_saw(2, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -461,32 +461,32 @@ START_TEST(test_lies)
 	rig_wait(rig_probes_answered() == 1);
 	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
 	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
-	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN && one->events[BROKER_SIDE] == 2);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_DOWN && one->events[BROKER_AUXILIARY] == 2);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }
 END_TEST
 
 /*
- * A user's limit of channels counts those of all links: the side link may find none left, once. It was
+ * A user's limit of channels counts those of all links: the auxiliary connection may find none left, once. It was
  * left with one for ever, and needs two.
  */
-START_TEST(test_side_link_without_a_channel)
+START_TEST(test_auxiliary_connection_without_a_channel)
 {
 	struct rig_broker *one = evil_open_up();
 	amqp_connection_close_t close = {
 	    .reply_code = AMQP_NOT_ALLOWED,
 	    .reply_text = amqp_cstring_bytes("NOT_ALLOWED - number of channels"),
 	};
-	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
+	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
 
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 1);
 	put_method(evil.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	evil_say();
 	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNKNOWN);
 	for (int i = 0; i < 2; i++)
-		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
+		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
 	rig_wait(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD) == 1);
-	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
 }
 END_TEST
 
@@ -502,7 +502,7 @@ scripted_suite(void)
 	tcase_add_loop_test(tcase, test_heartbeat_without_a_lease_is_refused, 0, 4);
 	tcase_add_test(tcase, test_heartbeats_are_sent);
 	tcase_add_test(tcase, test_no_lane_left);
-	tcase_add_test(tcase, test_side_lane_waits);
+	tcase_add_test(tcase, test_auxiliary_lane_waits);
 	tcase_add_test(tcase, test_close_without_cause);
 	tcase_add_loop_test(tcase, test_refused_without_blame, 0, 2);
 	tcase_add_test(tcase, test_number_waits_for_close_ok);
@@ -514,7 +514,7 @@ scripted_suite(void)
 	tcase_add_test(tcase, test_confirms);
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);
-	tcase_add_test(tcase, test_side_link_without_a_channel);
+	tcase_add_test(tcase, test_auxiliary_connection_without_a_channel);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;

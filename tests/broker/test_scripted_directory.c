@@ -73,8 +73,8 @@ want_unknown(unsigned number, const char *why)
 {
 	ck_assert_int_eq(rig_answer(number)->reply.answer, BROKER_UNKNOWN);
 	ck_assert_uint_eq(rig_answer(number)->names.count, 0);
-	rig_wait(one->events[BROKER_SIDE] >= 2);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_SIDE], why));
+	rig_wait(one->events[BROKER_AUXILIARY] >= 2);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], why));
 }
 
 /* A body in pieces, with another channel's frames between them; one that is too long for a name. */
@@ -82,7 +82,7 @@ START_TEST(test_pieces)
 {
 	unsigned read = begun(rig_read(one, "dir"), 3), check;
 	static const char much[4000] = "much";
-	uint64_t lane = rig_take(one, BROKER_SIDE);
+	uint64_t lane = rig_take(one, BROKER_AUXILIARY);
 
 	check = rig_ask(one, broker_check, lane, "b");
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
@@ -165,7 +165,7 @@ START_TEST(test_closed_while_reading)
 	ck_assert_str_eq(rig_answers[leave].text, "NOT_FOUND - no queue 'dir'");
 	ck_assert_uint_eq(rig_answers[leave].names.count, 0);
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -174,7 +174,7 @@ START_TEST(test_closes_cross)
 {
 	unsigned leave = begun(rig_leave(one, "dir", "a"), 1), check;
 
-	check = rig_ask(one, broker_check, rig_take(one, BROKER_SIDE), "b");
+	check = rig_ask(one, broker_check, rig_take(one, BROKER_AUXILIARY), "b");
 	put_message(1, 0, "a");
 	put_get_empty();
 	evil_say();
@@ -242,11 +242,11 @@ START_TEST(test_no_channel_left)
 	unsigned read;
 
 	evil_greet(1, 10);
-	(void)rig_ask(one, broker_check, rig_take(one, BROKER_SIDE), "b");
+	(void)rig_ask(one, broker_check, rig_take(one, BROKER_AUXILIARY), "b");
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	read = rig_read(one, "dir");
 	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_UNKNOWN);
-	ck_assert_str_eq(rig_answers[read].text, "the side link has no channel left");
+	ck_assert_str_eq(rig_answers[read].text, "the auxiliary connection has no channel left");
 }
 END_TEST
 

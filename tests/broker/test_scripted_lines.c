@@ -340,8 +340,8 @@ START_TEST(test_lies)
 	lies[_i]();
 	evil_say();
 	rig_wait(told(BROKER_LINE_LEFT) == 1);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }
 END_TEST
 

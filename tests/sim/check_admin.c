@@ -7,7 +7,7 @@
 
 /* ---- when the world performs ---- */
 
-/* Administrators of one daemon share its side link: they take turns here, not
+/* Administrators of one daemon share its auxiliary connection: they take turns here, not
  * at the broker. */
 void
 check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
@@ -232,7 +232,7 @@ check_draining(struct sim *sim, const struct ask *ask)
 	work = &sim->truth.names[ask->name].work[ask->daemon];
 	if (is_alone(sim, ask) && work->unlocked < work->locked &&
 	    memory_world_owner(sim->world, queue_lock(ask->name)) ==
-		memory_broker_connection(sim->daemons[ask->daemon].broker, BROKER_SIDE))
+		memory_broker_connection(sim->daemons[ask->daemon].broker, BROKER_AUXILIARY))
 		check_fail(sim, 11, "%s: holders are waited for under the administration mutex",
 		    queue_lock(ask->name));
 }

@@ -60,7 +60,7 @@ look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)
 	lock_get_counts(daemon->engine, &counts);
 	taken = counts.holds + counts.in_flight - slotless;
 	there_is = taken < sim->plan.lanes_max &&
-		   memory_broker_lanes_taken(daemon->broker, BROKER_HOLD) < sim->plan.lanes_max &&
+		   memory_broker_lanes_taken(daemon->broker, BROKER_LOCKS) < sim->plan.lanes_max &&
 		   (user == 2 || taken - others < plan_most_of_user(&sim->plan));
 	if (!there_is)
 		*since = INT64_MAX;

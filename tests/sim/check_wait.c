@@ -67,7 +67,7 @@ can_be_heard(const struct sim_daemon *daemon)
 	struct broker_info info;
 
 	broker_get_info(daemon->broker, &info);
-	return info.side == BROKER_UP && !info.side_blocked;
+	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
 }
 
 static bool
@@ -310,7 +310,7 @@ is_fit(const struct sim *sim, const struct sim_daemon *daemon)
 	uint64_t connection = truth_hold_connection(sim, daemon->number);
 
 	return connection != 0 && !daemon->draining && daemon->blocked == 0 &&
-	       !daemon->denied[BROKER_HOLD] && sim->truth.forsaken[daemon->number] != connection &&
+	       !daemon->denied[BROKER_LOCKS] && sim->truth.forsaken[daemon->number] != connection &&
 	       sim->truth.torn[daemon->number] != connection && !daemon_is_behind(daemon);
 }
 
@@ -460,7 +460,8 @@ look(struct sim *sim)
 		bool fit = is_fit(sim, daemon);
 
 		keep_since(sim, &sim->waits.fit_since[i], fit);
-		keep_since(sim, &sim->waits.let_see_since[i], fit && !daemon->denied[BROKER_SIDE]);
+		keep_since(
+		    sim, &sim->waits.let_see_since[i], fit && !daemon->denied[BROKER_AUXILIARY]);
 	}
 	for (int name = 0; name < sim->plan.names; name++)
 		look_at_name(sim, name);

@@ -376,7 +376,7 @@ crowd_wavers(struct sim *sim)
 		disperse(sim);
 }
 
-/* ---- one daemon, and what befalls its hold link ---- */
+/* ---- one daemon, and what befalls its lock connection ---- */
 
 /* It holds the true mutex of the name. NULL: not this time. */
 static struct sim_daemon *

@@ -64,7 +64,7 @@ enum trouble {
 	TROUBLE_DRAIN,     /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_LANES, /* the broker allows few channels */
 	TROUBLE_LINES,     /* hints are lost, or are none; lines are deleted */
-	TROUBLE_FUSE, /* a daemon is killed, or its side link, just after a step of administration */
+	TROUBLE_FUSE, /* a daemon is killed, or its auxiliary connection, just after a step of administration */
 	TROUBLES
 };
 
@@ -83,14 +83,14 @@ struct plan {
 	unsigned troubles;  /* bits */
 	unsigned loudness;  /* per cent of the steps that are troubles */
 	int64_t usual;      /* ns: most answers take up to so long */
-	unsigned lanes_max; /* of a hold link */
+	unsigned lanes_max; /* of a lock connection */
 	bool crowd;         /* most wait, for few names */
 	bool python;        /* the names of amqp-locks-python */
 	bool letters;       /* daemons ask each other */
 	struct lock_settings settings;
 };
 
-/* Of the hold link's channels one user may have so many. */
+/* Of the lock connection's channels one user may have so many. */
 static inline size_t
 plan_most_of_user(const struct plan *plan)
 {
@@ -143,8 +143,8 @@ struct sim_daemon {
 	int64_t slow_since; /* stopped or late: since then */
 	int64_t woke;       /* when that ended last */
 	int64_t disturbed;  /* when its pulse may have been held up or lost last */
-	int64_t safe_until; /* the most that it told anybody on this hold link */
-	unsigned blocked;   /* ways of its hold link */
+	int64_t safe_until; /* the most that it told anybody on this lock connection */
+	unsigned blocked;   /* ways of its lock connection */
 	struct timer wake, heal;
 	struct timer cut[LINKS];    /* `heard` */
 	struct timer starve[LINKS]; /* the world has read nothing for too long */
@@ -152,7 +152,7 @@ struct sim_daemon {
 	int64_t patience[LINKS];    /* ns from what it read last */
 	int64_t silent_since[LINKS];
 	uint64_t granted;         /* as its peers counted */
-	uint64_t told_connection; /* of its hold link, as it was told; 0: it is down */
+	uint64_t told_connection; /* of its lock connection, as it was told; 0: it is down */
 	uint64_t last_letter;     /* the number of what it asked the others last */
 	int replies;              /* to that */
 	struct seen_wait waits[WAITS_SEEN];

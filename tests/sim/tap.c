@@ -248,8 +248,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	struct sim_daemon *daemon = daemon_of_engine(ctx);
 
 	heard.link(ctx, link, state, why);
-	if (link == BROKER_HOLD)
-		daemon->told_connection = memory_broker_connection(daemon->broker, BROKER_HOLD);
+	if (link == BROKER_LOCKS)
+		daemon->told_connection = memory_broker_connection(daemon->broker, BROKER_LOCKS);
 	check_step(running);
 }
 

@@ -105,7 +105,7 @@ any_daemon(struct sim *sim)
 static enum broker_link
 any_link(struct sim *sim)
 {
-	return dice_percent(&sim->dice, 65) ? BROKER_HOLD : BROKER_SIDE;
+	return dice_percent(&sim->dice, 65) ? BROKER_LOCKS : BROKER_AUXILIARY;
 }
 
 static int64_t
@@ -145,8 +145,8 @@ freeze(struct sim *sim, struct sim_daemon *daemon)
 {
 	unsigned ways = 1 + (unsigned)dice_below(&sim->dice, MEMORY_OUT | MEMORY_IN);
 
-	if (any_link(sim) == BROKER_SIDE)
-		ways_freeze_side(daemon);
+	if (any_link(sim) == BROKER_AUXILIARY)
+		ways_freeze_auxiliary(daemon);
 	else
 		ways_block(daemon, ways, dice_percent(&sim->dice, 70) ? any_pause(sim) : INT64_MAX);
 }
@@ -199,13 +199,13 @@ deny(struct sim *sim, struct sim_daemon *daemon)
 {
 	enum broker_link link = any_link(sim);
 
-	if (link == BROKER_HOLD && daemon->blocked != 0)
+	if (link == BROKER_LOCKS && daemon->blocked != 0)
 		return; /* it would not hear of it */
 	NOTE(sim, .text = "{d} is {w}", .daemon = daemon->number,
 	    .word = daemon->denied[link] ? "let in again" : "denied");
 	sim->truth.denials++;
 	timers_cancel(daemon->heard, &daemon->cut[link]);
-	if (link == BROKER_HOLD)
+	if (link == BROKER_LOCKS)
 		daemon->safe_until = 0;
 	if (daemon->denied[link])
 		memory_broker_restore(daemon->broker, link);
@@ -468,13 +468,13 @@ trouble_end(struct sim *sim)
 			daemon->denied[link] = false;
 			memory_broker_restore(daemon->broker, link);
 		}
-		end_silence(sim, daemon, BROKER_SIDE);
+		end_silence(sim, daemon, BROKER_AUXILIARY);
 		/* A mutex that the broker would not delete goes with its link, as when that is idle. */
 		if (sim->truth.mutex_stayed)
-			ways_cut(daemon, BROKER_SIDE, 0, 0);
+			ways_cut(daemon, BROKER_AUXILIARY, 0, 0);
 		/* The engine sees to this itself where nothing is held, nor going to be. */
 		lock_get_counts(daemon->engine, &counts);
 		if (counts.holds + counts.waiting > 0)
-			end_silence(sim, daemon, BROKER_HOLD);
+			end_silence(sim, daemon, BROKER_LOCKS);
 	}
 }

@@ -119,7 +119,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	char text[64];
 
 	snprintf(text, sizeof(text), "%s%s:%s%s%s", broker == two ? "two." : "",
-	    link == BROKER_HOLD ? "hold" : "side",
+	    link == BROKER_LOCKS ? "locks" : "auxiliary",
 	    state == BROKER_UP     ? "up"
 	    : state == BROKER_DOWN ? "down"
 				   : "refused",
@@ -298,7 +298,7 @@ rig_start(void)
 	broker_start(two);
 	rig.in_call = false;
 	run();
-	ck_saw("hold:up two.hold:up");
+	ck_saw("locks:up two.locks:up");
 }
 
 void

@@ -2,7 +2,7 @@
  * Two daemons' brokers, with the shipped AMQP code, over one server in memory and a clock of our
  * own. Whatever comes back is written down in order, in short: "1=ok" is the answer to request 1,
  * "2=locked!" one whose lane is gone with it, "p3=ok,absent" a probe, "closed:405" a lane closed by
- * the broker, "hold:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait line (queue
+ * the broker, "locks:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait line (queue
  * w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may come back from inside a call
  * that asks for it: the rig checks that of every call made through it.
  */

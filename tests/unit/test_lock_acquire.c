@@ -269,7 +269,7 @@ START_TEST(a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	world_acquire(world, 1, 1, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	memory_broker_block(world->daemon[1].broker, BROKER_HOLD, MEMORY_OUT);
+	memory_broker_block(world->daemon[1].broker, BROKER_LOCKS, MEMORY_OUT);
 	release(0, 1, 2, lock);
 	ck_assert_int_eq(acquire(0, 2, 1, "db", 500 * MS)->reason, REASON_TIMEOUT);
 }
@@ -407,7 +407,7 @@ START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
 	ck_assert(memory_world_put(world->memory, "db-1-B", true));
 	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
 	look_until(LOOK_SEEN);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "cut");
 	ck_assert_int_eq(look_until(LOOK_PROBING)->first, 1);
 }
 END_TEST
@@ -449,7 +449,7 @@ START_TEST(a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever)
 		uint64_t lane = 0;
 
 		ck_assert(world_step(world, NSEC_PER_SEC));
-		memory_broker_each_lane(broker, BROKER_HOLD, close_lane, &lane);
+		memory_broker_each_lane(broker, BROKER_LOCKS, close_lane, &lane);
 		if (lane != 0)
 			memory_broker_close_lane(broker, lane, 406, "too bad");
 		ck_assert_uint_lt(world->asked - asked, 100);

@@ -1,5 +1,5 @@
 /*
- * The channels of the hold link: how many one user may take, and what becomes of the waiters for which
+ * The channels of the lock connection: how many one user may take, and what becomes of the waiters for which
  * there is none. Every daemon of this world has a hundred.
  */
 #include <stdio.h>
@@ -278,7 +278,7 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 }
 END_TEST
 
-/* Without a place in a line nothing keeps the side link up: that it is down says nothing. */
+/* Without a place in a line nothing keeps the auxiliary connection up: that it is down says nothing. */
 START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
 {
 	struct lock_acquire mutex = {.kind = LOCK_KIND_MUTEX, .exempt = true};
@@ -292,7 +292,7 @@ START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
 	}
 	send_as(0, BOB, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, SECOND, "cut");
 	ck_assert(memory_world_put(world->memory, "db-U", false));
 	world_pass(world, 2 * world_settings.rescan_interval);
 	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
@@ -381,7 +381,7 @@ START_TEST(who_starves_ends_in_every_way)
 	send_as(0, ALICE, 6, 1, "big", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ck_assert(is_waiting(0, 6, 1));
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, SECOND, "cut");
 	ck_assert_int_eq(world_await(world, 0, 6, 1)->reason, REASON_NONE);
 	take(0, ALICE, 7, LANES - RESERVE - 1);
 	ck_assert_int_eq(try_as(0, ALICE, 7, 999, "big")->reason, REASON_TOO_MANY_LOCKS);

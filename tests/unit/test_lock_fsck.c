@@ -248,8 +248,8 @@ START_TEST(transient_slots_are_made_anew)
 	check_run(false, "");
 	memory_world_restart(world->memory);
 	ck_assert(has('A', 2) && has('A', 3));
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "restarted");
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "restarted");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "restarted");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "restarted");
 }
 END_TEST
 
@@ -331,7 +331,7 @@ START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_repaired)
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		done = world_answer(world, 0, 1, last_request) != NULL;
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		world_await(world, 0, 1, last_request);
 		world_pass(world, 20 * SECOND);
 		ck_assert(lock_quiet(engine(0)));
@@ -358,7 +358,7 @@ START_TEST(the_lane_dies_at_any_step)
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		done = world_answer(world, 0, 1, last_request) != NULL;
-		world_close_lanes(world, 0, BROKER_SIDE);
+		world_close_lanes(world, 0, BROKER_AUXILIARY);
 		answer = world_await(world, 0, 1, last_request);
 		/* The directory has a lane of its own. */
 		ck_assert(answer->reason == REASON_NONE || strstr(answer->text, "directory"));
@@ -485,7 +485,7 @@ START_TEST(an_alarm_is_answered_at_once)
 	ask(1, false);
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_BLOCKED);
 	memory_world_block(world->memory, false);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "gone fishing");
 	ask(2, false);
 	ck_assert_str_eq(world_answer(world, 0, 1, 2)->text, "gone fishing");
 }

@@ -177,21 +177,21 @@ START_TEST(the_death_of_the_link_ends_it)
 	take(0, 0);
 	world_pass(world, SECOND);
 	take(1, 0);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	check_told(0, "HL");
 	ck_assert_str_eq(takers[0].text, "cut");
 	ck_assert_int_eq(takers[0].reason, REASON_BROKER_UNAVAILABLE);
 	check_told(1, "H"); /* on the new one */
 	drop(1);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	check_gone();
 	check_told(1, "HF");
 	world->delay = SECOND;
 	take(2, 0);
 	world_pass(world, SECOND / 2); /* it has been declared, but not heard */
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	check_gone();
 	check_told(2, "R");
 	ck_assert_int_eq(takers[2].reason, REASON_BROKER_UNAVAILABLE);
@@ -227,7 +227,7 @@ START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
 	drop(0);
 	world_pass(world, 10 * NSEC_PER_MSEC); /* it was not performed, and is not sent again yet */
 	check_told(0, "H");
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, 20 * NSEC_PER_MSEC);
 	check_told(0, "HF");
 	check_told(1, "H");
@@ -256,7 +256,7 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 
 	take(0, 0);
 	world_pass(world, SECOND);
-	before = memory_broker_connection(world->daemon[0].broker, BROKER_SIDE);
+	before = memory_broker_connection(world->daemon[0].broker, BROKER_AUXILIARY);
 	take(1, 0);
 	broker_watch(world->daemon[0].broker, "db-1-A");
 	world->refuses = true;
@@ -267,7 +267,8 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 	world_pass(world, SECOND);
 	check_told(0, "HF");
 	check_told(1, "H");
-	ck_assert_uint_ne(memory_broker_connection(world->daemon[0].broker, BROKER_SIDE), before);
+	ck_assert_uint_ne(
+	    memory_broker_connection(world->daemon[0].broker, BROKER_AUXILIARY), before);
 	leave(1);
 	check_gone();
 }
@@ -280,14 +281,14 @@ START_TEST(what_was_not_heard_is_asked_again)
 	take(0, 0);
 	world_pass(world, SECOND);
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	world_close_lanes(world, 0, BROKER_SIDE);
+	world_close_lanes(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(0, "H");
 	world->silent = true;
 	drop(0);
 	world_pass(world, 10 * NSEC_PER_MSEC);
-	world_close_lanes(world, 0, BROKER_SIDE);
+	world_close_lanes(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(0, "HF");
@@ -300,7 +301,7 @@ START_TEST(what_was_not_heard_is_asked_again)
 	take(2, 0);
 	world_pass(world, SECOND);
 	leave(2);
-	world_close_lanes(world, 0, BROKER_SIDE);
+	world_close_lanes(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(2, "");
@@ -308,7 +309,7 @@ START_TEST(what_was_not_heard_is_asked_again)
 }
 END_TEST
 
-/* Else nobody of this daemon could have that name as long as the side link lives. */
+/* Else nobody of this daemon could have that name as long as the auxiliary connection lives. */
 START_TEST(a_claim_that_is_not_answered_ends_with_its_link)
 {
 	world->stuck = 1;

@@ -188,8 +188,8 @@ END_TEST
 START_TEST(an_unknown_answer_about_uncounted_slots_changes_nothing)
 {
 	create(3, false);
-	/* On a new side link nobody knows of the alarm before something is published. */
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 1});
 	/* After the mutex and the size, before the uncounted slots. */
@@ -250,7 +250,7 @@ START_TEST(silence_says_how_far_it_came)
 	ck_assert_msg(strstr(said->text, " of 200 slots, then: the broker did not answer") != NULL,
 	    "%s", said->text);
 	world->silent = false;
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	expect(resize(202), REASON_NONE, 202, 202);
 	ck_assert(lock_quiet(engine(0)));
 }
@@ -273,7 +273,7 @@ START_TEST(answered_too_late_it_stops)
 }
 END_TEST
 
-/* The name is not lost for as long as the side link lives. */
+/* The name is not lost for as long as the auxiliary connection lives. */
 START_TEST(work_that_is_never_answered_ends_with_its_link)
 {
 	create(9, false);
@@ -321,7 +321,8 @@ START_TEST(a_lane_dies_at_every_step)
 		lock_resize(engine(0), 1, 1, &(struct lock_change){.name = name, .slots = 4});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_lane(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_lane, NULL);
 		ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 		ck_assert_str_eq(admin_state(world, name), "4");
 		world_pass(world, SECOND);
@@ -338,7 +339,8 @@ START_TEST(lanes_that_never_stay_open_end_it)
 	while (slots_of("db") < 4)
 		world_step(world, SECOND);
 	while (world_answer(world, 0, 1, 50) == NULL) {
-		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_lane(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_lane, NULL);
 		ck_assert(world_step(world, SECOND));
 	}
 	expect(world_answer(world, 0, 1, 50), REASON_BROKER_UNAVAILABLE, 2, 90);

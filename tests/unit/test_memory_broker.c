@@ -17,18 +17,18 @@
 
 START_TEST(exclusive_queues_belong_to_the_link)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
-	uint64_t rival = take(two, BROKER_HOLD), side = take(one, BROKER_SIDE);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
+	uint64_t rival = take(two, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
 
 	claim(one, lane, "q", 1);
 	run();
-	ck_saw("side:up 1=ok");
+	ck_saw("auxiliary:up 1=ok");
 	ck_assert_ptr_eq(owner_of("q"), one);
 	/* Again, on another lane of the same link: still ours, so the link alone does not arbitrate. */
 	claim(one, other, "q", 2);
 	check(one, other, "q", 3);
 	claim(two, rival, "q", 101);
-	/* The side link is another connection. */
+	/* The auxiliary connection is another connection. */
 	check(one, side, "q", 4);
 	run();
 	ck_saw("2=ok 3=ok 101=locked! closed:405 4=locked! closed:405");
@@ -38,7 +38,7 @@ END_TEST
 
 START_TEST(putting_a_lane_back_frees_nothing)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	claim(one, lane, "q", 1);
 	run();
@@ -46,7 +46,7 @@ START_TEST(putting_a_lane_back_frees_nothing)
 	broker_lane_put(one, lane); /* gone: fine */
 	run();
 	ck_assert_ptr_eq(owner_of("q"), one);
-	lane = take(one, BROKER_HOLD);
+	lane = take(one, BROKER_LOCKS);
 	drop(one, lane, "q", 2);
 	run();
 	ck_assert(!exists("q"));
@@ -58,7 +58,7 @@ END_TEST
 
 START_TEST(drop_of_anothers_queue_is_locked)
 {
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
 	claim(one, lane, "q", 1);
 	run();
@@ -72,7 +72,7 @@ END_TEST
 
 START_TEST(foreign_clients_have_queues_too)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	ck_assert(memory_world_put(world, "plain", false));
 	ck_assert(memory_world_put(world, "taken", true));
@@ -88,7 +88,7 @@ START_TEST(foreign_clients_have_queues_too)
 	ck_saw("1=ok 2=locked! closed:405 3=locked! closed:405");
 	ck_assert(memory_world_remove(world, "taken"));
 	ck_assert(!memory_world_remove(world, "taken"));
-	lane = take(one, BROKER_HOLD);
+	lane = take(one, BROKER_LOCKS);
 	claim(one, lane, "taken", 4);
 	claim(one, lane, "amq.mine", 5);
 	run();
@@ -100,7 +100,7 @@ END_TEST
 
 START_TEST(a_failing_request_closes_its_lane_and_skips_what_follows)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	check(one, lane, "none", 1);
 	claim(one, lane, "q", 2);
@@ -129,7 +129,7 @@ put_lane_back(void)
 
 START_TEST(no_event_for_a_lane_that_was_put_back)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	check(one, lane, "none", 1);
 	claim(one, lane, "q", 2);
@@ -146,17 +146,17 @@ static void
 ask_again(void)
 {
 	broker_claim(one, reaction_lane, "q", done(9));
-	reaction_lane = broker_lane_take(one, BROKER_HOLD);
+	reaction_lane = broker_lane_take(one, BROKER_LOCKS);
 	ck_assert_uint_ne(reaction_lane, 0);
 	broker_claim(one, reaction_lane, "q", done(10));
 }
 
 START_TEST(an_answer_can_ask_again)
 {
-	take(one, BROKER_HOLD);
-	take(one, BROKER_HOLD);
-	reaction_lane = take(one, BROKER_HOLD);
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
+	take(one, BROKER_LOCKS);
+	take(one, BROKER_LOCKS);
+	reaction_lane = take(one, BROKER_LOCKS);
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
 	check(one, reaction_lane, "none", 1);
 	rig.reaction = ask_again;
 	rig.react_to = 1;
@@ -165,33 +165,33 @@ START_TEST(an_answer_can_ask_again)
 }
 END_TEST
 
-START_TEST(the_hold_link_has_lanes_max)
+START_TEST(the_lock_connection_has_lanes_max)
 {
 	struct broker_info info;
-	uint64_t first = take(one, BROKER_HOLD), second = take(one, BROKER_HOLD);
+	uint64_t first = take(one, BROKER_LOCKS), second = take(one, BROKER_LOCKS);
 
 	ck_assert_uint_ne(first, 0);
 	ck_assert_uint_ne(second, first);
-	ck_assert_uint_ne(take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
+	ck_assert_uint_ne(take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
 	broker_get_info(one, &info);
 	ck_assert_uint_eq(info.lanes, 3);
 	ck_assert_uint_eq(info.lanes_max, 3);
-	ck_assert_uint_ne(take(one, BROKER_SIDE), 0);
+	ck_assert_uint_ne(take(one, BROKER_AUXILIARY), 0);
 	broker_lane_put(one, first);
-	second = take(one, BROKER_HOLD);
+	second = take(one, BROKER_LOCKS);
 	ck_assert_uint_ne(second, 0);
 	ck_assert_uint_ne(second, first);
 	run();
-	ck_saw("side:up");
+	ck_saw("auxiliary:up");
 	/* Each link has its own number. */
-	memory_broker_set_lanes_max(one, BROKER_HOLD, 1);
-	memory_broker_cut(one, BROKER_HOLD, 0, 0, "cut");
+	memory_broker_set_lanes_max(one, BROKER_LOCKS, 1);
+	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "cut");
 	pass(MSEC);
-	ck_saw("hold:down:cut hold:up");
+	ck_saw("locks:down:cut locks:up");
 	broker_get_info(one, &info);
 	ck_assert_uint_eq(info.lanes_max, 1);
-	ck_assert_uint_ne(take(one, BROKER_SIDE), 0);
+	ck_assert_uint_ne(take(one, BROKER_AUXILIARY), 0);
 	broker_get_info(two, &info);
 	ck_assert_uint_eq(info.lanes_max, 2047);
 }
@@ -199,7 +199,7 @@ END_TEST
 
 START_TEST(the_broker_closes_a_lane)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 10 * MSEC; /* performed at 5 */
 	rig.delays[1] = 20 * MSEC; /* performed at 10 */
@@ -223,14 +223,14 @@ END_TEST
 
 START_TEST(a_slot_declared_otherwise_is_used_at_the_price_of_the_lane)
 {
-	uint64_t lane = take(one, BROKER_SIDE);
+	uint64_t lane = take(one, BROKER_AUXILIARY);
 
 	ck_assert(memory_world_put_otherwise(world, "a"));
 	ck_assert(!memory_world_put_otherwise(world, "a"));
 	declare_slot(one, lane, "a", 1);
 	declare_slot(one, lane, "b", 2);
 	pass(0);
-	ck_saw("side:up 1=ok! 2=skipped! closed:406");
+	ck_saw("auxiliary:up 1=ok! 2=skipped! closed:406");
 	ck_assert(!exists("b"));
 }
 END_TEST
@@ -239,7 +239,7 @@ END_TEST
 
 START_TEST(performed_half_way_answered_at_the_end)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 	int64_t start = rig.now;
 
 	rig.delays[0] = 100 * MSEC;
@@ -258,7 +258,7 @@ END_TEST
 
 START_TEST(order_is_kept_on_a_lane_and_not_across)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 100 * MSEC;
 	rig.delays[1] = 10 * MSEC;
@@ -277,7 +277,7 @@ END_TEST
 
 START_TEST(a_claim_may_succeed_after_the_asker_gave_up)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 60 * NSEC_PER_SEC;
 	claim(one, lane, "q", 1);
@@ -291,7 +291,7 @@ END_TEST
 
 START_TEST(silence_performs_and_holds_its_lane)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	rig.silences[1] = true;
 	claim(one, lane, "q", 1);
@@ -311,14 +311,14 @@ END_TEST
 
 START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	rig.silences[1] = true;
 	check(one, lane, "none", 1);
 	check(one, lane, "none", 2);
 	run();
 	ck_saw("1=absent! 2=skipped! closed:404");
-	lane = take(one, BROKER_HOLD);
+	lane = take(one, BROKER_LOCKS);
 	rig.silences[rig.silences_used] = true;
 	claim(one, lane, "q", 3);
 	run();
@@ -337,7 +337,7 @@ hammer(struct broker *broker, uint64_t *lanes, struct jitter *jitter, uint64_t i
 	const char *queue = queues[jitter_below(jitter, 3)];
 
 	broker_lane_put(broker, *lane);
-	*lane = broker_lane_take(broker, BROKER_HOLD);
+	*lane = broker_lane_take(broker, BROKER_LOCKS);
 	if (jitter_below(jitter, 2) == 0)
 		broker_claim(broker, *lane, queue, done(id));
 	else
@@ -365,8 +365,8 @@ seeded_run(uint64_t seed, char *ret, size_t size)
 	rig_new(&nature);
 	rig_start();
 	for (int i = 0; i < 3; i++) {
-		lanes[0][i] = take(one, BROKER_HOLD);
-		lanes[1][i] = take(two, BROKER_HOLD);
+		lanes[0][i] = take(one, BROKER_LOCKS);
+		lanes[1][i] = take(two, BROKER_LOCKS);
 	}
 	for (uint64_t id = 1; id < 100; id++) {
 		if (id % 2 == 0)
@@ -399,7 +399,7 @@ END_TEST
 START_TEST(a_probe_tells_which_queues_exist)
 {
 	static const char *const queues[] = {"a", "b", "c", "d"};
-	uint64_t lane = take(two, BROKER_HOLD);
+	uint64_t lane = take(two, BROKER_LOCKS);
 
 	rig.holds_acks = _i == 1;
 	memory_world_put(world, "a", false);
@@ -409,7 +409,7 @@ START_TEST(a_probe_tells_which_queues_exist)
 	probe(one, queues, 4, 1);
 	pass(0);
 	/* Somebody else's exclusive queues are seen too. */
-	ck_saw("101=ok side:up p1=ok,ok,absent,ok");
+	ck_saw("101=ok auxiliary:up p1=ok,ok,absent,ok");
 }
 END_TEST
 
@@ -424,7 +424,7 @@ START_TEST(a_probe_does_not_look_at_everything_at_once)
 	memory_world_put(world, "b", false);
 	memory_world_put(world, "c", false);
 	pass(25 * MSEC);
-	ck_saw("side:up p1=absent,absent,ok");
+	ck_saw("auxiliary:up p1=absent,absent,ok");
 }
 END_TEST
 
@@ -436,7 +436,7 @@ START_TEST(a_nack_is_unknown)
 	memory_world_put(world, "b", false);
 	probe(one, queues, 3, 1);
 	pass(0);
-	ck_saw("side:up p1=absent,unknown,absent");
+	ck_saw("auxiliary:up p1=absent,unknown,absent");
 }
 END_TEST
 
@@ -447,7 +447,7 @@ START_TEST(a_silent_probe_is_unknown_at_its_deadline)
 	rig.holds_acks = _i == 1;
 	probe(one, queues, 2, 3);
 	pass(0);
-	ck_saw("side:up p3=absent,absent");
+	ck_saw("auxiliary:up p3=absent,absent");
 	/* What is sent with it is not confirmed either; what comes later is. */
 	rig.silences[rig.silences_used] = true;
 	probe(one, queues, 2, 1);
@@ -464,17 +464,17 @@ END_TEST
 START_TEST(an_alarm_holds_probes_back)
 {
 	static const char *const queues[] = {"a"};
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 	struct broker_info info;
 
 	memory_world_block(world, true);
 	probe(one, queues, 1, 1);
 	claim(one, lane, "q", 2);
 	pass(2 * NSEC_PER_SEC);
-	/* The first publish is confirmed. The hold link never publishes: nothing holds it back. */
-	ck_saw("side:up 2=ok p1=absent");
+	/* The first publish is confirmed. The lock connection never publishes: nothing holds it back. */
+	ck_saw("auxiliary:up 2=ok p1=absent");
 	broker_get_info(one, &info);
-	ck_assert(info.side_blocked);
+	ck_assert(info.auxiliary_blocked);
 	probe(one, queues, 1, 3);
 	pass(3 * NSEC_PER_SEC);
 	ck_saw("p3=unknown");
@@ -484,7 +484,7 @@ START_TEST(an_alarm_holds_probes_back)
 	pass(0);
 	ck_saw("p4=absent");
 	broker_get_info(one, &info);
-	ck_assert(!info.side_blocked);
+	ck_assert(!info.auxiliary_blocked);
 }
 END_TEST
 
@@ -503,15 +503,15 @@ START_TEST(what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes)
 
 	probe(one, queues, 1, 1);
 	pass(0);
-	ck_saw("side:up p1=absent");
+	ck_saw("auxiliary:up p1=absent");
 	rig.reaction = probe_again;
 	rig.react_to = 2;
 	memory_world_block(world, true);
 	probe(one, queues, 1, 2);
-	broker_get_counts(one, BROKER_SIDE, &before);
+	broker_get_counts(one, BROKER_AUXILIARY, &before);
 	pass(0);
 	ck_saw("p2=absent p3=unknown");
-	broker_get_counts(one, BROKER_SIDE, &after);
+	broker_get_counts(one, BROKER_AUXILIARY, &after);
 	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
 }
 END_TEST
@@ -521,8 +521,8 @@ START_TEST(info_says_what_it_is)
 	struct broker_info info;
 
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_UP);
-	ck_assert_int_eq(info.side, BROKER_DOWN);
+	ck_assert_int_eq(info.locks, BROKER_UP);
+	ck_assert_int_eq(info.auxiliary, BROKER_DOWN);
 	ck_assert_str_eq(info.host, "memory:");
 	ck_assert_str_eq(info.product, "memory");
 	ck_assert_str_eq(info.why, "");
@@ -548,7 +548,7 @@ START_TEST(every_queue_is_told)
 {
 	char text[100] = "";
 
-	claim(one, take(one, BROKER_HOLD), "q", 1);
+	claim(one, take(one, BROKER_LOCKS), "q", 1);
 	run();
 	memory_world_put(world, "a", false);
 	memory_world_put(world, "f", true);
@@ -572,7 +572,7 @@ suite_memory_broker(void)
 	tcase_add_test(tcase, a_failing_request_closes_its_lane_and_skips_what_follows);
 	tcase_add_test(tcase, no_event_for_a_lane_that_was_put_back);
 	tcase_add_test(tcase, an_answer_can_ask_again);
-	tcase_add_test(tcase, the_hold_link_has_lanes_max);
+	tcase_add_test(tcase, the_lock_connection_has_lanes_max);
 	tcase_add_test(tcase, the_broker_closes_a_lane);
 	tcase_add_test(tcase, a_slot_declared_otherwise_is_used_at_the_price_of_the_lane);
 	tcase = rig_tcase(suite, "time");

@@ -21,7 +21,7 @@ setup(void)
 	broker_inbox_open(one);
 	broker_inbox_open(two);
 	pass(0);
-	ck_saw("side:up two.side:up");
+	ck_saw("auxiliary:up two.auxiliary:up");
 }
 
 START_TEST(asked_of_all_others_and_answered)
@@ -41,7 +41,7 @@ START_TEST(asked_of_all_others_and_answered)
 	broker_start(three);
 	broker_inbox_open(three);
 	pass(0);
-	ck_saw("hold:up side:up");
+	ck_saw("locks:up auxiliary:up");
 	ck_assert_uint_eq(ask(two, "again?"), 1);
 	pass(0);
 	ck_saw("asked:again? asked:again?");
@@ -74,12 +74,12 @@ START_TEST(who_asks_opens_an_inbox)
 {
 	broker_inbox_close(one);
 	pass(0);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("side:down:cut");
+	ck_saw("auxiliary:down:cut");
 	ask(one, "anybody?");
 	pass(0);
-	ck_saw("side:up two.asked:anybody?");
+	ck_saw("auxiliary:up two.asked:anybody?");
 	reply(two, rig.from, "me");
 	pass(0);
 	ck_saw("replied:1=me");
@@ -103,23 +103,23 @@ START_TEST(a_reply_goes_nowhere_after_a_while)
 	ask(one, "who?");
 	pass(0);
 	ck_saw("two.asked:who?");
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
 	reply(two, rig.from, "me");
 	pass(0);
-	ck_saw("side:down:cut side:up");
+	ck_saw("auxiliary:down:cut auxiliary:up");
 }
 END_TEST
 
 START_TEST(a_question_waits_for_its_inbox_so_long_at_most)
 {
-	memory_broker_cut(one, BROKER_SIDE, 0, BROKER_LETTER_TTL, "cut");
-	ck_saw("side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, BROKER_LETTER_TTL, "cut");
+	ck_saw("auxiliary:down:cut");
 	ask(one, "late");
 	pass(1);
 	ask(one, "later");
 	pass(BROKER_LETTER_TTL);
-	ck_saw("side:up two.asked:later");
+	ck_saw("auxiliary:up two.asked:later");
 }
 END_TEST
 
@@ -178,7 +178,7 @@ close_lane(void *ctx, uint64_t lane, bool silent)
 START_TEST(the_inbox_is_lost)
 {
 	if (_i == 0) {
-		memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_lane(one, BROKER_AUXILIARY, close_lane, NULL);
 	} else {
 		broker_inbox_close(two);
 		pass(0);
@@ -196,16 +196,16 @@ END_TEST
 
 START_TEST(a_link_whose_ends_have_parted)
 {
-	memory_broker_freeze(one, BROKER_SIDE);
+	memory_broker_freeze(one, BROKER_AUXILIARY);
 	ask(two, "there?");
 	ask(one, "there?");
 	pass(NSEC_PER_SEC);
 	ck_saw("");
 	broker_inbox_close(one);
 	broker_inbox_open(one);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("side:down:cut side:up");
+	ck_saw("auxiliary:down:cut auxiliary:up");
 	ask(two, "there?");
 	pass(0);
 	ck_saw("asked:there?");
@@ -286,9 +286,9 @@ START_TEST(no_lane_is_left_behind)
 	ck_saw("replied:2=c");
 	broker_inbox_close(two);
 	pass(0);
-	memory_broker_each_lane(two, BROKER_SIDE, count_lane, &lanes);
+	memory_broker_each_lane(two, BROKER_AUXILIARY, count_lane, &lanes);
 	ck_assert_int_eq(lanes, 0);
-	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
+	memory_broker_each_lane(one, BROKER_AUXILIARY, count_lane, &lanes);
 	ck_assert_int_eq(lanes, 1);
 }
 END_TEST

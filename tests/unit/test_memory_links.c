@@ -1,6 +1,6 @@
 /*
  * The AMQP code over the server in memory: links that come up, die, are noticed late and come back;
- * the side link.
+ * the auxiliary connection.
  */
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
@@ -12,7 +12,7 @@
 
 START_TEST(a_cut_answers_unknown_in_order_then_tells)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 	struct broker_info info;
 
 	rig.delays[0] = 50 * MSEC;
@@ -22,19 +22,19 @@ START_TEST(a_cut_answers_unknown_in_order_then_tells)
 	claim(one, other, "r", 2);
 	check(one, lane, "q", 3);
 	pass(1 * MSEC);
-	memory_broker_cut(one, BROKER_HOLD, 0, 100 * MSEC, "reset");
-	ck_saw("1=unknown! 2=unknown! 3=unknown! hold:down:reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, 100 * MSEC, "reset");
+	ck_saw("1=unknown! 2=unknown! 3=unknown! locks:down:reset");
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert_int_eq(info.locks, BROKER_DOWN);
 	ck_assert_str_eq(info.why, "reset");
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
 	/* Lanes of a link that died. */
 	claim(one, lane, "q", 4);
 	broker_lane_put(one, other);
 	pass(99 * MSEC);
 	ck_saw("4=unknown!");
 	pass(1 * MSEC);
-	ck_saw("hold:up");
+	ck_saw("locks:up");
 	claim(one, lane, "q", 5);
 	pass(0);
 	ck_saw("5=unknown!");
@@ -50,7 +50,7 @@ look_at_state(void)
 	struct broker_info info;
 
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert_int_eq(info.locks, BROKER_DOWN);
 	ck_assert_uint_eq(info.lanes, 0);
 	/* The broker deletes before any client can learn of it. */
 	ck_assert(!exists("held"));
@@ -58,7 +58,7 @@ look_at_state(void)
 
 START_TEST(a_cut_sets_the_state_first)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	claim(one, lane, "held", 1);
 	run();
@@ -66,23 +66,23 @@ START_TEST(a_cut_sets_the_state_first)
 	check(one, lane, "held", 2);
 	rig.reaction = look_at_state;
 	rig.react_to = 2;
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
 	ck_assert_uint_eq(rig.react_to, 0);
-	ck_saw("1=ok 2=unknown! hold:down:reset");
+	ck_saw("1=ok 2=unknown! locks:down:reset");
 }
 END_TEST
 
 START_TEST(a_cut_noticed_late_keeps_the_queues_till_then)
 {
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
 	claim(one, lane, "q", 1);
 	run();
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, 0, "timed out");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, 0, "timed out");
 	pass(0);
-	ck_saw("1=ok hold:down:timed out hold:up");
+	ck_saw("1=ok locks:down:timed out locks:up");
 	/* Our own old queue looks like another holder. */
-	lane = take(one, BROKER_HOLD);
+	lane = take(one, BROKER_LOCKS);
 	claim(one, lane, "q", 2);
 	claim(two, rival, "q", 101);
 	pass(499 * MSEC);
@@ -95,7 +95,7 @@ END_TEST
 
 START_TEST(what_was_sent_before_the_cut_may_still_be_performed)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 20 * MSEC;
 	rig.delays[1] = 20 * MSEC;
@@ -103,8 +103,8 @@ START_TEST(what_was_sent_before_the_cut_may_still_be_performed)
 	claim(one, lane, "late", 1);
 	check(one, other, "none", 2);
 	claim(one, other, "skipped", 3);
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, -1, "timed out");
-	ck_saw("1=unknown! 2=unknown! 3=unknown! hold:down:timed out");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, -1, "timed out");
+	ck_saw("1=unknown! 2=unknown! 3=unknown! locks:down:timed out");
 	ck_assert(!exists("late"));
 	pass(10 * MSEC);
 	ck_assert_ptr_eq(owner_of("late"), one);
@@ -117,12 +117,12 @@ END_TEST
 
 START_TEST(a_killed_daemon_leaves_its_queues_until_noticed)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	claim(one, lane, "q", 1);
 	run();
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, -1, "killed");
-	ck_saw("1=ok hold:down:killed");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, -1, "killed");
+	ck_saw("1=ok locks:down:killed");
 	broker_free(one);
 	ck_assert_ptr_nonnull(owner_of("q"));
 	ck_assert_ptr_ne(owner_of("q"), one);
@@ -130,24 +130,24 @@ START_TEST(a_killed_daemon_leaves_its_queues_until_noticed)
 	ck_assert(!exists("q"));
 	one = rig_broker_new(3);
 	/* And a world may end before it has noticed. */
-	lane = take(two, BROKER_HOLD);
+	lane = take(two, BROKER_LOCKS);
 	claim(two, lane, "q", 101);
 	run();
-	memory_broker_cut(two, BROKER_HOLD, 500 * MSEC, -1, "killed");
-	ck_saw("101=ok two.hold:down:killed");
+	memory_broker_cut(two, BROKER_LOCKS, 500 * MSEC, -1, "killed");
+	ck_saw("101=ok two.locks:down:killed");
 }
 END_TEST
 
 START_TEST(a_cut_link_stays_down_until_restored)
 {
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
-	ck_saw("hold:down:reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
+	ck_saw("locks:down:reset");
 	pass(3600 * NSEC_PER_SEC);
 	ck_saw("");
-	memory_broker_restore(one, BROKER_HOLD);
+	memory_broker_restore(one, BROKER_LOCKS);
 	run();
-	ck_saw("hold:up");
-	memory_broker_restore(one, BROKER_HOLD); /* up: nothing happens */
+	ck_saw("locks:up");
+	memory_broker_restore(one, BROKER_LOCKS); /* up: nothing happens */
 	run();
 	ck_saw("");
 }
@@ -157,20 +157,20 @@ START_TEST(out_of_reach_from_the_start)
 {
 	struct broker_info info;
 
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "refused");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "refused");
 	broker_start(one);
 	ck_saw("");
 	run();
-	ck_saw("hold:down:refused");
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
-	memory_broker_deny(one, BROKER_HOLD, "ACCESS_REFUSED");
-	ck_saw("hold:refused:ACCESS_REFUSED");
+	ck_saw("locks:down:refused");
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
+	memory_broker_deny(one, BROKER_LOCKS, "ACCESS_REFUSED");
+	ck_saw("locks:refused:ACCESS_REFUSED");
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_LOGIN_REFUSED);
+	ck_assert_int_eq(info.locks, BROKER_LOGIN_REFUSED);
 	ck_assert_str_eq(info.why, "ACCESS_REFUSED");
-	memory_broker_restore(one, BROKER_HOLD);
+	memory_broker_restore(one, BROKER_LOCKS);
 	run();
-	ck_saw("hold:up");
+	ck_saw("locks:up");
 }
 END_TEST
 
@@ -182,17 +182,17 @@ stop_one(void)
 
 START_TEST(stop_is_the_end_of_all_answers)
 {
-	uint64_t lane = take(one, BROKER_HOLD), side = take(one, BROKER_SIDE);
+	uint64_t lane = take(one, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
 	static const char *const queues[] = {"q"};
 
 	claim(one, lane, "q", 1);
 	run();
-	ck_saw("side:up 1=ok");
+	ck_saw("auxiliary:up 1=ok");
 	rig.delays[1] = 10 * MSEC;
 	claim(one, lane, "r", 2);
 	check(one, side, "q", 3);
 	probe(one, queues, 1, 4);
-	claim(one, take(one, BROKER_HOLD), "s", 5);
+	claim(one, take(one, BROKER_LOCKS), "s", 5);
 	broker_stop(one);
 	ck_assert(!exists("q"));
 	claim(one, lane, "t", 6);
@@ -203,7 +203,7 @@ END_TEST
 
 START_TEST(stop_from_inside_an_answer)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	check(one, lane, "none", 1);
 	claim(one, lane, "q", 2);
@@ -211,7 +211,7 @@ START_TEST(stop_from_inside_an_answer)
 	rig.react_to = 1;
 	run();
 	ck_saw("1=absent!");
-	lane = take(two, BROKER_HOLD);
+	lane = take(two, BROKER_LOCKS);
 	check(two, lane, "none", 101);
 	check(two, lane, "none", 102);
 	run();
@@ -221,14 +221,14 @@ END_TEST
 
 START_TEST(stop_from_inside_an_answer_of_a_dying_link)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = rig.delays[1] = 10 * MSEC;
 	check(one, lane, "none", 1);
 	claim(one, lane, "q", 2);
 	rig.reaction = stop_one;
 	rig.react_to = 1;
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, 0, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, 0, "reset");
 	pass(NSEC_PER_SEC);
 	ck_saw("1=unknown!");
 }
@@ -237,33 +237,33 @@ END_TEST
 static void
 cut_one(void)
 {
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
 }
 
 START_TEST(cut_from_inside_an_answer)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_LOCKS);
 
 	check(one, lane, "none", 1);
 	claim(one, lane, "q", 2);
 	rig.reaction = cut_one;
 	rig.react_to = 1;
 	run();
-	ck_saw("1=absent! 2=skipped! closed:404 hold:down:reset");
+	ck_saw("1=absent! 2=skipped! closed:404 locks:down:reset");
 }
 END_TEST
 
-/* ---- the side link ---- */
+/* ---- the auxiliary connection ---- */
 
-START_TEST(the_side_link_comes_up_when_it_is_needed)
+START_TEST(the_auxiliary_connection_comes_up_when_it_is_needed)
 {
 	struct broker_info info;
 	uint64_t lane;
 
 	pass(NSEC_PER_SEC);
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.side, BROKER_DOWN);
-	lane = take(one, BROKER_SIDE);
+	ck_assert_int_eq(info.auxiliary, BROKER_DOWN);
+	lane = take(one, BROKER_AUXILIARY);
 	rig.in_call = true;
 	declare_slot(one, lane, "a", 1);
 	declare_slot(one, lane, "a", 2);
@@ -272,7 +272,7 @@ START_TEST(the_side_link_comes_up_when_it_is_needed)
 	declare_slot(one, lane, "b", 5);
 	rig.in_call = false;
 	pass(0);
-	ck_saw("side:up 1=ok 2=ok 3=ok 4=ok 5=ok");
+	ck_saw("auxiliary:up 1=ok 2=ok 3=ok 4=ok 5=ok");
 	ck_assert(!exists("a"));
 	ck_assert_ptr_null(owner_of("b"));
 	/* An exclusive queue cannot be declared otherwise, nor can another's be deleted. */
@@ -284,34 +284,34 @@ START_TEST(the_side_link_comes_up_when_it_is_needed)
 }
 END_TEST
 
-START_TEST(the_side_link_comes_back_when_it_is_next_used)
+START_TEST(the_auxiliary_connection_comes_back_when_it_is_next_used)
 {
-	uint64_t lane = take(one, BROKER_SIDE), hold = take(one, BROKER_HOLD);
+	uint64_t lane = take(one, BROKER_AUXILIARY), hold = take(one, BROKER_LOCKS);
 	static const char *const queues[] = {"q"};
 
 	claim(one, hold, "q", 1);
 	pass(0);
-	ck_saw("side:up 1=ok");
+	ck_saw("auxiliary:up 1=ok");
 	rig.delays[1] = 10 * MSEC;
 	rig.delays[2] = 10 * MSEC;
 	check(one, lane, "q", 2);
 	probe(one, queues, 1, 3);
-	memory_broker_cut(one, BROKER_SIDE, 0, 100 * MSEC, "reset");
-	ck_saw("2=unknown! p3=unknown side:down:reset");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
+	ck_saw("2=unknown! p3=unknown auxiliary:down:reset");
 	/* Holds stay, and nobody brings it back for nothing. */
 	pass(NSEC_PER_SEC);
 	ck_saw("");
 	ck_assert_ptr_eq(owner_of("q"), one);
 	probe(one, queues, 1, 4);
 	pass(0);
-	ck_saw("side:up p4=ok");
-	memory_broker_cut(one, BROKER_SIDE, 0, 100 * MSEC, "reset");
-	ck_saw("side:down:reset");
+	ck_saw("auxiliary:up p4=ok");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
+	ck_saw("auxiliary:down:reset");
 	probe(one, queues, 1, 5);
 	pass(99 * MSEC);
 	ck_saw("");
 	pass(1 * MSEC);
-	ck_saw("side:up p5=ok");
+	ck_saw("auxiliary:up p5=ok");
 }
 END_TEST
 
@@ -381,7 +381,7 @@ ask_something(uint64_t *lanes)
 static void
 trouble(const uint64_t *lanes)
 {
-	enum broker_link link = jitter_below(&chance, 2) == 0 ? BROKER_HOLD : BROKER_SIDE;
+	enum broker_link link = jitter_below(&chance, 2) == 0 ? BROKER_LOCKS : BROKER_AUXILIARY;
 	uint64_t lane = lanes[jitter_below(&chance, 4)];
 
 	switch (jitter_below(&chance, 5)) {
@@ -425,7 +425,7 @@ static void
 random_step(uint64_t *lanes)
 {
 	static const enum broker_link links[] = {
-	    BROKER_HOLD, BROKER_HOLD, BROKER_HOLD, BROKER_SIDE};
+	    BROKER_LOCKS, BROKER_LOCKS, BROKER_LOCKS, BROKER_AUXILIARY};
 	int64_t which = jitter_below(&chance, 4);
 
 	rig.in_call = true;
@@ -436,8 +436,8 @@ random_step(uint64_t *lanes)
 	if (jitter_below(&chance, 10) == 0)
 		trouble(lanes);
 	if (jitter_below(&chance, 20) == 0) {
-		memory_broker_restore(two, BROKER_HOLD);
-		memory_broker_restore(two, BROKER_SIDE);
+		memory_broker_restore(two, BROKER_LOCKS);
+		memory_broker_restore(two, BROKER_AUXILIARY);
 	}
 	pass(jitter_below(&chance, 4 * MSEC));
 	rig.seen[0] = '\0';
@@ -455,8 +455,8 @@ START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
 	rig_start();
 	for (int step = 0; step < 300; step++)
 		random_step(lanes);
-	memory_broker_cut(two, BROKER_HOLD, 0, -1, "end");
-	memory_broker_cut(two, BROKER_SIDE, 0, -1, "end");
+	memory_broker_cut(two, BROKER_LOCKS, 0, -1, "end");
+	memory_broker_cut(two, BROKER_AUXILIARY, 0, -1, "end");
 	pass(MEMORY_PROBE_TIMEOUT);
 	for (uint64_t id = 0; id < asked_count; id++)
 		ck_assert_msg(asked[id].answers == 1, "request %d", (int)id);
@@ -481,8 +481,8 @@ suite_memory_links(void)
 	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
 	tcase_add_test(tcase, cut_from_inside_an_answer);
 	tcase = rig_tcase(suite, "side");
-	tcase_add_test(tcase, the_side_link_comes_up_when_it_is_needed);
-	tcase_add_test(tcase, the_side_link_comes_back_when_it_is_next_used);
+	tcase_add_test(tcase, the_auxiliary_connection_comes_up_when_it_is_needed);
+	tcase_add_test(tcase, the_auxiliary_connection_comes_back_when_it_is_next_used);
 	tcase = tcase_create("start");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
 	tcase_add_test(tcase, out_of_reach_from_the_start);

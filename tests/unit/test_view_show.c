@@ -77,13 +77,13 @@ START_TEST(a_daemon_that_comes_says_so_and_is_waited_for)
 }
 END_TEST
 
-/* Its side link was away when the other said so. */
+/* Its auxiliary connection was away when the other said so. */
 START_TEST(a_daemon_that_came_unheard_is_waited_for)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
 	rig_show(rig, 0, 1);
-	memory_broker_cut(rig->world->daemon[0].broker, BROKER_SIDE, 0, NSEC_PER_SEC, "cut");
+	memory_broker_cut(rig->world->daemon[0].broker, BROKER_AUXILIARY, 0, NSEC_PER_SEC, "cut");
 	rig_acquire(rig, 1, 3);
 	world_pass(rig->world, 5 * NSEC_PER_SEC);
 	ck_assert_str_eq(rig_show(rig, 0, 2),

@@ -237,7 +237,8 @@ START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
 	rig_acquire(rig, 1, 1);
 	rig_acquire(rig, 1, 3);
 	snprintf(there, sizeof(there), "%s", rig_waiter(rig, "C"));
-	memory_broker_cut(rig->world->daemon[0].broker, BROKER_SIDE, 0, 1000 * NSEC_PER_SEC, "cut");
+	memory_broker_cut(
+	    rig->world->daemon[0].broker, BROKER_AUXILIARY, 0, 1000 * NSEC_PER_SEC, "cut");
 	world_pass(rig->world, NSEC_PER_SEC);
 	ck_assert_int_eq(grant(0, 1, there)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(deny(0, 2, "00000001-1")->reason, REASON_BROKER_UNAVAILABLE);

@@ -358,7 +358,7 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		return true;
 	case BROKER_UNKNOWN:
 		/* The link died, and the mutex with it: MUTEX_LOST comes. */
-		if (info.side != BROKER_UP)
+		if (info.auxiliary != BROKER_UP)
 			return false;
 		/* fall through */
 	case BROKER_SKIPPED:

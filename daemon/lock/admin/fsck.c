@@ -141,7 +141,7 @@ link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return answer == BROKER_UNKNOWN && info.side != BROKER_UP;
+	return answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP;
 }
 
 /*

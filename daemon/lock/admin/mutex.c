@@ -29,7 +29,7 @@ struct mutex {
 	uint64_t id;
 	char *queue; /* owned; the key */
 	enum mutex_state state;
-	uint64_t lane;             /* of the side link; 0 = none, or it was closed */
+	uint64_t lane;             /* of the auxiliary connection; 0 = none, or it was closed */
 	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
 	TAILQ_HEAD(, mutex_taker) line;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
@@ -113,7 +113,7 @@ static uint64_t
 lane_of(struct lock_engine *engine, struct mutex *mutex)
 {
 	if (mutex->lane == 0)
-		mutex->lane = broker_lane_take(engine->broker, BROKER_SIDE);
+		mutex->lane = broker_lane_take(engine->broker, BROKER_AUXILIARY);
 	return mutex->lane;
 }
 
@@ -136,8 +136,8 @@ too_late(void *ctx, uint64_t id)
 
 	set_late(engine, mutex_find(engine, id));
 	broker_get_info(engine->broker, &info);
-	if (info.side == BROKER_UP && !info.side_blocked)
-		broker_reset(engine->broker, BROKER_SIDE,
+	if (info.auxiliary == BROKER_UP && !info.auxiliary_blocked)
+		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "a request for an administration mutex, or under one, is not answered");
 }
 
@@ -263,7 +263,8 @@ lane_alone_died(const struct lock_engine *engine, enum broker_answer answer)
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return answer == BROKER_SKIPPED || (answer == BROKER_UNKNOWN && info.side == BROKER_UP);
+	return answer == BROKER_SKIPPED ||
+	       (answer == BROKER_UNKNOWN && info.auxiliary == BROKER_UP);
 }
 
 static void
@@ -318,13 +319,13 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		lane_put(engine, mutex);
 	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
 	if (reply->answer == BROKER_REFUSED)
-		broker_reset(
-		    engine->broker, BROKER_SIDE, "an administration mutex could not be dropped");
+		broker_reset(engine->broker, BROKER_AUXILIARY,
+		    "an administration mutex could not be dropped");
 	if (reply->answer == BROKER_REFUSED || lane_alone_died(engine, reply->answer)) {
 		set_again(engine, mutex); /* unless the link's death is told before */
 		return;
 	}
-	/* Dropped, or gone with the side link; or somebody else's, after that. */
+	/* Dropped, or gone with the auxiliary connection; or somebody else's, after that. */
 	mutex->owner = NULL;
 	go_on(engine, mutex);
 	if (owner != NULL)

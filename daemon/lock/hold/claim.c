@@ -298,7 +298,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	if (!grant_has_room(engine, waiter))
 		return;
 	assert(channels_are_left(engine));
-	lane = broker_lane_take(engine->broker, BROKER_HOLD);
+	lane = broker_lane_take(engine->broker, BROKER_LOCKS);
 	if (lane == 0) {
 		channels_not_given(engine);
 		return;

@@ -64,7 +64,7 @@ uint64_t
 keep_lane(struct lock_engine *engine, struct hold *hold)
 {
 	if (hold->lane == 0)
-		hold->lane = broker_lane_take(engine->broker, BROKER_HOLD);
+		hold->lane = broker_lane_take(engine->broker, BROKER_LOCKS);
 	return hold->lane;
 }
 

@@ -35,7 +35,7 @@ void keep_lane_closed(struct lock_engine *engine, uint64_t lane);
  * peer holds is lost now, the rest ends with the link's own event.
  */
 void keep_all_lost(struct lock_engine *engine, const char *why, bool held_only);
-/* The hold link died and every B with it. */
+/* The lock connection died and every B with it. */
 void keep_link_died(struct lock_engine *engine, const char *why);
 
 #endif

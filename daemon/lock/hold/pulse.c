@@ -22,7 +22,7 @@ give_up(struct lock_engine *engine, const char *why)
 	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
 	keep_all_lost(engine, why, true);
 	FAULT(LEASE_END_KEEPS_LINK, return;);
-	broker_reset(engine->broker, BROKER_HOLD, why);
+	broker_reset(engine->broker, BROKER_LOCKS, why);
 }
 
 /* ---- the pulse ---- */

@@ -8,7 +8,7 @@
  * A hold that takes no slot is there as long as this table says so: nobody is asked.
  *
  * A hold has one such flight out and at most one more to follow, which answers all who asked in the
- * meantime: however many ask, the hold link carries no more than that.
+ * meantime: however many ask, the lock connection carries no more than that.
  */
 #ifndef LOCK_VERIFY_H
 #define LOCK_VERIFY_H

@@ -1,7 +1,7 @@
 /*
  * Holds: everything this daemon has, may have, or is giving back. A hold exists from before its B's
  * declare is sent until that B is *known* to be gone (delete-ok, 404 or 405 on the claim, or the death
- * of the hold link), and while it exists its B is reserved: nobody here claims it a second time.
+ * of the lock connection), and while it exists its B is reserved: nobody here claims it a second time.
  *
  * That is invariant 1, and the reason is RabbitMQ's: a connection may declare its own exclusive queue
  * again, so between the peers of one daemon only this table arbitrates.
@@ -142,7 +142,7 @@ struct hold *hold_find(const struct hold_table *table, uint64_t id);            
 struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);      /* or NULL */
 struct hold *hold_find_queue(const struct hold_table *table, const char *queue); /* or NULL */
 struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);      /* or NULL */
-/* How many have a B on the hold link, or may have. */
+/* How many have a B on the lock connection, or may have. */
 size_t hold_count_on_link(const struct hold_table *table);
 /* It is somebody else's, under a new number. */
 void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);

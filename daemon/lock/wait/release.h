@@ -10,7 +10,7 @@
  *	passed on so often in a row?	-> how many wait elsewhere: somebody, and B goes, with a hint;
  *					   nobody, and it is counted anew; now and then B goes
  *					   all the same, for clients that only poll
- *	is it certain that A is there, and B ours? A is watched, the hold link has answered something
+ *	is it certain that A is there, and B ours? A is watched, the lock connection has answered something
  *	within a second, and the lease has more than half a heartbeat left: it is
  *	not so				-> A is looked at (of a true mutex B), on the hold's own lane
  *	passed on to the first in the line who can use it, by a fresh clock

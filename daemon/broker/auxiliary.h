@@ -1,9 +1,9 @@
 /*
- * Everything that is done over the side link but for requests on lanes: probes, the directory, watches,
+ * Everything that is done over the auxiliary link but for requests on lanes: probes, the directory, watches,
  * wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
  */
-#ifndef BROKER_SIDE_H
-#define BROKER_SIDE_H
+#ifndef BROKER_AUXILIARY_H
+#define BROKER_AUXILIARY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct amqp_lines;
 struct amqp_probes;
 struct amqp_watches;
 
-struct amqp_side {
+struct amqp_auxiliary {
 	struct amqp_probes *probes; /* owned, as all here */
 	struct amqp_directory *directory;
 	struct amqp_watches *watches;
@@ -29,9 +29,9 @@ struct amqp_side {
 	struct amqp_letters *letters;
 };
 
-struct amqp_side_config {
+struct amqp_auxiliary_config {
 	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct amqp_lanes *lanes; /* the auxiliary link's */
 	struct jitter *jitter;
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
@@ -41,22 +41,23 @@ struct amqp_side_config {
 	void *ctx;
 };
 
-void amqp_side_init(struct amqp_side *side, const struct amqp_side_config *config);
-void amqp_side_done(struct amqp_side *side); /* before lanes */
+void amqp_auxiliary_init(
+    struct amqp_auxiliary *auxiliary, const struct amqp_auxiliary_config *config);
+void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before lanes */
 /* From now on nobody is answered or told anything. */
-void amqp_side_silence(struct amqp_side *side);
+void amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary);
 
 /* Somebody waits for an answer that the link is needed for, or for news. */
-bool amqp_side_in_use(const struct amqp_side *side);
+bool amqp_auxiliary_in_use(const struct amqp_auxiliary *auxiliary);
 /* Of those, who stays when the link goes: it is to be made anew for them. */
-bool amqp_side_stays(const struct amqp_side *side);
+bool amqp_auxiliary_stays(const struct amqp_auxiliary *auxiliary);
 
 /* After amqp_lanes_attach: what waits is sent. user: who the link logged in as; NULL: not known. */
-void amqp_side_go(struct amqp_side *side, const char *user);
+void amqp_auxiliary_go(struct amqp_auxiliary *auxiliary, const char *user);
 /* After amqp_lanes_fail; code: of connection.close, 0 = there was none. */
-void amqp_side_fail(struct amqp_side *side, int code);
+void amqp_auxiliary_fail(struct amqp_auxiliary *auxiliary, int code);
 /* The link does not come up in time: who waits for an answer has waited enough. */
-void amqp_side_give_up(struct amqp_side *side);
-void amqp_side_block(struct amqp_side *side, bool blocked);
+void amqp_auxiliary_give_up(struct amqp_auxiliary *auxiliary);
+void amqp_auxiliary_block(struct amqp_auxiliary *auxiliary, bool blocked);
 
 #endif
