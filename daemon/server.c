@@ -31,8 +31,8 @@
  * machine sleeps, and deadlines go on.
  */
 #define WAIT_MAX NSEC_PER_SEC
-/* Lanes that memory: has, as many as a RabbitMQ connection has channels. */
-#define MEMORY_LANES 2047
+/* Channels that memory: has, as many as a RabbitMQ connection has channels. */
+#define MEMORY_CHANNELS 2047
 /* Where the limit cannot be asked for: what an ordinary process has. */
 #define DESCRIPTORS_UNKNOWN 1024
 
@@ -528,7 +528,7 @@ server_init_broker(struct server *server, char **ret_error)
 	}
 	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");
 	server->world = memory_world_new(server->timers, NULL);
-	server->broker = memory_broker_new(server->world, config->heartbeat, MEMORY_LANES);
+	server->broker = memory_broker_new(server->world, config->heartbeat, MEMORY_CHANNELS);
 	return true;
 }
 

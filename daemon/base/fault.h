@@ -29,10 +29,10 @@
 	X(QUIET_EARLY, "a daemon that is quiet before its deletes are answered")                   \
 	X(DROP_UNKNOWN_IS_DONE, "\"released\" said when the link died before delete-ok")           \
 	X(DROP_ON_NEW_LINK, "a drop re-sent on a new link")                                        \
-	X(DROP_NOT_RESENT, "a drop not re-sent when its lane died before its turn")                \
-	X(LANE_PUT_EARLY, "a lane reused while its delete is open")                                \
-	X(LANE_LEAKED, "a lane not given back at the end of a hold")                               \
-	X(LANE_DEATH_IS_LOSS, "a lane's death taken as loss")                                      \
+	X(DROP_NOT_RESENT, "a drop not re-sent when its channel died before its turn")             \
+	X(CHANNEL_PUT_EARLY, "a channel reused while its delete is open")                          \
+	X(CHANNEL_LEAKED, "a channel not given back at the end of a hold")                         \
+	X(CHANNEL_DEATH_IS_LOSS, "a channel's death taken as loss")                                \
 	X(HOLD_OUTLIVES_LINK, "a hold kept after the loss of its link")                            \
 	X(LINK_FORGETS_WAITER, "an acquire in flight forgotten when its link dies")                \
 	X(NOT_TOLD, "a slot that goes on without its old peer having been told")                   \
@@ -57,7 +57,7 @@
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
 	X(SUSPECT_UNKNOWN, "restored told to who was not told suspect")                            \
 	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
-	X(STUCK_LANE_IGNORED, "a request unanswered for ever on a link that lives")                \
+	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
 	X(CLAIMED_IN_VAIN_AGAIN, "a slot that is not there claimed unseen without end")            \

@@ -13,7 +13,7 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 {
 	const struct amqp_watches_config watches = {
 	    .timers = config->timers,
-	    .lanes = config->lanes,
+	    .channels = config->channels,
 	    .jitter = config->jitter,
 	    .ack_after = config->settings->ack_after,
 	    .news = config->watch_news,
@@ -21,20 +21,20 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	};
 	const struct amqp_lines_config lines = {
 	    .timers = config->timers,
-	    .lanes = config->lanes,
+	    .channels = config->channels,
 	    .jitter = config->jitter,
 	    .news = config->line_news,
 	    .ctx = config->ctx,
 	};
 	const struct amqp_hints_config hints = {
 	    .timers = config->timers,
-	    .lanes = config->lanes,
+	    .channels = config->channels,
 	    .news = config->line_news,
 	    .ctx = config->ctx,
 	};
 	const struct amqp_letters_config letters = {
 	    .timers = config->timers,
-	    .lanes = config->lanes,
+	    .channels = config->channels,
 	    .jitter = config->jitter,
 	    .idle = config->settings->auxiliary_idle,
 	    .replays = config->settings->replays,
@@ -44,12 +44,12 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	};
 
 	auxiliary->probes =
-	    amqp_probes_new(config->timers, config->lanes, config->settings->probe_timeout);
-	auxiliary->directory = amqp_directory_new(config->timers, config->lanes);
+	    amqp_probes_new(config->timers, config->channels, config->settings->probe_timeout);
+	auxiliary->directory = amqp_directory_new(config->timers, config->channels);
 	auxiliary->watches = amqp_watches_new(&watches);
 	auxiliary->lines = amqp_lines_new(&lines);
 	auxiliary->hints = amqp_hints_new(&hints);
-	auxiliary->counters = amqp_counters_new(config->timers, config->lanes);
+	auxiliary->counters = amqp_counters_new(config->timers, config->channels);
 	auxiliary->letters = amqp_letters_new(&letters);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Everything that is done over the auxiliary link but for requests on lanes: probes, the directory, watches,
+ * Everything that is done over the auxiliary link but for requests on channels: probes, the directory, watches,
  * wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
  */
 #ifndef BROKER_AUXILIARY_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_counters;
 struct amqp_directory;
@@ -30,8 +30,8 @@ struct amqp_auxiliary {
 };
 
 struct amqp_auxiliary_config {
-	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the auxiliary link's */
+	struct timers *timers;          /* borrowed, as all here */
+	struct amqp_channels *channels; /* the auxiliary link's */
 	struct jitter *jitter;
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
@@ -43,7 +43,7 @@ struct amqp_auxiliary_config {
 
 void amqp_auxiliary_init(
     struct amqp_auxiliary *auxiliary, const struct amqp_auxiliary_config *config);
-void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before lanes */
+void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before channels */
 /* From now on nobody is answered or told anything. */
 void amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary);
 
@@ -52,9 +52,9 @@ bool amqp_auxiliary_in_use(const struct amqp_auxiliary *auxiliary);
 /* Of those, who stays when the link goes: it is to be made anew for them. */
 bool amqp_auxiliary_stays(const struct amqp_auxiliary *auxiliary);
 
-/* After amqp_lanes_attach: what waits is sent. user: who the link logged in as; NULL: not known. */
+/* After amqp_channels_attach: what waits is sent. user: who the link logged in as; NULL: not known. */
 void amqp_auxiliary_go(struct amqp_auxiliary *auxiliary, const char *user);
-/* After amqp_lanes_fail; code: of connection.close, 0 = there was none. */
+/* After amqp_channels_fail; code: of connection.close, 0 = there was none. */
 void amqp_auxiliary_fail(struct amqp_auxiliary *auxiliary, int code);
 /* The link does not come up in time: who waits for an answer has waited enough. */
 void amqp_auxiliary_give_up(struct amqp_auxiliary *auxiliary);

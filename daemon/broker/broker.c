@@ -50,11 +50,11 @@ keeper_of(const struct broker *broker, enum broker_link link)
 	return link == BROKER_LOCKS ? broker->locks : broker->auxiliary;
 }
 
-static struct amqp_lanes *
-lanes_of(const struct broker *broker, uint64_t lane)
+static struct amqp_channels *
+channels_of(const struct broker *broker, uint64_t channel)
 {
-	/* The lowest bit of an id (lane.c). */
-	return amqp_keeper_lanes(lane & 1 ? broker->auxiliary : broker->locks);
+	/* The lowest bit of an id (channel.c). */
+	return amqp_keeper_channels(channel & 1 ? broker->auxiliary : broker->locks);
 }
 
 /* ---- the auxiliary connection, on demand ---- */
@@ -62,7 +62,7 @@ lanes_of(const struct broker *broker, uint64_t lane)
 static bool
 auxiliary_in_use(const struct broker *broker)
 {
-	return amqp_lanes_in_use(amqp_keeper_lanes(broker->auxiliary)) ||
+	return amqp_channels_in_use(amqp_keeper_channels(broker->auxiliary)) ||
 	       amqp_auxiliary_in_use(&broker->over);
 }
 
@@ -91,7 +91,7 @@ on_auxiliary_wait(void *ctx, uint64_t id)
 	(void)id;
 	if (!amqp_keeper_is_idle(broker->auxiliary))
 		return;
-	amqp_lanes_fail(amqp_keeper_lanes(broker->auxiliary));
+	amqp_channels_fail(amqp_keeper_channels(broker->auxiliary));
 	amqp_auxiliary_give_up(&broker->over);
 }
 
@@ -231,12 +231,12 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 }
 
 static void
-on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 {
 	struct broker *broker = ctx;
 
-	if (broker->events.lane_closed != NULL)
-		broker->events.lane_closed(broker->events.ctx, lane, code, text);
+	if (broker->events.channel_closed != NULL)
+		broker->events.channel_closed(broker->events.ctx, channel, code, text);
 }
 
 static void
@@ -333,8 +333,8 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
 	    .heartbeat = link != NULL ? link->heartbeat : broker->settings.heartbeat,
-	    .lanes = amqp_lanes_open(amqp_keeper_lanes(broker->locks)),
-	    .lanes_max = amqp_lanes_max(amqp_keeper_lanes(broker->locks)),
+	    .channels = amqp_channels_open(amqp_keeper_channels(broker->locks)),
+	    .channels_max = amqp_channels_max(amqp_keeper_channels(broker->locks)),
 	    .persistent = broker->persistent,
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
@@ -342,62 +342,69 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 }
 
 uint64_t
-broker_lane_take(struct broker *broker, enum broker_link link)
+broker_channel_take(struct broker *broker, enum broker_link link)
 {
-	uint64_t lane = amqp_lanes_take(amqp_keeper_lanes(keeper_of(broker, link)));
+	uint64_t channel = amqp_channels_take(amqp_keeper_channels(keeper_of(broker, link)));
 
 	if (link == BROKER_AUXILIARY)
 		need_auxiliary(broker);
-	return lane;
+	return channel;
 }
 
 void
-broker_lane_put(struct broker *broker, uint64_t lane)
+broker_channel_put(struct broker *broker, uint64_t channel)
 {
-	if (lane & 1)
+	if (channel & 1)
 		broker->auxiliary_used = now(broker);
-	amqp_lanes_put(lanes_of(broker, lane), lane);
+	amqp_channels_put(channels_of(broker, channel), channel);
 }
 
 void
-broker_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_claim(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_CLAIM, queue, done);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_CLAIM, queue, done);
 }
 
 void
-broker_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_check(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_CHECK, queue, done);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_CHECK, queue, done);
 }
 
 void
-broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_drop(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DROP, queue, done);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DROP, queue, done);
 }
 
 void
 broker_declare_slot(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	assert(lane & 1);
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+	assert(channel & 1);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DECLARE_SLOT, queue, done);
 }
 
 void
 broker_declare_marker(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	assert(lane & 1);
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+	assert(channel & 1);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DECLARE_MARKER, queue, done);
 }
 
 void
-broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_delete_slot(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	assert(lane & 1);
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
+	assert(channel & 1);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DELETE_SLOT, queue, done);
 }
 
 void
@@ -545,7 +552,7 @@ new_keeper(struct broker *broker, enum broker_link which)
 	    .up = on_up,
 	    .down = on_down,
 	    .changed = on_changed,
-	    .lane_closed = on_lane_closed,
+	    .channel_closed = on_channel_closed,
 	    .ctx = broker,
 	};
 
@@ -557,7 +564,7 @@ init_auxiliary(struct broker *broker)
 {
 	const struct amqp_auxiliary_config config = {
 	    .timers = broker->timers,
-	    .lanes = amqp_keeper_lanes(broker->auxiliary),
+	    .channels = amqp_keeper_channels(broker->auxiliary),
 	    .jitter = &broker->jitter,
 	    .settings = &broker->settings,
 	    .watch_news = on_watch_news,
@@ -604,10 +611,10 @@ broker_dialer(const struct broker *broker)
 	return &broker->dialer;
 }
 
-const struct amqp_lanes *
-broker_lanes(const struct broker *broker, enum broker_link link)
+const struct amqp_channels *
+broker_channels(const struct broker *broker, enum broker_link link)
 {
-	return amqp_keeper_lanes(keeper_of(broker, link));
+	return amqp_keeper_channels(keeper_of(broker, link));
 }
 
 size_t

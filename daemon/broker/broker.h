@@ -9,14 +9,14 @@
  *
  * Rules every implementation keeps:
  * - A callback is never made from inside the call that asked for it; it comes from the event loop.
- * - Every request is answered exactly once. Requests on one lane are performed and answered in order;
- *   across lanes there is no order.
- * - When a request fails in a way that closes its lane (404, 405, 403, ...), those behind it on that
- *   lane were not performed and are answered BROKER_SKIPPED, then the lane_closed event comes unless
- *   the lane was put back in the meantime.
+ * - Every request is answered exactly once. Requests on one channel are performed and answered in order;
+ *   across channels there is no order.
+ * - When a request fails in a way that closes its channel (404, 405, 403, ...), those behind it on that
+ *   channel were not performed and are answered BROKER_SKIPPED, then the channel_closed event comes unless
+ *   the channel was put back in the meantime.
  * - Silence is not an answer. There are no deadlines here but the probe's: who asks keeps its own.
  * - When a link dies: its state is set, then its unanswered requests are answered BROKER_UNKNOWN in
- *   the order of their sending, then the link event comes. Its lanes are gone without further events.
+ *   the order of their sending, then the link event comes. Its channels are gone without further events.
  *   Nothing pending survives its link.
  */
 #ifndef BROKER_BROKER_H
@@ -41,20 +41,20 @@ enum broker_state {
 const char *broker_state_word(enum broker_state state);
 
 enum broker_answer {
-	BROKER_OK,      /* declared and ours / present / deleted */
-	BROKER_ABSENT,  /* 404, or a mandatory publish returned */
-	BROKER_LOCKED,  /* 405: somebody else's exclusive queue */
-	BROKER_REFUSED, /* another error that closed the lane (403, 406, ...): see code and text */
-	BROKER_SKIPPED, /* not performed: the lane was closed before its turn */
+	BROKER_OK,     /* declared and ours / present / deleted */
+	BROKER_ABSENT, /* 404, or a mandatory publish returned */
+	BROKER_LOCKED, /* 405: somebody else's exclusive queue */
+	BROKER_REFUSED, /* another error that closed the channel (403, 406, ...): see code and text */
+	BROKER_SKIPPED, /* not performed: the channel was closed before its turn */
 	BROKER_UNKNOWN  /* performed or not, nobody knows: the link died, nack, or silence */
 };
 
 struct broker_reply {
 	enum broker_answer answer;
-	bool lane_open;   /* the lane can be used on; false = it is gone */
-	int64_t sent_at;  /* clock time just before the request was handed to the link */
-	int code;         /* AMQP reply-code of the failure; 0 = none */
-	const char *text; /* the broker's own words, "" when none; borrowed for the callback */
+	bool channel_open; /* the channel can be used on; false = it is gone */
+	int64_t sent_at;   /* clock time just before the request was handed to the link */
+	int code;          /* AMQP reply-code of the failure; 0 = none */
+	const char *text;  /* the broker's own words, "" when none; borrowed for the callback */
 };
 
 /* Who wants the answer: an id, never a pointer to what may be gone by then. */
@@ -72,7 +72,7 @@ struct broker_probe_done {
 };
 
 /*
- * reply->answer: OK, REFUSED (nothing was done), or UNKNOWN; lane_open says nothing. names: what was
+ * reply->answer: OK, REFUSED (nothing was done), or UNKNOWN; channel_open says nothing. names: what was
  * read, entered or removed; none unless OK. All borrowed.
  */
 struct broker_names_done {
@@ -124,8 +124,8 @@ struct broker_letter {
 
 struct broker_events {
 	void (*link)(void *ctx, enum broker_link link, enum broker_state state, const char *why);
-	/* A lane that is in use was closed by the broker or for a failed request. */
-	void (*lane_closed)(void *ctx, uint64_t lane, int code, const char *text);
+	/* A channel that is in use was closed by the broker or for a failed request. */
+	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
 	/* Of a queue that is being watched; the name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
 	/* NULL where nobody joins lines. */
@@ -146,9 +146,10 @@ struct broker_info {
 	    *why; /* of a DOWN or DENIED lock connection, in the broker's or system's words */
 	const char *host; /* host:port the links go to */
 	const char *product, *version, *cluster;
-	int heartbeat;             /* seconds, negotiated */
-	unsigned lanes, lanes_max; /* of the lock connection: open now, and the most there can be */
-	bool persistent;           /* false: the server in memory */
+	int heartbeat; /* seconds, negotiated */
+	unsigned channels,
+	    channels_max; /* of the lock connection: open now, and the most there can be */
+	bool persistent;  /* false: the server in memory */
 	/* The server may delete a fresh B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
 	bool deletes_by_name;
 };
@@ -173,44 +174,47 @@ void broker_get_info(const struct broker *broker, struct broker_info *ret);
 #define BROKER_PROBE_MAX 1024
 
 /*
- * A lane (AMQP channel) of a link, from the pool of idle open ones or opened now; its id, never used
- * twice. 0: the lock connection is not up, or has no lane left (see broker_get_info). A lane of the auxiliary
+ * A channel of a link, from the pool of idle open ones or opened now; its id, never used
+ * twice. 0: the lock connection is not up, or has no channel left (see broker_get_info). A channel of the auxiliary
  * connection can always be had: the link is brought up for it, and what was asked meanwhile is sent then, or
  * answered BROKER_UNKNOWN when it cannot be brought up in time.
  */
-uint64_t broker_lane_take(struct broker *broker, enum broker_link link);
-/* Gives a lane back. Nothing may be unanswered on it. An id that is gone is fine. */
-void broker_lane_put(struct broker *broker, uint64_t lane);
+uint64_t broker_channel_take(struct broker *broker, enum broker_link link);
+/* Gives a channel back. Nothing may be unanswered on it. An id that is gone is fine. */
+void broker_channel_put(struct broker *broker, uint64_t channel);
 
 /*
- * On a lane; requests made in one pass of the loop go out in one flush. A lane that is gone answers
+ * On a channel; requests made in one pass of the loop go out in one flush. A channel that is gone answers
  * BROKER_SKIPPED (or BROKER_UNKNOWN, when its link died).
  */
 
 /* queue.declare, exclusive. OK: ours (RabbitMQ also says so of one that this link had already). */
-void broker_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+void broker_claim(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /* queue.declare, passive: OK, ABSENT, or LOCKED (an exclusive queue of another connection). */
-void broker_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+void broker_check(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /* queue.delete, answered after delete-ok; OK too when there was no such queue. */
-void broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+void broker_drop(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
  * Administration, auxiliary connection only. A durable A queue, x-max-length 0. One that exists with other
  * arguments is used as it is: OK, with the 406 and the broker's words about the difference (it closes the
- * lane: lane_open tells).
+ * channel: channel_open tells).
  */
 void broker_declare_slot(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /* The same of a marker: a durable classic queue, x-max-length 0, whatever the vhost's default type is. */
 void broker_declare_marker(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /* A slot or a marker. OK too when there was none. */
 void broker_delete_slot(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 /*
  * A directory: a durable classic queue with one persistent message a name, as AMQP cannot list queues.
- * On the auxiliary connection; each makes its own lane. Whoever calls holds the directory's mutex: two at once see
- * only part of the messages, and so may, for a moment, whoever comes after a link that died in the
+ * On the auxiliary connection; each makes its own channel. Whoever calls holds the directory's mutex: two at
+ * once see only part of the messages, and so may, for a moment, whoever comes after a link that died in the
  * middle. Nothing is lost by that; a name may then be there twice. Names of more than BROKER_NAME_MAX
  * bytes, or not made of printable ASCII, are somebody else's messages and skipped.
  */
@@ -251,11 +255,11 @@ void broker_unwatch(struct broker *broker, const char *queue);
 /*
  * A wait line: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
  * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on the auxiliary connection,
- * which it keeps up, with others on one lane; the credit (prefetch) may be changed by joining again.
+ * which it keeps up, with others on one channel; the credit (prefetch) may be changed by joining again.
  * Lines take turns in joining, a few members at a time; the number of lines is limited, and so is that of
  * further members. The queue goes with its last consumer: a 404 between declare and consume is tried again.
- * Lines without a lane (the auxiliary connection has few left, and others need them) are joined when there is
- * one. A member is placed anew when the link comes back, and after a moment when the broker put it out (its lane
+ * Lines without a channel (the auxiliary connection has few left, and others need them) are joined when there is
+ * one. A member is placed anew when the link comes back, and after a moment when the broker put it out (its channel
  * closed, the queue deleted); one that is refused is tried again, rarely. BROKER_LINE_LEFT is told to who
  * had BROKER_LINE_JOINED; joining again brings no news.
  */

@@ -189,8 +189,8 @@ on_closed(void *ctx, int code, const char *text)
 /* ---- life ---- */
 
 struct amqp_consumers *
-amqp_consumers_new(struct timers *timers, struct amqp_lanes *lanes, char letter, int64_t ack_after,
-    const struct amqp_consumers_events *events)
+amqp_consumers_new(struct timers *timers, struct amqp_channels *channels, char letter,
+    int64_t ack_after, const struct amqp_consumers_events *events)
 {
 	static const struct amqp_tapped_events tapped_events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
@@ -200,7 +200,7 @@ amqp_consumers_new(struct timers *timers, struct amqp_lanes *lanes, char letter,
 	channel->timers = timers;
 	channel->ack_after = ack_after;
 	channel->events = *events;
-	amqp_tapped_init(&channel->tapped, lanes, &tapped_events, channel);
+	amqp_tapped_init(&channel->tapped, channels, &tapped_events, channel);
 	TAILQ_INIT(&channel->acks);
 	timer_init(&channel->ack, on_ack, channel, 0);
 	if (!amqp_tapped_open(&channel->tapped, 0)) {

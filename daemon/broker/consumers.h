@@ -59,7 +59,7 @@ struct amqp_consumers {
 };
 
 /* While there is a link. ack_after: without the event message. NULL: no channel number is left. */
-struct amqp_consumers *amqp_consumers_new(struct timers *timers, struct amqp_lanes *lanes,
+struct amqp_consumers *amqp_consumers_new(struct timers *timers, struct amqp_channels *channels,
     char letter, int64_t ack_after, const struct amqp_consumers_events *events);
 /* The channel is gone, or goes with its link. */
 void amqp_consumers_free(struct amqp_consumers *channel);

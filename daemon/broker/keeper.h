@@ -1,6 +1,6 @@
 /*
  * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its lanes. One try is a host. The lock connection is kept up from amqp_keeper_keep on, going round
+ * carries to its channels. One try is a host. The lock connection is kept up from amqp_keeper_keep on, going round
  * the list of hosts; the auxiliary connection is connected when needed, to the host that it is told.
  */
 #ifndef BROKER_KEEPER_H
@@ -9,21 +9,21 @@
 #include <stddef.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_keeper_events {
 	/* As in daemon/amqp/link.h. */
 	char *(*vet)(void *ctx, const struct amqp_server *server);
 	void (*blocked)(void *ctx, enum broker_link which, bool blocked, const char *why);
-	/* The lanes have their link; state is set, not told yet. */
+	/* The channels have their link; state is set, not told yet. */
 	void (*up)(void *ctx, enum broker_link which);
-	/* State is set, not told yet; the lanes' requests have been answered. */
+	/* State is set, not told yet; the channels' requests have been answered. */
 	void (*down)(void *ctx, enum broker_link which);
 	/* The state, or its reason, changed. */
 	void (*changed)(
 	    void *ctx, enum broker_link which, enum broker_state state, const char *why);
-	/* broker.h, lane_closed */
-	void (*lane_closed)(void *ctx, uint64_t lane, int code, const char *text);
+	/* broker.h, channel_closed */
+	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
 	void *ctx;
 };
 
@@ -55,7 +55,7 @@ void amqp_keeper_rest(struct amqp_keeper *keeper, const char *why);
  */
 void amqp_keeper_drop(struct amqp_keeper *keeper, const char *why);
 
-struct amqp_lanes *amqp_keeper_lanes(const struct amqp_keeper *keeper);
+struct amqp_channels *amqp_keeper_channels(const struct amqp_keeper *keeper);
 enum broker_state amqp_keeper_state(const struct amqp_keeper *keeper);
 const char *amqp_keeper_why(const struct amqp_keeper *keeper); /* "" while UP */
 /* Of the connection.close that ended the last link; 0 = there was none. */

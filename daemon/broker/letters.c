@@ -25,7 +25,7 @@ _Static_assert(BROKER_LETTER_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says
 /* After it was refused. */
 #define RARELY (30 * NSEC_PER_SEC)
 /* No channel number was left. */
-#define NO_LANE (1 * NSEC_PER_SEC)
+#define NO_CHANNEL (1 * NSEC_PER_SEC)
 
 enum inbox_state {
 	INBOX_CLOSED,
@@ -58,7 +58,7 @@ struct amqp_letters {
 	struct timer asking;              /* wanted by one who asks, until then */
 	struct timer again;               /* WAITING for its time */
 	char name[64];                    /* of the inbox, while OPENING, OPEN */
-	struct amqp_tapped lane;          /* open while OPENING, OPEN */
+	struct amqp_tapped channel;       /* open while OPENING, OPEN */
 	const char *user;                 /* borrowed; of the link; NULL: not said */
 	bool is_question;                 /* what is being delivered: it came by the exchange */
 	TAILQ_HEAD(, question) questions; /* owned; in order */
@@ -100,7 +100,7 @@ publish(const struct amqp_letters *letters, const char *exchange, const char *to
 		properties._flags |= AMQP_BASIC_USER_ID_FLAG;
 		properties.user_id = amqp_cstring_bytes(letters->user);
 	}
-	amqp_tapped_publish(&letters->lane, &fields, &properties, text);
+	amqp_tapped_publish(&letters->channel, &fields, &properties, text);
 }
 
 static void
@@ -184,9 +184,9 @@ send_declares(const struct amqp_letters *letters)
 	    .exchange = amqp_cstring_bytes(EXCHANGE),
 	};
 
-	amqp_tapped_send(&letters->lane, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
-	amqp_tapped_send(&letters->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
-	amqp_tapped_send(&letters->lane, AMQP_QUEUE_BIND_METHOD, &bind);
+	amqp_tapped_send(&letters->channel, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
+	amqp_tapped_send(&letters->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_tapped_send(&letters->channel, AMQP_QUEUE_BIND_METHOD, &bind);
 }
 
 static void
@@ -195,8 +195,8 @@ send_consume(const struct amqp_letters *letters)
 	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
 	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(letters->name)};
 
-	amqp_tapped_send(&letters->lane, AMQP_BASIC_QOS_METHOD, &qos);
-	amqp_tapped_send(&letters->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_tapped_send(&letters->channel, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_tapped_send(&letters->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
 static void
@@ -211,10 +211,10 @@ static void
 open_now(struct amqp_letters *letters)
 {
 	timers_cancel(letters->config.timers, &letters->again);
-	if (letters->silent || amqp_lanes_link(letters->config.lanes) == NULL)
+	if (letters->silent || amqp_channels_link(letters->config.channels) == NULL)
 		return;
-	if (!amqp_tapped_open(&letters->lane, BROKER_LETTER_MAX)) {
-		open_later(letters, NO_LANE);
+	if (!amqp_tapped_open(&letters->channel, BROKER_LETTER_MAX)) {
+		open_later(letters, NO_CHANNEL);
 		return;
 	}
 	inbox_set_state(letters, INBOX_OPENING);
@@ -242,7 +242,7 @@ settle(struct amqp_letters *letters)
 	} else if (!wanted && letters->state != INBOX_CLOSED) {
 		timers_cancel(letters->config.timers, &letters->again);
 		inbox_set_state(letters, INBOX_CLOSED);
-		amqp_tapped_close(&letters->lane);
+		amqp_tapped_close(&letters->channel);
 	}
 }
 
@@ -287,7 +287,7 @@ sender_add(struct amqp_letters *letters, const char *inbox, const char *number)
 static void
 tell(struct amqp_letters *letters, struct broker_letter *letter)
 {
-	const struct amqp_content *content = &letters->lane.content;
+	const struct amqp_content *content = &letters->channel.content;
 
 	if (letters->is_question) {
 		letter->from = sender_add(letters, content->reply_to, content->correlation_id);
@@ -305,11 +305,11 @@ static bool
 on_message(void *ctx)
 {
 	struct amqp_letters *letters = ctx;
-	const struct amqp_content *content = &letters->lane.content;
+	const struct amqp_content *content = &letters->channel.content;
 	struct broker_letter letter = {.len = (size_t)content->size};
 	char *text, *user;
 
-	amqp_tapped_ack(&letters->lane, letters->lane.delivery);
+	amqp_tapped_ack(&letters->channel, letters->channel.delivery);
 	/* Our own question comes to us, too. */
 	if (letters->silent || content->size > BROKER_LETTER_MAX ||
 	    (letters->is_question && strcmp(content->reply_to, letters->name) == 0))
@@ -343,14 +343,14 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		send_waiting(letters);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
-		amqp_tapped_close(&letters->lane);
+		amqp_tapped_close(&letters->channel);
 		open_later(letters, AGAIN);
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
 		letters->is_question = deliver->exchange.len > 0;
-		return amqp_tapped_announce(&letters->lane, deliver->delivery_tag);
+		return amqp_tapped_announce(&letters->channel, deliver->delivery_tag);
 	}
 	default:
 		return false;
@@ -450,7 +450,7 @@ amqp_letters_fail(struct amqp_letters *letters)
 {
 	letters->blocked = false;
 	letters->complained = false;
-	amqp_tapped_forget(&letters->lane);
+	amqp_tapped_forget(&letters->channel);
 	timers_cancel(letters->config.timers, &letters->again);
 	if (letters->state != INBOX_CLOSED)
 		inbox_set_state(letters, INBOX_WAITING);
@@ -469,7 +469,7 @@ amqp_letters_new(const struct amqp_letters_config *config)
 	TAILQ_INIT(&letters->questions);
 	timer_init(&letters->asking, on_asked_enough, letters, 0);
 	timer_init(&letters->again, on_again, letters, 0);
-	amqp_tapped_init(&letters->lane, config->lanes, &events, letters);
+	amqp_tapped_init(&letters->channel, config->channels, &events, letters);
 	return letters;
 }
 

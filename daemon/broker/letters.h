@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 /* Of the letters that came last, so many can be answered. */
 #define LETTER_SENDERS_MAX 256
@@ -32,8 +32,8 @@
 struct amqp_letters;
 
 struct amqp_letters_config {
-	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the auxiliary connection's */
+	struct timers *timers;          /* borrowed, as all here */
+	struct amqp_channels *channels; /* the auxiliary connection's */
 	struct jitter *jitter;
 	int64_t idle; /* ns; the inbox of one who asks stays open for so long */
 	bool replays; /* the jitter makes the inbox's name, too */
@@ -44,7 +44,7 @@ struct amqp_letters_config {
 };
 
 struct amqp_letters *amqp_letters_new(const struct amqp_letters_config *config);
-void amqp_letters_free(struct amqp_letters *letters); /* before lanes; NULL is fine */
+void amqp_letters_free(struct amqp_letters *letters); /* before channels; NULL is fine */
 /* From now on nobody is told anything, and nothing is sent. */
 void amqp_letters_silence(struct amqp_letters *letters);
 
@@ -57,9 +57,9 @@ void amqp_letters_reply(struct amqp_letters *letters, uint64_t from, const char 
 bool amqp_letters_any(const struct amqp_letters *letters);
 void amqp_letters_block(struct amqp_letters *letters, bool blocked);
 
-/* After amqp_lanes_attach. user: the name that the link logged in by (borrowed); NULL: not known. */
+/* After amqp_channels_attach. user: the name that the link logged in by (borrowed); NULL: not known. */
 void amqp_letters_go(struct amqp_letters *letters, const char *user);
-/* After amqp_lanes_fail. */
+/* After amqp_channels_fail. */
 void amqp_letters_fail(struct amqp_letters *letters);
 
 #endif

@@ -31,7 +31,7 @@
 #define LINES_MAX 2048
 #define MORE_MAX 2048
 /* No channel was left, or there are as many as may be. */
-#define NO_LANE (1 * NSEC_PER_SEC)
+#define NO_CHANNEL (1 * NSEC_PER_SEC)
 /* Channels left to all else that is done over the link: most, and least. */
 #define OTHERS_MOST 16
 #define OTHERS_LEAST 2
@@ -219,15 +219,15 @@ static void closed(
 
 /* Without a line one is served by looking now and then; without a probe by nobody. */
 static bool
-is_room(const struct amqp_lanes *lanes)
+is_room(const struct amqp_channels *channels)
 {
-	unsigned max = amqp_lanes_max(lanes), others = max / 2;
+	unsigned max = amqp_channels_max(channels), others = max / 2;
 
 	if (others > OTHERS_MOST)
 		others = OTHERS_MOST;
 	if (others < OTHERS_LEAST)
 		others = OTHERS_LEAST;
-	return amqp_lanes_open(lanes) + others < max;
+	return amqp_channels_open(channels) + others < max;
 }
 
 /* With nothing unanswered, and room; of a suspect without others. NULL: none, with `placing` on their way. */
@@ -248,9 +248,9 @@ channel_to_join_on(struct amqp_lines *lines, bool suspect, unsigned *ret_placing
 		else if (channel->consumers < (suspect ? 1 : AMQP_CONSUMERS_ROOM))
 			return channel;
 	}
-	if (*ret_placing >= PLACING_MAX || !is_room(lines->config.lanes))
+	if (*ret_placing >= PLACING_MAX || !is_room(lines->config.channels))
 		return NULL;
-	channel = amqp_consumers_new(lines->config.timers, lines->config.lanes, TAG, 0, &events);
+	channel = amqp_consumers_new(lines->config.timers, lines->config.channels, TAG, 0, &events);
 	if (channel != NULL)
 		TAILQ_INSERT_TAIL(&lines->channels, channel, entry);
 	return channel;
@@ -331,7 +331,8 @@ close_idle_channels(struct amqp_lines *lines)
 	struct amqp_consumers *channel, *next;
 
 	TAILQ_FOREACH_SAFE (channel, &lines->channels, entry, next) {
-		if (!amqp_consumers_is_idle(channel) || channel == TAILQ_FIRST(&lines->channels))
+		if (!amqp_consumers_is_idle(channel) ||
+		    channel == TAILQ_FIRST(&lines->channels))
 			continue;
 		TAILQ_REMOVE(&lines->channels, channel, entry);
 		amqp_consumers_close(channel);
@@ -347,13 +348,13 @@ pump(struct amqp_lines *lines)
 	struct line *line;
 	unsigned placing;
 
-	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
+	if (lines->silent || amqp_channels_link(lines->config.channels) == NULL)
 		return;
 	raise_what_can_be(lines);
 	while ((line = TAILQ_FIRST(&lines->turns)) != NULL && !timer_is_set(&lines->retry)) {
 		member = TAILQ_FIRST(&line->ready);
 		if (!may_join(line)) {
-			member_out(member, NO_LANE);
+			member_out(member, NO_CHANNEL);
 			continue;
 		}
 		channel = channel_to_join_on(lines, member->suspect, &placing);
@@ -364,9 +365,9 @@ pump(struct amqp_lines *lines)
 		} else if (placing > 0) {
 			break;
 		} else if (member->suspect) {
-			member_out(member, NO_LANE);
+			member_out(member, NO_CHANNEL);
 		} else {
-			timers_set(lines->config.timers, &lines->retry, now(lines) + NO_LANE);
+			timers_set(lines->config.timers, &lines->retry, now(lines) + NO_CHANNEL);
 		}
 	}
 	close_idle_channels(lines);

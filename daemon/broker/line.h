@@ -21,13 +21,13 @@
 #include <stddef.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_lines;
 
 struct amqp_lines_config {
-	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the auxiliary connection's */
+	struct timers *timers;          /* borrowed, as all here */
+	struct amqp_channels *channels; /* the auxiliary connection's */
 	struct jitter *jitter;
 	/* broker.h, line; any of the operations below may be called from inside. */
 	void (*news)(void *ctx, const struct broker_line_event *event);
@@ -35,7 +35,7 @@ struct amqp_lines_config {
 };
 
 struct amqp_lines *amqp_lines_new(const struct amqp_lines_config *config);
-void amqp_lines_free(struct amqp_lines *lines); /* before lanes; NULL is fine */
+void amqp_lines_free(struct amqp_lines *lines); /* before channels; NULL is fine */
 /* From now on nobody is told anything, and nothing is sent. */
 void amqp_lines_silence(struct amqp_lines *lines);
 
@@ -45,9 +45,9 @@ void amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority)
 bool amqp_lines_any(const struct amqp_lines *lines);
 size_t amqp_lines_count(const struct amqp_lines *lines);
 
-/* After amqp_lanes_attach: members join. */
+/* After amqp_channels_attach: members join. */
 void amqp_lines_go(struct amqp_lines *lines);
-/* After amqp_lanes_fail. */
+/* After amqp_channels_fail. */
 void amqp_lines_fail(struct amqp_lines *lines);
 
 #endif

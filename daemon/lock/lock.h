@@ -1,7 +1,7 @@
 /*
  * The lock engine as its callers see it: requests of local peers in, exactly one answer each out, and
  * notices about what peers hold. Owns the registry, the queues of waiting requests and the broker's
- * lanes in use. Knows no sockets, no JSON, no AMQP: a broker (broker.h), timers and a seed go in, so
+ * channels in use. Knows no sockets, no JSON, no AMQP: a broker (broker.h), timers and a seed go in, so
  * that a simulation runs the very same code.
  *
  * Peers and their requests are numbers that the caller chose; locks are numbers that the engine

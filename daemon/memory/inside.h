@@ -157,7 +157,7 @@ struct memory_client {
 	struct broker *broker;             /* borrowed; NULL: not made yet */
 	const struct memory_link *reading; /* borrowed; NULL: none is */
 	struct memory_side {
-		unsigned lanes_max;       /* of the next link */
+		unsigned channels_max;    /* of the next link */
 		struct memory_link *link; /* borrowed; NULL: none now */
 		bool held;                /* none comes up until restored */
 		bool refused;             /* held, in words */

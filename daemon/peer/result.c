@@ -499,8 +499,8 @@ result_broker(const struct broker_info *info)
 	json_add_string(result, "version", info->version);
 	json_add_string(result, "cluster", info->cluster);
 	json_add_integer(result, "heartbeat", info->heartbeat);
-	json_add_integer(result, "lanes", info->lanes);
-	json_add_integer(result, "lanes_max", info->lanes_max);
+	json_add_integer(result, "channels", info->channels);
+	json_add_integer(result, "channels_max", info->channels_max);
 	json_add_bool(result, "persistent", info->persistent);
 	json_add_string(auxiliary, "state", broker_state_word(info->auxiliary));
 	json_add_bool(auxiliary, "blocked", info->auxiliary_blocked);

@@ -133,14 +133,14 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 }
 
 static void
-on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 {
 	struct rig_broker *rig = ctx;
 
 	ck_assert(!in_call);
 	ck_assert_ptr_nonnull(text);
-	rig->lanes_closed++;
-	rig->closed_lane = lane;
+	rig->channels_closed++;
+	rig->closed_channel = channel;
 	rig->closed_code = code;
 }
 
@@ -252,7 +252,7 @@ rig_open(const struct amqp_settings *settings)
 	struct rig_broker *rig = &brokers[broker_count++];
 	const struct broker_events events = {
 	    .link = on_link,
-	    .lane_closed = on_lane_closed,
+	    .channel_closed = on_channel_closed,
 	    .watch = on_watch,
 	    .line = on_line,
 	    .asked = on_letter,
@@ -304,13 +304,13 @@ rig_counts(const struct rig_broker *rig, enum broker_link link)
 /* ---- requests ---- */
 
 unsigned
-rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue)
+rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue)
 {
 	struct broker_done done = {.fn = on_answer, .id = asked++};
 
 	ck_assert_uint_le(asked, RIG_ANSWERS);
 	in_call = true;
-	operation(rig->broker, lane, queue, done);
+	operation(rig->broker, channel, queue, done);
 	in_call = false;
 	return (unsigned)done.id;
 }
@@ -356,19 +356,19 @@ rig_leave(struct rig_broker *rig, const char *queue, const char *name)
 uint64_t
 rig_take(struct rig_broker *rig, enum broker_link link)
 {
-	uint64_t lane;
+	uint64_t channel;
 
 	in_call = true;
-	lane = broker_lane_take(rig->broker, link);
+	channel = broker_channel_take(rig->broker, link);
 	in_call = false;
-	return lane;
+	return channel;
 }
 
 void
-rig_put(struct rig_broker *rig, uint64_t lane)
+rig_put(struct rig_broker *rig, uint64_t channel)
 {
 	in_call = true;
-	broker_lane_put(rig->broker, lane);
+	broker_channel_put(rig->broker, channel);
 	in_call = false;
 }
 

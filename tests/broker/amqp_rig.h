@@ -59,8 +59,8 @@ struct rig_broker {
 	unsigned events[2]; /* link events, by link */
 	enum broker_state state[2];
 	char why[2][512];
-	unsigned lanes_closed;
-	uint64_t closed_lane;
+	unsigned channels_closed;
+	uint64_t closed_channel;
 	int closed_code;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
@@ -108,9 +108,9 @@ int64_t rig_now(void);
 /* Requests: their number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
 unsigned rig_ask(
-    struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue);
+    struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
-void rig_put(struct rig_broker *rig, uint64_t lane);
+void rig_put(struct rig_broker *rig, uint64_t channel);
 /* Of a directory, the same. */
 unsigned rig_read(struct rig_broker *rig, const char *queue);
 unsigned rig_enter(struct rig_broker *rig, const char *queue, const char *name);
@@ -118,9 +118,9 @@ unsigned rig_leave(struct rig_broker *rig, const char *queue, const char *name);
 /* Waits for the answer. */
 const struct rig_answer *rig_answer(unsigned number);
 /* Asks, waits, and wants that answer. */
-#define rig_want(rig, operation, lane, queue, wanted)                                              \
+#define rig_want(rig, operation, channel, queue, wanted)                                           \
 	ck_assert_int_eq(                                                                          \
-	    rig_answer(rig_ask((rig), (operation), (lane), (queue)))->reply.answer, (wanted))
+	    rig_answer(rig_ask((rig), (operation), (channel), (queue)))->reply.answer, (wanted))
 /* Asks only; how many probes have been answered; the answers of the last. */
 void rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count);
 unsigned rig_probes_answered(void);
@@ -151,7 +151,7 @@ uint64_t rig_sum(const char *text, size_t len);
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The suites. */
-Suite *lanes_suite(void);
+Suite *channels_suite(void);
 Suite *probes_suite(void);
 Suite *links_suite(void);
 Suite *denied_suite(void);

@@ -93,11 +93,11 @@ class Alarm(unittest.TestCase):
     def nothing_published_on_the_lock_connection(self):
         """By the broker's own words: what has published is blocked, and the connection that owns the Bs is
         "blocking": it would be blocked with its first message. It has no channel that confirms."""
-        lanes = [line.split("\t") for line in
+        channels = [line.split("\t") for line in
                  RABBIT.ctl("list_channels", "connection", "confirm", "consumer_count").splitlines()]
         states = dict(line.split("\t") for line in
                       RABBIT.ctl("list_connections", "pid", "state").splitlines())
-        publishers = {lane[0] for lane in lanes if lane[1] == "true"}
+        publishers = {channel[0] for channel in channels if channel[1] == "true"}
         holders = {line.split("\t")[1] for line in
                    RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()
                    if line.split("\t")[0].endswith("-B")}

@@ -99,8 +99,8 @@ START_TEST(test_user_who_takes_and_waits)
 	rig_inbox(one, true);
 	rig_wait((rig_ask_all(two, "who?", 4), rig_pass(), two->letter_count > 0));
 	ck_assert_str_eq(two->letters[0].user, "worker");
-	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
-	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	rig_rabbit("ctl delete_user worker");
 }
 END_TEST

@@ -60,9 +60,9 @@ START_TEST(test_enter_read_leave)
 	want_names(rig_leave(one, "dir-a", "xx"), "xx");
 	want_names(rig_read(two, "dir-a"), "");
 	/* No channel was closed by the broker but for the two that looked for no queue. */
-	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 2);
-	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 2);
+	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).channels_closed_by_broker, 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
 	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
@@ -284,24 +284,24 @@ END_TEST
 START_TEST(test_markers_and_slots_of_others)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_AUXILIARY);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 	const struct rig_answer *answer;
 
-	rig_want(one, broker_declare_marker, lane, "marker-U", BROKER_OK);
-	rig_want(one, broker_declare_marker, lane, "marker-U", BROKER_OK);
-	rig_want(one, broker_check, lane, "marker-U", BROKER_OK);
-	rig_want(one, broker_delete_slot, lane, "marker-U", BROKER_OK);
+	rig_want(one, broker_declare_marker, channel, "marker-U", BROKER_OK);
+	rig_want(one, broker_declare_marker, channel, "marker-U", BROKER_OK);
+	rig_want(one, broker_check, channel, "marker-U", BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, "marker-U", BROKER_OK);
 	foreign_open();
 	foreign_declare("marker-U", true, "quorum", true);
 	foreign_declare("marker-1-A", false, NULL, true);
-	answer = want_answer(rig_ask(one, broker_declare_marker, lane, "marker-U"), BROKER_OK);
-	ck_assert(!answer->reply.lane_open);
+	answer = want_answer(rig_ask(one, broker_declare_marker, channel, "marker-U"), BROKER_OK);
+	ck_assert(!answer->reply.channel_open);
 	ck_assert_int_eq(answer->reply.code, 406);
 	/* It said what it wants. */
 	ck_assert_ptr_nonnull(strstr(answer->text, "inequivalent arg 'x-queue-type'"));
 	ck_assert_ptr_nonnull(strstr(answer->text, "'classic'"));
-	lane = rig_take(one, BROKER_AUXILIARY);
-	answer = want_answer(rig_ask(one, broker_declare_slot, lane, "marker-1-A"), BROKER_OK);
+	channel = rig_take(one, BROKER_AUXILIARY);
+	answer = want_answer(rig_ask(one, broker_declare_slot, channel, "marker-1-A"), BROKER_OK);
 	ck_assert_int_eq(answer->reply.code, 406);
 	ck_assert_ptr_nonnull(strstr(answer->text, "inequivalent arg 'durable'"));
 	foreign_delete("marker-U");

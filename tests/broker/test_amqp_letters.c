@@ -219,7 +219,7 @@ START_TEST(test_the_auxiliary_connection_goes_and_comes)
 	rig_reply(one, last_of(one)->from, "me", 2);
 	two->letter_count = 0;
 	meet();
-	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
 END_TEST
 

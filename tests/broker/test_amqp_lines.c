@@ -114,9 +114,9 @@ END_TEST
 
 START_TEST(test_counts_of_what_is_no_line)
 {
-	uint64_t lane = rig_take(two, BROKER_LOCKS);
+	uint64_t channel = rig_take(two, BROKER_LOCKS);
 
-	rig_want(two, broker_claim, lane, "counts-1-B", BROKER_OK);
+	rig_want(two, broker_claim, channel, "counts-1-B", BROKER_OK);
 	ck_assert_int_eq(rig_count(one, "counts-1-B"), -1);
 	ck_assert_int_eq(rig_count(one, "counts-none"), 0);
 	joined(one, "counts-W", 5, 1);
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(test_nobody_waits)
 {
 	static const char *const plain = "nobody-1-A";
-	uint64_t lane = rig_take(one, BROKER_AUXILIARY);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
 	for (int slot = 1; slot <= 3; slot++)
 		rig_wake(one, "nobody-W", slot);
@@ -170,9 +170,9 @@ START_TEST(test_nobody_waits)
 		ck_assert_int_eq(one->lines[i].slot, i + 1);
 	/* No hints of that are kept: who joins after hears nothing. */
 	joined(two, "nobody-W", 5, 1);
-	rig_want(one, broker_declare_slot, lane, plain, BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, plain, BROKER_OK);
 	rig_wake(one, plain, 1);
-	rig_want(one, broker_delete_slot, lane, plain, BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, plain, BROKER_OK);
 	pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(two), 0);
 	ck_assert_uint_eq(one->line_count, 3);
@@ -185,7 +185,7 @@ START_TEST(test_a_hint_is_there_for_two_seconds)
 	static const char *const queue = "ttl-W";
 	int64_t until;
 
-	/* Held by a consumer that reads nothing, and another queue's lane: as foreign as can be. */
+	/* Held by a consumer that reads nothing, and another queue's channel: as foreign as can be. */
 	foreign_open();
 	foreign_line(queue);
 	foreign_consume(queue, 9);
@@ -230,7 +230,7 @@ START_TEST(test_credit_changes)
 	ck_assert_uint_eq(rig_line_told(three, queue, BROKER_LINE_NOBODY), 0);
 	rig_leave_line(one, queue, 5);
 	rig_wait(rig_count(three, queue) == 0);
-	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
 END_TEST
 
@@ -347,7 +347,7 @@ START_TEST(test_refused)
 	joined(one, "refused-not-W", 5, 1);
 	pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->line_count, 1);
-	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 1);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	rig_leave_line(one, "refused-W", 5);
 	foreign_delete("refused-W");
 	foreign_close();
@@ -397,8 +397,8 @@ START_TEST(test_many_priorities)
 		if (priority % 50 == 0)
 			rig_wait(rig_count(three, queue) == priority);
 	}
-	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
-	ck_assert_uint_le(rig_counts(one, BROKER_AUXILIARY).lanes_opened, MANY / 10);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
+	ck_assert_uint_le(rig_counts(one, BROKER_AUXILIARY).channels_opened, MANY / 10);
 }
 END_TEST
 

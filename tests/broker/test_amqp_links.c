@@ -28,20 +28,20 @@ dead_port(void)
 START_TEST(test_closed_by_an_administrator)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_LOCKS), side = rig_take(one, BROKER_AUXILIARY);
+	uint64_t channel = rig_take(one, BROKER_LOCKS), side = rig_take(one, BROKER_AUXILIARY);
 	unsigned late;
 
-	rig_want(one, broker_claim, lane, "admin-1-B", BROKER_OK);
+	rig_want(one, broker_claim, channel, "admin-1-B", BROKER_OK);
 	rig_want(one, broker_claim, side, "admin", BROKER_OK);
 	rig_rabbit("ctl close_all_connections 'maintenance work'");
 	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->events[BROKER_AUXILIARY] >= 2);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
 	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], "CONNECTION_FORCED"));
 	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], "maintenance work"));
-	ck_assert_uint_eq(one->lanes_closed, 0);
-	late = rig_ask(one, broker_check, lane, "admin-1-B");
+	ck_assert_uint_eq(one->channels_closed, 0);
+	late = rig_ask(one, broker_check, channel, "admin-1-B");
 	ck_assert_int_eq(rig_answer(late)->reply.answer, BROKER_UNKNOWN);
-	rig_put(one, lane);
+	rig_put(one, channel);
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	/* Nothing of the old link is left. */
 	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "admin-1-B", BROKER_ABSENT);
@@ -53,21 +53,21 @@ END_TEST
 START_TEST(test_node_killed_in_flight)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lanes[3];
+	uint64_t channels[3];
 	unsigned asked[6];
 
 	for (int i = 0; i < 3; i++)
-		lanes[i] = rig_take(one, BROKER_LOCKS);
-	rig_want(one, broker_claim, lanes[0], "flight-0-B", BROKER_OK);
+		channels[i] = rig_take(one, BROKER_LOCKS);
+	rig_want(one, broker_claim, channels[0], "flight-0-B", BROKER_OK);
 	rig_rabbit("freeze");
 	for (int i = 0; i < 6; i++)
-		asked[i] = rig_ask(one, broker_claim, lanes[(i * 2) % 3], "flight-1-B");
+		asked[i] = rig_ask(one, broker_claim, channels[(i * 2) % 3], "flight-1-B");
 	for (int i = 0; i < 10; i++)
 		rig_pass();
 	rig_rabbit("kill");
 	for (int i = 0; i < 6; i++) {
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_UNKNOWN);
-		ck_assert(!rig_answer(asked[i])->reply.lane_open);
+		ck_assert(!rig_answer(asked[i])->reply.channel_open);
 		if (i > 0)
 			ck_assert_uint_lt(
 			    rig_answer(asked[i - 1])->order, rig_answer(asked[i])->order);
@@ -75,7 +75,7 @@ START_TEST(test_node_killed_in_flight)
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
 	ck_assert_str_ne(rig_info(one).why, "");
 	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
 	rig_rabbit("start");
 	rig_wait_for(30, one->state[BROKER_LOCKS] == BROKER_UP);
 	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "flight-0-B", BROKER_OK);
@@ -163,16 +163,16 @@ START_TEST(test_limit_of_channels)
 {
 	struct rig_broker *one;
 	unsigned had = 0;
-	uint64_t lane;
+	uint64_t channel;
 
 	rig_rabbit("ctl set_user_limits guest '{\"max-channels\": 5}'");
 	one = rig_open_up();
 	for (;;) {
 		enum broker_answer answer;
 
-		lane = rig_take(one, BROKER_LOCKS);
-		ck_assert_uint_ne(lane, 0);
-		answer = rig_answer(rig_ask(one, broker_claim, lane, "limit-1-B"))->reply.answer;
+		channel = rig_take(one, BROKER_LOCKS);
+		ck_assert_uint_ne(channel, 0);
+		answer = rig_answer(rig_ask(one, broker_claim, channel, "limit-1-B"))->reply.answer;
 		if (answer == BROKER_UNKNOWN)
 			break;
 		ck_assert_int_eq(answer, BROKER_OK);
@@ -181,11 +181,11 @@ START_TEST(test_limit_of_channels)
 	rig_rabbit("ctl clear_user_limits guest all");
 	ck_assert_uint_ge(had, 5);
 	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->state[BROKER_LOCKS] == BROKER_UP);
-	ck_assert_uint_eq(rig_info(one).lanes_max, had);
+	ck_assert_uint_eq(rig_info(one).channels_max, had);
 	for (unsigned i = 0; i < had; i++)
-		ck_assert_uint_ne(lane = rig_take(one, BROKER_LOCKS), 0);
+		ck_assert_uint_ne(channel = rig_take(one, BROKER_LOCKS), 0);
 	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
-	rig_put(one, lane);
+	rig_put(one, channel);
 	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
 }
 END_TEST
@@ -194,12 +194,12 @@ END_TEST
 START_TEST(test_stop)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_LOCKS);
+	uint64_t channel = rig_take(one, BROKER_LOCKS);
 	unsigned events = one->events[BROKER_LOCKS], claim;
 
-	rig_want(one, broker_claim, lane, "stop-1-B", BROKER_OK);
+	rig_want(one, broker_claim, channel, "stop-1-B", BROKER_OK);
 	rig_want(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "stop", BROKER_OK);
-	claim = rig_ask(one, broker_claim, lane, "stop-2-B");
+	claim = rig_ask(one, broker_claim, channel, "stop-2-B");
 	broker_stop(one->broker);
 	for (int i = 0; i < 200; i++) {
 		const struct rig_answer *answer =

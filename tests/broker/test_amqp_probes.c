@@ -53,7 +53,7 @@ START_TEST(test_a_thousand)
 		ck_assert_int_eq(answers[i], i % 3 == 0 ? BROKER_OK : BROKER_ABSENT);
 	ck_assert_uint_eq(after.flushes - before.flushes, 1);
 	ck_assert_uint_eq(after.sent_publishes - before.sent_publishes, MANY);
-	ck_assert_uint_eq(after.lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(after.channels_closed_by_broker, 0);
 	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
@@ -91,19 +91,19 @@ END_TEST
 START_TEST(test_auxiliary_connection_on_demand)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_AUXILIARY);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
-	ck_assert_uint_ne(lane, 0);
-	rig_want(one, broker_claim, lane, "mutex", BROKER_OK);
+	ck_assert_uint_ne(channel, 0);
+	rig_want(one, broker_claim, channel, "mutex", BROKER_OK);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
-	rig_want(one, broker_declare_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_declare_slot, lane, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, "slots-1-A", BROKER_OK);
 	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "slots-1-A", BROKER_OK);
 	/* Another link's exclusive queue, though of the same daemon. */
 	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "mutex", BROKER_LOCKED);
-	rig_want(one, broker_delete_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_delete_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_check, lane, "slots-1-A", BROKER_ABSENT);
+	rig_want(one, broker_delete_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_check, channel, "slots-1-A", BROKER_ABSENT);
 }
 END_TEST
 
@@ -125,7 +125,7 @@ START_TEST(test_slot_declared_otherwise)
 {
 	struct rig_broker *one = rig_open_up();
 	const struct rig_answer *answer;
-	uint64_t lane;
+	uint64_t channel;
 
 	rig_rabbit(
 	    "ctl eval 'rabbit_amqqueue:declare(rabbit_misc:r(<<\"/\">>, queue, <<\"odd-1-A\">>),"
@@ -133,22 +133,22 @@ START_TEST(test_slot_declared_otherwise)
 	answer = rig_answer(
 	    rig_ask(one, broker_declare_slot, rig_take(one, BROKER_AUXILIARY), "odd-1-A"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_OK);
-	ck_assert(!answer->reply.lane_open);
+	ck_assert(!answer->reply.channel_open);
 	ck_assert_int_eq(answer->reply.code, 406);
-	lane = rig_take(one, BROKER_AUXILIARY);
-	rig_want(one, broker_delete_slot, lane, "odd-1-A", BROKER_OK);
-	rig_want(one, broker_check, lane, "odd-1-A", BROKER_ABSENT);
+	channel = rig_take(one, BROKER_AUXILIARY);
+	rig_want(one, broker_delete_slot, channel, "odd-1-A", BROKER_OK);
+	rig_want(one, broker_check, channel, "odd-1-A", BROKER_ABSENT);
 }
 END_TEST
 
-/* Closed when nobody needs it, and back when somebody does. A lane that is taken keeps it. */
+/* Closed when nobody needs it, and back when somebody does. A channel that is taken keeps it. */
 START_TEST(test_auxiliary_connection_rests)
 {
 	const struct amqp_host host = rig_host();
 	struct amqp_settings settings = rig_settings(&host, 1);
 	static const char *const queue = "rest-none";
 	struct rig_broker *one;
-	uint64_t lane;
+	uint64_t channel;
 
 	settings.auxiliary_idle = 100 * NSEC_PER_MSEC;
 	one = rig_open(&settings);
@@ -157,14 +157,14 @@ START_TEST(test_auxiliary_connection_rests)
 	rig_wait(one->events[BROKER_AUXILIARY] == 2);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
 	ck_assert_int_eq(rig_info(one).auxiliary, BROKER_DOWN);
-	lane = rig_take(one, BROKER_AUXILIARY);
-	rig_want(one, broker_claim, lane, "rest", BROKER_OK);
+	channel = rig_take(one, BROKER_AUXILIARY);
+	rig_want(one, broker_claim, channel, "rest", BROKER_OK);
 	for (int64_t end = rig_now() + 400 * NSEC_PER_MSEC; rig_now() < end;)
 		rig_pass();
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
-	rig_want(one, broker_check, lane, "rest", BROKER_OK);
-	rig_want(one, broker_drop, lane, "rest", BROKER_OK);
-	rig_put(one, lane);
+	rig_want(one, broker_check, channel, "rest", BROKER_OK);
+	rig_want(one, broker_drop, channel, "rest", BROKER_OK);
+	rig_put(one, channel);
 	rig_wait(one->events[BROKER_AUXILIARY] == 4);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
 	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
@@ -178,7 +178,7 @@ START_TEST(test_alarm)
 {
 	struct rig_broker *one = rig_open_up();
 	static const char *const queue = "alarm-none";
-	uint64_t lane = rig_take(one, BROKER_LOCKS);
+	uint64_t channel = rig_take(one, BROKER_LOCKS);
 	int64_t before;
 
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);
@@ -188,8 +188,8 @@ START_TEST(test_alarm)
 	before = rig_now();
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_UNKNOWN);
 	ck_assert_int_lt(rig_now() - before, NSEC_PER_SEC);
-	rig_want(one, broker_claim, lane, "alarm-1-B", BROKER_OK);
-	rig_want(one, broker_drop, lane, "alarm-1-B", BROKER_OK);
+	rig_want(one, broker_claim, channel, "alarm-1-B", BROKER_OK);
+	rig_want(one, broker_drop, channel, "alarm-1-B", BROKER_OK);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
 	rig_wait(!rig_info(one).auxiliary_blocked);
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);
@@ -202,14 +202,14 @@ START_TEST(test_nack_is_unknown)
 	struct rig_broker *one = rig_open_up();
 	static const char *const queues[] = {"nack-1-A", "nack-none"};
 	const enum broker_answer *answers;
-	uint64_t lane = rig_take(one, BROKER_AUXILIARY);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
-	rig_want(one, broker_declare_slot, lane, queues[0], BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, queues[0], BROKER_OK);
 	rig_rabbit("ctl set_policy nack '^nack-' '{\"overflow\":\"reject-publish\"}'");
 	rig_wait((answers = rig_probe(one, queues, 2))[0] == BROKER_UNKNOWN);
 	ck_assert_int_eq(answers[1], BROKER_ABSENT);
 	rig_rabbit("ctl clear_policy nack");
-	rig_want(one, broker_delete_slot, lane, queues[0], BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, queues[0], BROKER_OK);
 }
 END_TEST
 

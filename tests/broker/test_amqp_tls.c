@@ -93,9 +93,9 @@ START_TEST(test_stop_says_goodbye)
 	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "tls-stop-B", BROKER_OK);
 	broker_stop(one->broker);
 	for (int64_t end = rig_now() + NSEC_PER_SEC;;) {
-		uint64_t lane = rig_take(two, BROKER_LOCKS);
+		uint64_t channel = rig_take(two, BROKER_LOCKS);
 		const struct rig_answer *answer =
-		    rig_answer(rig_ask(two, broker_claim, lane, "tls-stop-B"));
+		    rig_answer(rig_ask(two, broker_claim, channel, "tls-stop-B"));
 
 		if (answer->reply.answer == BROKER_OK)
 			break;

@@ -11,14 +11,14 @@
 #define told(queue, news) rig_told(watcher, (queue), (news))
 
 static struct rig_broker *watcher, *admin;
-static uint64_t admin_lane;
+static uint64_t admin_channel;
 
 static void
 open_with(const struct amqp_settings *settings)
 {
 	watcher = rig_open(settings);
 	admin = rig_open_up();
-	admin_lane = rig_take(admin, BROKER_AUXILIARY);
+	admin_channel = rig_take(admin, BROKER_AUXILIARY);
 	rig_wait(watcher->state[BROKER_LOCKS] == BROKER_UP);
 }
 
@@ -34,12 +34,12 @@ open_plain(void)
 static void
 make(const char *queue)
 {
-	rig_want(admin, broker_declare_slot, admin_lane, queue, BROKER_OK);
+	rig_want(admin, broker_declare_slot, admin_channel, queue, BROKER_OK);
 }
 
 static void delete (const char *queue)
 {
-	rig_want(admin, broker_delete_slot, admin_lane, queue, BROKER_OK);
+	rig_want(admin, broker_delete_slot, admin_channel, queue, BROKER_OK);
 }
 
 /* Made and watched. */
@@ -108,7 +108,7 @@ START_TEST(test_five_hundred)
 	pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(told(NULL, BROKER_HINT), MANY / 10);
 	ck_assert_uint_eq(told(NULL, BROKER_WATCHED), MANY);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
 END_TEST
 
@@ -123,8 +123,8 @@ START_TEST(test_deleted_and_made_again)
 		unsigned hints = told("again-1-A", BROKER_HINT), gone, back;
 
 		watched("again-1-A");
-		gone = rig_ask(admin, broker_delete_slot, admin_lane, "again-1-A");
-		back = rig_ask(admin, broker_declare_slot, admin_lane, "again-1-A");
+		gone = rig_ask(admin, broker_delete_slot, admin_channel, "again-1-A");
+		back = rig_ask(admin, broker_declare_slot, admin_channel, "again-1-A");
 		ck_assert_int_eq(rig_answer(gone)->reply.answer, BROKER_OK);
 		ck_assert_int_eq(rig_answer(back)->reply.answer, BROKER_OK);
 		pass_for(50 * NSEC_PER_MSEC);
@@ -150,9 +150,9 @@ START_TEST(test_absent)
 	rig_wait(told(NULL, BROKER_WATCHED) == 4);
 	ck_assert_uint_eq(told("absent-1-A", BROKER_UNWATCHED), 1);
 	ck_assert_uint_eq(told("absent-2-A", BROKER_UNWATCHED), 1);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).lanes_closed_by_broker, 1);
-	/* It is not an event of a lane of anybody's. */
-	ck_assert_uint_eq(watcher->lanes_closed, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
+	/* It is not an event of a channel of anybody's. */
+	ck_assert_uint_eq(watcher->channels_closed, 0);
 	delete ("absent-2-A");
 	delete ("absent-1-A");
 	rig_wait(told(NULL, BROKER_HINT) == 3);
@@ -212,14 +212,14 @@ START_TEST(test_probes_are_few_deliveries)
 	deliveries = rig_counts(watcher, BROKER_AUXILIARY).deliveries;
 	ck_assert_uint_ge(deliveries, 3);
 	ck_assert_uint_le(deliveries, 15);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	ck_assert_uint_eq(told(NULL, BROKER_UNWATCHED), 0);
 	/* What is delivered is owed its ack when the watch is over, too. */
 	(void)rig_probe(admin, queues, EACH);
 	rig_unwatch(watcher, "probed-1-A");
 	watched("probed-2-A");
 	pass_for(3 * NSEC_PER_SEC);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	delete ("probed-1-A");
 	delete ("probed-2-A");
 	rig_wait(told("probed-2-A", BROKER_HINT) == 1);
@@ -243,7 +243,7 @@ START_TEST(test_consumer_timeout)
 	(void)rig_probe(admin, &queue, 1);
 	rig_wait(told(queue, BROKER_UNWATCHED) == 1);
 	rig_wait(told(queue, BROKER_WATCHED) == 2);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).lanes_closed_by_broker, 1);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	delete (queue);
 	rig_wait(told(queue, BROKER_HINT) == 1);
 	rig_rabbit("ctl eval 'application:unset_env(rabbit, consumer_timeout),"
@@ -271,7 +271,7 @@ START_TEST(test_auxiliary_connection_dies)
 	rig_wait(told("side-2-A", BROKER_UNWATCHED) == 2);
 	rig_wait_for(30, told("side-2-A", BROKER_WATCHED) >= 3);
 	ck_assert_uint_eq(told("side-1-A", BROKER_HINT), 1);
-	admin_lane = rig_take(admin, BROKER_AUXILIARY);
+	admin_channel = rig_take(admin, BROKER_AUXILIARY);
 	delete ("side-2-A");
 	rig_wait(told("side-2-A", BROKER_HINT) == 1);
 }
@@ -328,7 +328,7 @@ START_TEST(test_no_permission_to_read)
 		rig_watch(watcher, name);
 		pass_for(20 * NSEC_PER_MSEC);
 	}
-	closed = (unsigned)rig_counts(watcher, BROKER_AUXILIARY).lanes_closed_by_broker;
+	closed = (unsigned)rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker;
 	ck_assert_uint_ge(closed, 1);
 	ck_assert_uint_le(closed, 10);
 	ck_assert_uint_eq(warnings, 1);

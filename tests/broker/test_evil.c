@@ -387,7 +387,7 @@ START_TEST(test_mutated_greetings)
 }
 END_TEST
 
-/* Answers to three lanes' requests. Each request is answered once, whatever comes. */
+/* Answers to three channels' requests. Each request is answered once, whatever comes. */
 START_TEST(test_mutated_answers)
 {
 	random_state = (uint64_t)_i + 1;
@@ -397,17 +397,17 @@ START_TEST(test_mutated_answers)
 		unsigned asked[9];
 
 		for (unsigned i = 0; i < 9; i += 3) {
-			uint64_t lane = rig_take(one, BROKER_LOCKS);
+			uint64_t channel = rig_take(one, BROKER_LOCKS);
 
-			asked[i] = rig_ask(one, broker_claim, lane, "evil-1-B");
-			asked[i + 1] = rig_ask(one, broker_check, lane, "evil-1-A");
-			asked[i + 2] = rig_ask(one, broker_drop, lane, "evil-1-B");
+			asked[i] = rig_ask(one, broker_claim, channel, "evil-1-B");
+			asked[i + 1] = rig_ask(one, broker_check, channel, "evil-1-A");
+			asked[i + 2] = rig_ask(one, broker_drop, channel, "evil-1-B");
 		}
-		for (uint16_t channel = 1; channel <= 3; channel++) {
-			put_bare(friendly, channel, AMQP_CHANNEL_OPEN_OK_METHOD);
-			put_bare(friendly, channel, AMQP_QUEUE_DECLARE_OK_METHOD);
+		for (uint16_t number = 1; number <= 3; number++) {
+			put_bare(friendly, number, AMQP_CHANNEL_OPEN_OK_METHOD);
+			put_bare(friendly, number, AMQP_QUEUE_DECLARE_OK_METHOD);
 			put_channel_close(
-			    friendly, channel, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
+			    friendly, number, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
 		}
 		put_bare(friendly, 0, AMQP_CONNECTION_BLOCKED_METHOD);
 		amqp_frame_put_heartbeat(friendly);

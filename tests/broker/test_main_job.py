@@ -136,8 +136,8 @@ class Held(Main):
             owner = line.split("\t")[0]
             channels[owner] = channels.get(owner, 0) + 1
         on_lock_connection = channels[owners.pop()]
-        lanes = Wire(here).call("info")["broker"]["lanes"]
-        self.assertEqual(on_lock_connection, lanes)
+        channels = Wire(here).call("info")["broker"]["channels"]
+        self.assertEqual(on_lock_connection, channels)
         self.assertGreaterEqual(on_lock_connection, count)
         self.assertLess(on_lock_connection, count * 1.1, "one channel a hold, and a few idle ones")
 

@@ -82,9 +82,9 @@ START_TEST(test_pieces)
 {
 	unsigned read = begun(rig_read(one, "dir"), 3), check;
 	static const char much[4000] = "much";
-	uint64_t lane = rig_take(one, BROKER_AUXILIARY);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
-	check = rig_ask(one, broker_check, lane, "b");
+	check = rig_ask(one, broker_check, channel, "b");
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_get_ok(1, 2);
 	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
@@ -197,7 +197,7 @@ START_TEST(test_closes_cross)
 	put_channel_close(evil.bytes, 1, 404, "NOT_FOUND - no queue", AMQP_QUEUE_DECLARE_METHOD);
 	evil_say();
 	ck_assert_int_eq(rig_answer(leave)->reply.answer, BROKER_OK);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
 }
 END_TEST
 

@@ -71,7 +71,7 @@ START_TEST(test_the_line_goes_between_declare_and_consume)
 	evil_say();
 	rig_wait(told(BROKER_LINE_JOINED) == 1);
 	ck_assert_uint_eq(one->line_count, 1);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
 }
 END_TEST
 

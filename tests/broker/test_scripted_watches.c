@@ -43,7 +43,7 @@ START_TEST(test_deliveries)
 {
 	struct amqp_settings settings = evil_settings();
 	static const char body[4000];
-	uint64_t lane;
+	uint64_t channel;
 	unsigned check;
 	int64_t before;
 
@@ -51,8 +51,8 @@ START_TEST(test_deliveries)
 	asked_with(&settings);
 	put_consume_ok(evil.bytes, 1, "w1");
 	evil_say();
-	lane = rig_take(one, BROKER_AUXILIARY);
-	check = rig_ask(one, broker_check, lane, "b");
+	channel = rig_take(one, BROKER_AUXILIARY);
+	check = rig_ask(one, broker_check, channel, "b");
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	before = rig_now();
 	put_deliver(evil.bytes, 1, "w1", 1);

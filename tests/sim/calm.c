@@ -156,7 +156,7 @@ serve_all(struct sim *sim)
 	}
 }
 
-/* A delete that was refused, or for which there was no lane, is sent again after a second. */
+/* A delete that was refused, or for which there was no channel, is sent again after a second. */
 static void
 pass_until_quiet(struct sim *sim)
 {

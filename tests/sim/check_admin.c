@@ -460,7 +460,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
 		return ask->what == ASK_CREATE && check_was_there(sim, ask->name, ask->since);
-	case REASON_BROKER_REFUSED: /* the lane of a directory's request may be closed under it */
+	case REASON_BROKER_REFUSED: /* the channel of a directory's request may be closed under it */
 		return sim->truth.refusals + sim->truth.denials > 0 ||
 		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;
 	case REASON_BROKER_BLOCKED:

@@ -16,7 +16,7 @@
  */
 #define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_handoffs / 4))
 
-/* With these nothing says when somebody gets what is free: lanes are stuck; all is refused. */
+/* With these nothing says when somebody gets what is free: channels are stuck; all is refused. */
 #define WAITS_MAY_FAIL (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_REFUSE)
 /* With these nobody knows when it was heard that a claim failed, or one did without being performed. */
 #define ANSWERS_ARE_LATE                                                                           \

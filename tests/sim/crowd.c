@@ -118,7 +118,7 @@ is_fit(const struct sim *sim, int name)
 	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited &&
 	       sim->plan.settings.max_locks_per_connection > PLAN_FEW &&
 	       sim->plan.settings.max_waits_per_connection > PLAN_FEW &&
-	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_LANES)) == 0;
+	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_CHANNELS)) == 0;
 }
 
 /* Nobody is left who waits or holds. */
@@ -439,7 +439,8 @@ crowd_is_stuck(struct sim *sim)
 		release_slots(sim);
 		sim_pass(sim, time);
 		if (++rounds > 3 * CROWD_SLOTS)
-			check_fail(sim, 16, "somebody waits for ever beside a lane that is silent");
+			check_fail(
+			    sim, 16, "somebody waits for ever beside a channel that is silent");
 	}
 	sim->stuck_claim = sim->stuck = 0;
 	/* Then the engine gives the link up by itself. */

@@ -10,7 +10,7 @@
 #include "tests/sim/ways.h"
 
 /* More than are needed: what lacks one waits for longer than the invariants allow. */
-#define AUXILIARY_LANES_MAX 100
+#define AUXILIARY_CHANNELS_MAX 100
 
 /* ---- the ear ---- */
 
@@ -181,8 +181,8 @@ daemon_start(struct sim *sim, int number)
 	daemon->heard = timers_new(&sim->clock);
 	daemon->own = timers_new(&sim->clock);
 	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,
-	    sim->plan.lanes_max, dice_next(&sim->dice));
-	memory_broker_set_lanes_max(daemon->broker, BROKER_AUXILIARY, AUXILIARY_LANES_MAX);
+	    sim->plan.channels_max, dice_next(&sim->dice));
+	memory_broker_set_channels_max(daemon->broker, BROKER_AUXILIARY, AUXILIARY_CHANNELS_MAX);
 	probes_init(daemon);
 	tap_init(daemon);
 	daemon->engine = lock_engine_new(

@@ -193,7 +193,7 @@ slot_deed(struct sim *sim, const struct done *done)
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
-			deeds->looked_at = sim->now; /* or its lane is closed now */
+			deeds->looked_at = sim->now; /* or its channel is closed now */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK)
 			deeds->b_seen = moment;
 		if (id.part == QUEUE_A && done->answer == BROKER_ABSENT)

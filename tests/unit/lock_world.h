@@ -83,8 +83,8 @@ bool world_step(struct lock_world *world, int64_t ns);
  * brought up, and publishes first.
  */
 void world_alarm(struct lock_world *world);
-/* The server closes every lane of a link that is in use. */
-void world_close_lanes(struct lock_world *world, int daemon, enum broker_link link);
+/* The server closes every channel of a link that is in use. */
+void world_close_channels(struct lock_world *world, int daemon, enum broker_link link);
 /* A semaphore of so many slots, made behind everybody's back. */
 void world_make(struct lock_world *world, const char *name, int slots);
 /* Whether a B exists, and (daemon >= 0) is that daemon's. */

@@ -345,30 +345,30 @@ START_TEST(an_alarm_during_an_entry_is_said_so)
 END_TEST
 
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "PRECONDITION_FAILED");
+	memory_broker_close_channel(world->daemon[0].broker, channel, 406, "PRECONDITION_FAILED");
 }
 
 /* The broker's words about another matter were told as if it had refused this. */
-START_TEST(a_lane_dies_at_every_step)
+START_TEST(a_channel_dies_at_every_step)
 {
 	for (int steps = 0; steps < 24; steps++) {
 		memset(told, 0, sizeof(told));
 		directory_enter(engine(0), "db", on_done, 1);
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_each_lane(
-		    world->daemon[0].broker, BROKER_AUXILIARY, close_lane, NULL);
+		memory_broker_each_channel(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_channel, NULL);
 		ck_assert_msg(await(1)->reason == REASON_NONE, "%s", told[1].text);
 		expect_names(0, 2, "db");
 		directory_leave(engine(0), "db", on_done, 3);
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_each_lane(
-		    world->daemon[0].broker, BROKER_AUXILIARY, close_lane, NULL);
+		memory_broker_each_channel(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_channel, NULL);
 		ck_assert_msg(await(3)->reason == REASON_NONE, "%s", told[3].text);
 		expect_names(0, 4, "");
 	}
@@ -422,7 +422,7 @@ suite_lock_directory(void)
 	tcase_add_test(tc, a_name_that_is_not_left_in_time_is_not_left_later);
 	tcase_add_test(tc, a_read_that_is_never_answered_leaves_the_directory_to_others);
 	tcase_add_test(tc, an_alarm_during_an_entry_is_said_so);
-	tcase_add_test(tc, a_lane_dies_at_every_step);
+	tcase_add_test(tc, a_channel_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
 	tcase_add_test(tc, an_entry_that_is_not_answered_in_time_is_not_made_later);
 	tcase_add_test(tc, an_fsck_that_lost_its_mutex_takes_nothing_out);

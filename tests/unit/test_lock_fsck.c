@@ -347,7 +347,7 @@ START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_repaired)
 }
 END_TEST
 
-START_TEST(the_lane_dies_at_any_step)
+START_TEST(the_channel_dies_at_any_step)
 {
 	const struct said *answer;
 	bool done = false;
@@ -358,9 +358,9 @@ START_TEST(the_lane_dies_at_any_step)
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		done = world_answer(world, 0, 1, last_request) != NULL;
-		world_close_lanes(world, 0, BROKER_AUXILIARY);
+		world_close_channels(world, 0, BROKER_AUXILIARY);
 		answer = world_await(world, 0, 1, last_request);
-		/* The directory has a lane of its own. */
+		/* The directory has a channel of its own. */
 		ck_assert(answer->reason == REASON_NONE || strstr(answer->text, "directory"));
 		world_pass(world, SECOND);
 		ck_assert_int_eq(run(true)->reason, REASON_NONE);
@@ -531,7 +531,7 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, without_repair_nothing_is_changed);
 	tcase_add_test(tc, all_at_once_is_repaired);
 	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_repaired);
-	tcase_add_test(tc, the_lane_dies_at_any_step);
+	tcase_add_test(tc, the_channel_dies_at_any_step);
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);

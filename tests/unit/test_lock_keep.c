@@ -1,6 +1,6 @@
 /*
  * A hold between its grant and its end, over the server in memory: verified, revoked, vanished,
- * lost, its lane dying under it; the lock connection going and coming; the orderly stop.
+ * lost, its channel dying under it; the lock connection going and coming; the orderly stop.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -64,7 +64,7 @@ START_TEST(a_verify_that_was_asked_before_does_not_undo_revoked)
 	lock_verify(engine(0), 1, 2, lock, 1000);
 	lock_verify(engine(0), 1, 3, lock, 1000);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
-	/* The 404 closed the lane under the second one, which asks again and sees A. */
+	/* The 404 closed the channel under the second one, which asks again and sees A. */
 	memory_world_put(world->memory, "db-1-A", false);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_REVOKED);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
@@ -209,11 +209,11 @@ START_TEST(new_servers_are_not_asked_again)
 }
 END_TEST
 
-START_TEST(a_lane_that_dies_is_replaced)
+START_TEST(a_channel_that_dies_is_replaced)
 {
 	uint64_t lock = held();
 
-	/* A verify whose A is gone costs the lane; what comes next finds another. */
+	/* A verify whose A is gone costs the channel; what comes next finds another. */
 	memory_world_remove(world->memory, "db-1-A");
 	verify(lock, 2);
 	world_pass(world, SECOND);
@@ -385,7 +385,7 @@ suite_lock_keep(void)
 	tcase_add_test(tc, old_servers_are_checked_twice_after_the_claim);
 	tcase_add_test(tc, old_servers_a_taken_b_is_lost_at_once);
 	tcase_add_test(tc, new_servers_are_not_asked_again);
-	tcase_add_test(tc, a_lane_that_dies_is_replaced);
+	tcase_add_test(tc, a_channel_that_dies_is_replaced);
 	tcase_add_test(tc, a_release_behind_a_dying_verify_is_sent_again);
 	tcase_add_test(tc, the_link_dies_and_every_hold_is_lost_once);
 	tcase_add_test(tc, the_link_dies_at_every_step_and_nothing_is_left);

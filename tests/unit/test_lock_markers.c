@@ -316,7 +316,7 @@ START_TEST(without_a_slot_it_counts_for_the_peer_and_not_for_the_link)
 	struct lock_settings settings = world_settings;
 
 	put("db-U");
-	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 lanes */
+	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 channels */
 		check_slotless(semaphore(peer, 1, TRY));
 	ck_assert_int_eq(take(200, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	settings.max_locks_per_connection = 2;

@@ -1,6 +1,6 @@
 /*
  * The administration mutex over the server in memory: among the administrators of one daemon,
- * between two, and when lanes and links die.
+ * between two, and when channels and links die.
  */
 #include "daemon/lock/admin/mutex.h"
 #include "tests/unit/lock_fixture.h"
@@ -198,19 +198,19 @@ START_TEST(the_death_of_the_link_ends_it)
 }
 END_TEST
 
-START_TEST(the_death_of_its_lane_does_not)
+START_TEST(the_death_of_its_channel_does_not)
 {
-	uint64_t lane;
+	uint64_t channel;
 
 	take(0, 0);
 	world_pass(world, SECOND);
-	lane = mutex_lane(engine(0), takers[0].id);
-	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "timeout");
+	channel = mutex_channel(engine(0), takers[0].id);
+	memory_broker_close_channel(world->daemon[0].broker, channel, 406, "timeout");
 	world_pass(world, SECOND);
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	ck_assert_uint_ne(mutex_lane(engine(0), takers[0].id), lane);
-	memory_broker_close_lane(
-	    world->daemon[0].broker, mutex_lane(engine(0), takers[0].id), 406, "timeout");
+	ck_assert_uint_ne(mutex_channel(engine(0), takers[0].id), channel);
+	memory_broker_close_channel(
+	    world->daemon[0].broker, mutex_channel(engine(0), takers[0].id), 406, "timeout");
 	drop(0); /* not performed: sent again */
 	check_gone();
 	check_told(0, "HF");
@@ -222,8 +222,8 @@ START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
 	take(0, 0);
 	world_pass(world, SECOND);
 	take(1, 0);
-	memory_broker_close_lane(
-	    world->daemon[0].broker, mutex_lane(engine(0), takers[0].id), 406, "timeout");
+	memory_broker_close_channel(
+	    world->daemon[0].broker, mutex_channel(engine(0), takers[0].id), 406, "timeout");
 	drop(0);
 	world_pass(world, 10 * NSEC_PER_MSEC); /* it was not performed, and is not sent again yet */
 	check_told(0, "H");
@@ -281,14 +281,14 @@ START_TEST(what_was_not_heard_is_asked_again)
 	take(0, 0);
 	world_pass(world, SECOND);
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	world_close_lanes(world, 0, BROKER_AUXILIARY);
+	world_close_channels(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(0, "H");
 	world->silent = true;
 	drop(0);
 	world_pass(world, 10 * NSEC_PER_MSEC);
-	world_close_lanes(world, 0, BROKER_AUXILIARY);
+	world_close_channels(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(0, "HF");
@@ -301,7 +301,7 @@ START_TEST(what_was_not_heard_is_asked_again)
 	take(2, 0);
 	world_pass(world, SECOND);
 	leave(2);
-	world_close_lanes(world, 0, BROKER_AUXILIARY);
+	world_close_channels(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(2, "");
@@ -378,7 +378,7 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, who_leaves_lets_the_next_on);
 	tcase_add_test(tc, what_nobody_wants_any_more_is_not_kept);
 	tcase_add_test(tc, the_death_of_the_link_ends_it);
-	tcase_add_test(tc, the_death_of_its_lane_does_not);
+	tcase_add_test(tc, the_death_of_its_channel_does_not);
 	tcase_add_test(tc, what_was_all_but_dropped_is_free_when_the_link_dies);
 	tcase_add_test(tc, what_the_broker_refuses_is_told);
 	tcase_add_test(tc, what_cannot_be_dropped_goes_with_its_link);

@@ -77,7 +77,7 @@ END_TEST
 
 START_TEST(refused_where_the_queue_is_another)
 {
-	uint64_t lane = take(two, BROKER_AUXILIARY);
+	uint64_t channel = take(two, BROKER_AUXILIARY);
 
 	memory_world_put(world, "theirs", true);
 	memory_world_put(world, "slot", false);
@@ -89,11 +89,11 @@ START_TEST(refused_where_the_queue_is_another)
 	enter_name(two, "amq.d", "a", 5);
 	enter_name(two, "short", "a", 6);
 	pass(0);
-	/* Each had a lane of its own: nobody else's is closed. */
+	/* Each had a channel of its own: nobody else's is closed. */
 	ck_saw("two.auxiliary:up 1=refused 2=refused 3=refused 4=refused 5=refused 6=refused");
 	ck_assert_str_eq(messages("slot"), "");
 	enter_name(two, "d", "a", 7);
-	declare_slot(two, lane, "d", 8);
+	declare_slot(two, channel, "d", 8);
 	pass(0);
 	ck_saw("7=ok(a) 8=ok! closed:406");
 }
@@ -166,16 +166,16 @@ END_TEST
 
 START_TEST(durable_ones_survive_a_restart)
 {
-	uint64_t lane = take(one, BROKER_AUXILIARY);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 
 	memory_world_put_transient(world, "a");
 	ck_assert(!memory_world_put_transient(world, "a"));
-	declare_slot(one, lane, "a", 1);
+	declare_slot(one, channel, "a", 1);
 	pass(0);
 	ck_saw("auxiliary:up 1=ok! closed:406");
 	ck_assert_ptr_nonnull(strstr(rig.text, "inequivalent arg 'durable'"));
-	lane = take(one, BROKER_AUXILIARY);
-	declare_marker(one, lane, "m", 2);
+	channel = take(one, BROKER_AUXILIARY);
+	declare_marker(one, channel, "m", 2);
 	enter_name(one, "d", "x", 3);
 	pass(0);
 	ck_saw("2=ok 3=ok(x)");
@@ -192,23 +192,23 @@ END_TEST
 
 START_TEST(markers)
 {
-	uint64_t lane = take(one, BROKER_AUXILIARY);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 	const char *queue = "m";
 
-	declare_marker(one, lane, "m", 1);
-	declare_marker(one, lane, "m", 2);
+	declare_marker(one, channel, "m", 1);
+	declare_marker(one, channel, "m", 2);
 	pass(0);
 	ck_saw("auxiliary:up 1=ok 2=ok");
 	probe(one, &queue, 1, 1);
 	pass(0);
 	ck_saw("p1=ok");
-	delete_slot(one, lane, "m", 3);
-	delete_slot(one, lane, "m", 4);
+	delete_slot(one, channel, "m", 3);
+	delete_slot(one, channel, "m", 4);
 	pass(0);
 	ck_saw("3=ok 4=ok");
 	ck_assert(!exists("m"));
 	memory_world_put_otherwise(world, "m");
-	declare_marker(one, lane, "m", 5);
+	declare_marker(one, channel, "m", 5);
 	pass(0);
 	ck_saw("5=ok! closed:406");
 }

@@ -16,7 +16,7 @@
 static void
 setup(void)
 {
-	rig_lanes_of_one = 2047;
+	rig_channels_of_one = 2047;
 	rig_setup();
 	broker_inbox_open(one);
 	broker_inbox_open(two);
@@ -166,19 +166,19 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 		snprintf(inbox, sizeof(inbox), "%s", queue);
 }
 
-/* An inbox that is deleted, or whose lane is closed, is opened again; a link that is frozen hears nothing. */
+/* An inbox that is deleted, or whose channel is closed, is opened again; a link that is frozen hears nothing. */
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 }
 
 START_TEST(the_inbox_is_lost)
 {
 	if (_i == 0) {
-		memory_broker_each_lane(one, BROKER_AUXILIARY, close_lane, NULL);
+		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
 	} else {
 		broker_inbox_close(two);
 		pass(0);
@@ -266,16 +266,16 @@ START_TEST(what_its_hearer_may_do)
 END_TEST
 
 static void
-count_lane(void *ctx, uint64_t lane, bool silent)
+count_channel(void *ctx, uint64_t channel, bool silent)
 {
-	(void)lane;
+	(void)channel;
 	(void)silent;
 	++*(int *)ctx;
 }
 
-START_TEST(no_lane_is_left_behind)
+START_TEST(no_channel_is_left_behind)
 {
-	int lanes = 0;
+	int channels = 0;
 
 	ask(one, "a");
 	ask(one, "b");
@@ -286,10 +286,10 @@ START_TEST(no_lane_is_left_behind)
 	ck_saw("replied:2=c");
 	broker_inbox_close(two);
 	pass(0);
-	memory_broker_each_lane(two, BROKER_AUXILIARY, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 0);
-	memory_broker_each_lane(one, BROKER_AUXILIARY, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 1);
+	memory_broker_each_channel(two, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 0);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 1);
 }
 END_TEST
 
@@ -337,7 +337,7 @@ suite_memory_letters(void)
 	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
 	tcase_add_test(tc, a_link_whose_ends_have_parted);
 	tcase_add_test(tc, what_its_hearer_may_do);
-	tcase_add_test(tc, no_lane_is_left_behind);
+	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, the_oldest_senders_are_forgotten);
 	suite_add_tcase(suite, tc);
 	return suite;

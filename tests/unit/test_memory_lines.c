@@ -15,7 +15,7 @@
 static void
 setup(void)
 {
-	rig_lanes_of_one = 2047;
+	rig_channels_of_one = 2047;
 	rig_setup();
 	join(one, "w", 5, 1);
 	pass(0);
@@ -401,18 +401,18 @@ START_TEST(the_node_restarts)
 END_TEST
 
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 }
 
-/* By a closed lane, or by the deletion of the queue. */
+/* By a closed channel, or by the deletion of the queue. */
 START_TEST(put_out_by_the_broker)
 {
 	if (_i == 0)
-		memory_broker_each_lane(one, BROKER_AUXILIARY, close_lane, NULL);
+		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
 	else
 		ck_assert(memory_world_remove(world, "w"));
 	pass(0);
@@ -432,7 +432,7 @@ START_TEST(put_out_while_joining)
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	join(one, "v", 0, 1);
 	pass(MSEC);
-	memory_broker_each_lane(one, BROKER_AUXILIARY, close_lane, NULL);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
 	pass(10 * MSEC);
 	ck_saw("left:w/5");
 	pass(2 * LINE_AGAIN);
@@ -457,18 +457,18 @@ START_TEST(refused_and_tried_rarely)
 }
 END_TEST
 
-/* Lanes that are left behind would add up. */
+/* Channels that are left behind would add up. */
 static void
-count_lane(void *ctx, uint64_t lane, bool silent)
+count_channel(void *ctx, uint64_t channel, bool silent)
 {
-	(void)lane;
+	(void)channel;
 	ck_assert(!silent);
 	++*(int *)ctx;
 }
 
-START_TEST(no_lane_is_left_behind)
+START_TEST(no_channel_is_left_behind)
 {
-	int lanes = 0;
+	int channels = 0;
 
 	join(one, "v", 1, 1);
 	leave(one, "v", 1);
@@ -483,14 +483,14 @@ START_TEST(no_lane_is_left_behind)
 	ck_saw("left:w/5 two.left:w/5 c1=2");
 	pass(LINE_AGAIN);
 	ck_saw("joined:w/5 two.joined:w/5");
-	memory_broker_each_lane(one, BROKER_AUXILIARY, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 1);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 1);
 	leave(one, "w", 5);
 	pass(0);
 	ck_assert_uint_eq(broker_joined(one), 0);
-	lanes = 0;
-	memory_broker_each_lane(one, BROKER_AUXILIARY, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 0);
+	channels = 0;
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 0);
 }
 END_TEST
 
@@ -585,7 +585,7 @@ suite_memory_lines(void)
 	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
 	tcase_add_test(tc, put_out_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
-	tcase_add_test(tc, no_lane_is_left_behind);
+	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, what_its_hearer_may_do);
 	tcase_add_test(tc, stopped_by_a_hint);
 	suite_add_tcase(suite, tc);

@@ -8,7 +8,7 @@
 static void
 setup(void)
 {
-	rig_lanes_of_one = 2047;
+	rig_channels_of_one = 2047;
 	rig_setup();
 	ck_assert(memory_world_put(world, "a", false));
 	ck_assert(memory_world_put(world, "b", false));
@@ -20,9 +20,9 @@ setup(void)
 
 START_TEST(deletions_are_heard_whoever_deletes)
 {
-	uint64_t lane = take(two, BROKER_AUXILIARY);
+	uint64_t channel = take(two, BROKER_AUXILIARY);
 
-	delete_slot(two, lane, "a", 100);
+	delete_slot(two, channel, "a", 100);
 	pass(0);
 	ck_saw("two.auxiliary:up 100=ok hint:a");
 	ck_assert(memory_world_remove(world, "b"));
@@ -121,9 +121,9 @@ END_TEST
 
 START_TEST(the_auxiliary_connection_goes_and_comes)
 {
-	uint64_t lane = take(one, BROKER_AUXILIARY);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 
-	check(one, lane, "a", 1);
+	check(one, channel, "a", 1);
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 20 * MSEC, "cut");
 	ck_saw("1=unknown! unwatched:a unwatched:b auxiliary:down:cut");
 	ck_assert(memory_world_remove(world, "a"));
@@ -212,8 +212,8 @@ START_TEST(a_link_whose_ends_have_parted)
 }
 END_TEST
 
-/* Consumer timeout: the lane that they are on is closed, the link stays. */
-START_TEST(their_lane_is_closed)
+/* Consumer timeout: the channel that they are on is closed, the link stays. */
+START_TEST(their_channel_is_closed)
 {
 	memory_broker_close_watches(one);
 	pass(0);
@@ -303,7 +303,7 @@ suite_memory_watches(void)
 	tcase_add_test(tc, cancelled_without_a_deletion);
 	tcase_add_test(tc, a_deletion_unheard);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 3);
-	tcase_add_test(tc, their_lane_is_closed);
+	tcase_add_test(tc, their_channel_is_closed);
 	tcase_add_test(tc, what_its_hearer_may_do);
 	tcase_add_test(tc, after_the_stop_nothing_is_told);
 	suite_add_tcase(suite, tc);

@@ -56,19 +56,19 @@ void mutex_drop(struct lock_engine *engine, uint64_t id);
 /* The taker goes, from any state; it is told nothing more. What it had is dropped. */
 void mutex_leave(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: what was asked on its lane is not answered in time. It ends with the auxiliary connection, as a claim and a
- * drop do that are not answered, or nobody here could have it as long as the link lives.
+ * HELD: what was asked on its channel is not answered in time. It ends with the auxiliary connection, as a
+ * claim and a drop do that are not answered, or nobody here could have it as long as the link lives.
  */
 void mutex_overdue(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: the lane of the auxiliary connection on which it is held, for the work that it guards; made anew when it
+ * HELD: the channel of the auxiliary connection on which it is held, for the work that it guards; made anew when it
  * was closed. Not to be put back.
  */
-uint64_t mutex_lane(struct lock_engine *engine, uint64_t id);
-/* HELD: an answer said that the lane is closed, and nothing is unanswered on it. */
-void mutex_lane_gone(struct lock_engine *engine, uint64_t id);
+uint64_t mutex_channel(struct lock_engine *engine, uint64_t id);
+/* HELD: an answer said that the channel is closed, and nothing is unanswered on it. */
+void mutex_channel_gone(struct lock_engine *engine, uint64_t id);
 
-void mutex_lane_closed(struct lock_engine *engine, uint64_t lane);
+void mutex_channel_closed(struct lock_engine *engine, uint64_t channel);
 /* The auxiliary connection died; what was asked on it has been answered. */
 void mutex_link_died(struct lock_engine *engine, const char *why);
 /* Frees what is left; the engine goes. */

@@ -9,13 +9,13 @@
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/pulse.h"
 
-/* How often a lane may die under one verify before it gives up. */
+/* How often a channel may die under one verify before it gives up. */
 #define TRIES 4
 
 enum verify_state {
 	VERIFY_NEXT, /* another flight for the hold is out: who asks meanwhile is answered by this one */
-	VERIFY_ASKED, /* it is out, on `lane` */
-	VERIFY_AGAIN  /* `lane` is closing: it goes again on the next */
+	VERIFY_ASKED, /* it is out, on `channel` */
+	VERIFY_AGAIN  /* `channel` is closing: it goes again on the next */
 };
 
 /* One flight. It answers those who asked before it was sent. */
@@ -23,7 +23,7 @@ struct verify {
 	uint64_t id; /* the key */
 	enum verify_state state;
 	uint64_t hold, lock;
-	uint64_t lane;
+	uint64_t channel;
 	unsigned tries;
 	bool b_ours;
 	bool asks_a;   /* ASKED: A, too. A true mutex has none */
@@ -99,8 +99,8 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 
 	if (reply != NULL && reply->answer == BROKER_UNKNOWN) {
 		finish(engine, verify, reply, REASON_LOST, link_lost);
-	} else if (hold != NULL && reply != NULL && !reply->lane_open) {
-		verify->lane = hold->lane;
+	} else if (hold != NULL && reply != NULL && !reply->channel_open) {
+		verify->channel = hold->channel;
 		verify_set_state(verify, VERIFY_AGAIN);
 	} else {
 		go(engine, verify);
@@ -163,7 +163,7 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	}
 }
 
-/* Not performed: asked again on the next lane, unless there is nothing left to ask about. */
+/* Not performed: asked again on the next channel, unless there is nothing left to ask about. */
 static void
 ask_again(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
@@ -249,8 +249,8 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(verify, VERIFY_ASKED);
 	verify->b_ours = false;
-	verify->lane = keep_lane(engine, hold);
-	if (verify->lane == 0 || ++verify->tries > TRIES) {
+	verify->channel = keep_channel(engine, hold);
+	if (verify->channel == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
 		    "no channel to the broker stayed open long enough");
 		return;
@@ -258,12 +258,12 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
 	FAULT(VERIFY_A_ONLY, verify->b_ours = verify->asks_a);
 	if (!verify->b_ours)
-		broker_check(engine->broker, verify->lane, hold->b.text,
+		broker_check(engine->broker, verify->channel, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
 	if (verify->asks_a) {
 		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 
-		broker_check(engine->broker, verify->lane, a.text,
+		broker_check(engine->broker, verify->channel, a.text,
 		    (struct broker_done){on_a, engine, verify->id});
 	}
 }
@@ -351,12 +351,12 @@ verify_send(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-verify_lane_closed(struct lock_engine *engine, uint64_t lane)
+verify_channel_closed(struct lock_engine *engine, uint64_t channel)
 {
 	struct verify *verify = engine->verifies;
 
 	while (verify != NULL) {
-		if (verify->state != VERIFY_AGAIN || verify->lane != lane) {
+		if (verify->state != VERIFY_AGAIN || verify->channel != channel) {
 			verify = verify->by_id.next;
 			continue;
 		}
