@@ -168,7 +168,7 @@ account_limits_of(const struct config *config)
 	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_connections_per_uid,
 		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
 		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
-		[ACCOUNT_LOOKS] = (size_t)config->max_looks_per_uid,
+		[ACCOUNT_SCANS] = (size_t)config->max_scans_per_uid,
 		[ACCOUNT_BYTES] = (size_t)config->max_buffer_per_uid * mib},
 	    .all_bytes = (size_t)config->max_buffer * mib,
 	};

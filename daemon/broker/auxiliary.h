@@ -1,6 +1,6 @@
 /*
- * Everything that is done over the auxiliary link but for requests on channels: probes, the directory, watches,
- * wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
+ * Everything that is done over the auxiliary connection but for requests on channels: probes, the directory,
+ * watches, wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
  */
 #ifndef BROKER_AUXILIARY_H
 #define BROKER_AUXILIARY_H
@@ -31,7 +31,7 @@ struct amqp_auxiliary {
 
 struct amqp_auxiliary_config {
 	struct timers *timers;          /* borrowed, as all here */
-	struct amqp_channels *channels; /* the auxiliary link's */
+	struct amqp_channels *channels; /* the auxiliary connection's */
 	struct jitter *jitter;
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);

@@ -125,7 +125,7 @@ const struct config_key config_keys[] = {
 	{"max-watches-per-uid", KEY_INTEGER, AT(max_watches_per_uid), "64", "N", 1, 1000000, NULL, true,
 	    "How many watches the processes of one user, root as well, may have. A watch more is refused "
 	    "as too-many-waiters."},
-	{"max-looks-per-uid", KEY_INTEGER, AT(max_looks_per_uid), "2", "N", 1, 1000000, NULL, true,
+	{"max-scans-per-uid", KEY_INTEGER, AT(max_scans_per_uid), "2", "N", 1, 1000000, NULL, true,
 	    "How many requests of size, show, list, explain and fsck the processes of one user may have "
 	    "at the broker at once: they ask about many queues, and acquires wait behind them. More "
 	    "wait until the broker has answered one."},

@@ -89,7 +89,7 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 	       (kind != REQUEST_WATCHES || user_may(conn, ACCOUNT_WATCHES, "watches", ret_error));
 }
 
-/* False: it has to wait until one of its user's looks is over. */
+/* False: it has to wait until one of its user's scans is over. */
 static bool
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
@@ -120,9 +120,9 @@ dispatch_request(
 		kind = row->kind;
 		if (kind == REQUEST_QUICK && method_waits(spec, &params))
 			kind = REQUEST_WAITS;
-		if (kind == REQUEST_LOOKS && !account_has_room(conn->account, ACCOUNT_LOOKS))
+		if (kind == REQUEST_SCANS && !account_has_room(conn->account, ACCOUNT_SCANS))
 			return false;
-		allowed = kind == REQUEST_QUICK || kind == REQUEST_LOOKS ||
+		allowed = kind == REQUEST_QUICK || kind == REQUEST_SCANS ||
 			  may_wait(dispatch, conn, kind, &error);
 	}
 	if (!allowed) {
@@ -228,7 +228,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	}
 	if (!call_find(dispatch, peer, number, &call)) {
 		journal_unheard(dispatch->journal, peer, number, answer);
-		peers_looked(dispatch->peers, peer, number);
+		peers_scanned(dispatch->peers, peer, number);
 		return;
 	}
 	kept = *call.request;
@@ -398,11 +398,11 @@ on_view_peer(void *ctx, uint64_t peer)
 }
 
 static void
-on_view_looked(void *ctx, uint64_t peer, uint64_t request)
+on_view_scanned(void *ctx, uint64_t peer, uint64_t request)
 {
 	const struct dispatch *dispatch = ctx;
 
-	peers_looked(dispatch->peers, peer, request);
+	peers_scanned(dispatch->peers, peer, request);
 }
 
 static void
@@ -487,7 +487,7 @@ dispatch_view_listener(struct dispatch *dispatch)
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,
 	    .peer = on_view_peer,
-	    .looked = on_view_looked,
+	    .scanned = on_view_scanned,
 	    .keep = on_view_keep,
 	    .ctx = dispatch};
 }

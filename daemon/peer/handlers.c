@@ -376,7 +376,7 @@ handle_info(const struct call *call)
 	json_add_integer(limits, "requests_per_connection", config->max_requests_per_connection);
 	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
 	json_add_integer(limits, "watches_per_uid", config->max_watches_per_uid);
-	json_add_integer(limits, "looks_per_uid", config->max_looks_per_uid);
+	json_add_integer(limits, "scans_per_uid", config->max_scans_per_uid);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
 	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
@@ -403,15 +403,15 @@ static const struct dispatch_row rows[] = {
     {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
     {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
     {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
-    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
-    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
-    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_LOOKS, .journal = JOURNAL_CHANGE},
-    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK,
+    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_SCANS, .journal = JOURNAL_READ},
+    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_READ},
+    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_SCANS, .journal = JOURNAL_CHANGE},
+    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_SCANS, .journal = JOURNAL_READ,
 	.answer = answer_explain},
-    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK,
+    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_SCANS, .journal = JOURNAL_READ,
 	.answer = answer_list},
-    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
-    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_LOOK},
+    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_SCANS, .journal = JOURNAL_READ},
+    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_READ},
     {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
     {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
     {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},

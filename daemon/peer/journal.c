@@ -16,14 +16,14 @@ struct entry_key {
 	uint64_t peer, number;
 };
 
-/* A change, a look, or a release. */
+/* A change, a read, or a release. */
 struct entry {
 	struct entry_key key;
 	bool loud; /* at info, not at debug */
 	uid_t uid;
 	pid_t pid;
 	const char *method;     /* static */
-	const char *name;       /* owned (but for a look); NULL: it names none */
+	const char *name;       /* owned (but for a read); NULL: it names none */
 	struct lock_party hold; /* a release: what it is of; of its strings only the name */
 	UT_hash_handle hh;
 };
@@ -337,7 +337,7 @@ journal_request(struct journal *journal, const struct conn *conn, const struct r
 {
 	const char *method = request->row->method;
 	char what[WHAT_MAX];
-	struct entry look;
+	struct entry read;
 
 	switch (request->row->journal) {
 	case JOURNAL_NOTHING:
@@ -350,9 +350,9 @@ journal_request(struct journal *journal, const struct conn *conn, const struct r
 		entry_log(entry_add(journal, conn, request, params->name), "requested",
 		    what_words(what, method, params));
 		return;
-	case JOURNAL_LOOK:
-		look = entry_of(false, conn, request, params->name);
-		entry_log(&look, "requested", what_words(what, method, params));
+	case JOURNAL_READ:
+		read = entry_of(false, conn, request, params->name);
+		entry_log(&read, "requested", what_words(what, method, params));
 		return;
 	}
 }
@@ -386,7 +386,7 @@ void
 journal_answer(struct journal *journal, const struct conn *conn, const struct request *request,
     const struct lock_answer *answer)
 {
-	struct entry look;
+	struct entry read;
 
 	switch (request->row->journal) {
 	case JOURNAL_NOTHING:
@@ -394,9 +394,9 @@ journal_answer(struct journal *journal, const struct conn *conn, const struct re
 	case JOURNAL_ACQUIRE:
 		acquire_ended(conn, answer);
 		return;
-	case JOURNAL_LOOK:
-		look = entry_of(false, conn, request, answer->name);
-		entry_log_end(&look, answer);
+	case JOURNAL_READ:
+		read = entry_of(false, conn, request, answer->name);
+		entry_log_end(&read, answer);
 		return;
 	case JOURNAL_RELEASE:
 	case JOURNAL_CHANGE:

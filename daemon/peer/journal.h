@@ -1,8 +1,8 @@
 /*
  * The log lines of a lock's life: requested, granted, refused, released, revoked, lost (a warning), each with
- * name, slot, uid, pid and age; of changes to semaphores, and at debug of looks at them: who asked for what, and
- * how it ended; and of who was not allowed what. Remembers changes and releases until they end, as they go on
- * when their peer has hung up; of holds it is told by the engine's rows. Decides nothing.
+ * name, slot, uid, pid and age; of changes to semaphores, and at debug of requests that only read them: who
+ * asked for what, and how it ended; and of who was not allowed what. Remembers changes and releases until
+ * they end, as they go on when their peer has hung up; of holds it is told by the engine's rows. Decides nothing.
  */
 #ifndef PEER_JOURNAL_H
 #define PEER_JOURNAL_H
@@ -24,7 +24,7 @@ enum journal_kind {
 	JOURNAL_ACQUIRE, /* requested, and granted or refused */
 	JOURNAL_RELEASE, /* the end of a hold */
 	JOURNAL_CHANGE,  /* what changes semaphores for others: asked for, and done or refused */
-	JOURNAL_LOOK     /* the same of what only looks, at debug */
+	JOURNAL_READ     /* the same of what only reads, at debug */
 };
 
 /* It is handed on now. */

@@ -122,7 +122,7 @@ view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *lis
 	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row))
 		rows++;
 	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
-	view->listener.looked(view->listener.ctx, peer, request);
+	view->listener.scanned(view->listener.ctx, peer, request);
 	lock_each_waiting(view->engine, count, census);
 	census->request.inquiry = inspect_ask(view->inspect, census->request.user, LETTER_WAITING,
 	    inspect_letter(view->inspect, LETTER_WAITING, false),

@@ -12,7 +12,7 @@
  * slots that are busy. It is over when the broker has answered, and the others have or their time is
  * over; a busy slot that nobody explains is waited for until then. As it may have changed hands
  * meanwhile, the broker is asked once more: it counts as held by unknown when it is busy then, too. That second
- * count is not one of the user's looks. Each user has one second count at a time, not counting those of peers
+ * count is not one of the user's scans. Each user has one second count at a time, not counting those of peers
  * that have left. The rows of this daemon are added last, as a job (inside.h): there may be many.
  *
  *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
@@ -59,7 +59,7 @@ struct showing {
 	struct turn counts;    /* COUNTING_AGAIN: the first of its user is counted */
 	bool counted_again;    /* COUNTING_AGAIN: the broker was asked */
 	struct timer count_again;
-	bool has_left;    /* COUNTING: its peer. The look is over when the broker has answered */
+	bool has_left;    /* COUNTING: its peer. The scan is over when the broker has answered */
 	struct job job;   /* WRITING */
 	struct walk walk; /* the same */
 	bool full;        /* a row found no room: the others are not written in vain */
@@ -416,7 +416,7 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 	}
 	take_busy(view, showing, answer);
 	showing->state = SHOW_COUNTED;
-	view->listener.looked(view->listener.ctx, showing->request.peer, showing->request.number);
+	view->listener.scanned(view->listener.ctx, showing->request.peer, showing->request.number);
 	if (showing->has_left)
 		showing_free(view, &showing->request);
 	else

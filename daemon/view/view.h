@@ -44,7 +44,7 @@ struct view_listener {
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);
 	struct view_peer (*peer)(void *ctx, uint64_t peer);
 	/* The broker is done with a request, which waits for other daemons now. */
-	void (*looked)(void *ctx, uint64_t peer, uint64_t request);
+	void (*scanned)(void *ctx, uint64_t peer, uint64_t request);
 	/* So many bytes are kept for the answer to a request until that is given. */
 	void (*keep)(void *ctx, uint64_t peer, uint64_t request, size_t bytes);
 	void *ctx;

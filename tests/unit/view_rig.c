@@ -216,7 +216,7 @@ rig_new(void)
 		    .sees = on_sees,
 		    .tell = on_tell,
 		    .peer = on_peer,
-		    .looked = on_looked,
+		    .scanned = on_looked,
 		    .keep = on_keep,
 		    .ctx = daemon};
 
