@@ -8,6 +8,8 @@
  *	  ^                                 |                                  |
  *	  +--- RESTING <--- refused --------+-- put out, or the channel went --+-- LEFT (LOST)
  *
+ *	ON ---- another credit ----> RAISES ---- its channel's turn ----> RAISING ---- consume-ok ----> ON
+ *
  * The line may go with its last member between declare and consume: 404, and tried again. A refusal
  * closes the channel, and puts out all who are on it: they join again at once, and the one who was refused
  * joins on a channel without others from then on, until that was answered. Another credit takes another

@@ -12,8 +12,6 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/consumers.h"
 
-/* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
-#define PLACING_MAX 4
 /*
  * What is delivered, a probe of somebody's, is acknowledged late: at once, each probe would become a
  * delivery (prefetch 1 is one in so long); never, and RabbitMQ closes the channel at consumer_timeout, even
@@ -59,9 +57,8 @@ struct amqp_watches {
 	struct amqp_watches_config config;
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
-	TAILQ_HEAD(, amqp_consumers) lanes; /* owned */
-	uint64_t consumer;                  /* number of the last one */
-	int64_t pause_until;                /* clock time; nothing is placed before */
+	struct amqp_consumers_set lanes;
+	int64_t pause_until; /* clock time; nothing is placed before */
 	struct backoff pause;
 	struct timer retry; /* the end of a pause, or of somebody's time aside */
 	bool complained;    /* of being refused, on this link */
@@ -156,25 +153,6 @@ tell_lost(struct amqp_watches *watches)
 
 /* ---- placing ---- */
 
-static void placed(void *ctx, uint64_t consumer);
-static void cancelled(void *ctx, uint64_t consumer);
-static void closed(
-    void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text);
-
-/* NULL: there is no channel number left. */
-static struct amqp_consumers *
-lane_new(struct amqp_watches *watches)
-{
-	const struct amqp_consumers_events events = {
-	    .placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches};
-	struct amqp_consumers *lane = amqp_consumers_new(
-	    watches->config.timers, watches->config.lanes, TAG, watches->config.ack_after, &events);
-
-	if (lane != NULL)
-		TAILQ_INSERT_TAIL(&watches->lanes, lane, entry);
-	return lane;
-}
-
 /* The broker's end of it is gone. */
 static void
 lane_bury(struct amqp_watches *watches, struct amqp_consumers *lane)
@@ -186,41 +164,17 @@ lane_bury(struct amqp_watches *watches, struct amqp_consumers *lane)
 			watch_set_state(
 			    watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
 	}
-	TAILQ_REMOVE(&watches->lanes, lane, entry);
 	amqp_consumers_free(lane);
-}
-
-/* Closes the lanes that nothing is on; but one is kept for the next watch. */
-static void
-close_idle_lanes(struct amqp_watches *watches)
-{
-	struct amqp_consumers *lane, *next;
-
-	TAILQ_FOREACH_SAFE (lane, &watches->lanes, entry, next) {
-		if (!amqp_consumers_is_idle(lane) || lane == TAILQ_FIRST(&watches->lanes))
-			continue;
-		TAILQ_REMOVE(&watches->lanes, lane, entry);
-		amqp_consumers_close(lane);
-	}
 }
 
 /* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
 static struct amqp_consumers *
 lane_to_place_on(struct amqp_watches *watches)
 {
-	struct amqp_consumers *lane;
-	unsigned placing = 0;
+	unsigned placing;
+	struct amqp_consumers *lane = amqp_consumers_find(&watches->lanes, false, true, &placing);
 
-	TAILQ_FOREACH (lane, &watches->lanes, entry) {
-		if (lane->unanswered != 0)
-			placing++;
-		else if (lane->consumers < AMQP_CONSUMERS_ROOM)
-			return lane;
-	}
-	if (placing >= PLACING_MAX)
-		return NULL;
-	lane = lane_new(watches);
-	if (lane == NULL)
+	if (lane == NULL && placing < AMQP_CONSUMERS_PLACING)
 		watches->pause_until = now(watches) + PAUSE_NO_LANE;
 	return lane;
 }
@@ -229,9 +183,8 @@ static void
 place(struct watch *watch, struct amqp_consumers *lane)
 {
 	watch->lane = lane;
-	watch->consumer = ++watch->watches->consumer;
+	watch->consumer = amqp_consumers_consume(lane, watch->queue, 1, 0);
 	watch_set_state(watch, WATCH_PLACING);
-	amqp_consumers_consume(lane, watch->consumer, watch->queue, 1, 0);
 }
 
 /* Places what can be placed, and sees to it that the rest is placed in time. */
@@ -252,7 +205,7 @@ pump(struct amqp_watches *watches)
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
 	       (lane = lane_to_place_on(watches)) != NULL)
 		place(watch, lane);
-	close_idle_lanes(watches);
+	amqp_consumers_close_idle(&watches->lanes);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
 	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
@@ -404,7 +357,7 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 
 	timers_cancel(watches->config.timers, &watches->retry);
 	watches->complained = false;
-	while ((lane = TAILQ_FIRST(&watches->lanes)) != NULL) {
+	while ((lane = TAILQ_FIRST(&watches->lanes.all)) != NULL) {
 		placing |= lane->unanswered != 0;
 		lane_bury(watches, lane);
 	}
@@ -425,13 +378,18 @@ amqp_watches_new(const struct amqp_watches_config *config)
 	struct amqp_watches *watches = mem_alloc(sizeof(*watches));
 
 	watches->config = *config;
-	if (watches->config.ack_after == 0)
-		watches->config.ack_after = ACK_AFTER;
+	watches->lanes = (struct amqp_consumers_set){
+	    .timers = config->timers,
+	    .lanes = config->lanes,
+	    .letter = TAG,
+	    .ack_after = config->ack_after != 0 ? config->ack_after : ACK_AFTER,
+	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
+	};
 	TAILQ_INIT(&watches->waiting);
 	TAILQ_INIT(&watches->aside);
 	TAILQ_INIT(&watches->placed);
 	TAILQ_INIT(&watches->lost);
-	TAILQ_INIT(&watches->lanes);
+	TAILQ_INIT(&watches->lanes.all);
 	backoff_init(&watches->pause, PAUSE_FIRST, PAUSE_MOST);
 	timer_init(&watches->retry, on_retry, watches, 0);
 	return watches;
