@@ -29,7 +29,7 @@ struct broker {
 	struct amqp_side over;            /* what is done over the side link */
 	char *cluster;                    /* owned; the first one seen, NULL before */
 	char *product, *version;          /* owned; of the hold link's server */
-	bool persistent, deletes_by_name; /* that server; both while none was seen */
+	bool persistent, deletes_by_name; /* that server; as is expected while none was seen */
 	bool blocked;
 	bool stopped;
 	int64_t side_used;      /* clock time of the last use of the side link */
@@ -576,7 +576,8 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->timers = timers;
 	broker->dialer = *dialer;
 	amqp_settings_copy(&broker->settings, settings);
-	broker->persistent = broker->deletes_by_name = true;
+	broker->persistent = !settings->in_process;
+	broker->deletes_by_name = true;
 	jitter_init(&broker->jitter, seed);
 	timer_init(&broker->side_idle, on_side_idle, broker, 0);
 	timer_init(&broker->side_wait, on_side_wait, broker, 0);
