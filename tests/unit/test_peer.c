@@ -85,6 +85,14 @@ START_TEST(a_release_that_the_broker_refuses_is_not_logged_as_one)
 }
 END_TEST
 
+/* A method of the protocol without a handler would be refused as one that there is not. */
+START_TEST(each_method_has_a_handler)
+{
+	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
+		ck_assert_msg(handlers_find(method->name) != NULL, "%s", method->name);
+}
+END_TEST
+
 /* ---- requests ---- */
 
 static const struct message_id seven = {.kind = MESSAGE_ID_INTEGER, .integer = 7};
@@ -457,6 +465,7 @@ peer_suite(void)
 
 	tcase_add_checked_fixture(tcase, accounts_setup, accounts_teardown);
 	tcase_add_test(tcase, a_release_that_the_broker_refuses_is_not_logged_as_one);
+	tcase_add_test(tcase, each_method_has_a_handler);
 	tcase_add_test(tcase, requests_tell_ids_apart);
 	tcase_add_test(tcase, requests_never_use_a_number_twice);
 	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);
