@@ -15,6 +15,11 @@
  * joins on a channel without others from then on, until that was answered. Another credit takes another
  * consumer, before the old one goes, lest the line does. What comes for a consumer that was cancelled is
  * rejected, and goes to others. Tags are "l" and a number.
+ *
+ * Two limits. While no channel without others can be had, a refused member stays out, and tries again every
+ * second: its daemon finds free slots by looking alone. The channels that are left to others (line.c) are not
+ * lent to it, as several such members would leave none to probe on. And the first join of a member goes to a
+ * shared channel: if the broker refuses it, up to 63 others are put out for some 5 ms, once a member.
  */
 #ifndef BROKER_LINE_H
 #define BROKER_LINE_H
