@@ -25,11 +25,11 @@ struct broker {
 	struct amqp_settings settings; /* owned copy */
 	struct amqp_dialer dialer;     /* owned */
 	struct jitter jitter;
-	struct amqp_keeper *locks, *auxiliary; /* owned */
-	struct amqp_auxiliary over;            /* what is done over the auxiliary connection */
-	char *cluster;                         /* owned; the first one seen, NULL before */
-	char *product, *version;               /* owned; of the lock connection's server */
-	bool persistent, deletes_by_name;      /* that server; both while none was seen */
+	struct amqp_keeper *hold, *side;  /* owned */
+	struct amqp_side over;            /* what is done over the side link */
+	char *cluster;                    /* owned; the first one seen, NULL before */
+	char *product, *version;          /* owned; of the hold link's server */
+	bool persistent, deletes_by_name; /* that server; as is expected while none was seen */
 	bool blocked;
 	bool stopped;
 	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
@@ -587,7 +587,8 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->timers = timers;
 	broker->dialer = *dialer;
 	amqp_settings_copy(&broker->settings, settings);
-	broker->persistent = broker->deletes_by_name = true;
+	broker->persistent = !settings->in_process;
+	broker->deletes_by_name = true;
 	jitter_init(&broker->jitter, seed);
 	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
 	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);

@@ -381,13 +381,14 @@ static void
 on_closed(void *ctx, int code, const char *text)
 {
 	struct job *job = ctx;
-	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING;
+	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
+	     refused = job->lane.blames && (declaring || reading);
 
 	if (code == 0) {
 		job_finish(job);
 		return;
 	}
-	job->answer = declaring || reading ? BROKER_REFUSED : BROKER_UNKNOWN;
+	job->answer = refused ? BROKER_REFUSED : BROKER_UNKNOWN;
 	job->code = code;
 	free(job->text);
 	job->text = mem_strdup(text);

@@ -163,6 +163,8 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_hints *hints = ctx;
 
+	if (!hints->lane.blames)
+		return; /* the next hint opens another one */
 	hints->mute_until = now(hints) + MUTE;
 	if (!hints->complained)
 		log_warning("the broker refuses hints to those who wait: %s (%d)", text, code);

@@ -368,6 +368,10 @@ on_closed(void *ctx, int code, const char *text)
 		open_later(letters, AGAIN);
 		return;
 	}
+	if (!letters->lane.blames) {
+		open_later(letters, AGAIN);
+		return;
+	}
 	if (!letters->complained)
 		log_warning("the broker does not let daemons ask each other: %s (%d)", text, code);
 	letters->complained = true;

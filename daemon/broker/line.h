@@ -8,11 +8,18 @@
  *	  ^                                 |                                  |
  *	  +--- RESTING <--- refused --------+-- put out, or the channel went --+-- LEFT (LOST)
  *
+ *	ON ---- another credit ----> RAISES ---- its channel's turn ----> RAISING ---- consume-ok ----> ON
+ *
  * The line may go with its last member between declare and consume: 404, and tried again. A refusal
  * closes the channel, and puts out all who are on it: they join again at once, and the one who was refused
  * joins on a channel without others from then on, until that was answered. Another credit takes another
  * consumer, before the old one goes, lest the line does. What comes for a consumer that was cancelled is
  * rejected, and goes to others. Tags are "l" and a number.
+ *
+ * Two limits. While no channel without others can be had, a refused member stays out, and tries again every
+ * second: its daemon finds free slots by looking alone. The channels that are left to others (line.c) are not
+ * lent to it, as several such members would leave none to probe on. And the first join of a member goes to a
+ * shared channel: if the broker refuses it, up to 63 others are put out for some 5 ms, once a member.
  */
 #ifndef BROKER_LINE_H
 #define BROKER_LINE_H

@@ -32,7 +32,11 @@ struct amqp_tapped {
 	uint16_t number;             /* 0 = none open */
 	struct amqp_content content; /* while one is open; the message that comes, or came last */
 	uint64_t delivery;           /* its tag */
-	bool blames; /* while `closed` is told: for a method that failed, and for no other cause */
+	/*
+	 * While `closed` is told: for a method that failed. A close for another cause (a timeout, an administrator)
+	 * is no refusal: what was asked is asked again, or is not known.
+	 */
+	bool blames;
 };
 
 void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_channels *channels,

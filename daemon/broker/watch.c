@@ -12,8 +12,6 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/consumers.h"
 
-/* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
-#define PLACING_MAX 4
 /*
  * What is delivered, a probe of somebody's, is acknowledged late: at once, each probe would become a
  * delivery (prefetch 1 is one in so long); never, and RabbitMQ closes the channel at consumer_timeout, even
@@ -59,9 +57,8 @@ struct amqp_watches {
 	struct amqp_watches_config config;
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
-	TAILQ_HEAD(, amqp_consumers) channels; /* owned */
-	uint64_t consumer;                     /* number of the last one */
-	int64_t pause_until;                   /* clock time; nothing is placed before */
+	struct amqp_consumers_set lanes;
+	int64_t pause_until; /* clock time; nothing is placed before */
 	struct backoff pause;
 	struct timer retry; /* the end of a pause, or of somebody's time aside */
 	bool complained;    /* of being refused, on this link */
@@ -156,25 +153,6 @@ tell_lost(struct amqp_watches *watches)
 
 /* ---- placing ---- */
 
-static void placed(void *ctx, uint64_t consumer);
-static void cancelled(void *ctx, uint64_t consumer);
-static void closed(
-    void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text);
-
-/* NULL: there is no channel number left. */
-static struct amqp_consumers *
-channel_new(struct amqp_watches *watches)
-{
-	const struct amqp_consumers_events events = {
-	    .placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches};
-	struct amqp_consumers *channel = amqp_consumers_new(watches->config.timers,
-	    watches->config.channels, TAG, watches->config.ack_after, &events);
-
-	if (channel != NULL)
-		TAILQ_INSERT_TAIL(&watches->channels, channel, entry);
-	return channel;
-}
-
 /* The broker's end of it is gone. */
 static void
 channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
@@ -186,52 +164,27 @@ channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
 			watch_set_state(
 			    watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
 	}
-	TAILQ_REMOVE(&watches->channels, channel, entry);
-	amqp_consumers_free(channel);
-}
-
-/* Closes the channels that nothing is on; but one is kept for the next watch. */
-static void
-close_idle_channels(struct amqp_watches *watches)
-{
-	struct amqp_consumers *channel, *next;
-
-	TAILQ_FOREACH_SAFE (channel, &watches->channels, entry, next) {
-		if (!amqp_consumers_is_idle(channel) || channel == TAILQ_FIRST(&watches->channels))
-			continue;
-		TAILQ_REMOVE(&watches->channels, channel, entry);
-		amqp_consumers_close(channel);
-	}
+	amqp_consumers_free(lane);
 }
 
 /* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
 static struct amqp_consumers *
 channel_to_place_on(struct amqp_watches *watches)
 {
-	struct amqp_consumers *channel;
-	unsigned placing = 0;
+	unsigned placing;
+	struct amqp_consumers *lane = amqp_consumers_find(&watches->lanes, false, true, &placing);
 
-	TAILQ_FOREACH (channel, &watches->channels, entry) {
-		if (channel->unanswered != 0)
-			placing++;
-		else if (channel->consumers < AMQP_CONSUMERS_ROOM)
-			return channel;
-	}
-	if (placing >= PLACING_MAX)
-		return NULL;
-	channel = channel_new(watches);
-	if (channel == NULL)
-		watches->pause_until = now(watches) + PAUSE_NO_CHANNEL;
-	return channel;
+	if (lane == NULL && placing < AMQP_CONSUMERS_PLACING)
+		watches->pause_until = now(watches) + PAUSE_NO_LANE;
+	return lane;
 }
 
 static void
 place(struct watch *watch, struct amqp_consumers *channel)
 {
-	watch->channel = channel;
-	watch->consumer = ++watch->watches->consumer;
+	watch->lane = lane;
+	watch->consumer = amqp_consumers_consume(lane, watch->queue, 1, 0);
 	watch_set_state(watch, WATCH_PLACING);
-	amqp_consumers_consume(channel, watch->consumer, watch->queue, 1, 0);
 }
 
 /* Places what can be placed, and sees to it that the rest is placed in time. */
@@ -250,9 +203,9 @@ pump(struct amqp_watches *watches)
 		watch_set_state(watch, WATCH_WAITING);
 	while (watches->pause_until <= now(watches) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
-	       (channel = channel_to_place_on(watches)) != NULL)
-		place(watch, channel);
-	close_idle_channels(watches);
+	       (lane = lane_to_place_on(watches)) != NULL)
+		place(watch, lane);
+	amqp_consumers_close_idle(&watches->lanes);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
 	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
@@ -404,9 +357,9 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 
 	timers_cancel(watches->config.timers, &watches->retry);
 	watches->complained = false;
-	while ((channel = TAILQ_FIRST(&watches->channels)) != NULL) {
-		placing |= channel->unanswered != 0;
-		channel_bury(watches, channel);
+	while ((lane = TAILQ_FIRST(&watches->lanes.all)) != NULL) {
+		placing |= lane->unanswered != 0;
+		lane_bury(watches, lane);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
 		log_warning("watching a slot may have cost the auxiliary connection: none is "
@@ -426,13 +379,18 @@ amqp_watches_new(const struct amqp_watches_config *config)
 	struct amqp_watches *watches = mem_alloc(sizeof(*watches));
 
 	watches->config = *config;
-	if (watches->config.ack_after == 0)
-		watches->config.ack_after = ACK_AFTER;
+	watches->lanes = (struct amqp_consumers_set){
+	    .timers = config->timers,
+	    .lanes = config->lanes,
+	    .letter = TAG,
+	    .ack_after = config->ack_after != 0 ? config->ack_after : ACK_AFTER,
+	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
+	};
 	TAILQ_INIT(&watches->waiting);
 	TAILQ_INIT(&watches->aside);
 	TAILQ_INIT(&watches->placed);
 	TAILQ_INIT(&watches->lost);
-	TAILQ_INIT(&watches->channels);
+	TAILQ_INIT(&watches->lanes.all);
 	backoff_init(&watches->pause, PAUSE_FIRST, PAUSE_MOST);
 	timer_init(&watches->retry, on_retry, watches, 0);
 	return watches;

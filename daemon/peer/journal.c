@@ -376,9 +376,11 @@ entry_end(
 		return;
 	if (entry->hold.lock == 0)
 		entry_log_end(entry, answer);
+	else if (answer->reason == REASON_NONE)
+		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold, why);
 	else if (answer->reason != REASON_NOT_HELD)
-		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold,
-		    answer->reason == REASON_NONE ? why : reason_word(answer->reason));
+		hold_log(journal, LOG_LEVEL_INFO, "not released", &entry->hold,
+		    reason_word(answer->reason));
 	entry_free(journal, entry);
 }
 

@@ -6,9 +6,15 @@
 #include "protocol/json.h"
 #include "protocol/lockname.h"
 
-/* In the order of enum letter_op. */
 static const char *const ops[LETTER_OPS] = {
-    "hello", "bye", "rows", "waiting", "find", "grant", "deny"};
+    [LETTER_HELLO] = "hello",
+    [LETTER_BYE] = "bye",
+    [LETTER_ROWS] = "rows",
+    [LETTER_WAITING] = "waiting",
+    [LETTER_FIND] = "find",
+    [LETTER_GRANT] = "grant",
+    [LETTER_DENY] = "deny",
+};
 
 struct cJSON *
 letter_new(const struct letter_head *head, enum letter_op op, bool answer)

@@ -372,6 +372,26 @@ START_TEST(test_confirms)
 }
 END_TEST
 
+/* What was asked on it is not known; the broker refuses probes only where it blames a publish. */
+START_TEST(test_probes_on_a_channel_that_is_closed)
+{
+	struct rig_broker *one = probing(1);
+
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+	evil_say();
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
+	ck_assert_str_eq(rig_info(one).probes_refused, "");
+	rig_ask_probe(one, queues, 1);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 2);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_BASIC_PUBLISH_METHOD);
+	evil_say();
+	rig_wait(rig_probes_answered() == 2);
+	ck_assert_str_eq(rig_info(one).probes_refused, "ACCESS_REFUSED");
+}
+END_TEST
+
 /* Late confirms belong to the probe that was given up, not to the next one. */
 START_TEST(test_silence_then_late_confirms)
 {
@@ -512,6 +532,7 @@ scripted_suite(void)
 	tcase_add_test(tcase, test_stopped_by_the_answer);
 	tcase_add_test(tcase, test_stopped_by_the_death);
 	tcase_add_test(tcase, test_confirms);
+	tcase_add_test(tcase, test_probes_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);
 	tcase_add_test(tcase, test_auxiliary_connection_without_a_channel);

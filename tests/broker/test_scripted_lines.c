@@ -251,6 +251,37 @@ START_TEST(test_a_hint_comes_back)
 }
 END_TEST
 
+/* A close for another cause is no refusal: the next hint goes out on another channel. */
+START_TEST(test_hints_on_a_channel_that_is_closed)
+{
+	rig_wake(one, "w", 7);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+	evil_say();
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
+	rig_wake(one, "w", 8);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 2);
+}
+END_TEST
+
+/* The same of an inbox: it is opened again at once. */
+START_TEST(test_an_inbox_on_a_channel_that_is_closed)
+{
+	rig_inbox(one, true);
+	for (unsigned i = 1; i <= 3; i++) {
+		asked(i);
+		put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+		evil_say();
+	}
+	asked(4);
+	put_consume_ok(evil.bytes, 1, "amq.ctag-1");
+	evil_say();
+	rig_ask_all(one, "who?", 4);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+}
+END_TEST
+
 /* The broker knows the user by another name: letters go without one. */
 START_TEST(test_the_user_has_another_name)
 {
@@ -362,6 +393,8 @@ scripted_lines_suite(void)
 	tcase_add_test(tcase, test_a_refusal_puts_out_all_on_the_channel_once);
 	tcase_add_test(tcase, test_lines_take_turns);
 	tcase_add_test(tcase, test_a_hint_comes_back);
+	tcase_add_test(tcase, test_hints_on_a_channel_that_is_closed);
+	tcase_add_test(tcase, test_an_inbox_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_the_user_has_another_name);
 	tcase_add_test(tcase, test_members_leave_channels_to_others);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));

@@ -72,6 +72,22 @@ START_TEST(what_is_written_is_read)
 }
 END_TEST
 
+START_TEST(each_op_has_a_word)
+{
+	struct cJSON *made = letter_new(&head, (enum letter_op)_i, false);
+	struct letter letter;
+	char *text;
+
+	json_add_string(made, "waiter", "000000a0-7");
+	json_add_integer(made, "uid", 7);
+	text = letter_text(made);
+	ck_assert_int_eq(look(text, &letter), LETTER_READ);
+	ck_assert_int_eq(letter.op, _i);
+	letter_done(&letter);
+	free(text);
+}
+END_TEST
+
 /* The members that a letter of "there" has besides these. */
 #define LETTER(more)                                                                               \
 	"{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"there\","     \
@@ -331,6 +347,7 @@ suite_letters(void)
 
 	tcase_add_test(tcase, ids_have_one_spelling);
 	tcase_add_test(tcase, what_is_written_is_read);
+	tcase_add_loop_test(tcase, each_op_has_a_word, 0, LETTER_OPS);
 	tcase_add_loop_test(tcase, what_is_not_so_written_is_refused, 0,
 	    (int)(sizeof(garbled) / sizeof(garbled[0])));
 	tcase_add_test(tcase, another_naming_is_foreign);

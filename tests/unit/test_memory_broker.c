@@ -516,6 +516,18 @@ START_TEST(what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes)
 }
 END_TEST
 
+START_TEST(nothing_lasts_in_memory_before_the_link_is_up_either)
+{
+	struct broker *other = memory_broker_new(world, 10, 4);
+	struct broker_info info;
+
+	broker_get_info(other, &info);
+	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert(!info.persistent);
+	broker_free(other);
+}
+END_TEST
+
 START_TEST(info_says_what_it_is)
 {
 	struct broker_info info;
@@ -588,6 +600,7 @@ suite_memory_broker(void)
 	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);
 	tcase_add_test(tcase, an_alarm_holds_probes_back);
 	tcase_add_test(tcase, what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes);
+	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
 	tcase_add_test(tcase, info_says_what_it_is);
 	tcase_add_test(tcase, every_queue_is_told);
 	tcase = tcase_create("seed");

@@ -141,7 +141,10 @@ is_revoked(const struct hold *hold)
 	return hold->revoked;
 }
 
-/* The broker has said yes to all: it is held, if the hold is still there and its lease, too. */
+/*
+ * The broker has said yes to all: it is held, if its lease is still there. The hold is: it ends after the
+ * answers to all that was asked on its lane, or with the link, of which nothing is read any more.
+ */
 static void
 finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
     const struct broker_reply *reply)
@@ -149,10 +152,8 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	bool good = lease_is_good(engine);
 
 	FAULT(VERIFY_BY_TIMER, good = true);
-	/* One that is being dropped was still held when it was asked about: in order. */
-	if (hold == NULL) {
-		finish(engine, verify, reply, REASON_NOT_HELD, NULL);
-	} else if (!good) {
+	assert(hold != NULL);
+	if (!good) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		pulse_run_out(engine);
 	} else if (is_revoked(hold)) {
@@ -173,40 +174,50 @@ ask_again(struct lock_engine *engine, struct verify *verify, const struct broker
 		verify_set_state(verify, VERIFY_AGAIN);
 }
 
+/* Whether the queue is there, B or A, is not known; on_b() and on_a() know what it means when it is. */
 static void
-on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
+not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
-	struct lock_engine *engine = ctx;
-	struct verify *verify = verify_find(engine, id);
-	struct hold *hold;
-
-	keep_b_answered(
-	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
-	if (verify == NULL)
-		return;
-	hold = hold_find(&engine->holds, verify->hold);
 	switch (reply->answer) {
-	case BROKER_OK:
-		verify->b_ours = true;
-		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
-		if (!verify->asks_a)
-			finish_held(engine, verify, hold, reply);
-		break;
-	case BROKER_ABSENT:
-		ask_again(engine, verify, reply);
-		break;
-	case BROKER_LOCKED:
-		finish(engine, verify, reply, REASON_LOST, NULL);
-		break;
-	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
-		break;
 	case BROKER_SKIPPED:
 		ask_again(engine, verify, reply);
 		break;
 	case BROKER_UNKNOWN:
 		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
+	case BROKER_LOCKED: /* of A, which is nobody's: another program has made it exclusive */
+	case BROKER_REFUSED:
+		finish(engine, verify, reply, REASON_BROKER_DENIED, reply->text);
+		break;
+	case BROKER_OK:
+	case BROKER_ABSENT:
+		abort();
+	}
+}
+
+static void
+on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct verify *verify = verify_find(engine, id);
+
+	keep_b_answered(
+	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
+	if (verify == NULL)
+		return;
+	if (reply->answer == BROKER_OK) {
+		struct hold *hold = hold_find(&engine->holds, verify->hold);
+
+		verify->b_ours = true;
+		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
+		if (!verify->asks_a)
+			finish_held(engine, verify, hold, reply);
+	} else if (reply->answer == BROKER_ABSENT) {
+		ask_again(engine, verify, reply);
+	} else if (reply->answer == BROKER_LOCKED) {
+		finish(engine, verify, reply, REASON_LOST, NULL);
+	} else {
+		not_seen(engine, verify, reply);
 	}
 }
 
@@ -221,26 +232,15 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (verify == NULL || verify->state != VERIFY_ASKED)
 		return;
 	hold = hold_find(&engine->holds, verify->hold);
-	switch (reply->answer) {
-	case BROKER_OK:
+	if (reply->answer == BROKER_OK) {
 		assert(verify->b_ours);
 		finish_held(engine, verify, hold, reply);
-		break;
-	case BROKER_ABSENT:
-		if (hold != NULL)
-			keep_revoke(engine, hold);
+	} else if (reply->answer == BROKER_ABSENT) {
+		assert(hold != NULL);
+		keep_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
-		break;
-	case BROKER_LOCKED:
-	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
-		break;
-	case BROKER_SKIPPED:
-		ask_again(engine, verify, reply);
-		break;
-	case BROKER_UNKNOWN:
-		finish(engine, verify, reply, REASON_LOST, link_lost);
-		break;
+	} else {
+		not_seen(engine, verify, reply);
 	}
 }
 
