@@ -86,7 +86,7 @@ finish(struct view *view, struct census *census)
 }
 
 static void
-heard(void *ctx, uint64_t id, const struct letter *answer)
+heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct view *view = ctx;
 	struct census *census = view_request_find(view, id);
@@ -124,8 +124,8 @@ view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *lis
 	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
 	view->listener.scanned(view->listener.ctx, peer, request);
 	lock_each_waiting(view->engine, count, census);
-	census->request.inquiry = inspect_ask(view->inspect, census->request.user, LETTER_WAITING,
-	    inspect_letter(view->inspect, LETTER_WAITING, false),
+	census->request.inquiry = inspect_ask(view->inspect, census->request.user,
+	    DAEMON_MESSAGE_WAITING, inspect_message(view->inspect, DAEMON_MESSAGE_WAITING, false),
 	    (struct inspect_done){.everybody = true,
 		.heard = heard,
 		.over = over,

@@ -443,7 +443,7 @@ end_round(struct feed *feed)
 }
 
 static void
-heard(void *ctx, uint64_t id, const struct letter *answer)
+heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct feed *feed = ctx;
 
@@ -479,16 +479,17 @@ static void
 begin_round(void *ctx, uint64_t id)
 {
 	struct feed *feed = ctx;
-	struct cJSON *letter = inspect_letter(feed->view->inspect, LETTER_ROWS, false);
+	struct cJSON *message = inspect_message(feed->view->inspect, DAEMON_MESSAGE_ROWS, false);
 	const char *name = common_name(feed);
 
 	(void)id;
 	feed->is_early = false;
 	feed->round_began = now_of(feed);
 	if (name != NULL)
-		json_add_string(letter, "name", name);
+		json_add_string(message, "name", name);
 	feed->round++;
-	feed->inquiry = inspect_ask(feed->view->inspect, TURNS_DAEMONS, LETTER_ROWS, letter,
+	feed->inquiry = inspect_ask(feed->view->inspect, TURNS_DAEMONS, DAEMON_MESSAGE_ROWS,
+	    message,
 	    (struct inspect_done){.everybody = true, .heard = heard, .over = over, .ctx = feed});
 	if (inspect_is_whole(feed->view->inspect, feed->inquiry))
 		end_round(feed);

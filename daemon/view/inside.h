@@ -1,7 +1,7 @@
 /*
  * The inside of the view, shared by the files of this folder; who is outside includes view.h. From below:
  *
- *	wire_id, row, letter	ids, rows and letters: pure
+ *	wire_id, row, message	ids, rows and messages: pure
  *	turns			users take turns
  *	inspect			asking the other daemons
  *	inside			jobs, requests that ask them, a walk through our own rows
@@ -113,11 +113,12 @@ bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_
 void walk_end(struct walk *walk);
 
 /* answers.c: what other daemons ask; an inspect_asked_fn. */
-void answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user);
+void answers_asked(
+    void *ctx, uint64_t from, const struct daemon_message *message, const char *user);
 void answers_free_all(struct view *view);
 /* Grants or denies who waits here, with a log line about it; `host`: whose uid that is. */
 enum reason answers_act(
-    struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, const char *host);
+    struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host);
 /* Denies all who wait here for that name; returns how many. */
 size_t answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
 

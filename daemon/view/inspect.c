@@ -13,7 +13,7 @@
 
 /* A hello that could not be sent is tried again so much later. */
 #define HELLO_AGAIN NSEC_PER_SEC
-/* Of letters that are not understood, one in so long is logged. */
+/* Of messages that are not understood, one in so long is logged. */
 #define GARBLED_QUIET (60 * NSEC_PER_SEC)
 
 /* A daemon that answers. */
@@ -39,7 +39,7 @@ struct inquiry {
 	char *text;       /* owned; NULL: it was sent */
 	uint64_t asked;   /* the broker's number; 0: it was not sent */
 	bool left;        /* nobody is told */
-	enum letter_op op;
+	enum daemon_message_op op;
 	struct inspect_done done;
 	struct timer deadline;
 	struct heard *heard; /* owned */
@@ -47,9 +47,9 @@ struct inquiry {
 };
 
 struct inspect {
-	struct broker *broker;   /* borrowed */
-	struct timers *timers;   /* borrowed */
-	struct letter_head head; /* of our letters; its strings are borrowed */
+	struct broker *broker;           /* borrowed */
+	struct timers *timers;           /* borrowed */
+	struct daemon_message_head head; /* of our messages; its strings are borrowed */
 	int64_t timeout;
 	inspect_asked_fn *asked;
 	void *ctx;
@@ -61,7 +61,7 @@ struct inspect {
 	struct turns turns;              /* inquiries */
 	uint64_t last_id;
 	int64_t rolled;  /* when the last roll call ended; INT64_MIN: never */
-	int64_t garbled; /* when a letter that was not understood was logged */
+	int64_t garbled; /* when a message that was not understood was logged */
 	unsigned long garbled_count;
 };
 
@@ -90,15 +90,15 @@ known_forget(struct inspect *inspect, struct known *known)
 	free(known);
 }
 
-/* A letter came from it. */
+/* A message came from it. */
 static void
-known_heard(struct inspect *inspect, const struct letter *letter)
+known_heard(struct inspect *inspect, const struct daemon_message *message)
 {
-	struct known *known = known_find(inspect, letter->run);
+	struct known *known = known_find(inspect, message->run);
 
-	if (letter->run == inspect->head.run)
+	if (message->run == inspect->head.run)
 		return;
-	if (!letter->stays) {
+	if (!message->stays) {
 		if (known != NULL)
 			known_forget(inspect, known);
 		return;
@@ -107,8 +107,8 @@ known_heard(struct inspect *inspect, const struct letter *letter)
 		if (HASH_CNT(hh, inspect->known) >= INSPECT_HOSTS_MAX)
 			return;
 		known = mem_alloc(sizeof(*known));
-		known->run = letter->run;
-		known->host = mem_strdup(letter->host);
+		known->run = message->run;
+		known->host = mem_strdup(message->host);
 		HASH_ADD(hh, inspect->known, run, sizeof(known->run), known);
 	}
 	known->missed = 0;
@@ -237,13 +237,13 @@ deadline_passed(void *ctx, uint64_t id)
 }
 
 uint64_t
-inspect_ask(struct inspect *inspect, int64_t user, enum letter_op op, struct cJSON *letter,
+inspect_ask(struct inspect *inspect, int64_t user, enum daemon_message_op op, struct cJSON *message,
     struct inspect_done done)
 {
-	char *text = letter_text(letter);
+	char *text = daemon_message_text(message);
 	struct inquiry *inquiry;
 
-	if (text == NULL || strlen(text) > BROKER_LETTER_MAX) {
+	if (text == NULL || strlen(text) > BROKER_MESSAGE_MAX) {
 		free(text);
 		return 0;
 	}
@@ -326,7 +326,7 @@ inspect_missing(const struct inspect *inspect, uint64_t id)
 	return missing;
 }
 
-/* ---- letters in ---- */
+/* ---- messages in ---- */
 
 void
 inspect_pass_over(struct inspect *inspect, const char *user, const char *what)
@@ -338,77 +338,79 @@ inspect_pass_over(struct inspect *inspect, const char *user, const char *what)
 	if (inspect->garbled != 0 && now - inspect->garbled < GARBLED_QUIET)
 		return;
 	inspect->garbled = now;
-	log_warning("a letter of the broker's user %s is passed over: %s; such letters so far: %lu",
+	log_warning(
+	    "a message of the broker's user %s is passed over: %s; such messages so far: %lu",
 	    log_quote(quoted, user, strlen(user)), what, inspect->garbled_count);
 }
 
 static bool
-read_letter(
-    struct inspect *inspect, const struct broker_letter *letter, bool answer, struct letter *ret)
+read_message(struct inspect *inspect, const struct broker_message *message, bool answer,
+    struct daemon_message *ret)
 {
 	const char *what;
 
-	switch (letter_parse(letter->text, letter->len, inspect->head.naming, ret, &what)) {
-	case LETTER_READ:
+	switch (
+	    daemon_message_parse(message->text, message->len, inspect->head.naming, ret, &what)) {
+	case DAEMON_MESSAGE_READ:
 		if (ret->answer == answer)
 			return true;
-		letter_done(ret);
+		daemon_message_done(ret);
 		inspect_pass_over(
-		    inspect, letter->user, "an answer that nobody asked for, or the reverse");
+		    inspect, message->user, "an answer that nobody asked for, or the reverse");
 		return false;
-	case LETTER_FOREIGN:
+	case DAEMON_MESSAGE_FOREIGN:
 		return false;
-	case LETTER_GARBLED:
-		inspect_pass_over(inspect, letter->user, what);
+	case DAEMON_MESSAGE_GARBLED:
+		inspect_pass_over(inspect, message->user, what);
 		return false;
 	}
 	return false;
 }
 
 void
-inspect_letter_asked(struct inspect *inspect, const struct broker_letter *letter)
+inspect_message_asked(struct inspect *inspect, const struct broker_message *message)
 {
-	struct letter read;
+	struct daemon_message read;
 
-	if (!read_letter(inspect, letter, false, &read))
+	if (!read_message(inspect, message, false, &read))
 		return;
 	known_heard(inspect, &read);
-	if (read.op != LETTER_HELLO && read.op != LETTER_BYE)
-		inspect->asked(inspect->ctx, letter->from, &read, letter->user);
-	letter_done(&read);
+	if (read.op != DAEMON_MESSAGE_HELLO && read.op != DAEMON_MESSAGE_BYE)
+		inspect->asked(inspect->ctx, message->from, &read, message->user);
+	daemon_message_done(&read);
 }
 
 /* Whether the inquiry takes it as a part of that daemon's answer. */
 static bool
-take_part(struct inquiry *inquiry, const struct letter *letter)
+take_part(struct inquiry *inquiry, const struct daemon_message *message)
 {
-	struct heard *heard = heard_find(inquiry, letter->run);
+	struct heard *heard = heard_find(inquiry, message->run);
 
-	if (letter->op != inquiry->op)
+	if (message->op != inquiry->op)
 		return false;
 	if (heard == NULL) {
 		if (HASH_CNT(hh, inquiry->heard) >= INSPECT_HOSTS_MAX)
 			return false;
 		heard = mem_alloc(sizeof(*heard));
-		heard->run = letter->run;
+		heard->run = message->run;
 		HASH_ADD(hh, inquiry->heard, run, sizeof(heard->run), heard);
 	}
 	if (heard->last || heard->parts >= INSPECT_PARTS_MAX)
 		return false;
 	heard->parts++;
-	heard->last = letter->last;
+	heard->last = message->last;
 	return true;
 }
 
 void
-inspect_letter_replied(struct inspect *inspect, const struct broker_letter *letter)
+inspect_message_replied(struct inspect *inspect, const struct broker_message *message)
 {
 	struct inquiry *inquiry;
-	struct letter read;
+	struct daemon_message read;
 
 	HASH_FIND(
-	    by_asked, inspect->asked_inquiries, &letter->asked, sizeof(letter->asked), inquiry);
-	if (!read_letter(inspect, letter, true, &read))
+	    by_asked, inspect->asked_inquiries, &message->asked, sizeof(message->asked), inquiry);
+	if (!read_message(inspect, message, true, &read))
 		return;
 	known_heard(inspect, &read);
 	if (inquiry != NULL && read.run != inspect->head.run && take_part(inquiry, &read)) {
@@ -417,7 +419,7 @@ inspect_letter_replied(struct inspect *inspect, const struct broker_letter *lett
 		else if (inspect_is_whole(inspect, inquiry->id))
 			inspect_end(inspect, inquiry->id);
 	}
-	letter_done(&read);
+	daemon_message_done(&read);
 }
 
 void
@@ -426,19 +428,19 @@ inspect_unheard(struct inspect *inspect)
 	inspect->rolled = INT64_MIN;
 }
 
-/* ---- letters out ---- */
+/* ---- messages out ---- */
 
 struct cJSON *
-inspect_letter(const struct inspect *inspect, enum letter_op op, bool answer)
+inspect_message(const struct inspect *inspect, enum daemon_message_op op, bool answer)
 {
-	return letter_new(&inspect->head, op, answer);
+	return daemon_message_new(&inspect->head, op, answer);
 }
 
 bool
-inspect_answer(struct inspect *inspect, uint64_t from, struct cJSON *letter)
+inspect_answer(struct inspect *inspect, uint64_t from, struct cJSON *message)
 {
-	char *text = letter_text(letter);
-	bool fits = text != NULL && strlen(text) <= BROKER_LETTER_MAX;
+	char *text = daemon_message_text(message);
+	bool fits = text != NULL && strlen(text) <= BROKER_MESSAGE_MAX;
 
 	if (fits)
 		broker_reply_to(inspect->broker, from, text, strlen(text));
@@ -448,9 +450,9 @@ inspect_answer(struct inspect *inspect, uint64_t from, struct cJSON *letter)
 
 /* One that asks for no answer. False: it cannot be sent now. */
 static bool
-tell_all(struct inspect *inspect, enum letter_op op)
+tell_all(struct inspect *inspect, enum daemon_message_op op)
 {
-	char *text = letter_text(inspect_letter(inspect, op, false));
+	char *text = daemon_message_text(inspect_message(inspect, op, false));
 	bool sent = text != NULL && broker_ask(inspect->broker, text, strlen(text)) != 0;
 
 	free(text);
@@ -463,7 +465,7 @@ say_hello(void *ctx, uint64_t id)
 	struct inspect *inspect = ctx;
 
 	(void)id;
-	inspect->greeted = tell_all(inspect, LETTER_HELLO);
+	inspect->greeted = tell_all(inspect, DAEMON_MESSAGE_HELLO);
 	if (!inspect->greeted)
 		timers_set(inspect->timers, &inspect->hello, now_of(inspect) + HELLO_AGAIN);
 }
@@ -481,7 +483,7 @@ inspect_stay(struct inspect *inspect, bool stays)
 	}
 	timers_cancel(inspect->timers, &inspect->hello);
 	if (inspect->greeted)
-		tell_all(inspect, LETTER_BYE);
+		tell_all(inspect, DAEMON_MESSAGE_BYE);
 	inspect->greeted = false;
 	broker_inbox_close(inspect->broker);
 }
@@ -495,7 +497,7 @@ inspect_stays(const struct inspect *inspect)
 /* ---- lifecycle ---- */
 
 struct inspect *
-inspect_new(struct broker *broker, struct timers *timers, const struct letter_head *head,
+inspect_new(struct broker *broker, struct timers *timers, const struct daemon_message_head *head,
     int64_t timeout, inspect_asked_fn *asked, void *ctx)
 {
 	struct inspect *inspect = mem_alloc(sizeof(*inspect));

@@ -157,7 +157,7 @@ take_row(struct mirror *mirror, uint32_t run, uint64_t round, struct cJSON *row)
 }
 
 void
-mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round)
+mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t round)
 {
 	struct teller *teller = teller_find(mirror, answer->run);
 

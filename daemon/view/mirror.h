@@ -55,7 +55,7 @@ struct mirror {
 
 void mirror_init(struct mirror *mirror);
 /* What a daemon answers in a round. */
-void mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round);
+void mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t round);
 /* A sweep begins: rows that were not said in it are gone, unless their daemon has only missed some rounds. */
 void mirror_end_round(
     struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry, uint64_t round);

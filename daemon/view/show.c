@@ -424,7 +424,7 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 }
 
 static void
-heard(void *ctx, uint64_t id, const struct letter *answer)
+heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct view *view = ctx;
 	struct showing *showing = view_request_find(view, id);
@@ -459,7 +459,7 @@ void
 view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 {
 	struct showing *showing = mem_alloc(sizeof(*showing));
-	struct cJSON *letter = inspect_letter(view->inspect, LETTER_ROWS, false);
+	struct cJSON *message = inspect_message(view->inspect, DAEMON_MESSAGE_ROWS, false);
 
 	showing->request.free = showing_free;
 	showing->request.left = showing_left;
@@ -467,9 +467,9 @@ view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	showing->name = mem_strdup(name);
 	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
 	timer_init(&showing->count_again, count_again, view, showing->request.id);
-	json_add_string(letter, "name", name);
+	json_add_string(message, "name", name);
 	showing->request.inquiry =
-	    inspect_ask(view->inspect, showing->request.user, LETTER_ROWS, letter,
+	    inspect_ask(view->inspect, showing->request.user, DAEMON_MESSAGE_ROWS, message,
 		(struct inspect_done){.everybody = true,
 		    .heard = heard,
 		    .over = over,

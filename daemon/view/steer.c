@@ -19,7 +19,7 @@ enum steering_step { STEER_FINDING, STEER_ACTING, STEER_ACTING_ALL };
 struct steering {
 	struct view_request request;
 	enum steering_step step;
-	enum letter_op op; /* GRANT or DENY */
+	enum daemon_message_op op; /* GRANT or DENY */
 	uint32_t run;
 	uint64_t waiter;
 	uid_t uid;
@@ -92,13 +92,13 @@ done(struct view *view, struct steering *steering, struct cJSON *result)
 
 /* ---- asking ---- */
 
-static void heard(void *ctx, uint64_t id, const struct letter *answer);
+static void heard(void *ctx, uint64_t id, const struct daemon_message *answer);
 static void over(void *ctx, uint64_t id);
 
 static void
-ask(struct view *view, struct steering *steering, enum letter_op op)
+ask(struct view *view, struct steering *steering, enum daemon_message_op op)
 {
-	struct cJSON *letter = inspect_letter(view->inspect, op, false);
+	struct cJSON *message = inspect_message(view->inspect, op, false);
 	const struct inspect_done done = {.everybody = steering->step == STEER_ACTING_ALL,
 	    .heard = heard,
 	    .over = over,
@@ -107,18 +107,18 @@ ask(struct view *view, struct steering *steering, enum letter_op op)
 	char id[WIRE_ID_SIZE];
 
 	if (steering->step == STEER_ACTING_ALL)
-		json_add_string(letter, "name", steering->name);
+		json_add_string(message, "name", steering->name);
 	else
 		json_add_string(
-		    letter, "waiter", wire_id_write(id, steering->run, steering->waiter));
-	json_add_integer(letter, "uid", steering->uid);
-	steering->request.inquiry = inspect_ask(view->inspect, steering->uid, op, letter, done);
+		    message, "waiter", wire_id_write(id, steering->run, steering->waiter));
+	json_add_integer(message, "uid", steering->uid);
+	steering->request.inquiry = inspect_ask(view->inspect, steering->uid, op, message, done);
 }
 
 static const char cannot_ask[] = "the other daemons cannot be asked now";
 
 static void
-found(struct view *view, struct steering *steering, const struct letter *answer)
+found(struct view *view, struct steering *steering, const struct daemon_message *answer)
 {
 	inspect_end(view->inspect, steering->request.inquiry);
 	steering->request.inquiry = 0;
@@ -140,14 +140,14 @@ found(struct view *view, struct steering *steering, const struct letter *answer)
 }
 
 static void
-acted(struct view *view, struct steering *steering, const struct letter *answer)
+acted(struct view *view, struct steering *steering, const struct daemon_message *answer)
 {
 	if (answer->reason != REASON_NONE) {
 		refuse(view, steering, answer->reason, words_of(answer->reason));
 		return;
 	}
 	done(view, steering,
-	    steering->op == LETTER_GRANT
+	    steering->op == DAEMON_MESSAGE_GRANT
 		? granted(steering->run, steering->waiter, steering->name, steering->host)
 		: denied(1, NULL));
 }
@@ -160,7 +160,7 @@ all_acted(struct view *view, struct steering *steering)
 }
 
 static void
-heard(void *ctx, uint64_t id, const struct letter *answer)
+heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct view *view = ctx;
 	struct steering *steering = view_request_find(view, id);
@@ -207,7 +207,8 @@ over(void *ctx, uint64_t id)
 /* ---- the beginning ---- */
 
 static struct steering *
-steering_new(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, uid_t uid)
+steering_new(
+    struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op, uid_t uid)
 {
 	struct steering *steering = mem_alloc(sizeof(*steering));
 
@@ -220,8 +221,8 @@ steering_new(struct view *view, uint64_t peer, uint64_t request, enum letter_op 
 
 /* Of one who waits here. */
 static void
-steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, uint64_t waiter,
-    uid_t uid)
+steer_here(struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op,
+    uint64_t waiter, uid_t uid)
 {
 	const char *host = view->host;
 	const char *waited_for = lock_waits_for(view->engine, waiter);
@@ -240,11 +241,12 @@ steer_here(struct view *view, uint64_t peer, uint64_t request, enum letter_op op
 		view_refuse(view, peer, request, reason, words_of(reason));
 	else
 		view_done(view, peer, request,
-		    op == LETTER_GRANT ? granted(view->run, waiter, name, host) : denied(1, NULL));
+		    op == DAEMON_MESSAGE_GRANT ? granted(view->run, waiter, name, host)
+					       : denied(1, NULL));
 }
 
 static void
-steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, const char *id,
+steer(struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op, const char *id,
     uid_t uid)
 {
 	struct steering *steering;
@@ -262,7 +264,7 @@ steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, con
 	steering = steering_new(view, peer, request, op, uid);
 	steering->run = run;
 	steering->waiter = waiter;
-	ask(view, steering, LETTER_FIND);
+	ask(view, steering, DAEMON_MESSAGE_FIND);
 	if (steering->request.inquiry == 0)
 		refuse(view, steering, REASON_BROKER_UNAVAILABLE, cannot_ask);
 }
@@ -270,24 +272,24 @@ steer(struct view *view, uint64_t peer, uint64_t request, enum letter_op op, con
 void
 view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid)
 {
-	steer(view, peer, request, LETTER_GRANT, waiter, uid);
+	steer(view, peer, request, DAEMON_MESSAGE_GRANT, waiter, uid);
 }
 
 void
 view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid)
 {
-	steer(view, peer, request, LETTER_DENY, waiter, uid);
+	steer(view, peer, request, DAEMON_MESSAGE_DENY, waiter, uid);
 }
 
 void
 view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *name, uid_t uid)
 {
-	struct steering *steering = steering_new(view, peer, request, LETTER_DENY, uid);
+	struct steering *steering = steering_new(view, peer, request, DAEMON_MESSAGE_DENY, uid);
 
 	steering->step = STEER_ACTING_ALL;
 	steering->name = mem_strdup(name);
 	steering->denied = answers_deny_all(view, name, uid, view->host);
-	ask(view, steering, LETTER_DENY);
+	ask(view, steering, DAEMON_MESSAGE_DENY);
 	if (inspect_is_whole(view->inspect, steering->request.inquiry))
 		all_acted(view, steering);
 }

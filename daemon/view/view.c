@@ -54,15 +54,15 @@ view_peer_left(struct view *view, uint64_t peer)
 }
 
 void
-view_asked(struct view *view, const struct broker_letter *letter)
+view_asked(struct view *view, const struct broker_message *message)
 {
-	inspect_letter_asked(view->inspect, letter);
+	inspect_message_asked(view->inspect, message);
 }
 
 void
-view_replied(struct view *view, const struct broker_letter *letter)
+view_replied(struct view *view, const struct broker_message *message)
 {
-	inspect_letter_replied(view->inspect, letter);
+	inspect_message_replied(view->inspect, message);
 }
 
 void
@@ -78,7 +78,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
     const struct view_settings *settings, const struct view_listener *listener)
 {
 	struct view *view = mem_alloc(sizeof(*view));
-	const struct letter_head head = {.run = settings->run,
+	const struct daemon_message_head head = {.run = settings->run,
 	    .host = mem_strdup(settings->host),
 	    .naming = mem_strdup(settings->naming)};
 
