@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/view/inspect.h"
+#include "daemon/view/queries.h"
 #include "daemon/view/row.h"
 #include "protocol/json.h"
 #include "protocol/line.h"

@@ -160,7 +160,7 @@ START_TEST(a_user_has_one_second_count_at_a_time)
 END_TEST
 
 Suite *
-suite_view_turns(void)
+suite_view_round_robin(void)
 {
 	Suite *suite = suite_create("view turns");
 	TCase *tcase = tcase_create("turns");

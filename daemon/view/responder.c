@@ -4,7 +4,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 
@@ -42,7 +42,7 @@ struct asked {
 static struct cJSON *
 new_part(struct answer *answer, const char *list)
 {
-	struct cJSON *message = inspect_message(answer->view->inspect, answer->op, true);
+	struct cJSON *message = queries_message(answer->view->queries, answer->op, true);
 
 	json_add(message, list, answer->list);
 	answer->list = json_new_array();
@@ -59,11 +59,11 @@ make_room(struct answer *answer, const char *list, size_t size)
 
 	if (answer->size + size <= PART_MAX)
 		return true;
-	if (answer->parts + 1 >= INSPECT_PARTS_MAX)
+	if (answer->parts + 1 >= QUERIES_PARTS_MAX)
 		return false;
 	message = new_part(answer, list);
 	json_add_bool(message, "last", false);
-	inspect_answer(answer->view->inspect, answer->from, message);
+	queries_answer(answer->view->queries, answer->from, message);
 	return true;
 }
 
@@ -77,7 +77,7 @@ end_answer(struct answer *answer, const char *list)
 	json_add_integer(message, "more", (int64_t)answer->more);
 	if (answer->slots != NULL)
 		json_add(message, "slots", answer->slots);
-	inspect_answer(answer->view->inspect, answer->from, message);
+	queries_answer(answer->view->queries, answer->from, message);
 }
 
 /* ---- rows ---- */
@@ -127,7 +127,7 @@ asked_free(struct view *view, struct asked *asked)
 }
 
 void
-answers_free_all(struct view *view)
+responder_free_all(struct view *view)
 {
 	struct asked *asked;
 
@@ -173,7 +173,7 @@ answer_rows(struct view *view, uint64_t from, const struct daemon_message *messa
 	asked->job = (struct job){.step = write_rows, .ctx = asked};
 	TAILQ_INSERT_TAIL(&view->asked, asked, next);
 	view->asked_count++;
-	view_job_begin(view, &asked->job, TURNS_DAEMONS);
+	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
 /* ---- who waits, by name ---- */
@@ -209,7 +209,7 @@ answer_counts(struct view *view, uint64_t from)
 /* ---- acting ---- */
 
 enum reason
-answers_act(
+responder_act(
     struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host)
 {
 	const char *waited_for = lock_waits_for(view->engine, waiter);
@@ -229,7 +229,7 @@ answers_act(
 }
 
 size_t
-answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
+responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
 {
 	size_t denied = lock_deny_all(view->engine, name);
 
@@ -244,14 +244,14 @@ static void
 answer_outcome(struct view *view, uint64_t from, enum daemon_message_op op, enum reason reason,
     const char *name)
 {
-	struct cJSON *message = inspect_message(view->inspect, op, true);
+	struct cJSON *message = queries_message(view->queries, op, true);
 
 	if (reason != REASON_NONE)
 		json_add_string(message, "reason", reason_word(reason));
 	if (name != NULL)
 		json_add_string(message, "name", name);
 	json_add_integer(message, "count", reason == REASON_NONE);
-	inspect_answer(view->inspect, from, message);
+	queries_answer(view->queries, from, message);
 }
 
 /*
@@ -266,24 +266,24 @@ answer_act(struct view *view, uint64_t from, const struct daemon_message *messag
 	size_t denied;
 
 	if (*user == '\0') {
-		inspect_pass_over(view->inspect, user,
+		queries_pass_over(view->queries, user,
 		    "it wants somebody granted or denied, and the broker does not vouch for its "
 		    "user");
 	} else if (message->waiter != 0) {
 		reason =
-		    answers_act(view, message->op, message->waiter, message->uid, message->host);
+		    responder_act(view, message->op, message->waiter, message->uid, message->host);
 	} else {
-		denied = answers_deny_all(view, message->name, message->uid, message->host);
-		answer = inspect_message(view->inspect, DAEMON_MESSAGE_DENY, true);
+		denied = responder_deny_all(view, message->name, message->uid, message->host);
+		answer = queries_message(view->queries, DAEMON_MESSAGE_DENY, true);
 		json_add_integer(answer, "count", (int64_t)denied);
-		inspect_answer(view->inspect, from, answer);
+		queries_answer(view->queries, from, answer);
 	}
 	if (message->waiter != 0)
 		answer_outcome(view, from, message->op, reason, NULL);
 }
 
 void
-answers_asked(void *ctx, uint64_t from, const struct daemon_message *message, const char *user)
+responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, const char *user)
 {
 	struct view *view = ctx;
 	const char *name;

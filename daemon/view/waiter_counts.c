@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 #include "protocol/json.h"
 
 /* How many wait for one name, on all hosts that have said so. */
@@ -18,78 +18,81 @@ struct tally {
 #define ROW_KEPT 600
 
 /* The result of a `list` that is to say who waits. */
-struct census {
+struct waiter_counts {
 	struct view_request request;
 	struct cJSON *list;    /* owned */
 	struct tally *tallies; /* owned */
 };
 
 static struct tally *
-tally_find(const struct census *census, const char *name)
+tally_find(const struct waiter_counts *waiter_counts, const char *name)
 {
 	struct tally *tally;
 
-	HASH_FIND(hh, census->tallies, name, strlen(name), tally);
+	HASH_FIND(hh, waiter_counts->tallies, name, strlen(name), tally);
 	return tally;
 }
 
 static void
 count(void *ctx, const char *name, size_t waiting)
 {
-	struct census *census = ctx;
-	struct tally *tally = tally_find(census, name);
+	struct waiter_counts *waiter_counts = ctx;
+	struct tally *tally = tally_find(waiter_counts, name);
 
 	if (tally == NULL) {
-		if (HASH_CNT(hh, census->tallies) >= TALLIES_MAX)
+		if (HASH_CNT(hh, waiter_counts->tallies) >= TALLIES_MAX)
 			return;
 		tally = mem_alloc(sizeof(*tally));
 		tally->name = mem_strdup(name);
-		HASH_ADD_KEYPTR(hh, census->tallies, tally->name, strlen(tally->name), tally);
+		HASH_ADD_KEYPTR(
+		    hh, waiter_counts->tallies, tally->name, strlen(tally->name), tally);
 	}
 	tally->waiting += waiting;
 }
 
 static void
-census_free(struct view *view, struct view_request *request)
+waiter_counts_free(struct view *view, struct view_request *request)
 {
-	struct census *census = (struct census *)request;
+	struct waiter_counts *waiter_counts = (struct waiter_counts *)request;
 	struct tally *tally, *next;
 
 	view_request_end(view, request);
-	HASH_ITER (hh, census->tallies, tally, next) {
-		HASH_DELETE(hh, census->tallies, tally);
+	HASH_ITER (hh, waiter_counts->tallies, tally, next) {
+		HASH_DELETE(hh, waiter_counts->tallies, tally);
 		free(tally->name);
 		free(tally);
 	}
-	json_free(census->list);
-	free(census);
+	json_free(waiter_counts->list);
+	free(waiter_counts);
 }
 
 static void
-finish(struct view *view, struct census *census)
+finish(struct view *view, struct waiter_counts *waiter_counts)
 {
-	struct cJSON *list = census->list;
+	struct cJSON *list = waiter_counts->list;
 	const struct cJSON *row;
 	const struct tally *tally;
 	const char *name;
 
 	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row)) {
-		tally = json_string(json_get(row, "name"), &name) ? tally_find(census, name) : NULL;
+		tally = json_string(json_get(row, "name"), &name) ? tally_find(waiter_counts, name)
+								  : NULL;
 		/* A part of our own list. */
 		json_add_integer(
 		    (struct cJSON *)row, "waiting", tally == NULL ? 0 : (int64_t)tally->waiting);
 	}
-	json_add(list, "silent_hosts", inspect_missing(view->inspect, census->request.inquiry));
-	census->list = NULL;
-	view_done(view, census->request.peer, census->request.number, list);
-	census_free(view, &census->request);
+	json_add(
+	    list, "silent_hosts", queries_missing(view->queries, waiter_counts->request.query));
+	waiter_counts->list = NULL;
+	view_done(view, waiter_counts->request.peer, waiter_counts->request.number, list);
+	waiter_counts_free(view, &waiter_counts->request);
 }
 
 static void
 heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct view *view = ctx;
-	struct census *census = view_request_find(view, id);
+	struct waiter_counts *waiter_counts = view_request_find(view, id);
 	const char *name;
 	int64_t waiting;
 
@@ -97,10 +100,10 @@ heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 	     pair = json_next(pair)) {
 		if (json_string(json_first(pair), &name) &&
 		    json_integer(json_next(json_first(pair)), &waiting))
-			count(census, name, (size_t)waiting);
+			count(waiter_counts, name, (size_t)waiting);
 	}
-	if (inspect_is_whole(view->inspect, census->request.inquiry))
-		finish(view, census);
+	if (queries_is_whole(view->queries, waiter_counts->request.query))
+		finish(view, waiter_counts);
 }
 
 static void
@@ -112,25 +115,25 @@ over(void *ctx, uint64_t id)
 void
 view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *list)
 {
-	struct census *census = mem_alloc(sizeof(*census));
+	struct waiter_counts *waiter_counts = mem_alloc(sizeof(*waiter_counts));
 	const struct cJSON *row;
 	size_t rows = 0;
 
-	census->request.free = census->request.left = census_free;
-	view_request_begin(view, &census->request, peer, request);
-	census->list = list;
+	waiter_counts->request.free = waiter_counts->request.left = waiter_counts_free;
+	view_request_begin(view, &waiter_counts->request, peer, request);
+	waiter_counts->list = list;
 	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row))
 		rows++;
 	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
 	view->listener.scanned(view->listener.ctx, peer, request);
-	lock_each_waiting(view->engine, count, census);
-	census->request.inquiry = inspect_ask(view->inspect, census->request.user,
-	    DAEMON_MESSAGE_WAITING, inspect_message(view->inspect, DAEMON_MESSAGE_WAITING, false),
-	    (struct inspect_done){.everybody = true,
+	lock_each_waiting(view->engine, count, waiter_counts);
+	waiter_counts->request.query = queries_ask(view->queries, waiter_counts->request.user,
+	    DAEMON_MESSAGE_WAITING, queries_message(view->queries, DAEMON_MESSAGE_WAITING, false),
+	    (struct queries_done){.everybody = true,
 		.heard = heard,
 		.over = over,
 		.ctx = view,
-		.id = census->request.id});
-	if (inspect_is_whole(view->inspect, census->request.inquiry))
-		finish(view, census);
+		.id = waiter_counts->request.id});
+	if (queries_is_whole(view->queries, waiter_counts->request.query))
+		finish(view, waiter_counts);
 }

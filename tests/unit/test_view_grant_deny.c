@@ -246,9 +246,9 @@ START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
 END_TEST
 
 Suite *
-suite_view_steer(void)
+suite_view_grant_deny(void)
 {
-	Suite *suite = suite_create("view steer");
+	Suite *suite = suite_create("view grant and deny");
 	TCase *tcase = tcase_create("grant and deny");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
