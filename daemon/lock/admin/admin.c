@@ -9,7 +9,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin_plan.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/survey.h"
 #include "daemon/lock/admin/turn.h"
@@ -154,7 +154,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 	struct op *op = engine_op_find(engine, admin->op);
 	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
 	    swept = size + PLAN_SWEEP_LEAST;
-	struct drain_order drain = {.name = admin->name,
+	struct holder_wait_order holder_wait = {.name = admin->name,
 	    .first = size + 1,
 	    .last = admin->highest > swept ? admin->highest : swept,
 	    .timeout = admin->wait,
@@ -167,10 +167,10 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 		engine_op_end(engine, admin->op, &answer);
 		return;
 	}
-	drain.peer = op->peer;
-	drain.request = op->request;
+	holder_wait.peer = op->peer;
+	holder_wait.request = op->request;
 	engine_op_leave(engine, op);
-	drain_start(engine, &drain);
+	holder_wait_start(engine, &holder_wait);
 }
 
 /* Nothing of it is in flight any more. */

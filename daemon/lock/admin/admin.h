@@ -7,7 +7,7 @@
  *	make the plan		(admin_plan.h: what there is, what is wanted -> the steps)
  *	do its steps		(each begins when all of the one before it was answered)
  *	drop the mutex
- *	wait for holders	(drain.h, when asked to), answer
+ *	wait for holders	(holder_wait.h, when asked to), answer
  *
  * Requests of one peer on one name keep their order (turn.h).
  */

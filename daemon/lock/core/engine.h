@@ -11,15 +11,15 @@
 #include "daemon/lock/table/hold.h"
 #include "daemon/lock/table/semaphore.h"
 
-TAILQ_HEAD(drain_list, drain);
+TAILQ_HEAD(holder_wait_list, holder_wait);
 
 /* A local peer that holds or waits; there is one only while it does. */
 struct lock_peer {
 	uint64_t id;
 	struct hold_list holds;
 	struct waiter_list waiters;
-	struct drain_list drains; /* its waits for holders, and for slots */
-	size_t hold_count, waiter_count, drain_count;
+	struct holder_wait_list holder_waits; /* its waits for holders, and for slots */
+	size_t hold_count, waiter_count, holder_wait_count;
 	size_t claim_count; /* of the waiters, those that are CLAIMING */
 	UT_hash_handle by_id;
 };
@@ -78,7 +78,7 @@ struct lock_engine {
 	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
 	struct mutex_taker *mutex_takers;         /* of mutex.c */
 	struct surveying *surveys, *scans;        /* of survey.c */
-	struct drain *drains;                     /* of drain.c */
+	struct holder_wait *holder_waits;         /* of holder_wait.c */
 	struct shared_probes *probes;             /* of shared_probe.c */
 	struct awaited_name *awaited;             /* of awaited.c: by name */
 	struct fsck *fscks;                       /* of fsck.c */

@@ -98,7 +98,8 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 		*ret_text = grant_peer_is_full;
 		return REASON_TOO_MANY_LOCKS;
 	}
-	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_connection) {
+	if (entry->waiter_count + entry->holder_wait_count >=
+	    engine->settings.max_waits_per_connection) {
 		*ret_text = "this connection waits for as much as it may";
 		return REASON_TOO_MANY_WAITERS;
 	}
