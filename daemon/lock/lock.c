@@ -13,7 +13,7 @@
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/shared_probe.h"
 #include "daemon/lock/admin/survey.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/engine.h"
 #include "daemon/lock/core/flight.h"
@@ -168,7 +168,7 @@ lock_engine_free(struct lock_engine *engine)
 	shared_probe_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
-	turn_free_all(engine);
+	peer_order_free_all(engine);
 	survey_free_all(engine);
 	hint_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {

@@ -12,13 +12,13 @@
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/survey.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
 
 enum admin_state {
-	ADMIN_QUEUED,   /* behind an older request of its peer on the name (turn.h) */
+	ADMIN_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
 	ADMIN_LOCKING,  /* in the line of the mutex */
 	ADMIN_COUNTING, /* it is ours, or not needed; the maximum is being determined */
 	ADMIN_WORKING,  /* at `step` of the plan */
@@ -61,7 +61,7 @@ struct admin {
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
-	struct turn turn;
+	struct peer_order peer_order;
 };
 
 /* Slots of one more window of a sweep, where the one before had uncounted slots. */
@@ -184,7 +184,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 		hint_changed(engine, admin->name, admin->found,
 		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
 	tell_outcome(engine, admin);
-	turn_end(engine, &admin->turn);
+	peer_order_end(engine, &admin->peer_order);
 	admin_free(engine, admin);
 }
 
@@ -732,12 +732,12 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 static void
 start(struct lock_engine *engine, struct admin *admin)
 {
-	admin->turn = (struct turn){
+	admin->peer_order = (struct peer_order){
 	    .op = admin->op,
-	    .work = admin->size_only ? TURN_LOOKS : TURN_CHANGES,
+	    .work = admin->size_only ? PEER_ORDER_READS : PEER_ORDER_CHANGES,
 	    .begin = begin,
 	};
-	if (turn_take(engine, &admin->turn, admin->peer, admin->name))
+	if (peer_order_take(engine, &admin->peer_order, admin->peer, admin->name))
 		begin(engine, admin->op);
 }
 

@@ -9,7 +9,7 @@
  *	drop the mutex
  *	wait for holders	(holder_wait.h, when asked to), answer
  *
- * Requests of one peer on one name keep their order (turn.h).
+ * Requests of one peer on one name keep their order (peer_order.h).
  */
 #ifndef LOCK_ADMIN_H
 #define LOCK_ADMIN_H

@@ -10,12 +10,12 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/fsck_findings.h"
 #include "daemon/lock/admin/mutex.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
 enum fsck_state {
-	FSCK_QUEUED,    /* behind an older request of its peer on the name (turn.h) */
+	FSCK_QUEUED,    /* behind an older request of its peer on the name (peer_order.h) */
 	FSCK_LOCKING,   /* in the line of the mutex */
 	FSCK_SURVEYING, /* it is ours; all slots are being probed */
 	FSCK_READING,   /* the directory is being read */
@@ -30,7 +30,7 @@ enum fsck_state {
 
 struct fsck {
 	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
-	struct turn turn;
+	struct peer_order peer_order;
 	enum fsck_state state;
 	char *name; /* owned */
 	bool repair;
@@ -566,7 +566,7 @@ end(struct lock_engine *engine, struct fsck *fsck)
 {
 	directory_forget(engine, fsck->op);
 	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
-	turn_end(engine, &fsck->turn);
+	peer_order_end(engine, &fsck->peer_order);
 	fsck_free(engine, fsck);
 }
 
@@ -635,9 +635,10 @@ lock_fsck(
 	fsck->state = FSCK_QUEUED;
 	fsck->name = mem_strdup(name);
 	fsck->repair = repair;
-	fsck->turn = (struct turn){.op = op->id, .work = TURN_CHANGES, .begin = begin};
+	fsck->peer_order =
+	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);
-	if (turn_take(engine, &fsck->turn, peer, name))
+	if (peer_order_take(engine, &fsck->peer_order, peer, name))
 		begin(engine, op->id);
 }
 

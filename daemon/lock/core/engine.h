@@ -65,16 +65,16 @@ struct lock_engine {
 	bool telling; /* the listener is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
-	struct channels channels;     /* of channels.c */
-	struct hold *watched;         /* by the name of A: those whose watch is asked for */
-	struct waiter *waiters;       /* by id */
-	struct semaphore *looks;      /* by probe: those with a look in progress */
-	struct lock_peer *peers;      /* by id */
-	struct semaphore *semaphores; /* by key */
-	struct semaphore *lines;      /* by wait line: the same */
-	struct op *ops;               /* by id */
-	struct verify *verifies;      /* of verify.c */
-	struct turn_line *turns;      /* of turn.c */
+	struct channels channels;             /* of channels.c */
+	struct hold *watched;                 /* by the name of A: those whose watch is asked for */
+	struct waiter *waiters;               /* by id */
+	struct semaphore *looks;              /* by probe: those with a look in progress */
+	struct lock_peer *peers;              /* by id */
+	struct semaphore *semaphores;         /* by key */
+	struct semaphore *lines;              /* by wait line: the same */
+	struct op *ops;                       /* by id */
+	struct verify *verifies;              /* of verify.c */
+	struct peer_order_queue *peer_orders; /* of peer_order.c */
 	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
 	struct mutex_taker *mutex_takers;         /* of mutex.c */
 	struct surveying *surveys, *scans;        /* of survey.c */
