@@ -12,7 +12,7 @@
 #include "daemon/lock/admin/list.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/shared_probe.h"
-#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/engine.h"
@@ -169,7 +169,7 @@ lock_engine_free(struct lock_engine *engine)
 	directory_free_all(engine);
 	mutex_free_all(engine);
 	peer_order_free_all(engine);
-	survey_free_all(engine);
+	full_scan_free_all(engine);
 	hint_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);

@@ -11,7 +11,7 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/mutex.h"
-#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
@@ -629,15 +629,15 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
+on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
 	struct admin *admin = admin_find(engine, id);
-	struct plan_found found = {survey->unlimited, survey->gate, survey->slots};
+	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots};
 
 	if (admin == NULL)
 		return; /* the mutex went with the link meanwhile */
-	if (survey->unknown >= 0) {
-		tell_unknown(engine, admin, survey->unknown);
+	if (full_scan->unknown >= 0) {
+		tell_unknown(engine, admin, full_scan->unknown);
 		return;
 	}
 	FAULT_IF(STALE_COUNT,
@@ -645,10 +645,11 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 		engine_semaphore_find(engine, admin->name, false) != NULL &&
 		engine_semaphore_find(engine, admin->name, false)->size > 0,
 	    found.slots = engine_semaphore_find(engine, admin->name, false)->size);
-	if (survey_exists(survey))
-		admin->found = survey_size(survey);
+	if (full_scan_exists(full_scan))
+		admin->found = full_scan_size(full_scan);
 	if (admin->size_only) {
-		set_outcome(admin, survey_exists(survey) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+		set_outcome(
+		    admin, full_scan_exists(full_scan) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 		finish(engine, admin);
 		return;
 	}
@@ -666,7 +667,7 @@ static void
 determine_maximum(struct lock_engine *engine, struct admin *admin)
 {
 	admin_set_state(admin, ADMIN_COUNTING);
-	survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
+	full_scan_start(engine, admin->name, FULL_SCAN_SIZE, on_counted, admin->op);
 }
 
 static void

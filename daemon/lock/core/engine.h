@@ -75,17 +75,17 @@ struct lock_engine {
 	struct op *ops;                       /* by id */
 	struct verify *verifies;              /* of verify.c */
 	struct peer_order_queue *peer_orders; /* of peer_order.c */
-	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
-	struct mutex_taker *mutex_takers;         /* of mutex.c */
-	struct surveying *surveys, *scans;        /* of survey.c */
-	struct holder_wait *holder_waits;         /* of holder_wait.c */
-	struct shared_probes *probes;             /* of shared_probe.c */
-	struct awaited_name *awaited;             /* of awaited.c: by name */
-	struct fsck *fscks;                       /* of fsck.c */
-	struct listing *listings;                 /* of list.c */
-	struct admin *admins;                     /* of admin.c */
-	struct directory *directories;            /* of directory.c */
-	struct hint_question *hint_questions;     /* of hint_send.c */
+	struct mutex *mutexes, *mutexes_by_queue;          /* of mutex.c */
+	struct mutex_taker *mutex_takers;                  /* of mutex.c */
+	struct full_scan_job *full_scans, *full_scans_due; /* of full_scan.c */
+	struct holder_wait *holder_waits;                  /* of holder_wait.c */
+	struct shared_probes *probes;                      /* of shared_probe.c */
+	struct awaited_name *awaited;                      /* of awaited.c: by name */
+	struct fsck *fscks;                                /* of fsck.c */
+	struct listing *listings;                          /* of list.c */
+	struct admin *admins;                              /* of admin.c */
+	struct directory *directories;                     /* of directory.c */
+	struct hint_question *hint_questions;              /* of hint_send.c */
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */
