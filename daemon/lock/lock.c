@@ -27,7 +27,7 @@
 #include "daemon/lock/wait/hint_receive.h"
 #include "daemon/lock/wait/scan.h"
 #include "daemon/lock/wait/release.h"
-#include "daemon/lock/wait/serve.h"
+#include "daemon/lock/wait/queue_runner.h"
 #include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
@@ -72,18 +72,18 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 /* ---- the engine ---- */
 
 static void
-serve_poked(void *ctx, uint64_t id)
+run_dirty(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
-	struct semaphore_list poked = TAILQ_HEAD_INITIALIZER(poked);
+	struct semaphore_list dirty = TAILQ_HEAD_INITIALIZER(dirty);
 	struct semaphore *semaphore;
 
 	(void)id;
-	/* Who is poked meanwhile is served in the next pass: this one ends. */
-	TAILQ_CONCAT(&poked, &engine->poked, of_poked);
-	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
-		TAILQ_REMOVE(&poked, semaphore, of_poked);
-		serve_line(engine, semaphore);
+	/* Who is marked dirty meanwhile is served in the next pass: this one ends. */
+	TAILQ_CONCAT(&dirty, &engine->dirty, of_dirty);
+	while ((semaphore = TAILQ_FIRST(&dirty)) != NULL) {
+		TAILQ_REMOVE(&dirty, semaphore, of_dirty);
+		queue_runner_run(engine, semaphore);
 	}
 }
 
@@ -127,8 +127,8 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->listener = *listener;
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
-	TAILQ_INIT(&engine->poked);
-	timer_init(&engine->serve, serve_poked, engine, 0);
+	TAILQ_INIT(&engine->dirty);
+	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	pulse_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
@@ -177,9 +177,9 @@ lock_engine_free(struct lock_engine *engine)
 		free(op);
 	}
 	scan_end_all(engine);
-	timers_cancel(engine->timers, &engine->serve);
-	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
-		semaphore->poked = false; /* nobody is served any more */
+	timers_cancel(engine->timers, &engine->run_queues);
+	TAILQ_FOREACH (semaphore, &engine->dirty, of_dirty)
+		semaphore->dirty = false; /* nobody is served any more */
 	while ((semaphore = engine->semaphores) != NULL)
 		registry_semaphore_end(engine, semaphore);
 	free(engine);
@@ -196,7 +196,7 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 	for (semaphore = engine->semaphores; semaphore != NULL;
 	     semaphore = semaphore->by_key.next) {
 		timers_cancel(engine->timers, &semaphore->rescan);
-		engine_poke(engine, semaphore);
+		engine_mark_dirty(engine, semaphore);
 	}
 	channels_settings_changed(engine);
 }

@@ -219,14 +219,14 @@ engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer 
 /* ---- marks ---- */
 
 void
-engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
+engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	if (semaphore->poked)
+	if (semaphore->dirty)
 		return;
-	semaphore->poked = true;
-	TAILQ_INSERT_TAIL(&engine->poked, semaphore, of_poked);
-	if (!timer_is_set(&engine->serve))
-		timers_set(engine->timers, &engine->serve, engine_now(engine));
+	semaphore->dirty = true;
+	TAILQ_INSERT_TAIL(&engine->dirty, semaphore, of_dirty);
+	if (!timer_is_set(&engine->run_queues))
+		timers_set(engine->timers, &engine->run_queues, engine_now(engine));
 }
 
 void
@@ -234,5 +234,5 @@ engine_scan(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	semaphore->scan.overtaken = true;
 	timers_cancel(engine->timers, &semaphore->rescan);
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
