@@ -43,8 +43,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 		/* What was asked on the auxiliary connection has been answered one by one. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
-		if (engine->listener.unheard != NULL)
-			engine->listener.unheard(engine->listener.ctx);
+		if (engine->events.unheard != NULL)
+			engine->events.unheard(engine->events.ctx);
 		return;
 	}
 	engine->link = state;
@@ -92,8 +92,8 @@ on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
-	if (engine->listener.asked != NULL)
-		engine->listener.asked(engine->listener.ctx, message);
+	if (engine->events.asked != NULL)
+		engine->events.asked(engine->events.ctx, message);
 }
 
 static void
@@ -101,8 +101,8 @@ on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
-	if (engine->listener.replied != NULL)
-		engine->listener.replied(engine->listener.ctx, message);
+	if (engine->events.replied != NULL)
+		engine->events.replied(engine->events.ctx, message);
 }
 
 static void
@@ -117,14 +117,14 @@ take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 
 struct lock_engine *
 lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
-    const struct lock_settings *settings, const struct lock_listener *listener)
+    const struct lock_settings *settings, const struct lock_events *events)
 {
 	struct lock_engine *engine = mem_alloc(sizeof(*engine));
 
 	engine->broker = broker;
 	engine->timers = timers;
 	take_settings(engine, settings);
-	engine->listener = *listener;
+	engine->events = *events;
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
@@ -150,7 +150,7 @@ lock_engine_free(struct lock_engine *engine)
 
 	if (engine == NULL)
 		return;
-	engine->listener.changed = NULL;
+	engine->events.changed = NULL;
 	engine->link = BROKER_DOWN; /* nothing more is sent */
 	while (engine->waiters != NULL)
 		registry_waiter_free(engine, engine->waiters);

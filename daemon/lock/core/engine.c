@@ -57,7 +57,7 @@ engine_tell(
 {
 	assert(!engine->telling);
 	engine->telling = true;
-	engine->listener.answer(engine->listener.ctx, peer, request, answer);
+	engine->events.answer(engine->events.ctx, peer, request, answer);
 	engine->telling = false;
 }
 
@@ -67,7 +67,7 @@ engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notic
 	assert(!engine->telling);
 	FAULT_IF(NOT_TOLD, notice->kind == LOCK_NOTICE_LOST, return;);
 	engine->telling = true;
-	engine->listener.notice(engine->listener.ctx, peer, notice);
+	engine->events.notice(engine->events.ctx, peer, notice);
 	engine->telling = false;
 }
 

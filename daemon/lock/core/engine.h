@@ -57,12 +57,12 @@ struct lock_engine {
 	struct broker *broker; /* borrowed */
 	struct timers *timers; /* borrowed */
 	struct lock_settings settings;
-	struct lock_listener listener;
+	struct lock_events events;
 	struct jitter jitter;
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
 	enum broker_state link; /* of the lock connection, as the last event said */
 	bool draining;
-	bool telling; /* the listener is being called: it must not call back */
+	bool telling; /* the caller is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
 	struct channels channels;             /* of channels.c */
