@@ -108,7 +108,7 @@ struct lock_finding {
 enum lock_party_state {
 	LOCK_PARTY_WAITING,
 	LOCK_PARTY_BUSY,      /* it holds */
-	LOCK_PARTY_GRANTED,   /* it holds, let in by lock_grant() */
+	LOCK_PARTY_ADMITTED,  /* it holds, let in by lock_admit() */
 	LOCK_PARTY_CANCELLED, /* a change alone: it waited, and ended without a hold; GONE is next */
 	LOCK_PARTY_GONE       /* a change alone: it neither holds nor waits any more */
 };
@@ -351,7 +351,7 @@ const char *lock_waits_for(const struct lock_engine *engine, uint64_t waiter);
  * number. Their acquires are answered before these return.
  * A hold without a slot at once, whatever it was doing; or TOO_MANY_LOCKS: of its peer, and it waits on.
  */
-enum reason lock_grant(struct lock_engine *engine, uint64_t waiter);
+enum reason lock_admit(struct lock_engine *engine, uint64_t waiter);
 /* Ends it with `cancelled` (answer.denied). */
 enum reason lock_deny(struct lock_engine *engine, uint64_t waiter);
 /* All who wait for a name; returns how many. */

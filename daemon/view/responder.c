@@ -219,7 +219,7 @@ responder_act(
 	if (waited_for == NULL)
 		return REASON_NOT_HELD;
 	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = op == DAEMON_MESSAGE_GRANT ? lock_grant(view->engine, waiter)
+	reason = op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
 					    : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
 		log_info("%s %s: waiter %s, by uid %u of host %s",

@@ -542,7 +542,7 @@ count_row(void *ctx, const struct lock_party *row)
 	struct row_count *count = ctx;
 
 	count->waiting += row->state == LOCK_PARTY_WAITING;
-	count->holding += row->state == LOCK_PARTY_BUSY || row->state == LOCK_PARTY_GRANTED;
+	count->holding += row->state == LOCK_PARTY_BUSY || row->state == LOCK_PARTY_ADMITTED;
 }
 
 void

@@ -207,7 +207,7 @@ END_TEST
 START_TEST(rows_are_sane_and_the_same_until_they_change)
 {
 	static const enum lock_party_state states[] = {
-	    LOCK_PARTY_WAITING, LOCK_PARTY_BUSY, LOCK_PARTY_GRANTED};
+	    LOCK_PARTY_WAITING, LOCK_PARTY_BUSY, LOCK_PARTY_ADMITTED};
 
 	for (size_t i = 0; i < 3; i++) {
 		struct lock_party party = party_of(states[i]);

@@ -53,7 +53,7 @@ is_row(const struct hold *hold)
 static enum lock_party_state
 state_of(const struct hold *hold)
 {
-	return hold->granted ? LOCK_PARTY_GRANTED : LOCK_PARTY_BUSY;
+	return hold->admitted ? LOCK_PARTY_ADMITTED : LOCK_PARTY_BUSY;
 }
 
 /* ---- as they change ---- */

@@ -118,7 +118,7 @@ struct hold {
 	struct timer timer;
 	struct party *party; /* owned; who was told that it holds; NULL: nobody yet */
 	int64_t since;       /* clock time: when that was */
-	bool granted;        /* SLOTLESS: by an administrator */
+	bool admitted;       /* SLOTLESS: by an administrator */
 	UT_hash_handle by_id, by_lock, by_queue, by_watch;
 	TAILQ_ENTRY(hold) of_peer;
 };

@@ -13,7 +13,7 @@ lock_party_word(enum lock_party_state state)
 		return "waiting";
 	case LOCK_PARTY_BUSY:
 		return "busy";
-	case LOCK_PARTY_GRANTED:
+	case LOCK_PARTY_ADMITTED:
 		return "granted";
 	case LOCK_PARTY_CANCELLED:
 		return "cancelled";

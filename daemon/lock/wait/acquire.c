@@ -222,7 +222,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 /* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
 
 enum reason
-lock_grant(struct lock_engine *engine, uint64_t id)
+lock_admit(struct lock_engine *engine, uint64_t id)
 {
 	struct waiter *waiter = engine_waiter_find(engine, id);
 	const struct lock_peer *peer;
