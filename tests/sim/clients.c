@@ -286,11 +286,11 @@ struct find_row {
 };
 
 static void
-find_row(void *ctx, const struct lock_party *row)
+find_row(void *ctx, const struct lock_row *row)
 {
 	struct find_row *find = ctx;
 
-	if (row->state == LOCK_PARTY_WAITING && strtoull(row->who, NULL, 10) == find->request)
+	if (row->state == LOCK_ROW_WAITING && strtoull(row->who, NULL, 10) == find->request)
 		find->waiter = row->waiter;
 }
 

@@ -181,7 +181,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 }
 
 static void
-on_changed(void *ctx, const struct lock_party *row)
+on_changed(void *ctx, const struct lock_row *row)
 {
 	const struct world_daemon *daemon = ctx;
 	struct lock_world *world = daemon->world;
@@ -193,7 +193,7 @@ on_changed(void *ctx, const struct lock_party *row)
 		return;
 	ck_assert_uint_lt(len + 64, sizeof(world->changes));
 	snprintf(world->changes + len, 64, "%s%s:%s", len > 0 ? " " : "", row->who,
-	    lock_party_word(row->state));
+	    lock_row_word(row->state));
 }
 
 static void

@@ -46,7 +46,7 @@ answer(uint64_t peer)
 }
 
 static void
-add_row(void *ctx, const struct lock_party *row)
+add_row(void *ctx, const struct lock_row *row)
 {
 	char *text = ctx, place[32] = "";
 	size_t len = strlen(text);
@@ -56,13 +56,13 @@ add_row(void *ctx, const struct lock_party *row)
 	else if (row->slot != 0)
 		snprintf(place, sizeof(place), "/%d", row->slot);
 	snprintf(text + len, 512 - len, "%s%s:%s%s%s", len > 0 ? " " : "", row->who,
-	    lock_party_word(row->state), place, row->revoked ? "!" : "");
+	    lock_row_word(row->state), place, row->revoked ? "!" : "");
 	ck_assert_str_eq(row->name, "db");
 	ck_assert_str_eq(row->why, "because");
 	ck_assert_str_eq(row->command, "true");
 	ck_assert_int_eq(row->uid, 1000 + row->who[0] - 'A' + 1);
 	ck_assert_int_eq(row->pid, 70 + row->who[0] - 'A' + 1);
-	ck_assert_int_eq(row->lock != 0, row->state != LOCK_PARTY_WAITING);
+	ck_assert_int_eq(row->lock != 0, row->state != LOCK_ROW_WAITING);
 	ck_assert(row->since > 0 && row->since <= world->now);
 }
 
@@ -83,7 +83,7 @@ struct finder {
 };
 
 static void
-find(void *ctx, const struct lock_party *row)
+find(void *ctx, const struct lock_row *row)
 {
 	struct finder *finder = ctx;
 
@@ -199,7 +199,7 @@ static const char *
 meets(struct lock_place *place)
 {
 	static char who[8];
-	struct lock_party row;
+	struct lock_row row;
 
 	who[0] = '\0';
 	if (lock_next_waiting(engine(0), "db", place, &row))

@@ -147,7 +147,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	registry_peer_let_go(engine, entry);
 	channels_waiter_gone(engine, waiter->share);
-	party_free(waiter->party);
+	requester_free(waiter->requester);
 	free(waiter);
 	if (claimed == NULL)
 		return;

@@ -80,8 +80,8 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;
-	party_free(hold->party);
-	hold->party = NULL;
+	requester_free(hold->requester);
+	hold->requester = NULL;
 	registry_hold_attach(engine, hold, waiter->peer);
 	if (hold->state != HOLD_HELD) {
 		hold_set_state(&engine->holds, hold, HOLD_HELD);

@@ -30,7 +30,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
-#include "daemon/lock/table/party.h"
+#include "daemon/lock/table/requester.h"
 #include "daemon/lock/table/share.h"
 
 enum waiter_state {
@@ -71,7 +71,7 @@ struct waiter {
 	bool progress, lease; /* as asked */
 	int told_position, told_busy; /* of standing.c: as it heard last; 0: nothing yet */
 	uint64_t told_turn;           /* of standing.c: the semaphore's, when it had its own last */
-	struct party *party;          /* owned; NULL: a hold has come of it */
+	struct requester *requester;  /* owned; NULL: a hold has come of it */
 	struct share *share;          /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */

@@ -138,7 +138,7 @@ lock_acquire(
 	waiter->started = now;
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;
-	waiter->party = party_new(waiter->id, acquire);
+	waiter->requester = requester_new(waiter->id, acquire);
 	if (!acquire->exempt)
 		waiter->share = channels_share(engine, acquire->uid);
 	if (acquire->kind != LOCK_KIND_MUTEX)
