@@ -353,7 +353,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	/* A publish without a confirm is answered by nobody: it cannot be found out to be silent. */
 	channel->burst_silent = !channel->silenced &&
 				(method != AMQP_BASIC_PUBLISH_METHOD || channel->confirms) &&
-				memory_chance(world, world->nature.silent);
+				memory_chance(world, world->behaviour.silent);
 	channel->silenced |= channel->burst_silent && method != AMQP_BASIC_PUBLISH_METHOD;
 	channel->burst_at = now;
 	channel->burst = method == AMQP_BASIC_PUBLISH_METHOD ? 1 : 0;
@@ -444,9 +444,9 @@ notice_of(const struct memory_link *link)
 
 	if (notice >= 0)
 		return notice;
-	if (world->nature.notice == NULL || link->base.state != AMQP_LINK_DEAD)
+	if (world->behaviour.notice == NULL || link->base.state != AMQP_LINK_DEAD)
 		return 0;
-	return world->nature.notice(world->nature.ctx, link->client->broker, which_of(link),
+	return world->behaviour.notice(world->behaviour.ctx, link->client->broker, which_of(link),
 	    link->base.dropped ? NULL : link->base.why);
 }
 

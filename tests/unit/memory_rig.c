@@ -208,7 +208,7 @@ on_count(void *ctx, uint64_t id, int consumers)
 	see(what);
 }
 
-/* ---- the nature's plan ---- */
+/* ---- the behaviour's plan ---- */
 
 static int64_t
 planned_delay(void *ctx)
@@ -275,9 +275,9 @@ rig_broker_new(unsigned channels_max)
 }
 
 void
-rig_new(const struct memory_nature *nature)
+rig_new(const struct memory_behaviour *behaviour)
 {
-	static const struct memory_nature planned = {.delay = planned_delay,
+	static const struct memory_behaviour planned = {.delay = planned_delay,
 	    .silent = planned_silence,
 	    .nacks = planned_nack,
 	    .holds_acks = holds_acks,
@@ -285,7 +285,7 @@ rig_new(const struct memory_nature *nature)
 
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
 	rig.timers = timers_new(&rig_clock);
-	world = memory_world_new(rig.timers, nature == NULL ? &planned : nature);
+	world = memory_world_new(rig.timers, behaviour == NULL ? &planned : behaviour);
 	one = rig_broker_new(rig_channels_of_one);
 	two = rig_broker_new(2047);
 }

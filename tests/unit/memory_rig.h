@@ -32,7 +32,7 @@ struct rig {
 	/* What a test does from inside the answer to the request of that number, once. */
 	uint64_t react_to;
 	void (*reaction)(void);
-	/* The plan of the nature: for the requests to come, in order; then plain. */
+	/* The plan of the behaviour: for the requests to come, in order; then plain. */
 	int64_t delays[RIG_PLAN];
 	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
 	size_t delays_used, silences_used, nacks_used, deafnesses_used;
@@ -52,8 +52,8 @@ extern unsigned
 extern struct memory_world *world;
 extern struct broker *one, *two; /* two's requests are numbered from 100 */
 
-/* With nature NULL: the plan. */
-void rig_new(const struct memory_nature *nature);
+/* With behaviour NULL: the plan. */
+void rig_new(const struct memory_behaviour *behaviour);
 void rig_start(void);
 void rig_free(void);
 /* Fixtures: started, and teardown that wants to have seen nothing unexpected. */

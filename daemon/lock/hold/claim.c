@@ -69,9 +69,9 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	struct scan *scan = &waiter->semaphore->scan;
 
 	if (no_slot && slot == 1) {
-		waiter->semaphore->nature = SEMAPHORE_DARK;
+		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);
-	} else if (no_slot && waiter->semaphore->nature != SEMAPHORE_DARK) {
+	} else if (no_slot && waiter->semaphore->mode != SEMAPHORE_UNKNOWN) {
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);

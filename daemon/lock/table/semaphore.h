@@ -34,11 +34,11 @@ enum scan_state {
 };
 
 /* What the name is by its markers (names.h), as last looked at. */
-enum semaphore_nature {
+enum semaphore_mode {
 	SEMAPHORE_PLAIN,     /* it has the slots that were seen, if any */
 	SEMAPHORE_GATE,      /* it has none for the time being: all wait */
 	SEMAPHORE_UNLIMITED, /* it is held without a slot; those that it has do not count */
-	SEMAPHORE_DARK,      /* there is no slot 1; whether that means anything could not be seen */
+	SEMAPHORE_UNKNOWN,   /* there is no slot 1; whether that means anything could not be seen */
 	/* Of a true mutex whose queue is an administration mutex, too: that of a semaphore. */
 	SEMAPHORE_NO_MUTEX
 };
@@ -63,7 +63,7 @@ struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed: whose table it is in */
 	bool mutex;                 /* true mutex: one slot, no A */
-	enum semaphore_nature nature;
+	enum semaphore_mode mode;
 	int size;      /* contiguous slots seen; of a mutex 1 */
 	bool complete; /* a gap was seen above `size`; else there may be more */
 	int64_t seen;  /* when the last contiguous probe was sent; INT64_MIN = never */

@@ -80,7 +80,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 {
 	if (scan_is_guarded(engine, semaphore))
 		return "the broker did not say whether a semaphore has that name";
-	if (semaphore->nature == SEMAPHORE_DARK)
+	if (semaphore->mode == SEMAPHORE_UNKNOWN)
 		return "it has no slot 1, and the broker did not say whether that is a gate";
 	return "the broker did not say which slots are busy";
 }
@@ -136,11 +136,11 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 {
 	if (semaphore->scan.forgotten)
 		return VERDICT_OLD;
-	if (semaphore->nature == SEMAPHORE_UNLIMITED)
+	if (semaphore->mode == SEMAPHORE_UNLIMITED)
 		return VERDICT_UNLIMITED;
-	if (semaphore->nature == SEMAPHORE_NO_MUTEX)
+	if (semaphore->mode == SEMAPHORE_NO_MUTEX)
 		return VERDICT_NO_MUTEX;
-	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
+	if (semaphore->mode == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
 	/* Those claims see what is free now: of that, a scan that saw nothing says nothing old. */
 	if (semaphore->scan.unknown && !scan_is_guarded(engine, semaphore))
