@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 /* Consumers on one channel: as many are placed anew when one of them is refused. */
 #define AMQP_CONSUMERS_ROOM 64
@@ -33,7 +33,7 @@ struct amqp_consumers_events {
 	/* By the broker: its queue is gone, perhaps. Also of one that was cancelled here meanwhile. */
 	void (*cancelled)(void *ctx, uint64_t consumer);
 	/*
-	 * A message is whole, in tapped.content: acknowledges or rejects it. It may be for a consumer that
+	 * A message is whole, in raw.content: acknowledges or rejects it. It may be for a consumer that
 	 * was cancelled here. NULL: nobody wants it, and it is acknowledged by and by.
 	 */
 	void (*message)(void *ctx, struct amqp_consumers *channel, uint64_t consumer);
@@ -57,7 +57,7 @@ struct amqp_consumers_set {
 struct amqp_consumers {
 	TAILQ_ENTRY(amqp_consumers) entry;
 	struct amqp_consumers_set *set; /* borrowed */
-	struct amqp_tapped tapped;
+	struct amqp_raw_channel raw;
 	unsigned prefetch;      /* as said last */
 	unsigned declares;      /* whose declare-ok is to come */
 	unsigned consumers;     /* that are there or being placed */

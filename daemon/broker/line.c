@@ -411,17 +411,17 @@ static void
 message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 {
 	struct amqp_lines *lines = ctx;
-	struct amqp_tapped *tapped = &channel->tapped;
+	struct amqp_raw_channel *raw = &channel->raw;
 	const struct member *member = find_consumer(lines, consumer);
-	int slot = broker_hint_slot(tapped->content.correlation_id);
+	int slot = broker_hint_slot(raw->content.correlation_id);
 
 	if (member == NULL) {
-		amqp_tapped_reject(tapped, tapped->delivery);
+		amqp_raw_channel_reject(raw, raw->delivery);
 		return;
 	}
 	FAULT(HINT_NOT_ACKED, member_tell(member, BROKER_LINE_HINT, slot); return;);
-	FAULT(FIRST_IS_ACKED, tapped->delivery = 1);
-	amqp_tapped_ack(tapped, tapped->delivery);
+	FAULT(FIRST_IS_ACKED, raw->delivery = 1);
+	amqp_raw_channel_ack(raw, raw->delivery);
 	member_tell(member, BROKER_LINE_HINT, slot);
 }
 
