@@ -13,7 +13,7 @@
 #include "daemon/broker/hint.h"
 #include "daemon/broker/reconnector.h"
 #include "daemon/broker/mailbox.h"
-#include "daemon/broker/line.h"
+#include "daemon/broker/wait_queue.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/setup.h"
 #include "daemon/broker/auxiliary.h"
@@ -250,12 +250,12 @@ on_watch_news(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
-on_line_news(void *ctx, const struct broker_line_event *event)
+on_line_news(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct broker *broker = ctx;
 
-	if (broker->events.line != NULL)
-		broker->events.line(broker->events.ctx, event);
+	if (broker->events.wait_queue != NULL)
+		broker->events.wait_queue(broker->events.ctx, event);
 }
 
 static void
@@ -466,23 +466,23 @@ broker_unwatch(struct broker *broker, const char *queue)
 }
 
 void
-broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+broker_wait_queue_join(struct broker *broker, const char *queue, int priority, unsigned credit)
 {
 	if (broker->stopped)
 		return;
-	amqp_lines_join(broker->over.lines, queue, priority, credit);
+	amqp_wait_queues_join(broker->over.wait_queues, queue, priority, credit);
 	need_auxiliary(broker);
 }
 
 void
-broker_line_leave(struct broker *broker, const char *queue, int priority)
+broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 {
 	broker->auxiliary_used = now(broker);
-	amqp_lines_leave(broker->over.lines, queue, priority);
+	amqp_wait_queues_leave(broker->over.wait_queues, queue, priority);
 }
 
 void
-broker_line_wake(struct broker *broker, const char *queue, int slot)
+broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
 {
 	if (broker->stopped)
 		return;
@@ -491,7 +491,7 @@ broker_line_wake(struct broker *broker, const char *queue, int slot)
 }
 
 void
-broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+broker_wait_queue_count(struct broker *broker, const char *queue, struct broker_count_done done)
 {
 	if (broker->stopped)
 		return;
@@ -570,7 +570,7 @@ init_auxiliary(struct broker *broker)
 	    .jitter = &broker->jitter,
 	    .settings = &broker->settings,
 	    .watch_news = on_watch_news,
-	    .line_news = on_line_news,
+	    .wait_queue_news = on_line_news,
 	    .asked = on_asked,
 	    .replied = on_replied,
 	    .ctx = broker,
@@ -629,5 +629,5 @@ broker_watched(const struct broker *broker)
 size_t
 broker_joined(const struct broker *broker)
 {
-	return amqp_lines_count(broker->over.lines);
+	return amqp_wait_queues_count(broker->over.wait_queues);
 }

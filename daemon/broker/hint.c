@@ -140,9 +140,9 @@ on_message(void *ctx)
 {
 	const struct amqp_hints *hints = ctx;
 	char *queue = mem_strdup(hints->returned_from);
-	const struct broker_line_event event = {
+	const struct broker_wait_queue_event event = {
 	    .queue = queue,
-	    .news = BROKER_LINE_NOBODY,
+	    .news = BROKER_WAIT_QUEUE_NOBODY,
 	    .slot = broker_hint_slot(hints->channel.content.correlation_id),
 	};
 

@@ -120,7 +120,7 @@ bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 bool memory_world_put_transient(struct memory_world *world, const char *queue);
 /*
  * A foreign client's message at the end of a queue; a directory is made where there is none. One to a
- * wait line is a hint that says `body`. None goes over its time.
+ * wait queue is a hint that says `body`. None goes over its time.
  */
 void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
 /* The messages of a queue that nobody has got, in order. */

@@ -73,10 +73,10 @@ struct semaphore {
 	int busy_count; /* how many of the slots 1..size are busy */
 	struct scan scan;
 	struct line line;
-	struct queue_name line_queue; /* of its wait line */
-	struct member *members;       /* of waitline.c: our places in it, by priority */
-	int64_t pass_on_from;         /* clock time before which no hint is passed on */
-	struct withheld *withheld;    /* of withheld.c: slots left alone for the moment */
+	struct queue_name wait_queue_name; /* of its wait queue */
+	struct member *members;            /* of wait_queue.c: our places in it, by priority */
+	int64_t pass_on_from;              /* clock time before which no hint is passed on */
+	struct withheld *withheld;         /* of withheld.c: slots left alone for the moment */
 	bool rests_over; /* a mark for queue_runner.c: those who rest are back in the line */
 	int *
 	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
@@ -87,12 +87,12 @@ struct semaphore {
 	struct timer standing;   /* set when those behind the first are still to hear of it */
 	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
 	struct starved starved;  /* of channels.c: in the line for any channel */
-	bool out;                /* of waitline.c: no places, as nothing could be claimed */
+	bool out;                /* of wait_queue.c: no places, as nothing could be claimed */
 	struct timer rescan;     /* not set: another scan is due, as soon as somebody wants one */
 	bool dirty;
 	TAILQ_ENTRY(semaphore) of_dirty;
 	struct semaphore_key key;
-	UT_hash_handle by_key, by_probe, by_line;
+	UT_hash_handle by_key, by_probe, by_wait_queue;
 };
 
 TAILQ_HEAD(semaphore_list, semaphore);

@@ -7,7 +7,7 @@
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "protocol/duration.h"
 
@@ -216,7 +216,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		engine_mark_dirty(engine, s);
 	}
 	channels_link_changed(engine);
-	waitline_link_changed(engine);
+	wait_queue_link_changed(engine);
 }
 
 /* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
