@@ -10,7 +10,7 @@ Suite *suite_lock_acquire(void);
 Suite *suite_lock_channels(void);
 Suite *suite_lock_flight(void);
 Suite *suite_lock_limits(void);
-Suite *suite_lock_line(void);
+Suite *suite_lock_local_queue(void);
 Suite *suite_lock_markers(void);
 Suite *suite_lock_missing(void);
 Suite *suite_lock_keep(void);

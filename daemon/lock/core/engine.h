@@ -146,7 +146,7 @@ struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id
 struct semaphore *engine_semaphore_find(
     const struct lock_engine *engine, const char *name, bool mutex);
 
-/* Something changed that may let its line move: it is served in the next pass of the timers. */
+/* Something changed that may let its queue move: it is served in the next pass of the timers. */
 void engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore);
 /* The same: whoever waits is looked for, whatever a scan in progress finds. */
 void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);

@@ -44,7 +44,7 @@ standing_begin(struct lock_engine *engine, struct waiter *waiter)
 		return;
 	waiter->told_turn = semaphore->told_turn;
 	TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
-	tell(engine, waiter, line_position(&semaphore->line, waiter));
+	tell(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
 }
 
 void
@@ -57,13 +57,13 @@ standing_end(struct waiter *waiter)
 void
 standing_tell(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	struct waiter *waiter = line_first(&semaphore->line, LINE_ALL);
+	struct waiter *waiter = local_queue_first(&semaphore->local_queue, LOCAL_QUEUE_ALL);
 
 	if (TAILQ_EMPTY(&semaphore->told))
 		return;
 	for (int position = 1; waiter != NULL && position <= FIRST; position++) {
 		tell_news(engine, waiter, position);
-		waiter = line_next(&semaphore->line, waiter, LINE_ALL);
+		waiter = local_queue_next(&semaphore->local_queue, waiter, LOCAL_QUEUE_ALL);
 	}
 	semaphore->told_old |= waiter != NULL;
 	if (waiter != NULL && !timer_is_set(&semaphore->standing))
@@ -96,7 +96,7 @@ standing_due(void *ctx, uint64_t id)
 		waiter->told_turn = semaphore->told_turn;
 		TAILQ_REMOVE(&semaphore->told, waiter, of_told);
 		TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
-		tell_news(engine, waiter, line_position(&semaphore->line, waiter));
+		tell_news(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
 		now = engine_now(engine);
 	}
 	if (waiter != NULL)

@@ -1,7 +1,7 @@
 /*
  * Where those stand who wait, told to those who asked for it (`progress`): when their wait begins, and when
- * their place in the line or the number of holders has changed. The first few hear of that at once, the rest
- * once a second at most, as whatever moves the head of a line moves all of it. Where nobody asked it costs
+ * their place in the queue or the number of holders has changed. The first few hear of that at once, the rest
+ * once a second at most, as whatever moves the head of a queue moves all of it. Where nobody asked it costs
  * nothing.
  */
 #ifndef LOCK_STANDING_H
@@ -11,7 +11,7 @@
 
 /* The waiter's wait has begun. Told once. */
 void standing_begin(struct lock_engine *engine, struct waiter *waiter);
-/* The line may have moved. */
+/* The queue may have moved. */
 void standing_tell(struct lock_engine *engine, struct semaphore *semaphore);
 /* The waiter goes. */
 void standing_end(struct waiter *waiter);

@@ -47,7 +47,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 
 	FAULT(GRANT_BY_TIMER, good = true);
 	if (!good) {
-		/* B may have been freed since. The link's end sends this acquire back to the line. */
+		/* B may have been freed since. The link's end sends this acquire back to the queue. */
 		pulse_run_out(engine);
 		return;
 	}

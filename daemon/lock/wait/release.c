@@ -38,7 +38,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 	/* Whether a mutex is a semaphore's own is looked at before each grant. */
 	if (scan_is_guarded(engine, semaphore))
 		return NULL;
-	return line_who_wants(&semaphore->line, hold->slot, hold->share);
+	return local_queue_who_wants(&semaphore->local_queue, hold->slot, hold->share);
 }
 
 /* ---- how many wait elsewhere ---- */
@@ -177,7 +177,7 @@ check(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_checked, engine, hold->id});
 }
 
-/* Clients that poll (seeds/000) stand in no line: without this they would never see the slot free. */
+/* Clients that poll (seeds/000) stand in no queue: without this they would never see the slot free. */
 static bool
 was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 {
