@@ -27,7 +27,7 @@ Suite *suite_lock_resize(void);
 Suite *suite_lock_rows(void);
 Suite *suite_lock_cut(void);
 Suite *suite_lock_directory(void);
-Suite *suite_lock_standing(void);
+Suite *suite_lock_progress(void);
 Suite *suite_lock_wait(void);
 Suite *suite_lock_handoff(void);
 Suite *suite_lock_watch(void);

@@ -10,7 +10,7 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/rows.h"
-#include "daemon/lock/core/standing.h"
+#include "daemon/lock/core/progress.h"
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 
@@ -137,7 +137,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	rows_cancelled(engine, waiter);
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
-	standing_end(waiter);
+	progress_end(waiter);
 	local_queue_leave(waiter);
 	wait_queue_remove(engine, waiter);
 	engine_mark_dirty(engine, waiter->semaphore);
@@ -220,7 +220,7 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 		semaphore->engine = engine;
 		semaphore->wait_queue_name = queue_name_wait(engine->settings.naming, name, mutex);
 		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
-		timer_init(&semaphore->standing, standing_due, semaphore, 0);
+		timer_init(&semaphore->progress, progress_due, semaphore, 0);
 		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
 		    strlen(semaphore->key.text), semaphore);
 		HASH_ADD_KEYPTR(by_wait_queue, engine->by_wait_queue,
@@ -234,7 +234,7 @@ void
 registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	timers_cancel(engine->timers, &semaphore->rescan);
-	timers_cancel(engine->timers, &semaphore->standing);
+	timers_cancel(engine->timers, &semaphore->progress);
 	channels_forget(engine, semaphore);
 	wait_queue_end(engine, semaphore);
 	withheld_end_all(engine, semaphore);

@@ -72,8 +72,8 @@ struct waiter {
 	int create;           /* slots to make it with when there is no such lock; 0 = not */
 	int64_t started;      /* clock time */
 	bool progress, lease; /* as asked */
-	int told_position, told_busy; /* of standing.c: as it heard last; 0: nothing yet */
-	uint64_t told_turn;           /* of standing.c: the semaphore's, when it had its own last */
+	int told_position, told_busy; /* of progress.c: as it heard last; 0: nothing yet */
+	uint64_t told_turn;           /* of progress.c: the semaphore's, when it had its own last */
 	struct requester *requester;  /* owned; NULL: a hold has come of it */
 	struct share *share;          /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */

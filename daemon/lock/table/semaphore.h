@@ -81,10 +81,10 @@ struct semaphore {
 	int *
 	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
 	size_t hinted_count;
-	struct waiter_list told; /* of standing.c: who hears where he stands */
-	uint64_t told_turn;      /* of standing.c: in which each of them is told once */
-	bool told_old;           /* of standing.c: something has changed since that began */
-	struct timer standing;   /* set when those behind the first are still to hear of it */
+	struct waiter_list told; /* of progress.c: who hears where he stands */
+	uint64_t told_turn;      /* of progress.c: in which each of them is told once */
+	bool told_old;           /* of progress.c: something has changed since that began */
+	struct timer progress;   /* set when those behind the first are still to hear of it */
 	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
 	struct starved starved;  /* of channels.c: in the queue for any channel */
 	bool out;                /* of wait_queue.c: no places, as nothing could be claimed */

@@ -4,7 +4,7 @@
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/standing.h"
+#include "daemon/lock/core/progress.h"
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
@@ -72,7 +72,7 @@ begin_wait(struct lock_engine *engine, struct waiter *waiter)
 	registry_waiter_set_state(engine, waiter, WAITER_WAITING);
 	wait_queue_add(engine, waiter);
 	waiter->races = 0;
-	standing_begin(engine, waiter);
+	progress_begin(engine, waiter);
 }
 
 static const char *
@@ -460,5 +460,5 @@ queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 	if (engine->link == BROKER_UP)
 		move(engine, semaphore);
 	channels_served(engine, semaphore);
-	standing_tell(engine, semaphore);
+	progress_tell(engine, semaphore);
 }

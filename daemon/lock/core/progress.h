@@ -4,18 +4,18 @@
  * once a second at most, as whatever moves the head of a queue moves all of it. Where nobody asked it costs
  * nothing.
  */
-#ifndef LOCK_STANDING_H
-#define LOCK_STANDING_H
+#ifndef LOCK_PROGRESS_H
+#define LOCK_PROGRESS_H
 
 #include "daemon/lock/core/engine.h"
 
 /* The waiter's wait has begun. Told once. */
-void standing_begin(struct lock_engine *engine, struct waiter *waiter);
+void progress_begin(struct lock_engine *engine, struct waiter *waiter);
 /* The queue may have moved. */
-void standing_tell(struct lock_engine *engine, struct semaphore *semaphore);
+void progress_tell(struct lock_engine *engine, struct semaphore *semaphore);
 /* The waiter goes. */
-void standing_end(struct waiter *waiter);
+void progress_end(struct waiter *waiter);
 /* Those are told who have not been told at once; fired by the semaphore's timer. */
-void standing_due(void *ctx, uint64_t id);
+void progress_due(void *ctx, uint64_t id);
 
 #endif
