@@ -19,7 +19,7 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/pulse.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/hold/watch.h"
@@ -51,7 +51,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	HASH_ITER (by_id, engine->peers, peer, next)
 		engine_notice(engine, peer->id, &notice);
 	if (state != BROKER_UP)
-		keep_link_died(engine, why);
+		lifecycle_link_died(engine, why);
 	acquire_link_changed(engine, why);
 	holder_wait_link_changed(engine, why);
 }
@@ -64,7 +64,7 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 	(void)code;
 	(void)text;
 	/* In this order: what verify asks goes behind what keep claims again, on the same new channel. */
-	keep_channel_closed(engine, channel);
+	lifecycle_channel_closed(engine, channel);
 	verify_channel_closed(engine, channel);
 	mutex_channel_closed(engine, channel);
 }

@@ -6,7 +6,7 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/pulse.h"
 #include "daemon/lock/hold/watch.h"
@@ -56,7 +56,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	hold->wants_lease = waiter->lease;
 	registry_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
-	keep_start(engine, hold);
+	lifecycle_start(engine, hold);
 	pulse_granted(engine, hold);
 	watch_start(engine, hold);
 	waiter->hold = 0;
@@ -85,7 +85,7 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	registry_hold_attach(engine, hold, waiter->peer);
 	if (hold->state != HOLD_HELD) {
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
-		keep_go_on(engine, hold);
+		lifecycle_resume(engine, hold);
 	}
 	pulse_granted(engine, hold);
 	tell_granted(engine, waiter, hold);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "protocol/duration.h"
 
@@ -20,7 +20,7 @@ give_up(struct lock_engine *engine, const char *why)
 {
 	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
 	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
-	keep_all_lost(engine, why, true);
+	lifecycle_all_lost(engine, why, true);
 	FAULT(LEASE_END_KEEPS_LINK, return;);
 	broker_reset(engine->broker, BROKER_LOCKS, why);
 }
@@ -42,7 +42,7 @@ on_pulse(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	if (hold != NULL && (hold->state == HOLD_HELD || hold->state == HOLD_COUNTING))
 		hold->asked = 0;
-	keep_b_answered(engine, hold, reply);
+	lifecycle_b_answered(engine, hold, reply);
 }
 
 /*
@@ -57,7 +57,7 @@ next_in_rotation(struct lock_engine *engine)
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (hold->state == HOLD_HELD && hold->asked == 0 &&
 		    (next == NULL || hold->looked < next->looked) &&
-		    keep_channel(engine, hold) != 0)
+		    lifecycle_channel(engine, hold) != 0)
 			next = hold;
 	}
 	return next;
