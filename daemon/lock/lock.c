@@ -20,7 +20,7 @@
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/lifecycle.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/hold/watch.h"
 #include "daemon/lock/wait/acquire.h"
@@ -129,7 +129,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
-	pulse_init(engine);
+	keepalive_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .channel_closed = on_channel_closed,
@@ -159,7 +159,7 @@ lock_engine_free(struct lock_engine *engine)
 		registry_hold_end(engine, hold, false);
 	}
 	channels_done(engine);
-	pulse_done(engine);
+	keepalive_done(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
 	fsck_free_all(engine);

@@ -50,7 +50,7 @@ struct lease {
 	int64_t from; /* clock time at which the newest answered question was sent; 0 = none was */
 	int64_t told; /* `from`, when those who asked to were told of it last */
 	int64_t recovered; /* clock time until which Bs of a dead link may be there */
-	struct timer pulse, watch;
+	struct timer keepalive, watch;
 };
 
 struct lock_engine {

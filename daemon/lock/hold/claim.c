@@ -11,7 +11,7 @@
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 
 /* Ceilings of the random rest after a lost race: doubled with each, from the first to the last. */
 #define REST_FIRST (2 * NSEC_PER_MSEC)
@@ -314,7 +314,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	registry_waiter_set_state(engine, waiter, WAITER_CLAIMING);
 	waiter->hold = hold->id;
 	semaphore_saw_slot(waiter->semaphore, slot, true);
-	pulse_start(engine);
+	keepalive_start(engine);
 	if (flight_start(engine, hold))
 		send(engine, hold);
 }

@@ -8,7 +8,7 @@
 #include "daemon/lock/core/rows.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/watch.h"
 
 const char grant_peer_is_full[] = "this connection holds as many locks as it may";
@@ -48,7 +48,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	FAULT(GRANT_BY_TIMER, good = true);
 	if (!good) {
 		/* B may have been freed since. The link's end sends this acquire back to the queue. */
-		pulse_run_out(engine);
+		keepalive_run_out(engine);
 		return;
 	}
 	hold->acquire = 0;
@@ -57,7 +57,7 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	registry_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
 	lifecycle_start(engine, hold);
-	pulse_granted(engine, hold);
+	keepalive_granted(engine, hold);
 	watch_start(engine, hold);
 	waiter->hold = 0;
 	tell_granted(engine, waiter, hold);
@@ -87,7 +87,7 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
 		lifecycle_resume(engine, hold);
 	}
-	pulse_granted(engine, hold);
+	keepalive_granted(engine, hold);
 	tell_granted(engine, waiter, hold);
 	return true;
 }

@@ -7,7 +7,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 
 /* How often a channel may die under one verify before it gives up. */
 #define TRIES 4
@@ -155,7 +155,7 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	assert(hold != NULL);
 	if (!good) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
-		pulse_run_out(engine);
+		keepalive_run_out(engine);
 	} else if (is_revoked(hold)) {
 		/* Another verify saw A gone meanwhile; it came back (invariant 5). */
 		finish(engine, verify, reply, REASON_REVOKED, NULL);

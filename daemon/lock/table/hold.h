@@ -101,8 +101,8 @@ struct hold {
 	int64_t others_asked, others_at; /* clock time of that question and its answer; 0: none */
 	bool wants_lease;                /* its peer asked to hear of the lease */
 	bool suspect;                    /* its peer was told so */
-	uint64_t looked; /* a number that tells who was looked at longest ago (pulse.h) */
-	int64_t asked;   /* since when a claim, pulse or delete is unanswered; 0: none is */
+	uint64_t looked; /* a number that tells who was looked at longest ago (keepalive.h) */
+	int64_t asked;   /* since when a claim, keepalive or delete is unanswered; 0: none is */
 	bool stuck;      /* it was said that it stays reserved without an answer */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
