@@ -226,7 +226,7 @@ struct lock_notice {
 
 /*
  * Where answers and notices go. Either may come from inside a call of the engine or from the loop; the
- * listener must not call the engine from inside (asserted): a peer that it cannot serve any more is
+ * caller must not call the engine from inside (asserted): a peer that it cannot serve any more is
  * given up later, in a pass of its own.
  */
 struct lock_events {

@@ -271,12 +271,12 @@ on_replied(void *ctx, const struct broker_message *message)
 void
 __wrap_broker_set_events(struct broker *broker, const struct broker_events *events)
 {
-	struct broker_events tapped = *events;
+	struct broker_events observed = *events;
 
 	heard = *events;
-	tapped.wait_queue = on_line;
-	tapped.link = on_link;
-	tapped.asked = on_asked;
-	tapped.replied = on_replied;
-	__real_broker_set_events(broker, &tapped);
+	observed.wait_queue = on_line;
+	observed.link = on_link;
+	observed.asked = on_asked;
+	observed.replied = on_replied;
+	__real_broker_set_events(broker, &observed);
 }

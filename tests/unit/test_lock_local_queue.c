@@ -154,7 +154,7 @@ START_TEST(the_line_is_what_a_plain_list_says)
 }
 END_TEST
 
-/* Each poke once walked the whole line: as many again for everybody who was served. */
+/* Each dirty mark once walked the whole queue: as many again for everybody who was served. */
 START_TEST(those_who_wait_cost_nothing_while_others_are_served)
 {
 	const uint64_t waiters = 50000, served = 1000;

@@ -480,7 +480,7 @@ suite_memory_links(void)
 	tcase_add_test(tcase, stop_from_inside_an_answer);
 	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
 	tcase_add_test(tcase, cut_from_inside_an_answer);
-	tcase = rig_tcase(suite, "side");
+	tcase = rig_tcase(suite, "auxiliary");
 	tcase_add_test(tcase, the_auxiliary_connection_comes_up_when_it_is_needed);
 	tcase_add_test(tcase, the_auxiliary_connection_comes_back_when_it_is_next_used);
 	tcase = tcase_create("start");

@@ -19,8 +19,8 @@ struct peer_order {
 	enum peer_order_work work;
 	/* Its turn has come, and not in peer_order_take(); NULL: it has begun */
 	void (*begin)(struct lock_engine *engine, uint64_t op);
-	struct peer_order_queue *line; /* borrowed; NULL: it is in none */
-	TAILQ_ENTRY(peer_order) of_line;
+	struct peer_order_queue *queue; /* borrowed; NULL: it is in none */
+	TAILQ_ENTRY(peer_order) of_queue;
 };
 
 /* True: go on at once. False: `begin` is called later; until then its deadline says why. */

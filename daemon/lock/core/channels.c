@@ -22,7 +22,7 @@ leave(struct starved_list *line, struct starved *starved)
 	if (!starved->listed)
 		return;
 	starved->listed = starved->woken = starved->had_one = false;
-	TAILQ_REMOVE(line, starved, of_line);
+	TAILQ_REMOVE(line, starved, of_list);
 }
 
 static void
@@ -35,7 +35,7 @@ join(struct starved_list *line, struct starved *starved)
 	if (starved->listed)
 		return;
 	starved->listed = true;
-	TAILQ_INSERT_TAIL(line, starved, of_line);
+	TAILQ_INSERT_TAIL(line, starved, of_list);
 }
 
 static void
@@ -244,7 +244,7 @@ channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigne
 	struct local_queue_user *user;
 	bool starves = false;
 
-	LIST_FOREACH (user, &semaphore->local_queue.users, of_line) {
+	LIST_FOREACH (user, &semaphore->local_queue.users, of_list) {
 		if (local_queue_user_count(user, states) == 0)
 			continue;
 		starves = true;
@@ -284,7 +284,7 @@ channels_served(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct local_queue_user *user;
 
-	LIST_FOREACH (user, &semaphore->local_queue.users, of_line) {
+	LIST_FOREACH (user, &semaphore->local_queue.users, of_list) {
 		if (!is_served(semaphore, &user->starved))
 			continue;
 		leave(&user->share->starved, &user->starved);

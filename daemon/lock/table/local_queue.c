@@ -179,14 +179,14 @@ user_of(struct local_queue *queue, const struct waiter *waiter)
 {
 	struct local_queue_user *user;
 
-	LIST_FOREACH (user, &queue->users, of_line) {
+	LIST_FOREACH (user, &queue->users, of_list) {
 		if (user->share == waiter->share)
 			return user;
 	}
 	user = mem_alloc(sizeof(*user));
 	user->share = waiter->share;
 	user->starved.semaphore = waiter->semaphore;
-	LIST_INSERT_HEAD(&queue->users, user, of_line);
+	LIST_INSERT_HEAD(&queue->users, user, of_list);
 	return user;
 }
 
@@ -210,8 +210,8 @@ local_queue_leave(struct waiter *waiter)
 	if (user->root != NULL)
 		return;
 	if (user->starved.listed)
-		TAILQ_REMOVE(&user->share->starved, &user->starved, of_line);
-	LIST_REMOVE(user, of_line);
+		TAILQ_REMOVE(&user->share->starved, &user->starved, of_list);
+	LIST_REMOVE(user, of_list);
 	free(user);
 }
 
@@ -243,7 +243,7 @@ local_queue_count(const struct local_queue *queue, unsigned states)
 	const struct local_queue_user *user;
 	unsigned sum = 0;
 
-	LIST_FOREACH (user, &queue->users, of_line)
+	LIST_FOREACH (user, &queue->users, of_list)
 		sum += count(user->root, states);
 	return sum;
 }
@@ -256,7 +256,7 @@ first_of_users(const struct local_queue *queue, const struct waiter *behind, uns
 	struct waiter *first = NULL, *its;
 	const struct local_queue_user *user;
 
-	LIST_FOREACH (user, &queue->users, of_line) {
+	LIST_FOREACH (user, &queue->users, of_list) {
 		if (able && user->share != giver && !share_has_room(user->share))
 			continue;
 		its = behind == NULL ? first_of(user->root, states)
@@ -308,7 +308,7 @@ local_queue_position(const struct local_queue *queue, const struct waiter *waite
 	const struct local_queue_user *user;
 	int position = 1;
 
-	LIST_FOREACH (user, &queue->users, of_line)
+	LIST_FOREACH (user, &queue->users, of_list)
 		position += (int)count_before(user->root, waiter);
 	return position;
 }

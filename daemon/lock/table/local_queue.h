@@ -98,7 +98,7 @@ struct local_queue_user {
 	struct share *share;    /* borrowed; NULL: all those that are exempt */
 	struct waiter *root;    /* borrowed; somebody waits, as long as there is this */
 	struct starved starved; /* of channels.c: in the share's queue */
-	LIST_ENTRY(local_queue_user) of_line;
+	LIST_ENTRY(local_queue_user) of_list;
 };
 
 struct local_queue {

@@ -28,7 +28,7 @@ struct starved {
 	bool had_one;                /* woken: a channel was taken for it since then */
 	uint64_t scan;               /* woken: the number of the name's look at that time */
 	struct semaphore *semaphore; /* borrowed; outlives its place in the queue */
-	TAILQ_ENTRY(starved) of_line;
+	TAILQ_ENTRY(starved) of_list;
 };
 
 TAILQ_HEAD(starved_list, starved);
