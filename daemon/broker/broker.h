@@ -269,8 +269,8 @@ void broker_wait_queue_join(
 void broker_wait_queue_leave(struct broker *broker, const char *queue, int priority);
 /*
  * Tells one member of a wait queue, the next one of the highest priority, of a free slot: a message with a TTL
- * of 2 s, mandatory: where there is no line it is returned, and BROKER_WAIT_QUEUE_NOBODY says so, or every slot
- * that nobody waits for would be left alone here for a while after its release. Acknowledged by its
+ * of 2 s, mandatory: where there is no such queue it is returned, and BROKER_WAIT_QUEUE_NOBODY says so, or
+ * every slot that nobody waits for would be left alone here for a while after its release. Acknowledged by its
  * receiver when it is read: it means *look*. While the auxiliary connection is down or blocked hints are owed, each
  * once, at most BROKER_OWED_MAX (the newest), and sent when it is up: it is brought up for that.
  */

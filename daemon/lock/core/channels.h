@@ -8,8 +8,8 @@
  * name starves: it stands in the queue of its user's share, or in the queue for any channel. When a
  * channel becomes free, the first name of each of both queues is woken: it is looked at, and served. The
  * next name is woken after that, if the channel is still there. A name that got one and lacks another goes
- * behind the others. So a channel that becomes free costs the
- * same however many waiters there are.
+ * behind the others. So a channel that becomes free costs the same,
+ * however many waiters there are.
  */
 #ifndef LOCK_CHANNELS_H
 #define LOCK_CHANNELS_H

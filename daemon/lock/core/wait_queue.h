@@ -7,7 +7,7 @@
  *	AWAY --- somebody waits and can claim, the lock connection is up ---> ASKED <--- joined, left ---> JOINED
  *
  * Whatever was freed between the scan that began a wait and the place in the queue was told to others:
- * after JOINED it is looked once more.
+ * after JOINED the daemon scans once more.
  */
 #ifndef LOCK_WAIT_QUEUE_H
 #define LOCK_WAIT_QUEUE_H

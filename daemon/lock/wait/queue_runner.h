@@ -3,8 +3,7 @@
  * (engine_mark_dirty), and this goes as far as it can now:
  *
  *	is a slot known to be free?  -> it is claimed for the first who can use it (claim.h)
- *	else scan			-> probe A and B of a growing window, in one flush on the auxiliary
- *	connection
+ *	else scan			-> probe A and B of a growing window, in one flush
  *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the queue
  *		all busy, or a gate	-> would-block, or wait: a hint, or a rescan after a jittered
@@ -26,7 +25,7 @@
 
 #include "daemon/lock/core/engine.h"
 
-/* Moves the queue of a semaphore as far as it goes now. Called by the serve timer alone. */
+/* Moves the queue of a semaphore as far as it goes now. Called by the timer `run_queues` alone. */
 void queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif
