@@ -1,6 +1,6 @@
 /*
  * Channels of the auxiliary connection's with many consumers each. Consumers have numbers, never used twice
- * in a set of channels, which their tags say. Knows neither watches nor wait queues: watch.c and line.c do.
+ * in a set of channels, which their tags say. Knows neither watches nor wait queues: watch.c and wait_queue.c do.
  *
  *	us:      qos 1   consume 1             consume 2            ack, 20 s after the delivery
  *	broker:  qos-ok         consume-ok 1          consume-ok 2 ... deliver 1 ... cancel 2

@@ -452,7 +452,8 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 
 	if (refused && !wait_queues->complained) {
 		log_warning(
-		    "the broker does not let this daemon wait in line: %s (%d)", text, code);
+		    "the broker does not let this daemon consume from a wait queue: %s (%d)", text,
+		    code);
 		wait_queues->complained = true;
 	}
 	if (member != NULL) {
