@@ -201,9 +201,9 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 		semaphore->look.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LINE_OF(WAITER_WAITING);
-	/* Nothing is free, so nobody lacks a channel: whatever is freed may be told to this daemon again. */
-	if (verdict == VERDICT_NOTHING && !semaphore_has_free(semaphore))
-		waitline_back(engine, semaphore);
+	/* The next channel that is free wakes the name: then the daemon joins the wait line again. */
+	if (semaphore->out)
+		channels_starve(engine, semaphore, LINE_WANTS);
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, who);
 		judge(engine, waiter, verdict);
