@@ -121,13 +121,14 @@ consumer_free(struct memory_consumer *consumer)
 	free(consumer);
 }
 
+/* A daemon that has given a connection up hears nothing over it, whenever the server notices. */
 static bool
 hears(const struct memory_world *world, const struct memory_consumer *consumer)
 {
-	const struct broker *broker = consumer->channel->connection->broker;
+	const struct memory_connection *connection = consumer->channel->connection;
 
-	return world->nature.unheard == NULL || broker == NULL ||
-	       !world->nature.unheard(world->nature.ctx, broker, consumer->queue->name);
+	return world->nature.unheard == NULL || connection->link == NULL ||
+	       !world->nature.unheard(world->nature.ctx, connection->broker, consumer->queue->name);
 }
 
 void
