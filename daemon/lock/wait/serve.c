@@ -202,7 +202,7 @@ end_look(struct lock_engine *engine, struct semaphore *semaphore)
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LINE_OF(WAITER_WAITING);
 	/* The next channel that is free wakes the name: then the daemon joins the wait line again. */
-	if (semaphore->out)
+	if (verdict == VERDICT_NOTHING && semaphore->out)
 		channels_starve(engine, semaphore, LINE_WANTS);
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, who);
