@@ -127,8 +127,9 @@ hears(const struct memory_world *world, const struct memory_consumer *consumer)
 {
 	const struct memory_connection *connection = consumer->channel->connection;
 
-	return world->nature.unheard == NULL || connection->link == NULL ||
-	       !world->nature.unheard(world->nature.ctx, connection->broker, consumer->queue->name);
+	return world->behaviour.unheard == NULL || connection->link == NULL ||
+	       !world->behaviour.unheard(
+		   world->behaviour.ctx, connection->broker, consumer->queue->name);
 }
 
 void

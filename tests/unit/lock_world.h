@@ -38,7 +38,7 @@ struct world_daemon {
 	int number;
 	struct broker *broker;
 	struct lock_engine *engine;
-	struct lock_listener also; /* hears all that, too; what is NULL does not */
+	struct lock_events also; /* hears all that, too; what is NULL does not */
 };
 
 struct lock_world {
@@ -47,7 +47,7 @@ struct lock_world {
 	struct clock clock;
 	struct timers *timers;
 	struct memory_world *memory;
-	struct memory_nature nature;
+	struct memory_behaviour behaviour;
 	const struct queue_naming *naming;
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */

@@ -279,7 +279,7 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 END_TEST
 
 /*
- * A daemon without a channel left the wait line because of a hint, and sent the hint on. It joined again when a scan
+ * A daemon without a channel left the wait queue because of a hint, and sent the hint on. It joined again when a scan
  * found all slots busy, and so the same hint came back, as fast as the broker answered.
  */
 START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
@@ -290,7 +290,7 @@ START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
-	broker_line_wake(world->daemon[1].broker, "db-W", 1);
+	broker_wait_queue_wake(world->daemon[1].broker, "db-W", 1);
 	world_pass(world, 10 * MS);
 	ck_assert_int_eq(try_as(0, ALICE, 3, 1, "db")->reason, REASON_WOULD_BLOCK);
 	world_pass(world, 2 * world_settings.rescan_interval);

@@ -6,7 +6,7 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
@@ -42,7 +42,7 @@ static void
 lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
 	/*
-	 * Who has a place in the wait line has lost what others were told of, as a rule: to look at once
+	 * Who has a place in the wait queue has lost what others were told of, as a rule: to look at once
 	 * would be to take the next slot from somebody who is told of that.
 	 */
 	if (waiter->member != NULL && outcome == CLAIM_LOST) {
@@ -55,7 +55,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 	}
 	/* Where others wait for hints he would never be as fast as they are. */
 	if (waiter->timeout != 0)
-		waitline_add(engine, waiter);
+		wait_queue_add(engine, waiter);
 	rest(engine, waiter);
 }
 
@@ -66,19 +66,19 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 static void
 go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
 {
-	struct look *look = &waiter->semaphore->look;
+	struct scan *scan = &waiter->semaphore->scan;
 
 	if (no_slot && slot == 1) {
-		waiter->semaphore->nature = SEMAPHORE_DARK;
+		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);
-	} else if (no_slot && waiter->semaphore->nature != SEMAPHORE_DARK) {
+	} else if (no_slot && waiter->semaphore->mode != SEMAPHORE_UNKNOWN) {
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	/* A true mutex has no number, and is tried as the first. */
-	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, look->direct = 1);
+	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, scan->direct = 1);
 	if (no_slot)
-		look->direct = engine->settings.slots_most + 1;
+		scan->direct = engine->settings.slots_most + 1;
 }
 
 static void
@@ -86,7 +86,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
     const struct broker_reply *reply)
 {
 	assert(waiter->state == WAITER_CLAIMING);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	switch (outcome) {
 	case CLAIM_LOST:
 	case CLAIM_NO_SLOT:
@@ -136,7 +136,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 		if (hold->hinted) {
 			semaphore = registry_semaphore(engine, hold->name, mutex);
 			semaphore_hinted(semaphore, mutex ? 1 : slot);
-			engine_poke(engine, semaphore);
+			engine_mark_dirty(engine, semaphore);
 		}
 		registry_hold_end(engine, hold, false);
 	}
@@ -145,7 +145,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 	} else if (outcome == CLAIM_NO_SLOT && semaphore != NULL) {
 		/* No waiter is left to be told: it is looked for anew. */
 		semaphore_forget(semaphore);
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 	}
 }
 
@@ -163,7 +163,7 @@ win(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	grant_claimed(engine, waiter, hold);
 }
 

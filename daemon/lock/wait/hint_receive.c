@@ -5,10 +5,10 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 
 /* At most one hint of a name is passed on in so long. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
@@ -20,14 +20,14 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	bool comes_back;
 
 	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
-	waitline_shrink(engine, semaphore);
-	comes_back = waitline_has_place(semaphore);
+	wait_queue_shrink(engine, semaphore);
+	comes_back = wait_queue_has_place(semaphore);
 	FAULT(HINT_LAPSES, comes_back = true);
 	FAULT(HINT_NOT_PASSED_ON, return;);
 	if (comes_back && now < semaphore->pass_on_from)
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
-	broker_line_wake(engine->broker, semaphore->line_queue.text, slot);
+	broker_wait_queue_wake(engine->broker, semaphore->wait_queue_name.text, slot);
 }
 
 /* Who wants the slot and can have a channel for it; or NULL. */
@@ -59,7 +59,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	struct hold *hold;
 
 	withheld_to_nobody(engine, semaphore, slot);
-	if (slot < 1 || slot > engine->settings.slots_most || look_is_guarded(engine, semaphore)) {
+	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore)) {
 		if (line_count(&semaphore->line, LINE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
 			turn_down(engine, semaphore, slot);
@@ -67,7 +67,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		}
 		/* It may be something else by now than what is known. */
 		semaphore_forget(semaphore);
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 		return;
 	}
 	b = registry_slot_queue(engine, semaphore->name, kind, slot);
@@ -93,16 +93,17 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 }
 
 void
-hint_news(void *ctx, const struct broker_line_event *event)
+hint_news(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct lock_engine *engine = ctx;
 	struct semaphore *semaphore;
 
-	HASH_FIND(by_line, engine->lines, event->queue, strlen(event->queue), semaphore);
+	HASH_FIND(
+	    by_wait_queue, engine->by_wait_queue, event->queue, strlen(event->queue), semaphore);
 	if (semaphore == NULL)
 		return;
-	if (event->news == BROKER_LINE_NOBODY)
+	if (event->news == BROKER_WAIT_QUEUE_NOBODY)
 		withheld_to_nobody(engine, semaphore, event->slot);
-	else if (waitline_news(engine, semaphore, event) && event->news == BROKER_LINE_HINT)
+	else if (wait_queue_news(engine, semaphore, event) && event->news == BROKER_WAIT_QUEUE_HINT)
 		hint_came(engine, semaphore, event->slot);
 }
