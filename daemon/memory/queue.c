@@ -121,13 +121,15 @@ consumer_free(struct memory_consumer *consumer)
 	free(consumer);
 }
 
+/* A daemon that has given a connection up hears nothing over it, whenever the server notices. */
 static bool
 hears(const struct memory_world *world, const struct memory_consumer *consumer)
 {
-	const struct broker *broker = consumer->channel->connection->broker;
+	const struct memory_connection *connection = consumer->channel->connection;
 
-	return world->behaviour.unheard == NULL || broker == NULL ||
-	       !world->behaviour.unheard(world->behaviour.ctx, broker, consumer->queue->name);
+	return world->behaviour.unheard == NULL || connection->link == NULL ||
+	       !world->behaviour.unheard(
+		   world->behaviour.ctx, connection->broker, consumer->queue->name);
 }
 
 void

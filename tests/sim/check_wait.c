@@ -76,7 +76,8 @@ is_held(const struct sim *sim, int daemon, int name, int slot)
 	for (size_t i = 0; i < sim->book.belief_count; i++) {
 		const struct belief *belief = &sim->book.beliefs[i];
 
-		if (belief->daemon == daemon && belief->name == name && belief->slot == slot)
+		if (belief->daemon == daemon && belief->name == name && belief->slot == slot &&
+		    !belief->slotless)
 			return true;
 	}
 	return false;
@@ -418,7 +419,7 @@ check_promptly(struct sim *sim, const struct ask *ask, int slot)
 static void
 check_ask(struct sim *sim, const struct ask *ask)
 {
-	const struct wait_name *of = &sim->waits.names[ask->name];
+	struct wait_name *of = &sim->waits.names[ask->name];
 	int first = ask->kind == LOCK_KIND_MUTEX ? 0 : 1;
 	int last = ask->kind == LOCK_KIND_MUTEX              ? 0
 		   : ask->kind == LOCK_KIND_PERSISTENT_MUTEX ? 1
@@ -433,9 +434,17 @@ check_ask(struct sim *sim, const struct ask *ask)
 			sim->waits.let_see_since[ask->daemon]),
 		    patience(sim), queue_unlimited(ask->name));
 	for (int slot = first; slot <= last; slot++) {
+		/*
+		 * A B that was deleted behind its holder's back is its daemon's until that daemon verifies it,
+		 * and that takes longer the more it holds (check_lease.c). Waiters elsewhere have it at once.
+		 */
+		if (is_held(sim, ask->daemon, ask->name, slot))
+			of->slots[slot].seen[ask->daemon].held_at = sim->now;
 		if (of->slots[slot].free_since == INT64_MAX)
 			continue;
-		check_not_free(sim, ask, could_since(sim, ask, of->slots[slot].free_since),
+		check_not_free(sim, ask,
+		    later(could_since(sim, ask, of->slots[slot].free_since),
+			of->slots[slot].seen[ask->daemon].held_at),
 		    patience(sim), queue_b(ask->name, slot));
 		check_promptly(sim, ask, slot);
 	}

@@ -28,6 +28,8 @@ struct wait_seen {
 	uint64_t revoked;    /* moment: its holder was told so */
 	/* A was deleted: the moment of the last time that the daemon's watch heard of it, or did not */
 	uint64_t heard, unheard;
+	int64_t
+	    held_at; /* while somebody waited for it here: somebody here was last seen to hold it */
 };
 
 struct wait_slot {

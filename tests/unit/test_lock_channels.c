@@ -278,6 +278,32 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 }
 END_TEST
 
+/*
+ * A daemon without a channel left the wait queue because of a hint, and sent the hint on. It joined again when a scan
+ * found all slots busy, and so the same hint came back, as fast as the broker answered.
+ */
+START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
+{
+	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
+	uint64_t theirs = acquire(1, 1, 1, "db", TRY)->lock;
+
+	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
+	world_pass(world, SECOND);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
+	broker_wait_queue_wake(world->daemon[1].broker, "db-W", 1);
+	world_pass(world, 10 * MS);
+	ck_assert_int_eq(try_as(0, ALICE, 3, 1, "db")->reason, REASON_WOULD_BLOCK);
+	world_pass(world, 2 * world_settings.rescan_interval);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 0);
+	release(0, 1, 999, first);
+	world_pass(world, 10 * MS);
+	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
+	release(1, 1, 2, theirs);
+	world_pass(world, 10 * MS);
+	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
+}
+END_TEST
+
 /* Without a place in a line nothing keeps the auxiliary connection up: that it is down says nothing. */
 START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
 {
@@ -480,6 +506,7 @@ suite_lock_channels(void)
 	tcase_add_test(tc, a_name_that_was_served_is_behind_the_others);
 	tcase_add_test(tc, a_name_that_had_the_last_channel_is_behind_the_others);
 	tcase_add_test(tc, who_starves_no_more_is_told_of_the_slot);
+	tcase_add_test(tc, a_hint_for_which_no_channel_is_free_comes_once);
 	tcase_add_test(tc, who_starves_sees_that_there_is_no_limit_any_more);
 	tcase_add_test(tc, a_slot_that_is_handed_on_is_counted_for_its_new_holder);
 	tcase_add_test(tc, handing_on_needs_no_channel);

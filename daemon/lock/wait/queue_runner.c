@@ -201,9 +201,9 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 		semaphore->scan.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LOCAL_QUEUE_OF(WAITER_WAITING);
-	/* Nothing is free, so nobody lacks a channel: whatever is freed may be told to this daemon again. */
-	if (verdict == VERDICT_NOTHING && !semaphore_has_free(semaphore))
-		wait_queue_back(engine, semaphore);
+	/* The next channel that is free wakes the name: then the daemon joins the wait queue again. */
+	if (verdict == VERDICT_NOTHING && semaphore->out)
+		channels_starve(engine, semaphore, LOCAL_QUEUE_WANTS);
 	for (waiter = local_queue_first(&semaphore->local_queue, who); waiter != NULL;
 	     waiter = next) {
 		next = local_queue_next(&semaphore->local_queue, waiter, who);
