@@ -13,7 +13,8 @@ node listens on 127.0.0.1 alone and has an epmd of its own. Works as root and as
     rabbit.py ctl DIR ARGUMENT...       # rabbitmqctl of that node
 
 RABBITMQ_ROOT=DIR takes RabbitMQ and Erlang from the root folder of another system, such as
-tests/matrix/root.py makes; that needs root, or leave to make user namespaces.
+tests/matrix/root.py makes; that needs root, or leave to make user namespaces. RABBITMQ_KHEPRI=1 puts a
+node's metadata into Khepri, which is an experiment on RabbitMQ 4.0 and the only way from 4.3 on.
 
 A node that was stopped or killed can be started again: same ports, same data. COMMAND of `run` finds
 LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE
@@ -174,6 +175,7 @@ class Rabbit:
             "node": f"lockbroker{ports[0]}@localhost", "port": ports[0], "dist_port": ports[1],
             "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
             "env": env or {}, "epmd": None, "beam": None, "root": os.environ.get("RABBITMQ_ROOT"),
+            "khepri": os.environ.get("RABBITMQ_KHEPRI", "0") != "0",
         }
         if join is not None:
             config += "\n" + self._prepare_to_join(join)
@@ -256,6 +258,10 @@ class Rabbit:
             out = self._tail("log/console") + self._tail("log/node.log")
             self.kill()
             raise RabbitError(f"{e}\n{out}") from e
+        if self.state["khepri"]:
+            self.ctl("enable_feature_flag", "--experimental", "khepri_db")
+            self.state["khepri"] = False  # it stays so
+            self._save()
         return self
 
     def stop(self):

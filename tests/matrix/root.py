@@ -24,7 +24,10 @@ NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-p
 ENTER = """
 mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" &&
 	mount -t tmpfs -o mode=1777 tmpfs "$0/tmp" && mount -t tmpfs -o mode=755 tmpfs "$0/run" || exit
-[ -z "$1" ] || { mkdir -p "$0/tmp/tree" && mount --bind "$1" "$0/tmp/tree"; } || exit
+while [ "$1" != -- ]; do
+	mkdir -p "$0$2" && mount --bind "$1" "$0$2" || exit
+	shift 2
+done
 shift
 exec chroot "$0" "$@"
 """
@@ -76,11 +79,11 @@ def mirror():
     return uri, None, False
 
 
-def enter(root, command, tree=None, **options):
-    """Runs a command inside; tree: a folder that is /tmp/tree there. Its exit status."""
+def enter(root, command, folders=(), **options):
+    """Runs a command inside; folders: pairs of one out here and where it is inside. Its exit status."""
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
            "DEBIAN_FRONTEND": "noninteractive"}
-    return subprocess.run([*NAMESPACE, "sh", "-c", ENTER, root, tree or "", *command], env=env, check=False,
+    return subprocess.run([*NAMESPACE, "sh", "-c", ENTER, root, *sum(folders, ()), "--", *command], env=env, check=False,
                           **options).returncode
 
 
