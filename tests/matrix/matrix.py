@@ -48,14 +48,16 @@ def copy_tree(to):
             shutil.copy2(os.path.join(TREE, name), os.path.join(to, name), follow_symlinks=False)
 
 
-def run_row(name, folder):
-    """One line of the table."""
+def run_row(name, folder, fresh):
+    """One line of the table; fresh: the trees that were copied already, one for each suite."""
     suite, rabbit_suite, command, metadata, what = ROWS[name]
     root, rabbit_root = roots.make(folder, suite), roots.make(folder, rabbit_suite)
-    tree = os.path.join(folder, f"{name}.tree")
+    tree = os.path.join(folder, f"{suite}.tree")
     log_path = os.path.join(folder, f"{name}.log")
-    shutil.rmtree(tree, ignore_errors=True)
-    copy_tree(tree)
+    if suite not in fresh:
+        shutil.rmtree(tree, ignore_errors=True)
+        copy_tree(tree)
+        fresh.add(suite)
     began = time.monotonic()
     with open(log_path, "w+", encoding="utf-8", errors="replace") as log:
         status = roots.enter(root, ["sh", "-c", f"cd /tmp/tree && {command}"],
@@ -79,7 +81,8 @@ def main():
     options = parser.parse_args()
     if unknown := set(options.names) - set(ROWS):
         parser.error(f"no row {' '.join(unknown)}")
-    results = [run_row(name, options.folder) for name in options.names]
+    fresh = set()
+    results = [run_row(name, options.folder, fresh) for name in options.names]
     for cells in (HEAD, ["---"] * len(HEAD), *[cells for _, cells in results]):
         print("|", " | ".join(cells), "|")
     return 0 if all(green for green, _ in results) else 1
