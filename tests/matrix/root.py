@@ -125,7 +125,7 @@ def debootstrap(suite, root):
 def make(folder, suite, packages=()):
     """The path of the suite's root, which is there then."""
     if os.geteuid() != 0:
-        raise RootError("this needs root: debootstrap, mount, chroot")
+        raise RootError("this needs root, for debootstrap, mount and chroot, and the network")
     root = os.path.join(os.path.abspath(folder), suite)
     os.makedirs(folder, exist_ok=True)
     with open(f"{root}.lock", "w", encoding="ascii") as lock:
