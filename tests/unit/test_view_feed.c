@@ -427,7 +427,6 @@ suite_view_feed(void)
 	TCase *tcase = tcase_create("watch");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_set_timeout(tcase, 20); /* of 10100 holds under sanitizers */
 	tcase_add_test(tcase, a_watch_begins_with_what_there_is_on_all_hosts);
 	tcase_add_test(tcase, changes_here_are_told_soon);
 	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
