@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include <amqp.h>
-#include <amqp_framing.h>
 
 /* What we ask for: far more than a method of ours needs, little enough to have many channels. */
 #define AMQP_FRAME_MAX 8192

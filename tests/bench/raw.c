@@ -16,7 +16,11 @@
 #include <time.h>
 
 #include <amqp.h>
+#if __has_include(<rabbitmq-c/tcp_socket.h>) /* since 0.12 */
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp_tcp_socket.h>
+#endif
 
 #define CHANNEL 1
 

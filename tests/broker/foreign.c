@@ -1,7 +1,11 @@
 #include "tests/broker/foreign.h"
 
 #include <amqp.h>
+#if __has_include(<rabbitmq-c/tcp_socket.h>) /* since 0.12 */
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp_tcp_socket.h>
+#endif
 
 #include "tests/broker/amqp_rig.h"
 

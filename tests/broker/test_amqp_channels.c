@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/amqp/login.h"
 #include "tests/broker/amqp_rig.h"
 
 START_TEST(test_claim_check_drop)
@@ -212,7 +213,23 @@ START_TEST(test_info)
 	ck_assert_str_eq(info.why, "");
 	ck_assert_int_eq(info.heartbeat, 10);
 	ck_assert(info.persistent);
-	ck_assert_int_eq(info.deletes_by_name, strncmp(info.version, "3.", 2) == 0);
+	ck_assert_int_eq(
+	    info.deletes_by_name, amqp_server_deletes_by_name(info.product, info.version));
+}
+END_TEST
+
+START_TEST(test_versions_that_delete_by_name)
+{
+	static const char *const yes[] = {
+	    "3.10.8", "3.13.7", "4.0.5", "4.0.99", "4.1.7", "4.2.2", "4.x"};
+	static const char *const no[] = {"4.1.8", "4.2.3", "4.3.0", "5.0.0"};
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++)
+		ck_assert_msg(amqp_server_deletes_by_name("RabbitMQ", yes[i]), "%s", yes[i]);
+	for (size_t i = 0; i < sizeof(no) / sizeof(*no); i++) {
+		ck_assert_msg(!amqp_server_deletes_by_name("RabbitMQ", no[i]), "%s", no[i]);
+		ck_assert_msg(amqp_server_deletes_by_name("another", no[i]), "%s", no[i]);
+	}
 }
 END_TEST
 
@@ -233,6 +250,7 @@ channels_suite(void)
 	tcase_add_test(tcase, test_open_goes_with_the_first_request);
 	tcase_add_test(tcase, test_put_of_a_channel_that_is_gone);
 	tcase_add_test(tcase, test_info);
+	tcase_add_test(tcase, test_versions_that_delete_by_name);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

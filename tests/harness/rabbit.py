@@ -12,6 +12,10 @@ node listens on 127.0.0.1 alone and has an epmd of its own. Works as root and as
     rabbit.py stop|kill|freeze|thaw DIR # ends it in order | by SIGKILL | SIGSTOP | SIGCONT
     rabbit.py ctl DIR ARGUMENT...       # rabbitmqctl of that node
 
+RABBITMQ_ROOT=DIR takes RabbitMQ and Erlang from the root folder of another system, such as
+tests/matrix/root.py makes; that needs root, or leave to make user namespaces. RABBITMQ_KHEPRI=1 puts a
+node's metadata into Khepri, which is an experiment on RabbitMQ 4.0 and the only way from 4.3 on.
+
 A node that was stopped or killed can be started again: same ports, same data. COMMAND of `run` finds
 LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE
 and LOCKBROKER_RABBIT_PY (this file) in its environment.
@@ -31,6 +35,11 @@ import tempfile
 import time
 
 BIN = "/usr/lib/rabbitmq/bin"  # /usr/sbin has wrappers that insist on the user rabbitmq
+# Programs of another root run on this system's files, but for /usr and how its libraries are found: the
+# process stays the same one, and nothing is mounted for anybody else. Merged /usr is taken for granted.
+IN_ROOT = """
+mount --bind "$0/usr" /usr && mount --bind "$0/etc/ld.so.cache" /etc/ld.so.cache && exec "$@"
+"""
 UP_TIMEOUT = 90
 DOWN_TIMEOUT = 30
 # More descriptors than this only cost memory: the Erlang VM sizes a table by the limit.
@@ -44,11 +53,20 @@ class RabbitError(Exception):
 
 def missing():
     """Why no node can be started here; None when one can."""
-    if not os.access(f"{BIN}/rabbitmq-server", os.X_OK):
-        return f"no {BIN}/rabbitmq-server (Debian: rabbitmq-server)"
-    if shutil.which("epmd") is None:
-        return "no epmd (Debian: erlang-base)"
+    root = os.environ.get("RABBITMQ_ROOT", "")
+    if not os.access(f"{root}{BIN}/rabbitmq-server", os.X_OK):
+        return f"no {root}{BIN}/rabbitmq-server (Debian: rabbitmq-server)"
+    if not os.access(f"{root}/usr/bin/epmd", os.X_OK):
+        return f"no {root}/usr/bin/epmd (Debian: erlang-base)"
     return None
+
+
+def in_root(root, argv):
+    """The command that runs argv with the programs of root; root may be None."""
+    if not root:
+        return argv
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", "--mount", *user, "sh", "-c", IN_ROOT, root, *argv]
 
 
 def free_ports(count):
@@ -156,7 +174,8 @@ class Rabbit:
         self.state = {
             "node": f"lockbroker{ports[0]}@localhost", "port": ports[0], "dist_port": ports[1],
             "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
-            "env": env or {}, "epmd": None, "beam": None,
+            "env": env or {}, "epmd": None, "beam": None, "root": os.environ.get("RABBITMQ_ROOT"),
+            "khepri": os.environ.get("RABBITMQ_KHEPRI", "0") != "0",
         }
         if join is not None:
             config += "\n" + self._prepare_to_join(join)
@@ -239,6 +258,10 @@ class Rabbit:
             out = self._tail("log/console") + self._tail("log/node.log")
             self.kill()
             raise RabbitError(f"{e}\n{out}") from e
+        if self.state["khepri"]:
+            self.ctl("enable_feature_flag", "--experimental", "khepri_db")
+            self.state["khepri"] = False  # it stays so
+            self._save()
         return self
 
     def stop(self):
@@ -286,7 +309,7 @@ class Rabbit:
         """rabbitmqctl; its output."""
         if self.pid is None:
             raise RabbitError(f"rabbitmqctl {' '.join(args)}: the node does not run")
-        done = subprocess.run([f"{BIN}/rabbitmqctl", "-q", "-n", self.node, *args],
+        done = subprocess.run(self._argv(f"{BIN}/rabbitmqctl", "-q", "-n", self.node, *args),
                               env=self._environment(), stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
                               check=False)
@@ -398,6 +421,9 @@ class Rabbit:
         env.update(self.state["env"])
         return env
 
+    def _argv(self, *argv):
+        return in_root(self.state["root"], list(argv))
+
     def _spawn(self, what, argv):
         def before_exec():
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -410,7 +436,7 @@ class Rabbit:
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
         with open(self._path("log/console"), "ab") as console:
-            child = subprocess.Popen(argv, env=self._environment(), cwd=self.directory,
+            child = subprocess.Popen(self._argv(*argv), env=self._environment(), cwd=self.directory,
                                      stdin=subprocess.DEVNULL, stdout=console, stderr=console,
                                      start_new_session=True, preexec_fn=before_exec)
         self._children.append(child)
@@ -444,7 +470,7 @@ class Rabbit:
         self._end("epmd", signal.SIGKILL)
         # rabbitmqctl starts another one when it finds none, for a node that died under its hands.
         if self._listens(self.state["epmd_port"]):
-            subprocess.run(["epmd", "-port", str(self.state["epmd_port"]), "-kill"],
+            subprocess.run(self._argv("epmd", "-port", str(self.state["epmd_port"]), "-kill"),
                            env=self._environment(), stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 

@@ -15,7 +15,7 @@ import sys
 import time
 
 import pika
-from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker, UnroutableError
+from pika.exceptions import AMQPConnectionError, ChannelClosedByBroker, NackError, UnroutableError
 
 RESOURCE_LOCKED = 405
 NOT_FOUND = 404
@@ -63,6 +63,8 @@ class Client:
             self.channel.basic_publish("", queue, b"", mandatory=True)
         except UnroutableError:
             return False
+        except NackError:
+            pass  # RabbitMQ 4.3 says so of a queue that is being deleted: not known, so it is taken
         return True
 
     def exists_passively(self, queue):

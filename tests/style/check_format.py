@@ -28,6 +28,10 @@ class Format(unittest.TestCase):
 
     def test_clang_format(self):
         self.assertTrue(os.path.exists(os.path.join(ROOT, ".clang-format")))
+        # Each version breaks some lines elsewhere.
+        version = self.run_tool("clang-format", "--version").stdout.strip()
+        if "version 14." not in version:
+            self.skipTest(f"the format is clang-format 14's, and here is {version}")
         done = self.run_tool("clang-format", "--dry-run", "-Werror", "--style=file",
                              *sources(".c", ".h"))
         wrong = sorted(set(re.findall(r"^([^:\s]+):\d+:", done.stdout, re.MULTILINE)))

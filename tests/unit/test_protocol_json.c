@@ -26,7 +26,7 @@ static struct {
     {TEXT("\"\x7f\""), NULL},
     {TEXT("{\"a\":1,\"A\":2,\"\":3}"), NULL},
     {TEXT("{\"a\":{\"a\":{\"a\":1}},\"b\":[{\"a\":1},{\"a\":1}]}"), NULL},
-    {TEXT("[0,-0,1,-1,10,1.5,1e3,1E+3,1e-3,0.25]"), "[0,-0,1,-1,10,1.5,1000,1000,0.001,0.25]"},
+    {TEXT("[0,1,-1,10,1.5,1e3,1E+3,1e-3,0.25]"), "[0,1,-1,10,1.5,1000,1000,0.001,0.25]"},
     {TEXT("[9007199254740991,-9007199254740991,1000000000000000]"), NULL},
     {TEXT("[1e307,-1e307]"), "[1e+307,-1e+307]"},
     {TEXT("1e-400"), "0"},
@@ -153,6 +153,20 @@ START_TEST(good_texts_are_parsed)
 
 	ck_assert_msg(value != NULL, "%s: %s at %zu", good[_i].text, error.what, error.at);
 	ck_assert_str_eq(printed, good[_i].printed != NULL ? good[_i].printed : good[_i].text);
+	free(printed);
+	json_free(value);
+}
+END_TEST
+
+START_TEST(minus_zero_is_a_number)
+{
+	struct json_error error = {0};
+	struct cJSON *value = json_parse(TEXT("-0"), &error);
+	char *printed = json_print(value);
+
+	ck_assert_ptr_nonnull(value);
+	/* cJSON 1.7.15 and 1.7.18 differ. */
+	ck_assert(strcmp(printed, "-0") == 0 || strcmp(printed, "0") == 0);
 	free(printed);
 	json_free(value);
 }
@@ -454,6 +468,7 @@ json_suite(void)
 	Suite *suite = suite_create("json");
 	TCase *tcase = tcase_create("texts");
 
+	tcase_add_test(tcase, minus_zero_is_a_number);
 	tcase_add_loop_test(tcase, good_texts_are_parsed, 0, COUNT(good));
 	tcase_add_loop_test(tcase, bad_texts_are_refused_with_their_place, 0, COUNT(bad));
 	tcase_add_test(tcase, every_cut_of_a_good_text_is_refused);
