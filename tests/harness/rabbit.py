@@ -12,6 +12,9 @@ node listens on 127.0.0.1 alone and has an epmd of its own. Works as root and as
     rabbit.py stop|kill|freeze|thaw DIR # ends it in order | by SIGKILL | SIGSTOP | SIGCONT
     rabbit.py ctl DIR ARGUMENT...       # rabbitmqctl of that node
 
+RABBITMQ_ROOT=DIR takes RabbitMQ and Erlang from the root folder of another system, such as
+tests/matrix/root.py makes; that needs root, or leave to make user namespaces.
+
 A node that was stopped or killed can be started again: same ports, same data. COMMAND of `run` finds
 LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE
 and LOCKBROKER_RABBIT_PY (this file) in its environment.
@@ -32,6 +35,11 @@ import time
 from typing import NamedTuple
 
 BIN = "/usr/lib/rabbitmq/bin"  # /usr/sbin has wrappers that insist on the user rabbitmq
+# Programs of another root run on this system's files, but for /usr and how its libraries are found: the
+# process stays the same one, and nothing is mounted for anybody else. Merged /usr is taken for granted.
+IN_ROOT = """
+mount --bind "$0/usr" /usr && mount --bind "$0/etc/ld.so.cache" /etc/ld.so.cache && exec "$@"
+"""
 UP_TIMEOUT = 90
 DOWN_TIMEOUT = 30
 # More descriptors than this only cost memory: the Erlang VM sizes a table by the limit.
@@ -45,11 +53,20 @@ class RabbitError(Exception):
 
 def missing():
     """Why no node can be started here; None when one can."""
-    if not os.access(f"{BIN}/rabbitmq-server", os.X_OK):
-        return f"no {BIN}/rabbitmq-server (Debian: rabbitmq-server)"
-    if shutil.which("epmd") is None:
-        return "no epmd (Debian: erlang-base)"
+    root = os.environ.get("RABBITMQ_ROOT", "")
+    if not os.access(f"{root}{BIN}/rabbitmq-server", os.X_OK):
+        return f"no {root}{BIN}/rabbitmq-server (Debian: rabbitmq-server)"
+    if not os.access(f"{root}/usr/bin/epmd", os.X_OK):
+        return f"no {root}/usr/bin/epmd (Debian: erlang-base)"
     return None
+
+
+def in_root(root, argv):
+    """The command that runs argv with the programs of root; root may be None."""
+    if not root:
+        return argv
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", "--mount", *user, "sh", "-c", IN_ROOT, root, *argv]
 
 
 def free_ports(count):
@@ -169,7 +186,7 @@ class Rabbit:
         self.state = {
             "node": f"lockbroker{ports[0]}@{host.name}", "port": ports[0], "dist_port": ports[1],
             "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
-            "env": env or {}, "epmd": None, "beam": None,
+            "env": env or {}, "epmd": None, "beam": None, "root": os.environ.get("RABBITMQ_ROOT"),
             "host": host, "erl_args": erl_args,
         }
         if join is not None:
@@ -420,7 +437,7 @@ class Rabbit:
         return env
 
     def _argv(self, *argv):
-        return [*self.host.enter, *argv]
+        return [*self.host.enter, *in_root(self.state["root"], list(argv))]
 
     def _spawn(self, what, argv):
         def before_exec():
