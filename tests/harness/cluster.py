@@ -302,10 +302,11 @@ class Cluster:
     """A node on each host, by its host's name: cluster["n1"], a Rabbit.
 
     partition_handling: ignore, pause_minority or autoheal; khepri: whether metadata are in Khepri (from 4.0 on);
-    net_ticktime: after how many seconds of silence, a quarter more or less, a node holds another one for dead; config: more of
-    rabbitmq.conf."""
+    net_ticktime: after how many seconds of silence, a quarter more or less, a node holds another one for dead;
+    net_setuptime: for how many seconds a node that calls another one waits for it; config: more of rabbitmq.conf."""
 
-    def __init__(self, network, partition_handling="ignore", khepri=False, net_ticktime=5, config=""):
+    def __init__(self, network, partition_handling="ignore", khepri=False, net_ticktime=5, net_setuptime=7,
+                 config=""):
         self.network = network
         self.nodes = {}
         self.khepri = khepri
@@ -313,7 +314,8 @@ class Cluster:
         first = None
         for name, host in network.hosts.items():
             self.nodes[name] = Rabbit(config="\n".join(lines), host=host, join=first,
-                                      erl_args=f"-kernel net_ticktime {net_ticktime}")
+                                      erl_args=f"-kernel net_ticktime {net_ticktime} "
+                                               f"-kernel net_setuptime {net_setuptime}")
             if first is None:
                 first = self.nodes[name].start()
         for node in self:
@@ -346,7 +348,6 @@ class Cluster:
         return Daemon(test, *options, broker=[self[name].url for name in nodes],
                       enter=self.network.hosts[host].enter, **more)
 
-    def sees(self, name):
-        """The names of other hosts whose nodes this host's node believes to live."""
-        said = self[name].ctl("eval", "nodes().")
-        return {other for other, node in self.nodes.items() if node.node in said}
+    def meets(self, name, other):
+        """Whether one node reaches the other one, now that it tries."""
+        return "pong" in self[name].ctl("eval", f"net_adm:ping('{self[other].node}').")

@@ -61,6 +61,12 @@ def missing():
     return None
 
 
+def version():
+    """The version of the RabbitMQ that nodes are made of, as text."""
+    folder = f"{os.environ.get('RABBITMQ_ROOT', '')}/usr/lib/rabbitmq/lib"
+    return next(name.partition("-")[2] for name in os.listdir(folder) if name.startswith("rabbitmq_server-"))
+
+
 def in_root(root, argv):
     """The command that runs argv with the programs of root; root may be None."""
     if not root:

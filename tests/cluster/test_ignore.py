@@ -1,0 +1,59 @@
+"""A partition under cluster_partition_handling = ignore, which is the default: both sides go on, and grant what
+the other side has granted. This is what is so, not what ought to be: docs/SAFETY.md names it.
+
+The short form, which is part of ./check, ends when the network has healed; CLUSTER_LONG goes on until an operator has
+restarted the side that was cut off."""
+
+import cluster
+from contest import LONG, Contest, PartitionCase, observe
+
+
+class Ignore(PartitionCase):
+    def test_granted_twice(self):
+        self.start()
+        twice = [Contest("mutex-held-by-minority", self.alone, self.others),
+                 Contest("mutex-held-by-majority", self.others, self.alone),
+                 Contest("held-by-minority/slot-of-majority", self.alone, self.others, self.others),
+                 Contest("held-by-majority/slot-of-minority", self.others, self.alone, self.alone)]
+        # A classic queue is at one node only, and the rival's side does not have it.
+        once = [Contest("held-by-minority/slot-of-minority", self.alone, self.others, self.alone),
+                Contest("held-by-majority/slot-of-majority", self.others, self.alone, self.others)]
+        # The daemon's own link is cut: that is what leases are for.
+        leased = Contest("held-across", self.across, self.third, self.others)
+        contests = [*twice, *once, leased]
+
+        self.split()
+        observe(contests, lambda: leased.granted_at, 60, "the slot is free when the daemon was silent")
+        self.wait_decided(twice)
+        self.judge_granted_twice(twice)
+        for contest in once:
+            self.assertIsNone(contest.granted_at, contest.name)
+            self.assertTrue(contest.is_held(), contest.name)
+        self.assertLess(leased.lost_at, leased.granted_at)
+
+        self.heal(contests)
+        self.wait_whole()
+        # Nobody is told, though all hear each other again.
+        self.verify(twice[:2])
+        for contest in twice[:2]:
+            self.assertEqual(contest.said, {"holder": "held", "rival": "held"}, contest.name)
+        self.show("healed", contests)
+        if LONG:
+            self.restart(twice[:2], contests)
+
+    def restart(self, mutexes, contests):
+        """The operator ends the partition by a restart of the minority, whose locks are lost then."""
+        self.nodes["n1"].stop()
+        self.nodes["n1"].start()
+        self.alone.wait_broker()
+        self.verify(mutexes)
+        minority, majority = mutexes
+        self.assertIn(minority.said["holder"], ("lost", "not-held"))
+        self.assertEqual(minority.said["rival"], "held")
+        self.assertEqual(majority.said["holder"], "held")
+        self.assertIn(majority.said["rival"], ("lost", "not-held"))
+        self.show("restarted", contests)
+
+
+if __name__ == "__main__":
+    cluster.main()

@@ -1,0 +1,92 @@
+"""Partitions under the ways of RabbitMQ to handle them that stop somebody: how long a lock is held twice. This is what
+is so, not what ought to be: docs/SAFETY.md names it."""
+
+import os
+
+import cluster
+from contest import ALONE, NET_TICKTIME, OTHERS, Contest, PartitionCase, now, observe, release
+from rabbit import version
+
+ROUNDS = int(os.environ.get("CLUSTER_ROUNDS", "4"))
+
+
+class Strategies(PartitionCase):
+    deadline = 120 + 60 * ROUNDS
+
+    def mutexes(self, number):
+        return [Contest(f"mutex-held-by-minority-{number}", self.alone, self.others),
+                Contest(f"mutex-held-by-majority-{number}", self.others, self.alone)]
+
+    def test_pause_minority(self):
+        """The minority ends its connections when it has noticed, the majority grants when it has: either may be
+        first."""
+        self.start(partition_handling="pause_minority")
+        for number in range(ROUNDS):
+            self.pause(number, OTHERS)
+
+    def test_pause_minority_short_setup(self):
+        """The same, of nodes that do not wait long for others that are away."""
+        self.start(partition_handling="pause_minority", net_setuptime=1)
+        for number in range(ROUNDS):
+            self.pause(number, OTHERS)
+
+    def test_pause_minority_one_link(self):
+        """Two nodes do not hear each other, and both hear the third."""
+        self.start(partition_handling="pause_minority")
+        for number in range(ROUNDS):
+            self.pause(number, ("n2",))
+
+    def pause(self, number, right):
+        contests = minority, majority = self.mutexes(number)
+        self.split(ALONE, right)
+        observe(contests, lambda: now() > self.began + 2 * NET_TICKTIME and any(c.granted_at for c in contests)
+                and any(c.lost_at for c in contests), 60, "a side has stopped")
+        for contest in contests:
+            print(f"  {contest.name}: overlap {contest.overlap():.2f}")
+        if right == OTHERS:
+            self.assertIsNotNone(minority.lost_at)
+            self.assertIsNone(majority.granted_at)
+            self.assertTrue(majority.is_held())
+        self.heal(contests)
+        self.wait_whole()
+        for daemon in self.alone, self.others:
+            daemon.wait_broker(60)
+        self.verify(contests)
+        self.show("healed", contests)
+        for contest in contests:
+            self.assertLessEqual(list(contest.said.values()).count("held"), 1, contest.name)
+            contest.leave()
+
+    def test_autoheal(self):
+        """Both sides go on until the network has healed; then one side is restarted."""
+        self.start(partition_handling="autoheal")
+        contests = self.mutexes(0)
+        self.split()
+        self.wait_decided(contests)
+        self.judge_granted_twice(contests)
+        self.heal(contests)
+        observe(contests, lambda: all(contest.is_held_once() for contest in contests), 60, "one of two is told")
+        for contest in contests:
+            told = min(contest.times[what] for what in ("holder lost", "rival lost") if what in contest.times)
+            print(f"  {contest.name}: overlap {told - contest.granted_at:.1f}, told {told - self.healed:.1f} after healing")
+        self.show("healed", contests)
+
+    def test_khepri(self):
+        """The minority can declare nothing; the majority deletes what the minority holds."""
+        if release() < (4, 0):
+            self.skipTest(f"RabbitMQ {version()} has no Khepri")
+        self.start(khepri=True)
+        contests = minority, majority = self.mutexes(0)
+        self.split()
+        observe(contests, minority.is_granted_twice, 60, "the majority has what the minority has")
+        self.judge_granted_twice([minority])
+        self.assertIsNone(majority.granted_at)
+        self.heal(contests)
+        self.wait_whole()
+        self.verify(contests)
+        self.show("healed", contests)
+        print(f"  {minority.name}: {minority.said}; {majority.name}: {majority.said}")
+
+
+if __name__ == "__main__":
+    cluster.main()
