@@ -117,6 +117,10 @@ class Contest:
         """By the holder alone."""
         return not {"holder lost", "granted"} & set(self.times)
 
+    def rival_was_refused(self):
+        """As its node does not know of a slot whose queue is at another one."""
+        return "rival no-such-lock" in self.times
+
     def is_held_once(self):
         """It was granted twice, and one of both has been told."""
         return self.granted_at is not None and len({"holder lost", "rival lost"} & set(self.times)) == 1

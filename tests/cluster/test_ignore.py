@@ -39,6 +39,9 @@ class Ignore(PartitionCase):
             self.assertEqual(contest.said, {"holder": "held", "rival": "held"}, contest.name)
         self.show("healed", contests)
         if LONG:
+            # A rival that still waits for a slot, as its node did not refuse it: that has forgotten the holder.
+            waiting = [contest for contest in once if not contest.rival_was_refused()]
+            observe(waiting, lambda: all(contest.is_granted_twice() for contest in waiting), 60, "granted twice")
             self.restart(twice[:2], contests)
 
     def restart(self, mutexes, contests):

@@ -134,7 +134,6 @@ from rabbit import Rabbit
 class Victim(cluster.TestCase):
     def test(self):
         hosts = cluster.Network()
-        hosts.slow("n1", "n2", 1)
         hosts.split(("n1",), ("n2",))
         rabbit = Rabbit(host=hosts.hosts["n1"])
         rabbit.launch()
