@@ -1,4 +1,4 @@
-"""Locks whose holder and whose rival ask different nodes, and what becomes of both, by the clock."""
+"""Locks with a holder and a rival that ask different nodes; the times at which both are told something."""
 
 import os
 import time
@@ -30,8 +30,8 @@ def release():
 
 
 class Contest:
-    """A holder behind one daemon, and a rival that waits behind another. home: the daemon through whose node the
-    slot is made, where a classic queue then lives; None: a true mutex, which has no slot queue."""
+    """A holder behind one daemon, and a rival that waits behind another. home: the daemon whose node makes the slot
+    queue, and keeps it, as it is a classic queue. None: a true mutex, which has no slot queue."""
 
     def __init__(self, name, holder, rival, home=None):
         self.name = name
@@ -47,9 +47,9 @@ class Contest:
         self.lease = 2 * grant["lease"]["heartbeat"] - grant["lease"]["margin"]
         self.safe_until = grant["safe_until"]
         self.rival_lock = None
-        self.verifies = {}  # (peer, id): who asked
-        self.said = {}
-        self.times = {}  # what happened: when
+        self.verifies = {}  # (peer, id): "holder" or "rival"
+        self.said = {}  # the same: an error word, or "held"
+        self.times = {}  # event: its time
         self.wait()
         self.rival.notification("waiting")
 
@@ -118,7 +118,7 @@ class Contest:
         return not {"holder lost", "granted"} & set(self.times)
 
     def rival_was_refused(self):
-        """As its node does not know of a slot whose queue is at another one."""
+        """Because its node does not know a slot queue of a node that is away."""
         return "rival no-such-lock" in self.times
 
     def is_held_once(self):

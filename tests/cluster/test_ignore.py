@@ -1,8 +1,8 @@
-"""A partition under cluster_partition_handling = ignore, which is the default: both sides go on, and grant what
-the other side has granted. This is what is so, not what ought to be: docs/SAFETY.md names it.
+"""A partition under cluster_partition_handling = ignore, the default: each side grants locks that the other side has
+granted. The test states the behaviour of today, which docs/SAFETY.md describes; it is not the behaviour to aim for.
 
-The short form, which is part of ./check, ends when the network has healed; CLUSTER_LONG goes on until an operator has
-restarted the side that was cut off."""
+The short form is part of ./check, and ends when the network has healed. With CLUSTER_LONG the test goes on: an operator
+restarts the side that was cut off."""
 
 import cluster
 from contest import LONG, Contest, PartitionCase, observe
@@ -18,7 +18,7 @@ class Ignore(PartitionCase):
         # A classic queue is at one node only, and the rival's side does not have it.
         once = [Contest("held-by-minority/slot-of-minority", self.alone, self.others, self.alone),
                 Contest("held-by-majority/slot-of-majority", self.others, self.alone, self.others)]
-        # The daemon's own link is cut: that is what leases are for.
+        # The daemon's own link is cut. Here the lease ends in time.
         leased = Contest("held-across", self.across, self.third, self.others)
         contests = [*twice, *once, leased]
 
@@ -39,7 +39,7 @@ class Ignore(PartitionCase):
             self.assertEqual(contest.said, {"holder": "held", "rival": "held"}, contest.name)
         self.show("healed", contests)
         if LONG:
-            # A rival that still waits for a slot, as its node did not refuse it: that has forgotten the holder.
+            # The node of a rival that still waits for a slot has forgotten the holder.
             waiting = [contest for contest in once if not contest.rival_was_refused()]
             observe(waiting, lambda: all(contest.is_granted_twice() for contest in waiting), 60, "granted twice")
             self.restart(twice[:2], contests)

@@ -126,7 +126,7 @@ class Links(cluster.TestCase):
         self.assertEqual(server.recv(1), b"x")
 
 
-# What a test does that is to be killed: hosts, a node, a daemon, and a word to the one who kills it.
+# A test that another one kills: it makes hosts, starts a node, and tells that it is ready.
 VICTIM = """
 import sys, time
 import cluster
@@ -147,7 +147,7 @@ if __name__ == "__main__":
 
 
 def traces():
-    """What a test might leave on this machine: interfaces, rules, namespaces, mounts, files, processes."""
+    """Interfaces, rules, namespaces, mounts, files and processes, which a test might leave behind."""
     def said(*argv):
         return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -162,7 +162,7 @@ def traces():
 
 
 class Leavings(cluster.TestCase):
-    """A test is started by this one, whose own namespaces nobody else has a hand in."""
+    """The victim is started in the namespaces of this test, in which nobody else changes anything."""
 
     def setUp(self):
         super().setUp()
@@ -177,7 +177,7 @@ class Leavings(cluster.TestCase):
         self.addCleanup(self.victim.kill)
 
     def nothing_is_left(self):
-        # Python here is the first process, so orphans are its own to bury.
+        # This process is the first one of its namespace, and reaps orphans.
         while True:
             try:
                 if os.waitpid(-1, os.WNOHANG) == (0, 0):

@@ -1,5 +1,7 @@
-"""Partitions under the ways of RabbitMQ to handle them that stop somebody: how long a lock is held twice. This is what
-is so, not what ought to be: docs/SAFETY.md names it."""
+"""Partitions under pause_minority, autoheal and Khepri: for how long a lock is held twice. The tests state the
+behaviour of today, which docs/SAFETY.md describes; it is not the behaviour to aim for.
+
+CLUSTER_ROUNDS: how many partitions each test of pause_minority makes."""
 
 import os
 
@@ -18,14 +20,14 @@ class Strategies(PartitionCase):
                 Contest(f"mutex-held-by-majority-{number}", self.others, self.alone)]
 
     def test_pause_minority(self):
-        """The minority ends its connections when it has noticed, the majority grants when it has: either may be
-        first."""
+        """The minority ends its connections when it notices the partition. The majority grants when it notices. Either
+        side may be first. The minority of 4.0 can grant locks before it stops; their holders lose them."""
         self.start(partition_handling="pause_minority")
         for number in range(ROUNDS):
             self.pause(number, OTHERS)
 
     def test_pause_minority_short_setup(self):
-        """The same, of nodes that do not wait long for others that are away."""
+        """The same with nodes that do not wait long for nodes that are away."""
         self.start(partition_handling="pause_minority", net_setuptime=1)
         for number in range(ROUNDS):
             self.pause(number, OTHERS)
@@ -39,14 +41,13 @@ class Strategies(PartitionCase):
     def pause(self, number, right):
         contests = minority, majority = self.mutexes(number)
         self.split(ALONE, right)
-        observe(contests, lambda: now() > self.began + 2 * NET_TICKTIME and any(c.granted_at for c in contests)
-                and any(c.lost_at for c in contests), 60, "a side has stopped")
+        observe(contests, lambda: now() > self.began + 2 * NET_TICKTIME and any(
+            contest.is_held_once() for contest in contests), 60, "one side has stopped")
         for contest in contests:
             print(f"  {contest.name}: overlap {contest.overlap():.2f}")
         if right == OTHERS:
             self.assertIsNotNone(minority.lost_at)
-            self.assertIsNone(majority.granted_at)
-            self.assertTrue(majority.is_held())
+            self.assertIsNone(majority.lost_at)
         self.heal(contests)
         self.wait_whole()
         for daemon in self.alone, self.others:
@@ -72,8 +73,8 @@ class Strategies(PartitionCase):
         self.show("healed", contests)
 
     def test_khepri(self):
-        """The minority can declare nothing. The majority of 4.0 deletes what the minority holds, that of 4.3 keeps
-        it."""
+        """The minority can declare nothing. The majority of 4.0 deletes the holder queues of the minority, the majority
+        of 4.3 keeps them."""
         if release() < (4, 0):
             self.skipTest(f"RabbitMQ {version()} has no Khepri")
         self.start(khepri=True)

@@ -10,17 +10,17 @@
 	if __name__ == "__main__":
 		cluster.main()
 
-A host is a network namespace and a host name. Each has one wire, to a router, which passes packets on from host to
-host, or drops them, answers them with a reset, or keeps them for a while: for each sender and receiver as it is
-told. The test's own process is on the router and reaches every host, whatever the hosts can reach.
+A host is a network namespace and a host name. Each host has one link, to a router. For each sender and receiver, the
+router passes packets on, drops them, answers them with a reset, or delays them. The test's own process is on the
+router and reaches every host at any time.
 
-main() runs the tests in namespaces of their own for processes, mounts, network and host names, with a file system
-in memory at /run for all that they write. When the test's process ends, however that is, the kernel ends every
-process that it started, and then nothing refers to the namespaces any more: interfaces and files go with
-them. Two such tests at once do not see each other.
+main() runs the tests in private namespaces for processes, mounts, network and host names. The tests write to a file
+system in memory at /run. If the test's process ends in any way, the kernel ends every process that it started. Then
+nothing refers to the namespaces, and the kernel removes their interfaces and files. Two such tests at once do not see
+each other.
 
-The router delays packets by passing them through this process (a TUN device), as many kernels are built without
-netem. Where there is no /dev/net/tun, slow() skips the test.
+The router delays packets by means of a TUN device, because many kernels are built without netem. If there is no
+/dev/net/tun, slow() skips the test.
 """
 
 import ctypes
@@ -54,7 +54,7 @@ PROGRAMS = {"ip": "iproute2", "nft": "nftables", "nsenter": "util-linux"}
 SLOW_MARK = 1
 
 libc = ctypes.CDLL(None, use_errno=True)
-# Why there is no cluster here; main() finds out.
+# The reason why there is no cluster here; main() sets it.
 skip_reason = "the tests were not started by cluster.main()"
 
 
@@ -87,8 +87,8 @@ def missing():
 
 
 def enter_machine():
-    """Goes on in a child that is the first process of its namespaces, and whose end ends all in them. The parent
-    waits for it, and its own end is the child's, too."""
+    """Goes on in a child, which is the first process of its namespaces: its end ends all processes in them. The parent
+    waits for the child, and the kernel kills the child if the parent ends."""
     _check(libc.unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID | CLONE_NEWNET))
     living, parent = os.pipe()
     sys.stdout.flush()
@@ -179,7 +179,7 @@ class Network:
         self._set(self._between(left, right), "drop")
 
     def break_off(self, left, right):
-        """As split, and who sends hears it at once."""
+        """As split, and senders hear it at once."""
         self._set(self._between(left, right), "reject with tcp reset")
 
     def slow(self, sender, receiver, seconds):
@@ -254,8 +254,8 @@ class Network:
 
 
 class Slowness:
-    """All packets between hosts come through a TUN device to this thread, which gives them back to the router when
-    they are due."""
+    """All packets between hosts come through a TUN device to this thread. It gives them back to the router when they
+    are due."""
 
     def __init__(self):
         self.delays = {}  # (sender, receiver), as in the packet's header: seconds
@@ -266,7 +266,7 @@ class Slowness:
         fcntl.ioctl(self.tun, TUNSETIFF, struct.pack("16sH22x", b"slow", IFF_TUN | IFF_NO_PI))
         run("ip", "link", "set", "slow", "up")
         run("ip", "route", "add", "default", "dev", "slow", "table", "77")
-        # Before the table of the router's own addresses nothing may be asked: what is for itself stays.
+        # After the table of the router's own addresses (priority 0): its own packets stay.
         run("ip", "rule", "add", "fwmark", str(SLOW_MARK), "lookup", "77", "priority", "100")
         self.closing, self.closer = os.pipe()
         self.thread = threading.Thread(target=self._serve, daemon=True)
@@ -301,9 +301,9 @@ class Slowness:
 class Cluster:
     """A node on each host, by its host's name: cluster["n1"], a Rabbit.
 
-    partition_handling: ignore, pause_minority or autoheal; khepri: whether metadata are in Khepri (from 4.0 on);
-    net_ticktime: after how many seconds of silence, a quarter more or less, a node holds another one for dead;
-    net_setuptime: for how many seconds a node that calls another one waits for it; config: more of rabbitmq.conf."""
+    partition_handling is ignore, pause_minority or autoheal. khepri (from 4.0 on) puts the metadata into Khepri. A node
+    counts as dead after net_ticktime seconds of silence, a quarter more or less. A node that calls another one waits
+    net_setuptime seconds for it. config has more lines of rabbitmq.conf."""
 
     def __init__(self, network, partition_handling="ignore", khepri=False, net_ticktime=5, net_setuptime=7,
                  config=""):
