@@ -78,11 +78,11 @@ def _mount(source, target, kind, flags=0):
 
 def missing():
     """Why hosts cannot be made here; None when they may be."""
+    if os.geteuid() != 0:
+        return "needs root, for namespaces"
     for name, package in PROGRAMS.items():
         if shutil.which(name) is None:
             return f"no {name} (Debian: {package})"
-    if os.geteuid() != 0:
-        return "needs root, for namespaces"
     return missing_rabbit()
 
 
@@ -307,9 +307,9 @@ class Cluster:
 
     def __init__(self, network, partition_handling="ignore", khepri=False, net_ticktime=5, net_setuptime=7,
                  config=""):
+        os.environ.pop("RABBITMQ_KHEPRI", None)  # which each node would heed by itself
         self.network = network
         self.nodes = {}
-        self.khepri = khepri
         lines = ["loopback_users.guest = false", f"cluster_partition_handling = {partition_handling}", config]
         first = None
         for name, host in network.hosts.items():
