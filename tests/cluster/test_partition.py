@@ -72,6 +72,17 @@ class Strategies(PartitionCase):
             print(f"  {contest.name}: overlap {contest.overlap():.2f}, told {told:.1f} after healing")
         self.show("healed", contests)
 
+    def test_reset(self):
+        """A firewall answers the nodes with resets: they notice when they send next, and wait for no silence."""
+        self.start()
+        contests = self.mutexes(0)
+        self.began = now()
+        self.hosts.break_off(ALONE, OTHERS)
+        self.wait_decided(contests)
+        self.show("cut", contests)
+        for contest in contests:
+            self.assertLess(contest.granted_at - self.began, NET_TICKTIME * 3 / 4, contest.name)
+
     def test_khepri(self):
         """The minority can declare nothing. The majority of 4.0 deletes the holder queues of the minority, the majority
         of 4.3 keeps them."""
