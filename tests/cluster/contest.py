@@ -121,6 +121,10 @@ class Contest:
         """Because its node does not know a slot queue of a node that is away."""
         return "rival no-such-lock" in self.times
 
+    def is_ended(self):
+        """The holder or the rival has been told that it has lost the lock."""
+        return bool({"holder lost", "rival lost"} & set(self.times))
+
     def is_held_once(self):
         """It was granted twice, and one of both has been told."""
         return self.granted_at is not None and len({"holder lost", "rival lost"} & set(self.times)) == 1
@@ -143,7 +147,11 @@ def observe(contests, until, seconds, what):
         for contest in contests:
             contest.read()
         return until()
-    wait_until(over, seconds, what)
+    try:
+        wait_until(over, seconds, what)
+    except AssertionError as error:
+        told = "\n".join(contest.line(now()) for contest in contests)
+        raise AssertionError(f"{error}; seconds before now:\n{told}") from None
 
 
 class ContestCase(cluster.TestCase):
