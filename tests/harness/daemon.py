@@ -48,10 +48,11 @@ def program(name):
 
 class Daemon:
     def __init__(self, test, *options, broker="memory:", config="", expect=(), env=None,
-                 start=True, activate=False):
+                 start=True, activate=False, enter=()):
         """broker: a URL, a list of them, or None for what `config` says. expect: patterns of
         warnings and errors that are no surprise. activate: hand over a listening socket as
-        systemd does. start: False leaves the starting to start()."""
+        systemd does. start: False leaves the starting to start(). enter: the words
+        in front of a command that runs on another host (rabbit.Host)."""
         self.test = test
         self.dir = tempfile.mkdtemp(prefix="lb-")
         self.socket = os.path.join(self.dir, "s")
@@ -65,7 +66,7 @@ class Daemon:
         self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.notify.bind(os.path.join(self.dir, "notify"))
         self.env = clean_environment(NOTIFY_SOCKET=os.path.join(self.dir, "notify"), **(env or {}))
-        self.command = [program("lockbrokerd"), "--config", self.config_path,
+        self.command = [*enter, program("lockbrokerd"), "--config", self.config_path,
                         "--socket", self.socket]
         self.config_head = ""
         if broker is not None:

@@ -33,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 BIN = "/usr/lib/rabbitmq/bin"  # /usr/sbin has wrappers that insist on the user rabbitmq
 # Programs of another root run on this system's files, but for /usr and how its libraries are found: the
@@ -59,6 +60,12 @@ def missing():
     if not os.access(f"{root}/usr/bin/epmd", os.X_OK):
         return f"no {root}/usr/bin/epmd (Debian: erlang-base)"
     return None
+
+
+def version():
+    """The version of the RabbitMQ that nodes are made of, as text."""
+    folder = f"{os.environ.get('RABBITMQ_ROOT', '')}/usr/lib/rabbitmq/lib"
+    return next(name.partition("-")[2] for name in os.listdir(folder) if name.startswith("rabbitmq_server-"))
 
 
 def in_root(root, argv):
@@ -152,19 +159,31 @@ class Certificates:
         return cert, key
 
 
+class Host(NamedTuple):
+    """Where a node lives. enter: the words in front of a command that runs there."""
+    name: str
+    address: str
+    enter: tuple = ()
+
+
+LOCALHOST = Host("localhost", "127.0.0.1")
+
+
 class Rabbit:
     """One node. directory: where it lives (made when missing, kept); None: a temporary one that is
     removed by close(). config: more lines of rabbitmq.conf; plugins: what to enable; tls: listen for
     TLS too, with a certificate for the names in san; env: more of the node's environment; join: a node
-    whose cluster it joins at its first start, and which must run then and end after it."""
+    whose cluster it joins at its first start, and which must run then and, on the same host, end after
+    it; host: where it lives; erl_args: more arguments of the Erlang VM."""
 
     def __init__(self, directory=None, config="", plugins=(), tls=False,
-                 san="DNS:localhost,IP:127.0.0.1", env=None, join=None):
+                 san="DNS:localhost,IP:127.0.0.1", env=None, join=None, host=LOCALHOST, erl_args=""):
         self.temporary = directory is None
         self.directory = os.path.abspath(directory) if directory else tempfile.mkdtemp(
             prefix="lockbroker-rabbit-")
         self._children = []
-        self.clustered = join is not None  # with one epmd for all of its nodes, the first one's
+        # With one epmd for all nodes of the cluster on this host, the first one's.
+        self.clustered = join is not None and join.host == host
         path = self._path("node.json")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
@@ -172,10 +191,11 @@ class Rabbit:
             return
         ports = free_ports(4 if tls else 3)
         self.state = {
-            "node": f"lockbroker{ports[0]}@localhost", "port": ports[0], "dist_port": ports[1],
+            "node": f"lockbroker{ports[0]}@{host.name}", "port": ports[0], "dist_port": ports[1],
             "epmd_port": ports[2], "tls_port": ports[3] if tls else None, "plugins": list(plugins),
             "env": env or {}, "epmd": None, "beam": None, "root": os.environ.get("RABBITMQ_ROOT"),
             "khepri": os.environ.get("RABBITMQ_KHEPRI", "0") != "0",
+            "host": host, "erl_args": erl_args,
         }
         if join is not None:
             config += "\n" + self._prepare_to_join(join)
@@ -196,8 +216,13 @@ class Rabbit:
         return self.state["node"]
 
     @property
+    def host(self):
+        name, address, enter = self.state["host"]
+        return Host(name, address, tuple(enter))
+
+    @property
     def url(self):
-        return f"amqp://guest:guest@127.0.0.1:{self.port}"
+        return f"amqp://guest:guest@{self.host.address}:{self.port}"
 
     @property
     def tls_port(self):
@@ -246,7 +271,7 @@ class Rabbit:
             raise RabbitError(reason)
         if not self._listens(self.state["epmd_port"]):
             self._spawn("epmd", ["epmd", "-port", str(self.state["epmd_port"]),
-                                 "-address", "127.0.0.1"])
+                                 "-address", self.host.address])
             wait_until("epmd", 10, lambda: self._listens(self.state["epmd_port"]))
         self._spawn("beam", [f"{BIN}/rabbitmq-server"])
         return self
@@ -340,8 +365,9 @@ class Rabbit:
             return ""
 
     def _prepare_to_join(self, other):
-        """One epmd and one cookie for all nodes of a cluster; returns lines for rabbitmq.conf."""
-        other.clustered = True
+        """One epmd on each host, at one port, and one cookie for all nodes of a cluster; returns lines
+        for rabbitmq.conf."""
+        other.clustered = other.clustered or self.clustered
         self.state["epmd_port"] = other.state["epmd_port"]
         os.makedirs(self._path("home"), exist_ok=True)
         shutil.copy2(other._path("home/.erlang.cookie"), self._path("home/.erlang.cookie"))
@@ -351,7 +377,7 @@ class Rabbit:
         for name in ("log", "home", "mnesia"):
             os.makedirs(self._path(name), exist_ok=True)
         lines = [
-            f"listeners.tcp.1 = 127.0.0.1:{self.port}",
+            f"listeners.tcp.1 = {self.host.address}:{self.port}",
             "log.console = false",
             "log.file.level = info",
             # The alarms are for tests that raise them, not for a disk that is nearly full.
@@ -363,7 +389,7 @@ class Rabbit:
             server_cert, server_key = certs.make("server", "localhost", san)
             certs.make("client", "client")
             lines += [
-                f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}",
+                f"listeners.ssl.1 = {self.host.address}:{self.tls_port}",
                 f"ssl_options.cacertfile = {certs.ca}",
                 f"ssl_options.certfile = {server_cert}",
                 f"ssl_options.keyfile = {server_key}",
@@ -397,10 +423,10 @@ class Rabbit:
             "HOME": self._path("home"),
             "LANG": "C.UTF-8",
             "ERL_EPMD_PORT": str(self.state["epmd_port"]),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_ADDRESS": self.host.address,
             "ERL_CRASH_DUMP_BYTES": "0",
             "RABBITMQ_NODENAME": self.node,
-            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_IP_ADDRESS": self.host.address,
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_DIST_PORT": str(self.state["dist_port"]),
             "RABBITMQ_MNESIA_BASE": self._path("mnesia"),
@@ -414,7 +440,8 @@ class Rabbit:
             # Idle schedulers sleep at once: tests share few cores.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS":
                 "+sbwt none +sbwtdcpu none +sbwtdio none "
-                "-kernel inet_dist_use_interface {127,0,0,1}",
+                f"-kernel inet_dist_use_interface {{{self.host.address.replace('.', ',')}}} "
+                + self.state["erl_args"],
             # The script becomes the VM: the child's process id is the node's.
             "RUNNING_UNDER_SYSTEMD": "true",
         })
@@ -422,7 +449,7 @@ class Rabbit:
         return env
 
     def _argv(self, *argv):
-        return in_root(self.state["root"], list(argv))
+        return [*self.host.enter, *in_root(self.state["root"], list(argv))]
 
     def _spawn(self, what, argv):
         def before_exec():
@@ -474,10 +501,9 @@ class Rabbit:
                            env=self._environment(), stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
-    @staticmethod
-    def _listens(port):
+    def _listens(self, port):
         with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", port)) == 0
+            return s.connect_ex((self.host.address, port)) == 0
 
     def _is_up(self):
         """Whether it answers the protocol header: its listeners open last."""
@@ -489,7 +515,7 @@ class Rabbit:
         with socket.socket() as s:
             s.settimeout(2)
             try:
-                s.connect(("127.0.0.1", self.port))
+                s.connect((self.host.address, self.port))
                 s.sendall(PROTOCOL_HEADER)
                 return s.recv(1) == b"\x01"
             except OSError:
