@@ -58,7 +58,7 @@ static const struct command commands[] = {
 	"begins\n"
 	"with `synced`; then one for each that comes, changes or is gone. The WAITER is in "
 	"brackets."},
-    {"top", "", "Shows semaphores and rows live, with keys to steer them", 0, 0, 0, NULL, cmd_top,
+    {"top", "", "Shows semaphores and rows live, with keys to change them", 0, 0, 0, NULL, cmd_top,
 	"? tells the keys. Where there is no terminal, and with --json, it does what watch does."},
     {"grant", "WAITER", "Lets one that waits start at once, without a slot", FOR_ASKING, 1, 1,
 	&question_grant, NULL,

@@ -3,7 +3,7 @@
 #include "daemon/broker/count.h"
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
-#include "daemon/broker/letters.h"
+#include "daemon/broker/mailbox.h"
 #include "daemon/broker/line.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/watch.h"
@@ -32,7 +32,7 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	    .news = config->line_news,
 	    .ctx = config->ctx,
 	};
-	const struct amqp_letters_config letters = {
+	const struct amqp_mailbox_config mailbox = {
 	    .timers = config->timers,
 	    .channels = config->channels,
 	    .jitter = config->jitter,
@@ -50,7 +50,7 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	auxiliary->lines = amqp_lines_new(&lines);
 	auxiliary->hints = amqp_hints_new(&hints);
 	auxiliary->counters = amqp_counters_new(config->timers, config->channels);
-	auxiliary->letters = amqp_letters_new(&letters);
+	auxiliary->mailbox = amqp_mailbox_new(&mailbox);
 }
 
 void
@@ -62,7 +62,7 @@ amqp_auxiliary_done(struct amqp_auxiliary *auxiliary)
 	amqp_lines_free(auxiliary->lines);
 	amqp_hints_free(auxiliary->hints);
 	amqp_counters_free(auxiliary->counters);
-	amqp_letters_free(auxiliary->letters);
+	amqp_mailbox_free(auxiliary->mailbox);
 }
 
 void
@@ -74,14 +74,14 @@ amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary)
 	amqp_lines_silence(auxiliary->lines);
 	amqp_hints_silence(auxiliary->hints);
 	amqp_counters_silence(auxiliary->counters);
-	amqp_letters_silence(auxiliary->letters);
+	amqp_mailbox_silence(auxiliary->mailbox);
 }
 
 bool
 amqp_auxiliary_stays(const struct amqp_auxiliary *auxiliary)
 {
 	return amqp_watches_any(auxiliary->watches) || amqp_lines_any(auxiliary->lines) ||
-	       amqp_hints_any(auxiliary->hints) || amqp_letters_any(auxiliary->letters);
+	       amqp_hints_any(auxiliary->hints) || amqp_mailbox_any(auxiliary->mailbox);
 }
 
 bool
@@ -101,14 +101,14 @@ amqp_auxiliary_go(struct amqp_auxiliary *auxiliary, const char *user)
 	amqp_lines_go(auxiliary->lines);
 	amqp_hints_go(auxiliary->hints);
 	amqp_counters_go(auxiliary->counters);
-	amqp_letters_go(auxiliary->letters, user);
+	amqp_mailbox_go(auxiliary->mailbox, user);
 }
 
 void
 amqp_auxiliary_fail(struct amqp_auxiliary *auxiliary, int code)
 {
 	amqp_hints_fail(auxiliary->hints);
-	amqp_letters_fail(auxiliary->letters);
+	amqp_mailbox_fail(auxiliary->mailbox);
 	amqp_auxiliary_give_up(auxiliary);
 	amqp_watches_fail(auxiliary->watches, code);
 	amqp_lines_fail(auxiliary->lines);
@@ -126,5 +126,5 @@ void
 amqp_auxiliary_block(struct amqp_auxiliary *auxiliary, bool blocked)
 {
 	amqp_hints_block(auxiliary->hints, blocked);
-	amqp_letters_block(auxiliary->letters, blocked);
+	amqp_mailbox_block(auxiliary->mailbox, blocked);
 }

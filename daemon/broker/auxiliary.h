@@ -1,6 +1,7 @@
 /*
  * Everything that is done over the auxiliary connection but for requests on channels: probes, the directory,
- * watches, wait lines, letters. One list of them, so that all hear when the link comes, goes, or is blocked.
+ * watches, wait lines, daemon messages. One list of them, so that all hear when the link comes, goes, or is
+ * blocked.
  */
 #ifndef BROKER_AUXILIARY_H
 #define BROKER_AUXILIARY_H
@@ -14,7 +15,7 @@
 struct amqp_counters;
 struct amqp_directory;
 struct amqp_hints;
-struct amqp_letters;
+struct amqp_mailbox;
 struct amqp_lines;
 struct amqp_probes;
 struct amqp_watches;
@@ -26,7 +27,7 @@ struct amqp_auxiliary {
 	struct amqp_lines *lines;
 	struct amqp_hints *hints;
 	struct amqp_counters *counters;
-	struct amqp_letters *letters;
+	struct amqp_mailbox *mailbox;
 };
 
 struct amqp_auxiliary_config {
@@ -36,8 +37,8 @@ struct amqp_auxiliary_config {
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
 	void (*line_news)(void *ctx, const struct broker_line_event *event);
-	void (*asked)(void *ctx, const struct broker_letter *letter);
-	void (*replied)(void *ctx, const struct broker_letter *letter);
+	void (*asked)(void *ctx, const struct broker_message *message);
+	void (*replied)(void *ctx, const struct broker_message *message);
 	void *ctx;
 };
 

@@ -12,7 +12,7 @@
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/keeper.h"
-#include "daemon/broker/letters.h"
+#include "daemon/broker/mailbox.h"
 #include "daemon/broker/line.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/setup.h"
@@ -25,11 +25,11 @@ struct broker {
 	struct amqp_settings settings; /* owned copy */
 	struct amqp_dialer dialer;     /* owned */
 	struct jitter jitter;
-	struct amqp_keeper *hold, *side;  /* owned */
-	struct amqp_side over;            /* what is done over the side link */
-	char *cluster;                    /* owned; the first one seen, NULL before */
-	char *product, *version;          /* owned; of the hold link's server */
-	bool persistent, deletes_by_name; /* that server; as is expected while none was seen */
+	struct amqp_keeper *locks, *auxiliary; /* owned */
+	struct amqp_auxiliary over;            /* what is done over the auxiliary connection */
+	char *cluster;                         /* owned; the first one seen, NULL before */
+	char *product, *version;               /* owned; of the lock connection's server */
+	bool persistent, deletes_by_name;      /* that server; as is expected while none was seen */
 	bool blocked;
 	bool stopped;
 	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
@@ -258,21 +258,21 @@ on_line_news(void *ctx, const struct broker_line_event *event)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	struct broker *broker = ctx;
 
 	if (broker->events.asked != NULL)
-		broker->events.asked(broker->events.ctx, letter);
+		broker->events.asked(broker->events.ctx, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	struct broker *broker = ctx;
 
 	if (broker->events.replied != NULL)
-		broker->events.replied(broker->events.ctx, letter);
+		broker->events.replied(broker->events.ctx, message);
 }
 
 /* ---- operations ---- */
@@ -502,7 +502,7 @@ broker_inbox_open(struct broker *broker)
 {
 	if (broker->stopped)
 		return;
-	amqp_letters_open(broker->over.letters);
+	amqp_mailbox_open(broker->over.mailbox);
 	need_auxiliary(broker);
 }
 
@@ -512,7 +512,7 @@ broker_inbox_close(struct broker *broker)
 	if (broker->stopped)
 		return;
 	broker->auxiliary_used = now(broker);
-	amqp_letters_close(broker->over.letters);
+	amqp_mailbox_close(broker->over.mailbox);
 }
 
 uint64_t
@@ -522,7 +522,7 @@ broker_ask(struct broker *broker, const char *text, size_t len)
 
 	if (broker->stopped)
 		return 0;
-	number = amqp_letters_ask(broker->over.letters, text, len);
+	number = amqp_mailbox_ask(broker->over.mailbox, text, len);
 	need_auxiliary(broker);
 	return number;
 }
@@ -531,7 +531,7 @@ void
 broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len)
 {
 	if (!broker->stopped)
-		amqp_letters_reply(broker->over.letters, from, text, len);
+		amqp_mailbox_reply(broker->over.mailbox, from, text, len);
 }
 
 /* ---- life ---- */

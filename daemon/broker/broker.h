@@ -113,11 +113,11 @@ struct broker_line_event {
 };
 
 /* What another daemon asks of all, or answers; see broker_ask(). */
-struct broker_letter {
-	uint64_t from;  /* LETTER_ASKED: for broker_reply_to(), until that was called */
-	uint64_t asked; /* LETTER_REPLY: what broker_ask() returned */
+struct broker_message {
+	uint64_t from;  /* ASKED: for broker_reply_to(), until that was called */
+	uint64_t asked; /* REPLY: what broker_ask() returned */
 	const char
-	    *text; /* borrowed, NUL-terminated, UTF-8 not checked; at most BROKER_LETTER_MAX */
+	    *text; /* borrowed, NUL-terminated, UTF-8 not checked; at most BROKER_MESSAGE_MAX */
 	size_t len;
 	const char *user; /* of the broker's users, vouched for by it; "": not said */
 };
@@ -131,8 +131,8 @@ struct broker_events {
 	/* NULL where nobody joins lines. */
 	void (*line)(void *ctx, const struct broker_line_event *event);
 	/* Another daemon asks (also for its own questions it hears nothing), or answers. NULL: nobody cares. */
-	void (*asked)(void *ctx, const struct broker_letter *letter);
-	void (*replied)(void *ctx, const struct broker_letter *letter);
+	void (*asked)(void *ctx, const struct broker_message *message);
+	void (*replied)(void *ctx, const struct broker_message *message);
 	void *ctx;
 };
 
@@ -286,16 +286,17 @@ int broker_hint_slot(const char *text);
 void broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done);
 
 /*
- * Letters between the daemons of a vhost: a durable fanout exchange "lockbroker=ask", and for each daemon
+ * Messages between the daemons of a vhost: a durable fanout exchange "lockbroker=ask", and for each daemon
  * an inbox bound to it, a durable auto-delete classic queue named "lockbroker=inbox=<random>" with
- * x-expires and x-max-length, on the auxiliary connection. Letters carry the user-id that RabbitMQ checks, TTL 5 s,
- * delivery-mode 1. One who is away hears nothing, and nothing is told of it: who asks has a deadline.
+ * x-expires and x-max-length, on the auxiliary connection. Daemon messages carry the user-id that RabbitMQ
+ * checks, TTL 5 s, delivery-mode 1. One who is away hears nothing, and nothing is told of it: who asks has a
+ * deadline.
  */
-#define BROKER_LETTER_MAX 61440
-#define BROKER_LETTER_TTL (5 * INT64_C(1000000000)) /* ns */
+#define BROKER_MESSAGE_MAX 61440
+#define BROKER_MESSAGE_TTL (5 * INT64_C(1000000000)) /* ns */
 /*
- * Letters are heard while the inbox is open, which keeps the auxiliary connection up; who asks opens it for a while
- * (auxiliary_idle) by asking.
+ * Daemon messages are heard while the inbox is open, which keeps the auxiliary connection up; who asks opens
+ * it for a while (auxiliary_idle) by asking.
  */
 void broker_inbox_open(struct broker *broker);
 void broker_inbox_close(struct broker *broker);
@@ -304,7 +305,7 @@ void broker_inbox_close(struct broker *broker);
  * inbox is open. 0: not now, there is an alarm.
  */
 uint64_t broker_ask(struct broker *broker, const char *text, size_t len);
-/* Answers a letter; several times is fine. Of one whose sender is gone, or long ago, nothing comes. */
+/* Answers a daemon message; several times is fine. Of one whose sender is gone, or long ago, nothing comes. */
 void broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len);
 
 #endif

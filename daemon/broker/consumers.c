@@ -200,7 +200,7 @@ channel_new(struct amqp_consumers_set *set)
 	struct amqp_consumers *channel = mem_alloc(sizeof(*channel));
 
 	channel->set = set;
-	amqp_tapped_init(&channel->tapped, set->lanes, &tapped_events, channel);
+	amqp_tapped_init(&channel->tapped, set->channels, &tapped_events, channel);
 	TAILQ_INIT(&channel->acks);
 	timer_init(&channel->ack, on_ack, channel, 0);
 	if (!amqp_tapped_open(&channel->tapped, 0)) {

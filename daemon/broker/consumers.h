@@ -1,6 +1,6 @@
 /*
- * Channels of the side link's with many consumers each. Consumers have numbers, never used twice in a set of
- * channels, which their tags say. Knows neither watches nor wait lines: watch.c and line.c do.
+ * Channels of the auxiliary connection's with many consumers each. Consumers have numbers, never used twice
+ * in a set of channels, which their tags say. Knows neither watches nor wait lines: watch.c and line.c do.
  *
  *	us:      qos 1   consume 1             consume 2            ack, 20 s after the delivery
  *	broker:  qos-ok         consume-ok 1          consume-ok 2 ... deliver 1 ... cancel 2
@@ -45,10 +45,10 @@ struct amqp_consumers_events {
 
 /* The channels of one who has consumers. */
 struct amqp_consumers_set {
-	struct timers *timers;    /* borrowed */
-	struct amqp_lanes *lanes; /* borrowed */
-	char letter;              /* of its tags */
-	int64_t ack_after;        /* without the event message */
+	struct timers *timers;          /* borrowed */
+	struct amqp_channels *channels; /* borrowed */
+	char letter;                    /* of its tags */
+	int64_t ack_after;              /* without the event message */
 	struct amqp_consumers_events events;
 	TAILQ_HEAD(, amqp_consumers) all; /* owned */
 	uint64_t consumer;                /* number of the last one */

@@ -382,7 +382,7 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct job *job = ctx;
 	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
-	     refused = job->lane.blames && (declaring || reading);
+	     refused = job->channel.blames && (declaring || reading);
 
 	if (code == 0) {
 		job_finish(job);

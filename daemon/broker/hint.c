@@ -163,7 +163,7 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_hints *hints = ctx;
 
-	if (!hints->lane.blames)
+	if (!hints->channel.blames)
 		return; /* the next hint opens another one */
 	hints->mute_until = now(hints) + MUTE;
 	if (!hints->complained)

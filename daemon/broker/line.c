@@ -297,7 +297,7 @@ pump(struct amqp_lines *lines)
 			continue;
 		}
 		channel = amqp_consumers_find(
-		    &lines->channels, member->suspect, is_room(lines->config.lanes), &placing);
+		    &lines->channels, member->suspect, is_room(lines->config.channels), &placing);
 		if (channel != NULL) {
 			TAILQ_REMOVE(&lines->turns, line, in_turns);
 			TAILQ_INSERT_TAIL(&lines->turns, line, in_turns);
@@ -602,7 +602,7 @@ amqp_lines_new(const struct amqp_lines_config *config)
 	TAILQ_INIT(&lines->turns);
 	lines->channels = (struct amqp_consumers_set){
 	    .timers = config->timers,
-	    .lanes = config->lanes,
+	    .channels = config->channels,
 	    .letter = TAG,
 	    .events = {.placed = placed,
 		.cancelled = cancelled,

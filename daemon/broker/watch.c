@@ -57,7 +57,7 @@ struct amqp_watches {
 	struct amqp_watches_config config;
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
-	struct amqp_consumers_set lanes;
+	struct amqp_consumers_set channels;
 	int64_t pause_until; /* clock time; nothing is placed before */
 	struct backoff pause;
 	struct timer retry; /* the end of a pause, or of somebody's time aside */
@@ -164,7 +164,7 @@ channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
 			watch_set_state(
 			    watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
 	}
-	amqp_consumers_free(lane);
+	amqp_consumers_free(channel);
 }
 
 /* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
@@ -172,18 +172,19 @@ static struct amqp_consumers *
 channel_to_place_on(struct amqp_watches *watches)
 {
 	unsigned placing;
-	struct amqp_consumers *lane = amqp_consumers_find(&watches->lanes, false, true, &placing);
+	struct amqp_consumers *channel =
+	    amqp_consumers_find(&watches->channels, false, true, &placing);
 
-	if (lane == NULL && placing < AMQP_CONSUMERS_PLACING)
-		watches->pause_until = now(watches) + PAUSE_NO_LANE;
-	return lane;
+	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
+		watches->pause_until = now(watches) + PAUSE_NO_CHANNEL;
+	return channel;
 }
 
 static void
 place(struct watch *watch, struct amqp_consumers *channel)
 {
-	watch->lane = lane;
-	watch->consumer = amqp_consumers_consume(lane, watch->queue, 1, 0);
+	watch->channel = channel;
+	watch->consumer = amqp_consumers_consume(channel, watch->queue, 1, 0);
 	watch_set_state(watch, WATCH_PLACING);
 }
 
@@ -203,9 +204,9 @@ pump(struct amqp_watches *watches)
 		watch_set_state(watch, WATCH_WAITING);
 	while (watches->pause_until <= now(watches) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
-	       (lane = lane_to_place_on(watches)) != NULL)
-		place(watch, lane);
-	amqp_consumers_close_idle(&watches->lanes);
+	       (channel = channel_to_place_on(watches)) != NULL)
+		place(watch, channel);
+	amqp_consumers_close_idle(&watches->channels);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
 	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
@@ -357,9 +358,9 @@ amqp_watches_fail(struct amqp_watches *watches, int code)
 
 	timers_cancel(watches->config.timers, &watches->retry);
 	watches->complained = false;
-	while ((lane = TAILQ_FIRST(&watches->lanes.all)) != NULL) {
-		placing |= lane->unanswered != 0;
-		lane_bury(watches, lane);
+	while ((channel = TAILQ_FIRST(&watches->channels.all)) != NULL) {
+		placing |= channel->unanswered != 0;
+		channel_bury(watches, channel);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
 		log_warning("watching a slot may have cost the auxiliary connection: none is "
@@ -379,9 +380,9 @@ amqp_watches_new(const struct amqp_watches_config *config)
 	struct amqp_watches *watches = mem_alloc(sizeof(*watches));
 
 	watches->config = *config;
-	watches->lanes = (struct amqp_consumers_set){
+	watches->channels = (struct amqp_consumers_set){
 	    .timers = config->timers,
-	    .lanes = config->lanes,
+	    .channels = config->channels,
 	    .letter = TAG,
 	    .ack_after = config->ack_after != 0 ? config->ack_after : ACK_AFTER,
 	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
@@ -390,7 +391,7 @@ amqp_watches_new(const struct amqp_watches_config *config)
 	TAILQ_INIT(&watches->aside);
 	TAILQ_INIT(&watches->placed);
 	TAILQ_INIT(&watches->lost);
-	TAILQ_INIT(&watches->lanes.all);
+	TAILQ_INIT(&watches->channels.all);
 	backoff_init(&watches->pause, PAUSE_FIRST, PAUSE_MOST);
 	timer_init(&watches->retry, on_retry, watches, 0);
 	return watches;

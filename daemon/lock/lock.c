@@ -88,21 +88,21 @@ serve_poked(void *ctx, uint64_t id)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
 	if (engine->listener.asked != NULL)
-		engine->listener.asked(engine->listener.ctx, letter);
+		engine->listener.asked(engine->listener.ctx, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
 	if (engine->listener.replied != NULL)
-		engine->listener.replied(engine->listener.ctx, letter);
+		engine->listener.replied(engine->listener.ctx, message);
 }
 
 static void

@@ -236,10 +236,10 @@ struct lock_listener {
 	void *ctx;
 	/* A row has come, has changed, or is gone. NULL: nobody cares. */
 	void (*changed)(void *ctx, const struct lock_party *row);
-	/* The broker's letters (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
-	void (*asked)(void *ctx, const struct broker_letter *letter);
-	void (*replied)(void *ctx, const struct broker_letter *letter);
-	/* The auxiliary connection came or went: letters may have gone unheard. NULL: nobody cares. */
+	/* The broker's messages (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
+	void (*asked)(void *ctx, const struct broker_message *message);
+	void (*replied)(void *ctx, const struct broker_message *message);
+	/* The auxiliary connection came or went: daemon messages may have gone unheard. NULL: nobody cares. */
 	void (*unheard)(void *ctx);
 };
 

@@ -6,7 +6,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/broker/channel.h"
 #include "daemon/broker/setup.h"
-#include "daemon/memory/inside.h"
+#include "daemon/memory/internal.h"
 
 /* ---- frames that arrive ---- */
 

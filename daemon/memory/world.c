@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/memory/inside.h"
+#include "daemon/memory/internal.h"
 
 /* A decoder that has read what a connection begins with. */
 static struct amqp_decoder *

@@ -278,7 +278,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		conn_send(conn, message_notification_line(method, params));
 }
 
-/* ---- the view: rows, letters, and its answers ---- */
+/* ---- the view: rows, daemon messages, and its answers ---- */
 
 static void
 on_changed(void *ctx, const struct lock_party *row)
@@ -292,19 +292,19 @@ on_changed(void *ctx, const struct lock_party *row)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct dispatch *dispatch = ctx;
 
-	view_asked(dispatch->view, letter);
+	view_asked(dispatch->view, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct dispatch *dispatch = ctx;
 
-	view_replied(dispatch->view, letter);
+	view_replied(dispatch->view, message);
 }
 
 static void

@@ -183,22 +183,22 @@ rig_sum(const char *text, size_t len)
 }
 
 static void
-on_letter(void *ctx, const struct broker_letter *letter)
+on_message(void *ctx, const struct broker_message *message)
 {
 	struct rig_broker *rig = ctx;
-	struct rig_letter *told = &rig->letters[rig->letter_count];
+	struct rig_message *told = &rig->messages[rig->message_count];
 
 	ck_assert(!in_call);
-	ck_assert_uint_lt(rig->letter_count++, RIG_LETTERS);
-	ck_assert_int_eq(letter->text[letter->len], '\0');
-	told->from = letter->from;
-	told->asked = letter->asked;
-	told->len = letter->len;
-	told->sum = rig_sum(letter->text, letter->len);
-	snprintf(told->text, sizeof(told->text), "%s", letter->text);
-	snprintf(told->user, sizeof(told->user), "%s", letter->user);
-	if (rig->answers && letter->from != 0)
-		broker_reply_to(rig->broker, letter->from, "here", 4);
+	ck_assert_uint_lt(rig->message_count++, RIG_MESSAGES);
+	ck_assert_int_eq(message->text[message->len], '\0');
+	told->from = message->from;
+	told->asked = message->asked;
+	told->len = message->len;
+	told->sum = rig_sum(message->text, message->len);
+	snprintf(told->text, sizeof(told->text), "%s", message->text);
+	snprintf(told->user, sizeof(told->user), "%s", message->user);
+	if (rig->answers && message->from != 0)
+		broker_reply_to(rig->broker, message->from, "here", 4);
 }
 
 static void
@@ -255,8 +255,8 @@ rig_open(const struct amqp_settings *settings)
 	    .channel_closed = on_channel_closed,
 	    .watch = on_watch,
 	    .line = on_line,
-	    .asked = on_letter,
-	    .replied = on_letter,
+	    .asked = on_message,
+	    .replied = on_message,
 	    .ctx = rig,
 	};
 	struct amqp_dialer dialer;

@@ -43,9 +43,9 @@ struct rig_line_news {
 	int64_t at;
 };
 
-#define RIG_LETTERS 1024
+#define RIG_MESSAGES 1024
 
-struct rig_letter {
+struct rig_message {
 	uint64_t from, asked;
 	char text[128]; /* its beginning */
 	size_t len;
@@ -66,8 +66,8 @@ struct rig_broker {
 	unsigned news_count;
 	struct rig_line_news lines[RIG_NEWS];
 	unsigned line_count;
-	struct rig_letter letters[RIG_LETTERS];
-	unsigned letter_count;
+	struct rig_message messages[RIG_MESSAGES];
+	unsigned message_count;
 	bool answers; /* each question, by "here" */
 };
 
@@ -158,7 +158,7 @@ Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
 Suite *lines_suite(void);
-Suite *letters_suite(void);
+Suite *mailbox_suite(void);
 Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);

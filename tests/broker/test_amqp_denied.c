@@ -97,8 +97,8 @@ START_TEST(test_user_who_takes_and_waits)
 	ck_assert_int_eq(rig_count(two, "worker-W"), 1);
 	one->answers = true;
 	rig_inbox(one, true);
-	rig_wait((rig_ask_all(two, "who?", 4), rig_pass(), two->letter_count > 0));
-	ck_assert_str_eq(two->letters[0].user, "worker");
+	rig_wait((rig_ask_all(two, "who?", 4), rig_pass(), two->message_count > 0));
+	ck_assert_str_eq(two->messages[0].user, "worker");
 	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	rig_rabbit("ctl delete_user worker");

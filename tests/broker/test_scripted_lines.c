@@ -1,5 +1,5 @@
 /*
- * Wait lines and letters of a server that says just what a test wants: what RabbitMQ does rarely, or must
+ * Wait lines and daemon messages of a server that says just what a test wants: what RabbitMQ does rarely, or must
  * not do.
  */
 #include <stdio.h>
@@ -282,7 +282,7 @@ START_TEST(test_an_inbox_on_a_channel_that_is_closed)
 }
 END_TEST
 
-/* The broker knows the user by another name: letters go without one. */
+/* The broker knows the user by another name: daemon messages go without one. */
 START_TEST(test_the_user_has_another_name)
 {
 	rig_inbox(one, true);

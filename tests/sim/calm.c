@@ -4,7 +4,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/crowd.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/trouble.h"
 
 static bool
@@ -259,5 +259,5 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		check_quiet(sim);
 	if (!is_over(sim))
-		letters_meet(sim);
+		messages_meet(sim);
 }

@@ -307,7 +307,7 @@ check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 	lock_get_counts(daemon->engine, &counts);
 	if (!lock_quiet(daemon->engine))
 		check_fail(sim, 0, "daemon %d says that it is not quiet", daemon->number + 1);
-	else if (hold_channels > 0 || auxiliary_channels > sim->plan.letters)
+	else if (hold_channels > 0 || auxiliary_channels > sim->plan.messages)
 		check_fail(sim, 0,
 		    "daemon %d has %zu channels of the lock connection, %zu of the auxiliary "
 		    "connection",

@@ -104,7 +104,7 @@ is_alone(const struct sim *sim, const struct ask *ask)
 {
 	const struct truth_work *work = &sim->truth.names[ask->name].work[ask->daemon];
 
-	return !ask->busy && work->claims == ask->claims + 1 && work->locked > ask->since;
+	return !ask->mutex_busy && work->claims == ask->claims + 1 && work->locked > ask->since;
 }
 
 /* Sizes as an administrator says them: the markers go before the slots. */

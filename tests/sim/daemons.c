@@ -4,7 +4,7 @@
 
 #include "tests/sim/admins.h"
 #include "tests/sim/check.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/tap.h"
 #include "tests/sim/ways.h"
@@ -190,7 +190,7 @@ daemon_start(struct sim *sim, int number)
 	ways_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);
-	letters_start(daemon);
+	messages_start(daemon);
 	broker_start(daemon->broker);
 }
 

@@ -12,7 +12,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/fuse.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trouble.h"
 
@@ -159,7 +159,7 @@ any_plan(struct dice *dice)
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
 		plan.names = 1;
-	plan.letters = dice_percent(dice, 25);
+	plan.messages = dice_percent(dice, 25);
 	plan.python = dice_percent(dice, 15);
 	if (plan.python)
 		plan.settings.naming = &queue_naming_amqp_locks_python;
@@ -268,7 +268,7 @@ step(struct sim *sim)
 		trouble_step(sim);
 	else
 		client_step(sim);
-	letters_step(sim);
+	messages_step(sim);
 	check_step(sim);
 }
 

@@ -7,7 +7,7 @@
  *	probes			what a daemon saw of holders
  *	book			what the peers know: requests unanswered, locks they believe they hold
  *	check			the invariants
- *	daemons, ways, letters, clients, admins, fuse, trouble, crowd, calm	who acts
+ *	daemons, ways, daemon messages, clients, admins, fuse, trouble, crowd, calm	who acts
  *	schedule		from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -86,7 +86,7 @@ struct plan {
 	unsigned channels_max; /* of a lock connection */
 	bool crowd;            /* most wait, for few names */
 	bool python;           /* the names of amqp-locks-python */
-	bool letters;          /* daemons ask each other */
+	bool messages;         /* daemons ask each other */
 	struct lock_settings settings;
 };
 
@@ -153,7 +153,7 @@ struct sim_daemon {
 	int64_t silent_since[LINKS];
 	uint64_t granted;         /* as its peers counted */
 	uint64_t told_connection; /* of its lock connection, as it was told; 0: it is down */
-	uint64_t last_letter;     /* the number of what it asked the others last */
+	uint64_t last_message;    /* the number of what it asked the others last */
 	int replies;              /* to that */
 	struct seen_wait waits[WAITS_SEEN];
 	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];

@@ -4,7 +4,7 @@
 
 #include "daemon/base/mem.h"
 #include "tests/sim/check.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/probes.h"
 
 /*
@@ -254,15 +254,15 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
-	letters_asked(daemon_of_engine(ctx), letter);
+	messages_asked(daemon_of_engine(ctx), message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
-	letters_replied(daemon_of_engine(ctx), letter);
+	messages_replied(daemon_of_engine(ctx), message);
 }
 
 void

@@ -407,7 +407,7 @@ perform(struct sim *sim, const struct done *done)
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
 }
 
-/* A publish that looks whether a slot is there; the names of wait lines end with this letter. */
+/* A publish that looks whether a slot is there; the names of wait lines end with this daemon message. */
 static bool
 is_probe(const struct memory_performed *what)
 {

@@ -197,21 +197,21 @@ on_changed(void *ctx, const struct lock_party *row)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct world_daemon *daemon = ctx;
 
 	if (daemon->also.asked != NULL)
-		daemon->also.asked(daemon->also.ctx, letter);
+		daemon->also.asked(daemon->also.ctx, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct world_daemon *daemon = ctx;
 
 	if (daemon->also.replied != NULL)
-		daemon->also.replied(daemon->also.ctx, letter);
+		daemon->also.replied(daemon->also.ctx, message);
 }
 
 static void

@@ -173,29 +173,29 @@ on_line(void *ctx, const struct broker_line_event *event)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	char what[96];
 
-	ck_assert_uint_eq(strlen(letter->text), letter->len);
-	ck_assert_str_eq(letter->user, "memory");
-	rig.from = letter->from;
-	snprintf(what, sizeof(what), "%sasked:%.40s", ctx == two ? "two." : "", letter->text);
+	ck_assert_uint_eq(strlen(message->text), message->len);
+	ck_assert_str_eq(message->user, "memory");
+	rig.from = message->from;
+	snprintf(what, sizeof(what), "%sasked:%.40s", ctx == two ? "two." : "", message->text);
 	see(what);
-	if (rig.letter_heard != NULL)
-		rig.letter_heard(letter);
+	if (rig.message_heard != NULL)
+		rig.message_heard(message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	char what[96];
 
 	snprintf(what, sizeof(what), "%sreplied:%d=%.40s", ctx == two ? "two." : "",
-	    (int)letter->asked, letter->text);
+	    (int)message->asked, message->text);
 	see(what);
-	if (rig.letter_heard != NULL)
-		rig.letter_heard(letter);
+	if (rig.message_heard != NULL)
+		rig.message_heard(message);
 }
 
 static void

@@ -41,9 +41,9 @@ struct rig {
 	void (*heard)(const char *queue, enum broker_news news);
 	/* The same of a wait line's. */
 	void (*line_heard)(const struct broker_line_event *event);
-	uint64_t from; /* of the last letter that asked; "asked:TEXT" */
-	/* The same of a letter; "replied:NUMBER=TEXT". */
-	void (*letter_heard)(const struct broker_letter *letter);
+	uint64_t from; /* of the last daemon message that asked; "asked:TEXT" */
+	/* The same of a daemon message; "replied:NUMBER=TEXT". */
+	void (*message_heard)(const struct broker_message *message);
 };
 
 extern struct rig rig;

@@ -148,8 +148,8 @@ next_code(enum lb_code code)
 	case LB_BROKER_UNAVAILABLE:
 		return LB_BROKER_BLOCKED;
 	case LB_BROKER_BLOCKED:
-		return LB_BROKER_DENIED;
-	case LB_BROKER_DENIED:
+		return LB_BROKER_REFUSED;
+	case LB_BROKER_REFUSED:
 		return LB_NO_MEMORY;
 	case LB_NO_MEMORY:
 		return LB_BAD_ARGUMENT;

@@ -42,23 +42,23 @@ teardown(void)
 	world_end();
 }
 
-/* A[slot] or B[slot]; slot 0: the marker of that letter. */
+/* A[slot] or B[slot]; slot 0: the marker of that daemon message. */
 static const char *
-queue(char letter, int slot)
+queue(char message, int slot)
 {
 	static char text[64];
 
 	if (slot > 0)
-		snprintf(text, sizeof(text), "db-%d-%c", slot, letter);
+		snprintf(text, sizeof(text), "db-%d-%c", slot, message);
 	else
-		snprintf(text, sizeof(text), "db-%c", letter);
+		snprintf(text, sizeof(text), "db-%c", message);
 	return text;
 }
 
 static void
-put(char letter, int slot)
+put(char message, int slot)
 {
-	ck_assert(memory_world_put(world->memory, queue(letter, slot), false));
+	ck_assert(memory_world_put(world->memory, queue(message, slot), false));
 }
 
 static void
@@ -68,15 +68,15 @@ put_b(int slot)
 }
 
 static void
-take_away(char letter, int slot)
+take_away(char message, int slot)
 {
-	ck_assert(memory_world_remove(world->memory, queue(letter, slot)));
+	ck_assert(memory_world_remove(world->memory, queue(message, slot)));
 }
 
 static bool
-has(char letter, int slot)
+has(char message, int slot)
 {
-	return memory_world_has(world->memory, queue(letter, slot), NULL);
+	return memory_world_has(world->memory, queue(message, slot), NULL);
 }
 
 static void

@@ -34,14 +34,14 @@ static void
 told(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
     const char *text)
 {
-	static const char letters[] = {'H', 'F', 'L', 'R'};
+	static const char messages[] = {'H', 'F', 'L', 'R'};
 
 	for (int i = 0; i < TAKERS; i++) {
 		struct taker *taker = &takers[i];
 
 		if (taker->engine != engine || taker->id != id)
 			continue;
-		taker->told[strlen(taker->told)] = letters[news];
+		taker->told[strlen(taker->told)] = messages[news];
 		taker->reason = reason;
 		snprintf(taker->text, sizeof(taker->text), "%s", text != NULL ? text : "");
 		return;

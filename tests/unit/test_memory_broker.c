@@ -522,7 +522,7 @@ START_TEST(nothing_lasts_in_memory_before_the_link_is_up_either)
 	struct broker_info info;
 
 	broker_get_info(other, &info);
-	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert_int_eq(info.locks, BROKER_DOWN);
 	ck_assert(!info.persistent);
 	broker_free(other);
 }

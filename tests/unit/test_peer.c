@@ -75,7 +75,7 @@ log_of_release(enum reason reason)
 /* The slot is free only after the broker has said so. */
 START_TEST(a_release_that_the_broker_refuses_is_not_logged_as_one)
 {
-	const char *said = log_of_release(REASON_BROKER_DENIED), *end = "s, broker-denied";
+	const char *said = log_of_release(REASON_BROKER_REFUSED), *end = "s, broker-refused";
 
 	ck_assert_int_eq(strncmp(said, "not released db slot 2: lock 5,", 31), 0);
 	ck_assert_str_eq(said + strlen(said) - strlen(end), end);

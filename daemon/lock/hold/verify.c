@@ -143,7 +143,7 @@ is_revoked(const struct hold *hold)
 
 /*
  * The broker has said yes to all: it is held, if its lease is still there. The hold is: it ends after the
- * answers to all that was asked on its lane, or with the link, of which nothing is read any more.
+ * answers to all that was asked on its channel, or with the link, of which nothing is read any more.
  */
 static void
 finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
@@ -187,7 +187,7 @@ not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_
 		break;
 	case BROKER_LOCKED: /* of A, which is nobody's: another program has made it exclusive */
 	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_DENIED, reply->text);
+		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case BROKER_OK:
 	case BROKER_ABSENT:

@@ -2,8 +2,8 @@
  * The inside of the server in memory, shared by its files: queues, messages, consumers; connections and
  * their channels; the client's end of a connection.
  */
-#ifndef MEMORY_INSIDE_H
-#define MEMORY_INSIDE_H
+#ifndef MEMORY_INTERNAL_H
+#define MEMORY_INTERNAL_H
 
 #include <uthash.h>
 

@@ -1,11 +1,11 @@
 /*
- * Letters between daemons: one channel of the auxiliary connection's, with an inbox to read and to publish by.
+ * Messages between daemons: one channel of the auxiliary connection's, with an inbox to read and to publish by.
  *
  *	us:      declare ask, inbox   bind   qos   consume      publish 7 to ask          ack
  *	broker:  ok ...                         consume-ok             deliver "7" (default exchange)
  *
  * The inbox has another name on each link: one of a link that the broker does not know to be dead would
- * get part of the letters. What one asks comes to its own inbox, too, and is not heard. Letters are
+ * get part of the messages. What one asks comes to its own inbox, too, and is not heard. Messages are
  * acknowledged when they are read, so that a daemon that is stopped makes the queue drop the oldest
  * (x-max-length) instead of the broker's memory grow.
  *
@@ -14,8 +14,8 @@
  *	   |                      +----)---- lost, refused, the link went +------------+
  *	   +---- not wanted any more --+----------------------------------+------------+
  */
-#ifndef BROKER_LETTERS_H
-#define BROKER_LETTERS_H
+#ifndef BROKER_MAILBOX_H
+#define BROKER_MAILBOX_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,42 +24,42 @@
 #include "daemon/base/backoff.h"
 #include "daemon/broker/channel.h"
 
-/* Of the letters that came last, so many can be answered. */
-#define LETTER_SENDERS_MAX 256
+/* Of the messages that came last, so many can be answered. */
+#define MAILBOX_SENDERS_MAX 256
 /* What names of inboxes begin with. */
-#define LETTER_INBOX "lockbroker=inbox="
+#define MAILBOX_INBOX "lockbroker=inbox="
 
-struct amqp_letters;
+struct amqp_mailbox;
 
-struct amqp_letters_config {
+struct amqp_mailbox_config {
 	struct timers *timers;          /* borrowed, as all here */
 	struct amqp_channels *channels; /* the auxiliary connection's */
 	struct jitter *jitter;
 	int64_t idle; /* ns; the inbox of one who asks stays open for so long */
 	bool replays; /* the jitter makes the inbox's name, too */
 	/* broker.h, asked and replied; any of the operations below may be called from inside. */
-	void (*asked)(void *ctx, const struct broker_letter *letter);
-	void (*replied)(void *ctx, const struct broker_letter *letter);
+	void (*asked)(void *ctx, const struct broker_message *message);
+	void (*replied)(void *ctx, const struct broker_message *message);
 	void *ctx;
 };
 
-struct amqp_letters *amqp_letters_new(const struct amqp_letters_config *config);
-void amqp_letters_free(struct amqp_letters *letters); /* before channels; NULL is fine */
+struct amqp_mailbox *amqp_mailbox_new(const struct amqp_mailbox_config *config);
+void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before channels; NULL is fine */
 /* From now on nobody is told anything, and nothing is sent. */
-void amqp_letters_silence(struct amqp_letters *letters);
+void amqp_mailbox_silence(struct amqp_mailbox *mailbox);
 
 /* As in broker.h. */
-void amqp_letters_open(struct amqp_letters *letters);
-void amqp_letters_close(struct amqp_letters *letters);
-uint64_t amqp_letters_ask(struct amqp_letters *letters, const char *text, size_t len);
-void amqp_letters_reply(struct amqp_letters *letters, uint64_t from, const char *text, size_t len);
+void amqp_mailbox_open(struct amqp_mailbox *mailbox);
+void amqp_mailbox_close(struct amqp_mailbox *mailbox);
+uint64_t amqp_mailbox_ask(struct amqp_mailbox *mailbox, const char *text, size_t len);
+void amqp_mailbox_reply(struct amqp_mailbox *mailbox, uint64_t from, const char *text, size_t len);
 /* The inbox is open, or to be opened. */
-bool amqp_letters_any(const struct amqp_letters *letters);
-void amqp_letters_block(struct amqp_letters *letters, bool blocked);
+bool amqp_mailbox_any(const struct amqp_mailbox *mailbox);
+void amqp_mailbox_block(struct amqp_mailbox *mailbox, bool blocked);
 
 /* After amqp_channels_attach. user: the name that the link logged in by (borrowed); NULL: not known. */
-void amqp_letters_go(struct amqp_letters *letters, const char *user);
+void amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user);
 /* After amqp_channels_fail. */
-void amqp_letters_fail(struct amqp_letters *letters);
+void amqp_mailbox_fail(struct amqp_mailbox *mailbox);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * Letters between daemons over the server in memory, as broker.h promises them.
+ * Messages between daemons over the server in memory, as broker.h promises them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/broker/letters.h"
+#include "daemon/broker/mailbox.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As daemon/broker/letters.c has them. */
-#define LETTERS_AGAIN (100 * MSEC)
+/* As daemon/broker/mailbox.c has them. */
+#define MAILBOX_AGAIN (100 * MSEC)
 
-/* Both hear letters. */
+/* Both hear messages. */
 static void
 setup(void)
 {
@@ -91,7 +91,7 @@ START_TEST(a_reply_goes_nowhere_after_a_while)
 	ask(one, "who?");
 	pass(0);
 	ck_saw("two.asked:who?");
-	pass(BROKER_LETTER_TTL - MSEC);
+	pass(BROKER_MESSAGE_TTL - MSEC);
 	reply(two, rig.from, "me");
 	pass(0);
 	ck_saw("replied:1=me");
@@ -113,12 +113,12 @@ END_TEST
 
 START_TEST(a_question_waits_for_its_inbox_so_long_at_most)
 {
-	memory_broker_cut(one, BROKER_AUXILIARY, 0, BROKER_LETTER_TTL, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, BROKER_MESSAGE_TTL, "cut");
 	ck_saw("auxiliary:down:cut");
 	ask(one, "late");
 	pass(1);
 	ask(one, "later");
-	pass(BROKER_LETTER_TTL);
+	pass(BROKER_MESSAGE_TTL);
 	ck_saw("auxiliary:up two.asked:later");
 }
 END_TEST
@@ -143,11 +143,11 @@ START_TEST(nobody_asks_in_an_alarm)
 }
 END_TEST
 
-START_TEST(the_longest_letter)
+START_TEST(the_longest_message)
 {
-	char *text = mem_alloc(BROKER_LETTER_MAX + 1);
+	char *text = mem_alloc(BROKER_MESSAGE_MAX + 1);
 
-	memset(text, 'x', BROKER_LETTER_MAX);
+	memset(text, 'x', BROKER_MESSAGE_MAX);
 	ask(one, text);
 	pass(0);
 	ck_saw("two.asked:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
@@ -162,7 +162,7 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 {
 	(void)ctx;
 	(void)owner;
-	if (strncmp(queue, LETTER_INBOX, strlen(LETTER_INBOX)) == 0)
+	if (strncmp(queue, MAILBOX_INBOX, strlen(MAILBOX_INBOX)) == 0)
 		snprintf(inbox, sizeof(inbox), "%s", queue);
 }
 
@@ -187,7 +187,7 @@ START_TEST(the_inbox_is_lost)
 		broker_inbox_open(two);
 	}
 	/* A channel that was closed for a reason is not tried again at once. */
-	pass(_i == 0 ? 62 * NSEC_PER_SEC : 2 * LETTERS_AGAIN);
+	pass(_i == 0 ? 62 * NSEC_PER_SEC : 2 * MAILBOX_AGAIN);
 	ask(two, "there?");
 	pass(0);
 	ck_saw("asked:there?");
@@ -217,34 +217,34 @@ START_TEST(a_link_whose_ends_have_parted)
 END_TEST
 
 static void
-answer_at_once(const struct broker_letter *letter)
+answer_at_once(const struct broker_message *message)
 {
-	if (letter->from != 0)
-		broker_reply_to(two, letter->from, "here", 4);
+	if (message->from != 0)
+		broker_reply_to(two, message->from, "here", 4);
 }
 
 static void
-close_both(const struct broker_letter *letter)
+close_both(const struct broker_message *message)
 {
-	(void)letter;
+	(void)message;
 	broker_inbox_close(one);
 	broker_inbox_close(two);
 }
 
 static void
-stop_two(const struct broker_letter *letter)
+stop_two(const struct broker_message *message)
 {
-	(void)letter;
+	(void)message;
 	broker_stop(two);
 }
 
 START_TEST(what_its_hearer_may_do)
 {
-	rig.letter_heard = answer_at_once;
+	rig.message_heard = answer_at_once;
 	ask(one, "there?");
 	pass(0);
 	ck_saw("two.asked:there? replied:1=here");
-	rig.letter_heard = close_both;
+	rig.message_heard = close_both;
 	ask(one, "there?");
 	pass(0);
 	ck_saw("two.asked:there?");
@@ -253,7 +253,7 @@ START_TEST(what_its_hearer_may_do)
 	ck_saw("");
 	broker_inbox_open(two);
 	pass(0);
-	rig.letter_heard = stop_two;
+	rig.message_heard = stop_two;
 	ask(one, "there?");
 	pass(MSEC);
 	ck_saw("two.asked:there?");
@@ -301,7 +301,7 @@ START_TEST(the_oldest_senders_are_forgotten)
 	pass(0);
 	first = rig.from;
 	rig.seen[0] = '\0';
-	for (int i = 1; i < LETTER_SENDERS_MAX; i++) {
+	for (int i = 1; i < MAILBOX_SENDERS_MAX; i++) {
 		ask(one, "next?");
 		pass(0);
 		ck_saw("two.asked:next?");
@@ -321,10 +321,10 @@ START_TEST(the_oldest_senders_are_forgotten)
 END_TEST
 
 Suite *
-suite_memory_letters(void)
+suite_memory_mailbox(void)
 {
-	Suite *suite = suite_create("memory letters");
-	TCase *tc = tcase_create("letters");
+	Suite *suite = suite_create("memory messages");
+	TCase *tc = tcase_create("messages");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, asked_of_all_others_and_answered);
@@ -333,7 +333,7 @@ suite_memory_letters(void)
 	tcase_add_test(tc, a_reply_goes_nowhere_after_a_while);
 	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
 	tcase_add_test(tc, nobody_asks_in_an_alarm);
-	tcase_add_test(tc, the_longest_letter);
+	tcase_add_test(tc, the_longest_message);
 	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
 	tcase_add_test(tc, a_link_whose_ends_have_parted);
 	tcase_add_test(tc, what_its_hearer_may_do);
