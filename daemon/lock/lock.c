@@ -7,13 +7,13 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/admin/list.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/shared_probe.h"
-#include "daemon/lock/admin/survey.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/full_scan.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/engine.h"
 #include "daemon/lock/core/flight.h"
@@ -53,7 +53,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	if (state != BROKER_UP)
 		keep_link_died(engine, why);
 	acquire_link_changed(engine, why);
-	drain_link_changed(engine, why);
+	holder_wait_link_changed(engine, why);
 }
 
 static void
@@ -164,12 +164,12 @@ lock_engine_free(struct lock_engine *engine)
 	admin_free_all(engine);
 	fsck_free_all(engine);
 	list_free_all(engine);
-	drain_free_all(engine);
+	holder_wait_free_all(engine);
 	shared_probe_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
-	turn_free_all(engine);
-	survey_free_all(engine);
+	peer_order_free_all(engine);
+	full_scan_free_all(engine);
 	hint_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);
@@ -217,7 +217,7 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	struct waiter *waiter;
 
 	assert(!engine->telling);
-	if (drain_cancel(engine, peer, meant))
+	if (holder_wait_cancel(engine, peer, meant))
 		return true;
 	if (entry == NULL)
 		return false;
@@ -237,7 +237,7 @@ void
 lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
-	drain_peer_gone(engine, peer);
+	holder_wait_peer_gone(engine, peer);
 	release_peer(engine, peer);
 	FAULT(GONE_PEER_WAITS, return;);
 	admin_peer_gone(engine, peer);
@@ -254,7 +254,7 @@ lock_drain(struct lock_engine *engine)
 	engine->draining = true;
 	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
-	drain_end_all(engine, &answer);
+	holder_wait_end_all(engine, &answer);
 }
 
 bool

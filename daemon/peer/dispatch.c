@@ -12,7 +12,7 @@
 
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
- * journal, and *ret_error says so. called: what it is called to the peer.
+ * lock log, and *ret_error says so. called: what it is called to the peer.
  */
 static bool
 has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
@@ -25,7 +25,7 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	journal_denied(conn, called, name, why);
+	lock_log_denied(conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED,
 	    "%s%s%.80s is not allowed to uid %u: %s", called, name == NULL ? "" : " of ",
 	    name == NULL ? "" : name, (unsigned)conn->subject.uid, why);
@@ -132,7 +132,7 @@ dispatch_request(
 	call.request = requests_add(conn->requests, &message->id, row, kind);
 	assert(call.request != NULL);
 	call.params = &params;
-	journal_request(dispatch->journal, conn, call.request, &params);
+	lock_log_request(dispatch->lock_log, conn, call.request, &params);
 	row->handle(&call);
 	return true;
 }
@@ -164,7 +164,7 @@ leave(void *ctx, const struct request *request)
 {
 	const struct leaver *leaver = ctx;
 
-	journal_left(leaver->dispatch->journal, leaver->peer, request->number);
+	lock_log_left(leaver->dispatch->lock_log, leaver->peer, request->number);
 }
 
 static void
@@ -227,14 +227,14 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		return;
 	}
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, answer);
 		peers_scanned(dispatch->peers, peer, number);
 		return;
 	}
 	kept = *call.request;
 	row = kept.row;
 	if (answer->reason != REASON_NONE) {
-		journal_answer(dispatch->journal, call.conn, &kept, answer);
+		lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 		refuse(&call, answer);
 		return;
 	}
@@ -247,7 +247,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	/* Who has waited is told before the log is. */
 	if (request_waits(&kept))
 		conn_push(call.conn);
-	journal_answer(dispatch->journal, call.conn, &kept, answer);
+	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 }
 
 static void
@@ -262,7 +262,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	bool is_held = notice->lock != 0 && lock_row(dispatch->engine, 0, notice->lock, &hold);
 	const char *method;
 
-	journal_notice(dispatch->journal, notice, is_held ? &hold : NULL);
+	lock_log_notice(dispatch->lock_log, notice, is_held ? &hold : NULL);
 	if (conn == NULL)
 		return;
 	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_HOLDERS) {
@@ -286,7 +286,7 @@ on_changed(void *ctx, const struct lock_party *row)
 	const struct dispatch *dispatch = ctx;
 
 	if (dispatch->peer_goes && row->state == LOCK_PARTY_GONE && row->lock != 0)
-		journal_gone(dispatch->journal, row);
+		lock_log_gone(dispatch->lock_log, row);
 	if (dispatch->view != NULL)
 		view_changed(dispatch->view, row);
 }
@@ -326,13 +326,13 @@ on_view_done(void *ctx, uint64_t peer, uint64_t number, enum reason reason, cons
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, &answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, &answer);
 		json_free(result);
 		return;
 	}
-	/* What the engine has answered is in the journal already. */
+	/* What the engine has answered is in the lock log already. */
 	if (call.request->row->answer == NULL)
-		journal_answer(dispatch->journal, call.conn, call.request, &answer);
+		lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	if (reason == REASON_NONE)
 		handlers_reply(&call, result);
 	else
@@ -349,13 +349,13 @@ on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, &answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, &answer);
 		return false;
 	}
 	row = call.request->row;
 	if (has_right(dispatch, call.conn, row->method, row->privilege, row->method, name, &error))
 		return true;
-	journal_answer(dispatch->journal, call.conn, call.request, &answer);
+	lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	handlers_refuse(&call, &error, NULL);
 	return false;
 }
@@ -447,7 +447,7 @@ dispatch_new(const struct clock *clock, uint32_t run, const struct config *confi
 	dispatch->started = config;
 	dispatch->config = config;
 	dispatch->started_at = clock_now(clock);
-	dispatch->journal = journal_new(clock);
+	dispatch->lock_log = lock_log_new(clock);
 	return dispatch;
 }
 
@@ -456,7 +456,7 @@ dispatch_free(struct dispatch *dispatch)
 {
 	if (dispatch == NULL)
 		return;
-	journal_free(dispatch->journal);
+	lock_log_free(dispatch->lock_log);
 	free(dispatch);
 }
 

@@ -118,7 +118,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		check_waiting(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
 	if (notice->kind == LOCK_NOTICE_HOLDERS)
-		check_draining(
+		check_holder_wait(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
 	for (int i = 0; i < PEERS_MAX && notice->kind == LOCK_NOTICE_LEASE; i++) {
 		if (daemon->peers[i].id == peer)

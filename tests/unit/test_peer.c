@@ -19,7 +19,7 @@
 #include "daemon/peer/account.h"
 #include "daemon/peer/conn.h"
 #include "daemon/peer/handlers.h"
-#include "daemon/peer/journal.h"
+#include "daemon/peer/lock_log.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/requests.h"
 
@@ -57,7 +57,7 @@ log_came(void *ctx, enum log_level level, const char *line)
 static const char *
 log_of_release(enum reason reason)
 {
-	struct journal *journal = journal_new(&clock_boottime);
+	struct lock_log *lock_log = lock_log_new(&clock_boottime);
 	struct conn conn = {.id = 1};
 	const struct request request = {.number = 1, .row = handlers_find("release")};
 	const struct lock_party hold = {.lock = 5, .name = "db", .slot = 2};
@@ -65,10 +65,10 @@ log_of_release(enum reason reason)
 
 	last_line[0] = '\0';
 	log_set_sink(log_came, NULL);
-	journal_releases(journal, &conn, &request, &hold);
-	journal_answer(journal, &conn, &request, &answer);
+	lock_log_releases(lock_log, &conn, &request, &hold);
+	lock_log_answer(lock_log, &conn, &request, &answer);
 	log_set_sink(NULL, NULL);
-	journal_free(journal);
+	lock_log_free(lock_log);
 	return last_line;
 }
 

@@ -3,9 +3,10 @@
  * what is seen is no administrator's work half done.
  *
  *	take the mutex		(mutex.h)
- *	look			(survey.h, whole; the directory; how each slot was declared, which only a
+ *	look			(full_scan.h, whole; the directory; how each slot was declared, which only a
  *				declare tells. Unknown: nothing is changed)
- *	repair			delete uncounted slots, the highest first; make transient slots anew that nobody holds;
+ *	repair			delete uncounted slots, the highest first; make transient slots anew that
+ *	nobody holds;
  *				delete a gate beside what counts; enter the name into the directory, or take
  *				it out
  *	look again		what is not found any more was repaired

@@ -11,15 +11,15 @@
 #include "daemon/lock/table/hold.h"
 #include "daemon/lock/table/semaphore.h"
 
-TAILQ_HEAD(drain_list, drain);
+TAILQ_HEAD(holder_wait_list, holder_wait);
 
 /* A local peer that holds or waits; there is one only while it does. */
 struct lock_peer {
 	uint64_t id;
 	struct hold_list holds;
 	struct waiter_list waiters;
-	struct drain_list drains; /* its waits for holders, and for slots */
-	size_t hold_count, waiter_count, drain_count;
+	struct holder_wait_list holder_waits; /* its waits for holders, and for slots */
+	size_t hold_count, waiter_count, holder_wait_count;
 	size_t claim_count; /* of the waiters, those that are CLAIMING */
 	UT_hash_handle by_id;
 };
@@ -65,27 +65,27 @@ struct lock_engine {
 	bool telling; /* the listener is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
-	struct channels channels;     /* of channels.c */
-	struct hold *watched;         /* by the name of A: those whose watch is asked for */
-	struct waiter *waiters;       /* by id */
-	struct semaphore *looks;      /* by probe: those with a look in progress */
-	struct lock_peer *peers;      /* by id */
-	struct semaphore *semaphores; /* by key */
-	struct semaphore *lines;      /* by wait line: the same */
-	struct op *ops;               /* by id */
-	struct verify *verifies;      /* of verify.c */
-	struct turn_line *turns;      /* of turn.c */
-	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
-	struct mutex_taker *mutex_takers;         /* of mutex.c */
-	struct surveying *surveys, *scans;        /* of survey.c */
-	struct drain *drains;                     /* of drain.c */
-	struct shared_probes *probes;             /* of shared_probe.c */
-	struct awaited_name *awaited;             /* of awaited.c: by name */
-	struct fsck *fscks;                       /* of fsck.c */
-	struct listing *listings;                 /* of list.c */
-	struct admin *admins;                     /* of admin.c */
-	struct directory *directories;            /* of directory.c */
-	struct hint_question *hint_questions;     /* of hint_send.c */
+	struct channels channels;             /* of channels.c */
+	struct hold *watched;                 /* by the name of A: those whose watch is asked for */
+	struct waiter *waiters;               /* by id */
+	struct semaphore *looks;              /* by probe: those with a look in progress */
+	struct lock_peer *peers;              /* by id */
+	struct semaphore *semaphores;         /* by key */
+	struct semaphore *lines;              /* by wait line: the same */
+	struct op *ops;                       /* by id */
+	struct verify *verifies;              /* of verify.c */
+	struct peer_order_queue *peer_orders; /* of peer_order.c */
+	struct mutex *mutexes, *mutexes_by_queue;          /* of mutex.c */
+	struct mutex_taker *mutex_takers;                  /* of mutex.c */
+	struct full_scan_job *full_scans, *full_scans_due; /* of full_scan.c */
+	struct holder_wait *holder_waits;                  /* of holder_wait.c */
+	struct shared_probes *probes;                      /* of shared_probe.c */
+	struct awaited_name *awaited;                      /* of awaited.c: by name */
+	struct fsck *fscks;                                /* of fsck.c */
+	struct listing *listings;                          /* of list.c */
+	struct admin *admins;                              /* of admin.c */
+	struct directory *directories;                     /* of directory.c */
+	struct hint_question *hint_questions;              /* of hint_send.c */
 	struct semaphore_list poked;
 	struct timer serve;       /* set while somebody is poked */
 	struct lock_counts total; /* the counters of the past; the present is counted */

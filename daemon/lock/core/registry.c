@@ -28,7 +28,7 @@ registry_peer(struct lock_engine *engine, uint64_t id)
 		peer->id = id;
 		TAILQ_INIT(&peer->holds);
 		TAILQ_INIT(&peer->waiters);
-		TAILQ_INIT(&peer->drains);
+		TAILQ_INIT(&peer->holder_waits);
 		HASH_ADD(by_id, engine->peers, id, sizeof(peer->id), peer);
 	}
 	return peer;
@@ -37,7 +37,7 @@ registry_peer(struct lock_engine *engine, uint64_t id)
 void
 registry_peer_let_go(struct lock_engine *engine, struct lock_peer *peer)
 {
-	if (peer->hold_count > 0 || peer->waiter_count > 0 || peer->drain_count > 0)
+	if (peer->hold_count > 0 || peer->waiter_count > 0 || peer->holder_wait_count > 0)
 		return;
 	HASH_DELETE(by_id, engine->peers, peer);
 	free(peer);

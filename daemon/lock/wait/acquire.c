@@ -4,7 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/waitline.h"
@@ -98,7 +98,8 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 		*ret_text = grant_peer_is_full;
 		return REASON_TOO_MANY_LOCKS;
 	}
-	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_connection) {
+	if (entry->waiter_count + entry->holder_wait_count >=
+	    engine->settings.max_waits_per_connection) {
 		*ret_text = "this connection waits for as much as it may";
 		return REASON_TOO_MANY_WAITERS;
 	}
@@ -141,7 +142,7 @@ lock_acquire(
 	if (!acquire->exempt)
 		waiter->share = channels_share(engine, acquire->uid);
 	if (acquire->kind != LOCK_KIND_MUTEX)
-		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
+		waiter->behind = peer_order_youngest_change(engine, peer, acquire->name);
 	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
 	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
 	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
