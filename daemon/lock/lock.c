@@ -25,7 +25,7 @@
 #include "daemon/lock/hold/watch.h"
 #include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/wait/hint_receive.h"
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 #include "daemon/lock/wait/release.h"
 #include "daemon/lock/wait/serve.h"
 #include "protocol/methods.h"
@@ -176,7 +176,7 @@ lock_engine_free(struct lock_engine *engine)
 		HASH_DELETE(by_id, engine->ops, op);
 		free(op);
 	}
-	look_end_all(engine);
+	scan_end_all(engine);
 	timers_cancel(engine->timers, &engine->serve);
 	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
 		semaphore->poked = false; /* nobody is served any more */

@@ -316,7 +316,7 @@ bool lock_next_waiting(const struct lock_engine *engine, const char *name, struc
     struct lock_party *ret);
 /*
  * One row, by its numbers as they were: false when it is gone, or an acquire of which a hold has come. As
- * lock_each(), and as quick as a look into a table.
+ * lock_each(), and as quick as a scan into a table.
  */
 bool lock_row(
     const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret);

@@ -34,7 +34,7 @@ struct fsck {
 	enum fsck_state state;
 	char *name; /* owned */
 	bool repair;
-	unsigned looks; /* begun: 2 = that after repairing */
+	unsigned scans; /* begun: 2 = that after repairing */
 	struct fsck_seen seen;
 	struct fsck_findings findings;
 	int slot;
@@ -123,7 +123,7 @@ fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, c
 	mutex_drop(engine, fsck->op);
 }
 
-static void look(struct lock_engine *engine, struct fsck *fsck);
+static void scan(struct lock_engine *engine, struct fsck *fsck);
 static void declare_more(struct lock_engine *engine, struct fsck *fsck);
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
 static void renew_next(struct lock_engine *engine, struct fsck *fsck);
@@ -188,7 +188,7 @@ on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const cha
 		return;
 	}
 	engine_op_progress(engine, engine_op_find(engine, id));
-	look(engine, fsck);
+	scan(engine, fsck);
 }
 
 static void
@@ -197,7 +197,7 @@ repaired(struct lock_engine *engine, struct fsck *fsck)
 	bool exists = full_scan_exists(&fsck->seen.full_scan); /* uncounted slots never counted */
 
 	if (exists == fsck->seen.listed) {
-		look(engine, fsck);
+		scan(engine, fsck);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_LISTING);
@@ -384,7 +384,7 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
 }
 
-/* ---- a look ---- */
+/* ---- a scan ---- */
 
 /* Before repairing, nothing was changed; after it, all was. */
 static void
@@ -393,7 +393,7 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 	char text[sizeof(fsck->text)];
 	struct lock_answer unknown;
 
-	if (fsck->looks == 1)
+	if (fsck->scans == 1)
 		snprintf(text, sizeof(text),
 		    "the broker did not say whether %s; nothing was changed", of_what);
 	else
@@ -414,12 +414,12 @@ report(struct lock_engine *engine, struct fsck *fsck)
 }
 
 static void
-looked(struct lock_engine *engine, struct fsck *fsck)
+scanned(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 
 	fsck_findings_make(&now, &fsck->seen);
-	if (fsck->looks == 2) {
+	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
 		report(engine, fsck);
@@ -500,10 +500,10 @@ declare_more(struct lock_engine *engine, struct fsck *fsck)
 		slot = next_there(fsck, slot + 1);
 	}
 	if (fsck->unanswered == 0)
-		looked(engine, fsck);
+		scanned(engine, fsck);
 }
 
-/* ---- a look, from the beginning ---- */
+/* ---- a scan, from the beginning ---- */
 
 static void
 on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
@@ -550,9 +550,9 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 }
 
 static void
-look(struct lock_engine *engine, struct fsck *fsck)
+scan(struct lock_engine *engine, struct fsck *fsck)
 {
-	fsck->looks++;
+	fsck->scans++;
 	fsck_set_state(fsck, FSCK_SCANNING);
 	full_scan_start(engine, fsck->name, FULL_SCAN_ALL_SLOTS, on_scanned, fsck->op);
 }
@@ -580,7 +580,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 
 	switch (news) {
 	case MUTEX_HELD:
-		look(engine, fsck);
+		scan(engine, fsck);
 		return;
 	case MUTEX_FREE:
 		break;

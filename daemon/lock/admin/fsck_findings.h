@@ -18,7 +18,7 @@ enum fsck_make {
 	FSCK_MAKE_EXCLUSIVE /* it is some connection's own */
 };
 
-/* One look at it all. */
+/* One scan at it all. */
 struct fsck_seen {
 	struct full_scan full_scan; /* a and b are owned: see fsck_seen_take() */
 	enum fsck_make *make;       /* owned; by slot - 1 */

@@ -7,7 +7,7 @@
  * The first window is asked about in the order N-G, N-U, A[1] ..., N-G once more: whatever step of an
  * administrator's work falls between two of them (admin_plan.h), one of them is there.
  *
- * Acquires look for themselves (look.h): a window at a time, and no further than they must. They share the
+ * Acquires look for themselves (scan.h): a window at a time, and no further than they must. They share the
  * auxiliary connection with full scans, so those that ask about every slot there may be, for whoever wants to
  * know, go one after another: FULL_SCANS_AT_ONCE at once, one for each peer; the deadline of who asked begins
  * anew with it.

@@ -27,8 +27,8 @@ enum holder_wait_state {
 enum slot_state {
 	SLOT_UNSEEN, /* nothing is known */
 	SLOT_HELD,
-	SLOT_ABSENT, /* in the last look at it, and not in the one before */
-	SLOT_GONE    /* in two looks in a row: it leaves */
+	SLOT_ABSENT, /* in the last probe at it, and not in the one before */
+	SLOT_GONE    /* in two probes in a row: it leaves */
 };
 
 struct holder_wait_slot {
@@ -41,16 +41,16 @@ struct holder_wait {
 	uint64_t peer, request;
 	enum holder_wait_kind kind;
 	enum holder_wait_state state;
-	struct awaited awaited;    /* its name, its slots, and its rest between looks */
-	struct shared_asker asker; /* FREE, BUSY: its looks */
+	struct awaited awaited;    /* its name, its slots, and its rest between probes */
+	struct shared_asker asker; /* FREE, BUSY: its probes */
 	struct holder_wait_slot *left;
 	size_t left_count, at, count;
 	bool known;      /* something was ever learned of a slot */
-	bool unknown;    /* of the look in progress or last: some answer was */
+	bool unknown;    /* of the probe in progress or last: some answer was */
 	bool changed;    /* of what was told: who is left */
-	int64_t timeout; /* 0: it ends with a look that leaves nothing to be confirmed */
+	int64_t timeout; /* 0: it ends with a probe that leaves nothing to be confirmed */
 	int64_t rest;
-	int64_t confirm_from; /* clock time before which no look is the second at what is ABSENT */
+	int64_t confirm_from; /* clock time before which no probe is the second at what is ABSENT */
 	bool progress;
 	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
 	struct timer deadline;
@@ -58,13 +58,13 @@ struct holder_wait {
 	TAILQ_ENTRY(holder_wait) of_peer;
 };
 
-/* How much later than its deadline a wait may end, for a second look at what was absent in the first. */
+/* How much later than its deadline a wait may end, for a second probe at what was absent in the first. */
 #define CONFIRM_MOST (1 * NSEC_PER_SEC)
 
-/* Rests between looks: doubled with each, from the first to the last; each is half of it to once and a half. */
+/* Rests between probes: doubled with each, from the first to the last; each is half of it to once and a half. */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
 #define REST_MOST (500 * NSEC_PER_MSEC)
-/* Until the second look at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
+/* Until the second probe at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
 #define REST_RECLAIMED (100 * NSEC_PER_MSEC)
 
 ENGINE_FIND(holder_wait_find, struct holder_wait, holder_waits, by_id)
@@ -193,7 +193,7 @@ deadline_passed(void *ctx, uint64_t id)
 	} else if (count_held(holder_wait) > 0 || holder_wait->kind == HOLDER_WAIT_BUSY) {
 		finish_timeout(engine, holder_wait);
 	} else {
-		/* Nobody is known to hold what is left: the look that is due says so, or who does. */
+		/* Nobody is known to hold what is left: the probe that is due says so, or who does. */
 		holder_wait->timeout = 0;
 		timers_set(
 		    engine->timers, &holder_wait->deadline, engine_now(engine) + CONFIRM_MOST);
@@ -291,7 +291,7 @@ rest(struct lock_engine *engine, struct holder_wait *holder_wait, bool confirms)
 }
 
 static void
-look_is_done(struct lock_engine *engine, struct holder_wait *holder_wait)
+probes_are_done(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	bool is_try = holder_wait->timeout == 0, confirms;
 	struct broker_info info;
@@ -328,7 +328,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	if (holder_wait->at < holder_wait->left_count)
 		probe_next(engine, holder_wait);
 	else
-		look_is_done(engine, holder_wait);
+		probes_are_done(engine, holder_wait);
 }
 
 static struct queue_name
@@ -354,7 +354,7 @@ probe_next(struct lock_engine *engine, struct holder_wait *holder_wait)
 	probe_send(engine, &probe, on_probed, holder_wait->id);
 }
 
-/* Of a wait for one slot: a look that it shares with all who wait for that. */
+/* Of a wait for one slot: a probe that it shares with all who wait for that. */
 static void
 on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent)
 {
@@ -362,7 +362,7 @@ on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int6
 
 	if (holder_wait->kind == HOLDER_WAIT_FREE && holder_wait->left[0].state == SLOT_ABSENT &&
 	    answer == BROKER_ABSENT && sent < holder_wait->confirm_from) {
-		/* Another wait asked, too soon for the second look. */
+		/* Another wait asked, too soon for the second probe. */
 		if (!timer_is_set(&holder_wait->awaited.rest))
 			timers_set(
 			    engine->timers, &holder_wait->awaited.rest, holder_wait->confirm_from);
@@ -371,11 +371,11 @@ on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int6
 	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
 	holder_wait->unknown = false;
 	take_answer(engine, holder_wait, &holder_wait->left[0], answer);
-	look_is_done(engine, holder_wait);
+	probes_are_done(engine, holder_wait);
 }
 
 static void
-look(struct lock_engine *engine, struct holder_wait *holder_wait)
+probe_left(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	struct queue_name b;
 
@@ -395,7 +395,7 @@ rest_is_over(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 
-	look(engine, holder_wait_find(engine, id));
+	probe_left(engine, holder_wait_find(engine, id));
 }
 
 /* ---- the doors ---- */
@@ -406,7 +406,7 @@ begin(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
 	if (engine->link != BROKER_UP)
 		engine_tell_broker(engine, holder_wait->peer);
-	look(engine, holder_wait);
+	probe_left(engine, holder_wait);
 }
 
 /* Why a wait is not even begun; REASON_NONE when it is. */

@@ -1,10 +1,10 @@
 /*
  * Waiting on lock holders (seeds/000): until nobody holds the slots that an administrator removed, or
  * until one slot is free, or busy. The Bs of all that are left are probed at growing intervals; one
- * counts as gone when it was absent in two looks in a row, as the known bug of the server (broker.h,
+ * counts as gone when it was absent in two probes in a row, as the known bug of the server (broker.h,
  * deletes_by_name) makes a B absent for a moment that is claimed again. No mutex is held meanwhile.
  *
- *	look at the Bs that are left	(unknown: nothing is learned)
+ *	probe the Bs that are left	(unknown: nothing is learned)
  *	none is left: answer		(a slot that is busy: answer, when that was waited for)
  *	rest, longer each time		(a hold of such a slot that ends here ends the rest)
  */
@@ -22,7 +22,7 @@ struct holder_wait_order {
 	uid_t uid;        /* of lock_await() */
 	const char *name; /* borrowed for the call */
 	int first, last;
-	int64_t timeout; /* ns; 0 = look; DURATION_FOREVER */
+	int64_t timeout; /* ns; 0 = probe once; DURATION_FOREVER */
 	bool progress;
 	/* What is answered when they are gone; of a refusal, slots, target and warning. Words borrowed. */
 	const struct lock_answer *answer;

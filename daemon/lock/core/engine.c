@@ -230,9 +230,9 @@ engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
-engine_look(struct lock_engine *engine, struct semaphore *semaphore)
+engine_scan(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	semaphore->look.overtaken = true;
+	semaphore->scan.overtaken = true;
 	timers_cancel(engine->timers, &semaphore->rescan);
 	engine_poke(engine, semaphore);
 }

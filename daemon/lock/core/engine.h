@@ -68,7 +68,7 @@ struct lock_engine {
 	struct channels channels;             /* of channels.c */
 	struct hold *watched;                 /* by the name of A: those whose watch is asked for */
 	struct waiter *waiters;               /* by id */
-	struct semaphore *looks;              /* by probe: those with a look in progress */
+	struct semaphore *scans;              /* by probe: those with a scan in progress */
 	struct lock_peer *peers;              /* by id */
 	struct semaphore *semaphores;         /* by key */
 	struct semaphore *lines;              /* by wait line: the same */
@@ -148,7 +148,7 @@ struct semaphore *engine_semaphore_find(
 
 /* Something changed that may let its line move: it is served in the next pass of the timers. */
 void engine_poke(struct lock_engine *engine, struct semaphore *semaphore);
-/* The same: whoever waits is looked for, whatever a look in progress finds. */
-void engine_look(struct lock_engine *engine, struct semaphore *semaphore);
+/* The same: whoever waits is looked for, whatever a scan in progress finds. */
+void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

@@ -333,7 +333,7 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->rescan);
 	}
-	semaphore->look.overtaken |= free_now;
+	semaphore->scan.overtaken |= free_now;
 	engine_poke(engine, semaphore);
 }
 

@@ -153,9 +153,9 @@ waitline_news(
 		member_set_state(member, MEMBER_ASKED);
 	if (event->news == BROKER_LINE_JOINED && member->state == MEMBER_ASKED) {
 		member_set_state(member, MEMBER_JOINED);
-		FAULT(JOINED_WITHOUT_LOOK, return true);
+		FAULT(JOINED_WITHOUT_SCAN, return true);
 		/* Wake-ups sent before went elsewhere, or nowhere. */
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 	}
 	return true;
 }

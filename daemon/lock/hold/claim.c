@@ -66,7 +66,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 static void
 go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
 {
-	struct look *look = &waiter->semaphore->look;
+	struct scan *scan = &waiter->semaphore->scan;
 
 	if (no_slot && slot == 1) {
 		waiter->semaphore->nature = SEMAPHORE_DARK;
@@ -76,9 +76,9 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	/* A true mutex has no number, and is tried as the first. */
-	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, look->direct = 1);
+	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, scan->direct = 1);
 	if (no_slot)
-		look->direct = engine->settings.slots_most + 1;
+		scan->direct = engine->settings.slots_most + 1;
 }
 
 static void
@@ -145,7 +145,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 	} else if (outcome == CLAIM_NO_SLOT && semaphore != NULL) {
 		/* No waiter is left to be told: it is looked for anew. */
 		semaphore_forget(semaphore);
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 	}
 }
 

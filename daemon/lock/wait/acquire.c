@@ -24,13 +24,13 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 /* ---- the beginning, and the end by time ---- */
 
 /*
- * Whether a look or a claim for it is unanswered since half of its time or longer, so that nobody knows
+ * Whether a scan or a claim for it is unanswered since half of its time or longer, so that nobody knows
  * whether a slot is free. Once its wait has begun, all was busy.
  */
 static bool
 is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 {
-	const struct look *look = &waiter->semaphore->look;
+	const struct scan *scan = &waiter->semaphore->scan;
 	const struct hold *hold = NULL;
 	int64_t since = engine_now(engine);
 
@@ -43,8 +43,8 @@ is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 	/* One that is not sent is not unanswered (flight.h). */
 	if (hold != NULL && hold->asked != 0)
 		since = hold->asked;
-	else if (look->state == LOOK_PROBING)
-		since = look->started;
+	else if (scan->state == SCAN_PROBING)
+		since = scan->started;
 	return engine_now(engine) - since >= waiter->timeout / 2;
 }
 
@@ -184,7 +184,7 @@ begin_anew(struct lock_engine *engine, struct waiter *waiter)
 			break;
 		registry_waiter_set_state(engine, waiter, WAITER_NEW);
 		break;
-	case WAITER_LOOKED:
+	case WAITER_SCANNED:
 	case WAITER_WAITING:
 	case WAITER_UNSEEN:
 		FAULT_IF(LINK_DROPS_WAITER, waiter->state == WAITER_WAITING,
