@@ -27,7 +27,7 @@
 #include "daemon/lock/wait/hint_receive.h"
 #include "daemon/lock/wait/scan.h"
 #include "daemon/lock/wait/release.h"
-#include "daemon/lock/wait/serve.h"
+#include "daemon/lock/wait/queue_runner.h"
 #include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
@@ -43,8 +43,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 		/* What was asked on the auxiliary connection has been answered one by one. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
-		if (engine->listener.unheard != NULL)
-			engine->listener.unheard(engine->listener.ctx);
+		if (engine->events.unheard != NULL)
+			engine->events.unheard(engine->events.ctx);
 		return;
 	}
 	engine->link = state;
@@ -72,18 +72,18 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 /* ---- the engine ---- */
 
 static void
-serve_poked(void *ctx, uint64_t id)
+run_dirty(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
-	struct semaphore_list poked = TAILQ_HEAD_INITIALIZER(poked);
+	struct semaphore_list dirty = TAILQ_HEAD_INITIALIZER(dirty);
 	struct semaphore *semaphore;
 
 	(void)id;
-	/* Who is poked meanwhile is served in the next pass: this one ends. */
-	TAILQ_CONCAT(&poked, &engine->poked, of_poked);
-	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
-		TAILQ_REMOVE(&poked, semaphore, of_poked);
-		serve_line(engine, semaphore);
+	/* Who is marked dirty meanwhile is served in the next pass: this one ends. */
+	TAILQ_CONCAT(&dirty, &engine->dirty, of_dirty);
+	while ((semaphore = TAILQ_FIRST(&dirty)) != NULL) {
+		TAILQ_REMOVE(&dirty, semaphore, of_dirty);
+		queue_runner_run(engine, semaphore);
 	}
 }
 
@@ -92,8 +92,8 @@ on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
-	if (engine->listener.asked != NULL)
-		engine->listener.asked(engine->listener.ctx, message);
+	if (engine->events.asked != NULL)
+		engine->events.asked(engine->events.ctx, message);
 }
 
 static void
@@ -101,8 +101,8 @@ on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
-	if (engine->listener.replied != NULL)
-		engine->listener.replied(engine->listener.ctx, message);
+	if (engine->events.replied != NULL)
+		engine->events.replied(engine->events.ctx, message);
 }
 
 static void
@@ -117,18 +117,18 @@ take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 
 struct lock_engine *
 lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
-    const struct lock_settings *settings, const struct lock_listener *listener)
+    const struct lock_settings *settings, const struct lock_events *events)
 {
 	struct lock_engine *engine = mem_alloc(sizeof(*engine));
 
 	engine->broker = broker;
 	engine->timers = timers;
 	take_settings(engine, settings);
-	engine->listener = *listener;
+	engine->events = *events;
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
-	TAILQ_INIT(&engine->poked);
-	timer_init(&engine->serve, serve_poked, engine, 0);
+	TAILQ_INIT(&engine->dirty);
+	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	pulse_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
@@ -150,7 +150,7 @@ lock_engine_free(struct lock_engine *engine)
 
 	if (engine == NULL)
 		return;
-	engine->listener.changed = NULL;
+	engine->events.changed = NULL;
 	engine->link = BROKER_DOWN; /* nothing more is sent */
 	while (engine->waiters != NULL)
 		registry_waiter_free(engine, engine->waiters);
@@ -177,9 +177,9 @@ lock_engine_free(struct lock_engine *engine)
 		free(op);
 	}
 	scan_end_all(engine);
-	timers_cancel(engine->timers, &engine->serve);
-	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
-		semaphore->poked = false; /* nobody is served any more */
+	timers_cancel(engine->timers, &engine->run_queues);
+	TAILQ_FOREACH (semaphore, &engine->dirty, of_dirty)
+		semaphore->dirty = false; /* nobody is served any more */
 	while ((semaphore = engine->semaphores) != NULL)
 		registry_semaphore_end(engine, semaphore);
 	free(engine);
@@ -196,7 +196,7 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 	for (semaphore = engine->semaphores; semaphore != NULL;
 	     semaphore = semaphore->by_key.next) {
 		timers_cancel(engine->timers, &semaphore->rescan);
-		engine_poke(engine, semaphore);
+		engine_mark_dirty(engine, semaphore);
 	}
 	channels_settings_changed(engine);
 }

@@ -229,7 +229,7 @@ struct lock_notice {
  * listener must not call the engine from inside (asserted): a peer that it cannot serve any more is
  * given up later, in a pass of its own.
  */
-struct lock_listener {
+struct lock_events {
 	void (*answer)(
 	    void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
 	void (*notice)(void *ctx, uint64_t peer, const struct lock_notice *notice);
@@ -243,9 +243,9 @@ struct lock_listener {
 	void (*unheard)(void *ctx);
 };
 
-/* broker and timers are borrowed and outlive the engine, which becomes the broker's listener. */
+/* broker and timers are borrowed and outlive the engine, which hears the broker's events. */
 struct lock_engine *lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
-    const struct lock_settings *settings, const struct lock_listener *listener);
+    const struct lock_settings *settings, const struct lock_events *events);
 /* After broker_stop(). Answers nobody. */
 void lock_engine_free(struct lock_engine *engine);
 void lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings);
@@ -294,7 +294,7 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
 
 /*
  * Rows: of one name, or of all (NULL). Holders first, in no order; then who waits, name by name in the
- * order of the line. May be called by the listener.
+ * order of the line. May be called by the caller.
  */
 void lock_each(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_party *row), void *ctx);

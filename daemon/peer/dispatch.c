@@ -467,10 +467,10 @@ dispatch_peers_handler(struct dispatch *dispatch)
 	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
 }
 
-struct lock_listener
-dispatch_lock_listener(struct dispatch *dispatch)
+struct lock_events
+dispatch_lock_events(struct dispatch *dispatch)
 {
-	return (struct lock_listener){.answer = on_answer,
+	return (struct lock_events){.answer = on_answer,
 	    .notice = on_notice,
 	    .ctx = dispatch,
 	    .changed = on_changed,
@@ -479,10 +479,10 @@ dispatch_lock_listener(struct dispatch *dispatch)
 	    .unheard = on_unheard};
 }
 
-struct view_listener
-dispatch_view_listener(struct dispatch *dispatch)
+struct view_events
+dispatch_view_events(struct dispatch *dispatch)
 {
-	return (struct view_listener){.done = on_view_done,
+	return (struct view_events){.done = on_view_done,
 	    .may = on_view_may,
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,

@@ -133,7 +133,7 @@ want_round(struct feed *feed, int64_t user)
 static void
 tell(const struct feed *feed, struct watcher *watcher, const char *method, struct cJSON *params)
 {
-	const struct view_listener *listener = &feed->view->listener;
+	const struct view_events *events = &feed->view->events;
 	const struct view_peer peer = view_peer(feed->view, watcher->peer);
 
 	if (peer.unread > UNREAD_MAX || peer.room == 0)
@@ -141,7 +141,7 @@ tell(const struct feed *feed, struct watcher *watcher, const char *method, struc
 	if (watcher->state == WATCHER_BEHIND)
 		json_free(params);
 	else
-		listener->tell(listener->ctx, watcher->peer, watcher->request, method, params);
+		events->tell(events->ctx, watcher->peer, watcher->request, method, params);
 }
 
 static void
@@ -156,11 +156,11 @@ tell_row(const struct feed *feed, struct watcher *watcher, const char *row)
 static bool
 is_about(const struct feed *feed, const struct watcher *watcher, const char *name)
 {
-	const struct view_listener *listener = &feed->view->listener;
+	const struct view_events *events = &feed->view->events;
 
 	if (watcher->name != NULL)
 		return strcmp(watcher->name, name) == 0;
-	return listener->sees(listener->ctx, watcher->peer, watcher->request, name);
+	return events->sees(events->ctx, watcher->peer, watcher->request, name);
 }
 
 /* ---- changes ---- */

@@ -42,20 +42,20 @@ view_row(const struct view *view, const struct lock_party *party)
 struct view_peer
 view_peer(const struct view *view, uint64_t peer)
 {
-	return view->listener.peer(view->listener.ctx, peer);
+	return view->events.peer(view->events.ctx, peer);
 }
 
 void
 view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result)
 {
-	view->listener.done(view->listener.ctx, peer, request, REASON_NONE, NULL, result);
+	view->events.done(view->events.ctx, peer, request, REASON_NONE, NULL, result);
 }
 
 void
 view_refuse(
     struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text)
 {
-	view->listener.done(view->listener.ctx, peer, request, reason, text, NULL);
+	view->events.done(view->events.ctx, peer, request, reason, text, NULL);
 }
 
 /* ---- jobs ---- */

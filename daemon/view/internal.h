@@ -52,7 +52,7 @@ struct view {
 	struct timers *timers;
 	uint32_t run;              /* of this daemon */
 	const char *host, *naming; /* owned */
-	struct view_listener listener;
+	struct view_events events;
 	struct queries *queries;       /* owned, as all that follow */
 	struct view_request *requests; /* by id */
 	uint64_t last_id;

@@ -137,8 +137,7 @@ explain(void *ctx, int slot)
 static void
 keep(const struct view *view, const struct showing *showing, size_t bytes)
 {
-	view->listener.keep(
-	    view->listener.ctx, showing->request.peer, showing->request.number, bytes);
+	view->events.keep(view->events.ctx, showing->request.peer, showing->request.number, bytes);
 }
 
 /* Takes the row. */
@@ -416,7 +415,7 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 	}
 	take_busy(view, showing, answer);
 	showing->state = SHOW_COUNTED;
-	view->listener.scanned(view->listener.ctx, showing->request.peer, showing->request.number);
+	view->events.scanned(view->events.ctx, showing->request.peer, showing->request.number);
 	if (showing->has_left)
 		showing_free(view, &showing->request);
 	else

@@ -75,7 +75,7 @@ view_unheard(struct view *view)
 
 struct view *
 view_new(struct lock_engine *engine, struct broker *broker, struct timers *timers,
-    const struct view_settings *settings, const struct view_listener *listener)
+    const struct view_settings *settings, const struct view_events *events)
 {
 	struct view *view = mem_alloc(sizeof(*view));
 	const struct daemon_message_head head = {.run = settings->run,
@@ -87,7 +87,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->run = head.run;
 	view->host = head.host;
 	view->naming = head.naming;
-	view->listener = *listener;
+	view->events = *events;
 	view->queries =
 	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
 	view->feed = feed_new(view);

@@ -229,7 +229,7 @@ static void
 daemon_start(struct lock_world *world, int number)
 {
 	struct world_daemon *daemon = &world->daemon[number];
-	struct lock_listener listener = {.answer = on_answer,
+	struct lock_events events = {.answer = on_answer,
 	    .notice = on_notice,
 	    .ctx = daemon,
 	    .changed = on_changed,
@@ -243,7 +243,7 @@ daemon_start(struct lock_world *world, int number)
 	daemon->number = number;
 	daemon->broker = memory_broker_new(world->memory, 10, 100);
 	daemon->engine = lock_engine_new(
-	    daemon->broker, world->timers, 1 + (uint64_t)number, &settings, &listener);
+	    daemon->broker, world->timers, 1 + (uint64_t)number, &settings, &events);
 	broker_start(daemon->broker);
 }
 

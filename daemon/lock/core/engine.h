@@ -1,6 +1,6 @@
 /*
  * The inside of the lock engine, shared by the files of daemon/lock/: its tables, answers, and the marks by
- * which a fact that was learned below is taken up above (engine_poke). Who includes this sees everything;
+ * which a fact that was learned below is taken up above (engine_mark_dirty). Who includes this sees everything;
  * who is outside lock/ includes lock.h.
  */
 #ifndef LOCK_ENGINE_H
@@ -57,12 +57,12 @@ struct lock_engine {
 	struct broker *broker; /* borrowed */
 	struct timers *timers; /* borrowed */
 	struct lock_settings settings;
-	struct lock_listener listener;
+	struct lock_events events;
 	struct jitter jitter;
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
 	enum broker_state link; /* of the lock connection, as the last event said */
 	bool draining;
-	bool telling; /* the listener is being called: it must not call back */
+	bool telling; /* the caller is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
 	struct channels channels;             /* of channels.c */
@@ -86,8 +86,8 @@ struct lock_engine {
 	struct admin *admins;                              /* of admin.c */
 	struct directory *directories;                     /* of directory.c */
 	struct hint_question *hint_questions;              /* of hint_send.c */
-	struct semaphore_list poked;
-	struct timer serve;       /* set while somebody is poked */
+	struct semaphore_list dirty;
+	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* the counters of the past; the present is counted */
 };
 
@@ -147,7 +147,7 @@ struct semaphore *engine_semaphore_find(
     const struct lock_engine *engine, const char *name, bool mutex);
 
 /* Something changed that may let its line move: it is served in the next pass of the timers. */
-void engine_poke(struct lock_engine *engine, struct semaphore *semaphore);
+void engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore);
 /* The same: whoever waits is looked for, whatever a scan in progress finds. */
 void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);
 

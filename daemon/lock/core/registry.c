@@ -140,7 +140,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	standing_end(waiter);
 	line_leave(waiter);
 	waitline_remove(engine, waiter);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
 	entry->waiter_count--;
@@ -196,7 +196,7 @@ registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter)
 		return;
 	timers_cancel(engine->timers, &waiter->rest);
 	registry_waiter_set_state(engine, waiter, WAITER_NEW);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 }
 
 /* ---- semaphores ---- */
@@ -207,7 +207,7 @@ rescan_due(void *ctx, uint64_t id)
 	struct semaphore *semaphore = ctx;
 
 	(void)id;
-	engine_poke(semaphore->engine, semaphore);
+	engine_mark_dirty(semaphore->engine, semaphore);
 }
 
 struct semaphore *
@@ -287,7 +287,7 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 	/* What was known of it is old news: those who wait are looked for, too. */
 	semaphore_forget(semaphore);
 	timers_cancel(engine->timers, &semaphore->rescan);
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 /* ---- reservations ---- */
@@ -334,7 +334,7 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 		timers_cancel(engine->timers, &semaphore->rescan);
 	}
 	semaphore->scan.overtaken |= free_now;
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 void

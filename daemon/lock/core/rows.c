@@ -63,10 +63,10 @@ tell(struct lock_engine *engine, const struct lock_party *row)
 {
 	bool telling = engine->telling;
 
-	if (engine->listener.changed == NULL)
+	if (engine->events.changed == NULL)
 		return;
 	engine->telling = true;
-	engine->listener.changed(engine->listener.ctx, row);
+	engine->events.changed(engine->events.ctx, row);
 	engine->telling = telling;
 }
 
@@ -75,7 +75,7 @@ rows_waits(struct lock_engine *engine, const struct waiter *waiter)
 {
 	struct lock_party row;
 
-	if (engine->listener.changed == NULL)
+	if (engine->events.changed == NULL)
 		return;
 	row = row_of_waiter(
 	    waiter, LOCK_PARTY_WAITING, line_position(&waiter->semaphore->line, waiter));

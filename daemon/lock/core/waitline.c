@@ -91,7 +91,7 @@ linger_is_over(void *ctx, uint64_t id)
 
 	(void)id;
 	member_free(semaphore->engine, member);
-	engine_poke(semaphore->engine, semaphore); /* it may be forgotten now */
+	engine_mark_dirty(semaphore->engine, semaphore); /* it may be forgotten now */
 }
 
 static struct member *
@@ -233,7 +233,7 @@ waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore)
 		if (member->waiters == 0)
 			member_free(engine, member);
 	}
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 void

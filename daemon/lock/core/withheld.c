@@ -44,7 +44,7 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
 	if (slot > semaphore->size)
 		engine_scan(engine, semaphore);
 	semaphore->rests_over = true;
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 /*
@@ -68,7 +68,7 @@ enough(void *ctx, uint64_t id)
 	if (semaphore->scan.withheld)
 		engine_scan(semaphore->engine, semaphore);
 	else
-		engine_poke(semaphore->engine, semaphore);
+		engine_mark_dirty(semaphore->engine, semaphore);
 }
 
 void

@@ -86,7 +86,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
     const struct broker_reply *reply)
 {
 	assert(waiter->state == WAITER_CLAIMING);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	switch (outcome) {
 	case CLAIM_LOST:
 	case CLAIM_NO_SLOT:
@@ -136,7 +136,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 		if (hold->hinted) {
 			semaphore = registry_semaphore(engine, hold->name, mutex);
 			semaphore_hinted(semaphore, mutex ? 1 : slot);
-			engine_poke(engine, semaphore);
+			engine_mark_dirty(engine, semaphore);
 		}
 		registry_hold_end(engine, hold, false);
 	}
@@ -163,7 +163,7 @@ win(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	grant_claimed(engine, waiter, hold);
 }
 

@@ -24,7 +24,7 @@ void
 semaphore_free(struct semaphore *semaphore)
 {
 	assert(LIST_EMPTY(&semaphore->line.users) && !semaphore->starved.listed);
-	assert(semaphore->members == NULL && !semaphore->poked);
+	assert(semaphore->members == NULL && !semaphore->dirty);
 	assert(!timer_is_set(&semaphore->rescan) && semaphore->scan.state != SCAN_PROBING);
 	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
 	assert(semaphore->withheld == NULL);

@@ -30,7 +30,7 @@ struct semaphore_key {
 enum scan_state {
 	SCAN_OVER,    /* none yet, or the last one was made use of */
 	SCAN_PROBING, /* a window is being probed */
-	SCAN_SEEN     /* the window's answers are in; serve has not looked at them */
+	SCAN_SEEN     /* the window's answers are in; the queue runner has not used them */
 };
 
 /* What the name is by its markers (names.h), as last looked at. */
@@ -77,7 +77,7 @@ struct semaphore {
 	struct member *members;       /* of waitline.c: our places in it, by priority */
 	int64_t pass_on_from;         /* clock time before which no hint is passed on */
 	struct withheld *withheld;    /* of withheld.c: slots left alone for the moment */
-	bool rests_over;              /* a mark for serve.c: those who rest are back in the line */
+	bool rests_over; /* a mark for queue_runner.c: those who rest are back in the line */
 	int *
 	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
 	size_t hinted_count;
@@ -89,8 +89,8 @@ struct semaphore {
 	struct starved starved;  /* of channels.c: in the line for any channel */
 	bool out;                /* of waitline.c: no places, as nothing could be claimed */
 	struct timer rescan;     /* not set: another scan is due, as soon as somebody wants one */
-	bool poked;
-	TAILQ_ENTRY(semaphore) of_poked;
+	bool dirty;
+	TAILQ_ENTRY(semaphore) of_dirty;
 	struct semaphore_key key;
 	UT_hash_handle by_key, by_probe, by_line;
 };

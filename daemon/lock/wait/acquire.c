@@ -153,7 +153,7 @@ lock_acquire(
 	if (patience != DURATION_FOREVER)
 		timers_set(engine->timers, &waiter->deadline, now + patience);
 	if (engine->link == BROKER_UP)
-		engine_poke(engine, waiter->semaphore);
+		engine_mark_dirty(engine, waiter->semaphore);
 	else if (engine->link == BROKER_LOGIN_REFUSED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
@@ -213,7 +213,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	}
 	for (struct semaphore *s = engine->semaphores; s != NULL; s = s->by_key.next) {
 		semaphore_forget(s);
-		engine_poke(engine, s);
+		engine_mark_dirty(engine, s);
 	}
 	channels_link_changed(engine);
 	waitline_link_changed(engine);

@@ -294,7 +294,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	HASH_DELETE(by_probe, engine->scans, semaphore);
 	scan_set_state(semaphore, SCAN_SEEN);
 	take_answers(engine, semaphore, answers, count);
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 static void

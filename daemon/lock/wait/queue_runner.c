@@ -1,4 +1,4 @@
-#include "daemon/lock/wait/serve.h"
+#include "daemon/lock/wait/queue_runner.h"
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/admin/admin.h"
@@ -391,7 +391,7 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 	semaphore->scan.direct = 0;
 	if (semaphore->scan.state != SCAN_OVER || semaphore->members != NULL ||
 	    semaphore->withheld != NULL)
-		return; /* it is poked when that is over */
+		return; /* it is marked dirty when that is over */
 	if (semaphore->size > 0 &&
 	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
 		timers_set(engine->timers, &semaphore->rescan,
@@ -428,7 +428,7 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
-serve_line(struct lock_engine *engine, struct semaphore *semaphore)
+queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct waiter *waiter;
 
@@ -440,7 +440,7 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 		while ((waiter = line_first(&semaphore->line, LINE_OF(WAITER_RESTING))) != NULL)
 			registry_waiter_wake(engine, waiter);
 	}
-	semaphore->poked = false;
+	semaphore->dirty = false;
 	if (line_count(&semaphore->line, LINE_ALL) == 0) {
 		channels_forget(engine, semaphore);
 		waitline_back(engine, semaphore);
