@@ -101,7 +101,7 @@
 	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before whoever was told of it")            \
 	X(JOINED_WITHOUT_SCAN, "no look after joining the line: a wake-up before it is lost")      \
-	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back")       \
+	X(WAIT_QUEUE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back") \
 	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
 	X(LINK_DROPS_WAITER, "who waits dropped when the lock connection dies")                    \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \

@@ -136,7 +136,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
-				      .line = hint_news,
+				      .wait_queue = hint_news,
 				      .ctx = engine});
 	return engine;
 }

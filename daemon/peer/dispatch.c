@@ -258,8 +258,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	const struct request *request = NULL;
 	struct result_facts facts = handlers_facts(dispatch);
 	struct cJSON *params = NULL;
-	struct lock_party hold;
-	bool is_held = notice->lock != 0 && lock_row(dispatch->engine, 0, notice->lock, &hold);
+	struct lock_row hold;
+	bool is_held = notice->lock != 0 && lock_row_find(dispatch->engine, 0, notice->lock, &hold);
 	const char *method;
 
 	lock_log_notice(dispatch->lock_log, notice, is_held ? &hold : NULL);
@@ -281,11 +281,11 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 /* ---- the view: rows, daemon messages, and its answers ---- */
 
 static void
-on_changed(void *ctx, const struct lock_party *row)
+on_changed(void *ctx, const struct lock_row *row)
 {
 	const struct dispatch *dispatch = ctx;
 
-	if (dispatch->peer_goes && row->state == LOCK_PARTY_GONE && row->lock != 0)
+	if (dispatch->peer_goes && row->state == LOCK_ROW_GONE && row->lock != 0)
 		lock_log_gone(dispatch->lock_log, row);
 	if (dispatch->view != NULL)
 		view_changed(dispatch->view, row);

@@ -25,14 +25,14 @@ settle(void *ctx, uint64_t id)
 }
 
 void
-view_changed(struct view *view, const struct lock_party *row)
+view_changed(struct view *view, const struct lock_row *row)
 {
 	int64_t now = view_now(view);
 
 	/* In a pass of its own: this is inside the engine. */
-	if (row->state == LOCK_PARTY_WAITING && !queries_stays(view->queries))
+	if (row->state == LOCK_ROW_WAITING && !queries_stays(view->queries))
 		timers_set(view->timers, &view->settle, now);
-	else if (row->state == LOCK_PARTY_GONE && !timer_is_set(&view->settle))
+	else if (row->state == LOCK_ROW_GONE && !timer_is_set(&view->settle))
 		timers_set(view->timers, &view->settle, now + STAY_IDLE);
 	feed_changed(view->feed, row);
 }

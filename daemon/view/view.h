@@ -77,7 +77,7 @@ void view_peer_left(struct view *view, uint64_t peer);
 void view_drain(struct view *view);
 
 /* From the engine's listener. */
-void view_changed(struct view *view, const struct lock_party *row);
+void view_changed(struct view *view, const struct lock_row *row);
 void view_answer(struct view *view, uint64_t request, const struct lock_answer *answer);
 void view_asked(struct view *view, const struct broker_message *message);
 void view_replied(struct view *view, const struct broker_message *message);

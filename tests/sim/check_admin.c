@@ -337,7 +337,7 @@ check_awaited(struct sim *sim, const struct ask *ask)
 		    queue_b(ask->name, ask->slot));
 }
 
-static const struct lock_row *
+static const struct lock_listed *
 row_of(const struct lock_answer *answer, int name)
 {
 	for (size_t i = 0; i < answer->row_count; i++) {
@@ -353,7 +353,7 @@ check_list(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	for (int name = 0; name < sim->plan.names; name++) {
 		const struct truth_name *of = &sim->truth.names[name];
 		struct truth_shape shape = truth_shape(&sim->truth, name);
-		const struct lock_row *row = row_of(answer, name);
+		const struct lock_listed *row = row_of(answer, name);
 
 		if (of->listed > ask->since)
 			continue;

@@ -181,7 +181,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 }
 
 static void
-on_changed(void *ctx, const struct lock_party *row)
+on_changed(void *ctx, const struct lock_row *row)
 {
 	const struct world_daemon *daemon = ctx;
 	struct lock_world *world = daemon->world;
@@ -193,7 +193,7 @@ on_changed(void *ctx, const struct lock_party *row)
 		return;
 	ck_assert_uint_lt(len + 64, sizeof(world->changes));
 	snprintf(world->changes + len, 64, "%s%s:%s", len > 0 ? " " : "", row->who,
-	    lock_party_word(row->state));
+	    lock_row_word(row->state));
 }
 
 static void
@@ -271,13 +271,13 @@ world_new_named(const struct queue_naming *naming)
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
 	world->timers = timers_new(&world->clock);
-	world->nature = (struct memory_nature){.delay = delay_of,
+	world->behaviour = (struct memory_behaviour){.delay = delay_of,
 	    .silent = silent_of,
 	    .nacks = nacks_of,
 	    .refuses = refuses_of,
 	    .unheard = unheard_of,
 	    .ctx = world};
-	world->memory = memory_world_new(world->timers, &world->nature);
+	world->memory = memory_world_new(world->timers, &world->behaviour);
 	for (int i = 0; i < DAEMONS; i++)
 		daemon_start(world, i);
 	world_pass(world, NSEC_PER_MSEC);

@@ -445,13 +445,13 @@ random_step(uint64_t *channels)
 
 START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
 {
-	static const struct memory_nature nature = {
+	static const struct memory_behaviour behaviour = {
 	    .delay = any_delay, .silent = seldom, .nacks = seldom};
 	uint64_t channels[4] = {0};
 
 	jitter_init(&chance, (uint64_t)_i);
 	asked_count = 0;
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	for (int step = 0; step < 300; step++)
 		random_step(channels);

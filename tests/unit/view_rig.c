@@ -143,7 +143,7 @@ pass_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer
 }
 
 static void
-pass_changed(void *ctx, const struct lock_party *row)
+pass_changed(void *ctx, const struct lock_row *row)
 {
 	view_changed(((const struct rig_daemon *)ctx)->view, row);
 }
@@ -275,7 +275,7 @@ struct finder {
 };
 
 static void
-find(void *ctx, const struct lock_party *row)
+find(void *ctx, const struct lock_row *row)
 {
 	struct finder *finder = ctx;
 

@@ -16,7 +16,7 @@
 struct listing {
 	uint64_t op;    /* the request; the key. The listing goes when its deadline answers it */
 	uint64_t first; /* the number of the first row's full scan; those of the others follow */
-	struct lock_row *rows; /* owned, as are the names */
+	struct lock_listed *rows; /* owned, as are the names */
 	size_t count, begun, done;
 	/* explain, busy: the one that is looked at; else NULL */
 	char *name; /* owned */
@@ -100,7 +100,7 @@ static void
 on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = engine->listings;
-	struct lock_row *row;
+	struct lock_listed *row;
 
 	while (listing != NULL && (id < listing->first || id - listing->first >= listing->count))
 		listing = listing->by_op.next;
@@ -153,7 +153,7 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		uint64_t number = engine_id(engine);
 
 		listing->first = i == 0 ? number : listing->first;
-		listing->rows[i] = (struct lock_row){
+		listing->rows[i] = (struct lock_listed){
 		    .name = mem_strdup(names[i]), .slots = -1, .exists = true, .busy = -1};
 	}
 	listing->count = count;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 
 /*
  * When a channel is asked for again that should be free: one that is being closed is not, yet. The first
@@ -254,7 +254,7 @@ channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigne
 			join(&engine->channels.starved, &semaphore->starved);
 	}
 	if (starves && !channels_can_serve(engine, semaphore))
-		waitline_out(engine, semaphore);
+		wait_queue_out(engine, semaphore);
 }
 
 bool

@@ -40,7 +40,7 @@ const char *channels_lacking(
 
 /*
  * A slot is free, and those in one of `states` who lack a channel could have it: their name starves. If
- * nobody in the line can have a channel, the daemon leaves the broker's wait line: hints go elsewhere.
+ * nobody in the line can have a channel, the daemon leaves the broker's wait queue: hints go elsewhere.
  */
 void channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigned states);
 /* Whether somebody in the line can have a channel. */

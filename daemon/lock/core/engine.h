@@ -71,7 +71,7 @@ struct lock_engine {
 	struct semaphore *scans;              /* by probe: those with a scan in progress */
 	struct lock_peer *peers;              /* by id */
 	struct semaphore *semaphores;         /* by key */
-	struct semaphore *lines;              /* by wait line: the same */
+	struct semaphore *by_wait_queue;      /* the same, by the name of their wait queue */
 	struct op *ops;                       /* by id */
 	struct verify *verifies;              /* of verify.c */
 	struct peer_order_queue *peer_orders; /* of peer_order.c */

@@ -11,7 +11,7 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/rows.h"
 #include "daemon/lock/core/standing.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 
 #define BEHIND LINE_OF(WAITER_BEHIND)
@@ -139,7 +139,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	timers_cancel(engine->timers, &waiter->rest);
 	standing_end(waiter);
 	line_leave(waiter);
-	waitline_remove(engine, waiter);
+	wait_queue_remove(engine, waiter);
 	engine_mark_dirty(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
@@ -147,7 +147,7 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	registry_peer_let_go(engine, entry);
 	channels_waiter_gone(engine, waiter->share);
-	party_free(waiter->party);
+	requester_free(waiter->requester);
 	free(waiter);
 	if (claimed == NULL)
 		return;
@@ -218,13 +218,14 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 	if (semaphore == NULL) {
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
-		semaphore->line_queue = queue_name_line(engine->settings.naming, name, mutex);
+		semaphore->wait_queue_name = queue_name_wait(engine->settings.naming, name, mutex);
 		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
 		timer_init(&semaphore->standing, standing_due, semaphore, 0);
 		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
 		    strlen(semaphore->key.text), semaphore);
-		HASH_ADD_KEYPTR(by_line, engine->lines, semaphore->line_queue.text,
-		    strlen(semaphore->line_queue.text), semaphore);
+		HASH_ADD_KEYPTR(by_wait_queue, engine->by_wait_queue,
+		    semaphore->wait_queue_name.text, strlen(semaphore->wait_queue_name.text),
+		    semaphore);
 	}
 	return semaphore;
 }
@@ -235,10 +236,10 @@ registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 	timers_cancel(engine->timers, &semaphore->rescan);
 	timers_cancel(engine->timers, &semaphore->standing);
 	channels_forget(engine, semaphore);
-	waitline_end(engine, semaphore);
+	wait_queue_end(engine, semaphore);
 	withheld_end_all(engine, semaphore);
 	HASH_DELETE(by_key, engine->semaphores, semaphore);
-	HASH_DELETE(by_line, engine->lines, semaphore);
+	HASH_DELETE(by_wait_queue, engine->by_wait_queue, semaphore);
 	semaphore_free(semaphore);
 }
 

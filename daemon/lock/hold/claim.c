@@ -6,7 +6,7 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
@@ -42,7 +42,7 @@ static void
 lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
 	/*
-	 * Who has a place in the wait line has lost what others were told of, as a rule: to look at once
+	 * Who has a place in the wait queue has lost what others were told of, as a rule: to look at once
 	 * would be to take the next slot from somebody who is told of that.
 	 */
 	if (waiter->member != NULL && outcome == CLAIM_LOST) {
@@ -55,7 +55,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 	}
 	/* Where others wait for hints he would never be as fast as they are. */
 	if (waiter->timeout != 0)
-		waitline_add(engine, waiter);
+		wait_queue_add(engine, waiter);
 	rest(engine, waiter);
 }
 
@@ -69,9 +69,9 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	struct scan *scan = &waiter->semaphore->scan;
 
 	if (no_slot && slot == 1) {
-		waiter->semaphore->nature = SEMAPHORE_DARK;
+		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);
-	} else if (no_slot && waiter->semaphore->nature != SEMAPHORE_DARK) {
+	} else if (no_slot && waiter->semaphore->mode != SEMAPHORE_UNKNOWN) {
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);

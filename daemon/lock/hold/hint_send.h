@@ -1,5 +1,5 @@
 /*
- * Hints that this daemon sends: whoever frees a slot tells one member of the name's wait line (broker.h), after
+ * Hints that this daemon sends: whoever frees a slot tells one member of the name's wait queue (broker.h), after
  * delete-ok. A hint means *look*: whoever hears it claims, and the claim decides (invariant 15).
  *
  * Who has sent one leaves the slot alone for a moment (hint_grace): its own newcomers are nearer to the

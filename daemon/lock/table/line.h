@@ -9,7 +9,7 @@
  *	NEW, SCANNED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
  *	NEW --- others wait here, and nothing has changed ---> WAITING
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
- *	CLAIMING --- the same, with a place in the wait line ---> WAITING
+ *	CLAIMING --- the same, with a place in the wait queue ---> WAITING
  *	CLAIMING --- the broker does not answer ---> NEW; UNSEEN where it was claimed unseen
  *	SCANNED --- what is free is left to those who were told of it ---> RESTING
  *	SCANNED --- the scan could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
@@ -30,7 +30,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
-#include "daemon/lock/table/party.h"
+#include "daemon/lock/table/requester.h"
 #include "daemon/lock/table/share.h"
 
 enum waiter_state {
@@ -71,10 +71,10 @@ struct waiter {
 	bool progress, lease; /* as asked */
 	int told_position, told_busy; /* of standing.c: as it heard last; 0: nothing yet */
 	uint64_t told_turn;           /* of standing.c: the semaphore's, when it had its own last */
-	struct party *party;          /* owned; NULL: a hold has come of it */
+	struct requester *requester;  /* owned; NULL: a hold has come of it */
 	struct share *share;          /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
-	struct member *member; /* of waitline.c, from when its wait began; else NULL */
+	struct member *member; /* of wait_queue.c, from when its wait began; else NULL */
 	unsigned races;        /* lost so far */
 	unsigned skips;        /* claims that were not performed: their channel died */
 	int direct;            /* CLAIMING: the slot, when it is claimed unseen; else 0 */

@@ -57,7 +57,7 @@ void
 semaphore_forget(struct semaphore *semaphore)
 {
 	semaphore->seen = INT64_MIN;
-	semaphore->nature = SEMAPHORE_PLAIN;
+	semaphore->mode = SEMAPHORE_PLAIN;
 	/* What a scan in progress finds is only half of it. */
 	semaphore->scan.overtaken = semaphore->scan.forgotten = true;
 	semaphore->scan.direct = 0;

@@ -7,7 +7,7 @@
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "protocol/duration.h"
 
@@ -138,7 +138,7 @@ lock_acquire(
 	waiter->started = now;
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;
-	waiter->party = party_new(waiter->id, acquire);
+	waiter->requester = requester_new(waiter->id, acquire);
 	if (!acquire->exempt)
 		waiter->share = channels_share(engine, acquire->uid);
 	if (acquire->kind != LOCK_KIND_MUTEX)
@@ -216,13 +216,13 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		engine_mark_dirty(engine, s);
 	}
 	channels_link_changed(engine);
-	waitline_link_changed(engine);
+	wait_queue_link_changed(engine);
 }
 
 /* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
 
 enum reason
-lock_grant(struct lock_engine *engine, uint64_t id)
+lock_admit(struct lock_engine *engine, uint64_t id)
 {
 	struct waiter *waiter = engine_waiter_find(engine, id);
 	const struct lock_peer *peer;

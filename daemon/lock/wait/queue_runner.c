@@ -5,7 +5,7 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/standing.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/grant.h"
@@ -70,7 +70,7 @@ static void
 begin_wait(struct lock_engine *engine, struct waiter *waiter)
 {
 	registry_waiter_set_state(engine, waiter, WAITER_WAITING);
-	waitline_add(engine, waiter);
+	wait_queue_add(engine, waiter);
 	waiter->races = 0;
 	standing_begin(engine, waiter);
 }
@@ -80,7 +80,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 {
 	if (scan_is_guarded(engine, semaphore))
 		return "the broker did not say whether a semaphore has that name";
-	if (semaphore->nature == SEMAPHORE_DARK)
+	if (semaphore->mode == SEMAPHORE_UNKNOWN)
 		return "it has no slot 1, and the broker did not say whether that is a gate";
 	return "the broker did not say which slots are busy";
 }
@@ -136,11 +136,11 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 {
 	if (semaphore->scan.forgotten)
 		return VERDICT_OLD;
-	if (semaphore->nature == SEMAPHORE_UNLIMITED)
+	if (semaphore->mode == SEMAPHORE_UNLIMITED)
 		return VERDICT_UNLIMITED;
-	if (semaphore->nature == SEMAPHORE_NO_MUTEX)
+	if (semaphore->mode == SEMAPHORE_NO_MUTEX)
 		return VERDICT_NO_MUTEX;
-	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
+	if (semaphore->mode == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
 	/* Those claims see what is free now: of that, a scan that saw nothing says nothing old. */
 	if (semaphore->scan.unknown && !scan_is_guarded(engine, semaphore))
@@ -203,7 +203,7 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 		who |= LINE_OF(WAITER_WAITING);
 	/* Nothing is free, so nobody lacks a channel: whatever is freed may be told to this daemon again. */
 	if (verdict == VERDICT_NOTHING && !semaphore_has_free(semaphore))
-		waitline_back(engine, semaphore);
+		wait_queue_back(engine, semaphore);
 	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, who);
 		judge(engine, waiter, verdict);
@@ -330,7 +330,7 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 
 	broker_get_info(engine->broker, &info);
 	return (info.auxiliary_blocked ||
-		   (info.auxiliary != BROKER_UP && waitline_has_place(semaphore))) &&
+		   (info.auxiliary != BROKER_UP && wait_queue_has_place(semaphore))) &&
 	       !scan_is_guarded(engine, semaphore);
 }
 
@@ -345,7 +345,7 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 	struct waiter *waiter, *next;
 
 	if (first == NULL || !rescan_will_do(semaphore) || semaphore->scan.overtaken ||
-	    !timer_is_set(&semaphore->rescan) || waitline_count(semaphore) == 0)
+	    !timer_is_set(&semaphore->rescan) || wait_queue_count(semaphore) == 0)
 		return;
 	for (waiter = line_first(&semaphore->line, NEW); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, NEW);
@@ -443,12 +443,12 @@ queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 	semaphore->dirty = false;
 	if (line_count(&semaphore->line, LINE_ALL) == 0) {
 		channels_forget(engine, semaphore);
-		waitline_back(engine, semaphore);
+		wait_queue_back(engine, semaphore);
 		rest_in_peace(engine, semaphore);
 		return;
 	}
 	if (semaphore->out && channels_can_serve(engine, semaphore))
-		waitline_back(engine, semaphore);
+		wait_queue_back(engine, semaphore);
 	if (engine->link == BROKER_UP)
 		move(engine, semaphore);
 	channels_served(engine, semaphore);

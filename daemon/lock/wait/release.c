@@ -4,7 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/keep.h"
@@ -53,7 +53,7 @@ on_counted(void *ctx, uint64_t id, int members)
 	if (hold == NULL)
 		return;
 	semaphore = semaphore_of(engine, hold);
-	hold->others = members - (semaphore != NULL ? waitline_count(semaphore) : 0);
+	hold->others = members - (semaphore != NULL ? wait_queue_count(semaphore) : 0);
 	hold->others_at = engine_now(engine);
 	if (hold->state == HOLD_COUNTING)
 		go_on(engine, hold, next_waiter(engine, hold));
@@ -73,7 +73,7 @@ count(struct lock_engine *engine, struct hold *hold)
 
 	hold->others_asked = engine_now(engine);
 	hold->others_at = 0;
-	broker_line_count(engine->broker, semaphore->line_queue.text,
+	broker_wait_queue_count(engine->broker, semaphore->wait_queue_name.text,
 	    (struct broker_count_done){on_counted, engine, hold->id});
 }
 

@@ -1,5 +1,5 @@
 /*
- * This daemon's places in the broker's wait lines (broker.h): one for each name and priority for which
+ * This daemon's places in the broker's wait queues (broker.h): one for each name and priority for which
  * somebody here waits, so that thousands who wait cost the broker one consumer. A place is kept for a
  * while after the last of them, but not while a slot is freed here, of which it would be told; and given up
  * while the lock connection is away, as nothing can be claimed then.
@@ -9,33 +9,33 @@
  * Whatever was freed between the scan that began a wait and the place in the line was told to others:
  * after JOINED it is looked once more.
  */
-#ifndef LOCK_WAITLINE_H
-#define LOCK_WAITLINE_H
+#ifndef LOCK_WAIT_QUEUE_H
+#define LOCK_WAIT_QUEUE_H
 
 #include "daemon/lock/core/engine.h"
 
 /* The waiter's wait has begun; it is counted until its end. Again is fine. */
-void waitline_add(struct lock_engine *engine, struct waiter *waiter);
+void wait_queue_add(struct lock_engine *engine, struct waiter *waiter);
 /* Its end, whether it was counted or not. */
-void waitline_remove(struct lock_engine *engine, struct waiter *waiter);
+void wait_queue_remove(struct lock_engine *engine, struct waiter *waiter);
 /* The broker's event of the line. False: it is of no place of ours; a hint goes to hint_receive.h. */
-bool waitline_news(
-    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event);
+bool wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
+    const struct broker_wait_queue_event *event);
 /* The lock connection's state changed. */
-void waitline_link_changed(struct lock_engine *engine);
+void wait_queue_link_changed(struct lock_engine *engine);
 /* How many of the line's members are ours, as far as we have heard. */
-int waitline_count(const struct semaphore *semaphore);
+int wait_queue_count(const struct semaphore *semaphore);
 /*
  * Gives up all places for as long as nobody here can have a channel: what others are told of goes to them.
  * And asks for them again, when somebody can (nothing, while they were not given up).
  */
-void waitline_out(struct lock_engine *engine, struct semaphore *semaphore);
-void waitline_back(struct lock_engine *engine, struct semaphore *semaphore);
+void wait_queue_out(struct lock_engine *engine, struct semaphore *semaphore);
+void wait_queue_back(struct lock_engine *engine, struct semaphore *semaphore);
 /* Whether a hint may come to one of ours. */
-bool waitline_has_place(const struct semaphore *semaphore);
+bool wait_queue_has_place(const struct semaphore *semaphore);
 /* Gives up the places for which nobody waits. */
-void waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore);
+void wait_queue_shrink(struct lock_engine *engine, struct semaphore *semaphore);
 /* Gives up every place of the name. Nobody may wait for it. */
-void waitline_end(struct lock_engine *engine, struct semaphore *semaphore);
+void wait_queue_end(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif
