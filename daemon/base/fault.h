@@ -56,7 +56,7 @@
 	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
 	X(SUSPECT_UNKNOWN, "restored told to who was not told suspect")                            \
-	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
+	X(KEEPALIVE_OF_ONE, "a keepalive that looks at the same B for ever")                       \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \

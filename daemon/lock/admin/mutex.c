@@ -40,7 +40,7 @@ struct mutex {
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
     [MUTEX_CLAIMING] = 1U << MUTEX_CLAIMING | 1U << MUTEX_BUSY | 1U << MUTEX_OWNED |
-		       1U << MUTEX_DROPPING, /* itself: for the next in line */
+		       1U << MUTEX_DROPPING, /* itself: for the next in the queue */
     [MUTEX_BUSY] = 1U << MUTEX_CLAIMING,
     [MUTEX_OWNED] = 1U << MUTEX_DROPPING | 1U << MUTEX_CLAIMING, /* CLAIMING: lost, for the next */
     [MUTEX_DROPPING] = 1U << MUTEX_CLAIMING,
@@ -55,7 +55,7 @@ mutex_set_state(struct mutex *mutex, enum mutex_state state)
 
 ENGINE_FIND(taker_find, struct mutex_taker, mutex_takers, by_id)
 
-/* It is in no line, and owns nothing. */
+/* It is in no queue, and owns nothing. */
 static void
 taker_free(struct lock_engine *engine, struct mutex_taker *taker)
 {
@@ -178,7 +178,7 @@ set_again(struct lock_engine *engine, struct mutex *mutex)
 	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
 }
 
-/* It is nobody's here: the next in line claims it, if there is one. */
+/* It is nobody's here: the next in the queue claims it, if there is one. */
 static void
 go_on(struct lock_engine *engine, struct mutex *mutex)
 {
@@ -191,7 +191,7 @@ go_on(struct lock_engine *engine, struct mutex *mutex)
 	send_claim(engine, mutex);
 }
 
-/* The last news of a taker, which is in no line any more. Comes last: it may take a mutex again. */
+/* The last news of a taker, which is in no queue any more. Comes last: it may take a mutex again. */
 static void
 tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news news,
     enum reason reason, const char *text)

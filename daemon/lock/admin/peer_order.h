@@ -1,6 +1,6 @@
 /*
  * Requests of one peer on one name keep their order, whatever they are (PROTOCOL.md). Those that
- * administer it or ask its size stand in a line for each peer and name: whoever changes something goes
+ * administer it or ask its size stand in a queue for each peer and name: whoever changes something goes
  * when all before it are done, whoever looks when all changes before it are. Acquires are not in it:
  * they stand behind its youngest change (acquire.h).
  */

@@ -6,7 +6,7 @@
  *
  *	AWAY --- somebody waits and can claim, the lock connection is up ---> ASKED <--- joined, left ---> JOINED
  *
- * Whatever was freed between the scan that began a wait and the place in the line was told to others:
+ * Whatever was freed between the scan that began a wait and the place in the queue was told to others:
  * after JOINED it is looked once more.
  */
 #ifndef LOCK_WAIT_QUEUE_H
@@ -18,12 +18,12 @@
 void wait_queue_add(struct lock_engine *engine, struct waiter *waiter);
 /* Its end, whether it was counted or not. */
 void wait_queue_remove(struct lock_engine *engine, struct waiter *waiter);
-/* The broker's event of the line. False: it is of no place of ours; a hint goes to hint_receive.h. */
+/* The broker's event of the queue. False: it is of no place of ours; a hint goes to hint_receive.h. */
 bool wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
     const struct broker_wait_queue_event *event);
 /* The lock connection's state changed. */
 void wait_queue_link_changed(struct lock_engine *engine);
-/* How many of the line's members are ours, as far as we have heard. */
+/* How many of the queue's members are ours, as far as we have heard. */
 int wait_queue_count(const struct semaphore *semaphore);
 /*
  * Gives up all places for as long as nobody here can have a channel: what others are told of goes to them.

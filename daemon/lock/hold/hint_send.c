@@ -9,7 +9,7 @@
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 
-/* Hints for one change of a semaphore; a line holds no more (broker.h). */
+/* Hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
 
 /* What is asked before hints are sent. */

@@ -170,7 +170,7 @@ struct queue_name
 queue_name_wait(const struct queue_naming *naming, const char *name, bool mutex)
 {
 	(void)
-	    naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
+	    naming; /* also where the mutex is {name}: the semaphore of that name has a queue, too */
 	return plain_queue(name, mutex ? "-M-W" : "-W");
 }
 

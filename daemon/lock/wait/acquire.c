@@ -271,8 +271,8 @@ lock_deny_all(struct lock_engine *engine, const char *name)
 	for (int mutex = 0; mutex <= 1; mutex++) {
 		struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex != 0);
 
-		for (;
-		     semaphore != NULL && (waiter = line_first(&semaphore->line, LINE_ALL)) != NULL;
+		for (; semaphore != NULL && (waiter = local_queue_first(
+						 &semaphore->local_queue, LOCAL_QUEUE_ALL)) != NULL;
 		     denied++)
 			deny(engine, waiter);
 	}

@@ -36,16 +36,17 @@ who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, 
 {
 	if (engine->link != BROKER_UP || !channels_are_left(engine))
 		return NULL;
-	return line_who_wants(&semaphore->line, slot, NULL);
+	return local_queue_who_wants(&semaphore->local_queue, slot, NULL);
 }
 
 /* Nobody here can use it: it is somebody else's, and so is what comes until somebody can. */
 static void
 turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
-	if (line_count(&semaphore->line, LINE_WANTS) > 0 && engine->link == BROKER_UP) {
+	if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) > 0 &&
+	    engine->link == BROKER_UP) {
 		FAULT(STARVED_KEEPS_HINT, return;);
-		channels_starve(engine, semaphore, LINE_WANTS);
+		channels_starve(engine, semaphore, LOCAL_QUEUE_WANTS);
 	}
 	pass_on(engine, semaphore, slot);
 }
@@ -60,7 +61,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 	withheld_to_nobody(engine, semaphore, slot);
 	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore)) {
-		if (line_count(&semaphore->line, LINE_WANTS) == 0 ||
+		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
 			turn_down(engine, semaphore, slot);
 			return;

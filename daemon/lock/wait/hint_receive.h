@@ -1,8 +1,8 @@
 /*
  * Hints that come to this daemon's places in a wait queue (wait_queue.h): the slot is claimed for the first in
- * the line here who can use it, and the claim decides; nothing is ever granted by a hint alone (invariant 15).
+ * the queue here who can use it, and the claim decides; nothing is ever granted by a hint alone (invariant 15).
  *
- * A hint for which there is no use here is passed on; while there is a place in the line, not more than one
+ * A hint for which there is no use here is passed on; while there is a place in the queue, not more than one
  * in a while for a name, as it may come back at once. What is lost by that is found by the rescan.
  */
 #ifndef LOCK_HINT_RECEIVE_H

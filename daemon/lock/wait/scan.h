@@ -1,7 +1,7 @@
 /*
  * A scan at a semaphore: which of its slots exist, which are busy. Probes go out in windows that
  * double, each in one flush on the auxiliary connection; slots above a gap do not exist. What was seen goes into
- * the semaphore, and its line is marked dirty after each window: queue_runner.c says whether it wants another.
+ * the semaphore, and its queue is marked dirty after each window: queue_runner.c says whether it wants another.
  *
  * The first window asks for the markers, too, in an order in which no administrator at work (each of
  * whom makes the new state before ending the old one) can make the name look as if it were not there:
