@@ -140,7 +140,8 @@ def c_strings(source):
     for match in [*C_TOKEN.finditer(source), None]:
         string = match is not None and match[0].startswith('"')
         if not string or re.search(r"[^\s\w]|\w\s+\w", source[end:match.start()]):
-            if len(re.findall(r"(?<![%\w])[A-Za-z]{2,}", " ".join(words or "" for _, words in run))) > 2:
+            words = " ".join(words or "" for _, words in run).split()
+            if sum(1 for word in words if re.match(r"\W*[A-Za-z]{2,}", word) and word[0] != "%") > 2:
                 yield from [*run, (0, None)]
             run = []
         if not string:
