@@ -84,7 +84,7 @@ find_missing(const char *path, const char *value, void *arg)
 {
 	struct missing *missing = arg;
 
-	if (strncmp(path, "unknown_hosts.", 14) == 0)
+	if (strncmp(path, "silent_hosts.", 14) == 0)
 		say("%s does not answer: %s", value, missing->meaning);
 	else if (strcmp(path, "more") == 0)
 		missing->more = atoi(value);

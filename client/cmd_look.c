@@ -14,7 +14,7 @@
 #include "client/tool/row.h"
 #include "client/tool/table.h"
 
-/* So many semaphores, or slots to mend, are looked at one after another. */
+/* So many semaphores, or slots to repair, are looked at one after another. */
 #define LOOK_ANSWER_MS 600000
 
 /* ---- size ---- */
@@ -102,9 +102,9 @@ show_yes(const char *value)
 }
 
 static const struct table_column fsck_columns[] = {
-    {.title = "FLAW", .member = "flaw"},
+    {.title = "PROBLEM", .member = "problem"},
     {.title = "SLOT", .member = "slot", .number = true},
-    {.title = "MENDED", .member = "repaired", .show = show_yes},
+    {.title = "REPAIRED", .member = "repaired", .show = show_yes},
     {.title = "WHAT", .member = "text"},
 };
 static const char *const fsck_arrays[] = {"findings", NULL};
@@ -146,21 +146,21 @@ const struct question question_list = {.ask = ask_list};
 
 /* Of findings; of those that there is no room for, it is not known, so they count. */
 struct tally {
-	int unmended;
-	int mendable;          /* of a kind that --repair may mend */
-	int unmended_mendable; /* both */
+	int unrepaired;
+	int repairable;            /* of a kind that --repair may repair */
+	int unrepaired_repairable; /* both */
 	/* the finding in hand: of the two members that are counted */
 	int members;
-	bool is_mended, is_mendable;
+	bool is_repaired, is_repairable;
 };
 
 static void
 count_finding(struct tally *tally)
 {
 	tally->members = 0;
-	tally->unmended += !tally->is_mended;
-	tally->mendable += tally->is_mendable;
-	tally->unmended_mendable += !tally->is_mended && tally->is_mendable;
+	tally->unrepaired += !tally->is_repaired;
+	tally->repairable += tally->is_repairable;
+	tally->unrepaired_repairable += !tally->is_repaired && tally->is_repairable;
 }
 
 static int
@@ -171,16 +171,16 @@ count_findings(const char *path, const char *value, void *arg)
 	bool finding = strncmp(path, "findings.", 9) == 0;
 
 	if (finding && strcmp(dot, ".repaired") == 0) {
-		tally->is_mended = strcmp(value, "true") == 0;
+		tally->is_repaired = strcmp(value, "true") == 0;
 		tally->members++;
-	} else if (finding && strcmp(dot, ".flaw") == 0) {
-		tally->is_mendable =
+	} else if (finding && strcmp(dot, ".problem") == 0) {
+		tally->is_repairable =
 		    strcmp(value, "orphan") != 0 && strcmp(value, "arguments") != 0;
 		tally->members++;
 	} else if (strcmp(path, "more") == 0 && strcmp(value, "0") != 0) {
-		tally->unmended++;
-		tally->mendable++;
-		tally->unmended_mendable++;
+		tally->unrepaired++;
+		tally->repairable++;
+		tally->unrepaired_repairable++;
 	}
 	if (tally->members == 2)
 		count_finding(tally);
@@ -199,16 +199,16 @@ ask_fsck(struct asking *asking)
 	if (code != LB_OK)
 		return code;
 	(void)lb_json_each(lb_result_json(asking->lb), count_findings, &tally);
-	if (tally.unmended_mendable > 0)
+	if (tally.unrepaired_repairable > 0)
 		asking->status = EXIT_STATUS_FOUND;
-	else if (tally.unmended > 0)
+	else if (tally.unrepaired > 0)
 		asking->status = EXIT_STATUS_LEFT;
 	if (asking_printed_json(asking))
 		return LB_OK;
 	print_rows(
 	    asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "Nothing is wrong with it.");
-	if (tally.mendable > 0 && !repair)
-		say("%s: lockbroker fsck --repair %s mends what can be mended", name, name);
+	if (tally.repairable > 0 && !repair)
+		say("%s: lockbroker fsck --repair %s repairs what can be repaired", name, name);
 	return LB_OK;
 }
 
@@ -285,7 +285,7 @@ ask_show(struct asking *asking)
 	char slots[16], busy[16], waiting[16], silent[4];
 	const struct json_wanted wanted[] = {{"slots", slots, sizeof(slots)},
 	    {"busy", busy, sizeof(busy)}, {"waiting", waiting, sizeof(waiting)},
-	    {"unknown_hosts.0", silent, sizeof(silent)}};
+	    {"silent_hosts.0", silent, sizeof(silent)}};
 	bool mutex = false, away;
 
 	if (code != LB_OK || asking_printed_json(asking))

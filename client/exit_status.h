@@ -6,8 +6,8 @@
 
 enum exit_status {
 	EXIT_STATUS_OK = 0,
-	EXIT_STATUS_FOUND = 1, /* fsck: something is wrong, and not mended */
-	EXIT_STATUS_LEFT = 4,  /* the same, but nothing that it mends; as in fsck(8) */
+	EXIT_STATUS_FOUND = 1, /* fsck: something is wrong, and not repaired */
+	EXIT_STATUS_LEFT = 4,  /* the same, but nothing that it repairs; as in fsck(8) */
 	EXIT_STATUS_USAGE = 64,
 	EXIT_STATUS_NOT_HELD = 65,
 	EXIT_STATUS_NO_SUCH_LOCK = 66,

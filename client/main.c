@@ -67,12 +67,14 @@ static const struct command commands[] = {
     {"deny", "WAITER|NAME", "Lets one that waits fail, or with --all all that wait",
 	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
 	"WAITER: the last column of lockbroker show; with --all the NAME of a lock."},
-    {"fsck", "NAME", "Looks for what is wrong with a semaphore, and mends it",
+    {"fsck", "NAME", "Looks for what is wrong with a semaphore, and repairs it",
 	FOR_ASKING | FOR_FSCK, 1, 1, &question_fsck, NULL,
 	"On a terminal a table; else a line each, with tabs between: what, slot, whether it was "
-	"mended,\n"
-	"in words. Exits with 1 when something was found and not mended, and with 4 when that is\n"
-	"nothing that it mends: orphans, which go when their holders are done, and slots declared "
+	"repaired,\n"
+	"in words. Exits with 1 when something was found and not repaired, and with 4 when that "
+	"is\n"
+	"nothing that it repairs: orphans, which go when their holders are done, and slots "
+	"declared "
 	"with\n"
 	"other arguments, which work."},
     {"explain", "NAME", "Tells why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN, 1,

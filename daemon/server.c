@@ -148,12 +148,12 @@ lock_settings_of(const struct server *server)
 	    .naming = server->naming,
 	    .margin = server->started->margin,
 	    .max_races = (unsigned)config->max_races,
-	    .reprobe = config->reprobe,
+	    .rescan_interval = config->rescan_interval,
 	    .hint_grace = config->hint_grace,
-	    .max_local_passes = (unsigned)config->max_local_passes,
+	    .max_local_handoffs = (unsigned)config->max_local_handoffs,
 	    .request_timeout = config->request_timeout,
-	    .max_locks_per_peer = (size_t)config->max_locks_per_peer,
-	    .max_waits_per_peer = (size_t)config->max_waits_per_peer,
+	    .max_locks_per_connection = (size_t)config->max_locks_per_connection,
+	    .max_waits_per_connection = (size_t)config->max_waits_per_connection,
 	    .channels_reserve = (size_t)config->channels_reserve,
 	};
 }
@@ -165,7 +165,7 @@ account_limits_of(const struct config *config)
 	const size_t mib = 1024 * 1024;
 
 	return (struct account_limits){
-	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_peers_per_uid,
+	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_connections_per_uid,
 		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
 		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
 		[ACCOUNT_LOOKS] = (size_t)config->max_looks_per_uid,
@@ -232,7 +232,7 @@ view_of(const struct server *server, uint32_t run)
 			   : mem_strdup(started->naming);
 	char host[256] = "";
 	const struct view_settings settings = {
-	    .run = run, .host = host, .naming = naming, .timeout = started->inspect_timeout};
+	    .run = run, .host = host, .naming = naming, .timeout = started->query_timeout};
 	struct view *view;
 
 	if (started->host_name[0] == '\0')
@@ -357,9 +357,9 @@ server_apply(struct server *server)
 
 	log_set_level(config->log_level);
 	lock_engine_set(server->engine, &settings);
-	view_set_timeout(server->view, config->inspect_timeout);
+	view_set_timeout(server->view, config->query_timeout);
 	dispatch_set_config(server->dispatch, config);
-	peers_set_limits(server->peers, (size_t)config->max_requests_per_peer, &limits);
+	peers_set_limits(server->peers, (size_t)config->max_requests_per_connection, &limits);
 	peers_set_descriptors(server->peers, server->descriptors, config->access);
 }
 

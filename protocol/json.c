@@ -211,7 +211,7 @@ json_new_text(const char *json)
 
 /* value, with U+FFFD for each byte that is part of no character. */
 static struct cJSON *
-new_mended_string(const char *value)
+new_repaired_string(const char *value)
 {
 	size_t len = strlen(value), out = 0;
 	struct cJSON *string;
@@ -240,7 +240,7 @@ new_string(const char *value)
 
 	for (size_t i = 0; i < len && n > 0; i += n)
 		n = json_scan_utf8(value + i, len - i);
-	return n > 0 ? cJSON_CreateString(value) : new_mended_string(value);
+	return n > 0 ? cJSON_CreateString(value) : new_repaired_string(value);
 }
 
 /*

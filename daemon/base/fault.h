@@ -78,7 +78,7 @@
 	X(GATE_IS_UNLIMITED, "a hold without a slot given at a gate")                              \
 	X(SLOTLESS_HAS_LINK, "a hold without a slot lost with the link")                           \
 	X(REVOKED_IS_FREE, "a slot given on while its revoked holder is still there")              \
-	X(STRAYS_LEFT, "strays above the new size not looked for")                                 \
+	X(UNCOUNTED_LEFT, "uncounted slots above the new size not looked for")                     \
 	X(FIRST_SLOT_FIRST, "a create that makes the first slot before the others")                \
 	X(STALE_COUNT, "a relative target computed from a size seen before the mutex")             \
 	X(MUTEX_DROPPED_EARLY, "the administration mutex dropped before the last delete")          \
@@ -92,7 +92,7 @@
 	X(LEFT_TOO_EARLY, "a semaphore taken out of the directory before it is gone")              \
 	X(DIRECTORY_OUTLIVES_MUTEX,                                                                \
 	    "the directory changed after the administration mutex was lost")                       \
-	X(FSCK_FILLS_GAP, "fsck that mends a gap by adding slots")                                 \
+	X(FSCK_FILLS_GAP, "fsck that repairs a gap by adding slots")                               \
 	X(HINT_TRUSTED, "a hint trusted without a claim")                                          \
 	X(HINT_EARLY, "a hint sent before delete-ok")                                              \
 	X(NOBODY_TOLD, "a slot freed, and no hint sent")                                           \
@@ -107,7 +107,7 @@
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
 	X(LAST_COME_FIRST_SERVED, "whoever came last served first")                                \
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
-	X(NO_REPROBE, "no look of its own accord while somebody waits")                            \
+	X(NO_RESCAN, "no look of its own accord while somebody waits")                             \
 	X(POLLING, "a look ten times as often as it may be")                                       \
 	X(PASSED_UNSEEN, "a slot handed on whose A is not watched, and was not looked at")         \
 	X(RECLAIMED_IS_SEEN, "a slot handed on whose A was not seen since B was claimed again")    \

@@ -47,17 +47,17 @@ struct config {
 	int64_t probe_timeout;
 	int64_t side_idle;
 	char *host_name; /* "" = the machine's */
-	int64_t inspect_timeout;
-	int64_t reprobe;
+	int64_t query_timeout;
+	int64_t rescan_interval;
 	int64_t hint_grace;
-	int max_local_passes;
+	int max_local_handoffs;
 	int64_t stop_timeout;
 	int max_races;
 	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */
 	char *slot_queue, *holder_queue; /* custom: templates that go together; else "" */
-	int max_locks_per_peer, max_waits_per_peer, max_requests_per_peer;
+	int max_locks_per_connection, max_waits_per_connection, max_requests_per_connection;
 	int channels_reserve;
-	int max_peers_per_uid, max_waits_per_uid, max_watches_per_uid, max_looks_per_uid;
+	int max_connections_per_uid, max_waits_per_uid, max_watches_per_uid, max_looks_per_uid;
 	int max_buffer_per_uid, max_buffer; /* MiB */
 	char *admin_group;
 	enum log_level log_level;

@@ -71,20 +71,20 @@ const struct config_key config_keys[] = {
 	    "known."},
 	{"side-idle", KEY_DURATION, AT(side_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
 	    "After how long without use the second connection to the broker is closed."},
-	{"inspect-timeout", KEY_DURATION, AT(inspect_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
+	{"query-timeout", KEY_DURATION, AT(query_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
 	    NULL, true,
 	    "How long the daemons of other hosts have to answer when somebody wants to see who holds "
 	    "and who waits; who does not answer by then is named."},
 	{"host-name", KEY_STRING, AT(host_name), "", "NAME", 0, 255, NULL, false,
 	    "The name under which this host is shown to the others. Empty: the machine's."},
-	{"reprobe", KEY_DURATION, AT(reprobe), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
+	{"rescan-interval", KEY_DURATION, AT(rescan_interval), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
 	    "How often, on average, a waiting request looks for slots that became free without a "
 	    "word, as those of a host that crashed."},
 	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,
 	    "For how long a slot that was freed here is left to whoever waits for it behind another "
 	    "daemon and was told. More where the daemons are further from the broker than a few "
 	    "milliseconds. 0: not at all, nor to clients that poll and stand in no line."},
-	{"max-local-passes", KEY_INTEGER, AT(max_local_passes), "16", "N", 0, 1000000, NULL, true,
+	{"max-local-handoffs", KEY_INTEGER, AT(max_local_handoffs), "16", "N", 0, 1000000, NULL, true,
 	    "How many times in a row a slot goes from holder to waiter inside the daemon, which costs the "
 	    "broker nothing, before somebody who waits behind another daemon has a turn. 0: never; every "
 	    "slot that is released goes by the broker."},
@@ -102,9 +102,9 @@ const struct config_key config_keys[] = {
 	    "The queue that is a slot, when naming is custom, as in {name}/{slot}/slot."},
 	{"holder-queue", KEY_STRING, AT(holder_queue), "", "TEMPLATE", 0, TEMPLATE_SIZE, NULL, false,
 	    "The queue that its holder has, when naming is custom, as in {name}/{slot}/holder."},
-	{"max-locks-per-peer", KEY_INTEGER, AT(max_locks_per_peer), "1024", "N", 1, 65535, NULL, true,
+	{"max-locks-per-connection", KEY_INTEGER, AT(max_locks_per_connection), "1024", "N", 1, 65535, NULL, true,
 	    "How many locks one connection to the socket may hold."},
-	{"max-waits-per-peer", KEY_INTEGER, AT(max_waits_per_peer), "1024", "N", 1, 65535, NULL, true,
+	{"max-waits-per-connection", KEY_INTEGER, AT(max_waits_per_connection), "1024", "N", 1, 65535, NULL, true,
 	    "How many requests of one connection may wait for locks."},
 	{"channels-reserve", KEY_INTEGER, AT(channels_reserve), "256", "N", 0, 65535, NULL, true,
 	    "How many channels of the connection to the broker one user leaves to the others. Each lock "
@@ -112,11 +112,11 @@ const struct config_key config_keys[] = {
 	    "half of what the broker allows. If a user has taken the rest, its requests wait, or are "
 	    "refused as too-many-locks if their timeout is 0. Root, the daemon's own user and "
 	    "members of admin-group are exempt."},
-	{"max-requests-per-peer", KEY_INTEGER, AT(max_requests_per_peer), "64", "N", 1, 65535, NULL,
+	{"max-requests-per-connection", KEY_INTEGER, AT(max_requests_per_connection), "64", "N", 1, 65535, NULL,
 	    true,
 	    "How many requests of one connection are worked on at once, those that wait not counted. "
 	    "More are read only when one has been answered."},
-	{"max-peers-per-uid", KEY_INTEGER, AT(max_peers_per_uid), "20000", "N", 1, 1000000, NULL, true,
+	{"max-connections-per-uid", KEY_INTEGER, AT(max_connections_per_uid), "20000", "N", 1, 1000000, NULL, true,
 	    "How many connections the processes of one user may have open. The daemon's limit of "
 	    "descriptors may allow less; see lockbrokerd(8)."},
 	{"max-waits-per-uid", KEY_INTEGER, AT(max_waits_per_uid), "20000", "N", 1, 1000000, NULL, true,

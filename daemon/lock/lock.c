@@ -195,7 +195,7 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 	/* Looks that were due by another interval are due now. */
 	for (semaphore = engine->semaphores; semaphore != NULL;
 	     semaphore = semaphore->by_key.next) {
-		timers_cancel(engine->timers, &semaphore->reprobe);
+		timers_cancel(engine->timers, &semaphore->rescan);
 		engine_poke(engine, semaphore);
 	}
 	channels_settings_changed(engine);

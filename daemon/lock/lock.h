@@ -27,14 +27,14 @@ struct lock_engine;
 struct lock_settings {
 	const struct queue_naming *naming; /* borrowed */
 	unsigned max_races;                /* lost races of one acquire, then `contended` */
-	int64_t reprobe;    /* most ns between looks at a full semaphore; each is jittered */
+	int64_t rescan_interval; /* most ns between looks at a full semaphore; each is jittered */
 	int64_t hint_grace; /* ns for which a slot is left to those who were told that it is free */
 	/* peers here that a slot is handed to in a row while others may wait elsewhere; 0: none is */
-	unsigned max_local_passes;
+	unsigned max_local_handoffs;
 	int64_t margin;          /* as wanted (margin.h); 0: a fifth of the heartbeat */
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
-	size_t max_locks_per_peer;
-	size_t max_waits_per_peer;
+	size_t max_locks_per_connection;
+	size_t max_waits_per_connection;
 	/* Channels of the hold link that one user leaves to the others; at most half of them. */
 	size_t channels_reserve;
 	/* Slots of a semaphore; none above is looked for. 0: METHODS_SLOTS_MAX. The simulation has few. */
@@ -69,7 +69,7 @@ struct lock_change {
 	bool exist_ok; /* create: fine when it is there already with that many */
 	bool
 	    ascending; /* resize, destroy: slots go from the lowest up (seeds/000, "Swiss Cheese") */
-	int overshoot; /* how far above the size strays are looked for at least (seeds/000) */
+	int overshoot; /* how far above the size uncounted slots are looked for at least (seeds/000) */
 	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */
 	int64_t wait;
 	bool progress; /* wants LOCK_NOTICE_DRAIN while it waits for them */
@@ -85,21 +85,21 @@ struct lock_await {
 };
 
 /* What fsck looks for. */
-enum lock_flaw {
-	LOCK_FLAW_GAP,    /* a slot is missing below one that is there: those above do not count */
-	LOCK_FLAW_STRAY,  /* a slot above the gap */
-	LOCK_FLAW_ORPHAN, /* a holder of a slot that is not there: removed, or never declared */
-	LOCK_FLAW_ARGUMENTS,     /* declared with other arguments; used as it is */
-	LOCK_FLAW_TRANSIENT,     /* not durable: gone when the broker restarts */
-	LOCK_FLAW_MARKERS,       /* markers that contradict each other, or the slots */
-	LOCK_FLAW_NOT_LISTED,    /* it exists, and is not in the directory */
-	LOCK_FLAW_LISTED_MISSING /* it is in the directory, and does not exist */
+enum lock_problem {
+	LOCK_PROBLEM_GAP, /* a slot is missing below one that is there: those above do not count */
+	LOCK_PROBLEM_UNCOUNTED, /* a slot above the gap */
+	LOCK_PROBLEM_ORPHAN, /* a holder of a slot that is not there: removed, or never declared */
+	LOCK_PROBLEM_ARGUMENTS,     /* declared with other arguments; used as it is */
+	LOCK_PROBLEM_TRANSIENT,     /* not durable: gone when the broker restarts */
+	LOCK_PROBLEM_MARKERS,       /* markers that contradict each other, or the slots */
+	LOCK_PROBLEM_NOT_LISTED,    /* it exists, and is not in the directory */
+	LOCK_PROBLEM_LISTED_MISSING /* it is in the directory, and does not exist */
 };
-/* "gap", "stray", "orphan", "arguments", "transient", "markers", "not-listed", "listed-missing". Static. */
-const char *lock_flaw_word(enum lock_flaw flaw);
+/* "gap", "uncounted", "orphan", "arguments", "transient", "markers", "not-listed", "listed-missing". Static. */
+const char *lock_problem_word(enum lock_problem problem);
 
 struct lock_finding {
-	enum lock_flaw flaw;
+	enum lock_problem problem;
 	int slot;         /* 0: of none in particular */
 	const char *text; /* in words */
 	bool repaired;
@@ -157,7 +157,7 @@ struct lock_explanation {
 	enum lock_verdict verdict;
 	int slots, busy;   /* as lock_row */
 	int here, waiting; /* of the busy ones: held by this daemon; acquires that wait here */
-	int strays;        /* slots above a gap, which do not count: see fsck */
+	int uncounted;     /* slots above a gap, which do not count: see fsck */
 };
 
 /* The one answer to a request. Strings are borrowed for the call. */
@@ -393,7 +393,8 @@ struct lock_counts {
 	size_t waiting;                            /* acquires not answered yet */
 	size_t in_flight;                          /* claims and deletes not answered yet */
 	uint64_t granted, refused, released, lost; /* since the start */
-	uint64_t b_vanished; /* Bs that were gone when checked again (broker.h, deletes_by_name) */
+	uint64_t
+	    holder_queues_lost; /* Bs that were gone when checked again (broker.h, deletes_by_name) */
 };
 void lock_get_counts(const struct lock_engine *engine, struct lock_counts *ret);
 

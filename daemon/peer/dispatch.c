@@ -79,7 +79,8 @@ static bool
 may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_kind kind,
     struct message_error *ret_error)
 {
-	if (requests_waiting(conn->requests) >= (size_t)dispatch->config->max_waits_per_peer) {
+	if (requests_waiting(conn->requests) >=
+	    (size_t)dispatch->config->max_waits_per_connection) {
 		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
 		    "this connection has as many requests waiting as it may");
 		return false;

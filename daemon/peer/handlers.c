@@ -371,9 +371,9 @@ handle_info(const struct call *call)
 	json_add_bool(result, "draining", dispatch->draining);
 	json_add_string(result, "naming", dispatch->started->naming);
 	json_add_integer(limits, "line", LINE_MAX_IN);
-	json_add_integer(limits, "locks_per_peer", config->max_locks_per_peer);
-	json_add_integer(limits, "waits_per_peer", config->max_waits_per_peer);
-	json_add_integer(limits, "requests_per_peer", config->max_requests_per_peer);
+	json_add_integer(limits, "locks_per_connection", config->max_locks_per_connection);
+	json_add_integer(limits, "waits_per_connection", config->max_waits_per_connection);
+	json_add_integer(limits, "requests_per_connection", config->max_requests_per_connection);
 	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
 	json_add_integer(limits, "watches_per_uid", config->max_watches_per_uid);
 	json_add_integer(limits, "looks_per_uid", config->max_looks_per_uid);

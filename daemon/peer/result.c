@@ -178,7 +178,7 @@ new_finding(const struct lock_finding *finding)
 
 	/* It may quote the broker. */
 	message_escape(text, sizeof(text), finding->text == NULL ? "" : finding->text);
-	json_add_string(object, "flaw", lock_flaw_word(finding->flaw));
+	json_add_string(object, "problem", lock_problem_word(finding->problem));
 	add_slot(object, finding->slot);
 	json_add_string(object, "text", text);
 	json_add_bool(object, "repaired", finding->repaired);
@@ -307,7 +307,7 @@ static void
 add_explanation(struct cJSON *result, const struct result_facts *facts, enum lock_kind kind,
     const struct lock_explanation *why)
 {
-	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", strays[96] = "", text[768];
+	char broker[MESSAGE_ERROR_MAX] = "", slots[256] = "", uncounted[96] = "", text[768];
 
 	/* It may quote the broker. */
 	if (facts->hindrance != NULL)
@@ -316,11 +316,11 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		explain_mutex(slots, sizeof(slots), why);
 	else if (why != NULL)
 		explain_slots(slots, sizeof(slots), why);
-	if (why != NULL && why->strays > 0)
-		snprintf(strays, sizeof(strays), "; %d more above a gap do not count (see fsck)",
-		    why->strays);
+	if (why != NULL && why->uncounted > 0)
+		snprintf(uncounted, sizeof(uncounted),
+		    "; %d more above a gap do not count (see fsck)", why->uncounted);
 	snprintf(text, sizeof(text), "%s%s%s%s", broker,
-	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, strays);
+	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, uncounted);
 	json_add_string(result, "text", text);
 }
 
@@ -332,7 +332,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	    .busy = -1,
 	    .here = -1,
 	    .waiting = -1,
-	    .strays = -1};
+	    .uncounted = -1};
 	const struct lock_explanation *why =
 	    answer->explanation != NULL ? answer->explanation : &unknown;
 	struct cJSON *result = new_named(answer);
@@ -346,7 +346,7 @@ result_explain(const struct result_facts *facts, const struct lock_answer *answe
 	add_count(result, "busy", why->busy);
 	add_count(result, "here", why->here);
 	add_count(result, "waiting", why->waiting);
-	add_count(result, "strays", why->strays);
+	add_count(result, "uncounted", why->uncounted);
 	add_explanation(result, facts, answer->kind, answer->explanation);
 	return result;
 }
@@ -520,7 +520,7 @@ result_counts(const struct lock_counts *counts, size_t peers)
 	json_add_integer(result, "refused", (int64_t)counts->refused);
 	json_add_integer(result, "released", (int64_t)counts->released);
 	json_add_integer(result, "lost", (int64_t)counts->lost);
-	json_add_integer(result, "b_vanished", (int64_t)counts->b_vanished);
-	json_add_integer(result, "peers", (int64_t)peers);
+	json_add_integer(result, "holder_queues_lost", (int64_t)counts->holder_queues_lost);
+	json_add_integer(result, "connections", (int64_t)peers);
 	return result;
 }

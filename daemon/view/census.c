@@ -79,7 +79,7 @@ finish(struct view *view, struct census *census)
 		json_add_integer(
 		    (struct cJSON *)row, "waiting", tally == NULL ? 0 : (int64_t)tally->waiting);
 	}
-	json_add(list, "unknown_hosts", inspect_missing(view->inspect, census->request.inquiry));
+	json_add(list, "silent_hosts", inspect_missing(view->inspect, census->request.inquiry));
 	census->list = NULL;
 	view_done(view, census->request.peer, census->request.number, list);
 	census_free(view, &census->request);

@@ -344,7 +344,7 @@ tell_synced(struct feed *feed, struct watcher *watcher)
 
 	watcher->more += mirror_more(&feed->mirror);
 	json_add_integer(params, "more", (int64_t)watcher->more);
-	json_add(params, "unknown_hosts", json_copy(feed->missing));
+	json_add(params, "silent_hosts", json_copy(feed->missing));
 	watcher->state = WATCHER_LIVE;
 	tell(feed, watcher, "synced", params);
 }

@@ -233,7 +233,7 @@ result_of(struct showing *showing)
 	json_add(result, "holders", array_of(&showing->holders, 0));
 	json_add(result, "waiters", array_of(&showing->waiters, showing->theirs));
 	json_add_integer(result, "more", (int64_t)showing->more);
-	json_add(result, "unknown_hosts", showing->missing);
+	json_add(result, "silent_hosts", showing->missing);
 	showing->missing = NULL;
 	return result;
 }

@@ -60,7 +60,7 @@ denied(size_t count, struct cJSON *missing)
 	struct cJSON *result = json_new_object();
 
 	json_add_integer(result, "denied", (int64_t)count);
-	json_add(result, "unknown_hosts", missing == NULL ? json_new_array() : missing);
+	json_add(result, "silent_hosts", missing == NULL ? json_new_array() : missing);
 	return result;
 }
 

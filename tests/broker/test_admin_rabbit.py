@@ -155,7 +155,7 @@ class InTheMiddle(Admin):
         wait_until(lambda: watcher.call("size", name=name)["slots"] > 20, 10, "some are there")
         kill()
 
-    def mend(self, name):
+    def repair(self, name):
         """Both ways out: the same command again, or fsck --repair."""
         admin = Wire(self.there)
         before = admin.call("size", name=name)["slots"]
@@ -170,21 +170,21 @@ class InTheMiddle(Admin):
     def test_daemon_killed(self):
         name = self.name()
         self.when_half_done(name, self.here.kill)
-        self.mend(name)
+        self.repair(name)
 
     def test_broker_killed(self):
         name = self.name()
         self.when_half_done(name, RABBIT.kill)
         RABBIT.start()
         self.there.wait_broker(60)
-        self.mend(name)
+        self.repair(name)
 
     def test_broker_restarted(self):
         name = self.name()
         self.when_half_done(name, RABBIT.stop)
         RABBIT.start()
         self.there.wait_broker(60)
-        self.mend(name)
+        self.repair(name)
 
 
 class Directory(Admin):

@@ -33,7 +33,7 @@ class Alarm(unittest.TestCase):
     deadline = 90
 
     def setUp(self):
-        self.daemon = Daemon(self, "--reprobe", "2", "--probe-timeout", "1", broker=RABBIT.url,
+        self.daemon = Daemon(self, "--rescan-interval", "2", "--probe-timeout", "1", broker=RABBIT.url,
                              expect=["the broker takes no messages"])
         self.daemon.wait_broker()
         self.peer = Wire(self.daemon)

@@ -31,7 +31,7 @@ class Channels(unittest.TestCase):
 
     def daemon(self):
         # What is not told is found late.
-        daemon = Daemon(self, "--socket-mode", "0666", "--reprobe", "60",
+        daemon = Daemon(self, "--socket-mode", "0666", "--rescan-interval", "60",
                         broker=RABBIT.url)
         os.chmod(daemon.dir, 0o711)
         daemon.wait_broker()

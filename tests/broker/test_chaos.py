@@ -14,7 +14,7 @@ class Chaos(unittest.TestCase):
 
     def test_anything_in_any_order(self):
         rabbit = self.enterContext(Rabbit())
-        daemons = [Daemon(self, "--reprobe", "0.2", broker=rabbit.url) for _ in range(2)]
+        daemons = [Daemon(self, "--rescan-interval", "0.2", broker=rabbit.url) for _ in range(2)]
         for daemon in daemons:
             daemon.wait_broker()
         chaos(self, daemons, SEED, 2500)

@@ -30,12 +30,12 @@ struct side {
 static const struct lock_settings settings = {
     .naming = &queue_naming_amqp_locks,
     .max_races = 16,
-    .reprobe = 5 * NSEC_PER_SEC,
+    .rescan_interval = 5 * NSEC_PER_SEC,
     .hint_grace = 5 * NSEC_PER_MSEC,
-    .max_local_passes = 16,
+    .max_local_handoffs = 16,
     .request_timeout = 10 * NSEC_PER_SEC,
-    .max_locks_per_peer = 1024,
-    .max_waits_per_peer = 1024,
+    .max_locks_per_connection = 1024,
+    .max_waits_per_connection = 1024,
 };
 
 static struct side ours;

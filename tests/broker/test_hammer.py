@@ -17,7 +17,7 @@ class Hammer(unittest.TestCase):
 
     def test_never_two_holders_of_a_slot(self):
         rabbit = self.enterContext(Rabbit())
-        daemons = [Daemon(self, "--reprobe", "0.1", broker=rabbit.url) for _ in range(2)]
+        daemons = [Daemon(self, "--rescan-interval", "0.1", broker=rabbit.url) for _ in range(2)]
         for daemon in daemons:
             daemon.wait_broker()
         Wire(daemons[0]).call("create", name="hammer", slots=3)

@@ -30,7 +30,7 @@ class HardError(unittest.TestCase):
         self.user = f"{USER}-{self.vhost}"
         self.admit()
         self.daemon = Daemon(
-            self, "--reprobe", "0.3", "--probe-timeout", "2", expect=TROUBLE,
+            self, "--rescan-interval", "0.3", "--probe-timeout", "2", expect=TROUBLE,
             broker=f"amqp://{self.user}:{PASSWORD}@127.0.0.1:{RABBIT.port}/{self.vhost}")
         self.daemon.wait_broker()
         self.admin = Wire(self.daemon)

@@ -61,7 +61,7 @@ class Round:
     def __init__(self, test, number, url):
         self.test = test
         self.name = f"{self.kind}-{number}"
-        self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--reprobe", "0.5", broker=url,
+        self.daemon = Daemon(test, "--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", broker=url,
                              expect=TROUBLE)
         self.beats = os.path.join(self.daemon.dir, "beats")
         self.run = None
@@ -267,7 +267,7 @@ class LeaseProof(unittest.TestCase):
             rabbit.launch()
         for rabbit in (self.lively, self.sleepy):
             rabbit.wait_up()
-        self.rival = Daemon(self, "--reprobe", "0.2", broker=self.lively.url)
+        self.rival = Daemon(self, "--rescan-interval", "0.2", broker=self.lively.url)
         self.rival.wait_broker()
         done = []
         while len(done) < 3 * ROUNDS:

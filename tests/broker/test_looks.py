@@ -67,12 +67,12 @@ class Looks(unittest.TestCase):
         for other in others:
             other.hang_up()
         # The first is there until the broker has answered.
-        wait_until(lambda: self.watcher.call("info")["counts"]["peers"] == 2, what="the others are gone")
+        wait_until(lambda: self.watcher.call("info")["counts"]["connections"] == 2, what="the others are gone")
         waits, id = self.ask("size", name="db")
         self.assertEqual(self.begun("size"), before + (method == "size"))
         RABBIT.thaw()
         self.assertEqual(waits.answer(id)["slots"], 1)
-        wait_until(lambda: self.watcher.call("info")["counts"]["peers"] == 2, what="the first is gone")
+        wait_until(lambda: self.watcher.call("info")["counts"]["connections"] == 2, what="the first is gone")
 
     def test_a_size_counts_though_its_peer_hung_up(self):
         self.hang_up_with("size", name="db")

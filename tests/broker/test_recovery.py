@@ -22,7 +22,7 @@ class OldB(unittest.TestCase):
         rabbit = self.enterContext(Rabbit())
         proxy = Proxy(self, rabbit.port)
         # Its probes may go into the stranded connection: a wait that none has answered is no timeout.
-        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--margin", "0.1", "--reprobe", "0.2", "--probe-timeout", "0.2",
+        daemon = Daemon(self, "--heartbeat", str(HEARTBEAT), "--margin", "0.1", "--rescan-interval", "0.2", "--probe-timeout", "0.2",
                         expect=TROUBLE, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
         daemon.wait_broker()
         peer = Wire(daemon)
@@ -66,7 +66,7 @@ class Hosts(unittest.TestCase):
         self.admin.call("create", name="cluster", slots=2)
 
     def daemon(self, *urls):
-        daemon = Daemon(self, "--reprobe", "0.3", broker=urls, expect=TROUBLE)
+        daemon = Daemon(self, "--rescan-interval", "0.3", broker=urls, expect=TROUBLE)
         daemon.wait_broker()
         return daemon
 

@@ -71,7 +71,7 @@ class Shown(View):
         wanted = {"A": ("there", "busy", 1), "B": ("here", "busy", 2),
                   "C": ("there", "waiting", None), "D": ("here", "waiting", None)}
         shown = self.wait_rows(admin, wanted)
-        self.assertEqual((shown["slots"], shown["busy"], shown["waiting"], shown["unknown_hosts"]),
+        self.assertEqual((shown["slots"], shown["busy"], shown["waiting"], shown["silent_hosts"]),
                          (2, 2, 2, []))
         self.wait_rows(Wire(there), wanted)
         rows = {row["name"]: row for row in admin.call("list")["semaphores"]}
@@ -92,7 +92,7 @@ class Shown(View):
         there.freeze()
         shown = admin.call("show", name=self.name)
         there.thaw()
-        self.assertEqual((shown["busy"], shown["unknown_hosts"]), (2, ["there"]))
+        self.assertEqual((shown["busy"], shown["silent_hosts"]), (2, ["there"]))
         self.assertEqual([(row["slot"], row["who"], row["unknown"]) for row in shown["holders"]],
                          [(1, "A", False), (2, None, True)])
         self.wait_rows(admin, {"A": ("here", "busy", 1), "B": ("there", "busy", 2)})
@@ -108,7 +108,7 @@ class Shown(View):
         there.thaw()
         self.assertEqual([(row["kind"], row["state"], row["slot"], row["who"], row["unknown"]) for row in shown["holders"]],
                          [("mutex", "busy", None, None, True)])
-        self.assertEqual((shown["slots"], shown["busy"], shown["unknown_hosts"]), (None, None, ["there"]))
+        self.assertEqual((shown["slots"], shown["busy"], shown["silent_hosts"]), (None, None, ["there"]))
         self.wait_rows(admin, {"B": ("there", "busy", None)})
 
     def test_who_ends_in_order_is_not_missed(self):
@@ -120,7 +120,7 @@ class Shown(View):
         self.wait_rows(admin, {"A": ("here", "busy", 1), "B": ("there", "busy", 2)})
         peer.hang_up()
         there.stop()
-        self.assertEqual(admin.call("show", name=self.name)["unknown_hosts"], [])
+        self.assertEqual(admin.call("show", name=self.name)["silent_hosts"], [])
 
     def test_watch_across_hosts(self):
         here, there = self.daemon("here"), self.daemon("there")
@@ -128,7 +128,7 @@ class Shown(View):
         admin.call("create", name=self.name)
         holder = self.hold(there, "A")
         asked = admin.request("watch", name=self.name)
-        self.assertEqual(admin.notification("synced"), {"id": asked, "more": 0, "unknown_hosts": []})
+        self.assertEqual(admin.notification("synced"), {"id": asked, "more": 0, "silent_hosts": []})
         first = admin.notification("row")["row"]
         self.assertEqual((first["who"], first["host"], first["state"]), ("A", "there", "busy"))
         self.acquire(there, "B")
@@ -197,13 +197,13 @@ class Steered(View):
         busy = {"A": ("there", "busy", 1), "C": ("there", "waiting", None), "D": ("here", "waiting", None)}
         shown = self.wait_rows(admin, {**busy, "B": ("there", "waiting", None)})
         waiter = next(row["waiter"] for row in shown["waiters"] if row["who"] == "B")
-        self.assertEqual(admin.call("deny", waiter=waiter), {"denied": 1, "unknown_hosts": []})
+        self.assertEqual(admin.call("deny", waiter=waiter), {"denied": 1, "silent_hosts": []})
         error = b.reply(b_asked)["error"]
         self.assertEqual((error["data"]["reason"], error["data"]["denied"]), ("cancelled", True))
         there.wait_log(f"turned away from {self.name}: waiter {waiter}, by uid {os.getuid()} of host here")
         self.assertEqual(admin.error("deny", waiter=waiter).reason, "not-held")
         self.wait_rows(admin, busy)
-        self.assertEqual(admin.call("deny", name=self.name, all=True), {"denied": 2, "unknown_hosts": []})
+        self.assertEqual(admin.call("deny", name=self.name, all=True), {"denied": 2, "silent_hosts": []})
         for peer, asked in (c, c_asked), (d, d_asked):
             self.assertTrue(peer.reply(asked)["error"]["data"]["denied"])
         self.wait_rows(admin, {"A": ("there", "busy", 1)})

@@ -19,7 +19,7 @@ from wire import Wire, WireError, wait_until
 
 SECONDS = float(os.environ.get("WAITING_SECONDS", "6"))
 TROUBLE = ("hold link", "side link", "broker|amqp")
-REPROBE = 5
+RESCAN_INTERVAL = 5
 RABBIT = Rabbit()
 
 
@@ -43,7 +43,7 @@ class Waiting(unittest.TestCase):
     deadline = 180
 
     def daemon(self, *options, url=RABBIT.url, **more):
-        daemon = Daemon(self, "--reprobe", str(REPROBE), *options, broker=url, **more)
+        daemon = Daemon(self, "--rescan-interval", str(RESCAN_INTERVAL), *options, broker=url, **more)
         daemon.wait_broker()
         return daemon
 
@@ -76,7 +76,7 @@ class Quiet(Waiting):
             self.wait(Wire(daemon), name, 334)
         wait_until(lambda: line_members(name) == 3, 20, "all daemons are in the line")
         before, began = messages_received(), time.monotonic()
-        time.sleep(max(SECONDS, 2 * REPROBE))
+        time.sleep(max(SECONDS, 2 * RESCAN_INTERVAL))
         count, seconds = messages_received() - before, time.monotonic() - began
         print(f"{count} messages in {seconds:.1f} s from 3 daemons with 1002 waiters")
         self.assertLess(count / seconds / len(daemons), 1)
@@ -120,10 +120,10 @@ class Woken(Waiting):
         asked, = self.wait(waiter, name)
         began = time.monotonic()
         here.kill()
-        waiter.answer(asked, within=2 * REPROBE)
+        waiter.answer(asked, within=2 * RESCAN_INTERVAL)
         took = time.monotonic() - began
         print(f"{took:.2f} s")
-        self.assertLess(took, REPROBE + 0.5)
+        self.assertLess(took, RESCAN_INTERVAL + 0.5)
 
     def test_who_dies_during_the_hand_off_is_passed_over(self):
         here = self.daemon()
@@ -301,9 +301,9 @@ class Trouble(Waiting):
                     if time.monotonic() < until:
                         asked[peer] = peer.request("acquire", name=name)
                     break
-            self.assertLess(time.monotonic() - freed if lock is None else 0, REPROBE + 2, "a slot stays free")
+            self.assertLess(time.monotonic() - freed if lock is None else 0, RESCAN_INTERVAL + 2, "a slot stays free")
         print(f"{killed} side links killed in {SECONDS} s; {served} grants, the longest after {longest:.2f} s")
-        self.assertLess(longest, REPROBE + 0.5)
+        self.assertLess(longest, RESCAN_INTERVAL + 0.5)
         # The daemon brings it up more and more rarely.
         self.assertGreater(killed, 4)
 

@@ -39,7 +39,7 @@ class Semaphores(Fake):
 
     def on_list(self, _request, _connection):
         rows = [{**self._numbers(name), "exists": True} for name in list(self.semaphores)]
-        return {"semaphores": rows, "more": 0, "unknown_hosts": []}
+        return {"semaphores": rows, "more": 0, "silent_hosts": []}
 
     def on_show(self, request, connection):
         name = request["params"]["name"]
@@ -47,7 +47,7 @@ class Semaphores(Fake):
             return self.refuse(request, connection, error(5, "no-such-lock", "there is no such lock"))
         rows = self.semaphores[name]["rows"]
         return {**self._numbers(name), "holders": [one for one in rows if one["state"] != "waiting"],
-                "waiters": [one for one in rows if one["state"] == "waiting"], "more": 0, "unknown_hosts": []}
+                "waiters": [one for one in rows if one["state"] == "waiting"], "more": 0, "silent_hosts": []}
 
     def refuse(self, request, connection, what):
         connection.sendall(reply(request, error=what))
@@ -89,12 +89,12 @@ class Semaphores(Fake):
             one = self.semaphores[params["name"]]
             waiting = [found for found in one["rows"] if found["state"] == "waiting"]
             one["rows"] = [found for found in one["rows"] if found["state"] != "waiting"]
-            return {"denied": len(waiting), "unknown_hosts": []}
+            return {"denied": len(waiting), "silent_hosts": []}
         one, found = self._find(params["waiter"])
         if found is None:
             return self.refuse(request, connection, error(7, "not-held", "nobody waits under that id"))
         one["rows"].remove(found)
-        return {"denied": 1, "unknown_hosts": []}
+        return {"denied": 1, "silent_hosts": []}
 
 
 def watched(request, *told):

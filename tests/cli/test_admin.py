@@ -33,7 +33,7 @@ class AdminCase(unittest.TestCase):
 
     def peers(self):
         """How many are connected, who asks among them."""
-        return self.lockbroker("info", "--json").json()["counts"]["peers"]
+        return self.lockbroker("info", "--json").json()["counts"]["connections"]
 
     def hold(self, *options, name="db", script="echo pid $$; read x; exit 3"):
         """A run that holds a slot, until end() is called."""

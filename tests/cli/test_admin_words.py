@@ -349,8 +349,8 @@ ROWS = [{"name": "db", "slots": 3, "busy": 1, "waiting": 4, "exists": True},
         {"name": "gate", "slots": 0, "busy": 12, "waiting": 4, "exists": True},
         {"name": "gone", "slots": 0, "busy": None, "waiting": 4, "exists": False},
         {"name": "dark", "slots": None, "busy": None, "waiting": 4, "exists": True}]
-FINDING = {"flaw": "gap", "slot": 2, "text": "slot 2 is missing", "repaired": False}
-FINDINGS = [FINDING, {"flaw": "not-listed", "slot": None, "text": "it is not in the directory", "repaired": True}]
+FINDING = {"problem": "gap", "slot": 2, "text": "slot 2 is missing", "repaired": False}
+FINDINGS = [FINDING, {"problem": "not-listed", "slot": None, "text": "it is not in the directory", "repaired": True}]
 
 
 class Tables(FakeCase):
@@ -423,33 +423,33 @@ class Tables(FakeCase):
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
         job = self.lockbroker(fake, "fsck", "db", status=1)
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
-        self.assertEqual(job.err, "lockbroker: db: lockbroker fsck --repair db mends what can be mended\n")
+        self.assertEqual(job.err, "lockbroker: db: lockbroker fsck --repair db repairs what can be repaired\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
-        # What is never mended is told from what is not mended, in whatever order it is said.
-        for flaws, more, found, mended in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
+        # What is never repaired is told from what is not repaired, in whatever order it is said.
+        for problems, more, found, repaired in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
                                            (("gap", "orphan"), 0, 1, 4), (("orphan",), 1, 1, 1),
-                                           (("new-flaw",), 0, 1, 1), (("arguments", "transient"), 0, 1, 1)):
-            before = [{**FINDING, "flaw": flaw} for flaw in flaws]
-            after = [{**one, "repaired": one["flaw"] == "gap"} for one in before]
+                                           (("new-problem",), 0, 1, 1), (("arguments", "transient"), 0, 1, 1)):
+            before = [{**FINDING, "problem": problem} for problem in problems]
+            after = [{**one, "repaired": one["problem"] == "gap"} for one in before]
             turned = [dict(reversed(one.items())) for one in after]
-            for findings, status in (before, found), (after, mended), (turned, mended):
+            for findings, status in (before, found), (after, repaired), (turned, repaired):
                 fake = Fake(self, fsck={"name": "db", "clean": False, "findings": findings, "more": more})
                 with self.subTest(findings=findings, more=more):
                     self.lockbroker(fake, "fsck", "db", status=status)
                     self.lockbroker(fake, "fsck", "--json", "db", status=status)
-        # What is never mended is no reason to try; what this lockbroker does not know may be one.
-        for flaws, more, told, status in ((("orphan", "arguments"), 0, False, 4), (("orphan",), 3, True, 1),
-                                          (("arguments", "transient"), 0, True, 1), (("new-flaw",), 0, True, 1)):
-            findings = [{**FINDING, "flaw": flaw} for flaw in flaws]
+        # What is never repaired is no reason to try; what this lockbroker does not know may be one.
+        for problems, more, told, status in ((("orphan", "arguments"), 0, False, 4), (("orphan",), 3, True, 1),
+                                          (("arguments", "transient"), 0, True, 1), (("new-problem",), 0, True, 1)):
+            findings = [{**FINDING, "problem": problem} for problem in problems]
             fake = Fake(self, fsck={"name": "db", "clean": False, "findings": findings, "more": more})
-            with self.subTest(flaws=flaws, more=more):
+            with self.subTest(problems=problems, more=more):
                 err = self.lockbroker(fake, "fsck", "db", status=status).err
                 self.assertEqual("fsck --repair db" in err, told)
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
         self.assertEqual(self.on_a_terminal(fake, "fsck", "--repair", "db", status=1),
-                         "FLAW        SLOT  MENDED  WHAT\n"
-                         "gap            2  no      slot 2 is missing\n"
-                         "not-listed        yes     it is not in the directory\n")
+                         "PROBLEM     SLOT  REPAIRED  WHAT\n"
+                         "gap            2  no        slot 2 is missing\n"
+                         "not-listed        yes       it is not in the directory\n")
 
     def test_explain(self):
         for verdict, status, more in (

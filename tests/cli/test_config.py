@@ -104,19 +104,19 @@ class Running(unittest.TestCase):
         self.assertNotIn("geheim", daemon.log())
 
     def test_reload(self):
-        daemon = Daemon(self, config="max-locks-per-peer = 1\n")
+        daemon = Daemon(self, config="max-locks-per-connection = 1\n")
         peer = Wire(daemon, self)
         peer.call("acquire", name="one", kind="mutex", timeout=0)
         self.assertEqual(peer.error("acquire", name="two", kind="mutex", timeout=0).reason,
                          "too-many-locks")
         daemon.expect("reload: ")
-        daemon.write_config("max-locks-per-peer = 2\nside-idle = 3\n")
+        daemon.write_config("max-locks-per-connection = 2\nside-idle = 3\n")
         daemon.reload()
         daemon.wait_log("reload: side-idle ")
         daemon.wait_log("reloaded")
         peer.call("acquire", name="two", kind="mutex", timeout=0)
         # A mistake changes nothing.
-        daemon.write_config("max-locks-per-peer = 9\nmax-races = none\n")
+        daemon.write_config("max-locks-per-connection = 9\nmax-races = none\n")
         daemon.reload()
         daemon.wait_log(r":2: max-races: 'none': want a number from 1 to 1000; nothing is changed")
         self.assertEqual(peer.error("acquire", name="three", kind="mutex", timeout=0).reason,

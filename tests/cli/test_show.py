@@ -52,7 +52,7 @@ class Show(unittest.TestCase):
     def test_revoked_and_hosts_that_do_not_answer(self):
         answer = {"name": "db", "slots": None, "busy": None, "waiting": 0, "more": 3,
                   "holders": [row("busy", "w-1", slot=2, revoked=True)], "waiters": [],
-                  "unknown_hosts": ["west"]}
+                  "silent_hosts": ["west"]}
         fake = Fake(self, show=answer, ping={"broker": {"state": "connecting"}})
         job = command(self, fake, "show", "db")
         self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
@@ -65,10 +65,10 @@ class Show(unittest.TestCase):
 
     def test_nobody_is_not_said_where_not_all_could_be_asked(self):
         known = {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "more": 0, "holders": [], "waiters": [],
-                 "unknown_hosts": []}
+                 "silent_hosts": []}
         away = "db: the broker cannot be asked: only what this host knows is shown"
         for answer, says in (({"slots": None, "busy": None}, away),
-                             ({"unknown_hosts": ["west"]}, "west does not answer")):
+                             ({"silent_hosts": ["west"]}, "west does not answer")):
             fake = Fake(self, show={**known, **answer}, ping={"broker": {"state": "down"}})
             terminal = Terminal(self, fake, "show", "db")
             terminal.wait(0)
@@ -170,7 +170,7 @@ class Watch(unittest.TestCase):
 
     def test_lines(self):
         fake = self.serve(("row", {"row": self.ROW}), ("row", {"row": row("busy", "w-2", slot=1, name="other")}),
-                          ("synced", {"more": 2, "unknown_hosts": ["west"]}),
+                          ("synced", {"more": 2, "silent_hosts": ["west"]}),
                           ("row", {"row": {**self.ROW, "state": "granted", "position": None}}),
                           ("gone", {"waiter": "w-1"}), ("gone", {"waiter": "w-7"}), ("resync", {}),
                           ("gone", {"waiter": "w-2"}))
@@ -194,7 +194,7 @@ class Watch(unittest.TestCase):
         job.wait(143)
 
     def test_json_is_what_the_wire_said(self):
-        fake = self.serve(("row", {"row": self.ROW}), ("synced", {"more": 0, "unknown_hosts": []}))
+        fake = self.serve(("row", {"row": self.ROW}), ("synced", {"more": 0, "silent_hosts": []}))
         job = Job(self, fake, "watch", "--json", "db")
         job.wait_out("synced")
         self.assertEqual(fake.asked("watch")[0]["params"], {"name": "db"})
@@ -225,7 +225,7 @@ class Watch(unittest.TestCase):
 
     def test_nobody_reads_it_any_more(self):
         for ignored, status in (False, -13), (True, 74):
-            fake = self.serve(("synced", {"more": 0, "unknown_hosts": []}))
+            fake = self.serve(("synced", {"more": 0, "silent_hosts": []}))
             read, write = os.pipe()
             job = Job(self, fake, "watch", restore_signals=not ignored,
                       preexec_fn=lambda write=write: os.dup2(write, 1))
@@ -237,7 +237,7 @@ class Watch(unittest.TestCase):
 
     def test_many_rows_at_once(self):
         told = [("row", {"row": row("waiting", f"w-{i}", position=i + 1)}) for i in range(5000)]
-        fake = self.serve(*told, ("synced", {"more": 0, "unknown_hosts": []}))
+        fake = self.serve(*told, ("synced", {"more": 0, "silent_hosts": []}))
         job = Job(self, fake, "watch")
         job.wait_out("synced: 5000 rows")
         self.assertEqual(job.out.count("\n"), 5001)

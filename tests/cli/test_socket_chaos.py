@@ -14,8 +14,8 @@ class Chaos(unittest.TestCase):
         chaos(self, [Daemon(self)], SEED, 2500)
 
     def test_with_narrow_limits(self):
-        daemon = Daemon(self, "--max-requests-per-peer", "1", "--max-waits-per-peer", "2",
-                        "--max-locks-per-peer", "2")
+        daemon = Daemon(self, "--max-requests-per-connection", "1", "--max-waits-per-connection", "2",
+                        "--max-locks-per-connection", "2")
         chaos(self, [daemon], SEED, 2500)
 
 

@@ -321,7 +321,7 @@ class Options(unittest.TestCase):
         self.assertRegex(done.stdout, r"^lockbrokerd \d+\.\d+\.\d+\n$")
         done = self.run_daemon("--help")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("--max-peers-per-uid", done.stdout)
+        self.assertIn("--max-connections-per-uid", done.stdout)
         done = self.run_daemon("--config", "/dev/null", "--print-config")
         self.assertEqual(done.returncode, 0)
         self.assertIn("heartbeat", done.stdout)

@@ -31,7 +31,7 @@ class HangUp(unittest.TestCase):
         lock = self.watcher.call("acquire", name=name, timeout=SOON, **params)["lock"]
         self.assertLess(time.monotonic() - began, SOON)
         self.watcher.call("release", lock=lock)
-        wait_until(lambda: self.watcher.call("info")["counts"]["peers"] == 1)
+        wait_until(lambda: self.watcher.call("info")["counts"]["connections"] == 1)
         counts = self.watcher.call("info")["counts"]
         self.assertEqual((counts["holds"], counts["waiting"], counts["in_flight"]), (0, 0, 0))
 
@@ -105,7 +105,7 @@ class HangUp(unittest.TestCase):
         peer = Wire(self.daemon)
         peer.send_bytes(b"".join(line(i, "acquire", name="db") for i in range(1, 300)))
         peer.hang_up()
-        wait_until(lambda: self.watcher.call("info")["counts"]["peers"] == 1)
+        wait_until(lambda: self.watcher.call("info")["counts"]["connections"] == 1)
         self.assert_free()
 
     def test_a_waiter_gets_it(self):
@@ -182,7 +182,7 @@ class Limits(unittest.TestCase):
         self.assertLess(daemon.rss(), 512 * 1024)
 
     def test_waiting_requests_are_bounded_and_stop_nothing(self):
-        daemon = Daemon(self, "--max-waits-per-peer", "2", "--max-requests-per-peer", "1")
+        daemon = Daemon(self, "--max-waits-per-connection", "2", "--max-requests-per-connection", "1")
         peer = Wire(daemon)
         lock = peer.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         waiting = [peer.request("acquire", name="m", kind="mutex") for _ in range(2)]
@@ -211,7 +211,7 @@ class Limits(unittest.TestCase):
         three.call("ping")
         self.assertEqual(one.error("watch").reason, "too-many-waiters")
         two.hang_up()
-        wait_until(lambda: one.call("info")["counts"]["peers"] == 2, what="it is gone")
+        wait_until(lambda: one.call("info")["counts"]["connections"] == 2, what="it is gone")
         three.request("acquire", name="m", kind="mutex")
         three.call("ping")
         self.assertEqual(one.error("watch").reason, "too-many-waiters")
@@ -234,7 +234,7 @@ class Limits(unittest.TestCase):
         one.request("watch", name="db")
         self.assertEqual(one.error("watch").reason, "too-many-waiters")
         two.hang_up()
-        wait_until(lambda: one.call("info")["counts"]["peers"] == 1, what="it is gone")
+        wait_until(lambda: one.call("info")["counts"]["connections"] == 1, what="it is gone")
         one.request("watch", name="db")
         one.call("ping")
 
@@ -287,7 +287,7 @@ class Limits(unittest.TestCase):
         peer.wait_closed()
 
     def test_one_request_at_a_time_answers_all(self):
-        daemon = Daemon(self, "--max-requests-per-peer", "1")
+        daemon = Daemon(self, "--max-requests-per-connection", "1")
         peer = Wire(daemon)
         peer.call("create", name="db")
         asked = [peer.request("size", name="db") for _ in range(200)]
@@ -295,7 +295,7 @@ class Limits(unittest.TestCase):
             self.assertEqual(peer.answer(id)["slots"], 1)
 
     def test_locks_are_bounded(self):
-        daemon = Daemon(self, "--max-locks-per-peer", "2")
+        daemon = Daemon(self, "--max-locks-per-connection", "2")
         peer = Wire(daemon)
         for name in ("a", "b"):
             peer.call("acquire", name=name, kind="mutex", timeout=0)
@@ -304,7 +304,7 @@ class Limits(unittest.TestCase):
         Wire(daemon).call("acquire", name="c", kind="mutex", timeout=0)
 
     def test_peers_of_a_uid_are_bounded(self):
-        daemon = Daemon(self, "--max-peers-per-uid", "3", expect=["turned away"])
+        daemon = Daemon(self, "--max-connections-per-uid", "3", expect=["turned away"])
         peers = [Wire(daemon) for _ in range(3)]
         for peer in peers:
             peer.call("ping")
@@ -317,7 +317,7 @@ class Limits(unittest.TestCase):
         self.assertIn(f"uid {os.getuid()}", reply["error"]["message"])
         self.assertEqual(daemon.log().count("turned away"), 1)
         peers[0].hang_up()
-        wait_until(lambda: peers[1].call("info")["counts"]["peers"] == 2)
+        wait_until(lambda: peers[1].call("info")["counts"]["connections"] == 2)
         self.assertEqual(Wire(daemon).call("ping"), {})
 
     def test_many_peers_each_with_a_hold(self):
@@ -329,10 +329,10 @@ class Limits(unittest.TestCase):
         for peer, id in zip(peers, asked):
             peer.answer(id)
         counts = watcher.call("info")["counts"]
-        self.assertEqual((counts["holds"], counts["peers"]), (300, 301))
+        self.assertEqual((counts["holds"], counts["connections"]), (300, 301))
         for peer in peers:
             peer.hang_up()
-        wait_until(lambda: watcher.call("info")["counts"]["peers"] == 1)
+        wait_until(lambda: watcher.call("info")["counts"]["connections"] == 1)
         self.assertEqual(watcher.call("info")["counts"]["holds"], 0)
 
 

@@ -168,16 +168,16 @@ class Crash(unittest.TestCase):
 
 class Reload(unittest.TestCase):
     def test_what_can_change_changes(self):
-        daemon = Daemon(self, config="max-locks-per-peer = 1\n")
+        daemon = Daemon(self, config="max-locks-per-connection = 1\n")
         peer = Wire(daemon)
         peer.call("acquire", name="a", kind="mutex", timeout=0)
         self.assertEqual(peer.error("acquire", name="b", kind="mutex", timeout=0).reason,
                          "too-many-locks")
-        daemon.write_config("max-locks-per-peer = 2\n[access]\nrule = deny any size *\n")
+        daemon.write_config("max-locks-per-connection = 2\n[access]\nrule = deny any size *\n")
         daemon.reload()
         daemon.wait_log(r"\breloaded\b")
         peer.call("acquire", name="b", kind="mutex", timeout=0)
-        self.assertEqual(peer.call("info")["limits"]["locks_per_peer"], 2)
+        self.assertEqual(peer.call("info")["limits"]["locks_per_connection"], 2)
         self.assertEqual(peer.error("size", name="x").reason, "permission-denied")
         notices = daemon.read_notices()
         self.assertIn("RELOADING=1", notices)
@@ -186,21 +186,21 @@ class Reload(unittest.TestCase):
 
     def test_what_cannot_change_is_said_each_time(self):
         daemon = Daemon(self, config="heartbeat = 10\n", expect=["heartbeat"])
-        daemon.write_config("heartbeat = 11\nmax-waits-per-peer = 7\n")
+        daemon.write_config("heartbeat = 11\nmax-waits-per-connection = 7\n")
         for times in (1, 2):
             daemon.reload()
             daemon.wait_log("heartbeat changes only with a restart", count=times)
         wait_until(lambda: daemon.log().count("reloaded") == 2)
         info = Wire(daemon).call("info")
         self.assertEqual(info["broker"]["heartbeat"], 10)
-        self.assertEqual(info["limits"]["waits_per_peer"], 7)
+        self.assertEqual(info["limits"]["waits_per_connection"], 7)
 
     def test_a_mistake_changes_nothing(self):
-        daemon = Daemon(self, config="max-waits-per-peer = 7\n", expect=["reload: "])
-        daemon.write_config("max-waits-per-peer = 8\nnonsense = 1\n")
+        daemon = Daemon(self, config="max-waits-per-connection = 7\n", expect=["reload: "])
+        daemon.write_config("max-waits-per-connection = 8\nnonsense = 1\n")
         daemon.reload()
         daemon.wait_log(r"reload: .*conf:\d+: nonsense: .*nothing is changed")
-        self.assertEqual(Wire(daemon).call("info")["limits"]["waits_per_peer"], 7)
+        self.assertEqual(Wire(daemon).call("info")["limits"]["waits_per_connection"], 7)
 
     def test_holds_stay(self):
         daemon = Daemon(self)
@@ -212,10 +212,10 @@ class Reload(unittest.TestCase):
         self.assertEqual(peer.call("verify", lock=lock)["lock"], lock)
 
     def test_limits_of_peers(self):
-        daemon = Daemon(self, config="max-peers-per-uid = 1\n")
+        daemon = Daemon(self, config="max-connections-per-uid = 1\n")
         first = Wire(daemon)
         first.call("ping")
-        daemon.write_config("max-peers-per-uid = 2\n")
+        daemon.write_config("max-connections-per-uid = 2\n")
         daemon.reload()
         daemon.wait_log(r"\breloaded\b")
         self.assertEqual(Wire(daemon).call("ping"), {})

@@ -245,14 +245,14 @@ class Looking(WireCase):
         self.assertEqual(info["pid"], self.daemon.pid)
         self.assertFalse(info["draining"])
         self.assertEqual(info["naming"], "amqp-locks")
-        self.assertEqual(info["limits"], {"line": 65536, "locks_per_peer": 1024,
-                                          "waits_per_peer": 1024, "requests_per_peer": 64,
+        self.assertEqual(info["limits"], {"line": 65536, "locks_per_connection": 1024,
+                                          "waits_per_connection": 1024, "requests_per_connection": 64,
                                           "waits_per_uid": 20000, "watches_per_uid": 64,
                                           "looks_per_uid": 2})
         self.assertEqual(info["broker"]["state"], "up")
         self.assertFalse(info["broker"]["persistent"])
         self.assertEqual((info["counts"]["holds"], info["counts"]["granted"]), (1, 1))
-        self.assertEqual(info["counts"]["peers"], 1)
+        self.assertEqual(info["counts"]["connections"], 1)
 
     def test_would_block_says_who_is_there(self):
         self.peer.call("create", name="db", slots=2)

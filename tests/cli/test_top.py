@@ -208,7 +208,7 @@ class Shown(Rows):
 
     def test_what_is_missing_is_said(self):
         self.fake.script["list"] = lambda request, connection: {
-            **self.fake.on_list(request, connection), "more": 5, "unknown_hosts": ["west", "east"]}
+            **self.fake.on_list(request, connection), "more": 5, "silent_hosts": ["west", "east"]}
         self.fake.script["show"] = lambda request, connection: {**self.fake.on_show(request, connection), "more": 7}
         screen = self.start()
         screen.wait_row("^lockbroker top   3 semaphores, and 5 more   no answer: west, east$")
@@ -393,7 +393,7 @@ class Trouble(Rows):
         self.fake.add("db", 1)
         screen = Screen(self, self.fake, "top")
         screen.wait_row("^  Nobody holds it, and nobody waits.$")
-        for answer in {"busy": None, "slots": None}, {"unknown_hosts": ["west"]}:
+        for answer in {"busy": None, "slots": None}, {"silent_hosts": ["west"]}:
             self.fake.script["show"] = lambda request, connection, answer=answer: {
                 **self.fake.on_show(request, connection), **answer}
             screen.wait_row("^  Nobody is known to hold it or to wait.$")
@@ -498,13 +498,13 @@ class Trouble(Rows):
         fake = Fake(self, watch=None)
         job = Job(self, fake, "top")
         fake.wait_asked("watch")
-        fake.say(("synced", {"id": 1, "more": 0, "unknown_hosts": []}))
+        fake.say(("synced", {"id": 1, "more": 0, "silent_hosts": []}))
         job.wait_out("synced: 0 rows")
         job.signal(signal.SIGTERM)
         job.wait(143)
         screen = Screen(self, fake, "top", "--json")
         fake.wait_asked("watch", 2)
-        fake.say(("synced", {"id": 1, "more": 0, "unknown_hosts": []}))
+        fake.say(("synced", {"id": 1, "more": 0, "silent_hosts": []}))
         screen.wait_text('"method":"synced"')
         command(self, fake, "top", "db", status=64)
 

@@ -87,12 +87,12 @@ begin(void)
 	const struct lock_settings settings = {
 	    .naming = &queue_naming_amqp_locks,
 	    .max_races = 16,
-	    .reprobe = 5 * NSEC_PER_SEC,
+	    .rescan_interval = 5 * NSEC_PER_SEC,
 	    .hint_grace = 5 * NSEC_PER_MSEC,
-	    .max_local_passes = 16,
+	    .max_local_handoffs = 16,
 	    .request_timeout = 10 * NSEC_PER_SEC,
-	    .max_locks_per_peer = 3,
-	    .max_waits_per_peer = 3,
+	    .max_locks_per_connection = 3,
+	    .max_waits_per_connection = 3,
 	};
 	const struct account_limits limits = {
 	    .most = {100, 6, 2, 2, (size_t)4 * 1024 * 1024}, .all_bytes = SIZE_MAX};

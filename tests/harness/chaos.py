@@ -122,7 +122,7 @@ def chaos(test, daemons, seed, steps):
         test.assertFalse(peer.ended)
         peer.leave()
     for watcher in watchers:
-        wait_until(lambda: watcher.call("info")["counts"]["peers"] == 1, 10)
+        wait_until(lambda: watcher.call("info")["counts"]["connections"] == 1, 10)
         wait_until(lambda: not any(watcher.call("info")["counts"][count]
                                    for count in ("holds", "waiting", "in_flight")), 20)
         counts = watcher.call("info")["counts"]

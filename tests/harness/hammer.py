@@ -107,7 +107,7 @@ def hammer(test, daemons, name, slots, peers_each, seconds):
         test.assertFalse(peer.is_alive(), "a peer hangs")
     test.assertEqual([peer.failure for peer in peers if peer.failure], [])
 
-    vanished = sum(Wire(daemon).call("info")["counts"]["b_vanished"] for daemon in daemons)
+    vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)
     spans = [span for peer in peers for span in peer.spans]
     report(peers, spans, vanished, seconds)
     wrong = [pair for slot in range(1, slots + 1)
@@ -131,4 +131,4 @@ def report(peers, spans, vanished, seconds):
           f"refused: {refused}")
     print(f"hung up holding {sum(p.hung_up_holding for p in peers)}, "
           f"asking {sum(p.hung_up_asking for p in peers)}; "
-          f"lost {sum(p.lost for p in peers)}; b_vanished {vanished}")
+          f"lost {sum(p.lost for p in peers)}; holder_queues_lost {vanished}")

@@ -113,7 +113,7 @@ class Hostile(unittest.TestCase):
             prefer(RABBIT.pid, BROKER_NICE)
         daemons = []
         for _ in range(2 if elsewhere else 1):
-            daemon = Daemon(self, "--socket-mode", "0666", "--heartbeat", "4", "--max-peers-per-uid",
+            daemon = Daemon(self, "--socket-mode", "0666", "--heartbeat", "4", "--max-connections-per-uid",
                             str(CONNECTIONS), *options, broker=url, expect=[".*"], start=False)
             if files is not None:
                 daemon.command = ["prlimit", f"--nofile={files}", *daemon.command]
@@ -211,7 +211,7 @@ class Hostile(unittest.TestCase):
         def is_clean():
             nonlocal counts
             counts = root.call("info", within=PATIENCE)["counts"]
-            return counts["peers"] <= 6 and counts["waiting"] <= 1 and counts["in_flight"] <= 1
+            return counts["connections"] <= 6 and counts["waiting"] <= 1 and counts["in_flight"] <= 1
         try:
             wait_until(is_clean, PATIENCE, "the daemon has cleaned up")
         except (AssertionError, OSError) as error:

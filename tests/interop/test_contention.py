@@ -30,7 +30,7 @@ class Contention(unittest.TestCase):
 
     def contend(self, naming):
         name = f"hammer/{naming}"
-        daemons = [Daemon(self, "--reprobe", "0.1", "--naming", naming, broker=RABBIT.url)
+        daemons = [Daemon(self, "--rescan-interval", "0.1", "--naming", naming, broker=RABBIT.url)
                    for _ in range(2)]
         for daemon in daemons:
             daemon.wait_broker()
@@ -56,7 +56,7 @@ class Contention(unittest.TestCase):
         ours = [span for peer in peers for span in peer.spans]
         theirs = [span for one in others for span in one["spans"]]
         spans = ours + theirs
-        vanished = sum(Wire(daemon).call("info")["counts"]["b_vanished"] for daemon in daemons)
+        vanished = sum(Wire(daemon).call("info")["counts"]["holder_queues_lost"] for daemon in daemons)
         report(peers, ours, vanished, SECONDS)
         print(f"the other clients: {[len(one['spans']) for one in others]} holds; refused "
               f"{[one['refused'] for one in others]}, hung up {[one['hung_up'] for one in others]}")
@@ -82,7 +82,7 @@ class Contention(unittest.TestCase):
     def test_who_polls_gets_a_turn_beside_a_line(self):
         """One slot, and a daemon at which somebody waits at all times: it could be handed on for ever."""
         name, seconds = "line", min(SECONDS, 6)
-        daemon = Daemon(self, "--reprobe", "0.1", broker=RABBIT.url)
+        daemon = Daemon(self, "--rescan-interval", "0.1", broker=RABBIT.url)
         daemon.wait_broker()
         Wire(daemon).call("create", name=name)
         others = [Hammering(self, RABBIT.url, "amqp-locks", name, seconds, SEED + i) for i in range(2)]

@@ -1,4 +1,4 @@
-"""What a client of another make leaves behind, found and mended over a real RabbitMQ."""
+"""What a client of another make leaves behind, found and repaired over a real RabbitMQ."""
 
 import time
 import unittest
@@ -28,9 +28,9 @@ class Fsck(unittest.TestCase):
         self.peer = Wire(daemon)
 
     def found(self, repair=False):
-        """(flaw, slot): whether it was repaired."""
+        """(problem, slot): whether it was repaired."""
         findings = self.peer.call("fsck", name=self.name, repair=repair)["findings"]
-        return {(one["flaw"], one["slot"]): one["repaired"] for one in findings}
+        return {(one["problem"], one["slot"]): one["repaired"] for one in findings}
 
     def durable(self):
         rows = RABBIT.ctl("list_queues", "name", "durable").splitlines()
@@ -71,7 +71,7 @@ class Fsck(unittest.TestCase):
         began = time.monotonic()
         self.assertEqual(len(self.found(repair=True)), slots + 1)  # and it was not listed
         print(f"{slots} slots, looked at twice: {time.monotonic() - began:.2f} s")
-        self.assertEqual({flaw for flaw, _ in self.found()}, {"arguments"})
+        self.assertEqual({problem for problem, _ in self.found()}, {"arguments"})
         # Nothing is left of it: a lane, or the mutex.
         wait_until(lambda: self.name not in RABBIT.ctl("list_queues", "name").split(), 5,
                    "the administration mutex is dropped")

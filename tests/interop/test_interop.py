@@ -96,7 +96,7 @@ class Together:
                 self.assertEqual(self.foreign.size(name=self.name), 0)
 
     def test_a_holder_of_the_other_kind_dies(self):
-        here = self.daemon("--reprobe", "0.1")
+        here = self.daemon("--rescan-interval", "0.1")
         peer = Wire(here)
         peer.call("create", name=self.name, slots=1)
         self.assertEqual(self.foreign.acquire(name=self.name), 1)
@@ -209,7 +209,7 @@ class Together:
         self.assertEqual(peer.call("acquire", name=self.name, timeout=0)["slot"], 2)
         peer.call("destroy", name=self.name)
 
-    def test_adding_as_the_seed_has_it_leaves_a_gap_that_is_seen_and_mended(self):
+    def test_adding_as_the_seed_has_it_leaves_a_gap_that_is_seen_and_repaired(self):
         peer = Wire(self.daemon())
         self.foreign.under_admin("create", self.name, slots=2)
         self.foreign.under_admin("add_to_the_letter", self.name, slots=2)
@@ -218,16 +218,16 @@ class Together:
         self.assertEqual(peer.call("size", name=self.name)["slots"], 2)
         found = peer.call("fsck", name=self.name)
         self.assertFalse(found["clean"])
-        self.assertIn(("stray", 4), {(one["flaw"], one["slot"]) for one in found["findings"]})
-        mended = peer.call("fsck", name=self.name, repair=True)["findings"]
-        self.assertEqual({(one["flaw"], one["slot"]): one["repaired"] for one in mended},
-                         {("gap", 3): True, ("stray", 4): True, ("not-listed", None): True,
+        self.assertIn(("uncounted", 4), {(one["problem"], one["slot"]) for one in found["findings"]})
+        repaired = peer.call("fsck", name=self.name, repair=True)["findings"]
+        self.assertEqual({(one["problem"], one["slot"]): one["repaired"] for one in repaired},
+                         {("gap", 3): True, ("uncounted", 4): True, ("not-listed", None): True,
                           ("arguments", 1): False, ("arguments", 2): False,
                           ("arguments", 4): True})
         self.assertEqual(self.slots(), [1, 2])
         self.assertIn(self.name, [one["name"] for one in peer.call("list")["semaphores"]])
         # That another has declared them in its own way is no harm, and stays.
-        self.assertEqual({one["flaw"] for one in peer.call("fsck", name=self.name)["findings"]},
+        self.assertEqual({one["problem"] for one in peer.call("fsck", name=self.name)["findings"]},
                          {"arguments"})
 
     def test_what_is_no_name_in_the_directory(self):

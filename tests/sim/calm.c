@@ -55,7 +55,7 @@ administer(struct sim *sim, const struct order *order)
 
 /* What came to no good end is told again, or repaired: either makes it whole. */
 static void
-mend(struct sim *sim, int name)
+repair(struct sim *sim, int name)
 {
 	struct truth_name *of = &sim->truth.names[name];
 	struct order again = sim->unfinished[name];
@@ -73,7 +73,7 @@ mend(struct sim *sim, int name)
 		administer(sim, &look);
 	of->meddled = of->ascending = false;
 	if (!is_over(sim))
-		check_mended(sim, name);
+		check_repaired(sim, name);
 	/* Who waits at a gate would wait for ever. */
 	if (!is_over(sim) && of->gate && truth_size(&sim->truth, name) == 0)
 		administer(sim, &open);
@@ -98,7 +98,7 @@ give_up_mutexes(struct sim *sim)
 }
 
 static void
-mend_all(struct sim *sim)
+repair_all(struct sim *sim)
 {
 	if (sim->plan.python)
 		give_up_mutexes(sim);
@@ -110,7 +110,7 @@ mend_all(struct sim *sim)
 			client_cancel(sim, &sim->book.asks[i]);
 	}
 	for (int name = 0; name < sim->plan.names && !is_over(sim); name++)
-		mend(sim, name);
+		repair(sim, name);
 }
 
 /* ---- locks ---- */
@@ -139,7 +139,7 @@ release_all(struct sim *sim)
 static void
 serve_all(struct sim *sim)
 {
-	int64_t round = sim->plan.settings.reprobe / 4 + 4 * NSEC_PER_MSEC;
+	int64_t round = sim->plan.settings.rescan_interval / 4 + 4 * NSEC_PER_MSEC;
 	int rounds = 0;
 
 	release_all(sim);
@@ -181,8 +181,8 @@ try_all(struct sim *sim)
 	    &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)];
 
 	if (daemon->draining || (size_t)slots >= plan_most_of_user(&sim->plan) ||
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
+	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_connection <= PLAN_FEW)
 		return;
 	for (int i = 0; i < slots; i++)
 		client_acquire(sim, daemon, name, LOCK_KIND_SEMAPHORE, 0, 0);
@@ -209,7 +209,7 @@ settling_time(const struct sim *sim)
 		time += MEMORY_PROBE_TIMEOUT + (int64_t)sim->book.belief_count * (HEARTBEAT / 3);
 	/* Who looked before it heard that the alarm was over looks again. */
 	if (sim->plan.troubles & 1U << TROUBLE_ALARM)
-		time += sim->plan.settings.reprobe + sim->plan.settings.reprobe / 8;
+		time += sim->plan.settings.rescan_interval + sim->plan.settings.rescan_interval / 8;
 	return time;
 }
 
@@ -226,7 +226,7 @@ calm_down(struct sim *sim)
 		pass_until_answered(sim);
 	sim->waits.settled = sim->now;
 	if (!is_over(sim))
-		mend_all(sim);
+		repair_all(sim);
 	if (!is_over(sim))
 		verify_all(sim);
 	if (!is_over(sim))

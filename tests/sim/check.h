@@ -94,7 +94,7 @@ void check_healed(struct sim *sim);
 /* Whether there is nothing about it for fsck to find. */
 bool check_is_clean(const struct sim *sim, int name);
 /* All is still, and it was repaired. */
-void check_mended(struct sim *sim, int name);
+void check_repaired(struct sim *sim, int name);
 /* All is still: the watches are those of what is held. */
 void check_watches(struct sim *sim);
 /* All is still, and every lock that is believed to be held was just verified. */

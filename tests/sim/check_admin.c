@@ -79,9 +79,9 @@ check_contiguous(struct sim *sim, int name)
 {
 	const struct truth_name *of = &sim->truth.names[name];
 
-	if (!of->meddled && !of->ascending && truth_shape(&sim->truth, name).strays > 0)
+	if (!of->meddled && !of->ascending && truth_shape(&sim->truth, name).uncounted > 0)
 		check_fail(sim, 12, "%s has %d slots above a gap", queue_lock(name),
-		    truth_shape(&sim->truth, name).strays);
+		    truth_shape(&sim->truth, name).uncounted);
 }
 
 /* An A is declared of what is there: what a create makes is there when all of it is. */
@@ -140,17 +140,17 @@ check_shape(struct sim *sim, int name, const struct truth_shape *left, int targe
 		check_fail(sim, 12, "%s was made to have %d slots, and had %d%s%s",
 		    queue_lock(name), target, left->size, left->gate ? ", a gate" : "",
 		    left->unlimited ? ", no limit" : "");
-	else if (left->strays > 0 && target != LOCK_UNLIMITED)
+	else if (left->uncounted > 0 && target != LOCK_UNLIMITED)
 		check_fail(sim, 12, "%s was made to have %d slots, and had %d above a gap",
-		    queue_lock(name), target, left->strays);
+		    queue_lock(name), target, left->uncounted);
 }
 
 static void
 check_destroyed(struct sim *sim, int name, const struct truth_shape *left)
 {
-	if (left->unlimited || left->gate || left->size > 0 || left->strays > 0)
+	if (left->unlimited || left->gate || left->size > 0 || left->uncounted > 0)
 		check_fail(sim, 12, "%s was destroyed, and had %d slots, %d above a gap%s%s",
-		    queue_lock(name), left->size, left->strays, left->gate ? ", a gate" : "",
+		    queue_lock(name), left->size, left->uncounted, left->gate ? ", a gate" : "",
 		    left->unlimited ? ", no limit" : "");
 	else if (left->listed)
 		check_fail(sim, 12, "%s was destroyed, and is in the directory", queue_lock(name));
@@ -240,28 +240,29 @@ check_draining(struct sim *sim, const struct ask *ask)
 /* ---- fsck ---- */
 
 static bool
-has_flaw(const struct lock_answer *answer, enum lock_flaw flaw)
+has_problem(const struct lock_answer *answer, enum lock_problem problem)
 {
 	for (size_t i = 0; i < answer->finding_count; i++) {
-		if (answer->findings[i].flaw == flaw)
+		if (answer->findings[i].problem == problem)
 			return true;
 	}
 	return false;
 }
 
 static void
-check_flaw(struct sim *sim, const struct ask *ask, const struct lock_answer *answer,
-    enum lock_flaw flaw, bool there)
+check_problem(struct sim *sim, const struct ask *ask, const struct lock_answer *answer,
+    enum lock_problem problem, bool there)
 {
-	if (has_flaw(answer, flaw) != there)
+	if (has_problem(answer, problem) != there)
 		check_fail(sim, 12, "fsck of %s %s: %s", queue_lock(ask->name),
-		    there ? "does not find" : "finds what is not there", lock_flaw_word(flaw));
+		    there ? "does not find" : "finds what is not there",
+		    lock_problem_word(problem));
 }
 
 static bool
 shape_is_clean(const struct truth_shape *shape, bool exists)
 {
-	return shape->strays == 0 && !(shape->gate && (shape->unlimited || shape->size > 0)) &&
+	return shape->uncounted == 0 && !(shape->gate && (shape->unlimited || shape->size > 0)) &&
 	       shape->listed == exists;
 }
 
@@ -290,13 +291,13 @@ check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	if (of->meddled_at > ask->since || work->locked <= ask->since ||
 	    work->unlocked <= work->locked)
 		return;
-	check_flaw(sim, ask, answer, LOCK_FLAW_STRAY, found->strays > 0);
-	check_flaw(sim, ask, answer, LOCK_FLAW_GAP, found->strays > 0);
-	check_flaw(sim, ask, answer, LOCK_FLAW_MARKERS,
+	check_problem(sim, ask, answer, LOCK_PROBLEM_UNCOUNTED, found->uncounted > 0);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_GAP, found->uncounted > 0);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_MARKERS,
 	    found->gate && (found->unlimited || found->size > 0));
-	check_flaw(sim, ask, answer, LOCK_FLAW_NOT_LISTED, exists && !found->listed);
-	check_flaw(sim, ask, answer, LOCK_FLAW_LISTED_MISSING, !exists && found->listed);
-	if (has_orphan(sim, ask->name, work->locked) && !has_flaw(answer, LOCK_FLAW_ORPHAN))
+	check_problem(sim, ask, answer, LOCK_PROBLEM_NOT_LISTED, exists && !found->listed);
+	check_problem(sim, ask, answer, LOCK_PROBLEM_LISTED_MISSING, !exists && found->listed);
+	if (has_orphan(sim, ask->name, work->locked) && !has_problem(answer, LOCK_PROBLEM_ORPHAN))
 		check_fail(sim, 12, "fsck of %s does not find: orphan", queue_lock(ask->name));
 	/* Slots above a gap never counted. */
 	if (left->size != found->size || left->unlimited != found->unlimited)
@@ -471,7 +472,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 	case REASON_DRAINING:
 		return daemon->draining && book_waits(ask);
 	case REASON_TOO_MANY_WAITERS:
-		return sim->plan.settings.max_waits_per_peer <= PLAN_FEW && book_waits(ask);
+		return sim->plan.settings.max_waits_per_connection <= PLAN_FEW && book_waits(ask);
 	case REASON_TIMEOUT:
 	case REASON_BROKER_UNAVAILABLE:
 		return true;
@@ -514,12 +515,12 @@ check_is_clean(const struct sim *sim, int name)
 }
 
 void
-check_mended(struct sim *sim, int name)
+check_repaired(struct sim *sim, int name)
 {
 	struct truth_shape shape = truth_shape(&sim->truth, name);
 
 	if (!check_is_clean(sim, name))
-		check_fail(sim, 12, "%s is not mended: %d slots, %d above a gap%s%s%s",
-		    queue_lock(name), shape.size, shape.strays, shape.gate ? ", a gate" : "",
+		check_fail(sim, 12, "%s is not repaired: %d slots, %d above a gap%s%s%s",
+		    queue_lock(name), shape.size, shape.uncounted, shape.gate ? ", a gate" : "",
 		    shape.unlimited ? ", no limit" : "", shape.listed ? ", listed" : "");
 }

@@ -194,10 +194,10 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 	case REASON_CONTENDED:
 		break;
 	case REASON_TOO_MANY_WAITERS:
-		right = sim->plan.settings.max_waits_per_peer <= PLAN_FEW;
+		right = sim->plan.settings.max_waits_per_connection <= PLAN_FEW;
 		break;
 	case REASON_TOO_MANY_LOCKS:
-		right = sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
+		right = sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
 			(ask->timeout == 0 && sim_is_short(sim));
 		break;
 	default:

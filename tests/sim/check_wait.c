@@ -14,7 +14,7 @@
  * So many who came later may have it before, one after the other, each while he was busy: more where slots
  * are handed on more often in a row, which takes no time.
  */
-#define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_passes / 4))
+#define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_handoffs / 4))
 
 /* With these nothing says when somebody gets what is free: lanes are stuck; all is refused. */
 #define WAITS_MAY_FAIL (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_REFUSE)
@@ -43,8 +43,8 @@ answer_time(const struct sim *sim)
 static bool
 is_few(const struct sim *sim)
 {
-	return sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	       sim->plan.settings.max_waits_per_peer <= PLAN_FEW;
+	return sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
+	       sim->plan.settings.max_waits_per_connection <= PLAN_FEW;
 }
 
 /* ---- claims and hints ---- */
@@ -110,7 +110,7 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 
 /*
  * A hint was heard, and nothing came of it. Only where another was passed on just now it may lapse: the
- * re-probe finds out.
+ * rescan finds out.
  */
 void
 check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name)
@@ -366,7 +366,7 @@ could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
 	return since;
 }
 
-/* Invariant 16: nothing stays free for longer than a re-probe, and what that takes. */
+/* Invariant 16: nothing stays free for longer than a rescan, and what that takes. */
 static void
 check_not_free(
     struct sim *sim, const struct ask *ask, int64_t since, int64_t most, const char *what)
@@ -387,7 +387,7 @@ stuck_time(const struct sim *sim)
 static int64_t
 patience(const struct sim *sim)
 {
-	int64_t most = sim->plan.settings.reprobe + sim->plan.settings.reprobe / 8 +
+	int64_t most = sim->plan.settings.rescan_interval + sim->plan.settings.rescan_interval / 8 +
 		       10 * answer_time(sim) + 2 * REST_MOST + stuck_time(sim);
 
 	if ((sim->plan.troubles & PROBES_MAY_HANG) != 0)
@@ -512,7 +512,7 @@ known_slots(const struct sim *sim, int name)
 	return slot;
 }
 
-/* A re-probe asks for a name's slots, and two more; all its queues at the gate. Nothing else is sent. */
+/* A rescan asks for a name's slots, and two more; all its queues at the gate. Nothing else is sent. */
 void
 check_idle(struct sim *sim, const uint64_t *before, int64_t time)
 {
@@ -523,7 +523,7 @@ check_idle(struct sim *sim, const uint64_t *before, int64_t time)
 	/* Each name's semaphore, and mutex; once more, as the first may come at once. */
 	each += (uint64_t)sim->plan.names;
 	for (int i = 0; i < sim->plan.daemons; i++) {
-		most = each * (uint64_t)(time / (sim->daemons[i].reprobe / 10 * 7) + 2);
+		most = each * (uint64_t)(time / (sim->daemons[i].rescan_interval / 10 * 7) + 2);
 		if (sim->waits.published[i] - before[i] > most)
 			check_fail(sim, 16,
 			    "daemon %d sent %d messages in %.0f ms, and nothing happened", i + 1,

@@ -315,7 +315,7 @@ let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
 	    let_in ? lock_grant(daemon->engine, row.waiter) : lock_deny(daemon->engine, row.waiter);
 	daemon->granting = daemon->denying = 0;
 	if (reason == REASON_TOO_MANY_LOCKS && let_in &&
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW)
+	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW)
 		return;
 	if (reason != REASON_NONE ||
 	    book_find_ask(&sim->book, daemon->number, peer, row.request) != NULL)
@@ -389,9 +389,10 @@ reload(struct sim *sim)
 	struct lock_settings settings = sim->plan.settings;
 	struct sim_daemon *daemon = any_daemon(sim);
 
-	settings.reprobe -= (int64_t)dice_below(&sim->dice, (uint64_t)settings.reprobe / 2);
+	settings.rescan_interval -=
+	    (int64_t)dice_below(&sim->dice, (uint64_t)settings.rescan_interval / 2);
 	settings.max_races = 1 + (unsigned)dice_below(&sim->dice, 16);
-	daemon->reprobe = settings.reprobe;
+	daemon->rescan_interval = settings.rescan_interval;
 	lock_engine_set(daemon->engine, &settings);
 }
 

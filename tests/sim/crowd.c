@@ -6,7 +6,7 @@
 #include "tests/sim/ways.h"
 
 /* So many grants to others before a daemon where somebody waits has its own; and so many in all. */
-#define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_passes)
+#define TURNS_OF_OTHERS(sim) (240 + 40 * (sim)->plan.settings.max_local_handoffs)
 #define TURNS(sim) (TURNS_OF_OTHERS(sim) + 60)
 /* So often somebody meets who lets go. */
 #define MEETINGS 4
@@ -37,7 +37,7 @@ any_daemon(struct sim *sim)
 void
 crowd_waits(struct sim *sim)
 {
-	int64_t time = 4 * sim->plan.settings.reprobe;
+	int64_t time = 4 * sim->plan.settings.rescan_interval;
 	uint64_t before[DAEMONS_MAX];
 	bool waits = false, looks = false;
 
@@ -47,8 +47,8 @@ crowd_waits(struct sim *sim)
 	}
 	if (!waits || looks || !dice_percent(&sim->dice, 30))
 		return;
-	/* What was just mended is looked for. */
-	sim_pass(sim, sim->plan.settings.reprobe * 5 / 4);
+	/* What was just repaired is looked for. */
+	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);
 	for (int i = 0; i < DAEMONS_MAX; i++)
 		before[i] = sim->waits.published[i];
 	sim_pass(sim, time);
@@ -116,8 +116,8 @@ is_fit(const struct sim *sim, int name)
 	int size = truth_size(&sim->truth, name);
 
 	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited &&
-	       sim->plan.settings.max_locks_per_peer > PLAN_FEW &&
-	       sim->plan.settings.max_waits_per_peer > PLAN_FEW &&
+	       sim->plan.settings.max_locks_per_connection > PLAN_FEW &&
+	       sim->plan.settings.max_waits_per_connection > PLAN_FEW &&
 	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_LANES)) == 0;
 }
 
@@ -255,8 +255,8 @@ crowd_starves(struct sim *sim)
 
 	if (!sim_is_short(sim) || sim->plan.python || poor == other || poor->draining ||
 	    other->draining || (sim->plan.troubles & 1U << TROUBLE_REFUSE) != 0 ||
-	    sim->plan.settings.max_locks_per_peer <= PLAN_FEW ||
-	    sim->plan.settings.max_waits_per_peer <= PLAN_FEW)
+	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW ||
+	    sim->plan.settings.max_waits_per_connection <= PLAN_FEW)
 		return;
 	take_all_but(sim, poor, name);
 	for (int i = 0; i < MEETINGS && !is_over(sim); i++) {
@@ -312,7 +312,7 @@ crowd_is_alone(struct sim *sim)
 	struct sim_daemon *daemon = any_daemon(sim);
 	int64_t began;
 
-	if (!is_fit(sim, name) || daemon->draining || sim->plan.settings.max_local_passes == 0 ||
+	if (!is_fit(sim, name) || daemon->draining || sim->plan.settings.max_local_handoffs == 0 ||
 	    !dice_percent(&sim->dice, 20))
 		return;
 	sim_pass(sim, LINGER + 20 * NSEC_PER_MSEC);
@@ -321,7 +321,7 @@ crowd_is_alone(struct sim *sim)
 	began = sim->now;
 	/* It is let go where a row ends. */
 	while (!is_over(sim) && (sim->now - began < ALONE_MOST ||
-				    rounds <= 2 * (int)sim->plan.settings.max_local_passes + 2)) {
+				    rounds <= 2 * (int)sim->plan.settings.max_local_handoffs + 2)) {
 		queue_up_at(sim, daemon, name, WAITERS_ALONE);
 		release_each_once(sim, daemon);
 		sim_pass(sim,
@@ -426,7 +426,8 @@ crowd_is_stuck(struct sim *sim)
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
 	int size = truth_size(&sim->truth, name), rounds = 0;
 	struct sim_daemon *daemon = size < 2 ? NULL : holder_of_mutex(sim, name);
-	int64_t time = 2 * sim->plan.settings.request_timeout + 2 * sim->plan.settings.reprobe;
+	int64_t time =
+	    2 * sim->plan.settings.request_timeout + 2 * sim->plan.settings.rescan_interval;
 
 	if (daemon == NULL)
 		return;

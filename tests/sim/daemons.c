@@ -177,7 +177,7 @@ daemon_start(struct sim *sim, int number)
 	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
 
 	*daemon = (struct sim_daemon){
-	    .sim = sim, .number = number, .reprobe = sim->plan.settings.reprobe};
+	    .sim = sim, .number = number, .rescan_interval = sim->plan.settings.rescan_interval};
 	daemon->heard = timers_new(&sim->clock);
 	daemon->own = timers_new(&sim->clock);
 	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,

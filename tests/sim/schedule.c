@@ -115,7 +115,7 @@ any_passes(struct dice *dice)
 	unsigned passes = (unsigned)dice_below(dice, 5);
 
 	return passes < 4 ? passes
-			  : (unsigned)strtoul(key_find("max-local-passes")->fallback, NULL, 10);
+			  : (unsigned)strtoul(key_find("max-local-handoffs")->fallback, NULL, 10);
 }
 
 static struct plan
@@ -133,12 +133,12 @@ any_plan(struct dice *dice)
 		{
 		    .naming = &queue_naming_amqp_locks,
 		    .max_races = 16,
-		    .reprobe = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
+		    .rescan_interval = (int64_t)(200 + dice_below(dice, 800)) * NSEC_PER_MSEC,
 		    .hint_grace = 5 * NSEC_PER_MSEC,
-		    .max_local_passes = any_passes(dice),
+		    .max_local_handoffs = any_passes(dice),
 		    .request_timeout = (int64_t)(50 + dice_below(dice, 1000)) * NSEC_PER_MSEC,
-		    .max_locks_per_peer = 1000,
-		    .max_waits_per_peer = 1000,
+		    .max_locks_per_connection = 1000,
+		    .max_waits_per_connection = 1000,
 		    .slots_most = SLOTS_KNOWN,
 		    .flights_most = PLAN_MANY,
 		},
@@ -151,11 +151,11 @@ any_plan(struct dice *dice)
 	if (dice_percent(dice, 20))
 		plan.settings.max_races = 1;
 	if (dice_percent(dice, 5))
-		plan.settings.max_locks_per_peer = PLAN_FEW;
+		plan.settings.max_locks_per_connection = PLAN_FEW;
 	if (dice_percent(dice, 5))
-		plan.settings.max_waits_per_peer = PLAN_FEW;
+		plan.settings.max_waits_per_connection = PLAN_FEW;
 	if (dice_percent(dice, 30)) /* as it is by default: what is not told takes long */
-		plan.settings.reprobe = 5 * NSEC_PER_SEC;
+		plan.settings.rescan_interval = 5 * NSEC_PER_SEC;
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
 		plan.names = 1;

@@ -128,7 +128,7 @@ struct sim_daemon {
 	struct sim_peer peers[PEERS_MAX];
 	uint64_t last_peer, last_request;
 	uint64_t given[GIVEN_MOST / 64]; /* bits: the numbers of the locks granted so far */
-	int64_t reprobe;                 /* as it was told */
+	int64_t rescan_interval;         /* as it was told */
 	bool draining, abandoned;
 	bool cancelled; /* the answer being heard is that of a cancel */
 	/*

@@ -566,7 +566,7 @@ truth_shape(const struct truth *truth, int name)
 	};
 
 	for (int slot = shape.size + 1; slot <= SLOTS_KNOWN; slot++)
-		shape.strays += of->slots[slot].a;
+		shape.uncounted += of->slots[slot].a;
 	return shape;
 }
 

@@ -49,7 +49,7 @@ struct truth_slot {
 /* What there is of a semaphore at one time. */
 struct truth_shape {
 	bool unlimited, gate; /* markers */
-	int size, strays;     /* As without a gap, and above it */
+	int size, uncounted;  /* As without a gap, and above it */
 	bool listed;          /* in the directory */
 };
 
@@ -73,7 +73,7 @@ struct truth_name {
 	uint64_t admin; /* the connection that claimed the admin mutex and did not try to drop it */
 	uint64_t changed; /* moment of the last change of its As and markers */
 	uint64_t listed;  /* moment of the last change of its entries */
-	bool meddled;     /* some change of its As was not an administrator's, and is not mended */
+	bool meddled; /* some change of its As was not an administrator's, and is not repaired */
 	uint64_t meddled_at; /* moment of the last such */
 	bool ascending; /* somebody was told to let the lowest slots go first: there may be gaps */
 	struct truth_work work[TRUTH_DAEMONS];

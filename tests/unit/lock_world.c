@@ -9,12 +9,12 @@
 const struct lock_settings world_settings = {
     .naming = &queue_naming_amqp_locks,
     .max_races = 16,
-    .reprobe = 5 * NSEC_PER_SEC,
+    .rescan_interval = 5 * NSEC_PER_SEC,
     .hint_grace = 5 * NSEC_PER_MSEC,
-    .max_local_passes = 16,
+    .max_local_handoffs = 16,
     .request_timeout = 10 * NSEC_PER_SEC,
-    .max_locks_per_peer = 1024,
-    .max_waits_per_peer = 1024,
+    .max_locks_per_connection = 1024,
+    .max_waits_per_connection = 1024,
 };
 
 static int64_t
@@ -120,7 +120,7 @@ add_held(struct said *said, const int *held, size_t count)
 
 /*
  * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy. Explanation:
- * "full 3/3 here 1 waiting 0 strays 0".
+ * "full 3/3 here 1 waiting 0 uncounted 0".
  */
 static void
 add_shown(struct said *said, const struct lock_answer *answer)
@@ -128,15 +128,15 @@ add_shown(struct said *said, const struct lock_answer *answer)
 	const struct lock_explanation *why = answer->explanation;
 
 	for (size_t i = 0; i < answer->finding_count; i++)
-		add_detail(said, "%s:%d%s", lock_flaw_word(answer->findings[i].flaw),
+		add_detail(said, "%s:%d%s", lock_problem_word(answer->findings[i].problem),
 		    answer->findings[i].slot, answer->findings[i].repaired ? "!" : "");
 	for (size_t i = 0; i < answer->row_count; i++)
 		add_detail(said, "%s=%d/%d%s", answer->rows[i].name, answer->rows[i].slots,
 		    answer->rows[i].busy, answer->rows[i].exists ? "" : "-");
 	if (why != NULL)
-		add_detail(said, "%s %d/%d here %d waiting %d strays %d",
+		add_detail(said, "%s %d/%d here %d waiting %d uncounted %d",
 		    lock_verdict_word(why->verdict), why->slots, why->busy, why->here, why->waiting,
-		    why->strays);
+		    why->uncounted);
 }
 
 static void

@@ -477,7 +477,7 @@ print_text(const struct config *config)
 
 static const char *const printable[] = {
     "",
-    "heartbeat = 5\nmargin = 1.25\nreprobe = 0.05\nsocket-mode = 0600\nadmin-group =\n",
+    "heartbeat = 5\nmargin = 1.25\nrescan-interval = 0.05\nsocket-mode = 0600\nadmin-group =\n",
     "broker = amqps://[::1]:7/a%2Fb%2Cc,amqps://h%2Da:5671/a%2Fb%2Cc\nnaming = amqp-locks-python\n",
     "naming = custom\nslot-queue = {name}/{slot}#;A\nholder-queue = {name}/{slot}#;B\n",
     "broker = memory:\nlog-level = error\nsocket = /a b;c#d\n",

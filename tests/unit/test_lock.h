@@ -22,7 +22,7 @@ Suite *suite_lock_list(void);
 Suite *suite_lock_admin(void);
 Suite *suite_lock_plan(void);
 Suite *suite_lock_pollers(void);
-Suite *suite_lock_reprobe(void);
+Suite *suite_lock_rescan(void);
 Suite *suite_lock_resize(void);
 Suite *suite_lock_rows(void);
 Suite *suite_lock_cut(void);

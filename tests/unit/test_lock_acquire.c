@@ -167,7 +167,7 @@ START_TEST(a_waiter_gets_what_is_released_elsewhere)
 	lock_release(engine(1), 1, 2, lock);
 	released = world_await(world, 1, 1, 2)->at;
 	ck_assert_int_lt(
-	    world_await(world, 0, 2, 1)->at - released, world_settings.reprobe + SECOND);
+	    world_await(world, 0, 2, 1)->at - released, world_settings.rescan_interval + SECOND);
 }
 END_TEST
 

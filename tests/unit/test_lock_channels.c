@@ -266,7 +266,7 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 	send_as(0, ALICE, 3, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	theirs = acquire(1, 1, 1, "db", TRY)->lock;
-	world_pass(world, 2 * world_settings.reprobe);
+	world_pass(world, 2 * world_settings.rescan_interval);
 	set_reserve(RESERVE - 1);
 	world_pass(world, SECOND);
 	release(0, 2, 999, first);
@@ -294,7 +294,7 @@ START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
 	world_pass(world, SECOND);
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, SECOND, "cut");
 	ck_assert(memory_world_put(world->memory, "db-U", false));
-	world_pass(world, 2 * world_settings.reprobe);
+	world_pass(world, 2 * world_settings.rescan_interval);
 	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
 }
 END_TEST
@@ -407,7 +407,7 @@ START_TEST(who_starves_during_an_alarm_is_served_in_it)
 	ck_assert(is_waiting(0, 2, 1));
 	ck_assert_int_eq(try_as(0, ALICE, 4, 1, "db")->reason, REASON_TOO_MANY_LOCKS);
 	release(0, 1, 999, first);
-	world_pass(world, world_settings.reprobe + 100 * MS);
+	world_pass(world, world_settings.rescan_interval + 100 * MS);
 	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
 }
 END_TEST

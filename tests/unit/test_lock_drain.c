@@ -312,7 +312,7 @@ START_TEST(waits_of_a_peer_are_limited)
 {
 	struct lock_settings settings = world_settings;
 
-	settings.max_waits_per_peer = 2;
+	settings.max_waits_per_connection = 2;
 	lock_engine_set(engine(0), &settings);
 	world_make(world, "db", 1);
 	put_b(1);

@@ -1,5 +1,5 @@
 /*
- * What is wrong with a semaphore, and mending it, over the server in memory.
+ * What is wrong with a semaphore, and repairing it, over the server in memory.
  */
 #include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"
@@ -168,26 +168,28 @@ START_TEST(what_there_is_not_is_said_so)
 }
 END_TEST
 
-START_TEST(gaps_and_strays)
+START_TEST(gaps_and_uncounted_slots)
 {
 	make(10);
 	take_away('A', 4);
 	take_away('A', 6);
 	take_away('A', 7);
 	put('A', METHODS_SLOTS_MAX);
-	check_run(false, "gap:4 stray:5 gap:6 stray:8 stray:9 stray:10 gap:11 stray:10000");
-	check_run(true, "gap:4! stray:5! gap:6! stray:8! stray:9! stray:10! gap:11! stray:10000!");
+	check_run(false,
+	    "gap:4 uncounted:5 gap:6 uncounted:8 uncounted:9 uncounted:10 gap:11 uncounted:10000");
+	check_run(true, "gap:4! uncounted:5! gap:6! uncounted:8! uncounted:9! uncounted:10! "
+			"gap:11! uncounted:10000!");
 	ck_assert_int_eq(size(), 3);
 	ck_assert(!has('A', 8));
 	check_run(false, "");
 }
 END_TEST
 
-START_TEST(strays_alone)
+START_TEST(uncounted_slots_alone)
 {
 	put('A', 2);
-	check_run(false, "gap:1 stray:2");
-	check_run(true, "gap:1! stray:2!");
+	check_run(false, "gap:1 uncounted:2");
+	check_run(true, "gap:1! uncounted:2!");
 	ck_assert_int_eq(run(false)->reason, REASON_NO_SUCH_LOCK);
 }
 END_TEST
@@ -225,8 +227,8 @@ START_TEST(a_slot_that_is_some_connections_own_is_seen)
 	ck_assert(memory_world_put(world->memory, "db-2-A", true));
 	ck_assert(memory_world_put(world->memory, "db-4-A", true));
 	put('A', 5);
-	check_run(false, "arguments:2 gap:3 stray:4 arguments:4 stray:5");
-	check_run(true, "arguments:2 gap:3 stray:4 arguments:4 stray:5!");
+	check_run(false, "arguments:2 gap:3 uncounted:4 arguments:4 uncounted:5");
+	check_run(true, "arguments:2 gap:3 uncounted:4 arguments:4 uncounted:5!");
 }
 END_TEST
 
@@ -295,7 +297,7 @@ wreck(void)
 	put('G', 0);
 }
 
-static const char wrecked[] = "markers:0 not-listed:0 transient:2 gap:4 stray:5 orphan:7";
+static const char wrecked[] = "markers:0 not-listed:0 transient:2 gap:4 uncounted:5 orphan:7";
 
 START_TEST(without_repair_nothing_is_changed)
 {
@@ -309,17 +311,17 @@ START_TEST(without_repair_nothing_is_changed)
 }
 END_TEST
 
-START_TEST(all_at_once_is_mended)
+START_TEST(all_at_once_is_repaired)
 {
 	wreck();
-	check_run(true, "markers:0! not-listed:0! transient:2! gap:4! stray:5! orphan:7");
+	check_run(true, "markers:0! not-listed:0! transient:2! gap:4! uncounted:5! orphan:7");
 	check_run(false, "orphan:7");
 	ck_assert_int_eq(size(), 3);
 }
 END_TEST
 
 /* Whatever was begun: the next repair ends with a clean one. */
-START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_mended)
+START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_repaired)
 {
 	bool done = false;
 
@@ -396,7 +398,7 @@ END_TEST
 START_TEST(it_keeps_its_place_among_the_requests_of_its_peer)
 {
 	put('A', 2);
-	ask(1, true); /* takes the stray away */
+	ask(1, true); /* takes the uncounted slot away */
 	lock_create(engine(0), 1, 2, &(struct lock_change){.name = "db", .slots = 2});
 	ask(3, false);
 	lock_size(engine(0), 1, 4, "db");
@@ -519,7 +521,7 @@ suite_lock_fsck(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_sound_semaphore_is_clean);
 	tcase_add_test(tc, what_there_is_not_is_said_so);
-	tcase_add_test(tc, strays_alone);
+	tcase_add_test(tc, uncounted_slots_alone);
 	tcase_add_test(tc, a_holder_of_no_slot_has_to_leave);
 	tcase_add_test(tc, slots_declared_otherwise_are_used_as_they_are);
 	tcase_add_test(tc, a_slot_that_is_some_connections_own_is_seen);
@@ -527,8 +529,8 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, markers_that_contradict);
 	tcase_add_test(tc, the_directory_is_put_right);
 	tcase_add_test(tc, without_repair_nothing_is_changed);
-	tcase_add_test(tc, all_at_once_is_mended);
-	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_mended);
+	tcase_add_test(tc, all_at_once_is_repaired);
+	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_repaired);
 	tcase_add_test(tc, the_lane_dies_at_any_step);
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
@@ -539,7 +541,7 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, its_peer_may_go);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(whole, setup_whole, teardown);
-	tcase_add_test(whole, gaps_and_strays);
+	tcase_add_test(whole, gaps_and_uncounted_slots);
 	tcase_add_test(whole, every_slot_may_be_a_finding);
 	suite_add_tcase(suite, whole);
 	return suite;

@@ -303,7 +303,7 @@ START_TEST(who_has_no_room_is_passed_over)
 	uint64_t lock = hold(0, 1, 1);
 
 	memory_world_put(world->memory, "other-1-A", false);
-	settings.max_locks_per_peer = 1;
+	settings.max_locks_per_connection = 1;
 	lock_engine_set(engine(0), &settings);
 	wait_for(0, 2, 1);
 	wait_for(0, 3, 1);
@@ -369,7 +369,7 @@ queue_up(int daemon, int count)
 
 START_TEST(after_so_many_somebody_elsewhere_has_a_turn)
 {
-	int most = (int)world_settings.max_local_passes, passes;
+	int most = (int)world_settings.max_local_handoffs, passes;
 
 	queue_up(0, 100);
 	wait_for(1, 2, 1);

@@ -80,7 +80,7 @@ START_TEST(a_vanished_b_is_claimed_again)
 	ck_assert_int_eq(verify(lock, 2), REASON_NONE);
 	ck_assert(world_b(world, "db", 1, 0));
 	lock_get_counts(engine(0), &counts);
-	ck_assert_uint_eq(counts.b_vanished, 1);
+	ck_assert_uint_eq(counts.holder_queues_lost, 1);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
 }
 END_TEST
@@ -184,7 +184,7 @@ START_TEST(old_servers_are_checked_twice_after_the_claim)
 	world_pass(world, 100 * NSEC_PER_MSEC);
 	ck_assert(world_b(world, "db", 1, 0));
 	lock_get_counts(engine(0), &counts);
-	ck_assert_uint_eq(counts.b_vanished, 2);
+	ck_assert_uint_eq(counts.holder_queues_lost, 2);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_VANISHED), 2);
 }
 END_TEST

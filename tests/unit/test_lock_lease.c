@@ -168,7 +168,7 @@ START_TEST(a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link)
 	uint64_t lock = take(1, 0)->lock;
 	struct lock_settings settings = world_settings;
 
-	settings.max_local_passes = 0; /* or nothing would be claimed */
+	settings.max_local_handoffs = 0; /* or nothing would be claimed */
 	lock_engine_set(engine(0), &settings);
 	take(2, 0);
 	take(3, 0);

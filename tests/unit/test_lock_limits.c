@@ -79,8 +79,8 @@ START_TEST(limits_are_kept_and_said)
 {
 	struct lock_settings settings = world_settings;
 
-	settings.max_locks_per_peer = 2;
-	settings.max_waits_per_peer = 2;
+	settings.max_locks_per_connection = 2;
+	settings.max_waits_per_connection = 2;
 	lock_engine_set(engine(0), &settings);
 	world_make(world, "db", 3);
 	acquire(0, 1, 1, "db", TRY);
@@ -98,7 +98,7 @@ START_TEST(a_limit_of_locks_is_kept_for_those_asked_for_at_once)
 	struct lock_settings settings = world_settings;
 	int granted = 0, refused = 0;
 
-	settings.max_locks_per_peer = 2;
+	settings.max_locks_per_connection = 2;
 	lock_engine_set(engine(0), &settings);
 	world_make(world, "db", 9);
 	for (uint64_t request = 1; request <= 6; request++)

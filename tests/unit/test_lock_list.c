@@ -63,7 +63,7 @@ check_explain(const char *name, enum lock_kind kind, const char *what)
 	ck_assert_str_eq(world_answer(world, 0, 1, last_request)->detail, what);
 }
 
-/* As explain has it: verdict, slots/busy, of these here, waiting here, strays. */
+/* As explain has it: verdict, slots/busy, of these here, waiting here, uncounted slots. */
 static void
 check_semaphore(const char *what)
 {
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(without_the_broker_nothing_is_looked_at)
 {
 	world_make(world, "db", 1);
-	check_semaphore("free 1/0 here 0 waiting 0 strays 0");
+	check_semaphore("free 1/0 here 0 waiting 0 uncounted 0");
 	world_alarm(world);
 	lock_list(engine(0), 1, 1);
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_BLOCKED);
@@ -198,20 +198,20 @@ END_TEST
 
 START_TEST(why_an_acquire_would_not_succeed)
 {
-	check_semaphore("no-such-lock 0/0 here 0 waiting 0 strays 0");
+	check_semaphore("no-such-lock 0/0 here 0 waiting 0 uncounted 0");
 	put("db-G", false);
-	check_semaphore("gate 0/0 here 0 waiting 0 strays 0");
+	check_semaphore("gate 0/0 here 0 waiting 0 uncounted 0");
 	world_make(world, "db", 2);
 	take(0, "db", LOCK_KIND_SEMAPHORE, 0);
-	check_semaphore("free 2/1 here 1 waiting 0 strays 0");
+	check_semaphore("free 2/1 here 1 waiting 0 uncounted 0");
 	take(1, "db", LOCK_KIND_SEMAPHORE, 0);
 	take(0, "db", LOCK_KIND_SEMAPHORE, DURATION_FOREVER);
-	check_semaphore("full 2/2 here 1 waiting 1 strays 0");
+	check_semaphore("full 2/2 here 1 waiting 1 uncounted 0");
 	put("db-4-A", false);
 	put("db-10000-A", false);
-	check_semaphore("full 2/2 here 1 waiting 1 strays 2");
+	check_semaphore("full 2/2 here 1 waiting 1 uncounted 2");
 	put("db-U", false);
-	check_semaphore("unlimited -2/2 here 1 waiting 1 strays 2");
+	check_semaphore("unlimited -2/2 here 1 waiting 1 uncounted 2");
 	release_all();
 }
 END_TEST
@@ -220,25 +220,25 @@ START_TEST(a_persistent_mutex_is_slot_one_alone)
 {
 	world_make(world, "db", 3);
 	put("db-2-B", true);
-	check_explain("db", LOCK_KIND_PERSISTENT_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_PERSISTENT_MUTEX, "free 1/0 here 0 waiting 0 uncounted 0");
 	put("db-1-B", true);
-	check_explain("db", LOCK_KIND_PERSISTENT_MUTEX, "full 1/1 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_PERSISTENT_MUTEX, "full 1/1 here 0 waiting 0 uncounted 0");
 	check_explain(
-	    "else", LOCK_KIND_PERSISTENT_MUTEX, "no-such-lock 0/0 here 0 waiting 0 strays 0");
+	    "else", LOCK_KIND_PERSISTENT_MUTEX, "no-such-lock 0/0 here 0 waiting 0 uncounted 0");
 }
 END_TEST
 
 START_TEST(a_true_mutex_is_one_queue)
 {
 	world_make(world, "db", 3);
-	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 uncounted 0");
 	take(0, "db", LOCK_KIND_MUTEX, 0);
 	take(0, "db", LOCK_KIND_MUTEX, DURATION_FOREVER);
-	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 1 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 1 uncounted 0");
 	release_all();
 	put("db-M", true);
-	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 0 waiting 0 strays 0");
-	check_semaphore("free 3/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 0 waiting 0 uncounted 0");
+	check_semaphore("free 3/0 here 0 waiting 0 uncounted 0");
 }
 END_TEST
 
@@ -247,18 +247,18 @@ START_TEST(a_mutex_is_not_a_semaphore_s)
 {
 	world_free(world);
 	world = world_new_named(&queue_naming_amqp_locks_python);
-	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "free 1/0 here 0 waiting 0 uncounted 0");
 	put("db-G", false);
-	check_explain("db", LOCK_KIND_MUTEX, "already-exists 0/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "already-exists 0/0 here 0 waiting 0 uncounted 0");
 	ck_assert(memory_world_remove(world->memory, "db-G"));
 	put("db-A-1", false);
-	check_explain("db", LOCK_KIND_MUTEX, "already-exists 0/0 here 0 waiting 0 strays 0");
-	check_explain("db", LOCK_KIND_SEMAPHORE, "free 1/0 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "already-exists 0/0 here 0 waiting 0 uncounted 0");
+	check_explain("db", LOCK_KIND_SEMAPHORE, "free 1/0 here 0 waiting 0 uncounted 0");
 	world->nacks = 3;
-	check_explain("db", LOCK_KIND_MUTEX, "unknown -1/-1 here 0 waiting 0 strays -1");
+	check_explain("db", LOCK_KIND_MUTEX, "unknown -1/-1 here 0 waiting 0 uncounted -1");
 	ck_assert(memory_world_remove(world->memory, "db-A-1"));
 	take(0, "db", LOCK_KIND_MUTEX, 0);
-	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "full 1/1 here 1 waiting 0 uncounted 0");
 	release_all();
 }
 END_TEST
@@ -267,9 +267,9 @@ START_TEST(an_unknown_answer_is_said)
 {
 	world_make(world, "db", 2);
 	world->nacks = 2 + 3; /* A[2] */
-	check_semaphore("unknown -1/-1 here 0 waiting 0 strays -1");
+	check_semaphore("unknown -1/-1 here 0 waiting 0 uncounted -1");
 	world->nacks = 1;
-	check_explain("db", LOCK_KIND_MUTEX, "unknown 1/-1 here 0 waiting 0 strays 0");
+	check_explain("db", LOCK_KIND_MUTEX, "unknown 1/-1 here 0 waiting 0 uncounted 0");
 }
 END_TEST
 

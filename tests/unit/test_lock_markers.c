@@ -7,7 +7,7 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a re-probe follows within five seconds. */
+/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
 static void
@@ -73,7 +73,7 @@ START_TEST(at_a_gate_all_wait)
 	ck_assert_ptr_null(world_answer(world, 0, 1, 4));
 	/* It opens: slots first, then the marker goes. */
 	world_make(world, "db", 2);
-	world_pass(world, world_settings.reprobe + SECOND);
+	world_pass(world, world_settings.rescan_interval + SECOND);
 	ck_assert_int_eq(world_answer(world, 0, 1, 4)->reason, REASON_NONE);
 	ck_assert_int_eq(world_b_count(world), 1 + (world_answer(world, 0, 1, 5) != NULL));
 	take_away("db-G");
@@ -319,7 +319,7 @@ START_TEST(without_a_slot_it_counts_for_the_peer_and_not_for_the_link)
 	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 lanes */
 		check_slotless(semaphore(peer, 1, TRY));
 	ck_assert_int_eq(take(200, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
-	settings.max_locks_per_peer = 2;
+	settings.max_locks_per_connection = 2;
 	lock_engine_set(engine(0), &settings);
 	for (uint64_t request = 1; request <= 3; request++)
 		ask(201, request, LOCK_KIND_SEMAPHORE, TRY);

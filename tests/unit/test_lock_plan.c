@@ -13,7 +13,7 @@
 #define U LOCK_UNLIMITED
 
 /*
- * A plan in short: ?6-261 looks for strays there, +1-5 declares, -5-3 deletes, G+ U- are markers, in and
+ * A plan in short: ?6-261 looks for uncounted slots there, +1-5 declares, -5-3 deletes, G+ U- are markers, in and
  * out the directory. Or the reason of its refusal. *: no-such-lock when nothing was removed.
  */
 static const char *

@@ -131,7 +131,7 @@ START_TEST(who_polls_at_that_moment_has_it)
 	/* Such a client tells nobody of its release. */
 	memory_world_remove(world->memory, b);
 	left = world->now;
-	ck_assert_int_le(until_taken_again() - left, world_settings.reprobe + SECOND / 10);
+	ck_assert_int_le(until_taken_again() - left, world_settings.rescan_interval + SECOND / 10);
 	ck_assert_int_eq(now(0, holder, 1)->reason, REASON_NONE);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /*
- * Resizing, markers, strays, and what is said of it, over the server in memory.
+ * Resizing, markers, uncounted slots, and what is said of it, over the server in memory.
  */
 #include "daemon/lock/admin/admin.h"
 #include "protocol/methods.h"
@@ -166,7 +166,7 @@ START_TEST(ascending_begins_at_the_bottom)
 }
 END_TEST
 
-START_TEST(strays_go_as_far_as_they_are_looked_for)
+START_TEST(uncounted_slots_go_as_far_as_they_are_looked_for)
 {
 	admin_make(world, "db", "2 5 8 200 270 390");
 	/* A window that has some makes the next be looked at. */
@@ -185,14 +185,14 @@ END_TEST
 
 /* ---- when it fails ---- */
 
-START_TEST(an_unknown_answer_about_strays_changes_nothing)
+START_TEST(an_unknown_answer_about_uncounted_slots_changes_nothing)
 {
 	create(3, false);
 	/* On a new side link nobody knows of the alarm before something is published. */
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
 	world_pass(world, SECOND);
 	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 1});
-	/* After the mutex and the size, before the strays. */
+	/* After the mutex and the size, before the uncounted slots. */
 	for (int i = 0; i < 100 && world->asked < 100; i++) {
 		if (memory_world_has(world->memory, "db", NULL))
 			break;
@@ -429,7 +429,7 @@ START_TEST(waiting_for_holders_keeps_nobody_out)
 }
 END_TEST
 
-START_TEST(waiting_for_holders_of_strays)
+START_TEST(waiting_for_holders_of_uncounted_slots)
 {
 	admin_make(world, "db", "1 3");
 	memory_world_put(world->memory, "db-3-B", true);
@@ -492,8 +492,8 @@ suite_lock_resize(void)
 	tcase_add_test(tc, in_vain);
 	tcase_add_test(tc, ascending_warns);
 	tcase_add_test(tc, ascending_begins_at_the_bottom);
-	tcase_add_test(tc, strays_go_as_far_as_they_are_looked_for);
-	tcase_add_test(tc, an_unknown_answer_about_strays_changes_nothing);
+	tcase_add_test(tc, uncounted_slots_go_as_far_as_they_are_looked_for);
+	tcase_add_test(tc, an_unknown_answer_about_uncounted_slots_changes_nothing);
 	tcase_add_test(tc, a_refusal_says_how_far_it_came);
 	tcase_add_test(tc, silence_says_how_far_it_came);
 	tcase_add_test(tc, answered_too_late_it_stops);
@@ -505,7 +505,7 @@ suite_lock_resize(void)
 	tcase_add_test(tc, who_is_at_work_is_said);
 	tcase_add_test(tc, two_daemons_at_once);
 	tcase_add_test(tc, waiting_for_holders_keeps_nobody_out);
-	tcase_add_test(tc, waiting_for_holders_of_strays);
+	tcase_add_test(tc, waiting_for_holders_of_uncounted_slots);
 	tcase_add_test(tc, created_on_first_use);
 	tcase_add_test(tc, created_on_first_use_in_vain);
 	suite_add_tcase(suite, tc);

@@ -7,7 +7,7 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes a millisecond, a look one; a re-probe follows within five seconds. */
+/* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
 /* Asks as the peer of that number, whose word is its letter: A for 1. */
@@ -379,7 +379,7 @@ START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
 {
 	struct lock_settings few = world_settings;
 
-	few.max_locks_per_peer = 1;
+	few.max_locks_per_connection = 1;
 	lock_engine_set(engine(0), &few);
 	world_make(world, "db", 1);
 	ask_semaphore(1);

@@ -451,7 +451,7 @@ START_TEST(who_comes_in_that_moment_has_what_nobody_wanted)
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	/* So long that what is known here is old. */
-	world_pass(world, 2 * world_settings.reprobe);
+	world_pass(world, 2 * world_settings.rescan_interval);
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
 	ck_assert(lock_cancel(engine(1), 1, 1));

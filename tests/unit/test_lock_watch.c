@@ -204,7 +204,7 @@ START_TEST(a_revoked_slot_is_not_offered_when_it_is_released)
 	give_back(2);
 	asked = world->asked;
 	world_pass(world, 20 * SECOND);
-	ck_assert_uint_lt(world->asked - asked, 20); /* a look each re-probe interval */
+	ck_assert_uint_lt(world->asked - asked, 20); /* a look each rescan interval */
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
 	ck_assert_int_eq(world_b_count(world), 0);
 	world_make(world, "db", 1);

@@ -195,7 +195,8 @@ static const struct {
 } named[] = {
     {"{name}.{slot}", "{name}.{slot}.held", "x", false},
     {"{name}.{slot}", "{name}.{slot}.held", "x.1", true},
-    {"{name}.{slot}", "{name}.{slot}.held", "x.10001", true}, /* where strays are looked for */
+    {"{name}.{slot}", "{name}.{slot}.held", "x.10001",
+	true}, /* where uncounted slots are looked for */
     {"{name}.{slot}", "{name}.{slot}.held", "x.1.y", false},
     {"{name}.{slot}", "{name}.{slot}.held", ".1", false}, /* nobody has an empty name */
     {"{name}.{slot}", "{name}.{slot}.held", "x.1.held", true},

@@ -114,8 +114,8 @@ START_TEST(results_of_fsck_list_what_was_found)
 {
 	static struct lock_finding many[RESULT_FINDINGS_MAX + 2];
 	const struct lock_finding findings[] = {
-	    {.flaw = LOCK_FLAW_GAP, .slot = 4, .text = "a\n", .repaired = true},
-	    {.flaw = LOCK_FLAW_NOT_LISTED, .text = "b"}};
+	    {.problem = LOCK_PROBLEM_GAP, .slot = 4, .text = "a\n", .repaired = true},
+	    {.problem = LOCK_PROBLEM_NOT_LISTED, .text = "b"}};
 	struct lock_answer answer = {.name = "db"};
 	struct cJSON *result;
 	int64_t more = 0;
@@ -125,8 +125,10 @@ START_TEST(results_of_fsck_list_what_was_found)
 	answer.findings = findings;
 	answer.finding_count = 2;
 	assert_json(result_fsck(&(struct result_facts){0}, &answer),
-	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"flaw\":\"gap\",\"slot\":4,\"text\":"
-	    "\"a\\\\x0a\",\"repaired\":true},{\"flaw\":\"not-listed\",\"slot\":null,\"text\":\"b\","
+	    "{\"name\":\"db\",\"clean\":false,\"findings\":[{\"problem\":\"gap\",\"slot\":4,"
+	    "\"text\":"
+	    "\"a\\\\x0a\",\"repaired\":true},{\"problem\":\"not-listed\",\"slot\":null,\"text\":"
+	    "\"b\","
 	    "\"repaired\":false}],\"more\":0}");
 	answer.findings = many;
 	answer.finding_count = RESULT_FINDINGS_MAX + 2;
@@ -213,18 +215,19 @@ explained(struct lock_explanation why, enum lock_kind kind, const char *hindranc
 START_TEST(explanations_are_sentences)
 {
 	const struct lock_explanation free_one = {
-	    .verdict = LOCK_VERDICT_FREE, .slots = 3, .busy = 1, .strays = 2};
+	    .verdict = LOCK_VERDICT_FREE, .slots = 3, .busy = 1, .uncounted = 2};
 	const struct lock_answer answer = {.name = "db", .explanation = &free_one};
 	const struct lock_answer unknown = {.name = "db"};
 	const struct result_facts stopping = {.hindrance = "it stops\n"};
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"strays\":2,\"text\":\"1 of 3 slots are taken: an acquire "
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are taken: an "
+	    "acquire "
 	    "gets a free one; 2 more above a gap do not count (see fsck)\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
-	    "\"here\":null,\"waiting\":null,\"strays\":null,\"text\":\"it stops\\\\x0a\"}");
+	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"text\":\"it stops\\\\x0a\"}");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
 	    "no; the mutex is free: an acquire gets it; 2 more above a gap do not count (see "
 	    "fsck)");

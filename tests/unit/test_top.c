@@ -221,7 +221,7 @@ model_down(void)
 #define SEMAPHORE(name, slots, busy, waiting)                                                      \
 	"{\"name\":\"" name "\",\"slots\":" slots ",\"busy\":" busy ",\"waiting\":" waiting        \
 	",\"exists\":true}"
-#define LIST(rows) "{\"semaphores\":[" rows "],\"more\":0,\"unknown_hosts\":[]}"
+#define LIST(rows) "{\"semaphores\":[" rows "],\"more\":0,\"silent_hosts\":[]}"
 #define ROW(state, waiter, who)                                                                    \
 	"{\"waiter\":\"" waiter "\",\"state\":\"" state "\",\"name\":\"b\",\"who\":\"" who         \
 	"\",\"slot\":null,\"position\":null}"

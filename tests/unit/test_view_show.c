@@ -447,7 +447,7 @@ START_TEST(who_waits_is_summed_over_hosts)
 	ck_assert(json_integer(json_get(row, "waiting"), &waiting));
 	ck_assert_int_eq(waiting, 1);
 	ck_assert_ptr_nonnull(
-	    json_first(json_get(rig_answered(rig, 0, 2)->result, "unknown_hosts")));
+	    json_first(json_get(rig_answered(rig, 0, 2)->result, "silent_hosts")));
 }
 END_TEST
 

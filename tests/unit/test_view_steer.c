@@ -122,13 +122,13 @@ START_TEST(all_are_denied_everywhere)
 	view_deny_all(rig->daemon[1].view, 100, 1, "db", 1234);
 	answer = rig_await(rig, 1, 1);
 	ck_assert_int_eq(number(answer, "denied"), 5);
-	ck_assert_ptr_null(json_first(json_get(answer->result, "unknown_hosts")));
+	ck_assert_ptr_null(json_first(json_get(answer->result, "silent_hosts")));
 	ck_assert_str_eq(rig_show(rig, 0, 1), "slots 1 busy 1 waiting 0 [A@host0/1] more 0");
 	rig->daemon[0].deaf = true;
 	view_deny_all(rig->daemon[1].view, 100, 2, "db", 1234);
 	answer = rig_await(rig, 1, 2);
 	ck_assert_int_eq(number(answer, "denied"), 0);
-	ck_assert_ptr_nonnull(json_first(json_get(answer->result, "unknown_hosts")));
+	ck_assert_ptr_nonnull(json_first(json_get(answer->result, "silent_hosts")));
 }
 END_TEST
 

@@ -96,7 +96,7 @@ START_TEST(other_daemons_have_their_answers_in_turn)
 	view_show(rig->daemon[1].view, 100, 1, "db");
 	rig_await(rig, 1, 1);
 	rig->world->tick = 0;
-	ck_assert_ptr_null(json_first(json_get(rig_answered(rig, 1, 1)->result, "unknown_hosts")));
+	ck_assert_ptr_null(json_first(json_get(rig_answered(rig, 1, 1)->result, "silent_hosts")));
 }
 END_TEST
 

@@ -394,7 +394,7 @@ rig_show(struct view_rig *rig, int daemon, uint64_t request)
 	add_rows(text, json_get(answer->result, "holders"));
 	add_rows(text, json_get(answer->result, "waiters"));
 	add_member(text, answer->result, "more");
-	for (host = json_first(json_get(answer->result, "unknown_hosts")); host != NULL;
+	for (host = json_first(json_get(answer->result, "silent_hosts")); host != NULL;
 	     host = json_next(host)) {
 		add(text, "unknown");
 		add(text, json_string(host, &name) ? name : "?");

@@ -95,7 +95,7 @@ class BadInput(Administration):
             with self.subTest(method=method, name="left out"):
                 self.expect_refused(method, params, "name")
         self.expect_refused("list", {"name": "db"}, "name")
-        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "unknown_hosts": []})
+        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "silent_hosts": []})
 
     def test_params(self):
         self.admin.call("create", name="db", slots=2)
@@ -283,7 +283,7 @@ class HeldSlots(Administration):
         self.assertEqual(self.size(), 1)
 
     def test_waiting_is_bounded_and_stops_nothing(self):
-        daemon = Daemon(self, "--max-waits-per-peer", "3", "--max-requests-per-peer", "1")
+        daemon = Daemon(self, "--max-waits-per-connection", "3", "--max-requests-per-connection", "1")
         peer = Wire(daemon)
         peer.call("create", name="db", slots=2)
         for _ in range(2):
@@ -375,7 +375,7 @@ class Unlimited(Administration):
 
 class Looking(Administration):
     def test_list(self):
-        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "unknown_hosts": []})
+        self.assertEqual(self.admin.call("list"), {"semaphores": [], "more": 0, "silent_hosts": []})
         self.admin.call("create", name="b", slots=2)
         self.admin.call("create", name="a", slots="unlimited")
         self.admin.call("create", name="c", slots=0)
@@ -397,7 +397,7 @@ class Looking(Administration):
         self.admin.call("resize", name="db", slots=1)
         found = self.admin.call("fsck", name="db", repair=True)
         self.assertEqual((found["clean"], found["more"]), (False, 0))
-        self.assertEqual([(one["flaw"], one["slot"], one["repaired"]) for one in found["findings"]],
+        self.assertEqual([(one["problem"], one["slot"], one["repaired"]) for one in found["findings"]],
                          [("orphan", 2, False)])
 
     def explain(self, verdict, **params):
@@ -414,7 +414,7 @@ class Looking(Administration):
         waiter.request("acquire", name="db", progress=True)
         waiter.notification("waiting")
         found = self.explain("full")
-        self.assertEqual([found[name] for name in ("kind", "slots", "busy", "here", "waiting", "strays")],
+        self.assertEqual([found[name] for name in ("kind", "slots", "busy", "here", "waiting", "uncounted")],
                          ["semaphore", 2, 2, 2, 1, 0])
         self.admin.call("resize", name="db", slots=0)
         self.assertEqual(self.explain("gate")["slots"], 0)
@@ -438,7 +438,7 @@ class Looking(Administration):
     def test_explain_says_that_the_broker_is_away(self):
         daemon = Daemon(self, broker="amqp://127.0.0.1:1", expect=["127.0.0.1:1"])
         found = Wire(daemon).call("explain", name="db", kind="persistent-mutex")
-        self.assertEqual([found[name] for name in ("verdict", "slots", "busy", "here", "waiting", "strays")],
+        self.assertEqual([found[name] for name in ("verdict", "slots", "busy", "here", "waiting", "uncounted")],
                          [None] * 6)
         self.assertTrue(found["text"].startswith("the broker cannot be reached"), found)
 

@@ -14,7 +14,7 @@ ROW = ["waiter", "lock", "state", "name", "kind", "slot", "position", "priority"
 
 class View(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon(self, "--host-name", "here", "--inspect-timeout", "0.05")
+        self.daemon = Daemon(self, "--host-name", "here", "--query-timeout", "0.05")
         self.admin = Wire(self.daemon)
         self.admin.call("create", name="db")
 
@@ -60,7 +60,7 @@ class Rows(View):
 
     def test_nothing_is_there(self):
         self.assertEqual(self.show(), {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "holders": [],
-                                       "waiters": [], "more": 0, "unknown_hosts": []})
+                                       "waiters": [], "more": 0, "silent_hosts": []})
         self.assertEqual(self.admin.error("show", name="nowhere").reason, "no-such-lock")
 
     def test_gate_and_unlimited(self):
@@ -158,7 +158,7 @@ class Watched(View):
         return watch, asked
 
     def test_a_watch_counts_as_waiting_and_ends_by_cancel(self):
-        daemon = Daemon(self, "--max-waits-per-peer", "2")
+        daemon = Daemon(self, "--max-waits-per-connection", "2")
         watch = Wire(daemon)
         asked = [watch.request("watch"), watch.request("watch", name="db")]
         for _ in asked:

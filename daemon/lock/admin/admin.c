@@ -64,7 +64,7 @@ struct admin {
 	struct turn turn;
 };
 
-/* Slots of one more window of a sweep, where the one before had strays. */
+/* Slots of one more window of a sweep, where the one before had uncounted slots. */
 #define SWEEP_MORE 256
 
 /* seeds/000, "Swiss Cheese Semaphores" */

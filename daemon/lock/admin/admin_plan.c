@@ -106,7 +106,7 @@ add_sweep(struct plan *plan, const struct plan_order *order, int size)
 
 	if (window > order->most - size)
 		window = order->most - size;
-	FAULT(STRAYS_LEFT, return;);
+	FAULT(UNCOUNTED_LEFT, return;);
 	if (window > 0)
 		add_slots(plan, STEP_SWEEP, size + 1, size + window);
 }
@@ -129,7 +129,7 @@ exists(const struct plan_found *found)
 }
 
 /*
- * From `from` slots to `to`, and none above. The sweep before: beside new slots strays would count as
+ * From `from` slots to `to`, and none above. The sweep before: beside new slots uncounted slots would count as
  * slots, and where the broker does not say what there is, nothing is changed. The one after finds what
  * an administrator who died had still under way.
  */
@@ -166,7 +166,7 @@ refuse_existing(struct plan *plan, const struct plan_found *found)
 
 /*
  * It is entered before it is there: what exists is never hidden. A[1] comes last, and the semaphore with
- * it: one that is half made is not there, and its slots are strays, which the next create makes its own.
+ * it: one that is half made is not there, and its slots are uncounted slots, which the next create makes its own.
  */
 static void
 create_new(struct plan *plan, const struct plan_order *order)

@@ -12,7 +12,7 @@
 
 #include "daemon/lock/lock.h"
 
-/* Slots above the size that are looked at for strays, at least; and for holders that are waited for. */
+/* Slots above the size that are looked at for uncounted slots, at least; and for holders that are waited for. */
 #define PLAN_SWEEP_LEAST 256
 
 enum plan_work {

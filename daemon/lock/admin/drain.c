@@ -414,8 +414,8 @@ refusal_at_the_door(
 	broker_get_info(engine->broker, &info);
 	if (draining)
 		*ret = engine_refusal(REASON_DRAINING, NULL);
-	else if (entry != NULL &&
-		 entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer)
+	else if (entry != NULL && entry->waiter_count + entry->drain_count >=
+				      engine->settings.max_waits_per_connection)
 		*ret = engine_refusal(
 		    REASON_TOO_MANY_WAITERS, "this connection waits for as much as it may");
 	else if (info.hold == BROKER_DENIED)

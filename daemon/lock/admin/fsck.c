@@ -20,7 +20,7 @@ enum fsck_state {
 	FSCK_SURVEYING, /* it is ours; all slots are being probed */
 	FSCK_READING,   /* the directory is being read */
 	FSCK_DECLARING, /* slots below `slot` were declared, or are not there; `unanswered` are asked */
-	FSCK_DELETING, /* strays: those above `slot` are gone, it is being deleted */
+	FSCK_DELETING, /* uncounted slots: those above `slot` are gone, it is being deleted */
 	FSCK_ASKING,   /* whether transient `slot` is held, by a probe */
 	FSCK_RENEWING, /* it is being deleted and declared: `unanswered` of the two */
 	FSCK_OPENING,  /* the gate is being deleted */
@@ -34,7 +34,7 @@ struct fsck {
 	enum fsck_state state;
 	char *name; /* owned */
 	bool repair;
-	unsigned looks; /* begun: 2 = that after mending */
+	unsigned looks; /* begun: 2 = that after repairing */
 	struct fsck_seen seen;
 	struct fsck_findings findings;
 	int slot;
@@ -49,7 +49,7 @@ struct fsck {
 
 ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
-#define MENDING                                                                                    \
+#define REPAIRING                                                                                  \
 	(1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING | 1U << FSCK_LISTING |       \
 	    1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING)
 
@@ -60,9 +60,9 @@ static const unsigned changes[] = {
     [FSCK_SURVEYING] = 1U << FSCK_READING | 1U << FSCK_UNLOCKING,
     [FSCK_READING] = 1U << FSCK_DECLARING | 1U << FSCK_UNLOCKING,
     [FSCK_DECLARING] = 1U << FSCK_DELETING | 1U << FSCK_UNLOCKING,
-    [FSCK_DELETING] = MENDING,
-    [FSCK_ASKING] = MENDING,
-    [FSCK_RENEWING] = MENDING,
+    [FSCK_DELETING] = REPAIRING,
+    [FSCK_ASKING] = REPAIRING,
+    [FSCK_RENEWING] = REPAIRING,
     [FSCK_OPENING] = 1U << FSCK_LISTING | 1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING,
     [FSCK_LISTING] = 1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING,
     [FSCK_UNLOCKING] = 0,
@@ -192,9 +192,9 @@ on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const cha
 }
 
 static void
-mended(struct lock_engine *engine, struct fsck *fsck)
+repaired(struct lock_engine *engine, struct fsck *fsck)
 {
-	bool exists = survey_exists(&fsck->seen.survey); /* strays never counted */
+	bool exists = survey_exists(&fsck->seen.survey); /* uncounted slots never counted */
 
 	if (exists == fsck->seen.listed) {
 		look(engine, fsck);
@@ -209,7 +209,7 @@ mended(struct lock_engine *engine, struct fsck *fsck)
 	    engine, engine_op_find(engine, fsck->op)); /* after that one's deadline */
 }
 
-/* ---- mending: the gate ---- */
+/* ---- repairing: the gate ---- */
 
 static void open_gate(struct lock_engine *engine, struct fsck *fsck);
 
@@ -225,7 +225,7 @@ on_opened(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_OK:
 	case BROKER_ABSENT:
 	case BROKER_LOCKED: /* it stays, and is found again */
-		mended(engine, fsck);
+		repaired(engine, fsck);
 		break;
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
@@ -246,7 +246,7 @@ open_gate(struct lock_engine *engine, struct fsck *fsck)
 	    (struct broker_done){on_opened, engine, fsck->op});
 }
 
-/* ---- mending: transient slots ---- */
+/* ---- repairing: transient slots ---- */
 
 static void on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply);
 
@@ -324,7 +324,7 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 	if (fsck->slot > survey->slots) {
 		/* A gate counts for nothing beside slots, or where there are slots without end. */
 		if (!survey->gate || (!survey->unlimited && survey->slots == 0)) {
-			mended(engine, fsck);
+			repaired(engine, fsck);
 			return;
 		}
 		fsck_set_state(fsck, FSCK_OPENING);
@@ -336,7 +336,7 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 	    fsck->op);
 }
 
-/* ---- mending: strays ---- */
+/* ---- repairing: uncounted slots ---- */
 
 static void
 on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -386,7 +386,7 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 
 /* ---- a look ---- */
 
-/* Before mending, nothing was changed; after it, all was. */
+/* Before repairing, nothing was changed; after it, all was. */
 static void
 unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what)
 {
@@ -398,7 +398,7 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 		    "the broker did not say whether %s; nothing was changed", of_what);
 	else
 		snprintf(text, sizeof(text),
-		    "it was mended; after that the broker did not say whether %s", of_what);
+		    "it was repaired; after that the broker did not say whether %s", of_what);
 	unknown = engine_refusal_unknown(engine, text);
 	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
 }
@@ -426,7 +426,7 @@ looked(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck->findings = now;
-	if (!fsck->repair || !fsck_findings_mendable(&fsck->findings)) {
+	if (!fsck->repair || !fsck_findings_repairable(&fsck->findings)) {
 		report(engine, fsck);
 		return;
 	}

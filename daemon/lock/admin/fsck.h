@@ -1,11 +1,11 @@
 /*
- * fsck: what is wrong with a semaphore's queues, and mending it. Both under the admin mutex, so that
+ * fsck: what is wrong with a semaphore's queues, and repairing it. Both under the admin mutex, so that
  * what is seen is no administrator's work half done.
  *
  *	take the mutex		(mutex.h)
  *	look			(survey.h, whole; the directory; how each slot was declared, which only a
  *				declare tells. Unknown: nothing is changed)
- *	mend			delete strays, the highest first; make transient slots anew that nobody holds;
+ *	repair			delete uncounted slots, the highest first; make transient slots anew that nobody holds;
  *				delete a gate beside what counts; enter the name into the directory, or take
  *				it out
  *	look again		what is not found any more was repaired

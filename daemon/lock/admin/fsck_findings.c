@@ -47,24 +47,24 @@ fsck_seen_highest(const struct fsck_seen *seen)
 /* ---- what is wrong with it ---- */
 
 const char *
-lock_flaw_word(enum lock_flaw flaw)
+lock_problem_word(enum lock_problem problem)
 {
-	switch (flaw) {
-	case LOCK_FLAW_GAP:
+	switch (problem) {
+	case LOCK_PROBLEM_GAP:
 		return "gap";
-	case LOCK_FLAW_STRAY:
-		return "stray";
-	case LOCK_FLAW_ORPHAN:
+	case LOCK_PROBLEM_UNCOUNTED:
+		return "uncounted";
+	case LOCK_PROBLEM_ORPHAN:
 		return "orphan";
-	case LOCK_FLAW_ARGUMENTS:
+	case LOCK_PROBLEM_ARGUMENTS:
 		return "arguments";
-	case LOCK_FLAW_TRANSIENT:
+	case LOCK_PROBLEM_TRANSIENT:
 		return "transient";
-	case LOCK_FLAW_MARKERS:
+	case LOCK_PROBLEM_MARKERS:
 		return "markers";
-	case LOCK_FLAW_NOT_LISTED:
+	case LOCK_PROBLEM_NOT_LISTED:
 		return "not-listed";
-	case LOCK_FLAW_LISTED_MISSING:
+	case LOCK_PROBLEM_LISTED_MISSING:
 		return "listed-missing";
 	}
 	return "unknown";
@@ -72,14 +72,14 @@ lock_flaw_word(enum lock_flaw flaw)
 
 /* Takes the text. */
 static void
-add(struct fsck_findings *findings, enum lock_flaw flaw, int slot, char *text)
+add(struct fsck_findings *findings, enum lock_problem problem, int slot, char *text)
 {
 	if (findings->count == findings->room) {
 		findings->room = findings->room == 0 ? 8 : 2 * findings->room;
 		findings->list = mem_grow(findings->list, findings->room, sizeof(*findings->list));
 	}
 	findings->list[findings->count++] =
-	    (struct lock_finding){.flaw = flaw, .slot = slot, .text = text};
+	    (struct lock_finding){.problem = problem, .slot = slot, .text = text};
 }
 
 static void
@@ -89,17 +89,17 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 	bool exists = survey_exists(survey);
 
 	if (survey->gate && survey->unlimited)
-		add(findings, LOCK_FLAW_MARKERS, 0,
+		add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup(
 			"marked as unlimited and as closed at once: it counts as unlimited"));
 	else if (survey->gate && survey->slots > 0)
-		add(findings, LOCK_FLAW_MARKERS, 0,
+		add(findings, LOCK_PROBLEM_MARKERS, 0,
 		    mem_strdup("marked as closed, and has slots: they count"));
 	if (exists && !seen->listed)
-		add(findings, LOCK_FLAW_NOT_LISTED, 0,
+		add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
 		    mem_strdup("it exists, and is not in the directory"));
 	else if (!exists && seen->listed)
-		add(findings, LOCK_FLAW_LISTED_MISSING, 0,
+		add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
 		    mem_strdup("it is in the directory, and does not exist"));
 }
 
@@ -113,7 +113,7 @@ add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 		return; /* told with the first of them */
 	while (!fsck_seen_slot(seen, last + 1))
 		last++;
-	add(findings, LOCK_FLAW_GAP, slot,
+	add(findings, LOCK_PROBLEM_GAP, slot,
 	    last == slot ? mem_printf("slot %d is missing", slot)
 			 : mem_printf("slots %d to %d are missing", slot, last));
 }
@@ -125,15 +125,15 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 	case FSCK_MAKE_OURS:
 		break;
 	case FSCK_MAKE_OTHERWISE:
-		add(findings, LOCK_FLAW_ARGUMENTS, slot,
+		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
 		    mem_strdup("declared with other arguments; it is used as it is"));
 		break;
 	case FSCK_MAKE_EXCLUSIVE:
-		add(findings, LOCK_FLAW_ARGUMENTS, slot,
+		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
 		    mem_strdup("an exclusive queue of some connection: it goes with that"));
 		break;
 	case FSCK_MAKE_TRANSIENT:
-		add(findings, LOCK_FLAW_TRANSIENT, slot,
+		add(findings, LOCK_PROBLEM_TRANSIENT, slot,
 		    mem_strdup(seen->survey.b[slot - 1] == BROKER_OK
 				   ? "not durable, gone when the broker restarts; it is held, "
 				     "and so not made anew now"
@@ -155,10 +155,10 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
 		if (!there && slot < highest)
 			add_gap(findings, seen, slot);
 		if (there && slot > survey->slots)
-			add(findings, LOCK_FLAW_STRAY, slot,
+			add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
 			    mem_strdup("above a slot that is missing: it does not count"));
 		if (!there && survey->b[slot - 1] == BROKER_OK)
-			add(findings, LOCK_FLAW_ORPHAN, slot,
+			add(findings, LOCK_PROBLEM_ORPHAN, slot,
 			    mem_strdup("held, and there is no such slot: its holder has to leave"));
 		if (there)
 			add_make(findings, seen, slot);
@@ -175,19 +175,19 @@ fsck_findings_done(struct fsck_findings *findings)
 }
 
 bool
-fsck_findings_mendable(const struct fsck_findings *findings)
+fsck_findings_repairable(const struct fsck_findings *findings)
 {
 	for (size_t i = 0; i < findings->count; i++) {
-		switch (findings->list[i].flaw) {
-		case LOCK_FLAW_ORPHAN:
-		case LOCK_FLAW_ARGUMENTS:
+		switch (findings->list[i].problem) {
+		case LOCK_PROBLEM_ORPHAN:
+		case LOCK_PROBLEM_ARGUMENTS:
 			break;
-		case LOCK_FLAW_GAP:
-		case LOCK_FLAW_STRAY:
-		case LOCK_FLAW_TRANSIENT:
-		case LOCK_FLAW_MARKERS:
-		case LOCK_FLAW_NOT_LISTED:
-		case LOCK_FLAW_LISTED_MISSING:
+		case LOCK_PROBLEM_GAP:
+		case LOCK_PROBLEM_UNCOUNTED:
+		case LOCK_PROBLEM_TRANSIENT:
+		case LOCK_PROBLEM_MARKERS:
+		case LOCK_PROBLEM_NOT_LISTED:
+		case LOCK_PROBLEM_LISTED_MISSING:
 			return true;
 		}
 	}
@@ -199,7 +199,7 @@ static int
 compare(const struct lock_finding *one, const struct lock_finding *other)
 {
 	return one->slot != other->slot ? one->slot - other->slot
-					: (int)one->flaw - (int)other->flaw;
+					: (int)one->problem - (int)other->problem;
 }
 
 void
@@ -215,7 +215,7 @@ fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
 		struct lock_finding *from = order < 0 ? &before->list[i] : &after->list[j];
 
 		/* Of what was there before and is still, the newer words. */
-		add(&all, from->flaw, from->slot, (char *)from->text);
+		add(&all, from->problem, from->slot, (char *)from->text);
 		all.list[all.count - 1].repaired = order < 0;
 		from->text = NULL;
 		i += order <= 0;

@@ -36,7 +36,7 @@ fsck_seen_slot(const struct fsck_seen *seen, int slot)
 	return seen->survey.a[slot - 1] == BROKER_OK;
 }
 
-/* By slot, then by flaw. */
+/* By slot, then by problem. */
 struct fsck_findings {
 	struct lock_finding *list; /* owned, as are the texts */
 	size_t count, room;
@@ -44,8 +44,8 @@ struct fsck_findings {
 
 void fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen);
 void fsck_findings_done(struct fsck_findings *findings);
-/* Whether anything is among them that can be mended. */
-bool fsck_findings_mendable(const struct fsck_findings *findings);
+/* Whether anything is among them that can be repaired. */
+bool fsck_findings_repairable(const struct fsck_findings *findings);
 /* Marks those of `before` that are not among `after` as repaired, and takes over what is new there. */
 void fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after);
 

@@ -208,7 +208,7 @@ explain(struct lock_engine *engine, struct listing *listing, struct lock_explana
 }
 
 static const struct lock_explanation nothing_known = {
-    .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .strays = -1};
+    .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .uncounted = -1};
 
 static void
 on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
@@ -224,9 +224,9 @@ on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
 				? 1
 				: found->slots;
 		why.busy = count_busy(engine, listing->name, found, why.slots);
-		why.strays = 0;
+		why.uncounted = 0;
 		for (int slot = found->slots + 1; slot <= found->seen; slot++)
-			why.strays += found->a[slot - 1] == BROKER_OK;
+			why.uncounted += found->a[slot - 1] == BROKER_OK;
 		if (found->unlimited)
 			why.verdict = LOCK_VERDICT_UNLIMITED;
 		else if (found->slots > 0)
@@ -256,7 +256,7 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 		why.verdict = LOCK_VERDICT_FREE;
 		why.busy = 0;
 	}
-	why.strays = 0;
+	why.uncounted = 0;
 	explain(engine, listing, &why);
 }
 

@@ -236,6 +236,6 @@ void
 engine_look(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	semaphore->look.overtaken = true;
-	timers_cancel(engine->timers, &semaphore->reprobe);
+	timers_cancel(engine->timers, &semaphore->rescan);
 	engine_poke(engine, semaphore);
 }

@@ -202,7 +202,7 @@ registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter)
 /* ---- semaphores ---- */
 
 static void
-reprobe_due(void *ctx, uint64_t id)
+rescan_due(void *ctx, uint64_t id)
 {
 	struct semaphore *semaphore = ctx;
 
@@ -219,7 +219,7 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
 		semaphore->line_queue = queue_name_line(engine->settings.naming, name, mutex);
-		timer_init(&semaphore->reprobe, reprobe_due, semaphore, 0);
+		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
 		timer_init(&semaphore->standing, standing_due, semaphore, 0);
 		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
 		    strlen(semaphore->key.text), semaphore);
@@ -232,7 +232,7 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 void
 registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	timers_cancel(engine->timers, &semaphore->reprobe);
+	timers_cancel(engine->timers, &semaphore->rescan);
 	timers_cancel(engine->timers, &semaphore->standing);
 	channels_forget(engine, semaphore);
 	waitline_end(engine, semaphore);
@@ -286,7 +286,7 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 	}
 	/* What was known of it is old news: those who wait are looked for, too. */
 	semaphore_forget(semaphore);
-	timers_cancel(engine->timers, &semaphore->reprobe);
+	timers_cancel(engine->timers, &semaphore->rescan);
 	engine_poke(engine, semaphore);
 }
 
@@ -331,7 +331,7 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 	/* A was seen gone: it is looked for before anybody claims it. */
 	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !in_vain) {
 		semaphore_forget(semaphore);
-		timers_cancel(engine->timers, &semaphore->reprobe);
+		timers_cancel(engine->timers, &semaphore->rescan);
 	}
 	semaphore->look.overtaken |= free_now;
 	engine_poke(engine, semaphore);

@@ -18,7 +18,7 @@ grant_has_room(struct lock_engine *engine, struct waiter *waiter)
 {
 	const struct lock_peer *peer = engine_peer_find(engine, waiter->peer);
 
-	if (peer->hold_count + peer->claim_count < engine->settings.max_locks_per_peer)
+	if (peer->hold_count + peer->claim_count < engine->settings.max_locks_per_connection)
 		return true;
 	registry_waiter_refuse(engine, waiter, REASON_TOO_MANY_LOCKS, grant_peer_is_full);
 	return false;

@@ -209,7 +209,7 @@ vanish(struct lock_engine *engine, struct hold *hold)
 
 	if (hold->state != HOLD_HELD)
 		return;
-	engine->total.b_vanished++;
+	engine->total.holder_queues_lost++;
 	hold->asked = 0;
 	timers_cancel(engine->timers, &hold->timer);
 	/* The 404 closed the lane: the claim goes out when the lane has been seen closed. */

@@ -153,7 +153,7 @@ lease_recover(struct lock_engine *engine)
 int64_t
 lock_takeover(const struct lock_engine *engine)
 {
-	return notice_time(engine) + engine->settings.reprobe;
+	return notice_time(engine) + engine->settings.rescan_interval;
 }
 
 bool

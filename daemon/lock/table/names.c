@@ -231,7 +231,7 @@ skip_tail(const char *text, size_t len, const char *half)
 
 /*
  * Whether the queue could have been made by the template. Any number counts as a slot and any text as
- * a name: slots above the last one are looked for, too, when strays are removed.
+ * a name: slots above the last one are looked for, too, when uncounted slots are removed.
  */
 static bool
 has_form(const char *queue, const struct template *template)

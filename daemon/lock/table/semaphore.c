@@ -25,7 +25,7 @@ semaphore_free(struct semaphore *semaphore)
 {
 	assert(LIST_EMPTY(&semaphore->line.users) && !semaphore->starved.listed);
 	assert(semaphore->members == NULL && !semaphore->poked);
-	assert(!timer_is_set(&semaphore->reprobe) && semaphore->look.state != LOOK_PROBING);
+	assert(!timer_is_set(&semaphore->rescan) && semaphore->look.state != LOOK_PROBING);
 	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
 	assert(semaphore->withheld == NULL);
 	free(semaphore->name);

@@ -3,7 +3,7 @@
  * for one of them here. A true mutex is kept in the same way: one slot, no A.
  *
  * The knowledge is a hint that saves round trips, never a grant: a claim and a look at A decide. It is
- * fresh for one re-probe interval after it was looked at, and dropped when the links change.
+ * fresh for one rescan interval after it was looked at, and dropped when the links change.
  */
 #ifndef LOCK_SEMAPHORE_H
 #define LOCK_SEMAPHORE_H
@@ -49,7 +49,7 @@ struct look {
 	uint64_t probe;   /* PROBING: its number; else 0 */
 	int first, count; /* its window */
 	int64_t started;  /* clock time just before the first window was sent */
-	bool again;       /* it is a re-probe (look.h), not a look from slot 1 on */
+	bool again;       /* it is a rescan (look.h), not a look from slot 1 on */
 	bool unknown;     /* some answer was unknown: "full" cannot be said */
 	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
 	bool forgotten;   /* it may be another lock by now: all that the look finds is old news */
@@ -88,7 +88,7 @@ struct semaphore {
 	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
 	struct starved starved;  /* of channels.c: in the line for any channel */
 	bool out;                /* of waitline.c: no places, as nothing could be claimed */
-	struct timer reprobe;    /* not set: another look is due, as soon as somebody wants one */
+	struct timer rescan;     /* not set: another look is due, as soon as somebody wants one */
 	bool poked;
 	TAILQ_ENTRY(semaphore) of_poked;
 	struct semaphore_key key;

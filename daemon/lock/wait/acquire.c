@@ -94,11 +94,11 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 		return REASON_DRAINING;
 	if (entry == NULL)
 		return REASON_NONE;
-	if (entry->hold_count >= engine->settings.max_locks_per_peer) {
+	if (entry->hold_count >= engine->settings.max_locks_per_connection) {
 		*ret_text = grant_peer_is_full;
 		return REASON_TOO_MANY_LOCKS;
 	}
-	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_peer) {
+	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_connection) {
 		*ret_text = "this connection waits for as much as it may";
 		return REASON_TOO_MANY_WAITERS;
 	}
@@ -232,7 +232,7 @@ lock_grant(struct lock_engine *engine, uint64_t id)
 	peer = engine_peer_find(engine, waiter->peer);
 	/* Its own claim, if there is one, is given up for this. */
 	if (peer->hold_count + peer->claim_count - (waiter->state == WAITER_CLAIMING) >=
-	    engine->settings.max_locks_per_peer)
+	    engine->settings.max_locks_per_connection)
 		return REASON_TOO_MANY_LOCKS;
 	grant_slotless(engine, waiter, true);
 	return REASON_NONE;

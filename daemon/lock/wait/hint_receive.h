@@ -3,7 +3,7 @@
  * the line here who can use it, and the claim decides; nothing is ever granted by a hint alone (invariant 15).
  *
  * A hint for which there is no use here is passed on; while there is a place in the line, not more than one
- * in a while for a name, as it may come back at once. What is lost by that is found by the re-probe.
+ * in a while for a name, as it may come back at once. What is lost by that is found by the rescan.
  */
 #ifndef LOCK_HINT_RECEIVE_H
 #define LOCK_HINT_RECEIVE_H

@@ -106,14 +106,14 @@ list_queues(
 		probe_add(probe, queue_name_gate(naming, name));
 }
 
-/* The slot whose B is the i-th that a re-probe asks for. */
+/* The slot whose B is the i-th that a rescan asks for. */
 static int
 again_slot(const struct semaphore *semaphore, int i)
 {
 	return 1 + (semaphore->look.first - 1 + i) % semaphore->size;
 }
 
-/* Of a re-probe: first what would be news, then the Bs. */
+/* Of a rescan: first what would be news, then the Bs. */
 static void
 list_again(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
@@ -238,7 +238,7 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		semaphore_saw_size(semaphore, 0, false);
 }
 
-/* A re-probe: whatever is there that was not, or the other way round, is found by a look. */
+/* A rescan: whatever is there that was not, or the other way round, is found by a look. */
 static void
 take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
     const enum broker_answer *answers, size_t count)

@@ -22,7 +22,7 @@ bool look_is_guarded(const struct lock_engine *engine, const struct semaphore *s
 /* Whether the look has come to its end: a gap, an answer that is unknown, or what it saw was forgotten. */
 bool look_is_whole(const struct semaphore *semaphore);
 /*
- * A re-probe (design: "Waiting, without polling"), which costs the broker little while nothing happens:
+ * A rescan (design: "Waiting, without polling"), which costs the broker little while nothing happens:
  * one window, in one flush, that asks whether what is known of a semaphore in which all is taken has
  * changed. N-U, the A behind the last, and the Bs of its slots (of many a part, from a random one on); at
  * the gate N-U, A[1] and N-G; of a true mutex its queue, and those three where it may be a semaphore's.

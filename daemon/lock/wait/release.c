@@ -33,7 +33,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 {
 	const struct semaphore *semaphore = semaphore_of(engine, hold);
 
-	if (semaphore == NULL || engine->draining || engine->settings.max_local_passes == 0)
+	if (semaphore == NULL || engine->draining || engine->settings.max_local_handoffs == 0)
 		return NULL;
 	/* Whether a mutex is a semaphore's own is looked at before each grant. */
 	if (look_is_guarded(engine, semaphore))
@@ -102,7 +102,7 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		return;
 	}
 	keep_passed(engine, hold, releasing, lock);
-	if (++hold->passes >= engine->settings.max_local_passes && hint_can_be_heard(engine))
+	if (++hold->passes >= engine->settings.max_local_handoffs && hint_can_be_heard(engine))
 		count(engine, hold);
 }
 
@@ -190,7 +190,8 @@ was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 static void
 go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
-	bool in_a_row = hold->passes >= engine->settings.max_local_passes, revoked = hold->revoked;
+	bool in_a_row = hold->passes >= engine->settings.max_local_handoffs,
+	     revoked = hold->revoked;
 
 	if (hold->state == HOLD_COUNTING)
 		timers_cancel(engine->timers, &hold->timer);

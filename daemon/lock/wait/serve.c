@@ -267,7 +267,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 static unsigned
 served_by_knowledge(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
-	if (!semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
+	if (!semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
 		return 0;
 	if (!look_is_guarded(engine, semaphore))
 		return LINE_READY;
@@ -295,16 +295,16 @@ claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 }
 
 static void
-schedule_reprobe(struct lock_engine *engine, struct semaphore *semaphore)
+schedule_rescan(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	int64_t most = engine->settings.reprobe, least = most / 10 * 7;
+	int64_t most = engine->settings.rescan_interval, least = most / 10 * 7;
 
-	FAULT(NO_REPROBE, most = (least = 3600 * NSEC_PER_SEC) + 1);
+	FAULT(NO_RESCAN, most = (least = 3600 * NSEC_PER_SEC) + 1);
 	FAULT(POLLING, most = (least /= 10) + 1);
 	if (semaphore->look.overtaken)
-		timers_cancel(engine->timers, &semaphore->reprobe);
+		timers_cancel(engine->timers, &semaphore->rescan);
 	else
-		timers_set(engine->timers, &semaphore->reprobe,
+		timers_set(engine->timers, &semaphore->rescan,
 		    engine_now(engine) + least + jitter_below(&engine->jitter, most - least));
 }
 
@@ -319,7 +319,7 @@ is_about_to_know(const struct lock_engine *engine, const struct semaphore *semap
 
 	return waiter != NULL && semaphore->withheld != NULL &&
 	       engine_now(engine) - waiter->started < engine->settings.hint_grace &&
-	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe);
+	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval);
 }
 
 /* A place in the line keeps the side link up: when it is not up all the same, it does not come up. */
@@ -344,7 +344,7 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 	struct waiter *waiter, *next;
 
 	if (first == NULL || !look_again_will_do(semaphore) || semaphore->look.overtaken ||
-	    !timer_is_set(&semaphore->reprobe) || waitline_count(semaphore) == 0)
+	    !timer_is_set(&semaphore->rescan) || waitline_count(semaphore) == 0)
 		return;
 	for (waiter = line_first(&semaphore->line, NEW); waiter != NULL; waiter = next) {
 		next = line_next(&semaphore->line, waiter, NEW);
@@ -359,7 +359,7 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 static void
 look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	unsigned who = timer_is_set(&semaphore->reprobe) ? NEW : LINE_READY;
+	unsigned who = timer_is_set(&semaphore->rescan) ? NEW : LINE_READY;
 	struct waiter *waiter;
 
 	if (line_count(&semaphore->line, who) == 0 || is_about_to_know(engine, semaphore))
@@ -368,7 +368,7 @@ look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		/* That nothing would be seen is known without asking. */
 		semaphore->look.overtaken = false;
 		semaphore->look.direct = 1;
-		schedule_reprobe(engine, semaphore);
+		schedule_rescan(engine, semaphore);
 		claim_unseen(engine, semaphore);
 		return;
 	}
@@ -392,9 +392,9 @@ rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 	    semaphore->withheld != NULL)
 		return; /* it is poked when that is over */
 	if (semaphore->size > 0 &&
-	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.reprobe))
-		timers_set(engine->timers, &semaphore->reprobe,
-		    semaphore->seen + engine->settings.reprobe);
+	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
+		timers_set(engine->timers, &semaphore->rescan,
+		    semaphore->seen + engine->settings.rescan_interval);
 	else
 		registry_semaphore_end(engine, semaphore);
 }
@@ -416,7 +416,7 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 			return;
 		}
 		end_look(engine, semaphore);
-		schedule_reprobe(engine, semaphore);
+		schedule_rescan(engine, semaphore);
 		break;
 	case LOOK_OVER:
 		break;

@@ -1,5 +1,5 @@
 /*
- * The re-probe, which covers all that is not told; and how slots are claimed while nothing can be seen.
+ * The rescan, which covers all that is not told; and how slots are claimed while nothing can be seen.
  */
 #include <stdio.h>
 
@@ -20,7 +20,8 @@ START_TEST(a_foreign_holder_that_tells_nobody_is_found)
 	world_pass(world, 3 * SECOND);
 	memory_world_remove(world->memory, "db-1-B");
 	left = world->now;
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, world_settings.reprobe + SOON);
+	ck_assert_int_le(
+	    world_await(world, 0, 1, 1)->at - left, world_settings.rescan_interval + SOON);
 }
 END_TEST
 
@@ -34,7 +35,8 @@ START_TEST(a_holder_that_is_killed_is_found)
 	world_pass(world, 3 * SECOND);
 	killed = world->now;
 	world_kill(world, 1);
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - killed, world_settings.reprobe + SOON);
+	ck_assert_int_le(
+	    world_await(world, 0, 1, 1)->at - killed, world_settings.rescan_interval + SOON);
 }
 END_TEST
 
@@ -85,14 +87,15 @@ START_TEST(all_of_a_large_semaphore_is_looked_at_in_parts)
 	world_pass(world, SECOND);
 	world->on_probe = count_probe;
 	probed = 0;
-	world_pass(world, world_settings.reprobe);
+	world_pass(world, world_settings.rescan_interval);
 	ck_assert_uint_le(probed, 2 * (256 + 2));
 	for (int slot = 1; slot <= 600; slot++) {
 		snprintf(b, sizeof(b), "db-%d-B", slot);
 		memory_world_remove(world->memory, b);
 	}
 	left = world->now;
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, world_settings.reprobe + SOON);
+	ck_assert_int_le(
+	    world_await(world, 0, 1, 1)->at - left, world_settings.rescan_interval + SOON);
 }
 END_TEST
 
@@ -108,7 +111,7 @@ START_TEST(what_administrators_did_unheard_is_found)
 	memory_world_put(world->memory, there[_i], false);
 	done = world->now;
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
-	ck_assert_int_le(world->now - done, world_settings.reprobe + 2 * SOON);
+	ck_assert_int_le(world->now - done, world_settings.rescan_interval + 2 * SOON);
 }
 END_TEST
 
@@ -126,7 +129,7 @@ START_TEST(a_gate_that_opened_unheard_is_found)
 	done = world->now;
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason,
 	    there[_i] != NULL ? REASON_NONE : REASON_NO_SUCH_LOCK);
-	ck_assert_int_le(world->now - done, world_settings.reprobe + 2 * SOON);
+	ck_assert_int_le(world->now - done, world_settings.rescan_interval + 2 * SOON);
 }
 END_TEST
 
@@ -154,8 +157,8 @@ START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 	world_kill(world, 1);
 	left = world->now;
 	for (uint64_t peer = 1; peer <= 2; peer++)
-		ck_assert_int_le(
-		    world_await(world, 0, peer, 1)->at - left, world_settings.reprobe + 2 * SOON);
+		ck_assert_int_le(world_await(world, 0, peer, 1)->at - left,
+		    world_settings.rescan_interval + 2 * SOON);
 	ck_assert(is_waiting(0, 3, 1));
 }
 END_TEST
@@ -169,12 +172,12 @@ START_TEST(a_shorter_interval_counts_for_those_who_wait_already)
 	memory_world_put(world->memory, "db-1-B", true);
 	wait_for(0, 1, 1);
 	world_pass(world, SECOND / 2);
-	settings.reprobe = SECOND / 5;
+	settings.rescan_interval = SECOND / 5;
 	lock_engine_set(engine(0), &settings);
 	world_pass(world, SOON);
 	memory_world_remove(world->memory, "db-1-B");
 	left = world->now;
-	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, settings.reprobe + SOON);
+	ck_assert_int_le(world_await(world, 0, 1, 1)->at - left, settings.rescan_interval + SOON);
 }
 END_TEST
 
@@ -185,7 +188,7 @@ START_TEST(a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look)
 	int64_t began = world->now;
 
 	world_make(world, "db", 1);
-	settings.max_local_passes = 0; /* or it would be handed on */
+	settings.max_local_handoffs = 0; /* or it would be handed on */
 	lock_engine_set(engine(0), &settings);
 	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
 	wait_for(0, 1, 1);
@@ -223,10 +226,10 @@ START_TEST(a_slot_that_is_not_there_is_not_claimed_again_and_again)
 END_TEST
 
 Suite *
-suite_lock_reprobe(void)
+suite_lock_rescan(void)
 {
-	Suite *suite = suite_create("lock: re-probe");
-	TCase *tc = tcase_create("reprobe");
+	Suite *suite = suite_create("lock: rescan");
+	TCase *tc = tcase_create("rescan");
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, a_foreign_holder_that_tells_nobody_is_found);
