@@ -68,20 +68,19 @@ say_who_may(const char *path)
 	unsigned mode;
 
 	if (stat(path, &status) != 0) {
-		say("a folder on the way to %s may not be entered", path);
+		say("%s: no permission to search a directory of this path", path);
 		return;
 	}
 	mode = status.st_mode & 0777;
 	group_name(group, status.st_gid);
 	if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
-		say("%s (mode %04o) may be opened by the group %s: add the user to it (adduser "
-		    "USER "
-		    "%s) and log in anew",
+		say("%s (mode %04o) is open to group %s; add the user to the group (adduser USER "
+		    "%s) and log in again",
 		    path, mode, group, group);
 	else
-		say("%s (mode %04o, group %s) is not for any group of users: socket-group and "
-		    "socket-mode in lockbrokerd.conf(5), or SocketGroup= and SocketMode= of the "
-		    "service manager's socket, open it to one",
+		say("%s (mode %04o, group %s) is closed to groups; set socket-group and "
+		    "socket-mode (lockbrokerd.conf(5)), or SocketGroup= and SocketMode= of the "
+		    "socket unit",
 		    path, mode, group);
 }
 
@@ -92,15 +91,15 @@ say_what_helps(const char *path, int code)
 
 	if (code == LB_NO_DAEMON && path != NULL && stat(path, &status) == 0 &&
 	    !S_ISSOCK(status.st_mode))
-		say("%s is a %s and no socket", path, S_ISDIR(status.st_mode) ? "folder" : "file");
+		say("%s is a %s, not a socket", path,
+		    S_ISDIR(status.st_mode) ? "directory" : "file");
 	else if (code == LB_NO_DAEMON)
-		say("lockbrokerd is not running, or listens elsewhere: systemctl status "
-		    "lockbrokerd, "
-		    "or --socket");
+		say("lockbrokerd is not running, or uses another socket: see systemctl status "
+		    "lockbrokerd, or use --socket");
 	if (code == LB_NO_ACCESS && path != NULL)
 		say_who_may(path);
 	if (code == LB_BROKER_UNAVAILABLE)
-		say("that is lockbrokerd's connection to its broker: lockbroker info");
+		say("lockbroker info shows the connection of lockbrokerd to its broker");
 }
 
 /* Whether the words begin with what they are about: "size: parameter ..." */
@@ -194,6 +193,16 @@ status_line(const struct options *options, const char *what, const char *json)
 	free(line);
 }
 
+const char *
+broker_words(const char *state)
+{
+	if (strcmp(state, "up") == 0)
+		return "the broker is up";
+	if (strcmp(state, "denied") == 0)
+		return "the broker refused the daemon";
+	return "the broker is down";
+}
+
 void
 say_lost(const char *name, const struct lb_event *event)
 {
@@ -203,7 +212,7 @@ say_lost(const char *name, const struct lb_event *event)
 	if (*event->text != '\0')
 		say_in_passing("%s: lost: %s", name, event->text);
 	else if (plain)
-		say_in_passing("%s: lost: the slot is not this host's any more", name);
+		say_in_passing("%s: lost: this host no longer has the slot", name);
 	else
 		say_in_passing("%s: lost: %s", name, event->reason);
 }
