@@ -30,12 +30,12 @@ tell_warning(const char *name, const char *json, const char *path)
 
 /* Of a wait that ended too soon: what the change has done, but for who still holds. False: it did not wait. */
 static bool
-tell_held(const char *name, const char *error)
+tell_holders(const char *name, const char *error)
 {
 	char slots[SLOT_WORDS_SIZE], left[16];
 
 	json_value(error, "data.left", left, sizeof(left));
-	if (!slot_words(slots, error, "data.held", atoi(left)))
+	if (!slot_words(slots, error, "data.holders", atoi(left)))
 		return false;
 	say("%s: removed, but still busy: %s; to keep waiting: lockbroker await %s SLOT free", name,
 	    slots, name);
@@ -190,7 +190,7 @@ resize_failed(const struct asking *asking, int code)
 	const char *error = lb_error_json(asking->lb), *name = asking->name;
 	const char *given = asking->operands[1];
 	bool relative = *given == '+' || *given == '-';
-	bool done = tell_held(name, error);
+	bool done = tell_holders(name, error);
 	char slots[16];
 
 	json_value(error, "data.target", slots, sizeof(slots));
@@ -230,7 +230,7 @@ ask_destroy(struct asking *asking)
 static void
 destroy_failed(const struct asking *asking, int code)
 {
-	(void)tell_held(asking->name, lb_error_json(asking->lb));
+	(void)tell_holders(asking->name, lb_error_json(asking->lb));
 	if (code == LB_NO_SUCH_LOCK)
 		say("lockbroker list shows all semaphores");
 }

@@ -49,8 +49,8 @@ check_await(const struct options *options, char *operands[])
 		say("await: '%s': expected a slot number, 1 to 10000", operands[1]);
 		return false;
 	}
-	if (strcmp(operands[2], "free") != 0 && strcmp(operands[2], "taken") != 0) {
-		say("await: '%s': expected free or taken", operands[2]);
+	if (strcmp(operands[2], "free") != 0 && strcmp(operands[2], "busy") != 0) {
+		say("await: '%s': expected free or busy", operands[2]);
 		return false;
 	}
 	return true;
@@ -59,9 +59,9 @@ check_await(const struct options *options, char *operands[])
 static int
 ask_await(struct asking *asking)
 {
-	bool taken = strcmp(asking->operands[2], "taken") == 0;
+	bool busy = strcmp(asking->operands[2], "busy") == 0;
 	int code = lb_await(asking->lb, asking->name, atoi(asking->operands[1]),
-	    taken ? LB_SLOT_TAKEN : LB_SLOT_FREE, asking->options->wait_ms);
+	    busy ? LB_SLOT_BUSY : LB_SLOT_FREE, asking->options->wait_ms);
 
 	if (code == LB_OK)
 		asking_printed_json(asking);

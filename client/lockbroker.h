@@ -67,8 +67,8 @@ extern "C" {
 /* What a call comes back with. Positive ones and those from -32000 down are the wire's own numbers. */
 enum lb_code {
 	LB_OK = 0,
-	LB_WOULD_BLOCK = 1, /* all slots are taken, and the timeout was 0 */
-	LB_TIMEOUT = 2,     /* all slots were taken until the timeout */
+	LB_WOULD_BLOCK = 1, /* all slots are busy, and the timeout was 0 */
+	LB_TIMEOUT = 2,     /* all slots were busy until the timeout */
 	LB_CONTENDED = 3,   /* lost too many races; trying again may help */
 	LB_CANCELLED = 4,   /* by lb_cancel() */
 	LB_NO_SUCH_LOCK = 5,
@@ -83,7 +83,7 @@ enum lb_code {
 	LB_DRAINING = 14, /* the daemon is stopping */
 	LB_BROKER_UNAVAILABLE = 15,
 	LB_BROKER_BLOCKED = 16,
-	LB_BROKER_DENIED = 17, /* wrong credentials, vhost or permission at the broker */
+	LB_BROKER_REFUSED = 17, /* wrong credentials, vhost or permission at the broker */
 	LB_NO_MEMORY = -1,
 	LB_BAD_ARGUMENT = -2, /* nothing was sent */
 	LB_NO_DAEMON = -3,    /* no such socket, or nobody listens on it */
@@ -250,15 +250,15 @@ enum lb_event_type {
 	LB_EVENT_REFUSED = 2,  /* request, code, text, json: the error */
 	LB_EVENT_LOST = 3,     /* lock, reason: the hold has ended. Stop what it protected */
 	LB_EVENT_REVOKED = 4,  /* lock, reason */
-	LB_EVENT_WAITING = 5,  /* request, position, holders */
+	LB_EVENT_WAITING = 5,  /* request, position, busy */
 	LB_EVENT_BROKER = 6,   /* reason: the state of the daemon's link to the broker; text */
 	LB_EVENT_DRAINING = 7, /* grace_ms: release until then, the daemon is stopping */
 	LB_EVENT_CLOSED =
 	    8, /* code, text: the connection is gone; comes after a LOST for each hold */
 	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; lost at safe_until, unless */
 	LB_EVENT_RESTORED = 10, /* lock: it has answered again */
-	/* holders, json: so many removed slots are still held, for a change that waits for them */
-	LB_EVENT_DRAIN = 11,
+	/* busy, json: so many removed slots are still held, for a change that waits for them */
+	LB_EVENT_HOLDERS = 11,
 	LB_EVENT_ANSWERED = 12, /* request, code, text, json: the result, or the error */
 	/* request, reason ("row", "gone", "synced", "resync"), json: of a "watch" that was asked for */
 	LB_EVENT_WATCH = 13
@@ -277,7 +277,7 @@ struct lb_event {
 	 */
 	const char *json;
 	int position; /* from 1 */
-	int holders;  /* -1 = not known */
+	int busy;     /* -1 = not known */
 	int64_t grace_ms;
 };
 
@@ -347,7 +347,7 @@ struct lb_change {
 	 * not wait. LB_TIMEOUT: the slots are removed, and some still held; lb_error_json() has them.
 	 */
 	int64_t wait_ms;
-	int progress;  /* resize, destroy, not 0: tell of LB_EVENT_DRAIN meanwhile */
+	int progress;  /* resize, destroy, not 0: tell of LB_EVENT_HOLDERS meanwhile */
 	int ascending; /* resize, destroy, not 0: slots go from the lowest up */
 	int overshoot; /* look for slots so far above the size, 0 to 10,000, and remove them */
 };
@@ -377,7 +377,7 @@ LB_PUBLIC int lb_destroy(
     struct lb *lb, const char *name, const struct lb_change *how, int64_t timeout_ms) LB_CHECK;
 LB_PUBLIC int lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *ret_slots) LB_CHECK;
 
-enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_TAKEN = 1 };
+enum lb_slot_state { LB_SLOT_FREE = 0, LB_SLOT_BUSY = 1 };
 /*
  * Blocks until the slot (from 1) is in that state, whether or not it exists. LB_TIMEOUT when it was not by
  * timeout_ms, also when that is 0: then it looks, and does not wait.

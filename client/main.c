@@ -35,7 +35,7 @@ static const struct command commands[] = {
 	NULL, "Holders are notified, and keep their slots until they release them."},
     {"size", "NAME", "Prints the number of slots of a semaphore, or `unlimited`", FOR_ASKING, 1, 1,
 	&question_size, NULL, NULL},
-    {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `taken`", FOR_AWAIT, 3, 3,
+    {"await", "NAME SLOT STATE", "Waits until a slot is `free` or `busy`", FOR_AWAIT, 3, 3,
 	&question_await, NULL, "The slot need not exist: a removed slot can be waited for."},
     {"list", "", "Prints every semaphore with its slots, busy slots and waiters", FOR_ASKING, 0, 0,
 	&question_list, NULL,

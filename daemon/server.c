@@ -434,8 +434,8 @@ server_tell_broker(struct server *server)
 	case BROKER_DOWN:
 		notify_status("broker down: %s", info.why[0] != '\0' ? info.why : "connecting");
 		break;
-	case BROKER_DENIED:
-		notify_status("broker denied: %s", info.why);
+	case BROKER_LOGIN_REFUSED:
+		notify_status("the broker refuses the daemon: %s", info.why);
 		break;
 	}
 }

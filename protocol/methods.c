@@ -29,7 +29,7 @@
 
 /* In the order of enum method_order and enum method_slot_state. */
 static const char *const orders[] = {"descending", "ascending", NULL};
-static const char *const slot_states[] = {"free", "taken", NULL};
+static const char *const slot_states[] = {"free", "busy", NULL};
 
 static const struct param_spec acquire_params[] = {
     PARAM_LOCK_NAME,

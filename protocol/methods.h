@@ -26,7 +26,7 @@
 
 /* What PARAM_WORDs stand for: places in their lists. */
 enum method_order { METHOD_ORDER_DESCENDING, METHOD_ORDER_ASCENDING };
-enum method_slot_state { METHOD_SLOT_FREE, METHOD_SLOT_TAKEN };
+enum method_slot_state { METHOD_SLOT_FREE, METHOD_SLOT_BUSY };
 
 /*
  * Decoded parameters: a method uses the members its row names, and has the rest at the defaults

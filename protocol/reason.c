@@ -10,7 +10,7 @@ static const struct reason_row {
 	bool retry;
 } rows[] = {
     {REASON_NONE, "none", "no error", false},
-    {REASON_WOULD_BLOCK, "would-block", "every slot is taken", true},
+    {REASON_WOULD_BLOCK, "would-block", "every slot is busy", true},
     {REASON_TIMEOUT, "timeout", "no slot became free in time", true},
     {REASON_CONTENDED, "contended", "lost the race for a slot too often", true},
     {REASON_CANCELLED, "cancelled", "the request was cancelled", false},
@@ -28,7 +28,7 @@ static const struct reason_row {
 	"the broker cannot be reached or does not answer", true},
     {REASON_BROKER_BLOCKED, "broker-blocked", "the broker takes no publishes now (resource alarm)",
 	true},
-    {REASON_BROKER_DENIED, "broker-denied", "the broker refuses the daemon", false},
+    {REASON_BROKER_REFUSED, "broker-refused", "the broker refuses the daemon", false},
     {REASON_PARSE_ERROR, "parse-error", "the line is no JSON", false},
     {REASON_INVALID_REQUEST, "invalid-request", "the JSON is no request", false},
     {REASON_METHOD_NOT_FOUND, "method-not-found", "there is no such method", false},

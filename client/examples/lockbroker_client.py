@@ -40,7 +40,7 @@ class Error(Exception):
 
 
 class NotAcquired(Error):
-    """Every slot is taken: at once (would-block), until the deadline (timeout), or contended."""
+    """Every slot is busy: at once (would-block), until the deadline (timeout), or contended."""
 
 
 class NoSuchLock(Error):
@@ -67,13 +67,13 @@ ERRORS = {
     "would-block": NotAcquired, "timeout": NotAcquired, "contended": NotAcquired,
     "no-such-lock": NoSuchLock, "not-held": Lost, "lost": Lost, "revoked": Revoked,
     "draining": Unavailable, "broker-unavailable": Unavailable, "broker-blocked": Unavailable,
-    "broker-denied": Unavailable,
+    "broker-refused": Unavailable,
 }
 
 
 @dataclasses.dataclass
 class Notification:
-    """What the daemon says unasked: lost, suspect, restored, revoked, waiting, drain, broker, draining. A
+    """What the daemon says unasked: lost, suspect, restored, revoked, waiting, holders, broker, draining. A
     lost with the reason "lease" is our own: the daemon did not say in time that the hold goes on."""
     method: str
     params: Dict[str, Any]

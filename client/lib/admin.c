@@ -220,7 +220,7 @@ lb_await(struct lb *lb, const char *name, int slot, enum lb_slot_state state, in
 		return handle_fail(lb, LB_BAD_ARGUMENT, "the timeout is too long");
 	params = name_params(name);
 	json_add_integer(params, "slot", slot);
-	json_add_string(params, "state", state == LB_SLOT_TAKEN ? "taken" : "free");
+	json_add_string(params, "state", state == LB_SLOT_BUSY ? "busy" : "free");
 	if (timeout_ms >= 0)
 		json_add_seconds(params, "timeout", timeout_ms * DURATION_MILLISECOND);
 	return handle_call(lb, "await", params, handle_patience(timeout_ms));

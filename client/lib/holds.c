@@ -194,7 +194,7 @@ supersedes(const struct lb_event *newer, const struct lb_event *older)
 		return newer->lock == older->lock;
 	return newer->type == older->type && newer->request == older->request &&
 	       (newer->type == LB_EVENT_WAITING || newer->type == LB_EVENT_BROKER ||
-		   newer->type == LB_EVENT_DRAINING || newer->type == LB_EVENT_DRAIN);
+		   newer->type == LB_EVENT_DRAINING || newer->type == LB_EVENT_HOLDERS);
 }
 
 /* Copies the event and its words into the queue; json taken, NULL = no memory to make it. */
@@ -238,7 +238,7 @@ holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, in
 	    .request = request,
 	    .reason = lb_code_word(code),
 	    .text = text,
-	    .holders = -1};
+	    .busy = -1};
 
 	return push(holds, &event, json);
 }
@@ -272,7 +272,7 @@ lose(struct holds *holds, struct lb_lock *lock, const char *reason, const char *
 	    .lock = lock,
 	    .reason = reason,
 	    .text = text,
-	    .holders = -1};
+	    .busy = -1};
 
 	if (ended(lock)) {
 		free(json);
@@ -292,7 +292,7 @@ static const struct {
     {"waiting", LB_EVENT_WAITING, LB_OK},
     {"broker", LB_EVENT_BROKER, LB_OK},
     {"draining", LB_EVENT_DRAINING, LB_DRAINING},
-    {"drain", LB_EVENT_DRAIN, LB_OK},
+    {"holders", LB_EVENT_HOLDERS, LB_OK},
     {"suspect", LB_EVENT_SUSPECT, LB_OK},
     {"restored", LB_EVENT_RESTORED, LB_OK},
     {"row", LB_EVENT_WATCH, LB_OK},
@@ -412,7 +412,7 @@ holds_notice(struct holds *holds, const char *method, const struct cJSON *params
 		event.reason = method;
 	event.request = integer_of(params, "id", 0);
 	event.position = count_of(params, "position", 0);
-	event.holders = count_of(params, event.type == LB_EVENT_DRAIN ? "left" : "holders", -1);
+	event.busy = count_of(params, event.type == LB_EVENT_HOLDERS ? "left" : "busy", -1);
 	event.grace_ms = ms_of(params, "grace");
 	return push(holds, &event, json);
 }

@@ -134,7 +134,7 @@ static const struct {
     {LB_TOO_MANY_LOCKS, EXIT_STATUS_NOT_ACQUIRED},
     {LB_TOO_MANY_WAITERS, EXIT_STATUS_NOT_ACQUIRED},
     {LB_PERMISSION_DENIED, EXIT_STATUS_DENIED},
-    {LB_BROKER_DENIED, EXIT_STATUS_DENIED},
+    {LB_BROKER_REFUSED, EXIT_STATUS_DENIED},
     {LB_NO_ACCESS, EXIT_STATUS_DENIED},
     {LB_LOST, EXIT_STATUS_LOST},
     {LB_REVOKED, EXIT_STATUS_REVOKED},
@@ -198,7 +198,7 @@ broker_words(const char *state)
 {
 	if (strcmp(state, "up") == 0)
 		return "the broker is up";
-	if (strcmp(state, "denied") == 0)
+	if (strcmp(state, "refused") == 0)
 		return "the broker refused the daemon";
 	return "the broker is down";
 }

@@ -20,7 +20,7 @@ enum row_state {
 	ROW_GRANTED,   /* holds without a slot, let in by an administrator */
 	ROW_CANCELLED, /* waited, and was denied or gave up; gone next */
 	ROW_REVOKED,   /* holds a slot that was taken out of service */
-	ROW_UNKNOWN    /* the slot is taken, and no daemon says by whom */
+	ROW_UNKNOWN    /* the slot is busy, and no daemon says by whom */
 };
 #define ROW_STATES 6
 

@@ -136,7 +136,7 @@ write_run(struct slots *slots)
 	slots->first = 0;
 }
 
-/* "held.0", "holders.0.slot"; slots come in any order, and runs are made of those that follow each other. */
+/* "holders.0.slot"; slots come in any order, and runs are made of those that follow each other. */
 static int
 read_slot(const char *path, const char *value, void *arg)
 {
@@ -191,11 +191,11 @@ heed_drain(struct lb *lb, const struct lb_event *event, void *arg)
 
 	(void)lb;
 	(void)arg;
-	if (event->type != LB_EVENT_DRAIN)
+	if (event->type != LB_EVENT_HOLDERS)
 		return;
-	slot_words(slots, event->json, "holders", event->holders);
-	snprintf(line, sizeof(line), "waiting for %d holder%s: %s", event->holders,
-	    event->holders == 1 ? "" : "s", slots);
+	slot_words(slots, event->json, "holders", event->busy);
+	snprintf(line, sizeof(line), "waiting for %d holder%s: %s", event->busy,
+	    event->busy == 1 ? "" : "s", slots);
 	terminal_line_show(about, line);
 }
 

@@ -182,9 +182,9 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 	char holders[32] = "", age[24];
 
 	age_words(waiting, age, sizeof(age));
-	if (event->holders >= 0)
-		snprintf(holders, sizeof(holders), ", %d holder%s", event->holders,
-		    event->holders == 1 ? "" : "s");
+	if (event->busy >= 0)
+		snprintf(holders, sizeof(holders), ", %d holder%s", event->busy,
+		    event->busy == 1 ? "" : "s");
 	status_line(waiting->options, "waiting", event->json);
 	notify_status("waiting for %s: position %d%s", waiting->name, event->position, holders);
 	if (by_lines(waiting))
@@ -194,7 +194,7 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 		return GOING_ON;
 	stand->position = event->position;
 	/* Names stay until there are others: the number is less. */
-	if (strncmp(stand->holders, ", held by", 9) != 0 || event->holders <= 0)
+	if (strncmp(stand->holders, ", held by", 9) != 0 || event->busy <= 0)
 		snprintf(stand->holders, sizeof(stand->holders), "%s", holders);
 	stand->known = stand->stale = true;
 	show_line(waiting);

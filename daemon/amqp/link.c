@@ -107,7 +107,7 @@ on_death(void *ctx, uint64_t id)
 
 	(void)id;
 	if (!link->ops->try_again(link))
-		link->events.dead(link->events.ctx, link, link->denied, link->code, link->why);
+		link->events.dead(link->events.ctx, link, link->refused, link->code, link->why);
 }
 
 void
@@ -172,9 +172,9 @@ take_close(struct amqp_link *link, const amqp_connection_close_t *close)
 	char *text = amqp_frame_words(close->reply_text);
 
 	link->code = close->reply_code;
-	link->denied = link->state < AMQP_LINK_UP && (close->reply_code == AMQP_ACCESS_REFUSED ||
-							 close->reply_code == AMQP_INVALID_PATH ||
-							 close->reply_code == AMQP_NOT_ALLOWED);
+	link->refused = link->state < AMQP_LINK_UP && (close->reply_code == AMQP_ACCESS_REFUSED ||
+							  close->reply_code == AMQP_INVALID_PATH ||
+							  close->reply_code == AMQP_NOT_ALLOWED);
 	if (link->state != AMQP_LINK_DEAD)
 		(void)link->ops->send(link, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &close_ok);
 	amqp_link_die(link, mem_printf("%s (%d)", text, close->reply_code));

@@ -50,10 +50,10 @@ struct amqp_link_events {
 	void (*frame)(void *ctx, const struct amqp_frame *frame);
 	void (*blocked)(void *ctx, bool blocked, const char *why);
 	/*
-	 * denied: the broker refused us in words (user, vhost, permission). code: of connection.close,
+	 * refused: the broker refused us in words (user, vhost, permission). code: of connection.close,
 	 * 0 = there was none.
 	 */
-	void (*dead)(void *ctx, struct amqp_link *link, bool denied, int code, const char *why);
+	void (*dead)(void *ctx, struct amqp_link *link, bool refused, int code, const char *why);
 	void *ctx;
 };
 
@@ -80,7 +80,7 @@ struct amqp_link_ops {
 	void (*shut_down)(struct amqp_link *link);
 	/*
 	 * `dead` is due. True: there is another way to the host, which is tried (state STREAM); never of a
-	 * link that was dropped or denied.
+	 * link that was dropped or refused.
 	 */
 	bool (*try_again)(struct amqp_link *link);
 	void (*free)(struct amqp_link *link);
@@ -98,7 +98,7 @@ struct amqp_link {
 	struct timer closing; /* CLOSING: it has lasted long enough */
 	struct timer death;   /* at once, while `dead` is still to be told */
 	bool dropped;         /* by its owner: nothing is tried again */
-	bool denied;
+	bool refused;
 	int code;
 	char *why; /* owned; DEAD */
 };

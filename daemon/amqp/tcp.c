@@ -133,7 +133,7 @@ take_start(struct tcp_link *link, const amqp_connection_start_t *start)
 	if (error == NULL) {
 		link->base.config.counts->sent_methods++;
 		error = amqp_login_put(output(link), start, &login);
-		link->base.denied = error != NULL;
+		link->base.refused = error != NULL;
 	}
 	if (error != NULL)
 		amqp_link_die(&link->base, error);
@@ -156,7 +156,7 @@ leaves_a_lease(struct tcp_link *link, int64_t heartbeat)
 
 	if (margin_leaves_lease(heartbeat, wanted, &lease, &needed))
 		return true;
-	link->base.denied = true;
+	link->base.refused = true;
 	amqp_link_fail(&link->base,
 	    "the broker wants a heartbeat of %d s: less the margin, %.3f s, a lease of %.3f s "
 	    "would "
@@ -368,7 +368,7 @@ tcp_try_again(struct amqp_link *link)
 	if (tcp->was_up)
 		return false;
 	add_tried(tcp);
-	rest = link->dropped || link->denied ? NULL : amqp_stream_take_rest(tcp->stream);
+	rest = link->dropped || link->refused ? NULL : amqp_stream_take_rest(tcp->stream);
 	if (rest == NULL) {
 		free(link->why);
 		link->why = tcp->tried;

@@ -34,10 +34,10 @@ enum broker_link {
 enum broker_state {
 	BROKER_DOWN, /* being (re)connected; the side link also while it is not needed */
 	BROKER_UP,
-	BROKER_DENIED /* the broker refused us in words: credentials, vhost, permission. Tries go on */
+	BROKER_LOGIN_REFUSED /* the broker refused us in words: credentials, vhost, permission. Tries go on */
 };
 
-/* "down", "up", "denied". Static. */
+/* "down", "up", "refused". Static. */
 const char *broker_state_word(enum broker_state state);
 
 enum broker_answer {

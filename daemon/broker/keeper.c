@@ -98,7 +98,7 @@ log_state(struct amqp_keeper *keeper, bool news)
 		else
 			log_debug("%s still down: %s", keeper_name(keeper), keeper->why);
 		break;
-	case BROKER_DENIED:
+	case BROKER_LOGIN_REFUSED:
 		if (news)
 			log_error("%s refused by the broker: %s", keeper_name(keeper), keeper->why);
 		else
@@ -168,7 +168,7 @@ plan_next(struct amqp_keeper *keeper, bool was_up)
 }
 
 static void
-on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *why)
+on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *why)
 {
 	struct amqp_keeper *keeper = ctx;
 	bool news, was_up = keeper->state == BROKER_UP;
@@ -183,7 +183,7 @@ on_dead(void *ctx, struct amqp_link *link, bool denied, int code, const char *wh
 	keeper->code = code;
 	if (code == AMQP_NOT_ALLOWED)
 		amqp_lanes_learn_limit(keeper->lanes);
-	news = keeper_set_state(keeper, denied ? BROKER_DENIED : BROKER_DOWN,
+	news = keeper_set_state(keeper, refused ? BROKER_LOGIN_REFUSED : BROKER_DOWN,
 	    current_host(keeper)->port == 0
 		? mem_strdup(why)
 		: mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));

@@ -10,8 +10,8 @@ broker_state_word(enum broker_state state)
 		return "down";
 	case BROKER_UP:
 		return "up";
-	case BROKER_DENIED:
-		return "denied";
+	case BROKER_LOGIN_REFUSED:
+		return "refused";
 	}
 	return "?";
 }

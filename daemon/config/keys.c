@@ -47,7 +47,7 @@ const struct config_key config_keys[] = {
 	{"heartbeat", KEY_INTEGER, AT(heartbeat), "10", "SECONDS", 1, 60, NULL, false,
 	    "The AMQP heartbeat. RabbitMQ frees the locks of a host that is silent for two to three "
 	    "heartbeats. 5 to 20 is sensible: with less, a short delay costs the host its locks; with "
-	    "more, the locks of a dead host stay taken for minutes. If RabbitMQ asks for a shorter "
+	    "more, the locks of a dead host stay busy for minutes. If RabbitMQ asks for a shorter "
 	    "heartbeat, that one is used. The lease of a lock, two heartbeats less the margin, must "
 	    "last at least a third of a heartbeat and 1.5 seconds: lockbroker run needs that time to "
 	    "end a command. The daemon does not start with values that leave less, and refuses a "

@@ -72,7 +72,7 @@ struct lock_change {
 	int overshoot; /* how far above the size uncounted slots are looked for at least (seeds/000) */
 	/* resize, destroy: ns to wait for the holders of removed slots; 0; DURATION_FOREVER */
 	int64_t wait;
-	bool progress; /* wants LOCK_NOTICE_DRAIN while it waits for them */
+	bool progress; /* wants LOCK_NOTICE_HOLDERS while it waits for them */
 };
 
 /* Waits until somebody holds a slot, or nobody does; whether the slot exists is not asked. */
@@ -80,7 +80,7 @@ struct lock_await {
 	uid_t uid; /* users that await much take turns */
 	const char *name;
 	int slot; /* from 1 */
-	bool taken;
+	bool busy;
 	int64_t timeout; /* ns; 0 = look once; DURATION_FOREVER */
 };
 
@@ -136,14 +136,14 @@ struct lock_row {
 	const char *name;
 	int slots; /* LOCK_UNLIMITED; -1: not known; 0 without a gate: it is listed and does not exist */
 	bool exists;
-	int busy; /* slots that are taken; -1: not known */
+	int busy; /* slots that are busy; -1: not known */
 };
 
 /* Why an acquire would succeed now, or not. */
 enum lock_verdict {
 	LOCK_VERDICT_FREE,      /* a slot is free */
 	LOCK_VERDICT_UNLIMITED, /* it needs none */
-	LOCK_VERDICT_FULL,      /* all slots are taken: it would wait */
+	LOCK_VERDICT_FULL,      /* all slots are busy: it would wait */
 	LOCK_VERDICT_GATE,      /* there are none for the time being: it would wait */
 	LOCK_VERDICT_NO_SUCH_LOCK,
 	/* A mutex that cannot be: its queue is the administration mutex of a semaphore (names.h) */
@@ -177,7 +177,7 @@ struct lock_answer {
 	int slots;
 	/* create, resize: the size it was to get, refused or not; LOCK_UNLIMITED; -1 = not known */
 	int target;
-	int holders; /* would-block, timeout: as last seen; -1 = not known */
+	int busy;    /* would-block, timeout: as last seen; -1 = not known */
 	int waiting; /* would-block, timeout: requests waiting here; -1 = not known */
 	/* resize, destroy: slots removed whose holders are still there; NULL: none */
 	const int *held;
@@ -204,7 +204,7 @@ enum lock_notice_kind {
 	LOCK_NOTICE_RESTORED, /* it has answered again */
 	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
 	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position or the holders changed */
-	LOCK_NOTICE_DRAIN,    /* request: which removed slots still have holders */
+	LOCK_NOTICE_HOLDERS,  /* request: which removed slots still have holders */
 	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
 };
 
@@ -215,11 +215,11 @@ struct lock_notice {
 	int slot;                /* lost, revoked, vanished, stuck */
 	enum reason reason;      /* lost: lost, draining */
 	const char *text;        /* lost: the broker's words, "" when none; broker: why */
-	uint64_t request;        /* waiting, drain */
+	uint64_t request;        /* waiting, holders */
 	int position;            /* waiting: from 1 */
-	int holders;             /* waiting; -1 = not known */
-	const int *held;         /* drain: the slots */
-	size_t held_count;       /* drain */
+	int busy;                /* waiting; -1 = not known */
+	const int *held;         /* holders: the slots */
+	size_t held_count;       /* holders */
 	enum broker_state state; /* broker */
 	int64_t safe_until;      /* lease */
 };
@@ -286,8 +286,8 @@ void lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, c
 void lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void lock_size(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
 /*
- * Which slots of a semaphore are taken, as the broker says: answer.slots, and .held those whose B is
- * there, ours included; and before them 0 when the true mutex of that name is taken, which is said of a
+ * Which slots of a semaphore are busy, as the broker says: answer.slots, and .held those whose B is
+ * there, ours included; and before them 0 when the true mutex of that name is busy, which is said of a
  * no-such-lock, too.
  */
 void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const char *name);
@@ -321,13 +321,13 @@ bool lock_next_waiting(const struct lock_engine *engine, const char *name, struc
 bool lock_row(
     const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret);
 /*
- * Slots that are taken here though no row has them: being claimed, or given back; 0: the true mutex. As
+ * Slots that are busy here though no row has them: being claimed, or given back; 0: the true mutex. As
  * lock_each().
  */
 void lock_each_passing(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
-/* All slots that are taken here, those included. As lock_each(). */
-void lock_each_taken(
+/* All slots that are busy here, those included. As lock_each(). */
+void lock_each_busy(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx);
 /*
  * How many wait, for each name for which somebody does (twice for one that is a mutex, too). As

@@ -528,7 +528,7 @@ on_connect(void *ctx, uint64_t id)
 		return;
 	}
 	side->told = true;
-	link->base.denied = side->denied;
+	link->base.refused = side->refused;
 	amqp_link_fail(&link->base, "%s", side->why);
 }
 
@@ -637,9 +637,9 @@ memory_broker_set_lanes_max(struct broker *broker, enum broker_link which, unsig
 
 /* It is told at once, as if from the loop; from the loop when it happens inside of what it reads. */
 static void
-link_die(struct memory_link *link, bool denied, const char *why)
+link_die(struct memory_link *link, bool refused, const char *why)
 {
-	link->base.denied = denied;
+	link->base.refused = refused;
 	amqp_link_fail(&link->base, "%s", why);
 	if (link->client->reading != link)
 		amqp_link_tell_death(&link->base);
@@ -659,7 +659,7 @@ memory_broker_cut(
 	struct memory_side *side = &client->sides[which];
 
 	side->held = back < 0;
-	side->denied = false;
+	side->refused = false;
 	side->earliest = clock_now(timers_clock(client->timers)) + (back < 0 ? 0 : back);
 	free(side->why);
 	side->why = mem_strdup(why);
@@ -676,7 +676,7 @@ memory_broker_deny(struct broker *broker, enum broker_link which, const char *wh
 {
 	struct memory_side *side = &client_of(broker)->sides[which];
 
-	side->held = side->denied = true;
+	side->held = side->refused = true;
 	free(side->why);
 	side->why = mem_strdup(why);
 	side->told = side->link != NULL;

@@ -160,7 +160,7 @@ struct memory_client {
 		unsigned lanes_max;       /* of the next link */
 		struct memory_link *link; /* borrowed; NULL: none now */
 		bool held;                /* none comes up until restored */
-		bool denied;              /* held, in words */
+		bool refused;             /* held, in words */
 		bool told;                /* a try has failed for it */
 		int64_t earliest;         /* none comes up before */
 		char *why;                /* owned; of held */

@@ -142,7 +142,7 @@ bool memory_world_cancel(struct memory_world *world, const char *queue);
  */
 void memory_broker_cut(
     struct broker *broker, enum broker_link link, int64_t notice, int64_t back, const char *why);
-/* As a cut without a way back, by a broker that says why: BROKER_DENIED until restored. */
+/* As a cut without a way back, by a broker that says why: BROKER_LOGIN_REFUSED until restored. */
 void memory_broker_deny(struct broker *broker, enum broker_link link, const char *why);
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 /*

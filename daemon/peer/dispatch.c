@@ -265,7 +265,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	journal_notice(dispatch->journal, notice, is_held ? &hold : NULL);
 	if (conn == NULL)
 		return;
-	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN) {
+	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_HOLDERS) {
 		request = requests_find(conn->requests, notice->request);
 		/* To a user who does not read, how far a wait has come is not said. */
 		if (request == NULL || account_room(conn->account) == 0)
@@ -321,12 +321,8 @@ on_view_done(void *ctx, uint64_t peer, uint64_t number, enum reason reason, cons
     struct cJSON *result)
 {
 	struct dispatch *dispatch = ctx;
-	const struct lock_answer answer = {.reason = reason,
-	    .text = text,
-	    .slots = -1,
-	    .target = -1,
-	    .holders = -1,
-	    .waiting = -1};
+	const struct lock_answer answer = {
+	    .reason = reason, .text = text, .slots = -1, .target = -1, .busy = -1, .waiting = -1};
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {

@@ -185,7 +185,7 @@ handle_await(const struct call *call)
 	    .uid = call->conn->subject.uid,
 	    .name = call->params->name,
 	    .slot = call->params->slot,
-	    .taken = call->params->state == METHOD_SLOT_TAKEN,
+	    .busy = call->params->state == METHOD_SLOT_BUSY,
 	    .timeout = call->params->timeout,
 	};
 
@@ -242,8 +242,8 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 	why = info.why == NULL ? "" : info.why;
 	if (info.hold != BROKER_UP)
 		snprintf(buf, WORDS_MAX, "%s%s%s",
-		    info.hold == BROKER_DENIED ? "the broker refuses the daemon"
-					       : "the broker cannot be reached",
+		    info.hold == BROKER_LOGIN_REFUSED ? "the broker refuses the daemon"
+						      : "the broker cannot be reached",
 		    why[0] == '\0' ? "" : ": ", why);
 	else if (info.side_blocked)
 		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_BROKER_BLOCKED));

@@ -292,7 +292,7 @@ journal_notice(
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
-	case LOCK_NOTICE_DRAIN:
+	case LOCK_NOTICE_HOLDERS:
 	case LOCK_NOTICE_BROKER:
 		break;
 	}

@@ -276,7 +276,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 
 	switch (why->verdict) {
 	case LOCK_VERDICT_FREE:
-		snprintf(buf, size, "%s of %s slots are taken: an acquire gets a free one",
+		snprintf(buf, size, "%s of %s slots are busy: an acquire gets a free one",
 		    number_words(busy, why->busy), number_words(slots, why->slots));
 		return;
 	case LOCK_VERDICT_UNLIMITED:
@@ -284,7 +284,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 		return;
 	case LOCK_VERDICT_FULL:
 		snprintf(buf, size,
-		    "all of its slots (%s) are taken, %s of them by peers of this daemon: an "
+		    "all of its slots (%s) are busy, %s of them by peers of this daemon: an "
 		    "acquire waits until one is released",
 		    number_words(slots, why->slots), number_words(here, why->here));
 		return;
@@ -299,7 +299,7 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 	case LOCK_VERDICT_UNKNOWN:
 		break;
 	}
-	snprintf(buf, size, "the broker did not say which slots there are, or are taken");
+	snprintf(buf, size, "the broker did not say which slots there are, or which are busy");
 }
 
 /* All that is to be said, in one sentence or two. */
@@ -393,7 +393,7 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 	if (says_size(answer->reason))
 		add_count(data, "slots", answer->slots);
 	if (answer->reason == REASON_WOULD_BLOCK || answer->reason == REASON_TIMEOUT) {
-		add_count(data, "holders", answer->holders);
+		add_count(data, "busy", answer->busy);
 		add_count(data, "waiting", answer->waiting);
 	}
 	if (answer->denied)
@@ -401,7 +401,7 @@ result_error(const struct lock_answer *answer, struct message_error *ret_error)
 	if (answer->target != -1)
 		add_count(data, "target", answer->target);
 	if (answer->held != NULL)
-		add_held(data, "held", answer->held, answer->held_count);
+		add_held(data, "holders", answer->held, answer->held_count);
 	if (answer->warning != NULL)
 		json_add_string(data, "warning", answer->warning);
 	return data;
@@ -464,15 +464,15 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 		method = "waiting";
 		add_id(params, id);
 		json_add_integer(params, "position", notice->position);
-		add_count(params, "holders", notice->holders);
+		add_count(params, "busy", notice->busy);
 		break;
 	case LOCK_NOTICE_BROKER:
 		method = "broker";
 		json_add_string(params, "state", broker_state_word(notice->state));
 		json_add_string(params, "why", why);
 		break;
-	case LOCK_NOTICE_DRAIN:
-		method = "drain";
+	case LOCK_NOTICE_HOLDERS:
+		method = "holders";
 		add_id(params, id);
 		add_held(params, "holders", notice->held, notice->held_count);
 		break;

@@ -22,7 +22,7 @@ struct row_facts {
 };
 
 struct cJSON *row_new(const struct row_facts *facts, const struct lock_party *party);
-/* A slot that is taken, nobody says by whom; 0: the true mutex. */
+/* A slot that is busy, nobody says by whom; 0: the true mutex. */
 struct cJSON *row_unknown(const char *name, int slot);
 /*
  * Whether it is what row_new() of the daemon of that run would make, not gone and not cancelled. It may

@@ -9,9 +9,9 @@
 
 /*
  * show: the rows of one name, of all hosts. At once the others are asked for theirs and the broker for the
- * slots that are taken. It is over when the broker has answered, and the others have or their time is
- * over; a taken slot that nobody explains is waited for until then. As it may have changed hands
- * meanwhile, the broker is asked once more: it counts as held by unknown when it is taken then, too. That second
+ * slots that are busy. It is over when the broker has answered, and the others have or their time is
+ * over; a busy slot that nobody explains is waited for until then. As it may have changed hands
+ * meanwhile, the broker is asked once more: it counts as held by unknown when it is busy then, too. That second
  * count is not one of the user's looks. Each user has one second count at a time, not counting those of peers
  * that have left. The rows of this daemon are added last, as a job (inside.h): there may be many.
  *
@@ -47,7 +47,7 @@ struct showing {
 	char *name;         /* owned */
 	enum reason reason; /* COUNTED: of the broker's answer */
 	int slots;          /* as lock_answer */
-	int *busy;          /* owned: slots that are taken, from the lowest; 0: the true mutex */
+	int *busy;          /* owned: slots that are busy, from the lowest; 0: the true mutex */
 	size_t busy_count;
 	bool *
 	    explained; /* owned; by slot: some row or daemon has it; METHODS_SLOTS_MAX + 1 of them */
@@ -167,7 +167,7 @@ add_row(const struct view *view, struct showing *showing, struct cJSON *row)
 	json_free(row);
 }
 
-/* The first taken slot that nobody explains, from that place on; busy_count: there is none. */
+/* The first busy slot that nobody explains, from that place on; busy_count: there is none. */
 static size_t
 next_unexplained(const struct showing *showing, size_t from)
 {
@@ -177,13 +177,13 @@ next_unexplained(const struct showing *showing, size_t from)
 }
 
 /*
- * What is known here of who has a slot: it changes while the others are asked. Returns the first taken slot that
+ * What is known here of who has a slot: it changes while the others are asked. Returns the first busy slot that
  * nobody explains even so.
  */
 static size_t
 explain_ours(const struct view *view, struct showing *showing)
 {
-	lock_each_taken(view->engine, showing->name, explain, showing);
+	lock_each_busy(view->engine, showing->name, explain, showing);
 	return next_unexplained(showing, 0);
 }
 
@@ -384,7 +384,7 @@ take_busy(const struct view *view, struct showing *showing, const struct lock_an
 	showing->busy_count = answer->held_count;
 }
 
-/* Slots that were taken only now have changed hands since the others were asked: they are no riddle. */
+/* Slots that were busy only now have changed hands since the others were asked: they are no riddle. */
 static void
 explain_new(struct showing *showing, const struct lock_answer *answer)
 {

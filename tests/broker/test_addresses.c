@@ -214,7 +214,7 @@ START_TEST(test_refused_in_words)
 	first.stays = true;
 	one = rig_open(&settings);
 	rig_wait(one->events[BROKER_HOLD] > 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DENIED);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
 	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "not you"));
 	ck_assert_uint_eq(first.accepted, 1);
 	ck_assert_uint_eq(evil.accepted, 0);
@@ -234,7 +234,7 @@ START_TEST(test_refused_at_the_second)
 	put_method(evil.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
 	one = rig_open(&settings);
 	rig_wait(one->events[BROKER_HOLD] > 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DENIED);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
 	ck_assert_msg(strstr(one->why[BROKER_HOLD], "; at another address: ACCESS_REFUSED") != NULL,
 	    "%s", one->why[BROKER_HOLD]);
 	ck_assert_uint_eq(first.accepted, 1);

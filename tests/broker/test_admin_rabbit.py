@@ -97,9 +97,9 @@ class Revoked(Admin):
         locks = [holder.call("acquire", name=name, timeout=0) for _ in range(3)]
         late = admin.error("resize", name=name, slots=1, wait=0.2)
         self.assertEqual((late.reason, late.data["target"]), ("timeout", 1))
-        self.assertEqual(sorted(row["slot"] for row in late.data["held"]), [2, 3])
+        self.assertEqual(sorted(row["slot"] for row in late.data["holders"]), [2, 3])
         asked = admin.request("destroy", name=name, wait=30, progress=True)
-        self.assertEqual(admin.notification("drain")["left"], 3)
+        self.assertEqual(admin.notification("holders")["left"], 3)
         # No administrator is kept out meanwhile: the mutex was let go.
         self.assertEqual(Wire(there).error("destroy", name=name).reason, "no-such-lock")
         for held in locks:

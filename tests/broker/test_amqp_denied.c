@@ -13,7 +13,7 @@ denied(const struct amqp_host *host, const char *words)
 	struct rig_broker *one = rig_open(&settings);
 
 	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DENIED);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
 	ck_assert_msg(strstr(one->why[BROKER_HOLD], words) != NULL, "%s", one->why[BROKER_HOLD]);
 	ck_assert_str_eq(rig_info(one).why, one->why[BROKER_HOLD]);
 	return one;

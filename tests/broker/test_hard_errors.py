@@ -80,9 +80,9 @@ class HardError(unittest.TestCase):
 
     def denied(self, words):
         """Until somebody changes something: in the broker's words, at once also where it waits."""
-        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "denied", 10, "it is denied")
+        wait_until(lambda: self.admin.call("info")["broker"]["state"] == "refused", 10, "it is refused")
         error = self.admin.error("acquire", name="db", timeout=30)
-        self.assertEqual(error.reason, "broker-denied")
+        self.assertEqual(error.reason, "broker-refused")
         self.assertRegex(error.message, words)
         print("denied:", error.message)
 
@@ -216,7 +216,7 @@ class KeptOut(HardError):
         RABBIT.ctl("clear_permissions", "-p", self.vhost, self.user)
         self.all_kept()
         error = self.admin.error("acquire", name="other", kind="mutex", timeout=5)
-        self.assertEqual(error.reason, "broker-denied")
+        self.assertEqual(error.reason, "broker-refused")
         self.assertIn("ACCESS_REFUSED", error.message)
         self.all_kept()
         self.force_close()
@@ -244,7 +244,7 @@ class KeptOut(HardError):
         self.peers[1].call("verify", lock=lock)
         self.peers[1].call("release", lock=lock)
         self.assertIn(self.refusal(self.admin, "size", name="db"),
-                      ("broker-unavailable", "broker-denied"))
+                      ("broker-unavailable", "broker-refused"))
         RABBIT.ctl("clear_vhost_limits", "-p", self.vhost)
         wait_until(lambda: self.refusal(self.admin, "size", name="db") is None, 20)
         self.serves_again()

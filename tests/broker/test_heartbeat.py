@@ -49,12 +49,12 @@ class Heartbeat(unittest.TestCase):
                         expect=["hold link refused"])
         peer = Wire(daemon)
         state = wait_until(lambda: [broker for broker in [peer.call("info")["broker"]]
-                                    if broker["state"] == "denied"], 20)[0]
+                                    if broker["state"] == "refused"], 20)[0]
         self.assertIn("a heartbeat of 1 s", state["why"])
         self.assertIn("1.833 s", state["why"])
         with self.assertRaises(WireError) as refused:
             peer.call("acquire", name="margin", timeout=0)
-        self.assertEqual(refused.exception.reason, "broker-denied")
+        self.assertEqual(refused.exception.reason, "broker-refused")
         self.assertIn("a heartbeat of 1 s", str(refused.exception))
         self.assertNotIn("hold link up", daemon.log())
         # Refused once in the log, and tried again; when the broker wants a longer one, it is taken.

@@ -64,7 +64,7 @@ class Freed(Main):
             except WireError as error:
                 if error.reason != "would-block":
                     raise
-            self.assertLess(time.monotonic() - began, 10, "the slot stays taken")
+            self.assertLess(time.monotonic() - began, 10, "the slot stays busy")
         took = time.monotonic() - began
         other.call("release", lock=lock)
         return took
@@ -173,7 +173,7 @@ class Held(Main):
         self.use(worker, name)
         for method, params in (("create", {"name": name + "-2", "slots": 1}), ("list", {})):
             refused = Wire(worker).error(method, **params)
-            self.assertEqual(refused.reason, "broker-denied")
+            self.assertEqual(refused.reason, "broker-refused")
             self.assertIn("ACCESS_REFUSED", refused.message)
 
     def use(self, daemon, name):
@@ -244,12 +244,12 @@ class Broker(Main):
     def denied(self, url, words):
         here = Daemon(self, broker=url, expect=[BROKER_TROUBLE, words])
         peer = Wire(here)
-        wait_until(lambda: peer.call("info")["broker"]["state"] == "denied", 10, "it is denied")
+        wait_until(lambda: peer.call("info")["broker"]["state"] == "refused", 10, "it is refused")
         self.assertRegex(peer.call("info")["broker"]["why"], words)
         for timeout in (0, 30):  # waiting would not help: at once
             began = time.monotonic()
             error = peer.error("acquire", name="x", timeout=timeout)
-            self.assertEqual(error.reason, "broker-denied")
+            self.assertEqual(error.reason, "broker-refused")
             self.assertRegex(error.message, words)
             self.assertLess(time.monotonic() - began, 5)
         here.wait_log(words)
@@ -271,7 +271,7 @@ class Broker(Main):
         here = self.daemon(url=f"amqp://reader:secret@127.0.0.1:{RABBIT.port}/guarded",
                            expect=[words])
         error = Wire(here).error("acquire", name=name, timeout=5)
-        self.assertEqual(error.reason, "broker-denied")
+        self.assertEqual(error.reason, "broker-refused")
         self.assertIn(words, error.message)
         here.wait_log(words)
 
@@ -284,7 +284,7 @@ class Broker(Main):
                                 expect=[words]))
         for method in ("create", "size", "destroy"):
             error = here.error(method, name="mute")
-            self.assertEqual(error.reason, "broker-denied", method)
+            self.assertEqual(error.reason, "broker-refused", method)
             self.assertIn(words, error.message)
 
 

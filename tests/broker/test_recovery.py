@@ -1,4 +1,4 @@
-"""After the connection to the broker was lost: what this daemon held looks taken until the broker notices,
+"""After the connection to the broker was lost: what this daemon held looks busy until the broker notices,
 waiting requests go on, and with more than one host the next one of the cluster serves."""
 
 import unittest
@@ -104,7 +104,7 @@ class Hosts(unittest.TestCase):
         self.second.ctl("close_all_connections", "moved")
         self.assertEqual(peer.notification("lost")["lock"], lock)
         daemon.wait_log('this host is of cluster "another one"', 20)
-        self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-denied"))
+        self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-refused"))
         self.assertNotEqual(peer.call("info")["broker"]["state"], "up")
         self.second.ctl("set_cluster_name", "one cluster")
         daemon.wait_broker(60)

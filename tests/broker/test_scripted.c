@@ -51,7 +51,7 @@ START_TEST(test_heartbeat_without_a_lease_is_refused)
 		ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
 		return;
 	}
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DENIED);
+	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
 	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], wishes[_i].why));
 	/* Nothing was opened there. */
 	ck_assert_uint_eq(evil_saw(0, AMQP_CONNECTION_OPEN_METHOD), 0);

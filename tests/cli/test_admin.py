@@ -285,9 +285,9 @@ class Waiting(AdminCase):
 
     def test_await(self):
         self.lockbroker("await", "-n", "db", "1", "free")
-        self.lockbroker("await", "-n", "db", "1", "taken", status=75)
-        self.lockbroker("await", "-w", "0.2", "db", "1", "taken", status=75)
-        taken = self.start("await", "db", "1", "taken")
+        self.lockbroker("await", "-n", "db", "1", "busy", status=75)
+        self.lockbroker("await", "-w", "0.2", "db", "1", "busy", status=75)
+        taken = self.start("await", "db", "1", "busy")
         holder = self.hold()
         taken.wait(0)
         self.lockbroker("await", "-n", "db", "1", "free", status=75)
@@ -456,7 +456,7 @@ class Look(AdminCase):
     def test_explain(self):
         self.assertIn("lockbroker create db", self.lockbroker("explain", "db", status=66).out)
         self.lockbroker("create", "db", "1")
-        self.assertRegex(self.lockbroker("explain", "db").out, "^db: 0 of 1 slots are taken")
+        self.assertRegex(self.lockbroker("explain", "db").out, "^db: 0 of 1 slots are busy")
         self.hold()
         self.assertRegex(self.lockbroker("explain", "db").out, "^db: all of its slots ")
         self.assertEqual(self.lockbroker("explain", "--json", "db").json()["verdict"], "full")

@@ -16,7 +16,7 @@ REASONS = {
     "would-block": (1, 75), "timeout": (2, 75), "contended": (3, 75), "cancelled": (4, 75),
     "no-such-lock": (5, 66), "already-exists": (6, 73), "permission-denied": (10, 77),
     "too-many-waiters": (13, 75), "draining": (14, 69), "broker-unavailable": (15, 69),
-    "broker-blocked": (16, 69), "broker-denied": (17, 77), "method-not-found": (-32601, 64),
+    "broker-blocked": (16, 69), "broker-refused": (17, 77), "method-not-found": (-32601, 64),
     "invalid-params": (-32602, 64), "internal": (-32603, 70),
 }
 COMMANDS = (("create", "db"), ("resize", "db", "2"), ("resize", "db", "+2"), ("destroy", "db"), ("size", "db"),
@@ -74,7 +74,7 @@ class Asked(FakeCase):
     def test_await(self):
         for argv, params in (
                 (("db", "3", "free"), {"slot": 3, "state": "free"}),
-                (("-w", "2.5", "db", "10000", "taken"), {"slot": 10000, "state": "taken", "timeout": 2.5}),
+                (("-w", "2.5", "db", "10000", "busy"), {"slot": 10000, "state": "busy", "timeout": 2.5}),
                 (("-n", "db", "1", "free"), {"slot": 1, "state": "free", "timeout": 0})):
             with self.subTest(argv=argv):
                 self.assertEqual(self.asked("await", *argv), {"name": "db", **params})
@@ -175,7 +175,7 @@ class Mistakes(unittest.TestCase):
                 (("destroy", "--wait=0s", "db"), "destroy: --wait: '0s': expected more than 0"),
                 (("destroy", "--wait", "5s", "db"), "destroy: db: unexpected argument, or did you mean --wait=DUR?"),
                 (("destroy", "db", "2"), "destroy: 2: unexpected argument"),
-                (("await", "db", "1", "busy"), "await: 'busy': expected free or taken"),
+                (("await", "db", "1", "taken"), "await: 'taken': expected free or busy"),
                 (("await", "db", "1"), "await: missing STATE"),
                 (("await", "-n", "-w", "3", "db", "1", "free"), "await: --nonblock and --wait exclude each other"),
                 (("list", "db"), "list: db: unexpected argument"),
@@ -306,7 +306,7 @@ class Told(FakeCase):
                       self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err)
 
     def test_a_wait_that_is_cut_off(self):
-        held = {"target": 1, "left": 1, "held": [{"slot": 2}], "warning": "mind the gap"}
+        held = {"target": 1, "left": 1, "holders": [{"slot": 2}], "warning": "mind the gap"}
         for argv in (("destroy", "--wait", "db"), ("resize", "--wait", "db", "1")):
             fake = Fake(self, **{argv[0]: refusing(14, "draining", "the daemon is stopping", **held)})
             self.assertEqual(self.lockbroker(fake, *argv, status=69).err,
@@ -464,8 +464,8 @@ class Tables(FakeCase):
                 self.lockbroker(fake, "explain", "--json", "db", status=status)
 
 
-def drain(left, *slots):
-    return ("drain", {"id": 1, "left": left, "holders": [{"slot": slot} for slot in slots]})
+def holders(left, *slots):
+    return ("holders", {"id": 1, "left": left, "holders": [{"slot": slot} for slot in slots]})
 
 
 class Waiting(FakeCase):
@@ -481,10 +481,10 @@ class Waiting(FakeCase):
         for method, term in (("destroy", "vt100"), ("resize", "dumb")):
             fake, terminal = self.draining(method, term=term)
             self.assertIs(fake.requests[0]["params"]["progress"], True)
-            fake.say(drain(3, 4, 5, 9))
+            fake.say(holders(3, 4, 5, 9))
             first = "lockbroker: db: waiting for 3 holders: slots 4-5, 9"
             terminal.wait_text(first)
-            fake.say(drain(1, 9))
+            fake.say(holders(1, 9))
             second = "lockbroker: db: waiting for 1 holder: slot 9"
             # What is left of the longer one is written over.
             terminal.wait_text("\r" + second + CLEAR if term != "dumb" else
@@ -498,15 +498,15 @@ class Waiting(FakeCase):
 
     def test_a_line_is_never_longer_than_the_terminal(self):
         fake, terminal = self.draining(columns=40)
-        fake.say(drain(50, *range(1, 101, 2)))
-        fake.say(drain(1, 1))
+        fake.say(holders(50, *range(1, 101, 2)))
+        fake.say(holders(1, 1))
         terminal.wait_text("1 holder:")
         for line in terminal.text.split("\r"):
             self.assertLess(len(line.replace(CLEAR, "")), 40)
 
     def test_an_error_has_a_line_of_its_own(self):
         fake, terminal = self.draining()
-        fake.say(drain(1, 9))
+        fake.say(holders(1, 9))
         terminal.wait_text("slot 9")
         fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", held=[{"slot": 9}])))
         terminal.wait(75)
@@ -518,14 +518,14 @@ class Waiting(FakeCase):
         job = Job(self, fake, "destroy", "--wait", "db")
         fake.wait_asked("destroy")
         self.assertNotIn("progress", fake.requests[0]["params"])
-        fake.say(drain(1, 9))
+        fake.say(holders(1, 9))
         fake.say(reply(fake.requests[0], result={"name": "db"}))
         job.wait(0)
         self.assertEqual((job.out, job.err), ("", ""))
 
     def test_interrupt_on_a_terminal(self):
         fake, terminal = self.draining()
-        fake.say(drain(1, 9))
+        fake.say(holders(1, 9))
         terminal.wait_text("slot 9")
         terminal.type("\x03")
         terminal.wait(130)

@@ -262,7 +262,7 @@ class ManagerThatDoesNotRead(LeaseCase):
 
     def test_waiting_and_starting_are_not_kept_up(self):
         def waits_and_gets_it(request, connection):
-            connection.sendall(notification("waiting", {"id": request["id"], "position": 1, "holders": 1}))
+            connection.sendall(notification("waiting", {"id": request["id"], "position": 1, "busy": 1}))
             connection.sendall(notification("broker", {"state": "up", "why": ""}))
             return granted(30)(request, connection)
         fill_datagrams(self.path)

@@ -121,7 +121,7 @@ class TheLineThatWaits(unittest.TestCase):
 
     def waits(self, position, holders=1):
         number = self.fake.asked("acquire")[0]["id"]
-        self.fake.say(("waiting", {"id": number, "position": position, "holders": holders}))
+        self.fake.say(("waiting", {"id": number, "position": position, "busy": holders}))
 
     def grant(self):
         self.fake.connections[-1].sendall(reply(self.fake.asked("acquire")[0], result=GRANT))
@@ -246,7 +246,7 @@ class TheLineThatWaits(unittest.TestCase):
                         f"{program('lockbroker')} run db echo mine & wait -f %1")
         self.fake.wait_asked("acquire", 2)
         for position in 2, 1:
-            self.fake.say(("waiting", {"id": 1, "position": position, "holders": 1}))
+            self.fake.say(("waiting", {"id": 1, "position": position, "busy": 1}))
             screen.wait_row(rf"^lockbroker: db: waiting, position {position}, 1 holder \(\d+s\)$")
         self.fake.connections[-1].sendall(reply(self.fake.asked("acquire")[1], result={**GRANT, "lock": "f-2"}))
         screen.wait(0)

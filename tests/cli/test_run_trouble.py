@@ -77,7 +77,7 @@ class Answers(TroubleCase):
                 (1, "would-block", 75), (2, "timeout", 75), (3, "contended", 75), (4, "cancelled", 75),
                 (5, "no-such-lock", 66), (10, "permission-denied", 77), (11, "too-many-requests", 75),
                 (12, "too-many-locks", 75), (13, "too-many-waiters", 75), (14, "draining", 69),
-                (15, "broker-unavailable", 69), (16, "broker-blocked", 69), (17, "broker-denied", 77),
+                (15, "broker-unavailable", 69), (16, "broker-blocked", 69), (17, "broker-refused", 77),
                 (-32601, "method-not-found", 64), (-32602, "invalid-params", 64),
                 (-32603, "internal", 70), (4711, "from-the-future", 70)):
             with self.subTest(reason=reason):

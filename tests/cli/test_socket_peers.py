@@ -200,7 +200,7 @@ class Limits(unittest.TestCase):
         one.call("ping")
         two.call("ping")
         for method, params in (("acquire", {"name": "m", "kind": "mutex"}), ("watch", {}),
-                               ("await", {"name": "db", "slot": 1, "state": "taken"})):
+                               ("await", {"name": "db", "slot": 1, "state": "busy"})):
             refused = three.error(method, **params)
             self.assertEqual((refused.reason, refused.message),
                              ("too-many-waiters", f"uid {os.getuid()} has 3 requests waiting, which is all it may have"))

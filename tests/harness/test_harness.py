@@ -86,7 +86,7 @@ class Messages(unittest.TestCase):
     def test_errors(self):
         self.held.check_reply("size", self.error("no-such-lock"))
         self.held.check_reply("size", self.error("invalid-params", parameter="name"))
-        for wrong in (self.error("would-block", slots=1, holders=1, waiting=0),  # not one of size's
+        for wrong in (self.error("would-block", slots=1, busy=1, waiting=0),  # not one of size's
                       self.error("no-such-lock", retry=True),
                       self.error("invalid-params")):
             with self.assertRaises(Mismatch):

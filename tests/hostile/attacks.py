@@ -276,7 +276,7 @@ def awaits(it):
     """Awaits of slots that nobody takes: as many as one user may have waiting."""
     for at, peer in enumerate(it.connect(20)):
         for slot in range(1, 1001):
-            peer.ask("await", name=f"hostile/{at}", slot=slot, state="taken")
+            peer.ask("await", name=f"hostile/{at}", slot=slot, state="busy")
         it.pump(0.01)
     it.settle()
     while True:

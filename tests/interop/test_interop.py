@@ -180,7 +180,7 @@ class Together:
             self.assertEqual(self.foreign.acquire(name=self.name), slot)
         error = peer.error("resize", name=self.name, slots=1, wait=0.3)
         self.assertEqual((error.reason, error.data["target"]), ("timeout", 1))
-        self.assertEqual([row["slot"] for row in error.data["held"]], [2, 3])
+        self.assertEqual([row["slot"] for row in error.data["holders"]], [2, 3])
         # The size is what was asked for, whoever still holds what.
         self.assertEqual(self.slots(), [1])
         self.assertEqual([self.foreign.verify(name=self.name, slot=slot) for slot in (1, 2, 3)],

@@ -226,7 +226,7 @@ await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
 	struct lock_await what = {
 	    .name = queue_lock((int)dice_below(&sim->dice, (uint64_t)sim->plan.names)),
 	    .slot = 1 + (int)dice_below(&sim->dice, 4),
-	    .taken = dice_percent(&sim->dice, 50),
+	    .busy = dice_percent(&sim->dice, 50),
 	    .timeout = dice_percent(&sim->dice, 20) ? DURATION_FOREVER
 		       : dice_percent(&sim->dice, 30)
 			   ? 0
@@ -238,8 +238,8 @@ await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
 		.what = ASK_AWAIT,
 		.name = name,
 		.slot = what.slot,
-		.taken = what.taken,
-		.was_taken = memory_world_has(sim->world, queue_b(name, what.slot), NULL),
+		.busy = what.busy,
+		.was_busy = memory_world_has(sim->world, queue_b(name, what.slot), NULL),
 		.timeout = what.timeout,
 		.due = what.timeout == DURATION_FOREVER
 			   ? INT64_MAX
@@ -248,7 +248,7 @@ await(struct sim *sim, struct sim_daemon *daemon, uint64_t peer)
 
 	NOTE(sim, .text = "{p} of {d} waits until {q} is {w}, timeout {t} (request {n})",
 	    .daemon = daemon->number, .peer = peer, .queue = queue_b(name, what.slot),
-	    .word = what.taken ? "taken" : "free", .time = what.timeout, .n = (int64_t)request);
+	    .word = what.busy ? "busy" : "free", .time = what.timeout, .n = (int64_t)request);
 	lock_await(daemon->engine, peer, request, &what);
 }
 

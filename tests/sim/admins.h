@@ -8,7 +8,7 @@
 
 /* One order, to one daemon: one of chance, or the last of its name that came to no good end. */
 void admins_step(struct sim *sim);
-/* Somebody asks for a size, a list, an explanation; or waits until a slot is free, or taken. */
+/* Somebody asks for a size, a list, an explanation; or waits until a slot is free, or busy. */
 void admins_look(struct sim *sim);
 /* False: there is too much going on to ask. */
 bool admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order);

@@ -58,8 +58,8 @@ struct ask {
 	bool exempt;        /* acquire: of the limit of channels */
 	bool slotless;      /* verify, release: it takes no slot */
 	struct order order; /* of an administrator */
-	bool taken;         /* await: until it is; else until it is not */
-	bool was_taken;     /* await: when it was asked */
+	bool busy;          /* await: until it is; else until it is not */
+	bool was_busy;      /* await: when it was asked */
 	bool gone;          /* its peer is: it need not be answered */
 	unsigned claims; /* of an administrator: times that its daemon had got the mutex before */
 	bool busy;       /* the same: it had it, for somebody else */

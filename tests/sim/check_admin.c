@@ -328,10 +328,10 @@ check_awaited(struct sim *sim, const struct ask *ask)
 	bool has = memory_world_has(sim->world, queue_b(ask->name, ask->slot), NULL);
 	bool came = slot->b_came > ask->since;
 
-	if (ask->taken ? !ask->was_taken && !came : ask->was_taken && has && !came)
+	if (ask->busy ? !ask->was_busy && !came : ask->was_busy && has && !came)
 		check_fail(sim, 13, "%s is said to be %s, and was not",
-		    queue_b(ask->name, ask->slot), ask->taken ? "taken" : "free");
-	else if (!ask->taken &&
+		    queue_b(ask->name, ask->slot), ask->busy ? "busy" : "free");
+	else if (!ask->busy &&
 		 !probes_saw_free(&sim->daemons[ask->daemon], ask->name, ask->slot, ask->since))
 		check_fail(sim, 13, "%s is said to be free, and was not seen so twice",
 		    queue_b(ask->name, ask->slot));
@@ -460,7 +460,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
 		return ask->what == ASK_CREATE && check_was_there(sim, ask->name, ask->since);
-	case REASON_BROKER_DENIED: /* the lane of a directory's request may be closed under it */
+	case REASON_BROKER_REFUSED: /* the lane of a directory's request may be closed under it */
 		return sim->truth.refusals + sim->truth.denials > 0 ||
 		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;
 	case REASON_BROKER_BLOCKED:

@@ -184,7 +184,7 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 	case REASON_DRAINING:
 		right = daemon->draining;
 		break;
-	case REASON_BROKER_DENIED:
+	case REASON_BROKER_REFUSED:
 		right = sim->truth.refusals + sim->truth.denials > 0;
 		break;
 	case REASON_BROKER_BLOCKED:
@@ -252,7 +252,7 @@ check_released(struct sim *sim, const struct ask *ask, enum reason reason)
 			(!truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
 			    check_lease_is_over(sim, &sim->daemons[ask->daemon]));
 		break;
-	case REASON_BROKER_DENIED:
+	case REASON_BROKER_REFUSED:
 		right = sim->truth.refusals > 0 && !ask->slotless;
 		break;
 	case REASON_BROKER_UNAVAILABLE:
@@ -317,7 +317,7 @@ check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 			(belief == NULL || !truth_is_ours(sim, ask->daemon, ask->name, ask->slot) ||
 			    check_lease_is_over(sim, daemon));
 		break;
-	case REASON_BROKER_DENIED:
+	case REASON_BROKER_REFUSED:
 		right = sim->truth.refusals > 0;
 		break;
 	case REASON_BROKER_UNAVAILABLE:
@@ -446,7 +446,7 @@ check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *be
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
 	case LOCK_NOTICE_WAITING:
-	case LOCK_NOTICE_DRAIN:
+	case LOCK_NOTICE_HOLDERS:
 	case LOCK_NOTICE_BROKER:
 		break;
 	}

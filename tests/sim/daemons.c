@@ -104,7 +104,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	    [LOCK_NOTICE_RESTORED] = "restored",
 	    [LOCK_NOTICE_LEASE] = "its lease",
 	    [LOCK_NOTICE_WAITING] = "waiting",
-	    [LOCK_NOTICE_DRAIN] = "holders",
+	    [LOCK_NOTICE_HOLDERS] = "holders",
 	    [LOCK_NOTICE_BROKER] = "the broker's state",
 	};
 	struct belief *belief;
@@ -117,7 +117,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	if (notice->kind == LOCK_NOTICE_WAITING)
 		check_waiting(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
-	if (notice->kind == LOCK_NOTICE_DRAIN)
+	if (notice->kind == LOCK_NOTICE_HOLDERS)
 		check_draining(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
 	for (int i = 0; i < PEERS_MAX && notice->kind == LOCK_NOTICE_LEASE; i++) {
@@ -128,7 +128,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	if (notice->kind == LOCK_NOTICE_BROKER)
 		sim->waits.fit_since[daemon->number] = sim->now;
 	if (notice->kind == LOCK_NOTICE_LEASE || notice->kind == LOCK_NOTICE_BROKER ||
-	    notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_DRAIN)
+	    notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_HOLDERS)
 		return;
 	belief = book_find_belief(&sim->book, daemon->number, notice->lock);
 	if (belief != NULL && belief->peer != peer)

@@ -155,7 +155,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *
 	said->target = answer->target;
 	said->denied = answer->denied;
 	said->warned = answer->warning != NULL;
-	said->holders = answer->holders;
+	said->busy = answer->busy;
 	said->waiting = answer->waiting;
 	add_held(said, answer->held, answer->held_count);
 	add_shown(said, answer);

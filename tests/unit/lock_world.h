@@ -23,7 +23,7 @@ struct said {
 	enum reason reason;
 	enum lock_notice_kind kind;
 	uint64_t lock;
-	int slot, slots, target, holders, waiting, position;
+	int slot, slots, target, busy, waiting, position;
 	bool warned; /* it is done, but */
 	bool denied;
 	size_t findings, rows; /* how many */

@@ -122,7 +122,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	    link == BROKER_HOLD ? "hold" : "side",
 	    state == BROKER_UP     ? "up"
 	    : state == BROKER_DOWN ? "down"
-				   : "denied",
+				   : "refused",
 	    *why != '\0' ? ":" : "", why);
 	see(text);
 }

@@ -102,7 +102,7 @@ static const struct {
     {14, "draining", LB_DRAINING},
     {15, "broker-unavailable", LB_BROKER_UNAVAILABLE},
     {16, "broker-blocked", LB_BROKER_BLOCKED},
-    {17, "broker-denied", LB_BROKER_DENIED},
+    {17, "broker-refused", LB_BROKER_REFUSED},
     {-32601, "method-not-found", LB_METHOD_NOT_FOUND},
     {-32602, "invalid-params", LB_INVALID_PARAMS},
     {-32603, "internal", LB_INTERNAL},

@@ -12,7 +12,8 @@
 #include "tests/unit/unit.h"
 
 #define RESULT(id, members) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{" members "}}"
-#define DRAIN(left, holders) NOTICE("drain", "\"id\":1,\"left\":" left ",\"holders\":[" holders "]")
+#define HOLDERS(left, holders)                                                                     \
+	NOTICE("holders", "\"id\":1,\"left\":" left ",\"holders\":[" holders "]")
 
 /* What was asked last: the method and its params. */
 static void
@@ -147,8 +148,8 @@ START_TEST(await)
 	ck_assert_int_eq(lb_await(lb, "db", 3, LB_SLOT_FREE, LB_FOREVER), LB_OK);
 	asked("await", ",\"slot\":3,\"state\":\"free\"");
 	say(RESULT("2", ""));
-	ck_assert_int_eq(lb_await(lb, "db", 10000, LB_SLOT_TAKEN, 2500), LB_OK);
-	asked("await", ",\"slot\":10000,\"state\":\"taken\",\"timeout\":2.5");
+	ck_assert_int_eq(lb_await(lb, "db", 10000, LB_SLOT_BUSY, 2500), LB_OK);
+	asked("await", ",\"slot\":10000,\"state\":\"busy\",\"timeout\":2.5");
 	say("{\"jsonrpc\":\"2.0\",\"id\":3,\"error\":{\"code\":2,\"message\":\"somebody holds it "
 	    "still\","
 	    "\"data\":{\"reason\":\"timeout\",\"retry\":true}}}");
@@ -230,7 +231,7 @@ END_TEST
 /* ---- what is told meanwhile ---- */
 
 struct told {
-	int events, holders;
+	int events, busy;
 	char json[128];
 };
 
@@ -240,10 +241,10 @@ hear_drain(struct lb *from, const struct lb_event *event, void *arg)
 	struct told *told = arg;
 
 	ck_assert_ptr_eq(from, lb);
-	ck_assert_int_eq(event->type, LB_EVENT_DRAIN);
+	ck_assert_int_eq(event->type, LB_EVENT_HOLDERS);
 	ck_assert_ptr_null(event->lock);
 	told->events++;
-	told->holders = event->holders;
+	told->busy = event->busy;
 	snprintf(told->json, sizeof(told->json), "%s", event->json);
 }
 
@@ -255,11 +256,11 @@ START_TEST(drain_is_told_while_the_call_blocks)
 	how.wait_ms = LB_FOREVER;
 	how.progress = 1;
 	lb_set_callback(lb, hear_drain, &told);
-	say(DRAIN("2", "{\"slot\":4},{\"slot\":5}"));
+	say(HOLDERS("2", "{\"slot\":4},{\"slot\":5}"));
 	say(RESULT("1", ""));
 	ck_assert_int_eq(lb_destroy(lb, "db", &how, 1000), LB_OK);
 	ck_assert_int_eq(told.events, 1);
-	ck_assert_int_eq(told.holders, 2);
+	ck_assert_int_eq(told.busy, 2);
 	ck_assert_str_eq(
 	    told.json, "{\"id\":1,\"left\":2,\"holders\":[{\"slot\":4},{\"slot\":5}]}");
 }
@@ -270,13 +271,13 @@ START_TEST(of_drains_only_the_newest_is_kept)
 	const struct lb_event *event;
 
 	for (int i = 0; i < 3; i++)
-		say(DRAIN("3", "{\"slot\":4}"));
-	say(DRAIN("1", "{\"slot\":9}"));
+		say(HOLDERS("3", "{\"slot\":4}"));
+	say(HOLDERS("1", "{\"slot\":9}"));
 	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
 	event = lb_event_next(lb);
 	ck_assert_ptr_nonnull(event);
-	ck_assert_int_eq(event->type, LB_EVENT_DRAIN);
-	ck_assert_int_eq(event->holders, 1);
+	ck_assert_int_eq(event->type, LB_EVENT_HOLDERS);
+	ck_assert_int_eq(event->busy, 1);
 	ck_assert_int_eq(event->request, 1);
 	ck_assert_ptr_null(lb_event_next(lb));
 }

@@ -98,9 +98,9 @@ START_TEST(waiting_is_told_and_can_be_withdrawn)
 	ck_assert_int_eq(lb_dispatch(lb), LB_OK);
 	ck_assert_int_eq(lb_poll_events(lb), POLLIN);
 	ck_assert_ptr_nonnull(strstr(heard(), "\"progress\":true"));
-	say(NOTICE("waiting", "\"id\":1,\"position\":2,\"holders\":3"));
+	say(NOTICE("waiting", "\"id\":1,\"position\":2,\"busy\":3"));
 	say(NOTICE("broker", "\"state\":\"down\",\"why\":\"connection refused\""));
-	say(NOTICE("waiting", "\"id\":1,\"position\":1,\"holders\":null"));
+	say(NOTICE("waiting", "\"id\":1,\"position\":1,\"busy\":null"));
 	say(NOTICE("draining", "\"grace\":2.5"));
 	ck_assert_int_eq(lb_wait(lb, 1000), LB_OK);
 	next = event(LB_EVENT_BROKER);
@@ -109,8 +109,8 @@ START_TEST(waiting_is_told_and_can_be_withdrawn)
 	next = event(LB_EVENT_WAITING);
 	ck_assert_int_eq(next->request, request);
 	ck_assert_int_eq(next->position, 1);
-	ck_assert_int_eq(next->holders, -1);
-	ck_assert_str_eq(next->json, "{\"id\":1,\"position\":1,\"holders\":null}");
+	ck_assert_int_eq(next->busy, -1);
+	ck_assert_str_eq(next->json, "{\"id\":1,\"position\":1,\"busy\":null}");
 	ck_assert_int_eq(event(LB_EVENT_DRAINING)->grace_ms, 2500);
 	ck_assert_int_eq(lb_cancel(lb, request), LB_OK);
 	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":4,\"message\":\"m\",\"data\":{}}}");

@@ -115,7 +115,7 @@ wait_for_a_third(void)
 
 	if (code == LB_OK)
 		code = lb_cancel(lb, request);
-	tell(NOTICE("waiting", "\"id\":4,\"position\":1,\"holders\":2"));
+	tell(NOTICE("waiting", "\"id\":4,\"position\":1,\"busy\":2"));
 	tell(REFUSAL("4", "4"));
 	tell(RESULT("5", "\"cancelled\":true"));
 	return code == LB_OK ? lb_dispatch(lb) : code;
@@ -154,13 +154,13 @@ administrate(void)
 	int code, slots;
 
 	how.wait_ms = how.progress = how.ascending = how.overshoot = 1;
-	tell(NOTICE("drain", "\"id\":10,\"left\":1,\"holders\":[{\"slot\":2}]"));
+	tell(NOTICE("holders", "\"id\":10,\"left\":1,\"holders\":[{\"slot\":2}]"));
 	tell(RESULT("10", "\"slots\":\"unlimited\""));
 	code = lb_resize_by(lb, "db", 2, &how, 1000, &slots);
 	if (code != LB_OK)
 		return code;
 	tell(RESULT("11", ""));
-	return lb_await(lb, "db", 1, LB_SLOT_TAKEN, 1000);
+	return lb_await(lb, "db", 1, LB_SLOT_BUSY, 1000);
 }
 
 /* A life, until the first call that does not do what it should; that call's code. */

@@ -39,7 +39,7 @@ START_TEST(slots_above_a_gap_do_not_exist)
 }
 END_TEST
 
-START_TEST(full_is_said_with_size_and_holders)
+START_TEST(full_is_said_with_size_and_busy_slots)
 {
 	const struct said *answer;
 
@@ -49,7 +49,7 @@ START_TEST(full_is_said_with_size_and_holders)
 	answer = acquire(0, 2, 1, "db", TRY);
 	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(answer->slots, 2);
-	ck_assert_int_eq(answer->holders, 2);
+	ck_assert_int_eq(answer->busy, 2);
 	ck_assert_int_eq(answer->waiting, 0);
 }
 END_TEST
@@ -218,12 +218,12 @@ START_TEST(a_wait_ends_at_its_deadline)
 	answer = acquire(0, 2, 1, "db", 3 * SECOND);
 	ck_assert_int_eq(answer->reason, REASON_TIMEOUT);
 	ck_assert_int_eq(answer->slots, 1);
-	ck_assert_int_eq(answer->holders, 1);
+	ck_assert_int_eq(answer->busy, 1);
 	ck_assert_int_eq(answer->at, world->now);
 }
 END_TEST
 
-/* Nobody knows whether the slot is taken: that is no timeout, which a caller may take for a conflict. */
+/* Nobody knows whether the slot is busy: that is no timeout, which a caller may take for a conflict. */
 START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
 {
 	const struct said *answer;
@@ -400,7 +400,7 @@ look_until(enum look_state state)
 	return look;
 }
 
-/* It would ask for slots that cannot be, and take those before for taken. */
+/* It would ask for slots that cannot be, and take those before for busy. */
 START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
 {
 	world_make(world, "db", 1);
@@ -500,7 +500,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_free_slot_is_granted_and_its_b_is_ours);
 	tcase_add_test(tc, a_name_without_slots_is_no_lock);
 	tcase_add_test(tc, slots_above_a_gap_do_not_exist);
-	tcase_add_test(tc, full_is_said_with_size_and_holders);
+	tcase_add_test(tc, full_is_said_with_size_and_busy_slots);
 	tcase_add_test(tc, more_slots_than_one_window_are_all_found);
 	tcase_add_test(tc, release_is_answered_when_b_is_gone);
 	tcase_add_test(tc, only_the_holder_releases);

@@ -88,7 +88,7 @@ START_TEST(one_user_leaves_channels_to_others)
 	/* A lock without a slot takes no channel. */
 	ck_assert(memory_world_put(world->memory, "free-U", false));
 	ck_assert_int_eq(try_as(0, ALICE, 1, 999, "free")->reason, REASON_NONE);
-	/* And where all is taken that is what is said. */
+	/* And where all is busy that is what is said. */
 	ck_assert_int_eq(try_as(0, BOB, 3, 2, "db")->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(try_as(0, ALICE, 1, 1000, "db")->reason, REASON_WOULD_BLOCK);
 }
@@ -256,7 +256,7 @@ START_TEST(a_name_that_had_the_last_channel_is_behind_the_others)
 }
 END_TEST
 
-/* Its user may have a channel again, there is none, and meanwhile the slot is taken. */
+/* Its user may have a channel again, there is none, and meanwhile the slot is busy. */
 START_TEST(who_starves_no_more_is_told_of_the_slot)
 {
 	uint64_t first, theirs;

@@ -208,7 +208,7 @@ START_TEST(a_refusal_is_said_so)
 {
 	world->refuses = true;
 	directory_read(engine(0), on_done, 1);
-	ck_assert_int_eq(await(1)->reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(await(1)->reason, REASON_BROKER_REFUSED);
 	ck_assert_ptr_nonnull(strstr(told[1].text, "the directory of names: "));
 	world_pass(world, SECOND);
 	ck_assert(lock_quiet(engine(0)));

@@ -1,5 +1,5 @@
 /*
- * Waiting on lock holders, and for a slot to be free or taken, over the server in memory.
+ * Waiting on lock holders, and for a slot to be free or busy, over the server in memory.
  */
 #include "daemon/lock/admin/drain.h"
 #include "tests/unit/lock_fixture.h"
@@ -40,10 +40,10 @@ remove_b(int slot)
 }
 
 static void
-await(int daemon, uint64_t peer, uint64_t request, int slot, bool taken, int64_t timeout)
+await(int daemon, uint64_t peer, uint64_t request, int slot, bool busy, int64_t timeout)
 {
 	lock_await(engine(daemon), peer, request,
-	    &(struct lock_await){.name = "db", .slot = slot, .taken = taken, .timeout = timeout});
+	    &(struct lock_await){.name = "db", .slot = slot, .busy = busy, .timeout = timeout});
 }
 
 /* Slots first..last were removed; what is answered then is of a resize to 1. */
@@ -83,7 +83,7 @@ told(uint64_t peer)
 {
 	for (size_t i = world->said_count; i-- > 0;) {
 		if (world->said[i].notice && world->said[i].peer == peer &&
-		    world->said[i].kind == LOCK_NOTICE_DRAIN)
+		    world->said[i].kind == LOCK_NOTICE_HOLDERS)
 			return world->said[i].detail;
 	}
 	return "";
@@ -97,7 +97,7 @@ START_TEST(slots_that_nobody_holds_are_gone_at_once)
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(answer(1, 1)->slots, 1);
 	ck_assert_int_lt(world->now - began, 50 * MS);
-	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 0);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 0);
 }
 END_TEST
 
@@ -109,11 +109,11 @@ START_TEST(holders_are_waited_for_and_told_of)
 	world_pass(world, 5 * SECOND);
 	ck_assert_ptr_null(answer(1, 1));
 	ck_assert_str_eq(told(1), "2 4");
-	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 1);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 1);
 	remove_b(2);
 	world_pass(world, 5 * SECOND);
 	ck_assert_str_eq(told(1), "4");
-	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 2);
+	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 2);
 	remove_b(4);
 	world_pass(world, SECOND);
 	check_reason(1, 1, REASON_NONE);
@@ -134,7 +134,7 @@ START_TEST(absent_once_is_not_gone)
 		world_pass(world, 60 * MS); /* rests are of up to 750 ms: a look falls into some */
 		put_b(1);
 	}
-	ck_assert_int_ge(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 1);
+	ck_assert_int_ge(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 1);
 	ck_assert_ptr_null(answer(1, 1));
 	ck_assert_ptr_null(answer(1, 2));
 	remove_b(1);
@@ -400,10 +400,10 @@ START_TEST(what_is_denied_is_said_at_once)
 	await(0, 1, 1, 1, false, FOREVER);
 	world_pass(world, SECOND);
 	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "no vhost");
-	check_reason(1, 1, REASON_BROKER_DENIED);
+	check_reason(1, 1, REASON_BROKER_REFUSED);
 	ck_assert_str_eq(answer(1, 1)->text, "no vhost");
 	await(0, 1, 2, 1, false, FOREVER);
-	check_reason(1, 2, REASON_BROKER_DENIED);
+	check_reason(1, 2, REASON_BROKER_REFUSED);
 }
 END_TEST
 
@@ -495,7 +495,7 @@ await_as(uid_t uid, uint64_t peer, uint64_t request, const char *name, int slot)
 {
 	lock_await(engine(0), peer, request,
 	    &(struct lock_await){
-		.uid = uid, .name = name, .slot = slot, .taken = true, .timeout = FOREVER});
+		.uid = uid, .name = name, .slot = slot, .busy = true, .timeout = FOREVER});
 }
 
 /* A user awaits as many slots as it may, and nobody takes them. */
@@ -637,7 +637,7 @@ START_TEST(who_hangs_up_before_the_wait_begins_is_told_nothing)
 		lock_peer_gone(engine(0), 1);
 		world_pass(world, 2 * SECOND);
 		ck_assert_ptr_null(engine(0)->drains);
-		ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_DRAIN), 0);
+		ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 0);
 		world->said_count = 0;
 		remove_b(1);
 	}

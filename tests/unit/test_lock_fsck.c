@@ -443,7 +443,7 @@ START_TEST(what_the_broker_refuses_is_told)
 {
 	make(2);
 	world->refuses = true;
-	ck_assert_int_eq(run(true)->reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(run(true)->reason, REASON_BROKER_REFUSED);
 	world->refuses = false;
 	check_run(true, "");
 }

@@ -314,10 +314,10 @@ START_TEST(a_broker_that_denies_is_quoted_at_once)
 {
 	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
 	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "ACCESS_REFUSED - go away");
-	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_REFUSED);
 	ck_assert_str_eq(world_await(world, 0, 1, 1)->text, "ACCESS_REFUSED - go away");
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
-	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(world_answer(world, 0, 2, 1)->reason, REASON_BROKER_REFUSED);
 }
 END_TEST
 

@@ -63,7 +63,7 @@ START_TEST(at_a_gate_all_wait)
 	answer = semaphore(1, 1, TRY);
 	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(answer->slots, 0);
-	ck_assert_int_eq(answer->holders, 0);
+	ck_assert_int_eq(answer->busy, 0);
 	answer = take(1, 2, LOCK_KIND_PERSISTENT_MUTEX, TRY);
 	ck_assert_int_eq(answer->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(semaphore(1, 3, 7 * SECOND)->reason, REASON_TIMEOUT);

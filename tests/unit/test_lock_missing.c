@@ -172,8 +172,8 @@ START_TEST(who_may_not_make_it_is_told)
 	world->refuses = true;
 	ask(0, 1, 1, 1, DURATION_FOREVER);
 	ask(0, 2, 1, 1, TRY);
-	ck_assert_int_eq(reason_of(0, 1, 1), REASON_BROKER_DENIED);
-	ck_assert_int_eq(reason_of(0, 2, 1), REASON_BROKER_DENIED);
+	ck_assert_int_eq(reason_of(0, 1, 1), REASON_BROKER_REFUSED);
+	ck_assert_int_eq(reason_of(0, 2, 1), REASON_BROKER_REFUSED);
 }
 END_TEST
 

@@ -244,7 +244,7 @@ START_TEST(what_the_broker_refuses_is_told)
 	check_gone();
 	check_told(0, "R");
 	check_told(1, "R");
-	ck_assert_int_eq(takers[0].reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(takers[0].reason, REASON_BROKER_REFUSED);
 	ck_assert_ptr_nonnull(strstr(takers[0].text, "ACCESS_REFUSED"));
 }
 END_TEST

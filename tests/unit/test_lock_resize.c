@@ -227,7 +227,7 @@ START_TEST(a_refusal_says_how_far_it_came)
 	world_pass(world, 10 * NSEC_PER_MSEC);
 	world->refuses = false;
 	said = world_await(world, 0, 1, 50);
-	expect(said, REASON_BROKER_DENIED, 9, 2);
+	expect(said, REASON_BROKER_REFUSED, 9, 2);
 	ck_assert_msg(
 	    strncmp(said->text, "deleted 4 of 7 slots, then: ", 28) == 0, "%s", said->text);
 	world_pass(world, SECOND);

@@ -250,7 +250,7 @@ START_TEST(who_waits_is_counted_by_name)
 }
 END_TEST
 
-/* ---- slots that are taken, as the broker says ---- */
+/* ---- slots that are busy, as the broker says ---- */
 
 START_TEST(busy_slots_are_those_with_a_holder_anywhere)
 {

@@ -164,9 +164,9 @@ START_TEST(out_of_reach_from_the_start)
 	ck_saw("hold:down:refused");
 	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
 	memory_broker_deny(one, BROKER_HOLD, "ACCESS_REFUSED");
-	ck_saw("hold:denied:ACCESS_REFUSED");
+	ck_saw("hold:refused:ACCESS_REFUSED");
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_DENIED);
+	ck_assert_int_eq(info.hold, BROKER_LOGIN_REFUSED);
 	ck_assert_str_eq(info.why, "ACCESS_REFUSED");
 	memory_broker_restore(one, BROKER_HOLD);
 	run();

@@ -160,12 +160,12 @@ START_TEST(errors_carry_data_behind_reason_and_retry)
 {
 	struct message_id id = {.kind = MESSAGE_ID_STRING, .string = "a"};
 	struct message_error error = {.reason = REASON_WOULD_BLOCK};
-	char *line = message_error_line(&id, &error, parse("{\"slots\":3,\"holders\":null}"));
+	char *line = message_error_line(&id, &error, parse("{\"slots\":3,\"busy\":null}"));
 
 	ck_assert_str_eq(line,
 	    "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"error\":{\"code\":1,"
-	    "\"message\":\"every slot is taken\",\"data\":{\"reason\":\"would-block\","
-	    "\"retry\":true,\"slots\":3,\"holders\":null}}}\n");
+	    "\"message\":\"every slot is busy\",\"data\":{\"reason\":\"would-block\","
+	    "\"retry\":true,\"slots\":3,\"busy\":null}}}\n");
 	free(line);
 	message_error_set(&error, REASON_INVALID_PARAMS, "%s", "no good");
 	strcpy(error.parameter, "name");

@@ -126,7 +126,7 @@ static const struct {
     {"await", "{\"name\":\"db\",\"slot\":0,\"state\":\"free\"}", "slot",
 	"await: parameter 'slot' must be an integer from 1 to 10000"},
     {"await", "{\"name\":\"db\",\"slot\":1,\"state\":\"held\"}", "state",
-	"await: parameter 'state' must be one of: \"free\" \"taken\""},
+	"await: parameter 'state' must be one of: \"free\" \"busy\""},
     {"show", "{}", "name", "show: parameter 'name' is missing"},
     {"grant", "{}", "waiter", "grant: parameter 'waiter' is missing"},
     {"grant", "{\"waiter\":\"\"}", "waiter",
@@ -285,9 +285,9 @@ START_TEST(params_of_the_other_methods_are_decoded)
 	ck_assert_int_eq(params.overshoot, 7);
 	ck_assert_int_eq(params.wait, DURATION_FOREVER);
 	json_free(tree);
-	tree = parse("{\"name\":\"db\",\"slot\":3,\"state\":\"taken\",\"timeout\":0}");
+	tree = parse("{\"name\":\"db\",\"slot\":3,\"state\":\"busy\",\"timeout\":0}");
 	params = decode("await", tree);
-	ck_assert(params.slot == 3 && params.state == METHOD_SLOT_TAKEN && params.timeout == 0);
+	ck_assert(params.slot == 3 && params.state == METHOD_SLOT_BUSY && params.timeout == 0);
 	json_free(tree);
 	tree = parse("{\"lock\":\"5f3a9c01-17\"}");
 	ck_assert_str_eq(decode("verify", tree).lock, "5f3a9c01-17");

@@ -365,7 +365,7 @@ END_TEST
 START_TEST(the_description_has_results_and_notifications)
 {
 	static const char *const notes[] = {"lost", "revoked", "suspect", "restored", "lease",
-	    "waiting", "drain", "row", "gone", "synced", "resync", "broker", "draining"};
+	    "waiting", "holders", "row", "gone", "synced", "resync", "broker", "draining"};
 	const struct cJSON *method = json_first(json_get(doc, "methods"));
 
 	for (; method != NULL; method = json_next(method)) {

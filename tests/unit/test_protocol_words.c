@@ -145,7 +145,7 @@ static const struct {
     {14, "draining", true},
     {15, "broker-unavailable", true},
     {16, "broker-blocked", true},
-    {17, "broker-denied", false},
+    {17, "broker-refused", false},
     {-32700, "parse-error", false},
     {-32600, "invalid-request", false},
     {-32601, "method-not-found", false},

@@ -222,7 +222,7 @@ START_TEST(explanations_are_sentences)
 
 	assert_json(result_explain(&(struct result_facts){0}, &answer),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
-	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are taken: an "
+	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
 	    "gets a free one; 2 more above a gap do not count (see fsck)\"}");
 	assert_json(result_explain(&stopping, &unknown),
@@ -240,7 +240,7 @@ START_TEST(explanations_are_sentences)
 			     (struct lock_explanation){
 				 .verdict = LOCK_VERDICT_FULL, .slots = 3, .busy = 3, .here = -1},
 			     LOCK_KIND_SEMAPHORE, NULL),
-	    "all of its slots (3) are taken, an unknown number of them by peers of this daemon: an "
+	    "all of its slots (3) are busy, an unknown number of them by peers of this daemon: an "
 	    "acquire waits until one is released");
 	for (enum lock_verdict verdict = LOCK_VERDICT_FREE; verdict <= LOCK_VERDICT_UNKNOWN;
 	     verdict++)
@@ -256,10 +256,10 @@ START_TEST(errors_say_what_is_known)
 {
 	const int held[] = {3, 5};
 	struct lock_answer answer = {
-	    .reason = REASON_WOULD_BLOCK, .slots = 3, .target = -1, .holders = -1, .waiting = 0};
+	    .reason = REASON_WOULD_BLOCK, .slots = 3, .target = -1, .busy = -1, .waiting = 0};
 	struct message_error error;
 
-	assert_json(result_error(&answer, &error), "{\"slots\":3,\"holders\":null,\"waiting\":0}");
+	assert_json(result_error(&answer, &error), "{\"slots\":3,\"busy\":null,\"waiting\":0}");
 	ck_assert_str_eq(error.text, reason_message(REASON_WOULD_BLOCK));
 	answer.reason = REASON_ALREADY_EXISTS;
 	assert_json(result_error(&answer, &error), "{\"slots\":3}");
@@ -269,24 +269,24 @@ START_TEST(errors_say_what_is_known)
 	answer = (struct lock_answer){.reason = REASON_TIMEOUT,
 	    .slots = 2,
 	    .target = 2,
-	    .holders = -1,
+	    .busy = -1,
 	    .waiting = -1,
 	    .held = held,
 	    .held_count = 2,
 	    .warning = "and so"};
 	assert_json(result_error(&answer, &error),
-	    "{\"slots\":2,\"holders\":null,\"waiting\":null,\"target\":2,\"left\":2,"
+	    "{\"slots\":2,\"busy\":null,\"waiting\":null,\"target\":2,\"left\":2,"
 	    "\"held\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");
 	ck_assert_str_eq(error.parameter, "add");
-	answer.reason = REASON_BROKER_DENIED;
+	answer.reason = REASON_BROKER_REFUSED;
 	answer.text = "ACCESS_REFUSED - 'a'\r\n\xff";
 	assert_json(result_error(&answer, &error), "{}");
 	ck_assert_str_eq(error.text, "ACCESS_REFUSED - 'a'\\x0d\\x0a\\xff");
 	ck_assert_str_eq(error.parameter, "");
-	ck_assert_int_eq(error.reason, REASON_BROKER_DENIED);
+	ck_assert_int_eq(error.reason, REASON_BROKER_REFUSED);
 }
 END_TEST
 
@@ -315,21 +315,21 @@ START_TEST(notices_become_notifications)
 	assert_json(params, "{\"safe_until\":1.5}");
 	notice.kind = LOCK_NOTICE_WAITING;
 	notice.position = 1;
-	notice.holders = -1;
+	notice.busy = -1;
 	ck_assert_str_eq(result_notice(&facts, &notice, &seven_text, &params), "waiting");
-	assert_json(params, "{\"id\":\"7\",\"position\":1,\"holders\":null}");
-	notice.kind = LOCK_NOTICE_DRAIN;
-	ck_assert_str_eq(result_notice(&facts, &notice, &seven, &params), "drain");
+	assert_json(params, "{\"id\":\"7\",\"position\":1,\"busy\":null}");
+	notice.kind = LOCK_NOTICE_HOLDERS;
+	ck_assert_str_eq(result_notice(&facts, &notice, &seven, &params), "holders");
 	assert_json(params, "{\"id\":7,\"left\":0,\"holders\":[]}");
 	notice.held = held;
 	notice.held_count = 2;
 	result_notice(&facts, &notice, &seven, &params);
 	assert_json(params, "{\"id\":7,\"left\":2,\"holders\":[{\"slot\":4},{\"slot\":6}]}");
 	notice.kind = LOCK_NOTICE_BROKER;
-	notice.state = BROKER_DENIED;
+	notice.state = BROKER_LOGIN_REFUSED;
 	notice.text = "no\nway";
 	ck_assert_str_eq(result_notice(&facts, &notice, NULL, &params), "broker");
-	assert_json(params, "{\"state\":\"denied\",\"why\":\"no\\\\x0away\"}");
+	assert_json(params, "{\"state\":\"refused\",\"why\":\"no\\\\x0away\"}");
 	notice.kind = LOCK_NOTICE_VANISHED;
 	ck_assert_ptr_null(result_notice(&facts, &notice, NULL, &params));
 	notice.kind = LOCK_NOTICE_STUCK;

@@ -226,11 +226,11 @@ class HeldSlots(Administration):
         self.admin.call("create", name="db", slots=3)
         holder, locks = self.hold(1, 2, 3)
         request = self.admin.request("resize", name="db", slots=1, wait=None, progress=True)
-        self.assertEqual(self.admin.notification("drain"),
+        self.assertEqual(self.admin.notification("holders"),
                          {"id": request, "left": 2, "holders": [{"slot": 2}, {"slot": 3}]})
         self.assertEqual(self.size(), 1)  # it is done, and nobody is kept from seeing it
         holder.call("release", lock=locks[3])
-        self.assertEqual(self.admin.notification("drain"), {"id": request, "left": 1, "holders": [{"slot": 2}]})
+        self.assertEqual(self.admin.notification("holders"), {"id": request, "left": 1, "holders": [{"slot": 2}]})
         holder.call("release", lock=locks[2])
         self.assertEqual(self.admin.answer(request), {"name": "db", "slots": 1, "target": 1})
 
@@ -248,11 +248,11 @@ class HeldSlots(Administration):
         self.hold(1, 2, 3)
         error = self.admin.error("resize", name="db", remove=2, wait=0.05)
         self.assertEqual((error.reason, error.data["target"], error.data["slots"]), ("timeout", 1, 1))
-        self.assertEqual((error.data["left"], error.data["held"]), (2, [{"slot": 2}, {"slot": 3}]))
+        self.assertEqual((error.data["left"], error.data["holders"]), (2, [{"slot": 2}, {"slot": 3}]))
         error = self.admin.error("destroy", name="db", wait=0.05)
         # Those of the slots that were removed before are waited for, too.
         self.assertEqual((error.reason, error.data["left"]), ("timeout", 3))
-        self.assertEqual(error.data["held"], [{"slot": 1}, {"slot": 2}, {"slot": 3}])
+        self.assertEqual(error.data["holders"], [{"slot": 1}, {"slot": 2}, {"slot": 3}])
         self.assertEqual(self.admin.error("size", name="db").reason, "no-such-lock")
 
     def test_without_holders_nobody_waits(self):
@@ -264,7 +264,7 @@ class HeldSlots(Administration):
         self.admin.call("create", name="db", slots=2)
         self.hold(1, 2)
         request = self.admin.request("resize", name="db", slots=1, wait=None, progress=True)
-        self.admin.notification("drain")
+        self.admin.notification("holders")
         self.assertTrue(self.cancel(self.admin, request))
         refused = self.admin.reply(request)["error"]["data"]
         self.assertEqual((refused["reason"], refused["target"]), ("cancelled", 1))
@@ -276,7 +276,7 @@ class HeldSlots(Administration):
         other = Wire(self.daemon)
         other.request("resize", name="db", slots=1, wait=None, progress=True)
         other.request("await", name="db", slot=1, state="free")
-        other.notification("drain")
+        other.notification("holders")
         other.socket.shutdown(1)
         other.wait_closed()
         self.assertFalse(other.replies)
@@ -298,7 +298,7 @@ class HeldSlots(Administration):
         self.assertEqual(peer.call("ping"), {})
         for id in waiting:
             self.assertTrue(self.cancel(peer, id))
-        self.assertEqual(peer.call("await", name="db", slot=1, state="taken", timeout=1)["slot"], 1)
+        self.assertEqual(peer.call("await", name="db", slot=1, state="busy", timeout=1)["slot"], 1)
 
 
 class Await(Administration):
@@ -309,7 +309,7 @@ class Await(Administration):
     def test_until_it_is_free(self):
         self.admin.call("create", name="db")
         holder, locks = self.hold(1)
-        self.assertEqual(self.admin.call("await", name="db", slot=1, state="taken"), {"name": "db", "slot": 1})
+        self.assertEqual(self.admin.call("await", name="db", slot=1, state="busy"), {"name": "db", "slot": 1})
         request = self.admin.request("await", name="db", slot=1, state="free", timeout=10)
         self.assertTrue(self.admin.quiet(0.05))
         holder.call("release", lock=locks[1])
@@ -317,7 +317,7 @@ class Await(Administration):
 
     def test_until_it_is_taken(self):
         self.admin.call("create", name="db")
-        request = self.admin.request("await", name="db", slot=1, state="taken")
+        request = self.admin.request("await", name="db", slot=1, state="busy")
         self.assertTrue(self.admin.quiet(0.05))
         self.hold(1)
         self.assertEqual(self.admin.answer(request), {"name": "db", "slot": 1})
@@ -325,11 +325,11 @@ class Await(Administration):
     def test_deadlines(self):
         self.admin.call("create", name="db")
         for timeout in (0, 0.05):
-            error = self.admin.error("await", name="db", slot=1, state="taken", timeout=timeout)
+            error = self.admin.error("await", name="db", slot=1, state="busy", timeout=timeout)
             self.assertEqual(error.reason, "timeout")
 
     def test_the_stop_ends_it(self):
-        request = self.admin.request("await", name="db", slot=1, state="taken")
+        request = self.admin.request("await", name="db", slot=1, state="busy")
         self.admin.call("ping")
         self.daemon.signal(signal.SIGTERM)
         self.assertEqual(self.admin.reply(request)["error"]["data"]["reason"], "draining")
@@ -408,7 +408,7 @@ class Looking(Administration):
     def test_explain(self):
         self.explain("no-such-lock")
         self.admin.call("create", name="db", slots=2)
-        self.assertEqual(self.explain("free")["text"], "0 of 2 slots are taken: an acquire gets a free one")
+        self.assertEqual(self.explain("free")["text"], "0 of 2 slots are busy: an acquire gets a free one")
         self.hold(1, 2)
         waiter = Wire(self.daemon)
         waiter.request("acquire", name="db", progress=True)

@@ -218,7 +218,7 @@ class Command(unittest.TestCase):
         self.assertEqual((grant["name"], grant["slot"]), ("db", 1))
         self.broker.call("verify", lock=grant["lock"])
         refused = self.run_client("db", "0")
-        self.assertEqual(refused.communicate()[1], "db: every slot is taken\n")
+        self.assertEqual(refused.communicate()[1], "db: every slot is busy\n")
         self.assertEqual(refused.returncode, 75)
         self.assertEqual(holder.communicate(timeout=10), ("", ""))
         self.assertEqual(holder.returncode, 0)

@@ -144,9 +144,9 @@ class Standing(View):
         holder, _lock = self.hold()
         second, _asked = self.acquire(progress=True)
         third, asked = self.acquire(progress=True)
-        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 2, "holders": 1})
+        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 2, "busy": 1})
         second.hang_up()
-        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 1, "holders": 1})
+        self.assertEqual(third.notification("waiting"), {"id": asked, "position": 1, "busy": 1})
         holder.hang_up()
         self.assertEqual(third.answer(asked)["slot"], 1)
 

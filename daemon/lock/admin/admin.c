@@ -371,7 +371,7 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-		fail(engine, admin, REASON_BROKER_DENIED, admin->wrong_text);
+		fail(engine, admin, REASON_BROKER_REFUSED, admin->wrong_text);
 		return false;
 	}
 	abort();

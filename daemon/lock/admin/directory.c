@@ -193,7 +193,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 			return;
 		}
 		if (reply->answer == BROKER_REFUSED)
-			unknown = engine_refusal(REASON_BROKER_DENIED, reply->text);
+			unknown = engine_refusal(REASON_BROKER_REFUSED, reply->text);
 		directory_set_state(directory, DIRECTORY_UNLOCKING);
 		mutex_drop(engine, id);
 		refuse(engine, directory, unknown.reason, unknown.text);

@@ -16,7 +16,7 @@
 enum drain_kind {
 	DRAIN_REMOVED, /* slots that are no more: until nobody holds them */
 	DRAIN_FREE,    /* one slot: until nobody holds it */
-	DRAIN_TAKEN    /* one slot: until somebody does */
+	DRAIN_BUSY     /* one slot: until somebody does */
 };
 
 enum drain_state {
@@ -42,7 +42,7 @@ struct drain {
 	enum drain_kind kind;
 	enum drain_state state;
 	struct awaited awaited;    /* its name, its slots, and its rest between looks */
-	struct shared_asker asker; /* FREE, TAKEN: its looks */
+	struct shared_asker asker; /* FREE, BUSY: its looks */
 	struct drain_slot *left;
 	size_t left_count, at, count;
 	bool known;      /* something was ever learned of a slot */
@@ -189,7 +189,7 @@ deadline_passed(void *ctx, uint64_t id)
 
 	if (!drain->known || drain->timeout == 0) {
 		finish_unknown(engine, drain);
-	} else if (count_held(drain) > 0 || drain->kind == DRAIN_TAKEN) {
+	} else if (count_held(drain) > 0 || drain->kind == DRAIN_BUSY) {
 		finish_timeout(engine, drain);
 	} else {
 		/* Nobody is known to hold what is left: the look that is due says so, or who does. */
@@ -210,7 +210,7 @@ drain_set_state(struct drain *drain, enum drain_state state)
 static void
 tell_progress(struct lock_engine *engine, struct drain *drain)
 {
-	struct lock_notice notice = {.kind = LOCK_NOTICE_DRAIN, .request = drain->request};
+	struct lock_notice notice = {.kind = LOCK_NOTICE_HOLDERS, .request = drain->request};
 	int *held;
 
 	if (!drain->progress || !drain->changed)
@@ -236,7 +236,7 @@ take_answer(const struct lock_engine *engine, struct drain *drain, struct drain_
 		return;
 	}
 	drain->known = true;
-	if (answer == BROKER_OK || (drain->kind != DRAIN_TAKEN &&
+	if (answer == BROKER_OK || (drain->kind != DRAIN_BUSY &&
 				       registry_is_reserved(engine, awaited_name(&drain->awaited),
 					   LOCK_KIND_SEMAPHORE, slot->slot)))
 		slot->state = SLOT_HELD;
@@ -292,10 +292,10 @@ look_is_done(struct lock_engine *engine, struct drain *drain)
 	bool is_try = drain->timeout == 0, confirms;
 	struct broker_info info;
 
-	confirms = drain->kind != DRAIN_TAKEN && sort_out(drain) > 0;
+	confirms = drain->kind != DRAIN_BUSY && sort_out(drain) > 0;
 	broker_get_info(engine->broker, &info);
-	/* A wait for a slot that is taken has it when it is held; one for others, when none is left. */
-	if (drain->kind == DRAIN_TAKEN ? drain->left[0].state == SLOT_HELD : drain->left_count == 0)
+	/* A wait for a slot that is busy has it when it is held; one for others, when none is left. */
+	if (drain->kind == DRAIN_BUSY ? drain->left[0].state == SLOT_HELD : drain->left_count == 0)
 		finish_done(engine, drain);
 	else if (drain->unknown && (is_try || info.probes_refused[0] != '\0'))
 		finish_unknown(engine, drain);
@@ -418,8 +418,8 @@ refusal_at_the_door(
 				      engine->settings.max_waits_per_connection)
 		*ret = engine_refusal(
 		    REASON_TOO_MANY_WAITERS, "this connection waits for as much as it may");
-	else if (info.hold == BROKER_DENIED)
-		*ret = engine_refusal(REASON_BROKER_DENIED, info.why);
+	else if (info.hold == BROKER_LOGIN_REFUSED)
+		*ret = engine_refusal(REASON_BROKER_REFUSED, info.why);
 	else if (engine->link != BROKER_UP && timeout == 0)
 		*ret = engine_refusal(REASON_BROKER_UNAVAILABLE, info.why);
 	else
@@ -452,8 +452,8 @@ drain_new(struct lock_engine *engine, const struct drain_order *order, enum drai
 		drain->answer.warning = mem_strdup(order->answer->warning);
 	}
 	drain->awaited.first = order->first;
-	/* Who waits for a slot to be taken does not care. */
-	drain->awaited.last = kind == DRAIN_TAKEN ? 0 : order->last;
+	/* Who waits for a slot to be busy does not care. */
+	drain->awaited.last = kind == DRAIN_BUSY ? 0 : order->last;
 	awaited_begin(engine, &drain->awaited, order->name);
 	HASH_ADD(by_id, engine->drains, id, sizeof(drain->id), drain);
 	TAILQ_INSERT_TAIL(&peer->drains, drain, of_peer);
@@ -512,7 +512,7 @@ lock_await(
 		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: there is none such");
 		answer.parameter = "slot";
 	} else if (refusal_at_the_door(engine, peer, await->timeout, &answer) == REASON_NONE) {
-		begin(engine, drain_new(engine, &order, await->taken ? DRAIN_TAKEN : DRAIN_FREE));
+		begin(engine, drain_new(engine, &order, await->busy ? DRAIN_BUSY : DRAIN_FREE));
 		return;
 	}
 	answer.name = await->name;
@@ -562,8 +562,8 @@ drain_link_changed(struct lock_engine *engine, const char *why)
 	struct drain *drain, *next;
 
 	HASH_ITER (by_id, engine->drains, drain, next) {
-		if (engine->link == BROKER_DENIED)
-			finish_refused(engine, drain, REASON_BROKER_DENIED, why);
+		if (engine->link == BROKER_LOGIN_REFUSED)
+			finish_refused(engine, drain, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && drain->timeout == 0)
 			finish_refused(engine, drain, REASON_BROKER_UNAVAILABLE, why);
 	}

@@ -1,11 +1,11 @@
 /*
  * Waiting on lock holders (seeds/000): until nobody holds the slots that an administrator removed, or
- * until one slot is free, or taken. The Bs of all that are left are probed at growing intervals; one
+ * until one slot is free, or busy. The Bs of all that are left are probed at growing intervals; one
  * counts as gone when it was absent in two looks in a row, as the known bug of the server (broker.h,
  * deletes_by_name) makes a B absent for a moment that is claimed again. No mutex is held meanwhile.
  *
  *	look at the Bs that are left	(unknown: nothing is learned)
- *	none is left: answer		(a slot that is taken: answer, when that was waited for)
+ *	none is left: answer		(a slot that is busy: answer, when that was waited for)
  *	rest, longer each time		(a hold of such a slot that ends here ends the rest)
  */
 #ifndef LOCK_DRAIN_H

@@ -232,7 +232,7 @@ on_opened(void *ctx, uint64_t id, const struct broker_reply *reply)
 		open_gate(engine, fsck);
 		break;
 	case BROKER_REFUSED:
-		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		break;
 	}
 }
@@ -268,7 +268,7 @@ on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (!take_reply(engine, fsck, FSCK_RENEWING, reply))
 		return;
 	if (reply->answer == BROKER_REFUSED) {
-		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
 	}
 	if (fsck->unanswered > 0) {
@@ -357,7 +357,7 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_UNKNOWN:
 		break; /* sent again */
 	case BROKER_REFUSED:
-		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
 	}
 	delete_next(engine, fsck);
@@ -477,7 +477,7 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break; /* sent again */
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
-		fsck_unlock(engine, fsck, REASON_BROKER_DENIED, reply->text);
+		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
 	}
 	declare_more(engine, fsck);

@@ -303,7 +303,7 @@ static void
 refuse_unknown(struct lock_engine *engine, struct listing *listing)
 {
 	struct lock_answer answer =
-	    engine_refusal_unknown(engine, "the broker did not say which slots are taken");
+	    engine_refusal_unknown(engine, "the broker did not say which slots are busy");
 
 	finish(engine, listing, &answer);
 }

@@ -288,7 +288,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:
-		claim_failed(engine, mutex, REASON_BROKER_DENIED, reply->text);
+		claim_failed(engine, mutex, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:

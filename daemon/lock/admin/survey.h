@@ -1,5 +1,5 @@
 /*
- * What the broker says of a semaphore at one time: its markers, how many slots it has, which are taken.
+ * What the broker says of a semaphore at one time: its markers, how many slots it has, which are busy.
  * Determining the maximum (seeds/000) is the shallow form: the A queues are probed in order, in windows,
  * each in one flush on the side link; the first that is absent ends it. Slots above a gap do not count,
  * nor do those above the most there may be (lock_settings).

@@ -86,12 +86,8 @@ engine_tell_broker(struct lock_engine *engine, uint64_t peer)
 struct lock_answer
 engine_refusal(enum reason reason, const char *text)
 {
-	return (struct lock_answer){.reason = reason,
-	    .text = text,
-	    .slots = -1,
-	    .target = -1,
-	    .holders = -1,
-	    .waiting = -1};
+	return (struct lock_answer){
+	    .reason = reason, .text = text, .slots = -1, .target = -1, .busy = -1, .waiting = -1};
 }
 
 struct lock_answer
@@ -101,7 +97,7 @@ engine_refusal_unknown(const struct lock_engine *engine, const char *text)
 
 	broker_get_info(engine->broker, &info);
 	if (info.probes_refused[0] != '\0')
-		return engine_refusal(REASON_BROKER_DENIED, info.probes_refused);
+		return engine_refusal(REASON_BROKER_REFUSED, info.probes_refused);
 	return engine_refusal(
 	    info.side_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
 }
@@ -113,9 +109,10 @@ engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *re
 
 	broker_get_info(engine->broker, &info);
 	if (engine->link != BROKER_UP)
-		*ret_refusal = engine_refusal(
-		    info.hold == BROKER_DENIED ? REASON_BROKER_DENIED : REASON_BROKER_UNAVAILABLE,
-		    info.why);
+		*ret_refusal =
+		    engine_refusal(info.hold == BROKER_LOGIN_REFUSED ? REASON_BROKER_REFUSED
+								     : REASON_BROKER_UNAVAILABLE,
+			info.why);
 	else if (info.side_blocked)
 		*ret_refusal = engine_refusal(REASON_BROKER_BLOCKED, NULL);
 	else
@@ -132,8 +129,8 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 	answer.slots = semaphore->complete ? semaphore->size : -1;
 	if (answer.slots == 0)
 		answer.text =
-		    "it has no slots for the time being"; /* which is not "all are taken" */
-	answer.holders = semaphore_holders(semaphore);
+		    "it has no slots for the time being"; /* which is not "all are busy" */
+	answer.busy = semaphore_busy_count(semaphore);
 	/* Without the one that is answered. */
 	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;
 	return answer;

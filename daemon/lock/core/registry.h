@@ -43,7 +43,7 @@ void registry_admin_done(struct lock_engine *engine, const char *name, uint64_t 
 /* The B that a claim of this slot would take. slot is ignored for a true mutex. */
 struct queue_name registry_slot_queue(
     const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
-/* Whether it is reserved here (invariant 1), so that it is taken, whatever the broker says of its B. */
+/* Whether it is reserved here (invariant 1), so that it is busy, whatever the broker says of its B. */
 bool registry_is_reserved(
     const struct lock_engine *engine, const char *name, enum lock_kind kind, int slot);
 /* Makes the hold the peer's; and nobody's again. */

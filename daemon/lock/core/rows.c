@@ -232,7 +232,7 @@ lock_row(const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struc
 }
 
 void
-lock_each_taken(
+lock_each_busy(
     const struct lock_engine *engine, const char *name, void (*fn)(void *ctx, int slot), void *ctx)
 {
 	for (const struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {

@@ -16,10 +16,10 @@ tell(struct lock_engine *engine, struct waiter *waiter, int position)
 	    .name = semaphore->name,
 	    .request = waiter->request,
 	    .position = position,
-	    .holders = semaphore_holders(semaphore)};
+	    .busy = semaphore_busy_count(semaphore)};
 
 	waiter->told_position = notice.position;
-	waiter->told_holders = notice.holders;
+	waiter->told_busy = notice.busy;
 	engine_notice(engine, waiter->peer, &notice);
 }
 
@@ -27,11 +27,11 @@ tell(struct lock_engine *engine, struct waiter *waiter, int position)
 static void
 tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
 {
-	int holders = semaphore_holders(waiter->semaphore);
+	int busy = semaphore_busy_count(waiter->semaphore);
 
 	if (waiter->told_position == 0)
 		return; /* it did not ask, or its wait has not begun */
-	if (position != waiter->told_position || (holders >= 0 && holders != waiter->told_holders))
+	if (position != waiter->told_position || (busy >= 0 && busy != waiter->told_busy))
 		tell(engine, waiter, position);
 }
 

@@ -99,7 +99,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 		lose_race(engine, waiter, outcome);
 		break;
 	case CLAIM_REFUSED:
-		registry_waiter_refuse(engine, waiter, REASON_BROKER_DENIED, reply->text);
+		registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case CLAIM_AGAIN:
 		if (++waiter->skips > engine->settings.max_races)

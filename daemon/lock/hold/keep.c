@@ -297,7 +297,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_REFUSED:
 		/* The slot stays reserved: B is there until the link dies or we may delete it. */
-		answer_release(engine, hold->releasing, hold, REASON_BROKER_DENIED, reply->text);
+		answer_release(engine, hold->releasing, hold, REASON_BROKER_REFUSED, reply->text);
 		hold->releasing = 0;
 		timer_in(engine, hold, DROP_AGAIN);
 		break;

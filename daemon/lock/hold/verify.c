@@ -199,7 +199,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		break;
 	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_DENIED, reply->text);
+		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case BROKER_SKIPPED:
 		ask_again(engine, verify, reply);
@@ -233,7 +233,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_DENIED, reply->text);
+		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
 		break;
 	case BROKER_SKIPPED:
 		ask_again(engine, verify, reply);

@@ -69,10 +69,10 @@ struct waiter {
 	int create;           /* slots to make it with when there is no such lock; 0 = not */
 	int64_t started;      /* clock time */
 	bool progress, lease; /* as asked */
-	int told_position, told_holders; /* of standing.c: as it heard last; 0: nothing yet */
-	uint64_t told_turn;    /* of standing.c: the semaphore's, when it had its own last */
-	struct party *party;   /* owned; NULL: a hold has come of it */
-	struct share *share;   /* borrowed; NULL: it is exempt from limits of channels */
+	int told_position, told_busy; /* of standing.c: as it heard last; 0: nothing yet */
+	uint64_t told_turn;           /* of standing.c: the semaphore's, when it had its own last */
+	struct party *party;          /* owned; NULL: a hold has come of it */
+	struct share *share;          /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */
 	unsigned races;        /* lost so far */

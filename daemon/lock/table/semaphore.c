@@ -73,10 +73,10 @@ semaphore_saw_size(struct semaphore *semaphore, int size, bool complete)
 	}
 	for (; semaphore->size < size; semaphore->size++) {
 		semaphore->busy[semaphore->size] = 1;
-		semaphore->taken++;
+		semaphore->busy_count++;
 	}
 	for (; semaphore->size > size; semaphore->size--)
-		semaphore->taken -= semaphore->busy[semaphore->size - 1];
+		semaphore->busy_count -= semaphore->busy[semaphore->size - 1];
 	semaphore->complete = complete;
 }
 
@@ -85,7 +85,7 @@ semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
 {
 	if (slot < 1 || slot > semaphore->size)
 		return;
-	semaphore->taken += busy - semaphore->busy[slot - 1];
+	semaphore->busy_count += busy - semaphore->busy[slot - 1];
 	semaphore->busy[slot - 1] = busy;
 }
 
@@ -100,11 +100,11 @@ semaphore_hinted(struct semaphore *semaphore, int slot)
 bool
 semaphore_has_free(const struct semaphore *semaphore)
 {
-	return semaphore->taken < semaphore->size;
+	return semaphore->busy_count < semaphore->size;
 }
 
 int
-semaphore_holders(const struct semaphore *semaphore)
+semaphore_busy_count(const struct semaphore *semaphore)
 {
-	return semaphore->complete ? semaphore->taken : -1;
+	return semaphore->complete ? semaphore->busy_count : -1;
 }

@@ -68,9 +68,9 @@ struct semaphore {
 	bool complete; /* a gap was seen above `size`; else there may be more */
 	int64_t seen;  /* when the last contiguous probe was sent; INT64_MIN = never */
 	unsigned char
-	    *busy; /* owned; busy[slot - 1]: seen taken, or lost to somebody; `room` of them */
+	    *busy; /* owned; busy[slot - 1]: seen busy, or lost to somebody; `room` of them */
 	int room;
-	int taken; /* how many of the slots 1..size are busy */
+	int busy_count; /* how many of the slots 1..size are busy */
 	struct look look;
 	struct line line;
 	struct queue_name line_queue; /* of its wait line */
@@ -114,7 +114,7 @@ void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
 void semaphore_hinted(struct semaphore *semaphore, int slot);
 /* Whether any of the known slots may be free. */
 bool semaphore_has_free(const struct semaphore *semaphore);
-/* How many of the known slots were seen taken; -1 when the size is not known whole. */
-int semaphore_holders(const struct semaphore *semaphore);
+/* How many of the known slots were seen busy; -1 when the size is not known whole. */
+int semaphore_busy_count(const struct semaphore *semaphore);
 
 #endif

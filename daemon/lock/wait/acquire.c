@@ -25,7 +25,7 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 
 /*
  * Whether a look or a claim for it is unanswered since half of its time or longer, so that nobody knows
- * whether a slot is free. Once its wait has begun, all was taken.
+ * whether a slot is free. Once its wait has begun, all was busy.
  */
 static bool
 is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
@@ -153,7 +153,7 @@ lock_acquire(
 		timers_set(engine->timers, &waiter->deadline, now + patience);
 	if (engine->link == BROKER_UP)
 		engine_poke(engine, waiter->semaphore);
-	else if (engine->link == BROKER_DENIED || acquire->timeout == 0)
+	else if (engine->link == BROKER_LOGIN_REFUSED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
 		engine_tell_broker(engine, peer);
@@ -205,8 +205,8 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 
 	HASH_ITER (by_id, engine->waiters, waiter, next) {
 		begin_anew(engine, waiter);
-		if (engine->link == BROKER_DENIED)
-			registry_waiter_refuse(engine, waiter, REASON_BROKER_DENIED, why);
+		if (engine->link == BROKER_LOGIN_REFUSED)
+			registry_waiter_refuse(engine, waiter, REASON_BROKER_REFUSED, why);
 		else if (engine->link == BROKER_DOWN && waiter->timeout == 0)
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE, why);
 	}

@@ -48,7 +48,7 @@ b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int sl
 }
 
 /*
- * What the broker said of a slot's B. One that is reserved here is taken, whatever that was; and so, for
+ * What the broker said of a slot's B. One that is reserved here is busy, whatever that was; and so, for
  * the time being, is one that is left to those who were told of it.
  */
 static void
@@ -56,12 +56,12 @@ take_b_answer(
     struct lock_engine *engine, struct semaphore *semaphore, int slot, enum broker_answer answer)
 {
 	struct queue_name b = b_of(engine, semaphore, slot);
-	bool taken = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
-	bool spared = !taken && withheld_has(semaphore, slot);
+	bool busy = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
+	bool spared = !busy && withheld_has(semaphore, slot);
 
 	semaphore->look.spared |= spared;
 	semaphore->look.unknown |= answer == BROKER_UNKNOWN;
-	semaphore_saw_slot(semaphore, slot, taken || spared);
+	semaphore_saw_slot(semaphore, slot, busy || spared);
 }
 
 bool

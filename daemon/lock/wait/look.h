@@ -1,5 +1,5 @@
 /*
- * A look at a semaphore: which of its slots exist, which are taken. Probes go out in windows that
+ * A look at a semaphore: which of its slots exist, which are busy. Probes go out in windows that
  * double, each in one flush on the side link; slots above a gap do not exist. What was seen goes into
  * the semaphore, and its line is poked after each window: serve.c says whether it wants another.
  *
@@ -23,7 +23,7 @@ bool look_is_guarded(const struct lock_engine *engine, const struct semaphore *s
 bool look_is_whole(const struct semaphore *semaphore);
 /*
  * A rescan (design: "Waiting, without polling"), which costs the broker little while nothing happens:
- * one window, in one flush, that asks whether what is known of a semaphore in which all is taken has
+ * one window, in one flush, that asks whether what is known of a semaphore in which all is busy has
  * changed. N-U, the A behind the last, and the Bs of its slots (of many a part, from a random one on); at
  * the gate N-U, A[1] and N-G; of a true mutex its queue, and those three where it may be a semaphore's.
  * If more has changed than a B, the semaphore is

@@ -82,7 +82,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 		return "the broker did not say whether a semaphore has that name";
 	if (semaphore->nature == SEMAPHORE_DARK)
 		return "it has no slot 1, and the broker did not say whether that is a gate";
-	return "the broker did not say which slots are taken";
+	return "the broker did not say which slots are busy";
 }
 
 /* Whether it has nothing because there is no channel for it: a slot is free, or could not be tried. */
@@ -334,7 +334,7 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 }
 
 /*
- * Where somebody waits already all was taken, and whatever is freed is told to this daemon, too: who comes
+ * Where somebody waits already all was busy, and whatever is freed is told to this daemon, too: who comes
  * waits behind him without a look, by which he would only find what others were told of.
  */
 static void

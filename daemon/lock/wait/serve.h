@@ -6,7 +6,7 @@
  *	else look			-> probe A and B of a growing window, in one flush on the side link
  *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the line
- *		all taken, or a gate	-> would-block, or wait: a hint, or a rescan after a jittered
+ *		all busy, or a gate	-> would-block, or wait: a hint, or a rescan after a jittered
  *					   interval, makes it go on
  *		left to others		-> a try waits for that moment (withheld.h), once
  *		nothing there		-> no-such-lock, or it is made first
