@@ -198,7 +198,7 @@ class Told(FakeCase):
     def test_errors_as_json_are_nothing_else(self):
         for argv in COMMANDS:
             with self.subTest(argv=argv):
-                fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock", target=3, held=[{"slot": 1}])})
+                fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock", target=3, holders=[{"slot": 1}])})
                 job = self.lockbroker(fake, argv[0], "--json", *argv[1:], status=66)
                 self.assertEqual(json.loads(job.err)["error"]["data"]["reason"], "no-such-lock")
                 self.assertEqual(job.err.count("\n"), 1)
@@ -287,13 +287,13 @@ class Told(FakeCase):
             for argv in (("destroy", "--wait=1", "db"), ("resize", "--wait=1", "db", "1")):
                 with self.subTest(held=held, argv=argv):
                     fake = Fake(self, **{argv[0]: refusing(2, "timeout", "the time is over", target=1, left=len(held),
-                                                       held=[{"slot": slot} for slot in held])})
+                                                       holders=[{"slot": slot} for slot in held])})
                     self.assertEqual(self.lockbroker(fake, *argv, status=75).err,
                                      "lockbroker: db: the time is over\n"
                                      f"lockbroker: db: removed, but still busy: {words}; to keep waiting: "
                                      "lockbroker await db SLOT free\n")
         many = list(range(1, 10000, 2))
-        fake = Fake(self, destroy=refusing(2, "timeout", held=[{"slot": slot} for slot in many]))
+        fake = Fake(self, destroy=refusing(2, "timeout", holders=[{"slot": slot} for slot in many]))
         said = self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err.splitlines()[1]
         listed = said.split("busy: slots ")[1].split(" and ")[0].split(", ")
         self.assertEqual(listed, [str(slot) for slot in many[:len(listed)]])
@@ -301,7 +301,7 @@ class Told(FakeCase):
         self.assertLess(len(said), 250)
         # The wire lists a thousand.
         fake = Fake(self, destroy=refusing(2, "timeout", left=4000,
-                                           held=[{"slot": slot} for slot in range(1, 1001)]))
+                                           holders=[{"slot": slot} for slot in range(1, 1001)]))
         self.assertIn("still busy: slots 1-1000 and 3000 more;",
                       self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err)
 
@@ -508,7 +508,7 @@ class Waiting(FakeCase):
         fake, terminal = self.draining()
         fake.say(holders(1, 9))
         terminal.wait_text("slot 9")
-        fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", held=[{"slot": 9}])))
+        fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", holders=[{"slot": 9}])))
         terminal.wait(75)
         self.assertIn(f"\r{CLEAR}lockbroker: db: the time is over\r\n"
                       "lockbroker: db: removed, but still busy: slot 9;", terminal.text)
