@@ -537,8 +537,7 @@ amqp_lanes_frame(struct amqp_lanes *lanes, const struct amqp_frame *frame)
 			amqp_link_fail(
 			    lanes->link, "the broker sent content on channel %u", frame->channel);
 	} else if (!take_method(lanes, lane, frame)) {
-		amqp_link_fail(lanes->link,
-		    "the broker sent %s on channel %u, where nobody asked for it",
+		amqp_link_fail(lanes->link, "the broker sent %s on channel %u without a request",
 		    amqp_method_name(frame->method), frame->channel);
 	}
 }

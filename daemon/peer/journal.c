@@ -215,7 +215,7 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "";
 
 	if (params->create > 0)
-		snprintf(create, sizeof(create), ", creates it with %d slot%s when it is missing",
+		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
 	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
 	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
@@ -286,8 +286,7 @@ journal_notice(
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(
-		    journal, LOG_LEVEL_INFO, "restored", hold, "the broker has answered again");
+		hold_log(journal, LOG_LEVEL_INFO, "restored", hold, "the broker answers again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:

@@ -221,8 +221,8 @@ answers_act(struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, co
 	reason =
 	    op == LETTER_GRANT ? lock_grant(view->engine, waiter) : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
-		log_info("%s %s: waiter %s, by uid %u of host %s",
-		    op == LETTER_GRANT ? "let in without a slot to" : "turned away from", name,
+		log_info("administrator %s %s: waiter %s, by uid %u of host %s",
+		    op == LETTER_GRANT ? "granted" : "denied", name,
 		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
 }
@@ -233,7 +233,7 @@ answers_deny_all(struct view *view, const char *name, uid_t uid, const char *hos
 	size_t denied = lock_deny_all(view->engine, name);
 
 	if (denied > 0)
-		log_info("turned away from %s: all who wait, %zu, by uid %u of host %s", name,
+		log_info("administrator denied %s: all %zu waiters, by uid %u of host %s", name,
 		    denied, (unsigned)uid, host);
 	return denied;
 }
@@ -266,8 +266,7 @@ answer_act(struct view *view, uint64_t from, const struct letter *letter, const 
 
 	if (*user == '\0') {
 		inspect_pass_over(view->inspect, user,
-		    "it wants somebody granted or denied, and the broker does not vouch for its "
-		    "user");
+		    "it grants or denies, but the broker does not vouch for its user");
 	} else if (letter->waiter != 0) {
 		reason = answers_act(view, letter->op, letter->waiter, letter->uid, letter->host);
 	} else {

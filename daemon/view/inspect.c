@@ -338,7 +338,7 @@ inspect_pass_over(struct inspect *inspect, const char *user, const char *what)
 	if (inspect->garbled != 0 && now - inspect->garbled < GARBLED_QUIET)
 		return;
 	inspect->garbled = now;
-	log_warning("a letter of the broker's user %s is passed over: %s; such letters so far: %lu",
+	log_warning("a daemon message of the broker user %s is ignored: %s; ignored so far: %lu",
 	    log_quote(quoted, user, strlen(user)), what, inspect->garbled_count);
 }
 
@@ -354,7 +354,7 @@ read_letter(
 			return true;
 		letter_done(ret);
 		inspect_pass_over(
-		    inspect, letter->user, "an answer that nobody asked for, or the reverse");
+		    inspect, letter->user, "an answer without a query, or the reverse");
 		return false;
 	case LETTER_FOREIGN:
 		return false;

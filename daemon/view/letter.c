@@ -111,16 +111,16 @@ read_head(struct letter *letter)
 
 	letter->answer = json_get(tree, "answer") != NULL;
 	if (!json_string(json_get(tree, letter->answer ? "answer" : "ask"), &word))
-		return "it neither asks nor answers";
+		return "it is neither a query nor an answer";
 	while (op < LETTER_OPS && strcmp(ops[op], word) != 0)
 		op++;
 	if (op == LETTER_OPS)
-		return "it asks for something unknown";
+		return "it is an unknown query";
 	letter->op = (enum letter_op)op;
 	if (!json_string(json_get(tree, "run"), &run) || !wire_id_parse_run(run, &letter->run) ||
 	    !json_string(json_get(tree, "host"), &letter->host) || !is_host(letter->host) ||
 	    !json_bool(json_get(tree, "stays"), &letter->stays))
-		return "it does not say who sends it";
+		return "it does not name its sender";
 	return NULL;
 }
 
@@ -136,7 +136,7 @@ read_body(struct letter *letter)
 
 	letter->last = true;
 	if (last != NULL && !json_bool(last, &letter->last))
-		return "a flag is none";
+		return "a flag is invalid";
 	if ((name != NULL && !json_is_null(name) &&
 		(!json_string(name, &letter->name) ||
 		    lockname_error(letter->name, strlen(letter->name)) != NULL)) ||
@@ -144,7 +144,7 @@ read_body(struct letter *letter)
 				   !wire_id_parse(text, &letter->waiter_run, &letter->waiter) ||
 				   letter->waiter == 0)) ||
 	    !read_number(tree, "uid", UINT32_MAX, &uid))
-		return "a name, an id or a uid is none";
+		return "a name, an id or a uid is invalid";
 	letter->uid = (uid_t)uid;
 	if (reason != NULL && json_string(reason, &text))
 		letter->reason = reason_from_word(text);
@@ -152,15 +152,15 @@ read_body(struct letter *letter)
 	    !read_number(tree, "count", LETTER_COUNT_MAX, &letter->count) ||
 	    !read_number(tree, "waiting", LETTER_COUNT_MAX, &letter->waiting) ||
 	    !read_number(tree, "more", LETTER_COUNT_MAX, &letter->more))
-		return "an outcome or a number is none";
+		return "an outcome or a number is invalid";
 	if (!read_array(tree, "rows", &letter->rows) ||
 	    !read_array(tree, "slots", &letter->slots) || !slots_are_sane(letter->slots) ||
 	    !read_array(tree, "counts", &letter->counts) || !counts_are_sane(letter->counts))
-		return "a list is none";
+		return "a list is invalid";
 	if (!letter->answer && letter->waiter == 0 &&
 	    (letter->op == LETTER_FIND || letter->op == LETTER_GRANT ||
 		(letter->op == LETTER_DENY && letter->name == NULL)))
-		return "it does not say whom it is about";
+		return "it does not name a waiter";
 	return NULL;
 }
 
@@ -179,7 +179,7 @@ letter_parse(
 	}
 	if (!json_integer(json_get(letter.tree, "lockbroker"), &version) ||
 	    version != LETTER_VERSION || !json_string(json_get(letter.tree, "naming"), &its_naming))
-		*ret_what = "it is of another version, or not of a lockbrokerd at all";
+		*ret_what = "it has another version, or is not from a lockbrokerd";
 	else if (strcmp(its_naming, naming) != 0)
 		*ret_what = NULL;
 	else if ((*ret_what = read_head(&letter)) == NULL &&

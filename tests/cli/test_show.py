@@ -92,7 +92,7 @@ class Show(unittest.TestCase):
 
     def test_what_is_not_there(self):
         job = command(self, self.fake, "show", "nothing", status=66)
-        self.assertIn("there is no such lock", job.err)
+        self.assertIn("the lock does not exist", job.err)
         job = command(self, self.fake, "show", "a b", status=64)
         self.assertIn("'a b'", job.err)
         command(self, self.fake, "show", status=64)
@@ -137,7 +137,7 @@ class Steering(unittest.TestCase):
     def test_nobody_waits_there(self):
         for subcommand in "grant", "deny":
             job = command(self, self.fake, subcommand, "w-1", status=65)
-            self.assertIn("nobody waits under that id", job.err)
+            self.assertIn("no waiter has that id", job.err)
             self.assertIn("lockbroker show NAME", job.err)
         self.fake.refusal = error(10, "permission-denied", "you may not")
         self.assertIn("you may not", command(self, self.fake, "deny", "w-2", status=77).err)

@@ -345,7 +345,7 @@ class Keys(Rows):
         screen.wait_row("^Grant")
         self.fake.semaphores["db"]["rows"][1]["state"] = "busy"
         screen.type("y")
-        screen.wait_row("^db: nobody waits under that id$")
+        screen.wait_row("^db: no waiter has that id$")
         self.quit(screen)
 
     def test_keys_that_mean_nothing(self):

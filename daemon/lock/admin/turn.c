@@ -59,7 +59,7 @@ turn_take(struct lock_engine *engine, struct turn *turn, uint64_t peer, const ch
 	if (waits) {
 		op = engine_op_find(engine, turn->op);
 		op->late = REASON_TIMEOUT;
-		op->late_text = "an older request of the same connection on it is not done";
+		op->late_text = "an older request of this connection about it is in progress";
 		return false;
 	}
 	turn->begin = NULL;
