@@ -43,7 +43,7 @@ run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 	if (options->on_lost.kind != REACTION_KILL || lb_lock_safe_until(lock) < 0 ||
 	    whole - kill_after >= needed)
 		return true;
-	say("%s: the time to end a command is too short: 2 * %g (heartbeat) - %g (margin) - %g "
+	say("%s: too little time to end a command: 2 * %g (heartbeat) - %g (margin) - %g "
 	    "(kill-after) - %g = %.3f s, needed: %g / %d + %g = %.3f s",
 	    lb_lock_name(lock), seconds(heartbeat), seconds(margin), seconds(kill_after),
 	    seconds(RUN_LEASE_RESERVE_MS), seconds(whole - kill_after), seconds(heartbeat),

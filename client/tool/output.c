@@ -2,6 +2,7 @@
 
 #include <grp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +141,24 @@ static const struct {
     {LB_REVOKED, EXIT_STATUS_REVOKED},
 };
 
+/*
+ * Of words about this user. The daemon calls users by number, as a lookup of their names might block it. False: they
+ * are about something else.
+ */
+static bool
+said_of_user(const char *words)
+{
+	const struct passwd *user;
+	unsigned uid;
+	int len = 0;
+
+	if (sscanf(words, "uid %u%n", &uid, &len) != 1 || uid != getuid() ||
+	    (user = getpwuid(uid)) == NULL)
+		return false;
+	say("user %s (%u)%s", user->pw_name, uid, words + len);
+	return true;
+}
+
 static int
 tell(int code, const char *words, const char *json, const char *path, const struct options *options,
     const char *name)
@@ -149,7 +168,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 	} else {
 		if (name == NULL || names_itself(words, name))
 			say("%s", words);
-		else
+		else if (!said_of_user(words))
 			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}

@@ -159,7 +159,7 @@ leaves_a_lease(struct tcp_link *link, int64_t heartbeat)
 	link->base.refused = true;
 	amqp_link_fail(&link->base,
 	    "the broker wants a heartbeat of %d s: less the margin, %.3f s, a lease of %.3f s "
-	    "remains, and lockbroker run needs %.3f s to end a command",
+	    "remains; lockbroker run needs %.3f s",
 	    (int)(heartbeat / NSEC_PER_SEC), (double)margin_of(heartbeat, wanted) / NSEC_PER_SEC,
 	    (double)lease / NSEC_PER_SEC, (double)needed / NSEC_PER_SEC);
 	return false;

@@ -12,7 +12,7 @@
 
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
- * journal, and *ret_error says so. called: what it is called to the peer.
+ * journal, and *ret_error says so. called: what it is called in the log.
  */
 static bool
 has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
@@ -27,7 +27,7 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	access_explain(why, rules, &conn->subject, method, privilege, name);
 	journal_denied(conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
-	    (unsigned)conn->subject.uid, called, name == NULL ? "" : " ", name == NULL ? "" : name,
+	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
 	    why);
 	return false;
 }
@@ -43,8 +43,8 @@ request_allowed(const struct dispatch *dispatch, const struct conn *conn,
 		dispatch, conn, row->method, row->privilege, row->method, params->name, ret_error))
 		return false;
 	/* To make what is missing needs the right to that, too. */
-	return params->create == 0 ||
-	       has_right(dispatch, conn, "create", ACCESS_ADMIN, "create", params->name, ret_error);
+	return params->create == 0 || has_right(dispatch, conn, "create", ACCESS_ADMIN,
+					  "acquire with create", params->name, ret_error);
 }
 
 /* Which names there may be depends on how queues are named, so the parser of params cannot know. */

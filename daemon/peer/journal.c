@@ -262,10 +262,8 @@ journal_notice(
 
 	if (notice->kind == LOCK_NOTICE_STUCK)
 		log_warning(
-		    "reserved %s%s: the broker has not answered the claim or the release "
-		    "of this slot for two heartbeats; this daemon cannot grant the slot until "
-		    "the broker answers, or until this daemon holds no other lock and "
-		    "connects again",
+		    "reserved %s%s: no answer to its claim or release for two heartbeats; not "
+		    "granted until the broker answers, or until a reconnect without held locks",
 		    notice->name, slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;

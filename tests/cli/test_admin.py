@@ -119,7 +119,7 @@ class Sizes(AdminCase):
                      ("run", "--create", "db", "true"), ("acquire", "--create", "db")):
             with self.subTest(argv=argv):
                 job = command(self, daemon, *argv, status=77, stdin=subprocess.PIPE)
-                self.assertRegex(job.err, r"uid \d+ may not resize .*rule")
+                self.assertRegex(job.err, r"lockbroker: user \w+ \(\d+\) may not \w+ db: .*rule")
         command(self, daemon, "run", "db", "true", status=66)
 
 

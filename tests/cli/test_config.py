@@ -47,7 +47,7 @@ class Command(unittest.TestCase):
 
     def test_a_mistake_in_the_options(self):
         for options, text in (
-                (["--hartbeat", "5"], "--hartbeat: no such option"),
+                (["--hartbeat", "5"], "--hartbeat: unknown option"),
                 (["--heartbeat"], "--heartbeat: needs a value"),
                 (["--broker", "amqp://u:geheim@h:0"], "--broker: URL 1: the port"),
                 (["--config", "/no/such/file"], "/no/such/file: No such file")):

@@ -30,7 +30,7 @@ class Few(unittest.TestCase):
         self.addCleanup(self.broker.close)
         self.daemon = Daemon(self, "--socket-mode", "0666", "--connect-timeout", "60", start=False,
                              broker=f"amqp://127.0.0.1:{self.broker.getsockname()[1]}",
-                             expect=["hold link down", "turned away"])
+                             expect=["hold link down", "connections are refused"])
         self.plain = self.daemon.command
         self.limit(LIMIT)
         os.chmod(self.daemon.dir, 0o711)
@@ -85,7 +85,7 @@ class Few(unittest.TestCase):
             served += more
             self.assertEqual(why, f"uid 65534 has {ONE_USER} connections, the maximum")
         self.assertEqual(len(served), ONE_USER)
-        self.assertEqual(self.daemon.log().count("turned away"), 1)
+        self.assertEqual(self.daemon.log().count("connections are refused"), 1)
         others, why = self.connect(65533, ONE_USER // 2)
         self.assertEqual((len(others), why), (ONE_USER // 2, None))
         self.assertEqual(len(self.connect(0, 2)[0]), 2)
@@ -104,7 +104,7 @@ class Few(unittest.TestCase):
         wait_until(lambda: self.daemon.fds() == most)
         for _ in range(3):  # is logged once
             self.connect(65534, 1)
-        self.assertEqual(self.daemon.log().count("turned away"), 1)
+        self.assertEqual(self.daemon.log().count("connections are refused"), 1)
         self.assertEqual(len(self.connect(0, LIMIT)[0]), ADMINISTRATORS)
         self.reconnects()
 

@@ -296,7 +296,7 @@ class OverADaemon(unittest.TestCase):
         # B runs on, and C has the slot of A.
         c.wait_out("runs")
         self.rows(("busy", "C"), ("granted", "B"))
-        self.assertIn("nobody waits", command(self, self.daemon, "grant", rows["B"][10], status=65).err)
+        self.assertIn("no waiter has that id", command(self, self.daemon, "grant", rows["B"][10], status=65).err)
         b.close()
         c.close()
         self.rows()
@@ -340,7 +340,7 @@ class OverADaemon(unittest.TestCase):
         self.job("M", "run", "--mutex", "--who", "M", "report", "sh", "-c", "read x")
         self.assertEqual(self.rows(("busy", "M"), name="report")["M"][1:3], ["", ""])
         job = command(self, self.daemon, "show", "nothing", status=66)
-        self.assertIn("no such lock", job.err)
+        self.assertIn("the lock does not exist", job.err)
 
 
 if __name__ == "__main__":

@@ -249,7 +249,7 @@ class Telling(unittest.TestCase):
         self.assertIn("STOPPING=1", daemon.read_notices())
 
     def test_a_daemon_that_cannot_listen_is_not_ready(self):
-        daemon = Daemon(self, start=False, expect=["no socket"])
+        daemon = Daemon(self, start=False, expect=["not a socket"])
         with open(daemon.socket, "w", encoding="ascii"):
             pass
         daemon.launch()

@@ -304,7 +304,7 @@ class Limits(unittest.TestCase):
         Wire(daemon).call("acquire", name="c", kind="mutex", timeout=0)
 
     def test_peers_of_a_uid_are_bounded(self):
-        daemon = Daemon(self, "--max-connections-per-uid", "3", expect=["turned away"])
+        daemon = Daemon(self, "--max-connections-per-uid", "3", expect=["connections are refused"])
         peers = [Wire(daemon) for _ in range(3)]
         for peer in peers:
             peer.call("ping")
@@ -315,7 +315,7 @@ class Limits(unittest.TestCase):
         self.assertIsNone(reply["id"])
         self.assertEqual(reply["error"]["data"], {"reason": "too-many-requests", "retry": True})
         self.assertIn(f"uid {os.getuid()}", reply["error"]["message"])
-        self.assertEqual(daemon.log().count("turned away"), 1)
+        self.assertEqual(daemon.log().count("connections are refused"), 1)
         peers[0].hang_up()
         wait_until(lambda: peers[1].call("info")["counts"]["connections"] == 2)
         self.assertEqual(Wire(daemon).call("ping"), {})

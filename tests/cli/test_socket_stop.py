@@ -199,7 +199,7 @@ class Reload(unittest.TestCase):
         daemon = Daemon(self, config="max-waits-per-connection = 7\n", expect=["reload: "])
         daemon.write_config("max-waits-per-connection = 8\nnonsense = 1\n")
         daemon.reload()
-        daemon.wait_log(r"reload: .*conf:\d+: nonsense: .*nothing is changed")
+        daemon.wait_log(r"reload: .*conf:\d+: nonsense: .*no change was made")
         self.assertEqual(Wire(daemon).call("info")["limits"]["waits_per_connection"], 7)
 
     def test_holds_stay(self):
