@@ -1,4 +1,4 @@
-/* The subcommands that watch who holds and who waits, and that steer who waits. */
+/* The subcommands that watch who holds and who waits, and that grant and deny. */
 #include "client/commands.h"
 
 #include <locale.h>
@@ -71,7 +71,7 @@ ask_deny(struct asking *asking)
 }
 
 static void
-steering_failed(const struct asking *asking, int code)
+grant_deny_failed(const struct asking *asking, int code)
 {
 	(void)asking;
 	if (code == LB_NOT_HELD)
@@ -82,7 +82,7 @@ steering_failed(const struct asking *asking, int code)
 static void
 denying_failed(const struct asking *asking, int code)
 {
-	steering_failed(asking, code);
+	grant_deny_failed(asking, code);
 	if (code == LB_NOT_HELD && lb_name_error(asking->name) == NULL)
 		say("to deny all waiters of a lock: lockbroker deny --all NAME");
 }
@@ -105,7 +105,7 @@ check_deny(const struct options *options, char *operands[])
 }
 
 const struct question question_grant = {
-    .check = check_grant, .ask = ask_grant, .failed = steering_failed};
+    .check = check_grant, .ask = ask_grant, .failed = grant_deny_failed};
 const struct question question_deny = {
     .check = check_deny, .ask = ask_deny, .failed = denying_failed};
 

@@ -31,8 +31,8 @@
  * machine sleeps, and deadlines go on.
  */
 #define WAIT_MAX NSEC_PER_SEC
-/* Lanes that memory: has, as many as a RabbitMQ connection has channels. */
-#define MEMORY_LANES 2047
+/* Channels that memory: has, as many as a RabbitMQ connection has channels. */
+#define MEMORY_CHANNELS 2047
 /* Where the limit cannot be asked for: what an ordinary process has. */
 #define DESCRIPTORS_UNKNOWN 1024
 
@@ -168,7 +168,7 @@ account_limits_of(const struct config *config)
 	    .most = {[ACCOUNT_PEERS] = (size_t)config->max_connections_per_uid,
 		[ACCOUNT_WAITS] = (size_t)config->max_waits_per_uid,
 		[ACCOUNT_WATCHES] = (size_t)config->max_watches_per_uid,
-		[ACCOUNT_LOOKS] = (size_t)config->max_looks_per_uid,
+		[ACCOUNT_SCANS] = (size_t)config->max_scans_per_uid,
 		[ACCOUNT_BYTES] = (size_t)config->max_buffer_per_uid * mib},
 	    .all_bytes = (size_t)config->max_buffer * mib,
 	};
@@ -210,7 +210,7 @@ broker_of(const struct server *server, char **ret_error)
 	    .margin = config->margin,
 	    .connect_timeout = config->connect_timeout,
 	    .probe_timeout = config->probe_timeout,
-	    .side_idle = config->side_idle,
+	    .auxiliary_idle = config->auxiliary_idle,
 	    .name = name,
 	};
 	if (amqp_tcp_dialer(server->base, &settings, &dialer, ret_error))
@@ -420,13 +420,13 @@ server_tell_broker(struct server *server)
 	struct broker_info info;
 
 	broker_get_info(server->broker, &info);
-	if (server->broker_why != NULL && info.hold == server->broker_state &&
+	if (server->broker_why != NULL && info.locks == server->broker_state &&
 	    strcmp(server->broker_why, info.why) == 0)
 		return;
-	server->broker_state = info.hold;
+	server->broker_state = info.locks;
 	free(server->broker_why);
 	server->broker_why = mem_strdup(info.why);
-	switch (info.hold) {
+	switch (info.locks) {
 	case BROKER_UP:
 		notify_status("broker up: %s, %s %s", info.host, info.product, info.version);
 		break;
@@ -527,7 +527,7 @@ server_init_broker(struct server *server, char **ret_error)
 	}
 	log_info("the broker is memory: the locks are for this daemon alone, and end with it");
 	server->world = memory_world_new(server->timers, NULL);
-	server->broker = memory_broker_new(server->world, config->heartbeat, MEMORY_LANES);
+	server->broker = memory_broker_new(server->world, config->heartbeat, MEMORY_CHANNELS);
 	return true;
 }
 

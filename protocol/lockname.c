@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define MESSAGES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"
 
 /* -A and -B cover -<digits>-A and -<digits>-B. */
@@ -23,7 +23,7 @@ ends_like_a_queue(const char *name, size_t len)
 const char *
 lockname_error(const char *name, size_t len)
 {
-	static const char allowed[] = LETTERS DIGITS "._:/-";
+	static const char allowed[] = MESSAGES DIGITS "._:/-";
 
 	if (len == 0)
 		return "a lock name must not be empty";

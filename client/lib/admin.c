@@ -45,11 +45,15 @@ change_enter(struct lb *lb, const char *name, const struct lb_change *how, struc
 	return LB_OK;
 }
 
+/* The same, with the size that it is to have. */
 static int
-check_slots(struct lb *lb, int slots)
+size_enter(
+    struct lb *lb, const char *name, int slots, const struct lb_change *how, struct lb_change *ret)
 {
-	if (slots == LB_UNLIMITED || (slots >= 0 && slots <= METHODS_SLOTS_MAX))
-		return LB_OK;
+	int code = change_enter(lb, name, how, ret);
+
+	if (code != LB_OK || slots == LB_UNLIMITED || (slots >= 0 && slots <= METHODS_SLOTS_MAX))
+		return code;
 	return handle_fail(
 	    lb, LB_BAD_ARGUMENT, "slots: 0 to %d, or LB_UNLIMITED", METHODS_SLOTS_MAX);
 }
@@ -94,11 +98,9 @@ lb_create(
     struct lb *lb, const char *name, int slots, const struct lb_change *how, int64_t timeout_ms)
 {
 	struct lb_change change;
-	int code = change_enter(lb, name, how, &change);
+	int code = size_enter(lb, name, slots, how, &change);
 	struct cJSON *params;
 
-	if (code == LB_OK)
-		code = check_slots(lb, slots);
 	if (code != LB_OK)
 		return code;
 	if (change.kind != LB_SEMAPHORE && change.kind != LB_PERSISTENT_MUTEX)
@@ -142,11 +144,9 @@ lb_resize(
     struct lb *lb, const char *name, int slots, const struct lb_change *how, int64_t timeout_ms)
 {
 	struct lb_change change;
-	int code = change_enter(lb, name, how, &change);
+	int code = size_enter(lb, name, slots, how, &change);
 	struct cJSON *params;
 
-	if (code == LB_OK)
-		code = check_slots(lb, slots);
 	if (code != LB_OK)
 		return code;
 	params = name_params(name);

@@ -22,7 +22,7 @@ enum row_state {
 	ROW_REVOKED,   /* holds a slot that was taken out of service */
 	ROW_UNKNOWN    /* the slot is busy, and no daemon says by whom */
 };
-#define ROW_STATES 6
+#define ROW_STATES (ROW_UNKNOWN + 1)
 
 struct row {
 	enum row_state state;

@@ -64,7 +64,7 @@ resize(struct top *top, const char *name, const char *what, int number)
 }
 
 static void
-steer(struct top *top, const char *method, const struct top_ask *ask)
+act(struct top *top, const char *method, const struct top_ask *ask)
 {
 	char params[JSON_PARAMS_SIZE];
 
@@ -112,10 +112,10 @@ do_asked(struct top *top, const struct top_ask *ask)
 		resize(top, ask->name, "slots", 0);
 		return;
 	case ASK_GRANT:
-		steer(top, "grant", ask);
+		act(top, "grant", ask);
 		return;
 	case ASK_DENY:
-		steer(top, "deny", ask);
+		act(top, "deny", ask);
 		return;
 	case ASK_DENY_ALL:
 		json_params(params, "name", ask->name, ",\"all\":true");

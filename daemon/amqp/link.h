@@ -18,7 +18,7 @@ struct amqp_counts {
 	uint64_t sent_methods, sent_publishes, sent_consumes, received_methods;
 	uint64_t flushes;    /* writes begun on an idle link */
 	uint64_t deliveries; /* basic.deliver */
-	uint64_t lanes_opened, lanes_closed_by_broker;
+	uint64_t channels_opened, channels_closed_by_broker;
 };
 
 enum amqp_link_state {
@@ -61,7 +61,7 @@ struct amqp_link_config {
 	struct timers *timers; /* borrowed, as all here, for as long as the link lives */
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
-	const char *name;  /* in the log: "hold link" */
+	const char *name;  /* in the log: "lock connection" */
 	bool queues_alone; /* it opens channels, declares and deletes queues, and nothing else */
 	struct amqp_counts *counts;
 };

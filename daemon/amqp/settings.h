@@ -29,11 +29,11 @@ struct amqp_settings {
 	int64_t probe_timeout;
 	/* Between tries to connect, full jitter: at most so long first, doubled up to the most. 0: 100 ms, 10 s */
 	int64_t backoff_first, backoff_most;
-	int64_t side_idle; /* the side link is closed after so long without use */
-	int64_t ack_after; /* what a watch is delivered is acknowledged then; 0: 20 s */
-	bool in_process;   /* its server is part of this process: links are not logged */
-	const char *name;  /* connection_name in the management UI: "lockbrokerd HOST" */
-	bool replays;      /* the seed decides all that is drawn, names of inboxes too */
+	int64_t auxiliary_idle; /* the auxiliary connection is closed after so long without use */
+	int64_t ack_after;      /* what a watch is delivered is acknowledged then; 0: 20 s */
+	bool in_process;        /* its server is part of this process: links are not logged */
+	const char *name;       /* connection_name in the management UI: "lockbrokerd HOST" */
+	bool replays;           /* the seed decides all that is drawn, names of inboxes too */
 };
 
 /* All but the TLS files, which are used up by then, and the passwords, which stay the owner's. */

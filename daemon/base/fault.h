@@ -29,10 +29,10 @@
 	X(QUIET_EARLY, "a daemon that is quiet before its deletes are answered")                   \
 	X(DROP_UNKNOWN_IS_DONE, "\"released\" said when the link died before delete-ok")           \
 	X(DROP_ON_NEW_LINK, "a drop re-sent on a new link")                                        \
-	X(DROP_NOT_RESENT, "a drop not re-sent when its lane died before its turn")                \
-	X(LANE_PUT_EARLY, "a lane reused while its delete is open")                                \
-	X(LANE_LEAKED, "a lane not given back at the end of a hold")                               \
-	X(LANE_DEATH_IS_LOSS, "a lane's death taken as loss")                                      \
+	X(DROP_NOT_RESENT, "a drop not re-sent when its channel died before its turn")             \
+	X(CHANNEL_PUT_EARLY, "a channel reused while its delete is open")                          \
+	X(CHANNEL_LEAKED, "a channel not given back at the end of a hold")                         \
+	X(CHANNEL_DEATH_IS_LOSS, "a channel's death taken as loss")                                \
 	X(HOLD_OUTLIVES_LINK, "a hold kept after the loss of its link")                            \
 	X(LINK_FORGETS_WAITER, "an acquire in flight forgotten when its link dies")                \
 	X(NOT_TOLD, "a slot that goes on without its old peer having been told")                   \
@@ -55,9 +55,9 @@
 	X(LEASE_WITHOUT_MARGIN, "the lease's margin forgotten")                                    \
 	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
-	X(SUSPECT_UNKNOWN, "restored told to who was not told suspect")                            \
+	X(SUSPECT_UNKNOWN, "restored told to a client that was not told suspect")                  \
 	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
-	X(STUCK_LANE_IGNORED, "a request unanswered for ever on a link that lives")                \
+	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
 	X(CLAIMED_IN_VAIN_AGAIN, "a slot that is not there claimed unseen without end")            \
@@ -99,13 +99,13 @@
 	X(ADDED_UNTOLD, "slots added, and no hints sent")                                          \
 	X(HINT_NOT_PASSED_ON, "a hint dropped by a daemon that has no use for it")                 \
 	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
-	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before whoever was told of it")            \
+	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before the waiter that got the hint")      \
 	X(JOINED_WITHOUT_LOOK, "no look after joining the line: a wake-up before it is lost")      \
-	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the hold link is back")             \
+	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back")       \
 	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
-	X(LINK_DROPS_WAITER, "who waits dropped when the hold link dies")                          \
+	X(LINK_DROPS_WAITER, "waiters dropped when the lock connection dies")                      \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
-	X(LAST_COME_FIRST_SERVED, "whoever came last served first")                                \
+	X(LAST_COME_FIRST_SERVED, "the last waiter served first")                                  \
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
 	X(NO_RESCAN, "no look of its own accord while somebody waits")                             \
 	X(POLLING, "a look ten times as often as it may be")                                       \
@@ -120,7 +120,7 @@
 	X(POLLERS_BEATEN, "a slot let go for clients that poll, and claimed here at once")         \
 	X(PASSED_UNDER_OLD_NUMBER, "a slot handed on under its lock's old number")                 \
 	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed on")  \
-	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")                \
+	X(GRANTED_TAKES_SLOT, "a waiter that an administrator granted holds a slot")               \
 	X(CHANNELS_OF_ONE, "one user takes the channels that are left to others")                  \
 	X(PASSED_UNCOUNTED, "a slot handed on that counts for the user who had it")                \
 	X(DROPPED_UNCOUNTED, "a channel not counted for its user while B is being deleted")        \
@@ -142,11 +142,13 @@
 	X(SKIPPED_IS_DONE, "requests behind the one that closed their channel taken as done")      \
 	X(LOST_UNANSWERED, "requests that nobody answers when their link dies")                    \
 	X(CANCEL_OF_ANOTHER, "a basic.cancel taken for another consumer's")                        \
-	X(WATCHES_THOUGHT_PLACED, "watches that are not placed again when the side link is back")  \
+	X(WATCHES_THOUGHT_PLACED,                                                                  \
+	    "watches that are not placed again when the auxiliary connection is back")             \
 	X(CANCELLED_TOO_EARLY, "a consumer cancelled before its consume-ok")                       \
 	X(BODY_WRITTEN_OVER, "of a body in several frames the last one alone kept")                \
 	X(FIRST_NAME_LEAVES, "other names than the one that leaves taken out of the directory")    \
-	X(SIDE_NOT_MADE_ANEW, "a side link not made anew for those who wait in line")              \
+	X(AUXILIARY_NOT_MADE_ANEW,                                                                 \
+	    "an auxiliary connection not made anew for daemons in the wait queue")                 \
 	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,

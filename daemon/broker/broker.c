@@ -12,11 +12,11 @@
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/keeper.h"
-#include "daemon/broker/letters.h"
+#include "daemon/broker/mailbox.h"
 #include "daemon/broker/line.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/setup.h"
-#include "daemon/broker/side.h"
+#include "daemon/broker/auxiliary.h"
 #include "daemon/broker/watch.h"
 
 struct broker {
@@ -25,16 +25,17 @@ struct broker {
 	struct amqp_settings settings; /* owned copy */
 	struct amqp_dialer dialer;     /* owned */
 	struct jitter jitter;
-	struct amqp_keeper *hold, *side;  /* owned */
-	struct amqp_side over;            /* what is done over the side link */
-	char *cluster;                    /* owned; the first one seen, NULL before */
-	char *product, *version;          /* owned; of the hold link's server */
-	bool persistent, deletes_by_name; /* that server; both while none was seen */
+	struct amqp_keeper *locks, *auxiliary; /* owned */
+	struct amqp_auxiliary over;            /* what is done over the auxiliary connection */
+	char *cluster;                         /* owned; the first one seen, NULL before */
+	char *product, *version;               /* owned; of the lock connection's server */
+	bool persistent, deletes_by_name;      /* that server; as is expected while none was seen */
 	bool blocked;
 	bool stopped;
-	int64_t side_used;      /* clock time of the last use of the side link */
-	struct timer side_idle; /* while it is up */
-	struct timer side_wait; /* it is needed, and the hold link is not up to say where */
+	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
+	struct timer auxiliary_idle; /* while it is up */
+	struct timer
+	    auxiliary_wait; /* it is needed, and the lock connection is not up to say where */
 };
 
 static int64_t
@@ -46,66 +47,67 @@ now(const struct broker *broker)
 static struct amqp_keeper *
 keeper_of(const struct broker *broker, enum broker_link link)
 {
-	return link == BROKER_HOLD ? broker->hold : broker->side;
+	return link == BROKER_LOCKS ? broker->locks : broker->auxiliary;
 }
 
-static struct amqp_lanes *
-lanes_of(const struct broker *broker, uint64_t lane)
+static struct amqp_channels *
+channels_of(const struct broker *broker, uint64_t channel)
 {
-	/* The lowest bit of an id (lane.c). */
-	return amqp_keeper_lanes(lane & 1 ? broker->side : broker->hold);
+	/* The lowest bit of an id (channel.c). */
+	return amqp_keeper_channels(channel & 1 ? broker->auxiliary : broker->locks);
 }
 
-/* ---- the side link, on demand ---- */
+/* ---- the auxiliary connection, on demand ---- */
 
 static bool
-side_in_use(const struct broker *broker)
+auxiliary_in_use(const struct broker *broker)
 {
-	return amqp_lanes_in_use(amqp_keeper_lanes(broker->side)) ||
-	       amqp_side_in_use(&broker->over);
+	return amqp_channels_in_use(amqp_keeper_channels(broker->auxiliary)) ||
+	       amqp_auxiliary_in_use(&broker->over);
 }
 
-/* Both links go to one host at a time: it follows the hold link. */
+/* Both links go to one host at a time: it follows the lock connection. */
 static void
-need_side(struct broker *broker)
+need_auxiliary(struct broker *broker)
 {
 	if (broker->stopped)
 		return;
-	broker->side_used = now(broker);
-	if (amqp_keeper_state(broker->hold) == BROKER_UP) {
-		timers_cancel(broker->timers, &broker->side_wait);
-		amqp_keeper_need(broker->side, amqp_keeper_host(broker->hold));
-	} else if (amqp_keeper_is_idle(broker->side) && !timer_is_set(&broker->side_wait)) {
-		timers_set(broker->timers, &broker->side_wait,
-		    broker->side_used + broker->settings.connect_timeout);
+	broker->auxiliary_used = now(broker);
+	if (amqp_keeper_state(broker->locks) == BROKER_UP) {
+		timers_cancel(broker->timers, &broker->auxiliary_wait);
+		amqp_keeper_need(broker->auxiliary, amqp_keeper_host(broker->locks));
+	} else if (amqp_keeper_is_idle(broker->auxiliary) &&
+		   !timer_is_set(&broker->auxiliary_wait)) {
+		timers_set(broker->timers, &broker->auxiliary_wait,
+		    broker->auxiliary_used + broker->settings.connect_timeout);
 	}
 }
 
 static void
-on_side_wait(void *ctx, uint64_t id)
+on_auxiliary_wait(void *ctx, uint64_t id)
 {
 	struct broker *broker = ctx;
 
 	(void)id;
-	if (!amqp_keeper_is_idle(broker->side))
+	if (!amqp_keeper_is_idle(broker->auxiliary))
 		return;
-	amqp_lanes_fail(amqp_keeper_lanes(broker->side));
-	amqp_side_give_up(&broker->over);
+	amqp_channels_fail(amqp_keeper_channels(broker->auxiliary));
+	amqp_auxiliary_give_up(&broker->over);
 }
 
 static void
-on_side_idle(void *ctx, uint64_t id)
+on_auxiliary_idle(void *ctx, uint64_t id)
 {
 	struct broker *broker = ctx;
-	int64_t due = broker->side_used + broker->settings.side_idle;
+	int64_t due = broker->auxiliary_used + broker->settings.auxiliary_idle;
 
 	(void)id;
-	if (side_in_use(broker))
-		due = now(broker) + broker->settings.side_idle;
+	if (auxiliary_in_use(broker))
+		due = now(broker) + broker->settings.auxiliary_idle;
 	if (due > now(broker))
-		timers_set(broker->timers, &broker->side_idle, due);
+		timers_set(broker->timers, &broker->auxiliary_idle, due);
 	else
-		amqp_keeper_rest(broker->side, "idle");
+		amqp_keeper_rest(broker->auxiliary, "idle");
 }
 
 /* ---- the keepers' events ---- */
@@ -127,9 +129,9 @@ on_vet(void *ctx, const struct amqp_server *server)
 }
 
 static void
-hold_up(struct broker *broker)
+locks_up(struct broker *broker)
 {
-	const struct amqp_server *server = &amqp_keeper_link(broker->hold)->server;
+	const struct amqp_server *server = &amqp_keeper_link(broker->locks)->server;
 
 	if (broker->cluster == NULL)
 		broker->cluster = mem_strdup(server->cluster);
@@ -139,19 +141,20 @@ hold_up(struct broker *broker)
 	broker->version = mem_strdup(server->version);
 	broker->persistent = server->persistent;
 	broker->deletes_by_name = server->deletes_by_name;
-	if (amqp_keeper_host(broker->side) != amqp_keeper_host(broker->hold))
-		amqp_keeper_drop(broker->side, "the hold link goes to another host now");
-	if (side_in_use(broker))
-		need_side(broker);
+	if (amqp_keeper_host(broker->auxiliary) != amqp_keeper_host(broker->locks))
+		amqp_keeper_drop(broker->auxiliary, "the lock connection goes to another host now");
+	if (auxiliary_in_use(broker))
+		need_auxiliary(broker);
 }
 
 /* By a certificate, the broker alone knows. */
 static const char *
-side_user(const struct broker *broker)
+auxiliary_user(const struct broker *broker)
 {
 	const struct amqp_settings *settings = &broker->settings;
 
-	return settings->external ? NULL : settings->hosts[amqp_keeper_host(broker->side)].user;
+	return settings->external ? NULL
+				  : settings->hosts[amqp_keeper_host(broker->auxiliary)].user;
 }
 
 static void
@@ -159,27 +162,28 @@ on_up(void *ctx, enum broker_link which)
 {
 	struct broker *broker = ctx;
 
-	if (which == BROKER_HOLD) {
-		hold_up(broker);
+	if (which == BROKER_LOCKS) {
+		locks_up(broker);
 		return;
 	}
-	broker->side_used = now(broker);
-	timers_set(broker->timers, &broker->side_idle, now(broker) + broker->settings.side_idle);
-	amqp_side_go(&broker->over, side_user(broker));
+	broker->auxiliary_used = now(broker);
+	timers_set(
+	    broker->timers, &broker->auxiliary_idle, now(broker) + broker->settings.auxiliary_idle);
+	amqp_auxiliary_go(&broker->over, auxiliary_user(broker));
 }
 
 /*
- * A side link that is not up yet waits for the hold link: where the broker allows one connection alone,
- * it would take its place.
+ * An auxiliary connection that is not up yet waits for the lock connection: where the broker allows one
+ * connection alone, it would take its place.
  */
 static void
-hold_down(struct broker *broker)
+locks_down(struct broker *broker)
 {
-	if (amqp_keeper_state(broker->side) == BROKER_UP)
+	if (amqp_keeper_state(broker->auxiliary) == BROKER_UP)
 		return;
-	amqp_keeper_drop(broker->side, "the hold link is down");
-	if (side_in_use(broker))
-		need_side(broker);
+	amqp_keeper_drop(broker->auxiliary, "the lock connection is down");
+	if (auxiliary_in_use(broker))
+		need_auxiliary(broker);
 }
 
 static void
@@ -187,17 +191,17 @@ on_down(void *ctx, enum broker_link which)
 {
 	struct broker *broker = ctx;
 
-	if (which == BROKER_HOLD) {
-		hold_down(broker);
+	if (which == BROKER_LOCKS) {
+		locks_down(broker);
 		return;
 	}
 	broker->blocked = false;
-	timers_cancel(broker->timers, &broker->side_idle);
-	amqp_side_fail(&broker->over, amqp_keeper_code(broker->side));
-	FAULT(SIDE_NOT_MADE_ANEW, return );
+	timers_cancel(broker->timers, &broker->auxiliary_idle);
+	amqp_auxiliary_fail(&broker->over, amqp_keeper_code(broker->auxiliary));
+	FAULT(AUXILIARY_NOT_MADE_ANEW, return );
 	/* Who waits for an answer has got it; who watches goes on watching. */
-	if (amqp_side_stays(&broker->over))
-		need_side(broker);
+	if (amqp_auxiliary_stays(&broker->over))
+		need_auxiliary(broker);
 }
 
 static void
@@ -205,15 +209,15 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 {
 	struct broker *broker = ctx;
 
-	/* The hold link never publishes: no alarm stops it. */
-	if (which == BROKER_HOLD)
+	/* The lock connection never publishes: no alarm stops it. */
+	if (which == BROKER_LOCKS)
 		return;
 	broker->blocked = blocked;
 	if (blocked)
 		log_warning("the broker accepts no messages: %s", why);
 	else
 		log_info("the broker accepts messages again");
-	amqp_side_block(&broker->over, blocked);
+	amqp_auxiliary_block(&broker->over, blocked);
 }
 
 static void
@@ -226,12 +230,12 @@ on_changed(void *ctx, enum broker_link which, enum broker_state state, const cha
 }
 
 static void
-on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 {
 	struct broker *broker = ctx;
 
-	if (broker->events.lane_closed != NULL)
-		broker->events.lane_closed(broker->events.ctx, lane, code, text);
+	if (broker->events.channel_closed != NULL)
+		broker->events.channel_closed(broker->events.ctx, channel, code, text);
 }
 
 static void
@@ -253,21 +257,21 @@ on_line_news(void *ctx, const struct broker_line_event *event)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	struct broker *broker = ctx;
 
 	if (broker->events.asked != NULL)
-		broker->events.asked(broker->events.ctx, letter);
+		broker->events.asked(broker->events.ctx, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	struct broker *broker = ctx;
 
 	if (broker->events.replied != NULL)
-		broker->events.replied(broker->events.ctx, letter);
+		broker->events.replied(broker->events.ctx, message);
 }
 
 /* ---- operations ---- */
@@ -281,18 +285,18 @@ broker_set_events(struct broker *broker, const struct broker_events *events)
 void
 broker_start(struct broker *broker)
 {
-	amqp_keeper_keep(broker->hold);
+	amqp_keeper_keep(broker->locks);
 }
 
 void
 broker_stop(struct broker *broker)
 {
 	broker->stopped = true;
-	timers_cancel(broker->timers, &broker->side_idle);
-	timers_cancel(broker->timers, &broker->side_wait);
-	amqp_side_silence(&broker->over);
-	amqp_keeper_quit(broker->side);
-	amqp_keeper_quit(broker->hold);
+	timers_cancel(broker->timers, &broker->auxiliary_idle);
+	timers_cancel(broker->timers, &broker->auxiliary_wait);
+	amqp_auxiliary_silence(&broker->over);
+	amqp_keeper_quit(broker->auxiliary);
+	amqp_keeper_quit(broker->locks);
 }
 
 void
@@ -301,9 +305,9 @@ broker_free(struct broker *broker)
 	if (broker == NULL)
 		return;
 	broker_stop(broker);
-	amqp_side_done(&broker->over);
-	amqp_keeper_free(broker->side);
-	amqp_keeper_free(broker->hold);
+	amqp_auxiliary_done(&broker->over);
+	amqp_keeper_free(broker->auxiliary);
+	amqp_keeper_free(broker->locks);
 	broker->dialer.free(broker->dialer.ctx);
 	amqp_settings_done(&broker->settings);
 	free(broker->cluster);
@@ -315,21 +319,21 @@ broker_free(struct broker *broker)
 void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
-	const struct amqp_link *link = amqp_keeper_link(broker->hold);
+	const struct amqp_link *link = amqp_keeper_link(broker->locks);
 
 	*ret = (struct broker_info){
-	    .hold = amqp_keeper_state(broker->hold),
-	    .side = amqp_keeper_state(broker->side),
+	    .locks = amqp_keeper_state(broker->locks),
+	    .auxiliary = amqp_keeper_state(broker->auxiliary),
 	    .probes_refused = amqp_probes_refused(broker->over.probes),
-	    .side_blocked = broker->blocked,
-	    .why = amqp_keeper_why(broker->hold),
-	    .host = amqp_keeper_host_text(broker->hold),
+	    .auxiliary_blocked = broker->blocked,
+	    .why = amqp_keeper_why(broker->locks),
+	    .host = amqp_keeper_host_text(broker->locks),
 	    .product = broker->product != NULL ? broker->product : "",
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
 	    .heartbeat = link != NULL ? link->heartbeat : broker->settings.heartbeat,
-	    .lanes = amqp_lanes_open(amqp_keeper_lanes(broker->hold)),
-	    .lanes_max = amqp_lanes_max(amqp_keeper_lanes(broker->hold)),
+	    .channels = amqp_channels_open(amqp_keeper_channels(broker->locks)),
+	    .channels_max = amqp_channels_max(amqp_keeper_channels(broker->locks)),
 	    .persistent = broker->persistent,
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
@@ -337,62 +341,69 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 }
 
 uint64_t
-broker_lane_take(struct broker *broker, enum broker_link link)
+broker_channel_take(struct broker *broker, enum broker_link link)
 {
-	uint64_t lane = amqp_lanes_take(amqp_keeper_lanes(keeper_of(broker, link)));
+	uint64_t channel = amqp_channels_take(amqp_keeper_channels(keeper_of(broker, link)));
 
-	if (link == BROKER_SIDE)
-		need_side(broker);
-	return lane;
+	if (link == BROKER_AUXILIARY)
+		need_auxiliary(broker);
+	return channel;
 }
 
 void
-broker_lane_put(struct broker *broker, uint64_t lane)
+broker_channel_put(struct broker *broker, uint64_t channel)
 {
-	if (lane & 1)
-		broker->side_used = now(broker);
-	amqp_lanes_put(lanes_of(broker, lane), lane);
+	if (channel & 1)
+		broker->auxiliary_used = now(broker);
+	amqp_channels_put(channels_of(broker, channel), channel);
 }
 
 void
-broker_claim(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_claim(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_CLAIM, queue, done);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_CLAIM, queue, done);
 }
 
 void
-broker_check(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_check(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_CHECK, queue, done);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_CHECK, queue, done);
 }
 
 void
-broker_drop(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_drop(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DROP, queue, done);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DROP, queue, done);
 }
 
 void
 broker_declare_slot(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	assert(lane & 1);
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+	assert(channel & 1);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DECLARE_SLOT, queue, done);
 }
 
 void
 broker_declare_marker(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	assert(lane & 1);
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+	assert(channel & 1);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DECLARE_MARKER, queue, done);
 }
 
 void
-broker_delete_slot(struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+broker_delete_slot(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	assert(lane & 1);
-	amqp_lanes_request(lanes_of(broker, lane), lane, AMQP_REQUEST_DELETE_SLOT, queue, done);
+	assert(channel & 1);
+	amqp_channels_request(
+	    channels_of(broker, channel), channel, AMQP_REQUEST_DELETE_SLOT, queue, done);
 }
 
 void
@@ -400,14 +411,14 @@ broker_probe(
     struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
 {
 	amqp_probes_ask(broker->over.probes, queues, count, broker->blocked, done);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
 broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done)
 {
 	amqp_directory_read(broker->over.directory, queue, done);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
@@ -415,7 +426,7 @@ broker_directory_enter(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
 	amqp_directory_enter(broker->over.directory, queue, name, broker->blocked, done);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
@@ -423,7 +434,7 @@ broker_directory_leave(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done)
 {
 	amqp_directory_leave(broker->over.directory, queue, name, done);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
@@ -441,13 +452,13 @@ broker_watch(struct broker *broker, const char *queue)
 	if (broker->stopped)
 		return;
 	amqp_watches_add(broker->over.watches, queue);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
 broker_unwatch(struct broker *broker, const char *queue)
 {
-	broker->side_used = now(broker);
+	broker->auxiliary_used = now(broker);
 	amqp_watches_remove(broker->over.watches, queue);
 }
 
@@ -457,13 +468,13 @@ broker_line_join(struct broker *broker, const char *queue, int priority, unsigne
 	if (broker->stopped)
 		return;
 	amqp_lines_join(broker->over.lines, queue, priority, credit);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
 broker_line_leave(struct broker *broker, const char *queue, int priority)
 {
-	broker->side_used = now(broker);
+	broker->auxiliary_used = now(broker);
 	amqp_lines_leave(broker->over.lines, queue, priority);
 }
 
@@ -473,7 +484,7 @@ broker_line_wake(struct broker *broker, const char *queue, int slot)
 	if (broker->stopped)
 		return;
 	amqp_hints_send(broker->over.hints, queue, slot);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
@@ -482,7 +493,7 @@ broker_line_count(struct broker *broker, const char *queue, struct broker_count_
 	if (broker->stopped)
 		return;
 	amqp_counters_ask(broker->over.counters, queue, done);
-	need_side(broker);
+	need_auxiliary(broker);
 }
 
 void
@@ -490,8 +501,8 @@ broker_inbox_open(struct broker *broker)
 {
 	if (broker->stopped)
 		return;
-	amqp_letters_open(broker->over.letters);
-	need_side(broker);
+	amqp_mailbox_open(broker->over.mailbox);
+	need_auxiliary(broker);
 }
 
 void
@@ -499,8 +510,8 @@ broker_inbox_close(struct broker *broker)
 {
 	if (broker->stopped)
 		return;
-	broker->side_used = now(broker);
-	amqp_letters_close(broker->over.letters);
+	broker->auxiliary_used = now(broker);
+	amqp_mailbox_close(broker->over.mailbox);
 }
 
 uint64_t
@@ -510,8 +521,8 @@ broker_ask(struct broker *broker, const char *text, size_t len)
 
 	if (broker->stopped)
 		return 0;
-	number = amqp_letters_ask(broker->over.letters, text, len);
-	need_side(broker);
+	number = amqp_mailbox_ask(broker->over.mailbox, text, len);
+	need_auxiliary(broker);
 	return number;
 }
 
@@ -519,7 +530,7 @@ void
 broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len)
 {
 	if (!broker->stopped)
-		amqp_letters_reply(broker->over.letters, from, text, len);
+		amqp_mailbox_reply(broker->over.mailbox, from, text, len);
 }
 
 /* ---- life ---- */
@@ -540,7 +551,7 @@ new_keeper(struct broker *broker, enum broker_link which)
 	    .up = on_up,
 	    .down = on_down,
 	    .changed = on_changed,
-	    .lane_closed = on_lane_closed,
+	    .channel_closed = on_channel_closed,
 	    .ctx = broker,
 	};
 
@@ -548,11 +559,11 @@ new_keeper(struct broker *broker, enum broker_link which)
 }
 
 static void
-init_side(struct broker *broker)
+init_auxiliary(struct broker *broker)
 {
-	const struct amqp_side_config config = {
+	const struct amqp_auxiliary_config config = {
 	    .timers = broker->timers,
-	    .lanes = amqp_keeper_lanes(broker->side),
+	    .channels = amqp_keeper_channels(broker->auxiliary),
 	    .jitter = &broker->jitter,
 	    .settings = &broker->settings,
 	    .watch_news = on_watch_news,
@@ -562,7 +573,7 @@ init_side(struct broker *broker)
 	    .ctx = broker,
 	};
 
-	amqp_side_init(&broker->over, &config);
+	amqp_auxiliary_init(&broker->over, &config);
 }
 
 struct broker *
@@ -575,13 +586,14 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	broker->timers = timers;
 	broker->dialer = *dialer;
 	amqp_settings_copy(&broker->settings, settings);
-	broker->persistent = broker->deletes_by_name = true;
+	broker->persistent = !settings->in_process;
+	broker->deletes_by_name = true;
 	jitter_init(&broker->jitter, seed);
-	timer_init(&broker->side_idle, on_side_idle, broker, 0);
-	timer_init(&broker->side_wait, on_side_wait, broker, 0);
-	broker->hold = new_keeper(broker, BROKER_HOLD);
-	broker->side = new_keeper(broker, BROKER_SIDE);
-	init_side(broker);
+	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
+	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);
+	broker->locks = new_keeper(broker, BROKER_LOCKS);
+	broker->auxiliary = new_keeper(broker, BROKER_AUXILIARY);
+	init_auxiliary(broker);
 	return broker;
 }
 
@@ -599,10 +611,10 @@ broker_dialer(const struct broker *broker)
 	return &broker->dialer;
 }
 
-const struct amqp_lanes *
-broker_lanes(const struct broker *broker, enum broker_link link)
+const struct amqp_channels *
+broker_channels(const struct broker *broker, enum broker_link link)
 {
-	return amqp_keeper_lanes(keeper_of(broker, link));
+	return amqp_keeper_channels(keeper_of(broker, link));
 }
 
 size_t

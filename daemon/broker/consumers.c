@@ -18,7 +18,7 @@ struct ack {
 static int64_t
 now(const struct amqp_consumers *channel)
 {
-	return clock_now(timers_clock(channel->timers));
+	return clock_now(timers_clock(channel->set->timers));
 }
 
 /* ---- consumers ---- */
@@ -31,11 +31,12 @@ amqp_consumers_declare(struct amqp_consumers *channel, amqp_queue_declare_t *dec
 	amqp_tapped_send(&channel->tapped, AMQP_QUEUE_DECLARE_METHOD, declare);
 }
 
-void
-amqp_consumers_consume(struct amqp_consumers *channel, uint64_t consumer, const char *queue,
-    unsigned prefetch, int priority)
+uint64_t
+amqp_consumers_consume(
+    struct amqp_consumers *channel, const char *queue, unsigned prefetch, int priority)
 {
-	struct amqp_tapped_tag tag = amqp_tapped_tag(channel->letter, consumer);
+	struct amqp_consumers_set *set = channel->set;
+	struct amqp_tapped_tag tag = amqp_tapped_tag(set->letter, ++set->consumer);
 	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)prefetch}; /* of each: not global */
 	amqp_table_entry_t argument = amqp_entry_number("x-priority", priority);
 	amqp_basic_consume_t consume = {
@@ -44,13 +45,14 @@ amqp_consumers_consume(struct amqp_consumers *channel, uint64_t consumer, const 
 	    .arguments = {.num_entries = priority != 0, .entries = &argument},
 	};
 
-	assert(channel->unanswered == 0 && consumer != 0 && prefetch != 0);
+	assert(channel->unanswered == 0 && prefetch != 0);
 	if (channel->prefetch != prefetch)
 		amqp_tapped_send(&channel->tapped, AMQP_BASIC_QOS_METHOD, &qos);
 	channel->prefetch = prefetch;
-	channel->unanswered = consumer;
+	channel->unanswered = set->consumer;
 	channel->consumers++;
 	amqp_tapped_send(&channel->tapped, AMQP_BASIC_CONSUME_METHOD, &consume);
+	return channel->unanswered;
 }
 
 static void
@@ -58,7 +60,7 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer)
 {
 	assert(channel->consumers > 0);
 	channel->consumers--;
-	amqp_tapped_cancel(&channel->tapped, channel->letter, consumer);
+	amqp_tapped_cancel(&channel->tapped, channel->set->letter, consumer);
 }
 
 /*
@@ -99,7 +101,7 @@ on_ack(void *ctx, uint64_t id)
 	while ((ack = TAILQ_FIRST(&channel->acks)) != NULL && ack->due <= now(channel))
 		ack_first(channel);
 	if (ack != NULL)
-		timers_set(channel->timers, &channel->ack, ack->due);
+		timers_set(channel->set->timers, &channel->ack, ack->due);
 }
 
 static void
@@ -108,12 +110,12 @@ ack_later(struct amqp_consumers *channel, uint64_t delivery)
 	struct ack *ack = mem_alloc(sizeof(*ack));
 
 	ack->delivery = delivery;
-	ack->due = now(channel) + channel->ack_after;
+	ack->due = now(channel) + channel->set->ack_after;
 	TAILQ_INSERT_TAIL(&channel->acks, ack, entry);
 	if (++channel->ack_count > UNACKED_MAX)
 		ack_first(channel);
 	if (!timer_is_set(&channel->ack))
-		timers_set(channel->timers, &channel->ack, ack->due);
+		timers_set(channel->set->timers, &channel->ack, ack->due);
 }
 
 /* ---- frames ---- */
@@ -127,7 +129,7 @@ take_consume_ok(struct amqp_consumers *channel, uint64_t consumer)
 	if (channel->unwanted)
 		send_cancel(channel, consumer);
 	channel->unwanted = false;
-	channel->events.placed(channel->events.ctx, consumer);
+	channel->set->events.placed(channel->set->events.ctx, consumer);
 	return true;
 }
 
@@ -145,20 +147,21 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		const amqp_basic_consume_ok_t *ok = frame->fields;
 
 		return take_consume_ok(
-		    channel, amqp_tapped_consumer(channel->letter, ok->consumer_tag));
+		    channel, amqp_tapped_consumer(channel->set->letter, ok->consumer_tag));
 	}
 	case AMQP_BASIC_CANCEL_METHOD: {
 		const amqp_basic_cancel_t *cancel = frame->fields;
 
-		channel->events.cancelled(channel->events.ctx,
-		    amqp_tapped_consumer(channel->letter, cancel->consumer_tag));
+		channel->set->events.cancelled(channel->set->events.ctx,
+		    amqp_tapped_consumer(channel->set->letter, cancel->consumer_tag));
 		return true;
 	}
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
-		channel->addressee = amqp_tapped_consumer(channel->letter, deliver->consumer_tag);
-		if (channel->events.message == NULL)
+		channel->addressee =
+		    amqp_tapped_consumer(channel->set->letter, deliver->consumer_tag);
+		if (channel->set->events.message == NULL)
 			ack_later(channel, deliver->delivery_tag);
 		return amqp_tapped_announce(&channel->tapped, deliver->delivery_tag);
 	}
@@ -172,8 +175,8 @@ on_message(void *ctx)
 {
 	struct amqp_consumers *channel = ctx;
 
-	if (channel->events.message != NULL)
-		channel->events.message(channel->events.ctx, channel, channel->addressee);
+	if (channel->set->events.message != NULL)
+		channel->set->events.message(channel->set->events.ctx, channel, channel->addressee);
 	return true;
 }
 
@@ -182,32 +185,46 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_consumers *channel = ctx;
 
-	channel->events.closed(channel->events.ctx, channel,
+	channel->set->events.closed(channel->set->events.ctx, channel,
 	    channel->tapped.blames ? channel->unanswered : 0, code, text);
 }
 
 /* ---- life ---- */
 
-struct amqp_consumers *
-amqp_consumers_new(struct timers *timers, struct amqp_lanes *lanes, char letter, int64_t ack_after,
-    const struct amqp_consumers_events *events)
+/* NULL: no channel number is left. */
+static struct amqp_consumers *
+channel_new(struct amqp_consumers_set *set)
 {
 	static const struct amqp_tapped_events tapped_events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_consumers *channel = mem_alloc(sizeof(*channel));
 
-	channel->letter = letter;
-	channel->timers = timers;
-	channel->ack_after = ack_after;
-	channel->events = *events;
-	amqp_tapped_init(&channel->tapped, lanes, &tapped_events, channel);
+	channel->set = set;
+	amqp_tapped_init(&channel->tapped, set->channels, &tapped_events, channel);
 	TAILQ_INIT(&channel->acks);
 	timer_init(&channel->ack, on_ack, channel, 0);
 	if (!amqp_tapped_open(&channel->tapped, 0)) {
 		free(channel);
 		return NULL;
 	}
+	TAILQ_INSERT_TAIL(&set->all, channel, entry);
 	return channel;
+}
+
+struct amqp_consumers *
+amqp_consumers_find(
+    struct amqp_consumers_set *set, bool alone, bool may_open, unsigned *ret_placing)
+{
+	struct amqp_consumers *channel;
+
+	*ret_placing = 0;
+	TAILQ_FOREACH (channel, &set->all, entry) {
+		if (channel->unanswered != 0)
+			++*ret_placing;
+		else if (channel->consumers < (alone ? 1 : AMQP_CONSUMERS_ROOM))
+			return channel;
+	}
+	return may_open && *ret_placing < AMQP_CONSUMERS_PLACING ? channel_new(set) : NULL;
 }
 
 void
@@ -219,14 +236,28 @@ amqp_consumers_free(struct amqp_consumers *channel)
 		TAILQ_REMOVE(&channel->acks, ack, entry);
 		free(ack);
 	}
-	timers_cancel(channel->timers, &channel->ack);
+	TAILQ_REMOVE(&channel->set->all, channel, entry);
+	timers_cancel(channel->set->timers, &channel->ack);
 	amqp_tapped_forget(&channel->tapped);
 	free(channel);
 }
 
-void
-amqp_consumers_close(struct amqp_consumers *channel)
+/* No consumer, and nothing to come or to acknowledge. */
+static bool
+is_idle(const struct amqp_consumers *channel)
 {
-	amqp_tapped_close(&channel->tapped);
-	amqp_consumers_free(channel);
+	return channel->consumers == 0 && channel->unanswered == 0 && channel->ack_count == 0;
+}
+
+void
+amqp_consumers_close_idle(struct amqp_consumers_set *set)
+{
+	struct amqp_consumers *channel, *next;
+
+	TAILQ_FOREACH_SAFE (channel, &set->all, entry, next) {
+		if (!is_idle(channel) || channel == TAILQ_FIRST(&set->all))
+			continue;
+		amqp_tapped_close(&channel->tapped);
+		amqp_consumers_free(channel);
+	}
 }

@@ -10,7 +10,7 @@
 #include "daemon/broker/tapped.h"
 
 /* No channel number was left. */
-#define NO_LANE (1 * NSEC_PER_SEC)
+#define NO_CHANNEL (1 * NSEC_PER_SEC)
 
 struct count {
 	TAILQ_ENTRY(count) entry;
@@ -21,10 +21,10 @@ struct count {
 TAILQ_HEAD(count_list, count);
 
 struct amqp_counters {
-	struct timers *timers;    /* borrowed */
-	struct amqp_lanes *lanes; /* borrowed */
-	struct count_list all;    /* owned; in order: the sent ones first */
-	struct amqp_tapped lane;
+	struct timers *timers;          /* borrowed */
+	struct amqp_channels *channels; /* borrowed */
+	struct count_list all;          /* owned; in order: the sent ones first */
+	struct amqp_tapped channel;
 	struct timer retry; /* after there was no channel number */
 	bool silent;
 };
@@ -46,7 +46,7 @@ send_waiting(struct amqp_counters *counters)
 {
 	struct count *count;
 
-	if (amqp_lanes_link(counters->lanes) == NULL || counters->silent)
+	if (amqp_channels_link(counters->channels) == NULL || counters->silent)
 		return;
 	TAILQ_FOREACH (count, &counters->all, entry) {
 		amqp_queue_declare_t declare = {
@@ -54,13 +54,13 @@ send_waiting(struct amqp_counters *counters)
 
 		if (count->sent)
 			continue;
-		if (counters->lane.channel == 0 && !amqp_tapped_open(&counters->lane, 0)) {
+		if (counters->channel.number == 0 && !amqp_tapped_open(&counters->channel, 0)) {
 			timers_set(counters->timers, &counters->retry,
-			    clock_now(timers_clock(counters->timers)) + NO_LANE);
+			    clock_now(timers_clock(counters->timers)) + NO_CHANNEL);
 			return;
 		}
 		count->sent = true;
-		amqp_tapped_send(&counters->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
+		amqp_tapped_send(&counters->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 	}
 }
 
@@ -138,7 +138,7 @@ amqp_counters_fail(struct amqp_counters *counters)
 	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
 	struct count *count;
 
-	amqp_tapped_forget(&counters->lane);
+	amqp_tapped_forget(&counters->channel);
 	timers_cancel(counters->timers, &counters->retry);
 	TAILQ_CONCAT(&lost, &counters->all, entry);
 	while ((count = TAILQ_FIRST(&lost)) != NULL) {
@@ -150,14 +150,14 @@ amqp_counters_fail(struct amqp_counters *counters)
 /* ---- life ---- */
 
 struct amqp_counters *
-amqp_counters_new(struct timers *timers, struct amqp_lanes *lanes)
+amqp_counters_new(struct timers *timers, struct amqp_channels *channels)
 {
 	static const struct amqp_tapped_events events = {.method = on_method, .closed = on_closed};
 	struct amqp_counters *counters = mem_alloc(sizeof(*counters));
 
 	counters->timers = timers;
-	counters->lanes = lanes;
-	amqp_tapped_init(&counters->lane, lanes, &events, counters);
+	counters->channels = channels;
+	amqp_tapped_init(&counters->channel, channels, &events, counters);
 	TAILQ_INIT(&counters->all);
 	timer_init(&counters->retry, on_retry, counters, 0);
 	return counters;

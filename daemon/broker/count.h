@@ -1,5 +1,5 @@
 /*
- * How many consumers a queue has: passive declares on a channel of the side link's that is there for
+ * How many consumers a queue has: passive declares on a channel of the auxiliary connection's that is there for
  * nothing else, answered in order. A 404 is the answer 0 and closes the channel: those behind it are
  * asked again on another.
  */
@@ -8,13 +8,13 @@
 
 #include <stdbool.h>
 
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_counters;
 
-/* lanes: the side link's, borrowed. */
-struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_lanes *lanes);
-void amqp_counters_free(struct amqp_counters *counters); /* before lanes; NULL is fine */
+/* channels: the auxiliary connection's, borrowed. */
+struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_channels *channels);
+void amqp_counters_free(struct amqp_counters *counters); /* before channels; NULL is fine */
 /* From now on nobody is answered. */
 void amqp_counters_silence(struct amqp_counters *counters);
 
@@ -23,9 +23,9 @@ void amqp_counters_ask(
     struct amqp_counters *counters, const char *queue, struct broker_count_done done);
 bool amqp_counters_in_use(const struct amqp_counters *counters); /* somebody waits for an answer */
 
-/* After amqp_lanes_attach: sends what waits. */
+/* After amqp_channels_attach: sends what waits. */
 void amqp_counters_go(struct amqp_counters *counters);
-/* After amqp_lanes_fail: nobody knows. */
+/* After amqp_channels_fail: nobody knows. */
 void amqp_counters_fail(struct amqp_counters *counters);
 
 #endif

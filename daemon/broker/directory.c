@@ -31,7 +31,7 @@ struct job {
 	enum job_state state;
 	char *queue, *name; /* owned; name: NULL to read */
 	struct broker_names_done done;
-	struct amqp_tapped lane;
+	struct amqp_tapped channel;
 	int64_t sent_at;
 
 	unsigned gets;
@@ -48,10 +48,10 @@ struct job {
 TAILQ_HEAD(job_list, job);
 
 struct amqp_directory {
-	struct timers *timers;    /* borrowed */
-	struct amqp_lanes *lanes; /* borrowed */
-	struct job_list all;      /* owned */
-	struct timer over;        /* while one is OVER */
+	struct timers *timers;          /* borrowed */
+	struct amqp_channels *channels; /* borrowed */
+	struct job_list all;            /* owned */
+	struct timer over;              /* while one is OVER */
 	bool silent;
 };
 
@@ -78,7 +78,7 @@ job_set_state(struct job *job, enum job_state state)
 		assert(job->state == JOB_READING);
 		break;
 	case JOB_OVER:
-		assert(job->state != JOB_OVER && job->lane.channel == 0);
+		assert(job->state != JOB_OVER && job->channel.number == 0);
 		break;
 	}
 	job->state = state;
@@ -88,7 +88,7 @@ job_set_state(struct job *job, enum job_state state)
 static void
 job_free(struct job *job)
 {
-	amqp_tapped_forget(&job->lane);
+	amqp_tapped_forget(&job->channel);
 	name_list_done(&job->found);
 	free(job->to_remove);
 	free(job->queue);
@@ -142,7 +142,7 @@ job_give_up(struct job *job, const char *text)
 static void
 job_finish(struct job *job)
 {
-	amqp_tapped_close(&job->lane);
+	amqp_tapped_close(&job->channel);
 	job_set_state(job, JOB_OVER);
 	TAILQ_REMOVE(&job->directory->all, job, in_all);
 	job_answer(job);
@@ -191,7 +191,7 @@ send_declare(const struct job *job)
 		declare.arguments.num_entries = 1;
 		declare.arguments.entries = &type;
 	}
-	amqp_tapped_send(&job->lane, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_tapped_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 static void
@@ -203,7 +203,7 @@ send_name(const struct job *job)
 	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
 	};
 
-	amqp_tapped_publish(&job->lane, &fields, &properties, amqp_cstring_bytes(job->name));
+	amqp_tapped_publish(&job->channel, &fields, &properties, amqp_cstring_bytes(job->name));
 }
 
 static void
@@ -213,13 +213,13 @@ job_send(struct job *job)
 	amqp_confirm_select_t select = {0};
 
 	job->sent_at = now(directory);
-	if (!amqp_tapped_open(&job->lane, BROKER_NAME_MAX)) {
-		job_give_up(job, "the side link has no channel left");
+	if (!amqp_tapped_open(&job->channel, BROKER_NAME_MAX)) {
+		job_give_up(job, "the auxiliary connection has no channel left");
 		return;
 	}
 	job_set_state(job, JOB_DECLARING);
 	if (job->kind == JOB_ENTER)
-		amqp_tapped_send(&job->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
+		amqp_tapped_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	send_declare(job);
 	if (job->kind == JOB_ENTER)
 		send_name(job);
@@ -233,7 +233,7 @@ send_gets(struct job *job, uint32_t left)
 
 	while (!job->empty && job->gets < GETS_MAX && job->gets <= left) {
 		job->gets++;
-		amqp_tapped_send(&job->lane, AMQP_BASIC_GET_METHOD, &get);
+		amqp_tapped_send(&job->channel, AMQP_BASIC_GET_METHOD, &get);
 	}
 }
 
@@ -249,11 +249,11 @@ put_back(struct job *job)
 	} else {
 		job->answer = BROKER_OK;
 		for (size_t i = 0; job->kind == JOB_LEAVE && i < job->found.count; i++)
-			amqp_tapped_ack(&job->lane, job->to_remove[i]);
+			amqp_tapped_ack(&job->channel, job->to_remove[i]);
 	}
-	amqp_tapped_send(&job->lane, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_tapped_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 	job_set_state(job, JOB_PUTTING_BACK);
-	amqp_lanes_close_tap(job->directory->lanes, job->lane.channel);
+	amqp_channels_close_tap(job->directory->channels, job->channel.number);
 }
 
 /* ---- receiving ---- */
@@ -267,7 +267,7 @@ find(struct job *job, const char *name)
 			job->to_remove =
 			    mem_grow(job->to_remove, job->remove_room, sizeof(*job->to_remove));
 		}
-		job->to_remove[job->found.count] = job->lane.delivery;
+		job->to_remove[job->found.count] = job->channel.delivery;
 		FAULT(FIRST_NAME_LEAVES, job->to_remove[job->found.count] = job->found.count + 1);
 	}
 	name_list_add(&job->found, name);
@@ -277,7 +277,7 @@ find(struct job *job, const char *name)
 static void
 take_message(struct job *job)
 {
-	const struct amqp_content *content = &job->lane.content;
+	const struct amqp_content *content = &job->channel.content;
 
 	if (content->size > content->body_max ||
 	    !broker_is_name(content->body, (size_t)content->size))
@@ -291,7 +291,7 @@ static bool
 take_got(struct job *job, const amqp_basic_get_ok_t *got)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
-	    !amqp_tapped_announce(&job->lane, got->delivery_tag))
+	    !amqp_tapped_announce(&job->channel, got->delivery_tag))
 		return false;
 	job->gets--;
 	if (++job->seen <= BROKER_DIRECTORY_MAX)
@@ -303,7 +303,7 @@ static bool
 take_empty(struct job *job)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
-	    job->lane.content.state != AMQP_CONTENT_IDLE)
+	    job->channel.content.state != AMQP_CONTENT_IDLE)
 		return false;
 	job->gets--;
 	job->empty = true;
@@ -381,13 +381,14 @@ static void
 on_closed(void *ctx, int code, const char *text)
 {
 	struct job *job = ctx;
-	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING;
+	bool declaring = job->state == JOB_DECLARING, reading = job->state == JOB_READING,
+	     refused = job->channel.blames && (declaring || reading);
 
 	if (code == 0) {
 		job_finish(job);
 		return;
 	}
-	job->answer = declaring || reading ? BROKER_REFUSED : BROKER_UNKNOWN;
+	job->answer = refused ? BROKER_REFUSED : BROKER_UNKNOWN;
 	job->code = code;
 	free(job->text);
 	job->text = mem_strdup(text);
@@ -417,7 +418,7 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 	job->queue = mem_strdup(queue);
 	job->name = mem_strdup(name);
 	job->done = done;
-	amqp_tapped_init(&job->lane, directory->lanes, &events, job);
+	amqp_tapped_init(&job->channel, directory->channels, &events, job);
 	job->sent_at = now(directory);
 	TAILQ_INSERT_TAIL(&directory->all, job, in_all);
 	return job;
@@ -426,7 +427,7 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 static void
 job_begin(struct job *job)
 {
-	if (amqp_lanes_link(job->directory->lanes) != NULL)
+	if (amqp_channels_link(job->directory->channels) != NULL)
 		job_send(job);
 }
 
@@ -482,7 +483,7 @@ amqp_directory_fail(struct amqp_directory *directory)
 	TAILQ_CONCAT(&lost, &directory->all, in_all);
 	while ((job = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, job, in_all);
-		amqp_tapped_forget(&job->lane);
+		amqp_tapped_forget(&job->channel);
 		if (job->state != JOB_OVER) {
 			job->answer = BROKER_UNKNOWN;
 			job_set_state(job, JOB_OVER);
@@ -492,12 +493,12 @@ amqp_directory_fail(struct amqp_directory *directory)
 }
 
 struct amqp_directory *
-amqp_directory_new(struct timers *timers, struct amqp_lanes *lanes)
+amqp_directory_new(struct timers *timers, struct amqp_channels *channels)
 {
 	struct amqp_directory *directory = mem_alloc(sizeof(*directory));
 
 	directory->timers = timers;
-	directory->lanes = lanes;
+	directory->channels = channels;
 	TAILQ_INIT(&directory->all);
 	timer_init(&directory->over, on_over, directory, 0);
 	return directory;

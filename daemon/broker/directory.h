@@ -1,6 +1,6 @@
 /*
  * A directory of names: a durable queue with a persistent message a name. Each request is a job on a
- * channel of the side link's that is there for it alone.
+ * channel of the auxiliary connection's that is there for it alone.
  *
  *	enter	us:      confirm.select  queue.declare  publish				(one flush)
  *		broker:  select-ok  declare-ok  ack
@@ -20,13 +20,13 @@
 
 #include <stdbool.h>
 
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_directory;
 
-/* lanes: the side link's, borrowed. */
-struct amqp_directory *amqp_directory_new(struct timers *timers, struct amqp_lanes *lanes);
-void amqp_directory_free(struct amqp_directory *directory); /* before lanes; NULL is fine */
+/* channels: the auxiliary connection's, borrowed. */
+struct amqp_directory *amqp_directory_new(struct timers *timers, struct amqp_channels *channels);
+void amqp_directory_free(struct amqp_directory *directory); /* before channels; NULL is fine */
 /* From now on nobody is answered. */
 void amqp_directory_silence(struct amqp_directory *directory);
 
@@ -41,9 +41,9 @@ void amqp_directory_enter(struct amqp_directory *directory, const char *queue, c
 bool amqp_directory_in_use(
     const struct amqp_directory *directory); /* somebody waits for an answer */
 
-/* After amqp_lanes_attach: sends what waits. */
+/* After amqp_channels_attach: sends what waits. */
 void amqp_directory_go(struct amqp_directory *directory);
-/* After amqp_lanes_fail: answers all, unknown. */
+/* After amqp_channels_fail: answers all, unknown. */
 void amqp_directory_fail(struct amqp_directory *directory);
 
 #endif

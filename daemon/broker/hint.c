@@ -29,7 +29,7 @@ struct amqp_hints {
 	struct amqp_hints_config config;
 	struct owed_hint *owed;          /* owned; by key */
 	TAILQ_HEAD(, owed_hint) in_turn; /* the same */
-	struct amqp_tapped lane;
+	struct amqp_tapped channel;
 	char returned_from[UINT8_MAX + 1]; /* its queue */
 	int64_t mute_until;                /* clock time; nothing is sent before */
 	bool blocked;
@@ -97,14 +97,14 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 
 	snprintf(digits, sizeof(digits), "%d", slot);
 	properties.correlation_id = amqp_cstring_bytes(digits);
-	amqp_tapped_publish(&hints->lane, &fields, &properties, amqp_empty_bytes);
+	amqp_tapped_publish(&hints->channel, &fields, &properties, amqp_empty_bytes);
 }
 
 /* A link that has died without its having been told yet would take hints with it. */
 static bool
 can_send(const struct amqp_hints *hints)
 {
-	const struct amqp_link *link = amqp_lanes_link(hints->config.lanes);
+	const struct amqp_link *link = amqp_channels_link(hints->config.channels);
 
 	return !hints->silent && !hints->blocked && link != NULL && link->state == AMQP_LINK_UP;
 }
@@ -117,7 +117,7 @@ pay(struct amqp_hints *hints)
 	if (now(hints) < hints->mute_until)
 		forget_all(hints);
 	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && can_send(hints) &&
-	       (hints->lane.channel != 0 || amqp_tapped_open(&hints->lane, 0))) {
+	       (hints->channel.number != 0 || amqp_tapped_open(&hints->channel, 0))) {
 		publish(hints, strchr(hint->key, ' ') + 1, hint->slot);
 		hint_free(hints, hint);
 	}
@@ -132,7 +132,7 @@ take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
 		return false;
 	snprintf(hints->returned_from, sizeof(hints->returned_from), "%.*s",
 	    (int)back->routing_key.len, (const char *)back->routing_key.bytes);
-	return amqp_tapped_announce(&hints->lane, 0);
+	return amqp_tapped_announce(&hints->channel, 0);
 }
 
 static bool
@@ -143,7 +143,7 @@ on_message(void *ctx)
 	const struct broker_line_event event = {
 	    .queue = queue,
 	    .news = BROKER_LINE_NOBODY,
-	    .slot = broker_hint_slot(hints->lane.content.correlation_id),
+	    .slot = broker_hint_slot(hints->channel.content.correlation_id),
 	};
 
 	if (!hints->silent)
@@ -163,6 +163,8 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_hints *hints = ctx;
 
+	if (!hints->channel.blames)
+		return; /* the next hint opens another one */
 	hints->mute_until = now(hints) + MUTE;
 	if (!hints->complained)
 		log_warning("the broker refused a hint to other daemons: %s (%d)", text, code);
@@ -200,7 +202,7 @@ amqp_hints_go(struct amqp_hints *hints)
 void
 amqp_hints_fail(struct amqp_hints *hints)
 {
-	amqp_tapped_forget(&hints->lane);
+	amqp_tapped_forget(&hints->channel);
 	hints->blocked = false;
 	hints->complained = false;
 	hints->mute_until = 0;
@@ -217,7 +219,7 @@ amqp_hints_new(const struct amqp_hints_config *config)
 
 	hints->config = *config;
 	TAILQ_INIT(&hints->in_turn);
-	amqp_tapped_init(&hints->lane, config->lanes, &events, hints);
+	amqp_tapped_init(&hints->channel, config->channels, &events, hints);
 	return hints;
 }
 

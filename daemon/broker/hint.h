@@ -1,5 +1,5 @@
 /*
- * Hints to wait lines: mandatory publishes without confirm, on a channel of the side link's that is
+ * Hints to wait lines: mandatory publishes without confirm, on a channel of the auxiliary connection's that is
  * there for nothing else. What cannot be published now is owed.
  *
  *	us:      publish 3 to a-W     publish 1 to b-W
@@ -13,20 +13,20 @@
 
 #include <stdbool.h>
 
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_hints;
 
 struct amqp_hints_config {
-	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct timers *timers;          /* borrowed, as all here */
+	struct amqp_channels *channels; /* the auxiliary connection's */
 	/* BROKER_LINE_NOBODY */
 	void (*news)(void *ctx, const struct broker_line_event *event);
 	void *ctx;
 };
 
 struct amqp_hints *amqp_hints_new(const struct amqp_hints_config *config);
-void amqp_hints_free(struct amqp_hints *hints); /* before lanes; NULL is fine */
+void amqp_hints_free(struct amqp_hints *hints); /* before channels; NULL is fine */
 /* From now on nobody is told anything, and nothing is sent. */
 void amqp_hints_silence(struct amqp_hints *hints);
 
@@ -36,9 +36,9 @@ bool amqp_hints_any(const struct amqp_hints *hints);
 /* connection.blocked: one more publish, and the broker reads nothing more of the link. */
 void amqp_hints_block(struct amqp_hints *hints, bool blocked);
 
-/* After amqp_lanes_attach: sends what is owed. */
+/* After amqp_channels_attach: sends what is owed. */
 void amqp_hints_go(struct amqp_hints *hints);
-/* After amqp_lanes_fail. */
+/* After amqp_channels_fail. */
 void amqp_hints_fail(struct amqp_hints *hints);
 
 #endif

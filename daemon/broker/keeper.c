@@ -13,9 +13,9 @@
 struct amqp_keeper {
 	struct amqp_keeper_config config;
 	struct amqp_keeper_events events;
-	struct amqp_lanes *lanes;  /* owned */
-	struct amqp_link *link;    /* owned; NULL = none */
-	struct amqp_link *leaving; /* owned; closed politely, nothing of it counts any more */
+	struct amqp_channels *channels; /* owned */
+	struct amqp_link *link;         /* owned; NULL = none */
+	struct amqp_link *leaving;      /* owned; closed politely, nothing of it counts any more */
 	struct amqp_counts counts;
 	enum broker_state state;
 	char *why;       /* owned */
@@ -40,7 +40,7 @@ now(const struct amqp_keeper *keeper)
 static const char *
 keeper_name(const struct amqp_keeper *keeper)
 {
-	return keeper->config.which == BROKER_HOLD ? "hold link" : "side link";
+	return keeper->config.which == BROKER_LOCKS ? "lock connection" : "auxiliary connection";
 }
 
 static const struct amqp_host *
@@ -91,10 +91,10 @@ log_state(struct amqp_keeper *keeper, bool news)
 		    keeper->link->heartbeat);
 		break;
 	case BROKER_DOWN:
-		if (news && keeper->config.which == BROKER_HOLD)
-			log_warning("hold link down: %s", keeper->why);
+		if (news && keeper->config.which == BROKER_LOCKS)
+			log_warning("lock connection down: %s", keeper->why);
 		else if (news)
-			log_info("side link down: %s", keeper->why);
+			log_info("auxiliary connection down: %s", keeper->why);
 		else
 			log_debug("%s still down: %s", keeper_name(keeper), keeper->why);
 		break;
@@ -133,7 +133,7 @@ on_up(void *ctx)
 
 	keeper->up_since = now(keeper);
 	log_state(keeper, news);
-	amqp_lanes_attach(keeper->lanes, keeper->link);
+	amqp_channels_attach(keeper->channels, keeper->link);
 	keeper->events.up(keeper->events.ctx, keeper->config.which);
 	tell(keeper, news);
 }
@@ -143,7 +143,7 @@ on_frame(void *ctx, const struct amqp_frame *frame)
 {
 	struct amqp_keeper *keeper = ctx;
 
-	amqp_lanes_frame(keeper->lanes, frame);
+	amqp_channels_frame(keeper->channels, frame);
 }
 
 static void
@@ -182,14 +182,14 @@ on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *w
 	keeper->link = NULL;
 	keeper->code = code;
 	if (code == AMQP_NOT_ALLOWED)
-		amqp_lanes_learn_limit(keeper->lanes);
+		amqp_channels_learn_limit(keeper->channels);
 	news = keeper_set_state(keeper, refused ? BROKER_LOGIN_REFUSED : BROKER_DOWN,
 	    current_host(keeper)->port == 0
 		? mem_strdup(why)
 		: mem_printf("%s: %s", amqp_keeper_host_text(keeper), why));
 	log_state(keeper, news);
 	plan_next(keeper, was_up);
-	amqp_lanes_fail(keeper->lanes);
+	amqp_channels_fail(keeper->channels);
 	keeper->events.down(keeper->events.ctx, keeper->config.which);
 	amqp_link_free(link);
 	tell(keeper, news);
@@ -203,7 +203,7 @@ keeper_connect(struct amqp_keeper *keeper)
 	    .settings = keeper->config.settings,
 	    .host = current_host(keeper),
 	    .name = keeper_name(keeper),
-	    .queues_alone = keeper->config.which == BROKER_HOLD,
+	    .queues_alone = keeper->config.which == BROKER_LOCKS,
 	    .counts = &keeper->counts,
 	};
 	const struct amqp_link_events events = {
@@ -253,7 +253,7 @@ amqp_keeper_rest(struct amqp_keeper *keeper, const char *why)
 {
 	bool news;
 
-	assert(keeper->state == BROKER_UP && !amqp_lanes_in_use(keeper->lanes));
+	assert(keeper->state == BROKER_UP && !amqp_channels_in_use(keeper->channels));
 	/* It died a moment ago: that is told from the loop. */
 	if (keeper->link->state != AMQP_LINK_UP)
 		return;
@@ -264,7 +264,7 @@ amqp_keeper_rest(struct amqp_keeper *keeper, const char *why)
 	keeper->code = 0;
 	news = keeper_set_state(keeper, BROKER_DOWN, mem_strdup(why));
 	log_state(keeper, news);
-	amqp_lanes_fail(keeper->lanes);
+	amqp_channels_fail(keeper->channels);
 	keeper->events.down(keeper->events.ctx, keeper->config.which);
 	tell(keeper, news);
 }
@@ -278,10 +278,10 @@ amqp_keeper_drop(struct amqp_keeper *keeper, const char *why)
 	amqp_link_drop(keeper->link, why);
 }
 
-struct amqp_lanes *
-amqp_keeper_lanes(const struct amqp_keeper *keeper)
+struct amqp_channels *
+amqp_keeper_channels(const struct amqp_keeper *keeper)
 {
-	return keeper->lanes;
+	return keeper->channels;
 }
 
 enum broker_state
@@ -332,17 +332,17 @@ struct amqp_keeper *
 amqp_keeper_new(const struct amqp_keeper_config *config, const struct amqp_keeper_events *events)
 {
 	struct amqp_keeper *keeper = mem_alloc(sizeof(*keeper));
-	const struct amqp_lanes_config lanes = {
+	const struct amqp_channels_config channels = {
 	    .timers = config->timers,
 	    .which = config->which,
 	    .counts = &keeper->counts,
-	    .closed = events->lane_closed,
+	    .closed = events->channel_closed,
 	    .ctx = events->ctx,
 	};
 
 	keeper->config = *config;
 	keeper->events = *events;
-	keeper->lanes = amqp_lanes_new(&lanes);
+	keeper->channels = amqp_channels_new(&channels);
 	keeper->state = BROKER_DOWN;
 	keeper->why = mem_strdup("not connected yet");
 	keeper->not_before = INT64_MIN;
@@ -355,7 +355,7 @@ amqp_keeper_new(const struct amqp_keeper_config *config, const struct amqp_keepe
 void
 amqp_keeper_quit(struct amqp_keeper *keeper)
 {
-	amqp_lanes_silence(keeper->lanes);
+	amqp_channels_silence(keeper->channels);
 	timers_cancel(keeper->config.timers, &keeper->retry);
 	if (keeper->link != NULL)
 		amqp_link_quit(keeper->link);
@@ -369,7 +369,7 @@ amqp_keeper_free(struct amqp_keeper *keeper)
 	if (keeper == NULL)
 		return;
 	amqp_keeper_quit(keeper);
-	amqp_lanes_free(keeper->lanes);
+	amqp_channels_free(keeper->channels);
 	amqp_link_free(keeper->link);
 	amqp_link_free(keeper->leaving);
 	free(keeper->why);

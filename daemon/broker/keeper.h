@@ -1,7 +1,7 @@
 /*
  * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its lanes. One try is a host. The hold link is kept up from amqp_keeper_keep on, going round
- * the list of hosts; the side link is connected when needed, to the host that it is told.
+ * carries to its channels. One try is a host. The lock connection is kept up from amqp_keeper_keep on, going round
+ * the list of hosts; the auxiliary connection is connected when needed, to the host that it is told.
  */
 #ifndef BROKER_KEEPER_H
 #define BROKER_KEEPER_H
@@ -9,21 +9,21 @@
 #include <stddef.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_keeper_events {
 	/* As in daemon/amqp/link.h. */
 	char *(*vet)(void *ctx, const struct amqp_server *server);
 	void (*blocked)(void *ctx, enum broker_link which, bool blocked, const char *why);
-	/* The lanes have their link; state is set, not told yet. */
+	/* The channels have their link; state is set, not told yet. */
 	void (*up)(void *ctx, enum broker_link which);
-	/* State is set, not told yet; the lanes' requests have been answered. */
+	/* State is set, not told yet; the channels' requests have been answered. */
 	void (*down)(void *ctx, enum broker_link which);
 	/* The state, or its reason, changed. */
 	void (*changed)(
 	    void *ctx, enum broker_link which, enum broker_state state, const char *why);
-	/* broker.h, lane_closed */
-	void (*lane_closed)(void *ctx, uint64_t lane, int code, const char *text);
+	/* broker.h, channel_closed */
+	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
 	void *ctx;
 };
 
@@ -43,19 +43,19 @@ void amqp_keeper_free(struct amqp_keeper *keeper); /* NULL is fine */
 /* Closes the link for good and calls nobody any more. */
 void amqp_keeper_quit(struct amqp_keeper *keeper);
 
-/* Hold link: connects, and keeps connected. */
+/* Lock connection: connects, and keeps connected. */
 void amqp_keeper_keep(struct amqp_keeper *keeper);
-/* Side link: connects when it is not, to the host of that place in the list. */
+/* Auxiliary connection: connects when it is not, to the host of that place in the list. */
 void amqp_keeper_need(struct amqp_keeper *keeper, size_t host);
-/* Side link, up and unused: closes it politely. */
+/* Auxiliary connection, up and unused: closes it politely. */
 void amqp_keeper_rest(struct amqp_keeper *keeper, const char *why);
 /*
- * Ends the link, if there is one, and (side link) any try to make one; `down` comes from the loop.
- * The hold link is made anew after that.
+ * Ends the link, if there is one, and (auxiliary connection) any try to make one; `down` comes from the loop.
+ * The lock connection is made anew after that.
  */
 void amqp_keeper_drop(struct amqp_keeper *keeper, const char *why);
 
-struct amqp_lanes *amqp_keeper_lanes(const struct amqp_keeper *keeper);
+struct amqp_channels *amqp_keeper_channels(const struct amqp_keeper *keeper);
 enum broker_state amqp_keeper_state(const struct amqp_keeper *keeper);
 const char *amqp_keeper_why(const struct amqp_keeper *keeper); /* "" while UP */
 /* Of the connection.close that ended the last link; 0 = there was none. */

@@ -15,8 +15,6 @@
 #define LENGTH_MAX 64
 /* Of its tags. */
 #define TAG 'l'
-/* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
-#define PLACING_MAX 4
 /* All these: half of it to one and a half. After 404: the last other member left, and its line with it. */
 #define AT_ONCE (5 * NSEC_PER_MSEC)
 /* After a cancel, or a channel closed under a member. */
@@ -31,35 +29,36 @@
 #define LINES_MAX 2048
 #define MORE_MAX 2048
 /* No channel was left, or there are as many as may be. */
-#define NO_LANE (1 * NSEC_PER_SEC)
+#define NO_CHANNEL (1 * NSEC_PER_SEC)
 /* Channels left to all else that is done over the link: most, and least. */
 #define OTHERS_MOST 16
 #define OTHERS_LEAST 2
 
 enum member_state {
-	MEMBER_RESTING, /* until `again`; in `resting` */
+	MEMBER_RESTING, /* until `again` */
 	MEMBER_READY,   /* for the link, or its turn; in its line's list */
-	MEMBER_JOINING, /* its first consumer is being placed; in `joining` */
-	MEMBER_ON,      /* BROKER_LINE_JOINED was told; in `on` */
-	MEMBER_LOST     /* was ON, BROKER_LINE_LEFT is still to be told; in `lost` */
+	/* These have a channel: */
+	MEMBER_JOINING, /* its first consumer is being placed */
+	MEMBER_ON,      /* BROKER_LINE_JOINED was told, also of the next two */
+	MEMBER_RAISES,  /* another credit is wanted, with another consumer */
+	MEMBER_RAISING, /* that is being placed */
+	MEMBER_LOST,    /* was ON, BROKER_LINE_LEFT is still to be told */
+	MEMBER_STATES
 };
 
 struct member {
-	TAILQ_ENTRY(member) in_state;   /* in the list of its state */
-	TAILQ_ENTRY(member) in_placing; /* in `placing`, or in `raises` */
-	struct line *line;              /* borrowed */
-	int priority;                   /* the key in the line */
-	unsigned credit;                /* as wanted */
+	TAILQ_ENTRY(member) in_state; /* in the list of its state */
+	struct line *line;            /* borrowed */
+	int priority;                 /* the key in the line */
+	unsigned credit;              /* as wanted */
 	enum member_state state;
 	bool suspect;       /* its last consume closed a channel: it joins on one without others */
 	struct timer again; /* RESTING */
-	/* JOINING, ON: */
+	/* JOINING to RAISING: */
 	struct amqp_consumers *channel; /* borrowed */
-	uint64_t placing; /* in `placing`: its consumer that is unanswered; 0 = none */
-	unsigned asked;   /* credit of the consumer that was placed last */
-	/* ON: */
-	uint64_t consumer; /* the key */
-	bool raises;       /* in `raises`: another credit is wanted, with another consumer */
+	unsigned asked;                 /* credit of the consumer that was placed last */
+	uint64_t placing;  /* JOINING, RAISING: its consumer that is unanswered; else 0 */
+	uint64_t consumer; /* ON to RAISING: the key; else 0 */
 	UT_hash_handle by_priority, by_consumer;
 };
 TAILQ_HEAD(member_list, member);
@@ -70,7 +69,7 @@ struct line {
 	struct amqp_lines *lines;   /* borrowed */
 	struct member *members;     /* owned; by priority */
 	struct member_list ready;   /* the same */
-	size_t placed;              /* members that are JOINING, ON */
+	size_t placed;              /* members that have a channel */
 	TAILQ_ENTRY(line) in_turns; /* while there are such */
 	UT_hash_handle by_queue;
 };
@@ -80,12 +79,12 @@ struct amqp_lines {
 	struct line *by_queue;      /* owned */
 	struct member *by_consumer; /* the lines', as all here */
 	TAILQ_HEAD(, line) turns;   /* which of those with READY members is next */
-	struct member_list resting, joining, on, lost, placing, raises;
-	TAILQ_HEAD(, amqp_consumers) channels; /* owned */
-	uint64_t consumer;                     /* number of the last one */
-	size_t count, placed, lines_placed; /* members; those JOINING, ON; lines that have such */
-	struct timer retry;                 /* set: no channel was left */
-	bool complained;                    /* of being refused, on this link */
+	struct member_list by_state[MEMBER_STATES];
+	struct amqp_consumers_set channels;
+	size_t count, placed,
+	    lines_placed;   /* members; those with a channel; lines that have such */
+	struct timer retry; /* set: no channel was left */
+	bool complained;    /* of being refused, on this link */
 	bool silent;
 };
 
@@ -100,21 +99,9 @@ now(const struct amqp_lines *lines)
 static struct member_list *
 list_of(const struct member *member)
 {
-	struct amqp_lines *lines = member->line->lines;
+	struct line *line = member->line;
 
-	switch (member->state) {
-	case MEMBER_RESTING:
-		return &lines->resting;
-	case MEMBER_READY:
-		return &member->line->ready;
-	case MEMBER_JOINING:
-		return &lines->joining;
-	case MEMBER_ON:
-		return &lines->on;
-	case MEMBER_LOST:
-		return &lines->lost;
-	}
-	abort();
+	return member->state == MEMBER_READY ? &line->ready : &line->lines->by_state[member->state];
 }
 
 /* Into no list; its line waits for a turn only while it has READY members. */
@@ -139,12 +126,21 @@ member_list(struct member *member, enum member_state state)
 	TAILQ_INSERT_TAIL(list_of(member), member, in_state);
 }
 
+/* From each state, those that may be next. */
+static const unsigned changes[MEMBER_STATES] = {
+    [MEMBER_RESTING] = 1U << MEMBER_READY,
+    [MEMBER_READY] = 1U << MEMBER_RESTING | 1U << MEMBER_JOINING,
+    [MEMBER_JOINING] = 1U << MEMBER_RESTING | 1U << MEMBER_ON,
+    [MEMBER_ON] = 1U << MEMBER_RAISES | 1U << MEMBER_LOST,
+    [MEMBER_RAISES] = 1U << MEMBER_RAISING | 1U << MEMBER_LOST,
+    [MEMBER_RAISING] = 1U << MEMBER_ON | 1U << MEMBER_LOST,
+    [MEMBER_LOST] = 1U << MEMBER_RESTING | 1U << MEMBER_READY,
+};
+
 static void
 member_set_state(struct member *member, enum member_state state)
 {
-	assert(state != MEMBER_JOINING || member->state == MEMBER_READY);
-	assert(state != MEMBER_ON || member->state == MEMBER_JOINING);
-	assert(state != MEMBER_LOST || member->state == MEMBER_ON);
+	assert((changes[member->state] & 1U << state) != 0);
 	member_unlist(member);
 	member_list(member, state);
 }
@@ -176,12 +172,7 @@ forget_consumers(struct member *member)
 	}
 	if (member->consumer != 0)
 		HASH_DELETE(by_consumer, lines->by_consumer, member);
-	if (member->placing != 0)
-		TAILQ_REMOVE(&lines->placing, member, in_placing);
-	if (member->raises)
-		TAILQ_REMOVE(&lines->raises, member, in_placing);
 	member->consumer = member->placing = 0;
-	member->raises = false;
 	member->channel = NULL;
 }
 
@@ -191,8 +182,8 @@ member_out(struct member *member, int64_t again)
 {
 	struct amqp_lines *lines = member->line->lines;
 
+	member_set_state(member, member->consumer != 0 ? MEMBER_LOST : MEMBER_RESTING);
 	forget_consumers(member);
-	member_set_state(member, member->state == MEMBER_ON ? MEMBER_LOST : MEMBER_RESTING);
 	timers_set(lines->config.timers, &member->again,
 	    now(lines) + again / 2 + jitter_below(lines->config.jitter, again));
 }
@@ -202,7 +193,7 @@ tell_lost(struct amqp_lines *lines)
 {
 	struct member *member;
 
-	while ((member = TAILQ_FIRST(&lines->lost)) != NULL) {
+	while ((member = TAILQ_FIRST(&lines->by_state[MEMBER_LOST])) != NULL) {
 		member_set_state(
 		    member, timer_is_set(&member->again) ? MEMBER_RESTING : MEMBER_READY);
 		member_tell(member, BROKER_LINE_LEFT, 0);
@@ -211,49 +202,17 @@ tell_lost(struct amqp_lines *lines)
 
 /* ---- placing ---- */
 
-static void placed(void *ctx, uint64_t consumer);
-static void cancelled(void *ctx, uint64_t consumer);
-static void message(void *ctx, struct amqp_consumers *channel, uint64_t consumer);
-static void closed(
-    void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text);
-
 /* Without a line one is served by looking now and then; without a probe by nobody. */
 static bool
-is_room(const struct amqp_lanes *lanes)
+is_room(const struct amqp_channels *channels)
 {
-	unsigned max = amqp_lanes_max(lanes), others = max / 2;
+	unsigned max = amqp_channels_max(channels), others = max / 2;
 
 	if (others > OTHERS_MOST)
 		others = OTHERS_MOST;
 	if (others < OTHERS_LEAST)
 		others = OTHERS_LEAST;
-	return amqp_lanes_open(lanes) + others < max;
-}
-
-/* With nothing unanswered, and room; of a suspect without others. NULL: none, with `placing` on their way. */
-static struct amqp_consumers *
-channel_to_join_on(struct amqp_lines *lines, bool suspect, unsigned *ret_placing)
-{
-	const struct amqp_consumers_events events = {.placed = placed,
-	    .cancelled = cancelled,
-	    .message = message,
-	    .closed = closed,
-	    .ctx = lines};
-	struct amqp_consumers *channel;
-
-	*ret_placing = 0;
-	TAILQ_FOREACH (channel, &lines->channels, entry) {
-		if (channel->unanswered != 0)
-			++*ret_placing;
-		else if (channel->consumers < (suspect ? 1 : AMQP_CONSUMERS_ROOM))
-			return channel;
-	}
-	if (*ret_placing >= PLACING_MAX || !is_room(lines->config.lanes))
-		return NULL;
-	channel = amqp_consumers_new(lines->config.timers, lines->config.lanes, TAG, 0, &events);
-	if (channel != NULL)
-		TAILQ_INSERT_TAIL(&lines->channels, channel, entry);
-	return channel;
+	return amqp_channels_open(channels) + others < max;
 }
 
 static void
@@ -261,10 +220,8 @@ place(struct member *member, struct amqp_consumers *channel)
 {
 	member->channel = channel;
 	member->asked = member->credit;
-	member->placing = ++member->line->lines->consumer;
-	TAILQ_INSERT_TAIL(&member->line->lines->placing, member, in_placing);
-	amqp_consumers_consume(
-	    channel, member->placing, member->line->queue, member->credit, member->priority);
+	member->placing =
+	    amqp_consumers_consume(channel, member->line->queue, member->credit, member->priority);
 }
 
 static void
@@ -293,10 +250,8 @@ join(struct member *member, struct amqp_consumers *channel)
 static void
 want_credit(struct member *member)
 {
-	if (member->asked == member->credit || member->placing != 0 || member->raises)
-		return;
-	member->raises = true;
-	TAILQ_INSERT_TAIL(&member->line->lines->raises, member, in_placing);
+	if (member->state == MEMBER_ON && member->asked != member->credit)
+		member_set_state(member, MEMBER_RAISES);
 }
 
 /* On the channel of its consumer, when nothing else is being placed there. */
@@ -305,11 +260,10 @@ raise_what_can_be(struct amqp_lines *lines)
 {
 	struct member *member, *next;
 
-	TAILQ_FOREACH_SAFE (member, &lines->raises, in_placing, next) {
+	TAILQ_FOREACH_SAFE (member, &lines->by_state[MEMBER_RAISES], in_state, next) {
 		if (member->channel->unanswered != 0)
 			continue;
-		TAILQ_REMOVE(&lines->raises, member, in_placing);
-		member->raises = false;
+		member_set_state(member, MEMBER_RAISING);
 		place(member, member->channel);
 	}
 }
@@ -324,20 +278,6 @@ may_join(const struct line *line)
 	return lines->placed - lines->lines_placed < MORE_MAX;
 }
 
-/* Closes the channels that nothing is on; but one is kept for the next member. */
-static void
-close_idle_channels(struct amqp_lines *lines)
-{
-	struct amqp_consumers *channel, *next;
-
-	TAILQ_FOREACH_SAFE (channel, &lines->channels, entry, next) {
-		if (!amqp_consumers_is_idle(channel) || channel == TAILQ_FIRST(&lines->channels))
-			continue;
-		TAILQ_REMOVE(&lines->channels, channel, entry);
-		amqp_consumers_close(channel);
-	}
-}
-
 /* Lines take turns: one user's hundred priorities of a name are no reason for others to wait. */
 static void
 pump(struct amqp_lines *lines)
@@ -347,16 +287,17 @@ pump(struct amqp_lines *lines)
 	struct line *line;
 	unsigned placing;
 
-	if (lines->silent || amqp_lanes_link(lines->config.lanes) == NULL)
+	if (lines->silent || amqp_channels_link(lines->config.channels) == NULL)
 		return;
 	raise_what_can_be(lines);
 	while ((line = TAILQ_FIRST(&lines->turns)) != NULL && !timer_is_set(&lines->retry)) {
 		member = TAILQ_FIRST(&line->ready);
 		if (!may_join(line)) {
-			member_out(member, NO_LANE);
+			member_out(member, NO_CHANNEL);
 			continue;
 		}
-		channel = channel_to_join_on(lines, member->suspect, &placing);
+		channel = amqp_consumers_find(
+		    &lines->channels, member->suspect, is_room(lines->config.channels), &placing);
 		if (channel != NULL) {
 			TAILQ_REMOVE(&lines->turns, line, in_turns);
 			TAILQ_INSERT_TAIL(&lines->turns, line, in_turns);
@@ -364,12 +305,12 @@ pump(struct amqp_lines *lines)
 		} else if (placing > 0) {
 			break;
 		} else if (member->suspect) {
-			member_out(member, NO_LANE);
+			member_out(member, NO_CHANNEL);
 		} else {
-			timers_set(lines->config.timers, &lines->retry, now(lines) + NO_LANE);
+			timers_set(lines->config.timers, &lines->retry, now(lines) + NO_CHANNEL);
 		}
 	}
-	close_idle_channels(lines);
+	amqp_consumers_close_idle(&lines->channels);
 }
 
 static void
@@ -404,12 +345,37 @@ find_consumer(const struct amqp_lines *lines, uint64_t consumer)
 static struct member *
 find_placing(const struct amqp_lines *lines, uint64_t consumer)
 {
+	static const enum member_state placing[] = {MEMBER_JOINING, MEMBER_RAISING};
 	struct member *member;
 
-	TAILQ_FOREACH (member, &lines->placing, in_placing)
-		if (member->placing == consumer)
-			break;
-	return member;
+	for (size_t i = 0; i < 2; i++)
+		TAILQ_FOREACH (member, &lines->by_state[placing[i]], in_state)
+			if (member->placing == consumer)
+				return member;
+	return NULL;
+}
+
+static void
+member_placed(struct member *member)
+{
+	struct amqp_lines *lines = member->line->lines;
+	bool joining = member->state == MEMBER_JOINING;
+
+	/* The old consumer goes after the new one came, lest the line does. */
+	FAULT_IF(NEW_CONSUMER_CANCELLED, !joining,
+	    amqp_consumers_cancel(member->channel, member->placing));
+	if (!joining) {
+		amqp_consumers_cancel(member->channel, member->consumer);
+		HASH_DELETE(by_consumer, lines->by_consumer, member);
+	}
+	member->consumer = member->placing;
+	HASH_ADD(by_consumer, lines->by_consumer, consumer, sizeof(member->consumer), member);
+	member->placing = 0;
+	member->suspect = false;
+	member_set_state(member, MEMBER_ON);
+	want_credit(member);
+	if (joining)
+		member_tell(member, BROKER_LINE_JOINED, 0);
 }
 
 static void
@@ -418,25 +384,8 @@ placed(void *ctx, uint64_t consumer)
 	struct amqp_lines *lines = ctx;
 	struct member *member = find_placing(lines, consumer);
 
-	if (member != NULL) {
-		/* The old consumer goes after the new one came, lest the line does. */
-		FAULT_IF(NEW_CONSUMER_CANCELLED, member->consumer != 0,
-		    amqp_consumers_cancel(member->channel, consumer));
-		if (member->consumer != 0) {
-			amqp_consumers_cancel(member->channel, member->consumer);
-			HASH_DELETE(by_consumer, lines->by_consumer, member);
-		}
-		member->consumer = consumer;
-		HASH_ADD(by_consumer, lines->by_consumer, consumer, sizeof(consumer), member);
-		member->placing = 0;
-		TAILQ_REMOVE(&lines->placing, member, in_placing);
-		member->suspect = false;
-		want_credit(member);
-		if (member->state == MEMBER_JOINING) {
-			member_set_state(member, MEMBER_ON);
-			member_tell(member, BROKER_LINE_JOINED, 0);
-		}
-	}
+	if (member != NULL)
+		member_placed(member);
 	pump(lines);
 }
 
@@ -482,13 +431,10 @@ channel_bury(struct amqp_lines *lines, struct amqp_consumers *channel, int64_t a
 {
 	struct member *member, *next;
 
-	TAILQ_FOREACH_SAFE (member, &lines->joining, in_state, next)
-		if (member->channel == channel)
-			member_out(member, again);
-	TAILQ_FOREACH_SAFE (member, &lines->on, in_state, next)
-		if (member->channel == channel)
-			member_out(member, again);
-	TAILQ_REMOVE(&lines->channels, channel, entry);
+	for (enum member_state state = MEMBER_JOINING; state <= MEMBER_RAISING; state++)
+		TAILQ_FOREACH_SAFE (member, &lines->by_state[state], in_state, next)
+			if (member->channel == channel)
+				member_out(member, again);
 	amqp_consumers_free(channel);
 }
 
@@ -591,8 +537,7 @@ amqp_lines_join(struct amqp_lines *lines, const char *queue, int priority, unsig
 	if (member == NULL)
 		member = member_new(lines, queue, priority);
 	member->credit = credit;
-	if (member->consumer != 0)
-		want_credit(member);
+	want_credit(member);
 	pump(lines);
 }
 
@@ -633,12 +578,12 @@ amqp_lines_fail(struct amqp_lines *lines)
 
 	lines->complained = false;
 	timers_cancel(lines->config.timers, &lines->retry);
-	while ((channel = TAILQ_FIRST(&lines->channels)) != NULL)
+	while ((channel = TAILQ_FIRST(&lines->channels.all)) != NULL)
 		channel_bury(lines, channel, AT_ONCE);
 	/* When the link is back they join at once. */
-	TAILQ_FOREACH (member, &lines->lost, in_state)
+	TAILQ_FOREACH (member, &lines->by_state[MEMBER_LOST], in_state)
 		timers_cancel(lines->config.timers, &member->again);
-	while ((member = TAILQ_FIRST(&lines->resting)) != NULL) {
+	while ((member = TAILQ_FIRST(&lines->by_state[MEMBER_RESTING])) != NULL) {
 		timers_cancel(lines->config.timers, &member->again);
 		member_set_state(member, MEMBER_READY);
 	}
@@ -654,13 +599,19 @@ amqp_lines_new(const struct amqp_lines_config *config)
 
 	lines->config = *config;
 	TAILQ_INIT(&lines->turns);
-	TAILQ_INIT(&lines->resting);
-	TAILQ_INIT(&lines->joining);
-	TAILQ_INIT(&lines->on);
-	TAILQ_INIT(&lines->lost);
-	TAILQ_INIT(&lines->placing);
-	TAILQ_INIT(&lines->raises);
-	TAILQ_INIT(&lines->channels);
+	lines->channels = (struct amqp_consumers_set){
+	    .timers = config->timers,
+	    .channels = config->channels,
+	    .letter = TAG,
+	    .events = {.placed = placed,
+		.cancelled = cancelled,
+		.message = message,
+		.closed = closed,
+		.ctx = lines},
+	};
+	TAILQ_INIT(&lines->channels.all);
+	for (enum member_state state = 0; state < MEMBER_STATES; state++)
+		TAILQ_INIT(&lines->by_state[state]);
 	timer_init(&lines->retry, on_retry, lines, 0);
 	return lines;
 }

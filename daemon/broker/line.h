@@ -1,5 +1,5 @@
 /*
- * Wait lines: members are consumers, many on a channel of the side link's (consumers.h).
+ * Wait lines: members are consumers, many on a channel of the auxiliary connection's (consumers.h).
  *
  *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
  *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
@@ -8,11 +8,18 @@
  *	  ^                                 |                                  |
  *	  +--- RESTING <--- refused --------+-- put out, or the channel went --+-- LEFT (LOST)
  *
+ *	ON ---- another credit ----> RAISES ---- its channel's turn ----> RAISING ---- consume-ok ----> ON
+ *
  * The line may go with its last member between declare and consume: 404, and tried again. A refusal
  * closes the channel, and puts out all who are on it: they join again at once, and the one who was refused
  * joins on a channel without others from then on, until that was answered. Another credit takes another
  * consumer, before the old one goes, lest the line does. What comes for a consumer that was cancelled is
  * rejected, and goes to others. Tags are "l" and a number.
+ *
+ * Two limits. While no channel without others can be had, a refused member stays out, and tries again every
+ * second: its daemon finds free slots by looking alone. The channels that are left to others (line.c) are not
+ * lent to it, as several such members would leave none to probe on. And the first join of a member goes to a
+ * shared channel: if the broker refuses it, up to 63 others are put out for some 5 ms, once a member.
  */
 #ifndef BROKER_LINE_H
 #define BROKER_LINE_H
@@ -21,13 +28,13 @@
 #include <stddef.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_lines;
 
 struct amqp_lines_config {
-	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct timers *timers;          /* borrowed, as all here */
+	struct amqp_channels *channels; /* the auxiliary connection's */
 	struct jitter *jitter;
 	/* broker.h, line; any of the operations below may be called from inside. */
 	void (*news)(void *ctx, const struct broker_line_event *event);
@@ -35,7 +42,7 @@ struct amqp_lines_config {
 };
 
 struct amqp_lines *amqp_lines_new(const struct amqp_lines_config *config);
-void amqp_lines_free(struct amqp_lines *lines); /* before lanes; NULL is fine */
+void amqp_lines_free(struct amqp_lines *lines); /* before channels; NULL is fine */
 /* From now on nobody is told anything, and nothing is sent. */
 void amqp_lines_silence(struct amqp_lines *lines);
 
@@ -45,9 +52,9 @@ void amqp_lines_leave(struct amqp_lines *lines, const char *queue, int priority)
 bool amqp_lines_any(const struct amqp_lines *lines);
 size_t amqp_lines_count(const struct amqp_lines *lines);
 
-/* After amqp_lanes_attach: members join. */
+/* After amqp_channels_attach: members join. */
 void amqp_lines_go(struct amqp_lines *lines);
-/* After amqp_lanes_fail. */
+/* After amqp_channels_fail. */
 void amqp_lines_fail(struct amqp_lines *lines);
 
 #endif

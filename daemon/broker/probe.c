@@ -46,15 +46,15 @@ struct probe {
 	struct timer deadline;
 };
 struct amqp_probes {
-	struct timers *timers;    /* borrowed */
-	struct amqp_lanes *lanes; /* borrowed */
+	struct timers *timers;          /* borrowed */
+	struct amqp_channels *channels; /* borrowed */
 	int64_t timeout;
 	struct probe_list hopeless, waiting, sent; /* owned; hopeless: it is never sent */
 	struct place *open; /* the probes'; by tag and in the order of tags: not confirmed yet */
 	unsigned given_up;
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
-	uint64_t last_tag;  /* of the lane */
-	struct amqp_tapped lane;
+	uint64_t last_tag;  /* of the channel */
+	struct amqp_tapped channel;
 	char *refused; /* owned; the broker's words on this link; NULL = it has not refused */
 	bool silent;
 };
@@ -128,13 +128,13 @@ open_channel(struct amqp_probes *probes)
 {
 	amqp_confirm_select_t select = {0};
 
-	if (probes->lane.channel != 0)
+	if (probes->channel.number != 0)
 		return true;
-	if (!amqp_tapped_open(&probes->lane, 0))
+	if (!amqp_tapped_open(&probes->channel, 0))
 		return false;
 	probes->last_tag = 0;
 	FAULT(CONFIRMS_OFF_BY_ONE, probes->last_tag = 1);
-	amqp_tapped_send(&probes->lane, AMQP_CONFIRM_SELECT_METHOD, &select);
+	amqp_tapped_send(&probes->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	return true;
 }
 
@@ -158,7 +158,7 @@ publish(struct amqp_probes *probes, const char *queue)
 	};
 
 	properties.correlation_id = amqp_cstring_bytes(broker_number_text(tag, ++probes->last_tag));
-	amqp_tapped_publish(&probes->lane, &fields, &properties, amqp_empty_bytes);
+	amqp_tapped_publish(&probes->channel, &fields, &properties, amqp_empty_bytes);
 }
 
 static void
@@ -243,7 +243,7 @@ static bool
 on_message(void *ctx)
 {
 	struct amqp_probes *probes = ctx;
-	uint64_t tag = broker_number(probes->lane.content.correlation_id);
+	uint64_t tag = broker_number(probes->channel.content.correlation_id);
 	struct place *place;
 
 	if (tag == 0 || tag > probes->last_tag)
@@ -264,7 +264,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_RETURN_METHOD:
-		return amqp_tapped_announce(&probes->lane, 0);
+		return amqp_tapped_announce(&probes->channel, 0);
 	case AMQP_BASIC_ACK_METHOD: {
 		const amqp_basic_ack_t *ack = frame->fields;
 
@@ -299,7 +299,7 @@ on_closed(void *ctx, int code, const char *text)
 {
 	struct amqp_probes *probes = ctx;
 
-	if (probes->refused == NULL) {
+	if (probes->channel.blames && probes->refused == NULL) {
 		log_warning("the broker refused a probe: %s (%d)", text, code);
 		probes->refused = mem_strdup(text);
 	}
@@ -323,7 +323,7 @@ on_deadline(void *ctx, uint64_t id)
 	probe->given_up = true;
 	probes->unconfirmed -= probe->left;
 	if (++probes->given_up > GIVEN_UP_MAX) {
-		amqp_tapped_close(&probes->lane);
+		amqp_tapped_close(&probes->channel);
 		channel_lost(probes);
 	}
 	send_waiting(probes);
@@ -354,7 +354,7 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	timers_set(
 	    probes->timers, &probe->deadline, now(probes) + (hopeless ? 0 : probes->timeout));
 	probe_list(probe, hopeless ? &probes->hopeless : &probes->waiting);
-	if (amqp_lanes_link(probes->lanes) != NULL && !hopeless)
+	if (amqp_channels_link(probes->channels) != NULL && !hopeless)
 		send_waiting(probes);
 }
 
@@ -382,7 +382,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 {
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
-	amqp_tapped_forget(&probes->lane);
+	amqp_tapped_forget(&probes->channel);
 	probes->unconfirmed = 0;
 	HASH_CLEAR(hh, probes->open);
 	free(probes->refused);
@@ -394,16 +394,16 @@ amqp_probes_fail(struct amqp_probes *probes)
 }
 
 struct amqp_probes *
-amqp_probes_new(struct timers *timers, struct amqp_lanes *lanes, int64_t timeout)
+amqp_probes_new(struct timers *timers, struct amqp_channels *channels, int64_t timeout)
 {
 	static const struct amqp_tapped_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
 
 	probes->timers = timers;
-	probes->lanes = lanes;
+	probes->channels = channels;
 	probes->timeout = timeout;
-	amqp_tapped_init(&probes->lane, lanes, &events, probes);
+	amqp_tapped_init(&probes->channel, channels, &events, probes);
 	TAILQ_INIT(&probes->hopeless);
 	TAILQ_INIT(&probes->waiting);
 	TAILQ_INIT(&probes->sent);

@@ -1,6 +1,6 @@
 /*
  * Which queues exist, without closing a channel for each that does not: mandatory publish with confirm
- * to each through the default exchange, on a channel of the side link's that is there for nothing else.
+ * to each through the default exchange, on a channel of the auxiliary connection's that is there for nothing else.
  *
  *	us:      confirm.select  publish 1  publish 2  publish 3 ...          (one flush)
  *	broker:  select-ok  return of 2  ack 1..2 (multiple)  nack 3 ...
@@ -13,14 +13,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_probes;
 
-/* lanes: the side link's, borrowed; timeout: ns from the asking on. */
+/* channels: the auxiliary connection's, borrowed; timeout: ns from the asking on. */
 struct amqp_probes *amqp_probes_new(
-    struct timers *timers, struct amqp_lanes *lanes, int64_t timeout);
-void amqp_probes_free(struct amqp_probes *probes); /* before lanes; NULL is fine */
+    struct timers *timers, struct amqp_channels *channels, int64_t timeout);
+void amqp_probes_free(struct amqp_probes *probes); /* before channels; NULL is fine */
 /* From now on nobody is answered. */
 void amqp_probes_silence(struct amqp_probes *probes);
 
@@ -34,9 +34,9 @@ bool amqp_probes_in_use(const struct amqp_probes *probes); /* somebody waits for
 /* The broker's words where it has refused probes on this link; "" = it has not. Borrowed. */
 const char *amqp_probes_refused(const struct amqp_probes *probes);
 
-/* After amqp_lanes_attach: sends what waits. */
+/* After amqp_channels_attach: sends what waits. */
 void amqp_probes_go(struct amqp_probes *probes);
-/* After amqp_lanes_fail: answers all, unknown. */
+/* After amqp_channels_fail: answers all, unknown. */
 void amqp_probes_fail(struct amqp_probes *probes);
 
 #endif

@@ -45,11 +45,11 @@ amqp_tapped_announce(struct amqp_tapped *tapped, uint64_t delivery)
 /* ---- opening and closing ---- */
 
 void
-amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,
+amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_channels *channels,
     const struct amqp_tapped_events *events, void *ctx)
 {
 	*tapped = (struct amqp_tapped){
-	    .lanes = lanes,
+	    .channels = channels,
 	    .tap = {.frame = on_frame, .closed = on_closed, .ctx = tapped},
 	    .events = *events,
 	    .ctx = ctx,
@@ -59,9 +59,9 @@ amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,
 bool
 amqp_tapped_open(struct amqp_tapped *tapped, size_t body_max)
 {
-	assert(tapped->channel == 0);
-	tapped->channel = amqp_lanes_tap(tapped->lanes, &tapped->tap);
-	if (tapped->channel == 0)
+	assert(tapped->number == 0);
+	tapped->number = amqp_channels_tap(tapped->channels, &tapped->tap);
+	if (tapped->number == 0)
 		return false;
 	amqp_content_init(&tapped->content, body_max);
 	return true;
@@ -70,17 +70,17 @@ amqp_tapped_open(struct amqp_tapped *tapped, size_t body_max)
 void
 amqp_tapped_forget(struct amqp_tapped *tapped)
 {
-	if (tapped->channel == 0)
+	if (tapped->number == 0)
 		return;
-	tapped->channel = 0;
+	tapped->number = 0;
 	amqp_content_done(&tapped->content);
 }
 
 void
 amqp_tapped_close(struct amqp_tapped *tapped)
 {
-	if (tapped->channel != 0 && amqp_lanes_link(tapped->lanes) != NULL)
-		amqp_lanes_untap(tapped->lanes, tapped->channel);
+	if (tapped->number != 0 && amqp_channels_link(tapped->channels) != NULL)
+		amqp_channels_untap(tapped->channels, tapped->number);
 	amqp_tapped_forget(tapped);
 }
 
@@ -89,20 +89,20 @@ amqp_tapped_close(struct amqp_tapped *tapped)
 void
 amqp_tapped_send(const struct amqp_tapped *tapped, amqp_method_number_t method, void *fields)
 {
-	struct amqp_link *link = amqp_lanes_link(tapped->lanes);
+	struct amqp_link *link = amqp_channels_link(tapped->channels);
 
 	if (link != NULL)
-		amqp_link_send(link, tapped->channel, method, fields);
+		amqp_link_send(link, tapped->number, method, fields);
 }
 
 void
 amqp_tapped_publish(const struct amqp_tapped *tapped, amqp_basic_publish_t *fields,
     amqp_basic_properties_t *properties, amqp_bytes_t body)
 {
-	struct amqp_link *link = amqp_lanes_link(tapped->lanes);
+	struct amqp_link *link = amqp_channels_link(tapped->channels);
 
 	if (link != NULL)
-		amqp_link_publish(link, tapped->channel, fields, properties, body);
+		amqp_link_publish(link, tapped->number, fields, properties, body);
 }
 
 void

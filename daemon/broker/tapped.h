@@ -1,5 +1,5 @@
 /*
- * A tapped lane (lane.h, struct amqp_tap) as those see it who have a protocol of their own on it:
+ * A tapped channel (channel.h, struct amqp_tap) as those see it who have a protocol of their own on it:
  * opened while there is a link, methods out, methods and whole messages in, closed. Owns what is kept
  * of a message; knows no protocol. Where the link died and its owner has not been told yet, what is sent
  * goes nowhere.
@@ -12,30 +12,34 @@
 #include <stdint.h>
 
 #include "daemon/amqp/content.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
-/* The lane may be closed from inside each of them, and freed with its owner. */
+/* The channel may be closed from inside each of them, and freed with its owner. */
 struct amqp_tapped_events {
 	/* A method. False: it must not come, which ends the link. */
 	bool (*method)(void *ctx, const struct amqp_frame *frame);
 	/* A message that was announced is in `content`, whole. False as above. NULL: nobody wants it. */
 	bool (*message)(void *ctx);
-	/* By the broker; code 0: after amqp_lanes_close_tap. It is forgotten already. */
+	/* By the broker; code 0: after amqp_channels_close_tap. It is forgotten already. */
 	void (*closed)(void *ctx, int code, const char *text);
 };
 
 struct amqp_tapped {
-	struct amqp_lanes *lanes; /* borrowed */
+	struct amqp_channels *channels; /* borrowed */
 	struct amqp_tap tap;
 	struct amqp_tapped_events events;
 	void *ctx;                   /* borrowed */
-	uint16_t channel;            /* 0 = none open */
+	uint16_t number;             /* 0 = none open */
 	struct amqp_content content; /* while one is open; the message that comes, or came last */
 	uint64_t delivery;           /* its tag */
-	bool blames; /* while `closed` is told: for a method that failed, and for no other cause */
+	/*
+	 * While `closed` is told: for a method that failed. A close for another cause (a timeout, an administrator)
+	 * is no refusal: what was asked is asked again, or is not known.
+	 */
+	bool blames;
 };
 
-void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_lanes *lanes,
+void amqp_tapped_init(struct amqp_tapped *tapped, struct amqp_channels *channels,
     const struct amqp_tapped_events *events, void *ctx);
 /* While there is a link and none is open. body_max: as in daemon/amqp/content.h. False: no number is left. */
 bool amqp_tapped_open(struct amqp_tapped *tapped, size_t body_max)

@@ -12,8 +12,6 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/consumers.h"
 
-/* Unanswered consumes, each on a channel of its own. One that blocks does not stop the others. */
-#define PLACING_MAX 4
 /*
  * What is delivered, a probe of somebody's, is acknowledged late: at once, each probe would become a
  * delivery (prefetch 1 is one in so long); never, and RabbitMQ closes the channel at consumer_timeout, even
@@ -33,12 +31,12 @@
  */
 #define PAUSE_BLOCKED (300 * NSEC_PER_SEC)
 /* No channel number was left. */
-#define PAUSE_NO_LANE (1 * NSEC_PER_SEC)
+#define PAUSE_NO_CHANNEL (1 * NSEC_PER_SEC)
 
 enum watch_state {
 	WATCH_WAITING, /* for the link, or its turn; in `waiting` */
 	WATCH_ASIDE,   /* refused, waits until `until`; in `aside`, in that order */
-	WATCH_PLACING, /* its consume is the one that is unanswered on its lane; in `placed` */
+	WATCH_PLACING, /* its consume is the one that is unanswered on its channel; in `placed` */
 	WATCH_ON,      /* BROKER_WATCHED was told; in `placed` */
 	WATCH_LOST     /* was ON, BROKER_UNWATCHED is still to be told; in `lost` */
 };
@@ -49,9 +47,9 @@ struct watch {
 	struct amqp_watches *watches; /* borrowed */
 	char *queue;                  /* owned */
 	enum watch_state state;
-	struct amqp_consumers *lane; /* borrowed; PLACING, ON */
-	uint64_t consumer;           /* its number there; PLACING, ON */
-	int64_t until;               /* ASIDE */
+	struct amqp_consumers *channel; /* borrowed; PLACING, ON */
+	uint64_t consumer;              /* its number there; PLACING, ON */
+	int64_t until;                  /* ASIDE */
 };
 TAILQ_HEAD(watch_list, watch);
 
@@ -59,9 +57,8 @@ struct amqp_watches {
 	struct amqp_watches_config config;
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
-	TAILQ_HEAD(, amqp_consumers) lanes; /* owned */
-	uint64_t consumer;                  /* number of the last one */
-	int64_t pause_until;                /* clock time; nothing is placed before */
+	struct amqp_consumers_set channels;
+	int64_t pause_until; /* clock time; nothing is placed before */
 	struct backoff pause;
 	struct timer retry; /* the end of a pause, or of somebody's time aside */
 	bool complained;    /* of being refused, on this link */
@@ -114,7 +111,7 @@ watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* Whoever hears it may add and remove watches, and lanes come and go with them. */
+/* Whoever hears it may add and remove watches, and channels come and go with them. */
 static void
 tell(const struct amqp_watches *watches, const char *queue, enum broker_news news)
 {
@@ -156,82 +153,39 @@ tell_lost(struct amqp_watches *watches)
 
 /* ---- placing ---- */
 
-static void placed(void *ctx, uint64_t consumer);
-static void cancelled(void *ctx, uint64_t consumer);
-static void closed(
-    void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text);
-
-/* NULL: there is no channel number left. */
-static struct amqp_consumers *
-lane_new(struct amqp_watches *watches)
-{
-	const struct amqp_consumers_events events = {
-	    .placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches};
-	struct amqp_consumers *lane = amqp_consumers_new(
-	    watches->config.timers, watches->config.lanes, TAG, watches->config.ack_after, &events);
-
-	if (lane != NULL)
-		TAILQ_INSERT_TAIL(&watches->lanes, lane, entry);
-	return lane;
-}
-
 /* The broker's end of it is gone. */
 static void
-lane_bury(struct amqp_watches *watches, struct amqp_consumers *lane)
+channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
 {
 	struct watch *watch, *next;
 
 	TAILQ_FOREACH_SAFE (watch, &watches->placed, in_state, next) {
-		if (watch->lane == lane)
+		if (watch->channel == channel)
 			watch_set_state(
 			    watch, watch->state == WATCH_ON ? WATCH_LOST : WATCH_WAITING);
 	}
-	TAILQ_REMOVE(&watches->lanes, lane, entry);
-	amqp_consumers_free(lane);
-}
-
-/* Closes the lanes that nothing is on; but one is kept for the next watch. */
-static void
-close_idle_lanes(struct amqp_watches *watches)
-{
-	struct amqp_consumers *lane, *next;
-
-	TAILQ_FOREACH_SAFE (lane, &watches->lanes, entry, next) {
-		if (!amqp_consumers_is_idle(lane) || lane == TAILQ_FIRST(&watches->lanes))
-			continue;
-		TAILQ_REMOVE(&watches->lanes, lane, entry);
-		amqp_consumers_close(lane);
-	}
+	amqp_consumers_free(channel);
 }
 
 /* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
 static struct amqp_consumers *
-lane_to_place_on(struct amqp_watches *watches)
+channel_to_place_on(struct amqp_watches *watches)
 {
-	struct amqp_consumers *lane;
-	unsigned placing = 0;
+	unsigned placing;
+	struct amqp_consumers *channel =
+	    amqp_consumers_find(&watches->channels, false, true, &placing);
 
-	TAILQ_FOREACH (lane, &watches->lanes, entry) {
-		if (lane->unanswered != 0)
-			placing++;
-		else if (lane->consumers < AMQP_CONSUMERS_ROOM)
-			return lane;
-	}
-	if (placing >= PLACING_MAX)
-		return NULL;
-	lane = lane_new(watches);
-	if (lane == NULL)
-		watches->pause_until = now(watches) + PAUSE_NO_LANE;
-	return lane;
+	if (channel == NULL && placing < AMQP_CONSUMERS_PLACING)
+		watches->pause_until = now(watches) + PAUSE_NO_CHANNEL;
+	return channel;
 }
 
 static void
-place(struct watch *watch, struct amqp_consumers *lane)
+place(struct watch *watch, struct amqp_consumers *channel)
 {
-	watch->lane = lane;
-	watch->consumer = ++watch->watches->consumer;
+	watch->channel = channel;
+	watch->consumer = amqp_consumers_consume(channel, watch->queue, 1, 0);
 	watch_set_state(watch, WATCH_PLACING);
-	amqp_consumers_consume(lane, watch->consumer, watch->queue, 1, 0);
 }
 
 /* Places what can be placed, and sees to it that the rest is placed in time. */
@@ -240,19 +194,19 @@ pump(struct amqp_watches *watches)
 {
 	struct timers *timers = watches->config.timers;
 	int64_t due = INT64_MAX;
-	struct amqp_consumers *lane;
+	struct amqp_consumers *channel;
 	struct watch *watch;
 
 	timers_cancel(timers, &watches->retry);
-	if (watches->silent || amqp_lanes_link(watches->config.lanes) == NULL)
+	if (watches->silent || amqp_channels_link(watches->config.channels) == NULL)
 		return;
 	while ((watch = TAILQ_FIRST(&watches->aside)) != NULL && watch->until <= now(watches))
 		watch_set_state(watch, WATCH_WAITING);
 	while (watches->pause_until <= now(watches) &&
 	       (watch = TAILQ_FIRST(&watches->waiting)) != NULL &&
-	       (lane = lane_to_place_on(watches)) != NULL)
-		place(watch, lane);
-	close_idle_lanes(watches);
+	       (channel = channel_to_place_on(watches)) != NULL)
+		place(watch, channel);
+	amqp_consumers_close_idle(&watches->channels);
 	if ((watch = TAILQ_FIRST(&watches->aside)) != NULL)
 		due = watch->until;
 	if (!TAILQ_EMPTY(&watches->waiting) && watches->pause_until > now(watches) &&
@@ -306,7 +260,7 @@ cancelled(void *ctx, uint64_t consumer)
 	FAULT(CANCEL_OF_ANOTHER, watch = TAILQ_FIRST(&watches->placed));
 	if (watch == NULL)
 		return;
-	watch->lane->consumers--;
+	watch->channel->consumers--;
 	watch_end(watch);
 	pump(watches);
 }
@@ -329,13 +283,13 @@ refused(struct amqp_watches *watches, struct watch *watch, int code, const char 
 }
 
 static void
-closed(void *ctx, struct amqp_consumers *lane, uint64_t unanswered, int code, const char *text)
+closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
 {
 	struct amqp_watches *watches = ctx;
 	struct watch *watch = unanswered != 0 ? find_consumer(watches, unanswered) : NULL;
 
 	/* First of all: the channel must not be used by what the others hear of it. */
-	lane_bury(watches, lane);
+	channel_bury(watches, channel);
 	if (unanswered == 0 || code != AMQP_NOT_FOUND)
 		refused(watches, watch, code, text);
 	else if (watch != NULL)
@@ -373,7 +327,7 @@ amqp_watches_remove(struct amqp_watches *watches, const char *queue)
 	if (watch == NULL)
 		return;
 	if (watch->state == WATCH_PLACING || watch->state == WATCH_ON)
-		amqp_consumers_cancel(watch->lane, watch->consumer);
+		amqp_consumers_cancel(watch->channel, watch->consumer);
 	watch_free(watch);
 	pump(watches);
 }
@@ -399,17 +353,18 @@ amqp_watches_go(struct amqp_watches *watches)
 void
 amqp_watches_fail(struct amqp_watches *watches, int code)
 {
-	struct amqp_consumers *lane;
+	struct amqp_consumers *channel;
 	bool placing = false;
 
 	timers_cancel(watches->config.timers, &watches->retry);
 	watches->complained = false;
-	while ((lane = TAILQ_FIRST(&watches->lanes)) != NULL) {
-		placing |= lane->unanswered != 0;
-		lane_bury(watches, lane);
+	while ((channel = TAILQ_FIRST(&watches->channels.all)) != NULL) {
+		placing |= channel->unanswered != 0;
+		channel_bury(watches, channel);
 	}
 	if (placing && code == AMQP_INTERNAL_ERROR) {
-		log_warning("watching a slot may have cost the side link: none is placed for %d s",
+		log_warning("watching a slot may have cost the auxiliary connection: none is "
+			    "placed for %d s",
 		    (int)(PAUSE_BLOCKED / NSEC_PER_SEC));
 		watches->pause_until = now(watches) + PAUSE_BLOCKED;
 	}
@@ -425,13 +380,18 @@ amqp_watches_new(const struct amqp_watches_config *config)
 	struct amqp_watches *watches = mem_alloc(sizeof(*watches));
 
 	watches->config = *config;
-	if (watches->config.ack_after == 0)
-		watches->config.ack_after = ACK_AFTER;
+	watches->channels = (struct amqp_consumers_set){
+	    .timers = config->timers,
+	    .channels = config->channels,
+	    .letter = TAG,
+	    .ack_after = config->ack_after != 0 ? config->ack_after : ACK_AFTER,
+	    .events = {.placed = placed, .cancelled = cancelled, .closed = closed, .ctx = watches},
+	};
 	TAILQ_INIT(&watches->waiting);
 	TAILQ_INIT(&watches->aside);
 	TAILQ_INIT(&watches->placed);
 	TAILQ_INIT(&watches->lost);
-	TAILQ_INIT(&watches->lanes);
+	TAILQ_INIT(&watches->channels.all);
 	backoff_init(&watches->pause, PAUSE_FIRST, PAUSE_MOST);
 	timer_init(&watches->retry, on_retry, watches, 0);
 	return watches;

@@ -1,12 +1,12 @@
 /*
- * Watches: who consumes from a queue is told by basic.cancel when it is deleted. On channels of the side
- * link's that are there for nothing else (consumers.h); never with the holds, because a consume can
+ * Watches: who consumes from a queue is told by basic.cancel when it is deleted. On channels of the auxiliary
+ * connection's that are there for nothing else (consumers.h); never with the holds, because a consume can
  * cost its link.
  *
  *	WAITING ---- its turn ----> PLACING ---- consume-ok: WATCHED ----> ON
  *	  ^  ^                       |  |                                 |  |
  *	  |  +-- ASIDE <-- refused --+  +-- 404: HINT --> gone <-- cancel +  |
- *	  +------- the lane or the link went: UNWATCHED --- (LOST) ----------+
+ *	  +------- the channel or the link went: UNWATCHED --- (LOST) ----------+
  *
  * A refusal closes the channel; the others on it are placed anew. Hence not all are on one.
  */
@@ -18,13 +18,13 @@
 #include <stdint.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 
 struct amqp_watches;
 
 struct amqp_watches_config {
-	struct timers *timers;    /* borrowed, as all here */
-	struct amqp_lanes *lanes; /* the side link's */
+	struct timers *timers;          /* borrowed, as all here */
+	struct amqp_channels *channels; /* the auxiliary connection's */
 	struct jitter *jitter;
 	int64_t ack_after; /* ns; 0: 20 s */
 	/* broker.h, watch; any of the operations below may be called from inside. */
@@ -33,7 +33,7 @@ struct amqp_watches_config {
 };
 
 struct amqp_watches *amqp_watches_new(const struct amqp_watches_config *config);
-void amqp_watches_free(struct amqp_watches *watches); /* before lanes; NULL is fine */
+void amqp_watches_free(struct amqp_watches *watches); /* before channels; NULL is fine */
 /* From now on nobody is told anything, and nothing is sent. */
 void amqp_watches_silence(struct amqp_watches *watches);
 
@@ -43,9 +43,9 @@ void amqp_watches_remove(struct amqp_watches *watches, const char *queue);
 bool amqp_watches_any(const struct amqp_watches *watches);
 size_t amqp_watches_count(const struct amqp_watches *watches);
 
-/* After amqp_lanes_attach: places what waits. */
+/* After amqp_channels_attach: places what waits. */
 void amqp_watches_go(struct amqp_watches *watches);
-/* After amqp_lanes_fail; code: of connection.close, 0 = there was none. */
+/* After amqp_channels_fail; code: of connection.close, 0 = there was none. */
 void amqp_watches_fail(struct amqp_watches *watches, int code);
 
 #endif

@@ -45,7 +45,7 @@ struct config {
 	int64_t connect_timeout;
 	int64_t request_timeout;
 	int64_t probe_timeout;
-	int64_t side_idle;
+	int64_t auxiliary_idle;
 	char *host_name; /* "" = the machine's */
 	int64_t query_timeout;
 	int64_t rescan_interval;
@@ -57,7 +57,7 @@ struct config {
 	char *slot_queue, *holder_queue; /* custom: templates that go together; else "" */
 	int max_locks_per_connection, max_waits_per_connection, max_requests_per_connection;
 	int channels_reserve;
-	int max_connections_per_uid, max_waits_per_uid, max_watches_per_uid, max_looks_per_uid;
+	int max_connections_per_uid, max_waits_per_uid, max_watches_per_uid, max_scans_per_uid;
 	int max_buffer_per_uid, max_buffer; /* MiB */
 	char *admin_group;
 	enum log_level log_level;

@@ -68,7 +68,7 @@ const struct config_key config_keys[] = {
 	{"probe-timeout", KEY_DURATION, AT(probe_timeout), "5", "SECONDS",
 	    10 * MS, 60 * SECOND, NULL, false,
 	    "The time limit for a probe. Then the daemon does not know whether the queue exists."},
-	{"side-idle", KEY_DURATION, AT(side_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
+	{"auxiliary-idle", KEY_DURATION, AT(auxiliary_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
 	    "The daemon closes the auxiliary connection to the broker after this time without use."},
 	{"query-timeout", KEY_DURATION, AT(query_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
 	    NULL, true,
@@ -125,7 +125,7 @@ const struct config_key config_keys[] = {
 	{"max-watches-per-uid", KEY_INTEGER, AT(max_watches_per_uid), "64", "N", 1, 1000000, NULL, true,
 	    "The limit of watches of one user, root included. Further watches are refused as "
 	    "too-many-waiters."},
-	{"max-looks-per-uid", KEY_INTEGER, AT(max_looks_per_uid), "2", "N", 1, 1000000, NULL, true,
+	{"max-scans-per-uid", KEY_INTEGER, AT(max_scans_per_uid), "2", "N", 1, 1000000, NULL, true,
 	    "The limit of size, show, list, explain and fsck requests of one user that use the "
 	    "broker at once. They ask about many queues, and acquires wait behind them. Further "
 	    "requests wait."},

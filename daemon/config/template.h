@@ -20,7 +20,7 @@
 #define TEMPLATE_NAME "{name}"
 #define TEMPLATE_SLOT "{slot}"
 
-/* What stands before and after {name}; {slot} is in one of the two, in these very letters. */
+/* What stands before and after {name}; {slot} is in one of the two, in these very daemon messages. */
 struct template
 {
 	char head[TEMPLATE_SIZE], tail[TEMPLATE_SIZE];

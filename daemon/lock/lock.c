@@ -39,8 +39,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER, .state = state, .text = why};
 	struct lock_peer *peer, *next;
 
-	if (link != BROKER_HOLD) {
-		/* What was asked on the side link has been answered one by one. */
+	if (link != BROKER_LOCKS) {
+		/* What was asked on the auxiliary connection has been answered one by one. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
 		if (engine->listener.unheard != NULL)
@@ -57,16 +57,16 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 }
 
 static void
-on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 {
 	struct lock_engine *engine = ctx;
 
 	(void)code;
 	(void)text;
-	/* In this order: what verify asks goes behind what keep claims again, on the same new lane. */
-	keep_lane_closed(engine, lane);
-	verify_lane_closed(engine, lane);
-	mutex_lane_closed(engine, lane);
+	/* In this order: what verify asks goes behind what keep claims again, on the same new channel. */
+	keep_channel_closed(engine, channel);
+	verify_channel_closed(engine, channel);
+	mutex_channel_closed(engine, channel);
 }
 
 /* ---- the engine ---- */
@@ -88,21 +88,21 @@ serve_poked(void *ctx, uint64_t id)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
 	if (engine->listener.asked != NULL)
-		engine->listener.asked(engine->listener.ctx, letter);
+		engine->listener.asked(engine->listener.ctx, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
 	if (engine->listener.replied != NULL)
-		engine->listener.replied(engine->listener.ctx, letter);
+		engine->listener.replied(engine->listener.ctx, message);
 }
 
 static void
@@ -132,7 +132,7 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	pulse_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
-				      .lane_closed = on_lane_closed,
+				      .channel_closed = on_channel_closed,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
@@ -155,7 +155,7 @@ lock_engine_free(struct lock_engine *engine)
 	while (engine->waiters != NULL)
 		registry_waiter_free(engine, engine->waiters);
 	while ((hold = engine->holds.by_id) != NULL) {
-		hold->lane = 0;
+		hold->channel = 0;
 		registry_hold_end(engine, hold, false);
 	}
 	channels_done(engine);

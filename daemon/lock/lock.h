@@ -1,7 +1,7 @@
 /*
  * The lock engine as its callers see it: requests of local peers in, exactly one answer each out, and
  * notices about what peers hold. Owns the registry, the queues of waiting requests and the broker's
- * lanes in use. Knows no sockets, no JSON, no AMQP: a broker (broker.h), timers and a seed go in, so
+ * channels in use. Knows no sockets, no JSON, no AMQP: a broker (broker.h), timers and a seed go in, so
  * that a simulation runs the very same code.
  *
  * Peers and their requests are numbers that the caller chose; locks are numbers that the engine
@@ -35,7 +35,7 @@ struct lock_settings {
 	int64_t request_timeout; /* ns until a request that does not wait by itself gives up */
 	size_t max_locks_per_connection;
 	size_t max_waits_per_connection;
-	/* Channels of the hold link that one user leaves to the others; at most half of them. */
+	/* Channels of the lock connection that one user leaves to the others; at most half of them. */
 	size_t channels_reserve;
 	/* Slots of a semaphore; none above is looked for. 0: METHODS_SLOTS_MAX. The simulation has few. */
 	int slots_most;
@@ -205,7 +205,7 @@ enum lock_notice_kind {
 	LOCK_NOTICE_LEASE,    /* the peer's holds are safe for longer: safe_until */
 	LOCK_NOTICE_WAITING,  /* request: it waits now, or its position or the holders changed */
 	LOCK_NOTICE_HOLDERS,  /* request: which removed slots still have holders */
-	LOCK_NOTICE_BROKER    /* the hold link's state changed: to every peer that waits or holds */
+	LOCK_NOTICE_BROKER /* the lock connection's state changed: to every peer that waits or holds */
 };
 
 struct lock_notice {
@@ -236,10 +236,10 @@ struct lock_listener {
 	void *ctx;
 	/* A row has come, has changed, or is gone. NULL: nobody cares. */
 	void (*changed)(void *ctx, const struct lock_party *row);
-	/* The broker's letters (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
-	void (*asked)(void *ctx, const struct broker_letter *letter);
-	void (*replied)(void *ctx, const struct broker_letter *letter);
-	/* The side link came or went: letters may have gone unheard. NULL: nobody cares. */
+	/* The broker's messages (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
+	void (*asked)(void *ctx, const struct broker_message *message);
+	void (*replied)(void *ctx, const struct broker_message *message);
+	/* The auxiliary connection came or went: daemon messages may have gone unheard. NULL: nobody cares. */
 	void (*unheard)(void *ctx);
 };
 
@@ -381,7 +381,7 @@ bool lock_quiet(const struct lock_engine *engine);
 /* ns from the silent death of a holder's host until somebody elsewhere who waits has its slot, at worst. */
 int64_t lock_takeover(const struct lock_engine *engine);
 /*
- * Whether Bs of a hold link that died may still be there, until the broker notices: they look like
+ * Whether Bs of a lock connection that died may still be there, until the broker notices: they look like
  * other holders.
  */
 bool lock_is_recovering(const struct lock_engine *engine);

@@ -4,9 +4,9 @@
 
 #include "daemon/amqp/settings.h"
 #include "daemon/base/mem.h"
-#include "daemon/broker/lane.h"
+#include "daemon/broker/channel.h"
 #include "daemon/broker/setup.h"
-#include "daemon/memory/inside.h"
+#include "daemon/memory/internal.h"
 
 /* ---- frames that arrive ---- */
 
@@ -199,7 +199,7 @@ channel_free(struct memory_channel *channel)
 static enum broker_link
 which_of(const struct memory_link *link)
 {
-	return link->base.config.queues_alone ? BROKER_HOLD : BROKER_SIDE;
+	return link->base.config.queues_alone ? BROKER_LOCKS : BROKER_AUXILIARY;
 }
 
 static void
@@ -508,7 +508,7 @@ come_up(struct memory_link *link)
 	};
 	error = link->base.events.vet(link->base.events.ctx, &link->base.server);
 	assert(error == NULL);
-	link->base.channel_max = side_of(link)->lanes_max;
+	link->base.channel_max = side_of(link)->channels_max;
 	link->base.heartbeat = link->base.config.settings->heartbeat;
 	link->connection = connection_new(link);
 	for (enum amqp_link_state state = AMQP_LINK_START; state < AMQP_LINK_UP; state++)
@@ -574,7 +574,7 @@ client_free(void *ctx)
 
 struct broker *
 memory_broker_new_at(struct memory_world *world, struct timers *timers, int heartbeat,
-    unsigned lanes_max, uint64_t seed)
+    unsigned channels_max, uint64_t seed)
 {
 	const struct amqp_host host = {
 	    .host = "memory", .vhost = "/", .user = "memory", .password = ""};
@@ -586,7 +586,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	    .probe_timeout = MEMORY_PROBE_TIMEOUT,
 	    .backoff_first = 1,
 	    .backoff_most = 1,
-	    .side_idle = INT64_MAX / 4,
+	    .auxiliary_idle = INT64_MAX / 4,
 	    .in_process = true,
 	    .name = "memory",
 	    .replays = true,
@@ -598,7 +598,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 	client->world = world;
 	client->timers = timers;
 	for (int i = 0; i < 2; i++) {
-		client->sides[i].lanes_max = lanes_max;
+		client->sides[i].channels_max = channels_max;
 		client->sides[i].why = mem_strdup("");
 	}
 	TAILQ_INSERT_TAIL(&world->clients, client, entry);
@@ -607,9 +607,10 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
 }
 
 struct broker *
-memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max)
+memory_broker_new(struct memory_world *world, int heartbeat, unsigned channels_max)
 {
-	return memory_broker_new_at(world, world->timers, heartbeat, lanes_max, ++world->last_seed);
+	return memory_broker_new_at(
+	    world, world->timers, heartbeat, channels_max, ++world->last_seed);
 }
 
 static struct memory_client *
@@ -628,9 +629,9 @@ connection_of(const struct broker *broker, enum broker_link which)
 }
 
 void
-memory_broker_set_lanes_max(struct broker *broker, enum broker_link which, unsigned lanes_max)
+memory_broker_set_channels_max(struct broker *broker, enum broker_link which, unsigned channels_max)
 {
-	client_of(broker)->sides[which].lanes_max = lanes_max;
+	client_of(broker)->sides[which].channels_max = channels_max;
 }
 
 /* ---- what happens to links ---- */
@@ -733,20 +734,21 @@ memory_broker_connection(const struct broker *broker, enum broker_link which)
 	return connection != NULL ? connection->number : 0;
 }
 
-/* Channels that no lane has are numbered behind all lanes. */
+/* Channels that carry no requests are numbered behind those that do. */
 #define TAPPED (UINT64_C(1) << 62)
 
 static uint64_t
-lane_of(const struct broker *broker, enum broker_link which, uint16_t channel)
+channel_id(const struct broker *broker, enum broker_link which, uint16_t number)
 {
-	uint64_t lane = amqp_lanes_on_channel(broker_lanes(broker, which), channel);
+	uint64_t channel = amqp_channels_by_number(broker_channels(broker, which), number);
 
-	return lane != 0 ? lane : TAPPED | (uint64_t)channel << 1 | (which == BROKER_SIDE);
+	return channel != 0 ? channel
+			    : TAPPED | (uint64_t)number << 1 | (which == BROKER_AUXILIARY);
 }
 
 void
-memory_broker_each_lane(const struct broker *broker, enum broker_link which,
-    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx)
+memory_broker_each_channel(const struct broker *broker, enum broker_link which,
+    void (*fn)(void *ctx, uint64_t channel, bool silent), void *ctx)
 {
 	const struct memory_connection *connection = connection_of(broker, which);
 	const struct memory_channel *channel;
@@ -756,36 +758,38 @@ memory_broker_each_lane(const struct broker *broker, enum broker_link which,
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
 		/* RabbitMQ closes those that read, or were asked something that it refuses. */
 		if (channel->number != 0 &&
-		    (channel->silenced || (channel->state == MEMORY_CHANNEL_OPEN &&
-					      (!TAILQ_EMPTY(&channel->consumers) ||
-						  amqp_lanes_on_channel(broker_lanes(broker, which),
-						      channel->number) != 0))))
-			fn(ctx, lane_of(broker, which, channel->number),
+		    (channel->silenced ||
+			(channel->state == MEMORY_CHANNEL_OPEN &&
+			    (!TAILQ_EMPTY(&channel->consumers) ||
+				amqp_channels_by_number(
+				    broker_channels(broker, which), channel->number) != 0))))
+			fn(ctx, channel_id(broker, which, channel->number),
 			    channel->silenced || connection->frozen);
 	}
 }
 
 unsigned
-memory_broker_lanes_taken(const struct broker *broker, enum broker_link which)
+memory_broker_channels_taken(const struct broker *broker, enum broker_link which)
 {
-	const struct amqp_lanes *lanes = broker_lanes(broker, which);
+	const struct amqp_channels *channels = broker_channels(broker, which);
 	unsigned taken = 0;
 
-	for (unsigned channel = 1; channel <= amqp_lanes_max(lanes); channel++)
-		taken += amqp_lanes_on_channel(lanes, (uint16_t)channel) != 0;
+	for (unsigned number = 1; number <= amqp_channels_max(channels); number++)
+		taken += amqp_channels_by_number(channels, (uint16_t)number) != 0;
 	return taken;
 }
 
 void
-memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text)
+memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, const char *text)
 {
-	enum broker_link which = lane & 1 ? BROKER_SIDE : BROKER_HOLD;
+	enum broker_link which = channel & 1 ? BROKER_AUXILIARY : BROKER_LOCKS;
 	struct memory_connection *connection = connection_of(broker, which);
-	uint16_t channel = lane & TAPPED ? (uint16_t)(lane >> 1)
-					 : amqp_lanes_channel(broker_lanes(broker, which), lane);
+	uint16_t number = channel & TAPPED
+			      ? (uint16_t)(channel >> 1)
+			      : amqp_channels_number(broker_channels(broker, which), channel);
 
-	if (connection != NULL && !connection->frozen && channel != 0)
-		memory_channel_close(channel_of(connection, channel), code, text);
+	if (connection != NULL && !connection->frozen && number != 0)
+		memory_channel_close(channel_of(connection, number), code, text);
 }
 
 static bool
@@ -799,7 +803,7 @@ has_watches(const struct memory_channel *channel)
 void
 memory_broker_close_watches(struct broker *broker)
 {
-	struct memory_connection *connection = connection_of(broker, BROKER_SIDE);
+	struct memory_connection *connection = connection_of(broker, BROKER_AUXILIARY);
 	struct memory_channel *channel;
 
 	if (connection == NULL || connection->frozen)

@@ -81,23 +81,24 @@ struct memory_nature {
 	void *ctx;
 };
 
-/* A probe is UNKNOWN after so long, and so is what waits for a side link that does not come up. */
+/* A probe is UNKNOWN after so long, and so is what waits for an auxiliary connection that does not come up. */
 #define MEMORY_PROBE_TIMEOUT (5 * NSEC_PER_SEC)
 
 struct memory_world *memory_world_new(struct timers *timers, const struct memory_nature *nature);
 void memory_world_free(struct memory_world *world); /* after its brokers */
 
-/* heartbeat in seconds, as info shows it. lanes_max: most channels of a link (2047 on RabbitMQ). */
-struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsigned lanes_max);
+/* heartbeat in seconds, as info shows it. channels_max: most channels of a link (2047 on RabbitMQ). */
+struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsigned channels_max);
 
 /* ---- for tests and the simulation ---- */
 
 /* The same, of a daemon that hears by its own timers (borrowed), so that it can be late or stopped. */
 struct broker *memory_broker_new_at(struct memory_world *world, struct timers *timers,
-    int heartbeat, unsigned lanes_max, uint64_t seed);
+    int heartbeat, unsigned channels_max, uint64_t seed);
 
 /* Most channels of that link, when it comes up next. */
-void memory_broker_set_lanes_max(struct broker *broker, enum broker_link link, unsigned lanes_max);
+void memory_broker_set_channels_max(
+    struct broker *broker, enum broker_link link, unsigned channels_max);
 
 /*
  * Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue; for one of a foreign
@@ -137,7 +138,7 @@ bool memory_world_cancel(struct memory_world *world, const char *queue);
 /*
  * The link dies. The daemon notices now; the world after `notice` ns (0 = at once): until then it
  * performs what had been sent, and only then frees the exclusive queues. The link is up again after
- * `back` ns (the side link when it is next used); negative: not until memory_broker_restore(). Of a
+ * `back` ns (the auxiliary connection when it is next used); negative: not until memory_broker_restore(). Of a
  * link that is not up only the way back changes: so a test begins with a broker out of reach.
  */
 void memory_broker_cut(
@@ -160,12 +161,13 @@ void memory_broker_block(struct broker *broker, enum broker_link link, unsigned 
 /* The number of the link's connection, never used twice; 0: the link is not up. */
 uint64_t memory_broker_connection(const struct broker *broker, enum broker_link link);
 /* Every channel that can be used. silent: what is asked on it stays unanswered. */
-void memory_broker_each_lane(const struct broker *broker, enum broker_link link,
-    void (*fn)(void *ctx, uint64_t lane, bool silent), void *ctx);
-/* Lanes of a link that the daemon has taken; idle ones, kept open, do not count. */
-unsigned memory_broker_lanes_taken(const struct broker *broker, enum broker_link link);
-/* Closes one of those, or a lane of broker_lane_take(), as the server would, e.g. 406 at consumer timeout. */
-void memory_broker_close_lane(struct broker *broker, uint64_t lane, int code, const char *text);
+void memory_broker_each_channel(const struct broker *broker, enum broker_link link,
+    void (*fn)(void *ctx, uint64_t channel, bool silent), void *ctx);
+/* Channels of a link that the daemon has taken; idle ones, kept open, do not count. */
+unsigned memory_broker_channels_taken(const struct broker *broker, enum broker_link link);
+/* Closes one of those, or a channel of broker_channel_take(), as the server would, e.g. 406 at consumer timeout. */
+void memory_broker_close_channel(
+    struct broker *broker, uint64_t channel, int code, const char *text);
 /*
  * The broker's node goes down and comes up at once: durable queues stay with their persistent messages,
  * exclusive, transient and auto-delete ones are gone, nothing more is performed or answered on any

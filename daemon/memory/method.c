@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/memory/inside.h"
+#include "daemon/memory/internal.h"
 
 #define UNANNOUNCED UINT64_MAX
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/memory/inside.h"
+#include "daemon/memory/internal.h"
 
 int64_t
 memory_delay(const struct memory_world *world)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/memory/inside.h"
+#include "daemon/memory/internal.h"
 
 /* A decoder that has read what a connection begins with. */
 static struct amqp_decoder *
@@ -295,6 +295,6 @@ memory_world_set_deletes_by_name(struct memory_world *world, bool does)
 
 	world->deletes_by_name = does;
 	TAILQ_FOREACH (client, &world->clients, entry)
-		if (client->sides[BROKER_HOLD].link != NULL)
-			client->sides[BROKER_HOLD].link->base.server.deletes_by_name = does;
+		if (client->sides[BROKER_LOCKS].link != NULL)
+			client->sides[BROKER_LOCKS].link->base.server.deletes_by_name = does;
 }

@@ -25,7 +25,7 @@ enum account_thing {
 	ACCOUNT_PEERS,   /* connections */
 	ACCOUNT_WAITS,   /* requests that wait by design, watches too */
 	ACCOUNT_WATCHES, /* watches */
-	ACCOUNT_LOOKS,   /* requests that ask the broker about many queues */
+	ACCOUNT_SCANS,   /* requests that ask the broker about many queues */
 	ACCOUNT_BYTES,
 	ACCOUNT_THINGS
 };
@@ -48,7 +48,7 @@ struct account {
 	/* conn.c's and peers.c's */
 	struct conn_list due;      /* to be visited */
 	struct conn_list halted;   /* not read before there are bytes */
-	struct conn_list parked;   /* with a look for which there is no room yet */
+	struct conn_list parked;   /* with a scan for which there is no room yet */
 	TAILQ_ENTRY(account) turn; /* while due has some */
 	UT_hash_handle hh;
 };

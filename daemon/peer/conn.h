@@ -36,14 +36,14 @@ struct unread;
 enum conn_state {
 	CONN_OPEN,   /* read, unless too much of it is being answered */
 	CONN_ENDING, /* `gone` was told; nothing is read; dies when all it is owed is written */
-	CONN_DEAD    /* fd closed; due to be freed, or waits for the end of its looks */
+	CONN_DEAD    /* fd closed; due to be freed, or waits for the end of its scans */
 };
 
 /* Who hears of conns. */
 struct conn_handler {
 	/*
 	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: it is a
-	 * look, and its user has no room for one more. The line is offered again when there is room.
+	 * scan, and its user has no room for one more. The line is offered again when there is room.
 	 */
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
 	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
@@ -84,9 +84,9 @@ struct conn {
 	bool readable;          /* there is something to read, or there was */
 	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
 	bool is_shut;    /* by the peer, seen while it was not read: it may have hung up */
-	char *parked;    /* owned; a look for which there is no room yet; NULL = none */
+	char *parked;    /* owned; a scan for which there is no room yet; NULL = none */
 	size_t parked_len;     /* of it */
-	bool is_behind_parked; /* one look more: not read before that is taken */
+	bool is_behind_parked; /* one scan more: not read before that is taken */
 	bool is_halted;        /* not read for want of bytes */
 	bool told_gone, has_left;
 	bool is_due;
@@ -130,7 +130,7 @@ void conn_kill(struct conn *conn, const char *why);
 void conn_make_due(struct conn *conn);
 /* There are bytes again: it may be read, and is due. */
 void conn_resume(struct conn *conn);
-/* There is room for one look more, and for bytes: the one that is parked begins. */
+/* There is room for one scan more, and for bytes: the one that is parked begins. */
 void conn_take_parked(struct conn *conn);
 /* Reads, takes lines that are left, writes what is to be sent. */
 void conn_visit(struct conn *conn);

@@ -12,7 +12,7 @@
 
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
- * journal, and *ret_error says so. called: what it is called in the log.
+ * lock log, and *ret_error says so. called: what it is called in the log.
  */
 static bool
 has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
@@ -25,7 +25,7 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	journal_denied(conn, called, name, why);
+	lock_log_denied(conn, called, name, why);
 	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
 	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
 	    why);
@@ -88,7 +88,7 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 	       (kind != REQUEST_WATCHES || user_may(conn, ACCOUNT_WATCHES, "watches", ret_error));
 }
 
-/* False: it has to wait until one of its user's looks is over. */
+/* False: it has to wait until one of its user's scans is over. */
 static bool
 dispatch_request(
     struct dispatch *dispatch, struct conn *conn, const struct message_request *message)
@@ -119,9 +119,9 @@ dispatch_request(
 		kind = row->kind;
 		if (kind == REQUEST_QUICK && method_waits(spec, &params))
 			kind = REQUEST_WAITS;
-		if (kind == REQUEST_LOOKS && !account_has_room(conn->account, ACCOUNT_LOOKS))
+		if (kind == REQUEST_SCANS && !account_has_room(conn->account, ACCOUNT_SCANS))
 			return false;
-		allowed = kind == REQUEST_QUICK || kind == REQUEST_LOOKS ||
+		allowed = kind == REQUEST_QUICK || kind == REQUEST_SCANS ||
 			  may_wait(dispatch, conn, kind, &error);
 	}
 	if (!allowed) {
@@ -131,7 +131,7 @@ dispatch_request(
 	call.request = requests_add(conn->requests, &message->id, row, kind);
 	assert(call.request != NULL);
 	call.params = &params;
-	journal_request(dispatch->journal, conn, call.request, &params);
+	lock_log_request(dispatch->lock_log, conn, call.request, &params);
 	row->handle(&call);
 	return true;
 }
@@ -163,7 +163,7 @@ leave(void *ctx, const struct request *request)
 {
 	const struct leaver *leaver = ctx;
 
-	journal_left(leaver->dispatch->journal, leaver->peer, request->number);
+	lock_log_left(leaver->dispatch->lock_log, leaver->peer, request->number);
 }
 
 static void
@@ -226,14 +226,14 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		return;
 	}
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, answer);
-		peers_looked(dispatch->peers, peer, number);
+		lock_log_unheard(dispatch->lock_log, peer, number, answer);
+		peers_scanned(dispatch->peers, peer, number);
 		return;
 	}
 	kept = *call.request;
 	row = kept.row;
 	if (answer->reason != REASON_NONE) {
-		journal_answer(dispatch->journal, call.conn, &kept, answer);
+		lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 		refuse(&call, answer);
 		return;
 	}
@@ -246,7 +246,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	/* Who has waited is told before the log is. */
 	if (request_waits(&kept))
 		conn_push(call.conn);
-	journal_answer(dispatch->journal, call.conn, &kept, answer);
+	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 }
 
 static void
@@ -261,7 +261,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	bool is_held = notice->lock != 0 && lock_row(dispatch->engine, 0, notice->lock, &hold);
 	const char *method;
 
-	journal_notice(dispatch->journal, notice, is_held ? &hold : NULL);
+	lock_log_notice(dispatch->lock_log, notice, is_held ? &hold : NULL);
 	if (conn == NULL)
 		return;
 	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_HOLDERS) {
@@ -277,7 +277,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		conn_send(conn, message_notification_line(method, params));
 }
 
-/* ---- the view: rows, letters, and its answers ---- */
+/* ---- the view: rows, daemon messages, and its answers ---- */
 
 static void
 on_changed(void *ctx, const struct lock_party *row)
@@ -285,25 +285,25 @@ on_changed(void *ctx, const struct lock_party *row)
 	const struct dispatch *dispatch = ctx;
 
 	if (dispatch->peer_goes && row->state == LOCK_PARTY_GONE && row->lock != 0)
-		journal_gone(dispatch->journal, row);
+		lock_log_gone(dispatch->lock_log, row);
 	if (dispatch->view != NULL)
 		view_changed(dispatch->view, row);
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct dispatch *dispatch = ctx;
 
-	view_asked(dispatch->view, letter);
+	view_asked(dispatch->view, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct dispatch *dispatch = ctx;
 
-	view_replied(dispatch->view, letter);
+	view_replied(dispatch->view, message);
 }
 
 static void
@@ -325,13 +325,13 @@ on_view_done(void *ctx, uint64_t peer, uint64_t number, enum reason reason, cons
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, &answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, &answer);
 		json_free(result);
 		return;
 	}
-	/* What the engine has answered is in the journal already. */
+	/* What the engine has answered is in the lock log already. */
 	if (call.request->row->answer == NULL)
-		journal_answer(dispatch->journal, call.conn, call.request, &answer);
+		lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	if (reason == REASON_NONE)
 		handlers_reply(&call, result);
 	else
@@ -348,13 +348,13 @@ on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, &answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, &answer);
 		return false;
 	}
 	row = call.request->row;
 	if (has_right(dispatch, call.conn, row->method, row->privilege, row->method, name, &error))
 		return true;
-	journal_answer(dispatch->journal, call.conn, call.request, &answer);
+	lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	handlers_refuse(&call, &error, NULL);
 	return false;
 }
@@ -397,11 +397,11 @@ on_view_peer(void *ctx, uint64_t peer)
 }
 
 static void
-on_view_looked(void *ctx, uint64_t peer, uint64_t request)
+on_view_scanned(void *ctx, uint64_t peer, uint64_t request)
 {
 	const struct dispatch *dispatch = ctx;
 
-	peers_looked(dispatch->peers, peer, request);
+	peers_scanned(dispatch->peers, peer, request);
 }
 
 static void
@@ -446,7 +446,7 @@ dispatch_new(const struct clock *clock, uint32_t run, const struct config *confi
 	dispatch->started = config;
 	dispatch->config = config;
 	dispatch->started_at = clock_now(clock);
-	dispatch->journal = journal_new(clock);
+	dispatch->lock_log = lock_log_new(clock);
 	return dispatch;
 }
 
@@ -455,7 +455,7 @@ dispatch_free(struct dispatch *dispatch)
 {
 	if (dispatch == NULL)
 		return;
-	journal_free(dispatch->journal);
+	lock_log_free(dispatch->lock_log);
 	free(dispatch);
 }
 
@@ -486,7 +486,7 @@ dispatch_view_listener(struct dispatch *dispatch)
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,
 	    .peer = on_view_peer,
-	    .looked = on_view_looked,
+	    .scanned = on_view_scanned,
 	    .keep = on_view_keep,
 	    .ctx = dispatch};
 }

@@ -1,7 +1,7 @@
 /*
  * From lines to the engine and back: one table says for each method who may call it, what it does and
  * how its answer looks. Checks a request (protocol), the privilege (config), hands it to the engine,
- * and turns the engine's answers and notices into lines for the peers. Owns the journal and nothing
+ * and turns the engine's answers and notices into lines for the peers. Owns the lock log and nothing
  * else; peers, engine, broker and configuration are borrowed.
  */
 #ifndef PEER_DISPATCH_H

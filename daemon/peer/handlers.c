@@ -100,7 +100,7 @@ handle_release(const struct call *call)
 	if (!read_lock(call, &lock))
 		return;
 	if (lock_row(call->dispatch->engine, 0, lock, &row))
-		journal_releases(call->dispatch->journal, call->conn, call->request, &row);
+		lock_log_releases(call->dispatch->lock_log, call->conn, call->request, &row);
 	lock_release(call->dispatch->engine, call->conn->id, call->request->number, lock);
 }
 
@@ -240,12 +240,12 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 
 	broker_get_info(dispatch->broker, &info);
 	why = info.why == NULL ? "" : info.why;
-	if (info.hold != BROKER_UP)
+	if (info.locks != BROKER_UP)
 		snprintf(buf, WORDS_MAX, "%s%s%s",
-		    info.hold == BROKER_LOGIN_REFUSED ? "the broker refused the daemon"
-						      : "the broker cannot be reached",
+		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refused the daemon"
+						       : "the broker cannot be reached",
 		    why[0] == '\0' ? "" : ": ", why);
-	else if (info.side_blocked)
+	else if (info.auxiliary_blocked)
 		snprintf(buf, WORDS_MAX, "%s", reason_message(REASON_BROKER_BLOCKED));
 	else
 		return NULL;
@@ -347,7 +347,7 @@ handle_ping(const struct call *call)
 	if (call->params->broker) {
 		broker_get_info(call->dispatch->broker, &info);
 		broker = json_new_object();
-		json_add_string(broker, "state", broker_state_word(info.hold));
+		json_add_string(broker, "state", broker_state_word(info.locks));
 		json_add(result, "broker", broker);
 	}
 	handlers_reply(call, result);
@@ -376,7 +376,7 @@ handle_info(const struct call *call)
 	json_add_integer(limits, "requests_per_connection", config->max_requests_per_connection);
 	json_add_integer(limits, "waits_per_uid", config->max_waits_per_uid);
 	json_add_integer(limits, "watches_per_uid", config->max_watches_per_uid);
-	json_add_integer(limits, "looks_per_uid", config->max_looks_per_uid);
+	json_add_integer(limits, "scans_per_uid", config->max_scans_per_uid);
 	json_add(result, "limits", limits);
 	json_add(result, "broker", result_broker(&info));
 	json_add_seconds(lease, "margin", lock_margin(dispatch->engine));
@@ -396,27 +396,27 @@ handle_discover(const struct call *call)
 /* ---- the table ---- */
 
 static const struct dispatch_row rows[] = {
-    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .journal = JOURNAL_ACQUIRE},
-    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .journal = JOURNAL_NOTHING},
-    {"release", ACCESS_ANYONE, handle_release, result_release, .journal = JOURNAL_RELEASE},
-    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .journal = JOURNAL_NOTHING},
-    {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
-    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
-    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
-    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
-    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_LOOK},
-    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_LOOKS, .journal = JOURNAL_CHANGE},
-    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK,
+    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .lock_log = LOCK_LOG_ACQUIRE},
+    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .lock_log = LOCK_LOG_NOTHING},
+    {"release", ACCESS_ANYONE, handle_release, result_release, .lock_log = LOCK_LOG_RELEASE},
+    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .lock_log = LOCK_LOG_NOTHING},
+    {"create", ACCESS_ADMIN, handle_create, result_create, .lock_log = LOCK_LOG_CHANGE},
+    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .lock_log = LOCK_LOG_CHANGE},
+    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .lock_log = LOCK_LOG_CHANGE},
+    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_SCANS, .lock_log = LOCK_LOG_READ},
+    {"await", ACCESS_ANYONE, handle_await, result_await, .lock_log = LOCK_LOG_READ},
+    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_SCANS, .lock_log = LOCK_LOG_CHANGE},
+    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ,
 	.answer = answer_explain},
-    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK,
+    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ,
 	.answer = answer_list},
-    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_LOOKS, .journal = JOURNAL_LOOK},
-    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_LOOK},
-    {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
-    {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
-    {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
-    {"info", ACCESS_ANYONE, handle_info, NULL, .journal = JOURNAL_NOTHING},
-    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .journal = JOURNAL_NOTHING},
+    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ},
+    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .lock_log = LOCK_LOG_READ},
+    {"grant", ACCESS_ADMIN, handle_grant, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
+    {"deny", ACCESS_ADMIN, handle_deny, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
+    {"ping", ACCESS_ANYONE, handle_ping, NULL, .lock_log = LOCK_LOG_NOTHING},
+    {"info", ACCESS_ANYONE, handle_info, NULL, .lock_log = LOCK_LOG_NOTHING},
+    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .lock_log = LOCK_LOG_NOTHING},
 };
 
 const struct dispatch_row *

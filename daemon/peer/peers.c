@@ -94,7 +94,7 @@ peers_free(struct peers *peers)
 		return;
 	HASH_ITER (by_id, peers->by_id, conn, next) {
 		conn_kill(conn, NULL);
-		conn_make_due(conn); /* It may have died before, and look still. */
+		conn_make_due(conn); /* It may have died before, and scan still. */
 	}
 	while ((conn = take_next(&peers->room)) != NULL)
 		forget(peers, conn);
@@ -196,14 +196,14 @@ peers_find(const struct peers *peers, uint64_t id)
 }
 
 void
-peers_looked(struct peers *peers, uint64_t id, uint64_t request)
+peers_scanned(struct peers *peers, uint64_t id, uint64_t request)
 {
 	struct conn *conn;
 
 	HASH_FIND(by_id, peers->by_id, &id, sizeof(id), conn);
 	if (conn == NULL)
 		return;
-	requests_looked(conn->requests, request);
+	requests_scanned(conn->requests, request);
 	if (conn->state == CONN_DEAD)
 		conn_make_due(conn);
 }
@@ -235,7 +235,7 @@ resume(struct account *account)
 		if ((conn = TAILQ_FIRST(&account->halted)) != NULL)
 			conn_resume(conn);
 		conn = TAILQ_FIRST(&account->parked);
-		if (conn != NULL && account_has_room(account, ACCOUNT_LOOKS))
+		if (conn != NULL && account_has_room(account, ACCOUNT_SCANS))
 			conn_take_parked(conn);
 	}
 }
@@ -258,8 +258,8 @@ peers_visit(struct peers *peers)
 			if (conn->is_due)
 				take_from_due(room, conn);
 			conn_leave(conn);
-			/* A look counts until the broker has answered it. */
-			if (requests_looking(conn->requests) == 0 && !conn->is_due)
+			/* A scan counts until the broker has answered it. */
+			if (requests_scanning(conn->requests) == 0 && !conn->is_due)
 				forget(peers, conn);
 		}
 		if (clock_now(&clock_boottime) >= room->visit_end)

@@ -35,8 +35,8 @@ void peers_set_descriptors(
 void peers_add(struct peers *peers, int fd);
 /* NULL when it is gone, or about to be. */
 struct conn *peers_find(const struct peers *peers, uint64_t id);
-/* The look of a request is over: answered by the broker, or given up. Its peer may have left. */
-void peers_looked(struct peers *peers, uint64_t id, uint64_t request);
+/* The scan of a request is over: answered by the broker, or given up. Its peer may have left. */
+void peers_scanned(struct peers *peers, uint64_t id, uint64_t request);
 void peers_each(struct peers *peers, void (*fn)(void *ctx, struct conn *conn), void *ctx);
 size_t peers_count(const struct peers *peers);
 

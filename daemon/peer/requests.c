@@ -19,24 +19,24 @@ struct id_key {
 struct record {
 	struct request request; /* first: what callers see */
 	struct id_key key;
-	size_t kept; /* bytes, in the account */
-	bool looked; /* LOOKS: the broker has answered */
+	size_t kept;  /* bytes, in the account */
+	bool scanned; /* SCANS: the broker has answered */
 	UT_hash_handle by_number, by_id;
 };
 
 struct requests {
 	struct record *by_number, *by_id; /* owned, by both tables together */
 	uint64_t last;
-	size_t answering, looking;
+	size_t answering, scanning;
 	struct account *account; /* borrowed */
 };
 
 /*
- * Bytes that a request is charged with from the beginning: itself, and most answers; what a look keeps
+ * Bytes that a request is charged with from the beginning: itself, and most answers; what a scan keeps
  * while it goes on.
  */
 #define QUICK_BYTES 1024
-#define LOOK_BYTES ((size_t)32 * 1024)
+#define SCAN_BYTES ((size_t)32 * 1024)
 
 static void
 key_make(struct id_key *key, const struct message_id *id)
@@ -88,27 +88,27 @@ charge(struct requests *requests, struct record *record)
 		return;
 	}
 	requests->answering++;
-	keep(requests, record, kind == REQUEST_LOOKS ? LOOK_BYTES : QUICK_BYTES);
-	if (kind == REQUEST_LOOKS) {
-		account_add(requests->account, ACCOUNT_LOOKS, 1);
-		requests->looking++;
+	keep(requests, record, kind == REQUEST_SCANS ? SCAN_BYTES : QUICK_BYTES);
+	if (kind == REQUEST_SCANS) {
+		account_add(requests->account, ACCOUNT_SCANS, 1);
+		requests->scanning++;
 	}
 }
 
 static void
-end_look(struct requests *requests, struct record *record)
+end_scan(struct requests *requests, struct record *record)
 {
-	if (record->looked || record->request.kind != REQUEST_LOOKS)
+	if (record->scanned || record->request.kind != REQUEST_SCANS)
 		return;
-	record->looked = true;
-	requests->looking--;
-	account_remove(requests->account, ACCOUNT_LOOKS, 1);
+	record->scanned = true;
+	requests->scanning--;
+	account_remove(requests->account, ACCOUNT_SCANS, 1);
 }
 
 static void
 record_remove(struct requests *requests, struct record *record)
 {
-	end_look(requests, record);
+	end_scan(requests, record);
 	if (record->request.kind == REQUEST_WATCHES)
 		account_remove(requests->account, ACCOUNT_WATCHES, 1);
 	if (request_waits(&record->request))
@@ -203,12 +203,12 @@ requests_keep(struct requests *requests, uint64_t number, size_t bytes)
 }
 
 void
-requests_looked(struct requests *requests, uint64_t number)
+requests_scanned(struct requests *requests, uint64_t number)
 {
 	struct record *record = record_find(requests, number);
 
 	if (record != NULL)
-		end_look(requests, record);
+		end_scan(requests, record);
 }
 
 void
@@ -238,9 +238,9 @@ requests_answering(const struct requests *requests)
 }
 
 size_t
-requests_looking(const struct requests *requests)
+requests_scanning(const struct requests *requests)
 {
-	return requests->looking;
+	return requests->scanning;
 }
 
 size_t

@@ -18,7 +18,7 @@ struct dispatch_row; /* a method: handlers.h */
 
 enum request_kind {
 	REQUEST_QUICK,  /* counts as being answered */
-	REQUEST_LOOKS,  /* the same, and asks the broker about many queues first */
+	REQUEST_SCANS,  /* the same, and asks the broker about many queues first */
 	REQUEST_WAITS,  /* by design: does not count as being answered */
 	REQUEST_WATCHES /* the same, and is sent news */
 };
@@ -48,15 +48,15 @@ void requests_keep(struct requests *requests, uint64_t number, size_t bytes);
 void requests_remove_waiting(
     struct requests *requests, void (*left)(void *ctx, const struct request *request), void *ctx);
 
-/* A look is over at the broker: another may begin, though this one may wait for other daemons now. */
-void requests_looked(struct requests *requests, uint64_t number);
+/* A scan is over at the broker: another may begin, though this one may wait for other daemons now. */
+void requests_scanned(struct requests *requests, uint64_t number);
 /* Whether it waits by design. */
 bool request_waits(const struct request *request);
 size_t requests_count(const struct requests *requests);
 /* Those that do not wait by design. */
 size_t requests_answering(const struct requests *requests);
-/* Of these, the looks that the broker has not answered. */
-size_t requests_looking(const struct requests *requests);
+/* Of these, the scans that the broker has not answered. */
+size_t requests_scanning(const struct requests *requests);
 /* Those that do. */
 size_t requests_waiting(const struct requests *requests);
 

@@ -487,23 +487,23 @@ result_notice(const struct result_facts *facts, const struct lock_notice *notice
 struct cJSON *
 result_broker(const struct broker_info *info)
 {
-	struct cJSON *result = json_new_object(), *side = json_new_object();
+	struct cJSON *result = json_new_object(), *auxiliary = json_new_object();
 	char why[MESSAGE_ERROR_MAX];
 
 	message_escape(why, sizeof(why), info->why == NULL ? "" : info->why);
-	json_add_string(result, "state", broker_state_word(info->hold));
+	json_add_string(result, "state", broker_state_word(info->locks));
 	json_add_string(result, "why", why);
 	json_add_string(result, "host", info->host);
 	json_add_string(result, "product", info->product);
 	json_add_string(result, "version", info->version);
 	json_add_string(result, "cluster", info->cluster);
 	json_add_integer(result, "heartbeat", info->heartbeat);
-	json_add_integer(result, "lanes", info->lanes);
-	json_add_integer(result, "lanes_max", info->lanes_max);
+	json_add_integer(result, "channels", info->channels);
+	json_add_integer(result, "channels_max", info->channels_max);
 	json_add_bool(result, "persistent", info->persistent);
-	json_add_string(side, "state", broker_state_word(info->side));
-	json_add_bool(side, "blocked", info->side_blocked);
-	json_add(result, "side", side);
+	json_add_string(auxiliary, "state", broker_state_word(info->auxiliary));
+	json_add_bool(auxiliary, "blocked", info->auxiliary_blocked);
+	json_add(result, "auxiliary", auxiliary);
 	return result;
 }
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 #include "daemon/view/mirror.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
@@ -63,18 +63,20 @@ struct watcher {
 	int64_t user;
 	char *name; /* owned; NULL: all */
 	enum watcher_state state;
-	uint64_t seen;      /* OWN to LIVE: changes up to this order are told */
-	uint64_t round;     /* ROUND: with which that ends, or a later one */
-	size_t bytes;       /* OWN to OTHERS: of rows sent */
-	uint64_t more;      /* OWN to OTHERS: rows left out */
-	struct turn begins; /* to be told what there is: NEW, OWN, OTHERS; or fell BEHIND there */
+	uint64_t seen;  /* OWN to LIVE: changes up to this order are told */
+	uint64_t round; /* ROUND: with which that ends, or a later one */
+	size_t bytes;   /* OWN to OTHERS: of rows sent */
+	uint64_t more;  /* OWN to OTHERS: rows left out */
+	struct round_robin_place
+	    begins; /* to be told what there is: NEW, OWN, OTHERS; or fell BEHIND there */
 	TAILQ_ENTRY(watcher) next;
 };
 
 struct feed {
 	struct view *view;              /* borrowed: its owner */
 	TAILQ_HEAD(, watcher) watchers; /* who was told of changes longest ago comes first */
-	struct turns begin;    /* watchers that are to be told what there is; one after another */
+	struct round_robin
+	    begin;             /* watchers that are to be told what there is; one after another */
 	struct watcher *begun; /* the one of them that is being told; NULL: none is */
 	struct walk walk;      /* of that, while it is OWN */
 	size_t count;          /* of watchers */
@@ -84,7 +86,7 @@ struct feed {
 	int64_t round_began;   /* the last one */
 	struct mirror mirror;
 	uint64_t round;                         /* the one in progress, or the last */
-	uint64_t inquiry;                       /* 0: none is in progress */
+	uint64_t query;                         /* 0: none is in progress */
 	struct cJSON *missing;                  /* owned: who did not answer in the last round */
 	struct timer next_round;                /* set between rounds, while somebody watches */
 	bool is_early;                          /* next_round is */
@@ -113,7 +115,7 @@ want_round(struct feed *feed, int64_t user)
 {
 	int64_t now = now_of(feed);
 
-	if (feed->inquiry != 0 || feed->is_early)
+	if (feed->query != 0 || feed->is_early)
 		return;
 	for (size_t i = 0; i < EARLY_ROUNDS; i++) {
 		if (feed->early[i].user == user && now - feed->early[i].at < ROUND_EVERY)
@@ -322,7 +324,7 @@ static void
 begin(struct feed *feed, struct watcher *watcher, enum watcher_state state)
 {
 	watcher->state = state;
-	turns_add(&feed->begin, &watcher->begins, watcher->user, watcher);
+	round_robin_add(&feed->begin, &watcher->begins, watcher->user, watcher);
 	schedule(feed, 0);
 }
 
@@ -334,7 +336,7 @@ end_begin(struct feed *feed, struct watcher *watcher)
 		feed->begun = NULL;
 		walk_end(&feed->walk);
 	}
-	turns_remove(&feed->begin, &watcher->begins);
+	round_robin_remove(&feed->begin, &watcher->begins);
 }
 
 static void
@@ -355,13 +357,14 @@ begin_all(struct feed *feed, int64_t end)
 {
 	struct watcher *watcher;
 
-	while ((watcher = feed->begun != NULL ? feed->begun : turns_first(&feed->begin)) != NULL) {
+	while ((watcher = feed->begun != NULL ? feed->begun : round_robin_first(&feed->begin)) !=
+	       NULL) {
 		if (feed->begun == NULL) {
 			/* Rows elsewhere that changed before are told with the others. */
 			if (watcher->state == WATCHER_OTHERS && !tell_news(feed, watcher, end))
 				return false;
 			feed->begun = watcher;
-			turns_pass(&feed->begin);
+			round_robin_pass(&feed->begin);
 			if (watcher->state == WATCHER_OTHERS)
 				mirror_walk(&feed->mirror);
 			if (watcher->state == WATCHER_NEW) {
@@ -424,13 +427,13 @@ end_round(struct feed *feed)
 {
 	struct watcher *watcher;
 
-	if (feed->inquiry != 0)
-		mirror_end_round(&feed->mirror, feed->view->inspect, feed->inquiry, feed->round);
+	if (feed->query != 0)
+		mirror_end_round(&feed->mirror, feed->view->queries, feed->query, feed->round);
 	schedule(feed, 0);
 	json_free(feed->missing);
-	feed->missing = inspect_missing(feed->view->inspect, feed->inquiry);
-	inspect_end(feed->view->inspect, feed->inquiry);
-	feed->inquiry = 0;
+	feed->missing = queries_missing(feed->view->queries, feed->query);
+	queries_end(feed->view->queries, feed->query);
+	feed->query = 0;
 	timers_set(feed->view->timers, &feed->next_round, now_of(feed) + ROUND_EVERY);
 	TAILQ_FOREACH (watcher, &feed->watchers, next) {
 		if (watcher->state == WATCHER_BEHIND && watcher->begins.user == NULL)
@@ -443,14 +446,14 @@ end_round(struct feed *feed)
 }
 
 static void
-heard(void *ctx, uint64_t id, const struct letter *answer)
+heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct feed *feed = ctx;
 
 	(void)id;
 	mirror_take(&feed->mirror, answer, feed->round);
 	tell_soon(feed);
-	if (inspect_is_whole(feed->view->inspect, feed->inquiry))
+	if (queries_is_whole(feed->view->queries, feed->query))
 		end_round(feed);
 }
 
@@ -479,18 +482,19 @@ static void
 begin_round(void *ctx, uint64_t id)
 {
 	struct feed *feed = ctx;
-	struct cJSON *letter = inspect_letter(feed->view->inspect, LETTER_ROWS, false);
+	struct cJSON *message = queries_message(feed->view->queries, DAEMON_MESSAGE_ROWS, false);
 	const char *name = common_name(feed);
 
 	(void)id;
 	feed->is_early = false;
 	feed->round_began = now_of(feed);
 	if (name != NULL)
-		json_add_string(letter, "name", name);
+		json_add_string(message, "name", name);
 	feed->round++;
-	feed->inquiry = inspect_ask(feed->view->inspect, TURNS_DAEMONS, LETTER_ROWS, letter,
-	    (struct inspect_done){.everybody = true, .heard = heard, .over = over, .ctx = feed});
-	if (inspect_is_whole(feed->view->inspect, feed->inquiry))
+	feed->query = queries_ask(feed->view->queries, ROUND_ROBIN_DAEMONS, DAEMON_MESSAGE_ROWS,
+	    message,
+	    (struct queries_done){.everybody = true, .heard = heard, .over = over, .ctx = feed});
+	if (queries_is_whole(feed->view->queries, feed->query))
 		end_round(feed);
 }
 
@@ -498,8 +502,8 @@ begin_round(void *ctx, uint64_t id)
 static void
 stop(struct feed *feed)
 {
-	inspect_end(feed->view->inspect, feed->inquiry);
-	feed->inquiry = 0;
+	queries_end(feed->view->queries, feed->query);
+	feed->query = 0;
 	timers_cancel(feed->view->timers, &feed->next_round);
 	feed->is_early = false;
 	feed->turns = 0;
@@ -527,7 +531,7 @@ view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	TAILQ_INSERT_TAIL(&feed->watchers, watcher, next);
 	feed->count++;
 	begin(feed, watcher, WATCHER_NEW);
-	if (feed->inquiry == 0 && !timer_is_set(&feed->next_round))
+	if (feed->query == 0 && !timer_is_set(&feed->next_round))
 		timers_set(view->timers, &feed->next_round, view_now(view) + ROUND_EVERY);
 }
 
@@ -594,9 +598,9 @@ feed_new(struct view *view)
 
 	feed->view = view;
 	TAILQ_INIT(&feed->watchers);
-	turns_init(&feed->begin);
+	round_robin_init(&feed->begin);
 	for (size_t i = 0; i < EARLY_ROUNDS; i++)
-		feed->early[i].user = TURNS_DAEMONS;
+		feed->early[i].user = ROUND_ROBIN_DAEMONS;
 	mirror_init(&feed->mirror);
 	timer_init(&feed->work, work, feed, 0);
 	timer_init(&feed->next_round, begin_round, feed, 0);

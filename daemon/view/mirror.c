@@ -157,7 +157,7 @@ take_row(struct mirror *mirror, uint32_t run, uint64_t round, struct cJSON *row)
 }
 
 void
-mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round)
+mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t round)
 {
 	struct teller *teller = teller_find(mirror, answer->run);
 
@@ -167,7 +167,7 @@ mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round)
 			take_row(mirror, answer->run, round, row_copy(row));
 	}
 	if (teller == NULL) {
-		if (HASH_CNT(hh, mirror->tellers) >= INSPECT_HOSTS_MAX)
+		if (HASH_CNT(hh, mirror->tellers) >= QUERIES_HOSTS_MAX)
 			return;
 		teller = mem_alloc(sizeof(*teller));
 		teller->run = answer->run;
@@ -179,12 +179,12 @@ mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round)
 
 void
 mirror_end_round(
-    struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry, uint64_t round)
+    struct mirror *mirror, const struct queries *queries, uint64_t query, uint64_t round)
 {
 	struct teller *teller, *next;
 
 	HASH_ITER (hh, mirror->tellers, teller, next) {
-		if (inspect_has_answered(inspect, inquiry, teller->run))
+		if (queries_has_answered(queries, query, teller->run))
 			teller->missed = 0;
 		else if (++teller->missed > ROUNDS_MISSED_MAX)
 			teller_forget(mirror, teller);

@@ -8,7 +8,7 @@
 #include <uthash.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/view/inspect.h"
+#include "daemon/view/queries.h"
 
 struct cJSON;
 struct mirrored;
@@ -55,10 +55,10 @@ struct mirror {
 
 void mirror_init(struct mirror *mirror);
 /* What a daemon answers in a round. */
-void mirror_take(struct mirror *mirror, const struct letter *answer, uint64_t round);
+void mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t round);
 /* A sweep begins: rows that were not said in it are gone, unless their daemon has only missed some rounds. */
 void mirror_end_round(
-    struct mirror *mirror, const struct inspect *inspect, uint64_t inquiry, uint64_t round);
+    struct mirror *mirror, const struct queries *queries, uint64_t query, uint64_t round);
 /* A sweep begins: all that was said up to that round is gone. */
 void mirror_forget(struct mirror *mirror, uint64_t round);
 /* A step of a sweep: one row. False: it is over. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 #include "protocol/json.h"
 #include "protocol/line.h"
 #include "protocol/methods.h"
@@ -12,8 +12,8 @@
  * slots that are busy. It is over when the broker has answered, and the others have or their time is
  * over; a busy slot that nobody explains is waited for until then. As it may have changed hands
  * meanwhile, the broker is asked once more: it counts as held by unknown when it is busy then, too. That second
- * count is not one of the user's looks. Each user has one second count at a time, not counting those of peers
- * that have left. The rows of this daemon are added last, as a job (inside.h): there may be many.
+ * count is not one of the user's scans. Each user has one second count at a time, not counting those of peers
+ * that have left. The rows of this daemon are added last, as a job (internal.h): there may be many.
  *
  *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
  *	                                  |                                                       v
@@ -55,11 +55,11 @@ struct showing {
 	size_t theirs; /* of the waiters, those of other daemons: the first */
 	size_t bytes;  /* of both */
 	uint64_t waiting, more;
-	struct cJSON *missing; /* owned; when the inquiry is over: who did not answer */
-	struct turn counts;    /* COUNTING_AGAIN: the first of its user is counted */
-	bool counted_again;    /* COUNTING_AGAIN: the broker was asked */
+	struct cJSON *missing;           /* owned; when the query is over: who did not answer */
+	struct round_robin_place counts; /* COUNTING_AGAIN: the first of its user is counted */
+	bool counted_again;              /* COUNTING_AGAIN: the broker was asked */
 	struct timer count_again;
-	bool has_left;    /* COUNTING: its peer. The look is over when the broker has answered */
+	bool has_left;    /* COUNTING: its peer. The scan is over when the broker has answered */
 	struct job job;   /* WRITING */
 	struct walk walk; /* the same */
 	bool full;        /* a row found no room: the others are not written in vain */
@@ -77,7 +77,7 @@ rows_free(struct rows *rows)
 static void
 count_first(struct view *view, int64_t user)
 {
-	struct showing *first = turns_of(&view->counts, user, 0);
+	struct showing *first = round_robin_of(&view->counts, user, 0);
 
 	if (first != NULL && !first->counted_again)
 		timers_set(view->timers, &first->count_again, view_now(view));
@@ -86,7 +86,7 @@ count_first(struct view *view, int64_t user)
 static void
 end_count(struct view *view, struct showing *showing)
 {
-	turns_remove(&view->counts, &showing->counts);
+	round_robin_remove(&view->counts, &showing->counts);
 	count_first(view, showing->request.user);
 }
 
@@ -328,12 +328,12 @@ finish(struct view *view, struct showing *showing)
 /* ---- its way ---- */
 
 static void
-end_inquiry(struct view *view, struct showing *showing)
+end_query(struct view *view, struct showing *showing)
 {
 	json_free(showing->missing);
-	showing->missing = inspect_missing(view->inspect, showing->request.inquiry);
-	inspect_end(view->inspect, showing->request.inquiry);
-	showing->request.inquiry = 0;
+	showing->missing = queries_missing(view->queries, showing->request.query);
+	queries_end(view->queries, showing->request.query);
+	showing->request.query = 0;
 }
 
 /* Something came in: it may be over. */
@@ -343,20 +343,20 @@ go_on(struct view *view, struct showing *showing)
 	bool whole;
 
 	if (showing->state != SHOW_COUNTED ||
-	    !inspect_is_whole(view->inspect, showing->request.inquiry))
+	    !queries_is_whole(view->queries, showing->request.query))
 		return;
 	whole = explain_ours(view, showing) == showing->busy_count;
-	if (showing->request.inquiry != 0) {
+	if (showing->request.query != 0) {
 		if (!whole)
 			return;
-		end_inquiry(view, showing);
+		end_query(view, showing);
 	}
 	if (whole) {
 		finish(view, showing);
 		return;
 	}
 	showing->state = SHOW_COUNTING_AGAIN;
-	turns_add(&view->counts, &showing->counts, showing->request.user, showing);
+	round_robin_add(&view->counts, &showing->counts, showing->request.user, showing);
 	count_first(view, showing->request.user);
 }
 
@@ -416,7 +416,7 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 	}
 	take_busy(view, showing, answer);
 	showing->state = SHOW_COUNTED;
-	view->listener.looked(view->listener.ctx, showing->request.peer, showing->request.number);
+	view->listener.scanned(view->listener.ctx, showing->request.peer, showing->request.number);
 	if (showing->has_left)
 		showing_free(view, &showing->request);
 	else
@@ -424,7 +424,7 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 }
 
 static void
-heard(void *ctx, uint64_t id, const struct letter *answer)
+heard(void *ctx, uint64_t id, const struct daemon_message *answer)
 {
 	struct view *view = ctx;
 	struct showing *showing = view_request_find(view, id);
@@ -451,7 +451,7 @@ over(void *ctx, uint64_t id)
 	struct view *view = ctx;
 	struct showing *showing = view_request_find(view, id);
 
-	end_inquiry(view, showing);
+	end_query(view, showing);
 	go_on(view, showing);
 }
 
@@ -459,7 +459,7 @@ void
 view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 {
 	struct showing *showing = mem_alloc(sizeof(*showing));
-	struct cJSON *letter = inspect_letter(view->inspect, LETTER_ROWS, false);
+	struct cJSON *message = queries_message(view->queries, DAEMON_MESSAGE_ROWS, false);
 
 	showing->request.free = showing_free;
 	showing->request.left = showing_left;
@@ -467,15 +467,15 @@ view_show(struct view *view, uint64_t peer, uint64_t request, const char *name)
 	showing->name = mem_strdup(name);
 	showing->explained = mem_alloc((METHODS_SLOTS_MAX + 1) * sizeof(bool));
 	timer_init(&showing->count_again, count_again, view, showing->request.id);
-	json_add_string(letter, "name", name);
-	showing->request.inquiry =
-	    inspect_ask(view->inspect, showing->request.user, LETTER_ROWS, letter,
-		(struct inspect_done){.everybody = true,
+	json_add_string(message, "name", name);
+	showing->request.query =
+	    queries_ask(view->queries, showing->request.user, DAEMON_MESSAGE_ROWS, message,
+		(struct queries_done){.everybody = true,
 		    .heard = heard,
 		    .over = over,
 		    .ctx = view,
 		    .id = showing->request.id});
-	showing->missing = inspect_missing(view->inspect, showing->request.inquiry);
+	showing->missing = queries_missing(view->queries, showing->request.query);
 	/* Which may answer at once. */
 	lock_busy(view->engine, VIEW_PEER, showing->request.id, name);
 }

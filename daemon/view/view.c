@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 
 /*
  * So long after somebody went it is seen whether anybody is left; others are answered until then, so that
@@ -21,7 +21,7 @@ settle(void *ctx, uint64_t id)
 
 	(void)id;
 	lock_get_counts(view->engine, &counts);
-	inspect_stay(view->inspect, counts.holds + counts.waiting > 0);
+	queries_stay(view->queries, counts.holds + counts.waiting > 0);
 }
 
 void
@@ -30,7 +30,7 @@ view_changed(struct view *view, const struct lock_party *row)
 	int64_t now = view_now(view);
 
 	/* In a pass of its own: this is inside the engine. */
-	if (row->state == LOCK_PARTY_WAITING && !inspect_stays(view->inspect))
+	if (row->state == LOCK_PARTY_WAITING && !queries_stays(view->queries))
 		timers_set(view->timers, &view->settle, now);
 	else if (row->state == LOCK_PARTY_GONE && !timer_is_set(&view->settle))
 		timers_set(view->timers, &view->settle, now + STAY_IDLE);
@@ -47,28 +47,28 @@ view_peer_left(struct view *view, uint64_t peer)
 	HASH_ITER (hh, view->requests, request, next) {
 		if (request->peer != peer || request->left == NULL)
 			continue;
-		inspect_leave(view->inspect, request->inquiry);
-		request->inquiry = 0;
+		queries_leave(view->queries, request->query);
+		request->query = 0;
 		request->left(view, request);
 	}
 }
 
 void
-view_asked(struct view *view, const struct broker_letter *letter)
+view_asked(struct view *view, const struct broker_message *message)
 {
-	inspect_letter_asked(view->inspect, letter);
+	queries_message_asked(view->queries, message);
 }
 
 void
-view_replied(struct view *view, const struct broker_letter *letter)
+view_replied(struct view *view, const struct broker_message *message)
 {
-	inspect_letter_replied(view->inspect, letter);
+	queries_message_replied(view->queries, message);
 }
 
 void
 view_unheard(struct view *view)
 {
-	inspect_unheard(view->inspect);
+	queries_unheard(view->queries);
 }
 
 /* ---- lifecycle ---- */
@@ -78,7 +78,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
     const struct view_settings *settings, const struct view_listener *listener)
 {
 	struct view *view = mem_alloc(sizeof(*view));
-	const struct letter_head head = {.run = settings->run,
+	const struct daemon_message_head head = {.run = settings->run,
 	    .host = mem_strdup(settings->host),
 	    .naming = mem_strdup(settings->naming)};
 
@@ -88,11 +88,12 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->host = head.host;
 	view->naming = head.naming;
 	view->listener = *listener;
-	view->inspect = inspect_new(broker, timers, &head, settings->timeout, answers_asked, view);
+	view->queries =
+	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
 	view->feed = feed_new(view);
 	timer_init(&view->settle, settle, view, 0);
 	view_jobs_init(view);
-	turns_init(&view->counts);
+	round_robin_init(&view->counts);
 	TAILQ_INIT(&view->asked);
 	return view;
 }
@@ -107,10 +108,10 @@ view_free(struct view *view)
 	timers_cancel(view->timers, &view->settle);
 	timers_cancel(view->timers, &view->work);
 	feed_free(view->feed);
-	answers_free_all(view);
+	responder_free_all(view);
 	HASH_ITER (hh, view->requests, request, next)
 		request->free(view, request);
-	inspect_free(view->inspect);
+	queries_free(view->queries);
 	free((char *)view->host);
 	free((char *)view->naming);
 	free(view);
@@ -119,5 +120,5 @@ view_free(struct view *view)
 void
 view_set_timeout(struct view *view, int64_t timeout)
 {
-	inspect_set_timeout(view->inspect, timeout);
+	queries_set_timeout(view->queries, timeout);
 }

@@ -44,7 +44,7 @@ struct view_listener {
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);
 	struct view_peer (*peer)(void *ctx, uint64_t peer);
 	/* The broker is done with a request, which waits for other daemons now. */
-	void (*looked)(void *ctx, uint64_t peer, uint64_t request);
+	void (*scanned)(void *ctx, uint64_t peer, uint64_t request);
 	/* So many bytes are kept for the answer to a request until that is given. */
 	void (*keep)(void *ctx, uint64_t peer, uint64_t request, size_t bytes);
 	void *ctx;
@@ -79,8 +79,8 @@ void view_drain(struct view *view);
 /* From the engine's listener. */
 void view_changed(struct view *view, const struct lock_party *row);
 void view_answer(struct view *view, uint64_t request, const struct lock_answer *answer);
-void view_asked(struct view *view, const struct broker_letter *letter);
-void view_replied(struct view *view, const struct broker_letter *letter);
+void view_asked(struct view *view, const struct broker_message *message);
+void view_replied(struct view *view, const struct broker_message *message);
 void view_unheard(struct view *view);
 
 #endif

@@ -115,7 +115,7 @@ struct side {
 };
 
 static struct side
-side_open(const char *url)
+auxiliary_open(const char *url)
 {
 	return (struct side){.hold = connect_to(url), .side = connect_to(url)};
 }
@@ -176,7 +176,7 @@ measure_handoff(const char *url, const char *name, size_t rounds, unsigned ms)
 {
 	struct timespec rest = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 	double *took = calloc(rounds, sizeof(*took));
-	struct side from = side_open(url), to = side_open(url);
+	struct side from = auxiliary_open(url), to = auxiliary_open(url);
 	char a[256], b[256], line[256];
 
 	if (took == NULL)

@@ -133,14 +133,14 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 }
 
 static void
-on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 {
 	struct rig_broker *rig = ctx;
 
 	ck_assert(!in_call);
 	ck_assert_ptr_nonnull(text);
-	rig->lanes_closed++;
-	rig->closed_lane = lane;
+	rig->channels_closed++;
+	rig->closed_channel = channel;
 	rig->closed_code = code;
 }
 
@@ -183,22 +183,22 @@ rig_sum(const char *text, size_t len)
 }
 
 static void
-on_letter(void *ctx, const struct broker_letter *letter)
+on_message(void *ctx, const struct broker_message *message)
 {
 	struct rig_broker *rig = ctx;
-	struct rig_letter *told = &rig->letters[rig->letter_count];
+	struct rig_message *told = &rig->messages[rig->message_count];
 
 	ck_assert(!in_call);
-	ck_assert_uint_lt(rig->letter_count++, RIG_LETTERS);
-	ck_assert_int_eq(letter->text[letter->len], '\0');
-	told->from = letter->from;
-	told->asked = letter->asked;
-	told->len = letter->len;
-	told->sum = rig_sum(letter->text, letter->len);
-	snprintf(told->text, sizeof(told->text), "%s", letter->text);
-	snprintf(told->user, sizeof(told->user), "%s", letter->user);
-	if (rig->answers && letter->from != 0)
-		broker_reply_to(rig->broker, letter->from, "here", 4);
+	ck_assert_uint_lt(rig->message_count++, RIG_MESSAGES);
+	ck_assert_int_eq(message->text[message->len], '\0');
+	told->from = message->from;
+	told->asked = message->asked;
+	told->len = message->len;
+	told->sum = rig_sum(message->text, message->len);
+	snprintf(told->text, sizeof(told->text), "%s", message->text);
+	snprintf(told->user, sizeof(told->user), "%s", message->user);
+	if (rig->answers && message->from != 0)
+		broker_reply_to(rig->broker, message->from, "here", 4);
 }
 
 static void
@@ -241,7 +241,7 @@ rig_settings(const struct amqp_host *hosts, size_t count)
 	    .heartbeat = 10,
 	    .connect_timeout = 10 * NSEC_PER_SEC,
 	    .probe_timeout = 2 * NSEC_PER_SEC,
-	    .side_idle = 60 * NSEC_PER_SEC,
+	    .auxiliary_idle = 60 * NSEC_PER_SEC,
 	    .name = "lockbrokerd test",
 	};
 }
@@ -252,11 +252,11 @@ rig_open(const struct amqp_settings *settings)
 	struct rig_broker *rig = &brokers[broker_count++];
 	const struct broker_events events = {
 	    .link = on_link,
-	    .lane_closed = on_lane_closed,
+	    .channel_closed = on_channel_closed,
 	    .watch = on_watch,
 	    .line = on_line,
-	    .asked = on_letter,
-	    .replied = on_letter,
+	    .asked = on_message,
+	    .replied = on_message,
 	    .ctx = rig,
 	};
 	struct amqp_dialer dialer;
@@ -279,7 +279,7 @@ rig_open_up(void)
 	const struct amqp_settings settings = rig_settings(&host, 1);
 	struct rig_broker *rig = rig_open(&settings);
 
-	rig_wait(rig->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(rig->state[BROKER_LOCKS] == BROKER_UP);
 	return rig;
 }
 
@@ -304,13 +304,13 @@ rig_counts(const struct rig_broker *rig, enum broker_link link)
 /* ---- requests ---- */
 
 unsigned
-rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue)
+rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue)
 {
 	struct broker_done done = {.fn = on_answer, .id = asked++};
 
 	ck_assert_uint_le(asked, RIG_ANSWERS);
 	in_call = true;
-	operation(rig->broker, lane, queue, done);
+	operation(rig->broker, channel, queue, done);
 	in_call = false;
 	return (unsigned)done.id;
 }
@@ -356,19 +356,19 @@ rig_leave(struct rig_broker *rig, const char *queue, const char *name)
 uint64_t
 rig_take(struct rig_broker *rig, enum broker_link link)
 {
-	uint64_t lane;
+	uint64_t channel;
 
 	in_call = true;
-	lane = broker_lane_take(rig->broker, link);
+	channel = broker_channel_take(rig->broker, link);
 	in_call = false;
-	return lane;
+	return channel;
 }
 
 void
-rig_put(struct rig_broker *rig, uint64_t lane)
+rig_put(struct rig_broker *rig, uint64_t channel)
 {
 	in_call = true;
-	broker_lane_put(rig->broker, lane);
+	broker_channel_put(rig->broker, channel);
 	in_call = false;
 }
 

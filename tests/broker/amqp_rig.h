@@ -43,9 +43,9 @@ struct rig_line_news {
 	int64_t at;
 };
 
-#define RIG_LETTERS 1024
+#define RIG_MESSAGES 1024
 
-struct rig_letter {
+struct rig_message {
 	uint64_t from, asked;
 	char text[128]; /* its beginning */
 	size_t len;
@@ -59,15 +59,15 @@ struct rig_broker {
 	unsigned events[2]; /* link events, by link */
 	enum broker_state state[2];
 	char why[2][512];
-	unsigned lanes_closed;
-	uint64_t closed_lane;
+	unsigned channels_closed;
+	uint64_t closed_channel;
 	int closed_code;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
 	struct rig_line_news lines[RIG_NEWS];
 	unsigned line_count;
-	struct rig_letter letters[RIG_LETTERS];
-	unsigned letter_count;
+	struct rig_message messages[RIG_MESSAGES];
+	unsigned message_count;
 	bool answers; /* each question, by "here" */
 };
 
@@ -86,7 +86,7 @@ struct amqp_host rig_host(void);
 struct amqp_settings rig_settings(const struct amqp_host *hosts, size_t count);
 /* Made and started; freed by teardown. */
 struct rig_broker *rig_open(const struct amqp_settings *settings);
-/* rig_open over rig_host, hold link up. */
+/* rig_open over rig_host, lock connection up. */
 struct rig_broker *rig_open_up(void);
 struct broker_info rig_info(const struct rig_broker *rig);
 struct amqp_counts rig_counts(const struct rig_broker *rig, enum broker_link link);
@@ -108,9 +108,9 @@ int64_t rig_now(void);
 /* Requests: their number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
 unsigned rig_ask(
-    struct rig_broker *rig, rig_operation *operation, uint64_t lane, const char *queue);
+    struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
-void rig_put(struct rig_broker *rig, uint64_t lane);
+void rig_put(struct rig_broker *rig, uint64_t channel);
 /* Of a directory, the same. */
 unsigned rig_read(struct rig_broker *rig, const char *queue);
 unsigned rig_enter(struct rig_broker *rig, const char *queue, const char *name);
@@ -118,9 +118,9 @@ unsigned rig_leave(struct rig_broker *rig, const char *queue, const char *name);
 /* Waits for the answer. */
 const struct rig_answer *rig_answer(unsigned number);
 /* Asks, waits, and wants that answer. */
-#define rig_want(rig, operation, lane, queue, wanted)                                              \
+#define rig_want(rig, operation, channel, queue, wanted)                                           \
 	ck_assert_int_eq(                                                                          \
-	    rig_answer(rig_ask((rig), (operation), (lane), (queue)))->reply.answer, (wanted))
+	    rig_answer(rig_ask((rig), (operation), (channel), (queue)))->reply.answer, (wanted))
 /* Asks only; how many probes have been answered; the answers of the last. */
 void rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count);
 unsigned rig_probes_answered(void);
@@ -151,14 +151,14 @@ uint64_t rig_sum(const char *text, size_t len);
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The suites. */
-Suite *lanes_suite(void);
+Suite *channels_suite(void);
 Suite *probes_suite(void);
 Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
 Suite *lines_suite(void);
-Suite *letters_suite(void);
+Suite *mailbox_suite(void);
 Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);

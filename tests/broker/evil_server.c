@@ -161,7 +161,7 @@ evil_open_up(void)
 
 	put_friendly(evil.greeting);
 	one = evil_open();
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	return one;
 }
 

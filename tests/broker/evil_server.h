@@ -42,7 +42,7 @@ void evil_teardown(void);
 struct amqp_settings evil_settings(void);
 /* A broker that connects here. */
 struct rig_broker *evil_open(void);
-/* With the greeting of a friendly server; its hold link is up. */
+/* With the greeting of a friendly server; its lock connection is up. */
 struct rig_broker *evil_open_up(void);
 /* From now on a friendly greeting with these wishes. */
 void evil_greet(int channel_max, int heartbeat);

@@ -138,17 +138,17 @@ set(amqp_basic_properties_t *properties, amqp_flags_t flag, const char *value)
 }
 
 bool
-foreign_write(const struct foreign_letter *letter)
+foreign_write(const struct foreign_message *message)
 {
 	amqp_basic_properties_t properties = {0};
 
 	properties.correlation_id =
-	    set(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, letter->number);
-	properties.reply_to = set(&properties, AMQP_BASIC_REPLY_TO_FLAG, letter->reply_to);
-	properties.user_id = set(&properties, AMQP_BASIC_USER_ID_FLAG, letter->user);
-	ck_assert_int_eq(amqp_basic_publish(foreign, CHANNEL, amqp_cstring_bytes(letter->exchange),
-			     amqp_cstring_bytes(letter->key), 0, 0, &properties,
-			     amqp_cstring_bytes(letter->text)),
+	    set(&properties, AMQP_BASIC_CORRELATION_ID_FLAG, message->number);
+	properties.reply_to = set(&properties, AMQP_BASIC_REPLY_TO_FLAG, message->reply_to);
+	properties.user_id = set(&properties, AMQP_BASIC_USER_ID_FLAG, message->user);
+	ck_assert_int_eq(amqp_basic_publish(foreign, CHANNEL, amqp_cstring_bytes(message->exchange),
+			     amqp_cstring_bytes(message->key), 0, 0, &properties,
+			     amqp_cstring_bytes(message->text)),
 	    AMQP_STATUS_OK);
 	/* Anything that is answered comes after the refusal. */
 	amqp_basic_qos(foreign, CHANNEL, 0, 1, 0);

@@ -21,12 +21,12 @@ void foreign_delete(const char *queue);
 void foreign_publish(const char *queue, const void *body, size_t len);
 /* Without a body; correlation_id: NULL = none. */
 void foreign_hint(const char *queue, const char *correlation_id);
-/* A letter, as others might write it; NULL: without. */
-struct foreign_letter {
+/* A daemon message, as others might write it; NULL: without. */
+struct foreign_message {
 	const char *exchange, *key, *number, *reply_to, *user, *text;
 };
 /* Whether the broker took it; one that it refused costs the channel. */
-bool foreign_write(const struct foreign_letter *letter);
+bool foreign_write(const struct foreign_message *message);
 /* Messages that are ready. */
 unsigned foreign_count(const char *queue);
 /* After the channel was lost. */

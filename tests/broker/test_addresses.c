@@ -96,9 +96,9 @@ teardown(void)
 static void
 want_second(struct rig_broker *one)
 {
-	rig_wait(one->events[BROKER_HOLD] > 0);
-	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	rig_wait(one->events[BROKER_LOCKS] > 0);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 	ck_assert_uint_eq(first.accepted, 1);
 	ck_assert_uint_eq(evil.accepted, 1);
 }
@@ -128,23 +128,23 @@ START_TEST(test_it_says_nothing)
 END_TEST
 
 /* Both links, each by itself. */
-START_TEST(test_the_side_link)
+START_TEST(test_the_auxiliary_connection)
 {
 	struct rig_broker *one;
 
 	put_friendly(evil.greeting);
 	one = rig_open(&settings);
 	want_second(one);
-	(void)rig_take(one, BROKER_SIDE);
-	rig_wait(one->events[BROKER_SIDE] > 0);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	(void)rig_take(one, BROKER_AUXILIARY);
+	rig_wait(one->events[BROKER_AUXILIARY] > 0);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 	ck_assert_uint_eq(first.accepted, 2);
 	ck_assert_uint_eq(evil.accepted, 2);
 }
 END_TEST
 
-/* Which is not wanted any more when the hold link is down, at no address. */
-START_TEST(test_the_side_link_is_given_up)
+/* Which is not wanted any more when the lock connection is down, at no address. */
+START_TEST(test_the_auxiliary_connection_is_given_up)
 {
 	struct rig_broker *one;
 
@@ -152,14 +152,14 @@ START_TEST(test_the_side_link_is_given_up)
 	first.stays = true;
 	one = rig_open(&settings);
 	want_second(one);
-	(void)rig_take(one, BROKER_SIDE);
+	(void)rig_take(one, BROKER_AUXILIARY);
 	rig_wait(first.accepted == 2);
 	evil_hang_up();
-	rig_wait(one->events[BROKER_HOLD] == 3);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	rig_wait(one->events[BROKER_LOCKS] == 3);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 	ck_assert_uint_eq(evil.accepted, 2);
-	(void)rig_take(one, BROKER_SIDE);
-	rig_wait(one->state[BROKER_SIDE] == BROKER_UP);
+	(void)rig_take(one, BROKER_AUXILIARY);
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_UP);
 	ck_assert_uint_eq(evil.accepted, 3);
 }
 END_TEST
@@ -173,13 +173,13 @@ START_TEST(test_tls_fails_at_both)
 	host.tls = true;
 	put_http(evil.greeting);
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] > 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
+	rig_wait(one->events[BROKER_LOCKS] > 0);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
 	ck_assert_uint_eq(first.accepted, 1);
 	ck_assert_uint_eq(evil.accepted, 1);
-	at = strstr(one->why[BROKER_HOLD], "; at another address: TLS: wrong version number");
-	ck_assert_msg(at != NULL, "%s", one->why[BROKER_HOLD]);
-	ck_assert_ptr_ne(strstr(one->why[BROKER_HOLD], ": TLS: "), strstr(at, ": TLS: "));
+	at = strstr(one->why[BROKER_LOCKS], "; at another address: TLS: wrong version number");
+	ck_assert_msg(at != NULL, "%s", one->why[BROKER_LOCKS]);
+	ck_assert_ptr_ne(strstr(one->why[BROKER_LOCKS], ": TLS: "), strstr(at, ": TLS: "));
 	rig_wait(first.accepted == 2 && evil.accepted == 2);
 }
 END_TEST
@@ -193,11 +193,11 @@ START_TEST(test_the_same_at_both)
 	put_http(evil.greeting);
 	first.stays = true;
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] > 0);
+	rig_wait(one->events[BROKER_LOCKS] > 0);
 	ck_assert_uint_eq(first.accepted, 1);
 	ck_assert_uint_eq(evil.accepted, 1);
-	ck_assert_msg(
-	    strstr(one->why[BROKER_HOLD], "another address") == NULL, "%s", one->why[BROKER_HOLD]);
+	ck_assert_msg(strstr(one->why[BROKER_LOCKS], "another address") == NULL, "%s",
+	    one->why[BROKER_LOCKS]);
 }
 END_TEST
 
@@ -213,9 +213,9 @@ START_TEST(test_refused_in_words)
 	put_method(first.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
 	first.stays = true;
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] > 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "not you"));
+	rig_wait(one->events[BROKER_LOCKS] > 0);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_LOGIN_REFUSED);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "not you"));
 	ck_assert_uint_eq(first.accepted, 1);
 	ck_assert_uint_eq(evil.accepted, 0);
 }
@@ -233,10 +233,11 @@ START_TEST(test_refused_at_the_second)
 	put_start(evil.greeting, "PLAIN", "one");
 	put_method(evil.greeting, 0, AMQP_CONNECTION_CLOSE_METHOD, &close_words);
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] > 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
-	ck_assert_msg(strstr(one->why[BROKER_HOLD], "; at another address: ACCESS_REFUSED") != NULL,
-	    "%s", one->why[BROKER_HOLD]);
+	rig_wait(one->events[BROKER_LOCKS] > 0);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_LOGIN_REFUSED);
+	ck_assert_msg(
+	    strstr(one->why[BROKER_LOCKS], "; at another address: ACCESS_REFUSED") != NULL, "%s",
+	    one->why[BROKER_LOCKS]);
 	ck_assert_uint_eq(first.accepted, 1);
 	ck_assert_uint_eq(evil.accepted, 1);
 }
@@ -272,8 +273,8 @@ addresses_suite(void)
 	tcase_add_test(tcase, test_it_hangs_up);
 	tcase_add_test(tcase, test_it_speaks_something_else);
 	tcase_add_test(tcase, test_it_says_nothing);
-	tcase_add_test(tcase, test_the_side_link);
-	tcase_add_test(tcase, test_the_side_link_is_given_up);
+	tcase_add_test(tcase, test_the_auxiliary_connection);
+	tcase_add_test(tcase, test_the_auxiliary_connection_is_given_up);
 	tcase_add_test(tcase, test_tls_fails_at_both);
 	tcase_add_test(tcase, test_the_same_at_both);
 	tcase_add_test(tcase, test_refused_in_words);

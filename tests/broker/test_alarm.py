@@ -1,5 +1,5 @@
 """While the broker has an alarm it stops reading from connections that publish: what the daemon has to
-publish for is answered broker-blocked, and everything else goes on, because the hold link never does.
+publish for is answered broker-blocked, and everything else goes on, because the lock connection never does.
 """
 
 import time
@@ -51,7 +51,7 @@ class Alarm(unittest.TestCase):
         return None
 
     def side(self):
-        return self.peer.call("info")["broker"]["side"]
+        return self.peer.call("info")["broker"]["auxiliary"]
 
     def goes_on_under(self, how, back):
         """What needs no message, while nothing can be published."""
@@ -81,7 +81,7 @@ class Alarm(unittest.TestCase):
         timed(self, self.peer, "release", lock=unseen)
         timed(self, self.peer, "verify", lock=held)
         timed(self, self.peer, "release", lock=held)
-        self.nothing_published_on_the_hold_link()
+        self.nothing_published_on_the_lock_connection()
 
         RABBIT.ctl(*back)
         wait_until(lambda: not self.side()["blocked"], 10, "the alarm is over")
@@ -90,14 +90,14 @@ class Alarm(unittest.TestCase):
         self.assertNotIn("link down", self.daemon.log())
         self.assertEqual(self.peer.call("info")["counts"]["lost"], 0)
 
-    def nothing_published_on_the_hold_link(self):
+    def nothing_published_on_the_lock_connection(self):
         """By the broker's own words: what has published is blocked, and the connection that owns the Bs is
         "blocking": it would be blocked with its first message. It has no channel that confirms."""
-        lanes = [line.split("\t") for line in
+        channels = [line.split("\t") for line in
                  RABBIT.ctl("list_channels", "connection", "confirm", "consumer_count").splitlines()]
         states = dict(line.split("\t") for line in
                       RABBIT.ctl("list_connections", "pid", "state").splitlines())
-        publishers = {lane[0] for lane in lanes if lane[1] == "true"}
+        publishers = {channel[0] for channel in channels if channel[1] == "true"}
         holders = {line.split("\t")[1] for line in
                    RABBIT.ctl("list_queues", "name", "owner_pid").splitlines()
                    if line.split("\t")[0].endswith("-B")}
@@ -109,7 +109,7 @@ class Alarm(unittest.TestCase):
             self.assertEqual(states[one], "blocking")
 
     def links(self):
-        """pid and packets that the broker has read, of the hold link and of the side link, if any."""
+        """pid and packets that the broker has read, of the lock connection and of the auxiliary connection, if any."""
         rows = [line.split("\t") for line in
                 RABBIT.ctl("list_connections", "pid", "recv_cnt").splitlines()]
         owners = {line.split("\t")[1] for line in

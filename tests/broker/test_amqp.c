@@ -6,8 +6,8 @@
 int
 main(void)
 {
-	static Suite *(*const makers[])(void) = {lanes_suite, probes_suite, watches_suite,
-	    lines_suite, letters_suite, directory_suite, links_suite, denied_suite, tls_suite};
+	static Suite *(*const makers[])(void) = {channels_suite, probes_suite, watches_suite,
+	    lines_suite, mailbox_suite, directory_suite, links_suite, denied_suite, tls_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

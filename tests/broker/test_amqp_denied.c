@@ -12,10 +12,10 @@ denied(const struct amqp_host *host, const char *words)
 	const struct amqp_settings settings = rig_settings(host, 1);
 	struct rig_broker *one = rig_open(&settings);
 
-	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
-	ck_assert_msg(strstr(one->why[BROKER_HOLD], words) != NULL, "%s", one->why[BROKER_HOLD]);
-	ck_assert_str_eq(rig_info(one).why, one->why[BROKER_HOLD]);
+	rig_wait(one->events[BROKER_LOCKS] == 1);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_LOGIN_REFUSED);
+	ck_assert_msg(strstr(one->why[BROKER_LOCKS], words) != NULL, "%s", one->why[BROKER_LOCKS]);
+	ck_assert_str_eq(rig_info(one).why, one->why[BROKER_LOCKS]);
 	return one;
 }
 
@@ -27,7 +27,7 @@ START_TEST(test_wrong_password)
 	host.password = "wrong";
 	one = denied(
 	    &host, "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN");
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "(403)"));
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "(403)"));
 }
 END_TEST
 
@@ -41,9 +41,9 @@ START_TEST(test_missing_vhost_is_added)
 	one = denied(&host, "NOT_ALLOWED - vhost late vhost not found");
 	rig_rabbit("ctl add_vhost 'late vhost'");
 	rig_rabbit("ctl set_permissions -p 'late vhost' guest '.*' '.*' '.*'");
-	rig_wait_for(30, one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait_for(30, one->state[BROKER_LOCKS] == BROKER_UP);
 	rig_rabbit("ctl delete_vhost 'late vhost'");
-	rig_wait(one->state[BROKER_HOLD] != BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] != BROKER_UP);
 }
 END_TEST
 
@@ -61,9 +61,9 @@ START_TEST(test_user_without_permissions)
 	denied(&host, "NOT_ALLOWED - access to vhost '/' refused for user 'poor'");
 	rig_rabbit("ctl set_permissions poor '^fine' '^fine' '^fine'");
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "fine-1-B", BROKER_OK);
-	answer = rig_answer(rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), "poor-1-B"));
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "fine-1-B", BROKER_OK);
+	answer = rig_answer(rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "poor-1-B"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_REFUSED);
 	ck_assert_int_eq(answer->reply.code, 403);
 	ck_assert_ptr_nonnull(strstr(
@@ -97,10 +97,10 @@ START_TEST(test_user_who_takes_and_waits)
 	ck_assert_int_eq(rig_count(two, "worker-W"), 1);
 	one->answers = true;
 	rig_inbox(one, true);
-	rig_wait((rig_ask_all(two, "who?", 4), rig_pass(), two->letter_count > 0));
-	ck_assert_str_eq(two->letters[0].user, "worker");
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
-	ck_assert_uint_eq(rig_counts(two, BROKER_SIDE).lanes_closed_by_broker, 0);
+	rig_wait((rig_ask_all(two, "who?", 4), rig_pass(), two->message_count > 0));
+	ck_assert_str_eq(two->messages[0].user, "worker");
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	rig_rabbit("ctl delete_user worker");
 }
 END_TEST

@@ -60,10 +60,10 @@ START_TEST(test_enter_read_leave)
 	want_names(rig_leave(one, "dir-a", "xx"), "xx");
 	want_names(rig_read(two, "dir-a"), "");
 	/* No channel was closed by the broker but for the two that looked for no queue. */
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 2);
-	ck_assert_uint_eq(rig_counts(two, BROKER_SIDE).lanes_closed_by_broker, 0);
-	ck_assert_uint_eq(one->lanes_closed, 0);
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_publishes, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 2);
+	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).channels_closed_by_broker, 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
 
@@ -150,7 +150,7 @@ START_TEST(test_two_at_once)
 		(void)rig_enter(one, "dir-two", name);
 	}
 	want_names(rig_enter(one, "dir-two", "last"), "last");
-	rig_want(two, broker_declare_slot, rig_take(two, BROKER_SIDE), "dir-two-A", BROKER_OK);
+	rig_want(two, broker_declare_slot, rig_take(two, BROKER_AUXILIARY), "dir-two-A", BROKER_OK);
 	first = rig_read(one, "dir-two");
 	second = rig_leave(two, "dir-two", "last");
 	seen = want_answer(first, BROKER_OK)->names.count;
@@ -198,7 +198,7 @@ START_TEST(test_the_link_dies_while_a_name_is_removed)
 
 		for (int i = 0; i < passes && rig_answers[leave].times == 0; i++)
 			rig_pass();
-		broker_reset(one->broker, BROKER_SIDE, "cut by the test");
+		broker_reset(one->broker, BROKER_AUXILIARY, "cut by the test");
 		if (rig_answer(leave)->reply.answer == BROKER_UNKNOWN) {
 			ck_assert_uint_eq(rig_answers[leave].names.count, 0);
 			cut++;
@@ -257,7 +257,7 @@ START_TEST(test_refused)
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
 	const struct rig_answer *answer;
 
-	rig_want(two, broker_claim, rig_take(two, BROKER_HOLD), "dir-exclusive", BROKER_OK);
+	rig_want(two, broker_claim, rig_take(two, BROKER_LOCKS), "dir-exclusive", BROKER_OK);
 	answer = want_answer(rig_read(one, "dir-exclusive"), BROKER_REFUSED);
 	ck_assert_int_eq(answer->reply.code, 405);
 	answer = want_answer(rig_leave(one, "dir-exclusive", "a"), BROKER_REFUSED);
@@ -284,24 +284,24 @@ END_TEST
 START_TEST(test_markers_and_slots_of_others)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_SIDE);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 	const struct rig_answer *answer;
 
-	rig_want(one, broker_declare_marker, lane, "marker-U", BROKER_OK);
-	rig_want(one, broker_declare_marker, lane, "marker-U", BROKER_OK);
-	rig_want(one, broker_check, lane, "marker-U", BROKER_OK);
-	rig_want(one, broker_delete_slot, lane, "marker-U", BROKER_OK);
+	rig_want(one, broker_declare_marker, channel, "marker-U", BROKER_OK);
+	rig_want(one, broker_declare_marker, channel, "marker-U", BROKER_OK);
+	rig_want(one, broker_check, channel, "marker-U", BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, "marker-U", BROKER_OK);
 	foreign_open();
 	foreign_declare("marker-U", true, "quorum", true);
 	foreign_declare("marker-1-A", false, NULL, true);
-	answer = want_answer(rig_ask(one, broker_declare_marker, lane, "marker-U"), BROKER_OK);
-	ck_assert(!answer->reply.lane_open);
+	answer = want_answer(rig_ask(one, broker_declare_marker, channel, "marker-U"), BROKER_OK);
+	ck_assert(!answer->reply.channel_open);
 	ck_assert_int_eq(answer->reply.code, 406);
 	/* It said what it wants. */
 	ck_assert_ptr_nonnull(strstr(answer->text, "inequivalent arg 'x-queue-type'"));
 	ck_assert_ptr_nonnull(strstr(answer->text, "'classic'"));
-	lane = rig_take(one, BROKER_SIDE);
-	answer = want_answer(rig_ask(one, broker_declare_slot, lane, "marker-1-A"), BROKER_OK);
+	channel = rig_take(one, BROKER_AUXILIARY);
+	answer = want_answer(rig_ask(one, broker_declare_slot, channel, "marker-1-A"), BROKER_OK);
 	ck_assert_int_eq(answer->reply.code, 406);
 	ck_assert_ptr_nonnull(strstr(answer->text, "inequivalent arg 'durable'"));
 	foreign_delete("marker-U");
@@ -341,17 +341,17 @@ START_TEST(test_alarm_and_restart)
 	want_names(rig_enter(one, queue, "a"), "a");
 	rig_rabbit("ctl set_vm_memory_high_watermark 0");
 	(void)rig_probe(one, &queue, 1);
-	rig_wait(rig_info(one).side_blocked);
+	rig_wait(rig_info(one).auxiliary_blocked);
 	answer = want_answer(rig_enter(one, queue, "b"), BROKER_UNKNOWN);
 	ck_assert_str_eq(answer->text, BROKER_ALARM_WORDS);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
-	rig_wait(!rig_info(one).side_blocked);
+	rig_wait(!rig_info(one).auxiliary_blocked);
 	want_names(rig_read(one, queue), "a");
 	/* In order: what a node that is killed keeps of what it has just paged out is its own affair. */
 	rig_rabbit("stop");
-	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
 	rig_rabbit("start");
-	rig_wait_for(60, one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait_for(60, one->state[BROKER_LOCKS] == BROKER_UP);
 	want_names(rig_read(one, queue), "a");
 }
 END_TEST

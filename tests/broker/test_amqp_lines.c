@@ -68,9 +68,9 @@ START_TEST(test_two_brokers_take_turns)
 	}
 	ck_assert_uint_eq(hints(one), 20);
 	ck_assert_uint_eq(rig_line_told(three, NULL, BROKER_LINE_NOBODY), 0);
-	/* Nothing of it on the hold link. */
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_consumes, 0);
-	ck_assert_uint_eq(rig_counts(three, BROKER_HOLD).sent_publishes, 0);
+	/* Nothing of it on the lock connection. */
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_consumes, 0);
+	ck_assert_uint_eq(rig_counts(three, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
 
@@ -114,9 +114,9 @@ END_TEST
 
 START_TEST(test_counts_of_what_is_no_line)
 {
-	uint64_t lane = rig_take(two, BROKER_HOLD);
+	uint64_t channel = rig_take(two, BROKER_LOCKS);
 
-	rig_want(two, broker_claim, lane, "counts-1-B", BROKER_OK);
+	rig_want(two, broker_claim, channel, "counts-1-B", BROKER_OK);
 	ck_assert_int_eq(rig_count(one, "counts-1-B"), -1);
 	ck_assert_int_eq(rig_count(one, "counts-none"), 0);
 	joined(one, "counts-W", 5, 1);
@@ -151,8 +151,8 @@ START_TEST(test_many_counts)
 		broker_line_count(
 		    two->broker, "many-W", (struct broker_count_done){.fn = on_counted, .id = i});
 	}
-	broker_reset(two->broker, BROKER_SIDE, "for the test");
-	rig_wait(two->state[BROKER_SIDE] == BROKER_DOWN);
+	broker_reset(two->broker, BROKER_AUXILIARY, "for the test");
+	rig_wait(two->state[BROKER_AUXILIARY] == BROKER_DOWN);
 	for (int i = 0; i < MANY; i++)
 		ck_assert_int_eq(counted[i], -1);
 }
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(test_nobody_waits)
 {
 	static const char *const plain = "nobody-1-A";
-	uint64_t lane = rig_take(one, BROKER_SIDE);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
 	for (int slot = 1; slot <= 3; slot++)
 		rig_wake(one, "nobody-W", slot);
@@ -170,9 +170,9 @@ START_TEST(test_nobody_waits)
 		ck_assert_int_eq(one->lines[i].slot, i + 1);
 	/* No hints of that are kept: who joins after hears nothing. */
 	joined(two, "nobody-W", 5, 1);
-	rig_want(one, broker_declare_slot, lane, plain, BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, plain, BROKER_OK);
 	rig_wake(one, plain, 1);
-	rig_want(one, broker_delete_slot, lane, plain, BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, plain, BROKER_OK);
 	pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(two), 0);
 	ck_assert_uint_eq(one->line_count, 3);
@@ -185,7 +185,7 @@ START_TEST(test_a_hint_is_there_for_two_seconds)
 	static const char *const queue = "ttl-W";
 	int64_t until;
 
-	/* Held by a consumer that reads nothing, and another queue's lane: as foreign as can be. */
+	/* Held by a consumer that reads nothing, and another queue's channel: as foreign as can be. */
 	foreign_open();
 	foreign_line(queue);
 	foreign_consume(queue, 9);
@@ -223,14 +223,14 @@ START_TEST(test_credit_changes)
 	rig_wait(hints(one) == 11);
 	/* Placed once for all those that were wanted while another was being placed. */
 	rig_wait(rig_count(three, queue) == 1);
-	ck_assert_uint_lt(rig_counts(one, BROKER_SIDE).sent_consumes, 12);
+	ck_assert_uint_lt(rig_counts(one, BROKER_AUXILIARY).sent_consumes, 12);
 	rig_wake(three, queue, 2);
 	rig_wait(hints(one) == 12);
 	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_JOINED), 1);
 	ck_assert_uint_eq(rig_line_told(three, queue, BROKER_LINE_NOBODY), 0);
 	rig_leave_line(one, queue, 5);
 	rig_wait(rig_count(three, queue) == 0);
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
 END_TEST
 
@@ -256,18 +256,18 @@ START_TEST(test_a_line_that_goes_while_others_join)
 	rig_wait(hints(one) + hints(two) == 1);
 	/* Consumers that nobody wants any more are cancelled when they are answered. */
 	rig_wait(rig_count(three, queue) == 2);
-	ck_assert_uint_eq(one->events[BROKER_SIDE], 1);
+	ck_assert_uint_eq(one->events[BROKER_AUXILIARY], 1);
 }
 END_TEST
 
-START_TEST(test_the_side_link_goes_and_comes)
+START_TEST(test_the_auxiliary_connection_goes_and_comes)
 {
 	static const char *const queue = "cut-W";
 
 	joined(one, queue, 5, 1);
 	joined(one, queue, 6, 1);
 	joined(two, queue, 5, 1);
-	broker_reset(one->broker, BROKER_SIDE, "for the test");
+	broker_reset(one->broker, BROKER_AUXILIARY, "for the test");
 	rig_wait(rig_line_told(one, queue, BROKER_LINE_LEFT) == 2);
 	/* Owed, each once. */
 	for (int i = 0; i < 3; i++) {
@@ -288,7 +288,7 @@ END_TEST
 START_TEST(test_the_link_is_brought_up_for_a_hint)
 {
 	joined(two, "brought-W", 5, 1);
-	ck_assert_uint_eq(one->events[BROKER_SIDE], 0);
+	ck_assert_uint_eq(one->events[BROKER_AUXILIARY], 0);
 	rig_wake(one, "brought-W", 4);
 	rig_wait(hints(two) == 1);
 	ck_assert_int_eq(last_hint(two)->slot, 4);
@@ -347,7 +347,7 @@ START_TEST(test_refused)
 	joined(one, "refused-not-W", 5, 1);
 	pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->line_count, 1);
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 1);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	rig_leave_line(one, "refused-W", 5);
 	foreign_delete("refused-W");
 	foreign_close();
@@ -397,8 +397,8 @@ START_TEST(test_many_priorities)
 		if (priority % 50 == 0)
 			rig_wait(rig_count(three, queue) == priority);
 	}
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
-	ck_assert_uint_le(rig_counts(one, BROKER_SIDE).lanes_opened, MANY / 10);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
+	ck_assert_uint_le(rig_counts(one, BROKER_AUXILIARY).channels_opened, MANY / 10);
 }
 END_TEST
 
@@ -422,7 +422,7 @@ START_TEST(test_a_hint_for_who_leaves_goes_to_the_next)
 }
 END_TEST
 
-/* Owed during an alarm; the hold link, and those who do not publish, go on. */
+/* Owed during an alarm; the lock connection, and those who do not publish, go on. */
 START_TEST(test_alarm)
 {
 	static const char *const queue = "alarm-W";
@@ -433,7 +433,7 @@ START_TEST(test_alarm)
 	rig_rabbit("ctl set_vm_memory_high_watermark 0");
 	/* The first publish after it comes through, and says so. */
 	rig_wake(one, queue, 2);
-	rig_wait(rig_info(one).side_blocked);
+	rig_wait(rig_info(one).auxiliary_blocked);
 	rig_wait(hints(two) == 2);
 	rig_wake(one, queue, 3);
 	rig_wake(one, queue, 3);
@@ -481,7 +481,7 @@ lines_suite(void)
 	tcase_add_test(tcase, test_a_hint_is_there_for_two_seconds);
 	tcase_add_test(tcase, test_credit_changes);
 	tcase_add_test(tcase, test_a_line_that_goes_while_others_join);
-	tcase_add_test(tcase, test_the_side_link_goes_and_comes);
+	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_the_link_is_brought_up_for_a_hint);
 	tcase_add_test(tcase, test_the_line_is_deleted);
 	tcase_add_test(tcase, test_foreign_hints);

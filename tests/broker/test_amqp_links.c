@@ -28,24 +28,24 @@ dead_port(void)
 START_TEST(test_closed_by_an_administrator)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD), side = rig_take(one, BROKER_SIDE);
+	uint64_t channel = rig_take(one, BROKER_LOCKS), side = rig_take(one, BROKER_AUXILIARY);
 	unsigned late;
 
-	rig_want(one, broker_claim, lane, "admin-1-B", BROKER_OK);
+	rig_want(one, broker_claim, channel, "admin-1-B", BROKER_OK);
 	rig_want(one, broker_claim, side, "admin", BROKER_OK);
 	rig_rabbit("ctl close_all_connections 'maintenance work'");
-	rig_wait(one->events[BROKER_HOLD] >= 2 && one->events[BROKER_SIDE] >= 2);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_SIDE], "CONNECTION_FORCED"));
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_SIDE], "maintenance work"));
-	ck_assert_uint_eq(one->lanes_closed, 0);
-	late = rig_ask(one, broker_check, lane, "admin-1-B");
+	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->events[BROKER_AUXILIARY] >= 2);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], "CONNECTION_FORCED"));
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_AUXILIARY], "maintenance work"));
+	ck_assert_uint_eq(one->channels_closed, 0);
+	late = rig_ask(one, broker_check, channel, "admin-1-B");
 	ck_assert_int_eq(rig_answer(late)->reply.answer, BROKER_UNKNOWN);
-	rig_put(one, lane);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_put(one, channel);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	/* Nothing of the old link is left. */
-	rig_want(one, broker_check, rig_take(one, BROKER_HOLD), "admin-1-B", BROKER_ABSENT);
-	rig_want(one, broker_claim, rig_take(one, BROKER_SIDE), "admin", BROKER_OK);
+	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "admin-1-B", BROKER_ABSENT);
+	rig_want(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "admin", BROKER_OK);
 }
 END_TEST
 
@@ -53,32 +53,32 @@ END_TEST
 START_TEST(test_node_killed_in_flight)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lanes[3];
+	uint64_t channels[3];
 	unsigned asked[6];
 
 	for (int i = 0; i < 3; i++)
-		lanes[i] = rig_take(one, BROKER_HOLD);
-	rig_want(one, broker_claim, lanes[0], "flight-0-B", BROKER_OK);
+		channels[i] = rig_take(one, BROKER_LOCKS);
+	rig_want(one, broker_claim, channels[0], "flight-0-B", BROKER_OK);
 	rig_rabbit("freeze");
 	for (int i = 0; i < 6; i++)
-		asked[i] = rig_ask(one, broker_claim, lanes[(i * 2) % 3], "flight-1-B");
+		asked[i] = rig_ask(one, broker_claim, channels[(i * 2) % 3], "flight-1-B");
 	for (int i = 0; i < 10; i++)
 		rig_pass();
 	rig_rabbit("kill");
 	for (int i = 0; i < 6; i++) {
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_UNKNOWN);
-		ck_assert(!rig_answer(asked[i])->reply.lane_open);
+		ck_assert(!rig_answer(asked[i])->reply.channel_open);
 		if (i > 0)
 			ck_assert_uint_lt(
 			    rig_answer(asked[i - 1])->order, rig_answer(asked[i])->order);
 	}
-	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
 	ck_assert_str_ne(rig_info(one).why, "");
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
 	rig_rabbit("start");
-	rig_wait_for(30, one->state[BROKER_HOLD] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "flight-0-B", BROKER_OK);
+	rig_wait_for(30, one->state[BROKER_LOCKS] == BROKER_UP);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "flight-0-B", BROKER_OK);
 }
 END_TEST
 
@@ -94,20 +94,20 @@ START_TEST(test_frozen_node)
 	settings.margin = NSEC_PER_SEC / 10;
 	settings.connect_timeout = NSEC_PER_SEC;
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	/* Alive for longer than the broker would bear without our heartbeats. */
 	for (int64_t end = rig_now() + 4 * NSEC_PER_SEC; rig_now() < end;)
 		rig_pass();
-	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
 	rig_rabbit("freeze");
 	before = rig_now();
-	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no byte from the broker for 2 s"));
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "no byte from the broker for 2 s"));
 	ck_assert_int_lt(rig_now() - before, 3 * NSEC_PER_SEC);
 	/* The kernel still accepts connections for it. */
-	rig_wait(strstr(one->why[BROKER_HOLD], "no connection within 1 s (waiting for") != NULL);
+	rig_wait(strstr(one->why[BROKER_LOCKS], "no connection within 1 s (waiting for") != NULL);
 	rig_rabbit("thaw");
-	rig_wait_for(30, one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait_for(30, one->state[BROKER_LOCKS] == BROKER_UP);
 }
 END_TEST
 
@@ -120,14 +120,14 @@ START_TEST(test_second_host)
 
 	hosts[0].port = dead_port();
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "Connection refused"));
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->events[BROKER_LOCKS] == 1);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "Connection refused"));
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	snprintf(expected, sizeof(expected), "127.0.0.1:%d", hosts[1].port);
 	ck_assert_str_eq(rig_info(one).host, expected);
-	/* The side link goes where the hold link is. */
-	rig_want(one, broker_check, rig_take(one, BROKER_SIDE), "none", BROKER_ABSENT);
+	/* The auxiliary connection goes where the lock connection is. */
+	rig_want(one, broker_check, rig_take(one, BROKER_AUXILIARY), "none", BROKER_ABSENT);
 }
 END_TEST
 
@@ -142,15 +142,15 @@ START_TEST(test_names_of_hosts)
 
 		host.host = names[i];
 		one = rig_open(&settings);
-		rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+		rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	}
 	host.host = "no-such-host.invalid";
 	{
 		struct rig_broker *one = rig_open(&settings);
 
-		rig_wait_for(30, one->events[BROKER_HOLD] == 1);
-		ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
-		ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no-such-host.invalid"));
+		rig_wait_for(30, one->events[BROKER_LOCKS] == 1);
+		ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
+		ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "no-such-host.invalid"));
 	}
 }
 END_TEST
@@ -163,16 +163,16 @@ START_TEST(test_limit_of_channels)
 {
 	struct rig_broker *one;
 	unsigned had = 0;
-	uint64_t lane;
+	uint64_t channel;
 
 	rig_rabbit("ctl set_user_limits guest '{\"max-channels\": 5}'");
 	one = rig_open_up();
 	for (;;) {
 		enum broker_answer answer;
 
-		lane = rig_take(one, BROKER_HOLD);
-		ck_assert_uint_ne(lane, 0);
-		answer = rig_answer(rig_ask(one, broker_claim, lane, "limit-1-B"))->reply.answer;
+		channel = rig_take(one, BROKER_LOCKS);
+		ck_assert_uint_ne(channel, 0);
+		answer = rig_answer(rig_ask(one, broker_claim, channel, "limit-1-B"))->reply.answer;
 		if (answer == BROKER_UNKNOWN)
 			break;
 		ck_assert_int_eq(answer, BROKER_OK);
@@ -180,13 +180,13 @@ START_TEST(test_limit_of_channels)
 	}
 	rig_rabbit("ctl clear_user_limits guest all");
 	ck_assert_uint_ge(had, 5);
-	rig_wait(one->events[BROKER_HOLD] >= 2 && one->state[BROKER_HOLD] == BROKER_UP);
-	ck_assert_uint_eq(rig_info(one).lanes_max, had);
+	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->state[BROKER_LOCKS] == BROKER_UP);
+	ck_assert_uint_eq(rig_info(one).channels_max, had);
 	for (unsigned i = 0; i < had; i++)
-		ck_assert_uint_ne(lane = rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	rig_put(one, lane);
-	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+		ck_assert_uint_ne(channel = rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
+	rig_put(one, channel);
+	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
 }
 END_TEST
 
@@ -194,22 +194,22 @@ END_TEST
 START_TEST(test_stop)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
-	unsigned events = one->events[BROKER_HOLD], claim;
+	uint64_t channel = rig_take(one, BROKER_LOCKS);
+	unsigned events = one->events[BROKER_LOCKS], claim;
 
-	rig_want(one, broker_claim, lane, "stop-1-B", BROKER_OK);
-	rig_want(one, broker_claim, rig_take(one, BROKER_SIDE), "stop", BROKER_OK);
-	claim = rig_ask(one, broker_claim, lane, "stop-2-B");
+	rig_want(one, broker_claim, channel, "stop-1-B", BROKER_OK);
+	rig_want(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "stop", BROKER_OK);
+	claim = rig_ask(one, broker_claim, channel, "stop-2-B");
 	broker_stop(one->broker);
 	for (int i = 0; i < 200; i++) {
 		const struct rig_answer *answer =
-		    rig_answer(rig_ask(two, broker_check, rig_take(two, BROKER_HOLD), "stop-1-B"));
+		    rig_answer(rig_ask(two, broker_check, rig_take(two, BROKER_LOCKS), "stop-1-B"));
 
 		if (answer->reply.answer == BROKER_ABSENT)
 			break;
 		ck_assert_int_lt(i, 199);
 	}
-	ck_assert_uint_eq(one->events[BROKER_HOLD], events);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], events);
 	ck_assert_uint_eq(rig_answers[claim].times, 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /*
- * Probes, administration, and the coming and going of the side link, over RabbitMQ.
+ * Probes, administration, and the coming and going of the auxiliary connection, over RabbitMQ.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,20 +12,20 @@ START_TEST(test_present_and_absent)
 	static const char *const queues[] = {"probe-1-B", "probe-none", "probe-2-B", "probe-none"};
 	const enum broker_answer *answers;
 
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "probe-1-B", BROKER_OK);
-	rig_want(two, broker_claim, rig_take(two, BROKER_HOLD), "probe-2-B", BROKER_OK);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "probe-1-B", BROKER_OK);
+	rig_want(two, broker_claim, rig_take(two, BROKER_LOCKS), "probe-2-B", BROKER_OK);
 	/* Somebody else's exclusive queue can be probed, too. */
 	answers = rig_probe(one, queues, 4);
 	ck_assert_int_eq(answers[0], BROKER_OK);
 	ck_assert_int_eq(answers[1], BROKER_ABSENT);
 	ck_assert_int_eq(answers[2], BROKER_OK);
 	ck_assert_int_eq(answers[3], BROKER_ABSENT);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
-	ck_assert_int_eq(two->events[BROKER_SIDE], 0);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
+	ck_assert_int_eq(two->events[BROKER_AUXILIARY], 0);
 }
 END_TEST
 
-/* A thousand in one flush; nothing of it on the hold link, no channel closed. */
+/* A thousand in one flush; nothing of it on the lock connection, no channel closed. */
 START_TEST(test_a_thousand)
 {
 	enum { MANY = 1000 };
@@ -40,20 +40,21 @@ START_TEST(test_a_thousand)
 		snprintf(names[i], sizeof(names[i]), "thousand-%d-B", i);
 		queues[i] = names[i];
 		if (i % 3 == 0)
-			asked[i] = rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), names[i]);
+			asked[i] =
+			    rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), names[i]);
 	}
 	for (int i = 0; i < MANY; i += 3)
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
 	(void)rig_probe(one, queues, 1);
-	before = rig_counts(one, BROKER_SIDE);
+	before = rig_counts(one, BROKER_AUXILIARY);
 	answers = rig_probe(one, queues, MANY);
-	after = rig_counts(one, BROKER_SIDE);
+	after = rig_counts(one, BROKER_AUXILIARY);
 	for (int i = 0; i < MANY; i++)
 		ck_assert_int_eq(answers[i], i % 3 == 0 ? BROKER_OK : BROKER_ABSENT);
 	ck_assert_uint_eq(after.flushes - before.flushes, 1);
 	ck_assert_uint_eq(after.sent_publishes - before.sent_publishes, MANY);
-	ck_assert_uint_eq(after.lanes_closed_by_broker, 0);
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_publishes, 0);
+	ck_assert_uint_eq(after.channels_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
 
@@ -69,53 +70,53 @@ START_TEST(test_more_than_fits_at_once)
 
 	settings.probe_timeout = 30 * NSEC_PER_SEC;
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	for (int i = 0; i < BROKER_PROBE_MAX; i++) {
 		snprintf(names[i], sizeof(names[i]), "much-%0240d", i);
 		queues[i] = names[i];
 	}
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), names[7], BROKER_OK);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), names[7], BROKER_OK);
 	(void)rig_probe(one, queues, 1);
 	for (int i = 0; i < PROBES; i++)
 		rig_ask_probe(one, queues, BROKER_PROBE_MAX);
 	rig_wait_for(30, rig_probes_answered() == PROBES + 1);
 	for (int i = 0; i < BROKER_PROBE_MAX; i++)
 		ck_assert_int_eq(rig_probe_answers()[i], i == 7 ? BROKER_OK : BROKER_ABSENT);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
-	ck_assert_uint_eq(one->events[BROKER_SIDE], 1);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
+	ck_assert_uint_eq(one->events[BROKER_AUXILIARY], 1);
 }
 END_TEST
 
-/* What is asked of the side link before it is up is sent when it is. */
-START_TEST(test_side_link_on_demand)
+/* What is asked of the auxiliary connection before it is up is sent when it is. */
+START_TEST(test_auxiliary_connection_on_demand)
 {
 	struct rig_broker *one = rig_open_up();
-	uint64_t lane = rig_take(one, BROKER_SIDE);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
-	ck_assert_uint_ne(lane, 0);
-	rig_want(one, broker_claim, lane, "mutex", BROKER_OK);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
-	rig_want(one, broker_declare_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_declare_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_check, rig_take(one, BROKER_HOLD), "slots-1-A", BROKER_OK);
+	ck_assert_uint_ne(channel, 0);
+	rig_want(one, broker_claim, channel, "mutex", BROKER_OK);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
+	rig_want(one, broker_declare_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "slots-1-A", BROKER_OK);
 	/* Another link's exclusive queue, though of the same daemon. */
-	rig_want(one, broker_check, rig_take(one, BROKER_HOLD), "mutex", BROKER_LOCKED);
-	rig_want(one, broker_delete_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_delete_slot, lane, "slots-1-A", BROKER_OK);
-	rig_want(one, broker_check, lane, "slots-1-A", BROKER_ABSENT);
+	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "mutex", BROKER_LOCKED);
+	rig_want(one, broker_delete_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, "slots-1-A", BROKER_OK);
+	rig_want(one, broker_check, channel, "slots-1-A", BROKER_ABSENT);
 }
 END_TEST
 
-/* While the hold link is not up, the side link waits for it. */
-START_TEST(test_side_link_before_the_hold_link)
+/* While the lock connection is not up, the auxiliary connection waits for it. */
+START_TEST(test_auxiliary_connection_before_the_lock_connection)
 {
 	const struct amqp_host host = rig_host();
 	const struct amqp_settings settings = rig_settings(&host, 1);
 	struct rig_broker *one = rig_open(&settings);
 
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	rig_want(one, broker_check, rig_take(one, BROKER_SIDE), "none", BROKER_ABSENT);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
+	rig_want(one, broker_check, rig_take(one, BROKER_AUXILIARY), "none", BROKER_ABSENT);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }
 END_TEST
 
@@ -124,73 +125,73 @@ START_TEST(test_slot_declared_otherwise)
 {
 	struct rig_broker *one = rig_open_up();
 	const struct rig_answer *answer;
-	uint64_t lane;
+	uint64_t channel;
 
 	rig_rabbit(
 	    "ctl eval 'rabbit_amqqueue:declare(rabbit_misc:r(<<\"/\">>, queue, <<\"odd-1-A\">>),"
 	    " true, false, [], none, <<\"test\">>).'");
-	answer =
-	    rig_answer(rig_ask(one, broker_declare_slot, rig_take(one, BROKER_SIDE), "odd-1-A"));
+	answer = rig_answer(
+	    rig_ask(one, broker_declare_slot, rig_take(one, BROKER_AUXILIARY), "odd-1-A"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_OK);
-	ck_assert(!answer->reply.lane_open);
+	ck_assert(!answer->reply.channel_open);
 	ck_assert_int_eq(answer->reply.code, 406);
-	lane = rig_take(one, BROKER_SIDE);
-	rig_want(one, broker_delete_slot, lane, "odd-1-A", BROKER_OK);
-	rig_want(one, broker_check, lane, "odd-1-A", BROKER_ABSENT);
+	channel = rig_take(one, BROKER_AUXILIARY);
+	rig_want(one, broker_delete_slot, channel, "odd-1-A", BROKER_OK);
+	rig_want(one, broker_check, channel, "odd-1-A", BROKER_ABSENT);
 }
 END_TEST
 
-/* Closed when nobody needs it, and back when somebody does. A lane that is taken keeps it. */
-START_TEST(test_side_link_rests)
+/* Closed when nobody needs it, and back when somebody does. A channel that is taken keeps it. */
+START_TEST(test_auxiliary_connection_rests)
 {
 	const struct amqp_host host = rig_host();
 	struct amqp_settings settings = rig_settings(&host, 1);
 	static const char *const queue = "rest-none";
 	struct rig_broker *one;
-	uint64_t lane;
+	uint64_t channel;
 
-	settings.side_idle = 100 * NSEC_PER_MSEC;
+	settings.auxiliary_idle = 100 * NSEC_PER_MSEC;
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);
-	rig_wait(one->events[BROKER_SIDE] == 2);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
-	ck_assert_int_eq(rig_info(one).side, BROKER_DOWN);
-	lane = rig_take(one, BROKER_SIDE);
-	rig_want(one, broker_claim, lane, "rest", BROKER_OK);
+	rig_wait(one->events[BROKER_AUXILIARY] == 2);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
+	ck_assert_int_eq(rig_info(one).auxiliary, BROKER_DOWN);
+	channel = rig_take(one, BROKER_AUXILIARY);
+	rig_want(one, broker_claim, channel, "rest", BROKER_OK);
 	for (int64_t end = rig_now() + 400 * NSEC_PER_MSEC; rig_now() < end;)
 		rig_pass();
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
-	rig_want(one, broker_check, lane, "rest", BROKER_OK);
-	rig_want(one, broker_drop, lane, "rest", BROKER_OK);
-	rig_put(one, lane);
-	rig_wait(one->events[BROKER_SIDE] == 4);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
-	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
+	rig_want(one, broker_check, channel, "rest", BROKER_OK);
+	rig_want(one, broker_drop, channel, "rest", BROKER_OK);
+	rig_put(one, channel);
+	rig_wait(one->events[BROKER_AUXILIARY] == 4);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
 	/* Politely: the broker's log has no word of a connection that was just cut. */
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);
 }
 END_TEST
 
-/* A memory alarm: probes are unknown, at once when it is known, and the hold link goes on. */
+/* A memory alarm: probes are unknown, at once when it is known, and the lock connection goes on. */
 START_TEST(test_alarm)
 {
 	struct rig_broker *one = rig_open_up();
 	static const char *const queue = "alarm-none";
-	uint64_t lane = rig_take(one, BROKER_HOLD);
+	uint64_t channel = rig_take(one, BROKER_LOCKS);
 	int64_t before;
 
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0");
 	(void)rig_probe(one, &queue, 1);
-	rig_wait(rig_info(one).side_blocked);
+	rig_wait(rig_info(one).auxiliary_blocked);
 	before = rig_now();
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_UNKNOWN);
 	ck_assert_int_lt(rig_now() - before, NSEC_PER_SEC);
-	rig_want(one, broker_claim, lane, "alarm-1-B", BROKER_OK);
-	rig_want(one, broker_drop, lane, "alarm-1-B", BROKER_OK);
+	rig_want(one, broker_claim, channel, "alarm-1-B", BROKER_OK);
+	rig_want(one, broker_drop, channel, "alarm-1-B", BROKER_OK);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
-	rig_wait(!rig_info(one).side_blocked);
+	rig_wait(!rig_info(one).auxiliary_blocked);
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);
 }
 END_TEST
@@ -201,14 +202,14 @@ START_TEST(test_nack_is_unknown)
 	struct rig_broker *one = rig_open_up();
 	static const char *const queues[] = {"nack-1-A", "nack-none"};
 	const enum broker_answer *answers;
-	uint64_t lane = rig_take(one, BROKER_SIDE);
+	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
-	rig_want(one, broker_declare_slot, lane, queues[0], BROKER_OK);
+	rig_want(one, broker_declare_slot, channel, queues[0], BROKER_OK);
 	rig_rabbit("ctl set_policy nack '^nack-' '{\"overflow\":\"reject-publish\"}'");
 	rig_wait((answers = rig_probe(one, queues, 2))[0] == BROKER_UNKNOWN);
 	ck_assert_int_eq(answers[1], BROKER_ABSENT);
 	rig_rabbit("ctl clear_policy nack");
-	rig_want(one, broker_delete_slot, lane, queues[0], BROKER_OK);
+	rig_want(one, broker_delete_slot, channel, queues[0], BROKER_OK);
 }
 END_TEST
 
@@ -223,10 +224,10 @@ probes_suite(void)
 	tcase_add_test(tcase, test_present_and_absent);
 	tcase_add_test(tcase, test_a_thousand);
 	tcase_add_test(tcase, test_more_than_fits_at_once);
-	tcase_add_test(tcase, test_side_link_on_demand);
-	tcase_add_test(tcase, test_side_link_before_the_hold_link);
+	tcase_add_test(tcase, test_auxiliary_connection_on_demand);
+	tcase_add_test(tcase, test_auxiliary_connection_before_the_lock_connection);
 	tcase_add_test(tcase, test_slot_declared_otherwise);
-	tcase_add_test(tcase, test_side_link_rests);
+	tcase_add_test(tcase, test_auxiliary_connection_rests);
 	tcase_add_test(tcase, test_alarm);
 	tcase_add_test(tcase, test_nack_is_unknown);
 	suite_add_tcase(suite, tcase);

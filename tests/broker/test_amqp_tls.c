@@ -45,9 +45,9 @@ open_tls(void)
 static void
 refused(struct rig_broker *one, const char *words)
 {
-	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_int_ne(one->state[BROKER_HOLD], BROKER_UP);
-	ck_assert_msg(strstr(one->why[BROKER_HOLD], words) != NULL, "%s", one->why[BROKER_HOLD]);
+	rig_wait(one->events[BROKER_LOCKS] == 1);
+	ck_assert_int_ne(one->state[BROKER_LOCKS], BROKER_UP);
+	ck_assert_msg(strstr(one->why[BROKER_LOCKS], words) != NULL, "%s", one->why[BROKER_LOCKS]);
 }
 
 START_TEST(test_by_name_and_by_address)
@@ -59,8 +59,8 @@ START_TEST(test_by_name_and_by_address)
 
 	host.host = names[_i];
 	one = open_tls();
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "tls-1-B", BROKER_OK);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "tls-1-B", BROKER_OK);
 	answers = rig_probe(one, queues, 2);
 	ck_assert_int_eq(answers[0], BROKER_OK);
 	ck_assert_int_eq(answers[1], BROKER_ABSENT);
@@ -89,13 +89,13 @@ START_TEST(test_stop_says_goodbye)
 {
 	struct rig_broker *one = open_tls(), *two = open_tls();
 
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP && two->state[BROKER_HOLD] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "tls-stop-B", BROKER_OK);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP && two->state[BROKER_LOCKS] == BROKER_UP);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "tls-stop-B", BROKER_OK);
 	broker_stop(one->broker);
 	for (int64_t end = rig_now() + NSEC_PER_SEC;;) {
-		uint64_t lane = rig_take(two, BROKER_HOLD);
+		uint64_t channel = rig_take(two, BROKER_LOCKS);
 		const struct rig_answer *answer =
-		    rig_answer(rig_ask(two, broker_claim, lane, "tls-stop-B"));
+		    rig_answer(rig_ask(two, broker_claim, channel, "tls-stop-B"));
 
 		if (answer->reply.answer == BROKER_OK)
 			break;
@@ -164,8 +164,8 @@ START_TEST(test_external)
 	rig_rabbit("ctl add_user client irrelevant");
 	rig_rabbit("ctl set_permissions client '.*' '.*' '.*'");
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_HOLD), "external-1-B", BROKER_OK);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
+	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "external-1-B", BROKER_OK);
 	rig_rabbit("ctl delete_user client");
 	/* Without a certificate there is nothing to log in with. */
 	settings.tls_cert = settings.tls_key = NULL;

@@ -11,15 +11,15 @@
 #define told(queue, news) rig_told(watcher, (queue), (news))
 
 static struct rig_broker *watcher, *admin;
-static uint64_t admin_lane;
+static uint64_t admin_channel;
 
 static void
 open_with(const struct amqp_settings *settings)
 {
 	watcher = rig_open(settings);
 	admin = rig_open_up();
-	admin_lane = rig_take(admin, BROKER_SIDE);
-	rig_wait(watcher->state[BROKER_HOLD] == BROKER_UP);
+	admin_channel = rig_take(admin, BROKER_AUXILIARY);
+	rig_wait(watcher->state[BROKER_LOCKS] == BROKER_UP);
 }
 
 static void
@@ -34,12 +34,12 @@ open_plain(void)
 static void
 make(const char *queue)
 {
-	rig_want(admin, broker_declare_slot, admin_lane, queue, BROKER_OK);
+	rig_want(admin, broker_declare_slot, admin_channel, queue, BROKER_OK);
 }
 
 static void delete (const char *queue)
 {
-	rig_want(admin, broker_delete_slot, admin_lane, queue, BROKER_OK);
+	rig_want(admin, broker_delete_slot, admin_channel, queue, BROKER_OK);
 }
 
 /* Made and watched. */
@@ -77,10 +77,10 @@ START_TEST(test_deletion_is_heard)
 	}
 	ck_assert_msg(slow <= SLOW, "%u of %d took more than 50 ms", slow, TRIES);
 	ck_assert_uint_eq(told(NULL, BROKER_UNWATCHED), 0);
-	/* Nothing of it on the hold link. */
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_HOLD).sent_consumes, 0);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_HOLD).received_methods,
-	    rig_counts(admin, BROKER_HOLD).received_methods);
+	/* Nothing of it on the lock connection. */
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_LOCKS).sent_consumes, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_LOCKS).received_methods,
+	    rig_counts(admin, BROKER_LOCKS).received_methods);
 }
 END_TEST
 
@@ -108,7 +108,7 @@ START_TEST(test_five_hundred)
 	pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(told(NULL, BROKER_HINT), MANY / 10);
 	ck_assert_uint_eq(told(NULL, BROKER_WATCHED), MANY);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
 END_TEST
 
@@ -123,8 +123,8 @@ START_TEST(test_deleted_and_made_again)
 		unsigned hints = told("again-1-A", BROKER_HINT), gone, back;
 
 		watched("again-1-A");
-		gone = rig_ask(admin, broker_delete_slot, admin_lane, "again-1-A");
-		back = rig_ask(admin, broker_declare_slot, admin_lane, "again-1-A");
+		gone = rig_ask(admin, broker_delete_slot, admin_channel, "again-1-A");
+		back = rig_ask(admin, broker_declare_slot, admin_channel, "again-1-A");
 		ck_assert_int_eq(rig_answer(gone)->reply.answer, BROKER_OK);
 		ck_assert_int_eq(rig_answer(back)->reply.answer, BROKER_OK);
 		pass_for(50 * NSEC_PER_MSEC);
@@ -150,9 +150,9 @@ START_TEST(test_absent)
 	rig_wait(told(NULL, BROKER_WATCHED) == 4);
 	ck_assert_uint_eq(told("absent-1-A", BROKER_UNWATCHED), 1);
 	ck_assert_uint_eq(told("absent-2-A", BROKER_UNWATCHED), 1);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker, 1);
-	/* It is not an event of a lane of anybody's. */
-	ck_assert_uint_eq(watcher->lanes_closed, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
+	/* It is not an event of a channel of anybody's. */
+	ck_assert_uint_eq(watcher->channels_closed, 0);
 	delete ("absent-2-A");
 	delete ("absent-1-A");
 	rig_wait(told(NULL, BROKER_HINT) == 3);
@@ -164,7 +164,7 @@ START_TEST(test_unwatched_at_any_time)
 {
 	open_plain();
 	make("un-1-A");
-	/* While the side link is made; while its consume is on its way; while it is there. */
+	/* While the auxiliary connection is made; while its consume is on its way; while it is there. */
 	rig_watch(watcher, "un-1-A");
 	rig_unwatch(watcher, "un-1-A");
 	rig_watch(watcher, "un-1-A");
@@ -182,7 +182,7 @@ START_TEST(test_unwatched_at_any_time)
 	delete ("un-1-A");
 	pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(watcher->news_count, 2);
-	ck_assert_uint_eq(watcher->events[BROKER_SIDE], 1);
+	ck_assert_uint_eq(watcher->events[BROKER_AUXILIARY], 1);
 }
 END_TEST
 
@@ -209,17 +209,17 @@ START_TEST(test_probes_are_few_deliveries)
 			ck_assert_int_eq(answers[j], BROKER_OK);
 		pass_for(60 * NSEC_PER_MSEC);
 	}
-	deliveries = rig_counts(watcher, BROKER_SIDE).deliveries;
+	deliveries = rig_counts(watcher, BROKER_AUXILIARY).deliveries;
 	ck_assert_uint_ge(deliveries, 3);
 	ck_assert_uint_le(deliveries, 15);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	ck_assert_uint_eq(told(NULL, BROKER_UNWATCHED), 0);
 	/* What is delivered is owed its ack when the watch is over, too. */
 	(void)rig_probe(admin, queues, EACH);
 	rig_unwatch(watcher, "probed-1-A");
 	watched("probed-2-A");
 	pass_for(3 * NSEC_PER_SEC);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	delete ("probed-1-A");
 	delete ("probed-2-A");
 	rig_wait(told("probed-2-A", BROKER_HINT) == 1);
@@ -243,7 +243,7 @@ START_TEST(test_consumer_timeout)
 	(void)rig_probe(admin, &queue, 1);
 	rig_wait(told(queue, BROKER_UNWATCHED) == 1);
 	rig_wait(told(queue, BROKER_WATCHED) == 2);
-	ck_assert_uint_eq(rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker, 1);
+	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	delete (queue);
 	rig_wait(told(queue, BROKER_HINT) == 1);
 	rig_rabbit("ctl eval 'application:unset_env(rabbit, consumer_timeout),"
@@ -251,45 +251,45 @@ START_TEST(test_consumer_timeout)
 }
 END_TEST
 
-START_TEST(test_side_link_dies)
+START_TEST(test_auxiliary_connection_dies)
 {
 	unsigned events;
 
 	open_plain();
 	watched("side-1-A");
 	watched("side-2-A");
-	events = watcher->events[BROKER_HOLD];
-	broker_reset(watcher->broker, BROKER_SIDE, "a test");
+	events = watcher->events[BROKER_LOCKS];
+	broker_reset(watcher->broker, BROKER_AUXILIARY, "a test");
 	rig_wait(told(NULL, BROKER_UNWATCHED) == 2);
 	/* Whether it goes before or after its watch is there again. */
 	delete ("side-1-A");
 	rig_wait(told("side-1-A", BROKER_HINT) == 1 && told("side-2-A", BROKER_WATCHED) == 2);
-	ck_assert_int_eq(watcher->state[BROKER_SIDE], BROKER_UP);
-	ck_assert_uint_eq(watcher->events[BROKER_HOLD], events);
-	/* With the hold link, and both by the broker's own doing. */
+	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
+	ck_assert_uint_eq(watcher->events[BROKER_LOCKS], events);
+	/* With the lock connection, and both by the broker's own doing. */
 	rig_rabbit("ctl close_all_connections 'a test'");
 	rig_wait(told("side-2-A", BROKER_UNWATCHED) == 2);
 	rig_wait_for(30, told("side-2-A", BROKER_WATCHED) >= 3);
 	ck_assert_uint_eq(told("side-1-A", BROKER_HINT), 1);
-	admin_lane = rig_take(admin, BROKER_SIDE);
+	admin_channel = rig_take(admin, BROKER_AUXILIARY);
 	delete ("side-2-A");
 	rig_wait(told("side-2-A", BROKER_HINT) == 1);
 }
 END_TEST
 
-/* A watch keeps the side link from resting. */
-START_TEST(test_side_link_is_kept)
+/* A watch keeps the auxiliary connection from resting. */
+START_TEST(test_auxiliary_connection_is_kept)
 {
 	const struct amqp_host host = rig_host();
 	struct amqp_settings settings = rig_settings(&host, 1);
 
-	settings.side_idle = 100 * NSEC_PER_MSEC;
+	settings.auxiliary_idle = 100 * NSEC_PER_MSEC;
 	open_with(&settings);
 	watched("kept-1-A");
 	pass_for(400 * NSEC_PER_MSEC);
-	ck_assert_int_eq(watcher->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
 	rig_unwatch(watcher, "kept-1-A");
-	rig_wait(watcher->state[BROKER_SIDE] == BROKER_DOWN);
+	rig_wait(watcher->state[BROKER_AUXILIARY] == BROKER_DOWN);
 	delete ("kept-1-A");
 	ck_assert_uint_eq(watcher->news_count, 1);
 }
@@ -328,13 +328,13 @@ START_TEST(test_no_permission_to_read)
 		rig_watch(watcher, name);
 		pass_for(20 * NSEC_PER_MSEC);
 	}
-	closed = (unsigned)rig_counts(watcher, BROKER_SIDE).lanes_closed_by_broker;
+	closed = (unsigned)rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker;
 	ck_assert_uint_ge(closed, 1);
 	ck_assert_uint_le(closed, 10);
 	ck_assert_uint_eq(warnings, 1);
 	ck_assert_uint_eq(watcher->news_count, 0);
-	ck_assert_int_eq(watcher->state[BROKER_SIDE], BROKER_UP);
-	rig_want(watcher, broker_claim, rig_take(watcher, BROKER_HOLD), "blind-1-B", BROKER_OK);
+	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
+	rig_want(watcher, broker_claim, rig_take(watcher, BROKER_LOCKS), "blind-1-B", BROKER_OK);
 	for (int i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "blind-%d-A", i);
 		rig_unwatch(watcher, name);
@@ -373,8 +373,8 @@ watches_suite(void)
 	tcase_add_test(tcase, test_unwatched_at_any_time);
 	tcase_add_test(tcase, test_probes_are_few_deliveries);
 	tcase_add_test(tcase, test_consumer_timeout);
-	tcase_add_test(tcase, test_side_link_dies);
-	tcase_add_test(tcase, test_side_link_is_kept);
+	tcase_add_test(tcase, test_auxiliary_connection_dies);
+	tcase_add_test(tcase, test_auxiliary_connection_is_kept);
 	tcase_add_test(tcase, test_no_permission_to_read);
 	tcase_add_test(tcase, test_unwatched_after_the_stop);
 	suite_add_tcase(suite, tcase);

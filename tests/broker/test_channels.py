@@ -26,7 +26,7 @@ class Channels(unittest.TestCase):
         self.db = self.id().rpartition(".")[2]
         self.one = self.daemon()
         self.admin = Wire(self.one)
-        self.assertEqual(self.admin.call("info")["broker"]["lanes_max"], CHANNELS)
+        self.assertEqual(self.admin.call("info")["broker"]["channels_max"], CHANNELS)
         self.admin.call("create", name=self.db)
 
     def daemon(self):

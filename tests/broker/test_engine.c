@@ -69,7 +69,7 @@ is_up(void)
 	struct broker_info info;
 
 	broker_get_info(ours.broker, &info);
-	return info.hold == BROKER_UP;
+	return info.locks == BROKER_UP;
 }
 
 static void
@@ -168,15 +168,15 @@ START_TEST(a_known_free_slot_is_one_flight)
 	ck_assert_int_eq(acquire(1, "cost"), REASON_NONE);
 	release(1);
 	/* The checks of B after that claim, on old servers, are over. */
-	hold = counts(BROKER_HOLD);
-	side = counts(BROKER_SIDE);
+	hold = counts(BROKER_LOCKS);
+	side = counts(BROKER_AUXILIARY);
 	ck_assert_int_eq(acquire(2, "cost"), REASON_NONE);
-	ck_assert_uint_eq(counts(BROKER_HOLD).sent_methods, hold.sent_methods + 2);
-	ck_assert_uint_eq(counts(BROKER_HOLD).flushes, hold.flushes + 1);
-	ck_assert_uint_eq(counts(BROKER_HOLD).lanes_opened, hold.lanes_opened);
-	ck_assert_uint_eq(counts(BROKER_SIDE).sent_publishes, side.sent_publishes);
-	ck_assert_uint_eq(counts(BROKER_HOLD).sent_publishes, 0);
-	ck_assert_uint_eq(counts(BROKER_HOLD).sent_consumes, 0);
+	ck_assert_uint_eq(counts(BROKER_LOCKS).sent_methods, hold.sent_methods + 2);
+	ck_assert_uint_eq(counts(BROKER_LOCKS).flushes, hold.flushes + 1);
+	ck_assert_uint_eq(counts(BROKER_LOCKS).channels_opened, hold.channels_opened);
+	ck_assert_uint_eq(counts(BROKER_AUXILIARY).sent_publishes, side.sent_publishes);
+	ck_assert_uint_eq(counts(BROKER_LOCKS).sent_publishes, 0);
+	ck_assert_uint_eq(counts(BROKER_LOCKS).sent_consumes, 0);
 	release(2);
 	destroy("cost");
 }
@@ -189,50 +189,50 @@ settle(const char *name)
 	struct amqp_counts before;
 
 	for (int i = 0; i < 100; i++) {
-		before = counts(BROKER_SIDE);
+		before = counts(BROKER_AUXILIARY);
 		lock_size(ours.engine, 1, ++ours.last_request, name);
 		await(1, ours.last_request);
-		if (counts(BROKER_SIDE).flushes == before.flushes + 1)
+		if (counts(BROKER_AUXILIARY).flushes == before.flushes + 1)
 			return;
 	}
-	ck_abort_msg("the side link does not come to rest");
+	ck_abort_msg("the auxiliary connection does not come to rest");
 }
 
-/* What a try that fails may cost: one flush of probes on the side link, no channel, nothing else. */
+/* What a try that fails may cost: one flush of probes on the auxiliary connection, no channel, nothing else. */
 static void
 fails_cheaply(uint64_t peer, const char *name, enum reason reason)
 {
-	struct amqp_counts hold = counts(BROKER_HOLD), side = counts(BROKER_SIDE), after;
+	struct amqp_counts hold = counts(BROKER_LOCKS), side = counts(BROKER_AUXILIARY), after;
 
 	ck_assert_int_eq(acquire(peer, name), reason);
-	after = counts(BROKER_HOLD);
+	after = counts(BROKER_LOCKS);
 	ck_assert_uint_eq(after.sent_methods, hold.sent_methods);
-	ck_assert_uint_eq(after.lanes_closed_by_broker, hold.lanes_closed_by_broker);
-	after = counts(BROKER_SIDE);
+	ck_assert_uint_eq(after.channels_closed_by_broker, hold.channels_closed_by_broker);
+	after = counts(BROKER_AUXILIARY);
 	ck_assert_uint_gt(after.sent_publishes, side.sent_publishes);
 	ck_assert_uint_eq(after.flushes, side.flushes + 1);
-	ck_assert_uint_eq(after.lanes_closed_by_broker, side.lanes_closed_by_broker);
+	ck_assert_uint_eq(after.channels_closed_by_broker, side.channels_closed_by_broker);
 }
 
 START_TEST(a_failing_try_is_one_flush_of_probes)
 {
-	uint64_t lanes[3];
+	uint64_t channels[3];
 	char queue[32];
 
-	make("full", 3); /* which brings up the side link, too */
+	make("full", 3); /* which brings up the auxiliary connection, too */
 	settle("full");
 	fails_cheaply(2, "missing", REASON_NO_SUCH_LOCK);
 	for (int i = 0; i < 3; i++) {
 		snprintf(queue, sizeof(queue), "full-%d-B", i + 1);
-		lanes[i] = rig_take(other, BROKER_HOLD);
-		rig_want(other, broker_claim, lanes[i], queue, BROKER_OK);
+		channels[i] = rig_take(other, BROKER_LOCKS);
+		rig_want(other, broker_claim, channels[i], queue, BROKER_OK);
 	}
 	fails_cheaply(2, "full", REASON_WOULD_BLOCK);
 	ck_assert_int_eq(ours.peer[2].slots, 3);
 	for (int i = 0; i < 3; i++) {
 		snprintf(queue, sizeof(queue), "full-%d-B", i + 1);
-		rig_want(other, broker_drop, lanes[i], queue, BROKER_OK);
-		rig_put(other, lanes[i]);
+		rig_want(other, broker_drop, channels[i], queue, BROKER_OK);
+		rig_put(other, channels[i]);
 	}
 	destroy("full");
 }
@@ -242,11 +242,11 @@ END_TEST
 static bool
 b_is_held(const char *queue)
 {
-	uint64_t lane = rig_take(other, BROKER_HOLD);
+	uint64_t channel = rig_take(other, BROKER_LOCKS);
 	enum broker_answer answer =
-	    rig_answer(rig_ask(other, broker_check, lane, queue))->reply.answer;
+	    rig_answer(rig_ask(other, broker_check, channel, queue))->reply.answer;
 
-	rig_put(other, lane);
+	rig_put(other, channel);
 	return answer == BROKER_LOCKED;
 }
 

@@ -166,13 +166,13 @@ START_TEST(test_greeting)
 	greeting->put(evil.greeting);
 	evil.hang_up = greeting->words[0] == '\0';
 	one = evil_open();
-	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_int_ne(one->state[BROKER_HOLD], BROKER_UP);
+	rig_wait(one->events[BROKER_LOCKS] == 1);
+	ck_assert_int_ne(one->state[BROKER_LOCKS], BROKER_UP);
 	ck_assert_msg(
-	    strstr(one->why[BROKER_HOLD], greeting->words) != NULL, "%s", one->why[BROKER_HOLD]);
+	    strstr(one->why[BROKER_LOCKS], greeting->words) != NULL, "%s", one->why[BROKER_LOCKS]);
 	/* It tries on. */
 	rig_wait(evil.accepted >= 2);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
 }
 END_TEST
 
@@ -180,9 +180,9 @@ START_TEST(test_silence)
 {
 	struct rig_broker *one = evil_open();
 
-	rig_wait(one->events[BROKER_HOLD] == 1);
+	rig_wait(one->events[BROKER_LOCKS] == 1);
 	ck_assert_ptr_nonnull(strstr(
-	    one->why[BROKER_HOLD], "no connection within 0.3 s (waiting for connection.start)"));
+	    one->why[BROKER_LOCKS], "no connection within 0.3 s (waiting for connection.start)"));
 }
 END_TEST
 
@@ -202,8 +202,8 @@ START_TEST(test_half_a_frame)
 		evbuffer_free(most);
 	}
 	one = evil_open();
-	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "(waiting for connection.start)"));
+	rig_wait(one->events[BROKER_LOCKS] == 1);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "(waiting for connection.start)"));
 }
 END_TEST
 
@@ -215,8 +215,8 @@ START_TEST(test_hang_up)
 	if (_i == 1)
 		put_start(evil.greeting, "PLAIN", "one");
 	one = evil_open();
-	rig_wait(one->events[BROKER_HOLD] == 1);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
+	rig_wait(one->events[BROKER_LOCKS] == 1);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
 }
 END_TEST
 
@@ -298,7 +298,7 @@ START_TEST(test_farewell)
 {
 	const struct greeting *farewell = &farewells[_i];
 	struct rig_broker *one = evil_open_up();
-	unsigned claim = rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), "evil-1-B");
+	unsigned claim = rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "evil-1-B");
 	struct evbuffer *bytes = evbuffer_new();
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
@@ -306,10 +306,10 @@ START_TEST(test_farewell)
 	evil_send(bytes);
 	evbuffer_free(bytes);
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_UNKNOWN);
-	rig_wait(one->events[BROKER_HOLD] == 2);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
+	rig_wait(one->events[BROKER_LOCKS] == 2);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
 	ck_assert_msg(
-	    strstr(one->why[BROKER_HOLD], farewell->words) != NULL, "%s", one->why[BROKER_HOLD]);
+	    strstr(one->why[BROKER_LOCKS], farewell->words) != NULL, "%s", one->why[BROKER_LOCKS]);
 }
 END_TEST
 
@@ -324,9 +324,9 @@ START_TEST(test_another_cluster)
 	put_tune(evil.greeting, 2047, 131072, 60);
 	put_open_ok(evil.greeting);
 	evil_hang_up();
-	rig_wait(strstr(one->why[BROKER_HOLD],
+	rig_wait(strstr(one->why[BROKER_LOCKS],
 		     "this host belongs to cluster \"two\", not to \"one\"") != NULL);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_DOWN);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
 	/* It was not even told our password. */
 	ck_assert_uint_eq(evil_saw(0, AMQP_CONNECTION_START_OK_METHOD), 1);
 }
@@ -377,16 +377,16 @@ START_TEST(test_mutated_greetings)
 		evbuffer_free(friendly);
 		evil.hang_up = true;
 		one = evil_open();
-		rig_wait(one->events[BROKER_HOLD] > 0);
-		rig_wait(one->state[BROKER_HOLD] != BROKER_UP);
-		ck_assert_str_ne(one->why[BROKER_HOLD], "");
+		rig_wait(one->events[BROKER_LOCKS] > 0);
+		rig_wait(one->state[BROKER_LOCKS] != BROKER_UP);
+		ck_assert_str_ne(one->why[BROKER_LOCKS], "");
 		evil_teardown();
 		evil_setup();
 	}
 }
 END_TEST
 
-/* Answers to three lanes' requests. Each request is answered once, whatever comes. */
+/* Answers to three channels' requests. Each request is answered once, whatever comes. */
 START_TEST(test_mutated_answers)
 {
 	random_state = (uint64_t)_i + 1;
@@ -396,17 +396,17 @@ START_TEST(test_mutated_answers)
 		unsigned asked[9];
 
 		for (unsigned i = 0; i < 9; i += 3) {
-			uint64_t lane = rig_take(one, BROKER_HOLD);
+			uint64_t channel = rig_take(one, BROKER_LOCKS);
 
-			asked[i] = rig_ask(one, broker_claim, lane, "evil-1-B");
-			asked[i + 1] = rig_ask(one, broker_check, lane, "evil-1-A");
-			asked[i + 2] = rig_ask(one, broker_drop, lane, "evil-1-B");
+			asked[i] = rig_ask(one, broker_claim, channel, "evil-1-B");
+			asked[i + 1] = rig_ask(one, broker_check, channel, "evil-1-A");
+			asked[i + 2] = rig_ask(one, broker_drop, channel, "evil-1-B");
 		}
-		for (uint16_t channel = 1; channel <= 3; channel++) {
-			put_bare(friendly, channel, AMQP_CHANNEL_OPEN_OK_METHOD);
-			put_bare(friendly, channel, AMQP_QUEUE_DECLARE_OK_METHOD);
+		for (uint16_t number = 1; number <= 3; number++) {
+			put_bare(friendly, number, AMQP_CHANNEL_OPEN_OK_METHOD);
+			put_bare(friendly, number, AMQP_QUEUE_DECLARE_OK_METHOD);
 			put_channel_close(
-			    friendly, channel, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
+			    friendly, number, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
 		}
 		put_bare(friendly, 0, AMQP_CONNECTION_BLOCKED_METHOD);
 		amqp_frame_put_heartbeat(friendly);

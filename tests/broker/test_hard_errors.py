@@ -9,7 +9,7 @@ from daemon import Daemon
 from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
-TROUBLE = ("hold link", "side link", "lost")
+TROUBLE = ("lock connection", "auxiliary connection", "lost")
 RABBIT = Rabbit()
 USER, PASSWORD = "locksmith", "secret"
 HOLDS = 3
@@ -60,7 +60,7 @@ class HardError(unittest.TestCase):
         RABBIT.ctl("close_all_connections", "--vhost", self.vhost, why)
 
     def owner(self):
-        """The broker's name of the hold link."""
+        """The broker's name of the lock connection."""
         rows = RABBIT.ctl("list_queues", "-p", self.vhost, "name", "owner_pid").splitlines()
         return next(row.split("\t")[1] for row in rows if row.startswith("alone-M"))
 
@@ -121,12 +121,12 @@ class Closed(HardError):
         self.all_lost("CONNECTION_FORCED - the operator says so")
         self.serves_again()
 
-    def test_hold_link_closed(self):
+    def test_lock_connection_closed(self):
         RABBIT.ctl("close_connection", self.owner(), "this one alone")
         self.all_lost("CONNECTION_FORCED - this one alone")
         self.serves_again()
 
-    def test_side_link_closed(self):
+    def test_auxiliary_connection_closed(self):
         """It is expendable: nobody loses anything."""
         self.admin.call("size", name="db")
         hold = self.owner()
@@ -141,7 +141,7 @@ class Closed(HardError):
         self.assertEqual(self.admin.call("info")["counts"]["lost"], 0)
 
     def test_internal_error(self):
-        """541, by ending the process of a channel of the hold link inside RabbitMQ."""
+        """541, by ending the process of a channel of the lock connection inside RabbitMQ."""
         hold = self.owner()
         channels = [row.split("\t") for row in RABBIT.ctl("list_channels", "connection", "pid").splitlines()]
         victim = next(pid for connection, pid in channels if connection == hold)
@@ -154,15 +154,15 @@ class Closed(HardError):
         """530 in the middle of an acquire ends the holds; the daemon learns, and stays below it."""
         self.daemon.expect("the broker allows no more channels")
         channels = [row for row in RABBIT.ctl("list_channels", "user").splitlines() if row == self.user]
-        lanes = self.admin.call("info")["broker"]["lanes"]
+        channels = self.admin.call("info")["broker"]["channels"]
         RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(channels)}}}')
         greedy = Wire(self.daemon)
         asked = [greedy.request("acquire", name=f"m{n}", kind="mutex", timeout=5)
-                 for n in range(lanes + 2)]
+                 for n in range(channels + 2)]
         self.all_lost("NOT_ALLOWED - number of channels opened for user")
         answers = [self.outcome(greedy, one) for one in asked]
-        self.assertEqual((answers.count("granted"), answers.count("timeout")), (lanes, 2))
-        self.assertEqual(len(re.findall("hold link down", self.daemon.log())), 1, self.daemon.log())
+        self.assertEqual((answers.count("granted"), answers.count("timeout")), (channels, 2))
+        self.assertEqual(len(re.findall("lock connection down", self.daemon.log())), 1, self.daemon.log())
         greedy.hang_up()
         RABBIT.ctl("clear_user_limits", self.user, "all")
         wait_until(lambda: self.admin.call("info")["counts"]["holds"] == 0)
@@ -235,7 +235,7 @@ class KeptOut(HardError):
         self.serves_again()
 
     def test_one_connection_alone(self):
-        """The hold link is the one; without the other, slots are claimed unseen."""
+        """The lock connection is the one; without the other, slots are claimed unseen."""
         RABBIT.ctl("set_vhost_limits", "-p", self.vhost, '{"max-connections": 1}')
         self.force_close()
         self.all_lost("maintenance")

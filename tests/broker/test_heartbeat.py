@@ -40,13 +40,13 @@ class Heartbeat(unittest.TestCase):
             peer.notification("lease", within=5)
         self.assertGreater(time.clock_gettime(time.CLOCK_BOOTTIME), grant["safe_until"])
         self.assertEqual(peer.call("info")["counts"]["lost"], 0)
-        self.assertEqual(daemon.log().count("hold link up"), 1)
+        self.assertEqual(daemon.log().count("lock connection up"), 1)
 
     def test_a_broker_that_leaves_no_lease_is_refused(self):
         self.addCleanup(RABBIT.ctl, "eval", "application:set_env(rabbit, heartbeat, 3).")
         RABBIT.ctl("eval", "application:set_env(rabbit, heartbeat, 1).")
         daemon = Daemon(self, "--heartbeat", "10", "--margin", "6", broker=RABBIT.url,
-                        expect=["hold link refused"])
+                        expect=["lock connection refused"])
         peer = Wire(daemon)
         state = wait_until(lambda: [broker for broker in [peer.call("info")["broker"]]
                                     if broker["state"] == "refused"], 20)[0]
@@ -56,11 +56,11 @@ class Heartbeat(unittest.TestCase):
             peer.call("acquire", name="margin", timeout=0)
         self.assertEqual(refused.exception.reason, "broker-refused")
         self.assertIn("a heartbeat of 1 s", str(refused.exception))
-        self.assertNotIn("hold link up", daemon.log())
+        self.assertNotIn("lock connection up", daemon.log())
         # Refused once in the log, and tried again; when the broker wants a longer one, it is taken.
         RABBIT.ctl("eval", "application:set_env(rabbit, heartbeat, 3).")
-        wait_until(lambda: "hold link up" in daemon.log(), 30)
-        self.assertEqual(daemon.log().count("hold link refused"), 1)
+        wait_until(lambda: "lock connection up" in daemon.log(), 30)
+        self.assertEqual(daemon.log().count("lock connection refused"), 1)
 
 
 if __name__ == "__main__":

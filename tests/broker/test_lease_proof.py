@@ -34,7 +34,7 @@ ROUNDS = int(os.environ.get("LEASE_ROUNDS", "3"))
 AT_ONCE = 4  # rounds of each kind; more would measure how busy the machine is
 SHORT = 3.0
 SEED = int(os.environ.get("LOCKBROKER_TEST_SEED", "0")) or random.randrange(1, 1 << 32)
-TROUBLE = ("hold link", "side link", "lost", "lease", "broker")
+TROUBLE = ("lock connection", "auxiliary connection", "lost", "lease", "broker")
 
 # The child of the shell, and the shell itself, are deaf to TERM: only KILL of the whole group ends both.
 # (When the test has failed, its folder goes.)

@@ -103,7 +103,7 @@ class Freed(Main):
 
 
 class Held(Main):
-    def test_a_grant_is_a_queue_of_the_hold_link(self):
+    def test_a_grant_is_a_queue_of_the_lock_connection(self):
         here = self.daemon()
         name = self.create(here, 2)
         peer = Wire(here)
@@ -135,11 +135,11 @@ class Held(Main):
         for line in RABBIT.ctl("list_channels", "connection", "pid").splitlines():
             owner = line.split("\t")[0]
             channels[owner] = channels.get(owner, 0) + 1
-        on_hold_link = channels[owners.pop()]
-        lanes = Wire(here).call("info")["broker"]["lanes"]
-        self.assertEqual(on_hold_link, lanes)
-        self.assertGreaterEqual(on_hold_link, count)
-        self.assertLess(on_hold_link, count * 1.1, "one channel a hold, and a few idle ones")
+        on_lock_connection = channels[owners.pop()]
+        channels = Wire(here).call("info")["broker"]["channels"]
+        self.assertEqual(on_lock_connection, channels)
+        self.assertGreaterEqual(on_lock_connection, count)
+        self.assertLess(on_lock_connection, count * 1.1, "one channel a hold, and a few idle ones")
 
         for peer in peers:
             peer.hang_up()

@@ -9,7 +9,7 @@ from proxy import Proxy
 from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
-TROUBLE = ("hold link", "side link", "lost")
+TROUBLE = ("lock connection", "auxiliary connection", "lost")
 HEARTBEAT = 1  # the least: a lease of 1.9 s
 
 

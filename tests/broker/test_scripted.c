@@ -13,7 +13,7 @@ open_tuned(int channel_max, int heartbeat)
 
 	evil_greet(channel_max, heartbeat);
 	one = evil_open();
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	return one;
 }
 
@@ -23,7 +23,7 @@ START_TEST(test_heartbeat_is_negotiated)
 	struct rig_broker *one = open_tuned(0, wishes[_i][0]);
 
 	ck_assert_int_eq(rig_info(one).heartbeat, wishes[_i][1]);
-	ck_assert_uint_eq(rig_info(one).lanes_max, 65535);
+	ck_assert_uint_eq(rig_info(one).channels_max, 65535);
 }
 END_TEST
 
@@ -45,13 +45,13 @@ START_TEST(test_heartbeat_without_a_lease_is_refused)
 	evil_greet(0, wishes[_i].heartbeat);
 	settings.margin = wishes[_i].margin * NSEC_PER_SEC;
 	one = rig_open(&settings);
-	rig_wait(one->events[BROKER_HOLD] > 0);
+	rig_wait(one->events[BROKER_LOCKS] > 0);
 	if (wishes[_i].why == NULL) {
-		ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+		ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 		return;
 	}
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_LOGIN_REFUSED);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], wishes[_i].why));
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_LOGIN_REFUSED);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], wishes[_i].why));
 	/* Nothing was opened there. */
 	ck_assert_uint_eq(evil_saw(0, AMQP_CONNECTION_OPEN_METHOD), 0);
 }
@@ -67,34 +67,34 @@ START_TEST(test_heartbeats_are_sent)
 	settings.heartbeat = 1;
 	settings.margin = NSEC_PER_SEC / 10;
 	one = rig_open(&settings);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	rig_wait(evil_saw(0, 0) == 3);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
-	rig_wait(one->state[BROKER_HOLD] == BROKER_DOWN);
-	ck_assert_ptr_nonnull(strstr(one->why[BROKER_HOLD], "no byte from the broker for 2 s"));
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
+	ck_assert_ptr_nonnull(strstr(one->why[BROKER_LOCKS], "no byte from the broker for 2 s"));
 }
 END_TEST
 
-/* The hold link has no lane more than the broker allows; one that is put back is there again. */
-START_TEST(test_no_lane_left)
+/* The lock connection has no channel more than the broker allows; one that is put back is there again. */
+START_TEST(test_no_channel_left)
 {
 	struct rig_broker *one = open_tuned(3, 0);
-	uint64_t lanes[3];
+	uint64_t channels[3];
 
 	for (int i = 0; i < 3; i++)
-		ck_assert_uint_ne(lanes[i] = rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(rig_info(one).lanes_max, 3);
-	rig_put(one, lanes[1]);
-	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
+		ck_assert_uint_ne(channels[i] = rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(rig_info(one).channels_max, 3);
+	rig_put(one, channels[1]);
+	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
 }
 END_TEST
 
-/* On the side link, who finds no lane left waits for one. */
-START_TEST(test_side_lane_waits)
+/* On the auxiliary connection, who finds no channel left waits for one. */
+START_TEST(test_auxiliary_channel_waits)
 {
 	struct rig_broker *one = open_tuned(1, 0);
-	uint64_t first = rig_take(one, BROKER_SIDE), second = rig_take(one, BROKER_SIDE);
+	uint64_t first = rig_take(one, BROKER_AUXILIARY), second = rig_take(one, BROKER_AUXILIARY);
 	unsigned asked = rig_ask(one, broker_check, first, "a");
 	unsigned waits = rig_ask(one, broker_check, second, "b");
 
@@ -112,19 +112,19 @@ START_TEST(test_side_lane_waits)
 }
 END_TEST
 
-/* A lane closed for a reason of the broker's own: the request in line was not performed. */
+/* A channel closed for a reason of the broker's own: the request in line was not performed. */
 START_TEST(test_close_without_cause)
 {
 	struct rig_broker *one = evil_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
-	unsigned claim = rig_ask(one, broker_claim, lane, "cause-1-B");
+	uint64_t channel = rig_take(one, BROKER_LOCKS);
+	unsigned claim = rig_ask(one, broker_claim, channel, "cause-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
 	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - timeout", 0);
 	evil_say();
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_SKIPPED);
-	ck_assert_uint_eq(one->lanes_closed, 1);
+	ck_assert_uint_eq(one->channels_closed, 1);
 	ck_assert_int_eq(one->closed_code, 406);
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
 }
@@ -138,7 +138,7 @@ START_TEST(test_refused_without_blame)
 		enum broker_answer answer;
 	} refusals[] = {{404, BROKER_ABSENT}, {405, BROKER_LOCKED}};
 	struct rig_broker *one = evil_open_up();
-	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_HOLD), "blame-1-B");
+	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_LOCKS), "blame-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
@@ -149,65 +149,65 @@ START_TEST(test_refused_without_blame)
 END_TEST
 
 /*
- * Nine lanes put back: one too many for the pool is closed, and its number is not used before close-ok,
+ * Nine channels put back: one too many for the pool is closed, and its number is not used before close-ok,
  * also when the broker's own close crosses ours.
  */
 START_TEST(test_number_waits_for_close_ok)
 {
-	enum { LANES = 9 };
-	struct rig_broker *one = open_tuned(LANES, 0);
-	uint64_t lanes[LANES];
-	unsigned asked[LANES];
+	enum { CHANNELS = 9 };
+	struct rig_broker *one = open_tuned(CHANNELS, 0);
+	uint64_t channels[CHANNELS];
+	unsigned asked[CHANNELS];
 	uint16_t closed;
 
-	for (uint16_t i = 0; i < LANES; i++) {
-		lanes[i] = rig_take(one, BROKER_HOLD);
-		asked[i] = rig_ask(one, broker_claim, lanes[i], "pool-B");
+	for (uint16_t i = 0; i < CHANNELS; i++) {
+		channels[i] = rig_take(one, BROKER_LOCKS);
+		asked[i] = rig_ask(one, broker_claim, channels[i], "pool-B");
 		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
 		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
 	}
-	rig_wait(evil_saw(LANES, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	rig_wait(evil_saw(CHANNELS, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	evil_say();
-	for (int i = 0; i < LANES; i++) {
+	for (int i = 0; i < CHANNELS; i++) {
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
-		rig_put(one, lanes[i]);
+		rig_put(one, channels[i]);
 	}
-	closed = LANES; /* the last that was put back */
+	closed = CHANNELS; /* the last that was put back */
 	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_METHOD) == 1);
-	for (int i = 0; i < LANES - 1; i++)
-		ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	for (int i = 0; i < CHANNELS - 1; i++)
+		ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
 	put_channel_close(evil.bytes, closed, 406, "PRECONDITION_FAILED - timeout", 0);
 	evil_say();
 	rig_wait(evil_saw(closed, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
-	ck_assert_uint_eq(rig_take(one, BROKER_HOLD), 0);
+	ck_assert_uint_eq(rig_take(one, BROKER_LOCKS), 0);
 	put_bare(evil.bytes, closed, AMQP_CHANNEL_CLOSE_OK_METHOD);
 	evil_say();
-	rig_wait(rig_info(one).lanes == LANES - 1);
-	ck_assert_uint_ne(rig_take(one, BROKER_HOLD), 0);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	rig_wait(rig_info(one).channels == CHANNELS - 1);
+	ck_assert_uint_ne(rig_take(one, BROKER_LOCKS), 0);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
+	ck_assert_uint_eq(one->channels_closed, 0);
 }
 END_TEST
 
-/* An idle lane that the broker closes is nobody's loss. */
-START_TEST(test_idle_lane_closed)
+/* An idle channel that the broker closes is nobody's loss. */
+START_TEST(test_idle_channel_closed)
 {
 	struct rig_broker *one = evil_open_up();
-	uint64_t lane = rig_take(one, BROKER_HOLD);
-	unsigned claim = rig_ask(one, broker_claim, lane, "idle-B");
+	uint64_t channel = rig_take(one, BROKER_LOCKS);
+	unsigned claim = rig_ask(one, broker_claim, channel, "idle-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
 	put_bare(evil.bytes, 1, AMQP_QUEUE_DECLARE_OK_METHOD);
 	evil_say();
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_OK);
-	rig_put(one, lane);
+	rig_put(one, channel);
 	put_channel_close(evil.bytes, 1, 541, "INTERNAL_ERROR", 0);
 	evil_say();
-	rig_wait(rig_info(one).lanes == 0);
-	ck_assert_uint_eq(one->lanes_closed, 0);
-	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_HOLD), "idle-B");
+	rig_wait(rig_info(one).channels == 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
+	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "idle-B");
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 2);
 }
 END_TEST
@@ -215,7 +215,7 @@ END_TEST
 /* ---- from inside an answer ---- */
 
 static struct rig_broker *reacting;
-static uint64_t reacting_lane;
+static uint64_t reacting_channel;
 static unsigned asked_inside;
 
 /* A claim refused, a check behind it; whatever the first answer does about it. */
@@ -225,9 +225,9 @@ refused_claim(void (*reaction)(unsigned))
 	unsigned claim;
 
 	reacting = evil_open_up();
-	reacting_lane = rig_take(reacting, BROKER_HOLD);
-	claim = rig_ask(reacting, broker_claim, reacting_lane, "react-B");
-	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
+	reacting_channel = rig_take(reacting, BROKER_LOCKS);
+	claim = rig_ask(reacting, broker_claim, reacting_channel, "react-B");
+	(void)rig_ask(reacting, broker_check, reacting_channel, "react-A");
 	rig_reaction = reaction;
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
@@ -241,7 +241,7 @@ static void
 react_put(unsigned number)
 {
 	(void)number;
-	broker_lane_put(reacting->broker, reacting_lane);
+	broker_channel_put(reacting->broker, reacting_channel);
 }
 
 START_TEST(test_put_back_by_the_answer)
@@ -252,7 +252,7 @@ START_TEST(test_put_back_by_the_answer)
 	ck_assert_int_eq(rig_answer(claim + 1)->reply.answer, BROKER_SKIPPED);
 	for (int i = 0; i < 3; i++)
 		rig_pass();
-	ck_assert_uint_eq(reacting->lanes_closed, 0);
+	ck_assert_uint_eq(reacting->channels_closed, 0);
 }
 END_TEST
 
@@ -260,7 +260,7 @@ static void
 react_ask(unsigned number)
 {
 	if (number == 0)
-		asked_inside = rig_ask(reacting, broker_claim, reacting_lane, "react-again-B");
+		asked_inside = rig_ask(reacting, broker_claim, reacting_channel, "react-again-B");
 }
 
 /* Behind what was asked before it, and not from inside the asking. */
@@ -270,7 +270,7 @@ START_TEST(test_asked_by_the_answer)
 
 	ck_assert_int_eq(rig_answer(asked_inside)->reply.answer, BROKER_SKIPPED);
 	ck_assert_uint_lt(rig_answer(claim + 1)->order, rig_answer(asked_inside)->order);
-	ck_assert_uint_eq(reacting->lanes_closed, 1);
+	ck_assert_uint_eq(reacting->channels_closed, 1);
 }
 END_TEST
 
@@ -288,8 +288,8 @@ START_TEST(test_stopped_by_the_answer)
 	for (int i = 0; i < 5; i++)
 		rig_pass();
 	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
-	ck_assert_uint_eq(reacting->lanes_closed, 0);
-	ck_assert_uint_eq(reacting->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(reacting->channels_closed, 0);
+	ck_assert_uint_eq(reacting->events[BROKER_LOCKS], 1);
 }
 END_TEST
 
@@ -299,18 +299,18 @@ START_TEST(test_stopped_by_the_death)
 	unsigned claim;
 
 	reacting = evil_open_up();
-	reacting_lane = rig_take(reacting, BROKER_HOLD);
-	claim = rig_ask(reacting, broker_claim, reacting_lane, "react-B");
-	(void)rig_ask(reacting, broker_check, reacting_lane, "react-A");
+	reacting_channel = rig_take(reacting, BROKER_LOCKS);
+	claim = rig_ask(reacting, broker_claim, reacting_channel, "react-B");
+	(void)rig_ask(reacting, broker_check, reacting_channel, "react-A");
 	rig_reaction = react_stop;
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
 	evil_hang_up();
 	rig_wait(rig_answers[claim].times == 1);
 	for (int i = 0; i < 20; i++)
 		rig_pass();
-	ck_assert_int_eq(rig_info(reacting).hold, BROKER_DOWN);
+	ck_assert_int_eq(rig_info(reacting).locks, BROKER_DOWN);
 	ck_assert_uint_eq(rig_answers[claim + 1].times, 0);
-	ck_assert_uint_eq(reacting->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(reacting->events[BROKER_LOCKS], 1);
 	ck_assert_uint_eq(evil.accepted, 1);
 }
 END_TEST
@@ -331,7 +331,7 @@ put_confirm(bool ack, uint64_t tag, bool multiple)
 		put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nacked);
 }
 
-/* A broker whose side link has been asked so many queues; the channel is open, nothing confirmed. */
+/* A broker whose auxiliary connection has been asked so many queues; the channel is open, nothing confirmed. */
 static struct rig_broker *
 probing(size_t count)
 {
@@ -367,7 +367,27 @@ START_TEST(test_confirms)
 	ck_assert_int_eq(answers[2], BROKER_OK);
 	ck_assert_int_eq(answers[3], BROKER_ABSENT);
 	ck_assert_int_eq(answers[4], BROKER_UNKNOWN);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
+}
+END_TEST
+
+/* What was asked on it is not known; the broker refuses probes only where it blames a publish. */
+START_TEST(test_probes_on_a_channel_that_is_closed)
+{
+	struct rig_broker *one = probing(1);
+
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+	evil_say();
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
+	ck_assert_str_eq(rig_info(one).probes_refused, "");
+	rig_ask_probe(one, queues, 1);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 2);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_BASIC_PUBLISH_METHOD);
+	evil_say();
+	rig_wait(rig_probes_answered() == 2);
+	ck_assert_str_eq(rig_info(one).probes_refused, "ACCESS_REFUSED");
 }
 END_TEST
 
@@ -407,7 +427,7 @@ START_TEST(test_silent_channel_is_replaced)
 	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD) == 1);
 	rig_ask_probe(one, queues, 1);
 	rig_wait(evil_saw(2, AMQP_BASIC_PUBLISH_METHOD) == 1);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -460,32 +480,32 @@ START_TEST(test_lies)
 	rig_wait(rig_probes_answered() == 1);
 	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
 	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
-	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN && one->events[BROKER_SIDE] == 2);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_DOWN && one->events[BROKER_AUXILIARY] == 2);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }
 END_TEST
 
 /*
- * A user's limit of channels counts those of all links: the side link may find none left, once. It was
+ * A user's limit of channels counts those of all links: the auxiliary connection may find none left, once. It was
  * left with one for ever, and needs two.
  */
-START_TEST(test_side_link_without_a_channel)
+START_TEST(test_auxiliary_connection_without_a_channel)
 {
 	struct rig_broker *one = evil_open_up();
 	amqp_connection_close_t close = {
 	    .reply_code = AMQP_NOT_ALLOWED,
 	    .reply_text = amqp_cstring_bytes("NOT_ALLOWED - number of channels"),
 	};
-	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
+	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
 
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 1);
 	put_method(evil.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	evil_say();
 	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNKNOWN);
 	for (int i = 0; i < 2; i++)
-		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_SIDE), "mutex");
+		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
 	rig_wait(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD) == 1);
-	ck_assert_uint_eq(one->events[BROKER_HOLD], 1);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
 }
 END_TEST
 
@@ -500,20 +520,21 @@ scripted_suite(void)
 	tcase_add_loop_test(tcase, test_heartbeat_is_negotiated, 0, 3);
 	tcase_add_loop_test(tcase, test_heartbeat_without_a_lease_is_refused, 0, 4);
 	tcase_add_test(tcase, test_heartbeats_are_sent);
-	tcase_add_test(tcase, test_no_lane_left);
-	tcase_add_test(tcase, test_side_lane_waits);
+	tcase_add_test(tcase, test_no_channel_left);
+	tcase_add_test(tcase, test_auxiliary_channel_waits);
 	tcase_add_test(tcase, test_close_without_cause);
 	tcase_add_loop_test(tcase, test_refused_without_blame, 0, 2);
 	tcase_add_test(tcase, test_number_waits_for_close_ok);
-	tcase_add_test(tcase, test_idle_lane_closed);
+	tcase_add_test(tcase, test_idle_channel_closed);
 	tcase_add_test(tcase, test_put_back_by_the_answer);
 	tcase_add_test(tcase, test_asked_by_the_answer);
 	tcase_add_test(tcase, test_stopped_by_the_answer);
 	tcase_add_test(tcase, test_stopped_by_the_death);
 	tcase_add_test(tcase, test_confirms);
+	tcase_add_test(tcase, test_probes_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_silence_then_late_confirms);
 	tcase_add_test(tcase, test_silent_channel_is_replaced);
-	tcase_add_test(tcase, test_side_link_without_a_channel);
+	tcase_add_test(tcase, test_auxiliary_connection_without_a_channel);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -1,5 +1,5 @@
 /*
- * Wait lines and letters of a server that says just what a test wants: what RabbitMQ does rarely, or must
+ * Wait lines and daemon messages of a server that says just what a test wants: what RabbitMQ does rarely, or must
  * not do.
  */
 #include <stdio.h>
@@ -71,7 +71,7 @@ START_TEST(test_the_line_goes_between_declare_and_consume)
 	evil_say();
 	rig_wait(told(BROKER_LINE_JOINED) == 1);
 	ck_assert_uint_eq(one->line_count, 1);
-	ck_assert_uint_eq(one->lanes_closed, 0);
+	ck_assert_uint_eq(one->channels_closed, 0);
 }
 END_TEST
 
@@ -251,7 +251,38 @@ START_TEST(test_a_hint_comes_back)
 }
 END_TEST
 
-/* The broker knows the user by another name: letters go without one. */
+/* A close for another cause is no refusal: the next hint goes out on another channel. */
+START_TEST(test_hints_on_a_channel_that_is_closed)
+{
+	rig_wake(one, "w", 7);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+	evil_say();
+	rig_wait(evil_saw(1, AMQP_CHANNEL_CLOSE_OK_METHOD) == 1);
+	rig_wake(one, "w", 8);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 2);
+}
+END_TEST
+
+/* The same of an inbox: it is opened again at once. */
+START_TEST(test_an_inbox_on_a_channel_that_is_closed)
+{
+	rig_inbox(one, true);
+	for (unsigned i = 1; i <= 3; i++) {
+		asked(i);
+		put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - a test", 0);
+		evil_say();
+	}
+	asked(4);
+	put_consume_ok(evil.bytes, 1, "amq.ctag-1");
+	evil_say();
+	rig_ask_all(one, "who?", 4);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+}
+END_TEST
+
+/* The broker knows the user by another name: daemon messages go without one. */
 START_TEST(test_the_user_has_another_name)
 {
 	rig_inbox(one, true);
@@ -340,8 +371,8 @@ START_TEST(test_lies)
 	lies[_i]();
 	evil_say();
 	rig_wait(told(BROKER_LINE_LEFT) == 1);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_DOWN);
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }
 END_TEST
 
@@ -362,6 +393,8 @@ scripted_lines_suite(void)
 	tcase_add_test(tcase, test_a_refusal_puts_out_all_on_the_channel_once);
 	tcase_add_test(tcase, test_lines_take_turns);
 	tcase_add_test(tcase, test_a_hint_comes_back);
+	tcase_add_test(tcase, test_hints_on_a_channel_that_is_closed);
+	tcase_add_test(tcase, test_an_inbox_on_a_channel_that_is_closed);
 	tcase_add_test(tcase, test_the_user_has_another_name);
 	tcase_add_test(tcase, test_members_leave_channels_to_others);
 	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(lies[0])));

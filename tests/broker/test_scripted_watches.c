@@ -43,7 +43,7 @@ START_TEST(test_deliveries)
 {
 	struct amqp_settings settings = evil_settings();
 	static const char body[4000];
-	uint64_t lane;
+	uint64_t channel;
 	unsigned check;
 	int64_t before;
 
@@ -51,8 +51,8 @@ START_TEST(test_deliveries)
 	asked_with(&settings);
 	put_consume_ok(evil.bytes, 1, "w1");
 	evil_say();
-	lane = rig_take(one, BROKER_SIDE);
-	check = rig_ask(one, broker_check, lane, "b");
+	channel = rig_take(one, BROKER_AUXILIARY);
+	check = rig_ask(one, broker_check, channel, "b");
 	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	before = rig_now();
 	put_deliver(evil.bytes, 1, "w1", 1);
@@ -75,7 +75,7 @@ START_TEST(test_deliveries)
 	evil_say();
 	rig_unwatch(one, "a");
 	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 3);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -89,7 +89,7 @@ START_TEST(test_too_many_deliveries)
 	}
 	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 10);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -118,7 +118,7 @@ START_TEST(test_cancel_waits_for_consume_ok)
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
 	rig_unwatch(one, "a");
 	rig_wait(evil_saw(2, AMQP_CHANNEL_CLOSE_METHOD) == 1);
-	ck_assert_int_eq(one->state[BROKER_SIDE], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 }
 END_TEST
 
@@ -133,7 +133,7 @@ START_TEST(test_internal_error)
 	put_method(evil.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	accepted = evil.accepted;
 	evil_say();
-	rig_wait(one->events[BROKER_SIDE] >= 2 && one->state[BROKER_SIDE] == BROKER_UP);
+	rig_wait(one->events[BROKER_AUXILIARY] >= 2 && one->state[BROKER_AUXILIARY] == BROKER_UP);
 	ck_assert_uint_gt(evil.accepted, accepted);
 	for (int i = 0; i < 20; i++)
 		rig_pass();
@@ -191,9 +191,9 @@ START_TEST(test_lies)
 	asked();
 	lies[_i]();
 	evil_say();
-	rig_wait(one->events[BROKER_SIDE] >= 2);
+	rig_wait(one->events[BROKER_AUXILIARY] >= 2);
 	ck_assert_uint_eq(rig_told(one, "a", BROKER_UNWATCHED), rig_told(one, "a", BROKER_WATCHED));
-	ck_assert_int_eq(one->state[BROKER_HOLD], BROKER_UP);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }
 END_TEST
 

@@ -52,9 +52,9 @@ class Secrets(unittest.TestCase):
         daemon.reload()
         daemon.wait_log("reloaded")
         self.has_few(daemon, most, "after a reload")
-        daemon.expect("hold link down")
+        daemon.expect("lock connection down")
         RABBIT.ctl("close_all_connections", "try again")
-        daemon.wait_log("hold link up", within=20, count=2)
+        daemon.wait_log("lock connection up", within=20, count=2)
         self.has_few(daemon, most, "after a reconnect")
 
     def url(self, login):

@@ -18,7 +18,7 @@ from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
 SECONDS = float(os.environ.get("WAITING_SECONDS", "6"))
-TROUBLE = ("hold link", "side link", "broker|amqp")
+TROUBLE = ("lock connection", "auxiliary connection", "broker|amqp")
 RESCAN_INTERVAL = 5
 RABBIT = Rabbit()
 
@@ -273,7 +273,7 @@ class Trouble(Waiting):
         for one in asked:
             peer.call("release", lock=peer.answer(one, within=60)["lock"])
 
-    def test_the_side_link_dies_again_and_again(self):
+    def test_the_auxiliary_connection_dies_again_and_again(self):
         proxy = Proxy(self, RABBIT.port)
         here = self.daemon(url=f"amqp://guest:guest@127.0.0.1:{proxy.port}", expect=TROUBLE)
         there = self.daemon()
@@ -302,7 +302,7 @@ class Trouble(Waiting):
                         asked[peer] = peer.request("acquire", name=name)
                     break
             self.assertLess(time.monotonic() - freed if lock is None else 0, RESCAN_INTERVAL + 2, "a slot stays free")
-        print(f"{killed} side links killed in {SECONDS} s; {served} grants, the longest after {longest:.2f} s")
+        print(f"{killed} auxiliary connections killed in {SECONDS} s; {served} grants, the longest after {longest:.2f} s")
         self.assertLess(longest, RESCAN_INTERVAL + 0.5)
         # The daemon brings it up more and more rarely.
         self.assertGreater(killed, 4)

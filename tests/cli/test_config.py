@@ -112,7 +112,7 @@ class Running(unittest.TestCase):
         daemon.expect("reload: ")
         daemon.write_config("max-locks-per-connection = 2\nside-idle = 3\n")
         daemon.reload()
-        daemon.wait_log("reload: side-idle ")
+        daemon.wait_log("reload: auxiliary-idle ")
         daemon.wait_log("reloaded")
         peer.call("acquire", name="two", kind="mutex", timeout=0)
         # A mistake changes nothing.

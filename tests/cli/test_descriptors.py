@@ -30,7 +30,7 @@ class Few(unittest.TestCase):
         self.addCleanup(self.broker.close)
         self.daemon = Daemon(self, "--socket-mode", "0666", "--connect-timeout", "60", start=False,
                              broker=f"amqp://127.0.0.1:{self.broker.getsockname()[1]}",
-                             expect=["hold link down", "connections are refused"])
+                             expect=["lock connection down", "connections are refused"])
         self.plain = self.daemon.command
         self.limit(LIMIT)
         os.chmod(self.daemon.dir, 0o711)

@@ -125,7 +125,7 @@ class Door(unittest.TestCase):
         self.assertIn("Connection refused", job.err)
 
     def test_the_daemon_has_no_broker(self):
-        daemon = Daemon(self, broker="amqp://127.0.0.1:1", expect=["hold link"])
+        daemon = Daemon(self, broker="amqp://127.0.0.1:1", expect=["lock connection"])
         job = command(self, daemon, "run", "-n", "db", "true", status=69)
         self.assertIn("lockbroker info", job.err)
 

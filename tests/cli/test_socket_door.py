@@ -281,7 +281,7 @@ class WithoutBroker(unittest.TestCase):
         self.addCleanup(taken.close)
         taken.bind(("127.0.0.1", 0))
         daemon = Daemon(self, broker=f"amqp://127.0.0.1:{taken.getsockname()[1]}",
-                        expect=["hold link down"])
+                        expect=["lock connection down"])
         daemon.wait_notice("STATUS=broker down: .*refused")
         peer = Wire(daemon)
         self.assertEqual(peer.call("ping", broker=True), {"broker": {"state": "down"}})

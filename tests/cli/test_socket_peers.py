@@ -239,7 +239,7 @@ class Limits(unittest.TestCase):
         one.call("ping")
 
     def test_no_look_fails_because_its_user_has_many(self):
-        daemon = Daemon(self, config="max-looks-per-uid = 2\n")
+        daemon = Daemon(self, config="max-scans-per-uid = 2\n")
         Wire(daemon).call("create", name="db")
         peers = [Wire(daemon) for _ in range(40)]
         daemon.freeze()
@@ -271,7 +271,7 @@ class Limits(unittest.TestCase):
         return peer
 
     def test_scans_of_who_hangs_up_are_given_up(self):
-        daemon = Daemon(self, "--max-looks-per-uid", "16")
+        daemon = Daemon(self, "--max-scans-per-uid", "16")
         daemon.wait_broker()
         self.scan(daemon).hang_up()
         daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its connection has ended")
@@ -279,7 +279,7 @@ class Limits(unittest.TestCase):
         daemon.wait_log(r"refused fsck of db1: peer \d+, .* no-such-lock")
 
     def test_scans_of_who_has_only_said_all_are_answered(self):
-        daemon = Daemon(self, "--max-looks-per-uid", "16")
+        daemon = Daemon(self, "--max-scans-per-uid", "16")
         daemon.wait_broker()
         peer = self.scan(daemon)
         peer.socket.shutdown(socket.SHUT_WR)

@@ -105,7 +105,7 @@ class Stop(unittest.TestCase):
             peer.wait_closed()
 
     def test_a_peer_that_goes_on_asking_does_not_delay_it(self):
-        daemon = Daemon(self, "--max-looks-per-uid", "1")
+        daemon = Daemon(self, "--max-scans-per-uid", "1")
         peers = [Wire(daemon) for _ in range(4)]
         over = threading.Event()
         threads = [threading.Thread(target=self.go_on_asking, args=(peer.socket, over)) for peer in peers]

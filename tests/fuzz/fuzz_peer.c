@@ -6,7 +6,7 @@
  *	a{"id":		the same without LF
  *	!A  /A  <A	A hangs up, ends its sending side, reads what it got
  *	+500		half a second passes
- *	~h  ~s		the hold link, the side link dies; it is back 100 ms later
+ *	~h  ~s		the lock connection, the auxiliary connection dies; it is back 100 ms later
  *	~b  ~u		an alarm begins, ends
  *	*		the daemon is told to stop
  *
@@ -228,8 +228,8 @@ static void
 broker_does(char what)
 {
 	if (what == 'h' || what == 's')
-		memory_broker_cut(
-		    broker, what == 'h' ? BROKER_HOLD : BROKER_SIDE, 0, 100 * NSEC_PER_MSEC, "cut");
+		memory_broker_cut(broker, what == 'h' ? BROKER_LOCKS : BROKER_AUXILIARY, 0,
+		    100 * NSEC_PER_MSEC, "cut");
 	else if (what == 'b' || what == 'u')
 		memory_world_block(world, what == 'b');
 }

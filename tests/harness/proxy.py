@@ -7,7 +7,7 @@
 	proxy.strand()		# the connections of now are cut for good, new ones are not; the broker
 				# goes on hearing heartbeats on them, so that it believes them alive
 	proxy.abandon()		# no more heartbeats on those
-	proxy.end_but_first()	# ends all connections but the oldest, which is a daemon's hold link
+	proxy.end_but_first()	# ends all connections but the oldest, which is a daemon's lock connection
 """
 
 import os

@@ -72,7 +72,7 @@ class Fsck(unittest.TestCase):
         self.assertEqual(len(self.found(repair=True)), slots + 1)  # and it was not listed
         print(f"{slots} slots, looked at twice: {time.monotonic() - began:.2f} s")
         self.assertEqual({problem for problem, _ in self.found()}, {"arguments"})
-        # Nothing is left of it: a lane, or the mutex.
+        # Nothing is left of it: a channel, or the mutex.
         wait_until(lambda: self.name not in RABBIT.ctl("list_queues", "name").split(), 5,
                    "the administration mutex is dropped")
         self.assertEqual(self.foreign.size(name=self.name), slots)

@@ -179,8 +179,8 @@ admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order
 		.name = order->name,
 		.order = *order,
 		.claims = of->work[daemon->number].claims,
-		.busy = of->admin != 0 &&
-			of->admin == memory_broker_connection(daemon->broker, BROKER_SIDE),
+		.mutex_busy = of->admin != 0 && of->admin == memory_broker_connection(
+								 daemon->broker, BROKER_AUXILIARY),
 		.due = due_of(sim, order),
 	    });
 	NOTE(sim, .text = "{p} of {d}: {w} {q}, {n} slots, wait {t} (request {m})",

@@ -62,7 +62,7 @@ struct ask {
 	bool was_busy;      /* await: when it was asked */
 	bool gone;          /* its peer is: it need not be answered */
 	unsigned claims; /* of an administrator: times that its daemon had got the mutex before */
-	bool busy;       /* the same: it had it, for somebody else */
+	bool mutex_busy; /* the same: it had it, for somebody else */
 	int64_t due;     /* answered by then; INT64_MAX = no limit */
 	uint64_t since;  /* moment */
 	/* acquire: nothing of its peer's comes first any more: the moment, and the time */

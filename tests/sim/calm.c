@@ -4,7 +4,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 #include "tests/sim/crowd.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/trouble.h"
 
 static bool
@@ -156,7 +156,7 @@ serve_all(struct sim *sim)
 	}
 }
 
-/* A delete that was refused, or for which there was no lane, is sent again after a second. */
+/* A delete that was refused, or for which there was no channel, is sent again after a second. */
 static void
 pass_until_quiet(struct sim *sim)
 {
@@ -259,5 +259,5 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		check_quiet(sim);
 	if (!is_over(sim))
-		letters_meet(sim);
+		messages_meet(sim);
 }

@@ -281,9 +281,9 @@ check_verified(struct sim *sim)
 }
 
 static void
-count_lane(void *ctx, uint64_t lane, bool silent)
+count_channel(void *ctx, uint64_t channel, bool silent)
 {
-	(void)lane;
+	(void)channel;
 	(void)silent;
 	(*(size_t *)ctx)++;
 }
@@ -299,16 +299,19 @@ static void
 check_daemon_quiet(struct sim *sim, const struct sim_daemon *daemon)
 {
 	struct lock_counts counts;
-	size_t hold_lanes = 0, side_lanes = 0;
+	size_t hold_channels = 0, auxiliary_channels = 0;
 
-	memory_broker_each_lane(daemon->broker, BROKER_HOLD, count_lane, &hold_lanes);
-	memory_broker_each_lane(daemon->broker, BROKER_SIDE, count_lane, &side_lanes);
+	memory_broker_each_channel(daemon->broker, BROKER_LOCKS, count_channel, &hold_channels);
+	memory_broker_each_channel(
+	    daemon->broker, BROKER_AUXILIARY, count_channel, &auxiliary_channels);
 	lock_get_counts(daemon->engine, &counts);
 	if (!lock_quiet(daemon->engine))
 		check_fail(sim, 0, "daemon %d says that it is not quiet", daemon->number + 1);
-	else if (hold_lanes > 0 || side_lanes > sim->plan.letters)
-		check_fail(sim, 0, "daemon %d has %zu lanes of the hold link, %zu of the side link",
-		    daemon->number + 1, hold_lanes, side_lanes);
+	else if (hold_channels > 0 || auxiliary_channels > sim->plan.messages)
+		check_fail(sim, 0,
+		    "daemon %d has %zu channels of the lock connection, %zu of the auxiliary "
+		    "connection",
+		    daemon->number + 1, hold_channels, auxiliary_channels);
 	else if (broker_watched(daemon->broker) > 0)
 		check_fail(sim, 5, "daemon %d watches what it does not hold", daemon->number + 1);
 	else if (counts.holds + counts.waiting + counts.in_flight > 0)

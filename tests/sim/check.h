@@ -8,11 +8,11 @@
 
 #include "tests/sim/sim.h"
 
-/* When the world performed a request. deeds: NULL when it was not on a daemon's present hold link. */
+/* When the world performed a request. deeds: NULL when it was not on a daemon's present lock connection. */
 void check_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);
 /* A claim was lost. */
 void check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct queue_id id);
-/* The daemon's present hold link looked at a queue of a slot. */
+/* The daemon's present lock connection looked at a queue of a slot. */
 void check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id);
 void check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id);
 void check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id);

@@ -7,7 +7,7 @@
 
 /* ---- when the world performs ---- */
 
-/* Administrators of one daemon share its side link: they take turns here, not
+/* Administrators of one daemon share its auxiliary connection: they take turns here, not
  * at the broker. */
 void
 check_admin_claim(struct sim *sim, const struct memory_performed *what, struct queue_id id)
@@ -104,7 +104,7 @@ is_alone(const struct sim *sim, const struct ask *ask)
 {
 	const struct truth_work *work = &sim->truth.names[ask->name].work[ask->daemon];
 
-	return !ask->busy && work->claims == ask->claims + 1 && work->locked > ask->since;
+	return !ask->mutex_busy && work->claims == ask->claims + 1 && work->locked > ask->since;
 }
 
 /* Sizes as an administrator says them: the markers go before the slots. */
@@ -232,7 +232,7 @@ check_draining(struct sim *sim, const struct ask *ask)
 	work = &sim->truth.names[ask->name].work[ask->daemon];
 	if (is_alone(sim, ask) && work->unlocked < work->locked &&
 	    memory_world_owner(sim->world, queue_lock(ask->name)) ==
-		memory_broker_connection(sim->daemons[ask->daemon].broker, BROKER_SIDE))
+		memory_broker_connection(sim->daemons[ask->daemon].broker, BROKER_AUXILIARY))
 		check_fail(sim, 11, "%s: holders are waited for under the administration mutex",
 		    queue_lock(ask->name));
 }
@@ -460,7 +460,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
 		return ask->what == ASK_CREATE && check_was_there(sim, ask->name, ask->since);
-	case REASON_BROKER_REFUSED: /* the lane of a directory's request may be closed under it */
+	case REASON_BROKER_REFUSED: /* the channel of a directory's request may be closed under it */
 		return sim->truth.refusals + sim->truth.denials > 0 ||
 		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;
 	case REASON_BROKER_BLOCKED:

@@ -37,7 +37,7 @@ check_charged(struct sim *sim, const struct sim_daemon *daemon, const struct bel
 /* ---- who may have one ---- */
 
 /*
- * As far as can be said from outside: whatever is in flight is charged to the user, and no lane is being
+ * As far as can be said from outside: whatever is in flight is charged to the user, and no channel is being
  * closed.
  */
 static void
@@ -59,9 +59,10 @@ look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)
 	}
 	lock_get_counts(daemon->engine, &counts);
 	taken = counts.holds + counts.in_flight - slotless;
-	there_is = taken < sim->plan.lanes_max &&
-		   memory_broker_lanes_taken(daemon->broker, BROKER_HOLD) < sim->plan.lanes_max &&
-		   (user == 2 || taken - others < plan_most_of_user(&sim->plan));
+	there_is =
+	    taken < sim->plan.channels_max &&
+	    memory_broker_channels_taken(daemon->broker, BROKER_LOCKS) < sim->plan.channels_max &&
+	    (user == 2 || taken - others < plan_most_of_user(&sim->plan));
 	if (!there_is)
 		*since = INT64_MAX;
 	else if (*since == INT64_MAX)

@@ -2,12 +2,12 @@
 
 #include "tests/sim/daemons.h"
 
-/* A pulse is on its way so long at most, and as long behind what was asked before it on its lane. */
+/* A pulse is on its way so long at most, and as long behind what was asked before it on its channel. */
 #define LOOK_SLACK(sim) (2 * 10 * (sim)->plan.usual + 2 * NSEC_PER_MSEC)
 
-/* Lanes may be silent, late, closed again and again, or too few: then nothing says when B is looked at. */
+/* Channels may be silent, late, closed again and again, or too few: then nothing says when B is looked at. */
 #define LOOKS_MAY_FAIL                                                                             \
-	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_LANES |                    \
+	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_CHANNELS |                 \
 	    1U << TROUBLE_REFUSE)
 
 /* The troubles that do not hold up a look at B, or its answer. */

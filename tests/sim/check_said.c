@@ -5,7 +5,7 @@
 
 /* ---- acquire ---- */
 
-/* Invariant 2: B declared, then A seen, on one lane of the link that is up now. */
+/* Invariant 2: B declared, then A seen, on one channel of the link that is up now. */
 static void
 check_grant_was_claimed(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
 {
@@ -66,7 +66,7 @@ was_given(struct sim_daemon *daemon, uint64_t lock)
 	return given;
 }
 
-/* Who needs no slot: N-U was there, or it was let in. It has no lease, and no lane. */
+/* Who needs no slot: N-U was there, or it was let in. It has no lease, and no channel. */
 static void
 check_slotless(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)

@@ -16,7 +16,7 @@
  */
 #define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_handoffs / 4))
 
-/* With these nothing says when somebody gets what is free: lanes are stuck; all is refused. */
+/* With these nothing says when somebody gets what is free: channels are stuck; all is refused. */
 #define WAITS_MAY_FAIL (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_REFUSE)
 /* With these nobody knows when it was heard that a claim failed, or one did without being performed. */
 #define ANSWERS_ARE_LATE                                                                           \
@@ -67,7 +67,7 @@ can_be_heard(const struct sim_daemon *daemon)
 	struct broker_info info;
 
 	broker_get_info(daemon->broker, &info);
-	return info.side == BROKER_UP && !info.side_blocked;
+	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
 }
 
 static bool
@@ -310,7 +310,7 @@ is_fit(const struct sim *sim, const struct sim_daemon *daemon)
 	uint64_t connection = truth_hold_connection(sim, daemon->number);
 
 	return connection != 0 && !daemon->draining && daemon->blocked == 0 &&
-	       !daemon->denied[BROKER_HOLD] && sim->truth.forsaken[daemon->number] != connection &&
+	       !daemon->denied[BROKER_LOCKS] && sim->truth.forsaken[daemon->number] != connection &&
 	       sim->truth.torn[daemon->number] != connection && !daemon_is_behind(daemon);
 }
 
@@ -460,7 +460,8 @@ look(struct sim *sim)
 		bool fit = is_fit(sim, daemon);
 
 		keep_since(sim, &sim->waits.fit_since[i], fit);
-		keep_since(sim, &sim->waits.let_see_since[i], fit && !daemon->denied[BROKER_SIDE]);
+		keep_since(
+		    sim, &sim->waits.let_see_since[i], fit && !daemon->denied[BROKER_AUXILIARY]);
 	}
 	for (int name = 0; name < sim->plan.names; name++)
 		look_at_name(sim, name);

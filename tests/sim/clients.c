@@ -328,7 +328,7 @@ let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
 
 /* In the same pass in which a slot is let go that may be its, now and then. */
 static void
-steer(struct sim *sim)
+grant_or_deny(struct sim *sim)
 {
 	const struct ask *meant = NULL;
 	const struct belief *belief = any_belief(sim);
@@ -413,7 +413,7 @@ client_step(struct sim *sim)
 	else if (roll < 86)
 		hang_up(sim);
 	else if (roll < 88)
-		steer(sim);
+		grant_or_deny(sim);
 	else if (roll < 94)
 		admins_step(sim);
 	else if (roll < 98)

@@ -58,7 +58,7 @@ crowd_waits(struct sim *sim)
 
 /* ---- in turn ---- */
 
-struct turns {
+struct round_robin {
 	int name, daemons;
 	unsigned grants, of_others[DAEMONS_MAX];
 };
@@ -83,7 +83,7 @@ queue_up_at(struct sim *sim, struct sim_daemon *daemon, int name, unsigned waite
 }
 
 static void
-queue_up(struct sim *sim, const struct turns *turns)
+queue_up(struct sim *sim, const struct round_robin *turns)
 {
 	for (int i = 0; i < sim->plan.daemons; i++)
 		queue_up_at(sim, &sim->daemons[i], turns->name, WAITERS);
@@ -91,7 +91,7 @@ queue_up(struct sim *sim, const struct turns *turns)
 
 /* Whoever has it lets go, with somebody behind him. */
 static void
-count_and_release(struct sim *sim, struct turns *turns)
+count_and_release(struct sim *sim, struct round_robin *turns)
 {
 	while (sim->book.belief_count > 0 && !is_over(sim)) {
 		int holder = sim->book.beliefs[0].daemon;
@@ -118,7 +118,7 @@ is_fit(const struct sim *sim, int name)
 	return size >= 1 && size <= CROWD_SLOTS && !sim->truth.names[name].unlimited &&
 	       sim->plan.settings.max_locks_per_connection > PLAN_FEW &&
 	       sim->plan.settings.max_waits_per_connection > PLAN_FEW &&
-	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_LANES)) == 0;
+	       (sim->plan.troubles & (1U << TROUBLE_REFUSE | 1U << TROUBLE_FEW_CHANNELS)) == 0;
 }
 
 /* Nobody is left who waits or holds. */
@@ -139,7 +139,7 @@ disperse(struct sim *sim)
 void
 crowd_takes_turns(struct sim *sim)
 {
-	struct turns turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
+	struct round_robin turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
 	int64_t until = sim->now + 60 * NSEC_PER_SEC;
 
 	if (!is_fit(sim, turns.name) || !dice_percent(&sim->dice, 20))
@@ -354,7 +354,7 @@ cancel_all_at(struct sim *sim, const struct sim_daemon *daemon)
 void
 crowd_wavers(struct sim *sim)
 {
-	struct turns turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
+	struct round_robin turns = {.name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names)};
 	uint64_t moment = 1 + (uint64_t)sim->plan.usual;
 
 	if (!is_fit(sim, turns.name) || !dice_percent(&sim->dice, 20))
@@ -376,7 +376,7 @@ crowd_wavers(struct sim *sim)
 		disperse(sim);
 }
 
-/* ---- one daemon, and what befalls its hold link ---- */
+/* ---- one daemon, and what befalls its lock connection ---- */
 
 /* It holds the true mutex of the name. NULL: not this time. */
 static struct sim_daemon *
@@ -439,7 +439,8 @@ crowd_is_stuck(struct sim *sim)
 		release_slots(sim);
 		sim_pass(sim, time);
 		if (++rounds > 3 * CROWD_SLOTS)
-			check_fail(sim, 16, "somebody waits for ever beside a lane that is silent");
+			check_fail(
+			    sim, 16, "somebody waits for ever beside a channel that is silent");
 	}
 	sim->stuck_claim = sim->stuck = 0;
 	/* Then the engine gives the link up by itself. */

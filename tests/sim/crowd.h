@@ -14,7 +14,7 @@ void crowd_takes_turns(struct sim *sim);
 void crowd_is_alone(struct sim *sim);
 /* Somebody begins to wait just as somebody else lets go. */
 void crowd_meets(struct sim *sim);
-/* Somebody lets go with somebody behind him, just as the hold link was not heard for more than a second. */
+/* Somebody lets go with somebody behind him, just as the lock connection was not heard for more than a second. */
 void crowd_is_unheard(struct sim *sim);
 /* One daemon has no channel left: what it is told of goes to another one. And then it has one. */
 void crowd_starves(struct sim *sim);

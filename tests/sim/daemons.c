@@ -4,13 +4,13 @@
 
 #include "tests/sim/admins.h"
 #include "tests/sim/check.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/tap.h"
 #include "tests/sim/ways.h"
 
 /* More than are needed: what lacks one waits for longer than the invariants allow. */
-#define SIDE_LANES_MAX 100
+#define AUXILIARY_CHANNELS_MAX 100
 
 /* ---- the ear ---- */
 
@@ -25,7 +25,7 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 	    .name = ask->name,
 	    .slot = answer->slot,
 	    .kind = ask->kind,
-	    .connection = memory_broker_connection(daemon->broker, BROKER_HOLD),
+	    .connection = memory_broker_connection(daemon->broker, BROKER_LOCKS),
 	    .slotless = answer->slot == 0 && answer->safe_until == 0,
 	    .heeds = ask->lease,
 	    .uid = ask->uid,
@@ -181,8 +181,8 @@ daemon_start(struct sim *sim, int number)
 	daemon->heard = timers_new(&sim->clock);
 	daemon->own = timers_new(&sim->clock);
 	daemon->broker = memory_broker_new_at(sim->world, daemon->heard, HEARTBEAT / NSEC_PER_SEC,
-	    sim->plan.lanes_max, dice_next(&sim->dice));
-	memory_broker_set_lanes_max(daemon->broker, BROKER_SIDE, SIDE_LANES_MAX);
+	    sim->plan.channels_max, dice_next(&sim->dice));
+	memory_broker_set_channels_max(daemon->broker, BROKER_AUXILIARY, AUXILIARY_CHANNELS_MAX);
 	probes_init(daemon);
 	tap_init(daemon);
 	daemon->engine = lock_engine_new(
@@ -190,7 +190,7 @@ daemon_start(struct sim *sim, int number)
 	ways_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);
-	letters_start(daemon);
+	messages_start(daemon);
 	broker_start(daemon->broker);
 }
 

@@ -36,7 +36,7 @@ on_fuse(void *ctx, uint64_t id)
 	if (sim->calm)
 		return;
 	if (dice_percent(&sim->dice, 40) && !daemon->stopped) {
-		ways_cut(daemon, BROKER_SIDE, (int64_t)dice_below(&sim->dice, 2 * HEARTBEAT),
+		ways_cut(daemon, BROKER_AUXILIARY, (int64_t)dice_below(&sim->dice, 2 * HEARTBEAT),
 		    (int64_t)dice_below(&sim->dice, (uint64_t)away));
 	} else {
 		NOTE(sim, .text = "{d} is killed by an administrator's step, and started again",

@@ -23,12 +23,12 @@ static const struct texts *used = &plain;
 static void
 make_slots(int name, int slot)
 {
-	char letter = (char)('a' + name);
+	char message = (char)('a' + name);
 
-	snprintf(plain.a[name][slot], TEXT_SIZE, "%c-%d-A", letter, slot);
-	snprintf(plain.b[name][slot], TEXT_SIZE, "%c-%d-B", letter, slot);
-	snprintf(python.a[name][slot], TEXT_SIZE, "%c-A-%d", letter, slot);
-	snprintf(python.b[name][slot], TEXT_SIZE, "%c-B-%d", letter, slot);
+	snprintf(plain.a[name][slot], TEXT_SIZE, "%c-%d-A", message, slot);
+	snprintf(plain.b[name][slot], TEXT_SIZE, "%c-%d-B", message, slot);
+	snprintf(python.a[name][slot], TEXT_SIZE, "%c-A-%d", message, slot);
+	snprintf(python.b[name][slot], TEXT_SIZE, "%c-B-%d", message, slot);
 }
 
 static void
@@ -143,11 +143,11 @@ queue_lock_find(const char *name)
 	return found;
 }
 
-/* What a letter stands for; a number is a slot's, as in amqp-locks. */
+/* What a daemon message stands for; a number is a slot's, as in amqp-locks. */
 static enum queue_part
-part_of(char letter)
+part_of(char message)
 {
-	switch (letter) {
+	switch (message) {
 	case 'A':
 		return QUEUE_A;
 	case 'G':

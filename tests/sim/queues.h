@@ -1,6 +1,6 @@
 /*
  * The few locks of a schedule and the names of their queues, as constants, so that what the world did
- * is found by number. A lock is a letter; slot 0 is its true mutex.
+ * is found by number. A lock is a daemon message; slot 0 is its true mutex.
  */
 #ifndef TESTS_SIM_QUEUES_H
 #define TESTS_SIM_QUEUES_H

@@ -12,7 +12,7 @@
 #include "tests/sim/clients.h"
 #include "tests/sim/daemons.h"
 #include "tests/sim/fuse.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trouble.h"
 
@@ -128,7 +128,7 @@ any_plan(struct dice *dice)
 	    .troubles = any_troubles(dice),
 	    .loudness = 2 + (unsigned)dice_below(dice, 15),
 	    .usual = NSEC_PER_MSEC << dice_below(dice, 4),
-	    .lanes_max = 1000,
+	    .channels_max = 1000,
 	    .settings =
 		{
 		    .naming = &queue_naming_amqp_locks,
@@ -159,15 +159,15 @@ any_plan(struct dice *dice)
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
 		plan.names = 1;
-	plan.letters = dice_percent(dice, 25);
+	plan.messages = dice_percent(dice, 25);
 	plan.python = dice_percent(dice, 15);
 	if (plan.python)
 		plan.settings.naming = &queue_naming_amqp_locks_python;
-	if (plan.troubles & 1U << TROUBLE_FEW_LANES)
-		plan.lanes_max = 1 + (unsigned)dice_below(dice, 6);
+	if (plan.troubles & 1U << TROUBLE_FEW_CHANNELS)
+		plan.channels_max = 1 + (unsigned)dice_below(dice, 6);
 	/* More than half of them are never left to others. */
-	if (plan.troubles & 1U << TROUBLE_FEW_LANES && dice_percent(dice, 80))
-		plan.settings.channels_reserve = dice_below(dice, plan.lanes_max);
+	if (plan.troubles & 1U << TROUBLE_FEW_CHANNELS && dice_percent(dice, 80))
+		plan.settings.channels_reserve = dice_below(dice, plan.channels_max);
 	if (dice_percent(dice, 40))
 		plan.settings.flights_most = 1 + dice_below(dice, 3);
 	return plan;
@@ -268,7 +268,7 @@ step(struct sim *sim)
 		trouble_step(sim);
 	else
 		client_step(sim);
-	letters_step(sim);
+	messages_step(sim);
 	check_step(sim);
 }
 

@@ -7,7 +7,7 @@
  *	probes			what a daemon saw of holders
  *	book			what the peers know: requests unanswered, locks they believe they hold
  *	check			the invariants
- *	daemons, ways, letters, clients, admins, fuse, trouble, crowd, calm	who acts
+ *	daemons, ways, daemon messages, clients, admins, fuse, trouble, crowd, calm	who acts
  *	schedule		from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
@@ -45,26 +45,26 @@ enum trouble {
 	TROUBLE_FORSAKE, /* a link dies, the broker knows first */
 	TROUBLE_FREEZE, /* nothing arrives on a link, in one direction or both, for a while or ever */
 	TROUBLE_STOP,   /* a daemon is stopped, and goes on later */
-	TROUBLE_SUSPEND,   /* a daemon's timers are late, what it hears is not */
-	TROUBLE_RESTART,   /* of the broker */
-	TROUBLE_ALARM,     /* probes are held back */
-	TROUBLE_DENY,      /* wrong credentials, then right ones again */
-	TROUBLE_SILENCE,   /* lanes fall silent */
-	TROUBLE_NACK,      /* probes of single queues are nacked */
-	TROUBLE_REFUSE,    /* 403 */
-	TROUBLE_LATE,      /* answers that take longer than anybody waits */
-	TROUBLE_CLOSE,     /* lanes are closed with 406 */
-	TROUBLE_LOSE_B,    /* a B is deleted behind its holder's back */
-	TROUBLE_LOSE_A,    /* As are deleted and brought back behind everybody's back */
-	TROUBLE_CANCEL,    /* watches end though nothing was deleted */
-	TROUBLE_UNHEARD,   /* watches do not hear of deletions */
-	TROUBLE_FOREIGN,   /* foreign clients take and leave Bs, mutexes, admin mutexes */
-	TROUBLE_BY_NAME,   /* the known server bug */
-	TROUBLE_KILL,      /* a daemon is killed and started again */
-	TROUBLE_DRAIN,     /* a daemon is stopped in order and started again */
-	TROUBLE_FEW_LANES, /* the broker allows few channels */
-	TROUBLE_LINES,     /* hints are lost, or are none; lines are deleted */
-	TROUBLE_FUSE, /* a daemon is killed, or its side link, just after a step of administration */
+	TROUBLE_SUSPEND,      /* a daemon's timers are late, what it hears is not */
+	TROUBLE_RESTART,      /* of the broker */
+	TROUBLE_ALARM,        /* probes are held back */
+	TROUBLE_DENY,         /* wrong credentials, then right ones again */
+	TROUBLE_SILENCE,      /* channels fall silent */
+	TROUBLE_NACK,         /* probes of single queues are nacked */
+	TROUBLE_REFUSE,       /* 403 */
+	TROUBLE_LATE,         /* answers that take longer than anybody waits */
+	TROUBLE_CLOSE,        /* channels are closed with 406 */
+	TROUBLE_LOSE_B,       /* a B is deleted behind its holder's back */
+	TROUBLE_LOSE_A,       /* As are deleted and brought back behind everybody's back */
+	TROUBLE_CANCEL,       /* watches end though nothing was deleted */
+	TROUBLE_UNHEARD,      /* watches do not hear of deletions */
+	TROUBLE_FOREIGN,      /* foreign clients take and leave Bs, mutexes, admin mutexes */
+	TROUBLE_BY_NAME,      /* the known server bug */
+	TROUBLE_KILL,         /* a daemon is killed and started again */
+	TROUBLE_DRAIN,        /* a daemon is stopped in order and started again */
+	TROUBLE_FEW_CHANNELS, /* the broker allows few channels */
+	TROUBLE_LINES,        /* hints are lost, or are none; lines are deleted */
+	TROUBLE_FUSE, /* a daemon is killed, or its auxiliary connection, just after a step of administration */
 	TROUBLES
 };
 
@@ -80,21 +80,21 @@ enum trouble {
 /* What is fixed for the whole schedule. */
 struct plan {
 	int daemons, names, peers;
-	unsigned troubles;  /* bits */
-	unsigned loudness;  /* per cent of the steps that are troubles */
-	int64_t usual;      /* ns: most answers take up to so long */
-	unsigned lanes_max; /* of a hold link */
-	bool crowd;         /* most wait, for few names */
-	bool python;        /* the names of amqp-locks-python */
-	bool letters;       /* daemons ask each other */
+	unsigned troubles;     /* bits */
+	unsigned loudness;     /* per cent of the steps that are troubles */
+	int64_t usual;         /* ns: most answers take up to so long */
+	unsigned channels_max; /* of a lock connection */
+	bool crowd;            /* most wait, for few names */
+	bool python;           /* the names of amqp-locks-python */
+	bool messages;         /* daemons ask each other */
 	struct lock_settings settings;
 };
 
-/* Of the hold link's channels one user may have so many. */
+/* Of the lock connection's channels one user may have so many. */
 static inline size_t
 plan_most_of_user(const struct plan *plan)
 {
-	size_t most = plan->lanes_max, reserve = plan->settings.channels_reserve;
+	size_t most = plan->channels_max, reserve = plan->settings.channels_reserve;
 
 	return most - (reserve > most / 2 ? most / 2 : reserve);
 }
@@ -143,8 +143,8 @@ struct sim_daemon {
 	int64_t slow_since; /* stopped or late: since then */
 	int64_t woke;       /* when that ended last */
 	int64_t disturbed;  /* when its pulse may have been held up or lost last */
-	int64_t safe_until; /* the most that it told anybody on this hold link */
-	unsigned blocked;   /* ways of its hold link */
+	int64_t safe_until; /* the most that it told anybody on this lock connection */
+	unsigned blocked;   /* ways of its lock connection */
 	struct timer wake, heal;
 	struct timer cut[LINKS];    /* `heard` */
 	struct timer starve[LINKS]; /* the world has read nothing for too long */
@@ -152,8 +152,8 @@ struct sim_daemon {
 	int64_t patience[LINKS];    /* ns from what it read last */
 	int64_t silent_since[LINKS];
 	uint64_t granted;         /* as its peers counted */
-	uint64_t told_connection; /* of its hold link, as it was told; 0: it is down */
-	uint64_t last_letter;     /* the number of what it asked the others last */
+	uint64_t told_connection; /* of its lock connection, as it was told; 0: it is down */
+	uint64_t last_message;    /* the number of what it asked the others last */
 	int replies;              /* to that */
 	struct seen_wait waits[WAITS_SEEN];
 	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
@@ -220,7 +220,7 @@ sim_has(const struct sim *sim, enum trouble trouble)
 static inline bool
 sim_is_short(const struct sim *sim)
 {
-	return (sim->plan.troubles & 1U << TROUBLE_FEW_LANES) != 0;
+	return (sim->plan.troubles & 1U << TROUBLE_FEW_CHANNELS) != 0;
 }
 
 /* Whether a claim may be sent long after it is decided upon. */

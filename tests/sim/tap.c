@@ -4,7 +4,7 @@
 
 #include "daemon/base/mem.h"
 #include "tests/sim/check.h"
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 #include "tests/sim/probes.h"
 
 /*
@@ -12,9 +12,9 @@
  * __real_broker_claim() here; and so on (Makefile.am, sim_wrap).
  */
 void __real_broker_claim(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 void __wrap_broker_claim(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 void __real_broker_line_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
 void __wrap_broker_line_join(
@@ -53,7 +53,7 @@ daemon_of(const struct broker *broker)
 
 void
 __wrap_broker_claim(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done)
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	struct queue_id id = queue_find(queue);
 	struct sim_daemon *daemon = daemon_of(broker);
@@ -65,7 +65,7 @@ __wrap_broker_claim(
 		running->stuck = running->stuck_claim;
 		running->stuck_claim = 0;
 	}
-	__real_broker_claim(broker, lane, queue, done);
+	__real_broker_claim(broker, channel, queue, done);
 }
 
 /* The slot of which a hint speaks; of a true mutex whatever it says; -1: of none, or an unknown one. */
@@ -248,21 +248,21 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	struct sim_daemon *daemon = daemon_of_engine(ctx);
 
 	heard.link(ctx, link, state, why);
-	if (link == BROKER_HOLD)
-		daemon->told_connection = memory_broker_connection(daemon->broker, BROKER_HOLD);
+	if (link == BROKER_LOCKS)
+		daemon->told_connection = memory_broker_connection(daemon->broker, BROKER_LOCKS);
 	check_step(running);
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
-	letters_asked(daemon_of_engine(ctx), letter);
+	messages_asked(daemon_of_engine(ctx), message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
-	letters_replied(daemon_of_engine(ctx), letter);
+	messages_replied(daemon_of_engine(ctx), message);
 }
 
 void

@@ -84,7 +84,7 @@ unheard(void *ctx, const struct broker *broker, const char *queue)
 		if (belief->daemon != seen || id.part != QUEUE_A || belief->name != id.name ||
 		    belief->slot != id.slot)
 			continue;
-		/* A consumer on a lane that is stuck hears nothing. */
+		/* A consumer on a channel that is stuck hears nothing. */
 		if ((sim->plan.troubles & 1U << TROUBLE_SILENCE) == 0)
 			belief->heard = sim->truth.moment;
 		/* The cancel is delivered, then A is looked at behind what was asked before. */
@@ -105,7 +105,7 @@ any_daemon(struct sim *sim)
 static enum broker_link
 any_link(struct sim *sim)
 {
-	return dice_percent(&sim->dice, 65) ? BROKER_HOLD : BROKER_SIDE;
+	return dice_percent(&sim->dice, 65) ? BROKER_LOCKS : BROKER_AUXILIARY;
 }
 
 static int64_t
@@ -145,8 +145,8 @@ freeze(struct sim *sim, struct sim_daemon *daemon)
 {
 	unsigned ways = 1 + (unsigned)dice_below(&sim->dice, MEMORY_OUT | MEMORY_IN);
 
-	if (any_link(sim) == BROKER_SIDE)
-		ways_freeze_side(daemon);
+	if (any_link(sim) == BROKER_AUXILIARY)
+		ways_freeze_auxiliary(daemon);
 	else
 		ways_block(daemon, ways, dice_percent(&sim->dice, 70) ? any_pause(sim) : INT64_MAX);
 }
@@ -199,13 +199,13 @@ deny(struct sim *sim, struct sim_daemon *daemon)
 {
 	enum broker_link link = any_link(sim);
 
-	if (link == BROKER_HOLD && daemon->blocked != 0)
+	if (link == BROKER_LOCKS && daemon->blocked != 0)
 		return; /* it would not hear of it */
 	NOTE(sim, .text = "{d} is {w}", .daemon = daemon->number,
 	    .word = daemon->denied[link] ? "let in again" : "denied");
 	sim->truth.denials++;
 	timers_cancel(daemon->heard, &daemon->cut[link]);
-	if (link == BROKER_HOLD)
+	if (link == BROKER_LOCKS)
 		daemon->safe_until = 0;
 	if (daemon->denied[link])
 		memory_broker_restore(daemon->broker, link);
@@ -214,54 +214,54 @@ deny(struct sim *sim, struct sim_daemon *daemon)
 	daemon->denied[link] = !daemon->denied[link];
 }
 
-/* ---- lanes ---- */
+/* ---- channels ---- */
 
 struct pick {
 	struct dice *dice;
 	bool silent; /* of this sort */
-	uint64_t lane;
+	uint64_t channel;
 	unsigned seen;
 };
 
 static void
-pick_lane(void *ctx, uint64_t lane, bool is_silent)
+pick_channel(void *ctx, uint64_t channel, bool is_silent)
 {
 	struct pick *pick = ctx;
 
 	if (is_silent == pick->silent && dice_below(pick->dice, ++pick->seen) == 0)
-		pick->lane = lane;
+		pick->channel = channel;
 }
 
 static uint64_t
-any_lane(struct sim *sim, const struct sim_daemon *daemon, enum broker_link link, bool is_silent)
+any_channel(struct sim *sim, const struct sim_daemon *daemon, enum broker_link link, bool is_silent)
 {
 	struct pick pick = {.dice = &sim->dice, .silent = is_silent};
 
-	memory_broker_each_lane(daemon->broker, link, pick_lane, &pick);
-	return pick.lane;
+	memory_broker_each_channel(daemon->broker, link, pick_channel, &pick);
+	return pick.channel;
 }
 
 /* A channel that is stuck closes nothing, so only one that is not. */
 static void
-close_lane(struct sim *sim)
+close_channel(struct sim *sim)
 {
 	struct sim_daemon *daemon = any_daemon(sim);
 	enum broker_link link = any_link(sim);
-	uint64_t lane = any_lane(sim, daemon, link, false);
+	uint64_t channel = any_channel(sim, daemon, link, false);
 
-	if (lane == 0)
+	if (channel == 0)
 		return;
-	NOTE(sim, .text = "the broker closes lane {n} of {d}: 406", .daemon = daemon->number,
-	    .n = (int64_t)lane);
+	NOTE(sim, .text = "the broker closes channel {n} of {d}: 406", .daemon = daemon->number,
+	    .n = (int64_t)channel);
 	daemon->disturbed = sim->now;
-	memory_broker_close_lane(daemon->broker, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(daemon->broker, channel, 406, "PRECONDITION_FAILED - timeout");
 }
 
-/* What a silent lane comes to at last: its link's end. */
+/* What a silent channel comes to at last: its link's end. */
 static void
 end_silence(struct sim *sim, struct sim_daemon *daemon, enum broker_link link)
 {
-	if (any_lane(sim, daemon, link, true) != 0)
+	if (any_channel(sim, daemon, link, true) != 0)
 		ways_cut(daemon, link, 0, 0);
 }
 
@@ -325,7 +325,7 @@ trouble_init(struct sim *sim, struct memory_nature *ret_nature)
 	};
 }
 
-/* The watches of one A are cancelled, or those of a daemon end with their lane. */
+/* The watches of one A are cancelled, or those of a daemon end with their channel. */
 static void
 cancel_watches(struct sim *sim, struct sim_daemon *daemon)
 {
@@ -333,7 +333,7 @@ cancel_watches(struct sim *sim, struct sim_daemon *daemon)
 	    slot = 1 + (int)dice_below(&sim->dice, 3);
 
 	if (dice_percent(&sim->dice, 20) && !daemon->stopped) {
-		NOTE(sim, .text = "the watches of {d} end with their lane",
+		NOTE(sim, .text = "the watches of {d} end with their channel",
 		    .daemon = daemon->number);
 		memory_broker_close_watches(daemon->broker);
 	} else if (memory_world_cancel(sim->world, queue_a(name, slot))) {
@@ -394,7 +394,7 @@ make(struct sim *sim, enum trouble trouble)
 		end_silence(sim, daemon, any_link(sim));
 		break;
 	case TROUBLE_CLOSE:
-		close_lane(sim);
+		close_channel(sim);
 		break;
 	case TROUBLE_LOSE_B:
 		meddle_lose_b(sim);
@@ -428,7 +428,7 @@ make(struct sim *sim, enum trouble trouble)
 	case TROUBLE_UNHEARD:
 	case TROUBLE_REFUSE:
 	case TROUBLE_LATE:
-	case TROUBLE_FEW_LANES:
+	case TROUBLE_FEW_CHANNELS:
 	case TROUBLES:
 		break;
 	}
@@ -468,13 +468,13 @@ trouble_end(struct sim *sim)
 			daemon->denied[link] = false;
 			memory_broker_restore(daemon->broker, link);
 		}
-		end_silence(sim, daemon, BROKER_SIDE);
+		end_silence(sim, daemon, BROKER_AUXILIARY);
 		/* A mutex that the broker would not delete goes with its link, as when that is idle. */
 		if (sim->truth.mutex_stayed)
-			ways_cut(daemon, BROKER_SIDE, 0, 0);
+			ways_cut(daemon, BROKER_AUXILIARY, 0, 0);
 		/* The engine sees to this itself where nothing is held, nor going to be. */
 		lock_get_counts(daemon->engine, &counts);
 		if (counts.holds + counts.waiting > 0)
-			end_silence(sim, daemon, BROKER_HOLD);
+			end_silence(sim, daemon, BROKER_LOCKS);
 	}
 }

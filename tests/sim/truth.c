@@ -133,7 +133,7 @@ struct done {
 	const struct memory_performed *what;
 };
 
-/* The deeds of a daemon's present hold link; NULL: it was another's. */
+/* The deeds of a daemon's present lock connection; NULL: it was another's. */
 static struct truth_deeds *
 deeds_of(struct sim *sim, const struct done *done)
 {
@@ -141,7 +141,7 @@ deeds_of(struct sim *sim, const struct done *done)
 	struct truth_deeds *deeds;
 
 	if (done->daemon < 0 ||
-	    memory_broker_connection(what->broker, BROKER_HOLD) != what->connection)
+	    memory_broker_connection(what->broker, BROKER_LOCKS) != what->connection)
 		return NULL;
 	deeds = &sim->truth.names[done->id.name].slots[done->id.slot].deeds[done->daemon];
 	if (deeds->connection != what->connection)
@@ -193,7 +193,7 @@ slot_deed(struct sim *sim, const struct done *done)
 	} else if (done->deed == DEED_CHECK && deeds != NULL) {
 		check_look(sim, deeds, id);
 		if (id.part == QUEUE_B || done->answer != BROKER_OK)
-			deeds->looked_at = sim->now; /* or its lane is closed now */
+			deeds->looked_at = sim->now; /* or its channel is closed now */
 		if (id.part == QUEUE_B && done->answer == BROKER_OK)
 			deeds->b_seen = moment;
 		if (id.part == QUEUE_A && done->answer == BROKER_ABSENT)
@@ -350,13 +350,13 @@ directory_deed(struct sim *sim, const struct done *done)
 	check_listed(sim, name);
 }
 
-/* Which mutex of amqp-locks-python is meant: only hold links claim true ones. */
+/* Which mutex of amqp-locks-python is meant: only lock connections claim true ones. */
 static struct queue_id
 which(const struct sim *sim, const struct memory_performed *what)
 {
 	struct queue_id id = queue_find(what->queue);
 
-	if (id.part == QUEUE_ADMIN && sim->plan.python && what->link == BROKER_HOLD)
+	if (id.part == QUEUE_ADMIN && sim->plan.python && what->link == BROKER_LOCKS)
 		id.part = QUEUE_B;
 	return id;
 }
@@ -407,7 +407,7 @@ perform(struct sim *sim, const struct done *done)
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
 }
 
-/* A publish that looks whether a slot is there; the names of wait lines end with this letter. */
+/* A publish that looks whether a slot is there; the names of wait lines end with this daemon message. */
 static bool
 is_probe(const struct memory_performed *what)
 {
@@ -519,7 +519,7 @@ truth_remove_b(struct sim *sim, int name, int slot, bool by_name)
 uint64_t
 truth_hold_connection(const struct sim *sim, int daemon)
 {
-	return memory_broker_connection(sim->daemons[daemon].broker, BROKER_HOLD);
+	return memory_broker_connection(sim->daemons[daemon].broker, BROKER_LOCKS);
 }
 
 int64_t

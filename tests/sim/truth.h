@@ -14,7 +14,7 @@
 
 #define TRUTH_DAEMONS 4
 
-/* What one daemon's present hold link had performed about one slot; moments, 0 = never. */
+/* What one daemon's present lock connection had performed about one slot; moments, 0 = never. */
 struct truth_deeds {
 	uint64_t connection;
 	uint64_t claimed, claimed_channel; /* the last declare of B that made it its own */
@@ -104,12 +104,12 @@ bool truth_put_foreign(struct sim *sim, struct queue_id id);
 bool truth_put_a(struct sim *sim, int name, int slot, bool otherwise);
 bool truth_remove_a(struct sim *sim, int name, int slot);
 bool truth_remove_b(struct sim *sim, int name, int slot, bool by_name);
-/* Of the daemon's hold link, as the daemon sees it; 0: it has none. */
+/* Of the daemon's lock connection, as the daemon sees it; 0: it has none. */
 uint64_t truth_hold_connection(const struct sim *sim, int daemon);
 const struct truth_deeds *truth_deeds(const struct sim *sim, int daemon, int name, int slot);
 /* Whether B is the daemon's, now. */
 bool truth_is_ours(const struct sim *sim, int daemon, int name, int slot);
-/* Until when no B of the daemon's hold link is freed for its silence, less the margin. */
+/* Until when no B of the daemon's lock connection is freed for its silence, less the margin. */
 int64_t truth_lease(const struct sim *sim, int daemon);
 /* How many As there are without a gap. */
 int truth_size(const struct truth *truth, int name);

@@ -22,7 +22,7 @@ struct wait_seen {
 	uint64_t hinted; /* moment of that */
 	uint64_t
 	    granted; /* moment: somebody was told that he holds it; 0: not since it was claimed */
-	uint64_t connection; /* of the hold link, then */
+	uint64_t connection; /* of the lock connection, then */
 	uid_t uid;           /* of whoever was told; 0: it is exempt from the limit of channels */
 	bool vanished;       /* its holder was told so: it is claimed again, for him */
 	uint64_t revoked;    /* moment: its holder was told so */
@@ -64,8 +64,9 @@ struct waits {
 	struct wait_name names[NAMES];
 	struct wait_pass pass;
 	int64_t next_look;
-	int64_t fit_since[WAITS_DAEMONS];     /* it can serve who waits; INT64_MAX: it cannot */
-	int64_t let_see_since[WAITS_DAEMONS]; /* and may have a side link, to look for markers */
+	int64_t fit_since[WAITS_DAEMONS]; /* it can serve who waits; INT64_MAX: it cannot */
+	int64_t let_see_since
+	    [WAITS_DAEMONS]; /* and may have an auxiliary connection, to look for markers */
 	/* There is a channel for the users of even and odd peers, and for those that are exempt. */
 	int64_t channel_since[WAITS_DAEMONS][3];
 	int64_t settled; /* nothing is left of the troubles since then; INT64_MAX */

@@ -6,7 +6,7 @@
 static const char *
 link_word(enum broker_link link)
 {
-	return link == BROKER_HOLD ? "hold" : "side";
+	return link == BROKER_LOCKS ? "locks" : "auxiliary";
 }
 
 /* ---- what the world does not read ---- */
@@ -16,7 +16,7 @@ static bool
 is_mute(const struct sim_daemon *daemon, enum broker_link link)
 {
 	return daemon->stopped || daemon->late ||
-	       (link == BROKER_HOLD && (daemon->blocked & MEMORY_OUT) != 0);
+	       (link == BROKER_LOCKS && (daemon->blocked & MEMORY_OUT) != 0);
 }
 
 /* When the world gives a mute link up. A link that can speak says something every half heartbeat. */
@@ -26,7 +26,7 @@ starves_at(const struct sim_daemon *daemon, enum broker_link link)
 	const struct truth *truth = &daemon->sim->truth;
 	int64_t read_at = daemon->silent_since[link] - HEARTBEAT / 2;
 
-	if (link == BROKER_HOLD && truth->reading[daemon->number] == daemon->starving[link] &&
+	if (link == BROKER_LOCKS && truth->reading[daemon->number] == daemon->starving[link] &&
 	    truth->read_at[daemon->number] > read_at)
 		read_at = truth->read_at[daemon->number];
 	return read_at + daemon->patience[link];
@@ -45,11 +45,11 @@ on_starve(struct sim_daemon *daemon, enum broker_link link)
 	}
 	NOTE(sim, .text = "the broker has read nothing from {d}: it gives up its {w} link",
 	    .daemon = daemon->number, .word = link_word(link));
-	if (link == BROKER_HOLD)
+	if (link == BROKER_LOCKS)
 		sim->truth.forsaken[daemon->number] = daemon->starving[link];
 	memory_broker_forsake(daemon->broker, link);
 	/* Its close arrives, unless nothing does. */
-	if (link == BROKER_SIDE || (daemon->blocked & MEMORY_IN) == 0)
+	if (link == BROKER_AUXILIARY || (daemon->blocked & MEMORY_IN) == 0)
 		timers_set(daemon->heard, &daemon->cut[link], sim->now + NSEC_PER_MSEC);
 }
 
@@ -57,14 +57,14 @@ static void
 on_starve_hold(void *ctx, uint64_t id)
 {
 	(void)id;
-	on_starve(ctx, BROKER_HOLD);
+	on_starve(ctx, BROKER_LOCKS);
 }
 
 static void
-on_starve_side(void *ctx, uint64_t id)
+on_starve_auxiliary(void *ctx, uint64_t id)
 {
 	(void)id;
-	on_starve(ctx, BROKER_SIDE);
+	on_starve(ctx, BROKER_AUXILIARY);
 }
 
 /* After what can be read, or not any more, has changed. */
@@ -93,7 +93,7 @@ update(struct sim_daemon *daemon)
 static int64_t
 deaf_for(const struct sim_daemon *daemon, enum broker_link link)
 {
-	if (link != BROKER_HOLD || (daemon->blocked & MEMORY_OUT) == 0)
+	if (link != BROKER_LOCKS || (daemon->blocked & MEMORY_OUT) == 0)
 		return -1;
 	if (!timer_is_set(&daemon->starve[link]))
 		return 0; /* it has given it up, too */
@@ -118,7 +118,7 @@ ways_notice(void *ctx, const struct broker *broker, enum broker_link link, const
 			    i + 1, broken);
 		if (deaf < 0)
 			deaf = (int64_t)dice_below(&sim->dice, 4 * NSEC_PER_MSEC);
-		if (link == BROKER_HOLD) {
+		if (link == BROKER_LOCKS) {
 			daemon->blocked = 0;
 			daemon->safe_until = 0;
 			timers_cancel(sim->timers, &daemon->heal);
@@ -142,7 +142,7 @@ ways_cut(struct sim_daemon *daemon, enum broker_link link, int64_t notice, int64
 	timers_cancel(sim->timers, &daemon->starve[link]);
 	if (deaf >= 0)
 		notice = deaf;
-	if (link == BROKER_HOLD) {
+	if (link == BROKER_LOCKS) {
 		timers_cancel(sim->timers, &daemon->heal);
 		daemon->blocked = 0;
 		daemon->safe_until = 0;
@@ -158,21 +158,21 @@ static void
 on_cut_hold(void *ctx, uint64_t id)
 {
 	(void)id;
-	ways_cut(ctx, BROKER_HOLD, 0, 10 * NSEC_PER_MSEC);
+	ways_cut(ctx, BROKER_LOCKS, 0, 10 * NSEC_PER_MSEC);
 }
 
 static void
-on_cut_side(void *ctx, uint64_t id)
+on_cut_auxiliary(void *ctx, uint64_t id)
 {
 	(void)id;
-	ways_cut(ctx, BROKER_SIDE, 0, 10 * NSEC_PER_MSEC);
+	ways_cut(ctx, BROKER_AUXILIARY, 0, 10 * NSEC_PER_MSEC);
 }
 
 void
 ways_is_torn(struct sim_daemon *daemon)
 {
 	struct truth *truth = &daemon->sim->truth;
-	uint64_t connection = memory_broker_connection(daemon->broker, BROKER_HOLD);
+	uint64_t connection = memory_broker_connection(daemon->broker, BROKER_LOCKS);
 
 	if (connection != 0)
 		truth->torn[daemon->number] = truth->forsaken[daemon->number] = connection;
@@ -185,7 +185,7 @@ ways_tear(struct sim_daemon *daemon, enum broker_link link, int64_t notice)
 
 	NOTE(sim, .text = "the broker ends the {w} link of {d}, which does not notice",
 	    .daemon = daemon->number, .word = link_word(link));
-	if (link == BROKER_HOLD)
+	if (link == BROKER_LOCKS)
 		ways_is_torn(daemon);
 	memory_broker_forsake(daemon->broker, link);
 	timers_set(daemon->heard, &daemon->cut[link], sim->now + notice);
@@ -197,17 +197,17 @@ static void
 heal(struct sim_daemon *daemon)
 {
 	struct sim *sim = daemon->sim;
-	uint64_t connection = memory_broker_connection(daemon->broker, BROKER_HOLD);
+	uint64_t connection = memory_broker_connection(daemon->broker, BROKER_LOCKS);
 
-	NOTE(sim, .text = "the hold link of {d} is free again", .daemon = daemon->number);
+	NOTE(sim, .text = "the lock connection of {d} is free again", .daemon = daemon->number);
 	daemon->blocked = 0;
 	daemon->disturbed = sim->now;
 	timers_cancel(sim->timers, &daemon->heal);
-	timers_cancel(daemon->heard, &daemon->cut[BROKER_HOLD]);
-	memory_broker_block(daemon->broker, BROKER_HOLD, 0);
+	timers_cancel(daemon->heard, &daemon->cut[BROKER_LOCKS]);
+	memory_broker_block(daemon->broker, BROKER_LOCKS, 0);
 	/* The world knows nothing of this connection any more, and says so. */
 	if (connection != 0 && sim->truth.forsaken[daemon->number] == connection)
-		timers_set(daemon->heard, &daemon->cut[BROKER_HOLD], sim->now + NSEC_PER_MSEC);
+		timers_set(daemon->heard, &daemon->cut[BROKER_LOCKS], sim->now + NSEC_PER_MSEC);
 	update(daemon);
 }
 
@@ -223,33 +223,33 @@ ways_block(struct sim_daemon *daemon, unsigned ways, int64_t time)
 {
 	struct sim *sim = daemon->sim;
 
-	if (memory_broker_connection(daemon->broker, BROKER_HOLD) == 0)
+	if (memory_broker_connection(daemon->broker, BROKER_LOCKS) == 0)
 		return;
-	NOTE(sim, .text = "nothing arrives on the hold link of {d}, {w}, for {t}",
+	NOTE(sim, .text = "nothing arrives on the lock connection of {d}, {w}, for {t}",
 	    .daemon = daemon->number,
 	    .word = ways == MEMORY_OUT  ? "to the broker"
 		    : ways == MEMORY_IN ? "from the broker"
 					: "either way",
 	    .time = time);
 	daemon->blocked = ways;
-	memory_broker_block(daemon->broker, BROKER_HOLD, ways);
+	memory_broker_block(daemon->broker, BROKER_LOCKS, ways);
 	if (time != INT64_MAX)
 		timers_set(sim->timers, &daemon->heal, sim->now + time);
 	/* It misses the broker's heartbeats. */
 	if (ways & MEMORY_IN)
-		timers_set(daemon->heard, &daemon->cut[BROKER_HOLD],
+		timers_set(daemon->heard, &daemon->cut[BROKER_LOCKS],
 		    sim->now + 2 * HEARTBEAT + (int64_t)dice_below(&sim->dice, 2 * HEARTBEAT));
 	update(daemon);
 }
 
 void
-ways_freeze_side(struct sim_daemon *daemon)
+ways_freeze_auxiliary(struct sim_daemon *daemon)
 {
 	struct sim *sim = daemon->sim;
 
-	NOTE(sim, .text = "the side link of {d} falls silent", .daemon = daemon->number);
-	memory_broker_freeze(daemon->broker, BROKER_SIDE);
-	timers_set(daemon->heard, &daemon->cut[BROKER_SIDE],
+	NOTE(sim, .text = "the auxiliary connection of {d} falls silent", .daemon = daemon->number);
+	memory_broker_freeze(daemon->broker, BROKER_AUXILIARY);
+	timers_set(daemon->heard, &daemon->cut[BROKER_AUXILIARY],
 	    sim->now + 2 * HEARTBEAT + (int64_t)dice_below(&sim->dice, 2 * HEARTBEAT));
 }
 
@@ -325,10 +325,10 @@ ways_free(struct sim_daemon *daemon)
 void
 ways_init(struct sim_daemon *daemon)
 {
-	timer_init(&daemon->cut[BROKER_HOLD], on_cut_hold, daemon, 0);
-	timer_init(&daemon->cut[BROKER_SIDE], on_cut_side, daemon, 0);
-	timer_init(&daemon->starve[BROKER_HOLD], on_starve_hold, daemon, 0);
-	timer_init(&daemon->starve[BROKER_SIDE], on_starve_side, daemon, 0);
+	timer_init(&daemon->cut[BROKER_LOCKS], on_cut_hold, daemon, 0);
+	timer_init(&daemon->cut[BROKER_AUXILIARY], on_cut_auxiliary, daemon, 0);
+	timer_init(&daemon->starve[BROKER_LOCKS], on_starve_hold, daemon, 0);
+	timer_init(&daemon->starve[BROKER_AUXILIARY], on_starve_auxiliary, daemon, 0);
 	timer_init(&daemon->wake, on_wake, daemon, 0);
 	timer_init(&daemon->heal, on_heal, daemon, 0);
 }

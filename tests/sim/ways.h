@@ -15,12 +15,12 @@ void ways_done(struct sim_daemon *daemon);
 void ways_cut(struct sim_daemon *daemon, enum broker_link link, int64_t notice, int64_t back);
 /* The world ends the link though it was not silent; the daemon notices after `notice` ns. */
 void ways_tear(struct sim_daemon *daemon, enum broker_link link, int64_t notice);
-/* The same of its hold link, which is up, as its node goes down. */
+/* The same of its lock connection, which is up, as its node goes down. */
 void ways_is_torn(struct sim_daemon *daemon);
-/* Nothing arrives on these ways of its hold link, for so long (INT64_MAX: ever). */
+/* Nothing arrives on these ways of its lock connection, for so long (INT64_MAX: ever). */
 void ways_block(struct sim_daemon *daemon, unsigned ways, int64_t time);
-/* Neither end hears the other on its side link. */
-void ways_freeze_side(struct sim_daemon *daemon);
+/* Neither end hears the other on its auxiliary connection. */
+void ways_freeze_auxiliary(struct sim_daemon *daemon);
 /* The daemon does nothing (or only hears, and its timers wait) for so long. */
 void ways_stop(struct sim_daemon *daemon, int64_t time);
 void ways_suspend(struct sim_daemon *daemon, int64_t time);

@@ -22,7 +22,7 @@ line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 	bool looks = rig.looks && strncmp(line, "ping", len) != 0;
 
 	(void)ctx;
-	if (looks && !account_has_room(conn->account, ACCOUNT_LOOKS))
+	if (looks && !account_has_room(conn->account, ACCOUNT_SCANS))
 		return false;
 	rig.last_peer = conn->id;
 	rig.order[++rig.lines % CONN_RIG_ORDER] = conn->id;
@@ -31,7 +31,7 @@ line_came(void *ctx, struct conn *conn, const char *line, size_t len)
 		requests_add(
 		    conn->requests, &id, NULL, rig.keeps_waiting ? REQUEST_WAITS : REQUEST_QUICK);
 	if (looks)
-		requests_add(conn->requests, &id, NULL, REQUEST_LOOKS);
+		requests_add(conn->requests, &id, NULL, REQUEST_SCANS);
 	for (int64_t end = clock_now(&clock_boottime) + rig.slow; clock_now(&clock_boottime) < end;)
 		;
 	if (rig.kills)

@@ -197,21 +197,21 @@ on_changed(void *ctx, const struct lock_party *row)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct world_daemon *daemon = ctx;
 
 	if (daemon->also.asked != NULL)
-		daemon->also.asked(daemon->also.ctx, letter);
+		daemon->also.asked(daemon->also.ctx, message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct world_daemon *daemon = ctx;
 
 	if (daemon->also.replied != NULL)
-		daemon->also.replied(daemon->also.ctx, letter);
+		daemon->also.replied(daemon->also.ctx, message);
 }
 
 static void
@@ -347,30 +347,30 @@ world_alarm(struct lock_world *world)
 	world_pass(world, world->delay);
 }
 
-struct lanes {
+struct channels {
 	uint64_t ids[64];
 	size_t count;
 };
 
 static void
-add_lane(void *ctx, uint64_t lane, bool silent)
+add_channel(void *ctx, uint64_t channel, bool silent)
 {
-	struct lanes *lanes = ctx;
+	struct channels *channels = ctx;
 
 	(void)silent;
-	ck_assert_uint_lt(lanes->count, sizeof(lanes->ids) / sizeof(lanes->ids[0]));
-	lanes->ids[lanes->count++] = lane;
+	ck_assert_uint_lt(channels->count, sizeof(channels->ids) / sizeof(channels->ids[0]));
+	channels->ids[channels->count++] = channel;
 }
 
 void
-world_close_lanes(struct lock_world *world, int daemon, enum broker_link link)
+world_close_channels(struct lock_world *world, int daemon, enum broker_link link)
 {
-	struct lanes lanes = {.count = 0};
+	struct channels channels = {.count = 0};
 
-	memory_broker_each_lane(world->daemon[daemon].broker, link, add_lane, &lanes);
-	for (size_t i = 0; i < lanes.count; i++)
-		memory_broker_close_lane(
-		    world->daemon[daemon].broker, lanes.ids[i], 406, "PRECONDITION_FAILED");
+	memory_broker_each_channel(world->daemon[daemon].broker, link, add_channel, &channels);
+	for (size_t i = 0; i < channels.count; i++)
+		memory_broker_close_channel(
+		    world->daemon[daemon].broker, channels.ids[i], 406, "PRECONDITION_FAILED");
 }
 
 void

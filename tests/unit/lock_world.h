@@ -66,7 +66,7 @@ struct lock_world {
 	size_t said_count;
 };
 
-/* A world with all daemons' hold links up; settings with which they start are the defaults. */
+/* A world with all daemons' lock connections up; settings with which they start are the defaults. */
 struct lock_world *world_new(void);
 /* The same, with another way of naming queues. */
 struct lock_world *world_new_named(const struct queue_naming *naming);
@@ -79,12 +79,12 @@ void world_pass(struct lock_world *world, int64_t ns);
 /* Fires the next timer only; false when it lies more than `ns` ahead (or there is none). */
 bool world_step(struct lock_world *world, int64_t ns);
 /*
- * An alarm that every daemon hears of. RabbitMQ tells a connection that has published: each side link is
+ * An alarm that every daemon hears of. RabbitMQ tells a connection that has published: each auxiliary connection is
  * brought up, and publishes first.
  */
 void world_alarm(struct lock_world *world);
-/* The server closes every lane of a link that is in use. */
-void world_close_lanes(struct lock_world *world, int daemon, enum broker_link link);
+/* The server closes every channel of a link that is in use. */
+void world_close_channels(struct lock_world *world, int daemon, enum broker_link link);
 /* A semaphore of so many slots, made behind everybody's back. */
 void world_make(struct lock_world *world, const char *name, int slots);
 /* Whether a B exists, and (daemon >= 0) is that daemon's. */

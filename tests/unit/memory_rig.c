@@ -6,7 +6,7 @@
 #include "tests/unit/unit.h"
 
 struct rig rig;
-unsigned rig_lanes_of_one = 3;
+unsigned rig_channels_of_one = 3;
 struct memory_world *world;
 struct broker *one, *two;
 
@@ -74,7 +74,7 @@ on_done(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	(void)ctx;
 	snprintf(text, sizeof(text), "%d=%s%s", (int)id, answer_word(reply->answer),
-	    reply->lane_open ? "" : "!");
+	    reply->channel_open ? "" : "!");
 	see(text);
 	answered(id, reply);
 }
@@ -119,7 +119,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	char text[64];
 
 	snprintf(text, sizeof(text), "%s%s:%s%s%s", broker == two ? "two." : "",
-	    link == BROKER_HOLD ? "hold" : "side",
+	    link == BROKER_LOCKS ? "locks" : "auxiliary",
 	    state == BROKER_UP     ? "up"
 	    : state == BROKER_DOWN ? "down"
 				   : "refused",
@@ -128,13 +128,13 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 }
 
 static void
-on_lane_closed(void *ctx, uint64_t lane, int code, const char *text)
+on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 {
 	char what[64];
 
 	(void)ctx;
 	ck_assert_str_ne(text, "");
-	rig.closed_lane = lane;
+	rig.closed_channel = channel;
 	snprintf(what, sizeof(what), "closed:%d", code);
 	see(what);
 }
@@ -173,29 +173,29 @@ on_line(void *ctx, const struct broker_line_event *event)
 }
 
 static void
-on_asked(void *ctx, const struct broker_letter *letter)
+on_asked(void *ctx, const struct broker_message *message)
 {
 	char what[96];
 
-	ck_assert_uint_eq(strlen(letter->text), letter->len);
-	ck_assert_str_eq(letter->user, "memory");
-	rig.from = letter->from;
-	snprintf(what, sizeof(what), "%sasked:%.40s", ctx == two ? "two." : "", letter->text);
+	ck_assert_uint_eq(strlen(message->text), message->len);
+	ck_assert_str_eq(message->user, "memory");
+	rig.from = message->from;
+	snprintf(what, sizeof(what), "%sasked:%.40s", ctx == two ? "two." : "", message->text);
 	see(what);
-	if (rig.letter_heard != NULL)
-		rig.letter_heard(letter);
+	if (rig.message_heard != NULL)
+		rig.message_heard(message);
 }
 
 static void
-on_replied(void *ctx, const struct broker_letter *letter)
+on_replied(void *ctx, const struct broker_message *message)
 {
 	char what[96];
 
 	snprintf(what, sizeof(what), "%sreplied:%d=%.40s", ctx == two ? "two." : "",
-	    (int)letter->asked, letter->text);
+	    (int)message->asked, message->text);
 	see(what);
-	if (rig.letter_heard != NULL)
-		rig.letter_heard(letter);
+	if (rig.message_heard != NULL)
+		rig.message_heard(message);
 }
 
 static void
@@ -253,11 +253,11 @@ planned_deafness(void *ctx, const struct broker *broker, const char *queue)
 static uint64_t seeds;
 
 struct broker *
-rig_broker_new_at(struct timers *timers, unsigned lanes_max)
+rig_broker_new_at(struct timers *timers, unsigned channels_max)
 {
-	struct broker *broker = memory_broker_new_at(world, timers, 10, lanes_max, ++seeds);
+	struct broker *broker = memory_broker_new_at(world, timers, 10, channels_max, ++seeds);
 	struct broker_events events = {.link = on_link,
-	    .lane_closed = on_lane_closed,
+	    .channel_closed = on_channel_closed,
 	    .watch = on_watch,
 	    .line = on_line,
 	    .asked = on_asked,
@@ -269,9 +269,9 @@ rig_broker_new_at(struct timers *timers, unsigned lanes_max)
 }
 
 struct broker *
-rig_broker_new(unsigned lanes_max)
+rig_broker_new(unsigned channels_max)
 {
-	return rig_broker_new_at(rig.timers, lanes_max);
+	return rig_broker_new_at(rig.timers, channels_max);
 }
 
 void
@@ -286,7 +286,7 @@ rig_new(const struct memory_nature *nature)
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
 	rig.timers = timers_new(&rig_clock);
 	world = memory_world_new(rig.timers, nature == NULL ? &planned : nature);
-	one = rig_broker_new(rig_lanes_of_one);
+	one = rig_broker_new(rig_channels_of_one);
 	two = rig_broker_new(2047);
 }
 
@@ -298,7 +298,7 @@ rig_start(void)
 	broker_start(two);
 	rig.in_call = false;
 	run();
-	ck_saw("hold:up two.hold:up");
+	ck_saw("locks:up two.locks:up");
 }
 
 void
@@ -362,50 +362,50 @@ done(uint64_t id)
 }
 
 void
-claim(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+claim(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_claim(broker, lane, queue, done(id));
+	broker_claim(broker, channel, queue, done(id));
 	rig.in_call = false;
 }
 
 void
-check(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+check(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_check(broker, lane, queue, done(id));
+	broker_check(broker, channel, queue, done(id));
 	rig.in_call = false;
 }
 
 void
-drop(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+drop(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_drop(broker, lane, queue, done(id));
+	broker_drop(broker, channel, queue, done(id));
 	rig.in_call = false;
 }
 
 void
-declare_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+declare_slot(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_declare_slot(broker, lane, queue, done(id));
+	broker_declare_slot(broker, channel, queue, done(id));
 	rig.in_call = false;
 }
 
 void
-delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+delete_slot(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_delete_slot(broker, lane, queue, done(id));
+	broker_delete_slot(broker, channel, queue, done(id));
 	rig.in_call = false;
 }
 
 void
-declare_marker(struct broker *broker, uint64_t lane, const char *queue, uint64_t id)
+declare_marker(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_declare_marker(broker, lane, queue, done(id));
+	broker_declare_marker(broker, channel, queue, done(id));
 	rig.in_call = false;
 }
 
@@ -450,12 +450,12 @@ probe(struct broker *broker, const char *const *queues, size_t count, uint64_t i
 uint64_t
 take(struct broker *broker, enum broker_link link)
 {
-	uint64_t lane;
+	uint64_t channel;
 
 	rig.in_call = true;
-	lane = broker_lane_take(broker, link);
+	channel = broker_channel_take(broker, link);
 	rig.in_call = false;
-	return lane;
+	return channel;
 }
 
 void

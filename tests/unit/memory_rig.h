@@ -1,8 +1,8 @@
 /*
  * Two daemons' brokers, with the shipped AMQP code, over one server in memory and a clock of our
  * own. Whatever comes back is written down in order, in short: "1=ok" is the answer to request 1,
- * "2=locked!" one whose lane is gone with it, "p3=ok,absent" a probe, "closed:405" a lane closed by
- * the broker, "hold:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait line (queue
+ * "2=locked!" one whose channel is gone with it, "p3=ok,absent" a probe, "closed:405" a channel closed by
+ * the broker, "locks:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait line (queue
  * w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may come back from inside a call
  * that asks for it: the rig checks that of every call made through it.
  */
@@ -28,7 +28,7 @@ struct rig {
 	bool in_call; /* nothing may be called back */
 	int64_t sent_at[300];
 	char text[128]; /* of the last answer */
-	uint64_t closed_lane;
+	uint64_t closed_channel;
 	/* What a test does from inside the answer to the request of that number, once. */
 	uint64_t react_to;
 	void (*reaction)(void);
@@ -41,14 +41,14 @@ struct rig {
 	void (*heard)(const char *queue, enum broker_news news);
 	/* The same of a wait line's. */
 	void (*line_heard)(const struct broker_line_event *event);
-	uint64_t from; /* of the last letter that asked; "asked:TEXT" */
-	/* The same of a letter; "replied:NUMBER=TEXT". */
-	void (*letter_heard)(const struct broker_letter *letter);
+	uint64_t from; /* of the last daemon message that asked; "asked:TEXT" */
+	/* The same of a daemon message; "replied:NUMBER=TEXT". */
+	void (*message_heard)(const struct broker_message *message);
 };
 
 extern struct rig rig;
 extern unsigned
-    rig_lanes_of_one; /* most channels of each of its links: 3, unless a fixture says more */
+    rig_channels_of_one; /* most channels of each of its links: 3, unless a fixture says more */
 extern struct memory_world *world;
 extern struct broker *one, *two; /* two's requests are numbered from 100 */
 
@@ -60,8 +60,8 @@ void rig_free(void);
 void rig_setup(void);
 void rig_setup_unstarted(void);
 void rig_teardown(void);
-struct broker *rig_broker_new(unsigned lanes_max);
-struct broker *rig_broker_new_at(struct timers *timers, unsigned lanes_max);
+struct broker *rig_broker_new(unsigned channels_max);
+struct broker *rig_broker_new_at(struct timers *timers, unsigned channels_max);
 
 /* What needs no time. */
 void run(void);
@@ -75,12 +75,12 @@ void pass(int64_t ns);
 	} while (0)
 
 struct broker_done done(uint64_t id);
-void claim(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
-void check(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
-void drop(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
-void declare_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
-void declare_marker(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
-void delete_slot(struct broker *broker, uint64_t lane, const char *queue, uint64_t id);
+void claim(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
+void check(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
+void drop(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
+void declare_slot(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
+void declare_marker(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
+void delete_slot(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
 void probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id);
 /* Of a directory: the answer is "1=ok(a,b)". */
 void read_names(struct broker *broker, const char *queue, uint64_t id);

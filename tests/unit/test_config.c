@@ -541,7 +541,7 @@ START_TEST(what_a_reload_cannot_change)
 	ck_assert_int_eq(wanted->heartbeat, 6);
 	ck_assert_int_eq(wanted->max_races, 9);
 	ck_assert_int_eq(config_unreloadable(running, wanted, say, said), 2);
-	ck_assert_str_eq(said, "broker side-idle ");
+	ck_assert_str_eq(said, "broker auxiliary-idle ");
 	config_free(wanted);
 	write_conf("nonsense\n");
 	ck_assert_ptr_null(config_reload(running, &error));

@@ -239,7 +239,7 @@ START_TEST(a_look_too_many_waits_for_its_turn)
 {
 	int one = peer_new(), other = peer_new();
 
-	set_limit(ACCOUNT_LOOKS, 2, 10);
+	set_limit(ACCOUNT_SCANS, 2, 10);
 	rig.looks = true;
 	say(one, "a\r\nb\nc\nd\n");
 	passes();
@@ -269,7 +269,7 @@ START_TEST(other_requests_are_taken_while_one_look_waits_and_not_behind_two)
 {
 	int one = peer_new(), other = peer_new();
 
-	set_limit(ACCOUNT_LOOKS, 1, 10);
+	set_limit(ACCOUNT_SCANS, 1, 10);
 	rig.looks = true;
 	say(one, "a\n");
 	passes();
@@ -299,7 +299,7 @@ START_TEST(a_look_that_waits_is_answered_after_a_half_close)
 	int one = peer_new(), other = peer_new();
 	bool end;
 
-	set_limit(ACCOUNT_LOOKS, 1, 10);
+	set_limit(ACCOUNT_SCANS, 1, 10);
 	rig.looks = true;
 	say(one, "a\n");
 	passes();
@@ -327,7 +327,7 @@ START_TEST(a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up)
 {
 	int one = peer_new(), other = peer_new();
 
-	set_limit(ACCOUNT_LOOKS, 1, 10);
+	set_limit(ACCOUNT_SCANS, 1, 10);
 	rig.looks = true;
 	say(one, "a\n");
 	passes();
@@ -337,7 +337,7 @@ START_TEST(a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up)
 	ck_assert_int_eq(rig.lines, 1);
 	ck_assert_int_eq(rig.lefts, 1);
 	ck_assert_ptr_null(peers_find(rig.peers, 1));
-	peers_looked(rig.peers, 1, 1);
+	peers_scanned(rig.peers, 1, 1);
 	passes();
 	ck_assert_str_eq(rig.last_line, "b");
 	ck_assert_uint_eq(peers_count(rig.peers), 1);

@@ -123,7 +123,7 @@ START_TEST(a_slot_is_reserved_until_delete_ok)
 
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
-	/* The delete takes its time; a claim of the same slot on another lane would overtake it. */
+	/* The delete takes its time; a claim of the same slot on another channel would overtake it. */
 	world->delay = 100 * NSEC_PER_MSEC;
 	lock_release(engine(0), 1, 2, lock);
 	world->delay = NSEC_PER_MSEC;
@@ -269,7 +269,7 @@ START_TEST(a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	world_acquire(world, 1, 1, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	memory_broker_block(world->daemon[1].broker, BROKER_HOLD, MEMORY_OUT);
+	memory_broker_block(world->daemon[1].broker, BROKER_LOCKS, MEMORY_OUT);
 	release(0, 1, 2, lock);
 	ck_assert_int_eq(acquire(0, 2, 1, "db", 500 * MS)->reason, REASON_TIMEOUT);
 }
@@ -376,7 +376,7 @@ START_TEST(a_slot_of_a_known_name_is_one_flight)
 	answer = world_await(world, 0, 3, 1);
 	broker_get_info(world->daemon[0].broker, &after);
 	ck_assert_int_eq(answer->slot, 3);
-	ck_assert_uint_eq(after.lanes, before.lanes + 1);
+	ck_assert_uint_eq(after.channels, before.channels + 1);
 }
 END_TEST
 
@@ -407,7 +407,7 @@ START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
 	ck_assert(memory_world_put(world->memory, "db-1-B", true));
 	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
 	look_until(LOOK_SEEN);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "cut");
 	ck_assert_int_eq(look_until(LOOK_PROBING)->first, 1);
 }
 END_TEST
@@ -430,14 +430,14 @@ START_TEST(a_mutex_that_is_claimed_unseen_is_claimed_once_a_look)
 END_TEST
 
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)silent;
-	*(uint64_t *)ctx = lane;
+	*(uint64_t *)ctx = channel;
 }
 
 /* A broker that closes every channel as soon as it is used. */
-START_TEST(a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever)
+START_TEST(a_claim_whose_channel_dies_is_sent_again_after_a_rest_and_not_for_ever)
 {
 	struct broker *broker = world->daemon[0].broker;
 	unsigned asked;
@@ -446,12 +446,12 @@ START_TEST(a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever)
 	asked = world->asked;
 	world_acquire(world, 0, 1, 1, "db", 60 * NSEC_PER_SEC);
 	while (world_answer(world, 0, 1, 1) == NULL) {
-		uint64_t lane = 0;
+		uint64_t channel = 0;
 
 		ck_assert(world_step(world, NSEC_PER_SEC));
-		memory_broker_each_lane(broker, BROKER_HOLD, close_lane, &lane);
-		if (lane != 0)
-			memory_broker_close_lane(broker, lane, 406, "too bad");
+		memory_broker_each_channel(broker, BROKER_LOCKS, close_channel, &channel);
+		if (channel != 0)
+			memory_broker_close_channel(broker, channel, 406, "too bad");
 		ck_assert_uint_lt(world->asked - asked, 100);
 	}
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_UNAVAILABLE);
@@ -522,7 +522,7 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
 	tcase_add_test(tc, a_look_that_was_forgotten_does_not_go_on_where_it_was);
 	tcase_add_test(tc, a_mutex_that_is_claimed_unseen_is_claimed_once_a_look);
-	tcase_add_test(tc, a_claim_whose_lane_dies_is_sent_again_after_a_rest_and_not_for_ever);
+	tcase_add_test(tc, a_claim_whose_channel_dies_is_sent_again_after_a_rest_and_not_for_ever);
 	tcase_add_test(tc, mutex_and_persistent_mutex);
 	suite_add_tcase(suite, tc);
 	return suite;

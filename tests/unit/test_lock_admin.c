@@ -103,7 +103,7 @@ START_TEST(administrators_of_one_daemon_go_one_by_one)
 {
 	int made = 0;
 
-	/* They share the side link, on which each could declare the mutex again. */
+	/* They share the auxiliary connection, on which each could declare the mutex again. */
 	for (uint64_t request = 1; request <= 4; request++)
 		lock_create(engine(0), 1, request,
 		    &(struct lock_change){.name = "db",
@@ -227,8 +227,8 @@ START_TEST(an_unknown_answer_changes_nothing)
 {
 	create(0, 1, "db", 2, false);
 	world_pass(world, SECOND);
-	/* On a new side link nobody knows of the alarm before something is published. */
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	memory_world_block(world->memory, true);
 	lock_destroy(engine(0), 1, 2, &(struct lock_change){.name = "db"});
@@ -238,7 +238,7 @@ START_TEST(an_unknown_answer_changes_nothing)
 }
 END_TEST
 
-START_TEST(the_side_link_dies_at_every_step)
+START_TEST(the_auxiliary_connection_dies_at_every_step)
 {
 	for (int steps = 0; steps < 30; steps++) {
 		char name[16];
@@ -249,7 +249,7 @@ START_TEST(the_side_link_dies_at_every_step)
 			.name = name, .kind = LOCK_KIND_SEMAPHORE, .slots = 5, .exist_ok = false});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		world_await(world, 0, 1, 1);
 		world_pass(world, 20 * SECOND);
 		ck_assert(lock_quiet(engine(0)));
@@ -259,8 +259,8 @@ START_TEST(the_side_link_dies_at_every_step)
 }
 END_TEST
 
-/* The refusal closes the lane, on which the mutex is dropped at once, and again when it is seen closed. */
-START_TEST(the_side_link_dies_behind_a_refused_delete)
+/* The refusal closes the channel, on which the mutex is dropped at once, and again when it is seen closed. */
+START_TEST(the_auxiliary_connection_dies_behind_a_refused_delete)
 {
 	for (int steps = 0; steps < 30; steps++) {
 		char name[16], a[32];
@@ -271,7 +271,7 @@ START_TEST(the_side_link_dies_behind_a_refused_delete)
 		lock_destroy(engine(0), 1, 1, &(struct lock_change){.name = name});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		ck_assert_int_ne(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 		world_pass(world, 20 * SECOND);
 		ck_assert(lock_quiet(engine(0)));
@@ -283,7 +283,7 @@ END_TEST
 
 START_TEST(nothing_is_administered_without_the_broker)
 {
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "gone fishing");
 	world_pass(world, SECOND);
 	ck_assert_int_eq(create(0, 1, "db", 1, false)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_str_eq(world_answer(world, 0, 1, 1)->text, "gone fishing");
@@ -311,8 +311,8 @@ suite_lock_admin(void)
 	tcase_add_test(tc, slots_end_at_the_most_there_may_be);
 	tcase_add_test(tc, an_alarm_is_answered_at_once);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);
-	tcase_add_test(tc, the_side_link_dies_at_every_step);
-	tcase_add_test(tc, the_side_link_dies_behind_a_refused_delete);
+	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
+	tcase_add_test(tc, the_auxiliary_connection_dies_behind_a_refused_delete);
 	tcase_add_test(tc, nothing_is_administered_without_the_broker);
 	suite_add_tcase(suite, tc);
 	return suite;

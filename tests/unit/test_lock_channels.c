@@ -1,5 +1,5 @@
 /*
- * The channels of the hold link: how many one user may take, and what becomes of the waiters for which
+ * The channels of the lock connection: how many one user may take, and what becomes of the waiters for which
  * there is none. Every daemon of this world has a hundred.
  */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-#define LANES 100
+#define CHANNELS 100
 #define RESERVE 40
 
 /* Users; an administrator has the uid of ALICE, too. */
@@ -65,7 +65,7 @@ static void
 begin(void)
 {
 	world_begin_with_db();
-	world_make(world, "big", LANES + 20);
+	world_make(world, "big", CHANNELS + 20);
 	set_reserve(RESERVE);
 }
 
@@ -73,7 +73,7 @@ START_TEST(one_user_leaves_channels_to_others)
 {
 	unsigned granted = 0;
 
-	for (uint64_t i = 1; i <= LANES; i++) {
+	for (uint64_t i = 1; i <= CHANNELS; i++) {
 		const struct said *answer = try_as(0, ALICE, 1 + i % 2, i, "big");
 
 		granted += answer->reason == REASON_NONE;
@@ -82,7 +82,7 @@ START_TEST(one_user_leaves_channels_to_others)
 		ck_assert_int_eq(answer->reason, REASON_TOO_MANY_LOCKS);
 		ck_assert_ptr_nonnull(strstr(answer->text, "user 1000 uses 60 channels"));
 	}
-	ck_assert_uint_eq(granted, LANES - RESERVE);
+	ck_assert_uint_eq(granted, CHANNELS - RESERVE);
 	ck_assert_int_eq(try_as(0, BOB, 3, 1, "db")->reason, REASON_NONE);
 	ck_assert_int_eq(try_as(0, ADMIN, 4, 1, "big")->reason, REASON_NONE);
 	/* A lock without a slot takes no channel. */
@@ -98,7 +98,7 @@ END_TEST
 START_TEST(a_small_limit_of_the_broker_is_halved_at_most)
 {
 	set_reserve(256);
-	take(0, ALICE, 1, LANES / 2);
+	take(0, ALICE, 1, CHANNELS / 2);
 	ck_assert_int_eq(try_as(0, ALICE, 1, 999, "big")->reason, REASON_TOO_MANY_LOCKS);
 	ck_assert_int_eq(try_as(0, BOB, 2, 1, "big")->reason, REASON_NONE);
 }
@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(a_reload_lets_those_in_who_starve)
 {
-	take(0, ALICE, 1, LANES - RESERVE);
+	take(0, ALICE, 1, CHANNELS - RESERVE);
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ck_assert(is_waiting(0, 2, 1));
@@ -119,7 +119,7 @@ END_TEST
 /* Waiters were refused at the moment in which their slot became free. */
 START_TEST(a_waiter_waits_while_no_channel_is_free)
 {
-	uint64_t first = take(0, ADMIN, 1, LANES), theirs = acquire(1, 1, 1, "db", TRY)->lock;
+	uint64_t first = take(0, ADMIN, 1, CHANNELS), theirs = acquire(1, 1, 1, "db", TRY)->lock;
 
 	send_as(0, BOB, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
@@ -137,7 +137,7 @@ END_TEST
 /* Also when the slot was free all the time, so that nobody tells of it. */
 START_TEST(a_newcomer_waits_while_no_channel_is_free)
 {
-	uint64_t first = take(0, ADMIN, 1, LANES);
+	uint64_t first = take(0, ADMIN, 1, CHANNELS);
 
 	send_as(0, BOB, 2, 1, "db", DURATION_FOREVER);
 	send_as(0, BOB, 2, 2, "db", 3 * SECOND);
@@ -155,7 +155,7 @@ END_TEST
 /* A slot must not stay free for the sake of a daemon that has no channel for it. */
 START_TEST(what_cannot_be_claimed_for_lack_of_a_channel_goes_elsewhere)
 {
-	uint64_t first = take(0, ADMIN, 1, LANES), lock = acquire(1, 1, 1, "db", TRY)->lock;
+	uint64_t first = take(0, ADMIN, 1, CHANNELS), lock = acquire(1, 1, 1, "db", TRY)->lock;
 
 	send_as(0, BOB, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
@@ -177,7 +177,7 @@ END_TEST
 
 START_TEST(who_starves_does_not_stop_those_behind)
 {
-	uint64_t first = take(0, ALICE, 1, LANES - RESERVE);
+	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 	uint64_t theirs = acquire(1, 1, 1, "db", TRY)->lock;
 
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
@@ -197,7 +197,7 @@ END_TEST
 
 START_TEST(who_starves_longest_is_served_first)
 {
-	uint64_t first = take(0, ALICE, 1, LANES - RESERVE);
+	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 
 	world_make(world, "one", 1);
 	world_make(world, "two", 1);
@@ -241,7 +241,7 @@ check_that_names_take_turns(uint64_t first, uid_t other)
 
 START_TEST(a_name_that_was_served_is_behind_the_others)
 {
-	check_that_names_take_turns(take(0, ALICE, 1, LANES - RESERVE), ALICE);
+	check_that_names_take_turns(take(0, ALICE, 1, CHANNELS - RESERVE), ALICE);
 	ck_assert(is_waiting(0, 2, 2));
 	release(0, 1, 1001, now(0, 1, 3)->lock);
 	world_pass(world, 100 * MS);
@@ -252,7 +252,7 @@ END_TEST
 /* The same where there is no channel for anybody. */
 START_TEST(a_name_that_had_the_last_channel_is_behind_the_others)
 {
-	check_that_names_take_turns(take(0, ADMIN, 1, LANES), BOB);
+	check_that_names_take_turns(take(0, ADMIN, 1, CHANNELS), BOB);
 }
 END_TEST
 
@@ -261,7 +261,7 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 {
 	uint64_t first, theirs;
 
-	take(0, ALICE, 1, LANES - RESERVE);
+	take(0, ALICE, 1, CHANNELS - RESERVE);
 	first = take(0, ADMIN, 2, RESERVE);
 	send_as(0, ALICE, 3, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
@@ -278,21 +278,21 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 }
 END_TEST
 
-/* Without a place in a line nothing keeps the side link up: that it is down says nothing. */
+/* Without a place in a line nothing keeps the auxiliary connection up: that it is down says nothing. */
 START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
 {
 	struct lock_acquire mutex = {.kind = LOCK_KIND_MUTEX, .exempt = true};
 	char name[16];
 
 	/* Of these nothing is watched. */
-	for (uint64_t i = 1; i <= LANES; i++) {
+	for (uint64_t i = 1; i <= CHANNELS; i++) {
 		snprintf(name, sizeof(name), "m%d", (int)i);
 		mutex.name = name;
 		lock_acquire(engine(0), 1, i, &mutex);
 	}
 	send_as(0, BOB, 2, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, SECOND, "cut");
 	ck_assert(memory_world_put(world->memory, "db-U", false));
 	world_pass(world, 2 * world_settings.rescan_interval);
 	ck_assert_int_eq(now(0, 2, 1)->reason, REASON_NONE);
@@ -303,7 +303,7 @@ START_TEST(a_slot_that_is_handed_on_is_counted_for_its_new_holder)
 {
 	uint64_t lock = try_as(0, ALICE, 1, 999, "db")->lock;
 
-	take(0, ALICE, 2, LANES - RESERVE - 1);
+	take(0, ALICE, 2, CHANNELS - RESERVE - 1);
 	/* To the same user: nobody has one more. */
 	send_as(0, ALICE, 3, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
@@ -336,7 +336,7 @@ START_TEST(handing_on_needs_no_channel)
 {
 	uint64_t lock = acquire(0, 1, 999, "db", TRY)->lock;
 
-	take(0, ADMIN, 2, LANES - 1);
+	take(0, ADMIN, 2, CHANNELS - 1);
 	send_as(0, BOB, 3, 1, "db", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	release(0, 1, 1000, lock);
@@ -347,19 +347,19 @@ END_TEST
 /* Else a user hangs up and comes again before its channels are free. */
 START_TEST(what_is_being_given_back_counts_until_it_is_gone)
 {
-	take(0, ALICE, 1, LANES - RESERVE);
+	take(0, ALICE, 1, CHANNELS - RESERVE);
 	lock_peer_gone(engine(0), 1);
-	for (uint64_t i = 1; i <= LANES; i++)
+	for (uint64_t i = 1; i <= CHANNELS; i++)
 		send_as(0, ALICE, 2, i, "big", DURATION_FOREVER);
 	while (world_step(world, SECOND))
-		ck_assert_int_le(world_b_count(world), LANES - RESERVE);
-	ck_assert_int_eq(world_b_count(world), LANES - RESERVE);
+		ck_assert_int_le(world_b_count(world), CHANNELS - RESERVE);
+	ck_assert_int_eq(world_b_count(world), CHANNELS - RESERVE);
 }
 END_TEST
 
 START_TEST(who_starves_ends_in_every_way)
 {
-	uint64_t first = take(0, ALICE, 1, LANES - RESERVE);
+	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 	struct lock_counts counts;
 
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
@@ -381,9 +381,9 @@ START_TEST(who_starves_ends_in_every_way)
 	send_as(0, ALICE, 6, 1, "big", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ck_assert(is_waiting(0, 6, 1));
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, SECOND, "cut");
 	ck_assert_int_eq(world_await(world, 0, 6, 1)->reason, REASON_NONE);
-	take(0, ALICE, 7, LANES - RESERVE - 1);
+	take(0, ALICE, 7, CHANNELS - RESERVE - 1);
 	ck_assert_int_eq(try_as(0, ALICE, 7, 999, "big")->reason, REASON_TOO_MANY_LOCKS);
 	for (uint64_t peer = 1; peer <= 7; peer++)
 		lock_peer_gone(engine(0), peer);
@@ -397,7 +397,7 @@ END_TEST
 /* Nothing can be seen during an alarm: slots are claimed unseen, now and then, as far as there are channels. */
 START_TEST(who_starves_during_an_alarm_is_served_in_it)
 {
-	uint64_t first = take(0, ALICE, 1, LANES - RESERVE);
+	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 
 	memory_world_block(world->memory, true);
 	send_as(0, ALICE, 2, 1, "db", DURATION_FOREVER);
@@ -426,7 +426,7 @@ pass_by(uint64_t starving)
 	uint64_t lock, last;
 
 	begin();
-	last = take(0, ALICE, 1, LANES - RESERVE);
+	last = take(0, ALICE, 1, CHANNELS - RESERVE);
 	lock = acquire(1, 1, 1, "db", TRY)->lock;
 	for (uint64_t i = 0; i < starving; i++)
 		send_as(0, ALICE, 100 + i / 1000, 1 + i % 1000, "db", DURATION_FOREVER);

@@ -1,5 +1,5 @@
 /*
- * Administration that is cut: at every moment of a command the side link dies, or the daemon; then the
+ * Administration that is cut: at every moment of a command the auxiliary connection dies, or the daemon; then the
  * same command is given again, and all is as if it had never been cut. Of +N and -N, which are relative,
  * the first answer says the size that they make: that is asked for.
  */
@@ -52,7 +52,7 @@ static const struct command commands[] = {
 };
 
 enum cut {
-	CUT_LINK,      /* the side link; the broker notices at once */
+	CUT_LINK,      /* the auxiliary connection; the broker notices at once */
 	CUT_LINK_LATE, /* and 20 ms later, until when it does what was sent */
 	CUT_ELSEWHERE, /* and it is another daemon that is asked again */
 	CUT_DAEMON,    /* the daemon is killed, and started again */
@@ -93,11 +93,11 @@ cut(enum cut how)
 	switch (how) {
 	case CUT_LINK:
 	case CUT_ELSEWHERE:
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		break;
 	case CUT_LINK_LATE:
 		memory_broker_cut(
-		    world->daemon[0].broker, BROKER_SIDE, 20 * NSEC_PER_MSEC, 0, "cut");
+		    world->daemon[0].broker, BROKER_AUXILIARY, 20 * NSEC_PER_MSEC, 0, "cut");
 		break;
 	case CUT_DAEMON:
 		world_kill(world, 0);

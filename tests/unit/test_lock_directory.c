@@ -183,7 +183,7 @@ START_TEST(silence_has_an_end)
 	world->silent = true;
 	ck_assert_int_eq(await(1)->reason, REASON_BROKER_UNAVAILABLE);
 	world->silent = false;
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, 10 * SECOND);
 	ck_assert_int_eq(told[1].times, 1);
 	ck_assert(lock_quiet(engine(0)));
@@ -214,7 +214,7 @@ START_TEST(a_refusal_is_said_so)
 }
 END_TEST
 
-START_TEST(the_side_link_dies_at_every_step)
+START_TEST(the_auxiliary_connection_dies_at_every_step)
 {
 	for (int steps = 0; steps < 24; steps++) {
 		memset(told, 0, sizeof(told));
@@ -222,7 +222,7 @@ START_TEST(the_side_link_dies_at_every_step)
 		directory_read(engine(0), on_done, 2);
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		await(1);
 		await(2);
 		world_pass(world, 10 * SECOND);
@@ -249,7 +249,7 @@ START_TEST(a_destroy_that_lost_its_mutex_takes_nothing_out)
 	while (memory_world_has(world->memory, "db-1-A", NULL))
 		ck_assert(world_step(world, SECOND));
 	world_pass(world, SECOND / 2);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	memory_world_remove(world->memory, mutex().text);
 	lock_create(engine(1), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
 	ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
@@ -344,28 +344,30 @@ START_TEST(an_alarm_during_an_entry_is_said_so)
 END_TEST
 
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "PRECONDITION_FAILED");
+	memory_broker_close_channel(world->daemon[0].broker, channel, 406, "PRECONDITION_FAILED");
 }
 
 /* The broker's words about another matter were told as if it had refused this. */
-START_TEST(a_lane_dies_at_every_step)
+START_TEST(a_channel_dies_at_every_step)
 {
 	for (int steps = 0; steps < 24; steps++) {
 		memset(told, 0, sizeof(told));
 		directory_enter(engine(0), "db", on_done, 1);
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_channel(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_channel, NULL);
 		ck_assert_msg(await(1)->reason == REASON_NONE, "%s", told[1].text);
 		expect_names(0, 2, "db");
 		directory_leave(engine(0), "db", on_done, 3);
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_channel(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_channel, NULL);
 		ck_assert_msg(await(3)->reason == REASON_NONE, "%s", told[3].text);
 		expect_names(0, 4, "");
 	}
@@ -386,7 +388,7 @@ START_TEST(an_fsck_that_lost_its_mutex_takes_nothing_out)
 			world_step(world, SECOND);
 		memory_world_put(world->memory, mutex().text, true);
 		world_pass(world, SECOND / 2);
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		memory_world_remove(world->memory, mutex().text);
 		lock_create(engine(1), 1, 1, &(struct lock_change){.name = "db", .slots = 1});
 		ck_assert_int_eq(world_await(world, 1, 1, 1)->reason, REASON_NONE);
@@ -415,11 +417,11 @@ suite_lock_directory(void)
 	tcase_add_test(tc, silence_has_an_end);
 	tcase_add_test(tc, an_alarm_is_said_so);
 	tcase_add_test(tc, a_refusal_is_said_so);
-	tcase_add_test(tc, the_side_link_dies_at_every_step);
+	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
 	tcase_add_test(tc, a_name_that_is_not_left_in_time_is_not_left_later);
 	tcase_add_test(tc, a_read_that_is_never_answered_leaves_the_directory_to_others);
 	tcase_add_test(tc, an_alarm_during_an_entry_is_said_so);
-	tcase_add_test(tc, a_lane_dies_at_every_step);
+	tcase_add_test(tc, a_channel_dies_at_every_step);
 	tcase_add_test(tc, a_destroy_that_lost_its_mutex_takes_nothing_out);
 	tcase_add_test(tc, an_entry_that_is_not_answered_in_time_is_not_made_later);
 	tcase_add_test(tc, an_fsck_that_lost_its_mutex_takes_nothing_out);

@@ -360,8 +360,8 @@ START_TEST(a_broker_that_is_away_is_waited_for)
 	await(0, 1, 1, 1, false, 60 * SECOND);
 	drain(1, 2, 1, 1, FOREVER);
 	world_pass(world, 2 * SECOND);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
 	world_pass(world, SECOND);
 	await(0, 2, 1, 1, false, 0);
 	check_reason(2, 1, REASON_BROKER_UNAVAILABLE);
@@ -371,8 +371,8 @@ START_TEST(a_broker_that_is_away_is_waited_for)
 	remove_b(1);
 	world_pass(world, 10 * SECOND);
 	ck_assert_ptr_null(answer(1, 1));
-	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
-	memory_broker_restore(world->daemon[0].broker, BROKER_SIDE);
+	memory_broker_restore(world->daemon[0].broker, BROKER_LOCKS);
+	memory_broker_restore(world->daemon[0].broker, BROKER_AUXILIARY);
 	world_pass(world, 10 * SECOND);
 	check_reason(1, 1, REASON_NONE);
 	check_reason(1, 2, REASON_NONE);
@@ -384,12 +384,12 @@ START_TEST(what_was_known_before_the_broker_went_is_a_timeout)
 	put_b(1);
 	await(0, 1, 1, 1, false, 10 * SECOND);
 	await(0, 1, 2, 1, false, 0);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "cut");
 	check_reason(1, 2, REASON_BROKER_UNAVAILABLE); /* it does not wait */
-	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
+	memory_broker_restore(world->daemon[0].broker, BROKER_LOCKS);
 	world_pass(world, 2 * SECOND);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
 }
 END_TEST
@@ -399,7 +399,7 @@ START_TEST(what_is_denied_is_said_at_once)
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
 	world_pass(world, SECOND);
-	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "no vhost");
+	memory_broker_deny(world->daemon[0].broker, BROKER_LOCKS, "no vhost");
 	check_reason(1, 1, REASON_BROKER_REFUSED);
 	ck_assert_str_eq(answer(1, 1)->text, "no vhost");
 	await(0, 1, 2, 1, false, FOREVER);
@@ -658,7 +658,7 @@ START_TEST(a_silent_broker_does_not_end_the_wait_for_holders)
 		ck_assert(answer(1, 1) == NULL || answer(1, 1)->reason != REASON_NONE);
 		world->silent = false;
 		lock_peer_gone(engine(0), 1);
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		world_pass(world, 10 * SECOND);
 		world->said_count = 0;
 		memory_world_remove(world->memory, "db-1-A");

@@ -214,7 +214,7 @@ START_TEST(channels_close_while_deletes_wait)
 	take(ALICE, 1, MANY);
 	for (uint64_t i = 1; i <= MANY; i++)
 		lock_release(engine(0), 1, 100 + i, now(0, 1, i)->lock);
-	world_close_lanes(world, 0, BROKER_HOLD);
+	world_close_channels(world, 0, BROKER_LOCKS);
 	/* Until the closing is heard, and the deletes. */
 	world_pass(world, 11 * TAKES);
 	ck_assert_int_eq(world_b_count(world), 0);
@@ -225,7 +225,7 @@ END_TEST
 START_TEST(channels_close_while_claims_wait)
 {
 	ask_for(ALICE, 1, MANY);
-	world_close_lanes(world, 0, BROKER_HOLD);
+	world_close_channels(world, 0, BROKER_LOCKS);
 	world_pass(world, 20 * TAKES);
 	for (uint64_t i = 1; i <= MANY; i++)
 		ck_assert_int_eq(now(0, 1, i)->reason, REASON_NONE);
@@ -240,7 +240,7 @@ START_TEST(the_link_dies_while_claims_and_deletes_wait)
 	for (uint64_t i = 1; i <= MANY; i++)
 		send_as(0, ALICE, 2, i, "big", DURATION_FOREVER);
 	world_pass(world, TAKES);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, SECOND, "cut");
 	world_pass(world, 10 * SECOND);
 	for (uint64_t i = 1; i <= MANY; i++)
 		ck_assert_int_eq(now(0, 2, i)->reason, REASON_NONE);

@@ -42,23 +42,23 @@ teardown(void)
 	world_end();
 }
 
-/* A[slot] or B[slot]; slot 0: the marker of that letter. */
+/* A[slot] or B[slot]; slot 0: the marker of that daemon message. */
 static const char *
-queue(char letter, int slot)
+queue(char message, int slot)
 {
 	static char text[64];
 
 	if (slot > 0)
-		snprintf(text, sizeof(text), "db-%d-%c", slot, letter);
+		snprintf(text, sizeof(text), "db-%d-%c", slot, message);
 	else
-		snprintf(text, sizeof(text), "db-%c", letter);
+		snprintf(text, sizeof(text), "db-%c", message);
 	return text;
 }
 
 static void
-put(char letter, int slot)
+put(char message, int slot)
 {
-	ck_assert(memory_world_put(world->memory, queue(letter, slot), false));
+	ck_assert(memory_world_put(world->memory, queue(message, slot), false));
 }
 
 static void
@@ -68,15 +68,15 @@ put_b(int slot)
 }
 
 static void
-take_away(char letter, int slot)
+take_away(char message, int slot)
 {
-	ck_assert(memory_world_remove(world->memory, queue(letter, slot)));
+	ck_assert(memory_world_remove(world->memory, queue(message, slot)));
 }
 
 static bool
-has(char letter, int slot)
+has(char message, int slot)
 {
-	return memory_world_has(world->memory, queue(letter, slot), NULL);
+	return memory_world_has(world->memory, queue(message, slot), NULL);
 }
 
 static void
@@ -248,8 +248,8 @@ START_TEST(transient_slots_are_made_anew)
 	check_run(false, "");
 	memory_world_restart(world->memory);
 	ck_assert(has('A', 2) && has('A', 3));
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "restarted");
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "restarted");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "restarted");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "restarted");
 }
 END_TEST
 
@@ -331,7 +331,7 @@ START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_repaired)
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		done = world_answer(world, 0, 1, last_request) != NULL;
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		world_await(world, 0, 1, last_request);
 		world_pass(world, 20 * SECOND);
 		ck_assert(lock_quiet(engine(0)));
@@ -347,7 +347,7 @@ START_TEST(a_link_that_dies_at_any_step_leaves_what_can_be_repaired)
 }
 END_TEST
 
-START_TEST(the_lane_dies_at_any_step)
+START_TEST(the_channel_dies_at_any_step)
 {
 	const struct said *answer;
 	bool done = false;
@@ -358,9 +358,9 @@ START_TEST(the_lane_dies_at_any_step)
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
 		done = world_answer(world, 0, 1, last_request) != NULL;
-		world_close_lanes(world, 0, BROKER_SIDE);
+		world_close_channels(world, 0, BROKER_AUXILIARY);
 		answer = world_await(world, 0, 1, last_request);
-		/* The directory has a lane of its own. */
+		/* The directory has a channel of its own. */
 		ck_assert(answer->reason == REASON_NONE || strstr(answer->text, "directory"));
 		world_pass(world, SECOND);
 		ck_assert_int_eq(run(true)->reason, REASON_NONE);
@@ -485,7 +485,7 @@ START_TEST(an_alarm_is_answered_at_once)
 	ask(1, false);
 	ck_assert_int_eq(world_answer(world, 0, 1, 1)->reason, REASON_BROKER_BLOCKED);
 	memory_world_block(world->memory, false);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "gone fishing");
 	ask(2, false);
 	ck_assert_str_eq(world_answer(world, 0, 1, 2)->text, "gone fishing");
 }
@@ -531,7 +531,7 @@ suite_lock_fsck(void)
 	tcase_add_test(tc, without_repair_nothing_is_changed);
 	tcase_add_test(tc, all_at_once_is_repaired);
 	tcase_add_test(tc, a_link_that_dies_at_any_step_leaves_what_can_be_repaired);
-	tcase_add_test(tc, the_lane_dies_at_any_step);
+	tcase_add_test(tc, the_channel_dies_at_any_step);
 	tcase_add_test(tc, the_admin_mutex_keeps_others_out);
 	tcase_add_test(tc, it_keeps_its_place_among_the_requests_of_its_peer);
 	tcase_add_test(tc, an_unknown_answer_changes_nothing);

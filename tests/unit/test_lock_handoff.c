@@ -202,7 +202,7 @@ START_TEST(the_link_dies_while_it_is_on_its_way)
 	wait_for(0, 2, 1);
 	world_pass(world, 3 * MS);
 	lock_release(engine(0), 1, 2, lock);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, SECOND, "cut");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
 	ck_assert(is_waiting(0, 2, 1));
 	ck_assert_uint_ne(world_await(world, 0, 2, 1)->lock, 0);
@@ -460,7 +460,7 @@ START_TEST(a_count_that_does_not_come_is_not_waited_for)
 	queue_up(0, 100);
 	wait_for(1, 2, 1);
 	world_pass(world, SECOND);
-	memory_broker_freeze(world->daemon[0].broker, BROKER_SIDE);
+	memory_broker_freeze(world->daemon[0].broker, BROKER_AUXILIARY);
 	ck_assert_int_eq(count_passes(0, 1, 20), 20);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /*
  * A hold between its grant and its end, over the server in memory: verified, revoked, vanished,
- * lost, its lane dying under it; the hold link going and coming; the orderly stop.
+ * lost, its channel dying under it; the lock connection going and coming; the orderly stop.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -64,7 +64,7 @@ START_TEST(a_verify_that_was_asked_before_does_not_undo_revoked)
 	lock_verify(engine(0), 1, 2, lock, 1000);
 	lock_verify(engine(0), 1, 3, lock, 1000);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
-	/* The 404 closed the lane under the second one, which asks again and sees A. */
+	/* The 404 closed the channel under the second one, which asks again and sees A. */
 	memory_world_put(world->memory, "db-1-A", false);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_REVOKED);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_REVOKED), 1);
@@ -110,7 +110,7 @@ START_TEST(verifies_in_a_row_survive_a_vanished_b)
 }
 END_TEST
 
-/* With 1,200 connections of 64 verifies each the hold link was said not to be read, and closed. */
+/* With 1,200 connections of 64 verifies each the lock connection was said not to be read, and closed. */
 START_TEST(many_verifies_are_two_flights)
 {
 	uint64_t lock = held();
@@ -157,7 +157,7 @@ START_TEST(verifies_that_follow_are_all_answered)
 		memory_world_remove(world->memory, "db-1-A");
 		break;
 	case 2: /* the link dies */
-		memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "cut");
 		break;
 	case 3: /* the holder hangs up */
 		lock_peer_gone(engine(0), 1);
@@ -209,11 +209,11 @@ START_TEST(new_servers_are_not_asked_again)
 }
 END_TEST
 
-START_TEST(a_lane_that_dies_is_replaced)
+START_TEST(a_channel_that_dies_is_replaced)
 {
 	uint64_t lock = held();
 
-	/* A verify whose A is gone costs the lane; what comes next finds another. */
+	/* A verify whose A is gone costs the channel; what comes next finds another. */
 	memory_world_remove(world->memory, "db-1-A");
 	verify(lock, 2);
 	world_pass(world, SECOND);
@@ -244,7 +244,7 @@ START_TEST(the_link_dies_and_every_hold_is_lost_once)
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_acquire(world, 0, 3, 1, "db", TRY);
 	world_pass(world, NSEC_PER_MSEC / 2);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "the cable was cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "the cable was cut");
 	world_pass(world, SECOND);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 1);
 	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_BROKER_UNAVAILABLE);
@@ -256,7 +256,7 @@ START_TEST(the_link_dies_and_every_hold_is_lost_once)
 	world_acquire(world, 0, 5, 1, "db", DURATION_FOREVER);
 	ck_assert_int_eq(world_notices(world, 0, 5, LOCK_NOTICE_BROKER), 1);
 	ck_assert_ptr_null(world_answer(world, 0, 2, 1));
-	memory_broker_restore(world->daemon[0].broker, BROKER_HOLD);
+	memory_broker_restore(world->daemon[0].broker, BROKER_LOCKS);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
 	ck_assert(world_b(world, "db", 1, 0));
 }
@@ -278,7 +278,7 @@ START_TEST(the_link_dies_at_every_step_and_nothing_is_left)
 			lock_release(engine(0), peer, 2, answer->lock);
 			released = true;
 		}
-		memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, SECOND, "cut");
 		ck_assert_int_eq(world_await(world, 0, peer, 1)->reason, REASON_NONE);
 		lock_peer_gone(engine(0), peer);
 		world_pass(world, 2 * SECOND);
@@ -294,7 +294,7 @@ START_TEST(a_release_that_the_link_s_death_overtakes_is_lost)
 	uint64_t lock = held();
 
 	lock_release(engine(0), 1, 2, lock);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "cut");
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_LOST);
 	ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_LOST), 0);
 }
@@ -304,7 +304,7 @@ START_TEST(our_own_old_b_is_waited_for)
 {
 	held();
 	/* The broker notices the death of the old link only 20 s later. */
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 20 * SECOND, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 20 * SECOND, 0, "cut");
 	world_acquire(world, 0, 2, 1, "db", 60 * SECOND);
 	ck_assert_int_eq(world_await(world, 0, 2, 1)->reason, REASON_NONE);
 }
@@ -313,7 +313,7 @@ END_TEST
 START_TEST(a_broker_that_denies_is_quoted_at_once)
 {
 	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
-	memory_broker_deny(world->daemon[0].broker, BROKER_HOLD, "ACCESS_REFUSED - go away");
+	memory_broker_deny(world->daemon[0].broker, BROKER_LOCKS, "ACCESS_REFUSED - go away");
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_BROKER_REFUSED);
 	ck_assert_str_eq(world_await(world, 0, 1, 1)->text, "ACCESS_REFUSED - go away");
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
@@ -385,7 +385,7 @@ suite_lock_keep(void)
 	tcase_add_test(tc, old_servers_are_checked_twice_after_the_claim);
 	tcase_add_test(tc, old_servers_a_taken_b_is_lost_at_once);
 	tcase_add_test(tc, new_servers_are_not_asked_again);
-	tcase_add_test(tc, a_lane_that_dies_is_replaced);
+	tcase_add_test(tc, a_channel_that_dies_is_replaced);
 	tcase_add_test(tc, a_release_behind_a_dying_verify_is_sent_again);
 	tcase_add_test(tc, the_link_dies_and_every_hold_is_lost_once);
 	tcase_add_test(tc, the_link_dies_at_every_step_and_nothing_is_left);

@@ -155,7 +155,7 @@ START_TEST(an_answer_restores_it)
 	take(1, 0);
 	world->delay = HEARTBEAT + 3 * SECOND; /* of the first pulse */
 	world_pass(world, HEARTBEAT / 3 + SECOND);
-	world->delay = NSEC_PER_MSEC; /* the second waits behind it on its lane */
+	world->delay = NSEC_PER_MSEC; /* the second waits behind it on its channel */
 	world_pass(world, 3 * HEARTBEAT);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);

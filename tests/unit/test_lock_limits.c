@@ -1,5 +1,5 @@
 /*
- * The limits of acquiring over the server in memory: locks and waits of a peer, lanes of the
+ * The limits of acquiring over the server in memory: locks and waits of a peer, channels of the
  * link, and lines that are long.
  */
 #include "protocol/methods.h"
@@ -115,7 +115,7 @@ START_TEST(a_limit_of_locks_is_kept_for_those_asked_for_at_once)
 }
 END_TEST
 
-START_TEST(no_lane_left_is_too_many_locks)
+START_TEST(no_channel_left_is_too_many_locks)
 {
 	world_make(world, "big", 101);
 	for (uint64_t i = 1; i <= 100; i++)
@@ -125,7 +125,7 @@ START_TEST(no_lane_left_is_too_many_locks)
 }
 END_TEST
 
-START_TEST(a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died)
+START_TEST(a_newcomer_does_not_get_the_channel_of_a_hold_whose_channel_died)
 {
 	uint64_t lock;
 
@@ -133,7 +133,7 @@ START_TEST(a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died)
 	lock = acquire(0, 1, 1, "big", TRY)->lock;
 	for (uint64_t i = 2; i <= 100; i++)
 		ck_assert_int_eq(acquire(0, i, 1, "big", TRY)->reason, REASON_NONE);
-	/* The verify that finds A gone costs the first hold its lane. */
+	/* The verify that finds A gone costs the first hold its channel. */
 	memory_world_remove(world->memory, "big-1-A");
 	lock_verify(engine(0), 1, 2, lock, 1000);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_REVOKED);
@@ -155,8 +155,8 @@ suite_lock_limits(void)
 	tcase_add_test(tc, a_long_line_is_passed_at_once);
 	tcase_add_test(tc, limits_are_kept_and_said);
 	tcase_add_test(tc, a_limit_of_locks_is_kept_for_those_asked_for_at_once);
-	tcase_add_test(tc, no_lane_left_is_too_many_locks);
-	tcase_add_test(tc, a_newcomer_does_not_get_the_lane_of_a_hold_whose_lane_died);
+	tcase_add_test(tc, no_channel_left_is_too_many_locks);
+	tcase_add_test(tc, a_newcomer_does_not_get_the_channel_of_a_hold_whose_channel_died);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

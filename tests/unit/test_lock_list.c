@@ -152,7 +152,7 @@ START_TEST(a_list_that_takes_too_long_is_given_up)
 	ck_assert_int_ne(world_await(world, 0, 1, 3)->reason, REASON_NONE);
 	world_await(world, 0, 1, 2);
 	world->silent = false;
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, 20 * SECOND);
 	check_list("a=0/0-");
 }
@@ -168,7 +168,7 @@ START_TEST(without_the_broker_nothing_is_looked_at)
 	lock_explain(engine(0), 1, 2, "db", LOCK_KIND_SEMAPHORE);
 	ck_assert_int_eq(world_answer(world, 0, 1, 2)->reason, REASON_BROKER_BLOCKED);
 	memory_world_block(world->memory, false);
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, -1, "gone fishing");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "gone fishing");
 	lock_list(engine(0), 1, 3);
 	ck_assert_str_eq(world_answer(world, 0, 1, 3)->text, "gone fishing");
 	lock_explain(engine(0), 1, 4, "db", LOCK_KIND_MUTEX);
@@ -187,7 +187,7 @@ START_TEST(the_link_dies_at_every_step)
 		lock_explain(engine(0), 1, 3, "a", LOCK_KIND_MUTEX);
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 		for (uint64_t request = 1; request <= 3; request++)
 			world_await(world, 0, 1, request);
 		world->said_count = 0;

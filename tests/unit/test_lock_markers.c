@@ -271,7 +271,7 @@ START_TEST(without_a_slot_the_links_do_not_matter)
 	world_pass(world, 60 * SECOND);
 	ck_assert_uint_eq(world->asked, asked);
 	/* ... a link that dies, or goes silent, with nothing on it leaves nothing behind ... */
-	memory_broker_cut(world->daemon[0].broker, BROKER_HOLD, 0, SECOND, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, SECOND, "cut");
 	ck_assert(!lock_is_recovering(engine(0)));
 	world_pass(world, SOON);
 	lock_verify(engine(0), 1, 2, lock, 1000);
@@ -316,7 +316,7 @@ START_TEST(without_a_slot_it_counts_for_the_peer_and_not_for_the_link)
 	struct lock_settings settings = world_settings;
 
 	put("db-U");
-	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 lanes */
+	for (uint64_t peer = 1; peer <= 150; peer++) /* the link has 100 channels */
 		check_slotless(semaphore(peer, 1, TRY));
 	ck_assert_int_eq(take(200, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	settings.max_locks_per_connection = 2;

@@ -200,15 +200,15 @@ cut_at_every_step(enum broker_link link)
 	}
 }
 
-START_TEST(the_side_link_dies_at_every_step)
+START_TEST(the_auxiliary_connection_dies_at_every_step)
 {
-	cut_at_every_step(BROKER_SIDE);
+	cut_at_every_step(BROKER_AUXILIARY);
 }
 END_TEST
 
-START_TEST(the_hold_link_dies_at_every_step)
+START_TEST(the_lock_connection_dies_at_every_step)
 {
-	cut_at_every_step(BROKER_HOLD);
+	cut_at_every_step(BROKER_LOCKS);
 }
 END_TEST
 
@@ -245,8 +245,8 @@ suite_lock_missing(void)
 	tcase_add_test(tc, who_waits_for_ever_outlasts_another_administrator);
 	tcase_add_test(tc, in_an_alarm_nothing_is_made);
 	tcase_add_test(tc, who_may_not_make_it_is_told);
-	tcase_add_test(tc, the_side_link_dies_at_every_step);
-	tcase_add_test(tc, the_hold_link_dies_at_every_step);
+	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
+	tcase_add_test(tc, the_lock_connection_dies_at_every_step);
 	tcase_add_test(tc, who_wanted_it_hangs_up_at_every_step);
 	suite_add_tcase(suite, tc);
 	return suite;

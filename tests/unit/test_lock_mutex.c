@@ -1,6 +1,6 @@
 /*
  * The administration mutex over the server in memory: among the administrators of one daemon,
- * between two, and when lanes and links die.
+ * between two, and when channels and links die.
  */
 #include "daemon/lock/admin/mutex.h"
 #include "tests/unit/lock_fixture.h"
@@ -34,14 +34,14 @@ static void
 told(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum reason reason,
     const char *text)
 {
-	static const char letters[] = {'H', 'F', 'L', 'R'};
+	static const char messages[] = {'H', 'F', 'L', 'R'};
 
 	for (int i = 0; i < TAKERS; i++) {
 		struct taker *taker = &takers[i];
 
 		if (taker->engine != engine || taker->id != id)
 			continue;
-		taker->told[strlen(taker->told)] = letters[news];
+		taker->told[strlen(taker->told)] = messages[news];
 		taker->reason = reason;
 		snprintf(taker->text, sizeof(taker->text), "%s", text != NULL ? text : "");
 		return;
@@ -177,40 +177,40 @@ START_TEST(the_death_of_the_link_ends_it)
 	take(0, 0);
 	world_pass(world, SECOND);
 	take(1, 0);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	check_told(0, "HL");
 	ck_assert_str_eq(takers[0].text, "cut");
 	ck_assert_int_eq(takers[0].reason, REASON_BROKER_UNAVAILABLE);
 	check_told(1, "H"); /* on the new one */
 	drop(1);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	check_gone();
 	check_told(1, "HF");
 	world->delay = SECOND;
 	take(2, 0);
 	world_pass(world, SECOND / 2); /* it has been declared, but not heard */
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	check_gone();
 	check_told(2, "R");
 	ck_assert_int_eq(takers[2].reason, REASON_BROKER_UNAVAILABLE);
 }
 END_TEST
 
-START_TEST(the_death_of_its_lane_does_not)
+START_TEST(the_death_of_its_channel_does_not)
 {
-	uint64_t lane;
+	uint64_t channel;
 
 	take(0, 0);
 	world_pass(world, SECOND);
-	lane = mutex_lane(engine(0), takers[0].id);
-	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "timeout");
+	channel = mutex_channel(engine(0), takers[0].id);
+	memory_broker_close_channel(world->daemon[0].broker, channel, 406, "timeout");
 	world_pass(world, SECOND);
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	ck_assert_uint_ne(mutex_lane(engine(0), takers[0].id), lane);
-	memory_broker_close_lane(
-	    world->daemon[0].broker, mutex_lane(engine(0), takers[0].id), 406, "timeout");
+	ck_assert_uint_ne(mutex_channel(engine(0), takers[0].id), channel);
+	memory_broker_close_channel(
+	    world->daemon[0].broker, mutex_channel(engine(0), takers[0].id), 406, "timeout");
 	drop(0); /* not performed: sent again */
 	check_gone();
 	check_told(0, "HF");
@@ -222,12 +222,12 @@ START_TEST(what_was_all_but_dropped_is_free_when_the_link_dies)
 	take(0, 0);
 	world_pass(world, SECOND);
 	take(1, 0);
-	memory_broker_close_lane(
-	    world->daemon[0].broker, mutex_lane(engine(0), takers[0].id), 406, "timeout");
+	memory_broker_close_channel(
+	    world->daemon[0].broker, mutex_channel(engine(0), takers[0].id), 406, "timeout");
 	drop(0);
 	world_pass(world, 10 * NSEC_PER_MSEC); /* it was not performed, and is not sent again yet */
 	check_told(0, "H");
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, 20 * NSEC_PER_MSEC);
 	check_told(0, "HF");
 	check_told(1, "H");
@@ -256,7 +256,7 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 
 	take(0, 0);
 	world_pass(world, SECOND);
-	before = memory_broker_connection(world->daemon[0].broker, BROKER_SIDE);
+	before = memory_broker_connection(world->daemon[0].broker, BROKER_AUXILIARY);
 	take(1, 0);
 	broker_watch(world->daemon[0].broker, "db-1-A");
 	world->refuses = true;
@@ -267,7 +267,8 @@ START_TEST(what_cannot_be_dropped_goes_with_its_link)
 	world_pass(world, SECOND);
 	check_told(0, "HF");
 	check_told(1, "H");
-	ck_assert_uint_ne(memory_broker_connection(world->daemon[0].broker, BROKER_SIDE), before);
+	ck_assert_uint_ne(
+	    memory_broker_connection(world->daemon[0].broker, BROKER_AUXILIARY), before);
 	leave(1);
 	check_gone();
 }
@@ -280,14 +281,14 @@ START_TEST(what_was_not_heard_is_asked_again)
 	take(0, 0);
 	world_pass(world, SECOND);
 	ck_assert(memory_world_has(world->memory, "db", NULL));
-	world_close_lanes(world, 0, BROKER_SIDE);
+	world_close_channels(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(0, "H");
 	world->silent = true;
 	drop(0);
 	world_pass(world, 10 * NSEC_PER_MSEC);
-	world_close_lanes(world, 0, BROKER_SIDE);
+	world_close_channels(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(0, "HF");
@@ -300,7 +301,7 @@ START_TEST(what_was_not_heard_is_asked_again)
 	take(2, 0);
 	world_pass(world, SECOND);
 	leave(2);
-	world_close_lanes(world, 0, BROKER_SIDE);
+	world_close_channels(world, 0, BROKER_AUXILIARY);
 	world->silent = false;
 	world_pass(world, SECOND);
 	check_told(2, "");
@@ -308,7 +309,7 @@ START_TEST(what_was_not_heard_is_asked_again)
 }
 END_TEST
 
-/* Else nobody of this daemon could have that name as long as the side link lives. */
+/* Else nobody of this daemon could have that name as long as the auxiliary connection lives. */
 START_TEST(a_claim_that_is_not_answered_ends_with_its_link)
 {
 	world->stuck = 1;
@@ -376,7 +377,7 @@ suite_lock_mutex(void)
 	tcase_add_test(tc, who_leaves_lets_the_next_on);
 	tcase_add_test(tc, what_nobody_wants_any_more_is_not_kept);
 	tcase_add_test(tc, the_death_of_the_link_ends_it);
-	tcase_add_test(tc, the_death_of_its_lane_does_not);
+	tcase_add_test(tc, the_death_of_its_channel_does_not);
 	tcase_add_test(tc, what_was_all_but_dropped_is_free_when_the_link_dies);
 	tcase_add_test(tc, what_the_broker_refuses_is_told);
 	tcase_add_test(tc, what_cannot_be_dropped_goes_with_its_link);

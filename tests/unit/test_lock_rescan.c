@@ -133,7 +133,9 @@ START_TEST(a_gate_that_opened_unheard_is_found)
 }
 END_TEST
 
-/* Or a side link that does not come up: it is not waited for before slots are claimed, whenever freed. */
+/*
+ * Or an auxiliary connection that does not come up: it is not waited for before slots are claimed, whenever freed.
+ */
 START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 {
 	int64_t left;
@@ -147,7 +149,8 @@ START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 	if (_i == 0)
 		memory_world_block(world->memory, true);
 	else
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 1000 * SECOND, "cut");
+		memory_broker_cut(
+		    world->daemon[0].broker, BROKER_AUXILIARY, 0, 1000 * SECOND, "cut");
 	world_pass(world, (10 + _i) * SECOND);
 	world->asked = 0;
 	world_pass(world, 100 * SECOND);
@@ -190,7 +193,7 @@ START_TEST(a_slot_freed_while_nothing_can_be_seen_is_claimed_after_that_look)
 	world_make(world, "db", 1);
 	settings.max_local_handoffs = 0; /* or it would be handed on */
 	lock_engine_set(engine(0), &settings);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
 	wait_for(0, 1, 1);
 	world_pass(world, SECOND);
 	wait_for(0, 2, 1);
@@ -214,7 +217,7 @@ START_TEST(a_slot_that_is_not_there_is_not_claimed_again_and_again)
 	wait_for(0, 1, 1);
 	world_pass(world, MS);
 	if (is_cut)
-		memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 100 * MS, "cut");
+		memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 100 * MS, "cut");
 	world_pass(world, 10 * SECOND);
 	ck_assert(is_waiting(0, 1, 1));
 	world->asked = 0;

@@ -188,8 +188,8 @@ END_TEST
 START_TEST(an_unknown_answer_about_uncounted_slots_changes_nothing)
 {
 	create(3, false);
-	/* On a new side link nobody knows of the alarm before something is published. */
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	/* On a new auxiliary connection nobody knows of the alarm before something is published. */
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SECOND);
 	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 1});
 	/* After the mutex and the size, before the uncounted slots. */
@@ -250,7 +250,7 @@ START_TEST(silence_says_how_far_it_came)
 	ck_assert_msg(strstr(said->text, " of 200 slots, then: the broker did not answer") != NULL,
 	    "%s", said->text);
 	world->silent = false;
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	expect(resize(202), REASON_NONE, 202, 202);
 	ck_assert(lock_quiet(engine(0)));
 }
@@ -273,7 +273,7 @@ START_TEST(answered_too_late_it_stops)
 }
 END_TEST
 
-/* The name is not lost for as long as the side link lives. */
+/* The name is not lost for as long as the auxiliary connection lives. */
 START_TEST(work_that_is_never_answered_ends_with_its_link)
 {
 	create(9, false);
@@ -304,14 +304,14 @@ END_TEST
 /* ---- channels that die, queues that are declared otherwise ---- */
 
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(world->daemon[0].broker, lane, 406, "PRECONDITION_FAILED");
+	memory_broker_close_channel(world->daemon[0].broker, channel, 406, "PRECONDITION_FAILED");
 }
 
-START_TEST(a_lane_dies_at_every_step)
+START_TEST(a_channel_dies_at_every_step)
 {
 	for (int steps = 0; steps < 40; steps++) {
 		char name[16];
@@ -321,7 +321,8 @@ START_TEST(a_lane_dies_at_every_step)
 		lock_resize(engine(0), 1, 1, &(struct lock_change){.name = name, .slots = 4});
 		for (int i = 0; i < steps; i++)
 			world_step(world, SECOND);
-		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_channel(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_channel, NULL);
 		ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 		ck_assert_str_eq(admin_state(world, name), "4");
 		world_pass(world, SECOND);
@@ -331,14 +332,15 @@ START_TEST(a_lane_dies_at_every_step)
 }
 END_TEST
 
-START_TEST(lanes_that_never_stay_open_end_it)
+START_TEST(channels_that_never_stay_open_end_it)
 {
 	create(2, false);
 	lock_resize(engine(0), 1, 50, &(struct lock_change){.name = "db", .slots = 90});
 	while (slots_of("db") < 4)
 		world_step(world, SECOND);
 	while (world_answer(world, 0, 1, 50) == NULL) {
-		memory_broker_each_lane(world->daemon[0].broker, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_channel(
+		    world->daemon[0].broker, BROKER_AUXILIARY, close_channel, NULL);
 		ck_assert(world_step(world, SECOND));
 	}
 	expect(world_answer(world, 0, 1, 50), REASON_BROKER_UNAVAILABLE, 2, 90);
@@ -499,8 +501,8 @@ suite_lock_resize(void)
 	tcase_add_test(tc, answered_too_late_it_stops);
 	tcase_add_test(tc, work_that_is_never_answered_ends_with_its_link);
 	tcase_add_test(tc, a_long_work_is_not_too_late);
-	tcase_add_test(tc, a_lane_dies_at_every_step);
-	tcase_add_test(tc, lanes_that_never_stay_open_end_it);
+	tcase_add_test(tc, a_channel_dies_at_every_step);
+	tcase_add_test(tc, channels_that_never_stay_open_end_it);
 	tcase_add_test(tc, slots_declared_otherwise_are_used_as_they_are);
 	tcase_add_test(tc, who_is_at_work_is_said);
 	tcase_add_test(tc, two_daemons_at_once);

@@ -72,7 +72,7 @@ START_TEST(it_is_told_while_the_broker_is_away)
 {
 	stand(2, 0);
 	stand(3, 0);
-	broker_reset(world->daemon[0].broker, BROKER_HOLD, "for the test");
+	broker_reset(world->daemon[0].broker, BROKER_LOCKS, "for the test");
 	world_pass(world, 1);
 	lock_peer_gone(engine(0), 2);
 	world_pass(world, NSEC_PER_MSEC);

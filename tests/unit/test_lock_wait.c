@@ -159,7 +159,7 @@ START_TEST(who_leaves_the_line_passes_every_hint_on)
 }
 END_TEST
 
-START_TEST(a_hint_is_owed_while_the_side_link_is_away)
+START_TEST(a_hint_is_owed_while_the_auxiliary_connection_is_away)
 {
 	uint64_t lock;
 
@@ -167,11 +167,11 @@ START_TEST(a_hint_is_owed_while_the_side_link_is_away)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
 	release(0, 1, 2, lock);
 	world_pass(world, SECOND / 10);
 	ck_assert(is_waiting(1, 1, 1));
-	memory_broker_restore(world->daemon[0].broker, BROKER_SIDE);
+	memory_broker_restore(world->daemon[0].broker, BROKER_AUXILIARY);
 	ck_assert_int_lt(
 	    world_await(world, 1, 1, 1)->at - world_answer(world, 0, 1, 2)->at, SECOND / 2);
 }
@@ -230,7 +230,7 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 	wait_as(0, 1, 1, LOCK_KIND_SEMAPHORE, 5);
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND / 5);
-	memory_broker_block(world->daemon[0].broker, BROKER_HOLD, MEMORY_IN);
+	memory_broker_block(world->daemon[0].broker, BROKER_LOCKS, MEMORY_IN);
 	broker_line_wake(world->daemon[2].broker, "db-W", 1);
 	world_pass(world, SECOND / 10);
 	memory_world_remove(world->memory, "db-1-B");
@@ -239,7 +239,7 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 	/* If he who wanted it is gone it is passed on. */
 	if (gone)
 		lock_peer_gone(engine(0), 1);
-	memory_broker_block(world->daemon[0].broker, BROKER_HOLD, 0);
+	memory_broker_block(world->daemon[0].broker, BROKER_LOCKS, 0);
 	heard = world->now;
 	ck_assert_int_le(world_await(world, gone ? 1 : 0, 1, 1)->at - heard, SOON);
 	ck_assert(gone || is_waiting(1, 1, 1));
@@ -433,7 +433,7 @@ START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
 	/* It is woken, and does not hear it. */
-	memory_broker_freeze(world->daemon[1].broker, BROKER_SIDE);
+	memory_broker_freeze(world->daemon[1].broker, BROKER_AUXILIARY);
 	release(0, 1, 2, lock);
 	released = world->now;
 	ck_assert_uint_ne(acquire(0, 2, 1, "db", SECOND)->lock, 0);
@@ -474,13 +474,13 @@ START_TEST(the_line_is_left_and_joined_anew_with_the_links)
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
-	memory_broker_cut(world->daemon[1].broker, BROKER_HOLD, 0, -1, "cut");
+	memory_broker_cut(world->daemon[1].broker, BROKER_LOCKS, 0, -1, "cut");
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 0);
-	memory_broker_restore(world->daemon[1].broker, BROKER_HOLD);
+	memory_broker_restore(world->daemon[1].broker, BROKER_LOCKS);
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
-	memory_broker_cut(world->daemon[1].broker, BROKER_SIDE, 0, 100 * MS, "cut");
+	memory_broker_cut(world->daemon[1].broker, BROKER_AUXILIARY, 0, 100 * MS, "cut");
 	world_pass(world, SECOND);
 	ck_assert_uint_eq(memory_world_members(world->memory, "db-W"), 1);
 	released = world->now;
@@ -503,7 +503,7 @@ suite_lock_wait(void)
 	tcase_add_test(tc, a_hint_to_who_wants_nothing_any_more_is_passed_on);
 	tcase_add_test(tc, who_frees_a_slot_is_not_told_of_it);
 	tcase_add_test(tc, who_leaves_the_line_passes_every_hint_on);
-	tcase_add_test(tc, a_hint_is_owed_while_the_side_link_is_away);
+	tcase_add_test(tc, a_hint_is_owed_while_the_auxiliary_connection_is_away);
 	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
 	tcase_add_loop_test(tc, a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost, 0, 2);

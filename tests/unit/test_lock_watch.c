@@ -83,20 +83,20 @@ START_TEST(a_hint_without_a_deletion_changes_nothing)
 }
 END_TEST
 
-START_TEST(deleted_while_the_side_link_is_away)
+START_TEST(deleted_while_the_auxiliary_connection_is_away)
 {
 	world_pass(world, SECOND);
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, -1, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
 	delete ();
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(revoked(), 0);
-	memory_broker_restore(world->daemon[0].broker, BROKER_SIDE);
+	memory_broker_restore(world->daemon[0].broker, BROKER_AUXILIARY);
 	world_pass(world, SOON);
 	ck_assert_int_eq(revoked(), 1);
 }
 END_TEST
 
-START_TEST(deleted_while_their_lane_is_closed)
+START_TEST(deleted_while_their_channel_is_closed)
 {
 	world_pass(world, SECOND);
 	memory_broker_close_watches(world->daemon[0].broker);
@@ -150,7 +150,7 @@ START_TEST(deleted_and_made_again_unheard)
 	ck_assert_int_eq(revoked(), 0);
 	ck_assert_int_eq(verify(2), REASON_NONE);
 	/* The next watch hears of the next deletion. */
-	memory_broker_cut(world->daemon[0].broker, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, 0, "cut");
 	world_pass(world, SOON);
 	delete ();
 	world_pass(world, SOON);
@@ -171,17 +171,17 @@ START_TEST(deleted_unheard)
 }
 END_TEST
 
-/* The lane on which A is looked at dies before its turn, at each step from the deletion on. */
-START_TEST(revoked_under_a_dying_lane)
+/* The channel on which A is looked at dies before its turn, at each step from the deletion on. */
+START_TEST(revoked_under_a_dying_channel)
 {
 	world_pass(world, SECOND);
 	delete ();
 	for (int i = 0; i < _i; i++)
 		world_step(world, SOON);
-	/* Lanes of the hold link have even ids; one that is none is left alone. */
-	for (uint64_t lane = 2; lane < 20; lane += 2)
-		memory_broker_close_lane(
-		    world->daemon[0].broker, lane, 406, "PRECONDITION_FAILED - timeout");
+	/* Channels of the lock connection have even ids; one that is none is left alone. */
+	for (uint64_t channel = 2; channel < 20; channel += 2)
+		memory_broker_close_channel(
+		    world->daemon[0].broker, channel, 406, "PRECONDITION_FAILED - timeout");
 	world_pass(world, 2 * SECOND);
 	ck_assert_int_eq(revoked(), 1);
 	ck_assert_int_eq(verify(2), REASON_REVOKED);
@@ -262,15 +262,15 @@ suite_lock_watch(void)
 	tcase_add_test(tc, a_deletion_is_told_at_once);
 	tcase_add_test(tc, deleted_before_the_watch_is_there);
 	tcase_add_test(tc, a_hint_without_a_deletion_changes_nothing);
-	tcase_add_test(tc, deleted_while_the_side_link_is_away);
-	tcase_add_test(tc, deleted_while_their_lane_is_closed);
+	tcase_add_test(tc, deleted_while_the_auxiliary_connection_is_away);
+	tcase_add_test(tc, deleted_while_their_channel_is_closed);
 	tcase_add_test(tc, a_short_hold_is_not_watched);
 	tcase_add_test(tc, a_watch_ends_with_its_hold);
 	tcase_add_test(tc, deleted_and_made_again_unheard);
 	tcase_add_test(tc, deleted_unheard);
 	tcase_add_test(tc, a_revoked_slot_is_not_offered_when_it_is_released);
 	tcase_add_test(tc, a_slot_that_comes_back_is_nobody_else_s_before_its_old_holder_is_gone);
-	tcase_add_loop_test(tc, revoked_under_a_dying_lane, 0, 8);
+	tcase_add_loop_test(tc, revoked_under_a_dying_channel, 0, 8);
 	tcase_add_loop_test(tc, let_go_at_every_step, 0, 8);
 	suite_add_tcase(suite, tc);
 	return suite;

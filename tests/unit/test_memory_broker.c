@@ -1,5 +1,5 @@
 /*
- * The AMQP code over the server in memory: whose queues are whose, lanes, the order and time of
+ * The AMQP code over the server in memory: whose queues are whose, channels, the order and time of
  * answers, probes.
  */
 #include <stdio.h>
@@ -17,18 +17,18 @@
 
 START_TEST(exclusive_queues_belong_to_the_link)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
-	uint64_t rival = take(two, BROKER_HOLD), side = take(one, BROKER_SIDE);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
+	uint64_t rival = take(two, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	run();
-	ck_saw("side:up 1=ok");
+	ck_saw("auxiliary:up 1=ok");
 	ck_assert_ptr_eq(owner_of("q"), one);
-	/* Again, on another lane of the same link: still ours, so the link alone does not arbitrate. */
+	/* Again, on another channel of the same link: still ours, so the link alone does not arbitrate. */
 	claim(one, other, "q", 2);
 	check(one, other, "q", 3);
 	claim(two, rival, "q", 101);
-	/* The side link is another connection. */
+	/* The auxiliary connection is another connection. */
 	check(one, side, "q", 4);
 	run();
 	ck_saw("2=ok 3=ok 101=locked! closed:405 4=locked! closed:405");
@@ -36,21 +36,21 @@ START_TEST(exclusive_queues_belong_to_the_link)
 }
 END_TEST
 
-START_TEST(putting_a_lane_back_frees_nothing)
+START_TEST(putting_a_channel_back_frees_nothing)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	run();
-	broker_lane_put(one, lane);
-	broker_lane_put(one, lane); /* gone: fine */
+	broker_channel_put(one, channel);
+	broker_channel_put(one, channel); /* gone: fine */
 	run();
 	ck_assert_ptr_eq(owner_of("q"), one);
-	lane = take(one, BROKER_HOLD);
-	drop(one, lane, "q", 2);
+	channel = take(one, BROKER_LOCKS);
+	drop(one, channel, "q", 2);
 	run();
 	ck_assert(!exists("q"));
-	drop(one, lane, "q", 3);
+	drop(one, channel, "q", 3);
 	run();
 	ck_saw("1=ok 2=ok 3=ok");
 }
@@ -58,21 +58,21 @@ END_TEST
 
 START_TEST(drop_of_anothers_queue_is_locked)
 {
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	run();
 	drop(two, rival, "q", 101);
 	run();
 	ck_saw("1=ok 101=locked! closed:405");
-	ck_assert_uint_eq(rig.closed_lane, rival);
+	ck_assert_uint_eq(rig.closed_channel, rival);
 	ck_assert_ptr_eq(owner_of("q"), one);
 }
 END_TEST
 
 START_TEST(foreign_clients_have_queues_too)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	ck_assert(memory_world_put(world, "plain", false));
 	ck_assert(memory_world_put(world, "taken", true));
@@ -80,61 +80,61 @@ START_TEST(foreign_clients_have_queues_too)
 	ck_assert_ptr_null(owner_of("plain"));
 	ck_assert_ptr_nonnull(owner_of("taken"));
 	ck_assert(owner_of("taken") != one && owner_of("taken") != two);
-	check(one, lane, "plain", 1);
-	claim(one, lane, "taken", 2);
+	check(one, channel, "plain", 1);
+	claim(one, channel, "taken", 2);
 	/* A queue that is not exclusive cannot be declared so. */
 	claim(one, other, "plain", 3);
 	run();
 	ck_saw("1=ok 2=locked! closed:405 3=locked! closed:405");
 	ck_assert(memory_world_remove(world, "taken"));
 	ck_assert(!memory_world_remove(world, "taken"));
-	lane = take(one, BROKER_HOLD);
-	claim(one, lane, "taken", 4);
-	claim(one, lane, "amq.mine", 5);
+	channel = take(one, BROKER_LOCKS);
+	claim(one, channel, "taken", 4);
+	claim(one, channel, "amq.mine", 5);
 	run();
 	ck_saw("4=ok 5=refused! closed:403");
 }
 END_TEST
 
-/* ---- lanes ---- */
+/* ---- channels ---- */
 
-START_TEST(a_failing_request_closes_its_lane_and_skips_what_follows)
+START_TEST(a_failing_request_closes_its_channel_and_skips_what_follows)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
-	check(one, lane, "none", 1);
-	claim(one, lane, "q", 2);
-	claim(one, lane, "r", 3);
+	check(one, channel, "none", 1);
+	claim(one, channel, "q", 2);
+	claim(one, channel, "r", 3);
 	claim(one, other, "s", 4);
 	run();
 	ck_saw("1=absent! 2=skipped! 3=skipped! closed:404 4=ok");
-	ck_assert_uint_eq(rig.closed_lane, lane);
+	ck_assert_uint_eq(rig.closed_channel, channel);
 	ck_assert(!exists("q"));
 	ck_assert(!exists("r"));
-	/* The lane is gone; its link is not. */
-	claim(one, lane, "q", 5);
+	/* The channel is gone; its link is not. */
+	claim(one, channel, "q", 5);
 	run();
 	ck_saw("5=skipped!");
 	ck_assert(!exists("q"));
 }
 END_TEST
 
-static uint64_t reaction_lane;
+static uint64_t reaction_channel;
 
 static void
-put_lane_back(void)
+put_channel_back(void)
 {
-	broker_lane_put(one, reaction_lane);
+	broker_channel_put(one, reaction_channel);
 }
 
-START_TEST(no_event_for_a_lane_that_was_put_back)
+START_TEST(no_event_for_a_channel_that_was_put_back)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	check(one, lane, "none", 1);
-	claim(one, lane, "q", 2);
-	reaction_lane = lane;
-	rig.reaction = put_lane_back;
+	check(one, channel, "none", 1);
+	claim(one, channel, "q", 2);
+	reaction_channel = channel;
+	rig.reaction = put_channel_back;
 	rig.react_to = 1;
 	run();
 	run();
@@ -145,19 +145,19 @@ END_TEST
 static void
 ask_again(void)
 {
-	broker_claim(one, reaction_lane, "q", done(9));
-	reaction_lane = broker_lane_take(one, BROKER_HOLD);
-	ck_assert_uint_ne(reaction_lane, 0);
-	broker_claim(one, reaction_lane, "q", done(10));
+	broker_claim(one, reaction_channel, "q", done(9));
+	reaction_channel = broker_channel_take(one, BROKER_LOCKS);
+	ck_assert_uint_ne(reaction_channel, 0);
+	broker_claim(one, reaction_channel, "q", done(10));
 }
 
 START_TEST(an_answer_can_ask_again)
 {
-	take(one, BROKER_HOLD);
-	take(one, BROKER_HOLD);
-	reaction_lane = take(one, BROKER_HOLD);
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
-	check(one, reaction_lane, "none", 1);
+	take(one, BROKER_LOCKS);
+	take(one, BROKER_LOCKS);
+	reaction_channel = take(one, BROKER_LOCKS);
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
+	check(one, reaction_channel, "none", 1);
 	rig.reaction = ask_again;
 	rig.react_to = 1;
 	run();
@@ -165,51 +165,51 @@ START_TEST(an_answer_can_ask_again)
 }
 END_TEST
 
-START_TEST(the_hold_link_has_lanes_max)
+START_TEST(the_lock_connection_has_channels_max)
 {
 	struct broker_info info;
-	uint64_t first = take(one, BROKER_HOLD), second = take(one, BROKER_HOLD);
+	uint64_t first = take(one, BROKER_LOCKS), second = take(one, BROKER_LOCKS);
 
 	ck_assert_uint_ne(first, 0);
 	ck_assert_uint_ne(second, first);
-	ck_assert_uint_ne(take(one, BROKER_HOLD), 0);
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
+	ck_assert_uint_ne(take(one, BROKER_LOCKS), 0);
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
 	broker_get_info(one, &info);
-	ck_assert_uint_eq(info.lanes, 3);
-	ck_assert_uint_eq(info.lanes_max, 3);
-	ck_assert_uint_ne(take(one, BROKER_SIDE), 0);
-	broker_lane_put(one, first);
-	second = take(one, BROKER_HOLD);
+	ck_assert_uint_eq(info.channels, 3);
+	ck_assert_uint_eq(info.channels_max, 3);
+	ck_assert_uint_ne(take(one, BROKER_AUXILIARY), 0);
+	broker_channel_put(one, first);
+	second = take(one, BROKER_LOCKS);
 	ck_assert_uint_ne(second, 0);
 	ck_assert_uint_ne(second, first);
 	run();
-	ck_saw("side:up");
+	ck_saw("auxiliary:up");
 	/* Each link has its own number. */
-	memory_broker_set_lanes_max(one, BROKER_HOLD, 1);
-	memory_broker_cut(one, BROKER_HOLD, 0, 0, "cut");
+	memory_broker_set_channels_max(one, BROKER_LOCKS, 1);
+	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "cut");
 	pass(MSEC);
-	ck_saw("hold:down:cut hold:up");
+	ck_saw("locks:down:cut locks:up");
 	broker_get_info(one, &info);
-	ck_assert_uint_eq(info.lanes_max, 1);
-	ck_assert_uint_ne(take(one, BROKER_SIDE), 0);
+	ck_assert_uint_eq(info.channels_max, 1);
+	ck_assert_uint_ne(take(one, BROKER_AUXILIARY), 0);
 	broker_get_info(two, &info);
-	ck_assert_uint_eq(info.lanes_max, 2047);
+	ck_assert_uint_eq(info.channels_max, 2047);
 }
 END_TEST
 
-START_TEST(the_broker_closes_a_lane)
+START_TEST(the_broker_closes_a_channel)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 10 * MSEC; /* performed at 5 */
 	rig.delays[1] = 20 * MSEC; /* performed at 10 */
-	claim(one, lane, "q", 1);
-	claim(one, lane, "r", 2);
+	claim(one, channel, "q", 1);
+	claim(one, channel, "r", 2);
 	pass(7 * MSEC);
 	rig.in_call = true;
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 	rig.in_call = false;
-	claim(one, lane, "s", 3);
+	claim(one, channel, "s", 3);
 	pass(0);
 	ck_saw("");
 	pass(20 * MSEC);
@@ -221,16 +221,16 @@ START_TEST(the_broker_closes_a_lane)
 }
 END_TEST
 
-START_TEST(a_slot_declared_otherwise_is_used_at_the_price_of_the_lane)
+START_TEST(a_slot_declared_otherwise_is_used_at_the_price_of_the_channel)
 {
-	uint64_t lane = take(one, BROKER_SIDE);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 
 	ck_assert(memory_world_put_otherwise(world, "a"));
 	ck_assert(!memory_world_put_otherwise(world, "a"));
-	declare_slot(one, lane, "a", 1);
-	declare_slot(one, lane, "b", 2);
+	declare_slot(one, channel, "a", 1);
+	declare_slot(one, channel, "b", 2);
 	pass(0);
-	ck_saw("side:up 1=ok! 2=skipped! closed:406");
+	ck_saw("auxiliary:up 1=ok! 2=skipped! closed:406");
 	ck_assert(!exists("b"));
 }
 END_TEST
@@ -239,11 +239,11 @@ END_TEST
 
 START_TEST(performed_half_way_answered_at_the_end)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 	int64_t start = rig.now;
 
 	rig.delays[0] = 100 * MSEC;
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	pass(49 * MSEC);
 	ck_assert(!exists("q"));
 	pass(2 * MSEC);
@@ -256,15 +256,15 @@ START_TEST(performed_half_way_answered_at_the_end)
 }
 END_TEST
 
-START_TEST(order_is_kept_on_a_lane_and_not_across)
+START_TEST(order_is_kept_on_a_channel_and_not_across)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 100 * MSEC;
 	rig.delays[1] = 10 * MSEC;
 	rig.delays[2] = 20 * MSEC;
-	claim(one, lane, "q", 1);
-	drop(one, lane, "q", 2);
+	claim(one, channel, "q", 1);
+	drop(one, channel, "q", 2);
 	claim(one, other, "r", 3);
 	pass(99 * MSEC);
 	ck_saw("3=ok");
@@ -277,10 +277,10 @@ END_TEST
 
 START_TEST(a_claim_may_succeed_after_the_asker_gave_up)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 60 * NSEC_PER_SEC;
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	pass(59 * NSEC_PER_SEC);
 	ck_saw("");
 	ck_assert_ptr_eq(owner_of("q"), one);
@@ -289,21 +289,21 @@ START_TEST(a_claim_may_succeed_after_the_asker_gave_up)
 }
 END_TEST
 
-START_TEST(silence_performs_and_holds_its_lane)
+START_TEST(silence_performs_and_holds_its_channel)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	rig.silences[1] = true;
-	claim(one, lane, "q", 1);
-	claim(one, lane, "r", 2);
-	claim(one, lane, "s", 3);
+	claim(one, channel, "q", 1);
+	claim(one, channel, "r", 2);
+	claim(one, channel, "s", 3);
 	claim(one, other, "t", 4);
 	pass(3600 * NSEC_PER_SEC);
 	ck_saw("1=ok 4=ok");
 	ck_assert_ptr_eq(owner_of("r"), one);
 	ck_assert(!exists("s"));
-	/* Closing the lane ends the silence. */
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	/* Closing the channel ends the silence. */
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 	pass(0);
 	ck_saw("2=skipped! 3=skipped! closed:406");
 }
@@ -311,37 +311,37 @@ END_TEST
 
 START_TEST(what_is_ignored_behind_a_failure_cannot_be_silent)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
 	rig.silences[1] = true;
-	check(one, lane, "none", 1);
-	check(one, lane, "none", 2);
+	check(one, channel, "none", 1);
+	check(one, channel, "none", 2);
 	run();
 	ck_saw("1=absent! 2=skipped! closed:404");
-	lane = take(one, BROKER_HOLD);
+	channel = take(one, BROKER_LOCKS);
 	rig.silences[rig.silences_used] = true;
-	claim(one, lane, "q", 3);
+	claim(one, channel, "q", 3);
 	run();
 	ck_saw("");
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 	run();
 	ck_saw("3=skipped! closed:406");
 }
 END_TEST
 
 static void
-hammer(struct broker *broker, uint64_t *lanes, struct jitter *jitter, uint64_t id)
+hammer(struct broker *broker, uint64_t *channels, struct jitter *jitter, uint64_t id)
 {
 	static const char *const queues[] = {"q1", "q2", "q3"};
-	uint64_t *lane = &lanes[jitter_below(jitter, 3)];
+	uint64_t *channel = &channels[jitter_below(jitter, 3)];
 	const char *queue = queues[jitter_below(jitter, 3)];
 
-	broker_lane_put(broker, *lane);
-	*lane = broker_lane_take(broker, BROKER_HOLD);
+	broker_channel_put(broker, *channel);
+	*channel = broker_channel_take(broker, BROKER_LOCKS);
 	if (jitter_below(jitter, 2) == 0)
-		broker_claim(broker, *lane, queue, done(id));
+		broker_claim(broker, *channel, queue, done(id));
 	else
-		broker_drop(broker, *lane, queue, done(id));
+		broker_drop(broker, *channel, queue, done(id));
 }
 
 static struct jitter chance;
@@ -357,7 +357,7 @@ static void
 seeded_run(uint64_t seed, char *ret, size_t size)
 {
 	static const struct memory_nature nature = {.delay = random_delay};
-	uint64_t lanes[2][3] = {{0}};
+	uint64_t channels[2][3] = {{0}};
 	struct jitter jitter;
 
 	jitter_init(&chance, seed);
@@ -365,14 +365,14 @@ seeded_run(uint64_t seed, char *ret, size_t size)
 	rig_new(&nature);
 	rig_start();
 	for (int i = 0; i < 3; i++) {
-		lanes[0][i] = take(one, BROKER_HOLD);
-		lanes[1][i] = take(two, BROKER_HOLD);
+		channels[0][i] = take(one, BROKER_LOCKS);
+		channels[1][i] = take(two, BROKER_LOCKS);
 	}
 	for (uint64_t id = 1; id < 100; id++) {
 		if (id % 2 == 0)
-			hammer(one, lanes[0], &jitter, id);
+			hammer(one, channels[0], &jitter, id);
 		else
-			hammer(two, lanes[1], &jitter, id + 100);
+			hammer(two, channels[1], &jitter, id + 100);
 		pass(5 * MSEC);
 	}
 	snprintf(ret, size, "%s", rig.seen);
@@ -399,17 +399,17 @@ END_TEST
 START_TEST(a_probe_tells_which_queues_exist)
 {
 	static const char *const queues[] = {"a", "b", "c", "d"};
-	uint64_t lane = take(two, BROKER_HOLD);
+	uint64_t channel = take(two, BROKER_LOCKS);
 
 	rig.holds_acks = _i == 1;
 	memory_world_put(world, "a", false);
 	memory_world_put(world, "d", true);
-	claim(two, lane, "b", 101);
+	claim(two, channel, "b", 101);
 	run();
 	probe(one, queues, 4, 1);
 	pass(0);
 	/* Somebody else's exclusive queues are seen too. */
-	ck_saw("101=ok side:up p1=ok,ok,absent,ok");
+	ck_saw("101=ok auxiliary:up p1=ok,ok,absent,ok");
 }
 END_TEST
 
@@ -424,7 +424,7 @@ START_TEST(a_probe_does_not_look_at_everything_at_once)
 	memory_world_put(world, "b", false);
 	memory_world_put(world, "c", false);
 	pass(25 * MSEC);
-	ck_saw("side:up p1=absent,absent,ok");
+	ck_saw("auxiliary:up p1=absent,absent,ok");
 }
 END_TEST
 
@@ -436,7 +436,7 @@ START_TEST(a_nack_is_unknown)
 	memory_world_put(world, "b", false);
 	probe(one, queues, 3, 1);
 	pass(0);
-	ck_saw("side:up p1=absent,unknown,absent");
+	ck_saw("auxiliary:up p1=absent,unknown,absent");
 }
 END_TEST
 
@@ -447,7 +447,7 @@ START_TEST(a_silent_probe_is_unknown_at_its_deadline)
 	rig.holds_acks = _i == 1;
 	probe(one, queues, 2, 3);
 	pass(0);
-	ck_saw("side:up p3=absent,absent");
+	ck_saw("auxiliary:up p3=absent,absent");
 	/* What is sent with it is not confirmed either; what comes later is. */
 	rig.silences[rig.silences_used] = true;
 	probe(one, queues, 2, 1);
@@ -464,17 +464,17 @@ END_TEST
 START_TEST(an_alarm_holds_probes_back)
 {
 	static const char *const queues[] = {"a"};
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 	struct broker_info info;
 
 	memory_world_block(world, true);
 	probe(one, queues, 1, 1);
-	claim(one, lane, "q", 2);
+	claim(one, channel, "q", 2);
 	pass(2 * NSEC_PER_SEC);
-	/* The first publish is confirmed. The hold link never publishes: nothing holds it back. */
-	ck_saw("side:up 2=ok p1=absent");
+	/* The first publish is confirmed. The lock connection never publishes: nothing holds it back. */
+	ck_saw("auxiliary:up 2=ok p1=absent");
 	broker_get_info(one, &info);
-	ck_assert(info.side_blocked);
+	ck_assert(info.auxiliary_blocked);
 	probe(one, queues, 1, 3);
 	pass(3 * NSEC_PER_SEC);
 	ck_saw("p3=unknown");
@@ -484,7 +484,7 @@ START_TEST(an_alarm_holds_probes_back)
 	pass(0);
 	ck_saw("p4=absent");
 	broker_get_info(one, &info);
-	ck_assert(!info.side_blocked);
+	ck_assert(!info.auxiliary_blocked);
 }
 END_TEST
 
@@ -503,16 +503,28 @@ START_TEST(what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes)
 
 	probe(one, queues, 1, 1);
 	pass(0);
-	ck_saw("side:up p1=absent");
+	ck_saw("auxiliary:up p1=absent");
 	rig.reaction = probe_again;
 	rig.react_to = 2;
 	memory_world_block(world, true);
 	probe(one, queues, 1, 2);
-	broker_get_counts(one, BROKER_SIDE, &before);
+	broker_get_counts(one, BROKER_AUXILIARY, &before);
 	pass(0);
 	ck_saw("p2=absent p3=unknown");
-	broker_get_counts(one, BROKER_SIDE, &after);
+	broker_get_counts(one, BROKER_AUXILIARY, &after);
 	ck_assert_uint_eq(after.sent_publishes, before.sent_publishes);
+}
+END_TEST
+
+START_TEST(nothing_lasts_in_memory_before_the_link_is_up_either)
+{
+	struct broker *other = memory_broker_new(world, 10, 4);
+	struct broker_info info;
+
+	broker_get_info(other, &info);
+	ck_assert_int_eq(info.locks, BROKER_DOWN);
+	ck_assert(!info.persistent);
+	broker_free(other);
 }
 END_TEST
 
@@ -521,8 +533,8 @@ START_TEST(info_says_what_it_is)
 	struct broker_info info;
 
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_UP);
-	ck_assert_int_eq(info.side, BROKER_DOWN);
+	ck_assert_int_eq(info.locks, BROKER_UP);
+	ck_assert_int_eq(info.auxiliary, BROKER_DOWN);
 	ck_assert_str_eq(info.host, "memory:");
 	ck_assert_str_eq(info.product, "memory");
 	ck_assert_str_eq(info.why, "");
@@ -548,7 +560,7 @@ START_TEST(every_queue_is_told)
 {
 	char text[100] = "";
 
-	claim(one, take(one, BROKER_HOLD), "q", 1);
+	claim(one, take(one, BROKER_LOCKS), "q", 1);
 	run();
 	memory_world_put(world, "a", false);
 	memory_world_put(world, "f", true);
@@ -565,21 +577,21 @@ suite_memory_broker(void)
 	TCase *tcase = rig_tcase(suite, "ownership");
 
 	tcase_add_test(tcase, exclusive_queues_belong_to_the_link);
-	tcase_add_test(tcase, putting_a_lane_back_frees_nothing);
+	tcase_add_test(tcase, putting_a_channel_back_frees_nothing);
 	tcase_add_test(tcase, drop_of_anothers_queue_is_locked);
 	tcase_add_test(tcase, foreign_clients_have_queues_too);
-	tcase = rig_tcase(suite, "lanes");
-	tcase_add_test(tcase, a_failing_request_closes_its_lane_and_skips_what_follows);
-	tcase_add_test(tcase, no_event_for_a_lane_that_was_put_back);
+	tcase = rig_tcase(suite, "channels");
+	tcase_add_test(tcase, a_failing_request_closes_its_channel_and_skips_what_follows);
+	tcase_add_test(tcase, no_event_for_a_channel_that_was_put_back);
 	tcase_add_test(tcase, an_answer_can_ask_again);
-	tcase_add_test(tcase, the_hold_link_has_lanes_max);
-	tcase_add_test(tcase, the_broker_closes_a_lane);
-	tcase_add_test(tcase, a_slot_declared_otherwise_is_used_at_the_price_of_the_lane);
+	tcase_add_test(tcase, the_lock_connection_has_channels_max);
+	tcase_add_test(tcase, the_broker_closes_a_channel);
+	tcase_add_test(tcase, a_slot_declared_otherwise_is_used_at_the_price_of_the_channel);
 	tcase = rig_tcase(suite, "time");
 	tcase_add_test(tcase, performed_half_way_answered_at_the_end);
-	tcase_add_test(tcase, order_is_kept_on_a_lane_and_not_across);
+	tcase_add_test(tcase, order_is_kept_on_a_channel_and_not_across);
 	tcase_add_test(tcase, a_claim_may_succeed_after_the_asker_gave_up);
-	tcase_add_test(tcase, silence_performs_and_holds_its_lane);
+	tcase_add_test(tcase, silence_performs_and_holds_its_channel);
 	tcase_add_test(tcase, what_is_ignored_behind_a_failure_cannot_be_silent);
 	tcase = rig_tcase(suite, "probes");
 	tcase_add_loop_test(tcase, a_probe_tells_which_queues_exist, 0, 2);
@@ -588,6 +600,7 @@ suite_memory_broker(void)
 	tcase_add_loop_test(tcase, a_silent_probe_is_unknown_at_its_deadline, 0, 2);
 	tcase_add_test(tcase, an_alarm_holds_probes_back);
 	tcase_add_test(tcase, what_is_asked_in_an_alarm_is_not_published_when_a_confirm_comes);
+	tcase_add_test(tcase, nothing_lasts_in_memory_before_the_link_is_up_either);
 	tcase_add_test(tcase, info_says_what_it_is);
 	tcase_add_test(tcase, every_queue_is_told);
 	tcase = tcase_create("seed");

@@ -31,7 +31,7 @@ START_TEST(entered_read_and_left)
 	read_names(one, "d", 1);
 	leave_name(one, "d", "x", 2);
 	pass(0);
-	ck_saw("side:up 1=ok 2=ok");
+	ck_saw("auxiliary:up 1=ok 2=ok");
 	ck_assert(!exists("d"));
 	enter_name(one, "d", "x", 3);
 	pass(0);
@@ -39,7 +39,7 @@ START_TEST(entered_read_and_left)
 	pass(0);
 	enter_name(one, "d", "x", 4);
 	pass(0);
-	ck_saw("3=ok(x) two.side:up 103=ok(y) 4=ok(x)");
+	ck_saw("3=ok(x) two.auxiliary:up 103=ok(y) 4=ok(x)");
 	read_names(two, "d", 104);
 	pass(0);
 	leave_name(two, "d", "x", 105);
@@ -64,7 +64,7 @@ START_TEST(messages_of_others_are_no_names_and_stay)
 	memory_world_publish(world, "d", longest);
 	read_names(one, "d", 1);
 	pass(0);
-	ck_saw("side:up 1=ok(a)");
+	ck_saw("auxiliary:up 1=ok(a)");
 	leave_name(one, "d", "a", 2);
 	pass(0);
 	leave_name(one, "d", "b", 3);
@@ -77,7 +77,7 @@ END_TEST
 
 START_TEST(refused_where_the_queue_is_another)
 {
-	uint64_t lane = take(two, BROKER_SIDE);
+	uint64_t channel = take(two, BROKER_AUXILIARY);
 
 	memory_world_put(world, "theirs", true);
 	memory_world_put(world, "slot", false);
@@ -89,11 +89,11 @@ START_TEST(refused_where_the_queue_is_another)
 	enter_name(two, "amq.d", "a", 5);
 	enter_name(two, "short", "a", 6);
 	pass(0);
-	/* Each had a lane of its own: nobody else's is closed. */
-	ck_saw("two.side:up 1=refused 2=refused 3=refused 4=refused 5=refused 6=refused");
+	/* Each had a channel of its own: nobody else's is closed. */
+	ck_saw("two.auxiliary:up 1=refused 2=refused 3=refused 4=refused 5=refused 6=refused");
 	ck_assert_str_eq(messages("slot"), "");
 	enter_name(two, "d", "a", 7);
-	declare_slot(two, lane, "d", 8);
+	declare_slot(two, channel, "d", 8);
 	pass(0);
 	ck_saw("7=ok(a) 8=ok! closed:406");
 }
@@ -114,7 +114,7 @@ START_TEST(refused_by_the_broker)
 	rig_start();
 	enter_name(one, "d", "a", 1);
 	pass(0);
-	ck_saw("side:up 1=refused");
+	ck_saw("auxiliary:up 1=refused");
 	ck_assert_str_ne(rig.text, "");
 	ck_assert(!exists("d"));
 	rig_free();
@@ -130,20 +130,20 @@ START_TEST(unknown_when_the_link_dies)
 	enter_name(one, "d", "a", 1);
 	read_names(one, "d", 2);
 	pass(1 * MSEC);
-	memory_broker_cut(one, BROKER_SIDE, 20 * MSEC, 0, "cut");
-	ck_saw("side:up 1=unknown 2=unknown side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 20 * MSEC, 0, "cut");
+	ck_saw("auxiliary:up 1=unknown 2=unknown auxiliary:down:cut");
 	ck_assert_str_eq(messages("d"), "");
 	pass(100 * MSEC);
 	ck_assert_str_eq(messages("d"), "a");
 	/* And before it is up: what waits is sent then, or answered when it does not come. */
-	memory_broker_cut(one, BROKER_SIDE, 0, -1, "away");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, -1, "away");
 	read_names(one, "d", 3);
 	pass(0);
-	ck_saw("3=unknown side:down:away");
+	ck_saw("3=unknown auxiliary:down:away");
 	read_names(one, "d", 4);
-	memory_broker_restore(one, BROKER_SIDE);
+	memory_broker_restore(one, BROKER_AUXILIARY);
 	pass(0);
-	ck_saw("side:up 4=ok(a)");
+	ck_saw("auxiliary:up 4=ok(a)");
 }
 END_TEST
 
@@ -160,55 +160,55 @@ START_TEST(nobody_enters_during_an_alarm)
 	pass(0);
 	leave_name(one, "d", "a", 4);
 	pass(0);
-	ck_saw("side:up 1=ok(a) 2=unknown 3=ok(a) 4=ok(a)");
+	ck_saw("auxiliary:up 1=ok(a) 2=unknown 3=ok(a) 4=ok(a)");
 }
 END_TEST
 
 START_TEST(durable_ones_survive_a_restart)
 {
-	uint64_t lane = take(one, BROKER_SIDE);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 
 	memory_world_put_transient(world, "a");
 	ck_assert(!memory_world_put_transient(world, "a"));
-	declare_slot(one, lane, "a", 1);
+	declare_slot(one, channel, "a", 1);
 	pass(0);
-	ck_saw("side:up 1=ok! closed:406");
+	ck_saw("auxiliary:up 1=ok! closed:406");
 	ck_assert_ptr_nonnull(strstr(rig.text, "inequivalent arg 'durable'"));
-	lane = take(one, BROKER_SIDE);
-	declare_marker(one, lane, "m", 2);
+	channel = take(one, BROKER_AUXILIARY);
+	declare_marker(one, channel, "m", 2);
 	enter_name(one, "d", "x", 3);
 	pass(0);
 	ck_saw("2=ok 3=ok(x)");
 	memory_world_restart(world);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "restart");
-	ck_saw("side:down:restart");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "restart");
+	ck_saw("auxiliary:down:restart");
 	ck_assert(!exists("a"));
 	ck_assert(exists("m"));
 	read_names(one, "d", 4);
 	pass(0);
-	ck_saw("side:up 4=ok(x)");
+	ck_saw("auxiliary:up 4=ok(x)");
 }
 END_TEST
 
 START_TEST(markers)
 {
-	uint64_t lane = take(one, BROKER_SIDE);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 	const char *queue = "m";
 
-	declare_marker(one, lane, "m", 1);
-	declare_marker(one, lane, "m", 2);
+	declare_marker(one, channel, "m", 1);
+	declare_marker(one, channel, "m", 2);
 	pass(0);
-	ck_saw("side:up 1=ok 2=ok");
+	ck_saw("auxiliary:up 1=ok 2=ok");
 	probe(one, &queue, 1, 1);
 	pass(0);
 	ck_saw("p1=ok");
-	delete_slot(one, lane, "m", 3);
-	delete_slot(one, lane, "m", 4);
+	delete_slot(one, channel, "m", 3);
+	delete_slot(one, channel, "m", 4);
 	pass(0);
 	ck_saw("3=ok 4=ok");
 	ck_assert(!exists("m"));
 	memory_world_put_otherwise(world, "m");
-	declare_marker(one, lane, "m", 5);
+	declare_marker(one, channel, "m", 5);
 	pass(0);
 	ck_saw("5=ok! closed:406");
 }
@@ -238,9 +238,9 @@ START_TEST(the_nature_hears_of_it)
 	read_names(one, "d", 2);
 	pass(0);
 	leave_name(one, "d", "a", 3);
-	declare_marker(one, take(one, BROKER_SIDE), "m", 4);
+	declare_marker(one, take(one, BROKER_AUXILIARY), "m", 4);
 	pass(0);
-	ck_saw("side:up 1=ok(a) 2=ok(a) 4=ok 3=ok(a)");
+	ck_saw("auxiliary:up 1=ok(a) 2=ok(a) 4=ok 3=ok(a)");
 	ck_assert_str_eq(performed, "AMQP_BASIC_PUBLISH_METHOD:d:a AMQP_BASIC_ACK_METHOD:d:a ");
 	rig_free();
 }
@@ -264,7 +264,7 @@ START_TEST(asked_and_stopped_from_inside_an_answer)
 	rig.reaction = ask_again;
 	enter_name(one, "d", "a", 1);
 	pass(0);
-	ck_saw("side:up 1=ok(a) 2=ok(a)");
+	ck_saw("auxiliary:up 1=ok(a) 2=ok(a)");
 	rig.react_to = 3;
 	rig.reaction = stop;
 	read_names(one, "d", 3);

@@ -13,35 +13,35 @@
 START_TEST(a_frozen_link_does_and_answers_nothing_and_keeps_its_queues)
 {
 	const char *const queues[] = {"q"};
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	pass(0);
 	rig.delays[1] = 10 * MSEC;
-	claim(one, lane, "r", 2);
+	claim(one, channel, "r", 2);
 	pass(6 * MSEC);
 	ck_saw("1=ok");
-	memory_broker_freeze(one, BROKER_HOLD);
-	claim(one, lane, "s", 3);
+	memory_broker_freeze(one, BROKER_LOCKS);
+	claim(one, channel, "s", 3);
 	claim(two, rival, "q", 101);
 	pass(100 * MSEC);
 	/* "r" was performed, and its answer is lost with what came after it. */
 	ck_assert_ptr_eq(owner_of("r"), one);
 	ck_assert(!exists("s"));
-	memory_broker_close_lane(one, lane, 406, "timeout");
+	memory_broker_close_channel(one, channel, 406, "timeout");
 	pass(100 * MSEC);
 	ck_saw("101=locked! closed:405");
-	memory_broker_cut(one, BROKER_HOLD, 50 * MSEC, -1, "no heartbeat");
-	ck_saw("2=unknown! 3=unknown! hold:down:no heartbeat");
+	memory_broker_cut(one, BROKER_LOCKS, 50 * MSEC, -1, "no heartbeat");
+	ck_saw("2=unknown! 3=unknown! locks:down:no heartbeat");
 	ck_assert(exists("q"));
 	pass(50 * MSEC);
 	ck_assert(!exists("q"));
 	ck_assert(!exists("s"));
-	/* A probe on a frozen side link is unknown at its deadline. */
+	/* A probe on a frozen auxiliary connection is unknown at its deadline. */
 	probe(two, queues, 1, 102);
 	pass(0);
-	ck_saw("two.side:up p102=absent");
-	memory_broker_freeze(two, BROKER_SIDE);
+	ck_saw("two.auxiliary:up p102=absent");
+	memory_broker_freeze(two, BROKER_AUXILIARY);
 	probe(two, queues, 1, 103);
 	memory_world_block(world, true);
 	memory_world_block(world, false);
@@ -59,59 +59,59 @@ START_TEST(a_link_frozen_in_the_middle_of_a_probe)
 	rig.delays[0] = 100 * MSEC;
 	probe(one, queues, 1, 1);
 	pass(60 * MSEC);
-	memory_broker_freeze(one, BROKER_SIDE);
+	memory_broker_freeze(one, BROKER_AUXILIARY);
 	pass(MEMORY_PROBE_TIMEOUT);
-	ck_saw("side:up p1=unknown");
+	ck_saw("auxiliary:up p1=unknown");
 }
 END_TEST
 
 START_TEST(a_forsaken_link_has_lost_its_queues_before_it_knows)
 {
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	pass(0);
-	memory_broker_forsake(one, BROKER_HOLD);
+	memory_broker_forsake(one, BROKER_LOCKS);
 	claim(two, rival, "q", 101);
-	check(one, lane, "q", 2);
+	check(one, channel, "q", 2);
 	pass(MSEC);
 	ck_saw("1=ok 101=ok");
 	ck_assert_ptr_eq(owner_of("q"), two);
 	/* Its end, when it is noticed, does not touch what is another's now. */
-	memory_broker_cut(one, BROKER_HOLD, 10 * MSEC, 0, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 10 * MSEC, 0, "reset");
 	pass(20 * MSEC);
-	ck_saw("2=unknown! hold:down:reset hold:up");
+	ck_saw("2=unknown! locks:down:reset locks:up");
 	ck_assert_ptr_eq(owner_of("q"), two);
 	/* A link that is not up cannot part from anybody. */
-	memory_broker_forsake(one, BROKER_SIDE);
-	memory_broker_freeze(one, BROKER_SIDE);
+	memory_broker_forsake(one, BROKER_AUXILIARY);
+	memory_broker_freeze(one, BROKER_AUXILIARY);
 }
 END_TEST
 
 START_TEST(a_restart_frees_what_is_exclusive_and_keeps_what_is_durable)
 {
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
 	memory_world_put(world, "a", false);
 	memory_world_put(world, "foreign", true);
-	claim(one, lane, "b", 1);
+	claim(one, channel, "b", 1);
 	claim(two, rival, "old", 101);
 	pass(0);
-	memory_broker_cut(two, BROKER_HOLD, 500 * MSEC, 0, "reset");
+	memory_broker_cut(two, BROKER_LOCKS, 500 * MSEC, 0, "reset");
 	pass(0);
-	ck_saw("1=ok 101=ok two.hold:down:reset two.hold:up");
+	ck_saw("1=ok 101=ok two.locks:down:reset two.locks:up");
 	memory_world_restart(world);
 	ck_assert(exists("a"));
 	ck_assert(!exists("foreign"));
 	ck_assert(!exists("b"));
 	ck_assert(!exists("old")); /* of a dead connection that had not been noticed */
-	check(one, lane, "a", 2);
+	check(one, channel, "a", 2);
 	pass(MSEC);
-	memory_broker_cut(one, BROKER_HOLD, 0, 0, "shutdown");
+	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "shutdown");
 	pass(0);
-	ck_saw("2=unknown! hold:down:shutdown hold:up");
-	lane = take(one, BROKER_HOLD);
-	claim(one, lane, "b", 3);
+	ck_saw("2=unknown! locks:down:shutdown locks:up");
+	channel = take(one, BROKER_LOCKS);
+	claim(one, channel, "b", 3);
 	pass(0);
 	ck_saw("3=ok");
 	memory_world_remove(world, "a");
@@ -119,41 +119,41 @@ START_TEST(a_restart_frees_what_is_exclusive_and_keeps_what_is_durable)
 END_TEST
 
 static void
-count_lane(void *ctx, uint64_t lane, bool silent)
+count_channel(void *ctx, uint64_t channel, bool silent)
 {
 	unsigned *counts = ctx;
 
-	ck_assert_uint_ne(lane, 0);
+	ck_assert_uint_ne(channel, 0);
 	counts[silent]++;
 }
 
-START_TEST(lanes_and_connections_are_known)
+START_TEST(channels_and_connections_are_known)
 {
-	uint64_t lane, other, first = memory_broker_connection(one, BROKER_HOLD);
+	uint64_t channel, other, first = memory_broker_connection(one, BROKER_LOCKS);
 	unsigned counts[2] = {0, 0};
 
 	ck_assert_uint_ne(first, 0);
-	ck_assert_uint_ne(first, memory_broker_connection(two, BROKER_HOLD));
-	ck_assert_uint_eq(memory_broker_connection(one, BROKER_SIDE), 0);
-	lane = take(one, BROKER_HOLD);
-	other = take(one, BROKER_HOLD);
+	ck_assert_uint_ne(first, memory_broker_connection(two, BROKER_LOCKS));
+	ck_assert_uint_eq(memory_broker_connection(one, BROKER_AUXILIARY), 0);
+	channel = take(one, BROKER_LOCKS);
+	other = take(one, BROKER_LOCKS);
 	rig.silences[2] = true;
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	claim(one, other, "r", 3);
 	pass(0);
 	ck_assert_uint_eq(memory_world_owner(world, "q"), first);
 	ck_assert_uint_eq(memory_world_owner(world, "none"), 0);
-	check(one, lane, "q", 2);
+	check(one, channel, "q", 2);
 	pass(0);
-	memory_broker_each_lane(one, BROKER_HOLD, count_lane, counts);
-	memory_broker_each_lane(one, BROKER_SIDE, count_lane, counts);
+	memory_broker_each_channel(one, BROKER_LOCKS, count_channel, counts);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, counts);
 	ck_assert_uint_eq(counts[false], 1);
 	ck_assert_uint_eq(counts[true], 1);
-	memory_broker_cut(one, BROKER_HOLD, 0, 0, "reset");
-	ck_assert_uint_eq(memory_broker_connection(one, BROKER_HOLD), 0);
+	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "reset");
+	ck_assert_uint_eq(memory_broker_connection(one, BROKER_LOCKS), 0);
 	pass(0);
-	ck_assert_uint_gt(memory_broker_connection(one, BROKER_HOLD), first);
-	ck_saw("1=ok 3=ok 2=unknown! hold:down:reset hold:up");
+	ck_assert_uint_gt(memory_broker_connection(one, BROKER_LOCKS), first);
+	ck_saw("1=ok 3=ok 2=unknown! locks:down:reset locks:up");
 }
 END_TEST
 
@@ -179,26 +179,26 @@ hear(void *ctx, const struct memory_performed *what)
 
 	(void)ctx;
 	ck_assert_ptr_eq(what->broker, one);
-	ck_assert_uint_eq(what->connection, memory_broker_connection(one, BROKER_HOLD));
+	ck_assert_uint_eq(what->connection, memory_broker_connection(one, BROKER_LOCKS));
 	ck_assert_uint_ne(what->channel, 0);
 	snprintf(performed + len, sizeof(performed) - len, "%s:%s:%d ",
 	    amqp_method_name(what->method), what->queue, what->code);
 }
 
-START_TEST(refused_requests_close_their_lane_and_all_are_heard_of)
+START_TEST(refused_requests_close_their_channel_and_all_are_heard_of)
 {
 	struct memory_nature nature = {.refuses = refuse, .performed = hear};
-	uint64_t lane;
+	uint64_t channel;
 
 	performed[0] = '\0';
 	rig_new(&nature);
 	rig_start();
-	lane = take(one, BROKER_HOLD);
-	claim(one, lane, "q", 1);
+	channel = take(one, BROKER_LOCKS);
+	claim(one, channel, "q", 1);
 	pass(0);
 	refuse_next = true;
-	check(one, lane, "q", 2);
-	drop(one, lane, "q", 3);
+	check(one, channel, "q", 2);
+	drop(one, channel, "q", 3);
 	pass(0);
 	ck_saw("1=ok 2=refused! 3=skipped! closed:403");
 	ck_assert_str_eq(
@@ -209,23 +209,23 @@ END_TEST
 
 START_TEST(what_is_held_back_on_its_way_arrives_when_that_is_free)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	pass(0);
 	ck_saw("1=ok");
-	memory_broker_block(one, BROKER_HOLD, MEMORY_OUT);
-	claim(one, lane, "r", 2);
+	memory_broker_block(one, BROKER_LOCKS, MEMORY_OUT);
+	claim(one, channel, "r", 2);
 	pass(100 * MSEC);
 	ck_saw("");
 	ck_assert(!exists("r"));
-	memory_broker_block(one, BROKER_HOLD, MEMORY_IN);
+	memory_broker_block(one, BROKER_LOCKS, MEMORY_IN);
 	pass(100 * MSEC);
 	ck_saw("");
 	ck_assert(exists("r"));
-	check(one, lane, "nix", 3);
+	check(one, channel, "nix", 3);
 	pass(100 * MSEC);
-	memory_broker_block(one, BROKER_HOLD, 0);
+	memory_broker_block(one, BROKER_LOCKS, 0);
 	pass(MSEC);
 	ck_saw("2=ok 3=absent! closed:404");
 }
@@ -234,7 +234,7 @@ END_TEST
 START_TEST(a_daemon_whose_timers_do_not_run_hears_later_what_was_done)
 {
 	struct timers *its = timers_new(timers_clock(rig.timers));
-	uint64_t lane;
+	uint64_t channel;
 
 	broker_free(one);
 	one = rig_broker_new_at(its, 3);
@@ -242,10 +242,10 @@ START_TEST(a_daemon_whose_timers_do_not_run_hears_later_what_was_done)
 	pass(0);
 	ck_saw("");
 	timers_run(its);
-	ck_saw("hold:up");
-	lane = take(one, BROKER_HOLD);
-	claim(one, lane, "q", 1);
-	check(one, lane, "q", 2);
+	ck_saw("locks:up");
+	channel = take(one, BROKER_LOCKS);
+	claim(one, channel, "q", 1);
+	check(one, channel, "q", 2);
 	pass(100 * MSEC);
 	ck_saw("");
 	ck_assert_ptr_eq(owner_of("q"), one);
@@ -261,7 +261,7 @@ notice_late(void *ctx, const struct broker *broker, enum broker_link link, const
 {
 	(void)ctx;
 	ck_assert_ptr_null(broken);
-	return broker == one && link == BROKER_HOLD ? 10 * MSEC : 0;
+	return broker == one && link == BROKER_LOCKS ? 10 * MSEC : 0;
 }
 
 START_TEST(a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is)
@@ -270,14 +270,14 @@ START_TEST(a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is
 
 	rig_new(&nature);
 	rig_start();
-	claim(one, take(one, BROKER_HOLD), "q", 1);
+	claim(one, take(one, BROKER_LOCKS), "q", 1);
 	pass(0);
 	ck_saw("1=ok");
-	broker_reset(one, BROKER_HOLD, "no answer");
-	broker_reset(one, BROKER_HOLD, "again");
+	broker_reset(one, BROKER_LOCKS, "no answer");
+	broker_reset(one, BROKER_LOCKS, "again");
 	ck_saw("");
 	pass(0);
-	ck_saw("hold:down:no answer hold:up");
+	ck_saw("locks:down:no answer locks:up");
 	ck_assert(exists("q"));
 	pass(10 * MSEC);
 	ck_assert(!exists("q"));
@@ -296,7 +296,7 @@ suite_memory_ends(void)
 	tcase_add_test(tcase, a_link_frozen_in_the_middle_of_a_probe);
 	tcase_add_test(tcase, a_forsaken_link_has_lost_its_queues_before_it_knows);
 	tcase_add_test(tcase, a_restart_frees_what_is_exclusive_and_keeps_what_is_durable);
-	tcase_add_test(tcase, lanes_and_connections_are_known);
+	tcase_add_test(tcase, channels_and_connections_are_known);
 	tcase_add_test(tcase, what_is_held_back_on_its_way_arrives_when_that_is_free);
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("unstarted");
@@ -306,7 +306,7 @@ suite_memory_ends(void)
 	tcase = tcase_create("hooks");
 	tcase_add_test(
 	    tcase, a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is);
-	tcase_add_test(tcase, refused_requests_close_their_lane_and_all_are_heard_of);
+	tcase_add_test(tcase, refused_requests_close_their_channel_and_all_are_heard_of);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -15,14 +15,14 @@
 static void
 setup(void)
 {
-	rig_lanes_of_one = 2047;
+	rig_channels_of_one = 2047;
 	rig_setup();
 	join(one, "w", 5, 1);
 	pass(0);
-	ck_saw("side:up joined:w/5");
+	ck_saw("auxiliary:up joined:w/5");
 	join(two, "w", 5, 1);
 	pass(0);
-	ck_saw("two.side:up two.joined:w/5");
+	ck_saw("two.auxiliary:up two.joined:w/5");
 }
 
 START_TEST(members_of_one_priority_take_turns)
@@ -105,15 +105,15 @@ START_TEST(no_line_no_waiter)
 	ck_saw("nobody:v/0=1 hint:w/5=9");
 	ck_assert(!exists("v"));
 	/* Those that are owed, too; not those that may have come. */
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
-	ck_saw("left:w/5 side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
+	ck_saw("left:w/5 auxiliary:down:cut");
 	wake(one, "v", 2);
 	pass(0);
-	ck_saw("side:up joined:w/5 nobody:v/0=2");
+	ck_saw("auxiliary:up joined:w/5 nobody:v/0=2");
 	wake(one, "v", 3);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("left:w/5 side:down:cut side:up joined:w/5");
+	ck_saw("left:w/5 auxiliary:down:cut auxiliary:up joined:w/5");
 	/* Routed, and gone. */
 	ck_assert(memory_world_put(world, "plain", false));
 	wake(one, "plain", 1);
@@ -218,15 +218,15 @@ START_TEST(counted_by_everybody)
 	count(two, "nobody", 3);
 	pass(0);
 	ck_saw("c1=3 c2=3 c3=0");
-	claim(two, take(two, BROKER_HOLD), "x", 100);
+	claim(two, take(two, BROKER_LOCKS), "x", 100);
 	pass(0);
 	count(one, "x", 4);
 	pass(0);
 	ck_saw("100=ok c4=-1");
 	/* On its way when the link dies, and with a link that does not come. */
 	count(one, "w", 5);
-	memory_broker_cut(one, BROKER_SIDE, 0, -1, "cut");
-	ck_saw("c5=-1 left:w/5 side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, -1, "cut");
+	ck_saw("c5=-1 left:w/5 auxiliary:down:cut");
 	count(one, "w", 6);
 	pass(2 * MEMORY_PROBE_TIMEOUT);
 	ck_saw("c6=-1");
@@ -258,10 +258,10 @@ START_TEST(joined_again_with_another_credit)
 }
 END_TEST
 
-START_TEST(the_side_link_goes_and_comes)
+START_TEST(the_auxiliary_connection_goes_and_comes)
 {
-	memory_broker_cut(one, BROKER_SIDE, 0, 20 * MSEC, "cut");
-	ck_saw("left:w/5 side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 20 * MSEC, "cut");
+	ck_saw("left:w/5 auxiliary:down:cut");
 	ck_assert_uint_eq(memory_world_members(world, "w"), 1);
 	ck_assert_uint_eq(broker_joined(one), 1);
 	/* Owed, each once; others are there for it meanwhile. */
@@ -272,7 +272,7 @@ START_TEST(the_side_link_goes_and_comes)
 	pass(20 * MSEC - 1);
 	ck_saw("two.hint:w/5=3");
 	pass(1);
-	ck_saw("side:up joined:w/5 hint:w/5=2 two.hint:w/5=1");
+	ck_saw("auxiliary:up joined:w/5 hint:w/5=2 two.hint:w/5=1");
 }
 END_TEST
 
@@ -281,12 +281,12 @@ START_TEST(what_is_owed_brings_the_link_up)
 {
 	leave(one, "w", 5);
 	pass(0);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("side:down:cut");
+	ck_saw("auxiliary:down:cut");
 	wake(one, "w", 1);
 	pass(0);
-	ck_saw("side:up two.hint:w/5=1");
+	ck_saw("auxiliary:up two.hint:w/5=1");
 }
 END_TEST
 
@@ -333,8 +333,8 @@ START_TEST(the_dead_are_in_line_until_they_are_found_out)
 {
 	bool late = _i == 1;
 
-	memory_broker_cut(one, BROKER_SIDE, late ? 3 * NSEC_PER_SEC : NSEC_PER_SEC, -1, "cut");
-	ck_saw("left:w/5 side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, late ? 3 * NSEC_PER_SEC : NSEC_PER_SEC, -1, "cut");
+	ck_saw("left:w/5 auxiliary:down:cut");
 	wake(two, "w", 1);
 	pass(0);
 	ck_saw("");
@@ -348,9 +348,9 @@ END_TEST
 START_TEST(a_link_whose_ends_have_parted)
 {
 	if (_i == 0)
-		memory_broker_freeze(one, BROKER_SIDE);
+		memory_broker_freeze(one, BROKER_AUXILIARY);
 	else
-		memory_broker_forsake(one, BROKER_SIDE);
+		memory_broker_forsake(one, BROKER_AUXILIARY);
 	wake(two, "w", 1);
 	wake(one, "w", 2);
 	join(one, "v", 0, 1);
@@ -358,29 +358,29 @@ START_TEST(a_link_whose_ends_have_parted)
 	count(one, "w", 3);
 	pass(NSEC_PER_SEC);
 	ck_saw(_i == 0 ? "" : "two.hint:w/5=1");
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
-	ck_saw("c3=-1 left:w/5 side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
+	ck_saw("c3=-1 left:w/5 auxiliary:down:cut");
 	pass(10 * MSEC);
 	/* The one that was unread is told to somebody. */
-	ck_saw(_i == 0 ? "two.hint:w/5=1 side:up joined:v/0 joined:w/5"
-		       : "side:up joined:v/0 joined:w/5");
+	ck_saw(_i == 0 ? "two.hint:w/5=1 auxiliary:up joined:v/0 joined:w/5"
+		       : "auxiliary:up joined:v/0 joined:w/5");
 }
 END_TEST
 
 START_TEST(nothing_arrives_for_a_while)
 {
-	memory_broker_block(one, BROKER_SIDE, MEMORY_IN);
+	memory_broker_block(one, BROKER_AUXILIARY, MEMORY_IN);
 	wake(one, "w", 1);
 	pass(NSEC_PER_SEC);
 	ck_saw("");
-	memory_broker_block(one, BROKER_SIDE, 0);
+	memory_broker_block(one, BROKER_AUXILIARY, 0);
 	pass(1);
 	ck_saw("hint:w/5=1");
-	memory_broker_block(one, BROKER_SIDE, MEMORY_OUT);
+	memory_broker_block(one, BROKER_AUXILIARY, MEMORY_OUT);
 	wake(one, "w", 2);
 	pass(NSEC_PER_SEC);
 	ck_saw("");
-	memory_broker_block(one, BROKER_SIDE, 0);
+	memory_broker_block(one, BROKER_AUXILIARY, 0);
 	pass(1);
 	ck_saw("two.hint:w/5=2");
 }
@@ -392,27 +392,27 @@ START_TEST(the_node_restarts)
 	ck_assert(!exists("w"));
 	pass(MSEC);
 	ck_saw("");
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
-	memory_broker_cut(two, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
+	memory_broker_cut(two, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("left:w/5 side:down:cut two.left:w/5 two.side:down:cut "
-	       "side:up two.side:up joined:w/5 two.joined:w/5");
+	ck_saw("left:w/5 auxiliary:down:cut two.left:w/5 two.auxiliary:down:cut "
+	       "auxiliary:up two.auxiliary:up joined:w/5 two.joined:w/5");
 }
 END_TEST
 
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 }
 
-/* By a closed lane, or by the deletion of the queue. */
+/* By a closed channel, or by the deletion of the queue. */
 START_TEST(put_out_by_the_broker)
 {
 	if (_i == 0)
-		memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
 	else
 		ck_assert(memory_world_remove(world, "w"));
 	pass(0);
@@ -432,7 +432,7 @@ START_TEST(put_out_while_joining)
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	join(one, "v", 0, 1);
 	pass(MSEC);
-	memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
 	pass(10 * MSEC);
 	ck_saw("left:w/5");
 	pass(2 * LINE_AGAIN);
@@ -457,18 +457,18 @@ START_TEST(refused_and_tried_rarely)
 }
 END_TEST
 
-/* Lanes that are left behind would add up. */
+/* Channels that are left behind would add up. */
 static void
-count_lane(void *ctx, uint64_t lane, bool silent)
+count_channel(void *ctx, uint64_t channel, bool silent)
 {
-	(void)lane;
+	(void)channel;
 	ck_assert(!silent);
 	++*(int *)ctx;
 }
 
-START_TEST(no_lane_is_left_behind)
+START_TEST(no_channel_is_left_behind)
 {
-	int lanes = 0;
+	int channels = 0;
 
 	join(one, "v", 1, 1);
 	leave(one, "v", 1);
@@ -483,14 +483,14 @@ START_TEST(no_lane_is_left_behind)
 	ck_saw("left:w/5 two.left:w/5 c1=2");
 	pass(LINE_AGAIN);
 	ck_saw("joined:w/5 two.joined:w/5");
-	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 1);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 1);
 	leave(one, "w", 5);
 	pass(0);
 	ck_assert_uint_eq(broker_joined(one), 0);
-	lanes = 0;
-	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 0);
+	channels = 0;
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 0);
 }
 END_TEST
 
@@ -526,17 +526,17 @@ START_TEST(what_its_hearer_may_do)
 	pass(10 * MSEC);
 	ck_saw("joined:v/0");
 	rig.line_heard = leave_all;
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
-	ck_saw("left:w/5 side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
+	ck_saw("left:w/5 auxiliary:down:cut");
 	pass(MSEC);
 	ck_saw("");
 	join(one, "w", 5, 1);
 	join(one, "v", 0, 1);
 	rig.line_heard = NULL;
 	pass(10 * MSEC);
-	ck_saw("side:up joined:w/5 joined:v/0");
+	ck_saw("auxiliary:up joined:w/5 joined:v/0");
 	rig.line_heard = stop_it;
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(MSEC);
 	ck_saw("left:w/5");
 }
@@ -574,7 +574,7 @@ suite_memory_lines(void)
 	tcase_add_test(tc, so_many_members_are_placed);
 	tcase_add_test(tc, counted_by_everybody);
 	tcase_add_test(tc, joined_again_with_another_credit);
-	tcase_add_test(tc, the_side_link_goes_and_comes);
+	tcase_add_test(tc, the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tc, what_is_owed_brings_the_link_up);
 	tcase_add_test(tc, owed_during_an_alarm);
 	tcase_add_test(tc, so_many_are_owed_at_most);
@@ -585,7 +585,7 @@ suite_memory_lines(void)
 	tcase_add_loop_test(tc, put_out_by_the_broker, 0, 2);
 	tcase_add_test(tc, put_out_while_joining);
 	tcase_add_loop_test(tc, refused_and_tried_rarely, 0, 2);
-	tcase_add_test(tc, no_lane_is_left_behind);
+	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, what_its_hearer_may_do);
 	tcase_add_test(tc, stopped_by_a_hint);
 	suite_add_tcase(suite, tc);

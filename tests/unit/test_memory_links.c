@@ -1,6 +1,6 @@
 /*
  * The AMQP code over the server in memory: links that come up, die, are noticed late and come back;
- * the side link.
+ * the auxiliary connection.
  */
 #include "daemon/base/backoff.h"
 #include "daemon/broker/broker.h"
@@ -12,30 +12,30 @@
 
 START_TEST(a_cut_answers_unknown_in_order_then_tells)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 	struct broker_info info;
 
 	rig.delays[0] = 50 * MSEC;
 	rig.delays[1] = 10 * MSEC;
 	rig.delays[2] = 10 * MSEC;
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	claim(one, other, "r", 2);
-	check(one, lane, "q", 3);
+	check(one, channel, "q", 3);
 	pass(1 * MSEC);
-	memory_broker_cut(one, BROKER_HOLD, 0, 100 * MSEC, "reset");
-	ck_saw("1=unknown! 2=unknown! 3=unknown! hold:down:reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, 100 * MSEC, "reset");
+	ck_saw("1=unknown! 2=unknown! 3=unknown! locks:down:reset");
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_DOWN);
+	ck_assert_int_eq(info.locks, BROKER_DOWN);
 	ck_assert_str_eq(info.why, "reset");
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
-	/* Lanes of a link that died. */
-	claim(one, lane, "q", 4);
-	broker_lane_put(one, other);
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
+	/* Channels of a link that died. */
+	claim(one, channel, "q", 4);
+	broker_channel_put(one, other);
 	pass(99 * MSEC);
 	ck_saw("4=unknown!");
 	pass(1 * MSEC);
-	ck_saw("hold:up");
-	claim(one, lane, "q", 5);
+	ck_saw("locks:up");
+	claim(one, channel, "q", 5);
 	pass(0);
 	ck_saw("5=unknown!");
 	/* Noticed at once: what had not been performed never is. */
@@ -50,40 +50,40 @@ look_at_state(void)
 	struct broker_info info;
 
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_DOWN);
-	ck_assert_uint_eq(info.lanes, 0);
+	ck_assert_int_eq(info.locks, BROKER_DOWN);
+	ck_assert_uint_eq(info.channels, 0);
 	/* The broker deletes before any client can learn of it. */
 	ck_assert(!exists("held"));
 }
 
 START_TEST(a_cut_sets_the_state_first)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	claim(one, lane, "held", 1);
+	claim(one, channel, "held", 1);
 	run();
 	rig.delays[1] = 10 * MSEC;
-	check(one, lane, "held", 2);
+	check(one, channel, "held", 2);
 	rig.reaction = look_at_state;
 	rig.react_to = 2;
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
 	ck_assert_uint_eq(rig.react_to, 0);
-	ck_saw("1=ok 2=unknown! hold:down:reset");
+	ck_saw("1=ok 2=unknown! locks:down:reset");
 }
 END_TEST
 
 START_TEST(a_cut_noticed_late_keeps_the_queues_till_then)
 {
-	uint64_t lane = take(one, BROKER_HOLD), rival = take(two, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), rival = take(two, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	run();
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, 0, "timed out");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, 0, "timed out");
 	pass(0);
-	ck_saw("1=ok hold:down:timed out hold:up");
+	ck_saw("1=ok locks:down:timed out locks:up");
 	/* Our own old queue looks like another holder. */
-	lane = take(one, BROKER_HOLD);
-	claim(one, lane, "q", 2);
+	channel = take(one, BROKER_LOCKS);
+	claim(one, channel, "q", 2);
 	claim(two, rival, "q", 101);
 	pass(499 * MSEC);
 	ck_saw("2=locked! closed:405 101=locked! closed:405");
@@ -95,16 +95,16 @@ END_TEST
 
 START_TEST(what_was_sent_before_the_cut_may_still_be_performed)
 {
-	uint64_t lane = take(one, BROKER_HOLD), other = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS), other = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = 20 * MSEC;
 	rig.delays[1] = 20 * MSEC;
 	rig.delays[2] = 20 * MSEC;
-	claim(one, lane, "late", 1);
+	claim(one, channel, "late", 1);
 	check(one, other, "none", 2);
 	claim(one, other, "skipped", 3);
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, -1, "timed out");
-	ck_saw("1=unknown! 2=unknown! 3=unknown! hold:down:timed out");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, -1, "timed out");
+	ck_saw("1=unknown! 2=unknown! 3=unknown! locks:down:timed out");
 	ck_assert(!exists("late"));
 	pass(10 * MSEC);
 	ck_assert_ptr_eq(owner_of("late"), one);
@@ -117,12 +117,12 @@ END_TEST
 
 START_TEST(a_killed_daemon_leaves_its_queues_until_noticed)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	run();
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, -1, "killed");
-	ck_saw("1=ok hold:down:killed");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, -1, "killed");
+	ck_saw("1=ok locks:down:killed");
 	broker_free(one);
 	ck_assert_ptr_nonnull(owner_of("q"));
 	ck_assert_ptr_ne(owner_of("q"), one);
@@ -130,24 +130,24 @@ START_TEST(a_killed_daemon_leaves_its_queues_until_noticed)
 	ck_assert(!exists("q"));
 	one = rig_broker_new(3);
 	/* And a world may end before it has noticed. */
-	lane = take(two, BROKER_HOLD);
-	claim(two, lane, "q", 101);
+	channel = take(two, BROKER_LOCKS);
+	claim(two, channel, "q", 101);
 	run();
-	memory_broker_cut(two, BROKER_HOLD, 500 * MSEC, -1, "killed");
-	ck_saw("101=ok two.hold:down:killed");
+	memory_broker_cut(two, BROKER_LOCKS, 500 * MSEC, -1, "killed");
+	ck_saw("101=ok two.locks:down:killed");
 }
 END_TEST
 
 START_TEST(a_cut_link_stays_down_until_restored)
 {
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
-	ck_saw("hold:down:reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
+	ck_saw("locks:down:reset");
 	pass(3600 * NSEC_PER_SEC);
 	ck_saw("");
-	memory_broker_restore(one, BROKER_HOLD);
+	memory_broker_restore(one, BROKER_LOCKS);
 	run();
-	ck_saw("hold:up");
-	memory_broker_restore(one, BROKER_HOLD); /* up: nothing happens */
+	ck_saw("locks:up");
+	memory_broker_restore(one, BROKER_LOCKS); /* up: nothing happens */
 	run();
 	ck_saw("");
 }
@@ -157,20 +157,20 @@ START_TEST(out_of_reach_from_the_start)
 {
 	struct broker_info info;
 
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "refused");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "refused");
 	broker_start(one);
 	ck_saw("");
 	run();
-	ck_saw("hold:down:refused");
-	ck_assert_uint_eq(take(one, BROKER_HOLD), 0);
-	memory_broker_deny(one, BROKER_HOLD, "ACCESS_REFUSED");
-	ck_saw("hold:refused:ACCESS_REFUSED");
+	ck_saw("locks:down:refused");
+	ck_assert_uint_eq(take(one, BROKER_LOCKS), 0);
+	memory_broker_deny(one, BROKER_LOCKS, "ACCESS_REFUSED");
+	ck_saw("locks:refused:ACCESS_REFUSED");
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.hold, BROKER_LOGIN_REFUSED);
+	ck_assert_int_eq(info.locks, BROKER_LOGIN_REFUSED);
 	ck_assert_str_eq(info.why, "ACCESS_REFUSED");
-	memory_broker_restore(one, BROKER_HOLD);
+	memory_broker_restore(one, BROKER_LOCKS);
 	run();
-	ck_saw("hold:up");
+	ck_saw("locks:up");
 }
 END_TEST
 
@@ -182,20 +182,20 @@ stop_one(void)
 
 START_TEST(stop_is_the_end_of_all_answers)
 {
-	uint64_t lane = take(one, BROKER_HOLD), side = take(one, BROKER_SIDE);
+	uint64_t channel = take(one, BROKER_LOCKS), side = take(one, BROKER_AUXILIARY);
 	static const char *const queues[] = {"q"};
 
-	claim(one, lane, "q", 1);
+	claim(one, channel, "q", 1);
 	run();
-	ck_saw("side:up 1=ok");
+	ck_saw("auxiliary:up 1=ok");
 	rig.delays[1] = 10 * MSEC;
-	claim(one, lane, "r", 2);
+	claim(one, channel, "r", 2);
 	check(one, side, "q", 3);
 	probe(one, queues, 1, 4);
-	claim(one, take(one, BROKER_HOLD), "s", 5);
+	claim(one, take(one, BROKER_LOCKS), "s", 5);
 	broker_stop(one);
 	ck_assert(!exists("q"));
-	claim(one, lane, "t", 6);
+	claim(one, channel, "t", 6);
 	pass(10 * NSEC_PER_SEC);
 	ck_saw("");
 }
@@ -203,17 +203,17 @@ END_TEST
 
 START_TEST(stop_from_inside_an_answer)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	check(one, lane, "none", 1);
-	claim(one, lane, "q", 2);
+	check(one, channel, "none", 1);
+	claim(one, channel, "q", 2);
 	rig.reaction = stop_one;
 	rig.react_to = 1;
 	run();
 	ck_saw("1=absent!");
-	lane = take(two, BROKER_HOLD);
-	check(two, lane, "none", 101);
-	check(two, lane, "none", 102);
+	channel = take(two, BROKER_LOCKS);
+	check(two, channel, "none", 101);
+	check(two, channel, "none", 102);
 	run();
 	ck_saw("101=absent! 102=skipped! closed:404");
 }
@@ -221,14 +221,14 @@ END_TEST
 
 START_TEST(stop_from_inside_an_answer_of_a_dying_link)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
 	rig.delays[0] = rig.delays[1] = 10 * MSEC;
-	check(one, lane, "none", 1);
-	claim(one, lane, "q", 2);
+	check(one, channel, "none", 1);
+	claim(one, channel, "q", 2);
 	rig.reaction = stop_one;
 	rig.react_to = 1;
-	memory_broker_cut(one, BROKER_HOLD, 500 * MSEC, 0, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 500 * MSEC, 0, "reset");
 	pass(NSEC_PER_SEC);
 	ck_saw("1=unknown!");
 }
@@ -237,81 +237,81 @@ END_TEST
 static void
 cut_one(void)
 {
-	memory_broker_cut(one, BROKER_HOLD, 0, -1, "reset");
+	memory_broker_cut(one, BROKER_LOCKS, 0, -1, "reset");
 }
 
 START_TEST(cut_from_inside_an_answer)
 {
-	uint64_t lane = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_LOCKS);
 
-	check(one, lane, "none", 1);
-	claim(one, lane, "q", 2);
+	check(one, channel, "none", 1);
+	claim(one, channel, "q", 2);
 	rig.reaction = cut_one;
 	rig.react_to = 1;
 	run();
-	ck_saw("1=absent! 2=skipped! closed:404 hold:down:reset");
+	ck_saw("1=absent! 2=skipped! closed:404 locks:down:reset");
 }
 END_TEST
 
-/* ---- the side link ---- */
+/* ---- the auxiliary connection ---- */
 
-START_TEST(the_side_link_comes_up_when_it_is_needed)
+START_TEST(the_auxiliary_connection_comes_up_when_it_is_needed)
 {
 	struct broker_info info;
-	uint64_t lane;
+	uint64_t channel;
 
 	pass(NSEC_PER_SEC);
 	broker_get_info(one, &info);
-	ck_assert_int_eq(info.side, BROKER_DOWN);
-	lane = take(one, BROKER_SIDE);
+	ck_assert_int_eq(info.auxiliary, BROKER_DOWN);
+	channel = take(one, BROKER_AUXILIARY);
 	rig.in_call = true;
-	declare_slot(one, lane, "a", 1);
-	declare_slot(one, lane, "a", 2);
-	delete_slot(one, lane, "a", 3);
-	delete_slot(one, lane, "a", 4);
-	declare_slot(one, lane, "b", 5);
+	declare_slot(one, channel, "a", 1);
+	declare_slot(one, channel, "a", 2);
+	delete_slot(one, channel, "a", 3);
+	delete_slot(one, channel, "a", 4);
+	declare_slot(one, channel, "b", 5);
 	rig.in_call = false;
 	pass(0);
-	ck_saw("side:up 1=ok 2=ok 3=ok 4=ok 5=ok");
+	ck_saw("auxiliary:up 1=ok 2=ok 3=ok 4=ok 5=ok");
 	ck_assert(!exists("a"));
 	ck_assert_ptr_null(owner_of("b"));
 	/* An exclusive queue cannot be declared otherwise, nor can another's be deleted. */
-	claim(one, lane, "m", 6);
-	declare_slot(one, lane, "m", 7);
+	claim(one, channel, "m", 6);
+	declare_slot(one, channel, "m", 7);
 	pass(0);
 	ck_saw("6=ok 7=locked! closed:405");
 	ck_assert_ptr_eq(owner_of("m"), one);
 }
 END_TEST
 
-START_TEST(the_side_link_comes_back_when_it_is_next_used)
+START_TEST(the_auxiliary_connection_comes_back_when_it_is_next_used)
 {
-	uint64_t lane = take(one, BROKER_SIDE), hold = take(one, BROKER_HOLD);
+	uint64_t channel = take(one, BROKER_AUXILIARY), hold = take(one, BROKER_LOCKS);
 	static const char *const queues[] = {"q"};
 
 	claim(one, hold, "q", 1);
 	pass(0);
-	ck_saw("side:up 1=ok");
+	ck_saw("auxiliary:up 1=ok");
 	rig.delays[1] = 10 * MSEC;
 	rig.delays[2] = 10 * MSEC;
-	check(one, lane, "q", 2);
+	check(one, channel, "q", 2);
 	probe(one, queues, 1, 3);
-	memory_broker_cut(one, BROKER_SIDE, 0, 100 * MSEC, "reset");
-	ck_saw("2=unknown! p3=unknown side:down:reset");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
+	ck_saw("2=unknown! p3=unknown auxiliary:down:reset");
 	/* Holds stay, and nobody brings it back for nothing. */
 	pass(NSEC_PER_SEC);
 	ck_saw("");
 	ck_assert_ptr_eq(owner_of("q"), one);
 	probe(one, queues, 1, 4);
 	pass(0);
-	ck_saw("side:up p4=ok");
-	memory_broker_cut(one, BROKER_SIDE, 0, 100 * MSEC, "reset");
-	ck_saw("side:down:reset");
+	ck_saw("auxiliary:up p4=ok");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 100 * MSEC, "reset");
+	ck_saw("auxiliary:down:reset");
 	probe(one, queues, 1, 5);
 	pass(99 * MSEC);
 	ck_saw("");
 	pass(1 * MSEC);
-	ck_saw("side:up p5=ok");
+	ck_saw("auxiliary:up p5=ok");
 }
 END_TEST
 
@@ -320,7 +320,7 @@ END_TEST
 #define ASKED_MAX 400
 
 static struct asked {
-	uint64_t lane; /* 0: a probe */
+	uint64_t channel; /* 0: a probe */
 	int answers;
 } asked[ASKED_MAX];
 static uint64_t asked_count;
@@ -332,12 +332,12 @@ count_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 	(void)ctx;
 	ck_assert(!rig.in_call);
 	ck_assert_int_eq(asked[id].answers++, 0);
-	/* All that was asked before on that lane has been answered. */
+	/* All that was asked before on that channel has been answered. */
 	for (uint64_t i = 0; i < id; i++)
-		ck_assert(asked[i].lane != asked[id].lane || asked[i].answers == 1);
-	/* Neither answer leaves a lane behind. */
+		ck_assert(asked[i].channel != asked[id].channel || asked[i].answers == 1);
+	/* Neither answer leaves a channel behind. */
 	if (reply->answer == BROKER_SKIPPED || reply->answer == BROKER_UNKNOWN)
-		ck_assert(!reply->lane_open);
+		ck_assert(!reply->channel_open);
 }
 
 static void
@@ -351,7 +351,7 @@ count_probe(void *ctx, uint64_t id, const enum broker_answer *answers, size_t co
 }
 
 static void
-ask_something(uint64_t *lanes)
+ask_something(uint64_t *channels)
 {
 	static const char *const queues[] = {"q", "r"};
 	const char *queue = queues[jitter_below(&chance, 2)];
@@ -359,19 +359,19 @@ ask_something(uint64_t *lanes)
 	struct broker_done counted = {.fn = count_answer, .id = id};
 
 	ck_assert_uint_lt(id, ASKED_MAX);
-	asked[id] = (struct asked){.lane = lanes[which]};
-	switch (lanes[which] == 0 ? 3 : jitter_below(&chance, 4)) {
+	asked[id] = (struct asked){.channel = channels[which]};
+	switch (channels[which] == 0 ? 3 : jitter_below(&chance, 4)) {
 	case 0:
-		broker_claim(two, lanes[which], queue, counted);
+		broker_claim(two, channels[which], queue, counted);
 		break;
 	case 1:
-		broker_check(two, lanes[which], queue, counted);
+		broker_check(two, channels[which], queue, counted);
 		break;
 	case 2:
-		broker_drop(two, lanes[which], queue, counted);
+		broker_drop(two, channels[which], queue, counted);
 		break;
 	default:
-		asked[id].lane = 0;
+		asked[id].channel = 0;
 		broker_probe(
 		    two, queues, 2, (struct broker_probe_done){.fn = count_probe, .id = id});
 		break;
@@ -379,10 +379,10 @@ ask_something(uint64_t *lanes)
 }
 
 static void
-trouble(const uint64_t *lanes)
+trouble(const uint64_t *channels)
 {
-	enum broker_link link = jitter_below(&chance, 2) == 0 ? BROKER_HOLD : BROKER_SIDE;
-	uint64_t lane = lanes[jitter_below(&chance, 4)];
+	enum broker_link link = jitter_below(&chance, 2) == 0 ? BROKER_LOCKS : BROKER_AUXILIARY;
+	uint64_t channel = channels[jitter_below(&chance, 4)];
 
 	switch (jitter_below(&chance, 5)) {
 	case 0:
@@ -393,8 +393,8 @@ trouble(const uint64_t *lanes)
 		memory_broker_deny(two, link, "ACCESS_REFUSED");
 		break;
 	case 2:
-		if (lane != 0)
-			memory_broker_close_lane(two, lane, 406, "PRECONDITION_FAILED");
+		if (channel != 0)
+			memory_broker_close_channel(two, channel, 406, "PRECONDITION_FAILED");
 		break;
 	case 3:
 		memory_world_block(world, jitter_below(&chance, 2) == 0);
@@ -420,24 +420,24 @@ seldom(void *ctx)
 	return jitter_below(&chance, 20) == 0;
 }
 
-/* Lanes that were closed or died are asked on, too: 4 of them, replaced now and then. */
+/* Channels that were closed or died are asked on, too: 4 of them, replaced now and then. */
 static void
-random_step(uint64_t *lanes)
+random_step(uint64_t *channels)
 {
 	static const enum broker_link links[] = {
-	    BROKER_HOLD, BROKER_HOLD, BROKER_HOLD, BROKER_SIDE};
+	    BROKER_LOCKS, BROKER_LOCKS, BROKER_LOCKS, BROKER_AUXILIARY};
 	int64_t which = jitter_below(&chance, 4);
 
 	rig.in_call = true;
 	if (jitter_below(&chance, 4) == 0)
-		lanes[which] = broker_lane_take(two, links[which]);
-	ask_something(lanes);
+		channels[which] = broker_channel_take(two, links[which]);
+	ask_something(channels);
 	rig.in_call = false;
 	if (jitter_below(&chance, 10) == 0)
-		trouble(lanes);
+		trouble(channels);
 	if (jitter_below(&chance, 20) == 0) {
-		memory_broker_restore(two, BROKER_HOLD);
-		memory_broker_restore(two, BROKER_SIDE);
+		memory_broker_restore(two, BROKER_LOCKS);
+		memory_broker_restore(two, BROKER_AUXILIARY);
 	}
 	pass(jitter_below(&chance, 4 * MSEC));
 	rig.seen[0] = '\0';
@@ -447,16 +447,16 @@ START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
 {
 	static const struct memory_nature nature = {
 	    .delay = any_delay, .silent = seldom, .nacks = seldom};
-	uint64_t lanes[4] = {0};
+	uint64_t channels[4] = {0};
 
 	jitter_init(&chance, (uint64_t)_i);
 	asked_count = 0;
 	rig_new(&nature);
 	rig_start();
 	for (int step = 0; step < 300; step++)
-		random_step(lanes);
-	memory_broker_cut(two, BROKER_HOLD, 0, -1, "end");
-	memory_broker_cut(two, BROKER_SIDE, 0, -1, "end");
+		random_step(channels);
+	memory_broker_cut(two, BROKER_LOCKS, 0, -1, "end");
+	memory_broker_cut(two, BROKER_AUXILIARY, 0, -1, "end");
 	pass(MEMORY_PROBE_TIMEOUT);
 	for (uint64_t id = 0; id < asked_count; id++)
 		ck_assert_msg(asked[id].answers == 1, "request %d", (int)id);
@@ -481,8 +481,8 @@ suite_memory_links(void)
 	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
 	tcase_add_test(tcase, cut_from_inside_an_answer);
 	tcase = rig_tcase(suite, "side");
-	tcase_add_test(tcase, the_side_link_comes_up_when_it_is_needed);
-	tcase_add_test(tcase, the_side_link_comes_back_when_it_is_next_used);
+	tcase_add_test(tcase, the_auxiliary_connection_comes_up_when_it_is_needed);
+	tcase_add_test(tcase, the_auxiliary_connection_comes_back_when_it_is_next_used);
 	tcase = tcase_create("start");
 	tcase_add_checked_fixture(tcase, rig_setup_unstarted, rig_teardown);
 	tcase_add_test(tcase, out_of_reach_from_the_start);

@@ -4,27 +4,27 @@
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* Two watched queues; `one` has nothing else on its side link. */
+/* Two watched queues; `one` has nothing else on its auxiliary connection. */
 static void
 setup(void)
 {
-	rig_lanes_of_one = 2047;
+	rig_channels_of_one = 2047;
 	rig_setup();
 	ck_assert(memory_world_put(world, "a", false));
 	ck_assert(memory_world_put(world, "b", false));
 	watch(one, "a");
 	watch(one, "b");
 	pass(0);
-	ck_saw("side:up watched:a watched:b");
+	ck_saw("auxiliary:up watched:a watched:b");
 }
 
 START_TEST(deletions_are_heard_whoever_deletes)
 {
-	uint64_t lane = take(two, BROKER_SIDE);
+	uint64_t channel = take(two, BROKER_AUXILIARY);
 
-	delete_slot(two, lane, "a", 100);
+	delete_slot(two, channel, "a", 100);
 	pass(0);
-	ck_saw("two.side:up 100=ok hint:a");
+	ck_saw("two.auxiliary:up 100=ok hint:a");
 	ck_assert(memory_world_remove(world, "b"));
 	ck_saw("");
 	pass(0);
@@ -40,7 +40,7 @@ START_TEST(each_hears_for_itself)
 {
 	watch(two, "a");
 	pass(0);
-	ck_saw("two.side:up two.watched:a");
+	ck_saw("two.auxiliary:up two.watched:a");
 	ck_assert(memory_world_remove(world, "a"));
 	pass(0);
 	ck_saw("hint:a two.hint:a");
@@ -119,35 +119,35 @@ START_TEST(unwatched_and_nothing_is_told)
 }
 END_TEST
 
-START_TEST(the_side_link_goes_and_comes)
+START_TEST(the_auxiliary_connection_goes_and_comes)
 {
-	uint64_t lane = take(one, BROKER_SIDE);
+	uint64_t channel = take(one, BROKER_AUXILIARY);
 
-	check(one, lane, "a", 1);
-	memory_broker_cut(one, BROKER_SIDE, 0, 20 * MSEC, "cut");
-	ck_saw("1=unknown! unwatched:a unwatched:b side:down:cut");
+	check(one, channel, "a", 1);
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 20 * MSEC, "cut");
+	ck_saw("1=unknown! unwatched:a unwatched:b auxiliary:down:cut");
 	ck_assert(memory_world_remove(world, "a"));
 	pass(20 * MSEC - 1);
 	ck_saw("");
 	/* It comes back by itself, for them. */
 	pass(1);
-	ck_saw("side:up hint:a watched:b");
+	ck_saw("auxiliary:up hint:a watched:b");
 	/* Cut while it is on its way: nothing was there to be told of. */
 	rig.delays[rig.delays_used] = 10 * MSEC;
 	watch(one, "a");
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
-	ck_saw("unwatched:b side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
+	ck_saw("unwatched:b auxiliary:down:cut");
 	pass(0);
-	ck_saw("side:up hint:a watched:b");
+	ck_saw("auxiliary:up hint:a watched:b");
 }
 END_TEST
 
-START_TEST(the_hold_link_has_no_part_in_it)
+START_TEST(the_lock_connection_has_no_part_in_it)
 {
-	memory_broker_cut(one, BROKER_HOLD, 0, 0, "cut");
-	ck_saw("hold:down:cut");
+	memory_broker_cut(one, BROKER_LOCKS, 0, 0, "cut");
+	ck_saw("locks:down:cut");
 	pass(0);
-	ck_saw("hold:up");
+	ck_saw("locks:up");
 	ck_assert(memory_world_remove(world, "a"));
 	pass(0);
 	ck_saw("hint:a");
@@ -177,9 +177,9 @@ START_TEST(a_deletion_unheard)
 	pass(MSEC);
 	ck_saw("");
 	/* What the next link finds. */
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("unwatched:a unwatched:b side:down:cut side:up hint:a watched:b");
+	ck_saw("unwatched:a unwatched:b auxiliary:down:cut auxiliary:up hint:a watched:b");
 }
 END_TEST
 
@@ -192,9 +192,9 @@ START_TEST(a_link_whose_ends_have_parted)
 	ck_assert(memory_world_cancel(world, "a"));
 	pass(MSEC);
 	if (_i == 0)
-		memory_broker_freeze(one, BROKER_SIDE);
+		memory_broker_freeze(one, BROKER_AUXILIARY);
 	else if (_i == 1)
-		memory_broker_forsake(one, BROKER_SIDE);
+		memory_broker_forsake(one, BROKER_AUXILIARY);
 	else
 		memory_world_restart(world);
 	ck_assert(memory_world_remove(world, "b"));
@@ -203,16 +203,17 @@ START_TEST(a_link_whose_ends_have_parted)
 	pass(10 * MSEC);
 	/* Forsaken, it still hears what was said before. */
 	ck_saw(_i == 1 ? "hint:a" : "");
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
-	ck_saw(_i == 1 ? "unwatched:b side:down:cut" : "unwatched:a unwatched:b side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
+	ck_saw(_i == 1 ? "unwatched:b auxiliary:down:cut"
+		       : "unwatched:a unwatched:b auxiliary:down:cut");
 	pass(0);
-	ck_saw(_i == 1 ? "side:up hint:none hint:c hint:b"
-		       : "side:up hint:none hint:c watched:a hint:b");
+	ck_saw(_i == 1 ? "auxiliary:up hint:none hint:c hint:b"
+		       : "auxiliary:up hint:none hint:c watched:a hint:b");
 }
 END_TEST
 
-/* Consumer timeout: the lane that they are on is closed, the link stays. */
-START_TEST(their_lane_is_closed)
+/* Consumer timeout: the channel that they are on is closed, the link stays. */
+START_TEST(their_channel_is_closed)
 {
 	memory_broker_close_watches(one);
 	pass(0);
@@ -266,7 +267,7 @@ START_TEST(what_its_hearer_may_do)
 	pass(2 * NSEC_PER_SEC);
 	ck_saw("watched:a watched:b");
 	rig.heard = stop_it;
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(MSEC);
 	ck_saw("unwatched:a");
 }
@@ -297,12 +298,12 @@ suite_memory_watches(void)
 	tcase_add_test(tc, absent_is_a_hint);
 	tcase_add_test(tc, watched_once_at_most);
 	tcase_add_test(tc, unwatched_and_nothing_is_told);
-	tcase_add_test(tc, the_side_link_goes_and_comes);
-	tcase_add_test(tc, the_hold_link_has_no_part_in_it);
+	tcase_add_test(tc, the_auxiliary_connection_goes_and_comes);
+	tcase_add_test(tc, the_lock_connection_has_no_part_in_it);
 	tcase_add_test(tc, cancelled_without_a_deletion);
 	tcase_add_test(tc, a_deletion_unheard);
 	tcase_add_loop_test(tc, a_link_whose_ends_have_parted, 0, 3);
-	tcase_add_test(tc, their_lane_is_closed);
+	tcase_add_test(tc, their_channel_is_closed);
 	tcase_add_test(tc, what_its_hearer_may_do);
 	tcase_add_test(tc, after_the_stop_nothing_is_told);
 	suite_add_tcase(suite, tc);

@@ -531,11 +531,11 @@ START_TEST(lengths_and_alphabet)
 	ck_assert_ptr_null(lockname_error(name, 200));
 	ck_assert_ptr_nonnull(lockname_error(name, 201));
 	for (int c = 0; c < 256; c++) {
-		bool letter = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
-			      (c >= 'a' && c <= 'z') || (c != 0 && strchr("._:/-", c) != NULL);
+		bool message = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+			       (c >= 'a' && c <= 'z') || (c != 0 && strchr("._:/-", c) != NULL);
 
 		name[1] = (char)c;
-		ck_assert_msg((lockname_error(name, 3) == NULL) == letter, "byte %d", c);
+		ck_assert_msg((lockname_error(name, 3) == NULL) == message, "byte %d", c);
 	}
 }
 END_TEST

@@ -15,8 +15,11 @@
 
 #include <event2/event.h>
 
+#include "daemon/base/log.h"
 #include "daemon/peer/account.h"
 #include "daemon/peer/conn.h"
+#include "daemon/peer/handlers.h"
+#include "daemon/peer/lock_log.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/requests.h"
 
@@ -37,6 +40,58 @@ accounts_teardown(void)
 	ck_assert_ptr_null(accounts.by_uid);
 	ck_assert_uint_eq(accounts.bytes, 0);
 }
+
+/* ---- the log of a lock's life ---- */
+
+static char last_line[512];
+
+static void
+log_came(void *ctx, enum log_level level, const char *line)
+{
+	(void)ctx;
+	ck_assert_int_eq(level, LOG_LEVEL_INFO);
+	snprintf(last_line, sizeof(last_line), "%s", line);
+}
+
+/* What the log says of a release that ends so; "" for nothing. */
+static const char *
+log_of_release(enum reason reason)
+{
+	struct lock_log *lock_log = lock_log_new(&clock_boottime);
+	struct conn conn = {.id = 1};
+	const struct request request = {.number = 1, .row = handlers_find("release")};
+	const struct lock_party hold = {.lock = 5, .name = "db", .slot = 2};
+	const struct lock_answer answer = {.reason = reason, .lock = 5};
+
+	last_line[0] = '\0';
+	log_set_sink(log_came, NULL);
+	lock_log_releases(lock_log, &conn, &request, &hold);
+	lock_log_answer(lock_log, &conn, &request, &answer);
+	log_set_sink(NULL, NULL);
+	lock_log_free(lock_log);
+	return last_line;
+}
+
+/* The slot is free only after the broker has said so. */
+START_TEST(a_release_that_the_broker_refuses_is_not_logged_as_one)
+{
+	const char *said = log_of_release(REASON_BROKER_REFUSED), *end = "s, broker-refused";
+
+	ck_assert_int_eq(strncmp(said, "not released db slot 2: lock 5,", 31), 0);
+	ck_assert_str_eq(said + strlen(said) - strlen(end), end);
+	ck_assert_int_eq(
+	    strncmp(log_of_release(REASON_NONE), "released db slot 2: lock 5,", 27), 0);
+	ck_assert_str_eq(log_of_release(REASON_NOT_HELD), "");
+}
+END_TEST
+
+/* A method of the protocol without a handler would be refused as one that there is not. */
+START_TEST(each_method_has_a_handler)
+{
+	for (const struct method_spec *method = method_all(); method->name != NULL; method++)
+		ck_assert_msg(handlers_find(method->name) != NULL, "%s", method->name);
+}
+END_TEST
 
 /* ---- requests ---- */
 
@@ -127,17 +182,17 @@ START_TEST(requests_of_a_user_are_charged_to_one_account)
 	ck_assert_uint_eq(account->used[ACCOUNT_WAITS], 1);
 	requests_free(two);
 	ck_assert_uint_eq(account->used[ACCOUNT_WAITS], 0);
-	left = requests_add(one, &seven, NULL, REQUEST_LOOKS)->number;
-	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 1);
+	left = requests_add(one, &seven, NULL, REQUEST_SCANS)->number;
+	ck_assert_uint_eq(account->used[ACCOUNT_SCANS], 1);
 	ck_assert_uint_eq(requests_answering(one), 2);
-	requests_looked(one, left);
-	requests_looked(one, left);
-	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 0);
+	requests_scanned(one, left);
+	requests_scanned(one, left);
+	ck_assert_uint_eq(account->used[ACCOUNT_SCANS], 0);
 	ck_assert_uint_eq(requests_answering(one), 2);
 	requests_keep(one, left, 1000000);
 	ck_assert_uint_ge(account->used[ACCOUNT_BYTES], 1000000);
 	requests_remove(one, left);
-	ck_assert_uint_eq(account->used[ACCOUNT_LOOKS], 0);
+	ck_assert_uint_eq(account->used[ACCOUNT_SCANS], 0);
 	ck_assert_uint_lt(account->used[ACCOUNT_BYTES], 1000000);
 	requests_free(one);
 	ck_assert_uint_eq(account->used[ACCOUNT_BYTES], 0);
@@ -409,6 +464,8 @@ peer_suite(void)
 	TCase *tcase = tcase_create("requests");
 
 	tcase_add_checked_fixture(tcase, accounts_setup, accounts_teardown);
+	tcase_add_test(tcase, a_release_that_the_broker_refuses_is_not_logged_as_one);
+	tcase_add_test(tcase, each_method_has_a_handler);
 	tcase_add_test(tcase, requests_tell_ids_apart);
 	tcase_add_test(tcase, requests_never_use_a_number_twice);
 	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);

@@ -165,6 +165,72 @@ START_TEST(reasons_are_fixed)
 }
 END_TEST
 
+/* Around all of them: the compiler names the one that is missing here (-Wswitch). */
+static enum reason
+next_reason(enum reason reason)
+{
+	switch (reason) {
+	case REASON_NONE:
+		return REASON_WOULD_BLOCK;
+	case REASON_WOULD_BLOCK:
+		return REASON_TIMEOUT;
+	case REASON_TIMEOUT:
+		return REASON_CONTENDED;
+	case REASON_CONTENDED:
+		return REASON_CANCELLED;
+	case REASON_CANCELLED:
+		return REASON_NO_SUCH_LOCK;
+	case REASON_NO_SUCH_LOCK:
+		return REASON_ALREADY_EXISTS;
+	case REASON_ALREADY_EXISTS:
+		return REASON_NOT_HELD;
+	case REASON_NOT_HELD:
+		return REASON_LOST;
+	case REASON_LOST:
+		return REASON_REVOKED;
+	case REASON_REVOKED:
+		return REASON_PERMISSION_DENIED;
+	case REASON_PERMISSION_DENIED:
+		return REASON_TOO_MANY_REQUESTS;
+	case REASON_TOO_MANY_REQUESTS:
+		return REASON_TOO_MANY_LOCKS;
+	case REASON_TOO_MANY_LOCKS:
+		return REASON_TOO_MANY_WAITERS;
+	case REASON_TOO_MANY_WAITERS:
+		return REASON_DRAINING;
+	case REASON_DRAINING:
+		return REASON_BROKER_UNAVAILABLE;
+	case REASON_BROKER_UNAVAILABLE:
+		return REASON_BROKER_BLOCKED;
+	case REASON_BROKER_BLOCKED:
+		return REASON_BROKER_REFUSED;
+	case REASON_BROKER_REFUSED:
+		return REASON_PARSE_ERROR;
+	case REASON_PARSE_ERROR:
+		return REASON_INVALID_REQUEST;
+	case REASON_INVALID_REQUEST:
+		return REASON_METHOD_NOT_FOUND;
+	case REASON_METHOD_NOT_FOUND:
+		return REASON_INVALID_PARAMS;
+	case REASON_INVALID_PARAMS:
+		return REASON_INTERNAL;
+	case REASON_INTERNAL:
+		return REASON_NONE;
+	}
+	abort();
+}
+
+START_TEST(each_reason_has_a_row)
+{
+	int count = 0;
+
+	for (enum reason reason = next_reason(REASON_NONE); reason != REASON_NONE;
+	     reason = next_reason(reason), count++)
+		ck_assert_int_eq(reason_from_word(reason_word(reason)), reason);
+	ck_assert_int_eq(count, sizeof(reasons) / sizeof(reasons[0]));
+}
+END_TEST
+
 START_TEST(reasons_are_a_closed_list)
 {
 	ck_assert_int_eq(reason_from_code(0), REASON_NONE);
@@ -199,6 +265,7 @@ words_suite(void)
 
 	tcase = tcase_create("reason");
 	tcase_add_loop_test(tcase, reasons_are_fixed, 0, COUNT(reasons));
+	tcase_add_test(tcase, each_reason_has_a_row);
 	tcase_add_test(tcase, reasons_are_a_closed_list);
 	suite_add_tcase(suite, tcase);
 	return suite;

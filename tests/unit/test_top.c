@@ -551,8 +551,11 @@ START_TEST(the_help_has_every_state_and_fits)
 		ck_assert_ptr_eq(strstr(line, row_state_word((enum row_state)state)), line);
 		told[state] = true;
 	}
-	for (int state = 0; state < ROW_STATES; state++)
+	for (int state = 0; state < ROW_STATES; state++) {
 		ck_assert(told[state]);
+		ck_assert_ptr_nonnull(top_help_icon((enum row_state)state, false));
+		ck_assert_ptr_nonnull(top_help_icon((enum row_state)state, true));
+	}
 }
 END_TEST
 

@@ -5,7 +5,7 @@ int
 main(void)
 {
 	Suite *(*const makers[])(void) = {
-	    suite_view_show, suite_view_steer, suite_view_turns, suite_view_feed};
+	    suite_view_show, suite_view_grant_deny, suite_view_round_robin, suite_view_feed};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -8,7 +8,7 @@
 
 Suite *suite_view_feed(void);
 Suite *suite_view_show(void);
-Suite *suite_view_steer(void);
-Suite *suite_view_turns(void);
+Suite *suite_view_grant_deny(void);
+Suite *suite_view_round_robin(void);
 
 #endif

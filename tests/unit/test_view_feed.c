@@ -357,9 +357,9 @@ watch_and_cancel(void)
 START_TEST(watches_of_one_user_that_come_and_go_ask_the_others_once_a_second)
 {
 	rig_acquire(rig, 1, 1);
-	rig->daemon[1].letters = 0;
+	rig->daemon[1].messages = 0;
 	watch_and_cancel();
-	ck_assert_uint_le(rig->daemon[1].letters, 3);
+	ck_assert_uint_le(rig->daemon[1].messages, 3);
 }
 END_TEST
 

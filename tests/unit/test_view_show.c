@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/view/inspect.h"
+#include "daemon/view/queries.h"
 #include "daemon/view/row.h"
 #include "protocol/json.h"
 #include "protocol/line.h"
@@ -77,13 +77,13 @@ START_TEST(a_daemon_that_comes_says_so_and_is_waited_for)
 }
 END_TEST
 
-/* Its side link was away when the other said so. */
+/* Its auxiliary connection was away when the other said so. */
 START_TEST(a_daemon_that_came_unheard_is_waited_for)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
 	rig_show(rig, 0, 1);
-	memory_broker_cut(rig->world->daemon[0].broker, BROKER_SIDE, 0, NSEC_PER_SEC, "cut");
+	memory_broker_cut(rig->world->daemon[0].broker, BROKER_AUXILIARY, 0, NSEC_PER_SEC, "cut");
 	rig_acquire(rig, 1, 3);
 	world_pass(rig->world, 5 * NSEC_PER_SEC);
 	ck_assert_str_eq(rig_show(rig, 0, 2),
@@ -453,16 +453,16 @@ END_TEST
 
 /* ---- strangers ---- */
 
-START_TEST(letters_that_make_no_sense_are_passed_over_with_one_line)
+START_TEST(messages_that_make_no_sense_are_passed_over_with_one_line)
 {
-	static const char *const letters[] = {"", "x", "{}", "[]", "{\"lockbroker\":2}",
+	static const char *const messages[] = {"", "x", "{}", "[]", "{\"lockbroker\":2}",
 	    "{\"lockbroker\":1,\"ask\":\"rows\"}",
 	    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"ask\":\"dance\",\"run\":\"000000b0\","
 	    "\"host\":\"x\",\"stays\":false}"};
 
 	rig_acquire(rig, 0, 1);
-	for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++)
-		rig_write(rig, letters[i]);
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++)
+		rig_write(rig, messages[i]);
 	ck_assert_uint_eq(rig->warnings, 1);
 	world_pass(rig->world, MINUTE);
 	rig_write(rig, "x");
@@ -476,14 +476,14 @@ static void
 answer_all(const char *what, const char *run, const char *more)
 {
 	char text[512];
-	struct broker_letter letter = {.text = text, .user = "x"};
+	struct broker_message message = {.text = text, .user = "x"};
 
-	letter.len = (size_t)snprintf(text, sizeof(text),
+	message.len = (size_t)snprintf(text, sizeof(text),
 	    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"answer\":\"%s\",\"run\":\"%s\","
 	    "\"host\":\"x\",\"stays\":true,%s}",
 	    what, run, more);
-	for (letter.asked = 1; letter.asked < 20; letter.asked++)
-		view_replied(rig->daemon[0].view, &letter);
+	for (message.asked = 1; message.asked < 20; message.asked++)
+		view_replied(rig->daemon[0].view, &message);
 }
 
 START_TEST(numbers_that_nobody_can_have_are_passed_over)
@@ -572,7 +572,7 @@ suite_view_show(void)
 	tcase_add_test(tcase, the_broker_is_done_before_the_others_have_answered);
 	tcase_add_test(tcase, who_has_left_is_not_answered);
 	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
-	tcase_add_test(tcase, letters_that_make_no_sense_are_passed_over_with_one_line);
+	tcase_add_test(tcase, messages_that_make_no_sense_are_passed_over_with_one_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
 	tcase_add_test(tcase, who_waits_is_answered_for_though_another_leaves_in_the_same_pass);
 	tcase_add_test(tcase, daemons_that_name_their_queues_in_another_way_are_left_alone);

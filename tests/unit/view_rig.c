@@ -149,22 +149,22 @@ pass_changed(void *ctx, const struct lock_party *row)
 }
 
 static void
-pass_asked(void *ctx, const struct broker_letter *letter)
+pass_asked(void *ctx, const struct broker_message *message)
 {
 	struct rig_daemon *daemon = ctx;
 
-	daemon->letters++;
+	daemon->messages++;
 	if (!daemon->deaf)
-		view_asked(daemon->view, letter);
+		view_asked(daemon->view, message);
 }
 
 static void
-pass_replied(void *ctx, const struct broker_letter *letter)
+pass_replied(void *ctx, const struct broker_message *message)
 {
 	const struct rig_daemon *daemon = ctx;
 
 	if (!daemon->deaf)
-		view_replied(daemon->view, letter);
+		view_replied(daemon->view, message);
 }
 
 static void
@@ -216,7 +216,7 @@ rig_new(void)
 		    .sees = on_sees,
 		    .tell = on_tell,
 		    .peer = on_peer,
-		    .looked = on_looked,
+		    .scanned = on_looked,
 		    .keep = on_keep,
 		    .ctx = daemon};
 

@@ -1,6 +1,6 @@
 /*
  * Two daemons' views over a lock_world: host0 and host1, with peers that hold and wait, what they were
- * answered and told, and a stranger who can write letters.
+ * answered and told, and a stranger who can write messages.
  */
 #ifndef TESTS_UNIT_VIEW_RIG_H
 #define TESTS_UNIT_VIEW_RIG_H
@@ -26,14 +26,14 @@ struct rig_daemon {
 	struct view_rig *rig;
 	int number;
 	struct view *view; /* owned */
-	bool deaf;         /* hears no letters, as one that is stopped */
+	bool deaf;         /* hears no messages, as one that is stopped */
 	bool forbids;      /* its peers may do nothing by name */
 	uid_t user;        /* who makes the requests that follow */
 	size_t unread;     /* of every peer */
 	bool full;         /* no peer has room for more */
 	size_t kept;       /* for answers, in all */
 	unsigned looked;   /* requests that the broker was done with */
-	unsigned letters;  /* questions of other daemons, also while it is deaf */
+	unsigned messages; /* questions of other daemons, also while it is deaf */
 };
 
 struct view_rig {
@@ -51,11 +51,11 @@ struct view_rig {
 struct view_rig *rig_new(void);
 void rig_free(struct view_rig *rig);
 
-/* Acquires db as the peer of that number, whose `who` is its letter (A for 1), and lets time pass. */
+/* Acquires db as the peer of that number, whose `who` is its message (A for 1), and lets time pass. */
 void rig_acquire(struct view_rig *rig, int daemon, uint64_t peer);
 /* The answer to an acquire of rig_acquire(); NULL: none yet. */
 const struct said *rig_acquired(const struct view_rig *rig, int daemon, uint64_t peer);
-/* The wire's id of whoever has that letter, at whichever daemon. Static. */
+/* The wire's id of whoever has that message, at whichever daemon. Static. */
 const char *rig_waiter(struct view_rig *rig, const char *who);
 /* Lets time pass until that request is answered; fails when it takes 20 s. */
 const struct rig_answer *rig_await(struct view_rig *rig, int daemon, uint64_t request);

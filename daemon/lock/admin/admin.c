@@ -52,8 +52,8 @@ struct admin {
 	int unanswered;           /* of the step: asked for, and not answered */
 	enum broker_answer wrong; /* the first answer of the step that was not yes; OK: none yet */
 	char wrong_text[160];     /* its words */
-	bool lane_gone;           /* an answer of the step said so */
-	unsigned skips;           /* lanes that died since the last yes */
+	bool channel_gone;        /* an answer of the step said so */
+	unsigned skips;           /* channels that died since the last yes */
 	struct admin_sweep sweep; /* of the step */
 	int declared, deleted;    /* slots, so far */
 	bool removed;             /* something was */
@@ -274,7 +274,7 @@ on_expired(struct lock_engine *engine, uint64_t op)
 /*
  * ---- the work ----
  * Each step begins when all of the one before it was answered. Declares of slots go out many at a time, on one
- * lane; all else is awaited one by one.
+ * channel; all else is awaited one by one.
  */
 
 static void work_on(struct lock_engine *engine, struct admin *admin);
@@ -348,9 +348,9 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 	enum broker_answer wrong = admin->wrong;
 	struct broker_info info;
 
-	if (admin->lane_gone)
-		mutex_lane_gone(engine, admin->op);
-	admin->lane_gone = false;
+	if (admin->channel_gone)
+		mutex_channel_gone(engine, admin->op);
+	admin->channel_gone = false;
 	admin->wrong = BROKER_OK;
 	broker_get_info(engine->broker, &info);
 	switch (wrong) {
@@ -358,11 +358,11 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		return true;
 	case BROKER_UNKNOWN:
 		/* The link died, and the mutex with it: MUTEX_LOST comes. */
-		if (info.side != BROKER_UP)
+		if (info.auxiliary != BROKER_UP)
 			return false;
 		/* fall through */
 	case BROKER_SKIPPED:
-		/* Its lane alone died. What was asked may be asked again: it says what is to be. */
+		/* Its channel alone died. What was asked may be asked again: it says what is to be. */
 		if (++admin->skips <= engine->settings.max_races)
 			return true;
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
@@ -385,7 +385,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	assert(admin != NULL && admin->state == ADMIN_WORKING && admin->unanswered > 0);
 	admin->unanswered--;
-	admin->lane_gone |= !reply->lane_open;
+	admin->channel_gone |= !reply->channel_open;
 	if (reply->answer == BROKER_OK) {
 		count_slot(admin, slot_awaited(admin));
 		admin->done++;
@@ -394,8 +394,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 		admin->wrong = reply->answer;
 		snprintf(admin->wrong_text, sizeof(admin->wrong_text), "%s", reply->text);
 	}
-	/* One that failed closed the lane: those behind it will say that they were skipped. */
-	if ((admin->lane_gone || admin->wrong != BROKER_OK) &&
+	/* One that failed closed the channel: those behind it will say that they were skipped. */
+	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
 	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
 		return;
 	work_on(engine, admin);
@@ -479,13 +479,13 @@ on_swept(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 /* ---- the steps ---- */
 
 typedef void ask_fn(
-    struct broker *broker, uint64_t lane, const char *queue, struct broker_done done);
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 static void
 ask(struct lock_engine *engine, struct admin *admin, ask_fn *what, struct queue_name queue)
 {
 	admin->unanswered++;
-	what(engine->broker, mutex_lane(engine, admin->op), queue.text,
+	what(engine->broker, mutex_channel(engine, admin->op), queue.text,
 	    (struct broker_done){on_answer, engine, admin->op});
 }
 

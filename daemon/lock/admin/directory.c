@@ -96,9 +96,9 @@ end_with_link(struct lock_engine *engine, const struct directory *directory)
 	broker_get_info(engine->broker, &info);
 	if ((directory->state == DIRECTORY_READING || directory->state == DIRECTORY_ENTERING ||
 		directory->state == DIRECTORY_LEAVING) &&
-	    info.side == BROKER_UP)
-		broker_reset(
-		    engine->broker, BROKER_SIDE, "the broker did not answer about the directory");
+	    info.auxiliary == BROKER_UP)
+		broker_reset(engine->broker, BROKER_AUXILIARY,
+		    "the broker did not answer about the directory");
 }
 
 static void
@@ -170,8 +170,8 @@ may_try_again(const struct lock_engine *engine, const struct directory *director
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return directory->done != NULL && directory->tries < TRIES_MOST && info.side == BROKER_UP &&
-	       !info.side_blocked;
+	return directory->done != NULL && directory->tries < TRIES_MOST &&
+	       info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
 }
 
 static void begin(struct lock_engine *engine, struct directory *directory);

@@ -418,7 +418,7 @@ refusal_at_the_door(
 				      engine->settings.max_waits_per_connection)
 		*ret = engine_refusal(REASON_TOO_MANY_WAITERS,
 		    "this connection has as many waiting requests as it may have");
-	else if (info.hold == BROKER_LOGIN_REFUSED)
+	else if (info.locks == BROKER_LOGIN_REFUSED)
 		*ret = engine_refusal(REASON_BROKER_REFUSED, info.why);
 	else if (engine->link != BROKER_UP && timeout == 0)
 		*ret = engine_refusal(REASON_BROKER_UNAVAILABLE, info.why);

@@ -36,7 +36,7 @@ bool drain_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request);
 void drain_peer_gone(struct lock_engine *engine, uint64_t peer);
 /* Ends all waits with `answer`; names, sizes and slots are each one's own. */
 void drain_end_all(struct lock_engine *engine, const struct lock_answer *answer);
-/* The hold link's state changed. */
+/* The lock connection's state changed. */
 void drain_link_changed(struct lock_engine *engine, const char *why);
 /* Frees what is left; the engine goes. */
 void drain_free_all(struct lock_engine *engine);

@@ -39,9 +39,9 @@ struct fsck {
 	struct fsck_findings findings;
 	int slot;
 	int unanswered;
-	int window;     /* DECLARING: most that may be unanswered */
-	bool deleted;   /* RENEWING: it is gone, and owed a declare */
-	bool lane_gone; /* an answer said so */
+	int window;        /* DECLARING: most that may be unanswered */
+	bool deleted;      /* RENEWING: it is gone, and owed a declare */
+	bool channel_gone; /* an answer said so */
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
@@ -141,11 +141,11 @@ link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return answer == BROKER_UNKNOWN && info.side != BROKER_UP;
+	return answer == BROKER_UNKNOWN && info.auxiliary != BROKER_UP;
 }
 
 /*
- * What every answer means to the lane. False: the fsck is not in that state any more, or is about to go
+ * What every answer means to the channel. False: the fsck is not in that state any more, or is about to go
  * with the link.
  */
 static bool
@@ -157,10 +157,10 @@ take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
 	fsck->unanswered--;
 	if (link_has_died(engine, reply->answer))
 		return false;
-	fsck->lane_gone |= !reply->lane_open;
-	if (fsck->unanswered == 0 && fsck->lane_gone) {
-		mutex_lane_gone(engine, fsck->op);
-		fsck->lane_gone = false;
+	fsck->channel_gone |= !reply->channel_open;
+	if (fsck->unanswered == 0 && fsck->channel_gone) {
+		mutex_channel_gone(engine, fsck->op);
+		fsck->channel_gone = false;
 	}
 	return true;
 }
@@ -241,7 +241,7 @@ static void
 open_gate(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->unanswered++;
-	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+	broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
 	    queue_name_gate(engine->settings.naming, fsck->name).text,
 	    (struct broker_done){on_opened, engine, fsck->op});
 }
@@ -254,7 +254,7 @@ static void
 send_declare(struct lock_engine *engine, struct fsck *fsck)
 {
 	fsck->unanswered++;
-	broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+	broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
 	    queue_of(engine, fsck).text, (struct broker_done){on_renewed, engine, fsck->op});
 }
 
@@ -303,7 +303,7 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 		fsck_set_state(fsck, FSCK_RENEWING);
 		fsck->deleted = false;
 		fsck->unanswered++;
-		broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+		broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
 		    queue_of(engine, fsck).text,
 		    (struct broker_done){on_renewed, engine, fsck->op});
 		send_declare(engine, fsck);
@@ -376,11 +376,11 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 	fsck->unanswered++;
 	FAULT(
 	    FSCK_FILLS_GAP,
-	    broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+	    broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
 		queue_name_a(engine->settings.naming, fsck->name, fsck->seen.survey.slots + 1).text,
 		(struct broker_done){on_deleted, engine, fsck->op});
 	    return;);
-	broker_delete_slot(engine->broker, mutex_lane(engine, fsck->op),
+	broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
 	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
 }
 
@@ -457,7 +457,7 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_LOCKED:
-		/* In the order of their sending: behind one that closes the lane nothing is performed. */
+		/* In the order of their sending: behind one that closes the channel nothing is performed. */
 		fsck->slot = next_there(fsck, fsck->slot);
 		/* RabbitMQ: "inequivalent arg 'durable' for queue", and that before any other argument. */
 		fsck->seen.make[fsck->slot - 1] =
@@ -466,8 +466,8 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 		    : strstr(reply->text, "'durable'") != NULL ? FSCK_MAKE_TRANSIENT
 							       : FSCK_MAKE_OTHERWISE;
 		fsck->slot++;
-		/* Each such slot costs the lane, and all that was sent behind it. */
-		fsck->window = !reply->lane_open                    ? 1
+		/* Each such slot costs the channel, and all that was sent behind it. */
+		fsck->window = !reply->channel_open                 ? 1
 			       : fsck->window < MUTEX_DECLARES_MOST ? 2 * fsck->window
 								    : fsck->window;
 		progress(engine, fsck);
@@ -488,13 +488,13 @@ declare_more(struct lock_engine *engine, struct fsck *fsck)
 {
 	int slot = next_there(fsck, fsck->slot), last = fsck->seen.survey.seen;
 
-	if (fsck->lane_gone)
+	if (fsck->channel_gone)
 		return; /* what was asked on it is answered first */
 	for (int skip = fsck->unanswered; skip > 0; skip--)
 		slot = next_there(fsck, slot + 1);
 	while (fsck->unanswered < fsck->window && slot <= last) {
 		fsck->unanswered++;
-		broker_declare_slot(engine->broker, mutex_lane(engine, fsck->op),
+		broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
 		    queue_name_a(engine->settings.naming, fsck->name, slot).text,
 		    (struct broker_done){on_declared, engine, fsck->op});
 		slot = next_there(fsck, slot + 1);

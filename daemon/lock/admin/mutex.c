@@ -29,7 +29,7 @@ struct mutex {
 	uint64_t id;
 	char *queue; /* owned; the key */
 	enum mutex_state state;
-	uint64_t lane;             /* of the side link; 0 = none, or it was closed */
+	uint64_t channel;          /* of the auxiliary connection; 0 = none, or it was closed */
 	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
 	TAILQ_HEAD(, mutex_taker) line;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
@@ -66,11 +66,11 @@ taker_free(struct lock_engine *engine, struct mutex_taker *taker)
 ENGINE_FIND(mutex_find, struct mutex, mutexes, by_id)
 
 static void
-lane_put(struct lock_engine *engine, struct mutex *mutex)
+channel_put(struct lock_engine *engine, struct mutex *mutex)
 {
-	if (mutex->lane != 0)
-		broker_lane_put(engine->broker, mutex->lane);
-	mutex->lane = 0;
+	if (mutex->channel != 0)
+		broker_channel_put(engine->broker, mutex->channel);
+	mutex->channel = 0;
 }
 
 static void
@@ -109,11 +109,11 @@ static void on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply);
 
 static uint64_t
-lane_of(struct lock_engine *engine, struct mutex *mutex)
+channel_of(struct lock_engine *engine, struct mutex *mutex)
 {
-	if (mutex->lane == 0)
-		mutex->lane = broker_lane_take(engine->broker, BROKER_SIDE);
-	return mutex->lane;
+	if (mutex->channel == 0)
+		mutex->channel = broker_channel_take(engine->broker, BROKER_AUXILIARY);
+	return mutex->channel;
 }
 
 static void
@@ -135,8 +135,8 @@ too_late(void *ctx, uint64_t id)
 
 	set_late(engine, mutex_find(engine, id));
 	broker_get_info(engine->broker, &info);
-	if (info.side == BROKER_UP && !info.side_blocked)
-		broker_reset(engine->broker, BROKER_SIDE,
+	if (info.auxiliary == BROKER_UP && !info.auxiliary_blocked)
+		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "no answer to a request for an administration mutex, or under one");
 }
 
@@ -144,7 +144,7 @@ static void
 send_claim(struct lock_engine *engine, struct mutex *mutex)
 {
 	set_late(engine, mutex);
-	broker_claim(engine->broker, lane_of(engine, mutex), mutex->queue,
+	broker_claim(engine->broker, channel_of(engine, mutex), mutex->queue,
 	    (struct broker_done){on_claimed, engine, mutex->id});
 }
 
@@ -152,7 +152,7 @@ static void
 send_drop(struct lock_engine *engine, struct mutex *mutex)
 {
 	set_late(engine, mutex);
-	broker_drop(engine->broker, lane_of(engine, mutex), mutex->queue,
+	broker_drop(engine->broker, channel_of(engine, mutex), mutex->queue,
 	    (struct broker_done){on_dropped, engine, mutex->id});
 }
 
@@ -182,7 +182,7 @@ static void
 go_on(struct lock_engine *engine, struct mutex *mutex)
 {
 	if (TAILQ_EMPTY(&mutex->line)) {
-		lane_put(engine, mutex);
+		channel_put(engine, mutex);
 		mutex_free(engine, mutex);
 		return;
 	}
@@ -255,14 +255,15 @@ claim_failed(struct lock_engine *engine, struct mutex *mutex, enum reason reason
 		tell_end(engine, first, MUTEX_REFUSED, reason, text);
 }
 
-/* Its lane was closed by the server in the middle; the link, and what is declared on it, lives. */
+/* Its channel was closed by the server in the middle; the link, and what is declared on it, lives. */
 static bool
-lane_alone_died(const struct lock_engine *engine, enum broker_answer answer)
+channel_alone_died(const struct lock_engine *engine, enum broker_answer answer)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return answer == BROKER_SKIPPED || (answer == BROKER_UNKNOWN && info.side == BROKER_UP);
+	return answer == BROKER_SKIPPED ||
+	       (answer == BROKER_UNKNOWN && info.auxiliary == BROKER_UP);
 }
 
 static void
@@ -273,8 +274,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	assert(mutex != NULL && mutex->state == MUTEX_CLAIMING);
 	timers_cancel(engine->timers, &mutex->late);
-	if (!reply->lane_open)
-		lane_put(engine, mutex);
+	if (!reply->channel_open)
+		channel_put(engine, mutex);
 	switch (reply->answer) {
 	case BROKER_OK:
 		claim_won(engine, mutex);
@@ -292,7 +293,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
 		/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it. */
-		if (!lane_alone_died(engine, reply->answer)) {
+		if (!channel_alone_died(engine, reply->answer)) {
 			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
 		} else if (!TAILQ_EMPTY(&mutex->line)) {
 			claim_lost(engine, mutex);
@@ -313,17 +314,17 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	assert(mutex->state == MUTEX_DROPPING);
 	timers_cancel(engine->timers, &mutex->late);
-	if (!reply->lane_open)
-		lane_put(engine, mutex);
+	if (!reply->channel_open)
+		channel_put(engine, mutex);
 	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
 	if (reply->answer == BROKER_REFUSED)
-		broker_reset(
-		    engine->broker, BROKER_SIDE, "an administration mutex could not be released");
-	if (reply->answer == BROKER_REFUSED || lane_alone_died(engine, reply->answer)) {
+		broker_reset(engine->broker, BROKER_AUXILIARY,
+		    "an administration mutex could not be released");
+	if (reply->answer == BROKER_REFUSED || channel_alone_died(engine, reply->answer)) {
 		set_again(engine, mutex); /* unless the link's death is told before */
 		return;
 	}
-	/* Dropped, or gone with the side link; or somebody else's, after that. */
+	/* Dropped, or gone with the auxiliary connection; or somebody else's, after that. */
 	mutex->owner = NULL;
 	go_on(engine, mutex);
 	if (owner != NULL)
@@ -414,31 +415,31 @@ mutex_overdue(struct lock_engine *engine, uint64_t id)
 }
 
 uint64_t
-mutex_lane(struct lock_engine *engine, uint64_t id)
+mutex_channel(struct lock_engine *engine, uint64_t id)
 {
 	struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	return lane_of(engine, taker->mutex);
+	return channel_of(engine, taker->mutex);
 }
 
 void
-mutex_lane_gone(struct lock_engine *engine, uint64_t id)
+mutex_channel_gone(struct lock_engine *engine, uint64_t id)
 {
 	const struct mutex_taker *taker = taker_find(engine, id);
 
 	assert(taker != NULL && taker->mutex->state == MUTEX_OWNED);
-	lane_put(engine, taker->mutex);
+	channel_put(engine, taker->mutex);
 }
 
 void
-mutex_lane_closed(struct lock_engine *engine, uint64_t lane)
+mutex_channel_closed(struct lock_engine *engine, uint64_t channel)
 {
 	struct mutex *mutex;
 
 	for (mutex = engine->mutexes; mutex != NULL; mutex = mutex->by_id.next) {
-		if (mutex->lane == lane)
-			mutex->lane = 0; /* the queue is the link's: it stays */
+		if (mutex->channel == channel)
+			mutex->channel = 0; /* the queue is the link's: it stays */
 	}
 }
 
@@ -468,7 +469,7 @@ mutex_link_died(struct lock_engine *engine, const char *why)
 		news = mutex->state == MUTEX_OWNED ? MUTEX_LOST : MUTEX_FREE;
 		owner = mutex->owner;
 		mutex->owner = NULL;
-		mutex->lane = 0;
+		mutex->channel = 0;
 		timers_cancel(engine->timers, &mutex->again);
 		timers_cancel(engine->timers, &mutex->late);
 		go_on(engine, mutex);

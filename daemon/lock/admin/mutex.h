@@ -1,7 +1,7 @@
 /*
  * The administration mutex of a semaphore (seeds/000), and that of the directory: an exclusive queue,
- * claimed on the side link, as what it guards is done there. Between connections RabbitMQ arbitrates.
- * The administrators of one daemon share the side link, on which each could declare the queue again:
+ * claimed on the auxiliary connection, as what it guards is done there. Between connections RabbitMQ arbitrates.
+ * The administrators of one daemon share the auxiliary connection, on which each could declare the queue again:
  * of a queue that one of them has or claims, the others stand in line here, in the order in which they
  * came.
  *
@@ -12,7 +12,7 @@
  *	        |  declare-ok          mutex_drop()          delete-ok
  *	        +------------> OWNED --------------> DROPPING ---------> the next in line, or gone
  *
- * The side link's death ends it from OWNED, and its owner is told so: somebody else may have it now.
+ * The auxiliary connection's death ends it from OWNED, and its owner is told so: somebody else may have it now.
  */
 #ifndef LOCK_MUTEX_H
 #define LOCK_MUTEX_H
@@ -29,7 +29,7 @@ enum mutex_news {
 	MUTEX_HELD, /* it is the taker's, until mutex_drop() or MUTEX_LOST */
 	MUTEX_FREE, /* dropped, or gone with its link; the last that is told */
 	/* The last that is told, too: nothing is held */
-	MUTEX_LOST, /* it was held, and the side link died */
+	MUTEX_LOST, /* it was held, and the auxiliary connection died */
 	MUTEX_REFUSED /* never held: the broker will not have it, or cannot be reached; see the reason */
 };
 
@@ -56,20 +56,20 @@ void mutex_drop(struct lock_engine *engine, uint64_t id);
 /* The taker goes, from any state; it is told nothing more. What it had is dropped. */
 void mutex_leave(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: what was asked on its lane is not answered in time. It ends with the side link, as a claim and a
- * drop do that are not answered, or nobody here could have it as long as the link lives.
+ * HELD: what was asked on its channel is not answered in time. It ends with the auxiliary connection, as a
+ * claim and a drop do that are not answered, or nobody here could have it as long as the link lives.
  */
 void mutex_overdue(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: the lane of the side link on which it is held, for the work that it guards; made anew when it
+ * HELD: the channel of the auxiliary connection on which it is held, for the work that it guards; made anew when it
  * was closed. Not to be put back.
  */
-uint64_t mutex_lane(struct lock_engine *engine, uint64_t id);
-/* HELD: an answer said that the lane is closed, and nothing is unanswered on it. */
-void mutex_lane_gone(struct lock_engine *engine, uint64_t id);
+uint64_t mutex_channel(struct lock_engine *engine, uint64_t id);
+/* HELD: an answer said that the channel is closed, and nothing is unanswered on it. */
+void mutex_channel_gone(struct lock_engine *engine, uint64_t id);
 
-void mutex_lane_closed(struct lock_engine *engine, uint64_t lane);
-/* The side link died; what was asked on it has been answered. */
+void mutex_channel_closed(struct lock_engine *engine, uint64_t channel);
+/* The auxiliary connection died; what was asked on it has been answered. */
 void mutex_link_died(struct lock_engine *engine, const char *why);
 /* Frees what is left; the engine goes. */
 void mutex_free_all(struct lock_engine *engine);

@@ -1,14 +1,14 @@
 /*
  * What the broker says of a semaphore at one time: its markers, how many slots it has, which are busy.
  * Determining the maximum (seeds/000) is the shallow form: the A queues are probed in order, in windows,
- * each in one flush on the side link; the first that is absent ends it. Slots above a gap do not count,
+ * each in one flush on the auxiliary connection; the first that is absent ends it. Slots above a gap do not count,
  * nor do those above the most there may be (lock_settings).
  *
  * The first window is asked about in the order N-G, N-U, A[1] ..., N-G once more: whatever step of an
  * administrator's work falls between two of them (admin_plan.h), one of them is there.
  *
  * Acquires look for themselves (look.h): a window at a time, and no further than they must. They share the
- * side link with surveys, so those that ask about every slot there may be, for whoever wants to know, go
+ * auxiliary connection with surveys, so those that ask about every slot there may be, for whoever wants to know, go
  * one after another: SURVEY_SCANS at once, one for each peer; the deadline of who asked begins anew with it.
  */
 #ifndef LOCK_SURVEY_H

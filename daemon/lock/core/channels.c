@@ -92,7 +92,7 @@ set_most(struct lock_engine *engine)
 	struct share *share;
 
 	broker_get_info(engine->broker, &info);
-	channels->most = info.lanes_max;
+	channels->most = info.channels_max;
 	if (reserve > channels->most / 2)
 		reserve = channels->most / 2;
 	channels->most_of_user = channels->most - reserve;

@@ -1,5 +1,5 @@
 /*
- * The channels of the hold link. A hold takes one from its claim until its B is known to be gone,
+ * The channels of the lock connection. A hold takes one from its claim until its B is known to be gone,
  * whoever has it by then. The hold is charged to the share of its user (share.h), so that one user
  * leaves `channels_reserve` of them to the others; what is claimed for an exempt peer is charged to
  * nobody. A hold that is handed on is charged to the new holder's share.
@@ -18,7 +18,7 @@
 
 void channels_init(struct lock_engine *engine);
 void channels_done(struct lock_engine *engine);
-/* The settings changed; the hold link's state changed, after which all names are looked at anyway. */
+/* The settings changed; the lock connection's state changed, after which all names are looked at anyway. */
 void channels_settings_changed(struct lock_engine *engine);
 void channels_link_changed(struct lock_engine *engine);
 

@@ -78,7 +78,7 @@ engine_tell_broker(struct lock_engine *engine, uint64_t peer)
 	struct lock_notice notice = {.kind = LOCK_NOTICE_BROKER};
 
 	broker_get_info(engine->broker, &info);
-	notice.state = info.hold;
+	notice.state = info.locks;
 	notice.text = info.why;
 	engine_notice(engine, peer, &notice);
 }
@@ -99,7 +99,7 @@ engine_refusal_unknown(const struct lock_engine *engine, const char *text)
 	if (info.probes_refused[0] != '\0')
 		return engine_refusal(REASON_BROKER_REFUSED, info.probes_refused);
 	return engine_refusal(
-	    info.side_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
+	    info.auxiliary_blocked ? REASON_BROKER_BLOCKED : REASON_BROKER_UNAVAILABLE, text);
 }
 
 bool
@@ -110,10 +110,10 @@ engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *re
 	broker_get_info(engine->broker, &info);
 	if (engine->link != BROKER_UP)
 		*ret_refusal =
-		    engine_refusal(info.hold == BROKER_LOGIN_REFUSED ? REASON_BROKER_REFUSED
-								     : REASON_BROKER_UNAVAILABLE,
+		    engine_refusal(info.locks == BROKER_LOGIN_REFUSED ? REASON_BROKER_REFUSED
+								      : REASON_BROKER_UNAVAILABLE,
 			info.why);
-	else if (info.side_blocked)
+	else if (info.auxiliary_blocked)
 		*ret_refusal = engine_refusal(REASON_BROKER_BLOCKED, NULL);
 	else
 		return false;

@@ -60,7 +60,7 @@ struct lock_engine {
 	struct lock_listener listener;
 	struct jitter jitter;
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
-	enum broker_state link; /* of the hold link, as the last event said */
+	enum broker_state link; /* of the lock connection, as the last event said */
 	bool draining;
 	bool telling; /* the listener is being called: it must not call back */
 	struct lease lease;

@@ -1,5 +1,6 @@
 /*
- * Queues that are probed together (broker.h): listed one by one, then asked for in one flush on the side link.
+ * Queues that are probed together (broker.h): listed one by one, then asked for in one flush on the auxiliary
+ * connection.
  */
 #ifndef LOCK_PROBE_H
 #define LOCK_PROBE_H

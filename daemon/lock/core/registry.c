@@ -344,9 +344,9 @@ registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 		let_line_move(engine, hold, free_now);
 	if (hold->slot != 0)
 		awaited_freed(engine, hold->name, hold->slot);
-	FAULT(LANE_LEAKED, hold->lane = 0);
-	if (hold->lane != 0)
-		broker_lane_put(engine->broker, hold->lane);
+	FAULT(CHANNEL_LEAKED, hold->channel = 0);
+	if (hold->channel != 0)
+		broker_channel_put(engine->broker, hold->channel);
 	timers_cancel(engine->timers, &hold->timer);
 	registry_hold_unwatch(engine, hold);
 	registry_hold_detach(engine, hold);

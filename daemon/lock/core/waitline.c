@@ -13,7 +13,7 @@
 #define CREDIT_MOST 4U
 
 enum member_state {
-	MEMBER_AWAY,  /* not asked for: the hold link is away, or channels are */
+	MEMBER_AWAY,  /* not asked for: the lock connection is away, or channels are */
 	MEMBER_ASKED, /* not there yet, or not there now */
 	MEMBER_JOINED /* hints come */
 };

@@ -2,9 +2,9 @@
  * This daemon's places in the broker's wait lines (broker.h): one for each name and priority for which
  * somebody here waits, so that thousands who wait cost the broker one consumer. A place is kept for a
  * while after the last of them, but not while a slot is freed here, of which it would be told; and given up
- * while the hold link is away, as nothing can be claimed then.
+ * while the lock connection is away, as nothing can be claimed then.
  *
- *	AWAY --- somebody waits and can claim, the hold link is up ---> ASKED <--- joined, left ---> JOINED
+ *	AWAY --- somebody waits and can claim, the lock connection is up ---> ASKED <--- joined, left ---> JOINED
  *
  * Whatever was freed between the look that began a wait and the place in the line was told to others:
  * after JOINED it is looked once more.
@@ -21,7 +21,7 @@ void waitline_remove(struct lock_engine *engine, struct waiter *waiter);
 /* The broker's event of the line. False: it is of no place of ours; a hint goes to hint_receive.h. */
 bool waitline_news(
     struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event);
-/* The hold link's state changed. */
+/* The lock connection's state changed. */
 void waitline_link_changed(struct lock_engine *engine);
 /* How many of the line's members are ours, as far as we have heard. */
 int waitline_count(const struct semaphore *semaphore);

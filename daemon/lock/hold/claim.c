@@ -21,7 +21,7 @@ enum claim_outcome {
 	CLAIM_LOST,    /* somebody else was faster */
 	CLAIM_NO_SLOT, /* there is no A; B goes again */
 	CLAIM_REFUSED, /* the broker will not have it: see the reply */
-	CLAIM_AGAIN,   /* nothing was learned: the lane died before its turn */
+	CLAIM_AGAIN,   /* nothing was learned: the channel died before its turn */
 	CLAIM_LATE     /* no answer in time */
 };
 
@@ -156,8 +156,8 @@ win(struct lock_engine *engine, struct hold *hold)
 
 	timers_cancel(engine->timers, &hold->timer);
 	if (waiter == NULL) {
-		/* Without the lane, which is busy with A. */
-		FAULT(CLAIM_FORGOTTEN, hold->lane = 0; registry_hold_end(engine, hold, true);
+		/* Without the channel, which is busy with A. */
+		FAULT(CLAIM_FORGOTTEN, hold->channel = 0; registry_hold_end(engine, hold, true);
 		      return;);
 		keep_drop(engine, hold);
 		return;
@@ -241,7 +241,7 @@ send(struct lock_engine *engine, struct hold *hold)
 
 	hold->flight = FLIGHT_SENT;
 	/* It may have died while the claim waited for its turn. */
-	if (keep_lane(engine, hold) == 0) {
+	if (keep_channel(engine, hold) == 0) {
 		fail(engine, hold, CLAIM_AGAIN, NULL);
 		return;
 	}
@@ -249,15 +249,15 @@ send(struct lock_engine *engine, struct hold *hold)
 	timers_set(engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
 	FAULT(CLAIM_WITHOUT_TIMEOUT, timers_cancel(engine->timers, &hold->timer));
 	if (hold->kind == LOCK_KIND_MUTEX) {
-		broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
+		broker_claim(engine->broker, hold->channel, hold->b.text, claimed);
 		return;
 	}
 	a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 	FAULT_IF(HINT_TRUSTED, engine_waiter_find(engine, hold->acquire)->member != NULL,
-		 broker_check(engine->broker, hold->lane, a.text, claimed);
-		 broker_check(engine->broker, hold->lane, a.text, checked); return;);
-	broker_claim(engine->broker, hold->lane, hold->b.text, claimed);
-	broker_check(engine->broker, hold->lane, a.text, checked);
+		 broker_check(engine->broker, hold->channel, a.text, claimed);
+		 broker_check(engine->broker, hold->channel, a.text, checked); return;);
+	broker_claim(engine->broker, hold->channel, hold->b.text, claimed);
+	broker_check(engine->broker, hold->channel, a.text, checked);
 }
 
 /* The hold's timer. */
@@ -293,19 +293,19 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	enum lock_kind kind = waiter->kind;
 	struct queue_name b = registry_slot_queue(engine, name, kind, slot);
 	struct hold *hold;
-	uint64_t lane;
+	uint64_t channel;
 
 	if (!grant_has_room(engine, waiter))
 		return;
 	assert(channels_are_left(engine));
-	lane = broker_lane_take(engine->broker, BROKER_HOLD);
-	if (lane == 0) {
+	channel = broker_channel_take(engine->broker, BROKER_LOCKS);
+	if (channel == 0) {
 		channels_not_given(engine);
 		return;
 	}
 	hold = hold_new(
 	    &engine->holds, engine_id(engine), &b, name, kind, kind == LOCK_KIND_MUTEX ? 0 : slot);
-	hold->lane = lane;
+	hold->channel = channel;
 	channels_charge(engine, hold, waiter->share);
 	engine->channels.not_given = 0;
 	channels_claimed(waiter);

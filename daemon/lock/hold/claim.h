@@ -1,5 +1,5 @@
 /*
- * A waiter claims a slot: one flight, on one lane of the hold link:
+ * A waiter claims a slot: one flight, on one channel of the lock connection:
  *
  *	-> declare B[slot], exclusive		<- declare-ok, or 405: lost the race
  *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot

@@ -26,7 +26,7 @@ hint_can_be_heard(const struct lock_engine *engine)
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return info.side == BROKER_UP && !info.side_blocked;
+	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
 }
 
 static struct hint_question *

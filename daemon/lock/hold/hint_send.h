@@ -4,8 +4,8 @@
  *
  * Who has sent one leaves the slot alone for a moment (hint_grace): its own newcomers are nearer to the
  * broker than whoever was told, and would always be faster. The moment ends early when the hint comes
- * back, or is returned because nobody waits (hint_receive.h). While the side link is away hints are owed by
- * the broker's side of the seam, and nothing is left alone.
+ * back, or is returned because nobody waits (hint_receive.h). While the auxiliary connection is away hints
+ * are owed by the broker's side of the seam, and nothing is left alone.
  *
  * A slot that was handed on here for long though nobody else stood in the line is let go now and then
  * without a hint, and left alone for the same moment: clients that poll have a turn, too.

@@ -61,11 +61,11 @@ timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 }
 
 uint64_t
-keep_lane(struct lock_engine *engine, struct hold *hold)
+keep_channel(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->lane == 0)
-		hold->lane = broker_lane_take(engine->broker, BROKER_HOLD);
-	return hold->lane;
+	if (hold->channel == 0)
+		hold->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
+	return hold->channel;
 }
 
 /* ---- looking at B again (invariant 10) ---- */
@@ -146,10 +146,10 @@ on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_recheck(struct lock_engine *engine, struct hold *hold)
 {
-	if (keep_lane(engine, hold) == 0)
+	if (keep_channel(engine, hold) == 0)
 		timer_in(engine, hold, recheck_after[0]);
 	else
-		broker_check(engine->broker, hold->lane, hold->b.text,
+		broker_check(engine->broker, hold->channel, hold->b.text,
 		    (struct broker_done){on_rechecked, engine, hold->id});
 }
 
@@ -180,7 +180,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_REFUSED:
 		lose(engine, hold, reply->text);
 		break;
-	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
+	case BROKER_SKIPPED: /* keep_channel_closed() sends it again */
 	case BROKER_UNKNOWN:
 		break;
 	}
@@ -189,13 +189,13 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_reclaim(struct lock_engine *engine, struct hold *hold)
 {
-	if (keep_lane(engine, hold) == 0) {
+	if (keep_channel(engine, hold) == 0) {
 		hold->asked = 0;
 		timer_in(engine, hold, recheck_after[0]);
 		return;
 	}
 	hold->asked = engine_now(engine);
-	broker_claim(engine->broker, hold->lane, hold->b.text,
+	broker_claim(engine->broker, hold->channel, hold->b.text,
 	    (struct broker_done){on_reclaimed, engine, hold->id});
 }
 
@@ -213,7 +213,7 @@ vanish(struct lock_engine *engine, struct hold *hold)
 	engine->total.holder_queues_lost++;
 	hold->asked = 0;
 	timers_cancel(engine->timers, &hold->timer);
-	/* The 404 closed the lane: the claim goes out when the lane has been seen closed. */
+	/* The 404 closed the channel: the claim goes out when the channel has been seen closed. */
 	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
 	engine_notice(engine, hold->peer, &notice);
 }
@@ -302,7 +302,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		hold->releasing = 0;
 		timer_in(engine, hold, DROP_AGAIN);
 		break;
-	case BROKER_SKIPPED: /* keep_lane_closed() sends it again */
+	case BROKER_SKIPPED: /* keep_channel_closed() sends it again */
 	case BROKER_UNKNOWN: /* keep_link_died() ends it; a drop is never sent on a new link */
 		FAULT(DROP_UNKNOWN_IS_DONE,
 		    answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
@@ -314,14 +314,14 @@ static void
 send_drop(struct lock_engine *engine, struct hold *hold)
 {
 	hold->flight = FLIGHT_SENT;
-	if (keep_lane(engine, hold) == 0) {
+	if (keep_channel(engine, hold) == 0) {
 		end_drop(engine, hold);
 		timer_in(engine, hold, DROP_AGAIN);
 		return;
 	}
 	hold->asked = engine_now(engine);
 	timer_in(engine, hold, engine->settings.request_timeout);
-	broker_drop(engine->broker, hold->lane, hold->b.text,
+	broker_drop(engine->broker, hold->channel, hold->b.text,
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
@@ -380,7 +380,7 @@ keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 	start_drop(engine, hold);
 	FAULT(HINT_EARLY, hint_freed(engine, hold));
 	FAULT(RELEASED_EARLY, answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
-	FAULT(LANE_PUT_EARLY, broker_lane_put(engine->broker, hold->lane));
+	FAULT(CHANNEL_PUT_EARLY, broker_channel_put(engine->broker, hold->channel));
 }
 
 /* ---- the end: lost ---- */
@@ -413,7 +413,7 @@ keep_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 	struct hold *hold, *next;
 
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		hold->lane = 0; /* it goes with the link */
+		hold->channel = 0; /* it goes with the link */
 		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);
 		FAULT_IF(DROP_ON_NEW_LINK, hold->state == HOLD_DROPPING, end_drop(engine, hold);
 			 timer_in(engine, hold, DROP_AGAIN); continue);
@@ -445,16 +445,16 @@ keep_link_died(struct lock_engine *engine, const char *why)
 	keep_all_lost(engine, why, false);
 }
 
-/* ---- the lane ---- */
+/* ---- the channel ---- */
 
 void
-keep_lane_closed(struct lock_engine *engine, uint64_t lane)
+keep_channel_closed(struct lock_engine *engine, uint64_t channel)
 {
-	struct hold *hold = hold_find_lane(&engine->holds, lane);
+	struct hold *hold = hold_find_channel(&engine->holds, channel);
 
 	if (hold == NULL)
 		return;
-	hold->lane = 0;
+	hold->channel = 0;
 	if (hold->flight == FLIGHT_UNSENT)
 		return; /* it has another one when its turn comes */
 	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
@@ -470,7 +470,7 @@ keep_lane_closed(struct lock_engine *engine, uint64_t lane)
 		start_drop(engine, hold);
 		break;
 	case HOLD_HELD:
-		FAULT(LANE_DEATH_IS_LOSS, lose(engine, hold, ""));
+		FAULT(CHANNEL_DEATH_IS_LOSS, lose(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:

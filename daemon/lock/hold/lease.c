@@ -76,7 +76,7 @@ tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 }
 
 /*
- * Every peer that asked for it hears of the new lease, once: of any answer's, or a lock whose own lane
+ * Every peer that asked for it hears of the new lease, once: of any answer's, or a lock whose own channel
  * is stuck would seem lost while others keep the link alive; but not of each of many answers.
  */
 static void
@@ -122,7 +122,7 @@ lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 	FAULT_IF(LEASE_FROM_SKIPPED, answer == BROKER_SKIPPED, answer = BROKER_OK);
 	if (answer == BROKER_SKIPPED || answer == BROKER_UNKNOWN)
 		return; /* said by our side of the link */
-	/* Answers of several lanes come in any order: the newest question counts. */
+	/* Answers of several channels come in any order: the newest question counts. */
 	FAULT(LEASE_OF_OLDER_ANSWER, engine->lease.from = 0);
 	if (reply->sent_at > engine->lease.from)
 		engine->lease.from = reply->sent_at;

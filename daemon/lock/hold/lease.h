@@ -1,5 +1,5 @@
 /*
- * The lease: how long the hold link's Bs are certainly there (invariant 7).
+ * The lease: how long the lock connection's Bs are certainly there (invariant 7).
  *
  * RabbitMQ drops a silent connection between 2 and 3 heartbeats after the last byte that it *read*
  * (rabbit_heartbeat, 3.10.8), and only an answer proves that it read. So when a request that was sent at
@@ -17,7 +17,7 @@
 
 #include "daemon/lock/core/engine.h"
 
-/* Every answer that came over the hold link passes here first. Tells who asked for it of the new lease. */
+/* Every answer that came over the lock connection passes here first. Tells who asked for it of the new lease. */
 void lease_answered(struct lock_engine *engine, const struct broker_reply *reply);
 /* The link died: the next one earns a lease of its own. `held`: with something on it. */
 void lease_end(struct lock_engine *engine, bool held);

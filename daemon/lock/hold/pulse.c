@@ -22,7 +22,7 @@ give_up(struct lock_engine *engine, const char *why)
 	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
 	keep_all_lost(engine, why, true);
 	FAULT(LEASE_END_KEEPS_LINK, return;);
-	broker_reset(engine->broker, BROKER_HOLD, why);
+	broker_reset(engine->broker, BROKER_LOCKS, why);
 }
 
 /* ---- the pulse ---- */
@@ -56,7 +56,8 @@ next_in_rotation(struct lock_engine *engine)
 
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (hold->state == HOLD_HELD && hold->asked == 0 &&
-		    (next == NULL || hold->looked < next->looked) && keep_lane(engine, hold) != 0)
+		    (next == NULL || hold->looked < next->looked) &&
+		    keep_channel(engine, hold) != 0)
 			next = hold;
 	}
 	return next;
@@ -74,7 +75,7 @@ is_stuck_for_nothing(struct lock_engine *engine)
 	int64_t long_ago = engine_now(engine) - 2 * lease_heartbeat(engine);
 	bool needed = is_needed(engine);
 
-	FAULT(STUCK_LANE_IGNORED, needed = true);
+	FAULT(STUCK_CHANNEL_IGNORED, needed = true);
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		const struct lock_notice notice = {
 		    .kind = LOCK_NOTICE_STUCK, .name = hold->name, .slot = hold->slot};
@@ -111,7 +112,7 @@ pulse_due(void *ctx, uint64_t id)
 	hold->looked = engine_id(engine);
 	FAULT(PULSE_OF_ONE, hold->looked = 1);
 	hold->asked = engine_now(engine);
-	broker_check(engine->broker, hold->lane, hold->b.text,
+	broker_check(engine->broker, hold->channel, hold->b.text,
 	    (struct broker_done){on_pulse, engine, hold->id});
 }
 

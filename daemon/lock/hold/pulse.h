@@ -13,7 +13,7 @@
 /* Once. */
 void pulse_init(struct lock_engine *engine);
 void pulse_done(struct lock_engine *engine);
-/* Something is asked for on the hold link: it may not stay unanswered for ever. */
+/* Something is asked for on the lock connection: it may not stay unanswered for ever. */
 void pulse_start(struct lock_engine *engine);
 /* It is held. */
 void pulse_granted(struct lock_engine *engine, struct hold *hold);

@@ -9,13 +9,13 @@
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/pulse.h"
 
-/* How often a lane may die under one verify before it gives up. */
+/* How often a channel may die under one verify before it gives up. */
 #define TRIES 4
 
 enum verify_state {
 	VERIFY_NEXT, /* another flight for the hold is out: who asks meanwhile is answered by this one */
-	VERIFY_ASKED, /* it is out, on `lane` */
-	VERIFY_AGAIN  /* `lane` is closing: it goes again on the next */
+	VERIFY_ASKED, /* it is out, on `channel` */
+	VERIFY_AGAIN  /* `channel` is closing: it goes again on the next */
 };
 
 /* One flight. It answers those who asked before it was sent. */
@@ -23,7 +23,7 @@ struct verify {
 	uint64_t id; /* the key */
 	enum verify_state state;
 	uint64_t hold, lock;
-	uint64_t lane;
+	uint64_t channel;
 	unsigned tries;
 	bool b_ours;
 	bool asks_a;   /* ASKED: A, too. A true mutex has none */
@@ -99,8 +99,8 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 
 	if (reply != NULL && reply->answer == BROKER_UNKNOWN) {
 		finish(engine, verify, reply, REASON_LOST, link_lost);
-	} else if (hold != NULL && reply != NULL && !reply->lane_open) {
-		verify->lane = hold->lane;
+	} else if (hold != NULL && reply != NULL && !reply->channel_open) {
+		verify->channel = hold->channel;
 		verify_set_state(verify, VERIFY_AGAIN);
 	} else {
 		go(engine, verify);
@@ -141,7 +141,10 @@ is_revoked(const struct hold *hold)
 	return hold->revoked;
 }
 
-/* The broker has said yes to all: it is held, if the hold is still there and its lease, too. */
+/*
+ * The broker has said yes to all: it is held, if its lease is still there. The hold is: it ends after the
+ * answers to all that was asked on its channel, or with the link, of which nothing is read any more.
+ */
 static void
 finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
     const struct broker_reply *reply)
@@ -149,10 +152,8 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	bool good = lease_is_good(engine);
 
 	FAULT(VERIFY_BY_TIMER, good = true);
-	/* One that is being dropped was still held when it was asked about: in order. */
-	if (hold == NULL) {
-		finish(engine, verify, reply, REASON_NOT_HELD, NULL);
-	} else if (!good) {
+	assert(hold != NULL);
+	if (!good) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		pulse_run_out(engine);
 	} else if (is_revoked(hold)) {
@@ -163,7 +164,7 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	}
 }
 
-/* Not performed: asked again on the next lane, unless there is nothing left to ask about. */
+/* Not performed: asked again on the next channel, unless there is nothing left to ask about. */
 static void
 ask_again(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
@@ -173,40 +174,50 @@ ask_again(struct lock_engine *engine, struct verify *verify, const struct broker
 		verify_set_state(verify, VERIFY_AGAIN);
 }
 
+/* Whether the queue is there, B or A, is not known; on_b() and on_a() know what it means when it is. */
 static void
-on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
+not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
-	struct lock_engine *engine = ctx;
-	struct verify *verify = verify_find(engine, id);
-	struct hold *hold;
-
-	keep_b_answered(
-	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
-	if (verify == NULL)
-		return;
-	hold = hold_find(&engine->holds, verify->hold);
 	switch (reply->answer) {
-	case BROKER_OK:
-		verify->b_ours = true;
-		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
-		if (!verify->asks_a)
-			finish_held(engine, verify, hold, reply);
-		break;
-	case BROKER_ABSENT:
-		ask_again(engine, verify, reply);
-		break;
-	case BROKER_LOCKED:
-		finish(engine, verify, reply, REASON_LOST, NULL);
-		break;
-	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
-		break;
 	case BROKER_SKIPPED:
 		ask_again(engine, verify, reply);
 		break;
 	case BROKER_UNKNOWN:
 		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
+	case BROKER_LOCKED: /* of A, which is nobody's: another program has made it exclusive */
+	case BROKER_REFUSED:
+		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
+		break;
+	case BROKER_OK:
+	case BROKER_ABSENT:
+		abort();
+	}
+}
+
+static void
+on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+	struct verify *verify = verify_find(engine, id);
+
+	keep_b_answered(
+	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
+	if (verify == NULL)
+		return;
+	if (reply->answer == BROKER_OK) {
+		struct hold *hold = hold_find(&engine->holds, verify->hold);
+
+		verify->b_ours = true;
+		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
+		if (!verify->asks_a)
+			finish_held(engine, verify, hold, reply);
+	} else if (reply->answer == BROKER_ABSENT) {
+		ask_again(engine, verify, reply);
+	} else if (reply->answer == BROKER_LOCKED) {
+		finish(engine, verify, reply, REASON_LOST, NULL);
+	} else {
+		not_seen(engine, verify, reply);
 	}
 }
 
@@ -221,26 +232,15 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (verify == NULL || verify->state != VERIFY_ASKED)
 		return;
 	hold = hold_find(&engine->holds, verify->hold);
-	switch (reply->answer) {
-	case BROKER_OK:
+	if (reply->answer == BROKER_OK) {
 		assert(verify->b_ours);
 		finish_held(engine, verify, hold, reply);
-		break;
-	case BROKER_ABSENT:
-		if (hold != NULL)
-			keep_revoke(engine, hold);
+	} else if (reply->answer == BROKER_ABSENT) {
+		assert(hold != NULL);
+		keep_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
-		break;
-	case BROKER_LOCKED:
-	case BROKER_REFUSED:
-		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
-		break;
-	case BROKER_SKIPPED:
-		ask_again(engine, verify, reply);
-		break;
-	case BROKER_UNKNOWN:
-		finish(engine, verify, reply, REASON_LOST, link_lost);
-		break;
+	} else {
+		not_seen(engine, verify, reply);
 	}
 }
 
@@ -249,8 +249,8 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(verify, VERIFY_ASKED);
 	verify->b_ours = false;
-	verify->lane = keep_lane(engine, hold);
-	if (verify->lane == 0 || ++verify->tries > TRIES) {
+	verify->channel = keep_channel(engine, hold);
+	if (verify->channel == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
 		    "the broker closed every channel too soon");
 		return;
@@ -258,12 +258,12 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
 	FAULT(VERIFY_A_ONLY, verify->b_ours = verify->asks_a);
 	if (!verify->b_ours)
-		broker_check(engine->broker, verify->lane, hold->b.text,
+		broker_check(engine->broker, verify->channel, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
 	if (verify->asks_a) {
 		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 
-		broker_check(engine->broker, verify->lane, a.text,
+		broker_check(engine->broker, verify->channel, a.text,
 		    (struct broker_done){on_a, engine, verify->id});
 	}
 }
@@ -351,12 +351,12 @@ verify_send(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-verify_lane_closed(struct lock_engine *engine, uint64_t lane)
+verify_channel_closed(struct lock_engine *engine, uint64_t channel)
 {
 	struct verify *verify = engine->verifies;
 
 	while (verify != NULL) {
-		if (verify->state != VERIFY_AGAIN || verify->lane != lane) {
+		if (verify->state != VERIFY_AGAIN || verify->channel != channel) {
 			verify = verify->by_id.next;
 			continue;
 		}

@@ -8,7 +8,7 @@
  * A hold that takes no slot is there as long as this table says so: nobody is asked.
  *
  * A hold has one such flight out and at most one more to follow, which answers all who asked in the
- * meantime: however many ask, the hold link carries no more than that.
+ * meantime: however many ask, the lock connection carries no more than that.
  */
 #ifndef LOCK_VERIFY_H
 #define LOCK_VERIFY_H
@@ -17,8 +17,8 @@
 
 /* The hold is about to be dropped: who asked before is still told what it was. */
 void verify_send(struct lock_engine *engine, struct hold *hold);
-/* The lane died after the answers to all that was asked on it: those unfinished ask again. */
-void verify_lane_closed(struct lock_engine *engine, uint64_t lane);
+/* The channel died after the answers to all that was asked on it: those unfinished ask again. */
+void verify_channel_closed(struct lock_engine *engine, uint64_t channel);
 /* Frees what is left; the engine goes. */
 void verify_free_all(struct lock_engine *engine);
 

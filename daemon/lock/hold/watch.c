@@ -34,7 +34,7 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_ABSENT:
 		keep_revoke(engine, hold);
 		break;
-	case BROKER_SKIPPED: /* the lane died before its turn */
+	case BROKER_SKIPPED: /* the channel died before its turn */
 		watch_in(engine, hold, WATCH_AFTER);
 		break;
 	case BROKER_OK:
@@ -53,10 +53,10 @@ look(struct lock_engine *engine, struct hold *hold)
 	FAULT(REVOKED_TWICE, known = false);
 	if (known)
 		return;
-	if (keep_lane(engine, hold) == 0)
+	if (keep_channel(engine, hold) == 0)
 		watch_in(engine, hold, WATCH_AGAIN);
 	else
-		broker_check(engine->broker, hold->lane, hold->a.text,
+		broker_check(engine->broker, hold->channel, hold->a.text,
 		    (struct broker_done){on_looked, engine, hold->id});
 }
 

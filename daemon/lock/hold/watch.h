@@ -1,11 +1,11 @@
 /*
  * Watching the A of what is held, so that its holder is told `revoked` at once when an administrator
- * takes the slot out of service. The watch is a consumer on the side link (broker.h); its news are hints,
- * and A is looked at on the hold's own lane before anything is believed. A hold that lasts no longer
+ * takes the slot out of service. The watch is a consumer on the auxiliary connection (broker.h); its news are
+ * hints, and A is looked at on the hold's own channel before anything is believed. A hold that lasts no longer
  * than a moment is not watched at all.
  *
  *	NONE ---- the moment is over: broker_watch ----> PLACED ---- WATCHED: look at A ----> ON
- *	  ^                                                ^------- UNWATCHED (side link) -----|
+ *	  ^                                                ^------- UNWATCHED (auxiliary connection) -----|
  *	  +-- HINT: look at A; while it is there, again later ---------------------------------+
  */
 #ifndef LOCK_WATCH_H

@@ -97,10 +97,10 @@ hold_find_queue(const struct hold_table *table, const char *queue)
 }
 
 struct hold *
-hold_find_lane(const struct hold_table *table, uint64_t lane)
+hold_find_channel(const struct hold_table *table, uint64_t channel)
 {
 	for (struct hold *hold = table->by_id; hold != NULL; hold = hold->by_id.next) {
-		if (hold->lane == lane)
+		if (hold->channel == channel)
 			return hold;
 	}
 	return NULL;
@@ -160,7 +160,8 @@ hold_sane(const struct hold *hold)
 		assert(hold->acquire == 0);
 		break;
 	case HOLD_SLOTLESS:
-		assert(hold->peer != 0 && hold->lane == 0 && !hold->revoked && !hold->wants_lease);
+		assert(
+		    hold->peer != 0 && hold->channel == 0 && !hold->revoked && !hold->wants_lease);
 		assert(hold->watch == HOLD_WATCH_NONE && !timer_is_set(&hold->timer));
 		assert(hold->share == NULL);
 		break;

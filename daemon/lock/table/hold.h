@@ -1,7 +1,7 @@
 /*
  * Holds: everything this daemon has, may have, or is giving back. A hold exists from before its B's
  * declare is sent until that B is *known* to be gone (delete-ok, 404 or 405 on the claim, or the death
- * of the hold link), and while it exists its B is reserved: nobody here claims it a second time.
+ * of the lock connection), and while it exists its B is reserved: nobody here claims it a second time.
  *
  * That is invariant 1, and the reason is RabbitMQ's: a connection may declare its own exclusive queue
  * again, so between the peers of one daemon only this table arbitrates.
@@ -51,7 +51,7 @@ enum hold_state {
 	HOLD_COUNTING,   /* nobody's, on its way to another peer: who else waits is being asked */
 	HOLD_PASSING,    /* the same: A is being looked at (of a true mutex B) */
 	HOLD_DROPPING, /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
-	HOLD_SLOTLESS  /* the peer was told; no B, no lane, no watch, no lease */
+	HOLD_SLOTLESS  /* the peer was told; no B, no channel, no watch, no lease */
 };
 #define HOLD_STATES (HOLD_SLOTLESS + 1)
 
@@ -85,7 +85,7 @@ struct hold {
 	char *name;          /* owned */
 	enum lock_kind kind;
 	int slot;            /* 0 for a true mutex, and SLOTLESS */
-	uint64_t lane;       /* 0: it died and was not replaced yet */
+	uint64_t channel;    /* 0: it died and was not replaced yet */
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: nobody */
 	uint64_t peer;       /* 0: nobody (its peer hung up) */
 	uint64_t acquire;    /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
@@ -138,11 +138,11 @@ struct hold *hold_new_slotless(
     struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind);
 /* Ends the reservation. B must be known to be gone. Its timer must not be set. */
 void hold_free(struct hold_table *table, struct hold *hold);
-struct hold *hold_find(const struct hold_table *table, uint64_t id);             /* or NULL */
-struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);      /* or NULL */
-struct hold *hold_find_queue(const struct hold_table *table, const char *queue); /* or NULL */
-struct hold *hold_find_lane(const struct hold_table *table, uint64_t lane);      /* or NULL */
-/* How many have a B on the hold link, or may have. */
+struct hold *hold_find(const struct hold_table *table, uint64_t id);              /* or NULL */
+struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);       /* or NULL */
+struct hold *hold_find_queue(const struct hold_table *table, const char *queue);  /* or NULL */
+struct hold *hold_find_channel(const struct hold_table *table, uint64_t channel); /* or NULL */
+/* How many have a B on the lock connection, or may have. */
 size_t hold_count_on_link(const struct hold_table *table);
 /* It is somebody else's, under a new number. */
 void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);

@@ -76,7 +76,7 @@ struct waiter {
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */
 	unsigned races;        /* lost so far */
-	unsigned skips;        /* claims that were not performed: their lane died */
+	unsigned skips;        /* claims that were not performed: their channel died */
 	int direct;            /* CLAIMING: the slot, when it is claimed unseen; else 0 */
 	uint64_t hold;         /* CLAIMING; else 0 */
 	struct timer deadline, rest;

@@ -1,5 +1,5 @@
 /*
- * What one user has of the channels of the hold link, and the names whose waiters lack one. Plain data:
+ * What one user has of the channels of the lock connection, and the names whose waiters lack one. Plain data:
  * the rules are in channels.h. Knows no engine.
  */
 #ifndef LOCK_SHARE_H

@@ -10,7 +10,7 @@
 
 /* Ends every acquire that waits, with the same answer. */
 void acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer);
-/* The hold link's state changed: those who cannot go on are answered, the others wait or go on. */
+/* The lock connection's state changed: those who cannot go on are answered, the others wait or go on. */
 void acquire_link_changed(struct lock_engine *engine, const char *why);
 
 #endif

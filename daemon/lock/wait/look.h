@@ -1,6 +1,6 @@
 /*
  * A look at a semaphore: which of its slots exist, which are busy. Probes go out in windows that
- * double, each in one flush on the side link; slots above a gap do not exist. What was seen goes into
+ * double, each in one flush on the auxiliary connection; slots above a gap do not exist. What was seen goes into
  * the semaphore, and its line is poked after each window: serve.c says whether it wants another.
  *
  * The first window asks for the markers, too, in an order in which no administrator at work (each of

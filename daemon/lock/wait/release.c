@@ -153,7 +153,7 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-	case BROKER_SKIPPED: /* the lane died: the next one deletes B */
+	case BROKER_SKIPPED: /* the channel died: the next one deletes B */
 		keep_drop(engine, hold);
 		break;
 	case BROKER_UNKNOWN: /* the link's end is told by its own event */
@@ -166,15 +166,15 @@ look(struct lock_engine *engine, struct hold *hold)
 {
 	const char *queue = hold->kind == LOCK_KIND_MUTEX ? hold->b.text : hold->a.text;
 
-	if (keep_lane(engine, hold) == 0) {
+	if (keep_channel(engine, hold) == 0) {
 		keep_drop(engine, hold);
 		return;
 	}
 	timers_cancel(engine->timers, &hold->timer);
 	hold_set_state(&engine->holds, hold, HOLD_PASSING);
 	hold->asked = engine_now(engine);
-	broker_check(
-	    engine->broker, hold->lane, queue, (struct broker_done){on_looked, engine, hold->id});
+	broker_check(engine->broker, hold->channel, queue,
+	    (struct broker_done){on_looked, engine, hold->id});
 }
 
 /* Clients that poll (seeds/000) stand in no line: without this they would never see the slot free. */

@@ -323,14 +323,15 @@ is_about_to_know(const struct lock_engine *engine, const struct semaphore *semap
 	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval);
 }
 
-/* A place in the line keeps the side link up: when it is not up all the same, it does not come up. */
+/* A place in the line keeps the auxiliary connection up: when it is not up all the same, it does not come up. */
 static bool
 cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
 	struct broker_info info;
 
 	broker_get_info(engine->broker, &info);
-	return (info.side_blocked || (info.side != BROKER_UP && waitline_has_place(semaphore))) &&
+	return (info.auxiliary_blocked ||
+		   (info.auxiliary != BROKER_UP && waitline_has_place(semaphore))) &&
 	       !look_is_guarded(engine, semaphore);
 }
 

@@ -3,7 +3,8 @@
  * (engine_poke), and this goes as far as it can now:
  *
  *	is a slot known to be free?  -> it is claimed for the first who can use it (claim.h)
- *	else look			-> probe A and B of a growing window, in one flush on the side link
+ *	else look			-> probe A and B of a growing window, in one flush on the auxiliary
+ *	connection
  *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the line
  *		all busy, or a gate	-> would-block, or wait: a hint, or a rescan after a jittered

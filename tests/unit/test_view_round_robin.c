@@ -88,10 +88,10 @@ START_TEST(other_daemons_have_their_answers_in_turn)
 		rig_await(rig, daemon, 100);
 	}
 	rig->world->tick = 10000;
-	rig->daemon[1].letters = 0;
+	rig->daemon[1].messages = 0;
 	for (uint64_t request = 1; request <= 50; request++)
 		view_show(rig->daemon[0].view, 100, request, "db");
-	while (rig->daemon[1].letters < 4)
+	while (rig->daemon[1].messages < 4)
 		ck_assert(world_step(rig->world, NSEC_PER_SEC));
 	view_show(rig->daemon[1].view, 100, 1, "db");
 	rig_await(rig, 1, 1);
@@ -106,7 +106,7 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 	rig_acquire(rig, 1, 1);
 	rig_show(rig, 0, 100);
 	rig->daemon[1].deaf = true;
-	rig->daemon[1].letters = 0;
+	rig->daemon[1].messages = 0;
 	for (uint64_t request = 1; request <= 10; request++)
 		view_show(rig->daemon[0].view, 100, request, "db");
 	for (uint64_t request = 1; request <= 10; request++)
@@ -120,11 +120,11 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 		view_peer_left(rig->daemon[0].view, 102);
 	}
 	world_pass(rig->world, RIG_TIMEOUT / 2);
-	ck_assert_uint_eq(rig->daemon[1].letters, 8);
+	ck_assert_uint_eq(rig->daemon[1].messages, 8);
 	view_peer_left(rig->daemon[0].view, 101);
 	rig_await(rig, 0, 11);
 	rig_await(rig, 0, 12);
-	ck_assert_uint_eq(rig->daemon[1].letters, 8 + 8);
+	ck_assert_uint_eq(rig->daemon[1].messages, 8 + 8);
 }
 END_TEST
 
@@ -160,7 +160,7 @@ START_TEST(a_user_has_one_second_count_at_a_time)
 END_TEST
 
 Suite *
-suite_view_turns(void)
+suite_view_round_robin(void)
 {
 	Suite *suite = suite_create("view turns");
 	TCase *tcase = tcase_create("turns");

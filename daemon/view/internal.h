@@ -1,24 +1,24 @@
 /*
  * The inside of the view, shared by the files of this folder; who is outside includes view.h. From below:
  *
- *	wire_id, row, letter	ids, rows and letters: pure
- *	turns			users take turns
- *	inspect			asking the other daemons
- *	inside			jobs, requests that ask them, a walk through our own rows
- *	answers			answering them
- *	show, census, steer	a request each: rows of one name; who waits, by name; grant and deny
+ *	wire_id, row, message	ids, rows and messages: pure
+ *	round_robin			users take turns
+ *	queries			asking the other daemons
+ *	internal			jobs, requests that ask them, a walk through our own rows
+ *	responder			answering them
+ *	show, waiter_counts, grant_deny	a request each: rows of one name; who waits, by name; grant and deny
  *	mirror, feed		watches: what they know, and what they are told
  *	view			the door, and whether this daemon answers others
  */
-#ifndef VIEW_INSIDE_H
-#define VIEW_INSIDE_H
+#ifndef VIEW_INTERNAL_H
+#define VIEW_INTERNAL_H
 
 #include <uthash.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/view/inspect.h"
+#include "daemon/view/queries.h"
 #include "daemon/view/row.h"
-#include "daemon/view/turns.h"
+#include "daemon/view/round_robin.h"
 #include "daemon/view/view.h"
 
 struct asked;
@@ -32,7 +32,7 @@ struct feed;
 struct job {
 	void (*step)(struct view *view, struct job *job, int64_t end);
 	void *ctx; /* borrowed */
-	struct turn turn;
+	struct round_robin_place turn;
 };
 
 /* A request of a local peer for which other daemons are asked: the first member of what its file keeps of it. */
@@ -40,9 +40,9 @@ struct view_request {
 	uint64_t id; /* never used twice */
 	uint64_t peer, number;
 	int64_t user;
-	uint64_t inquiry; /* 0: none is in progress */
+	uint64_t query; /* 0: none is in progress */
 	void (*free)(struct view *view, struct view_request *request);
-	/* Its peer has left, and its inquiry is over. NULL: it goes on. */
+	/* Its peer has left, and its query is over. NULL: it goes on. */
 	void (*left)(struct view *view, struct view_request *request);
 	UT_hash_handle hh;
 };
@@ -53,15 +53,16 @@ struct view {
 	uint32_t run;              /* of this daemon */
 	const char *host, *naming; /* owned */
 	struct view_listener listener;
-	struct inspect *inspect;       /* owned, as all that follow */
+	struct queries *queries;       /* owned, as all that follow */
 	struct view_request *requests; /* by id */
 	uint64_t last_id;
 	struct feed *feed;         /* of feed.c */
-	TAILQ_HEAD(, asked) asked; /* of answers.c */
+	TAILQ_HEAD(, asked) asked; /* of responder.c */
 	size_t asked_count;
-	struct turns jobs;
-	struct timer work;   /* set while there are some */
-	struct turns counts; /* showings that want a second count: one of each user is counted */
+	struct round_robin jobs;
+	struct timer work; /* set while there are some */
+	struct round_robin
+	    counts;          /* showings that want a second count: one of each user is counted */
 	struct timer settle; /* set when it is to be seen whether others are to be answered */
 };
 
@@ -77,7 +78,7 @@ void view_refuse(
 
 /* Before the first job. */
 void view_jobs_init(struct view *view);
-/* The last job of that user, which may be TURNS_DAEMONS. */
+/* The last job of that user, which may be ROUND_ROBIN_DAEMONS. */
 void view_job_begin(struct view *view, struct job *job, int64_t user);
 /* One that has ended, or never began, is fine. */
 void view_job_end(struct view *view, struct job *job);
@@ -89,7 +90,7 @@ void view_request_begin(
     struct view *view, struct view_request *request, uint64_t peer, uint64_t number);
 /* NULL: it has ended. */
 void *view_request_find(const struct view *view, uint64_t id);
-/* For its free(): it is none any more, and its inquiry ends. */
+/* For its free(): it is none any more, and its query ends. */
 void view_request_end(struct view *view, struct view_request *request);
 
 /*
@@ -112,14 +113,15 @@ bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_
 /* Also for one that was zeroed and never began. */
 void walk_end(struct walk *walk);
 
-/* answers.c: what other daemons ask; an inspect_asked_fn. */
-void answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user);
-void answers_free_all(struct view *view);
+/* responder.c: what other daemons ask; an queries_asked_fn. */
+void responder_asked(
+    void *ctx, uint64_t from, const struct daemon_message *message, const char *user);
+void responder_free_all(struct view *view);
 /* Grants or denies who waits here, with a log line about it; `host`: whose uid that is. */
-enum reason answers_act(
-    struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, const char *host);
+enum reason responder_act(
+    struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host);
 /* Denies all who wait here for that name; returns how many. */
-size_t answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
+size_t responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
 
 /* feed.c */
 struct feed *feed_new(struct view *view);

@@ -18,7 +18,7 @@ def setUpModule():
 
 class Looks(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon(self, "--log-level", "debug", config="max-looks-per-uid = 1\n", broker=RABBIT.url)
+        self.daemon = Daemon(self, "--log-level", "debug", config="max-scans-per-uid = 1\n", broker=RABBIT.url)
         self.daemon.wait_broker()
         self.watcher = Wire(self.daemon)
         self.watcher.call("create", name="db", exist_ok=True)

@@ -4,13 +4,13 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 
 /*
- * Bytes of rows, or of names, in one letter: with one row of the longest kind more, the slots that are
- * passing and the head it is still below BROKER_LETTER_MAX.
+ * Bytes of rows, or of names, in one message: with one row of the longest kind more, the slots that are
+ * passing and the head it is still below BROKER_MESSAGE_MAX.
  */
 #define PART_MAX 40000
 /* Slots that are passing, of which an answer tells. */
@@ -23,7 +23,7 @@
 struct answer {
 	struct view *view;
 	uint64_t from;
-	enum letter_op op;
+	enum daemon_message_op op;
 	struct cJSON *list, *slots; /* of the part in hand; owned */
 	size_t size, slot_count;
 	unsigned parts; /* sent */
@@ -42,42 +42,42 @@ struct asked {
 static struct cJSON *
 new_part(struct answer *answer, const char *list)
 {
-	struct cJSON *letter = inspect_letter(answer->view->inspect, answer->op, true);
+	struct cJSON *message = queries_message(answer->view->queries, answer->op, true);
 
-	json_add(letter, list, answer->list);
+	json_add(message, list, answer->list);
 	answer->list = json_new_array();
 	answer->size = 0;
 	answer->parts++;
-	return letter;
+	return message;
 }
 
 /* False: there is no room in what an answer may be. */
 static bool
 make_room(struct answer *answer, const char *list, size_t size)
 {
-	struct cJSON *letter;
+	struct cJSON *message;
 
 	if (answer->size + size <= PART_MAX)
 		return true;
-	if (answer->parts + 1 >= INSPECT_PARTS_MAX)
+	if (answer->parts + 1 >= QUERIES_PARTS_MAX)
 		return false;
-	letter = new_part(answer, list);
-	json_add_bool(letter, "last", false);
-	inspect_answer(answer->view->inspect, answer->from, letter);
+	message = new_part(answer, list);
+	json_add_bool(message, "last", false);
+	queries_answer(answer->view->queries, answer->from, message);
 	return true;
 }
 
 static void
 end_answer(struct answer *answer, const char *list)
 {
-	struct cJSON *letter = new_part(answer, list);
+	struct cJSON *message = new_part(answer, list);
 
 	json_free(answer->list);
-	json_add_integer(letter, "waiting", (int64_t)answer->waiting);
-	json_add_integer(letter, "more", (int64_t)answer->more);
+	json_add_integer(message, "waiting", (int64_t)answer->waiting);
+	json_add_integer(message, "more", (int64_t)answer->more);
 	if (answer->slots != NULL)
-		json_add(letter, "slots", answer->slots);
-	inspect_answer(answer->view->inspect, answer->from, letter);
+		json_add(message, "slots", answer->slots);
+	queries_answer(answer->view->queries, answer->from, message);
 }
 
 /* ---- rows ---- */
@@ -127,7 +127,7 @@ asked_free(struct view *view, struct asked *asked)
 }
 
 void
-answers_free_all(struct view *view)
+responder_free_all(struct view *view)
 {
 	struct asked *asked;
 
@@ -159,7 +159,7 @@ write_rows(struct view *view, struct job *job, int64_t end)
 }
 
 static void
-answer_rows(struct view *view, uint64_t from, const struct letter *letter)
+answer_rows(struct view *view, uint64_t from, const struct daemon_message *message)
 {
 	struct asked *asked;
 
@@ -167,13 +167,13 @@ answer_rows(struct view *view, uint64_t from, const struct letter *letter)
 	if (view->asked_count >= ASKED_MAX)
 		return;
 	asked = mem_alloc(sizeof(*asked));
-	asked->name = letter->name == NULL ? NULL : mem_strdup(letter->name);
+	asked->name = message->name == NULL ? NULL : mem_strdup(message->name);
 	asked->answer = (struct answer){
-	    .view = view, .from = from, .op = LETTER_ROWS, .list = json_new_array()};
+	    .view = view, .from = from, .op = DAEMON_MESSAGE_ROWS, .list = json_new_array()};
 	asked->job = (struct job){.step = write_rows, .ctx = asked};
 	TAILQ_INSERT_TAIL(&view->asked, asked, next);
 	view->asked_count++;
-	view_job_begin(view, &asked->job, TURNS_DAEMONS);
+	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
 /* ---- who waits, by name ---- */
@@ -200,7 +200,7 @@ static void
 answer_counts(struct view *view, uint64_t from)
 {
 	struct answer answer = {
-	    .view = view, .from = from, .op = LETTER_WAITING, .list = json_new_array()};
+	    .view = view, .from = from, .op = DAEMON_MESSAGE_WAITING, .list = json_new_array()};
 
 	lock_each_waiting(view->engine, add_count, &answer);
 	end_answer(&answer, "counts");
@@ -209,7 +209,8 @@ answer_counts(struct view *view, uint64_t from)
 /* ---- acting ---- */
 
 enum reason
-answers_act(struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, const char *host)
+responder_act(
+    struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host)
 {
 	const char *waited_for = lock_waits_for(view->engine, waiter);
 	char name[LOCKNAME_MAX + 1], id[WIRE_ID_SIZE];
@@ -218,17 +219,17 @@ answers_act(struct view *view, enum letter_op op, uint64_t waiter, uid_t uid, co
 	if (waited_for == NULL)
 		return REASON_NOT_HELD;
 	snprintf(name, sizeof(name), "%s", waited_for);
-	reason =
-	    op == LETTER_GRANT ? lock_grant(view->engine, waiter) : lock_deny(view->engine, waiter);
+	reason = op == DAEMON_MESSAGE_GRANT ? lock_grant(view->engine, waiter)
+					    : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
 		log_info("administrator %s %s: waiter %s, by uid %u of host %s",
-		    op == LETTER_GRANT ? "granted" : "denied", name,
+		    op == DAEMON_MESSAGE_GRANT ? "granted" : "denied", name,
 		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
 }
 
 size_t
-answers_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
+responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host)
 {
 	size_t denied = lock_deny_all(view->engine, name);
 
@@ -240,74 +241,75 @@ answers_deny_all(struct view *view, const char *name, uid_t uid, const char *hos
 
 /* An outcome that is a reason, and the name that it is about. */
 static void
-answer_outcome(
-    struct view *view, uint64_t from, enum letter_op op, enum reason reason, const char *name)
+answer_outcome(struct view *view, uint64_t from, enum daemon_message_op op, enum reason reason,
+    const char *name)
 {
-	struct cJSON *letter = inspect_letter(view->inspect, op, true);
+	struct cJSON *message = queries_message(view->queries, op, true);
 
 	if (reason != REASON_NONE)
-		json_add_string(letter, "reason", reason_word(reason));
+		json_add_string(message, "reason", reason_word(reason));
 	if (name != NULL)
-		json_add_string(letter, "name", name);
-	json_add_integer(letter, "count", reason == REASON_NONE);
-	inspect_answer(view->inspect, from, letter);
+		json_add_string(message, "name", name);
+	json_add_integer(message, "count", reason == REASON_NONE);
+	queries_answer(view->queries, from, message);
 }
 
 /*
- * Whoever may write letters here can write any uid and host into one. So the broker at least has to say which
+ * Whoever may write messages here can write any uid and host into one. So the broker at least has to say which
  * of its users it was.
  */
 static void
-answer_act(struct view *view, uint64_t from, const struct letter *letter, const char *user)
+answer_act(struct view *view, uint64_t from, const struct daemon_message *message, const char *user)
 {
 	enum reason reason = REASON_PERMISSION_DENIED;
 	struct cJSON *answer;
 	size_t denied;
 
 	if (*user == '\0') {
-		inspect_pass_over(view->inspect, user,
+		queries_pass_over(view->queries, user,
 		    "it grants or denies, but the broker does not vouch for its user");
-	} else if (letter->waiter != 0) {
-		reason = answers_act(view, letter->op, letter->waiter, letter->uid, letter->host);
+	} else if (message->waiter != 0) {
+		reason =
+		    responder_act(view, message->op, message->waiter, message->uid, message->host);
 	} else {
-		denied = answers_deny_all(view, letter->name, letter->uid, letter->host);
-		answer = inspect_letter(view->inspect, LETTER_DENY, true);
+		denied = responder_deny_all(view, message->name, message->uid, message->host);
+		answer = queries_message(view->queries, DAEMON_MESSAGE_DENY, true);
 		json_add_integer(answer, "count", (int64_t)denied);
-		inspect_answer(view->inspect, from, answer);
+		queries_answer(view->queries, from, answer);
 	}
-	if (letter->waiter != 0)
-		answer_outcome(view, from, letter->op, reason, NULL);
+	if (message->waiter != 0)
+		answer_outcome(view, from, message->op, reason, NULL);
 }
 
 void
-answers_asked(void *ctx, uint64_t from, const struct letter *letter, const char *user)
+responder_asked(void *ctx, uint64_t from, const struct daemon_message *message, const char *user)
 {
 	struct view *view = ctx;
 	const char *name;
 
-	switch (letter->op) {
-	case LETTER_HELLO:
-	case LETTER_BYE:
+	switch (message->op) {
+	case DAEMON_MESSAGE_HELLO:
+	case DAEMON_MESSAGE_BYE:
 		break;
-	case LETTER_ROWS:
-		answer_rows(view, from, letter);
+	case DAEMON_MESSAGE_ROWS:
+		answer_rows(view, from, message);
 		break;
-	case LETTER_WAITING:
+	case DAEMON_MESSAGE_WAITING:
 		answer_counts(view, from);
 		break;
-	case LETTER_FIND:
-	case LETTER_GRANT:
-	case LETTER_DENY:
+	case DAEMON_MESSAGE_FIND:
+	case DAEMON_MESSAGE_GRANT:
+	case DAEMON_MESSAGE_DENY:
 		/* It is for the one daemon at which that waiter would wait. */
-		if (letter->waiter != 0 && letter->waiter_run != view->run)
+		if (message->waiter != 0 && message->waiter_run != view->run)
 			break;
-		if (letter->op != LETTER_FIND) {
-			answer_act(view, from, letter, user);
+		if (message->op != DAEMON_MESSAGE_FIND) {
+			answer_act(view, from, message, user);
 			break;
 		}
-		name = lock_waits_for(view->engine, letter->waiter);
-		answer_outcome(
-		    view, from, LETTER_FIND, name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
+		name = lock_waits_for(view->engine, message->waiter);
+		answer_outcome(view, from, DAEMON_MESSAGE_FIND,
+		    name == NULL ? REASON_NOT_HELD : REASON_NONE, name);
 		break;
 	}
 }

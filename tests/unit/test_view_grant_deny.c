@@ -182,13 +182,13 @@ static void
 write_as(const char *user, const char *ask, const char *whom)
 {
 	char text[512];
-	struct broker_letter letter = {.from = 1, .text = text, .user = user};
+	struct broker_message message = {.from = 1, .text = text, .user = user};
 
-	letter.len = (size_t)snprintf(text, sizeof(text),
+	message.len = (size_t)snprintf(text, sizeof(text),
 	    "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"ask\":\"%s\",\"run\":\"000000a1\","
 	    "\"host\":\"host1\",\"stays\":true,%s,\"uid\":0}",
 	    ask, whom);
-	view_asked(rig->daemon[0].view, &letter);
+	view_asked(rig->daemon[0].view, &message);
 }
 
 START_TEST(nothing_is_done_for_whom_the_broker_does_not_vouch_for)
@@ -236,7 +236,8 @@ START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
 	rig_acquire(rig, 1, 1);
 	rig_acquire(rig, 1, 3);
 	snprintf(there, sizeof(there), "%s", rig_waiter(rig, "C"));
-	memory_broker_cut(rig->world->daemon[0].broker, BROKER_SIDE, 0, 1000 * NSEC_PER_SEC, "cut");
+	memory_broker_cut(
+	    rig->world->daemon[0].broker, BROKER_AUXILIARY, 0, 1000 * NSEC_PER_SEC, "cut");
 	world_pass(rig->world, NSEC_PER_SEC);
 	ck_assert_int_eq(grant(0, 1, there)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_int_eq(deny(0, 2, "00000001-1")->reason, REASON_BROKER_UNAVAILABLE);
@@ -244,9 +245,9 @@ START_TEST(while_the_links_are_down_it_is_said_that_nobody_can_be_asked)
 END_TEST
 
 Suite *
-suite_view_steer(void)
+suite_view_grant_deny(void)
 {
-	Suite *suite = suite_create("view steer");
+	Suite *suite = suite_create("view grant and deny");
 	TCase *tcase = tcase_create("grant and deny");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);

@@ -2,8 +2,8 @@
  * The inside of the server in memory, shared by its files: queues, messages, consumers; connections and
  * their channels; the client's end of a connection.
  */
-#ifndef MEMORY_INSIDE_H
-#define MEMORY_INSIDE_H
+#ifndef MEMORY_INTERNAL_H
+#define MEMORY_INTERNAL_H
 
 #include <uthash.h>
 
@@ -157,7 +157,7 @@ struct memory_client {
 	struct broker *broker;             /* borrowed; NULL: not made yet */
 	const struct memory_link *reading; /* borrowed; NULL: none is */
 	struct memory_side {
-		unsigned lanes_max;       /* of the next link */
+		unsigned channels_max;    /* of the next link */
 		struct memory_link *link; /* borrowed; NULL: none now */
 		bool held;                /* none comes up until restored */
 		bool refused;             /* held, in words */

@@ -1,26 +1,26 @@
-#include "daemon/view/turns.h"
+#include "daemon/view/round_robin.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
 
-struct turn_user {
+struct round_robin_user {
 	int64_t user;
-	TAILQ_HEAD(, turn) things;
-	TAILQ_ENTRY(turn_user) next;
+	TAILQ_HEAD(, round_robin_place) things;
+	TAILQ_ENTRY(round_robin_user) next;
 };
 
 void
-turns_init(struct turns *turns)
+round_robin_init(struct round_robin *turns)
 {
 	TAILQ_INIT(&turns->users);
 }
 
-static struct turn_user *
-user_find(const struct turns *turns, int64_t user)
+static struct round_robin_user *
+user_find(const struct round_robin *turns, int64_t user)
 {
-	struct turn_user *found;
+	struct round_robin_user *found;
 
 	TAILQ_FOREACH (found, &turns->users, next) {
 		if (found->user == user)
@@ -30,7 +30,8 @@ user_find(const struct turns *turns, int64_t user)
 }
 
 void
-turns_add(struct turns *turns, struct turn *turn, int64_t user, void *thing)
+round_robin_add(
+    struct round_robin *turns, struct round_robin_place *turn, int64_t user, void *thing)
 {
 	assert(turn->user == NULL);
 	turn->thing = thing;
@@ -45,9 +46,9 @@ turns_add(struct turns *turns, struct turn *turn, int64_t user, void *thing)
 }
 
 void
-turns_remove(struct turns *turns, struct turn *turn)
+round_robin_remove(struct round_robin *turns, struct round_robin_place *turn)
 {
-	struct turn_user *user = turn->user;
+	struct round_robin_user *user = turn->user;
 
 	if (user == NULL)
 		return;
@@ -60,27 +61,27 @@ turns_remove(struct turns *turns, struct turn *turn)
 }
 
 void *
-turns_first(const struct turns *turns)
+round_robin_first(const struct round_robin *turns)
 {
-	const struct turn_user *user = TAILQ_FIRST(&turns->users);
+	const struct round_robin_user *user = TAILQ_FIRST(&turns->users);
 
 	return user == NULL ? NULL : TAILQ_FIRST(&user->things)->thing;
 }
 
 void
-turns_pass(struct turns *turns)
+round_robin_pass(struct round_robin *turns)
 {
-	struct turn_user *user = TAILQ_FIRST(&turns->users);
+	struct round_robin_user *user = TAILQ_FIRST(&turns->users);
 
 	TAILQ_REMOVE(&turns->users, user, next);
 	TAILQ_INSERT_TAIL(&turns->users, user, next);
 }
 
 void *
-turns_of(const struct turns *turns, int64_t user, size_t before)
+round_robin_of(const struct round_robin *turns, int64_t user, size_t before)
 {
-	const struct turn_user *found = user_find(turns, user);
-	const struct turn *turn = found == NULL ? NULL : TAILQ_FIRST(&found->things);
+	const struct round_robin_user *found = user_find(turns, user);
+	const struct round_robin_place *turn = found == NULL ? NULL : TAILQ_FIRST(&found->things);
 
 	while (turn != NULL && before-- > 0)
 		turn = TAILQ_NEXT(turn, next);

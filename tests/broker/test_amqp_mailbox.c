@@ -1,5 +1,5 @@
 /*
- * Letters between daemons over RabbitMQ: who hears a question, where replies go, and what is not believed.
+ * Messages between daemons over RabbitMQ: who hears a question, where replies go, and what is not believed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +35,12 @@ meet(void)
 {
 	unsigned before = 0;
 
-	rig_wait_for(30, (one->letter_count = two->letter_count = three->letter_count = 0,
+	rig_wait_for(30, (one->message_count = two->message_count = three->message_count = 0,
 			     ask(one, "hello"), pass_for(50 * NSEC_PER_MSEC),
-			     two->letter_count > before && three->letter_count > before));
-	rig_wait_for(30, (one->letter_count = 0, ask(two, "hello"), pass_for(50 * NSEC_PER_MSEC),
-			     one->letter_count > 0));
-	one->letter_count = two->letter_count = three->letter_count = 0;
+			     two->message_count > before && three->message_count > before));
+	rig_wait_for(30, (one->message_count = 0, ask(two, "hello"), pass_for(50 * NSEC_PER_MSEC),
+			     one->message_count > 0));
+	one->message_count = two->message_count = three->message_count = 0;
 }
 
 static void
@@ -56,18 +56,18 @@ setup(void)
 	meet();
 }
 
-static const struct rig_letter *
+static const struct rig_message *
 last_of(const struct rig_broker *rig)
 {
-	ck_assert_uint_gt(rig->letter_count, 0);
-	return &rig->letters[rig->letter_count - 1];
+	ck_assert_uint_gt(rig->message_count, 0);
+	return &rig->messages[rig->message_count - 1];
 }
 
 START_TEST(test_all_others_hear_and_answer)
 {
 	uint64_t number = ask(one, "who waits?");
 
-	rig_wait(two->letter_count == 1 && three->letter_count == 1);
+	rig_wait(two->message_count == 1 && three->message_count == 1);
 	ck_assert_str_eq(last_of(two)->text, "who waits?");
 	ck_assert_uint_ne(last_of(two)->from, 0);
 	ck_assert_uint_eq(last_of(two)->asked, 0);
@@ -77,38 +77,38 @@ START_TEST(test_all_others_hear_and_answer)
 	rig_reply(three, last_of(three)->from, "three", 5);
 	rig_reply(three, last_of(three)->from, "and more", 8);
 	rig_reply(three, last_of(three)->from + 1, "of nothing", 10);
-	rig_wait(one->letter_count == 3);
+	rig_wait(one->message_count == 3);
 	for (int i = 0; i < 3; i++) {
-		ck_assert_uint_eq(one->letters[i].asked, number);
-		ck_assert_uint_eq(one->letters[i].from, 0);
-		ck_assert_str_eq(one->letters[i].user, rig_host().user);
+		ck_assert_uint_eq(one->messages[i].asked, number);
+		ck_assert_uint_eq(one->messages[i].from, 0);
+		ck_assert_str_eq(one->messages[i].user, rig_host().user);
 	}
 	/* Nobody hears himself, or what is for others. */
 	pass_for(100 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(one->letter_count, 3);
-	ck_assert_uint_eq(two->letter_count, 1);
-	ck_assert_uint_eq(three->letter_count, 1);
-	ck_assert_uint_eq(rig_counts(one, BROKER_HOLD).sent_publishes, 0);
+	ck_assert_uint_eq(one->message_count, 3);
+	ck_assert_uint_eq(two->message_count, 1);
+	ck_assert_uint_eq(three->message_count, 1);
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_publishes, 0);
 }
 END_TEST
 
 /* In several frames, there and back, between others. */
-START_TEST(test_large_letters)
+START_TEST(test_large_messages)
 {
-	static const size_t sizes[] = {0, 1, 8183, 8184, 8185, 16368, LARGE, BROKER_LETTER_MAX};
+	static const size_t sizes[] = {0, 1, 8183, 8184, 8185, 16368, LARGE, BROKER_MESSAGE_MAX};
 	static const unsigned count = sizeof(sizes) / sizeof(sizes[0]);
-	char *text = mem_alloc(BROKER_LETTER_MAX);
+	char *text = mem_alloc(BROKER_MESSAGE_MAX);
 
-	for (size_t i = 0; i < BROKER_LETTER_MAX; i++)
+	for (size_t i = 0; i < BROKER_MESSAGE_MAX; i++)
 		text[i] = (char)('a' + i * i % 23);
 	for (unsigned i = 0; i < count; i++) {
 		rig_ask_all(one, text, sizes[i]);
-		rig_wait(two->letter_count == i + 1 && three->letter_count == i + 1);
+		rig_wait(two->message_count == i + 1 && three->message_count == i + 1);
 		ck_assert_uint_eq(last_of(two)->len, sizes[i]);
 		ck_assert_uint_eq(last_of(two)->sum, rig_sum(text, sizes[i]));
 		rig_reply(two, last_of(two)->from, text, sizes[i]);
 		rig_reply(three, last_of(three)->from, text, sizes[i]);
-		rig_wait(one->letter_count == 2 * i + 2);
+		rig_wait(one->message_count == 2 * i + 2);
 		ck_assert_uint_eq(last_of(one)->len, sizes[i]);
 		ck_assert_uint_eq(last_of(one)->sum, rig_sum(text, sizes[i]));
 	}
@@ -117,7 +117,7 @@ START_TEST(test_large_letters)
 END_TEST
 
 /* At once, and no more than an inbox has room for: one's own questions come to it, too. */
-START_TEST(test_many_letters)
+START_TEST(test_many_messages)
 {
 	enum { MANY = 80 };
 	static char text[LARGE];
@@ -126,9 +126,9 @@ START_TEST(test_many_letters)
 	two->answers = three->answers = true;
 	for (unsigned i = 0; i < MANY; i++)
 		rig_ask_all(one, text, i % 10 == 0 ? sizeof(text) : 10);
-	rig_wait_for(20, one->letter_count == 2 * MANY);
-	ck_assert_uint_eq(two->letter_count, MANY);
-	ck_assert_uint_eq(one->events[BROKER_SIDE], 1);
+	rig_wait_for(20, one->message_count == 2 * MANY);
+	ck_assert_uint_eq(two->message_count, MANY);
+	ck_assert_uint_eq(one->events[BROKER_AUXILIARY], 1);
 }
 END_TEST
 
@@ -137,22 +137,22 @@ START_TEST(test_who_asks_opens_an_inbox)
 {
 	struct rig_broker *four = rig_open_up();
 
-	ck_assert_int_eq(four->state[BROKER_SIDE], BROKER_DOWN);
+	ck_assert_int_eq(four->state[BROKER_AUXILIARY], BROKER_DOWN);
 	two->answers = true;
 	ask(four, "who?");
-	rig_wait(four->letter_count == 1);
+	rig_wait(four->message_count == 1);
 	ck_assert_str_eq(last_of(four)->text, "here");
 	/* And hears others. */
 	ask(one, "who?");
-	rig_wait(four->letter_count == 2);
+	rig_wait(four->message_count == 2);
 	/* Closed, it hears nothing: of the three this one alone has asked nothing. */
-	rig_wait(three->letter_count == 2);
+	rig_wait(three->message_count == 2);
 	rig_inbox(three, false);
 	pass_for(100 * NSEC_PER_MSEC);
 	ask(one, "who?");
-	rig_wait(four->letter_count == 3);
+	rig_wait(four->message_count == 3);
 	pass_for(100 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(three->letter_count, 2);
+	ck_assert_uint_eq(three->message_count, 2);
 }
 END_TEST
 
@@ -160,18 +160,18 @@ END_TEST
 START_TEST(test_forged)
 {
 	static const char *const queue = "forged-1-B";
-	const struct foreign_letter wrong[] = {
+	const struct foreign_message wrong[] = {
 	    {"lockbroker=ask", "", "7", queue, NULL, "who?"},
 	    {"lockbroker=ask", "", "7", NULL, NULL, "who?"},
 	    {"lockbroker=ask", "", "x", "lockbroker=inbox=mine", NULL, "who?"},
 	    {"lockbroker=ask", "", NULL, "lockbroker=inbox=mine", NULL, "who?"},
 	};
-	const struct foreign_letter right = {
+	const struct foreign_message right = {
 	    "lockbroker=ask", "", "7", "lockbroker=inbox=mine", NULL, "who?"};
-	const struct foreign_letter liar = {
+	const struct foreign_message liar = {
 	    "lockbroker=ask", "", "7", "lockbroker=inbox=mine", "somebody else", "who?"};
-	static char large[BROKER_LETTER_MAX + 2];
-	struct foreign_letter too_large = right;
+	static char large[BROKER_MESSAGE_MAX + 2];
+	struct foreign_message too_large = right;
 
 	foreign_open();
 	foreign_declare(queue, false, NULL, false);
@@ -183,8 +183,8 @@ START_TEST(test_forged)
 	too_large.text = large;
 	ck_assert(foreign_write(&too_large));
 	ck_assert(foreign_write(&right));
-	rig_wait(one->letter_count > 0 && two->letter_count > 0 && three->letter_count > 0);
-	ck_assert_uint_eq(one->letter_count, 1);
+	rig_wait(one->message_count > 0 && two->message_count > 0 && three->message_count > 0);
+	ck_assert_uint_eq(one->message_count, 1);
 	/* Nobody vouches for it. */
 	ck_assert_str_eq(last_of(one)->user, "");
 	pass_for(200 * NSEC_PER_MSEC);
@@ -196,43 +196,43 @@ START_TEST(test_forged)
 	ck_assert(!foreign_write(&liar));
 	foreign_drop();
 	pass_for(100 * NSEC_PER_MSEC);
-	ck_assert_uint_eq(one->letter_count, 1);
+	ck_assert_uint_eq(one->message_count, 1);
 }
 END_TEST
 
-START_TEST(test_the_side_link_goes_and_comes)
+START_TEST(test_the_auxiliary_connection_goes_and_comes)
 {
 	uint64_t number;
 
 	three->answers = true;
-	broker_reset(one->broker, BROKER_SIDE, "for the test");
-	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN);
+	broker_reset(one->broker, BROKER_AUXILIARY, "for the test");
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_DOWN);
 	number = ask(one, "late");
-	rig_wait(one->letter_count == 1);
+	rig_wait(one->message_count == 1);
 	ck_assert_uint_eq(last_of(one)->asked, number);
 	/* Whom it came from is gone: nothing comes of it. */
 	ask(two, "who?");
-	rig_wait(one->letter_count == 2);
-	broker_reset(two->broker, BROKER_SIDE, "for the test");
-	rig_wait(two->state[BROKER_SIDE] == BROKER_DOWN);
-	rig_wait(two->state[BROKER_SIDE] == BROKER_UP);
+	rig_wait(one->message_count == 2);
+	broker_reset(two->broker, BROKER_AUXILIARY, "for the test");
+	rig_wait(two->state[BROKER_AUXILIARY] == BROKER_DOWN);
+	rig_wait(two->state[BROKER_AUXILIARY] == BROKER_UP);
 	rig_reply(one, last_of(one)->from, "me", 2);
-	two->letter_count = 0;
+	two->message_count = 0;
 	meet();
-	ck_assert_uint_eq(rig_counts(one, BROKER_SIDE).lanes_closed_by_broker, 0);
+	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
 END_TEST
 
 START_TEST(test_alarm)
 {
 	ask(one, "who?");
-	rig_wait(two->letter_count == 1);
+	rig_wait(two->message_count == 1);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0");
 	rig_ask_all(one, "who?", 4);
-	rig_wait(rig_info(one).side_blocked);
+	rig_wait(rig_info(one).auxiliary_blocked);
 	ck_assert_uint_eq(rig_ask_all(one, "who?", 4), 0);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
-	rig_wait(!rig_info(one).side_blocked);
+	rig_wait(!rig_info(one).auxiliary_blocked);
 	meet();
 }
 END_TEST
@@ -240,29 +240,29 @@ END_TEST
 START_TEST(test_the_broker_restarts)
 {
 	rig_rabbit("kill");
-	rig_wait(one->state[BROKER_SIDE] == BROKER_DOWN);
+	rig_wait(one->state[BROKER_AUXILIARY] == BROKER_DOWN);
 	rig_rabbit("start");
-	rig_wait_for(60, one->state[BROKER_SIDE] == BROKER_UP);
-	rig_wait_for(60, two->state[BROKER_SIDE] == BROKER_UP);
-	rig_wait_for(60, three->state[BROKER_SIDE] == BROKER_UP);
+	rig_wait_for(60, one->state[BROKER_AUXILIARY] == BROKER_UP);
+	rig_wait_for(60, two->state[BROKER_AUXILIARY] == BROKER_UP);
+	rig_wait_for(60, three->state[BROKER_AUXILIARY] == BROKER_UP);
 	meet();
 }
 END_TEST
 
 Suite *
-letters_suite(void)
+mailbox_suite(void)
 {
-	Suite *suite = suite_create("letters");
-	TCase *tcase = tcase_create("letters");
+	Suite *suite = suite_create("messages");
+	TCase *tcase = tcase_create("messages");
 
 	tcase_add_checked_fixture(tcase, setup, rig_teardown);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_all_others_hear_and_answer);
-	tcase_add_test(tcase, test_large_letters);
-	tcase_add_test(tcase, test_many_letters);
+	tcase_add_test(tcase, test_large_messages);
+	tcase_add_test(tcase, test_many_messages);
 	tcase_add_test(tcase, test_who_asks_opens_an_inbox);
 	tcase_add_test(tcase, test_forged);
-	tcase_add_test(tcase, test_the_side_link_goes_and_comes);
+	tcase_add_test(tcase, test_the_auxiliary_connection_goes_and_comes);
 	tcase_add_test(tcase, test_alarm);
 	tcase_add_test(tcase, test_the_broker_restarts);
 	suite_add_tcase(suite, tcase);

@@ -1,10 +1,10 @@
 /*
- * Letters and rows as text: what is made is read back, and whatever else may come is refused.
+ * Messages and rows as text: what is made is read back, and whatever else may come is refused.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/view/letter.h"
+#include "daemon/view/daemon_message.h"
 #include "daemon/view/row.h"
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
@@ -36,44 +36,61 @@ START_TEST(ids_have_one_spelling)
 }
 END_TEST
 
-/* ---- letters ---- */
+/* ---- messages ---- */
 
-static const struct letter_head head = {
+static const struct daemon_message_head head = {
     .run = 0xb0, .host = "there", .naming = "amqp-locks", .stays = true};
 
-static enum letter_look
-look(const char *text, struct letter *ret)
+static enum daemon_message_status
+look(const char *text, struct daemon_message *ret)
 {
 	const char *what = NULL;
-	enum letter_look found = letter_parse(text, strlen(text), "amqp-locks", ret, &what);
+	enum daemon_message_status found =
+	    daemon_message_parse(text, strlen(text), "amqp-locks", ret, &what);
 
-	ck_assert_int_eq(found == LETTER_GARBLED, what != NULL);
+	ck_assert_int_eq(found == DAEMON_MESSAGE_GARBLED, what != NULL);
 	return found;
 }
 
 START_TEST(what_is_written_is_read)
 {
-	struct cJSON *made = letter_new(&head, LETTER_GRANT, false);
-	struct letter letter;
+	struct cJSON *made = daemon_message_new(&head, DAEMON_MESSAGE_GRANT, false);
+	struct daemon_message message;
 	char *text;
 
 	json_add_string(made, "waiter", "000000a0-7");
 	json_add_integer(made, "uid", 4294967295);
-	text = letter_text(made);
-	ck_assert_int_eq(look(text, &letter), LETTER_READ);
-	ck_assert(letter.op == LETTER_GRANT && !letter.answer && letter.stays);
-	ck_assert_uint_eq(letter.run, 0xb0);
-	ck_assert_str_eq(letter.host, "there");
-	ck_assert_uint_eq(letter.waiter_run, 0xa0);
-	ck_assert_uint_eq(letter.waiter, 7);
-	ck_assert_uint_eq(letter.uid, 4294967295U);
-	letter_done(&letter);
+	text = daemon_message_text(made);
+	ck_assert_int_eq(look(text, &message), DAEMON_MESSAGE_READ);
+	ck_assert(message.op == DAEMON_MESSAGE_GRANT && !message.answer && message.stays);
+	ck_assert_uint_eq(message.run, 0xb0);
+	ck_assert_str_eq(message.host, "there");
+	ck_assert_uint_eq(message.waiter_run, 0xa0);
+	ck_assert_uint_eq(message.waiter, 7);
+	ck_assert_uint_eq(message.uid, 4294967295U);
+	daemon_message_done(&message);
 	free(text);
 }
 END_TEST
 
-/* The members that a letter of "there" has besides these. */
-#define LETTER(more)                                                                               \
+START_TEST(each_op_has_a_word)
+{
+	struct cJSON *made = daemon_message_new(&head, (enum daemon_message_op)_i, false);
+	struct daemon_message message;
+	char *text;
+
+	json_add_string(made, "waiter", "000000a0-7");
+	json_add_integer(made, "uid", 7);
+	text = daemon_message_text(made);
+	ck_assert_int_eq(look(text, &message), DAEMON_MESSAGE_READ);
+	ck_assert_int_eq(message.op, _i);
+	daemon_message_done(&message);
+	free(text);
+}
+END_TEST
+
+/* The members that a message of "there" has besides these. */
+#define MESSAGE(more)                                                                              \
 	"{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"there\","     \
 	"\"stays\":true," more "}"
 
@@ -82,35 +99,35 @@ static const char *const garbled[] = {
     "rows",
     "[]",
     "{\"lockbroker\":1}",
-    LETTER("\"ask\":7"),
-    LETTER("\"ask\":\"steal\""),
-    LETTER("\"answer\":null"),
-    LETTER("\"ask\":\"grant\""),
-    LETTER("\"ask\":\"find\""),
-    LETTER("\"ask\":\"deny\""),
-    LETTER("\"ask\":\"grant\",\"waiter\":\"000000a0-0\""),
-    LETTER("\"ask\":\"grant\",\"waiter\":\"a0-1\""),
-    LETTER("\"ask\":\"grant\",\"waiter\":7"),
-    LETTER("\"ask\":\"grant\",\"waiter\":\"000000a0-1\",\"uid\":-1"),
-    LETTER("\"ask\":\"grant\",\"waiter\":\"000000a0-1\",\"uid\":4294967296"),
-    LETTER("\"ask\":\"rows\",\"name\":7"),
-    LETTER("\"ask\":\"rows\",\"name\":\"amq.db\""),
-    LETTER("\"ask\":\"rows\",\"name\":\"db\\u0007\""),
-    LETTER("\"answer\":\"find\",\"reason\":\"none\""),
-    LETTER("\"answer\":\"find\",\"reason\":\"because\""),
-    LETTER("\"answer\":\"rows\",\"rows\":{}"),
-    LETTER("\"answer\":\"rows\",\"last\":1"),
-    LETTER("\"answer\":\"rows\",\"waiting\":-1"),
-    LETTER("\"answer\":\"rows\",\"more\":0.5"),
-    LETTER("\"answer\":\"rows\",\"slots\":[-1]"),
-    LETTER("\"answer\":\"rows\",\"slots\":[\"1\"]"),
-    LETTER("\"answer\":\"rows\",\"slots\":[2147483648]"),
-    LETTER("\"answer\":\"waiting\",\"counts\":[7]"),
-    LETTER("\"answer\":\"waiting\",\"counts\":[[]]"),
-    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db\"]]"),
-    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db\",-1]]"),
-    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db\",1,1]]"),
-    LETTER("\"answer\":\"waiting\",\"counts\":[[\"db-1-A\",1]]"),
+    MESSAGE("\"ask\":7"),
+    MESSAGE("\"ask\":\"steal\""),
+    MESSAGE("\"answer\":null"),
+    MESSAGE("\"ask\":\"grant\""),
+    MESSAGE("\"ask\":\"find\""),
+    MESSAGE("\"ask\":\"deny\""),
+    MESSAGE("\"ask\":\"grant\",\"waiter\":\"000000a0-0\""),
+    MESSAGE("\"ask\":\"grant\",\"waiter\":\"a0-1\""),
+    MESSAGE("\"ask\":\"grant\",\"waiter\":7"),
+    MESSAGE("\"ask\":\"grant\",\"waiter\":\"000000a0-1\",\"uid\":-1"),
+    MESSAGE("\"ask\":\"grant\",\"waiter\":\"000000a0-1\",\"uid\":4294967296"),
+    MESSAGE("\"ask\":\"rows\",\"name\":7"),
+    MESSAGE("\"ask\":\"rows\",\"name\":\"amq.db\""),
+    MESSAGE("\"ask\":\"rows\",\"name\":\"db\\u0007\""),
+    MESSAGE("\"answer\":\"find\",\"reason\":\"none\""),
+    MESSAGE("\"answer\":\"find\",\"reason\":\"because\""),
+    MESSAGE("\"answer\":\"rows\",\"rows\":{}"),
+    MESSAGE("\"answer\":\"rows\",\"last\":1"),
+    MESSAGE("\"answer\":\"rows\",\"waiting\":-1"),
+    MESSAGE("\"answer\":\"rows\",\"more\":0.5"),
+    MESSAGE("\"answer\":\"rows\",\"slots\":[-1]"),
+    MESSAGE("\"answer\":\"rows\",\"slots\":[\"1\"]"),
+    MESSAGE("\"answer\":\"rows\",\"slots\":[2147483648]"),
+    MESSAGE("\"answer\":\"waiting\",\"counts\":[7]"),
+    MESSAGE("\"answer\":\"waiting\",\"counts\":[[]]"),
+    MESSAGE("\"answer\":\"waiting\",\"counts\":[[\"db\"]]"),
+    MESSAGE("\"answer\":\"waiting\",\"counts\":[[\"db\",-1]]"),
+    MESSAGE("\"answer\":\"waiting\",\"counts\":[[\"db\",1,1]]"),
+    MESSAGE("\"answer\":\"waiting\",\"counts\":[[\"db-1-A\",1]]"),
     "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"b0\",\"host\":\"there\","
     "\"stays\":true,\"ask\":\"rows\"}",
     "{\"lockbroker\":1,\"naming\":\"amqp-locks\",\"run\":\"000000b0\",\"host\":\"two words\","
@@ -125,18 +142,18 @@ static const char *const garbled[] = {
 
 START_TEST(what_is_not_so_written_is_refused)
 {
-	struct letter letter;
+	struct daemon_message message;
 
-	ck_assert_msg(look(garbled[_i], &letter) == LETTER_GARBLED, "%s", garbled[_i]);
+	ck_assert_msg(look(garbled[_i], &message) == DAEMON_MESSAGE_GARBLED, "%s", garbled[_i]);
 }
 END_TEST
 
 START_TEST(another_naming_is_foreign)
 {
-	struct letter letter;
+	struct daemon_message message;
 
-	ck_assert_int_eq(
-	    look("{\"lockbroker\":1,\"naming\":\"x\",\"ask\":7}", &letter), LETTER_FOREIGN);
+	ck_assert_int_eq(look("{\"lockbroker\":1,\"naming\":\"x\",\"ask\":7}", &message),
+	    DAEMON_MESSAGE_FOREIGN);
 }
 END_TEST
 
@@ -324,13 +341,14 @@ START_TEST(what_is_no_row_at_all_is_not_sane)
 END_TEST
 
 static Suite *
-suite_letters(void)
+suite_daemon_messages(void)
 {
-	Suite *suite = suite_create("letters");
-	TCase *tcase = tcase_create("letters");
+	Suite *suite = suite_create("messages");
+	TCase *tcase = tcase_create("messages");
 
 	tcase_add_test(tcase, ids_have_one_spelling);
 	tcase_add_test(tcase, what_is_written_is_read);
+	tcase_add_loop_test(tcase, each_op_has_a_word, 0, DAEMON_MESSAGE_OPS);
 	tcase_add_loop_test(tcase, what_is_not_so_written_is_refused, 0,
 	    (int)(sizeof(garbled) / sizeof(garbled[0])));
 	tcase_add_test(tcase, another_naming_is_foreign);
@@ -350,7 +368,7 @@ suite_letters(void)
 int
 main(void)
 {
-	Suite *(*const makers[])(void) = {suite_letters};
+	Suite *(*const makers[])(void) = {suite_daemon_messages};
 
 	return unit_run(makers, 1);
 }

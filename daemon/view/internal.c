@@ -1,4 +1,4 @@
-#include "daemon/view/inside.h"
+#include "daemon/view/internal.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -63,7 +63,7 @@ view_refuse(
 static void
 schedule(struct view *view, int64_t wait)
 {
-	if (turns_first(&view->jobs) != NULL && !timer_is_set(&view->work))
+	if (round_robin_first(&view->jobs) != NULL && !timer_is_set(&view->work))
 		timers_set(view->timers, &view->work, view_now(view) + wait);
 }
 
@@ -75,9 +75,9 @@ work(void *ctx, uint64_t id)
 	struct job *job;
 
 	(void)id;
-	while ((job = turns_first(&view->jobs)) != NULL) {
+	while ((job = round_robin_first(&view->jobs)) != NULL) {
 		/* Before the step, which may free the job. */
-		turns_pass(&view->jobs);
+		round_robin_pass(&view->jobs);
 		job->step(view, job, end);
 		if (view_is_over(view, end))
 			break;
@@ -88,21 +88,21 @@ work(void *ctx, uint64_t id)
 void
 view_jobs_init(struct view *view)
 {
-	turns_init(&view->jobs);
+	round_robin_init(&view->jobs);
 	timer_init(&view->work, work, view, 0);
 }
 
 void
 view_job_begin(struct view *view, struct job *job, int64_t user)
 {
-	turns_add(&view->jobs, &job->turn, user, job);
+	round_robin_add(&view->jobs, &job->turn, user, job);
 	schedule(view, 0);
 }
 
 void
 view_job_end(struct view *view, struct job *job)
 {
-	turns_remove(&view->jobs, &job->turn);
+	round_robin_remove(&view->jobs, &job->turn);
 }
 
 bool
@@ -135,7 +135,7 @@ view_request_find(const struct view *view, uint64_t id)
 void
 view_request_end(struct view *view, struct view_request *request)
 {
-	inspect_end(view->inspect, request->inquiry);
+	queries_end(view->queries, request->query);
 	HASH_DELETE(hh, view->requests, request);
 }
 

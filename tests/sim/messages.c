@@ -1,4 +1,4 @@
-#include "tests/sim/letters.h"
+#include "tests/sim/messages.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #define TEXT_USUAL 100
 #define QUESTION "question "
 #define REPLY "reply "
-/* A letter is delivered, and answered, within so long, when all is well. */
-#define LETTER_TIME (500 * NSEC_PER_MSEC)
+/* A message is delivered, and answered, within so long, when all is well. */
+#define DAEMON_MESSAGE_TIME (500 * NSEC_PER_MSEC)
 /* An inbox that was refused is opened again within so long. */
 #define OPENED_AGAIN (46 * NSEC_PER_SEC)
 
-/* The text of a daemon's letter of that number: as long as chance will have it, the same each time. */
+/* The text of a daemon's message of that number: as long as chance will have it, the same each time. */
 static size_t
 write_text(char text[TEXT_MOST], const char *kind, int daemon, uint64_t number)
 {
@@ -32,18 +32,18 @@ write_text(char text[TEXT_MOST], const char *kind, int daemon, uint64_t number)
 }
 
 static bool
-is_text(const struct broker_letter *letter, const char *kind, int daemon, uint64_t number)
+is_text(const struct broker_message *message, const char *kind, int daemon, uint64_t number)
 {
 	char text[TEXT_MOST];
 	size_t len = write_text(text, kind, daemon, number);
 
-	return letter->len == len && memcmp(letter->text, text, len + 1) == 0;
+	return message->len == len && memcmp(message->text, text, len + 1) == 0;
 }
 
 void
-letters_start(struct sim_daemon *daemon)
+messages_start(struct sim_daemon *daemon)
 {
-	if (daemon->sim->plan.letters)
+	if (daemon->sim->plan.messages)
 		broker_inbox_open(daemon->broker);
 }
 
@@ -51,26 +51,26 @@ static void
 ask(struct sim *sim, struct sim_daemon *daemon)
 {
 	char text[TEXT_MOST];
-	size_t len = write_text(text, QUESTION, daemon->number, daemon->last_letter + 1);
+	size_t len = write_text(text, QUESTION, daemon->number, daemon->last_message + 1);
 
 	/* It is told its number afterwards: they are counted here, too. */
 	if (broker_ask(daemon->broker, text, len) == 0)
 		return;
-	daemon->last_letter++;
+	daemon->last_message++;
 	daemon->replies = 0;
 	NOTE(sim, .text = "{d} asks all, {n}", .daemon = daemon->number,
-	    .n = (int64_t)daemon->last_letter);
+	    .n = (int64_t)daemon->last_message);
 }
 
 void
-letters_step(struct sim *sim)
+messages_step(struct sim *sim)
 {
-	if (sim->plan.letters && dice_percent(&sim->dice, 10))
+	if (sim->plan.messages && dice_percent(&sim->dice, 10))
 		ask(sim, &sim->daemons[dice_below(&sim->dice, (uint64_t)sim->plan.daemons)]);
 }
 
 void
-letters_asked(struct sim_daemon *daemon, const struct broker_letter *letter)
+messages_asked(struct sim_daemon *daemon, const struct broker_message *message)
 {
 	struct sim *sim = daemon->sim;
 	char text[TEXT_MOST];
@@ -78,36 +78,37 @@ letters_asked(struct sim_daemon *daemon, const struct broker_letter *letter)
 	int asker = -1;
 
 	sim->truth.moment++;
-	sscanf(letter->text, QUESTION "%d %" SCNu64, &asker, &number);
+	sscanf(message->text, QUESTION "%d %" SCNu64, &asker, &number);
 	NOTE(sim, .text = "{d} is asked {m} by daemon {n}", .daemon = daemon->number,
 	    .n = asker + 1, .m = (int64_t)number);
-	if (!is_text(letter, QUESTION, asker, number))
+	if (!is_text(message, QUESTION, asker, number))
 		check_fail(sim, 0, "daemon %d is asked something in pieces", daemon->number + 1);
 	/* From a link that the world thought alive it may come to the inbox of the next one. */
 	else if (asker == daemon->number && sim->now >= sim->waits.settled)
 		check_fail(sim, 0, "daemon %d hears its own question", daemon->number + 1);
-	broker_reply_to(daemon->broker, letter->from, text, write_text(text, REPLY, asker, number));
+	broker_reply_to(
+	    daemon->broker, message->from, text, write_text(text, REPLY, asker, number));
 }
 
 void
-letters_replied(struct sim_daemon *daemon, const struct broker_letter *letter)
+messages_replied(struct sim_daemon *daemon, const struct broker_message *message)
 {
 	struct sim *sim = daemon->sim;
 
 	sim->truth.moment++;
 	NOTE(sim, .text = "{d} has a reply to {n}", .daemon = daemon->number,
-	    .n = (int64_t)letter->asked);
-	if (letter->asked == 0 || letter->asked > daemon->last_letter ||
-	    !is_text(letter, REPLY, daemon->number, letter->asked))
+	    .n = (int64_t)message->asked);
+	if (message->asked == 0 || message->asked > daemon->last_message ||
+	    !is_text(message, REPLY, daemon->number, message->asked))
 		check_fail(sim, 0, "daemon %d has a reply to what it did not ask, or in pieces",
 		    daemon->number + 1);
-	daemon->replies += letter->asked == daemon->last_letter;
+	daemon->replies += message->asked == daemon->last_message;
 }
 
 void
-letters_meet(struct sim *sim)
+messages_meet(struct sim *sim)
 {
-	if (!sim->plan.letters)
+	if (!sim->plan.messages)
 		return;
 	sim_pass(sim, OPENED_AGAIN);
 	for (int i = 0; i < sim->plan.daemons; i++) {
@@ -115,7 +116,7 @@ letters_meet(struct sim *sim)
 
 		check_is_caused(sim);
 		ask(sim, daemon);
-		sim_pass(sim, LETTER_TIME);
+		sim_pass(sim, DAEMON_MESSAGE_TIME);
 		if (sim->violation[0] == '\0' && daemon->replies != sim->plan.daemons - 1)
 			check_fail(sim, 0, "daemon %d asked all, and had %d replies", i + 1,
 			    daemon->replies);

@@ -1,27 +1,27 @@
 /*
- * Letters between daemons over the server in memory, as broker.h promises them.
+ * Messages between daemons over the server in memory, as broker.h promises them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/broker/letters.h"
+#include "daemon/broker/mailbox.h"
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As daemon/broker/letters.c has them. */
-#define LETTERS_AGAIN (100 * MSEC)
+/* As daemon/broker/mailbox.c has them. */
+#define MAILBOX_AGAIN (100 * MSEC)
 
-/* Both hear letters. */
+/* Both hear messages. */
 static void
 setup(void)
 {
-	rig_lanes_of_one = 2047;
+	rig_channels_of_one = 2047;
 	rig_setup();
 	broker_inbox_open(one);
 	broker_inbox_open(two);
 	pass(0);
-	ck_saw("side:up two.side:up");
+	ck_saw("auxiliary:up two.auxiliary:up");
 }
 
 START_TEST(asked_of_all_others_and_answered)
@@ -41,7 +41,7 @@ START_TEST(asked_of_all_others_and_answered)
 	broker_start(three);
 	broker_inbox_open(three);
 	pass(0);
-	ck_saw("hold:up side:up");
+	ck_saw("locks:up auxiliary:up");
 	ck_assert_uint_eq(ask(two, "again?"), 1);
 	pass(0);
 	ck_saw("asked:again? asked:again?");
@@ -74,12 +74,12 @@ START_TEST(who_asks_opens_an_inbox)
 {
 	broker_inbox_close(one);
 	pass(0);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("side:down:cut");
+	ck_saw("auxiliary:down:cut");
 	ask(one, "anybody?");
 	pass(0);
-	ck_saw("side:up two.asked:anybody?");
+	ck_saw("auxiliary:up two.asked:anybody?");
 	reply(two, rig.from, "me");
 	pass(0);
 	ck_saw("replied:1=me");
@@ -91,7 +91,7 @@ START_TEST(a_reply_goes_nowhere_after_a_while)
 	ask(one, "who?");
 	pass(0);
 	ck_saw("two.asked:who?");
-	pass(BROKER_LETTER_TTL - MSEC);
+	pass(BROKER_MESSAGE_TTL - MSEC);
 	reply(two, rig.from, "me");
 	pass(0);
 	ck_saw("replied:1=me");
@@ -103,23 +103,23 @@ START_TEST(a_reply_goes_nowhere_after_a_while)
 	ask(one, "who?");
 	pass(0);
 	ck_saw("two.asked:who?");
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
 	reply(two, rig.from, "me");
 	pass(0);
-	ck_saw("side:down:cut side:up");
+	ck_saw("auxiliary:down:cut auxiliary:up");
 }
 END_TEST
 
 START_TEST(a_question_waits_for_its_inbox_so_long_at_most)
 {
-	memory_broker_cut(one, BROKER_SIDE, 0, BROKER_LETTER_TTL, "cut");
-	ck_saw("side:down:cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, BROKER_MESSAGE_TTL, "cut");
+	ck_saw("auxiliary:down:cut");
 	ask(one, "late");
 	pass(1);
 	ask(one, "later");
-	pass(BROKER_LETTER_TTL);
-	ck_saw("side:up two.asked:later");
+	pass(BROKER_MESSAGE_TTL);
+	ck_saw("auxiliary:up two.asked:later");
 }
 END_TEST
 
@@ -143,11 +143,11 @@ START_TEST(nobody_asks_in_an_alarm)
 }
 END_TEST
 
-START_TEST(the_longest_letter)
+START_TEST(the_longest_message)
 {
-	char *text = mem_alloc(BROKER_LETTER_MAX + 1);
+	char *text = mem_alloc(BROKER_MESSAGE_MAX + 1);
 
-	memset(text, 'x', BROKER_LETTER_MAX);
+	memset(text, 'x', BROKER_MESSAGE_MAX);
 	ask(one, text);
 	pass(0);
 	ck_saw("two.asked:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
@@ -162,23 +162,23 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 {
 	(void)ctx;
 	(void)owner;
-	if (strncmp(queue, LETTER_INBOX, strlen(LETTER_INBOX)) == 0)
+	if (strncmp(queue, MAILBOX_INBOX, strlen(MAILBOX_INBOX)) == 0)
 		snprintf(inbox, sizeof(inbox), "%s", queue);
 }
 
-/* An inbox that is deleted, or whose lane is closed, is opened again; a link that is frozen hears nothing. */
+/* An inbox that is deleted, or whose channel is closed, is opened again; a link that is frozen hears nothing. */
 static void
-close_lane(void *ctx, uint64_t lane, bool silent)
+close_channel(void *ctx, uint64_t channel, bool silent)
 {
 	(void)ctx;
 	(void)silent;
-	memory_broker_close_lane(one, lane, 406, "PRECONDITION_FAILED - timeout");
+	memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - timeout");
 }
 
 START_TEST(the_inbox_is_lost)
 {
 	if (_i == 0) {
-		memory_broker_each_lane(one, BROKER_SIDE, close_lane, NULL);
+		memory_broker_each_channel(one, BROKER_AUXILIARY, close_channel, NULL);
 	} else {
 		broker_inbox_close(two);
 		pass(0);
@@ -187,7 +187,7 @@ START_TEST(the_inbox_is_lost)
 		broker_inbox_open(two);
 	}
 	/* A channel that was closed for a reason is not tried again at once. */
-	pass(_i == 0 ? 62 * NSEC_PER_SEC : 2 * LETTERS_AGAIN);
+	pass(_i == 0 ? 62 * NSEC_PER_SEC : 2 * MAILBOX_AGAIN);
 	ask(two, "there?");
 	pass(0);
 	ck_saw("asked:there?");
@@ -196,16 +196,16 @@ END_TEST
 
 START_TEST(a_link_whose_ends_have_parted)
 {
-	memory_broker_freeze(one, BROKER_SIDE);
+	memory_broker_freeze(one, BROKER_AUXILIARY);
 	ask(two, "there?");
 	ask(one, "there?");
 	pass(NSEC_PER_SEC);
 	ck_saw("");
 	broker_inbox_close(one);
 	broker_inbox_open(one);
-	memory_broker_cut(one, BROKER_SIDE, 0, 0, "cut");
+	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
-	ck_saw("side:down:cut side:up");
+	ck_saw("auxiliary:down:cut auxiliary:up");
 	ask(two, "there?");
 	pass(0);
 	ck_saw("asked:there?");
@@ -217,34 +217,34 @@ START_TEST(a_link_whose_ends_have_parted)
 END_TEST
 
 static void
-answer_at_once(const struct broker_letter *letter)
+answer_at_once(const struct broker_message *message)
 {
-	if (letter->from != 0)
-		broker_reply_to(two, letter->from, "here", 4);
+	if (message->from != 0)
+		broker_reply_to(two, message->from, "here", 4);
 }
 
 static void
-close_both(const struct broker_letter *letter)
+close_both(const struct broker_message *message)
 {
-	(void)letter;
+	(void)message;
 	broker_inbox_close(one);
 	broker_inbox_close(two);
 }
 
 static void
-stop_two(const struct broker_letter *letter)
+stop_two(const struct broker_message *message)
 {
-	(void)letter;
+	(void)message;
 	broker_stop(two);
 }
 
 START_TEST(what_its_hearer_may_do)
 {
-	rig.letter_heard = answer_at_once;
+	rig.message_heard = answer_at_once;
 	ask(one, "there?");
 	pass(0);
 	ck_saw("two.asked:there? replied:1=here");
-	rig.letter_heard = close_both;
+	rig.message_heard = close_both;
 	ask(one, "there?");
 	pass(0);
 	ck_saw("two.asked:there?");
@@ -253,7 +253,7 @@ START_TEST(what_its_hearer_may_do)
 	ck_saw("");
 	broker_inbox_open(two);
 	pass(0);
-	rig.letter_heard = stop_two;
+	rig.message_heard = stop_two;
 	ask(one, "there?");
 	pass(MSEC);
 	ck_saw("two.asked:there?");
@@ -266,16 +266,16 @@ START_TEST(what_its_hearer_may_do)
 END_TEST
 
 static void
-count_lane(void *ctx, uint64_t lane, bool silent)
+count_channel(void *ctx, uint64_t channel, bool silent)
 {
-	(void)lane;
+	(void)channel;
 	(void)silent;
 	++*(int *)ctx;
 }
 
-START_TEST(no_lane_is_left_behind)
+START_TEST(no_channel_is_left_behind)
 {
-	int lanes = 0;
+	int channels = 0;
 
 	ask(one, "a");
 	ask(one, "b");
@@ -286,10 +286,10 @@ START_TEST(no_lane_is_left_behind)
 	ck_saw("replied:2=c");
 	broker_inbox_close(two);
 	pass(0);
-	memory_broker_each_lane(two, BROKER_SIDE, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 0);
-	memory_broker_each_lane(one, BROKER_SIDE, count_lane, &lanes);
-	ck_assert_int_eq(lanes, 1);
+	memory_broker_each_channel(two, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 0);
+	memory_broker_each_channel(one, BROKER_AUXILIARY, count_channel, &channels);
+	ck_assert_int_eq(channels, 1);
 }
 END_TEST
 
@@ -301,7 +301,7 @@ START_TEST(the_oldest_senders_are_forgotten)
 	pass(0);
 	first = rig.from;
 	rig.seen[0] = '\0';
-	for (int i = 1; i < LETTER_SENDERS_MAX; i++) {
+	for (int i = 1; i < MAILBOX_SENDERS_MAX; i++) {
 		ask(one, "next?");
 		pass(0);
 		ck_saw("two.asked:next?");
@@ -321,10 +321,10 @@ START_TEST(the_oldest_senders_are_forgotten)
 END_TEST
 
 Suite *
-suite_memory_letters(void)
+suite_memory_mailbox(void)
 {
-	Suite *suite = suite_create("memory letters");
-	TCase *tc = tcase_create("letters");
+	Suite *suite = suite_create("memory messages");
+	TCase *tc = tcase_create("messages");
 
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, asked_of_all_others_and_answered);
@@ -333,11 +333,11 @@ suite_memory_letters(void)
 	tcase_add_test(tc, a_reply_goes_nowhere_after_a_while);
 	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
 	tcase_add_test(tc, nobody_asks_in_an_alarm);
-	tcase_add_test(tc, the_longest_letter);
+	tcase_add_test(tc, the_longest_message);
 	tcase_add_loop_test(tc, the_inbox_is_lost, 0, 2);
 	tcase_add_test(tc, a_link_whose_ends_have_parted);
 	tcase_add_test(tc, what_its_hearer_may_do);
-	tcase_add_test(tc, no_lane_is_left_behind);
+	tcase_add_test(tc, no_channel_is_left_behind);
 	tcase_add_test(tc, the_oldest_senders_are_forgotten);
 	suite_add_tcase(suite, tc);
 	return suite;

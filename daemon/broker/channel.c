@@ -1,0 +1,682 @@
+#include "daemon/broker/channel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+
+enum channel_state {
+	CHANNEL_WAITING, /* no number yet: the link is not up, or has none free (auxiliary connection) */
+	CHANNEL_FRESH,   /* has a number; channel.open goes out with the first request */
+	CHANNEL_OPENING, /* channel.open sent; requests go out behind it all the same */
+	CHANNEL_OPEN,
+	CHANNEL_CLOSING, /* channel.close sent: the number is ours until close-ok (else 504) */
+	CHANNEL_GONE /* closed by the broker, number given back; its requests are being answered */
+};
+
+struct request {
+	TAILQ_ENTRY(request) in_channel, in_order;
+	enum amqp_request what;
+	struct broker_done done;
+	int64_t sent_at;
+	char *queue;               /* owned; only while WAITING */
+	enum broker_answer answer; /* of an orphan */
+};
+TAILQ_HEAD(requests, request);
+
+struct channel {
+	UT_hash_handle hh;
+	TAILQ_ENTRY(channel) in_all, in_idle;
+	uint64_t id; /* 0: nobody's (idle, closing, tapped) */
+	enum channel_state state;
+	uint16_t number;            /* 0 = none */
+	bool put;                   /* given back while GONE */
+	const struct amqp_tap *tap; /* borrowed; NULL = requests and answers */
+	struct requests requests;   /* unanswered, in order of sending; owned */
+};
+TAILQ_HEAD(channel_list, channel);
+
+/*
+ * The channel numbers of one link. Low ones are used again and again, so that the broker and the table stay
+ * small.
+ */
+struct numbers {
+	unsigned max; /* highest number; 0 = there is no link */
+	unsigned used, next;
+	struct channel **user_of; /* owned; [max + 1]; NULL = free */
+	uint16_t *free_again;     /* owned; stack of numbers that were used before */
+	unsigned free_count;
+};
+
+struct amqp_channels {
+	struct amqp_channels_config config;
+	struct amqp_link *link;   /* borrowed; NULL = not up */
+	struct channel *by_id;    /* taken channels */
+	struct channel_list all;  /* owned */
+	struct channel_list idle; /* most recently used first */
+	unsigned idle_count;
+	struct requests in_order; /* every unanswered one, in order of sending */
+	struct requests orphans;  /* asked of channels that are gone: answered by the timer */
+	struct timer orphan_timer;
+	uint64_t serial;        /* of the last channel id made */
+	uint64_t dead_serial;   /* ids up to this one are of links that died */
+	struct numbers numbers; /* of the link */
+	unsigned limit;         /* learned from a 530; 0 = none */
+	bool silent;
+};
+
+static void
+channel_set_state(struct channel *channel, enum channel_state state)
+{
+	assert(channel->state != CHANNEL_GONE);
+	assert(state > channel->state);
+	channel->state = state;
+}
+
+static int64_t
+now(const struct amqp_channels *channels)
+{
+	return clock_now(timers_clock(channels->config.timers));
+}
+
+/* ---- numbers ---- */
+
+static void
+numbers_init(struct numbers *numbers, unsigned max)
+{
+	assert(max > 0 && max <= UINT16_MAX);
+	*numbers = (struct numbers){
+	    .max = max,
+	    .user_of = mem_alloc((max + (size_t)1) * sizeof(*numbers->user_of)),
+	    .free_again = mem_alloc(max * sizeof(*numbers->free_again)),
+	};
+}
+
+static void
+numbers_done(struct numbers *numbers)
+{
+	free(numbers->user_of);
+	free(numbers->free_again);
+	*numbers = (struct numbers){0};
+}
+
+static uint16_t
+numbers_take(struct numbers *numbers, struct channel *channel)
+{
+	uint16_t number;
+
+	assert(numbers->used < numbers->max);
+	/* Channel 0 is the connection's own. */
+	number = numbers->free_count > 0 ? numbers->free_again[--numbers->free_count]
+					 : (uint16_t)++numbers->next;
+	assert(numbers->user_of[number] == NULL);
+	numbers->user_of[number] = channel;
+	numbers->used++;
+	return number;
+}
+
+static void
+numbers_give_back(struct numbers *numbers, uint16_t number)
+{
+	assert(numbers->user_of[number] != NULL);
+	numbers->user_of[number] = NULL;
+	numbers->free_again[numbers->free_count++] = number;
+	numbers->used--;
+}
+
+static struct channel *
+numbers_user(const struct numbers *numbers, uint16_t number)
+{
+	return number <= numbers->max && numbers->max > 0 ? numbers->user_of[number] : NULL;
+}
+
+static bool
+number_left(const struct amqp_channels *channels)
+{
+	return channels->link != NULL && channels->numbers.used < amqp_channels_max(channels);
+}
+
+/* ---- channels ---- */
+
+static struct channel *
+channel_new(struct amqp_channels *channels)
+{
+	struct channel *channel = mem_alloc(sizeof(*channel));
+
+	channel->state = CHANNEL_WAITING;
+	TAILQ_INIT(&channel->requests);
+	TAILQ_INSERT_TAIL(&channels->all, channel, in_all);
+	if (number_left(channels)) {
+		channel->number = numbers_take(&channels->numbers, channel);
+		channel_set_state(channel, CHANNEL_FRESH);
+	}
+	return channel;
+}
+
+/* Its requests must have been moved elsewhere. */
+static void
+channel_free(struct amqp_channels *channels, struct channel *channel)
+{
+	TAILQ_REMOVE(&channels->all, channel, in_all);
+	free(channel);
+}
+
+static struct channel *
+channel_find(const struct amqp_channels *channels, uint64_t id)
+{
+	struct channel *channel;
+
+	HASH_FIND(hh, channels->by_id, &id, sizeof(id), channel);
+	return channel;
+}
+
+static void
+channel_forget_id(struct amqp_channels *channels, struct channel *channel)
+{
+	HASH_DELETE(hh, channels->by_id, channel);
+	channel->id = 0;
+}
+
+static void
+channel_open(struct amqp_channels *channels, struct channel *channel)
+{
+	amqp_channel_open_t open = {0};
+
+	channels->config.counts->channels_opened++;
+	channel_set_state(channel, CHANNEL_OPENING);
+	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_OPEN_METHOD, &open);
+}
+
+static void
+channel_close(struct amqp_channels *channels, struct channel *channel)
+{
+	amqp_channel_close_t close = {
+	    .reply_code = AMQP_REPLY_SUCCESS,
+	    .reply_text = amqp_cstring_bytes("not needed"),
+	};
+
+	channel_set_state(channel, CHANNEL_CLOSING);
+	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_METHOD, &close);
+	FAULT_IF(NUMBER_REUSED_EARLY, channel->tap == NULL,
+		 numbers_give_back(&channels->numbers, channel->number);
+		 channel_free(channels, channel));
+}
+
+/* ---- requests ---- */
+
+static void
+request_send(struct amqp_channels *channels, struct channel *channel, struct request *request,
+    const char *queue)
+{
+	if (channel->state == CHANNEL_FRESH)
+		channel_open(channels, channel);
+	request->sent_at = now(channels);
+	amqp_request_send(channels->link, channel->number, request->what, queue);
+}
+
+/* Takes the request, which is in no list any more. */
+static void
+request_answer(struct amqp_channels *channels, struct request *request, enum broker_answer answer,
+    bool channel_open_still, int code, const char *text)
+{
+	const struct broker_reply reply = {
+	    .answer = answer,
+	    .channel_open = channel_open_still,
+	    .sent_at = request->sent_at,
+	    .code = code,
+	    .text = text,
+	};
+	struct broker_done done = request->done;
+
+	free(request->queue);
+	free(request);
+	if (!channels->silent)
+		done.fn(done.ctx, done.id, &reply);
+}
+
+static void
+orphans_fire(void *ctx, uint64_t id)
+{
+	struct amqp_channels *channels = ctx;
+	struct requests orphans = TAILQ_HEAD_INITIALIZER(orphans);
+	struct request *request;
+
+	(void)id;
+	/* What these answers ask again waits for the next run. */
+	TAILQ_CONCAT(&orphans, &channels->orphans, in_channel);
+	while ((request = TAILQ_FIRST(&orphans)) != NULL) {
+		TAILQ_REMOVE(&orphans, request, in_channel);
+		request_answer(channels, request, request->answer, false, 0, "");
+	}
+}
+
+void
+amqp_channels_request(struct amqp_channels *channels, uint64_t id, enum amqp_request what,
+    const char *queue, struct broker_done done)
+{
+	struct channel *channel = channel_find(channels, id);
+	struct request *request = mem_alloc(sizeof(*request));
+
+	assert(strlen(queue) <= UINT8_MAX);
+	request->what = what;
+	request->done = done;
+	request->sent_at = now(channels);
+	if (channel == NULL || channel->state == CHANNEL_GONE) {
+		request->answer = id >> 1 <= channels->dead_serial && channel == NULL
+				      ? BROKER_UNKNOWN
+				      : BROKER_SKIPPED;
+		TAILQ_INSERT_TAIL(&channels->orphans, request, in_channel);
+		if (!timer_is_set(&channels->orphan_timer))
+			timers_set(
+			    channels->config.timers, &channels->orphan_timer, request->sent_at);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&channel->requests, request, in_channel);
+	TAILQ_INSERT_TAIL(&channels->in_order, request, in_order);
+	if (channel->state == CHANNEL_WAITING)
+		request->queue = mem_strdup(queue);
+	else
+		request_send(channels, channel, request, queue);
+}
+
+static void
+request_remove(struct amqp_channels *channels, struct channel *channel, struct request *request)
+{
+	TAILQ_REMOVE(&channel->requests, request, in_channel);
+	TAILQ_REMOVE(&channels->in_order, request, in_order);
+}
+
+/* Channels that wait for a number, in the order in which they were taken. */
+static void
+waiting_go(struct amqp_channels *channels)
+{
+	struct channel *channel;
+	struct request *request;
+
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		if (!number_left(channels))
+			return;
+		if (channel->state != CHANNEL_WAITING)
+			continue;
+		channel->number = numbers_take(&channels->numbers, channel);
+		channel_set_state(channel, CHANNEL_FRESH);
+		TAILQ_FOREACH (request, &channel->requests, in_channel) {
+			request_send(channels, channel, request, request->queue);
+			/* In the order of sending, which is not that of asking any more. */
+			TAILQ_REMOVE(&channels->in_order, request, in_order);
+			TAILQ_INSERT_TAIL(&channels->in_order, request, in_order);
+		}
+	}
+}
+
+/* ---- taking and putting back ---- */
+
+uint64_t
+amqp_channels_take(struct amqp_channels *channels)
+{
+	struct channel *channel = TAILQ_FIRST(&channels->idle);
+
+	if (channel != NULL) {
+		TAILQ_REMOVE(&channels->idle, channel, in_idle);
+		channels->idle_count--;
+	} else if (channels->config.which == BROKER_AUXILIARY || number_left(channels)) {
+		channel = channel_new(channels);
+	} else {
+		return 0;
+	}
+	/* The lowest bit says which link's, so that ids of the two never meet. */
+	channel->id = ++channels->serial << 1 | (channels->config.which == BROKER_AUXILIARY);
+	HASH_ADD(hh, channels->by_id, id, sizeof(channel->id), channel);
+	return channel->id;
+}
+
+void
+amqp_channels_put(struct amqp_channels *channels, uint64_t id)
+{
+	struct channel *channel = channel_find(channels, id);
+
+	if (channel == NULL)
+		return;
+	if (channel->state == CHANNEL_GONE) {
+		channel->put = true;
+		return;
+	}
+	assert(TAILQ_EMPTY(&channel->requests));
+	channel_forget_id(channels, channel);
+	switch (channel->state) {
+	case CHANNEL_WAITING:
+		channel_free(channels, channel);
+		break;
+	case CHANNEL_FRESH:
+		numbers_give_back(&channels->numbers, channel->number);
+		channel_free(channels, channel);
+		waiting_go(channels);
+		break;
+	case CHANNEL_OPENING:
+	case CHANNEL_OPEN:
+		if (channels->idle_count == AMQP_CHANNELS_IDLE) {
+			channel_close(channels, channel);
+			break;
+		}
+		TAILQ_INSERT_HEAD(&channels->idle, channel, in_idle);
+		channels->idle_count++;
+		break;
+	case CHANNEL_CLOSING:
+	case CHANNEL_GONE:
+		abort(); /* neither has an id that could be put */
+	}
+}
+
+uint16_t
+amqp_channels_tap(struct amqp_channels *channels, const struct amqp_tap *tap)
+{
+	struct channel *channel;
+
+	if (!number_left(channels))
+		return 0;
+	channel = channel_new(channels);
+	channel->tap = tap;
+	channel_open(channels, channel);
+	return channel->number;
+}
+
+void
+amqp_channels_untap(struct amqp_channels *channels, uint16_t number)
+{
+	struct channel *channel = numbers_user(&channels->numbers, number);
+
+	assert(channel != NULL && channel->tap != NULL);
+	channel->tap = NULL;
+	channel_close(channels, channel);
+}
+
+void
+amqp_channels_close_tap(struct amqp_channels *channels, uint16_t number)
+{
+	struct channel *channel = numbers_user(&channels->numbers, number);
+
+	assert(channel != NULL && channel->tap != NULL);
+	channel_close(channels, channel);
+}
+
+/* ---- frames ---- */
+
+/* The requests of a channel that the broker closed are answered, then its user is told. */
+static void
+channel_bury(
+    struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
+{
+	char *text = amqp_frame_words(close->reply_text);
+	int code = close->reply_code;
+	struct request *request = TAILQ_FIRST(&channel->requests);
+	uint64_t id = channel->id;
+
+	channel_set_state(channel, CHANNEL_GONE);
+	if (request != NULL && amqp_request_is_refused_by(request->what, close)) {
+		request_remove(channels, channel, request);
+		request_answer(channels, request, amqp_request_refusal(request->what, code, text),
+		    false, code, text);
+	}
+	while ((request = TAILQ_FIRST(&channel->requests)) != NULL) {
+		enum broker_answer answer = BROKER_SKIPPED;
+
+		FAULT(SKIPPED_IS_DONE, answer = BROKER_OK);
+		request_remove(channels, channel, request);
+		request_answer(channels, request, answer, false, 0, "");
+	}
+	channel_forget_id(channels, channel);
+	if (!channel->put && !channels->silent)
+		channels->config.closed(channels->config.ctx, id, code, text);
+	free(text);
+	channel_free(channels, channel);
+}
+
+/* NULL: nobody wants to know. */
+static void
+tap_closed(const struct amqp_tap *tap, const amqp_channel_close_t *close)
+{
+	char *text = amqp_frame_words(close->reply_text);
+
+	if (tap != NULL)
+		tap->closed(tap->ctx, close->reply_code, amqp_request_is_blamed(close), text);
+	free(text);
+}
+
+static void
+take_close(
+    struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
+{
+	amqp_channel_close_ok_t close_ok = {0};
+	const struct amqp_tap *tap = channel->tap;
+
+	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
+	/* It crossed ours, which is still to be answered. */
+	if (channel->state == CHANNEL_CLOSING) {
+		channel->tap = NULL;
+		tap_closed(tap, close);
+		return;
+	}
+	channels->config.counts->channels_closed_by_broker++;
+	numbers_give_back(&channels->numbers, channel->number);
+	if (channel->id != 0) {
+		channel_bury(channels, channel, close);
+	} else if (tap != NULL) {
+		channel_free(channels, channel);
+		tap_closed(tap, close);
+	} else {
+		TAILQ_REMOVE(&channels->idle, channel, in_idle);
+		channels->idle_count--;
+		channel_free(channels, channel);
+	}
+	waiting_go(channels);
+}
+
+static void
+take_close_ok(struct amqp_channels *channels, struct channel *channel)
+{
+	const struct amqp_tap *tap = channel->tap;
+
+	numbers_give_back(&channels->numbers, channel->number);
+	channel_free(channels, channel);
+	tap_closed(tap, &(amqp_channel_close_t){0});
+	waiting_go(channels);
+}
+
+static bool
+take_method(struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
+{
+	struct request *request = TAILQ_FIRST(&channel->requests);
+
+	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&channel->requests, requests));
+	if (frame->method == AMQP_CHANNEL_CLOSE_METHOD) {
+		take_close(channels, channel, frame->fields);
+		return true;
+	}
+	if (channel->state == CHANNEL_CLOSING) {
+		if (frame->method == AMQP_CHANNEL_CLOSE_OK_METHOD)
+			take_close_ok(channels, channel);
+		return true; /* anything else was on its way before our close was read */
+	}
+	if (channel->state == CHANNEL_OPENING && frame->method == AMQP_CHANNEL_OPEN_OK_METHOD) {
+		channel_set_state(channel, CHANNEL_OPEN);
+		return true;
+	}
+	if (channel->state != CHANNEL_OPEN)
+		return false;
+	if (channel->tap != NULL)
+		return channel->tap->frame(channel->tap->ctx, frame);
+	if (request == NULL || !amqp_request_is_done_by(request->what, frame->method))
+		return false;
+	request_remove(channels, channel, request);
+	request_answer(channels, request, BROKER_OK, true, 0, "");
+	return true;
+}
+
+static bool
+take_content(struct channel *channel, const struct amqp_frame *frame)
+{
+	if (channel->state == CHANNEL_CLOSING)
+		return true;
+	if (channel->tap == NULL)
+		return false;
+	return channel->tap->frame(channel->tap->ctx, frame);
+}
+
+void
+amqp_channels_frame(struct amqp_channels *channels, const struct amqp_frame *frame)
+{
+	struct channel *channel = numbers_user(&channels->numbers, frame->channel);
+
+	if (channel == NULL || channel->state == CHANNEL_FRESH) {
+		amqp_link_fail(channels->link, "the broker used channel %u, which is not open",
+		    frame->channel);
+	} else if (frame->type != AMQP_FRAME_METHOD) {
+		if (!take_content(channel, frame))
+			amqp_link_fail(channels->link, "the broker sent content on channel %u",
+			    frame->channel);
+	} else if (!take_method(channels, channel, frame)) {
+		amqp_link_fail(channels->link, "the broker sent %s on channel %u without a request",
+		    amqp_method_name(frame->method), frame->channel);
+	}
+}
+
+/* ---- links come and go ---- */
+
+void
+amqp_channels_attach(struct amqp_channels *channels, struct amqp_link *link)
+{
+	assert(channels->link == NULL);
+	channels->link = link;
+	numbers_init(&channels->numbers, link->channel_max);
+	waiting_go(channels);
+}
+
+struct amqp_link *
+amqp_channels_link(const struct amqp_channels *channels)
+{
+	return channels->link;
+}
+
+static void
+forget_channels(struct amqp_channels *channels)
+{
+	struct channel *channel, *next;
+
+	channels->link = NULL;
+	HASH_CLEAR(hh, channels->by_id);
+	TAILQ_FOREACH_SAFE (channel, &channels->all, in_all, next)
+		channel_free(channels, channel);
+	TAILQ_INIT(&channels->idle);
+	channels->idle_count = 0;
+	channels->dead_serial = channels->serial;
+	numbers_done(&channels->numbers);
+}
+
+void
+amqp_channels_fail(struct amqp_channels *channels)
+{
+	struct requests lost = TAILQ_HEAD_INITIALIZER(lost);
+	struct request *request;
+
+	TAILQ_CONCAT(&lost, &channels->in_order, in_order);
+	forget_channels(channels);
+	while ((request = TAILQ_FIRST(&lost)) != NULL) {
+		TAILQ_REMOVE(&lost, request, in_order);
+		FAULT(LOST_UNANSWERED, free(request->queue); free(request); continue);
+		request_answer(channels, request, BROKER_UNKNOWN, false, 0, "");
+	}
+}
+
+void
+amqp_channels_learn_limit(struct amqp_channels *channels)
+{
+	struct channel *channel;
+	/* To probe and to administer takes two. Where that kills the auxiliary connection, little is lost. */
+	unsigned least = channels->config.which == BROKER_AUXILIARY ? 2 : 1, open = 0, opening = 0;
+
+	TAILQ_FOREACH (channel, &channels->all, in_all) {
+		open += channel->state == CHANNEL_OPEN || channel->state == CHANNEL_CLOSING;
+		opening += channel->state == CHANNEL_OPENING;
+	}
+	if (opening == 0)
+		return;
+	channels->limit = open > least ? open : least;
+	log_warning("the broker allows no more channels: this link uses at most %u from now on",
+	    channels->limit);
+}
+
+/* ---- life ---- */
+
+struct amqp_channels *
+amqp_channels_new(const struct amqp_channels_config *config)
+{
+	struct amqp_channels *channels = mem_alloc(sizeof(*channels));
+
+	channels->config = *config;
+	TAILQ_INIT(&channels->all);
+	TAILQ_INIT(&channels->idle);
+	TAILQ_INIT(&channels->in_order);
+	TAILQ_INIT(&channels->orphans);
+	timer_init(&channels->orphan_timer, orphans_fire, channels, 0);
+	return channels;
+}
+
+void
+amqp_channels_silence(struct amqp_channels *channels)
+{
+	channels->silent = true;
+}
+
+void
+amqp_channels_free(struct amqp_channels *channels)
+{
+	if (channels == NULL)
+		return;
+	amqp_channels_silence(channels);
+	amqp_channels_fail(channels);
+	timers_cancel(channels->config.timers, &channels->orphan_timer);
+	orphans_fire(channels, 0);
+	free(channels);
+}
+
+bool
+amqp_channels_in_use(const struct amqp_channels *channels)
+{
+	return HASH_COUNT(channels->by_id) > 0;
+}
+
+unsigned
+amqp_channels_open(const struct amqp_channels *channels)
+{
+	return channels->numbers.used;
+}
+
+unsigned
+amqp_channels_max(const struct amqp_channels *channels)
+{
+	if (channels->limit != 0 && channels->limit < channels->numbers.max)
+		return channels->limit;
+	return channels->numbers.max;
+}
+
+uint16_t
+amqp_channels_number(const struct amqp_channels *channels, uint64_t id)
+{
+	const struct channel *channel = channel_find(channels, id);
+
+	return channel != NULL ? channel->number : 0;
+}
+
+uint64_t
+amqp_channels_by_number(const struct amqp_channels *channels, uint16_t number)
+{
+	const struct channel *channel = numbers_user(&channels->numbers, number);
+
+	return channel != NULL ? channel->id : 0;
+}

@@ -1,0 +1,504 @@
+#include "daemon/broker/mailbox.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/tapped.h"
+
+#define EXCHANGE "lockbroker=ask"
+/* BROKER_MESSAGE_TTL, in ms */
+#define EXPIRATION "5000"
+_Static_assert(BROKER_MESSAGE_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says");
+#define INBOX_EXPIRES 60000 /* ms */
+#define INBOX_LENGTH 256
+/* Unread messages on their way to us. */
+#define PREFETCH 64
+/* After the channel was closed under an open inbox; half of it to one and a half. */
+#define AGAIN (100 * NSEC_PER_MSEC)
+/* After it was refused. */
+#define RARELY (30 * NSEC_PER_SEC)
+/* No channel number was left. */
+#define NO_CHANNEL (1 * NSEC_PER_SEC)
+
+enum inbox_state {
+	INBOX_CLOSED,
+	INBOX_WAITING, /* for the link, or for its time to be opened again */
+	INBOX_OPENING, /* the answer is to come */
+	INBOX_OPEN
+};
+
+/* Waits to be sent, for BROKER_MESSAGE_TTL at most. */
+struct question {
+	TAILQ_ENTRY(question) entry;
+	uint64_t number;
+	char *text; /* owned */
+	size_t len;
+	int64_t until;
+};
+
+/* Whom a message came from, so that it can be answered, for BROKER_MESSAGE_TTL. */
+struct sender {
+	uint64_t id;  /* 0: nobody */
+	char *inbox;  /* owned */
+	char *number; /* owned */
+	int64_t until;
+};
+
+struct amqp_mailbox {
+	struct amqp_mailbox_config config;
+	enum inbox_state state;
+	bool wanted;                      /* by who answers */
+	struct timer asking;              /* wanted by one who asks, until then */
+	struct timer again;               /* WAITING for its time */
+	char name[64];                    /* of the inbox, while OPENING, OPEN */
+	struct amqp_tapped channel;       /* open while OPENING, OPEN */
+	const char *user;                 /* borrowed; of the link; NULL: not said */
+	bool is_question;                 /* what is being delivered: it came by the exchange */
+	TAILQ_HEAD(, question) questions; /* owned; in order */
+	uint64_t last_question, last_sender;
+	struct sender senders[MAILBOX_SENDERS_MAX]; /* by id */
+	bool blocked;
+	bool complained; /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_mailbox *mailbox)
+{
+	return clock_now(timers_clock(mailbox->config.timers));
+}
+
+/* ---- publishing ---- */
+
+/* reply_to NULL: a reply. */
+static void
+publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to,
+    const char *number, const char *reply_to, amqp_bytes_t text)
+{
+	amqp_basic_publish_t fields = {
+	    .exchange = amqp_cstring_bytes(exchange), .routing_key = amqp_cstring_bytes(to)};
+	amqp_basic_properties_t properties = {
+	    ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_EXPIRATION_FLAG |
+		      AMQP_BASIC_CORRELATION_ID_FLAG,
+	    .delivery_mode = AMQP_DELIVERY_NONPERSISTENT,
+	    .expiration = amqp_cstring_bytes(EXPIRATION),
+	    .correlation_id = amqp_cstring_bytes(number),
+	};
+
+	if (reply_to != NULL) {
+		properties._flags |= AMQP_BASIC_REPLY_TO_FLAG;
+		properties.reply_to = amqp_cstring_bytes(reply_to);
+	}
+	if (mailbox->user != NULL) {
+		properties._flags |= AMQP_BASIC_USER_ID_FLAG;
+		properties.user_id = amqp_cstring_bytes(mailbox->user);
+	}
+	amqp_tapped_publish(&mailbox->channel, &fields, &properties, text);
+}
+
+static void
+question_free(struct amqp_mailbox *mailbox, struct question *question)
+{
+	TAILQ_REMOVE(&mailbox->questions, question, entry);
+	free(question->text);
+	free(question);
+}
+
+static void
+send_waiting(struct amqp_mailbox *mailbox)
+{
+	struct question *question;
+	char room[BROKER_NUMBER_TEXT];
+
+	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL) {
+		if (question->until > now(mailbox)) {
+			if (mailbox->state != INBOX_OPEN || mailbox->blocked)
+				return;
+			publish(mailbox, EXCHANGE, "", broker_number_text(room, question->number),
+			    mailbox->name,
+			    (amqp_bytes_t){.len = question->len, .bytes = question->text});
+		}
+		question_free(mailbox, question);
+	}
+}
+
+/* ---- the inbox ---- */
+
+static void
+inbox_set_state(struct amqp_mailbox *mailbox, enum inbox_state state)
+{
+	assert(state != INBOX_OPENING || mailbox->state == INBOX_WAITING);
+	assert(state != INBOX_OPEN || mailbox->state == INBOX_OPENING);
+	mailbox->state = state;
+}
+
+static void
+name_inbox(struct amqp_mailbox *mailbox)
+{
+	uint8_t random[16];
+	size_t used = strlen(MAILBOX_INBOX);
+	ssize_t got = sizeof(random);
+
+	/* High bits: those of two seeds are unlike where the low ones are alike (nrand48(3)). */
+	if (mailbox->config.replays)
+		for (size_t i = 0; i < sizeof(random); i++)
+			random[i] =
+			    (uint8_t)(jitter_below(mailbox->config.jitter, INT64_C(1) << 62) >> 54);
+	else
+		got = getrandom(random, sizeof(random), 0);
+	/* So few bytes come whole, and without an interruption (getrandom(2)). */
+	assert(got == (ssize_t)sizeof(random));
+	memcpy(mailbox->name, MAILBOX_INBOX, used);
+	for (size_t i = 0; i < sizeof(random); i++, used += 2)
+		snprintf(mailbox->name + used, sizeof(mailbox->name) - used, "%02x", random[i]);
+}
+
+static void
+send_declares(const struct amqp_mailbox *mailbox)
+{
+	amqp_exchange_declare_t ask = {
+	    .exchange = amqp_cstring_bytes(EXCHANGE),
+	    .type = amqp_cstring_bytes("fanout"),
+	    .durable = 1,
+	};
+	amqp_table_entry_t arguments[] = {
+	    amqp_entry_number("x-expires", INBOX_EXPIRES),
+	    amqp_entry_number("x-max-length", INBOX_LENGTH),
+	    amqp_entry_text("x-queue-type", "classic"),
+	};
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(mailbox->name),
+	    .durable = 1,
+	    .auto_delete = 1,
+	    .arguments = {.num_entries = 3, .entries = arguments},
+	};
+	amqp_queue_bind_t bind = {
+	    .queue = amqp_cstring_bytes(mailbox->name),
+	    .exchange = amqp_cstring_bytes(EXCHANGE),
+	};
+
+	amqp_tapped_send(&mailbox->channel, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
+	amqp_tapped_send(&mailbox->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_tapped_send(&mailbox->channel, AMQP_QUEUE_BIND_METHOD, &bind);
+}
+
+static void
+send_consume(const struct amqp_mailbox *mailbox)
+{
+	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
+	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(mailbox->name)};
+
+	amqp_tapped_send(&mailbox->channel, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_tapped_send(&mailbox->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+static void
+open_later(struct amqp_mailbox *mailbox, int64_t again)
+{
+	inbox_set_state(mailbox, INBOX_WAITING);
+	timers_set(mailbox->config.timers, &mailbox->again,
+	    now(mailbox) + again / 2 + jitter_below(mailbox->config.jitter, again));
+}
+
+static void
+open_now(struct amqp_mailbox *mailbox)
+{
+	timers_cancel(mailbox->config.timers, &mailbox->again);
+	if (mailbox->silent || amqp_channels_link(mailbox->config.channels) == NULL)
+		return;
+	if (!amqp_tapped_open(&mailbox->channel, BROKER_MESSAGE_MAX)) {
+		open_later(mailbox, NO_CHANNEL);
+		return;
+	}
+	inbox_set_state(mailbox, INBOX_OPENING);
+	name_inbox(mailbox);
+	send_declares(mailbox);
+	send_consume(mailbox);
+}
+
+static void
+on_again(void *ctx, uint64_t id)
+{
+	(void)id;
+	open_now(ctx);
+}
+
+/* Opens or closes it, as it is wanted. */
+static void
+settle(struct amqp_mailbox *mailbox)
+{
+	bool wanted = mailbox->wanted || timer_is_set(&mailbox->asking);
+
+	if (wanted && mailbox->state == INBOX_CLOSED) {
+		inbox_set_state(mailbox, INBOX_WAITING);
+		open_now(mailbox);
+	} else if (!wanted && mailbox->state != INBOX_CLOSED) {
+		timers_cancel(mailbox->config.timers, &mailbox->again);
+		inbox_set_state(mailbox, INBOX_CLOSED);
+		amqp_tapped_close(&mailbox->channel);
+	}
+}
+
+static void
+on_asked_enough(void *ctx, uint64_t id)
+{
+	(void)id;
+	settle(ctx);
+}
+
+/* ---- messages that come ---- */
+
+static void
+sender_done(struct sender *sender)
+{
+	free(sender->inbox);
+	free(sender->number);
+	*sender = (struct sender){0};
+}
+
+/*
+ * Its id; 0: that is no inbox, or no number. Only an inbox is answered: a message says by itself where its
+ * reply is to go, and could name any queue there.
+ */
+static uint64_t
+sender_add(struct amqp_mailbox *mailbox, const char *inbox, const char *number)
+{
+	struct sender *sender;
+
+	if (strncmp(inbox, MAILBOX_INBOX, strlen(MAILBOX_INBOX)) != 0 || broker_number(number) == 0)
+		return 0;
+	sender = &mailbox->senders[++mailbox->last_sender % MAILBOX_SENDERS_MAX];
+	sender_done(sender);
+	*sender = (struct sender){.id = mailbox->last_sender,
+	    .inbox = mem_strdup(inbox),
+	    .number = mem_strdup(number),
+	    .until = now(mailbox) + BROKER_MESSAGE_TTL};
+	return sender->id;
+}
+
+/* The text is ours: whoever hears it may close the inbox. */
+static void
+tell(struct amqp_mailbox *mailbox, struct broker_message *message)
+{
+	const struct amqp_content *content = &mailbox->channel.content;
+
+	if (mailbox->is_question) {
+		message->from = sender_add(mailbox, content->reply_to, content->correlation_id);
+		if (message->from != 0)
+			mailbox->config.asked(mailbox->config.ctx, message);
+	} else {
+		message->asked = broker_number(content->correlation_id);
+		FAULT(REPLY_TO_LAST, message->asked++);
+		if (message->asked > 0 && message->asked <= mailbox->last_question)
+			mailbox->config.replied(mailbox->config.ctx, message);
+	}
+}
+
+static bool
+on_message(void *ctx)
+{
+	struct amqp_mailbox *mailbox = ctx;
+	const struct amqp_content *content = &mailbox->channel.content;
+	struct broker_message message = {.len = (size_t)content->size};
+	char *text, *user;
+
+	amqp_tapped_ack(&mailbox->channel, mailbox->channel.delivery);
+	/* Our own question comes to us, too. */
+	if (mailbox->silent || content->size > BROKER_MESSAGE_MAX ||
+	    (mailbox->is_question && strcmp(content->reply_to, mailbox->name) == 0))
+		return true;
+	text = mem_alloc(message.len + 1);
+	memcpy(text, content->body, message.len);
+	user = mem_strdup(content->user_id);
+	message.text = text;
+	message.user = user;
+	tell(mailbox, &message);
+	free(text);
+	free(user);
+	return true;
+}
+
+static bool
+on_method(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_mailbox *mailbox = ctx;
+
+	switch (frame->method) {
+	case AMQP_EXCHANGE_DECLARE_OK_METHOD:
+	case AMQP_QUEUE_DECLARE_OK_METHOD:
+	case AMQP_QUEUE_BIND_OK_METHOD:
+	case AMQP_BASIC_QOS_OK_METHOD:
+		return true;
+	case AMQP_BASIC_CONSUME_OK_METHOD:
+		if (mailbox->state != INBOX_OPENING)
+			return false;
+		inbox_set_state(mailbox, INBOX_OPEN);
+		send_waiting(mailbox);
+		return true;
+	case AMQP_BASIC_CANCEL_METHOD:
+		amqp_tapped_close(&mailbox->channel);
+		open_later(mailbox, AGAIN);
+		return true;
+	case AMQP_BASIC_DELIVER_METHOD: {
+		const amqp_basic_deliver_t *deliver = frame->fields;
+
+		mailbox->is_question = deliver->exchange.len > 0;
+		return amqp_tapped_announce(&mailbox->channel, deliver->delivery_tag);
+	}
+	default:
+		return false;
+	}
+}
+
+static void
+on_closed(void *ctx, int code, const char *text)
+{
+	struct amqp_mailbox *mailbox = ctx;
+
+	/* "user_id property set to 'a' but authenticated user was 'b'": of a token, or an alias. */
+	if (code == AMQP_PRECONDITION_FAILED && strstr(text, "user_id") != NULL) {
+		mailbox->user = NULL;
+		open_later(mailbox, AGAIN);
+		return;
+	}
+	if (!mailbox->channel.blames) {
+		open_later(mailbox, AGAIN);
+		return;
+	}
+	if (!mailbox->complained)
+		log_warning("the broker refused a message to another daemon: %s (%d)", text, code);
+	mailbox->complained = true;
+	open_later(mailbox, RARELY);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_mailbox_open(struct amqp_mailbox *mailbox)
+{
+	mailbox->wanted = true;
+	settle(mailbox);
+}
+
+void
+amqp_mailbox_close(struct amqp_mailbox *mailbox)
+{
+	mailbox->wanted = false;
+	settle(mailbox);
+}
+
+bool
+amqp_mailbox_any(const struct amqp_mailbox *mailbox)
+{
+	return mailbox->state != INBOX_CLOSED;
+}
+
+uint64_t
+amqp_mailbox_ask(struct amqp_mailbox *mailbox, const char *text, size_t len)
+{
+	struct question *question;
+
+	assert(len <= BROKER_MESSAGE_MAX);
+	if (mailbox->blocked)
+		return 0;
+	question = mem_alloc(sizeof(*question));
+	question->number = ++mailbox->last_question;
+	question->text = mem_alloc(len + 1);
+	memcpy(question->text, text, len);
+	question->len = len;
+	question->until = now(mailbox) + BROKER_MESSAGE_TTL;
+	TAILQ_INSERT_TAIL(&mailbox->questions, question, entry);
+	timers_set(mailbox->config.timers, &mailbox->asking, now(mailbox) + mailbox->config.idle);
+	settle(mailbox);
+	send_waiting(mailbox);
+	return mailbox->last_question;
+}
+
+void
+amqp_mailbox_reply(struct amqp_mailbox *mailbox, uint64_t from, const char *text, size_t len)
+{
+	const struct sender *sender = &mailbox->senders[from % MAILBOX_SENDERS_MAX];
+
+	assert(len <= BROKER_MESSAGE_MAX);
+	if (mailbox->state != INBOX_OPEN || mailbox->blocked || from == 0 || sender->id != from ||
+	    sender->until <= now(mailbox))
+		return;
+	publish(mailbox, "", sender->inbox, sender->number, NULL,
+	    (amqp_bytes_t){.len = len, .bytes = (void *)text});
+}
+
+void
+amqp_mailbox_block(struct amqp_mailbox *mailbox, bool blocked)
+{
+	mailbox->blocked = blocked;
+	send_waiting(mailbox);
+}
+
+void
+amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user)
+{
+	mailbox->user = user;
+	if (mailbox->state == INBOX_WAITING)
+		open_now(mailbox);
+}
+
+void
+amqp_mailbox_fail(struct amqp_mailbox *mailbox)
+{
+	mailbox->blocked = false;
+	mailbox->complained = false;
+	amqp_tapped_forget(&mailbox->channel);
+	timers_cancel(mailbox->config.timers, &mailbox->again);
+	if (mailbox->state != INBOX_CLOSED)
+		inbox_set_state(mailbox, INBOX_WAITING);
+}
+
+/* ---- life ---- */
+
+struct amqp_mailbox *
+amqp_mailbox_new(const struct amqp_mailbox_config *config)
+{
+	static const struct amqp_tapped_events events = {
+	    .method = on_method, .message = on_message, .closed = on_closed};
+	struct amqp_mailbox *mailbox = mem_alloc(sizeof(*mailbox));
+
+	mailbox->config = *config;
+	TAILQ_INIT(&mailbox->questions);
+	timer_init(&mailbox->asking, on_asked_enough, mailbox, 0);
+	timer_init(&mailbox->again, on_again, mailbox, 0);
+	amqp_tapped_init(&mailbox->channel, config->channels, &events, mailbox);
+	return mailbox;
+}
+
+void
+amqp_mailbox_silence(struct amqp_mailbox *mailbox)
+{
+	mailbox->silent = true;
+	mailbox->wanted = false;
+	timers_cancel(mailbox->config.timers, &mailbox->asking);
+	timers_cancel(mailbox->config.timers, &mailbox->again);
+	inbox_set_state(mailbox, INBOX_CLOSED);
+}
+
+void
+amqp_mailbox_free(struct amqp_mailbox *mailbox)
+{
+	struct question *question;
+
+	if (mailbox == NULL)
+		return;
+	amqp_mailbox_silence(mailbox);
+	amqp_mailbox_fail(mailbox);
+	while ((question = TAILQ_FIRST(&mailbox->questions)) != NULL)
+		question_free(mailbox, question);
+	for (size_t i = 0; i < MAILBOX_SENDERS_MAX; i++)
+		sender_done(&mailbox->senders[i]);
+	free(mailbox);
+}

@@ -1,0 +1,206 @@
+#include "daemon/view/daemon_message.h"
+
+#include <string.h>
+
+#include "daemon/view/wire_id.h"
+#include "protocol/json.h"
+#include "protocol/lockname.h"
+
+static const char *const ops[DAEMON_MESSAGE_OPS] = {
+    [DAEMON_MESSAGE_HELLO] = "hello",
+    [DAEMON_MESSAGE_BYE] = "bye",
+    [DAEMON_MESSAGE_ROWS] = "rows",
+    [DAEMON_MESSAGE_WAITING] = "waiting",
+    [DAEMON_MESSAGE_FIND] = "find",
+    [DAEMON_MESSAGE_GRANT] = "grant",
+    [DAEMON_MESSAGE_DENY] = "deny",
+};
+
+struct cJSON *
+daemon_message_new(const struct daemon_message_head *head, enum daemon_message_op op, bool answer)
+{
+	struct cJSON *message = json_new_object();
+	char run[WIRE_ID_SIZE];
+
+	json_add_integer(message, "lockbroker", DAEMON_MESSAGE_VERSION);
+	json_add_string(message, answer ? "answer" : "ask", ops[op]);
+	json_add_string(message, "naming", head->naming);
+	json_add_string(message, "run", wire_id_run(run, head->run));
+	json_add_string(message, "host", head->host);
+	json_add_bool(message, "stays", head->stays);
+	return message;
+}
+
+char *
+daemon_message_text(struct cJSON *message)
+{
+	char *text = json_print(message);
+
+	json_free(message);
+	return text;
+}
+
+/* ---- reading ---- */
+
+static bool
+read_number(const struct cJSON *tree, const char *name, int64_t most, uint64_t *ret)
+{
+	const struct cJSON *value = json_get(tree, name);
+	int64_t integer = 0;
+
+	if (value != NULL && (!json_integer(value, &integer) || integer < 0 || integer > most))
+		return false;
+	*ret = (uint64_t)integer;
+	return true;
+}
+
+static bool
+read_array(const struct cJSON *tree, const char *name, const struct cJSON **ret)
+{
+	*ret = json_get(tree, name);
+	return *ret == NULL || json_is_array(*ret);
+}
+
+/* [["db", 3], ...] */
+static bool
+counts_are_sane(const struct cJSON *counts)
+{
+	const struct cJSON *pair, *number;
+	const char *name;
+	int64_t waiting;
+
+	for (pair = json_first(counts); pair != NULL; pair = json_next(pair)) {
+		if (!json_is_array(pair) || !json_string(json_first(pair), &name) ||
+		    lockname_error(name, strlen(name)) != NULL)
+			return false;
+		number = json_next(json_first(pair));
+		if (number == NULL || !json_integer(number, &waiting) || waiting < 0 ||
+		    waiting > DAEMON_MESSAGE_COUNT_MAX || json_next(number) != NULL)
+			return false;
+	}
+	return true;
+}
+
+static bool
+slots_are_sane(const struct cJSON *slots)
+{
+	int64_t slot;
+
+	for (const struct cJSON *one = json_first(slots); one != NULL; one = json_next(one)) {
+		if (!json_integer(one, &slot) || slot < 0 || slot > INT32_MAX)
+			return false;
+	}
+	return true;
+}
+
+static bool
+is_host(const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len == 0 || len > DAEMON_MESSAGE_HOST_MAX)
+		return false;
+	for (; *text != '\0'; text++) {
+		if (*text <= ' ' || *text > '~')
+			return false;
+	}
+	return true;
+}
+
+/* Who sends it, and what kind it is. */
+static const char *
+read_head(struct daemon_message *message)
+{
+	const struct cJSON *tree = message->tree;
+	const char *word, *run;
+	int op = 0;
+
+	message->answer = json_get(tree, "answer") != NULL;
+	if (!json_string(json_get(tree, message->answer ? "answer" : "ask"), &word))
+		return "it is neither a query nor an answer";
+	while (op < DAEMON_MESSAGE_OPS && strcmp(ops[op], word) != 0)
+		op++;
+	if (op == DAEMON_MESSAGE_OPS)
+		return "it is an unknown query";
+	message->op = (enum daemon_message_op)op;
+	if (!json_string(json_get(tree, "run"), &run) || !wire_id_parse_run(run, &message->run) ||
+	    !json_string(json_get(tree, "host"), &message->host) || !is_host(message->host) ||
+	    !json_bool(json_get(tree, "stays"), &message->stays))
+		return "it does not name its sender";
+	return NULL;
+}
+
+/* NULL: it is fine. */
+static const char *
+read_body(struct daemon_message *message)
+{
+	const struct cJSON *tree = message->tree, *last = json_get(tree, "last");
+	const struct cJSON *name = json_get(tree, "name"), *waiter = json_get(tree, "waiter");
+	const struct cJSON *reason = json_get(tree, "reason");
+	const char *text;
+	uint64_t uid;
+
+	message->last = true;
+	if (last != NULL && !json_bool(last, &message->last))
+		return "a flag is invalid";
+	if ((name != NULL && !json_is_null(name) &&
+		(!json_string(name, &message->name) ||
+		    lockname_error(message->name, strlen(message->name)) != NULL)) ||
+	    (waiter != NULL && (!json_string(waiter, &text) ||
+				   !wire_id_parse(text, &message->waiter_run, &message->waiter) ||
+				   message->waiter == 0)) ||
+	    !read_number(tree, "uid", UINT32_MAX, &uid))
+		return "a name, an id or a uid is invalid";
+	message->uid = (uid_t)uid;
+	if (reason != NULL && json_string(reason, &text))
+		message->reason = reason_from_word(text);
+	if ((reason != NULL && message->reason == REASON_NONE) ||
+	    !read_number(tree, "count", DAEMON_MESSAGE_COUNT_MAX, &message->count) ||
+	    !read_number(tree, "waiting", DAEMON_MESSAGE_COUNT_MAX, &message->waiting) ||
+	    !read_number(tree, "more", DAEMON_MESSAGE_COUNT_MAX, &message->more))
+		return "an outcome or a number is invalid";
+	if (!read_array(tree, "rows", &message->rows) ||
+	    !read_array(tree, "slots", &message->slots) || !slots_are_sane(message->slots) ||
+	    !read_array(tree, "counts", &message->counts) || !counts_are_sane(message->counts))
+		return "a list is invalid";
+	if (!message->answer && message->waiter == 0 &&
+	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||
+		(message->op == DAEMON_MESSAGE_DENY && message->name == NULL)))
+		return "it does not name a waiter";
+	return NULL;
+}
+
+enum daemon_message_status
+daemon_message_parse(const char *text, size_t len, const char *naming, struct daemon_message *ret,
+    const char **ret_what)
+{
+	struct json_error error;
+	struct daemon_message message = {.tree = json_parse(text, len, &error)};
+	const char *its_naming;
+	int64_t version;
+
+	if (message.tree == NULL) {
+		*ret_what = "it is not JSON";
+		return DAEMON_MESSAGE_GARBLED;
+	}
+	if (!json_integer(json_get(message.tree, "lockbroker"), &version) ||
+	    version != DAEMON_MESSAGE_VERSION ||
+	    !json_string(json_get(message.tree, "naming"), &its_naming))
+		*ret_what = "it has another version, or is not from a lockbrokerd";
+	else if (strcmp(its_naming, naming) != 0)
+		*ret_what = NULL;
+	else if ((*ret_what = read_head(&message)) == NULL &&
+		 (*ret_what = read_body(&message)) == NULL) {
+		*ret = message;
+		return DAEMON_MESSAGE_READ;
+	}
+	json_free(message.tree);
+	return *ret_what == NULL ? DAEMON_MESSAGE_FOREIGN : DAEMON_MESSAGE_GARBLED;
+}
+
+void
+daemon_message_done(struct daemon_message *message)
+{
+	json_free(message->tree);
+	message->tree = NULL;
+}

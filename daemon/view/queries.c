@@ -1,0 +1,535 @@
+#include "daemon/view/queries.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/view/round_robin.h"
+#include "protocol/json.h"
+
+/* A hello that could not be sent is tried again so much later. */
+#define HELLO_AGAIN NSEC_PER_SEC
+/* Of messages that are not understood, one in so long is logged. */
+#define GARBLED_QUIET (60 * NSEC_PER_SEC)
+
+/* A daemon that answers. */
+struct known {
+	uint32_t run;
+	char *host;     /* owned */
+	int64_t missed; /* when it first did not answer; 0: it has, as far as it was asked */
+	UT_hash_handle hh;
+};
+
+/* One that has answered a query. */
+struct heard {
+	uint32_t run;
+	unsigned parts;
+	bool last;
+	UT_hash_handle hh;
+};
+
+struct query {
+	uint64_t id;
+	int64_t user;
+	struct round_robin_place turn; /* the first of a user are sent */
+	char *text;                    /* owned; NULL: it was sent */
+	uint64_t asked;                /* the broker's number; 0: it was not sent */
+	bool left;                     /* nobody is told */
+	enum daemon_message_op op;
+	struct queries_done done;
+	struct timer deadline;
+	struct heard *heard; /* owned */
+	UT_hash_handle hh, by_asked;
+};
+
+struct queries {
+	struct broker *broker;           /* borrowed */
+	struct timers *timers;           /* borrowed */
+	struct daemon_message_head head; /* of our messages; its strings are borrowed */
+	int64_t timeout;
+	queries_asked_fn *asked;
+	void *ctx;
+	bool greeted; /* hello was sent */
+	struct timer hello;
+	struct known *known;         /* owned */
+	struct query *open;          /* owned; by id */
+	struct query *asked_queries; /* by the broker's number */
+	struct round_robin turns;    /* queries */
+	uint64_t last_id;
+	int64_t rolled;  /* when the last roll call ended; INT64_MIN: never */
+	int64_t garbled; /* when a message that was not understood was logged */
+	unsigned long garbled_count;
+};
+
+static int64_t
+now_of(const struct queries *queries)
+{
+	return clock_now(timers_clock(queries->timers));
+}
+
+/* ---- who is there ---- */
+
+static struct known *
+known_find(const struct queries *queries, uint32_t run)
+{
+	struct known *known;
+
+	HASH_FIND(hh, queries->known, &run, sizeof(run), known);
+	return known;
+}
+
+static void
+known_forget(struct queries *queries, struct known *known)
+{
+	HASH_DELETE(hh, queries->known, known);
+	free(known->host);
+	free(known);
+}
+
+/* A message came from it. */
+static void
+known_heard(struct queries *queries, const struct daemon_message *message)
+{
+	struct known *known = known_find(queries, message->run);
+
+	if (message->run == queries->head.run)
+		return;
+	if (!message->stays) {
+		if (known != NULL)
+			known_forget(queries, known);
+		return;
+	}
+	if (known == NULL) {
+		if (HASH_CNT(hh, queries->known) >= QUERIES_HOSTS_MAX)
+			return;
+		known = mem_alloc(sizeof(*known));
+		known->run = message->run;
+		known->host = mem_strdup(message->host);
+		HASH_ADD(hh, queries->known, run, sizeof(known->run), known);
+	}
+	known->missed = 0;
+}
+
+bool
+queries_knows(const struct queries *queries, uint32_t run)
+{
+	return known_find(queries, run) != NULL;
+}
+
+/* ---- queries ---- */
+
+bool
+queries_can_ask(const struct queries *queries)
+{
+	struct broker_info info;
+
+	broker_get_info(queries->broker, &info);
+	return info.auxiliary == BROKER_UP && !info.auxiliary_blocked;
+}
+
+static struct query *
+query_find(const struct queries *queries, uint64_t id)
+{
+	struct query *query;
+
+	HASH_FIND(hh, queries->open, &id, sizeof(id), query);
+	return query;
+}
+
+static struct heard *
+heard_find(const struct query *query, uint32_t run)
+{
+	struct heard *heard;
+
+	HASH_FIND(hh, query->heard, &run, sizeof(run), heard);
+	return heard;
+}
+
+static bool
+has_answered(const struct query *query, uint32_t run)
+{
+	const struct heard *heard = heard_find(query, run);
+
+	return heard != NULL && heard->last;
+}
+
+static void
+query_free(struct queries *queries, struct query *query)
+{
+	struct heard *heard, *next;
+
+	timers_cancel(queries->timers, &query->deadline);
+	HASH_ITER (hh, query->heard, heard, next) {
+		HASH_DELETE(hh, query->heard, heard);
+		free(heard);
+	}
+	if (query->asked != 0)
+		HASH_DELETE(by_asked, queries->asked_queries, query);
+	round_robin_remove(&queries->turns, &query->turn);
+	HASH_DELETE(hh, queries->open, query);
+	free(query->text);
+	free(query);
+}
+
+/* One that cannot be sent has its deadline now. */
+static void
+query_send(struct queries *queries, struct query *query)
+{
+	int64_t now = now_of(queries);
+
+	query->asked = broker_ask(queries->broker, query->text, strlen(query->text));
+	free(query->text);
+	query->text = NULL;
+	if (query->asked != 0)
+		HASH_ADD(by_asked, queries->asked_queries, asked, sizeof(query->asked), query);
+	timers_set(
+	    queries->timers, &query->deadline, query->asked == 0 ? now : now + queries->timeout);
+}
+
+/* Sends those of that user whose turn has come. */
+static void
+send_first(struct queries *queries, int64_t user)
+{
+	struct query *query;
+
+	for (size_t i = 0; i < QUERIES_USER_MAX; i++) {
+		query = round_robin_of(&queries->turns, user, i);
+		if (query != NULL && query->text != NULL)
+			query_send(queries, query);
+	}
+}
+
+/* Everybody had his time: who was there and has not answered is missing, and in the end forgotten. */
+static void
+call_roll(struct queries *queries, const struct query *query)
+{
+	int64_t now = now_of(queries);
+	struct known *known, *next;
+
+	queries->rolled = now;
+	HASH_ITER (hh, queries->known, known, next) {
+		if (has_answered(query, known->run))
+			known->missed = 0;
+		else if (known->missed == 0)
+			known->missed = now;
+		else if (now - known->missed >= QUERIES_ROLL)
+			known_forget(queries, known);
+	}
+}
+
+static void
+deadline_passed(void *ctx, uint64_t id)
+{
+	struct queries *queries = ctx;
+	struct query *query = query_find(queries, id);
+
+	assert(query != NULL);
+	if (query->done.everybody && query->asked != 0)
+		call_roll(queries, query);
+	if (!query->left)
+		query->done.over(query->done.ctx, query->done.id);
+	queries_end(queries, id);
+}
+
+uint64_t
+queries_ask(struct queries *queries, int64_t user, enum daemon_message_op op, struct cJSON *message,
+    struct queries_done done)
+{
+	char *text = daemon_message_text(message);
+	struct query *query;
+
+	if (text == NULL || strlen(text) > BROKER_MESSAGE_MAX) {
+		free(text);
+		return 0;
+	}
+	query = mem_alloc(sizeof(*query));
+	query->id = ++queries->last_id;
+	query->user = user;
+	query->text = text;
+	query->op = op;
+	query->done = done;
+	timer_init(&query->deadline, deadline_passed, queries, query->id);
+	HASH_ADD(hh, queries->open, id, sizeof(query->id), query);
+	round_robin_add(&queries->turns, &query->turn, user, query);
+	send_first(queries, user);
+	if (query->text != NULL || query->asked != 0)
+		return query->id;
+	query_free(queries, query);
+	return 0;
+}
+
+void
+queries_end(struct queries *queries, uint64_t id)
+{
+	struct query *query = query_find(queries, id);
+	int64_t user;
+
+	if (query == NULL)
+		return;
+	user = query->user;
+	query_free(queries, query);
+	send_first(queries, user);
+}
+
+void
+queries_leave(struct queries *queries, uint64_t id)
+{
+	struct query *query = query_find(queries, id);
+
+	if (query != NULL && query->asked != 0)
+		query->left = true;
+	else
+		queries_end(queries, id);
+}
+
+bool
+queries_is_whole(const struct queries *queries, uint64_t id)
+{
+	const struct query *query = query_find(queries, id);
+
+	if (query == NULL)
+		return true;
+	if (query->asked == 0)
+		return false;
+	if (queries->rolled == INT64_MIN || now_of(queries) - queries->rolled >= QUERIES_ROLL)
+		return false;
+	for (const struct known *known = queries->known; known != NULL; known = known->hh.next) {
+		if (!has_answered(query, known->run))
+			return false;
+	}
+	return true;
+}
+
+bool
+queries_has_answered(const struct queries *queries, uint64_t id, uint32_t run)
+{
+	const struct query *query = query_find(queries, id);
+
+	return query != NULL && has_answered(query, run);
+}
+
+struct cJSON *
+queries_missing(const struct queries *queries, uint64_t id)
+{
+	const struct query *query = query_find(queries, id);
+	struct cJSON *missing = json_new_array();
+
+	for (const struct known *known = queries->known; known != NULL; known = known->hh.next) {
+		if (query == NULL || !has_answered(query, known->run))
+			json_append_string(missing, known->host);
+	}
+	return missing;
+}
+
+/* ---- messages in ---- */
+
+void
+queries_pass_over(struct queries *queries, const char *user, const char *what)
+{
+	int64_t now = now_of(queries);
+	char quoted[LOG_QUOTE_MAX];
+
+	queries->garbled_count++;
+	if (queries->garbled != 0 && now - queries->garbled < GARBLED_QUIET)
+		return;
+	queries->garbled = now;
+	log_warning("a daemon message of the broker user %s is ignored: %s; ignored so far: %lu",
+	    log_quote(quoted, user, strlen(user)), what, queries->garbled_count);
+}
+
+static bool
+read_message(struct queries *queries, const struct broker_message *message, bool answer,
+    struct daemon_message *ret)
+{
+	const char *what;
+
+	switch (
+	    daemon_message_parse(message->text, message->len, queries->head.naming, ret, &what)) {
+	case DAEMON_MESSAGE_READ:
+		if (ret->answer == answer)
+			return true;
+		daemon_message_done(ret);
+		queries_pass_over(
+		    queries, message->user, "an answer without a query, or the reverse");
+		return false;
+	case DAEMON_MESSAGE_FOREIGN:
+		return false;
+	case DAEMON_MESSAGE_GARBLED:
+		queries_pass_over(queries, message->user, what);
+		return false;
+	}
+	return false;
+}
+
+void
+queries_message_asked(struct queries *queries, const struct broker_message *message)
+{
+	struct daemon_message read;
+
+	if (!read_message(queries, message, false, &read))
+		return;
+	known_heard(queries, &read);
+	if (read.op != DAEMON_MESSAGE_HELLO && read.op != DAEMON_MESSAGE_BYE)
+		queries->asked(queries->ctx, message->from, &read, message->user);
+	daemon_message_done(&read);
+}
+
+/* Whether the query takes it as a part of that daemon's answer. */
+static bool
+take_part(struct query *query, const struct daemon_message *message)
+{
+	struct heard *heard = heard_find(query, message->run);
+
+	if (message->op != query->op)
+		return false;
+	if (heard == NULL) {
+		if (HASH_CNT(hh, query->heard) >= QUERIES_HOSTS_MAX)
+			return false;
+		heard = mem_alloc(sizeof(*heard));
+		heard->run = message->run;
+		HASH_ADD(hh, query->heard, run, sizeof(heard->run), heard);
+	}
+	if (heard->last || heard->parts >= QUERIES_PARTS_MAX)
+		return false;
+	heard->parts++;
+	heard->last = message->last;
+	return true;
+}
+
+void
+queries_message_replied(struct queries *queries, const struct broker_message *message)
+{
+	struct query *query;
+	struct daemon_message read;
+
+	HASH_FIND(by_asked, queries->asked_queries, &message->asked, sizeof(message->asked), query);
+	if (!read_message(queries, message, true, &read))
+		return;
+	known_heard(queries, &read);
+	if (query != NULL && read.run != queries->head.run && take_part(query, &read)) {
+		if (!query->left)
+			query->done.heard(query->done.ctx, query->done.id, &read);
+		else if (queries_is_whole(queries, query->id))
+			queries_end(queries, query->id);
+	}
+	daemon_message_done(&read);
+}
+
+void
+queries_unheard(struct queries *queries)
+{
+	queries->rolled = INT64_MIN;
+}
+
+/* ---- messages out ---- */
+
+struct cJSON *
+queries_message(const struct queries *queries, enum daemon_message_op op, bool answer)
+{
+	return daemon_message_new(&queries->head, op, answer);
+}
+
+bool
+queries_answer(struct queries *queries, uint64_t from, struct cJSON *message)
+{
+	char *text = daemon_message_text(message);
+	bool fits = text != NULL && strlen(text) <= BROKER_MESSAGE_MAX;
+
+	if (fits)
+		broker_reply_to(queries->broker, from, text, strlen(text));
+	free(text);
+	return fits;
+}
+
+/* One that asks for no answer. False: it cannot be sent now. */
+static bool
+tell_all(struct queries *queries, enum daemon_message_op op)
+{
+	char *text = daemon_message_text(queries_message(queries, op, false));
+	bool sent = text != NULL && broker_ask(queries->broker, text, strlen(text)) != 0;
+
+	free(text);
+	return sent;
+}
+
+static void
+say_hello(void *ctx, uint64_t id)
+{
+	struct queries *queries = ctx;
+
+	(void)id;
+	queries->greeted = tell_all(queries, DAEMON_MESSAGE_HELLO);
+	if (!queries->greeted)
+		timers_set(queries->timers, &queries->hello, now_of(queries) + HELLO_AGAIN);
+}
+
+void
+queries_stay(struct queries *queries, bool stays)
+{
+	if (stays == queries->head.stays)
+		return;
+	queries->head.stays = stays;
+	if (stays) {
+		broker_inbox_open(queries->broker);
+		say_hello(queries, 0);
+		return;
+	}
+	timers_cancel(queries->timers, &queries->hello);
+	if (queries->greeted)
+		tell_all(queries, DAEMON_MESSAGE_BYE);
+	queries->greeted = false;
+	broker_inbox_close(queries->broker);
+}
+
+bool
+queries_stays(const struct queries *queries)
+{
+	return queries->head.stays;
+}
+
+/* ---- lifecycle ---- */
+
+struct queries *
+queries_new(struct broker *broker, struct timers *timers, const struct daemon_message_head *head,
+    int64_t timeout, queries_asked_fn *asked, void *ctx)
+{
+	struct queries *queries = mem_alloc(sizeof(*queries));
+
+	queries->broker = broker;
+	queries->timers = timers;
+	queries->head = *head;
+	queries->timeout = timeout;
+	queries->asked = asked;
+	queries->ctx = ctx;
+	queries->rolled = INT64_MIN;
+	round_robin_init(&queries->turns);
+	timer_init(&queries->hello, say_hello, queries, 0);
+	return queries;
+}
+
+void
+queries_set_timeout(struct queries *queries, int64_t timeout)
+{
+	queries->timeout = timeout;
+}
+
+void
+queries_free(struct queries *queries)
+{
+	struct query *query, *next;
+	struct known *known, *next_known;
+
+	if (queries == NULL)
+		return;
+	queries_stay(queries, false);
+	timers_cancel(queries->timers, &queries->hello);
+	HASH_ITER (hh, queries->open, query, next)
+		query_free(queries, query);
+	HASH_ITER (hh, queries->known, known, next_known)
+		known_forget(queries, known);
+	free(queries);
+}

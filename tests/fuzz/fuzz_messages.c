@@ -1,0 +1,77 @@
+/*
+ * Bytes as a message of another daemon. Besides not crashing: of what is read the parts are what they are
+ * said to be, and a row that passes for sane still does when it was copied, and has a waiter and a name.
+ *
+ *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_messages
+ *	tests/fuzz/fuzz_messages -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/messages
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/view/daemon_message.h"
+#include "daemon/view/row.h"
+#include "protocol/json.h"
+#include "protocol/lockname.h"
+#include "tests/fuzz/fuzz.h"
+
+static void
+must(bool fine, const char *what)
+{
+	if (fine)
+		return;
+	fprintf(stderr, "fuzz_messages: %s\n", what);
+	abort();
+}
+
+static void
+check_row(const struct cJSON *row, const struct daemon_message *message)
+{
+	struct cJSON *copy;
+
+	if (!row_is_sane(row, message->run, message->host))
+		return;
+	copy = json_copy(row);
+	must(row_is_sane(copy, message->run, message->host), "the copy is another");
+	must(row_same(row, copy), "it is not itself");
+	must(row_waiter(row)[0] != '\0', "nobody's");
+	must(lockname_error(row_name(row), strlen(row_name(row))) == NULL, "nothing's");
+	must(!row_waits(row) || row_slot(row) == 0, "it waits, and holds");
+	json_free(copy);
+}
+
+static void
+check_message(const struct daemon_message *message)
+{
+	must(message->host[0] != '\0' && strlen(message->host) <= DAEMON_MESSAGE_HOST_MAX,
+	    "the host");
+	must(message->name == NULL || lockname_error(message->name, strlen(message->name)) == NULL,
+	    "the name");
+	must(message->rows == NULL || json_is_array(message->rows), "the rows");
+	must(
+	    message->answer || message->op != DAEMON_MESSAGE_GRANT || message->waiter != 0, "whom");
+	for (const struct cJSON *row = json_first(message->rows); row != NULL; row = json_next(row))
+		check_row(row, message);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct daemon_message message;
+	const char *what = NULL;
+
+	switch (daemon_message_parse((const char *)data, size, "amqp-locks", &message, &what)) {
+	case DAEMON_MESSAGE_READ:
+		check_message(&message);
+		daemon_message_done(&message);
+		break;
+	case DAEMON_MESSAGE_FOREIGN:
+		must(what == NULL, "foreign, and garbled");
+		break;
+	case DAEMON_MESSAGE_GARBLED:
+		must(what != NULL, "garbled, and nobody knows why");
+		break;
+	}
+	return 0;
+}
