@@ -288,7 +288,7 @@ START_TEST(bad_options)
 	ck_assert_ptr_null(LOAD("--heartbeat", "x", "--config", "/dev/null"));
 	assert_error("--heartbeat: 'x': expected a number from 1 to 60");
 	ck_assert_ptr_null(LOAD("--config", "/dev/null", "start"));
-	assert_error("start: an option was expected");
+	assert_error("start: expected an option");
 	ck_assert_ptr_null(LOAD("--config", "/dev/null", "--heartbeat=5", "--margin", "8"));
 	assert_error("--margin: 8.000 s is longer than heartbeat, 5 s");
 }
