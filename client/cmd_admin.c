@@ -57,8 +57,8 @@ change_of(const struct options *options)
 
 	how.kind = options->kind;
 	how.exist_ok = options->exist_ok;
-	how.wait_ms = options->drain_ms;
-	how.progress = options->drain_ms != 0 && terminal_line_possible();
+	how.wait_ms = options->holder_wait_ms;
+	how.progress = options->holder_wait_ms != 0 && terminal_line_possible();
 	how.ascending = options->ascending;
 	how.overshoot = options->overshoot;
 	return how;

@@ -225,7 +225,7 @@ static struct view *
 view_of(const struct server *server, uint32_t run)
 {
 	const struct config *started = server->started;
-	const struct view_listener listener = dispatch_view_listener(server->dispatch);
+	const struct view_events listener = dispatch_view_events(server->dispatch);
 	/* Daemons see each other when their locks are the same queues. */
 	char *naming = started->slot_queue[0] != '\0'
 			   ? mem_printf("%s %s", started->slot_queue, started->holder_queue)
@@ -536,14 +536,14 @@ server_wire(struct server *server)
 {
 	struct lock_settings settings;
 	struct conn_handler handler;
-	struct lock_listener answers;
+	struct lock_events answers;
 	uint32_t run = (uint32_t)draw();
 
 	server->naming = naming_of(server->started);
 	settings = lock_settings_of(server);
 	server->dispatch = dispatch_new(&clock_boottime, run, server->started);
 	handler = dispatch_peers_handler(server->dispatch);
-	answers = dispatch_lock_listener(server->dispatch);
+	answers = dispatch_lock_events(server->dispatch);
 	server->peers = peers_new(server->base, &handler);
 	server->engine =
 	    lock_engine_new(server->broker, server->timers, draw(), &settings, &answers);

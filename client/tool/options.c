@@ -15,7 +15,7 @@ enum option_id {
 	OPTION_ASCENDING,
 	OPTION_BROKER,
 	OPTION_CREATE,
-	OPTION_DRAIN,
+	OPTION_HOLDER_WAIT,
 	OPTION_EXIST_OK,
 	OPTION_FOREGROUND,
 	OPTION_JSON,
@@ -46,7 +46,7 @@ static const struct option_row rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock", 0},
     {'n', "nonblock", NULL, FOR_AWAIT, "check once, and do not wait", 0},
     {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait at most DUR", 0},
-    {OPTION_DRAIN, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
+    {OPTION_HOLDER_WAIT, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
 	"wait until removed slots are free, at most DUR", 0},
     {'E', "conflict-exit-code", "N", FOR_RUN, "exit status if the wait ends without the lock (75)",
 	0},
@@ -149,7 +149,7 @@ options_help(const struct command *command, FILE *to)
 
 /* How long holders are waited for: 0 is not at all, and who asks for a wait would take that for their end. */
 static const char *
-option_drain(const char *argument, int64_t *ret_ms)
+option_holder_wait(const char *argument, int64_t *ret_ms)
 {
 	const char *wanted = NULL;
 
@@ -199,8 +199,8 @@ apply(int id, const char *argument, struct options *options)
 		return argument == NULL ? NULL
 					: option_number(argument, 1, 10000, "1 to 10000 slots",
 					      &options->create);
-	case OPTION_DRAIN:
-		return option_drain(argument, &options->drain_ms);
+	case OPTION_HOLDER_WAIT:
+		return option_holder_wait(argument, &options->holder_wait_ms);
 	case OPTION_KIND:
 		return option_kind(argument, &options->kind);
 	case OPTION_MUTEX:
@@ -303,7 +303,7 @@ is_lost_number(const char *option, const char *operand)
 static int
 check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
 {
-	bool bare_wait = options->drain_ms == LB_FOREVER;
+	bool bare_wait = options->holder_wait_ms == LB_FOREVER;
 	int count = argc - optind;
 
 	if (options->help)

@@ -100,7 +100,7 @@
 	X(HINT_NOT_PASSED_ON, "a hint dropped by a daemon that has no use for it")                 \
 	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before the waiter that got the hint")      \
-	X(JOINED_WITHOUT_LOOK, "no look after joining the line: a wake-up before it is lost")      \
+	X(JOINED_WITHOUT_SCAN, "no look after joining the line: a wake-up before it is lost")      \
 	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back")       \
 	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
 	X(LINK_DROPS_WAITER, "waiters dropped when the lock connection dies")                      \

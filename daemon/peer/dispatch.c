@@ -257,8 +257,8 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	const struct request *request = NULL;
 	struct result_facts facts = handlers_facts(dispatch);
 	struct cJSON *params = NULL;
-	struct lock_party hold;
-	bool is_held = notice->lock != 0 && lock_row(dispatch->engine, 0, notice->lock, &hold);
+	struct lock_row hold;
+	bool is_held = notice->lock != 0 && lock_row_find(dispatch->engine, 0, notice->lock, &hold);
 	const char *method;
 
 	lock_log_notice(dispatch->lock_log, notice, is_held ? &hold : NULL);
@@ -280,11 +280,11 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 /* ---- the view: rows, daemon messages, and its answers ---- */
 
 static void
-on_changed(void *ctx, const struct lock_party *row)
+on_changed(void *ctx, const struct lock_row *row)
 {
 	const struct dispatch *dispatch = ctx;
 
-	if (dispatch->peer_goes && row->state == LOCK_PARTY_GONE && row->lock != 0)
+	if (dispatch->peer_goes && row->state == LOCK_ROW_GONE && row->lock != 0)
 		lock_log_gone(dispatch->lock_log, row);
 	if (dispatch->view != NULL)
 		view_changed(dispatch->view, row);
@@ -466,10 +466,10 @@ dispatch_peers_handler(struct dispatch *dispatch)
 	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
 }
 
-struct lock_listener
-dispatch_lock_listener(struct dispatch *dispatch)
+struct lock_events
+dispatch_lock_events(struct dispatch *dispatch)
 {
-	return (struct lock_listener){.answer = on_answer,
+	return (struct lock_events){.answer = on_answer,
 	    .notice = on_notice,
 	    .ctx = dispatch,
 	    .changed = on_changed,
@@ -478,10 +478,10 @@ dispatch_lock_listener(struct dispatch *dispatch)
 	    .unheard = on_unheard};
 }
 
-struct view_listener
-dispatch_view_listener(struct dispatch *dispatch)
+struct view_events
+dispatch_view_events(struct dispatch *dispatch)
 {
-	return (struct view_listener){.done = on_view_done,
+	return (struct view_events){.done = on_view_done,
 	    .may = on_view_may,
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,

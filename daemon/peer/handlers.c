@@ -94,12 +94,12 @@ handle_verify(const struct call *call)
 static void
 handle_release(const struct call *call)
 {
-	struct lock_party row;
+	struct lock_row row;
 	uint64_t lock;
 
 	if (!read_lock(call, &lock))
 		return;
-	if (lock_row(call->dispatch->engine, 0, lock, &row))
+	if (lock_row_find(call->dispatch->engine, 0, lock, &row))
 		lock_log_releases(call->dispatch->lock_log, call->conn, call->request, &row);
 	lock_release(call->dispatch->engine, call->conn->id, call->request->number, lock);
 }

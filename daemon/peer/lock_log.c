@@ -22,9 +22,9 @@ struct entry {
 	bool loud; /* at info, not at debug */
 	uid_t uid;
 	pid_t pid;
-	const char *method;     /* static */
-	const char *name;       /* owned (but for a read); NULL: it names none */
-	struct lock_party hold; /* a release: what it is of; of its strings only the name */
+	const char *method;   /* static */
+	const char *name;     /* owned (but for a read); NULL: it names none */
+	struct lock_row hold; /* a release: what it is of; of its strings only the name */
 	UT_hash_handle hh;
 };
 
@@ -199,7 +199,7 @@ outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *
 
 static void
 hold_log(const struct lock_log *lock_log, enum log_level level, const char *what,
-    const struct lock_party *hold, const char *why)
+    const struct lock_row *hold, const char *why)
 {
 	char slot[24];
 
@@ -255,7 +255,7 @@ lock_log_denied(const struct conn *conn, const char *method, const char *name, c
 
 void
 lock_log_notice(
-    struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_party *hold)
+    struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold)
 {
 	const char *words = notice->text == NULL ? "" : notice->text;
 	char text[LOG_QUOTE_MAX], slot[24];
@@ -296,7 +296,7 @@ lock_log_notice(
 }
 
 void
-lock_log_gone(const struct lock_log *lock_log, const struct lock_party *hold)
+lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
 {
 	hold_log(lock_log, LOG_LEVEL_INFO, "released", hold, "its peer has ended");
 }
@@ -356,7 +356,7 @@ lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struc
 
 void
 lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
-    const struct lock_party *hold)
+    const struct lock_row *hold)
 {
 	struct entry *entry = entry_add(lock_log, conn, request, hold->name);
 

@@ -32,7 +32,7 @@ void lock_log_request(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct method_params *params);
 /* The same of a release: of that hold. */
 void lock_log_releases(struct lock_log *lock_log, const struct conn *conn,
-    const struct request *request, const struct lock_party *hold);
+    const struct request *request, const struct lock_row *hold);
 /* It has ended; what its peer is told. */
 void lock_log_answer(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct lock_answer *answer);
@@ -43,11 +43,11 @@ void lock_log_unheard(
     struct lock_log *lock_log, uint64_t peer, uint64_t number, const struct lock_answer *answer);
 /* hold: that it is about; NULL: none. */
 void lock_log_notice(
-    struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_party *hold);
+    struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold);
 /* Refused by the access rules; name may be NULL. */
 void lock_log_denied(
     const struct conn *conn, const char *method, const char *name, const char *why);
 /* The side of its peer has ended: it is on its way back. */
-void lock_log_gone(const struct lock_log *lock_log, const struct lock_party *hold);
+void lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold);
 
 #endif

@@ -210,7 +210,7 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 /* ---- list ---- */
 
 static struct cJSON *
-new_row(const struct lock_row *row)
+new_row(const struct lock_listed *row)
 {
 	struct cJSON *object = json_new_object();
 
@@ -228,7 +228,7 @@ result_list(const struct result_facts *facts, const struct lock_answer *answer)
 	size_t count = 0;
 
 	for (size_t i = 0; i < answer->row_count; i++) {
-		const struct lock_row *row = &answer->rows[i];
+		const struct lock_listed *row = &answer->rows[i];
 
 		if (facts->tells != NULL && !facts->tells(facts->tells_ctx, row->name))
 			continue;

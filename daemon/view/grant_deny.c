@@ -125,8 +125,8 @@ found(struct view *view, struct grant_deny *work, const struct daemon_message *a
 		refuse(view, work, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	if (!view->listener.may(
-		view->listener.ctx, work->request.peer, work->request.number, answer->name)) {
+	if (!view->events.may(
+		view->events.ctx, work->request.peer, work->request.number, answer->name)) {
 		grant_deny_free(view, &work->request);
 		return;
 	}
@@ -231,7 +231,7 @@ grant_deny_here(struct view *view, uint64_t peer, uint64_t request, enum daemon_
 		return;
 	}
 	snprintf(name, sizeof(name), "%s", waited_for);
-	if (!view->listener.may(view->listener.ctx, peer, request, name))
+	if (!view->events.may(view->events.ctx, peer, request, name))
 		return;
 	reason = responder_act(view, op, waiter, uid, host);
 	if (reason != REASON_NONE)

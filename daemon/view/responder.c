@@ -83,18 +83,18 @@ end_answer(struct answer *answer, const char *list)
 /* ---- rows ---- */
 
 static void
-add_row(struct answer *answer, const struct lock_party *party)
+add_row(struct answer *answer, const struct lock_row *source)
 {
 	char *text;
 	size_t size;
 
-	answer->waiting += party->state == LOCK_PARTY_WAITING;
+	answer->waiting += source->state == LOCK_ROW_WAITING;
 	/* After the first that found no room: of ten thousand most would be written to be thrown away. */
 	if (answer->more > 0) {
 		answer->more++;
 		return;
 	}
-	text = view_row(answer->view, party);
+	text = view_row(answer->view, source);
 	size = strlen(text) + 1;
 	if (make_room(answer, "rows", size)) {
 		json_append(answer->list, json_new_text(text));
@@ -140,12 +140,12 @@ write_rows(struct view *view, struct job *job, int64_t end)
 {
 	struct asked *asked = job->ctx;
 	struct answer *answer = &asked->answer;
-	struct lock_party party;
+	struct lock_row source;
 
 	if (asked->walk.rows == NULL)
 		walk_begin(&asked->walk, view->engine, asked->name);
-	while (walk_next(&asked->walk, view->engine, &party)) {
-		add_row(answer, &party);
+	while (walk_next(&asked->walk, view->engine, &source)) {
+		add_row(answer, &source);
 		if (view_is_over(view, end))
 			return;
 	}
@@ -219,7 +219,7 @@ responder_act(
 	if (waited_for == NULL)
 		return REASON_NOT_HELD;
 	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = op == DAEMON_MESSAGE_GRANT ? lock_grant(view->engine, waiter)
+	reason = op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
 					    : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
 		log_info("administrator %s %s: waiter %s, by uid %u of host %s",

@@ -110,7 +110,7 @@ class Running(unittest.TestCase):
         self.assertEqual(peer.error("acquire", name="two", kind="mutex", timeout=0).reason,
                          "too-many-locks")
         daemon.expect("reload: ")
-        daemon.write_config("max-locks-per-connection = 2\nside-idle = 3\n")
+        daemon.write_config("max-locks-per-connection = 2\nauxiliary-idle = 3\n")
         daemon.reload()
         daemon.wait_log("reload: auxiliary-idle ")
         daemon.wait_log("reloaded")

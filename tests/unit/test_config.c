@@ -534,7 +534,7 @@ START_TEST(what_a_reload_cannot_change)
 	write_conf("broker = amqp://h\n");
 	running = LOAD("--config", conf, "--heartbeat", "6");
 	ck_assert_msg(running != NULL, "%s", error.text);
-	write_conf("broker = amqp://h,amqp://i\nheartbeat = 9\nside-idle = 1\nmax-races = 9\n"
+	write_conf("broker = amqp://h,amqp://i\nheartbeat = 9\nauxiliary-idle = 1\nmax-races = 9\n"
 		   "log-level = debug\n[access]\nrule = allow any * *\n");
 	wanted = config_reload(running, &error);
 	ck_assert_msg(wanted != NULL, "%s", error.text);

@@ -60,7 +60,7 @@ log_of_release(enum reason reason)
 	struct lock_log *lock_log = lock_log_new(&clock_boottime);
 	struct conn conn = {.id = 1};
 	const struct request request = {.number = 1, .row = handlers_find("release")};
-	const struct lock_party hold = {.lock = 5, .name = "db", .slot = 2};
+	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2};
 	const struct lock_answer answer = {.reason = reason, .lock = 5};
 
 	last_line[0] = '\0';

@@ -315,7 +315,7 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 
 	assert(!engine->telling);
 	FAULT(VERIFY_FOR_ANYBODY, uid = 0);
-	if (hold == NULL || !is_granted(hold) || (uid != 0 && uid != hold->party->uid)) {
+	if (hold == NULL || !is_granted(hold) || (uid != 0 && uid != hold->requester->uid)) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}
