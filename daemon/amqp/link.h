@@ -103,7 +103,7 @@ struct amqp_link {
 	char *why; /* owned; DEAD */
 };
 
-/* How links are made: the keeper's way to either kind. */
+/* How links are made: the reconnector's way to either kind. */
 struct amqp_dialer {
 	/* Begins to connect. */
 	struct amqp_link *(*connect)(void *ctx, const struct amqp_link_config *config,

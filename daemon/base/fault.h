@@ -56,7 +56,7 @@
 	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
 	X(SUSPECT_UNKNOWN, "restored told to a client that was not told suspect")                  \
-	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
+	X(KEEPALIVE_OF_ONE, "a keepalive that looks at the same B for ever")                       \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \
@@ -101,7 +101,7 @@
 	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
 	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before the waiter that got the hint")      \
 	X(JOINED_WITHOUT_SCAN, "no look after joining the line: a wake-up before it is lost")      \
-	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back")       \
+	X(WAIT_QUEUE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back") \
 	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
 	X(LINK_DROPS_WAITER, "waiters dropped when the lock connection dies")                      \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \

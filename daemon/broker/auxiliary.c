@@ -4,7 +4,7 @@
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/mailbox.h"
-#include "daemon/broker/line.h"
+#include "daemon/broker/wait_queue.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/watch.h"
 
@@ -19,17 +19,17 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	    .news = config->watch_news,
 	    .ctx = config->ctx,
 	};
-	const struct amqp_lines_config lines = {
+	const struct amqp_wait_queues_config wait_queues = {
 	    .timers = config->timers,
 	    .channels = config->channels,
 	    .jitter = config->jitter,
-	    .news = config->line_news,
+	    .news = config->wait_queue_news,
 	    .ctx = config->ctx,
 	};
 	const struct amqp_hints_config hints = {
 	    .timers = config->timers,
 	    .channels = config->channels,
-	    .news = config->line_news,
+	    .news = config->wait_queue_news,
 	    .ctx = config->ctx,
 	};
 	const struct amqp_mailbox_config mailbox = {
@@ -47,7 +47,7 @@ amqp_auxiliary_init(struct amqp_auxiliary *auxiliary, const struct amqp_auxiliar
 	    amqp_probes_new(config->timers, config->channels, config->settings->probe_timeout);
 	auxiliary->directory = amqp_directory_new(config->timers, config->channels);
 	auxiliary->watches = amqp_watches_new(&watches);
-	auxiliary->lines = amqp_lines_new(&lines);
+	auxiliary->wait_queues = amqp_wait_queues_new(&wait_queues);
 	auxiliary->hints = amqp_hints_new(&hints);
 	auxiliary->counters = amqp_counters_new(config->timers, config->channels);
 	auxiliary->mailbox = amqp_mailbox_new(&mailbox);
@@ -59,7 +59,7 @@ amqp_auxiliary_done(struct amqp_auxiliary *auxiliary)
 	amqp_probes_free(auxiliary->probes);
 	amqp_directory_free(auxiliary->directory);
 	amqp_watches_free(auxiliary->watches);
-	amqp_lines_free(auxiliary->lines);
+	amqp_wait_queues_free(auxiliary->wait_queues);
 	amqp_hints_free(auxiliary->hints);
 	amqp_counters_free(auxiliary->counters);
 	amqp_mailbox_free(auxiliary->mailbox);
@@ -71,7 +71,7 @@ amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary)
 	amqp_probes_silence(auxiliary->probes);
 	amqp_directory_silence(auxiliary->directory);
 	amqp_watches_silence(auxiliary->watches);
-	amqp_lines_silence(auxiliary->lines);
+	amqp_wait_queues_silence(auxiliary->wait_queues);
 	amqp_hints_silence(auxiliary->hints);
 	amqp_counters_silence(auxiliary->counters);
 	amqp_mailbox_silence(auxiliary->mailbox);
@@ -80,8 +80,9 @@ amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary)
 bool
 amqp_auxiliary_stays(const struct amqp_auxiliary *auxiliary)
 {
-	return amqp_watches_any(auxiliary->watches) || amqp_lines_any(auxiliary->lines) ||
-	       amqp_hints_any(auxiliary->hints) || amqp_mailbox_any(auxiliary->mailbox);
+	return amqp_watches_any(auxiliary->watches) ||
+	       amqp_wait_queues_any(auxiliary->wait_queues) || amqp_hints_any(auxiliary->hints) ||
+	       amqp_mailbox_any(auxiliary->mailbox);
 }
 
 bool
@@ -98,7 +99,7 @@ amqp_auxiliary_go(struct amqp_auxiliary *auxiliary, const char *user)
 	amqp_probes_go(auxiliary->probes);
 	amqp_directory_go(auxiliary->directory);
 	amqp_watches_go(auxiliary->watches);
-	amqp_lines_go(auxiliary->lines);
+	amqp_wait_queues_go(auxiliary->wait_queues);
 	amqp_hints_go(auxiliary->hints);
 	amqp_counters_go(auxiliary->counters);
 	amqp_mailbox_go(auxiliary->mailbox, user);
@@ -111,7 +112,7 @@ amqp_auxiliary_fail(struct amqp_auxiliary *auxiliary, int code)
 	amqp_mailbox_fail(auxiliary->mailbox);
 	amqp_auxiliary_give_up(auxiliary);
 	amqp_watches_fail(auxiliary->watches, code);
-	amqp_lines_fail(auxiliary->lines);
+	amqp_wait_queues_fail(auxiliary->wait_queues);
 }
 
 void

@@ -1,6 +1,6 @@
 /*
  * Everything that is done over the auxiliary connection but for requests on channels: probes, the directory,
- * watches, wait lines, daemon messages. One list of them, so that all hear when the link comes, goes, or is
+ * watches, wait queues, daemon messages. One list of them, so that all hear when the link comes, goes, or is
  * blocked.
  */
 #ifndef BROKER_AUXILIARY_H
@@ -16,7 +16,7 @@ struct amqp_counters;
 struct amqp_directory;
 struct amqp_hints;
 struct amqp_mailbox;
-struct amqp_lines;
+struct amqp_wait_queues;
 struct amqp_probes;
 struct amqp_watches;
 
@@ -24,7 +24,7 @@ struct amqp_auxiliary {
 	struct amqp_probes *probes; /* owned, as all here */
 	struct amqp_directory *directory;
 	struct amqp_watches *watches;
-	struct amqp_lines *lines;
+	struct amqp_wait_queues *wait_queues;
 	struct amqp_hints *hints;
 	struct amqp_counters *counters;
 	struct amqp_mailbox *mailbox;
@@ -36,7 +36,7 @@ struct amqp_auxiliary_config {
 	struct jitter *jitter;
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
-	void (*line_news)(void *ctx, const struct broker_line_event *event);
+	void (*wait_queue_news)(void *ctx, const struct broker_wait_queue_event *event);
 	void (*asked)(void *ctx, const struct broker_message *message);
 	void (*replied)(void *ctx, const struct broker_message *message);
 	void *ctx;

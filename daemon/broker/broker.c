@@ -11,9 +11,9 @@
 #include "daemon/broker/count.h"
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
-#include "daemon/broker/keeper.h"
+#include "daemon/broker/reconnector.h"
 #include "daemon/broker/mailbox.h"
-#include "daemon/broker/line.h"
+#include "daemon/broker/wait_queue.h"
 #include "daemon/broker/probe.h"
 #include "daemon/broker/setup.h"
 #include "daemon/broker/auxiliary.h"
@@ -25,11 +25,11 @@ struct broker {
 	struct amqp_settings settings; /* owned copy */
 	struct amqp_dialer dialer;     /* owned */
 	struct jitter jitter;
-	struct amqp_keeper *locks, *auxiliary; /* owned */
-	struct amqp_auxiliary over;            /* what is done over the auxiliary connection */
-	char *cluster;                         /* owned; the first one seen, NULL before */
-	char *product, *version;               /* owned; of the lock connection's server */
-	bool persistent, deletes_by_name;      /* that server; as is expected while none was seen */
+	struct amqp_reconnector *locks, *auxiliary; /* owned */
+	struct amqp_auxiliary over;                 /* what is done over the auxiliary connection */
+	char *cluster;                              /* owned; the first one seen, NULL before */
+	char *product, *version;                    /* owned; of the lock connection's server */
+	bool persistent, deletes_by_name; /* that server; as is expected while none was seen */
 	bool blocked;
 	bool stopped;
 	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
@@ -44,8 +44,8 @@ now(const struct broker *broker)
 	return clock_now(timers_clock(broker->timers));
 }
 
-static struct amqp_keeper *
-keeper_of(const struct broker *broker, enum broker_link link)
+static struct amqp_reconnector *
+reconnector_of(const struct broker *broker, enum broker_link link)
 {
 	return link == BROKER_LOCKS ? broker->locks : broker->auxiliary;
 }
@@ -54,7 +54,7 @@ static struct amqp_channels *
 channels_of(const struct broker *broker, uint64_t channel)
 {
 	/* The lowest bit of an id (channel.c). */
-	return amqp_keeper_channels(channel & 1 ? broker->auxiliary : broker->locks);
+	return amqp_reconnector_channels(channel & 1 ? broker->auxiliary : broker->locks);
 }
 
 /* ---- the auxiliary connection, on demand ---- */
@@ -62,7 +62,7 @@ channels_of(const struct broker *broker, uint64_t channel)
 static bool
 auxiliary_in_use(const struct broker *broker)
 {
-	return amqp_channels_in_use(amqp_keeper_channels(broker->auxiliary)) ||
+	return amqp_channels_in_use(amqp_reconnector_channels(broker->auxiliary)) ||
 	       amqp_auxiliary_in_use(&broker->over);
 }
 
@@ -73,10 +73,10 @@ need_auxiliary(struct broker *broker)
 	if (broker->stopped)
 		return;
 	broker->auxiliary_used = now(broker);
-	if (amqp_keeper_state(broker->locks) == BROKER_UP) {
+	if (amqp_reconnector_state(broker->locks) == BROKER_UP) {
 		timers_cancel(broker->timers, &broker->auxiliary_wait);
-		amqp_keeper_need(broker->auxiliary, amqp_keeper_host(broker->locks));
-	} else if (amqp_keeper_is_idle(broker->auxiliary) &&
+		amqp_reconnector_need(broker->auxiliary, amqp_reconnector_host(broker->locks));
+	} else if (amqp_reconnector_is_idle(broker->auxiliary) &&
 		   !timer_is_set(&broker->auxiliary_wait)) {
 		timers_set(broker->timers, &broker->auxiliary_wait,
 		    broker->auxiliary_used + broker->settings.connect_timeout);
@@ -89,9 +89,9 @@ on_auxiliary_wait(void *ctx, uint64_t id)
 	struct broker *broker = ctx;
 
 	(void)id;
-	if (!amqp_keeper_is_idle(broker->auxiliary))
+	if (!amqp_reconnector_is_idle(broker->auxiliary))
 		return;
-	amqp_channels_fail(amqp_keeper_channels(broker->auxiliary));
+	amqp_channels_fail(amqp_reconnector_channels(broker->auxiliary));
 	amqp_auxiliary_give_up(&broker->over);
 }
 
@@ -107,10 +107,10 @@ on_auxiliary_idle(void *ctx, uint64_t id)
 	if (due > now(broker))
 		timers_set(broker->timers, &broker->auxiliary_idle, due);
 	else
-		amqp_keeper_rest(broker->auxiliary, "idle");
+		amqp_reconnector_rest(broker->auxiliary, "idle");
 }
 
-/* ---- the keepers' events ---- */
+/* ---- the reconnectors' events ---- */
 
 /*
  * A list of hosts that are not one cluster would grant one slot twice. Nothing else in the server's
@@ -131,7 +131,7 @@ on_vet(void *ctx, const struct amqp_server *server)
 static void
 locks_up(struct broker *broker)
 {
-	const struct amqp_server *server = &amqp_keeper_link(broker->locks)->server;
+	const struct amqp_server *server = &amqp_reconnector_link(broker->locks)->server;
 
 	if (broker->cluster == NULL)
 		broker->cluster = mem_strdup(server->cluster);
@@ -141,8 +141,9 @@ locks_up(struct broker *broker)
 	broker->version = mem_strdup(server->version);
 	broker->persistent = server->persistent;
 	broker->deletes_by_name = server->deletes_by_name;
-	if (amqp_keeper_host(broker->auxiliary) != amqp_keeper_host(broker->locks))
-		amqp_keeper_drop(broker->auxiliary, "the lock connection goes to another host now");
+	if (amqp_reconnector_host(broker->auxiliary) != amqp_reconnector_host(broker->locks))
+		amqp_reconnector_drop(
+		    broker->auxiliary, "the lock connection goes to another host now");
 	if (auxiliary_in_use(broker))
 		need_auxiliary(broker);
 }
@@ -154,7 +155,7 @@ auxiliary_user(const struct broker *broker)
 	const struct amqp_settings *settings = &broker->settings;
 
 	return settings->external ? NULL
-				  : settings->hosts[amqp_keeper_host(broker->auxiliary)].user;
+				  : settings->hosts[amqp_reconnector_host(broker->auxiliary)].user;
 }
 
 static void
@@ -179,9 +180,9 @@ on_up(void *ctx, enum broker_link which)
 static void
 locks_down(struct broker *broker)
 {
-	if (amqp_keeper_state(broker->auxiliary) == BROKER_UP)
+	if (amqp_reconnector_state(broker->auxiliary) == BROKER_UP)
 		return;
-	amqp_keeper_drop(broker->auxiliary, "the lock connection is down");
+	amqp_reconnector_drop(broker->auxiliary, "the lock connection is down");
 	if (auxiliary_in_use(broker))
 		need_auxiliary(broker);
 }
@@ -197,7 +198,7 @@ on_down(void *ctx, enum broker_link which)
 	}
 	broker->blocked = false;
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
-	amqp_auxiliary_fail(&broker->over, amqp_keeper_code(broker->auxiliary));
+	amqp_auxiliary_fail(&broker->over, amqp_reconnector_code(broker->auxiliary));
 	FAULT(AUXILIARY_NOT_MADE_ANEW, return );
 	/* Who waits for an answer has got it; who watches goes on watching. */
 	if (amqp_auxiliary_stays(&broker->over))
@@ -248,12 +249,12 @@ on_watch_news(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
-on_line_news(void *ctx, const struct broker_line_event *event)
+on_line_news(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct broker *broker = ctx;
 
-	if (broker->events.line != NULL)
-		broker->events.line(broker->events.ctx, event);
+	if (broker->events.wait_queue != NULL)
+		broker->events.wait_queue(broker->events.ctx, event);
 }
 
 static void
@@ -285,7 +286,7 @@ broker_set_events(struct broker *broker, const struct broker_events *events)
 void
 broker_start(struct broker *broker)
 {
-	amqp_keeper_keep(broker->locks);
+	amqp_reconnector_start(broker->locks);
 }
 
 void
@@ -295,8 +296,8 @@ broker_stop(struct broker *broker)
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	timers_cancel(broker->timers, &broker->auxiliary_wait);
 	amqp_auxiliary_silence(&broker->over);
-	amqp_keeper_quit(broker->auxiliary);
-	amqp_keeper_quit(broker->locks);
+	amqp_reconnector_quit(broker->auxiliary);
+	amqp_reconnector_quit(broker->locks);
 }
 
 void
@@ -306,8 +307,8 @@ broker_free(struct broker *broker)
 		return;
 	broker_stop(broker);
 	amqp_auxiliary_done(&broker->over);
-	amqp_keeper_free(broker->auxiliary);
-	amqp_keeper_free(broker->locks);
+	amqp_reconnector_free(broker->auxiliary);
+	amqp_reconnector_free(broker->locks);
 	broker->dialer.free(broker->dialer.ctx);
 	amqp_settings_done(&broker->settings);
 	free(broker->cluster);
@@ -319,21 +320,21 @@ broker_free(struct broker *broker)
 void
 broker_get_info(const struct broker *broker, struct broker_info *ret)
 {
-	const struct amqp_link *link = amqp_keeper_link(broker->locks);
+	const struct amqp_link *link = amqp_reconnector_link(broker->locks);
 
 	*ret = (struct broker_info){
-	    .locks = amqp_keeper_state(broker->locks),
-	    .auxiliary = amqp_keeper_state(broker->auxiliary),
+	    .locks = amqp_reconnector_state(broker->locks),
+	    .auxiliary = amqp_reconnector_state(broker->auxiliary),
 	    .probes_refused = amqp_probes_refused(broker->over.probes),
 	    .auxiliary_blocked = broker->blocked,
-	    .why = amqp_keeper_why(broker->locks),
-	    .host = amqp_keeper_host_text(broker->locks),
+	    .why = amqp_reconnector_why(broker->locks),
+	    .host = amqp_reconnector_host_text(broker->locks),
 	    .product = broker->product != NULL ? broker->product : "",
 	    .version = broker->version != NULL ? broker->version : "",
 	    .cluster = broker->cluster != NULL ? broker->cluster : "",
 	    .heartbeat = link != NULL ? link->heartbeat : broker->settings.heartbeat,
-	    .channels = amqp_channels_open(amqp_keeper_channels(broker->locks)),
-	    .channels_max = amqp_channels_max(amqp_keeper_channels(broker->locks)),
+	    .channels = amqp_channels_open(amqp_reconnector_channels(broker->locks)),
+	    .channels_max = amqp_channels_max(amqp_reconnector_channels(broker->locks)),
 	    .persistent = broker->persistent,
 	    .deletes_by_name =
 		link != NULL ? link->server.deletes_by_name : broker->deletes_by_name,
@@ -343,7 +344,8 @@ broker_get_info(const struct broker *broker, struct broker_info *ret)
 uint64_t
 broker_channel_take(struct broker *broker, enum broker_link link)
 {
-	uint64_t channel = amqp_channels_take(amqp_keeper_channels(keeper_of(broker, link)));
+	uint64_t channel =
+	    amqp_channels_take(amqp_reconnector_channels(reconnector_of(broker, link)));
 
 	if (link == BROKER_AUXILIARY)
 		need_auxiliary(broker);
@@ -440,10 +442,10 @@ broker_directory_leave(
 void
 broker_reset(struct broker *broker, enum broker_link link, const char *why)
 {
-	struct amqp_keeper *keeper = keeper_of(broker, link);
+	struct amqp_reconnector *reconnector = reconnector_of(broker, link);
 
-	if (amqp_keeper_state(keeper) == BROKER_UP)
-		amqp_keeper_drop(keeper, why);
+	if (amqp_reconnector_state(reconnector) == BROKER_UP)
+		amqp_reconnector_drop(reconnector, why);
 }
 
 void
@@ -463,23 +465,23 @@ broker_unwatch(struct broker *broker, const char *queue)
 }
 
 void
-broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+broker_wait_queue_join(struct broker *broker, const char *queue, int priority, unsigned credit)
 {
 	if (broker->stopped)
 		return;
-	amqp_lines_join(broker->over.lines, queue, priority, credit);
+	amqp_wait_queues_join(broker->over.wait_queues, queue, priority, credit);
 	need_auxiliary(broker);
 }
 
 void
-broker_line_leave(struct broker *broker, const char *queue, int priority)
+broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 {
 	broker->auxiliary_used = now(broker);
-	amqp_lines_leave(broker->over.lines, queue, priority);
+	amqp_wait_queues_leave(broker->over.wait_queues, queue, priority);
 }
 
 void
-broker_line_wake(struct broker *broker, const char *queue, int slot)
+broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
 {
 	if (broker->stopped)
 		return;
@@ -488,7 +490,7 @@ broker_line_wake(struct broker *broker, const char *queue, int slot)
 }
 
 void
-broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+broker_wait_queue_count(struct broker *broker, const char *queue, struct broker_count_done done)
 {
 	if (broker->stopped)
 		return;
@@ -535,17 +537,17 @@ broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t l
 
 /* ---- life ---- */
 
-static struct amqp_keeper *
-new_keeper(struct broker *broker, enum broker_link which)
+static struct amqp_reconnector *
+new_reconnector(struct broker *broker, enum broker_link which)
 {
-	const struct amqp_keeper_config config = {
+	const struct amqp_reconnector_config config = {
 	    .timers = broker->timers,
 	    .settings = &broker->settings,
 	    .dialer = &broker->dialer,
 	    .jitter = &broker->jitter,
 	    .which = which,
 	};
-	const struct amqp_keeper_events events = {
+	const struct amqp_reconnector_events events = {
 	    .vet = on_vet,
 	    .blocked = on_blocked,
 	    .up = on_up,
@@ -555,7 +557,7 @@ new_keeper(struct broker *broker, enum broker_link which)
 	    .ctx = broker,
 	};
 
-	return amqp_keeper_new(&config, &events);
+	return amqp_reconnector_new(&config, &events);
 }
 
 static void
@@ -563,11 +565,11 @@ init_auxiliary(struct broker *broker)
 {
 	const struct amqp_auxiliary_config config = {
 	    .timers = broker->timers,
-	    .channels = amqp_keeper_channels(broker->auxiliary),
+	    .channels = amqp_reconnector_channels(broker->auxiliary),
 	    .jitter = &broker->jitter,
 	    .settings = &broker->settings,
 	    .watch_news = on_watch_news,
-	    .line_news = on_line_news,
+	    .wait_queue_news = on_line_news,
 	    .asked = on_asked,
 	    .replied = on_replied,
 	    .ctx = broker,
@@ -591,8 +593,8 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 	jitter_init(&broker->jitter, seed);
 	timer_init(&broker->auxiliary_idle, on_auxiliary_idle, broker, 0);
 	timer_init(&broker->auxiliary_wait, on_auxiliary_wait, broker, 0);
-	broker->locks = new_keeper(broker, BROKER_LOCKS);
-	broker->auxiliary = new_keeper(broker, BROKER_AUXILIARY);
+	broker->locks = new_reconnector(broker, BROKER_LOCKS);
+	broker->auxiliary = new_reconnector(broker, BROKER_AUXILIARY);
 	init_auxiliary(broker);
 	return broker;
 }
@@ -602,7 +604,7 @@ broker_new(struct timers *timers, uint64_t seed, const struct amqp_settings *set
 void
 broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret)
 {
-	*ret = *amqp_keeper_counts(keeper_of(broker, link));
+	*ret = *amqp_reconnector_counts(reconnector_of(broker, link));
 }
 
 const struct amqp_dialer *
@@ -614,7 +616,7 @@ broker_dialer(const struct broker *broker)
 const struct amqp_channels *
 broker_channels(const struct broker *broker, enum broker_link link)
 {
-	return amqp_keeper_channels(keeper_of(broker, link));
+	return amqp_reconnector_channels(reconnector_of(broker, link));
 }
 
 size_t
@@ -626,5 +628,5 @@ broker_watched(const struct broker *broker)
 size_t
 broker_joined(const struct broker *broker)
 {
-	return amqp_lines_count(broker->over.lines);
+	return amqp_wait_queues_count(broker->over.wait_queues);
 }

@@ -96,19 +96,19 @@ enum broker_news {
 	BROKER_UNWATCHED /* the auxiliary connection went: nothing is told until BROKER_WATCHED comes again */
 };
 
-/* What a wait line has to say to one of its members; see broker_line_join(). */
-enum broker_line_news {
-	BROKER_LINE_JOINED, /* from now on hints come; those sent before may have gone elsewhere */
-	BROKER_LINE_HINT,   /* `slot` was freed, or may have been: look */
-	BROKER_LINE_LEFT,   /* no hints come until JOINED again: the link went, or it was put out */
-	/* To who sent the hint of `slot`, member or not: there is no such line, nobody waits. */
-	BROKER_LINE_NOBODY
+/* What a wait queue has to say to one of its members; see broker_wait_queue_join(). */
+enum broker_wait_queue_news {
+	BROKER_WAIT_QUEUE_JOINED, /* from now on hints come; those sent before may have gone elsewhere */
+	BROKER_WAIT_QUEUE_HINT, /* `slot` was freed, or may have been: look */
+	BROKER_WAIT_QUEUE_LEFT, /* no hints come until JOINED again: the link went, or it was put out */
+	/* To who sent the hint of `slot`, member or not: there is no such wait queue, nobody waits. */
+	BROKER_WAIT_QUEUE_NOBODY
 };
 
-struct broker_line_event {
+struct broker_wait_queue_event {
 	const char *queue; /* borrowed */
 	int priority;
-	enum broker_line_news news;
+	enum broker_wait_queue_news news;
 	int slot; /* HINT, NOBODY: from 1; 0 = no one in particular */
 };
 
@@ -128,8 +128,8 @@ struct broker_events {
 	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
 	/* Of a queue that is being watched; the name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
-	/* NULL where nobody joins lines. */
-	void (*line)(void *ctx, const struct broker_line_event *event);
+	/* NULL where nobody joins wait queues. */
+	void (*wait_queue)(void *ctx, const struct broker_wait_queue_event *event);
 	/* Another daemon asks (also for its own questions it hears nothing), or answers. NULL: nobody cares. */
 	void (*asked)(void *ctx, const struct broker_message *message);
 	void (*replied)(void *ctx, const struct broker_message *message);
@@ -253,37 +253,39 @@ void broker_watch(struct broker *broker, const char *queue);
 void broker_unwatch(struct broker *broker, const char *queue);
 
 /*
- * A wait line: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
+ * A wait queue: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
  * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on the auxiliary connection,
  * which it keeps up, with others on one channel; the credit (prefetch) may be changed by joining again.
- * Lines take turns in joining, a few members at a time; the number of lines is limited, and so is that of
- * further members. The queue goes with its last consumer: a 404 between declare and consume is tried again.
- * Lines without a channel (the auxiliary connection has few left, and others need them) are joined when there is
- * one. A member is placed anew when the link comes back, and after a moment when the broker put it out (its channel
- * closed, the queue deleted); one that is refused is tried again, rarely. BROKER_LINE_LEFT is told to who
- * had BROKER_LINE_JOINED; joining again brings no news.
+ * Wait queues take turns in joining, a few members at a time; the number of wait queues is limited, and so is
+ * that of further members. The queue goes with its last consumer: a 404 between declare and consume is tried again.
+ * Wait queues without a channel (the auxiliary connection has few left, and others need them) are joined when
+ * there is one. A member is placed anew when the link comes back, and after a moment when the broker put it
+ * out (its channel closed, the queue deleted); one that is refused is tried again, rarely.
+ * BROKER_WAIT_QUEUE_LEFT is told to who had BROKER_WAIT_QUEUE_JOINED; joining again brings no news.
  */
-void broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit);
+void broker_wait_queue_join(
+    struct broker *broker, const char *queue, int priority, unsigned credit);
 /* One that was not joined is left alone. No news of it come after this; hints unread go to others. */
-void broker_line_leave(struct broker *broker, const char *queue, int priority);
+void broker_wait_queue_leave(struct broker *broker, const char *queue, int priority);
 /*
- * Tells one member of a line, the next one of the highest priority, of a free slot: a message with a TTL
- * of 2 s, mandatory: where there is no line it is returned, and BROKER_LINE_NOBODY says so, or every slot
- * that nobody waits for would be left alone here for a while after its release. Acknowledged by its
+ * Tells one member of a wait queue, the next one of the highest priority, of a free slot: a message with a TTL
+ * of 2 s, mandatory: where there is no such queue it is returned, and BROKER_WAIT_QUEUE_NOBODY says so, or
+ * every slot that nobody waits for would be left alone here for a while after its release. Acknowledged by its
  * receiver when it is read: it means *look*. While the auxiliary connection is down or blocked hints are owed, each
  * once, at most BROKER_OWED_MAX (the newest), and sent when it is up: it is brought up for that.
  */
 #define BROKER_OWED_MAX 1024
 #define BROKER_HINT_TTL (2 * INT64_C(1000000000)) /* ns */
-void broker_line_wake(struct broker *broker, const char *queue, int slot);
+void broker_wait_queue_wake(struct broker *broker, const char *queue, int slot);
 /* The number that a message says (correlation-id); 0: none. And its text, somewhere in room. */
 #define BROKER_NUMBER_TEXT 21
 char *broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number);
 uint64_t broker_number(const char *text);
 /* The slot that a hint says; 0 for a text that is not ours, which means as much: look. */
 int broker_hint_slot(const char *text);
-/* How many members a line has, in all daemons, each priority counted; 0 when there is no such queue. */
-void broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done);
+/* How many members a wait queue has, in all daemons, each priority counted; 0 when there is no such queue. */
+void broker_wait_queue_count(
+    struct broker *broker, const char *queue, struct broker_count_done done);
 
 /*
  * Messages between the daemons of a vhost: a durable fanout exchange "lockbroker=ask", and for each daemon

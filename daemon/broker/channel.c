@@ -33,12 +33,12 @@ TAILQ_HEAD(requests, request);
 struct channel {
 	UT_hash_handle hh;
 	TAILQ_ENTRY(channel) in_all, in_idle;
-	uint64_t id; /* 0: nobody's (idle, closing, tapped) */
+	uint64_t id; /* 0: nobody's (idle, closing, raw) */
 	enum channel_state state;
-	uint16_t number;            /* 0 = none */
-	bool put;                   /* given back while GONE */
-	const struct amqp_tap *tap; /* borrowed; NULL = requests and answers */
-	struct requests requests;   /* unanswered, in order of sending; owned */
+	uint16_t number;                        /* 0 = none */
+	bool put;                               /* given back while GONE */
+	const struct amqp_raw_handler *handler; /* borrowed; NULL = requests and answers */
+	struct requests requests;               /* unanswered, in order of sending; owned */
 };
 TAILQ_HEAD(channel_list, channel);
 
@@ -203,7 +203,7 @@ channel_close(struct amqp_channels *channels, struct channel *channel)
 
 	channel_set_state(channel, CHANNEL_CLOSING);
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_METHOD, &close);
-	FAULT_IF(NUMBER_REUSED_EARLY, channel->tap == NULL,
+	FAULT_IF(NUMBER_REUSED_EARLY, channel->handler == NULL,
 		 numbers_give_back(&channels->numbers, channel->number);
 		 channel_free(channels, channel));
 }
@@ -374,34 +374,34 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 }
 
 uint16_t
-amqp_channels_tap(struct amqp_channels *channels, const struct amqp_tap *tap)
+amqp_channels_open_raw(struct amqp_channels *channels, const struct amqp_raw_handler *handler)
 {
 	struct channel *channel;
 
 	if (!number_left(channels))
 		return 0;
 	channel = channel_new(channels);
-	channel->tap = tap;
+	channel->handler = handler;
 	channel_open(channels, channel);
 	return channel->number;
 }
 
 void
-amqp_channels_untap(struct amqp_channels *channels, uint16_t number)
+amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number)
 {
 	struct channel *channel = numbers_user(&channels->numbers, number);
 
-	assert(channel != NULL && channel->tap != NULL);
-	channel->tap = NULL;
+	assert(channel != NULL && channel->handler != NULL);
+	channel->handler = NULL;
 	channel_close(channels, channel);
 }
 
 void
-amqp_channels_close_tap(struct amqp_channels *channels, uint16_t number)
+amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number)
 {
 	struct channel *channel = numbers_user(&channels->numbers, number);
 
-	assert(channel != NULL && channel->tap != NULL);
+	assert(channel != NULL && channel->handler != NULL);
 	channel_close(channels, channel);
 }
 
@@ -439,12 +439,13 @@ channel_bury(
 
 /* NULL: nobody wants to know. */
 static void
-tap_closed(const struct amqp_tap *tap, const amqp_channel_close_t *close)
+handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_t *close)
 {
 	char *text = amqp_frame_words(close->reply_text);
 
-	if (tap != NULL)
-		tap->closed(tap->ctx, close->reply_code, amqp_request_is_blamed(close), text);
+	if (handler != NULL)
+		handler->closed(
+		    handler->ctx, close->reply_code, amqp_request_is_blamed(close), text);
 	free(text);
 }
 
@@ -453,22 +454,22 @@ take_close(
     struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
 {
 	amqp_channel_close_ok_t close_ok = {0};
-	const struct amqp_tap *tap = channel->tap;
+	const struct amqp_raw_handler *handler = channel->handler;
 
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
 	/* It crossed ours, which is still to be answered. */
 	if (channel->state == CHANNEL_CLOSING) {
-		channel->tap = NULL;
-		tap_closed(tap, close);
+		channel->handler = NULL;
+		handler_closed(handler, close);
 		return;
 	}
 	channels->config.counts->channels_closed_by_broker++;
 	numbers_give_back(&channels->numbers, channel->number);
 	if (channel->id != 0) {
 		channel_bury(channels, channel, close);
-	} else if (tap != NULL) {
+	} else if (handler != NULL) {
 		channel_free(channels, channel);
-		tap_closed(tap, close);
+		handler_closed(handler, close);
 	} else {
 		TAILQ_REMOVE(&channels->idle, channel, in_idle);
 		channels->idle_count--;
@@ -480,11 +481,11 @@ take_close(
 static void
 take_close_ok(struct amqp_channels *channels, struct channel *channel)
 {
-	const struct amqp_tap *tap = channel->tap;
+	const struct amqp_raw_handler *handler = channel->handler;
 
 	numbers_give_back(&channels->numbers, channel->number);
 	channel_free(channels, channel);
-	tap_closed(tap, &(amqp_channel_close_t){0});
+	handler_closed(handler, &(amqp_channel_close_t){0});
 	waiting_go(channels);
 }
 
@@ -509,8 +510,8 @@ take_method(struct amqp_channels *channels, struct channel *channel, const struc
 	}
 	if (channel->state != CHANNEL_OPEN)
 		return false;
-	if (channel->tap != NULL)
-		return channel->tap->frame(channel->tap->ctx, frame);
+	if (channel->handler != NULL)
+		return channel->handler->frame(channel->handler->ctx, frame);
 	if (request == NULL || !amqp_request_is_done_by(request->what, frame->method))
 		return false;
 	request_remove(channels, channel, request);
@@ -523,9 +524,9 @@ take_content(struct channel *channel, const struct amqp_frame *frame)
 {
 	if (channel->state == CHANNEL_CLOSING)
 		return true;
-	if (channel->tap == NULL)
+	if (channel->handler == NULL)
 		return false;
-	return channel->tap->frame(channel->tap->ctx, frame);
+	return channel->handler->frame(channel->handler->ctx, frame);
 }
 
 void

@@ -61,27 +61,28 @@ bool amqp_channels_in_use(const struct amqp_channels *channels); /* any channel 
 unsigned amqp_channels_open(const struct amqp_channels *channels);
 unsigned amqp_channels_max(const struct amqp_channels *channels); /* 0 while there is no link */
 
-/* The number of a channel, 0 = it has none; the channel of a number, 0 = it is nobody's, or tapped. */
+/* The number of a channel, 0 = it has none; the channel of a number, 0 = it is nobody's, or raw. */
 uint16_t amqp_channels_number(const struct amqp_channels *channels, uint64_t id);
 uint64_t amqp_channels_by_number(const struct amqp_channels *channels, uint16_t number);
 
-/* A channel for another protocol than request and answer (tapped.h). */
-struct amqp_tap {
+/* A channel for another protocol than request and answer (raw_channel.h). */
+struct amqp_raw_handler {
 	/* A method, content header or body. False: it must not come, which ends the link. */
 	bool (*frame)(void *ctx, const struct amqp_frame *frame);
 	/*
 	 * Closed by the broker, for a method that failed (blames) or another cause; code 0: after
-	 * amqp_channels_close_tap. Not called when the link dies.
+	 * amqp_channels_close_raw. Not called when the link dies.
 	 */
 	void (*closed)(void *ctx, int code, bool blames, const char *text);
 	void *ctx; /* borrowed */
 };
 
 /* Opens a channel; its number, 0 when there is none left. While attached. */
-uint16_t amqp_channels_tap(struct amqp_channels *channels, const struct amqp_tap *tap);
-/* Closes it; the tap hears no more. */
-void amqp_channels_untap(struct amqp_channels *channels, uint16_t number);
-/* Closes it; the tap hears nothing but `closed`, when that is done. */
-void amqp_channels_close_tap(struct amqp_channels *channels, uint16_t number);
+uint16_t amqp_channels_open_raw(
+    struct amqp_channels *channels, const struct amqp_raw_handler *handler);
+/* Closes it; the handler hears no more. */
+void amqp_channels_drop_raw(struct amqp_channels *channels, uint16_t number);
+/* Closes it; the handler hears nothing but `closed`, when that is done. */
+void amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number);
 
 #endif

@@ -28,7 +28,7 @@ amqp_consumers_declare(struct amqp_consumers *channel, amqp_queue_declare_t *dec
 {
 	assert(channel->unanswered == 0);
 	channel->declares++;
-	amqp_tapped_send(&channel->tapped, AMQP_QUEUE_DECLARE_METHOD, declare);
+	amqp_raw_channel_send(&channel->raw, AMQP_QUEUE_DECLARE_METHOD, declare);
 }
 
 uint64_t
@@ -36,7 +36,7 @@ amqp_consumers_consume(
     struct amqp_consumers *channel, const char *queue, unsigned prefetch, int priority)
 {
 	struct amqp_consumers_set *set = channel->set;
-	struct amqp_tapped_tag tag = amqp_tapped_tag(set->letter, ++set->consumer);
+	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(set->letter, ++set->consumer);
 	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)prefetch}; /* of each: not global */
 	amqp_table_entry_t argument = amqp_entry_number("x-priority", priority);
 	amqp_basic_consume_t consume = {
@@ -47,11 +47,11 @@ amqp_consumers_consume(
 
 	assert(channel->unanswered == 0 && prefetch != 0);
 	if (channel->prefetch != prefetch)
-		amqp_tapped_send(&channel->tapped, AMQP_BASIC_QOS_METHOD, &qos);
+		amqp_raw_channel_send(&channel->raw, AMQP_BASIC_QOS_METHOD, &qos);
 	channel->prefetch = prefetch;
 	channel->unanswered = set->consumer;
 	channel->consumers++;
-	amqp_tapped_send(&channel->tapped, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_raw_channel_send(&channel->raw, AMQP_BASIC_CONSUME_METHOD, &consume);
 	return channel->unanswered;
 }
 
@@ -60,7 +60,7 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer)
 {
 	assert(channel->consumers > 0);
 	channel->consumers--;
-	amqp_tapped_cancel(&channel->tapped, channel->set->letter, consumer);
+	amqp_raw_channel_cancel(&channel->raw, channel->set->letter, consumer);
 }
 
 /*
@@ -85,7 +85,7 @@ ack_first(struct amqp_consumers *channel)
 {
 	struct ack *ack = TAILQ_FIRST(&channel->acks);
 
-	amqp_tapped_ack(&channel->tapped, ack->delivery);
+	amqp_raw_channel_ack(&channel->raw, ack->delivery);
 	TAILQ_REMOVE(&channel->acks, ack, entry);
 	channel->ack_count--;
 	free(ack);
@@ -147,23 +147,23 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		const amqp_basic_consume_ok_t *ok = frame->fields;
 
 		return take_consume_ok(
-		    channel, amqp_tapped_consumer(channel->set->letter, ok->consumer_tag));
+		    channel, amqp_raw_channel_consumer(channel->set->letter, ok->consumer_tag));
 	}
 	case AMQP_BASIC_CANCEL_METHOD: {
 		const amqp_basic_cancel_t *cancel = frame->fields;
 
 		channel->set->events.cancelled(channel->set->events.ctx,
-		    amqp_tapped_consumer(channel->set->letter, cancel->consumer_tag));
+		    amqp_raw_channel_consumer(channel->set->letter, cancel->consumer_tag));
 		return true;
 	}
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
 		channel->addressee =
-		    amqp_tapped_consumer(channel->set->letter, deliver->consumer_tag);
+		    amqp_raw_channel_consumer(channel->set->letter, deliver->consumer_tag);
 		if (channel->set->events.message == NULL)
 			ack_later(channel, deliver->delivery_tag);
-		return amqp_tapped_announce(&channel->tapped, deliver->delivery_tag);
+		return amqp_raw_channel_announce(&channel->raw, deliver->delivery_tag);
 	}
 	default:
 		return false;
@@ -186,7 +186,7 @@ on_closed(void *ctx, int code, const char *text)
 	struct amqp_consumers *channel = ctx;
 
 	channel->set->events.closed(channel->set->events.ctx, channel,
-	    channel->tapped.blames ? channel->unanswered : 0, code, text);
+	    channel->raw.blames ? channel->unanswered : 0, code, text);
 }
 
 /* ---- life ---- */
@@ -195,15 +195,15 @@ on_closed(void *ctx, int code, const char *text)
 static struct amqp_consumers *
 channel_new(struct amqp_consumers_set *set)
 {
-	static const struct amqp_tapped_events tapped_events = {
+	static const struct amqp_raw_channel_events raw_events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_consumers *channel = mem_alloc(sizeof(*channel));
 
 	channel->set = set;
-	amqp_tapped_init(&channel->tapped, set->channels, &tapped_events, channel);
+	amqp_raw_channel_init(&channel->raw, set->channels, &raw_events, channel);
 	TAILQ_INIT(&channel->acks);
 	timer_init(&channel->ack, on_ack, channel, 0);
-	if (!amqp_tapped_open(&channel->tapped, 0)) {
+	if (!amqp_raw_channel_open(&channel->raw, 0)) {
 		free(channel);
 		return NULL;
 	}
@@ -238,7 +238,7 @@ amqp_consumers_free(struct amqp_consumers *channel)
 	}
 	TAILQ_REMOVE(&channel->set->all, channel, entry);
 	timers_cancel(channel->set->timers, &channel->ack);
-	amqp_tapped_forget(&channel->tapped);
+	amqp_raw_channel_forget(&channel->raw);
 	free(channel);
 }
 
@@ -257,7 +257,7 @@ amqp_consumers_close_idle(struct amqp_consumers_set *set)
 	TAILQ_FOREACH_SAFE (channel, &set->all, entry, next) {
 		if (!is_idle(channel) || channel == TAILQ_FIRST(&set->all))
 			continue;
-		amqp_tapped_close(&channel->tapped);
+		amqp_raw_channel_close(&channel->raw);
 		amqp_consumers_free(channel);
 	}
 }

@@ -1,6 +1,6 @@
 /*
  * Channels of the auxiliary connection's with many consumers each. Consumers have numbers, never used twice
- * in a set of channels, which their tags say. Knows neither watches nor wait lines: watch.c and line.c do.
+ * in a set of channels, which their tags say. Knows neither watches nor wait queues: watch.c and wait_queue.c do.
  *
  *	us:      qos 1   consume 1             consume 2            ack, 20 s after the delivery
  *	broker:  qos-ok         consume-ok 1          consume-ok 2 ... deliver 1 ... cancel 2
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "daemon/base/queue.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 /* Consumers on one channel: as many are placed anew when one of them is refused. */
 #define AMQP_CONSUMERS_ROOM 64
@@ -33,7 +33,7 @@ struct amqp_consumers_events {
 	/* By the broker: its queue is gone, perhaps. Also of one that was cancelled here meanwhile. */
 	void (*cancelled)(void *ctx, uint64_t consumer);
 	/*
-	 * A message is whole, in tapped.content: acknowledges or rejects it. It may be for a consumer that
+	 * A message is whole, in raw.content: acknowledges or rejects it. It may be for a consumer that
 	 * was cancelled here. NULL: nobody wants it, and it is acknowledged by and by.
 	 */
 	void (*message)(void *ctx, struct amqp_consumers *channel, uint64_t consumer);
@@ -57,7 +57,7 @@ struct amqp_consumers_set {
 struct amqp_consumers {
 	TAILQ_ENTRY(amqp_consumers) entry;
 	struct amqp_consumers_set *set; /* borrowed */
-	struct amqp_tapped tapped;
+	struct amqp_raw_channel raw;
 	unsigned prefetch;      /* as said last */
 	unsigned declares;      /* whose declare-ok is to come */
 	unsigned consumers;     /* that are there or being placed */

@@ -7,7 +7,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 /* No channel number was left. */
 #define NO_CHANNEL (1 * NSEC_PER_SEC)
@@ -24,7 +24,7 @@ struct amqp_counters {
 	struct timers *timers;          /* borrowed */
 	struct amqp_channels *channels; /* borrowed */
 	struct count_list all;          /* owned; in order: the sent ones first */
-	struct amqp_tapped channel;
+	struct amqp_raw_channel channel;
 	struct timer retry; /* after there was no channel number */
 	bool silent;
 };
@@ -54,13 +54,14 @@ send_waiting(struct amqp_counters *counters)
 
 		if (count->sent)
 			continue;
-		if (counters->channel.number == 0 && !amqp_tapped_open(&counters->channel, 0)) {
+		if (counters->channel.number == 0 &&
+		    !amqp_raw_channel_open(&counters->channel, 0)) {
 			timers_set(counters->timers, &counters->retry,
 			    clock_now(timers_clock(counters->timers)) + NO_CHANNEL);
 			return;
 		}
 		count->sent = true;
-		amqp_tapped_send(&counters->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+		amqp_raw_channel_send(&counters->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 	}
 }
 
@@ -138,7 +139,7 @@ amqp_counters_fail(struct amqp_counters *counters)
 	struct count_list lost = TAILQ_HEAD_INITIALIZER(lost);
 	struct count *count;
 
-	amqp_tapped_forget(&counters->channel);
+	amqp_raw_channel_forget(&counters->channel);
 	timers_cancel(counters->timers, &counters->retry);
 	TAILQ_CONCAT(&lost, &counters->all, entry);
 	while ((count = TAILQ_FIRST(&lost)) != NULL) {
@@ -152,12 +153,13 @@ amqp_counters_fail(struct amqp_counters *counters)
 struct amqp_counters *
 amqp_counters_new(struct timers *timers, struct amqp_channels *channels)
 {
-	static const struct amqp_tapped_events events = {.method = on_method, .closed = on_closed};
+	static const struct amqp_raw_channel_events events = {
+	    .method = on_method, .closed = on_closed};
 	struct amqp_counters *counters = mem_alloc(sizeof(*counters));
 
 	counters->timers = timers;
 	counters->channels = channels;
-	amqp_tapped_init(&counters->channel, channels, &events, counters);
+	amqp_raw_channel_init(&counters->channel, channels, &events, counters);
 	TAILQ_INIT(&counters->all);
 	timer_init(&counters->retry, on_retry, counters, 0);
 	return counters;

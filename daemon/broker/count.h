@@ -18,7 +18,7 @@ void amqp_counters_free(struct amqp_counters *counters); /* before channels; NUL
 /* From now on nobody is answered. */
 void amqp_counters_silence(struct amqp_counters *counters);
 
-/* As broker_line_count. Sent at once when attached, else when that happens. */
+/* As broker_wait_queue_count. Sent at once when attached, else when that happens. */
 void amqp_counters_ask(
     struct amqp_counters *counters, const char *queue, struct broker_count_done done);
 bool amqp_counters_in_use(const struct amqp_counters *counters); /* somebody waits for an answer */

@@ -8,7 +8,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
 #include "daemon/broker/name_list.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 /* Gets on their way at once. */
 #define GETS_MAX 256
@@ -31,7 +31,7 @@ struct job {
 	enum job_state state;
 	char *queue, *name; /* owned; name: NULL to read */
 	struct broker_names_done done;
-	struct amqp_tapped channel;
+	struct amqp_raw_channel channel;
 	int64_t sent_at;
 
 	unsigned gets;
@@ -88,7 +88,7 @@ job_set_state(struct job *job, enum job_state state)
 static void
 job_free(struct job *job)
 {
-	amqp_tapped_forget(&job->channel);
+	amqp_raw_channel_forget(&job->channel);
 	name_list_done(&job->found);
 	free(job->to_remove);
 	free(job->queue);
@@ -142,7 +142,7 @@ job_give_up(struct job *job, const char *text)
 static void
 job_finish(struct job *job)
 {
-	amqp_tapped_close(&job->channel);
+	amqp_raw_channel_close(&job->channel);
 	job_set_state(job, JOB_OVER);
 	TAILQ_REMOVE(&job->directory->all, job, in_all);
 	job_answer(job);
@@ -191,7 +191,7 @@ send_declare(const struct job *job)
 		declare.arguments.num_entries = 1;
 		declare.arguments.entries = &type;
 	}
-	amqp_tapped_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_raw_channel_send(&job->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
 }
 
 static void
@@ -203,7 +203,8 @@ send_name(const struct job *job)
 	    .delivery_mode = AMQP_DELIVERY_PERSISTENT,
 	};
 
-	amqp_tapped_publish(&job->channel, &fields, &properties, amqp_cstring_bytes(job->name));
+	amqp_raw_channel_publish(
+	    &job->channel, &fields, &properties, amqp_cstring_bytes(job->name));
 }
 
 static void
@@ -213,13 +214,13 @@ job_send(struct job *job)
 	amqp_confirm_select_t select = {0};
 
 	job->sent_at = now(directory);
-	if (!amqp_tapped_open(&job->channel, BROKER_NAME_MAX)) {
+	if (!amqp_raw_channel_open(&job->channel, BROKER_NAME_MAX)) {
 		job_give_up(job, "the auxiliary connection has no channel left");
 		return;
 	}
 	job_set_state(job, JOB_DECLARING);
 	if (job->kind == JOB_ENTER)
-		amqp_tapped_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
+		amqp_raw_channel_send(&job->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	send_declare(job);
 	if (job->kind == JOB_ENTER)
 		send_name(job);
@@ -233,7 +234,7 @@ send_gets(struct job *job, uint32_t left)
 
 	while (!job->empty && job->gets < GETS_MAX && job->gets <= left) {
 		job->gets++;
-		amqp_tapped_send(&job->channel, AMQP_BASIC_GET_METHOD, &get);
+		amqp_raw_channel_send(&job->channel, AMQP_BASIC_GET_METHOD, &get);
 	}
 }
 
@@ -249,11 +250,11 @@ put_back(struct job *job)
 	} else {
 		job->answer = BROKER_OK;
 		for (size_t i = 0; job->kind == JOB_LEAVE && i < job->found.count; i++)
-			amqp_tapped_ack(&job->channel, job->to_remove[i]);
+			amqp_raw_channel_ack(&job->channel, job->to_remove[i]);
 	}
-	amqp_tapped_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_raw_channel_send(&job->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 	job_set_state(job, JOB_PUTTING_BACK);
-	amqp_channels_close_tap(job->directory->channels, job->channel.number);
+	amqp_channels_close_raw(job->directory->channels, job->channel.number);
 }
 
 /* ---- receiving ---- */
@@ -291,7 +292,7 @@ static bool
 take_got(struct job *job, const amqp_basic_get_ok_t *got)
 {
 	if (job->state != JOB_READING || job->gets == 0 ||
-	    !amqp_tapped_announce(&job->channel, got->delivery_tag))
+	    !amqp_raw_channel_announce(&job->channel, got->delivery_tag))
 		return false;
 	job->gets--;
 	if (++job->seen <= BROKER_DIRECTORY_MAX)
@@ -407,7 +408,7 @@ static struct job *
 job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue, const char *name,
     struct broker_names_done done)
 {
-	static const struct amqp_tapped_events events = {
+	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct job *job = mem_alloc(sizeof(*job));
 
@@ -418,7 +419,7 @@ job_new(struct amqp_directory *directory, enum job_kind kind, const char *queue,
 	job->queue = mem_strdup(queue);
 	job->name = mem_strdup(name);
 	job->done = done;
-	amqp_tapped_init(&job->channel, directory->channels, &events, job);
+	amqp_raw_channel_init(&job->channel, directory->channels, &events, job);
 	job->sent_at = now(directory);
 	TAILQ_INSERT_TAIL(&directory->all, job, in_all);
 	return job;
@@ -483,7 +484,7 @@ amqp_directory_fail(struct amqp_directory *directory)
 	TAILQ_CONCAT(&lost, &directory->all, in_all);
 	while ((job = TAILQ_FIRST(&lost)) != NULL) {
 		TAILQ_REMOVE(&lost, job, in_all);
-		amqp_tapped_forget(&job->channel);
+		amqp_raw_channel_forget(&job->channel);
 		if (job->state != JOB_OVER) {
 			job->answer = BROKER_UNKNOWN;
 			job_set_state(job, JOB_OVER);

@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 /* BROKER_HINT_TTL, in ms */
 #define EXPIRATION "2000"
@@ -29,7 +29,7 @@ struct amqp_hints {
 	struct amqp_hints_config config;
 	struct owed_hint *owed;          /* owned; by key */
 	TAILQ_HEAD(, owed_hint) in_turn; /* the same */
-	struct amqp_tapped channel;
+	struct amqp_raw_channel channel;
 	char returned_from[UINT8_MAX + 1]; /* its queue */
 	int64_t mute_until;                /* clock time; nothing is sent before */
 	bool blocked;
@@ -97,7 +97,7 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 
 	snprintf(digits, sizeof(digits), "%d", slot);
 	properties.correlation_id = amqp_cstring_bytes(digits);
-	amqp_tapped_publish(&hints->channel, &fields, &properties, amqp_empty_bytes);
+	amqp_raw_channel_publish(&hints->channel, &fields, &properties, amqp_empty_bytes);
 }
 
 /* A link that has died without its having been told yet would take hints with it. */
@@ -117,7 +117,7 @@ pay(struct amqp_hints *hints)
 	if (now(hints) < hints->mute_until)
 		forget_all(hints);
 	while ((hint = TAILQ_FIRST(&hints->in_turn)) != NULL && can_send(hints) &&
-	       (hints->channel.number != 0 || amqp_tapped_open(&hints->channel, 0))) {
+	       (hints->channel.number != 0 || amqp_raw_channel_open(&hints->channel, 0))) {
 		publish(hints, strchr(hint->key, ' ') + 1, hint->slot);
 		hint_free(hints, hint);
 	}
@@ -132,7 +132,7 @@ take_return(struct amqp_hints *hints, const amqp_basic_return_t *back)
 		return false;
 	snprintf(hints->returned_from, sizeof(hints->returned_from), "%.*s",
 	    (int)back->routing_key.len, (const char *)back->routing_key.bytes);
-	return amqp_tapped_announce(&hints->channel, 0);
+	return amqp_raw_channel_announce(&hints->channel, 0);
 }
 
 static bool
@@ -140,9 +140,9 @@ on_message(void *ctx)
 {
 	const struct amqp_hints *hints = ctx;
 	char *queue = mem_strdup(hints->returned_from);
-	const struct broker_line_event event = {
+	const struct broker_wait_queue_event event = {
 	    .queue = queue,
-	    .news = BROKER_LINE_NOBODY,
+	    .news = BROKER_WAIT_QUEUE_NOBODY,
 	    .slot = broker_hint_slot(hints->channel.content.correlation_id),
 	};
 
@@ -202,7 +202,7 @@ amqp_hints_go(struct amqp_hints *hints)
 void
 amqp_hints_fail(struct amqp_hints *hints)
 {
-	amqp_tapped_forget(&hints->channel);
+	amqp_raw_channel_forget(&hints->channel);
 	hints->blocked = false;
 	hints->complained = false;
 	hints->mute_until = 0;
@@ -213,13 +213,13 @@ amqp_hints_fail(struct amqp_hints *hints)
 struct amqp_hints *
 amqp_hints_new(const struct amqp_hints_config *config)
 {
-	static const struct amqp_tapped_events events = {
+	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_hints *hints = mem_alloc(sizeof(*hints));
 
 	hints->config = *config;
 	TAILQ_INIT(&hints->in_turn);
-	amqp_tapped_init(&hints->channel, config->channels, &events, hints);
+	amqp_raw_channel_init(&hints->channel, config->channels, &events, hints);
 	return hints;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Hints to wait lines: mandatory publishes without confirm, on a channel of the auxiliary connection's that is
+ * Hints to wait queues: mandatory publishes without confirm, on a channel of the auxiliary connection's that is
  * there for nothing else. What cannot be published now is owed.
  *
  *	us:      publish 3 to a-W     publish 1 to b-W
@@ -20,8 +20,8 @@ struct amqp_hints;
 struct amqp_hints_config {
 	struct timers *timers;          /* borrowed, as all here */
 	struct amqp_channels *channels; /* the auxiliary connection's */
-	/* BROKER_LINE_NOBODY */
-	void (*news)(void *ctx, const struct broker_line_event *event);
+	/* BROKER_WAIT_QUEUE_NOBODY */
+	void (*news)(void *ctx, const struct broker_wait_queue_event *event);
 	void *ctx;
 };
 

@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 #define EXCHANGE "lockbroker=ask"
 /* BROKER_MESSAGE_TTL, in ms */
@@ -58,7 +58,7 @@ struct amqp_mailbox {
 	struct timer asking;              /* wanted by one who asks, until then */
 	struct timer again;               /* WAITING for its time */
 	char name[64];                    /* of the inbox, while OPENING, OPEN */
-	struct amqp_tapped channel;       /* open while OPENING, OPEN */
+	struct amqp_raw_channel channel;  /* open while OPENING, OPEN */
 	const char *user;                 /* borrowed; of the link; NULL: not said */
 	bool is_question;                 /* what is being delivered: it came by the exchange */
 	TAILQ_HEAD(, question) questions; /* owned; in order */
@@ -100,7 +100,7 @@ publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to
 		properties._flags |= AMQP_BASIC_USER_ID_FLAG;
 		properties.user_id = amqp_cstring_bytes(mailbox->user);
 	}
-	amqp_tapped_publish(&mailbox->channel, &fields, &properties, text);
+	amqp_raw_channel_publish(&mailbox->channel, &fields, &properties, text);
 }
 
 static void
@@ -184,9 +184,9 @@ send_declares(const struct amqp_mailbox *mailbox)
 	    .exchange = amqp_cstring_bytes(EXCHANGE),
 	};
 
-	amqp_tapped_send(&mailbox->channel, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
-	amqp_tapped_send(&mailbox->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
-	amqp_tapped_send(&mailbox->channel, AMQP_QUEUE_BIND_METHOD, &bind);
+	amqp_raw_channel_send(&mailbox->channel, AMQP_EXCHANGE_DECLARE_METHOD, &ask);
+	amqp_raw_channel_send(&mailbox->channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+	amqp_raw_channel_send(&mailbox->channel, AMQP_QUEUE_BIND_METHOD, &bind);
 }
 
 static void
@@ -195,8 +195,8 @@ send_consume(const struct amqp_mailbox *mailbox)
 	amqp_basic_qos_t qos = {.prefetch_count = PREFETCH};
 	amqp_basic_consume_t consume = {.queue = amqp_cstring_bytes(mailbox->name)};
 
-	amqp_tapped_send(&mailbox->channel, AMQP_BASIC_QOS_METHOD, &qos);
-	amqp_tapped_send(&mailbox->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_QOS_METHOD, &qos);
+	amqp_raw_channel_send(&mailbox->channel, AMQP_BASIC_CONSUME_METHOD, &consume);
 }
 
 static void
@@ -213,7 +213,7 @@ open_now(struct amqp_mailbox *mailbox)
 	timers_cancel(mailbox->config.timers, &mailbox->again);
 	if (mailbox->silent || amqp_channels_link(mailbox->config.channels) == NULL)
 		return;
-	if (!amqp_tapped_open(&mailbox->channel, BROKER_MESSAGE_MAX)) {
+	if (!amqp_raw_channel_open(&mailbox->channel, BROKER_MESSAGE_MAX)) {
 		open_later(mailbox, NO_CHANNEL);
 		return;
 	}
@@ -242,7 +242,7 @@ settle(struct amqp_mailbox *mailbox)
 	} else if (!wanted && mailbox->state != INBOX_CLOSED) {
 		timers_cancel(mailbox->config.timers, &mailbox->again);
 		inbox_set_state(mailbox, INBOX_CLOSED);
-		amqp_tapped_close(&mailbox->channel);
+		amqp_raw_channel_close(&mailbox->channel);
 	}
 }
 
@@ -309,7 +309,7 @@ on_message(void *ctx)
 	struct broker_message message = {.len = (size_t)content->size};
 	char *text, *user;
 
-	amqp_tapped_ack(&mailbox->channel, mailbox->channel.delivery);
+	amqp_raw_channel_ack(&mailbox->channel, mailbox->channel.delivery);
 	/* Our own question comes to us, too. */
 	if (mailbox->silent || content->size > BROKER_MESSAGE_MAX ||
 	    (mailbox->is_question && strcmp(content->reply_to, mailbox->name) == 0))
@@ -343,14 +343,14 @@ on_method(void *ctx, const struct amqp_frame *frame)
 		send_waiting(mailbox);
 		return true;
 	case AMQP_BASIC_CANCEL_METHOD:
-		amqp_tapped_close(&mailbox->channel);
+		amqp_raw_channel_close(&mailbox->channel);
 		open_later(mailbox, AGAIN);
 		return true;
 	case AMQP_BASIC_DELIVER_METHOD: {
 		const amqp_basic_deliver_t *deliver = frame->fields;
 
 		mailbox->is_question = deliver->exchange.len > 0;
-		return amqp_tapped_announce(&mailbox->channel, deliver->delivery_tag);
+		return amqp_raw_channel_announce(&mailbox->channel, deliver->delivery_tag);
 	}
 	default:
 		return false;
@@ -454,7 +454,7 @@ amqp_mailbox_fail(struct amqp_mailbox *mailbox)
 {
 	mailbox->blocked = false;
 	mailbox->complained = false;
-	amqp_tapped_forget(&mailbox->channel);
+	amqp_raw_channel_forget(&mailbox->channel);
 	timers_cancel(mailbox->config.timers, &mailbox->again);
 	if (mailbox->state != INBOX_CLOSED)
 		inbox_set_state(mailbox, INBOX_WAITING);
@@ -465,7 +465,7 @@ amqp_mailbox_fail(struct amqp_mailbox *mailbox)
 struct amqp_mailbox *
 amqp_mailbox_new(const struct amqp_mailbox_config *config)
 {
-	static const struct amqp_tapped_events events = {
+	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_mailbox *mailbox = mem_alloc(sizeof(*mailbox));
 
@@ -473,7 +473,7 @@ amqp_mailbox_new(const struct amqp_mailbox_config *config)
 	TAILQ_INIT(&mailbox->questions);
 	timer_init(&mailbox->asking, on_asked_enough, mailbox, 0);
 	timer_init(&mailbox->again, on_again, mailbox, 0);
-	amqp_tapped_init(&mailbox->channel, config->channels, &events, mailbox);
+	amqp_raw_channel_init(&mailbox->channel, config->channels, &events, mailbox);
 	return mailbox;
 }
 

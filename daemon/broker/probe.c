@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
-#include "daemon/broker/tapped.h"
+#include "daemon/broker/raw_channel.h"
 
 /*
  * Probes that were given up are kept until their confirms come; when so many have piled up the channel
@@ -54,7 +54,7 @@ struct amqp_probes {
 	unsigned given_up;
 	size_t unconfirmed; /* messages on their way, but for those that were given up */
 	uint64_t last_tag;  /* of the channel */
-	struct amqp_tapped channel;
+	struct amqp_raw_channel channel;
 	char *refused; /* owned; the broker's words on this link; NULL = it has not refused */
 	bool silent;
 };
@@ -130,11 +130,11 @@ open_channel(struct amqp_probes *probes)
 
 	if (probes->channel.number != 0)
 		return true;
-	if (!amqp_tapped_open(&probes->channel, 0))
+	if (!amqp_raw_channel_open(&probes->channel, 0))
 		return false;
 	probes->last_tag = 0;
 	FAULT(CONFIRMS_OFF_BY_ONE, probes->last_tag = 1);
-	amqp_tapped_send(&probes->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
+	amqp_raw_channel_send(&probes->channel, AMQP_CONFIRM_SELECT_METHOD, &select);
 	return true;
 }
 
@@ -158,7 +158,7 @@ publish(struct amqp_probes *probes, const char *queue)
 	};
 
 	properties.correlation_id = amqp_cstring_bytes(broker_number_text(tag, ++probes->last_tag));
-	amqp_tapped_publish(&probes->channel, &fields, &properties, amqp_empty_bytes);
+	amqp_raw_channel_publish(&probes->channel, &fields, &properties, amqp_empty_bytes);
 }
 
 static void
@@ -264,7 +264,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	case AMQP_CONFIRM_SELECT_OK_METHOD:
 		return true;
 	case AMQP_BASIC_RETURN_METHOD:
-		return amqp_tapped_announce(&probes->channel, 0);
+		return amqp_raw_channel_announce(&probes->channel, 0);
 	case AMQP_BASIC_ACK_METHOD: {
 		const amqp_basic_ack_t *ack = frame->fields;
 
@@ -323,7 +323,7 @@ on_deadline(void *ctx, uint64_t id)
 	probe->given_up = true;
 	probes->unconfirmed -= probe->left;
 	if (++probes->given_up > GIVEN_UP_MAX) {
-		amqp_tapped_close(&probes->channel);
+		amqp_raw_channel_close(&probes->channel);
 		channel_lost(probes);
 	}
 	send_waiting(probes);
@@ -382,7 +382,7 @@ amqp_probes_fail(struct amqp_probes *probes)
 {
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
 
-	amqp_tapped_forget(&probes->channel);
+	amqp_raw_channel_forget(&probes->channel);
 	probes->unconfirmed = 0;
 	HASH_CLEAR(hh, probes->open);
 	free(probes->refused);
@@ -396,14 +396,14 @@ amqp_probes_fail(struct amqp_probes *probes)
 struct amqp_probes *
 amqp_probes_new(struct timers *timers, struct amqp_channels *channels, int64_t timeout)
 {
-	static const struct amqp_tapped_events events = {
+	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
 	struct amqp_probes *probes = mem_alloc(sizeof(*probes));
 
 	probes->timers = timers;
 	probes->channels = channels;
 	probes->timeout = timeout;
-	amqp_tapped_init(&probes->channel, channels, &events, probes);
+	amqp_raw_channel_init(&probes->channel, channels, &events, probes);
 	TAILQ_INIT(&probes->hopeless);
 	TAILQ_INIT(&probes->waiting);
 	TAILQ_INIT(&probes->sent);

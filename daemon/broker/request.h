@@ -28,7 +28,7 @@ bool amqp_request_is_done_by(enum amqp_request what, amqp_method_number_t method
  */
 bool amqp_request_is_blamed(const amqp_channel_close_t *close);
 /*
- * Whether it is the answer to the request that is first in line: where it names no method that request was
+ * Whether it is the answer to the request that is the first: where it names no method that request was
  * not performed, or its answer would have come before.
  */
 bool amqp_request_is_refused_by(enum amqp_request what, const amqp_channel_close_t *close);

@@ -25,7 +25,7 @@ struct broker *broker_new(struct timers *timers, uint64_t seed,
 void broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
 const struct amqp_dialer *broker_dialer(const struct broker *broker);
 const struct amqp_channels *broker_channels(const struct broker *broker, enum broker_link link);
-/* Queues that are being watched, or are to be; lines that are joined, or to be, each priority counted. */
+/* Queues that are being watched, or are to be; wait queues that are joined, or to be, each priority counted. */
 size_t broker_watched(const struct broker *broker);
 size_t broker_joined(const struct broker *broker);
 

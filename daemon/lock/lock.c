@@ -19,8 +19,8 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/keep.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/hold/watch.h"
 #include "daemon/lock/wait/acquire.h"
@@ -51,7 +51,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	HASH_ITER (by_id, engine->peers, peer, next)
 		engine_notice(engine, peer->id, &notice);
 	if (state != BROKER_UP)
-		keep_link_died(engine, why);
+		lifecycle_link_died(engine, why);
 	acquire_link_changed(engine, why);
 	holder_wait_link_changed(engine, why);
 }
@@ -64,7 +64,7 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 	(void)code;
 	(void)text;
 	/* In this order: what verify asks goes behind what keep claims again, on the same new channel. */
-	keep_channel_closed(engine, channel);
+	lifecycle_channel_closed(engine, channel);
 	verify_channel_closed(engine, channel);
 	mutex_channel_closed(engine, channel);
 }
@@ -129,14 +129,14 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
-	pulse_init(engine);
+	keepalive_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .channel_closed = on_channel_closed,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
-				      .line = hint_news,
+				      .wait_queue = hint_news,
 				      .ctx = engine});
 	return engine;
 }
@@ -159,7 +159,7 @@ lock_engine_free(struct lock_engine *engine)
 		registry_hold_end(engine, hold, false);
 	}
 	channels_done(engine);
-	pulse_done(engine);
+	keepalive_done(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
 	fsck_free_all(engine);

@@ -226,7 +226,7 @@ struct lock_notice {
 
 /*
  * Where answers and notices go. Either may come from inside a call of the engine or from the loop; the
- * listener must not call the engine from inside (asserted): a peer that it cannot serve any more is
+ * caller must not call the engine from inside (asserted): a peer that it cannot serve any more is
  * given up later, in a pass of its own.
  */
 struct lock_events {
@@ -294,7 +294,7 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
 
 /*
  * Rows: of one name, or of all (NULL). Holders first, in no order; then who waits, name by name in the
- * order of the line. May be called by the caller.
+ * order of the queue. May be called by the caller.
  */
 void lock_each(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_row *row), void *ctx);

@@ -353,7 +353,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	/* A publish without a confirm is answered by nobody: it cannot be found out to be silent. */
 	channel->burst_silent = !channel->silenced &&
 				(method != AMQP_BASIC_PUBLISH_METHOD || channel->confirms) &&
-				memory_chance(world, world->nature.silent);
+				memory_chance(world, world->behaviour.silent);
 	channel->silenced |= channel->burst_silent && method != AMQP_BASIC_PUBLISH_METHOD;
 	channel->burst_at = now;
 	channel->burst = method == AMQP_BASIC_PUBLISH_METHOD ? 1 : 0;
@@ -444,9 +444,9 @@ notice_of(const struct memory_link *link)
 
 	if (notice >= 0)
 		return notice;
-	if (world->nature.notice == NULL || link->base.state != AMQP_LINK_DEAD)
+	if (world->behaviour.notice == NULL || link->base.state != AMQP_LINK_DEAD)
 		return 0;
-	return world->nature.notice(world->nature.ctx, link->client->broker, which_of(link),
+	return world->behaviour.notice(world->behaviour.ctx, link->client->broker, which_of(link),
 	    link->base.dropped ? NULL : link->base.why);
 }
 
@@ -735,15 +735,14 @@ memory_broker_connection(const struct broker *broker, enum broker_link which)
 }
 
 /* Channels that carry no requests are numbered behind those that do. */
-#define TAPPED (UINT64_C(1) << 62)
+#define RAW (UINT64_C(1) << 62)
 
 static uint64_t
 channel_id(const struct broker *broker, enum broker_link which, uint16_t number)
 {
 	uint64_t channel = amqp_channels_by_number(broker_channels(broker, which), number);
 
-	return channel != 0 ? channel
-			    : TAPPED | (uint64_t)number << 1 | (which == BROKER_AUXILIARY);
+	return channel != 0 ? channel : RAW | (uint64_t)number << 1 | (which == BROKER_AUXILIARY);
 }
 
 void
@@ -784,7 +783,7 @@ memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, c
 {
 	enum broker_link which = channel & 1 ? BROKER_AUXILIARY : BROKER_LOCKS;
 	struct memory_connection *connection = connection_of(broker, which);
-	uint16_t number = channel & TAPPED
+	uint16_t number = channel & RAW
 			      ? (uint16_t)(channel >> 1)
 			      : amqp_channels_number(broker_channels(broker, which), channel);
 

@@ -179,7 +179,7 @@ struct memory_link {
 
 struct memory_world {
 	struct timers *timers; /* borrowed */
-	struct memory_nature nature;
+	struct memory_behaviour behaviour;
 	struct amqp_decoder *decoder; /* owned; of both ends: one frame at a time is read */
 	uint8_t *scratch;             /* owned; what is encoded, until it is a parcel */
 	size_t scratch_size;
@@ -204,11 +204,11 @@ memory_later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* What a hook of the nature says; false where there is none. */
+/* What a hook of the behaviour says; false where there is none. */
 static inline bool
 memory_chance(const struct memory_world *world, bool (*hook)(void *ctx))
 {
-	return hook != NULL && hook(world->nature.ctx);
+	return hook != NULL && hook(world->behaviour.ctx);
 }
 
 /* ---- what is sent (send.c) ---- */

@@ -49,7 +49,7 @@ struct memory_performed {
  * How the world behaves; the simulation and tests bring their own. A NULL hook is the plain one.
  * Every random choice is the hook's, so that a seed replays.
  */
-struct memory_nature {
+struct memory_behaviour {
 	/*
 	 * ns until a method is answered; half of them lie before it is performed. Of declares, deletes,
 	 * consumes and gets, once each; of publishes, once for all that are sent together; and of what
@@ -84,7 +84,8 @@ struct memory_nature {
 /* A probe is UNKNOWN after so long, and so is what waits for an auxiliary connection that does not come up. */
 #define MEMORY_PROBE_TIMEOUT (5 * NSEC_PER_SEC)
 
-struct memory_world *memory_world_new(struct timers *timers, const struct memory_nature *nature);
+struct memory_world *memory_world_new(
+    struct timers *timers, const struct memory_behaviour *behaviour);
 void memory_world_free(struct memory_world *world); /* after its brokers */
 
 /* heartbeat in seconds, as info shows it. channels_max: most channels of a link (2047 on RabbitMQ). */
@@ -119,7 +120,7 @@ bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 bool memory_world_put_transient(struct memory_world *world, const char *queue);
 /*
  * A foreign client's message at the end of a queue; a directory is made where there is none. One to a
- * wait line is a hint that says `body`. None goes over its time.
+ * wait queue is a hint that says `body`. None goes over its time.
  */
 void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
 /* The messages of a queue that nobody has got, in order. */

@@ -132,7 +132,7 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 	amqp_queue_declare_ok_t ok = {.queue = declare->queue};
 	struct failure failure;
 
-	if (memory_chance(world, world->nature.refuses))
+	if (memory_chance(world, world->behaviour.refuses))
 		return refused;
 	if (!declare->passive && strncmp(name, "amq.", strlen("amq.")) == 0)
 		return reserved;
@@ -161,7 +161,7 @@ queue_delete(struct memory_channel *channel, const char *name)
 {
 	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
 
-	if (memory_chance(world_of(channel), world_of(channel)->nature.refuses))
+	if (memory_chance(world_of(channel), world_of(channel)->behaviour.refuses))
 		return refused;
 	if (queue != NULL && is_others(channel, queue))
 		return locked;
@@ -336,7 +336,7 @@ confirm(struct memory_channel *channel, bool nacked)
 		channel->confirms_singly = true;
 	} else if (nacked) {
 		send_confirm(channel, false);
-	} else if (channel->confirms_singly || !memory_chance(world, world->nature.holds_acks)) {
+	} else if (channel->confirms_singly || !memory_chance(world, world->behaviour.holds_acks)) {
 		memory_channel_confirm(channel);
 	}
 }
@@ -366,7 +366,7 @@ route(struct memory_world *world, const struct memory_message *message)
 static void
 tell_performed(const struct memory_channel *channel, struct memory_performed what)
 {
-	const struct memory_nature *nature = &world_of(channel)->nature;
+	const struct memory_behaviour *behaviour = &world_of(channel)->behaviour;
 
 	what.broker = channel->connection->broker;
 	what.connection = channel->connection->number;
@@ -374,8 +374,8 @@ tell_performed(const struct memory_channel *channel, struct memory_performed wha
 	what.channel = channel->opening;
 	if (what.correlation_id == NULL)
 		what.correlation_id = "";
-	if (nature->performed != NULL)
-		nature->performed(nature->ctx, &what);
+	if (behaviour->performed != NULL)
+		behaviour->performed(behaviour->ctx, &what);
 }
 
 /* The connection is told that there is an alarm, and not read any more. */
@@ -393,7 +393,7 @@ publish(struct memory_channel *channel)
 {
 	struct memory_world *world = world_of(channel);
 	const struct memory_message *message = &channel->coming->message;
-	bool nacked = channel->confirms && memory_chance(world, world->nature.nacks);
+	bool nacked = channel->confirms && memory_chance(world, world->behaviour.nacks);
 	bool routed = route(world, message), mandatory = channel->coming->mandatory && !nacked;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,

@@ -126,8 +126,8 @@ hears(const struct memory_world *world, const struct memory_consumer *consumer)
 {
 	const struct broker *broker = consumer->channel->connection->broker;
 
-	return world->nature.unheard == NULL || broker == NULL ||
-	       !world->nature.unheard(world->nature.ctx, broker, consumer->queue->name);
+	return world->behaviour.unheard == NULL || broker == NULL ||
+	       !world->behaviour.unheard(world->behaviour.ctx, broker, consumer->queue->name);
 }
 
 void

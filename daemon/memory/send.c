@@ -7,7 +7,8 @@
 int64_t
 memory_delay(const struct memory_world *world)
 {
-	int64_t delay = world->nature.delay != NULL ? world->nature.delay(world->nature.ctx) : 0;
+	int64_t delay =
+	    world->behaviour.delay != NULL ? world->behaviour.delay(world->behaviour.ctx) : 0;
 
 	assert(delay >= 0);
 	return delay;

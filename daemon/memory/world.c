@@ -22,13 +22,13 @@ decoder_new(void)
 }
 
 struct memory_world *
-memory_world_new(struct timers *timers, const struct memory_nature *nature)
+memory_world_new(struct timers *timers, const struct memory_behaviour *behaviour)
 {
 	struct memory_world *world = mem_alloc(sizeof(*world));
 
 	world->timers = timers;
-	if (nature != NULL)
-		world->nature = *nature;
+	if (behaviour != NULL)
+		world->behaviour = *behaviour;
 	world->decoder = decoder_new();
 	TAILQ_INIT(&world->connections);
 	TAILQ_INIT(&world->clients);

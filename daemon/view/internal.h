@@ -1,7 +1,7 @@
 /*
  * The inside of the view, shared by the files of this folder; who is outside includes view.h. From below:
  *
- *	wire_id, row, message	ids, rows and messages: pure
+ *	wire_id, row, daemon_message	ids, rows and messages: pure
  *	round_robin			users take turns
  *	queries			asking the other daemons
  *	internal			jobs, requests that ask them, a walk through our own rows

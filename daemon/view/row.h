@@ -13,7 +13,7 @@
 
 struct cJSON;
 
-/* What a row shows besides the party itself. */
+/* What a row shows besides the requester itself. */
 struct row_facts {
 	uint32_t run;
 	const char *host;

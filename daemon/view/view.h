@@ -2,7 +2,7 @@
  * Who holds and who waits, here and behind the other daemons of the broker, for who looks on; and letting
  * in and turning away who waits, wherever that is. Requests of local peers in, exactly one answer each
  * out, as the wire's JSON. Answers the questions of other daemons. Owns its requests and watches; knows
- * no sockets. The engine is below: its listener passes on what is for the view.
+ * no sockets. The engine is below: its caller passes on what is for the view.
  */
 #ifndef VIEW_VIEW_H
 #define VIEW_VIEW_H
@@ -76,7 +76,7 @@ void view_peer_left(struct view *view, uint64_t peer);
 /* The daemon stops: watches end with `draining`, also those that are asked for from now on. */
 void view_drain(struct view *view);
 
-/* From the engine's listener. */
+/* From the engine's events. */
 void view_changed(struct view *view, const struct lock_row *row);
 void view_answer(struct view *view, uint64_t request, const struct lock_answer *answer);
 void view_asked(struct view *view, const struct broker_message *message);

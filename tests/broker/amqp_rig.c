@@ -158,10 +158,10 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
-on_line(void *ctx, const struct broker_line_event *event)
+on_line(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct rig_broker *rig = ctx;
-	struct rig_line_news *told = &rig->lines[rig->line_count];
+	struct rig_wait_queue_news *told = &rig->lines[rig->line_count];
 
 	ck_assert(!in_call);
 	ck_assert_uint_lt(rig->line_count++, RIG_NEWS);
@@ -254,7 +254,7 @@ rig_open(const struct amqp_settings *settings)
 	    .link = on_link,
 	    .channel_closed = on_channel_closed,
 	    .watch = on_watch,
-	    .line = on_line,
+	    .wait_queue = on_line,
 	    .asked = on_message,
 	    .replied = on_message,
 	    .ctx = rig,
@@ -442,15 +442,15 @@ void
 rig_join(struct rig_broker *rig, const char *queue, int priority, unsigned credit)
 {
 	in_call = true;
-	broker_line_join(rig->broker, queue, priority, credit);
+	broker_wait_queue_join(rig->broker, queue, priority, credit);
 	in_call = false;
 }
 
 void
-rig_leave_line(struct rig_broker *rig, const char *queue, int priority)
+rig_leave_wait_queue(struct rig_broker *rig, const char *queue, int priority)
 {
 	in_call = true;
-	broker_line_leave(rig->broker, queue, priority);
+	broker_wait_queue_leave(rig->broker, queue, priority);
 	in_call = false;
 }
 
@@ -458,7 +458,7 @@ void
 rig_wake(struct rig_broker *rig, const char *queue, int slot)
 {
 	in_call = true;
-	broker_line_wake(rig->broker, queue, slot);
+	broker_wait_queue_wake(rig->broker, queue, slot);
 	in_call = false;
 }
 
@@ -469,7 +469,7 @@ rig_count(struct rig_broker *rig, const char *queue)
 	int counted = NOT_YET;
 
 	in_call = true;
-	broker_line_count(
+	broker_wait_queue_count(
 	    rig->broker, queue, (struct broker_count_done){.fn = on_counted, .ctx = &counted});
 	in_call = false;
 	rig_wait_for(30, counted != NOT_YET);
@@ -477,7 +477,8 @@ rig_count(struct rig_broker *rig, const char *queue)
 }
 
 unsigned
-rig_line_told(const struct rig_broker *rig, const char *queue, enum broker_line_news news)
+rig_wait_queue_told(
+    const struct rig_broker *rig, const char *queue, enum broker_wait_queue_news news)
 {
 	unsigned count = 0;
 

@@ -35,11 +35,11 @@ struct rig_news {
 	int64_t at;
 };
 
-/* Of a wait line. */
-struct rig_line_news {
+/* Of a wait queue. */
+struct rig_wait_queue_news {
 	char queue[64];
 	int priority, slot;
-	enum broker_line_news news;
+	enum broker_wait_queue_news news;
 	int64_t at;
 };
 
@@ -64,7 +64,7 @@ struct rig_broker {
 	int closed_code;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
-	struct rig_line_news lines[RIG_NEWS];
+	struct rig_wait_queue_news lines[RIG_NEWS];
 	unsigned line_count;
 	struct rig_message messages[RIG_MESSAGES];
 	unsigned message_count;
@@ -135,12 +135,13 @@ void rig_unwatch(struct rig_broker *rig, const char *queue);
 unsigned rig_told(const struct rig_broker *rig, const char *queue, enum broker_news news);
 
 void rig_join(struct rig_broker *rig, const char *queue, int priority, unsigned credit);
-void rig_leave_line(struct rig_broker *rig, const char *queue, int priority);
+void rig_leave_wait_queue(struct rig_broker *rig, const char *queue, int priority);
 void rig_wake(struct rig_broker *rig, const char *queue, int slot);
 /* Asks and waits. */
 int rig_count(struct rig_broker *rig, const char *queue);
 /* How often that was told of a line; queue NULL: of any. */
-unsigned rig_line_told(const struct rig_broker *rig, const char *queue, enum broker_line_news news);
+unsigned rig_wait_queue_told(
+    const struct rig_broker *rig, const char *queue, enum broker_wait_queue_news news);
 
 void rig_inbox(struct rig_broker *rig, bool open);
 uint64_t rig_ask_all(struct rig_broker *rig, const char *text, size_t len);
@@ -157,7 +158,7 @@ Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
 Suite *watches_suite(void);
-Suite *lines_suite(void);
+Suite *wait_queues_suite(void);
 Suite *mailbox_suite(void);
 Suite *directory_suite(void);
 Suite *scripted_suite(void);

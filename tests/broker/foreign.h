@@ -13,7 +13,7 @@ void foreign_open(void);
 void foreign_close(void);
 /* type: x-queue-type, NULL = none is said; empty: it says x-max-length 0, too. */
 void foreign_declare(const char *queue, bool durable, const char *type, bool empty);
-/* A wait line, as ours are declared; and a consumer that reads nothing of what it is sent. */
+/* A wait queue, as ours are declared; and a consumer that reads nothing of what it is sent. */
 void foreign_line(const char *queue);
 void foreign_consume(const char *queue, int priority);
 void foreign_delete(const char *queue);

@@ -91,9 +91,9 @@ START_TEST(test_user_who_takes_and_waits)
 	one = rig_open(&settings);
 	two = rig_open(&settings);
 	rig_join(one, "worker-W", 5, 1);
-	rig_wait(rig_line_told(one, "worker-W", BROKER_LINE_JOINED) == 1);
+	rig_wait(rig_wait_queue_told(one, "worker-W", BROKER_WAIT_QUEUE_JOINED) == 1);
 	rig_wake(two, "worker-W", 1);
-	rig_wait(rig_line_told(one, "worker-W", BROKER_LINE_HINT) == 1);
+	rig_wait(rig_wait_queue_told(one, "worker-W", BROKER_WAIT_QUEUE_HINT) == 1);
 	ck_assert_int_eq(rig_count(two, "worker-W"), 1);
 	one->answers = true;
 	rig_inbox(one, true);

@@ -182,7 +182,7 @@ START_TEST(a_known_free_slot_is_one_flight)
 }
 END_TEST
 
-/* What a change asks of the wait line afterwards is over when a question costs one flush again. */
+/* What a change asks of the wait queue afterwards is over when a question costs one flush again. */
 static void
 settle(const char *name)
 {

@@ -35,7 +35,7 @@ class Heartbeat(unittest.TestCase):
         info = peer.call("info")
         self.assertEqual(info["broker"]["heartbeat"], 3)
         self.assertEqual(info["lease"]["margin"], 3)
-        # Four answers of the pulse, a second apart: it is kept, by one connection.
+        # Four answers of the keepalive, a second apart: it is kept, by one connection.
         for _ in range(4):
             peer.notification("lease", within=5)
         self.assertGreater(time.clock_gettime(time.CLOCK_BOOTTIME), grant["safe_until"])

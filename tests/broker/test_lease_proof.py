@@ -92,7 +92,7 @@ class Round:
         self.test.assertIsNone(self.run.poll(), self.daemon.log())
 
     def wait_lease(self):
-        """The lease is told when the pulse is answered: from then on what was told is what it is,
+        """The lease is told when the keepalive is answered: from then on what was told is what it is,
         unless something else is asked."""
         self.read()
         self.safe_until = self.peer.notification("lease")["safe_until"]
@@ -152,7 +152,7 @@ class Round:
 
 
 class FrozenBroker(Round):
-    """All of them have the broker in common, and are at different points between two pulses."""
+    """All of them have the broker in common, and are at different points between two keepalives."""
 
     kind = "broker"
 
@@ -312,7 +312,7 @@ class LeaseProof(unittest.TestCase):
             one.still_holds()
 
     def long_silence(self, rounds, others):
-        """Each falls silent at a moment of its own between two pulses."""
+        """Each falls silent at a moment of its own between two keepalives."""
         start = now()
         due = sorted(((start + self.dice.uniform(0, HEARTBEAT / 3), one) for one in others),
                      key=lambda pair: pair[0])

@@ -107,7 +107,7 @@ class Show(unittest.TestCase):
         self.assertRegex(terminal.text, r"NAME +SLOTS +BUSY +WAITING")
 
 
-class Steering(unittest.TestCase):
+class GrantAndDeny(unittest.TestCase):
     def setUp(self):
         self.fake = Semaphores(self)
         self.fake.add("db", 1, row("busy", "w-1", slot=1), row("waiting", "w-2", position=1),
@@ -250,7 +250,7 @@ class Watch(unittest.TestCase):
 
 
 class OverADaemon(unittest.TestCase):
-    """All of it over a lockbrokerd: jobs that hold and wait, and who steers them."""
+    """All of it over a lockbrokerd: jobs that hold and wait, and who grants and denies."""
 
     def setUp(self):
         self.daemon = Daemon(self)

@@ -253,7 +253,7 @@ calm_down(struct sim *sim)
 	if (!is_over(sim))
 		crowd_is_stuck(sim);
 	pass_until_quiet(sim);
-	/* Places in wait lines are kept for a moment. */
+	/* Places in wait queues are kept for a moment. */
 	if (!is_over(sim))
 		sim_pass(sim, 300 * NSEC_PER_MSEC);
 	if (!is_over(sim))

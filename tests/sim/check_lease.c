@@ -2,7 +2,7 @@
 
 #include "tests/sim/daemons.h"
 
-/* A pulse is on its way so long at most, and as long behind what was asked before it on its channel. */
+/* A keepalive is on its way so long at most, and as long behind what was asked before it on its channel. */
 #define LOOK_SLACK(sim) (2 * 10 * (sim)->plan.usual + 2 * NSEC_PER_MSEC)
 
 /* Channels may be silent, late, closed again and again, or too few: then nothing says when B is looked at. */
@@ -83,7 +83,7 @@ check_lost_in_time(struct sim *sim, const struct belief *belief)
 		    (int)belief->lock, belief->daemon + 1);
 }
 
-/* The pulse goes round: a B that somebody deleted is found so soon. */
+/* The keepalive goes round: a B that somebody deleted is found so soon. */
 static void
 check_looked_at(struct sim *sim, struct belief *belief)
 {

@@ -122,7 +122,7 @@ meddle_lose_a(struct sim *sim)
 	}
 }
 
-/* ---- wait lines ---- */
+/* ---- wait queues ---- */
 
 void
 meddle_lines(struct sim *sim)

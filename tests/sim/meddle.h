@@ -17,7 +17,7 @@ void meddle_lose_b(struct sim *sim);
 void meddle_lose_a(struct sim *sim);
 /* A B that was declared just now is going to be. */
 void meddle_by_name(struct sim *sim);
-/* A wait line is deleted, or somebody sends a hint that is none. */
+/* A wait queue is deleted, or somebody sends a hint that is none. */
 void meddle_lines(struct sim *sim);
 
 #endif

@@ -124,7 +124,7 @@ queue_text(struct queue_id id)
 		return queue_gate(id.name);
 	case QUEUE_UNLIMITED:
 		return queue_unlimited(id.name);
-	case QUEUE_LINE:
+	case QUEUE_WAIT:
 		return queue_line(id.name, id.slot == 1);
 	case QUEUE_DIRECTORY:
 		return queue_directory();
@@ -192,7 +192,7 @@ queue_find(const char *queue)
 		return id;
 	for (int mutex = 0; mutex < 2; mutex++) {
 		if (strcmp(queue, lines[id.name][mutex]) == 0)
-			return (struct queue_id){QUEUE_LINE, id.name, mutex};
+			return (struct queue_id){QUEUE_WAIT, id.name, mutex};
 	}
 	/* a-1-A, a-A-1, a-M */
 	id.slot = read_slot(&at);

@@ -18,7 +18,7 @@ enum queue_part {
 	QUEUE_ADMIN,
 	QUEUE_GATE,
 	QUEUE_UNLIMITED,
-	QUEUE_LINE, /* slot 1: of the true mutex */
+	QUEUE_WAIT, /* slot 1: of the true mutex */
 	QUEUE_DIRECTORY,
 	QUEUE_DIRECTORY_MUTEX
 };

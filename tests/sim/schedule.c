@@ -199,7 +199,7 @@ on_log(void *ctx, enum log_level level, const char *line)
 static void
 start(struct sim *sim, uint64_t seed, bool aloud)
 {
-	struct memory_nature nature;
+	struct memory_behaviour behaviour;
 
 	log_set_level(aloud ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
 	log_set_sink(on_log, sim);
@@ -213,8 +213,8 @@ start(struct sim *sim, uint64_t seed, bool aloud)
 	sim->waits.settled = INT64_MAX;
 	sim->book.next_due = INT64_MAX;
 	trace_start(&sim->trace, sim->now, aloud);
-	trouble_init(sim, &nature);
-	sim->world = memory_world_new(sim->timers, &nature);
+	trouble_init(sim, &behaviour);
+	sim->world = memory_world_new(sim->timers, &behaviour);
 	memory_world_set_deletes_by_name(sim->world, sim_has(sim, TROUBLE_BY_NAME));
 	queues_use(sim->plan.python);
 	put_slots(sim);

@@ -142,7 +142,7 @@ struct sim_daemon {
 	bool stopped, late; /* neither are run; `own` are not */
 	int64_t slow_since; /* stopped or late: since then */
 	int64_t woke;       /* when that ended last */
-	int64_t disturbed;  /* when its pulse may have been held up or lost last */
+	int64_t disturbed;  /* when its keepalive may have been held up or lost last */
 	int64_t safe_until; /* the most that it told anybody on this lock connection */
 	unsigned blocked;   /* ways of its lock connection */
 	struct timer wake, heal;

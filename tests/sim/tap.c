@@ -15,17 +15,17 @@ void __real_broker_claim(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 void __wrap_broker_claim(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-void __real_broker_line_join(
+void __real_broker_wait_queue_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
-void __wrap_broker_line_join(
+void __wrap_broker_wait_queue_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
-void __real_broker_line_leave(struct broker *broker, const char *queue, int priority);
-void __wrap_broker_line_leave(struct broker *broker, const char *queue, int priority);
-void __real_broker_line_wake(struct broker *broker, const char *queue, int slot);
-void __wrap_broker_line_wake(struct broker *broker, const char *queue, int slot);
-void __real_broker_line_count(
+void __real_broker_wait_queue_leave(struct broker *broker, const char *queue, int priority);
+void __wrap_broker_wait_queue_leave(struct broker *broker, const char *queue, int priority);
+void __real_broker_wait_queue_wake(struct broker *broker, const char *queue, int slot);
+void __wrap_broker_wait_queue_wake(struct broker *broker, const char *queue, int slot);
+void __real_broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
-void __wrap_broker_line_count(
+void __wrap_broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
 void __real_broker_probe(
     struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
@@ -78,7 +78,7 @@ hinted_slot(struct queue_id line, int slot)
 }
 
 void
-__wrap_broker_line_wake(struct broker *broker, const char *queue, int slot)
+__wrap_broker_wait_queue_wake(struct broker *broker, const char *queue, int slot)
 {
 	struct queue_id line = queue_find(queue);
 	struct sim_daemon *daemon = daemon_of(broker);
@@ -97,7 +97,7 @@ __wrap_broker_line_wake(struct broker *broker, const char *queue, int slot)
 	}
 	NOTE(sim, .text = "{d} has a hint for {q}, slot {n}", .daemon = daemon->number,
 	    .queue = queue_text(line), .n = slot);
-	__real_broker_line_wake(broker, queue, slot);
+	__real_broker_wait_queue_wake(broker, queue, slot);
 }
 
 static unsigned *
@@ -110,17 +110,18 @@ places_of(const struct broker *broker, const char *queue)
 
 /* Of priorities -1 to 1. */
 void
-__wrap_broker_line_join(struct broker *broker, const char *queue, int priority, unsigned credit)
+__wrap_broker_wait_queue_join(
+    struct broker *broker, const char *queue, int priority, unsigned credit)
 {
 	*places_of(broker, queue) |= 1U << (priority + 1);
-	__real_broker_line_join(broker, queue, priority, credit);
+	__real_broker_wait_queue_join(broker, queue, priority, credit);
 }
 
 void
-__wrap_broker_line_leave(struct broker *broker, const char *queue, int priority)
+__wrap_broker_wait_queue_leave(struct broker *broker, const char *queue, int priority)
 {
 	*places_of(broker, queue) &= ~(1U << (priority + 1));
-	__real_broker_line_leave(broker, queue, priority);
+	__real_broker_wait_queue_leave(broker, queue, priority);
 }
 
 /* A count that is not answered yet. */
@@ -146,14 +147,15 @@ on_counted(void *ctx, uint64_t id, int consumers)
 }
 
 void
-__wrap_broker_line_count(struct broker *broker, const char *queue, struct broker_count_done done)
+__wrap_broker_wait_queue_count(
+    struct broker *broker, const char *queue, struct broker_count_done done)
 {
 	struct tap_count *count = mem_alloc(sizeof(*count));
 
 	count->daemon = daemon_of(broker);
 	count->done = done;
 	TAILQ_INSERT_TAIL(&count->daemon->counts, count, entry);
-	__real_broker_line_count(
+	__real_broker_wait_queue_count(
 	    broker, queue, (struct broker_count_done){on_counted, count, done.id});
 }
 
@@ -201,16 +203,16 @@ daemon_of_engine(const struct lock_engine *engine)
 }
 
 static const char *
-news_word(enum broker_line_news news)
+news_word(enum broker_wait_queue_news news)
 {
 	switch (news) {
-	case BROKER_LINE_JOINED:
+	case BROKER_WAIT_QUEUE_JOINED:
 		return "it has joined";
-	case BROKER_LINE_HINT:
+	case BROKER_WAIT_QUEUE_HINT:
 		return "a hint";
-	case BROKER_LINE_LEFT:
+	case BROKER_WAIT_QUEUE_LEFT:
 		return "it is out";
-	case BROKER_LINE_NOBODY:
+	case BROKER_WAIT_QUEUE_NOBODY:
 		return "nobody waits";
 	}
 	return "?";
@@ -218,7 +220,7 @@ news_word(enum broker_line_news news)
 
 /* ctx: the engine. */
 static void
-on_line(void *ctx, const struct broker_line_event *event)
+on_line(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct sim *sim = running;
 	struct sim_daemon *daemon = daemon_of_engine(ctx);
@@ -230,14 +232,15 @@ on_line(void *ctx, const struct broker_line_event *event)
 	NOTE(sim, .text = "{d} hears of {q}, priority {m}: {w}, slot {n}", .daemon = daemon->number,
 	    .queue = queue_text(line), .m = event->priority, .word = news_word(event->news),
 	    .n = event->slot);
-	if (slot >= 0 && (event->news == BROKER_LINE_HINT || event->news == BROKER_LINE_NOBODY))
+	if (slot >= 0 &&
+	    (event->news == BROKER_WAIT_QUEUE_HINT || event->news == BROKER_WAIT_QUEUE_NOBODY))
 		sim->waits.names[line.name].slots[slot].seen[daemon->number].hinted_at = 0;
 	moment = sim->truth.moment;
 	daemon->hearing = true;
-	heard.line(ctx, event);
+	heard.wait_queue(ctx, event);
 	daemon->hearing = false;
 	/* Nothing was said. */
-	if (event->news == BROKER_LINE_HINT && moment == sim->truth.moment &&
+	if (event->news == BROKER_WAIT_QUEUE_HINT && moment == sim->truth.moment &&
 	    *places_of(daemon->broker, event->queue) != 0)
 		check_hint_ignored(sim, daemon, line.name);
 }
@@ -268,12 +271,12 @@ on_replied(void *ctx, const struct broker_message *message)
 void
 __wrap_broker_set_events(struct broker *broker, const struct broker_events *events)
 {
-	struct broker_events tapped = *events;
+	struct broker_events observed = *events;
 
 	heard = *events;
-	tapped.line = on_line;
-	tapped.link = on_link;
-	tapped.asked = on_asked;
-	tapped.replied = on_replied;
-	__real_broker_set_events(broker, &tapped);
+	observed.wait_queue = on_line;
+	observed.link = on_link;
+	observed.asked = on_asked;
+	observed.replied = on_replied;
+	__real_broker_set_events(broker, &observed);
 }

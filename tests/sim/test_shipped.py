@@ -15,9 +15,9 @@ DAEMON = "lockbrokerd"
 # One function of each part of the broker's rooms, which has to be there.
 PARTS = (
     "broker_new", "amqp_content_take", "amqp_counters_ask", "amqp_decoder_take",
-    "amqp_directory_enter", "amqp_hints_send", "amqp_keeper_keep", "amqp_channels_frame",
-    "amqp_mailbox_ask", "amqp_lines_join", "amqp_link_take", "amqp_probes_ask",
-    "amqp_request_send", "amqp_tapped_open", "amqp_consumers_consume", "amqp_watches_add",
+    "amqp_directory_enter", "amqp_hints_send", "amqp_reconnector_start", "amqp_channels_frame",
+    "amqp_mailbox_ask", "amqp_wait_queues_join", "amqp_link_take", "amqp_probes_ask",
+    "amqp_request_send", "amqp_raw_channel_open", "amqp_consumers_consume", "amqp_watches_add",
 )
 SOCKETS = re.compile(r"lib(event|ssl|crypto|resolv)")
 

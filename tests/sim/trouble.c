@@ -7,7 +7,7 @@
 #include "tests/sim/meddle.h"
 #include "tests/sim/ways.h"
 
-/* ---- nature ---- */
+/* ---- behaviour ---- */
 
 static int64_t
 delay(void *ctx)
@@ -308,11 +308,11 @@ end_daemon(struct sim *sim, struct sim_daemon *daemon)
 /* ---- all of them ---- */
 
 void
-trouble_init(struct sim *sim, struct memory_nature *ret_nature)
+trouble_init(struct sim *sim, struct memory_behaviour *ret_mode)
 {
 	meddle_init(sim);
 	fuse_init(sim);
-	*ret_nature = (struct memory_nature){
+	*ret_mode = (struct memory_behaviour){
 	    .delay = delay,
 	    .silent = silent,
 	    .nacks = nacks,
@@ -424,7 +424,7 @@ make(struct sim *sim, enum trouble trouble)
 	case TROUBLE_FUSE:
 		fuse_light(sim);
 		break;
-	case TROUBLE_NACK: /* these are in nature and in the plan */
+	case TROUBLE_NACK: /* these are in behaviour and in the plan */
 	case TROUBLE_UNHEARD:
 	case TROUBLE_REFUSE:
 	case TROUBLE_LATE:

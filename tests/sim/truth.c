@@ -54,7 +54,7 @@ deed_of(const struct memory_performed *what, enum queue_part part)
 		return DEED_READ;
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return part == QUEUE_DIRECTORY ? DEED_ENTER
-		       : part == QUEUE_LINE    ? DEED_HINT
+		       : part == QUEUE_WAIT    ? DEED_HINT
 					       : DEED_NONE;
 	case AMQP_BASIC_ACK_METHOD:
 		return part == QUEUE_DIRECTORY ? DEED_LEAVE : DEED_NONE;
@@ -323,7 +323,7 @@ admin_deed(struct sim *sim, const struct done *done)
 		check_listed(sim, id.name);
 		break;
 	case QUEUE_B:
-	case QUEUE_LINE:
+	case QUEUE_WAIT:
 	case QUEUE_DIRECTORY:
 	case QUEUE_DIRECTORY_MUTEX:
 		break;
@@ -396,7 +396,7 @@ perform(struct sim *sim, const struct done *done)
 		sim->truth.refusals++;
 	if (part == QUEUE_DIRECTORY)
 		directory_deed(sim, done);
-	else if (part == QUEUE_LINE)
+	else if (part == QUEUE_WAIT)
 		line_deed(sim, done);
 	else if (is_administration(done->deed, part))
 		admin_deed(sim, done);
@@ -407,7 +407,7 @@ perform(struct sim *sim, const struct done *done)
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
 }
 
-/* A publish that looks whether a slot is there; the names of wait lines end with this daemon message. */
+/* A publish that looks whether a slot is there; the names of wait queues end with this daemon message. */
 static bool
 is_probe(const struct memory_performed *what)
 {

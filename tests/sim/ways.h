@@ -26,7 +26,7 @@ void ways_stop(struct sim_daemon *daemon, int64_t time);
 void ways_suspend(struct sim_daemon *daemon, int64_t time);
 /* Ends all that. */
 void ways_free(struct sim_daemon *daemon);
-/* The nature's hook: ns until the world notices that the daemon made a link anew. None may break. */
+/* The behaviour's hook: ns until the world notices that the daemon made a link anew. None may break. */
 int64_t ways_notice(
     void *ctx, const struct broker *broker, enum broker_link link, const char *broken);
 

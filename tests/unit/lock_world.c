@@ -271,13 +271,13 @@ world_new_named(const struct queue_naming *naming)
 	world->delay = NSEC_PER_MSEC;
 	world->clock = (struct clock){now_of, world};
 	world->timers = timers_new(&world->clock);
-	world->nature = (struct memory_nature){.delay = delay_of,
+	world->behaviour = (struct memory_behaviour){.delay = delay_of,
 	    .silent = silent_of,
 	    .nacks = nacks_of,
 	    .refuses = refuses_of,
 	    .unheard = unheard_of,
 	    .ctx = world};
-	world->memory = memory_world_new(world->timers, &world->nature);
+	world->memory = memory_world_new(world->timers, &world->behaviour);
 	for (int i = 0; i < DAEMONS; i++)
 		daemon_start(world, i);
 	world_pass(world, NSEC_PER_MSEC);

@@ -47,7 +47,7 @@ struct lock_world {
 	struct clock clock;
 	struct timers *timers;
 	struct memory_world *memory;
-	struct memory_nature nature;
+	struct memory_behaviour behaviour;
 	const struct queue_naming *naming;
 	int64_t delay;  /* ns that every answer takes */
 	unsigned asked; /* times that the broker was asked something */

@@ -155,17 +155,17 @@ on_watch(void *ctx, const char *queue, enum broker_news news)
 }
 
 static void
-on_line(void *ctx, const struct broker_line_event *event)
+on_line(void *ctx, const struct broker_wait_queue_event *event)
 {
 	char what[96];
 
 	snprintf(what, sizeof(what), "%s%s:%s/%d", ctx == two ? "two." : "",
-	    event->news == BROKER_LINE_JOINED   ? "joined"
-	    : event->news == BROKER_LINE_HINT   ? "hint"
-	    : event->news == BROKER_LINE_NOBODY ? "nobody"
-						: "left",
+	    event->news == BROKER_WAIT_QUEUE_JOINED   ? "joined"
+	    : event->news == BROKER_WAIT_QUEUE_HINT   ? "hint"
+	    : event->news == BROKER_WAIT_QUEUE_NOBODY ? "nobody"
+						      : "left",
 	    event->queue, event->priority);
-	if (event->news == BROKER_LINE_HINT || event->news == BROKER_LINE_NOBODY)
+	if (event->news == BROKER_WAIT_QUEUE_HINT || event->news == BROKER_WAIT_QUEUE_NOBODY)
 		snprintf(what + strlen(what), sizeof(what) - strlen(what), "=%d", event->slot);
 	see(what);
 	if (rig.line_heard != NULL)
@@ -208,7 +208,7 @@ on_count(void *ctx, uint64_t id, int consumers)
 	see(what);
 }
 
-/* ---- the nature's plan ---- */
+/* ---- the behaviour's plan ---- */
 
 static int64_t
 planned_delay(void *ctx)
@@ -259,7 +259,7 @@ rig_broker_new_at(struct timers *timers, unsigned channels_max)
 	struct broker_events events = {.link = on_link,
 	    .channel_closed = on_channel_closed,
 	    .watch = on_watch,
-	    .line = on_line,
+	    .wait_queue = on_line,
 	    .asked = on_asked,
 	    .replied = on_replied,
 	    .ctx = broker};
@@ -275,9 +275,9 @@ rig_broker_new(unsigned channels_max)
 }
 
 void
-rig_new(const struct memory_nature *nature)
+rig_new(const struct memory_behaviour *behaviour)
 {
-	static const struct memory_nature planned = {.delay = planned_delay,
+	static const struct memory_behaviour planned = {.delay = planned_delay,
 	    .silent = planned_silence,
 	    .nacks = planned_nack,
 	    .holds_acks = holds_acks,
@@ -285,7 +285,7 @@ rig_new(const struct memory_nature *nature)
 
 	rig = (struct rig){.now = 1000 * NSEC_PER_SEC};
 	rig.timers = timers_new(&rig_clock);
-	world = memory_world_new(rig.timers, nature == NULL ? &planned : nature);
+	world = memory_world_new(rig.timers, behaviour == NULL ? &planned : behaviour);
 	one = rig_broker_new(rig_channels_of_one);
 	two = rig_broker_new(2047);
 }
@@ -478,7 +478,7 @@ void
 join(struct broker *broker, const char *queue, int priority, unsigned credit)
 {
 	rig.in_call = true;
-	broker_line_join(broker, queue, priority, credit);
+	broker_wait_queue_join(broker, queue, priority, credit);
 	rig.in_call = false;
 }
 
@@ -486,7 +486,7 @@ void
 leave(struct broker *broker, const char *queue, int priority)
 {
 	rig.in_call = true;
-	broker_line_leave(broker, queue, priority);
+	broker_wait_queue_leave(broker, queue, priority);
 	rig.in_call = false;
 }
 
@@ -494,7 +494,7 @@ void
 wake(struct broker *broker, const char *queue, int slot)
 {
 	rig.in_call = true;
-	broker_line_wake(broker, queue, slot);
+	broker_wait_queue_wake(broker, queue, slot);
 	rig.in_call = false;
 }
 
@@ -502,7 +502,8 @@ void
 count(struct broker *broker, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_line_count(broker, queue, (struct broker_count_done){.fn = on_count, .id = id});
+	broker_wait_queue_count(
+	    broker, queue, (struct broker_count_done){.fn = on_count, .id = id});
 	rig.in_call = false;
 }
 

@@ -2,7 +2,7 @@
  * Two daemons' brokers, with the shipped AMQP code, over one server in memory and a clock of our
  * own. Whatever comes back is written down in order, in short: "1=ok" is the answer to request 1,
  * "2=locked!" one whose channel is gone with it, "p3=ok,absent" a probe, "closed:405" a channel closed by
- * the broker, "locks:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait line (queue
+ * the broker, "locks:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait queue (queue
  * w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may come back from inside a call
  * that asks for it: the rig checks that of every call made through it.
  */
@@ -32,15 +32,15 @@ struct rig {
 	/* What a test does from inside the answer to the request of that number, once. */
 	uint64_t react_to;
 	void (*reaction)(void);
-	/* The plan of the nature: for the requests to come, in order; then plain. */
+	/* The plan of the behaviour: for the requests to come, in order; then plain. */
 	int64_t delays[RIG_PLAN];
 	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
 	size_t delays_used, silences_used, nacks_used, deafnesses_used;
 	bool holds_acks; /* publishes that the world reads together are confirmed together */
 	/* What a test does from inside each piece of a watch's news. */
 	void (*heard)(const char *queue, enum broker_news news);
-	/* The same of a wait line's. */
-	void (*line_heard)(const struct broker_line_event *event);
+	/* The same of a wait queue's. */
+	void (*line_heard)(const struct broker_wait_queue_event *event);
 	uint64_t from; /* of the last daemon message that asked; "asked:TEXT" */
 	/* The same of a daemon message; "replied:NUMBER=TEXT". */
 	void (*message_heard)(const struct broker_message *message);
@@ -52,8 +52,8 @@ extern unsigned
 extern struct memory_world *world;
 extern struct broker *one, *two; /* two's requests are numbered from 100 */
 
-/* With nature NULL: the plan. */
-void rig_new(const struct memory_nature *nature);
+/* With behaviour NULL: the plan. */
+void rig_new(const struct memory_behaviour *behaviour);
 void rig_start(void);
 void rig_free(void);
 /* Fixtures: started, and teardown that wants to have seen nothing unexpected. */

@@ -165,7 +165,7 @@ static const struct row_facts facts = {.run = 0xb0,
     .wall = INT64_C(1700000000) * NSEC_PER_SEC};
 
 static struct lock_row
-party_of(enum lock_row_state state)
+row_of(enum lock_row_state state)
 {
 	struct lock_row source = {.state = state,
 	    .waiter = 7,
@@ -187,7 +187,7 @@ party_of(enum lock_row_state state)
 
 START_TEST(a_row_is_as_the_wire_has_it)
 {
-	const struct lock_row waits = party_of(LOCK_ROW_WAITING);
+	const struct lock_row waits = row_of(LOCK_ROW_WAITING);
 	struct cJSON *row = row_new(&facts, &waits);
 	char *text = json_print(row);
 
@@ -210,7 +210,7 @@ START_TEST(rows_are_sane_and_the_same_until_they_change)
 	    LOCK_ROW_WAITING, LOCK_ROW_BUSY, LOCK_ROW_ADMITTED};
 
 	for (size_t i = 0; i < 3; i++) {
-		struct lock_row source = party_of(states[i]);
+		struct lock_row source = row_of(states[i]);
 		struct cJSON *row = row_new(&facts, &source), *other;
 
 		ck_assert(row_is_sane(row, 0xb0, "there"));
@@ -267,7 +267,7 @@ static const struct {
 
 START_TEST(what_no_daemon_would_say_is_not_sane)
 {
-	const struct lock_row busy = party_of(LOCK_ROW_BUSY);
+	const struct lock_row busy = row_of(LOCK_ROW_BUSY);
 	struct cJSON *row = row_new(&facts, &busy), *other = json_new_object();
 	struct json_error error;
 	bool replaced = false;
@@ -293,7 +293,7 @@ END_TEST
 /* Or an older daemon would say of its holds that nobody explains them. */
 START_TEST(what_a_newer_daemon_adds_is_left_out)
 {
-	const struct lock_row busy = party_of(LOCK_ROW_BUSY);
+	const struct lock_row busy = row_of(LOCK_ROW_BUSY);
 	struct cJSON *row = row_new(&facts, &busy), *copy;
 	char *text = json_print(row), *its;
 
@@ -312,7 +312,7 @@ END_TEST
 START_TEST(words_of_more_than_may_be_are_not_sane)
 {
 	char words[258];
-	struct lock_row source = party_of(LOCK_ROW_BUSY);
+	struct lock_row source = row_of(LOCK_ROW_BUSY);
 	struct cJSON *row;
 
 	memset(words, 'x', 257);

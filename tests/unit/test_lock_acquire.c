@@ -134,7 +134,7 @@ START_TEST(a_slot_is_reserved_until_delete_ok)
 	ck_assert_int_ge(answer->at, world_answer(world, 0, 1, 2)->at);
 	ck_assert_msg(world_b(world, "db", 1, 0), "granted, and no B");
 	world_pass(world, SECOND);
-	ck_assert_msg(world_b(world, "db", 1, 0), "granted, and B vanished");
+	ck_assert_msg(world_b(world, "db", 1, 0), "granted, and B is gone");
 }
 END_TEST
 

@@ -230,7 +230,7 @@ START_TEST(who_has_little_time_is_not_told_of_holders_that_are_none)
 }
 END_TEST
 
-START_TEST(a_slot_is_taken_that_was_not_there_yet)
+START_TEST(a_slot_is_busy_that_was_not_there_yet)
 {
 	await(0, 1, 1, 2, true, FOREVER);
 	world_pass(world, 5 * SECOND);
@@ -681,7 +681,7 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, a_deadline_says_who_is_left);
 	tcase_add_test(tc, without_time_it_looks);
 	tcase_add_test(tc, who_has_little_time_is_not_told_of_holders_that_are_none);
-	tcase_add_test(tc, a_slot_is_taken_that_was_not_there_yet);
+	tcase_add_test(tc, a_slot_is_busy_that_was_not_there_yet);
 	tcase_add_test(tc, what_ends_here_is_seen_at_once);
 	tcase_add_test(tc, what_is_reserved_here_is_held);
 	tcase_add_test(tc, two_peers_wait_for_the_same_slots);

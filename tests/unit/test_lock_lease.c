@@ -1,5 +1,5 @@
 /*
- * The lease over the server in memory: kept going by the pulse, suspect, restored, run out; and
+ * The lease over the server in memory: kept going by the keepalive, suspect, restored, run out; and
  * that no use of a hold trusts a timer (invariant 7). Heartbeat 10 s, margin 2 s.
  */
 #include "tests/unit/lock_fixture.h"
@@ -90,7 +90,7 @@ START_TEST(the_margin_is_at_most_a_heartbeat)
 }
 END_TEST
 
-START_TEST(the_pulse_keeps_it_going)
+START_TEST(the_keepalive_keeps_it_going)
 {
 	take(1, 0);
 	world_pass(world, 10 * HEARTBEAT);
@@ -103,7 +103,7 @@ START_TEST(the_pulse_keeps_it_going)
 }
 END_TEST
 
-START_TEST(the_pulse_goes_round_all_held_bs)
+START_TEST(the_keepalive_goes_round_all_held_bs)
 {
 	take(1, 0);
 	take(2, 0);
@@ -153,7 +153,7 @@ END_TEST
 START_TEST(an_answer_restores_it)
 {
 	take(1, 0);
-	world->delay = HEARTBEAT + 3 * SECOND; /* of the first pulse */
+	world->delay = HEARTBEAT + 3 * SECOND; /* of the first keepalive */
 	world_pass(world, HEARTBEAT / 3 + SECOND);
 	world->delay = NSEC_PER_MSEC; /* the second waits behind it on its channel */
 	world_pass(world, 3 * HEARTBEAT);
@@ -230,14 +230,14 @@ give_back(uint64_t peer, uint64_t lock)
 	return lock;
 }
 
-START_TEST(the_pulse_reaches_an_old_hold_among_many_young_ones)
+START_TEST(the_keepalive_reaches_an_old_hold_among_many_young_ones)
 {
 	uint64_t young;
 
 	take(1, 0);
 	world_pass(world, HEARTBEAT / 3 + SECOND); /* it was looked at once */
 	ck_assert(memory_world_remove(world->memory, "db-1-B"));
-	/* None of these is there for longer than between two pulses. */
+	/* None of these is there for longer than between two keepalives. */
 	for (uint64_t peer = 2; peer < 8; peer++) {
 		young = take(peer, 0)->lock;
 		world_pass(world, HEARTBEAT / 3);
@@ -254,7 +254,7 @@ START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
 	be_patient();
 	take(1, 0);
 	world_pass(world, SECOND);
-	world->silent = true; /* the first pulse */
+	world->silent = true; /* the first keepalive */
 	world_pass(world, HEARTBEAT / 3);
 	world->silent = false;
 	world->delay = 12 * SECOND; /* of a claim */
@@ -265,7 +265,7 @@ START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
 	ck_assert_int_eq(answer->reason, REASON_NONE);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_SUSPECT), 1);
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 0);
-	world_pass(world, 2 * SECOND); /* the next pulse */
+	world_pass(world, 2 * SECOND); /* the next keepalive */
 	ck_assert_int_eq(notices(1, LOCK_NOTICE_RESTORED), 1);
 	ck_assert_int_eq(notices(2, LOCK_NOTICE_RESTORED), 0);
 }
@@ -276,7 +276,7 @@ START_TEST(every_answer_moves_the_lease_that_is_told)
 {
 	take(1, 0);
 	world_pass(world, HEARTBEAT / 3 - SECOND);
-	world->silent = true; /* the first pulse */
+	world->silent = true; /* the first keepalive */
 	world_pass(world, 2 * SECOND);
 	world->silent = false;
 	for (uint64_t peer = 2; peer < 7; peer++) {
@@ -438,15 +438,15 @@ suite_lock_lease(void)
 	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, a_grant_says_until_when_it_is_safe);
 	tcase_add_test(tc, the_margin_is_at_most_a_heartbeat);
-	tcase_add_test(tc, the_pulse_keeps_it_going);
-	tcase_add_test(tc, the_pulse_goes_round_all_held_bs);
+	tcase_add_test(tc, the_keepalive_keeps_it_going);
+	tcase_add_test(tc, the_keepalive_goes_round_all_held_bs);
 	tcase_add_test(tc, nothing_is_sent_while_nothing_is_held);
 	tcase_add_test(tc, silence_makes_it_suspect_and_then_lost_in_time);
 	tcase_add_test(tc, an_answer_restores_it);
 	tcase_add_test(tc, a_daemon_that_wakes_too_late_grants_nothing_from_the_old_link);
 	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
 	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
-	tcase_add_test(tc, the_pulse_reaches_an_old_hold_among_many_young_ones);
+	tcase_add_test(tc, the_keepalive_reaches_an_old_hold_among_many_young_ones);
 	tcase_add_test(tc, who_came_while_it_was_suspect_is_not_told_restored);
 	tcase_add_test(tc, every_answer_moves_the_lease_that_is_told);
 	tcase_add_test(tc, a_stuck_channel_ends_the_link_only_when_nothing_is_held);

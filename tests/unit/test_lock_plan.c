@@ -67,7 +67,7 @@ expect(const struct plan_order *order, bool unlimited, bool gate, int slots, int
 }
 
 /* One line of a table. */
-struct line {
+struct local_queue {
 	int asked;
 	bool unlimited, gate;
 	int slots, target;
@@ -75,7 +75,7 @@ struct line {
 };
 
 static void
-expect_all(struct plan_order order, const struct line *lines, size_t count)
+expect_all(struct plan_order order, const struct local_queue *lines, size_t count)
 {
 	order.most = MOST;
 	for (size_t i = 0; i < count; i++) {
@@ -89,7 +89,7 @@ expect_all(struct plan_order order, const struct line *lines, size_t count)
 
 START_TEST(create)
 {
-	static const struct line lines[] = {
+	static const struct local_queue lines[] = {
 	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {1, 0, 0, 0, 1, "?2-257 in +1-1 ?2-257"},
 	    {0, 0, 0, 0, 0, "?1-256 in G+"},
@@ -108,7 +108,7 @@ END_TEST
 
 START_TEST(create_unless_it_is_there)
 {
-	static const struct line lines[] = {
+	static const struct local_queue lines[] = {
 	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {5, 0, 0, 5, 5, "in"},
 	    {0, 0, 1, 0, 0, "in"},
@@ -136,7 +136,7 @@ END_TEST
 
 START_TEST(create_for_who_acquires_it)
 {
-	static const struct line lines[] = {
+	static const struct local_queue lines[] = {
 	    {1, 0, 0, 0, 1, "?2-257 in +1-1 ?2-257"},
 	    {5, 0, 0, 0, 5, "?6-261 in +2-5 +1-1 ?6-261"},
 	    {5, 0, 0, 3, 5, ""},
@@ -151,7 +151,7 @@ END_TEST
 
 START_TEST(resize_to_a_number)
 {
-	static const struct line lines[] = {
+	static const struct local_queue lines[] = {
 	    {5, 0, 0, 3, 5, "?6-261 +4-5 ?6-261"},
 	    {3, 0, 0, 5, 3, "?6-261 -5-4 ?4-259"},
 	    {5, 0, 0, 5, 5, "?6-261"},
@@ -181,7 +181,7 @@ END_TEST
 
 START_TEST(resize_to_unlimited)
 {
-	static const struct line lines[] = {
+	static const struct local_queue lines[] = {
 	    {U, 0, 0, 3, U, "U+"},
 	    {U, 0, 1, 0, U, "U+ G-"},
 	    {U, 0, 1, 3, U, "U+ G-"},
@@ -196,7 +196,7 @@ END_TEST
 
 START_TEST(resize_by_a_number)
 {
-	static const struct line add[] = {
+	static const struct local_queue add[] = {
 	    {2, 0, 0, 3, 5, "?6-261 +4-5 ?6-261"},
 	    {2, 0, 1, 0, 2, "?3-258 +1-2 ?3-258 G-"},
 	    {0, 0, 0, 3, 3, "?4-259"},
@@ -205,7 +205,7 @@ START_TEST(resize_by_a_number)
 	    {2, 1, 0, 3, -1, "invalid-params"},
 	    {2, 0, 0, 0, -1, "no-such-lock"},
 	};
-	static const struct line less[] = {
+	static const struct local_queue less[] = {
 	    {2, 0, 0, 3, 1, "?4-259 -3-2 ?2-257"},
 	    {3, 0, 0, 3, 0, "G+ ?4-259 -3-1 ?1-256"},
 	    {7, 0, 0, 3, 0, "G+ ?4-259 -3-1 ?1-256"},
@@ -222,7 +222,7 @@ END_TEST
 
 START_TEST(destroy)
 {
-	static const struct line lines[] = {
+	static const struct local_queue lines[] = {
 	    {0, 0, 0, 3, -1, "?4-259 -3-1 ?1-256 out"},
 	    {0, 0, 1, 0, -1, "?1-256 G- out"},
 	    {0, 0, 1, 3, -1, "?4-259 -3-1 ?1-256 G- out"},
@@ -237,9 +237,9 @@ END_TEST
 
 START_TEST(ascending_and_overshoot)
 {
-	static const struct line resized[] = {{3, 0, 0, 5, 3, "?6-1005 -4-5 ?4-1003"}};
-	static const struct line destroyed[] = {{0, 0, 0, 5, -1, "?6-305 -1-5 ?1-300 out"}};
-	static const struct line highest[] = {
+	static const struct local_queue resized[] = {{3, 0, 0, 5, 3, "?6-1005 -4-5 ?4-1003"}};
+	static const struct local_queue destroyed[] = {{0, 0, 0, 5, -1, "?6-305 -1-5 ?1-300 out"}};
+	static const struct local_queue highest[] = {
 	    {MOST - 2, 0, 0, MOST - 1, MOST - 2, "?10000-10000 -9999-9999 ?9999-10000"}};
 
 	EXPECT_ALL(((struct plan_order){.work = PLAN_RESIZE, .ascending = true, .overshoot = 1000}),

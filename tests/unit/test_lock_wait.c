@@ -1,5 +1,5 @@
 /*
- * Waiting across daemons: places in the broker's wait line, hints and who gets them, and the moment for
+ * Waiting across daemons: places in the broker's wait queue, hints and who gets them, and the moment for
  * which a slot is left to others.
  */
 #include "tests/unit/lock_fixture.h"
@@ -231,10 +231,10 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND / 5);
 	memory_broker_block(world->daemon[0].broker, BROKER_LOCKS, MEMORY_IN);
-	broker_line_wake(world->daemon[2].broker, "db-W", 1);
+	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 1);
 	world_pass(world, SECOND / 10);
 	memory_world_remove(world->memory, "db-1-B");
-	broker_line_wake(world->daemon[2].broker, "db-W", 1);
+	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 1);
 	world_pass(world, SECOND / 10);
 	/* If he who wanted it is gone it is passed on. */
 	if (gone)
@@ -277,9 +277,9 @@ START_TEST(a_hint_of_a_slot_that_is_taken_grants_nothing)
 	acquire(0, 1, 1, "db", TRY);
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);
-	broker_line_wake(world->daemon[2].broker, "db-W", 1);
-	broker_line_wake(world->daemon[2].broker, "db-W", 9);
-	broker_line_wake(world->daemon[2].broker, "db-W", 0);
+	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 1);
+	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 9);
+	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 0);
 	world_pass(world, SECOND);
 	ck_assert(is_waiting(1, 1, 1));
 	ck_assert(world_b(world, "db", 1, 0));

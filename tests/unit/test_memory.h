@@ -10,7 +10,7 @@ Suite *suite_memory_broker(void);
 Suite *suite_memory_directory(void);
 Suite *suite_memory_ends(void);
 Suite *suite_memory_mailbox(void);
-Suite *suite_memory_lines(void);
+Suite *suite_memory_wait_queues(void);
 Suite *suite_memory_links(void);
 Suite *suite_memory_watches(void);
 

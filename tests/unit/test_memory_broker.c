@@ -356,13 +356,13 @@ random_delay(void *ctx)
 static void
 seeded_run(uint64_t seed, char *ret, size_t size)
 {
-	static const struct memory_nature nature = {.delay = random_delay};
+	static const struct memory_behaviour behaviour = {.delay = random_delay};
 	uint64_t channels[2][3] = {{0}};
 	struct jitter jitter;
 
 	jitter_init(&chance, seed);
 	jitter_init(&jitter, seed);
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	for (int i = 0; i < 3; i++) {
 		channels[0][i] = take(one, BROKER_LOCKS);

@@ -108,9 +108,9 @@ refuses(void *ctx)
 
 START_TEST(refused_by_the_broker)
 {
-	const struct memory_nature nature = {.refuses = refuses};
+	const struct memory_behaviour behaviour = {.refuses = refuses};
 
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	enter_name(one, "d", "a", 1);
 	pass(0);
@@ -227,11 +227,11 @@ on_performed(void *ctx, const struct memory_performed *what)
 		    amqp_method_name(what->method), what->queue, what->body);
 }
 
-START_TEST(the_nature_hears_of_it)
+START_TEST(the_behaviour_hears_of_it)
 {
-	const struct memory_nature nature = {.performed = on_performed};
+	const struct memory_behaviour behaviour = {.performed = on_performed};
 
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	enter_name(one, "d", "a", 1);
 	pass(0);
@@ -280,7 +280,7 @@ Suite *
 suite_memory_directory(void)
 {
 	Suite *suite = suite_create("memory directory");
-	TCase *tcase = rig_tcase(suite, "started"), *bare = tcase_create("natures");
+	TCase *tcase = rig_tcase(suite, "started"), *bare = tcase_create("behaviours");
 
 	tcase_add_test(tcase, entered_read_and_left);
 	tcase_add_test(tcase, messages_of_others_are_no_names_and_stay);
@@ -291,7 +291,7 @@ suite_memory_directory(void)
 	tcase_add_test(tcase, markers);
 	tcase_add_test(tcase, asked_and_stopped_from_inside_an_answer);
 	tcase_add_test(bare, refused_by_the_broker);
-	tcase_add_test(bare, the_nature_hears_of_it);
+	tcase_add_test(bare, the_behaviour_hears_of_it);
 	suite_add_tcase(suite, bare);
 	return suite;
 }

@@ -187,11 +187,11 @@ hear(void *ctx, const struct memory_performed *what)
 
 START_TEST(refused_requests_close_their_channel_and_all_are_heard_of)
 {
-	struct memory_nature nature = {.refuses = refuse, .performed = hear};
+	struct memory_behaviour behaviour = {.refuses = refuse, .performed = hear};
 	uint64_t channel;
 
 	performed[0] = '\0';
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	channel = take(one, BROKER_LOCKS);
 	claim(one, channel, "q", 1);
@@ -266,9 +266,9 @@ notice_late(void *ctx, const struct broker *broker, enum broker_link link, const
 
 START_TEST(a_link_that_is_made_anew_is_told_from_the_loop_and_noticed_when_it_is)
 {
-	struct memory_nature nature = {.notice = notice_late};
+	struct memory_behaviour behaviour = {.notice = notice_late};
 
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	claim(one, take(one, BROKER_LOCKS), "q", 1);
 	pass(0);

@@ -445,13 +445,13 @@ random_step(uint64_t *channels)
 
 START_TEST(whatever_happens_each_request_is_answered_once_and_in_order)
 {
-	static const struct memory_nature nature = {
+	static const struct memory_behaviour behaviour = {
 	    .delay = any_delay, .silent = seldom, .nacks = seldom};
 	uint64_t channels[4] = {0};
 
 	jitter_init(&chance, (uint64_t)_i);
 	asked_count = 0;
-	rig_new(&nature);
+	rig_new(&behaviour);
 	rig_start();
 	for (int step = 0; step < 300; step++)
 		random_step(channels);
@@ -480,7 +480,7 @@ suite_memory_links(void)
 	tcase_add_test(tcase, stop_from_inside_an_answer);
 	tcase_add_test(tcase, stop_from_inside_an_answer_of_a_dying_link);
 	tcase_add_test(tcase, cut_from_inside_an_answer);
-	tcase = rig_tcase(suite, "side");
+	tcase = rig_tcase(suite, "auxiliary");
 	tcase_add_test(tcase, the_auxiliary_connection_comes_up_when_it_is_needed);
 	tcase_add_test(tcase, the_auxiliary_connection_comes_back_when_it_is_next_used);
 	tcase = tcase_create("start");

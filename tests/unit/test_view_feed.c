@@ -198,7 +198,7 @@ START_TEST(nobody_is_asked_when_nobody_watches)
 	world_pass(rig->world, ROUNDS);
 	asked = rig->world->asked;
 	world_pass(rig->world, 2 * NSEC_PER_SEC);
-	ck_assert_uint_le(rig->world->asked - asked, 2); /* pulses */
+	ck_assert_uint_le(rig->world->asked - asked, 2); /* keepalives */
 }
 END_TEST
 

@@ -121,7 +121,7 @@ class Steered(View):
         self.assertEqual(self.show()["waiting"], 1)
         self.assertEqual(self.admin.call("deny", name="nobody", all=True)["denied"], 0)
 
-    def test_the_journal_says_who_did_it(self):
+    def test_the_lock_log_says_who_did_it(self):
         self.hold()
         peer, asked = self.acquire()
         row, = self.show()["waiters"]

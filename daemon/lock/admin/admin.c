@@ -19,7 +19,7 @@
 
 enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
-	ADMIN_LOCKING,  /* in the line of the mutex */
+	ADMIN_LOCKING,  /* in the queue of the mutex */
 	ADMIN_COUNTING, /* it is ours, or not needed; the maximum is being determined */
 	ADMIN_WORKING,  /* at `step` of the plan */
 	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is told */

@@ -129,7 +129,7 @@ exists(const struct plan_found *found)
 }
 
 /*
- * From `from` slots to `to`, and none above. The sweep before: beside new slots uncounted slots would count as
+ * From `from` slots to `to`, and none above. The sweep before: beside new slots the uncounted ones would count as
  * slots, and where the broker does not say what there is, nothing is changed. The one after finds what
  * an administrator who died had still under way.
  */
@@ -166,7 +166,7 @@ refuse_existing(struct plan *plan, const struct plan_found *found)
 
 /*
  * It is entered before it is there: what exists is never hidden. A[1] comes last, and the semaphore with
- * it: one that is half made is not there, and its slots are uncounted slots, which the next create makes its own.
+ * it: one that is half made is not there, and its slots are uncounted, which the next create makes its own.
  */
 static void
 create_new(struct plan *plan, const struct plan_order *order)

@@ -11,7 +11,7 @@
 #define TRIES_MOST 3
 
 enum directory_state {
-	DIRECTORY_LOCKING,  /* in the line of the mutex */
+	DIRECTORY_LOCKING,  /* in the queue of the mutex */
 	DIRECTORY_READING,  /* all names are being read */
 	DIRECTORY_ENTERING, /* the name was not among them */
 	DIRECTORY_LEAVING,

@@ -16,7 +16,7 @@
 
 enum fsck_state {
 	FSCK_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
-	FSCK_LOCKING,  /* in the line of the mutex */
+	FSCK_LOCKING,  /* in the queue of the mutex */
 	FSCK_SCANNING, /* it is ours; all slots are being probed */
 	FSCK_READING,  /* the directory is being read */
 	FSCK_DECLARING, /* slots below `slot` were declared, or are not there; `unanswered` are asked */

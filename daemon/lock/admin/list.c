@@ -191,7 +191,7 @@ count_here(
 			why->here++;
 	}
 	if (semaphore != NULL)
-		why->waiting = (int)line_count(&semaphore->line, LINE_ALL);
+		why->waiting = (int)local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL);
 }
 
 static void

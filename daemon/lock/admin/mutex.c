@@ -15,7 +15,7 @@ struct mutex_taker {
 	struct mutex_order order;
 	struct mutex *mutex; /* borrowed; outlives its takers */
 	UT_hash_handle by_id;
-	TAILQ_ENTRY(mutex_taker) of_line;
+	TAILQ_ENTRY(mutex_taker) of_queue;
 };
 
 enum mutex_state {
@@ -31,7 +31,7 @@ struct mutex {
 	enum mutex_state state;
 	uint64_t channel;          /* of the auxiliary connection; 0 = none, or it was closed */
 	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
-	TAILQ_HEAD(, mutex_taker) line;
+	TAILQ_HEAD(, mutex_taker) takers;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
 	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: its owner got none */
 	UT_hash_handle by_queue, by_id;
@@ -40,7 +40,7 @@ struct mutex {
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
     [MUTEX_CLAIMING] = 1U << MUTEX_CLAIMING | 1U << MUTEX_BUSY | 1U << MUTEX_OWNED |
-		       1U << MUTEX_DROPPING, /* itself: for the next in line */
+		       1U << MUTEX_DROPPING, /* itself: for the next in the queue */
     [MUTEX_BUSY] = 1U << MUTEX_CLAIMING,
     [MUTEX_OWNED] = 1U << MUTEX_DROPPING | 1U << MUTEX_CLAIMING, /* CLAIMING: lost, for the next */
     [MUTEX_DROPPING] = 1U << MUTEX_CLAIMING,
@@ -55,7 +55,7 @@ mutex_set_state(struct mutex *mutex, enum mutex_state state)
 
 ENGINE_FIND(taker_find, struct mutex_taker, mutex_takers, by_id)
 
-/* It is in no line, and owns nothing. */
+/* It is in no queue, and owns nothing. */
 static void
 taker_free(struct lock_engine *engine, struct mutex_taker *taker)
 {
@@ -177,11 +177,11 @@ set_again(struct lock_engine *engine, struct mutex *mutex)
 	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
 }
 
-/* It is nobody's here: the next in line claims it, if there is one. */
+/* It is nobody's here: the next in the queue claims it, if there is one. */
 static void
 go_on(struct lock_engine *engine, struct mutex *mutex)
 {
-	if (TAILQ_EMPTY(&mutex->line)) {
+	if (TAILQ_EMPTY(&mutex->takers)) {
 		channel_put(engine, mutex);
 		mutex_free(engine, mutex);
 		return;
@@ -190,7 +190,7 @@ go_on(struct lock_engine *engine, struct mutex *mutex)
 	send_claim(engine, mutex);
 }
 
-/* The last news of a taker, which is in no line any more. Comes last: it may take a mutex again. */
+/* The last news of a taker, which is in no queue any more. Comes last: it may take a mutex again. */
 static void
 tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news news,
     enum reason reason, const char *text)
@@ -204,10 +204,10 @@ tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news 
 static struct mutex_taker *
 take_first(struct mutex *mutex)
 {
-	struct mutex_taker *first = TAILQ_FIRST(&mutex->line);
+	struct mutex_taker *first = TAILQ_FIRST(&mutex->takers);
 
 	if (first != NULL)
-		TAILQ_REMOVE(&mutex->line, first, of_line);
+		TAILQ_REMOVE(&mutex->takers, first, of_queue);
 	return first;
 }
 
@@ -237,7 +237,7 @@ claim_won(struct lock_engine *engine, struct mutex *mutex)
 static void
 claim_lost(struct lock_engine *engine, struct mutex *mutex)
 {
-	if (TAILQ_EMPTY(&mutex->line)) {
+	if (TAILQ_EMPTY(&mutex->takers)) {
 		go_on(engine, mutex);
 		return;
 	}
@@ -282,8 +282,8 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_LOCKED:
 		FAULT(ADMIN_WITHOUT_MUTEX, claim_won(engine, mutex); return;);
-		if (!TAILQ_EMPTY(&mutex->line))
-			blame(engine, TAILQ_FIRST(&mutex->line)->order.id, NULL);
+		if (!TAILQ_EMPTY(&mutex->takers))
+			blame(engine, TAILQ_FIRST(&mutex->takers)->order.id, NULL);
 		claim_lost(engine, mutex);
 		break;
 	case BROKER_ABSENT:
@@ -295,7 +295,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it. */
 		if (!channel_alone_died(engine, reply->answer)) {
 			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
-		} else if (!TAILQ_EMPTY(&mutex->line)) {
+		} else if (!TAILQ_EMPTY(&mutex->takers)) {
 			claim_lost(engine, mutex);
 		} else {
 			mutex_set_state(mutex, MUTEX_DROPPING);
@@ -346,7 +346,7 @@ mutex_of_queue(struct lock_engine *engine, const char *queue)
 	mutex->id = engine_id(engine);
 	mutex->queue = mem_strdup(queue);
 	mutex->state = MUTEX_CLAIMING;
-	TAILQ_INIT(&mutex->line);
+	TAILQ_INIT(&mutex->takers);
 	timer_init(&mutex->again, again_due, engine, mutex->id);
 	timer_init(&mutex->late, too_late, engine, mutex->id);
 	HASH_ADD(by_id, engine->mutexes, id, sizeof(mutex->id), mutex);
@@ -362,13 +362,13 @@ mutex_take(struct lock_engine *engine, const char *queue, const struct mutex_ord
 	struct mutex *mutex = mutex_of_queue(engine, queue);
 	struct mutex_taker *taker = mem_alloc(sizeof(*taker));
 	const struct mutex_taker *before =
-	    mutex->owner != NULL ? mutex->owner : TAILQ_FIRST(&mutex->line);
+	    mutex->owner != NULL ? mutex->owner : TAILQ_FIRST(&mutex->takers);
 
 	assert(taker_find(engine, order->id) == NULL);
 	taker->order = *order;
 	taker->mutex = mutex;
 	HASH_ADD(by_id, engine->mutex_takers, order.id, sizeof(taker->order.id), taker);
-	TAILQ_INSERT_TAIL(&mutex->line, taker, of_line);
+	TAILQ_INSERT_TAIL(&mutex->takers, taker, of_queue);
 	if (before != NULL)
 		blame(engine, order->id, before);
 }
@@ -397,11 +397,11 @@ mutex_leave(struct lock_engine *engine, uint64_t id)
 			mutex_drop(engine, id);
 		mutex->owner = NULL;
 	} else {
-		TAILQ_REMOVE(&mutex->line, taker, of_line);
+		TAILQ_REMOVE(&mutex->takers, taker, of_queue);
 	}
 	taker_free(engine, taker);
 	/* What is in flight is answered first, and then dropped. */
-	if (mutex->state == MUTEX_BUSY && TAILQ_EMPTY(&mutex->line))
+	if (mutex->state == MUTEX_BUSY && TAILQ_EMPTY(&mutex->takers))
 		mutex_free(engine, mutex);
 }
 

@@ -2,7 +2,7 @@
  * The administration mutex of a semaphore (seeds/000), and that of the directory: an exclusive queue,
  * claimed on the auxiliary connection, as what it guards is done there. Between connections RabbitMQ arbitrates.
  * The administrators of one daemon share the auxiliary connection, on which each could declare the queue again:
- * of a queue that one of them has or claims, the others stand in line here, in the order in which they
+ * of a queue that one of them has or claims, the others stand in the queue here, in the order in which they
  * came.
  *
  *	             405: another daemon has it
@@ -10,7 +10,7 @@
  *	        |                                        | after a while
  *	   CLAIMING <------------------------------------+
  *	        |  declare-ok          mutex_drop()          delete-ok
- *	        +------------> OWNED --------------> DROPPING ---------> the next in line, or gone
+ *	        +------------> OWNED --------------> DROPPING ---------> the next in the queue, or gone
  *
  * The auxiliary connection's death ends it from OWNED, and its owner is told so: somebody else may have it now.
  */

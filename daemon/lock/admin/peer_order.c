@@ -23,41 +23,41 @@ static struct peer_order_queue *
 peer_order_queue_find(const struct lock_engine *engine, uint64_t peer, const char *name)
 {
 	char *key = key_of(peer, name);
-	struct peer_order_queue *line;
+	struct peer_order_queue *queue;
 
-	HASH_FIND(by_key, engine->peer_orders, key, strlen(key), line);
+	HASH_FIND(by_key, engine->peer_orders, key, strlen(key), queue);
 	free(key);
-	return line;
+	return queue;
 }
 
 static void
-peer_order_queue_free(struct lock_engine *engine, struct peer_order_queue *line)
+peer_order_queue_free(struct lock_engine *engine, struct peer_order_queue *queue)
 {
-	HASH_DELETE(by_key, engine->peer_orders, line);
-	free(line->key);
-	free(line);
+	HASH_DELETE(by_key, engine->peer_orders, queue);
+	free(queue->key);
+	free(queue);
 }
 
 bool
 peer_order_take(
     struct lock_engine *engine, struct peer_order *peer_order, uint64_t peer, const char *name)
 {
-	struct peer_order_queue *line = peer_order_queue_find(engine, peer, name);
+	struct peer_order_queue *queue = peer_order_queue_find(engine, peer, name);
 	const struct peer_order *other;
 	struct op *op;
 	bool waits = false;
 
-	if (line == NULL) {
-		line = mem_alloc(sizeof(*line));
-		line->key = key_of(peer, name);
-		TAILQ_INIT(&line->turns);
-		HASH_ADD_KEYPTR(by_key, engine->peer_orders, line->key, strlen(line->key), line);
+	if (queue == NULL) {
+		queue = mem_alloc(sizeof(*queue));
+		queue->key = key_of(peer, name);
+		TAILQ_INIT(&queue->turns);
+		HASH_ADD_KEYPTR(by_key, engine->peer_orders, queue->key, strlen(queue->key), queue);
 	}
-	peer_order->line = line;
-	TAILQ_FOREACH (other, &peer_order->line->turns, of_line)
+	peer_order->queue = queue;
+	TAILQ_FOREACH (other, &peer_order->queue->turns, of_queue)
 		waits |=
 		    other->work == PEER_ORDER_CHANGES || peer_order->work == PEER_ORDER_CHANGES;
-	TAILQ_INSERT_TAIL(&peer_order->line->turns, peer_order, of_line);
+	TAILQ_INSERT_TAIL(&peer_order->queue->turns, peer_order, of_queue);
 	if (waits) {
 		op = engine_op_find(engine, peer_order->op);
 		op->late = REASON_TIMEOUT;
@@ -70,15 +70,15 @@ peer_order_take(
 
 /* Looks begin together; a change alone. */
 static void
-begin_next(struct lock_engine *engine, const struct peer_order_queue *line)
+begin_next(struct lock_engine *engine, const struct peer_order_queue *queue)
 {
 	void (*begin)(struct lock_engine *, uint64_t);
 	struct peer_order *peer_order;
 
 	/* Whoever begins asks the broker something, and so does not end before this is over. */
-	TAILQ_FOREACH (peer_order, &line->turns, of_line) {
+	TAILQ_FOREACH (peer_order, &queue->turns, of_queue) {
 		if (peer_order->work == PEER_ORDER_CHANGES &&
-		    peer_order != TAILQ_FIRST(&line->turns))
+		    peer_order != TAILQ_FIRST(&queue->turns))
 			return;
 		begin = peer_order->begin;
 		peer_order->begin = NULL;
@@ -92,27 +92,27 @@ begin_next(struct lock_engine *engine, const struct peer_order_queue *line)
 void
 peer_order_end(struct lock_engine *engine, struct peer_order *peer_order)
 {
-	struct peer_order_queue *line = peer_order->line;
+	struct peer_order_queue *queue = peer_order->queue;
 
-	assert(line != NULL);
-	TAILQ_REMOVE(&line->turns, peer_order, of_line);
-	peer_order->line = NULL;
-	if (TAILQ_EMPTY(&line->turns))
-		peer_order_queue_free(engine, line);
+	assert(queue != NULL);
+	TAILQ_REMOVE(&queue->turns, peer_order, of_queue);
+	peer_order->queue = NULL;
+	if (TAILQ_EMPTY(&queue->turns))
+		peer_order_queue_free(engine, queue);
 	else
-		begin_next(engine, line);
+		begin_next(engine, queue);
 }
 
 uint64_t
 peer_order_youngest_change(const struct lock_engine *engine, uint64_t peer, const char *name)
 {
-	const struct peer_order_queue *line = peer_order_queue_find(engine, peer, name);
+	const struct peer_order_queue *queue = peer_order_queue_find(engine, peer, name);
 	const struct peer_order *peer_order;
 	uint64_t youngest = 0;
 
-	if (line == NULL)
+	if (queue == NULL)
 		return 0;
-	TAILQ_FOREACH (peer_order, &line->turns, of_line) {
+	TAILQ_FOREACH (peer_order, &queue->turns, of_queue) {
 		if (peer_order->work == PEER_ORDER_CHANGES)
 			youngest = peer_order->op;
 	}
@@ -122,8 +122,8 @@ peer_order_youngest_change(const struct lock_engine *engine, uint64_t peer, cons
 void
 peer_order_free_all(struct lock_engine *engine)
 {
-	struct peer_order_queue *line, *next;
+	struct peer_order_queue *queue, *next;
 
-	HASH_ITER (by_key, engine->peer_orders, line, next)
-		peer_order_queue_free(engine, line);
+	HASH_ITER (by_key, engine->peer_orders, queue, next)
+		peer_order_queue_free(engine, queue);
 }

@@ -1,6 +1,6 @@
 /*
  * Requests of one peer on one name keep their order, whatever they are (PROTOCOL.md). Those that
- * administer it or ask its size stand in a line for each peer and name: whoever changes something goes
+ * administer it or ask its size stand in a queue for each peer and name: whoever changes something goes
  * when all before it are done, whoever looks when all changes before it are. Acquires are not in it:
  * they stand behind its youngest change (acquire.h).
  */
@@ -19,8 +19,8 @@ struct peer_order {
 	enum peer_order_work work;
 	/* Its turn has come, and not in peer_order_take(); NULL: it has begun */
 	void (*begin)(struct lock_engine *engine, uint64_t op);
-	struct peer_order_queue *line; /* borrowed; NULL: it is in none */
-	TAILQ_ENTRY(peer_order) of_line;
+	struct peer_order_queue *queue; /* borrowed; NULL: it is in none */
+	TAILQ_ENTRY(peer_order) of_queue;
 };
 
 /* True: go on at once. False: `begin` is called later; until then its deadline says why. */

@@ -2,7 +2,7 @@
  * Probes of single Bs that several wait to hear of, now and then. One probe answers all who ask for a slot;
  * slots are probed many at once, and no more than so many a second, whoever asks: what ten thousand awaits
  * cost the broker must not keep others from it. Users take turns, slot by slot. Knows no waits: who asks
- * says when it wants to look again.
+ * says when it wants to ask again.
  *
  *	RESTING --- somebody asks ---> WAITING --- its turn ---> SENT --- the answer ---> SEEN
  *	   ^                              ^                                                |

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/mem.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 
 /*
  * When a channel is asked for again that should be free: one that is being closed is not, yet. The first
@@ -14,19 +14,19 @@
 #define NOT_GIVEN_FIRST (10 * NSEC_PER_MSEC)
 #define NOT_GIVEN_MOST (1280 * NSEC_PER_MSEC)
 
-/* ---- the lines of names that starve ---- */
+/* ---- the queues of names that starve ---- */
 
 static void
-leave(struct starved_line *line, struct starved *starved)
+leave(struct starved_list *line, struct starved *starved)
 {
 	if (!starved->listed)
 		return;
 	starved->listed = starved->woken = starved->had_one = false;
-	TAILQ_REMOVE(line, starved, of_line);
+	TAILQ_REMOVE(line, starved, of_list);
 }
 
 static void
-join(struct starved_line *line, struct starved *starved)
+join(struct starved_list *line, struct starved *starved)
 {
 	if (starved->had_one)
 		leave(line, starved);
@@ -35,11 +35,11 @@ join(struct starved_line *line, struct starved *starved)
 	if (starved->listed)
 		return;
 	starved->listed = true;
-	TAILQ_INSERT_TAIL(line, starved, of_line);
+	TAILQ_INSERT_TAIL(line, starved, of_list);
 }
 
 static void
-leave_all(struct starved_line *line)
+leave_all(struct starved_list *line)
 {
 	struct starved *first;
 
@@ -48,7 +48,7 @@ leave_all(struct starved_line *line)
 }
 
 static void
-wake_first(struct lock_engine *engine, struct starved_line *line)
+wake_first(struct lock_engine *engine, struct starved_list *line)
 {
 	struct starved *first = TAILQ_FIRST(line);
 
@@ -241,11 +241,11 @@ channels_hold_ended(struct lock_engine *engine)
 void
 channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigned states)
 {
-	struct line_user *user;
+	struct local_queue_user *user;
 	bool starves = false;
 
-	LIST_FOREACH (user, &semaphore->line.users, of_line) {
-		if (line_user_count(user, states) == 0)
+	LIST_FOREACH (user, &semaphore->local_queue.users, of_list) {
+		if (local_queue_user_count(user, states) == 0)
 			continue;
 		starves = true;
 		if (!share_has_room(user->share))
@@ -254,14 +254,14 @@ channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigne
 			join(&engine->channels.starved, &semaphore->starved);
 	}
 	if (starves && !channels_can_serve(engine, semaphore))
-		waitline_out(engine, semaphore);
+		wait_queue_out(engine, semaphore);
 }
 
 bool
 channels_can_serve(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
 	return channels_are_left(engine) &&
-	       line_first_able(&semaphore->line, LINE_WANTS, NULL) != NULL;
+	       local_queue_first_able(&semaphore->local_queue, LOCAL_QUEUE_WANTS, NULL) != NULL;
 }
 
 bool
@@ -282,9 +282,9 @@ is_served(const struct semaphore *semaphore, const struct starved *starved)
 void
 channels_served(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	struct line_user *user;
+	struct local_queue_user *user;
 
-	LIST_FOREACH (user, &semaphore->line.users, of_line) {
+	LIST_FOREACH (user, &semaphore->local_queue.users, of_list) {
 		if (!is_served(semaphore, &user->starved))
 			continue;
 		leave(&user->share->starved, &user->starved);

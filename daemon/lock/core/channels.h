@@ -4,12 +4,12 @@
  * leaves `channels_reserve` of them to the others; what is claimed for an exempt peer is charged to
  * nobody. A hold that is handed on is charged to the new holder's share.
  *
- * A waiter that lacks a channel stays in its line as it is, and is passed over when a slot is free. Its
- * name starves: it stands in the line of its user's share, or in the line for any channel. When a
- * channel becomes free, the first name of each of both lines is woken: it is looked at, and served. The
+ * A waiter that lacks a channel stays in its queue as it is, and is passed over when a slot is free. Its
+ * name starves: it stands in the queue of its user's share, or in the queue for any channel. When a
+ * channel becomes free, the first name of each of both queues is woken: it is looked at, and served. The
  * next name is woken after that, if the channel is still there. A name that got one and lacks another goes
- * behind the others. So a channel that becomes free costs the
- * same however many waiters there are.
+ * behind the others. So a channel that becomes free costs the same,
+ * however many waiters there are.
  */
 #ifndef LOCK_CHANNELS_H
 #define LOCK_CHANNELS_H
@@ -40,10 +40,10 @@ const char *channels_lacking(
 
 /*
  * A slot is free, and those in one of `states` who lack a channel could have it: their name starves. If
- * nobody in the line can have a channel, the daemon leaves the broker's wait line: hints go elsewhere.
+ * nobody in the queue can have a channel, the daemon leaves the broker's wait queue: hints go elsewhere.
  */
 void channels_starve(struct lock_engine *engine, struct semaphore *semaphore, unsigned states);
-/* Whether somebody in the line can have a channel. */
+/* Whether somebody in the queue can have a channel. */
 bool channels_can_serve(const struct lock_engine *engine, const struct semaphore *semaphore);
 /* Whether it is one of those; what it lacks may have come meanwhile. */
 bool channels_is_starving(const struct waiter *waiter);

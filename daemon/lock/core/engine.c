@@ -132,7 +132,7 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 		    "it has 0 slots; a waiter gets one after a resize"; /* which is not "all are busy" */
 	answer.busy = semaphore_busy_count(semaphore);
 	/* Without the one that is answered. */
-	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;
+	answer.waiting = (int)local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) - 1;
 	return answer;
 }
 

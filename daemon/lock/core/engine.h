@@ -50,7 +50,7 @@ struct lease {
 	int64_t from; /* clock time at which the newest answered question was sent; 0 = none was */
 	int64_t told; /* `from`, when those who asked to were told of it last */
 	int64_t recovered; /* clock time until which Bs of a dead link may be there */
-	struct timer pulse, watch;
+	struct timer keepalive, watch;
 };
 
 struct lock_engine {
@@ -71,7 +71,7 @@ struct lock_engine {
 	struct semaphore *scans;              /* by probe: those with a scan in progress */
 	struct lock_peer *peers;              /* by id */
 	struct semaphore *semaphores;         /* by key */
-	struct semaphore *lines;              /* by wait line: the same */
+	struct semaphore *by_wait_queue;      /* the same, by the name of their wait queue */
 	struct op *ops;                       /* by id */
 	struct verify *verifies;              /* of verify.c */
 	struct peer_order_queue *peer_orders; /* of peer_order.c */
@@ -146,7 +146,7 @@ struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id
 struct semaphore *engine_semaphore_find(
     const struct lock_engine *engine, const char *name, bool mutex);
 
-/* Something changed that may let its line move: it is served in the next pass of the timers. */
+/* Something changed that may let its queue move: it is served in the next pass of the timers. */
 void engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore);
 /* The same: whoever waits is looked for, whatever a scan in progress finds. */
 void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);

@@ -4,7 +4,7 @@
 
 #include "daemon/base/fault.h"
 
-static struct unsent_line *
+static struct unsent_list *
 line_of(const struct hold *hold)
 {
 	return hold->state == HOLD_DROPPING ? &hold->share->drops : &hold->share->claims;

@@ -10,11 +10,11 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/rows.h"
-#include "daemon/lock/core/standing.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/progress.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 
-#define BEHIND LINE_OF(WAITER_BEHIND)
+#define BEHIND LOCAL_QUEUE_OF(WAITER_BEHIND)
 
 /* ---- peers ---- */
 
@@ -105,7 +105,7 @@ registry_waiter_attach(struct lock_engine *engine, struct waiter *waiter)
 	HASH_ADD(by_id, engine->waiters, id, sizeof(waiter->id), waiter);
 	TAILQ_INSERT_TAIL(&entry->waiters, waiter, of_peer);
 	entry->waiter_count++;
-	line_join(&waiter->semaphore->line, waiter);
+	local_queue_join(&waiter->semaphore->local_queue, waiter);
 	rows_waits(engine, waiter);
 }
 
@@ -119,7 +119,7 @@ registry_waiter_set_state(
 		entry->claim_count--;
 	if (state == WAITER_CLAIMING)
 		entry->claim_count++;
-	line_set_state(waiter, state);
+	local_queue_set_state(waiter, state);
 	if (state != WAITER_CLAIMING) {
 		waiter->hold = 0;
 		waiter->direct = 0;
@@ -137,9 +137,9 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	rows_cancelled(engine, waiter);
 	timers_cancel(engine->timers, &waiter->deadline);
 	timers_cancel(engine->timers, &waiter->rest);
-	standing_end(waiter);
-	line_leave(waiter);
-	waitline_remove(engine, waiter);
+	progress_end(waiter);
+	local_queue_leave(waiter);
+	wait_queue_remove(engine, waiter);
 	engine_mark_dirty(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
@@ -218,13 +218,14 @@ registry_semaphore(struct lock_engine *engine, const char *name, bool mutex)
 	if (semaphore == NULL) {
 		semaphore = semaphore_new(name, mutex);
 		semaphore->engine = engine;
-		semaphore->line_queue = queue_name_line(engine->settings.naming, name, mutex);
+		semaphore->wait_queue_name = queue_name_wait(engine->settings.naming, name, mutex);
 		timer_init(&semaphore->rescan, rescan_due, semaphore, 0);
-		timer_init(&semaphore->standing, standing_due, semaphore, 0);
+		timer_init(&semaphore->progress, progress_due, semaphore, 0);
 		HASH_ADD_KEYPTR(by_key, engine->semaphores, semaphore->key.text,
 		    strlen(semaphore->key.text), semaphore);
-		HASH_ADD_KEYPTR(by_line, engine->lines, semaphore->line_queue.text,
-		    strlen(semaphore->line_queue.text), semaphore);
+		HASH_ADD_KEYPTR(by_wait_queue, engine->by_wait_queue,
+		    semaphore->wait_queue_name.text, strlen(semaphore->wait_queue_name.text),
+		    semaphore);
 	}
 	return semaphore;
 }
@@ -233,17 +234,17 @@ void
 registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	timers_cancel(engine->timers, &semaphore->rescan);
-	timers_cancel(engine->timers, &semaphore->standing);
+	timers_cancel(engine->timers, &semaphore->progress);
 	channels_forget(engine, semaphore);
-	waitline_end(engine, semaphore);
+	wait_queue_end(engine, semaphore);
 	withheld_end_all(engine, semaphore);
 	HASH_DELETE(by_key, engine->semaphores, semaphore);
-	HASH_DELETE(by_line, engine->lines, semaphore);
+	HASH_DELETE(by_wait_queue, engine->by_wait_queue, semaphore);
 	semaphore_free(semaphore);
 }
 
 /*
- * Whether who waits for a semaphore to be made goes back to the line although it was not. Of what may
+ * Whether who waits for a semaphore to be made goes back to the queue although it was not. Of what may
  * be otherwise at the next look, a deadline makes an end; a try has no time for more than one.
  */
 static bool
@@ -275,8 +276,9 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 	theirs = semaphore->creating == admin;
 	if (theirs)
 		semaphore->creating = 0;
-	for (waiter = line_first(&semaphore->line, BEHIND); waiter != NULL; waiter = next) {
-		next = line_next(&semaphore->line, waiter, BEHIND);
+	for (waiter = local_queue_first(&semaphore->local_queue, BEHIND); waiter != NULL;
+	     waiter = next) {
+		next = local_queue_next(&semaphore->local_queue, waiter, BEHIND);
 		if (waiter->behind != admin)
 			continue;
 		if (theirs && !may_be_made_yet(waiter, reason))
@@ -311,7 +313,7 @@ registry_is_reserved(
 }
 
 static void
-let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
+let_queue_move(struct lock_engine *engine, const struct hold *hold, bool free_now)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
@@ -341,7 +343,7 @@ void
 registry_hold_end(struct lock_engine *engine, struct hold *hold, bool free_now)
 {
 	if (hold->state != HOLD_SLOTLESS)
-		let_line_move(engine, hold, free_now);
+		let_queue_move(engine, hold, free_now);
 	if (hold->slot != 0)
 		awaited_freed(engine, hold->name, hold->slot);
 	FAULT(CHANNEL_LEAKED, hold->channel = 0);

@@ -18,10 +18,10 @@ struct semaphore *registry_semaphore(struct lock_engine *engine, const char *nam
 void registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore);
 
 void registry_waiter_attach(struct lock_engine *engine, struct waiter *waiter);
-/* The one way in which its state changes (line.h). */
+/* The one way in which its state changes (local_queue.h). */
 void registry_waiter_set_state(
     struct lock_engine *engine, struct waiter *waiter, enum waiter_state state);
-/* It rests for so many ns; and one that rests is back in the line. Another is left alone. */
+/* It rests for so many ns; and one that rests is back in the queue. Another is left alone. */
 void registry_waiter_rest(struct lock_engine *engine, struct waiter *waiter, int64_t wait);
 void registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter);
 /* Frees the waiter, unanswered: its peer is gone. */
@@ -35,7 +35,7 @@ void registry_waiter_refuse(
 /*
  * A create or a change of `name` is over: those who stand behind it (`behind` is its number) go on, or,
  * when it was theirs (admin_create_missing()) and failed for good, are refused. Everybody else in the
- * line is looked for. text: NULL = the reason's own.
+ * queue is looked for. text: NULL = the reason's own.
  */
 void registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin,
     enum reason reason, const char *text);
@@ -54,7 +54,7 @@ void registry_hold_watch(struct lock_engine *engine, struct hold *hold, enum hol
 /* Nothing more is to be told of its A. */
 void registry_hold_unwatch(struct lock_engine *engine, struct hold *hold);
 /*
- * The hold's B is known to be gone: ends the reservation and lets the line of its name move. `free_now`:
+ * The hold's B is known to be gone: ends the reservation and lets the queue of its name move. `free_now`:
  * the slot is free as far as anybody knows (it was deleted); else somebody else has it, or nobody can
  * tell.
  */

@@ -77,8 +77,8 @@ rows_waits(struct lock_engine *engine, const struct waiter *waiter)
 
 	if (engine->events.changed == NULL)
 		return;
-	row = row_of_waiter(
-	    waiter, LOCK_ROW_WAITING, line_position(&waiter->semaphore->line, waiter));
+	row = row_of_waiter(waiter, LOCK_ROW_WAITING,
+	    local_queue_position(&waiter->semaphore->local_queue, waiter));
 	tell(engine, &row);
 }
 
@@ -134,12 +134,13 @@ static void
 each_waiter_of(
     const struct semaphore *semaphore, void (*fn)(void *ctx, const struct lock_row *row), void *ctx)
 {
-	const struct line *line = semaphore == NULL ? NULL : &semaphore->line;
-	const struct waiter *waiter = line == NULL ? NULL : line_first(line, LINE_ALL);
+	const struct local_queue *line = semaphore == NULL ? NULL : &semaphore->local_queue;
+	const struct waiter *waiter =
+	    line == NULL ? NULL : local_queue_first(line, LOCAL_QUEUE_ALL);
 	struct lock_row row;
 	int position = 0;
 
-	for (; waiter != NULL; waiter = line_next(line, waiter, LINE_ALL)) {
+	for (; waiter != NULL; waiter = local_queue_next(line, waiter, LOCAL_QUEUE_ALL)) {
 		row = row_of_waiter(waiter, LOCK_ROW_WAITING, ++position);
 		fn(ctx, &row);
 	}
@@ -160,19 +161,20 @@ lock_each_holding(const struct lock_engine *engine, const char *name,
 	}
 }
 
-/* The next one in the line of a semaphore, or mutex, that had come when the walk began. */
+/* The next one in the queue of a semaphore, or mutex, that had come when the walk began. */
 static const struct waiter *
 next_in_line(
     const struct lock_engine *engine, const char *name, bool mutex, const struct lock_place *place)
 {
 	const struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
-	/* It may have left the line since. */
+	/* It may have left the queue since. */
 	const struct waiter last = {.priority = place->priority, .id = place->waiter};
 	const struct waiter *next =
-	    semaphore == NULL ? NULL : line_next(&semaphore->line, &last, LINE_ALL);
+	    semaphore == NULL ? NULL
+			      : local_queue_next(&semaphore->local_queue, &last, LOCAL_QUEUE_ALL);
 
 	while (next != NULL && next->id > place->newest)
-		next = line_next(&semaphore->line, next, LINE_ALL);
+		next = local_queue_next(&semaphore->local_queue, next, LOCAL_QUEUE_ALL);
 	return next;
 }
 
@@ -194,7 +196,8 @@ lock_next_waiting(const struct lock_engine *engine, const char *name, struct loc
 		return false;
 	place->priority = next->priority;
 	place->waiter = next->id;
-	*ret = row_of_waiter(next, LOCK_ROW_WAITING, line_position(&next->semaphore->line, next));
+	*ret = row_of_waiter(
+	    next, LOCK_ROW_WAITING, local_queue_position(&next->semaphore->local_queue, next));
 	return true;
 }
 
@@ -227,8 +230,8 @@ lock_row_find(
 	}
 	if (waits == NULL || waits->requester == NULL)
 		return false;
-	*ret =
-	    row_of_waiter(waits, LOCK_ROW_WAITING, line_position(&waits->semaphore->line, waits));
+	*ret = row_of_waiter(
+	    waits, LOCK_ROW_WAITING, local_queue_position(&waits->semaphore->local_queue, waits));
 	return true;
 }
 
@@ -269,7 +272,7 @@ lock_each_waiting(const struct lock_engine *engine,
 
 	for (semaphore = engine->semaphores; semaphore != NULL;
 	     semaphore = semaphore->by_key.next) {
-		waiting = line_count(&semaphore->line, LINE_ALL);
+		waiting = local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL);
 		if (waiting > 0)
 			fn(ctx, semaphore->name, waiting);
 	}

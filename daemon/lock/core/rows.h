@@ -10,7 +10,7 @@
 
 /* It has come. */
 void rows_waits(struct lock_engine *engine, const struct waiter *waiter);
-/* It ends without a hold. Before it leaves the line. */
+/* It ends without a hold. Before it leaves the queue. */
 void rows_cancelled(struct lock_engine *engine, const struct waiter *waiter);
 /* The row of the acquire is the hold's from now on. */
 void rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);

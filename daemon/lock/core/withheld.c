@@ -49,7 +49,7 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
 
 /*
  * Whoever was told of it had the time: who came meanwhile looks what became of it. Not who waits in the
- * line: a scan every time a slot went elsewhere would now and then find the next one first, of which
+ * queue: a scan every time a slot went elsewhere would now and then find the next one first, of which
  * somebody else is told.
  */
 static void
@@ -64,7 +64,7 @@ enough(void *ctx, uint64_t id)
 		return;
 	}
 	end(semaphore->engine, withheld);
-	/* Who looked meanwhile, as he joined the line, left it to whoever was told; it may have been nobody. */
+	/* Who looked meanwhile, as he joined the queue, left it to whoever was told; it may have been nobody. */
 	if (semaphore->scan.withheld)
 		engine_scan(semaphore->engine, semaphore);
 	else

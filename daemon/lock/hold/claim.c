@@ -6,12 +6,12 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 
 /* Ceilings of the random rest after a lost race: doubled with each, from the first to the last. */
 #define REST_FIRST (2 * NSEC_PER_MSEC)
@@ -42,7 +42,7 @@ static void
 lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
 	/*
-	 * Who has a place in the wait line has lost what others were told of, as a rule: to look at once
+	 * Who has a place in the wait queue has lost what others were told of, as a rule: to look at once
 	 * would be to take the next slot from somebody who is told of that.
 	 */
 	if (waiter->member != NULL && outcome == CLAIM_LOST) {
@@ -55,7 +55,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 	}
 	/* Where others wait for hints he would never be as fast as they are. */
 	if (waiter->timeout != 0)
-		waitline_add(engine, waiter);
+		wait_queue_add(engine, waiter);
 	rest(engine, waiter);
 }
 
@@ -69,9 +69,9 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	struct scan *scan = &waiter->semaphore->scan;
 
 	if (no_slot && slot == 1) {
-		waiter->semaphore->nature = SEMAPHORE_DARK;
+		waiter->semaphore->mode = SEMAPHORE_UNKNOWN;
 		semaphore_saw_size(waiter->semaphore, 0, false);
-	} else if (no_slot && waiter->semaphore->nature != SEMAPHORE_DARK) {
+	} else if (no_slot && waiter->semaphore->mode != SEMAPHORE_UNKNOWN) {
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
@@ -129,7 +129,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 
 	hold->acquire = 0;
 	if (hold->state == HOLD_CHECKING) {
-		keep_drop_for(engine, hold,
+		lifecycle_drop_for(engine, hold,
 		    outcome == CLAIM_NO_SLOT ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 	} else {
 		/* Somebody was told of the slot meanwhile. Of one that goes back it is told when it is free. */
@@ -159,7 +159,7 @@ win(struct lock_engine *engine, struct hold *hold)
 		/* Without the channel, which is busy with A. */
 		FAULT(CLAIM_FORGOTTEN, hold->channel = 0; registry_hold_end(engine, hold, true);
 		      return;);
-		keep_drop(engine, hold);
+		lifecycle_drop(engine, hold);
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
@@ -241,7 +241,7 @@ send(struct lock_engine *engine, struct hold *hold)
 
 	hold->flight = FLIGHT_SENT;
 	/* It may have died while the claim waited for its turn. */
-	if (keep_channel(engine, hold) == 0) {
+	if (lifecycle_channel(engine, hold) == 0) {
 		fail(engine, hold, CLAIM_AGAIN, NULL);
 		return;
 	}
@@ -314,7 +314,7 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 	registry_waiter_set_state(engine, waiter, WAITER_CLAIMING);
 	waiter->hold = hold->id;
 	semaphore_saw_slot(waiter->semaphore, slot, true);
-	pulse_start(engine);
+	keepalive_start(engine);
 	if (flight_start(engine, hold))
 		send(engine, hold);
 }

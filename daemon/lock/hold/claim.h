@@ -5,12 +5,12 @@
  *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot
  *
  * Both go out together; the answers come in order, so an A that is seen was there after B was ours
- * (invariant 2). A true mutex is the first line alone. What becomes of the waiter:
+ * (invariant 2). A true mutex is the first queue alone. What becomes of the waiter:
  *
  *	the slot is ours	-> granted (grant.h)
- *	somebody was faster	-> rest a random moment, back to the line; at most max_races times
+ *	somebody was faster	-> rest a random moment, back to the queue; at most max_races times
  *	there is no such slot	-> the same
- *	no answer in time	-> back to the line; the slot stays reserved, for nobody, until there is one
+ *	no answer in time	-> back to the queue; the slot stays reserved, for nobody, until there is one
  *
  * The waiter may be gone by the answer: then the B that turns out to be ours is dropped (invariant 3).
  */

@@ -6,9 +6,9 @@
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/rows.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/watch.h"
 
 const char grant_peer_is_full[] = "this connection holds as many locks as it may hold";
@@ -47,8 +47,8 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 
 	FAULT(GRANT_BY_TIMER, good = true);
 	if (!good) {
-		/* B may have been freed since. The link's end sends this acquire back to the line. */
-		pulse_run_out(engine);
+		/* B may have been freed since. The link's end sends this acquire back to the queue. */
+		keepalive_run_out(engine);
 		return;
 	}
 	hold->acquire = 0;
@@ -56,8 +56,8 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 	hold->wants_lease = waiter->lease;
 	registry_hold_attach(engine, hold, waiter->peer);
 	hold_set_state(&engine->holds, hold, HOLD_HELD);
-	keep_start(engine, hold);
-	pulse_granted(engine, hold);
+	lifecycle_start(engine, hold);
+	keepalive_granted(engine, hold);
 	watch_start(engine, hold);
 	waiter->hold = 0;
 	tell_granted(engine, waiter, hold);
@@ -85,9 +85,9 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	registry_hold_attach(engine, hold, waiter->peer);
 	if (hold->state != HOLD_HELD) {
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
-		keep_go_on(engine, hold);
+		lifecycle_resume(engine, hold);
 	}
-	pulse_granted(engine, hold);
+	keepalive_granted(engine, hold);
 	tell_granted(engine, waiter, hold);
 	return true;
 }

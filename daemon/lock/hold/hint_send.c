@@ -6,10 +6,10 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 
-/* Hints for one change of a semaphore; a line holds no more (broker.h). */
+/* Hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
 
 /* What is asked before hints are sent. */
@@ -61,9 +61,9 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 
 	/* Else every second hint would come back to a place here for which nobody waits. */
 	if (semaphore != NULL)
-		waitline_shrink(engine, semaphore);
-	broker_line_wake(
-	    engine->broker, queue_name_line(engine->settings.naming, name, mutex).text, slot);
+		wait_queue_shrink(engine, semaphore);
+	broker_wait_queue_wake(
+	    engine->broker, queue_name_wait(engine->settings.naming, name, mutex).text, slot);
 	if (engine->settings.hint_grace > 0 && hint_can_be_heard(engine))
 		withheld_begin(
 		    engine, registry_semaphore(engine, name, mutex), slot, WITHHELD_FOR_LINE);
@@ -105,8 +105,8 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		break;
 	case HOLD_DROP_FOR_POLLERS:
 		FAULT(POLLERS_OVERHEARD,
-		    broker_line_wake(engine->broker,
-			queue_name_line(engine->settings.naming, hold->name, mutex).text, slot));
+		    broker_wait_queue_wake(engine->broker,
+			queue_name_wait(engine->settings.naming, hold->name, mutex).text, slot));
 		FAULT(POLLERS_BEATEN, break);
 		withheld_begin(engine, registry_semaphore(engine, hold->name, mutex), slot,
 		    WITHHELD_FOR_POLLERS);
@@ -130,9 +130,9 @@ on_counted(void *ctx, uint64_t id, int members)
 		hints = members == 0 ? 0 : question->last - question->first + 1;
 	else
 		hints = members < 0 ? 1 : members;
-	queue = queue_name_line(engine->settings.naming, question->name, false);
+	queue = queue_name_wait(engine->settings.naming, question->name, false);
 	for (int i = 0; i < hints && i < HINTS_MOST; i++)
-		broker_line_wake(
+		broker_wait_queue_wake(
 		    engine->broker, queue.text, question->first > 0 ? question->first + i : 0);
 	question_free(engine, question);
 }
@@ -151,8 +151,8 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 		question = question_new(engine, name, from > 0 ? from + 1 : 1, to);
 	else
 		return;
-	broker_line_count(engine->broker,
-	    queue_name_line(engine->settings.naming, name, false).text,
+	broker_wait_queue_count(engine->broker,
+	    queue_name_wait(engine->settings.naming, name, false).text,
 	    (struct broker_count_done){on_counted, engine, question->id});
 }
 

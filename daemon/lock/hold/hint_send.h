@@ -1,5 +1,5 @@
 /*
- * Hints that this daemon sends: whoever frees a slot tells one member of the name's wait line (broker.h), after
+ * Hints that this daemon sends: whoever frees a slot tells one member of the name's wait queue (broker.h), after
  * delete-ok. A hint means *look*: whoever hears it claims, and the claim decides (invariant 15).
  *
  * Who has sent one leaves the slot alone for a moment (hint_grace): its own newcomers are nearer to the
@@ -7,7 +7,7 @@
  * back, or is returned because nobody waits (hint_receive.h). While the auxiliary connection is away hints
  * are owed by the broker's side of the seam, and nothing is left alone.
  *
- * A slot that was handed on here for long though nobody else stood in the line is let go now and then
+ * A slot that was handed on here for long though nobody else stood in the queue is let go now and then
  * without a hint, and left alone for the same moment: clients that poll have a turn, too.
  */
 #ifndef LOCK_HINT_SEND_H
@@ -15,7 +15,7 @@
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold's B is known to be deleted: tells the line, and leaves the slot alone from now on. */
+/* The hold's B is known to be deleted: tells the queue, and leaves the slot alone from now on. */
 void hint_freed(struct lock_engine *engine, const struct hold *hold);
 /* Whether a hint that is sent now gets there now. */
 bool hint_can_be_heard(const struct lock_engine *engine);

@@ -10,7 +10,7 @@
  *	|-----------------|----------------------|--- margin ---|
  *	    GOOD               SUSPECT             lost            the broker may free B
  *
- * One lease for all holds: they are of one link. pulse.h keeps it going and ends it.
+ * One lease for all holds: they are of one link. keepalive.h keeps it going and ends it.
  */
 #ifndef LOCK_LEASE_H
 #define LOCK_LEASE_H

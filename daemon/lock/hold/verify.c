@@ -5,9 +5,9 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 
 /* How often a channel may die under one verify before it gives up. */
 #define TRIES 4
@@ -155,7 +155,7 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 	assert(hold != NULL);
 	if (!good) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
-		pulse_run_out(engine);
+		keepalive_run_out(engine);
 	} else if (is_revoked(hold)) {
 		/* Another verify saw A gone meanwhile; it came back (invariant 5). */
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
@@ -201,7 +201,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct verify *verify = verify_find(engine, id);
 
-	keep_b_answered(
+	lifecycle_b_answered(
 	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
 	if (verify == NULL)
 		return;
@@ -237,7 +237,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 		finish_held(engine, verify, hold, reply);
 	} else if (reply->answer == BROKER_ABSENT) {
 		assert(hold != NULL);
-		keep_revoke(engine, hold);
+		lifecycle_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else {
 		not_seen(engine, verify, reply);
@@ -249,7 +249,7 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(verify, VERIFY_ASKED);
 	verify->b_ours = false;
-	verify->channel = keep_channel(engine, hold);
+	verify->channel = lifecycle_channel(engine, hold);
 	if (verify->channel == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
 		    "the broker closed every channel too soon");

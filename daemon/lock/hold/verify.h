@@ -2,7 +2,7 @@
  * Verifying a held lock. seeds/000 looks at A alone; that B is still ours is looked at too, because a
  * B can vanish (broker.h, deletes_by_name), and a missing B is a lost lock:
  *
- *	-> declare B[slot], passive	<- ours; 404: gone, claim it again, then look again; 405: lost
+ *	-> declare B[slot], passive	<- ours; 404: gone, claim it again, then ask again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
  *
  * A hold that takes no slot is there as long as this table says so: nobody is asked.

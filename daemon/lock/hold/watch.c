@@ -5,7 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 
 /* Holds that are over by then cost the broker no consumer. */
@@ -32,7 +32,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	switch (reply->answer) {
 	case BROKER_ABSENT:
-		keep_revoke(engine, hold);
+		lifecycle_revoke(engine, hold);
 		break;
 	case BROKER_SKIPPED: /* the channel died before its turn */
 		watch_in(engine, hold, WATCH_AFTER);
@@ -53,7 +53,7 @@ check(struct lock_engine *engine, struct hold *hold)
 	FAULT(REVOKED_TWICE, known = false);
 	if (known)
 		return;
-	if (keep_channel(engine, hold) == 0)
+	if (lifecycle_channel(engine, hold) == 0)
 		watch_in(engine, hold, WATCH_AGAIN);
 	else
 		broker_check(engine->broker, hold->channel, hold->a.text,
@@ -108,7 +108,7 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 		registry_hold_watch(engine, hold, HOLD_WATCH_NONE);
 		watch_in(engine, hold, WATCH_AGAIN);
 		FAULT(WATCH_NOT_PLACED_AGAIN, timers_cancel(engine->timers, &hold->watch_timer));
-		FAULT(CANCEL_IS_REVOKED, keep_revoke(engine, hold); return;);
+		FAULT(CANCEL_IS_REVOKED, lifecycle_revoke(engine, hold); return;);
 		FAULT(HINT_NOT_LOOKED_INTO, break);
 		check(engine, hold);
 		break;

@@ -57,9 +57,9 @@ enum hold_state {
 
 /* Why B goes: who is told that the slot is free (hint_send.h). */
 enum hold_drop {
-	HOLD_DROP_RELEASED, /* nobody here has it any more: one in the line */
+	HOLD_DROP_RELEASED, /* nobody here has it any more: one in the queue */
 	HOLD_DROP_NO_SLOT,  /* A was seen gone: nobody, unless it has come back */
-	HOLD_DROP_FOR_POLLERS /* nobody: clients that stand in no line have a turn before the line here */
+	HOLD_DROP_FOR_POLLERS /* nobody: clients that stand in no queue have a turn before the queue here */
 };
 
 /* The watch on A; see watch.h. */
@@ -72,7 +72,7 @@ enum hold_watch {
 /* Its claim, or its delete; see flight.h. */
 enum hold_flight {
 	FLIGHT_NONE, /* there is none, or it is answered, or its answer is too late to be waited for */
-	FLIGHT_UNSENT, /* it waits for its turn, in the line of the share */
+	FLIGHT_UNSENT, /* it waits for its turn, in the queue of the share */
 	FLIGHT_DUE, /* its turn has come, it is counted: the hold's timer sends it, or who started it */
 	FLIGHT_SENT /* it is counted */
 };
@@ -97,12 +97,12 @@ struct hold {
 	int64_t ours_since;  /* clock time of its grant; passing it on is not one */
 	enum hold_drop drop; /* DROPPING: why */
 	unsigned passes; /* from peer to peer here, since it was last seen that nobody else waits */
-	int others;      /* members of its line elsewhere; 0 or less: none, or not known */
+	int others;      /* members of its queue elsewhere; 0 or less: none, or not known */
 	int64_t others_asked, others_at; /* clock time of that question and its answer; 0: none */
 	bool wants_lease;                /* its peer asked to hear of the lease */
 	bool suspect;                    /* its peer was told so */
-	uint64_t looked; /* a number that tells who was looked at longest ago (pulse.h) */
-	int64_t asked;   /* since when a claim, pulse or delete is unanswered; 0: none is */
+	uint64_t looked; /* a number that tells who was looked at longest ago (keepalive.h) */
+	int64_t asked;   /* since when a claim, keepalive or delete is unanswered; 0: none is */
 	bool stuck;      /* it was said that it stays reserved without an answer */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */

@@ -167,10 +167,10 @@ queue_name_unlimited(const struct queue_naming *naming, const char *name)
 }
 
 struct queue_name
-queue_name_line(const struct queue_naming *naming, const char *name, bool mutex)
+queue_name_wait(const struct queue_naming *naming, const char *name, bool mutex)
 {
 	(void)
-	    naming; /* also where the mutex is {name}: the semaphore of that name has a line, too */
+	    naming; /* also where the mutex is {name}: the semaphore of that name has a queue, too */
 	return plain_queue(name, mutex ? "-M-W" : "-W");
 }
 

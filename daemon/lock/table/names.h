@@ -47,8 +47,8 @@ bool queue_naming_mutex_is_admin(const struct queue_naming *naming);
 /* The markers: N-G, the gate at which all wait, and N-U, there are no slots to wait for. */
 struct queue_name queue_name_gate(const struct queue_naming *naming, const char *name);
 struct queue_name queue_name_unlimited(const struct queue_naming *naming, const char *name);
-/* The wait line of the semaphore, or of the true mutex, of that name. */
-struct queue_name queue_name_line(const struct queue_naming *naming, const char *name, bool mutex);
+/* The wait queue of the semaphore, or of the true mutex, of that name. */
+struct queue_name queue_name_wait(const struct queue_naming *naming, const char *name, bool mutex);
 /*
  * The directory of the names that exist under this naming, and its mutex. '=' is in no lock name and in
  * no template, so no lock has such a queue; and no other naming has this directory.

@@ -23,10 +23,10 @@ semaphore_new(const char *name, bool mutex)
 void
 semaphore_free(struct semaphore *semaphore)
 {
-	assert(LIST_EMPTY(&semaphore->line.users) && !semaphore->starved.listed);
+	assert(LIST_EMPTY(&semaphore->local_queue.users) && !semaphore->starved.listed);
 	assert(semaphore->members == NULL && !semaphore->dirty);
 	assert(!timer_is_set(&semaphore->rescan) && semaphore->scan.state != SCAN_PROBING);
-	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
+	assert(!timer_is_set(&semaphore->progress) && TAILQ_EMPTY(&semaphore->told));
 	assert(semaphore->withheld == NULL);
 	free(semaphore->name);
 	free(semaphore->busy);
@@ -57,7 +57,7 @@ void
 semaphore_forget(struct semaphore *semaphore)
 {
 	semaphore->seen = INT64_MIN;
-	semaphore->nature = SEMAPHORE_PLAIN;
+	semaphore->mode = SEMAPHORE_PLAIN;
 	/* What a scan in progress finds is only half of it. */
 	semaphore->scan.overtaken = semaphore->scan.forgotten = true;
 	semaphore->scan.direct = 0;

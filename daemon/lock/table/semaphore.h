@@ -1,5 +1,5 @@
 /*
- * What this daemon knows of one name: its slots as last seen, and the line (line.h) of those who wait
+ * What this daemon knows of one name: its slots as last seen, and the queue (local_queue.h) of those who wait
  * for one of them here. A true mutex is kept in the same way: one slot, no A.
  *
  * The knowledge is a hint that saves round trips, never a grant: a claim and a scan at A decide. It is
@@ -15,7 +15,7 @@
 
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
-#include "daemon/lock/table/line.h"
+#include "daemon/lock/table/local_queue.h"
 #include "daemon/lock/table/names.h"
 #include "protocol/lockname.h"
 
@@ -26,7 +26,7 @@ struct semaphore_key {
 	char text[LOCKNAME_MAX + sizeof("=M")];
 };
 
-/* A scan: probes of a growing window, until a gap, or until everybody in the line has a slot. */
+/* A scan: probes of a growing window, until a gap, or until everybody in the queue has a slot. */
 enum scan_state {
 	SCAN_OVER,    /* none yet, or the last one was made use of */
 	SCAN_PROBING, /* a window is being probed */
@@ -34,11 +34,11 @@ enum scan_state {
 };
 
 /* What the name is by its markers (names.h), as last looked at. */
-enum semaphore_nature {
+enum semaphore_mode {
 	SEMAPHORE_PLAIN,     /* it has the slots that were seen, if any */
 	SEMAPHORE_GATE,      /* it has none for the time being: all wait */
 	SEMAPHORE_UNLIMITED, /* it is held without a slot; those that it has do not count */
-	SEMAPHORE_DARK,      /* there is no slot 1; whether that means anything could not be seen */
+	SEMAPHORE_UNKNOWN,   /* there is no slot 1; whether that means anything could not be seen */
 	/* Of a true mutex whose queue is an administration mutex, too: that of a semaphore. */
 	SEMAPHORE_NO_MUTEX
 };
@@ -63,7 +63,7 @@ struct semaphore {
 	char *name;                 /* owned */
 	struct lock_engine *engine; /* borrowed: whose table it is in */
 	bool mutex;                 /* true mutex: one slot, no A */
-	enum semaphore_nature nature;
+	enum semaphore_mode mode;
 	int size;      /* contiguous slots seen; of a mutex 1 */
 	bool complete; /* a gap was seen above `size`; else there may be more */
 	int64_t seen;  /* when the last contiguous probe was sent; INT64_MIN = never */
@@ -72,27 +72,27 @@ struct semaphore {
 	int room;
 	int busy_count; /* how many of the slots 1..size are busy */
 	struct scan scan;
-	struct line line;
-	struct queue_name line_queue; /* of its wait line */
-	struct member *members;       /* of waitline.c: our places in it, by priority */
-	int64_t pass_on_from;         /* clock time before which no hint is passed on */
-	struct withheld *withheld;    /* of withheld.c: slots left alone for the moment */
-	bool rests_over; /* a mark for queue_runner.c: those who rest are back in the line */
+	struct local_queue local_queue;
+	struct queue_name wait_queue_name; /* of its wait queue */
+	struct member *members;            /* of wait_queue.c: our places in it, by priority */
+	int64_t pass_on_from;              /* clock time before which no hint is passed on */
+	struct withheld *withheld;         /* of withheld.c: slots left alone for the moment */
+	bool rests_over; /* a mark for queue_runner.c: those who rest are back in the queue */
 	int *
 	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
 	size_t hinted_count;
-	struct waiter_list told; /* of standing.c: who hears where he stands */
-	uint64_t told_turn;      /* of standing.c: in which each of them is told once */
-	bool told_old;           /* of standing.c: something has changed since that began */
-	struct timer standing;   /* set when those behind the first are still to hear of it */
+	struct waiter_list told; /* of progress.c: who hears where he stands */
+	uint64_t told_turn;      /* of progress.c: in which each of them is told once */
+	bool told_old;           /* of progress.c: something has changed since that began */
+	struct timer progress;   /* set when those behind the first are still to hear of it */
 	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
-	struct starved starved;  /* of channels.c: in the line for any channel */
-	bool out;                /* of waitline.c: no places, as nothing could be claimed */
+	struct starved starved;  /* of channels.c: in the queue for any channel */
+	bool out;                /* of wait_queue.c: no places, as nothing could be claimed */
 	struct timer rescan;     /* not set: another scan is due, as soon as somebody wants one */
 	bool dirty;
 	TAILQ_ENTRY(semaphore) of_dirty;
 	struct semaphore_key key;
-	UT_hash_handle by_key, by_probe, by_line;
+	UT_hash_handle by_key, by_probe, by_wait_queue;
 };
 
 TAILQ_HEAD(semaphore_list, semaphore);

@@ -19,19 +19,19 @@ struct semaphore;
 struct hold;
 
 /* Holds whose claim or delete is not sent yet (flight.h). */
-TAILQ_HEAD(unsent_line, hold);
+TAILQ_HEAD(unsent_list, hold);
 
-/* A name in a line of those that lack a channel. */
+/* A name in a queue of those that lack a channel. */
 struct starved {
 	bool listed;
 	bool woken;                  /* listed, and first: it is being served */
 	bool had_one;                /* woken: a channel was taken for it since then */
 	uint64_t scan;               /* woken: the number of the name's look at that time */
-	struct semaphore *semaphore; /* borrowed; outlives its place in the line */
-	TAILQ_ENTRY(starved) of_line;
+	struct semaphore *semaphore; /* borrowed; outlives its place in the queue */
+	TAILQ_ENTRY(starved) of_list;
 };
 
-TAILQ_HEAD(starved_line, starved);
+TAILQ_HEAD(starved_list, starved);
 
 /* A user, for as long as it waits or a channel is taken for it. */
 struct share {
@@ -40,8 +40,8 @@ struct share {
 	size_t most;  /* so many it may have */
 	size_t waiters;
 	size_t flights; /* claims and deletes that were sent and are not answered */
-	struct unsent_line drops, claims; /* those that wait for one of these to be answered */
-	struct starved_line starved;      /* names for which it lacks a channel of its own share */
+	struct unsent_list drops, claims; /* those that wait for one of these to be answered */
+	struct starved_list starved;      /* names for which it lacks a channel of its own share */
 	UT_hash_handle by_uid;
 };
 
@@ -57,7 +57,7 @@ share_has_room(const struct share *share)
 struct channels {
 	size_t most, most_of_user;   /* of holds; 0: the link was never up */
 	struct share *shares;        /* owned; by uid */
-	struct starved_line starved; /* names for which there is no channel at all */
+	struct starved_list starved; /* names for which there is no channel at all */
 	struct timer again; /* set: the broker's side gave none, though there should be one */
 	unsigned not_given; /* so often in a row */
 };

@@ -7,7 +7,7 @@
 #include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "protocol/duration.h"
 
@@ -216,7 +216,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 		engine_mark_dirty(engine, s);
 	}
 	channels_link_changed(engine);
-	waitline_link_changed(engine);
+	wait_queue_link_changed(engine);
 }
 
 /* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
@@ -271,8 +271,8 @@ lock_deny_all(struct lock_engine *engine, const char *name)
 	for (int mutex = 0; mutex <= 1; mutex++) {
 		struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex != 0);
 
-		for (;
-		     semaphore != NULL && (waiter = line_first(&semaphore->line, LINE_ALL)) != NULL;
+		for (; semaphore != NULL && (waiter = local_queue_first(
+						 &semaphore->local_queue, LOCAL_QUEUE_ALL)) != NULL;
 		     denied++)
 			deny(engine, waiter);
 	}

@@ -5,7 +5,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/wait/scan.h"
@@ -20,14 +20,14 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	bool comes_back;
 
 	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
-	waitline_shrink(engine, semaphore);
-	comes_back = waitline_has_place(semaphore);
+	wait_queue_shrink(engine, semaphore);
+	comes_back = wait_queue_has_place(semaphore);
 	FAULT(HINT_LAPSES, comes_back = true);
 	FAULT(HINT_NOT_PASSED_ON, return;);
 	if (comes_back && now < semaphore->pass_on_from)
 		return;
 	semaphore->pass_on_from = now + PASS_ON_AGAIN;
-	broker_line_wake(engine->broker, semaphore->line_queue.text, slot);
+	broker_wait_queue_wake(engine->broker, semaphore->wait_queue_name.text, slot);
 }
 
 /* Who wants the slot and can have a channel for it; or NULL. */
@@ -36,16 +36,17 @@ who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, 
 {
 	if (engine->link != BROKER_UP || !channels_are_left(engine))
 		return NULL;
-	return line_who_wants(&semaphore->line, slot, NULL);
+	return local_queue_who_wants(&semaphore->local_queue, slot, NULL);
 }
 
 /* Nobody here can use it: it is somebody else's, and so is what comes until somebody can. */
 static void
 turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
-	if (line_count(&semaphore->line, LINE_WANTS) > 0 && engine->link == BROKER_UP) {
+	if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) > 0 &&
+	    engine->link == BROKER_UP) {
 		FAULT(STARVED_KEEPS_HINT, return;);
-		channels_starve(engine, semaphore, LINE_WANTS);
+		channels_starve(engine, semaphore, LOCAL_QUEUE_WANTS);
 	}
 	pass_on(engine, semaphore, slot);
 }
@@ -60,7 +61,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 
 	withheld_to_nobody(engine, semaphore, slot);
 	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore)) {
-		if (line_count(&semaphore->line, LINE_WANTS) == 0 ||
+		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
 			turn_down(engine, semaphore, slot);
 			return;
@@ -93,16 +94,17 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 }
 
 void
-hint_news(void *ctx, const struct broker_line_event *event)
+hint_news(void *ctx, const struct broker_wait_queue_event *event)
 {
 	struct lock_engine *engine = ctx;
 	struct semaphore *semaphore;
 
-	HASH_FIND(by_line, engine->lines, event->queue, strlen(event->queue), semaphore);
+	HASH_FIND(
+	    by_wait_queue, engine->by_wait_queue, event->queue, strlen(event->queue), semaphore);
 	if (semaphore == NULL)
 		return;
-	if (event->news == BROKER_LINE_NOBODY)
+	if (event->news == BROKER_WAIT_QUEUE_NOBODY)
 		withheld_to_nobody(engine, semaphore, event->slot);
-	else if (waitline_news(engine, semaphore, event) && event->news == BROKER_LINE_HINT)
+	else if (wait_queue_news(engine, semaphore, event) && event->news == BROKER_WAIT_QUEUE_HINT)
 		hint_came(engine, semaphore, event->slot);
 }

@@ -4,17 +4,17 @@
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/standing.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/progress.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/wait/hint_receive.h"
 #include "daemon/lock/wait/scan.h"
 
-#define NEW LINE_OF(WAITER_NEW)
-#define SCANNED LINE_OF(WAITER_SCANNED)
-#define UNSEEN LINE_OF(WAITER_UNSEEN)
+#define NEW LOCAL_QUEUE_OF(WAITER_NEW)
+#define SCANNED LOCAL_QUEUE_OF(WAITER_SCANNED)
+#define UNSEEN LOCAL_QUEUE_OF(WAITER_UNSEEN)
 
 /* ---- slots that may be claimed ---- */
 
@@ -70,9 +70,9 @@ static void
 begin_wait(struct lock_engine *engine, struct waiter *waiter)
 {
 	registry_waiter_set_state(engine, waiter, WAITER_WAITING);
-	waitline_add(engine, waiter);
+	wait_queue_add(engine, waiter);
 	waiter->races = 0;
-	standing_begin(engine, waiter);
+	progress_begin(engine, waiter);
 }
 
 static const char *
@@ -80,7 +80,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 {
 	if (scan_is_guarded(engine, semaphore))
 		return "the broker did not say whether a semaphore has that name";
-	if (semaphore->nature == SEMAPHORE_DARK)
+	if (semaphore->mode == SEMAPHORE_UNKNOWN)
 		return "slot 1 does not exist, and the broker did not say whether the lock is a "
 		       "gate";
 	return "the broker did not say which slots are busy";
@@ -137,11 +137,11 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 {
 	if (semaphore->scan.forgotten)
 		return VERDICT_OLD;
-	if (semaphore->nature == SEMAPHORE_UNLIMITED)
+	if (semaphore->mode == SEMAPHORE_UNLIMITED)
 		return VERDICT_UNLIMITED;
-	if (semaphore->nature == SEMAPHORE_NO_MUTEX)
+	if (semaphore->mode == SEMAPHORE_NO_MUTEX)
 		return VERDICT_NO_MUTEX;
-	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
+	if (semaphore->mode == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
 	/* Those claims see what is free now: of that, a scan that saw nothing says nothing old. */
 	if (semaphore->scan.unknown && !scan_is_guarded(engine, semaphore))
@@ -201,12 +201,13 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 	if (verdict == VERDICT_UNSEEN)
 		semaphore->scan.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
-		who |= LINE_OF(WAITER_WAITING);
+		who |= LOCAL_QUEUE_OF(WAITER_WAITING);
 	/* Nothing is free, so nobody lacks a channel: whatever is freed may be told to this daemon again. */
 	if (verdict == VERDICT_NOTHING && !semaphore_has_free(semaphore))
-		waitline_back(engine, semaphore);
-	for (waiter = line_first(&semaphore->line, who); waiter != NULL; waiter = next) {
-		next = line_next(&semaphore->line, waiter, who);
+		wait_queue_back(engine, semaphore);
+	for (waiter = local_queue_first(&semaphore->local_queue, who); waiter != NULL;
+	     waiter = next) {
+		next = local_queue_next(&semaphore->local_queue, waiter, who);
 		judge(engine, waiter, verdict);
 	}
 }
@@ -214,29 +215,30 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 /* ---- where nothing can be seen ---- */
 
 /*
- * Claims the next slot for the first in the line who can use it. True: an answer is awaited, and until
+ * Claims the next slot for the first in the queue who can use it. True: an answer is awaited, and until
  * all slots have been tried nobody is looked for in another way.
  */
 static bool
 claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	unsigned who = UNSEEN | LINE_OF(WAITER_WAITING);
+	unsigned who = UNSEEN | LOCAL_QUEUE_OF(WAITER_WAITING);
 	struct waiter *waiter;
 	uint64_t id;
 	int slot;
 
-	if (semaphore->scan.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
+	if (semaphore->scan.direct == 0 && local_queue_count(&semaphore->local_queue, UNSEEN) > 0)
 		semaphore->scan.direct = 1; /* what was tried before is old news */
 	while (semaphore->scan.direct != 0) {
 		waiter = engine_waiter_find(engine, semaphore->scan.claimer);
 		if (waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0)
 			return true;
-		waiter =
-		    channels_are_left(engine) ? line_first_able(&semaphore->line, who, NULL) : NULL;
+		waiter = channels_are_left(engine)
+			     ? local_queue_first_able(&semaphore->local_queue, who, NULL)
+			     : NULL;
 		slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
 		/* One who wants slot 1 alone does not stop those behind. */
 		while (slot == 0 && waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX) {
-			waiter = line_next_able(&semaphore->line, waiter, who, NULL);
+			waiter = local_queue_next_able(&semaphore->local_queue, waiter, who, NULL);
 			slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
 		}
 		if (slot != 0) {
@@ -256,13 +258,13 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 		 * names would wake each other on and on.
 		 */
 		semaphore->scan.direct = 0;
-		while ((waiter = line_first(&semaphore->line, UNSEEN)) != NULL)
+		while ((waiter = local_queue_first(&semaphore->local_queue, UNSEEN)) != NULL)
 			find_nothing(engine, waiter);
 	}
 	return false;
 }
 
-/* ---- the line ---- */
+/* ---- the queue ---- */
 
 /* Those to whom a slot may be given by what is known. */
 static unsigned
@@ -271,21 +273,21 @@ served_by_knowledge(const struct lock_engine *engine, const struct semaphore *se
 	if (!semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
 		return 0;
 	if (!scan_is_guarded(engine, semaphore))
-		return LINE_READY;
+		return LOCAL_QUEUE_READY;
 	/* What nobody has looked at since the waiter came may be a semaphore by now. */
-	return semaphore->scan.state == SCAN_PROBING ? 0 : SCANNED | LINE_OF(WAITER_WAITING);
+	return semaphore->scan.state == SCAN_PROBING ? 0 : SCANNED | LOCAL_QUEUE_OF(WAITER_WAITING);
 }
 
-/* Claims what can be claimed by those who can have a channel, in the order of the line. */
+/* Claims what can be claimed by those who can have a channel, in the order of the queue. */
 static void
 claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 {
-	struct waiter *waiter = line_first_able(&semaphore->line, who, NULL), *next;
+	struct waiter *waiter = local_queue_first_able(&semaphore->local_queue, who, NULL), *next;
 
 	for (; waiter != NULL && channels_are_left(engine); waiter = next) {
 		int slot = known_free_slot(engine, waiter);
 
-		next = line_next_able(&semaphore->line, waiter, who, NULL);
+		next = local_queue_next_able(&semaphore->local_queue, waiter, who, NULL);
 		if (!share_has_room(waiter->share))
 			continue; /* the one before it took the last */
 		if (slot != 0)
@@ -316,14 +318,14 @@ schedule_rescan(struct lock_engine *engine, struct semaphore *semaphore)
 static bool
 is_about_to_know(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
-	const struct waiter *waiter = line_first(&semaphore->line, NEW);
+	const struct waiter *waiter = local_queue_first(&semaphore->local_queue, NEW);
 
 	return waiter != NULL && semaphore->withheld != NULL &&
 	       engine_now(engine) - waiter->started < engine->settings.hint_grace &&
 	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval);
 }
 
-/* A place in the line keeps the auxiliary connection up: when it is not up all the same, it does not come up. */
+/* A place in the queue keeps the auxiliary connection up: when it is not up all the same, it does not come up. */
 static bool
 cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
@@ -331,7 +333,7 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 
 	broker_get_info(engine->broker, &info);
 	return (info.auxiliary_blocked ||
-		   (info.auxiliary != BROKER_UP && waitline_has_place(semaphore))) &&
+		   (info.auxiliary != BROKER_UP && wait_queue_has_place(semaphore))) &&
 	       !scan_is_guarded(engine, semaphore);
 }
 
@@ -342,14 +344,16 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 static void
 join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	const struct waiter *first = line_first(&semaphore->line, LINE_OF(WAITER_WAITING));
+	const struct waiter *first =
+	    local_queue_first(&semaphore->local_queue, LOCAL_QUEUE_OF(WAITER_WAITING));
 	struct waiter *waiter, *next;
 
 	if (first == NULL || !rescan_will_do(semaphore) || semaphore->scan.overtaken ||
-	    !timer_is_set(&semaphore->rescan) || waitline_count(semaphore) == 0)
+	    !timer_is_set(&semaphore->rescan) || wait_queue_count(semaphore) == 0)
 		return;
-	for (waiter = line_first(&semaphore->line, NEW); waiter != NULL; waiter = next) {
-		next = line_next(&semaphore->line, waiter, NEW);
+	for (waiter = local_queue_first(&semaphore->local_queue, NEW); waiter != NULL;
+	     waiter = next) {
+		next = local_queue_next(&semaphore->local_queue, waiter, NEW);
 		/* One who wants slot 1 alone says nothing of the others. */
 		if (waiter->timeout != 0 && (first->kind != LOCK_KIND_PERSISTENT_MUTEX ||
 						waiter->kind == LOCK_KIND_PERSISTENT_MUTEX))
@@ -361,12 +365,14 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 static void
 scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	unsigned who = timer_is_set(&semaphore->rescan) ? NEW : LINE_READY;
+	unsigned who = timer_is_set(&semaphore->rescan) ? NEW : LOCAL_QUEUE_READY;
 	struct waiter *waiter;
 
-	if (line_count(&semaphore->line, who) == 0 || is_about_to_know(engine, semaphore))
+	if (local_queue_count(&semaphore->local_queue, who) == 0 ||
+	    is_about_to_know(engine, semaphore))
 		return;
-	if (line_count(&semaphore->line, NEW) == 0 && cannot_probe(engine, semaphore)) {
+	if (local_queue_count(&semaphore->local_queue, NEW) == 0 &&
+	    cannot_probe(engine, semaphore)) {
 		/* That nothing would be seen is known without asking. */
 		semaphore->scan.overtaken = false;
 		semaphore->scan.direct = 1;
@@ -374,11 +380,11 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		claim_unseen(engine, semaphore);
 		return;
 	}
-	if (line_count(&semaphore->line, NEW) == 0 && rescan_will_do(semaphore)) {
+	if (local_queue_count(&semaphore->local_queue, NEW) == 0 && rescan_will_do(semaphore)) {
 		rescan_start(engine, semaphore);
 		return;
 	}
-	while ((waiter = line_first(&semaphore->line, NEW)) != NULL)
+	while ((waiter = local_queue_first(&semaphore->local_queue, NEW)) != NULL)
 		registry_waiter_set_state(engine, waiter, WAITER_SCANNED);
 	scan_start(engine, semaphore);
 }
@@ -413,7 +419,8 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 	case SCAN_PROBING:
 		return;
 	case SCAN_SEEN:
-		if (line_count(&semaphore->line, LINE_READY) > 0 && !scan_is_whole(semaphore)) {
+		if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_READY) > 0 &&
+		    !scan_is_whole(semaphore)) {
 			scan_continue(engine, semaphore);
 			return;
 		}
@@ -438,20 +445,21 @@ queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 		hint_came(engine, semaphore, semaphore->hinted[--semaphore->hinted_count]);
 	if (semaphore->rests_over) {
 		semaphore->rests_over = false;
-		while ((waiter = line_first(&semaphore->line, LINE_OF(WAITER_RESTING))) != NULL)
+		while ((waiter = local_queue_first(
+			    &semaphore->local_queue, LOCAL_QUEUE_OF(WAITER_RESTING))) != NULL)
 			registry_waiter_wake(engine, waiter);
 	}
 	semaphore->dirty = false;
-	if (line_count(&semaphore->line, LINE_ALL) == 0) {
+	if (local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) == 0) {
 		channels_forget(engine, semaphore);
-		waitline_back(engine, semaphore);
+		wait_queue_back(engine, semaphore);
 		rest_in_peace(engine, semaphore);
 		return;
 	}
 	if (semaphore->out && channels_can_serve(engine, semaphore))
-		waitline_back(engine, semaphore);
+		wait_queue_back(engine, semaphore);
 	if (engine->link == BROKER_UP)
 		move(engine, semaphore);
 	channels_served(engine, semaphore);
-	standing_tell(engine, semaphore);
+	progress_tell(engine, semaphore);
 }

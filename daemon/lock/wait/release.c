@@ -4,10 +4,10 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/registry.h"
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/hold/hint_send.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/wait/scan.h"
@@ -38,7 +38,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 	/* Whether a mutex is a semaphore's own is looked at before each grant. */
 	if (scan_is_guarded(engine, semaphore))
 		return NULL;
-	return line_who_wants(&semaphore->line, hold->slot, hold->share);
+	return local_queue_who_wants(&semaphore->local_queue, hold->slot, hold->share);
 }
 
 /* ---- how many wait elsewhere ---- */
@@ -53,7 +53,7 @@ on_counted(void *ctx, uint64_t id, int members)
 	if (hold == NULL)
 		return;
 	semaphore = semaphore_of(engine, hold);
-	hold->others = members - (semaphore != NULL ? waitline_count(semaphore) : 0);
+	hold->others = members - (semaphore != NULL ? wait_queue_count(semaphore) : 0);
 	hold->others_at = engine_now(engine);
 	if (hold->state == HOLD_COUNTING)
 		go_on(engine, hold, next_waiter(engine, hold));
@@ -73,7 +73,7 @@ count(struct lock_engine *engine, struct hold *hold)
 
 	hold->others_asked = engine_now(engine);
 	hold->others_at = 0;
-	broker_line_count(engine->broker, semaphore->line_queue.text,
+	broker_wait_queue_count(engine->broker, semaphore->wait_queue_name.text,
 	    (struct broker_count_done){on_counted, engine, hold->id});
 }
 
@@ -97,11 +97,11 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	if (waiter == NULL) {
 		hold->releasing = releasing;
 		FAULT(PASSED_TO_NOBODY, hold->releasing = 0;
-		      keep_passed(engine, hold, releasing, lock));
-		keep_drop(engine, hold);
+		      lifecycle_passed(engine, hold, releasing, lock));
+		lifecycle_drop(engine, hold);
 		return;
 	}
-	keep_passed(engine, hold, releasing, lock);
+	lifecycle_passed(engine, hold, releasing, lock);
 	if (++hold->passes >= engine->settings.max_local_handoffs && hint_can_be_heard(engine))
 		count(engine, hold);
 }
@@ -144,17 +144,17 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		if (!hold->revoked && lease_is_long(engine))
 			pass(engine, hold, next_waiter(engine, hold));
 		else
-			keep_drop(engine, hold);
+			lifecycle_drop(engine, hold);
 		break;
 	case BROKER_ABSENT:
 		/* Of a true mutex B itself has vanished: its delete says so once more. */
-		keep_drop_for(engine, hold,
+		lifecycle_drop_for(engine, hold,
 		    hold->kind == LOCK_KIND_MUTEX ? HOLD_DROP_RELEASED : HOLD_DROP_NO_SLOT);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED: /* the channel died: the next one deletes B */
-		keep_drop(engine, hold);
+		lifecycle_drop(engine, hold);
 		break;
 	case BROKER_UNKNOWN: /* the link's end is told by its own event */
 		break;
@@ -166,8 +166,8 @@ check(struct lock_engine *engine, struct hold *hold)
 {
 	const char *queue = hold->kind == LOCK_KIND_MUTEX ? hold->b.text : hold->a.text;
 
-	if (keep_channel(engine, hold) == 0) {
-		keep_drop(engine, hold);
+	if (lifecycle_channel(engine, hold) == 0) {
+		lifecycle_drop(engine, hold);
 		return;
 	}
 	timers_cancel(engine->timers, &hold->timer);
@@ -177,7 +177,7 @@ check(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_checked, engine, hold->id});
 }
 
-/* Clients that poll (seeds/000) stand in no line: without this they would never see the slot free. */
+/* Clients that poll (seeds/000) stand in no queue: without this they would never see the slot free. */
 static bool
 was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 {
@@ -197,7 +197,7 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		timers_cancel(engine->timers, &hold->timer);
 	FAULT(REVOKED_IS_PASSED, revoked = false);
 	if (revoked || waiter == NULL) {
-		keep_drop(engine, hold);
+		lifecycle_drop(engine, hold);
 		return;
 	}
 	if (in_a_row && hint_can_be_heard(engine) && !is_counted(engine, hold)) {
@@ -212,11 +212,11 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	}
 	FAULT(PASSED_FOR_EVER, hold->others = 0);
 	if (in_a_row && is_counted(engine, hold) && hold->others > 0) {
-		keep_drop(engine, hold);
+		lifecycle_drop(engine, hold);
 		return;
 	}
 	if (in_a_row && was_ours_for_long(engine, hold)) {
-		keep_drop_for(engine, hold, HOLD_DROP_FOR_POLLERS);
+		lifecycle_drop_for(engine, hold, HOLD_DROP_FOR_POLLERS);
 		return;
 	}
 	if (in_a_row) {
@@ -241,7 +241,7 @@ let_go(struct lock_engine *engine, struct hold *hold)
 	if (hold->state == HOLD_HELD && !revoked && hold->verify == 0)
 		waiter = next_waiter(engine, hold);
 	if (waiter == NULL) {
-		keep_drop(engine, hold);
+		lifecycle_drop(engine, hold);
 		return;
 	}
 	registry_hold_detach(engine, hold);
@@ -298,6 +298,6 @@ lock_abandon(struct lock_engine *engine)
 			continue;
 		engine->total.lost++;
 		engine_notice(engine, hold->peer, &notice);
-		keep_drop(engine, hold);
+		lifecycle_drop(engine, hold);
 	}
 }

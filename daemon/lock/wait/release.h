@@ -13,7 +13,7 @@
  *	is it certain that A is there, and B ours? A is watched, the lock connection has answered something
  *	within a second, and the lease has more than half a heartbeat left: it is
  *	not so				-> A is looked at (of a true mutex B), on the hold's own channel
- *	passed on to the first in the line who can use it, by a fresh clock
+ *	passed on to the first in the queue who can use it, by a fresh clock
  *
  * How many wait elsewhere is asked ahead, when the last peer in the row gets it. A hold that is revoked,
  * being verified, or claimed again is never passed on; nor is one while the daemon stops.

@@ -37,7 +37,7 @@ scan_is_whole(const struct semaphore *semaphore)
 	bool forgotten = semaphore->seen == INT64_MIN;
 
 	return forgotten || semaphore->complete || semaphore->scan.unknown ||
-	       semaphore->scan.again || semaphore->nature == SEMAPHORE_UNLIMITED;
+	       semaphore->scan.again || semaphore->mode == SEMAPHORE_UNLIMITED;
 }
 
 static struct queue_name
@@ -126,7 +126,7 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 		probe_add(probe, queue_name_unlimited(naming, semaphore->name));
 		probe_add(probe, queue_name_a(naming, semaphore->name, next));
 	}
-	if (semaphore->nature == SEMAPHORE_GATE || guarded)
+	if (semaphore->mode == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name));
 	for (int i = 0; i < semaphore->scan.count; i++)
 		probe_add(probe, b_of(engine, semaphore, again_slot(semaphore, i)));
@@ -191,7 +191,7 @@ take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
 {
 	switch (others) {
 	case BROKER_OK:
-		semaphore->nature = SEMAPHORE_NO_MUTEX;
+		semaphore->mode = SEMAPHORE_NO_MUTEX;
 		semaphore_saw_size(semaphore, 0, true);
 		break;
 	case BROKER_ABSENT:
@@ -222,7 +222,7 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	}
 	FAULT_IF(GATE_IS_UNLIMITED, gate == BROKER_OK, unlimited = BROKER_OK);
 	if (unlimited == BROKER_OK) {
-		semaphore->nature = SEMAPHORE_UNLIMITED;
+		semaphore->mode = SEMAPHORE_UNLIMITED;
 		semaphore_saw_size(semaphore, 0, false);
 		return;
 	}
@@ -231,8 +231,8 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 	if (semaphore->size > 0)
 		return;
 	if (gate == BROKER_OK)
-		semaphore->nature = SEMAPHORE_GATE;
-	FAULT(GATE_UNHEEDED, semaphore->nature = SEMAPHORE_PLAIN);
+		semaphore->mode = SEMAPHORE_GATE;
+	FAULT(GATE_UNHEEDED, semaphore->mode = SEMAPHORE_PLAIN);
 	semaphore->scan.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
 	if (semaphore->scan.unknown)
 		semaphore_saw_size(semaphore, 0, false);
@@ -248,7 +248,7 @@ take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
 	bool changed = scan_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
 
 	for (size_t i = 0; i < others; i++) {
-		bool was_there = semaphore->nature == SEMAPHORE_GATE && i == others - 1;
+		bool was_there = semaphore->mode == SEMAPHORE_GATE && i == others - 1;
 
 		scan->unknown |= answers[i] == BROKER_UNKNOWN;
 		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
@@ -274,7 +274,7 @@ take_answers(struct lock_engine *engine, struct semaphore *semaphore,
 		return;
 	}
 	if (semaphore->scan.first == 1)
-		semaphore->nature = SEMAPHORE_PLAIN;
+		semaphore->mode = SEMAPHORE_PLAIN;
 	if (asks_for_markers(engine, semaphore))
 		take_first_window(engine, semaphore, answers, count);
 	else if (semaphore->mutex)
@@ -344,8 +344,8 @@ bool
 rescan_will_do(const struct semaphore *semaphore)
 {
 	return semaphore->complete && semaphore->seen != INT64_MIN &&
-	       (semaphore->nature == SEMAPHORE_GATE ||
-		   (semaphore->nature == SEMAPHORE_PLAIN && semaphore->size > 0));
+	       (semaphore->mode == SEMAPHORE_GATE ||
+		   (semaphore->mode == SEMAPHORE_PLAIN && semaphore->size > 0));
 }
 
 void

@@ -1,7 +1,7 @@
 /*
- * A scan at a semaphore: which of its slots exist, which are busy. Probes go out in windows that
+ * A scan of a semaphore: which of its slots exist, which are busy. Probes go out in windows that
  * double, each in one flush on the auxiliary connection; slots above a gap do not exist. What was seen goes into
- * the semaphore, and its line is marked dirty after each window: queue_runner.c says whether it wants another.
+ * the semaphore, and its queue is marked dirty after each window: queue_runner.c says whether it wants another.
  *
  * The first window asks for the markers, too, in an order in which no administrator at work (each of
  * whom makes the new state before ending the old one) can make the name look as if it were not there:
@@ -26,8 +26,7 @@ bool scan_is_whole(const struct semaphore *semaphore);
  * one window, in one flush, that asks whether what is known of a semaphore in which all is busy has
  * changed. N-U, the A behind the last, and the Bs of its slots (of many a part, from a random one on); at
  * the gate N-U, A[1] and N-G; of a true mutex its queue, and those three where it may be a semaphore's.
- * If more has changed than a B, the semaphore is
- * forgotten, and a scan is due.
+ * If more has changed than a B, the semaphore is forgotten, and a scan is due.
  */
 void rescan_start(struct lock_engine *engine, struct semaphore *semaphore);
 /* Whether enough is known for that. */

@@ -1,4 +1,4 @@
-#include "daemon/lock/core/standing.h"
+#include "daemon/lock/core/progress.h"
 
 /* So many hear at once that they stand elsewhere. */
 #define FIRST 16
@@ -36,7 +36,7 @@ tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
 }
 
 void
-standing_begin(struct lock_engine *engine, struct waiter *waiter)
+progress_begin(struct lock_engine *engine, struct waiter *waiter)
 {
 	struct semaphore *semaphore = waiter->semaphore;
 
@@ -44,30 +44,30 @@ standing_begin(struct lock_engine *engine, struct waiter *waiter)
 		return;
 	waiter->told_turn = semaphore->told_turn;
 	TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
-	tell(engine, waiter, line_position(&semaphore->line, waiter));
+	tell(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
 }
 
 void
-standing_end(struct waiter *waiter)
+progress_end(struct waiter *waiter)
 {
 	if (waiter->told_position != 0)
 		TAILQ_REMOVE(&waiter->semaphore->told, waiter, of_told);
 }
 
 void
-standing_tell(struct lock_engine *engine, struct semaphore *semaphore)
+progress_tell(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	struct waiter *waiter = line_first(&semaphore->line, LINE_ALL);
+	struct waiter *waiter = local_queue_first(&semaphore->local_queue, LOCAL_QUEUE_ALL);
 
 	if (TAILQ_EMPTY(&semaphore->told))
 		return;
 	for (int position = 1; waiter != NULL && position <= FIRST; position++) {
 		tell_news(engine, waiter, position);
-		waiter = line_next(&semaphore->line, waiter, LINE_ALL);
+		waiter = local_queue_next(&semaphore->local_queue, waiter, LOCAL_QUEUE_ALL);
 	}
 	semaphore->told_old |= waiter != NULL;
-	if (waiter != NULL && !timer_is_set(&semaphore->standing))
-		timers_set(engine->timers, &semaphore->standing, engine_now(engine) + REST_EVERY);
+	if (waiter != NULL && !timer_is_set(&semaphore->progress))
+		timers_set(engine->timers, &semaphore->progress, engine_now(engine) + REST_EVERY);
 }
 
 /* The next that is to be told in this turn; NULL: all were. */
@@ -80,7 +80,7 @@ next_told(const struct semaphore *semaphore)
 }
 
 void
-standing_due(void *ctx, uint64_t id)
+progress_due(void *ctx, uint64_t id)
 {
 	struct semaphore *semaphore = ctx;
 	struct lock_engine *engine = semaphore->engine;
@@ -96,11 +96,11 @@ standing_due(void *ctx, uint64_t id)
 		waiter->told_turn = semaphore->told_turn;
 		TAILQ_REMOVE(&semaphore->told, waiter, of_told);
 		TAILQ_INSERT_TAIL(&semaphore->told, waiter, of_told);
-		tell_news(engine, waiter, line_position(&semaphore->line, waiter));
+		tell_news(engine, waiter, local_queue_position(&semaphore->local_queue, waiter));
 		now = engine_now(engine);
 	}
 	if (waiter != NULL)
-		timers_set(engine->timers, &semaphore->standing, now + SLICE_REST);
+		timers_set(engine->timers, &semaphore->progress, now + SLICE_REST);
 	else if (semaphore->told_old)
-		timers_set(engine->timers, &semaphore->standing, now + REST_EVERY);
+		timers_set(engine->timers, &semaphore->progress, now + REST_EVERY);
 }

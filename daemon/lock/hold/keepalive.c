@@ -1,10 +1,10 @@
-#include "daemon/lock/hold/pulse.h"
+#include "daemon/lock/hold/keepalive.h"
 
 #include <assert.h>
 #include <stdio.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "protocol/duration.h"
 
@@ -20,34 +20,34 @@ give_up(struct lock_engine *engine, const char *why)
 {
 	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
 	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
-	keep_all_lost(engine, why, true);
+	lifecycle_all_lost(engine, why, true);
 	FAULT(LEASE_END_KEEPS_LINK, return;);
 	broker_reset(engine->broker, BROKER_LOCKS, why);
 }
 
-/* ---- the pulse ---- */
+/* ---- the keepalive ---- */
 
 static void
-schedule_pulse(struct lock_engine *engine)
+schedule_keepalive(struct lock_engine *engine)
 {
-	timers_set(
-	    engine->timers, &engine->lease.pulse, engine_now(engine) + lease_heartbeat(engine) / 3);
+	timers_set(engine->timers, &engine->lease.keepalive,
+	    engine_now(engine) + lease_heartbeat(engine) / 3);
 }
 
 static void
-on_pulse(void *ctx, uint64_t id, const struct broker_reply *reply)
+on_keepalive(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
 	if (hold != NULL && (hold->state == HOLD_HELD || hold->state == HOLD_COUNTING))
 		hold->asked = 0;
-	keep_b_answered(engine, hold, reply);
+	lifecycle_b_answered(engine, hold, reply);
 }
 
 /*
  * The held B that was looked at longest ago, and can be; NULL: there is none. Not the next by number:
- * where locks come and go faster than the pulse, that would always be one of the young ones.
+ * where locks come and go faster than the keepalive, that would always be one of the young ones.
  */
 static struct hold *
 next_in_rotation(struct lock_engine *engine)
@@ -57,7 +57,7 @@ next_in_rotation(struct lock_engine *engine)
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (hold->state == HOLD_HELD && hold->asked == 0 &&
 		    (next == NULL || hold->looked < next->looked) &&
-		    keep_channel(engine, hold) != 0)
+		    lifecycle_channel(engine, hold) != 0)
 			next = hold;
 	}
 	return next;
@@ -93,7 +93,7 @@ is_stuck_for_nothing(struct lock_engine *engine)
 }
 
 static void
-pulse_due(void *ctx, uint64_t id)
+keepalive_due(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold;
@@ -101,7 +101,7 @@ pulse_due(void *ctx, uint64_t id)
 	(void)id;
 	if (hold_count_on_link(&engine->holds) == 0 || engine->link != BROKER_UP)
 		return;
-	schedule_pulse(engine);
+	schedule_keepalive(engine);
 	if (is_stuck_for_nothing(engine)) {
 		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
@@ -110,10 +110,10 @@ pulse_due(void *ctx, uint64_t id)
 	if (hold == NULL)
 		return;
 	hold->looked = engine_id(engine);
-	FAULT(PULSE_OF_ONE, hold->looked = 1);
+	FAULT(KEEPALIVE_OF_ONE, hold->looked = 1);
 	hold->asked = engine_now(engine);
 	broker_check(engine->broker, hold->channel, hold->b.text,
-	    (struct broker_done){on_pulse, engine, hold->id});
+	    (struct broker_done){on_keepalive, engine, hold->id});
 }
 
 /* ---- the end ---- */
@@ -135,7 +135,7 @@ watch_due(void *ctx, uint64_t id)
 		return;
 	if (!lease_is_good(engine)) {
 		FAULT(LEASE_END_NOT_TOLD, return;);
-		pulse_run_out(engine);
+		keepalive_run_out(engine);
 		return;
 	}
 	if (engine->lease.state == LEASE_GOOD && engine_now(engine) >= lease_suspect_at(engine))
@@ -144,7 +144,7 @@ watch_due(void *ctx, uint64_t id)
 }
 
 void
-pulse_run_out(struct lock_engine *engine)
+keepalive_run_out(struct lock_engine *engine)
 {
 	char why[96];
 
@@ -158,28 +158,28 @@ pulse_run_out(struct lock_engine *engine)
 /* ---- lifecycle ---- */
 
 void
-pulse_init(struct lock_engine *engine)
+keepalive_init(struct lock_engine *engine)
 {
-	timer_init(&engine->lease.pulse, pulse_due, engine, 0);
+	timer_init(&engine->lease.keepalive, keepalive_due, engine, 0);
 	timer_init(&engine->lease.watch, watch_due, engine, 0);
 }
 
 void
-pulse_done(struct lock_engine *engine)
+keepalive_done(struct lock_engine *engine)
 {
-	timers_cancel(engine->timers, &engine->lease.pulse);
+	timers_cancel(engine->timers, &engine->lease.keepalive);
 	timers_cancel(engine->timers, &engine->lease.watch);
 }
 
 void
-pulse_start(struct lock_engine *engine)
+keepalive_start(struct lock_engine *engine)
 {
-	if (!timer_is_set(&engine->lease.pulse))
-		schedule_pulse(engine);
+	if (!timer_is_set(&engine->lease.keepalive))
+		schedule_keepalive(engine);
 }
 
 void
-pulse_granted(struct lock_engine *engine, struct hold *hold)
+keepalive_granted(struct lock_engine *engine, struct hold *hold)
 {
 	assert(engine->lease.state != LEASE_NONE);
 	/* One that was passed on is as old as its B. */

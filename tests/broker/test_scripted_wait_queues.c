@@ -1,5 +1,5 @@
 /*
- * Wait lines and daemon messages of a server that says just what a test wants: what RabbitMQ does rarely, or must
+ * Wait queues and daemon messages of a server that says just what a test wants: what RabbitMQ does rarely, or must
  * not do.
  */
 #include <stdio.h>
@@ -18,9 +18,9 @@ setup(void)
 }
 
 static unsigned
-told(enum broker_line_news news)
+told(enum broker_wait_queue_news news)
 {
-	return rig_line_told(one, "w", news);
+	return rig_wait_queue_told(one, "w", news);
 }
 
 /* The consume of w on a channel has come, for the first time or once more. */
@@ -54,7 +54,7 @@ joined(void)
 	asked(1);
 	put_consume_ok(evil.bytes, 1, "l1");
 	evil_say();
-	rig_wait(told(BROKER_LINE_JOINED) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
 }
 
 START_TEST(test_the_line_goes_between_declare_and_consume)
@@ -69,7 +69,7 @@ START_TEST(test_the_line_goes_between_declare_and_consume)
 	asked(4);
 	put_consume_ok(evil.bytes, 1, "l4");
 	evil_say();
-	rig_wait(told(BROKER_LINE_JOINED) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
 	ck_assert_uint_eq(one->line_count, 1);
 	ck_assert_uint_eq(one->channels_closed, 0);
 }
@@ -121,8 +121,8 @@ START_TEST(test_cancelled_with_a_hint_on_its_way)
 	put_header(evil.bytes, 1, 0, "3");
 	put_cancel(evil.bytes, 1, "l1");
 	evil_say();
-	rig_wait(told(BROKER_LINE_LEFT) == 1);
-	ck_assert_uint_eq(told(BROKER_LINE_HINT), 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_LEFT) == 1);
+	ck_assert_uint_eq(told(BROKER_WAIT_QUEUE_HINT), 1);
 	ck_assert_int_eq(one->lines[1].slot, 3);
 	rig_wait(evil_saw(1, AMQP_BASIC_ACK_METHOD) == 1);
 	/* On the same channel: nothing is wrong with that. */
@@ -132,7 +132,7 @@ START_TEST(test_cancelled_with_a_hint_on_its_way)
 }
 END_TEST
 
-/* Of another priority, or of another line; the credit is said when it is another than the last. */
+/* Of another priority, or of another wait queue; the credit is said when it is another than the last. */
 START_TEST(test_members_share_a_channel)
 {
 	joined();
@@ -140,7 +140,7 @@ START_TEST(test_members_share_a_channel)
 	asked_too(2);
 	put_consume_ok(evil.bytes, 1, "l2");
 	evil_say();
-	rig_wait(told(BROKER_LINE_JOINED) == 2);
+	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 2);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_QOS_METHOD), 1);
 	rig_join(one, "v", 5, 2);
 	asked_too(3);
@@ -157,7 +157,7 @@ START_TEST(test_members_share_a_channel)
 	ck_assert_str_eq(one->lines[4].queue, "w");
 	ck_assert_int_eq(one->lines[4].priority, 6);
 	ck_assert_int_eq(one->lines[4].slot, 3);
-	rig_leave_line(one, "w", 6);
+	rig_leave_wait_queue(one, "w", 6);
 	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_CHANNEL_CLOSE_METHOD), 0);
 	ck_assert_uint_eq(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD), 0);
@@ -169,7 +169,7 @@ START_TEST(test_who_leaves_while_joining_is_cancelled_later)
 {
 	rig_join(one, "w", 5, 1);
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
-	rig_leave_line(one, "w", 5);
+	rig_leave_wait_queue(one, "w", 5);
 	/* The same member anew is another consumer, on another channel until the first is answered. */
 	rig_join(one, "w", 5, 1);
 	asked_on(2, 1);
@@ -186,7 +186,7 @@ START_TEST(test_who_leaves_while_joining_is_cancelled_later)
 	ck_assert_uint_eq(one->line_count, 0);
 	put_consume_ok(evil.bytes, 2, "l2");
 	evil_say();
-	rig_wait(told(BROKER_LINE_JOINED) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
 }
 END_TEST
 
@@ -199,7 +199,7 @@ START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
 	put_channel_close(
 	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'v'", AMQP_BASIC_CONSUME_METHOD);
 	evil_say();
-	rig_wait(told(BROKER_LINE_LEFT) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_LEFT) == 1);
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 3 &&
 		 evil_saw(2, AMQP_BASIC_CONSUME_METHOD) == 1);
 	/* Whichever channel w is on: l3 and l4 are w's and v's, in some order. */
@@ -210,12 +210,12 @@ START_TEST(test_a_refusal_puts_out_all_on_the_channel_once)
 		put_consume_ok(evil.bytes, channel, channel == 1 ? "l3" : "l4");
 	}
 	evil_say();
-	rig_wait(told(BROKER_LINE_JOINED) == 2);
-	rig_wait(rig_line_told(one, "v", BROKER_LINE_JOINED) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 2);
+	rig_wait(rig_wait_queue_told(one, "v", BROKER_WAIT_QUEUE_JOINED) == 1);
 }
 END_TEST
 
-/* A hundred of one line do not come before the one of another. */
+/* A hundred of one wait queue do not come before the one of another. */
 START_TEST(test_lines_take_turns)
 {
 	for (int priority = 0; priority < 20; priority++)
@@ -226,7 +226,7 @@ START_TEST(test_lines_take_turns)
 	asked_on(2, 1);
 	put_consume_ok(evil.bytes, 2, "l2");
 	evil_say();
-	rig_wait(told(BROKER_LINE_JOINED) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_JOINED) == 1);
 	ck_assert_uint_eq(evil_saw(5, AMQP_CHANNEL_OPEN_METHOD), 0);
 }
 END_TEST
@@ -238,7 +238,7 @@ START_TEST(test_a_hint_comes_back)
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
 	put_return(evil.bytes, 1, "w", "7");
 	evil_say();
-	rig_wait(told(BROKER_LINE_NOBODY) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_NOBODY) == 1);
 	ck_assert_int_eq(one->lines[0].slot, 7);
 	/* Refused: not tried again for a while. */
 	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED", AMQP_BASIC_PUBLISH_METHOD);
@@ -370,7 +370,7 @@ START_TEST(test_lies)
 	joined();
 	lies[_i]();
 	evil_say();
-	rig_wait(told(BROKER_LINE_LEFT) == 1);
+	rig_wait(told(BROKER_WAIT_QUEUE_LEFT) == 1);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
 	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
 }

@@ -1,5 +1,5 @@
 /*
- * Wait lines over the server in memory, as broker.h promises them.
+ * Wait queues over the server in memory, as broker.h promises them.
  */
 #include <stdio.h>
 
@@ -7,11 +7,11 @@
 #include "tests/unit/memory_rig.h"
 #include "tests/unit/test_memory.h"
 
-/* As daemon/broker/line.c has them. */
+/* As daemon/broker/wait_queue.c has them. */
 #define LINE_AGAIN (100 * MSEC)
 #define LINE_RARELY (30 * NSEC_PER_SEC)
 
-/* Both wait in line w with priority 5. */
+/* Both wait in wait queue w with priority 5. */
 static void
 setup(void)
 {
@@ -181,7 +181,7 @@ START_TEST(what_was_on_its_way_goes_on_to_the_next)
 }
 END_TEST
 
-/* Who waits with thousands of priorities keeps nobody out of another line. */
+/* Who waits with thousands of priorities keeps nobody out of another wait queue. */
 START_TEST(so_many_members_are_placed)
 {
 	static const int MANY = 2060;
@@ -189,9 +189,9 @@ START_TEST(so_many_members_are_placed)
 
 	broker_start(three);
 	for (int priority = 0; priority < MANY; priority++)
-		broker_line_join(three, "a", priority, 1);
+		broker_wait_queue_join(three, "a", priority, 1);
 	pass(60 * NSEC_PER_SEC);
-	broker_line_join(three, "b", 0, 1);
+	broker_wait_queue_join(three, "b", 0, 1);
 	pass(50 * MSEC);
 	count(one, "a", 1);
 	count(one, "b", 2);
@@ -199,7 +199,7 @@ START_TEST(so_many_members_are_placed)
 	ck_saw("c1=2049 c2=1");
 	/* Some leave, and the others have their places. */
 	for (int priority = 0; priority < 100; priority++)
-		broker_line_leave(three, "a", priority);
+		broker_wait_queue_leave(three, "a", priority);
 	pass(5 * NSEC_PER_SEC);
 	count(one, "a", 3);
 	pass(0);
@@ -495,25 +495,25 @@ START_TEST(no_channel_is_left_behind)
 END_TEST
 
 static void
-leave_all(const struct broker_line_event *event)
+leave_all(const struct broker_wait_queue_event *event)
 {
 	(void)event;
-	broker_line_leave(one, "v", 0);
-	broker_line_leave(one, "w", 5);
+	broker_wait_queue_leave(one, "v", 0);
+	broker_wait_queue_leave(one, "w", 5);
 }
 
 static void
-stop_it(const struct broker_line_event *event)
+stop_it(const struct broker_wait_queue_event *event)
 {
 	(void)event;
 	broker_stop(one);
 }
 
 static void
-wake_another(const struct broker_line_event *event)
+wake_another(const struct broker_wait_queue_event *event)
 {
-	if (event->news == BROKER_LINE_HINT && event->slot < 3)
-		broker_line_wake(one, event->queue, event->slot + 1);
+	if (event->news == BROKER_WAIT_QUEUE_HINT && event->slot < 3)
+		broker_wait_queue_wake(one, event->queue, event->slot + 1);
 }
 
 START_TEST(what_its_hearer_may_do)
@@ -557,7 +557,7 @@ START_TEST(stopped_by_a_hint)
 END_TEST
 
 Suite *
-suite_memory_lines(void)
+suite_memory_wait_queues(void)
 {
 	Suite *suite = suite_create("memory lines");
 	TCase *tc = tcase_create("lines");

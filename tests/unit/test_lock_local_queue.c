@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/backoff.h"
-#include "daemon/lock/table/line.h"
+#include "daemon/lock/table/local_queue.h"
 #include "tests/unit/lock_world.h"
 #include "tests/unit/test_lock.h"
 
@@ -14,7 +14,7 @@
 #define USERS 3
 
 struct model {
-	struct line line;
+	struct local_queue line;
 	struct waiter *order[MOST]; /* as they stand */
 	size_t count;
 	struct jitter dice;
@@ -39,7 +39,7 @@ come(struct model *model)
 	    (model->count - place) * sizeof(struct waiter *));
 	model->order[place] = waiter;
 	model->count++;
-	line_join(&model->line, waiter);
+	local_queue_join(&model->line, waiter);
 }
 
 static void
@@ -47,7 +47,7 @@ go(struct model *model, size_t place)
 {
 	struct waiter *waiter = model->order[place];
 
-	line_leave(waiter);
+	local_queue_leave(waiter);
 	free(waiter);
 	model->count--;
 	memmove(model->order + place, model->order + place + 1,
@@ -68,7 +68,7 @@ change(struct model *model, size_t place)
 	};
 	struct waiter *waiter = model->order[place];
 
-	line_set_state(waiter, next[waiter->state]);
+	local_queue_set_state(waiter, next[waiter->state]);
 }
 
 /* The first from `place` on, by the plain list. */
@@ -76,7 +76,7 @@ static const struct waiter *
 expected(const struct model *model, size_t place, unsigned states)
 {
 	for (; place < model->count; place++) {
-		if ((states & LINE_OF(model->order[place]->state)) != 0)
+		if ((states & LOCAL_QUEUE_OF(model->order[place]->state)) != 0)
 			return model->order[place];
 	}
 	return NULL;
@@ -96,36 +96,37 @@ compare_able(const struct model *model, unsigned states, const struct share *giv
 
 	for (size_t i = model->count; i-- > 0;) {
 		ck_assert_ptr_eq(
-		    line_next_able(&model->line, model->order[i], states, giver), next);
-		if ((states & LINE_OF(model->order[i]->state)) != 0 &&
+		    local_queue_next_able(&model->line, model->order[i], states, giver), next);
+		if ((states & LOCAL_QUEUE_OF(model->order[i]->state)) != 0 &&
 		    is_able(model->order[i], giver))
 			next = model->order[i];
 	}
-	ck_assert_ptr_eq(line_first_able(&model->line, states, giver), next);
+	ck_assert_ptr_eq(local_queue_first_able(&model->line, states, giver), next);
 }
 
 static void
 compare(const struct model *model)
 {
-	static const unsigned sets[] = {LINE_ALL, LINE_READY, LINE_OF(WAITER_BEHIND),
-	    LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING)};
+	static const unsigned sets[] = {LOCAL_QUEUE_ALL, LOCAL_QUEUE_READY,
+	    LOCAL_QUEUE_OF(WAITER_BEHIND),
+	    LOCAL_QUEUE_OF(WAITER_UNSEEN) | LOCAL_QUEUE_OF(WAITER_RESTING)};
 
 	for (size_t set = 0; set < sizeof(sets) / sizeof(sets[0]); set++) {
 		unsigned count = 0;
 
 		ck_assert_ptr_eq(
-		    line_first(&model->line, sets[set]), expected(model, 0, sets[set]));
+		    local_queue_first(&model->line, sets[set]), expected(model, 0, sets[set]));
 		for (size_t i = 0; i < model->count; i++) {
-			count += (sets[set] & LINE_OF(model->order[i]->state)) != 0;
-			ck_assert_ptr_eq(line_next(&model->line, model->order[i], sets[set]),
+			count += (sets[set] & LOCAL_QUEUE_OF(model->order[i]->state)) != 0;
+			ck_assert_ptr_eq(local_queue_next(&model->line, model->order[i], sets[set]),
 			    expected(model, i + 1, sets[set]));
 		}
-		ck_assert_uint_eq(line_count(&model->line, sets[set]), count);
+		ck_assert_uint_eq(local_queue_count(&model->line, sets[set]), count);
 		compare_able(model, sets[set], NULL);
 		compare_able(model, sets[set], &model->users[0]);
 	}
 	for (size_t i = 0; i < model->count; i++)
-		ck_assert_int_eq(line_position(&model->line, model->order[i]), (int)i + 1);
+		ck_assert_int_eq(local_queue_position(&model->line, model->order[i]), (int)i + 1);
 }
 
 START_TEST(the_line_is_what_a_plain_list_says)
@@ -149,11 +150,11 @@ START_TEST(the_line_is_what_a_plain_list_says)
 	}
 	while (model.count > 0)
 		go(&model, model.count - 1);
-	ck_assert_ptr_null(line_first(&model.line, LINE_ALL));
+	ck_assert_ptr_null(local_queue_first(&model.line, LOCAL_QUEUE_ALL));
 }
 END_TEST
 
-/* Each poke once walked the whole line: as many again for everybody who was served. */
+/* Each dirty mark once walked the whole queue: as many again for everybody who was served. */
 START_TEST(those_who_wait_cost_nothing_while_others_are_served)
 {
 	const uint64_t waiters = 50000, served = 1000;
@@ -180,7 +181,7 @@ START_TEST(those_who_wait_cost_nothing_while_others_are_served)
 END_TEST
 
 Suite *
-suite_lock_line(void)
+suite_lock_local_queue(void)
 {
 	Suite *suite = suite_create("lock: line");
 	TCase *tc = tcase_create("line");

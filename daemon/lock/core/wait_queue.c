@@ -1,4 +1,4 @@
-#include "daemon/lock/core/waitline.h"
+#include "daemon/lock/core/wait_queue.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -60,8 +60,8 @@ ask_for_place(struct lock_engine *engine, struct member *member)
 	member->credit = credit;
 	if (member->state == MEMBER_AWAY)
 		member_set_state(member, MEMBER_ASKED);
-	broker_line_join(
-	    engine->broker, member->semaphore->line_queue.text, member->priority, credit);
+	broker_wait_queue_join(
+	    engine->broker, member->semaphore->wait_queue_name.text, member->priority, credit);
 }
 
 static void
@@ -70,7 +70,8 @@ give_place_up(struct lock_engine *engine, struct member *member)
 	if (member->state == MEMBER_AWAY)
 		return;
 	member_set_state(member, MEMBER_AWAY);
-	broker_line_leave(engine->broker, member->semaphore->line_queue.text, member->priority);
+	broker_wait_queue_leave(
+	    engine->broker, member->semaphore->wait_queue_name.text, member->priority);
 }
 
 static void
@@ -104,7 +105,7 @@ member_find(const struct semaphore *semaphore, int priority)
 }
 
 void
-waitline_add(struct lock_engine *engine, struct waiter *waiter)
+wait_queue_add(struct lock_engine *engine, struct waiter *waiter)
 {
 	struct member *member = waiter->member;
 
@@ -126,7 +127,7 @@ waitline_add(struct lock_engine *engine, struct waiter *waiter)
 }
 
 void
-waitline_remove(struct lock_engine *engine, struct waiter *waiter)
+wait_queue_remove(struct lock_engine *engine, struct waiter *waiter)
 {
 	struct member *member = waiter->member;
 
@@ -142,16 +143,16 @@ waitline_remove(struct lock_engine *engine, struct waiter *waiter)
 /* ---- what the broker says ---- */
 
 bool
-waitline_news(
-    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_line_event *event)
+wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
+    const struct broker_wait_queue_event *event)
 {
 	struct member *member = member_find(semaphore, event->priority);
 
 	if (member == NULL)
 		return false;
-	if (event->news == BROKER_LINE_LEFT && member->state == MEMBER_JOINED)
+	if (event->news == BROKER_WAIT_QUEUE_LEFT && member->state == MEMBER_JOINED)
 		member_set_state(member, MEMBER_ASKED);
-	if (event->news == BROKER_LINE_JOINED && member->state == MEMBER_ASKED) {
+	if (event->news == BROKER_WAIT_QUEUE_JOINED && member->state == MEMBER_ASKED) {
 		member_set_state(member, MEMBER_JOINED);
 		FAULT(JOINED_WITHOUT_SCAN, return true);
 		/* Wake-ups sent before went elsewhere, or nowhere. */
@@ -161,7 +162,7 @@ waitline_news(
 }
 
 void
-waitline_link_changed(struct lock_engine *engine)
+wait_queue_link_changed(struct lock_engine *engine)
 {
 	struct semaphore *semaphore = engine->semaphores;
 
@@ -170,7 +171,7 @@ waitline_link_changed(struct lock_engine *engine)
 
 		semaphore->out = false;
 		for (; member != NULL; member = member->by_priority.next) {
-			FAULT_IF(LINE_NOT_JOINED_AGAIN, engine->link == BROKER_UP, continue);
+			FAULT_IF(WAIT_QUEUE_NOT_JOINED_AGAIN, engine->link == BROKER_UP, continue);
 			if (engine->link == BROKER_UP)
 				ask_for_place(engine, member);
 			else
@@ -182,7 +183,7 @@ waitline_link_changed(struct lock_engine *engine)
 /* ---- as a whole ---- */
 
 void
-waitline_out(struct lock_engine *engine, struct semaphore *semaphore)
+wait_queue_out(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct member *member = semaphore->members;
 
@@ -192,7 +193,7 @@ waitline_out(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
-waitline_back(struct lock_engine *engine, struct semaphore *semaphore)
+wait_queue_back(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct member *member = semaphore->members;
 
@@ -204,7 +205,7 @@ waitline_back(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 bool
-waitline_has_place(const struct semaphore *semaphore)
+wait_queue_has_place(const struct semaphore *semaphore)
 {
 	const struct member *member = semaphore->members;
 
@@ -214,7 +215,7 @@ waitline_has_place(const struct semaphore *semaphore)
 }
 
 int
-waitline_count(const struct semaphore *semaphore)
+wait_queue_count(const struct semaphore *semaphore)
 {
 	const struct member *member = semaphore->members;
 	int count = 0;
@@ -225,7 +226,7 @@ waitline_count(const struct semaphore *semaphore)
 }
 
 void
-waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore)
+wait_queue_shrink(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct member *member, *next;
 
@@ -237,7 +238,7 @@ waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
-waitline_end(struct lock_engine *engine, struct semaphore *semaphore)
+wait_queue_end(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	while (semaphore->members != NULL)
 		member_free(engine, semaphore->members);

@@ -1,4 +1,4 @@
-#include "daemon/lock/table/line.h"
+#include "daemon/lock/table/local_queue.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ count(const struct waiter *root, unsigned states)
 	unsigned sum = 0;
 
 	for (unsigned state = 0; root != NULL && state < WAITER_STATES; state++) {
-		if ((states & LINE_OF(state)) != 0)
+		if ((states & LOCAL_QUEUE_OF(state)) != 0)
 			sum += root->below[state];
 	}
 	return sum;
@@ -135,7 +135,7 @@ first_of(struct waiter *root, unsigned states)
 {
 	if (count(root, states) == 0)
 		return NULL;
-	while (count(root->left, states) > 0 || (states & LINE_OF(root->state)) == 0)
+	while (count(root->left, states) > 0 || (states & LOCAL_QUEUE_OF(root->state)) == 0)
 		root = count(root->left, states) > 0 ? root->left : root->right;
 	return root;
 }
@@ -152,7 +152,7 @@ first_behind(struct waiter *root, const struct waiter *waiter, unsigned states)
 	found = first_behind(root->left, waiter, states);
 	if (found != NULL)
 		return found;
-	return (states & LINE_OF(root->state)) != 0 ? root : first_of(root->right, states);
+	return (states & LOCAL_QUEUE_OF(root->state)) != 0 ? root : first_of(root->right, states);
 }
 
 /* How many go before the waiter, which may be in another tree. */
@@ -163,7 +163,7 @@ count_before(const struct waiter *root, const struct waiter *waiter)
 
 	while (root != NULL) {
 		if (goes_before(root, waiter)) {
-			before += 1 + count(root->left, LINE_ALL);
+			before += 1 + count(root->left, LOCAL_QUEUE_ALL);
 			root = root->right;
 		} else {
 			root = root->left;
@@ -174,35 +174,35 @@ count_before(const struct waiter *root, const struct waiter *waiter)
 
 /* ---- users ---- */
 
-static struct line_user *
-user_of(struct line *line, const struct waiter *waiter)
+static struct local_queue_user *
+user_of(struct local_queue *queue, const struct waiter *waiter)
 {
-	struct line_user *user;
+	struct local_queue_user *user;
 
-	LIST_FOREACH (user, &line->users, of_line) {
+	LIST_FOREACH (user, &queue->users, of_list) {
 		if (user->share == waiter->share)
 			return user;
 	}
 	user = mem_alloc(sizeof(*user));
 	user->share = waiter->share;
 	user->starved.semaphore = waiter->semaphore;
-	LIST_INSERT_HEAD(&line->users, user, of_line);
+	LIST_INSERT_HEAD(&queue->users, user, of_list);
 	return user;
 }
 
-/* ---- the line ---- */
+/* ---- the queue ---- */
 
 void
-line_join(struct line *line, struct waiter *waiter)
+local_queue_join(struct local_queue *queue, struct waiter *waiter)
 {
-	waiter->user = user_of(line, waiter);
+	waiter->user = user_of(queue, waiter);
 	waiter->user->root = insert(waiter->user->root, waiter);
 }
 
 void
-line_leave(struct waiter *waiter)
+local_queue_leave(struct waiter *waiter)
 {
-	struct line_user *user = waiter->user;
+	struct local_queue_user *user = waiter->user;
 
 	user->root = take_out(user->root, waiter);
 	waiter->left = waiter->right = NULL;
@@ -210,13 +210,13 @@ line_leave(struct waiter *waiter)
 	if (user->root != NULL)
 		return;
 	if (user->starved.listed)
-		TAILQ_REMOVE(&user->share->starved, &user->starved, of_line);
-	LIST_REMOVE(user, of_line);
+		TAILQ_REMOVE(&user->share->starved, &user->starved, of_list);
+	LIST_REMOVE(user, of_list);
 	free(user);
 }
 
 void
-line_set_state(struct waiter *waiter, enum waiter_state state)
+local_queue_set_state(struct waiter *waiter, enum waiter_state state)
 {
 	struct waiter *root = waiter->user->root;
 
@@ -232,31 +232,31 @@ line_set_state(struct waiter *waiter, enum waiter_state state)
 }
 
 unsigned
-line_user_count(const struct line_user *user, unsigned states)
+local_queue_user_count(const struct local_queue_user *user, unsigned states)
 {
 	return count(user->root, states);
 }
 
 unsigned
-line_count(const struct line *line, unsigned states)
+local_queue_count(const struct local_queue *queue, unsigned states)
 {
-	const struct line_user *user;
+	const struct local_queue_user *user;
 	unsigned sum = 0;
 
-	LIST_FOREACH (user, &line->users, of_line)
+	LIST_FOREACH (user, &queue->users, of_list)
 		sum += count(user->root, states);
 	return sum;
 }
 
 /* behind: NULL: from the start on. able: only of users that may take another channel, and of `giver`. */
 static struct waiter *
-first_of_users(const struct line *line, const struct waiter *behind, unsigned states, bool able,
-    const struct share *giver)
+first_of_users(const struct local_queue *queue, const struct waiter *behind, unsigned states,
+    bool able, const struct share *giver)
 {
 	struct waiter *first = NULL, *its;
-	const struct line_user *user;
+	const struct local_queue_user *user;
 
-	LIST_FOREACH (user, &line->users, of_line) {
+	LIST_FOREACH (user, &queue->users, of_list) {
 		if (able && user->share != giver && !share_has_room(user->share))
 			continue;
 		its = behind == NULL ? first_of(user->root, states)
@@ -268,47 +268,47 @@ first_of_users(const struct line *line, const struct waiter *behind, unsigned st
 }
 
 struct waiter *
-line_first(const struct line *line, unsigned states)
+local_queue_first(const struct local_queue *queue, unsigned states)
 {
-	return first_of_users(line, NULL, states, false, NULL);
+	return first_of_users(queue, NULL, states, false, NULL);
 }
 
 struct waiter *
-line_next(const struct line *line, const struct waiter *waiter, unsigned states)
+local_queue_next(const struct local_queue *queue, const struct waiter *waiter, unsigned states)
 {
-	return first_of_users(line, waiter, states, false, NULL);
+	return first_of_users(queue, waiter, states, false, NULL);
 }
 
 struct waiter *
-line_first_able(const struct line *line, unsigned states, const struct share *giver)
+local_queue_first_able(const struct local_queue *queue, unsigned states, const struct share *giver)
 {
-	return first_of_users(line, NULL, states, true, giver);
+	return first_of_users(queue, NULL, states, true, giver);
 }
 
 struct waiter *
-line_next_able(const struct line *line, const struct waiter *waiter, unsigned states,
+local_queue_next_able(const struct local_queue *queue, const struct waiter *waiter, unsigned states,
     const struct share *giver)
 {
-	return first_of_users(line, waiter, states, true, giver);
+	return first_of_users(queue, waiter, states, true, giver);
 }
 
 struct waiter *
-line_who_wants(const struct line *line, int slot, const struct share *giver)
+local_queue_who_wants(const struct local_queue *queue, int slot, const struct share *giver)
 {
-	struct waiter *waiter = line_first_able(line, LINE_WANTS, giver);
+	struct waiter *waiter = local_queue_first_able(queue, LOCAL_QUEUE_WANTS, giver);
 
 	while (waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX && slot != 1)
-		waiter = line_next_able(line, waiter, LINE_WANTS, giver);
+		waiter = local_queue_next_able(queue, waiter, LOCAL_QUEUE_WANTS, giver);
 	return waiter;
 }
 
 int
-line_position(const struct line *line, const struct waiter *waiter)
+local_queue_position(const struct local_queue *queue, const struct waiter *waiter)
 {
-	const struct line_user *user;
+	const struct local_queue_user *user;
 	int position = 1;
 
-	LIST_FOREACH (user, &line->users, of_line)
+	LIST_FOREACH (user, &queue->users, of_list)
 		position += (int)count_before(user->root, waiter);
 	return position;
 }

@@ -1,5 +1,5 @@
 /*
- * Wait lines over RabbitMQ: who is told next, for how long, how often, and by what a line comes and goes.
+ * Wait queues over RabbitMQ: who is told next, for how long, how often, and by what a wait queue comes and goes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,16 +23,16 @@ setup(void)
 static unsigned
 hints(const struct rig_broker *rig)
 {
-	return rig_line_told(rig, NULL, BROKER_LINE_HINT);
+	return rig_wait_queue_told(rig, NULL, BROKER_WAIT_QUEUE_HINT);
 }
 
 /* Of the last hint. */
-static const struct rig_line_news *
+static const struct rig_wait_queue_news *
 last_hint(const struct rig_broker *rig)
 {
 	unsigned i = rig->line_count;
 
-	while (i > 0 && rig->lines[i - 1].news != BROKER_LINE_HINT)
+	while (i > 0 && rig->lines[i - 1].news != BROKER_WAIT_QUEUE_HINT)
 		i--;
 	ck_assert_uint_gt(i, 0);
 	return &rig->lines[i - 1];
@@ -41,10 +41,10 @@ last_hint(const struct rig_broker *rig)
 static void
 joined(struct rig_broker *rig, const char *queue, int priority, unsigned credit)
 {
-	unsigned before = rig_line_told(rig, queue, BROKER_LINE_JOINED);
+	unsigned before = rig_wait_queue_told(rig, queue, BROKER_WAIT_QUEUE_JOINED);
 
 	rig_join(rig, queue, priority, credit);
-	rig_wait(rig_line_told(rig, queue, BROKER_LINE_JOINED) == before + 1);
+	rig_wait(rig_wait_queue_told(rig, queue, BROKER_WAIT_QUEUE_JOINED) == before + 1);
 }
 
 static void
@@ -67,7 +67,7 @@ START_TEST(test_two_brokers_take_turns)
 		ck_assert_int_eq(last_hint(next)->priority, 5);
 	}
 	ck_assert_uint_eq(hints(one), 20);
-	ck_assert_uint_eq(rig_line_told(three, NULL, BROKER_LINE_NOBODY), 0);
+	ck_assert_uint_eq(rig_wait_queue_told(three, NULL, BROKER_WAIT_QUEUE_NOBODY), 0);
 	/* Nothing of it on the lock connection. */
 	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_consumes, 0);
 	ck_assert_uint_eq(rig_counts(three, BROKER_LOCKS).sent_publishes, 0);
@@ -83,7 +83,7 @@ START_TEST(test_the_highest_priority_goes_first)
 		rig_wake(three, "first-W", 1);
 		rig_wait(hints(two) == i);
 	}
-	rig_leave_line(two, "first-W", 9);
+	rig_leave_wait_queue(two, "first-W", 9);
 	rig_wait(rig_count(three, "first-W") == 2);
 	rig_wake(three, "first-W", 1);
 	rig_wait(hints(one) == 1);
@@ -101,14 +101,14 @@ START_TEST(test_a_line_comes_and_goes_with_its_members)
 	joined(one, queue, 7, 1);
 	joined(two, queue, 5, 1);
 	ck_assert_int_eq(rig_count(three, queue), 3);
-	rig_leave_line(one, queue, 7);
-	rig_leave_line(one, queue, 6);
-	rig_leave_line(one, queue, 5);
+	rig_leave_wait_queue(one, queue, 7);
+	rig_leave_wait_queue(one, queue, 6);
+	rig_leave_wait_queue(one, queue, 5);
 	rig_wait(rig_count(three, queue) == 1);
-	rig_leave_line(two, queue, 5);
+	rig_leave_wait_queue(two, queue, 5);
 	rig_wait(rig_count(three, queue) == 0);
 	ck_assert_int_eq(rig_probe(three, &queue, 1)[0], BROKER_ABSENT);
-	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_LEFT), 0);
+	ck_assert_uint_eq(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_LEFT), 0);
 }
 END_TEST
 
@@ -140,7 +140,7 @@ START_TEST(test_many_counts)
 	joined(one, "many-W", 5, 1);
 	for (uint64_t i = 0; i < MANY; i++) {
 		counted[i] = -2;
-		broker_line_count(two->broker, i % 3 == 0 ? "many-W" : "many-none",
+		broker_wait_queue_count(two->broker, i % 3 == 0 ? "many-W" : "many-none",
 		    (struct broker_count_done){.fn = on_counted, .id = i});
 	}
 	rig_wait(counted[MANY - 1] != -2);
@@ -148,7 +148,7 @@ START_TEST(test_many_counts)
 		ck_assert_int_eq(counted[i], i % 3 == 0);
 	for (uint64_t i = 0; i < MANY; i++) {
 		counted[i] = -2;
-		broker_line_count(
+		broker_wait_queue_count(
 		    two->broker, "many-W", (struct broker_count_done){.fn = on_counted, .id = i});
 	}
 	broker_reset(two->broker, BROKER_AUXILIARY, "for the test");
@@ -165,7 +165,7 @@ START_TEST(test_nobody_waits)
 
 	for (int slot = 1; slot <= 3; slot++)
 		rig_wake(one, "nobody-W", slot);
-	rig_wait(rig_line_told(one, "nobody-W", BROKER_LINE_NOBODY) == 3);
+	rig_wait(rig_wait_queue_told(one, "nobody-W", BROKER_WAIT_QUEUE_NOBODY) == 3);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(one->lines[i].slot, i + 1);
 	/* No hints of that are kept: who joins after hears nothing. */
@@ -195,7 +195,7 @@ START_TEST(test_a_hint_is_there_for_two_seconds)
 	joined(one, queue, 5, 4);
 	rig_wait(hints(one) == 1);
 	ck_assert_int_eq(last_hint(one)->slot, 2);
-	rig_leave_line(one, queue, 5);
+	rig_leave_wait_queue(one, queue, 5);
 	rig_wait(rig_count(three, queue) == 1);
 	rig_wake(three, queue, 3);
 	until = rig_now() + BROKER_HINT_TTL;
@@ -210,7 +210,7 @@ START_TEST(test_a_hint_is_there_for_two_seconds)
 }
 END_TEST
 
-/* The old consumer goes after the new one has come: the line is there all the time. */
+/* The old consumer goes after the new one has come: the wait queue is there all the time. */
 START_TEST(test_credit_changes)
 {
 	static const char *const queue = "credit-W";
@@ -226,9 +226,9 @@ START_TEST(test_credit_changes)
 	ck_assert_uint_lt(rig_counts(one, BROKER_AUXILIARY).sent_consumes, 12);
 	rig_wake(three, queue, 2);
 	rig_wait(hints(one) == 12);
-	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_JOINED), 1);
-	ck_assert_uint_eq(rig_line_told(three, queue, BROKER_LINE_NOBODY), 0);
-	rig_leave_line(one, queue, 5);
+	ck_assert_uint_eq(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_JOINED), 1);
+	ck_assert_uint_eq(rig_wait_queue_told(three, queue, BROKER_WAIT_QUEUE_NOBODY), 0);
+	rig_leave_wait_queue(one, queue, 5);
 	rig_wait(rig_count(three, queue) == 0);
 	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 }
@@ -244,10 +244,10 @@ START_TEST(test_a_line_that_goes_while_others_join)
 		rig_join(two, queue, 5, 1);
 		if (i % 3 == 0)
 			rig_pass();
-		rig_leave_line(one, queue, 5);
+		rig_leave_wait_queue(one, queue, 5);
 		if (i % 3 == 1)
 			rig_pass();
-		rig_leave_line(two, queue, 5);
+		rig_leave_wait_queue(two, queue, 5);
 		rig_pass();
 	}
 	joined(one, queue, 5, 1);
@@ -268,16 +268,16 @@ START_TEST(test_the_auxiliary_connection_goes_and_comes)
 	joined(one, queue, 6, 1);
 	joined(two, queue, 5, 1);
 	broker_reset(one->broker, BROKER_AUXILIARY, "for the test");
-	rig_wait(rig_line_told(one, queue, BROKER_LINE_LEFT) == 2);
+	rig_wait(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_LEFT) == 2);
 	/* Owed, each once. */
 	for (int i = 0; i < 3; i++) {
 		rig_wake(one, queue, 1);
 		rig_wake(one, queue, 2);
 		rig_wake(one, "cut-none-W", 1);
 	}
-	rig_wait(rig_line_told(one, queue, BROKER_LINE_JOINED) == 4);
+	rig_wait(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_JOINED) == 4);
 	rig_wait(hints(one) + hints(two) == 2);
-	rig_wait(rig_line_told(one, "cut-none-W", BROKER_LINE_NOBODY) == 1);
+	rig_wait(rig_wait_queue_told(one, "cut-none-W", BROKER_WAIT_QUEUE_NOBODY) == 1);
 	ck_assert_int_eq(rig_count(three, queue), 3);
 	pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(hints(one) + hints(two), 2);
@@ -304,15 +304,15 @@ START_TEST(test_the_line_is_deleted)
 	foreign_open();
 	foreign_delete(queue);
 	foreign_close();
-	rig_wait(rig_line_told(one, queue, BROKER_LINE_JOINED) == 2);
-	rig_wait(rig_line_told(two, queue, BROKER_LINE_JOINED) == 2);
-	ck_assert_uint_eq(rig_line_told(one, queue, BROKER_LINE_LEFT), 1);
+	rig_wait(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_JOINED) == 2);
+	rig_wait(rig_wait_queue_told(two, queue, BROKER_WAIT_QUEUE_JOINED) == 2);
+	ck_assert_uint_eq(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_LEFT), 1);
 	rig_wake(three, queue, 1);
 	rig_wait(hints(one) + hints(two) == 1);
 }
 END_TEST
 
-/* Whatever is written into the line by others means: look. */
+/* Whatever is written into the wait queue by others means: look. */
 START_TEST(test_foreign_hints)
 {
 	static const struct {
@@ -338,7 +338,7 @@ START_TEST(test_foreign_hints)
 }
 END_TEST
 
-/* A queue of that name that is no line: refused, said once, and no other is the worse for it. */
+/* A queue of that name that is no wait queue: refused, said once, and no other is the worse for it. */
 START_TEST(test_refused)
 {
 	foreign_open();
@@ -348,7 +348,7 @@ START_TEST(test_refused)
 	pass_for(200 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->line_count, 1);
 	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 1);
-	rig_leave_line(one, "refused-W", 5);
+	rig_leave_wait_queue(one, "refused-W", 5);
 	foreign_delete("refused-W");
 	foreign_close();
 	joined(one, "refused-W", 5, 1);
@@ -365,35 +365,35 @@ START_TEST(test_many_lines)
 		rig_join(one, names[i], 0, 2);
 		rig_join(two, names[i], 0, 2);
 	}
-	rig_wait(rig_line_told(one, NULL, BROKER_LINE_JOINED) == MANY);
-	rig_wait(rig_line_told(two, NULL, BROKER_LINE_JOINED) == MANY);
+	rig_wait(rig_wait_queue_told(one, NULL, BROKER_WAIT_QUEUE_JOINED) == MANY);
+	rig_wait(rig_wait_queue_told(two, NULL, BROKER_WAIT_QUEUE_JOINED) == MANY);
 	ck_assert_int_lt(rig_now() - before, 10 * NSEC_PER_SEC);
 	for (int i = 0; i < MANY; i++)
 		rig_wake(three, names[i], i + 1);
 	rig_wait(hints(one) + hints(two) == MANY);
 	for (int i = 0; i < MANY; i++) {
-		rig_leave_line(one, names[i], 0);
-		rig_leave_line(two, names[i], 0);
+		rig_leave_wait_queue(one, names[i], 0);
+		rig_leave_wait_queue(two, names[i], 0);
 	}
 	for (int i = 0; i < MANY; i++)
 		rig_wait(rig_count(three, names[i]) == 0);
 }
 END_TEST
 
-/* Priorities of one line are members that share channels, and each is told by its own. */
+/* Priorities of one wait queue are members that share channels, and each is told by its own. */
 START_TEST(test_many_priorities)
 {
 	static const char *const queue = "priorities-W";
 
 	for (int priority = 0; priority < MANY; priority++)
 		rig_join(one, queue, priority, 1);
-	rig_wait(rig_line_told(one, queue, BROKER_LINE_JOINED) == MANY);
+	rig_wait(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_JOINED) == MANY);
 	ck_assert_int_eq(rig_count(three, queue), MANY);
 	for (int priority = MANY - 1; priority >= 0; priority--) {
 		rig_wake(three, queue, 1);
 		rig_wait(hints(one) == (unsigned)(MANY - priority));
 		ck_assert_int_eq(last_hint(one)->priority, priority);
-		rig_leave_line(one, queue, priority);
+		rig_leave_wait_queue(one, queue, priority);
 		if (priority % 50 == 0)
 			rig_wait(rig_count(three, queue) == priority);
 	}
@@ -413,7 +413,7 @@ START_TEST(test_a_hint_for_who_leaves_goes_to_the_next)
 		rig_wake(three, queue, (int)i);
 		if (i % 2 == 0)
 			rig_pass();
-		rig_leave_line(one, queue, 5);
+		rig_leave_wait_queue(one, queue, 5);
 		rig_wait(hints(one) + hints(two) == i);
 	}
 	pass_for(100 * NSEC_PER_MSEC);
@@ -455,20 +455,20 @@ START_TEST(test_the_broker_restarts)
 	joined(one, queue, 5, 1);
 	joined(two, queue, 5, 1);
 	rig_rabbit("kill");
-	rig_wait(rig_line_told(one, queue, BROKER_LINE_LEFT) == 1);
+	rig_wait(rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_LEFT) == 1);
 	rig_rabbit("start");
-	rig_wait_for(60, rig_line_told(one, queue, BROKER_LINE_JOINED) == 2);
-	rig_wait_for(60, rig_line_told(two, queue, BROKER_LINE_JOINED) == 2);
+	rig_wait_for(60, rig_wait_queue_told(one, queue, BROKER_WAIT_QUEUE_JOINED) == 2);
+	rig_wait_for(60, rig_wait_queue_told(two, queue, BROKER_WAIT_QUEUE_JOINED) == 2);
 	rig_wake(three, queue, 1);
 	rig_wait_for(60, hints(one) + hints(two) == 1);
 }
 END_TEST
 
 Suite *
-lines_suite(void)
+wait_queues_suite(void)
 {
-	Suite *suite = suite_create("wait lines");
-	TCase *tcase = tcase_create("wait lines");
+	Suite *suite = suite_create("wait queues");
+	TCase *tcase = tcase_create("wait queues");
 
 	tcase_add_checked_fixture(tcase, setup, rig_teardown);
 	tcase_set_timeout(tcase, 60);

@@ -148,7 +148,7 @@ START_TEST(who_did_not_ask_is_told_nothing)
 END_TEST
 
 Suite *
-suite_lock_standing(void)
+suite_lock_progress(void)
 {
 	Suite *suite = suite_create("lock standing");
 	TCase *tcase = tcase_create("standing");

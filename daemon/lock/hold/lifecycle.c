@@ -1,4 +1,4 @@
-#include "daemon/lock/hold/keep.h"
+#include "daemon/lock/hold/lifecycle.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 }
 
 uint64_t
-keep_channel(struct lock_engine *engine, struct hold *hold)
+lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 {
 	if (hold->channel == 0)
 		hold->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
@@ -85,15 +85,15 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-keep_start(struct lock_engine *engine, struct hold *hold)
+lifecycle_start(struct lock_engine *engine, struct hold *hold)
 {
 	hold->ours_since = engine_now(engine);
 	hold->rechecks = 0;
-	keep_go_on(engine, hold);
+	lifecycle_resume(engine, hold);
 }
 
 void
-keep_go_on(struct lock_engine *engine, struct hold *hold)
+lifecycle_resume(struct lock_engine *engine, struct hold *hold)
 {
 	assert(hold->state == HOLD_HELD);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
@@ -101,7 +101,8 @@ keep_go_on(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
+lifecycle_b_answered(
+    struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
 {
 	bool passing =
 	    hold != NULL && (hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING);
@@ -112,7 +113,7 @@ keep_b_answered(struct lock_engine *engine, struct hold *hold, const struct brok
 	switch (reply->answer) {
 	case BROKER_ABSENT:
 		if (passing)
-			keep_drop(engine, hold);
+			lifecycle_drop(engine, hold);
 		else
 			vanish(engine, hold);
 		break;
@@ -134,7 +135,7 @@ on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold;
 
-	keep_b_answered(engine, hold_find(&engine->holds, id), reply);
+	lifecycle_b_answered(engine, hold_find(&engine->holds, id), reply);
 	hold = hold_find(&engine->holds, id);
 	if (hold == NULL || hold->state != HOLD_HELD || reply->answer == BROKER_UNKNOWN)
 		return;
@@ -146,7 +147,7 @@ on_rechecked(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_recheck(struct lock_engine *engine, struct hold *hold)
 {
-	if (keep_channel(engine, hold) == 0)
+	if (lifecycle_channel(engine, hold) == 0)
 		timer_in(engine, hold, recheck_after[0]);
 	else
 		broker_check(engine->broker, hold->channel, hold->b.text,
@@ -170,7 +171,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		hold->reclaimed = true;
 		FAULT(RECLAIMED_IS_SEEN, hold->reclaimed = false);
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
-		keep_start(engine, hold);
+		lifecycle_start(engine, hold);
 		break;
 	case BROKER_LOCKED:
 		lose(engine, hold,
@@ -180,7 +181,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_REFUSED:
 		lose(engine, hold, reply->text);
 		break;
-	case BROKER_SKIPPED: /* keep_channel_closed() sends it again */
+	case BROKER_SKIPPED: /* lifecycle_channel_closed() sends it again */
 	case BROKER_UNKNOWN:
 		break;
 	}
@@ -189,7 +190,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 send_reclaim(struct lock_engine *engine, struct hold *hold)
 {
-	if (keep_channel(engine, hold) == 0) {
+	if (lifecycle_channel(engine, hold) == 0) {
 		hold->asked = 0;
 		timer_in(engine, hold, recheck_after[0]);
 		return;
@@ -219,7 +220,7 @@ vanish(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-keep_revoke(struct lock_engine *engine, struct hold *hold)
+lifecycle_revoke(struct lock_engine *engine, struct hold *hold)
 {
 	struct lock_notice notice = {.kind = LOCK_NOTICE_REVOKED,
 	    .lock = hold->lock,
@@ -252,7 +253,7 @@ answer_release(struct lock_engine *engine, uint64_t op, const struct hold *hold,
 }
 
 void
-keep_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock)
+lifecycle_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
@@ -302,8 +303,8 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		hold->releasing = 0;
 		timer_in(engine, hold, DROP_AGAIN);
 		break;
-	case BROKER_SKIPPED: /* keep_channel_closed() sends it again */
-	case BROKER_UNKNOWN: /* keep_link_died() ends it; a drop is never sent on a new link */
+	case BROKER_SKIPPED: /* lifecycle_channel_closed() sends it again */
+	case BROKER_UNKNOWN: /* lifecycle_link_died() ends it; a drop is never sent on a new link */
 		FAULT(DROP_UNKNOWN_IS_DONE,
 		    answer_release(engine, hold->releasing, hold, REASON_NONE, NULL));
 		break;
@@ -314,7 +315,7 @@ static void
 send_drop(struct lock_engine *engine, struct hold *hold)
 {
 	hold->flight = FLIGHT_SENT;
-	if (keep_channel(engine, hold) == 0) {
+	if (lifecycle_channel(engine, hold) == 0) {
 		end_drop(engine, hold);
 		timer_in(engine, hold, DROP_AGAIN);
 		return;
@@ -353,10 +354,11 @@ drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-keep_drop(struct lock_engine *engine, struct hold *hold)
+lifecycle_drop(struct lock_engine *engine, struct hold *hold)
 {
 	if (hold->state != HOLD_SLOTLESS) {
-		keep_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
+		lifecycle_drop_for(
+		    engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 		return;
 	}
 	/* There is nothing to be deleted. */
@@ -366,7 +368,7 @@ keep_drop(struct lock_engine *engine, struct hold *hold)
 }
 
 void
-keep_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
+lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why)
 {
 	timers_cancel(engine->timers, &hold->timer);
 	timer_init(&hold->timer, timer_fired, engine, hold->id);
@@ -408,7 +410,7 @@ lose(struct lock_engine *engine, struct hold *hold, const char *why)
 }
 
 void
-keep_all_lost(struct lock_engine *engine, const char *why, bool held_only)
+lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 {
 	struct hold *hold, *next;
 
@@ -439,16 +441,16 @@ keep_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 }
 
 void
-keep_link_died(struct lock_engine *engine, const char *why)
+lifecycle_link_died(struct lock_engine *engine, const char *why)
 {
 	lease_end(engine, hold_count_on_link(&engine->holds) > 0);
-	keep_all_lost(engine, why, false);
+	lifecycle_all_lost(engine, why, false);
 }
 
 /* ---- the channel ---- */
 
 void
-keep_channel_closed(struct lock_engine *engine, uint64_t channel)
+lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 {
 	struct hold *hold = hold_find_channel(&engine->holds, channel);
 

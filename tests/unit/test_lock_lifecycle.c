@@ -367,7 +367,7 @@ START_TEST(drain_refuses_and_holds_stay_until_abandoned)
 END_TEST
 
 Suite *
-suite_lock_keep(void)
+suite_lock_lifecycle(void)
 {
 	Suite *suite = suite_create("lock: from grant to end");
 	TCase *tc = tcase_create("keep");

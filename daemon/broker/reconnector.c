@@ -1,0 +1,389 @@
+#include "daemon/broker/reconnector.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+
+/* A link that was up for so long starts over with the waiting between tries. */
+#define STEADY (10 * NSEC_PER_SEC)
+
+struct amqp_reconnector {
+	struct amqp_reconnector_config config;
+	struct amqp_reconnector_events events;
+	struct amqp_channels *channels; /* owned */
+	struct amqp_link *link;         /* owned; NULL = none */
+	struct amqp_link *leaving;      /* owned; closed politely, nothing of it counts any more */
+	struct amqp_counts counts;
+	enum broker_state state;
+	char *why;       /* owned */
+	int code;        /* of the connection.close that ended the last link */
+	char *host_text; /* owned; of text_host; made when asked for */
+	size_t text_host;
+	size_t host;
+	bool keep;
+	struct backoff backoff;
+	int64_t up_since;
+	int64_t not_before; /* clock time of the next try */
+	struct timer retry; /* at not_before, while a try is wanted */
+};
+
+static int64_t
+now(const struct amqp_reconnector *reconnector)
+{
+	return clock_now(timers_clock(reconnector->config.timers));
+}
+
+/* Static. */
+static const char *
+reconnector_name(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->config.which == BROKER_LOCKS ? "lock connection"
+							 : "auxiliary connection";
+}
+
+static const struct amqp_host *
+current_host(const struct amqp_reconnector *reconnector)
+{
+	return &reconnector->config.settings->hosts[reconnector->host];
+}
+
+const char *
+amqp_reconnector_host_text(struct amqp_reconnector *reconnector)
+{
+	const struct amqp_host *host = current_host(reconnector);
+
+	if (reconnector->host_text != NULL && reconnector->text_host == reconnector->host)
+		return reconnector->host_text;
+	free(reconnector->host_text);
+	reconnector->text_host = reconnector->host;
+	if (host->port == 0)
+		reconnector->host_text = mem_printf("%s:", host->host);
+	else
+		reconnector->host_text = mem_printf(
+		    strchr(host->host, ':') != NULL ? "[%s]:%d" : "%s:%d", host->host, host->port);
+	return reconnector->host_text;
+}
+
+/* Takes why. True when there is something new to tell. */
+static bool
+reconnector_set_state(struct amqp_reconnector *reconnector, enum broker_state state, char *why)
+{
+	bool news = state != reconnector->state || strcmp(why, reconnector->why) != 0;
+
+	reconnector->state = state;
+	free(reconnector->why);
+	reconnector->why = why;
+	return news;
+}
+
+static void
+log_state(struct amqp_reconnector *reconnector, bool news)
+{
+	if (reconnector->config.settings->in_process)
+		return;
+	switch (reconnector->state) {
+	case BROKER_UP:
+		log_info("%s up: %s, %s %s, cluster %s, heartbeat %d s",
+		    reconnector_name(reconnector), amqp_reconnector_host_text(reconnector),
+		    reconnector->link->server.product, reconnector->link->server.version,
+		    reconnector->link->server.cluster, reconnector->link->heartbeat);
+		break;
+	case BROKER_DOWN:
+		if (news && reconnector->config.which == BROKER_LOCKS)
+			log_warning("lock connection down: %s", reconnector->why);
+		else if (news)
+			log_info("auxiliary connection down: %s", reconnector->why);
+		else
+			log_debug(
+			    "%s still down: %s", reconnector_name(reconnector), reconnector->why);
+		break;
+	case BROKER_LOGIN_REFUSED:
+		if (news)
+			log_error("%s refused by the broker: %s", reconnector_name(reconnector),
+			    reconnector->why);
+		else
+			log_debug("%s still refused: %s", reconnector_name(reconnector),
+			    reconnector->why);
+		break;
+	}
+}
+
+static void
+tell(struct amqp_reconnector *reconnector, bool news)
+{
+	if (news)
+		reconnector->events.changed(reconnector->events.ctx, reconnector->config.which,
+		    reconnector->state, reconnector->why);
+}
+
+/* ---- the link's events ---- */
+
+static char *
+on_vet(void *ctx, const struct amqp_server *server)
+{
+	struct amqp_reconnector *reconnector = ctx;
+
+	return reconnector->events.vet(reconnector->events.ctx, server);
+}
+
+static void
+on_up(void *ctx)
+{
+	struct amqp_reconnector *reconnector = ctx;
+	bool news = reconnector_set_state(reconnector, BROKER_UP, mem_strdup(""));
+
+	reconnector->up_since = now(reconnector);
+	log_state(reconnector, news);
+	amqp_channels_attach(reconnector->channels, reconnector->link);
+	reconnector->events.up(reconnector->events.ctx, reconnector->config.which);
+	tell(reconnector, news);
+}
+
+static void
+on_frame(void *ctx, const struct amqp_frame *frame)
+{
+	struct amqp_reconnector *reconnector = ctx;
+
+	amqp_channels_frame(reconnector->channels, frame);
+}
+
+static void
+on_blocked(void *ctx, bool blocked, const char *why)
+{
+	struct amqp_reconnector *reconnector = ctx;
+
+	reconnector->events.blocked(
+	    reconnector->events.ctx, reconnector->config.which, blocked, why);
+}
+
+/* When the next try may be, and where. A link that was up for long starts over with its host. */
+static void
+plan_next(struct amqp_reconnector *reconnector, bool was_up)
+{
+	if (was_up && now(reconnector) - reconnector->up_since >= STEADY)
+		backoff_reset(&reconnector->backoff);
+	if (!was_up && reconnector->keep)
+		reconnector->host =
+		    (reconnector->host + 1) % reconnector->config.settings->host_count;
+	reconnector->not_before =
+	    now(reconnector) + backoff_next(&reconnector->backoff, reconnector->config.jitter);
+	if (reconnector->keep)
+		timers_set(
+		    reconnector->config.timers, &reconnector->retry, reconnector->not_before);
+}
+
+static void
+on_dead(void *ctx, struct amqp_link *link, bool refused, int code, const char *why)
+{
+	struct amqp_reconnector *reconnector = ctx;
+	bool news, was_up = reconnector->state == BROKER_UP;
+
+	if (link == reconnector->leaving) {
+		reconnector->leaving = NULL;
+		amqp_link_free(link);
+		return;
+	}
+	assert(link == reconnector->link);
+	reconnector->link = NULL;
+	reconnector->code = code;
+	if (code == AMQP_NOT_ALLOWED)
+		amqp_channels_learn_limit(reconnector->channels);
+	news = reconnector_set_state(reconnector, refused ? BROKER_LOGIN_REFUSED : BROKER_DOWN,
+	    current_host(reconnector)->port == 0
+		? mem_strdup(why)
+		: mem_printf("%s: %s", amqp_reconnector_host_text(reconnector), why));
+	log_state(reconnector, news);
+	plan_next(reconnector, was_up);
+	amqp_channels_fail(reconnector->channels);
+	reconnector->events.down(reconnector->events.ctx, reconnector->config.which);
+	amqp_link_free(link);
+	tell(reconnector, news);
+}
+
+static void
+reconnector_connect(struct amqp_reconnector *reconnector)
+{
+	const struct amqp_link_config config = {
+	    .timers = reconnector->config.timers,
+	    .settings = reconnector->config.settings,
+	    .host = current_host(reconnector),
+	    .name = reconnector_name(reconnector),
+	    .queues_alone = reconnector->config.which == BROKER_LOCKS,
+	    .counts = &reconnector->counts,
+	};
+	const struct amqp_link_events events = {
+	    .vet = on_vet,
+	    .up = on_up,
+	    .frame = on_frame,
+	    .blocked = on_blocked,
+	    .dead = on_dead,
+	    .ctx = reconnector,
+	};
+
+	assert(reconnector->link == NULL);
+	timers_cancel(reconnector->config.timers, &reconnector->retry);
+	reconnector->link =
+	    reconnector->config.dialer->connect(reconnector->config.dialer->ctx, &config, &events);
+}
+
+static void
+on_retry(void *ctx, uint64_t id)
+{
+	(void)id;
+	reconnector_connect(ctx);
+}
+
+/* ---- outside ---- */
+
+void
+amqp_reconnector_start(struct amqp_reconnector *reconnector)
+{
+	reconnector->keep = true;
+	reconnector_connect(reconnector);
+}
+
+void
+amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host)
+{
+	if (reconnector->link != NULL)
+		return;
+	reconnector->host = host;
+	if (now(reconnector) >= reconnector->not_before)
+		reconnector_connect(reconnector);
+	else if (!timer_is_set(&reconnector->retry))
+		timers_set(
+		    reconnector->config.timers, &reconnector->retry, reconnector->not_before);
+}
+
+void
+amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why)
+{
+	bool news;
+
+	assert(reconnector->state == BROKER_UP && !amqp_channels_in_use(reconnector->channels));
+	/* It died a moment ago: that is told from the loop. */
+	if (reconnector->link->state != AMQP_LINK_UP)
+		return;
+	amqp_link_free(reconnector->leaving);
+	reconnector->leaving = reconnector->link;
+	reconnector->link = NULL;
+	amqp_link_close(reconnector->leaving);
+	reconnector->code = 0;
+	news = reconnector_set_state(reconnector, BROKER_DOWN, mem_strdup(why));
+	log_state(reconnector, news);
+	amqp_channels_fail(reconnector->channels);
+	reconnector->events.down(reconnector->events.ctx, reconnector->config.which);
+	tell(reconnector, news);
+}
+
+void
+amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why)
+{
+	timers_cancel(reconnector->config.timers, &reconnector->retry);
+	if (reconnector->link == NULL)
+		return;
+	amqp_link_drop(reconnector->link, why);
+}
+
+struct amqp_channels *
+amqp_reconnector_channels(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->channels;
+}
+
+enum broker_state
+amqp_reconnector_state(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->state;
+}
+
+const char *
+amqp_reconnector_why(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->why;
+}
+
+int
+amqp_reconnector_code(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->code;
+}
+
+size_t
+amqp_reconnector_host(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->host;
+}
+
+bool
+amqp_reconnector_is_idle(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->link == NULL && !timer_is_set(&reconnector->retry);
+}
+
+const struct amqp_link *
+amqp_reconnector_link(const struct amqp_reconnector *reconnector)
+{
+	return reconnector->state == BROKER_UP ? reconnector->link : NULL;
+}
+
+const struct amqp_counts *
+amqp_reconnector_counts(const struct amqp_reconnector *reconnector)
+{
+	return &reconnector->counts;
+}
+
+/* ---- life ---- */
+
+struct amqp_reconnector *
+amqp_reconnector_new(
+    const struct amqp_reconnector_config *config, const struct amqp_reconnector_events *events)
+{
+	struct amqp_reconnector *reconnector = mem_alloc(sizeof(*reconnector));
+	const struct amqp_channels_config channels = {
+	    .timers = config->timers,
+	    .which = config->which,
+	    .counts = &reconnector->counts,
+	    .closed = events->channel_closed,
+	    .ctx = events->ctx,
+	};
+
+	reconnector->config = *config;
+	reconnector->events = *events;
+	reconnector->channels = amqp_channels_new(&channels);
+	reconnector->state = BROKER_DOWN;
+	reconnector->why = mem_strdup("not connected yet");
+	reconnector->not_before = INT64_MIN;
+	backoff_init(
+	    &reconnector->backoff, config->settings->backoff_first, config->settings->backoff_most);
+	timer_init(&reconnector->retry, on_retry, reconnector, 0);
+	return reconnector;
+}
+
+void
+amqp_reconnector_quit(struct amqp_reconnector *reconnector)
+{
+	amqp_channels_silence(reconnector->channels);
+	timers_cancel(reconnector->config.timers, &reconnector->retry);
+	if (reconnector->link != NULL)
+		amqp_link_quit(reconnector->link);
+	if (reconnector->leaving != NULL)
+		amqp_link_quit(reconnector->leaving);
+}
+
+void
+amqp_reconnector_free(struct amqp_reconnector *reconnector)
+{
+	if (reconnector == NULL)
+		return;
+	amqp_reconnector_quit(reconnector);
+	amqp_channels_free(reconnector->channels);
+	amqp_link_free(reconnector->link);
+	amqp_link_free(reconnector->leaving);
+	free(reconnector->why);
+	free(reconnector->host_text);
+	free(reconnector);
+}

@@ -1,0 +1,646 @@
+#include "daemon/broker/wait_queue.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/base/mem.h"
+#include "daemon/base/queue.h"
+#include "daemon/broker/consumers.h"
+
+#define LENGTH_MAX 64
+/* Of its tags. */
+#define TAG 'l'
+/* All these: half of it to one and a half. After 404: the last other member left, and its wait queue with it. */
+#define AT_ONCE (5 * NSEC_PER_MSEC)
+/* After a cancel, or a channel closed under a member. */
+#define AGAIN (100 * NSEC_PER_MSEC)
+/* After any other refusal. */
+#define RARELY (30 * NSEC_PER_SEC)
+/*
+ * Wait queues that members are placed in, and members that are not the only one of their wait queue: so that
+ * neither those who wait for many names nor those who do so with many priorities make RabbitMQ too big, and the
+ * latter keep no wait queue from having a member.
+ */
+#define WAIT_QUEUES_MAX 2048
+#define MORE_MAX 2048
+/* No channel was left, or there are as many as may be. */
+#define NO_CHANNEL (1 * NSEC_PER_SEC)
+/* Channels left to all else that is done over the link: most, and least. */
+#define OTHERS_MOST 16
+#define OTHERS_LEAST 2
+
+enum member_state {
+	MEMBER_RESTING, /* until `again` */
+	MEMBER_READY,   /* for the link, or its turn; in its wait queue's list */
+	/* These have a channel: */
+	MEMBER_JOINING, /* its first consumer is being placed */
+	MEMBER_ON,      /* BROKER_WAIT_QUEUE_JOINED was told, also of the next two */
+	MEMBER_RAISES,  /* another credit is wanted, with another consumer */
+	MEMBER_RAISING, /* that is being placed */
+	MEMBER_LOST,    /* was ON, BROKER_WAIT_QUEUE_LEFT is still to be told */
+	MEMBER_STATES
+};
+
+struct member {
+	TAILQ_ENTRY(member) in_state;  /* in the list of its state */
+	struct wait_queue *wait_queue; /* borrowed */
+	int priority;                  /* the key in the wait queue */
+	unsigned credit;               /* as wanted */
+	enum member_state state;
+	bool suspect;       /* its last consume closed a channel: it joins on one without others */
+	struct timer again; /* RESTING */
+	/* JOINING to RAISING: */
+	struct amqp_consumers *channel; /* borrowed */
+	unsigned asked;                 /* credit of the consumer that was placed last */
+	uint64_t placing;  /* JOINING, RAISING: its consumer that is unanswered; else 0 */
+	uint64_t consumer; /* ON to RAISING: the key; else 0 */
+	UT_hash_handle by_priority, by_consumer;
+};
+TAILQ_HEAD(member_list, member);
+
+/* There is one while it has members here. */
+struct wait_queue {
+	char *queue;                          /* owned; the key */
+	struct amqp_wait_queues *wait_queues; /* borrowed */
+	struct member *members;               /* owned; by priority */
+	struct member_list ready;             /* the same */
+	size_t placed;                        /* members that have a channel */
+	TAILQ_ENTRY(wait_queue) in_turns;     /* while there are such */
+	UT_hash_handle by_queue;
+};
+
+struct amqp_wait_queues {
+	struct amqp_wait_queues_config config;
+	struct wait_queue *by_queue;    /* owned */
+	struct member *by_consumer;     /* the wait queues', as all here */
+	TAILQ_HEAD(, wait_queue) turns; /* which of those with READY members is next */
+	struct member_list by_state[MEMBER_STATES];
+	struct amqp_consumers_set channels;
+	size_t count, placed,
+	    lines_placed;   /* members; those with a channel; wait queues that have such */
+	struct timer retry; /* set: no channel was left */
+	bool complained;    /* of being refused, on this link */
+	bool silent;
+};
+
+static int64_t
+now(const struct amqp_wait_queues *wait_queues)
+{
+	return clock_now(timers_clock(wait_queues->config.timers));
+}
+
+/* ---- members ---- */
+
+static struct member_list *
+list_of(const struct member *member)
+{
+	struct wait_queue *wait_queue = member->wait_queue;
+
+	return member->state == MEMBER_READY ? &wait_queue->ready
+					     : &wait_queue->wait_queues->by_state[member->state];
+}
+
+/* Into no list; its wait queue waits for a turn only while it has READY members. */
+static void
+member_unlist(struct member *member)
+{
+	struct wait_queue *wait_queue = member->wait_queue;
+
+	TAILQ_REMOVE(list_of(member), member, in_state);
+	if (member->state == MEMBER_READY && TAILQ_EMPTY(&wait_queue->ready))
+		TAILQ_REMOVE(&wait_queue->wait_queues->turns, wait_queue, in_turns);
+}
+
+static void
+member_list(struct member *member, enum member_state state)
+{
+	struct wait_queue *wait_queue = member->wait_queue;
+
+	member->state = state;
+	if (state == MEMBER_READY && TAILQ_EMPTY(&wait_queue->ready))
+		TAILQ_INSERT_TAIL(&wait_queue->wait_queues->turns, wait_queue, in_turns);
+	TAILQ_INSERT_TAIL(list_of(member), member, in_state);
+}
+
+/* From each state, those that may be next. */
+static const unsigned changes[MEMBER_STATES] = {
+    [MEMBER_RESTING] = 1U << MEMBER_READY,
+    [MEMBER_READY] = 1U << MEMBER_RESTING | 1U << MEMBER_JOINING,
+    [MEMBER_JOINING] = 1U << MEMBER_RESTING | 1U << MEMBER_ON,
+    [MEMBER_ON] = 1U << MEMBER_RAISES | 1U << MEMBER_LOST,
+    [MEMBER_RAISES] = 1U << MEMBER_RAISING | 1U << MEMBER_LOST,
+    [MEMBER_RAISING] = 1U << MEMBER_ON | 1U << MEMBER_LOST,
+    [MEMBER_LOST] = 1U << MEMBER_RESTING | 1U << MEMBER_READY,
+};
+
+static void
+member_set_state(struct member *member, enum member_state state)
+{
+	assert((changes[member->state] & 1U << state) != 0);
+	member_unlist(member);
+	member_list(member, state);
+}
+
+/* Whoever hears it may add and remove members, and channels come and go with them. */
+static void
+member_tell(const struct member *member, enum broker_wait_queue_news news, int slot)
+{
+	const struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
+	char *queue = mem_strdup(member->wait_queue->queue);
+
+	if (!wait_queues->silent)
+		wait_queues->config.news(wait_queues->config.ctx,
+		    &(struct broker_wait_queue_event){
+			.queue = queue, .priority = member->priority, .news = news, .slot = slot});
+	free(queue);
+}
+
+/* Its consumers are none of its any more. */
+static void
+forget_consumers(struct member *member)
+{
+	struct wait_queue *wait_queue = member->wait_queue;
+	struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
+
+	if (member->channel != NULL) {
+		wait_queues->placed--;
+		wait_queues->lines_placed -= --wait_queue->placed == 0;
+	}
+	if (member->consumer != 0)
+		HASH_DELETE(by_consumer, wait_queues->by_consumer, member);
+	member->consumer = member->placing = 0;
+	member->channel = NULL;
+}
+
+/* Out of the wait queue, if it was in; in again after about so long. Who is LOST is told so later. */
+static void
+member_out(struct member *member, int64_t again)
+{
+	struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
+
+	member_set_state(member, member->consumer != 0 ? MEMBER_LOST : MEMBER_RESTING);
+	forget_consumers(member);
+	timers_set(wait_queues->config.timers, &member->again,
+	    now(wait_queues) + again / 2 + jitter_below(wait_queues->config.jitter, again));
+}
+
+static void
+tell_lost(struct amqp_wait_queues *wait_queues)
+{
+	struct member *member;
+
+	while ((member = TAILQ_FIRST(&wait_queues->by_state[MEMBER_LOST])) != NULL) {
+		member_set_state(
+		    member, timer_is_set(&member->again) ? MEMBER_RESTING : MEMBER_READY);
+		member_tell(member, BROKER_WAIT_QUEUE_LEFT, 0);
+	}
+}
+
+/* ---- placing ---- */
+
+/* Without a wait queue one is served by looking now and then; without a probe by nobody. */
+static bool
+is_room(const struct amqp_channels *channels)
+{
+	unsigned max = amqp_channels_max(channels), others = max / 2;
+
+	if (others > OTHERS_MOST)
+		others = OTHERS_MOST;
+	if (others < OTHERS_LEAST)
+		others = OTHERS_LEAST;
+	return amqp_channels_open(channels) + others < max;
+}
+
+static void
+place(struct member *member, struct amqp_consumers *channel)
+{
+	member->channel = channel;
+	member->asked = member->credit;
+	member->placing = amqp_consumers_consume(
+	    channel, member->wait_queue->queue, member->credit, member->priority);
+}
+
+static void
+join(struct member *member, struct amqp_consumers *channel)
+{
+	struct wait_queue *wait_queue = member->wait_queue;
+	amqp_table_entry_t arguments[] = {
+	    amqp_entry_number("x-max-length", LENGTH_MAX),
+	    amqp_entry_text("x-queue-type", "classic"),
+	};
+	amqp_queue_declare_t declare = {
+	    .queue = amqp_cstring_bytes(wait_queue->queue),
+	    .durable = 1,
+	    .auto_delete = 1,
+	    .arguments = {.num_entries = 2, .entries = arguments},
+	};
+
+	member_set_state(member, MEMBER_JOINING);
+	wait_queue->wait_queues->placed++;
+	wait_queue->wait_queues->lines_placed += wait_queue->placed++ == 0;
+	amqp_consumers_declare(channel, &declare);
+	place(member, channel);
+}
+
+/* It takes another consumer when it has not the credit that is wanted. */
+static void
+want_credit(struct member *member)
+{
+	if (member->state == MEMBER_ON && member->asked != member->credit)
+		member_set_state(member, MEMBER_RAISES);
+}
+
+/* On the channel of its consumer, when nothing else is being placed there. */
+static void
+raise_what_can_be(struct amqp_wait_queues *wait_queues)
+{
+	struct member *member, *next;
+
+	TAILQ_FOREACH_SAFE (member, &wait_queues->by_state[MEMBER_RAISES], in_state, next) {
+		if (member->channel->unanswered != 0)
+			continue;
+		member_set_state(member, MEMBER_RAISING);
+		place(member, member->channel);
+	}
+}
+
+static bool
+may_join(const struct wait_queue *wait_queue)
+{
+	const struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
+
+	if (wait_queue->placed == 0)
+		return wait_queues->lines_placed < WAIT_QUEUES_MAX;
+	return wait_queues->placed - wait_queues->lines_placed < MORE_MAX;
+}
+
+/* Wait queues take turns: one user's hundred priorities of a name are no reason for others to wait. */
+static void
+pump(struct amqp_wait_queues *wait_queues)
+{
+	struct amqp_consumers *channel;
+	struct member *member;
+	struct wait_queue *wait_queue;
+	unsigned placing;
+
+	if (wait_queues->silent || amqp_channels_link(wait_queues->config.channels) == NULL)
+		return;
+	raise_what_can_be(wait_queues);
+	while ((wait_queue = TAILQ_FIRST(&wait_queues->turns)) != NULL &&
+	       !timer_is_set(&wait_queues->retry)) {
+		member = TAILQ_FIRST(&wait_queue->ready);
+		if (!may_join(wait_queue)) {
+			member_out(member, NO_CHANNEL);
+			continue;
+		}
+		channel = amqp_consumers_find(&wait_queues->channels, member->suspect,
+		    is_room(wait_queues->config.channels), &placing);
+		if (channel != NULL) {
+			TAILQ_REMOVE(&wait_queues->turns, wait_queue, in_turns);
+			TAILQ_INSERT_TAIL(&wait_queues->turns, wait_queue, in_turns);
+			join(member, channel);
+		} else if (placing > 0) {
+			break;
+		} else if (member->suspect) {
+			member_out(member, NO_CHANNEL);
+		} else {
+			timers_set(wait_queues->config.timers, &wait_queues->retry,
+			    now(wait_queues) + NO_CHANNEL);
+		}
+	}
+	amqp_consumers_close_idle(&wait_queues->channels);
+}
+
+static void
+on_again(void *ctx, uint64_t id)
+{
+	struct member *member = ctx;
+
+	(void)id;
+	member_set_state(member, MEMBER_READY);
+	pump(member->wait_queue->wait_queues);
+}
+
+static void
+on_retry(void *ctx, uint64_t id)
+{
+	(void)id;
+	pump(ctx);
+}
+
+/* ---- what comes of it ---- */
+
+/* NULL: nobody's any more. */
+static struct member *
+find_consumer(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
+{
+	struct member *member;
+
+	HASH_FIND(by_consumer, wait_queues->by_consumer, &consumer, sizeof(consumer), member);
+	return member;
+}
+
+static struct member *
+find_placing(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
+{
+	static const enum member_state placing[] = {MEMBER_JOINING, MEMBER_RAISING};
+	struct member *member;
+
+	for (size_t i = 0; i < 2; i++)
+		TAILQ_FOREACH (member, &wait_queues->by_state[placing[i]], in_state)
+			if (member->placing == consumer)
+				return member;
+	return NULL;
+}
+
+static void
+member_placed(struct member *member)
+{
+	struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
+	bool joining = member->state == MEMBER_JOINING;
+
+	/* The old consumer goes after the new one came, lest the wait queue does. */
+	FAULT_IF(NEW_CONSUMER_CANCELLED, !joining,
+	    amqp_consumers_cancel(member->channel, member->placing));
+	if (!joining) {
+		amqp_consumers_cancel(member->channel, member->consumer);
+		HASH_DELETE(by_consumer, wait_queues->by_consumer, member);
+	}
+	member->consumer = member->placing;
+	HASH_ADD(by_consumer, wait_queues->by_consumer, consumer, sizeof(member->consumer), member);
+	member->placing = 0;
+	member->suspect = false;
+	member_set_state(member, MEMBER_ON);
+	want_credit(member);
+	if (joining)
+		member_tell(member, BROKER_WAIT_QUEUE_JOINED, 0);
+}
+
+static void
+placed(void *ctx, uint64_t consumer)
+{
+	struct amqp_wait_queues *wait_queues = ctx;
+	struct member *member = find_placing(wait_queues, consumer);
+
+	if (member != NULL)
+		member_placed(member);
+	pump(wait_queues);
+}
+
+/* The wait queue was deleted. Both consumers of one that changes its credit are told so. */
+static void
+cancelled(void *ctx, uint64_t consumer)
+{
+	struct amqp_wait_queues *wait_queues = ctx;
+	struct member *member = find_consumer(wait_queues, consumer);
+
+	if (member == NULL)
+		return;
+	member->channel->consumers--;
+	if (member->placing != 0)
+		amqp_consumers_cancel(member->channel, member->placing);
+	member_out(member, AGAIN);
+	tell_lost(wait_queues);
+	pump(wait_queues);
+}
+
+/* What comes for one who left goes to others. */
+static void
+message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
+{
+	struct amqp_wait_queues *wait_queues = ctx;
+	struct amqp_raw_channel *raw = &channel->raw;
+	const struct member *member = find_consumer(wait_queues, consumer);
+	int slot = broker_hint_slot(raw->content.correlation_id);
+
+	if (member == NULL) {
+		amqp_raw_channel_reject(raw, raw->delivery);
+		return;
+	}
+	FAULT(HINT_NOT_ACKED, member_tell(member, BROKER_WAIT_QUEUE_HINT, slot); return;);
+	FAULT(FIRST_IS_ACKED, raw->delivery = 1);
+	amqp_raw_channel_ack(raw, raw->delivery);
+	member_tell(member, BROKER_WAIT_QUEUE_HINT, slot);
+}
+
+/* All of its members are out. */
+static void
+channel_bury(struct amqp_wait_queues *wait_queues, struct amqp_consumers *channel, int64_t again)
+{
+	struct member *member, *next;
+
+	for (enum member_state state = MEMBER_JOINING; state <= MEMBER_RAISING; state++)
+		TAILQ_FOREACH_SAFE (member, &wait_queues->by_state[state], in_state, next)
+			if (member->channel == channel)
+				member_out(member, again);
+	amqp_consumers_free(channel);
+}
+
+/* One that was refused had its wait queue deleted between declare and consume, or may not consume at all. */
+static void
+closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
+{
+	struct amqp_wait_queues *wait_queues = ctx;
+	struct member *member = unanswered != 0 ? find_placing(wait_queues, unanswered) : NULL;
+	bool joining = member != NULL && member->state == MEMBER_JOINING,
+	     refused = joining && code != AMQP_NOT_FOUND;
+
+	if (refused && !wait_queues->complained) {
+		log_warning(
+		    "the broker does not let this daemon consume from a wait queue: %s (%d)", text,
+		    code);
+		wait_queues->complained = true;
+	}
+	if (member != NULL) {
+		member->suspect = true;
+		member_out(member, refused ? RARELY : joining ? AT_ONCE : AGAIN);
+	}
+	/* First of all: the channel must not be used by what the others hear of it. */
+	channel_bury(wait_queues, channel, unanswered != 0 ? AT_ONCE : AGAIN);
+	tell_lost(wait_queues);
+	pump(wait_queues);
+}
+
+/* ---- outside ---- */
+
+static struct wait_queue *
+find_line(const struct amqp_wait_queues *wait_queues, const char *queue)
+{
+	struct wait_queue *wait_queue;
+
+	HASH_FIND(by_queue, wait_queues->by_queue, queue, strlen(queue), wait_queue);
+	return wait_queue;
+}
+
+static struct member *
+find_member(const struct wait_queue *wait_queue, int priority)
+{
+	struct member *member;
+
+	if (wait_queue == NULL)
+		return NULL;
+	HASH_FIND(by_priority, wait_queue->members, &priority, sizeof(priority), member);
+	return member;
+}
+
+static struct member *
+member_new(struct amqp_wait_queues *wait_queues, const char *queue, int priority)
+{
+	struct member *member = mem_alloc(sizeof(*member));
+	struct wait_queue *wait_queue = find_line(wait_queues, queue);
+
+	if (wait_queue == NULL) {
+		wait_queue = mem_alloc(sizeof(*wait_queue));
+		wait_queue->queue = mem_strdup(queue);
+		wait_queue->wait_queues = wait_queues;
+		TAILQ_INIT(&wait_queue->ready);
+		HASH_ADD_KEYPTR(
+		    by_queue, wait_queues->by_queue, wait_queue->queue, strlen(queue), wait_queue);
+	}
+	member->wait_queue = wait_queue;
+	member->priority = priority;
+	timer_init(&member->again, on_again, member, 0);
+	HASH_ADD(by_priority, wait_queue->members, priority, sizeof(priority), member);
+	wait_queues->count++;
+	member_list(member, MEMBER_READY);
+	return member;
+}
+
+static void
+member_free(struct member *member)
+{
+	struct wait_queue *wait_queue = member->wait_queue;
+	struct amqp_wait_queues *wait_queues = wait_queue->wait_queues;
+
+	if (member->consumer != 0)
+		amqp_consumers_cancel(member->channel, member->consumer);
+	if (member->placing != 0)
+		amqp_consumers_cancel(member->channel, member->placing);
+	forget_consumers(member);
+	timers_cancel(wait_queues->config.timers, &member->again);
+	member_unlist(member);
+	HASH_DELETE(by_priority, wait_queue->members, member);
+	free(member);
+	wait_queues->count--;
+	if (wait_queue->members != NULL)
+		return;
+	HASH_DELETE(by_queue, wait_queues->by_queue, wait_queue);
+	free(wait_queue->queue);
+	free(wait_queue);
+}
+
+void
+amqp_wait_queues_join(
+    struct amqp_wait_queues *wait_queues, const char *queue, int priority, unsigned credit)
+{
+	struct member *member = find_member(find_line(wait_queues, queue), priority);
+
+	assert(credit > 0 && credit <= UINT16_MAX && strlen(queue) <= UINT8_MAX);
+	if (member == NULL)
+		member = member_new(wait_queues, queue, priority);
+	member->credit = credit;
+	want_credit(member);
+	pump(wait_queues);
+}
+
+void
+amqp_wait_queues_leave(struct amqp_wait_queues *wait_queues, const char *queue, int priority)
+{
+	struct member *member = find_member(find_line(wait_queues, queue), priority);
+
+	if (member == NULL)
+		return;
+	member_free(member);
+	pump(wait_queues);
+}
+
+size_t
+amqp_wait_queues_count(const struct amqp_wait_queues *wait_queues)
+{
+	return wait_queues->count;
+}
+
+bool
+amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues)
+{
+	return wait_queues->count > 0;
+}
+
+void
+amqp_wait_queues_go(struct amqp_wait_queues *wait_queues)
+{
+	pump(wait_queues);
+}
+
+void
+amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
+{
+	struct amqp_consumers *channel;
+	struct member *member;
+
+	wait_queues->complained = false;
+	timers_cancel(wait_queues->config.timers, &wait_queues->retry);
+	while ((channel = TAILQ_FIRST(&wait_queues->channels.all)) != NULL)
+		channel_bury(wait_queues, channel, AT_ONCE);
+	/* When the link is back they join at once. */
+	TAILQ_FOREACH (member, &wait_queues->by_state[MEMBER_LOST], in_state)
+		timers_cancel(wait_queues->config.timers, &member->again);
+	while ((member = TAILQ_FIRST(&wait_queues->by_state[MEMBER_RESTING])) != NULL) {
+		timers_cancel(wait_queues->config.timers, &member->again);
+		member_set_state(member, MEMBER_READY);
+	}
+	tell_lost(wait_queues);
+}
+
+/* ---- life ---- */
+
+struct amqp_wait_queues *
+amqp_wait_queues_new(const struct amqp_wait_queues_config *config)
+{
+	struct amqp_wait_queues *wait_queues = mem_alloc(sizeof(*wait_queues));
+
+	wait_queues->config = *config;
+	TAILQ_INIT(&wait_queues->turns);
+	wait_queues->channels = (struct amqp_consumers_set){
+	    .timers = config->timers,
+	    .channels = config->channels,
+	    .letter = TAG,
+	    .events = {.placed = placed,
+		.cancelled = cancelled,
+		.message = message,
+		.closed = closed,
+		.ctx = wait_queues},
+	};
+	TAILQ_INIT(&wait_queues->channels.all);
+	for (enum member_state state = 0; state < MEMBER_STATES; state++)
+		TAILQ_INIT(&wait_queues->by_state[state]);
+	timer_init(&wait_queues->retry, on_retry, wait_queues, 0);
+	return wait_queues;
+}
+
+void
+amqp_wait_queues_silence(struct amqp_wait_queues *wait_queues)
+{
+	wait_queues->silent = true;
+}
+
+void
+amqp_wait_queues_free(struct amqp_wait_queues *wait_queues)
+{
+	struct wait_queue *wait_queue, *next_line;
+	struct member *member, *next;
+
+	if (wait_queues == NULL)
+		return;
+	amqp_wait_queues_silence(wait_queues);
+	amqp_wait_queues_fail(wait_queues);
+	HASH_ITER (by_queue, wait_queues->by_queue, wait_queue, next_line)
+		HASH_ITER (by_priority, wait_queue->members, member, next)
+			member_free(member);
+	free(wait_queues);
+}
