@@ -12,7 +12,7 @@
 
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
- * lock log, and *ret_error says so. called: what it is called to the peer.
+ * lock log, and *ret_error says so. called: what it is called in the log.
  */
 static bool
 has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
@@ -26,9 +26,9 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
 	lock_log_denied(conn, called, name, why);
-	message_error_set(ret_error, REASON_PERMISSION_DENIED,
-	    "%s%s%.80s is not allowed to uid %u: %s", called, name == NULL ? "" : " of ",
-	    name == NULL ? "" : name, (unsigned)conn->subject.uid, why);
+	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
+	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
+	    why);
 	return false;
 }
 
@@ -55,7 +55,7 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 
 	if (why == NULL)
 		return true;
-	message_error_set(ret_error, REASON_INVALID_PARAMS, "name is refused: %s", why);
+	message_error_set(ret_error, REASON_INVALID_PARAMS, "invalid name: %s", why);
 	snprintf(ret_error->parameter, sizeof(ret_error->parameter), "name");
 	return false;
 }
@@ -68,9 +68,8 @@ user_may(const struct conn *conn, enum account_thing thing, const char *what,
 
 	if (account_has_room(account, thing))
 		return true;
-	message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-	    "uid %u has %zu %s, which is all it may have", (unsigned)account->uid,
-	    account->all->limits.most[thing], what);
+	message_error_set(ret_error, REASON_TOO_MANY_WAITERS, "uid %u has %zu %s, the maximum",
+	    (unsigned)account->uid, account->all->limits.most[thing], what);
 	return false;
 }
 
@@ -82,7 +81,7 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 	if (requests_waiting(conn->requests) >=
 	    (size_t)dispatch->config->max_waits_per_connection) {
 		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-		    "this connection has as many requests waiting as it may");
+		    "this connection has as many waiting requests as it may have");
 		return false;
 	}
 	return user_may(conn, ACCOUNT_WAITS, "requests waiting", ret_error) &&
@@ -106,13 +105,13 @@ dispatch_request(
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
-		message_error_set(&error, REASON_INVALID_REQUEST,
-		    "a request with the same id is not answered yet");
+		message_error_set(
+		    &error, REASON_INVALID_REQUEST, "a request with the same id is in progress");
 		conn_send(conn, message_error_line(&nobody, &error, NULL));
 		return true;
 	}
 	if (spec == NULL || row == NULL) {
-		message_error_set(&error, REASON_METHOD_NOT_FOUND, "there is no method '%s'",
+		message_error_set(&error, REASON_METHOD_NOT_FOUND, "unknown method '%s'",
 		    message_escape(quoted, sizeof(quoted), message->method));
 	} else if (method_params_parse(spec, message->params, &params, &error) &&
 		   name_allowed(dispatch, params.name, &error) &&

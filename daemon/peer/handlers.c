@@ -76,7 +76,7 @@ read_lock(const struct call *call, uint64_t *ret_lock)
 
 	if (wire_id_parse(call->params->lock, &run, ret_lock) && run == call->dispatch->run)
 		return true;
-	message_error_set(&error, REASON_NOT_HELD, "no such lock is held");
+	message_error_set(&error, REASON_NOT_HELD, "this lock is not held");
 	handlers_refuse(call, &error, NULL);
 	return false;
 }
@@ -242,7 +242,7 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 	why = info.why == NULL ? "" : info.why;
 	if (info.locks != BROKER_UP)
 		snprintf(buf, WORDS_MAX, "%s%s%s",
-		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refuses the daemon"
+		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refused the daemon"
 						       : "the broker cannot be reached",
 		    why[0] == '\0' ? "" : ": ", why);
 	else if (info.auxiliary_blocked)

@@ -215,7 +215,7 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "";
 
 	if (params->create > 0)
-		snprintf(create, sizeof(create), ", creates it with %d slot%s when it is missing",
+		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
 	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
 	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
@@ -262,10 +262,8 @@ lock_log_notice(
 
 	if (notice->kind == LOCK_NOTICE_STUCK)
 		log_warning(
-		    "reserved %s%s: the broker has not answered the claim or the release "
-		    "of this slot for two heartbeats; this daemon cannot grant the slot until "
-		    "the broker answers, or until this daemon holds no other lock and "
-		    "connects again",
+		    "reserved %s%s: no answer to its claim or release for two heartbeats; not "
+		    "granted until the broker answers, or until a reconnect without held locks",
 		    notice->name, slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;
@@ -286,8 +284,7 @@ lock_log_notice(
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(
-		    lock_log, LOG_LEVEL_INFO, "restored", hold, "the broker has answered again");
+		hold_log(lock_log, LOG_LEVEL_INFO, "restored", hold, "the broker answers again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:

@@ -68,11 +68,11 @@ static const char *
 words_of(enum reason reason)
 {
 	if (reason == REASON_NOT_HELD)
-		return "nobody waits under that id";
+		return "no waiter has that id";
 	if (reason == REASON_PERMISSION_DENIED)
-		return "the broker does not vouch for this daemon's user: the other one obeys "
-		       "nobody else";
-	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may"
+		return "the broker does not vouch for this daemon's user, so other daemons do not "
+		       "obey it";
+	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may hold"
 					       : NULL;
 }
 
@@ -187,14 +187,13 @@ over(void *ctx, uint64_t id)
 			refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 		else if (queries_knows(view->queries, work->run))
 			refuse(view, work, REASON_TIMEOUT,
-			    "the daemon at which it waits did not answer: nothing was done");
+			    "the daemon of this waiter did not answer: no change was made");
 		else
 			refuse(view, work, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		break;
 	case GRANT_DENY_ACTING:
 		refuse(view, work, REASON_TIMEOUT,
-		    "the daemon at which it waits did not answer: whether it was done is not "
-		    "known");
+		    "the daemon of this waiter did not answer: the change may have been made");
 		break;
 	case GRANT_DENY_ACTING_ALL:
 		all_acted(view, work);

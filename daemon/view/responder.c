@@ -222,9 +222,9 @@ responder_act(
 	reason = op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
 					    : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
-		log_info("%s %s: waiter %s, by uid %u of host %s",
-		    op == DAEMON_MESSAGE_GRANT ? "let in without a slot to" : "turned away from",
-		    name, wire_id_write(id, view->run, waiter), (unsigned)uid, host);
+		log_info("administrator %s %s: waiter %s, by uid %u of host %s",
+		    op == DAEMON_MESSAGE_GRANT ? "granted" : "denied", name,
+		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
 }
 
@@ -234,7 +234,7 @@ responder_deny_all(struct view *view, const char *name, uid_t uid, const char *h
 	size_t denied = lock_deny_all(view->engine, name);
 
 	if (denied > 0)
-		log_info("turned away from %s: all who wait, %zu, by uid %u of host %s", name,
+		log_info("administrator denied %s: all %zu waiters, by uid %u of host %s", name,
 		    denied, (unsigned)uid, host);
 	return denied;
 }
@@ -267,8 +267,7 @@ answer_act(struct view *view, uint64_t from, const struct daemon_message *messag
 
 	if (*user == '\0') {
 		queries_pass_over(view->queries, user,
-		    "it wants somebody granted or denied, and the broker does not vouch for its "
-		    "user");
+		    "it grants or denies, but the broker does not vouch for its user");
 	} else if (message->waiter != 0) {
 		reason =
 		    responder_act(view, message->op, message->waiter, message->uid, message->host);

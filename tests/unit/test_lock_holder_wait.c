@@ -178,13 +178,13 @@ START_TEST(a_deadline_says_who_is_left)
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
 	ck_assert_int_eq(world->now - began, 3 * SECOND);
 	ck_assert_str_eq(answer(1, 1)->detail, "2 3");
-	ck_assert_str_eq(answer(1, 1)->text, "2 of the removed slots are still held");
+	ck_assert_str_eq(answer(1, 1)->text, "2 of the removed slots are still busy");
 	ck_assert_int_eq(answer(1, 1)->slots, 1);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_TIMEOUT);
 	ck_assert_int_eq(answer(1, 2)->slot, 2);
-	ck_assert_str_eq(answer(1, 2)->text, "somebody holds it still");
+	ck_assert_str_eq(answer(1, 2)->text, "it is still busy");
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
-	ck_assert_str_eq(answer(1, 3)->text, "nobody holds it yet");
+	ck_assert_str_eq(answer(1, 3)->text, "it is still free");
 }
 END_TEST
 
@@ -222,7 +222,7 @@ START_TEST(who_has_little_time_is_not_told_of_holders_that_are_none)
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
-	ck_assert_str_eq(answer(1, 3)->text, "1 of the removed slots is still held");
+	ck_assert_str_eq(answer(1, 3)->text, "1 of the removed slots is still busy");
 	ck_assert_str_eq(answer(1, 3)->detail, "7");
 	holder_wait(1, 4, 6, 8, FOREVER);
 	ck_assert(lock_cancel(engine(0), 1, 4)); /* nothing was seen yet */

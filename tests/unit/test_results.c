@@ -225,23 +225,24 @@ START_TEST(explanations_are_sentences)
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
 	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
-	    "gets a free one; 2 more above a gap do not count (see fsck)\"}");
+	    "gets a free one; 2 more slots above a gap do not count (see fsck)\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
 	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"text\":\"it stops\\\\x0a\"}");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
-	    "no; the mutex is free: an acquire gets it; 2 more above a gap do not count (see "
+	    "no; the mutex is free: an acquire gets it; 2 more slots above a gap do not count (see "
 	    "fsck)");
 	ck_assert_str_eq(
 	    explained((struct lock_explanation){.verdict = LOCK_VERDICT_FULL, .here = 1},
 		LOCK_KIND_MUTEX, NULL),
-	    "the mutex is held by a peer of this daemon: an acquire waits until its holder is "
-	    "gone");
+	    "the mutex is held by a client of this daemon: an acquire waits until its holder "
+	    "releases it");
 	ck_assert_str_eq(explained(
 			     (struct lock_explanation){
 				 .verdict = LOCK_VERDICT_FULL, .slots = 3, .busy = 3, .here = -1},
 			     LOCK_KIND_SEMAPHORE, NULL),
-	    "all of its slots (3) are busy, an unknown number of them by peers of this daemon: an "
+	    "all of its slots (3) are busy, an unknown number of them by clients of this daemon: "
+	    "an "
 	    "acquire waits until one is released");
 	for (enum lock_verdict verdict = LOCK_VERDICT_FREE; verdict <= LOCK_VERDICT_UNKNOWN;
 	     verdict++)
@@ -277,7 +278,7 @@ START_TEST(errors_say_what_is_known)
 	    .warning = "and so"};
 	assert_json(result_error(&answer, &error),
 	    "{\"slots\":2,\"busy\":null,\"waiting\":null,\"target\":2,\"left\":2,"
-	    "\"held\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
+	    "\"holders\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");

@@ -68,9 +68,9 @@ struct admin {
 #define SWEEP_MORE 256
 
 /* seeds/000, "Swiss Cheese Semaphores" */
-static const char ascending_warning[] = "in ascending order: had it failed halfway, the slots "
-					"above would have stayed, and their holders "
-					"with them, until somebody removes them (overshoot)";
+static const char ascending_warning[] =
+    "slots were removed in ascending order; if that had failed halfway, the upper slots would have "
+    "stayed with their holders (see overshoot)";
 
 ENGINE_FIND(admin_find, struct admin, admins, by_op)
 
@@ -237,8 +237,8 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		FAULT(LATE_MUTEX_ENDS_WAIT, return;);
 		if (waits_for_holders(admin)) {
 			answer->reason = REASON_BROKER_UNAVAILABLE;
-			answer->text = "all was done, but for waiting for holders: "
-				       "the broker did not answer in time";
+			answer->text = "the change is complete, but the broker did not answer in "
+				       "time about the holders";
 		}
 		return;
 	case ADMIN_WORKING:
@@ -366,7 +366,7 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		if (++admin->skips <= engine->settings.max_races)
 			return true;
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
-		    "no channel to the broker stayed open long enough");
+		    "the broker closed every channel too soon");
 		return false;
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:

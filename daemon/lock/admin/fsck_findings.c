@@ -90,17 +90,16 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 
 	if (full_scan->gate && full_scan->unlimited)
 		add(findings, LOCK_PROBLEM_MARKERS, 0,
-		    mem_strdup(
-			"marked as unlimited and as closed at once: it counts as unlimited"));
+		    mem_strdup("marked as unlimited and as a gate; it counts as unlimited"));
 	else if (full_scan->gate && full_scan->slots > 0)
 		add(findings, LOCK_PROBLEM_MARKERS, 0,
-		    mem_strdup("marked as closed, and has slots: they count"));
+		    mem_strdup("marked as a gate, but it has slots, which count"));
 	if (exists && !seen->listed)
 		add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
-		    mem_strdup("it exists, and is not in the directory"));
+		    mem_strdup("it exists, but is not in the directory"));
 	else if (!exists && seen->listed)
 		add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
-		    mem_strdup("it is in the directory, and does not exist"));
+		    mem_strdup("it is in the directory, but does not exist"));
 }
 
 /* A run of missing slots below one that is there is one gap. */
@@ -126,18 +125,18 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 		break;
 	case FSCK_MAKE_OTHERWISE:
 		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
-		    mem_strdup("declared with other arguments; it is used as it is"));
+		    mem_strdup("declared with other arguments; it works"));
 		break;
 	case FSCK_MAKE_EXCLUSIVE:
 		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
-		    mem_strdup("an exclusive queue of some connection: it goes with that"));
+		    mem_strdup("an exclusive queue, which ends with its connection"));
 		break;
 	case FSCK_MAKE_TRANSIENT:
 		add(findings, LOCK_PROBLEM_TRANSIENT, slot,
 		    mem_strdup(seen->full_scan.b[slot - 1] == BROKER_OK
-				   ? "not durable, gone when the broker restarts; it is held, "
-				     "and so not made anew now"
-				   : "not durable, gone when the broker restarts"));
+				   ? "not durable, so it is gone when the broker restarts; it is "
+				     "busy, so it is not repaired now"
+				   : "not durable, so it is gone when the broker restarts"));
 		break;
 	}
 }
@@ -156,10 +155,11 @@ fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
 			add_gap(findings, seen, slot);
 		if (there && slot > full_scan->slots)
 			add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
-			    mem_strdup("above a slot that is missing: it does not count"));
+			    mem_strdup("above a missing slot, so it does not count"));
 		if (!there && full_scan->b[slot - 1] == BROKER_OK)
 			add(findings, LOCK_PROBLEM_ORPHAN, slot,
-			    mem_strdup("held, and there is no such slot: its holder has to leave"));
+			    mem_strdup(
+				"busy, but the slot does not exist; its holder must release it"));
 		if (there)
 			add_make(findings, seen, slot);
 	}

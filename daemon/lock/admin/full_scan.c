@@ -243,7 +243,7 @@ void
 lock_peer_left(struct lock_engine *engine, uint64_t peer)
 {
 	struct full_scan_job *scan = engine->full_scans_due;
-	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "its peer is gone");
+	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "its connection has ended");
 	uint64_t op;
 
 	assert(!engine->telling);

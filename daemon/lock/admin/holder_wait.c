@@ -171,13 +171,13 @@ count_held(const struct holder_wait *holder_wait)
 static void
 finish_timeout(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
-	static const char *const of_one[] = {"", "somebody holds it still", "nobody holds it yet"};
+	static const char *const of_one[] = {"", "it is still busy", "it is still free"};
 	char text[96];
 	size_t held = count_held(holder_wait);
 
 	snprintf(text, sizeof(text), "%s", of_one[holder_wait->kind]);
 	if (holder_wait->kind == HOLDER_WAIT_REMOVED)
-		snprintf(text, sizeof(text), "%zu of the removed slots %s still held", held,
+		snprintf(text, sizeof(text), "%zu of the removed slots %s still busy", held,
 		    held == 1 ? "is" : "are");
 	finish_refused(engine, holder_wait, REASON_TIMEOUT, text);
 }
@@ -424,8 +424,8 @@ refusal_at_the_door(
 		*ret = engine_refusal(REASON_DRAINING, NULL);
 	else if (entry != NULL && entry->waiter_count + entry->holder_wait_count >=
 				      engine->settings.max_waits_per_connection)
-		*ret = engine_refusal(
-		    REASON_TOO_MANY_WAITERS, "this connection waits for as much as it may");
+		*ret = engine_refusal(REASON_TOO_MANY_WAITERS,
+		    "this connection has as many waiting requests as it may have");
 	else if (info.locks == BROKER_LOGIN_REFUSED)
 		*ret = engine_refusal(REASON_BROKER_REFUSED, info.why);
 	else if (engine->link != BROKER_UP && timeout == 0)
@@ -518,7 +518,7 @@ lock_await(
 
 	assert(!engine->telling && peer != 0);
 	if (await->slot < 1 || await->slot > engine->settings.slots_most) {
-		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: there is none such");
+		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: no such slot");
 		answer.parameter = "slot";
 	} else if (refusal_at_the_door(engine, peer, await->timeout, &answer) == REASON_NONE) {
 		begin(engine, holder_wait_new(engine, &order,

@@ -61,7 +61,7 @@ peer_order_take(
 	if (waits) {
 		op = engine_op_find(engine, peer_order->op);
 		op->late = REASON_TIMEOUT;
-		op->late_text = "an older request of the same connection on it is not done";
+		op->late_text = "an older request of this connection about it is in progress";
 		return false;
 	}
 	peer_order->begin = NULL;

@@ -145,8 +145,8 @@ channels_lacking(
 		    "user %lu uses %zu channels to the broker, and may use %zu",
 		    (unsigned long)share->uid, share->taken, share->most);
 	else if (timer_is_set(&engine->channels.again))
-		snprintf(text, LOCK_LACKING_MAX,
-		    "the connection to the broker has no channel for the moment");
+		snprintf(
+		    text, LOCK_LACKING_MAX, "the connection to the broker has no free channel now");
 	else if (!channels_are_left(engine))
 		snprintf(text, LOCK_LACKING_MAX,
 		    "all %zu channels of the connection to the broker are in use",

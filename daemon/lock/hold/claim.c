@@ -104,7 +104,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 	case CLAIM_AGAIN:
 		if (++waiter->skips > engine->settings.max_races)
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
-			    "no channel to the broker stayed open long enough");
+			    "the broker closed every channel too soon");
 		else
 			rest(engine, waiter);
 		break;

@@ -11,7 +11,7 @@
 #include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/watch.h"
 
-const char grant_peer_is_full[] = "this connection holds as many locks as it may";
+const char grant_peer_is_full[] = "this connection holds as many locks as it may hold";
 
 bool
 grant_has_room(struct lock_engine *engine, struct waiter *waiter)

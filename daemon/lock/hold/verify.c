@@ -252,7 +252,7 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	verify->channel = lifecycle_channel(engine, hold);
 	if (verify->channel == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
-		    "no channel to the broker stayed open long enough");
+		    "the broker closed every channel too soon");
 		return;
 	}
 	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;

@@ -100,7 +100,7 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 	}
 	if (entry->waiter_count + entry->holder_wait_count >=
 	    engine->settings.max_waits_per_connection) {
-		*ret_text = "this connection waits for as much as it may";
+		*ret_text = "this connection has as many waiting requests as it may have";
 		return REASON_TOO_MANY_WAITERS;
 	}
 	return REASON_NONE;

@@ -81,7 +81,8 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 	if (scan_is_guarded(engine, semaphore))
 		return "the broker did not say whether a semaphore has that name";
 	if (semaphore->mode == SEMAPHORE_UNKNOWN)
-		return "it has no slot 1, and the broker did not say whether that is a gate";
+		return "slot 1 does not exist, and the broker did not say whether the lock is a "
+		       "gate";
 	return "the broker did not say which slots are busy";
 }
 
