@@ -38,13 +38,13 @@ put_key(const struct config_key *key)
 
 	printf(".It Ic %s No = Ar %s\n", key->name, key->arg);
 	put_text(key->help, SIZE_MAX);
-	printf("Takes %s; ", range);
+	printf("Takes %s.\n", range);
 	if (*key->fallback == '\0')
-		printf("empty by default.\n");
+		printf("Default: empty.\n");
 	else
-		printf("the default is\n.Ql %s .\n", key->fallback);
+		printf("Default:\n.Ql %s .\n", key->fallback);
 	if (key->reloadable)
-		printf("A reload changes it.\n");
+		printf("Reloadable.\n");
 	free(range);
 }
 

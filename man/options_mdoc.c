@@ -1,7 +1,6 @@
 /*
- * Writes the lists of options in lockbroker(1) from the table that the command reads by: those that
- * only some subcommands take, for the one that is named, or with "all" those that every one takes.
- * Runs at build time.
+ * Writes the list of options in lockbroker(1) from the table that the command reads by: for each, the
+ * subcommands that take it, and its help. Runs at build time.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -11,23 +10,21 @@
 #include "client/tool/options.h"
 
 static const struct {
-	const char *name;
 	int user; /* of enum option_user */
-} lists[] = {
-    {"run", FOR_RUN},
-    {"acquire", FOR_ACQUIRE},
-    {"create", FOR_CREATE},
-    {"resize", FOR_RESIZE},
-    {"destroy", FOR_DESTROY},
-    {"await", FOR_AWAIT},
-    {"deny", FOR_DENY},
-    {"fsck", FOR_FSCK},
-    {"explain", FOR_EXPLAIN},
-    {"ping", FOR_PING},
-    {"asking", FOR_ASKING},
-    {"all", FOR_ALL},
+	const char *name;
+} users[] = {
+    {FOR_RUN, "run"},
+    {FOR_ACQUIRE, "acquire"},
+    {FOR_AWAIT, "await"},
+    {FOR_CREATE, "create"},
+    {FOR_RESIZE, "resize"},
+    {FOR_DESTROY, "destroy"},
+    {FOR_DENY, "deny"},
+    {FOR_FSCK, "fsck"},
+    {FOR_EXPLAIN, "explain"},
+    {FOR_PING, "ping"},
+    {FOR_ASKING, "all but run, acquire, await, watch, top"},
 };
-#define LISTS (sizeof(lists) / sizeof(lists[0]))
 
 static void
 put_head(const struct option_row *row)
@@ -45,18 +42,32 @@ put_head(const struct option_row *row)
 	putchar('\n');
 }
 
-/* --help's half sentence as a whole one, on one line. Where it lists values they stay as they are. */
+static void
+put_users(const struct option_row *row)
+{
+	const char *comma = "";
+
+	if (row->users == FOR_ALL) {
+		printf("all");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+		if ((row->users & users[i].user) == 0)
+			continue;
+		printf("%s%s", comma, users[i].name);
+		comma = ", ";
+	}
+}
+
+/* --help's half sentence, on the line that the subcommands have begun. */
 static void
 put_help(const struct option_row *row)
 {
-	const char *help = row->help;
+	bool values = row->argument != NULL &&
+		      (strcmp(row->argument, "WHAT") == 0 || strcmp(row->argument, "KIND") == 0);
 
-	if (row->argument != NULL &&
-	    (strcmp(row->argument, "WHAT") == 0 || strcmp(row->argument, "KIND") == 0))
-		printf("One of %c", *help);
-	else
-		putchar(toupper((unsigned char)*help));
-	while (*++help != '\0') {
+	fputs(values ? ": one of " : ": ", stdout);
+	for (const char *help = row->help; *help != '\0'; help++) {
 		if (*help == '\\')
 			fputs("\\e", stdout);
 		else
@@ -65,30 +76,15 @@ put_help(const struct option_row *row)
 	fputs(".\n", stdout);
 }
 
-static void
-put_list(int user)
+int
+main(void)
 {
 	const struct option_row *row;
 
 	for (size_t i = 0; (row = options_row(i)) != NULL; i++) {
-		bool common = row->users == FOR_ALL;
-
-		if (user == FOR_ALL ? !common : common || (row->users & user) == 0)
-			continue;
 		put_head(row);
+		put_users(row);
 		put_help(row);
 	}
-}
-
-int
-main(int argc, char *argv[])
-{
-	for (size_t i = 0; argc == 2 && i < LISTS; i++) {
-		if (strcmp(argv[1], lists[i].name) != 0)
-			continue;
-		put_list(lists[i].user);
-		return fflush(stdout) == 0 ? EX_OK : EX_IOERR;
-	}
-	fprintf(stderr, "usage: options_mdoc SUBCOMMAND|all\n");
-	return EX_USAGE;
+	return fflush(stdout) == 0 ? EX_OK : EX_IOERR;
 }
