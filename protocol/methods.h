@@ -1,6 +1,6 @@
 /*
  * The methods of the protocol and their parameters. One table row for each method describes how to check and
- * decode its params. Handlers and access rights are in daemon/peer/handlers.c.
+ * decode its params. The daemon adds handlers and access rights.
  */
 #ifndef PROTOCOL_METHODS_H
 #define PROTOCOL_METHODS_H
