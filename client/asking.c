@@ -46,8 +46,8 @@ asking_perform(const struct question *question, const char *command, const struc
 	} else if ((code = question->ask(&asking)) != LB_OK) {
 		asking.status = say_failure(asking.lb, code, options, asking.name);
 		if (code == LB_NO_SUCH_LOCK && question->semaphore && !options->json)
-			say("`lockbroker list` tells which there are; to create it: "
-			    "lockbroker create %s SLOTS",
+			say("lockbroker list shows all semaphores; to create this one: lockbroker "
+			    "create %s SLOTS",
 			    asking.name);
 		if (question->failed != NULL && !options->json)
 			question->failed(&asking, code);
@@ -84,8 +84,8 @@ find_missing(const char *path, const char *value, void *arg)
 {
 	struct missing *missing = arg;
 
-	if (strncmp(path, "silent_hosts.", 14) == 0)
-		say("%s does not answer: %s", value, missing->meaning);
+	if (strncmp(path, "silent_hosts.", 13) == 0)
+		say("host %s does not answer: %s", value, missing->meaning);
 	else if (strcmp(path, "more") == 0)
 		missing->more = atoi(value);
 	return 0;

@@ -72,13 +72,14 @@ heed(struct lb *lb, const struct options *options, const char *name)
 			return EXIT_STATUS_UNREACHABLE;
 		}
 		if (event->type == LB_EVENT_REVOKED)
-			say("%s: its slot was taken out of service", name);
+			say("%s: the slot was removed, and is kept until the lock is released",
+			    name);
 		if (!silent && event->type != LB_EVENT_RESTORED)
 			continue;
 		say_holding(name, silent);
 		if (options->verbose)
 			say("%s: the broker %s", name,
-			    silent ? "does not answer" : "has answered again");
+			    silent ? "does not answer" : "answers again");
 	}
 	return GOING_ON;
 }
@@ -124,7 +125,7 @@ why_input_holds_nothing(void)
 	if (S_ISREG(status.st_mode))
 		return "is a file";
 	if (S_ISDIR(status.st_mode))
-		return "is a folder";
+		return "is a directory";
 	if (S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3))
 		return "is /dev/null";
 	if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode) && isatty(STDIN_FILENO) != 1)
@@ -153,7 +154,7 @@ hold(struct lb *lb, const struct options *options, const char *name, const struc
 
 	/* It may have ended while the lock was waited for. */
 	if (!service && poll(&input, 1, 0) == 1 && input_ended()) {
-		say("%s: standard input is at its end, so the lock is released at once", name);
+		say("%s: standard input has ended: the lock is released at once", name);
 		return status == GOING_ON ? EXIT_STATUS_OK : status;
 	}
 	while (status == GOING_ON) {
@@ -199,8 +200,8 @@ cmd_acquire(const struct options *options, char *operands[])
 	int status;
 
 	if (why != NULL) {
-		say("acquire: standard input %s: the lock is held until it ends, so want a pipe, a "
-		    "socket or a terminal",
+		say("acquire: standard input %s; it must be a pipe, a socket or a terminal, "
+		    "because its end releases the lock",
 		    why);
 		return EXIT_STATUS_USAGE;
 	}

@@ -37,7 +37,7 @@ tell_holders(const char *name, const char *error)
 	json_value(error, "data.left", left, sizeof(left));
 	if (!slot_words(slots, error, "data.holders", atoi(left)))
 		return false;
-	say("%s: removed and still held: %s; to wait on: lockbroker await %s SLOT free", name,
+	say("%s: removed, but still busy: %s; to keep waiting: lockbroker await %s SLOT free", name,
 	    slots, name);
 	tell_warning(name, error, "data.warning");
 	return true;
@@ -57,8 +57,8 @@ change_of(const struct options *options)
 
 	how.kind = options->kind;
 	how.exist_ok = options->exist_ok;
-	how.wait_ms = options->drain_ms;
-	how.progress = options->drain_ms != 0 && terminal_line_possible();
+	how.wait_ms = options->holder_wait_ms;
+	how.progress = options->holder_wait_ms != 0 && terminal_line_possible();
 	how.ascending = options->ascending;
 	how.overshoot = options->overshoot;
 	return how;
@@ -73,12 +73,11 @@ check_create(const struct options *options, char *operands[])
 	const char *wanted = operands[1] != NULL ? option_slots(operands[1], &slots) : NULL;
 
 	if (wanted != NULL) {
-		say("create: '%s': want %s", operands[1], wanted);
+		say("create: '%s': expected %s", operands[1], wanted);
 		return false;
 	}
 	if (options->kind == LB_PERSISTENT_MUTEX && slots != 1) {
-		say("create: a persistent-mutex has one slot (resize %s 0 closes it for the time "
-		    "being)",
+		say("create: a persistent-mutex has one slot (to close it: lockbroker resize %s 0)",
 		    operands[0]);
 		return false;
 	}
@@ -112,12 +111,13 @@ create_failed(const struct asking *asking, int code)
 		json_value(lb_error_json(asking->lb), "data.slots", found, sizeof(found));
 		if (option_slots(found, &there) == NULL && option_slots(slots, &wanted) == NULL &&
 		    there == wanted)
-			say("--exist-ok makes that a success");
+			say("use --exist-ok to accept that");
 		else
 			say("to change its size: lockbroker resize %s %s", name, slots);
 	} else if (code == LB_BROKER_BLOCKED || code == LB_BROKER_UNAVAILABLE ||
 		   code == LB_CLOSED || code == LB_DEADLINE) {
-		say("%s: whatever was done of it, lockbroker create --exist-ok %s %s completes it",
+		say("%s: the semaphore may be incomplete; to complete it: lockbroker create "
+		    "--exist-ok %s %s",
 		    name, name, slots);
 	}
 }
@@ -157,7 +157,7 @@ check_resize(const struct options *options, char *operands[])
 
 	(void)options;
 	if (wrong != NULL)
-		say("resize: '%s': want %s", operands[1], wrong);
+		say("resize: '%s': expected %s", operands[1], wrong);
 	return wrong == NULL;
 }
 
@@ -195,17 +195,17 @@ resize_failed(const struct asking *asking, int code)
 
 	json_value(error, "data.target", slots, sizeof(slots));
 	if (relative && *slots == '\0' && (code == LB_CLOSED || code == LB_DEADLINE))
-		say("%s: how much of it was done is not known: lockbroker size %s tells how many "
-		    "slots there are, and lockbroker resize %s N makes them N",
+		say("%s: the resize may be incomplete; see lockbroker size %s, and set the size "
+		    "with lockbroker resize %s N",
 		    name, name, name);
 	if (!relative || *slots == '\0')
 		return;
 	if (done || code == LB_INVALID_PARAMS)
-		say("%s: it was to have %s slot%s", name, slots,
+		say("%s: the target was %s slot%s", name, slots,
 		    strcmp(slots, "1") == 0 ? "" : "s");
 	else
-		say("%s: it was to have %s slot%s: lockbroker resize %s %s completes that", name,
-		    slots, strcmp(slots, "1") == 0 ? "" : "s", name, slots);
+		say("%s: the target was %s slot%s; to complete the resize: lockbroker resize %s %s",
+		    name, slots, strcmp(slots, "1") == 0 ? "" : "s", name, slots);
 }
 
 const struct question question_resize = {
@@ -232,7 +232,7 @@ destroy_failed(const struct asking *asking, int code)
 {
 	(void)tell_holders(asking->name, lb_error_json(asking->lb));
 	if (code == LB_NO_SUCH_LOCK)
-		say("`lockbroker list` tells which there are");
+		say("lockbroker list shows all semaphores");
 }
 
 const struct question question_destroy = {.ask = ask_destroy, .failed = destroy_failed};

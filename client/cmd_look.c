@@ -46,11 +46,11 @@ check_await(const struct options *options, char *operands[])
 
 	(void)options;
 	if (option_number(operands[1], 1, 10000, "", &slot) != NULL) {
-		say("await: '%s': want the number of a slot, 1 to 10000", operands[1]);
+		say("await: '%s': expected a slot number, 1 to 10000", operands[1]);
 		return false;
 	}
 	if (strcmp(operands[2], "free") != 0 && strcmp(operands[2], "busy") != 0) {
-		say("await: '%s': want free or busy", operands[2]);
+		say("await: '%s': expected free or busy", operands[2]);
 		return false;
 	}
 	return true;
@@ -126,9 +126,9 @@ print_rows(struct asking *asking, const char *const *arrays, const struct table_
 	if (rows == 0 && isatty(STDOUT_FILENO) == 1)
 		printf("%s\n", none);
 	/* There is an end to what fits into the daemon's lines. */
-	more = asking_say_missing(result, "what waits there is missing");
+	more = asking_say_missing(result, "its waiters are not included");
 	if (more > 0)
-		say("and %d more, for which there is no room in one answer", more);
+		say("%d more do not fit into one answer", more);
 }
 
 static int
@@ -205,10 +205,9 @@ ask_fsck(struct asking *asking)
 		asking->status = EXIT_STATUS_LEFT;
 	if (asking_printed_json(asking))
 		return LB_OK;
-	print_rows(
-	    asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "Nothing is wrong with it.");
+	print_rows(asking, fsck_arrays, fsck_columns, COLUMNS(fsck_columns), "No problems.");
 	if (tally.repairable > 0 && !repair)
-		say("%s: lockbroker fsck --repair %s repairs what can be repaired", name, name);
+		say("%s: to repair: lockbroker fsck --repair %s", name, name);
 	return LB_OK;
 }
 
@@ -273,8 +272,8 @@ say_what_is_missing(struct asking *asking)
 		      asking_patience(asking, ASKING_ANSWER_MS), NULL) == LB_OK &&
 		  json_value_is(lb_result_json(asking->lb), "broker.state", "up");
 
-	say(up ? "%s: there is no such semaphore any more"
-	       : "%s: the broker cannot be asked: only what this host knows is shown",
+	say(up ? "%s: the semaphore does not exist any more"
+	       : "%s: the broker does not answer: only the rows of the daemons are shown",
 	    asking->name);
 }
 
@@ -297,8 +296,8 @@ ask_show(struct asking *asking)
 		    show_number(busy), show_number(waiting));
 	away = *busy == '\0' && !mutex;
 	print_rows(asking, show_arrays, show_columns, COLUMNS(show_columns),
-	    away || *silent != '\0' ? "Nobody is known to hold it or to wait."
-				    : "Nobody holds it, and nobody waits.");
+	    away || *silent != '\0' ? "No holders or waiters are known."
+				    : "No holders, no waiters.");
 	if (away)
 		say_what_is_missing(asking);
 	return LB_OK;

@@ -31,7 +31,7 @@ good_waiter(const char *command, const char *waiter)
 {
 	if (*waiter != '\0' && strlen(waiter) <= WAITER_MAX)
 		return true;
-	say("%s: '%s': nobody waits under such an id", command, waiter);
+	say("%s: '%s': not the id of a waiter", command, waiter);
 	return false;
 }
 
@@ -62,11 +62,11 @@ ask_deny(struct asking *asking)
 	if (code != LB_OK || asking_printed_json(asking))
 		return code;
 	result = lb_result_json(asking->lb);
-	(void)asking_say_missing(result, "who waits there is not denied");
+	(void)asking_say_missing(result, "its waiters are not denied");
 	json_value(result, "denied", denied, sizeof(denied));
 	printf("denied: %d\n", atoi(denied));
 	if (all && atoi(denied) == 0)
-		say("%s: nobody waits for a lock of that name", asking->name);
+		say("%s: no waiters", asking->name);
 	return LB_OK;
 }
 
@@ -75,7 +75,7 @@ grant_deny_failed(const struct asking *asking, int code)
 {
 	(void)asking;
 	if (code == LB_NOT_HELD)
-		say("`lockbroker show NAME` tells who waits: the last column is the WAITER");
+		say("lockbroker show NAME lists the waiters: the last column is the WAITER");
 }
 
 /* The name of a lock is no WAITER, though it may look like one. */
@@ -84,7 +84,7 @@ denying_failed(const struct asking *asking, int code)
 {
 	grant_deny_failed(asking, code);
 	if (code == LB_NOT_HELD && lb_name_error(asking->name) == NULL)
-		say("all that wait for a lock: lockbroker deny --all NAME");
+		say("to deny all waiters of a lock: lockbroker deny --all NAME");
 }
 
 static bool
@@ -243,14 +243,14 @@ print_told(struct row_lines *lines, const char *method, const char *params)
 	} else if (strcmp(method, "gone") == 0) {
 		print_gone(lines, row.waiter);
 	} else if (strcmp(method, "synced") == 0) {
-		more = asking_say_missing(params, "what is there is missing");
-		printf("synced: %d row%s; what follows are changes\n", lines->count,
+		more = asking_say_missing(params, "its holders and waiters are not included");
+		printf("synced: %d row%s; changes follow\n", lines->count,
 		    lines->count == 1 ? "" : "s");
 		if (more > 0)
-			say("and %d more, which were left out", more);
+			say("%d more rows were left out", more);
 	} else if (strcmp(method, "resync") == 0) {
 		forget_all(lines);
-		printf("resync: too much at once; what there is follows anew\n");
+		printf("resync: too many changes at once; all rows follow again\n");
 	}
 }
 
@@ -294,7 +294,7 @@ wait_for_more(struct lb *lb, int *ret_code)
 	}
 	if ((fds[0].revents & POLLERR) != 0)
 		raise(SIGPIPE);
-	say("stdout: nobody reads it");
+	say("stdout: closed by its reader");
 	return false;
 }
 

@@ -184,8 +184,8 @@ suspect(struct run *run, const struct lb_event *event)
 	status_line(run->options, silent ? "suspect" : "restored", event->json);
 	say_holding(run->name, silent);
 	if (run->options->verbose)
-		say_in_passing("%s: the broker %s", run->name,
-		    silent ? "does not answer" : "has answered again");
+		say_in_passing(
+		    "%s: the broker %s", run->name, silent ? "does not answer" : "answers again");
 }
 
 static void
@@ -202,7 +202,8 @@ revoked(struct run *run, const struct lb_event *event)
 	/* Who lets the command go on has chosen not to mind. */
 	if (reaction->kind != REACTION_IGNORE || run->options->verbose ||
 	    isatty(STDERR_FILENO) == 1)
-		say_in_passing("%s: its slot was taken out of service", run->name);
+		say_in_passing(
+		    "%s: the slot was removed, and is kept until the lock is released", run->name);
 }
 
 /*
@@ -235,7 +236,7 @@ static void
 broker(struct run *run, const struct lb_event *event)
 {
 	if (run->options->verbose)
-		say_in_passing("%s: the broker is %s", run->name, event->reason);
+		say_in_passing("%s: %s", run->name, broker_words(event->reason));
 }
 
 /* By the type of the event; of others there is nothing to do. */
@@ -296,8 +297,8 @@ tell_left_behind(struct run *run)
 	snprintf(json, sizeof(json), "{\"processes\":%d}", count);
 	status_line(run->options, "left-behind", json);
 	if (run->options->verbose || isatty(STDERR_FILENO) == 1)
-		say_in_passing("%s: waiting for %d process%s that it started", run->name, count,
-		    count == 1 ? "" : "es");
+		say_in_passing("%s: waiting for %d process%s that the command started", run->name,
+		    count, count == 1 ? "" : "es");
 }
 
 static void
@@ -407,7 +408,9 @@ warn_when_inside(const struct run *run)
 	const char *outer = getenv("LOCKBROKER_NAME");
 
 	if (outer != NULL && strcmp(outer, run->name) == 0 && run->options->wait_ms != 0)
-		say("%s: this is inside a run that holds a slot of it already", run->name);
+		say("%s: this command runs under a lockbroker run that holds a slot of the same "
+		    "lock",
+		    run->name);
 }
 
 static int
@@ -459,7 +462,7 @@ choose_command(const struct options *options, char *operands[], char *shell[4])
 	command += marked ? 1 : 0;
 	if (options->shell_command != NULL) {
 		if (*command != NULL) {
-			say("run: either -c STRING or COMMAND");
+			say("run: -c STRING and COMMAND exclude each other");
 			return NULL;
 		}
 		shell[0] = "/bin/sh";
@@ -469,12 +472,12 @@ choose_command(const struct options *options, char *operands[], char *shell[4])
 		return shell;
 	}
 	if (*command == NULL) {
-		say("run: no COMMAND (see lockbroker run --help)");
+		say("run: missing COMMAND (see lockbroker run --help)");
 		return NULL;
 	}
 	/* flock(1) has it the other way round: not to be taken for a program's name. */
 	if (!marked && (*command)[0] == '-') {
-		say("run: %s: options go before NAME", *command);
+		say("run: %s: options must come before NAME", *command);
 		return NULL;
 	}
 	return command;

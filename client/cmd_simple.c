@@ -27,7 +27,7 @@ check_verify(const struct options *options, char *operands[])
 	(void)options;
 	if (lock != NULL && *lock != '\0')
 		return true;
-	say("verify: no LOCK, and $LOCKBROKER_LOCK is not set");
+	say("verify: missing LOCK, and $LOCKBROKER_LOCK is not set");
 	return false;
 }
 
@@ -81,7 +81,7 @@ ask_ping(struct asking *asking)
 	}
 	json_value(lb_result_json(asking->lb), "broker.state", state, sizeof(state));
 	if (*state != '\0' && strcmp(state, "up") != 0) {
-		say("the broker is %s", state);
+		say("%s", broker_words(state));
 		asking->status = EXIT_STATUS_UNREACHABLE;
 	}
 	return LB_OK;

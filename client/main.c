@@ -13,91 +13,84 @@
 static const struct command commands[] = {
     {"run", "NAME [--] COMMAND [ARGUMENT...]", "Runs a command while holding a lock", FOR_RUN, 1,
 	-1, NULL, cmd_run,
-	"The lock is given back when all that COMMAND has started is gone, not only COMMAND: what "
-	"goes\n"
-	"into the background, with setsid(1) too, keeps it. When `run` itself gets KILL only "
-	"COMMAND\n"
-	"dies with it, and what that has started goes on without the lock."},
-    {"acquire", "NAME", "Prints the grant and holds the lock until stdin ends or a signal comes",
+	"The lock is released when COMMAND and all processes that it started have ended.\n"
+	"Processes in the background, or with their own session (setsid(1)), count too.\n"
+	"If `run` itself gets KILL, COMMAND dies with it, but the descendants of COMMAND\n"
+	"continue without the lock."},
+    {"acquire", "NAME", "Prints the grant, and holds the lock until stdin or a signal ends it",
 	FOR_ACQUIRE, 1, 1, NULL, cmd_acquire,
-	"Stdin must be a pipe, a socket or a terminal that has not ended, unless $NOTIFY_SOCKET is "
-	"set."},
-    {"verify", "[LOCK]", "Asks whether a hold still stands ($LOCKBROKER_LOCK)", FOR_ASKING, 0, 1,
-	&question_verify, NULL, NULL},
-    {"create", "NAME [SLOTS]", "Creates a semaphore, with 1 slot unless told",
-	FOR_ASKING | FOR_CREATE, 1, 2, &question_create, NULL,
-	"SLOTS: 0 to 10000; 0 is a gate at which all who ask wait. Or `unlimited`: who asks is "
-	"granted "
-	"at\n"
-	"once."},
+	"Stdin must be a pipe, a socket or a terminal that has not ended,\n"
+	"unless $NOTIFY_SOCKET is set."},
+    {"verify", "[LOCK]", "Checks that a lock is still held (default: $LOCKBROKER_LOCK)", FOR_ASKING,
+	0, 1, &question_verify, NULL, NULL},
+    {"create", "NAME [SLOTS]", "Creates a semaphore (default: 1 slot)", FOR_ASKING | FOR_CREATE, 1,
+	2, &question_create, NULL,
+	"SLOTS: 0 to 10000, or `unlimited`. 0 makes a gate: every client waits.\n"
+	"`unlimited`: every client is granted at once."},
     {"resize", "NAME SLOTS", "Changes the number of slots: N, +N, -N or unlimited",
 	FOR_ASKING | FOR_RESIZE, 2, 2, &question_resize, NULL,
-	"+N and -N print the number of slots that there are then. Who holds a slot that is removed "
-	"goes "
-	"on\n"
-	"until it is done, and is told. Removing all (0) makes a gate at which all who ask wait."},
+	"+N and -N print the new number of slots. 0 makes a gate: every client waits.\n"
+	"Holders of removed slots are notified, and keep them until they release them."},
     {"destroy", "NAME", "Removes a semaphore", FOR_ASKING | FOR_DESTROY, 1, 1, &question_destroy,
-	NULL, "Who holds a slot goes on until it is done, and is told."},
-    {"size", "NAME", "Prints how many slots a semaphore has, or `unlimited`", FOR_ASKING, 1, 1,
+	NULL, "Holders are notified, and keep their slots until they release them."},
+    {"size", "NAME", "Prints the number of slots of a semaphore, or `unlimited`", FOR_ASKING, 1, 1,
 	&question_size, NULL, NULL},
-    {"await", "NAME SLOT STATE", "Waits until a slot is `free`, or `busy`", FOR_AWAIT, 3, 3,
-	&question_await, NULL,
-	"Whether the slot exists is not asked: one that was removed can be waited for."},
-    {"list", "", "Prints every semaphore: its slots, how many are busy, how many wait", FOR_ASKING,
-	0, 0, &question_list, NULL,
-	"On a terminal a table; else a line each, with tabs between: name, slots, busy, waiting.\n"
-	"`?`: not known. `missing`: listed, but it does not exist (see fsck)."},
-    {"show", "NAME", "Prints who holds a lock and who waits for it, on all hosts", FOR_ASKING, 1, 1,
+    {"await", "NAME SLOT STATE", "Waits until a slot is `free` or `busy`", FOR_AWAIT, 3, 3,
+	&question_await, NULL, "The slot need not exist: a removed slot can be waited for."},
+    {"list", "", "Prints every semaphore with its slots, busy slots and waiters", FOR_ASKING, 0, 0,
+	&question_list, NULL,
+	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
+	"name, slots, busy, waiting. `?`: unknown.\n"
+	"`missing`: the semaphore is listed, but does not exist (see fsck)."},
+    {"show", "NAME", "Prints the holders and waiters of a lock, on all hosts", FOR_ASKING, 1, 1,
 	&question_show, NULL,
-	"On a terminal a table; else a line each, with tabs between: state, slot, position, who, "
-	"why,\n"
-	"command, uid, pid, host, age, waiter. The position is that at its host's daemon."},
-    {"watch", "[NAME]", "Prints who holds and who waits, line by line as it changes", 0, 0, 1,
+	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
+	"state, slot, position, who, why, command, uid, pid, host, age, waiter.\n"
+	"The position is that in the local queue of the daemon of that host."},
+    {"watch", "[NAME]", "Prints holders and waiters, and then each change", 0, 0, 1,
 	&question_watch, NULL,
-	"First a line for each that holds or waits, of one lock or of all, up to a line that "
-	"begins\n"
-	"with `synced`; then one for each that comes, changes or is gone. The WAITER is in "
-	"brackets."},
-    {"top", "", "Shows semaphores and rows live, with keys to change them", 0, 0, 0, NULL, cmd_top,
-	"? tells the keys. Where there is no terminal, and with --json, it does what watch does."},
-    {"grant", "WAITER", "Lets one that waits start at once, without a slot", FOR_ASKING, 1, 1,
+	"First prints a line for each holder and waiter, of one lock or of all.\n"
+	"Then prints a line that begins with `synced`, and then a line for each change.\n"
+	"The WAITER is in brackets."},
+    {"top", "", "Shows semaphores, holders and waiters live, with administration keys", 0, 0, 0,
+	NULL, cmd_top,
+	"Press ? for help. Without a terminal, or with --json, `top` acts as `watch`."},
+    {"grant", "WAITER", "Lets a waiter start at once, without a slot", FOR_ASKING, 1, 1,
 	&question_grant, NULL,
-	"WAITER: the last column of lockbroker show. Who is let in gives the lock back as all "
-	"others do."},
-    {"deny", "WAITER|NAME", "Lets one that waits fail, or with --all all that wait",
+	"WAITER: the last column of `lockbroker show`.\n"
+	"The waiter becomes a holder, and releases the lock like any other."},
+    {"deny", "WAITER|NAME", "Denies the lock to a waiter, or to all waiters (--all)",
 	FOR_ASKING | FOR_DENY, 1, 1, &question_deny, NULL,
-	"WAITER: the last column of lockbroker show; with --all the NAME of a lock."},
-    {"fsck", "NAME", "Looks for what is wrong with a semaphore, and repairs it",
-	FOR_ASKING | FOR_FSCK, 1, 1, &question_fsck, NULL,
-	"On a terminal a table; else a line each, with tabs between: what, slot, whether it was "
-	"repaired,\n"
-	"in words. Exits with 1 when something was found and not repaired, and with 4 when that "
-	"is\n"
-	"nothing that it repairs: orphans, which go when their holders are done, and slots "
-	"declared "
-	"with\n"
-	"other arguments, which work."},
-    {"explain", "NAME", "Tells why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN, 1,
-	1, &question_explain, NULL, NULL},
-    {"info", "", "Prints how the daemon and its broker are", FOR_ASKING, 0, 0, &question_info, NULL,
-	NULL},
-    {"ping", "", "Asks whether the daemon answers", FOR_ASKING | FOR_PING, 0, 0, &question_ping,
+	"WAITER: the last column of `lockbroker show`. It fails with status 80.\n"
+	"With --all, NAME is the name of a lock."},
+    {"fsck", "NAME", "Checks a semaphore, and repairs problems (--repair)", FOR_ASKING | FOR_FSCK,
+	1, 1, &question_fsck, NULL,
+	"On a terminal, prints a table. Otherwise prints a line each, with tabs:\n"
+	"problem, slot, repaired, text. Exits with 1 if a problem is left.\n"
+	"Exits with 4 if --repair cannot repair what is left: orphans, which end with their\n"
+	"holders, and slots declared with other arguments, which work."},
+    {"explain", "NAME", "Explains why an acquire would not succeed now", FOR_ASKING | FOR_EXPLAIN,
+	1, 1, &question_explain, NULL, NULL},
+    {"info", "", "Prints the state of the daemon and of its connection to the broker", FOR_ASKING,
+	0, 0, &question_info, NULL, NULL},
+    {"ping", "", "Checks that the daemon answers", FOR_ASKING | FOR_PING, 0, 0, &question_ping,
 	NULL, NULL},
-    {"call", "METHOD [JSON]", "Calls a method of the wire with an object of parameters", FOR_ASKING,
-	1, 2, &question_call, NULL,
-	"What is acquired by a call is given back when the call ends, and that is at once."},
+    {"call", "METHOD [JSON]", "Calls a method of the protocol with a JSON object of parameters",
+	FOR_ASKING, 1, 2, &question_call, NULL,
+	"A lock that the call acquires is released as soon as the call ends."},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void
 help(FILE *to)
 {
-	fputs("Usage: lockbroker SUBCOMMAND [OPTIONS] [OPERANDS]\n"
-	      "Distributed locks, by way of this host's lockbrokerd.\n\n",
+	fputs(
+	    "Usage: lockbroker SUBCOMMAND [OPTIONS] [OPERANDS]\n"
+	    "Acquires and administers distributed locks through the lockbrokerd of this host.\n\n",
 	    to);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\nlockbroker SUBCOMMAND --help tells its options.\n", to);
+	fputs("\n`lockbroker SUBCOMMAND --help` lists its options.\n", to);
 }
 
 /* NULL after telling that there is none. */

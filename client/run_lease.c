@@ -43,18 +43,15 @@ run_lease_suffices(const struct options *options, const struct lb_lock *lock)
 	if (options->on_lost.kind != REACTION_KILL || lb_lock_safe_until(lock) < 0 ||
 	    whole - kill_after >= needed)
 		return true;
-	say("%s: the first signal would have to go out 2 * %g (heartbeat) - %g (margin) - %g "
-	    "(kill-after) - %g = "
-	    "%.3f s after the broker was last asked; until it has answered again up to %g / %d + "
-	    "%g = %.3f s pass",
+	say("%s: too little time to end a command: 2 * %g (heartbeat) - %g (margin) - %g "
+	    "(kill-after) - %g = %.3f s, needed: %g / %d + %g = %.3f s",
 	    lb_lock_name(lock), seconds(heartbeat), seconds(margin), seconds(kill_after),
 	    seconds(RUN_LEASE_RESERVE_MS), seconds(whole - kill_after), seconds(heartbeat),
 	    ASKING_PARTS, seconds(ANSWER_MS), seconds(needed));
 	if (whole < needed || options->kill_after_ms < 0)
-		say("lockbrokerd's heartbeat is too short, or its margin too long, to end a "
-		    "command in time");
+		say("the heartbeat of lockbrokerd is too short, or its margin is too long");
 	if (whole >= needed)
-		say("want a --kill-after of at most %.3f s", seconds(whole - needed));
+		say("use a --kill-after of at most %.3f s", seconds(whole - needed));
 	return false;
 }
 
@@ -72,7 +69,7 @@ run_lease_say_over(const struct options *options, const struct lb_lock *lock, in
 	snprintf(json, sizeof(json), "{\"lock\":\"%s\",\"reason\":\"lease\",\"silent\":%.3f}",
 	    lb_lock_id(lock), seconds(silent));
 	status_line(options, "ending", json);
-	say_in_passing("%s: the broker has not answered since %s (%.1f s): the command is ended "
-		       "before the slot can be another's",
+	say_in_passing("%s: the broker has not answered since %s (%.1f s): ending the command "
+		       "before the slot can have another holder",
 	    lb_lock_name(lock), clock, seconds(silent));
 }

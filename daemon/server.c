@@ -115,7 +115,7 @@ draw(void)
 	uint64_t drawn;
 
 	if (getrandom(&drawn, sizeof(drawn), 0) != sizeof(drawn)) {
-		log_error("no random numbers: %s", strerror(errno));
+		log_error("random numbers are not available: %s", strerror(errno));
 		abort();
 	}
 	return drawn;
@@ -225,7 +225,7 @@ static struct view *
 view_of(const struct server *server, uint32_t run)
 {
 	const struct config *started = server->started;
-	const struct view_listener listener = dispatch_view_listener(server->dispatch);
+	const struct view_events listener = dispatch_view_events(server->dispatch);
 	/* Daemons see each other when their locks are the same queues. */
 	char *naming = started->slot_queue[0] != '\0'
 			   ? mem_printf("%s %s", started->slot_queue, started->holder_queue)
@@ -268,7 +268,7 @@ server_drain(struct server *server, const char *signal_name)
 	struct lock_counts counts;
 
 	lock_get_counts(server->engine, &counts);
-	log_info("%s: stopping; locks held: %zu; their holders have %.0f s", signal_name,
+	log_info("%s: stopping; locks held: %zu; time for their holders: %.0f s", signal_name,
 	    counts.holds, duration_to_seconds(grace));
 	server_set_state(server, SERVER_DRAINING);
 	notify_stopping();
@@ -288,12 +288,11 @@ stop_timer_fired(void *ctx, uint64_t id)
 	(void)id;
 	lock_get_counts(server->engine, &counts);
 	if (server->state == SERVER_DRAINING) {
-		log_warning("the stop timeout is over; locks taken away: %zu", counts.holds);
+		log_warning("the stop timeout has passed; locks ended: %zu", counts.holds);
 		server_clear(server);
 	} else if (server->state == SERVER_CLEARING) {
-		log_warning("requests that the broker has not answered: %zu; it frees the locks "
-			    "itself when "
-			    "the connection closes",
+		log_warning("requests without an answer from the broker: %zu; the broker frees "
+			    "their locks when the connection closes",
 		    counts.in_flight);
 		server_set_state(server, SERVER_STOPPED);
 	}
@@ -345,7 +344,7 @@ static void
 say_unreloadable(void *ctx, const char *key)
 {
 	(void)ctx;
-	log_warning("reload: %s changes only with a restart", key);
+	log_warning("reload: %s changes only at a restart", key);
 }
 
 static void
@@ -372,7 +371,7 @@ server_reload(struct server *server)
 	notify_reloading();
 	wanted = config_reload(server->started, &error);
 	if (wanted == NULL) {
-		log_error("reload: %s; nothing is changed", error.text);
+		log_error("reload: %s; no change was made", error.text);
 	} else {
 		config_unreloadable(server->started, wanted, say_unreloadable, NULL);
 		config_forget_passwords(wanted);
@@ -481,7 +480,7 @@ raise_descriptors(void)
 	struct rlimit limit, raised;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-		log_warning("the limit of descriptors is not known, %d are assumed: %s",
+		log_warning("the limit of descriptors is unknown, assuming %d: %s",
 		    DESCRIPTORS_UNKNOWN, strerror(errno));
 		return DESCRIPTORS_UNKNOWN;
 	}
@@ -491,7 +490,7 @@ raise_descriptors(void)
 		return limit.rlim_cur;
 	if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
 		return raised.rlim_cur;
-	log_warning("the limit of %ju descriptors cannot be raised: %s", (uintmax_t)limit.rlim_cur,
+	log_warning("cannot raise the limit of %ju descriptors: %s", (uintmax_t)limit.rlim_cur,
 	    strerror(errno));
 	return limit.rlim_cur;
 }
@@ -526,7 +525,7 @@ server_init_broker(struct server *server, char **ret_error)
 		server->broker = broker_of(server, ret_error);
 		return server->broker != NULL;
 	}
-	log_info("the broker is memory: the locks are this daemon's alone, and gone with it");
+	log_info("the broker is memory: the locks are for this daemon alone, and end with it");
 	server->world = memory_world_new(server->timers, NULL);
 	server->broker = memory_broker_new(server->world, config->heartbeat, MEMORY_CHANNELS);
 	return true;
@@ -537,14 +536,14 @@ server_wire(struct server *server)
 {
 	struct lock_settings settings;
 	struct conn_handler handler;
-	struct lock_listener answers;
+	struct lock_events answers;
 	uint32_t run = (uint32_t)draw();
 
 	server->naming = naming_of(server->started);
 	settings = lock_settings_of(server);
 	server->dispatch = dispatch_new(&clock_boottime, run, server->started);
 	handler = dispatch_peers_handler(server->dispatch);
-	answers = dispatch_lock_listener(server->dispatch);
+	answers = dispatch_lock_events(server->dispatch);
 	server->peers = peers_new(server->base, &handler);
 	server->engine =
 	    lock_engine_new(server->broker, server->timers, draw(), &settings, &answers);
@@ -569,12 +568,12 @@ server_start(struct server *server)
 
 	server->descriptors = raise_descriptors();
 	if (server->descriptors < PEERS_DESCRIPTORS_MIN) {
-		log_error("the limit of %zu descriptors is too low: want %d or more",
+		log_error("the limit of %zu descriptors is too low, expected %d or more",
 		    server->descriptors, PEERS_DESCRIPTORS_MIN);
 		return EX_OSERR;
 	}
 	if (!server_init_loop(server)) {
-		log_error("the event loop cannot be made: %s", strerror(errno));
+		log_error("cannot create the event loop: %s", strerror(errno));
 		return EX_OSERR;
 	}
 	if (!server_init_broker(server, &error))
@@ -595,7 +594,7 @@ server_start(struct server *server)
 		log_info("lockbrokerd %s serves; configuration %s", PACKAGE_VERSION,
 		    server->started->file);
 	else
-		log_info("lockbrokerd %s serves; there is no configuration %s", PACKAGE_VERSION,
+		log_info("lockbrokerd %s serves; configuration %s does not exist", PACKAGE_VERSION,
 		    CONFIG_PATH);
 	server_tell_broker(server);
 	notify_ready();

@@ -98,7 +98,7 @@ read_request(const struct cJSON *tree, struct message_request *ret, struct messa
 	if (!json_is_object(tree))
 		return refuse(ret_error, "a request is a JSON object");
 	if (id == NULL)
-		return refuse(ret_error, "id is missing: every request is answered");
+		return refuse(ret_error, "id is missing; every request is answered");
 	if (!message_id_read(id, &ret->id)) {
 		message_error_set(ret_error, REASON_INVALID_REQUEST,
 		    "id must be a string of at most %d bytes or an integer below 2^53",
@@ -185,8 +185,8 @@ read_answer(const struct cJSON *tree, struct message_answer *ret)
 	ret->kind = MESSAGE_RESULT;
 	ret->content = json_get(tree, "result");
 	if (ret->content == NULL)
-		return "neither result nor error";
-	return ret->id.kind != MESSAGE_ID_NULL ? NULL : "a result without id";
+		return "neither a result nor an error";
+	return ret->id.kind != MESSAGE_ID_NULL ? NULL : "a result without an id";
 }
 
 bool

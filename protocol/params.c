@@ -45,7 +45,7 @@ decode_duration(const struct cJSON *value, int64_t *ret, struct wanted *wanted)
 		return true;
 	}
 	if (!json_number(value, &seconds) || !(seconds >= 0) || seconds > DURATION_MAX_SECONDS)
-		return want(wanted, "must be a number of seconds from 0 to %d, or null (for ever)",
+		return want(wanted, "must be a number of seconds from 0 to %d, or null (no limit)",
 		    DURATION_MAX_SECONDS);
 	*ret = duration_from_seconds(seconds);
 	return true;
@@ -132,7 +132,7 @@ decode(const struct param_spec *spec, const struct cJSON *value, struct method_p
 		return message_id_read(value, at) ||
 		       want(wanted, "must be the id of a request: a string or an integer");
 	}
-	return want(wanted, "is of a type unknown here");
+	return want(wanted, "has an unknown type");
 }
 
 static bool
@@ -183,7 +183,8 @@ check_presence(
 			chosen = spec;
 	}
 	if (choice != NULL && chosen == NULL)
-		return refuse(ret_error, method, choice->name, "is missing, or one in its place");
+		return refuse(
+		    ret_error, method, choice->name, "is missing, or an alternative to it");
 	return true;
 }
 
@@ -194,7 +195,7 @@ check_kind(const struct method_spec *method, const struct method_params *params,
 {
 	if (params->kind == LOCK_KIND_MUTEX && params->create != 0)
 		return refuse(ret_error, method, "create",
-		    "must be left out for a mutex, which is there without being created");
+		    "must be left out for a mutex, which is not created");
 	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->create > 1)
 		return refuse(ret_error, method, "create", "must be 1 for a persistent-mutex");
 	if (params->kind == LOCK_KIND_PERSISTENT_MUTEX && params->slots != 1)
@@ -212,7 +213,7 @@ check_all(const struct method_spec *method, const struct method_params *params,
 		return true;
 	return refuse(ret_error, method, "all",
 	    params->all ? "must be left out with 'waiter'"
-			: "must be true with 'name': all who wait for it are meant");
+			: "must be true with 'name': the request is about all waiters");
 }
 
 bool

@@ -34,7 +34,7 @@ change_enter(struct lb *lb, const char *name, const struct lb_change *how, struc
 		return code;
 	*ret = change_default;
 	if (how != NULL && how->size < sizeof(*ret))
-		return handle_fail(lb, LB_BAD_ARGUMENT, "a change without LB_CHANGE_INIT");
+		return handle_fail(lb, LB_BAD_ARGUMENT, "the change was not set to LB_CHANGE_INIT");
 	if (how != NULL)
 		*ret = *how;
 	if (ret->overshoot < 0 || ret->overshoot > METHODS_SLOTS_MAX)
@@ -104,7 +104,7 @@ lb_create(
 	if (code != LB_OK)
 		return code;
 	if (change.kind != LB_SEMAPHORE && change.kind != LB_PERSISTENT_MUTEX)
-		return handle_fail(lb, LB_BAD_ARGUMENT, "no kind of lock that is created");
+		return handle_fail(lb, LB_BAD_ARGUMENT, "this kind of lock is not created");
 	params = name_params(name);
 	if (change.kind != LB_SEMAPHORE)
 		json_add_string(params, "kind", lb_kind_word(change.kind));
@@ -174,7 +174,7 @@ lb_resize_by(struct lb *lb, const char *name, int by, const struct lb_change *ho
 	if (code != LB_OK || ret_slots == NULL)
 		return code;
 	if (!read_slots(lb->last.content, &slots))
-		return handle_fail(lb, LB_BAD_ANSWER, "the daemon does not say how many there are");
+		return handle_fail(lb, LB_BAD_ANSWER, "the daemon's answer has no number of slots");
 	*ret_slots = slots;
 	return LB_OK;
 }
@@ -201,7 +201,8 @@ lb_size(struct lb *lb, const char *name, int64_t timeout_ms, int *ret_slots)
 	if (code != LB_OK)
 		return code;
 	if (!read_slots(lb->last.content, ret_slots))
-		return handle_fail(lb, LB_BAD_ANSWER, "the daemon's size is no number of slots");
+		return handle_fail(
+		    lb, LB_BAD_ANSWER, "the daemon's answer has no valid number of slots");
 	return LB_OK;
 }
 

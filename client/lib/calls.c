@@ -61,7 +61,7 @@ lb_verify(struct lb_lock *lock, int64_t timeout_ms)
 	code = call_lock(lb, "verify", lock->id, timeout_ms);
 	lb->about = NULL;
 	if (code == LB_OK && holds_renew(lock, lb->last.content) != LB_OK)
-		return handle_break(lb, LB_BAD_ANSWER, "the answer to verify makes no sense");
+		return handle_break(lb, LB_BAD_ANSWER, "the daemon's answer to verify is invalid");
 	/* The answer may have lain unread until its lease was over. */
 	handle_lapse(lb);
 	/* A loss before the answer stands, whatever the answer says. */
@@ -81,7 +81,7 @@ lb_verify_id(struct lb *lb, const char *id, int64_t timeout_ms, int *ret_slot)
 	if (code != LB_OK)
 		return code;
 	if (id == NULL || id[0] == '\0' || strlen(id) > METHODS_LOCK_MAX)
-		return handle_fail(lb, LB_BAD_ARGUMENT, "no lock has such an id");
+		return handle_fail(lb, LB_BAD_ARGUMENT, "not the id of a lock");
 	code = call_lock(lb, "verify", id, timeout_ms);
 	if (code != LB_OK || ret_slot == NULL)
 		return code;
@@ -224,7 +224,7 @@ call_enter(struct lb *lb, const char *method, const char *params_json, struct cJ
 		    lb, LB_BAD_ARGUMENT, "params: byte %zu: %s", error.at, error.what);
 	if (!json_is_object(params)) {
 		json_free(params);
-		return handle_fail(lb, LB_BAD_ARGUMENT, "params: no JSON object");
+		return handle_fail(lb, LB_BAD_ARGUMENT, "params: not a JSON object");
 	}
 	*ret = params;
 	return LB_OK;

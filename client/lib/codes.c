@@ -13,13 +13,13 @@ static const struct own_code {
     {LB_OK, "ok", "it failed"},
     {LB_NO_MEMORY, "no-memory", "out of memory"},
     {LB_BAD_ARGUMENT, "bad-argument", "an argument is not valid"},
-    {LB_NO_DAEMON, "no-daemon", "nobody listens on the socket"},
-    {LB_NO_ACCESS, "no-access", "the socket may not be opened"},
+    {LB_NO_DAEMON, "no-daemon", "no daemon listens on the socket"},
+    {LB_NO_ACCESS, "no-access", "no permission to open the socket"},
     {LB_DEADLINE, "deadline", "the daemon did not answer in time"},
     {LB_CLOSED, "closed", "the connection to the daemon is closed"},
-    {LB_BAD_ANSWER, "bad-answer", "the daemon's answer makes no sense"},
+    {LB_BAD_ANSWER, "bad-answer", "the daemon's answer is invalid"},
     {LB_FORKED, "forked", "the handle belongs to the process that made it"},
-    {LB_BUSY, "busy", "not to be called from within the callback"},
+    {LB_BUSY, "busy", "called from within the callback"},
     {LB_SYSTEM, "system", "it failed"},
 };
 static const struct own_code unknown = {.word = "unknown", .sentence = "it failed"};

@@ -360,7 +360,7 @@ holds_safe_until(const struct holds *holds)
 int
 holds_lapse(struct holds *holds, int64_t now)
 {
-	static const char why[] = "the daemon did not say in time that the broker still answers";
+	static const char why[] = "the daemon did not extend the lease in time";
 	struct lb_lock *lock;
 	int result = LB_OK;
 

@@ -72,9 +72,10 @@ connect_failed(struct lb *lb, int error)
 		return handle_fail(lb, LB_NO_ACCESS, "%s: %s", lb->path, words);
 	case ENAMETOOLONG:
 		return handle_fail(
-		    lb, LB_BAD_ARGUMENT, "%s: too long for a socket's path", lb->path);
+		    lb, LB_BAD_ARGUMENT, "%s: the path of the socket is too long", lb->path);
 	case ETIMEDOUT:
-		return handle_fail(lb, LB_DEADLINE, "%s: the daemon accepts nobody", lb->path);
+		return handle_fail(
+		    lb, LB_DEADLINE, "%s: the daemon does not accept connections", lb->path);
 	case ENOMEM:
 		return handle_fail(lb, LB_NO_MEMORY, NULL);
 	default:
@@ -92,7 +93,7 @@ lb_connect(struct lb *lb, const char *path, int64_t timeout_ms)
 	if (code != LB_OK)
 		return code;
 	if (lb->fd >= 0)
-		return handle_fail(lb, LB_BAD_ARGUMENT, "there is a connection already");
+		return handle_fail(lb, LB_BAD_ARGUMENT, "the handle is connected already");
 	if (path == NULL || path[0] == '\0')
 		path = secure_getenv("LOCKBROKER_SOCKET");
 	if (path == NULL || path[0] == '\0')
@@ -147,13 +148,13 @@ options_take(const struct lb_options *given, const char *name, struct lb_options
 {
 	*ret = options_default;
 	if (given != NULL && given->size < offsetof(struct lb_options, create))
-		return "options without LB_OPTIONS_INIT";
+		return "the options were not set to LB_OPTIONS_INIT";
 	if (given != NULL)
 		memcpy(ret, given, given->size < sizeof(*ret) ? given->size : sizeof(*ret));
 	if (lb_name_error(name) != NULL)
 		return lb_name_error(name);
 	if (lb_kind_word(ret->kind) == NULL)
-		return "no such kind of lock";
+		return "unknown kind of lock";
 	if (ret->timeout_ms > INT64_C(1000) * DURATION_MAX_SECONDS)
 		return "the timeout is too long";
 	if (ret->create < 0 || ret->create > METHODS_SLOTS_MAX)
@@ -209,7 +210,7 @@ withdraw(struct lb *lb, int64_t request)
 	session_output(lb->session, &unsent);
 	if (unsent > 0)
 		return handle_break(lb, LB_CLOSED,
-		    "the daemon reads nothing: the connection was closed to withdraw the acquire");
+		    "the daemon does not read; the connection was closed to cancel the acquire");
 	return handle_fail(lb, LB_DEADLINE, NULL);
 }
 
@@ -275,7 +276,7 @@ lb_cancel(struct lb *lb, int64_t request)
 		return code;
 	tag = lb->session != NULL ? session_tag(lb->session, request) : -1;
 	if (tag != CALL_STARTED && tag != CALL_ASKED)
-		return handle_fail(lb, LB_BAD_ARGUMENT, "that request has ended");
+		return handle_fail(lb, LB_BAD_ARGUMENT, "the request has ended");
 	return handle_cancel(lb, request);
 }
 

@@ -184,11 +184,11 @@ settle(struct session *session, struct session_event *event)
 		return SESSION_EVENT;
 	/* id null: the daemon could not even tell which request it refuses (-32700, line too long). */
 	if (event->answer.kind == MESSAGE_ERROR && event->answer.id.kind == MESSAGE_ID_NULL)
-		return break_with(session, "the daemon refuses what was sent", event->answer.text);
+		return break_with(session, "the daemon refused a line", event->answer.text);
 	if (event->answer.id.kind == MESSAGE_ID_INTEGER)
 		pending = find(session, event->answer.id.integer);
 	if (pending == NULL)
-		return break_with(session, "an answer to a request that was not made", "");
+		return break_with(session, "an answer to an unknown request", "");
 	event->id = pending->id;
 	event->tag = pending->tag;
 	*pending = session->pending[--session->pending_len];
@@ -209,7 +209,7 @@ session_next(struct session *session, struct session_event *ret)
 	case LINE_NONE:
 		return SESSION_OK;
 	case LINE_TOO_LONG:
-		return break_with(session, "a line without end", "");
+		return break_with(session, "a line is too long", "");
 	case LINE_NO_MEMORY:
 		return SESSION_NO_MEMORY;
 	case LINE_READY:
@@ -217,7 +217,7 @@ session_next(struct session *session, struct session_event *ret)
 	}
 	if (!message_parse_answer(line, len, &event.answer, &what))
 		return what == NULL ? SESSION_NO_MEMORY
-				    : break_with(session, "a line that is no answer", what);
+				    : break_with(session, "a line is not an answer", what);
 	status = settle(session, &event);
 	if (status == SESSION_EVENT)
 		*ret = event;

@@ -42,7 +42,7 @@ option_duration(const char *text, int64_t *ret_ms)
 	int64_t ns;
 
 	if (duration_parse(text, &ns) != NULL)
-		return "seconds, or a number with s, m, h or d behind it, at most 3650d";
+		return "seconds, or a number followed by s, m, h or d, at most 3650d";
 	*ret_ms = ns / 1000000 + (ns % 1000000 != 0);
 	return NULL;
 }
@@ -62,7 +62,7 @@ option_signal(const char *text, int *ret)
 			return NULL;
 		}
 	}
-	return "a signal's name, as TERM, or its number";
+	return "a signal name, such as TERM, or a number";
 }
 
 const char *

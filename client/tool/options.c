@@ -15,7 +15,7 @@ enum option_id {
 	OPTION_ASCENDING,
 	OPTION_BROKER,
 	OPTION_CREATE,
-	OPTION_DRAIN,
+	OPTION_HOLDER_WAIT,
 	OPTION_EXIST_OK,
 	OPTION_FOREGROUND,
 	OPTION_JSON,
@@ -44,53 +44,55 @@ enum option_id {
 
 static const struct option_row rows[] = {
     {'n', "nonblock", NULL, FOR_RUN | FOR_ACQUIRE, "do not wait for the lock", 0},
-    {'n', "nonblock", NULL, FOR_AWAIT, "look once, and do not wait", 0},
-    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait no longer than DUR", 0},
-    {OPTION_DRAIN, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
-	"wait until nobody holds a removed slot, no longer than DUR", 0},
-    {'E', "conflict-exit-code", "N", FOR_RUN,
-	"exit status if others have the lock until the wait ends (75)", 0},
+    {'n', "nonblock", NULL, FOR_AWAIT, "check once, and do not wait", 0},
+    {'w', "wait", "DUR", FOR_RUN | FOR_ACQUIRE | FOR_AWAIT, "wait at most DUR", 0},
+    {OPTION_HOLDER_WAIT, "wait", "[DUR]", FOR_RESIZE | FOR_DESTROY,
+	"wait until removed slots are free, at most DUR", 0},
+    {'E', "conflict-exit-code", "N", FOR_RUN, "exit status if the wait ends without the lock (75)",
+	0},
     {OPTION_CREATE, "create", "[SLOTS]", FOR_RUN | FOR_ACQUIRE,
-	"create the lock when there is none (with 1 slot)", 0},
+	"create the lock if it does not exist (1 slot)", 0},
     {OPTION_KIND, "kind", "KIND", FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
 	"semaphore (default), persistent-mutex, mutex", 0},
     {OPTION_KIND, "kind", "KIND", FOR_CREATE, "semaphore (default), persistent-mutex", 0},
     {OPTION_MUTEX, "mutex", NULL, FOR_RUN | FOR_ACQUIRE | FOR_EXPLAIN,
-	"a mutex, which needs no create: --kind=mutex", 0},
+	"same as --kind=mutex; a mutex needs no create", 0},
     {OPTION_PRIORITY, "priority", "N", FOR_RUN | FOR_ACQUIRE,
-	"-100 to 100, higher is served first (0)", 0},
-    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE, "who asks for it, for show and the log",
-	AT(who)},
-    {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "and why", AT(why)},
-    {'c', "command", "STRING", FOR_RUN, "have the shell run STRING; then there is no COMMAND",
+	"-100 to 100; higher is served first (0)", 0},
+    {OPTION_WHO, "who", "TEXT", FOR_RUN | FOR_ACQUIRE,
+	"name of the requester, for show and the log", AT(who)},
+    {OPTION_WHY, "why", "TEXT", FOR_RUN | FOR_ACQUIRE, "reason, for show and the log", AT(why)},
+    {'c', "command", "STRING", FOR_RUN, "run STRING with the shell, instead of COMMAND",
 	AT(shell_command)},
-    {'s', "signal", "SIG", FOR_RUN, "what a loss sends first (TERM)", 0},
+    {'s', "signal", "SIG", FOR_RUN, "first signal if the lock is lost (TERM)", 0},
     {'k', "kill-after", "DUR", FOR_RUN,
-	"and how long after it KILL follows (0.4 heartbeats, at most 5 s)", 0},
+	"time from that signal to KILL (0.4 heartbeats, at most 5 s)", 0},
     {OPTION_ON_LOST, "on-lost", "WHAT", FOR_RUN, "kill (default), ignore, signal:SIG, run:COMMAND",
 	0},
     {OPTION_ON_REVOKE, "on-revoke", "WHAT", FOR_RUN, "ignore (default), kill, signal:SIG", 0},
-    {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN, "no process group of its own for COMMAND",
-	AT(foreground)},
-    {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write what happens to it, as lines of JSON", 0},
-    {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "say what is done", AT(verbose)},
-    {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE,
-	"print assignments for a shell to eval, instead of JSON", AT(shell)},
-    {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE, "fine if it exists with as many slots",
-	AT(exist_ok)},
+    {OPTION_FOREGROUND, "foreground", NULL, FOR_RUN,
+	"keep COMMAND in the process group of lockbroker", AT(foreground)},
+    {OPTION_STATUS_FD, "status-fd", "N", FOR_RUN, "write events to descriptor N, as lines of JSON",
+	0},
+    {OPTION_VERBOSE, "verbose", NULL, FOR_RUN | FOR_ACQUIRE, "report progress on stderr",
+	AT(verbose)},
+    {OPTION_SHELL, "shell", NULL, FOR_ACQUIRE, "print shell assignments for eval, instead of JSON",
+	AT(shell)},
+    {OPTION_EXIST_OK, "exist-ok", NULL, FOR_CREATE,
+	"succeed if it exists with that number of slots", AT(exist_ok)},
     {OPTION_ASCENDING, "ascending", NULL, FOR_RESIZE | FOR_DESTROY,
-	"remove slots from the lowest up, not from the highest down", AT(ascending)},
+	"remove the lowest slots first, not the highest", AT(ascending)},
     {OPTION_OVERSHOOT, "overshoot", "N", FOR_CREATE | FOR_RESIZE | FOR_DESTROY,
-	"look for uncounted slots up to N slots above the size (256)", 0},
-    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair what was found", AT(repair)},
-    {OPTION_ALL, "all", NULL, FOR_DENY, "all that wait for the lock NAME", AT(all)},
-    {OPTION_BROKER, "broker", NULL, FOR_PING, "ask for the broker too; 69 unless it is up",
+	"look for uncounted slots up to N above the size (256)", 0},
+    {OPTION_REPAIR, "repair", NULL, FOR_FSCK, "repair the problems that were found", AT(repair)},
+    {OPTION_ALL, "all", NULL, FOR_DENY, "all waiters of the lock NAME", AT(all)},
+    {OPTION_BROKER, "broker", NULL, FOR_PING, "check the broker too; exit with 69 unless it is up",
 	AT(broker)},
-    {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait no longer than DUR for the answer", 0},
+    {OPTION_TIMEOUT, "timeout", "DUR", FOR_ASKING, "wait at most DUR for the answer", 0},
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
 	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")", AT(socket)},
-    {OPTION_JSON, "json", NULL, FOR_ALL, "results and errors as JSON", AT(json)},
-    {'h', "help", NULL, FOR_ALL, "this text", AT(help)},
+    {OPTION_JSON, "json", NULL, FOR_ALL, "print results and errors as JSON", AT(json)},
+    {'h', "help", NULL, FOR_ALL, "print this text", AT(help)},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -137,8 +139,8 @@ options_help(const struct command *command, FILE *to)
 		durations |= row->argument != NULL && strstr(row->argument, "DUR") != NULL;
 	}
 	if (durations)
-		fputs("\nDUR: seconds, or a number with s, m, h or d behind it: 90, 1.5, 2m, 1h.\n",
-		    to);
+		fputs(
+		    "\nDUR: seconds, or a number followed by s, m, h or d: 90, 1.5, 2m, 1h.\n", to);
 	if (command->notes != NULL)
 		fprintf(to, "\n%s\n", command->notes);
 }
@@ -147,14 +149,14 @@ options_help(const struct command *command, FILE *to)
 
 /* How long holders are waited for: 0 is not at all, and who asks for a wait would take that for their end. */
 static const char *
-option_drain(const char *argument, int64_t *ret_ms)
+option_holder_wait(const char *argument, int64_t *ret_ms)
 {
 	const char *wanted = NULL;
 
 	*ret_ms = LB_FOREVER;
 	if (argument != NULL)
 		wanted = option_duration(argument, ret_ms);
-	return *ret_ms == 0 ? "more than 0: without --wait nobody is waited for" : wanted;
+	return *ret_ms == 0 ? "more than 0: without --wait, lockbroker does not wait" : wanted;
 }
 
 /* A daemon has to have some time to answer. */
@@ -197,8 +199,8 @@ apply(int id, const char *argument, struct options *options)
 		return argument == NULL ? NULL
 					: option_number(argument, 1, 10000, "1 to 10000 slots",
 					      &options->create);
-	case OPTION_DRAIN:
-		return option_drain(argument, &options->drain_ms);
+	case OPTION_HOLDER_WAIT:
+		return option_holder_wait(argument, &options->holder_wait_ms);
 	case OPTION_KIND:
 		return option_kind(argument, &options->kind);
 	case OPTION_MUTEX:
@@ -264,6 +266,18 @@ refuse(const struct command *command, const char *which, const char *what)
 	return -1;
 }
 
+static int
+refuse_missing(const struct command *command, int given)
+{
+	const char *word = command->operands;
+
+	for (; given > 0; given--)
+		word = strchr(word, ' ') + 1;
+	say("%s: missing %.*s (see lockbroker %s --help)", command->name, (int)strcspn(word, " "),
+	    word, command->name);
+	return -1;
+}
+
 /* An option as it was written: by its long name, by its letter, or, when unknown, as a word. */
 static const char *
 written(char buf[OPTION_TEXT_SIZE], const struct option *name, int letter, const char *word)
@@ -289,15 +303,15 @@ is_lost_number(const char *option, const char *operand)
 static int
 check_operands(const struct command *command, int argc, char *argv[], const struct options *options)
 {
-	bool bare_wait = options->drain_ms == LB_FOREVER;
+	bool bare_wait = options->holder_wait_ms == LB_FOREVER;
 	int count = argc - optind;
 
 	if (options->help)
 		return optind;
 	if (count < command->least)
-		return refuse(command, command->operands, "something is missing");
+		return refuse_missing(command, count);
 	if (is_lost_number(argv[optind - 1], count > 0 ? argv[optind] : "")) {
-		say("%s: %s: is it --create=%s? (a lock of that name: --create -- %s)",
+		say("%s: %s: did you mean --create=%s? (for a lock of that name: --create -- %s)",
 		    command->name, argv[optind], argv[optind], argv[optind]);
 		return -1;
 	}
@@ -306,13 +320,14 @@ check_operands(const struct command *command, int argc, char *argv[], const stru
 
 		if (argv[i][0] != '-' || argv[i][1] == '\0' || number)
 			continue;
-		say("%s: %s: options go before %.*s", command->name, argv[i],
+		say("%s: %s: options must come before %.*s", command->name, argv[i],
 		    (int)strcspn(command->operands, " "), command->operands);
 		return -1;
 	}
 	if (command->most >= 0 && count > command->most)
 		return refuse(command, argv[optind + command->most],
-		    bare_wait ? "too much, or is it --wait=DUR?" : "too much");
+		    bare_wait ? "unexpected argument, or did you mean --wait=DUR?"
+			      : "unexpected argument");
 	return optind;
 }
 
@@ -322,19 +337,19 @@ check_together(
     const struct command *command, const bool given[OPTION_LAST], const struct options *options)
 {
 	if (given['n'] && given['w']) {
-		say("%s: either --nonblock or --wait", command->name);
+		say("%s: --nonblock and --wait exclude each other", command->name);
 		return false;
 	}
 	if (given[OPTION_MUTEX] && given[OPTION_KIND]) {
-		say("%s: either --mutex or --kind", command->name);
+		say("%s: --mutex and --kind exclude each other", command->name);
 		return false;
 	}
 	if (options->kind == LB_MUTEX && (command->user & FOR_CREATE) != 0) {
-		say("create: a mutex needs no creating: lockbroker run --mutex NAME COMMAND");
+		say("create: a mutex is not created; use lockbroker run --mutex NAME COMMAND");
 		return false;
 	}
 	if (options->kind == LB_MUTEX && options->create > 0) {
-		say("%s: --mutex with --create: a mutex needs no creating", command->name);
+		say("%s: --create does not apply to a mutex", command->name);
 		return false;
 	}
 	if (options->kind == LB_PERSISTENT_MUTEX && options->create > 1) {
@@ -379,10 +394,10 @@ options_parse(const struct command *command, int argc, char *argv[], struct opti
 				? "takes no value"
 				: "no such option");
 		if (id == ':')
-			return refuse(command, which, "its value is missing");
+			return refuse(command, which, "missing value");
 		wanted = apply(id, optarg, ret);
 		if (wanted != NULL) {
-			say("%s: %s: '%s': want %s", command->name, which, optarg, wanted);
+			say("%s: %s: '%s': expected %s", command->name, which, optarg, wanted);
 			return -1;
 		}
 		given[id] = true;

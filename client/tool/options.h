@@ -18,12 +18,12 @@ struct reaction {
 };
 
 struct options {
-	int64_t wait_ms;     /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
-	int64_t timeout_ms;  /* for the answer to a question; -1: as is usual for it */
-	int64_t drain_ms;    /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
-	int conflict_status; /* when others have the lock until the end of the wait */
-	int create;          /* slots to create the lock with when there is none; 0 = do not */
-	int kind;            /* enum lb_kind */
+	int64_t wait_ms;        /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
+	int64_t timeout_ms;     /* for the answer to a question; -1: as is usual for it */
+	int64_t holder_wait_ms; /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
+	int conflict_status;    /* when others have the lock until the end of the wait */
+	int create;             /* slots to create the lock with when there is none; 0 = do not */
+	int kind;               /* enum lb_kind */
 	int priority;
 	const char *socket; /* NULL: as lb_connect() */
 	bool json, verbose, help;

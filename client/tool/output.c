@@ -2,6 +2,7 @@
 
 #include <grp.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,20 +69,19 @@ say_who_may(const char *path)
 	unsigned mode;
 
 	if (stat(path, &status) != 0) {
-		say("a folder on the way to %s may not be entered", path);
+		say("%s: no permission to search a directory of this path", path);
 		return;
 	}
 	mode = status.st_mode & 0777;
 	group_name(group, status.st_gid);
 	if ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
-		say("%s (mode %04o) may be opened by the group %s: add the user to it (adduser "
-		    "USER "
-		    "%s) and log in anew",
+		say("%s (mode %04o) is open to group %s; add the user to the group (adduser USER "
+		    "%s) and log in again",
 		    path, mode, group, group);
 	else
-		say("%s (mode %04o, group %s) is not for any group of users: socket-group and "
-		    "socket-mode in lockbrokerd.conf(5), or SocketGroup= and SocketMode= of the "
-		    "service manager's socket, open it to one",
+		say("%s (mode %04o, group %s) is closed to groups; set socket-group and "
+		    "socket-mode (lockbrokerd.conf(5)), or SocketGroup= and SocketMode= of the "
+		    "socket unit",
 		    path, mode, group);
 }
 
@@ -92,15 +92,15 @@ say_what_helps(const char *path, int code)
 
 	if (code == LB_NO_DAEMON && path != NULL && stat(path, &status) == 0 &&
 	    !S_ISSOCK(status.st_mode))
-		say("%s is a %s and no socket", path, S_ISDIR(status.st_mode) ? "folder" : "file");
+		say("%s is a %s, not a socket", path,
+		    S_ISDIR(status.st_mode) ? "directory" : "file");
 	else if (code == LB_NO_DAEMON)
-		say("lockbrokerd is not running, or listens elsewhere: systemctl status "
-		    "lockbrokerd, "
-		    "or --socket");
+		say("lockbrokerd is not running, or uses another socket: see systemctl status "
+		    "lockbrokerd, or use --socket");
 	if (code == LB_NO_ACCESS && path != NULL)
 		say_who_may(path);
 	if (code == LB_BROKER_UNAVAILABLE)
-		say("that is lockbrokerd's connection to its broker: lockbroker info");
+		say("lockbroker info shows the connection of lockbrokerd to its broker");
 }
 
 /* Whether the words begin with what they are about: "size: parameter ..." */
@@ -141,6 +141,24 @@ static const struct {
     {LB_REVOKED, EXIT_STATUS_REVOKED},
 };
 
+/*
+ * Of words about this user. The daemon calls users by number, as a lookup of their names might block it. False: they
+ * are about something else.
+ */
+static bool
+said_of_user(const char *words)
+{
+	const struct passwd *user;
+	unsigned uid;
+	int len = 0;
+
+	if (sscanf(words, "uid %u%n", &uid, &len) != 1 || uid != getuid() ||
+	    (user = getpwuid(uid)) == NULL)
+		return false;
+	say("user %s (%u)%s", user->pw_name, uid, words + len);
+	return true;
+}
+
 static int
 tell(int code, const char *words, const char *json, const char *path, const struct options *options,
     const char *name)
@@ -150,7 +168,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 	} else {
 		if (name == NULL || names_itself(words, name))
 			say("%s", words);
-		else
+		else if (!said_of_user(words))
 			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}
@@ -194,6 +212,16 @@ status_line(const struct options *options, const char *what, const char *json)
 	free(line);
 }
 
+const char *
+broker_words(const char *state)
+{
+	if (strcmp(state, "up") == 0)
+		return "the broker is up";
+	if (strcmp(state, "refused") == 0)
+		return "the broker refused the daemon";
+	return "the broker is down";
+}
+
 void
 say_lost(const char *name, const struct lb_event *event)
 {
@@ -203,7 +231,7 @@ say_lost(const char *name, const struct lb_event *event)
 	if (*event->text != '\0')
 		say_in_passing("%s: lost: %s", name, event->text);
 	else if (plain)
-		say_in_passing("%s: lost: the slot is not this host's any more", name);
+		say_in_passing("%s: lost: this host no longer has the slot", name);
 	else
 		say_in_passing("%s: lost: %s", name, event->reason);
 }

@@ -20,6 +20,8 @@ int say_failure(struct lb *lb, int code, const struct options *options, const ch
 int say_refusal(const struct lb_event *event, const struct options *options, const char *name);
 /* One line on --status-fd, if there is one: {"event": what, and the members of json}. */
 void status_line(const struct options *options, const char *what, const char *json);
+/* A state of the broker (the wire's broker.state) as a clause. */
+const char *broker_words(const char *state);
 /* Why the hold has ended, in words. */
 void say_lost(const char *name, const struct lb_event *event);
 /* To the service manager: that the lock is held, and whether the broker is silent about it. */

@@ -185,7 +185,7 @@ slot_words(char ret[SLOT_WORDS_SIZE], const char *json, const char *member, int 
 static const char *about;
 
 static void
-heed_drain(struct lb *lb, const struct lb_event *event, void *arg)
+heed_holders(struct lb *lb, const struct lb_event *event, void *arg)
 {
 	char slots[SLOT_WORDS_SIZE], line[LINE_SIZE];
 
@@ -204,7 +204,7 @@ progress_begin(struct lb *lb, const char *name)
 {
 	about = name;
 	if (terminal_line_possible())
-		lb_set_callback(lb, heed_drain, NULL);
+		lb_set_callback(lb, heed_holders, NULL);
 }
 
 void

@@ -102,7 +102,7 @@ show_line(struct waiting *waiting)
 	if (is_silent(waiting))
 		snprintf(line, sizeof(line), "waiting %s, no answer from lockbrokerd yet", age);
 	else if (*stand->broker != '\0')
-		snprintf(line, sizeof(line), "waiting %s, the broker is %s", age, stand->broker);
+		snprintf(line, sizeof(line), "waiting %s, %s", age, stand->broker);
 	else if (stand->position > 0)
 		snprintf(line, sizeof(line), "waiting %s, position %d%s", age, stand->position,
 		    stand->holders);
@@ -183,8 +183,8 @@ tell_position(struct waiting *waiting, const struct lb_event *event)
 
 	age_words(waiting, age, sizeof(age));
 	if (event->busy >= 0)
-		snprintf(holders, sizeof(holders), ", %d hold%s it", event->busy,
-		    event->busy == 1 ? "s" : "");
+		snprintf(holders, sizeof(holders), ", %d holder%s", event->busy,
+		    event->busy == 1 ? "" : "s");
 	status_line(waiting->options, "waiting", event->json);
 	notify_status("waiting for %s: position %d%s", waiting->name, event->position, holders);
 	if (by_lines(waiting))
@@ -206,17 +206,17 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 {
 	struct stand *stand = &waiting->stand;
 
-	notify_status("waiting for %s: the broker is %s", waiting->name, event->reason);
+	notify_status("waiting for %s: %s", waiting->name, broker_words(event->reason));
 	if (by_lines(waiting))
-		say_in_passing("%s: waiting, the broker is %s%s%s", waiting->name, event->reason,
+		say_in_passing("%s: waiting, %s%s%s", waiting->name, broker_words(event->reason),
 		    *event->text != '\0' ? ": " : "", event->text);
 	if (waiting->telling != TELL_TERMINAL)
 		return GOING_ON;
 	stand->known = true;
 	stand->broker[0] = '\0';
 	if (strcmp(event->reason, "up") != 0)
-		snprintf(stand->broker, sizeof(stand->broker), "%.31s%s%.150s", event->reason,
-		    *event->text != '\0' ? ": " : "", event->text);
+		snprintf(stand->broker, sizeof(stand->broker), "%.31s%s%.150s",
+		    broker_words(event->reason), *event->text != '\0' ? ": " : "", event->text);
 	show_line(waiting);
 	return GOING_ON;
 }
@@ -236,7 +236,7 @@ refused(struct waiting *waiting, const struct lb_event *event)
 	if (denied)
 		return EXIT_STATUS_TURNED_AWAY;
 	if (event->code == LB_NO_SUCH_LOCK && !waiting->options->json)
-		say("create it: lockbroker create %s SLOTS, or use --create", waiting->name);
+		say("to create it: lockbroker create %s SLOTS, or use --create", waiting->name);
 	return status;
 }
 

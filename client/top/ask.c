@@ -46,11 +46,11 @@ top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_
 		return false;
 	}
 	if (is_about_a_row(question) && (row == NULL || row->state != ROW_WAITING)) {
-		*ret_why = "select one that waits: who holds, or is gone, is left alone";
+		*ret_why = "the selected row is not a waiter";
 		return false;
 	}
 	if (question == ASK_DENY_ALL && semaphore->waiting == 0) {
-		*ret_why = "nobody waits";
+		*ret_why = "no waiters";
 		return false;
 	}
 	snprintf(begun.name, sizeof(begun.name), "%s", semaphore->name);
@@ -77,22 +77,23 @@ sentence(const struct top_ask *ask, int columns, char *ret, size_t size)
 		*ret = '\0';
 		return;
 	case ASK_UNLIMITED:
-		snprintf(ret, size, "%s has no slots. Unlimited, so that nobody waits?", name);
+		snprintf(ret, size, "%s has no slots. Make it unlimited?", name);
 		return;
 	case ASK_GATE:
-		snprintf(ret, size, "Close %s: 0 slots, and all who ask wait?", name);
+		snprintf(ret, size, "Close %s (0 slots: every client waits)?", name);
 		return;
 	case ASK_GRANT:
 		snprintf(ret, size, "Grant %s to %s at once, without a slot?", name, whom);
 		return;
 	case ASK_DENY:
-		snprintf(ret, size, "Deny %s to %s, so that it fails?", name, whom);
+		snprintf(ret, size, "Deny %s to %s?", name, whom);
 		return;
 	case ASK_DENY_ALL:
 		if (ask->waiting > 0)
-			snprintf(ret, size, "Deny %s to all %d that wait?", name, ask->waiting);
+			snprintf(ret, size, "Deny %s to %d waiter%s?", name, ask->waiting,
+			    ask->waiting == 1 ? "" : "s");
 		else
-			snprintf(ret, size, "Deny %s to all that wait?", name);
+			snprintf(ret, size, "Deny %s to all waiters?", name);
 		return;
 	case ASK_SLOTS:
 		snprintf(ret, size, "Slots of %s: %s_ (0 to 10000, unlimited)", name, ask->typed);

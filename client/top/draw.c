@@ -213,13 +213,13 @@ static const char *
 nothing(const struct top_model *model, enum top_panel panel)
 {
 	if (*model->sight[panel].filter != '\0')
-		return "  Nothing passes the filter.";
+		return "  No row matches the filter.";
 	if (panel == TOP_SEMAPHORES)
 		return model->semaphores_known ? "  There are no semaphores." : "";
 	if (model->rows_of[0] == '\0')
 		return "";
-	return model->rows_partial ? "  Nobody is known to hold it or to wait."
-				   : "  Nobody holds it, and nobody waits.";
+	return model->rows_partial ? "  No holders or waiters are known."
+				   : "  No holders, no waiters.";
 }
 
 static void
@@ -332,7 +332,7 @@ draw_help(const struct top_view *view)
 			snprintf(line, sizeof(line), "  %s", text);
 		put_line(y, state >= 0 ? state_colour((enum row_state)state) : A_NORMAL, line);
 	}
-	put_line(LINES - 1, A_REVERSE, "up and down scroll, any other key goes back");
+	put_line(LINES - 1, A_REVERSE, "up and down scroll; any other key goes back");
 }
 
 /* ---- the whole ---- */

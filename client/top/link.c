@@ -59,11 +59,13 @@ set_away(struct top_link *link, const char *why, int64_t now)
 	link->said[0] = '\0';
 	for (size_t i = 0; i < TOP_ACTIONS_MOST; i++)
 		if (link->actions[i].request != 0)
-			top_link_say(link, true, "%s: lockbrokerd went away; it may have been done",
+			top_link_say(link, true,
+			    "%s: the connection to lockbrokerd ended; the change may have been "
+			    "made",
 			    link->actions[i].name);
 	memset(link->actions, 0, sizeof(link->actions));
-	snprintf(
-	    link->trouble, sizeof(link->trouble), "lockbrokerd is away, trying again: %.200s", why);
+	snprintf(link->trouble, sizeof(link->trouble),
+	    "no connection to lockbrokerd, retrying: %.200s", why);
 }
 
 /* Without patience: a daemon that accepts nobody is tried again, as one that is not there. */
@@ -135,20 +137,20 @@ top_link_act(struct top_link *link, const char *method, const char *params, cons
 	struct top_action *action = link->actions;
 
 	if (link->state != TOP_LINK_UP) {
-		top_link_say(link, true, "lockbrokerd is away: nothing was done");
+		top_link_say(link, true, "no connection to lockbrokerd: no change was made");
 		return;
 	}
 	while (action < link->actions + TOP_ACTIONS_MOST && action->request != 0)
 		action++;
 	if (action == link->actions + TOP_ACTIONS_MOST) {
-		top_link_say(link, true, "too much at once: nothing was done");
+		top_link_say(link, true, "too many requests at once: no change was made");
 		return;
 	}
 	action->request = ask(link, method, params);
 	/* What it is about is selected: the line is for what came of it. */
 	text_fit(action->name, sizeof(action->name), name, NAME_SAID);
 	snprintf(action->waiter, sizeof(action->waiter), "%s", waiter);
-	top_link_say(link, false, "%s: asked for", action->name);
+	top_link_say(link, false, "%s: requested", action->name);
 }
 
 /* ---- answers ---- */
@@ -172,7 +174,7 @@ heed_outcome(struct top_link *link, const struct top_action *action, const struc
 	else if (*denied != '\0')
 		top_link_say(link, false, "%s: denied to %s", action->name, denied);
 	else if (strcmp(slots, "0") == 0)
-		top_link_say(link, false, "%s is closed: all who ask wait", action->name);
+		top_link_say(link, false, "%s is closed: every client waits", action->name);
 	else if (*slots != '\0')
 		top_link_say(link, false, "%s: slots %s%s%s", action->name, slots,
 		    *warning != '\0' ? "; " : "", warning);
@@ -191,11 +193,11 @@ settle(
 	query->error[0] = '\0';
 	if (event->code == LB_BROKER_UNAVAILABLE)
 		snprintf(query->error, sizeof(query->error),
-		    "this is old, the broker is away: %.200s", event->text);
+		    "outdated, the broker does not answer: %.200s", event->text);
 	else if (event->code != LB_OK)
 		snprintf(query->error, sizeof(query->error), "%.250s", event->text);
 	else if (!understood)
-		snprintf(query->error, sizeof(query->error), "the daemon's answer makes no sense");
+		snprintf(query->error, sizeof(query->error), "the daemon's answer is invalid");
 	if (*query->error != '\0' && !troubled)
 		link->said[0] = '\0';
 }

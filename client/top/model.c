@@ -186,7 +186,7 @@ read_list(const char *path, const char *value, void *arg)
 	read->items = items;
 	if (strcmp(path, "more") == 0)
 		read->more = atoi(value);
-	else if (strncmp(path, "silent_hosts.", 14) == 0)
+	else if (strncmp(path, "silent_hosts.", 13) == 0)
 		add_word(read->silent, sizeof(read->silent), value);
 	if (member == NULL)
 		return no_memory ? LB_NO_MEMORY : 0;
@@ -281,7 +281,7 @@ read_show(const char *path, const char *value, void *arg)
 
 	if (strcmp(path, "more") == 0)
 		read->more = atoi(value);
-	else if (strncmp(path, "silent_hosts.", 14) == 0 ||
+	else if (strncmp(path, "silent_hosts.", 13) == 0 ||
 		 (strcmp(path, "busy") == 0 && *value == '\0'))
 		read->partial = true;
 	return code != 0 ? code : read_row(&read->waiters, "waiters", path, value);

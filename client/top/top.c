@@ -123,12 +123,12 @@ do_asked(struct top *top, const struct top_ask *ask)
 		return;
 	case ASK_SLOTS:
 		if (*ask->typed == '\0')
-			top_link_say(&top->link, false, "nothing was done");
+			top_link_say(&top->link, false, "no change was made");
 		else if (top_ask_slots(ask, &slots))
 			resize(top, ask->name, "slots", slots);
 		else
-			top_link_say(
-			    &top->link, true, "'%s': want 0 to 10000, or unlimited", ask->typed);
+			top_link_say(&top->link, true, "'%s': expected 0 to 10000, or unlimited",
+			    ask->typed);
 		return;
 	}
 }
@@ -170,7 +170,7 @@ key_asked(struct top *top, int key)
 	if (reply == REPLY_YES)
 		do_asked(top, &asked);
 	else if (asked.question != ASK_FILTER)
-		top_link_say(&top->link, false, "nothing was done");
+		top_link_say(&top->link, false, "no change was made");
 }
 
 static void
@@ -394,7 +394,7 @@ perform(struct top *top)
 	}
 	stop_in_background();
 	if (!top_terminal_begin()) {
-		say("top: the terminal cannot do that (TERM=%s); lockbroker watch can",
+		say("top: the terminal is not suitable (TERM=%s); use lockbroker watch",
 		    getenv("TERM") != NULL ? getenv("TERM") : "");
 		return EXIT_STATUS_USAGE;
 	}

@@ -102,17 +102,17 @@ check_header(struct amqp_decoder *decoder, const uint8_t header[HEADER_SIZE])
 
 	if (memcmp(header, "AMQP", 4) == 0)
 		return spoil(
-		    decoder, "the other end wants another version of the protocol", header[6]);
+		    decoder, "the other end uses another version of the protocol", header[6]);
 	if (type != AMQP_FRAME_METHOD && type != AMQP_FRAME_HEADER && type != AMQP_FRAME_BODY &&
 	    type != AMQP_FRAME_HEARTBEAT)
 		return spoil(decoder, "a frame of unknown type", type);
 	if (!decoder->started && (type != AMQP_FRAME_METHOD || channel != 0))
 		return spoil(decoder, "the first frame is not connection.start but of type", type);
 	if (size > decoder->max - HEADER_SIZE - END_SIZE)
-		return spoil(decoder, "a frame larger than agreed", size);
+		return spoil(decoder, "a frame is larger than agreed", size);
 	if ((type == AMQP_FRAME_METHOD && size < METHOD_MIN) ||
 	    (type == AMQP_FRAME_HEADER && size < CONTENT_HEADER_MIN))
-		return spoil(decoder, "a frame too short for its type", size);
+		return spoil(decoder, "a frame is too short for its type", size);
 	if (type == AMQP_FRAME_HEARTBEAT && (channel != 0 || size != 0))
 		return spoil(decoder, "a heartbeat with content or channel", channel);
 	return AMQP_DECODER_FRAME;
@@ -136,7 +136,7 @@ decode(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_fra
 		return spoil(decoder, amqp_error_string2(used), (unsigned long)-used);
 	if ((size_t)used != len || decoded.frame_type == 0)
 		return spoil(
-		    decoder, "a frame that ends elsewhere than it says", (unsigned long)used);
+		    decoder, "the size of a frame does not match its content", (unsigned long)used);
 	ret->type = decoded.frame_type;
 	ret->method = 0;
 	ret->fields = NULL;

@@ -109,8 +109,8 @@ amqp_login_put(
 		error = mem_printf("the broker speaks AMQP %d.%d, not 0.9", start->version_major,
 		    start->version_minor);
 	} else if (!offers(offered, mechanism)) {
-		error = mem_printf(
-		    "the broker does not offer to log in by %s, only by: %s", mechanism, offered);
+		error = mem_printf("the broker does not offer the login mechanism %s, only: %s",
+		    mechanism, offered);
 	} else {
 		if (!login->external) {
 			/* NUL user NUL password (RFC 4616) */

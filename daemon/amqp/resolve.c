@@ -101,7 +101,7 @@ start_thread(struct shared *shared)
 		return NULL;
 	atomic_fetch_sub(&lookups, 1);
 	shared_leave(shared);
-	return "no thread for the name lookup";
+	return "no thread is left for the name lookup";
 }
 
 static void

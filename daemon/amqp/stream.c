@@ -267,7 +267,7 @@ on_start(evutil_socket_t fd, short what, void *ctx)
 	if (stream->addresses != NULL)
 		connect_begin_all(stream, stream->addresses);
 	else
-		stream_fail(stream, "no file descriptor left to look up the name");
+		stream_fail(stream, "no file descriptor is left for the name lookup");
 }
 
 struct amqp_stream *

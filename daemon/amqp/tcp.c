@@ -76,7 +76,7 @@ tcp_send(struct amqp_link *link, uint16_t channel, amqp_method_number_t method, 
 	if (!amqp_frame_put_method(out, channel, method, fields))
 		return false;
 	if (evbuffer_get_length(out) > OUTPUT_MAX)
-		amqp_link_fail(link, "the broker does not read what it is sent");
+		amqp_link_fail(link, "the broker does not read its input");
 	return true;
 }
 
@@ -159,8 +159,7 @@ leaves_a_lease(struct tcp_link *link, int64_t heartbeat)
 	link->base.refused = true;
 	amqp_link_fail(&link->base,
 	    "the broker wants a heartbeat of %d s: less the margin, %.3f s, a lease of %.3f s "
-	    "would "
-	    "be left, and lockbroker run needs %.3f s to end a command in time",
+	    "remains; lockbroker run needs %.3f s",
 	    (int)(heartbeat / NSEC_PER_SEC), (double)margin_of(heartbeat, wanted) / NSEC_PER_SEC,
 	    (double)lease / NSEC_PER_SEC, (double)needed / NSEC_PER_SEC);
 	return false;
@@ -375,7 +374,7 @@ tcp_try_again(struct amqp_link *link)
 		tcp->tried = NULL;
 		return false;
 	}
-	log_debug("%s to %s:%d: the next address is tried: %s", link->config.name,
+	log_debug("%s to %s:%d: trying the next address: %s", link->config.name,
 	    link->config.host->host, link->config.host->port, tcp->tried);
 	end(tcp);
 	link->code = 0;

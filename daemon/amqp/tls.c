@@ -24,7 +24,7 @@ openssl_words(void)
 	/* A failed fopen() is an error of the system library, which OpenSSL has no words for. */
 	if (ERR_SYSTEM_ERROR(error))
 		words = strerror(ERR_GET_REASON(error));
-	return words != NULL ? words : "no reason given";
+	return words != NULL ? words : "no reason is given";
 }
 
 static char *
@@ -56,7 +56,7 @@ load_files(SSL_CTX *tls, const char *ca, const char *cert, const char *key)
 	if (SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM) != 1)
 		return file_error("private key", key);
 	if (SSL_CTX_check_private_key(tls) != 1)
-		return mem_printf("private key %s is not that of certificate %s", key, cert);
+		return mem_printf("private key %s does not match certificate %s", key, cert);
 	return NULL;
 }
 
@@ -129,7 +129,7 @@ amqp_tls_why(const SSL *session, const char *host, unsigned long error, int syst
 	const char *words = error != 0 ? ERR_reason_error_string(error) : NULL;
 
 	if (verified != X509_V_OK)
-		return mem_printf("TLS: the certificate of %s is not accepted: %s", host,
+		return mem_printf("TLS: the certificate of %s is rejected: %s", host,
 		    X509_verify_cert_error_string(verified));
 	if (words != NULL)
 		return mem_printf("TLS: %s", words);

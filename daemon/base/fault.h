@@ -55,7 +55,7 @@
 	X(LEASE_WITHOUT_MARGIN, "the lease's margin forgotten")                                    \
 	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
-	X(SUSPECT_UNKNOWN, "restored told to who was not told suspect")                            \
+	X(SUSPECT_UNKNOWN, "restored told to a client that was not told suspect")                  \
 	X(PULSE_OF_ONE, "a pulse that looks at the same B for ever")                               \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
@@ -99,13 +99,13 @@
 	X(ADDED_UNTOLD, "slots added, and no hints sent")                                          \
 	X(HINT_NOT_PASSED_ON, "a hint dropped by a daemon that has no use for it")                 \
 	X(HINT_LAPSES, "a hint dropped by a daemon that leaves the line, as it passed one on")     \
-	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before whoever was told of it")            \
-	X(JOINED_WITHOUT_LOOK, "no look after joining the line: a wake-up before it is lost")      \
+	X(NEWCOMER_FIRST, "a slot claimed by a newcomer before the waiter that got the hint")      \
+	X(JOINED_WITHOUT_SCAN, "no look after joining the line: a wake-up before it is lost")      \
 	X(LINE_NOT_JOINED_AGAIN, "a line not joined again when the lock connection is back")       \
 	X(PLACE_KEPT, "a place in a line kept when nobody waits any more")                         \
-	X(LINK_DROPS_WAITER, "who waits dropped when the lock connection dies")                    \
+	X(LINK_DROPS_WAITER, "waiters dropped when the lock connection dies")                      \
 	X(CANCELLED_IS_GRANTED, "an acquire granted after it was cancelled")                       \
-	X(LAST_COME_FIRST_SERVED, "whoever came last served first")                                \
+	X(LAST_COME_FIRST_SERVED, "the last waiter served first")                                  \
 	X(PRIORITY_IGNORED, "priorities ignored")                                                  \
 	X(NO_RESCAN, "no look of its own accord while somebody waits")                             \
 	X(POLLING, "a look ten times as often as it may be")                                       \
@@ -120,7 +120,7 @@
 	X(POLLERS_BEATEN, "a slot let go for clients that poll, and claimed here at once")         \
 	X(PASSED_UNDER_OLD_NUMBER, "a slot handed on under its lock's old number")                 \
 	X(PASSED_TO_NOBODY, "\"released\" said of a slot that was neither dropped nor handed on")  \
-	X(GRANTED_TAKES_SLOT, "whoever is let in by an administrator holds a slot")                \
+	X(GRANTED_TAKES_SLOT, "a waiter that an administrator granted holds a slot")               \
 	X(CHANNELS_OF_ONE, "one user takes the channels that are left to others")                  \
 	X(PASSED_UNCOUNTED, "a slot handed on that counts for the user who had it")                \
 	X(DROPPED_UNCOUNTED, "a channel not counted for its user while B is being deleted")        \
@@ -148,7 +148,7 @@
 	X(BODY_WRITTEN_OVER, "of a body in several frames the last one alone kept")                \
 	X(FIRST_NAME_LEAVES, "other names than the one that leaves taken out of the directory")    \
 	X(AUXILIARY_NOT_MADE_ANEW,                                                                 \
-	    "an auxiliary connection not made anew for those who wait in line")                    \
+	    "an auxiliary connection not made anew for daemons in the wait queue")                 \
 	X(REPLY_TO_LAST, "a reply from a daemon matched to another question")
 
 #define FAULT_ENUMERATOR(name, words) FAULT_##name,

@@ -13,7 +13,7 @@
 static _Noreturn void
 out_of_memory(size_t size)
 {
-	log_error("out of memory (%zu bytes wanted): ending, which frees every lock", size);
+	log_error("out of memory (%zu bytes requested): ending, which frees every lock", size);
 	abort();
 }
 

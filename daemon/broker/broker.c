@@ -107,7 +107,7 @@ on_auxiliary_idle(void *ctx, uint64_t id)
 	if (due > now(broker))
 		timers_set(broker->timers, &broker->auxiliary_idle, due);
 	else
-		amqp_keeper_rest(broker->auxiliary, "not needed any more");
+		amqp_keeper_rest(broker->auxiliary, "idle");
 }
 
 /* ---- the keepers' events ---- */
@@ -123,9 +123,8 @@ on_vet(void *ctx, const struct amqp_server *server)
 
 	if (broker->cluster == NULL || strcmp(broker->cluster, server->cluster) == 0)
 		return NULL;
-	return mem_printf("this host is of cluster \"%s\", not of \"%s\", which was seen first "
-			  "(the nodes of one cluster each say their own name until "
-			  "rabbitmqctl set_cluster_name gives it one)",
+	return mem_printf("this host belongs to cluster \"%s\", not to \"%s\"; all hosts must "
+			  "belong to one cluster (rabbitmqctl set_cluster_name names it)",
 	    server->cluster, broker->cluster);
 }
 
@@ -215,9 +214,9 @@ on_blocked(void *ctx, enum broker_link which, bool blocked, const char *why)
 		return;
 	broker->blocked = blocked;
 	if (blocked)
-		log_warning("the broker takes no messages: %s", why);
+		log_warning("the broker accepts no messages: %s", why);
 	else
-		log_info("the broker takes messages again");
+		log_info("the broker accepts messages again");
 	amqp_auxiliary_block(&broker->over, blocked);
 }
 

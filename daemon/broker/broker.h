@@ -156,7 +156,7 @@ struct broker_info {
 
 struct broker; /* made as setup.h says */
 
-/* Before start. The one listener is the lock engine. */
+/* Before start. The lock engine alone hears them. */
 void broker_set_events(struct broker *broker, const struct broker_events *events);
 /* Connects the lock connection and keeps it connected until stop. */
 void broker_start(struct broker *broker);

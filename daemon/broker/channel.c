@@ -541,8 +541,7 @@ amqp_channels_frame(struct amqp_channels *channels, const struct amqp_frame *fra
 			amqp_link_fail(channels->link, "the broker sent content on channel %u",
 			    frame->channel);
 	} else if (!take_method(channels, channel, frame)) {
-		amqp_link_fail(channels->link,
-		    "the broker sent %s on channel %u, where nobody asked for it",
+		amqp_link_fail(channels->link, "the broker sent %s on channel %u without a request",
 		    amqp_method_name(frame->method), frame->channel);
 	}
 }

@@ -336,7 +336,7 @@ take_confirm(struct job *job, bool taken)
 		name_list_add(&job->found, job->name);
 	} else {
 		job->answer = BROKER_UNKNOWN;
-		job->text = mem_strdup("the broker did not take the message");
+		job->text = mem_strdup("the broker did not accept the message");
 	}
 	job_finish(job);
 	return true;

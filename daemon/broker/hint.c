@@ -167,7 +167,7 @@ on_closed(void *ctx, int code, const char *text)
 		return; /* the next hint opens another one */
 	hints->mute_until = now(hints) + MUTE;
 	if (!hints->complained)
-		log_warning("the broker refuses hints to those who wait: %s (%d)", text, code);
+		log_warning("the broker refused a hint to other daemons: %s (%d)", text, code);
 	hints->complained = true;
 }
 

@@ -448,8 +448,7 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 	     refused = joining && code != AMQP_NOT_FOUND;
 
 	if (refused && !lines->complained) {
-		log_warning(
-		    "the broker does not let this daemon wait in line: %s (%d)", text, code);
+		log_warning("the broker refused this daemon the wait queue: %s (%d)", text, code);
 		lines->complained = true;
 	}
 	if (member != NULL) {

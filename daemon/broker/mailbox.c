@@ -373,7 +373,7 @@ on_closed(void *ctx, int code, const char *text)
 		return;
 	}
 	if (!mailbox->complained)
-		log_warning("the broker does not let daemons ask each other: %s (%d)", text, code);
+		log_warning("the broker refused a message to another daemon: %s (%d)", text, code);
 	mailbox->complained = true;
 	open_later(mailbox, RARELY);
 }

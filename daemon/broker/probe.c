@@ -300,7 +300,7 @@ on_closed(void *ctx, int code, const char *text)
 	struct amqp_probes *probes = ctx;
 
 	if (probes->channel.blames && probes->refused == NULL) {
-		log_warning("the broker refuses to be probed: %s (%d)", text, code);
+		log_warning("the broker refused a probe: %s (%d)", text, code);
 		probes->refused = mem_strdup(text);
 	}
 	channel_lost(probes);

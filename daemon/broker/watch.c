@@ -276,7 +276,7 @@ refused(struct amqp_watches *watches, struct watch *watch, int code, const char 
 	watches->pause_until = now(watches) + backoff_next(&watches->pause, watches->config.jitter);
 	if (!watches->complained)
 		log_warning("%s: %s (%d)",
-		    watch != NULL ? "the broker does not let slots be watched for their deletion"
+		    watch != NULL ? "the broker refused to watch a slot queue"
 				  : "the broker closed a channel of watches",
 		    text, code);
 	watches->complained = true;

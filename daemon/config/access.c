@@ -85,27 +85,27 @@ parse_who(const char *text, struct access_rule *rule)
 	}
 	rule->who = ACCESS_WHO_UID;
 	if (strncmp(text, "uid:", 4) == 0)
-		return parse_id(text + 4, &rule->id) ? NULL : "uid: wants a number";
+		return parse_id(text + 4, &rule->id) ? NULL : "uid: expected a number";
 	if (strncmp(text, "user:", 5) == 0) {
 		const struct passwd *user = getpwnam(text + 5);
 
 		if (user == NULL)
-			return "there is no such user";
+			return "the user does not exist";
 		rule->id = user->pw_uid;
 		return NULL;
 	}
 	rule->who = ACCESS_WHO_GID;
 	if (strncmp(text, "gid:", 4) == 0)
-		return parse_id(text + 4, &rule->id) ? NULL : "gid: wants a number";
+		return parse_id(text + 4, &rule->id) ? NULL : "gid: expected a number";
 	if (strncmp(text, "group:", 6) == 0) {
 		const struct group *group = getgrnam(text + 6);
 
 		if (group == NULL)
-			return "there is no such group";
+			return "the group does not exist";
 		rule->id = group->gr_gid;
 		return NULL;
 	}
-	return "the second word is any, user:NAME, uid:N, group:NAME or gid:N";
+	return "the second word must be any, user:NAME, uid:N, group:NAME or gid:N";
 }
 
 /* A misspelt method in a rule that denies would be a hole, so each has to exist. */
@@ -120,8 +120,7 @@ check_methods(const char *text)
 	copy = rest = mem_strdup(text);
 	while (error == NULL && (method = strsep(&rest, ",")) != NULL) {
 		if (method_find(method) == NULL)
-			error =
-			    "the third word is * or methods separated by commas, and one is none";
+			error = "the third word must be * or method names separated by commas";
 	}
 	free(copy);
 	return error;
@@ -145,7 +144,7 @@ rule_parse(const char *text, struct access_rule *rule)
 	if (count != 4)
 		return "a rule has four words: allow|deny WHO METHODS NAMES";
 	if (strcmp(words[0], "allow") != 0 && strcmp(words[0], "deny") != 0)
-		return "a rule starts with allow or deny";
+		return "a rule must start with allow or deny";
 	rule->allow = words[0][0] == 'a';
 	if ((error = parse_who(words[1], rule)) != NULL)
 		return error;
@@ -287,12 +286,11 @@ access_explain(char buf[ACCESS_WHY_MAX], const struct access_rules *rules,
 	if (rule_for(rules, subject, method, privilege, name) != NULL)
 		snprintf(buf, ACCESS_WHY_MAX, "an access rule denies it");
 	else if (rules->has_admin_group)
-		snprintf(buf, ACCESS_WHY_MAX, "only root, the daemon's user and the group %s may",
-		    group);
+		snprintf(
+		    buf, ACCESS_WHY_MAX, "only root, the daemon's user and group %s may", group);
 	else if (*group != '\0')
 		snprintf(buf, ACCESS_WHY_MAX,
-		    "only root and the daemon's user may, as the group %s (admin-group) did not "
-		    "exist "
+		    "only root and the daemon's user may; group %s (admin-group) did not exist "
 		    "when the configuration was read",
 		    group);
 	else

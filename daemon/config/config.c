@@ -120,17 +120,17 @@ take_from_file(void *ctx, const char *section, const char *name, const char *val
 	const char *what;
 
 	if (strcmp(section, "access") == 0) {
-		what = strcmp(name, "rule") != 0 ? "there is no such key; [access] has only rule"
+		what = strcmp(name, "rule") != 0 ? "unknown key; [access] has only rule"
 						 : access_rules_add(l->config->access, value);
 		snprintf(error, size, "%s", what == NULL ? "" : what);
 		return what == NULL;
 	}
 	if (key == NULL) {
-		snprintf(error, size, "there is no such key");
+		snprintf(error, size, "unknown key");
 		return false;
 	}
 	if (l->lines[key_index(key)] != 0) {
-		snprintf(error, size, "was given before, in line %d", l->lines[key_index(key)]);
+		snprintf(error, size, "already set in line %d", l->lines[key_index(key)]);
 		return false;
 	}
 	l->lines[key_index(key)] = line;
@@ -156,7 +156,7 @@ take_options(struct loading *l, const struct options *options)
 
 /* ---- the broker's password ---- */
 
-static const char no_password[] = "holds no password";
+static const char no_password[] = "contains no password";
 
 /*
  * The one line of the file, without its end; owned by the caller. NULL and why (static or of
@@ -185,17 +185,17 @@ password_read(const char *path, const char **ret_what)
 	else if (len == 0)
 		*ret_what = no_password;
 	else if (memchr(buf, '\n', len) != NULL)
-		*ret_what = "holds more than one line";
+		*ret_what = "contains more than one line";
 	else if (len > PASSWORD_MAX)
-		*ret_what = "holds more than 255 bytes";
+		*ret_what = "contains more than 255 bytes";
 	else if (memchr(buf, '\0', len) != NULL)
-		*ret_what = "holds a NUL byte";
+		*ret_what = "contains a NUL byte";
 	else {
 		*ret_what = NULL;
 		password = mem_alloc(len + 1);
 		memcpy(password, buf, len);
 		if ((st.st_mode & S_IROTH) != 0)
-			log_warning("%s: everybody may read this password", path);
+			log_warning("%s: every user can read this password file", path);
 	}
 	explicit_bzero(buf, sizeof(buf));
 	if (fd >= 0)
@@ -277,13 +277,13 @@ check_brokers(struct loading *l)
 		/* Two vhosts are two worlds of queues: both would grant the same lock. */
 		if (strcmp(broker->vhost, config->brokers[0].vhost) != 0)
 			return fail(l, "broker",
-			    "URL %zu names another vhost than the first: all "
-			    "have to be ways to one",
+			    "URL %zu names another vhost than the first; all URLs must name one "
+			    "vhost",
 			    i + 1);
 		if (!external && broker->password == NULL)
 			return fail(l, "broker",
-			    "URL %zu names a user, and no password is given: use "
-			    "password-file or the credential broker-password",
+			    "URL %zu names a user, but no password is given; use password-file or "
+			    "the credential broker-password",
 			    i + 1);
 		if (external && !broker->tls)
 			return fail(l, "sasl",
@@ -307,9 +307,9 @@ check_tls(struct loading *l)
 	if (config->memory)
 		return true;
 	if (*config->tls_cert != '\0' && *config->tls_key == '\0')
-		return fail(l, "tls-cert", "needs tls-key beside it");
+		return fail(l, "tls-cert", "also needs tls-key");
 	if (*config->tls_key != '\0' && *config->tls_cert == '\0')
-		return fail(l, "tls-key", "needs tls-cert beside it");
+		return fail(l, "tls-key", "also needs tls-cert");
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		if (*files[i].path != '\0' && access(files[i].path, R_OK) != 0)
 			return fail(l, files[i].key, "%s: %s", files[i].path, strerror(errno));
@@ -326,12 +326,13 @@ check_lease(struct loading *l)
 
 	/* More would not count: the margin is at most the heartbeat that is agreed on (margin.h). */
 	if (config->margin > heartbeat)
-		return fail(l, "margin", "%.3f s is longer than heartbeat, %d s: want at most that",
+		return fail(l, "margin",
+		    "%.3f s is longer than heartbeat, %d s; expected at most that",
 		    (double)config->margin / SECOND, config->heartbeat);
 	if (margin_leaves_lease(heartbeat, config->margin, &lease, &needed))
 		return true;
 	snprintf(text, sizeof(text),
-	    "leaves a lease of %.3f s, and lockbroker run needs %.3f s to end a command in time",
+	    "leaves a lease of %.3f s; lockbroker run needs %.3f s to end a command in time",
 	    (double)lease / SECOND, (double)needed / SECOND);
 	if (config->margin > 0)
 		return fail(l, "margin", "%.3f s %s", (double)config->margin / SECOND, text);
@@ -365,8 +366,8 @@ check_naming(struct loading *l)
 		return false;
 	if (strcmp(config->naming, "custom") == 0 && !template_differ(&slot, &holder))
 		return fail(l, "holder-queue",
-		    "%s could make the same name as slot-queue, %s: they have to differ in what "
-		    "stands before {name}, or in what stands after it",
+		    "%s could make the same name as slot-queue, %s; the text before {name}, or the "
+		    "text after it, must differ",
 		    config->holder_queue, config->slot_queue);
 	return true;
 }
@@ -378,8 +379,8 @@ check_others(struct loading *l)
 
 	if (config->probe_timeout >= config->request_timeout)
 		return fail(l, "probe-timeout",
-		    "%.3f s is not less than request-timeout, %.3f s: a "
-		    "request would be over before its probe is",
+		    "%.3f s is not less than request-timeout, %.3f s; a request would end before "
+		    "its probe",
 		    (double)config->probe_timeout / SECOND,
 		    (double)config->request_timeout / SECOND);
 	/* Or one user could keep the others out. */
@@ -387,7 +388,7 @@ check_others(struct loading *l)
 		return fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
 		    config->max_buffer_per_uid, config->max_buffer);
 	if (*config->socket_group != '\0' && getgrnam(config->socket_group) == NULL)
-		return fail(l, "socket-group", "there is no group %s", config->socket_group);
+		return fail(l, "socket-group", "group %s does not exist", config->socket_group);
 	return true;
 }
 
@@ -439,9 +440,8 @@ config_load(int argc, char *argv[], enum config_action *ret_action, struct confi
 	for (int i = 1; i < argc; i++)
 		met |= url_blank(argv[i]);
 	if (met)
-		log_warning(
-		    "--broker: others can read a password on the command line before it is "
-		    "blanked there; password-file and the credential broker-password are safe");
+		log_warning("--broker: other users can read a password on the command line at "
+			    "first; use password-file or the credential broker-password");
 	if (config != NULL)
 		*ret_action = options.action;
 	return config;

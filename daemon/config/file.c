@@ -94,7 +94,7 @@ check_section(struct reading *r, const char *line, size_t len)
 		len--;
 	if (len == strlen("[access]") && memcmp(line, "[access]", len) == 0)
 		return;
-	snprintf(what, sizeof(what), "%s: there is no such section; the only one is [access]",
+	snprintf(what, sizeof(what), "%s: unknown section; the only one is [access]",
 	    log_quote(quoted, line, len));
 	reading_fail(r, what);
 }
@@ -118,7 +118,7 @@ next_line(char *str, int num, void *stream)
 	if (len > (size_t)num - 1)
 		reading_fail(r, "the line is too long");
 	else if (memchr(r->at, '\0', len) != NULL)
-		reading_fail(r, "the line has a NUL byte");
+		reading_fail(r, "the line contains a NUL byte");
 	if (r->failed != 0)
 		return NULL;
 	for (text = r->at; text < r->at + len && (*text == ' ' || *text == '\t'); text++)
@@ -178,7 +178,7 @@ file_read(const char *path, bool may_be_missing, file_handler *handler, void *ct
 	/* inih goes on after a line that it does not understand; an error of ours may be later. */
 	if (bad > 0 && (r.failed == 0 || bad < r.failed)) {
 		r.line = bad;
-		reading_fail(&r, "neither `key = value`, [section] nor comment");
+		reading_fail(&r, "expected `key = value`, [section] or a comment");
 	}
 	if (bad < 0 || r.failed != 0) {
 		snprintf(ret_error->text, sizeof(ret_error->text), "%s:%d: %s", path, r.failed,

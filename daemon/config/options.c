@@ -24,12 +24,11 @@ static const struct {
 } others[] = {
     {OPTION_CONFIG, "config", "FILE", "Read this file instead of " CONFIG_PATH "."},
     {OPTION_CHECK, "check-config", NULL,
-	"Read and check the configuration, say what is wrong with it, and end: with status 0 or "
-	"78."},
+	"Check the configuration, print problems, and exit with status 0 or 78."},
     {OPTION_PRINT, "print-config", NULL,
-	"Write the configuration as it results from file and options, without passwords, and end."},
-    {OPTION_VERSION, "version", NULL, "Write the version and end."},
-    {OPTION_HELP, "help", NULL, "Write this and end."},
+	"Print the effective configuration, without passwords, and exit."},
+    {OPTION_VERSION, "version", NULL, "Print the version and exit."},
+    {OPTION_HELP, "help", NULL, "Print this text and exit."},
 };
 #define OTHERS (sizeof(others) / sizeof(others[0]))
 
@@ -108,11 +107,11 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_error *
 			return complain(argv[optind - 1], "takes no value", ret_error);
 		if (option == '?')
 			return complain(argv[optind > 1 ? optind - 1 : 1],
-			    "no such option; see --help", ret_error);
+			    "unknown option; see --help", ret_error);
 		take(&found, option);
 	}
 	if (found.action != CONFIG_HELP && found.action != CONFIG_VERSION && optind < argc)
-		return complain(argv[optind], "an option was expected; see --help", ret_error);
+		return complain(argv[optind], "expected an option; see --help", ret_error);
 	*ret = found;
 	return true;
 }
@@ -146,14 +145,14 @@ config_help(FILE *to)
 {
 	fprintf(to,
 	    "Usage: lockbrokerd [OPTION...]\n"
-	    "Gives the processes of this host distributed locks, which it keeps in RabbitMQ.\n\n");
+	    "Provides distributed locks, kept in RabbitMQ, to the processes of this host.\n\n");
 	for (size_t i = 0; i < OTHERS; i++) {
 		fprintf(to, "  %s--%s%s%s\n", others[i].value == OPTION_HELP ? "-h, " : "",
 		    others[i].name, others[i].arg != NULL ? " " : "",
 		    others[i].arg != NULL ? others[i].arg : "");
 		put_wrapped(to, others[i].help);
 	}
-	fprintf(to, "\nEach of these is a key of the file, too; an option overrules it:\n");
+	fprintf(to, "\nEach of these is also a key of the file; an option overrides it:\n");
 	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
 		char *range = key_range(key);
 

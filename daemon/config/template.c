@@ -51,7 +51,7 @@ take_placeholder(struct parsing *p, const char *at)
 	const char **place = name ? &p->name : &p->slot;
 
 	if (!name && strncmp(at, TEMPLATE_SLOT, PLACEHOLDER_LEN) != 0)
-		return fail(p, at, "a { that begins neither {name} nor {slot}");
+		return fail(p, at, "'{' must begin {name} or {slot}");
 	if (*place != NULL)
 		return fail(p, at, "a second %s", name ? TEMPLATE_NAME : TEMPLATE_SLOT);
 	*place = at;
@@ -68,17 +68,17 @@ scan(struct parsing *p)
 				return false;
 			at += PLACEHOLDER_LEN - 1;
 		} else if (*at == '}') {
-			return fail(p, at, "a } that ends neither {name} nor {slot}");
+			return fail(p, at, "'}' must end {name} or {slot}");
 		} else if (*at == '=') {
-			return fail(p, at, "a =, which is kept for lockbroker's own queues");
+			return fail(p, at, "'=' is reserved for lockbroker's own queues");
 		} else if (*at <= ' ' || *at > '~') {
-			return fail(p, at, "neither letter, digit nor sign of ASCII");
+			return fail(p, at, "contains a character that is not printable ASCII");
 		}
 	}
 	if (p->name == NULL)
-		return fail(p, NULL, "has no {name}");
+		return fail(p, NULL, "lacks {name}");
 	if (p->slot == NULL)
-		return fail(p, NULL, "has no {slot}");
+		return fail(p, NULL, "lacks {slot}");
 	return true;
 }
 
@@ -90,13 +90,14 @@ check_slot(const struct parsing *p)
 
 	if (after == p->name || p->name + PLACEHOLDER_LEN == p->slot)
 		return fail(p, p->slot,
-		    "{slot} touches {name}, so that a name's own digits would pass "
-		    "for a slot's: put a sign between them");
+		    "{name} and {slot} need a sign between them, or digits of a name could be "
+		    "taken for a slot");
 	if (before != NULL && is_digit(*before))
 		return fail(
-		    p, before, "a digit before {slot}, which would pass for one of its own");
+		    p, before, "a digit before {slot} could be taken for a digit of the slot");
 	if (is_digit(*after))
-		return fail(p, after, "a digit after {slot}, which would pass for one of its own");
+		return fail(
+		    p, after, "a digit after {slot} could be taken for a digit of the slot");
 	return true;
 }
 
@@ -109,12 +110,12 @@ template_parse(const char *text, struct template *ret, char error[TEMPLATE_ERROR
 	if (!scan(&p) || !check_slot(&p))
 		return false;
 	if (strncmp(text, "amq.", 4) == 0)
-		return fail(&p, text, "amq. begins the names that RabbitMQ keeps for itself");
+		return fail(&p, text, "starts with amq., which RabbitMQ reserves");
 	longest = strlen(text) - 2 * PLACEHOLDER_LEN + LOCKNAME_MAX + SLOT_DIGITS;
 	if (longest > TEMPLATE_QUEUE_MAX)
 		return fail(&p, NULL,
-		    "a lock name of %d bytes and slot %d make %zu bytes, and a queue name has at "
-		    "most %d",
+		    "a lock name of %d bytes and slot %d make %zu bytes; a queue name has at most "
+		    "%d",
 		    LOCKNAME_MAX, METHODS_SLOTS_MAX, longest, TEMPLATE_QUEUE_MAX);
 	snprintf(ret->head, sizeof(ret->head), "%.*s", (int)(p.name - text), text);
 	snprintf(ret->tail, sizeof(ret->tail), "%s", p.name + PLACEHOLDER_LEN);

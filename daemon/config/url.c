@@ -18,9 +18,9 @@ url_check_bytes(const char *text)
 {
 	for (const char *p = text; *p != '\0'; p++) {
 		if ((unsigned char)*p <= ' ' || *p == 0x7f)
-			return "a space or control character, which has to be written as %XX";
+			return "a space or control character must be written as %XX";
 		if (strncmp(p, "%00", 3) == 0)
-			return "%00 can be in no name or password";
+			return "%00 is not allowed";
 	}
 	return NULL;
 }
@@ -29,13 +29,13 @@ static const char *
 url_check_host(const char *host)
 {
 	if (*host == '\0')
-		return "no host: want amqp://USER@HOST:PORT/VHOST";
+		return "no host: expected amqp://USER@HOST:PORT/VHOST";
 	if (strlen(host) > URL_PART_MAX)
 		return "the host's name is too long";
 	for (; *host != '\0'; host++) {
 		if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:",
 			*host) == NULL)
-			return "the host is no name or address";
+			return "the host is not a name or an address";
 	}
 	return NULL;
 }
@@ -55,18 +55,18 @@ url_take(char *buf, size_t len, struct config_broker *ret)
 	bool has_user;
 
 	if (amqp_parse_url(buf, &info) != AMQP_STATUS_OK)
-		return "no broker URL: want amqp://USER:PASSWORD@HOST:PORT/VHOST, special "
+		return "no broker URL: expected amqp://USER:PASSWORD@HOST:PORT/VHOST, special "
 		       "characters "
 		       "as %XX";
 	if (!is_within(info.host, buf, len))
-		return "no host: want amqp://USER@HOST:PORT/VHOST";
+		return "no host: expected amqp://USER@HOST:PORT/VHOST";
 	if ((error = url_check_host(info.host)) != NULL)
 		return error;
 	if (info.port < 1 || info.port > 65535)
 		return "the port is not between 1 and 65535";
 	has_user = is_within(info.user, buf, len);
 	if (*info.user == '\0')
-		return "a password, but no user";
+		return "a password without a user";
 	/* RabbitMQ has no vhost without a name; "/" alone is what people write for the default one. */
 	vhost = *info.vhost == '\0' ? "/" : info.vhost;
 	if (strlen(info.user) > URL_PART_MAX || strlen(vhost) > URL_PART_MAX ||
@@ -75,8 +75,7 @@ url_take(char *buf, size_t len, struct config_broker *ret)
 	ret->password_given = is_within(info.password, buf, len);
 	if (ret->password_given && *info.password != '\0' &&
 	    strspn(info.password, "*") == strlen(info.password))
-		return "the password is asterisks, as --print-config shows it, and not the real "
-		       "one";
+		return "the password is asterisks, as --print-config prints it; set the real one";
 	ret->tls = info.ssl != 0;
 	ret->host = mem_strdup(info.host);
 	ret->port = info.port;

@@ -34,7 +34,7 @@ check_text(const char *text)
 		return "longer than 4000 bytes";
 	for (size_t i = 0; i < len; i++) {
 		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-			return "has a control character";
+			return "contains a control character";
 	}
 	if (len > 0 && (text[0] == ' ' || text[len - 1] == ' '))
 		return "begins or ends with a space";
@@ -64,8 +64,8 @@ out_of_range(const struct config_key *key, const char *text, char error[KEY_ERRO
 	char *range = key_range(key);
 	char shown[64];
 
-	snprintf(error, KEY_ERROR_MAX, "'%s': want %s", message_escape(shown, sizeof(shown), text),
-	    range);
+	snprintf(error, KEY_ERROR_MAX, "'%s': expected %s",
+	    message_escape(shown, sizeof(shown), text), range);
 	free(range);
 	return false;
 }

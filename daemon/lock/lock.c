@@ -7,13 +7,13 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/fsck.h"
 #include "daemon/lock/admin/list.h"
 #include "daemon/lock/admin/mutex.h"
 #include "daemon/lock/admin/shared_probe.h"
-#include "daemon/lock/admin/survey.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/full_scan.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/engine.h"
 #include "daemon/lock/core/flight.h"
@@ -25,9 +25,9 @@
 #include "daemon/lock/hold/watch.h"
 #include "daemon/lock/wait/acquire.h"
 #include "daemon/lock/wait/hint_receive.h"
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 #include "daemon/lock/wait/release.h"
-#include "daemon/lock/wait/serve.h"
+#include "daemon/lock/wait/queue_runner.h"
 #include "protocol/methods.h"
 
 /* ---- the broker's events ---- */
@@ -43,8 +43,8 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 		/* What was asked on the auxiliary connection has been answered one by one. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
-		if (engine->listener.unheard != NULL)
-			engine->listener.unheard(engine->listener.ctx);
+		if (engine->events.unheard != NULL)
+			engine->events.unheard(engine->events.ctx);
 		return;
 	}
 	engine->link = state;
@@ -53,7 +53,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	if (state != BROKER_UP)
 		keep_link_died(engine, why);
 	acquire_link_changed(engine, why);
-	drain_link_changed(engine, why);
+	holder_wait_link_changed(engine, why);
 }
 
 static void
@@ -72,18 +72,18 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 /* ---- the engine ---- */
 
 static void
-serve_poked(void *ctx, uint64_t id)
+run_dirty(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
-	struct semaphore_list poked = TAILQ_HEAD_INITIALIZER(poked);
+	struct semaphore_list dirty = TAILQ_HEAD_INITIALIZER(dirty);
 	struct semaphore *semaphore;
 
 	(void)id;
-	/* Who is poked meanwhile is served in the next pass: this one ends. */
-	TAILQ_CONCAT(&poked, &engine->poked, of_poked);
-	while ((semaphore = TAILQ_FIRST(&poked)) != NULL) {
-		TAILQ_REMOVE(&poked, semaphore, of_poked);
-		serve_line(engine, semaphore);
+	/* Who is marked dirty meanwhile is served in the next pass: this one ends. */
+	TAILQ_CONCAT(&dirty, &engine->dirty, of_dirty);
+	while ((semaphore = TAILQ_FIRST(&dirty)) != NULL) {
+		TAILQ_REMOVE(&dirty, semaphore, of_dirty);
+		queue_runner_run(engine, semaphore);
 	}
 }
 
@@ -92,8 +92,8 @@ on_asked(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
-	if (engine->listener.asked != NULL)
-		engine->listener.asked(engine->listener.ctx, message);
+	if (engine->events.asked != NULL)
+		engine->events.asked(engine->events.ctx, message);
 }
 
 static void
@@ -101,8 +101,8 @@ on_replied(void *ctx, const struct broker_message *message)
 {
 	const struct lock_engine *engine = ctx;
 
-	if (engine->listener.replied != NULL)
-		engine->listener.replied(engine->listener.ctx, message);
+	if (engine->events.replied != NULL)
+		engine->events.replied(engine->events.ctx, message);
 }
 
 static void
@@ -117,18 +117,18 @@ take_settings(struct lock_engine *engine, const struct lock_settings *settings)
 
 struct lock_engine *
 lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
-    const struct lock_settings *settings, const struct lock_listener *listener)
+    const struct lock_settings *settings, const struct lock_events *events)
 {
 	struct lock_engine *engine = mem_alloc(sizeof(*engine));
 
 	engine->broker = broker;
 	engine->timers = timers;
 	take_settings(engine, settings);
-	engine->listener = *listener;
+	engine->events = *events;
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
-	TAILQ_INIT(&engine->poked);
-	timer_init(&engine->serve, serve_poked, engine, 0);
+	TAILQ_INIT(&engine->dirty);
+	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	pulse_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
@@ -150,7 +150,7 @@ lock_engine_free(struct lock_engine *engine)
 
 	if (engine == NULL)
 		return;
-	engine->listener.changed = NULL;
+	engine->events.changed = NULL;
 	engine->link = BROKER_DOWN; /* nothing more is sent */
 	while (engine->waiters != NULL)
 		registry_waiter_free(engine, engine->waiters);
@@ -164,22 +164,22 @@ lock_engine_free(struct lock_engine *engine)
 	admin_free_all(engine);
 	fsck_free_all(engine);
 	list_free_all(engine);
-	drain_free_all(engine);
+	holder_wait_free_all(engine);
 	shared_probe_free_all(engine);
 	directory_free_all(engine);
 	mutex_free_all(engine);
-	turn_free_all(engine);
-	survey_free_all(engine);
+	peer_order_free_all(engine);
+	full_scan_free_all(engine);
 	hint_free_all(engine);
 	HASH_ITER (by_id, engine->ops, op, next) {
 		timers_cancel(engine->timers, &op->deadline);
 		HASH_DELETE(by_id, engine->ops, op);
 		free(op);
 	}
-	look_end_all(engine);
-	timers_cancel(engine->timers, &engine->serve);
-	TAILQ_FOREACH (semaphore, &engine->poked, of_poked)
-		semaphore->poked = false; /* nobody is served any more */
+	scan_end_all(engine);
+	timers_cancel(engine->timers, &engine->run_queues);
+	TAILQ_FOREACH (semaphore, &engine->dirty, of_dirty)
+		semaphore->dirty = false; /* nobody is served any more */
 	while ((semaphore = engine->semaphores) != NULL)
 		registry_semaphore_end(engine, semaphore);
 	free(engine);
@@ -196,7 +196,7 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 	for (semaphore = engine->semaphores; semaphore != NULL;
 	     semaphore = semaphore->by_key.next) {
 		timers_cancel(engine->timers, &semaphore->rescan);
-		engine_poke(engine, semaphore);
+		engine_mark_dirty(engine, semaphore);
 	}
 	channels_settings_changed(engine);
 }
@@ -217,7 +217,7 @@ lock_cancel(struct lock_engine *engine, uint64_t peer, uint64_t meant)
 	struct waiter *waiter;
 
 	assert(!engine->telling);
-	if (drain_cancel(engine, peer, meant))
+	if (holder_wait_cancel(engine, peer, meant))
 		return true;
 	if (entry == NULL)
 		return false;
@@ -237,7 +237,7 @@ void
 lock_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	assert(!engine->telling);
-	drain_peer_gone(engine, peer);
+	holder_wait_peer_gone(engine, peer);
 	release_peer(engine, peer);
 	FAULT(GONE_PEER_WAITS, return;);
 	admin_peer_gone(engine, peer);
@@ -254,7 +254,7 @@ lock_drain(struct lock_engine *engine)
 	engine->draining = true;
 	FAULT(DRAIN_LETS_WAIT, return;);
 	acquire_end_all(engine, &answer);
-	drain_end_all(engine, &answer);
+	holder_wait_end_all(engine, &answer);
 }
 
 bool

@@ -105,19 +105,19 @@ struct lock_finding {
 	bool repaired;
 };
 
-enum lock_party_state {
-	LOCK_PARTY_WAITING,
-	LOCK_PARTY_BUSY,      /* it holds */
-	LOCK_PARTY_GRANTED,   /* it holds, let in by lock_grant() */
-	LOCK_PARTY_CANCELLED, /* a change alone: it waited, and ended without a hold; GONE is next */
-	LOCK_PARTY_GONE       /* a change alone: it neither holds nor waits any more */
+enum lock_row_state {
+	LOCK_ROW_WAITING,
+	LOCK_ROW_BUSY,      /* it holds */
+	LOCK_ROW_ADMITTED,  /* it holds, let in by lock_admit() */
+	LOCK_ROW_CANCELLED, /* a change alone: it waited, and ended without a hold; GONE is next */
+	LOCK_ROW_GONE       /* a change alone: it neither holds nor waits any more */
 };
 /* "waiting", "busy", "granted", "cancelled", "gone". Static. */
-const char *lock_party_word(enum lock_party_state state);
+const char *lock_row_word(enum lock_row_state state);
 
 /* Somebody who holds or waits here. Strings are borrowed for the call. */
-struct lock_party {
-	enum lock_party_state state;
+struct lock_row {
+	enum lock_row_state state;
 	uint64_t waiter; /* the number of its acquire, also when it holds: identifies the row */
 	uint64_t lock;   /* the hold; 0: it waits */
 	const char *name;
@@ -132,7 +132,7 @@ struct lock_party {
 };
 
 /* A semaphore of the directory. */
-struct lock_row {
+struct lock_listed {
 	const char *name;
 	int slots; /* LOCK_UNLIMITED; -1: not known; 0 without a gate: it is listed and does not exist */
 	bool exists;
@@ -184,7 +184,7 @@ struct lock_answer {
 	size_t held_count;
 	const struct lock_finding *findings; /* fsck */
 	size_t finding_count;
-	const struct lock_row *rows; /* list */
+	const struct lock_listed *rows; /* list */
 	size_t row_count;
 	const struct lock_explanation *explanation; /* explain; else NULL */
 	const char *warning;                        /* done, but: in words; NULL: nothing to say */
@@ -229,13 +229,13 @@ struct lock_notice {
  * listener must not call the engine from inside (asserted): a peer that it cannot serve any more is
  * given up later, in a pass of its own.
  */
-struct lock_listener {
+struct lock_events {
 	void (*answer)(
 	    void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer);
 	void (*notice)(void *ctx, uint64_t peer, const struct lock_notice *notice);
 	void *ctx;
 	/* A row has come, has changed, or is gone. NULL: nobody cares. */
-	void (*changed)(void *ctx, const struct lock_party *row);
+	void (*changed)(void *ctx, const struct lock_row *row);
 	/* The broker's messages (broker.h), passed on: from these the engine may be called. NULL: nobody cares. */
 	void (*asked)(void *ctx, const struct broker_message *message);
 	void (*replied)(void *ctx, const struct broker_message *message);
@@ -243,9 +243,9 @@ struct lock_listener {
 	void (*unheard)(void *ctx);
 };
 
-/* broker and timers are borrowed and outlive the engine, which becomes the broker's listener. */
+/* broker and timers are borrowed and outlive the engine, which hears the broker's events. */
 struct lock_engine *lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
-    const struct lock_settings *settings, const struct lock_listener *listener);
+    const struct lock_settings *settings, const struct lock_events *events);
 /* After broker_stop(). Answers nobody. */
 void lock_engine_free(struct lock_engine *engine);
 void lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings);
@@ -294,13 +294,13 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
 
 /*
  * Rows: of one name, or of all (NULL). Holders first, in no order; then who waits, name by name in the
- * order of the line. May be called by the listener.
+ * order of the line. May be called by the caller.
  */
 void lock_each(const struct lock_engine *engine, const char *name,
-    void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
+    void (*fn)(void *ctx, const struct lock_row *row), void *ctx);
 /* Those who hold alone. As lock_each(). */
 void lock_each_holding(const struct lock_engine *engine, const char *name,
-    void (*fn)(void *ctx, const struct lock_party *row), void *ctx);
+    void (*fn)(void *ctx, const struct lock_row *row), void *ctx);
 /* How far a walk through those who wait for a name has come. Zeroed: it has not begun. */
 struct lock_place {
 	uint64_t newest; /* the number of the newest waiter when it began */
@@ -313,13 +313,13 @@ struct lock_place {
  * The engine may change between two steps. False: there is none.
  */
 bool lock_next_waiting(const struct lock_engine *engine, const char *name, struct lock_place *place,
-    struct lock_party *ret);
+    struct lock_row *ret);
 /*
  * One row, by its numbers as they were: false when it is gone, or an acquire of which a hold has come. As
- * lock_each(), and as quick as a look into a table.
+ * lock_each(), and as quick as a scan into a table.
  */
-bool lock_row(
-    const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret);
+bool lock_row_find(
+    const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_row *ret);
 /*
  * Slots that are busy here though no row has them: being claimed, or given back; 0: the true mutex. As
  * lock_each().
@@ -351,7 +351,7 @@ const char *lock_waits_for(const struct lock_engine *engine, uint64_t waiter);
  * number. Their acquires are answered before these return.
  * A hold without a slot at once, whatever it was doing; or TOO_MANY_LOCKS: of its peer, and it waits on.
  */
-enum reason lock_grant(struct lock_engine *engine, uint64_t waiter);
+enum reason lock_admit(struct lock_engine *engine, uint64_t waiter);
 /* Ends it with `cancelled` (answer.denied). */
 enum reason lock_deny(struct lock_engine *engine, uint64_t waiter);
 /* All who wait for a name; returns how many. */

@@ -73,8 +73,8 @@ void
 account_complain(struct account *account)
 {
 	if (!account->full)
-		log_warning(
-		    "uid %u is not read: its connections keep %zu KiB, all connections %zu KiB",
+		log_warning("uid %u: the daemon pauses reading; its connections use %zu KiB, all "
+			    "connections %zu KiB",
 		    (unsigned)account->uid, account->used[ACCOUNT_BYTES] / 1024,
 		    account->all->bytes / 1024);
 	account->full = true;

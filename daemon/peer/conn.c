@@ -260,7 +260,7 @@ conn_watch(struct conn *conn)
 	if (event_assign(conn->event, conn->room->base, conn->fd, interest | EV_PERSIST, conn_event,
 		conn) != 0 ||
 	    event_add(conn->event, NULL) != 0)
-		conn_kill(conn, "its socket cannot be watched");
+		conn_kill(conn, "the event loop does not accept its socket");
 }
 
 void
@@ -327,7 +327,7 @@ conn_put(struct conn *conn, char *line, bool newest)
 	if (line == NULL)
 		conn_kill(conn, "out of memory");
 	else if (!newest && conn->state != CONN_DEAD && !conn_can_take(conn, strlen(line)))
-		conn_kill(conn, "it does not read what it is sent");
+		conn_kill(conn, "it does not read its answers");
 	if (conn->state != CONN_DEAD) {
 		if (newest)
 			unread_put_newest(conn->out, line);
@@ -371,7 +371,7 @@ refuse_long_line(struct conn *conn)
 	struct message_error error;
 
 	message_error_set(
-	    &error, REASON_INVALID_REQUEST, "the line is longer than %d bytes", LINE_MAX_IN);
+	    &error, REASON_INVALID_REQUEST, "a line is longer than %d bytes", LINE_MAX_IN);
 	conn_send(conn, message_error_line(&nobody, &error, NULL));
 }
 

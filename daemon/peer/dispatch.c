@@ -12,7 +12,7 @@
 
 /*
  * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
- * journal, and *ret_error says so. called: what it is called to the peer.
+ * lock log, and *ret_error says so. called: what it is called in the log.
  */
 static bool
 has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
@@ -25,10 +25,10 @@ has_right(const struct dispatch *dispatch, const struct conn *conn, const char *
 	if (access_allowed(rules, &conn->subject, method, privilege, name))
 		return true;
 	access_explain(why, rules, &conn->subject, method, privilege, name);
-	journal_denied(conn, called, name, why);
-	message_error_set(ret_error, REASON_PERMISSION_DENIED,
-	    "%s%s%.80s is not allowed to uid %u: %s", called, name == NULL ? "" : " of ",
-	    name == NULL ? "" : name, (unsigned)conn->subject.uid, why);
+	lock_log_denied(conn, called, name, why);
+	message_error_set(ret_error, REASON_PERMISSION_DENIED, "uid %u may not %s%s%.80s: %s",
+	    (unsigned)conn->subject.uid, method, name == NULL ? "" : " ", name == NULL ? "" : name,
+	    why);
 	return false;
 }
 
@@ -55,7 +55,7 @@ name_allowed(const struct dispatch *dispatch, const char *name, struct message_e
 
 	if (why == NULL)
 		return true;
-	message_error_set(ret_error, REASON_INVALID_PARAMS, "name is refused: %s", why);
+	message_error_set(ret_error, REASON_INVALID_PARAMS, "invalid name: %s", why);
 	snprintf(ret_error->parameter, sizeof(ret_error->parameter), "name");
 	return false;
 }
@@ -68,9 +68,8 @@ user_may(const struct conn *conn, enum account_thing thing, const char *what,
 
 	if (account_has_room(account, thing))
 		return true;
-	message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-	    "uid %u has %zu %s, which is all it may have", (unsigned)account->uid,
-	    account->all->limits.most[thing], what);
+	message_error_set(ret_error, REASON_TOO_MANY_WAITERS, "uid %u has %zu %s, the maximum",
+	    (unsigned)account->uid, account->all->limits.most[thing], what);
 	return false;
 }
 
@@ -82,7 +81,7 @@ may_wait(const struct dispatch *dispatch, const struct conn *conn, enum request_
 	if (requests_waiting(conn->requests) >=
 	    (size_t)dispatch->config->max_waits_per_connection) {
 		message_error_set(ret_error, REASON_TOO_MANY_WAITERS,
-		    "this connection has as many requests waiting as it may");
+		    "this connection has as many waiting requests as it may have");
 		return false;
 	}
 	return user_may(conn, ACCOUNT_WAITS, "requests waiting", ret_error) &&
@@ -106,13 +105,13 @@ dispatch_request(
 
 	if (requests_find_id(conn->requests, &message->id) != NULL) {
 		/* With that id it would pass for the answer to the first. */
-		message_error_set(&error, REASON_INVALID_REQUEST,
-		    "a request with the same id is not answered yet");
+		message_error_set(
+		    &error, REASON_INVALID_REQUEST, "a request with the same id is in progress");
 		conn_send(conn, message_error_line(&nobody, &error, NULL));
 		return true;
 	}
 	if (spec == NULL || row == NULL) {
-		message_error_set(&error, REASON_METHOD_NOT_FOUND, "there is no method '%s'",
+		message_error_set(&error, REASON_METHOD_NOT_FOUND, "unknown method '%s'",
 		    message_escape(quoted, sizeof(quoted), message->method));
 	} else if (method_params_parse(spec, message->params, &params, &error) &&
 		   name_allowed(dispatch, params.name, &error) &&
@@ -132,7 +131,7 @@ dispatch_request(
 	call.request = requests_add(conn->requests, &message->id, row, kind);
 	assert(call.request != NULL);
 	call.params = &params;
-	journal_request(dispatch->journal, conn, call.request, &params);
+	lock_log_request(dispatch->lock_log, conn, call.request, &params);
 	row->handle(&call);
 	return true;
 }
@@ -164,7 +163,7 @@ leave(void *ctx, const struct request *request)
 {
 	const struct leaver *leaver = ctx;
 
-	journal_left(leaver->dispatch->journal, leaver->peer, request->number);
+	lock_log_left(leaver->dispatch->lock_log, leaver->peer, request->number);
 }
 
 static void
@@ -227,14 +226,14 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		return;
 	}
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, answer);
 		peers_scanned(dispatch->peers, peer, number);
 		return;
 	}
 	kept = *call.request;
 	row = kept.row;
 	if (answer->reason != REASON_NONE) {
-		journal_answer(dispatch->journal, call.conn, &kept, answer);
+		lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 		refuse(&call, answer);
 		return;
 	}
@@ -247,7 +246,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 	/* Who has waited is told before the log is. */
 	if (request_waits(&kept))
 		conn_push(call.conn);
-	journal_answer(dispatch->journal, call.conn, &kept, answer);
+	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
 }
 
 static void
@@ -258,11 +257,11 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 	const struct request *request = NULL;
 	struct result_facts facts = handlers_facts(dispatch);
 	struct cJSON *params = NULL;
-	struct lock_party hold;
-	bool is_held = notice->lock != 0 && lock_row(dispatch->engine, 0, notice->lock, &hold);
+	struct lock_row hold;
+	bool is_held = notice->lock != 0 && lock_row_find(dispatch->engine, 0, notice->lock, &hold);
 	const char *method;
 
-	journal_notice(dispatch->journal, notice, is_held ? &hold : NULL);
+	lock_log_notice(dispatch->lock_log, notice, is_held ? &hold : NULL);
 	if (conn == NULL)
 		return;
 	if (notice->kind == LOCK_NOTICE_WAITING || notice->kind == LOCK_NOTICE_HOLDERS) {
@@ -281,12 +280,12 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 /* ---- the view: rows, daemon messages, and its answers ---- */
 
 static void
-on_changed(void *ctx, const struct lock_party *row)
+on_changed(void *ctx, const struct lock_row *row)
 {
 	const struct dispatch *dispatch = ctx;
 
-	if (dispatch->peer_goes && row->state == LOCK_PARTY_GONE && row->lock != 0)
-		journal_gone(dispatch->journal, row);
+	if (dispatch->peer_goes && row->state == LOCK_ROW_GONE && row->lock != 0)
+		lock_log_gone(dispatch->lock_log, row);
 	if (dispatch->view != NULL)
 		view_changed(dispatch->view, row);
 }
@@ -326,13 +325,13 @@ on_view_done(void *ctx, uint64_t peer, uint64_t number, enum reason reason, cons
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, &answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, &answer);
 		json_free(result);
 		return;
 	}
-	/* What the engine has answered is in the journal already. */
+	/* What the engine has answered is in the lock log already. */
 	if (call.request->row->answer == NULL)
-		journal_answer(dispatch->journal, call.conn, call.request, &answer);
+		lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	if (reason == REASON_NONE)
 		handlers_reply(&call, result);
 	else
@@ -349,13 +348,13 @@ on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
 	struct call call;
 
 	if (!call_find(dispatch, peer, number, &call)) {
-		journal_unheard(dispatch->journal, peer, number, &answer);
+		lock_log_unheard(dispatch->lock_log, peer, number, &answer);
 		return false;
 	}
 	row = call.request->row;
 	if (has_right(dispatch, call.conn, row->method, row->privilege, row->method, name, &error))
 		return true;
-	journal_answer(dispatch->journal, call.conn, call.request, &answer);
+	lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	handlers_refuse(&call, &error, NULL);
 	return false;
 }
@@ -447,7 +446,7 @@ dispatch_new(const struct clock *clock, uint32_t run, const struct config *confi
 	dispatch->started = config;
 	dispatch->config = config;
 	dispatch->started_at = clock_now(clock);
-	dispatch->journal = journal_new(clock);
+	dispatch->lock_log = lock_log_new(clock);
 	return dispatch;
 }
 
@@ -456,7 +455,7 @@ dispatch_free(struct dispatch *dispatch)
 {
 	if (dispatch == NULL)
 		return;
-	journal_free(dispatch->journal);
+	lock_log_free(dispatch->lock_log);
 	free(dispatch);
 }
 
@@ -467,10 +466,10 @@ dispatch_peers_handler(struct dispatch *dispatch)
 	    .line = on_line, .gone = on_gone, .left = on_left, .ctx = dispatch};
 }
 
-struct lock_listener
-dispatch_lock_listener(struct dispatch *dispatch)
+struct lock_events
+dispatch_lock_events(struct dispatch *dispatch)
 {
-	return (struct lock_listener){.answer = on_answer,
+	return (struct lock_events){.answer = on_answer,
 	    .notice = on_notice,
 	    .ctx = dispatch,
 	    .changed = on_changed,
@@ -479,10 +478,10 @@ dispatch_lock_listener(struct dispatch *dispatch)
 	    .unheard = on_unheard};
 }
 
-struct view_listener
-dispatch_view_listener(struct dispatch *dispatch)
+struct view_events
+dispatch_view_events(struct dispatch *dispatch)
 {
-	return (struct view_listener){.done = on_view_done,
+	return (struct view_events){.done = on_view_done,
 	    .may = on_view_may,
 	    .sees = on_view_sees,
 	    .tell = on_view_tell,

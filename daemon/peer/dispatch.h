@@ -1,7 +1,7 @@
 /*
  * From lines to the engine and back: one table says for each method who may call it, what it does and
  * how its answer looks. Checks a request (protocol), the privilege (config), hands it to the engine,
- * and turns the engine's answers and notices into lines for the peers. Owns the journal and nothing
+ * and turns the engine's answers and notices into lines for the peers. Owns the lock log and nothing
  * else; peers, engine, broker and configuration are borrowed.
  */
 #ifndef PEER_DISPATCH_H
@@ -23,8 +23,8 @@ void dispatch_free(struct dispatch *dispatch);
 
 /* What peers_new(), lock_engine_new() and view_new() want. */
 struct conn_handler dispatch_peers_handler(struct dispatch *dispatch);
-struct lock_listener dispatch_lock_listener(struct dispatch *dispatch);
-struct view_listener dispatch_view_listener(struct dispatch *dispatch);
+struct lock_events dispatch_lock_events(struct dispatch *dispatch);
+struct view_events dispatch_view_events(struct dispatch *dispatch);
 /* Before the first line comes. */
 void dispatch_wire(struct dispatch *dispatch, struct peers *peers, struct lock_engine *engine,
     struct view *view, const struct broker *broker);

@@ -76,7 +76,7 @@ read_lock(const struct call *call, uint64_t *ret_lock)
 
 	if (wire_id_parse(call->params->lock, &run, ret_lock) && run == call->dispatch->run)
 		return true;
-	message_error_set(&error, REASON_NOT_HELD, "no such lock is held");
+	message_error_set(&error, REASON_NOT_HELD, "this lock is not held");
 	handlers_refuse(call, &error, NULL);
 	return false;
 }
@@ -94,13 +94,13 @@ handle_verify(const struct call *call)
 static void
 handle_release(const struct call *call)
 {
-	struct lock_party row;
+	struct lock_row row;
 	uint64_t lock;
 
 	if (!read_lock(call, &lock))
 		return;
-	if (lock_row(call->dispatch->engine, 0, lock, &row))
-		journal_releases(call->dispatch->journal, call->conn, call->request, &row);
+	if (lock_row_find(call->dispatch->engine, 0, lock, &row))
+		lock_log_releases(call->dispatch->lock_log, call->conn, call->request, &row);
 	lock_release(call->dispatch->engine, call->conn->id, call->request->number, lock);
 }
 
@@ -242,7 +242,7 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 	why = info.why == NULL ? "" : info.why;
 	if (info.locks != BROKER_UP)
 		snprintf(buf, WORDS_MAX, "%s%s%s",
-		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refuses the daemon"
+		    info.locks == BROKER_LOGIN_REFUSED ? "the broker refused the daemon"
 						       : "the broker cannot be reached",
 		    why[0] == '\0' ? "" : ": ", why);
 	else if (info.auxiliary_blocked)
@@ -396,27 +396,27 @@ handle_discover(const struct call *call)
 /* ---- the table ---- */
 
 static const struct dispatch_row rows[] = {
-    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .journal = JOURNAL_ACQUIRE},
-    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .journal = JOURNAL_NOTHING},
-    {"release", ACCESS_ANYONE, handle_release, result_release, .journal = JOURNAL_RELEASE},
-    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .journal = JOURNAL_NOTHING},
-    {"create", ACCESS_ADMIN, handle_create, result_create, .journal = JOURNAL_CHANGE},
-    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .journal = JOURNAL_CHANGE},
-    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .journal = JOURNAL_CHANGE},
-    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_SCANS, .journal = JOURNAL_READ},
-    {"await", ACCESS_ANYONE, handle_await, result_await, .journal = JOURNAL_READ},
-    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_SCANS, .journal = JOURNAL_CHANGE},
-    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_SCANS, .journal = JOURNAL_READ,
+    {"acquire", ACCESS_ANYONE, handle_acquire, result_acquire, .lock_log = LOCK_LOG_ACQUIRE},
+    {"verify", ACCESS_ANYONE, handle_verify, result_verify, .lock_log = LOCK_LOG_NOTHING},
+    {"release", ACCESS_ANYONE, handle_release, result_release, .lock_log = LOCK_LOG_RELEASE},
+    {"cancel", ACCESS_ANYONE, handle_cancel, NULL, .lock_log = LOCK_LOG_NOTHING},
+    {"create", ACCESS_ADMIN, handle_create, result_create, .lock_log = LOCK_LOG_CHANGE},
+    {"destroy", ACCESS_ADMIN, handle_destroy, result_destroy, .lock_log = LOCK_LOG_CHANGE},
+    {"resize", ACCESS_ADMIN, handle_resize, result_resize, .lock_log = LOCK_LOG_CHANGE},
+    {"size", ACCESS_ANYONE, handle_size, result_size, REQUEST_SCANS, .lock_log = LOCK_LOG_READ},
+    {"await", ACCESS_ANYONE, handle_await, result_await, .lock_log = LOCK_LOG_READ},
+    {"fsck", ACCESS_ADMIN, handle_fsck, result_fsck, REQUEST_SCANS, .lock_log = LOCK_LOG_CHANGE},
+    {"explain", ACCESS_ANYONE, handle_explain, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ,
 	.answer = answer_explain},
-    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_SCANS, .journal = JOURNAL_READ,
+    {"list", ACCESS_ANYONE, handle_list, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ,
 	.answer = answer_list},
-    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_SCANS, .journal = JOURNAL_READ},
-    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .journal = JOURNAL_READ},
-    {"grant", ACCESS_ADMIN, handle_grant, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
-    {"deny", ACCESS_ADMIN, handle_deny, NULL, .journal = JOURNAL_CHANGE, .name_later = true},
-    {"ping", ACCESS_ANYONE, handle_ping, NULL, .journal = JOURNAL_NOTHING},
-    {"info", ACCESS_ANYONE, handle_info, NULL, .journal = JOURNAL_NOTHING},
-    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .journal = JOURNAL_NOTHING},
+    {"show", ACCESS_ANYONE, handle_show, NULL, REQUEST_SCANS, .lock_log = LOCK_LOG_READ},
+    {"watch", ACCESS_ANYONE, handle_watch, NULL, REQUEST_WATCHES, .lock_log = LOCK_LOG_READ},
+    {"grant", ACCESS_ADMIN, handle_grant, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
+    {"deny", ACCESS_ADMIN, handle_deny, NULL, .lock_log = LOCK_LOG_CHANGE, .name_later = true},
+    {"ping", ACCESS_ANYONE, handle_ping, NULL, .lock_log = LOCK_LOG_NOTHING},
+    {"info", ACCESS_ANYONE, handle_info, NULL, .lock_log = LOCK_LOG_NOTHING},
+    {"rpc.discover", ACCESS_ANYONE, handle_discover, NULL, .lock_log = LOCK_LOG_NOTHING},
 };
 
 const struct dispatch_row *

@@ -1,13 +1,13 @@
 /*
  * What the methods do, in one table: who may call each, what it does and how its answer looks. A handler gets a
  * request that is well-formed and allowed; it answers at once, or hands it to the engine or the view, whose
- * answer dispatch.c sends. Only for dispatch.c, above it, and journal.c; who is outside includes dispatch.h.
+ * answer dispatch.c sends. Only for dispatch.c, above it, and lock_log.c; who is outside includes dispatch.h.
  */
 #ifndef PEER_HANDLERS_H
 #define PEER_HANDLERS_H
 
 #include "daemon/peer/dispatch.h"
-#include "daemon/peer/journal.h"
+#include "daemon/peer/lock_log.h"
 #include "daemon/peer/requests.h"
 #include "daemon/peer/result.h"
 #include "daemon/view/view.h"
@@ -21,7 +21,7 @@ struct dispatch {
 	struct lock_engine *engine;
 	struct view *view;
 	const struct broker *broker;
-	struct journal *journal; /* owned */
+	struct lock_log *lock_log; /* owned */
 	uint32_t run;
 	int64_t started_at;
 	bool draining;
@@ -44,7 +44,7 @@ struct dispatch_row {
 	/* The result of the engine's answer. NULL: something else answers. */
 	struct cJSON *(*result)(const struct result_facts *facts, const struct lock_answer *answer);
 	enum request_kind kind; /* QUICK: or WAITS, with some params */
-	enum journal_kind journal;
+	enum lock_log_kind lock_log;
 	/* What is done with the engine's answer where a result of that alone will not do. */
 	void (*answer)(const struct call *call, const struct lock_answer *answer);
 	/* The name that it is about may be known later: then the view asks whether that is allowed. */

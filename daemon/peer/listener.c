@@ -59,12 +59,12 @@ socket_inherit(char **ret_error)
 	}
 	if (count > 1) {
 		*ret_error =
-		    mem_printf("the service manager handed over %d sockets, one is wanted", count);
+		    mem_printf("the service manager handed over %d sockets, expected one", count);
 		return -2;
 	}
 	if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0) {
 		*ret_error = mem_printf(
-		    "what the service manager handed over is no listening Unix stream socket");
+		    "the service manager did not hand over a listening Unix stream socket");
 		return -2;
 	}
 	/* sd_listen_fds has set close-on-exec; accepting must not block either. */
@@ -118,7 +118,7 @@ file_is_stale(const struct sockaddr_un *address, char **ret_error)
 		return false;
 	}
 	if (!S_ISSOCK(found.st_mode)) {
-		*ret_error = mem_printf("%s exists and is no socket", address->sun_path);
+		*ret_error = mem_printf("%s exists and is not a socket", address->sun_path);
 		return false;
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -203,9 +203,10 @@ file_take(struct listener_file *file, const struct listener_address *address, ch
 	if (address->group[0] != '\0')
 		group = getgrnam(address->group);
 	if (address->group[0] != '\0' && group == NULL)
-		*ret_error = mem_printf("%s: there is no group %s", address->path, address->group);
+		*ret_error =
+		    mem_printf("%s: group %s does not exist", address->path, address->group);
 	else if (group != NULL && fchownat(fd, "", (uid_t)-1, group->gr_gid, AT_EMPTY_PATH) != 0)
-		*ret_error = mem_printf("%s: giving it to group %s: %s", address->path,
+		*ret_error = mem_printf("%s: cannot change the group to %s: %s", address->path,
 		    address->group, strerror(errno));
 	else
 		given = true;
@@ -222,7 +223,7 @@ listener_file_remove(struct listener_file *file)
 		return;
 	if (lstat(file->path, &found) == 0 && found.st_dev == file->device &&
 	    found.st_ino == file->inode && unlink(file->path) != 0)
-		log_warning("%s is left behind: %s", file->path, strerror(errno));
+		log_warning("%s is not removed: %s", file->path, strerror(errno));
 	free(file->path);
 	file->path = NULL;
 }
@@ -272,7 +273,7 @@ listener_socket_make(
 	char *lock_path;
 
 	if (strlen(address->path) >= sizeof(name.sun_path)) {
-		*ret_error = mem_printf("%s: longer than the %zu bytes of a socket's path",
+		*ret_error = mem_printf("%s: longer than the %zu bytes of a socket path",
 		    address->path, sizeof(name.sun_path) - 1);
 		return -2;
 	}
@@ -319,7 +320,7 @@ static void
 listener_pause(struct listener *listener, int why)
 {
 	if (!listener->complained)
-		log_warning("no peer can be accepted for now: %s", strerror(why));
+		log_warning("no client can be accepted now: %s", strerror(why));
 	listener->complained = true;
 	event_del(listener->event);
 	timers_set(
@@ -337,7 +338,7 @@ listener_accept(evutil_socket_t fd, short what, void *ctx)
 
 		if (peer >= 0) {
 			if (listener->complained)
-				log_info("peers are accepted again");
+				log_info("clients are accepted again");
 			listener->complained = false;
 			listener->accepted(listener->ctx, peer);
 			continue;
@@ -380,7 +381,7 @@ listener_open(struct listener *listener, const struct listener_address *address,
 	listener->event =
 	    event_new(listener->base, fd, EV_READ | EV_PERSIST, listener_accept, listener);
 	if (listener->event == NULL || event_add(listener->event, NULL) != 0) {
-		*ret_error = mem_printf("the socket cannot be watched");
+		*ret_error = mem_printf("the event loop does not accept the socket");
 		listener_close(listener);
 		return false;
 	}

@@ -133,15 +133,14 @@ has_room(struct peers *peers, const struct conn *conn, struct message_error *err
 		max = left / 2;
 	if (account->used[ACCOUNT_PEERS] > max) {
 		message_error_set(error, REASON_TOO_MANY_REQUESTS,
-		    "uid %u has %zu connections, which is all it may have", (unsigned)account->uid,
-		    max);
+		    "uid %u has %zu connections, the maximum", (unsigned)account->uid, max);
 		*ret_complained = &account->complained;
 		return false;
 	}
 	/* A new descriptor is the lowest that is free (open(2)): all below this one are in use. */
 	if ((size_t)conn->fd >= left) {
 		message_error_set(error, REASON_TOO_MANY_REQUESTS,
-		    "%d of the %zu descriptors are in use, and the rest is for %sthe daemon itself",
+		    "%d of the %zu descriptors are in use; the rest is reserved for %sthe daemon",
 		    conn->fd, peers->descriptors, admin ? "" : "administrators and ");
 		*ret_complained = &peers->complained;
 		return false;
@@ -160,11 +159,11 @@ turn_away(int fd, const struct message_error *error, bool *complained)
 	char *line;
 
 	if (!*complained)
-		log_warning("peers are turned away: %s", error->text);
+		log_warning("connections are refused: %s", error->text);
 	*complained = true;
 	line = message_error_line(&nobody, error, NULL);
 	if (line != NULL && send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("a peer turned away did not hear why: %s", strerror(errno));
+		log_debug("a refused client did not get the reason: %s", strerror(errno));
 	free(line);
 }
 
@@ -176,8 +175,8 @@ peers_add(struct peers *peers, int fd)
 	bool *complained;
 
 	if (conn == NULL) {
-		log_warning(
-		    "a peer is closed, the kernel does not say who it is: %s", strerror(errno));
+		log_warning("a connection is closed, the kernel does not name its process: %s",
+		    strerror(errno));
 		return;
 	}
 	HASH_ADD(by_id, peers->by_id, id, sizeof(conn->id), conn);

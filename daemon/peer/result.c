@@ -210,7 +210,7 @@ result_fsck(const struct result_facts *facts, const struct lock_answer *answer)
 /* ---- list ---- */
 
 static struct cJSON *
-new_row(const struct lock_row *row)
+new_row(const struct lock_listed *row)
 {
 	struct cJSON *object = json_new_object();
 
@@ -228,7 +228,7 @@ result_list(const struct result_facts *facts, const struct lock_answer *answer)
 	size_t count = 0;
 
 	for (size_t i = 0; i < answer->row_count; i++) {
-		const struct lock_row *row = &answer->rows[i];
+		const struct lock_listed *row = &answer->rows[i];
 
 		if (facts->tells != NULL && !facts->tells(facts->tells_ctx, row->name))
 			continue;
@@ -258,14 +258,14 @@ explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 		snprintf(buf, size, "the mutex is free: an acquire gets it");
 	else if (why->verdict == LOCK_VERDICT_FULL)
 		snprintf(buf, size,
-		    "the mutex is held%s: an acquire waits until its holder is gone",
-		    why->here > 0 ? " by a peer of this daemon" : "");
+		    "the mutex is held%s: an acquire waits until its holder releases it",
+		    why->here > 0 ? " by a client of this daemon" : "");
 	else if (why->verdict == LOCK_VERDICT_ALREADY_EXISTS)
 		snprintf(buf, size,
 		    "a semaphore has that name, and its administration mutex is the queue of this "
 		    "mutex: an acquire is refused");
 	else
-		snprintf(buf, size, "the broker did not say whether the mutex is held");
+		snprintf(buf, size, "the broker did not say whether the mutex is busy");
 }
 
 /* What the verdict means for who wants a slot. */
@@ -284,22 +284,21 @@ explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 		return;
 	case LOCK_VERDICT_FULL:
 		snprintf(buf, size,
-		    "all of its slots (%s) are busy, %s of them by peers of this daemon: an "
+		    "all of its slots (%s) are busy, %s of them by clients of this daemon: an "
 		    "acquire waits until one is released",
 		    number_words(slots, why->slots), number_words(here, why->here));
 		return;
 	case LOCK_VERDICT_GATE:
-		snprintf(buf, size,
-		    "it has no slots for the time being: an acquire waits until it is resized");
+		snprintf(buf, size, "it has 0 slots: an acquire waits until it is resized");
 		return;
 	case LOCK_VERDICT_NO_SUCH_LOCK:
-		snprintf(buf, size, "there is no such lock: it has to be created first");
+		snprintf(buf, size, "the lock does not exist: it must be created first");
 		return;
 	case LOCK_VERDICT_ALREADY_EXISTS: /* of a mutex alone */
 	case LOCK_VERDICT_UNKNOWN:
 		break;
 	}
-	snprintf(buf, size, "the broker did not say which slots there are, or which are busy");
+	snprintf(buf, size, "the broker did not say which slots exist, or which are busy");
 }
 
 /* All that is to be said, in one sentence or two. */
@@ -318,7 +317,7 @@ add_explanation(struct cJSON *result, const struct result_facts *facts, enum loc
 		explain_slots(slots, sizeof(slots), why);
 	if (why != NULL && why->uncounted > 0)
 		snprintf(uncounted, sizeof(uncounted),
-		    "; %d more above a gap do not count (see fsck)", why->uncounted);
+		    "; %d more slots above a gap do not count (see fsck)", why->uncounted);
 	snprintf(text, sizeof(text), "%s%s%s%s", broker,
 	    broker[0] != '\0' && slots[0] != '\0' ? "; " : "", slots, uncounted);
 	json_add_string(result, "text", text);

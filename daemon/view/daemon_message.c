@@ -117,16 +117,16 @@ read_head(struct daemon_message *message)
 
 	message->answer = json_get(tree, "answer") != NULL;
 	if (!json_string(json_get(tree, message->answer ? "answer" : "ask"), &word))
-		return "it neither asks nor answers";
+		return "it is neither a query nor an answer";
 	while (op < DAEMON_MESSAGE_OPS && strcmp(ops[op], word) != 0)
 		op++;
 	if (op == DAEMON_MESSAGE_OPS)
-		return "it asks for something unknown";
+		return "it is an unknown query";
 	message->op = (enum daemon_message_op)op;
 	if (!json_string(json_get(tree, "run"), &run) || !wire_id_parse_run(run, &message->run) ||
 	    !json_string(json_get(tree, "host"), &message->host) || !is_host(message->host) ||
 	    !json_bool(json_get(tree, "stays"), &message->stays))
-		return "it does not say who sends it";
+		return "it does not name its sender";
 	return NULL;
 }
 
@@ -142,7 +142,7 @@ read_body(struct daemon_message *message)
 
 	message->last = true;
 	if (last != NULL && !json_bool(last, &message->last))
-		return "a flag is none";
+		return "a flag is invalid";
 	if ((name != NULL && !json_is_null(name) &&
 		(!json_string(name, &message->name) ||
 		    lockname_error(message->name, strlen(message->name)) != NULL)) ||
@@ -150,7 +150,7 @@ read_body(struct daemon_message *message)
 				   !wire_id_parse(text, &message->waiter_run, &message->waiter) ||
 				   message->waiter == 0)) ||
 	    !read_number(tree, "uid", UINT32_MAX, &uid))
-		return "a name, an id or a uid is none";
+		return "a name, an id or a uid is invalid";
 	message->uid = (uid_t)uid;
 	if (reason != NULL && json_string(reason, &text))
 		message->reason = reason_from_word(text);
@@ -158,15 +158,15 @@ read_body(struct daemon_message *message)
 	    !read_number(tree, "count", DAEMON_MESSAGE_COUNT_MAX, &message->count) ||
 	    !read_number(tree, "waiting", DAEMON_MESSAGE_COUNT_MAX, &message->waiting) ||
 	    !read_number(tree, "more", DAEMON_MESSAGE_COUNT_MAX, &message->more))
-		return "an outcome or a number is none";
+		return "an outcome or a number is invalid";
 	if (!read_array(tree, "rows", &message->rows) ||
 	    !read_array(tree, "slots", &message->slots) || !slots_are_sane(message->slots) ||
 	    !read_array(tree, "counts", &message->counts) || !counts_are_sane(message->counts))
-		return "a list is none";
+		return "a list is invalid";
 	if (!message->answer && message->waiter == 0 &&
 	    (message->op == DAEMON_MESSAGE_FIND || message->op == DAEMON_MESSAGE_GRANT ||
 		(message->op == DAEMON_MESSAGE_DENY && message->name == NULL)))
-		return "it does not say whom it is about";
+		return "it does not name a waiter";
 	return NULL;
 }
 
@@ -186,7 +186,7 @@ daemon_message_parse(const char *text, size_t len, const char *naming, struct da
 	if (!json_integer(json_get(message.tree, "lockbroker"), &version) ||
 	    version != DAEMON_MESSAGE_VERSION ||
 	    !json_string(json_get(message.tree, "naming"), &its_naming))
-		*ret_what = "it is of another version, or not of a lockbrokerd at all";
+		*ret_what = "it has another version, or is not from a lockbrokerd";
 	else if (strcmp(its_naming, naming) != 0)
 		*ret_what = NULL;
 	else if ((*ret_what = read_head(&message)) == NULL &&

@@ -133,7 +133,7 @@ want_round(struct feed *feed, int64_t user)
 static void
 tell(const struct feed *feed, struct watcher *watcher, const char *method, struct cJSON *params)
 {
-	const struct view_listener *listener = &feed->view->listener;
+	const struct view_events *events = &feed->view->events;
 	const struct view_peer peer = view_peer(feed->view, watcher->peer);
 
 	if (peer.unread > UNREAD_MAX || peer.room == 0)
@@ -141,7 +141,7 @@ tell(const struct feed *feed, struct watcher *watcher, const char *method, struc
 	if (watcher->state == WATCHER_BEHIND)
 		json_free(params);
 	else
-		listener->tell(listener->ctx, watcher->peer, watcher->request, method, params);
+		events->tell(events->ctx, watcher->peer, watcher->request, method, params);
 }
 
 static void
@@ -156,11 +156,11 @@ tell_row(const struct feed *feed, struct watcher *watcher, const char *row)
 static bool
 is_about(const struct feed *feed, const struct watcher *watcher, const char *name)
 {
-	const struct view_listener *listener = &feed->view->listener;
+	const struct view_events *events = &feed->view->events;
 
 	if (watcher->name != NULL)
 		return strcmp(watcher->name, name) == 0;
-	return listener->sees(listener->ctx, watcher->peer, watcher->request, name);
+	return events->sees(events->ctx, watcher->peer, watcher->request, name);
 }
 
 /* ---- changes ---- */
@@ -246,18 +246,18 @@ tell_soon(struct feed *feed)
 }
 
 void
-feed_changed(struct feed *feed, const struct lock_party *party)
+feed_changed(struct feed *feed, const struct lock_row *source)
 {
 	char waiter[WIRE_ID_SIZE];
 
 	if (TAILQ_EMPTY(&feed->watchers))
 		return;
-	wire_id_write(waiter, feed->view->run, party->waiter);
-	if (party->state == LOCK_PARTY_GONE)
-		changes_gone(&feed->mirror.changes, waiter, party->name, false);
+	wire_id_write(waiter, feed->view->run, source->waiter);
+	if (source->state == LOCK_ROW_GONE)
+		changes_gone(&feed->mirror.changes, waiter, source->name, false);
 	else
-		changes_row(
-		    &feed->mirror.changes, waiter, party->name, false, view_row(feed->view, party));
+		changes_row(&feed->mirror.changes, waiter, source->name, false,
+		    view_row(feed->view, source));
 	tell_soon(feed);
 }
 
@@ -281,14 +281,14 @@ tell_first(const struct feed *feed, struct watcher *watcher, const char *row)
 static bool
 tell_own(struct feed *feed, struct watcher *watcher, int64_t end)
 {
-	struct lock_party party;
+	struct lock_row source;
 	char *row;
 
 	while (
-	    watcher->state == WATCHER_OWN && walk_next(&feed->walk, feed->view->engine, &party)) {
-		if (is_about(feed, watcher, party.name)) {
+	    watcher->state == WATCHER_OWN && walk_next(&feed->walk, feed->view->engine, &source)) {
+		if (is_about(feed, watcher, source.name)) {
 			/* After the first that found no room the others are not written in vain. */
-			row = watcher->more > 0 ? NULL : view_row(feed->view, &party);
+			row = watcher->more > 0 ? NULL : view_row(feed->view, &source);
 			if (row == NULL)
 				watcher->more++;
 			else

@@ -68,11 +68,11 @@ static const char *
 words_of(enum reason reason)
 {
 	if (reason == REASON_NOT_HELD)
-		return "nobody waits under that id";
+		return "no waiter has that id";
 	if (reason == REASON_PERMISSION_DENIED)
-		return "the broker does not vouch for this daemon's user: the other one obeys "
-		       "nobody else";
-	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may"
+		return "the broker does not vouch for this daemon's user, so other daemons do not "
+		       "obey it";
+	return reason == REASON_TOO_MANY_LOCKS ? "its connection holds as many locks as it may hold"
 					       : NULL;
 }
 
@@ -125,8 +125,8 @@ found(struct view *view, struct grant_deny *work, const struct daemon_message *a
 		refuse(view, work, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		return;
 	}
-	if (!view->listener.may(
-		view->listener.ctx, work->request.peer, work->request.number, answer->name)) {
+	if (!view->events.may(
+		view->events.ctx, work->request.peer, work->request.number, answer->name)) {
 		grant_deny_free(view, &work->request);
 		return;
 	}
@@ -187,14 +187,13 @@ over(void *ctx, uint64_t id)
 			refuse(view, work, REASON_BROKER_UNAVAILABLE, cannot_ask);
 		else if (queries_knows(view->queries, work->run))
 			refuse(view, work, REASON_TIMEOUT,
-			    "the daemon at which it waits did not answer: nothing was done");
+			    "the daemon of this waiter did not answer: no change was made");
 		else
 			refuse(view, work, REASON_NOT_HELD, words_of(REASON_NOT_HELD));
 		break;
 	case GRANT_DENY_ACTING:
 		refuse(view, work, REASON_TIMEOUT,
-		    "the daemon at which it waits did not answer: whether it was done is not "
-		    "known");
+		    "the daemon of this waiter did not answer: the change may have been made");
 		break;
 	case GRANT_DENY_ACTING_ALL:
 		all_acted(view, work);
@@ -232,7 +231,7 @@ grant_deny_here(struct view *view, uint64_t peer, uint64_t request, enum daemon_
 		return;
 	}
 	snprintf(name, sizeof(name), "%s", waited_for);
-	if (!view->listener.may(view->listener.ctx, peer, request, name))
+	if (!view->events.may(view->events.ctx, peer, request, name))
 		return;
 	reason = responder_act(view, op, waiter, uid, host);
 	if (reason != REASON_NONE)

@@ -29,10 +29,10 @@ view_facts(const struct view *view)
 }
 
 char *
-view_row(const struct view *view, const struct lock_party *party)
+view_row(const struct view *view, const struct lock_row *source)
 {
 	const struct row_facts facts = view_facts(view);
-	struct cJSON *row = row_new(&facts, party);
+	struct cJSON *row = row_new(&facts, source);
 	char *text = json_print(row);
 
 	json_free(row);
@@ -42,20 +42,20 @@ view_row(const struct view *view, const struct lock_party *party)
 struct view_peer
 view_peer(const struct view *view, uint64_t peer)
 {
-	return view->listener.peer(view->listener.ctx, peer);
+	return view->events.peer(view->events.ctx, peer);
 }
 
 void
 view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result)
 {
-	view->listener.done(view->listener.ctx, peer, request, REASON_NONE, NULL, result);
+	view->events.done(view->events.ctx, peer, request, REASON_NONE, NULL, result);
 }
 
 void
 view_refuse(
     struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text)
 {
-	view->listener.done(view->listener.ctx, peer, request, reason, text, NULL);
+	view->events.done(view->events.ctx, peer, request, reason, text, NULL);
 }
 
 /* ---- jobs ---- */
@@ -146,7 +146,7 @@ struct walk_row {
 };
 
 static void
-note(void *ctx, const struct lock_party *row)
+note(void *ctx, const struct lock_row *row)
 {
 	struct walk *walk = ctx;
 
@@ -175,12 +175,12 @@ walk_size(const struct walk *walk)
 }
 
 bool
-walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_party *ret)
+walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_row *ret)
 {
 	while (walk->next < walk->count) {
 		const struct walk_row *row = &walk->rows[walk->next++];
 
-		if (lock_row(engine, row->waiter, row->lock, ret))
+		if (lock_row_find(engine, row->waiter, row->lock, ret))
 			return true;
 	}
 	return walk->name != NULL && lock_next_waiting(engine, walk->name, &walk->place, ret);

@@ -52,7 +52,7 @@ struct view {
 	struct timers *timers;
 	uint32_t run;              /* of this daemon */
 	const char *host, *naming; /* owned */
-	struct view_listener listener;
+	struct view_events events;
 	struct queries *queries;       /* owned, as all that follow */
 	struct view_request *requests; /* by id */
 	uint64_t last_id;
@@ -69,7 +69,7 @@ struct view {
 int64_t view_now(const struct view *view);
 struct row_facts view_facts(const struct view *view);
 /* One of our own rows as JSON; malloc'ed. */
-char *view_row(const struct view *view, const struct lock_party *party);
+char *view_row(const struct view *view, const struct lock_row *source);
 struct view_peer view_peer(const struct view *view, uint64_t peer);
 /* The answer to a request: a result, which is taken; or a refusal, text NULL = the reason's own. */
 void view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result);
@@ -109,7 +109,7 @@ void walk_begin(struct walk *walk, const struct lock_engine *engine, const char 
 /* Bytes that it needs. */
 size_t walk_size(const struct walk *walk);
 /* The next row; false: there is none. */
-bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_party *ret);
+bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_row *ret);
 /* Also for one that was zeroed and never began. */
 void walk_end(struct walk *walk);
 
@@ -126,6 +126,6 @@ size_t responder_deny_all(struct view *view, const char *name, uid_t uid, const 
 /* feed.c */
 struct feed *feed_new(struct view *view);
 void feed_free(struct feed *feed);
-void feed_changed(struct feed *feed, const struct lock_party *row);
+void feed_changed(struct feed *feed, const struct lock_row *row);
 
 #endif

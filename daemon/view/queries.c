@@ -337,8 +337,7 @@ queries_pass_over(struct queries *queries, const char *user, const char *what)
 	if (queries->garbled != 0 && now - queries->garbled < GARBLED_QUIET)
 		return;
 	queries->garbled = now;
-	log_warning(
-	    "a message of the broker's user %s is passed over: %s; such messages so far: %lu",
+	log_warning("a daemon message of the broker user %s is ignored: %s; ignored so far: %lu",
 	    log_quote(quoted, user, strlen(user)), what, queries->garbled_count);
 }
 
@@ -355,7 +354,7 @@ read_message(struct queries *queries, const struct broker_message *message, bool
 			return true;
 		daemon_message_done(ret);
 		queries_pass_over(
-		    queries, message->user, "an answer that nobody asked for, or the reverse");
+		    queries, message->user, "an answer without a query, or the reverse");
 		return false;
 	case DAEMON_MESSAGE_FOREIGN:
 		return false;

@@ -83,18 +83,18 @@ end_answer(struct answer *answer, const char *list)
 /* ---- rows ---- */
 
 static void
-add_row(struct answer *answer, const struct lock_party *party)
+add_row(struct answer *answer, const struct lock_row *source)
 {
 	char *text;
 	size_t size;
 
-	answer->waiting += party->state == LOCK_PARTY_WAITING;
+	answer->waiting += source->state == LOCK_ROW_WAITING;
 	/* After the first that found no room: of ten thousand most would be written to be thrown away. */
 	if (answer->more > 0) {
 		answer->more++;
 		return;
 	}
-	text = view_row(answer->view, party);
+	text = view_row(answer->view, source);
 	size = strlen(text) + 1;
 	if (make_room(answer, "rows", size)) {
 		json_append(answer->list, json_new_text(text));
@@ -140,12 +140,12 @@ write_rows(struct view *view, struct job *job, int64_t end)
 {
 	struct asked *asked = job->ctx;
 	struct answer *answer = &asked->answer;
-	struct lock_party party;
+	struct lock_row source;
 
 	if (asked->walk.rows == NULL)
 		walk_begin(&asked->walk, view->engine, asked->name);
-	while (walk_next(&asked->walk, view->engine, &party)) {
-		add_row(answer, &party);
+	while (walk_next(&asked->walk, view->engine, &source)) {
+		add_row(answer, &source);
 		if (view_is_over(view, end))
 			return;
 	}
@@ -219,12 +219,12 @@ responder_act(
 	if (waited_for == NULL)
 		return REASON_NOT_HELD;
 	snprintf(name, sizeof(name), "%s", waited_for);
-	reason = op == DAEMON_MESSAGE_GRANT ? lock_grant(view->engine, waiter)
+	reason = op == DAEMON_MESSAGE_GRANT ? lock_admit(view->engine, waiter)
 					    : lock_deny(view->engine, waiter);
 	if (reason == REASON_NONE)
-		log_info("%s %s: waiter %s, by uid %u of host %s",
-		    op == DAEMON_MESSAGE_GRANT ? "let in without a slot to" : "turned away from",
-		    name, wire_id_write(id, view->run, waiter), (unsigned)uid, host);
+		log_info("administrator %s %s: waiter %s, by uid %u of host %s",
+		    op == DAEMON_MESSAGE_GRANT ? "granted" : "denied", name,
+		    wire_id_write(id, view->run, waiter), (unsigned)uid, host);
 	return reason;
 }
 
@@ -234,7 +234,7 @@ responder_deny_all(struct view *view, const char *name, uid_t uid, const char *h
 	size_t denied = lock_deny_all(view->engine, name);
 
 	if (denied > 0)
-		log_info("turned away from %s: all who wait, %zu, by uid %u of host %s", name,
+		log_info("administrator denied %s: all %zu waiters, by uid %u of host %s", name,
 		    denied, (unsigned)uid, host);
 	return denied;
 }
@@ -267,8 +267,7 @@ answer_act(struct view *view, uint64_t from, const struct daemon_message *messag
 
 	if (*user == '\0') {
 		queries_pass_over(view->queries, user,
-		    "it wants somebody granted or denied, and the broker does not vouch for its "
-		    "user");
+		    "it grants or denies, but the broker does not vouch for its user");
 	} else if (message->waiter != 0) {
 		reason =
 		    responder_act(view, message->op, message->waiter, message->uid, message->host);

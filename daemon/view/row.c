@@ -46,29 +46,29 @@ add_since(struct cJSON *row, const struct row_facts *facts, int64_t since)
 }
 
 struct cJSON *
-row_new(const struct row_facts *facts, const struct lock_party *party)
+row_new(const struct row_facts *facts, const struct lock_row *source)
 {
 	struct cJSON *row = json_new_object();
 
-	add_id(row, "waiter", facts->run, party->waiter);
-	add_id(row, "lock", facts->run, party->lock);
-	json_add_string(row, "state", lock_party_word(party->state));
-	json_add_string(row, "name", party->name);
-	json_add_string(row, "kind", lock_kind_word(party->kind));
-	add_place(row, "slot", party->slot);
-	add_place(row, "position", party->position);
-	if (party->lock == 0)
-		json_add_integer(row, "priority", party->priority);
+	add_id(row, "waiter", facts->run, source->waiter);
+	add_id(row, "lock", facts->run, source->lock);
+	json_add_string(row, "state", lock_row_word(source->state));
+	json_add_string(row, "name", source->name);
+	json_add_string(row, "kind", lock_kind_word(source->kind));
+	add_place(row, "slot", source->slot);
+	add_place(row, "position", source->position);
+	if (source->lock == 0)
+		json_add_integer(row, "priority", source->priority);
 	else
 		json_add_null(row, "priority");
-	json_add_string(row, "who", party->who);
-	json_add_string(row, "why", party->why);
-	json_add_string(row, "command", party->command);
+	json_add_string(row, "who", source->who);
+	json_add_string(row, "why", source->why);
+	json_add_string(row, "command", source->command);
 	json_add_string(row, "host", facts->host);
-	json_add_integer(row, "uid", party->uid);
-	json_add_integer(row, "pid", party->pid);
-	add_since(row, facts, party->since);
-	json_add_bool(row, "revoked", party->revoked);
+	json_add_integer(row, "uid", source->uid);
+	json_add_integer(row, "pid", source->pid);
+	add_since(row, facts, source->since);
+	json_add_bool(row, "revoked", source->revoked);
 	json_add_bool(row, "unknown", false);
 	return row;
 }
@@ -82,7 +82,7 @@ row_unknown(const char *name, int slot)
 
 	json_add_null(row, "waiter");
 	json_add_null(row, "lock");
-	json_add_string(row, "state", lock_party_word(LOCK_PARTY_BUSY));
+	json_add_string(row, "state", lock_row_word(LOCK_ROW_BUSY));
 	json_add_string(row, "name", name);
 	json_add_string(
 	    row, "kind", lock_kind_word(slot > 0 ? LOCK_KIND_SEMAPHORE : LOCK_KIND_MUTEX));
@@ -260,14 +260,13 @@ row_takes(const struct cJSON *row)
 
 	if (slot > 0)
 		return slot;
-	return mutex && strcmp(text_of(row, "state"), lock_party_word(LOCK_PARTY_BUSY)) == 0 ? 0
-											     : -1;
+	return mutex && strcmp(text_of(row, "state"), lock_row_word(LOCK_ROW_BUSY)) == 0 ? 0 : -1;
 }
 
 bool
 row_waits(const struct cJSON *row)
 {
-	return strcmp(text_of(row, "state"), lock_party_word(LOCK_PARTY_WAITING)) == 0;
+	return strcmp(text_of(row, "state"), lock_row_word(LOCK_ROW_WAITING)) == 0;
 }
 
 bool

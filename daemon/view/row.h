@@ -21,7 +21,7 @@ struct row_facts {
 	int64_t wall; /* ns since 1970, at that time */
 };
 
-struct cJSON *row_new(const struct row_facts *facts, const struct lock_party *party);
+struct cJSON *row_new(const struct row_facts *facts, const struct lock_row *source);
 /* A slot that is busy, nobody says by whom; 0: the true mutex. */
 struct cJSON *row_unknown(const char *name, int slot);
 /*

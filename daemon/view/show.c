@@ -137,8 +137,7 @@ explain(void *ctx, int slot)
 static void
 keep(const struct view *view, const struct showing *showing, size_t bytes)
 {
-	view->listener.keep(
-	    view->listener.ctx, showing->request.peer, showing->request.number, bytes);
+	view->events.keep(view->events.ctx, showing->request.peer, showing->request.number, bytes);
 }
 
 /* Takes the row. */
@@ -285,19 +284,19 @@ write_rows(struct view *view, struct job *job, int64_t end)
 {
 	struct showing *showing = job->ctx;
 	const struct row_facts facts = view_facts(view);
-	struct lock_party party;
+	struct lock_row source;
 	size_t at;
 
 	if (showing->walk.rows == NULL) {
 		walk_begin(&showing->walk, view->engine, showing->name);
 		keep(view, showing, walk_size(&showing->walk));
 	}
-	while (walk_next(&showing->walk, view->engine, &party)) {
-		showing->waiting += party.state == LOCK_PARTY_WAITING;
+	while (walk_next(&showing->walk, view->engine, &source)) {
+		showing->waiting += source.state == LOCK_ROW_WAITING;
 		if (showing->full)
 			showing->more++;
 		else
-			add_row(view, showing, row_new(&facts, &party));
+			add_row(view, showing, row_new(&facts, &source));
 		if (view_is_over(view, end))
 			return;
 	}
@@ -416,7 +415,7 @@ view_answer(struct view *view, uint64_t id, const struct lock_answer *answer)
 	}
 	take_busy(view, showing, answer);
 	showing->state = SHOW_COUNTED;
-	view->listener.scanned(view->listener.ctx, showing->request.peer, showing->request.number);
+	view->events.scanned(view->events.ctx, showing->request.peer, showing->request.number);
 	if (showing->has_left)
 		showing_free(view, &showing->request);
 	else

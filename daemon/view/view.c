@@ -25,14 +25,14 @@ settle(void *ctx, uint64_t id)
 }
 
 void
-view_changed(struct view *view, const struct lock_party *row)
+view_changed(struct view *view, const struct lock_row *row)
 {
 	int64_t now = view_now(view);
 
 	/* In a pass of its own: this is inside the engine. */
-	if (row->state == LOCK_PARTY_WAITING && !queries_stays(view->queries))
+	if (row->state == LOCK_ROW_WAITING && !queries_stays(view->queries))
 		timers_set(view->timers, &view->settle, now);
-	else if (row->state == LOCK_PARTY_GONE && !timer_is_set(&view->settle))
+	else if (row->state == LOCK_ROW_GONE && !timer_is_set(&view->settle))
 		timers_set(view->timers, &view->settle, now + STAY_IDLE);
 	feed_changed(view->feed, row);
 }
@@ -75,7 +75,7 @@ view_unheard(struct view *view)
 
 struct view *
 view_new(struct lock_engine *engine, struct broker *broker, struct timers *timers,
-    const struct view_settings *settings, const struct view_listener *listener)
+    const struct view_settings *settings, const struct view_events *events)
 {
 	struct view *view = mem_alloc(sizeof(*view));
 	const struct daemon_message_head head = {.run = settings->run,
@@ -87,7 +87,7 @@ view_new(struct lock_engine *engine, struct broker *broker, struct timers *timer
 	view->run = head.run;
 	view->host = head.host;
 	view->naming = head.naming;
-	view->listener = *listener;
+	view->events = *events;
 	view->queries =
 	    queries_new(broker, timers, &head, settings->timeout, responder_asked, view);
 	view->feed = feed_new(view);

@@ -31,7 +31,7 @@ struct view_peer {
 };
 
 /* The engine may not be called from inside these, nor the view. */
-struct view_listener {
+struct view_events {
 	/* The answer to a request: text (borrowed) or NULL, and the result, which is taken; NULL: none. */
 	void (*done)(void *ctx, uint64_t peer, uint64_t request, enum reason reason,
 	    const char *text, struct cJSON *result);
@@ -52,7 +52,7 @@ struct view_listener {
 
 /* engine, broker and timers are borrowed and outlive it. */
 struct view *view_new(struct lock_engine *engine, struct broker *broker, struct timers *timers,
-    const struct view_settings *settings, const struct view_listener *listener);
+    const struct view_settings *settings, const struct view_events *events);
 /* Before broker_stop(): the others are told that we are gone. Answers nobody. */
 void view_free(struct view *view);
 void view_set_timeout(struct view *view, int64_t timeout);
@@ -77,7 +77,7 @@ void view_peer_left(struct view *view, uint64_t peer);
 void view_drain(struct view *view);
 
 /* From the engine's listener. */
-void view_changed(struct view *view, const struct lock_party *row);
+void view_changed(struct view *view, const struct lock_row *row);
 void view_answer(struct view *view, uint64_t request, const struct lock_answer *answer);
 void view_asked(struct view *view, const struct broker_message *message);
 void view_replied(struct view *view, const struct broker_message *message);

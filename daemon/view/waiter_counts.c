@@ -124,8 +124,8 @@ view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *lis
 	waiter_counts->list = list;
 	for (row = json_first(json_get(list, "semaphores")); row != NULL; row = json_next(row))
 		rows++;
-	view->listener.keep(view->listener.ctx, peer, request, rows * ROW_KEPT);
-	view->listener.scanned(view->listener.ctx, peer, request);
+	view->events.keep(view->events.ctx, peer, request, rows * ROW_KEPT);
+	view->events.scanned(view->events.ctx, peer, request);
 	lock_each_waiting(view->engine, count, waiter_counts);
 	waiter_counts->request.query = queries_ask(view->queries, waiter_counts->request.user,
 	    DAEMON_MESSAGE_WAITING, queries_message(view->queries, DAEMON_MESSAGE_WAITING, false),

@@ -34,7 +34,7 @@ class Alarm(unittest.TestCase):
 
     def setUp(self):
         self.daemon = Daemon(self, "--rescan-interval", "2", "--probe-timeout", "1", broker=RABBIT.url,
-                             expect=["the broker takes no messages"])
+                             expect=["the broker accepts no messages"])
         self.daemon.wait_broker()
         self.peer = Wire(self.daemon)
         self.name = self.id().rpartition(".")[2]

@@ -331,7 +331,7 @@ START_TEST(test_more_than_may_be)
 }
 END_TEST
 
-/* The directory is there for good; while the broker takes no messages, nobody enters. */
+/* The directory is there for good; while the broker accepts no messages, nobody enters. */
 START_TEST(test_alarm_and_restart)
 {
 	struct rig_broker *one = rig_open_up();

@@ -109,7 +109,7 @@ START_TEST(test_unknown_ca)
 {
 	struct amqp_settings settings = rig_settings(&host, 1);
 
-	refused(rig_open(&settings), "TLS: the certificate of localhost is not accepted: ");
+	refused(rig_open(&settings), "TLS: the certificate of localhost is rejected: ");
 }
 END_TEST
 
@@ -117,8 +117,8 @@ END_TEST
 START_TEST(test_wrong_host)
 {
 	static const char *const wrong[][2] = {
-	    {"localhost", "TLS: the certificate of localhost is not accepted: hostname mismatch"},
-	    {"127.0.0.1", "TLS: the certificate of 127.0.0.1 is not accepted: IP address mismatch"},
+	    {"localhost", "TLS: the certificate of localhost is rejected: hostname mismatch"},
+	    {"127.0.0.1", "TLS: the certificate of 127.0.0.1 is rejected: IP address mismatch"},
 	};
 
 	host.host = wrong[_i][0];

@@ -77,7 +77,7 @@ setup(void)
 {
 	struct amqp_host host;
 	struct amqp_settings amqp;
-	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = &ours};
+	struct lock_events events = {.answer = on_answer, .notice = on_notice, .ctx = &ours};
 	struct amqp_dialer dialer;
 	char *error;
 
@@ -87,7 +87,7 @@ setup(void)
 	amqp = rig_settings(&host, 1);
 	ck_assert_msg(amqp_tcp_dialer(rig_base, &amqp, &dialer, &error), "%s", error);
 	ours.broker = broker_new(rig_timers, 1, &amqp, &dialer);
-	ours.engine = lock_engine_new(ours.broker, rig_timers, 1, &settings, &listener);
+	ours.engine = lock_engine_new(ours.broker, rig_timers, 1, &settings, &events);
 	broker_start(ours.broker);
 	rig_wait(is_up());
 	other = rig_open_up();

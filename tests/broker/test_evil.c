@@ -140,19 +140,19 @@ put_words(struct evbuffer *out)
 
 static const struct greeting greetings[] = {
     {put_http, "not AMQP 0-9-1: a frame of unknown type (72)"},
-    {put_version, "not AMQP 0-9-1: the other end wants another version of the protocol"},
+    {put_version, "not AMQP 0-9-1: the other end uses another version of the protocol"},
     {put_heartbeat_first, "the first frame is not connection.start"},
     {put_open_ok_first, "the first frame is not connection.start"},
     {put_start_on_channel_1, "the first frame is not connection.start"},
-    {put_large, "a frame larger than agreed (16384)"},
-    {put_huge, "a frame larger than agreed"},
-    {put_short_method, "a frame too short for its type (3)"},
+    {put_large, "a frame is larger than agreed (16384)"},
+    {put_huge, "a frame is larger than agreed"},
+    {put_short_method, "a frame is too short for its type (3)"},
     {put_unknown_method, "not AMQP 0-9-1: "},
     {put_cut_method, "not AMQP 0-9-1: "},
     {put_wrong_end, "not AMQP 0-9-1: "},
     {put_deep, ""},
     {put_start_twice, "the broker sent AMQP_CONNECTION_START_METHOD while logging in"},
-    {put_no_plain, "the broker does not offer to log in by PLAIN, only by: AMQPLAIN XPLAIN"},
+    {put_no_plain, "the broker does not offer the login mechanism PLAIN, only: AMQPLAIN XPLAIN"},
     {put_tiny_frames, "the broker wants frames of at most 1024 bytes"},
     {put_channel_before_open, "the broker used channel 1 while logging in"},
     {put_words, "no???[31m ?entry (403)"},
@@ -290,7 +290,7 @@ static const struct greeting farewells[] = {
     {put_content_on_0, "the broker sent content on channel 0"},
     {put_tune_again, "the broker sent AMQP_CONNECTION_TUNE_METHOD while up"},
     {put_close_ok, "the broker sent AMQP_CONNECTION_CLOSE_OK_METHOD while up"},
-    {put_large_tuned, "a frame larger than agreed (8192)"},
+    {put_large_tuned, "a frame is larger than agreed (8192)"},
 };
 
 /* A claim is in flight meanwhile: it ends unknown. */
@@ -324,9 +324,8 @@ START_TEST(test_another_cluster)
 	put_tune(evil.greeting, 2047, 131072, 60);
 	put_open_ok(evil.greeting);
 	evil_hang_up();
-	rig_wait(
-	    strstr(one->why[BROKER_LOCKS],
-		"this host is of cluster \"two\", not of \"one\", which was seen first") != NULL);
+	rig_wait(strstr(one->why[BROKER_LOCKS],
+		     "this host belongs to cluster \"two\", not to \"one\"") != NULL);
 	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
 	/* It was not even told our password. */
 	ck_assert_uint_eq(evil_saw(0, AMQP_CONNECTION_START_OK_METHOD), 1);

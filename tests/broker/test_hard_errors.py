@@ -183,7 +183,7 @@ class KeptOut(HardError):
     def test_vhost_deleted(self):
         # RabbitMQ takes the permissions away first, then deletes one queue after another. If that takes long,
         # the daemon makes its inbox or a watch anew meanwhile, and is refused.
-        self.daemon.expect("the broker does not let (daemons|slots|this daemon) .*: ACCESS_REFUSED")
+        self.daemon.expect("the broker refused (to watch a slot queue|this daemon the wait queue|a message to another daemon): ACCESS_REFUSED")
         RABBIT.ctl("delete_vhost", self.vhost)
         self.all_lost(f"vhost '{self.vhost}'")
         self.denied(f"vhost {self.vhost} not found")
@@ -212,7 +212,7 @@ class KeptOut(HardError):
     def test_permission_revoked(self):
         """What is held stays held, nothing new is given; what is given back is, with the link."""
         # The probe's channel may still have the old permission in RabbitMQ's cache.
-        self.daemon.expect("the broker refuses to be probed: ACCESS_REFUSED")
+        self.daemon.expect("the broker refused a probe: ACCESS_REFUSED")
         RABBIT.ctl("clear_permissions", "-p", self.vhost, self.user)
         self.all_kept()
         error = self.admin.error("acquire", name="other", kind="mutex", timeout=5)

@@ -103,7 +103,7 @@ class Hosts(unittest.TestCase):
         peer.call("verify", lock=lock)
         self.second.ctl("close_all_connections", "moved")
         self.assertEqual(peer.notification("lost")["lock"], lock)
-        daemon.wait_log('this host is of cluster "another one"', 20)
+        daemon.wait_log('this host belongs to cluster "another one"', 20)
         self.assertIn(self.refusal(peer), ("broker-unavailable", "broker-refused"))
         self.assertNotEqual(peer.call("info")["broker"]["state"], "up")
         self.second.ctl("set_cluster_name", "one cluster")

@@ -34,9 +34,8 @@ START_TEST(test_heartbeat_without_a_lease_is_refused)
 		int heartbeat, margin;
 		const char *why; /* NULL: it is taken */
 	} wishes[] = {
-	    {1, 0,
-		"a heartbeat of 1 s: less the margin, 0.200 s, a lease of 1.800 s would be left"},
-	    {2, 6, "a lease of 2.000 s would be left, and lockbroker run needs 2.167 s"},
+	    {1, 0, "a heartbeat of 1 s: less the margin, 0.200 s, a lease of 1.800 s remains"},
+	    {2, 6, "a lease of 2.000 s remains, and lockbroker run needs 2.167 s"},
 	    {2, 0, NULL},
 	    {3, 6, NULL},
 	};

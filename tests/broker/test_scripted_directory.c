@@ -213,7 +213,7 @@ START_TEST(test_entry_is_not_taken)
 	put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nack);
 	evil_say();
 	ck_assert_int_eq(rig_answer(enter)->reply.answer, BROKER_UNKNOWN);
-	ck_assert_str_eq(rig_answers[enter].text, "the broker did not take the message");
+	ck_assert_str_eq(rig_answers[enter].text, "the broker did not accept the message");
 	ck_assert_uint_eq(rig_answers[enter].names.count, 0);
 }
 END_TEST

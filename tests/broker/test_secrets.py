@@ -80,7 +80,7 @@ class Secrets(unittest.TestCase):
     def test_of_the_command_line(self):
         # The arguments are kept, too: a reload reads them again.
         self.check(Daemon(self, "--broker", self.url(f"keeper:{PASSWORD}"), broker=None,
-                          expect=["others can read a password"]), 2)
+                          expect=["other users can read a password"]), 2)
 
 
 if __name__ == "__main__":

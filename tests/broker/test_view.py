@@ -157,7 +157,7 @@ class Steered(View):
         waiter = next(row["waiter"] for row in shown["waiters"] if row["who"] == "B")
         self.assertEqual(admin.call("grant", waiter=waiter),
                          {"waiter": waiter, "name": self.name, "host": second.host})
-        second.wait_log(f"let in without a slot to {self.name}: waiter {waiter}, by uid {os.getuid()} "
+        second.wait_log(f"administrator granted {self.name}: waiter {waiter}, by uid {os.getuid()} "
                         f"of host {asker.host}")
         granted = b.answer(b_asked)
         self.assertEqual((granted["slot"], granted["safe_until"], granted["lease"]), (None, None, None))
@@ -200,7 +200,7 @@ class Steered(View):
         self.assertEqual(admin.call("deny", waiter=waiter), {"denied": 1, "silent_hosts": []})
         error = b.reply(b_asked)["error"]
         self.assertEqual((error["data"]["reason"], error["data"]["denied"]), ("cancelled", True))
-        there.wait_log(f"turned away from {self.name}: waiter {waiter}, by uid {os.getuid()} of host here")
+        there.wait_log(f"administrator denied {self.name}: waiter {waiter}, by uid {os.getuid()} of host here")
         self.assertEqual(admin.error("deny", waiter=waiter).reason, "not-held")
         self.wait_rows(admin, busy)
         self.assertEqual(admin.call("deny", name=self.name, all=True), {"denied": 2, "silent_hosts": []})

@@ -44,7 +44,7 @@ class Semaphores(Fake):
     def on_show(self, request, connection):
         name = request["params"]["name"]
         if name not in self.semaphores:
-            return self.refuse(request, connection, error(5, "no-such-lock", "there is no such lock"))
+            return self.refuse(request, connection, error(5, "no-such-lock", "the lock does not exist"))
         rows = self.semaphores[name]["rows"]
         return {**self._numbers(name), "holders": [one for one in rows if one["state"] != "waiting"],
                 "waiters": [one for one in rows if one["state"] == "waiting"], "more": 0, "silent_hosts": []}
@@ -60,7 +60,7 @@ class Semaphores(Fake):
         if "slots" in params:
             one["slots"] = params["slots"]
         elif one["slots"] == "unlimited":
-            return self.refuse(request, connection, error(-32602, "invalid-params", "it is unlimited: say a number"))
+            return self.refuse(request, connection, error(-32602, "invalid-params", "it is unlimited; give a number"))
         else:
             one["slots"] = max(0, one["slots"] + params.get("add", 0) - params.get("remove", 0))
         return {"name": params["name"], "slots": one["slots"], "target": one["slots"]}
@@ -77,7 +77,7 @@ class Semaphores(Fake):
             return self.refuse(request, connection, self.refusal)
         _, found = self._find(request["params"]["waiter"])
         if found is None:
-            return self.refuse(request, connection, error(7, "not-held", "nobody waits under that id"))
+            return self.refuse(request, connection, error(7, "not-held", "no waiter has that id"))
         found.update(state="granted", position=None, age=0)
         return {"waiter": found["waiter"], "name": found["name"], "host": found["host"]}
 
@@ -92,7 +92,7 @@ class Semaphores(Fake):
             return {"denied": len(waiting), "silent_hosts": []}
         one, found = self._find(params["waiter"])
         if found is None:
-            return self.refuse(request, connection, error(7, "not-held", "nobody waits under that id"))
+            return self.refuse(request, connection, error(7, "not-held", "no waiter has that id"))
         one["rows"].remove(found)
         return {"denied": 1, "silent_hosts": []}
 

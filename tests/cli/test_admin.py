@@ -67,7 +67,7 @@ class Sizes(AdminCase):
         self.lockbroker("create", "--exist-ok", "db", "0")
         self.assertEqual(self.size(), "0")
         err = self.lockbroker("create", "--exist-ok", "db", "3", status=73).err
-        self.assertIn("all wait at its gate", err)
+        self.assertIn("with 0 slots", err)
         self.assertEqual(self.size(), "0")
 
     def test_resize(self):
@@ -82,7 +82,7 @@ class Sizes(AdminCase):
         self.lockbroker("create", "db", "3")
         err = self.lockbroker("resize", "db", "+9998", status=64).err
         self.assertIn("10000", err)
-        self.assertIn("lockbroker: db: it was to have 10001 slots\n", err)
+        self.assertIn("lockbroker: db: the target was 10001 slots\n", err)
         self.assertEqual(self.size(), "3")
         self.lockbroker("resize", "db", "unlimited")
         self.assertIn("unlimited", self.lockbroker("resize", "db", "+1", status=64).err)
@@ -119,7 +119,7 @@ class Sizes(AdminCase):
                      ("run", "--create", "db", "true"), ("acquire", "--create", "db")):
             with self.subTest(argv=argv):
                 job = command(self, daemon, *argv, status=77, stdin=subprocess.PIPE)
-                self.assertRegex(job.err, r"not allowed to uid \d+: .*rule")
+                self.assertRegex(job.err, r"lockbroker: user \w+ \(\d+\) may not \w+ db: .*rule")
         command(self, daemon, "run", "db", "true", status=66)
 
 
@@ -147,7 +147,7 @@ class Removed(AdminCase):
     def test_ignored_verbose_says_a_word(self):
         job = self.hold("--verbose")
         self.revoke("destroy")
-        wait_until(lambda: "db: its slot was taken out of service" in job.err, what="it says so")
+        wait_until(lambda: "db: the slot was removed, and is kept until the lock is released" in job.err, what="it says so")
         job.end()
         job.wait(3)
 
@@ -155,7 +155,7 @@ class Removed(AdminCase):
         terminal = Terminal(self, self.daemon, "run", "db", "sh", "-c", "echo pid $$; read x; exit 3")
         terminal.wait_text("pid ")
         self.revoke("resize")
-        terminal.wait_text("db: its slot was taken out of service")
+        terminal.wait_text("db: the slot was removed, and is kept until the lock is released")
         terminal.type("\n")
         terminal.wait(3)
 
@@ -166,7 +166,7 @@ class Removed(AdminCase):
             self.revoke(how)
             job.wait(81)
             self.assertLess(time.monotonic() - began, 5)
-            self.assertIn("db: its slot was taken out of service", job.err)
+            self.assertIn("db: the slot was removed, and is kept until the lock is released", job.err)
             self.lockbroker("resize" if how == "resize" else "create", "db", "1")
             # It was given back.
             self.lockbroker("run", "-n", "db", "true")
@@ -197,7 +197,7 @@ class Removed(AdminCase):
         job = self.start("acquire", "db", stdin=subprocess.PIPE)
         job.wait_out("\n")
         self.revoke("destroy")
-        wait_until(lambda: "taken out of service" in job.err, what="it says so")
+        wait_until(lambda: "the slot was removed" in job.err, what="it says so")
         job.process.stdin.close()
         job.wait(0)
 
@@ -235,21 +235,21 @@ class Waiting(AdminCase):
         for _ in range(3):
             self.hold()
         err = self.lockbroker("resize", "--wait=0.2", "db", "1", status=75).err
-        self.assertRegex(err, r"lockbroker: db: removed and still held: slots 2-3;")
+        self.assertRegex(err, r"lockbroker: db: removed, but still busy: slots 2-3;")
         self.assertEqual(self.size(), "1")
         # The same again waits for the same, and who removed a slot does not matter.
         err = self.lockbroker("resize", "--wait=0.2", "db", "1", status=75).err
-        self.assertIn("removed and still held: slots 2-3;", err)
+        self.assertIn("removed, but still busy: slots 2-3;", err)
         err = self.lockbroker("destroy", "--wait=0.2", "db", status=75).err
-        self.assertIn("removed and still held: slots 1-3;", err)
+        self.assertIn("removed, but still busy: slots 1-3;", err)
         self.lockbroker("size", "db", status=66)
 
     def test_the_target_is_said_with_a_timeout(self):
         for _ in range(3):
             self.hold()
         err = self.lockbroker("resize", "--wait=0.2", "db", "-2", status=75).err
-        self.assertIn("removed and still held: slots 2-3", err)
-        self.assertIn("lockbroker: db: it was to have 1 slot\n", err)
+        self.assertIn("removed, but still busy: slots 2-3", err)
+        self.assertIn("lockbroker: db: the target was 1 slot\n", err)
 
     def test_a_signal_ends_it_and_leaves_nothing(self):
         holder = self.hold()
@@ -312,7 +312,7 @@ class Gate(AdminCase):
         self.lockbroker("create", "db", "0")
         for patience in (("-n",), ("-w", "0.2")):
             self.assertEqual(self.lockbroker("run", *patience, "db", "true", status=75).err,
-                             "lockbroker: db: it has no slots for the time being\n")
+                             "lockbroker: db: it has 0 slots; a waiter gets one after a resize\n")
         job = self.start("run", "db", "echo", "in")
         self.daemon.wait_log("requested db", count=3)
         self.assertTrue(job.running())

@@ -130,12 +130,12 @@ class Mistakes(unittest.TestCase):
 
     def test_numbers_of_slots(self):
         for slots in ("-1", "+3", "10001", "99999999999999999999", "3x", "0x3", "1.5", "", " 3", "Unlimited", "-"):
-            self.refused("create", "db", slots, text="want a number of slots, 0 to 10000, or unlimited")
+            self.refused("create", "db", slots, text="expected a number of slots, 0 to 10000, or unlimited")
         for slots in ("+", "-", "+0", "-0", "+10001", "-99999999999999999999", "+3x", "+-3", "10001", "+unlimited",
                       "", "3 "):
-            self.refused("resize", "db", slots, text="want N, +N, -N or unlimited")
+            self.refused("resize", "db", slots, text="expected N, +N, -N or unlimited")
         for slot in ("0", "-1", "10001", "x", ""):
-            self.refused("await", "db", slot, "free", text="want the number of a slot, 1 to 10000")
+            self.refused("await", "db", slot, "free", text="expected a slot number, 1 to 10000")
         for slots in ("-1", "10001", "x"):
             self.refused("destroy", f"--overshoot={slots}", "db", text="--overshoot")
         self.refused("run", "--create=0", "db", "true", text="--create")
@@ -154,32 +154,32 @@ class Mistakes(unittest.TestCase):
 
     def test_options_and_operands(self):
         for argv, text in (
-                (("create", "--kind=mutex", "db"), "create: a mutex needs no creating"),
-                (("create", "--kind=x", "db"), "create: --kind: 'x': want semaphore, mutex or persistent-mutex"),
+                (("create", "--kind=mutex", "db"), "create: a mutex is not created"),
+                (("create", "--kind=x", "db"), "create: --kind: 'x': expected semaphore, mutex or persistent-mutex"),
                 (("create", "--kind=persistent-mutex", "db", "2"), "create: a persistent-mutex has one slot"),
                 (("create", "--kind=persistent-mutex", "db", "0"), "create: a persistent-mutex has one slot"),
                 (("run", "--kind=persistent-mutex", "--create=2", "db", "true"), "run: --create=2: a persistent"),
-                (("run", "--kind=mutex", "--create", "db", "true"), "run: --mutex with --create"),
-                (("run", "--kind=semaphore", "--mutex", "db", "true"), "run: either --mutex or --kind"),
-                (("run", "--create", "3", "db", "true"), "run: 3: is it --create=3? (a lock of that name:"),
-                (("acquire", "--create", "3"), "acquire: 3: is it --create=3?"),
+                (("run", "--kind=mutex", "--create", "db", "true"), "run: --create does not apply to a mutex"),
+                (("run", "--kind=semaphore", "--mutex", "db", "true"), "run: --mutex and --kind exclude each other"),
+                (("run", "--create", "3", "db", "true"), "run: 3: did you mean --create=3? (for a lock of that name:"),
+                (("acquire", "--create", "3"), "acquire: 3: did you mean --create=3?"),
                 (("create", "--wait", "db"), "create: --wait: no such option"),
                 (("create", "--ascending", "db"), "create: --ascending: no such option"),
-                (("resize", "db"), "resize: NAME SLOTS: something is missing"),
+                (("resize", "db"), "resize: missing SLOTS (see lockbroker resize --help)"),
                 (("resize", "-2", "db"), "resize: -2: no such option"),
-                (("resize", "db", "-2", "3"), "resize: 3: too much"),
-                (("resize", "db", "--wait"), "resize: --wait: options go before NAME"),
-                (("resize", "--wait", "5s", "db", "2"), "resize: 2: too much, or is it --wait=DUR?"),
-                (("resize", "--wait=x", "db", "2"), "resize: --wait: 'x': want seconds"),
-                (("resize", "--wait=0", "db", "2"), "resize: --wait: '0': want more than 0"),
-                (("destroy", "--wait=0s", "db"), "destroy: --wait: '0s': want more than 0"),
-                (("destroy", "--wait", "5s", "db"), "destroy: db: too much, or is it --wait=DUR?"),
-                (("destroy", "db", "2"), "destroy: 2: too much"),
-                (("await", "db", "1", "busy"), "await: 'busy': want free or busy"),
-                (("await", "db", "1"), "await: NAME SLOT STATE: something is missing"),
-                (("await", "-n", "-w", "3", "db", "1", "free"), "await: either --nonblock or --wait"),
-                (("list", "db"), "list: db: too much"),
-                (("fsck",), "fsck: NAME: something is missing"),
+                (("resize", "db", "-2", "3"), "resize: 3: unexpected argument"),
+                (("resize", "db", "--wait"), "resize: --wait: options must come before NAME"),
+                (("resize", "--wait", "5s", "db", "2"), "resize: 2: unexpected argument, or did you mean --wait=DUR?"),
+                (("resize", "--wait=x", "db", "2"), "resize: --wait: 'x': expected seconds"),
+                (("resize", "--wait=0", "db", "2"), "resize: --wait: '0': expected more than 0"),
+                (("destroy", "--wait=0s", "db"), "destroy: --wait: '0s': expected more than 0"),
+                (("destroy", "--wait", "5s", "db"), "destroy: db: unexpected argument, or did you mean --wait=DUR?"),
+                (("destroy", "db", "2"), "destroy: 2: unexpected argument"),
+                (("await", "db", "1", "taken"), "await: 'taken': expected free or busy"),
+                (("await", "db", "1"), "await: missing STATE"),
+                (("await", "-n", "-w", "3", "db", "1", "free"), "await: --nonblock and --wait exclude each other"),
+                (("list", "db"), "list: db: unexpected argument"),
+                (("fsck",), "fsck: missing NAME"),
                 (("explain", "--repair", "db"), "explain: --repair: no such option")):
             self.refused(*argv, text=text)
 
@@ -198,7 +198,7 @@ class Told(FakeCase):
     def test_errors_as_json_are_nothing_else(self):
         for argv in COMMANDS:
             with self.subTest(argv=argv):
-                fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock", target=3, held=[{"slot": 1}])})
+                fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock", target=3, holders=[{"slot": 1}])})
                 job = self.lockbroker(fake, argv[0], "--json", *argv[1:], status=66)
                 self.assertEqual(json.loads(job.err)["error"]["data"]["reason"], "no-such-lock")
                 self.assertEqual(job.err.count("\n"), 1)
@@ -217,7 +217,7 @@ class Told(FakeCase):
             with self.subTest(argv=argv):
                 fake = Fake(self, **{argv[0]: refusing(5, "no-such-lock")})
                 err = self.lockbroker(fake, *argv, status=66).err
-                self.assertIn("`lockbroker list` tells which there are", err)
+                self.assertIn("lockbroker list shows all semaphores", err)
                 # But who wants it gone has what was wanted.
                 self.assertEqual("lockbroker create db SLOTS" in err, argv[0] != "destroy")
 
@@ -233,14 +233,14 @@ class Told(FakeCase):
             with self.subTest(slots=slots, argv=argv):
                 self.assertEqual(self.lockbroker(fake, "create", "db", *argv, status=73).err,
                                  "lockbroker: db: there is\n"
-                                 "lockbroker: --exist-ok makes that a success\n")
+                                 "lockbroker: use --exist-ok to accept that\n")
         for slots in (None, 1, 20, "unlimited"):
             fake = Fake(self, create=refusing(6, "already-exists", slots=slots))
             with self.subTest(slots=slots):
                 self.assertIn("lockbroker resize db 2\n", self.lockbroker(fake, "create", "db", "2", status=73).err)
 
     def test_a_create_that_was_cut_off_can_be_completed(self):
-        words = "lockbroker create --exist-ok db 3 completes it"
+        words = "to complete it: lockbroker create --exist-ok db 3"
         for what in (refusing(15, "broker-unavailable"), refusing(16, "broker-blocked"), Fake.CLOSE):
             job = self.lockbroker(Fake(self, create=what), "create", "db", "3", status=69)
             self.assertIn(words, job.err)
@@ -266,13 +266,13 @@ class Told(FakeCase):
             with self.subTest(reason=reason):
                 fake = Fake(self, resize=refusing(code, reason, target=7))
                 err = self.lockbroker(fake, "resize", "db", "+2", status=status).err
-                self.assertIn("db: it was to have 7 slots", err)
+                self.assertIn("db: the target was 7 slots", err)
                 # What cannot be cannot be completed.
-                self.assertEqual("lockbroker resize db 7 completes that" in err, reason != "invalid-params")
+                self.assertEqual("to complete the resize: lockbroker resize db 7" in err, reason != "invalid-params")
                 self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "7", status=status).err)
         err = self.lockbroker(Fake(self, resize=refusing(15, "broker-unavailable", target=1)), "resize", "db", "-1",
                               status=69).err
-        self.assertIn("to have 1 slot: ", err)
+        self.assertIn("the target was 1 slot; ", err)
         # The daemon did not get so far as to know it.
         fake = Fake(self, resize=refusing(15, "broker-unavailable"))
         self.assertNotIn("completes", self.lockbroker(fake, "resize", "db", "+2", status=69).err)
@@ -287,22 +287,22 @@ class Told(FakeCase):
             for argv in (("destroy", "--wait=1", "db"), ("resize", "--wait=1", "db", "1")):
                 with self.subTest(held=held, argv=argv):
                     fake = Fake(self, **{argv[0]: refusing(2, "timeout", "the time is over", target=1, left=len(held),
-                                                       held=[{"slot": slot} for slot in held])})
+                                                       holders=[{"slot": slot} for slot in held])})
                     self.assertEqual(self.lockbroker(fake, *argv, status=75).err,
                                      "lockbroker: db: the time is over\n"
-                                     f"lockbroker: db: removed and still held: {words}; to wait on: "
+                                     f"lockbroker: db: removed, but still busy: {words}; to keep waiting: "
                                      "lockbroker await db SLOT free\n")
         many = list(range(1, 10000, 2))
-        fake = Fake(self, destroy=refusing(2, "timeout", held=[{"slot": slot} for slot in many]))
+        fake = Fake(self, destroy=refusing(2, "timeout", holders=[{"slot": slot} for slot in many]))
         said = self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err.splitlines()[1]
-        listed = said.split("held: slots ")[1].split(" and ")[0].split(", ")
+        listed = said.split("busy: slots ")[1].split(" and ")[0].split(", ")
         self.assertEqual(listed, [str(slot) for slot in many[:len(listed)]])
         self.assertIn(f" and {len(many) - len(listed)} more;", said)
         self.assertLess(len(said), 250)
         # The wire lists a thousand.
         fake = Fake(self, destroy=refusing(2, "timeout", left=4000,
-                                           held=[{"slot": slot} for slot in range(1, 1001)]))
-        self.assertIn("still held: slots 1-1000 and 3000 more;",
+                                           holders=[{"slot": slot} for slot in range(1, 1001)]))
+        self.assertIn("still busy: slots 1-1000 and 3000 more;",
                       self.lockbroker(fake, "destroy", "--wait=1", "db", status=75).err)
 
     def test_a_wait_that_is_cut_off(self):
@@ -311,19 +311,19 @@ class Told(FakeCase):
             fake = Fake(self, **{argv[0]: refusing(14, "draining", "the daemon is stopping", **held)})
             self.assertEqual(self.lockbroker(fake, *argv, status=69).err,
                              "lockbroker: db: the daemon is stopping\n"
-                             "lockbroker: db: removed and still held: slot 2; to wait on: "
+                             "lockbroker: db: removed, but still busy: slot 2; to keep waiting: "
                              "lockbroker await db SLOT free\nlockbroker: db: mind the gap\n")
         # It is done, so there is nothing to complete.
         fake = Fake(self, resize=refusing(2, "timeout", **held))
         self.assertTrue(self.lockbroker(fake, "resize", "--wait=1", "db", "-1", status=75).err
-                        .endswith("lockbroker: db: it was to have 1 slot\n"))
+                        .endswith("lockbroker: db: the target was 1 slot\n"))
 
     def test_another_administrator(self):
         text = "another administrator is at work (host a, pid 7)"
         fake = Fake(self, resize=refusing(2, "timeout", text, target=5))
         self.assertEqual(self.lockbroker(fake, "resize", "db", "+2", status=75).err,
                          f"lockbroker: db: {text}\n"
-                         "lockbroker: db: it was to have 5 slots: lockbroker resize db 5 completes that\n")
+                         "lockbroker: db: the target was 5 slots; to complete the resize: lockbroker resize db 5\n")
 
     def test_size(self):
         for slots, text in ((0, "0\n"), (3, "3\n"), ("unlimited", "unlimited\n")):
@@ -379,11 +379,11 @@ class Tables(FakeCase):
         self.assertEqual(self.lockbroker(fake, "list").out, "")
         self.assertEqual(self.on_a_terminal(fake, "list"), "There are no semaphores.\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "db").out, "")
-        self.assertEqual(self.on_a_terminal(fake, "fsck", "db"), "Nothing is wrong with it.\n")
+        self.assertEqual(self.on_a_terminal(fake, "fsck", "db"), "No problems.\n")
 
     def test_more_than_fits(self):
         fake = Fake(self, list={"semaphores": ROWS[:1], "more": 12})
-        self.assertIn("and 12 more", self.lockbroker(fake, "list").err)
+        self.assertIn("12 more do not fit", self.lockbroker(fake, "list").err)
 
     def test_thousands(self):
         rows = [{"name": f"n{i}", "slots": i, "busy": 0, "waiting": 4, "exists": True} for i in range(3000)]
@@ -423,7 +423,7 @@ class Tables(FakeCase):
         fake = Fake(self, fsck={"name": "db", "clean": False, "findings": FINDINGS, "more": 0})
         job = self.lockbroker(fake, "fsck", "db", status=1)
         self.assertEqual(job.out, "gap\t2\tno\tslot 2 is missing\nnot-listed\t\tyes\tit is not in the directory\n")
-        self.assertEqual(job.err, "lockbroker: db: lockbroker fsck --repair db repairs what can be repaired\n")
+        self.assertEqual(job.err, "lockbroker: db: to repair: lockbroker fsck --repair db\n")
         self.assertEqual(self.lockbroker(fake, "fsck", "--repair", "db", status=1).err, "")
         # What is never repaired is told from what is not repaired, in whatever order it is said.
         for problems, more, found, repaired in ((("orphan", "arguments"), 0, 4, 4), (("orphan", "gap"), 0, 1, 4),
@@ -508,10 +508,10 @@ class Waiting(FakeCase):
         fake, terminal = self.draining()
         fake.say(holders(1, 9))
         terminal.wait_text("slot 9")
-        fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", held=[{"slot": 9}])))
+        fake.say(reply(fake.requests[0], error=error(2, "timeout", "the time is over", holders=[{"slot": 9}])))
         terminal.wait(75)
         self.assertIn(f"\r{CLEAR}lockbroker: db: the time is over\r\n"
-                      "lockbroker: db: removed and still held: slot 9;", terminal.text)
+                      "lockbroker: db: removed, but still busy: slot 9;", terminal.text)
 
     def test_without_a_terminal_it_is_quiet(self):
         fake = Fake(self, destroy=None)

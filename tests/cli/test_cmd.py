@@ -79,25 +79,25 @@ class Usage(unittest.TestCase):
 
     def test_mistakes_are_named(self):
         for argv, text in (
-                (("run", "-E", "300", "a", "b"), "run: -E: '300': want 0 to 255"),
-                (("run", "--conflict-exit-code=x", "a", "b"), "run: --conflict-exit-code: 'x': want 0 to 255"),
-                (("run", "-w", "3x", "a", "b"), "run: -w: '3x': want seconds"),
-                (("run", "-nk", "x", "a", "b"), "run: -k: 'x': want seconds"),
-                (("run", "--create=0", "a", "b"), "run: --create: '0': want 1 to 10000"),
-                (("run", "--on-revoke=run:x", "a", "b"), "run: --on-revoke: 'run:x': want kill, ignore or"),
-                (("run", "-s", "NO", "a", "b"), "run: -s: 'NO': want a signal's name"),
-                (("run", "-w"), "run: -w: its value is missing"),
-                (("run", "--who"), "run: --who: its value is missing"),
+                (("run", "-E", "300", "a", "b"), "run: -E: '300': expected 0 to 255"),
+                (("run", "--conflict-exit-code=x", "a", "b"), "run: --conflict-exit-code: 'x': expected 0 to 255"),
+                (("run", "-w", "3x", "a", "b"), "run: -w: '3x': expected seconds"),
+                (("run", "-nk", "x", "a", "b"), "run: -k: 'x': expected seconds"),
+                (("run", "--create=0", "a", "b"), "run: --create: '0': expected 1 to 10000"),
+                (("run", "--on-revoke=run:x", "a", "b"), "run: --on-revoke: 'run:x': expected kill, ignore or"),
+                (("run", "-s", "NO", "a", "b"), "run: -s: 'NO': expected a signal name"),
+                (("run", "-w"), "run: -w: missing value"),
+                (("run", "--who"), "run: --who: missing value"),
                 (("run", "-nq", "a", "b"), "run: -q: no such option"),
                 (("run", "--quiet", "a", "b"), "run: --quiet: no such option"),
                 (("run", "--verbose=1", "a", "b"), "run: --verbose=1: takes no value"),
-                (("run", "-n", "-w", "3", "a", "b"), "run: either --nonblock or --wait"),
-                (("run", "--mutex", "--create", "a", "b"), "run: --mutex with --create"),
-                (("acquire", "a", "--verbose"), "acquire: --verbose: options go before NAME"),
-                (("create", "a", "--exist-ok"), "create: --exist-ok: options go before NAME"),
-                (("size", "a", "b"), "size: b: too much"),
+                (("run", "-n", "-w", "3", "a", "b"), "run: --nonblock and --wait exclude each other"),
+                (("run", "--mutex", "--create", "a", "b"), "run: --create does not apply to a mutex"),
+                (("acquire", "a", "--verbose"), "acquire: --verbose: options must come before NAME"),
+                (("create", "a", "--exist-ok"), "create: --exist-ok: options must come before NAME"),
+                (("size", "a", "b"), "size: b: unexpected argument"),
                 (("help", "nonsense"), "nonsense: no such subcommand"),
-                (("verify",), "verify: no LOCK")):
+                (("verify",), "verify: missing LOCK")):
             with self.subTest(argv=argv):
                 job = command(self, "/nonexistent/s", *argv, status=64, env={"LOCKBROKER_LOCK": ""})
                 self.assertTrue(job.err.startswith("lockbroker: " + text), job.err)
@@ -206,7 +206,7 @@ class Frozen(CommandCase):
     def test_a_timeout_is_more_than_nothing(self):
         for value in "0", "soon", "-1":
             job = self.lockbroker("list", "--timeout", value, status=64)
-            self.assertIn(f"list: --timeout: '{value}': want", job.err)
+            self.assertIn(f"list: --timeout: '{value}': expected", job.err)
 
 
 class Acquire(CommandCase):
@@ -261,7 +261,7 @@ class Acquire(CommandCase):
             file.write(b"more than nothing\n")
             file.seek(0)
             for stdin, words in ((subprocess.DEVNULL, "is /dev/null"), (file, "is a file"),
-                                 (os.open("/", os.O_RDONLY), "is a folder"), (zero, "is a device"),
+                                 (os.open("/", os.O_RDONLY), "is a directory"), (zero, "is a device"),
                                  (ended, "has ended already"), (here, "has ended already")):
                 with self.subTest(words=words):
                     job = command(self, "/nonexistent/s", "acquire", "db", status=64, stdin=stdin)
@@ -279,7 +279,7 @@ class Acquire(CommandCase):
         job.process.stdin.close()
         peer.call("release", lock=lock)
         job.wait(0)
-        self.assertIn("db: standard input is at its end", job.err)
+        self.assertIn("db: standard input has ended", job.err)
         self.assertTrue(self.free())
 
     def test_any_stdin_that_can_end_later_holds(self):

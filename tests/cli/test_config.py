@@ -34,20 +34,20 @@ class Command(unittest.TestCase):
         for option in "--check-config", "--print-config", None:
             status, out, err = run("--config", str(self.conf), *filter(None, [option]))
             self.assertEqual((status, out), (CONFIG_WRONG, ""))
-            self.assertEqual(err, f"lockbrokerd: {self.conf}:2: heartbeat: '90': want a number "
+            self.assertEqual(err, f"lockbrokerd: {self.conf}:2: heartbeat: '90': expected a number "
                                   "from 1 to 60\n")
 
     def test_quotes_are_shown_as_they_are(self):
         self.conf.write_text("heartbeat = \"5\"\n")
         self.assertEqual(run("--config", str(self.conf))[2],
-                         f"lockbrokerd: {self.conf}:1: heartbeat: '\"5\"': want a number from 1 to 60\n")
+                         f"lockbrokerd: {self.conf}:1: heartbeat: '\"5\"': expected a number from 1 to 60\n")
         self.conf.write_text("\"heartbeat\" = 5\n")
         self.assertEqual(run("--config", str(self.conf))[2],
-                         f"lockbrokerd: {self.conf}:1: \"heartbeat\": there is no such key\n")
+                         f"lockbrokerd: {self.conf}:1: \"heartbeat\": unknown key\n")
 
     def test_a_mistake_in_the_options(self):
         for options, text in (
-                (["--hartbeat", "5"], "--hartbeat: no such option"),
+                (["--hartbeat", "5"], "--hartbeat: unknown option"),
                 (["--heartbeat"], "--heartbeat: needs a value"),
                 (["--broker", "amqp://u:geheim@h:0"], "--broker: URL 1: the port"),
                 (["--config", "/no/such/file"], "/no/such/file: No such file")):
@@ -97,10 +97,10 @@ class Running(unittest.TestCase):
     def test_password_is_blanked(self):
         # An option that a later one overrules is no exception.
         daemon = Daemon(self, "--broker", "amqp://u:geheim@h/v", "--broker=memory:", broker=None,
-                        expect=["--broker: others can read a password"])
+                        expect=["--broker: other users can read a password"])
         arguments = Path(f"/proc/{daemon.pid}/cmdline").read_bytes().split(b"\0")
         self.assertIn(b"amqp://u:******@h/v", arguments)
-        daemon.wait_log("--broker: others can read a password")
+        daemon.wait_log("--broker: other users can read a password")
         self.assertNotIn("geheim", daemon.log())
 
     def test_reload(self):
@@ -110,7 +110,7 @@ class Running(unittest.TestCase):
         self.assertEqual(peer.error("acquire", name="two", kind="mutex", timeout=0).reason,
                          "too-many-locks")
         daemon.expect("reload: ")
-        daemon.write_config("max-locks-per-connection = 2\nside-idle = 3\n")
+        daemon.write_config("max-locks-per-connection = 2\nauxiliary-idle = 3\n")
         daemon.reload()
         daemon.wait_log("reload: auxiliary-idle ")
         daemon.wait_log("reloaded")
@@ -118,7 +118,7 @@ class Running(unittest.TestCase):
         # A mistake changes nothing.
         daemon.write_config("max-locks-per-connection = 9\nmax-races = none\n")
         daemon.reload()
-        daemon.wait_log(r":2: max-races: 'none': want a number from 1 to 1000; nothing is changed")
+        daemon.wait_log(r":2: max-races: 'none': expected a number from 1 to 1000; no change was made")
         self.assertEqual(peer.error("acquire", name="three", kind="mutex", timeout=0).reason,
                          "too-many-locks")
 

@@ -30,7 +30,7 @@ class Few(unittest.TestCase):
         self.addCleanup(self.broker.close)
         self.daemon = Daemon(self, "--socket-mode", "0666", "--connect-timeout", "60", start=False,
                              broker=f"amqp://127.0.0.1:{self.broker.getsockname()[1]}",
-                             expect=["lock connection down", "turned away"])
+                             expect=["lock connection down", "connections are refused"])
         self.plain = self.daemon.command
         self.limit(LIMIT)
         os.chmod(self.daemon.dir, 0o711)
@@ -70,7 +70,7 @@ class Few(unittest.TestCase):
     def test_administrators_leave_the_daemon_its_own(self):
         self.start()
         served, why = self.connect(os.geteuid(), LIMIT)  # the daemon's own user is an administrator
-        self.assertEqual(why, f"{LIMIT - OWN} of the {LIMIT} descriptors are in use, and the rest is for the daemon itself")
+        self.assertEqual(why, f"{LIMIT - OWN} of the {LIMIT} descriptors are in use; the rest is reserved for the daemon")
         wait_until(lambda: self.daemon.fds() == LIMIT - OWN)
         self.reconnects()
         served.pop().hang_up()
@@ -83,9 +83,9 @@ class Few(unittest.TestCase):
         for _ in range(3):
             more, why = self.connect(65534, LIMIT)
             served += more
-            self.assertEqual(why, f"uid 65534 has {ONE_USER} connections, which is all it may have")
+            self.assertEqual(why, f"uid 65534 has {ONE_USER} connections, the maximum")
         self.assertEqual(len(served), ONE_USER)
-        self.assertEqual(self.daemon.log().count("turned away"), 1)
+        self.assertEqual(self.daemon.log().count("connections are refused"), 1)
         others, why = self.connect(65533, ONE_USER // 2)
         self.assertEqual((len(others), why), (ONE_USER // 2, None))
         self.assertEqual(len(self.connect(0, 2)[0]), 2)
@@ -99,12 +99,12 @@ class Few(unittest.TestCase):
             more, why = self.connect(uid, ONE_USER)
             served += more
         most = LIMIT - OWN - ADMINISTRATORS
-        self.assertEqual(why, f"{most} of the {LIMIT} descriptors are in use, and the rest is for administrators "
-                              "and the daemon itself")
+        self.assertEqual(why, f"{most} of the {LIMIT} descriptors are in use; the rest is reserved for administrators "
+                              "and the daemon")
         wait_until(lambda: self.daemon.fds() == most)
         for _ in range(3):  # is logged once
             self.connect(65534, 1)
-        self.assertEqual(self.daemon.log().count("turned away"), 1)
+        self.assertEqual(self.daemon.log().count("connections are refused"), 1)
         self.assertEqual(len(self.connect(0, LIMIT)[0]), ADMINISTRATORS)
         self.reconnects()
 
@@ -113,7 +113,7 @@ class Few(unittest.TestCase):
         self.daemon.expect("127 descriptors")
         self.daemon.launch()
         self.daemon.wait_exit(UNUSABLE)
-        self.assertIn("the limit of 127 descriptors is too low: want 128 or more", self.daemon.log())
+        self.assertIn("the limit of 127 descriptors is too low, expected 128 or more", self.daemon.log())
 
 
 if __name__ == "__main__":

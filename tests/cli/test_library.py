@@ -108,7 +108,7 @@ class Installed(unittest.TestCase):
         self.assertTrue(job.out.endswith("released\n"))
         job = Job(self, daemon, "missing", binary=program)
         job.wait(1)
-        self.assertEqual(job.err, "missing: there is no such lock\n")
+        self.assertEqual(job.err, "missing: the lock does not exist\n")
         job = Job(self, daemon, "db", "0", binary=program, stdin=subprocess.PIPE)
         job.wait_out("holding")
         daemon.kill()

@@ -22,7 +22,7 @@ class Names(unittest.TestCase):
                     error = peer.error(method, name=name, **params)
                     self.assertEqual((error.reason, error.data["parameter"]),
                                      ("invalid-params", "name"))
-                    self.assertIn("name is refused: by this daemon's templates", error.message)
+                    self.assertIn("invalid name: with the daemon's naming", error.message)
         peer.call("release", lock=held["lock"])
         self.assertEqual(peer.call("info")["naming"], "custom")
 

@@ -154,22 +154,22 @@ class Door(unittest.TestCase):
         os.chmod(daemon.socket, 0o660)
         if more:
             job = command(self, daemon, "run", "db", "true", status=77, **more)
-            self.assertIn("(mode 0660, group root) is not for any", job.err)
+            self.assertIn("(mode 0660, group root) is closed to groups", job.err)
             os.chown(daemon.socket, -1, 1)
             job = command(self, daemon, "run", "db", "true", status=77, **more)
-            self.assertIn("(mode 0660) may be opened by the group daemon", job.err)
+            self.assertIn("(mode 0660) is open to group daemon", job.err)
             # The file is ours to run, but not the socket's folder ours to enter.
             closed = os.path.join(daemon.dir, "closed")
             os.mkdir(closed, 0o700)
             job = command(self, closed + "/s", "run", "db", "true", status=77, **more)
-            self.assertIn("a folder on the way to", job.err)
+            self.assertIn("no permission to search a directory", job.err)
 
     def test_what_is_no_socket(self):
         job = command(self, "/etc/passwd", "run", "db", "true", status=69)
-        self.assertIn("/etc/passwd is a file and no socket", job.err)
+        self.assertIn("/etc/passwd is a file, not a socket", job.err)
         self.assertNotIn("systemctl", job.err)
         job = command(self, "/etc", "info", status=69)
-        self.assertIn("/etc is a folder and no socket", job.err)
+        self.assertIn("/etc is a directory, not a socket", job.err)
 
 
 class Child(RunCase):
@@ -310,7 +310,7 @@ class Reaper(RunCase):
         os.close(write)
         orphan = pid_of(job)
         wait_until(lambda: "waiting" in job.err, what="it says so")
-        self.assertIn("db: waiting for 2 processes that it started\n", job.err)
+        self.assertIn("db: waiting for 2 processes that the command started\n", job.err)
         for pid in orphan, int(job.out.split()[2]):
             os.kill(pid, signal.SIGKILL)
         job.wait(5)
@@ -423,7 +423,7 @@ class Waiting(RunCase):
         command(self, self.daemon, "create", "two", "2")
         lockbroker = Job(self, self.daemon, "--version").process.args[0]
         job = self.run_to_end("two", lockbroker, "run", "two", "true")
-        self.assertIn("inside a run", job.err)
+        self.assertIn("runs under a lockbroker run", job.err)
         self.assertEqual(self.run_to_end("two", lockbroker, "run", "db", "true").err, "")
         self.assertEqual(self.run_to_end("two", lockbroker, "run", "-n", "two", "true").err, "")
 

@@ -177,7 +177,7 @@ class WhileRunning(TroubleCase):
                     job.wait(3)
                 os.close(read)
                 os.close(write)
-                self.assertEqual("db: its slot was taken out of service" in job.err, says, job.err)
+                self.assertEqual("db: the slot was removed, and is kept until the lock is released" in job.err, says, job.err)
                 self.assertEqual(len(fake.asked("release")), 1)
 
     def test_no_lease_is_no_loss(self):

@@ -42,7 +42,7 @@ class Show(unittest.TestCase):
         self.assertRegex(lines[5], r"^waiting +1 +carol +1000 +12 +south")
         terminal = Terminal(self, self.fake, "show", "idle", columns=200)
         terminal.wait_text("idle: slots unlimited, busy 0, waiting 0")
-        terminal.wait_text("Nobody holds it, and nobody waits.")
+        terminal.wait_text("No holders, no waiters.")
         terminal.wait(0)
 
     def test_json_is_the_answer(self):
@@ -57,8 +57,8 @@ class Show(unittest.TestCase):
         job = command(self, fake, "show", "db")
         self.assertTrue(job.out.startswith("revoked\t2\t"), job.out)
         self.assertIn("west does not answer", job.err)
-        self.assertIn("and 3 more", job.err)
-        self.assertIn("only what this host knows", job.err)
+        self.assertIn("3 more do not fit", job.err)
+        self.assertIn("only the rows of the daemons", job.err)
         terminal = Terminal(self, fake, "show", "db")
         terminal.wait_text("db: slots ?, busy ?, waiting 0")
         terminal.wait(0)
@@ -66,20 +66,20 @@ class Show(unittest.TestCase):
     def test_nobody_is_not_said_where_not_all_could_be_asked(self):
         known = {"name": "db", "slots": 1, "busy": 0, "waiting": 0, "more": 0, "holders": [], "waiters": [],
                  "silent_hosts": []}
-        away = "db: the broker cannot be asked: only what this host knows is shown"
+        away = "db: the broker does not answer: only the rows of the daemons are shown"
         for answer, says in (({"slots": None, "busy": None}, away),
                              ({"silent_hosts": ["west"]}, "west does not answer")):
             fake = Fake(self, show={**known, **answer}, ping={"broker": {"state": "down"}})
             terminal = Terminal(self, fake, "show", "db")
             terminal.wait(0)
-            self.assertIn("Nobody is known to hold it or to wait.", terminal.text)
+            self.assertIn("No holders or waiters are known.", terminal.text)
             self.assertIn(says, terminal.text)
             self.assertIn(says, command(self, fake, "show", "db").err)
         # One that was destroyed, and is held on.
         fake = Fake(self, ping={"broker": {"state": "up"}}, show={
             **known, "slots": None, "busy": None, "holders": [row("busy", "w-1", slot=1, revoked=True)]})
         self.assertEqual(command(self, fake, "show", "db").err,
-                         "lockbroker: db: there is no such semaphore any more\n")
+                         "lockbroker: db: the semaphore does not exist any more\n")
         # A mutex has no number of slots, with a broker or without.
         fake = Fake(self, show={**known, "slots": None, "busy": None, "holders": [row("busy", "w-1", kind="mutex")]})
         self.assertEqual(command(self, fake, "show", "db").err, "")
@@ -92,7 +92,7 @@ class Show(unittest.TestCase):
 
     def test_what_is_not_there(self):
         job = command(self, self.fake, "show", "nothing", status=66)
-        self.assertIn("there is no such lock", job.err)
+        self.assertIn("the lock does not exist", job.err)
         job = command(self, self.fake, "show", "a b", status=64)
         self.assertIn("'a b'", job.err)
         command(self, self.fake, "show", status=64)
@@ -131,13 +131,13 @@ class Steering(unittest.TestCase):
         self.fake.add("db", 1)
         job = command(self, self.fake, "deny", "--all", "db")
         self.assertEqual(job.out, "denied: 0\n")
-        self.assertIn("db: nobody waits for a lock of that name", job.err)
+        self.assertIn("db: no waiters", job.err)
         self.assertIn("NAME", command(self, self.fake, "deny", "--all", status=64).err)
 
     def test_nobody_waits_there(self):
         for subcommand in "grant", "deny":
             job = command(self, self.fake, subcommand, "w-1", status=65)
-            self.assertIn("nobody waits under that id", job.err)
+            self.assertIn("no waiter has that id", job.err)
             self.assertIn("lockbroker show NAME", job.err)
         self.fake.refusal = error(10, "permission-denied", "you may not")
         self.assertIn("you may not", command(self, self.fake, "deny", "w-2", status=77).err)
@@ -179,13 +179,13 @@ class Watch(unittest.TestCase):
         self.assertEqual(job.out.splitlines(), [
             "db: waiting, position 2, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]",
             "other: busy, slot 1, somebody, uid 1000, pid 4711 on north, for 1m15s [w-2]",
-            "synced: 2 rows; what follows are changes",
+            "synced: 2 rows; changes follow",
             "db: granted, alice (backup), uid 1000, pid 4711 on north, for 1m15s [w-1]",
             "db: gone, alice [w-1]",
             "gone: [w-7]",
-            "resync: too much at once; what there is follows anew",
+            "resync: too many changes at once; all rows follow again",
             "gone: [w-2]"])
-        self.assertIn("and 2 more", job.err)
+        self.assertIn("2 more rows", job.err)
         self.assertIn("west does not answer", job.err)
         self.assertNotIn("params", fake.asked("watch")[0].get("params", {}))
         fake.say(notification("row", {"id": fake.requests[0]["id"], "row": self.ROW}))
@@ -296,7 +296,7 @@ class OverADaemon(unittest.TestCase):
         # B runs on, and C has the slot of A.
         c.wait_out("runs")
         self.rows(("busy", "C"), ("granted", "B"))
-        self.assertIn("nobody waits", command(self, self.daemon, "grant", rows["B"][10], status=65).err)
+        self.assertIn("no waiter has that id", command(self, self.daemon, "grant", rows["B"][10], status=65).err)
         b.close()
         c.close()
         self.rows()
@@ -340,7 +340,7 @@ class OverADaemon(unittest.TestCase):
         self.job("M", "run", "--mutex", "--who", "M", "report", "sh", "-c", "read x")
         self.assertEqual(self.rows(("busy", "M"), name="report")["M"][1:3], ["", ""])
         job = command(self, self.daemon, "show", "nothing", status=66)
-        self.assertIn("no such lock", job.err)
+        self.assertIn("the lock does not exist", job.err)
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ class Door(unittest.TestCase):
         daemon = Daemon(self, start=False)
         with open(daemon.socket, "w", encoding="ascii") as file:
             file.write("mine")
-        self.refused(daemon, "exists and is no socket")
+        self.refused(daemon, "exists and is not a socket")
         with open(daemon.socket, encoding="ascii") as file:
             self.assertEqual(file.read(), "mine")
 
@@ -231,7 +231,7 @@ class Activation(unittest.TestCase):
             with self.subTest(wrong):
                 status, said = self.hand_over(wrong)
                 self.assertEqual(status, UNUSABLE, said)
-                self.assertIn("no listening Unix stream socket", said)
+                self.assertIn("did not hand over a listening Unix stream socket", said)
         status, said = self.hand_over(self.bound(socket.SOCK_STREAM, listen=True), self.bound(socket.SOCK_STREAM, listen=True))
         self.assertEqual(status, UNUSABLE, said)
         self.assertIn("2 sockets", said)
@@ -249,7 +249,7 @@ class Telling(unittest.TestCase):
         self.assertIn("STOPPING=1", daemon.read_notices())
 
     def test_a_daemon_that_cannot_listen_is_not_ready(self):
-        daemon = Daemon(self, start=False, expect=["no socket"])
+        daemon = Daemon(self, start=False, expect=["not a socket"])
         with open(daemon.socket, "w", encoding="ascii"):
             pass
         daemon.launch()

@@ -203,7 +203,7 @@ class Limits(unittest.TestCase):
                                ("await", {"name": "db", "slot": 1, "state": "busy"})):
             refused = three.error(method, **params)
             self.assertEqual((refused.reason, refused.message),
-                             ("too-many-waiters", f"uid {os.getuid()} has 3 requests waiting, which is all it may have"))
+                             ("too-many-waiters", f"uid {os.getuid()} has 3 requests waiting, the maximum"))
         # One that is over, for whatever reason, makes room for one.
         two.send_line({"id": "c", "method": "cancel", "params": {"id": waiting[1]}})
         self.assertTrue(two.answer("c")["cancelled"])
@@ -228,7 +228,7 @@ class Limits(unittest.TestCase):
         two.call("ping")
         refused = one.error("watch", name="db")
         self.assertEqual((refused.reason, refused.message),
-                         ("too-many-waiters", f"uid {os.getuid()} has 3 watches, which is all it may have"))
+                         ("too-many-waiters", f"uid {os.getuid()} has 3 watches, the maximum"))
         two.send_line({"id": "c", "method": "cancel", "params": {"id": watches[1]}})
         self.assertTrue(two.answer("c")["cancelled"])
         one.request("watch", name="db")
@@ -274,7 +274,7 @@ class Limits(unittest.TestCase):
         daemon = Daemon(self, "--max-scans-per-uid", "16")
         daemon.wait_broker()
         self.scan(daemon).hang_up()
-        daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its peer is gone")
+        daemon.wait_log(r"refused fsck of db15: peer \d+, .* cancelled: its connection has ended")
         # But for the one that had begun.
         daemon.wait_log(r"refused fsck of db1: peer \d+, .* no-such-lock")
 
@@ -304,7 +304,7 @@ class Limits(unittest.TestCase):
         Wire(daemon).call("acquire", name="c", kind="mutex", timeout=0)
 
     def test_peers_of_a_uid_are_bounded(self):
-        daemon = Daemon(self, "--max-connections-per-uid", "3", expect=["turned away"])
+        daemon = Daemon(self, "--max-connections-per-uid", "3", expect=["connections are refused"])
         peers = [Wire(daemon) for _ in range(3)]
         for peer in peers:
             peer.call("ping")
@@ -315,7 +315,7 @@ class Limits(unittest.TestCase):
         self.assertIsNone(reply["id"])
         self.assertEqual(reply["error"]["data"], {"reason": "too-many-requests", "retry": True})
         self.assertIn(f"uid {os.getuid()}", reply["error"]["message"])
-        self.assertEqual(daemon.log().count("turned away"), 1)
+        self.assertEqual(daemon.log().count("connections are refused"), 1)
         peers[0].hang_up()
         wait_until(lambda: peers[1].call("info")["counts"]["connections"] == 2)
         self.assertEqual(Wire(daemon).call("ping"), {})
@@ -415,7 +415,7 @@ class Channels(unittest.TestCase):
 
 class OutOfFiles(unittest.TestCase):
     def test_accepting_pauses_and_goes_on(self):
-        daemon = Daemon(self, expect=["no peer can be accepted"])
+        daemon = Daemon(self, expect=["no client can be accepted"])
         first = Wire(daemon)
         first.call("ping")
         _, before = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
@@ -424,20 +424,20 @@ class OutOfFiles(unittest.TestCase):
         served = peers[:2]
         for peer in served:
             peer.call("ping")
-        daemon.wait_log("no peer can be accepted for now: Too many open files")
+        daemon.wait_log("no client can be accepted now: Too many open files")
         asked = [peer.request("ping") for peer in peers[2:]]
         cpu, began = daemon.cpu(), time.monotonic()
         while time.monotonic() - began < 0.5:
             first.call("ping")  # those who are in are served
             self.assertTrue(peers[4].quiet(0.05))
         self.assertLess(daemon.cpu() - cpu, 0.25)
-        self.assertEqual(len(list(daemon.log().split("no peer can be accepted"))), 2)
+        self.assertEqual(len(list(daemon.log().split("no client can be accepted"))), 2)
         served[0].hang_up()
         self.assertEqual(peers[2].answer(asked[0]), {})
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (before, before))
         for peer, id in zip(peers[3:], asked[1:]):
             self.assertEqual(peer.answer(id), {})
-        daemon.wait_log("peers are accepted again")
+        daemon.wait_log("clients are accepted again")
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Stop(unittest.TestCase):
         daemon.wait_exit()
 
     def test_after_the_stop_timeout_the_rest_is_taken(self):
-        daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout is over", "warning: lost "])
+        daemon = Daemon(self, "--stop-timeout", "0.3", expect=["the stop timeout has passed", "warning: lost "])
         holder = Wire(daemon)
         lock = holder.call("acquire", name="m", kind="mutex", timeout=0)["lock"]
         began = time.monotonic()
@@ -90,7 +90,7 @@ class Stop(unittest.TestCase):
         daemon.wait_log("SIGTERM again: stopping at once")
 
     def test_peers_in_every_state(self):
-        daemon = Daemon(self, "--stop-timeout", "0.2", expect=["the stop timeout is over", "warning: lost "])
+        daemon = Daemon(self, "--stop-timeout", "0.2", expect=["the stop timeout has passed", "warning: lost "])
         peers = [Wire(daemon) for _ in range(20)]
         peers[0].call("create", name="db", slots=3)
         for peer in peers:
@@ -189,7 +189,7 @@ class Reload(unittest.TestCase):
         daemon.write_config("heartbeat = 11\nmax-waits-per-connection = 7\n")
         for times in (1, 2):
             daemon.reload()
-            daemon.wait_log("heartbeat changes only with a restart", count=times)
+            daemon.wait_log("heartbeat changes only at a restart", count=times)
         wait_until(lambda: daemon.log().count("reloaded") == 2)
         info = Wire(daemon).call("info")
         self.assertEqual(info["broker"]["heartbeat"], 10)
@@ -199,7 +199,7 @@ class Reload(unittest.TestCase):
         daemon = Daemon(self, config="max-waits-per-connection = 7\n", expect=["reload: "])
         daemon.write_config("max-waits-per-connection = 8\nnonsense = 1\n")
         daemon.reload()
-        daemon.wait_log(r"reload: .*conf:\d+: nonsense: .*nothing is changed")
+        daemon.wait_log(r"reload: .*conf:\d+: nonsense: .*no change was made")
         self.assertEqual(Wire(daemon).call("info")["limits"]["waits_per_connection"], 7)
 
     def test_holds_stay(self):

@@ -325,7 +325,7 @@ class Users(unittest.TestCase):
                 reply = self.as_user(daemon, [], method, **params)
                 self.assertEqual(reply["error"]["data"]["reason"], reason)
                 if reason == "permission-denied":
-                    self.assertIn(f"only root, the daemon's user and the group {group} may",
+                    self.assertIn(f"only root, the daemon's user and group {group} may",
                                   reply["error"]["message"])
                     daemon.wait_log(rf"denied {method}( with \w+)? of \w+: peer \d+, uid {self.NOBODY}, pid \d+: only root")
         reply = self.as_user(daemon, [], "size", name="db")

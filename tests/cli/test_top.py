@@ -124,7 +124,7 @@ class Shown(Rows):
         screen.wait_no_row("^. (db|gate) ")
         screen.wait_row("dora")
         screen.type("x")
-        screen.wait_row("Nothing passes the filter")
+        screen.wait_row("No row matches the filter")
         screen.type("\x7f" + ENTER)
         screen.wait_row("^lockbroker top   3 semaphores   filter: NIGHT$")
         screen.type("\t/dora\r")
@@ -183,9 +183,9 @@ class Shown(Rows):
         # It asks every second, and reads what was typed before it does.
         self.fake.wait_asked("list", len(self.fake.asked("list")) + 2)
         screen.resize(40, 10)
-        screen.wait_row(r"^Close db: 0 slots.*\u2026 \[y/N\]$")
+        screen.wait_row(r"^Close db \(0 slots.*\u2026 \[y/N\]$")
         screen.type("n")
-        screen.wait_row("^nothing was done")
+        screen.wait_row("^no change was made")
         self.assertEqual(self.fake.asked("resize"), [])
         screen.resize(1, 1)
         screen.resize(40, 10)
@@ -244,9 +244,9 @@ class Keys(Rows):
     def test_below_none_is_without_limit_when_it_is_said_so(self):
         screen = self.start()
         screen.type("j-")
-        screen.wait_row("^gate has no slots. Unlimited, so that nobody waits")
+        screen.wait_row("^gate has no slots. Make it unlimited")
         screen.type("n")
-        screen.wait_row("^nothing was done")
+        screen.wait_row("^no change was made")
         screen.type("-y")
         screen.wait_row("^> gate +\u221e ")
         self.assertEqual([request["params"] for request in self.fake.asked("resize")],
@@ -255,7 +255,7 @@ class Keys(Rows):
         screen.type("-")
         screen.wait_row("^Slots of gate")
         screen.type("many" + ENTER)
-        screen.wait_row("^'many': want 0 to 10000, or unlimited$")
+        screen.wait_row("^'many': expected 0 to 10000, or unlimited$")
         screen.type("+")
         screen.wait_row("^Slots of gate")
         screen.type("\x15" + "4" + ENTER)
@@ -265,7 +265,7 @@ class Keys(Rows):
     def test_an_empty_number_is_none(self):
         screen = self.start()
         screen.type("=" + ENTER)
-        screen.wait_row("^nothing was done$")
+        screen.wait_row("^no change was made$")
         self.assertEqual(self.fake.asked("resize"), [])
         self.quit(screen)
 
@@ -275,7 +275,7 @@ class Keys(Rows):
         screen = Screen(self, self.fake, "top")
         screen.wait_row(r"^a+\u2026   slots 1, busy 1, waiting 1$")
         screen.type("D")
-        screen.wait_row(r"^Deny a+\u2026 to all 1 that wait\? \[y/N\]$")
+        screen.wait_row(r"^Deny a+\u2026 to 1 waiter\? \[y/N\]$")
         screen.type("y")
         screen.wait_row(r"^a+\u2026: denied to 1$")
         self.quit(screen)
@@ -283,13 +283,13 @@ class Keys(Rows):
     def test_gate(self):
         screen = self.start()
         screen.type("g")
-        screen.wait_row(r"^Close db: 0 slots, and all who ask wait\? \[y/N\]$")
+        screen.wait_row(r"^Close db \(0 slots: every client waits\)\? \[y/N\]$")
         # Any other key is a no, and does nothing else either.
         screen.type("q")
-        screen.wait_row("^nothing was done")
+        screen.wait_row("^no change was made")
         screen.type("gy")
         screen.wait_row("^> db +0 ")
-        screen.wait_row("^db is closed: all who ask wait$")
+        screen.wait_row("^db is closed: every client waits$")
         self.quit(screen)
 
     def test_grant(self):
@@ -305,11 +305,11 @@ class Keys(Rows):
         screen.wait_row("^db: granted, without a slot$")
         self.assertEqual(self.fake.asked("grant")[0]["params"], {"waiter": "w-2"})
         screen.type(ENTER)
-        screen.wait_row("^select one that waits")
+        screen.wait_row("^the selected row is not a waiter$")
         screen.type("j" + ENTER)
         screen.wait_row("^Grant db to (ann|carol)")
         screen.type(ESCAPE)
-        screen.wait_row("^nothing was done")
+        screen.wait_row("^no change was made")
         self.assertEqual(len(self.fake.asked("grant")), 1)
         self.quit(screen)
 
@@ -317,20 +317,20 @@ class Keys(Rows):
         screen = self.start()
         self.into_rows(screen, 2)
         screen.type("d")
-        screen.wait_row(r"^Deny db to carol, so that it fails\? \[y/N\]$")
+        screen.wait_row(r"^Deny db to carol\? \[y/N\]$")
         screen.type("y")
         screen.wait_row("^> . cancelled +carol")
         screen.wait_row("^db: denied to 1$")
         screen.wait_no_row("carol")
         self.assertEqual(self.fake.asked("deny")[0]["params"], {"waiter": "w-3"})
         screen.type("D")
-        screen.wait_row(r"^Deny db to all 1 that wait\? \[y/N\]$")
+        screen.wait_row(r"^Deny db to 1 waiter\? \[y/N\]$")
         screen.type("y")
         screen.wait_no_row("bob")
         self.assertEqual(self.fake.asked("deny")[1]["params"], {"name": "db", "all": True})
         screen.wait_row("^> db +1 +1 +0$")
         screen.type("D")
-        screen.wait_row("^nobody waits$")
+        screen.wait_row("^no waiters$")
         self.quit(screen)
 
     def test_what_is_refused_is_said(self):
@@ -345,7 +345,7 @@ class Keys(Rows):
         screen.wait_row("^Grant")
         self.fake.semaphores["db"]["rows"][1]["state"] = "busy"
         screen.type("y")
-        screen.wait_row("^db: nobody waits under that id$")
+        screen.wait_row("^db: no waiter has that id$")
         self.quit(screen)
 
     def test_keys_that_mean_nothing(self):
@@ -379,26 +379,26 @@ class Trouble(Rows):
         screen = self.start()
         self.fake.script["list"] = lambda request, connection: self.fake.refuse(
             request, connection, error(15, "broker-unavailable", "the broker cannot be reached"))
-        screen.wait_row("^this is old, the broker is away: the broker cannot be reached$")
+        screen.wait_row("^outdated, the broker does not answer: the broker cannot be reached$")
         screen.wait_row("^> db +1 ")  # as it was
         self.fake.script["list"] = self.fake.on_list
         screen.wait_no_row("cannot be reached")
         self.fake.script["show"] = {"what": ["is", "this"]}
-        screen.wait_row("answer makes no sense")
+        screen.wait_row("answer is invalid")
         self.fake.script["show"] = self.fake.on_show
-        screen.wait_no_row("makes no sense")
+        screen.wait_no_row("answer is invalid")
         self.quit(screen)
 
     def test_nobody_is_not_said_where_not_all_could_be_asked(self):
         self.fake.add("db", 1)
         screen = Screen(self, self.fake, "top")
-        screen.wait_row("^  Nobody holds it, and nobody waits.$")
+        screen.wait_row("^  No holders, no waiters.$")
         for answer in {"busy": None, "slots": None}, {"silent_hosts": ["west"]}:
             self.fake.script["show"] = lambda request, connection, answer=answer: {
                 **self.fake.on_show(request, connection), **answer}
-            screen.wait_row("^  Nobody is known to hold it or to wait.$")
+            screen.wait_row("^  No holders or waiters are known.$")
             self.fake.script["show"] = self.fake.on_show
-            screen.wait_row("^  Nobody holds it, and nobody waits.$")
+            screen.wait_row("^  No holders, no waiters.$")
         self.quit(screen)
 
     def test_a_silent_daemon_does_not_keep_the_keyboard(self):
@@ -417,7 +417,7 @@ class Trouble(Rows):
         screen = self.start()
         self.fake.script["resize"] = Fake.CLOSE
         screen.type("+")
-        screen.wait_row("^db: lockbrokerd went away; it may have been done$")
+        screen.wait_row("^db: the connection to lockbrokerd ended; the change may have been made$")
         screen.wait_row("^> db +1 +1 +2$")
         screen.type("j")
         screen.wait_row("^> gate ")
@@ -438,8 +438,8 @@ class Trouble(Rows):
     def test_garbage_is_the_end_of_a_connection_and_no_more(self):
         screen = self.start()
         self.fake.say(b"garbage\n")
-        screen.wait_row("^lockbrokerd is away, trying again: ")
-        screen.wait_no_row("is away")
+        screen.wait_row("^no connection to lockbrokerd, retrying: ")
+        screen.wait_no_row("no connection")
         screen.wait_row("alice")
         wait_until(lambda: len(self.fake.connections) == 2, what="the second connection")
         self.quit(screen)
@@ -492,7 +492,7 @@ class Trouble(Rows):
         for term in "dumb", "no-such-terminal", "":
             screen = Screen(self, self.fake, "top", term=term)
             screen.wait(64)
-            self.assertIn("lockbroker watch can", screen.text)
+            self.assertIn("use lockbroker watch", screen.text)
 
     def test_without_a_terminal_it_is_watch(self):
         fake = Fake(self, watch=None)
@@ -553,14 +553,14 @@ class OverADaemon(unittest.TestCase):
         screen.type("-y")
         screen.wait_row("^> db +\u221e ")
         daemon.kill()
-        screen.wait_row("^lockbrokerd is away, trying again: ")
+        screen.wait_row("^no connection to lockbrokerd, retrying: ")
         screen.type("+")
         screen.type("1" + ENTER)
-        screen.wait_row("away")
+        screen.wait_row("no connection")
         daemon.start()
         command(self, daemon, "create", "other")
         screen.wait_row("^> other +1 +0 ")
-        screen.wait_no_row("is away")
+        screen.wait_no_row("no connection")
         screen.type("q")
         screen.wait(0)
 

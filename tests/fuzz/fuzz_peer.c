@@ -99,8 +99,8 @@ begin(void)
 	const struct view_settings looks = {
 	    .host = "fuzz", .naming = "amqp-locks", .timeout = NSEC_PER_SEC / 2};
 	struct conn_handler handler;
-	struct lock_listener listener;
-	struct view_listener seen;
+	struct lock_events events;
+	struct view_events seen;
 
 	now = NSEC_PER_SEC;
 	draining = false;
@@ -111,10 +111,10 @@ begin(void)
 	broker = memory_broker_new(world, 10, 8);
 	dispatch = dispatch_new(&virtual_clock, 0, config);
 	handler = dispatch_peers_handler(dispatch);
-	listener = dispatch_lock_listener(dispatch);
+	events = dispatch_lock_events(dispatch);
 	peers = peers_new(base, &handler);
-	engine = lock_engine_new(broker, timers, 1, &settings, &listener);
-	seen = dispatch_view_listener(dispatch);
+	engine = lock_engine_new(broker, timers, 1, &settings, &events);
+	seen = dispatch_view_events(dispatch);
 	view = view_new(engine, broker, timers, &looks, &seen);
 	dispatch_wire(dispatch, peers, engine, view, broker);
 	peers_set_limits(peers, 2, &limits);

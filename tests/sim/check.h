@@ -40,7 +40,7 @@ bool check_was_alarm(const struct sim *sim, uint64_t since);
 void check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer);
 void check_waiting(struct sim *sim, const struct ask *ask);
 /* The same of an administrator, for holders. */
-void check_draining(struct sim *sim, const struct ask *ask);
+void check_holder_wait(struct sim *sim, const struct ask *ask);
 /* When a daemon told a peer about a lock; belief: NULL when it holds no such lock. */
 void check_notice(struct sim *sim, struct sim_daemon *daemon, const struct belief *belief,
     const struct lock_notice *notice);

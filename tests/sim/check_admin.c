@@ -195,7 +195,7 @@ check_done(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
  * removed now were seen to be so twice.
  */
 static void
-check_drained(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
+check_holders_gone(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
 {
 	const struct truth_name *of = &sim->truth.names[ask->name];
 	uint64_t locked = of->work[ask->daemon].locked;
@@ -221,7 +221,7 @@ check_drained(struct sim *sim, const struct ask *ask, const struct lock_answer *
 
 /* The mutex is let go before holders are waited for. */
 void
-check_draining(struct sim *sim, const struct ask *ask)
+check_holder_wait(struct sim *sim, const struct ask *ask)
 {
 	const struct truth_work *work;
 
@@ -337,7 +337,7 @@ check_awaited(struct sim *sim, const struct ask *ask)
 		    queue_b(ask->name, ask->slot));
 }
 
-static const struct lock_row *
+static const struct lock_listed *
 row_of(const struct lock_answer *answer, int name)
 {
 	for (size_t i = 0; i < answer->row_count; i++) {
@@ -353,7 +353,7 @@ check_list(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	for (int name = 0; name < sim->plan.names; name++) {
 		const struct truth_name *of = &sim->truth.names[name];
 		struct truth_shape shape = truth_shape(&sim->truth, name);
-		const struct lock_row *row = row_of(answer, name);
+		const struct lock_listed *row = row_of(answer, name);
 
 		if (of->listed > ask->since)
 			continue;
@@ -410,7 +410,7 @@ check_success(struct sim *sim, const struct ask *ask, const struct lock_answer *
 	case ASK_RESIZE:
 	case ASK_DESTROY:
 		check_done(sim, ask, answer);
-		check_drained(sim, ask, answer);
+		check_holders_gone(sim, ask, answer);
 		break;
 	case ASK_FSCK:
 		check_fsck(sim, ask, answer);

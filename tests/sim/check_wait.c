@@ -537,12 +537,12 @@ struct row_count {
 };
 
 static void
-count_row(void *ctx, const struct lock_party *row)
+count_row(void *ctx, const struct lock_row *row)
 {
 	struct row_count *count = ctx;
 
-	count->waiting += row->state == LOCK_PARTY_WAITING;
-	count->holding += row->state == LOCK_PARTY_BUSY || row->state == LOCK_PARTY_GRANTED;
+	count->waiting += row->state == LOCK_ROW_WAITING;
+	count->holding += row->state == LOCK_ROW_BUSY || row->state == LOCK_ROW_ADMITTED;
 }
 
 void

@@ -286,11 +286,11 @@ struct find_row {
 };
 
 static void
-find_row(void *ctx, const struct lock_party *row)
+find_row(void *ctx, const struct lock_row *row)
 {
 	struct find_row *find = ctx;
 
-	if (row->state == LOCK_PARTY_WAITING && strtoull(row->who, NULL, 10) == find->request)
+	if (row->state == LOCK_ROW_WAITING && strtoull(row->who, NULL, 10) == find->request)
 		find->waiter = row->waiter;
 }
 
@@ -312,7 +312,7 @@ let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
 	daemon->granting = let_in ? row.request : 0;
 	daemon->denying = let_in ? 0 : row.request;
 	reason =
-	    let_in ? lock_grant(daemon->engine, row.waiter) : lock_deny(daemon->engine, row.waiter);
+	    let_in ? lock_admit(daemon->engine, row.waiter) : lock_deny(daemon->engine, row.waiter);
 	daemon->granting = daemon->denying = 0;
 	if (reason == REASON_TOO_MANY_LOCKS && let_in &&
 	    sim->plan.settings.max_locks_per_connection <= PLAN_FEW)

@@ -118,7 +118,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 		check_waiting(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
 	if (notice->kind == LOCK_NOTICE_HOLDERS)
-		check_draining(
+		check_holder_wait(
 		    sim, book_find_ask(&sim->book, daemon->number, peer, notice->request));
 	for (int i = 0; i < PEERS_MAX && notice->kind == LOCK_NOTICE_LEASE; i++) {
 		if (daemon->peers[i].id == peer)
@@ -174,7 +174,7 @@ void
 daemon_start(struct sim *sim, int number)
 {
 	struct sim_daemon *daemon = &sim->daemons[number];
-	struct lock_listener listener = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
+	struct lock_events events = {.answer = on_answer, .notice = on_notice, .ctx = daemon};
 
 	*daemon = (struct sim_daemon){
 	    .sim = sim, .number = number, .rescan_interval = sim->plan.settings.rescan_interval};
@@ -186,7 +186,7 @@ daemon_start(struct sim *sim, int number)
 	probes_init(daemon);
 	tap_init(daemon);
 	daemon->engine = lock_engine_new(
-	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &listener);
+	    daemon->broker, daemon->own, dice_next(&sim->dice), &sim->plan.settings, &events);
 	ways_init(daemon);
 	for (int i = 0; i < PEERS_MAX; i++)
 		peer_come(daemon, i);

@@ -36,7 +36,7 @@ struct turn {
 };
 
 static void
-turn_of(struct sim *sim, struct turn *turn, struct timers *timers)
+peer_order_of(struct sim *sim, struct turn *turn, struct timers *timers)
 {
 	int64_t when = timers_next(timers);
 
@@ -57,14 +57,14 @@ sim_next(struct sim *sim, int64_t until)
 	struct turn turn = {.when = INT64_MAX};
 	int64_t next;
 
-	turn_of(sim, &turn, sim->timers);
+	peer_order_of(sim, &turn, sim->timers);
 	for (int i = 0; i < sim->plan.daemons; i++) {
 		const struct sim_daemon *daemon = &sim->daemons[i];
 
 		if (!daemon->stopped)
-			turn_of(sim, &turn, daemon->heard);
+			peer_order_of(sim, &turn, daemon->heard);
 		if (!daemon->stopped && !daemon->late)
-			turn_of(sim, &turn, daemon->own);
+			peer_order_of(sim, &turn, daemon->own);
 	}
 	next = turn.when;
 	if (next > until) {

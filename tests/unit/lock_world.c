@@ -181,7 +181,7 @@ on_notice(void *ctx, uint64_t peer, const struct lock_notice *notice)
 }
 
 static void
-on_changed(void *ctx, const struct lock_party *row)
+on_changed(void *ctx, const struct lock_row *row)
 {
 	const struct world_daemon *daemon = ctx;
 	struct lock_world *world = daemon->world;
@@ -193,7 +193,7 @@ on_changed(void *ctx, const struct lock_party *row)
 		return;
 	ck_assert_uint_lt(len + 64, sizeof(world->changes));
 	snprintf(world->changes + len, 64, "%s%s:%s", len > 0 ? " " : "", row->who,
-	    lock_party_word(row->state));
+	    lock_row_word(row->state));
 }
 
 static void
@@ -229,7 +229,7 @@ static void
 daemon_start(struct lock_world *world, int number)
 {
 	struct world_daemon *daemon = &world->daemon[number];
-	struct lock_listener listener = {.answer = on_answer,
+	struct lock_events events = {.answer = on_answer,
 	    .notice = on_notice,
 	    .ctx = daemon,
 	    .changed = on_changed,
@@ -243,7 +243,7 @@ daemon_start(struct lock_world *world, int number)
 	daemon->number = number;
 	daemon->broker = memory_broker_new(world->memory, 10, 100);
 	daemon->engine = lock_engine_new(
-	    daemon->broker, world->timers, 1 + (uint64_t)number, &settings, &listener);
+	    daemon->broker, world->timers, 1 + (uint64_t)number, &settings, &events);
 	broker_start(daemon->broker);
 }
 

@@ -38,7 +38,7 @@ struct world_daemon {
 	int number;
 	struct broker *broker;
 	struct lock_engine *engine;
-	struct lock_listener also; /* hears all that, too; what is NULL does not */
+	struct lock_events also; /* hears all that, too; what is NULL does not */
 };
 
 struct lock_world {

@@ -236,7 +236,7 @@ struct told {
 };
 
 static void
-hear_drain(struct lb *from, const struct lb_event *event, void *arg)
+hear_holders(struct lb *from, const struct lb_event *event, void *arg)
 {
 	struct told *told = arg;
 
@@ -248,14 +248,14 @@ hear_drain(struct lb *from, const struct lb_event *event, void *arg)
 	snprintf(told->json, sizeof(told->json), "%s", event->json);
 }
 
-START_TEST(drain_is_told_while_the_call_blocks)
+START_TEST(holders_are_told_while_the_call_blocks)
 {
 	struct lb_change how = LB_CHANGE_INIT;
 	struct told told = {.events = 0};
 
 	how.wait_ms = LB_FOREVER;
 	how.progress = 1;
-	lb_set_callback(lb, hear_drain, &told);
+	lb_set_callback(lb, hear_holders, &told);
 	say(HOLDERS("2", "{\"slot\":4},{\"slot\":5}"));
 	say(RESULT("1", ""));
 	ck_assert_int_eq(lb_destroy(lb, "db", &how, 1000), LB_OK);
@@ -266,7 +266,7 @@ START_TEST(drain_is_told_while_the_call_blocks)
 }
 END_TEST
 
-START_TEST(of_drains_only_the_newest_is_kept)
+START_TEST(of_holders_only_the_newest_is_kept)
 {
 	const struct lb_event *event;
 
@@ -328,8 +328,8 @@ admin_suite(void)
 	tcase_add_test(tcase, bad_arguments_send_nothing);
 	tcase_add_test(tcase, words);
 	tcase_add_test(tcase, patience);
-	tcase_add_test(tcase, drain_is_told_while_the_call_blocks);
-	tcase_add_test(tcase, of_drains_only_the_newest_is_kept);
+	tcase_add_test(tcase, holders_are_told_while_the_call_blocks);
+	tcase_add_test(tcase, of_holders_only_the_newest_is_kept);
 	tcase_add_test(tcase, a_grant_without_a_lease_is_not_lost_by_the_clock);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -141,64 +141,65 @@ END_TEST
 static const struct {
 	const char *text, *want; /* part of the error */
 } bad_files[] = {
-    {"hartbeat = 5\n", ":1: hartbeat: there is no such key"},
-    {"# c\n\nheartbeat = 5\n heartbeat = 6\n", ":4: heartbeat: was given before, in line 3"},
-    {"heartbeat = 0\n", ":1: heartbeat: '0': want a number from 1 to 60"},
+    {"hartbeat = 5\n", ":1: hartbeat: unknown key"},
+    {"# c\n\nheartbeat = 5\n heartbeat = 6\n", ":4: heartbeat: already set in line 3"},
+    {"heartbeat = 0\n", ":1: heartbeat: '0': expected a number from 1 to 60"},
     {"heartbeat = 61\n", ":1: heartbeat: '61'"},
     {"heartbeat = -1\n", ":1: heartbeat: '-1'"},
     {"heartbeat = 5 ; five\n", ":1: heartbeat: '5 ; five'"},
     {"heartbeat =\n", ":1: heartbeat: ''"},
     {"heartbeat = 99999999999999999999\n", ":1: heartbeat:"},
     {"heartbeat = 5.5\n", ":1: heartbeat:"},
-    {"\nmargin = soon\n", ":2: margin: 'soon': want seconds from 0 to 60"},
-    {"socket-mode = 0888\n", ":1: socket-mode: '0888': want an octal number up to 0777"},
+    {"\nmargin = soon\n", ":2: margin: 'soon': expected seconds from 0 to 60"},
+    {"socket-mode = 0888\n", ":1: socket-mode: '0888': expected an octal number up to 0777"},
     {"socket-mode = 7777\n", ":1: socket-mode:"},
     {"socket =\n", ":1: socket:"},
-    {"socket-group = no-such-group-here\n", ":1: socket-group: there is no group"},
+    {"socket-group = no-such-group-here\n",
+	":1: socket-group: group no-such-group-here does not exist"},
     {"naming = python\n",
-	":1: naming: 'python': want one of amqp-locks, amqp-locks-python, custom"},
+	":1: naming: 'python': expected one of amqp-locks, amqp-locks-python, custom"},
     {"naming = custom\nslot-queue = {name}-{slot}-A\n",
 	"holder-queue (default): is needed when naming is custom"},
     {"naming = custom\n", "slot-queue (default): is needed when naming is custom"},
     {"holder-queue = {name}-{slot}-B\n",
 	":1: holder-queue: is for naming = custom, and naming is amqp-locks"},
     {"naming = custom\nslot-queue = {name}-{slot}\nholder-queue = {name}{slot}-B\n",
-	":3: holder-queue: {name}{slot}-B: byte 7: {slot} touches {name}"},
+	":3: holder-queue: {name}{slot}-B: byte 7: {name} and {slot} need a sign"},
     {"slot-queue = {name}.{slot}.{slot}\nnaming = custom\nholder-queue = x\n",
 	":1: slot-queue: {name}.{slot}.{slot}: byte 15: a second {slot}"},
     {"naming = custom\nslot-queue = {name}-{slot}-x\nholder-queue = B-{name}-{slot}-x\n",
 	":3: holder-queue: B-{name}-{slot}-x could make the same name as slot-queue, "
-	"{name}-{slot}-x: they have to differ"},
-    {"log-level = loud\n", ":1: log-level: 'loud': want one of error, warning, info, debug"},
+	"{name}-{slot}-x; the text before"},
+    {"log-level = loud\n", ":1: log-level: 'loud': expected one of error, warning, info, debug"},
     {"sasl = none\n", ":1: sasl:"},
-    {"admin-group = a\tb\n", ":1: admin-group: has a control character"},
-    {"foo\n", ":1: neither"},
-    {"heartbeat = 5\nfoo\nbar = 1\n", ":2: neither"},
+    {"admin-group = a\tb\n", ":1: admin-group: contains a control character"},
+    {"foo\n", ":1: expected `key = value`"},
+    {"heartbeat = 5\nfoo\nbar = 1\n", ":2: expected `key = value`"},
     {"[access\n", ":1:"},
-    {"[acess]\n", ":1: [acess]: there is no such section"},
-    {"[access] x\n", ":1: [access] x: there is no such section"},
-    {"[]\n", ":1: []: there is no such section"},
-    {"[access]\nheartbeat = 5\n", ":2: heartbeat: there is no such key; [access] has only rule"},
-    {"rule = allow any * *\n", ":1: rule: there is no such key"},
-    {"[access]\nrule = allow any * *\nrule = alow any * *\n", ":3: rule: a rule starts with"},
-    {"config = x\n", ":1: config: there is no such key"},
+    {"[acess]\n", ":1: [acess]: unknown section"},
+    {"[access] x\n", ":1: [access] x: unknown section"},
+    {"[]\n", ":1: []: unknown section"},
+    {"[access]\nheartbeat = 5\n", ":2: heartbeat: unknown key; [access] has only rule"},
+    {"rule = allow any * *\n", ":1: rule: unknown key"},
+    {"[access]\nrule = allow any * *\nrule = alow any * *\n", ":3: rule: a rule must start with"},
+    {"config = x\n", ":1: config: unknown key"},
     /* The whole. */
     {"heartbeat = 2\nmargin = 2\n",
-	":2: margin: 2.000 s leaves a lease of 2.000 s, and lockbroker run needs 2.167 s"},
+	":2: margin: 2.000 s leaves a lease of 2.000 s; lockbroker run needs 2.167 s"},
     {"heartbeat = 1\n", ":1: heartbeat: 1 s leaves a lease of 1.800 s"},
     {"heartbeat = 5\nmargin = 5.5\n",
-	":2: margin: 5.500 s is longer than heartbeat, 5 s: want at most that"},
+	":2: margin: 5.500 s is longer than heartbeat, 5 s; expected at most that"},
     {"probe-timeout = 10\n", ":1: probe-timeout: 10.000 s is not less than request-timeout"},
     {"request-timeout = 5\n", "probe-timeout (default): 5.000 s is not less"},
     {"max-buffer-per-uid = 65\n", ":1: max-buffer-per-uid: 65 is more than half of max-buffer"},
-    {"tls-cert = /dev/null\n", ":1: tls-cert: needs tls-key"},
-    {"tls-key = /dev/null\n", ":1: tls-key: needs tls-cert"},
+    {"tls-cert = /dev/null\n", ":1: tls-cert: also needs tls-key"},
+    {"tls-key = /dev/null\n", ":1: tls-key: also needs tls-cert"},
     {"tls-ca = /no/such/ca\n", ":1: tls-ca: /no/such/ca: No such file or directory"},
     {"broker = amqps://h\nsasl = external\n", ":2: sasl: external needs a client certificate"},
     {"broker = amqp://h\nsasl = external\ntls-cert = /dev/null\ntls-key = /dev/null\n",
 	":2: sasl: external needs TLS: URL 1"},
     {"broker = amqp://a/x,amqp://b/y\n", ":1: broker: URL 2 names another vhost"},
-    {"broker = amqp://u@h\n", ":1: broker: URL 1 names a user, and no password is given"},
+    {"broker = amqp://u@h\n", ":1: broker: URL 1 names a user, but no password is given"},
     {"password-file = /no/such\n", ":1: password-file: /no/such: No such file or directory"},
 };
 
@@ -220,7 +221,7 @@ START_TEST(bad_bytes)
 
 	write_bytes(conf, "heartbeat = 5\nmar\0gin = 1\n", 26, 0600);
 	ck_assert_ptr_null(LOAD("--config", conf));
-	assert_error(":2: the line has a NUL byte");
+	assert_error(":2: the line contains a NUL byte");
 	memset(text, '#', FILE_SIZE_MAX + 1);
 	write_bytes(conf, text, FILE_LINE_MAX, 0600);
 	ck_assert_ptr_null(LOAD("--config", conf));
@@ -275,19 +276,19 @@ END_TEST
 START_TEST(bad_options)
 {
 	ck_assert_ptr_null(LOAD("--hartbeat", "5"));
-	assert_error("--hartbeat: no such option");
+	assert_error("--hartbeat: unknown option");
 	ck_assert_ptr_null(LOAD("--passphrase=secret"));
 	ck_assert_ptr_null(strstr(error.text, "secret"));
 	ck_assert_ptr_null(LOAD("-x"));
-	assert_error("-x: no such option");
+	assert_error("-x: unknown option");
 	ck_assert_ptr_null(LOAD("--heartbeat"));
 	assert_error("--heartbeat: needs a value");
 	ck_assert_ptr_null(LOAD("--check-config=yes"));
 	assert_error("--check-config: takes no value");
 	ck_assert_ptr_null(LOAD("--heartbeat", "x", "--config", "/dev/null"));
-	assert_error("--heartbeat: 'x': want a number from 1 to 60");
+	assert_error("--heartbeat: 'x': expected a number from 1 to 60");
 	ck_assert_ptr_null(LOAD("--config", "/dev/null", "start"));
-	assert_error("start: an option was expected");
+	assert_error("start: expected an option");
 	ck_assert_ptr_null(LOAD("--config", "/dev/null", "--heartbeat=5", "--margin", "8"));
 	assert_error("--margin: 8.000 s is longer than heartbeat, 5 s");
 }
@@ -415,7 +416,8 @@ START_TEST(password_precedence)
 	ck_assert_int_eq(warnings, 1);
 	write_bytes(credential, "a\nb\n", 4, 0600);
 	ck_assert_ptr_null(LOAD("--config", "/dev/null"));
-	assert_error("broker (default): the credential broker-password: holds more than one line");
+	assert_error(
+	    "broker (default): the credential broker-password: contains more than one line");
 	/* What the unit gives when there is none. */
 	write_bytes(credential, "\n", 1, 0600);
 	config = LOAD("--config", "/dev/null");
@@ -437,11 +439,11 @@ START_TEST(bad_password_files)
 		size_t len;
 		const char *want;
 	} cases[] = {
-	    {"", 0, "holds no password"},
-	    {"\n", 1, "holds no password"},
-	    {"a\nb\n", 4, "holds more than one line"},
-	    {"a\n\n", 3, "holds more than one line"},
-	    {"a\0b\n", 4, "holds a NUL byte"},
+	    {"", 0, "contains no password"},
+	    {"\n", 1, "contains no password"},
+	    {"a\nb\n", 4, "contains more than one line"},
+	    {"a\n\n", 3, "contains more than one line"},
+	    {"a\0b\n", 4, "contains a NUL byte"},
 	};
 	char *file = in_dir("p"), long_line[300];
 
@@ -532,7 +534,7 @@ START_TEST(what_a_reload_cannot_change)
 	write_conf("broker = amqp://h\n");
 	running = LOAD("--config", conf, "--heartbeat", "6");
 	ck_assert_msg(running != NULL, "%s", error.text);
-	write_conf("broker = amqp://h,amqp://i\nheartbeat = 9\nside-idle = 1\nmax-races = 9\n"
+	write_conf("broker = amqp://h,amqp://i\nheartbeat = 9\nauxiliary-idle = 1\nmax-races = 9\n"
 		   "log-level = debug\n[access]\nrule = allow any * *\n");
 	wanted = config_reload(running, &error);
 	ck_assert_msg(wanted != NULL, "%s", error.text);

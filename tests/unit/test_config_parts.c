@@ -120,10 +120,10 @@ START_TEST(why_not)
 	static const struct {
 		const char *group, *rule, *want;
 	} whys[] = {
-	    {"root", NULL, "only root, the daemon's user and the group root may"},
+	    {"root", NULL, "only root, the daemon's user and group root may"},
 	    {"", NULL, "only root and the daemon's user may"},
 	    {"no-such-group-here", NULL,
-		"only root and the daemon's user may, as the group no-such-group-here "
+		"only root and the daemon's user may; group no-such-group-here "
 		"(admin-group) did not exist when the configuration was read"},
 	    {"root", "deny any create *", "an access rule denies it"},
 	};

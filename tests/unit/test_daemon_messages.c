@@ -164,10 +164,10 @@ static const struct row_facts facts = {.run = 0xb0,
     .now = 100 * NSEC_PER_SEC,
     .wall = INT64_C(1700000000) * NSEC_PER_SEC};
 
-static struct lock_party
-party_of(enum lock_party_state state)
+static struct lock_row
+party_of(enum lock_row_state state)
 {
-	struct lock_party party = {.state = state,
+	struct lock_row source = {.state = state,
 	    .waiter = 7,
 	    .name = "db",
 	    .uid = 1000,
@@ -175,19 +175,19 @@ party_of(enum lock_party_state state)
 	    .who = "me",
 	    .since = 90 * NSEC_PER_SEC};
 
-	if (state == LOCK_PARTY_WAITING) {
-		party.position = 3;
-		party.priority = -2;
+	if (state == LOCK_ROW_WAITING) {
+		source.position = 3;
+		source.priority = -2;
 	} else {
-		party.lock = 8;
-		party.slot = state == LOCK_PARTY_BUSY ? 4 : 0;
+		source.lock = 8;
+		source.slot = state == LOCK_ROW_BUSY ? 4 : 0;
 	}
-	return party;
+	return source;
 }
 
 START_TEST(a_row_is_as_the_wire_has_it)
 {
-	const struct lock_party waits = party_of(LOCK_PARTY_WAITING);
+	const struct lock_row waits = party_of(LOCK_ROW_WAITING);
 	struct cJSON *row = row_new(&facts, &waits);
 	char *text = json_print(row);
 
@@ -206,23 +206,23 @@ END_TEST
 
 START_TEST(rows_are_sane_and_the_same_until_they_change)
 {
-	static const enum lock_party_state states[] = {
-	    LOCK_PARTY_WAITING, LOCK_PARTY_BUSY, LOCK_PARTY_GRANTED};
+	static const enum lock_row_state states[] = {
+	    LOCK_ROW_WAITING, LOCK_ROW_BUSY, LOCK_ROW_ADMITTED};
 
 	for (size_t i = 0; i < 3; i++) {
-		struct lock_party party = party_of(states[i]);
-		struct cJSON *row = row_new(&facts, &party), *other;
+		struct lock_row source = party_of(states[i]);
+		struct cJSON *row = row_new(&facts, &source), *other;
 
 		ck_assert(row_is_sane(row, 0xb0, "there"));
 		ck_assert(!row_is_sane(row, 0xb1, "there"));
 		ck_assert(!row_is_sane(row, 0xb0, "here"));
-		party.since--;
-		party.position += party.position > 0;
-		other = row_new(&facts, &party);
+		source.since--;
+		source.position += source.position > 0;
+		other = row_new(&facts, &source);
 		ck_assert(row_same(row, other));
 		json_free(other);
-		party.revoked = true;
-		other = row_new(&facts, &party);
+		source.revoked = true;
+		other = row_new(&facts, &source);
 		ck_assert(!row_same(row, other));
 		json_free(other);
 		json_free(row);
@@ -267,7 +267,7 @@ static const struct {
 
 START_TEST(what_no_daemon_would_say_is_not_sane)
 {
-	const struct lock_party busy = party_of(LOCK_PARTY_BUSY);
+	const struct lock_row busy = party_of(LOCK_ROW_BUSY);
 	struct cJSON *row = row_new(&facts, &busy), *other = json_new_object();
 	struct json_error error;
 	bool replaced = false;
@@ -293,7 +293,7 @@ END_TEST
 /* Or an older daemon would say of its holds that nobody explains them. */
 START_TEST(what_a_newer_daemon_adds_is_left_out)
 {
-	const struct lock_party busy = party_of(LOCK_PARTY_BUSY);
+	const struct lock_row busy = party_of(LOCK_ROW_BUSY);
 	struct cJSON *row = row_new(&facts, &busy), *copy;
 	char *text = json_print(row), *its;
 
@@ -312,17 +312,17 @@ END_TEST
 START_TEST(words_of_more_than_may_be_are_not_sane)
 {
 	char words[258];
-	struct lock_party party = party_of(LOCK_PARTY_BUSY);
+	struct lock_row source = party_of(LOCK_ROW_BUSY);
 	struct cJSON *row;
 
 	memset(words, 'x', 257);
 	words[257] = '\0';
-	party.why = words;
-	row = row_new(&facts, &party);
+	source.why = words;
+	row = row_new(&facts, &source);
 	ck_assert(!row_is_sane(row, 0xb0, "there"));
 	json_free(row);
-	party.why = words + 1;
-	row = row_new(&facts, &party);
+	source.why = words + 1;
+	row = row_new(&facts, &source);
 	ck_assert(row_is_sane(row, 0xb0, "there"));
 	json_free(row);
 }

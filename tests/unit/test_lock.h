@@ -16,7 +16,7 @@ Suite *suite_lock_missing(void);
 Suite *suite_lock_keep(void);
 Suite *suite_lock_lease(void);
 Suite *suite_lock_mutex(void);
-Suite *suite_lock_drain(void);
+Suite *suite_lock_holder_wait(void);
 Suite *suite_lock_fsck(void);
 Suite *suite_lock_list(void);
 Suite *suite_lock_admin(void);

@@ -388,14 +388,14 @@ START_TEST(the_engine_may_go_in_the_middle_of_a_look)
 }
 END_TEST
 
-static const struct look *
-look_until(enum look_state state)
+static const struct scan *
+look_until(enum scan_state state)
 {
-	const struct look *look;
+	const struct scan *look;
 
 	do {
 		ck_assert(world_step(world, SECOND));
-		look = &engine_semaphore_find(engine(0), "db", false)->look;
+		look = &engine_semaphore_find(engine(0), "db", false)->scan;
 	} while (look->state != state);
 	return look;
 }
@@ -406,9 +406,9 @@ START_TEST(a_look_that_was_forgotten_does_not_go_on_where_it_was)
 	world_make(world, "db", 1);
 	ck_assert(memory_world_put(world->memory, "db-1-B", true));
 	world_acquire(world, 0, 1, 1, "db", DURATION_FOREVER);
-	look_until(LOOK_SEEN);
+	look_until(SCAN_SEEN);
 	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, 0, "cut");
-	ck_assert_int_eq(look_until(LOOK_PROBING)->first, 1);
+	ck_assert_int_eq(look_until(SCAN_PROBING)->first, 1);
 }
 END_TEST
 

@@ -150,8 +150,7 @@ START_TEST(a_busy_directory_is_waited_for_then_named)
 	ck_assert(memory_world_put(world->memory, mutex().text, true));
 	directory_leave(engine(0), "db", on_done, 2);
 	ck_assert_int_eq(await(2)->reason, REASON_TIMEOUT);
-	ck_assert_str_eq(
-	    told[2].text, "the directory of names: another administrator is at work on it");
+	ck_assert_str_eq(told[2].text, "the directory: another administrator changes it");
 	world_pass(world, SECOND);
 	ck_assert(lock_quiet(engine(0)));
 }
@@ -167,8 +166,8 @@ START_TEST(a_busy_directory_fails_a_create)
 	said = world_await(world, 0, 1, 1);
 	ck_assert_int_eq(said->reason, REASON_TIMEOUT);
 	ck_assert_str_eq(said->text,
-	    "declared 0 of 3 slots, then: the directory of names: another administrator is at work "
-	    "on it");
+	    "declared 0 of 3 slots, then: the directory: another administrator changes "
+	    "it");
 	ck_assert_int_eq(said->target, 3);
 	world_pass(world, SECOND);
 	ck_assert(!memory_world_has(world->memory, "db", NULL));
@@ -209,7 +208,7 @@ START_TEST(a_refusal_is_said_so)
 	world->refuses = true;
 	directory_read(engine(0), on_done, 1);
 	ck_assert_int_eq(await(1)->reason, REASON_BROKER_REFUSED);
-	ck_assert_ptr_nonnull(strstr(told[1].text, "the directory of names: "));
+	ck_assert_ptr_nonnull(strstr(told[1].text, "the directory: "));
 	world_pass(world, SECOND);
 	ck_assert(lock_quiet(engine(0)));
 }

@@ -59,8 +59,8 @@ change(struct model *model, size_t place)
 {
 	static const enum waiter_state next[WAITER_STATES] = {
 	    [WAITER_BEHIND] = WAITER_NEW,
-	    [WAITER_NEW] = WAITER_LOOKED,
-	    [WAITER_LOOKED] = WAITER_UNSEEN,
+	    [WAITER_NEW] = WAITER_SCANNED,
+	    [WAITER_SCANNED] = WAITER_UNSEEN,
 	    [WAITER_UNSEEN] = WAITER_WAITING,
 	    [WAITER_WAITING] = WAITER_CLAIMING,
 	    [WAITER_CLAIMING] = WAITER_RESTING,

@@ -145,7 +145,7 @@ START_TEST(a_list_that_takes_too_long_is_given_up)
 	    world->memory, queue_name_directory_mutex(&queue_naming_amqp_locks).text);
 	/* In the middle of its rows. */
 	lock_list(engine(0), 1, 2);
-	while (engine(0)->surveys == NULL)
+	while (engine(0)->full_scans == NULL)
 		ck_assert(world_step(world, SECOND));
 	world->silent = true;
 	lock_list(engine(0), 1, 3);

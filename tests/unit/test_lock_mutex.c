@@ -351,15 +351,14 @@ START_TEST(the_deadline_says_who_is_at_work)
 	take_with(1, 0, engine_op_new(engine(0), 8, 1)->id);
 	ck_assert_int_eq(world_await(world, 0, 8, 1)->reason, REASON_TIMEOUT);
 	ck_assert_str_eq(world_answer(world, 0, 8, 1)->text,
-	    "another administrator is at work on it: test, for peer 7 of this daemon");
+	    "another administrator changes it: test, for peer 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	leave(0);
 	leave(1);
 	take(2, 1);
 	world_pass(world, SECOND);
 	take_with(3, 0, engine_op_new(engine(0), 10, 1)->id);
-	ck_assert_str_eq(
-	    world_await(world, 0, 10, 1)->text, "another administrator is at work on it");
+	ck_assert_str_eq(world_await(world, 0, 10, 1)->text, "another administrator changes it");
 	leave(2);
 	leave(3);
 	check_gone();

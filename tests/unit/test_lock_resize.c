@@ -344,7 +344,7 @@ START_TEST(channels_that_never_stay_open_end_it)
 		ck_assert(world_step(world, SECOND));
 	}
 	expect(world_answer(world, 0, 1, 50), REASON_BROKER_UNAVAILABLE, 2, 90);
-	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 50)->text, "no channel"));
+	ck_assert_ptr_nonnull(strstr(world_answer(world, 0, 1, 50)->text, "closed every channel"));
 	world_pass(world, SECOND);
 	ck_assert(lock_quiet(engine(0)));
 }
@@ -376,14 +376,14 @@ START_TEST(who_is_at_work_is_said)
 	said = world_await(world, 0, 8, 1);
 	expect(said, REASON_TIMEOUT, -1, 3);
 	ck_assert_str_eq(said->text,
-	    "another administrator is at work on it: a resize to 1, for peer 7 of this daemon");
+	    "another administrator changes it: a resize to 1, for peer 7 of this daemon");
 	ck_assert_int_eq(world_await(world, 0, 7, 1)->reason, REASON_NONE);
 	ck_assert_str_eq(admin_state(world, "db"), "1 listed");
 	admin_create_missing(engine(0), "x", 600);
 	lock_resize(engine(0), 8, 2, &(struct lock_change){.name = "x", .slots = 3});
 	world->silent = true;
 	ck_assert_str_eq(world_await(world, 0, 8, 2)->text,
-	    "another administrator is at work on it: a create on first use, by this daemon");
+	    "another administrator changes it: a create on first use, by this daemon");
 }
 END_TEST
 

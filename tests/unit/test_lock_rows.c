@@ -46,7 +46,7 @@ answer(uint64_t peer)
 }
 
 static void
-add_row(void *ctx, const struct lock_party *row)
+add_row(void *ctx, const struct lock_row *row)
 {
 	char *text = ctx, place[32] = "";
 	size_t len = strlen(text);
@@ -56,13 +56,13 @@ add_row(void *ctx, const struct lock_party *row)
 	else if (row->slot != 0)
 		snprintf(place, sizeof(place), "/%d", row->slot);
 	snprintf(text + len, 512 - len, "%s%s:%s%s%s", len > 0 ? " " : "", row->who,
-	    lock_party_word(row->state), place, row->revoked ? "!" : "");
+	    lock_row_word(row->state), place, row->revoked ? "!" : "");
 	ck_assert_str_eq(row->name, "db");
 	ck_assert_str_eq(row->why, "because");
 	ck_assert_str_eq(row->command, "true");
 	ck_assert_int_eq(row->uid, 1000 + row->who[0] - 'A' + 1);
 	ck_assert_int_eq(row->pid, 70 + row->who[0] - 'A' + 1);
-	ck_assert_int_eq(row->lock != 0, row->state != LOCK_PARTY_WAITING);
+	ck_assert_int_eq(row->lock != 0, row->state != LOCK_ROW_WAITING);
 	ck_assert(row->since > 0 && row->since <= world->now);
 }
 
@@ -83,7 +83,7 @@ struct finder {
 };
 
 static void
-find(void *ctx, const struct lock_party *row)
+find(void *ctx, const struct lock_row *row)
 {
 	struct finder *finder = ctx;
 
@@ -199,7 +199,7 @@ static const char *
 meets(struct lock_place *place)
 {
 	static char who[8];
-	struct lock_party row;
+	struct lock_row row;
 
 	who[0] = '\0';
 	if (lock_next_waiting(engine(0), "db", place, &row))
@@ -321,7 +321,7 @@ START_TEST(who_is_granted_starts_at_once_and_takes_no_slot)
 	world_make(world, "db", 1);
 	for (uint64_t peer = 1; peer <= 3; peer++)
 		ask_semaphore(peer);
-	ck_assert_int_eq(lock_grant(engine(0), waiter("B")), REASON_NONE);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("B")), REASON_NONE);
 	ck_assert_ptr_nonnull(answer(2));
 	ck_assert_int_eq(answer(2)->reason, REASON_NONE);
 	ck_assert_int_eq(answer(2)->slot, 0);
@@ -348,7 +348,7 @@ START_TEST(a_claim_in_flight_is_given_back_when_its_acquire_is_granted)
 		ck_assert(world_step(world, SECOND));
 		lock_get_counts(engine(0), &counts);
 	} while (counts.in_flight == 0);
-	ck_assert_int_eq(lock_grant(engine(0), waiter("A")), REASON_NONE);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("A")), REASON_NONE);
 	ck_assert_int_eq(answer(1)->slot, 0);
 	world_pass(world, SOON);
 	ck_assert_int_eq(world_b_count(world), 0);
@@ -367,9 +367,9 @@ START_TEST(only_who_waits_can_be_granted_or_denied)
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	holder = waiter("A");
-	ck_assert_int_eq(lock_grant(engine(0), holder), REASON_NOT_HELD);
+	ck_assert_int_eq(lock_admit(engine(0), holder), REASON_NOT_HELD);
 	ck_assert_int_eq(lock_deny(engine(0), holder), REASON_NOT_HELD);
-	ck_assert_int_eq(lock_grant(engine(0), answer(1)->lock), REASON_NOT_HELD);
+	ck_assert_int_eq(lock_admit(engine(0), answer(1)->lock), REASON_NOT_HELD);
 	ck_assert_int_eq(lock_deny(engine(0), 0), REASON_NOT_HELD);
 	ck_assert_str_eq(rows("db"), "A:busy/1");
 }
@@ -387,8 +387,8 @@ START_TEST(a_peer_with_all_the_locks_it_may_have_is_not_granted_another)
 	lock_acquire(engine(0), 2, 2,
 	    &(struct lock_acquire){.name = "db", .timeout = DURATION_FOREVER, .who = "C"});
 	world_pass(world, SOON);
-	ck_assert_int_eq(lock_grant(engine(0), waiter("B")), REASON_NONE);
-	ck_assert_int_eq(lock_grant(engine(0), waiter("C")), REASON_TOO_MANY_LOCKS);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("B")), REASON_NONE);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("C")), REASON_TOO_MANY_LOCKS);
 	ck_assert_ptr_null(world_answer(world, 0, 2, 2));
 	ck_assert_int_eq(lock_deny(engine(0), waiter("C")), REASON_NONE);
 }
@@ -401,7 +401,7 @@ START_TEST(a_granted_hold_ends_with_its_peer)
 	world_make(world, "db", 1);
 	ask_semaphore(1);
 	ask_semaphore(2);
-	ck_assert_int_eq(lock_grant(engine(0), waiter("B")), REASON_NONE);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("B")), REASON_NONE);
 	lock_peer_gone(engine(0), 2);
 	ck_assert_str_eq(rows("db"), "A:busy/1");
 	lock_get_counts(engine(0), &counts);
@@ -414,7 +414,7 @@ START_TEST(one_that_waits_at_a_gate_is_granted_too)
 	ck_assert(memory_world_put(world->memory, "db-G", false));
 	ask_semaphore(1);
 	ck_assert_str_eq(rows("db"), "A:waiting@1");
-	ck_assert_int_eq(lock_grant(engine(0), waiter("A")), REASON_NONE);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("A")), REASON_NONE);
 	ck_assert_str_eq(rows("db"), "A:granted");
 }
 END_TEST
@@ -425,7 +425,7 @@ START_TEST(one_that_waits_for_a_broker_is_granted_too)
 	world_pass(world, SOON);
 	ask_semaphore(1);
 	ck_assert_ptr_null(answer(1));
-	ck_assert_int_eq(lock_grant(engine(0), waiter("A")), REASON_NONE);
+	ck_assert_int_eq(lock_admit(engine(0), waiter("A")), REASON_NONE);
 	ck_assert_int_eq(answer(1)->reason, REASON_NONE);
 }
 END_TEST

@@ -19,7 +19,7 @@
 #include "daemon/peer/account.h"
 #include "daemon/peer/conn.h"
 #include "daemon/peer/handlers.h"
-#include "daemon/peer/journal.h"
+#include "daemon/peer/lock_log.h"
 #include "daemon/peer/listener.h"
 #include "daemon/peer/requests.h"
 
@@ -57,18 +57,18 @@ log_came(void *ctx, enum log_level level, const char *line)
 static const char *
 log_of_release(enum reason reason)
 {
-	struct journal *journal = journal_new(&clock_boottime);
+	struct lock_log *lock_log = lock_log_new(&clock_boottime);
 	struct conn conn = {.id = 1};
 	const struct request request = {.number = 1, .row = handlers_find("release")};
-	const struct lock_party hold = {.lock = 5, .name = "db", .slot = 2};
+	const struct lock_row hold = {.lock = 5, .name = "db", .slot = 2};
 	const struct lock_answer answer = {.reason = reason, .lock = 5};
 
 	last_line[0] = '\0';
 	log_set_sink(log_came, NULL);
-	journal_releases(journal, &conn, &request, &hold);
-	journal_answer(journal, &conn, &request, &answer);
+	lock_log_releases(lock_log, &conn, &request, &hold);
+	lock_log_answer(lock_log, &conn, &request, &answer);
 	log_set_sink(NULL, NULL);
-	journal_free(journal);
+	lock_log_free(lock_log);
 	return last_line;
 }
 
@@ -365,7 +365,7 @@ START_TEST(what_is_no_socket_is_left_alone)
 
 	close(fd);
 	ck_assert_int_eq(make(path, &error), -2);
-	ck_assert_ptr_nonnull(strstr(error, "no socket"));
+	ck_assert_ptr_nonnull(strstr(error, "not a socket"));
 	ck_assert_int_eq(access(path, F_OK), 0);
 	free(error);
 }

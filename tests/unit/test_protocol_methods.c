@@ -93,17 +93,17 @@ static const struct {
     {"acquire", "{\"name\":\"db\",\"create\":2,\"kind\":\"persistent-mutex\"}", "create",
 	"acquire: parameter 'create' must be 1 for a persistent-mutex"},
     {"acquire", "{\"name\":\"db\",\"create\":1,\"kind\":\"mutex\"}", "create",
-	"acquire: parameter 'create' must be left out for a mutex, which is there without being "
+	"acquire: parameter 'create' must be left out for a mutex, which is not "
 	"created"},
     {"destroy", "{\"name\":\"db\",\"order\":\"up\"}", "order",
 	"destroy: parameter 'order' must be one of: \"descending\" \"ascending\""},
     {"destroy", "{\"name\":\"db\",\"order\":1}", "order",
 	"destroy: parameter 'order' must be one of: \"descending\" \"ascending\""},
     {"destroy", "{\"name\":\"db\",\"wait\":-1}", "wait",
-	"destroy: parameter 'wait' must be a number of seconds from 0 to 315360000, or null (for "
-	"ever)"},
+	"destroy: parameter 'wait' must be a number of seconds from 0 to 315360000, or null (no "
+	"limit)"},
     {"resize", "{\"name\":\"db\"}", "slots",
-	"resize: parameter 'slots' is missing, or one in its place"},
+	"resize: parameter 'slots' is missing, or an alternative to it"},
     {"resize", "{\"slots\":1}", "name", "resize: parameter 'name' is missing"},
     {"resize", "{\"name\":\"db\",\"add\":1,\"remove\":1}", "remove",
 	"resize: parameter 'remove' must not be given together with 'add'"},
@@ -131,11 +131,11 @@ static const struct {
     {"grant", "{}", "waiter", "grant: parameter 'waiter' is missing"},
     {"grant", "{\"waiter\":\"\"}", "waiter",
 	"grant: parameter 'waiter' must be a string of 1 to 64 bytes"},
-    {"deny", "{}", "waiter", "deny: parameter 'waiter' is missing, or one in its place"},
+    {"deny", "{}", "waiter", "deny: parameter 'waiter' is missing, or an alternative to it"},
     {"deny", "{\"all\":true}", "waiter",
-	"deny: parameter 'waiter' is missing, or one in its place"},
+	"deny: parameter 'waiter' is missing, or an alternative to it"},
     {"deny", "{\"name\":\"db\"}", "all",
-	"deny: parameter 'all' must be true with 'name': all who wait for it are meant"},
+	"deny: parameter 'all' must be true with 'name': the request is about all waiters"},
     {"deny", "{\"waiter\":\"1-2\",\"all\":true}", "all",
 	"deny: parameter 'all' must be left out with 'waiter'"},
     {"deny", "{\"waiter\":\"1-2\",\"name\":\"db\",\"all\":true}", "name",
@@ -149,13 +149,13 @@ static const struct {
 	"create: parameter 'exist_ok' must be true or false"},
     {"acquire", "{\"name\":\"db\",\"timeout\":-1}", "timeout",
 	"acquire: parameter 'timeout' must be a number of seconds from 0 to 315360000, or null "
-	"(for ever)"},
+	"(no limit)"},
     {"acquire", "{\"name\":\"db\",\"timeout\":315360000.1}", "timeout",
 	"acquire: parameter 'timeout' must be a number of seconds from 0 to 315360000, or null "
-	"(for ever)"},
+	"(no limit)"},
     {"acquire", "{\"name\":\"db\",\"timeout\":\"1s\"}", "timeout",
 	"acquire: parameter 'timeout' must be a number of seconds from 0 to 315360000, or null "
-	"(for ever)"},
+	"(no limit)"},
     {"acquire", "{\"name\":\"db\",\"priority\":101}", "priority",
 	"acquire: parameter 'priority' must be an integer from -100 to 100"},
     {"acquire", "{\"name\":\"db\",\"priority\":null}", "priority",

@@ -147,18 +147,18 @@ tells(const void *ctx, const char *name)
 
 START_TEST(what_a_list_may_not_tell_of_is_not_counted)
 {
-	static struct lock_row rows[RESULT_ROWS_MAX + 3];
+	static struct lock_listed rows[RESULT_ROWS_MAX + 3];
 	const struct result_facts facts = {.tells = tells, .tells_ctx = "sx"};
 	struct lock_answer answer = {.rows = rows, .row_count = 2};
 	struct cJSON *result;
 	int64_t more = 0;
 
-	rows[0] = (struct lock_row){.name = "secret", .slots = 1};
-	rows[1] = (struct lock_row){.name = "db", .slots = 1, .exists = true};
+	rows[0] = (struct lock_listed){.name = "secret", .slots = 1};
+	rows[1] = (struct lock_listed){.name = "db", .slots = 1, .exists = true};
 	assert_json(result_list(&facts, &answer), "{\"semaphores\":[{\"name\":\"db\",\"slots\":1,"
 						  "\"busy\":0,\"exists\":true}],\"more\":0}");
 	for (size_t i = 2; i < RESULT_ROWS_MAX + 3; i++)
-		rows[i] = (struct lock_row){.name = i == 2 ? "x" : "many", .slots = 1};
+		rows[i] = (struct lock_listed){.name = i == 2 ? "x" : "many", .slots = 1};
 	answer.row_count = RESULT_ROWS_MAX + 3;
 	result = result_list(&facts, &answer);
 	ck_assert(json_integer(json_get(result, "more"), &more));
@@ -169,7 +169,7 @@ END_TEST
 
 START_TEST(a_list_stays_below_the_longest_line)
 {
-	static struct lock_row rows[RESULT_ROWS_MAX + 1];
+	static struct lock_listed rows[RESULT_ROWS_MAX + 1];
 	char name[LOCKNAME_MAX + 1];
 	struct lock_answer answer = {.rows = rows, .row_count = RESULT_ROWS_MAX + 1};
 	struct cJSON *result;
@@ -178,7 +178,7 @@ START_TEST(a_list_stays_below_the_longest_line)
 
 	assert_json(result_list(&(struct result_facts){0}, &(struct lock_answer){0}),
 	    "{\"semaphores\":[],\"more\":0}");
-	rows[0] = (struct lock_row){.name = "db", .slots = -1, .busy = -1, .exists = true};
+	rows[0] = (struct lock_listed){.name = "db", .slots = -1, .busy = -1, .exists = true};
 	assert_json(result_list(&(struct result_facts){0},
 			&(struct lock_answer){.rows = rows, .row_count = 1}),
 	    "{\"semaphores\":[{\"name\":\"db\",\"slots\":null,\"busy\":null,\"exists\":true}],"
@@ -186,7 +186,8 @@ START_TEST(a_list_stays_below_the_longest_line)
 	memset(name, 'x', LOCKNAME_MAX);
 	name[LOCKNAME_MAX] = '\0';
 	for (size_t i = 0; i < RESULT_ROWS_MAX + 1; i++)
-		rows[i] = (struct lock_row){.name = name, .slots = LOCK_UNLIMITED, .busy = 10000};
+		rows[i] =
+		    (struct lock_listed){.name = name, .slots = LOCK_UNLIMITED, .busy = 10000};
 	result = result_list(&(struct result_facts){0}, &answer);
 	ck_assert(json_integer(json_get(result, "more"), &more));
 	ck_assert_int_eq(more, 1);
@@ -224,23 +225,24 @@ START_TEST(explanations_are_sentences)
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":\"free\",\"slots\":3,\"busy\":1,"
 	    "\"here\":0,\"waiting\":0,\"uncounted\":2,\"text\":\"1 of 3 slots are busy: an "
 	    "acquire "
-	    "gets a free one; 2 more above a gap do not count (see fsck)\"}");
+	    "gets a free one; 2 more slots above a gap do not count (see fsck)\"}");
 	assert_json(result_explain(&stopping, &unknown),
 	    "{\"name\":\"db\",\"kind\":\"semaphore\",\"verdict\":null,\"slots\":null,\"busy\":null,"
 	    "\"here\":null,\"waiting\":null,\"uncounted\":null,\"text\":\"it stops\\\\x0a\"}");
 	ck_assert_str_eq(explained(free_one, LOCK_KIND_MUTEX, "no"),
-	    "no; the mutex is free: an acquire gets it; 2 more above a gap do not count (see "
+	    "no; the mutex is free: an acquire gets it; 2 more slots above a gap do not count (see "
 	    "fsck)");
 	ck_assert_str_eq(
 	    explained((struct lock_explanation){.verdict = LOCK_VERDICT_FULL, .here = 1},
 		LOCK_KIND_MUTEX, NULL),
-	    "the mutex is held by a peer of this daemon: an acquire waits until its holder is "
-	    "gone");
+	    "the mutex is held by a client of this daemon: an acquire waits until its holder "
+	    "releases it");
 	ck_assert_str_eq(explained(
 			     (struct lock_explanation){
 				 .verdict = LOCK_VERDICT_FULL, .slots = 3, .busy = 3, .here = -1},
 			     LOCK_KIND_SEMAPHORE, NULL),
-	    "all of its slots (3) are busy, an unknown number of them by peers of this daemon: an "
+	    "all of its slots (3) are busy, an unknown number of them by clients of this daemon: "
+	    "an "
 	    "acquire waits until one is released");
 	for (enum lock_verdict verdict = LOCK_VERDICT_FREE; verdict <= LOCK_VERDICT_UNKNOWN;
 	     verdict++)
@@ -276,7 +278,7 @@ START_TEST(errors_say_what_is_known)
 	    .warning = "and so"};
 	assert_json(result_error(&answer, &error),
 	    "{\"slots\":2,\"busy\":null,\"waiting\":null,\"target\":2,\"left\":2,"
-	    "\"held\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
+	    "\"holders\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");

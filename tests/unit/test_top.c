@@ -430,17 +430,17 @@ START_TEST(questions_are_about_whom_was_selected)
 {
 	ck_assert_str_eq(question(ASK_GATE), "no semaphore is selected");
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE("b", "1", "1", "2"))));
-	ck_assert_str_eq(question(ASK_GATE), "Close b: 0 slots, and all who ask wait? [y/N]");
+	ck_assert_str_eq(question(ASK_GATE), "Close b (0 slots: every client waits)? [y/N]");
 	ck_assert_str_eq(
-	    question(ASK_UNLIMITED), "b has no slots. Unlimited, so that nobody waits? [y/N]");
-	ck_assert_str_eq(question(ASK_DENY_ALL), "Deny b to all 2 that wait? [y/N]");
-	ck_assert_ptr_nonnull(strstr(question(ASK_GRANT), "select one that waits"));
+	    question(ASK_UNLIMITED), "b has no slots. Make it unlimited? [y/N]");
+	ck_assert_str_eq(question(ASK_DENY_ALL), "Deny b to 2 waiters? [y/N]");
+	ck_assert_ptr_nonnull(strstr(question(ASK_GRANT), "not a waiter"));
 	ck_assert(
 	    top_model_show(&model, "b", SHOW(ROW("busy", "1", "x"), ROW("waiting", "2", "y")), 0));
-	ck_assert_ptr_nonnull(strstr(question(ASK_DENY), "select one that waits"));
+	ck_assert_ptr_nonnull(strstr(question(ASK_DENY), "not a waiter"));
 	top_model_move(&model, TOP_ROWS, 1);
 	ck_assert_str_eq(question(ASK_GRANT), "Grant b to y at once, without a slot? [y/N]");
-	ck_assert_str_eq(question(ASK_DENY), "Deny b to y, so that it fails? [y/N]");
+	ck_assert_str_eq(question(ASK_DENY), "Deny b to y? [y/N]");
 	top_model_forget_rows(&model);
 	ck_assert_str_eq(asked.waiter, "2");
 	ck_assert_int_eq(top_ask_key(&asked, 'y'), REPLY_YES);
@@ -458,7 +458,7 @@ START_TEST(only_y_is_a_yes)
 		ck_assert_int_eq(top_ask_key(&asked, keys[i]), REPLY_NO);
 	ck_assert_int_eq(top_ask_key(&asked, TOP_KEY(KEY_RESIZE)), REPLY_OPEN);
 	ck_assert_int_eq(top_ask_key(&asked, 'Y'), REPLY_YES);
-	ck_assert_str_eq(question(ASK_DENY_ALL), "nobody waits");
+	ck_assert_str_eq(question(ASK_DENY_ALL), "no waiters");
 }
 END_TEST
 
@@ -476,12 +476,12 @@ type(const char *keys)
 START_TEST(what_is_asked_is_seen_however_long_names_are)
 {
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE(HUNDRED, "1", "1", "2"))));
-	ck_assert_ptr_nonnull(strstr(question(ASK_DENY_ALL), "n~ to all 2 that wait? [y/N]"));
+	ck_assert_ptr_nonnull(strstr(question(ASK_DENY_ALL), "n~ to 2 waiters? [y/N]"));
 	ck_assert_uint_eq(strlen(words), 80);
-	ck_assert_str_eq(in_columns(40), "Deny nnnnnnnn~ to all 2 that wait? [y/N]");
+	ck_assert_str_eq(in_columns(40), "Deny nnnnnnnnnnnnnn~ to 2 waiters? [y/N]");
 	ck_assert_ptr_nonnull(strstr(in_columns(400), HUNDRED));
 	question(ASK_GATE);
-	ck_assert_str_eq(in_columns(40), "Close nnnnnnn~: 0 slots, and all ~ [y/N]");
+	ck_assert_str_eq(in_columns(40), "Close nnnnnnn~ (0 slots: every cl~ [y/N]");
 }
 END_TEST
 

@@ -88,11 +88,10 @@ START_TEST(who_acts_writes_down_who_asked)
 	rig_acquire(rig, 1, 2);
 	rig_acquire(rig, 1, 3);
 	grant(0, 1, rig_waiter(rig, "B"));
-	ck_assert_ptr_nonnull(
-	    strstr(rig->last_info, "let in without a slot to db: waiter 000000a1-"));
+	ck_assert_ptr_nonnull(strstr(rig->last_info, "administrator granted db: waiter 000000a1-"));
 	ck_assert_ptr_nonnull(strstr(rig->last_info, "by uid 1234 of host host0"));
 	deny(0, 2, rig_waiter(rig, "C"));
-	ck_assert_ptr_nonnull(strstr(rig->last_info, "turned away from db: waiter 000000a1-"));
+	ck_assert_ptr_nonnull(strstr(rig->last_info, "administrator denied db: waiter 000000a1-"));
 	ck_assert_ptr_nonnull(strstr(rig->last_info, "by uid 1234 of host host0"));
 }
 END_TEST

@@ -147,7 +147,7 @@ START_TEST(a_daemon_that_dies_in_order_says_so)
 	rig_show(rig, 0, 1);
 	view_free(rig->daemon[1].view);
 	rig->daemon[1].view = NULL;
-	rig->world->daemon[1].also = (struct lock_listener){.ctx = NULL};
+	rig->world->daemon[1].also = (struct lock_events){.ctx = NULL};
 	world_pass(rig->world, 50 * NSEC_PER_MSEC);
 	ck_assert_str_eq(
 	    rig_show(rig, 0, 2), "slots 2 busy 2 waiting 0 [A@host0/1] [-@-?/2] more 0");

@@ -143,7 +143,7 @@ pass_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer
 }
 
 static void
-pass_changed(void *ctx, const struct lock_party *row)
+pass_changed(void *ctx, const struct lock_row *row)
 {
 	view_changed(((const struct rig_daemon *)ctx)->view, row);
 }
@@ -211,7 +211,7 @@ rig_new(void)
 		    .host = i == 0 ? "host0" : "host1",
 		    .naming = "amqp-locks",
 		    .timeout = RIG_TIMEOUT};
-		const struct view_listener listener = {.done = on_done,
+		const struct view_events events = {.done = on_done,
 		    .may = on_may,
 		    .sees = on_sees,
 		    .tell = on_tell,
@@ -222,9 +222,9 @@ rig_new(void)
 
 		daemon->rig = rig;
 		daemon->number = i;
-		daemon->view = view_new(
-		    below->engine, below->broker, rig->world->timers, &settings, &listener);
-		below->also = (struct lock_listener){.answer = pass_answer,
+		daemon->view =
+		    view_new(below->engine, below->broker, rig->world->timers, &settings, &events);
+		below->also = (struct lock_events){.answer = pass_answer,
 		    .changed = pass_changed,
 		    .asked = pass_asked,
 		    .replied = pass_replied,
@@ -239,7 +239,7 @@ rig_free(struct view_rig *rig)
 {
 	for (int i = 0; i < DAEMONS; i++) {
 		view_free(rig->daemon[i].view);
-		rig->world->daemon[i].also = (struct lock_listener){.ctx = NULL};
+		rig->world->daemon[i].also = (struct lock_events){.ctx = NULL};
 	}
 	if (rig->stranger != NULL) {
 		broker_stop(rig->stranger);
@@ -275,7 +275,7 @@ struct finder {
 };
 
 static void
-find(void *ctx, const struct lock_party *row)
+find(void *ctx, const struct lock_row *row)
 {
 	struct finder *finder = ctx;
 

@@ -18,7 +18,7 @@ sys.path.insert(0, EXAMPLES)
 import lockbroker_client as client  # noqa: E402
 
 # Some tests still hold a lock when the daemon's stop timeout is over.
-STOPPED_HARD = ["the stop timeout is over", "warning: lost "]
+STOPPED_HARD = ["the stop timeout has passed", "warning: lost "]
 
 
 class Library(unittest.TestCase):
@@ -227,7 +227,7 @@ class Command(unittest.TestCase):
 
     def test_says_what_is_wrong(self):
         process = self.run_client("nothing", "0")
-        self.assertEqual(process.communicate()[1], "nothing: there is no such lock\n")
+        self.assertEqual(process.communicate()[1], "nothing: the lock does not exist\n")
         self.assertEqual(process.returncode, 66)
         process = self.run_client()
         process.communicate()

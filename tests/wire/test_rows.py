@@ -129,7 +129,7 @@ class Steered(View):
         self.assertTrue(peer.reply(asked)["error"]["data"]["denied"])
         uid = os.getuid()
         self.daemon.wait_log(f"requested deny: peer .*, uid {uid}, pid {os.getpid()}, waiter {row['waiter']}")
-        self.daemon.wait_log(f"turned away from db: waiter {row['waiter']}, by uid {uid} of host here")
+        self.daemon.wait_log(f"administrator denied db: waiter {row['waiter']}, by uid {uid} of host here")
         self.daemon.wait_log(f"done deny: peer .*, uid {uid}")
 
     def test_cancelled_by_the_peer_is_not_denied(self):

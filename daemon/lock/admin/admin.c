@@ -9,16 +9,16 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/admin_plan.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/admin/holder_wait.h"
 #include "daemon/lock/admin/mutex.h"
-#include "daemon/lock/admin/survey.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/full_scan.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
 
 enum admin_state {
-	ADMIN_QUEUED,   /* behind an older request of its peer on the name (turn.h) */
+	ADMIN_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
 	ADMIN_LOCKING,  /* in the line of the mutex */
 	ADMIN_COUNTING, /* it is ours, or not needed; the maximum is being determined */
 	ADMIN_WORKING,  /* at `step` of the plan */
@@ -61,16 +61,16 @@ struct admin {
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
-	struct turn turn;
+	struct peer_order peer_order;
 };
 
 /* Slots of one more window of a sweep, where the one before had uncounted slots. */
 #define SWEEP_MORE 256
 
 /* seeds/000, "Swiss Cheese Semaphores" */
-static const char ascending_warning[] = "in ascending order: had it failed halfway, the slots "
-					"above would have stayed, and their holders "
-					"with them, until somebody removes them (overshoot)";
+static const char ascending_warning[] =
+    "slots were removed in ascending order; if that had failed halfway, the upper slots would have "
+    "stayed with their holders (see overshoot)";
 
 ENGINE_FIND(admin_find, struct admin, admins, by_op)
 
@@ -154,7 +154,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 	struct op *op = engine_op_find(engine, admin->op);
 	int size = admin->order.work == PLAN_DESTROY ? 0 : admin->target,
 	    swept = size + PLAN_SWEEP_LEAST;
-	struct drain_order drain = {.name = admin->name,
+	struct holder_wait_order holder_wait = {.name = admin->name,
 	    .first = size + 1,
 	    .last = admin->highest > swept ? admin->highest : swept,
 	    .timeout = admin->wait,
@@ -167,10 +167,10 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 		engine_op_end(engine, admin->op, &answer);
 		return;
 	}
-	drain.peer = op->peer;
-	drain.request = op->request;
+	holder_wait.peer = op->peer;
+	holder_wait.request = op->request;
 	engine_op_leave(engine, op);
-	drain_start(engine, &drain);
+	holder_wait_start(engine, &holder_wait);
 }
 
 /* Nothing of it is in flight any more. */
@@ -184,7 +184,7 @@ finish(struct lock_engine *engine, struct admin *admin)
 		hint_changed(engine, admin->name, admin->found,
 		    admin->order.work == PLAN_DESTROY ? -1 : admin->target);
 	tell_outcome(engine, admin);
-	turn_end(engine, &admin->turn);
+	peer_order_end(engine, &admin->peer_order);
 	admin_free(engine, admin);
 }
 
@@ -237,8 +237,8 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 		FAULT(LATE_MUTEX_ENDS_WAIT, return;);
 		if (waits_for_holders(admin)) {
 			answer->reason = REASON_BROKER_UNAVAILABLE;
-			answer->text = "all was done, but for waiting for holders: "
-				       "the broker did not answer in time";
+			answer->text = "the change is complete, but the broker did not answer in "
+				       "time about the holders";
 		}
 		return;
 	case ADMIN_WORKING:
@@ -366,7 +366,7 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		if (++admin->skips <= engine->settings.max_races)
 			return true;
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
-		    "no channel to the broker stayed open long enough");
+		    "the broker closed every channel too soon");
 		return false;
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:
@@ -629,15 +629,15 @@ tell_unknown(struct lock_engine *engine, struct admin *admin, int slot)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
+on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full_scan)
 {
 	struct admin *admin = admin_find(engine, id);
-	struct plan_found found = {survey->unlimited, survey->gate, survey->slots};
+	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots};
 
 	if (admin == NULL)
 		return; /* the mutex went with the link meanwhile */
-	if (survey->unknown >= 0) {
-		tell_unknown(engine, admin, survey->unknown);
+	if (full_scan->unknown >= 0) {
+		tell_unknown(engine, admin, full_scan->unknown);
 		return;
 	}
 	FAULT_IF(STALE_COUNT,
@@ -645,10 +645,11 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *survey)
 		engine_semaphore_find(engine, admin->name, false) != NULL &&
 		engine_semaphore_find(engine, admin->name, false)->size > 0,
 	    found.slots = engine_semaphore_find(engine, admin->name, false)->size);
-	if (survey_exists(survey))
-		admin->found = survey_size(survey);
+	if (full_scan_exists(full_scan))
+		admin->found = full_scan_size(full_scan);
 	if (admin->size_only) {
-		set_outcome(admin, survey_exists(survey) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+		set_outcome(
+		    admin, full_scan_exists(full_scan) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 		finish(engine, admin);
 		return;
 	}
@@ -666,7 +667,7 @@ static void
 determine_maximum(struct lock_engine *engine, struct admin *admin)
 {
 	admin_set_state(admin, ADMIN_COUNTING);
-	survey_start(engine, admin->name, SURVEY_SIZE, on_counted, admin->op);
+	full_scan_start(engine, admin->name, FULL_SCAN_SIZE, on_counted, admin->op);
 }
 
 static void
@@ -732,12 +733,12 @@ admin_new(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 static void
 start(struct lock_engine *engine, struct admin *admin)
 {
-	admin->turn = (struct turn){
+	admin->peer_order = (struct peer_order){
 	    .op = admin->op,
-	    .work = admin->size_only ? TURN_LOOKS : TURN_CHANGES,
+	    .work = admin->size_only ? PEER_ORDER_READS : PEER_ORDER_CHANGES,
 	    .begin = begin,
 	};
-	if (turn_take(engine, &admin->turn, admin->peer, admin->name))
+	if (peer_order_take(engine, &admin->peer_order, admin->peer, admin->name))
 		begin(engine, admin->op);
 }
 

@@ -3,13 +3,13 @@
  * administration mutex, and asking its size.
  *
  *	take the mutex		(mutex.h: behind those of this daemon, and of others, until the deadline)
- *	determine the maximum	(survey.h; unknown: nothing is changed)
+ *	determine the maximum	(full_scan.h; unknown: nothing is changed)
  *	make the plan		(admin_plan.h: what there is, what is wanted -> the steps)
  *	do its steps		(each begins when all of the one before it was answered)
  *	drop the mutex
- *	wait for holders	(drain.h, when asked to), answer
+ *	wait for holders	(holder_wait.h, when asked to), answer
  *
- * Requests of one peer on one name keep their order (turn.h).
+ * Requests of one peer on one name keep their order (peer_order.h).
  */
 #ifndef LOCK_ADMIN_H
 #define LOCK_ADMIN_H

@@ -43,7 +43,7 @@ plan_nonsense(const struct plan_order *order, enum lock_kind kind, const char **
 
 	*ret_parameter = "kind";
 	if (create && kind == LOCK_KIND_MUTEX)
-		return "a true mutex is there without being created";
+		return "a mutex is not created";
 	*ret_parameter = "overshoot";
 	if (order->overshoot < 0)
 		return "it is below 0";
@@ -53,7 +53,7 @@ plan_nonsense(const struct plan_order *order, enum lock_kind kind, const char **
 	if (order->by == PLAN_TO && order->slots == LOCK_UNLIMITED)
 		return NULL;
 	if (order->by == PLAN_TO && order->slots > order->most)
-		return "it is more than there may be";
+		return "it is more than the maximum";
 	if (order->by != PLAN_TO)
 		*ret_parameter = order->by == PLAN_ADD ? "add" : "remove";
 	return order->slots < 0 ? "it is below 0" : NULL;
@@ -158,7 +158,7 @@ refuse_existing(struct plan *plan, const struct plan_found *found)
 	if (found->unlimited)
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and is unlimited");
 	else if (found->slots == 0)
-		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, and all wait at its gate");
+		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with 0 slots");
 	else
 		refuse(plan, REASON_ALREADY_EXISTS, "it exists already, with %d slot%s",
 		    found->slots, found->slots == 1 ? "" : "s");
@@ -235,7 +235,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	}
 	plan->parameter = order->by == PLAN_ADD ? "add" : "remove";
 	if (order->by != PLAN_TO && found->unlimited) {
-		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited: say a number of slots");
+		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited; give a number of slots");
 		return;
 	}
 	/* What is asked relative to the size becomes a size, which a second run can be asked for. */
@@ -245,7 +245,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 	else if (order->by == PLAN_REMOVE)
 		plan->target = order->slots > found->slots ? 0 : found->slots - order->slots;
 	if (plan->target > order->most) {
-		refuse(plan, REASON_INVALID_PARAMS, "that makes %d, and there may be %d",
+		refuse(plan, REASON_INVALID_PARAMS, "that makes %d slots, and the maximum is %d",
 		    plan->target, order->most);
 		return;
 	}

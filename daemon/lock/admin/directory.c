@@ -78,7 +78,7 @@ static void
 refuse(
     struct lock_engine *engine, struct directory *directory, enum reason reason, const char *text)
 {
-	char *words = mem_printf("the directory of names: %s", text);
+	char *words = mem_printf("the directory: %s", text);
 
 	tell(engine, directory, reason, words, NULL, 0);
 	free(words);
@@ -97,7 +97,8 @@ end_with_link(struct lock_engine *engine, const struct directory *directory)
 	if ((directory->state == DIRECTORY_READING || directory->state == DIRECTORY_ENTERING ||
 		directory->state == DIRECTORY_LEAVING) &&
 	    info.auxiliary == BROKER_UP)
-		broker_reset(engine->broker, BROKER_AUXILIARY, "the directory is not answered for");
+		broker_reset(engine->broker, BROKER_AUXILIARY,
+		    "the broker did not answer about the directory");
 }
 
 static void
@@ -115,7 +116,7 @@ too_late(void *ctx, uint64_t id)
 		return; /* what is in flight is answered first */
 	}
 	mutex_leave(engine, id);
-	refuse(engine, directory, REASON_TIMEOUT, "another administrator is at work on it");
+	refuse(engine, directory, REASON_TIMEOUT, "another administrator changes it");
 	directory_free(engine, directory);
 }
 
@@ -275,8 +276,8 @@ start(struct lock_engine *engine, enum directory_work work, const char *name,
 	timers_set(engine->timers, &directory->deadline,
 	    engine_now(engine) + engine->settings.request_timeout);
 	HASH_ADD(by_id, engine->directories, id, sizeof(directory->id), directory);
-	mutex_take(engine, mutex.text,
-	    &(struct mutex_order){directory->id, "the directory of names", on_mutex});
+	mutex_take(
+	    engine, mutex.text, &(struct mutex_order){directory->id, "the directory", on_mutex});
 }
 
 void

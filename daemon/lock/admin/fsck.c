@@ -10,15 +10,15 @@
 #include "daemon/lock/admin/directory.h"
 #include "daemon/lock/admin/fsck_findings.h"
 #include "daemon/lock/admin/mutex.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
 enum fsck_state {
-	FSCK_QUEUED,    /* behind an older request of its peer on the name (turn.h) */
-	FSCK_LOCKING,   /* in the line of the mutex */
-	FSCK_SURVEYING, /* it is ours; all slots are being probed */
-	FSCK_READING,   /* the directory is being read */
+	FSCK_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
+	FSCK_LOCKING,  /* in the line of the mutex */
+	FSCK_SCANNING, /* it is ours; all slots are being probed */
+	FSCK_READING,  /* the directory is being read */
 	FSCK_DECLARING, /* slots below `slot` were declared, or are not there; `unanswered` are asked */
 	FSCK_DELETING, /* uncounted slots: those above `slot` are gone, it is being deleted */
 	FSCK_ASKING,   /* whether transient `slot` is held, by a probe */
@@ -30,11 +30,11 @@ enum fsck_state {
 
 struct fsck {
 	uint64_t op; /* the request; the key. The fsck goes when its deadline answers it */
-	struct turn turn;
+	struct peer_order peer_order;
 	enum fsck_state state;
 	char *name; /* owned */
 	bool repair;
-	unsigned looks; /* begun: 2 = that after repairing */
+	unsigned scans; /* begun: 2 = that after repairing */
 	struct fsck_seen seen;
 	struct fsck_findings findings;
 	int slot;
@@ -51,20 +51,20 @@ ENGINE_FIND(fsck_find, struct fsck, fscks, by_op)
 
 #define REPAIRING                                                                                  \
 	(1U << FSCK_ASKING | 1U << FSCK_RENEWING | 1U << FSCK_OPENING | 1U << FSCK_LISTING |       \
-	    1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING)
+	    1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING)
 
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
     [FSCK_QUEUED] = 1U << FSCK_LOCKING,
-    [FSCK_LOCKING] = 1U << FSCK_SURVEYING,
-    [FSCK_SURVEYING] = 1U << FSCK_READING | 1U << FSCK_UNLOCKING,
+    [FSCK_LOCKING] = 1U << FSCK_SCANNING,
+    [FSCK_SCANNING] = 1U << FSCK_READING | 1U << FSCK_UNLOCKING,
     [FSCK_READING] = 1U << FSCK_DECLARING | 1U << FSCK_UNLOCKING,
     [FSCK_DECLARING] = 1U << FSCK_DELETING | 1U << FSCK_UNLOCKING,
     [FSCK_DELETING] = REPAIRING,
     [FSCK_ASKING] = REPAIRING,
     [FSCK_RENEWING] = REPAIRING,
-    [FSCK_OPENING] = 1U << FSCK_LISTING | 1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING,
-    [FSCK_LISTING] = 1U << FSCK_SURVEYING | 1U << FSCK_UNLOCKING,
+    [FSCK_OPENING] = 1U << FSCK_LISTING | 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
+    [FSCK_LISTING] = 1U << FSCK_SCANNING | 1U << FSCK_UNLOCKING,
     [FSCK_UNLOCKING] = 0,
 };
 
@@ -104,7 +104,7 @@ tell_outcome(struct lock_engine *engine, const struct fsck *fsck)
 		answer.text = fsck->text;
 	answer.name = fsck->name;
 	if (fsck->outcome == REASON_NONE) {
-		answer.slots = survey_size(&fsck->seen.survey);
+		answer.slots = full_scan_size(&fsck->seen.full_scan);
 		answer.findings = findings->list;
 		answer.finding_count = findings->count;
 	}
@@ -123,7 +123,7 @@ fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, c
 	mutex_drop(engine, fsck->op);
 }
 
-static void look(struct lock_engine *engine, struct fsck *fsck);
+static void scan(struct lock_engine *engine, struct fsck *fsck);
 static void declare_more(struct lock_engine *engine, struct fsck *fsck);
 static void delete_next(struct lock_engine *engine, struct fsck *fsck);
 static void renew_next(struct lock_engine *engine, struct fsck *fsck);
@@ -188,16 +188,16 @@ on_listed(struct lock_engine *engine, uint64_t id, enum reason reason, const cha
 		return;
 	}
 	engine_op_progress(engine, engine_op_find(engine, id));
-	look(engine, fsck);
+	scan(engine, fsck);
 }
 
 static void
 repaired(struct lock_engine *engine, struct fsck *fsck)
 {
-	bool exists = survey_exists(&fsck->seen.survey); /* uncounted slots never counted */
+	bool exists = full_scan_exists(&fsck->seen.full_scan); /* uncounted slots never counted */
 
 	if (exists == fsck->seen.listed) {
-		look(engine, fsck);
+		scan(engine, fsck);
 		return;
 	}
 	fsck_set_state(fsck, FSCK_LISTING);
@@ -316,14 +316,14 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 static void
 renew_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	const struct survey *survey = &fsck->seen.survey;
+	const struct full_scan *full_scan = &fsck->seen.full_scan;
 
-	while (
-	    fsck->slot <= survey->slots && fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
+	while (fsck->slot <= full_scan->slots &&
+	       fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
 		fsck->slot++;
-	if (fsck->slot > survey->slots) {
+	if (fsck->slot > full_scan->slots) {
 		/* A gate counts for nothing beside slots, or where there are slots without end. */
-		if (!survey->gate || (!survey->unlimited && survey->slots == 0)) {
+		if (!full_scan->gate || (!full_scan->unlimited && full_scan->slots == 0)) {
 			repaired(engine, fsck);
 			return;
 		}
@@ -366,25 +366,25 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 delete_next(struct lock_engine *engine, struct fsck *fsck)
 {
-	while (fsck->slot > fsck->seen.survey.slots && !fsck_seen_slot(&fsck->seen, fsck->slot))
+	while (fsck->slot > fsck->seen.full_scan.slots && !fsck_seen_slot(&fsck->seen, fsck->slot))
 		fsck->slot--;
-	if (fsck->slot <= fsck->seen.survey.slots) {
+	if (fsck->slot <= fsck->seen.full_scan.slots) {
 		fsck->slot = 1;
 		renew_next(engine, fsck);
 		return;
 	}
 	fsck->unanswered++;
-	FAULT(
-	    FSCK_FILLS_GAP,
-	    broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
-		queue_name_a(engine->settings.naming, fsck->name, fsck->seen.survey.slots + 1).text,
-		(struct broker_done){on_deleted, engine, fsck->op});
-	    return;);
+	FAULT(FSCK_FILLS_GAP,
+	      broker_declare_slot(engine->broker, mutex_channel(engine, fsck->op),
+		  queue_name_a(engine->settings.naming, fsck->name, fsck->seen.full_scan.slots + 1)
+		      .text,
+		  (struct broker_done){on_deleted, engine, fsck->op});
+	      return;);
 	broker_delete_slot(engine->broker, mutex_channel(engine, fsck->op),
 	    queue_of(engine, fsck).text, (struct broker_done){on_deleted, engine, fsck->op});
 }
 
-/* ---- a look ---- */
+/* ---- a scan ---- */
 
 /* Before repairing, nothing was changed; after it, all was. */
 static void
@@ -393,7 +393,7 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 	char text[sizeof(fsck->text)];
 	struct lock_answer unknown;
 
-	if (fsck->looks == 1)
+	if (fsck->scans == 1)
 		snprintf(text, sizeof(text),
 		    "the broker did not say whether %s; nothing was changed", of_what);
 	else
@@ -407,19 +407,19 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 static void
 report(struct lock_engine *engine, struct fsck *fsck)
 {
-	bool exists = survey_exists(&fsck->seen.survey);
+	bool exists = full_scan_exists(&fsck->seen.full_scan);
 
 	fsck_unlock(engine, fsck,
 	    exists || fsck->findings.count > 0 ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 }
 
 static void
-looked(struct lock_engine *engine, struct fsck *fsck)
+scanned(struct lock_engine *engine, struct fsck *fsck)
 {
 	struct fsck_findings now = {.count = 0};
 
 	fsck_findings_make(&now, &fsck->seen);
-	if (fsck->looks == 2) {
+	if (fsck->scans == 2) {
 		fsck_findings_compare(&fsck->findings, &now);
 		fsck_findings_done(&now);
 		report(engine, fsck);
@@ -441,7 +441,7 @@ looked(struct lock_engine *engine, struct fsck *fsck)
 static int
 next_there(const struct fsck *fsck, int slot)
 {
-	while (slot <= fsck->seen.survey.seen && !fsck_seen_slot(&fsck->seen, slot))
+	while (slot <= fsck->seen.full_scan.seen && !fsck_seen_slot(&fsck->seen, slot))
 		slot++;
 	return slot;
 }
@@ -486,7 +486,7 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 static void
 declare_more(struct lock_engine *engine, struct fsck *fsck)
 {
-	int slot = next_there(fsck, fsck->slot), last = fsck->seen.survey.seen;
+	int slot = next_there(fsck, fsck->slot), last = fsck->seen.full_scan.seen;
 
 	if (fsck->channel_gone)
 		return; /* what was asked on it is answered first */
@@ -500,10 +500,10 @@ declare_more(struct lock_engine *engine, struct fsck *fsck)
 		slot = next_there(fsck, slot + 1);
 	}
 	if (fsck->unanswered == 0)
-		looked(engine, fsck);
+		scanned(engine, fsck);
 }
 
-/* ---- a look, from the beginning ---- */
+/* ---- a scan, from the beginning ---- */
 
 static void
 on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char *text,
@@ -527,12 +527,12 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 }
 
 static void
-on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
+on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct fsck *fsck = fsck_find(engine, id);
 	char what[64];
 
-	if (fsck == NULL || fsck->state != FSCK_SURVEYING)
+	if (fsck == NULL || fsck->state != FSCK_SCANNING)
 		return;
 	if (found->unknown > 0) {
 		snprintf(what, sizeof(what), "slot %d exists, or is held", found->unknown);
@@ -550,11 +550,11 @@ on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
 }
 
 static void
-look(struct lock_engine *engine, struct fsck *fsck)
+scan(struct lock_engine *engine, struct fsck *fsck)
 {
-	fsck->looks++;
-	fsck_set_state(fsck, FSCK_SURVEYING);
-	survey_start(engine, fsck->name, SURVEY_WHOLE, on_surveyed, fsck->op);
+	fsck->scans++;
+	fsck_set_state(fsck, FSCK_SCANNING);
+	full_scan_start(engine, fsck->name, FULL_SCAN_ALL_SLOTS, on_scanned, fsck->op);
 }
 
 /*
@@ -566,7 +566,7 @@ end(struct lock_engine *engine, struct fsck *fsck)
 {
 	directory_forget(engine, fsck->op);
 	registry_admin_done(engine, fsck->name, fsck->op, REASON_NONE, NULL);
-	turn_end(engine, &fsck->turn);
+	peer_order_end(engine, &fsck->peer_order);
 	fsck_free(engine, fsck);
 }
 
@@ -580,7 +580,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 
 	switch (news) {
 	case MUTEX_HELD:
-		look(engine, fsck);
+		scan(engine, fsck);
 		return;
 	case MUTEX_FREE:
 		break;
@@ -635,9 +635,10 @@ lock_fsck(
 	fsck->state = FSCK_QUEUED;
 	fsck->name = mem_strdup(name);
 	fsck->repair = repair;
-	fsck->turn = (struct turn){.op = op->id, .work = TURN_CHANGES, .begin = begin};
+	fsck->peer_order =
+	    (struct peer_order){.op = op->id, .work = PEER_ORDER_CHANGES, .begin = begin};
 	HASH_ADD(by_op, engine->fscks, op, sizeof(fsck->op), fsck);
-	if (turn_take(engine, &fsck->turn, peer, name))
+	if (peer_order_take(engine, &fsck->peer_order, peer, name))
 		begin(engine, op->id);
 }
 

@@ -3,12 +3,13 @@
  * what is seen is no administrator's work half done.
  *
  *	take the mutex		(mutex.h)
- *	look			(survey.h, whole; the directory; how each slot was declared, which only a
+ *	scan			(full_scan.h, whole; the directory; how each slot was declared, which only a
  *				declare tells. Unknown: nothing is changed)
- *	repair			delete uncounted slots, the highest first; make transient slots anew that nobody holds;
+ *	repair			delete uncounted slots, the highest first; make transient slots anew that
+ *	nobody holds;
  *				delete a gate beside what counts; enter the name into the directory, or take
  *				it out
- *	look again		what is not found any more was repaired
+ *	scan again		what is not found any more was repaired
  *	drop the mutex, answer
  *
  * What died in the middle is seen by the next: each step alone leaves less to find.

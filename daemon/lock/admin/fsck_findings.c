@@ -8,7 +8,7 @@
 /* ---- what was seen ---- */
 
 void
-fsck_seen_take(struct fsck_seen *seen, const struct survey *found)
+fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found)
 {
 	size_t slots = (size_t)found->seen, bytes = slots * sizeof(*found->a);
 	enum broker_answer *a = mem_alloc(bytes + 1), *b = mem_alloc(bytes + 1);
@@ -18,9 +18,9 @@ fsck_seen_take(struct fsck_seen *seen, const struct survey *found)
 		memcpy(a, found->a, bytes);
 		memcpy(b, found->b, bytes);
 	}
-	seen->survey = *found;
-	seen->survey.a = a;
-	seen->survey.b = b;
+	seen->full_scan = *found;
+	seen->full_scan.a = a;
+	seen->full_scan.b = b;
 	seen->make = mem_alloc((slots + 1) * sizeof(*seen->make));
 	seen->listed = false;
 }
@@ -28,8 +28,8 @@ fsck_seen_take(struct fsck_seen *seen, const struct survey *found)
 void
 fsck_seen_done(struct fsck_seen *seen)
 {
-	free((enum broker_answer *)seen->survey.a);
-	free((enum broker_answer *)seen->survey.b);
+	free((enum broker_answer *)seen->full_scan.a);
+	free((enum broker_answer *)seen->full_scan.b);
 	free(seen->make);
 	*seen = (struct fsck_seen){.listed = false};
 }
@@ -37,7 +37,7 @@ fsck_seen_done(struct fsck_seen *seen)
 int
 fsck_seen_highest(const struct fsck_seen *seen)
 {
-	int slot = seen->survey.seen;
+	int slot = seen->full_scan.seen;
 
 	while (slot > 0 && !fsck_seen_slot(seen, slot))
 		slot--;
@@ -85,22 +85,21 @@ add(struct fsck_findings *findings, enum lock_problem problem, int slot, char *t
 static void
 add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 {
-	const struct survey *survey = &seen->survey;
-	bool exists = survey_exists(survey);
+	const struct full_scan *full_scan = &seen->full_scan;
+	bool exists = full_scan_exists(full_scan);
 
-	if (survey->gate && survey->unlimited)
+	if (full_scan->gate && full_scan->unlimited)
 		add(findings, LOCK_PROBLEM_MARKERS, 0,
-		    mem_strdup(
-			"marked as unlimited and as closed at once: it counts as unlimited"));
-	else if (survey->gate && survey->slots > 0)
+		    mem_strdup("marked as unlimited and as a gate; it counts as unlimited"));
+	else if (full_scan->gate && full_scan->slots > 0)
 		add(findings, LOCK_PROBLEM_MARKERS, 0,
-		    mem_strdup("marked as closed, and has slots: they count"));
+		    mem_strdup("marked as a gate, but it has slots, which count"));
 	if (exists && !seen->listed)
 		add(findings, LOCK_PROBLEM_NOT_LISTED, 0,
-		    mem_strdup("it exists, and is not in the directory"));
+		    mem_strdup("it exists, but is not in the directory"));
 	else if (!exists && seen->listed)
 		add(findings, LOCK_PROBLEM_LISTED_MISSING, 0,
-		    mem_strdup("it is in the directory, and does not exist"));
+		    mem_strdup("it is in the directory, but does not exist"));
 }
 
 /* A run of missing slots below one that is there is one gap. */
@@ -126,18 +125,18 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 		break;
 	case FSCK_MAKE_OTHERWISE:
 		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
-		    mem_strdup("declared with other arguments; it is used as it is"));
+		    mem_strdup("declared with other arguments; it works"));
 		break;
 	case FSCK_MAKE_EXCLUSIVE:
 		add(findings, LOCK_PROBLEM_ARGUMENTS, slot,
-		    mem_strdup("an exclusive queue of some connection: it goes with that"));
+		    mem_strdup("an exclusive queue, which ends with its connection"));
 		break;
 	case FSCK_MAKE_TRANSIENT:
 		add(findings, LOCK_PROBLEM_TRANSIENT, slot,
-		    mem_strdup(seen->survey.b[slot - 1] == BROKER_OK
-				   ? "not durable, gone when the broker restarts; it is held, "
-				     "and so not made anew now"
-				   : "not durable, gone when the broker restarts"));
+		    mem_strdup(seen->full_scan.b[slot - 1] == BROKER_OK
+				   ? "not durable, so it is gone when the broker restarts; it is "
+				     "busy, so it is not repaired now"
+				   : "not durable, so it is gone when the broker restarts"));
 		break;
 	}
 }
@@ -145,21 +144,22 @@ add_make(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 void
 fsck_findings_make(struct fsck_findings *findings, const struct fsck_seen *seen)
 {
-	const struct survey *survey = &seen->survey;
+	const struct full_scan *full_scan = &seen->full_scan;
 	int highest = fsck_seen_highest(seen);
 
 	add_whole(findings, seen);
-	for (int slot = 1; slot <= survey->seen; slot++) {
+	for (int slot = 1; slot <= full_scan->seen; slot++) {
 		bool there = fsck_seen_slot(seen, slot);
 
 		if (!there && slot < highest)
 			add_gap(findings, seen, slot);
-		if (there && slot > survey->slots)
+		if (there && slot > full_scan->slots)
 			add(findings, LOCK_PROBLEM_UNCOUNTED, slot,
-			    mem_strdup("above a slot that is missing: it does not count"));
-		if (!there && survey->b[slot - 1] == BROKER_OK)
+			    mem_strdup("above a missing slot, so it does not count"));
+		if (!there && full_scan->b[slot - 1] == BROKER_OK)
 			add(findings, LOCK_PROBLEM_ORPHAN, slot,
-			    mem_strdup("held, and there is no such slot: its holder has to leave"));
+			    mem_strdup(
+				"busy, but the slot does not exist; its holder must release it"));
 		if (there)
 			add_make(findings, seen, slot);
 	}

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/lock.h"
 
 /* How a slot was declared, by whomever. */
@@ -18,22 +18,22 @@ enum fsck_make {
 	FSCK_MAKE_EXCLUSIVE /* it is some connection's own */
 };
 
-/* One look at it all. */
+/* One scan at it all. */
 struct fsck_seen {
-	struct survey survey; /* a and b are owned: see fsck_seen_take() */
-	enum fsck_make *make; /* owned; by slot - 1 */
-	bool listed;          /* in the directory */
+	struct full_scan full_scan; /* a and b are owned: see fsck_seen_take() */
+	enum fsck_make *make;       /* owned; by slot - 1 */
+	bool listed;                /* in the directory */
 };
 
-/* Takes what a whole survey found, which it copies; nothing else is known yet. */
-void fsck_seen_take(struct fsck_seen *seen, const struct survey *found);
+/* Takes what a whole full scan found, which it copies; nothing else is known yet. */
+void fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found);
 void fsck_seen_done(struct fsck_seen *seen);
 /* The highest slot that is there; 0: none is. */
 int fsck_seen_highest(const struct fsck_seen *seen);
 static inline bool
 fsck_seen_slot(const struct fsck_seen *seen, int slot)
 {
-	return seen->survey.a[slot - 1] == BROKER_OK;
+	return seen->full_scan.a[slot - 1] == BROKER_OK;
 }
 
 /* By slot, then by problem. */

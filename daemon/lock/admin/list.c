@@ -6,17 +6,17 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/directory.h"
-#include "daemon/lock/admin/survey.h"
+#include "daemon/lock/admin/full_scan.h"
 #include "daemon/lock/core/probe.h"
 #include "daemon/lock/core/registry.h"
 
-/* Surveys in flight at once. */
-#define SURVEYS_MOST 16
+/* Full scans in flight at once. */
+#define FULL_SCANS_MOST 16
 
 struct listing {
 	uint64_t op;    /* the request; the key. The listing goes when its deadline answers it */
-	uint64_t first; /* the number of the first row's survey; those of the others follow */
-	struct lock_row *rows; /* owned, as are the names */
+	uint64_t first; /* the number of the first row's full scan; those of the others follow */
+	struct lock_listed *rows; /* owned, as are the names */
 	size_t count, begun, done;
 	/* explain, busy: the one that is looked at; else NULL */
 	char *name; /* owned */
@@ -83,7 +83,7 @@ is_taken(const struct lock_engine *engine, const char *name, int slot, enum brok
 /* Of slots 1..slots. */
 static int
 count_busy(
-    const struct lock_engine *engine, const char *name, const struct survey *found, int slots)
+    const struct lock_engine *engine, const char *name, const struct full_scan *found, int slots)
 {
 	int busy = 0;
 
@@ -94,13 +94,13 @@ count_busy(
 
 /* ---- all ---- */
 
-static void survey_rows(struct lock_engine *engine, struct listing *listing);
+static void full_scan_rows(struct lock_engine *engine, struct listing *listing);
 
 static void
-on_row(struct lock_engine *engine, uint64_t id, const struct survey *found)
+on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = engine->listings;
-	struct lock_row *row;
+	struct lock_listed *row;
 
 	while (listing != NULL && (id < listing->first || id - listing->first >= listing->count))
 		listing = listing->by_op.next;
@@ -108,24 +108,24 @@ on_row(struct lock_engine *engine, uint64_t id, const struct survey *found)
 		return; /* answered meanwhile */
 	row = &listing->rows[id - listing->first];
 	if (found->unknown < 0) {
-		row->exists = survey_exists(found);
-		row->slots = survey_size(found);
+		row->exists = full_scan_exists(found);
+		row->slots = full_scan_size(found);
 		row->busy = count_busy(engine, row->name, found, found->slots);
 		engine_op_progress(engine, engine_op_find(engine, listing->op));
 	}
 	listing->done++;
-	survey_rows(engine, listing);
+	full_scan_rows(engine, listing);
 }
 
 /* The next of them; or, when all are done, the answer. */
 static void
-survey_rows(struct lock_engine *engine, struct listing *listing)
+full_scan_rows(struct lock_engine *engine, struct listing *listing)
 {
 	struct lock_answer answer;
 
-	for (; listing->begun < listing->count && listing->begun - listing->done < SURVEYS_MOST;
+	for (; listing->begun < listing->count && listing->begun - listing->done < FULL_SCANS_MOST;
 	     listing->begun++)
-		survey_start(engine, listing->rows[listing->begun].name, SURVEY_BUSY, on_row,
+		full_scan_start(engine, listing->rows[listing->begun].name, FULL_SCAN_BUSY, on_row,
 		    listing->first + listing->begun);
 	if (listing->done < listing->count)
 		return;
@@ -153,12 +153,12 @@ on_read(struct lock_engine *engine, uint64_t id, enum reason reason, const char 
 		uint64_t number = engine_id(engine);
 
 		listing->first = i == 0 ? number : listing->first;
-		listing->rows[i] = (struct lock_row){
+		listing->rows[i] = (struct lock_listed){
 		    .name = mem_strdup(names[i]), .slots = -1, .exists = true, .busy = -1};
 	}
 	listing->count = count;
 	engine_op_progress(engine, engine_op_find(engine, id));
-	survey_rows(engine, listing);
+	full_scan_rows(engine, listing);
 }
 
 void
@@ -211,7 +211,7 @@ static const struct lock_explanation nothing_known = {
     .verdict = LOCK_VERDICT_UNKNOWN, .slots = -1, .busy = -1, .uncounted = -1};
 
 static void
-on_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
+on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
@@ -262,14 +262,14 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 
 /* Of a mutex whose queue is an administration mutex, too: whose? */
 static void
-on_guard_surveyed(struct lock_engine *engine, uint64_t id, const struct survey *found)
+on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
 
 	if (listing == NULL)
 		return; /* answered meanwhile */
-	if (found->unknown < 0 && !survey_exists(found)) {
+	if (found->unknown < 0 && !full_scan_exists(found)) {
 		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
 		    on_mutex_probed, listing->op);
 		return;
@@ -291,9 +291,9 @@ lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 	listing->name = mem_strdup(name);
 	listing->kind = kind;
 	if (kind != LOCK_KIND_MUTEX)
-		survey_start(engine, name, SURVEY_WHOLE, on_surveyed, listing->op);
+		full_scan_start(engine, name, FULL_SCAN_ALL_SLOTS, on_scanned, listing->op);
 	else if (queue_naming_mutex_is_admin(engine->settings.naming))
-		survey_start(engine, name, SURVEY_SIZE, on_guard_surveyed, listing->op);
+		full_scan_start(engine, name, FULL_SCAN_SIZE, on_guard_scanned, listing->op);
 	else
 		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
 		    on_mutex_probed, listing->op);
@@ -309,7 +309,7 @@ refuse_unknown(struct lock_engine *engine, struct listing *listing)
 }
 
 static void
-on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
+on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
 	struct listing *listing = listing_find(engine, id);
 	struct lock_answer answer;
@@ -321,12 +321,12 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct survey *found)
 		refuse_unknown(engine, listing);
 		return;
 	}
-	answer = engine_refusal(survey_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
-	answer.slots = survey_size(found);
+	answer = engine_refusal(full_scan_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
+	answer.slots = full_scan_size(found);
 	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
 	/* Where that queue is the administration mutex, too, it is a semaphore's when there is one. */
 	if (listing->mutex_is_there &&
-	    !(queue_naming_mutex_is_admin(engine->settings.naming) && survey_exists(found)))
+	    !(queue_naming_mutex_is_admin(engine->settings.naming) && full_scan_exists(found)))
 		busy[answer.held_count++] = 0;
 	for (int slot = 1; slot <= found->slots; slot++) {
 		if (is_taken(engine, listing->name, slot, found->b[slot - 1]))
@@ -351,7 +351,7 @@ on_busy_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, 
 		return;
 	}
 	listing->mutex_is_there = answers[0] == BROKER_OK;
-	survey_start(engine, listing->name, SURVEY_BUSY, on_counted, id);
+	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
 }
 
 void

@@ -94,15 +94,14 @@ blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 		return;
 	op->late = REASON_TIMEOUT;
 	op->late_text = op->words;
-	snprintf(op->words, sizeof(op->words), "another administrator is at work on it");
+	snprintf(op->words, sizeof(op->words), "another administrator changes it");
 	other = owner == NULL ? NULL : engine_op_find(engine, owner->order.id);
 	if (other != NULL && other->peer == 0)
 		snprintf(op->words, sizeof(op->words),
-		    "another administrator is at work on it: %s, by this daemon",
-		    owner->order.what);
+		    "another administrator changes it: %s, by this daemon", owner->order.what);
 	else if (other != NULL)
 		snprintf(op->words, sizeof(op->words),
-		    "another administrator is at work on it: %s, for peer %llu of this daemon",
+		    "another administrator changes it: %s, for peer %llu of this daemon",
 		    owner->order.what, (unsigned long long)other->peer);
 }
 
@@ -138,7 +137,7 @@ too_late(void *ctx, uint64_t id)
 	broker_get_info(engine->broker, &info);
 	if (info.auxiliary == BROKER_UP && !info.auxiliary_blocked)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
-		    "a request for an administration mutex, or under one, is not answered");
+		    "no answer to a request for an administration mutex, or under one");
 }
 
 static void
@@ -320,7 +319,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
 	if (reply->answer == BROKER_REFUSED)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
-		    "an administration mutex could not be dropped");
+		    "an administration mutex could not be released");
 	if (reply->answer == BROKER_REFUSED || channel_alone_died(engine, reply->answer)) {
 		set_again(engine, mutex); /* unless the link's death is told before */
 		return;

@@ -1,5 +1,5 @@
 /*
- * Slots whose holders are waited for (drain.h): when a hold of one ends here, whoever waits for that looks at
+ * Slots whose holders are waited for (holder_wait.h): when a hold of one ends here, whoever waits for that scans at
  * once instead of resting on.
  */
 #ifndef LOCK_AWAITED_H

@@ -56,9 +56,9 @@ wake_first(struct lock_engine *engine, struct starved_line *line)
 	if (first == NULL || first->woken)
 		return;
 	first->woken = true;
-	first->look = first->semaphore->look.number;
+	first->scan = first->semaphore->scan.number;
 	/* What it starved for may be somebody else's by now. */
-	engine_look(engine, first->semaphore);
+	engine_scan(engine, first->semaphore);
 }
 
 static void
@@ -145,8 +145,8 @@ channels_lacking(
 		    "user %lu uses %zu channels to the broker, and may use %zu",
 		    (unsigned long)share->uid, share->taken, share->most);
 	else if (timer_is_set(&engine->channels.again))
-		snprintf(text, LOCK_LACKING_MAX,
-		    "the connection to the broker has no channel for the moment");
+		snprintf(
+		    text, LOCK_LACKING_MAX, "the connection to the broker has no free channel now");
 	else if (!channels_are_left(engine))
 		snprintf(text, LOCK_LACKING_MAX,
 		    "all %zu channels of the connection to the broker are in use",
@@ -274,9 +274,9 @@ channels_is_starving(const struct waiter *waiter)
 static bool
 is_served(const struct semaphore *semaphore, const struct starved *starved)
 {
-	const struct look *look = &semaphore->look;
+	const struct scan *scan = &semaphore->scan;
 
-	return starved->woken && (look->state == LOOK_OVER || look->number > starved->look + 1);
+	return starved->woken && (scan->state == SCAN_OVER || scan->number > starved->scan + 1);
 }
 
 void

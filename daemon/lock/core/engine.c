@@ -57,7 +57,7 @@ engine_tell(
 {
 	assert(!engine->telling);
 	engine->telling = true;
-	engine->listener.answer(engine->listener.ctx, peer, request, answer);
+	engine->events.answer(engine->events.ctx, peer, request, answer);
 	engine->telling = false;
 }
 
@@ -67,7 +67,7 @@ engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notic
 	assert(!engine->telling);
 	FAULT_IF(NOT_TOLD, notice->kind == LOCK_NOTICE_LOST, return;);
 	engine->telling = true;
-	engine->listener.notice(engine->listener.ctx, peer, notice);
+	engine->events.notice(engine->events.ctx, peer, notice);
 	engine->telling = false;
 }
 
@@ -129,7 +129,7 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 	answer.slots = semaphore->complete ? semaphore->size : -1;
 	if (answer.slots == 0)
 		answer.text =
-		    "it has no slots for the time being"; /* which is not "all are busy" */
+		    "it has 0 slots; a waiter gets one after a resize"; /* which is not "all are busy" */
 	answer.busy = semaphore_busy_count(semaphore);
 	/* Without the one that is answered. */
 	answer.waiting = (int)line_count(&semaphore->line, LINE_ALL) - 1;
@@ -219,20 +219,20 @@ engine_op_end(struct lock_engine *engine, uint64_t id, const struct lock_answer 
 /* ---- marks ---- */
 
 void
-engine_poke(struct lock_engine *engine, struct semaphore *semaphore)
+engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	if (semaphore->poked)
+	if (semaphore->dirty)
 		return;
-	semaphore->poked = true;
-	TAILQ_INSERT_TAIL(&engine->poked, semaphore, of_poked);
-	if (!timer_is_set(&engine->serve))
-		timers_set(engine->timers, &engine->serve, engine_now(engine));
+	semaphore->dirty = true;
+	TAILQ_INSERT_TAIL(&engine->dirty, semaphore, of_dirty);
+	if (!timer_is_set(&engine->run_queues))
+		timers_set(engine->timers, &engine->run_queues, engine_now(engine));
 }
 
 void
-engine_look(struct lock_engine *engine, struct semaphore *semaphore)
+engine_scan(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	semaphore->look.overtaken = true;
+	semaphore->scan.overtaken = true;
 	timers_cancel(engine->timers, &semaphore->rescan);
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }

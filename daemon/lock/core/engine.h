@@ -1,6 +1,6 @@
 /*
  * The inside of the lock engine, shared by the files of daemon/lock/: its tables, answers, and the marks by
- * which a fact that was learned below is taken up above (engine_poke). Who includes this sees everything;
+ * which a fact that was learned below is taken up above (engine_mark_dirty). Who includes this sees everything;
  * who is outside lock/ includes lock.h.
  */
 #ifndef LOCK_ENGINE_H
@@ -11,15 +11,15 @@
 #include "daemon/lock/table/hold.h"
 #include "daemon/lock/table/semaphore.h"
 
-TAILQ_HEAD(drain_list, drain);
+TAILQ_HEAD(holder_wait_list, holder_wait);
 
 /* A local peer that holds or waits; there is one only while it does. */
 struct lock_peer {
 	uint64_t id;
 	struct hold_list holds;
 	struct waiter_list waiters;
-	struct drain_list drains; /* its waits for holders, and for slots */
-	size_t hold_count, waiter_count, drain_count;
+	struct holder_wait_list holder_waits; /* its waits for holders, and for slots */
+	size_t hold_count, waiter_count, holder_wait_count;
 	size_t claim_count; /* of the waiters, those that are CLAIMING */
 	UT_hash_handle by_id;
 };
@@ -57,37 +57,37 @@ struct lock_engine {
 	struct broker *broker; /* borrowed */
 	struct timers *timers; /* borrowed */
 	struct lock_settings settings;
-	struct lock_listener listener;
+	struct lock_events events;
 	struct jitter jitter;
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
 	enum broker_state link; /* of the lock connection, as the last event said */
 	bool draining;
-	bool telling; /* the listener is being called: it must not call back */
+	bool telling; /* the caller is being called: it must not call back */
 	struct lease lease;
 	struct hold_table holds;
-	struct channels channels;     /* of channels.c */
-	struct hold *watched;         /* by the name of A: those whose watch is asked for */
-	struct waiter *waiters;       /* by id */
-	struct semaphore *looks;      /* by probe: those with a look in progress */
-	struct lock_peer *peers;      /* by id */
-	struct semaphore *semaphores; /* by key */
-	struct semaphore *lines;      /* by wait line: the same */
-	struct op *ops;               /* by id */
-	struct verify *verifies;      /* of verify.c */
-	struct turn_line *turns;      /* of turn.c */
-	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
-	struct mutex_taker *mutex_takers;         /* of mutex.c */
-	struct surveying *surveys, *scans;        /* of survey.c */
-	struct drain *drains;                     /* of drain.c */
-	struct shared_probes *probes;             /* of shared_probe.c */
-	struct awaited_name *awaited;             /* of awaited.c: by name */
-	struct fsck *fscks;                       /* of fsck.c */
-	struct listing *listings;                 /* of list.c */
-	struct admin *admins;                     /* of admin.c */
-	struct directory *directories;            /* of directory.c */
-	struct hint_question *hint_questions;     /* of hint_send.c */
-	struct semaphore_list poked;
-	struct timer serve;       /* set while somebody is poked */
+	struct channels channels;             /* of channels.c */
+	struct hold *watched;                 /* by the name of A: those whose watch is asked for */
+	struct waiter *waiters;               /* by id */
+	struct semaphore *scans;              /* by probe: those with a scan in progress */
+	struct lock_peer *peers;              /* by id */
+	struct semaphore *semaphores;         /* by key */
+	struct semaphore *lines;              /* by wait line: the same */
+	struct op *ops;                       /* by id */
+	struct verify *verifies;              /* of verify.c */
+	struct peer_order_queue *peer_orders; /* of peer_order.c */
+	struct mutex *mutexes, *mutexes_by_queue;          /* of mutex.c */
+	struct mutex_taker *mutex_takers;                  /* of mutex.c */
+	struct full_scan_job *full_scans, *full_scans_due; /* of full_scan.c */
+	struct holder_wait *holder_waits;                  /* of holder_wait.c */
+	struct shared_probes *probes;                      /* of shared_probe.c */
+	struct awaited_name *awaited;                      /* of awaited.c: by name */
+	struct fsck *fscks;                                /* of fsck.c */
+	struct listing *listings;                          /* of list.c */
+	struct admin *admins;                              /* of admin.c */
+	struct directory *directories;                     /* of directory.c */
+	struct hint_question *hint_questions;              /* of hint_send.c */
+	struct semaphore_list dirty;
+	struct timer run_queues;  /* set while a semaphore is dirty */
 	struct lock_counts total; /* the counters of the past; the present is counted */
 };
 
@@ -147,8 +147,8 @@ struct semaphore *engine_semaphore_find(
     const struct lock_engine *engine, const char *name, bool mutex);
 
 /* Something changed that may let its line move: it is served in the next pass of the timers. */
-void engine_poke(struct lock_engine *engine, struct semaphore *semaphore);
-/* The same: whoever waits is looked for, whatever a look in progress finds. */
-void engine_look(struct lock_engine *engine, struct semaphore *semaphore);
+void engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore);
+/* The same: whoever waits is looked for, whatever a scan in progress finds. */
+void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

@@ -28,7 +28,7 @@ registry_peer(struct lock_engine *engine, uint64_t id)
 		peer->id = id;
 		TAILQ_INIT(&peer->holds);
 		TAILQ_INIT(&peer->waiters);
-		TAILQ_INIT(&peer->drains);
+		TAILQ_INIT(&peer->holder_waits);
 		HASH_ADD(by_id, engine->peers, id, sizeof(peer->id), peer);
 	}
 	return peer;
@@ -37,7 +37,7 @@ registry_peer(struct lock_engine *engine, uint64_t id)
 void
 registry_peer_let_go(struct lock_engine *engine, struct lock_peer *peer)
 {
-	if (peer->hold_count > 0 || peer->waiter_count > 0 || peer->drain_count > 0)
+	if (peer->hold_count > 0 || peer->waiter_count > 0 || peer->holder_wait_count > 0)
 		return;
 	HASH_DELETE(by_id, engine->peers, peer);
 	free(peer);
@@ -140,14 +140,14 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	standing_end(waiter);
 	line_leave(waiter);
 	waitline_remove(engine, waiter);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	HASH_DELETE(by_id, engine->waiters, waiter);
 	TAILQ_REMOVE(&entry->waiters, waiter, of_peer);
 	entry->waiter_count--;
 	entry->claim_count -= waiter->state == WAITER_CLAIMING;
 	registry_peer_let_go(engine, entry);
 	channels_waiter_gone(engine, waiter->share);
-	party_free(waiter->party);
+	requester_free(waiter->requester);
 	free(waiter);
 	if (claimed == NULL)
 		return;
@@ -196,7 +196,7 @@ registry_waiter_wake(struct lock_engine *engine, struct waiter *waiter)
 		return;
 	timers_cancel(engine->timers, &waiter->rest);
 	registry_waiter_set_state(engine, waiter, WAITER_NEW);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 }
 
 /* ---- semaphores ---- */
@@ -207,7 +207,7 @@ rescan_due(void *ctx, uint64_t id)
 	struct semaphore *semaphore = ctx;
 
 	(void)id;
-	engine_poke(semaphore->engine, semaphore);
+	engine_mark_dirty(semaphore->engine, semaphore);
 }
 
 struct semaphore *
@@ -287,7 +287,7 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 	/* What was known of it is old news: those who wait are looked for, too. */
 	semaphore_forget(semaphore);
 	timers_cancel(engine->timers, &semaphore->rescan);
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 /* ---- reservations ---- */
@@ -333,8 +333,8 @@ let_line_move(struct lock_engine *engine, const struct hold *hold, bool free_now
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->rescan);
 	}
-	semaphore->look.overtaken |= free_now;
-	engine_poke(engine, semaphore);
+	semaphore->scan.overtaken |= free_now;
+	engine_mark_dirty(engine, semaphore);
 }
 
 void

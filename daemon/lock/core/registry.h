@@ -14,7 +14,7 @@ void registry_peer_let_go(struct lock_engine *engine, struct lock_peer *peer); /
 
 /* The semaphore (or mutex) of a name, made when there is none. */
 struct semaphore *registry_semaphore(struct lock_engine *engine, const char *name, bool mutex);
-/* Forgets a name: nobody may wait for it, and no look may be in progress. */
+/* Forgets a name: nobody may wait for it, and no scan may be in progress. */
 void registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore);
 
 void registry_waiter_attach(struct lock_engine *engine, struct waiter *waiter);

@@ -4,22 +4,22 @@
 #include <limits.h>
 #include <string.h>
 
-static struct lock_party
-row_of(const struct party *party, enum lock_party_state state)
+static struct lock_row
+row_of(const struct requester *requester, enum lock_row_state state)
 {
-	return (struct lock_party){.state = state,
-	    .waiter = party->waiter,
-	    .uid = party->uid,
-	    .pid = party->pid,
-	    .who = party->who,
-	    .why = party->why,
-	    .command = party->command};
+	return (struct lock_row){.state = state,
+	    .waiter = requester->waiter,
+	    .uid = requester->uid,
+	    .pid = requester->pid,
+	    .who = requester->who,
+	    .why = requester->why,
+	    .command = requester->command};
 }
 
-static struct lock_party
-row_of_waiter(const struct waiter *waiter, enum lock_party_state state, int position)
+static struct lock_row
+row_of_waiter(const struct waiter *waiter, enum lock_row_state state, int position)
 {
-	struct lock_party row = row_of(waiter->party, state);
+	struct lock_row row = row_of(waiter->requester, state);
 
 	row.name = waiter->semaphore->name;
 	row.kind = waiter->kind;
@@ -29,10 +29,10 @@ row_of_waiter(const struct waiter *waiter, enum lock_party_state state, int posi
 	return row;
 }
 
-static struct lock_party
-row_of_hold(const struct hold *hold, enum lock_party_state state)
+static struct lock_row
+row_of_hold(const struct hold *hold, enum lock_row_state state)
 {
-	struct lock_party row = row_of(hold->party, state);
+	struct lock_row row = row_of(hold->requester, state);
 
 	row.lock = hold->lock;
 	row.name = hold->name;
@@ -47,60 +47,60 @@ row_of_hold(const struct hold *hold, enum lock_party_state state)
 static bool
 is_row(const struct hold *hold)
 {
-	return hold->peer != 0 && hold->party != NULL;
+	return hold->peer != 0 && hold->requester != NULL;
 }
 
-static enum lock_party_state
+static enum lock_row_state
 state_of(const struct hold *hold)
 {
-	return hold->granted ? LOCK_PARTY_GRANTED : LOCK_PARTY_BUSY;
+	return hold->admitted ? LOCK_ROW_ADMITTED : LOCK_ROW_BUSY;
 }
 
 /* ---- as they change ---- */
 
 static void
-tell(struct lock_engine *engine, const struct lock_party *row)
+tell(struct lock_engine *engine, const struct lock_row *row)
 {
 	bool telling = engine->telling;
 
-	if (engine->listener.changed == NULL)
+	if (engine->events.changed == NULL)
 		return;
 	engine->telling = true;
-	engine->listener.changed(engine->listener.ctx, row);
+	engine->events.changed(engine->events.ctx, row);
 	engine->telling = telling;
 }
 
 void
 rows_waits(struct lock_engine *engine, const struct waiter *waiter)
 {
-	struct lock_party row;
+	struct lock_row row;
 
-	if (engine->listener.changed == NULL)
+	if (engine->events.changed == NULL)
 		return;
 	row = row_of_waiter(
-	    waiter, LOCK_PARTY_WAITING, line_position(&waiter->semaphore->line, waiter));
+	    waiter, LOCK_ROW_WAITING, line_position(&waiter->semaphore->line, waiter));
 	tell(engine, &row);
 }
 
 void
 rows_cancelled(struct lock_engine *engine, const struct waiter *waiter)
 {
-	struct lock_party row;
+	struct lock_row row;
 
-	if (waiter->party == NULL)
+	if (waiter->requester == NULL)
 		return; /* it holds */
-	row = row_of_waiter(waiter, LOCK_PARTY_CANCELLED, 0);
+	row = row_of_waiter(waiter, LOCK_ROW_CANCELLED, 0);
 	tell(engine, &row);
-	row.state = LOCK_PARTY_GONE;
+	row.state = LOCK_ROW_GONE;
 	tell(engine, &row);
 }
 
 void
 rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
-	assert(waiter->party != NULL && hold->party == NULL && hold->peer != 0);
-	hold->party = waiter->party;
-	waiter->party = NULL;
+	assert(waiter->requester != NULL && hold->requester == NULL && hold->peer != 0);
+	hold->requester = waiter->requester;
+	waiter->requester = NULL;
 	hold->since = engine_now(engine);
 	rows_holds(engine, hold);
 }
@@ -108,7 +108,7 @@ rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 void
 rows_holds(struct lock_engine *engine, const struct hold *hold)
 {
-	struct lock_party row;
+	struct lock_row row;
 
 	if (!is_row(hold))
 		return;
@@ -119,11 +119,11 @@ rows_holds(struct lock_engine *engine, const struct hold *hold)
 void
 rows_gone(struct lock_engine *engine, const struct hold *hold)
 {
-	struct lock_party row;
+	struct lock_row row;
 
 	if (!is_row(hold))
 		return;
-	row = row_of_hold(hold, LOCK_PARTY_GONE);
+	row = row_of_hold(hold, LOCK_ROW_GONE);
 	tell(engine, &row);
 }
 
@@ -131,26 +131,26 @@ rows_gone(struct lock_engine *engine, const struct hold *hold)
 
 /* NULL: nobody waits. */
 static void
-each_waiter_of(const struct semaphore *semaphore,
-    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+each_waiter_of(
+    const struct semaphore *semaphore, void (*fn)(void *ctx, const struct lock_row *row), void *ctx)
 {
 	const struct line *line = semaphore == NULL ? NULL : &semaphore->line;
 	const struct waiter *waiter = line == NULL ? NULL : line_first(line, LINE_ALL);
-	struct lock_party row;
+	struct lock_row row;
 	int position = 0;
 
 	for (; waiter != NULL; waiter = line_next(line, waiter, LINE_ALL)) {
-		row = row_of_waiter(waiter, LOCK_PARTY_WAITING, ++position);
+		row = row_of_waiter(waiter, LOCK_ROW_WAITING, ++position);
 		fn(ctx, &row);
 	}
 }
 
 void
 lock_each_holding(const struct lock_engine *engine, const char *name,
-    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+    void (*fn)(void *ctx, const struct lock_row *row), void *ctx)
 {
 	const struct hold *hold;
-	struct lock_party row;
+	struct lock_row row;
 
 	for (hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		if (!is_row(hold) || (name != NULL && strcmp(name, hold->name) != 0))
@@ -178,7 +178,7 @@ next_in_line(
 
 bool
 lock_next_waiting(const struct lock_engine *engine, const char *name, struct lock_place *place,
-    struct lock_party *ret)
+    struct lock_row *ret)
 {
 	const struct waiter *next;
 
@@ -194,13 +194,13 @@ lock_next_waiting(const struct lock_engine *engine, const char *name, struct loc
 		return false;
 	place->priority = next->priority;
 	place->waiter = next->id;
-	*ret = row_of_waiter(next, LOCK_PARTY_WAITING, line_position(&next->semaphore->line, next));
+	*ret = row_of_waiter(next, LOCK_ROW_WAITING, line_position(&next->semaphore->line, next));
 	return true;
 }
 
 void
 lock_each(const struct lock_engine *engine, const char *name,
-    void (*fn)(void *ctx, const struct lock_party *row), void *ctx)
+    void (*fn)(void *ctx, const struct lock_row *row), void *ctx)
 {
 	const struct semaphore *semaphore;
 
@@ -215,7 +215,8 @@ lock_each(const struct lock_engine *engine, const char *name,
 }
 
 bool
-lock_row(const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_party *ret)
+lock_row_find(
+    const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struct lock_row *ret)
 {
 	const struct hold *hold = lock == 0 ? NULL : hold_find_lock(&engine->holds, lock);
 	const struct waiter *waits = lock == 0 ? engine_waiter_find(engine, waiter) : NULL;
@@ -224,10 +225,10 @@ lock_row(const struct lock_engine *engine, uint64_t waiter, uint64_t lock, struc
 		*ret = row_of_hold(hold, state_of(hold));
 		return true;
 	}
-	if (waits == NULL || waits->party == NULL)
+	if (waits == NULL || waits->requester == NULL)
 		return false;
 	*ret =
-	    row_of_waiter(waits, LOCK_PARTY_WAITING, line_position(&waits->semaphore->line, waits));
+	    row_of_waiter(waits, LOCK_ROW_WAITING, line_position(&waits->semaphore->line, waits));
 	return true;
 }
 

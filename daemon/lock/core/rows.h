@@ -1,6 +1,6 @@
 /*
- * Who waits and who holds, as rows for who looks on (lock.h, struct lock_party): walked when asked for,
- * and told to the listener one by one as they change. A row begins with its acquire, is passed on to the
+ * Who waits and who holds, as rows for who looks on (lock.h, struct lock_row): walked when asked for,
+ * and told to the caller one by one as they change. A row begins with its acquire, is passed on to the
  * hold that comes of it, and ends when that is released or lost, or the acquire ended without one.
  */
 #ifndef LOCK_ROWS_H

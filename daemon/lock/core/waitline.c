@@ -91,7 +91,7 @@ linger_is_over(void *ctx, uint64_t id)
 
 	(void)id;
 	member_free(semaphore->engine, member);
-	engine_poke(semaphore->engine, semaphore); /* it may be forgotten now */
+	engine_mark_dirty(semaphore->engine, semaphore); /* it may be forgotten now */
 }
 
 static struct member *
@@ -153,9 +153,9 @@ waitline_news(
 		member_set_state(member, MEMBER_ASKED);
 	if (event->news == BROKER_LINE_JOINED && member->state == MEMBER_ASKED) {
 		member_set_state(member, MEMBER_JOINED);
-		FAULT(JOINED_WITHOUT_LOOK, return true);
+		FAULT(JOINED_WITHOUT_SCAN, return true);
 		/* Wake-ups sent before went elsewhere, or nowhere. */
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 	}
 	return true;
 }
@@ -233,7 +233,7 @@ waitline_shrink(struct lock_engine *engine, struct semaphore *semaphore)
 		if (member->waiters == 0)
 			member_free(engine, member);
 	}
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 void

@@ -6,7 +6,7 @@
  *
  *	AWAY --- somebody waits and can claim, the lock connection is up ---> ASKED <--- joined, left ---> JOINED
  *
- * Whatever was freed between the look that began a wait and the place in the line was told to others:
+ * Whatever was freed between the scan that began a wait and the place in the line was told to others:
  * after JOINED it is looked once more.
  */
 #ifndef LOCK_WAITLINE_H

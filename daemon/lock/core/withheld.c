@@ -39,17 +39,17 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
 		return;
 	end(engine, withheld);
 	semaphore_saw_slot(semaphore, slot, false);
-	semaphore->look.overtaken = true;
+	semaphore->scan.overtaken = true;
 	/* It was claimed because of a hint: what is known is older. */
 	if (slot > semaphore->size)
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 	semaphore->rests_over = true;
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 /*
  * Whoever was told of it had the time: who came meanwhile looks what became of it. Not who waits in the
- * line: a look every time a slot went elsewhere would now and then find the next one first, of which
+ * line: a scan every time a slot went elsewhere would now and then find the next one first, of which
  * somebody else is told.
  */
 static void
@@ -65,10 +65,10 @@ enough(void *ctx, uint64_t id)
 	}
 	end(semaphore->engine, withheld);
 	/* Who looked meanwhile, as he joined the line, left it to whoever was told; it may have been nobody. */
-	if (semaphore->look.spared)
-		engine_look(semaphore->engine, semaphore);
+	if (semaphore->scan.withheld)
+		engine_scan(semaphore->engine, semaphore);
 	else
-		engine_poke(semaphore->engine, semaphore);
+		engine_mark_dirty(semaphore->engine, semaphore);
 }
 
 void

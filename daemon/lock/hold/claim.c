@@ -66,7 +66,7 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 static void
 go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
 {
-	struct look *look = &waiter->semaphore->look;
+	struct scan *scan = &waiter->semaphore->scan;
 
 	if (no_slot && slot == 1) {
 		waiter->semaphore->nature = SEMAPHORE_DARK;
@@ -76,9 +76,9 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
 	/* A true mutex has no number, and is tried as the first. */
-	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, look->direct = 1);
+	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, scan->direct = 1);
 	if (no_slot)
-		look->direct = engine->settings.slots_most + 1;
+		scan->direct = engine->settings.slots_most + 1;
 }
 
 static void
@@ -86,7 +86,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
     const struct broker_reply *reply)
 {
 	assert(waiter->state == WAITER_CLAIMING);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	switch (outcome) {
 	case CLAIM_LOST:
 	case CLAIM_NO_SLOT:
@@ -104,7 +104,7 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 	case CLAIM_AGAIN:
 		if (++waiter->skips > engine->settings.max_races)
 			registry_waiter_refuse(engine, waiter, REASON_BROKER_UNAVAILABLE,
-			    "no channel to the broker stayed open long enough");
+			    "the broker closed every channel too soon");
 		else
 			rest(engine, waiter);
 		break;
@@ -136,7 +136,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 		if (hold->hinted) {
 			semaphore = registry_semaphore(engine, hold->name, mutex);
 			semaphore_hinted(semaphore, mutex ? 1 : slot);
-			engine_poke(engine, semaphore);
+			engine_mark_dirty(engine, semaphore);
 		}
 		registry_hold_end(engine, hold, false);
 	}
@@ -145,7 +145,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 	} else if (outcome == CLAIM_NO_SLOT && semaphore != NULL) {
 		/* No waiter is left to be told: it is looked for anew. */
 		semaphore_forget(semaphore);
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 	}
 }
 
@@ -163,7 +163,7 @@ win(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
-	engine_poke(engine, waiter->semaphore);
+	engine_mark_dirty(engine, waiter->semaphore);
 	grant_claimed(engine, waiter, hold);
 }
 

@@ -11,7 +11,7 @@
 #include "daemon/lock/hold/pulse.h"
 #include "daemon/lock/hold/watch.h"
 
-const char grant_peer_is_full[] = "this connection holds as many locks as it may";
+const char grant_peer_is_full[] = "this connection holds as many locks as it may hold";
 
 bool
 grant_has_room(struct lock_engine *engine, struct waiter *waiter)
@@ -80,8 +80,8 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 	hold->kind = waiter->kind;
 	hold->wants_lease = waiter->lease;
 	hold->suspect = hold->stuck = false;
-	party_free(hold->party);
-	hold->party = NULL;
+	requester_free(hold->requester);
+	hold->requester = NULL;
 	registry_hold_attach(engine, hold, waiter->peer);
 	if (hold->state != HOLD_HELD) {
 		hold_set_state(&engine->holds, hold, HOLD_HELD);
@@ -93,17 +93,17 @@ grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 }
 
 void
-grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool granted)
+grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted)
 {
 	struct hold *hold;
 
 	/* Who granted has looked, and is told. */
-	if (!granted && !grant_has_room(engine, waiter))
+	if (!admitted && !grant_has_room(engine, waiter))
 		return;
 	hold = hold_new_slotless(
 	    &engine->holds, engine_id(engine), waiter->semaphore->name, waiter->kind);
-	hold->granted = granted;
-	FAULT(GRANTED_TAKES_SLOT, hold->slot = granted);
+	hold->admitted = admitted;
+	FAULT(GRANTED_TAKES_SLOT, hold->slot = admitted);
 	registry_hold_attach(engine, hold, waiter->peer);
 	tell_granted(engine, waiter, hold);
 }

@@ -20,8 +20,8 @@ void grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hol
 bool grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
 /*
  * Grants the lock without a slot, whatever the waiter's state; nothing on the broker stands for it.
- * `granted`: by an administrator, who has seen that its peer has room for it.
+ * `admitted`: by an administrator, who has seen that its peer has room for it.
  */
-void grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool granted);
+void grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted);
 
 #endif

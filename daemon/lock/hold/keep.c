@@ -173,7 +173,8 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		keep_start(engine, hold);
 		break;
 	case BROKER_LOCKED:
-		lose(engine, hold, "the slot's queue vanished and somebody else took it");
+		lose(engine, hold,
+		    "the holder queue was deleted, and another connection declared it");
 		break;
 	case BROKER_ABSENT:
 	case BROKER_REFUSED:

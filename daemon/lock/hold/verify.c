@@ -252,7 +252,7 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 	verify->channel = keep_channel(engine, hold);
 	if (verify->channel == 0 || ++verify->tries > TRIES) {
 		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
-		    "no channel to the broker stayed open long enough");
+		    "the broker closed every channel too soon");
 		return;
 	}
 	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
@@ -315,7 +315,7 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 
 	assert(!engine->telling);
 	FAULT(VERIFY_FOR_ANYBODY, uid = 0);
-	if (hold == NULL || !is_granted(hold) || (uid != 0 && uid != hold->party->uid)) {
+	if (hold == NULL || !is_granted(hold) || (uid != 0 && uid != hold->requester->uid)) {
 		engine_tell(engine, peer, request, &answer);
 		return;
 	}

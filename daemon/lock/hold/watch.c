@@ -22,7 +22,7 @@ watch_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 /* ---- looking at A ---- */
 
 static void
-on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
+on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -46,7 +46,7 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-look(struct lock_engine *engine, struct hold *hold)
+check(struct lock_engine *engine, struct hold *hold)
 {
 	bool known = hold->revoked;
 
@@ -57,7 +57,7 @@ look(struct lock_engine *engine, struct hold *hold)
 		watch_in(engine, hold, WATCH_AGAIN);
 	else
 		broker_check(engine->broker, hold->channel, hold->a.text,
-		    (struct broker_done){on_looked, engine, hold->id});
+		    (struct broker_done){on_checked, engine, hold->id});
 }
 
 static void
@@ -68,7 +68,7 @@ watch_due(void *ctx, uint64_t id)
 
 	assert(hold != NULL);
 	if (hold->watch != HOLD_WATCH_NONE) {
-		look(engine, hold);
+		check(engine, hold);
 	} else if (!hold->revoked) {
 		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
 		broker_watch(engine->broker, hold->a.text);
@@ -99,7 +99,7 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 	switch (news) {
 	case BROKER_WATCHED:
 		registry_hold_watch(engine, hold, HOLD_WATCH_ON);
-		look(engine, hold);
+		check(engine, hold);
 		break;
 	case BROKER_UNWATCHED:
 		registry_hold_watch(engine, hold, HOLD_WATCH_PLACED);
@@ -110,7 +110,7 @@ watch_news(void *ctx, const char *queue, enum broker_news news)
 		FAULT(WATCH_NOT_PLACED_AGAIN, timers_cancel(engine->timers, &hold->watch_timer));
 		FAULT(CANCEL_IS_REVOKED, keep_revoke(engine, hold); return;);
 		FAULT(HINT_NOT_LOOKED_INTO, break);
-		look(engine, hold);
+		check(engine, hold);
 		break;
 	}
 }

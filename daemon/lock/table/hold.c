@@ -53,7 +53,7 @@ hold_free(struct hold_table *table, struct hold *hold)
 	HASH_DELETE(by_lock, table->by_lock, hold);
 	if (hold->state != HOLD_SLOTLESS)
 		HASH_DELETE(by_queue, table->by_queue, hold);
-	party_free(hold->party);
+	requester_free(hold->requester);
 	free(hold->name);
 	free(hold);
 }

@@ -40,7 +40,7 @@
 #include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
 #include "daemon/lock/table/names.h"
-#include "daemon/lock/table/party.h"
+#include "daemon/lock/table/requester.h"
 #include "daemon/lock/table/share.h"
 
 enum hold_state {
@@ -116,9 +116,9 @@ struct hold {
 	 * turn has come, or nobody wants it any more
 	 */
 	struct timer timer;
-	struct party *party; /* owned; who was told that it holds; NULL: nobody yet */
-	int64_t since;       /* clock time: when that was */
-	bool granted;        /* SLOTLESS: by an administrator */
+	struct requester *requester; /* owned; who was told that it holds; NULL: nobody yet */
+	int64_t since;               /* clock time: when that was */
+	bool admitted;               /* SLOTLESS: by an administrator */
 	UT_hash_handle by_id, by_lock, by_queue, by_watch;
 	TAILQ_ENTRY(hold) of_peer;
 };

@@ -5,16 +5,16 @@
  * of its own: all waiters of a user that may not take another channel (share.h) are passed over at once.
  *
  *	BEHIND --- the create, change or destroy is done ---> NEW
- *	NEW --- a look begins ---> LOOKED --- it found nothing ---> WAITING
- *	NEW, LOOKED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
+ *	NEW --- a scan begins ---> SCANNED --- it found nothing ---> WAITING
+ *	NEW, SCANNED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
  *	NEW --- others wait here, and nothing has changed ---> WAITING
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
  *	CLAIMING --- the same, with a place in the wait line ---> WAITING
  *	CLAIMING --- the broker does not answer ---> NEW; UNSEEN where it was claimed unseen
- *	LOOKED --- what is free is left to those who were told of it ---> RESTING
- *	LOOKED --- the look could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
+ *	SCANNED --- what is free is left to those who were told of it ---> RESTING
+ *	SCANNED --- the scan could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
  *	WAITING --- claimed for unseen, in vain ---> CLAIMING ---> UNSEEN
- *	LOOKED, WAITING --- there is no such lock, and it is made ---> BEHIND
+ *	SCANNED, WAITING --- there is no such lock, and it is made ---> BEHIND
  *
  * When the links change, all but BEHIND and RESTING are NEW again.
  */
@@ -30,14 +30,14 @@
 #include "daemon/base/queue.h"
 #include "daemon/base/timers.h"
 #include "daemon/lock/lock.h"
-#include "daemon/lock/table/party.h"
+#include "daemon/lock/table/requester.h"
 #include "daemon/lock/table/share.h"
 
 enum waiter_state {
 	WAITER_BEHIND,  /* an administrator, `behind`, comes first */
-	WAITER_NEW,     /* no look has begun since it came, or was sent back */
-	WAITER_LOOKED,  /* a look that began after that is in progress */
-	WAITER_WAITING, /* such a look is over and found nothing for it */
+	WAITER_NEW,     /* no scan has begun since it came, or was sent back */
+	WAITER_SCANNED, /* a scan that began after that is in progress */
+	WAITER_WAITING, /* such a scan is over and found nothing for it */
 	WAITER_UNSEEN, /* probes cannot be had: slots are claimed for the line unseen, one by one */
 	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the line */
 	WAITER_RESTING   /* lost a race, or left a slot to others; its timer sends it back */
@@ -48,7 +48,7 @@ enum waiter_state {
 #define LINE_OF(state) (1U << (state))
 #define LINE_ALL (LINE_OF(WAITER_STATES) - 1)
 /* A slot that is seen free may be claimed for it. */
-#define LINE_READY (LINE_OF(WAITER_NEW) | LINE_OF(WAITER_LOOKED) | LINE_OF(WAITER_WAITING))
+#define LINE_READY (LINE_OF(WAITER_NEW) | LINE_OF(WAITER_SCANNED) | LINE_OF(WAITER_WAITING))
 /* The same, or it may be given one. */
 #define LINE_WANTS (LINE_READY | LINE_OF(WAITER_UNSEEN) | LINE_OF(WAITER_RESTING))
 
@@ -71,7 +71,7 @@ struct waiter {
 	bool progress, lease; /* as asked */
 	int told_position, told_busy; /* of standing.c: as it heard last; 0: nothing yet */
 	uint64_t told_turn;           /* of standing.c: the semaphore's, when it had its own last */
-	struct party *party;          /* owned; NULL: a hold has come of it */
+	struct requester *requester;  /* owned; NULL: a hold has come of it */
 	struct share *share;          /* borrowed; NULL: it is exempt from limits of channels */
 	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
 	struct member *member; /* of waitline.c, from when its wait began; else NULL */

@@ -257,11 +257,11 @@ queue_name_refusal(const struct queue_naming *naming, const char *name)
 		struct queue_name queue = plain_queue(name, plain_suffixes[i]);
 
 		if (has_form(queue.text, &naming->a) || has_form(queue.text, &naming->b))
-			return "by this daemon's templates a slot's queue of another lock could be "
-			       "named like one of this lock's own";
+			return "with the daemon's naming, its queue names could belong to another "
+			       "lock";
 	}
 	if (is_reserved(&a) || is_reserved(&b))
-		return "by this daemon's templates its queues would start with amq., which "
-		       "RabbitMQ keeps for itself";
+		return "with the daemon's naming, its queues would start with amq., which RabbitMQ "
+		       "reserves";
 	return NULL;
 }

@@ -24,8 +24,8 @@ void
 semaphore_free(struct semaphore *semaphore)
 {
 	assert(LIST_EMPTY(&semaphore->line.users) && !semaphore->starved.listed);
-	assert(semaphore->members == NULL && !semaphore->poked);
-	assert(!timer_is_set(&semaphore->rescan) && semaphore->look.state != LOOK_PROBING);
+	assert(semaphore->members == NULL && !semaphore->dirty);
+	assert(!timer_is_set(&semaphore->rescan) && semaphore->scan.state != SCAN_PROBING);
 	assert(!timer_is_set(&semaphore->standing) && TAILQ_EMPTY(&semaphore->told));
 	assert(semaphore->withheld == NULL);
 	free(semaphore->name);
@@ -58,9 +58,9 @@ semaphore_forget(struct semaphore *semaphore)
 {
 	semaphore->seen = INT64_MIN;
 	semaphore->nature = SEMAPHORE_PLAIN;
-	/* What a look in progress finds is only half of it. */
-	semaphore->look.overtaken = semaphore->look.forgotten = true;
-	semaphore->look.direct = 0;
+	/* What a scan in progress finds is only half of it. */
+	semaphore->scan.overtaken = semaphore->scan.forgotten = true;
+	semaphore->scan.direct = 0;
 	semaphore_saw_size(semaphore, 0, false);
 }
 

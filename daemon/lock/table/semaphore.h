@@ -2,7 +2,7 @@
  * What this daemon knows of one name: its slots as last seen, and the line (line.h) of those who wait
  * for one of them here. A true mutex is kept in the same way: one slot, no A.
  *
- * The knowledge is a hint that saves round trips, never a grant: a claim and a look at A decide. It is
+ * The knowledge is a hint that saves round trips, never a grant: a claim and a scan at A decide. It is
  * fresh for one rescan interval after it was looked at, and dropped when the links change.
  */
 #ifndef LOCK_SEMAPHORE_H
@@ -26,11 +26,11 @@ struct semaphore_key {
 	char text[LOCKNAME_MAX + sizeof("=M")];
 };
 
-/* A look: probes of a growing window, until a gap, or until everybody in the line has a slot. */
-enum look_state {
-	LOOK_OVER,    /* none yet, or the last one was made use of */
-	LOOK_PROBING, /* a window is being probed */
-	LOOK_SEEN     /* the window's answers are in; serve has not looked at them */
+/* A scan: probes of a growing window, until a gap, or until everybody in the line has a slot. */
+enum scan_state {
+	SCAN_OVER,    /* none yet, or the last one was made use of */
+	SCAN_PROBING, /* a window is being probed */
+	SCAN_SEEN     /* the window's answers are in; the queue runner has not used them */
 };
 
 /* What the name is by its markers (names.h), as last looked at. */
@@ -43,17 +43,17 @@ enum semaphore_nature {
 	SEMAPHORE_NO_MUTEX
 };
 
-struct look {
-	enum look_state state;
-	uint64_t number;  /* of the look in progress, or of the last one */
+struct scan {
+	enum scan_state state;
+	uint64_t number;  /* of the scan in progress, or of the last one */
 	uint64_t probe;   /* PROBING: its number; else 0 */
 	int first, count; /* its window */
 	int64_t started;  /* clock time just before the first window was sent */
-	bool again;       /* it is a rescan (look.h), not a look from slot 1 on */
+	bool again;       /* it is a rescan (scan.h), not a scan from slot 1 on */
 	bool unknown;     /* some answer was unknown: "full" cannot be said */
 	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
-	bool forgotten;   /* it may be another lock by now: all that the look finds is old news */
-	bool spared;      /* a slot was seen free that is left to those who were told of it */
+	bool forgotten;   /* it may be another lock by now: all that the scan finds is old news */
+	bool withheld;    /* a slot was seen free that is left to those who were told of it */
 	/* While probes cannot be had: the next slot to claim unseen; 0: that is over, or has not begun */
 	int direct;
 	uint64_t claimer; /* the waiter for whom one is claimed so; it may be gone */
@@ -71,13 +71,13 @@ struct semaphore {
 	    *busy; /* owned; busy[slot - 1]: seen busy, or lost to somebody; `room` of them */
 	int room;
 	int busy_count; /* how many of the slots 1..size are busy */
-	struct look look;
+	struct scan scan;
 	struct line line;
 	struct queue_name line_queue; /* of its wait line */
 	struct member *members;       /* of waitline.c: our places in it, by priority */
 	int64_t pass_on_from;         /* clock time before which no hint is passed on */
 	struct withheld *withheld;    /* of withheld.c: slots left alone for the moment */
-	bool rests_over;              /* a mark for serve.c: those who rest are back in the line */
+	bool rests_over; /* a mark for queue_runner.c: those who rest are back in the line */
 	int *
 	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
 	size_t hinted_count;
@@ -88,9 +88,9 @@ struct semaphore {
 	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
 	struct starved starved;  /* of channels.c: in the line for any channel */
 	bool out;                /* of waitline.c: no places, as nothing could be claimed */
-	struct timer rescan;     /* not set: another look is due, as soon as somebody wants one */
-	bool poked;
-	TAILQ_ENTRY(semaphore) of_poked;
+	struct timer rescan;     /* not set: another scan is due, as soon as somebody wants one */
+	bool dirty;
+	TAILQ_ENTRY(semaphore) of_dirty;
 	struct semaphore_key key;
 	UT_hash_handle by_key, by_probe, by_line;
 };

@@ -26,7 +26,7 @@ struct starved {
 	bool listed;
 	bool woken;                  /* listed, and first: it is being served */
 	bool had_one;                /* woken: a channel was taken for it since then */
-	uint64_t look;               /* woken: the number of the name's look at that time */
+	uint64_t scan;               /* woken: the number of the name's look at that time */
 	struct semaphore *semaphore; /* borrowed; outlives its place in the line */
 	TAILQ_ENTRY(starved) of_line;
 };

@@ -4,7 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
-#include "daemon/lock/admin/turn.h"
+#include "daemon/lock/admin/peer_order.h"
 #include "daemon/lock/core/channels.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/waitline.h"
@@ -24,13 +24,13 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 /* ---- the beginning, and the end by time ---- */
 
 /*
- * Whether a look or a claim for it is unanswered since half of its time or longer, so that nobody knows
+ * Whether a scan or a claim for it is unanswered since half of its time or longer, so that nobody knows
  * whether a slot is free. Once its wait has begun, all was busy.
  */
 static bool
 is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 {
-	const struct look *look = &waiter->semaphore->look;
+	const struct scan *scan = &waiter->semaphore->scan;
 	const struct hold *hold = NULL;
 	int64_t since = engine_now(engine);
 
@@ -43,8 +43,8 @@ is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 	/* One that is not sent is not unanswered (flight.h). */
 	if (hold != NULL && hold->asked != 0)
 		since = hold->asked;
-	else if (look->state == LOOK_PROBING)
-		since = look->started;
+	else if (scan->state == SCAN_PROBING)
+		since = scan->started;
 	return engine_now(engine) - since >= waiter->timeout / 2;
 }
 
@@ -98,8 +98,9 @@ refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char 
 		*ret_text = grant_peer_is_full;
 		return REASON_TOO_MANY_LOCKS;
 	}
-	if (entry->waiter_count + entry->drain_count >= engine->settings.max_waits_per_connection) {
-		*ret_text = "this connection waits for as much as it may";
+	if (entry->waiter_count + entry->holder_wait_count >=
+	    engine->settings.max_waits_per_connection) {
+		*ret_text = "this connection has as many waiting requests as it may have";
 		return REASON_TOO_MANY_WAITERS;
 	}
 	return REASON_NONE;
@@ -137,11 +138,11 @@ lock_acquire(
 	waiter->started = now;
 	waiter->progress = acquire->progress;
 	waiter->lease = acquire->lease;
-	waiter->party = party_new(waiter->id, acquire);
+	waiter->requester = requester_new(waiter->id, acquire);
 	if (!acquire->exempt)
 		waiter->share = channels_share(engine, acquire->uid);
 	if (acquire->kind != LOCK_KIND_MUTEX)
-		waiter->behind = turn_youngest_change(engine, peer, acquire->name);
+		waiter->behind = peer_order_youngest_change(engine, peer, acquire->name);
 	waiter->state = waiter->behind != 0 ? WAITER_BEHIND : WAITER_NEW;
 	timer_init(&waiter->deadline, deadline_passed, engine, waiter->id);
 	timer_init(&waiter->rest, rest_is_over, engine, waiter->id);
@@ -152,7 +153,7 @@ lock_acquire(
 	if (patience != DURATION_FOREVER)
 		timers_set(engine->timers, &waiter->deadline, now + patience);
 	if (engine->link == BROKER_UP)
-		engine_poke(engine, waiter->semaphore);
+		engine_mark_dirty(engine, waiter->semaphore);
 	else if (engine->link == BROKER_LOGIN_REFUSED || acquire->timeout == 0)
 		refuse_for_link(engine, waiter);
 	else
@@ -183,7 +184,7 @@ begin_anew(struct lock_engine *engine, struct waiter *waiter)
 			break;
 		registry_waiter_set_state(engine, waiter, WAITER_NEW);
 		break;
-	case WAITER_LOOKED:
+	case WAITER_SCANNED:
 	case WAITER_WAITING:
 	case WAITER_UNSEEN:
 		FAULT_IF(LINK_DROPS_WAITER, waiter->state == WAITER_WAITING,
@@ -212,7 +213,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	}
 	for (struct semaphore *s = engine->semaphores; s != NULL; s = s->by_key.next) {
 		semaphore_forget(s);
-		engine_poke(engine, s);
+		engine_mark_dirty(engine, s);
 	}
 	channels_link_changed(engine);
 	waitline_link_changed(engine);
@@ -221,7 +222,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 /* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
 
 enum reason
-lock_grant(struct lock_engine *engine, uint64_t id)
+lock_admit(struct lock_engine *engine, uint64_t id)
 {
 	struct waiter *waiter = engine_waiter_find(engine, id);
 	const struct lock_peer *peer;

@@ -1,6 +1,6 @@
 /*
  * The life of an acquire (seeds/000, "Acquiring a Lock"), from the request (lock_acquire) to its one answer
- * (invariant 3): it joins the line of its name, in which serve.h finds out what it may claim, and claims it
+ * (invariant 3): it joins the line of its name, in which queue_runner.h finds out what it may claim, and claims it
  * (claim.h). Where there are no slots to wait for it is granted without one.
  */
 #ifndef LOCK_ACQUIRE_H

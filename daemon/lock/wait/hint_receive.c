@@ -8,7 +8,7 @@
 #include "daemon/lock/core/waitline.h"
 #include "daemon/lock/core/withheld.h"
 #include "daemon/lock/hold/claim.h"
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 
 /* At most one hint of a name is passed on in so long. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
@@ -59,7 +59,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	struct hold *hold;
 
 	withheld_to_nobody(engine, semaphore, slot);
-	if (slot < 1 || slot > engine->settings.slots_most || look_is_guarded(engine, semaphore)) {
+	if (slot < 1 || slot > engine->settings.slots_most || scan_is_guarded(engine, semaphore)) {
 		if (line_count(&semaphore->line, LINE_WANTS) == 0 ||
 		    (slot != 0 && who_claims(engine, semaphore, 1) == NULL)) {
 			turn_down(engine, semaphore, slot);
@@ -67,7 +67,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 		}
 		/* It may be something else by now than what is known. */
 		semaphore_forget(semaphore);
-		engine_look(engine, semaphore);
+		engine_scan(engine, semaphore);
 		return;
 	}
 	b = registry_slot_queue(engine, semaphore->name, kind, slot);

@@ -10,7 +10,7 @@
 #include "daemon/lock/hold/keep.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/verify.h"
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 
 /* So often a slot is open to whoever polls. */
 #define OPEN_AGAIN (250 * NSEC_PER_MSEC)
@@ -36,7 +36,7 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 	if (semaphore == NULL || engine->draining || engine->settings.max_local_handoffs == 0)
 		return NULL;
 	/* Whether a mutex is a semaphore's own is looked at before each grant. */
-	if (look_is_guarded(engine, semaphore))
+	if (scan_is_guarded(engine, semaphore))
 		return NULL;
 	return line_who_wants(&semaphore->line, hold->slot, hold->share);
 }
@@ -129,7 +129,7 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 }
 
 static void
-on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
+on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
@@ -162,7 +162,7 @@ on_looked(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-look(struct lock_engine *engine, struct hold *hold)
+check(struct lock_engine *engine, struct hold *hold)
 {
 	const char *queue = hold->kind == LOCK_KIND_MUTEX ? hold->b.text : hold->a.text;
 
@@ -174,7 +174,7 @@ look(struct lock_engine *engine, struct hold *hold)
 	hold_set_state(&engine->holds, hold, HOLD_PASSING);
 	hold->asked = engine_now(engine);
 	broker_check(engine->broker, hold->channel, queue,
-	    (struct broker_done){on_looked, engine, hold->id});
+	    (struct broker_done){on_checked, engine, hold->id});
 }
 
 /* Clients that poll (seeds/000) stand in no line: without this they would never see the slot free. */
@@ -226,7 +226,7 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	if (is_certain(engine, hold))
 		pass(engine, hold, waiter);
 	else
-		look(engine, hold);
+		check(engine, hold);
 }
 
 /* ---- whoever has it gives it up ---- */

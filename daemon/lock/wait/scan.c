@@ -1,4 +1,4 @@
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 
 #include <assert.h>
 
@@ -12,32 +12,32 @@
 #define WINDOW_MOST 256
 
 static void
-look_set_state(struct semaphore *semaphore, enum look_state state)
+scan_set_state(struct semaphore *semaphore, enum scan_state state)
 {
-	struct look *look = &semaphore->look;
+	struct scan *scan = &semaphore->scan;
 
 	switch (state) {
-	case LOOK_PROBING:
-		assert(look->state != LOOK_PROBING && look->probe != 0);
+	case SCAN_PROBING:
+		assert(scan->state != SCAN_PROBING && scan->probe != 0);
 		break;
-	case LOOK_SEEN:
-		assert(look->state == LOOK_PROBING);
-		look->probe = 0;
+	case SCAN_SEEN:
+		assert(scan->state == SCAN_PROBING);
+		scan->probe = 0;
 		break;
-	case LOOK_OVER:
-		assert(look->state == LOOK_SEEN);
+	case SCAN_OVER:
+		assert(scan->state == SCAN_SEEN);
 		break;
 	}
-	look->state = state;
+	scan->state = state;
 }
 
 bool
-look_is_whole(const struct semaphore *semaphore)
+scan_is_whole(const struct semaphore *semaphore)
 {
 	bool forgotten = semaphore->seen == INT64_MIN;
 
-	return forgotten || semaphore->complete || semaphore->look.unknown ||
-	       semaphore->look.again || semaphore->nature == SEMAPHORE_UNLIMITED;
+	return forgotten || semaphore->complete || semaphore->scan.unknown ||
+	       semaphore->scan.again || semaphore->nature == SEMAPHORE_UNLIMITED;
 }
 
 static struct queue_name
@@ -57,15 +57,15 @@ take_b_answer(
 {
 	struct queue_name b = b_of(engine, semaphore, slot);
 	bool busy = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
-	bool spared = !busy && withheld_has(semaphore, slot);
+	bool withheld = !busy && withheld_has(semaphore, slot);
 
-	semaphore->look.spared |= spared;
-	semaphore->look.unknown |= answer == BROKER_UNKNOWN;
-	semaphore_saw_slot(semaphore, slot, busy || spared);
+	semaphore->scan.withheld |= withheld;
+	semaphore->scan.unknown |= answer == BROKER_UNKNOWN;
+	semaphore_saw_slot(semaphore, slot, busy || withheld);
 }
 
 bool
-look_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore)
+scan_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
 	return semaphore->mutex && queue_naming_mutex_is_admin(engine->settings.naming);
 }
@@ -73,8 +73,8 @@ look_is_guarded(const struct lock_engine *engine, const struct semaphore *semaph
 static bool
 asks_for_markers(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
-	return semaphore->look.first == 1 &&
-	       (!semaphore->mutex || look_is_guarded(engine, semaphore));
+	return semaphore->scan.first == 1 &&
+	       (!semaphore->mutex || scan_is_guarded(engine, semaphore));
 }
 
 /* ---- what is asked ---- */
@@ -85,7 +85,7 @@ list_queues(
     const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	const struct look *look = &semaphore->look;
+	const struct scan *scan = &semaphore->scan;
 	const char *name = semaphore->name;
 	bool markers = asks_for_markers(engine, semaphore);
 
@@ -93,12 +93,12 @@ list_queues(
 		probe_add(probe, queue_name_gate(naming, name));
 		probe_add(probe, queue_name_unlimited(naming, name));
 	}
-	for (int slot = look->first; !semaphore->mutex && slot < look->first + look->count;
+	for (int slot = scan->first; !semaphore->mutex && slot < scan->first + scan->count;
 	     slot++) {
 		probe_add(probe, queue_name_a(naming, name, slot));
 		probe_add(probe, queue_name_b(naming, name, slot));
 	}
-	if (look_is_guarded(engine, semaphore))
+	if (scan_is_guarded(engine, semaphore))
 		probe_add(probe, queue_name_a(naming, name, 1));
 	if (semaphore->mutex)
 		probe_add(probe, queue_name_mutex(naming, name));
@@ -110,7 +110,7 @@ list_queues(
 static int
 again_slot(const struct semaphore *semaphore, int i)
 {
-	return 1 + (semaphore->look.first - 1 + i) % semaphore->size;
+	return 1 + (semaphore->scan.first - 1 + i) % semaphore->size;
 }
 
 /* Of a rescan: first what would be news, then the Bs. */
@@ -118,7 +118,7 @@ static void
 list_again(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
 	const struct queue_naming *naming = engine->settings.naming;
-	bool guarded = look_is_guarded(engine, semaphore);
+	bool guarded = scan_is_guarded(engine, semaphore);
 
 	if (!semaphore->mutex || guarded) {
 		int next = semaphore->mutex ? 1 : semaphore->size + 1;
@@ -128,7 +128,7 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 	}
 	if (semaphore->nature == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name));
-	for (int i = 0; i < semaphore->look.count; i++)
+	for (int i = 0; i < semaphore->scan.count; i++)
 		probe_add(probe, b_of(engine, semaphore, again_slot(semaphore, i)));
 }
 
@@ -159,10 +159,10 @@ static void
 take_slot_answers(
     struct lock_engine *engine, struct semaphore *semaphore, const enum broker_answer *answers)
 {
-	struct look *look = &semaphore->look;
+	struct scan *scan = &semaphore->scan;
 
-	for (int i = 0; i < look->count; i++) {
-		int slot = look->first + i;
+	for (int i = 0; i < scan->count; i++) {
+		int slot = scan->first + i;
 		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
 
 		if (slot > engine->settings.slots_most)
@@ -178,7 +178,7 @@ take_slot_answers(
 			break;
 		default:
 			semaphore_saw_size(semaphore, slot - 1, false);
-			look->unknown = true;
+			scan->unknown = true;
 			return;
 		}
 	}
@@ -198,7 +198,7 @@ take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
 		take_mutex_answer(engine, semaphore, mutex);
 		break;
 	default:
-		semaphore->look.unknown = true;
+		semaphore->scan.unknown = true;
 		semaphore_saw_size(semaphore, 0, false);
 		break;
 	}
@@ -227,37 +227,37 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		return;
 	}
 	take_slot_answers(engine, semaphore, slots);
-	semaphore->look.unknown |= unlimited != BROKER_ABSENT;
+	semaphore->scan.unknown |= unlimited != BROKER_ABSENT;
 	if (semaphore->size > 0)
 		return;
 	if (gate == BROKER_OK)
 		semaphore->nature = SEMAPHORE_GATE;
 	FAULT(GATE_UNHEEDED, semaphore->nature = SEMAPHORE_PLAIN);
-	semaphore->look.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
-	if (semaphore->look.unknown)
+	semaphore->scan.unknown |= gate != BROKER_OK && gate != BROKER_ABSENT;
+	if (semaphore->scan.unknown)
 		semaphore_saw_size(semaphore, 0, false);
 }
 
-/* A rescan: whatever is there that was not, or the other way round, is found by a look. */
+/* A rescan: whatever is there that was not, or the other way round, is found by a scan. */
 static void
 take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
     const enum broker_answer *answers, size_t count)
 {
-	struct look *look = &semaphore->look;
-	size_t others = count - (size_t)look->count;
-	bool changed = look_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
+	struct scan *scan = &semaphore->scan;
+	size_t others = count - (size_t)scan->count;
+	bool changed = scan_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
 
 	for (size_t i = 0; i < others; i++) {
 		bool was_there = semaphore->nature == SEMAPHORE_GATE && i == others - 1;
 
-		look->unknown |= answers[i] == BROKER_UNKNOWN;
+		scan->unknown |= answers[i] == BROKER_UNKNOWN;
 		changed |= answers[i] == (was_there ? BROKER_ABSENT : BROKER_OK);
 	}
 	if (changed) {
 		semaphore_forget(semaphore);
 		return;
 	}
-	for (int i = 0; i < look->count; i++)
+	for (int i = 0; i < scan->count; i++)
 		take_b_answer(
 		    engine, semaphore, again_slot(semaphore, i), answers[others + (size_t)i]);
 }
@@ -266,14 +266,14 @@ static void
 take_answers(struct lock_engine *engine, struct semaphore *semaphore,
     const enum broker_answer *answers, size_t count)
 {
-	if (semaphore->look.forgotten || (semaphore->look.again && !look_again_will_do(semaphore)))
+	if (semaphore->scan.forgotten || (semaphore->scan.again && !rescan_will_do(semaphore)))
 		return;
-	semaphore->seen = semaphore->look.started;
-	if (semaphore->look.again) {
+	semaphore->seen = semaphore->scan.started;
+	if (semaphore->scan.again) {
 		take_again_answers(engine, semaphore, answers, count);
 		return;
 	}
-	if (semaphore->look.first == 1)
+	if (semaphore->scan.first == 1)
 		semaphore->nature = SEMAPHORE_PLAIN;
 	if (asks_for_markers(engine, semaphore))
 		take_first_window(engine, semaphore, answers, count);
@@ -289,12 +289,12 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	struct lock_engine *engine = ctx;
 	struct semaphore *semaphore;
 
-	HASH_FIND(by_probe, engine->looks, &id, sizeof(id), semaphore);
+	HASH_FIND(by_probe, engine->scans, &id, sizeof(id), semaphore);
 	assert(semaphore != NULL);
-	HASH_DELETE(by_probe, engine->looks, semaphore);
-	look_set_state(semaphore, LOOK_SEEN);
+	HASH_DELETE(by_probe, engine->scans, semaphore);
+	scan_set_state(semaphore, SCAN_SEEN);
 	take_answers(engine, semaphore, answers, count);
-	engine_poke(engine, semaphore);
+	engine_mark_dirty(engine, semaphore);
 }
 
 static void
@@ -302,32 +302,32 @@ probe_window(struct lock_engine *engine, struct semaphore *semaphore, int first,
 {
 	struct probe probe = {.count = 0};
 
-	semaphore->look.first = first;
-	semaphore->look.count = count;
-	semaphore->look.probe = engine_id(engine);
-	look_set_state(semaphore, LOOK_PROBING);
-	HASH_ADD(by_probe, engine->looks, look.probe, sizeof(semaphore->look.probe), semaphore);
-	if (semaphore->look.again)
+	semaphore->scan.first = first;
+	semaphore->scan.count = count;
+	semaphore->scan.probe = engine_id(engine);
+	scan_set_state(semaphore, SCAN_PROBING);
+	HASH_ADD(by_probe, engine->scans, scan.probe, sizeof(semaphore->scan.probe), semaphore);
+	if (semaphore->scan.again)
 		list_again(engine, semaphore, &probe);
 	else
 		list_queues(engine, semaphore, &probe);
-	probe_send(engine, &probe, on_probed, semaphore->look.probe);
+	probe_send(engine, &probe, on_probed, semaphore->scan.probe);
 }
 
 static void
 begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 {
-	struct look *look = &semaphore->look;
+	struct scan *scan = &semaphore->scan;
 
-	assert(look->state == LOOK_OVER);
-	look->number++;
-	look->again = again;
-	look->unknown = look->overtaken = look->forgotten = look->spared = false;
-	look->started = engine_now(engine);
+	assert(scan->state == SCAN_OVER);
+	scan->number++;
+	scan->again = again;
+	scan->unknown = scan->overtaken = scan->forgotten = scan->withheld = false;
+	scan->started = engine_now(engine);
 }
 
 void
-look_start(struct lock_engine *engine, struct semaphore *semaphore)
+scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	/* One more than there were shows the gap, so that a full semaphore costs one flush. */
 	int window = semaphore->size + 1;
@@ -341,7 +341,7 @@ look_start(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 bool
-look_again_will_do(const struct semaphore *semaphore)
+rescan_will_do(const struct semaphore *semaphore)
 {
 	return semaphore->complete && semaphore->seen != INT64_MIN &&
 	       (semaphore->nature == SEMAPHORE_GATE ||
@@ -349,11 +349,11 @@ look_again_will_do(const struct semaphore *semaphore)
 }
 
 void
-look_again(struct lock_engine *engine, struct semaphore *semaphore)
+rescan_start(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	int first = 1, count = semaphore->size;
 
-	assert(look_again_will_do(semaphore));
+	assert(rescan_will_do(semaphore));
 	begin(engine, semaphore, true);
 	if (count > WINDOW_MOST) {
 		first += (int)jitter_below(&engine->jitter, count);
@@ -363,28 +363,28 @@ look_again(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 void
-look_continue(struct lock_engine *engine, struct semaphore *semaphore)
+scan_continue(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	int window = 2 * semaphore->look.count;
+	int window = 2 * semaphore->scan.count;
 
-	assert(semaphore->look.state == LOOK_SEEN && !look_is_whole(semaphore));
-	probe_window(engine, semaphore, semaphore->look.first + semaphore->look.count,
+	assert(semaphore->scan.state == SCAN_SEEN && !scan_is_whole(semaphore));
+	probe_window(engine, semaphore, semaphore->scan.first + semaphore->scan.count,
 	    window > WINDOW_MOST ? WINDOW_MOST : window);
 }
 
 void
-look_end_all(struct lock_engine *engine)
+scan_end_all(struct lock_engine *engine)
 {
 	struct semaphore *semaphore, *next;
 
-	HASH_ITER (by_probe, engine->looks, semaphore, next) {
-		HASH_DELETE(by_probe, engine->looks, semaphore);
-		look_set_state(semaphore, LOOK_SEEN);
+	HASH_ITER (by_probe, engine->scans, semaphore, next) {
+		HASH_DELETE(by_probe, engine->scans, semaphore);
+		scan_set_state(semaphore, SCAN_SEEN);
 	}
 }
 
 void
-look_end(struct semaphore *semaphore)
+scan_end(struct semaphore *semaphore)
 {
-	look_set_state(semaphore, LOOK_OVER);
+	scan_set_state(semaphore, SCAN_OVER);
 }

@@ -1,4 +1,4 @@
-#include "daemon/peer/journal.h"
+#include "daemon/peer/lock_log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,53 +22,53 @@ struct entry {
 	bool loud; /* at info, not at debug */
 	uid_t uid;
 	pid_t pid;
-	const char *method;     /* static */
-	const char *name;       /* owned (but for a read); NULL: it names none */
-	struct lock_party hold; /* a release: what it is of; of its strings only the name */
+	const char *method;   /* static */
+	const char *name;     /* owned (but for a read); NULL: it names none */
+	struct lock_row hold; /* a release: what it is of; of its strings only the name */
 	UT_hash_handle hh;
 };
 
-struct journal {
+struct lock_log {
 	const struct clock *clock; /* borrowed */
 	struct entry *entries;     /* owned */
 };
 
-struct journal *
-journal_new(const struct clock *clock)
+struct lock_log *
+lock_log_new(const struct clock *clock)
 {
-	struct journal *journal = mem_alloc(sizeof(*journal));
+	struct lock_log *lock_log = mem_alloc(sizeof(*lock_log));
 
-	journal->clock = clock;
-	return journal;
+	lock_log->clock = clock;
+	return lock_log;
 }
 
 static void
-entry_free(struct journal *journal, struct entry *entry)
+entry_free(struct lock_log *lock_log, struct entry *entry)
 {
-	HASH_DELETE(hh, journal->entries, entry);
+	HASH_DELETE(hh, lock_log->entries, entry);
 	free((char *)entry->name);
 	free(entry);
 }
 
 void
-journal_free(struct journal *journal)
+lock_log_free(struct lock_log *lock_log)
 {
 	struct entry *entry, *next;
 
-	if (journal == NULL)
+	if (lock_log == NULL)
 		return;
-	HASH_ITER (hh, journal->entries, entry, next)
-		entry_free(journal, entry);
-	free(journal);
+	HASH_ITER (hh, lock_log->entries, entry, next)
+		entry_free(lock_log, entry);
+	free(lock_log);
 }
 
 static struct entry *
-entry_find(const struct journal *journal, uint64_t peer, uint64_t number)
+entry_find(const struct lock_log *lock_log, uint64_t peer, uint64_t number)
 {
 	const struct entry_key key = {.peer = peer, .number = number};
 	struct entry *entry;
 
-	HASH_FIND(hh, journal->entries, &key, sizeof(key), entry);
+	HASH_FIND(hh, lock_log->entries, &key, sizeof(key), entry);
 	return entry;
 }
 
@@ -87,13 +87,13 @@ entry_of(bool loud, const struct conn *conn, const struct request *request, cons
 }
 
 static struct entry *
-entry_add(struct journal *journal, const struct conn *conn, const struct request *request,
+entry_add(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const char *name)
 {
 	struct entry *entry = mem_alloc(sizeof(*entry));
 
 	*entry = entry_of(true, conn, request, mem_strdup(name));
-	HASH_ADD(hh, journal->entries, key, sizeof(entry->key), entry);
+	HASH_ADD(hh, lock_log->entries, key, sizeof(entry->key), entry);
 	return entry;
 }
 
@@ -198,14 +198,14 @@ outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *
 /* ---- holds ---- */
 
 static void
-hold_log(const struct journal *journal, enum log_level level, const char *what,
-    const struct lock_party *hold, const char *why)
+hold_log(const struct lock_log *lock_log, enum log_level level, const char *what,
+    const struct lock_row *hold, const char *why)
 {
 	char slot[24];
 
 	log_at(level, "%s %s%s: lock %" PRIu64 ", uid %u, pid %d, held %.3f s%s%s", what,
 	    hold->name, slot_words(slot, hold->slot), hold->lock, (unsigned)hold->uid,
-	    (int)hold->pid, duration_to_seconds(clock_now(journal->clock) - hold->since),
+	    (int)hold->pid, duration_to_seconds(clock_now(lock_log->clock) - hold->since),
 	    why[0] == '\0' ? "" : ", ", why);
 }
 
@@ -215,7 +215,7 @@ acquire_requested(const struct conn *conn, const struct method_params *params)
 	char who[LOG_QUOTE_MAX], why[LOG_QUOTE_MAX], wait[32], create[64] = "";
 
 	if (params->create > 0)
-		snprintf(create, sizeof(create), ", creates it with %d slot%s when it is missing",
+		snprintf(create, sizeof(create), ", creates it with %d slot%s if it does not exist",
 		    params->create, params->create == 1 ? "" : "s");
 	log_info("requested %s: peer %" PRIu64 ", uid %u, pid %d, waits %s%s%s%s%s%s", params->name,
 	    conn->id, (unsigned)conn->subject.uid, (int)conn->subject.pid,
@@ -246,7 +246,7 @@ acquire_ended(const struct conn *conn, const struct lock_answer *answer)
 }
 
 void
-journal_denied(const struct conn *conn, const char *method, const char *name, const char *why)
+lock_log_denied(const struct conn *conn, const char *method, const char *name, const char *why)
 {
 	log_info("denied %s%s%s: peer %" PRIu64 ", uid %u, pid %d: %s", method,
 	    name == NULL ? "" : " of ", name == NULL ? "" : name, conn->id,
@@ -254,40 +254,37 @@ journal_denied(const struct conn *conn, const char *method, const char *name, co
 }
 
 void
-journal_notice(
-    struct journal *journal, const struct lock_notice *notice, const struct lock_party *hold)
+lock_log_notice(
+    struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold)
 {
 	const char *words = notice->text == NULL ? "" : notice->text;
 	char text[LOG_QUOTE_MAX], slot[24];
 
 	if (notice->kind == LOCK_NOTICE_STUCK)
 		log_warning(
-		    "reserved %s%s: the broker has not answered the claim or the release "
-		    "of this slot for two heartbeats; this daemon cannot grant the slot until "
-		    "the broker answers, or until this daemon holds no other lock and "
-		    "connects again",
+		    "reserved %s%s: no answer to its claim or release for two heartbeats; not "
+		    "granted until the broker answers, or until a reconnect without held locks",
 		    notice->name, slot_words(slot, notice->slot));
 	if (hold == NULL)
 		return;
 	switch (notice->kind) {
 	case LOCK_NOTICE_LOST:
-		hold_log(journal, LOG_LEVEL_WARNING, "lost", hold,
+		hold_log(lock_log, LOG_LEVEL_WARNING, "lost", hold,
 		    words[0] == '\0' ? reason_word(notice->reason)
 				     : log_quote(text, words, strlen(words)));
 		break;
 	case LOCK_NOTICE_REVOKED:
-		hold_log(journal, LOG_LEVEL_INFO, "revoked", hold, "");
+		hold_log(lock_log, LOG_LEVEL_INFO, "revoked", hold, "");
 		break;
 	case LOCK_NOTICE_VANISHED:
-		hold_log(journal, LOG_LEVEL_INFO, "vanished and claimed again", hold, "");
+		hold_log(lock_log, LOG_LEVEL_INFO, "vanished and claimed again", hold, "");
 		break;
 	case LOCK_NOTICE_SUSPECT:
-		hold_log(journal, LOG_LEVEL_INFO, "suspect", hold,
+		hold_log(lock_log, LOG_LEVEL_INFO, "suspect", hold,
 		    "the broker has not answered for a heartbeat");
 		break;
 	case LOCK_NOTICE_RESTORED:
-		hold_log(
-		    journal, LOG_LEVEL_INFO, "restored", hold, "the broker has answered again");
+		hold_log(lock_log, LOG_LEVEL_INFO, "restored", hold, "the broker answers again");
 		break;
 	case LOCK_NOTICE_STUCK:
 	case LOCK_NOTICE_LEASE:
@@ -299,9 +296,9 @@ journal_notice(
 }
 
 void
-journal_gone(const struct journal *journal, const struct lock_party *hold)
+lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold)
 {
-	hold_log(journal, LOG_LEVEL_INFO, "released", hold, "its peer has ended");
+	hold_log(lock_log, LOG_LEVEL_INFO, "released", hold, "its peer has ended");
 }
 
 /* ---- requests and their answers ---- */
@@ -332,25 +329,25 @@ entry_log_end(const struct entry *entry, const struct lock_answer *answer)
 }
 
 void
-journal_request(struct journal *journal, const struct conn *conn, const struct request *request,
+lock_log_request(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const struct method_params *params)
 {
 	const char *method = request->row->method;
 	char what[WHAT_MAX];
 	struct entry read;
 
-	switch (request->row->journal) {
-	case JOURNAL_NOTHING:
-	case JOURNAL_RELEASE:
+	switch (request->row->lock_log) {
+	case LOCK_LOG_NOTHING:
+	case LOCK_LOG_RELEASE:
 		return;
-	case JOURNAL_ACQUIRE:
+	case LOCK_LOG_ACQUIRE:
 		acquire_requested(conn, params);
 		return;
-	case JOURNAL_CHANGE:
-		entry_log(entry_add(journal, conn, request, params->name), "requested",
+	case LOCK_LOG_CHANGE:
+		entry_log(entry_add(lock_log, conn, request, params->name), "requested",
 		    what_words(what, method, params));
 		return;
-	case JOURNAL_READ:
+	case LOCK_LOG_READ:
 		read = entry_of(false, conn, request, params->name);
 		entry_log(&read, "requested", what_words(what, method, params));
 		return;
@@ -358,10 +355,10 @@ journal_request(struct journal *journal, const struct conn *conn, const struct r
 }
 
 void
-journal_releases(struct journal *journal, const struct conn *conn, const struct request *request,
-    const struct lock_party *hold)
+lock_log_releases(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
+    const struct lock_row *hold)
 {
-	struct entry *entry = entry_add(journal, conn, request, hold->name);
+	struct entry *entry = entry_add(lock_log, conn, request, hold->name);
 
 	entry->hold = *hold;
 	entry->hold.name = entry->name;
@@ -369,58 +366,58 @@ journal_releases(struct journal *journal, const struct conn *conn, const struct 
 
 /* why: of a release that has succeeded. A release of what is not held has released nothing. */
 static void
-entry_end(
-    struct journal *journal, struct entry *entry, const struct lock_answer *answer, const char *why)
+entry_end(struct lock_log *lock_log, struct entry *entry, const struct lock_answer *answer,
+    const char *why)
 {
 	if (entry == NULL)
 		return;
 	if (entry->hold.lock == 0)
 		entry_log_end(entry, answer);
 	else if (answer->reason == REASON_NONE)
-		hold_log(journal, LOG_LEVEL_INFO, "released", &entry->hold, why);
+		hold_log(lock_log, LOG_LEVEL_INFO, "released", &entry->hold, why);
 	else if (answer->reason != REASON_NOT_HELD)
-		hold_log(journal, LOG_LEVEL_INFO, "not released", &entry->hold,
+		hold_log(lock_log, LOG_LEVEL_INFO, "not released", &entry->hold,
 		    reason_word(answer->reason));
-	entry_free(journal, entry);
+	entry_free(lock_log, entry);
 }
 
 void
-journal_answer(struct journal *journal, const struct conn *conn, const struct request *request,
+lock_log_answer(struct lock_log *lock_log, const struct conn *conn, const struct request *request,
     const struct lock_answer *answer)
 {
 	struct entry read;
 
-	switch (request->row->journal) {
-	case JOURNAL_NOTHING:
+	switch (request->row->lock_log) {
+	case LOCK_LOG_NOTHING:
 		return;
-	case JOURNAL_ACQUIRE:
+	case LOCK_LOG_ACQUIRE:
 		acquire_ended(conn, answer);
 		return;
-	case JOURNAL_READ:
+	case LOCK_LOG_READ:
 		read = entry_of(false, conn, request, answer->name);
 		entry_log_end(&read, answer);
 		return;
-	case JOURNAL_RELEASE:
-	case JOURNAL_CHANGE:
-		entry_end(journal, entry_find(journal, conn->id, request->number), answer, "");
+	case LOCK_LOG_RELEASE:
+	case LOCK_LOG_CHANGE:
+		entry_end(lock_log, entry_find(lock_log, conn->id, request->number), answer, "");
 		return;
 	}
 }
 
 void
-journal_unheard(
-    struct journal *journal, uint64_t peer, uint64_t number, const struct lock_answer *answer)
+lock_log_unheard(
+    struct lock_log *lock_log, uint64_t peer, uint64_t number, const struct lock_answer *answer)
 {
-	entry_end(journal, entry_find(journal, peer, number), answer, "its peer has ended");
+	entry_end(lock_log, entry_find(lock_log, peer, number), answer, "its peer has ended");
 }
 
 void
-journal_left(struct journal *journal, uint64_t peer, uint64_t number)
+lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number)
 {
-	struct entry *entry = entry_find(journal, peer, number);
+	struct entry *entry = entry_find(lock_log, peer, number);
 
 	if (entry == NULL)
 		return;
 	entry_log(entry, "left", ", its peer has ended");
-	entry_free(journal, entry);
+	entry_free(lock_log, entry);
 }

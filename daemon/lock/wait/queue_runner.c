@@ -1,4 +1,4 @@
-#include "daemon/lock/wait/serve.h"
+#include "daemon/lock/wait/queue_runner.h"
 
 #include "daemon/base/fault.h"
 #include "daemon/lock/admin/admin.h"
@@ -10,10 +10,10 @@
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/grant.h"
 #include "daemon/lock/wait/hint_receive.h"
-#include "daemon/lock/wait/look.h"
+#include "daemon/lock/wait/scan.h"
 
 #define NEW LINE_OF(WAITER_NEW)
-#define LOOKED LINE_OF(WAITER_LOOKED)
+#define SCANNED LINE_OF(WAITER_SCANNED)
 #define UNSEEN LINE_OF(WAITER_UNSEEN)
 
 /* ---- slots that may be claimed ---- */
@@ -57,14 +57,14 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 		       ? (semaphore->complete ? semaphore->size : engine->settings.slots_most)
 		       : 1;
 
-	for (int slot = semaphore->look.direct; slot <= last; slot++) {
+	for (int slot = semaphore->scan.direct; slot <= last; slot++) {
 		if (!is_withheld(engine, waiter, slot))
 			return slot;
 	}
 	return 0;
 }
 
-/* ---- what a look found ---- */
+/* ---- what a scan found ---- */
 
 static void
 begin_wait(struct lock_engine *engine, struct waiter *waiter)
@@ -78,10 +78,11 @@ begin_wait(struct lock_engine *engine, struct waiter *waiter)
 static const char *
 what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
-	if (look_is_guarded(engine, semaphore))
+	if (scan_is_guarded(engine, semaphore))
 		return "the broker did not say whether a semaphore has that name";
 	if (semaphore->nature == SEMAPHORE_DARK)
-		return "it has no slot 1, and the broker did not say whether that is a gate";
+		return "slot 1 does not exist, and the broker did not say whether the lock is a "
+		       "gate";
 	return "the broker did not say which slots are busy";
 }
 
@@ -106,7 +107,7 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 		begin_wait(engine, waiter);
 		return;
 	}
-	if (semaphore->look.spared && !waiter->yielded && waiter->state == WAITER_LOOKED) {
+	if (semaphore->scan.withheld && !waiter->yielded && waiter->state == WAITER_SCANNED) {
 		waiter->yielded = true;
 		registry_waiter_rest(engine, waiter, engine->settings.hint_grace);
 		return;
@@ -130,11 +131,11 @@ enum verdict {
 	VERDICT_UNSEEN     /* there was nothing to be seen: slots are claimed all the same */
 };
 
-/* What a look that is over says to those whom it left with nothing. */
+/* What a scan that is over says to those whom it left with nothing. */
 static enum verdict
 find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
-	if (semaphore->look.forgotten)
+	if (semaphore->scan.forgotten)
 		return VERDICT_OLD;
 	if (semaphore->nature == SEMAPHORE_UNLIMITED)
 		return VERDICT_UNLIMITED;
@@ -142,10 +143,10 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 		return VERDICT_NO_MUTEX;
 	if (semaphore->nature == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
-	/* Those claims see what is free now: of that, a look that saw nothing says nothing old. */
-	if (semaphore->look.unknown && !look_is_guarded(engine, semaphore))
+	/* Those claims see what is free now: of that, a scan that saw nothing says nothing old. */
+	if (semaphore->scan.unknown && !scan_is_guarded(engine, semaphore))
 		return VERDICT_UNSEEN;
-	return semaphore->look.overtaken ? VERDICT_OLD : VERDICT_NOTHING;
+	return semaphore->scan.overtaken ? VERDICT_OLD : VERDICT_NOTHING;
 }
 
 static void
@@ -190,15 +191,15 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
  * look says more than that there is nothing for them.
  */
 static void
-end_look(struct lock_engine *engine, struct semaphore *semaphore)
+end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	enum verdict verdict = find_verdict(engine, semaphore);
-	unsigned who = LOOKED;
+	unsigned who = SCANNED;
 	struct waiter *waiter, *next;
 
-	look_end(semaphore);
+	scan_end(semaphore);
 	if (verdict == VERDICT_UNSEEN)
-		semaphore->look.direct = 1;
+		semaphore->scan.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LINE_OF(WAITER_WAITING);
 	/* Nothing is free, so nobody lacks a channel: whatever is freed may be told to this daemon again. */
@@ -224,10 +225,10 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 	uint64_t id;
 	int slot;
 
-	if (semaphore->look.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
-		semaphore->look.direct = 1; /* what was tried before is old news */
-	while (semaphore->look.direct != 0) {
-		waiter = engine_waiter_find(engine, semaphore->look.claimer);
+	if (semaphore->scan.direct == 0 && line_count(&semaphore->line, UNSEEN) > 0)
+		semaphore->scan.direct = 1; /* what was tried before is old news */
+	while (semaphore->scan.direct != 0) {
+		waiter = engine_waiter_find(engine, semaphore->scan.claimer);
 		if (waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0)
 			return true;
 		waiter =
@@ -240,12 +241,12 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 		}
 		if (slot != 0) {
 			id = waiter->id;
-			semaphore->look.direct = slot + 1;
+			semaphore->scan.direct = slot + 1;
 			claim_start(engine, waiter, slot);
 			waiter = engine_waiter_find(engine, id);
 			if (waiter == NULL || waiter->state != WAITER_CLAIMING)
 				continue; /* its peer has no room, or there is no channel */
-			semaphore->look.claimer = id;
+			semaphore->scan.claimer = id;
 			waiter->direct = slot;
 			return true;
 		}
@@ -254,7 +255,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 		 * has none is not woken for this: a claim in vain takes a channel and gives it back, by which
 		 * names would wake each other on and on.
 		 */
-		semaphore->look.direct = 0;
+		semaphore->scan.direct = 0;
 		while ((waiter = line_first(&semaphore->line, UNSEEN)) != NULL)
 			find_nothing(engine, waiter);
 	}
@@ -269,10 +270,10 @@ served_by_knowledge(const struct lock_engine *engine, const struct semaphore *se
 {
 	if (!semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
 		return 0;
-	if (!look_is_guarded(engine, semaphore))
+	if (!scan_is_guarded(engine, semaphore))
 		return LINE_READY;
 	/* What nobody has looked at since the waiter came may be a semaphore by now. */
-	return semaphore->look.state == LOOK_PROBING ? 0 : LOOKED | LINE_OF(WAITER_WAITING);
+	return semaphore->scan.state == SCAN_PROBING ? 0 : SCANNED | LINE_OF(WAITER_WAITING);
 }
 
 /* Claims what can be claimed by those who can have a channel, in the order of the line. */
@@ -301,7 +302,7 @@ schedule_rescan(struct lock_engine *engine, struct semaphore *semaphore)
 
 	FAULT(NO_RESCAN, most = (least = 3600 * NSEC_PER_SEC) + 1);
 	FAULT(POLLING, most = (least /= 10) + 1);
-	if (semaphore->look.overtaken)
+	if (semaphore->scan.overtaken)
 		timers_cancel(engine->timers, &semaphore->rescan);
 	else
 		timers_set(engine->timers, &semaphore->rescan,
@@ -331,12 +332,12 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 	broker_get_info(engine->broker, &info);
 	return (info.auxiliary_blocked ||
 		   (info.auxiliary != BROKER_UP && waitline_has_place(semaphore))) &&
-	       !look_is_guarded(engine, semaphore);
+	       !scan_is_guarded(engine, semaphore);
 }
 
 /*
  * Where somebody waits already all was busy, and whatever is freed is told to this daemon, too: who comes
- * waits behind him without a look, by which he would only find what others were told of.
+ * waits behind him without a scan, by which he would only find what others were told of.
  */
 static void
 join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
@@ -344,7 +345,7 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 	const struct waiter *first = line_first(&semaphore->line, LINE_OF(WAITER_WAITING));
 	struct waiter *waiter, *next;
 
-	if (first == NULL || !look_again_will_do(semaphore) || semaphore->look.overtaken ||
+	if (first == NULL || !rescan_will_do(semaphore) || semaphore->scan.overtaken ||
 	    !timer_is_set(&semaphore->rescan) || waitline_count(semaphore) == 0)
 		return;
 	for (waiter = line_first(&semaphore->line, NEW); waiter != NULL; waiter = next) {
@@ -358,7 +359,7 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* If somebody came after the last one began, or waits and the time for another has come. */
 static void
-look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
+scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	unsigned who = timer_is_set(&semaphore->rescan) ? NEW : LINE_READY;
 	struct waiter *waiter;
@@ -367,31 +368,31 @@ look_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		return;
 	if (line_count(&semaphore->line, NEW) == 0 && cannot_probe(engine, semaphore)) {
 		/* That nothing would be seen is known without asking. */
-		semaphore->look.overtaken = false;
-		semaphore->look.direct = 1;
+		semaphore->scan.overtaken = false;
+		semaphore->scan.direct = 1;
 		schedule_rescan(engine, semaphore);
 		claim_unseen(engine, semaphore);
 		return;
 	}
-	if (line_count(&semaphore->line, NEW) == 0 && look_again_will_do(semaphore)) {
-		look_again(engine, semaphore);
+	if (line_count(&semaphore->line, NEW) == 0 && rescan_will_do(semaphore)) {
+		rescan_start(engine, semaphore);
 		return;
 	}
 	while ((waiter = line_first(&semaphore->line, NEW)) != NULL)
-		registry_waiter_set_state(engine, waiter, WAITER_LOOKED);
-	look_start(engine, semaphore);
+		registry_waiter_set_state(engine, waiter, WAITER_SCANNED);
+	scan_start(engine, semaphore);
 }
 
 /* Nobody waits: the name is kept while what is known of it is fresh, then forgotten. */
 static void
 rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	if (semaphore->look.state == LOOK_SEEN)
-		look_end(semaphore);
-	semaphore->look.direct = 0;
-	if (semaphore->look.state != LOOK_OVER || semaphore->members != NULL ||
+	if (semaphore->scan.state == SCAN_SEEN)
+		scan_end(semaphore);
+	semaphore->scan.direct = 0;
+	if (semaphore->scan.state != SCAN_OVER || semaphore->members != NULL ||
 	    semaphore->withheld != NULL)
-		return; /* it is poked when that is over */
+		return; /* it is marked dirty when that is over */
 	if (semaphore->size > 0 &&
 	    semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval))
 		timers_set(engine->timers, &semaphore->rescan,
@@ -408,27 +409,27 @@ move(struct lock_engine *engine, struct semaphore *semaphore)
 	claim_for(engine, semaphore, who);
 	if (semaphore_has_free(semaphore))
 		channels_starve(engine, semaphore, who);
-	switch (semaphore->look.state) {
-	case LOOK_PROBING:
+	switch (semaphore->scan.state) {
+	case SCAN_PROBING:
 		return;
-	case LOOK_SEEN:
-		if (line_count(&semaphore->line, LINE_READY) > 0 && !look_is_whole(semaphore)) {
-			look_continue(engine, semaphore);
+	case SCAN_SEEN:
+		if (line_count(&semaphore->line, LINE_READY) > 0 && !scan_is_whole(semaphore)) {
+			scan_continue(engine, semaphore);
 			return;
 		}
-		end_look(engine, semaphore);
+		end_scan(engine, semaphore);
 		schedule_rescan(engine, semaphore);
 		break;
-	case LOOK_OVER:
+	case SCAN_OVER:
 		break;
 	}
 	join_who_wait(engine, semaphore);
 	if (!claim_unseen(engine, semaphore))
-		look_if_wanted(engine, semaphore);
+		scan_if_wanted(engine, semaphore);
 }
 
 void
-serve_line(struct lock_engine *engine, struct semaphore *semaphore)
+queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct waiter *waiter;
 
@@ -440,7 +441,7 @@ serve_line(struct lock_engine *engine, struct semaphore *semaphore)
 		while ((waiter = line_first(&semaphore->line, LINE_OF(WAITER_RESTING))) != NULL)
 			registry_waiter_wake(engine, waiter);
 	}
-	semaphore->poked = false;
+	semaphore->dirty = false;
 	if (line_count(&semaphore->line, LINE_ALL) == 0) {
 		channels_forget(engine, semaphore);
 		waitline_back(engine, semaphore);

@@ -1,9 +1,9 @@
 /*
- * Serving the line of one name. Whoever changes what a line may depend on pokes its semaphore
- * (engine_poke), and this goes as far as it can now:
+ * Serving the line of one name. Whoever changes what a line may depend on marks its semaphore dirty
+ * (engine_mark_dirty), and this goes as far as it can now:
  *
  *	is a slot known to be free?  -> it is claimed for the first who can use it (claim.h)
- *	else look			-> probe A and B of a growing window, in one flush on the auxiliary
+ *	else scan			-> probe A and B of a growing window, in one flush on the auxiliary
  *	connection
  *		unlimited		-> granted, without a slot
  *		free slots		-> claim them, for the first in the line
@@ -21,12 +21,12 @@
  * A newcomer goes behind the line. A line may have very many in it: what is done here costs by those who
  * move, not by those who wait.
  */
-#ifndef LOCK_SERVE_H
-#define LOCK_SERVE_H
+#ifndef LOCK_QUEUE_RUNNER_H
+#define LOCK_QUEUE_RUNNER_H
 
 #include "daemon/lock/core/engine.h"
 
 /* Moves the line of a semaphore as far as it goes now. Called by the serve timer alone. */
-void serve_line(struct lock_engine *engine, struct semaphore *semaphore);
+void queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Waiting on lock holders, and for a slot to be free or busy, over the server in memory.
  */
-#include "daemon/lock/admin/drain.h"
+#include "daemon/lock/admin/holder_wait.h"
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
@@ -15,7 +15,7 @@ static void
 teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
-		ck_assert_ptr_null(engine(i)->drains);
+		ck_assert_ptr_null(engine(i)->holder_waits);
 		ck_assert_ptr_null(engine(i)->awaited);
 	}
 	world_end();
@@ -48,20 +48,20 @@ await(int daemon, uint64_t peer, uint64_t request, int slot, bool busy, int64_t 
 
 /* Slots first..last were removed; what is answered then is of a resize to 1. */
 static void
-drain(uint64_t peer, uint64_t request, int first, int last, int64_t timeout)
+holder_wait(uint64_t peer, uint64_t request, int first, int last, int64_t timeout)
 {
 	struct lock_answer answer = engine_refusal(REASON_NONE, NULL);
 
 	answer.slots = 1;
 	answer.target = 1;
-	drain_start(engine(0), &(struct drain_order){.peer = peer,
-				   .request = request,
-				   .name = "db",
-				   .first = first,
-				   .last = last,
-				   .timeout = timeout,
-				   .progress = true,
-				   .answer = &answer});
+	holder_wait_start(engine(0), &(struct holder_wait_order){.peer = peer,
+					 .request = request,
+					 .name = "db",
+					 .first = first,
+					 .last = last,
+					 .timeout = timeout,
+					 .progress = true,
+					 .answer = &answer});
 }
 
 static const struct said *
@@ -93,7 +93,7 @@ START_TEST(slots_that_nobody_holds_are_gone_at_once)
 {
 	int64_t began = world->now;
 
-	drain(1, 1, 2, 5, FOREVER);
+	holder_wait(1, 1, 2, 5, FOREVER);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(answer(1, 1)->slots, 1);
 	ck_assert_int_lt(world->now - began, 50 * MS);
@@ -105,7 +105,7 @@ START_TEST(holders_are_waited_for_and_told_of)
 {
 	put_b(2);
 	put_b(4);
-	drain(1, 1, 2, 5, FOREVER);
+	holder_wait(1, 1, 2, 5, FOREVER);
 	world_pass(world, 5 * SECOND);
 	ck_assert_ptr_null(answer(1, 1));
 	ck_assert_str_eq(told(1), "2 4");
@@ -127,7 +127,7 @@ START_TEST(absent_once_is_not_gone)
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
-	drain(1, 2, 1, 1, FOREVER);
+	holder_wait(1, 2, 1, 1, FOREVER);
 	for (int i = 0; i < 20; i++) {
 		world_pass(world, SECOND);
 		remove_b(1);
@@ -172,19 +172,19 @@ START_TEST(a_deadline_says_who_is_left)
 
 	put_b(2);
 	put_b(3);
-	drain(1, 1, 2, 3, 3 * SECOND);
+	holder_wait(1, 1, 2, 3, 3 * SECOND);
 	await(0, 1, 2, 2, false, 3 * SECOND);
 	await(0, 1, 3, 7, true, 3 * SECOND);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_TIMEOUT);
 	ck_assert_int_eq(world->now - began, 3 * SECOND);
 	ck_assert_str_eq(answer(1, 1)->detail, "2 3");
-	ck_assert_str_eq(answer(1, 1)->text, "2 of the removed slots are still held");
+	ck_assert_str_eq(answer(1, 1)->text, "2 of the removed slots are still busy");
 	ck_assert_int_eq(answer(1, 1)->slots, 1);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_TIMEOUT);
 	ck_assert_int_eq(answer(1, 2)->slot, 2);
-	ck_assert_str_eq(answer(1, 2)->text, "somebody holds it still");
+	ck_assert_str_eq(answer(1, 2)->text, "it is still busy");
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
-	ck_assert_str_eq(answer(1, 3)->text, "nobody holds it yet");
+	ck_assert_str_eq(answer(1, 3)->text, "it is still free");
 }
 END_TEST
 
@@ -193,8 +193,8 @@ START_TEST(without_time_it_looks)
 	int64_t began = world->now;
 
 	put_b(2);
-	drain(1, 1, 2, 3, 0);
-	drain(1, 2, 3, 4, 0);
+	holder_wait(1, 1, 2, 3, 0);
+	holder_wait(1, 2, 3, 4, 0);
 	await(0, 1, 3, 2, true, 0);
 	await(0, 1, 4, 2, false, 0);
 	await(0, 1, 5, 1, true, 0);
@@ -217,14 +217,14 @@ START_TEST(who_has_little_time_is_not_told_of_holders_that_are_none)
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(7);
 	await(0, 1, 1, 2, false, 5 * MS);
-	drain(1, 2, 2, 5, 5 * MS);
-	drain(1, 3, 6, 8, 5 * MS);
+	holder_wait(1, 2, 2, 5, 5 * MS);
+	holder_wait(1, 3, 6, 8, 5 * MS);
 	ck_assert_int_eq(world_await(world, 0, 1, 1)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
 	ck_assert_int_eq(world_await(world, 0, 1, 3)->reason, REASON_TIMEOUT);
-	ck_assert_str_eq(answer(1, 3)->text, "1 of the removed slots is still held");
+	ck_assert_str_eq(answer(1, 3)->text, "1 of the removed slots is still busy");
 	ck_assert_str_eq(answer(1, 3)->detail, "7");
-	drain(1, 4, 6, 8, FOREVER);
+	holder_wait(1, 4, 6, 8, FOREVER);
 	ck_assert(lock_cancel(engine(0), 1, 4)); /* nothing was seen yet */
 	ck_assert_str_eq(answer(1, 4)->detail, "");
 }
@@ -253,7 +253,7 @@ START_TEST(what_ends_here_is_seen_at_once)
 	world_acquire(world, 0, 1, 1, "db", 0);
 	lock = world_await(world, 0, 1, 1)->lock;
 	await(0, 2, 1, 1, false, FOREVER);
-	drain(3, 1, 1, 1, FOREVER);
+	holder_wait(3, 1, 1, 1, FOREVER);
 	world_pass(world, 10 * SECOND);
 	lock_release(engine(0), 1, 2, lock);
 	released = world->now;
@@ -279,8 +279,8 @@ END_TEST
 START_TEST(two_peers_wait_for_the_same_slots)
 {
 	put_b(2);
-	drain(1, 1, 2, 3, FOREVER);
-	drain(2, 1, 1, 2, FOREVER);
+	holder_wait(1, 1, 2, 3, FOREVER);
+	holder_wait(2, 1, 1, 2, FOREVER);
 	world_pass(world, 2 * SECOND);
 	lock_peer_gone(engine(0), 1);
 	world_pass(world, 2 * SECOND);
@@ -295,7 +295,7 @@ START_TEST(what_is_waited_for_can_be_cancelled)
 {
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
-	drain(1, 2, 1, 2, FOREVER);
+	holder_wait(1, 2, 1, 2, FOREVER);
 	ck_assert(!lock_cancel(engine(0), 2, 1));
 	ck_assert(!lock_cancel(engine(0), 1, 3));
 	ck_assert(lock_cancel(engine(0), 1, 1)); /* with a look in flight */
@@ -317,10 +317,10 @@ START_TEST(waits_of_a_peer_are_limited)
 	world_make(world, "db", 1);
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
-	drain(1, 2, 1, 1, FOREVER);
+	holder_wait(1, 2, 1, 1, FOREVER);
 	await(0, 1, 3, 1, false, FOREVER);
 	check_reason(1, 3, REASON_TOO_MANY_WAITERS);
-	drain(1, 4, 1, 1, FOREVER);
+	holder_wait(1, 4, 1, 1, FOREVER);
 	check_reason(1, 4, REASON_TOO_MANY_WAITERS);
 	ck_assert_int_eq(answer(1, 4)->slots, 1);
 	world_acquire(world, 0, 1, 5, "db", FOREVER);
@@ -340,7 +340,7 @@ START_TEST(a_daemon_that_stops_waits_for_nobody)
 {
 	put_b(1);
 	await(0, 1, 1, 1, false, FOREVER);
-	drain(1, 2, 1, 1, FOREVER);
+	holder_wait(1, 2, 1, 1, FOREVER);
 	world_pass(world, SECOND);
 	ck_assert(lock_quiet(engine(0)));
 	lock_drain(engine(0));
@@ -349,7 +349,7 @@ START_TEST(a_daemon_that_stops_waits_for_nobody)
 	ck_assert_str_eq(answer(1, 2)->detail, "1");
 	await(0, 1, 3, 1, false, FOREVER);
 	check_reason(1, 3, REASON_DRAINING);
-	drain(1, 4, 1, 1, FOREVER);
+	holder_wait(1, 4, 1, 1, FOREVER);
 	check_reason(1, 4, REASON_DRAINING);
 }
 END_TEST
@@ -358,7 +358,7 @@ START_TEST(a_broker_that_is_away_is_waited_for)
 {
 	put_b(1);
 	await(0, 1, 1, 1, false, 60 * SECOND);
-	drain(1, 2, 1, 1, FOREVER);
+	holder_wait(1, 2, 1, 1, FOREVER);
 	world_pass(world, 2 * SECOND);
 	memory_broker_cut(world->daemon[0].broker, BROKER_LOCKS, 0, -1, "cut");
 	memory_broker_cut(world->daemon[0].broker, BROKER_AUXILIARY, 0, -1, "cut");
@@ -428,7 +428,7 @@ START_TEST(thousands_are_looked_at_in_several_probes)
 	put_b(1);
 	put_b(1025);
 	put_b(10000);
-	drain(1, 1, 1, 10000, FOREVER);
+	holder_wait(1, 1, 1, 10000, FOREVER);
 	world_pass(world, 5 * SECOND);
 	ck_assert_str_eq(told(1), "1 1025 10000");
 	remove_b(1025);
@@ -444,10 +444,10 @@ END_TEST
 /* As a resize to 10,000 asks for it: it looks a window above the size. */
 START_TEST(slots_that_cannot_be_are_not_looked_at)
 {
-	drain(1, 1, 10001, 10256, FOREVER);
+	holder_wait(1, 1, 10001, 10256, FOREVER);
 	check_reason(1, 1, REASON_NONE);
 	put_b(10001);
-	drain(1, 2, 10000, 10256, FOREVER);
+	holder_wait(1, 2, 10000, 10256, FOREVER);
 	ck_assert_int_eq(world_await(world, 0, 1, 2)->reason, REASON_NONE);
 }
 END_TEST
@@ -636,7 +636,7 @@ START_TEST(who_hangs_up_before_the_wait_begins_is_told_nothing)
 		world->said_count = 0;
 		lock_peer_gone(engine(0), 1);
 		world_pass(world, 2 * SECOND);
-		ck_assert_ptr_null(engine(0)->drains);
+		ck_assert_ptr_null(engine(0)->holder_waits);
 		ck_assert_int_eq(world_notices(world, 0, 1, LOCK_NOTICE_HOLDERS), 0);
 		world->said_count = 0;
 		remove_b(1);
@@ -668,10 +668,10 @@ START_TEST(a_silent_broker_does_not_end_the_wait_for_holders)
 END_TEST
 
 Suite *
-suite_lock_drain(void)
+suite_lock_holder_wait(void)
 {
 	Suite *suite = suite_create("lock: waiting for holders");
-	TCase *tc = tcase_create("drain");
+	TCase *tc = tcase_create("holder wait");
 
 	tcase_add_checked_fixture(tc, world_begin, teardown);
 	tcase_add_test(tc, slots_that_nobody_holds_are_gone_at_once);

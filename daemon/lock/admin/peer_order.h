@@ -4,32 +4,34 @@
  * when all before it are done, whoever looks when all changes before it are. Acquires are not in it:
  * they stand behind its youngest change (acquire.h).
  */
-#ifndef LOCK_TURN_H
-#define LOCK_TURN_H
+#ifndef LOCK_PEER_ORDER_H
+#define LOCK_PEER_ORDER_H
 
 #include "daemon/lock/core/engine.h"
 
-enum turn_work { TURN_LOOKS, TURN_CHANGES };
+enum peer_order_work { PEER_ORDER_READS, PEER_ORDER_CHANGES };
 
-struct turn_line;
+struct peer_order_queue;
 
 /* Part of the record of the request. */
-struct turn {
+struct peer_order {
 	uint64_t op; /* the request */
-	enum turn_work work;
-	/* Its turn has come, and not in turn_take(); NULL: it has begun */
+	enum peer_order_work work;
+	/* Its turn has come, and not in peer_order_take(); NULL: it has begun */
 	void (*begin)(struct lock_engine *engine, uint64_t op);
-	struct turn_line *line; /* borrowed; NULL: it is in none */
-	TAILQ_ENTRY(turn) of_line;
+	struct peer_order_queue *line; /* borrowed; NULL: it is in none */
+	TAILQ_ENTRY(peer_order) of_line;
 };
 
 /* True: go on at once. False: `begin` is called later; until then its deadline says why. */
-bool turn_take(struct lock_engine *engine, struct turn *turn, uint64_t peer, const char *name);
+bool peer_order_take(
+    struct lock_engine *engine, struct peer_order *peer_order, uint64_t peer, const char *name);
 /* It is done: those whose turn has come begin. */
-void turn_end(struct lock_engine *engine, struct turn *turn);
+void peer_order_end(struct lock_engine *engine, struct peer_order *peer_order);
 /* The youngest of the peer's changes of the name that is not done; 0: none. */
-uint64_t turn_youngest_change(const struct lock_engine *engine, uint64_t peer, const char *name);
+uint64_t peer_order_youngest_change(
+    const struct lock_engine *engine, uint64_t peer, const char *name);
 /* Frees what is left; the engine goes. */
-void turn_free_all(struct lock_engine *engine);
+void peer_order_free_all(struct lock_engine *engine);
 
 #endif

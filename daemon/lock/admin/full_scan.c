@@ -1,0 +1,278 @@
+#include "daemon/lock/admin/full_scan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/core/probe.h"
+
+/* Queues in the first flush, markers aside (there is room for them), and in the largest. */
+#define WINDOW_FIRST 64
+#define WINDOW_MOST BROKER_PROBE_MAX
+
+struct full_scan_job {
+	uint64_t id; /* of the probe in flight */
+	char *name;  /* owned */
+	enum full_scan_depth depth;
+	int most;          /* slots that there may be */
+	int first, window; /* slots of the probe in flight */
+	struct full_scan found;
+	enum broker_answer *a, *b; /* owned; what `found` shows */
+	int room;
+	full_scan_done_fn *done;
+	uint64_t whose;
+	UT_hash_handle by_id;
+
+	/* FULL_SCAN_ALL_SLOTS */
+	uint64_t peer;
+	bool is_asked; /* its turn has come */
+	UT_hash_handle by_whose;
+};
+
+static void
+full_scan_job_free(struct full_scan_job *job)
+{
+	free(job->name);
+	free(job->a);
+	free(job->b);
+	free(job);
+}
+
+static void scans_go_on(struct lock_engine *engine);
+
+static void
+finish(struct lock_engine *engine, struct full_scan_job *job)
+{
+	bool is_scan = job->depth == FULL_SCAN_ALL_SLOTS;
+
+	if (is_scan)
+		HASH_DELETE(by_whose, engine->full_scans_due, job);
+	job->found.a = job->a;
+	job->found.b = job->b;
+	job->done(engine, job->whose, &job->found);
+	full_scan_job_free(job);
+	if (is_scan)
+		scans_go_on(engine);
+}
+
+static size_t
+queues_per_slot(const struct full_scan_job *job)
+{
+	return job->depth == FULL_SCAN_SIZE ? 1 : 2;
+}
+
+static bool
+is_unknown(enum broker_answer answer)
+{
+	FAULT(COUNT_UNKNOWN_IS_ABSENT, return false);
+	return answer == BROKER_UNKNOWN;
+}
+
+/*
+ * The markers stand around the slots of the first window (full_scan.h). Returns the answers of the slots;
+ * NULL: a marker's is unknown.
+ */
+static const enum broker_answer *
+take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_t count)
+{
+	struct full_scan *found = &job->found;
+
+	if (job->first > 1)
+		return answers;
+	if (is_unknown(answers[0]) || is_unknown(answers[1]) || is_unknown(answers[count - 1])) {
+		found->unknown = 0;
+		return NULL;
+	}
+	found->gate = answers[0] == BROKER_OK || answers[count - 1] == BROKER_OK;
+	found->unlimited = answers[1] == BROKER_OK;
+	return answers + 2;
+}
+
+/* False: there is nothing more to be asked. */
+static bool
+take_window(struct full_scan_job *job, const enum broker_answer *answers)
+{
+	struct full_scan *found = &job->found;
+	bool asks_b = job->depth != FULL_SCAN_SIZE;
+
+	for (int i = 0; i < job->window; i++) {
+		int slot = job->first + i;
+		enum broker_answer a = *answers++, b = asks_b ? *answers++ : BROKER_ABSENT;
+
+		if (is_unknown(a) || is_unknown(b)) {
+			found->unknown = slot;
+			return false;
+		}
+		job->a[slot - 1] = a;
+		if (asks_b)
+			job->b[slot - 1] = b;
+		found->seen = slot;
+		if (a == BROKER_OK && found->slots == slot - 1)
+			found->slots = slot;
+		if (slot == job->most || (job->depth != FULL_SCAN_ALL_SLOTS && found->slots < slot))
+			return false;
+	}
+	return true;
+}
+
+static void probe_window(struct lock_engine *engine, struct full_scan_job *job);
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct full_scan_job *job;
+	int most;
+
+	HASH_FIND(by_id, engine->full_scans, &id, sizeof(id), job);
+	assert(job != NULL);
+	HASH_DELETE(by_id, engine->full_scans, job);
+	answers = take_markers(job, answers, count);
+	if (answers == NULL || !take_window(job, answers)) {
+		finish(engine, job);
+		return;
+	}
+	most = WINDOW_MOST / (int)queues_per_slot(job);
+	job->first += job->window;
+	job->window *= 4;
+	if (job->window > most)
+		job->window = most;
+	probe_window(engine, job);
+}
+
+static void
+probe_window(struct lock_engine *engine, struct full_scan_job *job)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	struct probe probe = {.count = 0};
+	int last;
+
+	if (job->window > job->most - job->first + 1)
+		job->window = job->most - job->first + 1;
+	last = job->first + job->window - 1;
+	if (last > job->room) {
+		job->a = mem_grow(job->a, (size_t)last, sizeof(*job->a));
+		if (job->depth != FULL_SCAN_SIZE)
+			job->b = mem_grow(job->b, (size_t)last, sizeof(*job->b));
+		job->room = last;
+	}
+	if (job->first == 1) {
+		probe_add(&probe, queue_name_gate(naming, job->name));
+		probe_add(&probe, queue_name_unlimited(naming, job->name));
+	}
+	for (int slot = job->first; slot <= last; slot++) {
+		probe_add(&probe, queue_name_a(naming, job->name, slot));
+		if (job->depth != FULL_SCAN_SIZE)
+			probe_add(&probe, queue_name_b(naming, job->name, slot));
+	}
+	if (job->first == 1)
+		probe_add(&probe, queue_name_gate(naming, job->name));
+	job->id = engine_id(engine);
+	HASH_ADD(by_id, engine->full_scans, id, sizeof(job->id), job);
+	probe_send(engine, &probe, on_probed, job->id);
+}
+
+/* ---- those that ask about all: one after another ---- */
+
+/* Whose turn it is, in the order in which they came; NULL: nobody's, for now. */
+static struct full_scan_job *
+next_scan(const struct lock_engine *engine)
+{
+	uint64_t asking[FULL_SCANS_AT_ONCE];
+	struct full_scan_job *scan;
+	size_t count = 0, i;
+
+	for (scan = engine->full_scans_due; scan != NULL; scan = scan->by_whose.next) {
+		if (scan->is_asked)
+			asking[count++] = scan->peer;
+	}
+	for (scan = engine->full_scans_due; count < FULL_SCANS_AT_ONCE && scan != NULL;
+	     scan = scan->by_whose.next) {
+		for (i = 0; i < count && asking[i] != scan->peer; i++)
+			;
+		if (!scan->is_asked && i == count)
+			return scan;
+	}
+	return NULL;
+}
+
+static void
+scans_go_on(struct lock_engine *engine)
+{
+	struct full_scan_job *scan;
+	struct op *op;
+
+	while ((scan = next_scan(engine)) != NULL) {
+		op = engine_op_find(engine, scan->whose);
+		if (op == NULL) {
+			HASH_DELETE(by_whose, engine->full_scans_due, scan);
+			full_scan_job_free(scan);
+			continue;
+		}
+		engine_op_progress(engine, op);
+		scan->is_asked = true;
+		probe_window(engine, scan);
+	}
+}
+
+void
+full_scan_start(struct lock_engine *engine, const char *name, enum full_scan_depth depth,
+    full_scan_done_fn *done, uint64_t id)
+{
+	struct full_scan_job *job = mem_alloc(sizeof(*job));
+
+	job->name = mem_strdup(name);
+	job->depth = depth;
+	job->most = engine->settings.slots_most;
+	job->first = 1;
+	job->window = WINDOW_FIRST / (int)queues_per_slot(job);
+	job->found.unknown = -1;
+	job->done = done;
+	job->whose = id;
+	if (depth != FULL_SCAN_ALL_SLOTS) {
+		probe_window(engine, job);
+		return;
+	}
+	job->peer = engine_op_find(engine, id)->peer;
+	HASH_ADD(by_whose, engine->full_scans_due, whose, sizeof(job->whose), job);
+	scans_go_on(engine);
+}
+
+void
+lock_peer_left(struct lock_engine *engine, uint64_t peer)
+{
+	struct full_scan_job *scan = engine->full_scans_due;
+	struct lock_answer answer = engine_refusal(REASON_CANCELLED, "its connection has ended");
+	uint64_t op;
+
+	assert(!engine->telling);
+	while (scan != NULL) {
+		if (scan->is_asked || scan->peer != peer) {
+			scan = scan->by_whose.next;
+			continue;
+		}
+		op = scan->whose;
+		HASH_DELETE(by_whose, engine->full_scans_due, scan);
+		full_scan_job_free(scan);
+		engine_op_give_up(engine, op, &answer);
+		scan = engine->full_scans_due; /* the end of one may have begun another */
+	}
+}
+
+void
+full_scan_free_all(struct lock_engine *engine)
+{
+	struct full_scan_job *job, *next;
+
+	HASH_ITER (by_id, engine->full_scans, job, next) {
+		HASH_DELETE(by_id, engine->full_scans, job);
+		if (job->depth == FULL_SCAN_ALL_SLOTS)
+			HASH_DELETE(by_whose, engine->full_scans_due, job);
+		full_scan_job_free(job);
+	}
+	HASH_ITER (by_whose, engine->full_scans_due, job, next) {
+		HASH_DELETE(by_whose, engine->full_scans_due, job);
+		full_scan_job_free(job);
+	}
+}

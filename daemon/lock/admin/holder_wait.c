@@ -1,0 +1,590 @@
+#include "daemon/lock/admin/holder_wait.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/mem.h"
+#include "daemon/lock/admin/shared_probe.h"
+#include "daemon/lock/core/awaited.h"
+#include "daemon/lock/core/probe.h"
+#include "daemon/lock/core/registry.h"
+#include "protocol/duration.h"
+
+enum holder_wait_kind {
+	HOLDER_WAIT_REMOVED, /* slots that are no more: until nobody holds them */
+	HOLDER_WAIT_FREE,    /* one slot: until nobody holds it */
+	HOLDER_WAIT_BUSY     /* one slot: until somebody does */
+};
+
+enum holder_wait_state {
+	HOLDER_WAIT_RESTING, /* the timer is set; or its shared probe is to be answered */
+	HOLDER_WAIT_PROBING  /* a probe of slots left[at .. at + count - 1] is in flight */
+};
+
+enum slot_state {
+	SLOT_UNSEEN, /* nothing is known */
+	SLOT_HELD,
+	SLOT_ABSENT, /* in the last probe at it, and not in the one before */
+	SLOT_GONE    /* in two probes in a row: it leaves */
+};
+
+struct holder_wait_slot {
+	int slot;
+	enum slot_state state;
+};
+
+struct holder_wait {
+	uint64_t id;
+	uint64_t peer, request;
+	enum holder_wait_kind kind;
+	enum holder_wait_state state;
+	struct awaited awaited;    /* its name, its slots, and its rest between probes */
+	struct shared_asker asker; /* FREE, BUSY: its probes */
+	struct holder_wait_slot *left;
+	size_t left_count, at, count;
+	bool known;      /* something was ever learned of a slot */
+	bool unknown;    /* of the probe in progress or last: some answer was */
+	bool changed;    /* of what was told: who is left */
+	int64_t timeout; /* 0: it ends with a probe that leaves nothing to be confirmed */
+	int64_t rest;
+	int64_t confirm_from; /* clock time before which no probe is the second at what is ABSENT */
+	bool progress;
+	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
+	struct timer deadline;
+	UT_hash_handle by_id;
+	TAILQ_ENTRY(holder_wait) of_peer;
+};
+
+/* How much later than its deadline a wait may end, for a second probe at what was absent in the first. */
+#define CONFIRM_MOST (1 * NSEC_PER_SEC)
+
+/* Rests between probes: doubled with each, from the first to the last; each is half of it to once and a half. */
+#define REST_FIRST (20 * NSEC_PER_MSEC)
+#define REST_MOST (500 * NSEC_PER_MSEC)
+/* Until the second probe at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
+#define REST_RECLAIMED (100 * NSEC_PER_MSEC)
+
+ENGINE_FIND(holder_wait_find, struct holder_wait, holder_waits, by_id)
+
+static void
+holder_wait_free(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct lock_peer *peer = engine_peer_find(engine, holder_wait->peer);
+
+	timers_cancel(engine->timers, &holder_wait->deadline);
+	HASH_DELETE(by_id, engine->holder_waits, holder_wait);
+	shared_probe_leave(engine, &holder_wait->asker);
+	awaited_end(engine, &holder_wait->awaited);
+	TAILQ_REMOVE(&peer->holder_waits, holder_wait, of_peer);
+	peer->holder_wait_count--;
+	registry_peer_let_go(engine, peer);
+	free(holder_wait->left);
+	free((char *)holder_wait->answer.text);
+	free((char *)holder_wait->answer.warning);
+	free(holder_wait);
+}
+
+/* ---- the end ---- */
+
+/* The slots that were held when they were looked at last. To be freed. */
+static int *
+slots_held(const struct holder_wait *holder_wait, size_t *ret_count)
+{
+	int *slots = mem_alloc((holder_wait->left_count + 1) * sizeof(*slots));
+	size_t count = 0;
+
+	for (size_t i = 0; i < holder_wait->left_count; i++) {
+		if (holder_wait->left[i].state == SLOT_HELD)
+			slots[count++] = holder_wait->left[i].slot;
+	}
+	*ret_count = count;
+	return slots;
+}
+
+/* Answers, and frees the wait; `answer` may borrow its words. */
+static void
+finish(struct lock_engine *engine, struct holder_wait *holder_wait, struct lock_answer *answer)
+{
+	uint64_t peer = holder_wait->peer, request = holder_wait->request;
+	int *held = NULL;
+
+	answer->name = awaited_name(&holder_wait->awaited);
+	if (holder_wait->kind == HOLDER_WAIT_REMOVED) {
+		answer->kind = holder_wait->answer.kind;
+		answer->slots = holder_wait->answer.slots;
+		answer->target = holder_wait->answer.target;
+		answer->warning = holder_wait->answer.warning;
+		if (answer->reason != REASON_NONE)
+			answer->held = held = slots_held(holder_wait, &answer->held_count);
+	} else {
+		answer->slot = holder_wait->left[0].slot;
+	}
+	engine_tell(engine, peer, request, answer);
+	free(held);
+	holder_wait_free(engine, holder_wait);
+}
+
+static void
+finish_refused(struct lock_engine *engine, struct holder_wait *holder_wait, enum reason reason,
+    const char *text)
+{
+	struct lock_answer answer = engine_refusal(reason, text);
+
+	finish(engine, holder_wait, &answer);
+}
+
+static void
+finish_done(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct lock_answer answer = holder_wait->kind == HOLDER_WAIT_REMOVED
+					? holder_wait->answer
+					: engine_refusal(REASON_NONE, NULL);
+
+	finish(engine, holder_wait, &answer);
+}
+
+/* The broker did not say. */
+static void
+finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct lock_answer answer =
+	    engine_refusal_unknown(engine, "the broker did not say whether the slot is held");
+
+	if (holder_wait->kind == HOLDER_WAIT_REMOVED && answer.reason == REASON_BROKER_UNAVAILABLE)
+		answer.text = "the broker did not say whether the removed slots are held";
+	finish(engine, holder_wait, &answer);
+}
+
+static size_t
+count_held(const struct holder_wait *holder_wait)
+{
+	size_t held = 0;
+
+	for (size_t i = 0; i < holder_wait->left_count; i++)
+		held += holder_wait->left[i].state == SLOT_HELD;
+	return held;
+}
+
+static void
+finish_timeout(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	static const char *const of_one[] = {"", "it is still busy", "it is still free"};
+	char text[96];
+	size_t held = count_held(holder_wait);
+
+	snprintf(text, sizeof(text), "%s", of_one[holder_wait->kind]);
+	if (holder_wait->kind == HOLDER_WAIT_REMOVED)
+		snprintf(text, sizeof(text), "%zu of the removed slots %s still busy", held,
+		    held == 1 ? "is" : "are");
+	finish_refused(engine, holder_wait, REASON_TIMEOUT, text);
+}
+
+static void
+deadline_passed(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+	struct holder_wait *holder_wait = holder_wait_find(engine, id);
+
+	if (!holder_wait->known || holder_wait->timeout == 0) {
+		finish_unknown(engine, holder_wait);
+	} else if (count_held(holder_wait) > 0 || holder_wait->kind == HOLDER_WAIT_BUSY) {
+		finish_timeout(engine, holder_wait);
+	} else {
+		/* Nobody is known to hold what is left: the probe that is due says so, or who does. */
+		holder_wait->timeout = 0;
+		timers_set(
+		    engine->timers, &holder_wait->deadline, engine_now(engine) + CONFIRM_MOST);
+	}
+}
+
+/* ---- looking at the Bs ---- */
+
+static void
+holder_wait_set_state(struct holder_wait *holder_wait, enum holder_wait_state state)
+{
+	assert(holder_wait->state != state);
+	holder_wait->state = state;
+}
+
+static void
+tell_progress(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_HOLDERS, .request = holder_wait->request};
+	int *held;
+
+	if (!holder_wait->progress || !holder_wait->changed)
+		return;
+	holder_wait->changed = false;
+	notice.name = awaited_name(&holder_wait->awaited);
+	notice.held = held = slots_held(holder_wait, &notice.held_count);
+	if (notice.held_count > 0)
+		engine_notice(engine, holder_wait->peer, &notice);
+	free(held);
+}
+
+static void probe_next(struct lock_engine *engine, struct holder_wait *holder_wait);
+
+static void
+take_answer(const struct lock_engine *engine, struct holder_wait *holder_wait,
+    struct holder_wait_slot *slot, enum broker_answer answer)
+{
+	enum slot_state before = slot->state;
+
+	if (answer == BROKER_UNKNOWN) {
+		holder_wait->unknown = true;
+		return;
+	}
+	holder_wait->known = true;
+	if (answer == BROKER_OK ||
+	    (holder_wait->kind != HOLDER_WAIT_BUSY &&
+		registry_is_reserved(
+		    engine, awaited_name(&holder_wait->awaited), LOCK_KIND_SEMAPHORE, slot->slot)))
+		slot->state = SLOT_HELD;
+	else if (before == SLOT_ABSENT)
+		slot->state = SLOT_GONE;
+	else
+		slot->state = SLOT_ABSENT;
+	FAULT_IF(ABSENT_ONCE_IS_GONE, slot->state == SLOT_ABSENT, slot->state = SLOT_GONE);
+	if ((before == SLOT_HELD) != (slot->state == SLOT_HELD))
+		holder_wait->changed = true;
+}
+
+/* Those that are gone leave. Returns how many are absent for the first time. */
+static size_t
+sort_out(struct holder_wait *holder_wait)
+{
+	size_t kept = 0, absent = 0;
+
+	for (size_t i = 0; i < holder_wait->left_count; i++) {
+		if (holder_wait->left[i].state == SLOT_GONE)
+			continue;
+		absent += holder_wait->left[i].state == SLOT_ABSENT;
+		holder_wait->left[kept++] = holder_wait->left[i];
+	}
+	holder_wait->left_count = kept;
+	return absent;
+}
+
+static void
+rest(struct lock_engine *engine, struct holder_wait *holder_wait, bool confirms)
+{
+	struct broker_info info;
+	int64_t ns;
+
+	if (holder_wait->awaited.freed)
+		holder_wait->rest = REST_FIRST;
+	holder_wait->awaited.freed = false;
+	ns = holder_wait->rest / 2 + jitter_below(&engine->jitter, holder_wait->rest);
+	if (confirms) {
+		broker_get_info(engine->broker, &info);
+		ns = info.deletes_by_name ? REST_RECLAIMED : REST_FIRST;
+	} else {
+		holder_wait->rest =
+		    holder_wait->rest > REST_MOST / 2 ? REST_MOST : 2 * holder_wait->rest;
+	}
+	holder_wait->confirm_from = engine_now(engine) + ns;
+	holder_wait_set_state(holder_wait, HOLDER_WAIT_RESTING);
+	timers_set(engine->timers, &holder_wait->awaited.rest, engine_now(engine) + ns);
+}
+
+static void
+probes_are_done(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	bool is_try = holder_wait->timeout == 0, confirms;
+	struct broker_info info;
+
+	confirms = holder_wait->kind != HOLDER_WAIT_BUSY && sort_out(holder_wait) > 0;
+	broker_get_info(engine->broker, &info);
+	/* A wait for a slot that is busy has it when it is held; one for others, when none is left. */
+	if (holder_wait->kind == HOLDER_WAIT_BUSY ? holder_wait->left[0].state == SLOT_HELD
+						  : holder_wait->left_count == 0)
+		finish_done(engine, holder_wait);
+	else if (holder_wait->unknown && (is_try || info.probes_refused[0] != '\0'))
+		finish_unknown(engine, holder_wait);
+	else if (is_try && !confirms)
+		finish_timeout(engine, holder_wait);
+	else {
+		tell_progress(engine, holder_wait);
+		rest(engine, holder_wait, confirms);
+	}
+}
+
+static void
+on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+{
+	struct lock_engine *engine = ctx;
+	struct holder_wait *holder_wait = holder_wait_find(engine, id);
+
+	if (holder_wait == NULL)
+		return; /* answered meanwhile */
+	assert(holder_wait->state == HOLDER_WAIT_PROBING && count == holder_wait->count);
+	for (size_t i = 0; i < count; i++)
+		take_answer(
+		    engine, holder_wait, &holder_wait->left[holder_wait->at + i], answers[i]);
+	holder_wait->at += count;
+	if (holder_wait->at < holder_wait->left_count)
+		probe_next(engine, holder_wait);
+	else
+		probes_are_done(engine, holder_wait);
+}
+
+static struct queue_name
+b_of(const struct lock_engine *engine, const struct holder_wait *holder_wait, int slot)
+{
+	const struct queue_naming *naming = engine->settings.naming;
+	const char *name = awaited_name(&holder_wait->awaited);
+	struct queue_name queue = queue_name_b(naming, name, slot);
+
+	FAULT(HOLDERS_BY_A, queue = queue_name_a(naming, name, slot));
+	return queue;
+}
+
+static void
+probe_next(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct probe probe = {.count = 0};
+
+	for (size_t i = holder_wait->at;
+	     i < holder_wait->left_count && probe.count < BROKER_PROBE_MAX; i++)
+		probe_add(&probe, b_of(engine, holder_wait, holder_wait->left[i].slot));
+	holder_wait->count = probe.count;
+	probe_send(engine, &probe, on_probed, holder_wait->id);
+}
+
+/* Of a wait for one slot: a probe that it shares with all who wait for that. */
+static void
+on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent)
+{
+	struct holder_wait *holder_wait = holder_wait_find(engine, id);
+
+	if (holder_wait->kind == HOLDER_WAIT_FREE && holder_wait->left[0].state == SLOT_ABSENT &&
+	    answer == BROKER_ABSENT && sent < holder_wait->confirm_from) {
+		/* Another wait asked, too soon for the second probe. */
+		if (!timer_is_set(&holder_wait->awaited.rest))
+			timers_set(
+			    engine->timers, &holder_wait->awaited.rest, holder_wait->confirm_from);
+		return;
+	}
+	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
+	holder_wait->unknown = false;
+	take_answer(engine, holder_wait, &holder_wait->left[0], answer);
+	probes_are_done(engine, holder_wait);
+}
+
+static void
+probe_left(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	struct queue_name b;
+
+	if (holder_wait->kind != HOLDER_WAIT_REMOVED) {
+		b = b_of(engine, holder_wait, holder_wait->left[0].slot);
+		shared_probe_ask(engine, &holder_wait->asker, &b);
+		return;
+	}
+	holder_wait_set_state(holder_wait, HOLDER_WAIT_PROBING);
+	holder_wait->at = 0;
+	holder_wait->unknown = false;
+	probe_next(engine, holder_wait);
+}
+
+static void
+rest_is_over(void *ctx, uint64_t id)
+{
+	struct lock_engine *engine = ctx;
+
+	probe_left(engine, holder_wait_find(engine, id));
+}
+
+/* ---- the doors ---- */
+
+/* Begins the wait. A peer that cannot know is told why nothing comes of it. */
+static void
+begin(struct lock_engine *engine, struct holder_wait *holder_wait)
+{
+	if (engine->link != BROKER_UP)
+		engine_tell_broker(engine, holder_wait->peer);
+	probe_left(engine, holder_wait);
+}
+
+/* Why a wait is not even begun; REASON_NONE when it is. */
+static enum reason
+refusal_at_the_door(
+    const struct lock_engine *engine, uint64_t peer, int64_t timeout, struct lock_answer *ret)
+{
+	const struct lock_peer *entry = engine_peer_find(engine, peer);
+	struct broker_info info;
+	bool draining = engine->draining;
+
+	FAULT(DRAIN_LETS_WAIT, draining = false);
+	broker_get_info(engine->broker, &info);
+	if (draining)
+		*ret = engine_refusal(REASON_DRAINING, NULL);
+	else if (entry != NULL && entry->waiter_count + entry->holder_wait_count >=
+				      engine->settings.max_waits_per_connection)
+		*ret = engine_refusal(REASON_TOO_MANY_WAITERS,
+		    "this connection has as many waiting requests as it may have");
+	else if (info.locks == BROKER_LOGIN_REFUSED)
+		*ret = engine_refusal(REASON_BROKER_REFUSED, info.why);
+	else if (engine->link != BROKER_UP && timeout == 0)
+		*ret = engine_refusal(REASON_BROKER_UNAVAILABLE, info.why);
+	else
+		*ret = engine_refusal(REASON_NONE, NULL);
+	return ret->reason;
+}
+
+static struct holder_wait *
+holder_wait_new(
+    struct lock_engine *engine, const struct holder_wait_order *order, enum holder_wait_kind kind)
+{
+	struct holder_wait *holder_wait = mem_alloc(sizeof(*holder_wait));
+	struct lock_peer *peer = registry_peer(engine, order->peer);
+
+	holder_wait->id = engine_id(engine);
+	holder_wait->peer = order->peer;
+	holder_wait->request = order->request;
+	holder_wait->kind = kind;
+	holder_wait->asker.id = holder_wait->id;
+	holder_wait->asker.uid = order->uid;
+	holder_wait->asker.seen = on_seen;
+	holder_wait->timeout = order->timeout;
+	holder_wait->progress = order->progress;
+	holder_wait->left_count = (size_t)(order->last - order->first + 1);
+	holder_wait->left = mem_alloc(holder_wait->left_count * sizeof(*holder_wait->left));
+	for (size_t i = 0; i < holder_wait->left_count; i++)
+		holder_wait->left[i].slot = order->first + (int)i;
+	if (order->answer != NULL) {
+		holder_wait->answer = *order->answer;
+		holder_wait->answer.text = mem_strdup(order->answer->text);
+		holder_wait->answer.warning = mem_strdup(order->answer->warning);
+	}
+	holder_wait->awaited.first = order->first;
+	/* Who waits for a slot to be busy does not care. */
+	holder_wait->awaited.last = kind == HOLDER_WAIT_BUSY ? 0 : order->last;
+	awaited_begin(engine, &holder_wait->awaited, order->name);
+	HASH_ADD(by_id, engine->holder_waits, id, sizeof(holder_wait->id), holder_wait);
+	TAILQ_INSERT_TAIL(&peer->holder_waits, holder_wait, of_peer);
+	peer->holder_wait_count++;
+	holder_wait->state = HOLDER_WAIT_RESTING;
+	holder_wait->rest = REST_FIRST;
+	timer_init(&holder_wait->awaited.rest, rest_is_over, engine, holder_wait->id);
+	timer_init(&holder_wait->deadline, deadline_passed, engine, holder_wait->id);
+	if (order->timeout != DURATION_FOREVER)
+		timers_set(engine->timers, &holder_wait->deadline,
+		    engine_now(engine) +
+			(order->timeout != 0 ? order->timeout : engine->settings.request_timeout));
+	return holder_wait;
+}
+
+void
+holder_wait_start(struct lock_engine *engine, const struct holder_wait_order *order)
+{
+	struct holder_wait_order possible = *order;
+	struct lock_answer answer;
+
+	assert(order->first >= 1 && order->last >= order->first);
+	if (possible.last > engine->settings.slots_most)
+		possible.last = engine->settings.slots_most;
+	if (possible.last < possible.first) {
+		engine_tell(engine, order->peer, order->request, order->answer);
+		return; /* there can be no such holders */
+	}
+	if (refusal_at_the_door(engine, order->peer, order->timeout, &answer) == REASON_NONE) {
+		begin(engine, holder_wait_new(engine, &possible, HOLDER_WAIT_REMOVED));
+		return;
+	}
+	answer.name = order->name;
+	answer.kind = order->answer->kind;
+	answer.slots = order->answer->slots;
+	answer.target = order->answer->target;
+	answer.warning = order->answer->warning;
+	engine_tell(engine, order->peer, order->request, &answer);
+}
+
+void
+lock_await(
+    struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_await *await)
+{
+	struct holder_wait_order order = {.peer = peer,
+	    .request = request,
+	    .uid = await->uid,
+	    .name = await->name,
+	    .first = await->slot,
+	    .last = await->slot,
+	    .timeout = await->timeout};
+	struct lock_answer answer;
+
+	assert(!engine->telling && peer != 0);
+	if (await->slot < 1 || await->slot > engine->settings.slots_most) {
+		answer = engine_refusal(REASON_INVALID_PARAMS, "slot: no such slot");
+		answer.parameter = "slot";
+	} else if (refusal_at_the_door(engine, peer, await->timeout, &answer) == REASON_NONE) {
+		begin(engine, holder_wait_new(engine, &order,
+				  await->busy ? HOLDER_WAIT_BUSY : HOLDER_WAIT_FREE));
+		return;
+	}
+	answer.name = await->name;
+	engine_tell(engine, peer, request, &answer);
+}
+
+bool
+holder_wait_cancel(struct lock_engine *engine, uint64_t peer, uint64_t request)
+{
+	struct lock_peer *entry = engine_peer_find(engine, peer);
+	struct holder_wait *holder_wait;
+
+	if (entry == NULL)
+		return false;
+	TAILQ_FOREACH (holder_wait, &entry->holder_waits, of_peer) {
+		if (holder_wait->request == request) {
+			finish_refused(engine, holder_wait, REASON_CANCELLED, NULL);
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+holder_wait_peer_gone(struct lock_engine *engine, uint64_t peer)
+{
+	struct lock_peer *entry;
+
+	/* The entry goes with the last of what it holds and waits for. */
+	while (
+	    (entry = engine_peer_find(engine, peer)) != NULL && !TAILQ_EMPTY(&entry->holder_waits))
+		holder_wait_free(engine, TAILQ_FIRST(&entry->holder_waits));
+}
+
+void
+holder_wait_end_all(struct lock_engine *engine, const struct lock_answer *answer)
+{
+	struct holder_wait *holder_wait, *next;
+
+	/* Answering calls nobody back into the engine: no other wait ends meanwhile. */
+	HASH_ITER (by_id, engine->holder_waits, holder_wait, next)
+		finish_refused(engine, holder_wait, answer->reason, answer->text);
+}
+
+void
+holder_wait_link_changed(struct lock_engine *engine, const char *why)
+{
+	struct holder_wait *holder_wait, *next;
+
+	HASH_ITER (by_id, engine->holder_waits, holder_wait, next) {
+		if (engine->link == BROKER_LOGIN_REFUSED)
+			finish_refused(engine, holder_wait, REASON_BROKER_REFUSED, why);
+		else if (engine->link == BROKER_DOWN && holder_wait->timeout == 0)
+			finish_refused(engine, holder_wait, REASON_BROKER_UNAVAILABLE, why);
+	}
+}
+
+void
+holder_wait_free_all(struct lock_engine *engine)
+{
+	struct holder_wait *holder_wait, *next;
+
+	HASH_ITER (by_id, engine->holder_waits, holder_wait, next)
+		holder_wait_free(engine, holder_wait);
+}

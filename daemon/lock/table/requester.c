@@ -1,0 +1,49 @@
+#include "daemon/lock/table/requester.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/mem.h"
+#include "daemon/lock/lock.h"
+
+const char *
+lock_row_word(enum lock_row_state state)
+{
+	switch (state) {
+	case LOCK_ROW_WAITING:
+		return "waiting";
+	case LOCK_ROW_BUSY:
+		return "busy";
+	case LOCK_ROW_ADMITTED:
+		return "granted";
+	case LOCK_ROW_CANCELLED:
+		return "cancelled";
+	case LOCK_ROW_GONE:
+		return "gone";
+	}
+	return "unknown";
+}
+
+struct requester *
+requester_new(uint64_t waiter, const struct lock_acquire *acquire)
+{
+	struct requester *requester = mem_alloc(sizeof(*requester));
+
+	requester->waiter = waiter;
+	requester->uid = acquire->uid;
+	requester->pid = acquire->pid;
+	requester->who = mem_strdup(acquire->who);
+	requester->why = mem_strdup(acquire->why);
+	requester->command = mem_strdup(acquire->command);
+	return requester;
+}
+
+void
+requester_free(struct requester *requester)
+{
+	if (requester == NULL)
+		return;
+	free(requester->who);
+	free(requester->why);
+	free(requester->command);
+	free(requester);
+}

@@ -1,0 +1,145 @@
+"""The texts are in plain English: ratchet.txt says for each group of them how many findings of plain.py are left,
+and the number only goes down. No term that terms.txt has replaced is left.
+
+    check_plain.py --lower    writes the numbers that went down to ratchet.txt
+"""
+
+import collections
+import fnmatch
+import os
+import re
+import sys
+import unittest
+
+import plain
+import tap
+from tree import ROOT, sources, text
+
+FILES = ("README.md", "NEWS.md", "Makefile.am", "configure.ac", "check", "quickstart", ".ci/run",
+         "build-aux/packages.sh")
+ROOMS = ("client", "daemon", "docs", "man", "protocol", "systemd", "tests")
+ENDINGS = (".c", ".h", ".py", ".md", ".in", ".json", ".conf", ".am")
+RATCHET, TERMS = "tests/style/ratchet.txt", "tests/style/terms.txt"
+
+
+def paths():
+    return [*FILES, *sources(*ENDINGS, rooms=ROOMS)]
+
+
+def left():
+    """{group: lines to show}"""
+    groups = collections.defaultdict(list)
+    for path in paths():
+        for group, number, rule, sentence in plain.findings(path, text(path)):
+            groups[group].append(f"{path}:{number}: {rule}: {sentence}")
+    return groups
+
+
+def stored():
+    """{group: the number that is left}"""
+    rows = [line.split("\t") for line in text(RATCHET).splitlines()]
+    return {group: int(number) for number, group in rows}
+
+
+def judged(groups, most):
+    """What is wrong: groups have more findings than they may, or fewer than is written down."""
+    for group in sorted(groups.keys() | most.keys()):
+        found, limit = groups.get(group, []), most.get(group, 0)
+        if len(found) > limit:
+            yield "\n".join([f"{group}: {len(found)} findings, at most {limit}:", *found])
+        elif len(found) < limit:
+            yield f"{group}: {len(found)}, not {limit}: lower the number (check_plain.py --lower)"
+
+
+def terms(listed):
+    """(pattern, new term, patterns of paths where the old one is allowed) of each row: old, new, where."""
+    for line in listed.splitlines():
+        if line.strip() and not line.startswith("#"):
+            old, new, where = (line.split("\t") + ["", ""])[:3]
+            words = r"[\s_*#/-]+".join(map(re.escape, old.split()))
+            yield re.compile(rf"(?<![a-z]){words}(?:e?s)?(?![a-z])", re.I), new, where.split()
+
+
+def old_terms(path, source, known):
+    for pattern, new, where in known:
+        if not any(fnmatch.fnmatch(path, allowed) for allowed in where):
+            for match in pattern.finditer(f"{path}\n{source}"):
+                number = source.count("\n", 0, max(0, match.start() - len(path) - 1)) + 1
+                yield f"{path}:{number}: {' '.join(match[0].split())}: the term is {new}"
+
+
+class Sentences(unittest.TestCase):
+    def test_fewer_and_fewer_break_a_rule(self):
+        wrong = list(judged(left(), stored()))
+        if wrong:
+            self.fail("\n" + "\n".join(wrong))
+
+    def test_the_number_only_goes_down(self):
+        self.assertEqual(list(judged({"a": ["x"]}, {"a": 1})), [])
+        self.assertIn("at most 0", next(judged({"a": ["x"]}, {})))
+        self.assertIn("lower the number", next(judged({}, {"a": 1})))
+
+    def rules(self, sentence):
+        return [re.sub(r"\d+ ", "", rule) for rule in plain.broken(sentence)]
+
+    def test_planted_sentences_are_found(self):
+        for rule, planted in {
+                "a clause begins with who": [
+                    "Who holds a slot is told.", "It is free, and who waits gets it.", "It is left to who asks.",
+                    "A holder, who may be gone, is told.", "Those who wait are told.", "It goes to whoever asks."],
+                "a clause begins with what": [
+                    "What is cut is completed.", "It ends: what it held is free.", "If what it has is gone, end."],
+                "he": ["A waiter ends when he is told.", "It is his.", "It ends him."],
+                "a phrase to avoid": ["Two slots, of which one is free.", "All but for one.", "Ten at the most."],
+                "words": ["word " * 26]}.items():
+            for sentence in planted:
+                self.assertEqual(self.rules(sentence), [rule], sentence)
+
+    def test_innocent_sentences_are_not(self):
+        for sentence in ("The client that holds a slot is told.", "It says what failed.",
+                         "It shows who holds a lock.", "The user who started it may stop it.",
+                         "The columns are state, who, why and command.", "Run `what is who, he` again.",
+                         "word " * 25, "one_b, two_b, `x` " * 20, "It says where it failed, and what to do."):
+            self.assertEqual(self.rules(sentence), [], sentence)
+
+    def assert_read(self, reader, source, *expected):
+        self.assertEqual(list(plain.sentences(reader(source))), list(expected))
+
+    def test_each_format_is_read(self):
+        self.assert_read(plain.markdown, "# T\nOne, e.g. `a. b`\nends. Two\n\n    code\n- [3](x)\n| a | b. |\n",
+                         (1, "T"), (2, "One, e.g. `a._b` ends."), (3, "Two"), (6, "3"), (7, "a"), (7, "b."))
+        self.assert_read(plain.mdoc, ".Sh SYNOPSIS\nno\n.Sh NOTES\nThe\n.Nm\n.Fl -x ,\n.Xr a 1 .\n.Pp\nEnd.\n",
+                         (4, "The lockbroker `--x`, a(1)."), (9, "End."))
+        self.assert_read(plain.c_comments, "/*\n * One\n * ends. Two\n *\tcode\n */\nSTART_TEST(who_is)\n/* x */",
+                         (2, "One ends."), (3, "Two"), (6, "who is"), (7, "x"))
+        self.assert_read(plain.c_strings, '"a" x("Who holds "\n "it goes") f("two %s") g("%" PRI " is not\\nmany")',
+                         (1, "Who holds it goes"), (2, "% is not many"))
+        self.assert_read(plain.python, '"""One\nends."""\n# Two\n# ends\nx = 1  # three\ndef test_who_is(): pass\n',
+                         (3, "Two ends"), (5, "three"), (1, "One ends."), (6, "who is"))
+        self.assert_read(plain.openrpc, '{"description": "One. Two"}', (1, "One."), (1, "Two"))
+
+
+class Terms(unittest.TestCase):
+    def test_no_old_one_is_left(self):
+        known = list(terms(text(TERMS))) if os.path.exists(os.path.join(ROOT, TERMS)) else []
+        wrong = [found for path in paths() for found in old_terms(path, text(path), known)]
+        if wrong:
+            self.fail("\n" + "\n".join(wrong))
+
+    def test_planted_ones_are_found(self):
+        known = list(terms("# old, new, where\nlane\tchannel\ttests/interop/*\nhold link\tlock connection\n"))
+        source = "struct lane x; LANES_MAX;\nlane_open(plane, lanefoo); /* the hold\n * link */"
+        self.assertEqual(list(old_terms("a.c", source, known)),
+                         ["a.c:1: lane: the term is channel", "a.c:1: LANES: the term is channel",
+                          "a.c:2: lane: the term is channel", "a.c:2: hold * link: the term is lock connection"])
+        self.assertEqual(len(list(old_terms("daemon/lane.c", "", known))), 1)
+        self.assertEqual(list(old_terms("tests/interop/a.c", "lane", known)), [])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--lower"]:
+        now = {group: min(len(found), stored().get(group, 0)) for group, found in left().items()}
+        with open(os.path.join(ROOT, RATCHET), "w", encoding="utf-8") as file:
+            file.writelines(f"{now[group]}\t{group}\n" for group in sorted(now) if now[group] > 0)
+    else:
+        tap.main()
