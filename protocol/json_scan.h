@@ -1,6 +1,6 @@
 /*
- * RFC 8259, byte by byte: whether a text is one JSON value as strictly as the wire wants it, and
- * where it is not. Builds nothing, allocates nothing; json.c scans with it before cJSON sees a text.
+ * Checks byte by byte whether a text is one JSON value by RFC 8259 and the limits of PROTOCOL.md, "Framing".
+ * Allocates nothing. json.c scans each text with it before cJSON parses it.
  */
 #ifndef PROTOCOL_JSON_SCAN_H
 #define PROTOCOL_JSON_SCAN_H
@@ -11,18 +11,18 @@
 
 #include "protocol/json.h"
 
-/* Longest number: cJSON 1.7.15 parse_number() cuts longer ones. */
+/* Bytes of the longest number: parse_number() of cJSON 1.7.15 cuts off longer ones. */
 #define JSON_NUMBER_MAX 63
 
 bool json_scan(const char *text, size_t len, struct json_error *ret_error);
 /*
- * Where the key of the n-th member (from 0) begins, counted over all objects in the order of the
- * text; for a text that json_scan() accepted.
+ * The byte at which the name of the n-th member begins. n counts from 0 over all objects, in the order of the
+ * text. json_scan() must have accepted the text.
  */
 size_t json_scan_key(const char *text, size_t len, size_t n);
 /*
- * How many bytes of the UTF-8 sequence at bytes are one character: 1 to 4, or 0 when they are none
- * (overlong, surrogate, above U+10FFFF, cut off). len is at least 1.
+ * The number of bytes, 1 to 4, of the UTF-8 character at bytes. 0: there is no valid character (overlong,
+ * surrogate, above U+10FFFF, incomplete). len is at least 1.
  */
 size_t json_scan_utf8(const char *bytes, size_t len);
 

@@ -1,6 +1,6 @@
 /*
- * Why a request was not granted: the closed list of words and numbers of the wire (PROTOCOL.md,
- * "Errors"). The numbers are fixed for ever.
+ * Why a request failed: the reasons and codes of the protocol (PROTOCOL.md, "Answers and errors"). They never
+ * change.
  */
 #ifndef PROTOCOL_REASON_H
 #define PROTOCOL_REASON_H
@@ -26,7 +26,7 @@ enum reason {
 	REASON_BROKER_UNAVAILABLE = 15,
 	REASON_BROKER_BLOCKED = 16,
 	REASON_BROKER_REFUSED = 17,
-	/* JSON-RPC's own, with its numbers. */
+	/* The codes of JSON-RPC 2.0. */
 	REASON_PARSE_ERROR = -32700,
 	REASON_INVALID_REQUEST = -32600,
 	REASON_METHOD_NOT_FOUND = -32601,
@@ -34,14 +34,14 @@ enum reason {
 	REASON_INTERNAL = -32603
 };
 
-/* The kebab-case word of data.reason; "none" for REASON_NONE. Static. */
+/* The word for data.reason, such as "would-block"; "none" for REASON_NONE. Static. */
 const char *reason_word(enum reason reason);
-/* The reason of a word, or of a number from the wire; REASON_NONE when there is none such. */
+/* The reason of a word, or of error.code. REASON_NONE: unknown. */
 enum reason reason_from_word(const char *word);
 enum reason reason_from_code(int code);
-/* A sentence for error.message where the caller has nothing better. Static. */
+/* The default text of error.message. Static. */
 const char *reason_message(enum reason reason);
-/* Whether the same request may succeed later without anybody's doing: data.retry. */
+/* data.retry: the same request can succeed later. */
 bool reason_retry(enum reason reason);
 
 #endif

@@ -16,6 +16,7 @@ BLOCK = re.compile(r"^```(wire|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEP = re.compile(r"(?:([A-Z]) )?(-->|<--|--x)(?: (.*))?")
 # A number to be filled in stands bare, which JSON does not know; a string stands in quotes.
 NUMBER = re.compile(r"(?<=:)<([a-z ]+)>")
+OF_EVERY_METHOD = {"permission-denied", "too-many-requests", "invalid-params", "internal"}
 PLACE = re.compile(r"(#?)<([a-z ]+)>")
 
 
@@ -130,8 +131,12 @@ class Examples(unittest.TestCase):
         for method in described["methods"]:
             self.assertRegex(text, rf"(?m)^### {re.escape(method['name'])}$")
             section = re.split(r"(?m)^##", text.split(f"### {method['name']}\n")[1])[0]
-            for param in method["params"]:
-                self.assertIn(f"`{param['name']}`", section)
+            reasons = {described["components"]["errors"][error["$ref"].split("/")[-1]]["message"]
+                       for error in method["errors"]}
+            for name in [*(param["name"] for param in method["params"]), *(reasons - OF_EVERY_METHOD),
+                         *method["result"]["schema"].get("properties", {})]:
+                with self.subTest(method=method["name"]):
+                    self.assertIn(f"`{name}`", section)
         for part in described["components"]["errors"].values():
             retry = "yes" if part["x-data"]["properties"]["retry"]["const"] else "no"
             self.assertIn(f"| {part['code']} | `{part['message']}` | {retry} |", text)
