@@ -277,7 +277,7 @@ START_TEST(errors_say_what_is_known)
 	    .warning = "and so"};
 	assert_json(result_error(&answer, &error),
 	    "{\"slots\":2,\"busy\":null,\"waiting\":null,\"target\":2,\"left\":2,"
-	    "\"held\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
+	    "\"holders\":[{\"slot\":3},{\"slot\":5}],\"warning\":\"and so\"}");
 	answer = (struct lock_answer){
 	    .reason = REASON_INVALID_PARAMS, .target = -1, .text = "no", .parameter = "add"};
 	assert_json(result_error(&answer, &error), "{}");
