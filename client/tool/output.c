@@ -142,8 +142,8 @@ static const struct {
 };
 
 /*
- * Of words about this user. The daemon calls users by number, as a lookup of their names might block it. False: they
- * are about something else.
+ * Of words about this user. The daemon calls users by number, as a lookup of their names might block it.
+ * False: the words are about something else.
  */
 static bool
 said_of_user(const char *words)

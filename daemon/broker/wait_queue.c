@@ -451,9 +451,7 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 	     refused = joining && code != AMQP_NOT_FOUND;
 
 	if (refused && !wait_queues->complained) {
-		log_warning(
-		    "the broker does not let this daemon consume from a wait queue: %s (%d)", text,
-		    code);
+		log_warning("the broker refused this daemon the wait queue: %s (%d)", text, code);
 		wait_queues->complained = true;
 	}
 	if (member != NULL) {

@@ -159,9 +159,9 @@ class Closed(HardError):
     def test_too_many_channels(self):
         """530 in the middle of an acquire ends the holds; the daemon learns, and stays below it."""
         self.daemon.expect("the broker allows no more channels")
-        channels = [row for row in RABBIT.ctl("list_channels", "user").splitlines() if row == self.user]
+        open_channels = [row for row in RABBIT.ctl("list_channels", "user").splitlines() if row == self.user]
         channels = self.admin.call("info")["broker"]["channels"]
-        RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(channels)}}}')
+        RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(open_channels)}}}')
         greedy = Wire(self.daemon)
         asked = [greedy.request("acquire", name=f"m{n}", kind="mutex", timeout=5)
                  for n in range(channels + 2)]

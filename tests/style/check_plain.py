@@ -127,13 +127,14 @@ class Terms(unittest.TestCase):
             self.fail("\n" + "\n".join(wrong))
 
     def test_planted_ones_are_found(self):
-        known = list(terms("# old, new, where\nlane\tchannel\ttests/interop/*\nhold link\tlock connection\n"))
-        source = "struct lane x; LANES_MAX;\nlane_open(plane, lanefoo); /* the hold\n * link */"
+        known = list(terms("# old, new, where\ngadget\ttool\ttests/interop/*\nfast gadget\tquick tool\n"))
+        source = "struct gadget x; GADGETS_MAX;\ngadget_open(ungadget, gadgetfoo); /* the fast\n * gadget */"
         self.assertEqual(list(old_terms("a.c", source, known)),
-                         ["a.c:1: lane: the term is channel", "a.c:1: LANES: the term is channel",
-                          "a.c:2: lane: the term is channel", "a.c:2: hold * link: the term is lock connection"])
-        self.assertEqual(len(list(old_terms("daemon/lane.c", "", known))), 1)
-        self.assertEqual(list(old_terms("tests/interop/a.c", "lane", known)), [])
+                         ["a.c:1: gadget: the term is tool", "a.c:1: GADGETS: the term is tool",
+                          "a.c:2: gadget: the term is tool", "a.c:3: gadget: the term is tool",
+                          "a.c:2: fast * gadget: the term is quick tool"])
+        self.assertEqual(len(list(old_terms("daemon/gadget.c", "", known))), 1)
+        self.assertEqual(list(old_terms("tests/interop/a.c", "gadget", known)), [])
 
 
 if __name__ == "__main__":

@@ -431,8 +431,7 @@ START_TEST(questions_are_about_whom_was_selected)
 	ck_assert_str_eq(question(ASK_GATE), "no semaphore is selected");
 	ck_assert(top_model_list(&model, LIST(SEMAPHORE("b", "1", "1", "2"))));
 	ck_assert_str_eq(question(ASK_GATE), "Close b (0 slots: every client waits)? [y/N]");
-	ck_assert_str_eq(
-	    question(ASK_UNLIMITED), "b has no slots. Make it unlimited? [y/N]");
+	ck_assert_str_eq(question(ASK_UNLIMITED), "b has no slots. Make it unlimited? [y/N]");
 	ck_assert_str_eq(question(ASK_DENY_ALL), "Deny b to 2 waiters? [y/N]");
 	ck_assert_ptr_nonnull(strstr(question(ASK_GRANT), "not a waiter"));
 	ck_assert(
