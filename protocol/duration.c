@@ -59,7 +59,7 @@ duration_parse(const char *text, int64_t *ret_ns)
 	unit = unit_seconds(text);
 	if (unit == 0)
 		return "a duration ends in s, m, h, d, or its last digit";
-	/* fraction: billionths of a unit, what is finer rounded up; at most 1 unit. */
+	/* fraction: billionths of a unit, rounded up; at most 1 unit. */
 	ns = (fraction + more) * unit;
 	if (whole > DURATION_MAX_SECONDS / unit ||
 	    whole * unit * NS_PER_SECOND + ns > DURATION_MAX_SECONDS * NS_PER_SECOND)

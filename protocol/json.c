@@ -244,8 +244,8 @@ new_string(const char *value)
 }
 
 /*
- * cJSON 1.7.15 prints each number as a double, and reads it back to see whether 15 digits were enough: slow,
- * and off by one for large integers.
+ * cJSON 1.7.15 prints each number as a double, and reads it back to check whether 15 digits are enough. That is
+ * slow, and off by one for large integers.
  */
 static struct cJSON *
 new_raw_number(const char *text, double value)

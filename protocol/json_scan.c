@@ -184,8 +184,8 @@ scan_digits(struct scan *s)
 }
 
 /*
- * int [frac] [exp]. What might not fit a double is refused by the number of its digits, coarsely:
- * strtod() inside cJSON would make it infinite.
+ * int [frac] [exp]. Refuses by the number of digits, coarsely, a number that might not fit a double: strtod()
+ * inside cJSON would make it infinite.
  */
 static bool
 scan_number(struct scan *s)

@@ -5,11 +5,11 @@
 #define KINDS_ALL                                                                                  \
 	(METHODS_KIND_BIT(LOCK_KIND_SEMAPHORE) | METHODS_KIND_BIT(LOCK_KIND_MUTEX) |               \
 	    METHODS_KIND_BIT(LOCK_KIND_PERSISTENT_MUTEX))
-/* A true mutex is its holder's queue: there is nothing to create. */
+/* A mutex is the queue of its holder: it is not created. */
 #define KINDS_STORED                                                                               \
 	(METHODS_KIND_BIT(LOCK_KIND_SEMAPHORE) | METHODS_KIND_BIT(LOCK_KIND_PERSISTENT_MUTEX))
 
-/* A parameter is called as its member is; what else there is to say of it follows the type. */
+/* The parameter has the name of its member. Other designators follow the type. */
 #define PARAM(word, ...)                                                                           \
 	{                                                                                          \
 		.name = #word, .offset = offsetof(struct method_params, word), __VA_ARGS__         \

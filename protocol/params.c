@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Decoding: each function says what it wants in *wanted when the value is not that. */
+/* Decoding: if the value is invalid, each function describes a valid one in *wanted. */
 
 struct wanted {
 	char text[160];
@@ -70,7 +70,7 @@ decode_integer(
 	return true;
 }
 
-/* A word's place in the list, which an enum has too. */
+/* The place of the word in the list. An enum has the same order. */
 static bool
 decode_word(
     const struct param_spec *spec, const struct cJSON *value, int *ret, struct wanted *wanted)
@@ -157,7 +157,7 @@ find_param(const struct method_spec *method, const char *name)
 	return NULL;
 }
 
-/* What is given must be all that is required, and one of those of which one is to be given. */
+/* All required parameters must be present, and exactly one of the alternatives. */
 static bool
 check_presence(
     const struct method_spec *method, const struct cJSON *params, struct message_error *ret_error)
@@ -188,7 +188,7 @@ check_presence(
 	return true;
 }
 
-/* What the kind leaves to choose. */
+/* The kind restricts the values of other parameters. */
 static bool
 check_kind(const struct method_spec *method, const struct method_params *params,
     struct message_error *ret_error)
@@ -203,7 +203,7 @@ check_kind(const struct method_spec *method, const struct method_params *params,
 	return true;
 }
 
-/* That a name stands for everybody who waits for it has to be said; of one, it makes no sense. */
+/* `all` is required with `name`, so that no client denies all waiters by mistake. */
 static bool
 check_all(const struct method_spec *method, const struct method_params *params,
     struct message_error *ret_error)

@@ -81,7 +81,7 @@ class HardError(unittest.TestCase):
     def all_kept_unseen(self):
         """From 4.2.6 on RabbitMQ also refuses the passive declare of a verify (rabbitmq-server 16085)."""
         for peer, lock in zip(self.peers, self.locks):
-            self.assertIn(self.refusal(peer, "verify", lock=lock), (None, "broker-denied"))
+            self.assertIn(self.refusal(peer, "verify", lock=lock), (None, "broker-refused"))
             self.assertEqual([note for note in peer.notifications if note["method"] == "lost"], [])
 
     def denied(self, words):

@@ -13,9 +13,9 @@ NET_TICKTIME = 5
 # A node that has noticed may still wait for an answer of a node that is away: 7 s each time (net_setuptime).
 SLACK = 20
 HEARTBEAT = 3
-OPTIONS = ("--heartbeat", str(HEARTBEAT), "--reprobe", "0.5", "--request-timeout", "6", "--probe-timeout", "2")
+OPTIONS = ("--heartbeat", str(HEARTBEAT), "--rescan-interval", "0.5", "--request-timeout", "6", "--probe-timeout", "2")
 # How a daemon may complain while it has no broker, or its broker has no majority.
-TROUBLE = ("hold link", "side link", "lost", "lease", "broker", "this host", "waiter", "claim", "slot")
+TROUBLE = ("lock connection", "auxiliary connection", "lost", "lease", "broker", "this host", "waiter", "claim", "slot")
 LONG = bool(os.environ.get("CLUSTER_LONG"))
 ALONE, OTHERS = ("n1",), ("n2", "n3")
 

@@ -279,8 +279,8 @@ START_TEST(who_starves_no_more_is_told_of_the_slot)
 END_TEST
 
 /*
- * A daemon without a channel left the wait queue because of a hint, and sent the hint on. It joined again when a scan
- * found all slots busy, and so the same hint came back, as fast as the broker answered.
+ * A daemon without a channel left the wait queue because of a hint, and sent the hint on. It joined
+ * again when a scan found all slots busy. So the same hint came back as fast as the broker answered.
  */
 START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 {
