@@ -73,7 +73,7 @@ ERRORS = {
 
 @dataclasses.dataclass
 class Notification:
-    """What the daemon says unasked: lost, suspect, restored, revoked, waiting, holders, broker, draining. A
+    """Notifications of the daemon: lost, suspect, restored, revoked, waiting, holders, broker, draining. A
     lost with the reason "lease" is our own: the daemon did not say in time that the hold goes on."""
     method: str
     params: Dict[str, Any]
@@ -117,7 +117,7 @@ class Lock:
             if self.held:
                 self.release()
         except (Error, Disconnected):
-            # What went wrong inside the block matters more than that the slot was gone by then.
+            # An error inside the block matters more than a slot that was gone by then.
             if kind is None:
                 raise
 
@@ -176,7 +176,7 @@ class LockBroker:
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except (BrokenPipeError, ConnectionResetError):
-            # What the daemon said before it closed, a `lost` perhaps, can still be read.
+            # Messages that the daemon sent before it closed, perhaps a `lost`, can still be read.
             pass
         return self._last_id
 
@@ -228,7 +228,7 @@ class LockBroker:
         return lock
 
     def renew(self, lock: Lock, safe_until: Optional[float]) -> None:
-        """What was safe until then stays so: a newer word only adds to it."""
+        """A newer `safe_until` only extends the older one."""
         if lock.safe_until is not None and safe_until is not None:
             lock.safe_until = max(lock.safe_until, safe_until)
 
@@ -258,7 +258,7 @@ class LockBroker:
         """Reads one message, or loses what is not safe any more; False when `end` passed without."""
         while b"\n" not in self._received:
             waits = [self.timeout(), None if end is None else max(end - now(), 0.0)]
-            # Zero means non-blocking to settimeout: what is there already is still read.
+            # For settimeout() zero means non-blocking: data that has arrived is still read.
             self._socket.settimeout(min((wait for wait in waits if wait is not None), default=None))
             try:
                 data = self._socket.recv(65536)
