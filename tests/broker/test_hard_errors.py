@@ -154,14 +154,14 @@ class Closed(HardError):
         """530 in the middle of an acquire ends the holds; the daemon learns, and stays below it."""
         self.daemon.expect("the broker allows no more channels")
         channels = [row for row in RABBIT.ctl("list_channels", "user").splitlines() if row == self.user]
-        channels = self.admin.call("info")["broker"]["channels"]
+        count = self.admin.call("info")["broker"]["channels"]
         RABBIT.ctl("set_user_limits", self.user, f'{{"max-channels": {len(channels)}}}')
         greedy = Wire(self.daemon)
         asked = [greedy.request("acquire", name=f"m{n}", kind="mutex", timeout=5)
-                 for n in range(channels + 2)]
+                 for n in range(count + 2)]
         self.all_lost("NOT_ALLOWED - number of channels opened for user")
         answers = [self.outcome(greedy, one) for one in asked]
-        self.assertEqual((answers.count("granted"), answers.count("timeout")), (channels, 2))
+        self.assertEqual((answers.count("granted"), answers.count("timeout")), (count, 2))
         self.assertEqual(len(re.findall("lock connection down", self.daemon.log())), 1, self.daemon.log())
         greedy.hang_up()
         RABBIT.ctl("clear_user_limits", self.user, "all")

@@ -18,8 +18,8 @@ RABBIT = Rabbit(tls=True)
 def setUpModule():
     unittest.addModuleCleanup(RABBIT.close)
     RABBIT.start()
-    RABBIT.ctl("add_user", "reconnector", PASSWORD)
-    RABBIT.ctl("set_permissions", "-p", "/", "reconnector", ".*", ".*", ".*")
+    RABBIT.ctl("add_user", "locker", PASSWORD)
+    RABBIT.ctl("set_permissions", "-p", "/", "locker", ".*", ".*", ".*")
 
 
 def copies(daemon, stack):
@@ -61,15 +61,15 @@ class Secrets(unittest.TestCase):
         return f"amqp://{login}@127.0.0.1:{RABBIT.port}"
 
     def test_of_the_file_of_the_configuration(self):
-        self.check(Daemon(self, broker=self.url(f"reconnector:{PASSWORD}")), 1)
+        self.check(Daemon(self, broker=self.url(f"locker:{PASSWORD}")), 1)
 
     def test_over_tls(self):
         self.stack = False  # OpenSSL leaves what it has encrypted there, until something else is called
         self.check(Daemon(self, "--tls-ca", RABBIT.certificates.path("ca.pem"),
-                          broker=f"amqps://reconnector:{PASSWORD}@localhost:{RABBIT.tls_port}"), 1)
+                          broker=f"amqps://locker:{PASSWORD}@localhost:{RABBIT.tls_port}"), 1)
 
     def test_of_a_password_file(self):
-        daemon = Daemon(self, start=False, broker=self.url("reconnector"))
+        daemon = Daemon(self, start=False, broker=self.url("locker"))
         with open(daemon.dir + "/password", "w", encoding="ascii") as file:
             file.write(PASSWORD + "\n")
         os.chmod(daemon.dir + "/password", 0o600)
@@ -79,7 +79,7 @@ class Secrets(unittest.TestCase):
 
     def test_of_the_command_line(self):
         # The arguments are kept, too: a reload reads them again.
-        self.check(Daemon(self, "--broker", self.url(f"reconnector:{PASSWORD}"), broker=None,
+        self.check(Daemon(self, "--broker", self.url(f"locker:{PASSWORD}"), broker=None,
                           expect=["others can read a password"]), 2)
 
 
