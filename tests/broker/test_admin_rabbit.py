@@ -13,7 +13,7 @@ from daemon import Daemon
 from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
-TROUBLE = ("broker|amqp|link|side|hold",)
+TROUBLE = ("broker|amqp|connection",)
 ROUNDS = 100
 SEED = 4
 RABBIT = Rabbit()

@@ -87,7 +87,7 @@ class Alarm(unittest.TestCase):
         wait_until(lambda: not self.side()["blocked"], 10, "the alarm is over")
         self.assertEqual(self.peer.call("size", name=self.unknown)["slots"], 1)
         self.assertEqual(self.refusal("acquire", name=self.full, timeout=0), "would-block")
-        self.assertNotIn("link down", self.daemon.log())
+        self.assertNotIn("connection down", self.daemon.log())
         self.assertEqual(self.peer.call("info")["counts"]["lost"], 0)
 
     def nothing_published_on_the_lock_connection(self):

@@ -16,7 +16,7 @@ from rabbit import Rabbit
 from wire import Wire, WireError, wait_until
 
 # While the broker is away, both of these are said; nothing else may be.
-BROKER_TROUBLE = "broker|amqp|link"
+BROKER_TROUBLE = "broker|amqp|connection"
 RABBIT = Rabbit()
 # Three patterns after each other, on one line or several.
 RIGHTS = r"'(.+?)'[ \\\n]+'(.+?)'[ \\\n]+'(.+?)'"
@@ -136,8 +136,8 @@ class Held(Main):
             owner = line.split("\t")[0]
             channels[owner] = channels.get(owner, 0) + 1
         on_lock_connection = channels[owners.pop()]
-        channels = Wire(here).call("info")["broker"]["channels"]
-        self.assertEqual(on_lock_connection, channels)
+        counted = Wire(here).call("info")["broker"]["channels"]
+        self.assertEqual(on_lock_connection, counted)
         self.assertGreaterEqual(on_lock_connection, count)
         self.assertLess(on_lock_connection, count * 1.1, "one channel a hold, and a few idle ones")
 

@@ -12,7 +12,7 @@ from rabbit import Rabbit
 from wire import Wire, wait_until
 
 RABBIT = Rabbit()
-TROUBLE = ("broker|amqp|link|side|hold|heartbeat|lease",)
+TROUBLE = ("broker|amqp|connection|heartbeat|lease",)
 
 
 def setUpModule():
