@@ -257,7 +257,8 @@ START_TEST(test_consumer_timeout)
 	if (has_timeout_of_classic_queues(rig_info(watcher).version)) {
 		rig_wait(told(queue, BROKER_UNWATCHED) == 1);
 		rig_wait(told(queue, BROKER_WATCHED) == 2);
-		ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
+		ck_assert_uint_eq(
+		    rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 1);
 	} else {
 		pass_for(2 * NSEC_PER_SEC);
 		ck_assert_uint_eq(told(queue, BROKER_UNWATCHED), 0);

@@ -35,9 +35,11 @@ import tempfile
 import time
 from typing import NamedTuple
 
-BIN = "/usr/lib/rabbitmq/bin"  # /usr/sbin has wrappers that insist on the user rabbitmq
-# Programs of another root run on this system's files, but for /usr and how its libraries are found: the
-# process stays the same one, and nothing is mounted for anybody else. Merged /usr is taken for granted.
+# The wrappers in /usr/sbin insist on the user rabbitmq.
+BIN = "/usr/lib/rabbitmq/bin"
+
+# A program of another root sees that root's /usr and library cache, and otherwise the files of this system. Its mounts
+# are in a namespace of its own. Both systems must have a merged /usr.
 IN_ROOT = """
 mount --bind "$0/usr" /usr && mount --bind "$0/etc/ld.so.cache" /etc/ld.so.cache && exec "$@"
 """

@@ -3,9 +3,9 @@
 
     matrix.py [--folder DIR] [NAME...]       # some rows: bookworm trixie khepri sid
 
-The tree as it is here (what git would add included) is copied into a root of the suite (root.py), where
-the commands install what they need; packages stay in the root. The rows khepri and sid run the tests over
-RabbitMQ alone, on Debian 13: with metadata in Khepri, and with the RabbitMQ of sid.
+The files of this tree that git has, or would add, are copied into a root of the suite (root.py). There the commands
+install the packages that they need, which stay in the root. The rows khepri and sid run only the tests over RabbitMQ,
+on Debian 13: khepri with metadata in Khepri, sid with the RabbitMQ of sid.
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ import root as roots
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ALL = "./quickstart </dev/null && ./check"
 BROKER = "./check packages autoreconf configure build broker"
-# name: suite, the suite whose RabbitMQ it is, the commands, what the table says of both
+# name: suite, the suite that RabbitMQ comes from, the commands, two columns of the table
 ROWS = {
     "bookworm": ("bookworm", "bookworm", ALL, "Mnesia", "./quickstart, ./check"),
     "trixie": ("trixie", "trixie", ALL, "Mnesia", "./quickstart, ./check"),

@@ -1,6 +1,6 @@
 /*
- * What happened in a schedule, in words. Notes are kept as they are and made into words only when
- * somebody reads them: nearly all schedules are never read.
+ * The events of a schedule, in words. The notes become words only when they are printed, because
+ * nearly all schedules are never read.
  */
 #ifndef TESTS_SIM_TRACE_H
 #define TESTS_SIM_TRACE_H
