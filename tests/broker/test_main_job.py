@@ -92,7 +92,7 @@ class Freed(Main):
         holder.wait_closed()
 
     def test_stopped_daemon_leaves_nothing(self):
-        here = self.daemon("--stop-timeout", "0.2", expect=["locks taken away: 3", "warning: lost "])
+        here = self.daemon("--stop-timeout", "0.2", expect=["the stop timeout has passed; locks ended: 3", "warning: lost "])
         name = self.create(here, 3)
         holder = Wire(here)
         for _ in range(3):
