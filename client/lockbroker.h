@@ -11,13 +11,14 @@
  *	if (lb == NULL || lb_connect(lb, NULL, 5000) != LB_OK ||
  *	    lb_acquire(lb, "backup", NULL, &lock) != LB_OK)
  *		errx(1, "%s", lb_message(lb));
- *	... work, now and then lb_verify(lock, 1000) ...
+ *	while (there_is_work() && lb_verify(lock, 1000) == LB_OK)
+ *		work_for_less_than_the_lease();
  *	lb_release(lock, 5000);
  *	lb_free(lb);
  *
  * Results: a function that can fail returns LB_OK (0) or another enum lb_code; then lb_message() has the
- * details. Arguments ret_* are written only with LB_OK. Every function with a handle can return LB_FORKED and
- * LB_BUSY. Every function that uses the connection can also return LB_CLOSED, LB_BAD_ANSWER, LB_SYSTEM and
+ * details. Arguments ret and ret_* are written only with LB_OK. Every such function with a handle can return
+ * LB_FORKED and LB_BUSY. If it uses the connection, it can also return LB_CLOSED, LB_BAD_ANSWER, LB_SYSTEM and
  * LB_NO_MEMORY. The comments name only the other codes.
  *
  * Time: milliseconds in int64_t. As a timeout, 0 tries once and LB_FOREVER has no limit. The clock is
@@ -198,8 +199,8 @@ struct lb_options {
  * After LB_DEADLINE the acquire is withdrawn. The library has written a cancel to the socket; once the daemon
  * has read it, it does not grant the lock. If the socket accepts no more bytes, the library closes the
  * connection instead (LB_CLOSED). One race is left: the daemon can grant the lock before it reads the cancel.
- * The next call that reads releases such a lock, and so does lb_free(). Until then the connection holds it. If
- * the program makes no more calls for a long time, it calls lb_free().
+ * The next call that reads releases such a lock, and so does lb_free(). Until then the connection holds it. A
+ * program that makes no more calls for a long time should call lb_free().
  */
 LB_PUBLIC int lb_acquire(struct lb *lb, const char *name, const struct lb_options *options,
     struct lb_lock **ret) LB_CHECK;
@@ -283,7 +284,7 @@ enum lb_event_type {
 	LB_EVENT_DRAINING = 7, /* grace_ms: the daemon stops; release the locks until then */
 	LB_EVENT_CLOSED =
 	    8, /* text: the connection has ended. Comes after LB_EVENT_LOST of each hold */
-	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; lost at safe_until, unless */
+	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; held until safe_until */
 	LB_EVENT_RESTORED = 10, /* lock: the broker answers again */
 	/* busy: so many removed slots are still busy; the resize or destroy waits for them */
 	LB_EVENT_HOLDERS = 11,
@@ -297,7 +298,7 @@ struct lb_event {
 	int code;             /* enum lb_code */
 	struct lb_lock *lock; /* NULL: none, or it was freed */
 	int64_t request;      /* of lb_acquire_start() or lb_call_start(); 0: none */
-	const char *reason;   /* a word; "": none */
+	const char *reason;   /* a word; "": none. LOST: "lost", "draining", "lease" or "closed" */
 	const char *text;     /* a sentence, cut off after 255 bytes; "": none */
 	/*
 	 * The result, the error or the params of the notification: an object on one line. If the library lost
