@@ -100,7 +100,10 @@ find(const char *name)
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i].name, name) == 0)
 			return &commands[i];
-	say("%s: no such subcommand", name);
+	if (name[0] == '-')
+		say("%s: options come after the subcommand (see lockbroker --help)", name);
+	else
+		say("%s: no such subcommand (see lockbroker --help)", name);
 	return NULL;
 }
 
@@ -135,7 +138,6 @@ cmd_help(const char *name)
 	} else if ((command = find(name)) != NULL) {
 		options_help(command, stdout);
 	} else {
-		help(stderr);
 		return EXIT_STATUS_USAGE;
 	}
 	return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
@@ -176,9 +178,10 @@ main(int argc, char *argv[])
 		printf("lockbroker %s\n", lb_version());
 		return print_done() ? EXIT_STATUS_OK : EXIT_STATUS_IO;
 	}
-	command = argc > 1 ? find(name) : NULL;
-	if (command != NULL)
-		return perform(command, argc - 1, argv + 1);
-	help(stderr);
-	return EXIT_STATUS_USAGE;
+	if (argc < 2) {
+		help(stderr);
+		return EXIT_STATUS_USAGE;
+	}
+	command = find(name);
+	return command != NULL ? perform(command, argc - 1, argv + 1) : EXIT_STATUS_USAGE;
 }

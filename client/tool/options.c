@@ -92,7 +92,7 @@ static const struct option_row rows[] = {
     {OPTION_SOCKET, "socket", "PATH", FOR_ALL,
 	"the daemon's socket ($LOCKBROKER_SOCKET, or\n" LB_DEFAULT_SOCKET ")", AT(socket)},
     {OPTION_JSON, "json", NULL, FOR_ALL, "print results and errors as JSON", AT(json)},
-    {'h', "help", NULL, FOR_ALL, "print this text", AT(help)},
+    {'h', "help", NULL, FOR_ALL, "print the options", AT(help)},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 

@@ -62,8 +62,8 @@ static const struct {
 	const char *line;
 } help[] = {
     {-1, "STATES"},
-    {ROW_WAITING, "waiting    waits for a slot; its number is the position in its queue"},
-    {ROW_BUSY, "busy       holds that slot; no slot if the semaphore is unlimited"},
+    {ROW_WAITING, "waiting    waits for a slot; the number is its position in the local queue"},
+    {ROW_BUSY, "busy       holds the slot; no number: the semaphore is unlimited"},
     {ROW_GRANTED, "granted    holds without a slot, granted by an administrator"},
     {ROW_CANCELLED, "cancelled  was denied by an administrator, and fails"},
     {ROW_REVOKED, "revoked    holds a slot that was removed, until it releases it"},

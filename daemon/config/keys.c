@@ -53,7 +53,7 @@ const struct config_key config_keys[] = {
 	    "lockbroker run can end a command. The daemon does not start with values that leave "
 	    "less. It also refuses a RabbitMQ whose heartbeat leaves less."},
 	{"margin", KEY_DURATION, AT(margin), "0", "SECONDS", 0, 60 * SECOND, NULL, false,
-	    "How long before RabbitMQ can free a slot its hold counts as lost. A lease ends two "
+	    "A hold counts as lost this long before RabbitMQ can free its slot. A lease ends two "
 	    "heartbeats less this margin after the last answered request. 0: a fifth of the "
 	    "heartbeat. At most the heartbeat that daemon and RabbitMQ agree on."},
 	{"connect-timeout", KEY_DURATION, AT(connect_timeout), "10", "SECONDS",
@@ -63,11 +63,13 @@ const struct config_key config_keys[] = {
 	{"request-timeout", KEY_DURATION, AT(request_timeout), "10", "SECONDS",
 	    100 * MS, 300 * SECOND, NULL, true,
 	    "The time limit for a request that does not wait for a slot. Then it is answered "
-	    "broker-unavailable. A waiter whose claim is not answered in this time returns to its "
-	    "place in the local queue. Must be longer than probe-timeout."},
+	    "broker-unavailable. A waiter that tries a free slot, and gets no answer from the "
+	    "broker in this time, returns to its place in the local queue. Must be longer than "
+	    "probe-timeout."},
 	{"probe-timeout", KEY_DURATION, AT(probe_timeout), "5", "SECONDS",
 	    10 * MS, 60 * SECOND, NULL, false,
-	    "The time limit for a probe. Then the daemon does not know whether the queue exists."},
+	    "The time limit for a probe, which asks the broker whether a queue exists. Then the "
+	    "daemon does not know whether it exists."},
 	{"auxiliary-idle", KEY_DURATION, AT(auxiliary_idle), "60", "SECONDS", 0, 24 * HOUR, NULL, false,
 	    "The daemon closes the auxiliary connection to the broker after this time without use."},
 	{"query-timeout", KEY_DURATION, AT(query_timeout), "0.5", "SECONDS", 10 * MS, 60 * SECOND,
@@ -79,11 +81,12 @@ const struct config_key config_keys[] = {
 	    "host name."},
 	{"rescan-interval", KEY_DURATION, AT(rescan_interval), "5", "SECONDS", 50 * MS, HOUR, NULL, true,
 	    "How often, on average, the daemon scans for free slots while clients wait. A rescan "
-	    "finds slots that became free without a hint, such as those of a host that crashed."},
+	    "finds slots that became free without a hint, such as those of a host that crashed. A "
+	    "hint is a message between daemons: a slot may be free."},
 	{"hint-grace", KEY_DURATION, AT(hint_grace), "0.005", "SECONDS", 0, SECOND, NULL, true,
-	    "How long the daemon withholds a freed slot for waiters of other daemons that got a "
-	    "hint. Use more if the daemons are further from the broker than a few milliseconds. "
-	    "0: no time, and clients that poll get no turn either."},
+	    "How long the daemon leaves a freed slot to others: to the waiters of other daemons "
+	    "that got a hint, or to programs that poll. Use more if the daemons are further from "
+	    "the broker than a few milliseconds. 0: no time."},
 	{"max-local-handoffs", KEY_INTEGER, AT(max_local_handoffs), "16", "N", 0, 1000000, NULL, true,
 	    "How many times in a row a slot is handed off inside the daemon before waiters of "
 	    "other daemons have a turn. A hand-off costs the broker nothing. 0: never; every "
@@ -95,9 +98,8 @@ const struct config_key config_keys[] = {
 	    "How many times an acquire may lose the race for a free slot before it is answered "
 	    "contended."},
 	{"naming", KEY_WORD, AT(naming), "amqp-locks", "NAMING", 0, 0, naming_words, false,
-	    "How queues are named: amqp-locks, amqp-locks-python (its Python relative), or "
-	    "custom: by slot-queue and holder-queue. All programs that share locks must use the "
-	    "same names."},
+	    "How queues are named: see QUEUE NAMES in lockbrokerd.conf(5). All programs that share "
+	    "locks must use the same names."},
 	{"slot-queue", KEY_STRING, AT(slot_queue), "", "TEMPLATE", 0, TEMPLATE_SIZE, NULL, false,
 	    "The slot queue if naming is custom, for example {name}/{slot}/slot."},
 	{"holder-queue", KEY_STRING, AT(holder_queue), "", "TEMPLATE", 0, TEMPLATE_SIZE, NULL, false,
@@ -131,7 +133,7 @@ const struct config_key config_keys[] = {
 	    "requests wait."},
 	{"max-buffer-per-uid", KEY_INTEGER, AT(max_buffer_per_uid), "16", "MIB", 4, 65536, NULL, true,
 	    "Memory, in MiB, for the unread answers, partial requests and open requests of one "
-	    "user's connections. While it is in use, nothing is read from them. Not more than "
+	    "user's connections. While all of it is in use, nothing is read from them. Not more than "
 	    "half of max-buffer."},
 	{"max-buffer", KEY_INTEGER, AT(max_buffer), "128", "MIB", 8, 131072, NULL, true,
 	    "Memory, in MiB, for the connections of all users together, counted as in "

@@ -28,7 +28,7 @@ static const struct {
     {OPTION_PRINT, "print-config", NULL,
 	"Print the effective configuration, without passwords, and exit."},
     {OPTION_VERSION, "version", NULL, "Print the version and exit."},
-    {OPTION_HELP, "help", NULL, "Print this text and exit."},
+    {OPTION_HELP, "help", NULL, "Print the options and exit."},
 };
 #define OTHERS (sizeof(others) / sizeof(others[0]))
 

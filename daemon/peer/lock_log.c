@@ -109,12 +109,12 @@ slot_words(char buf[24], int slot)
 	return buf;
 }
 
-/* "for ever", or "5.000 s". Returns buf. */
+/* "without a limit", or "5.000 s". Returns buf. */
 static const char *
 time_words(char buf[32], int64_t ns)
 {
 	if (ns == DURATION_FOREVER)
-		snprintf(buf, 32, "for ever");
+		snprintf(buf, 32, "without a limit");
 	else
 		snprintf(buf, 32, "%.3f s", duration_to_seconds(ns));
 	return buf;

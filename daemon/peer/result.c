@@ -262,8 +262,7 @@ explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 		    why->here > 0 ? " by a client of this daemon" : "");
 	else if (why->verdict == LOCK_VERDICT_ALREADY_EXISTS)
 		snprintf(buf, size,
-		    "a semaphore has that name, and its administration mutex is the queue of this "
-		    "mutex: an acquire is refused");
+		    "a semaphore has this name and uses the same queue: an acquire is refused");
 	else
 		snprintf(buf, size, "the broker did not say whether the mutex is busy");
 }

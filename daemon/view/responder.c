@@ -267,7 +267,7 @@ answer_act(struct view *view, uint64_t from, const struct daemon_message *messag
 
 	if (*user == '\0') {
 		queries_pass_over(view->queries, user,
-		    "it grants or denies, but the broker does not vouch for its user");
+		    "it grants or denies, but has no user that the broker checked");
 	} else if (message->waiter != 0) {
 		reason =
 		    responder_act(view, message->op, message->waiter, message->uid, message->host);

@@ -174,8 +174,7 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 		break;
 	case VERDICT_NO_MUTEX:
 		registry_waiter_refuse(engine, waiter, REASON_ALREADY_EXISTS,
-		    "a semaphore has that name, and its administration mutex is the queue of "
-		    "this mutex");
+		    "a semaphore has this name and uses the same queue");
 		break;
 	case VERDICT_OLD:
 		registry_waiter_set_state(engine, waiter, WAITER_NEW);
