@@ -66,7 +66,7 @@ struct amqp_link_events {
 };
 
 struct amqp_link_config {
-	struct timers *timers; /* all are borrowed for the life of the link */
+	struct timers *timers; /* borrowed for the life of the link, as all here */
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
 	const char *name;  /* in the log: "lock connection" */

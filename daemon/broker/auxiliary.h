@@ -21,7 +21,7 @@ struct amqp_probes;
 struct amqp_watches;
 
 struct amqp_auxiliary {
-	struct amqp_probes *probes; /* all are owned */
+	struct amqp_probes *probes; /* owned, as all here */
 	struct amqp_directory *directory;
 	struct amqp_watches *watches;
 	struct amqp_wait_queues *wait_queues;
@@ -31,8 +31,8 @@ struct amqp_auxiliary {
 };
 
 struct amqp_auxiliary_config {
-	struct timers *timers;          /* all are borrowed */
-	struct amqp_channels *channels; /* the auxiliary connection's */
+	struct timers *timers;          /* borrowed, as all pointers here */
+	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
@@ -44,7 +44,7 @@ struct amqp_auxiliary_config {
 
 void amqp_auxiliary_init(
     struct amqp_auxiliary *auxiliary, const struct amqp_auxiliary_config *config);
-void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before channels */
+void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before its channels */
 /* No callback is called after this. */
 void amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary);
 
@@ -62,6 +62,7 @@ void amqp_auxiliary_go(struct amqp_auxiliary *auxiliary, const char *user);
 void amqp_auxiliary_fail(struct amqp_auxiliary *auxiliary, int code);
 /* The link does not come up in time: answers the waiting requests. */
 void amqp_auxiliary_give_up(struct amqp_auxiliary *auxiliary);
+/* connection.blocked: modules publish nothing until the alarm ends. */
 void amqp_auxiliary_block(struct amqp_auxiliary *auxiliary, bool blocked);
 
 #endif

@@ -96,8 +96,8 @@ void amqp_consumers_declare(struct amqp_consumers *channel, amqp_queue_declare_t
 uint64_t amqp_consumers_consume(
     struct amqp_consumers *channel, const char *queue, unsigned prefetch, int priority);
 /*
- * Ends a consumer that is placed or being placed. Of the events only `cancelled` and `message` may
- * still come for it.
+ * Ends a consumer that is placed or being placed. Events may still come for it: `placed`,
+ * `cancelled` and `message`.
  */
 void amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer);
 

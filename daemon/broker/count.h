@@ -14,7 +14,7 @@ struct amqp_counters;
 
 /* channels: of the auxiliary connection, borrowed. */
 struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_channels *channels);
-void amqp_counters_free(struct amqp_counters *counters); /* before channels; NULL is fine */
+void amqp_counters_free(struct amqp_counters *counters); /* before its channels; NULL is fine */
 /* No callback is called after this. */
 void amqp_counters_silence(struct amqp_counters *counters);
 

@@ -30,7 +30,7 @@ struct amqp_directory;
 
 /* channels: of the auxiliary connection, borrowed. */
 struct amqp_directory *amqp_directory_new(struct timers *timers, struct amqp_channels *channels);
-void amqp_directory_free(struct amqp_directory *directory); /* before channels; NULL is fine */
+void amqp_directory_free(struct amqp_directory *directory); /* before its channels; NULL is fine */
 /* No callback is called after this. */
 void amqp_directory_silence(struct amqp_directory *directory);
 

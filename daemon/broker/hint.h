@@ -20,7 +20,7 @@
 struct amqp_hints;
 
 struct amqp_hints_config {
-	struct timers *timers;          /* all are borrowed */
+	struct timers *timers;          /* borrowed, as all pointers here */
 	struct amqp_channels *channels; /* of the auxiliary connection */
 	/* BROKER_WAIT_QUEUE_NOBODY */
 	void (*news)(void *ctx, const struct broker_wait_queue_event *event);
@@ -28,7 +28,7 @@ struct amqp_hints_config {
 };
 
 struct amqp_hints *amqp_hints_new(const struct amqp_hints_config *config);
-void amqp_hints_free(struct amqp_hints *hints); /* before channels; NULL is fine */
+void amqp_hints_free(struct amqp_hints *hints); /* before its channels; NULL is fine */
 /* Nothing is sent, and no callback is called, after this. */
 void amqp_hints_silence(struct amqp_hints *hints);
 

@@ -34,7 +34,7 @@
 struct amqp_mailbox;
 
 struct amqp_mailbox_config {
-	struct timers *timers;          /* all are borrowed */
+	struct timers *timers;          /* borrowed, as all pointers here */
 	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
 	int64_t idle; /* ns; the inbox stays open so long after a query */
@@ -46,7 +46,7 @@ struct amqp_mailbox_config {
 };
 
 struct amqp_mailbox *amqp_mailbox_new(const struct amqp_mailbox_config *config);
-void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before channels; NULL is fine */
+void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before its channels; NULL is fine */
 /* Nothing is sent, and no callback is called, after this. */
 void amqp_mailbox_silence(struct amqp_mailbox *mailbox);
 
@@ -57,6 +57,7 @@ uint64_t amqp_mailbox_ask(struct amqp_mailbox *mailbox, const char *text, size_t
 void amqp_mailbox_reply(struct amqp_mailbox *mailbox, uint64_t from, const char *text, size_t len);
 /* Whether the inbox is open, or to be opened. */
 bool amqp_mailbox_any(const struct amqp_mailbox *mailbox);
+/* connection.blocked: queries wait, and replies are dropped, until the alarm ends. */
 void amqp_mailbox_block(struct amqp_mailbox *mailbox, bool blocked);
 
 /* After amqp_channels_attach(). user: the login of the link (borrowed); NULL: not known. */

@@ -22,7 +22,7 @@ struct amqp_probes;
 /* channels: of the auxiliary connection, borrowed. timeout: ns from the request on. */
 struct amqp_probes *amqp_probes_new(
     struct timers *timers, struct amqp_channels *channels, int64_t timeout);
-void amqp_probes_free(struct amqp_probes *probes); /* before channels; NULL is fine */
+void amqp_probes_free(struct amqp_probes *probes); /* before its channels; NULL is fine */
 /* No callback is called after this. */
 void amqp_probes_silence(struct amqp_probes *probes);
 

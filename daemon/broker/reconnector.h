@@ -33,7 +33,7 @@ struct amqp_reconnector_events {
 };
 
 struct amqp_reconnector_config {
-	struct timers *timers; /* all are borrowed */
+	struct timers *timers; /* borrowed, as all pointers here */
 	const struct amqp_settings *settings;
 	const struct amqp_dialer *dialer;
 	struct jitter *jitter;

@@ -38,7 +38,7 @@
 struct amqp_wait_queues;
 
 struct amqp_wait_queues_config {
-	struct timers *timers;          /* all are borrowed */
+	struct timers *timers;          /* borrowed, as all pointers here */
 	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
 	/* See wait_queue in broker.h. The operations below may be called from inside. */
@@ -48,7 +48,7 @@ struct amqp_wait_queues_config {
 
 struct amqp_wait_queues *amqp_wait_queues_new(const struct amqp_wait_queues_config *config);
 void amqp_wait_queues_free(
-    struct amqp_wait_queues *wait_queues); /* before channels; NULL is fine */
+    struct amqp_wait_queues *wait_queues); /* before its channels; NULL is fine */
 /* Nothing is sent, and no callback is called, after this. */
 void amqp_wait_queues_silence(struct amqp_wait_queues *wait_queues);
 

@@ -24,7 +24,7 @@
 struct amqp_watches;
 
 struct amqp_watches_config {
-	struct timers *timers;          /* all are borrowed */
+	struct timers *timers;          /* borrowed, as all pointers here */
 	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
 	int64_t ack_after; /* ns until a delivery is acknowledged; 0: 20 s */
@@ -34,7 +34,7 @@ struct amqp_watches_config {
 };
 
 struct amqp_watches *amqp_watches_new(const struct amqp_watches_config *config);
-void amqp_watches_free(struct amqp_watches *watches); /* before channels; NULL is fine */
+void amqp_watches_free(struct amqp_watches *watches); /* before its channels; NULL is fine */
 /* Nothing is sent, and no callback is called, after this. */
 void amqp_watches_silence(struct amqp_watches *watches);
 

@@ -12,10 +12,10 @@
  * - A rule about `create` also decides on an `acquire` with `create`.
  * - `fsck` needs the privilege with and without a repair. It takes the administration mutex, so
  *   administrators wait for it.
- * - A rule about `grant` or `deny` is matched with the name of the lock that the client waits for.
- * - A method without a lock name matches any pattern of an allow rule. Of a deny rule, and if it
- *   needs the admin privilege, it matches only the pattern *. So a rule about some names never
- *   forbids `info`. It also never allows a method that concerns all names.
+ * - A rule about `grant` or `deny` is matched with the name of the lock that the waiter waits for.
+ * - A method without a lock name matches each pattern of an allow rule, unless it needs the admin
+ *   privilege. Otherwise it matches only the pattern *. So a rule about some names never forbids
+ *   `info`, and it never allows a method that concerns all names.
  */
 #ifndef CONFIG_ACCESS_H
 #define CONFIG_ACCESS_H

@@ -70,10 +70,7 @@ struct memory_behaviour {
 	bool (*silent)(void *ctx);
 	/* Whether a publish on a channel with confirms is nacked, and not returned. Default: no. */
 	bool (*nacks)(void *ctx);
-	/*
-	 * Whether a declare or delete is refused with 403. Called when it is performed. Default:
-	 * no.
-	 */
+	/* Whether a declare or delete is refused with 403, as it is performed. Default: no. */
 	bool (*refuses)(void *ctx);
 	/*
 	 * Whether the ack of a publish waits, and becomes one ack with those of later publishes.
