@@ -93,8 +93,8 @@ struct config_error {
  * CONFIG_VERSION read no file and return the defaults.
  *
  * The password of a broker is the one in its URL, else password-file, else the credential
- * $CREDENTIALS_DIRECTORY/broker-password. For a URL without a user the last one is guest. A
- * password in a --broker URL is read, then overwritten in argv, and log_warning() warns of it.
+ * $CREDENTIALS_DIRECTORY/broker-password. If there is none and the URL names no user, it is guest.
+ * A password in a --broker URL is read, then overwritten in argv, and log_warning() warns of it.
  */
 struct config *config_load(int argc, char *argv[], enum config_action *ret_action,
     struct config_error *ret_error) __attribute__((warn_unused_result));
