@@ -96,6 +96,6 @@ amqp_frame_put_heartbeat(struct evbuffer *out)
 {
 	uint8_t bytes[AMQP_FRAME_AROUND];
 
-	/* One that does not fit into memory is as good as one that was lost on the way. */
+	/* A heartbeat that does not fit into memory is the same as one that was lost. */
 	(void)add(out, bytes, amqp_frame_heartbeat(bytes));
 }

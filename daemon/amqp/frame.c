@@ -10,14 +10,14 @@
 #define HEADER_SIZE 7
 #define END_SIZE 1
 _Static_assert(AMQP_FRAME_AROUND == HEADER_SIZE + END_SIZE, "header and end");
-/* Least payload: method number; class, weight, body size and property flags. */
+/* Minimum payloads: method number; class, weight, body size and property flags. */
 #define METHOD_MIN 4
 #define CONTENT_HEADER_MIN 14
 
 struct amqp_decoder {
 	amqp_connection_state_t codec; /* owned */
 	size_t max;                    /* bytes of a whole frame */
-	bool started;                  /* the first frame has been seen */
+	bool started;                  /* the first frame was seen */
 	bool bad;
 	char why[160];
 };
@@ -50,7 +50,7 @@ void
 amqp_decoder_tune(struct amqp_decoder *decoder, int channel_max, int frame_max)
 {
 	assert(!decoder->bad && frame_max <= AMQP_FRAME_MAX);
-	/* amqp_tune_connection() aborts while anything of a frame is still in use. */
+	/* amqp_tune_connection() aborts if a part of a frame is still in use. */
 	amqp_maybe_release_buffers(decoder->codec);
 	assert(amqp_release_buffers_ok(decoder->codec));
 	if (amqp_tune_connection(decoder->codec, channel_max, frame_max, 0) != AMQP_STATUS_OK) {
@@ -91,8 +91,8 @@ put_u32(uint8_t *bytes, uint32_t value)
 }
 
 /*
- * Whether a frame may look like that. The codec trusts the size: it takes the fixed part of a method
- * or content header off it without a look, and a shorter payload would make it read far beyond.
+ * Checks a frame's header. The codec reads the fixed part of a method or content header without a
+ * check of the size. With a shorter payload it would read far beyond.
  */
 static enum amqp_decoder_status
 check_header(struct amqp_decoder *decoder, const uint8_t header[HEADER_SIZE])
@@ -127,8 +127,8 @@ decode(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_fra
 
 	ret->channel = (uint16_t)(bytes[1] << 8 | bytes[2]);
 	/*
-	 * For the codec, all is channel 0: for each channel number that it meets it would keep a pool
-	 * of frame_max bytes for ever. One frame at a time is decoded, so one pool is enough.
+	 * The codec gets every frame as one of channel 0. For each channel number it would keep a
+	 * pool of frame_max bytes for ever. One frame is decoded at a time, so one pool is enough.
 	 */
 	bytes[1] = bytes[2] = 0;
 	used = amqp_handle_input(decoder->codec, input, &decoded);
@@ -176,7 +176,7 @@ amqp_decoder_size(struct amqp_decoder *decoder, const uint8_t *bytes, size_t len
 enum amqp_decoder_status
 amqp_decoder_take(struct amqp_decoder *decoder, uint8_t *bytes, size_t size, struct amqp_frame *ret)
 {
-	/* Frees what the last frame borrowed. */
+	/* Frees the memory that the last frame borrowed. */
 	amqp_maybe_release_buffers_on_channel(decoder->codec, 0);
 	return decode(decoder, bytes, size, ret);
 }
@@ -187,7 +187,7 @@ amqp_decoder_spoil(struct amqp_decoder *decoder, const char *what, size_t figure
 	return spoil(decoder, what, figure);
 }
 
-/* Header and end around a payload that was encoded at bytes + HEADER_SIZE. Returns the frame's size. */
+/* Writes header and end around a payload at bytes + HEADER_SIZE. Returns the frame's size. */
 static size_t
 close_frame(int type, uint16_t channel, uint8_t *bytes, size_t payload)
 {

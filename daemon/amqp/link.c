@@ -8,7 +8,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 
-/* A close that is not answered by then is over. */
+/* The limit of the wait for close-ok. */
 #define CLOSE_TIMEOUT (1 * NSEC_PER_SEC)
 
 void
@@ -77,7 +77,7 @@ amqp_link_die(struct amqp_link *link, char *why)
 	link->why = why;
 	timers_cancel(link->config.timers, &link->closing);
 	link->ops->shut_down(link);
-	/* A caller on the stack may still use the link: its owner hears of it from the loop. */
+	/* A caller on the stack may still use the link, so the loop reports its end. */
 	timers_set(link->config.timers, &link->death, now(link));
 }
 
@@ -164,7 +164,7 @@ amqp_link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t
 
 /* ---- receiving ---- */
 
-/* Words of ours before the broker's only where it does not say what it refused. */
+/* connection.close: the reason is the broker's text. */
 static void
 take_close(struct amqp_link *link, const amqp_connection_close_t *close)
 {

@@ -50,7 +50,7 @@ amqp_server_deletes_by_name(const char *product, const char *version)
 	return minor < 1;
 }
 
-/* Whether a word stands in a list separated by spaces. */
+/* Whether a list, separated by spaces, contains a word. */
 static bool
 offers(const char *list, const char *word)
 {
@@ -71,7 +71,7 @@ put_start_ok(struct evbuffer *out, const struct amqp_login *login, const char *m
 	    amqp_entry_true("connection.blocked"),
 	    amqp_entry_true("publisher_confirms"),
 	    amqp_entry_true("basic.nack"),
-	    /* Without it a refused login is a bare close, after a second. */
+	    /* Without it, a refused login is only a closed socket, after one second. */
 	    amqp_entry_true("authentication_failure_close"),
 	};
 	amqp_table_entry_t properties[] = {

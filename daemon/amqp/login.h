@@ -1,6 +1,6 @@
 /*
- * The first words of a connection: who the server says it is (connection.start), and who we are and
- * what we can do (connection.start-ok, SASL PLAIN or EXTERNAL).
+ * The login of a connection: the server's description of itself (connection.start), and the
+ * daemon's answer (connection.start-ok, SASL PLAIN or EXTERNAL).
  */
 #ifndef AMQP_LOGIN_H
 #define AMQP_LOGIN_H
@@ -11,11 +11,12 @@
 
 struct evbuffer;
 
-/* From the server's properties. */
+/* Fills in *ret from the server's properties. */
 void amqp_server_init(struct amqp_server *ret, const amqp_connection_start_t *start);
 /*
- * RabbitMQ before 4.1.8, and 4.2.0 to 4.2.2: the late declare of a dying connection can delete the next
- * owner's queue by its name (rabbitmq-server issue 15276). What does not say what it is (version NULL), may.
+ * Whether the server deletes queues by name: RabbitMQ before 4.1.8, and 4.2.0 to 4.2.2. There the
+ * late declare of a dying connection can delete the next owner's queue of that name
+ * (rabbitmq-server issue 15276). An unknown server (version NULL) counts as one that does.
  */
 bool amqp_server_deletes_by_name(const char *product, const char *version);
 
@@ -25,7 +26,7 @@ struct amqp_login {
 	bool external;
 };
 
-/* Appends start-ok. NULL, or why it cannot be (malloc'ed). */
+/* Appends start-ok. Returns NULL, or why that is impossible (malloc'ed). */
 char *amqp_login_put(struct evbuffer *out, const amqp_connection_start_t *start,
     const struct amqp_login *login) __attribute__((warn_unused_result));
 

@@ -17,25 +17,25 @@
 
 #include "daemon/base/mem.h"
 
-/* A dead name server holds a thread for half a minute or so: a limit to how many pile up. */
+/* The maximum of threads: with a dead name server each lasts about half a minute. */
 #define LOOKUPS_MAX 8
 
 static atomic_int lookups;
 
-/* What the thread and the loop share; the last of the two frees it. */
+/* Shared by the thread and the loop. The last of the two frees it. */
 struct shared {
 	atomic_int owners;
-	int fd; /* eventfd: the thread is done */
+	int fd; /* eventfd: the thread has finished */
 	char *host, port[8];
 	struct addrinfo *addresses;
-	int error; /* of getaddrinfo */
+	int error; /* of getaddrinfo(3) */
 	int system_error;
 };
 
 struct amqp_resolve {
 	struct shared *shared;
 	struct event *event; /* owned */
-	const char *why;     /* failed before a thread was started */
+	const char *why;     /* the failure before a thread was started */
 	void (*fn)(void *ctx, struct addrinfo *addresses, const char *why);
 	void *ctx; /* borrowed */
 };
@@ -68,14 +68,14 @@ thread_main(void *arg)
 	struct shared *shared = arg;
 
 	look_up(shared, 0);
-	/* Cannot fail: the counter is far from its limit. */
+	/* It cannot fail: the counter is far from its limit. */
 	(void)eventfd_write(shared->fd, 1);
 	shared_leave(shared);
 	atomic_fetch_sub(&lookups, 1);
 	return NULL;
 }
 
-/* NULL, or why not. */
+/* Returns NULL, or why there is no thread. */
 static const char *
 start_thread(struct shared *shared)
 {
@@ -89,7 +89,7 @@ start_thread(struct shared *shared)
 		return "too many name lookups are still waiting for an answer";
 	}
 	atomic_fetch_add(&shared->owners, 1);
-	/* Signals are for the loop's thread. */
+	/* Only the thread of the loop gets signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);

@@ -31,10 +31,10 @@ struct amqp_stream {
 	struct amqp_stream_events events;
 	struct amqp_resolve *resolve; /* owned; while RESOLVING */
 	struct addrinfo *addresses;   /* owned */
-	struct addrinfo *address;     /* the one that is tried, in addresses */
-	struct timeval patience;      /* for all of them, then for each */
+	struct addrinfo *address;     /* the present one, in addresses */
+	struct timeval patience;      /* for all addresses, then for each */
 	int fd;                       /* owned while CONNECTING, then the bufferevent's */
-	struct event *event;          /* owned; while CONNECTING, and the start without a lookup */
+	struct event *event;          /* owned; CONNECTING, or the start without a lookup */
 	struct bufferevent *bev;      /* owned; TLS, READY, and kept until free */
 	char *why;                    /* owned; of the last address that failed */
 };
@@ -59,7 +59,7 @@ amqp_stream_state_name(enum amqp_stream_state state)
 	return "?";
 }
 
-/* Forwards only; any state may die. */
+/* States only move forwards. DEAD may follow each. */
 static void
 stream_set_state(struct amqp_stream *stream, enum amqp_stream_state state)
 {
@@ -134,7 +134,7 @@ start_bytes(struct amqp_stream *stream)
 		stream_fail(stream, "out of memory for the connection");
 		return;
 	}
-	/* A broker that closes without TLS's goodbye has closed all the same. */
+	/* A broker may close without a close_notify of TLS. */
 	if (session != NULL)
 		bufferevent_openssl_set_allow_dirty_shutdown(stream->bev, 1);
 	bufferevent_setcb(stream->bev, on_read, NULL, on_event, stream);
@@ -169,7 +169,7 @@ on_connected(evutil_socket_t fd, short what, void *ctx)
 	connect_next(stream);
 }
 
-/* Begins to connect to one address; 0 or errno. */
+/* Begins to connect to one address. Returns 0 or an errno. */
 static int
 connect_begin(struct amqp_stream *stream, const struct addrinfo *address)
 {
@@ -178,7 +178,7 @@ connect_begin(struct amqp_stream *stream, const struct addrinfo *address)
 
 	if (fd < 0)
 		return errno;
-	/* A claim must not wait for the ACK of what was sent before it. */
+	/* A claim must not wait for the TCP ACK of earlier bytes. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (connect(fd, address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
 		stream->event = event_new(stream->base, fd, EV_WRITE, on_connected, stream);
@@ -254,7 +254,7 @@ on_resolved(void *ctx, struct addrinfo *addresses, const char *why)
 	connect_begin_all(stream, addresses);
 }
 
-/* From the loop: the addresses are known, or cannot be looked up. */
+/* From the loop: the addresses are known, or the lookup failed. */
 static void
 on_start(evutil_socket_t fd, short what, void *ctx)
 {
@@ -338,7 +338,7 @@ amqp_stream_output(struct amqp_stream *stream)
 	return bufferevent_get_output(stream->bev);
 }
 
-/* One try: what does not fit into the socket's buffer now is not worth waiting for. */
+/* Writes once, and does not wait for room in the socket's buffer. */
 static void
 write_now(struct amqp_stream *stream)
 {
@@ -356,7 +356,7 @@ write_now(struct amqp_stream *stream)
 		return;
 	}
 	(void)SSL_write(bufferevent_openssl_get_ssl(stream->bev), bytes, (int)len);
-	/* What is left in OpenSSL's queue would be taken for the next session's. */
+	/* An error that remains in OpenSSL's queue would be taken for one of the next session. */
 	ERR_clear_error();
 }
 

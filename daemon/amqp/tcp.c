@@ -17,15 +17,18 @@
 #include "daemon/base/margin.h"
 #include "daemon/base/mem.h"
 
-/* Unsent bytes of a broker that does not read: 1,024 probes are a quarter of a megabyte. */
+/*
+ * The maximum of unsent bytes to a broker that does not read. 1,024 probes are a quarter of a
+ * megabyte.
+ */
 #define OUTPUT_MAX (16 * 1024 * 1024)
-/* RabbitMQ's own least, and AMQP's. */
+/* The minimum of RabbitMQ and of AMQP. */
 #define FRAME_MAX_LEAST 4096
 
-/* What all links of a broker have in common. */
+/* Shared by all links of a broker. */
 struct dial {
 	struct event_base *base; /* borrowed */
-	SSL_CTX *tls;            /* owned; NULL when no host wants it */
+	SSL_CTX *tls;            /* owned; NULL if no host wants TLS */
 };
 
 struct tcp_link {
@@ -34,11 +37,11 @@ struct tcp_link {
 	struct amqp_stream *stream;   /* owned */
 	struct amqp_decoder *decoder; /* owned */
 	size_t frame_max;
-	int64_t last_read; /* clock time of the last byte that came */
-	bool sent;         /* something was sent since the last beat */
+	int64_t last_read; /* clock time of the last received byte */
+	bool sent;         /* bytes were sent since the last beat */
 	bool was_up;
-	char *tried;           /* owned; what failed at addresses before; NULL = nothing */
-	struct timer beat;     /* every half heartbeat from tune on */
+	char *tried;           /* owned; failures of earlier addresses; NULL = none */
+	struct timer beat;     /* each half heartbeat, from connection.tune on */
 	struct timer deadline; /* of the whole handshake */
 };
 
@@ -56,7 +59,7 @@ now(const struct tcp_link *link)
 
 /* ---- sending ---- */
 
-/* The output, counted and watched, for a frame or more. */
+/* Returns the output for one or more frames, and counts the flush. */
 static struct evbuffer *
 output(struct tcp_link *link)
 {
@@ -92,7 +95,7 @@ tcp_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fiel
 		       amqp_frame_put_body(output(tcp), channel, body, tcp->frame_max)));
 }
 
-/* On channel 0, and before the link is up. */
+/* Appends a method of channel 0, also before the link is up. */
 static void
 put_method(struct tcp_link *link, amqp_method_number_t method, void *fields)
 {
@@ -141,14 +144,14 @@ take_start(struct tcp_link *link, const amqp_connection_start_t *start)
 		amqp_link_set_state(&link->base, AMQP_LINK_TUNE);
 }
 
-/* The lesser wish, where 0 is none. */
+/* The lesser of two limits; 0 is no limit. */
 static unsigned
 lesser(unsigned a, unsigned b)
 {
 	return b == 0 || (a != 0 && a < b) ? a : b;
 }
 
-/* The heartbeat may be shorter than asked for. */
+/* Whether the heartbeat, which may be shorter than wanted, is long enough. */
 static bool
 leaves_a_lease(struct tcp_link *link, int64_t heartbeat)
 {
@@ -200,7 +203,7 @@ take_tune(struct tcp_link *link, const amqp_connection_tune_t *tune)
 		return;
 	timers_set(timers, &link->beat,
 	    clock_now(timers_clock(timers)) + link->base.heartbeat * NSEC_PER_SEC / 2);
-	/* Last: it takes the pool in which `tune` lies. */
+	/* At the end, because it frees the memory of `tune`. */
 	amqp_decoder_tune(link->decoder, (int)channel_max, (int)frame_max);
 }
 
@@ -279,7 +282,7 @@ on_beat(void *ctx, uint64_t id)
 		    2 * link->base.heartbeat);
 		return;
 	}
-	/* What has not left yet is as good as a heartbeat, once it can leave. */
+	/* Unsent bytes will serve as a heartbeat when they are sent. */
 	if (!link->sent && evbuffer_get_length(out) == 0)
 		amqp_frame_put_heartbeat(output(link));
 	link->sent = false;
@@ -301,7 +304,7 @@ on_deadline(void *ctx, uint64_t id)
 
 /* ---- life ---- */
 
-/* Takes addresses; NULL: they are looked up. */
+/* addresses: owned from now on; NULL: they are looked up. */
 static void
 begin(struct tcp_link *link, struct addrinfo *addresses)
 {
@@ -340,7 +343,7 @@ tcp_shut_down(struct amqp_link *link)
 	amqp_stream_shutdown(tcp->stream);
 }
 
-/* The same words are said once. */
+/* Adds the failure, unless the text already contains it. */
 static void
 add_tried(struct tcp_link *link)
 {
@@ -355,8 +358,9 @@ add_tried(struct tcp_link *link)
 }
 
 /*
- * Where a connection is taken and does not become a link, the name's next address may be of a broker that
- * is well. A refusal in words is that of the broker.
+ * If an address accepts the connection but the handshake fails, another address of the name may
+ * belong to a broker that works. A refusal in words is the broker's answer: no other address is
+ * tried.
  */
 static bool
 tcp_try_again(struct amqp_link *link)

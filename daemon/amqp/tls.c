@@ -21,7 +21,7 @@ openssl_words(void)
 	unsigned long error = ERR_peek_last_error();
 	const char *words = ERR_reason_error_string(error);
 
-	/* A failed fopen() is an error of the system library, which OpenSSL has no words for. */
+	/* A failed fopen() is an error of the system library, for which OpenSSL has no text. */
 	if (ERR_SYSTEM_ERROR(error))
 		words = strerror(ERR_GET_REASON(error));
 	return words != NULL ? words : "no reason is given";
@@ -30,7 +30,7 @@ openssl_words(void)
 static char *
 file_error(const char *what, const char *path)
 {
-	/* The last error is often the least telling ("PEM lib"): the first names the cause. */
+	/* The first error names the cause. The last one is often too general ("PEM lib"). */
 	unsigned long first = ERR_peek_error();
 	const char *words =
 	    ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : openssl_words();
@@ -60,7 +60,7 @@ load_files(SSL_CTX *tls, const char *ca, const char *cert, const char *key)
 	return NULL;
 }
 
-/* The key's passphrase cannot be asked for: there is nobody at a terminal. */
+/* The daemon has no terminal to ask for the key's passphrase. */
 static int
 no_passphrase(char *buf, int size, int writing, void *ctx)
 {

@@ -6,12 +6,15 @@
 void
 jitter_init(struct jitter *jitter, uint64_t seed)
 {
-	/* nrand48 has 48 bits of state: fold the other 16 in, so that every bit of the seed counts. */
+	/*
+	 * nrand48(3) has 48 bits of state. The other 16 are folded in, so that each bit of the seed
+	 * counts.
+	 */
 	seed ^= seed >> 48;
 	jitter->state[0] = (unsigned short)(seed & 0xffff);
 	jitter->state[1] = (unsigned short)(seed >> 16 & 0xffff);
 	jitter->state[2] = (unsigned short)(seed >> 32 & 0xffff);
-	/* Neighbouring seeds begin alike. */
+	/* Similar seeds have similar first numbers, which are skipped. */
 	for (int i = 0; i < 8; i++)
 		(void)nrand48(jitter->state);
 }
@@ -24,7 +27,10 @@ jitter_below(struct jitter *jitter, int64_t bound)
 	if (bound <= 0)
 		return 0;
 	range = (uint64_t)bound;
-	/* 63 bits; what lies above the last whole multiple of range is drawn again, or it would bias. */
+	/*
+	 * 63 random bits. Numbers above the last multiple of range are drawn again, because they
+	 * would cause a bias.
+	 */
 	limit = (UINT64_C(1) << 63) / range * range;
 	do {
 		drawn = (uint64_t)nrand48(jitter->state) << 32;

@@ -1,6 +1,6 @@
 /*
- * Random numbers with a seed of their own, and full-jitter exponential backoff made from them
- * (a random wait between 0 and a ceiling that doubles). Seeded, so that a simulation replays.
+ * Random numbers with a seed, and full-jitter exponential backoff: a random wait between 0 and a
+ * ceiling that doubles. The seed lets a simulation replay.
  */
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
@@ -8,20 +8,20 @@
 #include <stdint.h>
 
 struct jitter {
-	unsigned short state[3]; /* of nrand48(3) */
+	unsigned short state[3]; /* for nrand48(3) */
 };
 
 void jitter_init(struct jitter *jitter, uint64_t seed);
-/* Uniform in [0, bound); 0 when bound is 0 or less. */
+/* Uniform in [0, bound); 0 if bound is 0 or less. */
 int64_t jitter_below(struct jitter *jitter, int64_t bound);
 
 struct backoff {
-	int64_t first, most; /* ns: first ceiling, highest ceiling */
+	int64_t first, most; /* ns: the first and the highest ceiling */
 	int64_t ceiling;     /* ns: of the next wait */
 };
 
 void backoff_init(struct backoff *backoff, int64_t first, int64_t most);
-/* The next wait in ns; raises the ceiling. */
+/* Returns the next wait in ns, and raises the ceiling. */
 int64_t backoff_next(struct backoff *backoff, struct jitter *jitter);
 void backoff_reset(struct backoff *backoff);
 

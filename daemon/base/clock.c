@@ -10,7 +10,7 @@ boottime_now(void *ctx)
 	struct timespec now;
 
 	(void)ctx;
-	/* Every Linux since 2.6.39 has it; without it no lease could be kept. */
+	/* Linux has this clock since 2.6.39. Without it no lease could be kept. */
 	if (clock_gettime(CLOCK_BOOTTIME, &now) != 0)
 		abort();
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;

@@ -1,6 +1,6 @@
 /*
- * Time, as the whole daemon sees it: nanoseconds of CLOCK_BOOTTIME, which goes on while the machine
- * sleeps and never jumps. A clock is passed in, so that tests and the simulation bring their own.
+ * The time of the daemon: nanoseconds of CLOCK_BOOTTIME, which continues while the machine sleeps
+ * and never jumps. A clock is passed in, so tests and the simulation use their own.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -15,10 +15,10 @@ struct clock {
 	void *ctx; /* borrowed */
 };
 
-/* The machine's own clock. */
+/* The clock of the machine. */
 extern const struct clock clock_boottime;
 
-/* A fresh reading, never a cached one: leases are compared with it. */
+/* Reads the clock, without a cache: leases are compared with this time. */
 static inline int64_t
 clock_now(const struct clock *clock)
 {

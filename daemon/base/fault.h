@@ -1,11 +1,11 @@
 /*
- * Deliberate faults: each is a mistake that the lock engine or the AMQP code must not make and that the
- * simulation must find (make sim-faults). One is active at a time.
+ * Planted faults. Each is a mistake that the lock engine or the AMQP code must not make, and that
+ * the simulation must find (make sim-faults). At most one is active.
  *
  *	FAULT(NAME, statements);
  *	FAULT_IF(NAME, condition, statements);
  *
- * are statements of their own: what is done when that mistake is made. In every other build they are nothing.
+ * The statements run if that fault is active. In all other builds both macros are empty.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/* Name, and the mistake in words. */
+/* Each row is a name, and the mistake in words. */
 #define FAULTS(X)                                                                                  \
 	X(NO_RESERVATION, "no local reservation before the declare is answered")                   \
 	X(RESERVATION_ENDS_EARLY, "reservation ended at the release request")                      \

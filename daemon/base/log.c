@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* write(2) of up to PIPE_BUF bytes to a pipe is whole or not at all (pipe(7)). */
+/* write(2) of up to PIPE_BUF bytes to a pipe writes all bytes or none (pipe(7)). */
 #define LINE_SIZE PIPE_BUF
 /* Room before the text: timestamp, level word. */
 #define PREFIX_SIZE 64
@@ -51,7 +51,7 @@ static const struct {
     [LOG_LEVEL_DEBUG] = {"debug", 7},
 };
 
-/* Whether stderr is the stream that the journal gave us (systemd.exec(5), $JOURNAL_STREAM). */
+/* Whether stderr is the stream to the journal (systemd.exec(5), $JOURNAL_STREAM). */
 static bool
 is_journal(void)
 {
@@ -84,9 +84,9 @@ make_prefix(char prefix[PREFIX_SIZE], enum log_level level)
 }
 
 /*
- * Whether stderr took the line. It may be shared with other programs, so O_NONBLOCK is not ours to
- * set; instead we write only what poll(2) says there is room for. One that nobody reads is left alone:
- * writing to it would be a SIGPIPE.
+ * Returns whether stderr took the line. Other programs may share stderr, so the daemon cannot set
+ * O_NONBLOCK. It only writes if poll(2) reports room. If stderr is closed by its reader, nothing is
+ * written, as that would cause a SIGPIPE.
  */
 static bool
 write_line(enum log_level level, const char *text)
@@ -135,7 +135,7 @@ log_at(enum log_level level, const char *format, ...)
 	va_end(args);
 	if (len >= (int)sizeof(text))
 		strcpy(text + sizeof(text) - sizeof("..."), "...");
-	/* One event, one line, whatever slipped through unquoted. */
+	/* Each event is one line, even if an argument was not quoted. */
 	for (char *c = text; *c != '\0'; c++) {
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';
@@ -163,7 +163,7 @@ log_quote(char buf[LOG_QUOTE_MAX], const char *bytes, size_t len)
 		unsigned char byte = (unsigned char)bytes[i];
 		size_t wanted = is_plain(byte) ? 1 : 4;
 
-		/* The last place where a cut would still fit. */
+		/* The last place at which a cut fits. */
 		if (used + sizeof(cut) <= LOG_QUOTE_MAX)
 			last = used;
 		if (used + wanted >= LOG_QUOTE_MAX) {

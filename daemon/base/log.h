@@ -1,7 +1,7 @@
 /*
- * The daemon's log: one line an event to stderr, with journald's priority prefix when stderr is the
- * journal. Never blocks the loop: a line that stderr will not take at once is counted and dropped, and
- * the count is logged when there is room again. One per process; tests hook the sink.
+ * The daemon's log: one line for each event, to stderr. If stderr is the journal, the line has its
+ * priority prefix. The log never blocks the loop. A line that stderr does not take at once is
+ * counted and dropped, and the count is logged later. There is one log in a process.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -11,7 +11,7 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 void log_set_level(enum log_level level);
-/* NULL gives stderr back. The line has no newline and no prefix. */
+/* Lines go to sink instead of stderr, without newline and prefix; for tests. NULL: stderr again. */
 void log_set_sink(void (*sink)(void *ctx, enum log_level level, const char *line), void *ctx);
 
 void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -22,8 +22,9 @@ void log_at(enum log_level level, const char *format, ...) __attribute__((format
 
 #define LOG_QUOTE_MAX 256
 /*
- * Bytes that came from a peer or the broker, fit for a log line: control characters, quotes,
- * backslashes and what is not ASCII as \xNN, cut at the buffer with "...". Returns buf.
+ * Makes bytes from a client or the broker fit for a log line. Control characters, quotes,
+ * backslashes and bytes that are not ASCII become \xNN. A text that is too long ends with "...".
+ * Returns buf.
  */
 const char *log_quote(char buf[LOG_QUOTE_MAX], const char *bytes, size_t len);
 

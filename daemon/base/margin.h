@@ -1,7 +1,7 @@
 /*
- * The margin of a lease, which lasts two heartbeats less this: by so much a hold is lost before the broker
- * could free its slot. Both ends of a connection agree on the heartbeat, so the margin that was set is
- * only a wish. Times in ns.
+ * The margin of a lease. A lease is two heartbeats less the margin: a hold is lost so long before
+ * the broker could free its slot. The broker and the daemon agree on a heartbeat, so a configured
+ * margin is only a wish. Times are in ns.
  */
 #ifndef BASE_MARGIN_H
 #define BASE_MARGIN_H
@@ -11,7 +11,10 @@
 
 #include "daemon/base/clock.h"
 
-/* wanted: 0: a fifth of the heartbeat. At most a heartbeat: half of what there is. */
+/*
+ * wanted: 0 = a fifth of the heartbeat. The margin is at most one heartbeat, half of the time
+ * before the broker frees the slot.
+ */
 static inline int64_t
 margin_of(int64_t heartbeat, int64_t wanted)
 {
@@ -21,9 +24,9 @@ margin_of(int64_t heartbeat, int64_t wanted)
 }
 
 /*
- * Whether the lease is long enough for `lockbroker run` to end a command in time, however fast that ends
- * (client/run_lease.c): until an answer has come a third of a heartbeat and a second pass, and half a second
- * is its reserve. With a shorter one locks are better not given at all.
+ * Whether the lease leaves `lockbroker run` time to end a command (client/run_lease.c). A third of
+ * a heartbeat and one second can pass until a keepalive is answered. `run` needs half a second more
+ * as its reserve. With a shorter lease the daemon should grant no locks at all.
  */
 static inline bool
 margin_leaves_lease(int64_t heartbeat, int64_t wanted, int64_t *ret_lease, int64_t *ret_needed)

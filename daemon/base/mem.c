@@ -9,7 +9,7 @@
 
 #include "daemon/base/log.h"
 
-/* The log formats on the stack, so it still works here. */
+/* The log formats on the stack, so it works without memory. */
 static _Noreturn void
 out_of_memory(size_t size)
 {

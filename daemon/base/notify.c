@@ -15,13 +15,15 @@
 
 #include <systemd/sd-daemon.h>
 
-/* Longer ones help nobody in `systemctl status`. */
+/* The maximum of a status text in `systemctl status`. */
 #define STATUS_MAX 512
 
-/* How long what changes the service's state may wait for room, ms. */
+/* ms that a change of the service's state waits for room. */
 #define PATIENCE 200
 
-/* A datagram socket to the service manager, or -1: there is none. "@" starts an abstract name. */
+/*
+ * Returns a datagram socket to the service manager; -1: there is none. "@" starts an abstract name.
+ */
 static int
 manager_connect(void)
 {
@@ -48,8 +50,9 @@ manager_connect(void)
 }
 
 /*
- * Nobody to hear it, or no room with them: neither is worth a word, the caller goes on. sd_notify(3)
- * would wait for room for ever: the daemon would lose every lock, and `run` would outlive its lease.
+ * Without a service manager, or without room in its socket, the message is dropped silently.
+ * sd_notify(3) would wait for room for ever. The daemon would then lose all locks, and `run` would
+ * outlive its lease.
  */
 static void
 say(const char *text, int patience)
@@ -82,7 +85,7 @@ notify_reloading(void)
 	struct timespec now;
 	char text[80];
 
-	/* systemd wants the time with it (sd_notify(3), MONOTONIC_USEC), and CLOCK_MONOTONIC at that. */
+	/* systemd expects the time with it, by CLOCK_MONOTONIC (sd_notify(3), MONOTONIC_USEC). */
 	if (clock_gettime(CLOCK_MONOTONIC, &now) != 0)
 		return;
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
@@ -100,7 +103,7 @@ notify_status(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text + used, sizeof(text) - used, format, args);
 	va_end(args);
-	/* A line end would start an assignment of its own, and the broker's words may hold one. */
+	/* A line end would start another assignment, and the broker's words may contain one. */
 	for (char *c = text; *c != '\0'; c++) {
 		if (iscntrl((unsigned char)*c))
 			*c = ' ';

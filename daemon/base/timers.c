@@ -10,18 +10,19 @@
 #define PLACE_DUE (SIZE_MAX ^ SIZE_MAX >> 1)
 
 /*
- * A binary heap, from 1: the parent of place p is p / 2. heap[p]->place == p holds between calls,
- * which is what makes moving and cancelling cheap. A run first takes all that is due out of the heap,
- * so that what is set during it, at whatever time, cannot come before its end; a timer that waits in
- * `due` can still be moved or cancelled by one that fires before it, and leaves NULL there.
+ * A binary heap, from index 1: the parent of place p is p / 2. Between calls heap[p]->place == p.
+ * So moving and cancelling a timer need no search.
+ *
+ * A run first moves all due timers to `due`. So no timer that is set during the run fires in it. A
+ * timer in `due` can still be moved or cancelled by an earlier one, and leaves NULL there.
  */
 struct timers {
 	const struct clock *clock; /* borrowed */
 	struct timer **heap;       /* owned; the timers are borrowed */
 	size_t count, room;
-	struct timer **due; /* owned; of the run that goes on */
+	struct timer **due; /* owned; of the present run */
 	size_t due_count, due_next, due_room;
-	uint64_t order; /* of the last one set */
+	uint64_t order; /* of the timer that was set last */
 	bool running;
 };
 
@@ -79,7 +80,7 @@ put(struct timers *timers, struct timer *timer, size_t place)
 	timer->place = place;
 }
 
-/* Moves a timer from a free place to where it belongs, others into the gap. */
+/* Puts a timer at its right place, starting from a free one, and moves others into the gap. */
 static void
 settle(struct timers *timers, struct timer *timer, size_t place)
 {
@@ -168,7 +169,7 @@ timers_run(struct timers *timers)
 		if (timer == NULL)
 			continue;
 		timer->place = 0;
-		/* Its object may be gone when this returns. */
+		/* The timer's object may be gone after this. */
 		timer->fire(timer->ctx, timer->id);
 	}
 	timers->running = false;

@@ -1,7 +1,7 @@
 /*
- * Everything that is done over the auxiliary connection but for requests on channels: probes, the directory,
- * watches, wait queues, daemon messages. One list of them, so that all hear when the link comes, goes, or is
- * blocked.
+ * The modules that use the auxiliary connection with channels of their own: probes, the directory,
+ * watches, wait queues, hints, counts and daemon messages. This list owns them, and passes on that
+ * the link is up, ended or blocked. It knows nothing of their work.
  */
 #ifndef BROKER_AUXILIARY_H
 #define BROKER_AUXILIARY_H
@@ -31,8 +31,8 @@ struct amqp_auxiliary {
 };
 
 struct amqp_auxiliary_config {
-	struct timers *timers;          /* borrowed, as all here */
-	struct amqp_channels *channels; /* the auxiliary connection's */
+	struct timers *timers;          /* borrowed, as all pointers here */
+	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
 	const struct amqp_settings *settings;
 	void (*watch_news)(void *ctx, const char *queue, enum broker_news news);
@@ -44,21 +44,25 @@ struct amqp_auxiliary_config {
 
 void amqp_auxiliary_init(
     struct amqp_auxiliary *auxiliary, const struct amqp_auxiliary_config *config);
-void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before channels */
-/* From now on nobody is answered or told anything. */
+void amqp_auxiliary_done(struct amqp_auxiliary *auxiliary); /* before its channels */
+/* No callback is called after this. */
 void amqp_auxiliary_silence(struct amqp_auxiliary *auxiliary);
 
-/* Somebody waits for an answer that the link is needed for, or for news. */
+/* Whether a module needs the link: for an answer, or for news. */
 bool amqp_auxiliary_in_use(const struct amqp_auxiliary *auxiliary);
-/* Of those, who stays when the link goes: it is to be made anew for them. */
+/* Whether a module still needs a link after this one ended: the link is then made again. */
 bool amqp_auxiliary_stays(const struct amqp_auxiliary *auxiliary);
 
-/* After amqp_channels_attach: what waits is sent. user: who the link logged in as; NULL: not known. */
+/*
+ * After amqp_channels_attach(): sends the waiting requests. user: the login of the link; NULL: not
+ * known.
+ */
 void amqp_auxiliary_go(struct amqp_auxiliary *auxiliary, const char *user);
-/* After amqp_channels_fail; code: of connection.close, 0 = there was none. */
+/* After amqp_channels_fail(). code: of connection.close, 0 = there was none. */
 void amqp_auxiliary_fail(struct amqp_auxiliary *auxiliary, int code);
-/* The link does not come up in time: who waits for an answer has waited enough. */
+/* The link does not come up in time: answers the waiting requests. */
 void amqp_auxiliary_give_up(struct amqp_auxiliary *auxiliary);
+/* connection.blocked: modules publish nothing until the alarm ends. */
 void amqp_auxiliary_block(struct amqp_auxiliary *auxiliary, bool blocked);
 
 #endif

@@ -20,22 +20,23 @@
 #include "daemon/broker/watch.h"
 
 struct broker {
-	struct broker_events events;   /* zeroed: nobody hears */
+	struct broker_events events;   /* zeroed: no listener */
 	struct timers *timers;         /* borrowed */
 	struct amqp_settings settings; /* owned copy */
 	struct amqp_dialer dialer;     /* owned */
 	struct jitter jitter;
 	struct amqp_reconnector *locks, *auxiliary; /* owned */
-	struct amqp_auxiliary over;                 /* what is done over the auxiliary connection */
-	char *cluster;                              /* owned; the first one seen, NULL before */
-	char *product, *version;                    /* owned; of the lock connection's server */
-	bool persistent, deletes_by_name; /* that server; as is expected while none was seen */
+	/* the modules that use the auxiliary connection */
+	struct amqp_auxiliary over;
+	char *cluster;                    /* owned; of the first server; NULL before */
+	char *product, *version;          /* owned; of the lock connection's server */
+	bool persistent, deletes_by_name; /* of that server; assumed while there was none */
 	bool blocked;
 	bool stopped;
 	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
 	struct timer auxiliary_idle; /* while it is up */
 	struct timer
-	    auxiliary_wait; /* it is needed, and the lock connection is not up to say where */
+	    auxiliary_wait; /* limit of the wait for the lock connection, which decides the host */
 };
 
 static int64_t
@@ -66,7 +67,7 @@ auxiliary_in_use(const struct broker *broker)
 	       amqp_auxiliary_in_use(&broker->over);
 }
 
-/* Both links go to one host at a time: it follows the lock connection. */
+/* Brings up the auxiliary connection, to the host of the lock connection. */
 static void
 need_auxiliary(struct broker *broker)
 {
@@ -113,8 +114,9 @@ on_auxiliary_idle(void *ctx, uint64_t id)
 /* ---- the reconnectors' events ---- */
 
 /*
- * A list of hosts that are not one cluster would grant one slot twice. Nothing else in the server's
- * properties tells clusters apart, and by default each node (3.10.8) makes the name up from its own.
+ * If the hosts were not one cluster, one slot could be granted twice. Clusters differ only in this
+ * name among the server's properties. By default each node makes the name up from its own (RabbitMQ
+ * 3.10.8).
  */
 static char *
 on_vet(void *ctx, const struct amqp_server *server)
@@ -148,7 +150,7 @@ locks_up(struct broker *broker)
 		need_auxiliary(broker);
 }
 
-/* By a certificate, the broker alone knows. */
+/* NULL: the login is by certificate, and only the broker knows the user. */
 static const char *
 auxiliary_user(const struct broker *broker)
 {
@@ -174,8 +176,8 @@ on_up(void *ctx, enum broker_link which)
 }
 
 /*
- * An auxiliary connection that is not up yet waits for the lock connection: where the broker allows one
- * connection alone, it would take its place.
+ * An auxiliary connection that is not up yet waits for the lock connection. If the broker allows
+ * only one connection, it would take the place of the lock connection.
  */
 static void
 locks_down(struct broker *broker)
@@ -200,7 +202,7 @@ on_down(void *ctx, enum broker_link which)
 	timers_cancel(broker->timers, &broker->auxiliary_idle);
 	amqp_auxiliary_fail(&broker->over, amqp_reconnector_code(broker->auxiliary));
 	FAULT(AUXILIARY_NOT_MADE_ANEW, return );
-	/* Who waits for an answer has got it; who watches goes on watching. */
+	/* All requests are answered, but watches, wait queues, owed hints and the inbox remain. */
 	if (amqp_auxiliary_stays(&broker->over))
 		need_auxiliary(broker);
 }

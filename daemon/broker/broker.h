@@ -1,23 +1,26 @@
 /*
- * The seam between the lock engine and the broker. The engine speaks here in the scheme's own words
- * (claim, check, drop, probe), never in frames; every answer comes by callback, so that the engine is
- * deterministic given answers and a clock. broker.c implements it, over links to RabbitMQ or to the
- * AMQP server in memory (setup.h).
+ * The interface between the lock engine and the broker. The engine makes requests in terms of the
+ * lock scheme (claim, check, drop, probe), and never in frames. Each answer comes by callback, so
+ * the engine depends on nothing but these answers and a clock. broker.c implements the interface
+ * over AMQP links, to RabbitMQ or to the server in memory (setup.h). It knows no clients, no
+ * waiters and no leases.
  *
- * Two links (AMQP connections): the lock connection carries the Bs and nothing that could hurt them; the
- * auxiliary connection, opened when first needed, carries everything else and may die at any time.
+ * The broker keeps two links (AMQP connections). The lock connection carries the holder queues (B),
+ * and nothing that could harm them. The auxiliary connection carries everything else. It is opened
+ * when it is needed, and may die at any time.
  *
- * Rules every implementation keeps:
- * - A callback is never made from inside the call that asked for it; it comes from the event loop.
- * - Every request is answered exactly once. Requests on one channel are performed and answered in order;
- *   across channels there is no order.
- * - When a request fails in a way that closes its channel (404, 405, 403, ...), those behind it on that
- *   channel were not performed and are answered BROKER_SKIPPED, then the channel_closed event comes unless
- *   the channel was put back in the meantime.
- * - Silence is not an answer. There are no deadlines here but the probe's: who asks keeps its own.
- * - When a link dies: its state is set, then its unanswered requests are answered BROKER_UNKNOWN in
- *   the order of their sending, then the link event comes. Its channels are gone without further events.
- *   Nothing pending survives its link.
+ * Rules:
+ * - A callback comes from the event loop, never from inside the call that asked for it.
+ * - Each request is answered exactly once. Requests on one channel are performed and answered in
+ *   order. Across channels there is no order.
+ * - A failed request can close its channel (404, 405, 403 and others). The broker did not perform
+ *   the requests behind it on that channel, which are answered BROKER_SKIPPED. Then the
+ *   channel_closed event comes, unless the channel was put back meanwhile.
+ * - Silence is not an answer. Only probes have a deadline here. The caller keeps the deadlines of
+ *   all other requests.
+ * - When a link dies, its state is set first. Then its unanswered requests are answered
+ *   BROKER_UNKNOWN, in the order in which they were sent. Then the link event comes. The channels
+ *   of the link are gone, without events of their own. No request outlives its link.
  */
 #ifndef BROKER_BROKER_H
 #define BROKER_BROKER_H
@@ -27,37 +30,40 @@
 #include <stdint.h>
 
 enum broker_link {
-	BROKER_LOCKS,    /* the Bs: claim, check, drop. Never publishes, consumes or administers */
-	BROKER_AUXILIARY /* probes, administration with its mutex; expendable */
+	BROKER_LOCKS,    /* claim, check, drop. It never publishes, consumes or administers */
+	BROKER_AUXILIARY /* everything else; its end costs no hold */
 };
 
 enum broker_state {
-	BROKER_DOWN, /* being (re)connected; the auxiliary connection also while it is not needed */
+	BROKER_DOWN, /* connecting; an auxiliary connection that is not needed is down, too */
 	BROKER_UP,
-	BROKER_LOGIN_REFUSED /* the broker refused us in words: credentials, vhost, permission. Tries go on */
+	/* login refused in words (user, vhost or permission); the daemon keeps trying */
+	BROKER_LOGIN_REFUSED
 };
 
-/* "down", "up", "refused". Static. */
+/* "down", "up" or "refused". Static. */
 const char *broker_state_word(enum broker_state state);
 
 enum broker_answer {
-	BROKER_OK,     /* declared and ours / present / deleted */
+	BROKER_OK,     /* declared and ours, present, or deleted */
 	BROKER_ABSENT, /* 404, or a mandatory publish returned */
-	BROKER_LOCKED, /* 405: somebody else's exclusive queue */
-	BROKER_REFUSED, /* another error that closed the channel (403, 406, ...): see code and text */
-	BROKER_SKIPPED, /* not performed: the channel was closed before its turn */
-	BROKER_UNKNOWN  /* performed or not, nobody knows: the link died, nack, or silence */
+	BROKER_LOCKED, /* 405: another connection has this exclusive queue */
+	/* another error closed the channel (403, 406 and others): see code and text */
+	BROKER_REFUSED,
+	BROKER_SKIPPED, /* not performed: the channel was closed before */
+	/* perhaps performed: the link died, the broker sent a nack, or no answer came */
+	BROKER_UNKNOWN
 };
 
 struct broker_reply {
 	enum broker_answer answer;
-	bool channel_open; /* the channel can be used on; false = it is gone */
-	int64_t sent_at;   /* clock time just before the request was handed to the link */
+	bool channel_open; /* false: the channel is gone */
+	int64_t sent_at;   /* clock time (ns) just before the request was handed to the link */
 	int code;          /* AMQP reply-code of the failure; 0 = none */
-	const char *text;  /* the broker's own words, "" when none; borrowed for the callback */
+	const char *text;  /* the broker's words, or ""; borrowed for the callback */
 };
 
-/* Who wants the answer: an id, never a pointer to what may be gone by then. */
+/* The callback of a request. id: of the caller's object, which may be gone by then. */
 struct broker_done {
 	void (*fn)(void *ctx, uint64_t id, const struct broker_reply *reply);
 	void *ctx;
@@ -65,15 +71,15 @@ struct broker_done {
 };
 
 struct broker_probe_done {
-	/* answers[i]: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN for the i-th queue; borrowed */
+	/* answers[i]: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN for the i-th queue. Borrowed. */
 	void (*fn)(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count);
 	void *ctx;
 	uint64_t id;
 };
 
 /*
- * reply->answer: OK, REFUSED (nothing was done), or UNKNOWN; channel_open says nothing. names: what was
- * read, entered or removed; none unless OK. All borrowed.
+ * reply->answer: OK, REFUSED (nothing was done) or UNKNOWN. reply->channel_open has no meaning
+ * here. names: those read, entered or removed; none unless OK. All are borrowed.
  */
 struct broker_names_done {
 	void (*fn)(void *ctx, uint64_t id, const struct broker_reply *reply,
@@ -82,26 +88,29 @@ struct broker_names_done {
 	uint64_t id;
 };
 
-/* consumers: of the queue, our own included; -1: not known. */
+/* consumers: of the queue, those of this daemon included. -1: not known. */
 struct broker_count_done {
 	void (*fn)(void *ctx, uint64_t id, int consumers);
 	void *ctx;
 	uint64_t id;
 };
 
-/* What a watch has to say of its queue. A hint: whoever hears it looks for himself. */
+/* News about a watched queue. They are hints: the engine checks the queue itself. */
 enum broker_news {
-	BROKER_WATCHED, /* from now on its deletion is told; it may have happened before */
-	BROKER_HINT,    /* it may have been deleted (basic.cancel, or a 404): the watch is over */
-	BROKER_UNWATCHED /* the auxiliary connection went: nothing is told until BROKER_WATCHED comes again */
+	BROKER_WATCHED, /* from now on a deletion is reported; it may have happened before */
+	BROKER_HINT,    /* the queue may be deleted (basic.cancel, or 404); the watch is over */
+	/* the auxiliary connection ended: no deletion is reported until the next BROKER_WATCHED */
+	BROKER_UNWATCHED
 };
 
-/* What a wait queue has to say to one of its members; see broker_wait_queue_join(). */
+/* News about a wait queue; see broker_wait_queue_join(). */
 enum broker_wait_queue_news {
-	BROKER_WAIT_QUEUE_JOINED, /* from now on hints come; those sent before may have gone elsewhere */
-	BROKER_WAIT_QUEUE_HINT, /* `slot` was freed, or may have been: look */
-	BROKER_WAIT_QUEUE_LEFT, /* no hints come until JOINED again: the link went, or it was put out */
-	/* To who sent the hint of `slot`, member or not: there is no such wait queue, nobody waits. */
+	/* from now on hints come; another daemon may have got earlier ones */
+	BROKER_WAIT_QUEUE_JOINED,
+	BROKER_WAIT_QUEUE_HINT, /* `slot` may be free: scan */
+	/* no hints come until the next JOINED: the link ended, or the broker ended the consumer */
+	BROKER_WAIT_QUEUE_LEFT,
+	/* for the sender of a hint, joined or not: no such wait queue, so no client waits */
 	BROKER_WAIT_QUEUE_NOBODY
 };
 
@@ -109,205 +118,224 @@ struct broker_wait_queue_event {
 	const char *queue; /* borrowed */
 	int priority;
 	enum broker_wait_queue_news news;
-	int slot; /* HINT, NOBODY: from 1; 0 = no one in particular */
+	int slot; /* HINT, NOBODY: from 1; 0 = no particular slot */
 };
 
-/* What another daemon asks of all, or answers; see broker_ask(). */
+/* A daemon message: a query or a reply; see broker_ask(). */
 struct broker_message {
-	uint64_t from;  /* ASKED: for broker_reply_to(), until that was called */
-	uint64_t asked; /* REPLY: what broker_ask() returned */
-	const char
-	    *text; /* borrowed, NUL-terminated, UTF-8 not checked; at most BROKER_MESSAGE_MAX */
+	uint64_t from;  /* in `asked`: for broker_reply_to(), valid for BROKER_MESSAGE_TTL */
+	uint64_t asked; /* in `replied`: the number that broker_ask() returned */
+	/* Borrowed, NUL-terminated, at most BROKER_MESSAGE_MAX bytes. UTF-8 is not checked. */
+	const char *text;
 	size_t len;
-	const char *user; /* of the broker's users, vouched for by it; "": not said */
+	/* the sender's user at the broker, verified by the broker; "": not known */
+	const char *user;
 };
 
 struct broker_events {
 	void (*link)(void *ctx, enum broker_link link, enum broker_state state, const char *why);
-	/* A channel that is in use was closed by the broker or for a failed request. */
+	/* The broker closed a channel that is in use, by itself or for a failed request. */
 	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
-	/* Of a queue that is being watched; the name is borrowed. */
+	/* About a watched queue. The name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
-	/* NULL where nobody joins wait queues. */
+	/* NULL: the caller joins no wait queue. */
 	void (*wait_queue)(void *ctx, const struct broker_wait_queue_event *event);
-	/* Another daemon asks (also for its own questions it hears nothing), or answers. NULL: nobody cares. */
+	/* A query of another daemon, or a reply. NULL: ignored. */
 	void (*asked)(void *ctx, const struct broker_message *message);
 	void (*replied)(void *ctx, const struct broker_message *message);
 	void *ctx;
 };
 
-/* What is known of the broker now; strings are borrowed and "" while unknown. */
+/* The present state of the broker. Strings are borrowed, and "" while unknown. */
 struct broker_info {
 	enum broker_state locks, auxiliary;
-	const char
-	    *probes_refused;    /* the broker's words where it refuses probes; "" = it does not */
-	bool auxiliary_blocked; /* connection.blocked: an alarm */
-	const char
-	    *why; /* of a DOWN or DENIED lock connection, in the broker's or system's words */
-	const char *host; /* host:port the links go to */
+	const char *probes_refused; /* the broker's words if it refuses probes, else "" */
+	bool auxiliary_blocked;     /* an alarm: the broker sent connection.blocked */
+	const char *why;            /* why the lock connection is not up, in words */
+	const char *host;           /* host:port of the links */
 	const char *product, *version, *cluster;
-	int heartbeat; /* seconds, negotiated */
-	unsigned channels,
-	    channels_max; /* of the lock connection: open now, and the most there can be */
-	bool persistent;  /* false: the server in memory */
-	/* The server may delete a fresh B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
+	int heartbeat;                   /* seconds, negotiated */
+	unsigned channels, channels_max; /* of the lock connection: open now, and the limit */
+	bool persistent;                 /* false: the server in memory */
+	/* The server may delete a new B by name (RabbitMQ before 4.1.8 and 4.2.3, issue #15276). */
 	bool deletes_by_name;
 };
 
-struct broker; /* made as setup.h says */
+struct broker; /* made by setup.h */
 
-/* Before start. The lock engine alone hears them. */
+/* Before broker_start(). There is one listener: the lock engine. */
 void broker_set_events(struct broker *broker, const struct broker_events *events);
-/* Connects the lock connection and keeps it connected until stop. */
+/* Connects the lock connection, and keeps it connected until broker_stop(). */
 void broker_start(struct broker *broker);
-/* Closes both links for good; nothing is answered and no event comes any more. */
+/* Closes both links for good. No answer and no event comes after that. */
 void broker_stop(struct broker *broker);
-void broker_free(struct broker *broker); /* stops first; NULL is fine */
+void broker_free(struct broker *broker); /* stops it first; NULL is fine */
 /*
- * Closes a link, as if it had died for that reason, and makes it anew. The answers and the event that
- * a death brings come from the loop, as ever. A link that is not up is left alone.
+ * Closes a link as if it had died for that reason, and connects again. The answers and the event of
+ * a dead link come from the event loop. A link that is not up is left alone.
  */
 void broker_reset(struct broker *broker, enum broker_link link, const char *why);
 void broker_get_info(const struct broker *broker, struct broker_info *ret);
 
-/* Most queues in one probe. */
+/* The maximum number of queues in one probe. */
 #define BROKER_PROBE_MAX 1024
 
 /*
- * A channel of a link, from the pool of idle open ones or opened now; its id, never used
- * twice. 0: the lock connection is not up, or has no channel left (see broker_get_info). A channel of the auxiliary
- * connection can always be had: the link is brought up for it, and what was asked meanwhile is sent then, or
- * answered BROKER_UNKNOWN when it cannot be brought up in time.
+ * Returns the id of a channel of a link: an idle one, or a new one. An id is never used twice.
+ * Returns 0 if the lock connection is not up or has no channel left. A channel of the auxiliary
+ * connection is always available, and the connection is brought up for it. Requests are sent when
+ * it is up. If that does not happen in time, they are answered BROKER_UNKNOWN.
  */
 uint64_t broker_channel_take(struct broker *broker, enum broker_link link);
-/* Gives a channel back. Nothing may be unanswered on it. An id that is gone is fine. */
+/* Gives a channel back. No request may be unanswered on it. An id that is gone is ignored. */
 void broker_channel_put(struct broker *broker, uint64_t channel);
 
 /*
- * On a channel; requests made in one pass of the loop go out in one flush. A channel that is gone answers
- * BROKER_SKIPPED (or BROKER_UNKNOWN, when its link died).
+ * Requests on a channel. Those of one pass of the event loop go out in one flush. On a channel that
+ * is gone the answer is BROKER_SKIPPED. If its link died, the answer is BROKER_UNKNOWN.
  */
 
-/* queue.declare, exclusive. OK: ours (RabbitMQ also says so of one that this link had already). */
+/* queue.declare, exclusive. OK: ours, now or already (RabbitMQ answers both alike). */
 void broker_claim(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-/* queue.declare, passive: OK, ABSENT, or LOCKED (an exclusive queue of another connection). */
+/* queue.declare, passive. OK, ABSENT, or LOCKED: the queue is exclusive to another connection. */
 void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-/* queue.delete, answered after delete-ok; OK too when there was no such queue. */
+/* queue.delete, answered after delete-ok. Also OK if the queue does not exist. */
 void broker_drop(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
- * Administration, auxiliary connection only. A durable A queue, x-max-length 0. One that exists with other
- * arguments is used as it is: OK, with the 406 and the broker's words about the difference (it closes the
- * channel: channel_open tells).
+ * Administration, on channels of the auxiliary connection only. Declares a slot queue (A): durable,
+ * x-max-length 0. A queue that exists with other arguments is used as it is. The answer is then OK,
+ * with code 406 and the broker's words, and the channel is closed (channel_open).
  */
 void broker_declare_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-/* The same of a marker: a durable classic queue, x-max-length 0, whatever the vhost's default type is. */
+/*
+ * Declares a marker in the same way: a durable classic queue, x-max-length 0. It is classic even if
+ * the vhost's default type is another.
+ */
 void broker_declare_marker(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-/* A slot or a marker. OK too when there was none. */
+/* Deletes a slot queue or a marker. Also OK if it does not exist. */
 void broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 
 /*
- * A directory: a durable classic queue with one persistent message a name, as AMQP cannot list queues.
- * On the auxiliary connection; each makes its own channel. Whoever calls holds the directory's mutex: two at
- * once see only part of the messages, and so may, for a moment, whoever comes after a link that died in the
- * middle. Nothing is lost by that; a name may then be there twice. Names of more than BROKER_NAME_MAX
- * bytes, or not made of printable ASCII, are somebody else's messages and skipped.
+ * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot
+ * list queues. Each request uses a channel of its own on the auxiliary connection. The caller holds
+ * the mutex of the directory, because two requests at once each see only a part of the messages.
+ * After a link died in the middle, the next request may see only a part, too. No name is lost by
+ * that, but a name may then be there twice. Messages longer than BROKER_NAME_MAX bytes, or not of
+ * printable ASCII, are foreign and skipped.
  */
 #define BROKER_NAME_MAX 200
-/* Most messages of a directory; more are REFUSED, in words. */
+/* The maximum number of messages of a directory. If there are more: REFUSED, with a text. */
 #define BROKER_DIRECTORY_MAX 20000
-/* Whether a message of so many bytes is a name. */
+/* Whether a message of `len` bytes is a name. */
 bool broker_is_name(const void *body, size_t len);
-/* Text of the UNKNOWN with which an entry is answered, nothing done, while there is an alarm. */
+/* During an alarm an entry is not sent. It is answered UNKNOWN with this text. */
 #define BROKER_ALARM_WORDS "the broker takes no messages now (an alarm)"
-/* All names, in the order of their entry; a queue that is not there has none. */
+/* Reads all names, in the order of their entry. A queue that does not exist has none. */
 void broker_directory_read(struct broker *broker, const char *queue, struct broker_names_done done);
-/* Declares the queue if need be and adds a message, confirmed by the broker; names: that one. */
+/* Adds a name, confirmed by the broker; declares the queue if necessary. names: that one. */
 void broker_directory_enter(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done);
-/* Removes every message of that name; names: those removed, each as often as it was there. */
+/* Removes every message of that name. names: those removed, each as often as it was there. */
 void broker_directory_leave(
     struct broker *broker, const char *queue, const char *name, struct broker_names_done done);
 /*
- * Which of up to BROKER_PROBE_MAX queues exist: mandatory publish with confirm, all in one flush on
- * the auxiliary connection, which is brought up for it. Return and ack: ABSENT. Ack: OK, perhaps just deleted.
- * Nack, no answer by the deadline, or no auxiliary connection: UNKNOWN. The names are copied.
+ * Asks which of up to BROKER_PROBE_MAX queues exist, by a mandatory publish with confirm to each.
+ * All go out in one flush on the auxiliary connection, which is brought up for it. A return and an
+ * ack mean ABSENT. An ack alone means OK, but the queue may be deleted just then. A nack, no answer
+ * by the deadline, or no auxiliary connection means UNKNOWN. The names are copied.
  */
 void broker_probe(
     struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
 
 /*
- * Watches a queue for its deletion: a consumer on the auxiliary connection (prefetch 1; what is delivered to it is
- * acknowledged late, so that probes do not become deliveries), which keeps that link up, and is placed
- * anew when the link comes back. Its news come as events. A deletion can go unheard (followed at once
- * by a re-creation), and a consumer can be cancelled without one: news are hints, and after BROKER_HINT
- * whoever still wants a watch asks for it again. A queue is watched once at most.
+ * Watches a queue for its deletion, by a consumer on the auxiliary connection. The watch keeps that
+ * connection up, and the consumer is placed again when the connection is back. The consumer has
+ * prefetch 1, and deliveries are acknowledged late, so that probes of the queue do not become
+ * deliveries. The news come as events.
+ *
+ * News are hints. A deletion can pass unnoticed if the queue is created again at once. A consumer
+ * can also be cancelled without a deletion. BROKER_HINT ends the watch: the caller watches again if
+ * it still needs that. A second watch of the same queue has no effect.
  */
 void broker_watch(struct broker *broker, const char *queue);
-/* One that is not watched is left alone. No news of it come after this. */
+/* Ends a watch; a queue that is not watched is ignored. No news of the queue come after this. */
 void broker_unwatch(struct broker *broker, const char *queue);
 
 /*
- * A wait queue: a durable auto-delete classic queue (x-max-length 64) that exists while somebody waits in
- * it. A member is a consumer, one a queue and priority (x-priority) of a broker here, on the auxiliary connection,
- * which it keeps up, with others on one channel; the credit (prefetch) may be changed by joining again.
- * Wait queues take turns in joining, a few members at a time; the number of wait queues is limited, and so is
- * that of further members. The queue goes with its last consumer: a 404 between declare and consume is tried again.
- * Wait queues without a channel (the auxiliary connection has few left, and others need them) are joined when
- * there is one. A member is placed anew when the link comes back, and after a moment when the broker put it
- * out (its channel closed, the queue deleted); one that is refused is tried again, rarely.
- * BROKER_WAIT_QUEUE_LEFT is told to who had BROKER_WAIT_QUEUE_JOINED; joining again brings no news.
+ * Joins a wait queue: a durable auto-delete classic queue (x-max-length 64) that exists while a
+ * daemon consumes from it. The broker here is a member of it once for each priority it joins with.
+ * A member is one consumer (x-priority) on the auxiliary connection, which it keeps up. Joining
+ * again changes the credit (prefetch), without news.
+ * - Wait queues take turns in joining, a few members at a time. The number of wait queues is
+ *   limited, and so is the number of members beyond the first of each.
+ * - If the auxiliary connection has too few channels left, members join when a channel is free.
+ * - The queue ends with its last consumer. A 404 between declare and consume is therefore tried
+ *   again.
+ * - A member joins again when the link is back. It also joins again, after a moment, when its
+ *   channel was closed or the queue was deleted. After a refusal it tries again, rarely.
+ * - BROKER_WAIT_QUEUE_LEFT comes only after BROKER_WAIT_QUEUE_JOINED.
  */
 void broker_wait_queue_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
-/* One that was not joined is left alone. No news of it come after this; hints unread go to others. */
+/*
+ * Ends a membership; one that does not exist is ignored. No news of it come after this. Its unread
+ * hints go to other consumers.
+ */
 void broker_wait_queue_leave(struct broker *broker, const char *queue, int priority);
 /*
- * Tells one member of a wait queue, the next one of the highest priority, of a free slot: a message with a TTL
- * of 2 s, mandatory: where there is no such queue it is returned, and BROKER_WAIT_QUEUE_NOBODY says so, or
- * every slot that nobody waits for would be left alone here for a while after its release. Acknowledged by its
- * receiver when it is read: it means *look*. While the auxiliary connection is down or blocked hints are owed, each
- * once, at most BROKER_OWED_MAX (the newest), and sent when it is up: it is brought up for that.
+ * Sends a hint about a free slot to a wait queue: a mandatory message with a TTL of 2 s. RabbitMQ
+ * delivers it to one consumer, the next one of the highest priority, which acknowledges it when it
+ * is read. The hint only means that a scan is worthwhile.
+ *
+ * If the wait queue does not exist, the hint is returned and BROKER_WAIT_QUEUE_NOBODY comes. The
+ * engine then stops withholding the slot from its own waiters. While the auxiliary connection is
+ * down or blocked, hints are owed: each once, and at most the newest BROKER_OWED_MAX. The
+ * connection is brought up for them.
  */
 #define BROKER_OWED_MAX 1024
 #define BROKER_HINT_TTL (2 * INT64_C(1000000000)) /* ns */
 void broker_wait_queue_wake(struct broker *broker, const char *queue, int slot);
-/* The number that a message says (correlation-id); 0: none. And its text, somewhere in room. */
+/* The number in a message's correlation-id, and its text, which is somewhere in room. 0: none. */
 #define BROKER_NUMBER_TEXT 21
 char *broker_number_text(char room[BROKER_NUMBER_TEXT], uint64_t number);
 uint64_t broker_number(const char *text);
-/* The slot that a hint says; 0 for a text that is not ours, which means as much: look. */
+/* The slot of a hint. A foreign text is 0: no particular slot. */
 int broker_hint_slot(const char *text);
-/* How many members a wait queue has, in all daemons, each priority counted; 0 when there is no such queue. */
+/* Counts the consumers of a wait queue, of all daemons and priorities. No queue: 0. */
 void broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
 
 /*
- * Messages between the daemons of a vhost: a durable fanout exchange "lockbroker=ask", and for each daemon
- * an inbox bound to it, a durable auto-delete classic queue named "lockbroker=inbox=<random>" with
- * x-expires and x-max-length, on the auxiliary connection. Daemon messages carry the user-id that RabbitMQ
- * checks, TTL 5 s, delivery-mode 1. One who is away hears nothing, and nothing is told of it: who asks has a
- * deadline.
+ * Messages between the daemons of a vhost, on the auxiliary connection. Queries go to a durable
+ * fanout exchange, "lockbroker=ask". Each daemon binds an inbox to it, "lockbroker=inbox=<random>":
+ * a durable auto-delete classic queue with x-expires and x-max-length. Messages are transient
+ * (delivery-mode 1), have a TTL of 5 s, and carry the user-id, which RabbitMQ checks. A daemon that
+ * is not connected misses the query, and the sender is not notified of that. The sender therefore
+ * keeps a deadline.
  */
 #define BROKER_MESSAGE_MAX 61440
 #define BROKER_MESSAGE_TTL (5 * INT64_C(1000000000)) /* ns */
 /*
- * Daemon messages are heard while the inbox is open, which keeps the auxiliary connection up; who asks opens
- * it for a while (auxiliary_idle) by asking.
+ * Daemon messages arrive while the inbox is open, and an open inbox keeps the auxiliary connection
+ * up. A query opens the inbox for a while (auxiliary_idle).
  */
 void broker_inbox_open(struct broker *broker);
 void broker_inbox_close(struct broker *broker);
 /*
- * Asks all other daemons; the number that their replies carry, never used twice. It is sent when the
- * inbox is open. 0: not now, there is an alarm.
+ * Sends a query to all other daemons. Returns the number that their replies carry, never used
+ * twice. The query is sent when the inbox is open. Returns 0 during an alarm, and nothing is sent.
  */
 uint64_t broker_ask(struct broker *broker, const char *text, size_t len);
-/* Answers a daemon message; several times is fine. Of one whose sender is gone, or long ago, nothing comes. */
+/*
+ * Replies to a query, once or several times. Nothing is sent if the query is too old or unknown, if
+ * the inbox is not open, or during an alarm.
+ */
 void broker_reply_to(struct broker *broker, uint64_t from, const char *text, size_t len);
 
 #endif

@@ -12,12 +12,12 @@
 #include "daemon/base/queue.h"
 
 enum channel_state {
-	CHANNEL_WAITING, /* no number yet: the link is not up, or has none free (auxiliary connection) */
+	CHANNEL_WAITING, /* no number yet: the link is not up, or has none left */
 	CHANNEL_FRESH,   /* has a number; channel.open goes out with the first request */
-	CHANNEL_OPENING, /* channel.open sent; requests go out behind it all the same */
+	CHANNEL_OPENING, /* channel.open sent; requests are sent behind it */
 	CHANNEL_OPEN,
-	CHANNEL_CLOSING, /* channel.close sent: the number is ours until close-ok (else 504) */
-	CHANNEL_GONE /* closed by the broker, number given back; its requests are being answered */
+	CHANNEL_CLOSING, /* channel.close sent; the number is kept until close-ok (else 504) */
+	CHANNEL_GONE /* closed by the broker, number given back, its requests are being answered */
 };
 
 struct request {
@@ -26,14 +26,14 @@ struct request {
 	struct broker_done done;
 	int64_t sent_at;
 	char *queue;               /* owned; only while WAITING */
-	enum broker_answer answer; /* of an orphan */
+	enum broker_answer answer; /* of a request in `orphans` */
 };
 TAILQ_HEAD(requests, request);
 
 struct channel {
 	UT_hash_handle hh;
 	TAILQ_ENTRY(channel) in_all, in_idle;
-	uint64_t id; /* 0: nobody's (idle, closing, raw) */
+	uint64_t id; /* 0: not taken (idle, closing or raw) */
 	enum channel_state state;
 	uint16_t number;                        /* 0 = none */
 	bool put;                               /* given back while GONE */
@@ -43,14 +43,14 @@ struct channel {
 TAILQ_HEAD(channel_list, channel);
 
 /*
- * The channel numbers of one link. Low ones are used again and again, so that the broker and the table stay
- * small.
+ * The channel numbers of one link. Low numbers are used again and again, so that the tables here
+ * and at the broker stay small.
  */
 struct numbers {
 	unsigned max; /* highest number; 0 = there is no link */
 	unsigned used, next;
 	struct channel **user_of; /* owned; [max + 1]; NULL = free */
-	uint16_t *free_again;     /* owned; stack of numbers that were used before */
+	uint16_t *free_again;     /* owned; stack of free numbers that were used before */
 	unsigned free_count;
 };
 
@@ -61,11 +61,11 @@ struct amqp_channels {
 	struct channel_list all;  /* owned */
 	struct channel_list idle; /* most recently used first */
 	unsigned idle_count;
-	struct requests in_order; /* every unanswered one, in order of sending */
-	struct requests orphans;  /* asked of channels that are gone: answered by the timer */
+	struct requests in_order; /* all unanswered requests, in order of sending */
+	struct requests orphans;  /* requests on channels that are gone: the timer answers them */
 	struct timer orphan_timer;
 	uint64_t serial;        /* of the last channel id made */
-	uint64_t dead_serial;   /* ids up to this one are of links that died */
+	uint64_t dead_serial;   /* ids up to this one belong to dead links */
 	struct numbers numbers; /* of the link */
 	unsigned limit;         /* learned from a 530; 0 = none */
 	bool silent;
@@ -159,7 +159,7 @@ channel_new(struct amqp_channels *channels)
 	return channel;
 }
 
-/* Its requests must have been moved elsewhere. */
+/* Its requests are in no list any more. */
 static void
 channel_free(struct amqp_channels *channels, struct channel *channel)
 {
@@ -220,7 +220,7 @@ request_send(struct amqp_channels *channels, struct channel *channel, struct req
 	amqp_request_send(channels->link, channel->number, request->what, queue);
 }
 
-/* Takes the request, which is in no list any more. */
+/* Answers and frees a request, which is in no list any more. */
 static void
 request_answer(struct amqp_channels *channels, struct request *request, enum broker_answer answer,
     bool channel_open_still, int code, const char *text)
@@ -248,7 +248,7 @@ orphans_fire(void *ctx, uint64_t id)
 	struct request *request;
 
 	(void)id;
-	/* What these answers ask again waits for the next run. */
+	/* New requests of these callbacks wait for the next run. */
 	TAILQ_CONCAT(&orphans, &channels->orphans, in_channel);
 	while ((request = TAILQ_FIRST(&orphans)) != NULL) {
 		TAILQ_REMOVE(&orphans, request, in_channel);
@@ -292,7 +292,7 @@ request_remove(struct amqp_channels *channels, struct channel *channel, struct r
 	TAILQ_REMOVE(&channels->in_order, request, in_order);
 }
 
-/* Channels that wait for a number, in the order in which they were taken. */
+/* Gives numbers to waiting channels, in the order in which they were taken. */
 static void
 waiting_go(struct amqp_channels *channels)
 {
@@ -308,7 +308,10 @@ waiting_go(struct amqp_channels *channels)
 		channel_set_state(channel, CHANNEL_FRESH);
 		TAILQ_FOREACH (request, &channel->requests, in_channel) {
 			request_send(channels, channel, request, request->queue);
-			/* In the order of sending, which is not that of asking any more. */
+			/*
+			 * in_order is the order of sending, which now differs from that of the
+			 * calls.
+			 */
 			TAILQ_REMOVE(&channels->in_order, request, in_order);
 			TAILQ_INSERT_TAIL(&channels->in_order, request, in_order);
 		}
@@ -330,7 +333,7 @@ amqp_channels_take(struct amqp_channels *channels)
 	} else {
 		return 0;
 	}
-	/* The lowest bit says which link's, so that ids of the two never meet. */
+	/* The lowest bit is the connection, so that ids of the two differ. */
 	channel->id = ++channels->serial << 1 | (channels->config.which == BROKER_AUXILIARY);
 	HASH_ADD(hh, channels->by_id, id, sizeof(channel->id), channel);
 	return channel->id;
@@ -369,7 +372,7 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 		break;
 	case CHANNEL_CLOSING:
 	case CHANNEL_GONE:
-		abort(); /* neither has an id that could be put */
+		abort(); /* neither has an id */
 	}
 }
 
@@ -407,7 +410,7 @@ amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number)
 
 /* ---- frames ---- */
 
-/* The requests of a channel that the broker closed are answered, then its user is told. */
+/* Answers the requests of a channel that the broker closed, then reports it. */
 static void
 channel_bury(
     struct amqp_channels *channels, struct channel *channel, const amqp_channel_close_t *close)
@@ -437,7 +440,7 @@ channel_bury(
 	channel_free(channels, channel);
 }
 
-/* NULL: nobody wants to know. */
+/* handler NULL: does nothing. */
 static void
 handler_closed(const struct amqp_raw_handler *handler, const amqp_channel_close_t *close)
 {
@@ -457,7 +460,7 @@ take_close(
 	const struct amqp_raw_handler *handler = channel->handler;
 
 	amqp_link_send(channels->link, channel->number, AMQP_CHANNEL_CLOSE_OK_METHOD, &close_ok);
-	/* It crossed ours, which is still to be answered. */
+	/* Both sides sent channel.close: the answer to ours is still to come. */
 	if (channel->state == CHANNEL_CLOSING) {
 		channel->handler = NULL;
 		handler_closed(handler, close);
@@ -502,7 +505,7 @@ take_method(struct amqp_channels *channels, struct channel *channel, const struc
 	if (channel->state == CHANNEL_CLOSING) {
 		if (frame->method == AMQP_CHANNEL_CLOSE_OK_METHOD)
 			take_close_ok(channels, channel);
-		return true; /* anything else was on its way before our close was read */
+		return true; /* sent before the broker read our channel.close */
 	}
 	if (channel->state == CHANNEL_OPENING && frame->method == AMQP_CHANNEL_OPEN_OK_METHOD) {
 		channel_set_state(channel, CHANNEL_OPEN);
@@ -598,7 +601,10 @@ void
 amqp_channels_learn_limit(struct amqp_channels *channels)
 {
 	struct channel *channel;
-	/* To probe and to administer takes two. Where that kills the auxiliary connection, little is lost. */
+	/*
+	 * Probes and administration need two channels. If that ends the auxiliary connection, no
+	 * hold is lost.
+	 */
 	unsigned least = channels->config.which == BROKER_AUXILIARY ? 2 : 1, open = 0, opening = 0;
 
 	TAILQ_FOREACH (channel, &channels->all, in_all) {

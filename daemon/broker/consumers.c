@@ -6,7 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
-/* Unacknowledged deliveries; of more, the oldest is acknowledged early. */
+/* The maximum of unacknowledged deliveries. If there are more, the oldest is acknowledged early. */
 #define UNACKED_MAX 1024
 
 struct ack {
@@ -37,7 +37,8 @@ amqp_consumers_consume(
 {
 	struct amqp_consumers_set *set = channel->set;
 	struct amqp_raw_channel_tag tag = amqp_raw_channel_tag(set->letter, ++set->consumer);
-	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)prefetch}; /* of each: not global */
+	/* for each consumer: not global */
+	amqp_basic_qos_t qos = {.prefetch_count = (uint16_t)prefetch};
 	amqp_table_entry_t argument = amqp_entry_number("x-priority", priority);
 	amqp_basic_consume_t consume = {
 	    .queue = amqp_cstring_bytes(queue),
@@ -64,9 +65,9 @@ send_cancel(struct amqp_consumers *channel, uint64_t consumer)
 }
 
 /*
- * Never before consume-ok: RabbitMQ 3.10 passes that through the channel's own queue of messages, and a
- * cancel that is read before it makes the channel crash (badkey in consumer_monitor) and ends the link
- * with 541.
+ * A consumer is never cancelled before its consume-ok. RabbitMQ 3.10 passes consume-ok through the
+ * channel's own queue of messages. If it reads the cancel first, the channel crashes (badkey in
+ * consumer_monitor), and the link ends with 541.
  */
 void
 amqp_consumers_cancel(struct amqp_consumers *channel, uint64_t consumer)
@@ -242,7 +243,7 @@ amqp_consumers_free(struct amqp_consumers *channel)
 	free(channel);
 }
 
-/* No consumer, and nothing to come or to acknowledge. */
+/* No consumer, no unanswered consume, and no delivery to acknowledge. */
 static bool
 is_idle(const struct amqp_consumers *channel)
 {

@@ -9,7 +9,7 @@
 #include "daemon/base/queue.h"
 #include "daemon/broker/raw_channel.h"
 
-/* No channel number was left. */
+/* The wait after no channel number was left. */
 #define NO_CHANNEL (1 * NSEC_PER_SEC)
 
 struct count {
@@ -23,13 +23,13 @@ TAILQ_HEAD(count_list, count);
 struct amqp_counters {
 	struct timers *timers;          /* borrowed */
 	struct amqp_channels *channels; /* borrowed */
-	struct count_list all;          /* owned; in order: the sent ones first */
+	struct count_list all;          /* owned; in order of the calls, the sent ones first */
 	struct amqp_raw_channel channel;
-	struct timer retry; /* after there was no channel number */
+	struct timer retry; /* set: no channel number was left */
 	bool silent;
 };
 
-/* It must be off the list. */
+/* count: in no list any more. */
 static void
 answer(const struct amqp_counters *counters, struct count *count, int consumers)
 {
@@ -88,7 +88,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	return true;
 }
 
-/* The first was refused; those behind it were not read. */
+/* The broker refused the first request, and did not read those behind it. */
 static void
 on_closed(void *ctx, int code, const char *text)
 {
@@ -97,7 +97,7 @@ on_closed(void *ctx, int code, const char *text)
 
 	(void)text;
 	if (first != NULL && !first->sent)
-		first = NULL; /* it was closed for something else, with nothing on it */
+		first = NULL; /* another cause: no request was on the channel */
 	TAILQ_FOREACH (count, &counters->all, entry)
 		count->sent = false;
 	if (first != NULL)

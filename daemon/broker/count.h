@@ -1,7 +1,7 @@
 /*
- * How many consumers a queue has: passive declares on a channel of the auxiliary connection's that is there for
- * nothing else, answered in order. A 404 is the answer 0 and closes the channel: those behind it are
- * asked again on another.
+ * Counts the consumers of queues, by passive declares on a raw channel of the auxiliary connection,
+ * which are answered in order. A 404 is the answer 0, and closes the channel. The requests behind
+ * it are sent again on another channel.
  */
 #ifndef BROKER_COUNT_H
 #define BROKER_COUNT_H
@@ -12,20 +12,20 @@
 
 struct amqp_counters;
 
-/* channels: the auxiliary connection's, borrowed. */
+/* channels: of the auxiliary connection, borrowed. */
 struct amqp_counters *amqp_counters_new(struct timers *timers, struct amqp_channels *channels);
-void amqp_counters_free(struct amqp_counters *counters); /* before channels; NULL is fine */
-/* From now on nobody is answered. */
+void amqp_counters_free(struct amqp_counters *counters); /* before its channels; NULL is fine */
+/* No callback is called after this. */
 void amqp_counters_silence(struct amqp_counters *counters);
 
-/* As broker_wait_queue_count. Sent at once when attached, else when that happens. */
+/* As broker_wait_queue_count(). Sent at once if there is a link, else when there is one. */
 void amqp_counters_ask(
     struct amqp_counters *counters, const char *queue, struct broker_count_done done);
-bool amqp_counters_in_use(const struct amqp_counters *counters); /* somebody waits for an answer */
+bool amqp_counters_in_use(const struct amqp_counters *counters); /* a request is unanswered */
 
-/* After amqp_channels_attach: sends what waits. */
+/* After amqp_channels_attach(): sends the waiting requests. */
 void amqp_counters_go(struct amqp_counters *counters);
-/* After amqp_channels_fail: nobody knows. */
+/* After amqp_channels_fail(): answers all requests with -1. */
 void amqp_counters_fail(struct amqp_counters *counters);
 
 #endif

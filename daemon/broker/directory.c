@@ -10,18 +10,18 @@
 #include "daemon/broker/name_list.h"
 #include "daemon/broker/raw_channel.h"
 
-/* Gets on their way at once. */
+/* The maximum of unanswered gets. */
 #define GETS_MAX 256
 
 enum job_kind { JOB_READ, JOB_ENTER, JOB_LEAVE };
 
 enum job_state {
-	JOB_WAITING,      /* for the link */
-	JOB_DECLARING,    /* the answer to its first declare is to come */
-	JOB_READING,      /* the answers to `gets` gets are to come */
-	JOB_PUTTING_BACK, /* the end of its channel is to come */
-	JOB_CONFIRMING,   /* the confirm of its message is to come */
-	JOB_OVER          /* on no channel any more: to be answered */
+	JOB_WAITING,      /* waits for the link */
+	JOB_DECLARING,    /* waits for declare-ok */
+	JOB_READING,      /* waits for the answers to `gets` gets */
+	JOB_PUTTING_BACK, /* waits for the end of its channel */
+	JOB_CONFIRMING,   /* waits for the confirm of its message */
+	JOB_OVER          /* has no channel; its answer is due */
 };
 
 struct job {
@@ -29,7 +29,7 @@ struct job {
 	struct amqp_directory *directory; /* borrowed */
 	enum job_kind kind;
 	enum job_state state;
-	char *queue, *name; /* owned; name: NULL to read */
+	char *queue, *name; /* owned; name: NULL for JOB_READ */
 	struct broker_names_done done;
 	struct amqp_raw_channel channel;
 	int64_t sent_at;
@@ -38,10 +38,10 @@ struct job {
 	bool empty;    /* a get found nothing */
 	unsigned seen; /* messages */
 	struct name_list found;
-	uint64_t *to_remove; /* owned; delivery tags of what is found, to leave */
+	uint64_t *to_remove; /* owned; JOB_LEAVE: delivery tags of the found messages */
 	size_t remove_room;
 
-	enum broker_answer answer; /* PUTTING_BACK, OVER: what is to be said */
+	enum broker_answer answer; /* PUTTING_BACK, OVER: the answer */
 	int code;
 	char *text; /* owned; NULL = "" */
 };
@@ -51,7 +51,7 @@ struct amqp_directory {
 	struct timers *timers;          /* borrowed */
 	struct amqp_channels *channels; /* borrowed */
 	struct job_list all;            /* owned */
-	struct timer over;              /* while one is OVER */
+	struct timer over;              /* set while a job is OVER */
 	bool silent;
 };
 
@@ -66,7 +66,7 @@ job_set_state(struct job *job, enum job_state state)
 {
 	switch (state) {
 	case JOB_WAITING:
-		abort(); /* it begins as that */
+		abort(); /* the first state */
 	case JOB_DECLARING:
 		assert(job->state == JOB_WAITING);
 		break;
@@ -84,7 +84,7 @@ job_set_state(struct job *job, enum job_state state)
 	job->state = state;
 }
 
-/* It must be off the list. */
+/* job: in no list any more. */
 static void
 job_free(struct job *job)
 {
@@ -99,7 +99,7 @@ job_free(struct job *job)
 
 /* ---- answers ---- */
 
-/* Says what is to be said, and frees it: it must be off the list. */
+/* Answers and frees a job, which is in no list any more. */
 static void
 job_answer(struct job *job)
 {
@@ -126,7 +126,7 @@ job_answer(struct job *job)
 	free(text);
 }
 
-/* It was never sent: answered from the loop. */
+/* For a job that was never sent: it is answered from the loop. */
 static void
 job_give_up(struct job *job, const char *text)
 {
@@ -138,7 +138,7 @@ job_give_up(struct job *job, const char *text)
 	timers_set(directory->timers, &directory->over, now(directory));
 }
 
-/* All that it sent was answered. */
+/* Every method of the job is answered. */
 static void
 job_finish(struct job *job)
 {
@@ -169,7 +169,7 @@ on_over(void *ctx, uint64_t id)
 	if (job == NULL)
 		return;
 	TAILQ_REMOVE(&directory->all, job, in_all);
-	/* One at a time: its answer may bring the others theirs. */
+	/* One job for each run: its callback may cause the answers of the others. */
 	if (first_over(directory) != NULL)
 		timers_set(directory->timers, &directory->over, now(directory));
 	job_answer(job);
@@ -226,7 +226,7 @@ job_send(struct job *job)
 		send_name(job);
 }
 
-/* `left`: how many messages there are, as far as is known; one get more finds the end. */
+/* left: the known number of messages. One more get finds the end. */
 static void
 send_gets(struct job *job, uint32_t left)
 {
@@ -238,7 +238,7 @@ send_gets(struct job *job, uint32_t left)
 	}
 }
 
-/* All has been seen: takes out what is to go, and the rest goes back. */
+/* All messages were seen: removes those that leave, and puts the others back. */
 static void
 put_back(struct job *job)
 {
@@ -274,7 +274,7 @@ find(struct job *job, const char *name)
 	name_list_add(&job->found, name);
 }
 
-/* A message is there, whole. Other than names are somebody else's. */
+/* Takes a whole message. A message that is not a name is foreign. */
 static void
 take_message(struct job *job)
 {
@@ -287,7 +287,7 @@ take_message(struct job *job)
 		find(job, content->body);
 }
 
-/* More than may be are seen no further: what was asked for still comes. */
+/* Beyond the maximum no more gets are sent, but the answers to earlier ones still come. */
 static bool
 take_got(struct job *job, const amqp_basic_get_ok_t *got)
 {
@@ -377,7 +377,10 @@ on_method(void *ctx, const struct amqp_frame *frame)
 	}
 }
 
-/* By the broker, for us or for what it refused; what stood behind that was not done. */
+/*
+ * The channel is closed: code 0 for our close, else for a refused method. The broker did not
+ * perform the methods behind that.
+ */
 static void
 on_closed(void *ctx, int code, const char *text)
 {
@@ -393,7 +396,7 @@ on_closed(void *ctx, int code, const char *text)
 	job->code = code;
 	free(job->text);
 	job->text = mem_strdup(text);
-	/* No queue, no names. */
+	/* A directory that does not exist has no names. */
 	if (declaring && job->kind != JOB_ENTER && code == AMQP_NOT_FOUND) {
 		job->answer = BROKER_OK;
 		job->code = 0;

@@ -14,10 +14,13 @@
 /* BROKER_HINT_TTL, in ms */
 #define EXPIRATION "2000"
 _Static_assert(BROKER_HINT_TTL == 2000 * INT64_C(1000000), "as EXPIRATION says");
-/* After the broker refused one: its channel is closed by each. */
+/* The pause after a refusal, because each refusal closes the channel. */
 #define MUTE (30 * NSEC_PER_SEC)
 
-/* Could not be sent yet: each queue and slot once, in the order in which they were first owed. */
+/*
+ * A hint that is not sent yet: each queue and slot once, in the order in which they were first
+ * owed.
+ */
 struct owed_hint {
 	char *key; /* owned; "SLOT QUEUE" */
 	int slot;
@@ -30,8 +33,8 @@ struct amqp_hints {
 	struct owed_hint *owed;          /* owned; by key */
 	TAILQ_HEAD(, owed_hint) in_turn; /* the same */
 	struct amqp_raw_channel channel;
-	char returned_from[UINT8_MAX + 1]; /* its queue */
-	int64_t mute_until;                /* clock time; nothing is sent before */
+	char returned_from[UINT8_MAX + 1]; /* wait queue of the returned hint */
+	int64_t mute_until;                /* clock time; no hint is sent before */
 	bool blocked;
 	bool complained; /* of being refused, on this link */
 	bool silent;
@@ -43,7 +46,7 @@ now(const struct amqp_hints *hints)
 	return clock_now(timers_clock(hints->config.timers));
 }
 
-/* ---- what is owed ---- */
+/* ---- owed hints ---- */
 
 static void
 hint_free(struct amqp_hints *hints, struct owed_hint *hint)
@@ -100,7 +103,7 @@ publish(struct amqp_hints *hints, const char *queue, int slot)
 	amqp_raw_channel_publish(&hints->channel, &fields, &properties, amqp_empty_bytes);
 }
 
-/* A link that has died without its having been told yet would take hints with it. */
+/* Hints on a dead link, whose end is not reported yet, would be lost. */
 static bool
 can_send(const struct amqp_hints *hints)
 {
@@ -164,7 +167,7 @@ on_closed(void *ctx, int code, const char *text)
 	struct amqp_hints *hints = ctx;
 
 	if (!hints->channel.blames)
-		return; /* the next hint opens another one */
+		return; /* the next hint opens another channel */
 	hints->mute_until = now(hints) + MUTE;
 	if (!hints->complained)
 		log_warning("the broker refused a hint to other daemons: %s (%d)", text, code);

@@ -18,23 +18,26 @@
 _Static_assert(BROKER_MESSAGE_TTL == 5000 * INT64_C(1000000), "as EXPIRATION says");
 #define INBOX_EXPIRES 60000 /* ms */
 #define INBOX_LENGTH 256
-/* Unread messages on their way to us. */
+/* The maximum of unacknowledged deliveries. */
 #define PREFETCH 64
-/* After the channel was closed under an open inbox; half of it to one and a half. */
+/*
+ * The wait after the channel was closed for another cause than a refusal: from half of it to one
+ * and a half.
+ */
 #define AGAIN (100 * NSEC_PER_MSEC)
-/* After it was refused. */
+/* The wait after a refusal. */
 #define RARELY (30 * NSEC_PER_SEC)
-/* No channel number was left. */
+/* The wait after no channel number was left. */
 #define NO_CHANNEL (1 * NSEC_PER_SEC)
 
 enum inbox_state {
 	INBOX_CLOSED,
-	INBOX_WAITING, /* for the link, or for its time to be opened again */
-	INBOX_OPENING, /* the answer is to come */
+	INBOX_WAITING, /* waits for the link, or for `again` */
+	INBOX_OPENING, /* waits for consume-ok */
 	INBOX_OPEN
 };
 
-/* Waits to be sent, for BROKER_MESSAGE_TTL at most. */
+/* A query that waits to be sent, for at most BROKER_MESSAGE_TTL. */
 struct question {
 	TAILQ_ENTRY(question) entry;
 	uint64_t number;
@@ -43,9 +46,9 @@ struct question {
 	int64_t until;
 };
 
-/* Whom a message came from, so that it can be answered, for BROKER_MESSAGE_TTL. */
+/* The sender of a query, which can be answered for BROKER_MESSAGE_TTL. */
 struct sender {
-	uint64_t id;  /* 0: nobody */
+	uint64_t id;  /* 0: unused */
 	char *inbox;  /* owned */
 	char *number; /* owned */
 	int64_t until;
@@ -54,13 +57,14 @@ struct sender {
 struct amqp_mailbox {
 	struct amqp_mailbox_config config;
 	enum inbox_state state;
-	bool wanted;                      /* by who answers */
-	struct timer asking;              /* wanted by one who asks, until then */
-	struct timer again;               /* WAITING for its time */
-	char name[64];                    /* of the inbox, while OPENING, OPEN */
-	struct amqp_raw_channel channel;  /* open while OPENING, OPEN */
-	const char *user;                 /* borrowed; of the link; NULL: not said */
-	bool is_question;                 /* what is being delivered: it came by the exchange */
+	bool wanted;                     /* by broker_inbox_open() */
+	struct timer asking;             /* wanted for a query, until this fires */
+	struct timer again;              /* WAITING: the next try */
+	char name[64];                   /* of the inbox; OPENING, OPEN */
+	struct amqp_raw_channel channel; /* OPENING, OPEN */
+	const char *user;                /* borrowed; login of the link; NULL: not sent */
+	/* of the present delivery: it came through the exchange */
+	bool is_question;
 	TAILQ_HEAD(, question) questions; /* owned; in order */
 	uint64_t last_question, last_sender;
 	struct sender senders[MAILBOX_SENDERS_MAX]; /* by id */
@@ -77,7 +81,7 @@ now(const struct amqp_mailbox *mailbox)
 
 /* ---- publishing ---- */
 
-/* reply_to NULL: a reply. */
+/* reply_to: NULL for a reply. */
 static void
 publish(const struct amqp_mailbox *mailbox, const char *exchange, const char *to,
     const char *number, const char *reply_to, amqp_bytes_t text)
@@ -146,14 +150,14 @@ name_inbox(struct amqp_mailbox *mailbox)
 	size_t used = strlen(MAILBOX_INBOX);
 	ssize_t got = sizeof(random);
 
-	/* High bits: those of two seeds are unlike where the low ones are alike (nrand48(3)). */
+	/* The high bits: two seeds may have the same low bits (nrand48(3)). */
 	if (mailbox->config.replays)
 		for (size_t i = 0; i < sizeof(random); i++)
 			random[i] =
 			    (uint8_t)(jitter_below(mailbox->config.jitter, INT64_C(1) << 62) >> 54);
 	else
 		got = getrandom(random, sizeof(random), 0);
-	/* So few bytes come whole, and without an interruption (getrandom(2)). */
+	/* getrandom(2) returns so few bytes completely, and without an interruption. */
 	assert(got == (ssize_t)sizeof(random));
 	memcpy(mailbox->name, MAILBOX_INBOX, used);
 	for (size_t i = 0; i < sizeof(random); i++, used += 2)
@@ -230,7 +234,7 @@ on_again(void *ctx, uint64_t id)
 	open_now(ctx);
 }
 
-/* Opens or closes it, as it is wanted. */
+/* Opens or closes the inbox, as it is wanted. */
 static void
 settle(struct amqp_mailbox *mailbox)
 {
@@ -253,7 +257,7 @@ on_asked_enough(void *ctx, uint64_t id)
 	settle(ctx);
 }
 
-/* ---- messages that come ---- */
+/* ---- messages that arrive ---- */
 
 static void
 sender_done(struct sender *sender)
@@ -264,8 +268,8 @@ sender_done(struct sender *sender)
 }
 
 /*
- * Its id; 0: that is no inbox, or no number. Only an inbox is answered: a message says by itself where its
- * reply is to go, and could name any queue there.
+ * Returns the sender's id; 0: not an inbox, or no number. Only an inbox is answered: a message
+ * itself says where its reply goes, and could name any queue.
  */
 static uint64_t
 sender_add(struct amqp_mailbox *mailbox, const char *inbox, const char *number)
@@ -283,7 +287,7 @@ sender_add(struct amqp_mailbox *mailbox, const char *inbox, const char *number)
 	return sender->id;
 }
 
-/* The text is ours: whoever hears it may close the inbox. */
+/* The text is a copy, because a callback may close the inbox. */
 static void
 tell(struct amqp_mailbox *mailbox, struct broker_message *message)
 {
@@ -310,7 +314,7 @@ on_message(void *ctx)
 	char *text, *user;
 
 	amqp_raw_channel_ack(&mailbox->channel, mailbox->channel.delivery);
-	/* Our own question comes to us, too. */
+	/* The daemon's own query arrives here, too. */
 	if (mailbox->silent || content->size > BROKER_MESSAGE_MAX ||
 	    (mailbox->is_question && strcmp(content->reply_to, mailbox->name) == 0))
 		return true;

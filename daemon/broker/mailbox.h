@@ -1,13 +1,15 @@
 /*
- * Messages between daemons: one channel of the auxiliary connection's, with an inbox to read and to publish by.
+ * Daemon messages: queries and replies, on one raw channel of the auxiliary connection with an
+ * inbox. It owns the channel, the waiting queries, and the addresses of the newest senders. It does
+ * not know what the messages say.
  *
  *	us:      declare ask, inbox   bind   qos   consume      publish 7 to ask          ack
  *	broker:  ok ...                         consume-ok             deliver "7" (default exchange)
  *
- * The inbox has another name on each link: one of a link that the broker does not know to be dead would
- * get part of the messages. What one asks comes to its own inbox, too, and is not heard. Messages are
- * acknowledged when they are read, so that a daemon that is stopped makes the queue drop the oldest
- * (x-max-length) instead of the broker's memory grow.
+ * The inbox has a new name on each link. If the broker had not noticed the death of the old link,
+ * that link would get a part of the messages. A daemon's own query also arrives in its inbox, and
+ * is ignored. A message is acknowledged when it is read. If a daemon is stopped, its queue drops
+ * the oldest messages (x-max-length), and the broker's memory does not grow.
  *
  *	CLOSED ---- wanted ----> WAITING ---- link, and its time ----> OPENING ----> OPEN
  *	   ^                      ^    |                                  |            |
@@ -24,28 +26,28 @@
 #include "daemon/base/backoff.h"
 #include "daemon/broker/channel.h"
 
-/* Of the messages that came last, so many can be answered. */
+/* So many of the newest queries can be answered. */
 #define MAILBOX_SENDERS_MAX 256
-/* What names of inboxes begin with. */
+/* The beginning of each inbox's name. */
 #define MAILBOX_INBOX "lockbroker=inbox="
 
 struct amqp_mailbox;
 
 struct amqp_mailbox_config {
-	struct timers *timers;          /* borrowed, as all here */
-	struct amqp_channels *channels; /* the auxiliary connection's */
+	struct timers *timers;          /* borrowed, as all pointers here */
+	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
-	int64_t idle; /* ns; the inbox of one who asks stays open for so long */
-	bool replays; /* the jitter makes the inbox's name, too */
-	/* broker.h, asked and replied; any of the operations below may be called from inside. */
+	int64_t idle; /* ns; the inbox stays open so long after a query */
+	bool replays; /* the seed decides the inbox's name, too */
+	/* As in broker.h. The operations below may be called from inside. */
 	void (*asked)(void *ctx, const struct broker_message *message);
 	void (*replied)(void *ctx, const struct broker_message *message);
 	void *ctx;
 };
 
 struct amqp_mailbox *amqp_mailbox_new(const struct amqp_mailbox_config *config);
-void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before channels; NULL is fine */
-/* From now on nobody is told anything, and nothing is sent. */
+void amqp_mailbox_free(struct amqp_mailbox *mailbox); /* before its channels; NULL is fine */
+/* Nothing is sent, and no callback is called, after this. */
 void amqp_mailbox_silence(struct amqp_mailbox *mailbox);
 
 /* As in broker.h. */
@@ -53,13 +55,14 @@ void amqp_mailbox_open(struct amqp_mailbox *mailbox);
 void amqp_mailbox_close(struct amqp_mailbox *mailbox);
 uint64_t amqp_mailbox_ask(struct amqp_mailbox *mailbox, const char *text, size_t len);
 void amqp_mailbox_reply(struct amqp_mailbox *mailbox, uint64_t from, const char *text, size_t len);
-/* The inbox is open, or to be opened. */
+/* Whether the inbox is open, or to be opened. */
 bool amqp_mailbox_any(const struct amqp_mailbox *mailbox);
+/* connection.blocked: queries wait, and replies are dropped, until the alarm ends. */
 void amqp_mailbox_block(struct amqp_mailbox *mailbox, bool blocked);
 
-/* After amqp_channels_attach. user: the name that the link logged in by (borrowed); NULL: not known. */
+/* After amqp_channels_attach(). user: the login of the link (borrowed); NULL: not known. */
 void amqp_mailbox_go(struct amqp_mailbox *mailbox, const char *user);
-/* After amqp_channels_fail. */
+/* After amqp_channels_fail(). An inbox that is wanted opens again with the next link. */
 void amqp_mailbox_fail(struct amqp_mailbox *mailbox);
 
 #endif

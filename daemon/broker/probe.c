@@ -13,19 +13,19 @@
 #include "daemon/broker/raw_channel.h"
 
 /*
- * Probes that were given up are kept until their confirms come; when so many have piled up the channel
- * is replaced. A queue without its majority never confirms.
+ * The maximum of probes that were answered at their deadline and wait for confirms. If there are
+ * more, the channel is replaced: a queue without its majority never confirms.
  */
 #define GIVEN_UP_MAX 16
 /*
- * Messages on their way at once; who asks for more waits for confirms. With the longest names this is a
- * third of the output at which a link is given up as one that is not read.
+ * The maximum of unconfirmed messages; later probes wait. With the longest names this is a third of
+ * the output at which a link to a broker that does not read is given up.
  */
 #define UNCONFIRMED_MAX 16384
 
-/* One queue of a probe: the message that asks for it. */
+/* One queue of a probe, and its message. */
 struct place {
-	uint64_t tag;        /* the key, once it was sent */
+	uint64_t tag;        /* the key, once it is sent */
 	struct probe *probe; /* borrowed */
 	bool returned;
 	UT_hash_handle hh;
@@ -37,10 +37,10 @@ struct probe {
 	TAILQ_ENTRY(probe) entry;
 	struct amqp_probes *probes; /* borrowed */
 	struct broker_probe_done done;
-	size_t count, left;          /* left: messages that are not confirmed */
-	struct probe_list *list;     /* that it is in */
-	bool given_up;               /* answered at its deadline, its confirms are still to come */
-	char **queues;               /* owned, and each; NULL once sent */
+	size_t count, left;          /* left: unconfirmed messages */
+	struct probe_list *list;     /* the list that it is in */
+	bool given_up;               /* answered at its deadline; its confirms are missing */
+	char **queues;               /* owned, and each name; NULL once sent */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
 	struct timer deadline;
@@ -49,13 +49,13 @@ struct amqp_probes {
 	struct timers *timers;          /* borrowed */
 	struct amqp_channels *channels; /* borrowed */
 	int64_t timeout;
-	struct probe_list hopeless, waiting, sent; /* owned; hopeless: it is never sent */
-	struct place *open; /* the probes'; by tag and in the order of tags: not confirmed yet */
+	struct probe_list hopeless, waiting, sent; /* owned; those in `hopeless` are never sent */
+	struct place *open; /* the probes'; unconfirmed messages, by tag and in the order of tags */
 	unsigned given_up;
-	size_t unconfirmed; /* messages on their way, but for those that were given up */
+	size_t unconfirmed; /* unconfirmed messages, without those of given up probes */
 	uint64_t last_tag;  /* of the channel */
 	struct amqp_raw_channel channel;
-	char *refused; /* owned; the broker's words on this link; NULL = it has not refused */
+	char *refused; /* owned; the broker's words on this link; NULL = no refusal */
 	bool silent;
 };
 
@@ -85,7 +85,7 @@ probe_list(struct probe *probe, struct probe_list *list)
 	TAILQ_INSERT_TAIL(list, probe, entry);
 }
 
-/* It must be off its list, and nothing of it open. */
+/* probe: in no list any more, and without open messages. */
 static void
 probe_free(struct probe *probe)
 {
@@ -100,7 +100,7 @@ probe_free(struct probe *probe)
 	free(probe);
 }
 
-/* What is not confirmed stays BROKER_UNKNOWN, as it began. */
+/* Messages that are not confirmed keep their first answer, BROKER_UNKNOWN. */
 static void
 probe_answer(struct probe *probe)
 {
@@ -108,7 +108,7 @@ probe_answer(struct probe *probe)
 		probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
 }
 
-/* Answers and frees each of a list of its own: what the answers ask anew is not in it. */
+/* Answers and frees the probes of a list. Probes that the callbacks begin are in other lists. */
 static void
 answer_all(struct probe_list *list)
 {
@@ -139,8 +139,8 @@ open_channel(struct amqp_probes *probes)
 }
 
 /*
- * One message: transient, without content, dropped at once where there is a queue (expiration 0). A
- * return carries no tag, so the message carries it: two probes may ask for one queue at once.
+ * Publishes one message: transient and empty, and dropped at once if there is a queue (expiration
+ * 0). basic.return has no tag, so the message contains it: two probes may ask about the same queue.
  */
 static void
 publish(struct amqp_probes *probes, const char *queue)
@@ -177,7 +177,7 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 	probe_list(probe, &probes->sent);
 }
 
-/* In the order of asking. What cannot be sent waits, and ends at its deadline at the latest. */
+/* In the order of the calls. A probe that cannot be sent waits, at most until its deadline. */
 static void
 send_waiting(struct amqp_probes *probes)
 {
@@ -190,7 +190,7 @@ send_waiting(struct amqp_probes *probes)
 
 /* ---- confirms ---- */
 
-/* NULL: it is confirmed already. */
+/* NULL: already confirmed. */
 static struct place *
 find_tag(const struct amqp_probes *probes, uint64_t tag)
 {
@@ -200,7 +200,7 @@ find_tag(const struct amqp_probes *probes, uint64_t tag)
 	return place;
 }
 
-/* A probe of which nothing is open any more goes to `ready`. */
+/* Takes one confirm. A probe without open messages moves to `ready`. */
 static void
 settle(struct amqp_probes *probes, struct place *place, bool acked, struct probe_list *ready)
 {
@@ -217,7 +217,7 @@ settle(struct amqp_probes *probes, struct place *place, bool acked, struct probe
 	TAILQ_INSERT_TAIL(ready, probe, entry);
 }
 
-/* False: confirms what was never sent. */
+/* False: a confirm of a message that was never sent. */
 static bool
 take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked)
 {
@@ -230,7 +230,7 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 		return false;
 	if (!multiple && (place = find_tag(probes, tag)) != NULL)
 		settle(probes, place, acked, &ready);
-	/* Tag 0: all of them. */
+	/* Tag 0 means all. */
 	while (multiple && (place = probes->open) != NULL && (tag == 0 || place->tag <= tag))
 		settle(probes, place, acked, &ready);
 	answer_all(&ready);
@@ -238,7 +238,7 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 	return true;
 }
 
-/* A message that came back, whole: its tag is what we put into it. */
+/* A returned message, which contains its tag. */
 static bool
 on_message(void *ctx)
 {
@@ -282,7 +282,7 @@ on_method(void *ctx, const struct amqp_frame *frame)
 
 /* ---- giving up ---- */
 
-/* The channel is gone: what was sent on it will not be confirmed. */
+/* The channel is gone: its messages will not be confirmed. */
 static void
 channel_lost(struct amqp_probes *probes)
 {

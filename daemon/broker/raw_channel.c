@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- what comes ---- */
+/* ---- receiving ---- */
 
 static bool
 on_frame(void *ctx, const struct amqp_frame *frame)

@@ -7,7 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 
-/* A link that was up for so long starts over with the waiting between tries. */
+/* After a link was up for so long, the backoff starts again. */
 #define STEADY (10 * NSEC_PER_SEC)
 
 struct amqp_reconnector {
@@ -15,12 +15,12 @@ struct amqp_reconnector {
 	struct amqp_reconnector_events events;
 	struct amqp_channels *channels; /* owned */
 	struct amqp_link *link;         /* owned; NULL = none */
-	struct amqp_link *leaving;      /* owned; closed politely, nothing of it counts any more */
+	struct amqp_link *leaving;      /* owned; waits for close-ok; its events are ignored */
 	struct amqp_counts counts;
 	enum broker_state state;
 	char *why;       /* owned */
 	int code;        /* of the connection.close that ended the last link */
-	char *host_text; /* owned; of text_host; made when asked for */
+	char *host_text; /* owned; text of the host text_host; made when needed */
 	size_t text_host;
 	size_t host;
 	bool keep;
@@ -67,7 +67,7 @@ amqp_reconnector_host_text(struct amqp_reconnector *reconnector)
 	return reconnector->host_text;
 }
 
-/* Takes why. True when there is something new to tell. */
+/* Owns why. Returns whether state or reason is news. */
 static bool
 reconnector_set_state(struct amqp_reconnector *reconnector, enum broker_state state, char *why)
 {
@@ -159,7 +159,10 @@ on_blocked(void *ctx, bool blocked, const char *why)
 	    reconnector->events.ctx, reconnector->config.which, blocked, why);
 }
 
-/* When the next try may be, and where. A link that was up for long starts over with its host. */
+/*
+ * Decides time and host of the next try. After a link that was up for long, the backoff starts
+ * again.
+ */
 static void
 plan_next(struct amqp_reconnector *reconnector, bool was_up)
 {
@@ -264,7 +267,7 @@ amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why)
 	bool news;
 
 	assert(reconnector->state == BROKER_UP && !amqp_channels_in_use(reconnector->channels));
-	/* It died a moment ago: that is told from the loop. */
+	/* The link died just now, which the loop will report. */
 	if (reconnector->link->state != AMQP_LINK_UP)
 		return;
 	amqp_link_free(reconnector->leaving);

@@ -1,7 +1,9 @@
 /*
- * Keeps one of the two links: connects it, tries again with full-jitter backoff, and hands what it
- * carries to its channels. One try is a host. The lock connection is kept up from amqp_reconnector_start on,
- * going round the list of hosts; the auxiliary connection is connected when needed, to the host that it is told.
+ * Connects one of the two connections, and again when it ended, with full-jitter backoff. It owns
+ * the link and its channels, and passes the link's frames to them. Each try is for one host. From
+ * amqp_reconnector_start() on, the lock connection is kept up, on each host of the list in turn.
+ * The auxiliary connection is connected on request, to a given host. It knows no locks and no
+ * queues.
  */
 #ifndef BROKER_RECONNECTOR_H
 #define BROKER_RECONNECTOR_H
@@ -12,23 +14,26 @@
 #include "daemon/broker/channel.h"
 
 struct amqp_reconnector_events {
-	/* As in daemon/amqp/link.h. */
+	/* As in daemon/amqp/link.h, with the connection that it is about. */
 	char *(*vet)(void *ctx, const struct amqp_server *server);
 	void (*blocked)(void *ctx, enum broker_link which, bool blocked, const char *why);
-	/* The channels have their link; state is set, not told yet. */
+	/* The link is up, and attached to its channels. If the state is news, `changed` follows. */
 	void (*up)(void *ctx, enum broker_link which);
-	/* State is set, not told yet; the channels' requests have been answered. */
+	/*
+	 * The link ended, and the requests of its channels are answered. If the state is news,
+	 * `changed` follows.
+	 */
 	void (*down)(void *ctx, enum broker_link which);
 	/* The state, or its reason, changed. */
 	void (*changed)(
 	    void *ctx, enum broker_link which, enum broker_state state, const char *why);
-	/* broker.h, channel_closed */
+	/* See channel_closed in broker.h. */
 	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
 	void *ctx;
 };
 
 struct amqp_reconnector_config {
-	struct timers *timers; /* borrowed, as all here */
+	struct timers *timers; /* borrowed, as all pointers here */
 	const struct amqp_settings *settings;
 	const struct amqp_dialer *dialer;
 	struct jitter *jitter;
@@ -40,33 +45,32 @@ struct amqp_reconnector;
 struct amqp_reconnector *amqp_reconnector_new(
     const struct amqp_reconnector_config *config, const struct amqp_reconnector_events *events);
 void amqp_reconnector_free(struct amqp_reconnector *reconnector); /* NULL is fine */
-/* Closes the link for good and calls nobody any more. */
+/* Closes the link for good. No event comes after this. */
 void amqp_reconnector_quit(struct amqp_reconnector *reconnector);
 
-/* Lock connection: connects, and keeps connected. */
+/* Lock connection: connects, and keeps it connected. */
 void amqp_reconnector_start(struct amqp_reconnector *reconnector);
-/* Auxiliary connection: connects when it is not, to the host of that place in the list. */
+/* Auxiliary connection: connects if it is not connected. host: index in the list of hosts. */
 void amqp_reconnector_need(struct amqp_reconnector *reconnector, size_t host);
-/* Auxiliary connection, up and unused: closes it politely. */
+/* Auxiliary connection, up and unused: closes it with connection.close. */
 void amqp_reconnector_rest(struct amqp_reconnector *reconnector, const char *why);
 /*
- * Ends the link, if there is one, and (auxiliary connection) any try to make one; `down` comes from the loop.
- * The lock connection is made anew after that.
+ * Ends the link, if there is one. Of the auxiliary connection it also ends a try to connect. `down`
+ * comes from the loop. The lock connection is then connected again.
  */
 void amqp_reconnector_drop(struct amqp_reconnector *reconnector, const char *why);
 
 struct amqp_channels *amqp_reconnector_channels(const struct amqp_reconnector *reconnector);
 enum broker_state amqp_reconnector_state(const struct amqp_reconnector *reconnector);
 const char *amqp_reconnector_why(const struct amqp_reconnector *reconnector); /* "" while UP */
-/* Of the connection.close that ended the last link; 0 = there was none. */
+/* The code of the connection.close that ended the last link; 0 = there was none. */
 int amqp_reconnector_code(const struct amqp_reconnector *reconnector);
 size_t amqp_reconnector_host(
-    const struct amqp_reconnector *reconnector); /* connected, or tried next */
-bool amqp_reconnector_is_idle(
-    const struct amqp_reconnector *reconnector); /* no link, and none is being made */
-/* Of that host: host:port, as in a URL. Borrowed until the next call. */
+    const struct amqp_reconnector *reconnector); /* index of the host: connected, or tried next */
+bool amqp_reconnector_is_idle(const struct amqp_reconnector *reconnector); /* no link, and no try */
+/* That host as host:port, as in a URL. Borrowed until the next call. */
 const char *amqp_reconnector_host_text(struct amqp_reconnector *reconnector);
-/* NULL unless UP. */
+/* NULL unless BROKER_UP. */
 const struct amqp_link *amqp_reconnector_link(const struct amqp_reconnector *reconnector);
 const struct amqp_counts *amqp_reconnector_counts(const struct amqp_reconnector *reconnector);
 

@@ -28,7 +28,7 @@ is_administration(enum amqp_request what)
 static void
 send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue)
 {
-	/* Slots come without the second one, as other clients of the scheme declare them. */
+	/* Slot queues have only the first one, as other clients of the scheme declare them. */
 	amqp_table_entry_t arguments[] = {
 	    amqp_entry_number("x-max-length", 0),
 	    amqp_entry_text("x-queue-type", "classic"),
@@ -51,7 +51,7 @@ void
 amqp_request_send(
     struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue)
 {
-	/* No if-empty: a B with messages in it must go all the same. */
+	/* Without if-empty: a holder queue with messages must be deleted, too. */
 	amqp_queue_delete_t delete = {.queue = amqp_cstring_bytes(queue)};
 
 	if (method_of(what) == AMQP_QUEUE_DELETE_METHOD)
@@ -63,14 +63,14 @@ amqp_request_send(
 bool
 amqp_request_is_done_by(enum amqp_request what, amqp_method_number_t method)
 {
-	/* AMQP numbers each "-ok" one above what it answers. */
+	/* AMQP numbers each "-ok" one above its request. */
 	return method == method_of(what) + 1;
 }
 
 bool
 amqp_request_is_blamed(const amqp_channel_close_t *close)
 {
-	/* These two have no other cause than a request. */
+	/* Only a request causes these two. */
 	return close->class_id != 0 || close->method_id != 0 ||
 	       close->reply_code == AMQP_NOT_FOUND || close->reply_code == AMQP_RESOURCE_LOCKED;
 }
@@ -93,7 +93,10 @@ amqp_request_refusal(enum amqp_request what, int code, const char *text)
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
 	case AMQP_PRECONDITION_FAILED:
-		/* "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue ...": it exists. */
+		/*
+		 * The queue exists: "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for
+		 * queue ...".
+		 */
 		if (is_administration(what) && strstr(text, "inequivalent arg") != NULL)
 			return BROKER_OK;
 		return BROKER_REFUSED;

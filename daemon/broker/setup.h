@@ -1,6 +1,7 @@
 /*
- * How a broker (broker.h) is made: over two AMQP connections (links), to one host at a time of a list of
- * hosts of one cluster. Owns the links and their channels; reconnects with full-jitter backoff. Never blocks.
+ * Makes a broker (broker.h): two AMQP connections to one host at a time, from a list of hosts of
+ * one cluster. The broker owns the links and their channels, and reconnects with full-jitter
+ * backoff. It never blocks.
  */
 #ifndef BROKER_SETUP_H
 #define BROKER_SETUP_H
@@ -16,7 +17,10 @@ struct amqp_dialer;
 struct amqp_channels;
 struct amqp_settings;
 
-/* timers: borrowed. Takes the dialer, which says over what it is spoken to. */
+/*
+ * timers: borrowed. dialer: owned from now on; it makes the links, over TCP or to the server in
+ * memory.
+ */
 struct broker *broker_new(struct timers *timers, uint64_t seed,
     const struct amqp_settings *settings, const struct amqp_dialer *dialer);
 
@@ -25,7 +29,7 @@ struct broker *broker_new(struct timers *timers, uint64_t seed,
 void broker_get_counts(const struct broker *broker, enum broker_link link, struct amqp_counts *ret);
 const struct amqp_dialer *broker_dialer(const struct broker *broker);
 const struct amqp_channels *broker_channels(const struct broker *broker, enum broker_link link);
-/* Queues that are being watched, or are to be; wait queues that are joined, or to be, each priority counted. */
+/* The number of watches, and of members of wait queues (each priority counts), placed or not. */
 size_t broker_watched(const struct broker *broker);
 size_t broker_joined(const struct broker *broker);
 

@@ -13,36 +13,39 @@
 #include "daemon/broker/consumers.h"
 
 #define LENGTH_MAX 64
-/* Of its tags. */
+/* First letter of the tags. */
 #define TAG 'l'
-/* All these: half of it to one and a half. After 404: the last other member left, and its wait queue with it. */
+/*
+ * The waits before a member joins again. Each is random, from half of it to one and a half. After
+ * 404, as the other members left and the wait queue ended:
+ */
 #define AT_ONCE (5 * NSEC_PER_MSEC)
-/* After a cancel, or a channel closed under a member. */
+/* After basic.cancel, or after the end of its channel: */
 #define AGAIN (100 * NSEC_PER_MSEC)
-/* After any other refusal. */
+/* After another refusal: */
 #define RARELY (30 * NSEC_PER_SEC)
 /*
- * Wait queues that members are placed in, and members that are not the only one of their wait queue: so that
- * neither those who wait for many names nor those who do so with many priorities make RabbitMQ too big, and the
- * latter keep no wait queue from having a member.
+ * The maximum of wait queues with a placed member, and of further placed members. So neither
+ * clients that wait for many names, nor those with many priorities, make RabbitMQ too big. The
+ * second limit never keeps a wait queue from its first member.
  */
 #define WAIT_QUEUES_MAX 2048
 #define MORE_MAX 2048
-/* No channel was left, or there are as many as may be. */
+/* The wait after no channel was left, or a maximum was reached. */
 #define NO_CHANNEL (1 * NSEC_PER_SEC)
-/* Channels left to all else that is done over the link: most, and least. */
+/* Channels that are kept for other modules: at most, and at least. */
 #define OTHERS_MOST 16
 #define OTHERS_LEAST 2
 
 enum member_state {
-	MEMBER_RESTING, /* until `again` */
-	MEMBER_READY,   /* for the link, or its turn; in its wait queue's list */
-	/* These have a channel: */
-	MEMBER_JOINING, /* its first consumer is being placed */
-	MEMBER_ON,      /* BROKER_WAIT_QUEUE_JOINED was told, also of the next two */
-	MEMBER_RAISES,  /* another credit is wanted, with another consumer */
-	MEMBER_RAISING, /* that is being placed */
-	MEMBER_LOST,    /* was ON, BROKER_WAIT_QUEUE_LEFT is still to be told */
+	MEMBER_RESTING, /* waits for `again` */
+	MEMBER_READY,   /* waits for the link, or for its turn; in the list of its wait queue */
+	/* The next four have a channel. */
+	MEMBER_JOINING, /* waits for the consume-ok of its first consumer */
+	MEMBER_ON,      /* BROKER_WAIT_QUEUE_JOINED was reported, as in the next two states */
+	MEMBER_RAISES,  /* needs another consumer, for another credit */
+	MEMBER_RAISING, /* waits for the consume-ok of that consumer */
+	MEMBER_LOST,    /* was ON; BROKER_WAIT_QUEUE_LEFT will be reported */
 	MEMBER_STATES
 };
 
@@ -50,39 +53,40 @@ struct member {
 	TAILQ_ENTRY(member) in_state;  /* in the list of its state */
 	struct wait_queue *wait_queue; /* borrowed */
 	int priority;                  /* the key in the wait queue */
-	unsigned credit;               /* as wanted */
+	unsigned credit;               /* the wanted one */
 	enum member_state state;
-	bool suspect;       /* its last consume closed a channel: it joins on one without others */
+	/* its last consume closed a channel: it joins on a channel of its own */
+	bool suspect;
 	struct timer again; /* RESTING */
 	/* JOINING to RAISING: */
 	struct amqp_consumers *channel; /* borrowed */
 	unsigned asked;                 /* credit of the consumer that was placed last */
-	uint64_t placing;  /* JOINING, RAISING: its consumer that is unanswered; else 0 */
+	uint64_t placing;  /* JOINING, RAISING: its consumer without consume-ok; else 0 */
 	uint64_t consumer; /* ON to RAISING: the key; else 0 */
 	UT_hash_handle by_priority, by_consumer;
 };
 TAILQ_HEAD(member_list, member);
 
-/* There is one while it has members here. */
+/* Exists while it has members here. */
 struct wait_queue {
 	char *queue;                          /* owned; the key */
 	struct amqp_wait_queues *wait_queues; /* borrowed */
 	struct member *members;               /* owned; by priority */
 	struct member_list ready;             /* the same */
 	size_t placed;                        /* members that have a channel */
-	TAILQ_ENTRY(wait_queue) in_turns;     /* while there are such */
+	TAILQ_ENTRY(wait_queue) in_turns;     /* while there are READY members */
 	UT_hash_handle by_queue;
 };
 
 struct amqp_wait_queues {
 	struct amqp_wait_queues_config config;
 	struct wait_queue *by_queue;    /* owned */
-	struct member *by_consumer;     /* the wait queues', as all here */
-	TAILQ_HEAD(, wait_queue) turns; /* which of those with READY members is next */
+	struct member *by_consumer;     /* owned by the wait queues, as all members */
+	TAILQ_HEAD(, wait_queue) turns; /* wait queues with READY members, the next one first */
 	struct member_list by_state[MEMBER_STATES];
 	struct amqp_consumers_set channels;
 	size_t count, placed,
-	    lines_placed;   /* members; those with a channel; wait queues that have such */
+	    lines_placed;   /* members; placed members; wait queues with placed members */
 	struct timer retry; /* set: no channel was left */
 	bool complained;    /* of being refused, on this link */
 	bool silent;
@@ -105,7 +109,7 @@ list_of(const struct member *member)
 					     : &wait_queue->wait_queues->by_state[member->state];
 }
 
-/* Into no list; its wait queue waits for a turn only while it has READY members. */
+/* Removes a member from its list. Its wait queue leaves the turns with its last READY member. */
 static void
 member_unlist(struct member *member)
 {
@@ -127,7 +131,7 @@ member_list(struct member *member, enum member_state state)
 	TAILQ_INSERT_TAIL(list_of(member), member, in_state);
 }
 
-/* From each state, those that may be next. */
+/* The states that may follow each state. */
 static const unsigned changes[MEMBER_STATES] = {
     [MEMBER_RESTING] = 1U << MEMBER_READY,
     [MEMBER_READY] = 1U << MEMBER_RESTING | 1U << MEMBER_JOINING,
@@ -146,7 +150,7 @@ member_set_state(struct member *member, enum member_state state)
 	member_list(member, state);
 }
 
-/* Whoever hears it may add and remove members, and channels come and go with them. */
+/* The callback may add and remove members, and so open and close channels. */
 static void
 member_tell(const struct member *member, enum broker_wait_queue_news news, int slot)
 {
@@ -160,7 +164,7 @@ member_tell(const struct member *member, enum broker_wait_queue_news news, int s
 	free(queue);
 }
 
-/* Its consumers are none of its any more. */
+/* The member has no consumers any more. */
 static void
 forget_consumers(struct member *member)
 {
@@ -177,7 +181,10 @@ forget_consumers(struct member *member)
 	member->channel = NULL;
 }
 
-/* Out of the wait queue, if it was in; in again after about so long. Who is LOST is told so later. */
+/*
+ * Takes a member out. It joins again after about `again` ns. BROKER_WAIT_QUEUE_LEFT of a LOST
+ * member comes later.
+ */
 static void
 member_out(struct member *member, int64_t again)
 {
@@ -203,7 +210,10 @@ tell_lost(struct amqp_wait_queues *wait_queues)
 
 /* ---- placing ---- */
 
-/* Without a wait queue one is served by looking now and then; without a probe by nobody. */
+/*
+ * Without a wait queue, waiters are still served by rescans. Without a channel for probes they are
+ * not.
+ */
 static bool
 is_room(const struct amqp_channels *channels)
 {
@@ -247,7 +257,7 @@ join(struct member *member, struct amqp_consumers *channel)
 	place(member, channel);
 }
 
-/* It takes another consumer when it has not the credit that is wanted. */
+/* If its credit is not the wanted one, the member needs another consumer. */
 static void
 want_credit(struct member *member)
 {
@@ -255,7 +265,7 @@ want_credit(struct member *member)
 		member_set_state(member, MEMBER_RAISES);
 }
 
-/* On the channel of its consumer, when nothing else is being placed there. */
+/* Uses the channel of its present consumer, if no consume is unanswered there. */
 static void
 raise_what_can_be(struct amqp_wait_queues *wait_queues)
 {
@@ -279,7 +289,7 @@ may_join(const struct wait_queue *wait_queue)
 	return wait_queues->placed - wait_queues->lines_placed < MORE_MAX;
 }
 
-/* Wait queues take turns: one user's hundred priorities of a name are no reason for others to wait. */
+/* Wait queues take turns, so that many priorities of one name do not delay other names. */
 static void
 pump(struct amqp_wait_queues *wait_queues)
 {
@@ -333,9 +343,9 @@ on_retry(void *ctx, uint64_t id)
 	pump(ctx);
 }
 
-/* ---- what comes of it ---- */
+/* ---- events ---- */
 
-/* NULL: nobody's any more. */
+/* NULL: of no member any more. */
 static struct member *
 find_consumer(const struct amqp_wait_queues *wait_queues, uint64_t consumer)
 {
@@ -364,7 +374,7 @@ member_placed(struct member *member)
 	struct amqp_wait_queues *wait_queues = member->wait_queue->wait_queues;
 	bool joining = member->state == MEMBER_JOINING;
 
-	/* The old consumer goes after the new one came, lest the wait queue does. */
+	/* The old consumer ends after the new one exists, so that the wait queue does not end. */
 	FAULT_IF(NEW_CONSUMER_CANCELLED, !joining,
 	    amqp_consumers_cancel(member->channel, member->placing));
 	if (!joining) {
@@ -392,7 +402,7 @@ placed(void *ctx, uint64_t consumer)
 	pump(wait_queues);
 }
 
-/* The wait queue was deleted. Both consumers of one that changes its credit are told so. */
+/* The wait queue was deleted. A member that changes its credit gets this for both consumers. */
 static void
 cancelled(void *ctx, uint64_t consumer)
 {
@@ -409,7 +419,7 @@ cancelled(void *ctx, uint64_t consumer)
 	pump(wait_queues);
 }
 
-/* What comes for one who left goes to others. */
+/* A hint for a member that left goes to other consumers. */
 static void
 message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 {
@@ -428,7 +438,7 @@ message(void *ctx, struct amqp_consumers *channel, uint64_t consumer)
 	member_tell(member, BROKER_WAIT_QUEUE_HINT, slot);
 }
 
-/* All of its members are out. */
+/* Takes all members of a closed channel out. */
 static void
 channel_bury(struct amqp_wait_queues *wait_queues, struct amqp_consumers *channel, int64_t again)
 {
@@ -441,7 +451,10 @@ channel_bury(struct amqp_wait_queues *wait_queues, struct amqp_consumers *channe
 	amqp_consumers_free(channel);
 }
 
-/* One that was refused had its wait queue deleted between declare and consume, or may not consume at all. */
+/*
+ * A refused member may lack the permission to consume. Or its wait queue ended between declare and
+ * consume.
+ */
 static void
 closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code, const char *text)
 {
@@ -458,7 +471,7 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 		member->suspect = true;
 		member_out(member, refused ? RARELY : joining ? AT_ONCE : AGAIN);
 	}
-	/* First of all: the channel must not be used by what the others hear of it. */
+	/* First of all, so that no callback uses the channel. */
 	channel_bury(wait_queues, channel, unanswered != 0 ? AT_ONCE : AGAIN);
 	tell_lost(wait_queues);
 	pump(wait_queues);
@@ -585,7 +598,7 @@ amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues)
 	timers_cancel(wait_queues->config.timers, &wait_queues->retry);
 	while ((channel = TAILQ_FIRST(&wait_queues->channels.all)) != NULL)
 		channel_bury(wait_queues, channel, AT_ONCE);
-	/* When the link is back they join at once. */
+	/* These members join at once when the link is back. */
 	TAILQ_FOREACH (member, &wait_queues->by_state[MEMBER_LOST], in_state)
 		timers_cancel(wait_queues->config.timers, &member->again);
 	while ((member = TAILQ_FIRST(&wait_queues->by_state[MEMBER_RESTING])) != NULL) {

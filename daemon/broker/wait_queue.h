@@ -1,5 +1,6 @@
 /*
- * Wait queues: members are consumers, many on a channel of the auxiliary connection's (consumers.h).
+ * Consumers of wait queues, on channels of the auxiliary connection (consumers.h). A member is one
+ * queue and one priority that this daemon joined. It knows no waiters and no slots.
  *
  *	us:      declare  qos 2  consume 1            ack      qos 4  consume 2               cancel 1
  *	broker:  declare-ok  qos-ok  consume-ok 1  deliver        qos-ok  consume-ok 2
@@ -10,16 +11,20 @@
  *
  *	ON ---- another credit ----> RAISES ---- its channel's turn ----> RAISING ---- consume-ok ----> ON
  *
- * The wait queue may go with its last member between declare and consume: 404, and tried again. A refusal
- * closes the channel, and puts out all who are on it: they join again at once, and the one who was refused
- * joins on a channel without others from then on, until that was answered. Another credit takes another
- * consumer, before the old one goes, lest the wait queue does. What comes for a consumer that was cancelled is
- * rejected, and goes to others. Tags are "l" and a number.
+ * - If the last consumer leaves between declare and consume, the wait queue is gone. The consume
+ *   gets 404, and is tried again.
+ * - A refusal closes the channel and ends all its consumers. They join again at once. The refused
+ *   member joins on a channel of its own from then on, until a consume succeeds.
+ * - Another credit takes another consumer. It is placed before the old one is cancelled, so that
+ *   the wait queue always has a consumer.
+ * - A hint for a cancelled consumer is rejected, and goes to others.
+ * - Tags are "l" and a number.
  *
- * Two limits. While no channel without others can be had, a refused member stays out, and tries again every
- * second: its daemon finds free slots by looking alone. The channels that are left to others (wait queue.c) are not
- * lent to it, as several such members would leave none to probe on. And the first join of a member goes to a
- * shared channel: if the broker refuses it, up to 63 others are put out for some 5 ms, once a member.
+ * There are two limits. If no channel of its own is left, a refused member tries again each second.
+ * Meanwhile its daemon finds free slots only by rescans. The channels that are kept for other
+ * modules (wait_queue.c) are not used for it, as several such members would leave none for probes.
+ * And the first join of a member uses a shared channel. If the broker refuses it, up to 63 others
+ * are put out for some 5 ms, once for each member.
  */
 #ifndef BROKER_WAIT_QUEUE_H
 #define BROKER_WAIT_QUEUE_H
@@ -33,18 +38,18 @@
 struct amqp_wait_queues;
 
 struct amqp_wait_queues_config {
-	struct timers *timers;          /* borrowed, as all here */
-	struct amqp_channels *channels; /* the auxiliary connection's */
+	struct timers *timers;          /* borrowed, as all pointers here */
+	struct amqp_channels *channels; /* of the auxiliary connection */
 	struct jitter *jitter;
-	/* broker.h, wait_queue; any of the operations below may be called from inside. */
+	/* See wait_queue in broker.h. The operations below may be called from inside. */
 	void (*news)(void *ctx, const struct broker_wait_queue_event *event);
 	void *ctx;
 };
 
 struct amqp_wait_queues *amqp_wait_queues_new(const struct amqp_wait_queues_config *config);
 void amqp_wait_queues_free(
-    struct amqp_wait_queues *wait_queues); /* before channels; NULL is fine */
-/* From now on nobody is told anything, and nothing is sent. */
+    struct amqp_wait_queues *wait_queues); /* before its channels; NULL is fine */
+/* Nothing is sent, and no callback is called, after this. */
 void amqp_wait_queues_silence(struct amqp_wait_queues *wait_queues);
 
 /* As in broker.h. */
@@ -54,9 +59,9 @@ void amqp_wait_queues_leave(struct amqp_wait_queues *wait_queues, const char *qu
 bool amqp_wait_queues_any(const struct amqp_wait_queues *wait_queues);
 size_t amqp_wait_queues_count(const struct amqp_wait_queues *wait_queues);
 
-/* After amqp_channels_attach: members join. */
+/* After amqp_channels_attach(): members join. */
 void amqp_wait_queues_go(struct amqp_wait_queues *wait_queues);
-/* After amqp_channels_fail. */
+/* After amqp_channels_fail(): members wait for the next link. */
 void amqp_wait_queues_fail(struct amqp_wait_queues *wait_queues);
 
 #endif

@@ -13,32 +13,35 @@
 #include "daemon/broker/consumers.h"
 
 /*
- * What is delivered, a probe of somebody's, is acknowledged late: at once, each probe would become a
- * delivery (prefetch 1 is one in so long); never, and RabbitMQ closes the channel at consumer_timeout, even
- * when the consumer was cancelled.
+ * A delivery is a probe of some daemon, and is acknowledged late. With an early ack each probe
+ * would become a delivery; now prefetch 1 allows one in this time. Without an ack RabbitMQ closes
+ * the channel at consumer_timeout, even if the consumer was cancelled.
  */
 #define ACK_AFTER (20 * NSEC_PER_SEC)
-/* Of its tags. */
+/* First letter of the tags. */
 #define TAG 'w'
-/* Who was refused (permission, exclusive use) is not asked for again before. */
+/* The wait of a watch after its refusal (permission, exclusive use). */
 #define ASIDE (300 * NSEC_PER_SEC)
-/* After each refusal in a row all wait, for up to so long: a user without permission has it for none. */
+/*
+ * After each refusal in a row all watches wait, up to so long: a user without permission has it for
+ * no queue.
+ */
 #define PAUSE_FIRST (1 * NSEC_PER_SEC)
 #define PAUSE_MOST (300 * NSEC_PER_SEC)
 /*
- * After a consume that ended the link: of a quorum queue without its majority it blocks for 65 s, then
- * the broker ends the connection with 541 (RabbitMQ 3.10).
+ * After a consume that ended the link. If a quorum queue has lost its majority, the consume blocks
+ * for 65 s. Then the broker ends the connection with 541 (RabbitMQ 3.10).
  */
 #define PAUSE_BLOCKED (300 * NSEC_PER_SEC)
-/* No channel number was left. */
+/* After no channel number was left. */
 #define PAUSE_NO_CHANNEL (1 * NSEC_PER_SEC)
 
 enum watch_state {
-	WATCH_WAITING, /* for the link, or its turn; in `waiting` */
-	WATCH_ASIDE,   /* refused, waits until `until`; in `aside`, in that order */
-	WATCH_PLACING, /* its consume is the one that is unanswered on its channel; in `placed` */
-	WATCH_ON,      /* BROKER_WATCHED was told; in `placed` */
-	WATCH_LOST     /* was ON, BROKER_UNWATCHED is still to be told; in `lost` */
+	WATCH_WAITING, /* waits for the link, or for its turn; in `waiting` */
+	WATCH_ASIDE,   /* refused; waits until `until`; in `aside`, in that order */
+	WATCH_PLACING, /* its consume is the unanswered one of its channel; in `placed` */
+	WATCH_ON,      /* BROKER_WATCHED was reported; in `placed` */
+	WATCH_LOST     /* was ON; BROKER_UNWATCHED will be reported; in `lost` */
 };
 
 struct watch {
@@ -58,9 +61,9 @@ struct amqp_watches {
 	struct watch *by_queue; /* owned */
 	struct watch_list waiting, aside, placed, lost;
 	struct amqp_consumers_set channels;
-	int64_t pause_until; /* clock time; nothing is placed before */
+	int64_t pause_until; /* clock time; no watch is placed before */
 	struct backoff pause;
-	struct timer retry; /* the end of a pause, or of somebody's time aside */
+	struct timer retry; /* the end of a pause, or of the first `until` */
 	bool complained;    /* of being refused, on this link */
 	bool silent;
 };
@@ -111,7 +114,7 @@ watch_free(struct watch *watch)
 	free(watch);
 }
 
-/* Whoever hears it may add and remove watches, and channels come and go with them. */
+/* The callback may add and remove watches, and so open and close channels. */
 static void
 tell(const struct amqp_watches *watches, const char *queue, enum broker_news news)
 {
@@ -128,7 +131,7 @@ watch_tell(const struct watch *watch, enum broker_news news)
 	free(queue);
 }
 
-/* It may have been deleted: whoever still wants a watch asks for it again. */
+/* The queue may be deleted. The engine watches again if it still needs that. */
 static void
 watch_end(struct watch *watch)
 {
@@ -153,7 +156,7 @@ tell_lost(struct amqp_watches *watches)
 
 /* ---- placing ---- */
 
-/* The broker's end of it is gone. */
+/* The broker closed the channel: its watches are placed again. */
 static void
 channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
 {
@@ -167,7 +170,10 @@ channel_bury(struct amqp_watches *watches, struct amqp_consumers *channel)
 	amqp_consumers_free(channel);
 }
 
-/* With room, and no consume unanswered. NULL: none now; pause_until says when there is no number. */
+/*
+ * A channel with room, and without an unanswered consume. NULL: there is none now. If no number is
+ * left, this sets pause_until.
+ */
 static struct amqp_consumers *
 channel_to_place_on(struct amqp_watches *watches)
 {
@@ -188,7 +194,7 @@ place(struct watch *watch, struct amqp_consumers *channel)
 	watch_set_state(watch, WATCH_PLACING);
 }
 
-/* Places what can be placed, and sees to it that the rest is placed in time. */
+/* Places all watches that can be placed now, and sets the timer for the others. */
 static void
 pump(struct amqp_watches *watches)
 {
@@ -223,9 +229,9 @@ on_retry(void *ctx, uint64_t id)
 	pump(ctx);
 }
 
-/* ---- what comes of it ---- */
+/* ---- events ---- */
 
-/* NULL: nobody's any more. */
+/* NULL: of no watch any more. */
 static struct watch *
 find_consumer(const struct amqp_watches *watches, uint64_t consumer)
 {
@@ -265,7 +271,9 @@ cancelled(void *ctx, uint64_t consumer)
 	pump(watches);
 }
 
-/* A refusal that says nothing of the queue's absence: permission, exclusive use, consumer_timeout. */
+/*
+ * A refusal for another reason than an absent queue: permission, exclusive use, consumer_timeout.
+ */
 static void
 refused(struct amqp_watches *watches, struct watch *watch, int code, const char *text)
 {
@@ -288,7 +296,7 @@ closed(void *ctx, struct amqp_consumers *channel, uint64_t unanswered, int code,
 	struct amqp_watches *watches = ctx;
 	struct watch *watch = unanswered != 0 ? find_consumer(watches, unanswered) : NULL;
 
-	/* First of all: the channel must not be used by what the others hear of it. */
+	/* First of all, so that no callback uses the channel. */
 	channel_bury(watches, channel);
 	if (unanswered == 0 || code != AMQP_NOT_FOUND)
 		refused(watches, watch, code, text);

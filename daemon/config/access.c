@@ -20,14 +20,14 @@ struct access_rule {
 	bool allow;
 	enum access_who who;
 	uint32_t id;         /* uid or gid */
-	const char *methods; /* in words: "*", or with commas before, between and after */
+	const char *methods; /* in words: "*", or names separated by commas */
 	const char *pattern; /* in words */
 };
 
 struct access_rules {
 	struct access_rule *list; /* owned */
 	size_t count;
-	char *admin_name; /* owned; NULL or "" = no admin group is wanted */
+	char *admin_name; /* owned; NULL or "" = no admin group */
 	bool has_admin_group;
 	gid_t admin_group;
 };
@@ -57,7 +57,7 @@ access_rules_free(struct access_rules *rules)
 	free(rules);
 }
 
-/* (uid_t)-1 means "no change" to the kernel and is nobody's id. */
+/* (uid_t)-1 means "no change" to the kernel, and is not an id. */
 static bool
 parse_id(const char *text, uint32_t *ret)
 {
@@ -108,7 +108,7 @@ parse_who(const char *text, struct access_rule *rule)
 	return "the second word must be any, user:NAME, uid:N, group:NAME or gid:N";
 }
 
-/* A misspelt method in a rule that denies would be a hole, so each has to exist. */
+/* Each method must exist: a misspelt one in a deny rule would deny nothing. */
 static const char *
 check_methods(const char *text)
 {
@@ -237,7 +237,7 @@ name_matches(const struct access_rule *rule, enum access_privilege privilege, co
 	return strcmp(rule->pattern, "*") == 0;
 }
 
-/* The first that matches; NULL: the built-in ones decide. */
+/* Returns the first rule that matches; NULL: the defaults decide. */
 static const struct access_rule *
 rule_for(const struct access_rules *rules, const struct access_subject *subject, const char *method,
     enum access_privilege privilege, const char *name)

@@ -20,10 +20,10 @@
 #include "daemon/config/url.h"
 
 #define SECOND INT64_C(1000000000)
-/* As a part of a broker URL. */
+/* As in a broker URL. */
 #define PASSWORD_MAX 255
 
-/* A configuration in the making, and where each of its values came from. */
+/* A configuration that is being read, and the source of each value. */
 struct loading {
 	struct config *config; /* owned until loaded */
 	struct config_error *error;
@@ -43,7 +43,7 @@ config_new(void)
 	config->access = access_rules_new();
 	for (const struct config_key *key = config_keys; key->name != NULL; key++) {
 		if (!key_parse(key, key->fallback, config, error))
-			abort(); /* the table's own default is wrong */
+			abort(); /* the default in the table is wrong */
 	}
 	return config;
 }
@@ -159,13 +159,13 @@ take_options(struct loading *l, const struct options *options)
 static const char no_password[] = "contains no password";
 
 /*
- * The one line of the file, without its end; owned by the caller. NULL and why (static or of
- * strerror) when it is not to be had. A file that everybody may read is warned of.
+ * Returns the only line of the file, without its end; the caller owns it. On failure it returns
+ * NULL and why (static or of strerror). It warns of a file that all users may read.
  */
 static char *
 password_read(const char *path, const char **ret_what)
 {
-	char buf[PASSWORD_MAX + 3]; /* a line end, and one byte to see that there is more */
+	char buf[PASSWORD_MAX + 3]; /* room for a line end, and a byte that shows a longer line */
 	char *password = NULL;
 	struct stat st;
 	ssize_t n = -1;
@@ -204,8 +204,8 @@ password_read(const char *path, const char **ret_what)
 }
 
 /*
- * The credential broker-password. NULL with *ret_what NULL when systemd handed none over, or one with
- * nothing in it: the default that the unit gives it, so that its file may be missing.
+ * The credential broker-password. NULL and *ret_what NULL: systemd passed none, or an empty one. An
+ * empty credential is the default in the unit, so that its file may be missing.
  */
 static char *
 password_credential(const char **ret_what)
@@ -226,7 +226,7 @@ password_credential(const char **ret_what)
 	return password;
 }
 
-/* For the brokers whose URL has none: password-file, else the credential. */
+/* Sets the password of brokers whose URL has none: from password-file, else from the credential. */
 static bool
 take_password(struct loading *l)
 {
@@ -274,7 +274,7 @@ check_brokers(struct loading *l)
 	for (size_t i = 0; i < config->broker_count; i++) {
 		const struct config_broker *broker = &config->brokers[i];
 
-		/* Two vhosts are two worlds of queues: both would grant the same lock. */
+		/* Each vhost has its own queues: two vhosts would both grant the same lock. */
 		if (strcmp(broker->vhost, config->brokers[0].vhost) != 0)
 			return fail(l, "broker",
 			    "URL %zu names another vhost than the first; all URLs must name one "
@@ -324,7 +324,9 @@ check_lease(struct loading *l)
 	int64_t heartbeat = config->heartbeat * SECOND, lease, needed;
 	char text[128];
 
-	/* More would not count: the margin is at most the heartbeat that is agreed on (margin.h). */
+	/*
+	 * The margin is at most the negotiated heartbeat (margin.h), so more would have no effect.
+	 */
 	if (config->margin > heartbeat)
 		return fail(l, "margin",
 		    "%.3f s is longer than heartbeat, %d s; expected at most that",
@@ -339,7 +341,7 @@ check_lease(struct loading *l)
 	return fail(l, "heartbeat", "%d s %s", config->heartbeat, text);
 }
 
-/* A template without `naming = custom` would be a mistake that nobody notices. */
+/* A template without `naming = custom` would have no effect, which is an error. */
 static bool
 check_template(struct loading *l, const char *key, const char *text, struct template *ret)
 {
@@ -383,7 +385,7 @@ check_others(struct loading *l)
 		    "its probe",
 		    (double)config->probe_timeout / SECOND,
 		    (double)config->request_timeout / SECOND);
-	/* Or one user could keep the others out. */
+	/* Otherwise one user could keep the others out. */
 	if (config->max_buffer_per_uid > config->max_buffer / 2)
 		return fail(l, "max-buffer-per-uid", "%d is more than half of max-buffer, %d",
 		    config->max_buffer_per_uid, config->max_buffer);
@@ -436,7 +438,7 @@ config_load(int argc, char *argv[], enum config_action *ret_action, struct confi
 	config = load(&options, ret_error);
 	if (config != NULL)
 		keep_args(config, argc, argv);
-	/* All arguments: a --broker that a later one overrules has a password, too. */
+	/* All arguments: an earlier --broker that is overridden may contain a password, too. */
 	for (int i = 1; i < argc; i++)
 		met |= url_blank(argv[i]);
 	if (met)
@@ -475,7 +477,7 @@ config_print(const struct config *config, FILE *to)
 		fprintf(to, "rule = %s\n", rule);
 }
 
-/* What key_format() does not show. */
+/* Passwords, which key_format() does not show. */
 static bool
 same_passwords(const struct config *a, const struct config *b)
 {

@@ -1,8 +1,9 @@
 /*
- * The daemon's configuration: /etc/lockbroker/lockbrokerd.conf (ini), every key also a long option,
- * the option wins. Read whole, validated whole, and only then used: a reload that finds a mistake
- * changes nothing. Keys, their kinds, defaults and texts stand in one table (keys.c), from which
- * --help, --print-config and the manual's lists are made.
+ * The daemon's configuration, from /etc/lockbroker/lockbrokerd.conf (ini) and the command line.
+ * Each key is also a long option, which overrides the file. The module reads all, checks all, and
+ * only then returns a struct config. A reload with an error therefore changes nothing. Keys, kinds,
+ * defaults and texts are in one table (keys.c), from which --help, --print-config and the lists of
+ * the manual are made. It does not use the settings itself.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -23,22 +24,21 @@ struct config_broker {
 	char *host;
 	int port;
 	char *vhost;
-	char *user, *password; /* guest/guest when nothing says otherwise */
-	bool password_given;   /* the URL itself has the password */
+	char *user, *password; /* guest/guest by default */
+	bool password_given;   /* the password is from the URL */
 };
 
 /* Every pointer is owned. Durations in ns. */
 struct config {
-	char *file;           /* that was read; "" = there is none */
+	char *file;           /* the file that was read; "" = none */
 	char *socket;         /* path */
 	unsigned socket_mode; /* 0660 */
-	char *socket_group;   /* "" = leave it */
+	char *socket_group;   /* "" = unchanged */
 	bool memory;          /* broker = memory: */
 	struct config_broker *brokers;
 	size_t broker_count;
-	char
-	    *password_file; /* "" = none; $CREDENTIALS_DIRECTORY/broker-password is looked at too */
-	char *sasl;         /* "plain", "external" */
+	char *password_file;               /* "" = none; see config_load() */
+	char *sasl;                        /* "plain", "external" */
 	char *tls_ca, *tls_cert, *tls_key; /* paths; "" = the system's CAs, no client certificate */
 	int heartbeat;                     /* seconds */
 	int64_t margin;                    /* 0 = a fifth of heartbeat */
@@ -63,14 +63,14 @@ struct config {
 	enum log_level log_level;
 	struct access_rules *access;
 	/*
-	 * The command line as it was, passwords included: config_reload() reads it again. Not in a
-	 * configuration that was reloaded.
+	 * The command line, with its passwords: config_reload() reads it again. A configuration
+	 * that was reloaded has none.
 	 */
 	int arg_count;
 	char **args;
 };
 
-/* What main was asked to do besides, or instead of, running. */
+/* The task of the program, besides running or instead of it. */
 enum config_action {
 	CONFIG_RUN,
 	CONFIG_CHECK, /* --check-config */
@@ -79,41 +79,48 @@ enum config_action {
 	CONFIG_VERSION
 };
 
-/* Why a configuration is not usable: "FILE:LINE: KEY: what", "--KEY: what", "KEY (default): what". */
+/*
+ * Why a configuration cannot be used: "FILE:LINE: KEY: what", "--KEY: what", or "KEY (default):
+ * what".
+ */
 struct config_error {
 	char text[512];
 };
 
 /*
- * Reads options, then the file they name (a missing default file is fine, a missing named one not),
- * and validates the whole. NULL and *ret_error on failure. A password in a --broker URL is blanked in
- * argv (after being taken), and warned of by log_warning. CONFIG_HELP and CONFIG_VERSION read no file
- * and give the defaults.
+ * Reads the options, then the file that they name, and checks the whole. The default file may be
+ * missing, a named file may not. On failure it returns NULL and sets *ret_error. CONFIG_HELP and
+ * CONFIG_VERSION read no file and return the defaults.
  *
- * The password of a broker: the one in its URL; else password-file; else the credential
- * $CREDENTIALS_DIRECTORY/broker-password; else, for a URL that names no user, guest.
+ * The password of a broker is the one in its URL, else password-file, else the credential
+ * $CREDENTIALS_DIRECTORY/broker-password. If there is none and the URL names no user, it is guest.
+ * A password in a --broker URL is read, then overwritten in argv, and log_warning() warns of it.
  */
 struct config *config_load(int argc, char *argv[], enum config_action *ret_action,
     struct config_error *ret_error) __attribute__((warn_unused_result));
 /*
- * The same options and the file anew, for SIGHUP. A new configuration, to be compared with the running
- * one by config_unreloadable(); NULL and *ret_error on failure.
+ * For SIGHUP: reads the file again, with the same options. Returns a new configuration, which
+ * config_unreloadable() compares with the running one. On failure it returns NULL and sets
+ * *ret_error.
  */
 struct config *config_reload(const struct config *running, struct config_error *ret_error)
     __attribute__((warn_unused_result));
 void config_free(struct config *config); /* NULL is fine */
 
-/* Writes the configuration as a file that would give it; passwords are shown as "***". */
+/* Writes the configuration as a configuration file. Passwords become "***". */
 void config_print(const struct config *config, FILE *to);
-/* --help: usage and all keys, to the width of a terminal (options.c). */
+/* Writes the text of --help: usage and all keys (options.c). */
 void config_help(FILE *to);
 /*
- * Compares: calls `say` with each key that differs and cannot be changed without a restart, and
- * returns how many there were.
+ * Calls `say` for each key that differs and cannot be changed without a restart. Returns their
+ * number.
  */
 int config_unreloadable(const struct config *running, const struct config *wanted,
     void (*say)(void *ctx, const char *key), void *ctx);
-/* Of a configuration that was reloaded and compared: the broker logs in with those of the running one. */
+/*
+ * Removes the passwords of a configuration that was reloaded and compared. The broker uses those of
+ * the running one.
+ */
 void config_forget_passwords(struct config *config);
 
 #endif

@@ -19,8 +19,8 @@
 
 struct reading {
 	const char *path;
-	const char *at, *end; /* what inih has not read yet */
-	int line;             /* the one it read last, from 1 */
+	const char *at, *end; /* the rest that inih has not read */
+	int line;             /* the line that it read last, from 1 */
 	int failed;           /* the line of the first error; 0 = none */
 	char what[384];
 	file_handler *handler;
@@ -35,8 +35,8 @@ reading_fail(struct reading *r, const char *what)
 }
 
 /*
- * Whole in memory before parsing: what has no end (a device, a pipe that nobody closes) or grows
- * meanwhile is refused here.
+ * Reads the whole file into memory before the parsing. A file without an end (a device, an open
+ * pipe) or one that grows meanwhile is refused here.
  */
 static char *
 slurp(const char *path, bool may_be_missing, size_t *ret_len, const char **ret_what)
@@ -45,7 +45,7 @@ slurp(const char *path, bool may_be_missing, size_t *ret_len, const char **ret_w
 	ssize_t n;
 	size_t len = 0;
 	char *buf;
-	/* O_NONBLOCK: opening a FIFO would wait for its writer. */
+	/* O_NONBLOCK: open(2) of a FIFO would wait for a writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	*ret_len = 0;
@@ -83,7 +83,7 @@ slurp(const char *path, bool may_be_missing, size_t *ret_len, const char **ret_w
 }
 
 /*
- * A section header, which inih tells of only when keys follow, and whose rest of the line it skips.
+ * Checks a section header. inih reports one only if keys follow, and ignores the rest of its line.
  */
 static void
 check_section(struct reading *r, const char *line, size_t len)
@@ -99,7 +99,7 @@ check_section(struct reading *r, const char *line, size_t len)
 	reading_fail(r, what);
 }
 
-/* The reader that inih asks for lines: as fgets(), and counts. */
+/* Gives lines to inih, as fgets() does, and counts them. */
 static char *
 next_line(char *str, int num, void *stream)
 {
@@ -107,14 +107,14 @@ next_line(char *str, int num, void *stream)
 	const char *newline, *text;
 	size_t len;
 
-	/* The line before may hold a password, and after the last one inih only frees its buffer. */
+	/* The last line may contain a password, and inih only frees its buffer. */
 	explicit_bzero(str, (size_t)num);
 	if (r->failed != 0 || r->at == r->end)
 		return NULL;
 	newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
 	len = newline == NULL ? (size_t)(r->end - r->at) : (size_t)(newline - r->at) + 1;
 	r->line++;
-	/* inih would take the rest of a long line for the next one. */
+	/* inih would read the rest of a long line as the next line. */
 	if (len > (size_t)num - 1)
 		reading_fail(r, "the line is too long");
 	else if (memchr(r->at, '\0', len) != NULL)
@@ -163,8 +163,8 @@ file_read(const char *path, bool may_be_missing, file_handler *handler, void *ct
 	r.at = text;
 	r.end = text + len;
 	/*
-	 * Debian's inih can be set at run time. As it comes, it cuts lines at 200 bytes, values at
-	 * " ;", and takes an indented line for more of the one above.
+	 * Debian's inih has settings at run time. By default it cuts lines at 200 bytes and values
+	 * at " ;". It also takes an indented line for a continuation of the one above.
 	 */
 	ini_use_stack = false;
 	ini_max_line = FILE_LINE_MAX;
@@ -175,7 +175,9 @@ file_read(const char *path, bool may_be_missing, file_handler *handler, void *ct
 	bad = ini_parse_stream(next_line, &r, take_value, &r);
 	explicit_bzero(text, len);
 	free(text);
-	/* inih goes on after a line that it does not understand; an error of ours may be later. */
+	/*
+	 * inih continues after a line that it cannot parse; an error of this file may come later.
+	 */
 	if (bad > 0 && (r.failed == 0 || bad < r.failed)) {
 		r.line = bad;
 		reading_fail(&r, "expected `key = value`, [section] or a comment");

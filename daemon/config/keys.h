@@ -1,7 +1,7 @@
 /*
- * The table of configuration keys: one row a key, from which files and options are read, --help and
- * --print-config are written and the manuals' lists are made. Knows texts and values; where a text
- * came from, and whether values go together, is config.c's business.
+ * The table of configuration keys, one row for each. Files and options are read by this table.
+ * --help, --print-config and the lists of the manual are made from it. It converts texts to values
+ * and back. It does not know the source of a text, nor whether values go together: config.c does.
  */
 #ifndef CONFIG_KEYS_H
 #define CONFIG_KEYS_H
@@ -13,7 +13,7 @@
 #include "daemon/config/config.h"
 
 enum key_kind {
-	KEY_STRING,   /* char *: any text, perhaps empty */
+	KEY_STRING,   /* char *: any text, also empty */
 	KEY_WORD,     /* char *: one of `words` */
 	KEY_LEVEL,    /* enum log_level: index in `words` */
 	KEY_INTEGER,  /* int */
@@ -23,38 +23,44 @@ enum key_kind {
 };
 
 struct config_key {
-	const char *name; /* in the file; with -- in front, the option */
+	const char *name; /* in the file; as an option with -- in front */
 	enum key_kind kind;
 	size_t offset;            /* in struct config */
 	const char *fallback;     /* the default, as text */
-	const char *arg;          /* what the manual calls the value */
-	int64_t min, max;         /* numbers, ns for durations; KEY_STRING: bytes */
+	const char *arg;          /* name of the value in the manual */
+	int64_t min, max;         /* of a number; ns for durations; bytes for KEY_STRING */
 	const char *const *words; /* ends with NULL */
 	bool reloadable;
-	const char *help; /* plain text, one line, whole sentences */
+	const char *help; /* plain text on one line, whole sentences */
 };
 
-/* Bytes of a value's text. */
+/* Maximum bytes of a value's text. */
 #define KEY_TEXT_MAX 4000
-/* Most hosts in `broker`. */
+/* Maximum number of hosts in `broker`. */
 #define KEY_BROKERS_MAX 16
-/* At least as many as there are rows. */
+/* At least the number of rows. */
 #define KEY_COUNT_MAX 48
 
-/* In the order of the manual; ends with a row without name. */
+/* In the order of the manual. The last row has no name. */
 extern const struct config_key config_keys[];
 
-/* NULL when there is no such key. */
+/* NULL: there is no such key. */
 const struct config_key *key_find(const char *name);
 size_t key_index(const struct config_key *key);
 
 #define KEY_ERROR_MAX 320
-/* Reads a text into config's field, whose old value is freed. False: error says why, nothing changed. */
+/*
+ * Reads a text into the field of config, and frees its old value. False: error says why, and
+ * nothing changed.
+ */
 bool key_parse(const struct config_key *key, const char *text, struct config *config,
     char error[KEY_ERROR_MAX]) __attribute__((warn_unused_result));
-/* The text that gives the field's value, passwords as "***"; owned by the caller. */
+/* The text of the field's value, with passwords as "***". The caller owns it. */
 char *key_format(const struct config_key *key, const struct config *config);
-/* What the key takes, for the manual: "0 to 60 seconds", "one of plain, external"; owned. */
+/*
+ * The valid values of a key, for the manual: "0 to 60 seconds", "one of plain, external". The
+ * caller owns it.
+ */
 char *key_range(const struct config_key *key);
 
 #endif

@@ -15,7 +15,7 @@ enum {
 	OPTION_CHECK,
 	OPTION_PRINT,
 	OPTION_VERSION,
-	OPTION_KEYS /* this and above: the keys, by index */
+	OPTION_KEYS /* this and higher values: the keys, by index */
 };
 
 static const struct {
@@ -74,7 +74,7 @@ take(struct options *options, int option)
 	}
 }
 
-/* The argument without its value, which may be a URL with a password. */
+/* Reports an argument without its value, which may be a URL with a password. */
 static bool
 complain(const char *arg, const char *what, struct config_error *ret_error)
 {
@@ -93,11 +93,11 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_error *
 	int option;
 
 	fill(options);
-	optind = 0; /* getopt(3): start anew, for a second command line in one process */
+	optind = 0; /* getopt(3): start again, for a second command line in one process */
 	opterr = 0;
-	/* help and version end the reading: what follows does not matter any more. */
+	/* --help and --version end the reading: later arguments have no effect. */
 	while (found.action != CONFIG_HELP && found.action != CONFIG_VERSION) {
-		/* +: in order, so that argv stays as it is. The colon tells a missing value apart. */
+		/* "+" keeps the order of argv. ":" reports a missing value in its own way. */
 		option = getopt_long(argc, argv, "+:h", options, NULL);
 		if (option == -1)
 			break;
@@ -116,7 +116,7 @@ options_parse(int argc, char *argv[], struct options *ret, struct config_error *
 	return true;
 }
 
-/* Words to lines, indented. */
+/* Prints a text in indented lines. */
 static void
 put_wrapped(FILE *to, const char *text)
 {

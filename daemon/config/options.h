@@ -1,5 +1,5 @@
 /*
- * The command line: which file, what to do, and the texts given for keys. Reads, does not judge.
+ * Reads the command line: the file, the task, and the texts of keys. It does not check those texts.
  */
 #ifndef CONFIG_OPTIONS_H
 #define CONFIG_OPTIONS_H
@@ -15,7 +15,7 @@ struct options {
 	char *texts[KEY_COUNT_MAX]; /* by key_index(); NULL = not given. Borrowed from argv */
 };
 
-/* False and *ret_error when the arguments are wrong. Uses getopt_long's globals. */
+/* False and *ret_error: the arguments are wrong. It uses the globals of getopt_long(). */
 bool options_parse(int argc, char *argv[], struct options *ret, struct config_error *ret_error)
     __attribute__((warn_unused_result));
 

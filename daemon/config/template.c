@@ -12,17 +12,17 @@ _Static_assert(sizeof(TEMPLATE_NAME) == sizeof(TEMPLATE_SLOT), "one length for b
 _Static_assert(METHODS_SLOTS_MAX <= 99999, "SLOT_DIGITS");
 #define SLOT_DIGITS 5
 
-/* A template on its way: where its placeholders are. */
+/* A template that is being parsed, and the places of its placeholders. */
 struct parsing {
 	const char *text;
-	const char *name, *slot; /* in text; NULL: not met yet */
+	const char *name, *slot; /* in text; NULL: not found yet */
 	char *error;
 };
 
 static bool fail(const struct parsing *p, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* at: NULL when it is no single place. */
+/* at: the place of the error; NULL: none. */
 static bool
 fail(const struct parsing *p, const char *at, const char *format, ...)
 {
@@ -58,7 +58,7 @@ take_placeholder(struct parsing *p, const char *at)
 	return true;
 }
 
-/* Finds the placeholders, and sees that the rest is what a queue's name may have. */
+/* Finds the placeholders, and checks that a queue's name may contain the rest. */
 static bool
 scan(struct parsing *p)
 {
@@ -123,8 +123,8 @@ template_parse(const char *text, struct template *ret, char error[TEMPLATE_ERROR
 }
 
 /*
- * Whether these two bytes cannot stand at one place of one name. A slot's digits are read as far as
- * they go, for what ends them is no digit: so {slot} differs from whatever is none.
+ * Whether these two bytes cannot be at the same place of one name. The digits of a slot always end
+ * at another byte. So {slot} differs from each byte that is not a digit.
  */
 static bool
 bytes_differ(char one, char other, char slot_begins)
@@ -134,7 +134,7 @@ bytes_differ(char one, char other, char slot_begins)
 	return !(one == slot_begins && is_digit(other)) && !(other == slot_begins && is_digit(one));
 }
 
-/* Where the first difference is, {slot} may stand against a digit, and then nothing is known. */
+/* At the first difference, {slot} may meet a digit. Then the templates may make the same name. */
 static bool
 heads_differ(const char *one, const char *other)
 {

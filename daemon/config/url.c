@@ -8,11 +8,11 @@
 
 #include "daemon/base/mem.h"
 
-/* AMQP 0-9-1 shortstr, which vhost is; user and password are kept to the same. */
+/* A vhost is a short string of AMQP 0-9-1. User and password have the same limit. */
 #define URL_PART_MAX 255
 #define URL_MAX 2048
 
-/* Bytes that amqp_parse_url takes at their word although they cannot belong to a URL. */
+/* Finds bytes that amqp_parse_url() accepts, although no URL contains them. */
 static const char *
 url_check_bytes(const char *text)
 {
@@ -40,7 +40,9 @@ url_check_host(const char *host)
 	return NULL;
 }
 
-/* amqp_parse_url leaves pointers into the URL where it found a part, and its own defaults elsewhere. */
+/*
+ * amqp_parse_url() points into the URL for parts that it found, and to its own defaults for others.
+ */
 static bool
 is_within(const char *part, const char *buf, size_t len)
 {
@@ -67,7 +69,7 @@ url_take(char *buf, size_t len, struct config_broker *ret)
 	has_user = is_within(info.user, buf, len);
 	if (*info.user == '\0')
 		return "a password without a user";
-	/* RabbitMQ has no vhost without a name; "/" alone is what people write for the default one. */
+	/* RabbitMQ has no vhost without a name. "/" alone is usual for the default vhost. */
 	vhost = *info.vhost == '\0' ? "/" : info.vhost;
 	if (strlen(info.user) > URL_PART_MAX || strlen(vhost) > URL_PART_MAX ||
 	    strlen(info.password) > URL_PART_MAX)
@@ -96,7 +98,9 @@ url_parse(const char *text, size_t len, struct config_broker *ret)
 		return "longer than 2048 bytes";
 	buf = mem_alloc(len + 1);
 	memcpy(buf, text, len);
-	/* HOST//: the default vhost in the words of rabbitmq-c's manual, which its parser refuses. */
+	/*
+	 * HOST// is the default vhost according to rabbitmq-c's manual, but its parser refuses it.
+	 */
 	slash = len > 2 ? buf + len - 2 : buf;
 	if (strcmp(slash, "//") == 0 && len > 2 && buf[len - 3] != ':')
 		slash[1] = '\0';
@@ -121,7 +125,7 @@ url_done(struct config_broker *broker)
 	free(broker->password);
 }
 
-/* Only what would mean something else in a list of URLs; other bytes stay as they are. */
+/* Encodes only bytes that have another meaning in a list of URLs. */
 static char *
 url_encode(const char *part)
 {
@@ -142,7 +146,7 @@ url_encode(const char *part)
 	return buf;
 }
 
-/* USER[:***]@, or nothing for guest with the password that a URL without user gets. */
+/* USER[:***]@. Empty for guest with the default password. */
 static char *
 format_user(const struct config_broker *broker)
 {
@@ -180,7 +184,7 @@ url_blank(char *list)
 
 		if (from != NULL && from < url + len) {
 			from += 3;
-			/* The last @, in case the URL is a bad one with more of them. */
+			/* The last @, as an invalid URL may contain several. */
 			at = memrchr(from, '@', (size_t)(url + len - from));
 			if (at != NULL)
 				colon = memchr(from, ':', (size_t)(at - from));

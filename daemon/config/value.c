@@ -10,7 +10,7 @@
 #include "protocol/duration.h"
 #include "protocol/message.h"
 
-/* A field of a config by its offset. */
+/* The field of a config, by its offset. */
 static void *
 field(const struct config_key *key, const struct config *config)
 {
@@ -24,7 +24,7 @@ set_string(char **at, const char *text)
 	*at = mem_strdup(text);
 }
 
-/* What would not come back from a file as it was. */
+/* Finds text that a configuration file would not return unchanged. */
 static const char *
 check_text(const char *text)
 {
@@ -41,7 +41,7 @@ check_text(const char *text)
 	return NULL;
 }
 
-/* Decimal or octal digits and nothing else; strtol() would take signs and spaces. */
+/* Accepts only decimal or octal digits. strtol() would also accept signs and spaces. */
 static bool
 parse_digits(const char *text, int base, int64_t *ret)
 {
@@ -193,7 +193,7 @@ format_brokers(const struct config *config)
 	return text;
 }
 
-/* Seconds with as many decimals as it takes. */
+/* Seconds, with as many decimals as necessary. */
 static char *
 format_duration(int64_t ns)
 {

@@ -10,7 +10,7 @@
 
 /* ---- frames that arrive ---- */
 
-/* The first of a list that has come; else the timer is set for it. NULL: none yet. */
+/* Takes the first parcel of a list. NULL: it has not arrived, and the timer is set for it. */
 static struct memory_parcel *
 take_first(struct memory_parcels *parcels, struct timers *timers, struct timer *timer)
 {
@@ -37,7 +37,7 @@ parcels_clear(struct memory_parcels *parcels)
 	}
 }
 
-/* The first frame of these bytes, which are whole frames; how many of the bytes it has. */
+/* Decodes the first of these whole frames. Returns its size in bytes. */
 static size_t
 read_frame(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp_frame *ret_frame)
 {
@@ -72,7 +72,10 @@ reads(const struct memory_connection *connection)
 	       !connection->halted && (connection->blocked & MEMORY_OUT) == 0;
 }
 
-/* What was sent with the method that is not answered is performed, what is behind it is not. */
+/*
+ * Whether the channel is stalled. Parcels sent together with the unanswered method are still
+ * performed.
+ */
 static bool
 is_stuck(const struct memory_channel *channel)
 {
@@ -92,7 +95,7 @@ on_arrive(void *ctx, uint64_t id)
 	(void)id;
 	while (reads(connection) && !is_stuck(channel) &&
 	       (parcel = take_first(&channel->in, world->timers, &channel->arrive)) != NULL) {
-		/* What comes to a channel that is being closed is ignored, and holds nothing up. */
+		/* A channel that is being closed ignores parcels, so they hold up nothing. */
 		if (channel->state == MEMORY_CHANNEL_OPEN)
 			channel->stalled |= parcel->silent;
 		else if (parcel->silent)
@@ -103,7 +106,10 @@ on_arrive(void *ctx, uint64_t id)
 	memory_channel_confirm(channel);
 }
 
-/* RabbitMQ's channel crashes when a consumer is cancelled before consume-ok came (daemon/broker/consumers.c). */
+/*
+ * RabbitMQ's channel crashes if a consumer is cancelled before its consume-ok
+ * (daemon/broker/consumers.c).
+ */
 static void
 note_told(const struct memory_channel *channel, const struct amqp_frame *frame)
 {
@@ -114,7 +120,7 @@ note_told(const struct memory_channel *channel, const struct amqp_frame *frame)
 		consumer->told = true;
 }
 
-/* The link may be dead after, and the channel gone. */
+/* The link may be dead after this, and the channel gone. */
 static void
 tell_link(struct memory_link *link, struct memory_channel *channel, struct memory_parcel *parcel)
 {
@@ -133,7 +139,9 @@ tell_link(struct memory_link *link, struct memory_channel *channel, struct memor
 	link->client->reading = NULL;
 }
 
-/* All that has come is read at once. The link may end its connection by what it hears, and that be freed. */
+/*
+ * Reads all frames that have arrived. By them the link may end its connection, which is then freed.
+ */
 static void
 on_reply(void *ctx, uint64_t id)
 {
@@ -247,7 +255,7 @@ memory_connection_free(struct memory_connection *connection)
 	free(connection);
 }
 
-/* The client is gone: from then on it is the world's, which notices after so long. */
+/* The daemon's end is gone: the server owns the connection, and notices after `notice` ns. */
 static void
 lose(struct memory_connection *connection, int64_t notice)
 {
@@ -281,7 +289,7 @@ memory_connection_freeze(struct memory_connection *connection)
 	}
 }
 
-/* What was held back arrives now, in its order. */
+/* Frames that were held back arrive now, in their order. */
 static void
 set_off(struct memory_connection *connection)
 {
@@ -302,7 +310,7 @@ memory_connection_go_on(struct memory_connection *connection)
 		set_off(connection);
 }
 
-/* ---- the client's end ---- */
+/* ---- the daemon's end ---- */
 
 static struct memory_link *
 memory_of(struct amqp_link *link)
@@ -316,7 +324,9 @@ side_of(const struct memory_link *link)
 	return &link->client->sides[which_of(link)];
 }
 
-/* What is drawn of a method that is sent; the rest comes right behind what was sent before. */
+/*
+ * Whether a sent method has a random delay. Other methods arrive directly after the earlier ones.
+ */
 static bool
 is_drawn(amqp_method_number_t method)
 {
@@ -332,7 +342,10 @@ is_drawn(amqp_method_number_t method)
 	}
 }
 
-/* The delay, and whether nothing is answered: of publishes that are sent together, the first one's. */
+/*
+ * Returns the delay, and whether the method is silent. Publishes that are sent together share the
+ * values of the first.
+ */
 static int64_t
 draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_silent)
 {
@@ -350,7 +363,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 		return channel->burst_delay;
 	}
 	channel->burst_delay = memory_delay(world);
-	/* A publish without a confirm is answered by nobody: it cannot be found out to be silent. */
+	/* A publish without a confirm has no answer, so silence would mean nothing. */
 	channel->burst_silent = !channel->silenced &&
 				(method != AMQP_BASIC_PUBLISH_METHOD || channel->confirms) &&
 				memory_chance(world, world->behaviour.silent);
@@ -361,7 +374,7 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	return channel->burst_delay;
 }
 
-/* The frames of one method. `cancelled`: the consumer that it cancels. */
+/* Sends the frames of one method. cancelled: the consumer that it cancels. */
 static void
 send_parcel(struct memory_link *link, uint16_t number, amqp_method_number_t method,
     const uint8_t *bytes, size_t len, amqp_bytes_t cancelled)
@@ -377,7 +390,7 @@ send_parcel(struct memory_link *link, uint16_t number, amqp_method_number_t meth
 		return;
 	channel = channel_of(connection, number);
 	delay = draw(channel, method, &silent);
-	/* The first few of a burst before the others: so it is cut where it may be. */
+	/* The first two of a burst arrive before the others, so that a cut can separate them. */
 	channel->last_in = memory_later(channel->last_in,
 	    now + (channel->burst > 0 && channel->burst <= 2 ? delay / 4 : delay / 2));
 	parcel = memory_parcel_add(&channel->in, bytes, len, channel->last_in);
@@ -489,7 +502,9 @@ set_connect(struct memory_link *link)
 
 	if (link->base.state != AMQP_LINK_STREAM)
 		return;
-	/* Who waits for one that is held is told at once that it is, and then after each such try. */
+	/*
+	 * The first try of a held connection fails at once, and each later one after the timeout.
+	 */
 	if (side->held)
 		when = side->told ? now + MEMORY_PROBE_TIMEOUT : now;
 	timers_set(link->client->timers, &link->connect, memory_later(when, now));
@@ -634,9 +649,12 @@ memory_broker_set_channels_max(struct broker *broker, enum broker_link which, un
 	client_of(broker)->sides[which].channels_max = channels_max;
 }
 
-/* ---- what happens to links ---- */
+/* ---- failures of links ---- */
 
-/* It is told at once, as if from the loop; from the loop when it happens inside of what it reads. */
+/*
+ * Reports the death at once, as if from the loop. Inside of a callback of the link, the loop
+ * reports it.
+ */
 static void
 link_die(struct memory_link *link, bool refused, const char *why)
 {
@@ -734,7 +752,7 @@ memory_broker_connection(const struct broker *broker, enum broker_link which)
 	return connection != NULL ? connection->number : 0;
 }
 
-/* Channels that carry no requests are numbered behind those that do. */
+/* The numbers of raw channels come after those of the others. */
 #define RAW (UINT64_C(1) << 62)
 
 static uint64_t
@@ -755,7 +773,7 @@ memory_broker_each_channel(const struct broker *broker, enum broker_link which,
 	if (connection == NULL)
 		return;
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
-		/* RabbitMQ closes those that read, or were asked something that it refuses. */
+		/* RabbitMQ only closes channels that consume, or whose request it refuses. */
 		if (channel->number != 0 &&
 		    (channel->silenced ||
 			(channel->state == MEMORY_CHANNEL_OPEN &&

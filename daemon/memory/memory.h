@@ -1,14 +1,19 @@
 /*
- * An AMQP server in memory: `--broker memory:` for developing without RabbitMQ, unit tests, and the world
- * of the simulation. One memory_world is the server; each memory_broker_new() is one daemon's broker, as
- * it is shipped, whose links go to that server instead of over TCP. Each method passes through the codec
- * on its way; what is sent on one channel arrives in order, what is sent on several in any.
+ * An AMQP server in memory: for `--broker memory:` without RabbitMQ, for unit tests, and for the
+ * simulation. One memory_world is the server, and owns its queues. Each memory_broker_new() makes
+ * the broker of one daemon: the shipped code, but its links go to that server instead of over TCP.
+ * Each method passes through the codec on its way. Methods on one channel arrive in their order,
+ * those on several channels in any order.
  *
- * What it keeps of RabbitMQ: exclusive queues belong to the connection, and the connection that has one may
- * declare it again; 404, 405, 403 and 406 close the channel, what is worse the connection; closing a
- * channel deletes no exclusive queue; a connection's end does (at once, or later when the world is told to
- * notice late); consumers with priority and prefetch; confirms, returns, time to live, alarms. It knows no
- * more than the daemon uses, and aborts where it is sent something else.
+ * The server keeps these properties of RabbitMQ:
+ * - An exclusive queue belongs to a connection, which may declare it again.
+ * - 404, 405, 403 and 406 close the channel. Worse errors end the connection.
+ * - The end of a channel deletes no exclusive queue. The end of a connection does: at once, or
+ *   later if the server is told to notice late.
+ * - Consumers have a priority and a prefetch. There are confirms, returns, time to live and alarms.
+ *
+ * It knows no more AMQP than the daemon uses, and aborts on anything else. It knows nothing of
+ * locks.
  */
 #ifndef MEMORY_MEMORY_H
 #define MEMORY_MEMORY_H
@@ -23,166 +28,191 @@
 
 struct memory_world;
 
-/* From a daemon to the world, and back. */
+/* From a daemon to the server (OUT), and back (IN). */
 enum memory_way { MEMORY_OUT = 1, MEMORY_IN = 2 };
 
-/* A method as the world performed it. */
+/* A method that the server performed. */
 struct memory_performed {
-	const struct broker *broker; /* NULL: it is gone */
+	const struct broker *broker; /* of the daemon; NULL: it is gone */
 	uint64_t connection;         /* see memory_broker_connection() */
-	enum broker_link link;       /* which of the broker's that is, or was */
-	uint64_t channel;            /* a number that no other channel of the world ever has */
+	enum broker_link link;       /* which connection of that broker this is, or was */
+	uint64_t channel;            /* never used twice for a channel of this server */
 	amqp_method_number_t method;
-	const void *fields; /* borrowed; decoded, as rabbitmq-c has it */
-	const char
-	    *queue; /* borrowed; declared, deleted, read from; of a publish its routing key */
-	/* borrowed, of a publish; of a directory's ack, what is taken out; NULL: none */
+	const void *fields; /* borrowed; the struct of rabbitmq-c */
+	/* borrowed; the queue that was declared, deleted or read; the routing key of a publish */
+	const char *queue;
+	/* borrowed; the message of a publish, or the message that an ack removes; NULL: none */
 	const char *body;
-	/* borrowed; of a publish, its correlation-id; "" = none */
+	/* borrowed; of a publish; "" = none */
 	const char *correlation_id;
 	bool returned; /* a mandatory publish that found no queue */
-	bool alarmed;  /* a publish of a link that had been told of an alarm */
-	int code;      /* of the error that closed the channel, or the connection; 0 = none */
+	bool alarmed;  /* a publish after the link was notified of an alarm */
+	int code;      /* of the error that closed the channel or the connection; 0 = none */
 };
 
 /*
- * How the world behaves; the simulation and tests bring their own. A NULL hook is the plain one.
- * Every random choice is the hook's, so that a seed replays.
+ * The behaviour of the server; the simulation and tests bring their own. A NULL hook has the
+ * default. All random choices are made in hooks, so that a seed replays.
  */
 struct memory_behaviour {
 	/*
-	 * ns until a method is answered; half of them lie before it is performed. Of declares, deletes,
-	 * consumes and gets, once each; of publishes, once for all that are sent together; and of what
-	 * the server sends by itself. Plain: 0 (the next pass of the loop).
+	 * ns until a method is answered; half of it passes before the method is performed. Called
+	 * once for each declare, delete, consume and get, and once for all publishes that are sent
+	 * together. Also called for methods that the server sends by itself. Default: 0 (the next
+	 * pass of the loop).
 	 */
 	int64_t (*delay)(void *ctx);
 	/*
-	 * Whether a method is performed but never answered; what comes behind it on its channel is then
-	 * neither. Publishes are performed but never confirmed, and what comes behind them is as ever.
-	 * As often as delay. Plain: no.
+	 * Whether a method is performed but never answered. The methods behind it on its channel
+	 * are then not performed. A silent publish is performed but never confirmed, and has no
+	 * effect on later methods. Called as often as delay. Default: no.
 	 */
 	bool (*silent)(void *ctx);
-	/* Whether a publish on a channel with confirms is nacked, and not returned. Plain: no. */
+	/* Whether a publish on a channel with confirms is nacked, and not returned. Default: no. */
 	bool (*nacks)(void *ctx);
-	/* Whether a declare or delete is refused with 403. Called when it is performed. Plain: no. */
+	/* Whether a declare or delete is refused with 403, as it is performed. Default: no. */
 	bool (*refuses)(void *ctx);
-	/* Whether the ack of a publish waits for those behind it, to be one. Plain: no. */
+	/*
+	 * Whether the ack of a publish waits, and becomes one ack with those of later publishes.
+	 * Default: no.
+	 */
 	bool (*holds_acks)(void *ctx);
-	/* Hears of every method just after it was performed. Plain: nobody does. */
+	/* Called for each method, just after it is performed. */
 	void (*performed)(void *ctx, const struct memory_performed *what);
-	/* Whether a broker's consumer does not hear that its queue was deleted. Plain: no. */
+	/* Whether a consumer gets no basic.cancel when its queue is deleted. Default: no. */
 	bool (*unheard)(void *ctx, const struct broker *broker, const char *queue);
 	/*
-	 * ns until the world notices that a broker made a link anew by itself. `broken`: what came over it
-	 * that should not have; NULL: it wanted to. Plain: 0.
+	 * ns until the server notices that a daemon ended a link by itself. broken: the violation
+	 * of the protocol that the daemon saw; NULL: the daemon wanted a new link. Default: 0.
 	 */
 	int64_t (*notice)(
 	    void *ctx, const struct broker *broker, enum broker_link link, const char *broken);
 	void *ctx;
 };
 
-/* A probe is UNKNOWN after so long, and so is what waits for an auxiliary connection that does not come up. */
+/* Timeout of probes, and of requests that wait for an auxiliary connection, in ns. */
 #define MEMORY_PROBE_TIMEOUT (5 * NSEC_PER_SEC)
 
 struct memory_world *memory_world_new(
     struct timers *timers, const struct memory_behaviour *behaviour);
 void memory_world_free(struct memory_world *world); /* after its brokers */
 
-/* heartbeat in seconds, as info shows it. channels_max: most channels of a link (2047 on RabbitMQ). */
+/*
+ * Makes the broker of a daemon. heartbeat: seconds. channels_max: the maximum number of channels of
+ * each link (2047 on RabbitMQ).
+ */
 struct broker *memory_broker_new(struct memory_world *world, int heartbeat, unsigned channels_max);
 
 /* ---- for tests and the simulation ---- */
 
-/* The same, of a daemon that hears by its own timers (borrowed), so that it can be late or stopped. */
+/* The same for a daemon with timers of its own (borrowed), so that it can be late or stopped. */
 struct broker *memory_broker_new_at(struct memory_world *world, struct timers *timers,
     int heartbeat, unsigned channels_max, uint64_t seed);
 
-/* Most channels of that link, when it comes up next. */
+/* Sets the maximum number of channels for the next link of that connection. */
 void memory_broker_set_channels_max(
     struct broker *broker, enum broker_link link, unsigned channels_max);
 
 /*
- * Whether a queue exists, and whose link has it (NULL: nobody's, a plain queue; for one of a foreign
- * connection, or of a broker that was freed, an address that is no broker's).
+ * Whether a queue exists, and which daemon's broker has it to itself. *ret_owner is NULL if the
+ * queue is not exclusive. If the owner is a foreign connection or a freed broker, *ret_owner is an
+ * address of no broker.
  */
 bool memory_world_has(
     const struct memory_world *world, const char *queue, const struct broker **ret_owner);
-/* The number of the connection that has a queue to itself; 0: there is none such. */
+/* The number of the connection that owns an exclusive queue; 0: there is no such queue. */
 uint64_t memory_world_owner(const struct memory_world *world, const char *queue);
-/* Every queue, in no order. */
+/* Calls fn for each queue, in any order. */
 void memory_world_each(const struct memory_world *world,
     void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx);
-/* A foreign client's doing: a slot, or a queue held by a foreign connection; false when it exists. */
+/*
+ * A foreign client creates a queue: a slot queue, or an exclusive queue of a foreign connection.
+ * False: it exists.
+ */
 bool memory_world_put(struct memory_world *world, const char *queue, bool exclusive);
-/* The same, a queue that declare_slot uses as it is, at the price of its channel. */
+/*
+ * The same, with other arguments than a slot queue: broker_declare_slot() accepts it, but its
+ * channel is closed.
+ */
 bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
-/* The same, and it is gone when the node restarts. */
+/* The same, but the queue is gone when the node restarts. */
 bool memory_world_put_transient(struct memory_world *world, const char *queue);
 /*
- * A foreign client's message at the end of a queue; a directory is made where there is none. One to a
- * wait queue is a hint that says `body`. None goes over its time.
+ * A foreign client appends a message to a queue. If the queue does not exist, it is made as a
+ * directory. In a wait queue the message is a hint with the text `body`. It does not expire.
  */
 void memory_world_publish(struct memory_world *world, const char *queue, const char *body);
-/* The messages of a queue that nobody has got, in order. */
+/* Calls fn for each message that is not delivered, in their order. */
 void memory_world_each_message(const struct memory_world *world, const char *queue,
     void (*fn)(void *ctx, const char *body), void *ctx);
-/* The messages of a queue with that body, those that a channel has and did not acknowledge too. */
+/* The number of messages with that body, also those that are delivered and not acknowledged. */
 size_t memory_world_copies(const struct memory_world *world, const char *queue, const char *body);
-/* The consumers of a queue, as the world sees them: those whose death it has not noticed, too. */
+/*
+ * The number of consumers of a queue, also those of a daemon whose end the server has not noticed.
+ */
 size_t memory_world_members(const struct memory_world *world, const char *queue);
-/* The messages in it that were delivered to nobody yet. */
+/* The number of messages that are not delivered and not expired. */
 size_t memory_world_hints(const struct memory_world *world, const char *queue);
-/* Deletes behind everybody's back; false when there was none. */
+/* Deletes a queue from outside. False: there is none. */
 bool memory_world_remove(struct memory_world *world, const char *queue);
-/* Cancels the consumers of a queue although it is there; false when there was none. */
+/* Cancels the consumers of a queue, without a deletion. False: there is none. */
 bool memory_world_cancel(struct memory_world *world, const char *queue);
 /*
- * The link dies. The daemon notices now; the world after `notice` ns (0 = at once): until then it
- * performs what had been sent, and only then frees the exclusive queues. The link is up again after
- * `back` ns (the auxiliary connection when it is next used); negative: not until memory_broker_restore(). Of a
- * link that is not up only the way back changes: so a test begins with a broker out of reach.
+ * Ends the link. The daemon notices now, and the server after `notice` ns (0 = at once). Until then
+ * the server performs the methods that were sent, and only then frees the exclusive queues.
+ *
+ * The next link can come up after `back` ns (an auxiliary connection only when it is needed).
+ * Negative: not until memory_broker_restore(). If the link is not up, only `back` takes effect: a
+ * test can begin without a broker.
  */
 void memory_broker_cut(
     struct broker *broker, enum broker_link link, int64_t notice, int64_t back, const char *why);
-/* As a cut without a way back, by a broker that says why: BROKER_LOGIN_REFUSED until restored. */
+/*
+ * Ends the link, and refuses each login with that text until memory_broker_restore():
+ * BROKER_LOGIN_REFUSED.
+ */
 void memory_broker_deny(struct broker *broker, enum broker_link link, const char *why);
 void memory_broker_restore(struct broker *broker, enum broker_link link);
 /*
- * The two ends of a link that is up part without the daemon's noticing, until it is cut: nothing that
- * it sends or has sent is performed any more. Frozen, no answer comes, and the world keeps its exclusive
- * queues; forsaken, what it has answered still comes, and it has given the connection up and freed them.
+ * Separates the two ends of a link that is up, without the daemon's noticing, until the link is
+ * cut. No method of the daemon is performed any more. Frozen: no answer arrives, and the server
+ * keeps the exclusive queues. Forsaken: answers that were already sent still arrive, and the server
+ * ended the connection and freed the queues.
  */
 void memory_broker_freeze(struct broker *broker, enum broker_link link);
 void memory_broker_forsake(struct broker *broker, enum broker_link link);
 /*
- * Nothing arrives on these ways of a link that is up; what is sent meanwhile does when they are free
- * again (0), in its order. The world does not find out by itself.
+ * Holds back these ways (enum memory_way) of a link that is up. With 0 they are free again, and the
+ * held frames arrive in their order. The server does not notice by itself.
  */
 void memory_broker_block(struct broker *broker, enum broker_link link, unsigned ways);
-/* The number of the link's connection, never used twice; 0: the link is not up. */
+/* The number of the link's connection, never used twice. 0: the link is not up. */
 uint64_t memory_broker_connection(const struct broker *broker, enum broker_link link);
-/* Every channel that can be used. silent: what is asked on it stays unanswered. */
+/* Calls fn for each usable channel. silent: requests on it stay unanswered. */
 void memory_broker_each_channel(const struct broker *broker, enum broker_link link,
     void (*fn)(void *ctx, uint64_t channel, bool silent), void *ctx);
-/* Channels of a link that the daemon has taken; idle ones, kept open, do not count. */
+/* The number of channels that the daemon has taken; idle open ones do not count. */
 unsigned memory_broker_channels_taken(const struct broker *broker, enum broker_link link);
-/* Closes one of those, or a channel of broker_channel_take(), as the server would, e.g. 406 at consumer timeout. */
+/*
+ * Closes one of those channels, or one of broker_channel_take(), as the server would: for instance
+ * with 406 at the consumer timeout.
+ */
 void memory_broker_close_channel(
     struct broker *broker, uint64_t channel, int code, const char *text);
 /*
- * The broker's node goes down and comes up at once: durable queues stay with their persistent messages,
- * exclusive, transient and auto-delete ones are gone, nothing more is performed or answered on any
- * connection. The daemons notice when they are cut.
+ * Restarts the server's node. Durable queues and their persistent messages stay. Exclusive,
+ * transient and auto-delete queues are gone. No connection performs or answers anything more. The
+ * daemons notice when they are cut.
  */
 void memory_world_restart(struct memory_world *world);
-/* Closes the channels of the watches: they are told so, and placed anew. */
+/* Closes the channels of the watches, which are then placed again. */
 void memory_broker_close_watches(struct broker *broker);
 /*
- * An alarm: a connection that has published is told so; one that publishes is not read any more while it
- * lasts.
+ * Begins or ends an alarm. Connections that have published are notified. A connection that
+ * publishes is not read while the alarm lasts.
  */
 void memory_world_block(struct memory_world *world, bool blocked);
-/* Whether info says deletes_by_name. */
+/* Sets deletes_by_name in broker_info. */
 void memory_world_set_deletes_by_name(struct memory_world *world, bool does);
 
 #endif

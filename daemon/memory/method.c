@@ -9,9 +9,9 @@
 
 #define UNANNOUNCED UINT64_MAX
 
-/* Why a method fails. */
+/* The failure of a method. */
 struct failure {
-	int code; /* 0: it does not */
+	int code; /* 0: no failure */
 	const char *text;
 };
 
@@ -43,7 +43,7 @@ reply(struct memory_channel *channel, amqp_method_number_t method, void *fields)
 	memory_channel_send(channel, true, method, fields);
 }
 
-/* Of AMQP's short strings, so it fits. */
+/* Copies a short string of AMQP, which always fits. */
 static char *
 keep_word(char room[AMQP_CONTENT_WORD], amqp_bytes_t word)
 {
@@ -103,8 +103,8 @@ length_max_of(const amqp_table_t *arguments)
 }
 
 /*
- * A declare that says exclusive meets a queue that is not, or the other way round: 405, even of the
- * own connection (RabbitMQ 3.10, check_exclusive_access, strict).
+ * If a declare and the queue differ in `exclusive`, the answer is 405, even on the owner's
+ * connection (RabbitMQ 3.10, check_exclusive_access, strict).
  */
 static struct failure
 compare(const struct memory_channel *channel, const struct memory_queue *queue,
@@ -264,7 +264,10 @@ find_delivered(const struct memory_channel *channel, uint64_t tag)
 	return message;
 }
 
-/* queue: room for a name; ret_body: what is gone now (malloc'ed). Both NULL: no message. */
+/*
+ * queue: room for a name. ret_body: the removed message (malloc'ed). Both NULL: there was no
+ * message.
+ */
 static struct failure
 basic_ack(struct memory_channel *channel, const amqp_basic_ack_t *ack, char **ret_body,
     char room[AMQP_CONTENT_WORD], char **ret_queue)
@@ -322,7 +325,7 @@ memory_channel_confirm(struct memory_channel *channel)
 		send_confirm(channel, true);
 }
 
-/* One more was published. It is confirmed alone, or later with those that follow. */
+/* Confirms one more publish: alone, or later together with the next ones. */
 static void
 confirm(struct memory_channel *channel, bool nacked)
 {
@@ -341,7 +344,10 @@ confirm(struct memory_channel *channel, bool nacked)
 	}
 }
 
-/* To each queue that is bound to the exchange; to the one of that name by the default one. */
+/*
+ * Routes a message: to each queue bound to the exchange, or by the default exchange to the queue of
+ * that name.
+ */
 static bool
 route(struct memory_world *world, const struct memory_message *message)
 {
@@ -378,7 +384,7 @@ tell_performed(const struct memory_channel *channel, struct memory_performed wha
 		behaviour->performed(behaviour->ctx, &what);
 }
 
-/* The connection is told that there is an alarm, and not read any more. */
+/* Notifies the connection of the alarm, and stops reading it. */
 static void
 halt(struct memory_connection *connection)
 {
@@ -387,7 +393,7 @@ halt(struct memory_connection *connection)
 	connection->halted = true;
 }
 
-/* It is whole. */
+/* The publish is whole. */
 static void
 publish(struct memory_channel *channel)
 {
@@ -496,7 +502,7 @@ take_content(struct memory_channel *channel, const struct amqp_frame *frame)
 
 /* ---- all ---- */
 
-/* Into room; NULL: it names none. */
+/* The name of the method's queue, in room. NULL: none. */
 static char *
 queue_of(const struct amqp_frame *frame, char room[AMQP_CONTENT_WORD])
 {
@@ -572,7 +578,7 @@ perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
 	free(body);
 }
 
-/* The method is one that no client may send now. */
+/* Ends the connection: no client may send this method now. */
 static void
 kill_connection(
     const struct memory_channel *channel, amqp_method_number_t method, int code, const char *text)
@@ -603,7 +609,7 @@ open_channel(struct memory_channel *channel)
 	amqp_channel_open_ok_t ok = {.channel_id = amqp_empty_bytes};
 
 	if (channel->state == MEMORY_CHANNEL_CLOSING)
-		return; /* 504, if it were not to ignore all but close-ok */
+		return; /* ignored: only close-ok has an effect */
 	if (channel->state == MEMORY_CHANNEL_OPEN) {
 		kill_connection(channel, AMQP_CHANNEL_OPEN_METHOD, AMQP_CHANNEL_ERROR,
 		    "CHANNEL_ERROR - second 'channel.open' seen");
@@ -624,7 +630,7 @@ static void
 close_channel(struct memory_channel *channel)
 {
 	memory_channel_end(channel);
-	/* Where the closes cross, close-ok is still to come. */
+	/* If both sides sent channel.close, close-ok is still to come. */
 	reply(channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &(amqp_channel_close_ok_t){0});
 }
 

@@ -121,7 +121,7 @@ consumer_free(struct memory_consumer *consumer)
 	free(consumer);
 }
 
-/* A daemon that has given a connection up hears nothing over it, whenever the server notices. */
+/* A daemon that ended a connection gets nothing over it, even before the server notices. */
 static bool
 hears(const struct memory_world *world, const struct memory_consumer *consumer)
 {
@@ -225,7 +225,10 @@ next_consumer(const struct memory_queue *queue)
 	return next;
 }
 
-/* The consumer is the last one of its queue after, as in RabbitMQ (rabbit_queue_consumers). */
+/*
+ * Delivers a message. The consumer is then the last of its queue, as in RabbitMQ
+ * (rabbit_queue_consumers).
+ */
 static void
 deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
 {
@@ -257,7 +260,7 @@ memory_queue_deliver(struct memory_world *world, struct memory_queue *queue)
 		deliver_one(queue, consumer);
 }
 
-/* One that lives for no time reaches a consumer that is ready, or nobody. */
+/* A message with a time to live of 0 reaches a consumer with room, or is dropped. */
 void
 memory_queue_add(
     struct memory_world *world, struct memory_queue *queue, const struct memory_message *published)

@@ -45,7 +45,7 @@ memory_parcel_add(struct memory_parcels *parcels, const uint8_t *bytes, size_t l
 	return parcel;
 }
 
-/* To the client; none comes sooner than one that was sent before. */
+/* Sends frames to the daemon. They do not arrive before earlier ones. */
 static void
 put(struct memory_channel *channel, bool asked, const uint8_t *bytes, size_t len)
 {

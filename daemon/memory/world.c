@@ -5,7 +5,7 @@
 #include "daemon/base/mem.h"
 #include "daemon/memory/internal.h"
 
-/* A decoder that has read what a connection begins with. */
+/* A decoder that has read connection.start. */
 static struct amqp_decoder *
 decoder_new(void)
 {
@@ -57,9 +57,12 @@ memory_world_free(struct memory_world *world)
 	free(world);
 }
 
-/* ---- queues, behind everybody's back ---- */
+/* ---- changes to queues from outside ---- */
 
-/* Not NULL, and no broker's address: a connection that is not (or no longer) ours has it. */
+/*
+ * For a foreign connection, or one of a freed broker: an address that is not NULL, and of no
+ * broker.
+ */
 static const struct broker *
 owner_seen(const struct memory_world *world, const struct memory_queue *queue)
 {
@@ -99,7 +102,7 @@ memory_world_each(const struct memory_world *world,
 		fn(ctx, queue->name, owner_seen(world, queue));
 }
 
-/* NULL: there is one of that name. */
+/* NULL: a queue of that name exists. */
 static struct memory_queue *
 put(struct memory_world *world, const char *name, struct memory_connection *owner)
 {
