@@ -4,8 +4,8 @@
  * (invariant 15).
  *
  * If no waiter here can use the slot, the daemon passes the hint on. While it has consumers in that
- * wait queue, the hint may come back at once, so it passes on only one in a time for each name. A
- * rescan finds a slot whose hint is dropped for that reason.
+ * wait queue, the hint may come back at once. It therefore passes on only one hint in a time for
+ * each name. A rescan finds a slot whose hint is dropped for that reason.
  */
 #ifndef LOCK_HINT_RECEIVE_H
 #define LOCK_HINT_RECEIVE_H

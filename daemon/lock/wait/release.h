@@ -7,7 +7,7 @@
  * passes to the waiter inside the daemon. B, its channel and the watch on A stay; the hold gets a
  * new number. The release is answered at once, as there is no delete to wait for.
  *
- *	row at its end?			-> count the consumers of other daemons. Any: delete B, with a
+ *	row at its end?			-> count consumers of other daemons. Any: delete B, with a
  *					   hint. None: begin a new row; sometimes delete B all the
  *					   same, for clients that only poll
  *	A exists and B is ours?		-> certain if A is watched, the lock connection has answered
