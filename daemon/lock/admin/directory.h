@@ -6,7 +6,7 @@
  *
  *	take the directory's mutex	(mutex.h: behind other requests)
  *	read, enter or leave		(broker.h)
- *	call `done`, drop the mutex
+ *	drop the mutex, call `done`
  *
  * Each request has a deadline of its own, so that its caller gets the reason before the caller's
  * own deadline.
@@ -25,7 +25,7 @@ typedef void directory_done_fn(struct lock_engine *engine, uint64_t id, enum rea
 
 /* `done` is called once, later, with `id`. */
 void directory_read(struct lock_engine *engine, directory_done_fn *done, uint64_t id);
-/* Does nothing if the name is listed already. */
+/* Enters the name, unless it is listed already. */
 void directory_enter(
     struct lock_engine *engine, const char *name, directory_done_fn *done, uint64_t id);
 void directory_leave(

@@ -3,8 +3,8 @@
  * administration mutex, so that fsck does not see a change half done.
  *
  *	take the mutex		(mutex.h)
- *	scan			(full_scan.h, all slots; the directory; a declare of each slot tells
- *				how it was declared. If an answer is unknown, nothing is changed)
+ *	scan			(full_scan.h, all slots; the directory; a declare of each slot
+ *				tells how it was declared. An unknown answer: nothing is changed)
  *	repair			delete uncounted slots, the highest first; declare free transient
  *				slots anew; delete a gate beside slots or N-U; enter the name into the
  *				directory, or remove it
