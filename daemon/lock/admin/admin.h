@@ -1,13 +1,13 @@
 /*
- * Lock administration (seeds/000): creating, resizing and destroying a semaphore under its
- * administration mutex, and asking its size.
+ * Lock administration (seeds/000): creates, resizes and destroys a semaphore under its
+ * administration mutex, and tells its size. The steps of a change:
  *
- *	take the mutex		(mutex.h: behind those of this daemon, and of others, until the deadline)
- *	determine the maximum	(full_scan.h; unknown: nothing is changed)
- *	make the plan		(admin_plan.h: what there is, what is wanted -> the steps)
- *	do its steps		(each begins when all of the one before it was answered)
+ *	take the mutex		(mutex.h: behind other administrators, until the deadline)
+ *	determine the maximum	(full_scan.h; if it is unknown, nothing is changed)
+ *	make the plan		(admin_plan.h: state found, order -> the steps)
+ *	perform its steps	(each begins when all requests of the one before are answered)
  *	drop the mutex
- *	wait for holders	(holder_wait.h, when asked to), answer
+ *	wait for holders	(holder_wait.h, if requested), answer
  *
  * Requests of one peer on one name keep their order (peer_order.h).
  */
@@ -17,13 +17,13 @@
 #include "daemon/lock/core/engine.h"
 
 /*
- * For acquires that want the semaphore to be there: creates it unless it exists. Returns a number, with
- * which registry_admin_done() is called once, later; of one that is being created so already, its number.
+ * Creates the semaphore for acquires, unless it exists. Returns a number; registry_admin_done() is
+ * called with it once, later. If such a create is in progress, returns the number of that one.
  */
 uint64_t admin_create_missing(struct lock_engine *engine, const char *name, int slots);
-/* What it asked for is still done; the holders of what that removes are waited for by nobody. */
+/* The peer's changes are still performed, but do not wait for holders. */
 void admin_peer_gone(struct lock_engine *engine, uint64_t peer);
-/* Frees what is left; the engine goes. */
+/* Frees all that is left at the engine's end. */
 void admin_free_all(struct lock_engine *engine);
 
 #endif

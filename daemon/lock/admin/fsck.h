@@ -1,25 +1,24 @@
 /*
- * fsck: what is wrong with a semaphore's queues, and repairing it. Both under the admin mutex, so that
- * what is seen is no administrator's work half done.
+ * fsck: finds what is wrong with the queues of a semaphore, and repairs it. Both run under the
+ * administration mutex, so that fsck does not see a change half done.
  *
  *	take the mutex		(mutex.h)
- *	scan			(full_scan.h, whole; the directory; how each slot was declared, which only a
- *				declare tells. Unknown: nothing is changed)
- *	repair			delete uncounted slots, the highest first; make transient slots anew that
- *	nobody holds;
- *				delete a gate beside what counts; enter the name into the directory, or take
- *				it out
- *	scan again		what is not found any more was repaired
+ *	scan			(full_scan.h, all slots; the directory; a declare of each slot
+ *				tells how it was declared. An unknown answer: nothing is changed)
+ *	repair			delete uncounted slots, the highest first; declare free transient
+ *				slots anew; delete a gate beside slots or N-U; enter the name into the
+ *				directory, or remove it
+ *	scan again		findings that are gone were repaired
  *	drop the mutex, answer
  *
- * What died in the middle is seen by the next: each step alone leaves less to find.
+ * If a repair is interrupted, the next fsck completes it: each step leaves fewer findings.
  */
 #ifndef LOCK_FSCK_H
 #define LOCK_FSCK_H
 
 #include "daemon/lock/core/engine.h"
 
-/* Frees what is left; the engine goes. */
+/* Frees all that is left at the engine's end. */
 void fsck_free_all(struct lock_engine *engine);
 
 #endif

@@ -1,16 +1,15 @@
 /*
- * What the broker says of a semaphore at one time: its markers, how many slots it has, which are busy.
- * Determining the maximum (seeds/000) is the shallow form: the A queues are probed in order, in windows,
- * each in one flush on the auxiliary connection; the first that is absent ends it. Slots above a gap do not count,
- * nor do those above the most there may be (lock_settings).
+ * A full scan: the broker's state of a semaphore at one time. It has the markers, the number of
+ * slots, and the busy ones. Its shallow form determines the maximum (seeds/000): the A queues are
+ * probed in order, in windows, each in one flush on the auxiliary connection. The first A that is
+ * absent ends it. Slots above a gap do not count, nor do slots above the maximum (lock_settings).
  *
- * The first window is asked about in the order N-G, N-U, A[1] ..., N-G once more: whatever step of an
- * administrator's work falls between two of them (admin_plan.h), one of them is there.
+ * The first window is in the order N-G, N-U, A[1] ..., N-G once more. If a step of an
+ * administrator's work (admin_plan.h) falls between two probes, one of these still exists.
  *
- * Acquires look for themselves (scan.h): a window at a time, and no further than they must. They share the
- * auxiliary connection with full scans, so those that ask about every slot there may be, for whoever wants to
- * know, go one after another: FULL_SCANS_AT_ONCE at once, one for each peer; the deadline of who asked begins
- * anew with it.
+ * Acquires use scan.h, which probes no further than they need. They share the auxiliary connection
+ * with full scans. Full scans of all slots therefore take turns: FULL_SCANS_AT_ONCE at once, and
+ * one for each peer. When its turn comes, the deadline of the request begins anew.
  */
 #ifndef LOCK_FULL_SCAN_H
 #define LOCK_FULL_SCAN_H
@@ -20,30 +19,32 @@
 enum full_scan_depth {
 	FULL_SCAN_SIZE,     /* markers, and As up to the first gap */
 	FULL_SCAN_BUSY,     /* and their Bs */
-	FULL_SCAN_ALL_SLOTS /* As and Bs of every slot that there may be, gaps or not */
+	FULL_SCAN_ALL_SLOTS /* As and Bs of all slots up to the maximum, gaps or not */
 };
 
-/* Full scans of depth FULL_SCAN_ALL_SLOTS that are asked for at once. */
+/* Maximum full scans of depth FULL_SCAN_ALL_SLOTS at once. */
 #define FULL_SCANS_AT_ONCE 2
 
 struct full_scan {
 	bool unlimited, gate; /* N-U, N-G */
 	int slots;            /* without a gap, from 1 */
-	/* An answer was unknown, and ended the full scan: of a slot; 0 = of a marker; -1 = none was */
+	/* The slot whose unknown answer ended the full scan; 0 = a marker; -1 = none */
 	int unknown;
-	int seen; /* a and b tell of the slots 1..seen */
+	int seen; /* a and b have the slots 1..seen */
 	/* by slot - 1: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN; b: NULL for FULL_SCAN_SIZE */
 	const enum broker_answer *a, *b;
 };
 
-/* Whether there is such a semaphore at all. */
+/* Whether the semaphore exists. */
 static inline bool
 full_scan_exists(const struct full_scan *full_scan)
 {
 	return full_scan->slots > 0 || full_scan->unlimited || full_scan->gate;
 }
 
-/* What an acquire finds there (design: N-U, then A[1], then N-G): LOCK_UNLIMITED, or the number. */
+/*
+ * The size for an acquire (design: N-U, then A[1], then N-G): LOCK_UNLIMITED, or a number of slots.
+ */
 static inline int
 full_scan_size(const struct full_scan *full_scan)
 {
@@ -55,12 +56,12 @@ typedef void full_scan_done_fn(
     struct lock_engine *engine, uint64_t id, const struct full_scan *found);
 
 /*
- * `done` is called once, later, with `id`. FULL_SCAN_ALL_SLOTS: that of an op (engine.h); when that has ended
- * before its turn has come, it is not called.
+ * `done` is called once, later, with `id`. For FULL_SCAN_ALL_SLOTS, `id` is that of an op
+ * (engine.h). If the op ends before its turn comes, `done` is not called.
  */
 void full_scan_start(struct lock_engine *engine, const char *name, enum full_scan_depth depth,
     full_scan_done_fn *done, uint64_t id);
-/* Frees what is left; the engine goes. */
+/* Frees all that is left at the engine's end. */
 void full_scan_free_all(struct lock_engine *engine);
 
 #endif

@@ -1,18 +1,19 @@
 /*
- * The administration mutex of a semaphore (seeds/000), and that of the directory: an exclusive queue,
- * claimed on the auxiliary connection, as what it guards is done there. Between connections RabbitMQ arbitrates.
- * The administrators of one daemon share the auxiliary connection, on which each could declare the queue again:
- * of a queue that one of them has or claims, the others stand in the queue here, in the order in which they
- * came.
+ * The administration mutex of a semaphore (seeds/000), and that of the directory. It is an
+ * exclusive queue that is claimed on the auxiliary connection, where the guarded work is done.
+ * RabbitMQ arbitrates between connections. The administrators of one daemon share one connection,
+ * which can declare its own queue again. They therefore wait here, in the order of their arrival,
+ * while one of them has or claims the queue.
  *
  *	             405: another daemon has it
  *	        +------------------------------> BUSY ---+
  *	        |                                        | after a while
  *	   CLAIMING <------------------------------------+
  *	        |  declare-ok          mutex_drop()          delete-ok
- *	        +------------> OWNED --------------> DROPPING ---------> the next in the queue, or gone
+ *	        +------------> OWNED --------------> DROPPING ---------> the next taker, or gone
  *
- * The auxiliary connection's death ends it from OWNED, and its owner is told so: somebody else may have it now.
+ * The end of the auxiliary connection ends OWNED. The owner is told, because another daemon may
+ * have the mutex now.
  */
 #ifndef LOCK_MUTEX_H
 #define LOCK_MUTEX_H
@@ -20,58 +21,63 @@
 #include "daemon/lock/core/engine.h"
 
 /*
- * Declares in flight at once of whoever has it: enough to keep the broker busy, few enough to stop soon
+ * Maximum declares of the owner in flight: enough to keep the broker busy, few enough to stop soon
  * after an error.
  */
 #define MUTEX_DECLARES_MOST 64
 
 enum mutex_news {
-	MUTEX_HELD, /* it is the taker's, until mutex_drop() or MUTEX_LOST */
-	MUTEX_FREE, /* dropped, or gone with its link; the last that is told */
-	/* The last that is told, too: nothing is held */
-	MUTEX_LOST, /* it was held, and the auxiliary connection died */
-	MUTEX_REFUSED /* never held: the broker will not have it, or cannot be reached; see the reason */
+	MUTEX_HELD,   /* the taker owns it, until mutex_drop() or MUTEX_LOST */
+	MUTEX_FREE,   /* the last news: it is dropped, or gone with the connection */
+	MUTEX_LOST,   /* the last news: it was owned, and the auxiliary connection died */
+	MUTEX_REFUSED /* the last news: never owned; reason says why */
 };
 
-/* reason, text: of REFUSED and LOST; text is borrowed. */
+/* reason, text: only of REFUSED and LOST; text is borrowed. */
 typedef void mutex_news_fn(struct lock_engine *engine, uint64_t id, enum mutex_news news,
     enum reason reason, const char *text);
 
-/* Who wants a mutex. */
+/* A taker of a mutex. */
 struct mutex_order {
 	/*
-	 * A number of the engine's that is the taker's alone. When it is an op's, a deadline that passes
-	 * while another administrator is at work says so.
+	 * A number of the engine, of this taker alone. If it is an op's, and its deadline passes
+	 * while another administrator has the mutex, the refusal says so.
 	 */
 	uint64_t id;
-	/* Borrowed until the last news: what goes on, for those who wait: "a resize to 5" */
+	/*
+	 * Its work, for refusals of takers behind it: "a resize to 5". Borrowed until the last
+	 * news.
+	 */
 	const char *what;
 	mutex_news_fn *told;
 };
 
-/* It is `told` later how that went, never from inside. It waits for ever: deadlines are the taker's. */
+/* Calls `told` later, never from inside. Has no deadline: the taker keeps one. */
 void mutex_take(struct lock_engine *engine, const char *queue, const struct mutex_order *order);
-/* Lets go of what is HELD; MUTEX_FREE comes when that is done. What else is asked is sent before. */
+/*
+ * HELD: drops the mutex, after requests that were sent before. MUTEX_FREE comes when this is done.
+ */
 void mutex_drop(struct lock_engine *engine, uint64_t id);
-/* The taker goes, from any state; it is told nothing more. What it had is dropped. */
+/* Ends the taker in any state, without further news. A mutex that it owned is dropped. */
 void mutex_leave(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: what was asked on its channel is not answered in time. It ends with the auxiliary connection, as a
- * claim and a drop do that are not answered, or nobody here could have it as long as the link lives.
+ * HELD: a request on its channel was not answered in time. The auxiliary connection is reset, as
+ * after a claim or a drop without an answer. Else no client of this daemon could have the mutex as
+ * long as that connection lives.
  */
 void mutex_overdue(struct lock_engine *engine, uint64_t id);
 /*
- * HELD: the channel of the auxiliary connection on which it is held, for the work that it guards; made anew when it
- * was closed. Not to be put back.
+ * HELD: its channel of the auxiliary connection, for the guarded work; replaced if it was closed.
+ * The mutex owns it.
  */
 uint64_t mutex_channel(struct lock_engine *engine, uint64_t id);
-/* HELD: an answer said that the channel is closed, and nothing is unanswered on it. */
+/* HELD: an answer said that the channel is closed, and no request on it is unanswered. */
 void mutex_channel_gone(struct lock_engine *engine, uint64_t id);
 
 void mutex_channel_closed(struct lock_engine *engine, uint64_t channel);
-/* The auxiliary connection died; what was asked on it has been answered. */
+/* The auxiliary connection died, after the answers to its requests. */
 void mutex_link_died(struct lock_engine *engine, const char *why);
-/* Frees what is left; the engine goes. */
+/* Frees all that is left at the engine's end. */
 void mutex_free_all(struct lock_engine *engine);
 
 #endif

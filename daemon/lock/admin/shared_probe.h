@@ -1,13 +1,13 @@
 /*
- * Probes of single Bs that several wait to hear of, now and then. One probe answers all who ask for a slot;
- * slots are probed many at once, and no more than so many a second, whoever asks: what ten thousand awaits
- * cost the broker must not keep others from it. Users take turns, slot by slot. Knows no waits: who asks
- * says when it wants to ask again.
+ * Shared probes of single Bs. One probe answers all askers of a slot. Probes go out in batches, at
+ * a limited rate for all askers together. Ten thousand awaits therefore do not keep other requests
+ * from the broker. Users take turns, slot by slot. This module knows no waits: an asker calls again
+ * when it wants another probe.
  *
- *	RESTING --- somebody asks ---> WAITING --- its turn ---> SENT --- the answer ---> SEEN
- *	   ^                              ^                                                |
- *	   |                              +--- somebody came since it was sent ------------+
- *	   +-------------------------------------------------------------------------------+
+ *	RESTING --- an asker comes ---> WAITING --- its turn ---> SENT --- the answer ---> SEEN
+ *	   ^                               ^                                                |
+ *	   |                               +--- an asker came since it was sent ------------+
+ *	   +--------------------------------------------------------------------------------+
  */
 #ifndef LOCK_SHARED_PROBE_H
 #define LOCK_SHARED_PROBE_H
@@ -16,15 +16,15 @@
 
 struct shared_slot;
 
-/* Part of the record of who asks. */
+/* A member of the record of an asker, its owner. */
 struct shared_asker {
-	struct shared_slot *slot; /* borrowed; NULL: it has not asked yet */
-	uint64_t id;              /* its owner's */
+	struct shared_slot *slot; /* borrowed; NULL: not asked yet */
+	uint64_t id;              /* the owner's */
 	uid_t uid;
-	bool late; /* it came after the probe that is in flight */
+	bool late; /* it came after the probe in flight was sent */
 	/*
-	 * Called with every answer for the slot, until it leaves; not from inside the calls below. sent: clock
-	 * time of that probe.
+	 * Called with each answer for the slot until the asker leaves, never from inside the calls
+	 * below. sent: clock time of the probe.
 	 */
 	void (*seen)(
 	    struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent);
@@ -32,14 +32,14 @@ struct shared_asker {
 };
 
 /*
- * It wants to know whether that B exists: always the same one. For the first time, it goes before what its
- * user asks again, and is answered by no probe that was sent before.
+ * Asks whether a B exists; an asker always asks for the same B. A first question goes before the
+ * repeated ones of its user. No probe that was sent before answers it.
  */
 void shared_probe_ask(
     struct lock_engine *engine, struct shared_asker *asker, const struct queue_name *queue);
-/* It wants to know nothing any more, if it ever asked. */
+/* The asker leaves. One that never asked is fine. */
 void shared_probe_leave(struct lock_engine *engine, struct shared_asker *asker);
-/* Frees what is left; the engine goes, and all have left. */
+/* Frees all that is left at the engine's end. All askers must have left. */
 void shared_probe_free_all(struct lock_engine *engine);
 
 #endif

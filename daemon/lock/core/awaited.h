@@ -1,18 +1,18 @@
 /*
- * Slots whose holders are waited for (holder_wait.h): when a hold of one ends here, whoever waits for that scans at
- * once instead of resting on.
+ * Slots whose holders are waited for (holder_wait.h). When this daemon frees such a slot, the wait
+ * probes at once instead of resting on.
  */
 #ifndef LOCK_AWAITED_H
 #define LOCK_AWAITED_H
 
 #include "daemon/lock/core/engine.h"
 
-/* Part of the record of who waits. */
+/* A member of the record of the wait, its owner. */
 struct awaited {
 	struct awaited_name *name; /* borrowed; NULL: it is in no table */
 	int first, last;           /* the slots */
-	struct timer rest;         /* its owner's: while it is set, it looks when it fires */
-	bool freed;                /* one of the slots was freed here; cleared by its owner */
+	struct timer rest;         /* the owner's: set while the wait rests */
+	bool freed;                /* this daemon freed one of the slots; cleared by the owner */
 	TAILQ_ENTRY(awaited) of_name;
 };
 
@@ -20,7 +20,7 @@ void awaited_begin(struct lock_engine *engine, struct awaited *awaited, const ch
 void awaited_end(struct lock_engine *engine, struct awaited *awaited);
 /* Borrowed. */
 const char *awaited_name(const struct awaited *awaited);
-/* A slot of that name was freed by this daemon. */
+/* This daemon freed a slot of that name. */
 void awaited_freed(struct lock_engine *engine, const char *name, int slot);
 
 #endif

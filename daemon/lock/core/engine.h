@@ -1,7 +1,8 @@
 /*
- * The inside of the lock engine, shared by the files of daemon/lock/: its tables, answers, and the marks by
- * which a fact that was learned below is taken up above (engine_mark_dirty). Who includes this sees everything;
- * who is outside lock/ includes lock.h.
+ * The inside of the lock engine, shared by the files of daemon/lock/. It owns the tables and the
+ * requests, sends all answers and notices, and keeps the dirty marks. A lower file marks a
+ * semaphore dirty (engine_mark_dirty), and the queue runner above serves it later. Files outside
+ * daemon/lock/ include lock.h.
  */
 #ifndef LOCK_ENGINE_H
 #define LOCK_ENGINE_H
@@ -13,43 +14,43 @@
 
 TAILQ_HEAD(holder_wait_list, holder_wait);
 
-/* A local peer that holds or waits; there is one only while it does. */
+/* A peer that holds or waits; it is freed when it does neither. */
 struct lock_peer {
 	uint64_t id;
 	struct hold_list holds;
 	struct waiter_list waiters;
-	struct holder_wait_list holder_waits; /* its waits for holders, and for slots */
+	struct holder_wait_list holder_waits; /* for holders, and of lock_await() */
 	size_t hold_count, waiter_count, holder_wait_count;
-	size_t claim_count; /* of the waiters, those that are CLAIMING */
+	size_t claim_count; /* of its waiters, in CLAIMING */
 	UT_hash_handle by_id;
 };
 
-/* A request that does not wait by itself: all but acquire, and waits for holders and slots. */
+/* A request with a deadline of the engine's: all but acquires, waits for holders and awaits. */
 struct op {
 	uint64_t id;
-	uint64_t peer, request; /* peer 0: the engine's own, answered to nobody */
+	uint64_t peer, request; /* peer 0: the engine's own, never answered */
 	struct timer deadline;
-	enum reason late;      /* what it is answered when the deadline passes */
-	const char *late_text; /* static, or `words`; NULL: that the broker did not answer */
+	enum reason late;      /* the answer when the deadline passes */
+	const char *late_text; /* static, or `words`; NULL: the broker did not answer */
 	char words[128];
-	/* Adds what is known to the answer when it is given up; NULL: nothing is. */
+	/* Adds known facts to the answer when the op is given up. May be NULL. */
 	void (*fill)(const struct lock_engine *engine, uint64_t op, struct lock_answer *answer);
-	/* Told when it was given up, by its deadline or otherwise; NULL: nobody. */
+	/* Called after the op was given up, by its deadline or otherwise. May be NULL. */
 	void (*expired)(struct lock_engine *engine, uint64_t op);
 	UT_hash_handle by_id;
 };
 
 enum lease_state {
-	LEASE_NONE,   /* nothing has been answered on this link */
-	LEASE_GOOD,   /* something sent less than a heartbeat ago has been answered */
-	LEASE_SUSPECT /* not so; the holders were told */
+	LEASE_NONE,   /* the broker has answered nothing on this connection */
+	LEASE_GOOD,   /* it has answered a request that was sent less than a heartbeat ago */
+	LEASE_SUSPECT /* it has not; the holders were told */
 };
 
 struct lease {
 	enum lease_state state;
-	int64_t from; /* clock time at which the newest answered question was sent; 0 = none was */
-	int64_t told; /* `from`, when those who asked to were told of it last */
-	int64_t recovered; /* clock time until which Bs of a dead link may be there */
+	int64_t from;      /* clock time of sending of the newest answered request; 0 = none */
+	int64_t told;      /* `from`, when clients were last told of the lease */
+	int64_t recovered; /* clock time until which Bs of a dead connection may exist */
 	struct timer keepalive, watch;
 };
 
@@ -60,23 +61,23 @@ struct lock_engine {
 	struct lock_events events;
 	struct jitter jitter;
 	uint64_t last_id;       /* holds, waiters, ops, probes: all from one series */
-	enum broker_state link; /* of the lock connection, as the last event said */
+	enum broker_state link; /* of the lock connection, by the last event */
 	bool draining;
-	bool telling; /* the caller is being called: it must not call back */
+	bool telling; /* during an event of the caller, which must not call the engine */
 	struct lease lease;
 	struct hold_table holds;
-	struct channels channels;             /* of channels.c */
-	struct hold *watched;                 /* by the name of A: those whose watch is asked for */
-	struct waiter *waiters;               /* by id */
-	struct semaphore *scans;              /* by probe: those with a scan in progress */
-	struct lock_peer *peers;              /* by id */
-	struct semaphore *semaphores;         /* by key */
-	struct semaphore *by_wait_queue;      /* the same, by the name of their wait queue */
-	struct op *ops;                       /* by id */
-	struct verify *verifies;              /* of verify.c */
-	struct peer_order_queue *peer_orders; /* of peer_order.c */
-	struct mutex *mutexes, *mutexes_by_queue;          /* of mutex.c */
-	struct mutex_taker *mutex_takers;                  /* of mutex.c */
+	struct channels channels;                 /* of channels.c */
+	struct hold *watched;                     /* by the name of A: holds with a watch */
+	struct waiter *waiters;                   /* by id */
+	struct semaphore *scans;                  /* by probe: with a scan in progress */
+	struct lock_peer *peers;                  /* by id */
+	struct semaphore *semaphores;             /* by key */
+	struct semaphore *by_wait_queue;          /* by the name of the wait queue */
+	struct op *ops;                           /* by id */
+	struct verify *verifies;                  /* of verify.c */
+	struct peer_order_queue *peer_orders;     /* of peer_order.c */
+	struct mutex *mutexes, *mutexes_by_queue; /* of mutex.c */
+	struct mutex_taker *mutex_takers;         /* of mutex.c */
 	struct full_scan_job *full_scans, *full_scans_due; /* of full_scan.c */
 	struct holder_wait *holder_waits;                  /* of holder_wait.c */
 	struct shared_probes *probes;                      /* of shared_probe.c */
@@ -88,10 +89,10 @@ struct lock_engine {
 	struct hint_question *hint_questions;              /* of hint_send.c */
 	struct semaphore_list dirty;
 	struct timer run_queues;  /* set while a semaphore is dirty */
-	struct lock_counts total; /* the counters of the past; the present is counted */
+	struct lock_counts total; /* only the counters since the start */
 };
 
-/* Defines type *name(engine, id): what is in that table of the engine under that number, or NULL. */
+/* Defines type *name(engine, id): the object with that number in a table of the engine, or NULL. */
 #define ENGINE_FIND(name, type, table, handle)                                                     \
 	static type *name(const struct lock_engine *engine, uint64_t id)                           \
 	{                                                                                          \
@@ -101,43 +102,46 @@ struct lock_engine {
 		return found;                                                                      \
 	}
 
-/* A number never given before. */
+/* A new number, never used before. */
 uint64_t engine_id(struct lock_engine *engine);
 int64_t engine_now(const struct lock_engine *engine);
 
-/* The one door for answers to the rest: ends the op. An op that is gone is fine. */
+/* Answers and ends the op. No other function answers one. An op that is gone is fine. */
 void engine_op_end(struct lock_engine *engine, uint64_t op, const struct lock_answer *answer);
-/* Ends the op unanswered: from now on the request is somebody else's to answer. */
+/* Ends the op without an answer: the caller takes over the request. */
 void engine_op_leave(struct lock_engine *engine, struct op *op);
 struct op *engine_op_new(struct lock_engine *engine, uint64_t peer, uint64_t request);
 struct op *engine_op_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
-/* Ends it with that refusal, with what is known added, and what it stands for: as its deadline does. */
+/*
+ * Ends the op as its deadline does: `fill` completes this refusal, and `expired` is called after
+ * it.
+ */
 void engine_op_give_up(struct lock_engine *engine, uint64_t id, struct lock_answer *answer);
-/* Progress was made: the deadline starts anew. */
+/* The request made progress: its deadline starts anew. */
 void engine_op_progress(struct lock_engine *engine, struct op *op);
 struct waiter *engine_waiter_find(const struct lock_engine *engine, uint64_t id); /* or NULL */
-/* An answer without either. */
+/* Answers a request that has neither op nor waiter. */
 void engine_tell(
     struct lock_engine *engine, uint64_t peer, uint64_t request, const struct lock_answer *answer);
 void engine_notice(struct lock_engine *engine, uint64_t peer, const struct lock_notice *notice);
 
-/* An answer that says no: the reason, and words about it (borrowed; NULL = the reason's own). */
+/* A refusal; text: borrowed; NULL = the reason's own. */
 struct lock_answer engine_refusal(enum reason reason, const char *text);
-/* The same, with what is known of the semaphore: for would-block and timeout. */
+/* A refusal with the known facts of the semaphore: for would-block and timeout. */
 struct lock_answer engine_full(const struct semaphore *semaphore, enum reason reason);
 
 /*
- * The refusal where the broker did not say whether a queue exists: an alarm, probes refused in its own
- * words, or something unknown, of which `text` (borrowed) says what it was about.
+ * The refusal if the broker did not answer whether a queue exists. The reason is an alarm, or a
+ * refused probe, or not known. For the last one `text` (borrowed) is the message.
  */
 struct lock_answer engine_refusal_unknown(const struct lock_engine *engine, const char *text);
 
-/* Of a wait that begins while the broker is away: the peer is told why nothing comes of it. */
+/* A wait begins while the lock connection is down: tells the peer its state. */
 void engine_tell_broker(struct lock_engine *engine, uint64_t peer);
 
 /*
- * Administration and looking need the broker, and one that takes messages: false when it is there. Else
- * the refusal that says so; its words are borrowed from the broker.
+ * True: requests that need the broker are refused now, because it is down or blocked by an alarm.
+ * The words of the refusal are borrowed from the broker.
  */
 bool engine_refusal_for_link(const struct lock_engine *engine, struct lock_answer *ret_refusal);
 
@@ -146,9 +150,9 @@ struct lock_peer *engine_peer_find(const struct lock_engine *engine, uint64_t id
 struct semaphore *engine_semaphore_find(
     const struct lock_engine *engine, const char *name, bool mutex);
 
-/* Something changed that may let its queue move: it is served in the next pass of the timers. */
+/* A fact changed that may let the local queue move: it runs in the next pass of the timers. */
 void engine_mark_dirty(struct lock_engine *engine, struct semaphore *semaphore);
-/* The same: whoever waits is looked for, whatever a scan in progress finds. */
+/* The same, and makes a new scan due, even if one is in progress. */
 void engine_scan(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

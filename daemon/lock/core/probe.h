@@ -1,13 +1,13 @@
 /*
- * Queues that are probed together (broker.h): listed one by one, then asked for in one flush on the auxiliary
- * connection.
+ * A batch of queues to probe (broker.h). The caller adds them one by one. One flush on the
+ * auxiliary connection sends all probes.
  */
 #ifndef LOCK_PROBE_H
 #define LOCK_PROBE_H
 
 #include "daemon/lock/core/engine.h"
 
-/* Zeroed: none yet. */
+/* Zeroed: empty. */
 struct probe {
 	struct queue_name *queues; /* owned */
 	size_t count, room;
@@ -16,9 +16,12 @@ struct probe {
 typedef void probe_done_fn(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count);
 
 void probe_add(struct probe *probe, struct queue_name queue);
-/* `done` is called once, later, with the engine and `id`: an answer a queue. The list is gone. */
+/*
+ * Sends the probes and frees the list. `done` is called once, later, with the engine as `ctx`, with
+ * `id`, and with one answer for each queue, in order.
+ */
 void probe_send(struct lock_engine *engine, struct probe *probe, probe_done_fn *done, uint64_t id);
-/* The same, of one queue. */
+/* The same, for one queue. */
 void probe_one(
     struct lock_engine *engine, struct queue_name queue, probe_done_fn *done, uint64_t id);
 

@@ -1,22 +1,25 @@
 /*
- * Who waits and who holds, as rows for who looks on (lock.h, struct lock_row): walked when asked for,
- * and told to the caller one by one as they change. A row begins with its acquire, is passed on to the
- * hold that comes of it, and ends when that is released or lost, or the acquire ended without one.
+ * The rows of holders and waiters (lock.h, struct lock_row). The caller can walk through them, and
+ * is told of each change. A row begins with an acquire and passes to the hold that the acquire
+ * becomes. It ends when the hold is released or lost, or when the acquire ends without a hold.
  */
 #ifndef LOCK_ROWS_H
 #define LOCK_ROWS_H
 
 #include "daemon/lock/core/engine.h"
 
-/* It has come. */
+/* The waiter has joined its local queue. */
 void rows_waits(struct lock_engine *engine, const struct waiter *waiter);
-/* It ends without a hold. Before it leaves the queue. */
+/*
+ * The waiter ends. Does nothing if its row has passed to a hold. Before the waiter leaves the
+ * queue.
+ */
 void rows_cancelled(struct lock_engine *engine, const struct waiter *waiter);
-/* The row of the acquire is the hold's from now on. */
+/* Moves the waiter's row to the hold. */
 void rows_pass(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
-/* Something of the hold has changed. */
+/* The hold has changed. */
 void rows_holds(struct lock_engine *engine, const struct hold *hold);
-/* The hold is its peer's no more. One that never was is fine. */
+/* The peer has the hold no more. A hold that never was a row is fine. */
 void rows_gone(struct lock_engine *engine, const struct hold *hold);
 
 #endif

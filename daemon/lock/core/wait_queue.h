@@ -1,41 +1,45 @@
 /*
- * This daemon's places in the broker's wait queues (broker.h): one for each name and priority for which
- * somebody here waits, so that thousands who wait cost the broker one consumer. A place is kept for a
- * while after the last of them, but not while a slot is freed here, of which it would be told; and given up
- * while the lock connection is away, as nothing can be claimed then.
+ * This daemon's consumers in the wait queues at the broker (broker.h). There is one for each name
+ * and priority that has waiters here, so that a thousand waiters cost the broker one consumer. In
+ * this file, such a consumer is a *member* of the wait queue.
  *
- *	AWAY --- somebody waits and can claim, the lock connection is up ---> ASKED <--- joined, left ---> JOINED
+ * A member stays for a while after its last waiter. A member without waiters leaves before the
+ * daemon sends a hint, which could otherwise come back to it. All members leave while the lock
+ * connection is down, as nothing can be claimed then.
  *
- * Whatever was freed between the scan that began a wait and the place in the queue was told to others:
- * after JOINED the daemon scans once more.
+ *	AWAY --- has waiters that can claim, connection up ---> ASKED <--- joined, left ---> JOINED
+ *
+ * Hints of slots that were freed before JOINED went to others. The daemon therefore scans once more
+ * after JOINED.
  */
 #ifndef LOCK_WAIT_QUEUE_H
 #define LOCK_WAIT_QUEUE_H
 
 #include "daemon/lock/core/engine.h"
 
-/* The waiter's wait has begun; it is counted until its end. Again is fine. */
+/*
+ * The waiter's wait has begun; its member counts it until the wait ends. A second call does
+ * nothing.
+ */
 void wait_queue_add(struct lock_engine *engine, struct waiter *waiter);
-/* Its end, whether it was counted or not. */
+/* The waiter's wait ends. A waiter that was not counted is fine. */
 void wait_queue_remove(struct lock_engine *engine, struct waiter *waiter);
-/* The broker's event of the queue. False: it is of no place of ours; a hint goes to hint_receive.h. */
+/* The broker's event of a member. False: the event's priority has no member here. */
 bool wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
     const struct broker_wait_queue_event *event);
 /* The lock connection's state changed. */
 void wait_queue_link_changed(struct lock_engine *engine);
-/* How many of the queue's members are ours, as far as we have heard. */
+/* How many members of this daemon have joined, by the broker's last events. */
 int wait_queue_count(const struct semaphore *semaphore);
-/*
- * Gives up all places for as long as nobody here can have a channel: what others are told of goes to them.
- * And asks for them again, when somebody can (nothing, while they were not given up).
- */
+/* All members leave, as no waiter here can have a channel: hints go to other daemons. */
 void wait_queue_out(struct lock_engine *engine, struct semaphore *semaphore);
+/* All members join again after wait_queue_out(). Without it, does nothing. */
 void wait_queue_back(struct lock_engine *engine, struct semaphore *semaphore);
-/* Whether a hint may come to one of ours. */
+/* Whether a member has joined or asked to join, so that hints may come. */
 bool wait_queue_has_place(const struct semaphore *semaphore);
-/* Gives up the places for which nobody waits. */
+/* Members without waiters leave. */
 void wait_queue_shrink(struct lock_engine *engine, struct semaphore *semaphore);
-/* Gives up every place of the name. Nobody may wait for it. */
+/* All members leave. The name must have no waiters. */
 void wait_queue_end(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

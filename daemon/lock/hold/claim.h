@@ -1,18 +1,21 @@
 /*
- * A waiter claims a slot: one flight, on one channel of the lock connection:
+ * A claim: this daemon takes a slot for a waiter, in one flight on one channel of the lock
+ * connection:
  *
  *	-> declare B[slot], exclusive		<- declare-ok, or 405: lost the race
  *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot
  *
- * Both go out together; the answers come in order, so an A that is seen was there after B was ours
- * (invariant 2). A true mutex is the first queue alone. What becomes of the waiter:
+ * Both requests go out together, and their answers come in order. An A that is seen therefore
+ * existed after this daemon got B (invariant 2). Of a true mutex there is only the first queue. The
+ * results for the waiter:
  *
- *	the slot is ours	-> granted (grant.h)
- *	somebody was faster	-> rest a random moment, back to the queue; at most max_races times
+ *	the slot is claimed	-> granted (grant.h)
+ *	the race is lost	-> a random rest, then waits again; at most max_races times
  *	there is no such slot	-> the same
- *	no answer in time	-> back to the queue; the slot stays reserved, for nobody, until there is one
+ *	no answer in time	-> waits again; the slot stays reserved until an answer comes
  *
- * The waiter may be gone by the answer: then the B that turns out to be ours is dropped (invariant 3).
+ * If the race is lost, a waiter with a consumer in the wait queue does not rest: it waits for a
+ * hint. If the waiter is gone when the answer comes, a claimed B is dropped (invariant 3).
  */
 #ifndef LOCK_CLAIM_H
 #define LOCK_CLAIM_H
@@ -20,9 +23,10 @@
 #include "daemon/lock/core/engine.h"
 
 /*
- * Claims a slot that is not reserved for the waiter, or answers it when its peer has no room for that. A
- * channel must be left, and the waiter's user must be able to take one; if none can be had all the same,
- * nothing is done. It is sent in its turn (flight.h).
+ * Claims for the waiter a slot that no hold reserves. If the peer may have no more holds, the
+ * waiter is refused. A channel must be free, and the waiter's share must have room. If the broker
+ * layer gives no channel nevertheless, the call does nothing. flight.h decides when the claim is
+ * sent.
  */
 void claim_start(struct lock_engine *engine, struct waiter *waiter, int slot);
 

@@ -1,26 +1,32 @@
 /*
- * A waiter gets what it waits for: the slot that was claimed for it (claim.h), one that somebody here hands on
- * (release.h), or the lock without a slot. The one place where an acquire is answered with yes.
+ * Grants a waiter its lock. The slot was claimed for it (claim.h), or a holder of this daemon hands
+ * it off (release.h), or the hold takes no slot. No other file grants an acquire.
  */
 #ifndef LOCK_GRANT_H
 #define LOCK_GRANT_H
 
 #include "daemon/lock/core/engine.h"
 
-/* The words of the refusal where a peer holds as many as it may. */
+/* The refusal of a peer that may have no more holds. */
 extern const char grant_peer_is_full[];
-/* Asked for one by one, it was below its limit each time. False: it is not, and the waiter is gone. */
+/*
+ * Whether the peer may have one more hold. A peer can queue many acquires, so its limit is checked
+ * at each claim and grant. False: the waiter is refused and freed.
+ */
 bool grant_has_room(struct lock_engine *engine, struct waiter *waiter);
-/* B is ours and A was seen after it. Not after the lease: then the link ends, and the waiter goes on. */
+/*
+ * Grants the claimed slot: this daemon has B, and A was seen after it. If the lease is over, the
+ * lock connection is closed instead, and the waiter waits on.
+ */
 void grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
 /*
- * The hold, which is nobody's now, becomes the waiter's. False: its peer has no room for it, and the waiter
- * is gone.
+ * Hands the hold, which has no peer now, to the waiter. False: the waiter's peer may have no more
+ * holds; the waiter is refused and freed.
  */
 bool grant_passed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold);
 /*
- * Grants the lock without a slot, whatever the waiter's state; nothing on the broker stands for it.
- * `admitted`: by an administrator, who has seen that its peer has room for it.
+ * Grants a hold without a slot, in any state of the waiter. If its peer may have no more holds, the
+ * waiter is refused. `admitted`: an administrator grants it, and the caller has checked that limit.
  */
 void grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted);
 

@@ -1,42 +1,42 @@
 /*
- * A hold from its grant to its end: B checked again, claimed again when it was gone, revoked, lost,
- * dropped; and its channel, which may die under it and is replaced while the hold goes on. Closing a
- * channel frees nothing (invariant 6): only a delete does, and only its delete-ok says so.
+ * A hold from its grant to its end: B is checked, and claimed again if it is gone. The hold is
+ * revoked, lost or dropped. Its channel may die, and is replaced while the hold continues. Closing
+ * a channel frees no slot (invariant 6): only a delete does, and delete-ok proves it.
  */
 #ifndef LOCK_LIFECYCLE_H
 #define LOCK_LIFECYCLE_H
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold was granted just now: from here on it is looked after. */
+/* The hold was granted just now: starts its checks. */
 void lifecycle_start(struct lock_engine *engine, struct hold *hold);
-/* It was passed on to somebody else after a while in which it was nobody's. */
+/* The hold was handed off after a time without a peer: its checks go on. */
 void lifecycle_resume(struct lock_engine *engine, struct hold *hold);
-/* It was passed on, and the release under its old number, if any (0), is answered. */
+/* The hold was handed off: answers its release (0: none) under the old number `lock`. */
 void lifecycle_passed(
     struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock);
-/* The hold's channel, replaced when it died; 0: none is left now. */
+/* The hold's channel, replaced if it died; 0: none is free now. */
 uint64_t lifecycle_channel(struct lock_engine *engine, struct hold *hold);
-/* What a look at B found, whoever looked; hold: NULL when it is gone by now. */
+/* The reply to any check of B; hold: NULL if it is gone by now. */
 void lifecycle_b_answered(
     struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply);
-/* A was answered 404: the mark, and the notice to the peer, once (invariant 5). */
+/* A was answered 404: marks the hold revoked and tells the client, once (invariant 5). */
 void lifecycle_revoke(struct lock_engine *engine, struct hold *hold);
 /*
- * Gives B back: sends its delete, again when the channel dies before it was answered. What takes no slot
- * ends at once.
+ * Gives B back: sends its delete, and again if the channel dies before the answer. A hold without a
+ * slot ends at once.
  */
 void lifecycle_drop(struct lock_engine *engine, struct hold *hold);
-/* The same as lifecycle_drop(), for another reason than that nobody here has it any more. */
+/* As lifecycle_drop(), with a reason (hold.h); only for a hold with a slot. */
 void lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
-/* The channel died (after the answers to all that was asked on it): what was owed is sent on a new one. */
+/* The channel died, after the answers to its requests: unperformed requests go out on a new one. */
 void lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel);
 /*
- * All holds on the link are lost, and end. held_only: the link lives and is about to be reset; only what a
- * peer holds is lost now, the rest ends with the link's own event.
+ * All holds with a slot are lost and end. held_only: the lock connection is up and is reset next.
+ * Then only holds with a peer are lost now, and the event of the connection's end ends the others.
  */
 void lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only);
-/* The lock connection died and every B with it. */
+/* The lock connection died, and every B with it. */
 void lifecycle_link_died(struct lock_engine *engine, const char *why);
 
 #endif

@@ -1,25 +1,26 @@
 /*
- * Verifying a held lock. seeds/000 looks at A alone; that B is still ours is looked at too, because a
- * B can vanish (broker.h, deletes_by_name), and a missing B is a lost lock:
+ * Verifying a hold. seeds/000 checks A alone. This daemon checks its B too, because a B can vanish
+ * (broker.h, deletes_by_name), and a missing B is a lost lock:
  *
- *	-> declare B[slot], passive	<- ours; 404: gone, claim it again, then ask again; 405: lost
+ *	-> declare B[slot], passive	<- ours; 404: claim it again, ask again; 405: lost
  *	-> declare A[slot], passive	<- held; 404: revoked
  *
- * A hold that takes no slot is there as long as this table says so: nobody is asked.
+ * A hold without a slot is held as long as the engine has it: no request is sent.
  *
- * A hold has one such flight out and at most one more to follow, which answers all who asked in the
- * meantime: however many ask, the lock connection carries no more than that.
+ * A hold has at most one such flight at the broker, and at most one more that follows. The second
+ * answers all requests that came during the first. The load of the lock connection does not grow
+ * with the number of requests.
  */
 #ifndef LOCK_VERIFY_H
 #define LOCK_VERIFY_H
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold is about to be dropped: who asked before is still told what it was. */
+/* The hold is about to be dropped: requests that came before that are still sent. */
 void verify_send(struct lock_engine *engine, struct hold *hold);
-/* The channel died after the answers to all that was asked on it: those unfinished ask again. */
+/* The channel died, after the answers to its requests: unfinished verifies go out again. */
 void verify_channel_closed(struct lock_engine *engine, uint64_t channel);
-/* Frees what is left; the engine goes. */
+/* Frees all verifies at the engine's end. */
 void verify_free_all(struct lock_engine *engine);
 
 #endif

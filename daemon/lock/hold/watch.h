@@ -1,19 +1,22 @@
 /*
- * Watching the A of what is held, so that its holder is told `revoked` at once when an administrator
- * takes the slot out of service. The watch is a consumer on the auxiliary connection (broker.h); its news are
- * hints, and A is looked at on the hold's own channel before anything is believed. A hold that lasts no longer
- * than a moment is not watched at all.
+ * Watches the A of a hold, so that its holder is told `revoked` at once if an administrator removes
+ * the slot. The watch is a consumer on the auxiliary connection (broker.h). Its news is only a
+ * hint: A is then checked on the hold's own channel. A hold that lasts only a moment is not
+ * watched.
  *
- *	NONE ---- the moment is over: broker_watch ----> PLACED ---- WATCHED: look at A ----> ON
- *	  ^                                                ^------- UNWATCHED (auxiliary connection) -----|
- *	  +-- HINT: look at A; while it is there, again later ---------------------------------+
+ *	NONE --- the moment is over: broker_watch ---> PLACED --- WATCHED: check A ---> ON
+ *	  ^                                              ^-- UNWATCHED (auxiliary connection) --|
+ *	  +-- HINT: check A; while it exists, watch again later --------------------------------+
  */
 #ifndef LOCK_WATCH_H
 #define LOCK_WATCH_H
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold was granted just now. A true mutex has no A. The watch ends with registry_hold_unwatch(). */
+/*
+ * The hold was granted just now. Does nothing for a true mutex, which has no A.
+ * registry_hold_unwatch() ends the watch.
+ */
 void watch_start(struct lock_engine *engine, struct hold *hold);
 /* The broker's event; ctx: the engine. */
 void watch_news(void *ctx, const char *queue, enum broker_news news);

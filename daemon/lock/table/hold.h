@@ -1,31 +1,33 @@
 /*
- * Holds: everything this daemon has, may have, or is giving back. A hold exists from before its B's
- * declare is sent until that B is *known* to be gone (delete-ok, 404 or 405 on the claim, or the death
- * of the lock connection), and while it exists its B is reserved: nobody here claims it a second time.
+ * Holds: each slot that this daemon has, may have, or gives back. A hold exists from before its B's
+ * declare is sent until its B is *known* to be gone. The proof is delete-ok, 404 or 405 on the
+ * claim, or the death of the lock connection. As long as a hold exists its B is reserved, and the
+ * daemon does not claim it again.
  *
- * That is invariant 1, and the reason is RabbitMQ's: a connection may declare its own exclusive queue
- * again, so between the peers of one daemon only this table arbitrates.
+ * This is invariant 1. RabbitMQ lets a connection declare its own exclusive queue again, so only
+ * this table arbitrates between the clients of one daemon.
  *
  *	          claim ok            A seen                 release, peer gone
  *	CLAIMING ---------> CHECKING --------> HELD ----------------------------> DROPPING ---> gone
  *	   |                   |               |  ^                                  ^    delete-ok
- *	   | 405, link died    | A gone, or    |  | claimed again                    |
- *	   v                   | nobody wants  v  |                                  |
- *	  gone                 | it any more  RECLAIMING --- 405: lost --> gone      |
+ *	   | 405,              | A is gone,    |  | claimed again                    |
+ *	   v connection died   | or no waiter  v  |                                  |
+ *	  gone                 | is left    RECLAIMING --- 405: lost --> gone         |
  *	                       +-----------------------------------------------------+
  *
- * Who releases, or hangs up, while others wait here hands its slot on: HELD stays HELD, of another peer
- * and under another number (release.h), at once, or after what has to be asked before:
+ * If a holder releases or hangs up while others wait here, the daemon hands the slot off
+ * (release.h). The hold stays HELD, with another peer and another number. The hand-off may first
+ * ask the broker:
  *
  *	HELD ---> COUNTING ---> PASSING ---> HELD		and from each of them DROPPING
  *	  |           |            ^
  *	  +-----------|------------+
  *	              +-------------------> HELD
  *
- * The link's death ends every hold, from every state.
+ * The death of the lock connection ends a hold in each of these states.
  *
- * A hold that takes no slot is none of this: nothing of it is on the broker, so nothing but its release,
- * or its peer's hang-up, ends it (SLOTLESS).
+ * SLOTLESS is a hold without a slot. The broker has no queue of it, so it ends only when its client
+ * releases it or hangs up.
  */
 #ifndef LOCK_HOLD_H
 #define LOCK_HOLD_H
@@ -44,81 +46,82 @@
 #include "daemon/lock/table/share.h"
 
 enum hold_state {
-	HOLD_CLAIMING, /* B's declare is sent, or owed, and not answered. Nobody was told anything */
-	HOLD_CHECKING,   /* B is ours; A not yet seen since. Nobody was told anything */
-	HOLD_HELD,       /* B is ours, A was seen after it, the peer was told */
-	HOLD_RECLAIMING, /* as HELD, but B was found gone and its declare is sent again */
-	HOLD_COUNTING,   /* nobody's, on its way to another peer: who else waits is being asked */
-	HOLD_PASSING,    /* the same: A is being looked at (of a true mutex B) */
-	HOLD_DROPPING, /* B's delete is sent, or owed, and not answered: nobody's, still reserved */
-	HOLD_SLOTLESS  /* the peer was told; no B, no channel, no watch, no lease */
+	HOLD_CLAIMING,   /* B's declare is unsent or not answered; no client was told */
+	HOLD_CHECKING,   /* B is this daemon's, A not seen since; no client was told */
+	HOLD_HELD,       /* B is this daemon's, A was seen after it, the client was told */
+	HOLD_RECLAIMING, /* as HELD, but B was gone and is declared again */
+	HOLD_COUNTING, /* in hand-off, without a peer: the broker counts other daemons' consumers */
+	HOLD_PASSING,  /* in hand-off, without a peer: A is checked (of a true mutex B) */
+	HOLD_DROPPING, /* B's delete is unsent or not answered; no peer, still reserved */
+	HOLD_SLOTLESS  /* the client was told; no B, channel, watch or lease */
 };
 #define HOLD_STATES (HOLD_SLOTLESS + 1)
 
-/* Why B goes: who is told that the slot is free (hint_send.h). */
+/* Why B is deleted. This decides about the hint (hint_send.h). */
 enum hold_drop {
-	HOLD_DROP_RELEASED, /* nobody here has it any more: one in the queue */
-	HOLD_DROP_NO_SLOT,  /* A was seen gone: nobody, unless it has come back */
-	HOLD_DROP_FOR_POLLERS /* nobody: clients that stand in no queue have a turn before the queue here */
+	HOLD_DROP_RELEASED,   /* the hold ended: a hint goes to the wait queue */
+	HOLD_DROP_NO_SLOT,    /* A was seen gone: no hint, unless A has come back */
+	HOLD_DROP_FOR_POLLERS /* no hint: clients that poll have a turn before waiters here */
 };
 
 /* The watch on A; see watch.h. */
 enum hold_watch {
-	HOLD_WATCH_NONE,   /* not asked for */
-	HOLD_WATCH_PLACED, /* asked for: not there yet, or not there now */
-	HOLD_WATCH_ON      /* a deletion of A is told */
+	HOLD_WATCH_NONE,   /* the broker was not asked */
+	HOLD_WATCH_PLACED, /* the broker was asked; there is no watch yet, or not now */
+	HOLD_WATCH_ON      /* the broker tells if A is deleted */
 };
 
-/* Its claim, or its delete; see flight.h. */
+/* The flight of its claim or its delete; see flight.h. */
 enum hold_flight {
-	FLIGHT_NONE, /* there is none, or it is answered, or its answer is too late to be waited for */
-	FLIGHT_UNSENT, /* it waits for its turn, in the queue of the share */
-	FLIGHT_DUE, /* its turn has come, it is counted: the hold's timer sends it, or who started it */
-	FLIGHT_SENT /* it is counted */
+	FLIGHT_NONE,   /* there is none, or it is answered, or its answer is overdue */
+	FLIGHT_UNSENT, /* it is in the share's queue of unsent flights */
+	FLIGHT_DUE,    /* counted; the hold's timer sends it, or the caller of flight_start() */
+	FLIGHT_SENT    /* counted */
 };
 
 struct hold {
-	uint64_t id;   /* of the B: what is asked of the broker refers to it */
-	uint64_t lock; /* of who has it: another with each peer that it is handed to */
+	uint64_t id;   /* of the B; requests to the broker refer to it */
+	uint64_t lock; /* the number that its client knows; a hand-off changes it */
 	enum hold_state state;
-	struct queue_name b; /* B[slot], or a true mutex' queue; SLOTLESS: empty */
+	struct queue_name b; /* B[slot], or the queue of a true mutex; SLOTLESS: empty */
 	char *name;          /* owned */
 	enum lock_kind kind;
 	int slot;            /* 0 for a true mutex, and SLOTLESS */
-	uint64_t channel;    /* 0: it died and was not replaced yet */
-	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: nobody */
-	uint64_t peer;       /* 0: nobody (its peer hung up) */
-	uint64_t acquire;    /* CLAIMING, CHECKING: who wants it; 0 = nobody any more */
-	bool hinted; /* CLAIMING: a hint of the slot came meanwhile; who has it may have left */
+	uint64_t channel;    /* 0: it died and is not replaced yet */
+	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: none */
+	uint64_t peer;       /* 0: none */
+	uint64_t acquire;    /* CLAIMING, CHECKING: the waiter; 0 = it is gone */
+	bool hinted; /* CLAIMING: a hint of the slot came meanwhile: its holder may be gone */
 	enum hold_flight flight; /* CLAIMING, DROPPING */
 	TAILQ_ENTRY(hold) of_unsent;
-	uint64_t verify;     /* the youngest flight that verifies it; 0 = none */
-	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the release to be answered; 0 = none */
-	int64_t ours_since;  /* clock time of its grant; passing it on is not one */
+	uint64_t verify;     /* its newest flight of verify.c; 0 = none */
+	uint64_t releasing;  /* COUNTING, PASSING, DROPPING: the unanswered release; 0 = none */
+	int64_t ours_since;  /* clock time of its grant, the same after a hand-off; 0: none yet */
 	enum hold_drop drop; /* DROPPING: why */
-	unsigned passes; /* from peer to peer here, since it was last seen that nobody else waits */
-	int others;      /* members of its queue elsewhere; 0 or less: none, or not known */
-	int64_t others_asked, others_at; /* clock time of that question and its answer; 0: none */
-	bool wants_lease;                /* its peer asked to hear of the lease */
-	bool suspect;                    /* its peer was told so */
-	uint64_t looked; /* a number that tells who was looked at longest ago (keepalive.h) */
-	int64_t asked;   /* since when a claim, keepalive or delete is unanswered; 0: none is */
-	bool stuck;      /* it was said that it stays reserved without an answer */
+	unsigned passes;     /* hand-offs in a row without a look for waiters elsewhere */
+	int others;          /* consumers elsewhere in its wait queue; 0 or less: none known */
+	int64_t others_asked,
+	    others_at;    /* clock time of that count's request and answer; 0: none */
+	bool wants_lease; /* its client asked for notices of the lease */
+	bool suspect;     /* its client was told so */
+	uint64_t looked;  /* order of the checks by keepalive.h: the lowest number is next */
+	int64_t asked;    /* clock time of an unanswered claim, keepalive or delete; 0: none */
+	bool stuck;       /* LOCK_NOTICE_STUCK was sent */
 	enum hold_watch watch;
-	struct queue_name a;      /* HELD: the slot's A; unused by a true mutex */
-	struct timer watch_timer; /* watch is NONE: when it is to be placed */
-	bool revoked;             /* A was seen gone: a mark, not an end (invariant 5) */
-	bool reclaimed;           /* B was declared anew since A was seen last */
-	unsigned rechecks;        /* checks of B done since it was declared (invariant 10) */
+	struct queue_name a;      /* HELD: the slot's A; not of a true mutex */
+	struct timer watch_timer; /* places the watch, or checks A again */
+	bool revoked;             /* A was seen gone (invariant 5) */
+	bool reclaimed;           /* B was declared again since A was last seen */
+	unsigned rechecks;        /* checks of B since it was declared (invariant 10) */
 	/*
-	 * CLAIMING, CHECKING: no answer in time; HELD: next check of B; COUNTING: no answer will come;
-	 * DROPPING: delete to be sent again, or no answer in time. CLAIMING, DROPPING, not sent yet: its
-	 * turn has come, or nobody wants it any more
+	 * CLAIMING, CHECKING: the answer is late. HELD: the next check of B. COUNTING: no answer
+	 * will come. DROPPING: the answer is late, or the delete is sent again. CLAIMING, DROPPING,
+	 * unsent: it may be sent, or its waiter is gone.
 	 */
 	struct timer timer;
-	struct requester *requester; /* owned; who was told that it holds; NULL: nobody yet */
-	int64_t since;               /* clock time: when that was */
-	bool admitted;               /* SLOTLESS: by an administrator */
+	struct requester *requester; /* owned; of its row; NULL: no client was told yet */
+	int64_t since;               /* clock time when its client was told */
+	bool admitted;               /* SLOTLESS: an administrator granted it */
 	UT_hash_handle by_id, by_lock, by_queue, by_watch;
 	TAILQ_ENTRY(hold) of_peer;
 };
@@ -130,25 +133,25 @@ struct hold_table {
 	size_t count[HOLD_STATES]; /* by state */
 };
 
-/* Reserves B: it must not be reserved yet. The hold starts CLAIMING. */
+/* Reserves B, which must not be reserved yet. The hold is CLAIMING. */
 struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b,
     const char *name, enum lock_kind kind, int slot);
-/* One that takes no slot, and stays SLOTLESS; it reserves nothing. */
+/* A hold without a slot: it is SLOTLESS and reserves nothing. */
 struct hold *hold_new_slotless(
     struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind);
-/* Ends the reservation. B must be known to be gone. Its timer must not be set. */
+/* Ends the reservation. B must be known to be gone, and the timer not set. */
 void hold_free(struct hold_table *table, struct hold *hold);
 struct hold *hold_find(const struct hold_table *table, uint64_t id);              /* or NULL */
 struct hold *hold_find_lock(const struct hold_table *table, uint64_t lock);       /* or NULL */
 struct hold *hold_find_queue(const struct hold_table *table, const char *queue);  /* or NULL */
 struct hold *hold_find_channel(const struct hold_table *table, uint64_t channel); /* or NULL */
-/* How many have a B on the lock connection, or may have. */
+/* The number of holds that have, or may have, a B. */
 size_t hold_count_on_link(const struct hold_table *table);
-/* It is somebody else's, under a new number. */
+/* The hold gets a new number, for another client. */
 void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);
-/* The one way a hold's state changes: asserts that the change is in the picture above. */
+/* The one way in which a hold's state changes. Asserts that the change is in the diagram above. */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
-/* Asserts what is always true of a hold. */
+/* Asserts the invariants of the hold's state. */
 void hold_sane(const struct hold *hold);
 
 #endif

@@ -1,22 +1,25 @@
 /*
- * The acquires that wait for one name here: a queue by priority, then arrival. It is a search tree (a
- * treap, each node with the number of waiters below it by state), so that who is first of those that
- * can go on, and how many stand before one, costs no walk, however long the queue is. Each user has a tree
- * of its own: all waiters of a user that may not take another channel (share.h) are passed over at once.
+ * The local queue: the waiters of one name at this daemon, by priority, then by arrival. It owns
+ * its per-user trees; it knows no engine and no broker.
+ *
+ * The waiters of each user are a search tree (a treap). Each node counts the waiters below it by
+ * state. To find the first waiter in some states, or a waiter's position, therefore needs no walk
+ * along the queue. One check passes over all waiters of a user that may not take another channel
+ * (share.h).
  *
  *	BEHIND --- the create, change or destroy is done ---> NEW
  *	NEW --- a scan begins ---> SCANNED --- it found nothing ---> WAITING
  *	NEW, SCANNED, WAITING --- a slot is seen free ---> CLAIMING ---> granted
  *	NEW --- others wait here, and nothing has changed ---> WAITING
  *	CLAIMING --- lost the race ---> RESTING --- a random moment later ---> NEW
- *	CLAIMING --- the same, with a place in the wait queue ---> WAITING
- *	CLAIMING --- the broker does not answer ---> NEW; UNSEEN where it was claimed unseen
- *	SCANNED --- what is free is left to those who were told of it ---> RESTING
- *	SCANNED --- the scan could not see ---> UNSEEN <--> CLAIMING; and WAITING in the end
+ *	CLAIMING --- the same, as a consumer of the wait queue ---> WAITING
+ *	CLAIMING --- the broker does not answer ---> NEW; UNSEEN if it was claimed unseen
+ *	SCANNED --- the free slots are withheld ---> RESTING
+ *	SCANNED --- probes failed ---> UNSEEN <--> CLAIMING; and WAITING in the end
  *	WAITING --- claimed for unseen, in vain ---> CLAIMING ---> UNSEEN
- *	SCANNED, WAITING --- there is no such lock, and it is made ---> BEHIND
+ *	SCANNED, WAITING --- there is no such lock, and it is created ---> BEHIND
  *
- * When the links change, all but BEHIND and RESTING are NEW again.
+ * When a connection changes, all waiters but BEHIND and RESTING become NEW.
  */
 #ifndef LOCK_LOCAL_QUEUE_H
 #define LOCK_LOCAL_QUEUE_H
@@ -34,24 +37,24 @@
 #include "daemon/lock/table/share.h"
 
 enum waiter_state {
-	WAITER_BEHIND,  /* an administrator, `behind`, comes first */
-	WAITER_NEW,     /* no scan has begun since it came, or was sent back */
-	WAITER_SCANNED, /* a scan that began after that is in progress */
-	WAITER_WAITING, /* such a scan is over and found nothing for it */
-	WAITER_UNSEEN, /* probes cannot be had: slots are claimed for the queue unseen, one by one */
-	WAITER_CLAIMING, /* `hold` is being claimed for it; it keeps its place in the queue */
-	WAITER_RESTING   /* lost a race, or left a slot to others; its timer sends it back */
+	WAITER_BEHIND,   /* a change or create, `behind`, comes first */
+	WAITER_NEW,      /* no scan has begun since it became NEW */
+	WAITER_SCANNED,  /* such a scan is in progress */
+	WAITER_WAITING,  /* such a scan is over and found no slot for it */
+	WAITER_UNSEEN,   /* probes fail: the daemon claims slots unseen, one by one */
+	WAITER_CLAIMING, /* `hold` is claimed for it; it keeps its place in the queue */
+	WAITER_RESTING   /* it lost a race, or the slot is withheld; its timer makes it NEW */
 };
 #define WAITER_STATES (WAITER_RESTING + 1)
 
 /* Sets of states. */
 #define LOCAL_QUEUE_OF(state) (1U << (state))
 #define LOCAL_QUEUE_ALL (LOCAL_QUEUE_OF(WAITER_STATES) - 1)
-/* A slot that is seen free may be claimed for it. */
+/* States in which a slot that is seen free may be claimed for the waiter. */
 #define LOCAL_QUEUE_READY                                                                          \
 	(LOCAL_QUEUE_OF(WAITER_NEW) | LOCAL_QUEUE_OF(WAITER_SCANNED) |                             \
 	    LOCAL_QUEUE_OF(WAITER_WAITING))
-/* The same, or it may be given one. */
+/* States in which the waiter may be given a slot: by a hint or a hand-off. */
 #define LOCAL_QUEUE_WANTS                                                                          \
 	(LOCAL_QUEUE_READY | LOCAL_QUEUE_OF(WAITER_UNSEEN) | LOCAL_QUEUE_OF(WAITER_RESTING))
 
@@ -67,25 +70,28 @@ struct waiter {
 	struct semaphore *semaphore; /* borrowed; outlives its waiters */
 	enum lock_kind kind;
 	int priority;
-	uint64_t behind;      /* BEHIND: one of the peer, or one that makes the semaphore; else 0 */
-	int64_t timeout;      /* ns as asked; 0 = try */
-	int create;           /* slots to make it with when there is no such lock; 0 = not */
-	int64_t started;      /* clock time */
-	bool progress, lease; /* as asked */
-	int told_position, told_busy; /* of progress.c: as it heard last; 0: nothing yet */
-	uint64_t told_turn;           /* of progress.c: the semaphore's, when it had its own last */
-	struct requester *requester;  /* owned; NULL: a hold has come of it */
-	struct share *share;          /* borrowed; NULL: it is exempt from limits of channels */
-	bool yielded;          /* it has left a slot to those who were told of it, for a moment */
-	struct member *member; /* of wait_queue.c, from when its wait began; else NULL */
-	unsigned races;        /* lost so far */
-	unsigned skips;        /* claims that were not performed: their channel died */
-	int direct;            /* CLAIMING: the slot, when it is claimed unseen; else 0 */
+	uint64_t behind; /* BEHIND: a change by its peer, or the create of the semaphore; else 0 */
+	int64_t timeout; /* ns, as requested; 0 = try */
+	int create;      /* size to create the semaphore with, if it does not exist; 0: no create */
+	int64_t started; /* clock time */
+	bool progress, lease;         /* as requested */
+	int told_position, told_busy; /* of progress.c: as last told; 0: not told yet */
+	uint64_t told_turn;           /* of progress.c: the round in which it was last told */
+	struct requester *requester;  /* owned; NULL: it passed to a hold */
+	struct share *share;          /* borrowed; NULL: exempt from the limit of channels */
+	bool yielded;                 /* it has rested once for a withheld slot */
+	struct member *member; /* of wait_queue.c, from the beginning of its wait; else NULL */
+	unsigned races;        /* lost races */
+	unsigned skips;        /* claims that were not performed, because their channel died */
+	int direct;            /* CLAIMING: the slot, if it is claimed unseen; else 0 */
 	uint64_t hold;         /* CLAIMING; else 0 */
 	struct timer deadline, rest;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(waiter) of_peer, of_told;
-	/* of local_queue.c: the user's tree; below[]: how many it holds from here down, itself among them */
+	/*
+	 * of local_queue.c: the user's tree; below[] counts its part from here down, this one
+	 * included
+	 */
 	struct local_queue_user *user;
 	struct waiter *left, *right;
 	unsigned below[WAITER_STATES];
@@ -93,11 +99,11 @@ struct waiter {
 
 TAILQ_HEAD(waiter_list, waiter);
 
-/* Those of one user in one queue. */
+/* The waiters of one user in one queue. */
 struct local_queue_user {
-	struct share *share;    /* borrowed; NULL: all those that are exempt */
-	struct waiter *root;    /* borrowed; somebody waits, as long as there is this */
-	struct starved starved; /* of channels.c: in the share's queue */
+	struct share *share;    /* borrowed; NULL: all exempt waiters */
+	struct waiter *root;    /* borrowed; never NULL between calls */
+	struct starved starved; /* of channels.c: the place in the share's queue */
 	LIST_ENTRY(local_queue_user) of_list;
 };
 
@@ -105,34 +111,34 @@ struct local_queue {
 	LIST_HEAD(, local_queue_user) users; /* owned */
 };
 
-/* Behind everybody of the same or a higher priority. */
+/* Joins behind all waiters of the same or a higher priority. */
 void local_queue_join(struct local_queue *queue, struct waiter *waiter);
 void local_queue_leave(struct waiter *waiter);
-/* The one way in which the state of a waiter in the queue changes: asserts that it is in the picture. */
+/* Changes the state of a waiter in the queue. Asserts that the change is in the diagram above. */
 void local_queue_set_state(struct waiter *waiter, enum waiter_state state);
-/* How many are in one of `states`. */
+/* The number of waiters in one of `states`. */
 unsigned local_queue_count(const struct local_queue *queue, unsigned states);
-/* The first of those, and the next one behind `waiter`, which is in the queue; NULL: there is none. */
+/* The first waiter in one of `states`, and the next one behind `waiter`; NULL: none. */
 struct waiter *local_queue_first(const struct local_queue *queue, unsigned states);
 struct waiter *local_queue_next(
     const struct local_queue *queue, const struct waiter *waiter, unsigned states);
 /*
- * The same, but only of users that may take another channel. `giver` may, too: a hold of that share is
- * being handed on.
+ * The same, only of users that may take another channel, and of `giver`: a hold of that share is
+ * being handed off.
  */
 struct waiter *local_queue_first_able(
     const struct local_queue *queue, unsigned states, const struct share *giver);
 struct waiter *local_queue_next_able(const struct local_queue *queue, const struct waiter *waiter,
     unsigned states, const struct share *giver);
 /*
- * Who may be given that slot: the first of LOCAL_QUEUE_WANTS whose user may take another channel, or is
- * `giver`. NULL: nobody.
+ * The waiter that may be given this slot: the first in LOCAL_QUEUE_WANTS whose user may take
+ * another channel, or is `giver`. NULL: none.
  */
 struct waiter *local_queue_who_wants(
     const struct local_queue *queue, int slot, const struct share *giver);
-/* How many of one user are in one of `states`. */
+/* The number of waiters of one user in one of `states`. */
 unsigned local_queue_user_count(const struct local_queue_user *user, unsigned states);
-/* The waiter's place in the queue, from 1. */
+/* The waiter's position in the queue, from 1. */
 int local_queue_position(const struct local_queue *queue, const struct waiter *waiter);
 
 #endif

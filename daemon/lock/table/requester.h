@@ -1,6 +1,6 @@
 /*
- * Who an acquire is for: what the rows of show and watch say of it besides its place. Made with the
- * acquire, and moved to the hold that comes of it; whoever has it frees it. Knows no engine.
+ * The requester of an acquire: the facts of its row besides its place. It is made with the acquire,
+ * and moved to the hold that the acquire becomes. The acquire or the hold owns it. Knows no engine.
  */
 #ifndef LOCK_REQUESTER_H
 #define LOCK_REQUESTER_H
@@ -11,13 +11,13 @@
 struct lock_acquire;
 
 struct requester {
-	uint64_t waiter; /* the acquire's number, also when it holds */
+	uint64_t waiter; /* the acquire's number, also of a hold */
 	uid_t uid;
 	pid_t pid;
-	char *who, *why, *command; /* owned; NULL: not said */
+	char *who, *why, *command; /* owned; NULL: none */
 };
 
-/* Copies what it needs. */
+/* Copies the strings. */
 struct requester *requester_new(uint64_t waiter, const struct lock_acquire *acquire);
 void requester_free(struct requester *requester); /* NULL is fine */
 

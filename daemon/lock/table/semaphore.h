@@ -1,9 +1,9 @@
 /*
- * What this daemon knows of one name: its slots as last seen, and the queue (local_queue.h) of those who wait
- * for one of them here. A true mutex is kept in the same way: one slot, no A.
+ * The daemon's knowledge of one name: its slots as last seen, and its local queue. A true mutex is
+ * kept in the same way, as one slot without an A.
  *
- * The knowledge is a hint that saves round trips, never a grant: a claim and a scan at A decide. It is
- * fresh for one rescan interval after it was looked at, and dropped when the links change.
+ * The knowledge saves round trips and grants nothing: a claim and a check of A decide. It is fresh
+ * for one rescan interval after a scan, and is dropped when a connection changes.
  */
 #ifndef LOCK_SEMAPHORE_H
 #define LOCK_SEMAPHORE_H
@@ -26,69 +26,69 @@ struct semaphore_key {
 	char text[LOCKNAME_MAX + sizeof("=M")];
 };
 
-/* A scan: probes of a growing window, until a gap, or until everybody in the queue has a slot. */
+/* A scan probes growing windows, until a gap, or until each waiter has a slot. */
 enum scan_state {
-	SCAN_OVER,    /* none yet, or the last one was made use of */
+	SCAN_OVER,    /* none yet, or the queue runner has used the last one */
 	SCAN_PROBING, /* a window is being probed */
 	SCAN_SEEN     /* the window's answers are in; the queue runner has not used them */
 };
 
-/* What the name is by its markers (names.h), as last looked at. */
+/* The kind of semaphore, by its markers (names.h) as last seen. */
 enum semaphore_mode {
-	SEMAPHORE_PLAIN,     /* it has the slots that were seen, if any */
-	SEMAPHORE_GATE,      /* it has none for the time being: all wait */
-	SEMAPHORE_UNLIMITED, /* it is held without a slot; those that it has do not count */
-	SEMAPHORE_UNKNOWN,   /* there is no slot 1; whether that means anything could not be seen */
-	/* Of a true mutex whose queue is an administration mutex, too: that of a semaphore. */
+	SEMAPHORE_PLAIN,     /* it has the slots that were seen, or none */
+	SEMAPHORE_GATE,      /* its size is 0: all clients wait */
+	SEMAPHORE_UNLIMITED, /* its holds take no slot; slots that exist do not count */
+	SEMAPHORE_UNKNOWN,   /* slot 1 does not exist, and the markers could not be seen */
+	/* Of a true mutex: its queue is the administration mutex of an existing semaphore. */
 	SEMAPHORE_NO_MUTEX
 };
 
 struct scan {
 	enum scan_state state;
-	uint64_t number;  /* of the scan in progress, or of the last one */
-	uint64_t probe;   /* PROBING: its number; else 0 */
-	int first, count; /* its window */
+	uint64_t number;  /* of this scan, or of the last one */
+	uint64_t probe;   /* PROBING: the number of the probe; else 0 */
+	int first, count; /* the window */
 	int64_t started;  /* clock time just before the first window was sent */
-	bool again;       /* it is a rescan (scan.h), not a scan from slot 1 on */
-	bool unknown;     /* some answer was unknown: "full" cannot be said */
-	bool overtaken;   /* a slot was freed here meanwhile: "full" may be old news */
-	bool forgotten;   /* it may be another lock by now: all that the scan finds is old news */
-	bool withheld;    /* a slot was seen free that is left to those who were told of it */
-	/* While probes cannot be had: the next slot to claim unseen; 0: that is over, or has not begun */
+	bool again;       /* a rescan (scan.h), not a scan from slot 1 on */
+	bool unknown;     /* an answer was unknown, so the scan cannot say "full" */
+	bool overtaken;   /* a slot was freed here meanwhile, so "full" may be outdated */
+	bool forgotten;   /* the lock may be another by now: all findings are outdated */
+	bool withheld;    /* a free slot was seen that is withheld */
+	/* While probes fail: the next slot to claim unseen; 0: this is over, or has not begun */
 	int direct;
-	uint64_t claimer; /* the waiter for whom one is claimed so; it may be gone */
+	uint64_t claimer; /* the waiter of that claim; it may be gone */
 };
 
 struct semaphore {
 	char *name;                 /* owned */
-	struct lock_engine *engine; /* borrowed: whose table it is in */
+	struct lock_engine *engine; /* borrowed */
 	bool mutex;                 /* true mutex: one slot, no A */
 	enum semaphore_mode mode;
-	int size;      /* contiguous slots seen; of a mutex 1 */
-	bool complete; /* a gap was seen above `size`; else there may be more */
-	int64_t seen;  /* when the last contiguous probe was sent; INT64_MIN = never */
-	unsigned char
-	    *busy; /* owned; busy[slot - 1]: seen busy, or lost to somebody; `room` of them */
+	int size;      /* slots seen without a gap; of a mutex 1 */
+	bool complete; /* the slot above `size` does not exist; else there may be more */
+	int64_t seen;  /* clock time of sending of the last scan; INT64_MIN = never */
+	/* owned; busy[slot - 1]: seen busy, or a race for it was lost; `room` entries */
+	unsigned char *busy;
 	int room;
-	int busy_count; /* how many of the slots 1..size are busy */
+	int busy_count; /* busy slots of 1..size */
 	struct scan scan;
 	struct local_queue local_queue;
-	struct queue_name wait_queue_name; /* of its wait queue */
-	struct member *members;            /* of wait_queue.c: our places in it, by priority */
-	int64_t pass_on_from;              /* clock time before which no hint is passed on */
-	struct withheld *withheld;         /* of withheld.c: slots left alone for the moment */
-	bool rests_over; /* a mark for queue_runner.c: those who rest are back in the queue */
-	int *
-	    hinted; /* owned; the same: slots of which a hint came while they were claimed in vain */
+	struct queue_name wait_queue_name; /* at the broker */
+	struct member *members; /* of wait_queue.c: this daemon's consumers in it, by priority */
+	int64_t pass_on_from; /* of hint_receive.c: clock time before which no hint is passed on */
+	struct withheld *withheld; /* of withheld.c */
+	bool rests_over;           /* a mark for queue_runner.c: waiters that rest become NEW */
+	/* a mark for queue_runner.c: slots that were hinted while a claim of them failed; owned */
+	int *hinted;
 	size_t hinted_count;
-	struct waiter_list told; /* of progress.c: who hears where he stands */
-	uint64_t told_turn;      /* of progress.c: in which each of them is told once */
-	bool told_old;           /* of progress.c: something has changed since that began */
-	struct timer progress;   /* set when those behind the first are still to hear of it */
-	uint64_t creating;       /* an admin at work for those who wanted it made; 0: none is */
-	struct starved starved;  /* of channels.c: in the queue for any channel */
-	bool out;                /* of wait_queue.c: no places, as nothing could be claimed */
-	struct timer rescan;     /* not set: another scan is due, as soon as somebody wants one */
+	struct waiter_list told; /* of progress.c: waiters that are told their progress */
+	uint64_t told_turn;      /* of progress.c: the round, in which each of them is told once */
+	bool told_old;           /* of progress.c: a fact has changed since the round began */
+	struct timer progress;   /* set while waiters behind the first ones are not told yet */
+	uint64_t creating;       /* the create in progress for acquires that want one; 0: none */
+	struct starved starved;  /* of channels.c: the place in the queue for any channel */
+	bool out; /* of wait_queue.c: its consumers have left, as no channel can be had */
+	struct timer rescan; /* not set: a scan is due, as soon as a waiter wants one */
 	bool dirty;
 	TAILQ_ENTRY(semaphore) of_dirty;
 	struct semaphore_key key;
@@ -98,23 +98,24 @@ struct semaphore {
 TAILQ_HEAD(semaphore_list, semaphore);
 
 struct semaphore *semaphore_new(const char *name, bool mutex);
-/* Nobody may wait, nothing may be set. */
+/* It must have no waiters, and its timers must not be set. */
 void semaphore_free(struct semaphore *semaphore);
-/* The key under which a name is kept. */
+/* The key of a name in the engine's table. */
 struct semaphore_key semaphore_key(const char *name, bool mutex);
 
-/* Whether what is known was seen less than `interval` ns ago. */
+/* Whether the knowledge is less than `interval` ns old. */
 bool semaphore_is_fresh(const struct semaphore *semaphore, int64_t now, int64_t interval);
+/* Drops the knowledge, of a scan in progress too. */
 void semaphore_forget(struct semaphore *semaphore);
-/* Says that slots 1..size exist, and whether there is certainly none above. */
+/* Slots 1..size exist; `complete`: certainly none above. New slots count as busy. */
 void semaphore_saw_size(struct semaphore *semaphore, int size, bool complete);
 /* Slots outside 1..size are ignored. */
 void semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy);
-/* A hint of the slot came before. */
+/* A hint came while a claim of the slot failed: a mark for queue_runner.c. */
 void semaphore_hinted(struct semaphore *semaphore, int slot);
-/* Whether any of the known slots may be free. */
+/* Whether a known slot may be free. */
 bool semaphore_has_free(const struct semaphore *semaphore);
-/* How many of the known slots were seen busy; -1 when the size is not known whole. */
+/* The number of busy slots, as last seen; -1: the size is not known. */
 int semaphore_busy_count(const struct semaphore *semaphore);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What one user has of the channels of the lock connection, and the names whose waiters lack one. Plain data:
- * the rules are in channels.h. Knows no engine.
+ * The share of one user in the channels of the lock connection, and the names with waiters that
+ * lack a channel. Plain data: the rules are in channels.h. Knows no engine.
  */
 #ifndef LOCK_SHARE_H
 #define LOCK_SHARE_H
@@ -21,31 +21,31 @@ struct hold;
 /* Holds whose claim or delete is not sent yet (flight.h). */
 TAILQ_HEAD(unsent_list, hold);
 
-/* A name in a queue of those that lack a channel. */
+/* The place of a name in a queue of names that lack a channel. */
 struct starved {
 	bool listed;
-	bool woken;                  /* listed, and first: it is being served */
-	bool had_one;                /* woken: a channel was taken for it since then */
-	uint64_t scan;               /* woken: the number of the name's look at that time */
-	struct semaphore *semaphore; /* borrowed; outlives its place in the queue */
+	bool woken;                  /* listed and first: it is being served */
+	bool had_one;                /* woken, and a channel was taken for it since then */
+	uint64_t scan;               /* woken: the number of the name's scan at that time */
+	struct semaphore *semaphore; /* borrowed; outlives this place */
 	TAILQ_ENTRY(starved) of_list;
 };
 
 TAILQ_HEAD(starved_list, starved);
 
-/* A user, for as long as it waits or a channel is taken for it. */
+/* A user that has waiters or charged holds. */
 struct share {
 	uid_t uid;    /* the key */
-	size_t taken; /* holds that are charged to it */
-	size_t most;  /* so many it may have */
+	size_t taken; /* charged holds */
+	size_t most;  /* its maximum of `taken` */
 	size_t waiters;
-	size_t flights; /* claims and deletes that were sent and are not answered */
-	struct unsent_list drops, claims; /* those that wait for one of these to be answered */
-	struct starved_list starved;      /* names for which it lacks a channel of its own share */
+	size_t flights;                   /* claims and deletes that count (flight.h) */
+	struct unsent_list drops, claims; /* not sent yet */
+	struct starved_list starved;      /* names for which this share has no room */
 	UT_hash_handle by_uid;
 };
 
-/* Whether one more hold may be charged to it. NULL: nobody's share, which has no limit. */
+/* Whether one more hold may be charged to the share. NULL: exempt, without a limit. */
 static inline bool
 share_has_room(const struct share *share)
 {
@@ -53,13 +53,13 @@ share_has_room(const struct share *share)
 	return share == NULL || share->taken < share->most;
 }
 
-/* All channels, and all users. */
+/* All channels and all shares. */
 struct channels {
-	size_t most, most_of_user;   /* of holds; 0: the link was never up */
+	size_t most, most_of_user;   /* maximum of holds; 0: the connection was never up */
 	struct share *shares;        /* owned; by uid */
-	struct starved_list starved; /* names for which there is no channel at all */
-	struct timer again; /* set: the broker's side gave none, though there should be one */
-	unsigned not_given; /* so often in a row */
+	struct starved_list starved; /* names for which no channel is free */
+	struct timer again; /* set: the broker layer gave no channel, though one should be free */
+	unsigned not_given; /* how often in a row */
 };
 
 #endif

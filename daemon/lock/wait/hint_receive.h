@@ -1,9 +1,11 @@
 /*
- * Hints that come to this daemon's places in a wait queue (wait_queue.h): the slot is claimed for the first in
- * the queue here who can use it, and the claim decides; nothing is ever granted by a hint alone (invariant 15).
+ * The hints that come to this daemon's consumers in a wait queue (wait_queue.h). The slot is
+ * claimed for the first waiter that can use it. A hint alone grants nothing: the claim decides
+ * (invariant 15).
  *
- * A hint for which there is no use here is passed on; while there is a place in the queue, not more than one
- * in a while for a name, as it may come back at once. What is lost by that is found by the rescan.
+ * If no waiter here can use the slot, the daemon passes the hint on. While it has consumers in that
+ * wait queue, the hint may come back at once. It therefore passes on only one hint in a time for
+ * each name. A rescan finds a slot whose hint is dropped for that reason.
  */
 #ifndef LOCK_HINT_RECEIVE_H
 #define LOCK_HINT_RECEIVE_H
@@ -12,7 +14,7 @@
 
 /* The broker's event of a wait queue; ctx: the engine. */
 void hint_news(void *ctx, const struct broker_wait_queue_event *event);
-/* A hint; slot: from 1; 0 = of none in particular. */
+/* A hint. slot: from 1; 0 = no particular one. */
 void hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot);
 
 #endif

@@ -1,31 +1,31 @@
 /*
- * Serving the queue of one name. Whoever changes what a queue may depend on marks its semaphore dirty
- * (engine_mark_dirty), and this goes as far as it can now:
+ * Serves the local queue of one name. When a fact changes on which a queue may depend, its
+ * semaphore is marked dirty (engine_mark_dirty). The queue runner then goes as far as it can:
  *
- *	is a slot known to be free?  -> it is claimed for the first who can use it (claim.h)
+ *	a slot is known to be free?	-> claim it for the first waiter that can use it (claim.h)
  *	else scan			-> probe A and B of a growing window, in one flush
- *		unlimited		-> granted, without a slot
- *		free slots		-> claim them, for the first in the queue
- *		all busy, or a gate	-> would-block, or wait: a hint, or a rescan after a jittered
- *					   interval, makes it go on
- *		left to others		-> a try waits for that moment (withheld.h), once
- *		nothing there		-> no-such-lock, or it is made first
- *	no probes to be had		-> claim slot after slot unseen, for the first in the queue
+ *		unlimited		-> grant without a slot
+ *		free slots		-> claim them, for the first waiters
+ *		all busy, or a gate	-> would-block, or wait for a hint, or for a rescan after
+ *					   a jittered interval
+ *		withheld		-> a try waits for that time (withheld.h), once
+ *		nothing there		-> no-such-lock, or create it first
+ *	probes fail			-> claim slot after slot unseen, for the first waiter
  *
- * Unseen, one slot is claimed after the other, each once, however many wait; and again at each interval.
- * Neither gate nor unlimited can be told from a lock that is not there: those who find no slot
- * then wait, or are told that the broker did not say. And a name that is unlimited is held by slot, as
- * far as it has any.
+ * Unseen, the daemon claims one slot after the other, each once for all waiters, and again at each
+ * interval. It cannot tell a gate or an unlimited semaphore from a missing lock then. Waiters that
+ * get no slot wait, or are told that the broker did not answer. An unlimited semaphore is held by
+ * slot, as far as it has slots.
  *
- * A newcomer goes behind the queue. A queue may have very many in it: what is done here costs by those who
- * move, not by those who wait.
+ * A newcomer joins behind the queue. A queue may be very long: the cost here grows with the waiters
+ * that move, not with those that wait.
  */
 #ifndef LOCK_QUEUE_RUNNER_H
 #define LOCK_QUEUE_RUNNER_H
 
 #include "daemon/lock/core/engine.h"
 
-/* Moves the queue of a semaphore as far as it goes now. Called by the timer `run_queues` alone. */
+/* Serves the queue of a dirty semaphore. Only the timer `run_queues` calls it. */
 void queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore);
 
 #endif

@@ -1,43 +1,46 @@
 /*
- * A scan of a semaphore: which of its slots exist, which are busy. Probes go out in windows that
- * double, each in one flush on the auxiliary connection; slots above a gap do not exist. What was seen goes into
- * the semaphore, and its queue is marked dirty after each window: queue_runner.c says whether it wants another.
+ * A scan of a semaphore finds the slots that exist, and the busy ones. It probes windows that
+ * double, each in one flush on the auxiliary connection. Slots above a gap do not exist. The
+ * results go into the semaphore, which is marked dirty after each window. queue_runner.c then asks
+ * for another window, or ends the scan.
  *
- * The first window asks for the markers, too, in an order in which no administrator at work (each of
- * whom makes the new state before ending the old one) can make the name look as if it were not there:
+ * The first window also has the markers. An administrator makes the new state before it ends the
+ * old one. In this order of probes no name can therefore look missing while it is changed:
  *
  *	N-G, N-U, A[1] B[1] A[2] ..., N-G once more
  *
- * They count as unlimited, then A[1], then the gate. Of a true mutex there is its one queue to look at;
- * where that is the administration mutex of the name (names.h), markers and A[1] are asked for as well:
- * a name that has any of them is a semaphore.
+ * Unlimited is decided first, then A[1], then the gate. A true mutex has one queue to probe. If
+ * that queue is also the administration mutex of the name (names.h), markers and A[1] are probed
+ * too. A name with any of them is a semaphore.
  */
 #ifndef LOCK_SCAN_H
 #define LOCK_SCAN_H
 
 #include "daemon/lock/core/engine.h"
 
-/* Whether the mutex of the name is also what its administrators claim: it is never claimed unseen. */
+/* Whether this mutex is also an administration mutex. Such a mutex is never claimed unseen. */
 bool scan_is_guarded(const struct lock_engine *engine, const struct semaphore *semaphore);
-/* Whether the scan has come to its end: a gap, an answer that is unknown, or what it saw was forgotten. */
+/* Whether the scan is over: a gap, an unknown answer, unlimited, a rescan, or forgotten results. */
 bool scan_is_whole(const struct semaphore *semaphore);
 /*
- * A rescan (design: "Waiting, without polling"), which costs the broker little while nothing happens:
- * one window, in one flush, that asks whether what is known of a semaphore in which all is busy has
- * changed. N-U, the A behind the last, and the Bs of its slots (of many a part, from a random one on); at
- * the gate N-U, A[1] and N-G; of a true mutex its queue, and those three where it may be a semaphore's.
- * If more has changed than a B, the semaphore is forgotten, and a scan is due.
+ * A rescan (design: "Waiting, without polling") costs the broker little. One window, in one flush,
+ * asks whether the known state of a full semaphore has changed. If more than a B has changed, the
+ * knowledge of the semaphore is dropped, and a scan is due. The window has these queues:
+ *
+ *	slots		N-U, the A above the last slot, the Bs (of many a part, from a random one)
+ *	gate		N-U, A[1], N-G
+ *	true mutex	its queue; if that may be an administration mutex, also N-U, A[1] and N-G
  */
 void rescan_start(struct lock_engine *engine, struct semaphore *semaphore);
-/* Whether enough is known for that. */
+/* Whether enough is known for a rescan. */
 bool rescan_will_do(const struct semaphore *semaphore);
-/* Begins a scan at slot 1. The last one must be over. */
+/* Begins a scan at slot 1. The scan before must be over. */
 void scan_start(struct lock_engine *engine, struct semaphore *semaphore);
-/* Probes the next window of a scan that was seen and is not whole. */
+/* Probes the next window of a scan that is SEEN and not whole. */
 void scan_continue(struct lock_engine *engine, struct semaphore *semaphore);
-/* What was seen has been made use of. */
+/* The results of the scan have been used. */
 void scan_end(struct semaphore *semaphore);
-/* Ends those in progress, whose answers do not come any more: the engine goes. */
+/* Ends all scans in progress at the engine's end: their answers will not come. */
 void scan_end_all(struct lock_engine *engine);
 
 #endif
