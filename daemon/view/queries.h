@@ -59,8 +59,7 @@ void queries_pass_over(struct queries *queries, const char *user, const char *wh
 struct queries_done {
 	bool everybody; /* every daemon answers this question, so the query is a roll call */
 	void (*heard)(void *ctx, uint64_t id, const struct daemon_message *answer);
-	void (*over)(
-	    void *ctx, uint64_t id); /* the deadline has passed; the query is gone afterwards */
+	void (*over)(void *ctx, uint64_t id); /* the deadline has passed; then the query is gone */
 	void *ctx;
 	uint64_t id;
 };
