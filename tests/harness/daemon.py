@@ -1,12 +1,13 @@
-"""One lockbrokerd of the build tree, with a temporary folder, socket and log of its own.
+"""One lockbrokerd of the build tree, with its own temporary folder, socket and log.
 
 	daemon = Daemon(self)				# --broker memory:
 	daemon = Daemon(self, "--heartbeat", "5", broker=rabbit.url)
 	daemon = Daemon(self, config="log_level = debug\\n", broker=None)
 
-It is up when the constructor returns. At the end of the test it is stopped with SIGTERM, and the test
-fails if it did not exit 0, or if its log holds a failed assertion, a sanitizer's report, or a line
-of level warning or error that the test did not announce by `expect`.
+The daemon is up when the constructor returns. At the end of the test it is stopped with SIGTERM. The test fails if:
+- the exit status is not 0,
+- the log has a failed assertion or a sanitizer's report,
+- the log has a warning or an error that the test did not announce with `expect`.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Holds messages against protocol/openrpc.json, the description that the daemon itself gives away.
+"""Checks messages against protocol/openrpc.json, the description that the daemon serves.
 
-Stricter than a client should be: a member that is not described is a mismatch.
+It is stricter than a client should be: a member without a description is a mismatch.
 """
 
 import functools
