@@ -4,10 +4,9 @@
 	daemon = Daemon(self, "--heartbeat", "5", broker=rabbit.url)
 	daemon = Daemon(self, config="log_level = debug\\n", broker=None)
 
-The daemon is up when the constructor returns. At the end of the test it is stopped with SIGTERM. The test fails if:
-- the exit status is not 0,
-- the log has a failed assertion or a sanitizer's report,
-- the log has a warning or an error that the test did not announce with `expect`.
+The daemon is up when the constructor returns. At the end of the test it is stopped with SIGTERM. The test fails if
+the exit status is not 0, or if the log has a failed assertion or a sanitizer's report. It also fails if the log has a
+warning or an error that the test did not announce with `expect`.
 """
 
 import os
@@ -25,7 +24,7 @@ from wait import wait_until
 
 BUILD = os.environ.get("top_builddir", "build")
 
-# What must never be in a log, whatever a test expects.
+# Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
 # Lines of level warning or worse (daemon/base/log.c), and what is said before there is a log.
 TROUBLE = re.compile(r"^(?:<[0-4]>|\d{4}-\S+Z (?:error|warning): |lockbrokerd: )")

@@ -11,7 +11,7 @@ from schema import Mismatch, Schema
 
 SOURCE = os.environ.get("top_srcdir") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# What any request, and bytes that are no request, may be answered with.
+# Errors that may answer any request, and bytes that are no request.
 EVERYWHERE = {"ParseError", "InvalidRequest", "MethodNotFound"}
 WITHOUT_ID = {"parse-error", "invalid-request", "too-many-requests"}
 

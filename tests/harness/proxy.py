@@ -5,8 +5,8 @@
 
 	proxy.cut()		# reads, writes and closes nothing; new connections get no byte
 	proxy.mend()		# delivers the bytes sent meanwhile
-	proxy.strand()		# cuts the present connections for good, but not new ones;
-				# the broker gets heartbeats on them and keeps them
+	proxy.strand()		# cuts the present connections for good; the broker still gets
+				# heartbeats on them and keeps them; new ones are not cut
 	proxy.abandon()		# ends those heartbeats
 	proxy.end_but_first()	# ends all connections but the oldest, a daemon's lock connection
 """

@@ -22,8 +22,8 @@ struct wait_seen {
 	uint64_t granted;  /* moment of the last grant; 0: none since the claim */
 	uint64_t connection; /* the lock connection of that grant */
 	uid_t uid;           /* user of that grant; 0: exempt from the limit of channels */
-	bool vanished;       /* B vanished, as its holder was told; the daemon claims it again */
-	uint64_t revoked;    /* moment: its holder was told so */
+	bool vanished;    /* the holder queue was lost and its holder told; it is claimed again */
+	uint64_t revoked; /* moment: its holder was told so */
 	/*
 	 * A was deleted: moment of the last time that the daemon's watch reported it, or missed it.
 	 */

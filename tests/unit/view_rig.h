@@ -51,7 +51,7 @@ struct view_rig {
 struct view_rig *rig_new(void);
 void rig_free(struct view_rig *rig);
 
-/* The peer of that number acquires db, and time passes. Its `who` is a letter (A for 1). */
+/* The peer of that number acquires db, and time passes. Its `who` is A for peer 1, B for 2. */
 void rig_acquire(struct view_rig *rig, int daemon, uint64_t peer);
 /* The answer to an acquire of rig_acquire(); NULL: none yet. */
 const struct said *rig_acquired(const struct view_rig *rig, int daemon, uint64_t peer);
