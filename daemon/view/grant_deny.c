@@ -12,7 +12,7 @@
  * and only the other daemon knows the name.
  *
  *	FINDING		that daemon is asked for the name	-> forbidden: over
- *	ACTING		it is asked to grant or deny		-> its result is the answer
+ *	ACTING		it is asked to grant or deny	-> its result is the answer
  *	ACTING_ALL	all are asked to deny all waiters of a name; numbers add up
  */
 enum grant_deny_step { GRANT_DENY_FINDING, GRANT_DENY_ACTING, GRANT_DENY_ACTING_ALL };
