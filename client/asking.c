@@ -10,8 +10,9 @@
 
 #define CONNECT_TIMEOUT_MS 10000
 /*
- * Also while an answer may take its time, as with --wait: a daemon that says nothing for half of that is
- * pinged, and answers at once unless it is stopped, or its user has used up its memory there.
+ * The limit of silence while a request waits, as with --wait. After half of it the library sends a
+ * ping. The daemon answers a ping at once, unless it is stopped, or the user has used up its memory
+ * there.
  */
 #define SILENCE_LIMIT_MS 10000
 

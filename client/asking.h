@@ -1,6 +1,6 @@
 /*
- * What the subcommands have in common that ask one thing, print the answer and end: the connection, and
- * failures in words.
+ * The common part of the subcommands that ask one question, print the answer and exit: the
+ * connection, and the messages of failures.
  */
 #ifndef CLIENT_ASKING_H
 #define CLIENT_ASKING_H
@@ -11,44 +11,44 @@
 #include "client/tool/options.h"
 
 struct asking {
-	struct lb *lb; /* its connection stands */
+	struct lb *lb; /* connected */
 	const struct options *options;
-	char **operands; /* NULL-terminated, as many as the subcommand's row allows */
+	char **operands; /* NULL-terminated; their number is checked */
 	const char
-	    *name;  /* what a failure is about: the first operand, unless ask() has a better one */
-	int status; /* what to exit with when it is answered: EXIT_STATUS_OK */
+	    *name;  /* the subject of a failure: the first operand, unless ask() sets another */
+	int status; /* the exit status after an answer; EXIT_STATUS_OK at first */
 };
 
 struct question {
-	bool named;     /* the first operand, if there is one, is to be what a lock can be called */
-	bool semaphore; /* it is the name of one that has to exist */
-	/* Whether that can be asked; false after telling why not. NULL = always. */
+	bool named;     /* the first operand, if any, must be a valid lock name */
+	bool semaphore; /* it must be the name of an existing semaphore */
+	/* Whether the question can be asked. False: the function has said why not. NULL: always. */
 	bool (*check)(const struct options *options, char *operands[]);
-	/* Prints on LB_OK. */
+	/* Prints the answer if it returns LB_OK. */
 	int (*ask)(struct asking *asking);
-	/* Says what else there is to say about a failure, if it is not said as JSON; NULL = nothing. */
+	/* Adds details to the message of a failure that is not printed as JSON. NULL: none. */
 	void (*failed)(const struct asking *asking, int code);
 };
 
-/* What does not wait for anybody is answered by then. */
+/* Default limit for questions that do not wait for other clients. */
 #define ASKING_ANSWER_MS 60000
 
-/* How long to wait for an answer: --timeout, or what is usual for that question. */
+/* The time to wait for an answer: --timeout, or the usual time of that question. */
 int64_t asking_patience(const struct asking *asking, int64_t usual_ms);
 /*
- * Connects, asks, and returns the exit status. A signal ends it at once, the command too. `command` is what the
- * subcommand is called.
+ * Connects, asks, and returns the exit status. A signal ends the command at once. `command` is the
+ * name of the subcommand.
  */
 int asking_perform(const struct question *question, const char *command,
     const struct options *options, char *operands[]);
-/* Calls a method about one name or waiter: "MEMBER":"VALUE", and more of JSON behind that. */
+/* Calls a method with {"MEMBER":"VALUE"}. `more` is appended inside the object. */
 int asking_call(const struct asking *asking, const char *method, const char *member,
     const char *value, const char *more, int64_t usual_ms);
-/* Prints the result as it came, and true, if that was asked for. */
+/* If the user wants JSON: prints the result unchanged and returns true. */
 bool asking_printed_json(const struct asking *asking);
 /*
- * Tells which hosts did not answer, according to a result, and what that means. Returns how many rows there are for
- * which the result has no room.
+ * Prints the silent hosts of a result, with `meaning`. Returns the number of rows that the result
+ * left out.
  */
 int asking_say_missing(const char *json, const char *meaning);
 

@@ -1,4 +1,6 @@
-/* lockbroker acquire: holds a lock for somebody who cannot be run under it. */
+/*
+ * lockbroker acquire: holds a lock for a program that cannot be its child.
+ */
 #include "client/commands.h"
 
 #include <errno.h>
@@ -54,7 +56,7 @@ print_assignments(const struct lb *lb, const struct lb_lock *lock)
 	print_assignment("LOCKBROKER_SOCKET", path, "\n");
 }
 
-/* What ends the hold from the daemon's side: an exit status, or GOING_ON. */
+/* Handles the daemon's events. Returns an exit status, or GOING_ON. */
 static int
 heed(struct lb *lb, const struct options *options, const char *name)
 {
@@ -110,8 +112,8 @@ input_ended(void)
 }
 
 /*
- * Why standard input cannot say when the lock is to be given back, or NULL: it is a pipe, a socket or a
- * terminal, and has not ended. All else ends at once, or never.
+ * The reason why the end of standard input cannot release the lock, or NULL. NULL: standard input
+ * is an open pipe, socket or terminal. Any other input ends at once, or never.
  */
 static const char *
 why_input_holds_nothing(void)

@@ -14,7 +14,7 @@
 /* The daemon gives up by itself on what does not answer; ten thousand slots take their time. */
 #define ADMIN_ANSWER_MS 600000
 
-/* ---- what there is to say besides ---- */
+/* ---- further output ---- */
 
 /* More bytes than a warning of the daemon has. */
 #define WORDS_SIZE 320
@@ -28,7 +28,10 @@ tell_warning(const char *name, const char *json, const char *path)
 		say("%s: %s", name, warning);
 }
 
-/* Of a wait that ended too soon: what the change has done, but for who still holds. False: it did not wait. */
+/*
+ * The state after a wait that ended too soon: the change is done, but these holders are left.
+ * False: there was no wait.
+ */
 static bool
 tell_holders(const char *name, const char *error)
 {
@@ -132,7 +135,7 @@ struct size_wanted {
 	int by;
 };
 
-/* NULL, or what is wanted instead. */
+/* NULL, or the expected form. */
 static const char *
 parse_size(const char *text, struct size_wanted *ret)
 {
@@ -183,7 +186,10 @@ ask_resize(struct asking *asking)
 	return LB_OK;
 }
 
-/* A second +N would come on top of what the first has done: what it was to become is the way to go on. */
+/*
+ * If resize was given +N, a second +N would add to the first. The text therefore names the target
+ * size.
+ */
 static void
 resize_failed(const struct asking *asking, int code)
 {

@@ -1,4 +1,6 @@
-/* The subcommands that look at semaphores: how large they are, what is wrong with them, who they let in. */
+/*
+ * The subcommands that read or check semaphores: sizes, problems and holders.
+ */
 #include "client/commands.h"
 
 #include <stdbool.h>
@@ -109,7 +111,7 @@ static const struct table_column fsck_columns[] = {
 };
 static const char *const fsck_arrays[] = {"findings", NULL};
 
-/* Without any, a word to who would see nothing. */
+/* Prints the rows. Without rows a user at a terminal gets `none`. */
 static void
 print_rows(struct asking *asking, const char *const *arrays, const struct table_column *columns,
     size_t count, const char *none)
@@ -253,7 +255,7 @@ static const struct table_column show_columns[] = {
 };
 static const char *const show_arrays[] = {"holders", "waiters", NULL};
 
-/* Of which there is no number of slots. */
+/* Notes a mutex, which has no number of slots. */
 static int
 find_mutex(const char *path, const char *value, void *arg)
 {

@@ -254,7 +254,7 @@ print_told(struct row_lines *lines, const char *method, const char *params)
 	}
 }
 
-/* What was told so far; LB_EVENT_ANSWERED is the end. */
+/* Prints the pending events. False: LB_EVENT_ANSWERED has ended the watch, or stdout failed. */
 static bool
 tell(struct asking *asking, struct row_lines *lines)
 {
@@ -275,8 +275,8 @@ tell(struct asking *asking, struct row_lines *lines)
 }
 
 /*
- * Until the daemon says something, or should be asked whether it is there. False: nobody reads what is printed,
- * which is the end although there may be nothing to print for hours; as long as somebody watches all daemons
+ * Waits for the daemon, or for the time of a ping. False: the reader of stdout is gone. The watch
+ * then ends at once, although there may be no output for hours. While there is a watch, all daemons
  * are asked every second.
  */
 static bool
@@ -306,12 +306,15 @@ ask_watch(struct asking *asking)
 	int64_t request;
 	int code;
 
-	/* What the daemon says is UTF-8, whatever the user's locale is. */
+	/* The daemon sends UTF-8, whatever the user's locale is. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	if (asking->name != NULL)
 		json_params(params, "name", asking->name, "");
 	code = lb_call_start(asking->lb, "watch", params, &request);
-	/* What was said before the connection's end is printed before that is told. */
+	/*
+	 * Events that came before the end of the connection are printed before that end is
+	 * reported.
+	 */
 	while (tell(asking, &lines) && code == LB_OK) {
 		if (wait_for_more(asking->lb, &code))
 			continue;

@@ -1,6 +1,6 @@
 /*
- * lockbroker run: a command under a lock. Owns the connection, the child and the time at which KILL
- * follows TERM. Acts first and talks afterwards, and never waits for who should listen.
+ * lockbroker run: a command under a lock. Owns the connection, the child, and the time at which
+ * KILL follows TERM. It acts before it prints, and never waits for a reader.
  */
 #include "client/commands.h"
 
@@ -22,7 +22,7 @@
 #define RELEASE_TIMEOUT_MS 5000
 /* KILL comes this long before an orderly stopped daemon's patience ends, or a quarter of it. */
 #define DRAIN_RESERVE_MS 1000
-/* What the command leaves behind has so long to end before it is spoken of. */
+/* Processes that the child leaves behind have this time to end before they are reported. */
 #define LEFT_BEHIND_MS 1000
 /* Bytes of the command line that others can read; the wire takes 256. */
 #define WORDS_SIZE 256
@@ -30,7 +30,7 @@
 enum run_state {
 	RUN_GOING,  /* the child runs, and nothing is wrong with the lock */
 	RUN_ENDING, /* it was told to end; KILL follows at kill_at */
-	RUN_KILLING /* KILL was sent; whoever still turns up gets it too */
+	RUN_KILLING /* KILL was sent; processes found later get it, too */
 };
 
 struct run {
@@ -44,9 +44,8 @@ struct run {
 	int64_t told_at, kill_at; /* RUN_ENDING */
 	int64_t kill_after_ms;
 	bool lease_over; /* a signal was sent because no newer lease came */
-	int64_t
-	    left_at; /* when to tell of who is left behind; 0: the command goes on; NEVER: told */
-	int verdict; /* exit status instead of the child's own; 0 = none */
+	int64_t left_at; /* when to report processes left behind; 0: the child runs; NEVER: done */
+	int verdict;     /* exit status instead of the child's own; 0 = none */
 };
 
 static void
@@ -67,7 +66,7 @@ end_by(struct run *run, int64_t kill_at)
 		return;
 	if (run->state == RUN_GOING) {
 		child_signal_all(&run->child, run->options->signal);
-		/* What is stopped cannot end in its own way. */
+		/* A stopped process cannot handle TERM. */
 		child_signal_all(&run->child, SIGCONT);
 		run->told_at = now;
 		run->kill_at = WATCH_NEVER;
@@ -138,15 +137,18 @@ lease_step_at(const struct run *run)
 }
 
 /*
- * Ends the child before the lease is over. A newer lease that comes after the signal does not take back
- * the signal, nor KILL, which comes kill-after later.
+ * Ends the child before the lease is over. A newer lease that comes after the signal does not take
+ * back the signal, nor KILL, which comes kill-after later.
  */
 static void
 keep_lease(struct run *run)
 {
 	if (watch_now() < lease_step_at(run))
 		return;
-	/* A newer one may lie unread, as when this process was stopped. What went wrong comes as LOST. */
+	/*
+	 * A newer lease may be unread, for example after this process was stopped. Errors come as
+	 * LOST.
+	 */
 	(void)lb_dispatch(run->lb);
 	if (watch_now() < lease_step_at(run))
 		return;
@@ -157,7 +159,7 @@ keep_lease(struct run *run)
 	run->lease_over = true;
 }
 
-/* ---- what the daemon says ---- */
+/* ---- events of the daemon ---- */
 
 /* The slot is free for others already, or, when the lease has ended it, may soon be. */
 static void
@@ -199,7 +201,7 @@ revoked(struct run *run, const struct lb_event *event)
 		run->verdict = EXIT_STATUS_REVOKED;
 	react(run, reaction);
 	status_line(run->options, "revoked", event->json);
-	/* Who lets the command go on has chosen not to mind. */
+	/* With --on-revoke=ignore the user does not want this message. */
 	if (reaction->kind != REACTION_IGNORE || run->options->verbose ||
 	    isatty(STDERR_FILENO) == 1)
 		say_in_passing(
@@ -207,8 +209,8 @@ revoked(struct run *run, const struct lb_event *event)
 }
 
 /*
- * The daemon stops and keeps the slot for grace_ms: nothing is lost when all is gone by then, so the
- * child has that long. Who does not want to be killed for a loss is not killed for this either.
+ * The daemon stops and keeps the slot for grace_ms. If all processes end by then, nothing is lost,
+ * so the child has that time. If the reaction to a loss is not to kill, this does not kill either.
  */
 static void
 draining(struct run *run, const struct lb_event *event)
@@ -330,7 +332,9 @@ supervise(struct run *run)
 
 		/* The clock first: any time may have passed, if this process was stopped. */
 		act_on_time(run);
-		/* A SIGCHLD is read before its child is reaped, or the last one would go unnoticed. */
+		/*
+		 * A SIGCHLD is read before its child is reaped, or the last one would go unnoticed.
+		 */
 		heed_signals(run);
 		news = child_reap(&run->child);
 		if (news == CHILD_ALL_GONE)
@@ -352,7 +356,10 @@ give_back(struct run *run)
 {
 	int code;
 
-	/* When nobody has answered for so long, nobody is waited for: the end of the connection does it. */
+	/*
+	 * When nobody has answered for so long, nobody is waited for: the end of the connection
+	 * does it.
+	 */
 	if (run->lease_over || lb_lock_state(run->lock) == LB_LOCK_LOST)
 		return;
 	code = lb_release(run->lock, RELEASE_TIMEOUT_MS);
@@ -431,7 +438,9 @@ run_locked(struct run *run, char *argv[])
 		return EXIT_STATUS_USAGE;
 	}
 	say_holding(run->name, false);
-	/* It may wait for room, so it is said while nothing runs yet that could have to be ended. */
+	/*
+	 * It may wait for room, so it is said while nothing runs yet that could have to be ended.
+	 */
 	notify_ready();
 	if (run->options->verbose)
 		say_in_passing("%s: granted after %.3f s", run->name,

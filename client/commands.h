@@ -1,4 +1,7 @@
-/* The subcommands, for the table in main.c: those that ask one thing, and those that stay for longer. */
+/*
+ * The subcommands for the table in main.c: those that ask one question, and those that run for
+ * longer.
+ */
 #ifndef CLIENT_COMMANDS_H
 #define CLIENT_COMMANDS_H
 
@@ -9,7 +12,7 @@ extern const struct question question_await, question_call, question_create, que
     question_destroy, question_explain, question_fsck, question_grant, question_info, question_list,
     question_ping, question_resize, question_show, question_size, question_verify, question_watch;
 
-/* They get their options and operands, say what there is to say, and return the exit status. */
+/* Each gets its options and operands, prints its messages, and returns the exit status. */
 int cmd_run(const struct options *options, char *operands[]);
 int cmd_acquire(const struct options *options, char *operands[]);
 int cmd_top(const struct options *options, char *operands[]);

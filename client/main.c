@@ -123,7 +123,7 @@ perform(const struct command *command, int argc, char *argv[])
 	status = command->question != NULL
 		     ? asking_perform(command->question, command->name, &options, argv + first)
 		     : command->perform(&options, argv + first);
-	/* What could not be written was not said. */
+	/* Output that could not be written is an error. */
 	return print_done() || status != EXIT_STATUS_OK ? status : EXIT_STATUS_IO;
 }
 
@@ -144,9 +144,10 @@ cmd_help(const char *name)
 }
 
 /*
- * A standard descriptor that is closed would be the number of the next one that is opened, and what is
- * said to people would be said to the daemon, which hangs up on nonsense. What fills the gap can be read
- * or written as little as one that is closed, and is closed for a COMMAND.
+ * Without this, a closed standard descriptor would be the number of the next file opened. Messages
+ * to the user could then go to the daemon, which closes the connection on invalid input. /dev/null
+ * fills the gap, open in the wrong direction. It fails like a closed descriptor, and is closed for
+ * a COMMAND.
  */
 static bool
 fill_standard_descriptors(void)

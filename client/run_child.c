@@ -16,8 +16,8 @@
 /* ---- starting ---- */
 
 /*
- * Whether there is such a program, if one that cannot be executed. execvp(3) says EACCES also when a
- * folder of $PATH cannot be searched, where a shell goes on and says "not found".
+ * Whether there is such a program, if one that cannot be executed. execvp(3) says EACCES also when
+ * a folder of $PATH cannot be searched, where a shell goes on and says "not found".
  */
 static bool
 exists(const char *name)
@@ -78,7 +78,7 @@ child_start(struct child *child, char *argv[], bool foreground, const struct sig
 		say("fork: %m");
 		return false;
 	}
-	/* Both do it, so that it is done whoever comes first. */
+	/* Parent and child both call it, so the order does not matter. */
 	if (child->own_group)
 		setpgid(child->pid, child->pid);
 	if (child->pid > 0)
@@ -107,8 +107,8 @@ child_shell(const char *string, const struct signals *signals)
 /* ---- signals ---- */
 
 /*
- * Signals every child of ours, orphans that became ours included, but for the group `except`.
- * /proc names them; without it (hidepid, a chroot) only the group is reached.
+ * Signals all children, adopted orphans included, except the group `except`. /proc names the
+ * children. Without it (hidepid, a chroot) the signal reaches only the group.
  */
 static void
 signal_children(int signo, pid_t except)
@@ -138,7 +138,10 @@ signal_outside(const struct child *child, int signo)
 	signal_children(signo, child->own_group ? child->pid : 0);
 }
 
-/* Reaped, or a zombie that is not reaped yet: its orphans have become our children before it was one. */
+/*
+ * Reaped, or a zombie that is not reaped yet: its orphans have become our children before it was
+ * one.
+ */
 static bool
 has_ended(const struct child *child)
 {
@@ -198,7 +201,9 @@ child_reap(struct child *child)
 		if (pid != child->pid)
 			continue;
 		if (WIFSTOPPED(status)) {
-			/* A plain SIGSTOP is between the child and who sent it: we go on watching. */
+			/*
+			 * A plain SIGSTOP is between the child and who sent it: we go on watching.
+			 */
 			if (is_job_control(WSTOPSIG(status)))
 				news = CHILD_STOPPED;
 			continue;

@@ -9,7 +9,10 @@
 #define KILL_AFTER_TENTHS 4
 #define KILL_AFTER_MOST_MS 5000
 #define KILL_AFTER_NO_LEASE_MS 4000
-/* What must be left before TERM: the daemon asks the broker so often, and the answer takes its time. */
+/*
+ * The time that must be left before TERM: the daemon's interval of requests to the broker, and the
+ * time of an answer.
+ */
 #define ASKING_PARTS 3
 #define ANSWER_MS 1000
 

@@ -1,13 +1,13 @@
 /*
- * The lease as `run` reckons with it. The broker certainly keeps the slot for two heartbeats after the
- * sending of the newest request that it answered, and safe_until is a margin before that. By then the
- * command must be gone, KILL included:
+ * The lease as `run` uses it. The broker certainly keeps the slot for two heartbeats after the
+ * newest request that it answered was sent. safe_until is that time less the margin. By then the
+ * child must be gone, even if it needs KILL:
  *
- *	request     next one, a third of a heartbeat later     TERM         KILL     safe_until
- *	|--------------|------------- ... ----------------------|-----------|---------|-- margin --|
- *	                                                         kill-after   reserve
+ *	request     the next, a third of a heartbeat later   TERM         KILL     safe_until
+ *	|--------------|----------- ... ----------------------|-----------|---------|-- margin --|
+ *	                                                       kill-after   reserve
  *
- * What is left before TERM is the time in which a newer lease can come.
+ * The time before TERM is left for a newer lease to come.
  */
 #ifndef CLIENT_RUN_LEASE_H
 #define CLIENT_RUN_LEASE_H
@@ -18,14 +18,14 @@
 #include "client/lockbroker.h"
 #include "client/tool/options.h"
 
-/* KILL comes so long before safe_until: for the dying, and for a machine that has much to do. */
+/* KILL comes this long before safe_until: time for the child to die, on a busy machine, too. */
 #define RUN_LEASE_RESERVE_MS 500
 
-/* ms: --kill-after, or the part of the heartbeat that it is by default. */
+/* --kill-after in ms. Default: a part of the heartbeat. */
 int64_t run_lease_kill_after(const struct options *options, const struct lb_lock *lock);
-/* Whether that leaves time for a newer lease to come; false after telling the arithmetic. */
+/* Whether there is time left for a newer lease. False: it has printed the arithmetic. */
 bool run_lease_suffices(const struct options *options, const struct lb_lock *lock);
-/* Tells since when nothing was heard of the broker, and that the command is ended for it. */
+/* Says since when the broker has been silent, and that the child is ended because of it. */
 void run_lease_say_over(const struct options *options, const struct lb_lock *lock, int64_t now);
 
 #endif

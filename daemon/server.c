@@ -27,13 +27,13 @@
 #include "protocol/duration.h"
 
 /*
- * The loop looks at the clock at least so often: libevent waits by a clock that stands still while the
- * machine sleeps, and deadlines go on.
+ * The loop reads the clock at least this often. libevent's clock stops while the machine sleeps,
+ * but deadlines continue.
  */
 #define WAIT_MAX NSEC_PER_SEC
 /* Channels that memory: has, as many as a RabbitMQ connection has channels. */
 #define MEMORY_CHANNELS 2047
-/* Where the limit cannot be asked for: what an ordinary process has. */
+/* If the limit is unknown: that of an ordinary process. */
 #define DESCRIPTORS_UNKNOWN 1024
 
 /* After the last lock is gone, peers are read for so long: they may have asked before the stop. */
@@ -43,7 +43,7 @@ enum server_state {
 	SERVER_STARTING, /* nobody is served yet */
 	SERVER_RUNNING,
 	SERVER_DRAINING, /* nobody new is let in; holders have the stop timeout to release */
-	SERVER_CLEARING, /* what was left has been taken away; the broker's answers are awaited */
+	SERVER_CLEARING, /* the last holds were ended; the broker's answers are missing */
 	SERVER_STOPPED   /* the loop ends */
 };
 
@@ -51,7 +51,7 @@ enum { SIGNALS = 3 };
 
 struct server {
 	enum server_state state;
-	struct config *started;            /* owned; what only a restart changes */
+	struct config *started;            /* owned; the settings that need a restart */
 	struct config *config;             /* owned; the same one until a reload */
 	const struct queue_naming *naming; /* owned; as started says */
 	size_t descriptors;                /* that the process may have */
@@ -121,7 +121,7 @@ draw(void)
 	return drawn;
 }
 
-/* How queues are named; owned by the caller, who frees it after the engine. */
+/* The names of queues. The caller owns the result, and frees it after the engine. */
 static const struct queue_naming *
 naming_of(const struct config *started)
 {
@@ -158,7 +158,7 @@ lock_settings_of(const struct server *server)
 	};
 }
 
-/* What the peers of one user may have in use. */
+/* The limits for all peers of one user. */
 static struct account_limits
 account_limits_of(const struct config *config)
 {
@@ -298,7 +298,9 @@ stop_timer_fired(void *ctx, uint64_t id)
 	}
 }
 
-/* A second signal: nobody is waited for, closing the connection makes the broker free what is left. */
+/*
+ * A second signal: nobody is waited for, closing the connection makes the broker free what is left.
+ */
 static void
 server_stop_at_once(struct server *server, const char *signal_name)
 {
@@ -328,7 +330,10 @@ server_check_stopped(struct server *server, bool peers_due)
 	lock_get_counts(server->engine, &counts);
 	if (counts.holds == 0 && server->unheld == 0)
 		server->unheld = now;
-	/* Nobody has anything left to release. Peers that go on asking would keep the daemon for its timeout. */
+	/*
+	 * Nobody has anything left to release. Peers that go on asking would keep the daemon for
+	 * its timeout.
+	 */
 	if (counts.holds == 0 && now - server->unheld >= LAST_WORDS)
 		peers_stop_reading(server->peers);
 	if (peers_due || !lock_quiet(server->engine))
@@ -413,7 +418,10 @@ watchdog_fired(void *ctx, uint64_t id)
 	timer_in(server, &server->watchdog, notify_watchdog_interval());
 }
 
-/* Tells the service manager how the broker is, when that has changed; the log has it from the broker. */
+/*
+ * Tells the service manager how the broker is, when that has changed; the log has it from the
+ * broker.
+ */
 static void
 server_tell_broker(struct server *server)
 {
@@ -458,8 +466,8 @@ accepted(void *ctx, int fd)
 }
 
 /*
- * The limit is 1 and not 0: under a limit of 0 the kernel still pipes a dump to a program (core(5)), under
- * a limit of 1 it makes none (do_coredump() in fs/coredump.c of Linux). The hard limit stays, so that an
+ * The limit is 1 instead of 0. With 0 the kernel still pipes a dump to a program (core(5)). With 1
+ * it makes no dump (do_coredump() in fs/coredump.c of Linux). The hard limit stays, so that an
  * administrator can raise the soft one.
  */
 void
@@ -640,7 +648,9 @@ server_done(struct server *server)
 
 /* ---- running ---- */
 
-/* One pass: waits for what comes first, unless peers are due. Returns whether peers are due again. */
+/*
+ * One pass: waits for what comes first, unless peers are due. Returns whether peers are due again.
+ */
 static bool
 server_pass(struct server *server, bool peers_due)
 {
@@ -676,7 +686,7 @@ server_run(struct config *config)
 		server_check_stopped(&server, peers_due);
 	}
 	if (status == EX_OK) {
-		/* What was said last, as `lost`, is still to be sent. */
+		/* The last notifications, such as `lost`, are still unsent. */
 		peers_push(server.peers);
 		log_info("stopped");
 	}

@@ -1,18 +1,18 @@
 /*
- * The daemon as a whole: the event loop, the wiring of its rooms, signals, and the order in which it
- * stops. Owns one of each room. Everything else is in the rooms.
+ * The daemon as a whole: event loop, wiring of the folders, signals, and the order in which the
+ * parts stop. Owns one object of each folder. All other work is done in the folders.
  *
- * After each pass of the loop: timers that are due, then the peers (lines left over, output, and the
- * freeing of those that are gone), so that no object is freed while it is on the stack.
+ * After each pass of the loop the server runs the timers that are due, and then visits the peers.
+ * Dead peers are freed only there, so no function on the stack refers to a freed peer.
  */
 #ifndef SERVER_H
 #define SERVER_H
 
 #include "daemon/config/config.h"
 
-/* No core dump of this process, before it knows a password. */
+/* Forbids core dumps of this process. Call it before the process reads a password. */
 void server_limit_core(void);
-/* Runs until told to stop; takes config. Returns the exit status of the process. */
+/* Runs until a signal stops it; takes config. Returns the exit status of the process. */
 int server_run(struct config *config);
 
 #endif

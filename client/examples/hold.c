@@ -33,7 +33,7 @@ wait_for_something(struct lb *lb)
 	fds[1].events = POLLIN;
 	if (poll(fds, 2, lb_timeout(lb)) < 0)
 		return 0;
-	/* Also if nothing came: the lease may be over. A failure comes as an event. */
+	/* Called even without input, because the lease may be over. Errors become events. */
 	(void)lb_dispatch(lb);
 	return fds[1].revents != 0 && read(STDIN_FILENO, bytes, sizeof(bytes)) <= 0;
 }

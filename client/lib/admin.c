@@ -1,4 +1,6 @@
-/* The calls that create, change, remove and look at semaphores: what they ask, and what comes back. */
+/*
+ * The calls that create, change, remove and read semaphores: their parameters and results.
+ */
 #include "client/lockbroker.h"
 
 #include <limits.h>
@@ -24,7 +26,7 @@ name_enter(struct lb *lb, const char *name)
 	return wrong != NULL ? handle_fail(lb, LB_BAD_ARGUMENT, "%s", wrong) : LB_OK;
 }
 
-/* The same, with how it is to be changed: what is not given is as by default. */
+/* The same for a call with options. Missing options get their defaults. */
 static int
 change_enter(struct lb *lb, const char *name, const struct lb_change *how, struct lb_change *ret)
 {
@@ -116,7 +118,7 @@ lb_create(
 	return handle_call(lb, "create", params, timeout_ms);
 }
 
-/* What resizing and destroying have in common. */
+/* The common part of resize and destroy. */
 static int
 call_removing(struct lb *lb, const char *method, struct cJSON *params,
     const struct lb_change *change, int64_t timeout_ms)

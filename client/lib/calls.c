@@ -1,4 +1,6 @@
-/* The calls that ask one thing and wait for the answer, and what they have in common. */
+/*
+ * The calls that ask one question and wait for the answer, and their common parts.
+ */
 #include "client/lockbroker.h"
 
 #include <limits.h>
@@ -13,7 +15,7 @@
 
 /* ---- locks ---- */
 
-/* What an answer about a lock says about its state. */
+/* Takes the state of a lock from an answer about it. */
 static int
 lock_answered(struct lb_lock *lock, int code)
 {
@@ -92,8 +94,9 @@ lb_verify_id(struct lb *lb, const char *id, int64_t timeout_ms, int *ret_slot)
 }
 
 /*
- * Of a loss that this side alone knows of, the daemon need not: it may be that its word did not come
- * through in time. Now that the program has done with the lock, nobody is to wait for the slot.
+ * Of a loss that this side alone knows of, the daemon need not: it may be that its word did not
+ * come through in time. Now that the program has done with the lock, nobody is to wait for the
+ * slot.
  */
 static int
 give_up(struct lb_lock *lock)

@@ -5,7 +5,9 @@
 #include "client/lockbroker.h"
 #include "protocol/reason.h"
 
-/* What the wire does not know of. */
+/*
+ * Codes of the library alone, which are not on the wire.
+ */
 static const struct own_code {
 	enum lb_code code;
 	const char *word, *sentence;

@@ -1,8 +1,10 @@
-/* The codes of the library in words: a word for programs and a sentence for people. Owns nothing. */
+/*
+ * The codes of the library in words: a word for programs, and a sentence for people. Owns nothing.
+ */
 #ifndef CLIENT_LIB_CODES_H
 #define CLIENT_LIB_CODES_H
 
-/* What lb_message() says when nothing more is known. Static, never NULL. lockbroker.h has the words. */
+/* The default text of lb_message(). Static, never NULL. The words are declared in lockbroker.h. */
 const char *code_sentence(int code);
 
 #endif

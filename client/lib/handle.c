@@ -78,7 +78,10 @@ handle_break(struct lb *lb, int code, const char *text)
 {
 	if (lb->fd < 0)
 		return code;
-	/* Shut, not only closed: the daemon must release what we call lost, copies of the fd or not. */
+	/*
+	 * Shut, not only closed: the daemon must release what we call lost, copies of the fd or
+	 * not.
+	 */
 	transport_shutdown(lb->fd);
 	close(lb->fd);
 	lb->fd = -1;
@@ -240,7 +243,7 @@ move_out(struct lb *lb)
 		if (sent == -EAGAIN)
 			return LB_OK;
 		if (sent < 0) {
-			/* What the daemon said before it closed is still to be read. */
+			/* Messages that the daemon sent before it closed are still unread. */
 			int code = move_in(lb);
 
 			return code != LB_OK ? code
@@ -251,7 +254,7 @@ move_out(struct lb *lb)
 	return LB_OK;
 }
 
-/* By a clock that is read after all else: what was read may be older than it looks. */
+/* Reads the clock last: the input may be older than it seems. */
 static int
 lapse(struct lb *lb)
 {
@@ -280,7 +283,7 @@ handle_move(struct lb *lb)
 	code = move_out(lb);
 	if (code == LB_OK)
 		code = move_in(lb);
-	/* What was read may have asked for more to be sent (give_back). */
+	/* The input may have added output (give_back). */
 	if (code == LB_OK)
 		code = move_out(lb);
 	if (code == LB_OK)
@@ -325,8 +328,8 @@ handle_ask(
 }
 
 /*
- * handle_wait(), but no longer than the daemon may be silent. Only a ping that was sent and not answered
- * counts against it: this process may have been stopped itself.
+ * handle_wait(), but no longer than the daemon may be silent. Only a ping that was sent and not
+ * answered counts against it: this process may have been stopped itself.
  */
 static int
 wait_for_sign(struct lb *lb, int64_t deadline)

@@ -112,7 +112,7 @@ ended(const struct lb_lock *lock)
 	return lock->state == LB_LOCK_LOST || lock->state == LB_LOCK_RELEASED;
 }
 
-/* One that has not ended goes first: what has may be an earlier connection's. */
+/* Prefers a lock that has not ended. An ended one may belong to an earlier connection. */
 static struct lb_lock *
 find(struct holds *holds, const struct cJSON *params)
 {
@@ -243,7 +243,7 @@ holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, in
 	return push(holds, &event, json);
 }
 
-/* What the daemon would have said, had it been able to. */
+/* The notification that the daemon could not send. */
 static char *
 lost_json(const struct lb_lock *lock, const char *reason, const char *why)
 {
@@ -304,8 +304,8 @@ static const struct {
 /* ---- the lease ---- */
 
 /*
- * What was safe until then stays so: a newer word only adds to it. And what has ended does not come
- * back, as the program was told, and may have told others.
+ * A newer time only extends the lease. A lock that has ended stays ended, because the program was
+ * told, and may have told others.
  */
 static void
 renew(struct lb_lock *lock, int64_t until)
@@ -338,7 +338,10 @@ renew_all(struct holds *holds, const struct cJSON *params)
 	return LB_OK;
 }
 
-/* Of what has ended nothing can pass any more, and what is on its way back needs no protection. */
+/*
+ * The lease of a lock that has ended cannot pass any more. A lock that is being released needs no
+ * protection.
+ */
 static int64_t
 lapses_at(const struct lb_lock *lock)
 {
@@ -374,7 +377,7 @@ holds_lapse(struct holds *holds, int64_t now)
 	return result;
 }
 
-/* ---- what the daemon says unasked ---- */
+/* ---- notifications ---- */
 
 int
 holds_notice(struct holds *holds, const char *method, const struct cJSON *params)

@@ -1,6 +1,6 @@
 /*
- * What a connection holds and what happened to it: grants become locks, notifications become their
- * states and the queue of events. Owns the locks and the events. No I/O.
+ * The holds of a connection, and its events. Grants become locks. Notifications change their states
+ * and become events in a queue. Owns the locks and the events. No I/O.
  */
 #ifndef CLIENT_LIB_HOLDS_H
 #define CLIENT_LIB_HOLDS_H
@@ -24,14 +24,14 @@ struct lb_lock {
 	int slot;
 	int64_t waited_ms, heartbeat_ms, margin_ms;
 	int64_t safe_until; /* ms of CLOCK_BOOTTIME; HOLDS_NO_LEASE */
-	bool lapsed;        /* lost because safe_until passed: the connection may hold it still */
-	bool releasing;     /* asked for: no longer protected, so no lease matters */
-	char *json;         /* owned */
+	bool lapsed;        /* lost because safe_until passed: the connection may still have it */
+	bool releasing; /* release requested: no longer protected, so the lease does not matter */
+	char *json;     /* owned */
 };
 
 struct hold_event {
 	TAILQ_ENTRY(hold_event) entry;
-	struct lb_event event; /* reason, text and json point to what follows */
+	struct lb_event event; /* reason, text and json point to the members below */
 	char reason[32];
 	char text[256];
 	char *json; /* owned */
@@ -40,40 +40,43 @@ struct hold_event {
 struct holds {
 	TAILQ_HEAD(, lb_lock) locks;
 	TAILQ_HEAD(, hold_event) events; /* oldest first */
-	struct hold_event *shown;        /* owned; what lb_event_next() lent out */
+	struct hold_event *shown;        /* owned; lent by lb_event_next() */
 };
 
 void holds_init(struct holds *holds);
 void holds_done(struct holds *holds);
 
-/* All return LB_OK, LB_NO_MEMORY, or LB_BAD_ANSWER when the daemon's words make no sense. */
+/*
+ * The functions that return an int return LB_OK, LB_NO_MEMORY, or LB_BAD_ANSWER. LB_BAD_ANSWER: the
+ * daemon's message makes no sense.
+ */
 
-/* The result of an acquire. */
+/* Makes a lock of the result of an acquire. */
 int holds_grant(struct holds *holds, struct lb *lb, const struct cJSON *result,
     struct lb_lock **ret) __attribute__((warn_unused_result));
 /*
- * The end of what was asked without waiting for it: LB_EVENT_GRANTED (with its lock), LB_EVENT_REFUSED,
- * LB_EVENT_ANSWERED. json is taken, NULL = no memory to make it.
+ * Adds the event of a request that no call waits for: LB_EVENT_GRANTED (with its lock),
+ * LB_EVENT_REFUSED or LB_EVENT_ANSWERED. Takes json; NULL: there was no memory for it.
  */
 int holds_answered(struct holds *holds, enum lb_event_type type, int64_t request, int code,
     const char *text, struct lb_lock *lock, char *json) __attribute__((warn_unused_result));
-/* A notification; one of no known method is no event. */
+/* Takes a notification. An unknown method makes no event. */
 int holds_notice(struct holds *holds, const char *method, const struct cJSON *params)
     __attribute__((warn_unused_result));
-/* The connection is gone: a LOST for each hold, then CLOSED. */
+/* The connection ended: adds a LOST for each hold, then CLOSED. */
 int holds_closed(struct holds *holds, int code, const char *text)
     __attribute__((warn_unused_result));
 /*
- * The lease: when the first of what is held is lost unless it is renewed (HOLDS_NO_LEASE: never); the
- * loss of all for which that time has come; and the daemon's newer word for one lock, from an answer
- * about it. A word that comes after the loss is not heard.
+ * The lease. holds_safe_until() is the time at which the first hold is lost unless it is renewed
+ * (HOLDS_NO_LEASE: never). holds_lapse() ends all holds whose time has come. holds_renew() takes a
+ * newer time from an answer about the lock. A time that comes after the loss is ignored.
  */
 int64_t holds_safe_until(const struct holds *holds);
 int holds_lapse(struct holds *holds, int64_t now) __attribute__((warn_unused_result));
 int holds_renew(struct lb_lock *lock, const struct cJSON *answer)
     __attribute__((warn_unused_result));
 void holds_free_lock(struct holds *holds, struct lb_lock *lock);
-/* The oldest event, borrowed until the next call; NULL = none. */
+/* The oldest event, borrowed until the next call. NULL: none. */
 const struct lb_event *holds_next(struct holds *holds);
 
 #endif

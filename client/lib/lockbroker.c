@@ -140,8 +140,8 @@ lb_name_error(const char *name)
 static const struct lb_options options_default = LB_OPTIONS_INIT;
 
 /*
- * Programs compiled with an earlier header have fewer members: the rest is as by default. NULL, or what is
- * wrong.
+ * Programs compiled with an earlier header have fewer members. The others get their defaults.
+ * Returns NULL, or the problem.
  */
 static const char *
 options_take(const struct lb_options *given, const char *name, struct lb_options *ret)
@@ -189,9 +189,9 @@ acquire_params(const char *name, const struct lb_options *options)
 }
 
 /*
- * Nobody waits for this acquire any more, and nobody need call again: the daemon must have been told when
- * this returns. One that does not read is told by the end of the connection. LB_DEADLINE, or why the
- * connection has ended.
+ * Nobody waits for this acquire any more, and nobody need call again: the daemon must have been
+ * told when this returns. One that does not read is told by the end of the connection. LB_DEADLINE,
+ * or why the connection has ended.
  */
 static int
 withdraw(struct lb *lb, int64_t request)
@@ -309,7 +309,7 @@ lb_timeout(const struct lb *lb)
 {
 	int64_t due = holds_safe_until(&lb->holds), left;
 
-	/* What a getter found out is still to be told. */
+	/* Events that a getter caused are still to be delivered. */
 	if (lb->fn != NULL && !TAILQ_EMPTY(&lb->holds.events))
 		return 0;
 	if (due == HOLDS_NO_LEASE)

@@ -182,7 +182,9 @@ settle(struct session *session, struct session_event *event)
 
 	if (event->answer.kind == MESSAGE_NOTIFICATION)
 		return SESSION_EVENT;
-	/* id null: the daemon could not even tell which request it refuses (-32700, line too long). */
+	/*
+	 * id null: the daemon could not even tell which request it refuses (-32700, line too long).
+	 */
 	if (event->answer.kind == MESSAGE_ERROR && event->answer.id.kind == MESSAGE_ID_NULL)
 		return break_with(session, "the daemon refused a line", event->answer.text);
 	if (event->answer.id.kind == MESSAGE_ID_INTEGER)

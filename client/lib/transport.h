@@ -1,6 +1,7 @@
 /*
- * The Unix socket below a session: connecting, bytes both ways, waiting until a deadline. Knows
- * nothing of what the bytes say. Returns errno values; never raises a signal, goes on after EINTR.
+ * The Unix socket below a session: it connects, sends, receives, and waits until a deadline. It
+ * does not know the meaning of the bytes. It returns errno values, raises no signal, and continues
+ * after EINTR.
  */
 #ifndef CLIENT_LIB_TRANSPORT_H
 #define CLIENT_LIB_TRANSPORT_H
@@ -12,23 +13,29 @@
 /* Deadlines are ms of CLOCK_BOOTTIME. */
 #define TRANSPORT_NEVER INT64_MAX
 /*
- * poll() counts on CLOCK_MONOTONIC, which stands still while the machine sleeps: one look a minute
- * bounds how late a deadline is seen after waking up.
+ * poll() uses CLOCK_MONOTONIC, which stops while the machine sleeps. A deadline is therefore
+ * checked at least once a minute.
  */
 #define TRANSPORT_POLL_LONGEST_MS 60000
 
-/* now + timeout_ms; negative = TRANSPORT_NEVER. */
+/* Now plus timeout_ms. Negative: TRANSPORT_NEVER. */
 int64_t transport_deadline(int64_t timeout_ms);
 
-/* 0 and a non-blocking, close-on-exec descriptor, or an errno: ETIMEDOUT, ENAMETOOLONG, connect's. */
+/*
+ * Returns 0 and a non-blocking, close-on-exec descriptor, or an errno: ETIMEDOUT, ENAMETOOLONG, or
+ * connect(2)'s.
+ */
 int transport_connect(const char *path, int64_t deadline, int *ret_fd)
     __attribute__((warn_unused_result));
-/* Bytes sent or read (0 from receive: end of file), or -errno; -EAGAIN when it would block. */
+/*
+ * Return the number of bytes sent or received, or -errno; -EAGAIN: it would block. 0 from receive:
+ * end of file.
+ */
 ssize_t transport_send(int fd, const void *bytes, size_t len) __attribute__((warn_unused_result));
 ssize_t transport_receive(int fd, void *bytes, size_t len) __attribute__((warn_unused_result));
-/* 0 when fd is ready for one of events, ETIMEDOUT at the deadline, or an errno. */
+/* Returns 0 if fd is ready for one of the events, ETIMEDOUT at the deadline, or an errno. */
 int transport_poll(int fd, short events, int64_t deadline) __attribute__((warn_unused_result));
-/* Ends the connection for all who have a copy of the descriptor; the close is the caller's. */
+/* Ends the connection for all copies of the descriptor. The caller closes fd. */
 void transport_shutdown(int fd);
 
 #endif

@@ -145,9 +145,12 @@ options_help(const struct command *command, FILE *to)
 		fprintf(to, "\n%s\n", command->notes);
 }
 
-/* ---- what an option does ---- */
+/* ---- the effect of each option ---- */
 
-/* How long holders are waited for: 0 is not at all, and who asks for a wait would take that for their end. */
+/*
+ * The time to wait for holders. 0 is not allowed: it means no wait at all, but the user asked for
+ * one.
+ */
 static const char *
 option_holder_wait(const char *argument, int64_t *ret_ms)
 {
@@ -168,7 +171,7 @@ option_timeout(const char *argument, int64_t *ret_ms)
 	return wanted == NULL && *ret_ms == 0 ? "more than 0" : wanted;
 }
 
-/* NULL, or what is wanted instead of that argument. */
+/* NULL, or the expected form of the argument. */
 static const char *
 apply(int id, const char *argument, struct options *options)
 {
@@ -331,7 +334,7 @@ check_operands(const struct command *command, int argc, char *argv[], const stru
 	return optind;
 }
 
-/* What contradicts itself. */
+/* Checks for options that contradict each other. */
 static bool
 check_together(
     const struct command *command, const bool given[OPTION_LAST], const struct options *options)

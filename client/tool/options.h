@@ -1,6 +1,6 @@
 /*
- * The command line of every subcommand: one table of options, from which getopt_long(3) reads and
- * --help is written. Owns nothing: strings are borrowed from argv.
+ * The command line of every subcommand. One table of options is the source for getopt_long(3) and
+ * --help. Owns nothing: strings are borrowed from argv.
  */
 #ifndef CLIENT_TOOL_OPTIONS_H
 #define CLIENT_TOOL_OPTIONS_H
@@ -10,30 +10,30 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What is done when the lock is lost or its slot revoked. */
+/* The reaction when the lock is lost or its slot is revoked. */
 struct reaction {
 	enum { REACTION_KILL, REACTION_IGNORE, REACTION_SIGNAL, REACTION_RUN } kind;
 	int signal;          /* REACTION_SIGNAL */
-	const char *command; /* REACTION_RUN: for the shell */
+	const char *command; /* REACTION_RUN: a command for the shell */
 };
 
 struct options {
-	int64_t wait_ms;        /* for a lock, for a slot's state: 0 = try; LB_FOREVER */
-	int64_t timeout_ms;     /* for the answer to a question; -1: as is usual for it */
-	int64_t holder_wait_ms; /* for the holders of removed slots: 0 = do not wait; LB_FOREVER */
-	int conflict_status;    /* when others have the lock until the end of the wait */
-	int create;             /* slots to create the lock with when there is none; 0 = do not */
+	int64_t wait_ms;        /* for a lock or a state of a slot; 0: only try; LB_FOREVER */
+	int64_t timeout_ms;     /* for an answer; -1: the usual time of the question */
+	int64_t holder_wait_ms; /* for the holders of removed slots; 0: do not wait; LB_FOREVER */
+	int conflict_status;    /* exit status if the lock stays busy until the end of the wait */
+	int create;             /* if there is no lock: create it with so many slots; 0: do not */
 	int kind;               /* enum lb_kind */
 	int priority;
-	const char *socket; /* NULL: as lb_connect() */
+	const char *socket; /* NULL: the default of lb_connect() */
 	bool json, verbose, help;
 	const char *who, *why;
 	const char *shell_command; /* -c */
-	int signal;                /* what a loss sends first */
+	int signal;                /* the first signal after a loss */
 	int64_t kill_after_ms;     /* -1: from the lease */
 	bool foreground;
 	struct reaction on_lost, on_revoke;
-	int status_fd; /* -1 = none */
+	int status_fd; /* -1: none */
 	bool shell;    /* acquire: assignments instead of JSON */
 	bool exist_ok; /* create */
 	bool ascending;
@@ -43,7 +43,7 @@ struct options {
 	bool all;    /* deny */
 };
 
-/* Which subcommand takes an option. */
+/* Flags of the subcommands that take an option. */
 enum option_user {
 	FOR_RUN = 1,
 	FOR_ACQUIRE = 2,
@@ -55,41 +55,43 @@ enum option_user {
 	FOR_FSCK = 128,
 	FOR_EXPLAIN = 256,
 	FOR_DENY = 512,
-	FOR_ASKING = 1024, /* all that ask one thing, and end with the answer */
+	FOR_ASKING = 1024, /* all subcommands that ask one question */
 	FOR_ALL = 2047
 };
 
 struct command {
 	const char *name;
-	const char *operands; /* as --help shows them */
+	const char *operands; /* as in --help */
 	const char *summary;
-	int user;        /* of enum option_user; 0: only what all take */
-	int least, most; /* operands; most -1 = any number */
-	/* What it asks (asking.h); NULL: perform() does all of it, with NULL-terminated operands. */
+	int user;        /* of enum option_user; 0: only the common options */
+	int least, most; /* number of operands; most -1: no limit */
+	/*
+	 * The question (asking.h). NULL: perform() does the whole work, with NULL-terminated
+	 * operands.
+	 */
 	const struct question *question;
 	int (*perform)(const struct options *options, char *operands[]);
-	const char *notes; /* what --help says below the options; NULL = nothing */
+	const char *notes; /* text of --help below the options; NULL: none */
 };
 
 /*
- * Reads the options that follow argv[0], the subcommand's name; they end at the first operand.
- * The index of that, or -1 after telling stderr what is wrong.
+ * Reads the options after argv[0], the subcommand's name, up to the first operand. Returns the
+ * index of the operand. Returns -1 after an error that it has printed on stderr.
  */
 int options_parse(const struct command *command, int argc, char *argv[], struct options *ret);
 /* The subcommand's --help. */
 void options_help(const struct command *command, FILE *to);
 
-/* A row of the table, for the manual that is made from it. */
+/* A row of the table. The manual is generated from it, too. */
 struct option_row {
 	int id; /* the letter, or a number above all letters */
 	const char *name;
-	const char *argument; /* NULL = takes none; "[...]" = may be left out */
+	const char *argument; /* NULL: none; "[...]": optional */
 	int users;            /* enum option_user */
 	const char *help;
-	size_t
-	    at; /* in struct options: what the argument is copied to, or what becomes true; 0 = neither */
+	size_t at; /* offset in struct options of the argument or the flag; 0: neither */
 };
-/* NULL after the last. */
+/* NULL: after the last row. */
 const struct option_row *options_row(size_t index);
 
 #endif

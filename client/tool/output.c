@@ -60,7 +60,7 @@ group_name(char buf[64], gid_t gid)
 	return buf;
 }
 
-/* Who may open the socket, as far as this user can see it. */
+/* Says which users may open the socket, as far as this user can see. */
 static void
 say_who_may(const char *path)
 {
@@ -142,8 +142,8 @@ static const struct {
 };
 
 /*
- * Of words about this user. The daemon calls users by number, as a lookup of their names might block it.
- * False: the words are about something else.
+ * Of words about this user. The daemon calls users by number, as a lookup of their names might
+ * block it. False: the words are about something else.
  */
 static bool
 said_of_user(const char *words)
@@ -172,7 +172,7 @@ tell(int code, const char *words, const char *json, const char *path, const stru
 			say("%s: %s", name, words);
 		say_what_helps(path, code);
 	}
-	/* Others have the lock: -E is about this alone. Who does not answer has said nothing. */
+	/* -E applies only if other clients have the lock. A missing answer does not show that. */
 	if (code == LB_WOULD_BLOCK || code == LB_TIMEOUT || code == LB_CONTENDED)
 		return options->conflict_status;
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)

@@ -21,7 +21,9 @@ row_init(struct row *row)
 	*row = (struct row){.state = ROW_UNKNOWN, .uid = -1, .pid = -1, .age = -1};
 }
 
-/* The wire's four; what else a later daemon says is not known here. */
+/*
+ * The four states of the wire. The state of a newer daemon is unknown.
+ */
 static enum row_state
 read_state(const char *word)
 {
@@ -124,13 +126,13 @@ row_age_words(double seconds, char *ret, size_t size)
 
 struct holders {
 	struct row row; /* the one that is read */
-	long index;     /* what the daemon calls it; -1 = none yet */
+	long index;     /* its index in the daemon's array; -1: none yet */
 	int count;
 	char *words;
 	size_t size, len;
 };
 
-/* What the last row was. */
+/* Adds the last row to the text. */
 static void
 add(struct holders *holders)
 {

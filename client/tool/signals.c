@@ -41,7 +41,10 @@ signals_hold(struct signals *signals)
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, &signals->broken_pipe);
 	signals->fd = signalfd(-1, &signals->held, SFD_CLOEXEC | SFD_NONBLOCK);
-	/* Blocked, SIGTTOU does not stop us when we move the terminal between groups (tcsetpgrp(3)). */
+	/*
+	 * Blocked, SIGTTOU does not stop us when we move the terminal between groups
+	 * (tcsetpgrp(3)).
+	 */
 	sigaddset(&signals->held, SIGTTOU);
 	return signals->fd >= 0 && sigprocmask(SIG_BLOCK, &signals->held, &signals->mask) == 0;
 }

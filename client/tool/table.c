@@ -17,7 +17,7 @@ struct table {
 	const char *const *arrays;          /* borrowed */
 	const struct table_column *columns; /* borrowed */
 	size_t count, rows;
-	const char *last_array; /* of the last row, and what the daemon calls that */
+	const char *last_array; /* array and index of the last row, as the daemon names them */
 	size_t last;
 	char **cells; /* owned, each too; rows * count; NULL = the object has no such member */
 };
@@ -38,7 +38,7 @@ grow(struct table *table)
 	return true;
 }
 
-/* The array that a path is of, and what is behind its name; NULL = none of those wanted. */
+/* The array of a path. *ret_rest is the part behind its name. NULL: no wanted array. */
 static const char *
 array_of(const struct table *table, const char *path, const char **ret_rest)
 {
@@ -53,7 +53,10 @@ array_of(const struct table *table, const char *path, const char **ret_rest)
 	return NULL;
 }
 
-/* Puts a value into its cell of the last row. What stands over a column of its own has no cell. */
+/*
+ * Puts a value into its cell of the last row. A value that replaces that of another column has no
+ * cell.
+ */
 static int
 fill(struct table *table, size_t column, const char *value)
 {
@@ -72,8 +75,8 @@ fill(struct table *table, size_t column, const char *value)
 }
 
 /*
- * "ARRAY.ROW.MEMBER"; anything else in the result is no cell. Rows are counted here: their numbers are the
- * daemon's, and how much memory they take is not its to say.
+ * "ARRAY.ROW.MEMBER"; anything else in the result is no cell. Rows are counted here: their numbers
+ * are the daemon's, and how much memory they take is not its to say.
  */
 static int
 take(const char *path, const char *value, void *arg)
@@ -194,7 +197,7 @@ table_print(const char *json, const char *const *arrays, const struct table_colu
 	bool ok = widths != NULL && lb_json_each(json, take, &table) == LB_OK;
 
 	if (ok) {
-		/* What the daemon says is UTF-8, whatever the user's locale is. */
+		/* The daemon sends UTF-8, whatever the user's locale is. */
 		setlocale(LC_CTYPE, "C.UTF-8");
 		for (size_t column = 0; column < count; column++)
 			widths[column] = column_width(&table, column);

@@ -1,7 +1,8 @@
 /*
- * Arrays of objects in a result, as rows of text: on a terminal aligned below a line of titles; otherwise
- * one line each with tabs between the cells and nothing else, for cut(1). What could confuse a reader or a
- * terminal (tabs, line ends, escapes) becomes a question mark.
+ * Arrays of objects in a result, as rows of text. On a terminal the columns are aligned below a
+ * line of titles. Otherwise there is one line for each row, with tabs between the cells, for
+ * cut(1). Tabs, line ends and escapes inside a value become question marks, because they could
+ * confuse a reader or a terminal.
  */
 #ifndef CLIENT_TOOL_TABLE_H
 #define CLIENT_TOOL_TABLE_H
@@ -11,16 +12,16 @@
 
 struct table_column {
 	const char *title;
-	const char *member; /* of each object; "" there = null */
-	bool number;        /* to the right */
-	/* No column of its own: what it shows, unless that is "", stands in the column before. */
+	const char *member; /* of each object; "" in it: null */
+	bool number;        /* aligned right */
+	/* Not a column of its own: its value, unless "", replaces that of the column before. */
 	bool over;
-	/* What stands for a value (static, or the value itself); NULL = each stands for itself. */
+	/* Turns a value into text (static, or the value itself). NULL: the value itself. */
 	const char *(*show)(const char *value);
 };
 
 /*
- * Prints what is in the arrays of those names (NULL after the last), one after another; returns the number of
+ * Prints the arrays of those names (the last is NULL), one after another. *ret is the number of
  * rows. False: out of memory, and nothing is printed.
  */
 bool table_print(const char *json, const char *const *arrays, const struct table_column *columns,

@@ -14,7 +14,10 @@
 /* Where the terminal does not know how wide it is. */
 #define WIDTH_USUAL 80
 #define LINE_SIZE 1024
-/* Left free: in the last column some terminals go to the next line, and with the "^C" of a key all do. */
+/*
+ * Left free: in the last column some terminals go to the next line, and with the "^C" of a key all
+ * do.
+ */
 #define MARGIN 3
 #define PREFIX "lockbroker: "
 /* Less room than this is for what changes: first without the prefix, then without the name. */
@@ -85,7 +88,7 @@ terminal_line_show(const char *name, const char *text)
 	const char *prefix = room_now() < ROOM_FOR_PREFIX ? "" : PREFIX;
 	int third = room_now() / 3, left;
 
-	/* What the daemon says is UTF-8, whatever the user's locale is. */
+	/* The daemon sends UTF-8, whatever the user's locale is. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	left = room_now() - text_columns(prefix) - text_columns(": ") - text_columns(text);
 	text_fit(cut, sizeof(cut), name, left > third ? left : third);

@@ -36,7 +36,9 @@ decode(const char *text, int32_t *ret)
 	return len;
 }
 
-/* Such have no width, and change how what is beside them looks (Unicode 15, 23.2: layout controls). */
+/*
+ * Such have no width, and change how what is beside them looks (Unicode 15, 23.2: layout controls).
+ */
 static bool
 is_layout_control(int32_t c)
 {

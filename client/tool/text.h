@@ -1,7 +1,8 @@
 /*
- * Text from the daemon, which others wrote, on its way to a terminal: how many columns it takes, and no more
- * of it than fits. What could confuse a reader or a terminal (tabs, line ends, escapes, marks that turn the
- * direction of writing, what the locale cannot show) becomes a question mark. Owns nothing; needs the locale.
+ * Text of other users on its way to a terminal: its width in columns, and its first part that fits.
+ * Characters that could confuse a reader or a terminal become question marks. Such are tabs, line
+ * ends, escapes, marks of writing direction, and characters that the locale cannot show. Owns
+ * nothing. The caller has set the locale.
  */
 #ifndef CLIENT_TOOL_TEXT_H
 #define CLIENT_TOOL_TEXT_H
@@ -11,11 +12,11 @@
 
 #define TEXT_WHOLE INT_MAX
 
-/* Columns of the whole text. */
+/* The width of the whole text in columns. */
 int text_columns(const char *text);
 /*
- * Copies as much as `columns` columns and `size` bytes take, by whole characters; what was cut ends in a mark
- * that says so. Returns the columns taken.
+ * Copies as many whole characters as fit into `columns` columns and `size` bytes. A cut text ends
+ * with a mark. Returns the number of columns.
  */
 int text_fit(char *ret, size_t size, const char *text, int columns);
 

@@ -14,7 +14,10 @@
 #include "daemon/base/notify.h"
 
 #define CONNECT_TIMEOUT_MS 10000
-/* How often the line on the terminal is written anew, and who holds the lock is asked at the most. */
+/*
+ * The interval of updates of the line on the terminal, and the shortest one of questions about the
+ * holders.
+ */
 #define LINE_EVERY_MS 1000
 #define HOLDERS_EVERY_MS 2000
 /* A daemon that says nothing for so long, or does not answer, is worth a word. */
@@ -29,16 +32,16 @@ enum telling {
 	TELL_TERMINAL /* one line, which is written over */
 };
 
-/* What the line on the terminal says. */
+/* The data of the line on the terminal. */
 struct stand {
 	bool known;        /* the daemon has said something */
 	int position;      /* 0 = not known yet */
-	char holders[256]; /* how many, or who */
-	char broker[192];  /* what is wrong with it; "" = nothing */
+	char holders[256]; /* their number, or names */
+	char broker[192];  /* trouble of the broker; "": none */
 	int64_t shown_at, asked_at;
 	int64_t asking; /* the request about the holders; 0 = none */
 	bool stale;     /* they have changed since it was asked */
-	bool unheard;   /* who they are is not for us */
+	bool unheard;   /* the daemon does not name the holders to this user */
 };
 
 struct waiting {
@@ -53,7 +56,7 @@ struct waiting {
 	struct stand stand;
 };
 
-/* What our own deadline says, some time after the daemon should have said something. */
+/* The client's own deadline, some time after the daemon should have answered. */
 static const struct lb_event silence = {
     .type = LB_EVENT_REFUSED,
     .code = LB_DEADLINE,
@@ -74,7 +77,10 @@ age_words(const struct waiting *waiting, char *ret, size_t size)
 	row_age_words((double)((watch_now() - waiting->began) / 1000), ret, size);
 }
 
-/* When the daemon has been silent too long to be well; a grant comes at once, or else a word of waiting does. */
+/*
+ * When the daemon has been silent too long to be well; a grant comes at once, or else a word of
+ * waiting does.
+ */
 static int64_t
 silent_from(const struct waiting *waiting)
 {
@@ -112,7 +118,7 @@ show_line(struct waiting *waiting)
 	waiting->stand.shown_at = watch_now();
 }
 
-/* Who holds it: asked beside, when that may have changed, and answered or not. */
+/* Asks for the holders beside the wait, if they may have changed. The answer may never come. */
 static void
 ask_holders(struct waiting *waiting)
 {
@@ -221,7 +227,7 @@ tell_broker(struct waiting *waiting, const struct lb_event *event)
 	return GOING_ON;
 }
 
-/* ---- asking, and what comes of it ---- */
+/* ---- the acquire and its events ---- */
 
 /* Refused, or the connection has ended. */
 static int
@@ -261,8 +267,8 @@ lost(struct waiting *waiting, const struct lb_event *event)
 }
 
 /*
- * By the type of the event. A refusal follows DRAINING; what is granted already has events of its own that tell how
- * it ends.
+ * By the type of the event. After DRAINING the daemon sends a refusal. A granted lock has its own
+ * events, which say how it ends.
  */
 static int (*const handlers[])(struct waiting *waiting, const struct lb_event *event) = {
     [LB_EVENT_GRANTED] = granted,
@@ -274,7 +280,7 @@ static int (*const handlers[])(struct waiting *waiting, const struct lb_event *e
     [LB_EVENT_LOST] = lost,
 };
 
-/* What the daemon said: an exit status, or GOING_ON. */
+/* Handles the daemon's events. Returns an exit status, or GOING_ON. */
 static int
 heed(struct waiting *waiting)
 {

@@ -1,6 +1,6 @@
 /*
- * From a name to a lock, as `run` and `acquire` have it in common: connects, asks, waits in a way
- * that any signal ends at once, tells how it stands, creates the lock if that was asked for.
+ * The path from a name to a lock, for `run` and `acquire`: it connects, asks and waits. Any signal
+ * ends the wait at once. It shows the progress, and creates the lock if the user wants that.
  */
 #ifndef CLIENT_TOOL_WAITING_H
 #define CLIENT_TOOL_WAITING_H
@@ -10,8 +10,9 @@
 #include "client/tool/signals.h"
 
 /*
- * The lock in *ret, or NULL there and the exit status after telling why (which -E may have made 0).
- * `command` (NULL = none) is for others to read. From the connection on, the signals are held.
+ * Sets *ret to the lock. On failure *ret is NULL, the reason was printed, and the exit status is
+ * returned (0 if -E says so). `command` describes the holder to others; NULL: none. From the
+ * connection on, the signals are handled as in signals.h.
  */
 int waiting_acquire(struct lb *lb, const struct options *options, const char *name,
     const char *command, struct signals *signals, struct lb_lock **ret);

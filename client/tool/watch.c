@@ -40,8 +40,8 @@ watch_sleep(const struct watch *watch, int64_t until)
 	if (until != WATCH_NEVER && until - watch_now() < left)
 		left = until > watch_now() ? until - watch_now() : 0;
 	if (poll(fds, 3, (int)left) <= 0)
-		return false; /* what lb_timeout() woke for is done by lb_event_next() */
-	/* What it returns comes again as LB_EVENT_CLOSED. */
+		return false; /* lb_event_next() does the work of lb_timeout() */
+	/* Its error comes again as LB_EVENT_CLOSED. */
 	if (fds[1].revents != 0)
 		(void)lb_dispatch(watch->lb);
 	return fds[2].revents != 0;

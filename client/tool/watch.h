@@ -1,5 +1,6 @@
 /*
- * The one place where the command sleeps: until a signal, the daemon, one more descriptor, or a time.
+ * The only place where the command sleeps: until a signal, a message of the daemon, input, or a
+ * time.
  */
 #ifndef CLIENT_TOOL_WATCH_H
 #define CLIENT_TOOL_WATCH_H
@@ -15,15 +16,15 @@
 struct watch {
 	struct lb *lb;                 /* borrowed */
 	const struct signals *signals; /* borrowed */
-	int input;                     /* watched for reading too; -1 = none */
+	int input;                     /* another descriptor to read; -1: none */
 };
 
 /* Milliseconds of CLOCK_BOOTTIME. */
 int64_t watch_now(void);
-int64_t watch_in(int64_t ms); /* now + ms; LB_FOREVER: WATCH_NEVER */
+int64_t watch_in(int64_t ms); /* Now plus ms. LB_FOREVER: WATCH_NEVER. */
 /*
- * Sleeps, and lets the library read; what came is to be asked for: signals_next(), lb_event_next().
- * True when input can be read. A connection that is gone is no longer watched.
+ * Sleeps until one of these, and lets the library read. The caller then calls signals_next() and
+ * lb_event_next(). True: there is input. A connection that ended is not watched any more.
  */
 bool watch_sleep(const struct watch *watch, int64_t until);
 

@@ -1,6 +1,7 @@
 /*
- * What lockbroker top asks before it does something: a question that y answers, or a line to type. It is
- * about whom it was about when it was asked, whatever comes and goes meanwhile. Pure: keys in, words out.
+ * The questions of lockbroker top: a question that `y` answers, or a line to type. A question keeps
+ * the subject that it had when it was asked, whatever the daemon reports meanwhile. Pure: keys in,
+ * words out.
  */
 #ifndef CLIENT_TOP_ASK_H
 #define CLIENT_TOP_ASK_H
@@ -10,23 +11,23 @@
 
 #include "client/top/model.h"
 
-/* Keys are characters; those without one are the negative of what ncurses calls them. */
+/* A key is a character. A key without a character is the negative of its ncurses code. */
 #define TOP_KEY(code) (-(code))
 #define TOP_KEY_ESCAPE 27
 
 enum top_question {
 	ASK_NOTHING,
-	ASK_UNLIMITED, /* of a gate: whether nobody shall wait */
-	ASK_GATE,      /* whether all shall wait */
+	ASK_UNLIMITED, /* of a gate: whether to make it unlimited */
+	ASK_GATE,      /* whether all clients shall wait */
 	ASK_GRANT,
 	ASK_DENY,
 	ASK_DENY_ALL,
-	ASK_SLOTS, /* a number is typed */
-	ASK_FILTER /* a word is typed; it filters with every key */
+	ASK_SLOTS, /* the user types a number */
+	ASK_FILTER /* the user types a word; each key filters */
 };
 
 enum top_reply {
-	REPLY_OPEN, /* not yet */
+	REPLY_OPEN, /* no answer yet */
 	REPLY_NO,
 	REPLY_YES
 };
@@ -35,21 +36,25 @@ struct top_ask {
 	enum top_question question;
 	char name[ROW_NAME_SIZE], waiter[ROW_ID_SIZE];
 	char whom[ROW_WORDS_SIZE];
-	int busy, waiting;           /* as they were when it was asked; -1 = not known */
-	enum top_panel panel;        /* ASK_FILTER */
-	char typed[TOP_FILTER_SIZE]; /* ASK_SLOTS, ASK_FILTER */
+	int busy, waiting;           /* at the time of the question; -1: unknown */
+	enum top_panel panel;        /* of ASK_FILTER */
+	char typed[TOP_FILTER_SIZE]; /* of ASK_SLOTS and ASK_FILTER */
 };
 
-/* About what is selected in the model. False: there is nothing to ask about; ret_why (static) says why. */
+/*
+ * Asks about the selection in the model. False: there is nothing to ask about; ret_why (static) is
+ * the reason.
+ */
 bool top_ask_begin(struct top_ask *ask, enum top_question question, const struct top_model *model,
     const char **ret_why);
 /*
- * The question as the status line has it, in so many columns: long names are cut first, and [y/N] never is.
+ * The text of the question for the status line, in so many columns. Long names are cut first; [y/N]
+ * is never cut.
  */
 void top_ask_words(const struct top_ask *ask, int columns, char *ret, size_t size);
-/* One key; the question is over unless it is REPLY_OPEN, but what it was about stays. */
+/* Handles one key. REPLY_NO and REPLY_YES end the question, but its subject remains readable. */
 enum top_reply top_ask_key(struct top_ask *ask, int key);
-/* ASK_SLOTS: the number typed, or LB_UNLIMITED. False: it is none. */
+/* ASK_SLOTS: the typed number, or LB_UNLIMITED. False: it is no number. */
 bool top_ask_slots(const struct top_ask *ask, int *ret);
 
 #endif

@@ -208,7 +208,7 @@ draw_row(const struct top_view *view, int y, size_t shown)
 	attrset(A_NORMAL);
 }
 
-/* What stands where there is nothing to show. */
+/* The text of a panel without rows. */
 static const char *
 nothing(const struct top_model *model, enum top_panel panel)
 {
@@ -240,9 +240,9 @@ draw_panel(const struct top_view *view, enum top_panel panel, int y, int lines)
 	}
 }
 
-/* ---- what is around them ---- */
+/* ---- the frame ---- */
 
-/* What else there is to say about a panel; nothing of what is "" or 0. */
+/* Appends further facts about a panel. "" and 0 are left out. */
 static void
 add_more(char *line, size_t size, int more, const char *filter, const char *silent)
 {

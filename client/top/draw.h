@@ -1,6 +1,7 @@
 /*
- * The screen of lockbroker top: model, question and what was said, drawn with ncurses as the terminal's size
- * allows. Owns nothing but the way it looks; ncurses is begun and ended by the caller.
+ * The screen of lockbroker top. It draws the model, the question and the last message with ncurses,
+ * as far as the terminal's size allows. It owns only the layout. The caller begins and ends
+ * ncurses.
  */
 #ifndef CLIENT_TOP_DRAW_H
 #define CLIENT_TOP_DRAW_H
@@ -12,20 +13,20 @@
 #include "client/top/model.h"
 
 struct top_view {
-	struct top_model *model;   /* borrowed; scrolled to what is in sight */
+	struct top_model *model;   /* borrowed; scrolled to the visible part */
 	const struct top_ask *ask; /* borrowed */
-	const char *trouble;       /* "" = none */
+	const char *trouble;       /* "": none */
 	const char *said;
 	bool said_error;
-	bool help;        /* instead of all else */
-	size_t help_line; /* the topmost */
+	bool help;        /* show the help alone */
+	size_t help_line; /* the first visible line */
 };
 
-/* After ncurses was begun: colours, if there are any. */
+/* Sets up the colours, if there are any. Call it after ncurses has begun. */
 void top_draw_begin(void);
-/* How many rows of a panel are in sight at the screen's size, at least 1: what a page is. */
+/* The number of visible rows of a panel, at least 1: the height of a page. */
 size_t top_draw_page(const struct top_model *model, enum top_panel panel);
-/* Whether the screen has room for more than a word that it has none. */
+/* Whether the screen is large enough for more than the message that it is too small. */
 bool top_draw_possible(void);
 void top_draw(const struct top_view *view);
 

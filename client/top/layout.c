@@ -2,7 +2,7 @@
 
 /* ---- widths ---- */
 
-/* What those take that are not left out, with what is between them. */
+/* The width of the columns that are not left out, with the gaps between them. */
 static int
 taken(const int *widths, size_t count)
 {
@@ -42,7 +42,7 @@ top_columns_fit(const struct top_column *columns, size_t count, int room, int *r
 	left = room - taken(ret_widths, count);
 	for (size_t i = 0; i < count; i++)
 		weights += ret_widths[i] > 0 ? columns[i].weight : 0;
-	/* What rounding leaves goes to the last ones, as the weights do. */
+	/* The remainder of the rounding goes to the last columns. */
 	for (size_t i = 0; i < count && left > 0 && weights > 0; i++) {
 		int share;
 

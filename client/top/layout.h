@@ -1,6 +1,6 @@
 /*
- * What of the screen of lockbroker top is pure: how wide the columns of a table are where there is no room for all
- * of them (who has the least to say goes first, and what is left is shared out), and every state and key in words.
+ * The pure parts of the screen of lockbroker top: column widths, and the help. If the screen is too
+ * narrow, the most dispensable columns are left out first. The other columns share the room.
  */
 #ifndef CLIENT_TOP_LAYOUT_H
 #define CLIENT_TOP_LAYOUT_H
@@ -12,23 +12,23 @@
 
 struct top_column {
 	const char *title;
-	int least;       /* columns of the screen */
-	int weight;      /* of what is left over; 0 = least is all it needs */
-	int dispensable; /* the higher, the sooner it is left out; 0 = never */
-	bool number;     /* to the right */
+	int least;       /* minimum width, in columns of the screen */
+	int weight;      /* share of the room left over; 0: none */
+	int dispensable; /* higher is left out sooner; 0: never */
+	bool number;     /* aligned right */
 };
 
-/* Between two columns. */
+/* Room between two columns. */
 #define TOP_COLUMNS_GAP 1
 
-/* The width of each; 0 = left out. */
+/* The width of each column; 0: left out. */
 void top_columns_fit(const struct top_column *columns, size_t count, int room, int *ret_widths);
 
-/* A line; NULL after the last. No longer than 72 columns. Static. */
+/* A line of the help, at most 72 columns. NULL: after the last. Static. */
 const char *top_help_line(size_t index);
-/* What stands for a state beside its word; one column. Static. */
+/* The icon beside the word of a state; one column. Static. */
 const char *top_help_icon(enum row_state state, bool utf8);
-/* The state that a line explains, so that its icon can stand before it; -1 = none. */
+/* The state that a line explains, for its icon; -1: none. */
 int top_help_state(size_t index);
 
 #endif

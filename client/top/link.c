@@ -147,7 +147,7 @@ top_link_act(struct top_link *link, const char *method, const char *params, cons
 		return;
 	}
 	action->request = ask(link, method, params);
-	/* What it is about is selected: the line is for what came of it. */
+	/* The subject is selected on the screen, so the line says only the result. */
 	text_fit(action->name, sizeof(action->name), name, NAME_SAID);
 	snprintf(action->waiter, sizeof(action->waiter), "%s", waiter);
 	top_link_say(link, false, "%s: requested", action->name);
@@ -288,6 +288,8 @@ top_link_turn(struct top_link *link, int64_t now)
 	ask_both(link, now);
 	note_silence(link, now);
 	next = link->list.due < link->show.due ? link->list.due : link->show.due;
-	/* What is due waits for an answer, and the seconds of silence are counted. */
+	/*
+	 * A question that is due waits for its answer, and the line counts the seconds of silence.
+	 */
 	return next > now ? next : now + REFRESH_MS;
 }

@@ -23,7 +23,9 @@ top_model_done(struct top_model *model)
 		free(model->sight[panel].shown);
 }
 
-/* ---- what passes the filter ---- */
+/*
+ * ---- the filter ----
+ */
 
 static bool
 row_passes(const struct row *row, const char *filter)
@@ -296,7 +298,7 @@ is_listed(const struct rows_read *rows, const char *waiter)
 	return false;
 }
 
-/* What is over is forgotten. */
+/* Forgets the rows whose time is over. */
 static void
 expire_cancelled(struct top_model *model, int64_t now)
 {
@@ -308,7 +310,7 @@ expire_cancelled(struct top_model *model, int64_t now)
 	model->cancelled_count = kept;
 }
 
-/* Holders, waiters, and what was denied here a moment ago. Frees what was read. NULL: out of memory. */
+/* Joins holders, waiters, and rows denied here a moment ago. Frees `read`. NULL: out of memory. */
 static struct row *
 join(const struct top_model *model, struct show_read *read, size_t *ret_count)
 {

@@ -15,7 +15,7 @@
 
 static SCREEN *screen;
 
-/* What brings the terminal back when there is no time for more: as it was, and the terminal's own words. */
+/* Restores the terminal in a signal handler: its settings, and its own control sequence. */
 static struct termios before;
 static char words_back[128];
 
@@ -69,7 +69,7 @@ top_terminal_begin(void)
 	setlocale(LC_ALL, "");
 	if (!is_able())
 		return false;
-	/* What the terminal says of its size is believed over $LINES and $COLUMNS. */
+	/* The size that the terminal reports counts more than $LINES and $COLUMNS. */
 	use_tioctl(TRUE);
 	tcgetattr(STDIN_FILENO, &before);
 	screen = newterm(NULL, stdout, stdin);
@@ -86,7 +86,10 @@ top_terminal_begin(void)
 	return true;
 }
 
-/* Where the terminal has no second screen the cursor stays in the last line, and the shell writes there. */
+/*
+ * Where the terminal has no second screen the cursor stays in the last line, and the shell writes
+ * there.
+ */
 void
 top_terminal_leave(void)
 {

@@ -47,7 +47,9 @@ draw(struct top *top)
 	top_draw(&view);
 }
 
-/* ---- what is done ---- */
+/*
+ * ---- actions ----
+ */
 
 /* A number of slots, or a step. */
 static void
@@ -81,7 +83,10 @@ ask(struct top *top, enum top_question question)
 		top_link_say(&top->link, true, "%s", why);
 }
 
-/* One slot more or less; what has no number gets one, and what has none is offered to have no limit. */
+/*
+ * Adds or removes one slot. If there is no number of slots, it asks for one. At a gate, it offers
+ * to remove the limit.
+ */
 static void
 step(struct top *top, bool more)
 {
@@ -297,7 +302,7 @@ heed_keys(struct top *top)
 
 		if (key != TOP_KEY(KEY_RESIZE))
 			top->link.said[0] = '\0';
-		/* What cannot be seen is not answered. */
+		/* Without a visible question there is no answer. */
 		if (!top_draw_possible() && key != 'q')
 			continue;
 		if (!top_draw_possible())
@@ -316,7 +321,9 @@ heed_keys(struct top *top)
 
 /* ---- signals, and the loop ---- */
 
-/* As whoever uses the terminal from the background (SIGTTOU), which is held here. */
+/*
+ * Stops as a background job that uses the terminal (SIGTTOU), because this signal is blocked here.
+ */
 static void
 stop_in_background(void)
 {
@@ -343,8 +350,8 @@ heed_signals(struct top *top)
 		if (signo == SIGCONT)
 			stop_in_background();
 		/*
-		 * Whoever had the terminal meanwhile, and whatever size it has now; it may have been smaller for
-		 * a moment, and lost what it showed.
+		 * Another process may have used the terminal, and its size may have changed. If it
+		 * was smaller for a moment, its content is lost.
 		 */
 		if (signo == SIGTSTP || signo == SIGCONT || signo == SIGWINCH)
 			top_terminal_redraw();

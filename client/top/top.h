@@ -1,10 +1,13 @@
-/* lockbroker top: the loop between keyboard and daemon, and what the keys do. */
+/*
+ * lockbroker top: the loop between keyboard and daemon, and the actions of the keys.
+ */
 #ifndef CLIENT_TOP_TOP_H
 #define CLIENT_TOP_TOP_H
 
 /*
- * Shows the screen until the user, a signal or the end of the terminal ends it; stdin and stdout are one. path is
- * that of the daemon's socket, NULL as for lb_connect(). The exit status.
+ * Shows the screen until the user, a signal or the end of the terminal ends it. stdin and stdout
+ * are the terminal. path is that of the daemon's socket; NULL: the default of lb_connect(). Returns
+ * the exit status.
  */
 int top_perform(const char *path);
 

@@ -1,11 +1,12 @@
 /*
- * One account for each user: what all the peers of that user have in use, held against one limit for
- * each thing. Knows neither sockets nor methods. The limit of channels is the engine's (lock/share.h).
+ * One account for each user: the use of all the user's peers, with one limit for each thing. It
+ * knows neither sockets nor methods. The engine has the limit of channels (lock/table/share.h).
  *
- * Bytes are the memory that a user makes the daemon keep: output that a peer has not read, input that
- * is no whole request yet, and room that is set aside for the answers to come. While a user has used up its
- * bytes, or all users together have, nothing is read of its peers. A user with little in use is read even
- * then, so that no user can keep the others out.
+ * ACCOUNT_BYTES is the memory that a user makes the daemon keep. It counts output that a peer has
+ * not read, input that is not a whole request yet, and room reserved for answers. If a user has
+ * used up its bytes, the daemon reads none of its peers. The same holds if all users together have
+ * used up theirs. A user that uses little is read even then, so that no user can lock the others
+ * out.
  */
 #ifndef PEER_ACCOUNT_H
 #define PEER_ACCOUNT_H
@@ -23,9 +24,9 @@ TAILQ_HEAD(conn_list, conn);
 
 enum account_thing {
 	ACCOUNT_PEERS,   /* connections */
-	ACCOUNT_WAITS,   /* requests that wait by design, watches too */
+	ACCOUNT_WAITS,   /* requests that wait by design, including watches */
 	ACCOUNT_WATCHES, /* watches */
-	ACCOUNT_SCANS,   /* requests that ask the broker about many queues */
+	ACCOUNT_SCANS,   /* requests that scan many queues at the broker */
 	ACCOUNT_BYTES,
 	ACCOUNT_THINGS
 };
@@ -35,21 +36,21 @@ struct account_limits {
 	size_t all_bytes;            /* of all users */
 };
 
-/* Bytes with which a user is read though all users together have too many. */
+/* A user with fewer bytes than this is read even if all users together have used up their bytes. */
 #define ACCOUNT_LITTLE ((size_t)256 * 1024)
 
 struct account {
 	uid_t uid;
 	size_t used[ACCOUNT_THINGS];
-	struct accounts *all; /* borrowed: its owner */
-	bool complained;      /* of too many connections; until the next one is admitted */
-	bool full;            /* it was logged that its peers are not read */
+	struct accounts *all; /* borrowed: the account's owner */
+	bool complained;      /* logged: too many connections; until one is admitted */
+	bool full;            /* logged: the daemon does not read the user's peers */
 
-	/* conn.c's and peers.c's */
-	struct conn_list due;      /* to be visited */
-	struct conn_list halted;   /* not read before there are bytes */
-	struct conn_list parked;   /* with a scan for which there is no room yet */
-	TAILQ_ENTRY(account) turn; /* while due has some */
+	/* owned by conn.c and peers.c */
+	struct conn_list due;      /* peers to visit */
+	struct conn_list halted;   /* peers that wait for bytes before they are read */
+	struct conn_list parked;   /* peers with a scan that waits for room */
+	TAILQ_ENTRY(account) turn; /* while `due` is not empty */
 	UT_hash_handle hh;
 };
 
@@ -59,22 +60,26 @@ struct accounts {
 	struct account *by_uid; /* owned */
 };
 
-/* That of a user; made when it has none. Counts one peer; account_close() counts it off. */
+/* The account of a user, created if there is none. Counts one peer more. */
 struct account *account_open(struct accounts *all, uid_t uid);
-/* An account without peers is freed. */
+/* Counts one peer less. An account without peers is freed. */
 void account_close(struct account *account);
 
 void account_add(struct account *account, enum account_thing thing, size_t count);
 void account_remove(struct account *account, enum account_thing thing, size_t count);
-/* Whether the user may have one more of it. */
+/* Whether the user may have one more. */
 bool account_has_room(const struct account *account, enum account_thing thing);
-/* For want of bytes a peer is not read: the first is logged, until half of them are free. */
+/*
+ * A peer is not read because its user has no bytes left. The first one is logged; account_relax()
+ * rearms it.
+ */
 void account_complain(struct account *account);
-/* Half of them may be free. */
+/* Rearms account_complain() if less than half of the bytes are in use. */
 void account_relax(struct account *account);
 /*
- * Bytes of news that its peers may be sent, or that may be kept for an answer: up to half of what the user
- * may have, so that a peer that does not read its news does not stop the requests of the others.
+ * Bytes that its peers may get as news, or that may be kept for an answer. News may take half of
+ * the user's bytes. A peer that does not read its news therefore does not stop the user's other
+ * requests.
  */
 size_t account_room(const struct account *account);
 

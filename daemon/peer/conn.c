@@ -159,7 +159,7 @@ conn_free(struct conn *conn)
 	free(conn);
 }
 
-/* What it keeps has changed. */
+/* Updates the charge after a change of its memory. */
 static void
 conn_charge(struct conn *conn)
 {
@@ -248,7 +248,10 @@ conn_watch(struct conn *conn)
 		interest |= EV_CLOSED | EV_ET;
 	else if (!conn->lines_left && !conn->readable)
 		interest |= EV_READ;
-	/* By edges it is told once; and to give the interest up and take it again would be told as a new one. */
+	/*
+	 * By edges it is told once; and to give the interest up and take it again would be told as
+	 * a new one.
+	 */
 	if (unread_length(conn->out) > 0 && (!conn->is_due || (interest & EV_ET) != 0))
 		interest |= EV_WRITE;
 	if (interest == conn->interest)
@@ -297,7 +300,7 @@ conn_kill(struct conn *conn, const char *why)
 	conn_make_due(conn);
 }
 
-/* The peer has said all it will say: what it holds and waits for goes now, what it is owed it gets. */
+/* The peer sends no more: its holds and waits end now, and its open requests are still answered. */
 static void
 conn_end(struct conn *conn)
 {
@@ -307,8 +310,8 @@ conn_end(struct conn *conn)
 }
 
 /*
- * Whether it may be sent so much more. When its user has no room for that, a peer that has read what it was
- * sent may all the same: it is owed what is said to it.
+ * Whether the peer may get so many more bytes. If its user has no bytes left, a peer that has read
+ * all its output may still get them: its requests must be answered.
  */
 static bool
 conn_can_take(struct conn *conn, size_t len)
@@ -360,7 +363,7 @@ conn_unread(const struct conn *conn)
 bool
 conn_is_owed(const struct conn *conn)
 {
-	/* What was put aside is not begun any more once the daemon has stopped reading. */
+	/* A parked scan does not begin once the daemon has stopped reading. */
 	return requests_count(conn->requests) > 0 || (conn->parked != NULL && !conn->room->deaf);
 }
 
@@ -426,8 +429,8 @@ conn_drain(struct conn *conn)
 }
 
 /*
- * Whether the peer closed its socket, or only its sending side: the kernel says POLLHUP when both
- * directions are shut (unix_poll), and only then is there nobody to read an answer.
+ * Whether the peer closed its socket, and not only its sending side. The kernel says POLLHUP if
+ * both directions are shut (unix_poll). Only then can the peer read no answer.
  */
 static bool
 is_hung_up(int fd)
@@ -452,7 +455,10 @@ conn_read(struct conn *conn)
 		return;
 	}
 	if (got == 0) {
-		/* All whole lines before it have been handed on: nothing is read while some are left. */
+		/*
+		 * All whole lines before it have been handed on: nothing is read while some are
+		 * left.
+		 */
 		if (is_hung_up(conn->fd))
 			conn_kill(conn, NULL);
 		else
@@ -491,7 +497,9 @@ conn_event(evutil_socket_t fd, short what, void *ctx)
 	}
 	if ((what & (EV_READ | EV_WRITE)) != 0) {
 		conn->readable |= (what & EV_READ) != 0;
-		/* The second time it is still to be visited: the loop need not say it in each pass. */
+		/*
+		 * The second time it is still to be visited: the loop need not say it in each pass.
+		 */
 		if (conn->is_due)
 			conn_watch(conn);
 		conn_make_due(conn);

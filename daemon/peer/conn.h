@@ -1,13 +1,13 @@
 /*
- * One local peer: its socket, who it is, lines in, lines out, and the requests it is still owed
- * answers to. Input and output are bounded, and charged to the user's account. Knows nothing of methods
- * or locks: lines go to the handler's `line`, the end of the peer's side to `gone`.
+ * One local peer: its socket, its credentials, lines in, lines out, and its unanswered requests.
+ * Input and output are limited, and charged to the user's account. It knows neither methods nor
+ * locks. It passes lines to the handler's `line`, and the end of the peer's side to `gone`.
  *
  *	socket -> line reader -> handler.line ...  conn_send -> out -> socket
  *
- * An event of the loop does nothing but make the conn due: it reads and writes when the owner of the room
- * (peers) visits it. No function here frees a conn: conn_kill() unhooks it and makes it due, and its
- * visitor frees it. What outlives a callback refers to conn->id.
+ * An event of the loop only marks the conn as due. The conn reads and writes when the owner of the
+ * room (peers) visits it. No function here frees a conn: conn_kill() closes it and marks it as due,
+ * and its visitor frees it. References that outlive a callback use conn->id.
  */
 #ifndef PEER_CONN_H
 #define PEER_CONN_H
@@ -28,111 +28,116 @@ struct event_base;
 struct requests;
 struct unread;
 
-/* Complete lines taken from one peer in one visit: the others have their turn then. */
+/* Lines that one visit takes from one peer. Then other peers have their turn. */
 #define CONN_LINES_A_VISIT 32
-/* Bytes that a peer may leave unread. */
+/* Limit of the bytes that a peer leaves unread. */
 #define CONN_OUT_MAX LINE_MAX_OUT
 
 enum conn_state {
-	CONN_OPEN,   /* read, unless too much of it is being answered */
-	CONN_ENDING, /* `gone` was told; nothing is read; dies when all it is owed is written */
-	CONN_DEAD    /* fd closed; due to be freed, or waits for the end of its scans */
+	CONN_OPEN,   /* read, unless too many of its requests are unanswered */
+	CONN_ENDING, /* `gone` was called; not read; dies when all answers are written */
+	CONN_DEAD    /* fd closed; freed at its next visit, or when its scans are over */
 };
 
-/* Who hears of conns. */
+/* The callbacks for conns. */
 struct conn_handler {
 	/*
-	 * Never called from inside conn_send() or conn_kill(), which the engine's callbacks use. False: it is a
-	 * scan, and its user has no room for one more. The line is offered again when there is room.
+	 * A whole line. Never called from inside conn_send() or conn_kill(), which the engine's
+	 * callbacks use. False: the line is a scan, and its user has no room for one more. The conn
+	 * keeps the line and offers it again when there is room.
 	 */
 	bool (*line)(void *ctx, struct conn *conn, const char *line, size_t len);
-	/* Once for every conn: it asks for nothing any more; before that at the latest it is freed. */
+	/* Once for each conn, before it is freed: the peer sends no more requests. */
 	void (*gone)(void *ctx, struct conn *conn);
-	/* Once for every conn, when it has died: it hears nothing any more. */
+	/* Once for each conn, when it is dead: the peer gets no more answers. */
 	void (*left)(void *ctx, struct conn *conn);
 	void *ctx; /* borrowed */
 };
 
-/* What the conns of a daemon share. */
+/* The state that all conns of a daemon share. */
 struct conn_room {
 	struct event_base *base; /* borrowed */
 	struct accounts accounts;
 	TAILQ_HEAD(, account)
-	turns;               /* users with conns that are due, in the order of their turns */
-	size_t due_count;    /* conns that are due */
-	int64_t visit_end;   /* of the visits that go on: a conn takes no more lines then */
-	size_t max_requests; /* being answered, for each peer; above it that peer is not read */
-	bool deaf;           /* no peer is read any more: the daemon stops */
+	turns;               /* users with due conns, in the order of their turns */
+	size_t due_count;    /* number of due conns */
+	int64_t visit_end;   /* clock time: from then on a visit takes no more lines */
+	size_t max_requests; /* limit of unanswered requests: then the peer is not read */
+	bool deaf;           /* the daemon stops: it reads no peer */
 	struct conn_handler handler;
 };
 
 struct conn {
-	uint64_t id; /* never used twice */
+	uint64_t id; /* no id is used twice */
 	struct access_subject subject;
-	struct account *account;   /* borrowed; of its user */
-	struct requests *requests; /* owned; added to and removed from by dispatch */
+	struct account *account;   /* borrowed; the account of its user */
+	struct requests *requests; /* owned; dispatch adds and removes */
 	enum conn_state state;
 
-	/* conn.c's own */
+	/* owned by conn.c */
 	struct conn_room *room; /* borrowed */
-	int fd;                 /* -1 when dead */
+	int fd;                 /* -1: dead */
 	struct event *event;    /* owned */
-	short interest;         /* what event is added for; 0 = not added */
+	short interest;         /* the events that `event` is added for; 0: not added */
 	struct line_reader *in; /* owned */
 	struct unread *out;     /* owned */
-	size_t charged;         /* bytes of in, out and parked, in the account */
-	bool readable;          /* there is something to read, or there was */
-	bool lines_left; /* the reader may hold whole lines: nothing is read before they are gone */
-	bool is_shut;    /* by the peer, seen while it was not read: it may have hung up */
-	char *parked;    /* owned; a scan for which there is no room yet; NULL = none */
-	size_t parked_len;     /* of it */
-	bool is_behind_parked; /* one scan more: not read before that is taken */
-	bool is_halted;        /* not read for want of bytes */
+	size_t charged;         /* bytes of in, out and parked that the account was charged */
+	bool readable;          /* the socket has input, or had some */
+	bool lines_left;   /* may hold whole lines; the socket is not read until they are taken */
+	bool is_shut;      /* the peer shut its side while unread: it may have hung up */
+	char *parked;      /* owned; a scan that waits for room; NULL: none */
+	size_t parked_len; /* of `parked` */
+	bool is_behind_parked; /* another scan follows: not read until `parked` is taken */
+	bool is_halted;        /* not read because its user has no bytes left */
 	bool told_gone, has_left;
 	bool is_due;
 	TAILQ_ENTRY(conn) due;       /* while is_due */
 	TAILQ_ENTRY(conn) of_halted; /* while is_halted */
 	TAILQ_ENTRY(conn) of_parked; /* while parked */
 
-	UT_hash_handle by_id; /* peers.c's */
+	UT_hash_handle by_id; /* owned by peers.c */
 };
 
 /*
- * Who is at the other end, by the kernel's word at the time of connect(2) (SO_PEERCRED, SO_PEERGROUPS; unix(7)),
- * never by the peer's. False with errno when the kernel will not say; *ret is untouched then.
+ * The credentials of the peer, as the kernel took them at connect(2) (SO_PEERCRED, SO_PEERGROUPS;
+ * unix(7)). The peer's own claims do not count. False with errno: the kernel does not say; *ret is
+ * unchanged.
  */
 bool credentials_read(int fd, struct access_subject *ret) __attribute__((warn_unused_result));
 void credentials_done(struct access_subject *subject);
 
-/* Takes fd, which is non-blocking. NULL, with fd closed and errno, when the kernel says nothing of it. */
+/* Takes fd, which is non-blocking. NULL with errno, and fd closed: there are no credentials. */
 struct conn *conn_new(struct conn_room *room, int fd, uint64_t id);
-/* It is dead. Tells `gone` if that is still owed, and `left`. */
+/* The conn is dead. Calls `gone`, unless it was called before, and `left`. */
 void conn_leave(struct conn *conn);
-/* Not for a conn on one of its account's lists. Leaves first. */
+/* The conn must not be on a list of its account. Calls conn_leave() first. */
 void conn_free(struct conn *conn);
 
-/* Takes the line, malloc'ed, ending in LF; NULL (out of memory) ends the peer. Sent after the pass. */
+/*
+ * Takes the line: malloc'ed, with LF at its end. NULL (out of memory) ends the peer. The line is
+ * written after the pass.
+ */
 void conn_send(struct conn *conn, char *line);
-/* What is to be sent goes now, not after the pass: somebody waits for it. */
+/* Writes the output now instead of after the pass. */
 void conn_push(struct conn *conn);
 /*
- * The same for news that the next such line makes old: while the peer has something left to read only
- * the newest one is kept, and sent behind that.
+ * As conn_send(), for news that a newer line replaces. While the peer has unread output, only the
+ * newest such line is kept. It is written after that output.
  */
 void conn_send_newest(struct conn *conn, char *line);
-/* Bytes sent that the peer has not read yet, as far as the kernel has not taken them. */
+/* Bytes of output that the kernel has not taken yet. */
 size_t conn_unread(const struct conn *conn);
-/* Whether there are requests it has no answer to yet. */
+/* Whether the peer has unanswered requests. */
 bool conn_is_owed(const struct conn *conn);
-/* The one door out. `why` is logged when the peer is not the one who left. */
+/* The only way to end a conn. `why` is logged; NULL: the peer left by itself. */
 void conn_kill(struct conn *conn, const char *why);
-/* It is to be visited: there is something to be read or sent, or a request was taken from conn->requests. */
+/* Marks the conn as due: it has input or output, or a request left conn->requests. */
 void conn_make_due(struct conn *conn);
-/* There are bytes again: it may be read, and is due. */
+/* The user has bytes again: the conn may be read, and is due. */
 void conn_resume(struct conn *conn);
-/* There is room for one scan more, and for bytes: the one that is parked begins. */
+/* The user has room for one more scan, and bytes: passes on the parked scan. */
 void conn_take_parked(struct conn *conn);
-/* Reads, takes lines that are left, writes what is to be sent. */
+/* Reads, takes the lines left, and writes output. */
 void conn_visit(struct conn *conn);
 
 #endif

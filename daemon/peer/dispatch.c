@@ -11,8 +11,8 @@
 /* ---- requests in ---- */
 
 /*
- * Whether the peer may call that method for that lock (NULL: none in particular); false: it is in the
- * lock log, and *ret_error says so. called: what it is called in the log.
+ * Whether the peer may call that method for that lock (NULL: no particular one). False: the refusal
+ * is logged, and *ret_error is set. called: the method's name for the log.
  */
 static bool
 has_right(const struct dispatch *dispatch, const struct conn *conn, const char *method,
@@ -190,7 +190,10 @@ on_left(void *ctx, struct conn *conn)
 	lock_peer_left(dispatch->engine, conn->id);
 }
 
-/* ---- answers and notices out: called from inside the engine and the view, which nothing here may call ---- */
+/*
+ * ---- answers and notices out: called from inside the engine and the view, which nothing here may
+ * call ----
+ */
 
 /* Whom an answer is for. False: nobody is there any more. */
 static bool
@@ -243,7 +246,7 @@ on_answer(void *ctx, uint64_t peer, uint64_t number, const struct lock_answer *a
 		facts = handlers_facts(dispatch);
 		handlers_reply(&call, row->result(&facts, answer));
 	}
-	/* Who has waited is told before the log is. */
+	/* The waiter gets its answer before the line of the log. */
 	if (request_waits(&kept))
 		conn_push(call.conn);
 	lock_log_answer(dispatch->lock_log, call.conn, &kept, answer);
@@ -329,7 +332,7 @@ on_view_done(void *ctx, uint64_t peer, uint64_t number, enum reason reason, cons
 		json_free(result);
 		return;
 	}
-	/* What the engine has answered is in the lock log already. */
+	/* The lock log has the answers of the engine already. */
 	if (call.request->row->answer == NULL)
 		lock_log_answer(dispatch->lock_log, call.conn, call.request, &answer);
 	if (reason == REASON_NONE)
@@ -359,7 +362,7 @@ on_view_may(void *ctx, uint64_t peer, uint64_t number, const char *name)
 	return false;
 }
 
-/* What its rules keep from it by name it is not told under no name either. */
+/* A watch of all locks must not show names that the access rules forbid. */
 static bool
 on_view_sees(void *ctx, uint64_t peer, uint64_t number, const char *name)
 {

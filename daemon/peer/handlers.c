@@ -121,7 +121,7 @@ handle_cancel(const struct call *call)
 
 /* ---- the lock administrator ---- */
 
-/* What the changes have in common; each method leaves the rest at its defaults. */
+/* The common members of all changes. Each method leaves the others at their defaults. */
 static struct lock_change
 change_of(const struct method_params *params)
 {
@@ -205,7 +205,7 @@ handle_list(const struct call *call)
 	lock_list(call->dispatch->engine, call->conn->id, call->request->number);
 }
 
-/* What its rules keep from it by name it is not told under no name either. */
+/* A list of all locks must not have names that the access rules forbid. */
 static bool
 may_list(const void *ctx, const char *name)
 {
@@ -217,7 +217,7 @@ may_list(const void *ctx, const char *name)
 	       access_allowed(rules, subject, "show", ACCESS_ANYONE, name);
 }
 
-/* Who waits is added. */
+/* The view adds the number of waiters. */
 static void
 answer_list(const struct call *call, const struct lock_answer *answer)
 {
@@ -231,7 +231,7 @@ answer_list(const struct call *call, const struct lock_answer *answer)
 
 /* ---- explain ---- */
 
-/* What the broker is in the way of; NULL: nothing. Returns buf. */
+/* The reason why the broker cannot serve an acquire now; NULL: none. Returns buf. */
 static const char *
 broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 {
@@ -253,8 +253,8 @@ broker_hindrance(char buf[WORDS_MAX], const struct dispatch *dispatch)
 }
 
 /*
- * Why an acquire of that peer would fail whatever slots there are: the daemon stops, the broker is not
- * there, the access rules. NULL: nothing that is known here. Returns buf.
+ * Why an acquire of that peer would fail whatever slots there are: the daemon stops, the broker is
+ * not there, the access rules. NULL: nothing that is known here. Returns buf.
  */
 static const char *
 hindrance(char buf[WORDS_MAX], const struct call *call, const char *name)
@@ -304,7 +304,7 @@ handle_explain(const struct call *call)
 		    call->params->kind);
 }
 
-/* ---- who holds and who waits ---- */
+/* ---- holders and waiters ---- */
 
 static void
 handle_show(const struct call *call)

@@ -1,7 +1,8 @@
 /*
- * What the methods do, in one table: who may call each, what it does and how its answer looks. A handler gets a
- * request that is well-formed and allowed; it answers at once, or hands it to the engine or the view, whose
- * answer dispatch.c sends. Only for dispatch.c, above it, and lock_log.c; who is outside includes dispatch.h.
+ * The methods, in one table: privilege, handler and result of each. A handler gets a request that
+ * is well-formed and allowed. It answers at once, or passes the request to the engine or the view.
+ * dispatch.c sends the answer of those. Only dispatch.c and lock_log.c include this file. Other
+ * files include dispatch.h.
  */
 #ifndef PEER_HANDLERS_H
 #define PEER_HANDLERS_H
@@ -14,9 +15,9 @@
 #include "protocol/methods.h"
 
 struct dispatch {
-	const struct clock *clock;    /* borrowed, as all down to broker */
-	const struct config *started; /* for what does not change without a restart */
-	const struct config *config;  /* for the rest */
+	const struct clock *clock;    /* borrowed, as all down to `broker` */
+	const struct config *started; /* settings that need a restart */
+	const struct config *config;  /* all other settings */
 	struct peers *peers;
 	struct lock_engine *engine;
 	struct view *view;
@@ -25,39 +26,39 @@ struct dispatch {
 	uint32_t run;
 	int64_t started_at;
 	bool draining;
-	bool peer_goes; /* the holds that end meanwhile are those of a peer that has ended */
+	bool peer_goes; /* while a peer ends: the holds that end are those of that peer */
 };
 
-/* A request that is being handled, or answered. */
+/* A request that is handled or answered. */
 struct call {
 	struct dispatch *dispatch;
 	struct conn *conn;
 	const struct request *request;
-	const struct method_params *params; /* NULL while it is being answered */
+	const struct method_params *params; /* NULL while it is answered */
 };
 
 struct dispatch_row {
 	const char *method;
 	enum access_privilege privilege;
-	/* Answers at once, or hands the request on. May not touch it later. */
+	/* Answers at once, or passes the request on. It must not use the request afterwards. */
 	void (*handle)(const struct call *call);
-	/* The result of the engine's answer. NULL: something else answers. */
+	/* The result of the engine's answer. NULL: `answer`, the handler or the view answers. */
 	struct cJSON *(*result)(const struct result_facts *facts, const struct lock_answer *answer);
-	enum request_kind kind; /* QUICK: or WAITS, with some params */
+	enum request_kind kind; /* REQUEST_QUICK: some parameters make it REQUEST_WAITS */
 	enum lock_log_kind lock_log;
-	/* What is done with the engine's answer where a result of that alone will not do. */
+	/* Handles the engine's answer if that alone does not give the result. */
 	void (*answer)(const struct call *call, const struct lock_answer *answer);
-	/* The name that it is about may be known later: then the view asks whether that is allowed. */
+	/* The name may become known only later. The view then asks whether it is allowed. */
 	bool name_later;
 };
 
-/* NULL when there is no such method. */
+/* NULL: there is no such method. */
 const struct dispatch_row *handlers_find(const char *method);
-/* The only ways to answer. The request is gone afterwards. */
+/* The only two ways to answer. The request is gone afterwards. */
 void handlers_reply(const struct call *call, struct cJSON *result);
 void handlers_refuse(
     const struct call *call, const struct message_error *error, struct cJSON *data);
-/* What results show besides the answer. */
+/* Facts that results show besides the answer. */
 struct result_facts handlers_facts(const struct dispatch *dispatch);
 
 #endif

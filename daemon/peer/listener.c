@@ -19,7 +19,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 
-/* Taken in one pass, so that those who are in have their turn too. */
+/*
+ * Limit of one pass, so that present peers have their turn, too.
+ */
 #define ACCEPTS_A_PASS 64
 /* Out of file descriptors: the backlog waits so long before the next try. */
 #define PAUSE (100 * NSEC_PER_MSEC)
@@ -42,8 +44,8 @@ struct listener {
 /* ---- the socket ---- */
 
 /*
- * The one socket the service manager handed over: its descriptor; -1 when it handed over none; -2 and
- * *ret_error when what it handed over is not one listening Unix stream socket.
+ * Returns the socket that the service manager passed, or -1 if it passed none. Returns -2 and sets
+ * *ret_error if it passed something else than one listening Unix stream socket.
  */
 static int
 socket_inherit(char **ret_error)
@@ -75,7 +77,7 @@ socket_inherit(char **ret_error)
 	return fd;
 }
 
-/* Who listens there: "pid 12 (name)". */
+/* The process that listens: "pid 12 (name)". */
 static char *
 listener_name(int fd)
 {
@@ -100,8 +102,8 @@ listener_name(int fd)
 }
 
 /*
- * Whether the socket file can be replaced: only a socket whose connect(2) is refused has nobody behind
- * it. A full backlog (EAGAIN) has.
+ * Whether the socket file can be replaced: only a socket whose connect(2) is refused has nobody
+ * behind it. A full backlog (EAGAIN) has.
  */
 static bool
 file_is_stale(const struct sockaddr_un *address, char **ret_error)
@@ -143,10 +145,11 @@ file_is_stale(const struct sockaddr_un *address, char **ret_error)
 }
 
 /*
- * Two daemons that start at once would both find the file stale, and the second would remove the first
- * one's new one: looking, removing, binding and listening are done under a lock. The lock is a file that
- * no other user can open: any process that can read the folder itself could lock that, and keep the lock.
- * The daemon removes the file before it lets go, so a lock on a file without a name is void.
+ * Two daemons that start at once would both find the file stale. The second would then remove the
+ * first one's new file. Therefore one lock covers the check, the removal, the bind and the listen.
+ * The lock is a file that no other user can open. Any process that can read the folder could lock
+ * the folder itself, and keep the lock. The daemon removes the file before it releases the lock, so
+ * a lock on a file without a name is void.
  */
 static int
 start_lock(const char *path, char **ret_error)
@@ -179,8 +182,8 @@ start_lock(const char *path, char **ret_error)
 }
 
 /*
- * By a descriptor, which stays with the file: a process that may write to the folder can put another one
- * in its place at any time.
+ * Uses a descriptor, which stays with the file. A process that may write to the folder can replace
+ * the file at any time.
  */
 static bool
 file_take(struct listener_file *file, const struct listener_address *address, char **ret_error)
@@ -248,7 +251,10 @@ make_alone(const struct sockaddr_un *name, const struct listener_address *addres
 		*ret_error = mem_printf("socket: %s", strerror(errno));
 		return -2;
 	}
-	/* The file has its mode from the start. Its group comes later: before listen(2) nobody can connect. */
+	/*
+	 * The file has its mode from the start. Its group comes later: before listen(2) nobody can
+	 * connect.
+	 */
 	mask = umask(0777 & ~(mode_t)address->mode);
 	bound = bind(fd, (const struct sockaddr *)name, sizeof(*name)) == 0;
 	if (!bound)
@@ -398,7 +404,7 @@ listener_close(struct listener *listener)
 	if (listener->event != NULL)
 		event_free(listener->event);
 	listener->event = NULL;
-	/* The file goes first: who finds it must find somebody listening. */
+	/* Removes the file first: a client that finds the file must find a listener. */
 	listener_file_remove(&listener->file);
 	close(listener->fd);
 	listener->fd = -1;

@@ -1,7 +1,7 @@
 /*
- * The door: one listening Unix stream socket, made here or handed over by the service manager
- * (sd_listen_fds(3)). Owns the socket and, when it made it, its file. Accepted sockets go to
- * `accepted`, non-blocking and close-on-exec; who they are is no business of this file.
+ * One listening Unix stream socket, created here or passed by the service manager
+ * (sd_listen_fds(3)). Owns the socket, and its file if it created one. It passes accepted sockets
+ * to `accepted`, non-blocking and close-on-exec. It does not know the credentials of peers.
  */
 #ifndef PEER_LISTENER_H
 #define PEER_LISTENER_H
@@ -17,33 +17,36 @@ struct listener;
 struct listener_address {
 	const char *path;
 	unsigned mode;     /* of the file, e.g. 0660 */
-	const char *group; /* "" = leave it */
+	const char *group; /* "": unchanged */
 };
 
-/* The file that was made, so that only that very one is removed. */
+/* The file that was created, so that only this file is removed. */
 struct listener_file {
-	char *path; /* owned; NULL = none */
+	char *path; /* owned; NULL: none */
 	dev_t device;
 	ino_t inode;
 };
 
-/* A listening socket on a new file, or -2 and *ret_error. Blocks for a moment, so only at start. */
+/*
+ * Creates a socket on a new file and listens. Returns -2 and *ret_error on failure. It blocks for a
+ * moment, so call it only at start.
+ */
 int listener_socket_make(
     const struct listener_address *address, struct listener_file *file, char **ret_error);
-/* Removes the file if it is still the one that was made. */
+/* Removes the file if it is still the one that was created. */
 void listener_file_remove(struct listener_file *file);
 
 struct listener *listener_new(
     struct event_base *base, struct timers *timers, void (*accepted)(void *ctx, int fd), void *ctx);
 /*
- * Listens: on the socket the service manager handed over, if it did, else on the address. False and
- * *ret_error (malloc'ed, one line for the log) when that is impossible. A socket file that nobody
- * listens on is replaced; one that somebody listens on is left alone, and the error says who.
+ * Listens on the socket that the service manager passed, else on the address. False and *ret_error
+ * (malloc'ed, one line for the log) on failure. If nobody listens on an existing socket file, it is
+ * replaced. If a process listens on it, it stays, and the error names the process.
  */
 bool listener_open(struct listener *listener, const struct listener_address *address,
     char **ret_error) __attribute__((warn_unused_result));
-/* Accepts nobody any more. Removes the file if it is the one made here. */
+/* Accepts no more peers. Removes the file if it was created here. */
 void listener_close(struct listener *listener);
-void listener_free(struct listener *listener); /* closes first; NULL is fine */
+void listener_free(struct listener *listener); /* closes first; NULL is allowed */
 
 #endif

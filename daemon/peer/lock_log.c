@@ -23,8 +23,8 @@ struct entry {
 	uid_t uid;
 	pid_t pid;
 	const char *method;   /* static */
-	const char *name;     /* owned (but for a read); NULL: it names none */
-	struct lock_row hold; /* a release: what it is of; of its strings only the name */
+	const char *name;     /* owned unless the request only reads; NULL: no name */
+	struct lock_row hold; /* a release: its hold; of the strings only the name is valid */
 	UT_hash_handle hh;
 };
 
@@ -131,7 +131,7 @@ count_words(char buf[24], int slots)
 	return buf;
 }
 
-/* What a request names beside the method and the name; "" for nothing. Returns buf. */
+/* The parameters of a request besides method and name; "": none. Returns buf. */
 static const char *
 what_words(char buf[WHAT_MAX], const char *method, const struct method_params *params)
 {
@@ -173,7 +173,7 @@ is_about_size(const char *method)
 	       strcmp(method, "size") == 0;
 }
 
-/* What is known of the semaphore by then. */
+/* The state of the semaphore according to the answer. */
 static const char *
 outcome_words(char buf[WHAT_MAX], const char *method, const struct lock_answer *answer)
 {

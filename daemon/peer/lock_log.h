@@ -1,8 +1,9 @@
 /*
- * The log lines of a lock's life: requested, granted, refused, released, revoked, lost (a warning), each with
- * name, slot, uid, pid and age; of changes to semaphores, and at debug of requests that only read them: who
- * asked for what, and how it ended; and of who was not allowed what. Remembers changes and releases until
- * they end, as they go on when their peer has hung up; of holds it is told by the engine's rows. Decides nothing.
+ * The lock log. It has the events of each lock: requested, granted, refused, released, revoked, and
+ * lost (a warning). Each line has name, slot, uid, pid and age. It also has changes to semaphores,
+ * requests that the access rules refused, and, at debug, requests that only read. It remembers
+ * changes and releases until they end, because they continue when their peer hangs up. It takes
+ * holds from the engine's rows. It decides nothing.
  */
 #ifndef PEER_LOCK_LOG_H
 #define PEER_LOCK_LOG_H
@@ -18,36 +19,36 @@ struct request;
 struct lock_log *lock_log_new(const struct clock *clock);
 void lock_log_free(struct lock_log *lock_log);
 
-/* What of a method's life goes into the log. A column of the dispatch table. */
+/* The events of a method that are logged. A column of the dispatch table. */
 enum lock_log_kind {
 	LOCK_LOG_NOTHING,
 	LOCK_LOG_ACQUIRE, /* requested, and granted or refused */
 	LOCK_LOG_RELEASE, /* the end of a hold */
-	LOCK_LOG_CHANGE,  /* what changes semaphores for others: asked for, and done or refused */
-	LOCK_LOG_READ     /* the same of what only reads, at debug */
+	LOCK_LOG_CHANGE,  /* a change to semaphores: requested, and done or refused */
+	LOCK_LOG_READ     /* the same for requests that only read, at debug */
 };
 
-/* It is handed on now. */
+/* The request was passed on. */
 void lock_log_request(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct method_params *params);
-/* The same of a release: of that hold. */
+/* The same for a release of that hold. */
 void lock_log_releases(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct lock_row *hold);
-/* It has ended; what its peer is told. */
+/* The request has ended with this answer to its peer. */
 void lock_log_answer(struct lock_log *lock_log, const struct conn *conn,
     const struct request *request, const struct lock_answer *answer);
-/* It waits, and its peer has ended: nothing more is heard of it. */
+/* The request waits by design, and its peer has ended: there will be no answer. */
 void lock_log_left(struct lock_log *lock_log, uint64_t peer, uint64_t number);
-/* It has ended when nobody was there any more to be told. */
+/* The request has ended after its peer. */
 void lock_log_unheard(
     struct lock_log *lock_log, uint64_t peer, uint64_t number, const struct lock_answer *answer);
-/* hold: that it is about; NULL: none. */
+/* hold: the hold of the notice; NULL: none. */
 void lock_log_notice(
     struct lock_log *lock_log, const struct lock_notice *notice, const struct lock_row *hold);
-/* Refused by the access rules; name may be NULL. */
+/* The access rules refused a request. name may be NULL. */
 void lock_log_denied(
     const struct conn *conn, const char *method, const char *name, const char *why);
-/* The side of its peer has ended: it is on its way back. */
+/* The peer of the hold has ended: the hold is released. */
 void lock_log_gone(const struct lock_log *lock_log, const struct lock_row *hold);
 
 #endif

@@ -13,15 +13,15 @@
 #include "protocol/message.h"
 
 /*
- * Time that the visits after one pass take: then broker and timers have their turn. Short, because who waits
- * for the broker waits for some passes.
+ * Time for the visits after one pass. Then broker and timers have their turn. It is short, because
+ * a wait for the broker takes several passes.
  */
 #define VISIT_MAX (NSEC_PER_MSEC / 10)
 /* Conns of one user that may be read again after one pass, when there are bytes again. */
 #define RESUMED_A_PASS 32
 /*
- * Descriptors for the daemon itself: what it opens at start, two links, eight name lookups with their
- * sockets, a file.
+ * Descriptors for the daemon itself: those opened at start, two links, eight name lookups with
+ * their sockets, and a file.
  */
 #define OWN 48
 /* For root, the daemon's own uid and the admin group alone. */
@@ -116,8 +116,8 @@ peers_set_descriptors(struct peers *peers, size_t descriptors, const struct acce
 }
 
 /*
- * Whether there is room for a conn that was just counted in. If not, error says why, and *ret_complained
- * is where to remember that it was logged.
+ * Whether there is room for a conn that was just counted in. If not, error says why, and
+ * *ret_complained is where to remember that it was logged.
  */
 static bool
 has_room(struct peers *peers, const struct conn *conn, struct message_error *error,
@@ -151,7 +151,9 @@ has_room(struct peers *peers, const struct conn *conn, struct message_error *err
 	return true;
 }
 
-/* One line before the door is shut; it fits an empty socket's buffer. Logged once until it is over. */
+/*
+ * One line before the door is shut; it fits an empty socket's buffer. Logged once until it is over.
+ */
 static void
 turn_away(int fd, const struct message_error *error, bool *complained)
 {
@@ -244,7 +246,7 @@ bool
 peers_visit(struct peers *peers)
 {
 	struct conn_room *room = &peers->room;
-	/* What becomes due meanwhile waits for the next pass. */
+	/* Conns that become due meanwhile wait for the next pass. */
 	size_t left = room->due_count;
 	struct account *account;
 	struct conn *conn;

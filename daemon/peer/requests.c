@@ -17,7 +17,7 @@ struct id_key {
 };
 
 struct record {
-	struct request request; /* first: what callers see */
+	struct request request; /* first: the part that callers see */
 	struct id_key key;
 	size_t kept;  /* bytes, in the account */
 	bool scanned; /* SCANS: the broker has answered */
@@ -32,8 +32,8 @@ struct requests {
 };
 
 /*
- * Bytes that a request is charged with from the beginning: itself, and most answers; what a scan keeps
- * while it goes on.
+ * Bytes that a request is charged from its beginning: its record and most answers. A scan also
+ * keeps data while it runs.
  */
 #define QUICK_BYTES 1024
 #define SCAN_BYTES ((size_t)32 * 1024)

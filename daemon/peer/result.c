@@ -23,7 +23,9 @@ add_slot(struct cJSON *object, int slot)
 		json_add_null(object, "slot");
 }
 
-/* A number as lock.h has them: null for -1, which is not known, and "unlimited" for LOCK_UNLIMITED. */
+/*
+ * A number as lock.h has them: null for -1, which is not known, and "unlimited" for LOCK_UNLIMITED.
+ */
 static void
 add_count(struct cJSON *object, const char *name, int count)
 {
@@ -96,7 +98,7 @@ result_release(const struct result_facts *facts, const struct lock_answer *answe
 	return result;
 }
 
-/* ---- what changes a semaphore, and its size ---- */
+/* ---- changes of a semaphore, and its size ---- */
 
 static struct cJSON *
 new_named(const struct lock_answer *answer)
@@ -267,7 +269,7 @@ explain_mutex(char *buf, size_t size, const struct lock_explanation *why)
 		snprintf(buf, size, "the broker did not say whether the mutex is busy");
 }
 
-/* What the verdict means for who wants a slot. */
+/* The meaning of the verdict for a waiter for a slot. */
 static void
 explain_slots(char *buf, size_t size, const struct lock_explanation *why)
 {

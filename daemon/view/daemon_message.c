@@ -107,7 +107,7 @@ is_host(const char *text)
 	return true;
 }
 
-/* Who sends it, and what kind it is. */
+/* The sender and the op. */
 static const char *
 read_head(struct daemon_message *message)
 {

@@ -1,10 +1,13 @@
 /*
- * Messages between daemons (broker.h, "Messages"), as text and as what it says. A message comes from whoever
- * may publish in the vhost, so nothing in it is believed before it was checked. Pure; never logs.
+ * Daemon messages (broker.h, "Messages"): as text, and as a struct. Pure: values in, values out. It
+ * never logs.
  *
- * One that asks has op, and with it what it is about; an answer has the op that it answers. Of rows there
- * are as many messages as they need, `last` in the last one. What a daemon of another naming (whose queues
- * are others) says is passed over.
+ * Every user who may publish in the vhost can send such a message. The parser therefore checks all
+ * members except `rows`, which row.h checks.
+ *
+ * A question has `op` and its parameters. An answer has the op of its question. Rows need several
+ * messages if they do not fit into one; the last one has `last`. A daemon ignores the messages of
+ * daemons that name their queues differently.
  */
 #ifndef VIEW_DAEMON_MESSAGE_H
 #define VIEW_DAEMON_MESSAGE_H
@@ -18,48 +21,47 @@
 
 struct cJSON;
 
-/* Raised when daemons of before would misunderstand. */
+/* Raise it if older daemons would misunderstand a message. */
 #define DAEMON_MESSAGE_VERSION 1
 #define DAEMON_MESSAGE_HOST_MAX 255
-/* Of how many rows or waiters a message may tell: what all messages say adds up to a number JSON can have. */
+/* Limit of a count of rows or waiters: the sum over all messages remains exact in JSON. */
 #define DAEMON_MESSAGE_COUNT_MAX 10000000
 
 enum daemon_message_op {
-	DAEMON_MESSAGE_HELLO,   /* who sends it answers from now on; not answered, as the next */
-	DAEMON_MESSAGE_BYE,     /* it does no more */
-	DAEMON_MESSAGE_ROWS,    /* of `name`, or all */
-	DAEMON_MESSAGE_WAITING, /* how many wait, by name */
-	DAEMON_MESSAGE_FIND,    /* by `waiter`: its name */
-	DAEMON_MESSAGE_GRANT,   /* `waiter`, by `uid` of host `host` */
-	DAEMON_MESSAGE_DENY,    /* the same; without `waiter` all of `name` */
+	DAEMON_MESSAGE_HELLO,   /* the sender answers from now on; has no answer */
+	DAEMON_MESSAGE_BYE,     /* the sender stops answering; has no answer */
+	DAEMON_MESSAGE_ROWS,    /* the rows of `name`, or all rows */
+	DAEMON_MESSAGE_WAITING, /* the number of waiters of each name */
+	DAEMON_MESSAGE_FIND,    /* the name that `waiter` waits for */
+	DAEMON_MESSAGE_GRANT,   /* grants `waiter`, for `uid` of host `host` */
+	DAEMON_MESSAGE_DENY,    /* denies `waiter`, or all waiters of `name` */
 };
 #define DAEMON_MESSAGE_OPS (DAEMON_MESSAGE_DENY + 1)
 
 struct daemon_message {
 	enum daemon_message_op op;
 	bool answer;
-	uint32_t run;     /* of who sends it */
-	const char *host; /* of who sends it; borrowed from the tree, as all that follow */
-	bool stays;       /* it answers later questions, too */
-	/* when it asks */
-	const char *name;    /* valid lock name; NULL: none */
-	uint32_t waiter_run; /* of the daemon that is meant */
+	uint32_t run;     /* of the sender */
+	const char *host; /* of the sender; borrowed from `tree`, as all below */
+	bool stays;       /* the sender answers later questions, too */
+	/* of a question */
+	const char *name;    /* a valid lock name; NULL: none */
+	uint32_t waiter_run; /* of the daemon that has the waiter */
 	uint64_t waiter;     /* 0: none */
 	uid_t uid;
-	/* when it answers */
+	/* of an answer */
 	bool last;
-	enum reason reason;       /* find, grant, deny; and `name` of find and grant */
-	uint64_t count;           /* deny: how many were */
-	uint64_t waiting;         /* rows: how many of them wait, listed or not */
-	uint64_t more;            /* rows: how many were left out */
-	const struct cJSON *rows; /* rows: an array, not yet checked (row.h); else NULL */
-	const struct cJSON
-	    *slots; /* rows: slots that are passing: an array of integers; else NULL */
+	enum reason reason;         /* find, grant, deny; find and grant also have `name` */
+	uint64_t count;             /* deny: the number of waiters denied */
+	uint64_t waiting;           /* rows: the number of waiters, listed or not */
+	uint64_t more;              /* rows: the number of rows left out */
+	const struct cJSON *rows;   /* rows: an array, not checked yet (row.h); else NULL */
+	const struct cJSON *slots;  /* rows: slots in a hand-off, an array of integers; else NULL */
 	const struct cJSON *counts; /* waiting: an array of [name, integer], checked; else NULL */
 	struct cJSON *tree;         /* owned */
 };
 
-/* Who sends messages. */
+/* The sender of a message. */
 struct daemon_message_head {
 	uint32_t run;
 	const char *host;
@@ -67,19 +69,21 @@ struct daemon_message_head {
 	bool stays;
 };
 
-/* What the caller adds to is printed by daemon_message_text(). */
+/* The caller may add members to the object, then passes it to daemon_message_text(). */
 struct cJSON *daemon_message_new(
     const struct daemon_message_head *head, enum daemon_message_op op, bool answer);
-/* Takes the message; malloc'ed. NULL: no memory. */
+/* Takes the message and returns malloc'ed text. NULL: out of memory. */
 char *daemon_message_text(struct cJSON *message);
 
 enum daemon_message_status {
 	DAEMON_MESSAGE_READ,
-	DAEMON_MESSAGE_FOREIGN, /* of another naming: passed over */
-	DAEMON_MESSAGE_GARBLED  /* *ret_what says why (static) */
+	DAEMON_MESSAGE_FOREIGN, /* the sender names its queues differently: ignore it */
+	DAEMON_MESSAGE_GARBLED  /* *ret_what is the reason (static) */
 };
 
-/* READ: to be ended with daemon_message_done(). */
+/*
+ * READ: the caller ends it with daemon_message_done(). In the other cases there is nothing to end.
+ */
 enum daemon_message_status daemon_message_parse(const char *text, size_t len, const char *naming,
     struct daemon_message *ret, const char **ret_what) __attribute__((warn_unused_result));
 void daemon_message_done(struct daemon_message *message);

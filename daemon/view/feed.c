@@ -8,20 +8,21 @@
 #include "protocol/json.h"
 
 /*
- * Watches: what there is, then what changes. Changes are noted when they come, and told together a moment
- * later: each row once, in its newest state, as text that all watches share. While somebody watches, the
- * other daemons are asked for their rows every second, and what they say is compared with what they said
- * before (the mirror).
+ * Watches: first the present rows, then their changes. A change is noted at once. Shortly
+ * afterwards all changes are sent together: each row once, in its newest state, as text that all
+ * watches share. While there is a watch, the other daemons are asked for their rows every second.
+ * Their answers are compared with the last ones (the mirror).
  *
- *	NEW		it has its turn to begin soon: watches begin one after another, and users take turns
- *	OWN		it is being told what there is here, and what of that changes meanwhile
- *	ROUND		what there is elsewhere follows when the next round is over
- *	OTHERS		it is being told that
- *	LIVE		`synced` was sent: it is sent changes
- *	BEHIND		it has not read what it was sent: it is sent nothing, until it has read all of it;
- *			then `resync`, and it is NEW
+ *	NEW		waits for its turn: watches begin one by one, and users take turns
+ *	OWN		gets the rows of this daemon, and their changes meanwhile
+ *	ROUND		waits for the end of the next round to get the rows of other daemons
+ *	OTHERS		gets those rows
+ *	LIVE		`synced` was sent: it gets changes
+ *	BEHIND		has not read its output: it gets nothing until it has read all;
+ *			then it gets `resync`, and is NEW
  *
- * All of that is done in slices of time, with rests between them, as holders must not feel who looks on.
+ * All of this is done in slices of time with pauses between them, because watches must not delay
+ * holders.
  */
 enum watcher_state {
 	WATCHER_NEW,
@@ -35,8 +36,8 @@ enum watcher_state {
 /* Every daemon has to answer every round. */
 #define ROUND_EVERY NSEC_PER_SEC
 /*
- * For a watch that begins, a round begins early: so long after the last one. Each user has one early round in
- * ROUND_EVERY.
+ * For a watch that begins, a round begins early: so long after the last one. Each user has one
+ * early round in ROUND_EVERY.
  */
 #define ROUND_GAP (100 * NSEC_PER_MSEC)
 #define EARLY_ROUNDS (ROUND_EVERY / ROUND_GAP)
@@ -48,7 +49,7 @@ enum watcher_state {
 #define REST (4 * NSEC_PER_MSEC)
 /* Changes that are kept for watches that are slow to be told; with more all begin anew. */
 #define CHANGES_MAX 10000
-/* Bytes of rows of a beginning; what is left out is counted. */
+/* Bytes of the first rows of a watch; rows beyond that are only counted. */
 #define BEGIN_MAX ((size_t)1024 * 1024)
 /* Bytes left unread with which a watcher is behind: more than a beginning has. */
 #define UNREAD_MAX ((size_t)2 * 1024 * 1024)
@@ -74,7 +75,7 @@ struct watcher {
 
 struct feed {
 	struct view *view;              /* borrowed: its owner */
-	TAILQ_HEAD(, watcher) watchers; /* who was told of changes longest ago comes first */
+	TAILQ_HEAD(, watcher) watchers; /* the one whose last changes are the oldest is first */
 	struct round_robin
 	    begin;             /* watchers that are to be told what there is; one after another */
 	struct watcher *begun; /* the one of them that is being told; NULL: none is */
@@ -87,12 +88,12 @@ struct feed {
 	struct mirror mirror;
 	uint64_t round;                         /* the one in progress, or the last */
 	uint64_t query;                         /* 0: none is in progress */
-	struct cJSON *missing;                  /* owned: who did not answer in the last round */
+	struct cJSON *missing;                  /* owned: silent hosts of the last round */
 	struct timer next_round;                /* set between rounds, while somebody watches */
 	bool is_early;                          /* next_round is */
 	struct early_round early[EARLY_ROUNDS]; /* the last ones */
 	size_t next_early;                      /* the oldest of them */
-	bool draining; /* nobody may watch any more: the daemon waits for who is owed */
+	bool draining; /* no new watches: the daemon stops and still answers requests */
 };
 
 static int64_t
@@ -184,7 +185,7 @@ tell_news(struct feed *feed, struct watcher *watcher, int64_t end)
 			return true;
 		if (change->order <= watcher->seen)
 			continue;
-		/* What there is elsewhere it is told when its turn comes. */
+		/* The watch gets the rows of other daemons when its turn comes. */
 		knows_others = watcher->state == WATCHER_LIVE ||
 			       (watcher->state == WATCHER_OTHERS && feed->begun == watcher);
 		if ((knows_others || !change->elsewhere) && is_about(feed, watcher, change->name)) {
@@ -226,7 +227,10 @@ tell_all(struct feed *feed, int64_t end)
 	return true;
 }
 
-/* Something was added to the changes, perhaps. If there are too many, watchers that were not told begin anew. */
+/*
+ * Something was added to the changes, perhaps. If there are too many, watchers that were not told
+ * begin anew.
+ */
 static void
 tell_soon(struct feed *feed)
 {
@@ -261,7 +265,7 @@ feed_changed(struct feed *feed, const struct lock_row *source)
 	tell_soon(feed);
 }
 
-/* ---- what there is ---- */
+/* ---- the first rows of a watch ---- */
 
 /* There may be too much of that. */
 static void
@@ -498,7 +502,7 @@ begin_round(void *ctx, uint64_t id)
 		end_round(feed);
 }
 
-/* Nobody watches any more: what others said is forgotten, in slices. */
+/* There is no watch any more: forgets the rows of other daemons, in slices. */
 static void
 stop(struct feed *feed)
 {

@@ -7,12 +7,13 @@
 #include "protocol/json.h"
 
 /*
- * Granting and denying who waits. Here, at once. Behind another daemon in two steps, as whether the
- * caller may is decided here, by the name, which only that daemon knows:
+ * Grants and denies waiters. A waiter of this daemon is granted or denied at once. For a waiter of
+ * another daemon there are two steps. This daemon checks the privilege, which depends on the name,
+ * and only the other daemon knows the name.
  *
- *	FINDING		it is asked for the name		-> the caller may not: over
- *	ACTING		it is told to do it			-> its outcome is the answer
- *	ACTING_ALL	all are told to deny who waits for a name; their numbers add up
+ *	FINDING		that daemon is asked for the name	-> forbidden: over
+ *	ACTING		it is asked to grant or deny	-> its result is the answer
+ *	ACTING_ALL	all are asked to deny all waiters of a name; numbers add up
  */
 enum grant_deny_step { GRANT_DENY_FINDING, GRANT_DENY_ACTING, GRANT_DENY_ACTING_ALL };
 
@@ -216,7 +217,7 @@ grant_deny_new(
 	return work;
 }
 
-/* Of one who waits here. */
+/* For a waiter of this daemon. */
 static void
 grant_deny_here(struct view *view, uint64_t peer, uint64_t request, enum daemon_message_op op,
     uint64_t waiter, uid_t uid)

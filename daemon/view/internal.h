@@ -1,14 +1,17 @@
 /*
- * The inside of the view, shared by the files of this folder; who is outside includes view.h. From below:
+ * The inside of the view, for the files of this folder alone. Other folders include view.h. The
+ * files, from below:
  *
  *	wire_id, row, daemon_message	ids, rows and messages: pure
  *	round_robin			users take turns
- *	queries			asking the other daemons
- *	internal			jobs, requests that ask them, a walk through our own rows
- *	responder			answering them
- *	show, waiter_counts, grant_deny	a request each: rows of one name; who waits, by name; grant and deny
- *	mirror, feed		watches: what they know, and what they are told
- *	view			the door, and whether this daemon answers others
+ *	queries				asks the other daemons
+ *	internal			jobs, requests, a walk through our own rows
+ *	responder			answers the other daemons
+ *	show				rows of one name
+ *	waiter_counts			waiters by name
+ *	grant_deny			grant and deny
+ *	mirror, feed			watches: their data, and their notifications
+ *	view				the interface, and whether this daemon answers others
  */
 #ifndef VIEW_INTERNAL_H
 #define VIEW_INTERNAL_H
@@ -25,9 +28,9 @@ struct asked;
 struct feed;
 
 /*
- * Something that takes long: `step` is called in slices of time until the job ends itself. A step returns soon
- * after `end`. Users take turns. Of one user only the first job is worked on, so that only that one needs memory
- * for its work.
+ * Work that takes long. The view calls `step` in slices of time until the job ends itself. A step
+ * returns soon after `end`. Users take turns. Only the first job of each user is worked on, so only
+ * that one needs memory.
  */
 struct job {
 	void (*step)(struct view *view, struct job *job, int64_t end);
@@ -35,14 +38,17 @@ struct job {
 	struct round_robin_place turn;
 };
 
-/* A request of a local peer for which other daemons are asked: the first member of what its file keeps of it. */
+/*
+ * A request of a local peer that asks other daemons. It is the first member of the file's own
+ * struct.
+ */
 struct view_request {
-	uint64_t id; /* never used twice */
+	uint64_t id; /* no id is used twice */
 	uint64_t peer, number;
 	int64_t user;
-	uint64_t query; /* 0: none is in progress */
+	uint64_t query; /* 0: none is open */
 	void (*free)(struct view *view, struct view_request *request);
-	/* Its peer has left, and its query is over. NULL: it goes on. */
+	/* The peer is gone and the query is over. NULL: the request continues. */
 	void (*left)(struct view *view, struct view_request *request);
 	UT_hash_handle hh;
 };
@@ -53,74 +59,77 @@ struct view {
 	uint32_t run;              /* of this daemon */
 	const char *host, *naming; /* owned */
 	struct view_events events;
-	struct queries *queries;       /* owned, as all that follow */
+	struct queries *queries;       /* owned, as all below */
 	struct view_request *requests; /* by id */
 	uint64_t last_id;
-	struct feed *feed;         /* of feed.c */
-	TAILQ_HEAD(, asked) asked; /* of responder.c */
+	struct feed *feed;         /* feed.c */
+	TAILQ_HEAD(, asked) asked; /* responder.c */
 	size_t asked_count;
 	struct round_robin jobs;
-	struct timer work; /* set while there are some */
+	struct timer work; /* set while there are jobs */
 	struct round_robin
-	    counts;          /* showings that want a second count: one of each user is counted */
-	struct timer settle; /* set when it is to be seen whether others are to be answered */
+	    counts;          /* showings that need a second count: one of each user is counted */
+	struct timer settle; /* set while it is open whether this daemon answers others */
 };
 
 int64_t view_now(const struct view *view);
 struct row_facts view_facts(const struct view *view);
-/* One of our own rows as JSON; malloc'ed. */
+/* One row of this daemon as JSON; malloc'ed. */
 char *view_row(const struct view *view, const struct lock_row *source);
 struct view_peer view_peer(const struct view *view, uint64_t peer);
-/* The answer to a request: a result, which is taken; or a refusal, text NULL = the reason's own. */
+/*
+ * Each answers a request. view_done() takes the result. text NULL: the default text of the reason.
+ */
 void view_done(struct view *view, uint64_t peer, uint64_t request, struct cJSON *result);
 void view_refuse(
     struct view *view, uint64_t peer, uint64_t request, enum reason reason, const char *text);
 
-/* Before the first job. */
+/* Call it before the first job. */
 void view_jobs_init(struct view *view);
-/* The last job of that user, which may be ROUND_ROBIN_DAEMONS. */
+/* Appends the job to those of the user. The user may be ROUND_ROBIN_DAEMONS. */
 void view_job_begin(struct view *view, struct job *job, int64_t user);
-/* One that has ended, or never began, is fine. */
+/* Does nothing if the job has ended or never began. */
 void view_job_end(struct view *view, struct job *job);
-/* Whether a slice of time has ended. */
+/* Whether the slice of time that ends at `end` is over. */
 bool view_is_over(const struct view *view, int64_t end);
 
-/* A request begins; `free` and `left` are set. */
+/* Registers a request. The caller has set its `free` and `left`. */
 void view_request_begin(
     struct view *view, struct view_request *request, uint64_t peer, uint64_t number);
-/* NULL: it has ended. */
+/* NULL: the request has ended. */
 void *view_request_find(const struct view *view, uint64_t id);
-/* For its free(): it is none any more, and its query ends. */
+/* Called by the request's free(): removes the request and ends its query. */
 void view_request_end(struct view *view, struct view_request *request);
 
 /*
- * A walk through the rows of this daemon in steps, between which they change: those that were there when it
- * began are met, but for those that are gone, or hold instead of waiting, when their turn comes.
+ * A walk through the rows of this daemon, in steps. Rows change between two steps. The walk returns
+ * each row that existed at its beginning, unless the row is gone or its waiter became a holder
+ * before its step.
  */
 struct walk {
-	const char *name;      /* borrowed; NULL: all */
-	struct walk_row *rows; /* owned; of one name those who hold; NULL: it has not begun */
+	const char *name;      /* borrowed; NULL: all names */
+	struct walk_row *rows; /* owned; of one name the holders alone; NULL: not begun */
 	size_t count, room, next;
-	struct lock_place place; /* of one name */
+	struct lock_place place; /* of one name: the place among its waiters */
 };
 
-/* name (borrowed) NULL: all. As lock_each(). */
+/* Notes the rows of all names, or the holders of one name. name is borrowed; NULL: all names. */
 void walk_begin(struct walk *walk, const struct lock_engine *engine, const char *name);
-/* Bytes that it needs. */
+/* The memory of the walk, in bytes. */
 size_t walk_size(const struct walk *walk);
-/* The next row; false: there is none. */
+/* The next row. False: the walk is over. */
 bool walk_next(struct walk *walk, const struct lock_engine *engine, struct lock_row *ret);
-/* Also for one that was zeroed and never began. */
+/* Frees the walk. A zeroed walk that never began is allowed. */
 void walk_end(struct walk *walk);
 
-/* responder.c: what other daemons ask; an queries_asked_fn. */
+/* responder.c answers the questions of other daemons. responder_asked() is a queries_asked_fn. */
 void responder_asked(
     void *ctx, uint64_t from, const struct daemon_message *message, const char *user);
 void responder_free_all(struct view *view);
-/* Grants or denies who waits here, with a log line about it; `host`: whose uid that is. */
+/* Grants or denies a waiter of this daemon, and logs it. `host` is the host of `uid`. */
 enum reason responder_act(
     struct view *view, enum daemon_message_op op, uint64_t waiter, uid_t uid, const char *host);
-/* Denies all who wait here for that name; returns how many. */
+/* Denies all waiters of that name at this daemon. Returns their number. */
 size_t responder_deny_all(struct view *view, const char *name, uid_t uid, const char *host);
 
 /* feed.c */

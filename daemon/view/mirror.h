@@ -1,6 +1,6 @@
 /*
- * What watches are to be told: rows that have changed, and the rows of other daemons as they said them last,
- * round by round. Owns both.
+ * The data of the watches: changed rows, and the rows of other daemons as of their last round. Owns
+ * both. It does not know which watches there are.
  */
 #ifndef VIEW_MIRROR_H
 #define VIEW_MIRROR_H
@@ -15,16 +15,16 @@ struct mirrored;
 struct teller;
 
 /*
- * A row that has changed and that not every watch has been told of: its newest state alone, as text that all
- * watches share.
+ * A changed row that some watch was not notified of yet. Only its newest state is kept, as text
+ * that all watches share.
  */
 struct change {
 	char *waiter, *name; /* owned */
-	char *row;           /* owned: JSON; NULL: only its end is to be told */
-	bool gone;           /* after that */
-	bool elsewhere;      /* it is another daemon's */
-	uint64_t row_order;  /* of its last row */
-	uint64_t order;      /* of its last change */
+	char *row;           /* owned: JSON; NULL: only the end of the row is left to tell */
+	bool gone;           /* the row ended after that */
+	bool elsewhere;      /* the row belongs to another daemon */
+	uint64_t row_order;  /* of the last change that had a row */
+	uint64_t order;      /* of the last change */
 	TAILQ_ENTRY(change) next;
 	UT_hash_handle hh;
 };
@@ -32,41 +32,46 @@ struct change {
 struct changes {
 	TAILQ_HEAD(change_list, change) list; /* by order */
 	struct change *by_waiter;             /* owned */
-	uint64_t last;                        /* order of the newest change there ever was */
+	uint64_t last;                        /* order of the newest change so far */
 };
 
-/* A row is new or another one; takes row. */
+/* Notes a new or changed row; takes `row`. */
 void changes_row(
     struct changes *changes, const char *waiter, const char *name, bool elsewhere, char *row);
-/* A row is no more. */
+/* Notes the end of a row. */
 void changes_gone(struct changes *changes, const char *waiter, const char *name, bool elsewhere);
 size_t changes_count(const struct changes *changes);
-/* Those up to that order have been told to all. */
+/* Every watch was notified of the changes up to that order: forgets them. */
 void changes_forget(struct changes *changes, uint64_t order);
 
 struct mirror {
 	struct mirrored *rows;  /* owned */
-	struct mirrored *next;  /* of a walk */
-	struct mirrored *sweep; /* of a sweep; NULL: it is over */
-	uint64_t swept;         /* rows that were said before this round are swept */
+	struct mirrored *next;  /* the next row of a walk */
+	struct mirrored *sweep; /* the next row of a sweep; NULL: none runs */
+	uint64_t swept;         /* the sweep removes rows older than this round */
 	struct teller *tellers; /* owned */
-	struct changes changes; /* what is new, and what is new of our own rows */
+	struct changes changes; /* of the rows above and of our own rows */
 };
 
 void mirror_init(struct mirror *mirror);
-/* What a daemon answers in a round. */
+/* Takes the rows of a daemon's answer in a round. */
 void mirror_take(struct mirror *mirror, const struct daemon_message *answer, uint64_t round);
-/* A sweep begins: rows that were not said in it are gone, unless their daemon has only missed some rounds. */
+/*
+ * Begins a sweep. It ends the rows that this round did not have. A daemon that has missed only a
+ * few rounds keeps its rows.
+ */
 void mirror_end_round(
     struct mirror *mirror, const struct queries *queries, uint64_t query, uint64_t round);
-/* A sweep begins: all that was said up to that round is gone. */
+/* Begins a sweep that ends all rows up to that round. */
 void mirror_forget(struct mirror *mirror, uint64_t round);
-/* A step of a sweep: one row. False: it is over. */
+/* Sweeps one row. False: the sweep is over. */
 bool mirror_sweep(struct mirror *mirror);
-/* A walk through all rows, between the steps of which they change; one at a time. */
+/*
+ * Begins a walk through all rows. Rows may change between its steps. There is one walk at a time.
+ */
 void mirror_walk(struct mirror *mirror);
-const struct cJSON *mirror_next(struct mirror *mirror); /* borrowed; NULL: it is over */
-/* Rows that the others have left out. */
+const struct cJSON *mirror_next(struct mirror *mirror); /* borrowed; NULL: the walk is over */
+/* The number of rows that other daemons left out of their answers. */
 uint64_t mirror_more(const struct mirror *mirror);
 
 #endif

@@ -71,7 +71,7 @@ now_of(const struct queries *queries)
 	return clock_now(timers_clock(queries->timers));
 }
 
-/* ---- who is there ---- */
+/* ---- known daemons ---- */
 
 static struct known *
 known_find(const struct queries *queries, uint32_t run)
@@ -203,7 +203,10 @@ send_first(struct queries *queries, int64_t user)
 	}
 }
 
-/* Everybody had his time: who was there and has not answered is missing, and in the end forgotten. */
+/*
+ * The deadline of a roll call: a known daemon that has not answered is silent, and is later
+ * forgotten.
+ */
 static void
 call_roll(struct queries *queries, const struct query *query)
 {

@@ -9,11 +9,11 @@
 #include "protocol/json.h"
 
 /*
- * Bytes of rows, or of names, in one message: with one row of the longest kind more, the slots that are
- * passing and the head it is still below BROKER_MESSAGE_MAX.
+ * Bytes of rows, or of names, in one message. With one more row of the longest kind, the slots in a
+ * hand-off and the head, a message stays below BROKER_MESSAGE_MAX.
  */
 #define PART_MAX 40000
-/* Slots that are passing, of which an answer tells. */
+/* Slots in a hand-off in one answer. */
 #define SLOTS_MAX 1000
 
 /* Questions for rows that are not answered yet. */
@@ -89,7 +89,10 @@ add_row(struct answer *answer, const struct lock_row *source)
 	size_t size;
 
 	answer->waiting += source->state == LOCK_ROW_WAITING;
-	/* After the first that found no room: of ten thousand most would be written to be thrown away. */
+	/*
+	 * After the first that found no room: of ten thousand most would be written to be thrown
+	 * away.
+	 */
 	if (answer->more > 0) {
 		answer->more++;
 		return;
@@ -176,7 +179,7 @@ answer_rows(struct view *view, uint64_t from, const struct daemon_message *messa
 	view_job_begin(view, &asked->job, ROUND_ROBIN_DAEMONS);
 }
 
-/* ---- who waits, by name ---- */
+/* ---- waiters by name ---- */
 
 static void
 add_count(void *ctx, const char *name, size_t waiting)
@@ -255,8 +258,8 @@ answer_outcome(struct view *view, uint64_t from, enum daemon_message_op op, enum
 }
 
 /*
- * Whoever may write messages here can write any uid and host into one. So the broker at least has to say which
- * of its users it was.
+ * Every user who may write messages can write any uid and host into one. The broker must therefore
+ * at least name its own user.
  */
 static void
 answer_act(struct view *view, uint64_t from, const struct daemon_message *message, const char *user)

@@ -1,6 +1,7 @@
 /*
- * Things that wait for their turn. Users take turns, so that a user with many things delays the others by one
- * thing alone. The things of one user keep their order. Owns its entries for users; the things are borrowed.
+ * Things in a queue, in which users take turns. A user with many things delays the others by only
+ * one of them. The things of one user keep their order. Owns its entries for users. The things are
+ * borrowed.
  */
 #ifndef VIEW_ROUND_ROBIN_H
 #define VIEW_ROUND_ROBIN_H
@@ -16,27 +17,28 @@
 struct round_robin_user;
 
 struct round_robin {
-	TAILQ_HEAD(, round_robin_user) users; /* owned; those with things, whose turn it is first */
+	TAILQ_HEAD(, round_robin_user)
+	users; /* owned; the users that have things; the first has the turn */
 };
 
-/* Part of a thing that waits. Zeroed: it does not wait. */
+/* The place of a thing. Zeroed: the thing is not queued. */
 struct round_robin_place {
-	struct round_robin_user *user;       /* NULL: it does not wait */
+	struct round_robin_user *user;       /* NULL: not queued */
 	void *thing;                         /* borrowed */
-	TAILQ_ENTRY(round_robin_place) next; /* while it waits */
+	TAILQ_ENTRY(round_robin_place) next; /* while queued */
 };
 
 void round_robin_init(struct round_robin *turns);
-/* The last of that user. */
+/* Appends the thing to those of that user. */
 void round_robin_add(
     struct round_robin *turns, struct round_robin_place *turn, int64_t user, void *thing);
-/* It does not wait any more. One that does not wait is fine. */
+/* Does nothing if the thing is not queued. */
 void round_robin_remove(struct round_robin *turns, struct round_robin_place *turn);
-/* The first thing of the user whose turn it is; NULL: nothing waits. */
+/* The first thing of the user that has the turn. NULL: nothing is queued. */
 void *round_robin_first(const struct round_robin *turns);
-/* The turn of that user is over: the next user has one. There is a first thing. */
+/* The turn goes to the next user. At least one thing must be queued. */
 void round_robin_pass(struct round_robin *turns);
-/* The thing of that user with `before` things before it; NULL: there is none. */
+/* The thing of that user that has `before` things before it. NULL: there is none. */
 void *round_robin_of(const struct round_robin *turns, int64_t user, size_t before);
 
 #endif

@@ -8,24 +8,25 @@
 #include "protocol/methods.h"
 
 /*
- * show: the rows of one name, of all hosts. At once the others are asked for theirs and the broker for the
- * slots that are busy. It is over when the broker has answered, and the others have or their time is
- * over; a busy slot that nobody explains is waited for until then. As it may have changed hands
- * meanwhile, the broker is asked once more: it counts as held by unknown when it is busy then, too. That second
- * count is not one of the user's scans. Each user has one second count at a time, not counting those of peers
- * that have left. The rows of this daemon are added last, as a job (internal.h): there may be many.
+ * show: the rows of one name of all hosts. It asks the other daemons for their rows and the broker
+ * for the busy slots at once. It is over when the broker has answered, and the other daemons have
+ * answered or their deadline has passed. If no daemon explains a busy slot, it waits until that
+ * deadline. The slot may have changed hands meanwhile, so it asks the broker once more. If the slot
+ * is busy again, its holder is unknown. This second count is not one of the user's scans. Each user
+ * has one second count at a time, not counting those of peers that have left. The rows of this
+ * daemon are added last, as a job (internal.h), because there may be many.
  *
- *	COUNTING --- slots are in ---> COUNTED --- the others are in, some slot is unexplained ---+
- *	                                  |                                                       v
- *	                                  +--- all is explained ---> WRITING <-- slots are in -- COUNTING_AGAIN
+ *	COUNTING -- slots are in --> COUNTED -- others are in, a slot is unexplained --+
+ *	                                |                                              v
+ *	                                +-- all explained --> WRITING <-- slots -- COUNTING_AGAIN
  */
 enum showing_state { SHOW_COUNTING, SHOW_COUNTED, SHOW_COUNTING_AGAIN, SHOW_WRITING };
 
 /* Bytes of rows in one result; more are left out, and counted. */
 #define ROWS_BYTES_MAX ((size_t)1024 * 1024)
 /*
- * The same together with what its peer has not read yet, or a peer that asks twice at once would be closed as
- * one that does not read.
+ * The same with the peer's unread output. Otherwise a peer that asks twice at once would be closed
+ * because it does not read.
  */
 #define UNREAD_MAX ((size_t)LINE_MAX_OUT / 4 * 3)
 
@@ -49,13 +50,12 @@ struct showing {
 	int slots;          /* as lock_answer */
 	int *busy;          /* owned: slots that are busy, from the lowest; 0: the true mutex */
 	size_t busy_count;
-	bool *
-	    explained; /* owned; by slot: some row or daemon has it; METHODS_SLOTS_MAX + 1 of them */
+	bool *explained; /* owned; METHODS_SLOTS_MAX + 1, by slot: a row or daemon has it */
 	struct rows holders, waiters;
 	size_t theirs; /* of the waiters, those of other daemons: the first */
 	size_t bytes;  /* of both */
 	uint64_t waiting, more;
-	struct cJSON *missing;           /* owned; when the query is over: who did not answer */
+	struct cJSON *missing;           /* owned; silent hosts, when the query is over */
 	struct round_robin_place counts; /* COUNTING_AGAIN: the first of its user is counted */
 	bool counted_again;              /* COUNTING_AGAIN: the broker was asked */
 	struct timer count_again;
@@ -73,7 +73,9 @@ rows_free(struct rows *rows)
 	free(rows->list);
 }
 
-/* The first showing of that user that wants a second count is counted. Not from inside the engine. */
+/*
+ * The first showing of that user that wants a second count is counted. Not from inside the engine.
+ */
 static void
 count_first(struct view *view, int64_t user)
 {
@@ -176,8 +178,8 @@ next_unexplained(const struct showing *showing, size_t from)
 }
 
 /*
- * What is known here of who has a slot: it changes while the others are asked. Returns the first busy slot that
- * nobody explains even so.
+ * Explains the busy slots by this daemon's holders. They change while other daemons are asked.
+ * Returns the first busy slot that is still unexplained.
  */
 static size_t
 explain_ours(const struct view *view, struct showing *showing)
@@ -237,7 +239,7 @@ result_of(struct showing *showing)
 	return result;
 }
 
-/* What the peer, and all peers of its user, have not read yet needs room, too. */
+/* The unread output of the peer, and of all peers of its user, needs room, too. */
 static void
 make_room(const struct view *view, struct showing *showing)
 {
@@ -383,7 +385,9 @@ take_busy(const struct view *view, struct showing *showing, const struct lock_an
 	showing->busy_count = answer->held_count;
 }
 
-/* Slots that were busy only now have changed hands since the others were asked: they are no riddle. */
+/*
+ * Slots that were busy only now have changed hands since the others were asked: they are no riddle.
+ */
 static void
 explain_new(struct showing *showing, const struct lock_answer *answer)
 {

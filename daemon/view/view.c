@@ -6,8 +6,8 @@
 #include "daemon/view/internal.h"
 
 /*
- * So long after somebody went it is seen whether anybody is left; others are answered until then, so that
- * short holds do not open and close the inbox all the time.
+ * Time after a row ends until the view checks whether rows are left. This daemon answers others
+ * until then, so that short holds do not open and close the inbox all the time.
  */
 #define STAY_IDLE (60 * NSEC_PER_SEC)
 
@@ -37,7 +37,7 @@ view_changed(struct view *view, const struct lock_row *row)
 	feed_changed(view->feed, row);
 }
 
-/* ---- what the engine and the broker say ---- */
+/* ---- events of the engine and the broker ---- */
 
 void
 view_peer_left(struct view *view, uint64_t peer)

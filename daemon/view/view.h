@@ -1,8 +1,8 @@
 /*
- * Who holds and who waits, here and behind the other daemons of the broker, for who looks on; and letting
- * in and turning away who waits, wherever that is. Requests of local peers in, exactly one answer each
- * out, as the wire's JSON. Answers the questions of other daemons. Owns its requests and watches; knows
- * no sockets. The engine is below: its caller passes on what is for the view.
+ * Holders and waiters at all daemons of the broker, for clients that display them. Also grants or
+ * denies a waiter at any daemon. Requests of local peers come in, and each gets exactly one answer
+ * as JSON. The view also answers the queries of other daemons. Owns its requests and watches. It
+ * knows no sockets. It calls the engine; dispatch passes the engine's events on to the view.
  */
 #ifndef VIEW_VIEW_H
 #define VIEW_VIEW_H
@@ -12,68 +12,74 @@
 struct cJSON;
 struct view;
 
-/* The peer as which the view asks the engine: its answers are the view's. */
+/* The peer id of the view's own requests to the engine. */
 #define VIEW_PEER UINT64_MAX
 
 struct view_settings {
-	uint32_t run;       /* of this daemon: ids carry it */
-	const char *host;   /* printable, without spaces; copied, as the next */
-	const char *naming; /* those who name queues in another way are none of ours */
+	uint32_t run;       /* of this daemon; part of its ids */
+	const char *host;   /* printable, no spaces; copied, as the next */
+	const char *naming; /* daemons with another naming are ignored */
 	int64_t timeout;    /* ns that other daemons have to answer */
 };
 
-/* A peer as it is now. */
+/* The present state of a peer. */
 struct view_peer {
-	uid_t user;    /* -1: it is gone */
-	size_t unread; /* bytes that it has not read yet */
-	size_t
-	    room; /* bytes that it may be sent, or that may be kept for it, as far as its user goes */
+	uid_t user;    /* -1: the peer is gone */
+	size_t unread; /* bytes that the peer has not read yet */
+	size_t room;   /* bytes of news or kept answers that the account of its user still allows */
 };
 
-/* The engine may not be called from inside these, nor the view. */
+/* A callback must not call the engine or the view. */
 struct view_events {
-	/* The answer to a request: text (borrowed) or NULL, and the result, which is taken; NULL: none. */
+	/*
+	 * Answers a request. text is borrowed; NULL: the default one. result is taken; NULL: none.
+	 */
 	void (*done)(void *ctx, uint64_t peer, uint64_t request, enum reason reason,
 	    const char *text, struct cJSON *result);
-	/* Whether the request may be about that lock. False: it has been answered, and is over. */
+	/*
+	 * Whether the peer may ask about that lock. False: the callback has answered the request.
+	 */
 	bool (*may)(void *ctx, uint64_t peer, uint64_t request, const char *name);
-	/* Whether a watch of all locks may tell of that one. */
+	/* Whether a watch of all locks may show that lock. */
 	bool (*sees)(void *ctx, uint64_t peer, uint64_t request, const char *name);
-	/* A notification of a watch; params are taken. */
+	/* Sends a notification of a watch; params is taken. */
 	void (*tell)(
 	    void *ctx, uint64_t peer, uint64_t request, const char *method, struct cJSON *params);
 	struct view_peer (*peer)(void *ctx, uint64_t peer);
-	/* The broker is done with a request, which waits for other daemons now. */
+	/* The broker has answered the request's scan. The request now waits for other daemons. */
 	void (*scanned)(void *ctx, uint64_t peer, uint64_t request);
-	/* So many bytes are kept for the answer to a request until that is given. */
+	/* The view keeps so many bytes for a request until it is answered. */
 	void (*keep)(void *ctx, uint64_t peer, uint64_t request, size_t bytes);
 	void *ctx;
 };
 
-/* engine, broker and timers are borrowed and outlive it. */
+/* engine, broker and timers are borrowed, and outlive the view. */
 struct view *view_new(struct lock_engine *engine, struct broker *broker, struct timers *timers,
     const struct view_settings *settings, const struct view_events *events);
-/* Before broker_stop(): the others are told that we are gone. Answers nobody. */
+/* Call it before broker_stop(): it sends bye to the other daemons. Answers no request. */
 void view_free(struct view *view);
 void view_set_timeout(struct view *view, int64_t timeout);
 
-/* Requests: `request` is unique within the peer while it is unanswered. */
+/* Requests. `request` is unique within the peer while it is unanswered. */
 void view_show(struct view *view, uint64_t peer, uint64_t request, const char *name);
-/* Takes the result of `list`, and adds to it who waits everywhere. */
+/* Takes the result of `list`, and adds the number of waiters of each name at all daemons. */
 void view_count(struct view *view, uint64_t peer, uint64_t request, struct cJSON *list);
-/* waiter: an id of the wire. uid: who asks, for the log. */
+/* waiter: an id of the wire. uid: the administrator, for the log. */
 void view_grant(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny(struct view *view, uint64_t peer, uint64_t request, const char *waiter, uid_t uid);
 void view_deny_all(struct view *view, uint64_t peer, uint64_t request, const char *name, uid_t uid);
-/* Until it is cancelled; name NULL: all. */
+/* Runs until it is cancelled. name NULL: all locks. */
 void view_watch(struct view *view, uint64_t peer, uint64_t request, const char *name);
-/* Ends a watch with `cancelled`; false when there is none such. */
+/* Ends a watch with `cancelled`. False: there is no such watch. */
 bool view_cancel(struct view *view, uint64_t peer, uint64_t request);
-/* Its watches end unanswered; what else it asked for is answered. */
+/*
+ * The peer has ended its side: its watches end without an answer. Its other requests are still
+ * answered.
+ */
 void view_peer_gone(struct view *view, uint64_t peer);
-/* It hears no answer any more. */
+/* The peer is dead: it gets no more answers. */
 void view_peer_left(struct view *view, uint64_t peer);
-/* The daemon stops: watches end with `draining`, also those that are asked for from now on. */
+/* The daemon stops: all watches, also later ones, end with `draining`. */
 void view_drain(struct view *view);
 
 /* From the engine's events. */

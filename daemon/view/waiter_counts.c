@@ -12,7 +12,7 @@ struct tally {
 	UT_hash_handle hh;
 };
 
-/* Names that are counted: a list has no more, but for what others make up. */
+/* Names that are counted. A list has fewer, unless another daemon invents names. */
 #define TALLIES_MAX 100000
 /* Bytes that one name of a list takes in memory, about. */
 #define ROW_KEPT 600

@@ -1,7 +1,7 @@
 /*
- * What the tests of the AMQP side share: an event loop, timers run from it as the server does, brokers
- * over one RabbitMQ (or a server of the test's own), and every answer written down by the number of the
- * request. Checks of every call that nothing is called back from inside it.
+ * The common part of the tests of the AMQP side. It has an event loop with its timers, as in the
+ * server. Its brokers use one RabbitMQ, or a server of the test's own. It records every answer
+ * under the number of its request. It checks that no call leads to a callback before it returns.
  */
 #ifndef TESTS_BROKER_AMQP_RIG_H
 #define TESTS_BROKER_AMQP_RIG_H
@@ -19,8 +19,8 @@
 #define RIG_ANSWERS 4096
 
 struct rig_answer {
-	unsigned times; /* answered; must end as 1 */
-	unsigned order; /* of all answers */
+	unsigned times; /* number of answers; 1 at the end */
+	unsigned order; /* order among all answers */
 	struct broker_reply reply;
 	char text[256];
 	struct name_list names; /* of a directory */
@@ -28,14 +28,14 @@ struct rig_answer {
 
 #define RIG_NEWS 4096
 
-/* Of a watch. */
+/* News of a watch. */
 struct rig_news {
 	char queue[64];
 	enum broker_news news;
 	int64_t at;
 };
 
-/* Of a wait queue. */
+/* News of a wait queue. */
 struct rig_wait_queue_news {
 	char queue[64];
 	int priority, slot;
@@ -47,16 +47,16 @@ struct rig_wait_queue_news {
 
 struct rig_message {
 	uint64_t from, asked;
-	char text[128]; /* its beginning */
+	char text[128]; /* the beginning of the message */
 	size_t len;
-	uint64_t sum; /* of all its bytes */
+	uint64_t sum; /* of all bytes of the message */
 	char user[64];
 };
 
-/* One daemon's broker, and what it was told. */
+/* The broker of one daemon, and a record of its events. */
 struct rig_broker {
 	struct broker *broker;
-	unsigned events[2]; /* link events, by link */
+	unsigned events[2]; /* number of link events, by link */
 	enum broker_state state[2];
 	char why[2][512];
 	unsigned channels_closed;
@@ -68,33 +68,33 @@ struct rig_broker {
 	unsigned line_count;
 	struct rig_message messages[RIG_MESSAGES];
 	unsigned message_count;
-	bool answers; /* each question, by "here" */
+	bool answers; /* answers each question with "here" */
 };
 
 extern struct event_base *rig_base;
 extern struct timers *rig_timers;
 extern struct rig_answer rig_answers[RIG_ANSWERS];
-/* What a test does from inside each answer; NULL = nothing. */
+/* Called from inside each answer. NULL: nothing is called. */
 extern void (*rig_reaction)(unsigned number);
 
-/* Fixture of every test case. Teardown frees what rig_open made. */
+/* Fixture of every test case. The teardown frees the brokers of rig_open(). */
 void rig_setup(void);
 void rig_teardown(void);
 
-/* For the RabbitMQ of $LOCKBROKER_AMQP_URL; its strings live to the end of the test. */
+/* The RabbitMQ of $LOCKBROKER_AMQP_URL. The strings live until the test ends. */
 struct amqp_host rig_host(void);
 struct amqp_settings rig_settings(const struct amqp_host *hosts, size_t count);
-/* Made and started; freed by teardown. */
+/* A started broker. The teardown frees it. */
 struct rig_broker *rig_open(const struct amqp_settings *settings);
-/* rig_open over rig_host, lock connection up. */
+/* rig_open() with rig_host(); the lock connection is up. */
 struct rig_broker *rig_open_up(void);
 struct broker_info rig_info(const struct rig_broker *rig);
 struct amqp_counts rig_counts(const struct rig_broker *rig, enum broker_link link);
 
-/* One pass of the loop, at most 20 ms. */
+/* One pass of the loop, 20 ms at most. */
 void rig_pass(void);
 int64_t rig_now(void);
-/* Passes until the condition holds; fails the test when it does not in so many seconds. */
+/* Passes until the condition holds. Fails the test if that takes more than so many seconds. */
 #define rig_wait_for(seconds, condition)                                                           \
 	do {                                                                                       \
 		int64_t rig_end = rig_now() + (seconds)*NSEC_PER_SEC;                              \
@@ -105,41 +105,44 @@ int64_t rig_now(void);
 	} while (0)
 #define rig_wait(condition) rig_wait_for(10, condition)
 
-/* Requests: their number. */
+/* Send a request and return its number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
 unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
 void rig_put(struct rig_broker *rig, uint64_t channel);
-/* Of a directory, the same. */
+/* The same for a directory. */
 unsigned rig_read(struct rig_broker *rig, const char *queue);
 unsigned rig_enter(struct rig_broker *rig, const char *queue, const char *name);
 unsigned rig_leave(struct rig_broker *rig, const char *queue, const char *name);
 /* Waits for the answer. */
 const struct rig_answer *rig_answer(unsigned number);
-/* Asks, waits, and wants that answer. */
+/* Asks, waits, and checks the answer. */
 #define rig_want(rig, operation, channel, queue, wanted)                                           \
 	ck_assert_int_eq(                                                                          \
 	    rig_answer(rig_ask((rig), (operation), (channel), (queue)))->reply.answer, (wanted))
-/* Asks only; how many probes have been answered; the answers of the last. */
+/*
+ * Probes without waiting. The other two return the number of answered probes, and the answers of
+ * the last one.
+ */
 void rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count);
 unsigned rig_probes_answered(void);
 const enum broker_answer *rig_probe_answers(void);
-/* Asks and waits; the answers are valid until the next. */
+/* Probes and waits. The answers are valid until the next probe. */
 const enum broker_answer *rig_probe(
     struct rig_broker *rig, const char *const *queues, size_t count);
 
 void rig_watch(struct rig_broker *rig, const char *queue);
 void rig_unwatch(struct rig_broker *rig, const char *queue);
-/* How often that was told; queue NULL: of any. */
+/* The number of such news. queue NULL: of any queue. */
 unsigned rig_told(const struct rig_broker *rig, const char *queue, enum broker_news news);
 
 void rig_join(struct rig_broker *rig, const char *queue, int priority, unsigned credit);
 void rig_leave_wait_queue(struct rig_broker *rig, const char *queue, int priority);
 void rig_wake(struct rig_broker *rig, const char *queue, int slot);
-/* Asks and waits. */
+/* Counts the consumers, and waits for the answer. */
 int rig_count(struct rig_broker *rig, const char *queue);
-/* How often that was told of a line; queue NULL: of any. */
+/* The number of such news of a wait queue. queue NULL: of any queue. */
 unsigned rig_wait_queue_told(
     const struct rig_broker *rig, const char *queue, enum broker_wait_queue_news news);
 
@@ -148,7 +151,7 @@ uint64_t rig_ask_all(struct rig_broker *rig, const char *text, size_t len);
 void rig_reply(struct rig_broker *rig, uint64_t from, const char *text, size_t len);
 uint64_t rig_sum(const char *text, size_t len);
 
-/* The harness's rabbit.py with these words and the node's folder; waits, and wants success. */
+/* Runs the harness's rabbit.py with these words and the node's folder. It must succeed. */
 void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The suites. */

@@ -1,6 +1,6 @@
 /*
- * Another client of the test's RabbitMQ, which knows nothing of ours: rabbitmq-c's blocking calls on one
- * connection with one channel. What fails fails the test.
+ * Another client of the test's RabbitMQ. It shares no code with the daemon: it uses rabbitmq-c's
+ * blocking calls on one connection with one channel. A failed call fails the test.
  */
 #ifndef TESTS_BROKER_FOREIGN_H
 #define TESTS_BROKER_FOREIGN_H
@@ -8,30 +8,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One at a time. */
+/* There is one connection at a time. */
 void foreign_open(void);
 void foreign_close(void);
-/* type: x-queue-type, NULL = none is said; empty: it says x-max-length 0, too. */
+/* type: x-queue-type; NULL: not set. empty: sets x-max-length to 0. */
 void foreign_declare(const char *queue, bool durable, const char *type, bool empty);
-/* A wait queue, as ours are declared; and a consumer that reads nothing of what it is sent. */
+/* Declares a wait queue as daemons do. foreign_consume() adds a consumer that reads no message. */
 void foreign_line(const char *queue);
 void foreign_consume(const char *queue, int priority);
 void foreign_delete(const char *queue);
-/* Persistent. */
+/* The message is persistent. */
 void foreign_publish(const char *queue, const void *body, size_t len);
-/* Without a body; correlation_id: NULL = none. */
+/* A hint has no body. correlation_id NULL: none. */
 void foreign_hint(const char *queue, const char *correlation_id);
-/* A daemon message, as others might write it; NULL: without. */
+/* A daemon message from a foreign program. A NULL member is left out. */
 struct foreign_message {
 	const char *exchange, *key, *number, *reply_to, *user, *text;
 };
-/* Whether the broker took it; one that it refused costs the channel. */
+/* Whether the broker accepted the message. A refused one closes the channel. */
 bool foreign_write(const struct foreign_message *message);
-/* Messages that are ready. */
+/* The number of ready messages. */
 unsigned foreign_count(const char *queue);
-/* After the channel was lost. */
+/* Call it after the channel was closed. */
 void foreign_drop(void);
-/* As many messages as that, unacknowledged. */
+/* Gets so many messages without acknowledging them. */
 void foreign_get(const char *queue, unsigned count);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What a fuzz target is: one function, called by libFuzzer or by replay.c.
+ * A fuzz target: one function, called by libFuzzer or by replay.c.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H

@@ -1,5 +1,7 @@
-"""Peers that do anything in any order, from a seed: every request is answered once, as described, and
-when all have hung up nothing is left."""
+"""Peers that send random requests, from a seed.
+
+Every request gets one answer, as described. When all peers have hung up, nothing is left.
+"""
 
 import os
 import random

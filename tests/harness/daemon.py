@@ -1,12 +1,12 @@
-"""One lockbrokerd of the build tree, with a temporary folder, socket and log of its own.
+"""One lockbrokerd of the build tree, with its own temporary folder, socket and log.
 
 	daemon = Daemon(self)				# --broker memory:
 	daemon = Daemon(self, "--heartbeat", "5", broker=rabbit.url)
 	daemon = Daemon(self, config="log_level = debug\\n", broker=None)
 
-It is up when the constructor returns. At the end of the test it is stopped with SIGTERM, and the test
-fails if it did not exit 0, or if its log holds a failed assertion, a sanitizer's report, or a line
-of level warning or error that the test did not announce by `expect`.
+The daemon is up when the constructor returns. At the end of the test it is stopped with SIGTERM. The test fails if
+the exit status is not 0, or if the log has a failed assertion or a sanitizer's report. It also fails if the log has a
+warning or an error that the test did not announce with `expect`.
 """
 
 import os
@@ -24,7 +24,7 @@ from wait import wait_until
 
 BUILD = os.environ.get("top_builddir", "build")
 
-# What must never be in a log, whatever a test expects.
+# Lines that no log may have, even if a test expects them.
 FATAL = re.compile(r"Assertion `|: assert|ERROR: \w+Sanitizer|LeakSanitizer|runtime error: ")
 # Lines of level warning or worse (daemon/base/log.c), and what is said before there is a log.
 TROUBLE = re.compile(r"^(?:<[0-4]>|\d{4}-\S+Z (?:error|warning): |lockbrokerd: )")

@@ -1,9 +1,8 @@
-"""Many peers after the slots of one semaphore, and the judgement of what they saw.
+"""Many peers acquire the slots of one semaphore, and their reports are checked.
 
-Each peer notes CLOCK_MONOTONIC when its grant has arrived and again before it gives the slot back, by
-release or by hanging up; so every noted span lies within the real hold, and two spans of one slot
-that overlap, or more spans at once than there are slots, are two holders of one lock. Some peers hang
-up while their acquire is in flight: what it may have got must not stay behind.
+Each peer reads CLOCK_MONOTONIC after its grant and before it releases or hangs up. Each reported span therefore lies
+within the hold. Two spans of one slot that overlap are two holders of one lock. So are more spans at once than slots.
+Some peers hang up during their acquire. A slot that such an acquire got must become free again.
 """
 
 import os

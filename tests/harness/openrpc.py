@@ -1,6 +1,6 @@
-"""Holds messages against protocol/openrpc.json, the description that the daemon itself gives away.
+"""Checks messages against protocol/openrpc.json, the description that the daemon serves.
 
-Stricter than a client should be: a member that is not described is a mismatch.
+It is stricter than a client should be: a member without a description is a mismatch.
 """
 
 import functools
@@ -11,7 +11,7 @@ from schema import Mismatch, Schema
 
 SOURCE = os.environ.get("top_srcdir") or os.path.dirname(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# What any request, and bytes that are no request, may be answered with.
+# Errors that may answer any request, and bytes that are no request.
 EVERYWHERE = {"ParseError", "InvalidRequest", "MethodNotFound"}
 WITHOUT_ID = {"parse-error", "invalid-request", "too-many-requests"}
 

@@ -1,13 +1,14 @@
-"""A TCP proxy between a daemon and its broker, whose network can go silent without a connection ending.
+"""A TCP proxy between a daemon and its broker. Its network can fall silent while the connections stay open.
 
 	proxy = Proxy(self, rabbit.port)
 	daemon = Daemon(self, broker=f"amqp://guest:guest@127.0.0.1:{proxy.port}")
-	proxy.cut()		# nothing is read, written or closed any more; who connects hears nothing
-	proxy.mend()		# what was sent meanwhile arrives
-	proxy.strand()		# the connections of now are cut for good, new ones are not; the broker
-				# goes on hearing heartbeats on them, so that it believes them alive
-	proxy.abandon()		# no more heartbeats on those
-	proxy.end_but_first()	# ends all connections but the oldest, which is a daemon's lock connection
+
+	proxy.cut()		# reads, writes and closes nothing; new connections get no byte
+	proxy.mend()		# delivers the bytes sent meanwhile
+	proxy.strand()		# cuts the present connections for good; the broker still gets
+				# heartbeats on them and keeps them; new ones are not cut
+	proxy.abandon()		# ends those heartbeats
+	proxy.end_but_first()	# ends all connections but the oldest, a daemon's lock connection
 """
 
 import os

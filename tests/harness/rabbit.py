@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
 """A private RabbitMQ node for tests and quickstart, from Debian's rabbitmq-server package.
 
-Everything lives below one folder: database, logs, configuration, Erlang cookie, certificates. The
-node listens on 127.0.0.1 alone and has an epmd of its own. Works as root and as an ordinary user.
+All its files are below one folder: database, logs, configuration, Erlang cookie, certificates. The node listens on
+127.0.0.1 alone and has its own epmd. It runs as root or as an ordinary user.
 
-    with Rabbit() as rabbit:            # a temporary folder, gone at the end
+    with Rabbit() as rabbit:            # a temporary folder, removed at the end
         connect(rabbit.url)
 
     rabbit.py run [OPTIONS] -- COMMAND  # COMMAND with LOCKBROKER_AMQP_URL set; its exit status
-    rabbit.py start [OPTIONS] DIR       # a node that lives below DIR; prints its URL when it is up
+    rabbit.py start [OPTIONS] DIR       # a node below DIR; prints its URL when it is up
     rabbit.py stop|kill|freeze|thaw DIR # ends it in order | by SIGKILL | SIGSTOP | SIGCONT
     rabbit.py ctl DIR ARGUMENT...       # rabbitmqctl of that node
 
-RABBITMQ_ROOT=DIR takes RabbitMQ and Erlang from the root folder of another system, such as
-tests/matrix/root.py makes; that needs root, or leave to make user namespaces. RABBITMQ_KHEPRI=1 puts a
-node's metadata into Khepri, which is an experiment on RabbitMQ 4.0 and the only way from 4.3 on.
+RABBITMQ_ROOT=DIR uses RabbitMQ and Erlang from the root folder of another system, such as tests/matrix/root.py makes.
+That needs root, or permission to create user namespaces. RABBITMQ_KHEPRI=1 stores a node's metadata in Khepri. Khepri
+is an experiment on RabbitMQ 4.0, and the only store from 4.3 on.
 
-A node that was stopped or killed can be started again: same ports, same data. COMMAND of `run` finds
-LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE
-and LOCKBROKER_RABBIT_PY (this file) in its environment.
+A node that was stopped or killed can be started again with the same ports and data. COMMAND of `run` gets
+LOCKBROKER_AMQP_URL, LOCKBROKER_AMQPS_URL (with --tls), LOCKBROKER_RABBIT_DIR, LOCKBROKER_RABBIT_NODE and
+LOCKBROKER_RABBIT_PY (this file) in its environment.
 """
 import argparse
 import ctypes

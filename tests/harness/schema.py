@@ -1,6 +1,6 @@
 """The part of JSON Schema that protocol/openrpc.json uses.
 
-A keyword that is not known here is an error: the description never says more than is checked.
+An unknown keyword is an error: every constraint of the description is checked.
 """
 
 import re

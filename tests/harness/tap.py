@@ -1,16 +1,16 @@
-"""Runs unittest cases and says TAP 13, one test point a method, for automake's tap-driver.
+"""Runs unittest cases and prints TAP 13 for automake's tap-driver: one test point for each method.
 
 	import tap
 	class Grant(unittest.TestCase):
-		deadline = 30		# seconds a test; the default
+		deadline = 30		# seconds for each test; the default
 		def test_x(self): ...
 	if __name__ == "__main__":
 		tap.main()
 
-What a test prints becomes a diagnostic line. The plan comes last: a program that dies in between
-has none, and the driver reports it. The exit status is 0 even when tests failed, because the driver
-counts anything else as one more failure; by hand, on a terminal, it says what happened.
-A word on the command line runs the tests whose names hold it.
+The output of a test becomes diagnostic lines. The plan comes last. If a program dies, there is no plan, and the driver
+reports that. The exit status is 0 even if tests fail, because the driver counts any other status as one more failure.
+On a terminal the exit status tells the result. A word on the command line selects the tests that have it in their
+names.
 """
 
 import faulthandler

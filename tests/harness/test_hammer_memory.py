@@ -1,5 +1,6 @@
-"""Peers of one daemon after three slots, without a RabbitMQ: the registry alone arbitrates (the broker
-would let one connection declare its own queue again), and hang-ups come at any moment.
+"""Peers of one daemon acquire three slots without a RabbitMQ, and hang up at any moment.
+
+The registry alone arbitrates, because the broker lets a connection declare its own queue again.
 """
 
 import unittest

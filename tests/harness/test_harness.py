@@ -1,4 +1,4 @@
-"""The harness's own judgement: what must be refused is refused."""
+"""Tests of the harness: it must refuse wrong values, messages and logs."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a deadline; never a sleep that hopes."""
+"""Waits until a condition is true, with a deadline. Tests use it instead of a sleep."""
 
 import time
 

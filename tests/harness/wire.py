@@ -1,12 +1,12 @@
-"""A peer with nothing but a socket: lines out, parsed lines in, every wait with a deadline.
+"""A peer with a socket alone: it sends lines and receives parsed lines. Every wait has a deadline.
 
-Every message that comes in is held against protocol/openrpc.json, and a request that is not as
-described there must not succeed.
+Every received message is checked against protocol/openrpc.json. A request that does not match the description must
+not succeed.
 
 	peer = Wire(daemon)			# closed at the end of the test
 	held = peer.call("acquire", name="db", timeout=0)
 	first = peer.request("size", name="db")	# pipelining: only sends
-	peer.answer(first)			# the reply to that one, whenever it came
+	peer.answer(first)			# the answer to that request, early or late
 	peer.notification("lost", within=1)
 """
 

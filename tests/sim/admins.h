@@ -1,18 +1,20 @@
 /*
- * What administrators do, by chance, and those who look at what they did.
+ * Random requests of administrators, and random requests that read their results.
  */
 #ifndef TESTS_SIM_ADMINS_H
 #define TESTS_SIM_ADMINS_H
 
 #include "tests/sim/sim.h"
 
-/* One order, to one daemon: one of chance, or the last of its name that came to no good end. */
+/*
+ * Gives one order to one daemon: a random one, or the last order on its name that did not succeed.
+ */
 void admins_step(struct sim *sim);
-/* Somebody asks for a size, a list, an explanation; or waits until a slot is free, or busy. */
+/* One client asks for a size, a list or an explanation, or waits for a state of a slot. */
 void admins_look(struct sim *sim);
-/* False: there is too much going on to ask. */
+/* False: too many requests are unanswered. */
 bool admins_ask(struct sim *sim, struct sim_daemon *daemon, const struct order *order);
-/* What was asked is answered. */
+/* The daemon has answered an order. */
 void admins_heard(struct sim *sim, const struct ask *ask, enum reason reason);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the peers know: the requests that they have not had an answer to, and the locks that they
- * believe they hold. Small arrays; an entry's place changes when another goes.
+ * The knowledge of the peers: their unanswered requests, and the locks that they believe to hold.
+ * Small arrays. The index of an entry changes if another one goes.
  */
 #ifndef TESTS_SIM_BOOK_H
 #define TESTS_SIM_BOOK_H
@@ -15,7 +15,7 @@
 #define REQUESTS_MAX 48
 #define BELIEFS_MAX 96
 
-/* From CREATE on: administration, and looking at what it did. */
+/* CREATE and all below: administration, and requests that read its results. */
 enum request_what {
 	ASK_ACQUIRE,
 	ASK_VERIFY,
@@ -30,9 +30,9 @@ enum request_what {
 	ASK_EXPLAIN
 };
 
-/* What an administrator was asked to do. */
+/* An order of an administrator. */
 struct order {
-	enum request_what what; /* CREATE, RESIZE, DESTROY, FSCK; else nothing was */
+	enum request_what what; /* CREATE, RESIZE, DESTROY or FSCK; else there is no order */
 	int name;
 	enum { ORDER_TO, ORDER_ADD, ORDER_REMOVE } by; /* resize */
 	int slots;                                     /* create, resize; or LOCK_UNLIMITED */
@@ -52,32 +52,33 @@ struct ask {
 	uint64_t lock;      /* verify, release */
 	int64_t timeout;    /* acquire */
 	int priority;       /* acquire */
-	bool lease;         /* acquire: it heeds its lease */
-	bool create;        /* acquire: it makes the semaphore when there is none */
+	bool lease;         /* acquire: the client obeys the lease */
+	bool create;        /* acquire: creates the semaphore if there is none */
 	uid_t uid;          /* acquire: of its peer */
-	bool exempt;        /* acquire: of the limit of channels */
-	bool slotless;      /* verify, release: it takes no slot */
+	bool exempt;        /* acquire: exempt from the limit of channels */
+	bool slotless;      /* verify, release: the hold takes no slot */
 	struct order order; /* of an administrator */
-	bool busy;          /* await: until it is; else until it is not */
-	bool was_busy;      /* await: when it was asked */
-	bool gone;          /* its peer is: it need not be answered */
-	unsigned claims; /* of an administrator: times that its daemon had got the mutex before */
-	bool mutex_busy; /* the same: it had it, for somebody else */
-	int64_t due;     /* answered by then; INT64_MAX = no limit */
-	uint64_t since;  /* moment */
-	/* acquire: nothing of its peer's comes first any more: the moment, and the time */
+	bool busy;          /* await: until the slot is busy; else until it is free */
+	bool was_busy;      /* await: the slot's state when the client asked */
+	bool gone;          /* the peer is gone: no answer is due */
+	unsigned claims;    /* administrator: how many times the daemon had got the mutex before */
+	bool mutex_busy;    /* the same: the daemon had it for another request */
+	int64_t due;        /* time of the latest answer; INT64_MAX: no limit */
+	uint64_t since;     /* moment */
+	/* acquire: from then on no other request of its peer comes first. A moment and a time. */
 	uint64_t ready;
 	int64_t ready_at;
-	unsigned overtaken;  /* acquire: who came later and stood no higher had the lock before */
+	unsigned overtaken;  /* acquire: later ones of no higher priority that came first */
 	uint64_t connection; /* verify, release: of the hold */
-	bool held;           /* verify, release: when it was asked */
-	int64_t lost_at;     /* verify: its peer was told meanwhile that the lock is lost; 0: no */
-	bool revoked;        /* verify, release: when it was asked, or told since */
+	bool held;           /* verify, release: whether the lock was held when asked */
+	int64_t lost_at;     /* verify: since then its peer was told that the lock is lost; 0: no */
+	bool revoked;        /* verify, release: revoked when asked, or told since */
 };
 
 /*
- * What a peer was granted, until its release request, `lost`, or its end. It believes that it holds it;
- * one that heeds its lease only as long as that lasts, whatever else it is told, as liblockbroker does.
+ * A granted lock, until its release request, `lost`, or the end of its peer. The peer believes that
+ * it holds it. A peer that obeys its lease believes so only while the lease lasts, as with
+ * liblockbroker.
  */
 struct belief {
 	int daemon;
@@ -85,18 +86,21 @@ struct belief {
 	int name, slot;
 	enum lock_kind kind;
 	uid_t uid;
-	bool exempt;         /* it is charged to nobody */
-	uint64_t connection; /* of the grant */
-	bool slotless; /* it takes none: the semaphore is unlimited, or it was let in. slot is 0 */
-	bool heeds, over; /* its lease; which has passed */
+	bool exempt;         /* charged to no user */
+	uint64_t connection; /* lock connection of the grant */
+	bool slotless;    /* takes no slot: unlimited, or granted by an administrator. slot is 0 */
+	bool heeds, over; /* obeys its lease; the lease has passed */
 	int64_t safe_until, granted_at;
-	bool suspect; /* it was told so */
-	bool revoked; /* it was told so */
-	/* Its A was deleted, and the watch heard of it: the moment, and by when it must be told. 0: no */
+	bool suspect; /* the peer was told */
+	bool revoked; /* the peer was told */
+	/*
+	 * A was deleted and the watch reported it: the moment, and the deadline to tell the peer.
+	 * 0: no.
+	 */
 	uint64_t heard;
 	int64_t heard_due;
-	int64_t looked_at; /* B was looked at last */
-	int most;          /* locks that its daemon had since then, at most */
+	int64_t looked_at; /* time of the last check of B */
+	int most;          /* most locks of its daemon since then */
 };
 
 struct book {
@@ -104,14 +108,14 @@ struct book {
 	size_t ask_count;
 	struct belief beliefs[BELIEFS_MAX];
 	size_t belief_count;
-	int64_t next_due; /* no ask is due earlier */
+	int64_t next_due; /* no request is due earlier */
 };
 
-/* Whether its peer still works under it. */
+/* Whether its peer still works under the lock. */
 bool book_is_believed(const struct belief *belief, int64_t now);
-/* Whether it ends with its peer, and can be cancelled. */
+/* Whether the request ends with its peer and can be cancelled. */
 bool book_waits(const struct ask *ask);
-/* Full: no more is to be asked. */
+/* Full: there must be no further request. */
 bool book_is_full(const struct book *book);
 struct ask *book_ask(struct book *book, const struct ask *ask);
 struct ask *book_find_ask(struct book *book, int daemon, uint64_t peer, uint64_t request);
@@ -119,7 +123,7 @@ void book_end_ask(struct book *book, struct ask *ask);
 void book_believe(struct book *book, const struct belief *belief);
 struct belief *book_find_belief(struct book *book, int daemon, uint64_t lock);
 void book_end_belief(struct book *book, struct belief *belief);
-/* The peer hung up (0: all of the daemon's, which is gone): what it believed is over. */
+/* The peer is gone: its beliefs end. peer 0: the daemon is gone with all its peers. */
 void book_peer_gone(struct book *book, int daemon, uint64_t peer);
 
 #endif

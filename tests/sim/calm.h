@@ -1,6 +1,6 @@
 /*
- * The end of a schedule: the troubles are over, and everything must come to rest. Who waits for a slot
- * that is free gets it, who holds one gives it back, and nothing is left behind.
+ * The end of a schedule. The troubles end, and everything must come to rest. Each waiter for a free
+ * slot gets it, each holder releases its lock, and nothing is left behind.
  */
 #ifndef TESTS_SIM_CALM_H
 #define TESTS_SIM_CALM_H

@@ -1,28 +1,33 @@
 /*
- * Crowds, when all is still: those who wait cost nothing while nothing happens, and everybody has his turn.
+ * Crowds at rest: waiters cost nothing while nothing happens, and every waiter gets its turn.
  */
 #ifndef TESTS_SIM_CROWD_H
 #define TESTS_SIM_CROWD_H
 
 #include "tests/sim/sim.h"
 
-/* Somebody waits, and nobody lets go. */
+/* There are waiters, and no holder releases. */
 void crowd_waits(struct sim *sim);
-/* Nobody holds or waits: two at each daemon want one lock again and again, and let go at once. */
+/*
+ * There is no holder and no waiter. Two peers of each daemon acquire and release one lock
+ * repeatedly.
+ */
 void crowd_takes_turns(struct sim *sim);
-/* The same at one daemon alone: what it hands on is let go now and then, for clients that poll. */
+/*
+ * The same at one daemon alone. It must free the slot after some hand-offs, for clients that poll.
+ */
 void crowd_is_alone(struct sim *sim);
-/* Somebody begins to wait just as somebody else lets go. */
+/* One peer begins to wait while another one releases. */
 void crowd_meets(struct sim *sim);
-/* Somebody lets go with somebody behind him, just as the lock connection was not heard for more than a second. */
+/* A holder releases to a waiter after the lock connection was silent for more than a second. */
 void crowd_is_unheard(struct sim *sim);
-/* One daemon has no channel left: what it is told of goes to another one. And then it has one. */
+/* One daemon has no channel left and passes its hints on to another daemon. Later it has one. */
 void crowd_starves(struct sim *sim);
-/* Who is told of what is free has just left the line. */
+/* The waiter of a hint has just left the wait queue. */
 void crowd_wavers(struct sim *sim);
-/* One's claim is answered when the lease is suspect. */
+/* A claim is answered while the lease is suspect. */
 void crowd_is_suspect(struct sim *sim);
-/* One's claim is never answered, and its daemon holds something else: everybody has his turn. */
+/* A claim is never answered while its daemon has another hold. Every waiter gets its turn. */
 void crowd_is_stuck(struct sim *sim);
 
 #endif

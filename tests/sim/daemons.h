@@ -1,6 +1,6 @@
 /*
- * The daemons of a schedule: an engine over a memory_broker each, and the ear that hears what they say
- * to their peers.
+ * The daemons of a schedule: an engine and a broker in memory each. Hears the events that the
+ * engines send to their peers.
  */
 #ifndef TESTS_SIM_DAEMONS_H
 #define TESTS_SIM_DAEMONS_H
@@ -8,11 +8,11 @@
 #include "tests/sim/sim.h"
 
 void daemon_start(struct sim *sim, int number);
-/* It is gone, and its peers with it. */
+/* The daemon and its peers are gone. */
 void daemon_kill(struct sim_daemon *daemon);
-/* The peer's connection ends; another peer comes in its place. */
+/* The peer's connection ends. Another peer takes its place. */
 void daemon_hang_up(struct sim_daemon *daemon, int peer);
-/* It is stopped, or has not yet done what was to be done by now. */
+/* Whether the daemon is stopped, or has not done work that is due. */
 bool daemon_is_behind(const struct sim_daemon *daemon);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The one source of chance of a schedule: seeded, so that a schedule replays.
+ * The only random numbers of a schedule: seeded, so that a schedule can be repeated.
  */
 #ifndef TESTS_SIM_DICE_H
 #define TESTS_SIM_DICE_H
@@ -22,7 +22,7 @@ dice_next(struct dice *dice)
 	return z ^ z >> 31;
 }
 
-/* 0 .. bound - 1; 0 when bound is 0. */
+/* 0 to bound - 1. bound 0: 0. */
 static inline uint64_t
 dice_below(struct dice *dice, uint64_t bound)
 {

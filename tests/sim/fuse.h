@@ -1,6 +1,6 @@
 /*
- * A crash just after a step of administration: the k-th request that a daemon has the world perform for
- * an administrator is its last.
+ * A crash just after a step of administration. The world performs the k-th request of an
+ * administrator's daemon, and the daemon ends.
  */
 #ifndef TESTS_SIM_FUSE_H
 #define TESTS_SIM_FUSE_H
@@ -8,11 +8,14 @@
 #include "tests/sim/sim.h"
 
 void fuse_init(struct sim *sim);
-/* From now on so many steps are left to some daemon. */
+/* From now on some daemon has so many steps left. */
 void fuse_light(struct sim *sim);
-/* The daemon (-1: none that lives) has made one; stuck: it was told that somebody else is at work. */
+/*
+ * The daemon has made a step. -1: no living daemon. stuck: it was told that another administrator
+ * is at work.
+ */
 void fuse_step(struct sim *sim, int daemon, bool stuck);
-/* It does not burn any more. */
+/* Cancels the crash. */
 void fuse_out(struct sim *sim);
 
 #endif

@@ -1,19 +1,21 @@
 /*
- * What daemons ask each other: messages with texts by which whoever hears one sees whether it is whole, and
- * whether it is meant for him.
+ * Queries between daemons. Their texts show a receiver whether a message is complete and meant for
+ * it.
  */
 #ifndef TESTS_SIM_MESSAGES_H
 #define TESTS_SIM_MESSAGES_H
 
 #include "tests/sim/sim.h"
 
-/* Its broker was made: it is ready to be asked, where the schedule has messages. */
+/* Call it when the daemon's broker was made: it opens its inbox if the schedule has messages. */
 void messages_start(struct sim_daemon *daemon);
-/* Somebody asks all others. */
+/* One daemon asks all others. */
 void messages_step(struct sim *sim);
-/* The same of each, and that each answers each once: when all is well. */
+/*
+ * Each daemon asks all others, and each must answer each query once. For a world without troubles.
+ */
 void messages_meet(struct sim *sim);
-/* What a daemon's broker says. */
+/* Messages from a daemon's broker. */
 void messages_asked(struct sim_daemon *daemon, const struct broker_message *message);
 void messages_replied(struct sim_daemon *daemon, const struct broker_message *message);
 

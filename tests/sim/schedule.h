@@ -1,5 +1,5 @@
 /*
- * From a seed to a verdict.
+ * Runs the schedule of a seed and returns its verdict.
  */
 #ifndef TESTS_SIM_SCHEDULE_H
 #define TESTS_SIM_SCHEDULE_H
@@ -7,21 +7,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Steps of a schedule, before it calms down. */
+/* Number of steps before the schedule calms down. */
 #define SCHEDULE_STEPS 200
 
 struct verdict {
-	const char *violation; /* "" = none; until the next one runs */
-	unsigned number;       /* of the invariant; 0 = none of the numbered ones */
+	const char *violation; /* "": none; valid until the next run */
+	unsigned number;       /* of the invariant; 0: not a numbered one */
 	uint64_t steps;
-	uint64_t digest; /* of all that happened */
+	uint64_t digest; /* of all events */
 };
 
-/* Says nothing; aloud: prints every note. */
+/* Prints nothing. aloud: prints every note. */
 struct verdict schedule_run(uint64_t seed, bool aloud);
 /*
- * What was wrong with the schedule that ran last, or runs and does not come back (then from a signal
- * handler, and why is not NULL), and the last notes before it.
+ * Prints the violation of the last schedule and its last notes. `why` is not NULL if a signal
+ * handler calls it, because the schedule does not return.
  */
 void schedule_print(const char *why);
 

@@ -1,14 +1,18 @@
 /*
- * One schedule: some daemons' lock engines over one memory_world in virtual time, their peers, and
- * what befalls them, all drawn from a seed. The parts, from the bottom up:
- *	dice, queues, trace	chance, names, words
- *	truth			what the world knows: who claimed, checked, dropped what, and when
- *	waits, tap		what daemons say and hear of who waits
- *	probes			what a daemon saw of holders
- *	book			what the peers know: requests unanswered, locks they believe they hold
+ * One schedule: the lock engines of some daemons over one memory_world in virtual time, their
+ * peers, and their troubles, all drawn from a seed. The parts, from the bottom up:
+ *
+ *	dice, queues, trace	random numbers, names, notes
+ *	truth			the world's knowledge: claims, checks, deletions and moments
+ *	waits, tap		messages of daemons about waiters
+ *	probes			a daemon's view of holders
+ *	book			the peers' knowledge: unanswered requests, believed locks
  *	check			the invariants
- *	daemons, ways, daemon messages, clients, admins, fuse, trouble, crowd, calm	who acts
- *	schedule		from a seed to a verdict
+ *	ways, daemons		connections and daemons
+ *	clients, admins		the actors
+ *	messages, crowd		further actors
+ *	fuse, trouble, meddle	the troubles
+ *	calm, schedule		the end of a schedule; from a seed to a verdict
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -28,69 +32,69 @@
 #define PEERS_MAX 4
 #define LINKS 2
 #define FOREIGN_MAX 4
-/* A limit on what one peer may have, where it has one. */
+/* A low limit of a peer or user, if the schedule has one. */
 #define PLAN_FEW 2
-/* A limit that nobody comes near. */
+/* A limit that is never reached. */
 #define PLAN_MANY 1000
-/* Locks' numbers above that are not looked at. */
+/* Locks with numbers above this are not checked. */
 #define GIVEN_MOST 4096
 
-/* The server drops a silent peer after two to three of these. */
+/* The server closes the connection of a silent peer after two to three heartbeats. */
 #define HEARTBEAT (1 * NSEC_PER_SEC)
 #define MARGIN (HEARTBEAT / 5)
 #define LEASE (2 * HEARTBEAT - MARGIN)
 
 enum trouble {
-	TROUBLE_CUT,     /* a link dies, the daemon knows first */
-	TROUBLE_FORSAKE, /* a link dies, the broker knows first */
-	TROUBLE_FREEZE, /* nothing arrives on a link, in one direction or both, for a while or ever */
-	TROUBLE_STOP,   /* a daemon is stopped, and goes on later */
-	TROUBLE_SUSPEND,      /* a daemon's timers are late, what it hears is not */
-	TROUBLE_RESTART,      /* of the broker */
-	TROUBLE_ALARM,        /* probes are held back */
-	TROUBLE_DENY,         /* wrong credentials, then right ones again */
-	TROUBLE_SILENCE,      /* channels fall silent */
-	TROUBLE_NACK,         /* probes of single queues are nacked */
-	TROUBLE_REFUSE,       /* 403 */
-	TROUBLE_LATE,         /* answers that take longer than anybody waits */
-	TROUBLE_CLOSE,        /* channels are closed with 406 */
-	TROUBLE_LOSE_B,       /* a B is deleted behind its holder's back */
-	TROUBLE_LOSE_A,       /* As are deleted and brought back behind everybody's back */
-	TROUBLE_CANCEL,       /* watches end though nothing was deleted */
-	TROUBLE_UNHEARD,      /* watches do not hear of deletions */
-	TROUBLE_FOREIGN,      /* foreign clients take and leave Bs, mutexes, admin mutexes */
-	TROUBLE_BY_NAME,      /* the known server bug */
-	TROUBLE_KILL,         /* a daemon is killed and started again */
-	TROUBLE_DRAIN,        /* a daemon is stopped in order and started again */
+	TROUBLE_CUT,     /* a link ends, and the daemon notices first */
+	TROUBLE_FORSAKE, /* a link ends, and the broker notices first */
+	TROUBLE_FREEZE,  /* a link delivers nothing, one way or both, for a while or for ever */
+	TROUBLE_STOP,    /* a daemon is stopped and continued later */
+	TROUBLE_SUSPEND, /* a daemon's timers are late, but it reads */
+	TROUBLE_RESTART, /* of the broker */
+	TROUBLE_ALARM,   /* an alarm: probes are delayed */
+	TROUBLE_DENY,    /* wrong credentials, later the right ones */
+	TROUBLE_SILENCE, /* channels fall silent */
+	TROUBLE_NACK,    /* probes of single queues are nacked */
+	TROUBLE_REFUSE,  /* 403 */
+	TROUBLE_LATE,    /* answers come after every deadline */
+	TROUBLE_CLOSE,   /* channels are closed with 406 */
+	TROUBLE_LOSE_B,  /* a B is deleted while it is held */
+	TROUBLE_LOSE_A,  /* As are deleted and created again by no daemon */
+	TROUBLE_CANCEL,  /* watches end although no queue was deleted */
+	TROUBLE_UNHEARD, /* watches miss deletions */
+	TROUBLE_FOREIGN, /* foreign clients take and leave Bs, mutexes, admin mutexes */
+	TROUBLE_BY_NAME, /* the known server bug */
+	TROUBLE_KILL,    /* a daemon is killed and started again */
+	TROUBLE_DRAIN,   /* a daemon is stopped in order and started again */
 	TROUBLE_FEW_CHANNELS, /* the broker allows few channels */
-	TROUBLE_LINES,        /* hints are lost, or are none; lines are deleted */
-	TROUBLE_FUSE, /* a daemon is killed, or its auxiliary connection, just after a step of administration */
+	TROUBLE_LINES,        /* hints are lost or invalid; wait queues are deleted */
+	TROUBLE_FUSE, /* a daemon or its auxiliary connection ends after a step of administration */
 	TROUBLES
 };
 
-/* The troubles that hold up what a watch has to say, or the look that follows. */
+/* The troubles that delay the news of a watch, or the check that follows. */
 #define NEWS_MAY_BE_LATE                                                                           \
 	(~(1U << TROUBLE_CANCEL | 1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_LINES))
 
-/* The troubles by which a daemon does not hear what it was told. */
+/* The troubles by which a daemon misses messages sent to it. */
 #define NEWS_MAY_BE_HELD_UP                                                                        \
 	(1U << TROUBLE_FORSAKE | 1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP |                       \
 	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART)
 
-/* What is fixed for the whole schedule. */
+/* The constants of a schedule. */
 struct plan {
 	int daemons, names, peers;
 	unsigned troubles;     /* bits */
-	unsigned loudness;     /* per cent of the steps that are troubles */
-	int64_t usual;         /* ns: most answers take up to so long */
+	unsigned loudness;     /* per cent of the steps that cause a trouble */
+	int64_t usual;         /* ns: the usual maximum of an answer's delay */
 	unsigned channels_max; /* of a lock connection */
-	bool crowd;            /* most wait, for few names */
+	bool crowd;            /* many waiters for few names */
 	bool python;           /* the names of amqp-locks-python */
-	bool messages;         /* daemons ask each other */
+	bool messages;         /* the daemons send each other queries */
 	struct lock_settings settings;
 };
 
-/* Of the lock connection's channels one user may have so many. */
+/* The number of channels of the lock connection that one user may have. */
 static inline size_t
 plan_most_of_user(const struct plan *plan)
 {
@@ -102,12 +106,15 @@ plan_most_of_user(const struct plan *plan)
 struct sim_peer {
 	uint64_t id;
 	uid_t uid;
-	int64_t safe_until; /* as it was told last */
+	int64_t safe_until; /* as the daemon told it last */
 };
 
-/* A wait for holders, as its probes showed: how often in a row each slot was seen absent, up to twice. */
+/*
+ * A wait for holders, as its probes show: how many consecutive probes saw each slot absent, up to
+ * two.
+ */
 struct seen_wait {
-	uint64_t id; /* of the engine; 0: none */
+	uint64_t id; /* of the engine; 0: unused */
 	int name;
 	uint64_t began; /* moment */
 	unsigned absent[SLOTS_KNOWN + 1];
@@ -115,9 +122,12 @@ struct seen_wait {
 
 #define WAITS_SEEN 6
 
-/* A slot that is awaited, whose probes are shared: when those were asked that saw it absent in a row. */
+/*
+ * An awaited slot: the moments of the last two consecutive probes that saw it absent. Waits share
+ * them.
+ */
 struct seen_slot {
-	uint64_t last, before; /* moments; 0: none was */
+	uint64_t last, before; /* moments; 0: none */
 };
 
 struct sim_daemon {
@@ -128,40 +138,39 @@ struct sim_daemon {
 	struct sim_peer peers[PEERS_MAX];
 	uint64_t last_peer, last_request;
 	uint64_t given[GIVEN_MOST / 64]; /* bits: the numbers of the locks granted so far */
-	int64_t rescan_interval;         /* as it was told */
+	int64_t rescan_interval;         /* as in its settings */
 	bool draining, abandoned;
-	bool cancelled; /* the answer being heard is that of a cancel */
+	bool cancelled; /* the answer now heard is that of a cancel */
 	/*
-	 * The same of an administrator's, who grants or denies: the acquire's request; UINT64_MAX: all of a
-	 * name's; 0: none's
+	 * The answer now heard is that of an administrator's grant or deny: the request of the
+	 * acquire. UINT64_MAX: all of a name. 0: none.
 	 */
 	uint64_t granting, denying;
 	bool denied[LINKS];
-	/* What it hears of the broker comes by `heard`, what it does by itself by `own`. */
+	/* Timers of `heard` are messages from the broker. Timers of `own` are the daemon's own. */
 	struct timers *heard, *own;
-	bool stopped, late; /* neither are run; `own` are not */
-	int64_t slow_since; /* stopped or late: since then */
-	int64_t woke;       /* when that ended last */
-	int64_t disturbed;  /* when its keepalive may have been held up or lost last */
-	int64_t safe_until; /* the most that it told anybody on this lock connection */
-	unsigned blocked;   /* ways of its lock connection */
+	bool stopped, late; /* stopped: neither runs; late: `own` do not run */
+	int64_t slow_since; /* time since which it is stopped or late */
+	int64_t woke;       /* when that ended */
+	int64_t disturbed;  /* when its keepalive may last have been delayed or lost */
+	int64_t safe_until; /* the latest that it stated on this lock connection */
+	unsigned blocked;   /* blocked ways of its lock connection */
 	struct timer wake, heal;
-	struct timer cut[LINKS];    /* `heard` */
+	struct timer cut[LINKS];    /* in `heard` */
 	struct timer starve[LINKS]; /* the world has read nothing for too long */
-	uint64_t starving[LINKS];   /* that connection */
-	int64_t patience[LINKS];    /* ns from what it read last */
+	uint64_t starving[LINKS];   /* the connection of that timer */
+	int64_t patience[LINKS];    /* ns from the last byte that the world read */
 	int64_t silent_since[LINKS];
-	uint64_t granted;         /* as its peers counted */
-	uint64_t told_connection; /* of its lock connection, as it was told; 0: it is down */
-	uint64_t last_message;    /* the number of what it asked the others last */
-	int replies;              /* to that */
+	uint64_t granted;         /* as counted by its peers */
+	uint64_t told_connection; /* its lock connection, as it was told; 0: down */
+	uint64_t last_message;    /* number of its last query */
+	int replies;              /* number of answers to it */
 	struct seen_wait waits[WAITS_SEEN];
 	struct seen_slot awaited[NAMES][SLOTS_KNOWN + 1];
-	TAILQ_HEAD(, tap_count) counts; /* owned; members of lines being counted */
-	bool hearing;                   /* it hears news of a line */
-	bool
-	    counting; /* the answer being heard is one of those: it is an administrator's hints that follow */
-	TAILQ_HEAD(, probes_asked) asked; /* owned; probes that are not answered */
+	TAILQ_HEAD(, tap_count) counts; /* owned; running counts of consumers of wait queues */
+	bool hearing;                   /* it handles news of a wait queue */
+	bool counting; /* it handles such a count: hints of an administrator follow */
+	TAILQ_HEAD(, probes_asked) asked; /* owned; unanswered probes */
 };
 
 struct sim {
@@ -178,33 +187,36 @@ struct sim {
 	struct book book;
 	struct trace trace;
 	bool alarm, calm;
-	/* Not answered: of the next claim the declare (1), or the look behind it (2); and so much later */
+	/*
+	 * The next claim gets no answer to its declare (1) or to its check (2). `stuck` counts
+	 * requests down.
+	 */
 	unsigned stuck_claim, stuck;
-	uint64_t alarm_ended; /* moment of the last one's end; and the time */
+	uint64_t alarm_ended; /* moment and time of the end of the last alarm */
 	int64_t alarm_ended_at;
-	/* A B that is going to be deleted by name, and the moment of its claim. */
+	/* A B that will be deleted by name, and the moment of its claim. */
 	struct timer by_name;
 	struct queue_id by_name_queue;
 	uint64_t by_name_claim;
-	/* An A that somebody deleted and is going to bring back. */
+	/* An A that was deleted and will be created again. */
 	struct timer a_back;
 	struct queue_id a_back_queue;
-	/* So many steps of administration after which this daemon burns; 0: none is to. */
+	/* This daemon ends after so many steps of administration. 0: none does. */
 	unsigned fuse_steps;
 	int fuse_daemon;
-	bool fuse_foreign; /* until then somebody else has the directory's mutex */
+	bool fuse_foreign; /* until then a foreign client has the directory's mutex */
 	struct timer fuse;
-	/* What was asked of each name last that changes it, and not done as far as anybody knows. */
+	/* The last order on each name that has not succeeded, as far as the peers know. */
 	struct order unfinished[NAMES];
-	/* What foreign clients have to themselves. */
+	/* The queues that foreign clients own exclusively. */
 	struct queue_id foreign[FOREIGN_MAX];
 	size_t foreign_count;
-	uint64_t steps;      /* done so far */
-	unsigned number;     /* of the invariant violated; 0 = of none of the numbered ones */
-	char violation[200]; /* "" = none */
+	uint64_t steps;      /* number of steps so far */
+	unsigned number;     /* of the violated invariant; 0: not a numbered one */
+	char violation[200]; /* "": none */
 };
 
-/* Notes it, with the time. */
+/* Adds a note with the present time. */
 #define NOTE(sim, ...) trace_note(&(sim)->trace, (struct note){.at = (sim)->now, __VA_ARGS__})
 
 _Static_assert(DAEMONS_MAX == TRUTH_DAEMONS && DAEMONS_MAX == WAITS_DAEMONS,
@@ -216,14 +228,14 @@ sim_has(const struct sim *sim, enum trouble trouble)
 	return !sim->calm && (sim->plan.troubles & 1U << trouble) != 0;
 }
 
-/* Whether there may be no channel for somebody. */
+/* Whether there may be too few channels. */
 static inline bool
 sim_is_short(const struct sim *sim)
 {
 	return (sim->plan.troubles & 1U << TROUBLE_FEW_CHANNELS) != 0;
 }
 
-/* Whether a claim may be sent long after it is decided upon. */
+/* Whether a claim may be sent long after its decision. */
 static inline bool
 sim_has_few_flights(const struct sim *sim)
 {
@@ -231,11 +243,11 @@ sim_has_few_flights(const struct sim *sim)
 }
 
 /*
- * Lets time pass, at most until `until`: the next thing that is due happens and all is checked. False:
- * nothing is due by then.
+ * Advances time to the next event, at most to `until`, and runs the checks. False: no event is due
+ * by then.
  */
 bool sim_next(struct sim *sim, int64_t until);
-/* The same until nothing is due by then, or an invariant is violated. */
+/* Runs all events of so many ns, or until an invariant is violated. */
 void sim_pass(struct sim *sim, int64_t ns);
 
 #endif

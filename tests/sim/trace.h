@@ -1,6 +1,6 @@
 /*
- * The events of a schedule, in words. The notes become words only when they are printed, because
- * nearly all schedules are never read.
+ * The notes of a schedule. A note becomes words only when it is printed, because nearly all
+ * schedules are never read.
  */
 #ifndef TESTS_SIM_TRACE_H
 #define TESTS_SIM_TRACE_H
@@ -10,7 +10,8 @@
 #include <stdio.h>
 
 /*
- * In text, {d} {p} {n} {m} {t} {w} {q} stand for the members, in this order. All strings are static.
+ * In `text`, {d} {p} {n} {m} {t} {w} {q} stand for the members, in this order. All strings are
+ * static.
  */
 struct note {
 	const char *text;
@@ -18,7 +19,7 @@ struct note {
 	int daemon;
 	uint64_t peer;
 	int64_t n, m;
-	int64_t time; /* ns; INT64_MAX = for ever */
+	int64_t time; /* ns; INT64_MAX: for ever */
 	const char *word, *queue;
 };
 
@@ -34,7 +35,7 @@ struct trace {
 
 void trace_start(struct trace *trace, int64_t now, bool aloud);
 void trace_note(struct trace *trace, struct note note);
-/* The last notes, unless they were printed already. */
+/* Prints the last notes, unless they were printed already. */
 void trace_print(const struct trace *trace, FILE *out);
 
 #endif

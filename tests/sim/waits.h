@@ -1,6 +1,6 @@
 /*
- * What the world knows of those who wait: which slots are free, who told whom of it, who claims them. A
- * part of the sim; filled by tap (what daemons say and hear) and truth, read by check_wait.
+ * The world's knowledge of waiters: free slots, hints and claims. Part of the sim. tap (messages of
+ * daemons) and truth fill it, check_wait reads it.
  */
 #ifndef TESTS_SIM_WAITS_H
 #define TESTS_SIM_WAITS_H
@@ -14,49 +14,54 @@
 
 #define WAITS_DAEMONS 4
 
-/* Of one slot, or of a true mutex, as one daemon has to do with it. Moments and times; 0 = never. */
+/* One slot, or true mutex, from the view of one daemon. Moments and times; 0: never. */
 struct wait_seen {
 	uint64_t claim_sent; /* moment */
-	int64_t
-	    hinted_at;   /* it was freed here and the line was told: others go first for a while */
-	uint64_t hinted; /* moment of that */
-	uint64_t
-	    granted; /* moment: somebody was told that he holds it; 0: not since it was claimed */
-	uint64_t connection; /* of the lock connection, then */
-	uid_t uid;           /* of whoever was told; 0: it is exempt from the limit of channels */
-	bool vanished;       /* its holder was told so: it is claimed again, for him */
-	uint64_t revoked;    /* moment: its holder was told so */
-	/* A was deleted: the moment of the last time that the daemon's watch heard of it, or did not */
+	int64_t hinted_at; /* time: freed here, and a hint was sent: others go first for a while */
+	uint64_t hinted;   /* moment of that hint */
+	uint64_t granted;  /* moment of the last grant; 0: none since the claim */
+	uint64_t connection; /* the lock connection of that grant */
+	uid_t uid;           /* user of that grant; 0: exempt from the limit of channels */
+	bool vanished;    /* the holder queue was lost and its holder told; it is claimed again */
+	uint64_t revoked; /* moment: its holder was told so */
+	/*
+	 * A was deleted: moment of the last time that the daemon's watch reported it, or missed it.
+	 */
 	uint64_t heard, unheard;
-	int64_t
-	    held_at; /* while somebody waited for it here: somebody here was last seen to hold it */
+	int64_t held_at; /* time: last seen to be held here while a waiter was here */
 };
 
 struct wait_slot {
 	struct wait_seen seen[WAITS_DAEMONS];
-	int64_t free_since; /* as looked at now and then; INT64_MAX: it is not */
-	int64_t freed_at;   /* a daemon deleted its B last, or declared its A */
-	int64_t gone_at;    /* A was deleted last */
+	int64_t free_since; /* as of the last look; INT64_MAX: not free */
+	int64_t freed_at;   /* time: a daemon last deleted its B, or declared its A */
+	int64_t gone_at;    /* time: A was last deleted */
 };
 
 struct wait_name {
 	struct wait_slot slots[SLOTS_KNOWN + 1];
-	int64_t unlimited_since;           /* INT64_MAX: it is not */
-	int64_t failed_at[WAITS_DAEMONS];  /* a claim came to nothing last */
-	int64_t ordered_at[WAITS_DAEMONS]; /* an order was answered, or its mutex dropped, last */
+	int64_t unlimited_since;           /* INT64_MAX: not unlimited */
+	int64_t failed_at[WAITS_DAEMONS];  /* time of the last claim that failed */
+	int64_t ordered_at[WAITS_DAEMONS]; /* last answer to an order, or drop of its mutex */
 	/*
-	 * A daemon counted consumers last, and there were more than places: one is placed anew before the old
-	 * one goes.
+	 * Time of the last count of consumers that found more than there are places. A daemon adds
+	 * the new consumer before it removes the old one.
 	 */
 	int64_t overcounted_at;
-	/* A hint was passed on last; and one was not, as that was just now */
+	/*
+	 * Times: a hint was last passed on, and was last not passed on, because that had just
+	 * happened.
+	 */
 	int64_t passed_on_at[WAITS_DAEMONS];
 	int64_t lapsed_at;
-	/* Bits, by priority: the places that a daemon asked for, in the semaphore's line and the mutex's */
+	/*
+	 * Bits, by priority: the places that a daemon has in the wait queues of the semaphore and
+	 * of the mutex.
+	 */
 	unsigned places[WAITS_DAEMONS][2];
 };
 
-/* "Released" was said of a slot that was not deleted: somebody else is to be told that he has it. */
+/* A release was answered, but the slot was not deleted: another waiter must get it. */
 struct wait_pass {
 	bool owed;
 	int daemon, name, slot;
@@ -66,19 +71,21 @@ struct waits {
 	struct wait_name names[NAMES];
 	struct wait_pass pass;
 	int64_t next_look;
-	int64_t fit_since[WAITS_DAEMONS]; /* it can serve who waits; INT64_MAX: it cannot */
+	int64_t fit_since[WAITS_DAEMONS]; /* the daemon can serve waiters; INT64_MAX: it cannot */
 	int64_t let_see_since
-	    [WAITS_DAEMONS]; /* and may have an auxiliary connection, to look for markers */
-	/* There is a channel for the users of even and odd peers, and for those that are exempt. */
+	    [WAITS_DAEMONS]; /* it can also look for markers on an auxiliary connection */
+	/*
+	 * Since when there is a channel for the users of even and odd peers, and for exempt ones.
+	 */
 	int64_t channel_since[WAITS_DAEMONS][3];
-	int64_t settled; /* nothing is left of the troubles since then; INT64_MAX */
+	int64_t settled; /* since then no effect of a trouble is left; INT64_MAX */
 	uint64_t published[WAITS_DAEMONS]; /* messages: probes and hints */
 	int64_t alarm_began;
-	int64_t caused_at;               /* somebody asked for something last, or was in trouble */
-	uint64_t methods[WAITS_DAEMONS]; /* since then: what each asked of the broker */
+	int64_t caused_at;               /* time of the last request or trouble */
+	uint64_t methods[WAITS_DAEMONS]; /* requests of each to the broker since then */
 };
 
-/* The daemon is gone, and what it did with the name. */
+/* The daemon is gone: forgets its part of the name. */
 static inline void
 waits_forget(struct waits *waits, int daemon, int name)
 {

@@ -1,7 +1,7 @@
 /*
- * The ways between a daemon and the world, and what befalls them: links that die, seen by either end
- * first; links on which nothing arrives; daemons that are stopped, or whose timers are late. The world
- * gives up a link two to three heartbeats after the last byte that it read from it, never earlier.
+ * The connections between a daemon and the world, and their troubles. Links end, and either end
+ * notices first. Links deliver nothing. Daemons are stopped, or their timers are late. The world
+ * gives up a link two to three heartbeats after the last byte that it read, never earlier.
  */
 #ifndef TESTS_SIM_WAYS_H
 #define TESTS_SIM_WAYS_H
@@ -11,22 +11,28 @@
 void ways_init(struct sim_daemon *daemon);
 /* The daemon is gone. */
 void ways_done(struct sim_daemon *daemon);
-/* The daemon notices that a link is dead; the world `notice` ns later. It is up after `back` ns. */
+/*
+ * The daemon notices the end of a link; the world notices `notice` ns later. The link is up again
+ * after `back` ns.
+ */
 void ways_cut(struct sim_daemon *daemon, enum broker_link link, int64_t notice, int64_t back);
-/* The world ends the link though it was not silent; the daemon notices after `notice` ns. */
+/* The world ends a link that was not silent. The daemon notices after `notice` ns. */
 void ways_tear(struct sim_daemon *daemon, enum broker_link link, int64_t notice);
-/* The same of its lock connection, which is up, as its node goes down. */
+/* The same for the lock connection, which is up, because its node goes down. */
 void ways_is_torn(struct sim_daemon *daemon);
-/* Nothing arrives on these ways of its lock connection, for so long (INT64_MAX: ever). */
+/* These ways of the lock connection deliver nothing for that time. INT64_MAX: for ever. */
 void ways_block(struct sim_daemon *daemon, unsigned ways, int64_t time);
-/* Neither end hears the other on its auxiliary connection. */
+/* The auxiliary connection delivers nothing in either direction. */
 void ways_freeze_auxiliary(struct sim_daemon *daemon);
-/* The daemon does nothing (or only hears, and its timers wait) for so long. */
+/* ways_stop() stops the daemon for that time. ways_suspend() stops only its timers. */
 void ways_stop(struct sim_daemon *daemon, int64_t time);
 void ways_suspend(struct sim_daemon *daemon, int64_t time);
-/* Ends all that. */
+/* Ends all these troubles. */
 void ways_free(struct sim_daemon *daemon);
-/* The behaviour's hook: ns until the world notices that the daemon made a link anew. None may break. */
+/*
+ * Hook of the behaviour: ns until the world notices that the daemon made a link anew. No link may
+ * break.
+ */
 int64_t ways_notice(
     void *ctx, const struct broker *broker, enum broker_link link, const char *broken);
 

@@ -1,5 +1,6 @@
 /*
- * What there is of a semaphore in the memory world, behind everybody's back, for tests of administration.
+ * The state of a semaphore in the memory world, for tests of administration. It is read and made
+ * without a daemon.
  */
 #ifndef TESTS_UNIT_ADMIN_STATE_H
 #define TESTS_UNIT_ADMIN_STATE_H
@@ -7,11 +8,11 @@
 #include "tests/unit/lock_world.h"
 
 /*
- * In short: how many slots there are without a gap, those above it, the markers, whether it is in the
- * directory: "3 7 9 U G listed". Slots up to 400 are looked at. Static.
+ * The state in short, such as "3 7 9 U G listed": the size, the uncounted slots, the markers, and
+ * its entry in the directory. It looks at slots up to 400. Static.
  */
 const char *admin_state(const struct lock_world *world, const char *name);
-/* Makes it so, from nothing. */
+/* Creates that state. Nothing of the semaphore may exist before. */
 void admin_make(struct lock_world *world, const char *name, const char *state);
 
 #endif

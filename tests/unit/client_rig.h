@@ -1,6 +1,6 @@
 /*
- * A liblockbroker handle whose daemon is the test itself. Request ids count from 1 a connection, so an
- * answer can lie in the socket before its question is asked.
+ * A liblockbroker handle whose daemon is the test itself. Request ids begin with 1 on each
+ * connection. An answer can therefore be in the socket before its request is sent.
  */
 #ifndef TESTS_UNIT_CLIENT_RIG_H
 #define TESTS_UNIT_CLIENT_RIG_H
@@ -9,21 +9,21 @@
 
 extern struct lb *lb;
 extern int listener,
-    daemon_end; /* the socket at path; the daemon's end of the connection, -1 = closed */
+    daemon_end; /* the socket at path; the daemon's end of the connection, -1: closed */
 extern char folder[64], path[96];
 
-/* A listening socket in a folder of its own. */
+/* Opens a listening socket in its own folder. */
 void client_rig_listen(void);
-/* The fixture: a listening socket, and a handle that is connected to it. */
+/* The fixture: a listening socket, and a connected handle. */
 void client_rig_up(void);
 void client_rig_down(void);
 
-/* One line from the daemon. */
+/* Sends one line from the daemon. */
 void say(const char *line);
 void hang_up(void);
-/* What the library sent since the last time. */
+/* The bytes that the library sent since the last call. */
 const char *heard(void);
-/* The grant of lock "a-1" to request 1. */
+/* Answers request 1 with a grant of lock "a-1", and returns the lock. */
 struct lb_lock *acquired(void);
 
 #define GRANT(id, lock)                                                                            \

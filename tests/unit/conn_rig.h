@@ -1,5 +1,6 @@
 /*
- * Peers over socketpairs without an engine: what came of them, and what the test makes of their lines.
+ * Peers over socketpairs without an engine. It counts their events, and the test decides about
+ * their lines.
  */
 #ifndef TESTS_UNIT_CONN_RIG_H
 #define TESTS_UNIT_CONN_RIG_H
@@ -13,33 +14,33 @@
 
 struct conn_rig {
 	struct peers *peers;
-	int lines, gones, lefts;        /* how many came */
-	uint64_t last_peer;             /* whose line came last */
-	uint64_t order[CONN_RIG_ORDER]; /* whose lines came, in their order */
+	int lines, gones, lefts;        /* number of calls of the handler */
+	uint64_t last_peer;             /* the peer of the last line */
+	uint64_t order[CONN_RIG_ORDER]; /* the peers of all lines, in order */
 	char last_line[64];
-	bool keeps, keeps_waiting; /* each line is a request that is not answered */
-	bool looks;                /* each line but "ping" is a look that is not answered */
-	bool kills;                /* each line is its peer's end */
-	int64_t slow;              /* ns that each line takes */
+	bool keeps, keeps_waiting; /* each line becomes a request that stays unanswered */
+	bool looks;                /* each line but "ping" becomes a scan that stays unanswered */
+	bool kills;                /* each line ends its peer */
+	int64_t slow;              /* ns that the handler needs for a line */
 	char logged[512];
-	struct account_limits limits; /* none at first */
+	struct account_limits limits; /* no limits at first */
 };
 
 extern struct conn_rig rig;
 
 void conn_rig_setup(void);
 void conn_rig_teardown(void);
-/* Of each user; max_requests: of each peer. */
+/* The limit of each user. max_requests: of each peer. */
 void set_limit(enum account_thing thing, size_t most, size_t max_requests);
-/* The test's end of a new peer's socket. */
+/* Adds a peer and returns the test's end of its socket. */
 int peer_new(void);
-/* A pass of the loop; whether peers have more to do. */
+/* One pass of the loop. True: peers are still due. */
 bool pass(void);
-/* The first half of a pass: what the sockets say. */
+/* The first half of a pass: the events of the sockets. */
 void rig_look(void);
 void passes(void);
 void say(int fd, const char *text);
-/* What the peer was sent; "" when nothing. *ret_end: end of file came after it. Static. */
+/* The output that the peer got; "": none. *ret_end: end of file follows. Static. */
 const char *heard(int fd, bool *ret_end);
 
 Suite *suite_conn_user(void);

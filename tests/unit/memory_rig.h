@@ -1,10 +1,18 @@
 /*
- * Two daemons' brokers, with the shipped AMQP code, over one server in memory and a clock of our
- * own. Whatever comes back is written down in order, in short: "1=ok" is the answer to request 1,
- * "2=locked!" one whose channel is gone with it, "p3=ok,absent" a probe, "closed:405" a channel closed by
- * the broker, "locks:up" a link, "hint:a" a watch's news, "hint:w/5=3" those of a wait queue (queue
- * w, priority 5, slot 3), "c4=2" a count of consumers. Nothing may come back from inside a call
- * that asks for it: the rig checks that of every call made through it.
+ * The brokers of two daemons, with the shipped AMQP code, over one server in memory, and a clock of
+ * the test. It records all events in order, in short:
+ *
+ *	1=ok		the answer to request 1
+ *	2=locked!	the answer to request 2, whose channel is closed with it
+ *	p3=ok,absent	the answer to a probe
+ *	closed:405	the broker closed a channel
+ *	locks:up	a link
+ *	hint:a		news of a watch
+ *	hint:w/5=3	news of a wait queue: queue w, priority 5, slot 3
+ *	c4=2		a count of consumers
+ *
+ * No call may lead to a callback before it returns. The rig checks this for every call made through
+ * it.
  */
 #ifndef TESTS_UNIT_MEMORY_RIG_H
 #define TESTS_UNIT_MEMORY_RIG_H
@@ -25,49 +33,51 @@ struct rig {
 	int64_t now;
 	struct timers *timers;
 	char seen[4096];
-	bool in_call; /* nothing may be called back */
+	bool in_call; /* inside a call: no callback may come */
 	int64_t sent_at[300];
 	char text[128]; /* of the last answer */
 	uint64_t closed_channel;
-	/* What a test does from inside the answer to the request of that number, once. */
+	/* Called once, from inside the answer to the request of that number. */
 	uint64_t react_to;
 	void (*reaction)(void);
-	/* The plan of the behaviour: for the requests to come, in order; then plain. */
+	/*
+	 * The plan of the behaviour for the next requests, in order. Then nothing unusual happens.
+	 */
 	int64_t delays[RIG_PLAN];
 	bool silences[RIG_PLAN], nacks[RIG_PLAN], deafnesses[RIG_PLAN];
 	size_t delays_used, silences_used, nacks_used, deafnesses_used;
-	bool holds_acks; /* publishes that the world reads together are confirmed together */
-	/* What a test does from inside each piece of a watch's news. */
+	bool holds_acks; /* publishes read together are confirmed together */
+	/* Called from inside each piece of news of a watch. */
 	void (*heard)(const char *queue, enum broker_news news);
-	/* The same of a wait queue's. */
+	/* Called from inside each piece of news of a wait queue. */
 	void (*line_heard)(const struct broker_wait_queue_event *event);
-	uint64_t from; /* of the last daemon message that asked; "asked:TEXT" */
-	/* The same of a daemon message; "replied:NUMBER=TEXT". */
+	uint64_t from; /* of the last question: "asked:TEXT" */
+	/* Called from inside each daemon message: "replied:NUMBER=TEXT". */
 	void (*message_heard)(const struct broker_message *message);
 };
 
 extern struct rig rig;
 extern unsigned
-    rig_channels_of_one; /* most channels of each of its links: 3, unless a fixture says more */
+    rig_channels_of_one; /* limit of channels of each link of broker one: 3 unless set */
 extern struct memory_world *world;
-extern struct broker *one, *two; /* two's requests are numbered from 100 */
+extern struct broker *one, *two; /* requests of `two` have numbers from 100 on */
 
-/* With behaviour NULL: the plan. */
+/* behaviour NULL: the plan. */
 void rig_new(const struct memory_behaviour *behaviour);
 void rig_start(void);
 void rig_free(void);
-/* Fixtures: started, and teardown that wants to have seen nothing unexpected. */
+/* Fixtures. The teardown fails if there are events that the test has not checked. */
 void rig_setup(void);
 void rig_setup_unstarted(void);
 void rig_teardown(void);
 struct broker *rig_broker_new(unsigned channels_max);
 struct broker *rig_broker_new_at(struct timers *timers, unsigned channels_max);
 
-/* What needs no time. */
+/* Handles all that needs no time. */
 void run(void);
-/* All that falls due in so many ns, at its own time. */
+/* Lets so many ns pass, and handles each event at its own time. */
 void pass(int64_t ns);
-/* What was seen since the last call. */
+/* Checks the events since the last call. */
 #define ck_saw(wanted)                                                                             \
 	do {                                                                                       \
 		ck_assert_str_eq(rig.seen, (wanted));                                              \
@@ -82,7 +92,7 @@ void declare_slot(struct broker *broker, uint64_t channel, const char *queue, ui
 void declare_marker(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
 void delete_slot(struct broker *broker, uint64_t channel, const char *queue, uint64_t id);
 void probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id);
-/* Of a directory: the answer is "1=ok(a,b)". */
+/* For a directory. The answer to a read is "1=ok(a,b)". */
 void read_names(struct broker *broker, const char *queue, uint64_t id);
 void enter_name(struct broker *broker, const char *queue, const char *name, uint64_t id);
 void leave_name(struct broker *broker, const char *queue, const char *name, uint64_t id);
@@ -98,7 +108,7 @@ void reply(struct broker *broker, uint64_t from, const char *text);
 bool exists(const char *queue);
 const struct broker *owner_of(const char *queue);
 
-/* A test case of the suite, with the rig as its fixture. */
+/* A test case of the suite with the rig as its fixture. */
 TCase *rig_tcase(Suite *suite, const char *name);
 
 #endif

@@ -378,7 +378,7 @@ START_TEST(a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read
 }
 END_TEST
 
-START_TEST(who_half_closed_and_does_not_read_costs_nothing)
+START_TEST(a_half_closed_peer_that_does_not_read_costs_nothing)
 {
 	enum { MUCH = 1024 * 1024 };
 	int fd = peer_new();
@@ -422,7 +422,7 @@ suite_conn_user(void)
 	tcase_add_test(tcase, a_look_counts_until_the_broker_has_answered_though_its_peer_hung_up);
 	tcase_add_test(
 	    tcase, a_hang_up_is_seen_though_the_peer_had_half_closed_and_nothing_is_read);
-	tcase_add_test(tcase, who_half_closed_and_does_not_read_costs_nothing);
+	tcase_add_test(tcase, a_half_closed_peer_that_does_not_read_costs_nothing);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

@@ -1,5 +1,5 @@
 /*
- * The suites of the lock engine's tests, one a file.
+ * The suites of the lock engine's tests: one in each file.
  */
 #ifndef TESTS_UNIT_TEST_LOCK_H
 #define TESTS_UNIT_TEST_LOCK_H

@@ -293,7 +293,7 @@ START_TEST(a_claim_that_comes_late_is_dropped)
 }
 END_TEST
 
-START_TEST(who_hangs_up_loses_all_in_every_state)
+START_TEST(a_client_that_hangs_up_loses_all_in_every_state)
 {
 	world_make(world, "db", 2);
 	/* One peer holds, claims and waits; it is gone after every possible number of steps. */
@@ -349,7 +349,7 @@ START_TEST(too_many_lost_races_are_contended)
 END_TEST
 
 /* Known to be free, and it is not any more: who is never told of a slot is too late again and again. */
-START_TEST(who_loses_a_race_waits_in_the_line)
+START_TEST(a_waiter_that_loses_a_race_joins_the_wait_queue)
 {
 	world_make(world, "db", 1);
 	lock_release(engine(1), 1, 2, acquire(1, 1, 1, "db", TRY)->lock);
@@ -514,10 +514,10 @@ suite_lock_acquire(void)
 	tcase_add_test(tc, a_wait_that_ends_just_after_a_hint_is_a_timeout);
 	tcase_add_test(tc, a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout);
 	tcase_add_test(tc, a_claim_that_comes_late_is_dropped);
-	tcase_add_test(tc, who_hangs_up_loses_all_in_every_state);
+	tcase_add_test(tc, a_client_that_hangs_up_loses_all_in_every_state);
 	tcase_add_test(tc, cancel_ends_a_wait_once);
 	tcase_add_test(tc, too_many_lost_races_are_contended);
-	tcase_add_test(tc, who_loses_a_race_waits_in_the_line);
+	tcase_add_test(tc, a_waiter_that_loses_a_race_joins_the_wait_queue);
 	tcase_add_test(tc, a_slot_of_a_known_name_is_one_flight);
 	tcase_add_test(tc, the_engine_may_go_in_the_middle_of_a_look);
 	tcase_add_test(tc, a_look_that_was_forgotten_does_not_go_on_where_it_was);

@@ -175,7 +175,7 @@ START_TEST(what_cannot_be_claimed_for_lack_of_a_channel_goes_elsewhere)
 }
 END_TEST
 
-START_TEST(who_starves_does_not_stop_those_behind)
+START_TEST(a_starving_waiter_does_not_stop_those_behind)
 {
 	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 	uint64_t theirs = acquire(1, 1, 1, "db", TRY)->lock;
@@ -195,7 +195,7 @@ START_TEST(who_starves_does_not_stop_those_behind)
 }
 END_TEST
 
-START_TEST(who_starves_longest_is_served_first)
+START_TEST(the_longest_starving_waiter_is_served_first)
 {
 	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 
@@ -257,7 +257,7 @@ START_TEST(a_name_that_had_the_last_channel_is_behind_the_others)
 END_TEST
 
 /* Its user may have a channel again, there is none, and meanwhile the slot is busy. */
-START_TEST(who_starves_no_more_is_told_of_the_slot)
+START_TEST(a_waiter_that_gets_a_channel_is_told_of_the_slot)
 {
 	uint64_t first, theirs;
 
@@ -305,7 +305,7 @@ START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 END_TEST
 
 /* Without a place in a line nothing keeps the auxiliary connection up: that it is down says nothing. */
-START_TEST(who_starves_sees_that_there_is_no_limit_any_more)
+START_TEST(a_starving_waiter_sees_that_the_limit_is_gone)
 {
 	struct lock_acquire mutex = {.kind = LOCK_KIND_MUTEX, .exempt = true};
 	char name[16];
@@ -383,7 +383,7 @@ START_TEST(what_is_being_given_back_counts_until_it_is_gone)
 }
 END_TEST
 
-START_TEST(who_starves_ends_in_every_way)
+START_TEST(a_starving_waiter_ends_in_every_way)
 {
 	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 	struct lock_counts counts;
@@ -421,7 +421,7 @@ START_TEST(who_starves_ends_in_every_way)
 END_TEST
 
 /* Nothing can be seen during an alarm: slots are claimed unseen, now and then, as far as there are channels. */
-START_TEST(who_starves_during_an_alarm_is_served_in_it)
+START_TEST(a_waiter_starving_in_an_alarm_is_served_in_it)
 {
 	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
 
@@ -501,18 +501,18 @@ suite_lock_channels(void)
 	tcase_add_test(tc, a_waiter_waits_while_no_channel_is_free);
 	tcase_add_test(tc, a_newcomer_waits_while_no_channel_is_free);
 	tcase_add_test(tc, what_cannot_be_claimed_for_lack_of_a_channel_goes_elsewhere);
-	tcase_add_test(tc, who_starves_does_not_stop_those_behind);
-	tcase_add_test(tc, who_starves_longest_is_served_first);
+	tcase_add_test(tc, a_starving_waiter_does_not_stop_those_behind);
+	tcase_add_test(tc, the_longest_starving_waiter_is_served_first);
 	tcase_add_test(tc, a_name_that_was_served_is_behind_the_others);
 	tcase_add_test(tc, a_name_that_had_the_last_channel_is_behind_the_others);
-	tcase_add_test(tc, who_starves_no_more_is_told_of_the_slot);
+	tcase_add_test(tc, a_waiter_that_gets_a_channel_is_told_of_the_slot);
 	tcase_add_test(tc, a_hint_for_which_no_channel_is_free_comes_once);
-	tcase_add_test(tc, who_starves_sees_that_there_is_no_limit_any_more);
+	tcase_add_test(tc, a_starving_waiter_sees_that_the_limit_is_gone);
 	tcase_add_test(tc, a_slot_that_is_handed_on_is_counted_for_its_new_holder);
 	tcase_add_test(tc, handing_on_needs_no_channel);
 	tcase_add_test(tc, what_is_being_given_back_counts_until_it_is_gone);
-	tcase_add_test(tc, who_starves_ends_in_every_way);
-	tcase_add_test(tc, who_starves_during_an_alarm_is_served_in_it);
+	tcase_add_test(tc, a_starving_waiter_ends_in_every_way);
+	tcase_add_test(tc, a_waiter_starving_in_an_alarm_is_served_in_it);
 	suite_add_tcase(suite, tc);
 	tcase_add_test(costs, those_who_starve_cost_nothing_while_others_are_served);
 	suite_add_tcase(suite, costs);

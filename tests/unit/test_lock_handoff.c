@@ -77,7 +77,7 @@ START_TEST(a_hang_up_hands_all_of_it_on)
 }
 END_TEST
 
-START_TEST(who_was_not_asked_for_a_second_is_asked_whether_a_is_there)
+START_TEST(a_slot_unseen_for_a_second_is_checked_before_its_hand_off)
 {
 	uint64_t lock = hold(0, 1, 1);
 	int64_t released;
@@ -211,7 +211,7 @@ START_TEST(the_link_dies_while_it_is_on_its_way)
 END_TEST
 
 /* At every step between the release and the grant. */
-START_TEST(who_is_next_goes_and_the_one_behind_gets_it)
+START_TEST(the_next_waiter_leaves_and_the_one_behind_gets_it)
 {
 	uint64_t lock = hold(0, 1, 1);
 	bool cancelled;
@@ -297,7 +297,7 @@ START_TEST(a_daemon_that_stops_hands_nothing_on)
 }
 END_TEST
 
-START_TEST(who_has_no_room_is_passed_over)
+START_TEST(a_waiter_over_its_limit_is_passed_over)
 {
 	struct lock_settings settings = world_settings;
 	uint64_t lock = hold(0, 1, 1);
@@ -424,7 +424,7 @@ START_TEST(what_was_open_for_a_moment_goes_on)
 }
 END_TEST
 
-START_TEST(who_polls_has_a_turn)
+START_TEST(a_poller_has_a_turn)
 {
 	uint64_t holder = 1;
 
@@ -445,7 +445,7 @@ START_TEST(who_polls_has_a_turn)
 }
 END_TEST
 
-START_TEST(who_cannot_be_told_is_not_waited_for)
+START_TEST(a_daemon_that_cannot_be_told_is_not_waited_for)
 {
 	queue_up(0, 100);
 	wait_for(1, 2, 1);
@@ -507,25 +507,25 @@ suite_lock_handoff(void)
 	tcase_add_checked_fixture(tc, world_begin_with_db, world_end);
 	tcase_add_test(tc, a_slot_goes_on_at_once_and_b_is_kept);
 	tcase_add_test(tc, a_hang_up_hands_all_of_it_on);
-	tcase_add_test(tc, who_was_not_asked_for_a_second_is_asked_whether_a_is_there);
+	tcase_add_test(tc, a_slot_unseen_for_a_second_is_checked_before_its_hand_off);
 	tcase_add_test(tc, a_slot_that_is_gone_is_not_handed_on);
 	tcase_add_test(tc, a_revoked_hold_is_not_handed_on);
 	tcase_add_test(tc, a_hold_that_was_claimed_again_is_not_handed_on_unseen);
 	tcase_add_test(tc, a_hold_whose_lease_is_nearly_over_is_not_handed_on);
 	tcase_add_test(tc, a_hold_whose_lease_is_over_is_nobody_s);
 	tcase_add_test(tc, the_link_dies_while_it_is_on_its_way);
-	tcase_add_loop_test(tc, who_is_next_goes_and_the_one_behind_gets_it, 0, 3);
+	tcase_add_loop_test(tc, the_next_waiter_leaves_and_the_one_behind_gets_it, 0, 3);
 	tcase_add_test(tc, with_nobody_left_b_is_deleted);
 	tcase_add_test(tc, in_order_of_priority_and_kind);
 	tcase_add_test(tc, a_true_mutex_is_handed_on);
 	tcase_add_test(tc, a_daemon_that_stops_hands_nothing_on);
-	tcase_add_test(tc, who_has_no_room_is_passed_over);
+	tcase_add_test(tc, a_waiter_over_its_limit_is_passed_over);
 	tcase_add_test(tc, b_is_looked_at_again_for_the_next_one);
 	tcase_add_test(tc, after_so_many_somebody_elsewhere_has_a_turn);
 	tcase_add_test(tc, where_nobody_else_waits_it_goes_on);
 	tcase_add_loop_test(tc, what_was_open_for_a_moment_goes_on, 0, 2);
-	tcase_add_test(tc, who_polls_has_a_turn);
-	tcase_add_test(tc, who_cannot_be_told_is_not_waited_for);
+	tcase_add_test(tc, a_poller_has_a_turn);
+	tcase_add_test(tc, a_daemon_that_cannot_be_told_is_not_waited_for);
 	tcase_add_test(tc, a_count_that_does_not_come_is_not_waited_for);
 	tcase_add_test(tc, both_have_their_share);
 	suite_add_tcase(suite, tc);

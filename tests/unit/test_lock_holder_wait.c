@@ -212,7 +212,7 @@ START_TEST(without_time_it_looks)
 END_TEST
 
 /* Two looks take longer than that: what was absent in the first is held by nobody as far as is known. */
-START_TEST(who_has_little_time_is_not_told_of_holders_that_are_none)
+START_TEST(a_short_wait_is_not_told_of_holders_that_are_none)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
 	put_b(7);
@@ -518,7 +518,7 @@ hang_up_many(void)
 }
 
 /* A thousand cost the broker no more than a few, and all are answered by one probe. */
-START_TEST(who_awaits_one_slot_shares_its_probes)
+START_TEST(waits_for_one_slot_share_its_probes)
 {
 	for (uint64_t peer = 1; peer <= 1000; peer++) {
 		await_as((uid_t)peer % 3, peer, 1, "db", 1);
@@ -557,7 +557,7 @@ START_TEST(so_many_awaited_slots_are_probed_a_second)
 END_TEST
 
 /* Also of a slot that the other user awaits, too, and was the first to await. */
-START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
+START_TEST(a_wait_for_one_slot_does_not_wait_for_another_s_thousands)
 {
 	int64_t began;
 	char queue[32];
@@ -600,7 +600,7 @@ START_TEST(who_awaits_one_slot_does_not_wait_for_another_s_thousands)
 END_TEST
 
 /* An answer that was on its way when the wait began does not count for it. */
-START_TEST(who_comes_while_a_slot_is_probed_looks_for_itself)
+START_TEST(a_newcomer_while_a_slot_is_probed_looks_for_itself)
 {
 	world->delay = 100 * MS;
 	put_b(1);
@@ -625,7 +625,7 @@ destroy_and_wait(uint64_t peer, uint64_t request)
 }
 
 /* A peer that hung up while its slots were being removed waits for nobody. */
-START_TEST(who_hangs_up_before_the_wait_begins_is_told_nothing)
+START_TEST(a_client_that_hangs_up_before_the_wait_is_told_nothing)
 {
 	for (int steps = 0; steps < 60; steps++) {
 		world_make(world, "db", 1);
@@ -680,7 +680,7 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, a_look_of_another_wait_is_no_second_look);
 	tcase_add_test(tc, a_deadline_says_who_is_left);
 	tcase_add_test(tc, without_time_it_looks);
-	tcase_add_test(tc, who_has_little_time_is_not_told_of_holders_that_are_none);
+	tcase_add_test(tc, a_short_wait_is_not_told_of_holders_that_are_none);
 	tcase_add_test(tc, a_slot_is_busy_that_was_not_there_yet);
 	tcase_add_test(tc, what_ends_here_is_seen_at_once);
 	tcase_add_test(tc, what_is_reserved_here_is_held);
@@ -696,12 +696,12 @@ suite_lock_holder_wait(void)
 	tcase_add_test(tc, slots_that_cannot_be_are_not_looked_at);
 	tcase_add_test(tc, a_slot_that_cannot_be_is_refused);
 	tcase_add_test(tc, looks_are_at_growing_intervals);
-	tcase_add_test(tc, who_hangs_up_before_the_wait_begins_is_told_nothing);
+	tcase_add_test(tc, a_client_that_hangs_up_before_the_wait_is_told_nothing);
 	tcase_add_test(tc, a_silent_broker_does_not_end_the_wait_for_holders);
-	tcase_add_test(tc, who_awaits_one_slot_shares_its_probes);
+	tcase_add_test(tc, waits_for_one_slot_share_its_probes);
 	tcase_add_test(tc, so_many_awaited_slots_are_probed_a_second);
-	tcase_add_test(tc, who_awaits_one_slot_does_not_wait_for_another_s_thousands);
-	tcase_add_test(tc, who_comes_while_a_slot_is_probed_looks_for_itself);
+	tcase_add_test(tc, a_wait_for_one_slot_does_not_wait_for_another_s_thousands);
+	tcase_add_test(tc, a_newcomer_while_a_slot_is_probed_looks_for_itself);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -247,7 +247,7 @@ START_TEST(the_keepalive_reaches_an_old_hold_among_many_young_ones)
 }
 END_TEST
 
-START_TEST(who_came_while_it_was_suspect_is_not_told_restored)
+START_TEST(a_newcomer_while_it_was_suspect_is_not_told_restored)
 {
 	const struct said *answer;
 
@@ -310,7 +310,7 @@ START_TEST(a_stuck_channel_ends_the_link_only_when_nothing_is_held)
 END_TEST
 
 /* The claim, or the look at A behind it. */
-START_TEST(who_claims_on_a_stuck_channel_goes_back_to_its_place)
+START_TEST(a_claim_on_a_stuck_channel_goes_back_to_its_place)
 {
 	uint64_t lock;
 
@@ -447,10 +447,10 @@ suite_lock_lease(void)
 	tcase_add_test(tc, a_claim_answered_too_late_is_not_granted);
 	tcase_add_test(tc, a_verify_answered_too_late_is_lost);
 	tcase_add_test(tc, the_keepalive_reaches_an_old_hold_among_many_young_ones);
-	tcase_add_test(tc, who_came_while_it_was_suspect_is_not_told_restored);
+	tcase_add_test(tc, a_newcomer_while_it_was_suspect_is_not_told_restored);
 	tcase_add_test(tc, every_answer_moves_the_lease_that_is_told);
 	tcase_add_test(tc, a_stuck_channel_ends_the_link_only_when_nothing_is_held);
-	tcase_add_loop_test(tc, who_claims_on_a_stuck_channel_goes_back_to_its_place, 0, 2);
+	tcase_add_loop_test(tc, a_claim_on_a_stuck_channel_goes_back_to_its_place, 0, 2);
 	tcase_add_test(tc, a_claim_that_is_answered_too_late_frees_its_slot);
 	tcase_add_test(tc, a_look_at_a_that_is_answered_too_late_says_that_the_slot_is_gone);
 	tcase_add_test(tc, a_wait_ends_in_time_though_its_claim_is_not_answered);

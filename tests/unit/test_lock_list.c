@@ -334,7 +334,7 @@ START_TEST(a_scan_has_its_time_from_its_turn_on)
 }
 END_TEST
 
-START_TEST(who_has_left_needs_no_turn)
+START_TEST(a_client_that_left_needs_no_turn)
 {
 	world_make(world, "db", 2);
 	for (uint64_t request = 1; request <= 10; request++)
@@ -393,7 +393,7 @@ suite_lock_list(void)
 	tcase_add_test(tc, nobody_waits_for_more_than_two_scans);
 	tcase_add_test(tc, a_peer_with_many_scans_leaves_room_for_others);
 	tcase_add_test(tc, a_scan_has_its_time_from_its_turn_on);
-	tcase_add_test(tc, who_has_left_needs_no_turn);
+	tcase_add_test(tc, a_client_that_left_needs_no_turn);
 	tcase_add_test(tc, an_engine_goes_in_the_middle_of_scans);
 	suite_add_tcase(suite, tc);
 	return suite;

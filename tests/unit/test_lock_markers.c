@@ -201,7 +201,7 @@ START_TEST(unlimited_takes_no_slot)
 }
 END_TEST
 
-START_TEST(who_waits_goes_on_when_there_is_no_limit_any_more)
+START_TEST(a_waiter_is_granted_when_the_limit_is_gone)
 {
 	world_make(world, "db", 1);
 	ck_assert_int_eq(semaphore(1, 1, TRY)->slot, 1);
@@ -366,7 +366,7 @@ START_TEST(a_mutex_that_was_seen_free_is_looked_at_again)
 }
 END_TEST
 
-START_TEST(who_waits_for_a_mutex_that_becomes_a_semaphore_s_is_told)
+START_TEST(a_waiter_for_a_mutex_that_becomes_a_semaphore_s_is_told)
 {
 	ck_assert_int_eq(take(1, 1, LOCK_KIND_MUTEX, TRY)->reason, REASON_NONE);
 	ask(2, 1, LOCK_KIND_MUTEX, DURATION_FOREVER);
@@ -413,7 +413,7 @@ suite_lock_markers(void)
 	tcase_add_test(tc, a_gate_that_goes_leaves_no_such_lock);
 	tcase_add_loop_test(tc, a_lock_that_is_changed_meanwhile_is_never_missing, 0, CHANGES);
 	tcase_add_test(tc, unlimited_takes_no_slot);
-	tcase_add_test(tc, who_waits_goes_on_when_there_is_no_limit_any_more);
+	tcase_add_test(tc, a_waiter_is_granted_when_the_limit_is_gone);
 	tcase_add_test(tc, a_newcomer_is_looked_for_though_it_was_unlimited_a_moment_ago);
 	tcase_add_test(tc, without_a_slot_verify_and_release_ask_nobody);
 	tcase_add_test(tc, without_a_slot_the_links_do_not_matter);
@@ -423,7 +423,7 @@ suite_lock_markers(void)
 	tcase_add_checked_fixture(python, setup_python, world_end);
 	tcase_add_test(python, a_mutex_is_not_a_semaphore_s);
 	tcase_add_test(python, a_mutex_that_was_seen_free_is_looked_at_again);
-	tcase_add_test(python, who_waits_for_a_mutex_that_becomes_a_semaphore_s_is_told);
+	tcase_add_test(python, a_waiter_for_a_mutex_that_becomes_a_semaphore_s_is_told);
 	tcase_add_test(python, such_a_mutex_is_not_claimed_unseen);
 	tcase_add_test(python, semaphores_are_as_elsewhere);
 	suite_add_tcase(suite, python);

@@ -52,7 +52,7 @@ START_TEST(what_is_missing_is_made_once_for_all_who_want_it)
 }
 END_TEST
 
-START_TEST(who_comes_while_it_is_made_waits_for_that)
+START_TEST(a_newcomer_waits_while_it_is_made)
 {
 	ask(0, 1, 1, 1, DURATION_FOREVER);
 	while (!has("db"))
@@ -140,7 +140,7 @@ START_TEST(two_daemons_make_one)
 END_TEST
 
 /* Another administrator is at work on it, for longer than a request may take. */
-START_TEST(who_waits_for_ever_outlasts_another_administrator)
+START_TEST(a_waiter_without_deadline_outlasts_another_administrator)
 {
 	memory_world_put(world->memory, "db", true);
 	ask(0, 1, 1, 1, DURATION_FOREVER);
@@ -167,7 +167,7 @@ START_TEST(in_an_alarm_nothing_is_made)
 }
 END_TEST
 
-START_TEST(who_may_not_make_it_is_told)
+START_TEST(a_waiter_that_may_not_make_it_is_told)
 {
 	world->refuses = true;
 	ask(0, 1, 1, 1, DURATION_FOREVER);
@@ -212,7 +212,7 @@ START_TEST(the_lock_connection_dies_at_every_step)
 }
 END_TEST
 
-START_TEST(who_wanted_it_hangs_up_at_every_step)
+START_TEST(its_client_hangs_up_at_every_step)
 {
 	for (int steps = 0; steps < 60; steps++) {
 		world_free(world);
@@ -237,17 +237,17 @@ suite_lock_missing(void)
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
 	tcase_add_test(tc, what_is_missing_is_made_once_for_all_who_want_it);
-	tcase_add_test(tc, who_comes_while_it_is_made_waits_for_that);
+	tcase_add_test(tc, a_newcomer_waits_while_it_is_made);
 	tcase_add_test(tc, what_a_look_saw_before_it_was_made_is_not_told);
 	tcase_add_test(tc, a_persistent_mutex_is_made_with_one_slot);
 	tcase_add_test(tc, a_gate_is_not_missing);
 	tcase_add_test(tc, two_daemons_make_one);
-	tcase_add_test(tc, who_waits_for_ever_outlasts_another_administrator);
+	tcase_add_test(tc, a_waiter_without_deadline_outlasts_another_administrator);
 	tcase_add_test(tc, in_an_alarm_nothing_is_made);
-	tcase_add_test(tc, who_may_not_make_it_is_told);
+	tcase_add_test(tc, a_waiter_that_may_not_make_it_is_told);
 	tcase_add_test(tc, the_auxiliary_connection_dies_at_every_step);
 	tcase_add_test(tc, the_lock_connection_dies_at_every_step);
-	tcase_add_test(tc, who_wanted_it_hangs_up_at_every_step);
+	tcase_add_test(tc, its_client_hangs_up_at_every_step);
 	suite_add_tcase(suite, tc);
 	return suite;
 }

@@ -123,7 +123,7 @@ START_TEST(takers_of_two_daemons_exclude_each_other)
 }
 END_TEST
 
-START_TEST(who_leaves_lets_the_next_on)
+START_TEST(a_request_that_leaves_lets_the_next_on)
 {
 	memory_world_put(world->memory, "db", true);
 	take(0, 0);
@@ -374,7 +374,7 @@ suite_lock_mutex(void)
 	tcase_add_checked_fixture(tc, setup, world_end);
 	tcase_add_test(tc, takers_of_one_daemon_go_in_their_order);
 	tcase_add_test(tc, takers_of_two_daemons_exclude_each_other);
-	tcase_add_test(tc, who_leaves_lets_the_next_on);
+	tcase_add_test(tc, a_request_that_leaves_lets_the_next_on);
 	tcase_add_test(tc, what_nobody_wants_any_more_is_not_kept);
 	tcase_add_test(tc, the_death_of_the_link_ends_it);
 	tcase_add_test(tc, the_death_of_its_channel_does_not);

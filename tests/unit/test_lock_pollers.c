@@ -118,7 +118,7 @@ START_TEST(it_is_let_go_four_times_a_second)
 }
 END_TEST
 
-START_TEST(who_polls_at_that_moment_has_it)
+START_TEST(a_poller_at_that_moment_gets_it)
 {
 	int64_t left;
 
@@ -136,7 +136,7 @@ START_TEST(who_polls_at_that_moment_has_it)
 }
 END_TEST
 
-START_TEST(so_has_who_tries_at_another_daemon)
+START_TEST(so_does_a_poller_at_another_daemon)
 {
 	struct lock_acquire wanted = {.name = "db", .kind = kinds[_i].kind, .timeout = TRY};
 
@@ -151,7 +151,7 @@ START_TEST(so_has_who_tries_at_another_daemon)
 }
 END_TEST
 
-START_TEST(who_tries_here_is_behind_the_line)
+START_TEST(a_poller_here_comes_after_the_waiters)
 {
 	struct lock_acquire wanted = {.name = "db", .kind = kinds[_i].kind, .timeout = TRY};
 
@@ -165,7 +165,7 @@ START_TEST(who_tries_here_is_behind_the_line)
 END_TEST
 
 /* Who stands in the line elsewhere is told, as always: then it is not for those who poll. */
-START_TEST(who_waits_elsewhere_is_told_at_once)
+START_TEST(a_waiter_elsewhere_is_told_at_once)
 {
 	struct lock_acquire wanted = {
 	    .name = "db", .kind = kinds[_i].kind, .timeout = DURATION_FOREVER};
@@ -207,10 +207,10 @@ suite_lock_pollers(void)
 	tcase_add_loop_test(
 	    tc, it_is_left_alone_for_a_moment_and_then_the_next_one_s_here, 0, KINDS);
 	tcase_add_loop_test(tc, it_is_let_go_four_times_a_second, 0, KINDS);
-	tcase_add_loop_test(tc, who_polls_at_that_moment_has_it, 0, KINDS);
-	tcase_add_loop_test(tc, so_has_who_tries_at_another_daemon, 0, KINDS);
-	tcase_add_loop_test(tc, who_tries_here_is_behind_the_line, 0, KINDS);
-	tcase_add_loop_test(tc, who_waits_elsewhere_is_told_at_once, 0, KINDS);
+	tcase_add_loop_test(tc, a_poller_at_that_moment_gets_it, 0, KINDS);
+	tcase_add_loop_test(tc, so_does_a_poller_at_another_daemon, 0, KINDS);
+	tcase_add_loop_test(tc, a_poller_here_comes_after_the_waiters, 0, KINDS);
+	tcase_add_loop_test(tc, a_waiter_elsewhere_is_told_at_once, 0, KINDS);
 	tcase_add_loop_test(tc, not_without_a_grace, 0, KINDS);
 	suite_add_tcase(suite, tc);
 	return suite;

@@ -136,7 +136,7 @@ START_TEST(the_rest_of_a_long_line_hear_it_in_slices)
 }
 END_TEST
 
-START_TEST(who_did_not_ask_is_told_nothing)
+START_TEST(a_waiter_that_did_not_ask_is_told_nothing)
 {
 	world_acquire(world, 0, 2, 1, "db", DURATION_FOREVER);
 	world_acquire(world, 0, 3, 1, "db", DURATION_FOREVER);
@@ -158,7 +158,7 @@ suite_lock_progress(void)
 	tcase_add_test(tcase, it_is_told_while_the_broker_is_away);
 	tcase_add_test(tcase, of_a_long_line_the_rest_hear_it_once_a_second);
 	tcase_add_test(tcase, the_rest_of_a_long_line_hear_it_in_slices);
-	tcase_add_test(tcase, who_did_not_ask_is_told_nothing);
+	tcase_add_test(tcase, a_waiter_that_did_not_ask_is_told_nothing);
 	suite_add_tcase(suite, tcase);
 	return suite;
 }

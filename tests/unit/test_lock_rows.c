@@ -112,7 +112,7 @@ give_back(uint64_t peer)
 
 /* ---- rows ---- */
 
-START_TEST(rows_are_who_holds_and_who_waits)
+START_TEST(rows_are_holders_and_waiters)
 {
 	world_make(world, "db", 1);
 	ck_assert_str_eq(rows(NULL), "");
@@ -236,7 +236,7 @@ count_name(void *ctx, const char *name, size_t waiting)
 	*(size_t *)ctx += waiting;
 }
 
-START_TEST(who_waits_is_counted_by_name)
+START_TEST(waiters_are_counted_by_name)
 {
 	size_t waiting = 0;
 
@@ -316,7 +316,7 @@ END_TEST
 /* ---- granted ---- */
 
 /* seeds/004, "Grant": A is busy, B and C wait; B is granted; A ends; C starts while B runs. */
-START_TEST(who_is_granted_starts_at_once_and_takes_no_slot)
+START_TEST(a_granted_waiter_starts_at_once_and_takes_no_slot)
 {
 	world_make(world, "db", 1);
 	for (uint64_t peer = 1; peer <= 3; peer++)
@@ -360,7 +360,7 @@ START_TEST(a_claim_in_flight_is_given_back_when_its_acquire_is_granted)
 }
 END_TEST
 
-START_TEST(only_who_waits_can_be_granted_or_denied)
+START_TEST(only_waiters_can_be_granted_or_denied)
 {
 	uint64_t holder;
 
@@ -432,7 +432,7 @@ END_TEST
 
 /* ---- denied ---- */
 
-START_TEST(who_is_denied_fails_and_the_others_wait_on)
+START_TEST(a_denied_waiter_fails_and_the_others_wait_on)
 {
 	world_make(world, "db", 1);
 	for (uint64_t peer = 1; peer <= 3; peer++)
@@ -468,13 +468,13 @@ suite_lock_rows(void)
 	TCase *tcase = tcase_create("rows");
 
 	tcase_add_checked_fixture(tcase, world_begin, world_end);
-	tcase_add_test(tcase, rows_are_who_holds_and_who_waits);
+	tcase_add_test(tcase, rows_are_holders_and_waiters);
 	tcase_add_test(tcase, a_row_keeps_its_waiter_when_it_holds);
 	tcase_add_test(tcase, a_mutex_has_rows_of_the_same_name);
 	tcase_add_test(tcase, a_revoked_hold_is_shown_as_such);
 	tcase_add_test(tcase, a_slot_that_is_passing_is_nobodys);
 	tcase_add_test(tcase, a_walk_goes_on_though_its_last_waiter_has_gone);
-	tcase_add_test(tcase, who_waits_is_counted_by_name);
+	tcase_add_test(tcase, waiters_are_counted_by_name);
 	tcase_add_test(tcase, busy_slots_are_those_with_a_holder_anywhere);
 	tcase_add_test(tcase, busy_says_of_a_mutex_whether_it_is_taken);
 	tcase_add_test(tcase, busy_knows_a_mutex_from_an_administrator);
@@ -482,14 +482,14 @@ suite_lock_rows(void)
 	suite_add_tcase(suite, tcase);
 	tcase = tcase_create("grant and deny");
 	tcase_add_checked_fixture(tcase, world_begin, world_end);
-	tcase_add_test(tcase, who_is_granted_starts_at_once_and_takes_no_slot);
+	tcase_add_test(tcase, a_granted_waiter_starts_at_once_and_takes_no_slot);
 	tcase_add_test(tcase, a_claim_in_flight_is_given_back_when_its_acquire_is_granted);
-	tcase_add_test(tcase, only_who_waits_can_be_granted_or_denied);
+	tcase_add_test(tcase, only_waiters_can_be_granted_or_denied);
 	tcase_add_test(tcase, a_peer_with_all_the_locks_it_may_have_is_not_granted_another);
 	tcase_add_test(tcase, a_granted_hold_ends_with_its_peer);
 	tcase_add_test(tcase, one_that_waits_at_a_gate_is_granted_too);
 	tcase_add_test(tcase, one_that_waits_for_a_broker_is_granted_too);
-	tcase_add_test(tcase, who_is_denied_fails_and_the_others_wait_on);
+	tcase_add_test(tcase, a_denied_waiter_fails_and_the_others_wait_on);
 	tcase_add_test(tcase, a_cancel_by_the_peer_is_no_denial);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -12,7 +12,7 @@
 
 /* ---- hints ---- */
 
-START_TEST(who_waits_elsewhere_is_woken_in_order)
+START_TEST(waiters_elsewhere_are_woken_in_order)
 {
 	uint64_t lock;
 
@@ -112,7 +112,7 @@ START_TEST(a_hint_to_who_wants_nothing_any_more_is_passed_on)
 END_TEST
 
 /* To and fro, so that each has a place in the line from its last wait. */
-START_TEST(who_frees_a_slot_is_not_told_of_it)
+START_TEST(the_daemon_that_frees_a_slot_is_not_told_of_it)
 {
 	const struct said *answer;
 	int64_t released;
@@ -137,7 +137,7 @@ END_TEST
  * To and fro between two daemons, faster than hints may be passed on by one who stays in the line: the one
  * between them is told of each slot, and has just left.
  */
-START_TEST(who_leaves_the_line_passes_every_hint_on)
+START_TEST(a_daemon_that_leaves_the_wait_queue_passes_every_hint_on)
 {
 	uint64_t lock;
 
@@ -330,7 +330,7 @@ START_TEST(added_slots_an_opened_gate_and_unlimited_are_told)
 }
 END_TEST
 
-START_TEST(who_waits_elsewhere_hears_that_it_is_destroyed)
+START_TEST(a_waiter_elsewhere_hears_that_it_is_destroyed)
 {
 	struct lock_change change = {.name = "db"};
 
@@ -443,7 +443,7 @@ START_TEST(a_slot_nobody_took_in_time_is_anybody_s)
 END_TEST
 
 /* The daemon that was told passed it on to nobody: this one does not hear of that. */
-START_TEST(who_comes_in_that_moment_has_what_nobody_wanted)
+START_TEST(a_newcomer_in_that_moment_gets_the_unwanted_slot)
 {
 	uint64_t lock;
 	int64_t came;
@@ -496,13 +496,13 @@ suite_lock_wait(void)
 	TCase *tc = tcase_create("wait");
 
 	tcase_add_checked_fixture(tc, world_begin, world_end);
-	tcase_add_test(tc, who_waits_elsewhere_is_woken_in_order);
+	tcase_add_test(tc, waiters_elsewhere_are_woken_in_order);
 	tcase_add_test(tc, one_place_for_each_priority_however_many_wait);
 	tcase_add_test(tc, the_highest_priority_is_woken_first_across_daemons);
 	tcase_add_test(tc, a_true_mutex_has_a_line_of_its_own);
 	tcase_add_test(tc, a_hint_to_who_wants_nothing_any_more_is_passed_on);
-	tcase_add_test(tc, who_frees_a_slot_is_not_told_of_it);
-	tcase_add_test(tc, who_leaves_the_line_passes_every_hint_on);
+	tcase_add_test(tc, the_daemon_that_frees_a_slot_is_not_told_of_it);
+	tcase_add_test(tc, a_daemon_that_leaves_the_wait_queue_passes_every_hint_on);
 	tcase_add_test(tc, a_hint_is_owed_while_the_auxiliary_connection_is_away);
 	tcase_add_test(tc, freed_between_the_look_and_the_place_in_the_line);
 	tcase_add_test(tc, a_slot_that_came_back_is_told_when_its_old_holder_is_gone);
@@ -510,12 +510,12 @@ suite_lock_wait(void)
 	tcase_add_test(tc, a_hint_of_a_slot_whose_claim_is_late_is_passed_on);
 	tcase_add_test(tc, a_hint_of_a_slot_that_is_taken_grants_nothing);
 	tcase_add_test(tc, added_slots_an_opened_gate_and_unlimited_are_told);
-	tcase_add_test(tc, who_waits_elsewhere_hears_that_it_is_destroyed);
+	tcase_add_test(tc, a_waiter_elsewhere_hears_that_it_is_destroyed);
 	tcase_add_test(tc, a_newcomer_here_does_not_beat_who_was_woken_elsewhere);
 	tcase_add_test(tc, nor_of_a_slot_that_has_come_back);
 	tcase_add_test(tc, where_nobody_waits_nobody_is_waited_for);
 	tcase_add_test(tc, a_slot_nobody_took_in_time_is_anybody_s);
-	tcase_add_loop_test(tc, who_comes_in_that_moment_has_what_nobody_wanted, 0, 16);
+	tcase_add_loop_test(tc, a_newcomer_in_that_moment_gets_the_unwanted_slot, 0, 16);
 	tcase_add_test(tc, the_line_is_left_and_joined_anew_with_the_links);
 	suite_add_tcase(suite, tc);
 	return suite;

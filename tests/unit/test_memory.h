@@ -1,5 +1,5 @@
 /*
- * The suites of test_memory, a file each.
+ * The suites of test_memory: one in each file.
  */
 #ifndef TESTS_UNIT_TEST_MEMORY_H
 #define TESTS_UNIT_TEST_MEMORY_H

@@ -70,7 +70,7 @@ START_TEST(only_while_the_inbox_is_open)
 END_TEST
 
 /* Who asks hears, for a while; it is sent when there is somewhere for the replies to go. */
-START_TEST(who_asks_opens_an_inbox)
+START_TEST(a_broker_that_asks_opens_an_inbox)
 {
 	broker_inbox_close(one);
 	pass(0);
@@ -329,7 +329,7 @@ suite_memory_mailbox(void)
 	tcase_add_checked_fixture(tc, setup, rig_teardown);
 	tcase_add_test(tc, asked_of_all_others_and_answered);
 	tcase_add_test(tc, only_while_the_inbox_is_open);
-	tcase_add_test(tc, who_asks_opens_an_inbox);
+	tcase_add_test(tc, a_broker_that_asks_opens_an_inbox);
 	tcase_add_test(tc, a_reply_goes_nowhere_after_a_while);
 	tcase_add_test(tc, a_question_waits_for_its_inbox_so_long_at_most);
 	tcase_add_test(tc, nobody_asks_in_an_alarm);

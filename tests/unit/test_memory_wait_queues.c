@@ -146,7 +146,7 @@ START_TEST(it_goes_with_its_last_member)
 END_TEST
 
 /* What comes to one that has left goes to the others. */
-START_TEST(who_leaves_reads_nothing)
+START_TEST(a_consumer_that_leaves_reads_nothing)
 {
 	rig.delays[rig.delays_used + 1] = 10 * MSEC;
 	wake(two, "w", 1);
@@ -569,7 +569,7 @@ suite_memory_wait_queues(void)
 	tcase_add_test(tc, at_most_so_many_and_the_oldest_go);
 	tcase_add_test(tc, no_line_no_waiter);
 	tcase_add_test(tc, it_goes_with_its_last_member);
-	tcase_add_test(tc, who_leaves_reads_nothing);
+	tcase_add_test(tc, a_consumer_that_leaves_reads_nothing);
 	tcase_add_test(tc, what_was_on_its_way_goes_on_to_the_next);
 	tcase_add_test(tc, so_many_members_are_placed);
 	tcase_add_test(tc, counted_by_everybody);

@@ -217,7 +217,7 @@ START_TEST(an_account_lives_as_long_as_its_user_has_peers)
 }
 END_TEST
 
-START_TEST(who_has_little_has_room_though_all_together_have_none)
+START_TEST(a_user_with_little_has_room_though_all_together_have_none)
 {
 	struct account *greedy = account_open(&accounts, 7), *small = account_open(&accounts, 8);
 
@@ -471,7 +471,7 @@ peer_suite(void)
 	tcase_add_test(tcase, requests_that_wait_are_counted_and_go_together);
 	tcase_add_test(tcase, requests_of_a_user_are_charged_to_one_account);
 	tcase_add_test(tcase, an_account_lives_as_long_as_its_user_has_peers);
-	tcase_add_test(tcase, who_has_little_has_room_though_all_together_have_none);
+	tcase_add_test(tcase, a_user_with_little_has_room_though_all_together_have_none);
 	tcase_add_test(tcase, credentials_are_the_kernels);
 	suite_add_tcase(suite, tcase);
 

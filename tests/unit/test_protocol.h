@@ -1,5 +1,5 @@
 /*
- * The suites of tests/unit/test_protocol, one file a module of protocol/.
+ * The suites of test_protocol: one for each module of protocol/.
  */
 #ifndef TESTS_UNIT_TEST_PROTOCOL_H
 #define TESTS_UNIT_TEST_PROTOCOL_H

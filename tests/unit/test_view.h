@@ -1,5 +1,5 @@
 /*
- * The suites of the view's tests, one a file.
+ * The suites of the view's tests: one in each file.
  */
 #ifndef TESTS_UNIT_TEST_VIEW_H
 #define TESTS_UNIT_TEST_VIEW_H

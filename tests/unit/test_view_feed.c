@@ -100,7 +100,7 @@ START_TEST(changes_elsewhere_are_told_soon)
 }
 END_TEST
 
-START_TEST(who_watches_one_name_hears_of_no_other)
+START_TEST(a_watch_of_one_name_hears_of_no_other)
 {
 	const struct lock_acquire other = {
 	    .name = "other", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "X"};
@@ -119,7 +119,7 @@ START_TEST(who_watches_one_name_hears_of_no_other)
 }
 END_TEST
 
-START_TEST(who_watches_all_hears_of_none_that_is_kept_from_him)
+START_TEST(a_watch_of_all_hears_of_no_forbidden_name)
 {
 	const struct lock_acquire secret = {
 	    .name = "secret", .kind = LOCK_KIND_MUTEX, .timeout = DURATION_FOREVER, .who = "X"};
@@ -202,7 +202,7 @@ START_TEST(nobody_is_asked_when_nobody_watches)
 }
 END_TEST
 
-START_TEST(who_reads_too_slowly_begins_anew_when_it_has_read)
+START_TEST(a_slow_reader_begins_anew_when_it_has_read)
 {
 	rig_acquire(rig, 0, 1);
 	watch(1, NULL);
@@ -430,13 +430,13 @@ suite_view_feed(void)
 	tcase_add_test(tcase, a_watch_begins_with_what_there_is_on_all_hosts);
 	tcase_add_test(tcase, changes_here_are_told_soon);
 	tcase_add_test(tcase, changes_elsewhere_are_told_soon);
-	tcase_add_test(tcase, who_watches_one_name_hears_of_no_other);
-	tcase_add_test(tcase, who_watches_all_hears_of_none_that_is_kept_from_him);
+	tcase_add_test(tcase, a_watch_of_one_name_hears_of_no_other);
+	tcase_add_test(tcase, a_watch_of_all_hears_of_no_forbidden_name);
 	tcase_add_test(tcase, one_that_does_not_answer_any_more_is_gone_in_the_end);
 	tcase_add_test(tcase, a_watch_ends_by_cancel_by_its_peer_and_by_the_stop);
 	tcase_add_test(tcase, a_daemon_that_stops_lets_nobody_watch);
 	tcase_add_test(tcase, nobody_is_asked_when_nobody_watches);
-	tcase_add_test(tcase, who_reads_too_slowly_begins_anew_when_it_has_read);
+	tcase_add_test(tcase, a_slow_reader_begins_anew_when_it_has_read);
 	tcase_add_test(tcase, what_there_is_has_a_limit);
 	tcase_add_test(tcase, changes_that_follow_each_other_are_told_once);
 	tcase_add_test(tcase, what_there_is_is_told_in_slices);

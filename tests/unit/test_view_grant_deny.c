@@ -59,7 +59,7 @@ check_granted(const struct rig_answer *answer, const char *host)
 }
 
 /* seeds/004, "Grant", with each process behind another daemon than the one before. */
-START_TEST(who_is_granted_starts_at_once_wherever_it_waits)
+START_TEST(a_granted_waiter_starts_at_once_at_any_daemon)
 {
 	for (int asked = 0; asked < DAEMONS; asked++) {
 		if (asked > 0) {
@@ -82,7 +82,7 @@ START_TEST(who_is_granted_starts_at_once_wherever_it_waits)
 }
 END_TEST
 
-START_TEST(who_acts_writes_down_who_asked)
+START_TEST(the_acting_daemon_logs_the_administrator)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 1, 2);
@@ -96,7 +96,7 @@ START_TEST(who_acts_writes_down_who_asked)
 }
 END_TEST
 
-START_TEST(who_is_denied_fails_wherever_it_waits)
+START_TEST(a_denied_waiter_fails_at_any_daemon)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 1, 2);
@@ -148,7 +148,7 @@ START_TEST(ids_under_which_nobody_waits_are_not_held)
 }
 END_TEST
 
-START_TEST(who_may_not_is_refused_before_anything_is_done)
+START_TEST(a_forbidden_request_is_refused_before_anything_is_done)
 {
 	rig_acquire(rig, 0, 1);
 	rig_acquire(rig, 0, 2);
@@ -212,7 +212,7 @@ START_TEST(nothing_is_done_for_whom_the_broker_does_not_vouch_for)
 }
 END_TEST
 
-START_TEST(while_there_is_no_broker_only_who_waits_here_can_be_granted)
+START_TEST(without_a_broker_only_waiters_here_can_be_granted)
 {
 	char here[64], there[64];
 
@@ -251,15 +251,15 @@ suite_view_grant_deny(void)
 	TCase *tcase = tcase_create("grant and deny");
 
 	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, who_is_granted_starts_at_once_wherever_it_waits);
-	tcase_add_test(tcase, who_acts_writes_down_who_asked);
-	tcase_add_test(tcase, who_is_denied_fails_wherever_it_waits);
+	tcase_add_test(tcase, a_granted_waiter_starts_at_once_at_any_daemon);
+	tcase_add_test(tcase, the_acting_daemon_logs_the_administrator);
+	tcase_add_test(tcase, a_denied_waiter_fails_at_any_daemon);
 	tcase_add_test(tcase, all_are_denied_everywhere);
 	tcase_add_test(tcase, ids_under_which_nobody_waits_are_not_held);
-	tcase_add_test(tcase, who_may_not_is_refused_before_anything_is_done);
+	tcase_add_test(tcase, a_forbidden_request_is_refused_before_anything_is_done);
 	tcase_add_test(tcase, a_known_daemon_that_does_not_answer_is_a_timeout);
 	tcase_add_test(tcase, nothing_is_done_for_whom_the_broker_does_not_vouch_for);
-	tcase_add_test(tcase, while_there_is_no_broker_only_who_waits_here_can_be_granted);
+	tcase_add_test(tcase, without_a_broker_only_waiters_here_can_be_granted);
 	tcase_add_test(tcase, while_the_links_are_down_it_is_said_that_nobody_can_be_asked);
 	suite_add_tcase(suite, tcase);
 	return suite;

@@ -123,7 +123,7 @@ START_TEST(a_daemon_that_leaves_says_so_and_is_not_missed)
 }
 END_TEST
 
-START_TEST(who_comes_while_another_goes_is_seen)
+START_TEST(a_newcomer_while_another_goes_is_seen)
 {
 	rig_acquire(rig, 1, 1);
 	rig_show(rig, 0, 1);
@@ -376,7 +376,7 @@ START_TEST(the_broker_is_done_before_the_others_have_answered)
 }
 END_TEST
 
-START_TEST(who_has_left_is_not_answered)
+START_TEST(a_client_that_left_is_not_answered)
 {
 	rig_acquire(rig, 0, 1);
 	view_show(rig->daemon[0].view, 100, 1, "db");
@@ -426,7 +426,7 @@ START_TEST(what_is_unread_leaves_less_room)
 }
 END_TEST
 
-START_TEST(who_waits_is_summed_over_hosts)
+START_TEST(waiters_are_summed_over_hosts)
 {
 	const struct cJSON *row;
 	int64_t waiting = -1;
@@ -513,7 +513,7 @@ START_TEST(numbers_that_nobody_can_have_are_passed_over)
 }
 END_TEST
 
-START_TEST(who_waits_is_answered_for_though_another_leaves_in_the_same_pass)
+START_TEST(a_daemon_with_a_waiter_answers_though_a_client_leaves_in_the_same_pass)
 {
 	const struct lock_acquire wanted = {
 	    .name = "db", .timeout = DURATION_FOREVER, .uid = 7, .pid = 8, .who = "A"};
@@ -557,7 +557,7 @@ suite_view_show(void)
 	tcase_add_test(
 	    tcase, a_silent_daemon_is_named_for_a_minute_and_its_slot_is_held_by_unknown);
 	tcase_add_test(tcase, a_daemon_that_leaves_says_so_and_is_not_missed);
-	tcase_add_test(tcase, who_comes_while_another_goes_is_seen);
+	tcase_add_test(tcase, a_newcomer_while_another_goes_is_seen);
 	tcase_add_test(tcase, a_daemon_that_dies_in_order_says_so);
 	tcase_add_test(tcase, what_changes_hands_meanwhile_is_no_riddle);
 	tcase_add_test(tcase, a_name_that_nobody_knows_is_no_such_lock);
@@ -570,11 +570,12 @@ suite_view_show(void)
 	tcase_add_test(tcase, what_is_unread_leaves_less_room);
 	tcase_add_test(tcase, rows_are_written_in_slices);
 	tcase_add_test(tcase, the_broker_is_done_before_the_others_have_answered);
-	tcase_add_test(tcase, who_has_left_is_not_answered);
-	tcase_add_test(tcase, who_waits_is_summed_over_hosts);
+	tcase_add_test(tcase, a_client_that_left_is_not_answered);
+	tcase_add_test(tcase, waiters_are_summed_over_hosts);
 	tcase_add_test(tcase, messages_that_make_no_sense_are_passed_over_with_one_line);
 	tcase_add_test(tcase, numbers_that_nobody_can_have_are_passed_over);
-	tcase_add_test(tcase, who_waits_is_answered_for_though_another_leaves_in_the_same_pass);
+	tcase_add_test(
+	    tcase, a_daemon_with_a_waiter_answers_though_a_client_leaves_in_the_same_pass);
 	tcase_add_test(tcase, daemons_that_name_their_queues_in_another_way_are_left_alone);
 	suite_add_tcase(suite, tcase);
 	return suite;

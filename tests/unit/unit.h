@@ -1,5 +1,5 @@
 /*
- * What every unit test program shares: one main() that runs suites and says TAP.
+ * The common part of every unit test program: it runs suites and prints TAP.
  */
 #ifndef TESTS_UNIT_UNIT_H
 #define TESTS_UNIT_UNIT_H
@@ -7,7 +7,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* Runs the suites made by the makers in turn; the exit status says whether all passed. */
+/* Runs the suites in order. Returns the exit status of main(): whether all tests passed. */
 static inline int
 unit_run(Suite *(*const makers[])(void), size_t count)
 {

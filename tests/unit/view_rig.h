@@ -1,6 +1,6 @@
 /*
- * Two daemons' views over a lock_world: host0 and host1, with peers that hold and wait, what they were
- * answered and told, and a stranger who can write messages.
+ * The views of two daemons, host0 and host1, over a lock_world. It has peers that hold and wait,
+ * records their answers and notifications, and has a stranger that can write messages.
  */
 #ifndef TESTS_UNIT_VIEW_RIG_H
 #define TESTS_UNIT_VIEW_RIG_H
@@ -8,7 +8,7 @@
 #include "daemon/view/view.h"
 #include "tests/unit/lock_world.h"
 
-/* ns that others have to answer. */
+/* ns that other daemons have to answer. */
 #define RIG_TIMEOUT (500 * NSEC_PER_MSEC)
 #define RIG_ANSWERS 64
 #define RIG_TOLD 16384
@@ -26,14 +26,14 @@ struct rig_daemon {
 	struct view_rig *rig;
 	int number;
 	struct view *view; /* owned */
-	bool deaf;         /* hears no messages, as one that is stopped */
-	bool forbids;      /* its peers may do nothing by name */
-	uid_t user;        /* who makes the requests that follow */
+	bool deaf;         /* ignores messages, like a stopped process */
+	bool forbids;      /* its peers may use no name */
+	uid_t user;        /* user of the next requests */
 	size_t unread;     /* of every peer */
 	bool full;         /* no peer has room for more */
-	size_t kept;       /* for answers, in all */
-	unsigned looked;   /* requests that the broker was done with */
-	unsigned messages; /* questions of other daemons, also while it is deaf */
+	size_t kept;       /* bytes kept for answers */
+	unsigned looked;   /* number of requests whose scan is over */
+	unsigned messages; /* number of questions of other daemons, also while deaf */
 };
 
 struct view_rig {
@@ -41,29 +41,32 @@ struct view_rig {
 	struct rig_daemon daemon[DAEMONS];
 	struct rig_answer answers[RIG_ANSWERS];
 	size_t answer_count;
-	size_t told_count;       /* notifications of watches */
-	char told[RIG_TOLD];     /* by watches: "A:waiting synced A:gone", rows by their `who` */
-	struct broker *stranger; /* owned; NULL: nobody has written yet */
-	unsigned warnings;       /* logged */
-	char last_info[512];     /* the last info line logged */
+	size_t told_count;       /* number of notifications */
+	char told[RIG_TOLD];     /* "A:waiting synced A:gone"; rows by their `who` */
+	struct broker *stranger; /* owned; NULL: it has written nothing yet */
+	unsigned warnings;       /* number of logged warnings */
+	char last_info[512];     /* the last logged line of level info */
 };
 
 struct view_rig *rig_new(void);
 void rig_free(struct view_rig *rig);
 
-/* Acquires db as the peer of that number, whose `who` is its message (A for 1), and lets time pass. */
+/* The peer of that number acquires db, and time passes. Its `who` is A for peer 1, B for 2. */
 void rig_acquire(struct view_rig *rig, int daemon, uint64_t peer);
 /* The answer to an acquire of rig_acquire(); NULL: none yet. */
 const struct said *rig_acquired(const struct view_rig *rig, int daemon, uint64_t peer);
-/* The wire's id of whoever has that message, at whichever daemon. Static. */
+/* The wire's id of the row with that `who` at any daemon. Static. */
 const char *rig_waiter(struct view_rig *rig, const char *who);
-/* Lets time pass until that request is answered; fails when it takes 20 s. */
+/* Lets time pass until that request is answered. Fails the test after 20 s. */
 const struct rig_answer *rig_await(struct view_rig *rig, int daemon, uint64_t request);
 /* The answer to a request of peer 100; NULL: none yet. */
 const struct rig_answer *rig_answered(const struct view_rig *rig, int daemon, uint64_t request);
-/* show of db by peer 100 as "slots 1 busy 1 waiting 1 [A@host0/1] [B@host1#1] more 0 unknown host1". Static. */
+/*
+ * `show` of db by peer 100, such as "slots 1 busy 1 waiting 1 [A@host0/1] [B@host1#1] more 0
+ * unknown host1". Static.
+ */
 const char *rig_show(struct view_rig *rig, int daemon, uint64_t request);
-/* A stranger asks all, in those words. */
+/* A stranger asks all daemons with that text. */
 void rig_write(struct view_rig *rig, const char *text);
 
 #endif
