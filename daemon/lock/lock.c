@@ -40,7 +40,7 @@ on_link(void *ctx, enum broker_link link, enum broker_state state, const char *w
 	struct lock_peer *peer, *next;
 
 	if (link != BROKER_LOCKS) {
-		/* What was asked on the auxiliary connection has been answered one by one. */
+		/* Each request on the auxiliary connection has been answered before. */
 		if (state != BROKER_UP)
 			mutex_link_died(engine, why);
 		if (engine->events.unheard != NULL)
@@ -63,7 +63,10 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 
 	(void)code;
 	(void)text;
-	/* In this order: what verify asks goes behind what keep claims again, on the same new channel. */
+	/*
+	 * In this order: verify sends its requests behind the new claim of lifecycle, on the same
+	 * new channel.
+	 */
 	lifecycle_channel_closed(engine, channel);
 	verify_channel_closed(engine, channel);
 	mutex_channel_closed(engine, channel);
@@ -79,7 +82,10 @@ run_dirty(void *ctx, uint64_t id)
 	struct semaphore *semaphore;
 
 	(void)id;
-	/* Who is marked dirty meanwhile is served in the next pass: this one ends. */
+	/*
+	 * Semaphores that become dirty meanwhile are served in the next pass, so that this one
+	 * ends.
+	 */
 	TAILQ_CONCAT(&dirty, &engine->dirty, of_dirty);
 	while ((semaphore = TAILQ_FIRST(&dirty)) != NULL) {
 		TAILQ_REMOVE(&dirty, semaphore, of_dirty);
@@ -179,7 +185,7 @@ lock_engine_free(struct lock_engine *engine)
 	scan_end_all(engine);
 	timers_cancel(engine->timers, &engine->run_queues);
 	TAILQ_FOREACH (semaphore, &engine->dirty, of_dirty)
-		semaphore->dirty = false; /* nobody is served any more */
+		semaphore->dirty = false; /* the queue runner does not run any more */
 	while ((semaphore = engine->semaphores) != NULL)
 		registry_semaphore_end(engine, semaphore);
 	free(engine);
@@ -192,7 +198,7 @@ lock_engine_set(struct lock_engine *engine, const struct lock_settings *settings
 
 	assert(settings->naming == engine->settings.naming);
 	take_settings(engine, settings);
-	/* Looks that were due by another interval are due now. */
+	/* Rescans that were due by the old interval are due now. */
 	for (semaphore = engine->semaphores; semaphore != NULL;
 	     semaphore = semaphore->by_key.next) {
 		timers_cancel(engine->timers, &semaphore->rescan);

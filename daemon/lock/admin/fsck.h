@@ -6,8 +6,8 @@
  *	scan			(full_scan.h, all slots; the directory; a declare of each slot
  *				tells how it was declared. An unknown answer: nothing is changed)
  *	repair			delete uncounted slots, the highest first; declare free transient
- *				slots anew; delete a gate beside slots or N-U; enter the name into the
- *				directory, or remove it
+ *				slots anew; delete a gate beside slots or N-U; enter the name
+ *				into the directory, or remove it
  *	scan again		findings that are gone were repaired
  *	drop the mutex, answer
  *

@@ -8,8 +8,8 @@
 #include "daemon/lock/core/wait_queue.h"
 
 /*
- * When a channel is asked for again that should be free: one that is being closed is not, yet. The first
- * time, and doubled each time up to the most.
+ * After how long a channel that should be free is requested again: one that is being closed is not
+ * free yet. The time is doubled from the first to the maximum.
  */
 #define NOT_GIVEN_FIRST (10 * NSEC_PER_MSEC)
 #define NOT_GIVEN_MOST (1280 * NSEC_PER_MSEC)
@@ -30,7 +30,7 @@ join(struct starved_list *line, struct starved *starved)
 {
 	if (starved->had_one)
 		leave(line, starved);
-	/* It keeps its place when what it was woken for went elsewhere. */
+	/* A name that was woken and got no channel keeps its place. */
 	starved->woken = starved->had_one = false;
 	if (starved->listed)
 		return;
@@ -57,7 +57,7 @@ wake_first(struct lock_engine *engine, struct starved_list *line)
 		return;
 	first->woken = true;
 	first->scan = first->semaphore->scan.number;
-	/* What it starved for may be somebody else's by now. */
+	/* The free slot may be busy again by now. */
 	engine_scan(engine, first->semaphore);
 }
 
@@ -126,7 +126,7 @@ channels_not_given(struct lock_engine *engine)
 	timers_set(engine->timers, &channels->again, engine_now(engine) + wait);
 }
 
-/* NULL: it has none, for it neither waits nor holds. */
+/* NULL: the user has none, as it neither waits nor holds. */
 static struct share *
 share_find(const struct lock_engine *engine, uid_t uid)
 {
@@ -198,7 +198,7 @@ channels_waiter_gone(struct lock_engine *engine, struct share *share)
 	if (share == NULL)
 		return;
 	share->waiters--;
-	/* It may have been the last of a name that was woken. */
+	/* The waiter may have been the last one of a woken name. */
 	if (share_has_room(share))
 		wake_first(engine, &share->starved);
 	let_go(engine, share);
@@ -270,7 +270,7 @@ channels_is_starving(const struct waiter *waiter)
 	return waiter->user->starved.listed || waiter->semaphore->starved.listed;
 }
 
-/* It was looked at since it was woken: there is nothing more for it. */
+/* Whether the name was scanned since it was woken: then it needs no more channels now. */
 static bool
 is_served(const struct semaphore *semaphore, const struct starved *starved)
 {

@@ -19,7 +19,7 @@ engine_now(const struct lock_engine *engine)
 	return clock_now(timers_clock(engine->timers));
 }
 
-/* ---- what there is ---- */
+/* ---- objects by number ---- */
 
 struct lock_peer *
 engine_peer_find(const struct lock_engine *engine, uint64_t id)
@@ -129,7 +129,7 @@ engine_full(const struct semaphore *semaphore, enum reason reason)
 	answer.slots = semaphore->complete ? semaphore->size : -1;
 	if (answer.slots == 0)
 		answer.text =
-		    "it has 0 slots; a waiter gets one after a resize"; /* which is not "all are busy" */
+		    "it has 0 slots; a waiter gets one after a resize"; /* not "all are busy" */
 	answer.busy = semaphore_busy_count(semaphore);
 	/* Without the one that is answered. */
 	answer.waiting = (int)local_queue_count(&semaphore->local_queue, LOCAL_QUEUE_ALL) - 1;

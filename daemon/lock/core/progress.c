@@ -1,10 +1,12 @@
 #include "daemon/lock/core/progress.h"
 
-/* So many hear at once that they stand elsewhere. */
+/* So many waiters are told at once that their position changed. */
 #define FIRST 16
-/* The others, so often at most. */
+/* The minimum time between two rounds for the others. */
 #define REST_EVERY (1 * NSEC_PER_SEC)
-/* There may be thousands of them: they hear it in slices of time, between which others are served. */
+/*
+ * There may be thousands of them. They are told in slices of time, between which other work runs.
+ */
 #define SLICE (NSEC_PER_MSEC / 4)
 #define SLICE_REST NSEC_PER_MSEC
 
@@ -23,14 +25,14 @@ tell(struct lock_engine *engine, struct waiter *waiter, int position)
 	engine_notice(engine, waiter->peer, &notice);
 }
 
-/* That the holders are not known for the moment is no news. */
+/* Does nothing if only the number of busy slots is unknown for the moment. */
 static void
 tell_news(struct lock_engine *engine, struct waiter *waiter, int position)
 {
 	int busy = semaphore_busy_count(waiter->semaphore);
 
 	if (waiter->told_position == 0)
-		return; /* it did not ask, or its wait has not begun */
+		return; /* its client did not ask, or its wait has not begun */
 	if (position != waiter->told_position || (busy >= 0 && busy != waiter->told_busy))
 		tell(engine, waiter, position);
 }
@@ -70,7 +72,7 @@ progress_tell(struct lock_engine *engine, struct semaphore *semaphore)
 		timers_set(engine->timers, &semaphore->progress, engine_now(engine) + REST_EVERY);
 }
 
-/* The next that is to be told in this turn; NULL: all were. */
+/* The next waiter to be told in this round; NULL: all were told. */
 static struct waiter *
 next_told(const struct semaphore *semaphore)
 {

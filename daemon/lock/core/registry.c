@@ -151,9 +151,9 @@ registry_waiter_free(struct lock_engine *engine, struct waiter *waiter)
 	free(waiter);
 	if (claimed == NULL)
 		return;
-	/* What is in flight for it stays reserved, and is dropped when it turns out to be ours. */
+	/* A claim in flight stays reserved, and is dropped if it succeeds. */
 	claimed->acquire = 0;
-	/* What is not sent ends unsent, at once (claim.h). */
+	/* An unsent claim ends at once (claim.h). */
 	if (claimed->state == HOLD_CLAIMING && claimed->flight == FLIGHT_UNSENT)
 		timers_set(engine->timers, &claimed->timer, engine_now(engine));
 }
@@ -244,8 +244,8 @@ registry_semaphore_end(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 /*
- * Whether who waits for a semaphore to be made goes back to the queue although it was not. Of what may
- * be otherwise at the next look, a deadline makes an end; a try has no time for more than one.
+ * Whether a waiter for a semaphore that could not be created becomes NEW again. It does if another
+ * attempt may succeed, until its deadline. A try has time for one attempt only.
  */
 static bool
 may_be_made_yet(const struct waiter *waiter, enum reason reason)
@@ -253,7 +253,7 @@ may_be_made_yet(const struct waiter *waiter, enum reason reason)
 	switch (reason) {
 	case REASON_NONE:
 	case REASON_ALREADY_EXISTS:
-	case REASON_TIMEOUT: /* of another administrator, who is at work on it; not the waiter's own */
+	case REASON_TIMEOUT: /* another administrator is at work; not the waiter's own deadline */
 		return true;
 	case REASON_BROKER_BLOCKED:
 	case REASON_BROKER_UNAVAILABLE:
@@ -286,7 +286,7 @@ registry_admin_done(struct lock_engine *engine, const char *name, uint64_t admin
 		else
 			registry_waiter_set_state(engine, waiter, WAITER_NEW);
 	}
-	/* What was known of it is old news: those who wait are looked for, too. */
+	/* All knowledge is outdated: waiters whose wait had begun are scanned for, too. */
 	semaphore_forget(semaphore);
 	timers_cancel(engine->timers, &semaphore->rescan);
 	engine_mark_dirty(engine, semaphore);
@@ -319,9 +319,9 @@ let_queue_move(struct lock_engine *engine, const struct hold *hold, bool free_no
 	int slot = mutex ? 1 : hold->slot;
 	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
 	/*
-	 * Nobody has had it: it was claimed, and A was not there. What was known of the name was forgotten for
-	 * that before B was deleted (claim.c). The delete is no news; where nothing can be seen it would lead to
-	 * the next claim.
+	 * The hold was never granted: it was claimed, and A did not exist. For that the semaphore
+	 * was forgotten before B was deleted (claim.c). The delete changes nothing. If probes fail,
+	 * it would cause the next claim.
 	 */
 	bool in_vain = hold->ours_since == 0;
 
@@ -330,7 +330,7 @@ let_queue_move(struct lock_engine *engine, const struct hold *hold, bool free_no
 		return;
 	semaphore_saw_slot(semaphore, slot,
 	    !free_now || hold->drop == HOLD_DROP_NO_SLOT || withheld_has(semaphore, slot));
-	/* A was seen gone: it is looked for before anybody claims it. */
+	/* A was seen gone: a scan comes before the next claim. */
 	if (free_now && hold->drop == HOLD_DROP_NO_SLOT && !in_vain) {
 		semaphore_forget(semaphore);
 		timers_cancel(engine->timers, &semaphore->rescan);

@@ -43,7 +43,7 @@ row_of_hold(const struct hold *hold, enum lock_row_state state)
 	return row;
 }
 
-/* Whether it is a row: its peer was told that it holds, and is there. */
+/* Whether the hold is a row: its client was told, and has not gone. */
 static bool
 is_row(const struct hold *hold)
 {
@@ -129,7 +129,7 @@ rows_gone(struct lock_engine *engine, const struct hold *hold)
 
 /* ---- all of them ---- */
 
-/* NULL: nobody waits. */
+/* semaphore: NULL: there are no waiters. */
 static void
 each_waiter_of(
     const struct semaphore *semaphore, void (*fn)(void *ctx, const struct lock_row *row), void *ctx)
@@ -161,13 +161,13 @@ lock_each_holding(const struct lock_engine *engine, const char *name,
 	}
 }
 
-/* The next one in the queue of a semaphore, or mutex, that had come when the walk began. */
+/* The next waiter of a semaphore, or mutex, that had come when the walk began. */
 static const struct waiter *
 next_in_line(
     const struct lock_engine *engine, const char *name, bool mutex, const struct lock_place *place)
 {
 	const struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
-	/* It may have left the queue since. */
+	/* The last waiter may have left the queue since. */
 	const struct waiter last = {.priority = place->priority, .id = place->waiter};
 	const struct waiter *next =
 	    semaphore == NULL ? NULL

@@ -7,24 +7,24 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
-/* A place is kept for so long after the last who waited: who comes back soon need not join again. */
+/* A member stays for so long after its last waiter, so that the next one need not join again. */
 #define LINGER (200 * NSEC_PER_MSEC)
-/* Most hints that may be on their way to one member. */
+/* Maximum hints on their way to one member. */
 #define CREDIT_MOST 4U
 
 enum member_state {
-	MEMBER_AWAY,  /* not asked for: the lock connection is away, or channels are */
-	MEMBER_ASKED, /* not there yet, or not there now */
+	MEMBER_AWAY,  /* not requested: the lock connection is down, or no channel is free */
+	MEMBER_ASKED, /* requested; not joined yet, or not now */
 	MEMBER_JOINED /* hints come */
 };
 
 struct member {
 	enum member_state state;
 	int priority;                /* the key */
-	struct semaphore *semaphore; /* borrowed: whose member it is */
+	struct semaphore *semaphore; /* borrowed */
 	unsigned waiters;
-	unsigned credit;     /* as asked for last */
-	struct timer linger; /* set while there are none */
+	unsigned credit;     /* as last requested */
+	struct timer linger; /* set while it has no waiters */
 	UT_hash_handle by_priority;
 };
 
@@ -45,8 +45,8 @@ member_set_state(struct member *member, enum member_state state)
 }
 
 /*
- * Credit is only ever raised: RabbitMQ takes another prefetch by a new consumer alone, and two waiters
- * more or less are not worth one.
+ * Credit is only raised. RabbitMQ takes another prefetch only from a new consumer, which a few
+ * waiters fewer are not worth.
  */
 static void
 ask_for_place(struct lock_engine *engine, struct member *member)
@@ -92,7 +92,7 @@ linger_is_over(void *ctx, uint64_t id)
 
 	(void)id;
 	member_free(semaphore->engine, member);
-	engine_mark_dirty(semaphore->engine, semaphore); /* it may be forgotten now */
+	engine_mark_dirty(semaphore->engine, semaphore); /* the name may be forgotten now */
 }
 
 static struct member *
@@ -140,7 +140,7 @@ wait_queue_remove(struct lock_engine *engine, struct waiter *waiter)
 		timers_set(engine->timers, &member->linger, engine_now(engine) + LINGER);
 }
 
-/* ---- what the broker says ---- */
+/* ---- events of the broker ---- */
 
 bool
 wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
@@ -155,7 +155,7 @@ wait_queue_news(struct lock_engine *engine, struct semaphore *semaphore,
 	if (event->news == BROKER_WAIT_QUEUE_JOINED && member->state == MEMBER_ASKED) {
 		member_set_state(member, MEMBER_JOINED);
 		FAULT(JOINED_WITHOUT_SCAN, return true);
-		/* Wake-ups sent before went elsewhere, or nowhere. */
+		/* Hints that were sent before went to others, or were dropped. */
 		engine_scan(engine, semaphore);
 	}
 	return true;

@@ -40,7 +40,7 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
 	end(engine, withheld);
 	semaphore_saw_slot(semaphore, slot, false);
 	semaphore->scan.overtaken = true;
-	/* It was claimed because of a hint: what is known is older. */
+	/* The slot was claimed after a hint, and is newer than the known size. */
 	if (slot > semaphore->size)
 		engine_scan(engine, semaphore);
 	semaphore->rests_over = true;
@@ -48,9 +48,9 @@ withheld_to_nobody(struct lock_engine *engine, struct semaphore *semaphore, int 
 }
 
 /*
- * Whoever was told of it had the time: who came meanwhile looks what became of it. Not who waits in the
- * queue: a scan every time a slot went elsewhere would now and then find the next one first, of which
- * somebody else is told.
+ * The time is over. Waiters that came meanwhile scan for the slot. Waiters whose wait had begun do
+ * not. A scan for each slot that went elsewhere would sometimes find the next slot first, before
+ * the daemon that gets its hint.
  */
 static void
 enough(void *ctx, uint64_t id)
@@ -64,7 +64,7 @@ enough(void *ctx, uint64_t id)
 		return;
 	}
 	end(semaphore->engine, withheld);
-	/* Who looked meanwhile, as he joined the queue, left it to whoever was told; it may have been nobody. */
+	/* A scan has left the slot to other daemons, but perhaps none of them wanted it. */
 	if (semaphore->scan.withheld)
 		engine_scan(semaphore->engine, semaphore);
 	else

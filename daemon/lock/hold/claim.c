@@ -13,19 +13,21 @@
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/keepalive.h"
 
-/* Ceilings of the random rest after a lost race: doubled with each, from the first to the last. */
+/*
+ * Maximum of the random rest after a lost race. Each race doubles it, from the first to the last.
+ */
 #define REST_FIRST (2 * NSEC_PER_MSEC)
 #define REST_MOST (256 * NSEC_PER_MSEC)
 
 enum claim_outcome {
-	CLAIM_LOST,    /* somebody else was faster */
-	CLAIM_NO_SLOT, /* there is no A; B goes again */
-	CLAIM_REFUSED, /* the broker will not have it: see the reply */
-	CLAIM_AGAIN,   /* nothing was learned: the channel died before its turn */
+	CLAIM_LOST,    /* another connection was faster */
+	CLAIM_NO_SLOT, /* A does not exist; B is dropped */
+	CLAIM_REFUSED, /* the broker refused it: see the reply */
+	CLAIM_AGAIN,   /* not performed: the channel died before its turn */
 	CLAIM_LATE     /* no answer in time */
 };
 
-/* ---- what becomes of the waiter ---- */
+/* ---- the result for the waiter ---- */
 
 static void
 rest(struct lock_engine *engine, struct waiter *waiter)
@@ -37,13 +39,16 @@ rest(struct lock_engine *engine, struct waiter *waiter)
 	registry_waiter_rest(engine, waiter, jitter_below(&engine->jitter, ceiling));
 }
 
-/* The slot went to somebody else, or was not there: another try, unless there were too many. */
+/*
+ * The slot went to another connection, or does not exist: the waiter tries again, up to max_races
+ * times.
+ */
 static void
 lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome outcome)
 {
 	/*
-	 * Who has a place in the wait queue has lost what others were told of, as a rule: to look at once
-	 * would be to take the next slot from somebody who is told of that.
+	 * A waiter with a consumer in the wait queue usually loses to the receiver of a hint. A
+	 * scan at once would take the next slot from the receiver of the next hint.
 	 */
 	if (waiter->member != NULL && outcome == CLAIM_LOST) {
 		registry_waiter_set_state(engine, waiter, WAITER_WAITING);
@@ -53,15 +58,16 @@ lose_race(struct lock_engine *engine, struct waiter *waiter, enum claim_outcome 
 		registry_waiter_refuse(engine, waiter, REASON_CONTENDED, NULL);
 		return;
 	}
-	/* Where others wait for hints he would never be as fast as they are. */
+	/* A waiter without hints would never be as fast as others with hints. */
 	if (waiter->timeout != 0)
 		wait_queue_add(engine, waiter);
 	rest(engine, waiter);
 }
 
 /*
- * The same where slots are claimed unseen: each is tried once, up to the first that is not there. That
- * there is no slot 1 does not mean that there is no such lock, as its markers cannot be seen.
+ * The same for slots that are claimed unseen. Each is tried once, up to the first that does not
+ * exist. A missing slot 1 does not prove that the lock does not exist, as its markers cannot be
+ * seen.
  */
 static void
 go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool no_slot)
@@ -75,7 +81,7 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 		semaphore_saw_size(waiter->semaphore, slot - 1, true);
 	}
 	registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
-	/* A true mutex has no number, and is tried as the first. */
+	/* A true mutex has no slot number, and is tried as slot 1. */
 	FAULT_IF(MUTEX_UNSEEN_AGAIN, slot == 0, scan->direct = 1);
 	if (no_slot)
 		scan->direct = engine->settings.slots_most + 1;
@@ -108,16 +114,16 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 		else
 			rest(engine, waiter);
 		break;
-	case CLAIM_LATE: /* another slot may be free; this one is reserved */
+	case CLAIM_LATE: /* another slot may be free; this one stays reserved */
 		registry_waiter_set_state(
 		    engine, waiter, waiter->direct != 0 ? WAITER_UNSEEN : WAITER_NEW);
 		break;
 	}
 }
 
-/* ---- what becomes of the hold ---- */
+/* ---- the result for the hold ---- */
 
-/* The claim came to nothing. CHECKING: B is ours, and goes back. */
+/* The claim failed. CHECKING: this daemon has B, and drops it. */
 static void
 fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
     const struct broker_reply *reply)
@@ -132,7 +138,10 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 		lifecycle_drop_for(engine, hold,
 		    outcome == CLAIM_NO_SLOT ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 	} else {
-		/* Somebody was told of the slot meanwhile. Of one that goes back it is told when it is free. */
+		/*
+		 * A hint of the slot came meanwhile. A slot that is dropped gets a hint when it is
+		 * free.
+		 */
 		if (hold->hinted) {
 			semaphore = registry_semaphore(engine, hold->name, mutex);
 			semaphore_hinted(semaphore, mutex ? 1 : slot);
@@ -143,7 +152,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 	if (waiter != NULL) {
 		go_on(engine, waiter, slot, outcome, reply);
 	} else if (outcome == CLAIM_NO_SLOT && semaphore != NULL) {
-		/* No waiter is left to be told: it is looked for anew. */
+		/* No waiter is left for this answer: a new scan is due. */
 		semaphore_forget(semaphore);
 		engine_scan(engine, semaphore);
 	}
@@ -156,7 +165,7 @@ win(struct lock_engine *engine, struct hold *hold)
 
 	timers_cancel(engine->timers, &hold->timer);
 	if (waiter == NULL) {
-		/* Without the channel, which is busy with A. */
+		/* Without the channel, which the check of A uses. */
 		FAULT(CLAIM_FORGOTTEN, hold->channel = 0; registry_hold_end(engine, hold, true);
 		      return;);
 		lifecycle_drop(engine, hold);
@@ -196,7 +205,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_SKIPPED:
 		fail(engine, hold, CLAIM_AGAIN, reply);
 		break;
-	case BROKER_UNKNOWN: /* the link died; its event ends this hold and sends the acquire back */
+	case BROKER_UNKNOWN: /* the event of the connection ends this hold; the waiter goes on */
 		break;
 	}
 }
@@ -209,7 +218,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	lease_answered(engine, reply);
 	if (hold == NULL || hold->state != HOLD_CHECKING)
-		return; /* the claim failed, or nobody wanted it any more */
+		return; /* the claim failed, or its waiter is gone */
 	switch (reply->answer) {
 	case BROKER_OK:
 		win(engine, hold);
@@ -240,7 +249,7 @@ send(struct lock_engine *engine, struct hold *hold)
 	struct queue_name a;
 
 	hold->flight = FLIGHT_SENT;
-	/* It may have died while the claim waited for its turn. */
+	/* The channel may have died while the claim was unsent. */
 	if (lifecycle_channel(engine, hold) == 0) {
 		fail(engine, hold, CLAIM_AGAIN, NULL);
 		return;
@@ -274,11 +283,14 @@ due(void *ctx, uint64_t id)
 			send(engine, hold);
 	} else if (hold->flight == FLIGHT_DUE || hold->flight == FLIGHT_UNSENT) {
 		FAULT(UNSENT_IS_LOST, flight_end(engine, hold); return;);
-		/* It was claimed as it was free, maybe by a hint: somebody else is told, as if it were deleted. */
+		/*
+		 * The slot was free, perhaps by a hint: another daemon gets a hint, as after a
+		 * delete.
+		 */
 		hint_freed(engine, hold);
 		registry_hold_end(engine, hold, true);
 	} else {
-		/* Whether B is ours cannot be known. The waiter does not stay with it. */
+		/* Whether this daemon has B is unknown. The waiter tries another slot. */
 		hold->acquire = 0;
 		flight_end(engine, hold);
 		if (waiter != NULL)

@@ -47,7 +47,10 @@ grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *ho
 
 	FAULT(GRANT_BY_TIMER, good = true);
 	if (!good) {
-		/* B may have been freed since. The link's end sends this acquire back to the queue. */
+		/*
+		 * The broker may have freed B since. The end of the connection makes the waiter
+		 * NEW.
+		 */
 		keepalive_run_out(engine);
 		return;
 	}
@@ -97,7 +100,7 @@ grant_slotless(struct lock_engine *engine, struct waiter *waiter, bool admitted)
 {
 	struct hold *hold;
 
-	/* Who granted has looked, and is told. */
+	/* lock_admit() has checked this, and reports it to the administrator. */
 	if (!admitted && !grant_has_room(engine, waiter))
 		return;
 	hold = hold_new_slotless(

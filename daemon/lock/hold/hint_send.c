@@ -9,14 +9,14 @@
 #include "daemon/lock/core/wait_queue.h"
 #include "daemon/lock/core/withheld.h"
 
-/* Hints for one change of a semaphore; a queue holds no more (broker.h). */
+/* Maximum hints for one change of a semaphore; a queue holds no more (broker.h). */
 #define HINTS_MOST 64
 
-/* What is asked before hints are sent. */
+/* A question to the broker before hints are sent. */
 struct hint_question {
 	uint64_t id;     /* the key */
 	char *name;      /* owned */
-	int first, last; /* slots; 0: all are to look */
+	int first, last; /* slots; 0: each consumer is to scan */
 	UT_hash_handle by_id;
 };
 
@@ -59,7 +59,7 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 {
 	struct semaphore *semaphore = engine_semaphore_find(engine, name, mutex);
 
-	/* Else every second hint would come back to a place here for which nobody waits. */
+	/* Else every second hint would come back to a consumer here without waiters. */
 	if (semaphore != NULL)
 		wait_queue_shrink(engine, semaphore);
 	broker_wait_queue_wake(
@@ -78,7 +78,7 @@ on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t co
 	(void)count;
 	if (question == NULL)
 		return;
-	/* Somebody here may have been faster. */
+	/* A waiter of this daemon may have been faster. */
 	if (answers[0] != BROKER_ABSENT &&
 	    !registry_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first))
 		tell_line(engine, question->name, false, question->first);
@@ -98,7 +98,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		tell_line(engine, hold->name, mutex, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:
-		/* A slot that was taken out of service helps nobody, unless it has come back. */
+		/* A removed slot helps no waiter, unless it has come back. */
 		question = question_new(engine, hold->name, slot, slot);
 		probe_one(engine, queue_name_a(engine->settings.naming, hold->name, slot),
 		    on_a_probed, question->id);
@@ -144,7 +144,7 @@ hint_changed(struct lock_engine *engine, const char *name, int from, int to)
 
 	FAULT(ADDED_UNTOLD, return;);
 	if (from == LOCK_UNLIMITED)
-		return; /* nobody waits */
+		return; /* an unlimited semaphore has no waiters */
 	if (to == LOCK_UNLIMITED || to < 0)
 		question = question_new(engine, name, 0, 0);
 	else if (to > from)

@@ -14,12 +14,12 @@ is_needed(const struct lock_engine *engine)
 	return engine->holds.count[HOLD_HELD] + engine->holds.count[HOLD_RECLAIMING] > 0;
 }
 
-/* Every hold is lost now, and the link is made anew. */
+/* All granted holds with a slot are lost now, and the lock connection is made anew. */
 static void
 give_up(struct lock_engine *engine, const char *why)
 {
-	engine->link = BROKER_DOWN; /* nothing goes out on it any more */
-	lease_recover(engine);      /* when its own event comes, no hold is left to tell by */
+	engine->link = BROKER_DOWN; /* no request goes out on it any more */
+	lease_recover(engine);      /* when its event comes, no hold is left */
 	lifecycle_all_lost(engine, why, true);
 	FAULT(LEASE_END_KEEPS_LINK, return;);
 	broker_reset(engine->broker, BROKER_LOCKS, why);
@@ -46,8 +46,9 @@ on_keepalive(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 /*
- * The held B that was looked at longest ago, and can be; NULL: there is none. Not the next by number:
- * where locks come and go faster than the keepalive, that would always be one of the young ones.
+ * The held B that was checked longest ago, and has a channel; NULL: there is none. The next by
+ * number would not do: if locks come and go faster than the keepalive, it would always be a young
+ * one.
  */
 static struct hold *
 next_in_rotation(struct lock_engine *engine)
@@ -64,10 +65,10 @@ next_in_rotation(struct lock_engine *engine)
 }
 
 /*
- * A claim or a delete may be performed late, or its channel be stuck: while nobody can tell, its slot
- * stays reserved (the in-flight rule), and only the end of the link clears that up. Locks that are held
- * are worth more than a slot that cannot be had: the link is ended for it only when nothing is held. Else it is
- * told: nobody waits for the answer any more, but an operator may want to know why the slot is not to be had.
+ * A claim or a delete may be performed late, or its channel may be stuck. Its slot stays reserved
+ * until this is known (the in-flight rule), and the end of the connection is the only other way to
+ * know. Held locks are worth more than one slot, so the connection is closed only if nothing is
+ * held. Else LOCK_NOTICE_STUCK tells the operator why the slot cannot be had.
  */
 static bool
 is_stuck_for_nothing(struct lock_engine *engine)
@@ -149,7 +150,7 @@ keepalive_run_out(struct lock_engine *engine)
 	char why[96];
 
 	if (engine->link != BROKER_UP)
-		return; /* done already, or the link's own event did it */
+		return; /* done already, or done by the event of the connection */
 	snprintf(why, sizeof(why), "the lease ran out: no answer from the broker for %.1f s",
 	    duration_to_seconds(engine_now(engine) - engine->lease.from));
 	give_up(engine, why);
@@ -182,7 +183,7 @@ void
 keepalive_granted(struct lock_engine *engine, struct hold *hold)
 {
 	assert(engine->lease.state != LEASE_NONE);
-	/* One that was passed on is as old as its B. */
+	/* A hold that was handed off is as old as its B. */
 	if (hold->looked == 0)
 		hold->looked = engine_id(engine);
 	if (!timer_is_set(&engine->lease.watch))

@@ -14,7 +14,7 @@ lease_heartbeat(const struct lock_engine *engine)
 	return info.heartbeat * NSEC_PER_SEC;
 }
 
-/* ns after which, at the latest, a broker has noticed that a link is dead. */
+/* Maximum ns until the broker notices that a connection is dead. */
 static int64_t
 notice_time(const struct lock_engine *engine)
 {
@@ -55,7 +55,7 @@ static const unsigned changes[] = {
     [LEASE_SUSPECT] = 1U << LEASE_GOOD | 1U << LEASE_NONE,
 };
 
-/* Those who came while it was suspect were not told so, and are not told that it is over. */
+/* Holders that came while the lease was suspect were not told so. They get no `restored` either. */
 static void
 tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 {
@@ -76,8 +76,9 @@ tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
 }
 
 /*
- * Every peer that asked for it hears of the new lease, once: of any answer's, or a lock whose own channel
- * is stuck would seem lost while others keep the link alive; but not of each of many answers.
+ * Each peer that asked for it is told of the new lease, once. Any answer counts: else a lock with a
+ * stuck channel would seem lost while others keep the connection alive. Not each of many answers is
+ * told.
  */
 static void
 tell_lease(struct lock_engine *engine)
@@ -121,8 +122,8 @@ lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 
 	FAULT_IF(LEASE_FROM_SKIPPED, answer == BROKER_SKIPPED, answer = BROKER_OK);
 	if (answer == BROKER_SKIPPED || answer == BROKER_UNKNOWN)
-		return; /* said by our side of the link */
-	/* Answers of several channels come in any order: the newest question counts. */
+		return; /* an answer of the broker layer, not of the broker */
+	/* Answers of several channels come in any order: the newest request counts. */
 	FAULT(LEASE_OF_OLDER_ANSWER, engine->lease.from = 0);
 	if (reply->sent_at > engine->lease.from)
 		engine->lease.from = reply->sent_at;
@@ -148,7 +149,7 @@ lease_recover(struct lock_engine *engine)
 	engine->lease.recovered = engine_now(engine) + notice_time(engine);
 }
 
-/* ---- for whoever asks ---- */
+/* ---- queries ---- */
 
 int64_t
 lock_takeover(const struct lock_engine *engine)

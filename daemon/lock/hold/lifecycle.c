@@ -12,13 +12,14 @@
 #include "daemon/lock/hold/lease.h"
 
 /*
- * When B is looked at again on a server that may have deleted it by name just after its declare: 5 ms
- * and 50 ms after the claim (RabbitMQ issue #15276; it was seen 1 ms, at most 30 ms, after declare-ok).
+ * When B is checked again on a server that may delete it by name just after its declare: 5 and 50
+ * ms after the claim. The deletes came 1 ms, at most 30 ms, after declare-ok (RabbitMQ issue
+ * #15276).
  */
 static const int64_t recheck_after[] = {5 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC};
 #define RECHECKS (sizeof(recheck_after) / sizeof(recheck_after[0]))
 
-/* How long a delete waits that could not be sent, or was refused. */
+/* The wait before a delete is sent again that could not be sent, or was refused. */
 #define DROP_AGAIN (1 * NSEC_PER_SEC)
 
 static void send_recheck(struct lock_engine *engine, struct hold *hold);
@@ -124,7 +125,7 @@ lifecycle_b_answered(
 	case BROKER_OK:
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED:
-	case BROKER_UNKNOWN: /* the link's end is told by its own event */
+	case BROKER_UNKNOWN: /* the end of the connection has an event of its own */
 		break;
 	}
 }
@@ -214,7 +215,7 @@ vanish(struct lock_engine *engine, struct hold *hold)
 	engine->total.holder_queues_lost++;
 	hold->asked = 0;
 	timers_cancel(engine->timers, &hold->timer);
-	/* The 404 closed the channel: the claim goes out when the channel has been seen closed. */
+	/* The 404 closed the channel: the claim is sent after the channel's closed event. */
 	hold_set_state(&engine->holds, hold, HOLD_RECLAIMING);
 	engine_notice(engine, hold->peer, &notice);
 }
@@ -233,7 +234,7 @@ lifecycle_revoke(struct lock_engine *engine, struct hold *hold)
 		return;
 	hold->revoked = true;
 	if (hold->peer == 0)
-		return; /* on its way to another peer, and not passed on then */
+		return; /* it is in a hand-off, which ends for this */
 	rows_holds(engine, hold);
 	engine_notice(engine, hold->peer, &notice);
 }
@@ -264,7 +265,7 @@ lifecycle_passed(struct lock_engine *engine, struct hold *hold, uint64_t releasi
 	engine_op_end(engine, releasing, &answer);
 }
 
-/* The delete is answered, or it will not be: it is not waited for any more. */
+/* The delete is answered, or will not be answered: ends the wait for it. */
 static void
 end_drop(struct lock_engine *engine, struct hold *hold)
 {
@@ -283,7 +284,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (hold == NULL)
 		return;
 	assert(hold->state == HOLD_DROPPING);
-	/* Skipped, it may be sent again by now; and nothing more is sent on a link that died. */
+	/* A skipped delete may be sent again by now. On a dead connection nothing more is sent. */
 	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN)
 		end_drop(engine, hold);
 	switch (reply->answer) {
@@ -298,7 +299,9 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		lose(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_REFUSED:
-		/* The slot stays reserved: B is there until the link dies or we may delete it. */
+		/*
+		 * The slot stays reserved: B exists until the connection dies or a delete succeeds.
+		 */
 		answer_release(engine, hold->releasing, hold, REASON_BROKER_REFUSED, reply->text);
 		hold->releasing = 0;
 		timer_in(engine, hold, DROP_AGAIN);
@@ -326,7 +329,7 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 
-/* Now, or when its turn comes. */
+/* Sends the delete now, or when flight.h allows it. */
 static void
 start_drop(struct lock_engine *engine, struct hold *hold)
 {
@@ -338,14 +341,14 @@ static void
 drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 {
 	switch (hold->flight) {
-	case FLIGHT_SENT: /* its channel may be stuck, which is not to stop the user's other deletes */
+	case FLIGHT_SENT: /* its channel may be stuck; the user's other deletes go on */
 		flight_end(engine, hold);
 		break;
 	case FLIGHT_DUE:
 		if (engine->link == BROKER_UP)
 			send_drop(engine, hold);
 		break;
-	case FLIGHT_UNSENT: /* its turn comes */
+	case FLIGHT_UNSENT: /* flight.h sends it later */
 		break;
 	case FLIGHT_NONE:
 		start_drop(engine, hold);
@@ -361,7 +364,7 @@ lifecycle_drop(struct lock_engine *engine, struct hold *hold)
 		    engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_RELEASED);
 		return;
 	}
-	/* There is nothing to be deleted. */
+	/* There is no queue to delete. */
 	engine->total.released++;
 	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
 	registry_hold_end(engine, hold, false);
@@ -388,8 +391,8 @@ lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop
 /* ---- the end: lost ---- */
 
 /*
- * The hold is over without B's delete, which is known to be somebody else's or gone with its link: ends
- * it and tells its peer, or answers the release that was waiting for delete-ok.
+ * Ends the hold without a delete of B, because B belongs to another connection or is gone with its
+ * connection. Tells the client, or answers the release that waited for delete-ok.
  */
 static void
 lose(struct lock_engine *engine, struct hold *hold, const char *why)
@@ -401,7 +404,7 @@ lose(struct lock_engine *engine, struct hold *hold, const char *why)
 	    .reason = REASON_LOST,
 	    .text = why};
 
-	/* The peer is told before the slot goes to anybody here (invariant 4). */
+	/* The client is told before a waiter of this daemon gets the slot (invariant 4). */
 	engine->total.lost++;
 	if (hold->peer != 0)
 		engine_notice(engine, hold->peer, &notice);
@@ -415,7 +418,7 @@ lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 	struct hold *hold, *next;
 
 	HASH_ITER (by_id, engine->holds.by_id, hold, next) {
-		hold->channel = 0; /* it goes with the link */
+		hold->channel = 0; /* it is gone with the connection */
 		FAULT_IF(HOLD_OUTLIVES_LINK, hold->state == HOLD_HELD, continue);
 		FAULT_IF(DROP_ON_NEW_LINK, hold->state == HOLD_DROPPING, end_drop(engine, hold);
 			 timer_in(engine, hold, DROP_AGAIN); continue);
@@ -458,11 +461,11 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 		return;
 	hold->channel = 0;
 	if (hold->flight == FLIGHT_UNSENT)
-		return; /* it has another one when its turn comes */
+		return; /* it takes another one when it is sent */
 	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
 		end_drop(engine, hold);
 	if (timer_is_set(&hold->timer))
-		return; /* it comes to it by itself */
+		return; /* the timer goes on with it */
 	switch (hold->state) {
 	case HOLD_RECLAIMING:
 		send_reclaim(engine, hold);

@@ -9,16 +9,16 @@
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/keepalive.h"
 
-/* How often a channel may die under one verify before it gives up. */
+/* A verify gives up after so many dead channels. */
 #define TRIES 4
 
 enum verify_state {
-	VERIFY_NEXT, /* another flight for the hold is out: who asks meanwhile is answered by this one */
-	VERIFY_ASKED, /* it is out, on `channel` */
-	VERIFY_AGAIN  /* `channel` is closing: it goes again on the next */
+	VERIFY_NEXT,  /* another flight is out; this one answers requests that come meanwhile */
+	VERIFY_ASKED, /* it is sent, on `channel` */
+	VERIFY_AGAIN  /* `channel` is closing: it is sent again on the next */
 };
 
-/* One flight. It answers those who asked before it was sent. */
+/* One flight. It answers requests that came before it was sent. */
 struct verify {
 	uint64_t id; /* the key */
 	enum verify_state state;
@@ -26,9 +26,9 @@ struct verify {
 	uint64_t channel;
 	unsigned tries;
 	bool b_ours;
-	bool asks_a;   /* ASKED: A, too. A true mutex has none */
+	bool asks_a;   /* ASKED: with a check of A; a true mutex has none */
 	uint64_t next; /* the flight that follows when this one is over; 0 = none */
-	uint64_t *ops; /* owned; the requests, some of which their deadline may have answered */
+	uint64_t *ops; /* owned; the requests; deadlines may have answered some of them */
 	size_t count, room;
 	UT_hash_handle by_id;
 };
@@ -74,7 +74,10 @@ verify_add(const struct lock_engine *engine, struct verify *verify, uint64_t op)
 	size_t count = verify->count;
 
 	if (count == verify->room) {
-		/* Those that were answered by their deadline go: on a stuck channel nothing else would end them. */
+		/*
+		 * Drops requests that their deadline has answered. On a stuck channel nothing else
+		 * would drop them.
+		 */
 		verify->count = 0;
 		for (size_t i = 0; i < count; i++) {
 			if (engine_op_find(engine, verify->ops[i]) != NULL)
@@ -91,7 +94,7 @@ verify_add(const struct lock_engine *engine, struct verify *verify, uint64_t op)
 static void finish(struct lock_engine *engine, struct verify *verify,
     const struct broker_reply *reply, enum reason reason, const char *text);
 
-/* The flight before it is over, after that reply (NULL: after none). */
+/* The flight before is over. reply: its last one, or NULL. */
 static void
 follow(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
@@ -107,7 +110,7 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	}
 }
 
-/* Answers those who asked; reply: the broker's, after which it is over; NULL: none. */
+/* Answers the requests. reply: the broker's last one, or NULL. */
 static void
 finish(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply,
     enum reason reason, const char *text)
@@ -132,7 +135,7 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 		follow(engine, next, reply);
 }
 
-/* It stays so though A comes back (invariant 5). */
+/* It stays revoked, even if A comes back (invariant 5). */
 static bool
 is_revoked(const struct hold *hold)
 {
@@ -142,8 +145,8 @@ is_revoked(const struct hold *hold)
 }
 
 /*
- * The broker has said yes to all: it is held, if its lease is still there. The hold is: it ends after the
- * answers to all that was asked on its channel, or with the link, of which nothing is read any more.
+ * B and A exist: the lock is held if its lease is not over. The hold exists: it ends after the
+ * answers on its channel, or with the connection, which then gives no more answers.
  */
 static void
 finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
@@ -157,14 +160,14 @@ finish_held(struct lock_engine *engine, struct verify *verify, const struct hold
 		finish(engine, verify, reply, REASON_LOST, NULL);
 		keepalive_run_out(engine);
 	} else if (is_revoked(hold)) {
-		/* Another verify saw A gone meanwhile; it came back (invariant 5). */
+		/* Another verify saw A gone meanwhile, and A came back (invariant 5). */
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
 	} else {
 		finish(engine, verify, reply, REASON_NONE, NULL);
 	}
 }
 
-/* Not performed: asked again on the next channel, unless there is nothing left to ask about. */
+/* Not performed: sent again on the next channel, unless the hold is gone. */
 static void
 ask_again(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
@@ -174,7 +177,7 @@ ask_again(struct lock_engine *engine, struct verify *verify, const struct broker
 		verify_set_state(verify, VERIFY_AGAIN);
 }
 
-/* Whether the queue is there, B or A, is not known; on_b() and on_a() know what it means when it is. */
+/* For replies that do not tell whether B or A exists. on_b() and on_a() take the others. */
 static void
 not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
 {
@@ -185,7 +188,7 @@ not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_
 	case BROKER_UNKNOWN:
 		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
-	case BROKER_LOCKED: /* of A, which is nobody's: another program has made it exclusive */
+	case BROKER_LOCKED: /* of A: another program has made it exclusive */
 	case BROKER_REFUSED:
 		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
 		break;
@@ -275,7 +278,7 @@ is_granted(const struct hold *hold)
 	       hold->state == HOLD_SLOTLESS;
 }
 
-/* Asks, unless there is nothing to ask about any more. */
+/* Sends the checks, unless the hold is over. */
 static void
 go(struct lock_engine *engine, struct verify *verify)
 {
@@ -291,7 +294,7 @@ go(struct lock_engine *engine, struct verify *verify)
 		ask(engine, verify, hold);
 }
 
-/* What is known here is all that there is to know. */
+/* The engine alone knows the answer. */
 static void
 answer_at_once(struct lock_engine *engine, uint64_t peer, uint64_t request, enum reason reason,
     const struct hold *hold)
@@ -326,7 +329,7 @@ lock_verify(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64_
 	revoked = hold->revoked;
 	FAULT(REVOKED_ENDS, revoked = false);
 	if (revoked) {
-		/* It stays revoked though A may have come back (invariant 5). */
+		/* It stays revoked, even if A came back (invariant 5). */
 		answer_at_once(engine, peer, request, REASON_REVOKED, hold);
 		return;
 	}
@@ -361,7 +364,7 @@ verify_channel_closed(struct lock_engine *engine, uint64_t channel)
 			continue;
 		}
 		go(engine, verify);
-		/* From the start: one that ends may take the one that follows it along. */
+		/* From the start: the end of one may free the one that follows it. */
 		verify = engine->verifies;
 	}
 }

@@ -8,9 +8,9 @@
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 
-/* Holds that are over by then cost the broker no consumer. */
+/* Holds that end before this cost the broker no consumer. */
 #define WATCH_AFTER (10 * NSEC_PER_MSEC)
-/* A watch that ended though its queue is there is not asked for again at once. */
+/* A watch that ended while its queue exists is not requested again at once. */
 #define WATCH_AGAIN (1 * NSEC_PER_SEC)
 
 static void

@@ -115,7 +115,7 @@ hold_count_on_link(const struct hold_table *table)
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
     [HOLD_CLAIMING] = 1U << HOLD_CHECKING | 1U << HOLD_HELD |
-		      1U << HOLD_DROPPING, /* a true mutex has no A to look at: straight to HELD */
+		      1U << HOLD_DROPPING, /* a true mutex has no A to check: straight to HELD */
     [HOLD_CHECKING] = 1U << HOLD_HELD | 1U << HOLD_DROPPING,
     [HOLD_HELD] =
 	1U << HOLD_RECLAIMING | 1U << HOLD_COUNTING | 1U << HOLD_PASSING | 1U << HOLD_DROPPING,

@@ -31,7 +31,10 @@ goes_before(const struct waiter *a, const struct waiter *b)
 	return a->priority != b->priority ? a->priority > b->priority : a->id < b->id;
 }
 
-/* What makes it a heap, and so balanced as a rule: the number, scattered (splitmix64's finish). */
+/*
+ * The heap order of the treap: the scattered number (splitmix64's finish). It keeps the tree
+ * balanced as a rule.
+ */
 static uint64_t
 weight(const struct waiter *waiter)
 {
@@ -66,7 +69,7 @@ add_up(struct waiter *root)
 	}
 }
 
-/* Into those that go before `waiter` and those that go behind it. */
+/* Splits a tree into the waiters before `waiter` and the waiters behind it. */
 static void
 split(struct waiter *root, const struct waiter *waiter, struct waiter **ret_before,
     struct waiter **ret_behind)
@@ -84,7 +87,7 @@ split(struct waiter *root, const struct waiter *waiter, struct waiter **ret_befo
 	}
 }
 
-/* All of `before` go before all of `behind`. */
+/* Joins two trees. All of `before` go before all of `behind`. */
 static struct waiter *
 merge(struct waiter *before, struct waiter *behind)
 {
@@ -155,7 +158,7 @@ first_behind(struct waiter *root, const struct waiter *waiter, unsigned states)
 	return (states & LOCAL_QUEUE_OF(root->state)) != 0 ? root : first_of(root->right, states);
 }
 
-/* How many go before the waiter, which may be in another tree. */
+/* The number of waiters before the waiter, which may be in another tree. */
 static unsigned
 count_before(const struct waiter *root, const struct waiter *waiter)
 {
@@ -248,7 +251,9 @@ local_queue_count(const struct local_queue *queue, unsigned states)
 	return sum;
 }
 
-/* behind: NULL: from the start on. able: only of users that may take another channel, and of `giver`. */
+/*
+ * behind: NULL: from the start. able: only of users that may take another channel, and of `giver`.
+ */
 static struct waiter *
 first_of_users(const struct local_queue *queue, const struct waiter *behind, unsigned states,
     bool able, const struct share *giver)

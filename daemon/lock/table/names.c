@@ -8,7 +8,7 @@
 
 #include "daemon/base/mem.h"
 
-/* What is appended to a lock's name for the queues that have no slot. */
+/* The suffixes of a lock's name for the queues without a slot. */
 static const char *const plain_suffixes[] = {"", "-M", "-W", "-M-W", "-G", "-U"};
 #define PLAIN_SUFFIXES (sizeof(plain_suffixes) / sizeof(plain_suffixes[0]))
 
@@ -60,8 +60,8 @@ queue_naming_free(const struct queue_naming *naming)
 /* ---- names ---- */
 
 /*
- * Looking at a large semaphore makes tens of thousands of names: without printf it takes a quarter of
- * the time. Returns where the text ends.
+ * A scan of a large semaphore makes tens of thousands of names. Without printf it takes a quarter
+ * of the time. Returns the end of the text.
  */
 static size_t
 append(struct queue_name *queue, size_t at, const char *text, size_t len)
@@ -169,8 +169,7 @@ queue_name_unlimited(const struct queue_naming *naming, const char *name)
 struct queue_name
 queue_name_wait(const struct queue_naming *naming, const char *name, bool mutex)
 {
-	(void)
-	    naming; /* also where the mutex is {name}: the semaphore of that name has a queue, too */
+	(void)naming; /* also if the mutex is {name}, as the semaphore has a wait queue, too */
 	return plain_queue(name, mutex ? "-M-W" : "-W");
 }
 
@@ -188,7 +187,7 @@ queue_name_directory_mutex(const struct queue_naming *naming)
 
 /* ---- whose queue a name is ---- */
 
-/* Behind half, which text begins with when read from the left; NULL: it does not. */
+/* The text behind `half`, read from the left; NULL: the text does not begin with half. */
 static const char *
 skip_head(const char *text, const char *half)
 {
@@ -207,7 +206,7 @@ skip_head(const char *text, const char *half)
 	return text;
 }
 
-/* Where half begins, which text[0..len) ends with when read from the right; SIZE_MAX: it does not. */
+/* The start of `half`, read from the right; SIZE_MAX: text[0..len) does not end with half. */
 static size_t
 skip_tail(const char *text, size_t len, const char *half)
 {
@@ -230,8 +229,8 @@ skip_tail(const char *text, size_t len, const char *half)
 }
 
 /*
- * Whether the queue could have been made by the template. Any number counts as a slot and any text as
- * a name: slots above the last one are looked for, too, when uncounted slots are removed.
+ * Whether the template can make this queue name. Any number counts as a slot, and any text as a
+ * name. The search for uncounted slots also probes slots above the last one.
  */
 static bool
 has_form(const char *queue, const struct template *template)

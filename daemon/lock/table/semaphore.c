@@ -58,7 +58,7 @@ semaphore_forget(struct semaphore *semaphore)
 {
 	semaphore->seen = INT64_MIN;
 	semaphore->mode = SEMAPHORE_PLAIN;
-	/* What a scan in progress finds is only half of it. */
+	/* A scan in progress has only a part of the new state. */
 	semaphore->scan.overtaken = semaphore->scan.forgotten = true;
 	semaphore->scan.direct = 0;
 	semaphore_saw_size(semaphore, 0, false);

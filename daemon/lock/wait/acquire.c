@@ -11,7 +11,7 @@
 #include "daemon/lock/hold/grant.h"
 #include "protocol/duration.h"
 
-/* What a request that cannot reach the broker is told; the words are the broker's or the system's. */
+/* Refuses an acquire that cannot reach the broker, in the words of the broker or the system. */
 static void
 refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 {
@@ -24,8 +24,8 @@ refuse_for_link(struct lock_engine *engine, struct waiter *waiter)
 /* ---- the beginning, and the end by time ---- */
 
 /*
- * Whether a scan or a claim for it is unanswered since half of its time or longer, so that nobody knows
- * whether a slot is free. Once its wait has begun, all was busy.
+ * Whether a scan or a claim for the waiter has been unanswered for at least half of its time. It is
+ * then unknown whether a slot is free. Once its wait has begun, all slots were busy.
  */
 static bool
 is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
@@ -40,7 +40,7 @@ is_unanswered(const struct lock_engine *engine, const struct waiter *waiter)
 		return false;
 	if (waiter->state == WAITER_CLAIMING)
 		hold = hold_find(&engine->holds, waiter->hold);
-	/* One that is not sent is not unanswered (flight.h). */
+	/* An unsent claim does not count as unanswered (flight.h). */
 	if (hold != NULL && hold->asked != 0)
 		since = hold->asked;
 	else if (scan->state == SCAN_PROBING)
@@ -81,7 +81,7 @@ rest_is_over(void *ctx, uint64_t id)
 	registry_waiter_wake(engine, waiter);
 }
 
-/* Why a new acquire is not even begun; REASON_NONE when it is. */
+/* Why a new acquire is refused at once; REASON_NONE: it is not. */
 static enum reason
 refusal_at_the_door(const struct lock_engine *engine, uint64_t peer, const char **ret_text)
 {
@@ -173,7 +173,7 @@ acquire_end_all(struct lock_engine *engine, const struct lock_answer *answer)
 	}
 }
 
-/* The link changed: what was seen, and what is in flight, is worth nothing. */
+/* The lock connection changed: results and requests in flight are outdated. */
 static void
 begin_anew(struct lock_engine *engine, struct waiter *waiter)
 {
@@ -219,7 +219,7 @@ acquire_link_changed(struct lock_engine *engine, const char *why)
 	wait_queue_link_changed(engine);
 }
 
-/* ---- what an administrator does to who waits (seeds/004, "Grant", "Cancel") ---- */
+/* ---- administration of waiters (seeds/004, "Grant", "Cancel") ---- */
 
 enum reason
 lock_admit(struct lock_engine *engine, uint64_t id)
@@ -231,7 +231,7 @@ lock_admit(struct lock_engine *engine, uint64_t id)
 	if (waiter == NULL)
 		return REASON_NOT_HELD;
 	peer = engine_peer_find(engine, waiter->peer);
-	/* Its own claim, if there is one, is given up for this. */
+	/* The waiter's own claim, if it has one, ends with this. */
 	if (peer->hold_count + peer->claim_count - (waiter->state == WAITER_CLAIMING) >=
 	    engine->settings.max_locks_per_connection)
 		return REASON_TOO_MANY_LOCKS;

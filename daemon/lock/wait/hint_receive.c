@@ -10,7 +10,7 @@
 #include "daemon/lock/hold/claim.h"
 #include "daemon/lock/wait/scan.h"
 
-/* At most one hint of a name is passed on in so long. */
+/* The minimum time between two hints of a name that are passed on. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
 
 static void
@@ -19,7 +19,10 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	int64_t now = engine_now(engine);
 	bool comes_back;
 
-	/* Places for which nobody waits here would get it again. Where none is left it cannot come back. */
+	/*
+	 * Consumers without waiters would get the hint again. Without consumers it cannot come
+	 * back.
+	 */
 	wait_queue_shrink(engine, semaphore);
 	comes_back = wait_queue_has_place(semaphore);
 	FAULT(HINT_LAPSES, comes_back = true);
@@ -30,7 +33,7 @@ pass_on(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	broker_wait_queue_wake(engine->broker, semaphore->wait_queue_name.text, slot);
 }
 
-/* Who wants the slot and can have a channel for it; or NULL. */
+/* The first waiter that wants the slot and can have a channel for it; or NULL. */
 static struct waiter *
 who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, int slot)
 {
@@ -39,7 +42,7 @@ who_claims(const struct lock_engine *engine, const struct semaphore *semaphore, 
 	return local_queue_who_wants(&semaphore->local_queue, slot, NULL);
 }
 
-/* Nobody here can use it: it is somebody else's, and so is what comes until somebody can. */
+/* No waiter here can use the slot: this hint, and those that follow, go to other daemons. */
 static void
 turn_down(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 {
@@ -66,7 +69,7 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 			turn_down(engine, semaphore, slot);
 			return;
 		}
-		/* It may be something else by now than what is known. */
+		/* The semaphore may have changed since it was last scanned. */
 		semaphore_forget(semaphore);
 		engine_scan(engine, semaphore);
 		return;
@@ -74,14 +77,17 @@ hint_came(struct lock_engine *engine, struct semaphore *semaphore, int slot)
 	b = registry_slot_queue(engine, semaphore->name, kind, slot);
 	hold = hold_find_queue(&engine->holds, b.text);
 	if (hold != NULL) {
-		/* It is ours, and who had it before told of it; unless it is claimed in vain just now. */
+		/*
+		 * This daemon has the slot; its last holder sent the hint. A claim of it may still
+		 * fail.
+		 */
 		hold->hinted = true;
-		/* The answer of that claim came too late for its waiter, and may never come. */
+		/* The answer of that claim is too late for its waiter, and may never come. */
 		if (hold->state == HOLD_CLAIMING && hold->acquire == 0)
 			pass_on(engine, semaphore, slot);
 		return;
 	}
-	/* Who has no room for it is refused, and the next one asked. */
+	/* A waiter whose peer may have no more holds is refused. The next one is tried. */
 	while (!registry_is_reserved(engine, semaphore->name, kind, slot)) {
 		waiter = who_claims(engine, semaphore, slot);
 		if (waiter == NULL) {

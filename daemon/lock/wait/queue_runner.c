@@ -18,7 +18,7 @@
 
 /* ---- slots that may be claimed ---- */
 
-/* Somebody here has it, or it is left to others. */
+/* A hold of this daemon reserves the slot, or it is withheld. */
 static bool
 is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
@@ -26,7 +26,7 @@ is_withheld(const struct lock_engine *engine, const struct waiter *waiter, int s
 	       withheld_has(waiter->semaphore, slot);
 }
 
-/* A slot that the waiter may claim by what is known; 0: none. */
+/* A slot that is known to be free, for the waiter to claim; 0: none. */
 static int
 known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 {
@@ -36,7 +36,9 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	FAULT(ANY_SLOT_WILL_DO, count = semaphore->size);
 	if (count > semaphore->size || !semaphore_has_free(semaphore))
 		return 0;
-	/* From the bottom (seeds/000: 1 makes the most sense); once that lost a race, from anywhere. */
+	/*
+	 * From slot 1 up (seeds/000: 1 makes the most sense); after a lost race from a random slot.
+	 */
 	if (waiter->races > 0)
 		first = (int)jitter_below(&engine->jitter, count);
 	for (int i = 0; i < count; i++) {
@@ -48,7 +50,7 @@ known_free_slot(struct lock_engine *engine, const struct waiter *waiter)
 	return 0;
 }
 
-/* The next slot to claim unseen, as probes cannot be had; 0: there is none, as far as is known. */
+/* The next slot to claim unseen; 0: none is known. */
 static int
 unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 {
@@ -64,7 +66,7 @@ unseen_slot(struct lock_engine *engine, const struct waiter *waiter)
 	return 0;
 }
 
-/* ---- what a scan found ---- */
+/* ---- the result of a scan ---- */
 
 static void
 begin_wait(struct lock_engine *engine, struct waiter *waiter)
@@ -86,7 +88,7 @@ what_is_unknown(const struct lock_engine *engine, const struct semaphore *semaph
 	return "the broker did not say which slots are busy";
 }
 
-/* Whether it has nothing because there is no channel for it: a slot is free, or could not be tried. */
+/* Whether the waiter lacks only a channel: a slot is free, or could not be tried. */
 static bool
 starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_LACKING_MAX])
 {
@@ -94,7 +96,7 @@ starves(struct lock_engine *engine, const struct waiter *waiter, char text[LOCK_
 	       (waiter->state == WAITER_UNSEEN || known_free_slot(engine, waiter) != 0);
 }
 
-/* Nothing is free for the waiter, or no channel: it is told, or its wait begins. */
+/* No slot or no channel is free for the waiter: it is refused, or its wait begins. */
 static void
 find_nothing(struct lock_engine *engine, struct waiter *waiter)
 {
@@ -123,15 +125,15 @@ find_nothing(struct lock_engine *engine, struct waiter *waiter)
 }
 
 enum verdict {
-	VERDICT_NOTHING,   /* nothing is free */
-	VERDICT_UNLIMITED, /* it is held without a slot */
-	VERDICT_MISSING,   /* there is no such lock */
-	VERDICT_NO_MUTEX,  /* the mutex of that name is a semaphore's */
-	VERDICT_OLD,       /* what was found is old news */
-	VERDICT_UNSEEN     /* there was nothing to be seen: slots are claimed all the same */
+	VERDICT_NOTHING,   /* no slot is free */
+	VERDICT_UNLIMITED, /* its holds take no slot */
+	VERDICT_MISSING,   /* the lock does not exist */
+	VERDICT_NO_MUTEX,  /* the mutex is the administration mutex of a semaphore */
+	VERDICT_OLD,       /* the findings are outdated */
+	VERDICT_UNSEEN     /* probes failed: slots are claimed unseen */
 };
 
-/* What a scan that is over says to those whom it left with nothing. */
+/* The verdict of a scan that is over, for waiters without a slot. */
 static enum verdict
 find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
@@ -143,7 +145,9 @@ find_verdict(const struct lock_engine *engine, const struct semaphore *semaphore
 		return VERDICT_NO_MUTEX;
 	if (semaphore->mode == SEMAPHORE_PLAIN && semaphore->complete && semaphore->size == 0)
 		return VERDICT_MISSING;
-	/* Those claims see what is free now: of that, a scan that saw nothing says nothing old. */
+	/*
+	 * Before `overtaken`: a claim unseen finds slots that are free now, so nothing is outdated.
+	 */
 	if (semaphore->scan.unknown && !scan_is_guarded(engine, semaphore))
 		return VERDICT_UNSEEN;
 	return semaphore->scan.overtaken ? VERDICT_OLD : VERDICT_NOTHING;
@@ -186,8 +190,8 @@ judge(struct lock_engine *engine, struct waiter *waiter, enum verdict verdict)
 }
 
 /*
- * Those who were looked for are judged. Those whose wait had begun before stay as they are, unless the
- * look says more than that there is nothing for them.
+ * Judges the waiters of the scan. Waiters whose wait had begun before stay as they are, unless the
+ * verdict is more than that no slot is free.
  */
 static void
 end_scan(struct lock_engine *engine, struct semaphore *semaphore)
@@ -201,7 +205,7 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 		semaphore->scan.direct = 1;
 	else if (verdict != VERDICT_NOTHING && verdict != VERDICT_OLD)
 		who |= LOCAL_QUEUE_OF(WAITER_WAITING);
-	/* The next channel that is free wakes the name: then the daemon joins the wait queue again. */
+	/* The next free channel wakes the name. The daemon then joins the wait queue again. */
 	if (verdict == VERDICT_NOTHING && semaphore->out)
 		channels_starve(engine, semaphore, LOCAL_QUEUE_WANTS);
 	for (waiter = local_queue_first(&semaphore->local_queue, who); waiter != NULL;
@@ -211,11 +215,11 @@ end_scan(struct lock_engine *engine, struct semaphore *semaphore)
 	}
 }
 
-/* ---- where nothing can be seen ---- */
+/* ---- while probes fail ---- */
 
 /*
- * Claims the next slot for the first in the queue who can use it. True: an answer is awaited, and until
- * all slots have been tried nobody is looked for in another way.
+ * Claims the next slot for the first waiter that can use it. True: an answer is awaited. No scan
+ * begins until all slots have been tried.
  */
 static bool
 claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
@@ -226,7 +230,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 	int slot;
 
 	if (semaphore->scan.direct == 0 && local_queue_count(&semaphore->local_queue, UNSEEN) > 0)
-		semaphore->scan.direct = 1; /* what was tried before is old news */
+		semaphore->scan.direct = 1; /* earlier results are outdated */
 	while (semaphore->scan.direct != 0) {
 		waiter = engine_waiter_find(engine, semaphore->scan.claimer);
 		if (waiter != NULL && waiter->state == WAITER_CLAIMING && waiter->direct != 0)
@@ -235,7 +239,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 			     ? local_queue_first_able(&semaphore->local_queue, who, NULL)
 			     : NULL;
 		slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
-		/* One who wants slot 1 alone does not stop those behind. */
+		/* A persistent mutex needs slot 1; the waiters behind it may use other slots. */
 		while (slot == 0 && waiter != NULL && waiter->kind == LOCK_KIND_PERSISTENT_MUTEX) {
 			waiter = local_queue_next_able(&semaphore->local_queue, waiter, who, NULL);
 			slot = waiter == NULL ? 0 : unseen_slot(engine, waiter);
@@ -246,15 +250,15 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 			claim_start(engine, waiter, slot);
 			waiter = engine_waiter_find(engine, id);
 			if (waiter == NULL || waiter->state != WAITER_CLAIMING)
-				continue; /* its peer has no room, or there is no channel */
+				continue; /* too many holds of its peer, or no channel */
 			semaphore->scan.claimer = id;
 			waiter->direct = slot;
 			return true;
 		}
 		/*
-		 * All slots have been tried, or nobody is left who wants one and has a channel for it. Whoever
-		 * has none is not woken for this: a claim in vain takes a channel and gives it back, by which
-		 * names would wake each other on and on.
+		 * All slots have been tried, or no waiter is left that wants one and can have a
+		 * channel. Waiters without a channel are not woken for this. A failed claim takes a
+		 * channel and gives it back, so names would wake each other without end.
 		 */
 		semaphore->scan.direct = 0;
 		while ((waiter = local_queue_first(&semaphore->local_queue, UNSEEN)) != NULL)
@@ -265,7 +269,7 @@ claim_unseen(struct lock_engine *engine, struct semaphore *semaphore)
 
 /* ---- the queue ---- */
 
-/* Those to whom a slot may be given by what is known. */
+/* The states of waiters that may claim a slot that is known to be free. */
 static unsigned
 served_by_knowledge(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
@@ -273,11 +277,11 @@ served_by_knowledge(const struct lock_engine *engine, const struct semaphore *se
 		return 0;
 	if (!scan_is_guarded(engine, semaphore))
 		return LOCAL_QUEUE_READY;
-	/* What nobody has looked at since the waiter came may be a semaphore by now. */
+	/* Without a scan since the waiter came, the name may be a semaphore by now. */
 	return semaphore->scan.state == SCAN_PROBING ? 0 : SCANNED | LOCAL_QUEUE_OF(WAITER_WAITING);
 }
 
-/* Claims what can be claimed by those who can have a channel, in the order of the queue. */
+/* Claims free slots for waiters that can have a channel, in the order of the queue. */
 static void
 claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 {
@@ -288,11 +292,11 @@ claim_for(struct lock_engine *engine, struct semaphore *semaphore, unsigned who)
 
 		next = local_queue_next_able(&semaphore->local_queue, waiter, who, NULL);
 		if (!share_has_room(waiter->share))
-			continue; /* the one before it took the last */
+			continue; /* the waiter before it took the last channel */
 		if (slot != 0)
 			claim_start(engine, waiter, slot);
 		else if (waiter->kind != LOCK_KIND_PERSISTENT_MUTEX || semaphore->size <= 1)
-			return; /* where this one finds none, nobody does */
+			return; /* if this waiter finds no slot, the others find none */
 	}
 }
 
@@ -311,8 +315,8 @@ schedule_rescan(struct lock_engine *engine, struct semaphore *semaphore)
 }
 
 /*
- * A slot that was freed here just now is left alone: within a moment it is known whether anybody was told
- * of it, and whoever came a moment ago waits for that rather than looks.
+ * A slot that was freed here just now is withheld. It is soon known whether its hint reached a
+ * waiter. A waiter that has just come waits for that instead of scanning.
  */
 static bool
 is_about_to_know(const struct lock_engine *engine, const struct semaphore *semaphore)
@@ -324,7 +328,10 @@ is_about_to_know(const struct lock_engine *engine, const struct semaphore *semap
 	       semaphore_is_fresh(semaphore, engine_now(engine), engine->settings.rescan_interval);
 }
 
-/* A place in the queue keeps the auxiliary connection up: when it is not up all the same, it does not come up. */
+/*
+ * A consumer in the wait queue keeps the auxiliary connection up. If it is down nevertheless, it
+ * cannot be connected.
+ */
 static bool
 cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore)
 {
@@ -337,8 +344,9 @@ cannot_probe(const struct lock_engine *engine, const struct semaphore *semaphore
 }
 
 /*
- * Where somebody waits already all was busy, and whatever is freed is told to this daemon, too: who comes
- * waits behind him without a scan, by which he would only find what others were told of.
+ * If a client waits here already, all slots were busy, and this daemon gets hints of freed slots. A
+ * newcomer therefore waits behind it without a scan. A scan would only find slots whose hints went
+ * to others.
  */
 static void
 join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
@@ -353,14 +361,14 @@ join_who_wait(struct lock_engine *engine, struct semaphore *semaphore)
 	for (waiter = local_queue_first(&semaphore->local_queue, NEW); waiter != NULL;
 	     waiter = next) {
 		next = local_queue_next(&semaphore->local_queue, waiter, NEW);
-		/* One who wants slot 1 alone says nothing of the others. */
+		/* A waiter for slot 1 alone says nothing about the other slots. */
 		if (waiter->timeout != 0 && (first->kind != LOCK_KIND_PERSISTENT_MUTEX ||
 						waiter->kind == LOCK_KIND_PERSISTENT_MUTEX))
 			begin_wait(engine, waiter);
 	}
 }
 
-/* If somebody came after the last one began, or waits and the time for another has come. */
+/* Scans if a waiter came after the last scan began, or if a waiter waits and a rescan is due. */
 static void
 scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 {
@@ -372,7 +380,7 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 		return;
 	if (local_queue_count(&semaphore->local_queue, NEW) == 0 &&
 	    cannot_probe(engine, semaphore)) {
-		/* That nothing would be seen is known without asking. */
+		/* Probes would fail, as is known before they are sent. */
 		semaphore->scan.overtaken = false;
 		semaphore->scan.direct = 1;
 		schedule_rescan(engine, semaphore);
@@ -388,7 +396,7 @@ scan_if_wanted(struct lock_engine *engine, struct semaphore *semaphore)
 	scan_start(engine, semaphore);
 }
 
-/* Nobody waits: the name is kept while what is known of it is fresh, then forgotten. */
+/* The name has no waiters: it is kept while its knowledge is fresh, then forgotten. */
 static void
 rest_in_peace(struct lock_engine *engine, struct semaphore *semaphore)
 {
@@ -439,7 +447,7 @@ queue_runner_run(struct lock_engine *engine, struct semaphore *semaphore)
 {
 	struct waiter *waiter;
 
-	/* What was marked since (semaphore.h). */
+	/* The marks of lower files (semaphore.h). */
 	while (semaphore->hinted_count > 0)
 		hint_came(engine, semaphore, semaphore->hinted[--semaphore->hinted_count]);
 	if (semaphore->rests_over) {

@@ -12,14 +12,14 @@
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/wait/scan.h"
 
-/* So often a slot is open to whoever polls. */
+/* The interval at which a slot is freed for clients that poll. */
 #define OPEN_AGAIN (250 * NSEC_PER_MSEC)
-/* What was asked longer ago is asked again. */
+/* An older answer is requested again. */
 #define FRESH (1 * NSEC_PER_SEC)
 
 static void go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter);
 
-/* ---- who gets it ---- */
+/* ---- the next waiter ---- */
 
 static struct semaphore *
 semaphore_of(const struct lock_engine *engine, const struct hold *hold)
@@ -27,7 +27,7 @@ semaphore_of(const struct lock_engine *engine, const struct hold *hold)
 	return engine_semaphore_find(engine, hold->name, hold->kind == LOCK_KIND_MUTEX);
 }
 
-/* NULL: nobody here, or nobody any more. */
+/* NULL: no client of this daemon waits, or hand-off is not allowed. */
 static struct waiter *
 next_waiter(const struct lock_engine *engine, const struct hold *hold)
 {
@@ -35,13 +35,13 @@ next_waiter(const struct lock_engine *engine, const struct hold *hold)
 
 	if (semaphore == NULL || engine->draining || engine->settings.max_local_handoffs == 0)
 		return NULL;
-	/* Whether a mutex is a semaphore's own is looked at before each grant. */
+	/* Before each grant the broker is asked whether the mutex is a semaphore's. */
 	if (scan_is_guarded(engine, semaphore))
 		return NULL;
 	return local_queue_who_wants(&semaphore->local_queue, hold->slot, hold->share);
 }
 
-/* ---- how many wait elsewhere ---- */
+/* ---- the consumers of other daemons ---- */
 
 static void
 on_counted(void *ctx, uint64_t id, int members)
@@ -59,7 +59,7 @@ on_counted(void *ctx, uint64_t id, int members)
 		go_on(engine, hold, next_waiter(engine, hold));
 }
 
-/* Nobody can be told of a slot then, either. */
+/* Without an answer no hint can be delivered, either. */
 static void
 count_late(void *ctx, uint64_t id)
 {
@@ -83,7 +83,7 @@ is_counted(const struct lock_engine *engine, const struct hold *hold)
 	return hold->others_at != 0 && engine_now(engine) - hold->others_at < FRESH;
 }
 
-/* ---- passing it on ---- */
+/* ---- the hand-off ---- */
 
 static void
 pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
@@ -91,7 +91,7 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 	uint64_t releasing = hold->releasing, lock = hold->lock;
 
 	hold->releasing = 0;
-	/* Who has no room for it is refused, and the next one asked. */
+	/* A waiter whose peer may have no more holds is refused. The next one is tried. */
 	while (waiter != NULL && !grant_passed(engine, waiter, hold))
 		waiter = next_waiter(engine, hold);
 	if (waiter == NULL) {
@@ -106,7 +106,7 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		count(engine, hold);
 }
 
-/* By a fresh clock; a hold that has little left is worth little. */
+/* By a fresh clock. A hold with little lease left is not handed off. */
 static bool
 lease_is_long(const struct lock_engine *engine)
 {
@@ -114,7 +114,7 @@ lease_is_long(const struct lock_engine *engine)
 	       lease_until(engine) - engine_now(engine) > lease_heartbeat(engine) / 2;
 }
 
-/* Whether the slot can be passed on by what is known. */
+/* Whether the slot can be handed off without asking the broker. */
 static bool
 is_certain(const struct lock_engine *engine, const struct hold *hold)
 {
@@ -147,16 +147,16 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 			lifecycle_drop(engine, hold);
 		break;
 	case BROKER_ABSENT:
-		/* Of a true mutex B itself has vanished: its delete says so once more. */
+		/* Of a true mutex B itself is gone. Its delete confirms this. */
 		lifecycle_drop_for(engine, hold,
 		    hold->kind == LOCK_KIND_MUTEX ? HOLD_DROP_RELEASED : HOLD_DROP_NO_SLOT);
 		break;
 	case BROKER_LOCKED:
 	case BROKER_REFUSED:
-	case BROKER_SKIPPED: /* the channel died: the next one deletes B */
+	case BROKER_SKIPPED: /* the channel died: B is deleted on the next one */
 		lifecycle_drop(engine, hold);
 		break;
-	case BROKER_UNKNOWN: /* the link's end is told by its own event */
+	case BROKER_UNKNOWN: /* the end of the connection has an event of its own */
 		break;
 	}
 }
@@ -177,7 +177,10 @@ check(struct lock_engine *engine, struct hold *hold)
 	    (struct broker_done){on_checked, engine, hold->id});
 }
 
-/* Clients that poll (seeds/000) stand in no queue: without this they would never see the slot free. */
+/*
+ * Clients that poll (seeds/000) are in no wait queue. Without this they would never see the slot
+ * free.
+ */
 static bool
 was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 {
@@ -186,7 +189,7 @@ was_ours_for_long(const struct lock_engine *engine, const struct hold *hold)
 	       engine_now(engine) - hold->ours_since > OPEN_AGAIN;
 }
 
-/* Goes as far as it goes by what is known; comes back here when what is missing is known. */
+/* Takes the next steps of the hand-off. Called again when an awaited answer has come. */
 static void
 go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 {
@@ -201,7 +204,7 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		return;
 	}
 	if (in_a_row && hint_can_be_heard(engine) && !is_counted(engine, hold)) {
-		/* The answer is awaited; asked ahead, it may be on its way. */
+		/* Awaits the answer, which may have been requested ahead. */
 		if (hold->others_asked == 0 || hold->others_at != 0)
 			count(engine, hold);
 		hold_set_state(&engine->holds, hold, HOLD_COUNTING);
@@ -229,7 +232,7 @@ go_on(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 		check(engine, hold);
 }
 
-/* ---- whoever has it gives it up ---- */
+/* ---- the holder releases, or hangs up ---- */
 
 static void
 let_go(struct lock_engine *engine, struct hold *hold)
@@ -256,7 +259,7 @@ lock_release(struct lock_engine *engine, uint64_t peer, uint64_t request, uint64
 	struct lock_answer answer = engine_refusal(REASON_NOT_HELD, NULL);
 
 	assert(!engine->telling && peer != 0);
-	/* Nobody's (0) while it is claimed or dropped: only what was granted can be released. */
+	/* holder is 0 while the hold is claimed or dropped: only a granted hold can be released. */
 	FAULT_IF(RELEASE_BY_ANYBODY, holder != 0, holder = peer);
 	if (holder != peer) {
 		engine_tell(engine, peer, request, &answer);

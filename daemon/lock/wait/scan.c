@@ -7,7 +7,10 @@
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/core/withheld.h"
 
-/* The first window when nothing is known, and the largest; in slots, each of which costs two probes. */
+/*
+ * The first window of an unknown semaphore, and the largest one, in slots. Each slot costs two
+ * probes.
+ */
 #define WINDOW_FIRST 8
 #define WINDOW_MOST 256
 
@@ -48,8 +51,8 @@ b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int sl
 }
 
 /*
- * What the broker said of a slot's B. One that is reserved here is busy, whatever that was; and so, for
- * the time being, is one that is left to those who were told of it.
+ * Takes the broker's answer for a slot's B. A slot that is reserved here is busy, whatever the
+ * answer. A withheld slot counts as busy, too.
  */
 static void
 take_b_answer(
@@ -77,7 +80,7 @@ asks_for_markers(const struct lock_engine *engine, const struct semaphore *semap
 	       (!semaphore->mutex || scan_is_guarded(engine, semaphore));
 }
 
-/* ---- what is asked ---- */
+/* ---- the probes ---- */
 
 /* The queues of a window, in order. */
 static void
@@ -113,7 +116,7 @@ again_slot(const struct semaphore *semaphore, int i)
 	return 1 + (semaphore->scan.first - 1 + i) % semaphore->size;
 }
 
-/* Of a rescan: first what would be news, then the Bs. */
+/* Of a rescan: first the queues whose change ends it, then the Bs. */
 static void
 list_again(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe)
 {
@@ -132,9 +135,9 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 		probe_add(probe, b_of(engine, semaphore, again_slot(semaphore, i)));
 }
 
-/* ---- what was answered ---- */
+/* ---- the answers ---- */
 
-/* Unknown goes before absent: where it counts that something is not there. */
+/* OK if one of them is, else unknown if one of them is, else absent. */
 static enum broker_answer
 either(enum broker_answer one, enum broker_answer other)
 {
@@ -152,8 +155,8 @@ take_mutex_answer(
 }
 
 /*
- * answers: A and B of each slot of the window, in turn. Slots above the most there may be do not exist:
- * a broker that says yes to everything is not asked for ever.
+ * answers: A and B of each slot of the window, in turn. Slots above slots_most count as absent, so
+ * that a broker that says yes to everything is not asked for ever.
  */
 static void
 take_slot_answers(
@@ -184,7 +187,7 @@ take_slot_answers(
 	}
 }
 
-/* A name that has any of `others` is a semaphore; what is not known to be none is not claimed. */
+/* A name with any of `others` is a semaphore. If this is unknown, the mutex is not claimed. */
 static void
 take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
     enum broker_answer others, enum broker_answer mutex)
@@ -238,7 +241,7 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		semaphore_saw_size(semaphore, 0, false);
 }
 
-/* A rescan: whatever is there that was not, or the other way round, is found by a scan. */
+/* Of a rescan. If a queue has come or gone, a scan must follow. */
 static void
 take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
     const enum broker_answer *answers, size_t count)
@@ -329,7 +332,7 @@ begin(struct lock_engine *engine, struct semaphore *semaphore, bool again)
 void
 scan_start(struct lock_engine *engine, struct semaphore *semaphore)
 {
-	/* One more than there were shows the gap, so that a full semaphore costs one flush. */
+	/* One slot more than last seen shows the gap, so that a full semaphore costs one flush. */
 	int window = semaphore->size + 1;
 
 	if (window < WINDOW_FIRST)
