@@ -15,8 +15,9 @@
 #include "daemon/server.h"
 
 /*
- * A standard descriptor that is closed would be the number of the next one that is opened, and the log
- * would go to the broker, or to a peer. What fills the gap can be read or written as little.
+ * Without this, a closed standard descriptor would be the number of the next file opened. The log
+ * would then go to the broker, or to a peer. /dev/null fills the gap, open in the wrong direction.
+ * It fails like a closed descriptor.
  */
 static bool
 fill_standard_descriptors(void)

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: what a broker sends, from the socket's bytes to decoded frames and the login. The first
- * byte says in what pieces the rest arrives.
+ * Fuzz target: the bytes of a broker, from the socket to decoded frames and the login. The first
+ * byte decides into which pieces the rest is cut.
  *
  *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_amqp
  *	tests/fuzz/fuzz_amqp -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/amqp
@@ -31,7 +31,7 @@ log_in(const amqp_connection_start_t *start)
 	evbuffer_free(out);
 }
 
-/* As a channel that asked for messages: what does not belong there ends it, and another begins. */
+/* As a channel that expects messages. An unexpected frame ends it, and another one begins. */
 static void
 assemble(struct amqp_content *content, const struct amqp_frame *frame)
 {

@@ -1,7 +1,7 @@
 /*
- * Bytes as a configuration file, or, when the first one is '-', the rest as the value of --broker.
- * Besides not crashing: what was refused has a reason that names a place, and what was accepted is
- * printed as a file that loads, and prints the same.
+ * Fuzz target: bytes as a configuration file. If the first one is '-', the rest is the value of
+ * --broker. It must not crash. A refused input has a reason that names a place. An accepted one is
+ * printed as a file that loads and prints the same.
  *
  *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_config
  *	tests/fuzz/fuzz_config -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/config

@@ -1,6 +1,6 @@
 /*
- * Bytes as a message of another daemon. Besides not crashing: of what is read the parts are what they are
- * said to be, and a row that passes for sane still does when it was copied, and has a waiter and a name.
+ * Fuzz target: bytes as a daemon message. It must not crash. The members of a parsed message have
+ * their types. A sane row remains sane when it is copied, and has a waiter and a name.
  *
  *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_messages
  *	tests/fuzz/fuzz_messages -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/messages

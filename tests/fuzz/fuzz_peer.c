@@ -1,17 +1,17 @@
 /*
- * A script of what three peers, the clock and the broker do, a line each, over the real peer room,
- * engine and memory broker, in virtual time:
+ * Fuzz target: a script of three peers, the clock and the broker, one action in each line. It runs
+ * over the real peer room, the engine and the broker in memory, in virtual time:
  *
  *	A{"id":1,...}	peer A sends the rest of the line and LF; B and C too
  *	a{"id":		the same without LF
- *	!A  /A  <A	A hangs up, ends its sending side, reads what it got
+ *	!A  /A  <A	A hangs up, ends its sending side, reads its input
  *	+500		half a second passes
- *	~h  ~s		the lock connection, the auxiliary connection dies; it is back 100 ms later
+ *	~h  ~s		the lock, the auxiliary connection ends; it is back 100 ms later
  *	~b  ~u		an alarm begins, ends
  *	*		the daemon is told to stop
  *
- * An @ in what is sent stands for the lock that was read of last. Besides not crashing: what a peer gets
- * is messages, and when all have hung up the engine comes to rest and holds no queue any more.
+ * An @ in sent bytes stands for the last lock that was read. It must not crash. A peer gets only
+ * messages. When all peers have hung up, the engine comes to rest and holds no queue.
  *
  *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_peer
  *	tests/fuzz/fuzz_peer -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/peer
@@ -190,7 +190,7 @@ hang_up(int which)
 	ends[which].fd = -1;
 }
 
-/* Bytes with the last lock in the place of each @; what is too long is the script's bad luck, too. */
+/* Replaces each @ by the last lock. A text that is too long is cut. */
 static size_t
 put_lock(char *to, size_t size, const char *text, size_t len)
 {

@@ -1,6 +1,7 @@
 /*
- * Bytes from the socket through line, json, message and methods. The first byte says how the rest is
- * cut into reads. Besides not crashing: what was accepted can be printed, and reads back the same.
+ * Fuzz target: bytes from the socket through line, json, message and methods. The first byte
+ * decides how the rest is cut into reads. It must not crash. An accepted input can be printed, and
+ * reads back the same.
  *
  *	./configure --enable-fuzzing --enable-sanitizers CC=clang && make tests/fuzz/fuzz_protocol
  *	tests/fuzz/fuzz_protocol -max_total_time=60 CORPUS "$top_srcdir"/tests/fuzz/seeds/protocol
@@ -42,8 +43,8 @@ reprint(char *text)
 }
 
 /*
- * What was printed is read back and printed the same, but for the first time: numbers that are no
- * integers below 2^53 may lose their last bit then (cJSON 1.7.15, print_number).
+ * Printed text is read back and prints the same, except the first time. Numbers that are no
+ * integers below 2^53 may then lose their last bit (cJSON 1.7.15, print_number).
  */
 static void
 check_json(const char *line, size_t len)

@@ -1,7 +1,7 @@
 /*
  * Gives each file of a seed folder to a fuzz target, as `make check` does it: one TAP point a file.
- * The target fails by ending the process. The folder is the argument, or tests/fuzz/seeds/NAME for a
- * program fuzz_NAME.
+ * The target fails by ending the process. The folder is the argument, or tests/fuzz/seeds/NAME for
+ * a program fuzz_NAME.
  */
 #include <dirent.h>
 #include <stdio.h>

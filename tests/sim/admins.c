@@ -6,7 +6,10 @@
 #include "tests/sim/check.h"
 #include "tests/sim/clients.h"
 
-/* Request timeouts that a change may take: each step that is done is progress, from which time counts anew. */
+/*
+ * Request timeouts that a change may take: each step that is done is progress, from which time
+ * counts anew.
+ */
 #define STEPS_MOST (4 * SLOTS_KNOWN)
 
 /* ---- orders ---- */
@@ -44,7 +47,10 @@ any_slots(struct sim *sim)
 	return 1 + (int)dice_below(&sim->dice, 3);
 }
 
-/* The order in which slots go, what is looked for above them, and whether their holders are waited for. */
+/*
+ * The order in which slots are removed, the number of slots checked above them, and the wait for
+ * their holders.
+ */
 static void
 any_manner(struct sim *sim, struct order *order)
 {

@@ -87,7 +87,10 @@ book_peer_gone(struct book *book, int daemon, uint64_t peer)
 
 		if (ask->daemon != daemon || (peer != 0 && ask->peer != peer))
 			continue;
-		/* What waits ends unanswered; its other requests are still answered. */
+		/*
+		 * A waiting request ends unanswered. The other requests of the peer are still
+		 * answered.
+		 */
 		if (peer == 0 || ask->what == ASK_ACQUIRE || ask->what == ASK_AWAIT) {
 			book_end_ask(book, ask);
 		} else if (book_waits(ask)) {

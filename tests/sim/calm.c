@@ -53,7 +53,7 @@ administer(struct sim *sim, const struct order *order)
 	}
 }
 
-/* What came to no good end is told again, or repaired: either makes it whole. */
+/* An order that failed is given again, or the name is repaired. Either completes it. */
 static void
 repair(struct sim *sim, int name)
 {
@@ -74,12 +74,12 @@ repair(struct sim *sim, int name)
 	of->meddled = of->ascending = false;
 	if (!is_over(sim))
 		check_repaired(sim, name);
-	/* Who waits at a gate would wait for ever. */
+	/* A waiter at a gate would wait for ever. */
 	if (!is_over(sim) && of->gate && truth_size(&sim->truth, name) == 0)
 		administer(sim, &open);
 }
 
-/* Where a true mutex is the administration mutex, too, who has it or waits for it keeps others out. */
+/* If a true mutex is the administration mutex, too, its holder or waiter blocks administration. */
 static void
 give_up_mutexes(struct sim *sim)
 {
@@ -93,7 +93,7 @@ give_up_mutexes(struct sim *sim)
 			client_release(sim, &sim->book.beliefs[i]);
 	}
 	pass_until_answered(sim);
-	/* Who waits for it, its peer gone or not, has it now or gives up. */
+	/* Each waiter for it, even if its peer is gone, has it by now or gives up. */
 	sim_pass(sim, sim->plan.settings.request_timeout);
 }
 
@@ -102,7 +102,7 @@ repair_all(struct sim *sim)
 {
 	if (sim->plan.python)
 		give_up_mutexes(sim);
-	/* Who waits for what may never come. */
+	/* Requests that may never end. */
 	for (size_t i = sim->book.ask_count; i-- > 0;) {
 		if (sim->book.asks[i].gone)
 			book_end_ask(&sim->book, &sim->book.asks[i]);
@@ -135,7 +135,7 @@ release_all(struct sim *sim)
 		client_release(sim, &sim->book.beliefs[0]);
 }
 
-/* Those who wait get what the others give back, each within two looks. */
+/* The waiters get the slots that the holders release, each within two scans. */
 static void
 serve_all(struct sim *sim)
 {
@@ -195,8 +195,8 @@ try_all(struct sim *sim)
 }
 
 /*
- * After so long dead links' Bs are gone and the living links up, late answers have come, Bs were looked
- * at again.
+ * After so long dead links' Bs are gone and the living links up, late answers have come, Bs were
+ * looked at again.
  */
 static int64_t
 settling_time(const struct sim *sim)
@@ -207,7 +207,7 @@ settling_time(const struct sim *sim)
 		time += TROUBLE_LATEST * sim->plan.settings.request_timeout;
 	if (sim->plan.troubles & 1U << TROUBLE_SILENCE)
 		time += MEMORY_PROBE_TIMEOUT + (int64_t)sim->book.belief_count * (HEARTBEAT / 3);
-	/* Who looked before it heard that the alarm was over looks again. */
+	/* A daemon that scanned before it heard of the alarm's end scans again. */
 	if (sim->plan.troubles & 1U << TROUBLE_ALARM)
 		time += sim->plan.settings.rescan_interval + sim->plan.settings.rescan_interval / 8;
 	return time;

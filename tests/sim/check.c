@@ -36,7 +36,10 @@ check_claim(struct sim *sim, const struct memory_performed *what, struct queue_i
 		    (int)what->connection, what->queue);
 }
 
-/* Who loses a race rests, longer each time: even all of them together claim no more often than this. */
+/*
+ * A daemon that loses a race rests, longer each time. Even all daemons together claim no more often
+ * than this.
+ */
 void
 check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct queue_id id)
 {
@@ -50,14 +53,14 @@ check_claim_lost(struct sim *sim, struct truth_slot *slot, int daemon, struct qu
 }
 
 /*
- * Nothing pending survives its link, so no link drops what it did not claim; and whoever holds it was
+ * No pending request survives its link, so a link drops only what it has claimed. Its holder was
  * told before (invariant 4).
  */
 void
 check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct queue_id id)
 {
 	if (deeds == NULL)
-		return; /* of a link that its daemon has lost: what was sent is sent */
+		return; /* a link that its daemon has lost: the request was on its way */
 	if (deeds->claimed <= deeds->dropped)
 		check_fail(sim, 1, "daemon %d dropped %s, which this link had not claimed",
 		    daemon + 1, queue_text(id));
@@ -71,7 +74,9 @@ check_drop(struct sim *sim, const struct truth_deeds *deeds, int daemon, struct 
 	}
 }
 
-/* Nothing is sent while nothing is held: whoever looks has claimed, and not dropped. */
+/*
+ * Nothing is sent while nothing is held: a daemon that checks B has claimed it, and not dropped it.
+ */
 void
 check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 {
@@ -82,8 +87,9 @@ check_look(struct sim *sim, const struct truth_deeds *deeds, struct queue_id id)
 /* ---- always ---- */
 
 /*
- * B was deleted behind its holder's back: by name, or with a connection that the broker ended though it
- * was not silent. And who does not heed its lease is not told that a silent one was given up.
+ * B was deleted behind its holder's back: by name, or with a connection that the broker ended
+ * though it was not silent. And who does not heed its lease is not told that a silent one was given
+ * up.
  */
 bool
 check_is_excepted(const struct sim *sim, const struct belief *belief)
@@ -96,8 +102,8 @@ check_is_excepted(const struct sim *sim, const struct belief *belief)
 }
 
 /*
- * Invariant 4: a peer believes that it holds a slot only while B is its daemon's link's. As B has one
- * owner, no two of those who need no exception ever hold one slot.
+ * Invariant 4: a peer believes that it holds a slot only while B belongs to its daemon's link. B
+ * has one owner, so two peers without an exception never hold one slot.
  */
 static void
 check_belief(struct sim *sim, struct belief *belief)
@@ -146,7 +152,7 @@ check_dues(struct sim *sim)
 
 #define ANSWERS_MAY_HANG (NEWS_MAY_BE_HELD_UP | 1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE)
 
-/* Who verifies what is gone with its link does not wait for the deadline. */
+/* A verify of a hold that ended with its link does not wait for the deadline. */
 static void
 check_verifies(struct sim *sim)
 {
@@ -177,7 +183,9 @@ check_step(struct sim *sim)
 	check_waits(sim);
 }
 
-/* No slot is free while somebody works, so nothing is left when the daemon says so: it may go now. */
+/*
+ * No slot is free while somebody works, so nothing is left when the daemon says so: it may go now.
+ */
 void
 check_stopped(struct sim *sim, const struct sim_daemon *daemon)
 {
@@ -195,9 +203,9 @@ check_stopped(struct sim *sim, const struct sim_daemon *daemon)
 /* ---- when all is still ---- */
 
 /*
- * Rows are those who wait and who hold.
- * Invariant 10: on a server that deletes by name B is looked at again until it is safe. Invariant 5: a
- * deletion of A that was heard was told by now, unless A came back before anybody looked.
+ * Rows match the waiters and holders. Invariant 10: on a server that deletes by name, B is checked
+ * again until it is safe. Invariant 5: if a watch reported a deletion of A, the holder was told by
+ * now, unless A came back before the check.
  */
 void
 check_healed(struct sim *sim)
@@ -260,7 +268,7 @@ check_watches(struct sim *sim)
 	}
 }
 
-/* Invariant 5, 10: who has just verified is not deceived. */
+/* Invariants 5, 10: a peer that has just verified its lock believes the truth. */
 void
 check_verified(struct sim *sim)
 {

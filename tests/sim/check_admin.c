@@ -27,8 +27,9 @@ check_admin_work(struct sim *sim, const struct memory_performed *what, struct qu
 }
 
 /*
- * Who reads a directory has all of its entries in hand for a moment. And a name comes and goes by who has
- * its administration mutex, or had it on this link until nobody waited for that any more.
+ * A reader of the directory has all its entries unacknowledged for a moment. An entry is added or
+ * removed only by the holder of the name's administration mutex. It may also have had the mutex on
+ * this link until no request waited for it any more.
  */
 void
 check_directory(struct sim *sim, int daemon, const struct memory_performed *what, const char *lock)
@@ -56,8 +57,8 @@ check_listed(struct sim *sim, int name)
 }
 
 /*
- * What is resized is there all the time: no acquire is told that there is no such lock. Only who
- * destroys it makes an end of it, and had the mutex before that was answered.
+ * While a lock is resized it exists all the time, so no acquire finds no lock. Only a destroy ends
+ * it, and its daemon had the mutex before the answer.
  */
 void
 check_gone(struct sim *sim, int name, int daemon)
@@ -71,8 +72,8 @@ check_gone(struct sim *sim, int name, int daemon)
 }
 
 /*
- * Slots come up from the first and go down from the last, each after the one before: there is no gap in
- * what is there, or was just now.
+ * Slots are created from the first up, and removed from the last down, one after the other. There
+ * is no gap, now or a moment ago.
  */
 void
 check_contiguous(struct sim *sim, int name)
@@ -84,7 +85,10 @@ check_contiguous(struct sim *sim, int name)
 		    truth_shape(&sim->truth, name).uncounted);
 }
 
-/* An A is declared of what is there: what a create makes is there when all of it is. */
+/*
+ * An A is declared only for a lock that exists: a create makes the lock visible when it is
+ * complete.
+ */
 void
 check_whole(struct sim *sim, struct queue_id id, int daemon)
 {
@@ -95,10 +99,12 @@ check_whole(struct sim *sim, struct queue_id id, int daemon)
 		check_fail(sim, 12, "%s came to be before all of its slots", queue_lock(id.name));
 }
 
-/* ---- what was done ---- */
+/* ---- completed orders ---- */
 
-/* Nobody else had the mutex through this daemon since it was asked; what the
- * daemon did is its doing. */
+/*
+ * No other request had the mutex through this daemon since this one. Its work is therefore that of
+ * this request.
+ */
 static bool
 is_alone(const struct sim *sim, const struct ask *ask)
 {
@@ -114,7 +120,7 @@ size_of(const struct truth_shape *shape)
 	return shape->unlimited ? LOCK_UNLIMITED : shape->size;
 }
 
-/* What `order` comes to where it found `found`. */
+/* The size after `order`, if the state was `found`. */
 static int
 target_of(const struct order *order, const struct truth_shape *found)
 {
@@ -175,7 +181,7 @@ check_done(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 	if (of->meddled_at > ask->since || work->locked <= ask->since ||
 	    work->unlocked <= work->locked)
 		return;
-	/* Who waited for holders had let it go long ago. */
+	/* An order that waited for holders released the mutex long ago. */
 	if (ask->order.wait != 0 && !is_alone(sim, ask))
 		return;
 	if (ask->what == ASK_DESTROY)
@@ -191,8 +197,8 @@ check_done(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 }
 
 /*
- * Waiting for holders: each slot above the size, whoever removed it, has been free since; those that were
- * removed now were seen to be so twice.
+ * A wait for holders: each slot above the size was free at some time since, also slots removed by
+ * other orders. Those that this order removed were seen absent twice.
  */
 static void
 check_holders_gone(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
@@ -308,7 +314,7 @@ check_fsck(struct sim *sim, const struct ask *ask, const struct lock_answer *ans
 		    sim, 12, "fsck has repaired %s, and left something", queue_lock(ask->name));
 }
 
-/* ---- who looks ---- */
+/* ---- requests that read ---- */
 
 static void
 check_size(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
@@ -460,7 +466,7 @@ refusal_is_right(const struct sim *sim, const struct sim_daemon *daemon, const s
 		       check_was_no_lock(sim, ask->name, ask->since);
 	case REASON_ALREADY_EXISTS:
 		return ask->what == ASK_CREATE && check_was_there(sim, ask->name, ask->since);
-	case REASON_BROKER_REFUSED: /* the channel of a directory's request may be closed under it */
+	case REASON_BROKER_REFUSED: /* the channel of a directory's request may be closed */
 		return sim->truth.refusals + sim->truth.denials > 0 ||
 		       (sim->plan.troubles & 1U << TROUBLE_CLOSE) != 0;
 	case REASON_BROKER_BLOCKED:

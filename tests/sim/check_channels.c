@@ -34,11 +34,11 @@ check_charged(struct sim *sim, const struct sim_daemon *daemon, const struct bel
 		    (int)belief->uid, charged, daemon->number + 1, most);
 }
 
-/* ---- who may have one ---- */
+/* ---- users and their channels ---- */
 
 /*
- * As far as can be said from outside: whatever is in flight is charged to the user, and no channel is being
- * closed.
+ * As far as can be said from outside: whatever is in flight is charged to the user, and no channel
+ * is being closed.
  */
 static void
 look_at_user(struct sim *sim, const struct sim_daemon *daemon, int user)

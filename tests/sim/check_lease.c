@@ -2,10 +2,16 @@
 
 #include "tests/sim/daemons.h"
 
-/* A keepalive is on its way so long at most, and as long behind what was asked before it on its channel. */
+/*
+ * A keepalive is on its way so long at most, and as long behind what was asked before it on its
+ * channel.
+ */
 #define LOOK_SLACK(sim) (2 * 10 * (sim)->plan.usual + 2 * NSEC_PER_MSEC)
 
-/* Channels may be silent, late, closed again and again, or too few: then nothing says when B is looked at. */
+/*
+ * Channels may be silent, late, closed again and again, or too few: then nothing says when B is
+ * looked at.
+ */
 #define LOOKS_MAY_FAIL                                                                             \
 	(1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_FEW_CHANNELS |                 \
 	    1U << TROUBLE_REFUSE)
@@ -14,7 +20,7 @@
 #define LOOKS_ARE_PUNCTUAL                                                                         \
 	(1U << TROUBLE_BY_NAME | 1U << TROUBLE_FOREIGN | 1U << TROUBLE_CANCEL |                    \
 	    1U << TROUBLE_UNHEARD | 1U << TROUBLE_KILL | 1U << TROUBLE_NACK)
-/* Invariant 10: the last look at B after its claim, and what it takes. */
+/* Invariant 10: the last check of B after its claim, with the time that it takes. */
 #define RECHECKED_AFTER (50 * NSEC_PER_MSEC)
 
 static bool
@@ -24,8 +30,8 @@ may_be_silent(const struct sim *sim)
 }
 
 /*
- * Invariant 7: no lease lasts beyond what the world can guarantee, and nothing is said to be held when
- * it is over.
+ * Invariant 7: no lease lasts beyond what the world can guarantee, and nothing is said to be held
+ * when it is over.
  */
 void
 check_safe_until(struct sim *sim, struct sim_daemon *daemon, int64_t safe_until)
@@ -69,7 +75,10 @@ check_lease_is_over(const struct sim *sim, const struct sim_daemon *daemon)
 	return sim->now >= daemon->safe_until || may_be_silent(sim);
 }
 
-/* Invariant 7: lost at its deadline though nothing is heard, and its peer is kept informed until then. */
+/*
+ * Invariant 7: lost at its deadline though nothing is heard, and its peer is kept informed until
+ * then.
+ */
 static void
 check_lost_in_time(struct sim *sim, const struct belief *belief)
 {

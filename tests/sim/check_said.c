@@ -66,7 +66,10 @@ was_given(struct sim_daemon *daemon, uint64_t lock)
 	return given;
 }
 
-/* Who needs no slot: N-U was there, or it was let in. It has no lease, and no channel. */
+/*
+ * A grant without a slot: N-U existed, or an administrator granted it. It has no lease, and no
+ * channel.
+ */
 static void
 check_slotless(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
@@ -210,8 +213,8 @@ check_refused(struct sim *sim, const struct sim_daemon *daemon, const struct ask
 /* ---- release, verify ---- */
 
 /*
- * Nothing was deleted: then it was handed on. Whoever has it now is told before or just after; nobody
- * gets what is revoked.
+ * The slot was not deleted, so it was handed off. Its new holder is told before or just afterwards.
+ * A revoked slot is never handed off.
  */
 static bool
 is_handed_on(struct sim *sim, const struct ask *ask)
@@ -277,7 +280,7 @@ verify_may_say_held(const struct sim *sim, const struct ask *ask, const struct b
 	       (ask->slot == 0 || deeds->a_seen > ask->since);
 }
 
-/* What is held without a slot is held until it is released. */
+/* A hold without a slot lasts until it is released. */
 static void
 check_verify_slotless(struct sim *sim, const struct ask *ask, const struct lock_answer *answer)
 {
@@ -332,7 +335,7 @@ check_verify(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 		    reason_word(reason));
 }
 
-/* Invariant 3, 4: every request is answered once, what it was asked. */
+/* Invariants 3, 4: every request is answered once, with a fitting answer. */
 void
 check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
     const struct lock_answer *answer)
@@ -373,7 +376,7 @@ check_answer(struct sim *sim, struct sim_daemon *daemon, const struct ask *ask,
 
 /* ---- notices ---- */
 
-/* Nobody speaks to who has hung up. */
+/* A peer that has hung up gets no message. */
 void
 check_peer(struct sim *sim, const struct sim_daemon *daemon, uint64_t peer)
 {

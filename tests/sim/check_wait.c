@@ -2,23 +2,28 @@
 
 #include "tests/sim/daemons.h"
 
-/* Who lost a race rests so long at most. */
+/*
+ * The longest rest after a lost race.
+ */
 #define REST_MOST (256 * NSEC_PER_MSEC)
 /* At most one hint of a name is passed on in so long. */
 #define PASS_ON_AGAIN (50 * NSEC_PER_MSEC)
-/* When all is well, who waits has what is freed within so long: without a look of its own accord. */
+/* In a world without troubles a waiter gets a freed slot within this time, without a rescan. */
 #define PROMPTLY (150 * NSEC_PER_MSEC + 2 * REST_MOST)
-/* What was heard longer ago is not relied upon. */
+/* A daemon does not rely on older news. */
 #define FRESH (1 * NSEC_PER_SEC)
 /*
- * So many who came later may have it before, one after the other, each while he was busy: more where slots
- * are handed on more often in a row, which takes no time.
+ * So many later waiters may get it first, one after the other, each while this one was busy. There
+ * are more if slots are handed off more often in a row, which takes no time.
  */
 #define OVERTAKEN_MOST(sim) (24 * (1 + (sim)->plan.settings.max_local_handoffs / 4))
 
 /* With these nothing says when somebody gets what is free: channels are stuck; all is refused. */
 #define WAITS_MAY_FAIL (1U << TROUBLE_SILENCE | 1U << TROUBLE_LATE | 1U << TROUBLE_REFUSE)
-/* With these nobody knows when it was heard that a claim failed, or one did without being performed. */
+/*
+ * With these nobody knows when it was heard that a claim failed, or one did without being
+ * performed.
+ */
 #define ANSWERS_ARE_LATE                                                                           \
 	(1U << TROUBLE_FREEZE | 1U << TROUBLE_STOP | 1U << TROUBLE_SUSPEND | 1U << TROUBLE_CLOSE | \
 	    1U << TROUBLE_NACK)
@@ -33,7 +38,7 @@
 	    1U << TROUBLE_SUSPEND | 1U << TROUBLE_RESTART | 1U << TROUBLE_SILENCE |                \
 	    1U << TROUBLE_LATE)
 
-/* What was asked takes so long to be answered at most, and to be asked. */
+/* The longest time until a request is sent and answered. */
 static int64_t
 answer_time(const struct sim *sim)
 {
@@ -49,7 +54,10 @@ is_few(const struct sim *sim)
 
 /* ---- claims and hints ---- */
 
-/* Invariant 18: who has told others of a slot leaves it to them for a moment, unless nobody wants it. */
+/*
+ * Invariant 18: a daemon that sent a hint leaves the slot to others for a moment, unless there is
+ * no waiter for it.
+ */
 void
 check_claim_sent(struct sim *sim, const struct sim_daemon *daemon, struct queue_id id)
 {
@@ -83,7 +91,10 @@ is_held(const struct sim *sim, int daemon, int name, int slot)
 	return false;
 }
 
-/* Invariant 15: nobody is told of a slot before it is free. Who adds slots tells of all that were added. */
+/*
+ * Invariant 15: a hint of a slot is sent only after the slot is free. A daemon that adds slots
+ * sends hints of all of them.
+ */
 void
 check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int slot)
 {
@@ -94,13 +105,18 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 	if (daemon->counting || daemon->hearing || deeds->claimed == 0 ||
 	    deeds->connection != truth_hold_connection(sim, daemon->number))
 		return;
-	/* Of what was taken out of service and may have come back it is told later, when that was seen. */
+	/*
+	 * Of what was taken out of service and may have come back it is told later, when that was
+	 * seen.
+	 */
 	if (deeds->claimed > deeds->dropped && seen->granted > deeds->claimed &&
 	    of->removed < deeds->claimed && seen->revoked == 0 && deeds->a_absent == 0 &&
 	    !is_held(sim, daemon->number, name, slot))
 		check_fail(sim, 15, "daemon %d tells others of %s, which it has",
 		    daemon->number + 1, queue_b(name, slot));
-	/* The first since it was freed; of what was taken out of service only where it came back. */
+	/*
+	 * The first since it was freed; of what was taken out of service only where it came back.
+	 */
 	if (deeds->dropped < deeds->claimed || seen->hinted > deeds->dropped ||
 	    seen->revoked > seen->granted || deeds->a_absent > seen->granted)
 		return;
@@ -110,8 +126,8 @@ check_hint_sent(struct sim *sim, const struct sim_daemon *daemon, int name, int 
 }
 
 /*
- * A hint was heard, and nothing came of it. Only where another was passed on just now it may lapse: the
- * rescan finds out.
+ * A hint was heard, and nothing came of it. Only where another was passed on just now it may lapse:
+ * the rescan finds out.
  */
 void
 check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name)
@@ -124,7 +140,10 @@ check_hint_ignored(struct sim *sim, const struct sim_daemon *daemon, int name)
 
 /* ---- handed on ---- */
 
-/* B was not deleted since somebody had it; it may have vanished, and been claimed again for him. */
+/*
+ * B was not deleted since its last grant. It may have vanished and been claimed again for its
+ * holder.
+ */
 bool
 check_has_passed(const struct sim *sim, int daemon, int name, int slot)
 {
@@ -161,9 +180,9 @@ check_is_fresh(struct sim *sim, const struct lock_answer *answer, const char *qu
 }
 
 /*
- * Invariant 17: B is ours all the time (which is checked of everybody who holds), nobody told its last
- * holder that it is revoked, the lease is good, and A was seen just now, or is watched; and it was seen
- * since B was declared last.
+ * Invariant 17: B belongs to this daemon all the time (checked for every holder). Its last holder
+ * was not told that it is revoked, and the lease is good. A was just seen, or is watched, and was
+ * seen since the last declare of B.
  */
 void
 check_handed_on(struct sim *sim, int daemon, int name, const struct lock_answer *answer)
@@ -237,8 +256,8 @@ is_of_one_line(const struct ask *one, const struct ask *other)
 }
 
 /*
- * Who came just now rests while it is not known whether somebody heard of a slot that was freed here. And
- * where probes are not answered whoever is more urgent may wait for his.
+ * A newcomer rests while its daemon does not know whether another one uses a slot that was freed
+ * here. If probes hang, a waiter with a higher priority may be late.
  */
 static bool
 is_excused(const struct sim *sim, const struct ask *ask, const struct ask *passed)
@@ -247,7 +266,9 @@ is_excused(const struct sim *sim, const struct ask *ask, const struct ask *passe
 
 	if (passed->priority > ask->priority && (sim->plan.troubles & PROBES_MAY_HANG) != 0)
 		return true;
-	/* It may have stood behind what was answered and not done, as far as its daemon had heard. */
+	/*
+	 * It may have stood behind what was answered and not done, as far as its daemon had heard.
+	 */
 	if (work->unlocked >= passed->since ||
 	    (work->unlocked != 0 && passed->ready_at - work->unlocked_at <= answer_time(sim)))
 		return true;
@@ -256,8 +277,8 @@ is_excused(const struct sim *sim, const struct ask *ask, const struct ask *passe
 }
 
 /*
- * Invariant 18: by priority, then as they came. One who is claiming another slot keeps his place, though
- * somebody behind him may be faster; one who lost a race, and rests, does not.
+ * Invariant 18: by priority, then by arrival. A waiter that claims another slot keeps its place,
+ * although a later one may be faster. A waiter that rests after a lost race loses it.
  */
 void
 check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *ask, int slot)
@@ -267,7 +288,10 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 	struct passing passing = {.slot = slot};
 	uint64_t given = check_has_passed(sim, daemon->number, ask->name, slot) ? sim->truth.moment
 										: seen->claim_sent;
-	/* Who rested when a look began waits for the next one, and that one may hang first. */
+	/*
+	 * A waiter that rested when a scan began waits for the next scan, and that one may hang
+	 * first.
+	 */
 	int64_t rest = (sim->plan.troubles & PROBES_MAY_HANG) != 0 ? MEMORY_PROBE_TIMEOUT : 0;
 	bool may_rest =
 	    sim->now - of->failed_at[daemon->number] <= rest + REST_MOST + 4 * answer_time(sim);
@@ -303,7 +327,7 @@ check_turn(struct sim *sim, const struct sim_daemon *daemon, const struct ask *a
 		    (int)first->request);
 }
 
-/* ---- what is free ---- */
+/* ---- free slots ---- */
 
 static bool
 is_fit(const struct sim *sim, const struct sim_daemon *daemon)
@@ -367,7 +391,7 @@ could_since(const struct sim *sim, const struct ask *ask, int64_t free_since)
 	return since;
 }
 
-/* Invariant 16: nothing stays free for longer than a rescan, and what that takes. */
+/* Invariant 16: no slot stays free for longer than a rescan and its work. */
 static void
 check_not_free(
     struct sim *sim, const struct ask *ask, int64_t since, int64_t most, const char *what)
@@ -435,8 +459,9 @@ check_ask(struct sim *sim, const struct ask *ask)
 		    patience(sim), queue_unlimited(ask->name));
 	for (int slot = first; slot <= last; slot++) {
 		/*
-		 * A B that was deleted behind its holder's back is its daemon's until that daemon verifies it,
-		 * and that takes longer the more it holds (check_lease.c). Waiters elsewhere have it at once.
+		 * A B that was deleted while it was held belongs to its daemon until that daemon
+		 * verifies it. That takes longer if it has many holds (check_lease.c). Waiters
+		 * elsewhere can have it at once.
 		 */
 		if (is_held(sim, ask->daemon, ask->name, slot))
 			of->slots[slot].seen[ask->daemon].held_at = sim->now;
@@ -499,8 +524,8 @@ check_waits(struct sim *sim)
 /* ---- when nothing happens ---- */
 
 /*
- * As many as a daemon may know of: also those that were removed, and are still held; or that nobody there
- * wants, who would have found out that they are gone.
+ * The number of slots that a daemon may know. It includes removed slots that are still held. It
+ * also includes removed slots without a waiter here, because their absence was not noticed.
  */
 static int
 known_slots(const struct sim *sim, int name)
@@ -522,7 +547,9 @@ known_slots(const struct sim *sim, int name)
 	return slot;
 }
 
-/* A rescan asks for a name's slots, and two more; all its queues at the gate. Nothing else is sent. */
+/*
+ * A rescan asks for a name's slots, and two more; all its queues at the gate. Nothing else is sent.
+ */
 void
 check_idle(struct sim *sim, const uint64_t *before, int64_t time)
 {

@@ -1,9 +1,12 @@
 /*
- * What a daemon asks of the broker while nothing happens that makes it work.
+ * The requests of a daemon to the broker while nothing happens that causes work.
  */
 #include "tests/sim/check.h"
 
-/* What was begun before may take so many methods (a flush of probes is one), and what goes on so many. */
+/*
+ * Limits of methods: of work that had begun, and of steady work in each second. A flush of probes
+ * is one method.
+ */
 #define METHODS_BEGUN 200
 #define METHODS_PER_SECOND 60
 

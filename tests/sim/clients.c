@@ -240,7 +240,7 @@ release_as(struct sim *sim, const struct belief *belief, uint64_t peer)
 	    });
 	NOTE(sim, .text = "{p} of {d} releases lock {n} (request {m})", .daemon = daemon->number,
 	    .peer = peer, .n = (int64_t)lock, .m = (int64_t)request);
-	/* Whoever asks for its end does not believe in it any more. */
+	/* A peer that releases its lock does not believe in it any more. */
 	if (held)
 		book_end_belief(&sim->book, book_find_belief(&sim->book, daemon->number, lock));
 	lock_release(daemon->engine, peer, request, lock);
@@ -279,7 +279,7 @@ hang_up(struct sim *sim)
 	daemon_hang_up(daemon, peer);
 }
 
-/* ---- administrators of who waits ---- */
+/* ---- grant and deny ---- */
 
 struct find_row {
 	uint64_t request, waiter;
@@ -294,7 +294,7 @@ find_row(void *ctx, const struct lock_row *row)
 		find->waiter = row->waiter;
 }
 
-/* Whoever waits is let in, or turned away, at once; and nobody is so twice. */
+/* Grants or denies a waiter at once. It happens only once to each. */
 static void
 let_in_or_turn_away(struct sim *sim, const struct ask *meant, bool let_in)
 {

@@ -17,7 +17,7 @@
 /* So many wait at each daemon; and at one where nobody else waits. */
 #define WAITERS 2
 #define WAITERS_ALONE 6
-/* What is handed on at one daemon alone for so long is let go, for clients that poll. */
+/* If one daemon alone hands a slot on for so long, it frees the slot for clients that poll. */
 #define ALONE_MOST (250 * NSEC_PER_MSEC)
 /* A place in the line is kept for so long. */
 #define LINGER (200 * NSEC_PER_MSEC)
@@ -47,7 +47,7 @@ crowd_waits(struct sim *sim)
 	}
 	if (!waits || looks || !dice_percent(&sim->dice, 30))
 		return;
-	/* What was just repaired is looked for. */
+	/* Daemons look for a slot that was just repaired. */
 	sim_pass(sim, sim->plan.settings.rescan_interval * 5 / 4);
 	for (int i = 0; i < DAEMONS_MAX; i++)
 		before[i] = sim->waits.published[i];
@@ -89,7 +89,7 @@ queue_up(struct sim *sim, const struct round_robin *turns)
 		queue_up_at(sim, &sim->daemons[i], turns->name, WAITERS);
 }
 
-/* Whoever has it lets go, with somebody behind him. */
+/* Each holder releases while there are waiters. */
 static void
 count_and_release(struct sim *sim, struct round_robin *turns)
 {
@@ -158,7 +158,7 @@ crowd_takes_turns(struct sim *sim)
 	disperse(sim);
 }
 
-/* Whoever comes just as all is let go is told, or sees it for himself. */
+/* A waiter that comes while all holders release gets a hint, or sees the free slot itself. */
 void
 crowd_meets(struct sim *sim)
 {
@@ -185,7 +185,7 @@ crowd_meets(struct sim *sim)
 	disperse(sim);
 }
 
-/* Not those who have it only then. */
+/* Not those that get it only then. */
 static void
 release_each_once(struct sim *sim, const struct sim_daemon *daemon)
 {
@@ -206,13 +206,13 @@ crowd_is_unheard(struct sim *sim)
 	int name = (int)dice_below(&sim->dice, (uint64_t)sim->plan.names);
 	struct sim_daemon *daemon = any_daemon(sim);
 
-	/* What is held up by this is excused where links freeze. */
+	/* Delays by this are excused if links freeze. */
 	if (!is_fit(sim, name) || daemon->draining || !dice_percent(&sim->dice, 50) ||
 	    (sim->plan.troubles & 1U << TROUBLE_FREEZE) == 0)
 		return;
 	queue_up_at(sim, daemon, name, 1 + CROWD_SLOTS);
 	sim_pass(sim, 100 * NSEC_PER_MSEC);
-	/* What is handed on by this has not been looked at since. */
+	/* A slot handed on by this was not checked since. */
 	release_each_once(sim, daemon);
 	ways_block(daemon, MEMORY_IN | MEMORY_OUT, 2 * HEARTBEAT);
 	/* It is not lost yet, and good for more than half a heartbeat. */
@@ -223,7 +223,7 @@ crowd_is_unheard(struct sim *sim)
 	disperse(sim);
 }
 
-/* ---- who has no channel ---- */
+/* ---- a daemon without a channel ---- */
 
 /* All that there is but one mutex, as far as there are channels; nobody waits. */
 static void
@@ -269,7 +269,10 @@ crowd_starves(struct sim *sim)
 		if (!third->draining)
 			client_acquire(sim, third, name, LOCK_KIND_MUTEX, DURATION_FOREVER, 0);
 		sim_pass(sim, 200 * NSEC_PER_MSEC);
-		/* Whoever waits there has it within a moment, though poor may be told of it first. */
+		/*
+		 * A waiter there gets it within a moment, although the poor daemon may get the hint
+		 * first.
+		 */
 		for (int j = 0; j < 2; j++) {
 			release_at(sim, other);
 			sim_pass(sim, NSEC_PER_SEC);
@@ -289,7 +292,7 @@ crowd_starves(struct sim *sim)
 
 /* ---- alone ---- */
 
-/* Invariant 17: what was let go was left to clients that poll, for a moment. */
+/* Invariant 17: a freed slot was left to clients that poll, for a moment. */
 static void
 check_was_left(struct sim *sim, int name, int slot, int64_t began)
 {
@@ -339,7 +342,7 @@ crowd_is_alone(struct sim *sim)
 		disperse(sim);
 }
 
-/* ---- who changes his mind ---- */
+/* ---- waiters that leave ---- */
 
 static void
 cancel_all_at(struct sim *sim, const struct sim_daemon *daemon)
@@ -368,7 +371,7 @@ crowd_wavers(struct sim *sim)
 		while (sim->book.belief_count > 0 && !is_over(sim))
 			client_release(sim, &sim->book.beliefs[0]);
 		sim_pass(sim, (int64_t)dice_below(&sim->dice, 4 * moment));
-		/* Whoever waits is told: nobody comes who would look. */
+		/* A waiter gets a hint: no newcomer scans. */
 		if (sim->book.belief_count == 0 && sim->book.ask_count > 0)
 			sim_pass(sim, NSEC_PER_SEC);
 	}
@@ -376,7 +379,7 @@ crowd_wavers(struct sim *sim)
 		disperse(sim);
 }
 
-/* ---- one daemon, and what befalls its lock connection ---- */
+/* ---- one daemon, and troubles of its lock connection ---- */
 
 /* It holds the true mutex of the name. NULL: not this time. */
 static struct sim_daemon *

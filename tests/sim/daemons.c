@@ -9,7 +9,9 @@
 #include "tests/sim/tap.h"
 #include "tests/sim/ways.h"
 
-/* More than are needed: what lacks one waits for longer than the invariants allow. */
+/*
+ * More than are needed: a daemon without one would wait for longer than the invariants allow.
+ */
 #define AUXILIARY_CHANNELS_MAX 100
 
 /* ---- the ear ---- */
@@ -40,7 +42,7 @@ believe(struct sim_daemon *daemon, const struct ask *ask, const struct lock_answ
 
 		if (peer->id != ask->peer)
 			continue;
-		/* What it was told of its lease holds for all that it has. */
+		/* The last safe_until that the peer was told holds for all its locks. */
 		if (belief.heeds && peer->safe_until > belief.safe_until)
 			belief.safe_until = peer->safe_until;
 		if (belief.heeds)

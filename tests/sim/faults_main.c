@@ -1,7 +1,8 @@
 /*
- * The proof of the simulation itself: each deliberate fault of daemon/base/fault.h is put into the engine
- * in turn, and schedules run until it is found. `sim-faults table [FROM]` says how many that took, from
- * that seed on; `sim-faults -v FAULT` shows one and its trace; without arguments it is a test and says TAP.
+ * The proof of the simulation itself: each deliberate fault of daemon/base/fault.h is put into the
+ * engine in turn, and schedules run until it is found. `sim-faults table [FROM]` says how many that
+ * took, from that seed on; `sim-faults -v FAULT` shows one and its trace; without arguments it is a
+ * test and says TAP.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static const struct {
 
 enum fault fault_active = FAULT_NONE;
 
-/* What a child with a fault in it left before it died of it, or ended. */
+/* The data that a child with a planted fault left when it died or ended. */
 struct found {
 	uint64_t seed;
 	char violation[200];

@@ -9,7 +9,7 @@
 /* After so long a daemon that was told that somebody else is at work waits to ask again. */
 #define WHILE_STUCK (25 * NSEC_PER_MSEC)
 
-/* What it was to destroy, somebody else makes anew meanwhile. */
+/* Meanwhile another daemon creates the lock that this one was to destroy. */
 static void
 create_elsewhere(struct sim *sim, int daemon)
 {
@@ -23,7 +23,9 @@ create_elsewhere(struct sim *sim, int daemon)
 	}
 }
 
-/* After the step was performed, and before anybody hears of it; or while it waits to make it again. */
+/*
+ * After the step was performed, and before anybody hears of it; or while it waits to make it again.
+ */
 static void
 on_fuse(void *ctx, uint64_t id)
 {

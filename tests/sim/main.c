@@ -1,6 +1,6 @@
 /*
- * The simulation's program: `sim [[-v] FROM SEEDS]` runs schedules and says how it went; -v: and all that
- * happens. Without numbers it is a test, as long as a test may take, and says TAP.
+ * The simulation's program: `sim [[-v] FROM SEEDS]` runs schedules and says how it went; -v: and
+ * all that happens. Without numbers it is a test, as long as a test may take, and says TAP.
  */
 #include <inttypes.h>
 #include <signal.h>

@@ -16,7 +16,10 @@
 /* An inbox that was refused is opened again within so long. */
 #define OPENED_AGAIN (46 * NSEC_PER_SEC)
 
-/* The text of a daemon's message of that number: as long as chance will have it, the same each time. */
+/*
+ * The text of a daemon's message of that number: as long as chance will have it, the same each
+ * time.
+ */
 static size_t
 write_text(char text[TEXT_MOST], const char *kind, int daemon, uint64_t number)
 {

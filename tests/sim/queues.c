@@ -143,7 +143,10 @@ queue_lock_find(const char *name)
 	return found;
 }
 
-/* What a daemon message stands for; a number is a slot's, as in amqp-locks. */
+/*
+ * The part of the scheme that a character of a queue name stands for. A number is a slot's, as in
+ * amqp-locks.
+ */
 static enum queue_part
 part_of(char message)
 {

@@ -28,7 +28,7 @@ sim_now(void *ctx)
 	return ((struct sim *)ctx)->now;
 }
 
-/* Who is next; of those who are due together, and of those who are behind, anyone. */
+/* The next one to run. Of those due together, or late together, one is drawn at random. */
 struct turn {
 	struct timers *timers;
 	int64_t when;
@@ -154,7 +154,7 @@ any_plan(struct dice *dice)
 		plan.settings.max_locks_per_connection = PLAN_FEW;
 	if (dice_percent(dice, 5))
 		plan.settings.max_waits_per_connection = PLAN_FEW;
-	if (dice_percent(dice, 30)) /* as it is by default: what is not told takes long */
+	if (dice_percent(dice, 30)) /* the default: without hints it takes long */
 		plan.settings.rescan_interval = 5 * NSEC_PER_SEC;
 	plan.crowd = dice_percent(dice, 35);
 	if (plan.crowd)
@@ -185,7 +185,7 @@ put_slots(struct sim *sim)
 	}
 }
 
-/* What daemons log is part of the trace, where that is wanted. */
+/* If wanted, the daemons' log is part of the trace. */
 static void
 on_log(void *ctx, enum log_level level, const char *line)
 {

@@ -34,7 +34,7 @@ void __wrap_broker_probe(
 void __real_broker_set_events(struct broker *broker, const struct broker_events *events);
 void __wrap_broker_set_events(struct broker *broker, const struct broker_events *events);
 
-/* What the engines have to say to the news of lines and links. */
+/* The engines' callbacks for news of wait queues and links. */
 static struct broker_events heard;
 /* Whose daemons these are: one schedule runs at a time. */
 static struct sim *running;
@@ -49,7 +49,7 @@ daemon_of(const struct broker *broker)
 	return daemon;
 }
 
-/* ---- what it says ---- */
+/* ---- sent ---- */
 
 void
 __wrap_broker_claim(
@@ -68,7 +68,7 @@ __wrap_broker_claim(
 	__real_broker_claim(broker, channel, queue, done);
 }
 
-/* The slot of which a hint speaks; of a true mutex whatever it says; -1: of none, or an unknown one. */
+/* The slot of a hint; 0 for every hint of a true mutex; -1: none, or an unknown slot. */
 static int
 hinted_slot(struct queue_id line, int slot)
 {
@@ -190,7 +190,7 @@ tap_done(struct sim_daemon *daemon)
 	}
 }
 
-/* ---- what it hears ---- */
+/* ---- received ---- */
 
 static struct sim_daemon *
 daemon_of_engine(const struct lock_engine *engine)

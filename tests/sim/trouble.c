@@ -57,7 +57,7 @@ refuses(void *ctx)
 	return sim_has(sim, TROUBLE_REFUSE) && dice_percent(&sim->dice, 2);
 }
 
-/* Of all that is deleted while a watch is there; what is heard has to be told. */
+/* Whether a watch misses a deletion. A deletion that it reports must be told. */
 static bool
 unheard(void *ctx, const struct broker *broker, const char *queue)
 {
@@ -121,7 +121,9 @@ any_back(struct sim *sim)
 	return any_time(sim, dice_percent(&sim->dice, 80) ? 20 * NSEC_PER_MSEC : 2 * NSEC_PER_SEC);
 }
 
-/* The end of a link that the daemon sees first: the world keeps its Bs for up to three heartbeats. */
+/*
+ * The end of a link that the daemon sees first: the world keeps its Bs for up to three heartbeats.
+ */
 static void
 cut(struct sim *sim, struct sim_daemon *daemon)
 {
@@ -257,7 +259,7 @@ close_channel(struct sim *sim)
 	memory_broker_close_channel(daemon->broker, channel, 406, "PRECONDITION_FAILED - timeout");
 }
 
-/* What a silent channel comes to at last: its link's end. */
+/* The end of a silent channel: its link ends. */
 static void
 end_silence(struct sim *sim, struct sim_daemon *daemon, enum broker_link link)
 {
@@ -360,7 +362,7 @@ make(struct sim *sim, enum trouble trouble)
 {
 	struct sim_daemon *daemon = any_daemon(sim);
 
-	/* What a stopped daemon would have to hear or to do. */
+	/* Troubles that need a running daemon. */
 	if (daemon->stopped && (trouble == TROUBLE_CUT || trouble == TROUBLE_DENY ||
 				   trouble == TROUBLE_SILENCE || trouble == TROUBLE_DRAIN))
 		return;
@@ -469,7 +471,10 @@ trouble_end(struct sim *sim)
 			memory_broker_restore(daemon->broker, link);
 		}
 		end_silence(sim, daemon, BROKER_AUXILIARY);
-		/* A mutex that the broker would not delete goes with its link, as when that is idle. */
+		/*
+		 * A mutex that the broker would not delete goes with its link, as when that is
+		 * idle.
+		 */
 		if (sim->truth.mutex_stayed)
 			ways_cut(daemon, BROKER_AUXILIARY, 0, 0);
 		/* The engine sees to this itself where nothing is held, nor going to be. */

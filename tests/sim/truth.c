@@ -16,7 +16,9 @@ daemon_of(const struct sim *sim, const struct broker *broker)
 	return -1;
 }
 
-/* What a method of AMQP is to the scheme. */
+/*
+ * The meaning of an AMQP method in the scheme.
+ */
 enum deed {
 	DEED_NONE, /* of a channel, a consumer, a message that is none of the directory's */
 	DEED_CLAIM,
@@ -205,7 +207,7 @@ slot_deed(struct sim *sim, const struct done *done)
 	}
 }
 
-/* ---- what administrators do ---- */
+/* ---- work of administrators ---- */
 
 /* by: the daemon; -1 = nobody of ours. */
 static void
@@ -231,7 +233,7 @@ change_a(struct sim *sim, int name, int slot, bool there, int by)
 	of->a = there;
 	if (there) {
 		of->a_came = sim->truth.moment;
-		if (by >= 0) /* and those who wait are told */
+		if (by >= 0) /* and the waiters get hints */
 			sim->waits.names[name].slots[slot].freed_at = sim->now;
 	} else {
 		of->a_gone = sim->truth.moment;
@@ -407,7 +409,10 @@ perform(struct sim *sim, const struct done *done)
 		    part == QUEUE_DIRECTORY_MUTEX && done->answer == BROKER_LOCKED);
 }
 
-/* A publish that looks whether a slot is there; the names of wait queues end with this daemon message. */
+/*
+ * A publish that looks whether a slot is there; the names of wait queues end with this daemon
+ * message.
+ */
 static bool
 is_probe(const struct memory_performed *what)
 {

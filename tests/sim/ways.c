@@ -9,7 +9,9 @@ link_word(enum broker_link link)
 	return link == BROKER_LOCKS ? "locks" : "auxiliary";
 }
 
-/* ---- what the world does not read ---- */
+/*
+ * ---- bytes that the world does not read ----
+ */
 
 /* Nothing is read from the daemon on that link now. */
 static bool
@@ -19,7 +21,9 @@ is_mute(const struct sim_daemon *daemon, enum broker_link link)
 	       (link == BROKER_LOCKS && (daemon->blocked & MEMORY_OUT) != 0);
 }
 
-/* When the world gives a mute link up. A link that can speak says something every half heartbeat. */
+/*
+ * When the world gives a mute link up. A link that can speak says something every half heartbeat.
+ */
 static int64_t
 starves_at(const struct sim_daemon *daemon, enum broker_link link)
 {
@@ -264,7 +268,7 @@ wake(struct sim_daemon *daemon)
 	timers_cancel(sim->timers, &daemon->wake);
 	daemon->stopped = daemon->late = false;
 	daemon->woke = daemon->disturbed = sim->now;
-	/* Who administers has its time for each step, and these were late. */
+	/* An administrator's request has a deadline for each step, and these steps were late. */
 	for (size_t i = 0; i < sim->book.ask_count; i++) {
 		struct ask *ask = &sim->book.asks[i];
 
