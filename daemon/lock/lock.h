@@ -181,9 +181,8 @@ struct lock_answer {
 	int64_t waited; /* acquire: ns from request to grant */
 	/*
 	 * acquire, verify: clock time until which the hold certainly lasts, if no more answers
-	 * come.
+	 * come. 0: it takes no slot and has no lease.
 	 */
-	/* 0: the hold takes no slot and has no lease */
 	int64_t safe_until;
 	/*
 	 * size, create, resize; would-block, timeout: size as last seen; LOCK_UNLIMITED; -1 = not
@@ -242,8 +241,8 @@ struct lock_notice {
 
 /*
  * Answers and notices of the engine. Each comes from inside a call of the engine, or from the event
- * loop. `answer`, `notice` and `changed` must not call the engine (asserted). A caller that gives
- * up a peer because of one does so later, in a pass of its own.
+ * loop. `answer`, `notice` and `changed` must not call a function that changes the engine
+ * (asserted). A caller that gives up a peer because of one does so later, in a pass of its own.
  */
 struct lock_events {
 	void (*answer)(
@@ -312,8 +311,8 @@ void lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, cons
 
 /*
  * Calls fn for each row of one name, or of all names (NULL). Holders come first, in no order.
- * Waiters follow, name by name, in the order of the local queue. May be called from inside an
- * event.
+ * Waiters follow, name by name, in the order of the local queue. It changes nothing, so that an
+ * event may call it.
  */
 void lock_each(const struct lock_engine *engine, const char *name,
     void (*fn)(void *ctx, const struct lock_row *row), void *ctx);

@@ -23,12 +23,12 @@ static const struct texts *used = &plain;
 static void
 make_slots(int name, int slot)
 {
-	char message = (char)('a' + name);
+	char part = (char)('a' + name);
 
-	snprintf(plain.a[name][slot], TEXT_SIZE, "%c-%d-A", message, slot);
-	snprintf(plain.b[name][slot], TEXT_SIZE, "%c-%d-B", message, slot);
-	snprintf(python.a[name][slot], TEXT_SIZE, "%c-A-%d", message, slot);
-	snprintf(python.b[name][slot], TEXT_SIZE, "%c-B-%d", message, slot);
+	snprintf(plain.a[name][slot], TEXT_SIZE, "%c-%d-A", part, slot);
+	snprintf(plain.b[name][slot], TEXT_SIZE, "%c-%d-B", part, slot);
+	snprintf(python.a[name][slot], TEXT_SIZE, "%c-A-%d", part, slot);
+	snprintf(python.b[name][slot], TEXT_SIZE, "%c-B-%d", part, slot);
 }
 
 static void
@@ -148,9 +148,9 @@ queue_lock_find(const char *name)
  * amqp-locks.
  */
 static enum queue_part
-part_of(char message)
+part_of(char part)
 {
-	switch (message) {
+	switch (part) {
 	case 'A':
 		return QUEUE_A;
 	case 'G':

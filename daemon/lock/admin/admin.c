@@ -19,52 +19,52 @@
 
 enum admin_state {
 	ADMIN_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
-	ADMIN_LOCKING,  /* in the queue of the mutex */
-	ADMIN_COUNTING, /* it is ours, or not needed; the maximum is being determined */
+	ADMIN_LOCKING,  /* waits for the mutex */
+	ADMIN_COUNTING, /* owns the mutex, or needs none; the maximum is being determined */
 	ADMIN_WORKING,  /* at `step` of the plan */
-	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is told */
+	ADMIN_UNLOCKING /* the mutex is being dropped, then the outcome is answered */
 };
 
-/* What a sweep has seen: first it looks, window by window, then it deletes. */
+/* The state of a sweep: it probes window by window, then deletes. */
 struct admin_sweep {
-	int looked; /* the last slot that was looked at; 0: none yet */
-	bool clean; /* the last window had none */
-	int *slots; /* owned; those there, ascending; `count` of them are still to go */
+	int looked; /* the last probed slot; 0: none yet */
+	bool clean; /* the last window had no uncounted slots */
+	int *slots; /* owned; the slots found, ascending; `count` of them are not deleted yet */
 	size_t count;
 };
 
 struct admin {
 	uint64_t op; /* the request, which may have been answered by its deadline; the key */
 	enum admin_state state;
-	bool size_only; /* its size is all that is asked: no mutex, no plan */
+	bool size_only; /* a size request: no mutex, no plan */
 	struct plan_order order;
 	uint64_t peer;
 	char *name;          /* owned */
 	char what[48];       /* in words: "a resize to 5" */
-	enum lock_kind kind; /* create: as asked */
+	enum lock_kind kind; /* create: as requested */
 	int64_t wait;        /* for the holders of removed slots; see lock_change */
 	bool progress;
-	int found;  /* the size that there was; -1: not known */
-	int target; /* the size that it is to get; -1: not known, or none */
+	int found;  /* the size before; -1: not known */
+	int target; /* the requested size; -1: not known, or none */
 	struct plan plan;
 	size_t step;              /* of plan.steps */
-	int done;                 /* of the step: answered with yes */
-	int unanswered;           /* of the step: asked for, and not answered */
-	enum broker_answer wrong; /* the first answer of the step that was not yes; OK: none yet */
+	int done;                 /* of the step: requests that succeeded */
+	int unanswered;           /* of the step: requests without an answer */
+	enum broker_answer wrong; /* the first failure of the step; OK: none yet */
 	char wrong_text[160];     /* its words */
 	bool channel_gone;        /* an answer of the step said so */
-	unsigned skips;           /* channels that died since the last yes */
+	unsigned skips;           /* channels that died since the last success */
 	struct admin_sweep sweep; /* of the step */
-	int declared, deleted;    /* slots, so far */
-	bool removed;             /* something was */
-	int highest;              /* slot that was removed; 0: none */
+	int declared, deleted;    /* slots so far */
+	bool removed;             /* a queue or a directory entry was removed */
+	int highest;              /* highest removed slot; 0: none */
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
 	UT_hash_handle by_op;
 	struct peer_order peer_order;
 };
 
-/* Slots of one more window of a sweep, where the one before had uncounted slots. */
+/* Slots of a further window of a sweep, after one with uncounted slots. */
 #define SWEEP_MORE 256
 
 /* seeds/000, "Swiss Cheese Semaphores" */
@@ -108,7 +108,7 @@ set_outcome(struct admin *admin, enum reason reason, const char *text)
 	snprintf(admin->text, sizeof(admin->text), "%s", text != NULL ? text : "");
 }
 
-/* What is said of it whatever became of it. Borrows the words of the admin. */
+/* Adds the facts that every outcome has. Borrows the words of the admin. */
 static void
 fill(const struct admin *admin, struct lock_answer *answer)
 {
@@ -136,7 +136,7 @@ outcome_of(const struct admin *admin)
 	return answer;
 }
 
-/* Nothing is removed where there are no slots to wait for. */
+/* A change to unlimited removes no slots, so it waits for no holders. */
 static bool
 waits_for_holders(const struct admin *admin)
 {
@@ -144,8 +144,8 @@ waits_for_holders(const struct admin *admin)
 }
 
 /*
- * Once. Whoever wants to wait for the holders of what was removed is answered when they are gone: those of
- * slots, too, that were removed before, by whomever.
+ * Answers the request, once. With a wait for holders, the answer comes when the holders of removed
+ * slots are gone. Slots that were removed earlier count, too.
  */
 static void
 tell_outcome(struct lock_engine *engine, const struct admin *admin)
@@ -173,7 +173,7 @@ tell_outcome(struct lock_engine *engine, const struct admin *admin)
 	holder_wait_start(engine, &holder_wait);
 }
 
-/* Nothing of it is in flight any more. */
+/* No request of it is in flight any more. */
 static void
 finish(struct lock_engine *engine, struct admin *admin)
 {
@@ -195,7 +195,10 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 
 	set_outcome(admin, reason, text);
 	admin_set_state(admin, ADMIN_UNLOCKING);
-	/* RabbitMQ does not read the delete before the alarm is over; the peer need not wait for that. */
+	/*
+	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
+	 * that.
+	 */
 	if (reason == REASON_BROKER_BLOCKED) {
 		answer = outcome_of(admin);
 		engine_op_end(engine, admin->op, &answer);
@@ -205,7 +208,7 @@ admin_unlock(struct lock_engine *engine, struct admin *admin, enum reason reason
 	mutex_drop(engine, admin->op);
 }
 
-/* Puts what was done so far in front of `why`. */
+/* Puts the finished part of the work in front of `why`. */
 static void
 say(const struct admin *admin, const char *why, char *ret_text, size_t size)
 {
@@ -232,7 +235,10 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 
 	switch (admin->state) {
 	case ADMIN_UNLOCKING:
-		/* All is done but for the mutex, without which nobody waits for holders. */
+		/*
+		 * All steps are done. Only the mutex is not released, and the wait for holders
+		 * comes after that.
+		 */
 		*answer = outcome_of(admin);
 		FAULT(LATE_MUTEX_ENDS_WAIT, return;);
 		if (waits_for_holders(admin)) {
@@ -257,7 +263,9 @@ say_late(const struct lock_engine *engine, uint64_t op, struct lock_answer *answ
 	fill(admin, answer);
 }
 
-/* Answered by its deadline: what was not begun is not done, and what is in flight has no answer. */
+/*
+ * The deadline has answered it. Further steps are not begun, and requests in flight have no answer.
+ */
 static void
 on_expired(struct lock_engine *engine, uint64_t op)
 {
@@ -272,9 +280,8 @@ on_expired(struct lock_engine *engine, uint64_t op)
 }
 
 /*
- * ---- the work ----
- * Each step begins when all of the one before it was answered. Declares of slots go out many at a time, on one
- * channel; all else is awaited one by one.
+ * ---- the work ---- Each step begins when all of the one before it was answered. Declares of slots
+ * go out many at a time, on one channel; all else is awaited one by one.
  */
 
 static void work_on(struct lock_engine *engine, struct admin *admin);
@@ -296,7 +303,7 @@ fail(struct lock_engine *engine, struct admin *admin, enum reason reason, const 
 
 /* ---- answers ---- */
 
-/* The step asked for this slot, and it is so. */
+/* The step's request for this slot succeeded. */
 static void
 count_slot(struct admin *admin, int slot)
 {
@@ -325,14 +332,14 @@ count_slot(struct admin *admin, int slot)
 		admin->highest = slot;
 }
 
-/* The slot of a step that goes from one to another, after so many. */
+/* The slot of a step after `count` others, upwards or downwards. */
 static int
 slot_after(const struct step *step, int count)
 {
 	return step->first <= step->last ? step->first + count : step->first - count;
 }
 
-/* The slot that is awaited first. */
+/* The slot of the first unanswered request. */
 static int
 slot_awaited(const struct admin *admin)
 {
@@ -341,7 +348,7 @@ slot_awaited(const struct admin *admin)
 	return slot_after(step_of(admin), admin->done);
 }
 
-/* Everything that was asked is answered, and not everything with yes: false when that ends the work. */
+/* All requests of the step are answered, and one failed. False: this ends the work. */
 static bool
 may_go_on(struct lock_engine *engine, struct admin *admin)
 {
@@ -357,12 +364,15 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 	case BROKER_OK:
 		return true;
 	case BROKER_UNKNOWN:
-		/* The link died, and the mutex with it: MUTEX_LOST comes. */
+		/* The connection died, and the mutex with it: MUTEX_LOST comes. */
 		if (info.auxiliary != BROKER_UP)
 			return false;
 		/* fall through */
 	case BROKER_SKIPPED:
-		/* Its channel alone died. What was asked may be asked again: it says what is to be. */
+		/*
+		 * Only its channel died. The request can be repeated, because it names the wanted
+		 * state.
+		 */
 		if (++admin->skips <= engine->settings.max_races)
 			return true;
 		fail(engine, admin, REASON_BROKER_UNAVAILABLE,
@@ -394,7 +404,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 		admin->wrong = reply->answer;
 		snprintf(admin->wrong_text, sizeof(admin->wrong_text), "%s", reply->text);
 	}
-	/* One that failed closed the channel: those behind it will say that they were skipped. */
+	/* A failure closed the channel: the requests behind it are answered as skipped. */
 	if ((admin->channel_gone || admin->wrong != BROKER_OK) &&
 	    (admin->unanswered > 0 || !may_go_on(engine, admin)))
 		return;
@@ -409,7 +419,7 @@ on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const 
 
 	(void)names;
 	if (admin == NULL)
-		return; /* the mutex went with the link meanwhile */
+		return; /* the mutex is gone with the connection meanwhile */
 	admin->unanswered--;
 	if (reason != REASON_NONE) {
 		fail(engine, admin, reason, text);
@@ -422,7 +432,7 @@ on_directory(struct lock_engine *engine, uint64_t id, enum reason reason, const 
 
 /* ---- a sweep ---- */
 
-/* The first slot of the next window; 0: enough was looked at. */
+/* The first slot of the next window; 0: the sweep has probed enough. */
 static int
 next_window(const struct admin *admin, int *ret_count)
 {
@@ -495,7 +505,7 @@ slot_queue(const struct lock_engine *engine, const struct admin *admin, int slot
 	return queue_name_a(engine->settings.naming, admin->name, slot);
 }
 
-/* Ascending, and answered in that order: whatever ends it, these have no gap. */
+/* Ascending, and answered in that order. If a failure ends it, the finished slots have no gap. */
 static void
 declare_slots(struct lock_engine *engine, struct admin *admin)
 {
@@ -527,7 +537,7 @@ sweep_on(struct lock_engine *engine, struct admin *admin)
 	return admin->sweep.count > 0;
 }
 
-/* Asks for the next that the step has to do. False: it is done. */
+/* Sends the next requests of the step. False: the step is done. */
 static bool
 step_on(struct lock_engine *engine, struct admin *admin)
 {
@@ -582,7 +592,7 @@ work_on(struct lock_engine *engine, struct admin *admin)
 	struct op *op = engine_op_find(engine, admin->op);
 
 	if (op == NULL) {
-		/* Answered by its deadline meanwhile: nothing more is done. */
+		/* Its deadline has answered it: no further step is begun. */
 		if (admin->unanswered == 0)
 			fail(engine, admin, REASON_BROKER_UNAVAILABLE,
 			    "the broker did not answer in time");
@@ -594,7 +604,7 @@ work_on(struct lock_engine *engine, struct admin *admin)
 		free(admin->sweep.slots);
 		admin->sweep = (struct admin_sweep){0};
 	}
-	/* After what was asked: the directory's deadline comes first, and says more. */
+	/* Later than its own requests: the directory's deadline comes first, and says more. */
 	engine_op_progress(engine, op);
 	if (admin->step < admin->plan.count)
 		return;
@@ -635,7 +645,7 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *full
 	struct plan_found found = {full_scan->unlimited, full_scan->gate, full_scan->slots};
 
 	if (admin == NULL)
-		return; /* the mutex went with the link meanwhile */
+		return; /* the mutex is gone with the connection meanwhile */
 	if (full_scan->unknown >= 0) {
 		tell_unknown(engine, admin, full_scan->unknown);
 		return;
@@ -745,8 +755,7 @@ start(struct lock_engine *engine, struct admin *admin)
 /* ---- the doors ---- */
 
 /*
- * Nothing can be administered without the broker, or while it takes no messages: true when the peer was
- * told so.
+ * Administration needs the broker, and one without an alarm. True: the client was refused for that.
  */
 static bool
 refused_for_link(struct lock_engine *engine, uint64_t peer, uint64_t request, int target)

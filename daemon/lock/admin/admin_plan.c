@@ -129,9 +129,9 @@ exists(const struct plan_found *found)
 }
 
 /*
- * From `from` slots to `to`, and none above. The sweep before: beside new slots the uncounted ones would count as
- * slots, and where the broker does not say what there is, nothing is changed. The one after finds what
- * an administrator who died had still under way.
+ * From `from` slots to `to`, and none above. The sweep before removes uncounted slots, which would
+ * count beside new ones. If the broker does not answer it, nothing is changed. The sweep after
+ * finds slots of an administrator that died in its work.
  */
 static void
 add_change(struct plan *plan, const struct plan_order *order, int from, int to)
@@ -165,8 +165,9 @@ refuse_existing(struct plan *plan, const struct plan_found *found)
 }
 
 /*
- * It is entered before it is there: what exists is never hidden. A[1] comes last, and the semaphore with
- * it: one that is half made is not there, and its slots are uncounted, which the next create makes its own.
+ * The name is entered before the semaphore exists, so that the directory always lists it. A[1]
+ * comes last: until then the semaphore does not exist, and its slots are uncounted. After an
+ * interruption the next create takes them over.
  */
 static void
 create_new(struct plan *plan, const struct plan_order *order)
@@ -189,7 +190,10 @@ create_new(struct plan *plan, const struct plan_order *order)
 		add_sweep(plan, order, size);
 }
 
-/* It is there, and may be, if it is what was asked for. Nobody's gate is opened so. */
+/*
+ * The semaphore exists. With exist_ok, it is fine if it has the requested size. This never opens a
+ * gate.
+ */
 static void
 create_again(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
@@ -200,7 +204,7 @@ create_again(struct plan *plan, const struct plan_order *order, const struct pla
 		refuse_existing(plan, found);
 		return;
 	}
-	/* Beside what is there the gate is what a resize has left that died; nobody heeds it. */
+	/* A gate beside slots or N-U is left from an interrupted resize. It has no effect. */
 	if (found->gate && order->slots != 0)
 		add_sweep(plan, order, found->slots);
 	add(plan, STEP_ENTER);
@@ -238,7 +242,7 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 		refuse(plan, REASON_INVALID_PARAMS, "it is unlimited; give a number of slots");
 		return;
 	}
-	/* What is asked relative to the size becomes a size, which a second run can be asked for. */
+	/* A relative order becomes a size, which a second run can name. */
 	if (order->by == PLAN_ADD)
 		plan->target =
 		    order->slots > INT_MAX - found->slots ? INT_MAX : found->slots + order->slots;
@@ -270,7 +274,9 @@ plan_resize(struct plan *plan, const struct plan_order *order, const struct plan
 
 /* ---- destroy ---- */
 
-/* It leaves the directory when it is gone: what exists is never hidden. */
+/*
+ * The name leaves the directory after the semaphore is gone, so that the directory always lists it.
+ */
 static void
 plan_destroy(struct plan *plan, const struct plan_order *order, const struct plan_found *found)
 {
@@ -278,7 +284,7 @@ plan_destroy(struct plan *plan, const struct plan_order *order, const struct pla
 
 	FAULT(DESTROY_ASCENDING, its.ascending = true);
 	FAULT(LEFT_TOO_EARLY, add(plan, STEP_LEAVE));
-	plan->vain = !exists(found); /* unless a destroy that died has left something */
+	plan->vain = !exists(found); /* unless an interrupted destroy has left queues */
 	add_change(plan, &its, found->slots, 0);
 	if (found->gate)
 		add(plan, STEP_DELETE_GATE);

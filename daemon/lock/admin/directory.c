@@ -7,15 +7,15 @@
 #include "daemon/base/mem.h"
 #include "daemon/lock/admin/mutex.h"
 
-/* Times that the broker is asked when the channel is closed under the question. */
+/* Maximum attempts, if the channel is closed before the answer. */
 #define TRIES_MOST 3
 
 enum directory_state {
-	DIRECTORY_LOCKING,  /* in the queue of the mutex */
-	DIRECTORY_READING,  /* all names are being read */
-	DIRECTORY_ENTERING, /* the name was not among them */
+	DIRECTORY_LOCKING,  /* waits for the mutex */
+	DIRECTORY_READING,  /* reads all names */
+	DIRECTORY_ENTERING, /* the name was not listed */
 	DIRECTORY_LEAVING,
-	DIRECTORY_UNLOCKING /* told; the mutex is being dropped */
+	DIRECTORY_UNLOCKING /* `done` was called; the mutex is being dropped */
 };
 
 enum directory_work { DIRECTORY_READ, DIRECTORY_ENTER, DIRECTORY_LEAVE };
@@ -25,7 +25,7 @@ struct directory {
 	enum directory_work work;
 	enum directory_state state;
 	char *name;              /* owned; NULL: read */
-	directory_done_fn *done; /* NULL: told */
+	directory_done_fn *done; /* NULL: it was called */
 	uint64_t whose;
 	unsigned tries;
 	struct timer deadline;
@@ -61,7 +61,7 @@ directory_free(struct lock_engine *engine, struct directory *directory)
 	free(directory);
 }
 
-/* Once: the deadline, or the end. */
+/* Calls `done`, once: at the deadline or at the end. */
 static void
 tell(struct lock_engine *engine, struct directory *directory, enum reason reason, const char *text,
     const char *const *names, size_t count)
@@ -85,8 +85,8 @@ refuse(
 }
 
 /*
- * What changes it may still be performed, after the mutexes were let go: unless these go with the link. And
- * what reads it, and is not answered, would keep them as long as the link lives.
+ * A late change could still be performed after the mutexes are dropped, unless they end with the
+ * connection. A read without an answer would keep the mutexes as long as the connection lives.
  */
 static void
 end_with_link(struct lock_engine *engine, const struct directory *directory)
@@ -111,9 +111,9 @@ too_late(void *ctx, uint64_t id)
 
 	if (directory->state != DIRECTORY_LOCKING) {
 		end_with_link(engine, directory);
-		/* Before the link has ended, and with it what is known of an alarm. */
+		/* Before the connection ends, because the alarm is then no longer known. */
 		refuse(engine, directory, unknown.reason, unknown.text);
-		return; /* what is in flight is answered first */
+		return; /* requests in flight are answered first */
 	}
 	mutex_leave(engine, id);
 	refuse(engine, directory, REASON_TIMEOUT, "another administrator changes it");
@@ -122,7 +122,7 @@ too_late(void *ctx, uint64_t id)
 
 /* ---- the work ---- */
 
-/* The mutex goes first: what the one who is told asks for next stands behind it. */
+/* The mutex is dropped first: the next request of the caller goes behind that. */
 static void
 finish(
     struct lock_engine *engine, struct directory *directory, const char *const *names, size_t count)
@@ -145,7 +145,7 @@ finish_read(
 	const char **sorted = mem_grow(NULL, count + 1, sizeof(*sorted));
 	size_t allowed = 0, unique = 0;
 
-	/* Anybody can put a message there. */
+	/* Other programs can publish there, too. */
 	for (size_t i = 0; i < count; i++) {
 		if (lockname_error(names[i], strlen(names[i])) == NULL &&
 		    queue_name_refusal(engine->settings.naming, names[i]) == NULL)
@@ -161,8 +161,8 @@ finish_read(
 }
 
 /*
- * The broker may have closed the channel for something else: what is to be is asked for again, from the
- * beginning, as nobody knows how far it came.
+ * The broker may have closed the channel for another request. The work begins again, because it is
+ * unknown how far it came.
  */
 static bool
 may_try_again(const struct lock_engine *engine, const struct directory *directory)
@@ -187,7 +187,7 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	bool found = false;
 
 	if (directory == NULL)
-		return; /* the mutex went with the link */
+		return; /* the mutex is gone with the connection */
 	if (reply->answer != BROKER_OK) {
 		if (may_try_again(engine, directory)) {
 			begin(engine, directory);
@@ -205,7 +205,8 @@ on_answer(void *ctx, uint64_t id, const struct broker_reply *reply, const char *
 	if (directory->work == DIRECTORY_READ) {
 		finish_read(engine, directory, names, count);
 	} else if (directory->done == NULL) {
-		finish(engine, directory, NULL, 0); /* nobody waits for it: nothing more is done */
+		finish(engine, directory, NULL,
+		    0); /* no caller waits for it: no further step is begun */
 	} else if (directory->state == DIRECTORY_READING && !found) {
 		directory_set_state(directory, DIRECTORY_ENTERING);
 		broker_directory_enter(engine->broker, queue.text, directory->name,
@@ -308,7 +309,7 @@ directory_forget(struct lock_engine *engine, uint64_t id)
 			continue;
 		directory->done = NULL;
 		if (directory->state != DIRECTORY_LOCKING)
-			continue; /* what is in flight is answered first */
+			continue; /* requests in flight are answered first */
 		mutex_leave(engine, directory->id);
 		directory_free(engine, directory);
 	}

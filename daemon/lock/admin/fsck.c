@@ -15,17 +15,17 @@
 #include "daemon/lock/core/registry.h"
 
 enum fsck_state {
-	FSCK_QUEUED,   /* behind an older request of its peer on the name (peer_order.h) */
-	FSCK_LOCKING,  /* in the queue of the mutex */
-	FSCK_SCANNING, /* it is ours; all slots are being probed */
-	FSCK_READING,  /* the directory is being read */
-	FSCK_DECLARING, /* slots below `slot` were declared, or are not there; `unanswered` are asked */
-	FSCK_DELETING, /* uncounted slots: those above `slot` are gone, it is being deleted */
-	FSCK_ASKING,   /* whether transient `slot` is held, by a probe */
-	FSCK_RENEWING, /* it is being deleted and declared: `unanswered` of the two */
-	FSCK_OPENING,  /* the gate is being deleted */
-	FSCK_LISTING,  /* the directory is being changed */
-	FSCK_UNLOCKING /* the mutex is being dropped, then the outcome is told */
+	FSCK_QUEUED,    /* behind an older request of its peer on the name (peer_order.h) */
+	FSCK_LOCKING,   /* waits for the mutex */
+	FSCK_SCANNING,  /* owns the mutex; all slots are being probed */
+	FSCK_READING,   /* the directory is being read */
+	FSCK_DECLARING, /* slots below `slot` are declared or missing; `unanswered` are sent */
+	FSCK_DELETING,  /* uncounted slots: `slot` is being deleted, all above it are gone */
+	FSCK_ASKING,    /* a probe asks whether transient `slot` is held */
+	FSCK_RENEWING,  /* it is being deleted and declared: `unanswered` of these two */
+	FSCK_OPENING,   /* the gate is being deleted */
+	FSCK_LISTING,   /* the directory is being changed */
+	FSCK_UNLOCKING  /* the mutex is being dropped, then the outcome is answered */
 };
 
 struct fsck {
@@ -34,13 +34,13 @@ struct fsck {
 	enum fsck_state state;
 	char *name; /* owned */
 	bool repair;
-	unsigned scans; /* begun: 2 = that after repairing */
+	unsigned scans; /* scans begun: 2 = the one after the repair */
 	struct fsck_seen seen;
 	struct fsck_findings findings;
 	int slot;
 	int unanswered;
-	int window;        /* DECLARING: most that may be unanswered */
-	bool deleted;      /* RENEWING: it is gone, and owed a declare */
+	int window;        /* DECLARING: maximum of `unanswered` */
+	bool deleted;      /* RENEWING: the slot is gone, and its declare is owed */
 	bool channel_gone; /* an answer said so */
 	enum reason outcome;
 	char text[256]; /* of the outcome; "" = the reason's own */
@@ -115,9 +115,12 @@ static void
 fsck_unlock(struct lock_engine *engine, struct fsck *fsck, enum reason reason, const char *text)
 {
 	set_outcome(fsck, reason, text);
-	fsck->unanswered = 0; /* nothing that is answered from now on matters */
+	fsck->unanswered = 0; /* later answers have no effect */
 	fsck_set_state(fsck, FSCK_UNLOCKING);
-	/* RabbitMQ does not read the delete before the alarm is over; the peer need not wait for that. */
+	/*
+	 * RabbitMQ does not read the delete before the alarm is over. The client need not wait for
+	 * that.
+	 */
 	if (reason == REASON_BROKER_BLOCKED)
 		tell_outcome(engine, fsck);
 	mutex_drop(engine, fsck->op);
@@ -134,7 +137,7 @@ queue_of(const struct lock_engine *engine, const struct fsck *fsck)
 	return queue_name_a(engine->settings.naming, fsck->name, fsck->slot);
 }
 
-/* Unknown for that: MUTEX_LOST follows, and ends it all. */
+/* The answers are unknown for that reason: MUTEX_LOST follows, and ends the fsck. */
 static bool
 link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 {
@@ -145,8 +148,8 @@ link_has_died(const struct lock_engine *engine, enum broker_answer answer)
 }
 
 /*
- * What every answer means to the channel. False: the fsck is not in that state any more, or is about to go
- * with the link.
+ * Handles the part of an answer that concerns the channel. False: the fsck has left that state, or
+ * ends with the connection.
  */
 static bool
 take_reply(struct lock_engine *engine, struct fsck *fsck, enum fsck_state state,
@@ -258,7 +261,7 @@ send_declare(struct lock_engine *engine, struct fsck *fsck)
 	    queue_of(engine, fsck).text, (struct broker_done){on_renewed, engine, fsck->op});
 }
 
-/* Of the declare, and of the delete before it: whichever is answered last goes on. */
+/* For the declare, and for the delete before it: the last answer of the two goes on. */
 static void
 on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -272,7 +275,7 @@ on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	}
 	if (fsck->unanswered > 0) {
-		/* The delete. Unknown: perhaps deleted, and so to be declared in any case. */
+		/* The delete. Unknown: perhaps deleted, so it is declared in any case. */
 		fsck->deleted = reply->answer != BROKER_SKIPPED && reply->answer != BROKER_LOCKED;
 		return;
 	}
@@ -297,8 +300,8 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 	if (answers[0] == BROKER_ABSENT &&
 	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
 		/*
-		 * Whoever looks meanwhile sees a gap: so both go out together, and the time is that between two
-		 * methods on one channel.
+		 * A scan meanwhile sees a gap. Both requests therefore go out together, and the gap
+		 * lasts only from one method to the next on one channel.
 		 */
 		fsck_set_state(fsck, FSCK_RENEWING);
 		fsck->deleted = false;
@@ -309,7 +312,7 @@ on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 		send_declare(engine, fsck);
 		return;
 	}
-	fsck->slot++; /* held, or nobody knows: left as it is */
+	fsck->slot++; /* held, or unknown: it stays as it is */
 	renew_next(engine, fsck);
 }
 
@@ -322,7 +325,7 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 	       fsck->seen.make[fsck->slot - 1] != FSCK_MAKE_TRANSIENT)
 		fsck->slot++;
 	if (fsck->slot > full_scan->slots) {
-		/* A gate counts for nothing beside slots, or where there are slots without end. */
+		/* A gate has no effect beside slots, or beside N-U. */
 		if (!full_scan->gate || (!full_scan->unlimited && full_scan->slots == 0)) {
 			repaired(engine, fsck);
 			return;
@@ -349,7 +352,7 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
-	case BROKER_LOCKED: /* some connection's own: it stays, and is found again */
+	case BROKER_LOCKED: /* exclusive to a connection: it stays, and is found again */
 		fsck->slot--;
 		progress(engine, fsck);
 		break;
@@ -386,7 +389,7 @@ delete_next(struct lock_engine *engine, struct fsck *fsck)
 
 /* ---- a scan ---- */
 
-/* Before repairing, nothing was changed; after it, all was. */
+/* Before the repair nothing was changed, after it all was. */
 static void
 unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_what)
 {
@@ -403,7 +406,7 @@ unlock_unknown(struct lock_engine *engine, struct fsck *fsck, const char *of_wha
 	fsck_unlock(engine, fsck, unknown.reason, unknown.text);
 }
 
-/* What can be said now: what is wrong, or was. */
+/* The answer now: the findings, repaired or not. */
 static void
 report(struct lock_engine *engine, struct fsck *fsck)
 {
@@ -437,7 +440,7 @@ scanned(struct lock_engine *engine, struct fsck *fsck)
 
 /* ---- how each slot was declared ---- */
 
-/* The first slot from `slot` that is there; behind the last: one that cannot be. */
+/* The first slot from `slot` that exists; behind the last one: a slot that cannot exist. */
 static int
 next_there(const struct fsck *fsck, int slot)
 {
@@ -457,16 +460,19 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_LOCKED:
-		/* In the order of their sending: behind one that closes the channel nothing is performed. */
+		/* In the order of sending: after one that closes the channel, none is performed. */
 		fsck->slot = next_there(fsck, fsck->slot);
-		/* RabbitMQ: "inequivalent arg 'durable' for queue", and that before any other argument. */
+		/*
+		 * RabbitMQ: "inequivalent arg 'durable' for queue". It checks this before other
+		 * arguments.
+		 */
 		fsck->seen.make[fsck->slot - 1] =
 		    reply->answer == BROKER_LOCKED             ? FSCK_MAKE_EXCLUSIVE
 		    : reply->code == 0                         ? FSCK_MAKE_OURS
 		    : strstr(reply->text, "'durable'") != NULL ? FSCK_MAKE_TRANSIENT
 							       : FSCK_MAKE_OTHERWISE;
 		fsck->slot++;
-		/* Each such slot costs the channel, and all that was sent behind it. */
+		/* Each such slot closes the channel, and the requests behind it are skipped. */
 		fsck->window = !reply->channel_open                 ? 1
 			       : fsck->window < MUTEX_DECLARES_MOST ? 2 * fsck->window
 								    : fsck->window;
@@ -489,7 +495,7 @@ declare_more(struct lock_engine *engine, struct fsck *fsck)
 	int slot = next_there(fsck, fsck->slot), last = fsck->seen.full_scan.seen;
 
 	if (fsck->channel_gone)
-		return; /* what was asked on it is answered first */
+		return; /* requests on it are answered first */
 	for (int skip = fsck->unanswered; skip > 0; skip--)
 		slot = next_there(fsck, slot + 1);
 	while (fsck->unanswered < fsck->window && slot <= last) {
@@ -558,8 +564,8 @@ scan(struct lock_engine *engine, struct fsck *fsck)
 }
 
 /*
- * It is over and told. Acquires that stood behind it look anew; what it asked of the directory and has not
- * begun is not done without the mutex.
+ * The fsck is over and answered. Acquires behind it are scanned for. Its requests to the directory
+ * that have not begun are dropped, as they need the mutex.
  */
 static void
 end(struct lock_engine *engine, struct fsck *fsck)
@@ -596,7 +602,7 @@ on_mutex(struct lock_engine *engine, uint64_t id, enum mutex_news news, enum rea
 	end(engine, fsck);
 }
 
-/* Answered by its deadline: nothing more is done. */
+/* Its deadline has answered it: no further step is begun. */
 static void
 on_expired(struct lock_engine *engine, uint64_t op)
 {

@@ -5,7 +5,7 @@
 
 #include "daemon/base/mem.h"
 
-/* ---- what was seen ---- */
+/* ---- the scan's results ---- */
 
 void
 fsck_seen_take(struct fsck_seen *seen, const struct full_scan *found)
@@ -44,7 +44,7 @@ fsck_seen_highest(const struct fsck_seen *seen)
 	return slot;
 }
 
-/* ---- what is wrong with it ---- */
+/* ---- the findings ---- */
 
 const char *
 lock_problem_word(enum lock_problem problem)
@@ -102,14 +102,14 @@ add_whole(struct fsck_findings *findings, const struct fsck_seen *seen)
 		    mem_strdup("it is in the directory, but does not exist"));
 }
 
-/* A run of missing slots below one that is there is one gap. */
+/* A run of missing slots below one that exists is one gap. */
 static void
 add_gap(struct fsck_findings *findings, const struct fsck_seen *seen, int slot)
 {
 	int last = slot;
 
 	if (slot > 1 && !fsck_seen_slot(seen, slot - 1))
-		return; /* told with the first of them */
+		return; /* reported with the first of them */
 	while (!fsck_seen_slot(seen, last + 1))
 		last++;
 	add(findings, LOCK_PROBLEM_GAP, slot,
@@ -194,7 +194,7 @@ fsck_findings_repairable(const struct fsck_findings *findings)
 	return false;
 }
 
-/* Below 0: `one` stands before `other`. */
+/* Below 0: `one` comes before `other`. */
 static int
 compare(const struct lock_finding *one, const struct lock_finding *other)
 {
@@ -214,7 +214,7 @@ fsck_findings_compare(struct fsck_findings *before, struct fsck_findings *after)
 						: compare(&before->list[i], &after->list[j]);
 		struct lock_finding *from = order < 0 ? &before->list[i] : &after->list[j];
 
-		/* Of what was there before and is still, the newer words. */
+		/* A problem that is still there gets the newer words. */
 		add(&all, from->problem, from->slot, (char *)from->text);
 		all.list[all.count - 1].repaired = order < 0;
 		from->text = NULL;

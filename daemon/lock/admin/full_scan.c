@@ -15,10 +15,10 @@ struct full_scan_job {
 	uint64_t id; /* of the probe in flight */
 	char *name;  /* owned */
 	enum full_scan_depth depth;
-	int most;          /* slots that there may be */
+	int most;          /* maximum slots of a semaphore */
 	int first, window; /* slots of the probe in flight */
 	struct full_scan found;
-	enum broker_answer *a, *b; /* owned; what `found` shows */
+	enum broker_answer *a, *b; /* owned; `found` points at them */
 	int room;
 	full_scan_done_fn *done;
 	uint64_t whose;
@@ -26,7 +26,7 @@ struct full_scan_job {
 
 	/* FULL_SCAN_ALL_SLOTS */
 	uint64_t peer;
-	bool is_asked; /* its turn has come */
+	bool is_asked; /* its probes have begun */
 	UT_hash_handle by_whose;
 };
 
@@ -70,8 +70,8 @@ is_unknown(enum broker_answer answer)
 }
 
 /*
- * The markers stand around the slots of the first window (full_scan.h). Returns the answers of the slots;
- * NULL: a marker's is unknown.
+ * The markers stand around the slots of the first window (full_scan.h). Returns the answers of the
+ * slots; NULL: a marker's is unknown.
  */
 static const enum broker_answer *
 take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_t count)
@@ -89,7 +89,7 @@ take_markers(struct full_scan_job *job, const enum broker_answer *answers, size_
 	return answers + 2;
 }
 
-/* False: there is nothing more to be asked. */
+/* False: no more windows are needed. */
 static bool
 take_window(struct full_scan_job *job, const enum broker_answer *answers)
 {
@@ -175,7 +175,7 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 
 /* ---- those that ask about all: one after another ---- */
 
-/* Whose turn it is, in the order in which they came; NULL: nobody's, for now. */
+/* The next full scan to begin, in the order of arrival; NULL: none now. */
 static struct full_scan_job *
 next_scan(const struct lock_engine *engine)
 {

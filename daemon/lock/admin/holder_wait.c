@@ -14,21 +14,21 @@
 #include "protocol/duration.h"
 
 enum holder_wait_kind {
-	HOLDER_WAIT_REMOVED, /* slots that are no more: until nobody holds them */
-	HOLDER_WAIT_FREE,    /* one slot: until nobody holds it */
-	HOLDER_WAIT_BUSY     /* one slot: until somebody does */
+	HOLDER_WAIT_REMOVED, /* removed slots: until they have no holders */
+	HOLDER_WAIT_FREE,    /* one slot: until it has no holder */
+	HOLDER_WAIT_BUSY     /* one slot: until it has a holder */
 };
 
 enum holder_wait_state {
-	HOLDER_WAIT_RESTING, /* the timer is set; or its shared probe is to be answered */
+	HOLDER_WAIT_RESTING, /* the timer is set, or its shared probe is not answered yet */
 	HOLDER_WAIT_PROBING  /* a probe of slots left[at .. at + count - 1] is in flight */
 };
 
 enum slot_state {
-	SLOT_UNSEEN, /* nothing is known */
+	SLOT_UNSEEN, /* not known */
 	SLOT_HELD,
-	SLOT_ABSENT, /* in the last probe at it, and not in the one before */
-	SLOT_GONE    /* in two probes in a row: it leaves */
+	SLOT_ABSENT, /* absent in the last probe, and not in the one before */
+	SLOT_GONE    /* absent in two probes in a row: it leaves the list */
 };
 
 struct holder_wait_slot {
@@ -45,26 +45,32 @@ struct holder_wait {
 	struct shared_asker asker; /* FREE, BUSY: its probes */
 	struct holder_wait_slot *left;
 	size_t left_count, at, count;
-	bool known;      /* something was ever learned of a slot */
-	bool unknown;    /* of the probe in progress or last: some answer was */
-	bool changed;    /* of what was told: who is left */
-	int64_t timeout; /* 0: it ends with a probe that leaves nothing to be confirmed */
+	bool known;      /* a probe has had an answer */
+	bool unknown;    /* an answer of the current or last probe was unknown */
+	bool changed;    /* the slots with holders changed since the last notice */
+	int64_t timeout; /* 0: it ends with the next probe that leaves no slot ABSENT */
 	int64_t rest;
-	int64_t confirm_from; /* clock time before which no probe is the second at what is ABSENT */
+	int64_t confirm_from; /* clock time before which no probe of an ABSENT slot is the second */
 	bool progress;
-	struct lock_answer answer; /* REMOVED: when they are gone; owns its text and warning */
+	struct lock_answer
+	    answer; /* REMOVED: the answer when they are gone; owns its text and warning */
 	struct timer deadline;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(holder_wait) of_peer;
 };
 
-/* How much later than its deadline a wait may end, for a second probe at what was absent in the first. */
+/* How much later than its deadline a wait may end, for the second probe of an absent B. */
 #define CONFIRM_MOST (1 * NSEC_PER_SEC)
 
-/* Rests between probes: doubled with each, from the first to the last; each is half of it to once and a half. */
+/*
+ * Rests between probes, doubled from the first to the last. Each is jittered by half, up or down.
+ */
 #define REST_FIRST (20 * NSEC_PER_MSEC)
 #define REST_MOST (500 * NSEC_PER_MSEC)
-/* Until the second probe at an absent B where it may be claimed again: holders look after 5 and 50 ms. */
+/*
+ * Until the second probe of an absent B that may be claimed again: holders check it after 5 and 50
+ * ms.
+ */
 #define REST_RECLAIMED (100 * NSEC_PER_MSEC)
 
 ENGINE_FIND(holder_wait_find, struct holder_wait, holder_waits, by_id)
@@ -89,7 +95,7 @@ holder_wait_free(struct lock_engine *engine, struct holder_wait *holder_wait)
 
 /* ---- the end ---- */
 
-/* The slots that were held when they were looked at last. To be freed. */
+/* The slots that were held in the last probe. The caller frees the list. */
 static int *
 slots_held(const struct holder_wait *holder_wait, size_t *ret_count)
 {
@@ -146,7 +152,7 @@ finish_done(struct lock_engine *engine, struct holder_wait *holder_wait)
 	finish(engine, holder_wait, &answer);
 }
 
-/* The broker did not say. */
+/* The broker did not answer. */
 static void
 finish_unknown(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
@@ -193,7 +199,10 @@ deadline_passed(void *ctx, uint64_t id)
 	} else if (count_held(holder_wait) > 0 || holder_wait->kind == HOLDER_WAIT_BUSY) {
 		finish_timeout(engine, holder_wait);
 	} else {
-		/* Nobody is known to hold what is left: the probe that is due says so, or who does. */
+		/*
+		 * The remaining slots have no known holders: the probe that is due confirms this,
+		 * or finds one.
+		 */
 		holder_wait->timeout = 0;
 		timers_set(
 		    engine->timers, &holder_wait->deadline, engine_now(engine) + CONFIRM_MOST);
@@ -252,7 +261,7 @@ take_answer(const struct lock_engine *engine, struct holder_wait *holder_wait,
 		holder_wait->changed = true;
 }
 
-/* Those that are gone leave. Returns how many are absent for the first time. */
+/* Removes gone slots from the list. Returns how many are absent for the first time. */
 static size_t
 sort_out(struct holder_wait *holder_wait)
 {
@@ -298,7 +307,9 @@ probes_are_done(struct lock_engine *engine, struct holder_wait *holder_wait)
 
 	confirms = holder_wait->kind != HOLDER_WAIT_BUSY && sort_out(holder_wait) > 0;
 	broker_get_info(engine->broker, &info);
-	/* A wait for a slot that is busy has it when it is held; one for others, when none is left. */
+	/*
+	 * A wait for a busy slot ends when the slot is held. Other waits end when no slot is left.
+	 */
 	if (holder_wait->kind == HOLDER_WAIT_BUSY ? holder_wait->left[0].state == SLOT_HELD
 						  : holder_wait->left_count == 0)
 		finish_done(engine, holder_wait);
@@ -354,7 +365,7 @@ probe_next(struct lock_engine *engine, struct holder_wait *holder_wait)
 	probe_send(engine, &probe, on_probed, holder_wait->id);
 }
 
-/* Of a wait for one slot: a probe that it shares with all who wait for that. */
+/* Of a wait for one slot: the answer of a probe that all waits for this slot share. */
 static void
 on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int64_t sent)
 {
@@ -362,7 +373,7 @@ on_seen(struct lock_engine *engine, uint64_t id, enum broker_answer answer, int6
 
 	if (holder_wait->kind == HOLDER_WAIT_FREE && holder_wait->left[0].state == SLOT_ABSENT &&
 	    answer == BROKER_ABSENT && sent < holder_wait->confirm_from) {
-		/* Another wait asked, too soon for the second probe. */
+		/* The probe of another wait, too soon to count as the second one. */
 		if (!timer_is_set(&holder_wait->awaited.rest))
 			timers_set(
 			    engine->timers, &holder_wait->awaited.rest, holder_wait->confirm_from);
@@ -400,7 +411,7 @@ rest_is_over(void *ctx, uint64_t id)
 
 /* ---- the doors ---- */
 
-/* Begins the wait. A peer that cannot know is told why nothing comes of it. */
+/* Begins the wait. While the broker is away, the client is told its state. */
 static void
 begin(struct lock_engine *engine, struct holder_wait *holder_wait)
 {
@@ -409,7 +420,7 @@ begin(struct lock_engine *engine, struct holder_wait *holder_wait)
 	probe_left(engine, holder_wait);
 }
 
-/* Why a wait is not even begun; REASON_NONE when it is. */
+/* Why a wait is refused at once; REASON_NONE: it is not. */
 static enum reason
 refusal_at_the_door(
     const struct lock_engine *engine, uint64_t peer, int64_t timeout, struct lock_answer *ret)
@@ -461,7 +472,7 @@ holder_wait_new(
 		holder_wait->answer.warning = mem_strdup(order->answer->warning);
 	}
 	holder_wait->awaited.first = order->first;
-	/* Who waits for a slot to be busy does not care. */
+	/* A freed slot does not matter to an await of a busy one. */
 	holder_wait->awaited.last = kind == HOLDER_WAIT_BUSY ? 0 : order->last;
 	awaited_begin(engine, &holder_wait->awaited, order->name);
 	HASH_ADD(by_id, engine->holder_waits, id, sizeof(holder_wait->id), holder_wait);
@@ -551,7 +562,7 @@ holder_wait_peer_gone(struct lock_engine *engine, uint64_t peer)
 {
 	struct lock_peer *entry;
 
-	/* The entry goes with the last of what it holds and waits for. */
+	/* The peer's entry is freed with its last hold, waiter or wait. */
 	while (
 	    (entry = engine_peer_find(engine, peer)) != NULL && !TAILQ_EMPTY(&entry->holder_waits))
 		holder_wait_free(engine, TAILQ_FIRST(&entry->holder_waits));
@@ -562,7 +573,7 @@ holder_wait_end_all(struct lock_engine *engine, const struct lock_answer *answer
 {
 	struct holder_wait *holder_wait, *next;
 
-	/* Answering calls nobody back into the engine: no other wait ends meanwhile. */
+	/* An answer does not call back into the engine, so no other wait ends meanwhile. */
 	HASH_ITER (by_id, engine->holder_waits, holder_wait, next)
 		finish_refused(engine, holder_wait, answer->reason, answer->text);
 }

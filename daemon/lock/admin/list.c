@@ -18,7 +18,7 @@ struct listing {
 	uint64_t first; /* the number of the first row's full scan; those of the others follow */
 	struct lock_listed *rows; /* owned, as are the names */
 	size_t count, begun, done;
-	/* explain, busy: the one that is looked at; else NULL */
+	/* explain, busy: the name; else NULL */
 	char *name; /* owned */
 	enum lock_kind kind;
 	bool mutex_is_there; /* busy: a queue that is the mutex of that name */
@@ -47,14 +47,14 @@ finish(struct lock_engine *engine, struct listing *listing, struct lock_answer *
 	listing_free(engine, listing);
 }
 
-/* Answered by its deadline. What it asked is answered to nobody. */
+/* Its deadline has answered it. Later answers have no effect. */
 static void
 on_expired(struct lock_engine *engine, uint64_t op)
 {
 	listing_free(engine, listing_find(engine, op));
 }
 
-/* NULL: the peer was told that it cannot be now. */
+/* NULL: the request was refused. */
 static struct listing *
 listing_new(struct lock_engine *engine, uint64_t peer, uint64_t request)
 {
@@ -117,7 +117,7 @@ on_row(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 	full_scan_rows(engine, listing);
 }
 
-/* The next of them; or, when all are done, the answer. */
+/* Scans the next ones, or answers when all are done. */
 static void
 full_scan_rows(struct lock_engine *engine, struct listing *listing)
 {
@@ -176,7 +176,7 @@ lock_list(struct lock_engine *engine, uint64_t peer, uint64_t request)
 
 /* ---- one ---- */
 
-/* The holds of this daemon that take one of slots 1..slots, and who waits here. */
+/* Counts this daemon's holds of slots 1..slots, and its waiters. */
 static void
 count_here(
     const struct lock_engine *engine, const struct listing *listing, struct lock_explanation *why)
@@ -219,7 +219,7 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	if (found->unknown < 0) {
-		/* A persistent mutex is slot 1, whatever else there may be. */
+		/* A persistent mutex is slot 1 alone. */
 		why.slots = listing->kind == LOCK_KIND_PERSISTENT_MUTEX && found->slots > 1
 				? 1
 				: found->slots;
@@ -260,7 +260,7 @@ on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_
 	explain(engine, listing, &why);
 }
 
-/* Of a mutex whose queue is an administration mutex, too: whose? */
+/* For a mutex whose queue may be the administration mutex of a semaphore. */
 static void
 on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *found)
 {
@@ -324,7 +324,10 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 	answer = engine_refusal(full_scan_exists(found) ? REASON_NONE : REASON_NO_SUCH_LOCK, NULL);
 	answer.slots = full_scan_size(found);
 	busy = mem_alloc(((size_t)found->slots + 1) * sizeof(*busy));
-	/* Where that queue is the administration mutex, too, it is a semaphore's when there is one. */
+	/*
+	 * If that queue is also the administration mutex, it belongs to the semaphore, if there is
+	 * one.
+	 */
 	if (listing->mutex_is_there &&
 	    !(queue_naming_mutex_is_admin(engine->settings.naming) && full_scan_exists(found)))
 		busy[answer.held_count++] = 0;

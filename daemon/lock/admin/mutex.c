@@ -8,7 +8,10 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/mem.h"
 
-/* How long to wait for another administrator before asking again; up to twice that, by chance. */
+/*
+ * The rest before another claim, while another administrator has the mutex. Random, up to twice
+ * that.
+ */
 #define BUSY_AGAIN (50 * NSEC_PER_MSEC)
 
 struct mutex_taker {
@@ -20,8 +23,8 @@ struct mutex_taker {
 
 enum mutex_state {
 	MUTEX_CLAIMING, /* the declare is sent and not answered */
-	MUTEX_BUSY,     /* somebody elsewhere has it; the timer claims again */
-	MUTEX_OWNED,    /* ours, and the owner's */
+	MUTEX_BUSY,     /* another daemon has it; the timer claims again */
+	MUTEX_OWNED,    /* this daemon has it, for `owner` */
 	MUTEX_DROPPING  /* the delete is sent and not answered, or was not performed: the timer */
 };
 
@@ -30,7 +33,7 @@ struct mutex {
 	char *queue; /* owned; the key */
 	enum mutex_state state;
 	uint64_t channel;          /* of the auxiliary connection; 0 = none, or it was closed */
-	struct mutex_taker *owner; /* OWNED: it; DROPPING: it, or NULL when it left; else NULL */
+	struct mutex_taker *owner; /* OWNED, DROPPING: the owner; NULL: it left, or there is none */
 	TAILQ_HEAD(, mutex_taker) takers;
 	struct timer again; /* BUSY; DROPPING after a delete that was perhaps not performed */
 	struct timer late;  /* CLAIMING, DROPPING: no answer in time; OWNED: its owner got none */
@@ -40,7 +43,7 @@ struct mutex {
 /* From each state, those that may be next. */
 static const unsigned changes[] = {
     [MUTEX_CLAIMING] = 1U << MUTEX_CLAIMING | 1U << MUTEX_BUSY | 1U << MUTEX_OWNED |
-		       1U << MUTEX_DROPPING, /* itself: for the next in the queue */
+		       1U << MUTEX_DROPPING, /* itself: for the next taker */
     [MUTEX_BUSY] = 1U << MUTEX_CLAIMING,
     [MUTEX_OWNED] = 1U << MUTEX_DROPPING | 1U << MUTEX_CLAIMING, /* CLAIMING: lost, for the next */
     [MUTEX_DROPPING] = 1U << MUTEX_CLAIMING,
@@ -55,7 +58,7 @@ mutex_set_state(struct mutex *mutex, enum mutex_state state)
 
 ENGINE_FIND(taker_find, struct mutex_taker, mutex_takers, by_id)
 
-/* It is in no queue, and owns nothing. */
+/* The taker must not wait, and must own no mutex. */
 static void
 taker_free(struct lock_engine *engine, struct mutex_taker *taker)
 {
@@ -84,7 +87,10 @@ mutex_free(struct lock_engine *engine, struct mutex *mutex)
 	free(mutex);
 }
 
-/* Who is answered too late from now on is so for another administrator's work; `owner`: of one here. */
+/*
+ * If the deadline of the op passes, the refusal names another administrator's work. `owner`: that
+ * one, if of this daemon.
+ */
 static void
 blame(struct lock_engine *engine, uint64_t id, const struct mutex_taker *owner)
 {
@@ -124,8 +130,8 @@ set_late(struct lock_engine *engine, struct mutex *mutex)
 }
 
 /*
- * Until there is an answer nobody here can have it. So it ends with the link, which is made anew. During an
- * alarm the broker answers nothing, on a new link neither.
+ * Without an answer no client of this daemon can have the mutex. The connection is therefore reset.
+ * During an alarm it is not: the broker does not answer on a new connection, either.
  */
 static void
 too_late(void *ctx, uint64_t id)
@@ -177,7 +183,7 @@ set_again(struct lock_engine *engine, struct mutex *mutex)
 	    engine_now(engine) + BUSY_AGAIN + jitter_below(&engine->jitter, BUSY_AGAIN));
 }
 
-/* It is nobody's here: the next in the queue claims it, if there is one. */
+/* The mutex has no owner here: it is claimed for the next taker, if there is one. */
 static void
 go_on(struct lock_engine *engine, struct mutex *mutex)
 {
@@ -190,7 +196,9 @@ go_on(struct lock_engine *engine, struct mutex *mutex)
 	send_claim(engine, mutex);
 }
 
-/* The last news of a taker, which is in no queue any more. Comes last: it may take a mutex again. */
+/*
+ * The last news of a taker, which does not wait any more. Called last: it may take a mutex again.
+ */
 static void
 tell_end(struct lock_engine *engine, struct mutex_taker *taker, enum mutex_news news,
     enum reason reason, const char *text)
@@ -218,12 +226,12 @@ claim_won(struct lock_engine *engine, struct mutex *mutex)
 
 	mutex->owner = take_first(mutex);
 	if (mutex->owner == NULL) {
-		mutex_set_state(mutex, MUTEX_DROPPING); /* nobody wants it any more */
+		mutex_set_state(mutex, MUTEX_DROPPING); /* no taker is left */
 		send_drop(engine, mutex);
 		return;
 	}
 	mutex_set_state(mutex, MUTEX_OWNED);
-	/* Its own work begins: from now on it is late for the broker's sake. */
+	/* The work of the op begins: from now on the broker is the reason if it is late. */
 	op = engine_op_find(engine, mutex->owner->order.id);
 	if (op != NULL) {
 		op->late = REASON_BROKER_UNAVAILABLE;
@@ -233,7 +241,7 @@ claim_won(struct lock_engine *engine, struct mutex *mutex)
 	mutex->owner->order.told(engine, mutex->owner->order.id, MUTEX_HELD, REASON_NONE, NULL);
 }
 
-/* Another has it, or nothing was learned. */
+/* Another daemon has it, or the claim was not performed. */
 static void
 claim_lost(struct lock_engine *engine, struct mutex *mutex)
 {
@@ -255,7 +263,7 @@ claim_failed(struct lock_engine *engine, struct mutex *mutex, enum reason reason
 		tell_end(engine, first, MUTEX_REFUSED, reason, text);
 }
 
-/* Its channel was closed by the server in the middle; the link, and what is declared on it, lives. */
+/* The server closed only the channel. The connection lives, and so do its queues. */
 static bool
 channel_alone_died(const struct lock_engine *engine, enum broker_answer answer)
 {
@@ -292,7 +300,10 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
-		/* Declared perhaps: claimed again, which our link may; or dropped, when nobody wants it. */
+		/*
+		 * Perhaps declared: it is claimed again, which this connection may do, or dropped
+		 * if no taker is left.
+		 */
 		if (!channel_alone_died(engine, reply->answer)) {
 			claim_failed(engine, mutex, REASON_BROKER_UNAVAILABLE, reply->text);
 		} else if (!TAILQ_EMPTY(&mutex->takers)) {
@@ -316,15 +327,18 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	timers_cancel(engine->timers, &mutex->late);
 	if (!reply->channel_open)
 		channel_put(engine, mutex);
-	/* Refused, it would be ours for as long as the link lives, which anything may keep up. */
+	/*
+	 * After a refusal the mutex would last as long as the connection, which other work may keep
+	 * up.
+	 */
 	if (reply->answer == BROKER_REFUSED)
 		broker_reset(engine->broker, BROKER_AUXILIARY,
 		    "an administration mutex could not be released");
 	if (reply->answer == BROKER_REFUSED || channel_alone_died(engine, reply->answer)) {
-		set_again(engine, mutex); /* unless the link's death is told before */
+		set_again(engine, mutex); /* unless the connection's end is reported before */
 		return;
 	}
-	/* Dropped, or gone with the auxiliary connection; or somebody else's, after that. */
+	/* Dropped, or gone with the auxiliary connection, perhaps to another daemon. */
 	mutex->owner = NULL;
 	go_on(engine, mutex);
 	if (owner != NULL)
@@ -400,7 +414,7 @@ mutex_leave(struct lock_engine *engine, uint64_t id)
 		TAILQ_REMOVE(&mutex->takers, taker, of_queue);
 	}
 	taker_free(engine, taker);
-	/* What is in flight is answered first, and then dropped. */
+	/* A claim in flight is answered first, and then dropped. */
 	if (mutex->state == MUTEX_BUSY && TAILQ_EMPTY(&mutex->takers))
 		mutex_free(engine, mutex);
 }
@@ -439,11 +453,13 @@ mutex_channel_closed(struct lock_engine *engine, uint64_t channel)
 
 	for (mutex = engine->mutexes; mutex != NULL; mutex = mutex->by_id.next) {
 		if (mutex->channel == channel)
-			mutex->channel = 0; /* the queue is the link's: it stays */
+			mutex->channel = 0; /* the queue belongs to the connection: it stays */
 	}
 }
 
-/* One that was ours, or all but dropped: claims and drops in flight have been answered. */
+/*
+ * One that is OWNED, or waits for another delete: claims and deletes in flight have been answered.
+ */
 static struct mutex *
 find_on_dead_link(const struct lock_engine *engine)
 {
@@ -464,7 +480,7 @@ mutex_link_died(struct lock_engine *engine, const char *why)
 	struct mutex_taker *owner;
 	enum mutex_news news;
 
-	/* Whoever is told may take one again: that is not on the link that died. */
+	/* A taker that is told may take a mutex again: that one is not on the dead connection. */
 	while ((mutex = find_on_dead_link(engine)) != NULL) {
 		news = mutex->state == MUTEX_OWNED ? MUTEX_LOST : MUTEX_FREE;
 		owner = mutex->owner;

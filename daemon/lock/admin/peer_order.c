@@ -12,7 +12,7 @@ struct peer_order_queue {
 	UT_hash_handle by_key;
 };
 
-/* malloc'ed. */
+/* The caller frees it. */
 static char *
 key_of(uint64_t peer, const char *name)
 {
@@ -68,14 +68,14 @@ peer_order_take(
 	return true;
 }
 
-/* Looks begin together; a change alone. */
+/* Reads begin together, a change alone. */
 static void
 begin_next(struct lock_engine *engine, const struct peer_order_queue *queue)
 {
 	void (*begin)(struct lock_engine *, uint64_t);
 	struct peer_order *peer_order;
 
-	/* Whoever begins asks the broker something, and so does not end before this is over. */
+	/* A request that begins asks the broker, and so does not end during this loop. */
 	TAILQ_FOREACH (peer_order, &queue->turns, of_queue) {
 		if (peer_order->work == PEER_ORDER_CHANGES &&
 		    peer_order != TAILQ_FIRST(&queue->turns))

@@ -6,14 +6,17 @@
 
 #include "daemon/base/mem.h"
 
-/* Slots in one probe, those in flight in all, and the time that each of them puts off the next probe by. */
+/*
+ * Maximum slots of a batch, maximum slots in flight, and the time by which each slot delays the
+ * next batch.
+ */
 #define BATCH_MOST 128
 #define FLIGHT_MOST 512
 #define EACH (NSEC_PER_MSEC * 15 / 100)
 
 enum shared_state {
-	SHARED_RESTING, /* nobody asks */
-	SHARED_WAITING, /* among the slots of a user whose turn it takes */
+	SHARED_RESTING, /* no asker waits for an answer */
+	SHARED_WAITING, /* in the list of a user, for a turn of this user */
 	SHARED_SENT,    /* in a batch */
 	SHARED_SEEN     /* its askers are being answered */
 };
@@ -22,13 +25,13 @@ struct shared_slot {
 	struct queue_name queue; /* the key */
 	enum shared_state state;
 	struct shared_user *user; /* borrowed; WAITING */
-	/* borrowed; it goes with the last of them, when RESTING or WAITING */
+	/* borrowed; RESTING, WAITING: the slot is freed with the last of them */
 	TAILQ_HEAD(, shared_asker) askers;
 	TAILQ_ENTRY(shared_slot) of_user;
 	UT_hash_handle by_queue;
 };
 
-/* A user of whose slots some are WAITING. */
+/* A user with WAITING slots. */
 struct shared_user {
 	uid_t uid; /* the key */
 	size_t count;
@@ -45,7 +48,7 @@ struct batch {
 	TAILQ_ENTRY(batch) entry;
 };
 
-/* Of an engine, from the first time on that somebody asks. */
+/* One for each engine, made when the first asker comes. */
 struct shared_probes {
 	struct lock_engine *engine;      /* borrowed */
 	struct shared_slot *slots;       /* owned; by queue */
@@ -53,7 +56,7 @@ struct shared_probes {
 	TAILQ_HEAD(, shared_user) turns; /* the same; the next one first */
 	TAILQ_HEAD(, batch) batches;     /* owned; in flight */
 	size_t in_flight;                /* slots of those */
-	struct timer next;               /* set: no probe goes before */
+	struct timer next;               /* set: no batch is sent before */
 };
 
 /* ---- turns ---- */
@@ -76,7 +79,7 @@ user_count(const struct shared_probes *probes, uid_t uid)
 	return user == NULL ? 0 : user->count;
 }
 
-/* first: before the slots that the user looks at again. */
+/* first: before the slots that the user asks for again. */
 static void
 slot_wait(struct shared_probes *probes, struct shared_slot *slot, uid_t uid, bool first)
 {
@@ -135,7 +138,7 @@ slot_seen(
 	struct shared_asker *asker, *next, *late = NULL;
 
 	slot->state = SHARED_SEEN;
-	/* Each of them may leave, and go with its owner: no other. */
+	/* Each asker may leave in its callback, and no other may. */
 	TAILQ_FOREACH_SAFE (asker, &slot->askers, of_slot, next) {
 		if (!asker->late) {
 			asker->seen(probes->engine, asker->id, answer, sent);
@@ -167,7 +170,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	send_batch(probes);
 }
 
-/* A slot of each user in turn, until the probe is full. */
+/* Takes a slot of each user in turn, until the batch is full. */
 static void
 send_batch(struct shared_probes *probes)
 {
@@ -250,8 +253,8 @@ shared_probe_ask(
 		join(engine->probes, asker, queue);
 	slot = asker->slot;
 	/*
-	 * It takes the turn of the user with the fewest: nobody waits for another's ten thousand. For the first
-	 * time, it goes before the others of that user, too.
+	 * A slot waits in the list of its user with the fewest slots, so that no user waits for
+	 * another's ten thousand. A first question also goes before the others of its user.
 	 */
 	if (slot->state == SHARED_WAITING &&
 	    (user_count(engine->probes, asker->uid) < slot->user->count ||
