@@ -42,7 +42,7 @@ START_TEST(a_slot_goes_on_at_once_and_b_is_kept)
 	ck_assert_int_gt(granted->safe_until, world->now);
 	ck_assert_int_eq(released->reason, REASON_NONE);
 	ck_assert_uint_eq(released->lock, lock);
-	/* The waiter is answered first, because it has waited. */
+	/* The waiter is answered before the releaser, because other work waits for it. */
 	ck_assert(granted < released);
 	ck_assert_uint_eq(world->asked, asked);
 	ck_assert(world_b(world, "db", 1, 0));
