@@ -82,7 +82,7 @@ rig_pass(void)
 	timers_run(rig_timers);
 }
 
-/* ---- what comes back ---- */
+/* ---- callbacks ---- */
 
 static void
 on_answer(void *ctx, uint64_t id, const struct broker_reply *reply)

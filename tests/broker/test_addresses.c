@@ -184,7 +184,7 @@ START_TEST(test_tls_fails_at_both)
 }
 END_TEST
 
-/* What is wrong at both is said once. */
+/* The same error at both addresses is reported once. */
 START_TEST(test_the_same_at_both)
 {
 	struct rig_broker *one;
@@ -221,7 +221,7 @@ START_TEST(test_refused_in_words)
 }
 END_TEST
 
-/* The same at the second address: what was wrong at the first one is said, too. */
+/* The same at the second address: the error of the first one is reported, too. */
 START_TEST(test_refused_at_the_second)
 {
 	amqp_connection_close_t close_words = {.reply_code = AMQP_ACCESS_REFUSED,
@@ -243,7 +243,10 @@ START_TEST(test_refused_at_the_second)
 }
 END_TEST
 
-/* A 541 while a watch is placed stops watching for long; one of the first address says nothing of that. */
+/*
+ * A 541 while a watch is placed stops watching for long; one of the first address says nothing of
+ * that.
+ */
 START_TEST(test_a_code_of_the_first_address)
 {
 	amqp_connection_close_t close_words = {.reply_code = AMQP_INTERNAL_ERROR,

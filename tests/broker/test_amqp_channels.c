@@ -1,5 +1,6 @@
 /*
- * Channels of the lock connection over RabbitMQ: what claim, check and drop answer, and what becomes of channels.
+ * Channels of the lock connection over RabbitMQ: the answers to claim, check and drop, and the fate
+ * of channels.
  */
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,9 @@ START_TEST(test_skipped_behind_a_failure)
 }
 END_TEST
 
-/* The numbers of channels that were closed are used again: 300 failures need no more than the pool. */
+/*
+ * The numbers of channels that were closed are used again: 300 failures need no more than the pool.
+ */
 START_TEST(test_numbers_are_reused)
 {
 	struct rig_broker *one = rig_open_up();
@@ -145,7 +148,7 @@ START_TEST(test_many_channels)
 }
 END_TEST
 
-/* What design.md promises of an acquire: one flight, and nothing but claims and checks. */
+/* The cost of an acquire according to the design: one flight of claims and checks alone. */
 START_TEST(test_one_flush)
 {
 	struct rig_broker *one = rig_open_up();

@@ -1,5 +1,5 @@
 /*
- * What the broker refuses, in its own words: user, vhost, permissions.
+ * Refusals of the broker: user, vhost, permissions.
  */
 #include <string.h>
 
@@ -77,7 +77,10 @@ START_TEST(test_user_without_permissions)
 }
 END_TEST
 
-/* What README.md says one needs who takes slots and waits for them: for the default naming. */
+/*
+ * The permissions that README.md lists for a user that takes slots and waits for them, with the
+ * default naming.
+ */
 START_TEST(test_user_who_takes_and_waits)
 {
 	struct amqp_host host = rig_host();

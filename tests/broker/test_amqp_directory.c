@@ -1,6 +1,5 @@
 /*
- * The directory of names over RabbitMQ: what is read, entered and removed, and what becomes of it in
- * trouble.
+ * The directory of names over RabbitMQ: entries that are read, added and removed, also in trouble.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +58,7 @@ START_TEST(test_enter_read_leave)
 	want_names(rig_leave(one, "dir-a", "y"), "y");
 	want_names(rig_leave(one, "dir-a", "xx"), "xx");
 	want_names(rig_read(two, "dir-a"), "");
-	/* No channel was closed by the broker but for the two that looked for no queue. */
+	/* The broker closed only the two channels that checked a missing queue. */
 	ck_assert_uint_eq(rig_counts(one, BROKER_AUXILIARY).channels_closed_by_broker, 2);
 	ck_assert_uint_eq(rig_counts(two, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	ck_assert_uint_eq(one->channels_closed, 0);
@@ -162,7 +161,10 @@ START_TEST(test_two_at_once)
 }
 END_TEST
 
-/* What another client has got and not acknowledged is not seen; it is put back when that one goes. */
+/*
+ * A message that another client has not acknowledged is invisible. It is put back when that client
+ * leaves.
+ */
 START_TEST(test_what_another_has_is_not_seen)
 {
 	struct rig_broker *one = rig_open_up();
@@ -177,7 +179,7 @@ START_TEST(test_what_another_has_is_not_seen)
 }
 END_TEST
 
-/* At whatever moment the link goes, nothing is lost but, perhaps, what was to go. */
+/* At any moment of the link's end no entry is lost, except perhaps the one being removed. */
 START_TEST(test_the_link_dies_while_a_name_is_removed)
 {
 	enum { MANY = 400 };
@@ -347,7 +349,7 @@ START_TEST(test_alarm_and_restart)
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
 	rig_wait(!rig_info(one).auxiliary_blocked);
 	want_names(rig_read(one, queue), "a");
-	/* In order: what a node that is killed keeps of what it has just paged out is its own affair. */
+	/* In order: a killed node may lose messages that it has just paged out. */
 	rig_rabbit("stop");
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_DOWN);
 	rig_rabbit("start");

@@ -1,5 +1,5 @@
 /*
- * Links of RabbitMQ that die: who is told what, in which order, and how they come back.
+ * Links to RabbitMQ that end: the events and their order, and the new links.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,9 @@ START_TEST(test_closed_by_an_administrator)
 }
 END_TEST
 
-/* Requests that are on their way end unknown, in the order of their sending, the state set before. */
+/*
+ * Requests that are on their way end unknown, in the order of their sending, the state set before.
+ */
 START_TEST(test_node_killed_in_flight)
 {
 	struct rig_broker *one = rig_open_up();
@@ -156,8 +158,8 @@ START_TEST(test_names_of_hosts)
 END_TEST
 
 /*
- * A user's limit of channels ends the link; what it taught is kept. RabbitMQ counts channels a little
- * later than it opens them, so that the limit may be overrun by some.
+ * A user's limit of channels ends the link. The new link keeps to the limit. RabbitMQ counts
+ * channels a little later than it opens them, so a few more may open.
  */
 START_TEST(test_limit_of_channels)
 {
@@ -190,7 +192,7 @@ START_TEST(test_limit_of_channels)
 }
 END_TEST
 
-/* Nobody is told anything any more, what was in flight included, and the queues are free. */
+/* No callback comes any more, not even for pending requests, and the queues are free. */
 START_TEST(test_stop)
 {
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();

@@ -1,5 +1,6 @@
 /*
- * Messages between daemons over RabbitMQ: who hears a question, where replies go, and what is not believed.
+ * Messages between daemons over RabbitMQ: receivers of a question, routes of replies, and rejected
+ * messages.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,7 @@ START_TEST(test_all_others_hear_and_answer)
 		ck_assert_uint_eq(one->messages[i].from, 0);
 		ck_assert_str_eq(one->messages[i].user, rig_host().user);
 	}
-	/* Nobody hears himself, or what is for others. */
+	/* No daemon gets its own messages, or those for others. */
 	pass_for(100 * NSEC_PER_MSEC);
 	ck_assert_uint_eq(one->message_count, 3);
 	ck_assert_uint_eq(two->message_count, 1);
@@ -132,7 +133,7 @@ START_TEST(test_many_messages)
 }
 END_TEST
 
-/* Who has no inbox open asks all the same: it is sent when there is one. */
+/* A daemon without an open inbox can ask, too: the question is sent when there is one. */
 START_TEST(test_who_asks_opens_an_inbox)
 {
 	struct rig_broker *four = rig_open_up();

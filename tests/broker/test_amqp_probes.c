@@ -87,7 +87,7 @@ START_TEST(test_more_than_fits_at_once)
 }
 END_TEST
 
-/* What is asked of the auxiliary connection before it is up is sent when it is. */
+/* Requests on the auxiliary connection before it is up are sent when it is up. */
 START_TEST(test_auxiliary_connection_on_demand)
 {
 	struct rig_broker *one = rig_open_up();

@@ -1,6 +1,6 @@
 /*
- * TLS to RabbitMQ: whom we accept, whom we do not, and who we are. The harness made the certificates:
- * the server's is for localhost and 127.0.0.1, the client's says CN=client.
+ * TLS to RabbitMQ: accepted and rejected servers, and the client's own certificate. The harness
+ * made the certificates. The server's is for localhost and 127.0.0.1; the client's has CN=client.
  */
 #include <stdio.h>
 #include <string.h>
@@ -113,7 +113,7 @@ START_TEST(test_unknown_ca)
 }
 END_TEST
 
-/* Signed by whom we trust, but for another host, by name and by address. */
+/* A trusted signature for another host, by name and by address. */
 START_TEST(test_wrong_host)
 {
 	static const char *const wrong[][2] = {

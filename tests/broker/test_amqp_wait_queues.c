@@ -1,5 +1,6 @@
 /*
- * Wait queues over RabbitMQ: who is told next, for how long, how often, and by what a wait queue comes and goes.
+ * Wait queues over RabbitMQ: the order, age and number of hints, and the creation and deletion of
+ * wait queues.
  */
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +169,7 @@ START_TEST(test_nobody_waits)
 	rig_wait(rig_wait_queue_told(one, "nobody-W", BROKER_WAIT_QUEUE_NOBODY) == 3);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(one->lines[i].slot, i + 1);
-	/* No hints of that are kept: who joins after hears nothing. */
+	/* Such hints are not kept: a later consumer gets none. */
 	joined(two, "nobody-W", 5, 1);
 	rig_want(one, broker_declare_slot, channel, plain, BROKER_OK);
 	rig_wake(one, plain, 1);
@@ -179,13 +180,15 @@ START_TEST(test_nobody_waits)
 }
 END_TEST
 
-/* A member that does not read: its process is stopped, so to say. What it has is given back in the end. */
+/* A consumer that does not read, like a stopped process. Its hints are requeued in the end. */
 START_TEST(test_a_hint_is_there_for_two_seconds)
 {
 	static const char *const queue = "ttl-W";
 	int64_t until;
 
-	/* Held by a consumer that reads nothing, and another queue's channel: as foreign as can be. */
+	/*
+	 * Held by a consumer that reads nothing, and another queue's channel: as foreign as can be.
+	 */
 	foreign_open();
 	foreign_line(queue);
 	foreign_consume(queue, 9);
@@ -234,7 +237,9 @@ START_TEST(test_credit_changes)
 }
 END_TEST
 
-/* Joined and left at once, over and over, by two: with 404s between declare and consume, or none. */
+/*
+ * Joined and left at once, over and over, by two: with 404s between declare and consume, or none.
+ */
 START_TEST(test_a_line_that_goes_while_others_join)
 {
 	static const char *const queue = "flicker-W";
@@ -338,7 +343,9 @@ START_TEST(test_foreign_hints)
 }
 END_TEST
 
-/* A queue of that name that is no wait queue: refused, said once, and no other is the worse for it. */
+/*
+ * A queue of that name that is no wait queue: refused, said once, and no other is the worse for it.
+ */
 START_TEST(test_refused)
 {
 	foreign_open();
@@ -402,7 +409,7 @@ START_TEST(test_many_priorities)
 }
 END_TEST
 
-/* A hint that comes to who has just left is not lost: the next one has it. */
+/* A hint to a consumer that has just left is not lost: the next one gets it. */
 START_TEST(test_a_hint_for_who_leaves_goes_to_the_next)
 {
 	static const char *const queue = "leaves-W";
@@ -422,7 +429,9 @@ START_TEST(test_a_hint_for_who_leaves_goes_to_the_next)
 }
 END_TEST
 
-/* Owed during an alarm; the lock connection, and those who do not publish, go on. */
+/*
+ * Owed during an alarm. The lock connection continues, and so do connections that do not publish.
+ */
 START_TEST(test_alarm)
 {
 	static const char *const queue = "alarm-W";

@@ -1,6 +1,6 @@
 /*
- * Watches over RabbitMQ: deletions are heard, probes cost no more than a delivery now and then, and
- * what is refused or dies is placed anew without a hurry.
+ * Watches over RabbitMQ: deletions are reported. Probes cost no more than a delivery now and then.
+ * A watch that is refused or ends is placed again, but not at once.
  */
 #include <stdio.h>
 #include <string.h>
@@ -164,7 +164,10 @@ START_TEST(test_unwatched_at_any_time)
 {
 	open_plain();
 	make("un-1-A");
-	/* While the auxiliary connection is made; while its consume is on its way; while it is there. */
+	/*
+	 * While the auxiliary connection is made; while its consume is on its way; while it is
+	 * there.
+	 */
 	rig_watch(watcher, "un-1-A");
 	rig_unwatch(watcher, "un-1-A");
 	rig_watch(watcher, "un-1-A");
@@ -214,7 +217,7 @@ START_TEST(test_probes_are_few_deliveries)
 	ck_assert_uint_le(deliveries, 15);
 	ck_assert_uint_eq(rig_counts(watcher, BROKER_AUXILIARY).channels_closed_by_broker, 0);
 	ck_assert_uint_eq(told(NULL, BROKER_UNWATCHED), 0);
-	/* What is delivered is owed its ack when the watch is over, too. */
+	/* A delivered message must be acknowledged even if the watch is over. */
 	(void)rig_probe(admin, queues, EACH);
 	rig_unwatch(watcher, "probed-1-A");
 	watched("probed-2-A");
@@ -229,8 +232,8 @@ START_TEST(test_probes_are_few_deliveries)
 END_TEST
 
 /*
- * From 4.3 on RabbitMQ takes nothing back from a consumer of a classic queue, however long it is not
- * acknowledged (rabbitmq-server issue 16983).
+ * From 4.3 on RabbitMQ takes nothing back from a consumer of a classic queue, however long it is
+ * not acknowledged (rabbitmq-server issue 16983).
  */
 static bool
 has_timeout_of_classic_queues(const char *version)

@@ -1,6 +1,6 @@
 /*
- * The lock engine over a real RabbitMQ: what an acquire costs on the wire, and that two local peers
- * never share a slot though RabbitMQ would let them. Started by test_engine.py.
+ * The lock engine over a real RabbitMQ: the cost of an acquire on the wire. Two local peers never
+ * share a slot, although RabbitMQ would allow that. Started by test_engine.py.
  */
 #include "tests/broker/amqp_rig.h"
 
@@ -182,7 +182,7 @@ START_TEST(a_known_free_slot_is_one_flight)
 }
 END_TEST
 
-/* What a change asks of the wait queue afterwards is over when a question costs one flush again. */
+/* The wait queue's work after a change is over when a question costs one flush again. */
 static void
 settle(const char *name)
 {
@@ -198,7 +198,7 @@ settle(const char *name)
 	ck_abort_msg("the auxiliary connection does not come to rest");
 }
 
-/* What a try that fails may cost: one flush of probes on the auxiliary connection, no channel, nothing else. */
+/* The cost of a failed try: one flush of probes on the auxiliary connection, without a channel. */
 static void
 fails_cheaply(uint64_t peer, const char *name, enum reason reason)
 {

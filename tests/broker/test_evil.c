@@ -1,11 +1,12 @@
 /*
- * Servers that are no RabbitMQ, broken, or hostile: every one ends in words, and none in anything else.
+ * Servers that are no RabbitMQ, broken, or hostile: every one ends in words, and none in anything
+ * else.
  */
 #include <string.h>
 
 #include "tests/broker/evil_server.h"
 
-/* A server that greets like that; what the link's end must say. */
+/* A server with such a greeting, and the text that the link's end must have. */
 struct greeting {
 	void (*put)(struct evbuffer *out);
 	const char *words;

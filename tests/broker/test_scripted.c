@@ -1,5 +1,5 @@
 /*
- * What RabbitMQ does rarely, or never when a test looks: told by a server that says just that.
+ * Behaviour that RabbitMQ shows rarely, or never during a test. A scripted server shows it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,10 @@ START_TEST(test_heartbeats_are_sent)
 }
 END_TEST
 
-/* The lock connection has no channel more than the broker allows; one that is put back is there again. */
+/*
+ * The lock connection has no channel more than the broker allows; one that is put back is there
+ * again.
+ */
 START_TEST(test_no_channel_left)
 {
 	struct rig_broker *one = open_tuned(3, 0);
@@ -90,7 +93,7 @@ START_TEST(test_no_channel_left)
 }
 END_TEST
 
-/* On the auxiliary connection, who finds no channel left waits for one. */
+/* On the auxiliary connection a request without a free channel waits for one. */
 START_TEST(test_auxiliary_channel_waits)
 {
 	struct rig_broker *one = open_tuned(1, 0);
@@ -149,8 +152,8 @@ START_TEST(test_refused_without_blame)
 END_TEST
 
 /*
- * Nine channels put back: one too many for the pool is closed, and its number is not used before close-ok,
- * also when the broker's own close crosses ours.
+ * Nine channels are put back. One is too many for the pool and is closed. Its number is not used
+ * before close-ok, even if the broker's own close crosses it.
  */
 START_TEST(test_number_waits_for_close_ok)
 {
@@ -331,7 +334,10 @@ put_confirm(bool ack, uint64_t tag, bool multiple)
 		put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nacked);
 }
 
-/* A broker whose auxiliary connection has been asked so many queues; the channel is open, nothing confirmed. */
+/*
+ * A broker whose auxiliary connection has been asked so many queues; the channel is open, nothing
+ * confirmed.
+ */
 static struct rig_broker *
 probing(size_t count)
 {
@@ -371,7 +377,7 @@ START_TEST(test_confirms)
 }
 END_TEST
 
-/* What was asked on it is not known; the broker refuses probes only where it blames a publish. */
+/* The outcome of its requests is unknown. The broker refuses probes only if it blames a publish. */
 START_TEST(test_probes_on_a_channel_that_is_closed)
 {
 	struct rig_broker *one = probing(1);
@@ -486,8 +492,8 @@ START_TEST(test_lies)
 END_TEST
 
 /*
- * A user's limit of channels counts those of all links: the auxiliary connection may find none left, once. It was
- * left with one for ever, and needs two.
+ * A user's limit of channels counts those of all links: the auxiliary connection may find none
+ * left, once. It was left with one for ever, and needs two.
  */
 START_TEST(test_auxiliary_connection_without_a_channel)
 {

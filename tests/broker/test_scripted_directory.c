@@ -1,5 +1,5 @@
 /*
- * A directory on a server that says just what a test wants: what RabbitMQ does rarely, or must not do.
+ * A directory on a scripted server: behaviour that RabbitMQ shows rarely, or must not show.
  */
 #include <stdio.h>
 #include <string.h>
@@ -105,7 +105,7 @@ START_TEST(test_pieces)
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CONSUME_METHOD), 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
 	ck_assert_uint_eq(rig_answers[read].times, 0);
-	/* What the consume brings does not matter any more. */
+	/* The messages of the consume do not matter any more. */
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_CLOSE_OK_METHOD);
 	evil_say();
 	ck_assert_int_eq(rig_answer(read)->reply.answer, BROKER_OK);
@@ -169,7 +169,10 @@ START_TEST(test_closed_while_reading)
 }
 END_TEST
 
-/* The broker's close crosses ours, behind which the acks are: who knows whether it read them. */
+/*
+ * The broker's close crosses the daemon's close, which follows the acks. It is unknown whether the
+ * broker read them.
+ */
 START_TEST(test_closes_cross)
 {
 	unsigned leave = begun(rig_leave(one, "dir", "a"), 1), check;
@@ -219,8 +222,8 @@ START_TEST(test_entry_is_not_taken)
 END_TEST
 
 /*
- * Between declare-ok and confirm: the message may be there. Before declare-ok it was refused, if the broker
- * blames the declare; else nobody knows.
+ * Between declare-ok and confirm: the message may be there. Before declare-ok it was refused, if
+ * the broker blames the declare; else nobody knows.
  */
 START_TEST(test_closed_while_entering)
 {
@@ -261,7 +264,7 @@ START_TEST(test_no_channel_left)
 }
 END_TEST
 
-/* The link goes in the middle of each state; what waits for the next one is served by that. */
+/* The link ends in the middle of each state. The next link serves the waiting requests. */
 START_TEST(test_link_dies)
 {
 	unsigned number;
@@ -285,7 +288,7 @@ START_TEST(test_link_dies)
 }
 END_TEST
 
-/* What the broker must not say; the link ends with these words. */
+/* Frames that the broker must not send. The link ends with these words. */
 static const char *const nonsense[] = {
     "AMQP_BASIC_GET_OK_METHOD",     /* a second one before the content of the first */
     "AMQP_BASIC_GET_EMPTY_METHOD",  /* the same */

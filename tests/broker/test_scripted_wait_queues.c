@@ -1,6 +1,6 @@
 /*
- * Wait queues and daemon messages of a server that says just what a test wants: what RabbitMQ does rarely, or must
- * not do.
+ * Wait queues and daemon messages on a scripted server: behaviour that RabbitMQ shows rarely, or
+ * must not show.
  */
 #include <stdio.h>
 #include <string.h>
@@ -132,7 +132,10 @@ START_TEST(test_cancelled_with_a_hint_on_its_way)
 }
 END_TEST
 
-/* Of another priority, or of another wait queue; the credit is said when it is another than the last. */
+/*
+ * Of another priority, or of another wait queue; the credit is said when it is another than the
+ * last.
+ */
 START_TEST(test_members_share_a_channel)
 {
 	joined();
@@ -170,7 +173,9 @@ START_TEST(test_who_leaves_while_joining_is_cancelled_later)
 	rig_join(one, "w", 5, 1);
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
 	rig_leave_wait_queue(one, "w", 5);
-	/* The same member anew is another consumer, on another channel until the first is answered. */
+	/*
+	 * The same member anew is another consumer, on another channel until the first is answered.
+	 */
 	rig_join(one, "w", 5, 1);
 	asked_on(2, 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_CANCEL_METHOD), 0);
@@ -180,7 +185,7 @@ START_TEST(test_who_leaves_while_joining_is_cancelled_later)
 	put_header(evil.bytes, 1, 0, "4");
 	evil_say();
 	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
-	/* What was delivered to it goes to others. */
+	/* Its deliveries go to others. */
 	rig_wait(evil_saw(1, AMQP_BASIC_REJECT_METHOD) == 1);
 	ck_assert_uint_eq(evil_saw(1, AMQP_BASIC_ACK_METHOD), 0);
 	ck_assert_uint_eq(one->line_count, 0);
@@ -303,7 +308,7 @@ START_TEST(test_the_user_has_another_name)
 }
 END_TEST
 
-/* Few channels: half of them are left to those who probe and administer. */
+/* Few channels: half of them are left for probes and administration. */
 START_TEST(test_members_leave_channels_to_others)
 {
 	static const char *const queue = "a";

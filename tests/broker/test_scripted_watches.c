@@ -1,5 +1,5 @@
 /*
- * Watches of a server that says just what a test wants: what RabbitMQ does rarely, or must not do.
+ * Watches on a scripted server: behaviour that RabbitMQ shows rarely, or must not show.
  */
 #include <stdio.h>
 #include <string.h>
@@ -113,7 +113,9 @@ START_TEST(test_cancel_waits_for_consume_ok)
 	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
 	rig_wait(rig_told(one, "a", BROKER_WATCHED) == 1);
 	ck_assert_uint_eq(one->news_count, 1);
-	/* Nothing is on the first channel, and it is kept for the next watch; the other goes then. */
+	/*
+	 * Nothing is on the first channel, and it is kept for the next watch; the other goes then.
+	 */
 	rig_watch(one, "b");
 	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 2);
 	rig_unwatch(one, "a");

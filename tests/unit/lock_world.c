@@ -76,7 +76,9 @@ unheard_of(void *ctx, const struct broker *broker, const char *queue)
 	return true;
 }
 
-/* ---- what the engines say ---- */
+/*
+ * ---- events of the engines ----
+ */
 
 static struct said *
 record(struct world_daemon *daemon, uint64_t peer, const char *text)
@@ -119,8 +121,8 @@ add_held(struct said *said, const int *held, size_t count)
 }
 
 /*
- * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy. Explanation:
- * "full 3/3 here 1 waiting 0 uncounted 0".
+ * Findings: "gap:3 markers:0!", repaired ones with a mark. Rows: "db=3/1", slots and busy.
+ * Explanation: "full 3/3 here 1 waiting 0 uncounted 0".
  */
 static void
 add_shown(struct said *said, const struct lock_answer *answer)

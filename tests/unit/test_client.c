@@ -1,5 +1,6 @@
 /*
- * The calls of liblockbroker: what they ask, what they make of answers, deadlines, forks, and connecting.
+ * The calls of liblockbroker: their requests, their use of answers, deadlines, forks, and
+ * connecting.
  */
 #include <errno.h>
 #include <poll.h>
@@ -65,7 +66,10 @@ START_TEST(what_is_missing_is_created)
 }
 END_TEST
 
-/* As a program has them that was compiled before there was `create`: what lies behind is not read. */
+/*
+ * The options of a program that was compiled before there was `create`. The members behind are not
+ * read.
+ */
 START_TEST(options_of_an_earlier_header)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
@@ -304,7 +308,10 @@ START_TEST(a_silent_daemon_is_a_deadline_and_its_late_answer_nothing)
 }
 END_TEST
 
-/* The daemon's end in a process of its own: answers pings, and the first request after so many of them. */
+/*
+ * The daemon's end in a process of its own: answers pings, and the first request after so many of
+ * them.
+ */
 static pid_t
 answer_after_pings(int pings)
 {
@@ -429,7 +436,7 @@ START_TEST(calls_go_on_after_a_signal)
 }
 END_TEST
 
-/* What a forked child does with the handle; its exit status says whether that came out right. */
+/* The use of the handle in a forked child. The exit status says whether it was right. */
 static int
 forked_forget(struct lb_lock *lock)
 {

@@ -1,6 +1,6 @@
 /*
- * The calls of liblockbroker that administrate: what they ask, for how long they wait, what they make of
- * answers; what is told while holders are waited for; and grants that take no slot.
+ * The administrative calls of liblockbroker: their requests, their deadlines, and their use of
+ * answers. Also the events while a call waits for holders, and grants without a slot.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define HOLDERS(left, holders)                                                                     \
 	NOTICE("holders", "\"id\":1,\"left\":" left ",\"holders\":[" holders "]")
 
-/* What was asked last: the method and its params. */
+/* Checks the last request: the method and its params. */
 static void
 asked(const char *method, const char *params)
 {
@@ -106,7 +106,7 @@ START_TEST(resize_by)
 	ck_assert_int_eq(lb_resize_by(lb, "db", 1, NULL, 1000, NULL), LB_OK);
 	say(RESULT("4", "\"slots\":null"));
 	ck_assert_int_eq(lb_resize_by(lb, "db", 1, NULL, 1000, &slots), LB_BAD_ANSWER);
-	/* What it was to become is in the error. */
+	/* The error has the target size. */
 	say("{\"jsonrpc\":\"2.0\",\"id\":5,\"error\":{\"code\":15,\"message\":\"gone\","
 	    "\"data\":{\"reason\":\"broker-unavailable\",\"retry\":true,\"target\":7}}}");
 	ck_assert_int_eq(lb_resize_by(lb, "db", 2, NULL, 1000, &slots), LB_BROKER_UNAVAILABLE);
@@ -228,7 +228,7 @@ START_TEST(patience)
 }
 END_TEST
 
-/* ---- what is told meanwhile ---- */
+/* ---- events during a call ---- */
 
 struct told {
 	int events, busy;

@@ -1,5 +1,5 @@
 /*
- * What liblockbroker tells meanwhile: losses, revokes, waiting; by queue and by callback.
+ * The events of liblockbroker: losses, revokes, waiting; by queue and by callback.
  */
 #include <poll.h>
 #include <stdbool.h>

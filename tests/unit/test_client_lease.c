@@ -1,6 +1,7 @@
 /*
- * The library's own end of the lease: what is not renewed in time is lost, whatever the daemon says and
- * wherever this process was stopped. The linker puts a clock of ours in place of client_clock_now().
+ * The library's own end of the lease. A lease that is not renewed in time ends the hold, whatever
+ * the daemon sends. This also holds if this process was stopped. The linker replaces
+ * client_clock_now() by a clock of the test.
  */
 #include <poll.h>
 #include <stdbool.h>
@@ -17,9 +18,8 @@
 int64_t __real_client_clock_now(void);
 int64_t __wrap_client_clock_now(void);
 
-static int64_t shift; /* ms that were slept through so far */
-static const char
-    *late; /* what the daemon says at the first look at the clock behind a minute slept through */
+static int64_t shift;     /* ms that were slept through so far */
+static const char *late;  /* a message after a minute of sleep, at the first reading of the clock */
 static int looks_to_stop; /* when the clock has been read so often, a minute is slept through */
 
 #define LEASE 10000
@@ -163,7 +163,10 @@ START_TEST(its_passing_is_a_loss_for_good)
 }
 END_TEST
 
-/* Neither one that the library lost by itself, nor one that the daemon called lost, nor one given back. */
+/*
+ * Neither one that the library lost by itself, nor one that the daemon called lost, nor one given
+ * back.
+ */
 START_TEST(a_newer_word_moves_nothing_that_has_ended)
 {
 	int64_t until = ahead(LEASE);
@@ -211,7 +214,10 @@ END_TEST
 
 /* ---- the deadline of an acquire ---- */
 
-/* At the first looks at the clock the grant still comes in time; at the next one it crosses the deadline. */
+/*
+ * At the first looks at the clock the grant still comes in time; at the next one it crosses the
+ * deadline.
+ */
 START_TEST(a_grant_that_crosses_the_deadline_is_given_back)
 {
 	struct lb_options options = LB_OPTIONS_INIT;
@@ -311,7 +317,7 @@ static int (*const doors[])(struct lb_lock *lock) = {
     by_state, by_event, by_dispatch, by_wait, by_verify, by_ping};
 #define DOORS ((int)(sizeof(doors) / sizeof(doors[0])))
 
-/* Stopped for a minute in which the daemon went on: what lies unread is read before the clock decides. */
+/* Stopped for a minute while the daemon went on: unread input is read before the clock decides. */
 START_TEST(what_was_renewed_unread_is_held)
 {
 	struct lb_lock *lock = leased(ahead(LEASE));
@@ -473,7 +479,7 @@ START_TEST(timeout_is_what_is_left)
 }
 END_TEST
 
-/* What is on its way back protects nothing any more. */
+/* A lock that is being released protects nothing any more. */
 START_TEST(a_release_is_no_loss_when_it_passes_meanwhile)
 {
 	struct lb_lock *lock = leased(client_clock_now() + 100);

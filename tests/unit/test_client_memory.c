@@ -1,7 +1,7 @@
 /*
- * liblockbroker when memory runs out: each allocation of a small life fails in its turn, its own and
- * cJSON's (the linker wraps the former). The outcome is LB_NO_MEMORY, never a crash, a leak, or a
- * hold that is thought to stand.
+ * liblockbroker when memory runs out: each allocation of a small life fails in its turn, its own
+ * and cJSON's (the linker wraps the former). The outcome is LB_NO_MEMORY, never a crash, a leak, or
+ * a hold that is thought to stand.
  */
 #include <cjson/cJSON.h>
 #include <stdbool.h>

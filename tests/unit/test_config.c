@@ -418,7 +418,7 @@ START_TEST(password_precedence)
 	ck_assert_ptr_null(LOAD("--config", "/dev/null"));
 	assert_error(
 	    "broker (default): the credential broker-password: contains more than one line");
-	/* What the unit gives when there is none. */
+	/* The unit's placeholder if there is no password. */
 	write_bytes(credential, "\n", 1, 0600);
 	config = LOAD("--config", "/dev/null");
 	ck_assert_str_eq(config->brokers[0].password, "guest");

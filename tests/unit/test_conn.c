@@ -143,7 +143,7 @@ START_TEST(a_half_close_still_gets_its_answers)
 	say(fd, "a\nunfinished");
 	shutdown(fd, SHUT_WR);
 	passes();
-	/* What it holds goes at once; the line that has no end never was one. */
+	/* Its holds end at once. A line without an end is no line. */
 	ck_assert_int_eq(rig.gones, 1);
 	ck_assert_int_eq(rig.lines, 1);
 	ck_assert_str_eq(heard(fd, &end), "");

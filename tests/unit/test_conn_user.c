@@ -1,5 +1,5 @@
 /*
- * Users with many connections: turns, and what all of them together may have.
+ * Users with many connections: turns, and common limits.
  */
 #include "tests/unit/conn_rig.h"
 
@@ -13,8 +13,8 @@
 #include "daemon/peer/requests.h"
 
 /*
- * By so much the account may be off. Without AddressSanitizer, glibc's malloc rounds a large block up to pages,
- * and takes a small one from what it had before.
+ * By so much the account may be off. Without AddressSanitizer, glibc's malloc rounds a large block
+ * up to pages, and takes a small one from what it had before.
  */
 #ifdef __SANITIZE_ADDRESS__
 #define ROUNDED 0
@@ -24,7 +24,7 @@
 #define SLACK 8192
 #endif
 
-/* What the first look of a peer asked for is answered. */
+/* Answers the first scan of a peer. */
 static void
 answer(uint64_t peer, uint64_t request)
 {
@@ -47,7 +47,7 @@ START_TEST(a_visit_ends_in_time)
 	ck_assert(pass());
 	ck_assert_int_ge(rig.lines, 1);
 	ck_assert_int_le(rig.lines, 2);
-	/* Who has come has a turn before the first goes on. */
+	/* A newcomer has a turn before the first peer continues. */
 	ck_assert(pass());
 	ck_assert(rig.order[1] != rig.order[2] || rig.order[2] != rig.order[3]);
 	while (rig.lines < CONN_LINES_A_VISIT + 1)
@@ -92,7 +92,7 @@ START_TEST(users_have_turns_and_not_their_peers)
 	/* And all of the others in the end. */
 	while (rig.lines < MANY + 1)
 		pass();
-	/* What one user keeps does not stop the other. */
+	/* The bytes of one user do not stop the other. */
 	rig.slow = 0;
 	set_limit(ACCOUNT_BYTES, 1, 10);
 	account_add(peers_find(rig.peers, 1)->account, ACCOUNT_BYTES, 2);
@@ -132,7 +132,7 @@ START_TEST(nothing_is_read_while_the_user_has_no_room)
 	ck_assert_ptr_nonnull(strstr(rig.logged, "pauses reading"));
 	/* Nothing is to be done until it reads. */
 	ck_assert(!pass());
-	/* Who has read all that it was sent is told what there is; who has not is closed. */
+	/* A peer that has read all its output gets the news. A peer that has not is closed. */
 	conn_send(peers_find(rig.peers, 2), mem_strdup("news\n"));
 	conn_send(peers_find(rig.peers, 2), mem_strdup("news\n"));
 	passes();
@@ -183,7 +183,7 @@ memory(void)
 		   : info.uordblks + info.hblkhd;
 }
 
-/* What the peer's connection keeps is charged, but for the little that each has. */
+/* The memory of the peer's connection is charged, except for a small constant. */
 static void
 check_charged(const struct account *account, size_t before)
 {
@@ -215,7 +215,7 @@ START_TEST(the_memory_of_a_connection_is_charged_and_not_the_length_of_its_lines
 	say(fd, "\n");
 	passes();
 	ck_assert_uint_eq(account->used[ACCOUNT_BYTES], 0);
-	/* A long answer of which little is left, and many short ones. */
+	/* A long answer that is nearly read, and many short ones. */
 	news = mem_alloc(MUCH + 1);
 	memset(news, 'x', MUCH);
 	conn_send(peers_find(rig.peers, 1), news);
@@ -283,7 +283,7 @@ START_TEST(other_requests_are_taken_while_one_look_waits_and_not_behind_two)
 	ck_assert(!pass());
 	answer(1, 1);
 	passes();
-	/* The first of the two, and what was sent behind the second, which waits now. */
+	/* The first of the two, and the lines behind the second, which waits now. */
 	ck_assert_int_eq(rig.lines, 4);
 	ck_assert_str_eq(rig.last_line, "ping");
 	answer(2, 1);

@@ -1,5 +1,5 @@
 /*
- * Messages and rows as text: what is made is read back, and whatever else may come is refused.
+ * Daemon messages and rows as text: written text is read back, and all other input is refused.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Acquire and release over the server in memory: who gets a slot, who does not, and what the
- * world holds afterwards.
+ * Acquire and release over the server in memory: granted and refused requests, and the queues that
+ * are left.
  */
 #include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
@@ -61,7 +61,7 @@ START_TEST(more_slots_than_one_window_are_all_found)
 		ck_assert_int_eq(acquire(0, i, 1, "big", TRY)->reason, REASON_NONE);
 	ck_assert_int_eq(acquire(0, 61, 1, "big", TRY)->reason, REASON_WOULD_BLOCK);
 	ck_assert_int_eq(world_b_count(world), 60);
-	/* ... and by somebody who looks at it all at once */
+	/* ... and by a daemon that scans them all at once */
 	for (uint64_t i = 1; i <= 60; i++)
 		lock_peer_gone(engine(0), i);
 	world_pass(world, SECOND);
@@ -123,7 +123,9 @@ START_TEST(a_slot_is_reserved_until_delete_ok)
 
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
-	/* The delete takes its time; a claim of the same slot on another channel would overtake it. */
+	/*
+	 * The delete takes its time; a claim of the same slot on another channel would overtake it.
+	 */
 	world->delay = 100 * NSEC_PER_MSEC;
 	lock_release(engine(0), 1, 2, lock);
 	world->delay = NSEC_PER_MSEC;
@@ -223,7 +225,10 @@ START_TEST(a_wait_ends_at_its_deadline)
 }
 END_TEST
 
-/* Nobody knows whether the slot is busy: that is no timeout, which a caller may take for a conflict. */
+/*
+ * Nobody knows whether the slot is busy: that is no timeout, which a caller may take for a
+ * conflict.
+ */
 START_TEST(a_wait_that_the_broker_never_answered_is_no_timeout)
 {
 	const struct said *answer;
@@ -257,7 +262,7 @@ START_TEST(a_wait_that_ends_just_after_a_hint_is_a_timeout)
 }
 END_TEST
 
-/* It waits for whoever was told of the slot, and nothing was asked for it. */
+/* It waits for the daemon that got the hint, and sends no request. */
 START_TEST(a_wait_that_ends_while_a_slot_is_left_to_others_is_a_timeout)
 {
 	struct lock_settings settings = world_settings;
@@ -278,7 +283,10 @@ END_TEST
 START_TEST(a_claim_that_comes_late_is_dropped)
 {
 	world_make(world, "db", 1);
-	/* The name is known, so that the claim is the first thing sent; it takes longer than we wait. */
+	/*
+	 * The name is known, so that the claim is the first thing sent; it takes longer than we
+	 * wait.
+	 */
 	acquire(0, 9, 1, "db", TRY);
 	lock_peer_gone(engine(0), 9);
 	world_pass(world, NSEC_PER_SEC);
@@ -348,7 +356,10 @@ START_TEST(too_many_lost_races_are_contended)
 }
 END_TEST
 
-/* Known to be free, and it is not any more: who is never told of a slot is too late again and again. */
+/*
+ * The slot was known to be free, and is busy: a waiter without hints would be too late again and
+ * again.
+ */
 START_TEST(a_waiter_that_loses_a_race_joins_the_wait_queue)
 {
 	world_make(world, "db", 1);

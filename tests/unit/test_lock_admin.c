@@ -259,7 +259,10 @@ START_TEST(the_auxiliary_connection_dies_at_every_step)
 }
 END_TEST
 
-/* The refusal closes the channel, on which the mutex is dropped at once, and again when it is seen closed. */
+/*
+ * The refusal closes the channel, on which the mutex is dropped at once, and again when it is seen
+ * closed.
+ */
 START_TEST(the_auxiliary_connection_dies_behind_a_refused_delete)
 {
 	for (int steps = 0; steps < 30; steps++) {

@@ -1,6 +1,6 @@
 /*
- * The channels of the lock connection: how many one user may take, and what becomes of the waiters for which
- * there is none. Every daemon of this world has a hundred.
+ * The channels of the lock connection: the limit of one user, and the waiters without a channel.
+ * Every daemon of this world has a hundred.
  */
 #include <stdio.h>
 #include <string.h>
@@ -206,7 +206,7 @@ START_TEST(the_longest_starving_waiter_is_served_first)
 	send_as(0, ALICE, 2, 2, "two", DURATION_FOREVER);
 	send_as(0, ALICE, 2, 3, "db", DURATION_FOREVER);
 	world_pass(world, 10 * MS);
-	/* The first in the line of those who starve has no use for a channel any more. */
+	/* The first starving waiter does not need a channel any more. */
 	ck_assert(memory_world_put(world->memory, "one-1-B", true));
 	release(0, 1, 999, first);
 	world_pass(world, 100 * MS);
@@ -219,8 +219,9 @@ START_TEST(the_longest_starving_waiter_is_served_first)
 END_TEST
 
 /*
- * Without a channel, Alice waits five times for a name with many free slots, and then `other` once for db. Peer 1
- * holds all channels, the first by that lock, and gives two of them back: each name gets one.
+ * Without a channel, Alice waits five times for a name with many free slots, and then `other` once
+ * for db. Peer 1 holds all channels, the first by that lock, and gives two of them back: each name
+ * gets one.
  */
 static void
 check_that_names_take_turns(uint64_t first, uid_t other)
@@ -280,7 +281,8 @@ END_TEST
 
 /*
  * A daemon without a channel left the wait queue because of a hint, and sent the hint on. It joined
- * again when a scan found all slots busy. So the same hint came back as fast as the broker answered.
+ * again when a scan found all slots busy. So the same hint came back as fast as the broker
+ * answered.
  */
 START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 {
@@ -304,7 +306,10 @@ START_TEST(a_hint_for_which_no_channel_is_free_comes_once)
 }
 END_TEST
 
-/* Without a place in a line nothing keeps the auxiliary connection up: that it is down says nothing. */
+/*
+ * Without a place in a line nothing keeps the auxiliary connection up: that it is down says
+ * nothing.
+ */
 START_TEST(a_starving_waiter_sees_that_the_limit_is_gone)
 {
 	struct lock_acquire mutex = {.kind = LOCK_KIND_MUTEX, .exempt = true};
@@ -403,7 +408,7 @@ START_TEST(a_starving_waiter_ends_in_every_way)
 	ck_assert(is_waiting(0, 3, 1));
 	send_as(0, ALICE, 5, 1, "db", DURATION_FOREVER);
 	ck_assert_int_eq(world_await(world, 0, 5, 1)->reason, REASON_NONE);
-	/* The link takes all holds along: who starves is served on the next one. */
+	/* The link ends with all holds: a starving waiter is served on the next one. */
 	send_as(0, ALICE, 6, 1, "big", DURATION_FOREVER);
 	world_pass(world, SECOND);
 	ck_assert(is_waiting(0, 6, 1));
@@ -420,7 +425,10 @@ START_TEST(a_starving_waiter_ends_in_every_way)
 }
 END_TEST
 
-/* Nothing can be seen during an alarm: slots are claimed unseen, now and then, as far as there are channels. */
+/*
+ * Nothing can be seen during an alarm: slots are claimed unseen, now and then, as far as there are
+ * channels.
+ */
 START_TEST(a_waiter_starving_in_an_alarm_is_served_in_it)
 {
 	uint64_t first = take(0, ALICE, 1, CHANNELS - RESERVE);
@@ -444,7 +452,10 @@ cpu(void)
 	return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* So many of one user starve in front of those of another, who pass slots on in many ways. */
+/*
+ * So many waiters of one user starve before those of another user. The other user's waiters hand
+ * slots off in many ways.
+ */
 static double
 pass_by(uint64_t starving)
 {

@@ -1,7 +1,7 @@
 /*
- * Administration that is cut: at every moment of a command the auxiliary connection dies, or the daemon; then the
- * same command is given again, and all is as if it had never been cut. Of +N and -N, which are relative,
- * the first answer says the size that they make: that is asked for.
+ * Interrupted administration. At every moment of a command the auxiliary connection ends, or the
+ * daemon. The same command is given again, and the result is as if it had not been interrupted. For
+ * the relative +N and -N, the first answer names the target size, which is used then.
  */
 #include "tests/unit/admin_state.h"
 #include "tests/unit/lock_fixture.h"
@@ -107,7 +107,9 @@ cut(enum cut how)
 	}
 }
 
-/* The size that the relative command was to make, as its answer said; -1: it did not come so far. */
+/*
+ * The size that the relative command was to make, as its answer said; -1: it did not come so far.
+ */
 static int
 target_told(const struct command *command)
 {
@@ -138,12 +140,15 @@ give_again(const struct command *command, enum cut how, int step)
 	bool was_done = strncmp(admin_state(world, "db"), "0", 1) == 0;
 	enum reason reason;
 
-	/* Nobody was told what the relative command was to make: only the size says how far it came. */
+	/*
+	 * Nobody was told what the relative command was to make: only the size says how far it
+	 * came.
+	 */
 	if (relative && to < 0)
 		to = command->after[0] - '0';
 	give(daemon, 2, command, to);
 	reason = world_await(world, daemon, 1, 2)->reason;
-	/* Even its entry may have gone by itself: what was sent before the cut is still done. */
+	/* Even its entry may be gone: requests sent before the cut are still performed. */
 	if (reason == REASON_NO_SUCH_LOCK && command->work == DESTROY && was_done)
 		reason = REASON_NONE;
 	ck_assert_msg(reason == REASON_NONE, "%d of %s, cut (%d) after %d: %s, %s", command->slots,

@@ -11,7 +11,7 @@
 
 #define MOST 32
 
-/* What was told of each, by number. */
+/* The answer to each, by number. */
 struct told {
 	int times;
 	enum reason reason;
@@ -156,7 +156,7 @@ START_TEST(a_busy_directory_is_waited_for_then_named)
 }
 END_TEST
 
-/* Who waits for it hears the directory's own words. */
+/* A waiter for it gets the directory's own text. */
 START_TEST(a_busy_directory_fails_a_create)
 {
 	const struct said *said;
@@ -239,7 +239,7 @@ START_TEST(the_auxiliary_connection_dies_at_every_step)
 }
 END_TEST
 
-/* What it was to leave was made again meanwhile, under a mutex that is another's now. */
+/* The lock was created again meanwhile, under a mutex that belongs to another now. */
 START_TEST(a_destroy_that_lost_its_mutex_takes_nothing_out)
 {
 	lock_create(engine(0), 1, 1, &(struct lock_change){.name = "db", .slots = 1});

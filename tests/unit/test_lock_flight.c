@@ -1,6 +1,6 @@
 /*
- * How many claims and deletes one user has at the broker at once, and what becomes of those that are not
- * sent yet. Every answer takes a tenth of a second.
+ * The claims and deletes that one user has at the broker at once, and those that are not sent yet.
+ * Every answer takes a tenth of a second.
  */
 #include "daemon/lock/core/flight.h"
 
@@ -126,7 +126,7 @@ START_TEST(deletes_go_before_claims)
 }
 END_TEST
 
-/* Who waits elsewhere was told of the slot by nobody, or by one whose hint came here. */
+/* The waiter elsewhere got no hint, or its hint came here. */
 START_TEST(what_was_not_claimed_goes_to_whoever_waits)
 {
 	uint64_t lock = acquire(2, 9, 1, "db", TRY)->lock;

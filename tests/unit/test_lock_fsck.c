@@ -1,5 +1,5 @@
 /*
- * What is wrong with a semaphore, and repairing it, over the server in memory.
+ * The problems of a semaphore and their repair, over the server in memory.
  */
 #include "daemon/lock/core/engine.h"
 #include "protocol/methods.h"

@@ -42,7 +42,7 @@ START_TEST(a_slot_goes_on_at_once_and_b_is_kept)
 	ck_assert_int_gt(granted->safe_until, world->now);
 	ck_assert_int_eq(released->reason, REASON_NONE);
 	ck_assert_uint_eq(released->lock, lock);
-	/* Who waits is told first: it is the one who is waited for. */
+	/* The waiter is answered before the releaser, because other work waits for it. */
 	ck_assert(granted < released);
 	ck_assert_uint_eq(world->asked, asked);
 	ck_assert(world_b(world, "db", 1, 0));
@@ -166,7 +166,7 @@ START_TEST(a_hold_whose_lease_is_nearly_over_is_not_handed_on)
 
 	wait_for(0, 2, 1);
 	be_fresh(1, 2, lock);
-	/* The daemon was stopped: what it knew was a moment ago as far as its timers go. */
+	/* The daemon was stopped: its knowledge seems fresh to its timers. */
 	world->now += 2 * HEARTBEAT - HEARTBEAT / 5 - HEARTBEAT / 4;
 	lock_release(engine(0), 1, 3, lock);
 	ck_assert(is_waiting(0, 2, 1));
@@ -315,7 +315,7 @@ START_TEST(a_waiter_over_its_limit_is_passed_over)
 }
 END_TEST
 
-/* The known bug: B is looked at again, for whoever has the slot by then. */
+/* The known bug: B is checked again, for the holder at that time. */
 START_TEST(b_is_looked_at_again_for_the_next_one)
 {
 	uint64_t lock;
@@ -335,7 +335,10 @@ END_TEST
 
 /* ---- in a row ---- */
 
-/* Hands the slot from peer to peer of a daemon; returns how many had it until another daemon's turn came. */
+/*
+ * Hands the slot from peer to peer of a daemon; returns how many had it until another daemon's turn
+ * came.
+ */
 static int
 count_passes(int daemon, int other, int most)
 {
@@ -393,8 +396,8 @@ START_TEST(where_nobody_else_waits_it_goes_on)
 END_TEST
 
 /*
- * Now and then it is let go, for clients that poll. When none does it goes on, whatever was known of the
- * slot before somebody was told of it: it may have been a gate.
+ * Now and then it is let go, for clients that poll. When none does it goes on, whatever was known
+ * of the slot before somebody was told of it: it may have been a gate.
  */
 START_TEST(what_was_open_for_a_moment_goes_on)
 {

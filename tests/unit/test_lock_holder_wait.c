@@ -46,7 +46,7 @@ await(int daemon, uint64_t peer, uint64_t request, int slot, bool busy, int64_t 
 	    &(struct lock_await){.name = "db", .slot = slot, .busy = busy, .timeout = timeout});
 }
 
-/* Slots first..last were removed; what is answered then is of a resize to 1. */
+/* Slots first to last were removed. The answer is that of a resize to 1. */
 static void
 holder_wait(uint64_t peer, uint64_t request, int first, int last, int64_t timeout)
 {
@@ -77,7 +77,7 @@ check_reason(uint64_t peer, uint64_t request, enum reason reason)
 	ck_assert_int_eq(answer(peer, request)->reason, reason);
 }
 
-/* What the peer was told of who is left, the youngest notice. */
+/* The holders left in the last notice to the peer. */
 static const char *
 told(uint64_t peer)
 {
@@ -144,7 +144,9 @@ START_TEST(absent_once_is_not_gone)
 }
 END_TEST
 
-/* On such a server a second look is 100 ms after the first, however often others look at the slot. */
+/*
+ * On such a server a second look is 100 ms after the first, however often others look at the slot.
+ */
 START_TEST(a_look_of_another_wait_is_no_second_look)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
@@ -211,7 +213,7 @@ START_TEST(without_time_it_looks)
 }
 END_TEST
 
-/* Two looks take longer than that: what was absent in the first is held by nobody as far as is known. */
+/* Two checks take longer. A slot that was absent in the first one has no known holder. */
 START_TEST(a_short_wait_is_not_told_of_holders_that_are_none)
 {
 	memory_world_set_deletes_by_name(world->memory, true);
@@ -552,7 +554,7 @@ START_TEST(so_many_awaited_slots_are_probed_a_second)
 	world->on_probe = count_probes;
 	world_pass(world, 20 * SECOND);
 	world->on_probe = NULL;
-	ck_assert_uint_le(probed, 512); /* what was in flight */
+	ck_assert_uint_le(probed, 512); /* pending requests */
 }
 END_TEST
 
@@ -644,7 +646,9 @@ START_TEST(a_client_that_hangs_up_before_the_wait_is_told_nothing)
 }
 END_TEST
 
-/* The answer of a deadline that passes while the mutex is dropped does not say that they are gone. */
+/*
+ * The answer of a deadline that passes while the mutex is dropped does not say that they are gone.
+ */
 START_TEST(a_silent_broker_does_not_end_the_wait_for_holders)
 {
 	for (int steps = 0; steps < 60; steps++) {

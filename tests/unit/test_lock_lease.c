@@ -1,6 +1,6 @@
 /*
- * The lease over the server in memory: kept going by the keepalive, suspect, restored, run out; and
- * that no use of a hold trusts a timer (invariant 7). Heartbeat 10 s, margin 2 s.
+ * The lease over the server in memory: renewed by the keepalive, suspect, restored, over. No use of
+ * a hold trusts a timer (invariant 7). Heartbeat 10 s, margin 2 s.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"

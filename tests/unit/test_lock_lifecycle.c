@@ -1,6 +1,7 @@
 /*
- * A hold between its grant and its end, over the server in memory: verified, revoked, vanished,
- * lost, its channel dying under it; the lock connection going and coming; the orderly stop.
+ * A hold between its grant and its end, over the server in memory. It is verified, revoked,
+ * vanished, lost, or its channel ends. The lock connection ends and returns. The daemon stops in
+ * order.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -110,7 +111,10 @@ START_TEST(verifies_in_a_row_survive_a_vanished_b)
 }
 END_TEST
 
-/* With 1,200 connections of 64 verifies each the lock connection was said not to be read, and closed. */
+/*
+ * With 1,200 connections of 64 verifies each the lock connection was said not to be read, and
+ * closed.
+ */
 START_TEST(many_verifies_are_two_flights)
 {
 	uint64_t lock = held();
@@ -140,7 +144,7 @@ START_TEST(verifies_before_a_release_are_told_held)
 }
 END_TEST
 
-/* Those who asked while a flight was out are answered whatever becomes of it. */
+/* Verifies that wait for another one are answered, whatever its result is. */
 START_TEST(verifies_that_follow_are_all_answered)
 {
 	enum reason wanted[] = {REASON_LOST, REASON_REVOKED, REASON_LOST, REASON_NOT_HELD};
@@ -213,7 +217,7 @@ START_TEST(a_channel_that_dies_is_replaced)
 {
 	uint64_t lock = held();
 
-	/* A verify whose A is gone costs the channel; what comes next finds another. */
+	/* A verify whose A is gone costs the channel. The next request gets another one. */
 	memory_world_remove(world->memory, "db-1-A");
 	verify(lock, 2);
 	world_pass(world, SECOND);
@@ -250,7 +254,7 @@ START_TEST(the_link_dies_and_every_hold_is_lost_once)
 	ck_assert_int_eq(world_await(world, 0, 3, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	ck_assert_str_eq(world_await(world, 0, 3, 1)->text, "the cable was cut");
 	ck_assert_int_eq(verify(lock, 9), REASON_NOT_HELD);
-	/* Newcomers: a try is told at once, who has patience waits for the link. */
+	/* Newcomers: a try fails at once, a waiter waits for the link. */
 	world_acquire(world, 0, 4, 1, "db", TRY);
 	ck_assert_int_eq(world_answer(world, 0, 4, 1)->reason, REASON_BROKER_UNAVAILABLE);
 	world_acquire(world, 0, 5, 1, "db", DURATION_FOREVER);

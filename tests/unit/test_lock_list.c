@@ -1,5 +1,6 @@
 /*
- * Looking at every semaphore, and at one as an acquire would find it, by virtual time over the server in memory.
+ * Looking at every semaphore, and at one as an acquire would find it, by virtual time over the
+ * server in memory.
  */
 #include "daemon/lock/core/engine.h"
 #include "tests/unit/lock_fixture.h"
@@ -273,7 +274,7 @@ START_TEST(an_unknown_answer_is_said)
 }
 END_TEST
 
-/* ---- scans: those who ask about all that there may be ---- */
+/* ---- scans: requests about all slots ---- */
 
 static void
 ask(uint64_t peer, uint64_t request)

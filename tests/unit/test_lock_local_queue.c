@@ -1,5 +1,5 @@
 /*
- * The line of those who wait, against a plain list that says the same.
+ * The local queue, compared with a plain list.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ is_able(const struct waiter *waiter, const struct share *giver)
 	return waiter->share == giver || share_has_room(waiter->share);
 }
 
-/* The same of those who may take another channel. */
+/* The same for waiters that may take another channel. */
 static void
 compare_able(const struct model *model, unsigned states, const struct share *giver)
 {
@@ -154,7 +154,7 @@ START_TEST(the_line_is_what_a_plain_list_says)
 }
 END_TEST
 
-/* Each dirty mark once walked the whole queue: as many again for everybody who was served. */
+/* Each dirty mark once walked the whole queue: as many steps again for every served waiter. */
 START_TEST(those_who_wait_cost_nothing_while_others_are_served)
 {
 	const uint64_t waiters = 50000, served = 1000;
@@ -172,7 +172,7 @@ START_TEST(those_who_wait_cost_nothing_while_others_are_served)
 		lock = world_await(world, 0, 2, 1 + i)->lock;
 		ck_assert_uint_ne(lock, 0);
 		world->said_count = 0;
-		/* And somebody comes, who is looked for. */
+		/* And a newcomer comes, which causes a scan. */
 		world_acquire(world, 0, 1, 3 + i, "db", DURATION_FOREVER);
 		lock_release(world->daemon[0].engine, 2, 2000, lock);
 	}

@@ -211,7 +211,7 @@ START_TEST(a_waiter_is_granted_when_the_limit_is_gone)
 	put("db-U");
 	check_slotless(world_await(world, 0, 2, 1));
 	check_slotless(world_await(world, 0, 2, 2));
-	/* Lowered again: nobody who has it is touched, and nobody else gets it so. */
+	/* Lowered again: its holders keep it, and no other client gets it so. */
 	take_away("db-U");
 	ck_assert_int_eq(semaphore(3, 1, TRY)->reason, REASON_WOULD_BLOCK);
 	world_pass(world, 30 * SECOND);

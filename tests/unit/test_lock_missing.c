@@ -66,8 +66,8 @@ END_TEST
 
 /* The look began before it was made, and its answers are on their way. */
 /*
- * A semaphore is made, and after so many steps somebody tries to have it. What the look of the try meets is
- * seen soon and told late. False: it had been made before.
+ * A client creates a semaphore, and after so many steps another one tries to acquire it. The scan
+ * of the try is performed soon and answered late. False: the semaphore existed before.
  */
 static bool
 try_after(int steps, int *ret_told_first)
@@ -177,7 +177,7 @@ START_TEST(a_waiter_that_may_not_make_it_is_told)
 }
 END_TEST
 
-/* Either link dies after every step: it is made all the same, for those who wait. */
+/* Either link ends after every step. The semaphore is created all the same, for its waiters. */
 static void
 cut_at_every_step(enum broker_link link)
 {

@@ -12,7 +12,7 @@
 
 #define TAKERS 8
 
-/* What a taker was told, in order: H(eld), F(ree), L(ost), R(efused). */
+/* The events of a taker, in order: H(eld), F(ree), L(ost), R(efused). */
 struct taker {
 	struct lock_engine *engine;
 	uint64_t id;
@@ -343,7 +343,10 @@ START_TEST(a_drop_that_is_not_answered_ends_with_its_link)
 }
 END_TEST
 
-/* Who waits for an administrator is told so at its deadline, and of one of this daemon, who that is. */
+/*
+ * At its deadline a waiter for an administrator is told so. If the administrator is of this daemon,
+ * the text names it.
+ */
 START_TEST(the_deadline_says_who_is_at_work)
 {
 	take_with(0, 0, engine_op_new(engine(0), 7, 1)->id);

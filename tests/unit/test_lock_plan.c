@@ -1,5 +1,5 @@
 /*
- * What an administrator plans: for what is wanted and what was found, the steps.
+ * The plan of an administrator: the steps for an order and a state.
  */
 #include "daemon/lock/admin/admin_plan.h"
 #include "tests/unit/test_lock.h"
@@ -13,8 +13,9 @@
 #define U LOCK_UNLIMITED
 
 /*
- * A plan in short: ?6-261 looks for uncounted slots there, +1-5 declares, -5-3 deletes, G+ U- are markers, in and
- * out the directory. Or the reason of its refusal. *: no-such-lock when nothing was removed.
+ * A plan in short: ?6-261 looks for uncounted slots there, +1-5 declares, -5-3 deletes, G+ U- are
+ * markers, in and out the directory. Or the reason of its refusal. *: no-such-lock when nothing was
+ * removed.
  */
 static const char *
 in_short(const struct plan *plan)
@@ -114,7 +115,7 @@ START_TEST(create_unless_it_is_there)
 	    {0, 0, 1, 0, 0, "in"},
 	    {U, 1, 0, 0, U, "in"},
 	    {U, 1, 0, 3, U, "in"},
-	    /* A resize is half done: whoever looks finds the slots. */
+	    /* A resize is half done: a scan finds the slots. */
 	    {5, 0, 1, 5, 5, "?6-261 in G-"},
 	    {U, 1, 1, 0, U, "?1-256 in G-"},
 	    /* Another size. */
@@ -250,7 +251,7 @@ START_TEST(ascending_and_overshoot)
 }
 END_TEST
 
-/* What was wrong, and with which parameter. */
+/* The problem, and its parameter. */
 static const char *
 wrong(enum plan_work work, struct lock_change change)
 {

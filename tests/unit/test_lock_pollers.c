@@ -1,6 +1,6 @@
 /*
- * Clients that poll stand in no line: a slot that is handed on here for long, while nobody else waits, is
- * let go for them now and then, and what is done with it then.
+ * Clients that poll are in no wait queue. If a slot is handed off here for long, and there is no
+ * other waiter, it is freed for them now and then.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -8,7 +8,7 @@
 #include <check.h>
 #include <string.h>
 
-/* A quarter of a second: for longer nobody who polls is kept waiting. */
+/* A quarter of a second: no poller waits longer. */
 #define TURN (250 * MS)
 /* Each holds it for so long. */
 #define HELD (5 * MS)
@@ -22,7 +22,7 @@ static const struct {
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
 
 static const char *b;
-/* Who has it, or had it last. */
+/* The present holder, or the last one. */
 static uint64_t holder;
 
 static bool
@@ -43,7 +43,7 @@ queue_up(int kind)
 	world_pass(world, SECOND / 10);
 }
 
-/* Whoever has it lets it go; until the next one has it, or nobody. False: nobody has it. */
+/* The holder releases. Ends when the next one has it, or none. False: there is no holder. */
 static bool
 goes_on(void)
 {
@@ -164,7 +164,9 @@ START_TEST(a_poller_here_comes_after_the_waiters)
 }
 END_TEST
 
-/* Who stands in the line elsewhere is told, as always: then it is not for those who poll. */
+/*
+ * A waiter in the wait queue elsewhere gets the hint as always. The slot is then not for pollers.
+ */
 START_TEST(a_waiter_elsewhere_is_told_at_once)
 {
 	struct lock_acquire wanted = {

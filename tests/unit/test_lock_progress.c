@@ -1,5 +1,5 @@
 /*
- * What who waits is told of his place in the line and of the holders.
+ * Notices to waiters about their position and the holders.
  */
 #include <stdio.h>
 
@@ -57,7 +57,7 @@ START_TEST(a_place_that_changes_is_told)
 	world_pass(world, SOON);
 	ck_assert_int_eq(position(3), 1);
 	ck_assert_int_eq(position(4), 2);
-	/* One who goes before them. */
+	/* A waiter that goes before them. */
 	stand(5, 1);
 	ck_assert_int_eq(position(5), 1);
 	ck_assert_int_eq(position(3), 2);
@@ -107,7 +107,7 @@ notices_of_all(void)
 	return sum;
 }
 
-/* With a clock that goes on: others are served in between. What changes meanwhile is told in the end. */
+/* With a clock that runs: others are served in between. Changes meanwhile are told in the end. */
 START_TEST(the_rest_of_a_long_line_hear_it_in_slices)
 {
 	int before, slices = 0;

@@ -1,12 +1,13 @@
 /*
- * The rescan, which covers all that is not told; and how slots are claimed while nothing can be seen.
+ * The rescan, which covers all that is not told; and how slots are claimed while nothing can be
+ * seen.
  */
 #include <stdio.h>
 
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes 1 ms: a delete, a hint, a claim, and what a loop's pass adds. */
+/* An answer takes 1 ms: a delete, a hint, a claim, and the addition of a loop's pass. */
 #define SOON (8 * MS)
 
 START_TEST(a_foreign_holder_that_tells_nobody_is_found)
@@ -134,7 +135,8 @@ START_TEST(a_gate_that_opened_unheard_is_found)
 END_TEST
 
 /*
- * Or an auxiliary connection that does not come up: it is not waited for before slots are claimed, whenever freed.
+ * Or an auxiliary connection that does not come up: it is not waited for before slots are claimed,
+ * whenever freed.
  */
 START_TEST(while_nothing_can_be_seen_the_first_alone_claims)
 {

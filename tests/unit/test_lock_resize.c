@@ -1,5 +1,5 @@
 /*
- * Resizing, markers, uncounted slots, and what is said of it, over the server in memory.
+ * Resizing, markers, uncounted slots, and the texts about them, over the server in memory.
  */
 #include "daemon/lock/admin/admin.h"
 #include "protocol/methods.h"
@@ -151,7 +151,7 @@ START_TEST(ascending_warns)
 }
 END_TEST
 
-/* The lowest goes first: whoever begins at 1 finds none at once. */
+/* The lowest slot is removed first: a scan from 1 finds none at once. */
 START_TEST(ascending_begins_at_the_bottom)
 {
 	bool seen = false;
@@ -256,7 +256,7 @@ START_TEST(silence_says_how_far_it_came)
 }
 END_TEST
 
-/* What was answered is not done behind the peer's back. */
+/* After the answer no more work is done. */
 START_TEST(answered_too_late_it_stops)
 {
 	create(9, false);
@@ -446,7 +446,7 @@ START_TEST(waiting_for_holders_of_uncounted_slots)
 }
 END_TEST
 
-/* ---- for those who acquire ---- */
+/* ---- for an acquire ---- */
 
 START_TEST(created_on_first_use)
 {

@@ -1,5 +1,5 @@
 /*
- * Who holds and who waits, as rows; and what an administrator does to who waits.
+ * Holders and waiters as rows, and an administrator's grant and deny.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ ask(uint64_t peer, enum lock_kind kind, int priority)
 	    .command = command};
 
 	lock_acquire(engine(0), peer, 1, &wanted);
-	/* What is shown are copies. */
+	/* The rows have copies. */
 	memset(who, 'x', 1);
 	memset(why, 'x', sizeof(why) - 1);
 	memset(command, 'x', sizeof(command) - 1);
@@ -220,7 +220,7 @@ START_TEST(a_walk_goes_on_though_its_last_waiter_has_gone)
 	ask_semaphore(6);
 	ck_assert_str_eq(meets(&place), "D#1");
 	ck_assert_str_eq(meets(&place), "E#2");
-	/* One who comes later is none of it, or it might never end. */
+	/* A newcomer is not part of it, or it might never end. */
 	ck_assert_str_eq(meets(&place), "");
 	ck_assert_str_eq(meets(&again), "D#1");
 	ck_assert_str_eq(meets(&again), "E#2");

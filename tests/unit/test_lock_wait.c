@@ -1,13 +1,13 @@
 /*
- * Waiting across daemons: places in the broker's wait queue, hints and who gets them, and the moment for
- * which a slot is left to others.
+ * Waiting across daemons: places in the broker's wait queue, hints and who gets them, and the
+ * moment for which a slot is left to others.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
 
-/* An answer takes 1 ms: a delete, a hint, a claim, and what a loop's pass adds. */
+/* An answer takes 1 ms: a delete, a hint, a claim, and the addition of a loop's pass. */
 #define SOON (8 * MS)
-/* The delete, one hint, the claim, and what a loop's pass adds. */
+/* The delete, one hint, the claim, and the addition of a loop's pass. */
 #define ONE_HINT (4 * MS)
 
 /* ---- hints ---- */
@@ -134,8 +134,8 @@ START_TEST(the_daemon_that_frees_a_slot_is_not_told_of_it)
 END_TEST
 
 /*
- * To and fro between two daemons, faster than hints may be passed on by one who stays in the line: the one
- * between them is told of each slot, and has just left.
+ * A slot goes to and fro between two daemons, faster than a waiting daemon may pass hints on. The
+ * daemon between them gets each hint, and has just left.
  */
 START_TEST(a_daemon_that_leaves_the_wait_queue_passes_every_hint_on)
 {
@@ -177,7 +177,7 @@ START_TEST(a_hint_is_owed_while_the_auxiliary_connection_is_away)
 }
 END_TEST
 
-/* What was freed before the place in the line was there went to nobody: it is looked for once more. */
+/* A slot that was freed before the consumer was placed has no hint: the daemon scans once more. */
 START_TEST(freed_between_the_look_and_the_place_in_the_line)
 {
 	world_make(world, "db", 1);
@@ -219,7 +219,7 @@ START_TEST(a_slot_that_came_back_is_told_when_its_old_holder_is_gone)
 }
 END_TEST
 
-/* Whoever had it has told of it by the time at which it is heard that he had it. */
+/* The former holder has sent its hint by the time at which this daemon hears of its hold. */
 START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 {
 	bool gone = _i == 1;
@@ -236,7 +236,7 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 	memory_world_remove(world->memory, "db-1-B");
 	broker_wait_queue_wake(world->daemon[2].broker, "db-W", 1);
 	world_pass(world, SECOND / 10);
-	/* If he who wanted it is gone it is passed on. */
+	/* If the waiter is gone, the hint is passed on. */
 	if (gone)
 		lock_peer_gone(engine(0), 1);
 	memory_broker_block(world->daemon[0].broker, BROKER_LOCKS, 0);
@@ -246,7 +246,10 @@ START_TEST(a_hint_before_the_answer_of_a_claim_in_vain_is_not_lost)
 }
 END_TEST
 
-/* Daemon 0 is told, and has given the slot up: its claim was not answered in time, and may never be. */
+/*
+ * Daemon 0 is told, and has given the slot up: its claim was not answered in time, and may never
+ * be.
+ */
 START_TEST(a_hint_of_a_slot_whose_claim_is_late_is_passed_on)
 {
 	uint64_t lock;
@@ -361,7 +364,7 @@ START_TEST(a_newcomer_here_does_not_beat_who_was_woken_elsewhere)
 		lock_release(engine(0), 1, 100 * i + 1, lock);
 		while (is_waiting(0, 1, 100 * i + 1))
 			world_step(world, SECOND);
-		/* From here on B is free, and the one who knows it first is here. */
+		/* From now on B is free, and a daemon here knows it first. */
 		world_acquire(world, 0, 2, 100 * i, "db", i % 2 == 0 ? TRY : DURATION_FOREVER);
 		lock = world_await(world, 1, 1, 100 * i)->lock;
 		ck_assert_uint_ne(lock, 0);
@@ -404,7 +407,10 @@ START_TEST(nor_of_a_slot_that_has_come_back)
 }
 END_TEST
 
-/* Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed down. */
+/*
+ * Where nobody waits elsewhere the hint is returned, and a name used by one process is not slowed
+ * down.
+ */
 START_TEST(where_nobody_waits_nobody_is_waited_for)
 {
 	uint64_t lock;
@@ -450,7 +456,7 @@ START_TEST(a_newcomer_in_that_moment_gets_the_unwanted_slot)
 
 	world_make(world, "db", 1);
 	lock = acquire(0, 1, 1, "db", TRY)->lock;
-	/* So long that what is known here is old. */
+	/* Long enough that this daemon's knowledge is old. */
 	world_pass(world, 2 * world_settings.rescan_interval);
 	wait_for(1, 1, 1);
 	world_pass(world, SECOND);

@@ -1,6 +1,6 @@
 /*
- * Revoked in time: the engine's watches over the server in memory. Every answer takes 1 ms, and so does every
- * cancel.
+ * Revoked in time: the engine's watches over the server in memory. Every answer takes 1 ms, and so
+ * does every cancel.
  */
 #include "tests/unit/lock_fixture.h"
 #include "tests/unit/test_lock.h"
@@ -107,7 +107,7 @@ START_TEST(deleted_while_their_channel_is_closed)
 }
 END_TEST
 
-/* Nearly 10 ms, in none of which there is a consumer. */
+/* Nearly 10 ms, with no consumer at any time. */
 START_TEST(a_short_hold_is_not_watched)
 {
 	for (int i = 0; i < 99; i++) {
@@ -158,7 +158,7 @@ START_TEST(deleted_and_made_again_unheard)
 }
 END_TEST
 
-/* Deleted unheard: whoever looks is told. */
+/* Deleted without news: a check reports it. */
 START_TEST(deleted_unheard)
 {
 	world_pass(world, SECOND);
@@ -229,7 +229,7 @@ START_TEST(a_slot_that_comes_back_is_nobody_else_s_before_its_old_holder_is_gone
 	ck_assert_ptr_null(world_answer(world, 0, 4, 1));
 	ck_assert(world_b(world, "db", 1, 0));
 	give_back(3);
-	/* Who waits here is looked for at once. */
+	/* The daemon scans for the waiter at once. */
 	world_pass(world, SOON);
 	ck_assert_int_eq(world_answer(world, 0, 4, 1)->slot, 1);
 	ck_assert_int_eq(revoked(), 1);

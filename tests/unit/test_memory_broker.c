@@ -24,7 +24,10 @@ START_TEST(exclusive_queues_belong_to_the_link)
 	run();
 	ck_saw("auxiliary:up 1=ok");
 	ck_assert_ptr_eq(owner_of("q"), one);
-	/* Again, on another channel of the same link: still ours, so the link alone does not arbitrate. */
+	/*
+	 * Again, on another channel of the same link: still ours, so the link alone does not
+	 * arbitrate.
+	 */
 	claim(one, other, "q", 2);
 	check(one, other, "q", 3);
 	claim(two, rival, "q", 101);
@@ -213,7 +216,7 @@ START_TEST(the_broker_closes_a_channel)
 	pass(0);
 	ck_saw("");
 	pass(20 * MSEC);
-	/* What had been performed is answered first. */
+	/* Requests that were performed are answered first. */
 	ck_saw("1=ok 2=skipped! 3=skipped! closed:406");
 	ck_assert_ptr_eq(owner_of("q"), one);
 	ck_assert(!exists("r"));
@@ -448,7 +451,7 @@ START_TEST(a_silent_probe_is_unknown_at_its_deadline)
 	probe(one, queues, 2, 3);
 	pass(0);
 	ck_saw("auxiliary:up p3=absent,absent");
-	/* What is sent with it is not confirmed either; what comes later is. */
+	/* Publishes sent with it are not confirmed either. Later ones are. */
 	rig.silences[rig.silences_used] = true;
 	probe(one, queues, 2, 1);
 	probe(one, queues, 2, 2);
@@ -471,7 +474,10 @@ START_TEST(an_alarm_holds_probes_back)
 	probe(one, queues, 1, 1);
 	claim(one, channel, "q", 2);
 	pass(2 * NSEC_PER_SEC);
-	/* The first publish is confirmed. The lock connection never publishes: nothing holds it back. */
+	/*
+	 * The first publish is confirmed. The lock connection never publishes: nothing holds it
+	 * back.
+	 */
 	ck_saw("auxiliary:up 2=ok p1=absent");
 	broker_get_info(one, &info);
 	ck_assert(info.auxiliary_blocked);

@@ -1,5 +1,5 @@
 /*
- * The directory of names in memory, markers, and what foreign clients may have done to both.
+ * The directory of names in memory, markers, and possible changes of both by foreign clients.
  */
 #include <stdio.h>
 #include <string.h>
@@ -121,7 +121,7 @@ START_TEST(refused_by_the_broker)
 }
 END_TEST
 
-/* The daemon loses the link before the broker does: what was sent is done all the same. */
+/* The daemon loses the link before the broker does: requests on the way are still performed. */
 START_TEST(unknown_when_the_link_dies)
 {
 	rig.delays[0] = 10 * MSEC;
@@ -135,7 +135,7 @@ START_TEST(unknown_when_the_link_dies)
 	ck_assert_str_eq(messages("d"), "");
 	pass(100 * MSEC);
 	ck_assert_str_eq(messages("d"), "a");
-	/* And before it is up: what waits is sent then, or answered when it does not come. */
+	/* And before it is up: waiting requests are sent then, or answered if it does not come. */
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, -1, "away");
 	read_names(one, "d", 3);
 	pass(0);

@@ -1,6 +1,6 @@
 /*
- * The AMQP code over the server in memory: the two ends of a link part without the daemon's
- * noticing; the node restarts; requests are refused; what the world tells about itself.
+ * The AMQP code over the server in memory. The daemon does not notice that a link has ended. The
+ * node restarts. Requests are refused. The world reports on itself.
  */
 #include <stdio.h>
 #include <string.h>

@@ -38,7 +38,7 @@ START_TEST(a_cut_answers_unknown_in_order_then_tells)
 	claim(one, channel, "q", 5);
 	pass(0);
 	ck_saw("5=unknown!");
-	/* Noticed at once: what had not been performed never is. */
+	/* Noticed at once: a request that was not performed never is. */
 	ck_assert(!exists("q"));
 	ck_assert(!exists("r"));
 }

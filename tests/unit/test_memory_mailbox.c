@@ -69,7 +69,10 @@ START_TEST(only_while_the_inbox_is_open)
 }
 END_TEST
 
-/* Who asks hears, for a while; it is sent when there is somewhere for the replies to go. */
+/*
+ * A broker that asks hears replies, for a while. The question is sent when there is an inbox for
+ * them.
+ */
 START_TEST(a_broker_that_asks_opens_an_inbox)
 {
 	broker_inbox_close(one);
@@ -135,7 +138,10 @@ START_TEST(nobody_asks_in_an_alarm)
 	pass(NSEC_PER_SEC);
 	memory_world_block(world, false);
 	pass(NSEC_PER_SEC);
-	/* The first publish of a connection is taken, the question of one that has published is not. */
+	/*
+	 * The first publish of a connection is taken, the question of one that has published is
+	 * not.
+	 */
 	ck_saw("replied:1=me");
 	ck_assert_uint_eq(ask(one, "who?"), 2);
 	pass(0);
@@ -166,7 +172,10 @@ find_inbox(void *ctx, const char *queue, const struct broker *owner)
 		snprintf(inbox, sizeof(inbox), "%s", queue);
 }
 
-/* An inbox that is deleted, or whose channel is closed, is opened again; a link that is frozen hears nothing. */
+/*
+ * An inbox that is deleted, or whose channel is closed, is opened again; a link that is frozen
+ * hears nothing.
+ */
 static void
 close_channel(void *ctx, uint64_t channel, bool silent)
 {

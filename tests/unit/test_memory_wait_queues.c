@@ -36,7 +36,7 @@ START_TEST(members_of_one_priority_take_turns)
 }
 END_TEST
 
-/* By priority, not by who came first; the next one only when those have enough. */
+/* By priority, not by arrival. The next consumer gets hints only if those have no credit left. */
 START_TEST(priority_goes_first)
 {
 	join(one, "w", 9, 2);
@@ -59,7 +59,7 @@ END_TEST
 
 START_TEST(a_hint_is_there_for_two_seconds)
 {
-	/* Of those who have no credit: their one hint is on its way for long. */
+	/* Consumers without credit: their one hint takes long. */
 	for (size_t i = 0; i < 2; i++)
 		rig.delays[rig.delays_used + i] = 10 * NSEC_PER_SEC;
 	memory_world_publish(world, "w", "1");
@@ -90,7 +90,9 @@ START_TEST(at_most_so_many_and_the_oldest_go)
 	leave(two, "w", 5);
 	pass(NSEC_PER_SEC);
 	rig.seen[strlen("hint:w/5=0 hint:w/5=1 hint:w/5=6")] = '\0';
-	/* What two had not read comes again when two has sent it back, and pushes nobody out. */
+	/*
+	 * Hints that two had not read come again when two has sent them back, and replace no other.
+	 */
 	ck_saw("hint:w/5=0 hint:w/5=5 hint:w/5=1");
 }
 END_TEST
@@ -145,7 +147,7 @@ START_TEST(it_goes_with_its_last_member)
 }
 END_TEST
 
-/* What comes to one that has left goes to the others. */
+/* A hint to a consumer that has left goes to the others. */
 START_TEST(a_consumer_that_leaves_reads_nothing)
 {
 	rig.delays[rig.delays_used + 1] = 10 * MSEC;
@@ -158,7 +160,7 @@ START_TEST(a_consumer_that_leaves_reads_nothing)
 }
 END_TEST
 
-/* Members share a channel: who leaves takes nobody with him. */
+/* Consumers share a channel: one that leaves does not end the others. */
 START_TEST(what_was_on_its_way_goes_on_to_the_next)
 {
 	leave(two, "w", 5);
@@ -181,7 +183,7 @@ START_TEST(what_was_on_its_way_goes_on_to_the_next)
 }
 END_TEST
 
-/* Who waits with thousands of priorities keeps nobody out of another wait queue. */
+/* A daemon with thousands of priorities does not block other wait queues. */
 START_TEST(so_many_members_are_placed)
 {
 	static const int MANY = 2060;
@@ -292,7 +294,7 @@ END_TEST
 
 START_TEST(owed_during_an_alarm)
 {
-	/* Who has published is told of the alarm. */
+	/* A broker that has published hears of the alarm. */
 	wake(one, "w", 9);
 	pass(0);
 	rig.seen[0] = '\0';
@@ -310,7 +312,7 @@ END_TEST
 
 START_TEST(so_many_are_owed_at_most)
 {
-	/* Who has published is told of the alarm. */
+	/* A broker that has published hears of the alarm. */
 	wake(one, "w", 9);
 	pass(0);
 	rig.seen[0] = '\0';
@@ -328,7 +330,9 @@ START_TEST(so_many_are_owed_at_most)
 }
 END_TEST
 
-/* A death that the world has not noticed: hints go to the dead until it does, then to the others. */
+/*
+ * A death that the world has not noticed: hints go to the dead until it does, then to the others.
+ */
 START_TEST(the_dead_are_in_line_until_they_are_found_out)
 {
 	bool late = _i == 1;
@@ -426,7 +430,9 @@ START_TEST(put_out_by_the_broker)
 END_TEST
 
 /* With 406, or with 405. */
-/* Whatever closes a channel, but no refusal: who is joining on it tries again as soon as the others. */
+/*
+ * Closed channels without a refusal: a consumer that is joining tries again as soon as the others.
+ */
 START_TEST(put_out_while_joining)
 {
 	rig.delays[rig.delays_used] = 10 * MSEC;

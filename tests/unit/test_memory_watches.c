@@ -176,7 +176,7 @@ START_TEST(a_deletion_unheard)
 	ck_assert(memory_world_remove(world, "a"));
 	pass(MSEC);
 	ck_saw("");
-	/* What the next link finds. */
+	/* The state that the next link finds. */
 	memory_broker_cut(one, BROKER_AUXILIARY, 0, 0, "cut");
 	pass(0);
 	ck_saw("unwatched:a unwatched:b auxiliary:down:cut auxiliary:up hint:a watched:b");

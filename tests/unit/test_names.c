@@ -1,7 +1,7 @@
 /*
- * Names of queues: which templates and lock names are refused, and that what is left never shares a
- * queue. The property is checked on whole pools of names: all queues that the pool's names could ever
- * have are sorted, and neighbours are compared, which is every pair.
+ * Names of queues: the refused templates and lock names. The other names never share a queue. This
+ * is checked on whole pools of names. All possible queues of the names of a pool are sorted, and
+ * neighbours are compared, which covers every pair.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * The peer room without an engine: accounts, requests, credentials, the listener. (Connections: test_conn.c)
+ * The peer room without an engine: accounts, requests, credentials, the listener. (Connections:
+ * test_conn.c)
  */
 #include "tests/unit/unit.h"
 
@@ -53,7 +54,7 @@ log_came(void *ctx, enum log_level level, const char *line)
 	snprintf(last_line, sizeof(last_line), "%s", line);
 }
 
-/* What the log says of a release that ends so; "" for nothing. */
+/* The log of a release that ends so; "": none. */
 static const char *
 log_of_release(enum reason reason)
 {
@@ -252,7 +253,10 @@ START_TEST(credentials_are_the_kernels)
 
 	for (gid_t i = 0; i < 40; i++)
 		groups[i] = 5000 + i;
-	/* More than are asked for at first; who may not set them has the ones they have. */
+	/*
+	 * More groups than the first call asks for. A process that may not set groups keeps its
+	 * own.
+	 */
 	if (setgroups(40, groups) != 0)
 		ck_assert_int_eq(errno, EPERM);
 	count = getgroups(64, groups);

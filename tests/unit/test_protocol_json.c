@@ -419,7 +419,7 @@ make_and_print(void)
 	return printed;
 }
 
-/* Fails every allocation in turn: what is printed in spite of it is complete, nothing leaks. */
+/* Fails every allocation in turn. If text is printed, it is complete. Nothing leaks. */
 START_TEST(out_of_memory_is_whole_or_nothing)
 {
 	cJSON_Hooks hooks = {.malloc_fn = scarce_malloc, .free_fn = free};

@@ -1,5 +1,5 @@
 /*
- * What the engine says, as JSON: results, errors, notifications.
+ * Answers and notices of the engine as JSON: results, errors, notifications.
  */
 #include "tests/unit/unit.h"
 

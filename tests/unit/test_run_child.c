@@ -1,6 +1,6 @@
 /*
- * How `run` starts its command. The linker puts a prctl() of ours in place of the system's: a child that
- * asks for a signal at its parent's death finds that the parent is dead already.
+ * How `run` starts its command. The linker replaces prctl(). A child that asks for a signal at its
+ * parent's death then finds that the parent is dead already.
  */
 #include <poll.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ __wrap_prctl(int option, ...)
 	return __real_prctl(option, value);
 }
 
-/* A process that starts a command, which writes a byte to the pipe; what is read there until its end. */
+/* Starts a command that writes a byte to the pipe. Returns the bytes read until its end. */
 static ssize_t
 started(void)
 {

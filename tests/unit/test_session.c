@@ -41,7 +41,7 @@ START_TEST(requests_become_bytes)
 }
 END_TEST
 
-/* What comes in after requests 1 (tag 11) and 2 (tag 22), and what that is. */
+/* Input after requests 1 (tag 11) and 2 (tag 22), and its meaning. */
 static const struct incoming {
 	const char *bytes;
 	enum session_status status;

@@ -1,6 +1,6 @@
 /*
- * What of lockbroker top, show and run is pure: rows, text on a terminal, widths, questions, and the model
- * with its selections and filters.
+ * The pure parts of lockbroker top, show and run: rows, text on a terminal, widths, questions, and
+ * the model with its selections and filters.
  */
 #include <locale.h>
 #include <ncurses.h>
@@ -281,7 +281,7 @@ START_TEST(what_is_no_answer_changes_nothing)
 		ck_assert(!top_model_show(&model, "a", answers[i], 0));
 		ck_assert_uint_eq(model.rows_count, 0);
 	}
-	/* What is beside the point is left out. */
+	/* Unknown members are ignored. */
 	ck_assert(top_model_list(&model, "{\"semaphores\":{\"x\":{\"name\":\"q\"},\"7\":{\"name\":"
 					 "\"r\"},\"0\":{\"name\":\"s\"}},\"more\":0}"));
 	ck_assert_uint_eq(model.semaphores_count, 1);
@@ -392,7 +392,7 @@ START_TEST(moving_and_scrolling_stay_within)
 	top_model_move(&model, TOP_SEMAPHORES, 2);
 	top_model_fit(&model, TOP_SEMAPHORES, 1);
 	ck_assert_uint_eq(sight->first, 2);
-	/* More room: what is above comes into sight again. */
+	/* More room: the rows above become visible again. */
 	top_model_fit(&model, TOP_SEMAPHORES, 10);
 	ck_assert_uint_eq(sight->first, 0);
 	ck_assert(top_model_list(&model, LIST("")));

@@ -1,5 +1,5 @@
 /*
- * Watches: what there is, then what changes, here and behind another daemon.
+ * Watches: first the present rows, then their changes, here and at another daemon.
  */
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "tests/unit/test_view.h"
 #include "tests/unit/view_rig.h"
 
-/* Two rounds: what changes elsewhere is told by then. */
+/* Two rounds: changes elsewhere are told by then. */
 #define ROUNDS (2 * NSEC_PER_SEC + RIG_TIMEOUT)
 
 static struct view_rig *rig;
@@ -32,7 +32,7 @@ watch(uint64_t request, const char *name)
 	world_pass(rig->world, RIG_TIMEOUT + 100 * NSEC_PER_MSEC);
 }
 
-/* What was told since this was called last. Static. */
+/* The notifications since the last call. Static. */
 static const char *
 told(void)
 {
@@ -266,7 +266,7 @@ START_TEST(changes_that_follow_each_other_are_told_once)
 }
 END_TEST
 
-/* Rows of 1.9 kB, of which some 550 are a megabyte. */
+/* Rows of 1.9 kB: about 550 are a megabyte. */
 static void
 acquire_many(uint64_t count)
 {
@@ -310,7 +310,7 @@ START_TEST(what_there_is_is_told_in_slices)
 		ck_assert_uint_le(rig->told_count - before, 102);
 		slices += rig->told_count > before;
 	}
-	/* Who waited was cancelled before it was gone; the holder was not. */
+	/* The waiter was cancelled before its row ended. The holder was not. */
 	ck_assert_uint_ge(rig->told_count, 411 + 799);
 	ck_assert_uint_ge(slices, 8);
 	rig->world->tick = 0;
@@ -400,7 +400,7 @@ START_TEST(watches_of_two_users_begin_in_turn)
 }
 END_TEST
 
-/* What others said is forgotten in slices, while somebody watches again. */
+/* The rows of other daemons are forgotten in slices, while there is a watch again. */
 START_TEST(a_watch_begins_while_what_others_said_is_forgotten)
 {
 	for (uint64_t peer = 1; peer <= 20; peer++)

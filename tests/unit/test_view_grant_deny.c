@@ -142,7 +142,7 @@ START_TEST(ids_under_which_nobody_waits_are_not_held)
 		ck_assert_int_eq(grant(0, 1 + 2 * i, nobody[i])->reason, REASON_NOT_HELD);
 		ck_assert_int_eq(deny(0, 2 + 2 * i, nobody[i])->reason, REASON_NOT_HELD);
 	}
-	/* Who holds does not wait. */
+	/* A holder is no waiter. */
 	ck_assert_int_eq(grant(1, 1, rig_waiter(rig, "A"))->reason, REASON_NOT_HELD);
 	ck_assert_uint_eq(rig->warnings, 0);
 }
@@ -177,7 +177,7 @@ START_TEST(a_known_daemon_that_does_not_answer_is_a_timeout)
 }
 END_TEST
 
-/* Whoever may publish in the vhost can write that, in anybody's name. */
+/* Every user who may publish in the vhost can write that, in any name. */
 static void
 write_as(const char *user, const char *ask, const char *whom)
 {

@@ -1,5 +1,5 @@
 /*
- * Users take turns: what one user may ask of the daemon, of the broker and of other daemons at once.
+ * Users take turns: limits of one user's requests to the daemon, the broker and other daemons.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +128,10 @@ START_TEST(a_user_asks_the_others_four_things_at_once)
 }
 END_TEST
 
-/* A slot that nobody explains is looked at twice: the second look of a user waits for that of another show. */
+/*
+ * A slot that nobody explains is looked at twice: the second look of a user waits for that of
+ * another show.
+ */
 START_TEST(a_user_has_one_second_count_at_a_time)
 {
 	int64_t at[7];

@@ -1,5 +1,5 @@
 /*
- * show and list across two daemons, one of which may be silent, and beside strangers.
+ * show and list across two daemons. One may be silent, and there are strangers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -241,7 +241,7 @@ START_TEST(a_mutex_that_nobody_explains_is_held_by_unknown)
 	ck_assert_str_eq(mutex_holders(3), "- semaphore unknown, - mutex unknown");
 	ck_assert(json_integer(json_get(rig_answered(rig, 0, 3)->result, "busy"), &busy));
 	ck_assert_int_eq(busy, 1);
-	/* One who is let in without taking it does not explain it. */
+	/* A waiter that was granted without a slot does not explain it. */
 	lock_acquire(rig->world->daemon[1].engine, 1, 1, &wanted);
 	world_pass(rig->world, 50 * NSEC_PER_MSEC);
 	view_show(rig->daemon[1].view, 100, 4, "m");
@@ -265,7 +265,9 @@ START_TEST(a_mutex_behind_a_daemon_is_explained_by_it)
 	ck_assert_str_eq(mutex_holders(2), "- mutex unknown");
 	rig->daemon[1].deaf = false;
 	world_pass(rig->world, MINUTE);
-	/* It is given back, and that has not been answered: nobody has it, and that is no riddle. */
+	/*
+	 * It is given back, and that has not been answered: nobody has it, and that is no riddle.
+	 */
 	rig->world->delay = 100 * NSEC_PER_MSEC;
 	lock_peer_gone(rig->world->daemon[1].engine, 1);
 	ck_assert_ptr_null(mutex_holders(3));
@@ -299,7 +301,9 @@ START_TEST(slots_that_the_broker_does_not_tell_of_are_not_known)
 }
 END_TEST
 
-/* 3,000 rows of the longest kind are more than an answer may have; they are counted all the same. */
+/*
+ * 3,000 rows of the longest kind are more than an answer may have; they are counted all the same.
+ */
 START_TEST(what_does_not_fit_is_counted)
 {
 	char words[257];
@@ -418,7 +422,10 @@ START_TEST(what_is_unread_leaves_less_room)
 	    rig_show(rig, 0, 1), "slots 2 busy 2 waiting 2 [A@host0/1] [B@host1/2] more 2");
 	rig->daemon[0].unread = LINE_MAX_OUT;
 	ck_assert_str_eq(rig_show(rig, 0, 2), "slots 2 busy 2 waiting 2 more 4");
-	/* The rows of others are kept in the account of who asked, as long as there is room in it. */
+	/*
+	 * The rows of other daemons are charged to the account of the asking user, as long as it
+	 * has room.
+	 */
 	rig->daemon[0].unread = 0;
 	ck_assert_uint_gt(rig->daemon[0].kept, 1000);
 	rig->daemon[0].full = true;

@@ -9,9 +9,11 @@
 #include "daemon/view/wire_id.h"
 #include "protocol/json.h"
 
-/* ---- what the views say ---- */
+/*
+ * ---- events of the views ----
+ */
 
-/* What a peer reads: rows are text in what views say. Takes value. */
+/* Results as a peer reads them: views have rows as text. Takes value. */
 static struct cJSON *
 as_read(struct cJSON *value)
 {
@@ -131,7 +133,7 @@ on_keep(void *ctx, uint64_t peer, uint64_t request, size_t bytes)
 	((struct rig_daemon *)ctx)->kept += bytes;
 }
 
-/* ---- what is for the views ---- */
+/* ---- events for the views ---- */
 
 static void
 pass_answer(void *ctx, uint64_t peer, uint64_t request, const struct lock_answer *answer)
