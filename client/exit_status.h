@@ -12,13 +12,11 @@ enum exit_status {
 	EXIT_STATUS_USAGE = 64,
 	EXIT_STATUS_NOT_HELD = 65,
 	EXIT_STATUS_NO_SUCH_LOCK = 66,
-	EXIT_STATUS_UNREACHABLE =
-	    69, /* daemon or broker: no connection, no answer, stopping, or blocked */
+	EXIT_STATUS_UNREACHABLE = 69, /* daemon or broker: no answer, stopping, or blocked */
 	EXIT_STATUS_INTERNAL = 70,
 	EXIT_STATUS_EXISTS = 73,
-	EXIT_STATUS_IO = 74, /* output could not be written */
-	EXIT_STATUS_NOT_ACQUIRED =
-	    75, /* the lock is busy, a limit was reached, or the wait is over */
+	EXIT_STATUS_IO = 74,           /* output could not be written */
+	EXIT_STATUS_NOT_ACQUIRED = 75, /* busy, a limit was reached, or the wait is over */
 	EXIT_STATUS_DENIED = 77,
 	EXIT_STATUS_LOST = 79,
 	EXIT_STATUS_TURNED_AWAY = 80, /* denied by an administrator while waiting */

@@ -92,8 +92,8 @@ enum lb_code {
 	LB_DRAINING = 14, /* the daemon stops */
 	LB_BROKER_UNAVAILABLE = 15,
 	LB_BROKER_BLOCKED = 16, /* the broker has raised a resource alarm */
-	LB_BROKER_REFUSED =
-	    17, /* the broker refused the daemon: credentials, vhost or permissions */
+	/* the broker refused the daemon: credentials, vhost or permissions */
+	LB_BROKER_REFUSED = 17,
 	LB_NO_MEMORY = -1,
 	LB_BAD_ARGUMENT = -2, /* the library sent nothing */
 	LB_NO_DAEMON = -3,    /* the socket does not exist, or no process listens on it */
@@ -282,8 +282,8 @@ enum lb_event_type {
 	LB_EVENT_WAITING = 5,  /* request, position, busy: the acquire waits */
 	LB_EVENT_BROKER = 6,   /* reason, text: state of the lock connection, and why */
 	LB_EVENT_DRAINING = 7, /* grace_ms: the daemon stops; release the locks until then */
-	LB_EVENT_CLOSED =
-	    8, /* text: the connection has ended. Comes after LB_EVENT_LOST of each hold */
+	/* text: the connection has ended. Comes after LB_EVENT_LOST of each hold */
+	LB_EVENT_CLOSED = 8,
 	LB_EVENT_SUSPECT = 9,   /* lock: the broker does not answer; held until safe_until */
 	LB_EVENT_RESTORED = 10, /* lock: the broker answers again */
 	/* busy: so many removed slots are still busy; the resize or destroy waits for them */

@@ -35,8 +35,8 @@ struct broker {
 	bool stopped;
 	int64_t auxiliary_used;      /* clock time of the last use of the auxiliary connection */
 	struct timer auxiliary_idle; /* while it is up */
-	struct timer
-	    auxiliary_wait; /* limit of the wait for the lock connection, which decides the host */
+	/* limit of the wait for the lock connection, which decides the host */
+	struct timer auxiliary_wait;
 };
 
 static int64_t

@@ -28,8 +28,8 @@ struct loading {
 	struct config *config; /* owned until loaded */
 	struct config_error *error;
 	const char *path; /* borrowed */
-	int lines
-	    [KEY_COUNT_MAX]; /* by key_index(): 0 = default, -1 = option, else the file's line */
+	/* by key_index(): 0 = default, -1 = option, else the file's line */
+	int lines[KEY_COUNT_MAX];
 };
 
 /* ---- making and freeing ---- */

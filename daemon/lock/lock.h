@@ -415,8 +415,8 @@ struct lock_counts {
 	size_t waiting;                            /* acquires not answered yet */
 	size_t in_flight;                          /* claims and deletes not answered yet */
 	uint64_t granted, refused, released, lost; /* since the start */
-	uint64_t
-	    holder_queues_lost; /* Bs that a second check found gone (broker.h, deletes_by_name) */
+	/* Bs that a second check found gone (broker.h, deletes_by_name) */
+	uint64_t holder_queues_lost;
 };
 void lock_get_counts(const struct lock_engine *engine, struct lock_counts *ret);
 

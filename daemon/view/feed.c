@@ -68,16 +68,16 @@ struct watcher {
 	uint64_t round; /* ROUND: with which that ends, or a later one */
 	size_t bytes;   /* OWN to OTHERS: of rows sent */
 	uint64_t more;  /* OWN to OTHERS: rows left out */
-	struct round_robin_place
-	    begins; /* to be told what there is: NEW, OWN, OTHERS; or fell BEHIND there */
+	/* to be told what there is: NEW, OWN, OTHERS; or fell BEHIND there */
+	struct round_robin_place begins;
 	TAILQ_ENTRY(watcher) next;
 };
 
 struct feed {
 	struct view *view;              /* borrowed: its owner */
 	TAILQ_HEAD(, watcher) watchers; /* the one whose last changes are the oldest is first */
-	struct round_robin
-	    begin;             /* watchers that are to be told what there is; one after another */
+	/* watchers that are to be told what there is; one after another */
+	struct round_robin begin;
 	struct watcher *begun; /* the one of them that is being told; NULL: none is */
 	struct walk walk;      /* of that, while it is OWN */
 	size_t count;          /* of watchers */

@@ -67,8 +67,8 @@ struct view {
 	size_t asked_count;
 	struct round_robin jobs;
 	struct timer work; /* set while there are jobs */
-	struct round_robin
-	    counts;          /* showings that need a second count: one of each user is counted */
+	/* showings that need a second count: one of each user is counted */
+	struct round_robin counts;
 	struct timer settle; /* set while it is open whether this daemon answers others */
 };
 

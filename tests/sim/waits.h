@@ -72,8 +72,8 @@ struct waits {
 	struct wait_pass pass;
 	int64_t next_look;
 	int64_t fit_since[WAITS_DAEMONS]; /* the daemon can serve waiters; INT64_MAX: it cannot */
-	int64_t let_see_since
-	    [WAITS_DAEMONS]; /* it can also look for markers on an auxiliary connection */
+	/* it can also look for markers on an auxiliary connection */
+	int64_t let_see_since[WAITS_DAEMONS];
 	/*
 	 * Since when there is a channel for the users of even and odd peers, and for exempt ones.
 	 */

@@ -52,8 +52,8 @@ struct holder_wait {
 	int64_t rest;
 	int64_t confirm_from; /* clock time before which no probe of an ABSENT slot is the second */
 	bool progress;
-	struct lock_answer
-	    answer; /* REMOVED: the answer when they are gone; owns its text and warning */
+	/* REMOVED: the answer when they are gone; owns its text and warning */
+	struct lock_answer answer;
 	struct timer deadline;
 	UT_hash_handle by_id;
 	TAILQ_ENTRY(holder_wait) of_peer;
