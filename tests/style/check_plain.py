@@ -119,7 +119,22 @@ class Sentences(unittest.TestCase):
         self.assert_read(plain.openrpc, '{"description": "One. Two"}', (1, "One."), (1, "Two"))
 
 
+def glossary(document):
+    """The terms of the table of ARCHITECTURE.md: "lock connection", ..."""
+    table = document.partition("\n## Terms\n")[2].partition("\n## ")[0]
+    for cell in re.findall(r"(?m)^\| ([a-z][^|]*) \|", table)[1:]:  # the first one is the head
+        yield from (re.sub(r" \(.*\)", "", term) for term in cell.split(", "))
+
+
 class Terms(unittest.TestCase):
+    def test_each_of_the_glossary_is_used(self):
+        """In code or a text, apart from the glossary itself. Code has _ for a space."""
+        known = list(glossary(text("docs/ARCHITECTURE.md")))
+        self.assertGreater(len(known), 40)
+        everything = "\n".join(text(path) for path in paths() if path != "docs/ARCHITECTURE.md").lower()
+        for term in known:
+            self.assertRegex(everything, r"(?<![a-z])" + re.sub(r"[ -]", r"[\\s_*#/-]+", term), term)
+
     def test_no_old_one_is_left(self):
         known = list(terms(text(TERMS))) if os.path.exists(os.path.join(ROOT, TERMS)) else []
         wrong = [found for path in paths() for found in old_terms(path, text(path), known)]
