@@ -132,8 +132,9 @@ class Terms(unittest.TestCase):
         known = list(glossary(text("docs/ARCHITECTURE.md")))
         self.assertGreater(len(known), 40)
         everything = "\n".join(text(path) for path in paths() if path != "docs/ARCHITECTURE.md").lower()
-        for term in known:
-            self.assertRegex(everything, r"(?<![a-z])" + re.sub(r"[ -]", r"[\\s_*#/-]+", term), term)
+        unused = [term for term in known
+                  if not re.search(r"(?<![a-z])" + re.sub(r"[ -]", r"[\\s_*#/-]+", term), everything)]
+        self.assertEqual(unused, [])
 
     def test_no_old_one_is_left(self):
         known = list(terms(text(TERMS))) if os.path.exists(os.path.join(ROOT, TERMS)) else []
