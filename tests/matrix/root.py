@@ -21,8 +21,9 @@ import sys
 FOLDER = os.environ.get("LOCKBROKER_ROOTS") or "/var/cache/lockbroker/roots"
 # Mounts end with the namespace, and processes with its first one: nothing stays of a run that was killed.
 NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+# The root is mounted on itself, so that "/" is a mount point inside: tests that make namespaces change its propagation.
 ENTER = """
-mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" &&
+mount --bind "$0" "$0" && cd "$0" && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" &&
 	mount -t tmpfs -o mode=1777 tmpfs "$0/tmp" && mount -t tmpfs -o mode=755 tmpfs "$0/run" || exit
 while [ "$1" != -- ]; do
 	mkdir -p "$0$2" && mount --bind "$1" "$0$2" || exit
