@@ -42,23 +42,23 @@ teardown(void)
 	world_end();
 }
 
-/* A[slot] or B[slot]; slot 0: the marker of that daemon message. */
+/* A[slot] or B[slot], by `part`. Slot 0: the marker G or U. */
 static const char *
-queue(char message, int slot)
+queue(char part, int slot)
 {
 	static char text[64];
 
 	if (slot > 0)
-		snprintf(text, sizeof(text), "db-%d-%c", slot, message);
+		snprintf(text, sizeof(text), "db-%d-%c", slot, part);
 	else
-		snprintf(text, sizeof(text), "db-%c", message);
+		snprintf(text, sizeof(text), "db-%c", part);
 	return text;
 }
 
 static void
-put(char message, int slot)
+put(char part, int slot)
 {
-	ck_assert(memory_world_put(world->memory, queue(message, slot), false));
+	ck_assert(memory_world_put(world->memory, queue(part, slot), false));
 }
 
 static void
@@ -68,15 +68,15 @@ put_b(int slot)
 }
 
 static void
-take_away(char message, int slot)
+take_away(char part, int slot)
 {
-	ck_assert(memory_world_remove(world->memory, queue(message, slot)));
+	ck_assert(memory_world_remove(world->memory, queue(part, slot)));
 }
 
 static bool
-has(char message, int slot)
+has(char part, int slot)
 {
-	return memory_world_has(world->memory, queue(message, slot), NULL);
+	return memory_world_has(world->memory, queue(part, slot), NULL);
 }
 
 static void

@@ -10,7 +10,7 @@
 /* An answer takes a millisecond, a look one; a rescan follows within five seconds. */
 #define SOON (50 * NSEC_PER_MSEC)
 
-/* Asks as the peer of that number, whose word is its daemon message: A for 1. */
+/* Asks as the peer of that number, whose word is a character: A for peer 1. */
 static void
 ask(uint64_t peer, enum lock_kind kind, int priority)
 {

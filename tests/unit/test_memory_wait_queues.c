@@ -292,7 +292,7 @@ START_TEST(what_is_owed_brings_the_link_up)
 }
 END_TEST
 
-/* An alarm of which broker one is told. RabbitMQ tells only connections that have published. */
+/* Broker one is told of an alarm. RabbitMQ tells only connections that have published. */
 static void
 begin_alarm(void)
 {
