@@ -128,8 +128,9 @@ def picked(suite, words):
 
 
 def hear_signals():
-    """A shell without job control starts what is in the background deaf to these, and that is inherited by
-    all that is tested here."""
+    """A shell without job control starts background jobs with SIGINT and SIGQUIT ignored, and nohup does so with
+    SIGHUP. The programs of a test would inherit that."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
