@@ -363,8 +363,10 @@ broker_channel_put(struct broker *broker, uint64_t channel)
 }
 
 void
-broker_claim(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done)
 {
+	assert(way == BROKER_BY_QUEUE);
 	amqp_channels_request(
 	    channels_of(broker, channel), channel, AMQP_REQUEST_CLAIM, queue, done);
 }
@@ -377,10 +379,20 @@ broker_check(struct broker *broker, uint64_t channel, const char *queue, struct 
 }
 
 void
-broker_drop(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done)
 {
+	assert(way == BROKER_BY_QUEUE);
 	amqp_channels_request(
 	    channels_of(broker, channel), channel, AMQP_REQUEST_DROP, queue, done);
+}
+
+void
+broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done)
+{
+	assert(way == BROKER_BY_QUEUE);
+	broker_check(broker, channel, queue, done);
 }
 
 void
@@ -411,10 +423,10 @@ broker_delete_slot(
 }
 
 void
-broker_probe(
-    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
+broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
+    struct broker_probe_done done)
 {
-	amqp_probes_ask(broker->over.probes, queues, count, broker->blocked, done);
+	amqp_probes_ask(broker->over.probes, questions, count, broker->blocked, done);
 	need_auxiliary(broker);
 }
 

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 enum broker_link {
-	BROKER_LOCKS,    /* claim, check, drop. It never publishes, consumes or administers */
+	BROKER_LOCKS,    /* claim, check, drop. It never publishes or administers */
 	BROKER_AUXILIARY /* everything else; its end costs no hold */
 };
 
@@ -44,10 +44,24 @@ enum broker_state {
 /* "down", "up" or "refused". Static. */
 const char *broker_state_word(enum broker_state state);
 
+/* How a slot is held. The slot decides: a durable B is held by a consumer. */
+enum broker_way {
+	BROKER_BY_QUEUE,    /* B is an exclusive queue, which exists while it is held */
+	BROKER_BY_CONSUMER, /* B is a durable queue, and the holder is its exclusive consumer */
+	/* the same, of a true mutex: the claim declares B, which ends a minute after its last use */
+	BROKER_BY_MUTEX_CONSUMER
+};
+
 enum broker_answer {
 	BROKER_OK,     /* declared and ours, present, or deleted */
-	BROKER_ABSENT, /* 404, or a mandatory publish returned */
-	BROKER_LOCKED, /* 405: another connection has this exclusive queue */
+	BROKER_ABSENT, /* 404: no such queue; or a mandatory publish returned */
+	/* 405: another connection has this exclusive queue; 403: another channel consumes it */
+	BROKER_LOCKED,
+	/*
+	 * 404 in other words: the node of this durable queue is down, or does not answer. It is not
+	 * known whether the queue exists, or who holds it.
+	 */
+	BROKER_UNREACHABLE,
 	/* another error closed the channel (403, 406 and others): see code and text */
 	BROKER_REFUSED,
 	BROKER_SKIPPED, /* not performed: the channel was closed before */
@@ -70,9 +84,29 @@ struct broker_done {
 	uint64_t id;
 };
 
+/* What a probe asks about a queue. */
+enum broker_question_kind {
+	BROKER_ASK_EXISTENCE, /* OK, ABSENT or UNKNOWN */
+	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
+	BROKER_ASK_HOLDER,
+	/* the same of a B that is probably durable: one round trip instead of two */
+	BROKER_ASK_CONSUMER
+};
+
+struct broker_question {
+	const char *queue; /* borrowed for the call */
+	enum broker_question_kind kind;
+};
+
+/* The answers to the questions of a probe, in their order. Borrowed for the callback. */
+struct broker_seen {
+	const enum broker_answer *answers;
+	const enum broker_way *ways; /* of a B: BY_CONSUMER if it is durable, else BY_QUEUE */
+	size_t count;
+};
+
 struct broker_probe_done {
-	/* answers[i]: BROKER_OK, BROKER_ABSENT or BROKER_UNKNOWN for the i-th queue. Borrowed. */
-	void (*fn)(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count);
+	void (*fn)(void *ctx, uint64_t id, const struct broker_seen *seen);
 	void *ctx;
 	uint64_t id;
 };
@@ -136,6 +170,11 @@ struct broker_events {
 	void (*link)(void *ctx, enum broker_link link, enum broker_state state, const char *why);
 	/* The broker closed a channel that is in use, by itself or for a failed request. */
 	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
+	/*
+	 * The broker ended the consumer of a claim: its B was deleted, or the node of B went down.
+	 * Never before the answer to the claim, and never after the answer to its drop.
+	 */
+	void (*cancelled)(void *ctx, uint64_t channel);
 	/* About a watched queue. The name is borrowed. */
 	void (*watch)(void *ctx, const char *queue, enum broker_news news);
 	/* NULL: the caller joins no wait queue. */
@@ -195,15 +234,32 @@ void broker_channel_put(struct broker *broker, uint64_t channel);
  * is gone the answer is BROKER_SKIPPED. If its link died, the answer is BROKER_UNKNOWN.
  */
 
-/* queue.declare, exclusive. OK: ours, now or already (RabbitMQ answers both alike). */
-void broker_claim(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-/* queue.declare, passive. OK, ABSENT, or LOCKED: the queue is exclusive to another connection. */
+/*
+ * Claims B.
+ * - BY_QUEUE: queue.declare, exclusive. OK: ours, now or already (RabbitMQ answers both alike).
+ *   LOCKED: another connection has it, or B is a durable queue.
+ * - BY_CONSUMER: basic.consume, exclusive. OK: this channel is its only consumer. LOCKED: another
+ *   channel, also of this connection, or an exclusive queue of another connection. ABSENT: no such
+ *   queue. One consumer per channel. The end of the channel, for whatever cause, frees B.
+ * - BY_MUTEX_CONSUMER: queue.declare, then as BY_CONSUMER. Never ABSENT.
+ */
+void broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done);
+/* queue.declare, passive. OK, ABSENT, LOCKED (exclusive to another connection), UNREACHABLE. */
 void broker_check(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-/* queue.delete, answered after delete-ok. Also OK if the queue does not exist. */
-void broker_drop(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
+/*
+ * Whether a claimed B is still held, by queue.declare, passive. By a consumer: ABSENT with
+ * channel_open if B exists and nobody consumes from it. The answer comes from B's own node.
+ */
+void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, struct broker_done done);
+/*
+ * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
+ * not exist. By consumer: basic.cancel, answered after cancel-ok.
+ */
+void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done);
 /*
  * Administration, on channels of the auxiliary connection only. Declares a slot queue (A): durable,
  * x-max-length 0. A queue that exists with other arguments is used as it is. The answer is then OK,
@@ -217,9 +273,23 @@ void broker_declare_slot(
  */
 void broker_declare_marker(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
+/*
+ * Declares the durable B of a slot that is held by consumers: classic, x-max-length 0, x-overflow
+ * reject-publish, no expiry. OK as for a slot. LOCKED: B is an exclusive queue of another
+ * connection.
+ */
+void broker_declare_holder(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /* Deletes a slot queue or a marker. Also OK if it does not exist. */
 void broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
+/*
+ * Deletes a durable B that nobody holds. A B is deleted only after a passive declare on the same
+ * channel was answered with no consumers, and then with if-unused: in a partition, the other side
+ * would delete a B that has a consumer. Uses a channel of its own on the auxiliary connection.
+ * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE, REFUSED, UNKNOWN.
+ */
+void broker_delete_holder(struct broker *broker, const char *queue, struct broker_done done);
 
 /*
  * The directory: a durable classic queue with one persistent message for each name, as AMQP cannot
@@ -249,9 +319,13 @@ void broker_directory_leave(
  * All go out in one flush on the auxiliary connection, which is brought up for it. A return and an
  * ack mean ABSENT. An ack alone means OK, but the queue may be deleted just then. A nack, no answer
  * by the deadline, or no auxiliary connection means UNKNOWN. The names are copied.
+ *
+ * A durable B refuses messages (x-overflow reject-publish) with a nack, so a nack of a B makes the
+ * broker layer ask a second question, a passive declare, which tells its consumers.
+ * BROKER_ASK_CONSUMER asks only that one, in the same flush.
  */
-void broker_probe(
-    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
+void broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
+    struct broker_probe_done done);
 
 /*
  * Watches a queue for its deletion, by a consumer on the auxiliary connection. The watch keeps that

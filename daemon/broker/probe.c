@@ -43,6 +43,7 @@ struct probe {
 	char **queues;               /* owned, and each name; NULL once sent */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
+	enum broker_way *ways;       /* owned */
 	struct timer deadline;
 };
 struct amqp_probes {
@@ -97,6 +98,7 @@ probe_free(struct probe *probe)
 	free_queues(probe);
 	free(probe->places);
 	free(probe->answers);
+	free(probe->ways);
 	free(probe);
 }
 
@@ -105,7 +107,8 @@ static void
 probe_answer(struct probe *probe)
 {
 	if (!probe->probes->silent && !probe->given_up)
-		probe->done.fn(probe->done.ctx, probe->done.id, probe->answers, probe->count);
+		probe->done.fn(probe->done.ctx, probe->done.id,
+		    &(struct broker_seen){probe->answers, probe->ways, probe->count});
 }
 
 /* Answers and frees the probes of a list. Probes that the callbacks begin are in other lists. */
@@ -332,8 +335,8 @@ on_deadline(void *ctx, uint64_t id)
 /* ---- outside ---- */
 
 void
-amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t count, bool hopeless,
-    struct broker_probe_done done)
+amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questions, size_t count,
+    bool hopeless, struct broker_probe_done done)
 {
 	struct probe *probe = mem_alloc(sizeof(*probe));
 
@@ -344,10 +347,11 @@ amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t co
 	probe->count = probe->left = count;
 	probe->places = mem_alloc(count * sizeof(*probe->places));
 	probe->answers = mem_alloc(count * sizeof(*probe->answers));
+	probe->ways = mem_alloc(count * sizeof(*probe->ways));
 	probe->queues = mem_alloc(count * sizeof(*probe->queues));
 	for (size_t i = 0; i < count; i++) {
-		assert(strlen(queues[i]) <= UINT8_MAX);
-		probe->queues[i] = mem_strdup(queues[i]);
+		assert(strlen(questions[i].queue) <= UINT8_MAX);
+		probe->queues[i] = mem_strdup(questions[i].queue);
 		probe->answers[i] = BROKER_UNKNOWN;
 	}
 	timer_init(&probe->deadline, on_deadline, probe, 0);

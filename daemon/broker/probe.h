@@ -30,8 +30,8 @@ void amqp_probes_silence(struct amqp_probes *probes);
  * As broker_probe(). Sent at once if there is a link, else when there is one. hopeless: there is an
  * alarm, so the broker does not read a publish. The answer is then BROKER_UNKNOWN at once.
  */
-void amqp_probes_ask(struct amqp_probes *probes, const char *const *queues, size_t count,
-    bool hopeless, struct broker_probe_done done);
+void amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questions,
+    size_t count, bool hopeless, struct broker_probe_done done);
 bool amqp_probes_in_use(const struct amqp_probes *probes); /* a request is unanswered */
 /* The broker's words if it has refused probes on this link, else "". Borrowed. */
 const char *amqp_probes_refused(const struct amqp_probes *probes);

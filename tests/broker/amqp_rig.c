@@ -112,12 +112,12 @@ on_names(void *ctx, uint64_t id, const struct broker_reply *reply, const char *c
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	(void)ctx;
 	(void)id;
 	ck_assert(!in_call);
-	memcpy(probe_answers, answers, count * sizeof(*answers));
+	memcpy(probe_answers, seen->answers, seen->count * sizeof(*seen->answers));
 	probes_answered++;
 }
 
@@ -303,6 +303,18 @@ rig_counts(const struct rig_broker *rig, enum broker_link link)
 
 /* ---- requests ---- */
 
+void
+rig_claim(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_claim(broker, channel, BROKER_BY_QUEUE, queue, done);
+}
+
+void
+rig_drop(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, done);
+}
+
 unsigned
 rig_ask(struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue)
 {
@@ -383,9 +395,13 @@ void
 rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count)
 {
 	struct broker_probe_done done = {.fn = on_probed};
+	struct broker_question questions[BROKER_PROBE_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		questions[i] = (struct broker_question){queues[i], BROKER_ASK_EXISTENCE};
 
 	in_call = true;
-	broker_probe(rig->broker, queues, count, done);
+	broker_probe(rig->broker, questions, count, done);
 	in_call = false;
 }
 

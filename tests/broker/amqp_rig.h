@@ -107,6 +107,7 @@ int64_t rig_now(void);
 
 /* Send a request and return its number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
+rig_operation rig_claim, rig_drop; /* by queue */
 unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);

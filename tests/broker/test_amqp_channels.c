@@ -15,7 +15,7 @@ START_TEST(test_claim_check_drop)
 	const struct rig_answer *answer;
 	int64_t before = rig_now();
 
-	answer = rig_answer(rig_ask(one, broker_claim, channel, "ccd-1-B"));
+	answer = rig_answer(rig_ask(one, rig_claim, channel, "ccd-1-B"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_OK);
 	ck_assert(answer->reply.channel_open);
 	ck_assert_int_eq(answer->reply.code, 0);
@@ -23,9 +23,9 @@ START_TEST(test_claim_check_drop)
 	ck_assert_int_le(answer->reply.sent_at, rig_now());
 	rig_want(one, broker_check, channel, "ccd-1-B", BROKER_OK);
 	/* RabbitMQ lets a connection declare its own again. */
-	rig_want(one, broker_claim, channel, "ccd-1-B", BROKER_OK);
-	rig_want(one, broker_drop, channel, "ccd-1-B", BROKER_OK);
-	rig_want(one, broker_drop, channel, "ccd-1-B", BROKER_OK);
+	rig_want(one, rig_claim, channel, "ccd-1-B", BROKER_OK);
+	rig_want(one, rig_drop, channel, "ccd-1-B", BROKER_OK);
+	rig_want(one, rig_drop, channel, "ccd-1-B", BROKER_OK);
 	answer = rig_answer(rig_ask(one, broker_check, channel, "ccd-1-B"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_ABSENT);
 	ck_assert(!answer->reply.channel_open);
@@ -44,20 +44,20 @@ START_TEST(test_contended)
 	uint64_t mine = rig_take(one, BROKER_LOCKS), theirs = rig_take(two, BROKER_LOCKS);
 	const struct rig_answer *answer;
 
-	rig_want(one, broker_claim, mine, "contended-1-B", BROKER_OK);
-	answer = rig_answer(rig_ask(two, broker_claim, theirs, "contended-1-B"));
+	rig_want(one, rig_claim, mine, "contended-1-B", BROKER_OK);
+	answer = rig_answer(rig_ask(two, rig_claim, theirs, "contended-1-B"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_LOCKED);
 	ck_assert_int_eq(answer->reply.code, 405);
 	ck_assert(!answer->reply.channel_open);
 	theirs = rig_take(two, BROKER_LOCKS);
 	rig_want(two, broker_check, theirs, "contended-1-B", BROKER_LOCKED);
 	theirs = rig_take(two, BROKER_LOCKS);
-	rig_want(two, broker_drop, theirs, "contended-1-B", BROKER_LOCKED);
+	rig_want(two, rig_drop, theirs, "contended-1-B", BROKER_LOCKED);
 	/* Gone with its owner, and free for the other within a moment. */
 	broker_stop(one->broker);
 	for (int64_t end = rig_now() + NSEC_PER_SEC;;) {
 		theirs = rig_take(two, BROKER_LOCKS);
-		answer = rig_answer(rig_ask(two, broker_claim, theirs, "contended-1-B"));
+		answer = rig_answer(rig_ask(two, rig_claim, theirs, "contended-1-B"));
 		if (answer->reply.answer == BROKER_OK)
 			break;
 		ck_assert_int_lt(rig_now(), end);
@@ -69,9 +69,9 @@ START_TEST(test_skipped_behind_a_failure)
 {
 	struct rig_broker *one = rig_open_up();
 	uint64_t channel = rig_take(one, BROKER_LOCKS);
-	unsigned claim = rig_ask(one, broker_claim, channel, "skip-1-B");
+	unsigned claim = rig_ask(one, rig_claim, channel, "skip-1-B");
 	unsigned check = rig_ask(one, broker_check, channel, "skip-1-A");
-	unsigned behind = rig_ask(one, broker_drop, channel, "skip-1-B");
+	unsigned behind = rig_ask(one, rig_drop, channel, "skip-1-B");
 	unsigned late;
 
 	ck_assert_int_eq(rig_answer(behind)->reply.answer, BROKER_SKIPPED);
@@ -80,7 +80,7 @@ START_TEST(test_skipped_behind_a_failure)
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_ABSENT);
 	ck_assert_uint_lt(rig_answer(claim)->order, rig_answer(check)->order);
 	ck_assert_uint_lt(rig_answer(check)->order, rig_answer(behind)->order);
-	late = rig_ask(one, broker_drop, channel, "skip-1-B");
+	late = rig_ask(one, rig_drop, channel, "skip-1-B");
 	ck_assert_int_eq(rig_answer(late)->reply.answer, BROKER_SKIPPED);
 	/* The drop was not performed: B is still there, and still ours. */
 	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "skip-1-B", BROKER_OK);
@@ -128,14 +128,14 @@ START_TEST(test_many_channels)
 		snprintf(queue[i], sizeof(queue[i]), "many-%d-B", i);
 		channels[i] = rig_take(one, BROKER_LOCKS);
 		ck_assert_uint_ne(channels[i], 0);
-		asked[i] = rig_ask(one, broker_claim, channels[i], queue[i]);
+		asked[i] = rig_ask(one, rig_claim, channels[i], queue[i]);
 	}
 	for (int i = 0; i < MANY; i++)
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
 	ck_assert_uint_eq(rig_info(one).channels, MANY);
 	ck_assert_uint_ge(rig_info(one).channels_max, 2047);
 	for (int i = 0; i < MANY; i++)
-		asked[i] = rig_ask(one, broker_drop, channels[i], queue[i]);
+		asked[i] = rig_ask(one, rig_drop, channels[i], queue[i]);
 	for (int i = 0; i < MANY; i++) {
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
 		rig_put(one, channels[i]);
@@ -156,11 +156,11 @@ START_TEST(test_one_flush)
 	struct amqp_counts before, after;
 	unsigned claim, check;
 
-	rig_want(one, broker_claim, channel, "flush-1-A", BROKER_OK);
+	rig_want(one, rig_claim, channel, "flush-1-A", BROKER_OK);
 	rig_put(one, channel);
 	channel = rig_take(one, BROKER_LOCKS);
 	before = rig_counts(one, BROKER_LOCKS);
-	claim = rig_ask(one, broker_claim, channel, "flush-1-B");
+	claim = rig_ask(one, rig_claim, channel, "flush-1-B");
 	check = rig_ask(one, broker_check, channel, "flush-1-A");
 	ck_assert_int_eq(rig_answer(claim)->reply.answer, BROKER_OK);
 	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
@@ -184,7 +184,7 @@ START_TEST(test_open_goes_with_the_first_request)
 	rig_put(one, rig_take(one, BROKER_LOCKS));
 	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).sent_methods, before.sent_methods);
 	ck_assert_uint_eq(rig_info(one).channels, 0);
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "open-1-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "open-1-B", BROKER_OK);
 	after = rig_counts(one, BROKER_LOCKS);
 	ck_assert_uint_eq(after.flushes - before.flushes, 1);
 	ck_assert_uint_eq(after.sent_methods - before.sent_methods, 2);

@@ -62,8 +62,8 @@ START_TEST(test_user_without_permissions)
 	rig_rabbit("ctl set_permissions poor '^fine' '^fine' '^fine'");
 	one = rig_open(&settings);
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "fine-1-B", BROKER_OK);
-	answer = rig_answer(rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "poor-1-B"));
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "fine-1-B", BROKER_OK);
+	answer = rig_answer(rig_ask(one, rig_claim, rig_take(one, BROKER_LOCKS), "poor-1-B"));
 	ck_assert_int_eq(answer->reply.answer, BROKER_REFUSED);
 	ck_assert_int_eq(answer->reply.code, 403);
 	/* RabbitMQ 4 says "configure access". */

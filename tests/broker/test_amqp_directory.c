@@ -259,7 +259,7 @@ START_TEST(test_refused)
 	struct rig_broker *one = rig_open_up(), *two = rig_open_up();
 	const struct rig_answer *answer;
 
-	rig_want(two, broker_claim, rig_take(two, BROKER_LOCKS), "dir-exclusive", BROKER_OK);
+	rig_want(two, rig_claim, rig_take(two, BROKER_LOCKS), "dir-exclusive", BROKER_OK);
 	answer = want_answer(rig_read(one, "dir-exclusive"), BROKER_REFUSED);
 	ck_assert_int_eq(answer->reply.code, 405);
 	answer = want_answer(rig_leave(one, "dir-exclusive", "a"), BROKER_REFUSED);

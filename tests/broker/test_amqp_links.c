@@ -31,8 +31,8 @@ START_TEST(test_closed_by_an_administrator)
 	uint64_t channel = rig_take(one, BROKER_LOCKS), side = rig_take(one, BROKER_AUXILIARY);
 	unsigned late;
 
-	rig_want(one, broker_claim, channel, "admin-1-B", BROKER_OK);
-	rig_want(one, broker_claim, side, "admin", BROKER_OK);
+	rig_want(one, rig_claim, channel, "admin-1-B", BROKER_OK);
+	rig_want(one, rig_claim, side, "admin", BROKER_OK);
 	rig_rabbit("ctl close_all_connections 'maintenance work'");
 	rig_wait(one->events[BROKER_LOCKS] >= 2 && one->events[BROKER_AUXILIARY] >= 2);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
@@ -45,7 +45,7 @@ START_TEST(test_closed_by_an_administrator)
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
 	/* Nothing of the old link is left. */
 	rig_want(one, broker_check, rig_take(one, BROKER_LOCKS), "admin-1-B", BROKER_ABSENT);
-	rig_want(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "admin", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_AUXILIARY), "admin", BROKER_OK);
 }
 END_TEST
 
@@ -60,10 +60,10 @@ START_TEST(test_node_killed_in_flight)
 
 	for (int i = 0; i < 3; i++)
 		channels[i] = rig_take(one, BROKER_LOCKS);
-	rig_want(one, broker_claim, channels[0], "flight-0-B", BROKER_OK);
+	rig_want(one, rig_claim, channels[0], "flight-0-B", BROKER_OK);
 	rig_rabbit("freeze");
 	for (int i = 0; i < 6; i++)
-		asked[i] = rig_ask(one, broker_claim, channels[(i * 2) % 3], "flight-1-B");
+		asked[i] = rig_ask(one, rig_claim, channels[(i * 2) % 3], "flight-1-B");
 	for (int i = 0; i < 10; i++)
 		rig_pass();
 	rig_rabbit("kill");
@@ -80,7 +80,7 @@ START_TEST(test_node_killed_in_flight)
 	ck_assert_uint_eq(one->channels_closed, 0);
 	rig_rabbit("start");
 	rig_wait_for(30, one->state[BROKER_LOCKS] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "flight-0-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "flight-0-B", BROKER_OK);
 }
 END_TEST
 
@@ -174,7 +174,7 @@ START_TEST(test_limit_of_channels)
 
 		channel = rig_take(one, BROKER_LOCKS);
 		ck_assert_uint_ne(channel, 0);
-		answer = rig_answer(rig_ask(one, broker_claim, channel, "limit-1-B"))->reply.answer;
+		answer = rig_answer(rig_ask(one, rig_claim, channel, "limit-1-B"))->reply.answer;
 		if (answer == BROKER_UNKNOWN)
 			break;
 		ck_assert_int_eq(answer, BROKER_OK);
@@ -199,9 +199,9 @@ START_TEST(test_stop)
 	uint64_t channel = rig_take(one, BROKER_LOCKS);
 	unsigned events = one->events[BROKER_LOCKS], claim;
 
-	rig_want(one, broker_claim, channel, "stop-1-B", BROKER_OK);
-	rig_want(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "stop", BROKER_OK);
-	claim = rig_ask(one, broker_claim, channel, "stop-2-B");
+	rig_want(one, rig_claim, channel, "stop-1-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_AUXILIARY), "stop", BROKER_OK);
+	claim = rig_ask(one, rig_claim, channel, "stop-2-B");
 	broker_stop(one->broker);
 	for (int i = 0; i < 200; i++) {
 		const struct rig_answer *answer =

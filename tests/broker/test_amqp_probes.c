@@ -12,8 +12,8 @@ START_TEST(test_present_and_absent)
 	static const char *const queues[] = {"probe-1-B", "probe-none", "probe-2-B", "probe-none"};
 	const enum broker_answer *answers;
 
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "probe-1-B", BROKER_OK);
-	rig_want(two, broker_claim, rig_take(two, BROKER_LOCKS), "probe-2-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "probe-1-B", BROKER_OK);
+	rig_want(two, rig_claim, rig_take(two, BROKER_LOCKS), "probe-2-B", BROKER_OK);
 	/* Somebody else's exclusive queue can be probed, too. */
 	answers = rig_probe(one, queues, 4);
 	ck_assert_int_eq(answers[0], BROKER_OK);
@@ -40,8 +40,7 @@ START_TEST(test_a_thousand)
 		snprintf(names[i], sizeof(names[i]), "thousand-%d-B", i);
 		queues[i] = names[i];
 		if (i % 3 == 0)
-			asked[i] =
-			    rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), names[i]);
+			asked[i] = rig_ask(one, rig_claim, rig_take(one, BROKER_LOCKS), names[i]);
 	}
 	for (int i = 0; i < MANY; i += 3)
 		ck_assert_int_eq(rig_answer(asked[i])->reply.answer, BROKER_OK);
@@ -75,7 +74,7 @@ START_TEST(test_more_than_fits_at_once)
 		snprintf(names[i], sizeof(names[i]), "much-%0240d", i);
 		queues[i] = names[i];
 	}
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), names[7], BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), names[7], BROKER_OK);
 	(void)rig_probe(one, queues, 1);
 	for (int i = 0; i < PROBES; i++)
 		rig_ask_probe(one, queues, BROKER_PROBE_MAX);
@@ -94,7 +93,7 @@ START_TEST(test_auxiliary_connection_on_demand)
 	uint64_t channel = rig_take(one, BROKER_AUXILIARY);
 
 	ck_assert_uint_ne(channel, 0);
-	rig_want(one, broker_claim, channel, "mutex", BROKER_OK);
+	rig_want(one, rig_claim, channel, "mutex", BROKER_OK);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 	rig_want(one, broker_declare_slot, channel, "slots-1-A", BROKER_OK);
 	rig_want(one, broker_declare_slot, channel, "slots-1-A", BROKER_OK);
@@ -158,12 +157,12 @@ START_TEST(test_auxiliary_connection_rests)
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
 	ck_assert_int_eq(rig_info(one).auxiliary, BROKER_DOWN);
 	channel = rig_take(one, BROKER_AUXILIARY);
-	rig_want(one, broker_claim, channel, "rest", BROKER_OK);
+	rig_want(one, rig_claim, channel, "rest", BROKER_OK);
 	for (int64_t end = rig_now() + 400 * NSEC_PER_MSEC; rig_now() < end;)
 		rig_pass();
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
 	rig_want(one, broker_check, channel, "rest", BROKER_OK);
-	rig_want(one, broker_drop, channel, "rest", BROKER_OK);
+	rig_want(one, rig_drop, channel, "rest", BROKER_OK);
 	rig_put(one, channel);
 	rig_wait(one->events[BROKER_AUXILIARY] == 4);
 	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_DOWN);
@@ -188,8 +187,8 @@ START_TEST(test_alarm)
 	before = rig_now();
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_UNKNOWN);
 	ck_assert_int_lt(rig_now() - before, NSEC_PER_SEC);
-	rig_want(one, broker_claim, channel, "alarm-1-B", BROKER_OK);
-	rig_want(one, broker_drop, channel, "alarm-1-B", BROKER_OK);
+	rig_want(one, rig_claim, channel, "alarm-1-B", BROKER_OK);
+	rig_want(one, rig_drop, channel, "alarm-1-B", BROKER_OK);
 	rig_rabbit("ctl set_vm_memory_high_watermark 0.4");
 	rig_wait(!rig_info(one).auxiliary_blocked);
 	ck_assert_int_eq(rig_probe(one, &queue, 1)[0], BROKER_ABSENT);

@@ -60,7 +60,7 @@ START_TEST(test_by_name_and_by_address)
 	host.host = names[_i];
 	one = open_tls();
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "tls-1-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "tls-1-B", BROKER_OK);
 	answers = rig_probe(one, queues, 2);
 	ck_assert_int_eq(answers[0], BROKER_OK);
 	ck_assert_int_eq(answers[1], BROKER_ABSENT);
@@ -90,12 +90,12 @@ START_TEST(test_stop_says_goodbye)
 	struct rig_broker *one = open_tls(), *two = open_tls();
 
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP && two->state[BROKER_LOCKS] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "tls-stop-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "tls-stop-B", BROKER_OK);
 	broker_stop(one->broker);
 	for (int64_t end = rig_now() + NSEC_PER_SEC;;) {
 		uint64_t channel = rig_take(two, BROKER_LOCKS);
 		const struct rig_answer *answer =
-		    rig_answer(rig_ask(two, broker_claim, channel, "tls-stop-B"));
+		    rig_answer(rig_ask(two, rig_claim, channel, "tls-stop-B"));
 
 		if (answer->reply.answer == BROKER_OK)
 			break;
@@ -165,7 +165,7 @@ START_TEST(test_external)
 	rig_rabbit("ctl set_permissions client '.*' '.*' '.*'");
 	one = rig_open(&settings);
 	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
-	rig_want(one, broker_claim, rig_take(one, BROKER_LOCKS), "external-1-B", BROKER_OK);
+	rig_want(one, rig_claim, rig_take(one, BROKER_LOCKS), "external-1-B", BROKER_OK);
 	rig_rabbit("ctl delete_user client");
 	/* Without a certificate there is nothing to log in with. */
 	settings.tls_cert = settings.tls_key = NULL;

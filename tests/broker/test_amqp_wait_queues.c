@@ -117,7 +117,7 @@ START_TEST(test_counts_of_what_is_no_line)
 {
 	uint64_t channel = rig_take(two, BROKER_LOCKS);
 
-	rig_want(two, broker_claim, channel, "counts-1-B", BROKER_OK);
+	rig_want(two, rig_claim, channel, "counts-1-B", BROKER_OK);
 	ck_assert_int_eq(rig_count(one, "counts-1-B"), -1);
 	ck_assert_int_eq(rig_count(one, "counts-none"), 0);
 	joined(one, "counts-W", 5, 1);

@@ -356,7 +356,7 @@ START_TEST(test_no_permission_to_read)
 	ck_assert_uint_eq(warnings, 1);
 	ck_assert_uint_eq(watcher->news_count, 0);
 	ck_assert_int_eq(watcher->state[BROKER_AUXILIARY], BROKER_UP);
-	rig_want(watcher, broker_claim, rig_take(watcher, BROKER_LOCKS), "blind-1-B", BROKER_OK);
+	rig_want(watcher, rig_claim, rig_take(watcher, BROKER_LOCKS), "blind-1-B", BROKER_OK);
 	for (int i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "blind-%d-A", i);
 		rig_unwatch(watcher, name);

@@ -225,13 +225,13 @@ START_TEST(a_failing_try_is_one_flush_of_probes)
 	for (int i = 0; i < 3; i++) {
 		snprintf(queue, sizeof(queue), "full-%d-B", i + 1);
 		channels[i] = rig_take(other, BROKER_LOCKS);
-		rig_want(other, broker_claim, channels[i], queue, BROKER_OK);
+		rig_want(other, rig_claim, channels[i], queue, BROKER_OK);
 	}
 	fails_cheaply(2, "full", REASON_WOULD_BLOCK);
 	ck_assert_int_eq(ours.peer[2].slots, 3);
 	for (int i = 0; i < 3; i++) {
 		snprintf(queue, sizeof(queue), "full-%d-B", i + 1);
-		rig_want(other, broker_drop, channels[i], queue, BROKER_OK);
+		rig_want(other, rig_drop, channels[i], queue, BROKER_OK);
 		rig_put(other, channels[i]);
 	}
 	destroy("full");

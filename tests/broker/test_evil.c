@@ -299,7 +299,7 @@ START_TEST(test_farewell)
 {
 	const struct greeting *farewell = &farewells[_i];
 	struct rig_broker *one = evil_open_up();
-	unsigned claim = rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "evil-1-B");
+	unsigned claim = rig_ask(one, rig_claim, rig_take(one, BROKER_LOCKS), "evil-1-B");
 	struct evbuffer *bytes = evbuffer_new();
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
@@ -399,9 +399,9 @@ START_TEST(test_mutated_answers)
 		for (unsigned i = 0; i < 9; i += 3) {
 			uint64_t channel = rig_take(one, BROKER_LOCKS);
 
-			asked[i] = rig_ask(one, broker_claim, channel, "evil-1-B");
+			asked[i] = rig_ask(one, rig_claim, channel, "evil-1-B");
 			asked[i + 1] = rig_ask(one, broker_check, channel, "evil-1-A");
-			asked[i + 2] = rig_ask(one, broker_drop, channel, "evil-1-B");
+			asked[i + 2] = rig_ask(one, rig_drop, channel, "evil-1-B");
 		}
 		for (uint16_t number = 1; number <= 3; number++) {
 			put_bare(friendly, number, AMQP_CHANNEL_OPEN_OK_METHOD);

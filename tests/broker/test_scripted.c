@@ -120,7 +120,7 @@ START_TEST(test_close_without_cause)
 {
 	struct rig_broker *one = evil_open_up();
 	uint64_t channel = rig_take(one, BROKER_LOCKS);
-	unsigned claim = rig_ask(one, broker_claim, channel, "cause-1-B");
+	unsigned claim = rig_ask(one, rig_claim, channel, "cause-1-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
@@ -165,7 +165,7 @@ START_TEST(test_number_waits_for_close_ok)
 
 	for (uint16_t i = 0; i < CHANNELS; i++) {
 		channels[i] = rig_take(one, BROKER_LOCKS);
-		asked[i] = rig_ask(one, broker_claim, channels[i], "pool-B");
+		asked[i] = rig_ask(one, rig_claim, channels[i], "pool-B");
 		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_CHANNEL_OPEN_OK_METHOD);
 		put_bare(evil.bytes, (uint16_t)(i + 1), AMQP_QUEUE_DECLARE_OK_METHOD);
 	}
@@ -198,7 +198,7 @@ START_TEST(test_idle_channel_closed)
 {
 	struct rig_broker *one = evil_open_up();
 	uint64_t channel = rig_take(one, BROKER_LOCKS);
-	unsigned claim = rig_ask(one, broker_claim, channel, "idle-B");
+	unsigned claim = rig_ask(one, rig_claim, channel, "idle-B");
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
@@ -210,7 +210,7 @@ START_TEST(test_idle_channel_closed)
 	evil_say();
 	rig_wait(rig_info(one).channels == 0);
 	ck_assert_uint_eq(one->channels_closed, 0);
-	(void)rig_ask(one, broker_claim, rig_take(one, BROKER_LOCKS), "idle-B");
+	(void)rig_ask(one, rig_claim, rig_take(one, BROKER_LOCKS), "idle-B");
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 2);
 }
 END_TEST
@@ -229,7 +229,7 @@ refused_claim(void (*reaction)(unsigned))
 
 	reacting = evil_open_up();
 	reacting_channel = rig_take(reacting, BROKER_LOCKS);
-	claim = rig_ask(reacting, broker_claim, reacting_channel, "react-B");
+	claim = rig_ask(reacting, rig_claim, reacting_channel, "react-B");
 	(void)rig_ask(reacting, broker_check, reacting_channel, "react-A");
 	rig_reaction = reaction;
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
@@ -263,7 +263,7 @@ static void
 react_ask(unsigned number)
 {
 	if (number == 0)
-		asked_inside = rig_ask(reacting, broker_claim, reacting_channel, "react-again-B");
+		asked_inside = rig_ask(reacting, rig_claim, reacting_channel, "react-again-B");
 }
 
 /* Behind what was asked before it, and not from inside the asking. */
@@ -303,7 +303,7 @@ START_TEST(test_stopped_by_the_death)
 
 	reacting = evil_open_up();
 	reacting_channel = rig_take(reacting, BROKER_LOCKS);
-	claim = rig_ask(reacting, broker_claim, reacting_channel, "react-B");
+	claim = rig_ask(reacting, rig_claim, reacting_channel, "react-B");
 	(void)rig_ask(reacting, broker_check, reacting_channel, "react-A");
 	rig_reaction = react_stop;
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
@@ -502,14 +502,14 @@ START_TEST(test_auxiliary_connection_without_a_channel)
 	    .reply_code = AMQP_NOT_ALLOWED,
 	    .reply_text = amqp_cstring_bytes("NOT_ALLOWED - number of channels"),
 	};
-	unsigned asked = rig_ask(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
+	unsigned asked = rig_ask(one, rig_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
 
 	rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == 1);
 	put_method(evil.bytes, 0, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	evil_say();
 	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNKNOWN);
 	for (int i = 0; i < 2; i++)
-		(void)rig_ask(one, broker_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
+		(void)rig_ask(one, rig_claim, rig_take(one, BROKER_AUXILIARY), "mutex");
 	rig_wait(evil_saw(2, AMQP_CHANNEL_OPEN_METHOD) == 1);
 	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
 }

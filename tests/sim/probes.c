@@ -42,44 +42,45 @@ see_slot(struct seen_slot *slot, const struct probes_asked *asked, enum broker_a
 
 /* Number 0: of slots that are awaited, of any names. */
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct probes_asked *asked = ctx;
 	struct sim_daemon *daemon = asked->daemon;
 	struct broker_probe_done done = asked->done;
 	struct seen_wait *wait = id == 0 ? NULL : wait_of(daemon, id, asked->queues[0].name);
 
-	for (size_t i = 0; id == 0 && i < count; i++)
+	for (size_t i = 0; id == 0 && i < seen->count; i++)
 		see_slot(&daemon->awaited[asked->queues[i].name][asked->queues[i].slot], asked,
-		    answers[i]);
-	for (size_t i = 0; id != 0 && i < count; i++) {
+		    seen->answers[i]);
+	for (size_t i = 0; id != 0 && i < seen->count; i++) {
 		unsigned *absent = &wait->absent[asked->queues[i].slot];
 
-		if (answers[i] == BROKER_ABSENT)
+		if (seen->answers[i] == BROKER_ABSENT)
 			++*absent;
-		else if (answers[i] == BROKER_OK && *absent < 2)
+		else if (seen->answers[i] == BROKER_OK && *absent < 2)
 			*absent = 0;
 	}
 	TAILQ_REMOVE(&daemon->asked, asked, entry);
 	free(asked->queues);
 	free(asked);
-	done.fn(done.ctx, done.id, answers, count);
+	done.fn(done.ctx, done.id, seen);
 }
 
 struct broker_probe_done
-probes_ask(struct sim_daemon *daemon, const char *const *queues, size_t count,
+probes_ask(struct sim_daemon *daemon, const struct broker_question *questions, size_t count,
     struct broker_probe_done done)
 {
 	struct probes_asked *asked;
 
-	if (queue_find(queues[0]).part != QUEUE_B || queue_find(queues[0]).slot == 0)
+	if (queue_find(questions[0].queue).part != QUEUE_B ||
+	    queue_find(questions[0].queue).slot == 0)
 		return done;
 	asked = mem_alloc(sizeof(*asked));
 	asked->daemon = daemon;
 	asked->done = done;
 	asked->queues = mem_alloc(count * sizeof(*asked->queues));
 	for (size_t i = 0; i < count; i++)
-		asked->queues[i] = queue_find(queues[i]);
+		asked->queues[i] = queue_find(questions[i].queue);
 	asked->began = daemon->sim->truth.moment;
 	if (done.id != 0)
 		wait_of(daemon, done.id, asked->queues[0].name);

@@ -10,8 +10,8 @@ void probes_init(struct sim_daemon *daemon);
 /* Call it after the daemon's broker was freed. */
 void probes_done(struct sim_daemon *daemon);
 /* The daemon probes. Returns the callback that hears the answer before its engine. */
-struct broker_probe_done probes_ask(struct sim_daemon *daemon, const char *const *queues,
-    size_t count, struct broker_probe_done done);
+struct broker_probe_done probes_ask(struct sim_daemon *daemon,
+    const struct broker_question *questions, size_t count, struct broker_probe_done done);
 /*
  * Whether one wait of the daemon has seen each slot in `wanted` absent in two consecutive probes
  * since that moment. `wanted` is indexed by slot.

@@ -11,10 +11,10 @@
  * The linker makes the engines call __wrap_broker_claim() where they say broker_claim(), which is
  * __real_broker_claim() here; and so on (Makefile.am, sim_wrap).
  */
-void __real_broker_claim(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
-void __wrap_broker_claim(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
+void __real_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, struct broker_done done);
+void __wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way,
+    const char *queue, struct broker_done done);
 void __real_broker_wait_queue_join(
     struct broker *broker, const char *queue, int priority, unsigned credit);
 void __wrap_broker_wait_queue_join(
@@ -27,10 +27,10 @@ void __real_broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
 void __wrap_broker_wait_queue_count(
     struct broker *broker, const char *queue, struct broker_count_done done);
-void __real_broker_probe(
-    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
-void __wrap_broker_probe(
-    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done);
+void __real_broker_probe(struct broker *broker, const struct broker_question *questions,
+    size_t count, struct broker_probe_done done);
+void __wrap_broker_probe(struct broker *broker, const struct broker_question *questions,
+    size_t count, struct broker_probe_done done);
 void __real_broker_set_events(struct broker *broker, const struct broker_events *events);
 void __wrap_broker_set_events(struct broker *broker, const struct broker_events *events);
 
@@ -52,8 +52,8 @@ daemon_of(const struct broker *broker)
 /* ---- sent ---- */
 
 void
-__wrap_broker_claim(
-    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+__wrap_broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done)
 {
 	struct queue_id id = queue_find(queue);
 	struct sim_daemon *daemon = daemon_of(broker);
@@ -65,7 +65,7 @@ __wrap_broker_claim(
 		running->stuck = running->stuck_claim;
 		running->stuck_claim = 0;
 	}
-	__real_broker_claim(broker, channel, queue, done);
+	__real_broker_claim(broker, channel, way, queue, done);
 }
 
 /* The slot of a hint; 0 for every hint of a true mutex; -1: none, or an unknown slot. */
@@ -160,16 +160,16 @@ __wrap_broker_wait_queue_count(
 }
 
 void
-__wrap_broker_probe(
-    struct broker *broker, const char *const *queues, size_t count, struct broker_probe_done done)
+__wrap_broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
+    struct broker_probe_done done)
 {
 	running->waits.published[daemon_of(broker)->number] += count;
 	check_method(running, daemon_of(broker)->number);
 	NOTE(running, .text = "{d} probes {n} queues, {q} first",
 	    .daemon = daemon_of(broker)->number, .n = (int64_t)count,
-	    .queue = queue_text(queue_find(queues[0])));
+	    .queue = queue_text(queue_find(questions[0].queue)));
 	__real_broker_probe(
-	    broker, queues, count, probes_ask(daemon_of(broker), queues, count, done));
+	    broker, questions, count, probes_ask(daemon_of(broker), questions, count, done));
 }
 
 void

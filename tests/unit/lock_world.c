@@ -328,21 +328,20 @@ world_pass(struct lock_world *world, int64_t ns)
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
+	(void)seen;
 	(void)ctx;
 	(void)id;
-	(void)answers;
-	(void)count;
 }
 
 void
 world_alarm(struct lock_world *world)
 {
-	const char *const queues[] = {"nothing"};
+	const struct broker_question question = {"nothing", BROKER_ASK_EXISTENCE};
 
 	for (int i = 0; i < DAEMONS; i++)
-		broker_probe(world->daemon[i].broker, queues, 1,
+		broker_probe(world->daemon[i].broker, &question, 1,
 		    (struct broker_probe_done){.fn = on_probed});
 	world_pass(world, 2 * world->delay);
 	memory_world_block(world->memory, true);

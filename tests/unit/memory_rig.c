@@ -39,6 +39,8 @@ answer_word(enum broker_answer answer)
 		return "absent";
 	case BROKER_LOCKED:
 		return "locked";
+	case BROKER_UNREACHABLE:
+		return "unreachable";
 	case BROKER_REFUSED:
 		return "refused";
 	case BROKER_SKIPPED:
@@ -98,15 +100,15 @@ on_names(void *ctx, uint64_t id, const struct broker_reply *reply, const char *c
 }
 
 static void
-on_probe(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probe(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	char text[256];
 	size_t used = (size_t)snprintf(text, sizeof(text), "p%d", (int)id);
 
 	(void)ctx;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < seen->count; i++) {
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%c%s",
-		    i == 0 ? '=' : ',', answer_word(answers[i]));
+		    i == 0 ? '=' : ',', answer_word(seen->answers[i]));
 	}
 	see(text);
 	react(id);
@@ -365,7 +367,7 @@ void
 claim(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_claim(broker, channel, queue, done(id));
+	broker_claim(broker, channel, BROKER_BY_QUEUE, queue, done(id));
 	rig.in_call = false;
 }
 
@@ -381,7 +383,7 @@ void
 drop(struct broker *broker, uint64_t channel, const char *queue, uint64_t id)
 {
 	rig.in_call = true;
-	broker_drop(broker, channel, queue, done(id));
+	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, done(id));
 	rig.in_call = false;
 }
 
@@ -442,8 +444,13 @@ leave_name(struct broker *broker, const char *queue, const char *name, uint64_t 
 void
 probe(struct broker *broker, const char *const *queues, size_t count, uint64_t id)
 {
+	struct broker_question questions[BROKER_PROBE_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		questions[i] = (struct broker_question){queues[i], BROKER_ASK_EXISTENCE};
 	rig.in_call = true;
-	broker_probe(broker, queues, count, (struct broker_probe_done){.fn = on_probe, .id = id});
+	broker_probe(
+	    broker, questions, count, (struct broker_probe_done){.fn = on_probe, .id = id});
 	rig.in_call = false;
 }
 

@@ -148,10 +148,10 @@ END_TEST
 static void
 ask_again(void)
 {
-	broker_claim(one, reaction_channel, "q", done(9));
+	broker_claim(one, reaction_channel, BROKER_BY_QUEUE, "q", done(9));
 	reaction_channel = broker_channel_take(one, BROKER_LOCKS);
 	ck_assert_uint_ne(reaction_channel, 0);
-	broker_claim(one, reaction_channel, "q", done(10));
+	broker_claim(one, reaction_channel, BROKER_BY_QUEUE, "q", done(10));
 }
 
 START_TEST(an_answer_can_ask_again)
@@ -342,9 +342,9 @@ hammer(struct broker *broker, uint64_t *channels, struct jitter *jitter, uint64_
 	broker_channel_put(broker, *channel);
 	*channel = broker_channel_take(broker, BROKER_LOCKS);
 	if (jitter_below(jitter, 2) == 0)
-		broker_claim(broker, *channel, queue, done(id));
+		broker_claim(broker, *channel, BROKER_BY_QUEUE, queue, done(id));
 	else
-		broker_drop(broker, *channel, queue, done(id));
+		broker_drop(broker, *channel, BROKER_BY_QUEUE, queue, done(id));
 }
 
 static struct jitter chance;

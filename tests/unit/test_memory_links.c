@@ -341,20 +341,20 @@ count_answer(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-count_probe(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+count_probe(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	(void)ctx;
-	(void)answers;
 	ck_assert(!rig.in_call);
-	ck_assert_uint_eq(count, 2);
+	ck_assert_uint_eq(seen->count, 2);
 	ck_assert_int_eq(asked[id].answers++, 0);
 }
 
 static void
 ask_something(uint64_t *channels)
 {
-	static const char *const queues[] = {"q", "r"};
-	const char *queue = queues[jitter_below(&chance, 2)];
+	static const struct broker_question both[] = {
+	    {"q", BROKER_ASK_EXISTENCE}, {"r", BROKER_ASK_EXISTENCE}};
+	const char *queue = both[jitter_below(&chance, 2)].queue;
 	uint64_t which = (uint64_t)jitter_below(&chance, 4), id = asked_count++;
 	struct broker_done counted = {.fn = count_answer, .id = id};
 
@@ -362,18 +362,17 @@ ask_something(uint64_t *channels)
 	asked[id] = (struct asked){.channel = channels[which]};
 	switch (channels[which] == 0 ? 3 : jitter_below(&chance, 4)) {
 	case 0:
-		broker_claim(two, channels[which], queue, counted);
+		broker_claim(two, channels[which], BROKER_BY_QUEUE, queue, counted);
 		break;
 	case 1:
 		broker_check(two, channels[which], queue, counted);
 		break;
 	case 2:
-		broker_drop(two, channels[which], queue, counted);
+		broker_drop(two, channels[which], BROKER_BY_QUEUE, queue, counted);
 		break;
 	default:
 		asked[id].channel = 0;
-		broker_probe(
-		    two, queues, 2, (struct broker_probe_done){.fn = count_probe, .id = id});
+		broker_probe(two, both, 2, (struct broker_probe_done){.fn = count_probe, .id = id});
 		break;
 	}
 }

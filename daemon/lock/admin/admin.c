@@ -380,6 +380,7 @@ may_go_on(struct lock_engine *engine, struct admin *admin)
 		return false;
 	case BROKER_ABSENT:
 	case BROKER_LOCKED:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fail(engine, admin, REASON_BROKER_REFUSED, admin->wrong_text);
 		return false;
@@ -454,7 +455,7 @@ next_window(const struct admin *admin, int *ret_count)
 }
 
 static void
-on_swept(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_swept(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct admin *admin = admin_find(engine, id);
@@ -468,16 +469,16 @@ on_swept(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count
 	sweep = &admin->sweep;
 	admin->unanswered--;
 	sweep->clean = true;
-	sweep->slots = mem_grow(sweep->slots, sweep->count + count, sizeof(*sweep->slots));
+	sweep->slots = mem_grow(sweep->slots, sweep->count + seen->count, sizeof(*sweep->slots));
 	for (int i = 0; i < window; i++) {
-		if (answers[i] == BROKER_UNKNOWN) {
+		if (seen->answers[i] == BROKER_UNKNOWN) {
 			snprintf(why, sizeof(why), "the broker did not say whether slot %d exists",
 			    first + i);
 			unknown = engine_refusal_unknown(engine, why);
 			fail(engine, admin, unknown.reason, unknown.text);
 			return;
 		}
-		if (answers[i] == BROKER_OK) {
+		if (seen->answers[i] == BROKER_OK) {
 			sweep->slots[sweep->count++] = first + i;
 			sweep->clean = false;
 		}
@@ -526,7 +527,8 @@ sweep_on(struct lock_engine *engine, struct admin *admin)
 
 	if (first != 0) {
 		for (int i = 0; i < window; i++)
-			probe_add(&probe, slot_queue(engine, admin, first + i));
+			probe_add(
+			    &probe, slot_queue(engine, admin, first + i), BROKER_ASK_EXISTENCE);
 		admin->unanswered++;
 		probe_send(engine, &probe, on_swept, admin->op);
 		return true;

@@ -234,6 +234,7 @@ on_opened(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_UNKNOWN:
 		open_gate(engine, fsck);
 		break;
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		break;
@@ -289,15 +290,14 @@ on_renewed(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
-on_asked(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_asked(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct fsck *fsck = fsck_find(engine, id);
 
-	(void)count;
-	if (fsck == NULL || fsck->state != FSCK_ASKING || link_has_died(engine, answers[0]))
+	if (fsck == NULL || fsck->state != FSCK_ASKING || link_has_died(engine, seen->answers[0]))
 		return;
-	if (answers[0] == BROKER_ABSENT &&
+	if (seen->answers[0] == BROKER_ABSENT &&
 	    !registry_is_reserved(engine, fsck->name, LOCK_KIND_SEMAPHORE, fsck->slot)) {
 		/*
 		 * A scan meanwhile sees a gap. Both requests therefore go out together, and the gap
@@ -335,8 +335,8 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 		return;
 	}
 	fsck_set_state(fsck, FSCK_ASKING);
-	probe_one(engine, queue_name_b(engine->settings.naming, fsck->name, fsck->slot), on_asked,
-	    fsck->op);
+	probe_one(engine, queue_name_b(engine->settings.naming, fsck->name, fsck->slot),
+	    BROKER_ASK_EXISTENCE, on_asked, fsck->op);
 }
 
 /* ---- repairing: uncounted slots ---- */
@@ -359,6 +359,7 @@ on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN:
 		break; /* sent again */
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;
@@ -482,6 +483,7 @@ on_declared(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_UNKNOWN:
 		break; /* sent again */
 	case BROKER_ABSENT:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fsck_unlock(engine, fsck, REASON_BROKER_REFUSED, reply->text);
 		return;

@@ -119,16 +119,17 @@ take_window(struct full_scan_job *job, const enum broker_answer *answers)
 static void probe_window(struct lock_engine *engine, struct full_scan_job *job);
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct full_scan_job *job;
+	const enum broker_answer *answers;
 	int most;
 
 	HASH_FIND(by_id, engine->full_scans, &id, sizeof(id), job);
 	assert(job != NULL);
 	HASH_DELETE(by_id, engine->full_scans, job);
-	answers = take_markers(job, answers, count);
+	answers = take_markers(job, seen->answers, seen->count);
 	if (answers == NULL || !take_window(job, answers)) {
 		finish(engine, job);
 		return;
@@ -158,16 +159,17 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 		job->room = last;
 	}
 	if (job->first == 1) {
-		probe_add(&probe, queue_name_gate(naming, job->name));
-		probe_add(&probe, queue_name_unlimited(naming, job->name));
+		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
+		probe_add(&probe, queue_name_unlimited(naming, job->name), BROKER_ASK_EXISTENCE);
 	}
 	for (int slot = job->first; slot <= last; slot++) {
-		probe_add(&probe, queue_name_a(naming, job->name, slot));
+		probe_add(&probe, queue_name_a(naming, job->name, slot), BROKER_ASK_EXISTENCE);
 		if (job->depth != FULL_SCAN_SIZE)
-			probe_add(&probe, queue_name_b(naming, job->name, slot));
+			probe_add(
+			    &probe, queue_name_b(naming, job->name, slot), BROKER_ASK_EXISTENCE);
 	}
 	if (job->first == 1)
-		probe_add(&probe, queue_name_gate(naming, job->name));
+		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);
 	job->id = engine_id(engine);
 	HASH_ADD(by_id, engine->full_scans, id, sizeof(job->id), job);
 	probe_send(engine, &probe, on_probed, job->id);

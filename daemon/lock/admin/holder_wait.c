@@ -324,18 +324,18 @@ probes_are_done(struct lock_engine *engine, struct holder_wait *holder_wait)
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct holder_wait *holder_wait = holder_wait_find(engine, id);
 
 	if (holder_wait == NULL)
 		return; /* answered meanwhile */
-	assert(holder_wait->state == HOLDER_WAIT_PROBING && count == holder_wait->count);
-	for (size_t i = 0; i < count; i++)
+	assert(holder_wait->state == HOLDER_WAIT_PROBING && seen->count == holder_wait->count);
+	for (size_t i = 0; i < seen->count; i++)
 		take_answer(
-		    engine, holder_wait, &holder_wait->left[holder_wait->at + i], answers[i]);
-	holder_wait->at += count;
+		    engine, holder_wait, &holder_wait->left[holder_wait->at + i], seen->answers[i]);
+	holder_wait->at += seen->count;
 	if (holder_wait->at < holder_wait->left_count)
 		probe_next(engine, holder_wait);
 	else
@@ -360,7 +360,8 @@ probe_next(struct lock_engine *engine, struct holder_wait *holder_wait)
 
 	for (size_t i = holder_wait->at;
 	     i < holder_wait->left_count && probe.count < BROKER_PROBE_MAX; i++)
-		probe_add(&probe, b_of(engine, holder_wait, holder_wait->left[i].slot));
+		probe_add(&probe, b_of(engine, holder_wait, holder_wait->left[i].slot),
+		    BROKER_ASK_EXISTENCE);
 	holder_wait->count = probe.count;
 	probe_send(engine, &probe, on_probed, holder_wait->id);
 }

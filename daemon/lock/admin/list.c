@@ -238,21 +238,20 @@ on_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 }
 
 static void
-on_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
 	struct lock_explanation why = nothing_known;
 
-	(void)count;
 	if (listing == NULL)
 		return; /* answered meanwhile */
 	why.slots = 1;
 	if (registry_is_reserved(engine, listing->name, LOCK_KIND_MUTEX, 0) ||
-	    answers[0] == BROKER_OK) {
+	    seen->answers[0] == BROKER_OK) {
 		why.verdict = LOCK_VERDICT_FULL;
 		why.busy = 1;
-	} else if (answers[0] == BROKER_ABSENT) {
+	} else if (seen->answers[0] == BROKER_ABSENT) {
 		why.verdict = LOCK_VERDICT_FREE;
 		why.busy = 0;
 	}
@@ -271,7 +270,7 @@ on_guard_scanned(struct lock_engine *engine, uint64_t id, const struct full_scan
 		return; /* answered meanwhile */
 	if (found->unknown < 0 && !full_scan_exists(found)) {
 		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-		    on_mutex_probed, listing->op);
+		    BROKER_ASK_EXISTENCE, on_mutex_probed, listing->op);
 		return;
 	}
 	if (found->unknown < 0)
@@ -296,7 +295,7 @@ lock_explain(struct lock_engine *engine, uint64_t peer, uint64_t request, const 
 		full_scan_start(engine, name, FULL_SCAN_SIZE, on_guard_scanned, listing->op);
 	else
 		probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-		    on_mutex_probed, listing->op);
+		    BROKER_ASK_EXISTENCE, on_mutex_probed, listing->op);
 }
 
 static void
@@ -341,19 +340,18 @@ on_counted(struct lock_engine *engine, uint64_t id, const struct full_scan *foun
 }
 
 static void
-on_busy_mutex_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_busy_mutex_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct listing *listing = listing_find(engine, id);
 
-	(void)count;
 	if (listing == NULL)
 		return; /* answered meanwhile */
-	if (answers[0] == BROKER_UNKNOWN) {
+	if (seen->answers[0] == BROKER_UNKNOWN) {
 		refuse_unknown(engine, listing);
 		return;
 	}
-	listing->mutex_is_there = answers[0] == BROKER_OK;
+	listing->mutex_is_there = seen->answers[0] == BROKER_OK;
 	full_scan_start(engine, listing->name, FULL_SCAN_BUSY, on_counted, id);
 }
 
@@ -367,7 +365,7 @@ lock_busy(struct lock_engine *engine, uint64_t peer, uint64_t request, const cha
 		return;
 	listing->name = mem_strdup(name);
 	probe_one(engine, queue_name_mutex(engine->settings.naming, listing->name),
-	    on_busy_mutex_probed, listing->op);
+	    BROKER_ASK_EXISTENCE, on_busy_mutex_probed, listing->op);
 }
 
 void

@@ -150,7 +150,7 @@ static void
 send_claim(struct lock_engine *engine, struct mutex *mutex)
 {
 	set_late(engine, mutex);
-	broker_claim(engine->broker, channel_of(engine, mutex), mutex->queue,
+	broker_claim(engine->broker, channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue,
 	    (struct broker_done){on_claimed, engine, mutex->id});
 }
 
@@ -158,7 +158,7 @@ static void
 send_drop(struct lock_engine *engine, struct mutex *mutex)
 {
 	set_late(engine, mutex);
-	broker_drop(engine->broker, channel_of(engine, mutex), mutex->queue,
+	broker_drop(engine->broker, channel_of(engine, mutex), BROKER_BY_QUEUE, mutex->queue,
 	    (struct broker_done){on_dropped, engine, mutex->id});
 }
 
@@ -295,6 +295,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		claim_lost(engine, mutex);
 		break;
 	case BROKER_ABSENT:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		claim_failed(engine, mutex, REASON_BROKER_REFUSED, reply->text);
 		break;

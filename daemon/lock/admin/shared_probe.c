@@ -155,16 +155,16 @@ slot_seen(
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct batch *batch = ctx;
 	struct shared_probes *probes = batch->probes;
 
 	(void)id;
-	assert(count == batch->count);
-	for (size_t i = 0; i < count; i++)
-		slot_seen(probes, batch->slots[i], answers[i], batch->sent);
-	probes->in_flight -= count;
+	assert(seen->count == batch->count);
+	for (size_t i = 0; i < seen->count; i++)
+		slot_seen(probes, batch->slots[i], seen->answers[i], batch->sent);
+	probes->in_flight -= seen->count;
 	TAILQ_REMOVE(&probes->batches, batch, entry);
 	free(batch);
 	send_batch(probes);
@@ -175,7 +175,7 @@ static void
 send_batch(struct shared_probes *probes)
 {
 	struct lock_engine *engine = probes->engine;
-	const char *queues[BATCH_MOST];
+	struct broker_question questions[BATCH_MOST];
 	struct shared_user *user;
 	struct shared_slot *slot;
 	struct batch *batch;
@@ -191,14 +191,15 @@ send_batch(struct shared_probes *probes)
 		TAILQ_REMOVE(&probes->turns, user, of_turns);
 		TAILQ_INSERT_TAIL(&probes->turns, user, of_turns);
 		slot_wait_no_more(probes, slot, SHARED_SENT);
-		queues[batch->count] = slot->queue.text;
+		questions[batch->count] =
+		    (struct broker_question){slot->queue.text, BROKER_ASK_EXISTENCE};
 		batch->slots[batch->count++] = slot;
 	}
 	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);
 	probes->in_flight += batch->count;
 	timers_set(engine->timers, &probes->next, batch->sent + (int64_t)batch->count * EACH);
-	broker_probe(
-	    engine->broker, queues, batch->count, (struct broker_probe_done){on_probed, batch, 0});
+	broker_probe(engine->broker, questions, batch->count,
+	    (struct broker_probe_done){on_probed, batch, 0});
 }
 
 static void

@@ -9,20 +9,21 @@
 
 /* Zeroed: empty. */
 struct probe {
-	struct queue_name *queues; /* owned */
+	struct queue_name *queues;        /* owned */
+	enum broker_question_kind *kinds; /* owned */
 	size_t count, room;
 };
 
-typedef void probe_done_fn(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count);
+typedef void probe_done_fn(void *ctx, uint64_t id, const struct broker_seen *seen);
 
-void probe_add(struct probe *probe, struct queue_name queue);
+void probe_add(struct probe *probe, struct queue_name queue, enum broker_question_kind kind);
 /*
  * Sends the probes and frees the list. `done` is called once, later, with the engine as `ctx`, with
  * `id`, and with one answer for each queue, in order.
  */
 void probe_send(struct lock_engine *engine, struct probe *probe, probe_done_fn *done, uint64_t id);
 /* The same, for one queue. */
-void probe_one(
-    struct lock_engine *engine, struct queue_name queue, probe_done_fn *done, uint64_t id);
+void probe_one(struct lock_engine *engine, struct queue_name queue, enum broker_question_kind kind,
+    probe_done_fn *done, uint64_t id);
 
 #endif

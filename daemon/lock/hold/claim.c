@@ -199,6 +199,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fail(engine, hold, CLAIM_LOST, reply);
 		break;
 	case BROKER_ABSENT:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
@@ -227,6 +228,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		fail(engine, hold, CLAIM_NO_SLOT, reply);
 		break;
 	case BROKER_LOCKED:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
@@ -258,14 +260,14 @@ send(struct lock_engine *engine, struct hold *hold)
 	timers_set(engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
 	FAULT(CLAIM_WITHOUT_TIMEOUT, timers_cancel(engine->timers, &hold->timer));
 	if (hold->kind == LOCK_KIND_MUTEX) {
-		broker_claim(engine->broker, hold->channel, hold->b.text, claimed);
+		broker_claim(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text, claimed);
 		return;
 	}
 	a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 	FAULT_IF(HINT_TRUSTED, engine_waiter_find(engine, hold->acquire)->member != NULL,
 		 broker_check(engine->broker, hold->channel, a.text, claimed);
 		 broker_check(engine->broker, hold->channel, a.text, checked); return;);
-	broker_claim(engine->broker, hold->channel, hold->b.text, claimed);
+	broker_claim(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text, claimed);
 	broker_check(engine->broker, hold->channel, a.text, checked);
 }
 

@@ -70,16 +70,15 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 }
 
 static void
-on_a_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct hint_question *question = question_find(engine, id);
 
-	(void)count;
 	if (question == NULL)
 		return;
 	/* A waiter of this daemon may have been faster. */
-	if (answers[0] != BROKER_ABSENT &&
+	if (seen->answers[0] != BROKER_ABSENT &&
 	    !registry_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first))
 		tell_line(engine, question->name, false, question->first);
 	question_free(engine, question);
@@ -101,7 +100,7 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 		/* A removed slot helps no waiter, unless it has come back. */
 		question = question_new(engine, hold->name, slot, slot);
 		probe_one(engine, queue_name_a(engine->settings.naming, hold->name, slot),
-		    on_a_probed, question->id);
+		    BROKER_ASK_EXISTENCE, on_a_probed, question->id);
 		break;
 	case HOLD_DROP_FOR_POLLERS:
 		FAULT(POLLERS_OVERHEARD,

@@ -123,6 +123,7 @@ lifecycle_b_answered(
 		lose(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_OK:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN: /* the end of the connection has an event of its own */
@@ -179,6 +180,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		    "the holder queue was deleted, and another connection declared it");
 		break;
 	case BROKER_ABSENT:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		lose(engine, hold, reply->text);
 		break;
@@ -197,7 +199,7 @@ send_reclaim(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	hold->asked = engine_now(engine);
-	broker_claim(engine->broker, hold->channel, hold->b.text,
+	broker_claim(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text,
 	    (struct broker_done){on_reclaimed, engine, hold->id});
 }
 
@@ -298,6 +300,7 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_LOCKED:
 		lose(engine, hold, "the slot's queue belongs to another connection");
 		break;
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		/*
 		 * The slot stays reserved: B exists until the connection dies or a delete succeeds.
@@ -325,7 +328,7 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	}
 	hold->asked = engine_now(engine);
 	timer_in(engine, hold, engine->settings.request_timeout);
-	broker_drop(engine->broker, hold->channel, hold->b.text,
+	broker_drop(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text,
 	    (struct broker_done){on_dropped, engine, hold->id});
 }
 

@@ -189,6 +189,7 @@ not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_
 		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
 	case BROKER_LOCKED: /* of A: another program has made it exclusive */
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
 		break;

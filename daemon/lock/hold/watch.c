@@ -39,6 +39,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_OK:
 	case BROKER_LOCKED:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 	case BROKER_UNKNOWN:
 		break;

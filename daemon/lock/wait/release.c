@@ -152,6 +152,7 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		    hold->kind == LOCK_KIND_MUTEX ? HOLD_DROP_RELEASED : HOLD_DROP_NO_SLOT);
 		break;
 	case BROKER_LOCKED:
+	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED: /* the channel died: B is deleted on the next one */
 		lifecycle_drop(engine, hold);

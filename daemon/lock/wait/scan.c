@@ -93,20 +93,20 @@ list_queues(
 	bool markers = asks_for_markers(engine, semaphore);
 
 	if (markers) {
-		probe_add(probe, queue_name_gate(naming, name));
-		probe_add(probe, queue_name_unlimited(naming, name));
+		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_EXISTENCE);
+		probe_add(probe, queue_name_unlimited(naming, name), BROKER_ASK_EXISTENCE);
 	}
 	for (int slot = scan->first; !semaphore->mutex && slot < scan->first + scan->count;
 	     slot++) {
-		probe_add(probe, queue_name_a(naming, name, slot));
-		probe_add(probe, queue_name_b(naming, name, slot));
+		probe_add(probe, queue_name_a(naming, name, slot), BROKER_ASK_EXISTENCE);
+		probe_add(probe, queue_name_b(naming, name, slot), BROKER_ASK_EXISTENCE);
 	}
 	if (scan_is_guarded(engine, semaphore))
-		probe_add(probe, queue_name_a(naming, name, 1));
+		probe_add(probe, queue_name_a(naming, name, 1), BROKER_ASK_EXISTENCE);
 	if (semaphore->mutex)
-		probe_add(probe, queue_name_mutex(naming, name));
+		probe_add(probe, queue_name_mutex(naming, name), BROKER_ASK_EXISTENCE);
 	if (markers)
-		probe_add(probe, queue_name_gate(naming, name));
+		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_EXISTENCE);
 }
 
 /* The slot whose B is the i-th that a rescan asks for. */
@@ -126,13 +126,15 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 	if (!semaphore->mutex || guarded) {
 		int next = semaphore->mutex ? 1 : semaphore->size + 1;
 
-		probe_add(probe, queue_name_unlimited(naming, semaphore->name));
-		probe_add(probe, queue_name_a(naming, semaphore->name, next));
+		probe_add(
+		    probe, queue_name_unlimited(naming, semaphore->name), BROKER_ASK_EXISTENCE);
+		probe_add(probe, queue_name_a(naming, semaphore->name, next), BROKER_ASK_EXISTENCE);
 	}
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
-		probe_add(probe, queue_name_gate(naming, semaphore->name));
+		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 	for (int i = 0; i < semaphore->scan.count; i++)
-		probe_add(probe, b_of(engine, semaphore, again_slot(semaphore, i)));
+		probe_add(
+		    probe, b_of(engine, semaphore, again_slot(semaphore, i)), BROKER_ASK_EXISTENCE);
 }
 
 /* ---- the answers ---- */
@@ -287,7 +289,7 @@ take_answers(struct lock_engine *engine, struct semaphore *semaphore,
 }
 
 static void
-on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t count)
+on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
 	struct semaphore *semaphore;
@@ -296,7 +298,7 @@ on_probed(void *ctx, uint64_t id, const enum broker_answer *answers, size_t coun
 	assert(semaphore != NULL);
 	HASH_DELETE(by_probe, engine->scans, semaphore);
 	scan_set_state(semaphore, SCAN_SEEN);
-	take_answers(engine, semaphore, answers, count);
+	take_answers(engine, semaphore, seen->answers, seen->count);
 	engine_mark_dirty(engine, semaphore);
 }
 
