@@ -129,6 +129,8 @@ is_of_queues(amqp_method_number_t method)
 	case AMQP_CHANNEL_CLOSE_OK_METHOD:
 	case AMQP_QUEUE_DECLARE_METHOD:
 	case AMQP_QUEUE_DELETE_METHOD:
+	case AMQP_BASIC_CONSUME_METHOD:
+	case AMQP_BASIC_CANCEL_METHOD:
 		return true;
 	default:
 		return method >> 16 == AMQP_CONNECTION_CLASS;

@@ -70,7 +70,7 @@ struct amqp_link_config {
 	const struct amqp_settings *settings;
 	const struct amqp_host *host;
 	const char *name;  /* in the log: "lock connection" */
-	bool queues_alone; /* it only opens channels, and declares and deletes queues */
+	bool queues_alone; /* it declares, deletes and consumes from queues, and never publishes */
 	struct amqp_counts *counts;
 };
 

@@ -9,6 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/broker/count.h"
+#include "daemon/broker/deletion.h"
 #include "daemon/broker/directory.h"
 #include "daemon/broker/hint.h"
 #include "daemon/broker/reconnector.h"
@@ -242,6 +243,15 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 }
 
 static void
+on_cancelled(void *ctx, uint64_t channel)
+{
+	struct broker *broker = ctx;
+
+	if (broker->events.cancelled != NULL)
+		broker->events.cancelled(broker->events.ctx, channel);
+}
+
+static void
 on_watch_news(void *ctx, const char *queue, enum broker_news news)
 {
 	struct broker *broker = ctx;
@@ -362,37 +372,46 @@ broker_channel_put(struct broker *broker, uint64_t channel)
 	amqp_channels_put(channels_of(broker, channel), channel);
 }
 
+static void
+request(struct broker *broker, uint64_t channel, enum amqp_request what, const char *queue,
+    struct broker_done done)
+{
+	amqp_channels_request(channels_of(broker, channel), channel, what, queue, done);
+}
+
 void
 broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	assert(way == BROKER_BY_QUEUE);
-	amqp_channels_request(
-	    channels_of(broker, channel), channel, AMQP_REQUEST_CLAIM, queue, done);
+	static const enum amqp_request claims[] = {
+	    [BROKER_BY_QUEUE] = AMQP_REQUEST_CLAIM,
+	    [BROKER_BY_CONSUMER] = AMQP_REQUEST_CONSUME,
+	    [BROKER_BY_MUTEX_CONSUMER] = AMQP_REQUEST_CLAIM_MUTEX,
+	};
+
+	request(broker, channel, claims[way], queue, done);
 }
 
 void
 broker_check(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
-	amqp_channels_request(
-	    channels_of(broker, channel), channel, AMQP_REQUEST_CHECK, queue, done);
-}
-
-void
-broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
-    struct broker_done done)
-{
-	assert(way == BROKER_BY_QUEUE);
-	amqp_channels_request(
-	    channels_of(broker, channel), channel, AMQP_REQUEST_DROP, queue, done);
+	request(broker, channel, AMQP_REQUEST_CHECK, queue, done);
 }
 
 void
 broker_check_holder(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done)
 {
-	assert(way == BROKER_BY_QUEUE);
-	broker_check(broker, channel, queue, done);
+	request(broker, channel,
+	    way == BROKER_BY_QUEUE ? AMQP_REQUEST_CHECK : AMQP_REQUEST_CHECK_CONSUMER, queue, done);
+}
+
+void
+broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
+    struct broker_done done)
+{
+	request(broker, channel, way == BROKER_BY_QUEUE ? AMQP_REQUEST_DROP : AMQP_REQUEST_CANCEL,
+	    queue, done);
 }
 
 void
@@ -400,8 +419,7 @@ broker_declare_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	amqp_channels_request(
-	    channels_of(broker, channel), channel, AMQP_REQUEST_DECLARE_SLOT, queue, done);
+	request(broker, channel, AMQP_REQUEST_DECLARE_SLOT, queue, done);
 }
 
 void
@@ -409,8 +427,15 @@ broker_declare_marker(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	amqp_channels_request(
-	    channels_of(broker, channel), channel, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+	request(broker, channel, AMQP_REQUEST_DECLARE_MARKER, queue, done);
+}
+
+void
+broker_declare_holder(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	assert(channel & 1);
+	request(broker, channel, AMQP_REQUEST_DECLARE_HOLDER, queue, done);
 }
 
 void
@@ -418,8 +443,16 @@ broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	assert(channel & 1);
-	amqp_channels_request(
-	    channels_of(broker, channel), channel, AMQP_REQUEST_DELETE_SLOT, queue, done);
+	request(broker, channel, AMQP_REQUEST_DELETE_SLOT, queue, done);
+}
+
+void
+broker_delete_holder(struct broker *broker, const char *queue, struct broker_done done)
+{
+	if (broker->stopped)
+		return;
+	amqp_deletions_ask(broker->over.deletions, queue, done);
+	need_auxiliary(broker);
 }
 
 void
@@ -568,6 +601,7 @@ new_reconnector(struct broker *broker, enum broker_link which)
 	    .down = on_down,
 	    .changed = on_changed,
 	    .channel_closed = on_channel_closed,
+	    .cancelled = on_cancelled,
 	    .ctx = broker,
 	};
 

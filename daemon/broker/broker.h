@@ -58,8 +58,8 @@ enum broker_answer {
 	/* 405: another connection has this exclusive queue; 403: another channel consumes it */
 	BROKER_LOCKED,
 	/*
-	 * 404 in other words: the node of this durable queue is down, or does not answer. It is not
-	 * known whether the queue exists, or who holds it.
+	 * 404 in other words: the node of this durable queue is down, or does not answer. The queue
+	 * may exist, and may be held.
 	 */
 	BROKER_UNREACHABLE,
 	/* another error closed the channel (403, 406 and others): see code and text */
@@ -84,7 +84,7 @@ struct broker_done {
 	uint64_t id;
 };
 
-/* What a probe asks about a queue. */
+/* The kinds of questions that a probe asks about a queue. */
 enum broker_question_kind {
 	BROKER_ASK_EXISTENCE, /* OK, ABSENT or UNKNOWN */
 	/* Of a B: OK (it is held), ABSENT (it is not, whether it exists or not), UNREACHABLE, UNKNOWN */
@@ -226,7 +226,10 @@ void broker_get_info(const struct broker *broker, struct broker_info *ret);
  * it is up. If that does not happen in time, they are answered BROKER_UNKNOWN.
  */
 uint64_t broker_channel_take(struct broker *broker, enum broker_link link);
-/* Gives a channel back. No request may be unanswered on it. An id that is gone is ignored. */
+/*
+ * Gives a channel back. No request may be unanswered on it, and its claim by consumer must have
+ * ended. An id that is gone is ignored.
+ */
 void broker_channel_put(struct broker *broker, uint64_t channel);
 
 /*
@@ -241,7 +244,10 @@ void broker_channel_put(struct broker *broker, uint64_t channel);
  * - BY_CONSUMER: basic.consume, exclusive. OK: this channel is its only consumer. LOCKED: another
  *   channel, also of this connection, or an exclusive queue of another connection. ABSENT: no such
  *   queue. One consumer per channel. The end of the channel, for whatever cause, frees B.
- * - BY_MUTEX_CONSUMER: queue.declare, then as BY_CONSUMER. Never ABSENT.
+ * - BY_MUTEX_CONSUMER: queue.declare, then as BY_CONSUMER. Never ABSENT. REFUSED (406): a B with
+ *   other arguments exists.
+ * If a request behind a claim by consumer fails, the claim is answered SKIPPED (RabbitMQ 3.10.8,
+ * 4.0.5 and 4.3.6) or OK. It is undone in both cases, as the channel is closed.
  */
 void broker_claim(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done);
@@ -256,7 +262,8 @@ void broker_check_holder(struct broker *broker, uint64_t channel, enum broker_wa
     const char *queue, struct broker_done done);
 /*
  * Frees a claimed B. By queue: queue.delete, answered after delete-ok; also OK if the queue does
- * not exist. By consumer: basic.cancel, answered after cancel-ok.
+ * not exist. By consumer: basic.cancel, answered after cancel-ok, also OK if the consumer ended
+ * before. Not while the claim is unanswered: RabbitMQ 3.10 would end the link.
  */
 void broker_drop(struct broker *broker, uint64_t channel, enum broker_way way, const char *queue,
     struct broker_done done);
@@ -284,9 +291,10 @@ void broker_declare_holder(
 void broker_delete_slot(
     struct broker *broker, uint64_t channel, const char *queue, struct broker_done done);
 /*
- * Deletes a durable B that nobody holds. A B is deleted only after a passive declare on the same
- * channel was answered with no consumers, and then with if-unused: in a partition, the other side
- * would delete a B that has a consumer. Uses a channel of its own on the auxiliary connection.
+ * Deletes a durable B that nobody holds, on a channel of its own of the auxiliary connection. The
+ * delete has if-unused. In a partition, the other side would still delete a B that has a consumer.
+ * So the same channel first asks for the consumers of B, by a passive declare, and B is deleted
+ * only if the answer is 0.
  * Answers: OK (deleted), ABSENT, LOCKED (it is held, in either way), UNREACHABLE, REFUSED, UNKNOWN.
  */
 void broker_delete_holder(struct broker *broker, const char *queue, struct broker_done done);
@@ -320,9 +328,10 @@ void broker_directory_leave(
  * ack mean ABSENT. An ack alone means OK, but the queue may be deleted just then. A nack, no answer
  * by the deadline, or no auxiliary connection means UNKNOWN. The names are copied.
  *
- * A durable B refuses messages (x-overflow reject-publish) with a nack, so a nack of a B makes the
- * broker layer ask a second question, a passive declare, which tells its consumers.
- * BROKER_ASK_CONSUMER asks only that one, in the same flush.
+ * A durable B refuses messages (x-overflow reject-publish) with a nack. The broker layer then asks
+ * for its consumers, by a passive declare. BROKER_ASK_CONSUMER asks only that, in the same flush.
+ * The deadline covers both. If one is unanswered by then, the channel of the passive declares is
+ * replaced, because the silence of one queue's node stops the answers of all.
  */
 void broker_probe(struct broker *broker, const struct broker_question *questions, size_t count,
     struct broker_probe_done done);

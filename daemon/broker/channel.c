@@ -20,13 +20,22 @@ enum channel_state {
 	CHANNEL_GONE /* closed by the broker, number given back, its requests are being answered */
 };
 
+/* The consumer of a claim, on a channel of requests. */
+enum consumer_state {
+	CONSUMER_NEVER,
+	CONSUMER_ASKED, /* its claim is unanswered */
+	CONSUMER_ON,
+	CONSUMER_ENDED /* messages for it may still come */
+};
+
 struct request {
 	TAILQ_ENTRY(request) in_channel, in_order;
 	enum amqp_request what;
 	struct broker_done done;
 	int64_t sent_at;
 	char *queue;               /* owned; only while WAITING */
-	enum broker_answer answer; /* of a request in `orphans` */
+	unsigned methods_done;     /* answered methods */
+	enum broker_answer answer; /* of a request that is done, or in `orphans` */
 };
 TAILQ_HEAD(requests, request);
 
@@ -35,8 +44,9 @@ struct channel {
 	TAILQ_ENTRY(channel) in_all, in_idle;
 	uint64_t id; /* 0: not taken (idle, closing or raw) */
 	enum channel_state state;
-	uint16_t number;                        /* 0 = none */
-	bool put;                               /* given back while GONE */
+	uint16_t number; /* 0 = none */
+	bool put;        /* given back while GONE */
+	enum consumer_state consumer;
 	const struct amqp_raw_handler *handler; /* borrowed; NULL = requests and answers */
 	struct requests requests;               /* unanswered, in order of sending; owned */
 };
@@ -216,8 +226,22 @@ request_send(struct amqp_channels *channels, struct channel *channel, struct req
 {
 	if (channel->state == CHANNEL_FRESH)
 		channel_open(channels, channel);
+	/*
+	 * RabbitMQ 3.10 crashes the channel, and the link with it, if the cancel comes first
+	 * (consumers.c).
+	 */
+	assert(request->what != AMQP_REQUEST_CANCEL || channel->consumer != CONSUMER_ASKED);
+	if (amqp_request_consumes(request->what))
+		channel->consumer = CONSUMER_ASKED;
 	request->sent_at = now(channels);
 	amqp_request_send(channels->link, channel->number, request->what, queue);
+}
+
+/* The method whose answer the request awaits. 0: it is done. */
+static amqp_method_number_t
+request_awaits(const struct request *request)
+{
+	return amqp_request_method(request->what, request->methods_done);
 }
 
 /* Answers and frees a request, which is in no list any more. */
@@ -350,7 +374,7 @@ amqp_channels_put(struct amqp_channels *channels, uint64_t id)
 		channel->put = true;
 		return;
 	}
-	assert(TAILQ_EMPTY(&channel->requests));
+	assert(TAILQ_EMPTY(&channel->requests) && channel->consumer != CONSUMER_ON);
 	channel_forget_id(channels, channel);
 	switch (channel->state) {
 	case CHANNEL_WAITING:
@@ -410,6 +434,23 @@ amqp_channels_close_raw(struct amqp_channels *channels, uint16_t number)
 
 /* ---- frames ---- */
 
+/* The request that a channel.close refuses. Only consume-ok can be overtaken. NULL: none. */
+static struct request *
+find_refused(const struct channel *channel, const amqp_channel_close_t *close)
+{
+	struct request *request;
+
+	TAILQ_FOREACH (request, &channel->requests, in_channel) {
+		amqp_method_number_t awaited = request_awaits(request);
+
+		if (awaited != 0 && amqp_request_is_refused_by(awaited, close))
+			return request;
+		if (awaited != 0 && awaited != AMQP_BASIC_CONSUME_METHOD)
+			return NULL;
+	}
+	return NULL;
+}
+
 /* Answers the requests of a channel that the broker closed, then reports it. */
 static void
 channel_bury(
@@ -417,21 +458,20 @@ channel_bury(
 {
 	char *text = amqp_frame_words(close->reply_text);
 	int code = close->reply_code;
-	struct request *request = TAILQ_FIRST(&channel->requests);
+	struct request *request, *refused = find_refused(channel, close);
 	uint64_t id = channel->id;
 
 	channel_set_state(channel, CHANNEL_GONE);
-	if (request != NULL && amqp_request_is_refused_by(request->what, close)) {
-		request_remove(channels, channel, request);
-		request_answer(channels, request, amqp_request_refusal(request->what, code, text),
-		    false, code, text);
-	}
 	while ((request = TAILQ_FIRST(&channel->requests)) != NULL) {
 		enum broker_answer answer = BROKER_SKIPPED;
 
 		FAULT(SKIPPED_IS_DONE, answer = BROKER_OK);
 		request_remove(channels, channel, request);
-		request_answer(channels, request, answer, false, 0, "");
+		if (request == refused)
+			request_answer(channels, request,
+			    amqp_request_refusal(request->what, code, text), false, code, text);
+		else
+			request_answer(channels, request, answer, false, 0, "");
 	}
 	channel_forget_id(channels, channel);
 	if (!channel->put && !channels->silent)
@@ -492,12 +532,83 @@ take_close_ok(struct amqp_channels *channels, struct channel *channel)
 	waiting_go(channels);
 }
 
+/* The request that awaits this "-ok". Only consume-ok can be overtaken. NULL: none. */
+static struct request *
+find_awaiting(const struct channel *channel, amqp_method_number_t ok)
+{
+	struct request *request;
+
+	TAILQ_FOREACH (request, &channel->requests, in_channel) {
+		amqp_method_number_t awaited = request_awaits(request);
+
+		/* AMQP numbers each "-ok" one above its method. */
+		if (awaited != 0 && ok == awaited + 1)
+			return request;
+		if (awaited != 0 && awaited != AMQP_BASIC_CONSUME_METHOD)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* Answers the requests that are done, up to the oldest that is not. */
+static void
+answer_done(struct amqp_channels *channels, struct channel *channel)
+{
+	struct requests done = TAILQ_HEAD_INITIALIZER(done);
+	struct request *request;
+
+	while (
+	    (request = TAILQ_FIRST(&channel->requests)) != NULL && request_awaits(request) == 0) {
+		request_remove(channels, channel, request);
+		TAILQ_INSERT_TAIL(&done, request, in_channel);
+	}
+	/* The callbacks may ask and put back. */
+	while ((request = TAILQ_FIRST(&done)) != NULL) {
+		TAILQ_REMOVE(&done, request, in_channel);
+		request_answer(channels, request, request->answer, true, 0, "");
+	}
+}
+
+/* False: no request awaits this. */
+static bool
+take_ok(struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
+{
+	struct request *request = find_awaiting(channel, frame->method);
+
+	if (request == NULL)
+		return false;
+	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&channel->requests, requests);
+	      request_remove(channels, channel, request);
+	      request_answer(channels, request, BROKER_OK, true, 0, ""); return true;);
+	request->methods_done++;
+	if (request_awaits(request) != 0)
+		return true;
+	request->answer = amqp_request_success(request->what, frame);
+	if (amqp_request_consumes(request->what))
+		channel->consumer = CONSUMER_ON;
+	else if (request->what == AMQP_REQUEST_CANCEL)
+		channel->consumer = CONSUMER_ENDED;
+	answer_done(channels, channel);
+	return true;
+}
+
+/* The broker's basic.cancel. False: the consumer was not placed yet. */
+static bool
+take_cancel(struct amqp_channels *channels, struct channel *channel)
+{
+	if (channel->consumer == CONSUMER_ASKED)
+		return false;
+	if (channel->consumer == CONSUMER_ON) {
+		channel->consumer = CONSUMER_ENDED;
+		if (!channels->silent)
+			channels->config.cancelled(channels->config.ctx, channel->id);
+	}
+	return true;
+}
+
 static bool
 take_method(struct amqp_channels *channels, struct channel *channel, const struct amqp_frame *frame)
 {
-	struct request *request = TAILQ_FIRST(&channel->requests);
-
-	FAULT(LAST_IS_ANSWERED, request = TAILQ_LAST(&channel->requests, requests));
 	if (frame->method == AMQP_CHANNEL_CLOSE_METHOD) {
 		take_close(channels, channel, frame->fields);
 		return true;
@@ -515,20 +626,21 @@ take_method(struct amqp_channels *channels, struct channel *channel, const struc
 		return false;
 	if (channel->handler != NULL)
 		return channel->handler->frame(channel->handler->ctx, frame);
-	if (request == NULL || !amqp_request_is_done_by(request->what, frame->method))
-		return false;
-	request_remove(channels, channel, request);
-	request_answer(channels, request, BROKER_OK, true, 0, "");
-	return true;
+	if (frame->method == AMQP_BASIC_CANCEL_METHOD)
+		return take_cancel(channels, channel);
+	if (frame->method == AMQP_BASIC_DELIVER_METHOD)
+		return channel->consumer != CONSUMER_NEVER;
+	return take_ok(channels, channel, frame);
 }
 
+/* A claim's consumer wants no messages: they are discarded. */
 static bool
 take_content(struct channel *channel, const struct amqp_frame *frame)
 {
 	if (channel->state == CHANNEL_CLOSING)
 		return true;
 	if (channel->handler == NULL)
-		return false;
+		return channel->consumer != CONSUMER_NEVER;
 	return channel->handler->frame(channel->handler->ctx, frame);
 }
 

@@ -3,6 +3,13 @@
  * channels, and the unanswered requests of each channel, in the order of sending. It outlives its
  * links: all channels end with the link that carries them. It knows queues and answers, and no
  * hosts and no handshake.
+ *
+ * RabbitMQ answers the methods of a channel in order, except basic.consume: the queue's process
+ * sends consume-ok, and the answers to later methods can overtake it. Requests are answered in the
+ * order of sending nevertheless.
+ *
+ *	us:      consume B  declare A (passive)
+ *	broker:  declare-ok  consume-ok
  */
 #ifndef BROKER_CHANNEL_H
 #define BROKER_CHANNEL_H
@@ -25,6 +32,8 @@ struct amqp_channels_config {
 	struct amqp_counts *counts; /* borrowed */
 	/* See channel_closed in broker.h. */
 	void (*closed)(void *ctx, uint64_t channel, int code, const char *text);
+	/* See cancelled in broker.h. */
+	void (*cancelled)(void *ctx, uint64_t channel);
 	void *ctx; /* borrowed */
 };
 

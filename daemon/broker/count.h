@@ -1,12 +1,14 @@
 /*
- * Counts the consumers of queues, by passive declares on a raw channel of the auxiliary connection,
- * which are answered in order. A 404 is the answer 0, and closes the channel. The requests behind
- * it are sent again on another channel.
+ * Looks at queues and counts their consumers, by passive declares on a raw channel of the auxiliary
+ * connection, which are answered in order. A refusal (404, 405) is an answer, and closes the
+ * channel. The requests behind it are sent again on another channel.
  */
 #ifndef BROKER_COUNT_H
 #define BROKER_COUNT_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/broker/channel.h"
 
@@ -18,14 +20,27 @@ void amqp_counters_free(struct amqp_counters *counters); /* before its channels;
 /* No callback is called after this. */
 void amqp_counters_silence(struct amqp_counters *counters);
 
-/* As broker_wait_queue_count(). Sent at once if there is a link, else when there is one. */
+/* Sent at once if there is a link, else when there is one. As broker_wait_queue_count(). */
 void amqp_counters_ask(
     struct amqp_counters *counters, const char *queue, struct broker_count_done done);
+/* answer: as of broker_check(), or UNKNOWN. consumers: 0 unless OK. */
+struct amqp_look_done {
+	void (*fn)(void *ctx, uint64_t id, enum broker_answer answer, int consumers);
+	void *ctx;
+	uint64_t id;
+};
+void amqp_counters_look(
+    struct amqp_counters *counters, const char *queue, struct amqp_look_done done);
+/*
+ * Ends the looks with that ctx, without callbacks, and returns their number. One that is unanswered
+ * may have stopped the channel for long, so that the channel is replaced.
+ */
+size_t amqp_counters_forget(struct amqp_counters *counters, const void *ctx);
 bool amqp_counters_in_use(const struct amqp_counters *counters); /* a request is unanswered */
 
 /* After amqp_channels_attach(): sends the waiting requests. */
 void amqp_counters_go(struct amqp_counters *counters);
-/* After amqp_channels_fail(): answers all requests with -1. */
+/* After amqp_channels_fail(): answers all requests, with -1 or UNKNOWN. */
 void amqp_counters_fail(struct amqp_counters *counters);
 
 #endif

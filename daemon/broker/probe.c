@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/mem.h"
 #include "daemon/base/queue.h"
+#include "daemon/broker/count.h"
 #include "daemon/broker/raw_channel.h"
 
 /*
@@ -18,14 +19,16 @@
  */
 #define GIVEN_UP_MAX 16
 /*
- * The maximum of unconfirmed messages; later probes wait. With the longest names this is a third of
+ * The maximum of unanswered questions; later probes wait. With the longest names this is a third of
  * the output at which a link to a broker that does not read is given up.
  */
-#define UNCONFIRMED_MAX 16384
+#define UNANSWERED_MAX 16384
 
-/* One queue of a probe, and its message. */
+/* One question of a probe. */
 struct place {
-	uint64_t tag;        /* the key, once it is sent */
+	char *queue; /* owned */
+	enum broker_question_kind kind;
+	uint64_t tag;        /* of its message: the key, once it is sent */
 	struct probe *probe; /* borrowed */
 	bool returned;
 	UT_hash_handle hh;
@@ -37,10 +40,10 @@ struct probe {
 	TAILQ_ENTRY(probe) entry;
 	struct amqp_probes *probes; /* borrowed */
 	struct broker_probe_done done;
-	size_t count, left;          /* left: unconfirmed messages */
+	size_t count, left;          /* left: unanswered questions */
 	struct probe_list *list;     /* the list that it is in */
+	bool publishes;              /* it has other questions than those about consumers */
 	bool given_up;               /* answered at its deadline; its confirms are missing */
-	char **queues;               /* owned, and each name; NULL once sent */
 	struct place *places;        /* owned */
 	enum broker_answer *answers; /* owned */
 	enum broker_way *ways;       /* owned */
@@ -49,12 +52,13 @@ struct probe {
 struct amqp_probes {
 	struct timers *timers;          /* borrowed */
 	struct amqp_channels *channels; /* borrowed */
+	struct amqp_counters *counters; /* borrowed */
 	int64_t timeout;
 	struct probe_list hopeless, waiting, sent; /* owned; those in `hopeless` are never sent */
 	struct place *open; /* the probes'; unconfirmed messages, by tag and in the order of tags */
 	unsigned given_up;
-	size_t unconfirmed; /* unconfirmed messages, without those of given up probes */
-	uint64_t last_tag;  /* of the channel */
+	size_t unanswered; /* unanswered questions, without those of given up probes */
+	uint64_t last_tag; /* of the channel */
 	struct amqp_raw_channel channel;
 	char *refused; /* owned; the broker's words on this link; NULL = no refusal */
 	bool silent;
@@ -67,17 +71,6 @@ now(const struct amqp_probes *probes)
 }
 
 static void
-free_queues(struct probe *probe)
-{
-	if (probe->queues == NULL)
-		return;
-	for (size_t i = 0; i < probe->count; i++)
-		free(probe->queues[i]);
-	free(probe->queues);
-	probe->queues = NULL;
-}
-
-static void
 probe_list(struct probe *probe, struct probe_list *list)
 {
 	if (probe->list != NULL)
@@ -86,7 +79,7 @@ probe_list(struct probe *probe, struct probe_list *list)
 	TAILQ_INSERT_TAIL(list, probe, entry);
 }
 
-/* probe: in no list any more, and without open messages. */
+/* probe: in no list any more, and without open messages and looks. */
 static void
 probe_free(struct probe *probe)
 {
@@ -95,14 +88,15 @@ probe_free(struct probe *probe)
 	timers_cancel(probes->timers, &probe->deadline);
 	if (probe->given_up)
 		probes->given_up--;
-	free_queues(probe);
+	for (size_t i = 0; i < probe->count; i++)
+		free(probe->places[i].queue);
 	free(probe->places);
 	free(probe->answers);
 	free(probe->ways);
 	free(probe);
 }
 
-/* Messages that are not confirmed keep their first answer, BROKER_UNKNOWN. */
+/* Questions without an answer keep their first one, BROKER_UNKNOWN. */
 static void
 probe_answer(struct probe *probe)
 {
@@ -122,6 +116,66 @@ answer_all(struct probe_list *list)
 		probe_answer(probe);
 		probe_free(probe);
 	}
+}
+
+/* A probe whose questions are all answered moves to `ready`. */
+static void
+settle(
+    struct place *place, enum broker_answer answer, enum broker_way way, struct probe_list *ready)
+{
+	struct probe *probe = place->probe;
+
+	probe->answers[place - probe->places] = answer;
+	probe->ways[place - probe->places] = way;
+	if (!probe->given_up)
+		probe->probes->unanswered--;
+	if (--probe->left == 0)
+		probe_list(probe, ready);
+}
+
+/* ---- looks at consumers ---- */
+
+static void send_waiting(struct amqp_probes *probes);
+
+static void
+on_looked(void *ctx, uint64_t id, enum broker_answer answer, int consumers)
+{
+	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct probe *probe = ctx;
+	struct amqp_probes *probes = probe->probes;
+	struct place *place = &probe->places[id];
+
+	switch (answer) {
+	case BROKER_OK:
+		settle(
+		    place, consumers > 0 ? BROKER_OK : BROKER_ABSENT, BROKER_BY_CONSUMER, &ready);
+		break;
+	case BROKER_LOCKED:
+		settle(place, BROKER_OK, BROKER_BY_QUEUE, &ready);
+		break;
+	case BROKER_UNREACHABLE: /* only a durable queue is */
+		settle(place, BROKER_UNREACHABLE, BROKER_BY_CONSUMER, &ready);
+		break;
+	case BROKER_ABSENT:
+		settle(place, BROKER_ABSENT, BROKER_BY_QUEUE, &ready);
+		break;
+	case BROKER_REFUSED:
+	case BROKER_SKIPPED:
+	case BROKER_UNKNOWN:
+		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, &ready);
+		break;
+	}
+	answer_all(&ready);
+	send_waiting(probes);
+}
+
+static void
+look(struct place *place)
+{
+	struct probe *probe = place->probe;
+
+	amqp_counters_look(probe->probes->counters, place->queue,
+	    (struct amqp_look_done){on_looked, probe, (uint64_t)(place - probe->places)});
 }
 
 /* ---- sending ---- */
@@ -170,13 +224,15 @@ probe_send(struct amqp_probes *probes, struct probe *probe)
 	for (size_t i = 0; i < probe->count; i++) {
 		struct place *place = &probe->places[i];
 
-		publish(probes, probe->queues[i]);
-		place->probe = probe;
+		if (place->kind == BROKER_ASK_CONSUMER) {
+			look(place);
+			continue;
+		}
+		publish(probes, place->queue);
 		place->tag = probes->last_tag;
 		HASH_ADD(hh, probes->open, tag, sizeof(place->tag), place);
 	}
-	probes->unconfirmed += probe->count;
-	free_queues(probe);
+	probes->unanswered += probe->count;
 	probe_list(probe, &probes->sent);
 }
 
@@ -187,7 +243,8 @@ send_waiting(struct amqp_probes *probes)
 	struct probe *probe;
 
 	while ((probe = TAILQ_FIRST(&probes->waiting)) != NULL &&
-	       probes->unconfirmed + probe->count <= UNCONFIRMED_MAX && open_channel(probes))
+	       probes->unanswered + probe->count <= UNANSWERED_MAX &&
+	       (!probe->publishes || open_channel(probes)))
 		probe_send(probes, probe);
 }
 
@@ -203,21 +260,16 @@ find_tag(const struct amqp_probes *probes, uint64_t tag)
 	return place;
 }
 
-/* Takes one confirm. A probe without open messages moves to `ready`. */
 static void
-settle(struct amqp_probes *probes, struct place *place, bool acked, struct probe_list *ready)
+confirm(struct amqp_probes *probes, struct place *place, bool acked, struct probe_list *ready)
 {
-	struct probe *probe = place->probe;
-
-	if (acked)
-		probe->answers[place - probe->places] = place->returned ? BROKER_ABSENT : BROKER_OK;
 	HASH_DEL(probes->open, place);
-	if (!probe->given_up)
-		probes->unconfirmed--;
-	if (--probe->left > 0)
-		return;
-	TAILQ_REMOVE(&probes->sent, probe, entry);
-	TAILQ_INSERT_TAIL(ready, probe, entry);
+	if (acked)
+		settle(place, place->returned ? BROKER_ABSENT : BROKER_OK, BROKER_BY_QUEUE, ready);
+	else if (place->kind == BROKER_ASK_HOLDER && !place->probe->given_up)
+		look(place);
+	else
+		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, ready);
 }
 
 /* False: a confirm of a message that was never sent. */
@@ -232,10 +284,10 @@ take_confirm(struct amqp_probes *probes, uint64_t tag, bool multiple, bool acked
 	if (tag > probes->last_tag || (tag == 0 && !multiple))
 		return false;
 	if (!multiple && (place = find_tag(probes, tag)) != NULL)
-		settle(probes, place, acked, &ready);
+		confirm(probes, place, acked, &ready);
 	/* Tag 0 means all. */
 	while (multiple && (place = probes->open) != NULL && (tag == 0 || place->tag <= tag))
-		settle(probes, place, acked, &ready);
+		confirm(probes, place, acked, &ready);
 	answer_all(&ready);
 	send_waiting(probes);
 	return true;
@@ -289,12 +341,14 @@ on_method(void *ctx, const struct amqp_frame *frame)
 static void
 channel_lost(struct amqp_probes *probes)
 {
-	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
+	struct probe_list ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct place *place, *next;
 
-	probes->unconfirmed = 0;
-	HASH_CLEAR(hh, probes->open);
-	TAILQ_CONCAT(&lost, &probes->sent, entry);
-	answer_all(&lost);
+	HASH_ITER (hh, probes->open, place, next) {
+		HASH_DEL(probes->open, place);
+		settle(place, BROKER_UNKNOWN, BROKER_BY_QUEUE, &ready);
+	}
+	answer_all(&ready);
 }
 
 static void
@@ -324,8 +378,13 @@ on_deadline(void *ctx, uint64_t id)
 		return;
 	}
 	probe->given_up = true;
-	probes->unconfirmed -= probe->left;
-	if (++probes->given_up > GIVEN_UP_MAX) {
+	probes->given_up++;
+	probes->unanswered -= probe->left;
+	probe->left -= amqp_counters_forget(probes->counters, probe);
+	if (probe->left == 0) {
+		TAILQ_REMOVE(&probes->sent, probe, entry);
+		probe_free(probe);
+	} else if (probes->given_up > GIVEN_UP_MAX) {
 		amqp_raw_channel_close(&probes->channel);
 		channel_lost(probes);
 	}
@@ -348,10 +407,12 @@ amqp_probes_ask(struct amqp_probes *probes, const struct broker_question *questi
 	probe->places = mem_alloc(count * sizeof(*probe->places));
 	probe->answers = mem_alloc(count * sizeof(*probe->answers));
 	probe->ways = mem_alloc(count * sizeof(*probe->ways));
-	probe->queues = mem_alloc(count * sizeof(*probe->queues));
 	for (size_t i = 0; i < count; i++) {
 		assert(strlen(questions[i].queue) <= UINT8_MAX);
-		probe->queues[i] = mem_strdup(questions[i].queue);
+		probe->places[i].queue = mem_strdup(questions[i].queue);
+		probe->places[i].kind = questions[i].kind;
+		probe->publishes |= questions[i].kind != BROKER_ASK_CONSUMER;
+		probe->places[i].probe = probe;
 		probe->answers[i] = BROKER_UNKNOWN;
 	}
 	timer_init(&probe->deadline, on_deadline, probe, 0);
@@ -366,7 +427,7 @@ bool
 amqp_probes_in_use(const struct amqp_probes *probes)
 {
 	return !TAILQ_EMPTY(&probes->hopeless) || !TAILQ_EMPTY(&probes->waiting) ||
-	       probes->unconfirmed > 0;
+	       probes->unanswered > 0;
 }
 
 const char *
@@ -385,9 +446,12 @@ void
 amqp_probes_fail(struct amqp_probes *probes)
 {
 	struct probe_list lost = TAILQ_HEAD_INITIALIZER(lost);
+	const struct probe *probe;
 
 	amqp_raw_channel_forget(&probes->channel);
-	probes->unconfirmed = 0;
+	probes->unanswered = 0;
+	TAILQ_FOREACH (probe, &probes->sent, entry)
+		(void)amqp_counters_forget(probes->counters, probe);
 	HASH_CLEAR(hh, probes->open);
 	free(probes->refused);
 	probes->refused = NULL;
@@ -398,7 +462,8 @@ amqp_probes_fail(struct amqp_probes *probes)
 }
 
 struct amqp_probes *
-amqp_probes_new(struct timers *timers, struct amqp_channels *channels, int64_t timeout)
+amqp_probes_new(struct timers *timers, struct amqp_channels *channels,
+    struct amqp_counters *counters, int64_t timeout)
 {
 	static const struct amqp_raw_channel_events events = {
 	    .method = on_method, .message = on_message, .closed = on_closed};
@@ -406,6 +471,7 @@ amqp_probes_new(struct timers *timers, struct amqp_channels *channels, int64_t t
 
 	probes->timers = timers;
 	probes->channels = channels;
+	probes->counters = counters;
 	probes->timeout = timeout;
 	amqp_raw_channel_init(&probes->channel, channels, &events, probes);
 	TAILQ_INIT(&probes->hopeless);

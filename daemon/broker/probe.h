@@ -8,6 +8,9 @@
  *
  * A return comes before its ack. Return and ack: absent. Ack alone: present. Nack or silence:
  * unknown.
+ *
+ * A durable holder queue takes no message, and its nack makes this module look at its consumers
+ * (count.h).
  */
 #ifndef BROKER_PROBE_H
 #define BROKER_PROBE_H
@@ -17,12 +20,16 @@
 
 #include "daemon/broker/channel.h"
 
+struct amqp_counters;
 struct amqp_probes;
 
-/* channels: of the auxiliary connection, borrowed. timeout: ns from the request on. */
-struct amqp_probes *amqp_probes_new(
-    struct timers *timers, struct amqp_channels *channels, int64_t timeout);
-void amqp_probes_free(struct amqp_probes *probes); /* before its channels; NULL is fine */
+/*
+ * channels: of the auxiliary connection, borrowed, as counters. timeout: ns from the request on.
+ */
+struct amqp_probes *amqp_probes_new(struct timers *timers, struct amqp_channels *channels,
+    struct amqp_counters *counters, int64_t timeout);
+/* Before its channels and counters; NULL is fine. */
+void amqp_probes_free(struct amqp_probes *probes);
 /* No callback is called after this. */
 void amqp_probes_silence(struct amqp_probes *probes);
 
@@ -38,7 +45,7 @@ const char *amqp_probes_refused(const struct amqp_probes *probes);
 
 /* After amqp_channels_attach(): sends the waiting requests. */
 void amqp_probes_go(struct amqp_probes *probes);
-/* After amqp_channels_fail(): answers all requests BROKER_UNKNOWN. */
+/* After amqp_channels_fail(), before amqp_counters_fail(): answers all requests BROKER_UNKNOWN. */
 void amqp_probes_fail(struct amqp_probes *probes);
 
 #endif

@@ -351,6 +351,7 @@ amqp_reconnector_new(
 	    .which = config->which,
 	    .counts = &reconnector->counts,
 	    .closed = events->channel_closed,
+	    .cancelled = events->cancelled,
 	    .ctx = events->ctx,
 	};
 

@@ -29,6 +29,8 @@ struct amqp_reconnector_events {
 	    void *ctx, enum broker_link which, enum broker_state state, const char *why);
 	/* See channel_closed in broker.h. */
 	void (*channel_closed)(void *ctx, uint64_t channel, int code, const char *text);
+	/* See broker.h. */
+	void (*cancelled)(void *ctx, uint64_t channel);
 	void *ctx;
 };
 

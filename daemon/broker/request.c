@@ -2,69 +2,149 @@
 
 #include <string.h>
 
-static amqp_method_number_t
-method_of(enum amqp_request what)
+/* The consumer of a claim. A channel has one at a time. */
+#define TAG "h"
+/* A mutex leaves nothing behind: its holder queue ends so long after its last use (ms). */
+#define MUTEX_EXPIRES 60000
+
+amqp_method_number_t
+amqp_request_method(enum amqp_request what, unsigned done)
 {
+	if (what == AMQP_REQUEST_CLAIM_MUTEX && done > 0) {
+		what = AMQP_REQUEST_CONSUME;
+		done--;
+	}
+	if (done > 0)
+		return 0;
 	switch (what) {
 	case AMQP_REQUEST_CLAIM:
+	case AMQP_REQUEST_CLAIM_MUTEX:
 	case AMQP_REQUEST_CHECK:
+	case AMQP_REQUEST_CHECK_CONSUMER:
 	case AMQP_REQUEST_DECLARE_SLOT:
 	case AMQP_REQUEST_DECLARE_MARKER:
+	case AMQP_REQUEST_DECLARE_HOLDER:
 		return AMQP_QUEUE_DECLARE_METHOD;
+	case AMQP_REQUEST_CONSUME:
+		return AMQP_BASIC_CONSUME_METHOD;
+	case AMQP_REQUEST_CANCEL:
+		return AMQP_BASIC_CANCEL_METHOD;
 	case AMQP_REQUEST_DROP:
 	case AMQP_REQUEST_DELETE_SLOT:
+	case AMQP_REQUEST_DELETE_UNUSED:
 		return AMQP_QUEUE_DELETE_METHOD;
 	}
 	return 0;
 }
 
-/* Slots and markers: durable queues that keep no message. */
-static bool
-is_administration(enum amqp_request what)
+bool
+amqp_request_consumes(enum amqp_request what)
 {
-	return what == AMQP_REQUEST_DECLARE_SLOT || what == AMQP_REQUEST_DECLARE_MARKER;
+	return what == AMQP_REQUEST_CONSUME || what == AMQP_REQUEST_CLAIM_MUTEX;
+}
+
+/* Of the durable queues, which keep no message: the number of their arguments. 0: not durable. */
+static int
+argument_count(enum amqp_request what)
+{
+	switch (what) {
+	case AMQP_REQUEST_DECLARE_SLOT: /* as other clients of the scheme declare them */
+		return 1;
+	case AMQP_REQUEST_DECLARE_MARKER:
+		return 2;
+	case AMQP_REQUEST_DECLARE_HOLDER:
+		return 3;
+	case AMQP_REQUEST_CLAIM_MUTEX:
+		return 4;
+	default:
+		return 0;
+	}
 }
 
 static void
 send_declare(struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue)
 {
-	/* Slot queues have only the first one, as other clients of the scheme declare them. */
+	/*
+	 * Without x-overflow, RabbitMQ 3.10.8 delivers a message to the consumer even if
+	 * x-max-length is 0.
+	 */
 	amqp_table_entry_t arguments[] = {
 	    amqp_entry_number("x-max-length", 0),
 	    amqp_entry_text("x-queue-type", "classic"),
+	    amqp_entry_text("x-overflow", "reject-publish"),
+	    amqp_entry_number("x-expires", MUTEX_EXPIRES),
 	};
+	int count = argument_count(what);
 	amqp_queue_declare_t declare = {
 	    .queue = amqp_cstring_bytes(queue),
-	    .passive = what == AMQP_REQUEST_CHECK,
+	    .passive = what == AMQP_REQUEST_CHECK || what == AMQP_REQUEST_CHECK_CONSUMER,
 	    .exclusive = what == AMQP_REQUEST_CLAIM,
-	    .durable = is_administration(what),
+	    .durable = count > 0,
+	    .arguments = {.num_entries = count, .entries = arguments},
 	};
 
-	if (is_administration(what)) {
-		declare.arguments.num_entries = what == AMQP_REQUEST_DECLARE_SLOT ? 1 : 2;
-		declare.arguments.entries = arguments;
-	}
 	amqp_link_send(link, channel, AMQP_QUEUE_DECLARE_METHOD, &declare);
+}
+
+static void
+send_consume(struct amqp_link *link, uint16_t channel, const char *queue)
+{
+	amqp_basic_consume_t consume = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .consumer_tag = amqp_cstring_bytes(TAG),
+	    .no_ack = 1, /* consumer_timeout does not end it */
+	    .exclusive = 1,
+	};
+
+	amqp_link_send(link, channel, AMQP_BASIC_CONSUME_METHOD, &consume);
+}
+
+static void
+send_cancel(struct amqp_link *link, uint16_t channel)
+{
+	amqp_basic_cancel_t cancel = {.consumer_tag = amqp_cstring_bytes(TAG)};
+
+	amqp_link_send(link, channel, AMQP_BASIC_CANCEL_METHOD, &cancel);
+}
+
+static void
+send_delete(struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue)
+{
+	/* Without if-empty: a holder queue with messages must be deleted, too. */
+	amqp_queue_delete_t delete = {
+	    .queue = amqp_cstring_bytes(queue),
+	    .if_unused = what == AMQP_REQUEST_DELETE_UNUSED,
+	};
+
+	amqp_link_send(link, channel, AMQP_QUEUE_DELETE_METHOD, &delete);
 }
 
 void
 amqp_request_send(
     struct amqp_link *link, uint16_t channel, enum amqp_request what, const char *queue)
 {
-	/* Without if-empty: a holder queue with messages must be deleted, too. */
-	amqp_queue_delete_t delete = {.queue = amqp_cstring_bytes(queue)};
+	amqp_method_number_t method;
 
-	if (method_of(what) == AMQP_QUEUE_DELETE_METHOD)
-		amqp_link_send(link, channel, AMQP_QUEUE_DELETE_METHOD, &delete);
-	else
-		send_declare(link, channel, what, queue);
+	for (unsigned done = 0; (method = amqp_request_method(what, done)) != 0; done++) {
+		if (method == AMQP_QUEUE_DECLARE_METHOD)
+			send_declare(link, channel, what, queue);
+		else if (method == AMQP_BASIC_CONSUME_METHOD)
+			send_consume(link, channel, queue);
+		else if (method == AMQP_BASIC_CANCEL_METHOD)
+			send_cancel(link, channel);
+		else
+			send_delete(link, channel, what, queue);
+	}
 }
 
-bool
-amqp_request_is_done_by(enum amqp_request what, amqp_method_number_t method)
+enum broker_answer
+amqp_request_success(enum amqp_request what, const struct amqp_frame *ok)
 {
-	/* AMQP numbers each "-ok" one above its request. */
-	return method == method_of(what) + 1;
+	const amqp_queue_declare_ok_t *declared = ok->fields;
+
+	if (what == AMQP_REQUEST_CHECK_CONSUMER && declared->consumer_count == 0)
+		return BROKER_ABSENT;
+	return BROKER_OK;
 }
 
 bool
@@ -76,30 +156,62 @@ amqp_request_is_blamed(const amqp_channel_close_t *close)
 }
 
 bool
-amqp_request_is_refused_by(enum amqp_request what, const amqp_channel_close_t *close)
+amqp_request_is_refused_by(amqp_method_number_t method, const amqp_channel_close_t *close)
 {
 	amqp_method_number_t blamed =
 	    (amqp_method_number_t)close->class_id << 16 | close->method_id;
 
-	return amqp_request_is_blamed(close) && (blamed == 0 || blamed == method_of(what));
+	return amqp_request_is_blamed(close) && (blamed == 0 || blamed == method);
 }
 
+static bool
+says(const char *text, const char *words)
+{
+	return strstr(text, words) != NULL;
+}
+
+/* 406. The queue exists if the declaration of a durable queue is refused for its arguments. */
+static enum broker_answer
+precondition(enum amqp_request what, const char *text)
+{
+	switch (what) {
+	case AMQP_REQUEST_DECLARE_SLOT:
+	case AMQP_REQUEST_DECLARE_MARKER:
+	case AMQP_REQUEST_DECLARE_HOLDER:
+		return says(text, "inequivalent arg") ? BROKER_OK : BROKER_REFUSED;
+	case AMQP_REQUEST_DELETE_UNUSED:
+		return says(text, " in use") ? BROKER_LOCKED : BROKER_REFUSED;
+	default:
+		return BROKER_REFUSED;
+	}
+}
+
+/*
+ * The words of RabbitMQ 3.10.8, 4.0.5 (Mnesia and Khepri) and 4.3.6, which agree unless noted:
+ *
+ * 403 ACCESS_REFUSED - queue 'B' in vhost '/' in exclusive use
+ * 403 ACCESS_REFUSED - access to queue 'B' in vhost '/' refused for user 'u'
+ *     (since 4.0.5: "read access to queue", "configure access to queue")
+ * 404 NOT_FOUND - no queue 'B' in vhost '/'
+ * 404 NOT_FOUND - home node 'N' of durable queue 'B' in vhost '/' is down or inaccessible
+ * 404 NOT_FOUND - failed to perform operation on queue 'B' in vhost '/' due to timeout
+ * 405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'B' in vhost '/'. It ...
+ * 406 PRECONDITION_FAILED - inequivalent arg 'x-expires' for queue 'B' in vhost '/': received ...
+ * 406 PRECONDITION_FAILED - queue 'B' in vhost '/' in use
+ */
 enum broker_answer
 amqp_request_refusal(enum amqp_request what, int code, const char *text)
 {
 	switch (code) {
 	case AMQP_NOT_FOUND:
-		return BROKER_ABSENT;
+		return says(text, "no queue") ? BROKER_ABSENT : BROKER_UNREACHABLE;
 	case AMQP_RESOURCE_LOCKED:
 		return BROKER_LOCKED;
+	case AMQP_ACCESS_REFUSED:
+		/* Other words: a permission is missing. */
+		return says(text, "in exclusive use") ? BROKER_LOCKED : BROKER_REFUSED;
 	case AMQP_PRECONDITION_FAILED:
-		/*
-		 * The queue exists: "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for
-		 * queue ...".
-		 */
-		if (is_administration(what) && strstr(text, "inequivalent arg") != NULL)
-			return BROKER_OK;
-		return BROKER_REFUSED;
+		return precondition(what, text);
 	default:
 		return BROKER_REFUSED;
 	}

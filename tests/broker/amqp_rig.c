@@ -20,7 +20,9 @@ static size_t broker_count;
 static unsigned asked, answered;
 static bool in_call;
 static char url[512];
-static enum broker_answer probe_answers[BROKER_PROBE_MAX]; /* of the last */
+/* of the last probe */
+static enum broker_answer probe_answers[BROKER_PROBE_MAX];
+static enum broker_way probe_ways[BROKER_PROBE_MAX];
 static unsigned probes_answered;
 
 void
@@ -118,6 +120,7 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	(void)id;
 	ck_assert(!in_call);
 	memcpy(probe_answers, seen->answers, seen->count * sizeof(*seen->answers));
+	memcpy(probe_ways, seen->ways, seen->count * sizeof(*seen->ways));
 	probes_answered++;
 }
 
@@ -142,6 +145,17 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 	rig->channels_closed++;
 	rig->closed_channel = channel;
 	rig->closed_code = code;
+}
+
+static void
+on_cancelled(void *ctx, uint64_t channel)
+{
+	struct rig_broker *rig = ctx;
+
+	ck_assert(!in_call);
+	rig->cancelled++;
+	rig->cancelled_channel = channel;
+	rig->cancelled_at = rig_now();
 }
 
 static void
@@ -253,6 +267,7 @@ rig_open(const struct amqp_settings *settings)
 	const struct broker_events events = {
 	    .link = on_link,
 	    .channel_closed = on_channel_closed,
+	    .cancelled = on_cancelled,
 	    .watch = on_watch,
 	    .wait_queue = on_line,
 	    .asked = on_message,
@@ -313,6 +328,40 @@ void
 rig_drop(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
 {
 	broker_drop(broker, channel, BROKER_BY_QUEUE, queue, done);
+}
+
+void
+rig_consume(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_claim(broker, channel, BROKER_BY_CONSUMER, queue, done);
+}
+
+void
+rig_consume_mutex(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_claim(broker, channel, BROKER_BY_MUTEX_CONSUMER, queue, done);
+}
+
+void
+rig_check_consumer(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_check_holder(broker, channel, BROKER_BY_CONSUMER, queue, done);
+}
+
+void
+rig_cancel(struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	broker_drop(broker, channel, BROKER_BY_CONSUMER, queue, done);
+}
+
+void
+rig_delete_holder(
+    struct broker *broker, uint64_t channel, const char *queue, struct broker_done done)
+{
+	(void)channel;
+	broker_delete_holder(broker, queue, done);
 }
 
 unsigned
@@ -392,17 +441,23 @@ rig_answer(unsigned number)
 }
 
 void
-rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count)
+rig_ask_questions(struct rig_broker *rig, const struct broker_question *questions, size_t count)
 {
 	struct broker_probe_done done = {.fn = on_probed};
-	struct broker_question questions[BROKER_PROBE_MAX];
-
-	for (size_t i = 0; i < count; i++)
-		questions[i] = (struct broker_question){queues[i], BROKER_ASK_EXISTENCE};
 
 	in_call = true;
 	broker_probe(rig->broker, questions, count, done);
 	in_call = false;
+}
+
+void
+rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count)
+{
+	struct broker_question questions[BROKER_PROBE_MAX];
+
+	for (size_t i = 0; i < count; i++)
+		questions[i] = (struct broker_question){queues[i], BROKER_ASK_EXISTENCE};
+	rig_ask_questions(rig, questions, count);
 }
 
 unsigned
@@ -415,6 +470,12 @@ const enum broker_answer *
 rig_probe_answers(void)
 {
 	return probe_answers;
+}
+
+const enum broker_way *
+rig_probe_ways(void)
+{
+	return probe_ways;
 }
 
 const enum broker_answer *

@@ -62,6 +62,9 @@ struct rig_broker {
 	unsigned channels_closed;
 	uint64_t closed_channel;
 	int closed_code;
+	unsigned cancelled; /* number of events */
+	uint64_t cancelled_channel;
+	int64_t cancelled_at;
 	struct rig_news news[RIG_NEWS];
 	unsigned news_count;
 	struct rig_wait_queue_news lines[RIG_NEWS];
@@ -107,7 +110,9 @@ int64_t rig_now(void);
 
 /* Send a request and return its number. */
 typedef void rig_operation(struct broker *, uint64_t, const char *, struct broker_done);
-rig_operation rig_claim, rig_drop; /* by queue */
+rig_operation rig_claim, rig_drop;                                            /* by queue */
+rig_operation rig_consume, rig_consume_mutex, rig_check_consumer, rig_cancel; /* by consumer */
+rig_operation rig_delete_holder;                                              /* channel: ignored */
 unsigned rig_ask(
     struct rig_broker *rig, rig_operation *operation, uint64_t channel, const char *queue);
 uint64_t rig_take(struct rig_broker *rig, enum broker_link link);
@@ -129,6 +134,10 @@ const struct rig_answer *rig_answer(unsigned number);
 void rig_ask_probe(struct rig_broker *rig, const char *const *queues, size_t count);
 unsigned rig_probes_answered(void);
 const enum broker_answer *rig_probe_answers(void);
+/* The same with questions of any kind. */
+void rig_ask_questions(
+    struct rig_broker *rig, const struct broker_question *questions, size_t count);
+const enum broker_way *rig_probe_ways(void);
 /* Probes and waits. The answers are valid until the next probe. */
 const enum broker_answer *rig_probe(
     struct rig_broker *rig, const char *const *queues, size_t count);
@@ -158,6 +167,7 @@ void rig_rabbit(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The suites. */
 Suite *channels_suite(void);
 Suite *probes_suite(void);
+Suite *holders_suite(void);
 Suite *links_suite(void);
 Suite *denied_suite(void);
 Suite *tls_suite(void);
@@ -167,6 +177,7 @@ Suite *mailbox_suite(void);
 Suite *directory_suite(void);
 Suite *scripted_suite(void);
 Suite *scripted_directory_suite(void);
+Suite *scripted_holders_suite(void);
 Suite *scripted_watches_suite(void);
 Suite *scripted_lines_suite(void);
 Suite *addresses_suite(void);

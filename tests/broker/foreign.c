@@ -84,6 +84,35 @@ foreign_line(const char *queue)
 }
 
 void
+foreign_mutex_holder(const char *queue)
+{
+	amqp_table_entry_t entries[] = {
+	    {
+		.key = amqp_cstring_bytes("x-max-length"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 0},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-queue-type"),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8,
+		    .value.bytes = amqp_cstring_bytes("classic")},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-overflow"),
+		.value = {.kind = AMQP_FIELD_KIND_UTF8,
+		    .value.bytes = amqp_cstring_bytes("reject-publish")},
+	    },
+	    {
+		.key = amqp_cstring_bytes("x-expires"),
+		.value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = 60 * 1000},
+	    },
+	};
+
+	amqp_queue_declare(foreign, CHANNEL, amqp_cstring_bytes(queue), 0, 1, 0, 0,
+	    (amqp_table_t){.num_entries = 4, .entries = entries});
+	want(amqp_get_rpc_reply(foreign));
+}
+
+void
 foreign_consume(const char *queue, int priority)
 {
 	amqp_table_entry_t entry = {

@@ -16,6 +16,8 @@ void foreign_declare(const char *queue, bool durable, const char *type, bool emp
 /* Declares a wait queue as daemons do. foreign_consume() adds a consumer that reads no message. */
 void foreign_line(const char *queue);
 void foreign_consume(const char *queue, int priority);
+/* Declares the holder queue of a mutex as daemons do. The channel is closed if it is another. */
+void foreign_mutex_holder(const char *queue);
 void foreign_delete(const char *queue);
 /* The message is persistent. */
 void foreign_publish(const char *queue, const void *body, size_t len);

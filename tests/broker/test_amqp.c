@@ -6,9 +6,9 @@
 int
 main(void)
 {
-	static Suite *(*const makers[])(void) = {channels_suite, probes_suite, watches_suite,
-	    wait_queues_suite, mailbox_suite, directory_suite, links_suite, denied_suite,
-	    tls_suite};
+	static Suite *(*const makers[])(void) = {channels_suite, holders_suite, probes_suite,
+	    watches_suite, wait_queues_suite, mailbox_suite, directory_suite, links_suite,
+	    denied_suite, tls_suite};
 
 	return unit_run(makers, sizeof(makers) / sizeof(makers[0]));
 }

@@ -103,7 +103,8 @@ START_TEST(test_auxiliary_channel_waits)
 
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
 	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
-	put_channel_close(evil.bytes, 1, 404, "NOT_FOUND", AMQP_QUEUE_DECLARE_METHOD);
+	put_channel_close(
+	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'a'", AMQP_QUEUE_DECLARE_METHOD);
 	evil_say();
 	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_ABSENT);
 	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
@@ -139,7 +140,7 @@ START_TEST(test_refused_without_blame)
 	static const struct {
 		int code;
 		enum broker_answer answer;
-	} refusals[] = {{404, BROKER_ABSENT}, {405, BROKER_LOCKED}};
+	} refusals[] = {{404, BROKER_UNREACHABLE}, {405, BROKER_LOCKED}};
 	struct rig_broker *one = evil_open_up();
 	unsigned check = rig_ask(one, broker_check, rig_take(one, BROKER_LOCKS), "blame-1-B");
 

@@ -1,0 +1,572 @@
+/*
+ * Slots held by consumers, over a scripted server: orders of answers that RabbitMQ does not show on
+ * demand, and its words about queues that it cannot reach.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/broker/evil_server.h"
+
+#define TAG "h"
+#define TIMEOUT_WORDS "NOT_FOUND - queue 'b' in vhost '/' due to timeout"
+#define DOWN_WORDS                                                                                 \
+	"NOT_FOUND - home node 'rabbit@n2' of durable queue 'b' in vhost '/' is down or "          \
+	"inaccessible"
+
+static void
+put_declare_ok(uint16_t channel, uint32_t consumers)
+{
+	amqp_queue_declare_ok_t ok = {
+	    .queue = amqp_cstring_bytes("b"), .consumer_count = consumers};
+
+	put_method(evil.bytes, channel, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
+}
+
+static void
+put_cancel_ok(uint16_t channel)
+{
+	amqp_basic_cancel_ok_t ok = {.consumer_tag = amqp_cstring_bytes(TAG)};
+
+	put_method(evil.bytes, channel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
+}
+
+/* ---- a claim and the check of A behind it ---- */
+
+static struct rig_broker *one;
+static uint64_t channel;
+static unsigned claim, check; /* their numbers */
+
+static void
+send_flight(rig_operation *operation)
+{
+	one = evil_open_up();
+	channel = rig_take(one, BROKER_LOCKS);
+	claim = rig_ask(one, operation, channel, "b");
+	check = rig_ask(one, broker_check, channel, "a");
+	rig_wait(evil_saw(1, AMQP_BASIC_CONSUME_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+}
+
+static void
+want_flight(enum broker_answer claimed, enum broker_answer checked)
+{
+	ck_assert_int_eq(rig_answer(check)->reply.answer, checked);
+	ck_assert_int_eq(rig_answer(claim)->reply.answer, claimed);
+	ck_assert_uint_lt(rig_answers[claim].order, rig_answers[check].order);
+}
+
+/* A held slot: B is claimed and A is there. */
+static void
+hold(void)
+{
+	send_flight(rig_consume);
+	put_consume_ok(evil.bytes, 1, TAG);
+	put_declare_ok(1, 0);
+	evil_say();
+	want_flight(BROKER_OK, BROKER_OK);
+}
+
+/* Nothing may happen now. */
+static void
+some_passes(void)
+{
+	for (int i = 0; i < 3; i++)
+		rig_pass();
+}
+
+static void
+want_alive(void)
+{
+	some_passes();
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_UP);
+	ck_assert_uint_eq(one->events[BROKER_LOCKS], 1);
+}
+
+START_TEST(test_check_overtakes_claim)
+{
+	send_flight(rig_consume);
+	put_declare_ok(1, 0);
+	evil_say();
+	some_passes();
+	ck_assert_uint_eq(rig_answers[check].times, 0);
+	put_consume_ok(evil.bytes, 1, TAG);
+	evil_say();
+	want_flight(BROKER_OK, BROKER_OK);
+	ck_assert(rig_answers[claim].reply.channel_open);
+}
+END_TEST
+
+START_TEST(test_check_overtakes_refused_claim)
+{
+	send_flight(rig_consume);
+	put_declare_ok(1, 0);
+	put_channel_close(evil.bytes, 1, 403, "ACCESS_REFUSED - queue 'b' in exclusive use",
+	    AMQP_BASIC_CONSUME_METHOD);
+	evil_say();
+	want_flight(BROKER_LOCKED, BROKER_SKIPPED);
+	ck_assert_uint_eq(one->channels_closed, 1);
+}
+END_TEST
+
+/* The end of the channel undoes the claim, which was perhaps performed. */
+START_TEST(test_refused_check_overtakes_claim)
+{
+	send_flight(rig_consume);
+	put_channel_close(
+	    evil.bytes, 1, 404, "NOT_FOUND - no queue 'a'", AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
+	want_flight(BROKER_SKIPPED, BROKER_ABSENT);
+}
+END_TEST
+
+START_TEST(test_mutex_is_two_methods)
+{
+	send_flight(rig_consume_mutex);
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 2);
+	put_declare_ok(1, 0);
+	evil_say();
+	some_passes();
+	ck_assert_uint_eq(rig_answers[claim].times, 0);
+	put_declare_ok(1, 0);
+	evil_say();
+	some_passes();
+	ck_assert_uint_eq(rig_answers[check].times, 0);
+	put_consume_ok(evil.bytes, 1, TAG);
+	evil_say();
+	want_flight(BROKER_OK, BROKER_OK);
+}
+END_TEST
+
+START_TEST(test_mutex_refused)
+{
+	static const struct {
+		int code;
+		const char *text;
+		amqp_method_number_t blamed;
+		unsigned declared;
+		enum broker_answer claimed, checked;
+	} refusals[] = {
+	    {406, "PRECONDITION_FAILED - inequivalent arg", AMQP_QUEUE_DECLARE_METHOD, 0,
+		BROKER_REFUSED, BROKER_SKIPPED},
+	    {405, "RESOURCE_LOCKED", AMQP_QUEUE_DECLARE_METHOD, 0, BROKER_LOCKED, BROKER_SKIPPED},
+	    {403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD, 1, BROKER_LOCKED,
+		BROKER_SKIPPED},
+	    {403, "ACCESS_REFUSED - in exclusive use", AMQP_BASIC_CONSUME_METHOD, 2, BROKER_LOCKED,
+		BROKER_SKIPPED},
+	    {404, "NOT_FOUND - no queue 'a'", AMQP_QUEUE_DECLARE_METHOD, 1, BROKER_SKIPPED,
+		BROKER_ABSENT},
+	    {406, "PRECONDITION_FAILED - timeout", 0, 1, BROKER_SKIPPED, BROKER_SKIPPED},
+	};
+
+	send_flight(rig_consume_mutex);
+	for (unsigned i = 0; i < refusals[_i].declared; i++)
+		put_declare_ok(1, 0);
+	put_channel_close(evil.bytes, 1, refusals[_i].code, refusals[_i].text, refusals[_i].blamed);
+	evil_say();
+	want_flight(refusals[_i].claimed, refusals[_i].checked);
+}
+END_TEST
+
+/* ---- what a refusal means ---- */
+
+static const struct refusal {
+	int code;
+	const char *text;
+	enum broker_answer answer;
+} refusals[] = {
+    {404, "NOT_FOUND - no queue 'b' in vhost '/'", BROKER_ABSENT},
+    {404, DOWN_WORDS, BROKER_UNREACHABLE},
+    {404, TIMEOUT_WORDS, BROKER_UNREACHABLE},
+    {404, "NOT_FOUND - words of a later version", BROKER_UNREACHABLE},
+    {405, "RESOURCE_LOCKED - cannot obtain exclusive access", BROKER_LOCKED},
+    {403, "ACCESS_REFUSED - queue 'b' in vhost '/' in exclusive use", BROKER_LOCKED},
+    {403, "ACCESS_REFUSED - read access to queue 'b' refused for user 'u'", BROKER_REFUSED},
+    {406, "PRECONDITION_FAILED - words", BROKER_REFUSED},
+};
+enum { REFUSALS = sizeof(refusals) / sizeof(*refusals) };
+
+static const struct {
+	rig_operation *operation;
+	amqp_method_number_t method;
+} operations[] = {
+    {rig_consume, AMQP_BASIC_CONSUME_METHOD},
+    {broker_check, AMQP_QUEUE_DECLARE_METHOD},
+    {rig_check_consumer, AMQP_QUEUE_DECLARE_METHOD},
+    {rig_claim, AMQP_QUEUE_DECLARE_METHOD},
+    {rig_drop, AMQP_QUEUE_DELETE_METHOD},
+    {broker_declare_slot, AMQP_QUEUE_DECLARE_METHOD},
+    {broker_declare_holder, AMQP_QUEUE_DECLARE_METHOD},
+    {broker_delete_slot, AMQP_QUEUE_DELETE_METHOD},
+};
+enum { OPERATIONS = sizeof(operations) / sizeof(*operations) };
+
+START_TEST(test_refusals)
+{
+	const struct refusal *refusal = &refusals[_i];
+
+	one = evil_open_up();
+	for (unsigned i = 0; i < OPERATIONS; i++) {
+		unsigned seen = evil_saw(1, operations[i].method), asked;
+
+		asked = rig_ask(one, operations[i].operation, rig_take(one, BROKER_AUXILIARY), "b");
+		rig_wait(evil_saw(1, operations[i].method) > seen);
+		put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+		put_channel_close(
+		    evil.bytes, 1, refusal->code, refusal->text, operations[i].method);
+		evil_say();
+		ck_assert_int_eq(rig_answer(asked)->reply.answer, refusal->answer);
+		ck_assert_int_eq(rig_answer(asked)->reply.code, refusal->code);
+		ck_assert_str_eq(rig_answer(asked)->text, refusal->text);
+	}
+}
+END_TEST
+
+/* ---- the server's cancel ---- */
+
+static unsigned cancelled_before[2];
+
+static void
+note_cancelled(unsigned number)
+{
+	cancelled_before[number] = one->cancelled;
+}
+
+START_TEST(test_cancel_between_the_answers)
+{
+	send_flight(rig_consume);
+	rig_reaction = note_cancelled;
+	put_consume_ok(evil.bytes, 1, TAG);
+	put_cancel(evil.bytes, 1, TAG);
+	put_declare_ok(1, 0);
+	evil_say();
+	want_flight(BROKER_OK, BROKER_OK);
+	ck_assert_uint_eq(cancelled_before[claim], 0);
+	ck_assert_uint_eq(cancelled_before[check], 1);
+	ck_assert_uint_eq(one->cancelled_channel, channel);
+	want_alive();
+}
+END_TEST
+
+/* One event, and none after the answer. The channel is used again, and cancels come too late. */
+START_TEST(test_cancels_cross)
+{
+	unsigned drop;
+
+	hold();
+	drop = rig_ask(one, rig_cancel, channel, "b");
+	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
+	put_cancel(evil.bytes, 1, TAG);
+	evil_say();
+	rig_wait(one->cancelled == 1);
+	ck_assert_uint_eq(rig_answers[drop].times, 0);
+	put_cancel(evil.bytes, 1, TAG);
+	put_cancel_ok(1);
+	put_cancel(evil.bytes, 1, TAG);
+	evil_say();
+	ck_assert_int_eq(rig_answer(drop)->reply.answer, BROKER_OK);
+	rig_put(one, channel);
+	put_cancel(evil.bytes, 1, TAG);
+	evil_say();
+	want_alive();
+	ck_assert_uint_eq(rig_info(one).channels, 1);
+	ck_assert_uint_eq(one->cancelled, 1);
+}
+END_TEST
+
+/* A channel that never had a consumer. */
+START_TEST(test_cancel_of_nothing)
+{
+	unsigned asked;
+
+	one = evil_open_up();
+	channel = rig_take(one, BROKER_LOCKS);
+	asked = rig_ask(one, broker_check, channel, "a");
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_cancel(evil.bytes, 1, TAG);
+	put_declare_ok(1, 0);
+	put_cancel(evil.bytes, 1, TAG);
+	evil_say();
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_OK);
+	want_alive();
+	ck_assert_uint_eq(one->cancelled, 0);
+}
+END_TEST
+
+static void
+put_cancel_too_early(void)
+{
+	put_cancel(evil.bytes, 1, TAG);
+}
+
+static void
+put_cancel_ok_unasked(void)
+{
+	put_cancel_ok(1);
+}
+
+static void
+put_third_answer(void)
+{
+	put_declare_ok(1, 0);
+	put_declare_ok(1, 0);
+}
+
+static void
+put_second_consume_ok(void)
+{
+	put_consume_ok(evil.bytes, 1, TAG);
+	put_consume_ok(evil.bytes, 1, TAG);
+}
+
+static void (*const lies[])(void) = {
+    put_cancel_too_early, put_cancel_ok_unasked, put_third_answer, put_second_consume_ok};
+
+/* Answers that cannot be: nothing on this link can be believed. */
+START_TEST(test_lies)
+{
+	send_flight(rig_consume);
+	lies[_i]();
+	evil_say();
+	rig_wait(one->events[BROKER_LOCKS] == 2);
+	ck_assert_int_eq(one->state[BROKER_LOCKS], BROKER_DOWN);
+	ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_UNKNOWN);
+	ck_assert_uint_eq(one->cancelled, 0);
+}
+END_TEST
+
+/* ---- messages ---- */
+
+static void
+put_message(void)
+{
+	put_deliver(evil.bytes, 1, TAG, 1);
+	put_header(evil.bytes, 1, 6, NULL);
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, "abc", 3);
+	put_raw(evil.bytes, AMQP_FRAME_BODY, 1, "def", 3);
+}
+
+/* At every time from the claim on, even after it ended. */
+START_TEST(test_messages_are_discarded)
+{
+	unsigned drop;
+
+	send_flight(rig_consume);
+	put_message();
+	put_consume_ok(evil.bytes, 1, TAG);
+	put_message();
+	put_declare_ok(1, 0);
+	evil_say();
+	want_flight(BROKER_OK, BROKER_OK);
+	drop = rig_ask(one, rig_cancel, channel, "b");
+	rig_wait(evil_saw(1, AMQP_BASIC_CANCEL_METHOD) == 1);
+	put_message();
+	put_cancel_ok(1);
+	put_message();
+	evil_say();
+	ck_assert_int_eq(rig_answer(drop)->reply.answer, BROKER_OK);
+	rig_put(one, channel);
+	put_message();
+	evil_say();
+	want_alive();
+	ck_assert_uint_eq(rig_counts(one, BROKER_LOCKS).deliveries, 5);
+}
+END_TEST
+
+/* ---- probes ---- */
+
+static struct broker_question questions[] = {
+    {"b1", BROKER_ASK_CONSUMER}, {"b2", BROKER_ASK_CONSUMER}, {"b3", BROKER_ASK_CONSUMER}};
+
+/* One 404 is an answer; the questions behind it go out again on another channel. */
+START_TEST(test_unreachable_among_others)
+{
+	one = evil_open_up();
+	rig_ask_questions(one, questions, 3);
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 3);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_declare_ok(1, 1);
+	put_channel_close(evil.bytes, 1, 404, DOWN_WORDS, AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 4);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_declare_ok(1, 0);
+	evil_say();
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_OK);
+	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNREACHABLE);
+	ck_assert_int_eq(rig_probe_answers()[2], BROKER_ABSENT);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(rig_probe_ways()[i], BROKER_BY_CONSUMER);
+}
+END_TEST
+
+/* A refusal that blames no method, or in other words, tells nothing about the queue. */
+START_TEST(test_look_refused)
+{
+	one = evil_open_up();
+	rig_ask_questions(one, questions, 2);
+	for (unsigned i = 1; i <= 2; i++) {
+		rig_wait(evil_saw(1, AMQP_CHANNEL_OPEN_METHOD) == i);
+		put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+		put_channel_close(evil.bytes, 1, i == 1 ? 403 : 406, "ACCESS_REFUSED",
+		    i == 1 ? AMQP_QUEUE_DECLARE_METHOD : 0);
+		evil_say();
+	}
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
+	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
+}
+END_TEST
+
+/*
+ * A node that is silent stops the channel. The deadline covers the nack and the look behind it. The
+ * next probe gets another channel.
+ */
+START_TEST(test_silent_look)
+{
+	static const struct broker_question holder = {"b1", BROKER_ASK_HOLDER};
+	amqp_basic_nack_t nack = {.delivery_tag = 1};
+	struct amqp_settings settings = evil_settings();
+
+	settings.probe_timeout = NSEC_PER_SEC;
+	put_friendly(evil.greeting);
+	one = rig_open(&settings);
+	rig_wait(one->state[BROKER_LOCKS] == BROKER_UP);
+	rig_ask_questions(one, &holder, 1);
+	rig_wait(evil_saw(1, AMQP_BASIC_PUBLISH_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_bare(evil.bytes, 1, AMQP_CONFIRM_SELECT_OK_METHOD);
+	put_method(evil.bytes, 1, AMQP_BASIC_NACK_METHOD, &nack);
+	evil_say();
+	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(evil.bytes, 2, AMQP_CHANNEL_OPEN_OK_METHOD);
+	evil_say();
+	for (int64_t end = rig_now() + settings.probe_timeout / 2; rig_now() < end;)
+		rig_pass();
+	rig_ask_questions(one, questions, 2);
+	rig_wait(evil_saw(2, AMQP_QUEUE_DECLARE_METHOD) == 3);
+	ck_assert_uint_eq(rig_probes_answered(), 0);
+	/* The others go out again at once, before their own deadline. */
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_UNKNOWN);
+	rig_wait(evil_saw(3, AMQP_QUEUE_DECLARE_METHOD) == 2);
+	ck_assert_uint_eq(evil_saw(2, AMQP_CHANNEL_CLOSE_METHOD), 1);
+	put_bare(evil.bytes, 3, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_declare_ok(2, 1); /* too late, on the channel that is closed */
+	put_declare_ok(3, 1);
+	put_declare_ok(3, 0);
+	evil_say();
+	rig_wait(rig_probes_answered() == 2);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_OK);
+	ck_assert_int_eq(rig_probe_answers()[1], BROKER_ABSENT);
+	ck_assert_int_eq(one->state[BROKER_AUXILIARY], BROKER_UP);
+}
+END_TEST
+
+/* The link dies between the nack and the answer to the look. */
+START_TEST(test_look_without_a_link)
+{
+	one = evil_open_up();
+	rig_ask_questions(one, questions, 3);
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 3);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	put_declare_ok(1, 1);
+	evil_say();
+	some_passes();
+	evil_hang_up();
+	rig_wait(rig_probes_answered() == 1);
+	ck_assert_int_eq(rig_probe_answers()[0], BROKER_OK);
+	ck_assert_int_eq(rig_probe_answers()[1], BROKER_UNKNOWN);
+}
+END_TEST
+
+/* ---- deletion ---- */
+
+/* Asked for; its passive declare is sent. */
+static unsigned
+delete_holder(void)
+{
+	unsigned asked;
+
+	one = evil_open_up();
+	asked = rig_ask(one, rig_delete_holder, 0, "b");
+	rig_wait(evil_saw(1, AMQP_QUEUE_DECLARE_METHOD) == 1);
+	put_bare(evil.bytes, 1, AMQP_CHANNEL_OPEN_OK_METHOD);
+	return asked;
+}
+
+START_TEST(test_delete_unreachable)
+{
+	unsigned asked = delete_holder();
+
+	put_channel_close(
+	    evil.bytes, 1, 404, _i == 0 ? DOWN_WORDS : TIMEOUT_WORDS, AMQP_QUEUE_DECLARE_METHOD);
+	evil_say();
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNREACHABLE);
+	ck_assert_uint_eq(evil_saw(1, AMQP_QUEUE_DELETE_METHOD), 0);
+}
+END_TEST
+
+/* A claim comes between the answer and the delete. */
+START_TEST(test_delete_in_use)
+{
+	unsigned asked = delete_holder();
+
+	put_declare_ok(1, 0);
+	evil_say();
+	rig_wait(evil_saw(1, AMQP_QUEUE_DELETE_METHOD) == 1);
+	put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - queue 'b' in vhost '/' in use",
+	    AMQP_QUEUE_DELETE_METHOD);
+	evil_say();
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_LOCKED);
+}
+END_TEST
+
+/* In the middle the link dies, or the channel without a cause. */
+START_TEST(test_delete_unknown)
+{
+	unsigned asked = delete_holder();
+
+	put_declare_ok(1, 0);
+	evil_say();
+	rig_wait(evil_saw(1, AMQP_QUEUE_DELETE_METHOD) == 1);
+	if (_i == 0) {
+		evil_hang_up();
+	} else {
+		put_channel_close(evil.bytes, 1, 406, "PRECONDITION_FAILED - timeout", 0);
+		evil_say();
+	}
+	ck_assert_int_eq(rig_answer(asked)->reply.answer, BROKER_UNKNOWN);
+}
+END_TEST
+
+Suite *
+scripted_holders_suite(void)
+{
+	Suite *suite = suite_create("scripted holders");
+	TCase *tcase = tcase_create("scripted holders");
+
+	tcase_add_checked_fixture(tcase, evil_setup, evil_teardown);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, test_check_overtakes_claim);
+	tcase_add_test(tcase, test_check_overtakes_refused_claim);
+	tcase_add_test(tcase, test_refused_check_overtakes_claim);
+	tcase_add_test(tcase, test_mutex_is_two_methods);
+	tcase_add_loop_test(tcase, test_mutex_refused, 0, 6);
+	tcase_add_loop_test(tcase, test_refusals, 0, REFUSALS);
+	tcase_add_test(tcase, test_cancel_between_the_answers);
+	tcase_add_test(tcase, test_cancels_cross);
+	tcase_add_test(tcase, test_cancel_of_nothing);
+	tcase_add_loop_test(tcase, test_lies, 0, (int)(sizeof(lies) / sizeof(*lies)));
+	tcase_add_test(tcase, test_messages_are_discarded);
+	tcase_add_test(tcase, test_unreachable_among_others);
+	tcase_add_test(tcase, test_look_refused);
+	tcase_add_test(tcase, test_silent_look);
+	tcase_add_test(tcase, test_look_without_a_link);
+	tcase_add_loop_test(tcase, test_delete_unreachable, 0, 2);
+	tcase_add_test(tcase, test_delete_in_use);
+	tcase_add_loop_test(tcase, test_delete_unknown, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return suite;
+}
