@@ -181,14 +181,8 @@ lease_b_answered(struct lock_engine *engine, struct hold *hold, const struct bro
 {
 	struct lock_peer *peer;
 
-	if (hold != NULL && reply->answer == BROKER_OK) {
+	if (hold != NULL && reply->answer == BROKER_OK)
 		hold_answered(&engine->holds, hold, reply->sent_at);
-		peer = engine_peer_find(engine, hold->peer);
-		if (peer != NULL) {
-			TAILQ_REMOVE(&peer->holds, hold, of_peer);
-			TAILQ_INSERT_TAIL(&peer->holds, hold, of_peer);
-		}
-	}
 	lease_answered(engine, reply);
 	if (hold == NULL || reply->answer != BROKER_OK || hold_lease(hold) != HOLD_LEASE_OWN)
 		return;

@@ -4,6 +4,7 @@
 
 #include "daemon/base/mem.h"
 #include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/lifecycle.h"
 
 struct slot_question {
 	struct lock_engine *engine; /* borrowed */
@@ -35,27 +36,39 @@ on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
 	done.fn(done.ctx, done.id, reply);
 }
 
-bool
-slot_check_ask(struct lock_engine *engine, const struct hold *hold, struct broker_done done)
+/* 0: none is free now. */
+static uint64_t
+shared_channel(struct lock_engine *engine)
 {
 	struct slot_checks *checks = &engine->slot_checks;
-	struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
-	struct slot_question *question;
 
 	if (checks->channel == 0) {
 		checks->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
 		checks->unanswered = 0;
 	}
-	if (checks->channel == 0)
+	return checks->channel;
+}
+
+bool
+slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done done)
+{
+	struct slot_checks *checks = &engine->slot_checks;
+	struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
+	struct slot_question *question;
+	uint64_t channel =
+	    hold->way == BROKER_BY_QUEUE ? lifecycle_channel(engine, hold) : shared_channel(engine);
+
+	if (channel == 0)
 		return false;
-	checks->unanswered++;
+	if (channel == checks->channel)
+		checks->unanswered++;
 	question = mem_alloc(sizeof(*question));
 	question->engine = engine;
-	question->channel = checks->channel;
+	question->channel = channel;
 	question->done = done;
 	TAILQ_INSERT_TAIL(&checks->questions, question, entry);
-	broker_check(engine->broker, checks->channel, a.text,
-	    (struct broker_done){on_answered, question, 0});
+	broker_check(
+	    engine->broker, channel, a.text, (struct broker_done){on_answered, question, 0});
 	return true;
 }
 

@@ -243,7 +243,7 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
-static void ask_a(struct lock_engine *engine, struct verify *verify, const struct hold *hold);
+static void ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold);
 
 static void
 on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -263,7 +263,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	} else if (reply->answer == BROKER_ABSENT) {
 		lifecycle_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
-	} else if (reply->answer == BROKER_SKIPPED) {
+	} else if (reply->answer == BROKER_SKIPPED && hold->way != BROKER_BY_QUEUE) {
 		ask_a(engine, verify, hold);
 	} else {
 		not_seen(engine, verify, reply);
@@ -273,7 +273,7 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 static const char no_channel[] = "the broker closed every channel too soon";
 
 static void
-ask_a(struct lock_engine *engine, struct verify *verify, const struct hold *hold)
+ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	if (++verify->tries > TRIES ||
 	    !slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id})) {
