@@ -147,6 +147,7 @@ lock_settings_of(const struct server *server)
 	return (struct lock_settings){
 	    .naming = server->naming,
 	    .margin = server->started->margin,
+	    .claim = strcmp(config->claim, "consumer") == 0 ? BROKER_BY_CONSUMER : BROKER_BY_QUEUE,
 	    .max_races = (unsigned)config->max_races,
 	    .rescan_interval = config->rescan_interval,
 	    .hint_grace = config->hint_grace,

@@ -56,7 +56,11 @@
 	X(LEASE_END_NOT_TOLD, "lost at the lease's end not told")                                  \
 	X(LEASE_END_KEEPS_LINK, "the link not made anew when the lease runs out")                  \
 	X(SUSPECT_UNKNOWN, "restored told to a client that was not told suspect")                  \
-	X(KEEPALIVE_OF_ONE, "a keepalive that looks at the same B for ever")                       \
+	X(KEEPALIVE_OF_ONE, "a keepalive that asks about one B only")                              \
+	X(LEASE_OF_LINK_FOR_ALL, "the connection's lease used for a queue on a silent node")       \
+	X(HOLD_LEASE_END_NOT_TOLD, "the end of one hold's lease not told")                         \
+	X(SERVER_CANCEL_IGNORED, "the server's cancel ignored")                                    \
+	X(CONSUMER_ON_NEW_CHANNEL, "a consumer's hold moved to a new channel")                     \
 	X(STUCK_CHANNEL_IGNORED, "a request unanswered for ever on a link that lives")             \
 	X(CLAIM_WITHOUT_TIMEOUT, "a claim that is not answered waited for without end")            \
 	X(MUTEX_UNSEEN_AGAIN, "a true mutex claimed unseen again and again without a rest")        \

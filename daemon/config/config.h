@@ -53,6 +53,7 @@ struct config {
 	int max_local_handoffs;
 	int64_t stop_timeout;
 	int max_races;
+	char *claim;                     /* "exclusive-queue", "consumer" */
 	char *naming;                    /* "amqp-locks", "amqp-locks-python", "custom" */
 	char *slot_queue, *holder_queue; /* custom: templates that go together; else "" */
 	int max_locks_per_connection, max_waits_per_connection, max_requests_per_connection;

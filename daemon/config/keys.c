@@ -10,6 +10,7 @@
 
 static const char *const sasl_words[] = {"plain", "external", NULL};
 static const char *const naming_words[] = {"amqp-locks", "amqp-locks-python", "custom", NULL};
+static const char *const claim_words[] = {"exclusive-queue", "consumer", NULL};
 /* In the order of enum log_level. */
 static const char *const level_words[] = {"error", "warning", "info", "debug", NULL};
 
@@ -97,6 +98,11 @@ const struct config_key config_keys[] = {
 	{"max-races", KEY_INTEGER, AT(max_races), "16", "N", 1, 1000, NULL, true,
 	    "How many times an acquire may lose the race for a free slot before it is answered "
 	    "contended."},
+	{"claim", KEY_WORD, AT(claim), "exclusive-queue", "WAY", 0, 0, claim_words, true,
+	    "How create makes slots, and how a free mutex is taken. exclusive-queue: the holder "
+	    "declares a queue, as other programs of the amqp-locks scheme do. consumer: the holder "
+	    "consumes from a queue that stays. That is faster, and safer in a cluster. Existing "
+	    "slots are held as they were made; see fsck in lockbroker(1)."},
 	{"naming", KEY_WORD, AT(naming), "amqp-locks", "NAMING", 0, 0, naming_words, false,
 	    "How queues are named: see QUEUE NAMES in lockbrokerd.conf(5). All programs that share "
 	    "locks must use the same names."},

@@ -19,7 +19,9 @@
 #include "daemon/lock/core/flight.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/hint_send.h"
+#include "daemon/lock/hold/claim.h"
 #include "daemon/lock/hold/lifecycle.h"
+#include "daemon/lock/hold/slot_check.h"
 #include "daemon/lock/hold/keepalive.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/hold/watch.h"
@@ -70,6 +72,20 @@ on_channel_closed(void *ctx, uint64_t channel, int code, const char *text)
 	lifecycle_channel_closed(engine, channel);
 	verify_channel_closed(engine, channel);
 	mutex_channel_closed(engine, channel);
+}
+
+static void
+on_cancelled(void *ctx, uint64_t channel)
+{
+	struct lock_engine *engine = ctx;
+	struct hold *hold = hold_find_channel(&engine->holds, channel);
+
+	if (hold == NULL)
+		return;
+	if (hold->state == HOLD_CHECKING)
+		claim_cancelled(engine, hold);
+	else
+		lifecycle_cancelled(engine, hold);
 }
 
 /* ---- the engine ---- */
@@ -134,11 +150,14 @@ lock_engine_new(struct broker *broker, struct timers *timers, uint64_t seed,
 	engine->link = BROKER_DOWN;
 	jitter_init(&engine->jitter, seed);
 	TAILQ_INIT(&engine->dirty);
+	TAILQ_INIT(&engine->slot_checks.questions);
+	hold_table_init(&engine->holds);
 	timer_init(&engine->run_queues, run_dirty, engine, 0);
 	keepalive_init(engine);
 	channels_init(engine);
 	broker_set_events(broker, &(struct broker_events){.link = on_link,
 				      .channel_closed = on_channel_closed,
+				      .cancelled = on_cancelled,
 				      .watch = watch_news,
 				      .asked = on_asked,
 				      .replied = on_replied,
@@ -166,6 +185,7 @@ lock_engine_free(struct lock_engine *engine)
 	}
 	channels_done(engine);
 	keepalive_done(engine);
+	slot_check_free_all(engine);
 	verify_free_all(engine);
 	admin_free_all(engine);
 	fsck_free_all(engine);

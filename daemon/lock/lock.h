@@ -27,7 +27,9 @@ struct lock_engine;
 /* All but naming can change while the engine runs (reload). */
 struct lock_settings {
 	const struct queue_naming *naming; /* borrowed */
-	unsigned max_races;                /* lost races of one acquire, then `contended` */
+	/* how a true mutex is held, and a slot about which nothing is known: BY_QUEUE, BY_CONSUMER */
+	enum broker_way claim;
+	unsigned max_races;      /* lost races of one acquire, then `contended` */
 	int64_t rescan_interval; /* maximum ns between scans of a full semaphore, jittered */
 	int64_t hint_grace;      /* ns for which a freed slot is withheld */
 	/* Hand-offs in a row, while clients of other daemons may wait. 0: no hand-off */

@@ -50,7 +50,8 @@ read_frame(struct amqp_decoder *decoder, uint8_t *bytes, size_t len, struct amqp
 	return size;
 }
 
-static void
+/* False: the parcel waits. */
+static bool
 perform_parcel(struct memory_channel *channel, struct memory_parcel *parcel)
 {
 	struct amqp_frame frame;
@@ -61,8 +62,11 @@ perform_parcel(struct memory_channel *channel, struct memory_parcel *parcel)
 	for (size_t at = 0; at < parcel->len;) {
 		at += read_frame(channel->connection->world->decoder, parcel->bytes + at,
 		    parcel->len - at, &frame);
-		memory_perform(channel, &frame, parcel->crashes);
+		/* A frame that waits is the only one of its parcel. */
+		if (!memory_perform(channel, &frame, parcel->crashes))
+			return false;
 	}
+	return true;
 }
 
 static bool
@@ -81,7 +85,7 @@ is_stuck(const struct memory_channel *channel)
 {
 	const struct memory_parcel *first = TAILQ_FIRST(&channel->in);
 
-	return channel->stalled && (first == NULL || !first->silent);
+	return channel->waits || (channel->stalled && (first == NULL || !first->silent));
 }
 
 static void
@@ -100,8 +104,11 @@ on_arrive(void *ctx, uint64_t id)
 			channel->stalled |= parcel->silent;
 		else if (parcel->silent)
 			channel->silenced = false;
-		perform_parcel(channel, parcel);
-		free(parcel);
+		channel->waits = !perform_parcel(channel, parcel);
+		if (channel->waits)
+			TAILQ_INSERT_HEAD(&channel->in, parcel, entry);
+		else
+			free(parcel);
 	}
 	memory_channel_confirm(channel);
 }
@@ -165,8 +172,8 @@ on_reply(void *ctx, uint64_t id)
 
 /* ---- life ---- */
 
-static struct memory_channel *
-channel_of(struct memory_connection *connection, uint16_t number)
+struct memory_channel *
+memory_channel_of(struct memory_connection *connection, uint16_t number)
 {
 	struct memory_channel *channel;
 
@@ -217,27 +224,30 @@ on_notice(void *ctx, uint64_t id)
 	memory_connection_free(ctx);
 }
 
-void
-memory_connection_init(struct memory_connection *connection, struct memory_world *world)
+struct memory_connection *
+memory_connection_new(struct memory_world *world)
 {
+	struct memory_connection *connection = mem_alloc(sizeof(*connection));
+
 	connection->world = world;
 	connection->number = ++world->last_connection;
 	TAILQ_INIT(&connection->queues);
 	timer_init(&connection->notice, on_notice, connection, 0);
 	TAILQ_INSERT_TAIL(&world->connections, connection, entry);
+	return connection;
 }
 
 static struct memory_connection *
 connection_new(struct memory_link *link)
 {
-	struct memory_connection *connection = mem_alloc(sizeof(*connection));
+	struct memory_connection *connection = memory_connection_new(link->client->world);
 
-	memory_connection_init(connection, link->client->world);
 	connection->broker = link->client->broker;
 	connection->which = which_of(link);
+	connection->node = link->client->node;
 	connection->link = link;
 	connection->client = link->client->timers;
-	connection->control = channel_of(connection, 0);
+	connection->control = memory_channel_of(connection, 0);
 	return connection;
 }
 
@@ -310,6 +320,17 @@ memory_connection_go_on(struct memory_connection *connection)
 		set_off(connection);
 }
 
+void
+memory_connection_try_again(struct memory_connection *connection)
+{
+	struct memory_channel *channel;
+
+	for (channel = connection->channels; channel != NULL; channel = channel->hh.next)
+		channel->waits = false;
+	if (!connection->frozen)
+		set_off(connection);
+}
+
 /* ---- the daemon's end ---- */
 
 static struct memory_link *
@@ -326,9 +347,10 @@ side_of(const struct memory_link *link)
 
 /*
  * Whether a sent method has a random delay. Other methods arrive directly after the earlier ones.
+ * cancel: its fields, if it is basic.cancel.
  */
 static bool
-is_drawn(amqp_method_number_t method)
+is_drawn(amqp_method_number_t method, const amqp_basic_cancel_t *cancel)
 {
 	switch (method) {
 	case AMQP_QUEUE_DECLARE_METHOD:
@@ -337,6 +359,8 @@ is_drawn(amqp_method_number_t method)
 	case AMQP_BASIC_GET_METHOD:
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return true;
+	case AMQP_BASIC_CANCEL_METHOD:
+		return !cancel->nowait;
 	default:
 		return false;
 	}
@@ -347,13 +371,14 @@ is_drawn(amqp_method_number_t method)
  * values of the first.
  */
 static int64_t
-draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_silent)
+draw(struct memory_channel *channel, amqp_method_number_t method, const amqp_basic_cancel_t *cancel,
+    bool *ret_silent)
 {
 	const struct memory_world *world = channel->connection->world;
 	int64_t now = memory_now(world);
 
 	*ret_silent = false;
-	if (!is_drawn(method)) {
+	if (!is_drawn(method, cancel)) {
 		channel->burst = 0;
 		return 0;
 	}
@@ -374,10 +399,10 @@ draw(struct memory_channel *channel, amqp_method_number_t method, bool *ret_sile
 	return channel->burst_delay;
 }
 
-/* Sends the frames of one method. cancelled: the consumer that it cancels. */
+/* Sends the frames of one method. cancel: its fields, if it is basic.cancel. */
 static void
 send_parcel(struct memory_link *link, uint16_t number, amqp_method_number_t method,
-    const uint8_t *bytes, size_t len, amqp_bytes_t cancelled)
+    const uint8_t *bytes, size_t len, const amqp_basic_cancel_t *cancel)
 {
 	struct memory_connection *connection = link->connection;
 	struct memory_channel *channel;
@@ -388,8 +413,8 @@ send_parcel(struct memory_link *link, uint16_t number, amqp_method_number_t meth
 
 	if (connection == NULL || connection->frozen || connection->state != MEMORY_CONNECTION_UP)
 		return;
-	channel = channel_of(connection, number);
-	delay = draw(channel, method, &silent);
+	channel = memory_channel_of(connection, number);
+	delay = draw(channel, method, cancel, &silent);
 	/* The first two of a burst arrive before the others, so that a cut can separate them. */
 	channel->last_in = memory_later(channel->last_in,
 	    now + (channel->burst > 0 && channel->burst <= 2 ? delay / 4 : delay / 2));
@@ -398,8 +423,8 @@ send_parcel(struct memory_link *link, uint16_t number, amqp_method_number_t meth
 	parcel->silent = silent && method != AMQP_BASIC_PUBLISH_METHOD;
 	parcel->alarmed = link->alarmed;
 	parcel->unconfirmed = silent && method == AMQP_BASIC_PUBLISH_METHOD;
-	if (method == AMQP_BASIC_CANCEL_METHOD) {
-		consumer = memory_consumer_find(channel, cancelled);
+	if (cancel != NULL) {
+		consumer = memory_consumer_find(channel, cancel->consumer_tag);
 		parcel->crashes = consumer != NULL && !consumer->told;
 	}
 	memory_parcels_expect(&channel->in, connection->world->timers, &channel->arrive);
@@ -410,13 +435,11 @@ link_send(struct amqp_link *link, uint16_t channel, amqp_method_number_t method,
 {
 	uint8_t bytes[AMQP_FRAME_MAX];
 	size_t len = amqp_frame_method(bytes, channel, method, fields);
-	amqp_bytes_t cancelled = amqp_empty_bytes;
 
 	if (len == 0)
 		return false;
-	if (method == AMQP_BASIC_CANCEL_METHOD)
-		cancelled = ((const amqp_basic_cancel_t *)fields)->consumer_tag;
-	send_parcel(memory_of(link), channel, method, bytes, len, cancelled);
+	send_parcel(memory_of(link), channel, method, bytes, len,
+	    method == AMQP_BASIC_CANCEL_METHOD ? fields : NULL);
 	return true;
 }
 
@@ -436,7 +459,7 @@ link_publish(struct amqp_link *link, uint16_t channel, amqp_basic_publish_t *fie
 	}
 	if (method > 0 && header > 0)
 		send_parcel(memory_of(link), channel, AMQP_BASIC_PUBLISH_METHOD, bytes,
-		    (size_t)(at - bytes), amqp_empty_bytes);
+		    (size_t)(at - bytes), NULL);
 	return method > 0 && header > 0;
 }
 
@@ -592,7 +615,7 @@ memory_broker_new_at(struct memory_world *world, struct timers *timers, int hear
     unsigned channels_max, uint64_t seed)
 {
 	const struct amqp_host host = {
-	    .host = "memory", .vhost = "/", .user = "memory", .password = ""};
+	    .host = "memory", .vhost = "/", .user = MEMORY_USER, .password = ""};
 	const struct amqp_settings settings = {
 	    .hosts = &host,
 	    .host_count = 1,
@@ -647,6 +670,13 @@ void
 memory_broker_set_channels_max(struct broker *broker, enum broker_link which, unsigned channels_max)
 {
 	client_of(broker)->sides[which].channels_max = channels_max;
+}
+
+void
+memory_broker_set_node(struct broker *broker, unsigned node)
+{
+	assert(node < MEMORY_NODES);
+	client_of(broker)->node = node;
 }
 
 /* ---- failures of links ---- */
@@ -775,13 +805,13 @@ memory_broker_each_channel(const struct broker *broker, enum broker_link which,
 	for (channel = connection->channels; channel != NULL; channel = channel->hh.next) {
 		/* RabbitMQ only closes channels that consume, or whose request it refuses. */
 		if (channel->number != 0 &&
-		    (channel->silenced ||
+		    (channel->silenced || channel->waits ||
 			(channel->state == MEMORY_CHANNEL_OPEN &&
 			    (!TAILQ_EMPTY(&channel->consumers) ||
 				amqp_channels_by_number(
 				    broker_channels(broker, which), channel->number) != 0))))
 			fn(ctx, channel_id(broker, which, channel->number),
-			    channel->silenced || connection->frozen);
+			    channel->silenced || channel->waits || connection->frozen);
 	}
 }
 
@@ -806,7 +836,7 @@ memory_broker_close_channel(struct broker *broker, uint64_t channel, int code, c
 			      : amqp_channels_number(broker_channels(broker, which), channel);
 
 	if (connection != NULL && !connection->frozen && number != 0)
-		memory_channel_close(channel_of(connection, number), code, text);
+		memory_channel_close(memory_channel_of(connection, number), code, text);
 }
 
 static bool

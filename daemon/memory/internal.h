@@ -36,6 +36,8 @@ struct memory_consumer {
 	char *tag; /* owned */
 	struct memory_channel *channel;
 	struct memory_queue *queue;
+	bool exclusive, no_ack;
+	bool lost; /* the queue's node dropped it, and the daemon is not notified (MEMORY_PARTED) */
 	int priority;
 	unsigned prefetch, unread; /* prefetch 0: no limit */
 	bool told;                 /* its consume-ok arrived at the daemon */
@@ -45,10 +47,15 @@ TAILQ_HEAD(memory_consumers, memory_consumer);
 
 struct memory_queue {
 	char *name;                      /* owned */
+	struct memory_world *world;      /* borrowed */
 	struct memory_connection *owner; /* borrowed; of an exclusive queue; else NULL */
+	unsigned home;                   /* its node, if it is durable */
 	bool durable, auto_delete;
 	bool mortal;                      /* it got a message with a time to live */
 	long length_max;                  /* x-max-length; -1 = none */
+	bool rejects;                     /* x-overflow reject-publish */
+	long expires;                     /* x-expires in ms; -1 = none */
+	struct timer expiry;              /* set at the last use without a consumer */
 	bool odd;                         /* declared with arguments that the daemon never uses */
 	char *exchange;                   /* owned; the queue is bound to it; NULL = none */
 	struct memory_messages ready;     /* owned */
@@ -123,6 +130,7 @@ struct memory_channel {
 	int64_t reply_at;
 	bool silenced;       /* a method was sent that will not be answered */
 	bool stalled;        /* that method arrived: no later one is performed */
+	bool waits;          /* the first of `in` waits for a queue's node */
 	int64_t burst_at;    /* clock time of the newest publishes, sent together */
 	unsigned burst;      /* their number */
 	int64_t burst_delay; /* their delay */
@@ -141,6 +149,7 @@ struct memory_connection {
 	const struct broker *broker; /* borrowed; NULL: it is gone, or the connection is foreign */
 	enum broker_link which;      /* which connection of that broker */
 	uint64_t number;             /* never used twice in a server */
+	unsigned node;               /* the node of the server that it is connected to */
 	enum memory_connection_state state;
 	struct memory_link *link;        /* borrowed; NULL: the daemon's end is gone */
 	struct timers *client;           /* borrowed; the daemon's; while there is a link */
@@ -161,6 +170,7 @@ struct memory_client {
 	struct memory_world *world;        /* borrowed */
 	struct timers *timers;             /* borrowed */
 	struct broker *broker;             /* borrowed; NULL while it is being made */
+	unsigned node;                     /* of the next links */
 	const struct memory_link *reading; /* borrowed; the link that is reading now; NULL: none */
 	struct memory_side {
 		unsigned channels_max;    /* of the next link */
@@ -194,7 +204,9 @@ struct memory_world {
 	struct memory_queue *queues;                 /* owned; hash by name */
 	TAILQ_HEAD(, memory_connection) connections; /* owned, except those with a link */
 	TAILQ_HEAD(, memory_client) clients;         /* borrowed */
-	struct memory_connection foreign;            /* the connection of foreign clients */
+	struct memory_connection *foreign;           /* one of them; of foreign clients */
+	/* how the connections of one node reach the durable queues of another */
+	enum memory_reach reach[MEMORY_NODES][MEMORY_NODES];
 	uint64_t last_connection, last_opening, last_message, last_seed;
 	bool alarm;
 	bool deletes_by_name;
@@ -242,6 +254,9 @@ void memory_connection_send_blocked(struct memory_connection *connection, bool b
 
 /* ---- queues (queue.c) ---- */
 
+/* The user of all daemons. */
+#define MEMORY_USER "memory"
+
 /* NULL: there is no such queue. */
 struct memory_queue *memory_queue_find(const struct memory_world *world, const char *name);
 /* Makes a queue that is not durable and has no limit. The name must be free. */
@@ -249,14 +264,17 @@ struct memory_queue *memory_queue_new(
     struct memory_world *world, const char *name, struct memory_connection *owner);
 /* Deletes a queue. told: its consumers get basic.cancel. */
 void memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool told);
-/* Appends a copy of the message, if the queue keeps messages. */
-void memory_queue_add(
+/* The queue was used: x-expires begins again, unless there is a consumer. */
+void memory_queue_used(struct memory_queue *queue);
+/* Appends a copy of the message, if the queue keeps messages. False: the queue rejects it. */
+bool memory_queue_add(
     struct memory_world *world, struct memory_queue *queue, const struct memory_message *published);
 /* Delivers messages to the consumers that have room. */
 void memory_queue_deliver(struct memory_world *world, struct memory_queue *queue);
 /* Removes expired messages. */
 void memory_queue_expire(const struct memory_world *world, struct memory_queue *queue);
 size_t memory_queue_length(const struct memory_queue *queue);
+/* The number of consumers; without those that are lost. */
 size_t memory_queue_members(const struct memory_queue *queue);
 
 void memory_message_free(struct memory_message *message);
@@ -270,6 +288,7 @@ void memory_message_requeue(struct memory_world *world, struct memory_message *m
 
 struct memory_consumer *memory_consumer_new(
     struct memory_channel *channel, struct memory_queue *queue, const char *tag, int priority);
+void memory_consumer_free(struct memory_consumer *consumer);
 /* Ends a consumer. An auto-delete queue ends with its last one. */
 void memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer);
 struct memory_consumer *memory_consumer_find(
@@ -284,8 +303,11 @@ void memory_connection_release(struct memory_connection *connection);
 
 /* ---- the effect of methods (method.c) ---- */
 
-/* Performs a frame. The channel is not stalled, and its connection is not OVER. */
-void memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes);
+/*
+ * Performs a frame. The channel is not stalled, and its connection is not OVER. False: the frame
+ * waits for a queue's node, and had no effect.
+ */
+bool memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes);
 /* Sends the confirms that were held back. */
 void memory_channel_confirm(struct memory_channel *channel);
 /* The server closes the channel by itself. Methods behind an unanswered one are read again. */
@@ -293,11 +315,16 @@ void memory_channel_close(struct memory_channel *channel, int code, const char *
 
 /* ---- connections, both their ends (connection.c) ---- */
 
-void memory_connection_init(struct memory_connection *connection, struct memory_world *world);
+/* A connection without a link. */
+struct memory_connection *memory_connection_new(struct memory_world *world);
+/* The channel of that number; it is made if necessary. */
+struct memory_channel *memory_channel_of(struct memory_connection *connection, uint16_t number);
 /* Releases and frees a connection: the server noticed its end. */
 void memory_connection_free(struct memory_connection *connection);
 void memory_connection_freeze(struct memory_connection *connection);
 /* After an alarm: reads the connection again. */
 void memory_connection_go_on(struct memory_connection *connection);
+/* Methods that waited for a queue's node are tried again. */
+void memory_connection_try_again(struct memory_connection *connection);
 
 #endif

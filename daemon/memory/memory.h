@@ -10,7 +10,11 @@
  * - 404, 405, 403 and 406 close the channel. Worse errors end the connection.
  * - The end of a channel deletes no exclusive queue. The end of a connection does: at once, or
  *   later if the server is told to notice late.
+ * - An exclusive consumer has its queue to itself, until it is cancelled or its channel ends.
  * - Consumers have a priority and a prefetch. There are confirms, returns, time to live and alarms.
+ * - Queues have x-expires, x-max-length and x-overflow reject-publish.
+ * - A durable queue has a home: the node of the connection that declared it. If the home cannot be
+ *   reached, the queue cannot be used. All other queues, and all exchanges, are on every node.
  *
  * It knows no more AMQP than the daemon uses, and aborts on anything else. It knows nothing of
  * locks.
@@ -39,7 +43,10 @@ struct memory_performed {
 	uint64_t channel;            /* never used twice for a channel of this server */
 	amqp_method_number_t method;
 	const void *fields; /* borrowed; the struct of rabbitmq-c */
-	/* borrowed; the queue that was declared, deleted or read; the routing key of a publish */
+	/*
+	 * borrowed; the queue that was declared, deleted or read; the queue of a consumer that was
+	 * cancelled, NULL: none; the routing key of a publish
+	 */
 	const char *queue;
 	/* borrowed; the message of a publish, or the message that an ack removes; NULL: none */
 	const char *body;
@@ -57,8 +64,8 @@ struct memory_performed {
 struct memory_behaviour {
 	/*
 	 * ns until a method is answered; half of it passes before the method is performed. Called
-	 * once for each declare, delete, consume and get, and once for all publishes that are sent
-	 * together. Also called for methods that the server sends by itself. Default: 0 (the next
+	 * once for each declare, delete, consume and get, for each cancel with an answer, and once
+	 * for all publishes that are sent together. Also called for methods that the server sends by itself. Default: 0 (the next
 	 * pass of the loop).
 	 */
 	int64_t (*delay)(void *ctx);
@@ -70,7 +77,7 @@ struct memory_behaviour {
 	bool (*silent)(void *ctx);
 	/* Whether a publish on a channel with confirms is nacked, and not returned. Default: no. */
 	bool (*nacks)(void *ctx);
-	/* Whether a declare or delete is refused with 403, as it is performed. Default: no. */
+	/* Whether a declare, delete or consume is refused with 403, as it is performed. Default: no. */
 	bool (*refuses)(void *ctx);
 	/*
 	 * Whether the ack of a publish waits, and becomes one ack with those of later publishes.
@@ -122,6 +129,14 @@ bool memory_world_has(
     const struct memory_world *world, const char *queue, const struct broker **ret_owner);
 /* The number of the connection that owns an exclusive queue; 0: there is no such queue. */
 uint64_t memory_world_owner(const struct memory_world *world, const char *queue);
+/* Whether a queue exists and is durable. */
+bool memory_world_durable(const struct memory_world *world, const char *queue);
+/*
+ * The number of the connection that has an exclusive consumer on a queue, and the channel as in
+ * memory_performed. NULL: not wanted. 0: the queue has no exclusive consumer.
+ */
+uint64_t memory_world_holder(
+    const struct memory_world *world, const char *queue, uint64_t *ret_channel);
 /* Calls fn for each queue, in any order. */
 void memory_world_each(const struct memory_world *world,
     void (*fn)(void *ctx, const char *queue, const struct broker *owner), void *ctx);
@@ -137,6 +152,12 @@ bool memory_world_put(struct memory_world *world, const char *queue, bool exclus
 bool memory_world_put_otherwise(struct memory_world *world, const char *queue);
 /* The same, but the queue is gone when the node restarts. */
 bool memory_world_put_transient(struct memory_world *world, const char *queue);
+/* The same as a slot queue, but with x-overflow reject-publish: the B of a slot. */
+bool memory_world_put_holder(struct memory_world *world, const char *queue);
+/* A foreign client consumes a queue exclusively. False: no queue, or it has a consumer. */
+bool memory_world_hold(struct memory_world *world, const char *queue);
+/* Ends that. False: it did not hold the queue. */
+bool memory_world_let_go(struct memory_world *world, const char *queue);
 /*
  * A foreign client appends a message to a queue. If the queue does not exist, it is made as a
  * directory. In a wait queue the message is a hint with the text `body`. It does not expire.
@@ -157,6 +178,45 @@ size_t memory_world_hints(const struct memory_world *world, const char *queue);
 bool memory_world_remove(struct memory_world *world, const char *queue);
 /* Cancels the consumers of a queue, without a deletion. False: there is none. */
 bool memory_world_cancel(struct memory_world *world, const char *queue);
+
+/* The nodes of the server. Daemons, unless a test moves them, and foreign clients are on node 0. */
+#define MEMORY_NODES 3
+
+/* How the connections of a node reach the durable queues of a home. */
+enum memory_reach {
+	MEMORY_REACHED,
+	/*
+	 * The home does not answer. A declare, delete, consume, get or cancel waits, and so do the
+	 * methods behind it on its channel. A publish is never confirmed. Consumers stay.
+	 */
+	MEMORY_SILENT,
+	/*
+	 * The same, but the home noticed a partition, and the queue has lost the consumers of that
+	 * node. They are not notified before the next change of this state.
+	 */
+	MEMORY_PARTED,
+	/*
+	 * Both sides noticed the partition: consumers get basic.cancel. A declare, consume or get
+	 * fails with 404 "due to timeout". A publish is nacked. A delete succeeds in spite of
+	 * if-unused, and no consumer of the queue is notified.
+	 */
+	MEMORY_TIMED_OUT,
+	/*
+	 * The home is down: consumers get basic.cancel. A declare, delete, consume or get fails
+	 * with 404 "is down or inaccessible". A publish is nacked. If a node is down for itself,
+	 * its queues do not expire.
+	 */
+	MEMORY_DOWN
+};
+
+/* Methods that waited are performed, or fail. */
+void memory_world_set_reach(
+    struct memory_world *world, unsigned from, unsigned home, enum memory_reach reach);
+/* Moves a queue. False: there is none. */
+bool memory_world_set_home(struct memory_world *world, const char *queue, unsigned node);
+/* Sets the node of the next links of a daemon. */
+void memory_broker_set_node(struct broker *broker, unsigned node);
+
 /*
  * Ends the link. The daemon notices now, and the server after `notice` ns (0 = at once). Until then
  * the server performs the methods that were sent, and only then frees the exclusive queues.

@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,24 +13,74 @@
 /* The failure of a method. */
 struct failure {
 	int code; /* 0: no failure */
-	const char *text;
+	char text[AMQP_CONTENT_WORD];
 };
 
 static const struct failure none = {0, ""};
-static const struct failure not_found = {AMQP_NOT_FOUND, "NOT_FOUND - no such queue"};
-static const struct failure locked = {AMQP_RESOURCE_LOCKED,
-    "RESOURCE_LOCKED - exclusive to another connection, or declared otherwise"};
-static const struct failure reserved = {
-    AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - reserved queue name"};
-static const struct failure refused = {
-    AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - access to queue refused"};
 static const struct failure unknown_tag = {
     AMQP_PRECONDITION_FAILED, "PRECONDITION_FAILED - unknown delivery tag"};
-static const struct failure odd = {AMQP_PRECONDITION_FAILED,
-    "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue in vhost '/'"};
-static const struct failure transient = {AMQP_PRECONDITION_FAILED,
-    "PRECONDITION_FAILED - inequivalent arg 'durable' for queue in vhost '/': received 'true' "
-    "but current is 'false'"};
+
+__attribute__((format(printf, 2, 3))) static struct failure
+fail(int code, const char *format, ...)
+{
+	struct failure failure = {.code = code};
+	const size_t most = sizeof(failure.text) - 1;
+	va_list values;
+
+	va_start(values, format);
+	/* RabbitMQ shortens a text of more than 255 bytes (rabbit_binary_generator). */
+	if ((size_t)vsnprintf(failure.text, sizeof(failure.text), format, values) > most)
+		memcpy(failure.text + most - strlen("..."), "...", strlen("..."));
+	va_end(values);
+	return failure;
+}
+
+static struct failure
+not_found(const char *queue)
+{
+	return fail(AMQP_NOT_FOUND, "NOT_FOUND - no queue '%s' in vhost '/'", queue);
+}
+
+static struct failure
+locked(const char *queue)
+{
+	return fail(AMQP_RESOURCE_LOCKED,
+	    "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '%s' in vhost '/'. "
+	    "It could be originally declared on another connection or the exclusive property value "
+	    "does not match that of the original declaration.",
+	    queue);
+}
+
+static struct failure
+refused(const char *queue)
+{
+	return fail(AMQP_ACCESS_REFUSED,
+	    "ACCESS_REFUSED - access to queue '%s' in vhost '/' refused for user '%s'", queue,
+	    MEMORY_USER);
+}
+
+static struct failure
+inequivalent(const char *queue, const char *argument)
+{
+	return fail(AMQP_PRECONDITION_FAILED,
+	    "PRECONDITION_FAILED - inequivalent arg '%s' for queue '%s' in vhost '/'", argument,
+	    queue);
+}
+
+/* The home of the queue is MEMORY_TIMED_OUT or MEMORY_DOWN. */
+static struct failure
+unreachable(const struct memory_queue *queue, enum memory_reach reach)
+{
+	if (reach == MEMORY_TIMED_OUT)
+		return fail(AMQP_NOT_FOUND,
+		    "NOT_FOUND - failed to perform operation on queue '%s' in vhost '/' due to "
+		    "timeout",
+		    queue->name);
+	return fail(AMQP_NOT_FOUND,
+	    "NOT_FOUND - home node 'n%u' of durable queue '%s' in vhost '/' is down or "
+	    "inaccessible",
+	    queue->home, queue->name);
+}
 
 static struct memory_world *
 world_of(const struct memory_channel *channel)
@@ -78,7 +129,7 @@ memory_channel_close(struct memory_channel *channel, int code, const char *text)
 		return;
 	channel->stalled = channel->silenced = false;
 	memory_parcels_expect(&channel->in, world_of(channel)->timers, &channel->arrive);
-	send_close(channel, false, 0, (struct failure){code, text});
+	send_close(channel, false, 0, fail(code, "%s", text));
 }
 
 /* ---- queues ---- */
@@ -89,39 +140,87 @@ is_others(const struct memory_channel *channel, const struct memory_queue *queue
 	return queue->owner != NULL && queue->owner != channel->connection;
 }
 
-static long
-length_max_of(const amqp_table_t *arguments)
+/* How the connection reaches the home of a queue. */
+static enum memory_reach
+reach_of(const struct memory_channel *channel, const struct memory_queue *queue)
+{
+	if (!queue->durable)
+		return MEMORY_REACHED;
+	return world_of(channel)->reach[channel->connection->node][queue->home];
+}
+
+/* NULL: there is no such argument. */
+static const amqp_field_value_t *
+argument(const amqp_table_t *arguments, const char *key)
 {
 	for (int i = 0; i < arguments->num_entries; i++) {
 		const amqp_table_entry_t *entry = &arguments->entries[i];
 
-		if (entry->key.len == strlen("x-max-length") &&
-		    memcmp(entry->key.bytes, "x-max-length", entry->key.len) == 0)
-			return entry->value.value.i32;
+		if (entry->key.len == strlen(key) &&
+		    memcmp(entry->key.bytes, key, entry->key.len) == 0)
+			return &entry->value;
 	}
-	return -1;
+	return NULL;
+}
+
+/* -1: there is no such argument. */
+static long
+number_of(const amqp_table_t *arguments, const char *key)
+{
+	const amqp_field_value_t *value = argument(arguments, key);
+
+	return value == NULL ? -1 : value->value.i32;
+}
+
+/* An exclusive queue is never durable (rabbit_channel, queue.declare). */
+static bool
+is_durable(const amqp_queue_declare_t *declare)
+{
+	return declare->durable && !declare->exclusive;
 }
 
 /*
  * If a declare and the queue differ in `exclusive`, the answer is 405, even on the owner's
- * connection (RabbitMQ 3.10, check_exclusive_access, strict).
+ * connection (RabbitMQ 3.10, check_exclusive_access, strict). Other differences are 406.
  */
 static struct failure
 compare(const struct memory_channel *channel, const struct memory_queue *queue,
     const amqp_queue_declare_t *declare)
 {
+	const amqp_table_t *arguments = &declare->arguments;
+
 	if (is_others(channel, queue) ||
 	    (!declare->passive && declare->exclusive != (queue->owner != NULL)))
-		return locked;
+		return locked(queue->name);
 	if (declare->passive)
 		return none;
-	if (declare->durable && !queue->durable)
-		return transient;
-	if (queue->odd || declare->durable != queue->durable ||
-	    declare->auto_delete != queue->auto_delete ||
-	    length_max_of(&declare->arguments) != queue->length_max)
-		return odd;
+	if (is_durable(declare) != queue->durable)
+		return inequivalent(queue->name, "durable");
+	if (declare->auto_delete != queue->auto_delete)
+		return inequivalent(queue->name, "auto_delete");
+	if (number_of(arguments, "x-expires") != queue->expires)
+		return inequivalent(queue->name, "x-expires");
+	if (queue->odd || number_of(arguments, "x-max-length") != queue->length_max)
+		return inequivalent(queue->name, "x-max-length");
+	if ((argument(arguments, "x-overflow") != NULL) != queue->rejects)
+		return inequivalent(queue->name, "x-overflow");
 	return none;
+}
+
+static struct memory_queue *
+queue_create(
+    const struct memory_channel *channel, const amqp_queue_declare_t *declare, const char *name)
+{
+	struct memory_queue *queue = memory_queue_new(
+	    world_of(channel), name, declare->exclusive ? channel->connection : NULL);
+
+	queue->durable = is_durable(declare);
+	queue->auto_delete = declare->auto_delete;
+	queue->length_max = number_of(&declare->arguments, "x-max-length");
+	queue->expires = number_of(&declare->arguments, "x-expires");
+	queue->rejects = argument(&declare->arguments, "x-overflow") != NULL;
+	queue->home = channel->connection->node;
+	return queue;
 }
 
 static struct failure
@@ -133,23 +232,26 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 	struct failure failure;
 
 	if (memory_chance(world, world->behaviour.refuses))
-		return refused;
+		return refused(name);
 	if (!declare->passive && strncmp(name, "amq.", strlen("amq.")) == 0)
-		return reserved;
+		return fail(AMQP_ACCESS_REFUSED,
+		    "ACCESS_REFUSED - queue name '%s' contains reserved prefix 'amq.*'", name);
 	if (queue == NULL && declare->passive)
-		return not_found;
+		return not_found(name);
 	if (queue == NULL) {
-		queue =
-		    memory_queue_new(world, name, declare->exclusive ? channel->connection : NULL);
-		queue->durable = declare->durable;
-		queue->auto_delete = declare->auto_delete;
-		queue->length_max = length_max_of(&declare->arguments);
+		queue = queue_create(channel, declare, name);
+	} else if (reach_of(channel, queue) == MEMORY_DOWN) {
+		return unreachable(queue, MEMORY_DOWN);
 	} else {
+		/* The declare is compared before the home is asked (rabbit_channel). */
 		failure = compare(channel, queue, declare);
 		if (failure.code != 0)
 			return failure;
+		if (reach_of(channel, queue) == MEMORY_TIMED_OUT)
+			return unreachable(queue, MEMORY_TIMED_OUT);
 	}
 	memory_queue_expire(world, queue);
+	memory_queue_used(queue);
 	ok.message_count = (uint32_t)memory_queue_length(queue);
 	ok.consumer_count = (uint32_t)memory_queue_members(queue);
 	reply(channel, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
@@ -157,16 +259,26 @@ queue_declare(struct memory_channel *channel, const amqp_queue_declare_t *declar
 }
 
 static struct failure
-queue_delete(struct memory_channel *channel, const char *name)
+queue_delete(struct memory_channel *channel, const amqp_queue_delete_t *delete, const char *name)
 {
 	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	enum memory_reach reach;
 
 	if (memory_chance(world_of(channel), world_of(channel)->behaviour.refuses))
-		return refused;
-	if (queue != NULL && is_others(channel, queue))
-		return locked;
-	if (queue != NULL)
-		memory_queue_delete(world_of(channel), queue, true);
+		return refused(name);
+	if (queue != NULL) {
+		reach = reach_of(channel, queue);
+		if (is_others(channel, queue))
+			return locked(name);
+		if (reach == MEMORY_DOWN)
+			return unreachable(queue, reach);
+		/* "Forcing queue deletion": if-unused has no effect (rabbit_classic_queue). */
+		if (reach != MEMORY_TIMED_OUT && delete->if_unused &&
+		    memory_queue_members(queue) > 0)
+			return fail(AMQP_PRECONDITION_FAILED,
+			    "PRECONDITION_FAILED - queue '%s' in vhost '/' in use", name);
+		memory_queue_delete(world_of(channel), queue, reach != MEMORY_TIMED_OUT);
+	}
 	reply(channel, AMQP_QUEUE_DELETE_OK_METHOD, &(amqp_queue_delete_ok_t){0});
 	return none;
 }
@@ -178,7 +290,7 @@ queue_bind(struct memory_channel *channel, const amqp_queue_bind_t *bind, const 
 	char exchange[AMQP_CONTENT_WORD];
 
 	if (queue == NULL)
-		return not_found;
+		return not_found(name);
 	free(queue->exchange);
 	queue->exchange = mem_strdup(keep_word(exchange, bind->exchange));
 	reply(channel, AMQP_QUEUE_BIND_OK_METHOD, &(amqp_queue_bind_ok_t){0});
@@ -193,35 +305,67 @@ priority_of(const amqp_table_t *arguments)
 	return arguments->num_entries == 0 ? 0 : arguments->entries[0].value.value.i32;
 }
 
+static bool
+is_in_use(const struct memory_queue *queue, bool exclusive)
+{
+	const struct memory_consumer *consumer;
+
+	TAILQ_FOREACH (consumer, &queue->consumers, of_queue)
+		if (!consumer->lost && (exclusive || consumer->exclusive))
+			return true;
+	return false;
+}
+
 static struct failure
 basic_consume(struct memory_channel *channel, const amqp_basic_consume_t *consume, const char *name)
 {
-	struct memory_queue *queue = memory_queue_find(world_of(channel), name);
+	struct memory_world *world = world_of(channel);
+	struct memory_queue *queue = memory_queue_find(world, name);
+	struct memory_consumer *consumer;
 	amqp_basic_consume_ok_t ok;
 	char tag[AMQP_CONTENT_WORD];
 
-	if (queue == NULL)
-		return not_found;
-	if (is_others(channel, queue))
-		return locked;
 	keep_word(tag, consume->consumer_tag);
+	if (memory_consumer_find(channel, consume->consumer_tag) != NULL)
+		return fail(
+		    AMQP_NOT_ALLOWED, "NOT_ALLOWED - attempt to reuse consumer tag '%s'", tag);
+	if (memory_chance(world, world->behaviour.refuses))
+		return refused(name);
+	if (queue == NULL)
+		return not_found(name);
+	if (is_others(channel, queue))
+		return locked(name);
+	if (reach_of(channel, queue) != MEMORY_REACHED)
+		return unreachable(queue, reach_of(channel, queue));
+	if (is_in_use(queue, consume->exclusive))
+		return fail(AMQP_ACCESS_REFUSED,
+		    "ACCESS_REFUSED - queue '%s' in vhost '/' in exclusive use", name);
 	if (tag[0] == '\0')
-		snprintf(tag, sizeof(tag), "amq.ctag-%" PRIu64, ++world_of(channel)->last_message);
-	memory_consumer_new(channel, queue, tag, priority_of(&consume->arguments));
+		snprintf(tag, sizeof(tag), "amq.ctag-%" PRIu64, ++world->last_message);
+	consumer = memory_consumer_new(channel, queue, tag, priority_of(&consume->arguments));
+	consumer->exclusive = consume->exclusive;
+	consumer->no_ack = consume->no_ack;
 	ok.consumer_tag = amqp_cstring_bytes(tag);
 	reply(channel, AMQP_BASIC_CONSUME_OK_METHOD, &ok);
-	memory_queue_deliver(world_of(channel), queue);
+	memory_queue_deliver(world, queue);
 	return none;
 }
 
-static void
-basic_cancel(struct memory_channel *channel, const amqp_basic_cancel_t *cancel)
+/* room: for the name of the consumer's queue. An unknown tag is no failure. */
+static struct failure
+basic_cancel(struct memory_channel *channel, const amqp_basic_cancel_t *cancel,
+    char room[AMQP_CONTENT_WORD], char **ret_queue)
 {
 	struct memory_consumer *consumer = memory_consumer_find(channel, cancel->consumer_tag);
+	amqp_basic_cancel_ok_t ok = {.consumer_tag = cancel->consumer_tag};
 
-	assert(cancel->nowait);
-	if (consumer != NULL)
+	if (consumer != NULL) {
+		*ret_queue = strcpy(room, consumer->queue->name);
 		memory_consumer_end(world_of(channel), consumer);
+	}
+	if (!cancel->nowait)
+		reply(channel, AMQP_BASIC_CANCEL_OK_METHOD, &ok);
+	return none;
 }
 
 static struct failure
@@ -233,10 +377,13 @@ basic_get(struct memory_channel *channel, const char *name)
 	amqp_basic_get_ok_t ok = {.delivery_tag = 0};
 
 	if (queue == NULL)
-		return not_found;
+		return not_found(name);
 	if (is_others(channel, queue))
-		return locked;
+		return locked(name);
+	if (reach_of(channel, queue) != MEMORY_REACHED)
+		return unreachable(queue, reach_of(channel, queue));
 	memory_queue_expire(world_of(channel), queue);
+	memory_queue_used(queue);
 	message = TAILQ_FIRST(&queue->ready);
 	if (message == NULL) {
 		reply(channel, AMQP_BASIC_GET_EMPTY_METHOD, &empty);
@@ -344,29 +491,49 @@ confirm(struct memory_channel *channel, bool nacked)
 	}
 }
 
+/* What became of a publish, in all queues together. */
+struct fate {
+	bool routed, rejected;
+	bool unanswered; /* the home of a queue is silent */
+};
+
+static void
+offer(const struct memory_channel *channel, struct memory_queue *queue,
+    const struct memory_message *message, struct fate *fate)
+{
+	enum memory_reach reach = reach_of(channel, queue);
+
+	fate->routed = true;
+	if (reach == MEMORY_REACHED)
+		fate->rejected |= !memory_queue_add(world_of(channel), queue, message);
+	else if (reach == MEMORY_SILENT || reach == MEMORY_PARTED)
+		fate->unanswered = true;
+	else /* as from RabbitMQ 3.11 on */
+		fate->rejected = true;
+}
+
 /*
  * Routes a message: to each queue bound to the exchange, or by the default exchange to the queue of
  * that name.
  */
-static bool
-route(struct memory_world *world, const struct memory_message *message)
+static struct fate
+route(const struct memory_channel *channel, const struct memory_message *message)
 {
+	struct memory_world *world = world_of(channel);
 	struct memory_queue *queue, *next;
-	bool routed = false;
+	struct fate fate = {0};
 
 	if (message->exchange[0] == '\0') {
 		queue = memory_queue_find(world, message->routing_key);
 		if (queue != NULL)
-			memory_queue_add(world, queue, message);
-		return queue != NULL;
+			offer(channel, queue, message, &fate);
+		return fate;
 	}
 	HASH_ITER (hh, world->queues, queue, next) {
-		if (queue->exchange == NULL || strcmp(queue->exchange, message->exchange) != 0)
-			continue;
-		memory_queue_add(world, queue, message);
-		routed = true;
+		if (queue->exchange != NULL && strcmp(queue->exchange, message->exchange) == 0)
+			offer(channel, queue, message, &fate);
 	}
-	return routed;
+	return fate;
 }
 
 static void
@@ -400,7 +567,8 @@ publish(struct memory_channel *channel)
 	struct memory_world *world = world_of(channel);
 	const struct memory_message *message = &channel->coming->message;
 	bool nacked = channel->confirms && memory_chance(world, world->behaviour.nacks);
-	bool routed = route(world, message), mandatory = channel->coming->mandatory && !nacked;
+	struct fate fate = route(channel, message);
+	bool returned = !fate.routed && channel->coming->mandatory && !nacked;
 	amqp_basic_return_t back = {
 	    .reply_code = AMQP_NO_ROUTE,
 	    .reply_text = amqp_cstring_bytes("NO_ROUTE"),
@@ -408,16 +576,17 @@ publish(struct memory_channel *channel)
 	    .routing_key = amqp_cstring_bytes(message->routing_key),
 	};
 
-	if (!routed && mandatory)
+	if (returned)
 		memory_channel_send_message(
 		    channel, true, AMQP_BASIC_RETURN_METHOD, &back, message);
+	channel->confirms_not |= fate.unanswered;
 	if (channel->confirms)
-		confirm(channel, nacked);
+		confirm(channel, nacked || fate.rejected);
 	tell_performed(channel, (struct memory_performed){.method = AMQP_BASIC_PUBLISH_METHOD,
 				    .queue = message->routing_key,
 				    .body = message->body,
 				    .correlation_id = message->correlation_id,
-				    .returned = !routed && mandatory,
+				    .returned = returned,
 				    .alarmed = channel->alarmed});
 	if (world->alarm)
 		halt(channel->connection);
@@ -530,7 +699,7 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	case AMQP_QUEUE_DECLARE_METHOD:
 		return queue_declare(channel, frame->fields, *queue);
 	case AMQP_QUEUE_DELETE_METHOD:
-		return queue_delete(channel, *queue);
+		return queue_delete(channel, frame->fields, *queue);
 	case AMQP_QUEUE_BIND_METHOD:
 		return queue_bind(channel, frame->fields, *queue);
 	case AMQP_BASIC_CONSUME_METHOD:
@@ -544,8 +713,7 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	case AMQP_BASIC_PUBLISH_METHOD:
 		return basic_publish(channel, frame->fields);
 	case AMQP_BASIC_CANCEL_METHOD:
-		basic_cancel(channel, frame->fields);
-		return none;
+		return basic_cancel(channel, frame->fields, room, queue);
 	case AMQP_CONFIRM_SELECT_METHOD:
 		channel->confirms = true;
 		reply(channel, AMQP_CONFIRM_SELECT_OK_METHOD, &(amqp_confirm_select_ok_t){0});
@@ -561,23 +729,6 @@ perform(struct memory_channel *channel, const struct amqp_frame *frame,
 	}
 }
 
-static void
-perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
-{
-	char room[AMQP_CONTENT_WORD], *queue = queue_of(frame, room), *body = NULL;
-	struct failure failure = perform(channel, frame, room, &queue, &body);
-
-	if (failure.code != 0)
-		send_close(channel, true, frame->method, failure);
-	if (frame->method != AMQP_BASIC_PUBLISH_METHOD) /* when it is whole */
-		tell_performed(channel, (struct memory_performed){.method = frame->method,
-					    .fields = frame->fields,
-					    .queue = queue,
-					    .body = body,
-					    .code = failure.code});
-	free(body);
-}
-
 /* Ends the connection: no client may send this method now. */
 static void
 kill_connection(
@@ -590,6 +741,57 @@ kill_connection(
 	memory_channel_send(
 	    channel->connection->control, false, AMQP_CONNECTION_CLOSE_METHOD, &close);
 	tell_performed(channel, (struct memory_performed){.method = method, .code = code});
+}
+
+/*
+ * Whether a method waits for the home of its queue, which is silent. name: of the queue; NULL: none.
+ */
+static bool
+must_wait(const struct memory_channel *channel, const struct amqp_frame *frame, const char *name)
+{
+	const struct memory_consumer *consumer;
+	const struct memory_queue *queue = NULL;
+	enum memory_reach reach;
+
+	if (name != NULL) {
+		queue = memory_queue_find(world_of(channel), name);
+	} else if (frame->method == AMQP_BASIC_CANCEL_METHOD) {
+		consumer = memory_consumer_find(
+		    channel, ((const amqp_basic_cancel_t *)frame->fields)->consumer_tag);
+		queue = consumer != NULL ? consumer->queue : NULL;
+	}
+	if (queue == NULL || frame->method == AMQP_QUEUE_BIND_METHOD)
+		return false;
+	reach = reach_of(channel, queue);
+	if (reach != MEMORY_SILENT && reach != MEMORY_PARTED)
+		return false;
+	return frame->method != AMQP_QUEUE_DECLARE_METHOD ||
+	       compare(channel, queue, frame->fields).code == 0;
+}
+
+static bool
+perform_method(struct memory_channel *channel, const struct amqp_frame *frame)
+{
+	char room[AMQP_CONTENT_WORD], *queue = queue_of(frame, room), *body = NULL;
+	struct failure failure;
+
+	if (must_wait(channel, frame, queue))
+		return false;
+	failure = perform(channel, frame, room, &queue, &body);
+	if (failure.code == AMQP_NOT_ALLOWED) {
+		kill_connection(channel, frame->method, failure.code, failure.text);
+		return true;
+	}
+	if (failure.code != 0)
+		send_close(channel, true, frame->method, failure);
+	if (frame->method != AMQP_BASIC_PUBLISH_METHOD) /* when it is whole */
+		tell_performed(channel, (struct memory_performed){.method = frame->method,
+					    .fields = frame->fields,
+					    .queue = queue,
+					    .body = body,
+					    .code = failure.code});
+	free(body);
+	return true;
 }
 
 static unsigned
@@ -642,7 +844,7 @@ close_connection(struct memory_channel *control, const struct amqp_frame *frame)
 	reply(control, AMQP_CONNECTION_CLOSE_OK_METHOD, &(amqp_connection_close_ok_t){0});
 }
 
-void
+bool
 memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, bool crashes)
 {
 	if (channel->number == 0)
@@ -655,7 +857,7 @@ memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, b
 		 frame->method == AMQP_CHANNEL_CLOSE_OK_METHOD)
 		channel->state = MEMORY_CHANNEL_CLOSED;
 	else if (channel->state == MEMORY_CHANNEL_CLOSING)
-		return;
+		return true;
 	else if (channel->state == MEMORY_CHANNEL_CLOSED)
 		kill_connection(channel, frame->method, AMQP_CHANNEL_ERROR,
 		    "CHANNEL_ERROR - expected 'channel.open'");
@@ -664,5 +866,6 @@ memory_perform(struct memory_channel *channel, const struct amqp_frame *frame, b
 	else if (frame->type != AMQP_FRAME_METHOD)
 		take_content(channel, frame);
 	else
-		perform_method(channel, frame);
+		return perform_method(channel, frame);
+	return true;
 }

@@ -90,14 +90,37 @@ memory_queue_find(const struct memory_world *world, const char *name)
 	return queue;
 }
 
+static void
+on_expiry(void *ctx, uint64_t id)
+{
+	struct memory_queue *queue = ctx;
+
+	(void)id;
+	if (queue->world->reach[queue->home][queue->home] == MEMORY_DOWN)
+		memory_queue_used(queue);
+	else if (memory_queue_members(queue) == 0)
+		memory_queue_delete(queue->world, queue, true);
+}
+
+/* RabbitMQ: rabbit_amqqueue_process, ensure_expiry_timer. */
+void
+memory_queue_used(struct memory_queue *queue)
+{
+	if (queue->expires >= 0 && memory_queue_members(queue) == 0)
+		timers_set(queue->world->timers, &queue->expiry,
+		    memory_now(queue->world) + queue->expires * NSEC_PER_MSEC);
+}
+
 struct memory_queue *
 memory_queue_new(struct memory_world *world, const char *name, struct memory_connection *owner)
 {
 	struct memory_queue *queue = mem_alloc(sizeof(*queue));
 
 	queue->name = mem_strdup(name);
+	queue->world = world;
 	queue->owner = owner;
-	queue->length_max = -1;
+	queue->length_max = queue->expires = -1;
+	timer_init(&queue->expiry, on_expiry, queue, 0);
 	TAILQ_INIT(&queue->ready);
 	TAILQ_INIT(&queue->delivered);
 	TAILQ_INIT(&queue->consumers);
@@ -107,8 +130,8 @@ memory_queue_new(struct memory_world *world, const char *name, struct memory_con
 	return queue;
 }
 
-static void
-consumer_free(struct memory_consumer *consumer)
+void
+memory_consumer_free(struct memory_consumer *consumer)
 {
 	struct memory_message *message;
 
@@ -148,10 +171,11 @@ memory_queue_delete(struct memory_world *world, struct memory_queue *queue, bool
 	struct memory_message *message;
 
 	HASH_DEL(world->queues, queue);
+	timers_cancel(world->timers, &queue->expiry);
 	while ((consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
-		if (told && hears(world, consumer))
+		if (told && !consumer->lost && hears(world, consumer))
 			memory_consumer_send_cancel(consumer);
-		consumer_free(consumer);
+		memory_consumer_free(consumer);
 	}
 	while ((message = TAILQ_FIRST(&queue->ready)) != NULL) {
 		TAILQ_REMOVE(&queue->ready, message, of_queue);
@@ -186,7 +210,7 @@ memory_queue_members(const struct memory_queue *queue)
 	size_t count = 0;
 
 	TAILQ_FOREACH (consumer, &queue->consumers, of_queue)
-		count++;
+		count += !consumer->lost;
 	return count;
 }
 
@@ -210,7 +234,8 @@ memory_queue_expire(const struct memory_world *world, struct memory_queue *queue
 static bool
 has_room(const struct memory_consumer *consumer)
 {
-	return consumer->prefetch == 0 || consumer->unread < consumer->prefetch;
+	return !consumer->lost && (consumer->prefetch == 0 || consumer->no_ack ||
+				      consumer->unread < consumer->prefetch);
 }
 
 static struct memory_consumer *
@@ -236,7 +261,10 @@ deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
 	amqp_basic_deliver_t deliver;
 
 	TAILQ_REMOVE(&queue->ready, message, of_queue);
-	memory_message_hand_over(message, queue, consumer->channel, consumer);
+	if (consumer->no_ack)
+		message->tag = ++consumer->channel->last_tag;
+	else
+		memory_message_hand_over(message, queue, consumer->channel, consumer);
 	TAILQ_REMOVE(&queue->consumers, consumer, of_queue);
 	TAILQ_INSERT_TAIL(&queue->consumers, consumer, of_queue);
 	deliver = (amqp_basic_deliver_t){
@@ -248,6 +276,8 @@ deliver_one(struct memory_queue *queue, struct memory_consumer *consumer)
 	};
 	memory_channel_send_message(
 	    consumer->channel, false, AMQP_BASIC_DELIVER_METHOD, &deliver, message);
+	if (consumer->no_ack)
+		memory_message_free(message);
 }
 
 void
@@ -261,15 +291,19 @@ memory_queue_deliver(struct memory_world *world, struct memory_queue *queue)
 }
 
 /* A message with a time to live of 0 reaches a consumer with room, or is dropped. */
-void
+bool
 memory_queue_add(
     struct memory_world *world, struct memory_queue *queue, const struct memory_message *published)
 {
 	struct memory_consumer *consumer;
 	struct memory_message *message;
 
+	/* RabbitMQ looks at the length before it looks for a consumer (maybe_deliver_or_enqueue). */
+	if (queue->rejects && queue->length_max >= 0 &&
+	    memory_queue_length(queue) >= (size_t)queue->length_max)
+		return false;
 	if (queue->length_max == 0 && TAILQ_EMPTY(&queue->consumers))
-		return;
+		return true;
 	message = message_copy(published);
 	message->order = ++world->last_message;
 	queue->mortal |= message->expires != INT64_MAX;
@@ -282,6 +316,7 @@ memory_queue_add(
 		TAILQ_REMOVE(&queue->ready, message, of_queue);
 		memory_message_free(message);
 	}
+	return true;
 }
 
 /* ---- consumers ---- */
@@ -307,9 +342,11 @@ memory_consumer_end(struct memory_world *world, struct memory_consumer *consumer
 {
 	struct memory_queue *queue = consumer->queue;
 
-	consumer_free(consumer);
-	if (queue->auto_delete && TAILQ_EMPTY(&queue->consumers))
+	memory_consumer_free(consumer);
+	if (queue->auto_delete && memory_queue_members(queue) == 0)
 		memory_queue_delete(world, queue, true);
+	else
+		memory_queue_used(queue);
 }
 
 struct memory_consumer *
@@ -344,6 +381,7 @@ memory_channel_end(struct memory_channel *channel)
 	channel->confirms = channel->confirms_singly = false;
 	channel->published = channel->confirmed = channel->last_tag = 0;
 	channel->prefetch = 0;
+	channel->waits = false;
 	if (channel->state == MEMORY_CHANNEL_OPEN)
 		channel->state = MEMORY_CHANNEL_CLOSED;
 }

@@ -32,7 +32,7 @@ memory_world_new(struct timers *timers, const struct memory_behaviour *behaviour
 	world->decoder = decoder_new();
 	TAILQ_INIT(&world->connections);
 	TAILQ_INIT(&world->clients);
-	memory_connection_init(&world->foreign, world);
+	world->foreign = memory_connection_new(world);
 	return world;
 }
 
@@ -46,8 +46,7 @@ memory_world_free(struct memory_world *world)
 		return;
 	assert(TAILQ_EMPTY(&world->clients));
 	TAILQ_FOREACH_SAFE (connection, &world->connections, entry, next) {
-		if (connection != &world->foreign)
-			memory_connection_free(connection);
+		memory_connection_free(connection);
 	}
 	HASH_ITER (hh, world->queues, queue, next_queue) {
 		memory_queue_delete(world, queue, false);
@@ -69,7 +68,7 @@ owner_seen(const struct memory_world *world, const struct memory_queue *queue)
 	if (queue->owner == NULL)
 		return NULL;
 	if (queue->owner->broker == NULL)
-		return (const struct broker *)(const void *)&world->foreign;
+		return (const struct broker *)(const void *)world->foreign;
 	return queue->owner->broker;
 }
 
@@ -90,6 +89,32 @@ memory_world_owner(const struct memory_world *world, const char *name)
 	const struct memory_queue *queue = memory_queue_find(world, name);
 
 	return queue == NULL || queue->owner == NULL ? 0 : queue->owner->number;
+}
+
+bool
+memory_world_durable(const struct memory_world *world, const char *name)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+
+	return queue != NULL && queue->durable;
+}
+
+uint64_t
+memory_world_holder(const struct memory_world *world, const char *name, uint64_t *ret_channel)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+	const struct memory_consumer *consumer;
+
+	if (queue == NULL)
+		return 0;
+	TAILQ_FOREACH (consumer, &queue->consumers, of_queue) {
+		if (!consumer->exclusive || consumer->lost)
+			continue;
+		if (ret_channel != NULL)
+			*ret_channel = consumer->channel->opening;
+		return consumer->channel->connection->number;
+	}
+	return 0;
 }
 
 void
@@ -119,7 +144,7 @@ put(struct memory_world *world, const char *name, struct memory_connection *owne
 bool
 memory_world_put(struct memory_world *world, const char *name, bool exclusive)
 {
-	return put(world, name, exclusive ? &world->foreign : NULL) != NULL;
+	return put(world, name, exclusive ? world->foreign : NULL) != NULL;
 }
 
 bool
@@ -140,6 +165,47 @@ memory_world_put_transient(struct memory_world *world, const char *name)
 	if (queue != NULL)
 		queue->durable = false;
 	return queue != NULL;
+}
+
+bool
+memory_world_put_holder(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = put(world, name, NULL);
+
+	if (queue != NULL)
+		queue->rejects = true;
+	return queue != NULL;
+}
+
+/* The channel of foreign consumers. */
+static struct memory_channel *
+foreign_channel(struct memory_world *world)
+{
+	return memory_channel_of(world->foreign, 1);
+}
+
+bool
+memory_world_hold(struct memory_world *world, const char *name)
+{
+	struct memory_queue *queue = memory_queue_find(world, name);
+	struct memory_consumer *consumer;
+
+	if (queue == NULL || memory_queue_members(queue) > 0)
+		return false;
+	consumer = memory_consumer_new(foreign_channel(world), queue, name, 0);
+	consumer->exclusive = consumer->no_ack = true;
+	return true;
+}
+
+bool
+memory_world_let_go(struct memory_world *world, const char *name)
+{
+	struct memory_consumer *consumer =
+	    memory_consumer_find(foreign_channel(world), amqp_cstring_bytes(name));
+
+	if (consumer != NULL)
+		memory_consumer_end(world, consumer);
+	return consumer != NULL;
 }
 
 void
@@ -223,23 +289,70 @@ memory_world_remove(struct memory_world *world, const char *name)
 bool
 memory_world_cancel(struct memory_world *world, const char *name)
 {
-	const struct memory_queue *queue = memory_queue_find(world, name);
+	struct memory_queue *queue;
 	struct memory_consumer *consumer;
 	bool any = false;
 
-	while (queue != NULL && (consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
-		bool last = queue->auto_delete && TAILQ_NEXT(consumer, of_queue) == NULL;
-
+	/* An auto-delete queue ends with its last consumer. */
+	while ((queue = memory_queue_find(world, name)) != NULL &&
+	       (consumer = TAILQ_FIRST(&queue->consumers)) != NULL) {
 		memory_consumer_send_cancel(consumer);
 		memory_consumer_end(world, consumer);
 		any = true;
-		if (last)
-			break;
 	}
 	return any;
 }
 
-/* ---- the node ---- */
+/* ---- nodes ---- */
+
+bool
+memory_world_set_home(struct memory_world *world, const char *name, unsigned node)
+{
+	struct memory_queue *queue = memory_queue_find(world, name);
+
+	assert(node < MEMORY_NODES);
+	if (queue != NULL)
+		queue->home = node;
+	return queue != NULL;
+}
+
+/* The consumers of `from`: in RabbitMQ, both a queue and a channel notice the end of the other. */
+static void
+part(struct memory_queue *queue, unsigned from, enum memory_reach reach)
+{
+	struct memory_consumer *consumer, *next;
+
+	TAILQ_FOREACH_SAFE (consumer, &queue->consumers, of_queue, next) {
+		if (consumer->channel->connection->node != from || reach == MEMORY_SILENT)
+			continue;
+		if (reach == MEMORY_PARTED) {
+			consumer->lost = true;
+		} else if (reach != MEMORY_REACHED || consumer->lost) {
+			memory_consumer_send_cancel(consumer);
+			memory_consumer_free(consumer);
+		}
+	}
+	memory_queue_used(queue);
+}
+
+void
+memory_world_set_reach(
+    struct memory_world *world, unsigned from, unsigned home, enum memory_reach reach)
+{
+	struct memory_connection *connection;
+	struct memory_queue *queue;
+
+	assert(from < MEMORY_NODES && home < MEMORY_NODES);
+	world->reach[from][home] = reach;
+	for (queue = world->queues; queue != NULL; queue = queue->hh.next)
+		if (queue->durable && queue->home == home)
+			part(queue, from, reach);
+	TAILQ_FOREACH (connection, &world->connections, entry)
+		if (connection->node == from)
+			memory_connection_try_again(connection);
+}
+
+/* ---- all nodes ---- */
 
 void
 memory_world_restart(struct memory_world *world)
@@ -255,8 +368,8 @@ memory_world_restart(struct memory_world *world)
 		memory_connection_freeze(connection);
 		memory_connection_release(connection);
 	}
-	world->foreign.state = MEMORY_CONNECTION_UP;
-	world->foreign.frozen = false;
+	world->foreign->state = MEMORY_CONNECTION_UP;
+	world->foreign->frozen = false;
 	HASH_ITER (hh, world->queues, queue, next_queue) {
 		struct memory_message *message, *next_message;
 

@@ -10,6 +10,7 @@
  *	hint:a		news of a watch
  *	hint:w/5=3	news of a wait queue: queue w, priority 5, slot 3
  *	c4=2		a count of consumers
+ *	a1:holding	a raw link: link a, channel 1, an answer or a method of the server
  *
  * No call may lead to a callback before it returns. The rig checks this for every call made through
  * it.
@@ -22,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/amqp/frame.h"
 #include "daemon/base/timers.h"
 #include "daemon/broker/broker.h"
 #include "daemon/memory/memory.h"
@@ -35,7 +37,7 @@ struct rig {
 	char seen[4096];
 	bool in_call; /* inside a call: no callback may come */
 	int64_t sent_at[300];
-	char text[128]; /* of the last answer */
+	char text[300]; /* of the last answer */
 	uint64_t closed_channel;
 	/* Called once, from inside the answer to the request of that number. */
 	uint64_t react_to;
@@ -107,6 +109,43 @@ uint64_t ask(struct broker *broker, const char *text);
 void reply(struct broker *broker, uint64_t from, const char *text);
 bool exists(const char *queue);
 const struct broker *owner_of(const char *queue);
+
+/*
+ * A raw link: a client of the server that speaks AMQP without the daemon's code. It is connected to
+ * that node of the server. rig_free() frees it. It answers channel.close, and records:
+ *
+ *	a1:declared(2,1)	messages and consumers
+ *	a1:consuming, a1:cancelled, a1:deleted, a1:empty	answers to consume, cancel, delete, get
+ *	a1:cancel		the server cancels the consumer
+ *	a1:got(text)		a delivery
+ *	a1:ack, a1:nack, a1:return
+ *	a1:closed:403, a:dead	rig.text is the text
+ */
+struct raw;
+struct raw *raw_new(unsigned node);
+void raw_open(struct raw *raw, uint16_t channel);
+void raw_close(struct raw *raw, uint16_t channel);
+enum raw_declare {
+	RAW_PASSIVE,
+	RAW_EXCLUSIVE,
+	RAW_DURABLE,
+	RAW_HOLDER, /* durable, x-max-length 0, x-overflow reject-publish */
+	RAW_MUTEX   /* the same, and x-expires RAW_EXPIRES */
+};
+#define RAW_EXPIRES 60000 /* ms */
+void raw_declare(struct raw *raw, uint16_t channel, const char *queue, enum raw_declare how);
+/* With the consumer tag "h": no_ack, and exclusive if wanted. */
+void raw_consume(struct raw *raw, uint16_t channel, const char *queue, bool exclusive);
+void raw_cancel(struct raw *raw, uint16_t channel, const char *tag);
+void raw_delete(struct raw *raw, uint16_t channel, const char *queue, bool if_unused);
+void raw_get(struct raw *raw, uint16_t channel, const char *queue);
+void raw_confirm(struct raw *raw, uint16_t channel);
+/* mandatory, with the body "m" */
+void raw_publish(struct raw *raw, uint16_t channel, const char *queue);
+/* The number of its connection. */
+uint64_t raw_number(const struct raw *raw);
+/* Ends the link without a word, and frees it. The server notices at once. */
+void raw_end(struct raw *raw);
 
 /* A test case of the suite with the rig as its fixture. */
 TCase *rig_tcase(Suite *suite, const char *name);

@@ -9,7 +9,9 @@
 Suite *suite_memory_broker(void);
 Suite *suite_memory_directory(void);
 Suite *suite_memory_ends(void);
+Suite *suite_memory_holders(void);
 Suite *suite_memory_mailbox(void);
+Suite *suite_memory_nodes(void);
 Suite *suite_memory_wait_queues(void);
 Suite *suite_memory_links(void);
 Suite *suite_memory_watches(void);

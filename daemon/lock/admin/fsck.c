@@ -336,7 +336,7 @@ renew_next(struct lock_engine *engine, struct fsck *fsck)
 	}
 	fsck_set_state(fsck, FSCK_ASKING);
 	probe_one(engine, queue_name_b(engine->settings.naming, fsck->name, fsck->slot),
-	    BROKER_ASK_EXISTENCE, on_asked, fsck->op);
+	    BROKER_ASK_HOLDER, on_asked, fsck->op);
 }
 
 /* ---- repairing: uncounted slots ---- */

@@ -66,7 +66,7 @@ static bool
 is_unknown(enum broker_answer answer)
 {
 	FAULT(COUNT_UNKNOWN_IS_ABSENT, return false);
-	return answer == BROKER_UNKNOWN;
+	return answer == BROKER_UNKNOWN || answer == BROKER_UNREACHABLE;
 }
 
 /*
@@ -165,8 +165,7 @@ probe_window(struct lock_engine *engine, struct full_scan_job *job)
 	for (int slot = job->first; slot <= last; slot++) {
 		probe_add(&probe, queue_name_a(naming, job->name, slot), BROKER_ASK_EXISTENCE);
 		if (job->depth != FULL_SCAN_SIZE)
-			probe_add(
-			    &probe, queue_name_b(naming, job->name, slot), BROKER_ASK_EXISTENCE);
+			probe_add(&probe, queue_name_b(naming, job->name, slot), BROKER_ASK_HOLDER);
 	}
 	if (job->first == 1)
 		probe_add(&probe, queue_name_gate(naming, job->name), BROKER_ASK_EXISTENCE);

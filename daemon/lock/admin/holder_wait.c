@@ -361,7 +361,7 @@ probe_next(struct lock_engine *engine, struct holder_wait *holder_wait)
 	for (size_t i = holder_wait->at;
 	     i < holder_wait->left_count && probe.count < BROKER_PROBE_MAX; i++)
 		probe_add(&probe, b_of(engine, holder_wait, holder_wait->left[i].slot),
-		    BROKER_ASK_EXISTENCE);
+		    BROKER_ASK_HOLDER);
 	holder_wait->count = probe.count;
 	probe_send(engine, &probe, on_probed, holder_wait->id);
 }

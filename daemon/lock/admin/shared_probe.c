@@ -192,7 +192,7 @@ send_batch(struct shared_probes *probes)
 		TAILQ_INSERT_TAIL(&probes->turns, user, of_turns);
 		slot_wait_no_more(probes, slot, SHARED_SENT);
 		questions[batch->count] =
-		    (struct broker_question){slot->queue.text, BROKER_ASK_EXISTENCE};
+		    (struct broker_question){slot->queue.text, BROKER_ASK_HOLDER};
 		batch->slots[batch->count++] = slot;
 	}
 	TAILQ_INSERT_TAIL(&probes->batches, batch, entry);

@@ -22,6 +22,7 @@ struct lock_peer {
 	struct holder_wait_list holder_waits; /* for holders, and of lock_await() */
 	size_t hold_count, waiter_count, holder_wait_count;
 	size_t claim_count; /* of its waiters, in CLAIMING */
+	int64_t lease_told; /* of lease.c: hold.from of the lease that it was told last; 0: none */
 	UT_hash_handle by_id;
 };
 
@@ -46,12 +47,23 @@ enum lease_state {
 	LEASE_SUSPECT /* it has not; the holders were told */
 };
 
+/* Of the lock connection. */
 struct lease {
 	enum lease_state state;
 	int64_t from;      /* clock time of sending of the newest answered request; 0 = none */
 	int64_t told;      /* `from`, when clients were last told of the lease */
+	int64_t stuck_at;  /* of keepalive.c: clock time of the next search for stuck channels */
 	int64_t recovered; /* clock time until which Bs of a dead connection may exist */
 	struct timer keepalive, watch;
+};
+
+TAILQ_HEAD(slot_questions, slot_question);
+
+/* Of slot_check.c. */
+struct slot_checks {
+	uint64_t channel;                /* of the lock connection; 0: none */
+	size_t unanswered;               /* on that channel */
+	struct slot_questions questions; /* owned; unanswered */
 };
 
 struct lock_engine {
@@ -66,6 +78,7 @@ struct lock_engine {
 	bool telling; /* during an event of the caller, which must not call the engine */
 	struct lease lease;
 	struct hold_table holds;
+	struct slot_checks slot_checks;
 	struct channels channels;                 /* of channels.c */
 	struct hold *watched;                     /* by the name of A: holds with a watch */
 	struct waiter *waiters;                   /* by id */

@@ -20,11 +20,12 @@
 #define REST_MOST (256 * NSEC_PER_MSEC)
 
 enum claim_outcome {
-	CLAIM_LOST,    /* another connection was faster */
-	CLAIM_NO_SLOT, /* A does not exist; B is dropped */
-	CLAIM_REFUSED, /* the broker refused it: see the reply */
-	CLAIM_AGAIN,   /* not performed: the channel died before its turn */
-	CLAIM_LATE     /* no answer in time */
+	CLAIM_LOST,      /* another connection was faster, or the broker cannot tell */
+	CLAIM_OTHERWISE, /* the slot is held in the other way, which is known now */
+	CLAIM_NO_SLOT,   /* A does not exist; B is dropped */
+	CLAIM_REFUSED,   /* the broker refused it: see the reply */
+	CLAIM_AGAIN,     /* not performed: the channel died before its turn */
+	CLAIM_LATE       /* no answer in time */
 };
 
 /* ---- the result for the waiter ---- */
@@ -87,6 +88,21 @@ go_on_unseen(struct lock_engine *engine, struct waiter *waiter, int slot, bool n
 		scan->direct = engine->settings.slots_most + 1;
 }
 
+/* The same slot once more, the other way. */
+static void
+claim_otherwise(struct lock_engine *engine, struct waiter *waiter, int slot)
+{
+	if (++waiter->races > engine->settings.max_races) {
+		registry_waiter_refuse(engine, waiter, REASON_CONTENDED, NULL);
+	} else if (waiter->direct != 0) {
+		waiter->semaphore->scan.direct = slot;
+		registry_waiter_set_state(engine, waiter, WAITER_UNSEEN);
+	} else {
+		semaphore_saw_slot(waiter->semaphore, slot, false);
+		registry_waiter_set_state(engine, waiter, WAITER_NEW);
+	}
+}
+
 static void
 go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_outcome outcome,
     const struct broker_reply *reply)
@@ -94,6 +110,9 @@ go_on(struct lock_engine *engine, struct waiter *waiter, int slot, enum claim_ou
 	assert(waiter->state == WAITER_CLAIMING);
 	engine_mark_dirty(engine, waiter->semaphore);
 	switch (outcome) {
+	case CLAIM_OTHERWISE:
+		claim_otherwise(engine, waiter, slot);
+		break;
 	case CLAIM_LOST:
 	case CLAIM_NO_SLOT:
 		if (waiter->direct != 0) {
@@ -147,7 +166,7 @@ fail(struct lock_engine *engine, struct hold *hold, enum claim_outcome outcome,
 			semaphore_hinted(semaphore, mutex ? 1 : slot);
 			engine_mark_dirty(engine, semaphore);
 		}
-		registry_hold_end(engine, hold, false);
+		registry_hold_end(engine, hold, outcome == CLAIM_OTHERWISE);
 	}
 	if (waiter != NULL) {
 		go_on(engine, waiter, slot, outcome, reply);
@@ -172,8 +191,43 @@ win(struct lock_engine *engine, struct hold *hold)
 		return;
 	}
 	assert(waiter->state == WAITER_CLAIMING);
+	if (lease_is_good(engine, NULL) && !lease_is_good(engine, hold)) {
+		/* The answer took so long that B's own lease is over. */
+		lifecycle_drop(engine, hold);
+		go_on(engine, waiter, hold->slot, CLAIM_LATE, NULL);
+		return;
+	}
 	engine_mark_dirty(engine, waiter->semaphore);
 	grant_claimed(engine, waiter, hold);
+}
+
+/*
+ * The reply to a claim tells how the slot is held. True: in the other way than it was claimed, so
+ * that the claim is worth another attempt.
+ */
+static bool
+learn_way(struct lock_engine *engine, const struct hold *hold, const struct broker_reply *reply)
+{
+	bool mutex = hold->kind == LOCK_KIND_MUTEX, by_queue = hold->way == BROKER_BY_QUEUE;
+	struct semaphore *semaphore = engine_semaphore_find(engine, hold->name, mutex);
+	int slot = mutex ? 1 : hold->slot;
+	enum broker_way known;
+
+	if (semaphore == NULL)
+		return false;
+	if (by_queue && reply->answer == BROKER_LOCKED && !semaphore_way(semaphore, slot, &known)) {
+		/* An exclusive queue, or a durable one that may be free: a claim by consumer tells. */
+		semaphore_saw_way(semaphore, slot, BROKER_BY_CONSUMER);
+		return true;
+	}
+	if (!by_queue && reply->answer == BROKER_ABSENT) {
+		semaphore_saw_way(semaphore, slot, BROKER_BY_QUEUE);
+		return true;
+	}
+	if (reply->answer == BROKER_OK || reply->answer == BROKER_LOCKED)
+		semaphore_saw_way(semaphore, slot,
+		    by_queue || reply->code == 405 ? BROKER_BY_QUEUE : BROKER_BY_CONSUMER);
+	return false;
 }
 
 static void
@@ -183,9 +237,13 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct hold *hold = hold_find(&engine->holds, id);
 
 	assert(hold != NULL && hold->state == HOLD_CLAIMING);
-	lease_answered(engine, reply);
+	lease_b_answered(engine, hold, reply);
 	if (reply->answer != BROKER_UNKNOWN)
 		flight_end(engine, hold);
+	if (learn_way(engine, hold, reply)) {
+		fail(engine, hold, CLAIM_OTHERWISE, reply);
+		return;
+	}
 	switch (reply->answer) {
 	case BROKER_OK:
 		FAULT(NO_A_CHECK, win(engine, hold); return;);
@@ -198,8 +256,10 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		FAULT_IF(LOCKED_IS_OURS, hold->kind == LOCK_KIND_MUTEX, win(engine, hold); return;);
 		fail(engine, hold, CLAIM_LOST, reply);
 		break;
-	case BROKER_ABSENT:
 	case BROKER_UNREACHABLE:
+		fail(engine, hold, CLAIM_LOST, reply);
+		break;
+	case BROKER_ABSENT:
 	case BROKER_REFUSED:
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
@@ -227,8 +287,10 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	case BROKER_ABSENT:
 		fail(engine, hold, CLAIM_NO_SLOT, reply);
 		break;
-	case BROKER_LOCKED:
 	case BROKER_UNREACHABLE:
+		fail(engine, hold, CLAIM_LOST, reply);
+		break;
+	case BROKER_LOCKED:
 	case BROKER_REFUSED:
 		fail(engine, hold, CLAIM_REFUSED, reply);
 		break;
@@ -239,6 +301,13 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 		FAULT(UNKNOWN_IS_SEEN, win(engine, hold));
 		break;
 	}
+}
+
+void
+claim_cancelled(struct lock_engine *engine, struct hold *hold)
+{
+	assert(hold->state == HOLD_CHECKING);
+	fail(engine, hold, CLAIM_LOST, NULL);
 }
 
 /* ---- the flight ---- */
@@ -260,14 +329,14 @@ send(struct lock_engine *engine, struct hold *hold)
 	timers_set(engine->timers, &hold->timer, hold->asked + engine->settings.request_timeout);
 	FAULT(CLAIM_WITHOUT_TIMEOUT, timers_cancel(engine->timers, &hold->timer));
 	if (hold->kind == LOCK_KIND_MUTEX) {
-		broker_claim(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text, claimed);
+		broker_claim(engine->broker, hold->channel, hold->way, hold->b.text, claimed);
 		return;
 	}
 	a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 	FAULT_IF(HINT_TRUSTED, engine_waiter_find(engine, hold->acquire)->member != NULL,
 		 broker_check(engine->broker, hold->channel, a.text, claimed);
 		 broker_check(engine->broker, hold->channel, a.text, checked); return;);
-	broker_claim(engine->broker, hold->channel, BROKER_BY_QUEUE, hold->b.text, claimed);
+	broker_claim(engine->broker, hold->channel, hold->way, hold->b.text, claimed);
 	broker_check(engine->broker, hold->channel, a.text, checked);
 }
 
@@ -300,6 +369,21 @@ due(void *ctx, uint64_t id)
 	}
 }
 
+/* How to claim the slot: as it was held when last seen, else as the setting says. */
+static enum broker_way
+way_of(const struct lock_engine *engine, const struct waiter *waiter, int slot)
+{
+	enum broker_way way = engine->settings.claim;
+
+	/* Administrators take their mutex as an exclusive queue, as seeds/000 says. */
+	if (waiter->kind == LOCK_KIND_MUTEX && queue_naming_mutex_is_admin(engine->settings.naming))
+		return BROKER_BY_QUEUE;
+	(void)semaphore_way(waiter->semaphore, slot, &way);
+	if (way == BROKER_BY_CONSUMER && waiter->kind == LOCK_KIND_MUTEX)
+		return BROKER_BY_MUTEX_CONSUMER;
+	return way;
+}
+
 void
 claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 {
@@ -317,8 +401,8 @@ claim_start(struct lock_engine *engine, struct waiter *waiter, int slot)
 		channels_not_given(engine);
 		return;
 	}
-	hold = hold_new(
-	    &engine->holds, engine_id(engine), &b, name, kind, kind == LOCK_KIND_MUTEX ? 0 : slot);
+	hold = hold_new(&engine->holds, engine_id(engine), &b, name, kind,
+	    kind == LOCK_KIND_MUTEX ? 0 : slot, way_of(engine, waiter, slot));
 	hold->channel = channel;
 	channels_charge(engine, hold, waiter->share);
 	engine->channels.not_given = 0;

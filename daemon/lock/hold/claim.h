@@ -5,13 +5,21 @@
  *	-> declare B[slot], exclusive		<- declare-ok, or 405: lost the race
  *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot
  *
- * Both requests go out together, and their answers come in order. An A that is seen therefore
+ * By consumer:
+ *
+ *	-> consume B[slot], exclusive		<- consume-ok, or 403: lost the race
+ *	-> declare A[slot], passive		<- declare-ok, or 404: no such slot
+ *
+ * The slot decides how it is held: by consumer if its B is durable. If a claim finds that it is
+ * otherwise, the slot is claimed the other way. Both requests go out together, and their answers come in order. An A that is seen therefore
  * existed after this daemon got B (invariant 2). Of a true mutex there is only the first queue. The
  * results for the waiter:
  *
  *	the slot is claimed	-> granted (grant.h)
  *	the race is lost	-> a random rest, then waits again; at most max_races times
  *	there is no such slot	-> the same
+ *	the node is down	-> the same: who holds the slot is not known
+ *	it is held another way	-> claims again, the other way
  *	no answer in time	-> waits again; the slot stays reserved until an answer comes
  *
  * If the race is lost, a waiter with a consumer in the wait queue does not rest: it waits for a
@@ -29,5 +37,8 @@
  * sent.
  */
 void claim_start(struct lock_engine *engine, struct waiter *waiter, int slot);
+
+/* The broker ended the consumer of a claim whose A is being checked: the race is lost. */
+void claim_cancelled(struct lock_engine *engine, struct hold *hold);
 
 #endif

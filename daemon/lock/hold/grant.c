@@ -31,7 +31,7 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 
 	hold_sane(hold);
 	rows_pass(engine, waiter, hold);
-	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine);
+	answer.safe_until = hold->state == HOLD_SLOTLESS ? 0 : lease_until(engine, hold);
 	answer.lock = hold->lock;
 	answer.name = hold->name;
 	answer.kind = hold->kind;
@@ -43,7 +43,7 @@ tell_granted(struct lock_engine *engine, struct waiter *waiter, struct hold *hol
 void
 grant_claimed(struct lock_engine *engine, struct waiter *waiter, struct hold *hold)
 {
-	bool good = lease_is_good(engine);
+	bool good = lease_is_good(engine, hold);
 
 	FAULT(GRANT_BY_TIMER, good = true);
 	if (!good) {

@@ -14,9 +14,10 @@
 
 /* A question to the broker before hints are sent. */
 struct hint_question {
-	uint64_t id;     /* the key */
-	char *name;      /* owned */
-	int first, last; /* slots; 0: each consumer is to scan */
+	uint64_t id;      /* the key */
+	char *name;       /* owned */
+	int first, last;  /* slots; 0: each consumer is to scan */
+	bool by_consumer; /* of a removed slot: its B is durable */
 	UT_hash_handle by_id;
 };
 
@@ -70,6 +71,14 @@ tell_line(struct lock_engine *engine, const char *name, bool mutex, int slot)
 }
 
 static void
+on_deleted(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	(void)ctx;
+	(void)id;
+	(void)reply; /* fsck finds a B that stays */
+}
+
+static void
 on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 {
 	struct lock_engine *engine = ctx;
@@ -78,9 +87,16 @@ on_a_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	if (question == NULL)
 		return;
 	/* A waiter of this daemon may have been faster. */
-	if (seen->answers[0] != BROKER_ABSENT &&
-	    !registry_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first))
+	if (registry_is_reserved(engine, question->name, LOCK_KIND_SEMAPHORE, question->first)) {
+		question_free(engine, question);
+		return;
+	}
+	if (seen->answers[0] != BROKER_ABSENT)
 		tell_line(engine, question->name, false, question->first);
+	else if (question->by_consumer)
+		broker_delete_holder(engine->broker,
+		    queue_name_b(engine->settings.naming, question->name, question->first).text,
+		    (struct broker_done){on_deleted, NULL, 0});
 	question_free(engine, question);
 }
 
@@ -89,16 +105,21 @@ hint_freed(struct lock_engine *engine, const struct hold *hold)
 {
 	bool mutex = hold->kind == LOCK_KIND_MUTEX;
 	int slot = mutex ? 1 : hold->slot;
-	const struct hint_question *question;
+	struct hint_question *question;
 
 	FAULT(NOBODY_TOLD, return;);
 	switch (hold->drop) {
 	case HOLD_DROP_RELEASED:
+	case HOLD_DROP_LOST:
 		tell_line(engine, hold->name, mutex, slot);
 		break;
 	case HOLD_DROP_NO_SLOT:
-		/* A removed slot helps no waiter, unless it has come back. */
+		/*
+		 * A removed slot helps no waiter, unless it has come back. Its last holder deletes
+		 * a durable B.
+		 */
 		question = question_new(engine, hold->name, slot, slot);
+		question->by_consumer = hold->way != BROKER_BY_QUEUE;
 		probe_one(engine, queue_name_a(engine->settings.naming, hold->name, slot),
 		    BROKER_ASK_EXISTENCE, on_a_probed, question->id);
 		break;

@@ -1,5 +1,5 @@
 /*
- * The hints that this daemon sends. After delete-ok of a slot's B, it sends one hint to the name's
+ * The hints that this daemon sends. After a slot's B is known to be free, it sends one hint to the name's
  * wait queue (broker.h). A daemon that gets a hint claims the slot, and the claim decides
  * (invariant 15).
  *
@@ -16,7 +16,7 @@
 
 #include "daemon/lock/core/engine.h"
 
-/* The hold's B is known to be deleted: sends a hint as hold->drop says, and withholds the slot. */
+/* The hold's B is known to be free: sends a hint as hold->drop says, and withholds the slot. */
 void hint_freed(struct lock_engine *engine, const struct hold *hold);
 /* Whether a hint that is sent now is delivered now. */
 bool hint_can_be_heard(const struct lock_engine *engine);

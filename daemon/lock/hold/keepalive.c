@@ -8,6 +8,9 @@
 #include "daemon/lock/hold/lease.h"
 #include "protocol/duration.h"
 
+/* Questions of one pass. */
+#define ASK_MOST 64
+
 static bool
 is_needed(const struct lock_engine *engine)
 {
@@ -27,11 +30,20 @@ give_up(struct lock_engine *engine, const char *why)
 
 /* ---- the keepalive ---- */
 
+/* The passes in which all held Bs are asked about once. */
+static size_t
+passes(const struct lock_engine *engine)
+{
+	size_t aged = engine->holds.aged[HOLD_LEASE_OWN] + engine->holds.aged[HOLD_LEASE_SHARED];
+
+	return aged == 0 ? 1 : (aged + ASK_MOST - 1) / ASK_MOST;
+}
+
 static void
 schedule_keepalive(struct lock_engine *engine)
 {
 	timers_set(engine->timers, &engine->lease.keepalive,
-	    engine_now(engine) + lease_heartbeat(engine) / 3);
+	    engine_now(engine) + lease_heartbeat(engine) / 3 / (int64_t)passes(engine));
 }
 
 static void
@@ -40,28 +52,34 @@ on_keepalive(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
+	/* In other states it is the time of another request. */
 	if (hold != NULL && (hold->state == HOLD_HELD || hold->state == HOLD_COUNTING))
 		hold->asked = 0;
 	lifecycle_b_answered(engine, hold, reply);
 }
 
 /*
- * The held B that was checked longest ago, and has a channel; NULL: there is none. The next by
- * number would not do: if locks come and go faster than the keepalive, it would always be a young
- * one.
+ * Asks about the Bs with a lease of that kind, the oldest first. Without an order, and if locks
+ * come and go faster than the keepalive, always young ones would be asked about.
  */
-static struct hold *
-next_in_rotation(struct lock_engine *engine)
+static void
+ask_oldest(struct lock_engine *engine, enum hold_lease lease)
 {
-	struct hold *next = NULL;
+	size_t most = (engine->holds.aged[lease] + passes(engine) - 1) / passes(engine);
+	struct hold *hold;
 
-	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		if (hold->state == HOLD_HELD && hold->asked == 0 &&
-		    (next == NULL || hold->looked < next->looked) &&
-		    lifecycle_channel(engine, hold) != 0)
-			next = hold;
+	FAULT_IF(KEEPALIVE_OF_ONE, most > 1, most = 1);
+	TAILQ_FOREACH (hold, &engine->holds.ages[lease], of_ages) {
+		if (most == 0)
+			return;
+		if (hold->state != HOLD_HELD || hold->asked != 0 ||
+		    lifecycle_channel(engine, hold) == 0)
+			continue;
+		most--;
+		hold->asked = engine_now(engine);
+		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
+		    (struct broker_done){on_keepalive, engine, hold->id});
 	}
-	return next;
 }
 
 /*
@@ -76,6 +94,9 @@ is_stuck_for_nothing(struct lock_engine *engine)
 	int64_t long_ago = engine_now(engine) - 2 * lease_heartbeat(engine);
 	bool needed = is_needed(engine);
 
+	if (engine_now(engine) < engine->lease.stuck_at)
+		return false; /* it was searched for in this third of a heartbeat */
+	engine->lease.stuck_at = engine_now(engine) + lease_heartbeat(engine) / 3;
 	FAULT(STUCK_CHANNEL_IGNORED, needed = true);
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
 		const struct lock_notice notice = {
@@ -97,7 +118,6 @@ static void
 keepalive_due(void *ctx, uint64_t id)
 {
 	struct lock_engine *engine = ctx;
-	struct hold *hold;
 
 	(void)id;
 	if (hold_count_on_link(&engine->holds) == 0 || engine->link != BROKER_UP)
@@ -107,14 +127,8 @@ keepalive_due(void *ctx, uint64_t id)
 		give_up(engine, "a channel to the broker is stuck: no answer for two heartbeats");
 		return;
 	}
-	hold = next_in_rotation(engine);
-	if (hold == NULL)
-		return;
-	hold->looked = engine_id(engine);
-	FAULT(KEEPALIVE_OF_ONE, hold->looked = 1);
-	hold->asked = engine_now(engine);
-	broker_check(engine->broker, hold->channel, hold->b.text,
-	    (struct broker_done){on_keepalive, engine, hold->id});
+	ask_oldest(engine, HOLD_LEASE_OWN);
+	ask_oldest(engine, HOLD_LEASE_SHARED);
 }
 
 /* ---- the end ---- */
@@ -122,8 +136,58 @@ keepalive_due(void *ctx, uint64_t id)
 static void
 schedule_watch(struct lock_engine *engine)
 {
-	timers_set(engine->timers, &engine->lease.watch,
-	    engine->lease.state == LEASE_GOOD ? lease_suspect_at(engine) : lease_until(engine));
+	int64_t when = engine->lease.state == LEASE_GOOD ? lease_suspect_at(engine, NULL)
+							 : lease_until(engine, NULL);
+	const struct hold *hold;
+
+	TAILQ_FOREACH (hold, &engine->holds.ages[HOLD_LEASE_OWN], of_ages) {
+		int64_t suspect_at = lease_suspect_at(engine, hold);
+		bool suspect = engine_now(engine) >= suspect_at;
+		int64_t next = suspect ? lease_until(engine, hold) : suspect_at;
+
+		if (next < when)
+			when = next;
+		if (!suspect)
+			break; /* those behind it are younger */
+	}
+	timers_set(engine->timers, &engine->lease.watch, when);
+}
+
+/* The leases of single holds. */
+static void
+watch_holds(struct lock_engine *engine)
+{
+	struct hold *hold, *next;
+	char why[96];
+
+	TAILQ_FOREACH_SAFE (hold, &engine->holds.ages[HOLD_LEASE_OWN], of_ages, next) {
+		if (engine_now(engine) < lease_suspect_at(engine, hold))
+			return;
+		if (lease_is_good(engine, hold)) {
+			lease_suspect(engine, hold);
+			continue;
+		}
+		FAULT(HOLD_LEASE_END_NOT_TOLD, continue);
+		snprintf(why, sizeof(why),
+		    "the lease ran out: no answer about the slot's queue for %.1f s",
+		    duration_to_seconds(engine_now(engine) - hold->from));
+		lifecycle_run_out(engine, hold, why);
+	}
+}
+
+void
+keepalive_check(struct lock_engine *engine)
+{
+	if (!lease_is_good(engine, NULL)) {
+		FAULT(LEASE_END_NOT_TOLD, return;);
+		keepalive_run_out(engine);
+		return;
+	}
+	if (engine->lease.state == LEASE_GOOD &&
+	    engine_now(engine) >= lease_suspect_at(engine, NULL))
+		lease_set_state(engine, LEASE_SUSPECT);
+	watch_holds(engine);
+	schedule_watch(engine);
 }
 
 static void
@@ -132,16 +196,8 @@ watch_due(void *ctx, uint64_t id)
 	struct lock_engine *engine = ctx;
 
 	(void)id;
-	if (!is_needed(engine))
-		return;
-	if (!lease_is_good(engine)) {
-		FAULT(LEASE_END_NOT_TOLD, return;);
-		keepalive_run_out(engine);
-		return;
-	}
-	if (engine->lease.state == LEASE_GOOD && engine_now(engine) >= lease_suspect_at(engine))
-		lease_set_state(engine, LEASE_SUSPECT);
-	schedule_watch(engine);
+	if (is_needed(engine))
+		keepalive_check(engine);
 }
 
 void
@@ -182,10 +238,8 @@ keepalive_start(struct lock_engine *engine)
 void
 keepalive_granted(struct lock_engine *engine, struct hold *hold)
 {
-	assert(engine->lease.state != LEASE_NONE);
-	/* A hold that was handed off is as old as its B. */
-	if (hold->looked == 0)
-		hold->looked = engine_id(engine);
-	if (!timer_is_set(&engine->lease.watch))
+	assert(engine->lease.state != LEASE_NONE && hold->aged);
+	/* The claim of a young hold may have been sent before the newest question about another. */
+	if (!timer_is_set(&engine->lease.watch) || hold_lease(hold) == HOLD_LEASE_OWN)
 		schedule_watch(engine);
 }

@@ -27,25 +27,37 @@ lock_margin(const struct lock_engine *engine)
 	return margin_of(lease_heartbeat(engine), engine->settings.margin);
 }
 
-int64_t
-lease_until(const struct lock_engine *engine)
+/* Clock time at which the lease began. */
+static int64_t
+from_of(const struct lock_engine *engine, const struct hold *hold)
 {
-	if (engine->lease.state == LEASE_NONE)
-		return INT64_MIN;
-	FAULT(LEASE_WITHOUT_MARGIN, return engine->lease.from + 2 * lease_heartbeat(engine));
-	return engine->lease.from + 2 * lease_heartbeat(engine) - lock_margin(engine);
+	bool own = hold != NULL && hold_lease(hold) == HOLD_LEASE_OWN;
+
+	FAULT(LEASE_OF_LINK_FOR_ALL, own = false);
+	return own ? hold->from : engine->lease.from;
 }
 
 int64_t
-lease_suspect_at(const struct lock_engine *engine)
+lease_until(const struct lock_engine *engine, const struct hold *hold)
 {
-	return engine->lease.from + lease_heartbeat(engine);
+	int64_t from = from_of(engine, hold);
+
+	if (engine->lease.state == LEASE_NONE)
+		return INT64_MIN;
+	FAULT(LEASE_WITHOUT_MARGIN, return from + 2 * lease_heartbeat(engine));
+	return from + 2 * lease_heartbeat(engine) - lock_margin(engine);
+}
+
+int64_t
+lease_suspect_at(const struct lock_engine *engine, const struct hold *hold)
+{
+	return from_of(engine, hold) + lease_heartbeat(engine);
 }
 
 bool
-lease_is_good(const struct lock_engine *engine)
+lease_is_good(const struct lock_engine *engine, const struct hold *hold)
 {
-	return engine->link == BROKER_UP && engine_now(engine) < lease_until(engine);
+	return engine->link == BROKER_UP && engine_now(engine) < lease_until(engine, hold);
 }
 
 /* From each state, those that may be next. */
@@ -57,49 +69,79 @@ static const unsigned changes[] = {
 
 /* Holders that came while the lease was suspect were not told so. They get no `restored` either. */
 static void
-tell_holders(struct lock_engine *engine, enum lock_notice_kind kind)
+tell_holder(struct lock_engine *engine, struct hold *hold, bool suspect)
 {
-	bool suspect = kind == LOCK_NOTICE_SUSPECT;
+	struct lock_notice notice = {
+	    .kind = suspect ? LOCK_NOTICE_SUSPECT : LOCK_NOTICE_RESTORED,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	};
 
+	if (hold->peer == 0 || hold->state == HOLD_SLOTLESS)
+		return;
+	FAULT(SUSPECT_UNKNOWN, hold->suspect = !suspect);
+	if (hold->suspect == suspect)
+		return;
+	hold->suspect = suspect;
+	engine_notice(engine, hold->peer, &notice);
+}
+
+void
+lease_suspect(struct lock_engine *engine, struct hold *hold)
+{
+	tell_holder(engine, hold, true);
+}
+
+static void
+tell_holders(struct lock_engine *engine, bool suspect)
+{
 	for (struct hold *hold = engine->holds.by_id; hold != NULL; hold = hold->by_id.next) {
-		struct lock_notice notice = {
-		    .kind = kind, .lock = hold->lock, .name = hold->name, .slot = hold->slot};
-
-		if (hold->peer == 0 || hold->state == HOLD_SLOTLESS)
-			continue;
-		FAULT(SUSPECT_UNKNOWN, hold->suspect = !suspect);
-		if (hold->suspect == suspect)
-			continue;
-		hold->suspect = suspect;
-		engine_notice(engine, hold->peer, &notice);
+		if (suspect || engine_now(engine) < lease_suspect_at(engine, hold))
+			tell_holder(engine, hold, suspect);
 	}
 }
 
 /*
- * Each peer that asked for it is told of the new lease, once. Any answer counts: else a lock with a
- * stuck channel would seem lost while others keep the connection alive. Not each of many answers is
- * told.
+ * A peer is told of the earliest lease of its holds that want to know, once for all of them. Not
+ * each of many answers is told.
  */
 static void
-tell_lease(struct lock_engine *engine)
+tell_peer(struct lock_engine *engine, struct lock_peer *peer)
 {
-	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE, .safe_until = lease_until(engine)};
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LEASE};
+	const struct hold *hold, *oldest = NULL;
+	int64_t least = peer->lease_told + lease_heartbeat(engine) / 3;
 
+	FAULT(LEASE_OF_OLDER_ANSWER, least = INT64_MIN);
+	TAILQ_FOREACH (hold, &peer->holds, of_peer) {
+		if (!hold->wants_lease)
+			continue;
+		if (from_of(engine, hold) < least)
+			return;
+		if (oldest == NULL || from_of(engine, hold) < from_of(engine, oldest))
+			oldest = hold;
+	}
+	if (oldest == NULL || !lease_is_good(engine, oldest))
+		return;
+	peer->lease_told = from_of(engine, oldest);
+	notice.safe_until = lease_until(engine, oldest);
+	engine_notice(engine, peer->id, &notice);
+}
+
+/*
+ * Any answer counts for the lease of the connection: else a lock with a stuck channel would seem
+ * lost while others keep the connection alive.
+ */
+static void
+tell_peers(struct lock_engine *engine)
+{
 	FAULT(LEASE_OF_OLDER_ANSWER, engine->lease.told = INT64_MIN / 2);
-	if (engine->lease.from - engine->lease.told < lease_heartbeat(engine) / 3 ||
-	    !lease_is_good(engine))
+	if (engine->lease.from - engine->lease.told < lease_heartbeat(engine) / 3)
 		return;
 	engine->lease.told = engine->lease.from;
-	for (struct lock_peer *peer = engine->peers; peer != NULL; peer = peer->by_id.next) {
-		const struct hold *hold;
-
-		TAILQ_FOREACH (hold, &peer->holds, of_peer) {
-			if (hold->wants_lease)
-				break;
-		}
-		if (hold != NULL)
-			engine_notice(engine, peer->id, &notice);
-	}
+	for (struct lock_peer *peer = engine->peers; peer != NULL; peer = peer->by_id.next)
+		tell_peer(engine, peer);
 }
 
 void
@@ -110,9 +152,9 @@ lease_set_state(struct lock_engine *engine, enum lease_state state)
 	assert((changes[old] & 1U << state) != 0);
 	engine->lease.state = state;
 	if (state == LEASE_SUSPECT)
-		tell_holders(engine, LOCK_NOTICE_SUSPECT);
+		tell_holders(engine, true);
 	else if (state == LEASE_GOOD && old == LEASE_SUSPECT)
-		tell_holders(engine, LOCK_NOTICE_RESTORED);
+		tell_holders(engine, false);
 }
 
 void
@@ -128,9 +170,27 @@ lease_answered(struct lock_engine *engine, const struct broker_reply *reply)
 	if (reply->sent_at > engine->lease.from)
 		engine->lease.from = reply->sent_at;
 	FAULT(LEASE_FROM_ANSWER, engine->lease.from = engine_now(engine));
-	if (engine->lease.state != LEASE_GOOD && engine_now(engine) < lease_suspect_at(engine))
+	if (engine->lease.state != LEASE_GOOD &&
+	    engine_now(engine) < lease_suspect_at(engine, NULL))
 		lease_set_state(engine, LEASE_GOOD);
-	tell_lease(engine);
+	tell_peers(engine);
+}
+
+void
+lease_b_answered(struct lock_engine *engine, struct hold *hold, const struct broker_reply *reply)
+{
+	struct lock_peer *peer;
+
+	if (hold != NULL && reply->answer == BROKER_OK)
+		hold_answered(&engine->holds, hold, reply->sent_at);
+	lease_answered(engine, reply);
+	if (hold == NULL || reply->answer != BROKER_OK || hold_lease(hold) != HOLD_LEASE_OWN)
+		return;
+	if (engine_now(engine) < lease_suspect_at(engine, hold))
+		tell_holder(engine, hold, false);
+	peer = engine_peer_find(engine, hold->peer);
+	if (peer != NULL)
+		tell_peer(engine, peer);
 }
 
 void

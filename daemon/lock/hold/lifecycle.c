@@ -27,6 +27,7 @@ static void send_reclaim(struct lock_engine *engine, struct hold *hold);
 static void drop_timer_fired(struct lock_engine *engine, struct hold *hold);
 static void vanish(struct lock_engine *engine, struct hold *hold);
 static void lose(struct lock_engine *engine, struct hold *hold, const char *why);
+static void lose_and_drop(struct lock_engine *engine, struct hold *hold, const char *why);
 
 static void
 timer_fired(void *ctx, uint64_t id)
@@ -64,7 +65,10 @@ timer_in(struct lock_engine *engine, struct hold *hold, int64_t wait)
 uint64_t
 lifecycle_channel(struct lock_engine *engine, struct hold *hold)
 {
-	if (hold->channel == 0)
+	bool gone = hold->way != BROKER_BY_QUEUE && hold->state != HOLD_CLAIMING;
+
+	FAULT(CONSUMER_ON_NEW_CHANNEL, gone = false);
+	if (hold->channel == 0 && !gone)
 		hold->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
 	return hold->channel;
 }
@@ -78,7 +82,7 @@ schedule_recheck(struct lock_engine *engine, struct hold *hold)
 
 	FAULT(NO_RECHECK, return;);
 	broker_get_info(engine->broker, &info);
-	if (!info.deletes_by_name || hold->rechecks >= RECHECKS)
+	if (!info.deletes_by_name || hold->rechecks >= RECHECKS || hold->way != BROKER_BY_QUEUE)
 		return;
 	timer_in(engine, hold,
 	    recheck_after[hold->rechecks] -
@@ -108,22 +112,24 @@ lifecycle_b_answered(
 	bool passing =
 	    hold != NULL && (hold->state == HOLD_COUNTING || hold->state == HOLD_PASSING);
 
-	lease_answered(engine, reply);
+	lease_b_answered(engine, hold, reply);
 	if (hold == NULL || (hold->state != HOLD_HELD && !passing))
 		return;
 	switch (reply->answer) {
 	case BROKER_ABSENT:
 		if (passing)
 			lifecycle_drop(engine, hold);
-		else
+		else if (hold->way == BROKER_BY_QUEUE)
 			vanish(engine, hold);
+		else
+			lose_and_drop(engine, hold, "the broker says that nobody holds the slot");
 		break;
 	case BROKER_LOCKED:
 		FAULT(RECHECK_405_IGNORED, break);
 		lose(engine, hold, "the slot's queue belongs to another connection");
 		break;
 	case BROKER_OK:
-	case BROKER_UNREACHABLE:
+	case BROKER_UNREACHABLE: /* by consumer: its channel was closed, and frees the slot */
 	case BROKER_REFUSED:
 	case BROKER_SKIPPED:
 	case BROKER_UNKNOWN: /* the end of the connection has an event of its own */
@@ -152,7 +158,7 @@ send_recheck(struct lock_engine *engine, struct hold *hold)
 	if (lifecycle_channel(engine, hold) == 0)
 		timer_in(engine, hold, recheck_after[0]);
 	else
-		broker_check(engine->broker, hold->channel, hold->b.text,
+		broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
 		    (struct broker_done){on_rechecked, engine, hold->id});
 }
 
@@ -164,7 +170,7 @@ on_reclaimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
-	lease_answered(engine, reply);
+	lease_b_answered(engine, hold, reply);
 	if (hold == NULL || hold->state != HOLD_RECLAIMING)
 		return;
 	switch (reply->answer) {
@@ -276,6 +282,17 @@ end_drop(struct lock_engine *engine, struct hold *hold)
 	flight_end(engine, hold);
 }
 
+/* B is free. */
+static void
+freed(struct lock_engine *engine, struct hold *hold)
+{
+	end_drop(engine, hold);
+	engine->total.released += hold->drop != HOLD_DROP_LOST;
+	hint_freed(engine, hold);
+	answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
+	registry_hold_end(engine, hold, true);
+}
+
 static void
 on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -286,16 +303,18 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 	if (hold == NULL)
 		return;
 	assert(hold->state == HOLD_DROPPING);
+	if (hold->way != BROKER_BY_QUEUE && reply->answer != BROKER_UNKNOWN) {
+		/* cancel-ok, or the channel is closed: both free B. */
+		freed(engine, hold);
+		return;
+	}
 	/* A skipped delete may be sent again by now. On a dead connection nothing more is sent. */
 	if (reply->answer != BROKER_SKIPPED && reply->answer != BROKER_UNKNOWN)
 		end_drop(engine, hold);
 	switch (reply->answer) {
 	case BROKER_OK:
 	case BROKER_ABSENT:
-		engine->total.released++;
-		hint_freed(engine, hold);
-		answer_release(engine, hold->releasing, hold, REASON_NONE, NULL);
-		registry_hold_end(engine, hold, true);
+		freed(engine, hold);
 		break;
 	case BROKER_LOCKED:
 		lose(engine, hold, "the slot's queue belongs to another connection");
@@ -323,7 +342,8 @@ send_drop(struct lock_engine *engine, struct hold *hold)
 	hold->flight = FLIGHT_SENT;
 	if (lifecycle_channel(engine, hold) == 0) {
 		end_drop(engine, hold);
-		timer_in(engine, hold, DROP_AGAIN);
+		/* By consumer: B is free already, which the timer finds. */
+		timer_in(engine, hold, hold->way == BROKER_BY_QUEUE ? DROP_AGAIN : 0);
 		return;
 	}
 	hold->asked = engine_now(engine);
@@ -354,7 +374,10 @@ drop_timer_fired(struct lock_engine *engine, struct hold *hold)
 	case FLIGHT_UNSENT: /* flight.h sends it later */
 		break;
 	case FLIGHT_NONE:
-		start_drop(engine, hold);
+		if (hold->way != BROKER_BY_QUEUE && hold->channel == 0)
+			freed(engine, hold);
+		else
+			start_drop(engine, hold);
 		break;
 	}
 }
@@ -415,6 +438,45 @@ lose(struct lock_engine *engine, struct hold *hold, const char *why)
 	registry_hold_end(engine, hold, false);
 }
 
+/*
+ * By consumer: the hold is lost, and what is left of it at the broker is dropped. The slot stays
+ * reserved until then.
+ */
+static void
+lose_and_drop(struct lock_engine *engine, struct hold *hold, const char *why)
+{
+	struct lock_notice notice = {.kind = LOCK_NOTICE_LOST,
+	    .lock = hold->lock,
+	    .name = hold->name,
+	    .slot = hold->slot,
+	    .reason = REASON_LOST,
+	    .text = why};
+
+	if (hold->peer == 0) {
+		lifecycle_drop(engine, hold); /* in a hand-off: it was released */
+		return;
+	}
+	engine->total.lost++;
+	engine_notice(engine, hold->peer, &notice);
+	lifecycle_drop_for(engine, hold, hold->revoked ? HOLD_DROP_NO_SLOT : HOLD_DROP_LOST);
+}
+
+void
+lifecycle_cancelled(struct lock_engine *engine, struct hold *hold)
+{
+	FAULT(SERVER_CANCEL_IGNORED, return;);
+	if (hold->state != HOLD_DROPPING)
+		lose_and_drop(engine, hold,
+		    "the broker ended the hold: the holder queue was deleted, or its node went "
+		    "down");
+}
+
+void
+lifecycle_run_out(struct lock_engine *engine, struct hold *hold, const char *why)
+{
+	lose_and_drop(engine, hold, why);
+}
+
 void
 lifecycle_all_lost(struct lock_engine *engine, const char *why, bool held_only)
 {
@@ -467,7 +529,8 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 		return; /* it takes another one when it is sent */
 	if (hold->state == HOLD_DROPPING && hold->flight == FLIGHT_SENT)
 		end_drop(engine, hold);
-	if (timer_is_set(&hold->timer))
+	if (timer_is_set(&hold->timer) &&
+	    (hold->way == BROKER_BY_QUEUE || hold->state == HOLD_DROPPING))
 		return; /* the timer goes on with it */
 	switch (hold->state) {
 	case HOLD_RECLAIMING:
@@ -478,12 +541,14 @@ lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel)
 		start_drop(engine, hold);
 		break;
 	case HOLD_HELD:
-		FAULT(CHANNEL_DEATH_IS_LOSS, lose(engine, hold, ""));
+	case HOLD_COUNTING:
+	case HOLD_PASSING:
+		if (hold->way != BROKER_BY_QUEUE)
+			lose_and_drop(engine, hold, "the broker closed the channel of the hold");
+		FAULT_IF(CHANNEL_DEATH_IS_LOSS, hold->state == HOLD_HELD, lose(engine, hold, ""));
 		break;
 	case HOLD_CLAIMING:
 	case HOLD_CHECKING:
-	case HOLD_COUNTING:
-	case HOLD_PASSING:
 	case HOLD_SLOTLESS:
 		break;
 	}

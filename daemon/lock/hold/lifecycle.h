@@ -1,7 +1,13 @@
 /*
- * A hold from its grant to its end: B is checked, and claimed again if it is gone. The hold is
- * revoked, lost or dropped. Its channel may die, and is replaced while the hold continues. Closing
- * a channel frees no slot (invariant 6): only a delete does, and delete-ok proves it.
+ * A hold from its grant to its end: B is checked. The hold is revoked, lost or dropped.
+ *
+ * By queue: a B that is gone is claimed again. The channel may die, and is replaced while the hold
+ * continues. Closing a channel frees no slot (invariant 6): only a delete does, and delete-ok
+ * proves it.
+ *
+ * By consumer: a B that is gone, a consumer that the broker ended, and a dead channel are a lost
+ * hold. Another may have the slot since. Closing a channel frees the slot, so A is never checked on
+ * the channel of a granted hold (slot_check.h).
  */
 #ifndef LOCK_LIFECYCLE_H
 #define LOCK_LIFECYCLE_H
@@ -15,7 +21,7 @@ void lifecycle_resume(struct lock_engine *engine, struct hold *hold);
 /* The hold was handed off: answers its release (0: none) under the old number `lock`. */
 void lifecycle_passed(
     struct lock_engine *engine, struct hold *hold, uint64_t releasing, uint64_t lock);
-/* The hold's channel, replaced if it died; 0: none is free now. */
+/* The hold's channel, replaced if it died (by queue); 0: none is free now. */
 uint64_t lifecycle_channel(struct lock_engine *engine, struct hold *hold);
 /* The reply to any check of B; hold: NULL if it is gone by now. */
 void lifecycle_b_answered(
@@ -29,6 +35,10 @@ void lifecycle_revoke(struct lock_engine *engine, struct hold *hold);
 void lifecycle_drop(struct lock_engine *engine, struct hold *hold);
 /* As lifecycle_drop(), with a reason (hold.h); only for a hold with a slot. */
 void lifecycle_drop_for(struct lock_engine *engine, struct hold *hold, enum hold_drop why);
+/* The broker ended the consumer of a hold that is not CHECKING: see broker.h. */
+void lifecycle_cancelled(struct lock_engine *engine, struct hold *hold);
+/* The lease of this hold alone is over: it is lost now. */
+void lifecycle_run_out(struct lock_engine *engine, struct hold *hold, const char *why);
 /* The channel died, after the answers to its requests: unperformed requests go out on a new one. */
 void lifecycle_channel_closed(struct lock_engine *engine, uint64_t channel);
 /*

@@ -8,13 +8,14 @@
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/keepalive.h"
+#include "daemon/lock/hold/slot_check.h"
 
 /* A verify gives up after so many dead channels. */
 #define TRIES 4
 
 enum verify_state {
 	VERIFY_NEXT,  /* another flight is out; this one answers requests that come meanwhile */
-	VERIFY_ASKED, /* it is sent, on `channel` */
+	VERIFY_ASKED, /* it is sent, B on `channel` */
 	VERIFY_AGAIN  /* `channel` is closing: it is sent again on the next */
 };
 
@@ -26,9 +27,10 @@ struct verify {
 	uint64_t channel;
 	unsigned tries;
 	bool b_ours;
-	bool asks_a;   /* ASKED: with a check of A; a true mutex has none */
-	uint64_t next; /* the flight that follows when this one is over; 0 = none */
-	uint64_t *ops; /* owned; the requests; deadlines may have answered some of them */
+	bool a_seen;           /* also of a true mutex, which has none */
+	unsigned a_unanswered; /* checks of A; only the answer to the last one counts */
+	uint64_t next;         /* the flight that follows when this one is over; 0 = none */
+	uint64_t *ops;         /* owned; the requests; deadlines may have answered some of them */
 	size_t count, room;
 	UT_hash_handle by_id;
 };
@@ -120,7 +122,7 @@ finish(struct lock_engine *engine, struct verify *verify, const struct broker_re
 	struct verify *next = verify_find(engine, verify->next);
 
 	answer.lock = verify->lock;
-	answer.safe_until = lease_until(engine);
+	answer.safe_until = lease_until(engine, hold);
 	if (hold != NULL) {
 		answer.name = hold->name;
 		answer.kind = hold->kind;
@@ -144,21 +146,26 @@ is_revoked(const struct hold *hold)
 	return hold->revoked;
 }
 
-/*
- * B and A exist: the lock is held if its lease is not over. The hold exists: it ends after the
- * answers on its channel, or with the connection, which then gives no more answers.
- */
+/* By consumer: it was lost, and is being dropped. */
+static bool
+is_lost(const struct hold *hold)
+{
+	return hold == NULL || (hold->state == HOLD_DROPPING && hold->drop == HOLD_DROP_LOST);
+}
+
+/* B and A exist: the lock is held if its lease is not over. */
 static void
-finish_held(struct lock_engine *engine, struct verify *verify, const struct hold *hold,
+finish_held(struct lock_engine *engine, struct verify *verify, struct hold *hold,
     const struct broker_reply *reply)
 {
-	bool good = lease_is_good(engine);
+	bool good = lease_is_good(engine, hold);
 
 	FAULT(VERIFY_BY_TIMER, good = true);
-	assert(hold != NULL);
-	if (!good) {
+	if (is_lost(hold)) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
-		keepalive_run_out(engine);
+	} else if (!good) {
+		finish(engine, verify, reply, REASON_LOST, NULL);
+		keepalive_check(engine);
 	} else if (is_revoked(hold)) {
 		/* Another verify saw A gone meanwhile, and A came back (invariant 5). */
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
@@ -189,9 +196,11 @@ not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_
 		finish(engine, verify, reply, REASON_LOST, link_lost);
 		break;
 	case BROKER_LOCKED: /* of A: another program has made it exclusive */
-	case BROKER_UNREACHABLE:
 	case BROKER_REFUSED:
 		finish(engine, verify, reply, REASON_BROKER_REFUSED, reply->text);
+		break;
+	case BROKER_UNREACHABLE:
+		finish(engine, verify, reply, REASON_BROKER_UNAVAILABLE, reply->text);
 		break;
 	case BROKER_OK:
 	case BROKER_ABSENT:
@@ -199,23 +208,32 @@ not_seen(struct lock_engine *engine, struct verify *verify, const struct broker_
 	}
 }
 
+/* Both answers are in, or one of them is still to come. */
+static void
+finish_seen(struct lock_engine *engine, struct verify *verify, const struct broker_reply *reply)
+{
+	if (verify->b_ours && verify->a_seen)
+		finish_held(engine, verify, hold_find(&engine->holds, verify->hold), reply);
+}
+
 static void
 on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
 	struct lock_engine *engine = ctx;
 	struct verify *verify = verify_find(engine, id);
+	struct hold *hold;
 
 	lifecycle_b_answered(
 	    engine, verify == NULL ? NULL : hold_find(&engine->holds, verify->hold), reply);
 	if (verify == NULL)
 		return;
+	hold = hold_find(&engine->holds, verify->hold);
 	if (reply->answer == BROKER_OK) {
-		struct hold *hold = hold_find(&engine->holds, verify->hold);
-
 		verify->b_ours = true;
-		FAULT(VERIFY_B_ONLY, finish_held(engine, verify, hold, reply); return;);
-		if (!verify->asks_a)
-			finish_held(engine, verify, hold, reply);
+		FAULT(VERIFY_B_ONLY, verify->a_seen = true);
+		finish_seen(engine, verify, reply);
+	} else if (is_lost(hold)) {
+		finish(engine, verify, reply, REASON_LOST, NULL);
 	} else if (reply->answer == BROKER_ABSENT) {
 		ask_again(engine, verify, reply);
 	} else if (reply->answer == BROKER_LOCKED) {
@@ -225,6 +243,8 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 	}
 }
 
+static void ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold);
+
 static void
 on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 {
@@ -232,20 +252,35 @@ on_a(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct verify *verify = verify_find(engine, id);
 	struct hold *hold;
 
-	lease_answered(engine, reply);
-	if (verify == NULL || verify->state != VERIFY_ASKED)
+	if (verify == NULL || --verify->a_unanswered > 0 || verify->state != VERIFY_ASKED)
 		return;
 	hold = hold_find(&engine->holds, verify->hold);
 	if (reply->answer == BROKER_OK) {
-		assert(verify->b_ours);
-		finish_held(engine, verify, hold, reply);
+		verify->a_seen = true;
+		finish_seen(engine, verify, reply);
+	} else if (is_lost(hold)) {
+		finish(engine, verify, reply, REASON_LOST, NULL);
 	} else if (reply->answer == BROKER_ABSENT) {
-		assert(hold != NULL);
 		lifecycle_revoke(engine, hold);
 		finish(engine, verify, reply, REASON_REVOKED, NULL);
+	} else if (reply->answer == BROKER_SKIPPED && hold->way != BROKER_BY_QUEUE) {
+		ask_a(engine, verify, hold);
 	} else {
 		not_seen(engine, verify, reply);
 	}
+}
+
+static const char no_channel[] = "the broker closed every channel too soon";
+
+static void
+ask_a(struct lock_engine *engine, struct verify *verify, struct hold *hold)
+{
+	if (++verify->tries > TRIES ||
+	    !slot_check_ask(engine, hold, (struct broker_done){on_a, engine, verify->id})) {
+		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
+		return;
+	}
+	verify->a_unanswered++;
 }
 
 static void
@@ -253,23 +288,18 @@ ask(struct lock_engine *engine, struct verify *verify, struct hold *hold)
 {
 	verify_set_state(verify, VERIFY_ASKED);
 	verify->b_ours = false;
+	verify->a_seen = hold->kind == LOCK_KIND_MUTEX;
 	verify->channel = lifecycle_channel(engine, hold);
 	if (verify->channel == 0 || ++verify->tries > TRIES) {
-		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE,
-		    "the broker closed every channel too soon");
+		finish(engine, verify, NULL, REASON_BROKER_UNAVAILABLE, no_channel);
 		return;
 	}
-	verify->asks_a = hold->kind != LOCK_KIND_MUTEX;
-	FAULT(VERIFY_A_ONLY, verify->b_ours = verify->asks_a);
+	FAULT(VERIFY_A_ONLY, verify->b_ours = !verify->a_seen);
 	if (!verify->b_ours)
-		broker_check(engine->broker, verify->channel, hold->b.text,
+		broker_check_holder(engine->broker, verify->channel, hold->way, hold->b.text,
 		    (struct broker_done){on_b, engine, verify->id});
-	if (verify->asks_a) {
-		struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
-
-		broker_check(engine->broker, verify->channel, a.text,
-		    (struct broker_done){on_a, engine, verify->id});
-	}
+	if (!verify->a_seen)
+		ask_a(engine, verify, hold);
 }
 
 static bool
@@ -285,7 +315,7 @@ go(struct lock_engine *engine, struct verify *verify)
 {
 	struct hold *hold = hold_find(&engine->holds, verify->hold);
 
-	if (hold == NULL)
+	if (is_lost(hold))
 		finish(engine, verify, NULL, REASON_LOST, NULL);
 	else if (!is_granted(hold) || hold->lock != verify->lock)
 		finish(engine, verify, NULL, REASON_NOT_HELD, NULL);

@@ -6,7 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/lock/core/registry.h"
 #include "daemon/lock/hold/lifecycle.h"
-#include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/slot_check.h"
 
 /* Holds that end before this cost the broker no consumer. */
 #define WATCH_AFTER (10 * NSEC_PER_MSEC)
@@ -27,7 +27,6 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
-	lease_answered(engine, reply);
 	if (hold == NULL || hold->state == HOLD_DROPPING)
 		return;
 	switch (reply->answer) {
@@ -54,11 +53,8 @@ check(struct lock_engine *engine, struct hold *hold)
 	FAULT(REVOKED_TWICE, known = false);
 	if (known)
 		return;
-	if (lifecycle_channel(engine, hold) == 0)
+	if (!slot_check_ask(engine, hold, (struct broker_done){on_checked, engine, hold->id}))
 		watch_in(engine, hold, WATCH_AGAIN);
-	else
-		broker_check(engine->broker, hold->channel, hold->a.text,
-		    (struct broker_done){on_checked, engine, hold->id});
 }
 
 static void

@@ -1,8 +1,7 @@
 /*
  * Watches the A of a hold, so that its holder is told `revoked` at once if an administrator removes
  * the slot. The watch is a consumer on the auxiliary connection (broker.h). Its news is only a
- * hint: A is then checked on the hold's own channel. A hold that lasts only a moment is not
- * watched.
+ * hint: A is then checked (slot_check.h). A hold that lasts only a moment is not watched.
  *
  *	NONE --- the moment is over: broker_watch ---> PLACED --- WATCHED: check A ---> ON
  *	  ^                                              ^-- UNWATCHED (auxiliary connection) --|

@@ -26,7 +26,7 @@ add(struct hold_table *table, uint64_t id, enum hold_state state, const char *na
 
 struct hold *
 hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, const char *name,
-    enum lock_kind kind, int slot)
+    enum lock_kind kind, int slot, enum broker_way way)
 {
 	struct hold *hold;
 
@@ -34,6 +34,7 @@ hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b, cons
 	hold = add(table, id, HOLD_CLAIMING, name, kind);
 	hold->b = *b;
 	hold->slot = slot;
+	hold->way = way;
 	HASH_ADD_KEYPTR(by_queue, table->by_queue, hold->b.text, strlen(hold->b.text), hold);
 	return hold;
 }
@@ -44,10 +45,60 @@ hold_new_slotless(struct hold_table *table, uint64_t id, const char *name, enum 
 	return add(table, id, HOLD_SLOTLESS, name, kind);
 }
 
+/* ---- ages ---- */
+
+void
+hold_table_init(struct hold_table *table)
+{
+	TAILQ_INIT(&table->ages[HOLD_LEASE_SHARED]);
+	TAILQ_INIT(&table->ages[HOLD_LEASE_OWN]);
+}
+
+static void
+age_add(struct hold_table *table, struct hold *hold)
+{
+	struct hold_list *ages = &table->ages[hold_lease(hold)];
+	struct hold *before = TAILQ_LAST(ages, hold_list);
+
+	/* Answers of several channels come nearly in the order of their questions. */
+	while (before != NULL && before->from > hold->from)
+		before = TAILQ_PREV(before, hold_list, of_ages);
+	if (before == NULL)
+		TAILQ_INSERT_HEAD(ages, hold, of_ages);
+	else
+		TAILQ_INSERT_AFTER(ages, before, hold, of_ages);
+	hold->aged = true;
+	table->aged[hold_lease(hold)]++;
+}
+
+static void
+age_remove(struct hold_table *table, struct hold *hold)
+{
+	if (!hold->aged)
+		return;
+	TAILQ_REMOVE(&table->ages[hold_lease(hold)], hold, of_ages);
+	hold->aged = false;
+	table->aged[hold_lease(hold)]--;
+}
+
+void
+hold_answered(struct hold_table *table, struct hold *hold, int64_t sent)
+{
+	bool aged = hold->aged;
+
+	if (sent <= hold->from)
+		return;
+	age_remove(table, hold);
+	hold->from = sent;
+	if (aged)
+		age_add(table, hold);
+}
+
 void
 hold_free(struct hold_table *table, struct hold *hold)
 {
 	assert(!timer_is_set(&hold->timer) && hold->share == NULL);
+	age_remove(table, hold);
 	table->count[hold->state]--;
 	HASH_DELETE(by_id, table->by_id, hold);
 	HASH_DELETE(by_lock, table->by_lock, hold);
@@ -133,6 +184,10 @@ hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state stat
 	table->count[hold->state]--;
 	table->count[state]++;
 	hold->state = state;
+	if (state == HOLD_HELD && !hold->aged)
+		age_add(table, hold);
+	if (state == HOLD_DROPPING)
+		age_remove(table, hold);
 	hold_sane(hold);
 }
 

@@ -5,7 +5,8 @@
  * daemon does not claim it again.
  *
  * This is invariant 1. RabbitMQ lets a connection declare its own exclusive queue again, so only
- * this table arbitrates between the clients of one daemon.
+ * this table arbitrates between the clients of one daemon. An exclusive consumer is refused to a
+ * second channel of the connection, too.
  *
  *	          claim ok            A seen                 release, peer gone
  *	CLAIMING ---------> CHECKING --------> HELD ----------------------------> DROPPING ---> gone
@@ -60,6 +61,7 @@ enum hold_state {
 /* Why B is deleted. This decides about the hint (hint_send.h). */
 enum hold_drop {
 	HOLD_DROP_RELEASED,   /* the hold ended: a hint goes to the wait queue */
+	HOLD_DROP_LOST,       /* the hold was lost; B is freed nevertheless: a hint, as above */
 	HOLD_DROP_NO_SLOT,    /* A was seen gone: no hint, unless A has come back */
 	HOLD_DROP_FOR_POLLERS /* no hint: clients that poll have a turn before waiters here */
 };
@@ -87,7 +89,8 @@ struct hold {
 	char *name;          /* owned */
 	enum lock_kind kind;
 	int slot;            /* 0 for a true mutex, and SLOTLESS */
-	uint64_t channel;    /* 0: it died and is not replaced yet */
+	enum broker_way way; /* how B is held */
+	uint64_t channel;    /* 0: it died; by queue: and is not replaced yet */
 	struct share *share; /* borrowed; charged with its channel (channels.h); NULL: none */
 	uint64_t peer;       /* 0: none */
 	uint64_t acquire;    /* CLAIMING, CHECKING: the waiter; 0 = it is gone */
@@ -104,9 +107,11 @@ struct hold {
 	    others_at;    /* clock time of that count's request and answer; 0: none */
 	bool wants_lease; /* its client asked for notices of the lease */
 	bool suspect;     /* its client was told so */
-	uint64_t looked;  /* order of the checks by keepalive.h: the lowest number is next */
-	int64_t asked;    /* clock time of an unanswered claim, keepalive or delete; 0: none */
-	bool stuck;       /* LOCK_NOTICE_STUCK was sent */
+	/* clock time of sending of the newest answered question about B; 0: not claimed yet */
+	int64_t from;
+	bool aged;     /* it is in hold_table.ages */
+	int64_t asked; /* clock time of an unanswered claim, keepalive or delete; 0: none */
+	bool stuck;    /* LOCK_NOTICE_STUCK was sent */
 	enum hold_watch watch;
 	struct queue_name a;      /* HELD: the slot's A; not of a true mutex */
 	struct timer watch_timer; /* places the watch, or checks A again */
@@ -123,19 +128,27 @@ struct hold {
 	int64_t since;               /* clock time when its client was told */
 	bool admitted;               /* SLOTLESS: an administrator granted it */
 	UT_hash_handle by_id, by_lock, by_queue, by_watch;
-	TAILQ_ENTRY(hold) of_peer;
+	TAILQ_ENTRY(hold) of_peer, of_ages;
 };
 
 TAILQ_HEAD(hold_list, hold);
 
+/* Holds with a lease of the connection, and holds with a lease of their own (lease.h). */
+enum hold_lease { HOLD_LEASE_SHARED, HOLD_LEASE_OWN };
+
 struct hold_table {
 	struct hold *by_id, *by_lock, *by_queue;
 	size_t count[HOLD_STATES]; /* by state */
+	/* by enum hold_lease: holds that were granted and are not dropped, the oldest `from` first */
+	struct hold_list ages[2];
+	size_t aged[2];
 };
+
+void hold_table_init(struct hold_table *table);
 
 /* Reserves B, which must not be reserved yet. The hold is CLAIMING. */
 struct hold *hold_new(struct hold_table *table, uint64_t id, const struct queue_name *b,
-    const char *name, enum lock_kind kind, int slot);
+    const char *name, enum lock_kind kind, int slot, enum broker_way way);
 /* A hold without a slot: it is SLOTLESS and reserves nothing. */
 struct hold *hold_new_slotless(
     struct hold_table *table, uint64_t id, const char *name, enum lock_kind kind);
@@ -149,6 +162,13 @@ struct hold *hold_find_channel(const struct hold_table *table, uint64_t channel)
 size_t hold_count_on_link(const struct hold_table *table);
 /* The hold gets a new number, for another client. */
 void hold_renumber(struct hold_table *table, struct hold *hold, uint64_t lock);
+static inline enum hold_lease
+hold_lease(const struct hold *hold)
+{
+	return hold->way == BROKER_BY_QUEUE ? HOLD_LEASE_SHARED : HOLD_LEASE_OWN;
+}
+/* A question about B that was sent at that clock time was answered: B is held. */
+void hold_answered(struct hold_table *table, struct hold *hold, int64_t sent);
 /* The one way in which a hold's state changes. Asserts that the change is in the diagram above. */
 void hold_set_state(struct hold_table *table, struct hold *hold, enum hold_state state);
 /* Asserts the invariants of the hold's state. */

@@ -30,6 +30,7 @@ semaphore_free(struct semaphore *semaphore)
 	assert(semaphore->withheld == NULL);
 	free(semaphore->name);
 	free(semaphore->busy);
+	free(semaphore->ways);
 	free(semaphore->hinted);
 	free(semaphore);
 }
@@ -69,6 +70,8 @@ semaphore_saw_size(struct semaphore *semaphore, int size, bool complete)
 {
 	if (size > semaphore->room) {
 		semaphore->busy = mem_grow(semaphore->busy, (size_t)size, 1);
+		semaphore->ways = mem_grow(semaphore->ways, (size_t)size, 1);
+		memset(semaphore->ways + semaphore->room, 0, (size_t)(size - semaphore->room));
 		semaphore->room = size;
 	}
 	for (; semaphore->size < size; semaphore->size++) {
@@ -87,6 +90,22 @@ semaphore_saw_slot(struct semaphore *semaphore, int slot, bool busy)
 		return;
 	semaphore->busy_count += busy - semaphore->busy[slot - 1];
 	semaphore->busy[slot - 1] = busy;
+}
+
+bool
+semaphore_way(const struct semaphore *semaphore, int slot, enum broker_way *ret_way)
+{
+	if (slot > semaphore->room || semaphore->ways[slot - 1] == 0)
+		return false;
+	*ret_way = semaphore->ways[slot - 1] - 1;
+	return true;
+}
+
+void
+semaphore_saw_way(struct semaphore *semaphore, int slot, enum broker_way way)
+{
+	if (slot <= semaphore->room)
+		semaphore->ways[slot - 1] = (unsigned char)(1 + way);
 }
 
 void

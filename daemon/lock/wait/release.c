@@ -9,6 +9,7 @@
 #include "daemon/lock/hold/hint_send.h"
 #include "daemon/lock/hold/lifecycle.h"
 #include "daemon/lock/hold/lease.h"
+#include "daemon/lock/hold/slot_check.h"
 #include "daemon/lock/hold/verify.h"
 #include "daemon/lock/wait/scan.h"
 
@@ -108,10 +109,10 @@ pass(struct lock_engine *engine, struct hold *hold, struct waiter *waiter)
 
 /* By a fresh clock. A hold with little lease left is not handed off. */
 static bool
-lease_is_long(const struct lock_engine *engine)
+lease_is_long(const struct lock_engine *engine, const struct hold *hold)
 {
-	return lease_is_good(engine) &&
-	       lease_until(engine) - engine_now(engine) > lease_heartbeat(engine) / 2;
+	return lease_is_good(engine, hold) &&
+	       lease_until(engine, hold) - engine_now(engine) > lease_heartbeat(engine) / 2;
 }
 
 /* Whether the slot can be handed off without asking the broker. */
@@ -122,9 +123,9 @@ is_certain(const struct lock_engine *engine, const struct hold *hold)
 	    hold->kind == LOCK_KIND_MUTEX || (hold->watch == HOLD_WATCH_ON && !hold->reclaimed);
 
 	FAULT(PASSED_UNSEEN, a_is_there = true);
-	FAULT(PASSED_LATE, return a_is_there && lease_is_good(engine));
-	FAULT(PASSED_STALE, return a_is_there && lease_is_long(engine));
-	return a_is_there && lease_is_long(engine) &&
+	FAULT(PASSED_LATE, return a_is_there && lease_is_good(engine, hold));
+	FAULT(PASSED_STALE, return a_is_there && lease_is_long(engine, hold));
+	return a_is_there && lease_is_long(engine, hold) &&
 	       engine_now(engine) - engine->lease.from < FRESH;
 }
 
@@ -134,14 +135,13 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 	struct lock_engine *engine = ctx;
 	struct hold *hold = hold_find(&engine->holds, id);
 
-	lease_answered(engine, reply);
 	if (hold == NULL || hold->state != HOLD_PASSING)
 		return;
 	hold->asked = 0;
 	switch (reply->answer) {
 	case BROKER_OK:
 		hold->reclaimed = false;
-		if (!hold->revoked && lease_is_long(engine))
+		if (!hold->revoked && lease_is_long(engine, hold))
 			pass(engine, hold, next_waiter(engine, hold));
 		else
 			lifecycle_drop(engine, hold);
@@ -163,19 +163,36 @@ on_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
 }
 
 static void
+on_b_checked(void *ctx, uint64_t id, const struct broker_reply *reply)
+{
+	struct lock_engine *engine = ctx;
+
+	lease_b_answered(engine, hold_find(&engine->holds, id), reply);
+	on_checked(ctx, id, reply);
+}
+
+/* Checks A, or the B of a true mutex. */
+static void
 check(struct lock_engine *engine, struct hold *hold)
 {
-	const char *queue = hold->kind == LOCK_KIND_MUTEX ? hold->b.text : hold->a.text;
+	bool asked;
 
-	if (lifecycle_channel(engine, hold) == 0) {
+	if (hold->kind == LOCK_KIND_MUTEX) {
+		asked = lifecycle_channel(engine, hold) != 0;
+		if (asked)
+			broker_check_holder(engine->broker, hold->channel, hold->way, hold->b.text,
+			    (struct broker_done){on_b_checked, engine, hold->id});
+	} else {
+		asked = slot_check_ask(
+		    engine, hold, (struct broker_done){on_checked, engine, hold->id});
+	}
+	if (!asked) {
 		lifecycle_drop(engine, hold);
 		return;
 	}
 	timers_cancel(engine->timers, &hold->timer);
 	hold_set_state(&engine->holds, hold, HOLD_PASSING);
 	hold->asked = engine_now(engine);
-	broker_check(engine->broker, hold->channel, queue,
-	    (struct broker_done){on_checked, engine, hold->id});
 }
 
 /*

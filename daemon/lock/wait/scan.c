@@ -50,21 +50,37 @@ b_of(const struct lock_engine *engine, const struct semaphore *semaphore, int sl
 	    semaphore->mutex ? LOCK_KIND_MUTEX : LOCK_KIND_SEMAPHORE, slot);
 }
 
+/* The question about a slot's B. One that was durable when last seen is asked in one step. */
+static void
+add_b(const struct lock_engine *engine, const struct semaphore *semaphore, struct probe *probe,
+    int slot)
+{
+	enum broker_way way = BROKER_BY_QUEUE;
+
+	(void)semaphore_way(semaphore, slot, &way);
+	probe_add(probe, b_of(engine, semaphore, slot),
+	    way == BROKER_BY_QUEUE ? BROKER_ASK_HOLDER : BROKER_ASK_CONSUMER);
+}
+
 /*
- * Takes the broker's answer for a slot's B. A slot that is reserved here is busy, whatever the
- * answer. A withheld slot counts as busy, too.
+ * Takes the broker's answer for a slot's B, the i-th one. A slot that is reserved here is busy,
+ * whatever the answer. A withheld slot counts as busy, too. So does one whose node is down: who
+ * holds it is not known.
  */
 static void
-take_b_answer(
-    struct lock_engine *engine, struct semaphore *semaphore, int slot, enum broker_answer answer)
+take_b_answer(struct lock_engine *engine, struct semaphore *semaphore, int slot,
+    const struct broker_seen *seen, size_t i)
 {
 	struct queue_name b = b_of(engine, semaphore, slot);
+	enum broker_answer answer = seen->answers[i];
 	bool busy = answer != BROKER_ABSENT || hold_find_queue(&engine->holds, b.text) != NULL;
 	bool withheld = !busy && withheld_has(semaphore, slot);
 
 	semaphore->scan.withheld |= withheld;
 	semaphore->scan.unknown |= answer == BROKER_UNKNOWN;
 	semaphore_saw_slot(semaphore, slot, busy || withheld);
+	if (answer == BROKER_OK || answer == BROKER_ABSENT)
+		semaphore_saw_way(semaphore, slot, seen->ways[i]);
 }
 
 bool
@@ -99,12 +115,12 @@ list_queues(
 	for (int slot = scan->first; !semaphore->mutex && slot < scan->first + scan->count;
 	     slot++) {
 		probe_add(probe, queue_name_a(naming, name, slot), BROKER_ASK_EXISTENCE);
-		probe_add(probe, queue_name_b(naming, name, slot), BROKER_ASK_EXISTENCE);
+		add_b(engine, semaphore, probe, slot);
 	}
 	if (scan_is_guarded(engine, semaphore))
 		probe_add(probe, queue_name_a(naming, name, 1), BROKER_ASK_EXISTENCE);
 	if (semaphore->mutex)
-		probe_add(probe, queue_name_mutex(naming, name), BROKER_ASK_EXISTENCE);
+		add_b(engine, semaphore, probe, 1);
 	if (markers)
 		probe_add(probe, queue_name_gate(naming, name), BROKER_ASK_EXISTENCE);
 }
@@ -133,8 +149,7 @@ list_again(const struct lock_engine *engine, const struct semaphore *semaphore, 
 	if (semaphore->mode == SEMAPHORE_GATE || guarded)
 		probe_add(probe, queue_name_gate(naming, semaphore->name), BROKER_ASK_EXISTENCE);
 	for (int i = 0; i < semaphore->scan.count; i++)
-		probe_add(
-		    probe, b_of(engine, semaphore, again_slot(semaphore, i)), BROKER_ASK_EXISTENCE);
+		add_b(engine, semaphore, probe, again_slot(semaphore, i));
 }
 
 /* ---- the answers ---- */
@@ -149,26 +164,26 @@ either(enum broker_answer one, enum broker_answer other)
 }
 
 static void
-take_mutex_answer(
-    struct lock_engine *engine, struct semaphore *semaphore, enum broker_answer answer)
+take_mutex_answer(struct lock_engine *engine, struct semaphore *semaphore,
+    const struct broker_seen *seen, size_t i)
 {
 	semaphore_saw_size(semaphore, 1, true);
-	take_b_answer(engine, semaphore, 1, answer);
+	take_b_answer(engine, semaphore, 1, seen, i);
 }
 
 /*
- * answers: A and B of each slot of the window, in turn. Slots above slots_most count as absent, so
- * that a broker that says yes to everything is not asked for ever.
+ * From `at` on: A and B of each slot of the window, in turn. Slots above slots_most count as
+ * absent, so that a broker that says yes to everything is not asked for ever.
  */
 static void
-take_slot_answers(
-    struct lock_engine *engine, struct semaphore *semaphore, const enum broker_answer *answers)
+take_slot_answers(struct lock_engine *engine, struct semaphore *semaphore,
+    const struct broker_seen *seen, size_t at)
 {
 	struct scan *scan = &semaphore->scan;
 
-	for (int i = 0; i < scan->count; i++) {
+	for (int i = 0; i < scan->count; i++, at += 2) {
 		int slot = scan->first + i;
-		enum broker_answer a = answers[2 * i], b = answers[2 * i + 1];
+		enum broker_answer a = seen->answers[at];
 
 		if (slot > engine->settings.slots_most)
 			a = BROKER_ABSENT;
@@ -179,7 +194,7 @@ take_slot_answers(
 			return;
 		case BROKER_OK:
 			semaphore_saw_size(semaphore, slot, false);
-			take_b_answer(engine, semaphore, slot, b);
+			take_b_answer(engine, semaphore, slot, seen, at + 1);
 			break;
 		default:
 			semaphore_saw_size(semaphore, slot - 1, false);
@@ -192,7 +207,7 @@ take_slot_answers(
 /* A name with any of `others` is a semaphore. If this is unknown, the mutex is not claimed. */
 static void
 take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
-    enum broker_answer others, enum broker_answer mutex)
+    enum broker_answer others, const struct broker_seen *seen, size_t mutex)
 {
 	switch (others) {
 	case BROKER_OK:
@@ -200,7 +215,7 @@ take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
 		semaphore_saw_size(semaphore, 0, true);
 		break;
 	case BROKER_ABSENT:
-		take_mutex_answer(engine, semaphore, mutex);
+		take_mutex_answer(engine, semaphore, seen, mutex);
 		break;
 	default:
 		semaphore->scan.unknown = true;
@@ -210,19 +225,21 @@ take_guarded_answers(struct lock_engine *engine, struct semaphore *semaphore,
 }
 
 static void
-take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
-    const enum broker_answer *answers, size_t count)
+take_first_window(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
-	enum broker_answer gate = either(answers[0], answers[count - 1]), unlimited = answers[1];
-	const enum broker_answer *slots = answers + 2;
+	const enum broker_answer *answers = seen->answers;
+	enum broker_answer gate = either(answers[0], answers[seen->count - 1]),
+			   unlimited = answers[1];
+	const size_t slots = 2;
 
 	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, gate != BROKER_OK, gate = BROKER_ABSENT);
 	FAULT_IF(PROBE_UNKNOWN_IS_ABSENT, unlimited != BROKER_OK, unlimited = BROKER_ABSENT);
 	if (semaphore->mutex) {
-		enum broker_answer others = either(either(gate, unlimited), slots[0]);
+		enum broker_answer others = either(either(gate, unlimited), answers[slots]);
 
 		FAULT(MUTEX_TAKES_ADMIN, others = BROKER_ABSENT);
-		take_guarded_answers(engine, semaphore, others, slots[1]);
+		take_guarded_answers(engine, semaphore, others, seen, slots + 1);
 		return;
 	}
 	FAULT_IF(GATE_IS_UNLIMITED, gate == BROKER_OK, unlimited = BROKER_OK);
@@ -231,7 +248,7 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 		semaphore_saw_size(semaphore, 0, false);
 		return;
 	}
-	take_slot_answers(engine, semaphore, slots);
+	take_slot_answers(engine, semaphore, seen, slots);
 	semaphore->scan.unknown |= unlimited != BROKER_ABSENT;
 	if (semaphore->size > 0)
 		return;
@@ -245,11 +262,12 @@ take_first_window(struct lock_engine *engine, struct semaphore *semaphore,
 
 /* Of a rescan. If a queue has come or gone, a scan must follow. */
 static void
-take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
-    const enum broker_answer *answers, size_t count)
+take_again_answers(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
 	struct scan *scan = &semaphore->scan;
-	size_t others = count - (size_t)scan->count;
+	const enum broker_answer *answers = seen->answers;
+	size_t others = seen->count - (size_t)scan->count;
 	bool changed = scan_is_guarded(engine, semaphore) && answers[others] == BROKER_ABSENT;
 
 	for (size_t i = 0; i < others; i++) {
@@ -264,28 +282,28 @@ take_again_answers(struct lock_engine *engine, struct semaphore *semaphore,
 	}
 	for (int i = 0; i < scan->count; i++)
 		take_b_answer(
-		    engine, semaphore, again_slot(semaphore, i), answers[others + (size_t)i]);
+		    engine, semaphore, again_slot(semaphore, i), seen, others + (size_t)i);
 }
 
 static void
-take_answers(struct lock_engine *engine, struct semaphore *semaphore,
-    const enum broker_answer *answers, size_t count)
+take_answers(
+    struct lock_engine *engine, struct semaphore *semaphore, const struct broker_seen *seen)
 {
 	if (semaphore->scan.forgotten || (semaphore->scan.again && !rescan_will_do(semaphore)))
 		return;
 	semaphore->seen = semaphore->scan.started;
 	if (semaphore->scan.again) {
-		take_again_answers(engine, semaphore, answers, count);
+		take_again_answers(engine, semaphore, seen);
 		return;
 	}
 	if (semaphore->scan.first == 1)
 		semaphore->mode = SEMAPHORE_PLAIN;
 	if (asks_for_markers(engine, semaphore))
-		take_first_window(engine, semaphore, answers, count);
+		take_first_window(engine, semaphore, seen);
 	else if (semaphore->mutex)
-		take_mutex_answer(engine, semaphore, answers[0]);
+		take_mutex_answer(engine, semaphore, seen, 0);
 	else
-		take_slot_answers(engine, semaphore, answers);
+		take_slot_answers(engine, semaphore, seen, 0);
 }
 
 static void
@@ -298,7 +316,7 @@ on_probed(void *ctx, uint64_t id, const struct broker_seen *seen)
 	assert(semaphore != NULL);
 	HASH_DELETE(by_probe, engine->scans, semaphore);
 	scan_set_state(semaphore, SCAN_SEEN);
-	take_answers(engine, semaphore, seen->answers, seen->count);
+	take_answers(engine, semaphore, seen);
 	engine_mark_dirty(engine, semaphore);
 }
 

@@ -1,0 +1,19 @@
+/*
+ * Checks of the slot queue (A) of a granted hold. By queue they go out on the channel of the hold.
+ * By consumer all share one channel of the lock connection: a 404 closes the channel, and the end of
+ * its own would free the slot of a revoked hold while its client works on.
+ */
+#ifndef LOCK_SLOT_CHECK_H
+#define LOCK_SLOT_CHECK_H
+
+#include "daemon/lock/core/engine.h"
+
+/*
+ * Asks whether the A of the hold exists. The answer extends the lease before `done` gets it. By
+ * consumer the caller may ask again at once on BROKER_SKIPPED. False: no channel is free now.
+ */
+bool slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done done);
+/* Frees all at the engine's end. */
+void slot_check_free_all(struct lock_engine *engine);
+
+#endif

@@ -1,0 +1,330 @@
+/*
+ * The nodes of the server in memory: a durable queue whose home cannot be reached. The clients are
+ * raw links.
+ */
+#include <stdio.h>
+
+#include "tests/unit/memory_rig.h"
+#include "tests/unit/test_memory.h"
+
+static struct raw *a, *b;
+
+/* `a` is connected to node 0, `b` to node 1, the home of the durable B "s". */
+static void
+setup(void)
+{
+	rig_setup();
+	a = raw_new(0);
+	b = raw_new(1);
+	raw_open(a, 2);
+	raw_declare(b, 1, "s", RAW_HOLDER);
+	run();
+	ck_saw("b1:declared(0,0)");
+}
+
+static void
+reach(enum memory_reach state)
+{
+	memory_world_set_reach(world, 0, 1, state);
+}
+
+static void
+question(int method)
+{
+	switch (method) {
+	case 0:
+		raw_declare(a, 1, "s", RAW_PASSIVE);
+		break;
+	case 1:
+		raw_declare(a, 1, "s", RAW_HOLDER);
+		break;
+	case 2:
+		raw_consume(a, 1, "s", true);
+		break;
+	case 3:
+		raw_get(a, 1, "s");
+		break;
+	default:
+		raw_delete(a, 1, "s", true);
+	}
+}
+#define METHODS 5
+
+static const char *const answers[METHODS] = {
+    "a1:declared(0,0)", "a1:declared(0,0)", "a1:consuming", "a1:empty", "a1:deleted"};
+
+/* The methods behind it on its channel wait, too, but no other channel does. */
+START_TEST(a_silent_home_is_waited_for)
+{
+	char both[64];
+
+	reach(MEMORY_SILENT);
+	question(_i);
+	raw_declare(a, 1, "x", RAW_HOLDER);
+	raw_declare(a, 2, "y", RAW_HOLDER);
+	raw_declare(b, 1, "s", RAW_PASSIVE);
+	pass(100 * NSEC_PER_SEC);
+	ck_saw("a2:declared(0,0) b1:declared(0,0)");
+	ck_assert(exists("s"));
+	reach(MEMORY_REACHED);
+	run();
+	snprintf(both, sizeof(both), "%s a1:declared(0,0)", answers[_i]);
+	ck_saw(both);
+}
+END_TEST
+
+START_TEST(a_wait_ends_with_the_timeout)
+{
+	reach(MEMORY_SILENT);
+	question(_i);
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	reach(MEMORY_TIMED_OUT);
+	run();
+	/* A delete is forced. */
+	ck_saw(_i == METHODS - 1 ? "a1:deleted" : "a1:closed:404");
+	ck_assert(exists("s") == (_i != METHODS - 1));
+	if (_i == METHODS - 1)
+		return;
+	ck_assert_str_eq(rig.text, "NOT_FOUND - failed to perform operation on queue 's' in vhost "
+				   "'/' due to timeout");
+	/* The state lasts. */
+	question(_i);
+	run();
+	ck_saw("a1:closed:404");
+}
+END_TEST
+
+START_TEST(a_home_that_is_down)
+{
+	reach(MEMORY_DOWN);
+	question(_i);
+	run();
+	ck_saw("a1:closed:404");
+	ck_assert_str_eq(rig.text, "NOT_FOUND - home node 'n1' of durable queue 's' in vhost '/' "
+				   "is down or inaccessible");
+	ck_assert(exists("s"));
+	reach(MEMORY_REACHED);
+	question(_i);
+	run();
+	ck_saw(answers[_i]);
+}
+END_TEST
+
+START_TEST(a_wait_ends_with_its_node)
+{
+	reach(MEMORY_SILENT);
+	question(_i);
+	run();
+	reach(MEMORY_DOWN);
+	run();
+	ck_saw("a1:closed:404");
+}
+END_TEST
+
+/* The server closes the channel, or the client ends the connection. */
+START_TEST(a_wait_ends_with_its_channel)
+{
+	reach(MEMORY_SILENT);
+	raw_consume(a, 1, "s", true);
+	run();
+	raw_end(a);
+	reach(MEMORY_REACHED);
+	raw_consume(b, 1, "s", true);
+	run();
+	ck_saw("b1:consuming");
+}
+END_TEST
+
+/* A declare is compared first, and the home of a queue that is not durable does not matter. */
+START_TEST(answered_without_the_home)
+{
+	raw_declare(a, 1, "mine", RAW_EXCLUSIVE);
+	run();
+	ck_assert(memory_world_set_home(world, "mine", 1));
+	ck_assert(!memory_world_set_home(world, "none", 1));
+	memory_world_set_reach(world, 0, 0, _i);
+	reach((enum memory_reach)_i);
+	raw_declare(a, 1, "mine", RAW_PASSIVE);
+	raw_declare(a, 1, "s", RAW_EXCLUSIVE);
+	run();
+	ck_saw(_i == MEMORY_DOWN ? "a1:declared(0,0) a1:declared(0,0) a1:closed:404"
+				 : "a1:declared(0,0) a1:declared(0,0) a1:closed:405");
+}
+END_TEST
+
+/* ---- consumers ---- */
+
+START_TEST(a_silence_costs_no_consumer)
+{
+	raw_consume(a, 1, "s", true);
+	run();
+	reach(MEMORY_SILENT);
+	raw_consume(b, 1, "s", true);
+	run();
+	ck_saw("a1:consuming b1:closed:403");
+	raw_cancel(a, 1, "h");
+	pass(NSEC_PER_SEC);
+	ck_saw("");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), raw_number(a));
+	reach(MEMORY_REACHED);
+	run();
+	ck_saw("a1:cancelled");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), 0);
+}
+END_TEST
+
+/* The home frees the queue, and the holder goes on for a while. */
+START_TEST(a_partition_that_only_the_home_noticed)
+{
+	static const enum memory_reach later[] = {
+	    MEMORY_REACHED, MEMORY_TIMED_OUT, MEMORY_DOWN, MEMORY_SILENT};
+
+	raw_consume(a, 1, "s", true);
+	run();
+	reach(MEMORY_PARTED);
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), 0);
+	raw_declare(b, 1, "s", RAW_PASSIVE);
+	raw_consume(b, 1, "s", true);
+	raw_declare(a, 2, "s", RAW_PASSIVE);
+	run();
+	ck_saw("a1:consuming b1:declared(0,0) b1:consuming");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), raw_number(b));
+	ck_assert_uint_eq(memory_world_members(world, "s"), 1);
+	reach(later[_i]);
+	run();
+	ck_saw(_i == 0 ? "a1:cancel a2:declared(0,1)" : _i == 3 ? "" : "a1:cancel a2:closed:404");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), raw_number(b));
+	reach(MEMORY_REACHED);
+	run();
+	ck_saw(_i == 3 ? "a1:cancel a2:declared(0,1)" : "");
+}
+END_TEST
+
+START_TEST(both_sides_notice_at_once)
+{
+	raw_consume(a, 1, "s", true);
+	run();
+	reach(_i == 0 ? MEMORY_TIMED_OUT : MEMORY_DOWN);
+	run();
+	ck_saw("a1:consuming a1:cancel");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), 0);
+	/* The consumer is gone for the channel: its cancel needs no home. */
+	raw_cancel(a, 1, "h");
+	raw_consume(b, 1, "s", true);
+	run();
+	ck_saw("a1:cancelled b1:consuming");
+	reach(MEMORY_REACHED);
+	raw_declare(a, 1, "s", RAW_PASSIVE);
+	run();
+	ck_saw("a1:declared(0,1)");
+}
+END_TEST
+
+/* if-unused does not help against it, and nobody is told. */
+START_TEST(deleted_by_force_from_the_other_side)
+{
+	raw_consume(b, 1, "s", true);
+	run();
+	reach(MEMORY_TIMED_OUT);
+	raw_delete(a, 1, "s", true);
+	raw_declare(a, 1, "s", RAW_HOLDER);
+	raw_consume(a, 1, "s", true);
+	run();
+	ck_saw("b1:consuming a1:deleted a1:declared(0,0) a1:consuming");
+	ck_assert_uint_eq(memory_world_holder(world, "s", NULL), raw_number(a));
+}
+END_TEST
+
+START_TEST(deleted_while_a_consumer_is_lost)
+{
+	raw_consume(a, 1, "s", true);
+	run();
+	reach(MEMORY_PARTED);
+	raw_delete(b, 1, "s", true);
+	run();
+	ck_saw("a1:consuming b1:deleted");
+	reach(MEMORY_REACHED);
+	raw_cancel(a, 1, "h");
+	run();
+	ck_saw("a1:cancelled");
+}
+END_TEST
+
+/* ---- publishes and expiry ---- */
+
+START_TEST(published_to_a_home_that_cannot_be_reached)
+{
+	static const char *const seen[] = {"a2:ack", "", "", "a2:nack", "a2:nack"};
+
+	ck_assert(memory_world_put(world, "slot", false));
+	ck_assert(memory_world_set_home(world, "slot", 1));
+	raw_confirm(a, 2);
+	reach((enum memory_reach)_i);
+	raw_publish(a, 2, "slot");
+	run();
+	ck_saw(seen[_i]);
+	/* The channel goes on. */
+	raw_declare(a, 2, "x", RAW_HOLDER);
+	raw_publish(a, 2, "x");
+	run();
+	ck_saw("a2:declared(0,0) a2:nack");
+}
+END_TEST
+
+START_TEST(a_node_that_is_down_expires_nothing)
+{
+	raw_declare(b, 1, "m", RAW_MUTEX);
+	run();
+	memory_world_set_reach(world, 1, 1, MEMORY_DOWN);
+	pass(3 * RAW_EXPIRES * MSEC);
+	ck_assert(exists("m"));
+	memory_world_set_reach(world, 1, 1, MEMORY_REACHED);
+	pass(RAW_EXPIRES * MSEC - MSEC);
+	ck_assert(exists("m"));
+	pass(2 * MSEC);
+	ck_assert(!exists("m"));
+	ck_saw("b1:declared(0,0)");
+}
+END_TEST
+
+/* The queue of a consumer that its home lost is unused there. */
+START_TEST(a_queue_expires_without_its_lost_consumer)
+{
+	raw_declare(b, 1, "m", RAW_MUTEX);
+	run();
+	raw_consume(a, 1, "m", true);
+	run();
+	pass(3 * RAW_EXPIRES * MSEC);
+	ck_assert(exists("m"));
+	reach(MEMORY_PARTED);
+	pass(RAW_EXPIRES * MSEC);
+	ck_assert(!exists("m"));
+	ck_saw("b1:declared(0,0) a1:consuming");
+}
+END_TEST
+
+Suite *
+suite_memory_nodes(void)
+{
+	Suite *suite = suite_create("memory nodes");
+	TCase *tc = tcase_create("nodes");
+
+	tcase_add_checked_fixture(tc, setup, rig_teardown);
+	tcase_add_loop_test(tc, a_silent_home_is_waited_for, 0, METHODS);
+	tcase_add_loop_test(tc, a_wait_ends_with_the_timeout, 0, METHODS);
+	tcase_add_loop_test(tc, a_home_that_is_down, 0, METHODS);
+	tcase_add_loop_test(tc, a_wait_ends_with_its_node, 0, METHODS);
+	tcase_add_test(tc, a_wait_ends_with_its_channel);
+	tcase_add_loop_test(tc, answered_without_the_home, 0, MEMORY_DOWN + 1);
+	tcase_add_test(tc, a_silence_costs_no_consumer);
+	tcase_add_loop_test(tc, a_partition_that_only_the_home_noticed, 0, 4);
+	tcase_add_loop_test(tc, both_sides_notice_at_once, 0, 2);
+	tcase_add_test(tc, deleted_by_force_from_the_other_side);
+	tcase_add_test(tc, deleted_while_a_consumer_is_lost);
+	tcase_add_loop_test(tc, published_to_a_home_that_cannot_be_reached, 0, MEMORY_DOWN + 1);
+	tcase_add_test(tc, a_node_that_is_down_expires_nothing);
+	tcase_add_test(tc, a_queue_expires_without_its_lost_consumer);
+	suite_add_tcase(suite, tc);
+	return suite;
+}
