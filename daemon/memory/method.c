@@ -491,7 +491,7 @@ confirm(struct memory_channel *channel, bool nacked)
 	}
 }
 
-/* What became of a publish, in all queues together. */
+/* The result of a publish, of all its queues together. */
 struct fate {
 	bool routed, rejected;
 	bool unanswered; /* the home of a queue is silent */

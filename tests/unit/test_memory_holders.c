@@ -1,6 +1,6 @@
 /*
- * The server in memory and the queues of slots that are held by consumers: exclusive consumers,
- * expiry, rejected publishes, and RabbitMQ's own words for each refusal. The clients are raw links.
+ * The server in memory, and the queues of slots that are held by consumers: exclusive consumers,
+ * expiry and rejected publishes. Each refusal has RabbitMQ's own words. The clients are raw links.
  */
 #include <string.h>
 
@@ -96,7 +96,7 @@ START_TEST(a_tag_is_used_once_on_a_channel)
 }
 END_TEST
 
-START_TEST(consume_what_is_not_there_or_of_another)
+START_TEST(an_absent_queue_or_one_of_another)
 {
 	raw_consume(a, 1, "none", true);
 	run();
@@ -464,7 +464,7 @@ suite_memory_holders(void)
 	tcase_add_loop_test(tc, an_exclusive_consumer_is_alone, 0, 2);
 	tcase_add_test(tc, no_exclusive_consumer_beside_another);
 	tcase_add_test(tc, a_tag_is_used_once_on_a_channel);
-	tcase_add_test(tc, consume_what_is_not_there_or_of_another);
+	tcase_add_test(tc, an_absent_queue_or_one_of_another);
 	tcase_add_test(tc, a_long_name_shortens_the_text);
 	tcase_add_test(tc, freed_before_the_cancel_is_answered);
 	tcase_add_test(tc, a_cancel_is_always_answered);

@@ -304,6 +304,19 @@ START_TEST(a_queue_expires_without_its_lost_consumer)
 }
 END_TEST
 
+START_TEST(a_change_of_state_is_no_use)
+{
+	raw_declare(b, 1, "m", RAW_MUTEX);
+	run();
+	pass(RAW_EXPIRES * MSEC - MSEC);
+	reach(MEMORY_DOWN);
+	reach(MEMORY_REACHED);
+	pass(MSEC);
+	ck_assert(!exists("m"));
+	ck_saw("b1:declared(0,0)");
+}
+END_TEST
+
 Suite *
 suite_memory_nodes(void)
 {
@@ -325,6 +338,7 @@ suite_memory_nodes(void)
 	tcase_add_loop_test(tc, published_to_a_home_that_cannot_be_reached, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, a_node_that_is_down_expires_nothing);
 	tcase_add_test(tc, a_queue_expires_without_its_lost_consumer);
+	tcase_add_test(tc, a_change_of_state_is_no_use);
 	suite_add_tcase(suite, tc);
 	return suite;
 }
