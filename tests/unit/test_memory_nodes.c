@@ -122,8 +122,43 @@ START_TEST(a_wait_ends_with_its_node)
 }
 END_TEST
 
-/* The server closes the channel, or the client ends the connection. */
-START_TEST(a_wait_ends_with_its_channel)
+static void
+count_silent(void *ctx, uint64_t channel, bool silent)
+{
+	(void)channel;
+	*(unsigned *)ctx += silent;
+}
+
+/* A daemon's channel, too, and it counts as one that stays unanswered. */
+START_TEST(a_daemon_waits)
+{
+	uint64_t channel = take(one, BROKER_LOCKS);
+	unsigned silent = 0;
+
+	reach(MEMORY_SILENT);
+	check(one, channel, "s", 1);
+	run();
+	memory_broker_each_channel(one, BROKER_LOCKS, count_silent, &silent);
+	ck_assert_uint_eq(silent, 1);
+	ck_saw("");
+	/* If the server closes it, it is read again. */
+	if (_i == 0)
+		memory_broker_close_channel(one, channel, 406, "PRECONDITION_FAILED - test");
+	else
+		reach(MEMORY_REACHED);
+	run();
+	ck_saw(_i == 0 ? "1=skipped! closed:406" : "1=ok");
+	memory_broker_each_channel(one, BROKER_LOCKS, count_silent, &silent);
+	ck_assert_uint_eq(silent, 1);
+	channel = take(one, BROKER_LOCKS);
+	reach(MEMORY_REACHED);
+	check(one, channel, "s", 2);
+	run();
+	ck_saw("2=ok");
+}
+END_TEST
+
+START_TEST(a_wait_ends_with_its_connection)
 {
 	reach(MEMORY_SILENT);
 	raw_consume(a, 1, "s", true);
@@ -328,7 +363,8 @@ suite_memory_nodes(void)
 	tcase_add_loop_test(tc, a_wait_ends_with_the_timeout, 0, METHODS);
 	tcase_add_loop_test(tc, a_home_that_is_down, 0, METHODS);
 	tcase_add_loop_test(tc, a_wait_ends_with_its_node, 0, METHODS);
-	tcase_add_test(tc, a_wait_ends_with_its_channel);
+	tcase_add_loop_test(tc, a_daemon_waits, 0, 2);
+	tcase_add_test(tc, a_wait_ends_with_its_connection);
 	tcase_add_loop_test(tc, answered_without_the_home, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, a_silence_costs_no_consumer);
 	tcase_add_loop_test(tc, a_partition_that_only_the_home_noticed, 0, 4);
