@@ -236,6 +236,22 @@ START_TEST(a_partition_that_only_the_home_noticed)
 }
 END_TEST
 
+START_TEST(a_lost_consumer_gets_no_message)
+{
+	ck_assert(memory_world_put(world, "slot", false));
+	ck_assert(memory_world_set_home(world, "slot", 1));
+	raw_consume(a, 1, "slot", true);
+	run();
+	reach(MEMORY_PARTED);
+	memory_world_publish(world, "slot", "one");
+	raw_consume(b, 1, "slot", true);
+	run();
+	memory_world_publish(world, "slot", "two");
+	run();
+	ck_saw("a1:consuming b1:consuming b1:got(two)");
+}
+END_TEST
+
 START_TEST(both_sides_notice_at_once)
 {
 	raw_consume(a, 1, "s", true);
@@ -253,6 +269,24 @@ START_TEST(both_sides_notice_at_once)
 	raw_declare(a, 1, "s", RAW_PASSIVE);
 	run();
 	ck_saw("a1:declared(0,1)");
+}
+END_TEST
+
+START_TEST(a_queue_elsewhere_keeps_its_consumer)
+{
+	raw_declare(a, 1, "t", RAW_HOLDER); /* at home on node 0 */
+	raw_declare(a, 2, "mine", RAW_EXCLUSIVE);
+	run();
+	ck_assert(memory_world_set_home(world, "mine", 1));
+	raw_consume(a, 1, "t", true);
+	raw_consume(a, 2, "mine", true);
+	run();
+	ck_saw("a1:declared(0,0) a2:declared(0,0) a1:consuming a2:consuming");
+	reach((enum memory_reach)_i);
+	run();
+	ck_saw("");
+	ck_assert_uint_eq(memory_world_holder(world, "t", NULL), raw_number(a));
+	ck_assert_uint_eq(memory_world_holder(world, "mine", NULL), raw_number(a));
 }
 END_TEST
 
@@ -312,7 +346,7 @@ START_TEST(a_node_that_is_down_expires_nothing)
 	raw_declare(b, 1, "m", RAW_MUTEX);
 	run();
 	memory_world_set_reach(world, 1, 1, MEMORY_DOWN);
-	pass(3 * RAW_EXPIRES * MSEC);
+	pass(7 * RAW_EXPIRES * MSEC / 2);
 	ck_assert(exists("m"));
 	memory_world_set_reach(world, 1, 1, MEMORY_REACHED);
 	pass(RAW_EXPIRES * MSEC - MSEC);
@@ -368,7 +402,9 @@ suite_memory_nodes(void)
 	tcase_add_loop_test(tc, answered_without_the_home, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, a_silence_costs_no_consumer);
 	tcase_add_loop_test(tc, a_partition_that_only_the_home_noticed, 0, 4);
+	tcase_add_test(tc, a_lost_consumer_gets_no_message);
 	tcase_add_loop_test(tc, both_sides_notice_at_once, 0, 2);
+	tcase_add_loop_test(tc, a_queue_elsewhere_keeps_its_consumer, 0, MEMORY_DOWN + 1);
 	tcase_add_test(tc, deleted_by_force_from_the_other_side);
 	tcase_add_test(tc, deleted_while_a_consumer_is_lost);
 	tcase_add_loop_test(tc, published_to_a_home_that_cannot_be_reached, 0, MEMORY_DOWN + 1);
