@@ -190,7 +190,8 @@ enum memory_reach {
 	MEMORY_REACHED,
 	/*
 	 * The home does not answer. A declare, delete, consume, get or cancel waits, and so do the
-	 * methods behind it on its channel. A publish is never confirmed. Consumers stay.
+	 * methods behind it on its channel. A publish is never confirmed. Consumers stay, as long
+	 * as their channel.
 	 */
 	MEMORY_SILENT,
 	/*

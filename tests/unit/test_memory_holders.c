@@ -325,6 +325,11 @@ START_TEST(deleted_only_if_unused)
 	run();
 	ck_saw("b1:declared(0,0) b1:deleted b1:deleted");
 	ck_assert(!exists("s"));
+	/* One that would have expired later. */
+	raw_declare(b, 1, "s", RAW_MUTEX);
+	raw_delete(b, 1, "s", true);
+	pass(2 * RAW_EXPIRES * MSEC);
+	ck_saw("b1:declared(0,0) b1:deleted");
 }
 END_TEST
 
