@@ -1,6 +1,6 @@
 /*
- * Slots held by consumers, over a scripted server: orders of answers that RabbitMQ does not show on
- * demand, and its words about queues that it cannot reach.
+ * Slots held by consumers, over a scripted server. It shows orders of answers that RabbitMQ does not
+ * show on demand, and RabbitMQ's words about queues that cannot be reached.
  */
 #include <stdio.h>
 #include <string.h>
@@ -167,7 +167,7 @@ START_TEST(test_mutex_refused)
 }
 END_TEST
 
-/* ---- what a refusal means ---- */
+/* ---- the meaning of refusals ---- */
 
 static const struct refusal {
 	int code;
