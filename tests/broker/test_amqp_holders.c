@@ -81,19 +81,19 @@ START_TEST(test_one_flight)
 	struct amqp_counts before, after;
 	uint64_t channel;
 
-	declare(one, "flight-1-B");
-	declare(one, "flight-1-A");
-	channel = claim(one, "flight-1-B");
-	rig_want(one, rig_cancel, channel, "flight-1-B", BROKER_OK);
+	declare(one, "flown-1-B");
+	declare(one, "flown-1-A");
+	channel = claim(one, "flown-1-B");
+	rig_want(one, rig_cancel, channel, "flown-1-B", BROKER_OK);
 	before = rig_counts(one, BROKER_LOCKS);
 	for (int i = 0; i < ROUNDS; i++) {
-		unsigned consume = rig_ask(one, rig_consume, channel, "flight-1-B"),
-			 check = rig_ask(one, broker_check, channel, "flight-1-A");
+		unsigned consume = rig_ask(one, rig_consume, channel, "flown-1-B"),
+			 check = rig_ask(one, broker_check, channel, "flown-1-A");
 
 		ck_assert_int_eq(rig_answer(check)->reply.answer, BROKER_OK);
 		ck_assert_int_eq(rig_answers[consume].reply.answer, BROKER_OK);
 		ck_assert_uint_lt(rig_answers[consume].order, rig_answers[check].order);
-		rig_want(one, rig_cancel, channel, "flight-1-B", BROKER_OK);
+		rig_want(one, rig_cancel, channel, "flown-1-B", BROKER_OK);
 	}
 	after = rig_counts(one, BROKER_LOCKS);
 	ck_assert_uint_eq(after.flushes - before.flushes, 2 * ROUNDS);
