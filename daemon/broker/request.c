@@ -187,17 +187,19 @@ precondition(enum amqp_request what, const char *text)
 }
 
 /*
- * The words of RabbitMQ 3.10.8, 4.0.5 (Mnesia and Khepri) and 4.3.6, which agree unless noted:
+ * The words of RabbitMQ 3.10.8, 4.0.5 (Mnesia and Khepri) and 4.3.6. Those of nodes that are down
+ * or silent are in their programs, the others were seen:
  *
- * 403 ACCESS_REFUSED - queue 'B' in vhost '/' in exclusive use
- * 403 ACCESS_REFUSED - access to queue 'B' in vhost '/' refused for user 'u'
- *     (since 4.0.5: "read access to queue", "configure access to queue")
- * 404 NOT_FOUND - no queue 'B' in vhost '/'
- * 404 NOT_FOUND - home node 'N' of durable queue 'B' in vhost '/' is down or inaccessible
- * 404 NOT_FOUND - failed to perform operation on queue 'B' in vhost '/' due to timeout
- * 405 RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'B' in vhost '/'. It ...
- * 406 PRECONDITION_FAILED - inequivalent arg 'x-expires' for queue 'B' in vhost '/': received ...
- * 406 PRECONDITION_FAILED - queue 'B' in vhost '/' in use
+ *	403	queue 'B' in vhost '/' in exclusive use
+ *	403	access to queue 'B' in vhost '/' refused for user 'u'		3.10.8
+ *	403	read access to queue 'B' in vhost '/' refused for user 'u'	since 4.0.5
+ *	404	no queue 'B' in vhost '/'
+ *	404	home node 'N' of durable queue 'B' in vhost '/' is down or inaccessible
+ *	404	failed to perform operation on queue 'B' in vhost '/' due to timeout
+ *	404	queue 'B' in vhost '/' process is stopped by supervisor
+ *	405	cannot obtain exclusive access to locked queue 'B' in vhost '/'. It could ...
+ *	406	inequivalent arg 'x-expires' for queue 'B' in vhost '/': received ...
+ *	406	queue 'B' in vhost '/' in use
  */
 enum broker_answer
 amqp_request_refusal(enum amqp_request what, int code, const char *text)
