@@ -213,7 +213,7 @@ learn_way(struct lock_engine *engine, const struct hold *hold, const struct brok
 	int slot = mutex ? 1 : hold->slot;
 	enum broker_way known;
 
-	if (semaphore == NULL)
+	if (semaphore == NULL || (mutex && queue_naming_mutex_is_admin(engine->settings.naming)))
 		return false;
 	if (by_queue && reply->answer == BROKER_LOCKED && !semaphore_way(semaphore, slot, &known)) {
 		/* An exclusive queue, or a durable one that may be free: a claim by consumer tells. */
@@ -265,7 +265,7 @@ on_claimed(void *ctx, uint64_t id, const struct broker_reply *reply)
 		break;
 	case BROKER_SKIPPED:
 		/* By consumer: the check of A may have failed first, and undone the claim. */
-		if (hold->way == BROKER_BY_CONSUMER)
+		if (hold->way == BROKER_BY_CONSUMER && hold->kind != LOCK_KIND_MUTEX)
 			hold_set_state(&engine->holds, hold, HOLD_CHECKING);
 		else
 			fail(engine, hold, CLAIM_AGAIN, reply);
@@ -373,18 +373,23 @@ due(void *ctx, uint64_t id)
 	}
 }
 
-/* How to claim the slot: as it was held when last seen, else as the setting says. */
+/*
+ * How to claim the slot: as it was held when last seen, else as the setting says. The setting alone
+ * decides whether the claim of a true mutex makes a durable B: else a lost race would make one.
+ */
 static enum broker_way
 way_of(const struct lock_engine *engine, const struct waiter *waiter, int slot)
 {
 	enum broker_way way = engine->settings.claim;
 
-	/* Administrators take their mutex as an exclusive queue, as seeds/000 says. */
-	if (waiter->kind == LOCK_KIND_MUTEX && queue_naming_mutex_is_admin(engine->settings.naming))
-		return BROKER_BY_QUEUE;
+	if (waiter->kind == LOCK_KIND_MUTEX) {
+		/* Administrators take their mutex as an exclusive queue, as seeds/000 says. */
+		if (queue_naming_mutex_is_admin(engine->settings.naming))
+			return BROKER_BY_QUEUE;
+		if (way == BROKER_BY_CONSUMER)
+			return BROKER_BY_MUTEX_CONSUMER;
+	}
 	(void)semaphore_way(waiter->semaphore, slot, &way);
-	if (way == BROKER_BY_CONSUMER && waiter->kind == LOCK_KIND_MUTEX)
-		return BROKER_BY_MUTEX_CONSUMER;
 	return way;
 }
 

@@ -304,7 +304,12 @@ on_dropped(void *ctx, uint64_t id, const struct broker_reply *reply)
 		return;
 	assert(hold->state == HOLD_DROPPING);
 	if (hold->way != BROKER_BY_QUEUE && reply->answer != BROKER_UNKNOWN) {
-		/* cancel-ok, or the channel is closed: both free B. */
+		/*
+		 * cancel-ok, or the channel is closed: both free B. A channel that is closed is not
+		 * put back, because verifies wait for its event.
+		 */
+		if (!reply->channel_open)
+			hold->channel = 0;
 		freed(engine, hold);
 		return;
 	}

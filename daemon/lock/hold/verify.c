@@ -104,7 +104,9 @@ follow(struct lock_engine *engine, struct verify *verify, const struct broker_re
 
 	if (reply != NULL && reply->answer == BROKER_UNKNOWN) {
 		finish(engine, verify, reply, REASON_LOST, link_lost);
-	} else if (hold != NULL && reply != NULL && !reply->channel_open) {
+	} else if (hold != NULL && hold->way == BROKER_BY_QUEUE && reply != NULL &&
+		   !reply->channel_open) {
+		/* By consumer, A is asked about on another channel. */
 		verify->channel = hold->channel;
 		verify_set_state(verify, VERIFY_AGAIN);
 	} else {
