@@ -216,6 +216,8 @@ enum memory_reach {
 /* Methods that waited are performed, or fail. */
 void memory_world_set_reach(
     struct memory_world *world, unsigned from, unsigned home, enum memory_reach reach);
+/* The home of a queue. Negative: there is no such queue. */
+int memory_world_home(const struct memory_world *world, const char *queue);
 /* Moves a queue. False: there is none. */
 bool memory_world_set_home(struct memory_world *world, const char *queue, unsigned node);
 /* Sets the node of the next links of a daemon. */

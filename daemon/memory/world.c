@@ -305,6 +305,14 @@ memory_world_cancel(struct memory_world *world, const char *name)
 
 /* ---- nodes ---- */
 
+int
+memory_world_home(const struct memory_world *world, const char *name)
+{
+	const struct memory_queue *queue = memory_queue_find(world, name);
+
+	return queue == NULL ? -1 : (int)queue->home;
+}
+
 bool
 memory_world_set_home(struct memory_world *world, const char *name, unsigned node)
 {

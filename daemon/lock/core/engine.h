@@ -61,9 +61,9 @@ TAILQ_HEAD(slot_questions, slot_question);
 
 /* Of slot_check.c. */
 struct slot_checks {
-	uint64_t channel;                /* of the lock connection; 0: none */
-	size_t unanswered;               /* on that channel */
-	struct slot_questions questions; /* owned; unanswered */
+	uint64_t channel;                /* of the lock connection, for new questions; 0: none */
+	unsigned given_up;               /* channels on which an answer is overdue */
+	struct slot_questions questions; /* owned; unanswered, in order of sending */
 };
 
 struct lock_engine {

@@ -6,12 +6,43 @@
 #include "daemon/lock/hold/lease.h"
 #include "daemon/lock/hold/lifecycle.h"
 
+/*
+ * The maximum of channels with an overdue answer. The node of an A may be silent, and then holds up
+ * what is asked behind it on its channel.
+ */
+#define GIVEN_UP_MOST 4
+
 struct slot_question {
 	struct lock_engine *engine; /* borrowed */
 	uint64_t channel;
+	bool shared;   /* the channel is not the hold's */
+	int64_t asked; /* clock time */
 	struct broker_done done;
 	TAILQ_ENTRY(slot_question) entry;
 };
+
+/* The oldest question on a channel. NULL: it has none. */
+static struct slot_question *
+oldest_on(const struct slot_checks *checks, uint64_t channel)
+{
+	struct slot_question *question;
+
+	TAILQ_FOREACH (question, &checks->questions, entry) {
+		if (question->channel == channel)
+			return question;
+	}
+	return NULL;
+}
+
+/* A shared channel is gone, or has no question left. */
+static void
+let_go(struct slot_checks *checks, uint64_t channel)
+{
+	if (checks->channel == channel)
+		checks->channel = 0;
+	else
+		checks->given_up--;
+}
 
 static void
 on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
@@ -23,13 +54,13 @@ on_answered(void *ctx, uint64_t id, const struct broker_reply *reply)
 
 	(void)id;
 	TAILQ_REMOVE(&checks->questions, question, entry);
-	if (question->channel == checks->channel) {
-		if (!reply->channel_open) {
-			checks->channel = 0; /* it is gone, or going */
-		} else if (--checks->unanswered == 0) {
-			broker_channel_put(engine->broker, checks->channel);
-			checks->channel = 0;
-		}
+	if (question->shared && oldest_on(checks, question->channel) == NULL) {
+		if (reply->channel_open)
+			broker_channel_put(engine->broker, question->channel);
+		let_go(checks, question->channel);
+	} else if (checks->channel == question->channel && !reply->channel_open) {
+		checks->channel = 0; /* the others on it are answered next */
+		checks->given_up++;
 	}
 	free(question);
 	lease_answered(engine, reply);
@@ -41,11 +72,16 @@ static uint64_t
 shared_channel(struct lock_engine *engine)
 {
 	struct slot_checks *checks = &engine->slot_checks;
+	const struct slot_question *oldest =
+	    checks->channel == 0 ? NULL : oldest_on(checks, checks->channel);
 
-	if (checks->channel == 0) {
-		checks->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
-		checks->unanswered = 0;
+	if (oldest != NULL && checks->given_up < GIVEN_UP_MOST &&
+	    engine_now(engine) - oldest->asked > engine->settings.request_timeout) {
+		checks->channel = 0;
+		checks->given_up++;
 	}
+	if (checks->channel == 0)
+		checks->channel = broker_channel_take(engine->broker, BROKER_LOCKS);
 	return checks->channel;
 }
 
@@ -55,16 +91,16 @@ slot_check_ask(struct lock_engine *engine, struct hold *hold, struct broker_done
 	struct slot_checks *checks = &engine->slot_checks;
 	struct queue_name a = queue_name_a(engine->settings.naming, hold->name, hold->slot);
 	struct slot_question *question;
-	uint64_t channel =
-	    hold->way == BROKER_BY_QUEUE ? lifecycle_channel(engine, hold) : shared_channel(engine);
+	bool shared = hold->way != BROKER_BY_QUEUE;
+	uint64_t channel = shared ? shared_channel(engine) : lifecycle_channel(engine, hold);
 
 	if (channel == 0)
 		return false;
-	if (channel == checks->channel)
-		checks->unanswered++;
 	question = mem_alloc(sizeof(*question));
 	question->engine = engine;
 	question->channel = channel;
+	question->shared = shared;
+	question->asked = engine_now(engine);
 	question->done = done;
 	TAILQ_INSERT_TAIL(&checks->questions, question, entry);
 	broker_check(

@@ -234,12 +234,11 @@ on_b(void *ctx, uint64_t id, const struct broker_reply *reply)
 		verify->b_ours = true;
 		FAULT(VERIFY_B_ONLY, verify->a_seen = true);
 		finish_seen(engine, verify, reply);
-	} else if (is_lost(hold)) {
+	} else if (is_lost(hold) || reply->answer == BROKER_LOCKED ||
+		   (reply->answer == BROKER_ABSENT && hold->way != BROKER_BY_QUEUE)) {
 		finish(engine, verify, reply, REASON_LOST, NULL);
 	} else if (reply->answer == BROKER_ABSENT) {
 		ask_again(engine, verify, reply);
-	} else if (reply->answer == BROKER_LOCKED) {
-		finish(engine, verify, reply, REASON_LOST, NULL);
 	} else {
 		not_seen(engine, verify, reply);
 	}
